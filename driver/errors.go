@@ -1,0 +1,111 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// A Class says what an error of a call means for the state of the server.
+type Class uint8
+
+const (
+	// Ambiguous: the call may or may not have run, or may still run.
+	Ambiguous Class = iota
+	// Definite: the call did not run, and the same call may succeed later.
+	Definite
+	// Fatal: the call did not run, and will not until somebody changes
+	// something: rights, the type of a key, memory.
+	Fatal
+)
+
+// String returns the class in lower case.
+func (c Class) String() string {
+	switch c {
+	case Definite:
+		return "definite"
+	case Fatal:
+		return "fatal"
+	default:
+		return "ambiguous"
+	}
+}
+
+// ErrClosed is what calls on a closed driver fail with.
+var ErrClosed = errors.New("driver is closed")
+
+// An Error is a failed call.
+type Error struct {
+	Class Class
+	Code  string // the server's error code, such as "WRONGTYPE"; empty if the server did not speak
+	Err   error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// ClassOf returns the class of a call's error. An error that is not an [Error]
+// is ambiguous: what is not known to have failed may have happened.
+func ClassOf(err error) Class {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Class
+	}
+	if errors.Is(err, ErrClosed) {
+		return Fatal
+	}
+	return Ambiguous
+}
+
+// CodeOf returns the server's error code, or "".
+func CodeOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// passing lists the codes of a server that cannot serve now but may soon:
+// it starts, fails over, moves slots or runs somebody's long script.
+var passing = map[string]bool{
+	"LOADING": true, "READONLY": true, "CLUSTERDOWN": true, "MASTERDOWN": true,
+	"TRYAGAIN": true, "MOVED": true, "ASK": true, "BUSY": true, "NOREPLICAS": true,
+	"MISCONF": true, "NOSCRIPT": true,
+}
+
+// ServerError classes an error reply by its code, which is its first word.
+// Servers before Redis 7 bury the code of a failed command inside a script
+// behind the script's name and line; it is dug out.
+func ServerError(text string) error {
+	said := text
+	if _, inner, ok := strings.Cut(text, "@user_script:"); ok && strings.HasPrefix(text, "Error running script") {
+		_, said, _ = strings.Cut(inner, ": ")
+	}
+	code, _, _ := strings.Cut(strings.TrimPrefix(said, "-"), " ")
+	if code == "" || code != strings.ToUpper(code) {
+		code = "ERR"
+	}
+	e := &Error{Class: Fatal, Code: code, Err: errors.New(text)}
+	switch {
+	case passing[code]:
+		e.Class = Definite
+	case code == "UNBLOCKED":
+		e.Class = Ambiguous
+	}
+	return e
+}
+
+// Unsent wraps an error of a call that never left this process.
+func Unsent(err error) error { return &Error{Class: Definite, Err: err} }
+
+// Unknown wraps an error that leaves open whether the call ran. The errors of
+// a context stay matchable.
+func Unknown(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &Error{Class: Ambiguous, Err: fmt.Errorf("no answer: %w", err)}
+	}
+	return &Error{Class: Ambiguous, Err: fmt.Errorf("connection lost before the answer: %w", err)}
+}

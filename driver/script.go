@@ -1,0 +1,52 @@
+package driver
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+)
+
+// A Script is a Lua script and the name Redis caches it by.
+type Script struct {
+	Name   string // "mutex_acquire"
+	Source string
+	SHA    string // lower-case hexadecimal SHA-1 of Source
+}
+
+// NewScript returns the script with the given name and source.
+func NewScript(name, source string) *Script {
+	sum := sha1.Sum([]byte(source))
+	return &Script{Name: name, Source: source, SHA: hex.EncodeToString(sum[:])}
+}
+
+// A Call is one execution of a script.
+type Call struct {
+	Script *Script
+	Keys   []string
+	Args   []string
+}
+
+// A Result is the outcome of one of several calls.
+type Result struct {
+	Reply Reply
+	Err   error
+}
+
+// A Reply is what a script returned: an integer, a string, a list of replies,
+// or nothing (the zero Reply).
+type Reply struct {
+	Type ReplyType
+	Int  int64
+	Str  string
+	List []Reply
+}
+
+// A ReplyType tells which field of a [Reply] counts.
+type ReplyType uint8
+
+// The types of replies.
+const (
+	Nil ReplyType = iota
+	Int
+	Str
+	List
+)
