@@ -1,0 +1,81 @@
+package redistest
+
+import (
+	"os/exec"
+	"runtime"
+	"time"
+)
+
+// stopGrace is how long a child may take to end on request before it is
+// killed. A server that runs an endless script would never end.
+const stopGrace = 5 * time.Second
+
+// child is a process that does not outlive this one, where the system can
+// arrange that.
+type child struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
+	err  error         // how it ended, readable once done is closed
+}
+
+// spawn starts cmd.
+func spawn(cmd *exec.Cmd) (*child, error) {
+	c := &child{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go c.supervise(started)
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// supervise starts the process and waits for its end. Both happen on one
+// thread that the goroutine owns: Linux ties the parent-death signal to the
+// thread that forked, and the runtime may end a thread long before the
+// process.
+func (c *child) supervise(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	dieWithParent(c.cmd)
+	err := c.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	c.err = c.cmd.Wait()
+	close(c.done)
+}
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
+
+// kill ends the process without giving it a chance to react. It only returns
+// once the process is gone and its sockets are closed.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill() // fails when it has ended already
+	<-c.done
+}
+
+// stop asks the process to end, waking it if it is paused, and kills it when
+// it does not.
+func (c *child) stop() {
+	_ = c.cmd.Process.Signal(sigTerm)
+	_ = c.cmd.Process.Signal(sigCont)
+	select {
+	case <-c.done:
+	case <-time.After(stopGrace):
+		c.kill()
+	}
+}
+
+// pause halts the process and returns when it stands still.
+func (c *child) pause() error {
+	if err := c.cmd.Process.Signal(sigStop); err != nil {
+		return err
+	}
+	return awaitStop(c.pid())
+}
+
+// resume continues a paused process.
+func (c *child) resume() error {
+	return c.cmd.Process.Signal(sigCont)
+}

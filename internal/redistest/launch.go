@@ -1,0 +1,147 @@
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	startTimeout = 20 * time.Second
+	startPoll    = 2 * time.Millisecond
+)
+
+var (
+	errNotInstalled = errors.New("redistest: no redis-server on PATH, install it with: make deps, or apt-get install redis-server")
+	errPortTaken    = errors.New("redistest: port taken")
+)
+
+// giveUp ends a test that cannot have its server.
+func giveUp(tb testing.TB, err error) {
+	tb.Helper()
+	if errors.Is(err, errNotInstalled) && testing.Short() {
+		tb.Skip(err)
+	}
+	tb.Fatal(err)
+}
+
+// findServer returns the path of the server program.
+func findServer() (string, error) {
+	if name := os.Getenv("HOLDFAST_TEST_SERVER"); name != "" {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return "", fmt.Errorf("redistest: HOLDFAST_TEST_SERVER: %w", err)
+		}
+		return path, nil
+	}
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errNotInstalled
+}
+
+// start starts a server whose files are in dir.
+func start(dir string, args []string) (*Server, error) {
+	bin, err := findServer()
+	if err != nil {
+		return nil, err
+	}
+	for range 10 {
+		var port int
+		if port, err = freePort(); err != nil {
+			return nil, err
+		}
+		s := &Server{bin: bin, dir: dir, port: port, args: args}
+		s.admin.addr, s.admin.password = s.Addr(), option(args, "--requirepass")
+		if err = s.launch(); err == nil {
+			return s, nil
+		}
+		if !errors.Is(err, errPortTaken) {
+			return nil, err
+		}
+	}
+	return nil, err
+}
+
+// freePort returns a port that nothing listens on. It is below the range from
+// which systems by default take the ports of outgoing connections, so that
+// none of these occupies the port of a server while it is stopped. It also
+// leaves room for the bus port of a cluster node, 10000 above.
+func freePort() (int, error) {
+	const low, high = 20000, 32000
+	var err error
+	for range 100 {
+		port := low + rand.IntN(high-low)
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("redistest: no free port: %w", err)
+}
+
+// launch starts the process and returns when it answers. The error includes
+// the log of a process that did not come up.
+func (s *Server) launch() error {
+	if err := os.MkdirAll(s.dataDir(), 0o700); err != nil {
+		return err
+	}
+	log, err := os.Create(s.logFile())
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(s.bin, s.commandLine()...)
+	cmd.Stdout, cmd.Stderr = log, log
+	proc, err := spawn(cmd)
+	if err != nil {
+		return err
+	}
+	if err := s.awaitReady(proc); err != nil {
+		proc.kill()
+		text, _ := os.ReadFile(s.logFile())
+		if strings.Contains(string(text), "Address already in use") {
+			err = errPortTaken
+		}
+		return fmt.Errorf("%w, the log of the server follows\n%s", err, text)
+	}
+	s.proc = proc
+	return nil
+}
+
+// awaitReady waits until proc serves commands. Whoever took the port in
+// between might answer too, hence the look at the process id.
+func (s *Server) awaitReady(proc *child) error {
+	probe := admin{addr: s.admin.addr, password: s.admin.password}
+	defer probe.close()
+	id := fmt.Sprintf("process_id:%d\r\n", proc.pid())
+	timeout := time.After(startTimeout)
+	for {
+		info, err := probe.do("INFO", "server")
+		if text, _ := info.(string); err == nil && !strings.Contains(text, id) {
+			err = errPortTaken
+		}
+		if err == nil {
+			_, err = probe.do("PING") // an error while it loads its data
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-proc.done:
+			return fmt.Errorf("redistest: the server ended at its start: %v", proc.err)
+		case <-timeout:
+			return fmt.Errorf("redistest: the server does not answer: %w", err)
+		case <-time.After(startPoll):
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package redistest
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// workerEnv is the variable that tells a test binary to be a worker.
+const workerEnv = "HOLDFAST_WORKER"
+
+// Process is a worker process of a test.
+type Process struct {
+	tb    testing.TB
+	proc  *child
+	stdin *os.File
+	lines chan string
+}
+
+// WorkerName returns the name that the process was given by [Worker], or ""
+// in an ordinary run of the test binary. TestMain calls it to decide what to
+// do.
+func WorkerName() string { return os.Getenv(workerEnv) }
+
+// Worker runs the test binary once more, as the worker of the given name and
+// with env, of the form "key=value", added to its environment. The process is
+// killed in the cleanup of tb. What it wrote to its standard error is logged
+// then.
+func Worker(tb testing.TB, name string, env ...string) *Process {
+	tb.Helper()
+	p, err := startWorker(tb, name, env)
+	if err != nil {
+		tb.Fatalf("redistest: cannot start worker %q: %v", name, err)
+	}
+	return p
+}
+
+func startWorker(tb testing.TB, name string, env []string) (*Process, error) {
+	bin, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	// A binary whose TestMain knows nothing of workers runs no test rather
+	// than all of them, among them the one that starts the worker.
+	cmd := exec.Command(bin, "-test.run=^$")
+	cmd.Env = append(append(os.Environ(), workerEnv+"="+name), env...)
+
+	// The parent's copies of the ends that belong to the worker are closed on
+	// return. Files rather than writers, so that no goroutine has to copy.
+	stderr, err := os.Create(filepath.Join(tb.TempDir(), "stderr"))
+	if err != nil {
+		return nil, err
+	}
+	defer stderr.Close()
+	childIn, stdin, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer childIn.Close()
+	stdout, childOut, err := os.Pipe()
+	if err != nil {
+		stdin.Close()
+		return nil, err
+	}
+	defer childOut.Close()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = childIn, childOut, stderr
+
+	proc, err := spawn(cmd)
+	if err != nil {
+		stdin.Close()
+		stdout.Close()
+		return nil, err
+	}
+	p := &Process{tb: tb, proc: proc, stdin: stdin, lines: make(chan string)}
+	quit := make(chan struct{})
+	go p.readLines(stdout, quit)
+	tb.Cleanup(func() {
+		proc.kill()
+		close(quit)
+		stdin.Close()
+		stdout.Close()
+		for range p.lines { // until the reader has ended
+		}
+		if text, _ := os.ReadFile(stderr.Name()); len(text) > 0 {
+			tb.Logf("stderr of worker %q:\n%s", name, text)
+		}
+	})
+	return p, nil
+}
+
+// readLines passes on the lines of stdout until it ends or quit is closed.
+func (p *Process) readLines(stdout *os.File, quit <-chan struct{}) {
+	defer close(p.lines)
+	r := bufio.NewReader(stdout)
+	for {
+		line, err := r.ReadString('\n')
+		if line != "" {
+			select {
+			case p.lines <- strings.TrimSuffix(line, "\n"):
+			case <-quit:
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Lines returns what the worker writes to its standard output, line by line.
+// The channel is closed at the end of the output. A worker whose lines nobody
+// receives blocks when the pipe is full.
+func (p *Process) Lines() <-chan string { return p.lines }
+
+// Send writes a line to the standard input of the worker. The test fails if
+// the worker has ended.
+func (p *Process) Send(line string) {
+	p.tb.Helper()
+	if _, err := fmt.Fprintln(p.stdin, line); err != nil {
+		p.tb.Errorf("redistest: cannot send to a worker: %v", err)
+	}
+}
+
+// Kill ends the worker like a crash and waits until it is gone.
+func (p *Process) Kill() { p.proc.kill() }
+
+// Pause halts the worker, as a long collection of garbage or a sleeping laptop
+// would. It returns once the process stands still.
+func (p *Process) Pause() {
+	p.tb.Helper()
+	if err := p.proc.pause(); err != nil {
+		p.tb.Fatalf("redistest: cannot pause a worker: %v", err)
+	}
+}
+
+// Resume ends a Pause.
+func (p *Process) Resume() {
+	p.tb.Helper()
+	if err := p.proc.resume(); err != nil {
+		p.tb.Fatalf("redistest: cannot resume a worker: %v", err)
+	}
+}
+
+// Wait waits for the end of the worker and returns nil if it exited with
+// status 0.
+func (p *Process) Wait() error {
+	<-p.proc.done
+	return p.proc.err
+}

@@ -1,0 +1,153 @@
+package redistest
+
+import (
+	"errors"
+	"maps"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Proxy forwards connections to a server and injects faults on the way. It
+// reads whole frames in both directions and pairs every reply with its request,
+// so that a fault can hit the reply of one chosen command.
+//
+// Replies are paired by their order, so commands that change how many replies
+// there are (CLIENT REPLY, MONITOR, SYNC) and inline commands are not
+// supported. All methods may be called at any time from any goroutine.
+type Proxy struct {
+	tb       testing.TB
+	target   string
+	listener net.Listener
+
+	requests gate // what goes to the server
+	replies  gate // what goes to the clients
+
+	delay        atomic.Int64 // of what goes to the clients, a time.Duration
+	refuse       atomic.Bool
+	dropMessages atomic.Bool
+
+	mu     sync.Mutex // guards what follows
+	links  map[*link]struct{}
+	counts map[string]int
+	drops  []*drop
+	holds  []*hold
+}
+
+// NewProxy returns a proxy in front of the server at target, a host and port.
+// It is closed, with all its connections, in the cleanup of tb.
+func NewProxy(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatalf("redistest: proxy: %v", err)
+	}
+	p := &Proxy{
+		tb:       tb,
+		target:   target,
+		listener: listener,
+		links:    make(map[*link]struct{}),
+		counts:   make(map[string]int),
+	}
+	accepting := make(chan struct{})
+	go func() {
+		defer close(accepting)
+		p.accept()
+	}()
+	tb.Cleanup(func() {
+		listener.Close()
+		<-accepting
+		p.Cut()
+	})
+	return p
+}
+
+// Addr returns the host and port that clients connect to.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// URL returns the address as clients are configured with it.
+func (p *Proxy) URL() string { return "redis://" + p.Addr() }
+
+// accept serves connections until the listener is closed.
+func (p *Proxy) accept() {
+	for {
+		conn, err := p.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			p.tb.Errorf("redistest: proxy: %v", err)
+			return
+		}
+		client := conn.(*net.TCPConn)
+		if p.refuse.Load() {
+			reset(client)
+			continue
+		}
+		l := newLink(p, client)
+		p.mu.Lock()
+		p.links[l] = struct{}{}
+		p.mu.Unlock()
+		go func() {
+			l.run()
+			p.mu.Lock()
+			delete(p.links, l)
+			p.mu.Unlock()
+			close(l.ended)
+		}()
+	}
+}
+
+// admit takes note of a command that is about to be forwarded and returns what
+// is to be done about its reply.
+func (p *Proxy) admit(cmd []string) *request {
+	req := &request{name: strings.ToUpper(cmd[0]), left: len(cmd) - 1}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.counts[req.name]++
+	p.arm(req, cmd)
+	return req
+}
+
+// Count returns how many commands of the given name were forwarded since the
+// last ResetCounts. A command is counted before it reaches the server, hence
+// before its reply reaches the client.
+func (p *Proxy) Count(name string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.counts[strings.ToUpper(name)]
+}
+
+// Commands returns the counts of all commands by their upper-case names.
+func (p *Proxy) Commands() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.counts)
+}
+
+// Total returns the number of all commands forwarded since the last
+// ResetCounts.
+func (p *Proxy) Total() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	total := 0
+	for _, n := range p.counts {
+		total += n
+	}
+	return total
+}
+
+// ResetCounts starts counting afresh.
+func (p *Proxy) ResetCounts() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.counts)
+}
+
+// due returns when something that arrives now may go on to a client.
+func (p *Proxy) due() time.Time {
+	return time.Now().Add(time.Duration(p.delay.Load()))
+}

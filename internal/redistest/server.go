@@ -1,0 +1,190 @@
+package redistest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// Server is one real server process on a loopback port of its own. It keeps
+// nothing on disk unless its arguments say so.
+//
+// The methods that control the process must not be used on the server of
+// [Shared]; they panic.
+type Server struct {
+	tb    testing.TB // nil for the shared server
+	bin   string
+	dir   string
+	port  int
+	args  []string
+	admin admin
+
+	mu   sync.Mutex // held while the process is replaced
+	proc *child
+}
+
+// Start starts a server for one test and ends it in the cleanup of tb. The
+// arguments are passed on, as in Start(tb, "--maxmemory", "10mb"), and win over
+// the defaults.
+//
+// The program is the one HOLDFAST_TEST_SERVER names, else redis-server, else
+// valkey-server. Without any of the latter two the test fails, or is skipped
+// in short mode.
+func Start(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	s, err := start(tb.TempDir(), args)
+	if err != nil {
+		giveUp(tb, err)
+	}
+	s.tb = tb
+	tb.Cleanup(func() {
+		s.Kill()
+		s.admin.close()
+	})
+	return s
+}
+
+// shared starts the server of [Shared]. Its directory is gone once it runs:
+// nothing would remove it at the end of the test binary.
+var shared = sync.OnceValues(func() (*Server, error) {
+	dir, err := os.MkdirTemp("", "holdfast-test-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	return start(dir, nil)
+})
+
+// Shared returns the one server that all tests of the binary may use at the
+// same time. It is started at first use and ends with the binary, so tests
+// must keep apart by the names of their keys.
+func Shared(tb testing.TB) *Server {
+	tb.Helper()
+	s, err := shared()
+	if err != nil {
+		giveUp(tb, err)
+	}
+	return s
+}
+
+// Addr returns the host and port of the server.
+func (s *Server) Addr() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+}
+
+// URL returns the address as clients are configured with it.
+func (s *Server) URL() string { return "redis://" + s.Addr() }
+
+// PID returns the id of the process, which is the last one if the server is
+// stopped.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proc.pid()
+}
+
+// Stop ends the server in an orderly way and waits until it is gone. Stopping
+// a stopped server does nothing.
+func (s *Server) Stop() { s.own(); s.process().stop() }
+
+// Kill ends the server like a crash and waits until it is gone.
+func (s *Server) Kill() { s.own(); s.process().kill() }
+
+// Pause halts the server: its connections stay open and nothing answers. It
+// returns once the process stands still.
+func (s *Server) Pause() {
+	s.own()
+	if err := s.process().pause(); err != nil {
+		s.tb.Fatalf("redistest: cannot pause the server: %v", err)
+	}
+}
+
+// Resume ends a Pause.
+func (s *Server) Resume() {
+	s.own()
+	if err := s.process().resume(); err != nil {
+		s.tb.Fatalf("redistest: cannot resume the server: %v", err)
+	}
+}
+
+// Restart stops the server if it runs, and starts it again on the same port
+// without any data.
+func (s *Server) Restart() {
+	s.own()
+	s.replace(func() error {
+		s.proc.stop()
+		return os.RemoveAll(s.dataDir())
+	})
+}
+
+// RestartWithData kills the server and starts it again on the same port with
+// the data it had written. It needs a server started with "--appendonly",
+// "yes". Every write is on disk before it is answered, unless the server was
+// started with another "--appendfsync".
+func (s *Server) RestartWithData() {
+	s.own()
+	if option(s.args, "--appendonly") != "yes" {
+		s.tb.Fatal(`redistest: RestartWithData needs a server started with "--appendonly", "yes"`)
+	}
+	s.replace(func() error {
+		s.proc.kill()
+		return nil
+	})
+}
+
+// replace ends the process by means of end and starts another one.
+func (s *Server) replace(end func() error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := end()
+	if err == nil {
+		err = s.launch()
+	}
+	if err != nil {
+		s.tb.Fatalf("redistest: cannot restart the server: %v", err)
+	}
+}
+
+// own guards what may only be done to a server that belongs to one test.
+func (s *Server) own() {
+	if s.tb == nil {
+		panic("redistest: the shared server must be left alone")
+	}
+}
+
+func (s *Server) process() *child {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proc
+}
+
+func (s *Server) dataDir() string { return filepath.Join(s.dir, "data") }
+func (s *Server) logFile() string { return filepath.Join(s.dir, "log") }
+
+// commandLine returns the arguments of the process. The defaults come first
+// because the server lets a later setting win.
+func (s *Server) commandLine() []string {
+	return append([]string{
+		"--bind", "127.0.0.1",
+		"--port", fmt.Sprint(s.port),
+		"--dir", s.dataDir(),
+		"--save", "",
+		"--appendonly", "no",
+		"--appendfsync", "always",
+	}, s.args...)
+}
+
+// option returns the value that a server takes for the named setting from
+// args, or "" when it is not among them.
+func option(args []string, name string) (value string) {
+	for i, arg := range args {
+		if arg == name && i+1 < len(args) {
+			value = args[i+1]
+		}
+	}
+	return value
+}
