@@ -1,0 +1,27 @@
+package rueidis_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/drivertest"
+	"github.com/holdfast-go/holdfast/driver/rueidis"
+)
+
+func TestConformance(t *testing.T) {
+	for name, resp2 := range map[string]bool{"RESP3": false, "RESP2": true} {
+		t.Run(name, func(t *testing.T) {
+			drivertest.Run(t, func(ctx context.Context, url string) (driver.Driver, error) {
+				c, err := rueidis.ParseURL(url)
+				if err != nil {
+					return nil, err
+				}
+				c.RESP2 = resp2
+				c.Timeout = time.Second
+				return rueidis.Open(ctx, c)
+			})
+		})
+	}
+}
