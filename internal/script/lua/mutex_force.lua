@@ -1,0 +1,10 @@
+-- Free a mutex whoever holds it.
+-- KEYS  1 the lock
+--       2 the channel that waiters listen to
+-- ARGV  1 PUBLISH or SPUBLISH
+--       2 the only owner to take it from, or '' for any
+-- RETURN  1 freed, 0 not held (by that owner)
+if ARGV[2] ~= '' and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return 0 end
+if redis.call('del', KEYS[1]) == 0 then return 0 end
+redis.call(ARGV[1], KEYS[2], '0')
+return 1

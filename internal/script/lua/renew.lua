@@ -1,0 +1,13 @@
+-- Renew many leases, each for its own owner only, and never shorten one.
+-- KEYS  i      a lock
+-- ARGV  1      lease time in ms
+--       1 + i  the owner of lock i
+-- RETURN  a list: 1 renewed, 0 that owner does not hold it
+local renewed = {}
+for i, key in ipairs(KEYS) do
+  renewed[i] = redis.call('hexists', key, ARGV[i + 1])
+  if renewed[i] == 1 and redis.call('pttl', key) < tonumber(ARGV[1]) then
+    redis.call('pexpire', key, ARGV[1])
+  end
+end
+return renewed

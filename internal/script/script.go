@@ -1,0 +1,48 @@
+// Package script is the wire: every key name, channel name, argument order and
+// reply of Holdfast. One Lua file holds one operation, and one Go function
+// beside it owns the order of its arguments and the meaning of its reply;
+// nobody else knows either.
+//
+// Scripts set the state that is wanted instead of changing the one they find,
+// so that a call whose answer was lost can be sent again.
+package script
+
+import (
+	"embed"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+//go:embed lua/*.lua
+var files embed.FS
+
+// load returns the script in lua/name.lua.
+func load(name string) *driver.Script {
+	source, err := files.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // a misspelt name; every test would show it
+	}
+	return driver.NewScript(name, string(source))
+}
+
+// Names returns the names of all scripts.
+func Names() []string {
+	entries, err := files.ReadDir("lua")
+	if err != nil {
+		panic(err)
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = strings.TrimSuffix(e.Name(), path.Ext(e.Name()))
+	}
+	return names
+}
+
+// unexpected is the error of a reply that a script cannot give: somebody else
+// answers for Redis.
+func unexpected(s *driver.Script, r driver.Reply) error {
+	return &driver.Error{Class: driver.Fatal, Err: fmt.Errorf("script %s: unexpected reply %+v", s.Name, r)}
+}

@@ -1,0 +1,433 @@
+package script_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/rueidis"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+func connect(t *testing.T, url string) driver.Driver {
+	t.Helper()
+	c, err := rueidis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := rueidis.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+var names atomic.Int64
+
+// A bench is a mutex on a server, and a look at what the server has of it.
+type bench struct {
+	t *testing.T
+	s *redistest.Server
+	d driver.Driver
+	m *script.Mutex
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	s := redistest.Shared(t)
+	name := fmt.Sprintf("%s:%d", strings.ReplaceAll(t.Name(), "/", ":"), names.Add(1))
+	return &bench{t, s, connect(t, s.URL()), script.NewMutex(name)}
+}
+
+func (b *bench) acquire(owner string, count int, lease time.Duration) script.Verdict {
+	b.t.Helper()
+	v, err := b.m.Acquire(b.t.Context(), b.d, script.Claim{Owner: owner, Count: count, Lease: lease})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return v
+}
+
+func (b *bench) release(owner string, left int) script.Freed {
+	b.t.Helper()
+	f, err := b.m.Release(b.t.Context(), b.d, owner, left)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return f
+}
+
+func (b *bench) ttl() time.Duration {
+	return time.Duration(b.s.Int(b.t, "PTTL", b.m.Key())) * time.Millisecond
+}
+
+// has checks the hash at the server, and that its TTL is at most that, and
+// not much less.
+func (b *bench) has(owner, count string, ttl time.Duration) {
+	b.t.Helper()
+	if got := fmt.Sprint(b.s.Strings(b.t, "HGETALL", b.m.Key())); got != fmt.Sprintf("[%s %s]", owner, count) {
+		b.t.Errorf("the server has %s, want %s held %s times", got, owner, count)
+	}
+	if got := b.ttl(); got > ttl || got < ttl-10*time.Second {
+		b.t.Errorf("TTL is %v, want %v", got, ttl)
+	}
+}
+
+func (b *bench) free() {
+	b.t.Helper()
+	if b.s.Int(b.t, "EXISTS", b.m.Key()) != 0 {
+		b.t.Errorf("still locked: %v", b.s.Strings(b.t, "HGETALL", b.m.Key()))
+	}
+}
+
+func TestMutexAcquire(t *testing.T) {
+	t.Run("free", func(t *testing.T) {
+		b := newBench(t)
+		if v := b.acquire("a:1", 1, time.Minute); !v.Granted() {
+			t.Errorf("verdict %+v", v)
+		}
+		b.has("a:1", "1", time.Minute)
+	})
+	t.Run("held", func(t *testing.T) {
+		b := newBench(t)
+		b.acquire("a:1", 1, time.Minute)
+		v := b.acquire("b:1", 1, time.Hour)
+		if v.Granted() || v.TTL > time.Minute || v.TTL < 50*time.Second {
+			t.Errorf("verdict %+v", v)
+		}
+		b.has("a:1", "1", time.Minute)
+	})
+	t.Run("held without end", func(t *testing.T) {
+		b := newBench(t)
+		b.acquire("a:1", 1, time.Minute)
+		b.s.Do(t, "PERSIST", b.m.Key())
+		if v := b.acquire("b:1", 1, time.Hour); v.Granted() || v.TTL >= 0 {
+			t.Errorf("verdict %+v", v)
+		}
+	})
+	t.Run("again, longer", func(t *testing.T) {
+		b := newBench(t)
+		b.acquire("a:1", 1, time.Minute)
+		if v := b.acquire("a:1", 2, time.Hour); !v.Granted() {
+			t.Errorf("verdict %+v", v)
+		}
+		b.has("a:1", "2", time.Hour)
+	})
+	t.Run("again, shorter", func(t *testing.T) {
+		// Redisson would cut the lease to a second here.
+		b := newBench(t)
+		b.acquire("a:1", 1, 10*time.Minute)
+		b.acquire("a:1", 2, time.Second)
+		b.has("a:1", "2", 10*time.Minute)
+	})
+	t.Run("again, gone", func(t *testing.T) {
+		b := newBench(t)
+		if v := b.acquire("a:1", 2, time.Minute); v.Granted() {
+			t.Errorf("re-entered a lock that is not held: %+v", v)
+		}
+		b.free()
+	})
+	t.Run("again, taken by another", func(t *testing.T) {
+		b := newBench(t)
+		b.acquire("b:1", 1, time.Minute)
+		if v := b.acquire("a:1", 2, time.Minute); v.Granted() {
+			t.Errorf("re-entered another's lock: %+v", v)
+		}
+	})
+	t.Run("owners that are prefixes", func(t *testing.T) {
+		b := newBench(t)
+		b.acquire("worker-10", 1, time.Minute)
+		if v := b.acquire("worker-1", 1, time.Minute); v.Granted() {
+			t.Error("worker-1 got what worker-10 holds")
+		}
+		if b.release("worker-1", 0).Held {
+			t.Error("worker-1 released what worker-10 holds")
+		}
+	})
+	t.Run("another type", func(t *testing.T) {
+		b := newBench(t)
+		b.s.Do(t, "SET", b.m.Key(), "x")
+		_, err := b.m.Acquire(t.Context(), b.d, script.Claim{Owner: "a:1", Count: 1, Lease: time.Minute})
+		if driver.CodeOf(err) != "WRONGTYPE" {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("tokens grow", func(t *testing.T) {
+		b := newBench(t)
+		var last int64
+		for range 100 {
+			v := b.acquire("a:1", 1, time.Minute)
+			if v.Token <= last {
+				t.Fatalf("token %d after %d", v.Token, last)
+			}
+			last = v.Token
+			b.release("a:1", 0)
+		}
+		if last >= 1<<53 {
+			t.Errorf("token %d is not exact as a double", last)
+		}
+	})
+}
+
+func TestMutexRelease(t *testing.T) {
+	t.Run("last", func(t *testing.T) {
+		b := newBench(t)
+		b.acquire("a:1", 1, time.Minute)
+		if f := b.release("a:1", 0); !f.Held || f.Heard != 0 {
+			t.Errorf("freed %+v", f)
+		}
+		b.free()
+	})
+	t.Run("one of two", func(t *testing.T) {
+		b := newBench(t)
+		b.acquire("a:1", 2-1, time.Minute)
+		b.acquire("a:1", 2, time.Minute)
+		if f := b.release("a:1", 1); !f.Held || f.Heard != 0 {
+			t.Errorf("freed %+v", f)
+		}
+		b.has("a:1", "1", time.Minute)
+	})
+	t.Run("one of two, without end", func(t *testing.T) {
+		b := newBench(t)
+		b.acquire("a:1", 1, time.Minute)
+		b.acquire("a:1", 2, time.Minute)
+		b.s.Do(t, "PERSIST", b.m.Key())
+		b.release("a:1", 1)
+		if ttl := b.s.Int(t, "PTTL", b.m.Key()); ttl != -1 {
+			t.Errorf("TTL %d", ttl)
+		}
+	})
+	t.Run("another's", func(t *testing.T) {
+		b := newBench(t)
+		b.acquire("b:1", 1, time.Minute)
+		if f := b.release("a:1", 0); f.Held {
+			t.Errorf("freed %+v", f)
+		}
+		b.has("b:1", "1", time.Minute)
+	})
+	t.Run("nobody's", func(t *testing.T) {
+		b := newBench(t)
+		if f := b.release("a:1", 0); f.Held {
+			t.Errorf("freed %+v", f)
+		}
+	})
+	t.Run("heard", func(t *testing.T) {
+		b := newBench(t)
+		heard := listen(t, b.d, b.m.Channel())
+		b.acquire("a:1", 1, time.Minute)
+		if f := b.release("a:1", 0); f.Heard != 1 {
+			t.Errorf("freed %+v", f)
+		}
+		if got := <-heard; got != "0" {
+			t.Errorf("payload %q, want 0", got)
+		}
+	})
+	t.Run("memory full", func(t *testing.T) {
+		s := redistest.Start(t)
+		b := &bench{t, s, connect(t, s.URL()), script.NewMutex("full")}
+		b.acquire("a:1", 1, time.Minute)
+		b.acquire("a:1", 2, time.Minute)
+		s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+		_, err := b.m.Acquire(t.Context(), b.d, script.Claim{Owner: "a:1", Count: 3, Lease: time.Minute})
+		if driver.CodeOf(err) != "OOM" {
+			t.Errorf("acquire: %v", err)
+		}
+		b.release("a:1", 1)
+		b.has("a:1", "1", time.Minute)
+		b.release("a:1", 0)
+		b.free()
+	})
+}
+
+func TestRenew(t *testing.T) {
+	b := newBench(t)
+	n := b.m.Key()
+	s := b.s
+	put := func(key, owner, ms string) {
+		s.Do(t, "HSET", key, owner, "1")
+		if ms != "" {
+			s.Do(t, "PEXPIRE", key, ms)
+		}
+	}
+	put(n+":mine", "a:1", "5000")
+	put(n+":theirs", "b:1", "5000")
+	put(n+":longer", "a:1", "600000")
+	put(n+":endless", "a:1", "")
+	var hs []script.Holding
+	for _, key := range []string{"mine", "theirs", "gone", "longer", "endless"} {
+		hs = append(hs, script.Holding{Key: n + ":" + key, Owner: "a:1"})
+	}
+	r, err := b.d.Do(t.Context(), script.Renew(30*time.Second, hs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := script.Renewed(r, len(hs))
+	if err != nil || fmt.Sprint(held) != "[true false false true true]" {
+		t.Errorf("renewed %v, %v", held, err)
+	}
+	for key, want := range map[string]int64{"mine": 30000, "theirs": 5000, "longer": 600000, "endless": 30000} {
+		if got := s.Int(t, "PTTL", n+":"+key); got > want || got < want-4000 {
+			t.Errorf("%s: TTL %d, want %d", key, got, want)
+		}
+	}
+}
+
+func TestMutexForce(t *testing.T) {
+	b := newBench(t)
+	heard := listen(t, b.d, b.m.Channel())
+	force := func(owner string, want bool) {
+		t.Helper()
+		if got, err := b.m.Force(t.Context(), b.d, owner); got != want || err != nil {
+			t.Errorf("force(%q): %v, %v", owner, got, err)
+		}
+	}
+	force("", false)
+	b.acquire("a:1", 1, time.Minute)
+	force("b:1", false)
+	b.has("a:1", "1", time.Minute)
+	force("a:1", true)
+	b.free()
+	if got := <-heard; got != "0" {
+		t.Errorf("payload %q", got)
+	}
+	b.acquire("a:1", 1, time.Minute)
+	force("", true)
+	b.free()
+}
+
+func TestMutexInspect(t *testing.T) {
+	b := newBench(t)
+	inspect := func() script.State {
+		t.Helper()
+		s, err := b.m.Inspect(t.Context(), b.d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if s := inspect(); s != (script.State{}) {
+		t.Errorf("free: %+v", s)
+	}
+	b.acquire("a:1", 1, time.Minute)
+	b.acquire("a:1", 2, time.Minute)
+	if s := inspect(); s.Owner != "a:1" || s.Count != 2 || s.TTL > time.Minute || s.TTL < 50*time.Second {
+		t.Errorf("held twice: %+v", s)
+	}
+	b.s.Do(t, "PERSIST", b.m.Key())
+	if s := inspect(); s.TTL >= 0 {
+		t.Errorf("without end: %+v", s)
+	}
+}
+
+// A call that was executed and whose reply was lost is sent again: the second
+// time it must change nothing, and its answer must be as good as the first.
+func TestSentAgain(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	through := connect(t, p.URL())
+	b := &bench{t, s, connect(t, s.URL()), script.NewMutex("again")}
+
+	// twice runs a call whose first reply is lost, and then again.
+	twice := func(what string, call func(d driver.Driver) error) {
+		t.Helper()
+		dropped := p.DropReply(1, redistest.Command("EVALSHA"))
+		if err := call(through); driver.ClassOf(err) != driver.Ambiguous {
+			t.Fatalf("%s, reply lost: %v", what, err)
+		}
+		<-dropped
+		if err := call(through); err != nil {
+			t.Fatalf("%s, sent again: %v", what, err)
+		}
+	}
+	acquire := func(count int) func(driver.Driver) error {
+		return func(d driver.Driver) error {
+			v, err := b.m.Acquire(context.Background(), d, script.Claim{Owner: "a:1", Count: count, Lease: time.Minute})
+			if err == nil && !v.Granted() {
+				return fmt.Errorf("not granted: %+v", v)
+			}
+			return err
+		}
+	}
+	// The scripts must be known, or the lost reply would be that of NOSCRIPT.
+	b.acquire("a:1", 1, time.Minute)
+	b.release("a:1", 1)
+	b.release("a:1", 0)
+	if _, err := b.d.Do(t.Context(), script.Renew(time.Minute, []script.Holding{{Key: "again", Owner: "a:1"}})); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.m.Force(t.Context(), b.d, "x"); err != nil {
+		t.Fatal(err)
+	}
+
+	twice("acquire", acquire(1))
+	b.has("a:1", "1", time.Minute)
+	twice("re-enter", acquire(2))
+	b.has("a:1", "2", time.Minute)
+	twice("renew", func(d driver.Driver) error {
+		r, err := d.Do(context.Background(), script.Renew(2*time.Minute, []script.Holding{{Key: "again", Owner: "a:1"}}))
+		if err != nil {
+			return err
+		}
+		if held, err := script.Renewed(r, 1); err != nil || !held[0] {
+			return fmt.Errorf("renewed %v, %w", held, err)
+		}
+		return nil
+	})
+	b.has("a:1", "2", 2*time.Minute)
+	twice("leave", func(d driver.Driver) error {
+		f, err := b.m.Release(context.Background(), d, "a:1", 1)
+		if err == nil && !f.Held {
+			return errors.New("not held")
+		}
+		return err
+	})
+	b.has("a:1", "1", 2*time.Minute)
+	twice("release", func(d driver.Driver) error {
+		_, err := b.m.Release(context.Background(), d, "a:1", 0)
+		return err
+	})
+	b.free()
+	// And the second release must not touch the next owner.
+	b.acquire("b:1", 1, time.Minute)
+	if b.release("a:1", 0).Held {
+		t.Error("a late release took the next owner's lock")
+	}
+	b.has("b:1", "1", time.Minute)
+	twice("force", func(d driver.Driver) error {
+		_, err := b.m.Force(context.Background(), d, "b:1")
+		return err
+	})
+	b.free()
+	for _, name := range script.Names() {
+		if !strings.Contains("mutex_acquire mutex_release mutex_force mutex_inspect renew", name) {
+			t.Errorf("script %s is not tested for being sent again", name)
+		}
+	}
+}
+
+// listen returns what is published on a channel from now on.
+func listen(t *testing.T, d driver.Driver, channel string) <-chan string {
+	t.Helper()
+	h := handler{make(chan string, 10), make(chan struct{}, 10)}
+	l := d.Listen(h)
+	t.Cleanup(func() { _ = l.Close() })
+	l.Subscribe(channel)
+	<-h.confirmed
+	return h.payloads
+}
+
+type handler struct {
+	payloads  chan string
+	confirmed chan struct{}
+}
+
+func (h handler) Message(_, payload string) { h.payloads <- payload }
+func (h handler) Subscribed(string, uint64) { h.confirmed <- struct{}{} }
+func (h handler) Lost(error)                {}
