@@ -1,0 +1,260 @@
+// Package engine acquires, holds and releases locks of all kinds, and knows
+// none of them: a kind is a [Kind], which speaks to the server, and a
+// [Request]. Every wait and every retry of Holdfast is in here.
+//
+// # One name, one turn
+//
+// Of all goroutines in the process that want one name, only the one that has
+// the turn at its gate talks to the server; the others queue behind it, first
+// come first served. The turn stays with the hold until that is released or
+// lost, and then goes to the next. So the server sees one waiter per process
+// and name, however many goroutines there are.
+//
+// # Hand-off
+//
+// A hold that is released while others queue is passed to the next of them
+// inside the process, without a word to the server, as long as the slice
+// lasts: a number of passes and a time, counted from when the server granted
+// it. Then it is really released, so that other processes have their share.
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+)
+
+// A Kind is a lock of some kind and name, as it speaks to the server.
+type Kind interface {
+	// Key identifies the lock and its gate.
+	Key() string
+	// Channel is where a release is announced.
+	Channel() string
+	// Acquire grants a claim or says how long the lock is held.
+	Acquire(context.Context, driver.Driver, script.Claim) (script.Verdict, error)
+	// Release lowers the hold count to left, or frees the lock.
+	Release(ctx context.Context, d driver.Driver, owner string, left int) (script.Freed, error)
+	// Free returns the call that takes back whatever owner may hold. Its reply
+	// is positive if there was anything.
+	Free(owner string) driver.Call
+}
+
+// Options are the times and bounds of an engine. All must be set.
+type Options struct {
+	Lease       time.Duration // of holds that are renewed
+	Renew       time.Duration // between renewals
+	Poll        time.Duration // between looks at a held lock when messages can arrive
+	PollBlind   time.Duration // the same when they cannot
+	Patience    time.Duration // with a server that cannot serve
+	Linger      time.Duration // of subscriptions that nobody needs
+	SlicePasses int           // hand-offs in a row; 0: none
+	SliceTime   time.Duration
+	Log         *slog.Logger
+}
+
+// An Engine does the work of one client.
+type Engine struct {
+	d   driver.Driver
+	o   Options
+	hub *wait.Hub
+	dog *watchdog.Watchdog
+
+	id     string // the first part of every owner
+	owners atomic.Uint64
+	token  atomic.Int64 // the highest one seen
+
+	mu      sync.Mutex
+	gates   map[string]*gate
+	yields  map[string]time.Duration // names whose gate is gone but must yield until then
+	active  int                      // calls under way
+	closing chan struct{}            // closed by Close
+	closed  bool
+	idle    chan struct{} // closed when closing and no call is under way
+	done    chan struct{} // closed when Close is through
+}
+
+// New returns an engine on d.
+func New(d driver.Driver, o Options) *Engine {
+	e := &Engine{
+		d: d, o: o,
+		dog:     watchdog.New(d, o.Renew, o.Log),
+		id:      newID(),
+		gates:   make(map[string]*gate),
+		yields:  make(map[string]time.Duration),
+		closing: make(chan struct{}),
+		idle:    make(chan struct{}),
+		done:    make(chan struct{}),
+	}
+	e.hub = wait.NewHub(d, o.Linger, func(err error) {
+		o.Log.Warn("subscriptions interrupted, will be restored", "error", err)
+	})
+	return e
+}
+
+// Driver returns what the engine runs on.
+func (e *Engine) Driver() driver.Driver { return e.d }
+
+// ID returns the first part of the names of all owners of this engine.
+func (e *Engine) ID() string { return e.id }
+
+// newID returns a random UUID (version 4): the form of a Redisson client's id.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	h := hex.EncodeToString(b[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// owner returns a name that no acquisition had before, in any process.
+func (e *Engine) owner() string {
+	b := make([]byte, 0, 64)
+	b = append(append(b, e.id...), ':')
+	return string(strconv.AppendUint(b, e.owners.Add(1), 10))
+}
+
+// fence returns the token of a grant, given the highest one known before it
+// was asked for. The server takes it from its clock; should that be set back,
+// this process at least goes on from where it was.
+func (e *Engine) fence(token, floor int64) int64 {
+	token = max(token, floor+1)
+	for {
+		old := e.token.Load()
+		if token <= old || e.token.CompareAndSwap(old, token) {
+			return token
+		}
+	}
+}
+
+// begin notes a call under way, unless the engine is closed.
+func (e *Engine) begin() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return ErrClosed
+	}
+	e.active++
+	return nil
+}
+
+func (e *Engine) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.active--
+	if e.closed && e.active == 0 {
+		close(e.idle)
+	}
+}
+
+// Close turns waiters away, tells holders that their leases are over, frees
+// what is held at the server, and ends every goroutine. It takes no longer
+// than limit where the server does not answer.
+func (e *Engine) Close(limit time.Duration) {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		<-e.done
+		return
+	}
+	e.closed = true
+	close(e.closing)
+	if e.active == 0 {
+		close(e.idle)
+	}
+	e.mu.Unlock()
+	defer close(e.done)
+
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	select { // what is being granted now is held or undone in a moment
+	case <-e.idle:
+	case <-ctx.Done():
+	}
+	calls := e.dog.Graves()
+	for _, c := range e.dog.Charges() {
+		if h := c.Holder.(*Hold); e.dog.Lose(c, watchdog.Closed) {
+			calls = append(calls, h.kind.Free(h.Owner))
+		}
+	}
+	e.free(ctx, calls)
+	e.dog.Close()
+	e.hub.Close()
+}
+
+// free runs calls, those of one node together.
+func (e *Engine) free(ctx context.Context, calls []driver.Call) {
+	nodes := make(map[string][]driver.Call)
+	for _, c := range calls {
+		node := e.d.Place(c.Keys[0]).Node
+		nodes[node] = append(nodes[node], c)
+	}
+	var wg sync.WaitGroup
+	for _, calls := range nodes {
+		wg.Go(func() {
+			for _, r := range e.d.DoMany(ctx, calls) {
+				if r.Err != nil {
+					e.o.Log.Warn("could not free a lock while closing, it will expire", "error", r.Err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// undo frees, in the background, what owner may have been granted by a request
+// that was sent before now. With doubt the request may even be on its way.
+func (e *Engine) undo(k Kind, owner string, lease time.Duration, doubt bool) {
+	now := clock.Now()
+	again := now
+	if doubt {
+		again += e.o.Patience / 4
+	}
+	e.dog.Bury(k.Free(owner), now, again, now+lease)
+}
+
+// Ask runs a call that may be repeated, for a second while the server cannot
+// serve.
+func (e *Engine) Ask(ctx context.Context, call func(context.Context) error) error {
+	if err := e.begin(); err != nil {
+		return err
+	}
+	defer e.end()
+	var out outage
+	var timer *time.Timer
+	for {
+		err := call(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case driver.ClassOf(err) == driver.Fatal:
+			return refused(err)
+		case out.note(err) > time.Second:
+			return out.error()
+		}
+		if err := e.sleep(ctx, nil, &timer, out.pause()); err != nil {
+			return e.gaveUp(ctx, err, &out, 0)
+		}
+	}
+}
+
+// Forfeit tells the holders of a key in this process that it is being taken
+// from them.
+func (e *Engine) Forfeit(key string) {
+	for _, c := range e.dog.Charges() {
+		if c.Key == key {
+			e.dog.Lose(c, watchdog.Forced)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The errors that callers branch on. Package holdfast documents them.
+var (
+	ErrNotAcquired = errors.New("lock not acquired")
+	ErrNotHeld     = errors.New("lock not held")
+	ErrLost        = errors.New("lease lost")
+	ErrClosed      = errors.New("client is closed")
+	ErrUnavailable = errors.New("server unavailable")
+	ErrRefused     = errors.New("server refused")
+)
+
+// Busy is the ErrNotAcquired of a lock that somebody else holds.
+type Busy struct {
+	TTL time.Duration // what the holder still has; negative: no end
+	Err error         // why the wait ended: a context's error, or nil
+}
+
+func (b *Busy) Error() string {
+	text := ErrNotAcquired.Error() + ": held by another owner"
+	switch {
+	case b.TTL > 0:
+		text = fmt.Sprintf("%s for another %v unless renewed", text, b.TTL)
+	case b.TTL < 0:
+		text += ", without an end"
+	}
+	if b.Err != nil {
+		text += ": " + b.Err.Error()
+	}
+	return text
+}
+
+// Unwrap makes the error match ErrNotAcquired and, if a context ended the
+// wait, that context's error.
+func (b *Busy) Unwrap() []error {
+	if b.Err == nil {
+		return []error{ErrNotAcquired}
+	}
+	return []error{ErrNotAcquired, b.Err}
+}

@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// A gate is the queue of one process before one name.
+type gate struct {
+	key  string
+	refs int // calls and holds that use it; guarded by Engine.mu
+
+	mu    sync.Mutex
+	taken bool // somebody has the turn
+	head  *ticket
+	tail  *ticket
+
+	// For whoever has the turn.
+	waiter *wait.Waiter // nil until the lock was found held
+	yield  bool         // others listen: let them try, too
+}
+
+// A ticket is a place in the queue.
+type ticket struct {
+	next, prev *ticket
+	queued     bool
+	renewed    bool       // wants a hold that is renewed
+	turn       chan *Hold // receives the turn, with a hold or without
+}
+
+var tickets = sync.Pool{New: func() any { return &ticket{turn: make(chan *Hold, 1)} }}
+
+// gate returns the gate of a name and notes one more use of it.
+func (e *Engine) gate(key string) *gate {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	g := e.gates[key]
+	if g == nil {
+		g = gates.Get().(*gate)
+		g.key = key
+		if until, ok := e.yields[key]; ok {
+			g.yield = until > clock.Early()
+			delete(e.yields, key)
+		}
+		e.gates[key] = g
+	}
+	g.refs++
+	return g
+}
+
+// maxYields bounds the names that are remembered without a gate.
+const maxYields = 128
+
+// remember keeps for a moment that others listen for a name, so that whoever
+// locks and releases it in a loop does not shut them out. The caller holds
+// e.mu.
+func (e *Engine) remember(key string) {
+	now := clock.Early()
+	if len(e.yields) >= maxYields {
+		maps.DeleteFunc(e.yields, func(_ string, until time.Duration) bool { return until <= now })
+	}
+	if len(e.yields) < maxYields {
+		e.yields[key] = now + yieldTime
+	}
+}
+
+var gates = sync.Pool{New: func() any { return new(gate) }}
+
+// leave notes one use less. A gate that nobody uses is gone.
+func (e *Engine) leave(g *gate) {
+	e.mu.Lock()
+	g.refs--
+	last := g.refs == 0
+	if last {
+		delete(e.gates, g.key)
+		if g.yield {
+			e.remember(g.key)
+		}
+	}
+	e.mu.Unlock()
+	if last {
+		if g.waiter != nil {
+			g.waiter.Leave()
+		}
+		*g = gate{}
+		gates.Put(g)
+	}
+}
+
+// take waits for the turn. With it may come a hold that was passed on.
+func (g *gate) take(ctx context.Context, closing <-chan struct{}, renewed bool) (*Hold, error) {
+	g.mu.Lock()
+	if !g.taken {
+		g.taken = true
+		g.mu.Unlock()
+		return nil, nil
+	}
+	t := tickets.Get().(*ticket)
+	t.renewed = renewed
+	g.push(t)
+	g.mu.Unlock()
+
+	var err error
+	select {
+	case h := <-t.turn:
+		tickets.Put(t)
+		return h, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-closing:
+		err = ErrClosed
+	}
+	g.mu.Lock()
+	queued := t.queued
+	if queued {
+		g.remove(t)
+	}
+	g.mu.Unlock()
+	if !queued { // the turn came at the same moment: it must go on
+		h := <-t.turn
+		tickets.Put(t)
+		return h, err
+	}
+	tickets.Put(t)
+	return nil, errNoTurn{err}
+}
+
+// errNoTurn is the error of a take that ended without the turn.
+type errNoTurn struct{ error }
+
+func (e errNoTurn) Unwrap() error { return e.error }
+
+// give passes the bare turn to the next in the queue.
+func (g *gate) give() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.head; t != nil {
+		g.remove(t)
+		t.turn <- nil
+		return
+	}
+	g.taken = false
+}
+
+// pass hands a hold to the next in the queue if that one can use it.
+func (g *gate) pass(h *Hold) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := g.head
+	if t == nil || !t.renewed {
+		return false
+	}
+	g.remove(t)
+	t.turn <- h
+	return true
+}
+
+// waiting reports whether anybody queues for a renewed hold.
+func (g *gate) waiting() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.head != nil && g.head.renewed
+}
+
+func (g *gate) push(t *ticket) {
+	t.queued = true
+	t.prev = g.tail
+	if g.tail == nil {
+		g.head = t
+	} else {
+		g.tail.next = t
+	}
+	g.tail = t
+}
+
+func (g *gate) remove(t *ticket) {
+	if t.prev == nil {
+		g.head = t.next
+	} else {
+		t.prev.next = t.next
+	}
+	if t.next == nil {
+		g.tail = t.prev
+	} else {
+		t.next.prev = t.prev
+	}
+	t.next, t.prev, t.queued = nil, nil, false
+}

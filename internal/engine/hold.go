@@ -1,0 +1,315 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+)
+
+// A Hold is a lock that the server has granted to one owner of this process.
+type Hold struct {
+	watchdog.Charge
+	e        *Engine
+	kind     Kind
+	granted  time.Duration // when the grant arrived
+	base     int64         // the token of the grant
+	standing bool          // renewed, with the engine's lease time
+	doubt    bool          // an earlier request of this owner may still run
+
+	// One nested acquire, extension or release at a time.
+	nest     sync.Mutex
+	count    int   // how often it is held
+	renewers int   // how many of these want it renewed
+	passes   int   // since the grant
+	token    int64 // of the present user
+
+	mu   sync.Mutex
+	gate *gate // whose turn comes with the hold; nil if none does
+	user watchdog.Holder
+	lost watchdog.Reason
+}
+
+// Lost is called by the watchdog. The user hears of it before anybody else in
+// this process can try for the lock.
+func (h *Hold) Lost(why watchdog.Reason) {
+	h.mu.Lock()
+	h.lost = why
+	user, g := h.user, h.gate
+	h.user, h.gate = nil, nil
+	h.mu.Unlock()
+	if user != nil {
+		user.Lost(why)
+	}
+	if why == watchdog.Expired {
+		// A renewal without an answer may have prolonged it at the server.
+		// Until its time is over, though, the user is still about to stop.
+		end := clock.Now() + watchdog.Tail(h.Lease)
+		h.e.dog.Bury(h.kind.Free(h.Owner), end, end, end+h.Lease)
+	}
+	if g != nil {
+		g.give()
+		h.e.leave(g)
+	}
+}
+
+// Loss returns why the hold was lost, or zero.
+func (h *Hold) Loss() watchdog.Reason {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lost
+}
+
+// Grant returns which user of the hold the present one is, and its token.
+func (h *Hold) Grant() (pass int, token int64) {
+	h.nest.Lock()
+	defer h.nest.Unlock()
+	return h.passes, h.token
+}
+
+// adopt gives a hold that was passed on to its new user.
+func (h *Hold) adopt(user watchdog.Holder) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost != 0 {
+		return false
+	}
+	h.user = user
+	return true
+}
+
+// mine reports whether the hold still belongs to that user. The caller holds
+// h.nest.
+func (h *Hold) mine(pass int) bool { return h.count > 0 && h.passes == pass }
+
+// Reenter takes the hold once more. ErrNotHeld says that its user has just
+// given it back.
+func (h *Hold) Reenter(ctx context.Context, pass int, r Request) error {
+	h.nest.Lock()
+	defer h.nest.Unlock()
+	if !h.mine(pass) {
+		return ErrNotHeld
+	}
+	lease := r.Lease
+	if r.renewed() {
+		lease = h.e.o.Lease
+	}
+	if err := h.claim(ctx, h.count+1, lease); err != nil {
+		return err
+	}
+	h.count++
+	if r.renewed() {
+		h.renewers++
+		h.e.dog.Renew(&h.Charge, true)
+	}
+	return nil
+}
+
+// Extend makes the server keep the hold for at least d from now on.
+func (h *Hold) Extend(ctx context.Context, pass int, d time.Duration) error {
+	h.nest.Lock()
+	defer h.nest.Unlock()
+	if !h.mine(pass) {
+		return ErrNotHeld
+	}
+	h.standing = false // its time is no longer that of every other hold
+	return h.claim(ctx, h.count, d)
+}
+
+// claim states at the server how often the owner holds the lock, and for how
+// long. It tries as long as the hold is valid.
+func (h *Hold) claim(ctx context.Context, count int, lease time.Duration) error {
+	if err := h.e.begin(); err != nil {
+		return err
+	}
+	defer h.e.end()
+	var out outage
+	var timer *time.Timer
+	for {
+		if why := h.Loss(); why != 0 || !h.Valid() {
+			return ErrLost
+		}
+		if err := ctx.Err(); err != nil {
+			return h.e.gaveUp(ctx, err, &out, 0)
+		}
+		sent := clock.Early()
+		v, err := h.kind.Acquire(ctx, h.e.d, script.Claim{
+			Owner: h.Owner, Count: count, Lease: lease,
+		})
+		switch {
+		case err == nil && v.Granted():
+			if !h.e.dog.Extend(&h.Charge, sent, lease) {
+				return ErrLost
+			}
+			return nil
+		case err == nil:
+			h.e.dog.Lose(&h.Charge, watchdog.NotOwner)
+			return ErrLost
+		case driver.ClassOf(err) == driver.Fatal:
+			return refused(err)
+		case out.note(err) > h.e.o.Patience:
+			return out.error()
+		}
+		if err := h.e.sleep(ctx, nil, &timer, out.pause()); err != nil {
+			return h.e.gaveUp(ctx, err, &out, 0)
+		}
+	}
+}
+
+// Release gives the hold back once. The last time it is passed on inside the
+// process or freed at the server. ErrLost says that it was lost before.
+func (h *Hold) Release(renewed bool) error {
+	if err := h.e.begin(); err != nil {
+		<-h.e.done // whatever is held is being freed
+		return ErrLost
+	}
+	defer h.e.end()
+	h.nest.Lock()
+	defer h.nest.Unlock()
+	if h.Loss() != 0 {
+		return ErrLost
+	}
+	if h.count > 1 {
+		return h.releaseNested(renewed)
+	}
+	if renewed && h.renewers == 1 && h.pass() {
+		return nil
+	}
+	return h.free()
+}
+
+// releaseNested gives back one of several.
+func (h *Hold) releaseNested(renewed bool) error {
+	h.count--
+	if renewed {
+		h.renewers--
+		if h.renewers == 0 {
+			h.e.dog.Renew(&h.Charge, false)
+		}
+	}
+	freed, err := h.kind.Release(context.Background(), h.e.d, h.Owner, h.count)
+	if err == nil && !freed.Held {
+		h.e.dog.Lose(&h.Charge, watchdog.NotOwner)
+		return ErrLost
+	}
+	// An error leaves the count at the server too high, which only shows in
+	// inspection: the last release frees the lock whatever the count.
+	return nil
+}
+
+// pass hands the hold to the next in the queue, if the slice allows it.
+func (h *Hold) pass() bool {
+	o := &h.e.o
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.gate == nil || h.lost != 0 || !h.standing || h.passes >= o.SlicePasses || !h.gate.waiting() {
+		return false
+	}
+	now := clock.Now()
+	if now-h.granted > o.SliceTime || h.Deadline()-now < h.Lease/2 {
+		return false
+	}
+	user, token := h.user, h.token
+	h.user = nil
+	h.token = h.nextToken()
+	h.passes++
+	if !h.gate.pass(h) { // whoever waited has gone
+		h.user, h.token = user, token
+		h.passes--
+		return false
+	}
+	return true
+}
+
+// nextToken returns a token for the next user of the hold. Half of the time
+// that has passed since the grant arrived has certainly passed at the server,
+// too, so that the next one from there will be higher. Passing a hold takes
+// longer than the two microseconds that each token needs; if not, it waits.
+func (h *Hold) nextToken() int64 {
+	need := 2 * time.Microsecond * time.Duration(h.token+1-h.base)
+	for clock.Early()-h.granted < need {
+		runtime.Gosched()
+	}
+	return h.e.fence(h.token+1, 0)
+}
+
+// abandon gets rid of a hold that was passed to somebody who has gone.
+func (h *Hold) abandon() {
+	h.nest.Lock()
+	defer h.nest.Unlock()
+	if h.pass() || !h.e.dog.Drop(&h.Charge) {
+		return
+	}
+	g := h.detach()
+	h.e.undo(h.kind, h.Owner, h.Lease, h.doubt)
+	g.give()
+	h.e.leave(g)
+}
+
+// detach takes the gate, and with it the turn, away from the hold.
+func (h *Hold) detach() *gate {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g := h.gate
+	h.user, h.gate = nil, nil
+	return g
+}
+
+// releaseTime bounds how long a release waits for a server that does not
+// answer, before it goes on in the background.
+const releaseTime = time.Second
+
+// free gives the lock back at the server.
+func (h *Hold) free() error {
+	e := h.e
+	ends := h.Deadline()
+	if !e.dog.Drop(&h.Charge) { // from here on nobody renews it
+		return ErrLost
+	}
+	h.count = 0
+	g := h.detach()
+	heard := 0
+	if g != nil {
+		if g.waiter != nil {
+			g.waiter.Forget()
+		}
+		defer func() {
+			g.yield = heard > boolInt(e.hub.Listens(h.kind.Channel()))
+			g.give()
+			e.leave(g)
+		}()
+	}
+	var out outage
+	doubt := false
+	for {
+		freed, err := h.kind.Release(context.Background(), e.d, h.Owner, 0)
+		switch {
+		case err == nil && !freed.Held && !doubt:
+			h.mu.Lock()
+			h.lost = watchdog.NotOwner
+			h.mu.Unlock()
+			return ErrLost
+		case err == nil:
+			heard = freed.Heard
+			if h.doubt || doubt {
+				e.undo(h.kind, h.Owner, h.Lease, true)
+			}
+			return nil
+		case driver.ClassOf(err) == driver.Fatal:
+			return refused(err)
+		}
+		doubt = doubt || driver.ClassOf(err) == driver.Ambiguous
+		if out.note(err) > releaseTime || e.isClosing() {
+			e.undo(h.kind, h.Owner, h.Lease, true)
+			return fmt.Errorf("release goes on in the background, at the latest the lock expires in %v: %w",
+				(ends - clock.Now()).Round(time.Millisecond), out.error())
+		}
+		time.Sleep(out.pause())
+	}
+}

@@ -1,0 +1,196 @@
+// Package wait turns published messages into wake-ups.
+//
+// A [Hub] keeps one subscription per channel, however many wait for it, and
+// keeps it for a moment after the last one left, since whoever waited once
+// often waits again. It starts no goroutine: the driver's reader calls it.
+//
+// A wake-up is a hint, never a fact. It comes for every message, and for every
+// confirmed subscription too, because what was published while the connection
+// was down is gone. A waiter that was woken looks at the server itself.
+package wait
+
+import (
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// A Hub is all the waiting of one client.
+type Hub struct {
+	d      driver.Driver
+	linger time.Duration
+	lost   func(error)
+
+	mu       sync.Mutex
+	listener driver.Listener // nil until somebody waits
+	channels map[string]*channel
+	sweeper  *time.Timer // armed while idle channels linger
+	closed   bool
+}
+
+type channel struct {
+	name    string
+	live    bool // the server has confirmed it on the present connection
+	waiters map[*Waiter]struct{}
+	idle    time.Time // since when it has no waiter
+}
+
+// NewHub returns a hub that keeps idle subscriptions for the given time, and
+// reports a broken connection to lost.
+func NewHub(d driver.Driver, linger time.Duration, lost func(error)) *Hub {
+	return &Hub{d: d, linger: linger, lost: lost, channels: make(map[string]*channel)}
+}
+
+// A Waiter is woken by what happens on one channel.
+type Waiter struct {
+	hub  *Hub
+	ch   *channel
+	wake chan struct{}
+}
+
+// Join begins to wait on a channel. A message published after the channel is
+// Live wakes the waiter, also when it comes before the waiter looks at Wake.
+func (h *Hub) Join(name string) *Waiter {
+	w := &Waiter{hub: h, wake: make(chan struct{}, 1)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch, known := h.channels[name]
+	if !known {
+		ch = &channel{name: name, waiters: make(map[*Waiter]struct{})}
+		h.channels[name] = ch
+	}
+	ch.waiters[w] = struct{}{}
+	w.ch = ch
+	if listener := h.open(); !known && listener != nil {
+		listener.Subscribe(name) // under the lock: no sweep may come between
+	}
+	return w
+}
+
+// open returns the listener, which is nil once the hub is closed. The caller
+// holds h.mu.
+func (h *Hub) open() driver.Listener {
+	if h.listener == nil && !h.closed {
+		h.listener = h.d.Listen(ear{h})
+	}
+	return h.listener
+}
+
+// Wake receives after a message, and after the subscription was confirmed.
+func (w *Waiter) Wake() <-chan struct{} { return w.wake }
+
+// Live reports whether a message published now would arrive.
+func (w *Waiter) Live() bool {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	return w.ch.live
+}
+
+// Forget drops a wake-up that is already due. What it tells, the caller is
+// about to find out.
+func (w *Waiter) Forget() {
+	select {
+	case <-w.wake:
+	default:
+	}
+}
+
+// Leave ends the waiting.
+func (w *Waiter) Leave() {
+	h := w.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(w.ch.waiters, w)
+	if len(w.ch.waiters) > 0 || h.closed {
+		return
+	}
+	w.ch.idle = time.Now()
+	if h.sweeper == nil {
+		h.sweeper = time.AfterFunc(h.linger, h.sweep)
+	}
+}
+
+// sweep unsubscribes from channels that nobody has waited on for a while.
+func (h *Hub) sweep() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sweeper = nil
+	if h.closed {
+		return
+	}
+	var gone []string
+	var next time.Duration
+	for name, ch := range h.channels {
+		if len(ch.waiters) > 0 {
+			continue
+		}
+		if left := h.linger - time.Since(ch.idle); left <= 0 {
+			gone = append(gone, name)
+			delete(h.channels, name)
+		} else {
+			next = max(next, left)
+		}
+	}
+	if next > 0 {
+		h.sweeper = time.AfterFunc(next, h.sweep)
+	}
+	if len(gone) > 0 {
+		h.listener.Unsubscribe(gone...)
+	}
+}
+
+// Listens reports whether messages on the channel reach this hub now.
+func (h *Hub) Listens(name string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch := h.channels[name]
+	return ch != nil && ch.live
+}
+
+// Close ends all subscriptions.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	h.closed = true
+	listener := h.listener
+	if h.sweeper != nil {
+		h.sweeper.Stop()
+	}
+	h.mu.Unlock()
+	if listener != nil {
+		_ = listener.Close()
+	}
+}
+
+// An ear is the hub as the driver sees it.
+type ear struct{ h *Hub }
+
+func (e ear) Message(channel, _ string) { e.h.rouse(channel) }
+
+func (e ear) Subscribed(channel string, _ uint64) { e.h.rouse(channel) }
+
+func (e ear) Lost(err error) {
+	e.h.mu.Lock()
+	for _, ch := range e.h.channels {
+		ch.live = false
+	}
+	e.h.mu.Unlock()
+	e.h.lost(err)
+}
+
+// rouse wakes all who wait on a channel, which is plainly live.
+func (h *Hub) rouse(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch := h.channels[name]
+	if ch == nil {
+		return
+	}
+	ch.live = true
+	for w := range ch.waiters {
+		select {
+		case w.wake <- struct{}{}:
+		default: // a wake-up is due already
+		}
+	}
+}

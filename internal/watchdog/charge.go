@@ -1,0 +1,116 @@
+package watchdog
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// A Reason says why a lease was lost.
+type Reason uint8
+
+// The reasons.
+const (
+	Expired  Reason = iota + 1 // no renewal was confirmed in time
+	NotOwner                   // the server says that the owner does not hold it
+	Forced                     // this client freed it by force
+	Closed                     // the client was closed
+)
+
+// A Holder is told when its lease is lost, once.
+type Holder interface {
+	Lost(Reason)
+}
+
+// A Charge is a lease in the watchdog's care. Set the exported fields before
+// Guard and leave them alone afterwards.
+type Charge struct {
+	script.Holding
+	Holder Holder
+	Lease  time.Duration // the lease time that renewals ask for
+
+	deadline atomic.Int64 // as of clock.Now; zero when in nobody's care
+
+	// Guarded by the watchdog's lock.
+	renewed bool          // kept alive; otherwise only watched
+	due     time.Duration // when to renew next
+	flying  bool          // a renewal is under way
+	at      time.Duration // when the watchdog looks at it next
+	index   int           // in the watchdog's heap; -1 when not there
+	gap     time.Duration // between the warning and the deadline
+}
+
+// Deadline returns the moment, as of clock.Now, up to which the server is
+// known to keep the lease for its owner.
+func (c *Charge) Deadline() time.Duration { return time.Duration(c.deadline.Load()) }
+
+// Valid reports whether the deadline lies ahead.
+func (c *Charge) Valid() bool { return clock.Now() < c.Deadline() }
+
+// margin is taken off every lease, for clocks that do not run at one speed.
+func margin(lease time.Duration) time.Duration { return max(lease/100, 2*time.Millisecond) }
+
+// gap is how long before the deadline the holder is told, so that it has time
+// to stop: 5 % of the lease and at least 50 ms, but never most of a short one.
+func gap(lease time.Duration) time.Duration {
+	return min(max(lease/20, 50*time.Millisecond), lease/4)
+}
+
+// InTime reports whether a lease that was granted to a request sent at that
+// moment is of any use now.
+func InTime(sent, lease time.Duration) bool {
+	return clock.Now() < sent+lease-margin(lease)-gap(lease)
+}
+
+// Tail returns how much of a lease is left at the server, at most, when its
+// holder is told that it ends.
+func Tail(lease time.Duration) time.Duration { return gap(lease) + margin(lease) }
+
+// extend moves the deadline to what a confirmed request, sent at that moment,
+// grants. It never moves it back.
+func (c *Charge) extend(sent, lease time.Duration) {
+	d := sent + lease - margin(lease)
+	if d > c.Deadline() {
+		c.deadline.Store(int64(d))
+		c.gap = gap(lease)
+	}
+}
+
+// warning is when the holder is told that the lease ends.
+func (c *Charge) warning() time.Duration { return c.Deadline() - c.gap }
+
+// schedule sets when to look at the charge next.
+func (c *Charge) schedule() {
+	c.at = c.warning()
+	if c.renewed && !c.flying {
+		c.at = min(c.at, c.due)
+	}
+}
+
+// charges is a heap of charges, the next one first.
+type charges []*Charge
+
+func (h charges) Len() int           { return len(h) }
+func (h charges) Less(i, j int) bool { return h[i].at < h[j].at }
+
+func (h charges) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *charges) Push(x any) {
+	c := x.(*Charge)
+	c.index = len(*h)
+	*h = append(*h, c)
+}
+
+func (h *charges) Pop() any {
+	old := *h
+	c := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	c.index = -1
+	return c
+}
