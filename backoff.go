@@ -1,0 +1,51 @@
+package holdfast
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// A Backoff is how [Poll] paces itself: the first pause is Initial, each
+// further one Multiplier times the last and a little jitter, up to Max. Zero
+// fields take Redisson's defaults: 1 ms, doubled, up to 128 ms. With a
+// Multiplier of 1 all pauses are alike.
+type Backoff struct {
+	Initial    time.Duration
+	Max        time.Duration
+	Multiplier int
+}
+
+func (b Backoff) withDefaults() Backoff {
+	if b.Initial == 0 {
+		b.Initial = time.Millisecond
+	}
+	if b.Multiplier == 0 {
+		b.Multiplier = 2
+	}
+	if b.Max == 0 {
+		b.Max = max(b.Initial, 128*time.Millisecond)
+	}
+	return b
+}
+
+func (b Backoff) check() error {
+	d := b.withDefaults()
+	switch {
+	case d.Initial < 0 || d.Max < 0 || d.Multiplier < 1:
+		return invalid("Backoff %+v: neither pauses nor the multiplier can be negative", b)
+	case d.Max < d.Initial:
+		return invalid("Backoff.Max is %v, less than Backoff.Initial, %v", d.Max, d.Initial)
+	case d.Max > time.Hour:
+		return invalid("Backoff.Max is %v: choose at most an hour", d.Max)
+	}
+	return nil
+}
+
+// pause returns the time to wait after that many failures in a row.
+func (b Backoff) pause(failures int) time.Duration {
+	d := b.Initial
+	for i := 1; i < failures && d < b.Max && b.Multiplier > 1; i++ {
+		d = d*time.Duration(b.Multiplier) + rand.N(time.Duration(i)*time.Millisecond)
+	}
+	return min(d, b.Max)
+}

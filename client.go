@@ -1,0 +1,130 @@
+package holdfast
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/engine"
+)
+
+// Options are the settings of a [Client]. The zero value is a good choice.
+type Options struct {
+	// WatchdogTimeout is the lease time of leases that the watchdog renews,
+	// and so the longest that a lock outlives a killed process: 30 s.
+	WatchdogTimeout time.Duration
+
+	// RenewEvery is the time between renewals: a third of WatchdogTimeout. It
+	// must leave room for a second try, so at most half.
+	RenewEvery time.Duration
+
+	// PollInterval is how often a waiter looks at the lock although no message
+	// has come: 5 s. Messages normally wake it within a millisecond; this is
+	// the bound where one was lost.
+	PollInterval time.Duration
+
+	// RetryTimeout is how long a call puts up with a server that does not
+	// answer, or cannot serve, before it fails with [ErrUnavailable]: 10 s.
+	RetryTimeout time.Duration
+
+	// Handoffs is how often in a row a lock is passed from one goroutine of
+	// this client to the next that waits for it, without asking the server:
+	// 64. Then others are let in. Negative: never.
+	Handoffs int
+
+	// HandoffTime is how long such a row may take: 5 ms.
+	HandoffTime time.Duration
+
+	// Logger hears of what the caller is not told otherwise: renewals that
+	// fail, subscriptions that break. Nil: nobody.
+	Logger *slog.Logger
+}
+
+// The bounds of all lease times. The lower one is what a lease needs to be of
+// any use over a network; the upper one keeps the arithmetic of clocks sound.
+const (
+	minLease = 10 * time.Millisecond
+	maxLease = 10 * 365 * 24 * time.Hour
+)
+
+func (o Options) withDefaults() Options {
+	set := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	set(&o.WatchdogTimeout, 30*time.Second)
+	set(&o.RenewEvery, o.WatchdogTimeout/3)
+	set(&o.PollInterval, 5*time.Second)
+	set(&o.RetryTimeout, 10*time.Second)
+	set(&o.HandoffTime, 5*time.Millisecond)
+	if o.Handoffs == 0 {
+		o.Handoffs = 64
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func (o Options) check() error {
+	switch {
+	case o.WatchdogTimeout < 100*time.Millisecond || o.WatchdogTimeout > maxLease:
+		return invalid("WatchdogTimeout is %v: choose between 100ms and %v", o.WatchdogTimeout, maxLease)
+	case o.RenewEvery <= 0 || o.RenewEvery > o.WatchdogTimeout/2:
+		return invalid("RenewEvery is %v: choose at most half of WatchdogTimeout, %v", o.RenewEvery, o.WatchdogTimeout/2)
+	case o.PollInterval < time.Millisecond:
+		return invalid("PollInterval is %v: choose at least 1ms", o.PollInterval)
+	case o.RetryTimeout < 0:
+		return invalid("RetryTimeout is %v: it cannot be negative", o.RetryTimeout)
+	case o.HandoffTime < 0:
+		return invalid("HandoffTime is %v: it cannot be negative; to switch hand-offs off, set Handoffs to -1", o.HandoffTime)
+	}
+	return nil
+}
+
+// A Client is a connection to Redis and everything that is locked through it.
+// It is safe for concurrent use; a program needs one per server.
+type Client struct {
+	engine *engine.Engine
+	driver driver.Driver
+	opts   Options
+}
+
+// New returns a client on a driver of one's own. [Open] is for everybody else.
+func New(d driver.Driver, o Options) (*Client, error) {
+	if d == nil {
+		return nil, &Error{Op: "new client", Err: invalid("the driver is nil")}
+	}
+	o = o.withDefaults()
+	if err := o.check(); err != nil {
+		return nil, &Error{Op: "new client", Err: err}
+	}
+	e := engine.New(d, engine.Options{
+		Lease:       o.WatchdogTimeout,
+		Renew:       o.RenewEvery,
+		Poll:        o.PollInterval,
+		PollBlind:   min(o.PollInterval, time.Second),
+		Patience:    o.RetryTimeout,
+		Linger:      time.Second,
+		SlicePasses: max(o.Handoffs, 0),
+		SliceTime:   o.HandoffTime,
+		Log:         o.Logger,
+	})
+	return &Client{engine: e, driver: d, opts: o}, nil
+}
+
+// closeTime bounds how long Close waits for a server that does not answer.
+const closeTime = 2 * time.Second
+
+// Close ends the client and its driver. Waiting calls return [ErrClosed],
+// contexts of leases that are still held end with a cause that matches it, and
+// their locks are freed. Closing twice is fine.
+func (c *Client) Close() error {
+	c.engine.Close(closeTime)
+	return c.driver.Close()
+}
+
+// ID returns the random name of this client, the first part of the owner of
+// every lease it holds.
+func (c *Client) ID() string { return c.engine.ID() }

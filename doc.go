@@ -1,0 +1,40 @@
+// Package holdfast offers distributed locks on Redis and Valkey, on the very
+// keys and channels that Redisson (Java) uses, so that services in Go and in
+// Java can share a lock.
+//
+//	client, err := holdfast.Open(ctx, "redis://localhost:6379")
+//	if err != nil {
+//		return err
+//	}
+//	defer client.Close()
+//
+//	err = client.Mutex("order:42").Do(ctx, func(ctx context.Context) error {
+//		return charge(ctx) // ctx ends the moment the lock can no longer be relied on
+//	})
+//
+// # Leases
+//
+// Holding a lock is holding a [Lease]. It can end without being released: the
+// network fails, the process is stopped, an operator frees the lock. Then its
+// [Lease.Context] ends with a cause that matches [ErrLost], before the server
+// can give the lock to anybody else. Pass that context to the work that the
+// lock protects.
+//
+// A lease is renewed by the client's watchdog until it is released, every ten
+// seconds for another thirty, unless [LeaseTime] fixes its length.
+//
+// # Owners and re-entry
+//
+// Every acquisition has an owner of its own; goroutines have no identity. A
+// lease's context carries its owner: locking the same mutex with that context,
+// or one derived from it, enters it again, and it is free once every lease has
+// been released. Any other context contends. See [Detach] and [NonReentrant].
+//
+// # What is promised, and what is not
+//
+// At no moment do two leases on one name both answer true to [Lease.Valid], as
+// long as the server keeps its memory and its clock. No lock service can
+// stop work that has already been sent on its way: for that, let the resource
+// check [Lease.Token], which grows with every grant. docs/guarantees.md spells
+// out each promise, and which test shows it.
+package holdfast

@@ -1,0 +1,114 @@
+package holdfast
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+)
+
+// What an error means to the caller. Match with [errors.Is]; the text around
+// it is in [*Error].
+var (
+	// ErrNotAcquired says that somebody else holds the lock. The error of a
+	// wait that a context has ended matches that context's error, too.
+	ErrNotAcquired = engine.ErrNotAcquired
+
+	// ErrLost says that a lease has ended before it was released. The error is
+	// a [*LostError], which knows why.
+	ErrLost = engine.ErrLost
+
+	// ErrNotHeld says that the lease has been released before.
+	ErrNotHeld = engine.ErrNotHeld
+
+	// ErrReentrant says that the context already holds the lock and the call
+	// is [NonReentrant].
+	ErrReentrant = errors.New("already held by this context")
+
+	// ErrUnavailable says that the server cannot be reached, or that it is
+	// alive but cannot serve now: it loads, fails over, or is read-only. It
+	// never means that the lock is taken.
+	ErrUnavailable = engine.ErrUnavailable
+
+	// ErrRefused says that the server refuses, and will until something is
+	// changed there: its memory is full, the user may not, the name belongs to
+	// a key of another type.
+	ErrRefused = engine.ErrRefused
+
+	// ErrInvalid says that an argument makes no sense; the text says what to
+	// change. Nothing was sent.
+	ErrInvalid = errors.New("invalid argument")
+
+	// ErrClosed says that the client has been closed.
+	ErrClosed = engine.ErrClosed
+)
+
+// An Error is what failed, on which object, and why.
+type Error struct {
+	Op   string // "lock", "release", ...
+	Kind string // "mutex"
+	Name string
+	Err  error
+}
+
+func (e *Error) Error() string {
+	if e.Name == "" {
+		return fmt.Sprintf("holdfast: %s: %v", e.Op, e.Err)
+	}
+	return fmt.Sprintf("holdfast: %s %s %.80q: %v", e.Op, e.Kind, e.Name, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Remaining returns how long the holder of a lock still has it, as far as an
+// error that matches [ErrNotAcquired] knows. It is negative for a lock that
+// never expires and zero if nothing is known.
+func Remaining(err error) time.Duration {
+	var busy *engine.Busy
+	if errors.As(err, &busy) {
+		return busy.TTL
+	}
+	return 0
+}
+
+// A LossReason says how a lease was lost.
+type LossReason string
+
+// The reasons.
+const (
+	LossExpired  LossReason = "expired"   // no renewal was confirmed in time, or the lease time was over
+	LossNotOwner LossReason = "not owner" // the server says that another owner holds the lock, or nobody
+	LossForced   LossReason = "forced"    // this client freed the lock by force
+	LossClosed   LossReason = "closed"    // the client was closed
+)
+
+var lossReasons = map[watchdog.Reason]LossReason{
+	watchdog.Expired:  LossExpired,
+	watchdog.NotOwner: LossNotOwner,
+	watchdog.Forced:   LossForced,
+	watchdog.Closed:   LossClosed,
+}
+
+// A LostError is the error, and the cause of the context, of a lease that was
+// lost. It matches [ErrLost].
+type LostError struct {
+	Name   string
+	Owner  string
+	Reason LossReason
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("holdfast: lease on %.80q lost: %s", e.Name, e.Reason)
+}
+
+// Is reports whether target is [ErrLost], or [ErrClosed] if that is why.
+func (e *LostError) Is(target error) bool {
+	return target == ErrLost || target == ErrClosed && e.Reason == LossClosed
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+}

@@ -1,0 +1,80 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// A Locker is any lock of this package.
+type Locker interface {
+	// Name returns the name of the lock.
+	Name() string
+	// Lock waits until the lock is held or ctx is done.
+	Lock(ctx context.Context, opts ...Option) (*Lease, error)
+	// TryLock does not wait, or only as long as the option Wait says.
+	TryLock(ctx context.Context, opts ...Option) (*Lease, error)
+}
+
+var _ Locker = (*Mutex)(nil)
+
+// DoValue runs fn while holding a lock, as [Mutex.Do] does, and returns its
+// value. The value counts only if the error is nil: it may have been computed
+// after the lock was lost.
+func DoValue[T any](ctx context.Context, l Locker, fn func(context.Context) (T, error), opts ...Option) (T, error) {
+	var value T
+	err := do(ctx, l, func(ctx context.Context) (err error) {
+		value, err = fn(ctx)
+		return err
+	}, opts)
+	return value, err
+}
+
+func do(ctx context.Context, l Locker, fn func(context.Context) error, opts []Option) (err error) {
+	lease, err := l.Lock(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	defer func() { // also when fn panics
+		if released := lease.Release(ctx); err == nil {
+			err = released
+		} else if released != nil {
+			err = errors.Join(err, released)
+		}
+	}()
+	return fn(lease.Context())
+}
+
+// SyncLocker adapts a lock to [sync.Locker], for code that takes nothing else.
+// Prefer Lock or Do: a sync.Locker has no way to say that the lock could not
+// be had, or that it was lost, so its Lock panics where l.Lock would return an
+// error, and its Unlock panics after a loss. Nor can it enter a lock again.
+func SyncLocker(ctx context.Context, l Locker, opts ...Option) sync.Locker {
+	return &syncLocker{ctx: Detach(ctx), lock: l, opts: opts}
+}
+
+type syncLocker struct {
+	ctx   context.Context
+	lock  Locker
+	opts  []Option
+	lease *Lease // of whoever has it locked
+}
+
+func (s *syncLocker) Lock() {
+	lease, err := s.lock.Lock(s.ctx, s.opts...)
+	if err != nil {
+		panic(err)
+	}
+	s.lease = lease
+}
+
+func (s *syncLocker) Unlock() {
+	lease := s.lease
+	if lease == nil {
+		panic(&Error{Op: "unlock", Kind: "lock", Name: s.lock.Name(), Err: ErrNotHeld})
+	}
+	s.lease = nil
+	if err := lease.Release(s.ctx); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,110 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// A Mutex is a named lock that one owner at a time can hold, in any process
+// that uses the same server. It is what Redisson calls RLock, and shares its
+// locks with it.
+//
+// A Mutex is a name and no more: it holds nothing, costs nothing to make, and
+// many may exist by one name. It is safe for concurrent use.
+type Mutex struct {
+	client *Client
+	name   string
+	wire   *script.Mutex
+	set    settings
+}
+
+const mutexKind = "mutex"
+
+// Mutex returns the mutex with that name. The options apply to all of its
+// calls. A name has 1 to 512 bytes of UTF-8 without control characters; braces
+// may only mark a hash tag, as in "order:{42}". The error of a bad name or
+// option is returned by each call.
+func (c *Client) Mutex(name string, opts ...Option) *Mutex {
+	m := &Mutex{client: c, name: name, wire: script.NewMutex(name), set: settings{}.with(opts)}
+	if err := script.CheckName(name); err != nil {
+		m.set.fail(invalid("%w", err))
+	}
+	return m
+}
+
+// Name returns the name of the mutex.
+func (m *Mutex) Name() string { return m.name }
+
+// Lock waits until it holds the mutex, or until ctx is done. With a context of
+// a lease on this mutex it enters it again, see [Lease.Context].
+//
+// The error matches [ErrNotAcquired] if others kept the lock all the time, and
+// then also ctx's error; [ErrUnavailable] if the server could not serve for
+// [Options].RetryTimeout; [ErrRefused] if it will not. A lock that was granted
+// too late for ctx is given back.
+func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
+	return m.client.acquire(ctx, "lock", mutexKind, m.name, m.wire, m.set.with(opts), engine.Forever)
+}
+
+// TryLock takes the mutex if it is free, and otherwise returns [ErrNotAcquired]
+// at once, or after [Wait]. [Remaining] tells how long the holder still has.
+func (m *Mutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
+	return m.client.acquire(ctx, "try lock", mutexKind, m.name, m.wire, m.set.with(opts), 0)
+}
+
+// Do runs fn while holding the mutex, with a context that ends when the lock
+// is lost. It returns fn's error, joined with [ErrLost] if the lock was lost
+// before fn returned.
+func (m *Mutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
+	return do(ctx, m, fn, opts)
+}
+
+// A State is what the server says about a lock at one moment.
+type State struct {
+	Locked bool
+	Owner  string        // of a lease ([Lease.Owner]) or of a Java thread
+	Holds  int           // how often the owner has entered it
+	TTL    time.Duration // until it expires if it is not renewed; negative: never
+}
+
+// State asks the server who holds the mutex.
+func (m *Mutex) State(ctx context.Context) (State, error) {
+	var s State
+	err := m.client.ask(ctx, "inspect", mutexKind, m.name, m.set.err, func(ctx context.Context) error {
+		seen, err := m.wire.Inspect(ctx, m.client.driver)
+		s = State{Locked: seen.Owner != "", Owner: seen.Owner, Holds: seen.Count, TTL: seen.TTL}
+		return err
+	})
+	return s, err
+}
+
+// IsLocked asks the server whether anybody holds the mutex.
+func (m *Mutex) IsLocked(ctx context.Context) (bool, error) {
+	s, err := m.State(ctx)
+	return s.Locked, err
+}
+
+// HoldCount asks the server how often the owner that ctx carries holds the
+// mutex. It is zero if ctx does not descend from the context of a lease on it.
+func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
+	s, err := m.State(ctx)
+	if l := m.client.find(ctx, mutexKind, m.name); l == nil || l.Owner() != s.Owner {
+		return 0, err
+	}
+	return s.Holds, err
+}
+
+// ForceUnlock frees the mutex, whoever holds it, and reports whether anybody
+// did. A holder in this client is told at once, others when they renew next.
+func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
+	var freed bool
+	err := m.client.once(ctx, "force unlock", mutexKind, m.name, m.set.err, func(ctx context.Context) (err error) {
+		m.client.engine.Forfeit(m.wire.Key())
+		freed, err = m.wire.Force(ctx, m.client.driver, "")
+		return err
+	})
+	return freed, err
+}

@@ -1,0 +1,87 @@
+package holdfast
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+)
+
+// An Option is a wish for one call, or, given to [Client.Mutex], for all calls
+// of that mutex.
+type Option func(*settings)
+
+type settings struct {
+	lease        time.Duration // zero: the watchdog renews
+	wait         time.Duration
+	waitSet      bool
+	nonReentrant bool
+	pause        func(int) time.Duration
+	err          error
+}
+
+func (s *settings) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// with returns the settings as opts change them. Without any, which is the
+// common case, nothing moves to the heap.
+func (s settings) with(opts []Option) settings {
+	if len(opts) == 0 {
+		return s
+	}
+	changed := s
+	for _, o := range opts {
+		o(&changed)
+	}
+	return changed
+}
+
+func (s *settings) request(wait time.Duration) engine.Request {
+	if s.waitSet {
+		wait = s.wait
+	}
+	return engine.Request{Lease: s.lease, Wait: wait, Pause: s.pause}
+}
+
+// LeaseTime fixes how long the lease lasts. Nobody renews it: when d is over,
+// the lock is free, released or not.
+func LeaseTime(d time.Duration) Option {
+	return func(s *settings) {
+		if d < minLease || d > maxLease {
+			s.fail(invalid("LeaseTime is %v: choose between %v and %v", d, minLease, maxLease))
+		}
+		s.lease = d.Truncate(time.Millisecond)
+	}
+}
+
+// Wait bounds how long to wait for the lock; less than a millisecond tries
+// once. It ends the waiting and nothing else, whereas a deadline on the
+// context would also end the work under the lock.
+func Wait(d time.Duration) Option {
+	return func(s *settings) {
+		if d < 0 {
+			s.fail(invalid("Wait is %v: it cannot be negative; leave it out to wait as long as the context", d))
+		}
+		s.wait, s.waitSet = d.Truncate(time.Millisecond), true
+	}
+}
+
+// NonReentrant makes a call whose context already holds the lock fail at once
+// with [ErrReentrant] instead of entering it again.
+func NonReentrant() Option {
+	return func(s *settings) { s.nonReentrant = true }
+}
+
+// Poll waits by looking at the lock again and again, as often as b says, and
+// without subscribing to anything. It costs more commands and finds a free
+// lock later; use it where pub/sub is not allowed. Redisson calls it RSpinLock.
+func Poll(b Backoff) Option {
+	return func(s *settings) {
+		if err := b.check(); err != nil {
+			s.fail(err)
+		}
+		s.pause = b.withDefaults().pause
+	}
+}
