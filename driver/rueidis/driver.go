@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -84,6 +85,7 @@ func Open(ctx context.Context, c Config) (*Driver, error) {
 			return nil, classify(o.err)
 		}
 		d.client = o.client
+		d.answered()
 		return d, nil
 	case <-ctx.Done():
 		d.end() // ends the dial
@@ -98,13 +100,28 @@ func Open(ctx context.Context, c Config) (*Driver, error) {
 
 // Do implements driver.Driver.
 func (d *Driver) Do(ctx context.Context, call driver.Call) (driver.Reply, error) {
+	if d.broken(ctx) {
+		call.Keys, call.Args = slices.Clone(call.Keys), slices.Clone(call.Args) // may outlive this method
+		r := detour(ctx, func(err error) driver.Result { return driver.Result{Err: err} },
+			func() driver.Result { return d.do(ctx, call) })
+		return r.Reply, r.Err
+	}
+	r := d.do(ctx, call)
+	return r.Reply, r.Err
+}
+
+func (d *Driver) do(ctx context.Context, call driver.Call) driver.Result {
 	done := d.bound(ctx)
 	defer done.release()
 	resp := d.client.Do(done, d.evalsha(call))
 	if isNoScript(resp) {
 		resp = d.client.Do(done, d.eval(call))
 	}
-	return decode(resp)
+	reply, err := decode(resp)
+	if err == nil {
+		d.answered()
+	}
+	return driver.Result{Reply: reply, Err: err}
 }
 
 // DoAcked implements driver.Driver.
@@ -134,6 +151,19 @@ func (d *Driver) DoAcked(ctx context.Context, call driver.Call, replicas int, ti
 
 // DoMany implements driver.Driver.
 func (d *Driver) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
+	if !d.broken(ctx) {
+		return d.doMany(ctx, calls)
+	}
+	calls = slices.Clone(calls)
+	for i, c := range calls {
+		calls[i].Keys, calls[i].Args = slices.Clone(c.Keys), slices.Clone(c.Args)
+	}
+	return detour(ctx, func(err error) []driver.Result {
+		return slices.Repeat([]driver.Result{{Err: err}}, len(calls))
+	}, func() []driver.Result { return d.doMany(ctx, calls) })
+}
+
+func (d *Driver) doMany(ctx context.Context, calls []driver.Call) []driver.Result {
 	multi := make([]rueidis.Completed, len(calls))
 	for i, call := range calls {
 		multi[i] = d.evalsha(call)
@@ -146,6 +176,9 @@ func (d *Driver) DoMany(ctx context.Context, calls []driver.Call) []driver.Resul
 			resp = d.client.Do(done, d.eval(calls[i]))
 		}
 		results[i].Reply, results[i].Err = decode(resp)
+		if results[i].Err == nil {
+			d.answered()
+		}
 	}
 	return results
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
 )
 
 // errNotDialled marks calls that failed before there was a connection.
@@ -71,7 +73,40 @@ func (c *callContext) Value(key any) any {
 // A link is the connection that carries commands.
 type link struct {
 	net.Conn
-	piped atomic.Bool // rueidis runs its pipeline: it minds contexts by itself
+	piped  atomic.Bool // rueidis runs its pipeline: it minds contexts by itself
+	ready  atomic.Bool // a command has been answered on it, and it is not closed
+}
+
+// Close notes that there is no connection for commands any more.
+func (l *link) Close() error {
+	l.ready.Store(false)
+	return l.Conn.Close()
+}
+
+// broken reports whether a call might have to wait for a connection that
+// somebody else is opening, which rueidis does without a look at ctx.
+func (d *Driver) broken(ctx context.Context) bool {
+	return ctx.Done() != nil && !d.link.Load().ready.Load()
+}
+
+// answered notes that the present connection works.
+func (d *Driver) answered() {
+	if l := d.link.Load(); !l.ready.Load() {
+		l.ready.Store(true)
+	}
+}
+
+// detour runs a call in a goroutine of its own and leaves it there when ctx is
+// done first. The goroutine ends with the dial, in a second or two.
+func detour[T any](ctx context.Context, failed func(error) T, call func() T) T {
+	ch := make(chan T, 1)
+	go func() { ch <- call() }()
+	select {
+	case v := <-ch:
+		return v
+	case <-ctx.Done():
+		return failed(driver.Unknown(ctx.Err()))
+	}
 }
 
 // SetDeadline notes the moment at which rueidis starts its pipeline on this

@@ -18,17 +18,17 @@ var (
 
 // Busy is the ErrNotAcquired of a lock that somebody else holds.
 type Busy struct {
-	TTL time.Duration // what the holder still has; negative: no end
+	TTL time.Duration // what the holder still has; negative: no end; zero: not known
 	Err error         // why the wait ended: a context's error, or nil
 }
 
 func (b *Busy) Error() string {
-	text := ErrNotAcquired.Error() + ": held by another owner"
+	text := ErrNotAcquired.Error()
 	switch {
 	case b.TTL > 0:
-		text = fmt.Sprintf("%s for another %v unless renewed", text, b.TTL)
+		text = fmt.Sprintf("%s: held by another owner for %v unless renewed", text, b.TTL)
 	case b.TTL < 0:
-		text += ", without an end"
+		text += ": held by another owner, without an end"
 	}
 	if b.Err != nil {
 		text += ": " + b.Err.Error()

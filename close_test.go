@@ -1,0 +1,171 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestClose(t *testing.T) {
+	redistest.CheckGoroutines(t)
+	s := redistest.Start(t)
+	other := open(t, s.URL())
+	lock(t, t.Context(), other.Mutex("other"))
+	c := open(t, s.URL())
+	held := lock(t, t.Context(), c.Mutex("held"))
+	fixed := lock(t, t.Context(), c.Mutex("fixed"), holdfast.LeaseTime(time.Minute))
+	ctx := held.Context()
+	errs := make(chan error)
+	for i := range 10 {
+		go func() {
+			_, err := c.Mutex([]string{"held", "other"}[i%2]).Lock(context.Background())
+			errs <- err
+		}()
+	}
+	eventually(t, 5*time.Second, "a waiter subscribed", func() bool { return len(s.Channels(t)) == 1 })
+	start := time.Now()
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() { _ = c.Close() })
+	}
+	wg.Wait()
+	_ = c.Close()
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+	for range 10 {
+		if err := <-errs; !errors.Is(err, holdfast.ErrClosed) {
+			t.Errorf("waiter: %v", err)
+		}
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, holdfast.ErrClosed) || !errors.Is(cause, holdfast.ErrLost) {
+		t.Errorf("cause of the lease's context: %v", cause)
+	}
+	for _, l := range []*holdfast.Lease{held, fixed} {
+		if l.Valid() {
+			t.Error("lease is valid after Close")
+		}
+		if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrClosed) {
+			t.Errorf("release after Close: %v", err)
+		}
+	}
+	if _, err := c.Mutex("x").TryLock(t.Context()); !errors.Is(err, holdfast.ErrClosed) {
+		t.Errorf("TryLock after Close: %v", err)
+	}
+	if _, err := c.Mutex("x").State(t.Context()); !errors.Is(err, holdfast.ErrClosed) {
+		t.Errorf("State after Close: %v", err)
+	}
+	if keys := s.Keys(t); fmt.Sprint(keys) != "[other]" {
+		t.Errorf("left locked: %v", keys)
+	}
+	eventually(t, 5*time.Second, "no subscription left", func() bool { return len(s.Channels(t)) == 0 })
+}
+
+func TestCloseUnused(t *testing.T) {
+	redistest.CheckGoroutines(t)
+	s := redistest.Start(t)
+	c := open(t, s.URL())
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Without a server Close ends as well, with holds and waiters and all.
+func TestCloseWithoutServer(t *testing.T) {
+	redistest.CheckGoroutines(t)
+	for name, leave := range map[string]func(*redistest.Server){
+		"gone":   (*redistest.Server).Kill,
+		"silent": (*redistest.Server).Pause,
+	} {
+		s := redistest.Start(t)
+		c := open(t, s.URL())
+		lock(t, t.Context(), c.Mutex("held"))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if _, err := c.Mutex("held").Lock(context.Background()); err == nil {
+				t.Errorf("%s: acquired", name)
+			}
+		}()
+		leave(s)
+		start := time.Now()
+		_ = c.Close()
+		<-done
+		if took := time.Since(start); took > 6*time.Second {
+			t.Errorf("%s: Close took %v", name, took)
+		}
+	}
+}
+
+// Nothing is left of ten thousand contended rounds, some of them cancelled,
+// some lost, some cut off.
+func TestNothingLeaks(t *testing.T) {
+	redistest.CheckGoroutines(t)
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	clients := []*holdfast.Client{open(t, p.URL(), quick), open(t, p.URL(), quick), open(t, p.URL(), quick)}
+	const rounds = 10_000
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for g := range 24 {
+		c := clients[g%len(clients)]
+		wg.Go(func() {
+			for i := range next {
+				round(t, c.Mutex(fmt.Sprint("leak:", i%4)), i)
+			}
+		})
+	}
+	for i := range rounds {
+		if i%1000 == 999 {
+			p.Cut()
+		}
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	eventually(t, 5*time.Second, "no key left", func() bool { return len(s.Keys(t)) == 0 })
+	eventually(t, 5*time.Second, "no subscription left", func() bool { return len(s.Channels(t)) == 0 })
+	for _, c := range clients {
+		_ = c.Close()
+	}
+}
+
+// round locks and releases, and every so often does not get that far.
+func round(t *testing.T, m *holdfast.Mutex, i int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var opts []holdfast.Option
+	switch i % 20 {
+	case 3:
+		time.AfterFunc(time.Millisecond, cancel)
+	case 7:
+		opts = append(opts, holdfast.Wait(2*time.Millisecond))
+	case 11:
+		opts = append(opts, holdfast.LeaseTime(10*time.Millisecond))
+	}
+	l, err := m.Lock(ctx, opts...)
+	if err != nil {
+		if !errors.Is(err, holdfast.ErrNotAcquired) && !errors.Is(err, holdfast.ErrUnavailable) {
+			t.Error(err)
+		}
+		return
+	}
+	switch i % 20 {
+	case 11:
+		<-l.Context().Done() // lost, and never released
+	case 13:
+		inner := lock(t, l.Context(), m)
+		release(t, inner)
+		release(t, l)
+	default:
+		if err := l.Release(ctx); err != nil && !errors.Is(err, holdfast.ErrLost) {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package holdfast_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// patient are the settings of waiters: if they only woke when a lease ends,
+// they would be far too late.
+var patient = holdfast.Options{WatchdogTimeout: 20 * time.Second, PollInterval: 300 * time.Millisecond}
+
+func init() { workers["wait"] = waitWorker }
+
+// waitWorker lets sixteen goroutines lock and release once for every line that
+// it reads, writes down when each was in, and ends the round with "done".
+func waitWorker() {
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), patient)
+	if err != nil {
+		panic(err)
+	}
+	m := c.Mutex(os.Getenv("TEST_NAME"))
+	rec := redistest.NewRecorder(os.Stdout)
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); fmt.Println("done") {
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				l, err := m.Lock(context.Background())
+				if err != nil {
+					panic(err)
+				}
+				leave := rec.Enter(m.Name(), l.Owner())
+				leave()
+				_ = l.Release(context.Background())
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// A lock that is free while somebody waits for it is taken, whatever happened
+// to the messages: they are dropped, the subscriptions are killed, the server
+// is restarted without its memory.
+func TestFreeLockIsTaken(t *testing.T) {
+	t.Parallel()
+	const rounds, processes, goroutines = 50, 4, 16
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	n := name(t)
+	c := open(t, s.URL(), patient)
+	m := c.Mutex(n)
+	var ws []*redistest.Process
+	for range processes {
+		ws = append(ws, redistest.Worker(t, "wait", "TEST_URL="+p.URL(), "TEST_NAME="+n))
+	}
+	channel := "redisson_lock__channel:{" + n + "}"
+	var worst time.Duration
+	for round := range rounds {
+		l := lock(t, t.Context(), m)
+		for _, w := range ws {
+			w.Send("go")
+		}
+		eventually(t, 20*time.Second, "all processes wait", func() bool {
+			return strings.HasSuffix(fmt.Sprint(s.Do(t, "PUBSUB", "NUMSUB", channel)), fmt.Sprintf(" %d]", processes))
+		})
+		limit := 2 * time.Second // far below the lease, far above the poll bound
+		switch round % 10 {
+		case 1, 4, 6, 8:
+			p.DropMessages(true)
+		case 2, 5, 7:
+			s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		case 9:
+			s.Restart()
+			limit += 2 * time.Second // for the outage
+		}
+		freed := redistest.Now()
+		_ = l.Release(t.Context()) // has nothing to release after a restart
+		var ivs []redistest.Interval
+		for _, w := range ws {
+			for line := range w.Lines() {
+				if line == "done" {
+					break
+				}
+				got, err := redistest.ReadIntervals(strings.NewReader(line))
+				if err != nil {
+					t.Fatal(err)
+				}
+				ivs = append(ivs, got...)
+			}
+		}
+		p.DropMessages(false)
+		if len(ivs) != processes*goroutines {
+			t.Fatalf("round %d: %d of %d got in", round, len(ivs), processes*goroutines)
+		}
+		slices.SortFunc(ivs, func(a, b redistest.Interval) int { return int(a.Enter - b.Enter) })
+		last := freed
+		for _, iv := range ivs {
+			idle := time.Duration(iv.Enter - last)
+			worst = max(worst, idle)
+			if idle > limit {
+				t.Errorf("round %d: free for %v while others waited", round, idle)
+			}
+			last = iv.Leave
+		}
+	}
+	t.Logf("free for at most %v", worst)
+}
+
+// Released between the failed try and the confirmed subscription, when the
+// message finds nobody: the waiter looks again and gets in at once.
+func TestReleaseBeforeSubscribed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	holder, waiter := open(t, s.URL()), open(t, p.URL(), holdfast.Options{PollInterval: time.Minute})
+	n := name(t)
+	l := lock(t, t.Context(), holder.Mutex(n))
+	subscribed, confirm := p.HoldReply(redistest.Command("SUBSCRIBE"))
+	got := make(chan *holdfast.Lease)
+	go func() { got <- lock(t, t.Context(), waiter.Mutex(n)) }()
+	<-subscribed // at the server, but the waiter does not know yet
+	release(t, l)
+	start := time.Now()
+	confirm()
+	release(t, <-got)
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("got in %v after the subscription", took)
+	}
+}
+
+// Waiters cost the server next to nothing: one of them per process asks.
+func TestWaitersAreCheap(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	holder, waiter := open(t, s.URL()), open(t, p.URL())
+	n := name(t)
+	l := lock(t, t.Context(), holder.Mutex(n))
+	p.ResetCounts()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 1000 {
+		wg.Go(func() {
+			if l, err := waiter.Mutex(n).Lock(ctx); err == nil {
+				_ = l.Release(ctx)
+			}
+		})
+	}
+	eventually(t, 10*time.Second, "subscribed", func() bool { return len(s.Channels(t)) == 1 })
+	time.Sleep(time.Second)
+	if n := p.Total(); n > 20 {
+		t.Errorf("%d commands for 1000 waiters: %v", n, p.Commands())
+	}
+	p.ResetCounts()
+	release(t, l)
+	start := time.Now()
+	eventually(t, 20*time.Second, "all had it", func() bool { return s.Int(t, "EXISTS", n) == 0 && time.Since(start) > 100*time.Millisecond })
+	wg.Wait()
+	if n := p.Total(); n > 500 {
+		t.Errorf("%d commands for 1000 hand-offs: %v", n, p.Commands())
+	}
+	cancel()
+}
+
+// Arrival decides who is next.
+func TestFirstComeFirstServed(t *testing.T) {
+	t.Parallel()
+	for name, handoffs := range map[string]int{"handed over": 0, "through the server": -1} {
+		t.Run(name, func(t *testing.T) {
+			c := open(t, redistest.Shared(t).URL(), holdfast.Options{Handoffs: handoffs})
+			m := c.Mutex("fcfs:" + name)
+			first := lock(t, t.Context(), m)
+			const n = 50
+			order := make(chan int, n)
+			var wg sync.WaitGroup
+			for i := range n {
+				wg.Go(func() {
+					l := lock(t, t.Context(), m)
+					order <- i
+					release(t, l)
+				})
+				time.Sleep(2 * time.Millisecond) // so that they queue in this order
+			}
+			release(t, first)
+			wg.Wait()
+			for want := range n {
+				if got := <-order; got != want {
+					t.Fatalf("%d came before %d", got, want)
+				}
+			}
+		})
+	}
+}
