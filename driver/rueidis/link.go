@@ -73,8 +73,8 @@ func (c *callContext) Value(key any) any {
 // A link is the connection that carries commands.
 type link struct {
 	net.Conn
-	piped  atomic.Bool // rueidis runs its pipeline: it minds contexts by itself
-	ready  atomic.Bool // a command has been answered on it, and it is not closed
+	piped atomic.Bool // rueidis runs its pipeline: it minds contexts by itself
+	ready atomic.Bool // a command has been answered on it, and it is not closed
 }
 
 // Close notes that there is no connection for commands any more.

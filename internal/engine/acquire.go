@@ -49,7 +49,7 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 	g := e.gate(k.Key())
 	defer e.leave(g)
 	for {
-		h, err := g.take(limited, e.closing, r.renewed())
+		h, err := e.take(limited, g, r.renewed())
 		switch {
 		case err != nil:
 			if h != nil {

@@ -74,6 +74,8 @@ type Engine struct {
 	owners atomic.Uint64
 	token  atomic.Int64 // the highest one seen
 
+	tickets sync.Pool // of *ticket
+
 	mu      sync.Mutex
 	gates   map[string]*gate
 	yields  map[string]time.Duration // names whose gate is gone but must yield until then

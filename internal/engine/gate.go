@@ -33,8 +33,6 @@ type ticket struct {
 	turn       chan *Hold // receives the turn, with a hold or without
 }
 
-var tickets = sync.Pool{New: func() any { return &ticket{turn: make(chan *Hold, 1)} }}
-
 // gate returns the gate of a name and notes one more use of it.
 func (e *Engine) gate(key string) *gate {
 	e.mu.Lock()
@@ -93,14 +91,18 @@ func (e *Engine) leave(g *gate) {
 }
 
 // take waits for the turn. With it may come a hold that was passed on.
-func (g *gate) take(ctx context.Context, closing <-chan struct{}, renewed bool) (*Hold, error) {
+func (e *Engine) take(ctx context.Context, g *gate, renewed bool) (*Hold, error) {
 	g.mu.Lock()
 	if !g.taken {
 		g.taken = true
 		g.mu.Unlock()
 		return nil, nil
 	}
-	t := tickets.Get().(*ticket)
+	t, ok := e.tickets.Get().(*ticket)
+	if !ok {
+		t = &ticket{turn: make(chan *Hold, 1)}
+	}
+	defer e.tickets.Put(t)
 	t.renewed = renewed
 	g.push(t)
 	g.mu.Unlock()
@@ -108,11 +110,10 @@ func (g *gate) take(ctx context.Context, closing <-chan struct{}, renewed bool) 
 	var err error
 	select {
 	case h := <-t.turn:
-		tickets.Put(t)
 		return h, nil
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-closing:
+	case <-e.closing:
 		err = ErrClosed
 	}
 	g.mu.Lock()
@@ -122,11 +123,8 @@ func (g *gate) take(ctx context.Context, closing <-chan struct{}, renewed bool) 
 	}
 	g.mu.Unlock()
 	if !queued { // the turn came at the same moment: it must go on
-		h := <-t.turn
-		tickets.Put(t)
-		return h, err
+		return <-t.turn, err
 	}
-	tickets.Put(t)
 	return nil, errNoTurn{err}
 }
 

@@ -1,0 +1,106 @@
+package wait_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/fake"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+func woken(w *wait.Waiter) bool {
+	synctest.Wait()
+	select {
+	case <-w.Wake():
+		return true
+	default:
+		return false
+	}
+}
+
+// publish makes the fake server announce a release of a mutex.
+func publish(t *testing.T, d driver.Driver, name string) {
+	t.Helper()
+	m := script.NewMutex(name)
+	if _, err := m.Acquire(context.Background(), d, script.Claim{Owner: "o:1", Count: 1, Lease: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Release(context.Background(), d, "o:1", 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestHub(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fake.New()
+		lost := 0
+		h := wait.NewHub(d, time.Second, func(error) { lost++ })
+		defer h.Close()
+		a, b, other := h.Join("redisson_lock__channel:{a}"), h.Join("redisson_lock__channel:{a}"), h.Join("redisson_lock__channel:{b}")
+		if d.Channels() != 2 {
+			t.Errorf("%d subscriptions for two channels", d.Channels())
+		}
+		for _, w := range []*wait.Waiter{a, b, other} {
+			if !woken(w) || !w.Live() {
+				t.Error("not woken by the confirmation")
+			}
+		}
+		publish(t, d, "a")
+		publish(t, d, "a")
+		if !woken(a) || !woken(b) || woken(a) {
+			t.Error("two messages: want one wake-up each")
+		}
+		if woken(other) {
+			t.Error("woken by another channel")
+		}
+		publish(t, d, "a")
+		a.Forget()
+		if woken(a) {
+			t.Error("woken although forgotten")
+		}
+		b.Forget()
+
+		d.Reconnect(errors.New("cut"))
+		if !woken(a) || !woken(other) || lost != 1 {
+			t.Errorf("not woken by the new subscription, or lost %d times", lost)
+		}
+
+		// The last one who leaves closes the door, but not at once.
+		a.Leave()
+		b.Leave()
+		time.Sleep(900 * time.Millisecond)
+		if d.Channels() != 2 || !h.Listens("redisson_lock__channel:{a}") {
+			t.Errorf("%d subscriptions while they linger", d.Channels())
+		}
+		again := h.Join("redisson_lock__channel:{a}")
+		if !again.Live() {
+			t.Error("the lingering subscription was not used")
+		}
+		time.Sleep(time.Hour)
+		again.Leave()
+		other.Leave()
+		time.Sleep(2 * time.Second)
+		if d.Channels() != 0 || h.Listens("redisson_lock__channel:{a}") {
+			t.Errorf("%d subscriptions left", d.Channels())
+		}
+	})
+}
+
+func TestHubClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fake.New()
+		h := wait.NewHub(d, time.Second, func(error) {})
+		h.Join("c").Leave()
+		h.Close()
+		w := h.Join("c") // a straggler
+		if w.Live() {
+			t.Error("live after Close")
+		}
+		w.Leave()
+	})
+}
