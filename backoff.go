@@ -45,6 +45,9 @@ func (b Backoff) check() error {
 func (b Backoff) pause(failures int) time.Duration {
 	d := b.Initial
 	for i := 1; i < failures && d < b.Max && b.Multiplier > 1; i++ {
+		if d > b.Max/time.Duration(b.Multiplier) {
+			return b.Max // and no overflow
+		}
 		d = d*time.Duration(b.Multiplier) + rand.N(time.Duration(i)*time.Millisecond)
 	}
 	return min(d, b.Max)

@@ -12,8 +12,9 @@ import (
 // What an error means to the caller. Match with [errors.Is]; the text around
 // it is in [*Error].
 var (
-	// ErrNotAcquired says that somebody else holds the lock. The error of a
-	// wait that a context has ended matches that context's error, too.
+	// ErrNotAcquired says that somebody else held the lock for as long as the
+	// call could wait. The error of a wait that a context has ended matches
+	// that context's error, too.
 	ErrNotAcquired = engine.ErrNotAcquired
 
 	// ErrLost says that a lease has ended before it was released. The error is
@@ -27,9 +28,10 @@ var (
 	// is [NonReentrant].
 	ErrReentrant = errors.New("already held by this context")
 
-	// ErrUnavailable says that the server cannot be reached, or that it is
+	// ErrUnavailable says that the server has not answered, or that it is
 	// alive but cannot serve now: it loads, fails over, or is read-only. It
-	// never means that the lock is taken.
+	// never means that the lock is taken. If a context ended the wait for the
+	// answer, the error matches that context's error, too.
 	ErrUnavailable = engine.ErrUnavailable
 
 	// ErrRefused says that the server refuses, and will until something is

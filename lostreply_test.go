@@ -139,7 +139,7 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 			if err == nil {
 				t.Fatalf("acquired %v without a reply", l)
 			}
-			if took := time.Since(start); took > time.Second {
+			if took := time.Since(start); took > time.Second { // a moment for the answer included
 				t.Errorf("gave up after %v", took)
 			}
 			if name != "wait" && !errors.Is(err, context.Canceled) {

@@ -11,12 +11,12 @@ import (
 type Class uint8
 
 const (
-	// Ambiguous: the call may or may not have run, or may still run.
+	// Ambiguous means that the call may or may not have run, or may still run.
 	Ambiguous Class = iota
-	// Definite: the call did not run, and the same call may succeed later.
+	// Definite means that the call did not run, and may succeed later.
 	Definite
-	// Fatal: the call did not run, and will not until somebody changes
-	// something: rights, the type of a key, memory.
+	// Fatal means that the call did not run, and will not until somebody
+	// changes something: rights, the type of a key, memory.
 	Fatal
 )
 

@@ -9,7 +9,6 @@ package rueidis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -264,7 +263,7 @@ func reply(m rueidis.RedisMessage) (driver.Reply, error) {
 		}
 		return driver.Reply{Type: driver.List, List: list}, nil
 	}
-	return driver.Reply{}, &driver.Error{Class: driver.Fatal, Err: fmt.Errorf("reply of a type that no script returns: %v", m.Error())}
+	return driver.Reply{}, &driver.Error{Class: driver.Fatal, Err: errors.New("reply of a type that no script returns")}
 }
 
 // classify turns an error of rueidis into one of package driver.

@@ -9,16 +9,16 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// Forever, as Request.Wait, waits until the context is done.
+// Forever is the Request.Wait that only the context ends.
 const Forever time.Duration = -1
 
-// yieldTime is how long a process that has just released lets others go first.
-// The message that wakes them wakes it, too, and mostly sooner.
-const yieldTime = 3 * time.Millisecond
+// answerTime is how long a request that is under way when Request.Wait is over
+// may still take: without its answer nobody could say whether the lock is
+// held or the server gone.
+const answerTime = 250 * time.Millisecond
 
 // A Request says how to acquire.
 type Request struct {
@@ -38,12 +38,15 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 	}
 	defer e.end()
 	if r.Wait == 0 {
-		return e.contend(ctx, nil, k, r, user)
+		c := contest{e: e, ctx: ctx, calls: ctx, k: k, r: r}
+		return c.run(user)
 	}
-	limited := ctx
+	limited, calls := ctx, ctx
 	if r.Wait > 0 {
 		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, r.Wait)
+		calls, cancel = context.WithTimeout(ctx, r.Wait+answerTime)
+		defer cancel()
+		limited, cancel = context.WithTimeout(calls, r.Wait)
 		defer cancel()
 	}
 	g := e.gate(k.Key())
@@ -62,7 +65,8 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 			}
 			return nil, &Busy{Err: ctx.Err()}
 		case h == nil:
-			h, err := e.contend(limited, g, k, r, user)
+			c := contest{e: e, ctx: limited, calls: calls, g: g, k: k, r: r}
+			h, err := c.run(user)
 			if err != nil {
 				g.give()
 				return nil, overWait(ctx, err)
@@ -75,8 +79,8 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 	}
 }
 
-// overWait takes the mark of our own timer off the error of a wait that was
-// only ended by it: the caller's context is not done.
+// overWait takes the mark of our own timers off the error of a wait that was
+// only ended by them: the caller's context is not done.
 func overWait(ctx context.Context, err error) error {
 	var busy *Busy
 	if errors.As(err, &busy) && ctx.Err() == nil {
@@ -85,145 +89,8 @@ func overWait(ctx context.Context, err error) error {
 	return err
 }
 
-// contend asks the server until it grants the lock. Without a gate it asks
-// once, which means until the server gives any answer.
-func (e *Engine) contend(ctx context.Context, g *gate, k Kind, r Request, user watchdog.Holder) (h *Hold, err error) {
-	claim := script.Claim{Owner: e.owner(), Count: 1, Lease: r.Lease}
-	if r.renewed() {
-		claim.Lease = e.o.Lease
-	}
-	doubt := false
-	defer func() {
-		if err != nil && doubt {
-			e.undo(k, claim.Owner, claim.Lease, true)
-		}
-	}()
-	patience := e.o.Patience
-	if g == nil {
-		patience = min(patience, time.Second)
-	}
-	var (
-		out      outage
-		last     time.Duration // what the holder had left
-		failures int
-		timer    *time.Timer
-	)
-	if g != nil && g.yield && r.Pause == nil {
-		e.join(g, k)
-		if err := e.sleep(ctx, g, &timer, yieldTime); err != nil {
-			return nil, e.gaveUp(ctx, err, &out, last)
-		}
-		g.yield = false
-	}
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, e.gaveUp(ctx, err, &out, last)
-		}
-		if g != nil && g.waiter != nil {
-			g.waiter.Forget()
-		}
-		floor := e.token.Load()
-		sent := clock.Early()
-		v, err := k.Acquire(ctx, e.d, claim)
-		var pause time.Duration
-		switch {
-		case err == nil && v.Granted():
-			token := e.fence(v.Token, floor)
-			h := &Hold{
-				Charge: watchdog.Charge{
-					Holding: script.Holding{Key: k.Key(), Owner: claim.Owner},
-					Lease:   claim.Lease,
-				},
-				e: e, kind: k, doubt: doubt,
-				base: token, token: token,
-				granted:  clock.Early(),
-				standing: r.renewed(),
-				count:    1,
-				renewers: boolInt(r.renewed()),
-				user:     user,
-				gate:     g,
-			}
-			switch err := ctx.Err(); {
-			case err != nil: // too late for the caller, who may be gone
-				doubt = true
-				return nil, &Busy{Err: err}
-			case !watchdog.InTime(sent, claim.Lease): // too late for the lease
-				e.undo(k, claim.Owner, claim.Lease, doubt)
-				claim.Owner, doubt = e.owner(), false
-				continue
-			}
-			e.keep(h, sent)
-			return h, nil
-		case err == nil:
-			out.over()
-			failures++
-			last = v.TTL
-			if g == nil {
-				return nil, &Busy{TTL: v.TTL}
-			}
-			if r.Pause != nil {
-				pause = r.Pause(failures)
-				break
-			}
-			if g.waiter == nil && e.join(g, k) {
-				continue // the subscription was there: look once more, it may have been freed in between
-			}
-			pause = e.o.PollBlind
-			if g.waiter.Live() {
-				pause = e.o.Poll
-			}
-			if v.TTL >= 0 {
-				pause = min(pause, v.TTL+time.Millisecond)
-			}
-		case driver.ClassOf(err) == driver.Fatal:
-			return nil, refused(err)
-		default:
-			doubt = doubt || driver.ClassOf(err) == driver.Ambiguous
-			if out.note(err) > patience {
-				return nil, out.error()
-			}
-			pause = out.pause()
-		}
-		if err := e.sleep(ctx, g, &timer, pause); err != nil {
-			return nil, e.gaveUp(ctx, err, &out, last)
-		}
-	}
-}
-
-// join begins to listen for releases. It reports whether messages arrive
-// already; if not, the confirmation will wake the gate's waiter.
-func (e *Engine) join(g *gate, k Kind) bool {
-	if g.waiter == nil {
-		g.waiter = e.hub.Join(k.Channel())
-	}
-	return g.waiter.Live()
-}
-
-// sleep waits for a message, but no longer than d.
-func (e *Engine) sleep(ctx context.Context, g *gate, timer **time.Timer, d time.Duration) error {
-	if *timer == nil {
-		*timer = time.NewTimer(d)
-	} else {
-		(*timer).Reset(d)
-	}
-	defer (*timer).Stop()
-	var wake <-chan struct{}
-	if g != nil && g.waiter != nil {
-		wake = g.waiter.Wake()
-	}
-	select {
-	case <-wake:
-	case <-(*timer).C:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-e.closing:
-		return ErrClosed
-	}
-	return nil
-}
-
 // gaveUp is the error of a wait that err has ended.
-func (e *Engine) gaveUp(ctx context.Context, err error, out *outage, ttl time.Duration) error {
+func gaveUp(err error, out *outage, ttl time.Duration) error {
 	switch {
 	case errors.Is(err, ErrClosed):
 		return err
@@ -231,17 +98,6 @@ func (e *Engine) gaveUp(ctx context.Context, err error, out *outage, ttl time.Du
 		return fmt.Errorf("%w (%w)", out.error(), err)
 	}
 	return &Busy{TTL: ttl, Err: err}
-}
-
-// keep takes a granted hold into care.
-func (e *Engine) keep(h *Hold, sent time.Duration) {
-	h.Holder = h
-	if h.gate != nil {
-		e.mu.Lock()
-		h.gate.refs++
-		e.mu.Unlock()
-	}
-	e.dog.Guard(&h.Charge, sent, h.standing)
 }
 
 func (e *Engine) isClosing() bool {

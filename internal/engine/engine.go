@@ -78,9 +78,9 @@ type Engine struct {
 
 	mu      sync.Mutex
 	gates   map[string]*gate
-	yields  map[string]time.Duration // names whose gate is gone but must yield until then
-	active  int                      // calls under way
-	closing chan struct{}            // closed by Close
+	yields  map[string]yield // what to remember of gates that are gone
+	active  int              // calls under way
+	closing chan struct{}    // closed by Close
 	closed  bool
 	idle    chan struct{} // closed when closing and no call is under way
 	done    chan struct{} // closed when Close is through
@@ -93,7 +93,7 @@ func New(d driver.Driver, o Options) *Engine {
 		dog:     watchdog.New(d, o.Renew, o.Log),
 		id:      newID(),
 		gates:   make(map[string]*gate),
-		yields:  make(map[string]time.Duration),
+		yields:  make(map[string]yield),
 		closing: make(chan struct{}),
 		idle:    make(chan struct{}),
 		done:    make(chan struct{}),
@@ -245,8 +245,8 @@ func (e *Engine) Ask(ctx context.Context, call func(context.Context) error) erro
 		case out.note(err) > time.Second:
 			return out.error()
 		}
-		if err := e.sleep(ctx, nil, &timer, out.pause()); err != nil {
-			return e.gaveUp(ctx, err, &out, 0)
+		if _, err := e.sleep(ctx, nil, &timer, out.pause()); err != nil {
+			return gaveUp(err, &out, 0)
 		}
 	}
 }

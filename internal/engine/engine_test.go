@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/fake"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
@@ -348,5 +349,48 @@ func TestLostWithQueue(t *testing.T) {
 			t.Errorf("next: valid %v, holder %q", next.Valid(), d.Holder("k"))
 		}
 		release(t, next)
+	})
+}
+
+// The lease counts from before the request was sent, however long the answer
+// took.
+func TestLeaseCountsFromBefore(t *testing.T) {
+	in(t, func(d *fake.Driver, _, _ *Engine) {
+		e := New(&slowDriver{Driver: d, delay: 12 * time.Second}, options)
+		defer e.Close(time.Second)
+		start := clock.Now()
+		h := acquire(t, e, Request{Wait: Forever, Lease: options.Lease})
+		if ends := h.Deadline() - start; ends > options.Lease {
+			t.Errorf("the lease ends %v after the request was sent, the server's after %v", ends, options.Lease)
+		}
+		release(t, h)
+	})
+}
+
+// A waiter whose time is up just as it gets the turn passes it on.
+func TestTurnIsNotLost(t *testing.T) {
+	in(t, func(_ *fake.Driver, a, _ *Engine) {
+		g := a.gate("k")
+		defer a.leave(g)
+		for range 100 {
+			if h, err := a.take(context.Background(), g, true); h != nil || err != nil {
+				t.Fatal(h, err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					h, err := a.Acquire(ctx, script.NewMutex("k"), forever, new(user))
+					if err == nil {
+						release(t, h)
+					}
+				})
+			}
+			synctest.Wait()
+			cancel()
+			g.give() // to one who is about to go
+			wg.Wait()
+			release(t, acquire(t, a, forever)) // hangs if the turn is lost
+		}
 	})
 }

@@ -22,7 +22,8 @@ type gate struct {
 
 	// For whoever has the turn.
 	waiter *wait.Waiter // nil until the lock was found held
-	yield  bool         // others listen: let them try, too
+	rivals int          // other clients that heard of the last release
+	yield  bool         // which has just happened: let them try, too
 }
 
 // A ticket is a place in the queue.
@@ -41,8 +42,10 @@ func (e *Engine) gate(key string) *gate {
 	if g == nil {
 		g = gates.Get().(*gate)
 		g.key = key
-		if until, ok := e.yields[key]; ok {
-			g.yield = until > clock.Early()
+		if y, ok := e.yields[key]; ok {
+			if y.until > clock.Early() {
+				g.rivals, g.yield = y.rivals, true
+			}
 			delete(e.yields, key)
 		}
 		e.gates[key] = g
@@ -51,19 +54,25 @@ func (e *Engine) gate(key string) *gate {
 	return g
 }
 
+// A yield is a gate that must let others try until then.
+type yield struct {
+	until  time.Duration
+	rivals int
+}
+
 // maxYields bounds the names that are remembered without a gate.
 const maxYields = 128
 
 // remember keeps for a moment that others listen for a name, so that whoever
 // locks and releases it in a loop does not shut them out. The caller holds
 // e.mu.
-func (e *Engine) remember(key string) {
+func (e *Engine) remember(key string, rivals int) {
 	now := clock.Early()
 	if len(e.yields) >= maxYields {
-		maps.DeleteFunc(e.yields, func(_ string, until time.Duration) bool { return until <= now })
+		maps.DeleteFunc(e.yields, func(_ string, y yield) bool { return y.until <= now })
 	}
 	if len(e.yields) < maxYields {
-		e.yields[key] = now + yieldTime
+		e.yields[key] = yield{now + yieldTime, rivals}
 	}
 }
 
@@ -77,7 +86,7 @@ func (e *Engine) leave(g *gate) {
 	if last {
 		delete(e.gates, g.key)
 		if g.yield {
-			e.remember(g.key)
+			e.remember(g.key, g.rivals)
 		}
 	}
 	e.mu.Unlock()

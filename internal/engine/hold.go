@@ -136,7 +136,7 @@ func (h *Hold) claim(ctx context.Context, count int, lease time.Duration) error 
 			return ErrLost
 		}
 		if err := ctx.Err(); err != nil {
-			return h.e.gaveUp(ctx, err, &out, 0)
+			return gaveUp(err, &out, 0)
 		}
 		sent := clock.Early()
 		v, err := h.kind.Acquire(ctx, h.e.d, script.Claim{
@@ -156,8 +156,8 @@ func (h *Hold) claim(ctx context.Context, count int, lease time.Duration) error 
 		case out.note(err) > h.e.o.Patience:
 			return out.error()
 		}
-		if err := h.e.sleep(ctx, nil, &timer, out.pause()); err != nil {
-			return h.e.gaveUp(ctx, err, &out, 0)
+		if _, err := h.e.sleep(ctx, nil, &timer, out.pause()); err != nil {
+			return gaveUp(err, &out, 0)
 		}
 	}
 }
@@ -287,7 +287,8 @@ func (h *Hold) free() error {
 			g.waiter.Forget()
 		}
 		defer func() {
-			g.yield = heard > boolInt(e.hub.Listens(h.kind.Channel()))
+			g.rivals = max(heard-boolInt(e.hub.Listens(h.kind.Channel())), 0)
+			g.yield = g.rivals > 0
 			g.give()
 			e.leave(g)
 		}()

@@ -138,7 +138,7 @@ func (s *Server) awaitReady(proc *child) error {
 		}
 		select {
 		case <-proc.done:
-			return fmt.Errorf("redistest: the server ended at its start: %v", proc.err)
+			return fmt.Errorf("redistest: the server ended at its start: %w", proc.err)
 		case <-timeout:
 			return fmt.Errorf("redistest: the server does not answer: %w", err)
 		case <-time.After(startPoll):

@@ -56,34 +56,43 @@ func TestPairing(t *testing.T) {
 		want string
 	}{
 		{
-			"pipeline", []string{"GET k", "SET k v", "PING"},
+			"pipeline",
+			[]string{"GET k", "SET k v", "PING"},
 			"$-1\r\n+OK\r\n+PONG\r\n+stray\r\n", "GET SET PING -",
 		}, {
-			"RESP2 subscriptions", []string{"SUBSCRIBE a b", "SUBSCRIBE c", "PING"},
+			"RESP2 subscriptions",
+			[]string{"SUBSCRIBE a b", "SUBSCRIBE c", "PING"},
 			"*" + subA + "*" + msg + "*" + subB + "*" + subC + "*2\r\n$4\r\npong\r\n$0\r\n\r\n*" + msg,
 			"SUBSCRIBE message SUBSCRIBE SUBSCRIBE PING message",
 		}, {
-			"RESP3 subscriptions", []string{"HELLO 3", "GET k", "SUBSCRIBE a b", "SUBSCRIBE c", "GET k"},
+			"RESP3 subscriptions",
+			[]string{"HELLO 3", "GET k", "SUBSCRIBE a b", "SUBSCRIBE c", "GET k"},
 			"%0\r\n>2\r\n+invalidate\r\n_\r\n_\r\n>" + subA + ">" + msg + ">" + subB + ">" + subC + ">" + msg + "+v\r\n",
 			"HELLO - GET SUBSCRIBE message SUBSCRIBE SUBSCRIBE message GET",
 		}, {
-			"unsubscribe from all", []string{"SUBSCRIBE a b c", "PSUBSCRIBE a", "UNSUBSCRIBE", "UNSUBSCRIBE", "PING"},
+			"unsubscribe from all",
+			[]string{"SUBSCRIBE a b c", "PSUBSCRIBE a", "UNSUBSCRIBE", "UNSUBSCRIBE", "PING"},
 			"*" + subA + "*" + subB + "*" + subC + "*" + psubA + "*" + unsubA + "*" + unsubB + "*" + unsubC + "*" + unsub0 + "+PONG\r\n",
 			"SUBSCRIBE SUBSCRIBE SUBSCRIBE PSUBSCRIBE UNSUBSCRIBE UNSUBSCRIBE UNSUBSCRIBE UNSUBSCRIBE PING",
 		}, {
-			"failed subscription", []string{"SUBSCRIBE a", "PING"},
+			"failed subscription",
+			[]string{"SUBSCRIBE a", "PING"},
 			"-NOPERM\r\n+PONG\r\n", "SUBSCRIBE PING",
 		}, {
-			"reply like a message", []string{"LRANGE l 0 -1", "SUBSCRIBE a", "UNSUBSCRIBE a", "LRANGE l 0 -1"},
+			"reply like a message",
+			[]string{"LRANGE l 0 -1", "SUBSCRIBE a", "UNSUBSCRIBE a", "LRANGE l 0 -1"},
 			"*" + msg + "*" + subA + "*" + unsubA + "*" + msg, "LRANGE SUBSCRIBE UNSUBSCRIBE LRANGE",
 		}, {
-			"reply like a message in RESP3", []string{"HELLO 3", "SUBSCRIBE a", "LRANGE l 0 -1"},
+			"reply like a message in RESP3",
+			[]string{"HELLO 3", "SUBSCRIBE a", "LRANGE l 0 -1"},
 			"%0\r\n>" + subA + "*" + msg, "HELLO SUBSCRIBE LRANGE",
 		}, {
-			"subscription ended by the server", []string{"HELLO 3", "SSUBSCRIBE a", "GET k"},
+			"subscription ended by the server",
+			[]string{"HELLO 3", "SSUBSCRIBE a", "GET k"},
 			"%0\r\n>3\r\n+ssubscribe\r\n+a\r\n:1\r\n>3\r\n+sunsubscribe\r\n+a\r\n:0\r\n$-1\r\n", "HELLO SSUBSCRIBE - GET",
 		}, {
-			"reset", []string{"HELLO 3", "SUBSCRIBE a", "RESET", "LRANGE l 0 -1", "HELLO 4", "SUBSCRIBE a", "PING"},
+			"reset",
+			[]string{"HELLO 3", "SUBSCRIBE a", "RESET", "LRANGE l 0 -1", "HELLO 4", "SUBSCRIBE a", "PING"},
 			"%0\r\n>" + subA + "+RESET\r\n*" + msg + "-NOPROTO\r\n*" + subA + "+PONG\r\n",
 			"HELLO SUBSCRIBE RESET LRANGE HELLO SUBSCRIBE PING",
 		},

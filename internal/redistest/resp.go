@@ -123,7 +123,7 @@ func (r *frameReader) read(depth int) (byte, any, error) {
 	default:
 		err = errProtocol
 	}
-	if errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) || err == errProtocol {
+	if errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) || errors.Is(err, errProtocol) {
 		err = fmt.Errorf("%w: bad line %.40q", errProtocol, line)
 	}
 	return kind, value, err

@@ -58,7 +58,7 @@ func TestFrameValues(t *testing.T) {
 			}
 		}
 	}
-	if _, err := readFrame(""); err != io.EOF {
+	if _, err := readFrame(""); !errors.Is(err, io.EOF) {
 		t.Errorf("empty input: error %v, want %v", err, io.EOF)
 	}
 }

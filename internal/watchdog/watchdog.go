@@ -50,6 +50,7 @@ type Watchdog struct {
 	graves  map[*grave]struct{}
 	flying  map[string]bool // nodes with calls under way
 	sleeps  time.Duration   // until when run sleeps, if nobody wakes it
+	busy    bool            // something was guarded since run looked last
 	running bool
 	closed  bool
 
@@ -81,6 +82,7 @@ func (w *Watchdog) Guard(c *Charge, sent time.Duration, renewed bool) {
 	c.due = sent + w.every
 	c.schedule()
 	heap.Push(&w.guarded, c)
+	w.busy = true
 	w.rouse(c.at)
 }
 
@@ -206,14 +208,15 @@ func (w *Watchdog) look() time.Duration {
 			next = min(next, g.due)
 		}
 	}
-	sleep := next - now
-	if next != never {
-		sleep = min(max(sleep, 0), maxSleep)
+	sleep := never
+	w.sleeps = never
+	if next != never || w.busy {
+		// Where locks come and go all the time, going to sleep for good would
+		// cost each of them a wake-up.
+		sleep = min(max(next-now, 0), maxSleep)
+		w.sleeps = now + sleep
 	}
-	w.sleeps = now + sleep
-	if next == never {
-		w.sleeps = never
-	}
+	w.busy = false
 	w.mu.Unlock()
 	for _, c := range ended {
 		w.log.Warn("lease lost: no renewal was confirmed in time", "name", c.Key, "owner", c.Owner)

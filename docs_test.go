@@ -1,0 +1,74 @@
+package holdfast_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Links between documents lead somewhere, every decision is in the index, and
+// every test that a document names exists.
+func TestDocs(t *testing.T) {
+	docs := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/adr/*.md"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, more...)
+	}
+	tests := declared(t)
+	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
+	named := regexp.MustCompile("`((?:Test|Fuzz|Example|Benchmark)[A-Za-z0-9_]*)`")
+	index := ""
+	for _, doc := range docs {
+		data, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(data)
+		if doc == "docs/adr/README.md" {
+			index = text
+		}
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(doc), m[1])); err != nil {
+				t.Errorf("%s links to %s, which is not there", doc, m[1])
+			}
+		}
+		for _, m := range named.FindAllStringSubmatch(text, -1) {
+			if !tests[m[1]] {
+				t.Errorf("%s names %s, which does not exist", doc, m[1])
+			}
+		}
+	}
+	for _, doc := range docs {
+		if base := filepath.Base(doc); strings.HasPrefix(doc, "docs/adr/0") && !strings.Contains(index, "("+base+")") {
+			t.Errorf("%s is not in the index", doc)
+		}
+	}
+}
+
+// declared returns the names of all tests of the module.
+func declared(t *testing.T) map[string]bool {
+	names := make(map[string]bool)
+	decl := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example|Benchmark)\w*)\(`)
+	err := filepath.WalkDir(".", func(file string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		data, err := os.ReadFile(file)
+		for _, m := range decl.FindAllStringSubmatch(string(data), -1) {
+			names[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}

@@ -1,0 +1,116 @@
+package holdfast_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/holdfast-go/holdfast"
+
+// mayImport says which packages of this module each package may import, apart
+// from its tests. Calls go one way down: primitive, engine, script, driver.
+var mayImport = map[string][]string{
+	".":                  {"driver", "driver/rueidis", "internal/clock", "internal/engine", "internal/script", "internal/watchdog"},
+	"driver":             {},
+	"driver/rueidis":     {"driver"},
+	"driver/drivertest":  {"driver", "internal/redistest"},
+	"internal/clock":     {},
+	"internal/script":    {"driver"},
+	"internal/wait":      {"driver"},
+	"internal/watchdog":  {"driver", "internal/clock", "internal/script"},
+	"internal/engine":    {"driver", "internal/clock", "internal/script", "internal/wait", "internal/watchdog"},
+	"internal/fake":      {"driver"},
+	"internal/redistest": {},
+	"internal/mutants":   {},
+}
+
+// onlyIn says which files of a package may import something, where not all
+// may.
+var onlyIn = map[string][]string{
+	module + "/driver/rueidis":     {"open.go"},
+	"github.com/redis/rueidis":     {"driver/rueidis/driver.go", "driver/rueidis/listener.go"},
+	module + "/internal/redistest": {"driver/drivertest/drivertest.go", "driver/drivertest/subscribe.go"},
+	module + "/internal/fake":      {},
+	module + "/driver/drivertest":  {},
+	"math/rand":                    {}, // math/rand/v2
+	"unsafe":                       {"internal/clock/boot_linux.go", "internal/redistest/clock_linux.go"},
+	"golang.org/x/sys":             {},
+	"net/http":                     {},
+}
+
+func TestImports(t *testing.T) {
+	seen := make(map[string]bool)
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if _, err := os.Stat(path.Join(file, "go.mod")); err == nil && file != "." {
+				return filepath.SkipDir // another module
+			}
+			return nil
+		}
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
+			return nil
+		}
+		file = filepath.ToSlash(file)
+		pkg := path.Dir(file)
+		seen[pkg] = true
+		allowed, known := mayImport[pkg]
+		if !known {
+			t.Errorf("package %s has no rule: say in imports_test.go what it may import", pkg)
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range f.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if rel, ours := strings.CutPrefix(imported, module+"/"); ours && !slices.Contains(allowed, rel) {
+				t.Errorf("%s imports %s, which package %s may not", file, rel, pkg)
+			}
+			if files, limited := onlyIn[imported]; limited && !slices.Contains(files, file) {
+				t.Errorf("%s imports %s, which only %v may", file, imported, files)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range mayImport {
+		if !seen[pkg] {
+			t.Errorf("the rule for %s is about a package that is not there", pkg)
+		}
+	}
+}
+
+// Whoever uses the library takes on one other module, and what that needs.
+func TestRequirements(t *testing.T) {
+	text, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var direct []string
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "require ")
+		if f := strings.Fields(line); len(f) == 2 && strings.Contains(f[0], ".") {
+			direct = append(direct, f[0])
+		}
+	}
+	if !slices.Equal(direct, []string{"github.com/redis/rueidis"}) {
+		t.Errorf("direct requirements: %v", direct)
+	}
+}

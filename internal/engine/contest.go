@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+)
+
+// A contest is one caller's way to a lock, from the moment it has the turn.
+// Without a gate it asks once, which means until the server gives any answer.
+type contest struct {
+	e     *Engine
+	ctx   context.Context // ends the waiting
+	calls context.Context // ends a request under way
+	g     *gate
+	k     Kind
+	r     Request
+
+	claim    script.Claim
+	doubt    bool          // a request of this owner may have run unknown to us
+	out      outage        // of the server
+	ttl      time.Duration // what the holder had left
+	failures int           // how often the lock was held
+	missed   int           // how often somebody else was faster after a message
+	woken    bool          // by a message, just now
+	timer    *time.Timer
+}
+
+// run asks the server until it grants the lock.
+func (c *contest) run(user watchdog.Holder) (*Hold, error) {
+	c.claim = script.Claim{Owner: c.e.owner(), Count: 1, Lease: c.r.Lease}
+	if c.r.renewed() {
+		c.claim.Lease = c.e.o.Lease
+	}
+	h, err := c.ask(user)
+	if err != nil && c.doubt {
+		c.e.undo(c.k, c.claim.Owner, c.claim.Lease, true)
+	}
+	return h, err
+}
+
+func (c *contest) ask(user watchdog.Holder) (*Hold, error) {
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	for {
+		if err := c.ctx.Err(); err != nil {
+			return nil, gaveUp(err, &c.out, c.ttl)
+		}
+		if c.g != nil && c.g.waiter != nil {
+			c.g.waiter.Forget()
+		}
+		floor := c.e.token.Load()
+		sent := clock.Early()
+		v, err := c.k.Acquire(c.calls, c.e.d, c.claim)
+		var pause time.Duration
+		switch {
+		case err == nil && v.Granted():
+			switch err := c.calls.Err(); {
+			case err != nil: // too late for the caller, who may be gone
+				c.doubt = true
+				return nil, &Busy{Err: err}
+			case !watchdog.InTime(sent, c.claim.Lease): // too late for the lease
+				c.e.undo(c.k, c.claim.Owner, c.claim.Lease, c.doubt)
+				c.claim.Owner, c.doubt = c.e.owner(), false
+				continue
+			}
+			return c.hold(user, c.e.fence(v.Token, floor), sent), nil
+		case err == nil:
+			c.out.over()
+			c.failures++
+			c.ttl = v.TTL
+			if c.woken {
+				c.missed++
+			}
+			if c.g == nil {
+				return nil, &Busy{TTL: v.TTL}
+			}
+			var again bool
+			if pause, again = c.pause(); again {
+				continue
+			}
+		case driver.ClassOf(err) == driver.Fatal:
+			return nil, refused(err)
+		default:
+			c.doubt = c.doubt || driver.ClassOf(err) == driver.Ambiguous
+			if c.calls.Err() != nil && c.failures > 0 && c.out.err == nil {
+				// The request was cut short by the caller, not by the server,
+				// which has said before that the lock is held.
+				return nil, &Busy{TTL: c.ttl, Err: c.calls.Err()}
+			}
+			if c.out.note(err) > c.patience() {
+				return nil, c.out.error()
+			}
+			pause = c.out.pause()
+		}
+		if err := c.wait(pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// hold takes what was granted into care.
+func (c *contest) hold(user watchdog.Holder, token int64, sent time.Duration) *Hold {
+	h := &Hold{
+		Charge: watchdog.Charge{
+			Holding: script.Holding{Key: c.k.Key(), Owner: c.claim.Owner},
+			Lease:   c.claim.Lease,
+		},
+		e: c.e, kind: c.k, doubt: c.doubt,
+		base: token, token: token,
+		granted:  clock.Early(),
+		standing: c.r.renewed(),
+		count:    1,
+		renewers: boolInt(c.r.renewed()),
+		user:     user,
+		gate:     c.g,
+	}
+	h.Holder = h
+	if h.gate != nil {
+		c.e.mu.Lock()
+		h.gate.refs++
+		c.e.mu.Unlock()
+	}
+	c.e.dog.Guard(&h.Charge, sent, h.standing)
+	return h
+}
+
+// patience is how long to bear with a server that cannot serve.
+func (c *contest) patience() time.Duration {
+	if c.g == nil {
+		return min(c.e.o.Patience, time.Second)
+	}
+	return c.e.o.Patience
+}
+
+// pause returns how long to wait before the next look at a held lock, or that
+// the next look is due at once.
+func (c *contest) pause() (d time.Duration, again bool) {
+	if c.r.Pause != nil {
+		return c.r.Pause(c.failures), false
+	}
+	if c.g.waiter == nil && c.join() {
+		return 0, true // it may have been freed before the subscription was ours
+	}
+	d = c.e.o.PollBlind
+	if c.g.waiter.Live() {
+		d = c.e.o.Poll
+	}
+	if c.ttl >= 0 {
+		d = min(d, c.ttl+time.Millisecond)
+	}
+	return d, false
+}
+
+// join begins to listen for releases. It reports whether messages arrive
+// already; if not, the confirmation will wake the gate's waiter.
+func (c *contest) join() bool {
+	if c.g.waiter == nil {
+		c.g.waiter = c.e.hub.Join(c.k.Channel())
+	}
+	return c.g.waiter.Live()
+}
+
+// Courtesy towards other processes. A release wakes all who listen, and the
+// quickest has the lock; the one that has just released it would mostly be the
+// quickest. So it waits for the message like everybody else, and then lets
+// those go first that have waited longer: it is late by a step for every
+// rival, less one for every time that it was beaten.
+const (
+	yieldTime = 3 * time.Millisecond // without a message
+	yieldStep = 50 * time.Microsecond
+)
+
+// begin lets others try, if this process has just released the lock and others
+// listen for that.
+func (c *contest) begin() error {
+	if c.g == nil || c.g.rivals == 0 || !c.g.yield || c.r.Pause != nil {
+		return nil
+	}
+	c.g.yield = false
+	c.join()
+	return c.wait(yieldTime)
+}
+
+// wait waits for a message, but no longer than d.
+func (c *contest) wait(d time.Duration) error {
+	var wake <-chan struct{}
+	if c.g != nil && c.g.waiter != nil {
+		wake = c.g.waiter.Wake()
+	}
+	woken, err := c.e.sleep(c.ctx, wake, &c.timer, d)
+	if late := c.late(); woken && err == nil && late > 0 {
+		_, err = c.e.sleep(c.ctx, nil, &c.timer, late)
+	}
+	if err != nil {
+		return gaveUp(err, &c.out, c.ttl)
+	}
+	c.woken = woken
+	return nil
+}
+
+// late is how much later than others to ask after a message.
+func (c *contest) late() time.Duration {
+	if c.g == nil {
+		return 0
+	}
+	return yieldStep * time.Duration(max(min(c.g.rivals, 16)-c.missed, 0))
+}
+
+// sleep waits for wake, but no longer than d.
+func (e *Engine) sleep(ctx context.Context, wake <-chan struct{}, timer **time.Timer, d time.Duration) (woken bool, err error) {
+	if *timer == nil {
+		*timer = time.NewTimer(d)
+	} else {
+		(*timer).Reset(d)
+	}
+	defer (*timer).Stop()
+	select {
+	case <-wake:
+		return true, nil
+	case <-(*timer).C:
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-e.closing:
+		return false, ErrClosed
+	}
+}

@@ -1,0 +1,74 @@
+package mutants
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// mutated returns the file of a mutant with the bug in it.
+func mutated(t *testing.T, m Mutant) []byte {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join(root, m.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(source, []byte(m.Old)); n != 1 {
+		t.Fatalf("%s: %q stands in %s %d times, want once: the mutant must follow the code", m.Name, m.Old, m.File, n)
+	}
+	return bytes.Replace(source, []byte(m.Old), []byte(m.New), 1)
+}
+
+// Every mutant fits the code as it is.
+func TestMutantsApply(t *testing.T) {
+	for _, m := range All {
+		t.Run(m.Name, func(t *testing.T) { mutated(t, m) })
+	}
+}
+
+// Every mutant is found by the test that it names. Slow, hence by name only:
+// make mutants.
+func TestMutants(t *testing.T) {
+	if os.Getenv("HOLDFAST_MUTANTS") == "" {
+		t.Skip("run by make mutants")
+	}
+	for _, m := range All {
+		t.Run(m.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			changed := filepath.Join(dir, filepath.Base(m.File))
+			if err := os.WriteFile(changed, mutated(t, m), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			original, err := filepath.Abs(filepath.Join(root, m.File))
+			if err != nil {
+				t.Fatal(err)
+			}
+			overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(dir, "overlay.json")
+			if err := os.WriteFile(file, overlay, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("go", "test", "-count=1", "-timeout=120s", "-overlay="+file, "-run="+m.Test, "./"+m.Pkg)
+			cmd.Dir = root
+			out, err := cmd.CombinedOutput()
+			text := string(out)
+			switch {
+			case err == nil:
+				t.Errorf("%s is still green:\n%s", m.Test, text)
+			case strings.Contains(text, "[build failed]") || strings.Contains(text, "no tests to run"):
+				t.Errorf("the mutant was not tried:\n%s", text)
+			case !strings.Contains(text, "--- FAIL") && !strings.Contains(text, "panic:"):
+				t.Errorf("no test failed:\n%s", text)
+			}
+		})
+	}
+}
