@@ -45,17 +45,15 @@ func (c *Client) reenter(ctx context.Context, l *Lease, s settings) error {
 	if s.nonReentrant {
 		return ErrReentrant
 	}
-	err := held.hold.Reenter(ctx, held.pass, s.request(engine.Forever))
+	l.hold, l.pass, l.token = held.hold, held.pass, held.token
+	err := held.hold.Reenter(ctx, held.pass, s.request(engine.Forever), (*keeper)(l))
 	switch {
 	case errors.Is(err, ErrNotHeld):
 		return errFresh // released at this very moment
 	case errors.Is(err, ErrLost):
 		return held.loss()
-	case err != nil:
-		return err
 	}
-	l.hold, l.pass, l.token = held.hold, held.pass, held.token
-	return nil
+	return err
 }
 
 // ask puts a question to the server that may be repeated.

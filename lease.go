@@ -104,8 +104,9 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 }
 
 // Release gives the lock back, once per lease; releasing again does nothing.
-// The lease's context is ended first. Release works when ctx is done already,
-// so that it can be deferred: of ctx it takes the values, not the end.
+// The lease's context is ended first, and with it the contexts of leases that
+// were taken with it, so release those before. Release works when ctx is done
+// already, so that it can be deferred: of ctx it takes the values, not the end.
 //
 // After a loss it returns an error that matches [ErrLost]: whatever was done
 // under the lock may have overlapped with others. When the server does not
@@ -124,7 +125,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if cancel != nil {
 		cancel(errReleased)
 	}
-	return l.wrap("release", l.hold.Release(l.renewed))
+	return l.wrap("release", l.hold.Release((*keeper)(l), l.renewed))
 }
 
 func (l *Lease) wrap(op string, err error) error {

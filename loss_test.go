@@ -164,16 +164,19 @@ func TestLossOfNestedLeases(t *testing.T) {
 	m := c.Mutex("nested")
 	outer := lock(t, t.Context(), m)
 	inner := lock(t, outer.Context(), m)
+	// Told on its own, not only through the outer one's context.
+	apart := lock(t, context.WithoutCancel(outer.Context()), m)
 	ctx := inner.Context()
 	s.Do(t, "DEL", "nested")
 	<-ctx.Done()
+	<-apart.Context().Done()
 	if !errors.Is(context.Cause(ctx), holdfast.ErrLost) {
 		t.Errorf("cause %v", context.Cause(ctx))
 	}
 	if _, err := m.Lock(ctx); !errors.Is(err, holdfast.ErrLost) {
 		t.Errorf("entering a lost lock again: %v", err)
 	}
-	for _, l := range []*holdfast.Lease{inner, outer} {
+	for _, l := range []*holdfast.Lease{inner, apart, outer} {
 		if l.Valid() {
 			t.Error("valid after the loss")
 		}

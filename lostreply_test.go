@@ -227,3 +227,35 @@ func TestReleaseGoesOn(t *testing.T) {
 	r.p.Refuse(false)
 	eventually(t, 10*time.Second, "released in the background", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
 }
+
+// The same for a lease that was extended: in the background for as long as
+// that lasts, not only as long as it was taken for.
+func TestReleaseGoesOnAfterExtend(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, quick)
+	l := lock(t, t.Context(), r.m)
+	if err := l.Extend(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	r.p.Refuse(true)
+	r.p.Cut()
+	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrUnavailable) {
+		t.Errorf("release without a server: %v", err)
+	}
+	time.Sleep(3 * quick.WatchdogTimeout)
+	r.p.Refuse(false)
+	eventually(t, 5*time.Second, "released in the background", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
+}
+
+// One look at a server that does not answer takes as long as one request may.
+func TestTryLockOnSilentServer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.s.Pause()
+	defer r.s.Resume()
+	start := time.Now()
+	_, err := r.m.TryLock(t.Context())
+	if took := time.Since(start); !errors.Is(err, holdfast.ErrUnavailable) || took > 3500*time.Millisecond {
+		t.Errorf("%v after %v", err, took)
+	}
+}

@@ -116,10 +116,11 @@ type outage struct {
 	n     int
 }
 
-// note adds a failure and returns how long the outage has lasted.
-func (o *outage) note(err error) time.Duration {
+// note adds a failure of a request sent at that moment, and returns how long
+// the outage has lasted.
+func (o *outage) note(err error, sent time.Duration) time.Duration {
 	if o.err == nil {
-		o.since = clock.Early()
+		o.since = sent
 		o.n = 0
 	}
 	o.err = err

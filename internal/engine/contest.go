@@ -93,7 +93,7 @@ func (c *contest) ask(user watchdog.Holder) (*Hold, error) {
 				// which has said before that the lock is held.
 				return nil, &Busy{TTL: c.ttl, Err: c.calls.Err()}
 			}
-			if c.out.note(err) > c.patience() {
+			if c.out.note(err, sent) > c.patience() {
 				return nil, c.out.error()
 			}
 			pause = c.out.pause()
@@ -119,6 +119,8 @@ func (c *contest) hold(user watchdog.Holder, token int64, sent time.Duration) *H
 		renewers: boolInt(c.r.renewed()),
 		user:     user,
 		gate:     c.g,
+		most:     c.claim.Lease,
+		unsure:   c.r.renewed(),
 	}
 	h.Holder = h
 	if h.gate != nil {

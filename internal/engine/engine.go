@@ -236,13 +236,14 @@ func (e *Engine) Ask(ctx context.Context, call func(context.Context) error) erro
 	var out outage
 	var timer *time.Timer
 	for {
+		sent := clock.Early()
 		err := call(ctx)
 		switch {
 		case err == nil:
 			return nil
 		case driver.ClassOf(err) == driver.Fatal:
 			return refused(err)
-		case out.note(err) > time.Second:
+		case out.note(err, sent) > time.Second:
 			return out.error()
 		}
 		if _, err := e.sleep(ctx, nil, &timer, out.pause()); err != nil {

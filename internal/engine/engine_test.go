@@ -77,7 +77,7 @@ func acquire(t *testing.T, e *Engine, r Request) *Hold {
 
 func release(t *testing.T, h *Hold) {
 	t.Helper()
-	if err := h.Release(h.renewers > 0); err != nil {
+	if err := h.Release(nil, h.renewers > 0); err != nil {
 		t.Error(err)
 	}
 }
@@ -342,7 +342,7 @@ func TestLostWithQueue(t *testing.T) {
 		if why := u.told(); len(why) != 1 || why[0] != watchdog.NotOwner {
 			t.Errorf("told %v", why)
 		}
-		if err := h.Release(true); !errors.Is(err, ErrLost) {
+		if err := h.Release(nil, true); !errors.Is(err, ErrLost) {
 			t.Errorf("release: %v", err)
 		}
 		if !next.Valid() || d.Holder("k") != next.Owner {
@@ -393,4 +393,38 @@ func TestTurnIsNotLost(t *testing.T) {
 			release(t, acquire(t, a, forever)) // hangs if the turn is lost
 		}
 	})
+}
+
+// A lease of fixed length lasts to its end at the server, which is a moment
+// after its end here, since the request took time to get there.
+func TestFixedLeaseLastsToItsEnd(t *testing.T) {
+	in(t, func(d *fake.Driver, _, _ *Engine) {
+		const way = 40 * time.Millisecond
+		e := New(&farDriver{d, way}, options)
+		defer e.Close(time.Second)
+		h := acquire(t, e, Request{Wait: Forever, Lease: 300 * time.Millisecond})
+		time.Sleep(299 * time.Millisecond)
+		if h.Loss() != watchdog.Expired || d.Holder("k") != h.Owner {
+			t.Errorf("lost %v, held by %q before the end", h.Loss(), d.Holder("k"))
+		}
+		time.Sleep(2 * time.Millisecond)
+		if d.Holder("k") != "" {
+			t.Error("held after the end")
+		}
+		time.Sleep(time.Minute)
+		if n := d.Calls("mutex_release"); n != 0 {
+			t.Errorf("%d releases of what has expired", n)
+		}
+	})
+}
+
+// farDriver has a server that is far away.
+type farDriver struct {
+	*fake.Driver
+	way time.Duration
+}
+
+func (f *farDriver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
+	time.Sleep(f.way)
+	return f.Driver.Do(ctx, c)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,10 +31,13 @@ type Hold struct {
 	passes   int   // since the grant
 	token    int64 // of the present user
 
-	mu   sync.Mutex
-	gate *gate // whose turn comes with the hold; nil if none does
-	user watchdog.Holder
-	lost watchdog.Reason
+	mu     sync.Mutex
+	gate   *gate // whose turn comes with the hold; nil if none does
+	user   watchdog.Holder
+	nested []watchdog.Holder // users that have entered again
+	lost   watchdog.Reason
+	unsure bool          // a renewal or extension may have prolonged it unknown to us
+	most   time.Duration // the longest lease ever asked for
 }
 
 // Lost is called by the watchdog. The user hears of it before anybody else in
@@ -41,17 +45,21 @@ type Hold struct {
 func (h *Hold) Lost(why watchdog.Reason) {
 	h.mu.Lock()
 	h.lost = why
-	user, g := h.user, h.gate
-	h.user, h.gate = nil, nil
+	user, nested, g := h.user, h.nested, h.gate
+	h.user, h.nested, h.gate = nil, nil, nil
+	unsure, most := h.unsure, h.most
 	h.mu.Unlock()
 	if user != nil {
 		user.Lost(why)
 	}
-	if why == watchdog.Expired {
+	for _, u := range nested {
+		u.Lost(why)
+	}
+	if why == watchdog.Expired && unsure {
 		// A renewal without an answer may have prolonged it at the server.
-		// Until its time is over, though, the user is still about to stop.
-		end := clock.Now() + watchdog.Tail(h.Lease)
-		h.e.dog.Bury(h.kind.Free(h.Owner), end, end, end+h.Lease)
+		// Until its known time is over, though, the user is about to stop.
+		end := clock.Now() + h.Tail()
+		h.e.dog.Bury(h.kind.Free(h.Owner), end, end, end+most)
 	}
 	if g != nil {
 		g.give()
@@ -90,7 +98,7 @@ func (h *Hold) mine(pass int) bool { return h.count > 0 && h.passes == pass }
 
 // Reenter takes the hold once more. ErrNotHeld says that its user has just
 // given it back.
-func (h *Hold) Reenter(ctx context.Context, pass int, r Request) error {
+func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.Holder) error {
 	h.nest.Lock()
 	defer h.nest.Unlock()
 	if !h.mine(pass) {
@@ -102,6 +110,14 @@ func (h *Hold) Reenter(ctx context.Context, pass int, r Request) error {
 	}
 	if err := h.claim(ctx, h.count+1, lease); err != nil {
 		return err
+	}
+	h.mu.Lock()
+	h.nested = append(h.nested, user)
+	h.unsure = h.unsure || r.renewed()
+	why := h.lost
+	h.mu.Unlock()
+	if why != 0 {
+		return ErrLost // at this very moment
 	}
 	h.count++
 	if r.renewed() {
@@ -118,7 +134,9 @@ func (h *Hold) Extend(ctx context.Context, pass int, d time.Duration) error {
 	if !h.mine(pass) {
 		return ErrNotHeld
 	}
+	h.mu.Lock()
 	h.standing = false // its time is no longer that of every other hold
+	h.mu.Unlock()
 	return h.claim(ctx, h.count, d)
 }
 
@@ -129,6 +147,9 @@ func (h *Hold) claim(ctx context.Context, count int, lease time.Duration) error 
 		return err
 	}
 	defer h.e.end()
+	h.mu.Lock()
+	h.most = max(h.most, lease)
+	h.mu.Unlock()
 	var out outage
 	var timer *time.Timer
 	for {
@@ -153,7 +174,13 @@ func (h *Hold) claim(ctx context.Context, count int, lease time.Duration) error 
 			return ErrLost
 		case driver.ClassOf(err) == driver.Fatal:
 			return refused(err)
-		case out.note(err) > h.e.o.Patience:
+		}
+		if driver.ClassOf(err) == driver.Ambiguous {
+			h.mu.Lock()
+			h.unsure = true
+			h.mu.Unlock()
+		}
+		if out.note(err, sent) > h.e.o.Patience {
 			return out.error()
 		}
 		if _, err := h.e.sleep(ctx, nil, &timer, out.pause()); err != nil {
@@ -162,9 +189,10 @@ func (h *Hold) claim(ctx context.Context, count int, lease time.Duration) error 
 	}
 }
 
-// Release gives the hold back once. The last time it is passed on inside the
-// process or freed at the server. ErrLost says that it was lost before.
-func (h *Hold) Release(renewed bool) error {
+// Release gives back what user has of the hold. The last time it is passed on
+// inside the process or freed at the server. ErrLost says that it was lost
+// before.
+func (h *Hold) Release(user watchdog.Holder, renewed bool) error {
 	if err := h.e.begin(); err != nil {
 		<-h.e.done // whatever is held is being freed
 		return ErrLost
@@ -172,7 +200,7 @@ func (h *Hold) Release(renewed bool) error {
 	defer h.e.end()
 	h.nest.Lock()
 	defer h.nest.Unlock()
-	if h.Loss() != 0 {
+	if !h.forget(user) {
 		return ErrLost
 	}
 	if h.count > 1 {
@@ -182,6 +210,19 @@ func (h *Hold) Release(renewed bool) error {
 		return nil
 	}
 	return h.free()
+}
+
+// forget takes a user off the list of those to be told of a loss. It reports
+// whether there was none so far.
+func (h *Hold) forget(user watchdog.Holder) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.user == user {
+		h.user = nil
+	} else if i := slices.Index(h.nested, user); i >= 0 {
+		h.nested = slices.Delete(h.nested, i, i+1)
+	}
+	return h.lost == 0
 }
 
 // releaseNested gives back one of several.
@@ -215,12 +256,11 @@ func (h *Hold) pass() bool {
 	if now-h.granted > o.SliceTime || h.Deadline()-now < h.Lease/2 {
 		return false
 	}
-	user, token := h.user, h.token
-	h.user = nil
+	token := h.token
 	h.token = h.nextToken()
 	h.passes++
 	if !h.gate.pass(h) { // whoever waited has gone
-		h.user, h.token = user, token
+		h.token = token
 		h.passes--
 		return false
 	}
@@ -254,7 +294,7 @@ func (h *Hold) abandon() {
 		return
 	}
 	g := h.detach()
-	h.e.undo(h.kind, h.Owner, h.Lease, h.doubt)
+	h.e.undo(h.kind, h.Owner, h.most, h.doubt)
 	g.give()
 	h.e.leave(g)
 }
@@ -264,7 +304,7 @@ func (h *Hold) detach() *gate {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	g := h.gate
-	h.user, h.gate = nil, nil
+	h.gate = nil
 	return g
 }
 
@@ -296,6 +336,7 @@ func (h *Hold) free() error {
 	var out outage
 	doubt := false
 	for {
+		sent := clock.Early()
 		freed, err := h.kind.Release(context.Background(), e.d, h.Owner, 0)
 		switch {
 		case err == nil && !freed.Held && !doubt:
@@ -306,15 +347,15 @@ func (h *Hold) free() error {
 		case err == nil:
 			heard = freed.Heard
 			if h.doubt || doubt {
-				e.undo(h.kind, h.Owner, h.Lease, true)
+				e.undo(h.kind, h.Owner, h.most, true)
 			}
 			return nil
 		case driver.ClassOf(err) == driver.Fatal:
 			return refused(err)
 		}
 		doubt = doubt || driver.ClassOf(err) == driver.Ambiguous
-		if out.note(err) > releaseTime || e.isClosing() {
-			e.undo(h.kind, h.Owner, h.Lease, true)
+		if out.note(err, sent) > releaseTime || e.isClosing() {
+			e.undo(h.kind, h.Owner, h.most, true)
 			return fmt.Errorf("release goes on in the background, at the latest the lock expires in %v: %w",
 				(ends - clock.Now()).Round(time.Millisecond), out.error())
 		}

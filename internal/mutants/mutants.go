@@ -85,7 +85,7 @@ var All = []Mutant{
 	},
 	{
 		"a failed release is not tried again",
-		"internal/engine/hold.go", "			e.undo(h.kind, h.Owner, h.Lease, true)\n			return fmt.Errorf", "			return fmt.Errorf",
+		"internal/engine/hold.go", "			e.undo(h.kind, h.Owner, h.most, true)\n			return fmt.Errorf", "			return fmt.Errorf",
 		".", "TestReleaseGoesOn",
 	},
 	{

@@ -40,6 +40,7 @@ type Charge struct {
 	at      time.Duration // when the watchdog looks at it next
 	index   int           // in the watchdog's heap; -1 when not there
 	gap     time.Duration // between the warning and the deadline
+	tail    time.Duration // between the warning and the end at the server
 }
 
 // Deadline returns the moment, as of clock.Now, up to which the server is
@@ -64,9 +65,9 @@ func InTime(sent, lease time.Duration) bool {
 	return clock.Now() < sent+lease-margin(lease)-gap(lease)
 }
 
-// Tail returns how much of a lease is left at the server, at most, when its
-// holder is told that it ends.
-func Tail(lease time.Duration) time.Duration { return gap(lease) + margin(lease) }
+// Tail returns how much of the lease is left at the server when its holder is
+// told that it ends. It may be asked once the lease is out of care.
+func (c *Charge) Tail() time.Duration { return c.tail }
 
 // extend moves the deadline to what a confirmed request, sent at that moment,
 // grants. It never moves it back.
@@ -75,6 +76,7 @@ func (c *Charge) extend(sent, lease time.Duration) {
 	if d > c.Deadline() {
 		c.deadline.Store(int64(d))
 		c.gap = gap(lease)
+		c.tail = c.gap + margin(lease)
 	}
 }
 
