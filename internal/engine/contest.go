@@ -25,6 +25,7 @@ type contest struct {
 	out      outage        // of the server
 	ttl      time.Duration // what the holder had left
 	failures int           // how often the lock was held
+	polite   bool          // this process has just had the lock, and others want it
 	missed   int           // how often somebody else was faster after a message
 	woken    bool          // by a message, just now
 	timer    *time.Timer
@@ -175,7 +176,8 @@ func (c *contest) join() bool {
 // rival, less one for every time that it was beaten.
 const (
 	yieldTime = 3 * time.Millisecond // without a message
-	yieldStep = 50 * time.Microsecond
+	yieldStep = 150 * time.Microsecond
+	maxRivals = 16
 )
 
 // begin lets others try, if this process has just released the lock and others
@@ -185,6 +187,7 @@ func (c *contest) begin() error {
 		return nil
 	}
 	c.g.yield = false
+	c.polite = true
 	c.join()
 	return c.wait(yieldTime)
 }
@@ -208,10 +211,10 @@ func (c *contest) wait(d time.Duration) error {
 
 // late is how much later than others to ask after a message.
 func (c *contest) late() time.Duration {
-	if c.g == nil {
+	if !c.polite {
 		return 0
 	}
-	return yieldStep * time.Duration(max(min(c.g.rivals, 16)-c.missed, 0))
+	return yieldStep * time.Duration(max(min(c.g.rivals, maxRivals)-c.missed, 0))
 }
 
 // sleep waits for wake, but no longer than d.
