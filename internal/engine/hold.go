@@ -108,7 +108,11 @@ func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.H
 	if r.renewed() {
 		lease = h.e.o.Lease
 	}
-	if err := h.claim(ctx, h.count+1, lease); err != nil {
+	err := h.claim(ctx, lease, func() (bool, error) {
+		v, err := h.kind.Acquire(ctx, h.e.d, script.Claim{Owner: h.Owner, Count: h.count + 1, Lease: lease})
+		return v.Granted(), err
+	})
+	if err != nil {
 		return err
 	}
 	h.mu.Lock()
@@ -137,12 +141,20 @@ func (h *Hold) Extend(ctx context.Context, pass int, d time.Duration) error {
 	h.mu.Lock()
 	h.standing = false // its time is no longer that of every other hold
 	h.mu.Unlock()
-	return h.claim(ctx, h.count, d)
+	return h.claim(ctx, d, func() (bool, error) {
+		r, err := h.e.d.Do(ctx, script.Renew(d, []script.Holding{h.Holding}))
+		if err != nil {
+			return false, err
+		}
+		held, err := script.Renewed(r, 1)
+		return err == nil && held[0], err
+	})
 }
 
-// claim states at the server how often the owner holds the lock, and for how
-// long. It tries as long as the hold is valid.
-func (h *Hold) claim(ctx context.Context, count int, lease time.Duration) error {
+// claim asks the server for more of what is held, for at least that lease. It
+// tries as long as the hold is valid. What ask sends must do nothing if the
+// owner does not hold the lock any more, however late it arrives.
+func (h *Hold) claim(ctx context.Context, lease time.Duration, ask func() (bool, error)) error {
 	if err := h.e.begin(); err != nil {
 		return err
 	}
@@ -160,11 +172,9 @@ func (h *Hold) claim(ctx context.Context, count int, lease time.Duration) error 
 			return gaveUp(err, &out, 0)
 		}
 		sent := clock.Early()
-		v, err := h.kind.Acquire(ctx, h.e.d, script.Claim{
-			Owner: h.Owner, Count: count, Lease: lease,
-		})
+		granted, err := ask()
 		switch {
-		case err == nil && v.Granted():
+		case err == nil && granted:
 			if !h.e.dog.Extend(&h.Charge, sent, lease) {
 				return ErrLost
 			}
