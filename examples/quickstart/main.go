@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 )
 
 func main() {
+	runtime.LockOSThread() // the server ends with the thread that started it
 	url := flag.String("url", os.Getenv("HOLDFAST_URL"), "server to use, such as redis://localhost:6379 (default: start one)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -46,6 +46,7 @@ func startProgram(ctx context.Context, program, path string) (*server, error) {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, path, "--port", fmt.Sprint(addr.Port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
+	endWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err
