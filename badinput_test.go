@@ -46,6 +46,7 @@ func TestBadNamesAndOptions(t *testing.T) {
 	}
 	m := c.Mutex("good")
 	for what, o := range map[string]holdfast.Option{
+		"nothing":           nil,
 		"negative lease":    holdfast.LeaseTime(-time.Second),
 		"no lease":          holdfast.LeaseTime(0),
 		"tiny lease":        holdfast.LeaseTime(time.Microsecond),
@@ -66,6 +67,7 @@ func TestBadNamesAndOptions(t *testing.T) {
 		"tiny watchdog":     {WatchdogTimeout: time.Millisecond},
 		"endless watchdog":  {WatchdogTimeout: math.MaxInt64},
 		"lazy renewal":      {RenewEvery: time.Minute},
+		"hectic renewal":    {RenewEvery: 10}, // somebody forgot the unit
 		"negative renewal":  {RenewEvery: -1},
 		"negative poll":     {PollInterval: -1},
 		"negative retry":    {RetryTimeout: -1},
@@ -98,7 +100,7 @@ func TestBadURLs(t *testing.T) {
 	for _, url := range []string{
 		"", "localhost:6379", "http://localhost", "redis://", "redis://host:99999", "redis://host:x", "redis://host/db0", "redis://host/-1",
 		"redis://host?unknown=1", "redis://host?timeout=fast", "redis://host?timeout=-1s", "redis://host?protocol=4", "redis://host?db=0&db=1",
-		"redis://a,b", "redis-sentinel://a,b/mymaster", "redis-cluster://a", "unix://", "redis://host#x",
+		"redis://a,b", "redis-sentinel://a,b/mymaster", "redis-cluster://a", "unix://", "redis://host#x", "redis://secret@host", "redis://host/1?db=2",
 		"redis://:pa%zzss@host", "rediss://host?tls_cert=x.pem", "rediss://host?tls_ca=/does/not/exist", "redis://host?tls_ca=x",
 	} {
 		_, err := holdfast.Open(t.Context(), url)

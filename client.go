@@ -11,32 +11,33 @@ import (
 // Options are the settings of a [Client]. The zero value is a good choice.
 type Options struct {
 	// WatchdogTimeout is the lease time of leases that the watchdog renews,
-	// and so the longest that a lock outlives a killed process: 30 s.
+	// and so the longest that a lock outlives a killed process. Default: 30 s.
 	WatchdogTimeout time.Duration
 
-	// RenewEvery is the time between renewals: a third of WatchdogTimeout. It
-	// must leave room for a second try, so at most half.
+	// RenewEvery is the time between renewals. It must leave room for a second
+	// try, so at most half of WatchdogTimeout. Default: a third of it.
 	RenewEvery time.Duration
 
 	// PollInterval is how often a waiter looks at the lock although no message
-	// has come: 5 s. Messages normally wake it within a millisecond; this is
-	// the bound where one was lost.
+	// has come. Messages normally wake it within a millisecond; this is the
+	// bound where one was lost. Default: 5 s.
 	PollInterval time.Duration
 
-	// RetryTimeout is how long a call puts up with a server that does not
-	// answer, or cannot serve, before it fails with [ErrUnavailable]: 10 s.
+	// RetryTimeout is how long a call that may wait puts up with a server that
+	// does not answer, or cannot serve, before it fails with [ErrUnavailable].
+	// TryLock and questions give up after a second. Default: 10 s.
 	RetryTimeout time.Duration
 
 	// Handoffs is how often in a row a lock is passed from one goroutine of
-	// this client to the next that waits for it, without asking the server:
-	// 64. Then others are let in. Negative: never.
+	// this client to the next that waits for it, without asking the server;
+	// then others are let in. Default: 64. Negative: never.
 	Handoffs int
 
-	// HandoffTime is how long such a row may take: 5 ms.
+	// HandoffTime is how long such a row may take. Default: 5 ms.
 	HandoffTime time.Duration
 
 	// Logger hears of what the caller is not told otherwise: renewals that
-	// fail, subscriptions that break. Nil: nobody.
+	// fail, subscriptions that break. Default: nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -71,8 +72,8 @@ func (o Options) check() error {
 	switch {
 	case o.WatchdogTimeout < 100*time.Millisecond || o.WatchdogTimeout > maxLease:
 		return invalid("WatchdogTimeout is %v: choose between 100ms and %v", o.WatchdogTimeout, maxLease)
-	case o.RenewEvery <= 0 || o.RenewEvery > o.WatchdogTimeout/2:
-		return invalid("RenewEvery is %v: choose at most half of WatchdogTimeout, %v", o.RenewEvery, o.WatchdogTimeout/2)
+	case o.RenewEvery < 10*time.Millisecond || o.RenewEvery > o.WatchdogTimeout/2:
+		return invalid("RenewEvery is %v: choose between 10ms and half of WatchdogTimeout, %v", o.RenewEvery, o.WatchdogTimeout/2)
 	case o.PollInterval < time.Millisecond:
 		return invalid("PollInterval is %v: choose at least 1ms", o.PollInterval)
 	case o.RetryTimeout < 0:
@@ -88,10 +89,11 @@ func (o Options) check() error {
 type Client struct {
 	engine *engine.Engine
 	driver driver.Driver
-	opts   Options
 }
 
-// New returns a client on a driver of one's own. [Open] is for everybody else.
+// New returns a client that talks to Redis through d, which it closes when it
+// is closed. Most programs use [Open] instead. With package driver/rueidis, New
+// serves those who want to give a tls.Config or a password outside of a URL.
 func New(d driver.Driver, o Options) (*Client, error) {
 	if d == nil {
 		return nil, &Error{Op: "new client", Err: invalid("the driver is nil")}
@@ -111,7 +113,7 @@ func New(d driver.Driver, o Options) (*Client, error) {
 		SliceTime:   o.HandoffTime,
 		Log:         o.Logger,
 	})
-	return &Client{engine: e, driver: d, opts: o}, nil
+	return &Client{engine: e, driver: d}, nil
 }
 
 // closeTime bounds how long Close waits for a server that does not answer.
@@ -119,7 +121,8 @@ const closeTime = 2 * time.Second
 
 // Close ends the client and its driver. Waiting calls return [ErrClosed],
 // contexts of leases that are still held end with a cause that matches it, and
-// their locks are freed. Closing twice is fine.
+// their locks are freed, or expire if the server does not answer within two
+// seconds. Closing twice is fine.
 func (c *Client) Close() error {
 	c.engine.Close(closeTime)
 	return c.driver.Close()

@@ -14,10 +14,11 @@
 //
 // # Leases
 //
-// Holding a lock is holding a [Lease]. It can end without being released: the
-// network fails, the process is stopped, an operator frees the lock. Then its
-// [Lease.Context] ends with a cause that matches [ErrLost], before the server
-// can give the lock to anybody else. Pass that context to the work that the
+// Holding a lock is holding a [Lease]. It can end without being released. When
+// the network fails, or the process was stopped for too long, its
+// [Lease.Context] ends, with a cause that matches [ErrLost], before the server
+// can give the lock to anybody else; when somebody deletes the lock at the
+// server, it ends at the next renewal. Pass that context to the work that the
 // lock protects.
 //
 // A lease is renewed by the client's watchdog until it is released, every ten

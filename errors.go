@@ -14,7 +14,8 @@ import (
 var (
 	// ErrNotAcquired says that somebody else held the lock for as long as the
 	// call could wait. The error of a wait that a context has ended matches
-	// that context's error, too.
+	// that context's error, too; if the context was done before anybody was
+	// asked, it matches only that.
 	ErrNotAcquired = engine.ErrNotAcquired
 
 	// ErrLost says that a lease has ended before it was released. The error is
@@ -79,7 +80,7 @@ func Remaining(err error) time.Duration {
 // A LossReason says how a lease was lost.
 type LossReason string
 
-// The reasons.
+// The reasons for a loss.
 const (
 	LossExpired  LossReason = "expired"   // no renewal was confirmed in time, or the lease time was over
 	LossNotOwner LossReason = "not owner" // the server says that another owner holds the lock, or nobody

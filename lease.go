@@ -68,8 +68,11 @@ func (l *Lease) Deadline() time.Time {
 
 // Context returns the context for the work that the lock protects. It is
 // derived from the one given to Lock and ends with it, or with the lease: when
-// that is lost, its [context.Cause] matches [ErrLost]. The context carries the
-// owner, so that locking the same name with it enters the lock again.
+// that is lost, its [context.Cause] matches [ErrLost].
+//
+// The context carries the owner, so that locking the same name with it enters
+// the lock again. Goroutines that share it are one owner: the lock does not
+// keep them apart. See [Detach].
 func (l *Lease) Context() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,8 +91,9 @@ func (l *Lease) Context() context.Context {
 
 var errReleased = &Error{Op: "use of a released lease", Err: ErrNotHeld}
 
-// Extend makes sure that the lock is held for at least d from now on. It never
-// shortens what is left of a lease.
+// Extend makes the server keep the lock for at least d from now on. It never
+// shortens what is left of a lease. As always, [Lease.Deadline] is a little
+// earlier.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if d < minLease || d > maxLease {
 		return l.wrap("extend", invalid("extension is %v: choose between %v and %v", d, minLease, maxLease))
@@ -106,14 +110,14 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 // Release gives the lock back, once per lease; releasing again does nothing.
 // The lease's context is ended first, and with it the contexts of leases that
 // were taken with it, so release those before. Release works when ctx is done
-// already, so that it can be deferred: of ctx it takes the values, not the end.
+// already, so that it can be deferred: nothing in ctx stops a release.
 //
 // After a loss it returns an error that matches [ErrLost]: whatever was done
 // under the lock may have overlapped with others. When the server does not
 // answer within a second or two it returns [ErrUnavailable] and goes on trying
 // in the background, until the lock would have expired anyway.
 func (l *Lease) Release(ctx context.Context) error {
-	_ = ctx // nothing in it may stop a release
+	_ = ctx
 	l.mu.Lock()
 	if l.done {
 		l.mu.Unlock()
@@ -133,7 +137,7 @@ func (l *Lease) wrap(op string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, ErrLost):
-		err = l.loss()
+		return l.loss()
 	}
 	return &Error{Op: op, Kind: l.kind, Name: l.name, Err: err}
 }
@@ -177,7 +181,9 @@ func (c *leaseContext) Value(key any) any {
 }
 
 // Detach returns a context that carries no leases: work that is started with
-// it contends for the locks that ctx holds like anybody else.
+// it contends for the locks that ctx holds like anybody else. It still ends
+// when ctx does; work that is to outlive a lease needs
+// Detach(context.WithoutCancel(ctx)).
 func Detach(ctx context.Context) context.Context {
 	return &leaseContext{ctx, nil}
 }

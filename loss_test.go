@@ -157,6 +157,23 @@ func TestTakenAway(t *testing.T) {
 	}
 }
 
+// An extension must not bring back what was lost.
+func TestExtendAfterLoss(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := open(t, s.URL()), open(t, s.URL())
+	l := lock(t, t.Context(), c.Mutex("x"))
+	if freed, err := other.Mutex("x").ForceUnlock(t.Context()); !freed || err != nil {
+		t.Fatal(freed, err)
+	}
+	if err := l.Extend(t.Context(), time.Minute); !errors.Is(err, holdfast.ErrLost) || l.Valid() {
+		t.Errorf("extended a lost lease: %v, valid %v", err, l.Valid())
+	}
+	if s.Int(t, "EXISTS", "x") != 0 {
+		t.Error("the lock was taken for nobody")
+	}
+}
+
 func TestLossOfNestedLeases(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -13,51 +13,47 @@ import (
 // locks with it.
 //
 // A Mutex is a name and no more: it holds nothing, costs nothing to make, and
-// many may exist by one name. It is safe for concurrent use.
+// many may exist by one name. It is safe for concurrent use. [Client.Mutex]
+// makes one.
 type Mutex struct {
-	client *Client
-	name   string
-	wire   *script.Mutex
-	set    settings
+	object
+	wire *script.Mutex
 }
-
-const mutexKind = "mutex"
 
 // Mutex returns the mutex with that name. The options apply to all of its
 // calls. A name has 1 to 512 bytes of UTF-8 without control characters; braces
 // may only mark a hash tag, as in "order:{42}". The error of a bad name or
 // option is returned by each call.
 func (c *Client) Mutex(name string, opts ...Option) *Mutex {
-	m := &Mutex{client: c, name: name, wire: script.NewMutex(name), set: settings{}.with(opts)}
-	if err := script.CheckName(name); err != nil {
-		m.set.fail(invalid("%w", err))
-	}
-	return m
+	return &Mutex{newObject(c, "mutex", name, opts), script.NewMutex(name)}
 }
 
-// Name returns the name of the mutex.
-func (m *Mutex) Name() string { return m.name }
-
 // Lock waits until it holds the mutex, or until ctx is done. With a context of
-// a lease on this mutex it enters it again, see [Lease.Context].
+// a lease on this mutex it enters it again, see [Lease.Context]. A deadline of
+// ctx also ends the context of the lease; to bound the waiting alone, use
+// [Wait].
 //
 // The error matches [ErrNotAcquired] if others kept the lock all the time, and
 // then also ctx's error; [ErrUnavailable] if the server could not serve for
 // [Options].RetryTimeout; [ErrRefused] if it will not. A lock that was granted
 // too late for ctx is given back.
 func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
-	return m.client.acquire(ctx, "lock", mutexKind, m.name, m.wire, m.set.with(opts), engine.Forever)
+	return m.acquire(ctx, "lock", m.wire, engine.Forever, opts)
 }
 
 // TryLock takes the mutex if it is free, and otherwise returns [ErrNotAcquired]
-// at once, or after [Wait]. [Remaining] tells how long the holder still has.
+// at once, or after [Wait]. [Remaining] tells how long the holder still has. A
+// server that cannot be reached is tried for a second.
 func (m *Mutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
-	return m.client.acquire(ctx, "try lock", mutexKind, m.name, m.wire, m.set.with(opts), 0)
+	return m.acquire(ctx, "try lock", m.wire, 0, opts)
 }
 
 // Do runs fn while holding the mutex, with a context that ends when the lock
-// is lost. It returns fn's error, joined with [ErrLost] if the lock was lost
-// before fn returned.
+// is lost. With the option Wait(0) it runs fn only if the mutex is free.
+//
+// Do returns the error of [Mutex.Lock] if fn was not run, and otherwise that
+// of fn, joined with that of [Lease.Release]: [ErrLost] if the lock was lost
+// before fn returned, [ErrUnavailable] if it could not be given back.
 func (m *Mutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
 	return do(ctx, m, fn, opts)
 }
@@ -73,7 +69,7 @@ type State struct {
 // State asks the server who holds the mutex.
 func (m *Mutex) State(ctx context.Context) (State, error) {
 	var s State
-	err := m.client.ask(ctx, "inspect", mutexKind, m.name, m.set.err, func(ctx context.Context) error {
+	err := m.ask(ctx, "inspect", true, func(ctx context.Context) error {
 		seen, err := m.wire.Inspect(ctx, m.client.driver)
 		s = State{Locked: seen.Owner != "", Owner: seen.Owner, Holds: seen.Count, TTL: seen.TTL}
 		return err
@@ -91,17 +87,18 @@ func (m *Mutex) IsLocked(ctx context.Context) (bool, error) {
 // mutex. It is zero if ctx does not descend from the context of a lease on it.
 func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 	s, err := m.State(ctx)
-	if l := m.client.find(ctx, mutexKind, m.name); l == nil || l.Owner() != s.Owner {
+	if l := m.client.find(ctx, m.kind, m.name); l == nil || l.Owner() != s.Owner {
 		return 0, err
 	}
 	return s.Holds, err
 }
 
 // ForceUnlock frees the mutex, whoever holds it, and reports whether anybody
-// did. A holder in this client is told at once, others when they renew next.
+// did. A holder in this client has lost its lease in any case, and is told at
+// once; others learn of it when they renew next.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	var freed bool
-	err := m.client.once(ctx, "force unlock", mutexKind, m.name, m.set.err, func(ctx context.Context) (err error) {
+	err := m.ask(ctx, "force unlock", false, func(ctx context.Context) (err error) {
 		m.client.engine.Forfeit(m.wire.Key())
 		freed, err = m.wire.Force(ctx, m.client.driver, "")
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/rueidis"
 )
 
@@ -13,6 +14,8 @@ import (
 //	redis://user:password@host:6379/0      TCP; database 0
 //	rediss://host:6380                     TCP with TLS
 //	unix:///run/redis/redis.sock?db=1      a Unix socket
+//
+// The schemes valkey and valkeys mean the same as redis and rediss.
 //
 // Its query may set db, client_name, timeout (of one request, 2s), dial_timeout
 // (2s), protocol (2 or 3), and for TLS tls_ca, tls_cert, tls_key (files) and
@@ -39,8 +42,12 @@ func Open(ctx context.Context, url string, options ...Options) (*Client, error) 
 		return fail(invalid("%w", err))
 	}
 	d, err := rueidis.Open(ctx, config)
-	if err != nil {
-		return fail(fmt.Errorf("%w: %w", errKind(err), err))
+	switch {
+	case err == nil:
+	case driver.ClassOf(err) == driver.Fatal:
+		return fail(fmt.Errorf("%w: %w", ErrRefused, err))
+	default:
+		return fail(fmt.Errorf("%w: %w", ErrUnavailable, err))
 	}
 	c, err := New(d, o)
 	if err != nil {

@@ -33,6 +33,10 @@ func (s settings) with(opts []Option) settings {
 	}
 	changed := s
 	for _, o := range opts {
+		if o == nil {
+			changed.fail(invalid("an option is nil"))
+			continue
+		}
 		o(&changed)
 	}
 	return changed
@@ -46,7 +50,8 @@ func (s *settings) request(wait time.Duration) engine.Request {
 }
 
 // LeaseTime fixes how long the lease lasts. Nobody renews it: when d is over,
-// the lock is free, released or not.
+// the lock is free, released or not. The context of the lease ends a little
+// before: 5 % of d, at most 5 s.
 func LeaseTime(d time.Duration) Option {
 	return func(s *settings) {
 		if d < minLease || d > maxLease {
@@ -58,7 +63,8 @@ func LeaseTime(d time.Duration) Option {
 
 // Wait bounds how long to wait for the lock; less than a millisecond tries
 // once. It ends the waiting and nothing else, whereas a deadline on the
-// context would also end the work under the lock.
+// context would also end the work under the lock. Given to [Client.Mutex], it
+// makes TryLock wait as well.
 func Wait(d time.Duration) Option {
 	return func(s *settings) {
 		if d < 0 {

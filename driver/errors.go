@@ -84,6 +84,7 @@ func ServerError(text string) error {
 	if _, inner, ok := strings.Cut(text, "@user_script:"); ok && strings.HasPrefix(text, "Error running script") {
 		_, said, _ = strings.Cut(inner, ": ")
 	}
+	text, _, _ = strings.Cut(text, " script: ") // where in the script is of no use to anybody
 	code, _, _ := strings.Cut(strings.TrimPrefix(said, "-"), " ")
 	if code == "" || code != strings.ToUpper(code) {
 		code = "ERR"

@@ -50,3 +50,8 @@ const (
 	Str
 	List
 )
+
+// String returns the name of the type in lower case.
+func (t ReplyType) String() string {
+	return [...]string{"nil", "int", "string", "list"}[t%4]
+}

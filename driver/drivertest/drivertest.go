@@ -77,14 +77,14 @@ func call(s *driver.Script, key string, args ...string) driver.Call {
 func testReplies(t *testing.T, open Open) {
 	d := connect(t, open, redistest.Shared(t).URL())
 	for source, want := range map[string]string{
-		`return 7`:                       "{1 7  []}",
-		`return -9007199254740991`:       "{1 -9007199254740991  []}",
-		`return 'text'`:                  "{2 0 text []}",
-		`return ''`:                      "{2 0  []}",
-		`return redis.status_reply('k')`: "{2 0 k []}",
-		`return nil`:                     "{0 0  []}",
-		`return {1, 'b', {2}}`:           "{3 0  [{1 1  []} {2 0 b []} {3 0  [{1 2  []}]}]}",
-		`return {}`:                      "{3 0  []}",
+		`return 7`:                       "{int 7  []}",
+		`return -9007199254740991`:       "{int -9007199254740991  []}",
+		`return 'text'`:                  "{string 0 text []}",
+		`return ''`:                      "{string 0  []}",
+		`return redis.status_reply('k')`: "{string 0 k []}",
+		`return nil`:                     "{nil 0  []}",
+		`return {1, 'b', {2}}`:           "{list 0  [{int 1  []} {string 0 b []} {list 0  [{int 2  []}]}]}",
+		`return {}`:                      "{list 0  []}",
 	} {
 		r, err := d.Do(t.Context(), call(driver.NewScript("reply", source), "drivertest:replies"))
 		if got := fmt.Sprint(r); err != nil || got != want {

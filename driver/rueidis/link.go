@@ -130,6 +130,7 @@ func (l *link) interrupt() {
 // the driver.
 func (d *Driver) dialer(network string) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	return func(ctx context.Context, addr string, nd *net.Dialer, conf *tls.Config) (net.Conn, error) {
+		parent := ctx
 		call, command := ctx.Value(linkKey{}).(*callContext)
 		if command {
 			call.dialled = true
@@ -145,6 +146,12 @@ func (d *Driver) dialer(network string) func(context.Context, string, *net.Diale
 			conn, err = (&tls.Dialer{NetDialer: nd, Config: conf}).DialContext(ctx, network, addr)
 		} else {
 			conn, err = nd.DialContext(ctx, network, addr)
+		}
+		if errors.Is(err, context.DeadlineExceeded) && parent.Err() == nil {
+			err = fmt.Errorf("no answer within %v", nd.Timeout) // our own limit, not the caller's
+			if conf != nil {
+				err = fmt.Errorf("no TLS handshake within %v: is it a port for TLS?", nd.Timeout)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errNotDialled, err)

@@ -104,7 +104,7 @@ func ParseURL(raw string) (Config, error) {
 	case "":
 		return c, errors.New("the URL has no scheme: write redis://host:port")
 	default:
-		return c, fmt.Errorf("unknown scheme %q: use redis, rediss or unix", u.Scheme)
+		return c, errors.New("unknown scheme: write redis://host:port, rediss://host:port for TLS, or unix:///path")
 	}
 	if strings.Contains(u.Host, ",") {
 		return c, errors.New("several servers in one URL are not supported yet: name one")
@@ -113,7 +113,7 @@ func ParseURL(raw string) (Config, error) {
 		c.Username = u.User.Username()
 		password, _ := u.User.Password()
 		c.Password = Secret(password)
-		if c.Username == "default" && password == "" {
+		if c.Username != "" && password == "" {
 			return c, errors.New("a user without a password: write redis://user:password@host, or redis://:password@host")
 		}
 	}
@@ -174,6 +174,9 @@ func (c *Config) setQuery(q url.Values, secure bool) error {
 	}
 	c.ClientName = q.Get("client_name")
 	if s := q.Get("db"); s != "" {
+		if c.DB != 0 {
+			return errors.New("the database is given twice: in the path and as db")
+		}
 		if err := c.setDB(s); err != nil {
 			return err
 		}

@@ -1,5 +1,5 @@
-// Quickstart shows the main job of Holdfast in a few seconds: three shops sell
-// the same ten tickets, first without a lock, then with one.
+// Quickstart shows the main job of Holdfast: three shops sell the same ten
+// tickets, first without a lock, then with one.
 //
 // It needs nothing but Go. It uses the server at -url, else a redis-server or
 // valkey-server on the PATH, else a small server inside this process.
@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -22,7 +23,7 @@ func main() {
 	runtime.LockOSThread() // the server ends with the thread that started it
 	url := flag.String("url", os.Getenv("HOLDFAST_URL"), "server to use, such as redis://localhost:6379 (default: start one)")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *url); err != nil {
 		fmt.Fprintln(os.Stderr, "quickstart:", err)

@@ -27,9 +27,7 @@ func startServer(ctx context.Context) (*server, error) {
 		if err != nil {
 			continue
 		}
-		if s, err := startProgram(ctx, program, path); err == nil {
-			return s, nil
-		}
+		return startProgram(ctx, program, path)
 	}
 	return startEmbedded()
 }
@@ -57,6 +55,10 @@ func startProgram(ctx context.Context, program, path string) (*server, error) {
 		_ = os.RemoveAll(dir)
 	})
 	for range 200 {
+		if err := ctx.Err(); err != nil {
+			stop()
+			return nil, err
+		}
 		conn, err := net.DialTimeout("tcp", addr.String(), time.Second)
 		if err == nil {
 			_ = conn.Close()

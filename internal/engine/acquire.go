@@ -38,7 +38,7 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 	}
 	defer e.end()
 	if r.Wait == 0 {
-		c := contest{e: e, ctx: ctx, calls: ctx, k: k, r: r}
+		c := contest{e: e, waiting: ctx, asking: ctx, once: true, k: k, r: r}
 		return c.run(user)
 	}
 	limited, calls := ctx, ctx
@@ -63,9 +63,9 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 			if errors.Is(err, ErrClosed) {
 				return nil, ErrClosed
 			}
-			return nil, &Busy{Err: ctx.Err()}
+			return nil, &Busy{Local: true, Err: ctx.Err()}
 		case h == nil:
-			c := contest{e: e, ctx: limited, calls: calls, g: g, k: k, r: r}
+			c := contest{e: e, waiting: limited, asking: calls, g: g, k: k, r: r}
 			h, err := c.run(user)
 			if err != nil {
 				g.give()
@@ -82,11 +82,22 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 // overWait takes the mark of our own timers off the error of a wait that was
 // only ended by them: the caller's context is not done.
 func overWait(ctx context.Context, err error) error {
-	var busy *Busy
-	if errors.As(err, &busy) && ctx.Err() == nil {
-		busy.Err = nil
+	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
-	return err
+	var busy *Busy
+	if errors.As(err, &busy) {
+		busy.Err = nil
+		return err
+	}
+	if !errors.Is(err, ErrUnavailable) {
+		return &Busy{} // the time was over when the turn came
+	}
+	last := &driver.Error{Class: driver.ClassOf(err), Code: driver.CodeOf(err), Err: errors.New("no answer in the time to wait")}
+	if last.Code != "" {
+		last.Err = errors.New(last.Code)
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, last)
 }
 
 // gaveUp is the error of a wait that err has ended.
@@ -96,6 +107,8 @@ func gaveUp(err error, out *outage, ttl time.Duration) error {
 		return err
 	case out.err != nil:
 		return fmt.Errorf("%w (%w)", out.error(), err)
+	case ttl == 0:
+		return err // nobody has said that the lock is held
 	}
 	return &Busy{TTL: ttl, Err: err}
 }

@@ -11,14 +11,14 @@ import (
 )
 
 // A contest is one caller's way to a lock, from the moment it has the turn.
-// Without a gate it asks once, which means until the server gives any answer.
 type contest struct {
-	e     *Engine
-	ctx   context.Context // ends the waiting
-	calls context.Context // ends a request under way
-	g     *gate
-	k     Kind
-	r     Request
+	e       *Engine
+	waiting context.Context // until it is done
+	asking  context.Context // a request under way, until it is done
+	once    bool            // ask until the server gives any answer, without the turn
+	g       *gate           // nil if once
+	k       Kind
+	r       Request
 
 	claim    script.Claim
 	doubt    bool          // a request of this owner may have run unknown to us
@@ -45,26 +45,26 @@ func (c *contest) run(user watchdog.Holder) (*Hold, error) {
 }
 
 func (c *contest) ask(user watchdog.Holder) (*Hold, error) {
-	if err := c.begin(); err != nil {
+	if err := c.letOthersTry(); err != nil {
 		return nil, err
 	}
 	for {
-		if err := c.ctx.Err(); err != nil {
+		if err := c.waiting.Err(); err != nil {
 			return nil, gaveUp(err, &c.out, c.ttl)
 		}
-		if c.g != nil && c.g.waiter != nil {
+		if c.listening() {
 			c.g.waiter.Forget()
 		}
 		floor := c.e.token.Load()
 		sent := clock.Early()
-		v, err := c.k.Acquire(c.calls, c.e.d, c.claim)
+		v, err := c.k.Acquire(c.asking, c.e.d, c.claim)
 		var pause time.Duration
 		switch {
 		case err == nil && v.Granted():
-			switch err := c.calls.Err(); {
+			switch err := c.asking.Err(); {
 			case err != nil: // too late for the caller, who may be gone
 				c.doubt = true
-				return nil, &Busy{Err: err}
+				return nil, gaveUp(err, &c.out, c.ttl)
 			case !watchdog.InTime(sent, c.claim.Lease): // too late for the lease
 				c.e.undo(c.k, c.claim.Owner, c.claim.Lease, c.doubt)
 				c.claim.Owner, c.doubt = c.e.owner(), false
@@ -74,11 +74,13 @@ func (c *contest) ask(user watchdog.Holder) (*Hold, error) {
 		case err == nil:
 			c.out.over()
 			c.failures++
-			c.ttl = v.TTL
+			if c.ttl = v.TTL; c.ttl == 0 {
+				c.ttl = time.Millisecond // held, for a moment
+			}
 			if c.woken {
 				c.missed++
 			}
-			if c.g == nil {
+			if c.once {
 				return nil, &Busy{TTL: v.TTL}
 			}
 			var again bool
@@ -89,10 +91,10 @@ func (c *contest) ask(user watchdog.Holder) (*Hold, error) {
 			return nil, refused(err)
 		default:
 			c.doubt = c.doubt || driver.ClassOf(err) == driver.Ambiguous
-			if c.calls.Err() != nil && c.failures > 0 && c.out.err == nil {
+			if c.asking.Err() != nil && c.failures > 0 && c.out.err == nil {
 				// The request was cut short by the caller, not by the server,
 				// which has said before that the lock is held.
-				return nil, &Busy{TTL: c.ttl, Err: c.calls.Err()}
+				return nil, &Busy{TTL: c.ttl, Err: c.asking.Err()}
 			}
 			if c.out.note(err, sent) > c.patience() {
 				return nil, c.out.error()
@@ -124,7 +126,7 @@ func (c *contest) hold(user watchdog.Holder, token int64, sent time.Duration) *H
 		unsure:   c.r.renewed(),
 	}
 	h.Holder = h
-	if h.gate != nil {
+	if !c.once {
 		c.e.mu.Lock()
 		h.gate.refs++
 		c.e.mu.Unlock()
@@ -135,7 +137,7 @@ func (c *contest) hold(user watchdog.Holder, token int64, sent time.Duration) *H
 
 // patience is how long to bear with a server that cannot serve.
 func (c *contest) patience() time.Duration {
-	if c.g == nil {
+	if c.once {
 		return min(c.e.o.Patience, time.Second)
 	}
 	return c.e.o.Patience
@@ -147,7 +149,7 @@ func (c *contest) pause() (d time.Duration, again bool) {
 	if c.r.Pause != nil {
 		return c.r.Pause(c.failures), false
 	}
-	if c.g.waiter == nil && c.join() {
+	if !c.listening() && c.join() {
 		return 0, true // it may have been freed before the subscription was ours
 	}
 	d = c.e.o.PollBlind
@@ -160,10 +162,13 @@ func (c *contest) pause() (d time.Duration, again bool) {
 	return d, false
 }
 
+// listening reports whether releases are listened for.
+func (c *contest) listening() bool { return !c.once && c.g.waiter != nil }
+
 // join begins to listen for releases. It reports whether messages arrive
 // already; if not, the confirmation will wake the gate's waiter.
 func (c *contest) join() bool {
-	if c.g.waiter == nil {
+	if !c.listening() {
 		c.g.waiter = c.e.hub.Join(c.k.Channel())
 	}
 	return c.g.waiter.Live()
@@ -180,10 +185,10 @@ const (
 	maxRivals = 16
 )
 
-// begin lets others try, if this process has just released the lock and others
-// listen for that.
-func (c *contest) begin() error {
-	if c.g == nil || c.g.rivals == 0 || !c.g.yield || c.r.Pause != nil {
+// letOthersTry waits a moment, if this process has just released the lock and
+// others listen for that.
+func (c *contest) letOthersTry() error {
+	if c.once || !c.g.yield || c.r.Pause != nil {
 		return nil
 	}
 	c.g.yield = false
@@ -195,12 +200,12 @@ func (c *contest) begin() error {
 // wait waits for a message, but no longer than d.
 func (c *contest) wait(d time.Duration) error {
 	var wake <-chan struct{}
-	if c.g != nil && c.g.waiter != nil {
+	if c.listening() {
 		wake = c.g.waiter.Wake()
 	}
-	woken, err := c.e.sleep(c.ctx, wake, &c.timer, d)
+	woken, err := c.e.sleep(c.waiting, wake, &c.timer, d)
 	if late := c.late(); woken && err == nil && late > 0 {
-		_, err = c.e.sleep(c.ctx, nil, &c.timer, late)
+		_, err = c.e.sleep(c.waiting, nil, &c.timer, late)
 	}
 	if err != nil {
 		return gaveUp(err, &c.out, c.ttl)

@@ -104,9 +104,6 @@ func New(d driver.Driver, o Options) *Engine {
 	return e
 }
 
-// Driver returns what the engine runs on.
-func (e *Engine) Driver() driver.Driver { return e.d }
-
 // ID returns the first part of the names of all owners of this engine.
 func (e *Engine) ID() string { return e.id }
 
@@ -226,9 +223,9 @@ func (e *Engine) undo(k Kind, owner string, lease time.Duration, doubt bool) {
 	e.dog.Bury(k.Free(owner), now, again, now+lease)
 }
 
-// Ask runs a call that may be repeated, for a second while the server cannot
-// serve.
-func (e *Engine) Ask(ctx context.Context, call func(context.Context) error) error {
+// Ask runs a call at the server. One that may be repeated is, for a second,
+// while the server cannot serve.
+func (e *Engine) Ask(ctx context.Context, repeat bool, call func(context.Context) error) error {
 	if err := e.begin(); err != nil {
 		return err
 	}
@@ -243,7 +240,7 @@ func (e *Engine) Ask(ctx context.Context, call func(context.Context) error) erro
 			return nil
 		case driver.ClassOf(err) == driver.Fatal:
 			return refused(err)
-		case out.note(err, sent) > time.Second:
+		case out.note(err, sent) > time.Second || !repeat:
 			return out.error()
 		}
 		if _, err := e.sleep(ctx, nil, &timer, out.pause()); err != nil {

@@ -18,8 +18,9 @@ var (
 
 // Busy is the ErrNotAcquired of a lock that somebody else holds.
 type Busy struct {
-	TTL time.Duration // what the holder still has; negative: no end; zero: not known
-	Err error         // why the wait ended: a context's error, or nil
+	TTL   time.Duration // what the holder still has; negative: no end; zero: not known
+	Local bool          // the holder is in this process
+	Err   error         // why the wait ended: a context's error, or nil
 }
 
 func (b *Busy) Error() string {
@@ -29,6 +30,8 @@ func (b *Busy) Error() string {
 		text = fmt.Sprintf("%s: held by another owner for %v unless renewed", text, b.TTL)
 	case b.TTL < 0:
 		text += ": held by another owner, without an end"
+	case b.Local:
+		text += ": held by another lease of this client"
 	}
 	if b.Err != nil {
 		text += ": " + b.Err.Error()

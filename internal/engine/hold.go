@@ -366,8 +366,8 @@ func (h *Hold) free() error {
 		doubt = doubt || driver.ClassOf(err) == driver.Ambiguous
 		if out.note(err, sent) > releaseTime || e.isClosing() {
 			e.undo(h.kind, h.Owner, h.most, true)
-			return fmt.Errorf("release goes on in the background, at the latest the lock expires in %v: %w",
-				(ends - clock.Now()).Round(time.Millisecond), out.error())
+			return fmt.Errorf("%w; trying on in the background, the lock expires in %v at the latest",
+				out.error(), (ends - clock.Now()).Round(100*time.Millisecond))
 		}
 		time.Sleep(out.pause())
 	}

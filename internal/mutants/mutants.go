@@ -84,6 +84,11 @@ var All = []Mutant{
 		".", "TestCancelledAcquireLeavesNothing",
 	},
 	{
+		"an extension takes the lock if nobody has it",
+		"internal/script/lua/renew.lua", "renewed[i] = redis.call('hexists', key, ARGV[i + 1])", "redis.call('hsetnx', key, ARGV[i + 1], 1) renewed[i] = 1",
+		".", "TestExtendAfterLoss",
+	},
+	{
 		"a failed release is not tried again",
 		"internal/engine/hold.go", "			e.undo(h.kind, h.Owner, h.most, true)\n			return fmt.Errorf", "			return fmt.Errorf",
 		".", "TestReleaseGoesOn",

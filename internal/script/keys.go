@@ -51,6 +51,8 @@ func CheckName(name string) error {
 	switch {
 	case opening < 0 && closing < 0:
 		return nil
+	case closing < 0:
+		return fmt.Errorf("the name has a { at byte %d that is not closed: braces may only mark a hash tag, as in order:{42}", opening)
 	case opening < 0 || closing < opening:
 		return fmt.Errorf("the name has a stray } at byte %d: braces may only mark a hash tag, as in order:{42}", closing)
 	case closing == opening+1:

@@ -41,8 +41,8 @@ func Names() []string {
 	return names
 }
 
-// unexpected is the error of a reply that a script cannot give: somebody else
-// answers for Redis.
+// unexpected is the error of a reply that a script does not give where a lock
+// is concerned. What it holds is somebody else's, and not repeated.
 func unexpected(s *driver.Script, r driver.Reply) error {
-	return &driver.Error{Class: driver.Fatal, Err: fmt.Errorf("script %s: unexpected reply %+v", s.Name, r)}
+	return &driver.Error{Class: driver.Fatal, Err: fmt.Errorf("script %s: unexpected reply of type %v: the key is not that of a lock, or the server is not Redis", s.Name, r.Type)}
 }

@@ -300,6 +300,13 @@ func TestMutexForce(t *testing.T) {
 	b.acquire("a:1", 1, time.Minute)
 	force("", true)
 	b.free()
+	b.s.Do(t, "SET", b.m.Key(), "precious")
+	if _, err := b.m.Force(t.Context(), b.d, ""); driver.CodeOf(err) != "WRONGTYPE" {
+		t.Errorf("force on another type: %v", err)
+	}
+	if got := b.s.Do(t, "GET", b.m.Key()); got != "precious" {
+		t.Errorf("the key is now %v", got)
+	}
 }
 
 func TestMutexInspect(t *testing.T) {

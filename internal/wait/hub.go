@@ -26,6 +26,7 @@ type Hub struct {
 	listener driver.Listener // nil until somebody waits
 	channels map[string]*channel
 	sweeper  *time.Timer // armed while idle channels linger
+	down     bool        // the connection is broken, and that was reported
 	closed   bool
 }
 
@@ -37,7 +38,7 @@ type channel struct {
 }
 
 // NewHub returns a hub that keeps idle subscriptions for the given time, and
-// reports a broken connection to lost.
+// reports a broken connection to lost, once until it is restored.
 func NewHub(d driver.Driver, linger time.Duration, lost func(error)) *Hub {
 	return &Hub{d: d, linger: linger, lost: lost, channels: make(map[string]*channel)}
 }
@@ -174,14 +175,19 @@ func (e ear) Lost(err error) {
 	for _, ch := range e.h.channels {
 		ch.live = false
 	}
+	known := e.h.down
+	e.h.down = true
 	e.h.mu.Unlock()
-	e.h.lost(err)
+	if !known {
+		e.h.lost(err)
+	}
 }
 
 // rouse wakes all who wait on a channel, which is plainly live.
 func (h *Hub) rouse(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.down = false
 	ch := h.channels[name]
 	if ch == nil {
 		return

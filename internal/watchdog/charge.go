@@ -50,13 +50,18 @@ func (c *Charge) Deadline() time.Duration { return time.Duration(c.deadline.Load
 // Valid reports whether the deadline lies ahead.
 func (c *Charge) Valid() bool { return clock.Now() < c.Deadline() }
 
-// margin is taken off every lease, for clocks that do not run at one speed.
-func margin(lease time.Duration) time.Duration { return max(lease/100, 2*time.Millisecond) }
+// margin is taken off every lease, for clocks that do not run at one speed: a
+// hundredth, and of long leases a thousandth, which is still twice as much as
+// a clock that is being set right may be off.
+func margin(lease time.Duration) time.Duration {
+	return max(min(lease/100, time.Second+lease/1000), 2*time.Millisecond)
+}
 
 // gap is how long before the deadline the holder is told, so that it has time
-// to stop: 5 % of the lease and at least 50 ms, but never most of a short one.
+// to stop: 5 % of the lease, at least 50 ms and at most 5 s, but never most of
+// a short one.
 func gap(lease time.Duration) time.Duration {
-	return min(max(lease/20, 50*time.Millisecond), lease/4)
+	return min(max(lease/20, 50*time.Millisecond), 5*time.Second, lease/4)
 }
 
 // InTime reports whether a lease that was granted to a request sent at that

@@ -219,7 +219,11 @@ func (w *Watchdog) look() time.Duration {
 	w.busy = false
 	w.mu.Unlock()
 	for _, c := range ended {
-		w.log.Warn("lease lost: no renewal was confirmed in time", "name", c.Key, "owner", c.Owner)
+		if c.renewed {
+			w.log.Warn("lease lost: no renewal was confirmed in time", "name", c.Key, "owner", c.Owner)
+		} else {
+			w.log.Info("lease over before it was released", "name", c.Key, "owner", c.Owner)
+		}
 		c.Holder.Lost(Expired)
 	}
 	return sleep
@@ -263,8 +267,7 @@ func (w *Watchdog) due(now time.Duration) map[string]*work {
 		}
 		return all[node]
 	}
-	first := len(w.guarded) > 0 && w.guarded[0].at <= now
-	if first {
+	if len(w.guarded) > 0 && w.guarded[0].at <= now {
 		horizon := now + w.every/8
 		for _, c := range w.guarded {
 			if !c.renewed || c.flying || c.due > horizon {
