@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 // A Locker is any lock of this package.
@@ -54,27 +55,34 @@ func SyncLocker(ctx context.Context, l Locker, opts ...Option) sync.Locker {
 }
 
 type syncLocker struct {
-	ctx   context.Context
-	lock  Locker
-	opts  []Option
-	lease *Lease // of whoever has it locked
+	ctx  context.Context
+	lock Locker
+	opts []Option
+
+	// Locked from Lock to Unlock, also when the lease was lost in between:
+	// nobody may release the lease of somebody else.
+	mu    sync.Mutex
+	lease atomic.Pointer[Lease]
 }
 
 func (s *syncLocker) Lock() {
+	s.mu.Lock()
 	lease, err := s.lock.Lock(s.ctx, s.opts...)
 	if err != nil {
+		s.mu.Unlock()
 		panic(err)
 	}
-	s.lease = lease
+	s.lease.Store(lease)
 }
 
 func (s *syncLocker) Unlock() {
-	lease := s.lease
+	lease := s.lease.Swap(nil)
 	if lease == nil {
 		panic(&Error{Op: "unlock", Kind: "lock", Name: s.lock.Name(), Err: ErrNotHeld})
 	}
-	s.lease = nil
-	if err := lease.Release(s.ctx); err != nil {
+	err := lease.Release(s.ctx)
+	s.mu.Unlock()
+	if err != nil {
 		panic(err)
 	}
 }

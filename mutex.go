@@ -98,10 +98,11 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 // once; others learn of it when they renew next.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	var freed bool
-	err := m.ask(ctx, "force unlock", false, func(ctx context.Context) (err error) {
-		m.client.engine.Forfeit(m.wire.Key())
-		freed, err = m.wire.Force(ctx, m.client.driver, "")
-		return err
+	err := m.ask(ctx, "force unlock", false, func(ctx context.Context) error {
+		return m.client.engine.Force(m.wire.Key(), func() (err error) {
+			freed, err = m.wire.Force(ctx, m.client.driver, "")
+			return err
+		})
 	})
 	return freed, err
 }

@@ -39,7 +39,7 @@ func (o *object) acquire(ctx context.Context, op string, k engine.Kind, wait tim
 		renewed: s.lease == 0,
 		parent:  ctx, outer: leaseOf(ctx),
 	}
-	entered, err := l.enter(ctx, s)
+	entered, err := l.enter(ctx, s.request(wait), s.nonReentrant)
 	if !entered && err == nil {
 		l.hold, err = o.client.engine.Acquire(ctx, k, s.request(wait), (*keeper)(l))
 	}
@@ -54,16 +54,16 @@ func (o *object) acquire(ctx context.Context, op string, k engine.Kind, wait tim
 
 // enter makes l one more lease on what ctx already holds. It reports whether
 // ctx does.
-func (l *Lease) enter(ctx context.Context, s settings) (bool, error) {
+func (l *Lease) enter(ctx context.Context, r engine.Request, nonReentrant bool) (bool, error) {
 	held := l.client.find(ctx, l.kind, l.name)
 	if held == nil {
 		return false, nil
 	}
-	if s.nonReentrant {
+	if nonReentrant {
 		return false, ErrReentrant
 	}
 	l.hold, l.pass, l.token = held.hold, held.pass, held.token
-	err := l.hold.Reenter(ctx, l.pass, s.request(engine.Forever), (*keeper)(l))
+	err := l.hold.Reenter(ctx, l.pass, r, (*keeper)(l))
 	switch {
 	case errors.Is(err, ErrNotHeld): // released at this very moment
 		return false, nil

@@ -93,6 +93,8 @@ func ServerError(text string) error {
 	switch {
 	case passing[code]:
 		e.Class = Definite
+	case strings.Contains(text, "max number of clients"):
+		e.Class = Definite
 	case code == "UNBLOCKED":
 		e.Class = Ambiguous
 	}

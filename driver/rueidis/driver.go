@@ -33,6 +33,8 @@ type Driver struct {
 	life    context.Context // done when the driver is closed
 	end     context.CancelFunc
 	link    atomic.Pointer[link] // the connection that commands share
+	calls   atomic.Int64         // under way
+	broke   atomic.Bool          // a call was interrupted; see link.go
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -84,7 +86,7 @@ func Open(ctx context.Context, c Config) (*Driver, error) {
 			return nil, classify(o.err)
 		}
 		d.client = o.client
-		d.answered()
+		d.link.Load().ready.Store(true)
 		return d, nil
 	case <-ctx.Done():
 		d.end() // ends the dial
@@ -99,7 +101,7 @@ func Open(ctx context.Context, c Config) (*Driver, error) {
 
 // Do implements driver.Driver.
 func (d *Driver) Do(ctx context.Context, call driver.Call) (driver.Reply, error) {
-	if d.broken(ctx) {
+	if d.mayBlock(ctx) {
 		call.Keys, call.Args = slices.Clone(call.Keys), slices.Clone(call.Args) // may outlive this method
 		r := detour(ctx, func(err error) driver.Result { return driver.Result{Err: err} },
 			func() driver.Result { return d.do(ctx, call) })
@@ -118,7 +120,7 @@ func (d *Driver) do(ctx context.Context, call driver.Call) driver.Result {
 	}
 	reply, err := decode(resp)
 	if err == nil {
-		d.answered()
+		done.answered()
 	}
 	return driver.Result{Reply: reply, Err: err}
 }
@@ -150,7 +152,7 @@ func (d *Driver) DoAcked(ctx context.Context, call driver.Call, replicas int, ti
 
 // DoMany implements driver.Driver.
 func (d *Driver) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
-	if !d.broken(ctx) {
+	if !d.mayBlock(ctx) {
 		return d.doMany(ctx, calls)
 	}
 	calls = slices.Clone(calls)
@@ -176,7 +178,7 @@ func (d *Driver) doMany(ctx context.Context, calls []driver.Call) []driver.Resul
 		}
 		results[i].Reply, results[i].Err = decode(resp)
 		if results[i].Err == nil {
-			d.answered()
+			done.answered()
 		}
 	}
 	return results

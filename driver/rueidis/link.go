@@ -22,8 +22,14 @@ var errNotDialled = errors.New("cannot connect")
 // nothing can interrupt such a read. A callContext lends every context a
 // deadline, and an interrupt brings the cancellation: it makes the read of the
 // connection fail.
+//
+// That costs the connection, and whatever others have sent on it. So once a
+// call was interrupted, contexts are passed on as they are: from then on the
+// connections run the pipeline, where a cancelled call disturbs nobody.
 type callContext struct {
 	context.Context
+	d        *Driver
+	link     *link // when the call began
 	deadline time.Time
 	stop     func() bool
 	dialled  bool // contexts derived for the dial may outlive the call
@@ -34,20 +40,27 @@ var callContexts = sync.Pool{New: func() any { return new(callContext) }}
 // bound returns a context for one call on the command connection. Release must
 // be called once the call has returned.
 func (d *Driver) bound(ctx context.Context) *callContext {
+	d.calls.Add(1)
 	c := callContexts.Get().(*callContext)
-	c.Context = ctx
+	c.Context, c.d, c.link = ctx, d, d.link.Load()
 	c.deadline = time.Now().Add(d.timeout)
 	if dl, ok := ctx.Deadline(); ok && dl.Before(c.deadline) {
-		c.deadline = dl // the read deadline does the interrupt's work
-	} else if ctx.Done() != nil {
-		if l := d.link.Load(); l != nil && !l.piped.Load() {
-			c.stop = context.AfterFunc(ctx, l.interrupt)
-		}
+		c.deadline = dl
+	}
+	if ctx.Done() == nil {
+		return c
+	}
+	switch {
+	case d.broke.Load():
+		c.deadline = time.Time{}
+	case !c.link.piped.Load():
+		c.stop = context.AfterFunc(ctx, c.link.interrupt)
 	}
 	return c
 }
 
 func (c *callContext) release() {
+	c.d.calls.Add(-1)
 	if c.stop != nil {
 		c.stop()
 	}
@@ -57,7 +70,20 @@ func (c *callContext) release() {
 	}
 }
 
-func (c *callContext) Deadline() (time.Time, bool) { return c.deadline, true }
+// answered notes that the connection works, if the call was made on the
+// present one.
+func (c *callContext) answered() {
+	if l := c.link; !l.ready.Load() && c.d.link.Load() == l {
+		l.ready.Store(true)
+	}
+}
+
+func (c *callContext) Deadline() (time.Time, bool) {
+	if c.deadline.IsZero() {
+		return time.Time{}, false
+	}
+	return c.deadline, true
+}
 
 type linkKey struct{}
 
@@ -73,6 +99,7 @@ func (c *callContext) Value(key any) any {
 // A link is the connection that carries commands.
 type link struct {
 	net.Conn
+	d     *Driver
 	piped atomic.Bool // rueidis runs its pipeline: it minds contexts by itself
 	ready atomic.Bool // a command has been answered on it, and it is not closed
 }
@@ -83,18 +110,15 @@ func (l *link) Close() error {
 	return l.Conn.Close()
 }
 
-// broken reports whether a call might have to wait for a connection that
-// somebody else is opening, which rueidis does without a look at ctx.
-func (d *Driver) broken(ctx context.Context) bool {
-	return ctx.Done() != nil && !d.link.Load().ready.Load()
+// mayBlock reports whether a call might wait for something without a look at
+// its context: for a connection that somebody else is opening, or for a place
+// in the full queue of a server that does not answer.
+func (d *Driver) mayBlock(ctx context.Context) bool {
+	return ctx.Done() != nil && (!d.link.Load().ready.Load() || d.calls.Load() > maxCalls)
 }
 
-// answered notes that the present connection works.
-func (d *Driver) answered() {
-	if l := d.link.Load(); !l.ready.Load() {
-		l.ready.Store(true)
-	}
-}
+// maxCalls is safely below the 1024 places that rueidis has in its queue.
+const maxCalls = 900
 
 // detour runs a call in a goroutine of its own and leaves it there when ctx is
 // done first. The goroutine ends with the dial, in a second or two.
@@ -122,6 +146,7 @@ func (l *link) SetDeadline(t time.Time) error {
 // with it, which costs a reconnection and nothing else.
 func (l *link) interrupt() {
 	if !l.piped.Load() {
+		l.d.broke.Store(true)
 		_ = l.Conn.SetDeadline(time.Unix(1, 0))
 	}
 }
@@ -130,16 +155,15 @@ func (l *link) interrupt() {
 // the driver.
 func (d *Driver) dialer(network string) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	return func(ctx context.Context, addr string, nd *net.Dialer, conf *tls.Config) (net.Conn, error) {
-		parent := ctx
 		call, command := ctx.Value(linkKey{}).(*callContext)
 		if command {
 			call.dialled = true
 		}
 		// The connection that Open makes is the first to carry commands.
 		command = command || d.link.Load() == nil
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(d.life, cancel)()
+		// Others will wait for this connection, too: it must not fail with the
+		// caller that happened to need it first.
+		ctx = d.life
 		var conn net.Conn
 		var err error
 		if conf != nil {
@@ -147,7 +171,7 @@ func (d *Driver) dialer(network string) func(context.Context, string, *net.Diale
 		} else {
 			conn, err = nd.DialContext(ctx, network, addr)
 		}
-		if errors.Is(err, context.DeadlineExceeded) && parent.Err() == nil {
+		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("no answer within %v", nd.Timeout) // our own limit, not the caller's
 			if conf != nil {
 				err = fmt.Errorf("no TLS handshake within %v: is it a port for TLS?", nd.Timeout)
@@ -159,7 +183,7 @@ func (d *Driver) dialer(network string) func(context.Context, string, *net.Diale
 		if !command {
 			return conn, nil
 		}
-		l := &link{Conn: conn}
+		l := &link{Conn: conn, d: d}
 		d.link.Store(l)
 		return l, nil
 	}

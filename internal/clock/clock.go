@@ -14,14 +14,16 @@ import (
 
 var (
 	start     = time.Now()
+	boot      = sinceBoot
 	startBoot = sinceBoot()
 	slept     atomic.Int64 // how far the monotonic clock is known to be behind
 )
 
 // Now returns the time since some moment before the program's first call.
 func Now() time.Duration {
+	awake := boot() - startBoot // read first: a pause before the next line must not look like sleep
 	now := time.Since(start)
-	behind := int64(sinceBoot() - startBoot - now)
+	behind := int64(awake - now)
 	for {
 		known := slept.Load()
 		if behind <= known+int64(time.Millisecond) { // not asleep: only the two readings lie apart
@@ -35,6 +37,13 @@ func Now() time.Duration {
 // much as the machine has slept since the last call of Now. So a lease that
 // counts from Early ends too soon after a sleep, never too late.
 func Early() time.Duration { return time.Since(start) + time.Duration(slept.Load()) }
+
+// Fake makes the clock follow [time.Now] alone, for the tests of a package that
+// run in faked time. Call it from an init function.
+func Fake() {
+	start = time.Unix(0, 0)
+	boot = func() time.Duration { return startBoot }
+}
 
 // Skip makes the clock jump forward, as it does when a machine wakes up from
 // sleep. Tests use it.

@@ -31,6 +31,14 @@ type Request struct {
 
 func (r Request) renewed() bool { return r.Lease == 0 }
 
+// patience is how long to bear with a server that cannot serve.
+func (r Request) patience(e *Engine) time.Duration {
+	if r.Wait == 0 {
+		return min(e.o.Patience, time.Second)
+	}
+	return e.o.Patience
+}
+
 // Acquire returns a hold of k for user, who is told if it is lost later.
 func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.Holder) (*Hold, error) {
 	if err := e.begin(); err != nil {
@@ -72,6 +80,9 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 				return nil, overWait(ctx, err)
 			}
 			return h, nil
+		case calls.Err() != nil: // done as well
+			h.abandon()
+			return nil, &Busy{Local: true, Err: ctx.Err()}
 		case h.adopt(user):
 			return h, nil
 		}

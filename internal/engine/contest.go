@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -28,6 +29,7 @@ type contest struct {
 	polite   bool          // this process has just had the lock, and others want it
 	missed   int           // how often somebody else was faster after a message
 	woken    bool          // by a message, just now
+	asked    bool          // at least once
 	timer    *time.Timer
 }
 
@@ -49,28 +51,33 @@ func (c *contest) ask(user watchdog.Holder) (*Hold, error) {
 		return nil, err
 	}
 	for {
-		if err := c.waiting.Err(); err != nil {
+		if err := c.over(); err != nil {
 			return nil, gaveUp(err, &c.out, c.ttl)
 		}
+		c.asked = true
 		if c.listening() {
 			c.g.waiter.Forget()
 		}
 		floor := c.e.token.Load()
-		sent := clock.Early()
+		sent := clock.Now()
 		v, err := c.k.Acquire(c.asking, c.e.d, c.claim)
+		if err == nil && v.Granted() && !watchdog.InTime(sent, c.claim.Lease) {
+			v, err = script.Verdict{}, errTooLate
+			sent = clock.Now() // the server has answered: asking again may give it in time
+		}
 		var pause time.Duration
 		switch {
 		case err == nil && v.Granted():
-			switch err := c.asking.Err(); {
-			case err != nil: // too late for the caller, who may be gone
+			if err := c.asking.Err(); err != nil { // too late for the caller, who may be gone
 				c.doubt = true
 				return nil, gaveUp(err, &c.out, c.ttl)
-			case !watchdog.InTime(sent, c.claim.Lease): // too late for the lease
-				c.e.undo(c.k, c.claim.Owner, c.claim.Lease, c.doubt)
-				c.claim.Owner, c.doubt = c.e.owner(), false
-				continue
 			}
-			return c.hold(user, c.e.fence(v.Token, floor), sent), nil
+			h := c.hold(user, c.e.fence(v.Token, floor), sent)
+			if h == nil {
+				c.doubt = true
+				return nil, ErrClosed
+			}
+			return h, nil
 		case err == nil:
 			c.out.over()
 			c.failures++
@@ -96,7 +103,7 @@ func (c *contest) ask(user watchdog.Holder) (*Hold, error) {
 				// which has said before that the lock is held.
 				return nil, &Busy{TTL: c.ttl, Err: c.asking.Err()}
 			}
-			if c.out.note(err, sent) > c.patience() {
+			if c.out.note(err, sent) > c.r.patience(c.e) {
 				return nil, c.out.error()
 			}
 			pause = c.out.pause()
@@ -107,7 +114,20 @@ func (c *contest) ask(user watchdog.Holder) (*Hold, error) {
 	}
 }
 
-// hold takes what was granted into care.
+// errTooLate is the outage of a server whose answer took as long as the lease.
+var errTooLate = &driver.Error{Class: driver.Ambiguous, Err: errors.New("the lease was over when it was granted")}
+
+// over returns why to stop asking, or nil. Whoever came here without any time
+// left may ask once.
+func (c *contest) over() error {
+	if err := c.asking.Err(); err != nil || !c.asked {
+		return err
+	}
+	return c.waiting.Err()
+}
+
+// hold takes what was granted into care. It returns nil if the engine was
+// closed meanwhile.
 func (c *contest) hold(user watchdog.Holder, token int64, sent time.Duration) *Hold {
 	h := &Hold{
 		Charge: watchdog.Charge{
@@ -131,16 +151,17 @@ func (c *contest) hold(user watchdog.Holder, token int64, sent time.Duration) *H
 		h.gate.refs++
 		c.e.mu.Unlock()
 	}
-	c.e.dog.Guard(&h.Charge, sent, h.standing)
-	return h
-}
-
-// patience is how long to bear with a server that cannot serve.
-func (c *contest) patience() time.Duration {
-	if c.once {
-		return min(c.e.o.Patience, time.Second)
+	var renewal time.Duration
+	if h.standing {
+		renewal = h.Lease
 	}
-	return c.e.o.Patience
+	if !c.e.dog.Guard(&h.Charge, sent, renewal) {
+		if !c.once {
+			c.e.leave(c.g)
+		}
+		return nil
+	}
+	return h
 }
 
 // pause returns how long to wait before the next look at a held lock, or that
@@ -194,7 +215,12 @@ func (c *contest) letOthersTry() error {
 	c.g.yield = false
 	c.polite = true
 	c.join()
-	return c.wait(yieldTime)
+	if err := c.wait(yieldTime); err != nil && c.asking.Err() == nil && !errors.Is(err, ErrClosed) {
+		return nil // out of time, but there is one look left
+	} else if err != nil {
+		return err
+	}
+	return nil
 }
 
 // wait waits for a message, but no longer than d.

@@ -23,6 +23,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -158,8 +159,8 @@ func (e *Engine) end() {
 }
 
 // Close turns waiters away, tells holders that their leases are over, frees
-// what is held at the server, and ends every goroutine. It takes no longer
-// than limit where the server does not answer.
+// what is held at the server, and ends every goroutine. Where the server does
+// not answer, it takes twice the limit at most.
 func (e *Engine) Close(limit time.Duration) {
 	e.mu.Lock()
 	if e.closed {
@@ -181,19 +182,20 @@ func (e *Engine) Close(limit time.Duration) {
 	case <-e.idle:
 	case <-ctx.Done():
 	}
-	calls := e.dog.Graves()
-	for _, c := range e.dog.Charges() {
+	charges := e.dog.Charges()
+	e.dog.Close() // from here on nothing is granted
+	calls := e.dog.Exhume()
+	for _, c := range charges {
 		if h := c.Holder.(*Hold); e.dog.Lose(c, watchdog.Closed) {
 			calls = append(calls, h.kind.Free(h.Owner))
 		}
 	}
-	e.free(ctx, calls)
-	e.dog.Close()
+	e.free(limit, calls)
 	e.hub.Close()
 }
 
-// free runs calls, those of one node together.
-func (e *Engine) free(ctx context.Context, calls []driver.Call) {
+// free runs calls, those of one node together, as long as the node answers.
+func (e *Engine) free(limit time.Duration, calls []driver.Call) {
 	nodes := make(map[string][]driver.Call)
 	for _, c := range calls {
 		node := e.d.Place(c.Keys[0]).Node
@@ -202,9 +204,13 @@ func (e *Engine) free(ctx context.Context, calls []driver.Call) {
 	var wg sync.WaitGroup
 	for _, calls := range nodes {
 		wg.Go(func() {
-			for _, r := range e.d.DoMany(ctx, calls) {
-				if r.Err != nil {
-					e.o.Log.Warn("could not free a lock while closing, it will expire", "error", r.Err)
+			for some := range slices.Chunk(calls, 500) {
+				ctx, cancel := context.WithTimeout(context.Background(), limit)
+				results := e.d.DoMany(ctx, some)
+				cancel()
+				if err := results[len(results)-1].Err; err != nil {
+					e.o.Log.Warn("could not free locks while closing, they will expire", "error", err)
+					return
 				}
 			}
 		})
@@ -220,7 +226,9 @@ func (e *Engine) undo(k Kind, owner string, lease time.Duration, doubt bool) {
 	if doubt {
 		again += e.o.Patience / 4
 	}
-	e.dog.Bury(k.Free(owner), now, again, now+lease)
+	if !e.dog.Bury(k.Free(owner), now, again, now+lease) {
+		e.free(releaseTime, []driver.Call{k.Free(owner)}) // closed: now or never
+	}
 }
 
 // Ask runs a call at the server. One that may be repeated is, for a second,
@@ -249,12 +257,14 @@ func (e *Engine) Ask(ctx context.Context, repeat bool, call func(context.Context
 	}
 }
 
-// Forfeit tells the holders of a key in this process that it is being taken
-// from them.
-func (e *Engine) Forfeit(key string) {
+// Force takes a key from whoever holds it in this process, runs what takes it
+// from everybody, and has a look at what was granted meanwhile.
+func (e *Engine) Force(key string, force func() error) error {
 	for _, c := range e.dog.Charges() {
 		if c.Key == key {
 			e.dog.Lose(c, watchdog.Forced)
 		}
 	}
+	defer e.dog.Verify(key)
+	return force()
 }

@@ -38,6 +38,7 @@ type Hold struct {
 	lost   watchdog.Reason
 	unsure bool          // a renewal or extension may have prolonged it unknown to us
 	most   time.Duration // the longest lease ever asked for
+	hurry  func()        // ends a claim under way
 }
 
 // Lost is called by the watchdog. The user hears of it before anybody else in
@@ -55,7 +56,10 @@ func (h *Hold) Lost(why watchdog.Reason) {
 	for _, u := range nested {
 		u.Lost(why)
 	}
-	if why == watchdog.Expired && unsure {
+	switch {
+	case why == watchdog.Forced:
+		h.e.undo(h.kind, h.Owner, most, h.doubt) // in case the force fails
+	case why == watchdog.Expired && unsure:
 		// A renewal without an answer may have prolonged it at the server.
 		// Until its known time is over, though, the user is about to stop.
 		end := clock.Now() + h.Tail()
@@ -108,7 +112,12 @@ func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.H
 	if r.renewed() {
 		lease = h.e.o.Lease
 	}
-	err := h.claim(ctx, lease, func() (bool, error) {
+	if r.Wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.Wait+answerTime)
+		defer cancel()
+	}
+	err := h.claim(ctx, lease, r.patience(h.e), func(ctx context.Context) (bool, error) {
 		v, err := h.kind.Acquire(ctx, h.e.d, script.Claim{Owner: h.Owner, Count: h.count + 1, Lease: lease})
 		return v.Granted(), err
 	})
@@ -118,6 +127,7 @@ func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.H
 	h.mu.Lock()
 	h.nested = append(h.nested, user)
 	h.unsure = h.unsure || r.renewed()
+	h.standing = h.standing && lease <= h.Lease // or it could not be passed on as it was
 	why := h.lost
 	h.mu.Unlock()
 	if why != 0 {
@@ -126,7 +136,7 @@ func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.H
 	h.count++
 	if r.renewed() {
 		h.renewers++
-		h.e.dog.Renew(&h.Charge, true)
+		h.e.dog.Renew(&h.Charge, lease)
 	}
 	return nil
 }
@@ -141,7 +151,7 @@ func (h *Hold) Extend(ctx context.Context, pass int, d time.Duration) error {
 	h.mu.Lock()
 	h.standing = false // its time is no longer that of every other hold
 	h.mu.Unlock()
-	return h.claim(ctx, d, func() (bool, error) {
+	return h.claim(ctx, d, h.e.o.Patience, func(ctx context.Context) (bool, error) {
 		r, err := h.e.d.Do(ctx, script.Renew(d, []script.Holding{h.Holding}))
 		if err != nil {
 			return false, err
@@ -152,15 +162,19 @@ func (h *Hold) Extend(ctx context.Context, pass int, d time.Duration) error {
 }
 
 // claim asks the server for more of what is held, for at least that lease. It
-// tries as long as the hold is valid. What ask sends must do nothing if the
-// owner does not hold the lock any more, however late it arrives.
-func (h *Hold) claim(ctx context.Context, lease time.Duration, ask func() (bool, error)) error {
+// tries as long as the hold is valid, and until somebody releases it. What ask
+// sends must do nothing if the owner does not hold the lock any more, however
+// late it arrives.
+func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask func(context.Context) (bool, error)) error {
 	if err := h.e.begin(); err != nil {
 		return err
 	}
 	defer h.e.end()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	h.mu.Lock()
 	h.most = max(h.most, lease)
+	h.hurry = cancel
 	h.mu.Unlock()
 	var out outage
 	var timer *time.Timer
@@ -172,7 +186,7 @@ func (h *Hold) claim(ctx context.Context, lease time.Duration, ask func() (bool,
 			return gaveUp(err, &out, 0)
 		}
 		sent := clock.Early()
-		granted, err := ask()
+		granted, err := ask(ctx)
 		switch {
 		case err == nil && granted:
 			if !h.e.dog.Extend(&h.Charge, sent, lease) {
@@ -190,7 +204,7 @@ func (h *Hold) claim(ctx context.Context, lease time.Duration, ask func() (bool,
 			h.unsure = true
 			h.mu.Unlock()
 		}
-		if out.note(err, sent) > h.e.o.Patience {
+		if out.note(err, sent) > patience {
 			return out.error()
 		}
 		if _, err := h.e.sleep(ctx, nil, &timer, out.pause()); err != nil {
@@ -208,6 +222,11 @@ func (h *Hold) Release(user watchdog.Holder, renewed bool) error {
 		return ErrLost
 	}
 	defer h.e.end()
+	h.mu.Lock()
+	if h.hurry != nil {
+		h.hurry() // a release does not wait for an extension
+	}
+	h.mu.Unlock()
 	h.nest.Lock()
 	defer h.nest.Unlock()
 	if !h.forget(user) {
@@ -241,7 +260,7 @@ func (h *Hold) releaseNested(renewed bool) error {
 	if renewed {
 		h.renewers--
 		if h.renewers == 0 {
-			h.e.dog.Renew(&h.Charge, false)
+			h.e.dog.Renew(&h.Charge, 0)
 		}
 	}
 	freed, err := h.kind.Release(context.Background(), h.e.d, h.Owner, h.count)
@@ -361,6 +380,7 @@ func (h *Hold) free() error {
 			}
 			return nil
 		case driver.ClassOf(err) == driver.Fatal:
+			e.undo(h.kind, h.Owner, h.most, true) // it may be allowed again before the lease ends
 			return refused(err)
 		}
 		doubt = doubt || driver.ClassOf(err) == driver.Ambiguous

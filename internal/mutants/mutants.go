@@ -20,22 +20,22 @@ type Mutant struct {
 var All = []Mutant{
 	{
 		"lease counted from the reply instead of before the request",
-		"internal/engine/contest.go", "c.e.dog.Guard(&h.Charge, sent, h.standing)", "c.e.dog.Guard(&h.Charge, clock.Now()+0*sent, h.standing)",
+		"internal/engine/contest.go", "!c.e.dog.Guard(&h.Charge, sent, renewal)", "!c.e.dog.Guard(&h.Charge, clock.Now()+0*sent, renewal)",
 		"internal/engine", "TestLeaseCountsFromBefore",
 	},
 	{
 		"grants that come too late are used",
-		"internal/engine/contest.go", "case !watchdog.InTime(sent, c.claim.Lease):", "case false:",
+		"internal/engine/contest.go", "v.Granted() && !watchdog.InTime(sent, c.claim.Lease)", "v.Granted() && false",
 		"internal/engine", "TestGrantedTooLate",
 	},
 	{
 		"no warning before the deadline",
-		"internal/watchdog/charge.go", "return c.Deadline() - c.gap }", "return c.Deadline() + 2*c.gap }",
+		"internal/watchdog/charge.go", "return c.Deadline() - c.gap() }", "return c.Deadline() + 2*c.gap() }",
 		".", "TestToldBeforeAnybodyElse",
 	},
 	{
 		"an ambiguous renewal extends the lease",
-		"internal/watchdog/watchdog.go", "		case err != nil:\n			c.due = clock.Now() + w.retry()", "		case err != nil && driver.ClassOf(err) != driver.Ambiguous:\n			c.due = clock.Now() + w.retry()\n		case err != nil:\n			c.extend(sent, c.Lease)\n			c.due = clock.Now() + w.retry()",
+		"internal/watchdog/watchdog.go", "		case err != nil:\n			c.due = clock.Now() + w.retry()", "		case err != nil && driver.ClassOf(err) != driver.Ambiguous:\n			c.due = clock.Now() + w.retry()\n		case err != nil:\n			c.extend(sent, renewal)\n			c.due = clock.Now() + w.retry()",
 		"internal/watchdog", "TestAmbiguousRenewal",
 	},
 	{
@@ -115,7 +115,7 @@ var All = []Mutant{
 	},
 	{
 		"closing frees nothing",
-		"internal/engine/engine.go", "	e.free(ctx, calls)\n", "	_ = calls\n",
+		"internal/engine/engine.go", "	e.free(limit, calls)\n", "	_ = calls\n",
 		".", "TestClose$",
 	},
 	{
@@ -125,7 +125,7 @@ var All = []Mutant{
 	},
 	{
 		"a dead node stops the renewals of all",
-		"internal/watchdog/watchdog.go", "			node := w.d.Place(c.Key).Node\n", "			node := \"\"\n",
+		"internal/watchdog/watchdog.go", "lane{w.d.Place(c.Key).Node, c.renewal,", "lane{\"\", c.renewal,",
 		"internal/watchdog", "TestNodesAreIndependent",
 	},
 	{

@@ -29,18 +29,17 @@ type Holder interface {
 type Charge struct {
 	script.Holding
 	Holder Holder
-	Lease  time.Duration // the lease time that renewals ask for
+	Lease  time.Duration // that was granted
 
 	deadline atomic.Int64 // as of clock.Now; zero when in nobody's care
 
 	// Guarded by the watchdog's lock.
-	renewed bool          // kept alive; otherwise only watched
+	granted time.Duration // the lease that the deadline comes from
+	renewal time.Duration // what renewals ask for; zero: it is only watched
 	due     time.Duration // when to renew next
 	flying  bool          // a renewal is under way
 	at      time.Duration // when the watchdog looks at it next
 	index   int           // in the watchdog's heap; -1 when not there
-	gap     time.Duration // between the warning and the deadline
-	tail    time.Duration // between the warning and the end at the server
 }
 
 // Deadline returns the moment, as of clock.Now, up to which the server is
@@ -72,7 +71,7 @@ func InTime(sent, lease time.Duration) bool {
 
 // Tail returns how much of the lease is left at the server when its holder is
 // told that it ends. It may be asked once the lease is out of care.
-func (c *Charge) Tail() time.Duration { return c.tail }
+func (c *Charge) Tail() time.Duration { return c.gap() + margin(c.granted) }
 
 // extend moves the deadline to what a confirmed request, sent at that moment,
 // grants. It never moves it back.
@@ -80,18 +79,26 @@ func (c *Charge) extend(sent, lease time.Duration) {
 	d := sent + lease - margin(lease)
 	if d > c.Deadline() {
 		c.deadline.Store(int64(d))
-		c.gap = gap(lease)
-		c.tail = c.gap + margin(lease)
+		c.granted = lease
 	}
 }
 
+// gap is how long before the deadline the holder is told. A renewal that is
+// shorter than what was granted before has to get its chance until then.
+func (c *Charge) gap() time.Duration {
+	if c.renewal > 0 {
+		return gap(min(c.granted, c.renewal))
+	}
+	return gap(c.granted)
+}
+
 // warning is when the holder is told that the lease ends.
-func (c *Charge) warning() time.Duration { return c.Deadline() - c.gap }
+func (c *Charge) warning() time.Duration { return c.Deadline() - c.gap() }
 
 // schedule sets when to look at the charge next.
 func (c *Charge) schedule() {
 	c.at = c.warning()
-	if c.renewed && !c.flying {
+	if c.renewal > 0 && !c.flying {
 		c.at = min(c.at, c.due)
 	}
 }

@@ -1,6 +1,7 @@
 package watchdog
 
 import (
+	"container/heap"
 	"context"
 	"time"
 
@@ -17,38 +18,54 @@ type grave struct {
 	free  driver.Call
 	due   time.Duration
 	until time.Duration
-	again time.Duration // "not held" counts only from then on: the acquire may still be on its way
+	again time.Duration // an answer counts only from then on: a request may still be on its way
+}
+
+// graves is a heap of graves, the next one first.
+type graves []*grave
+
+func (h graves) Len() int           { return len(h) }
+func (h graves) Less(i, j int) bool { return h[i].due < h[j].due }
+func (h graves) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *graves) Push(x any)        { *h = append(*h, x.(*grave)) }
+
+func (h *graves) Pop() any {
+	old := *h
+	g := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return g
 }
 
 // Bury frees what free releases, from the given moment on and until it would
-// have expired. An answer that nothing is held is believed from again on.
-// All moments are as of clock.Now.
-func (w *Watchdog) Bury(free driver.Call, from, again, until time.Duration) {
+// have expired. An answer counts from again on. All moments are as of
+// clock.Now.
+// It reports whether the watchdog will do that: a closed one will not.
+func (w *Watchdog) Bury(free driver.Call, from, again, until time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return
+		return false
 	}
-	g := &grave{node: w.d.Place(free.Keys[0]).Node, free: free, due: from, again: again, until: until}
-	w.graves[g] = struct{}{}
+	heap.Push(&w.graves, &grave{node: w.d.Place(free.Keys[0]).Node, free: free, due: from, again: again, until: until})
 	w.rouse(from)
+	return true
 }
 
-// Graves returns the calls that would free what is buried now.
-func (w *Watchdog) Graves() []driver.Call {
+// Exhume takes all graves away and returns the calls that would free what is
+// in them.
+func (w *Watchdog) Exhume() []driver.Call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var calls []driver.Call
-	for g := range w.graves {
+	for _, g := range w.graves {
 		calls = append(calls, g.free)
 	}
+	w.graves = nil
 	return calls
 }
 
 func (w *Watchdog) bury(gs []*grave) {
-	if len(gs) == 0 {
-		return
-	}
 	calls := make([]driver.Call, len(gs))
 	for i, g := range gs {
 		calls[i] = g.free
@@ -60,16 +77,14 @@ func (w *Watchdog) bury(gs []*grave) {
 	defer w.mu.Unlock()
 	now := clock.Now()
 	for i, g := range gs {
-		r := results[i]
-		switch {
-		case r.Err == nil && (r.Reply.Int > 0 || now >= g.again):
-			delete(w.graves, g)
-		case now >= g.until || driver.ClassOf(r.Err) == driver.Fatal:
-			delete(w.graves, g)
-		case r.Err == nil:
+		switch err := results[i].Err; {
+		case err == nil && now >= g.again || now >= g.until:
+			continue // at rest
+		case err == nil:
 			g.due = g.again
 		default:
 			g.due = now + w.retry()
 		}
+		heap.Push(&w.graves, g)
 	}
 }

@@ -1,11 +1,11 @@
 // Package watchdog keeps leases alive, says when one is lost, and frees what
 // should not be held.
 //
-// One goroutine per client watches the clock; while calls to a node are under
-// way there is one more for that node. So a node that does not answer delays
-// neither the others nor the bad news: a holder is told that its lease ends
-// before the server can give the lock to anybody else, whatever the network
-// does.
+// One goroutine per client watches the clock; while calls are under way there
+// is one more for each lane: a node, a lease time, a degree of urgency. So what
+// is slow delays neither the rest nor the bad news: a holder is told that its
+// lease ends before the server can give the lock to anybody else, whatever the
+// network does.
 //
 //	guarded ── renewed in time ──▶ guarded
 //	   │ ├──── warning passed, or "not owner" ──▶ lost: the holder is told
@@ -21,6 +21,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,10 +48,10 @@ type Watchdog struct {
 
 	mu      sync.Mutex
 	guarded charges
-	graves  map[*grave]struct{}
-	flying  map[string]bool // nodes with calls under way
-	sleeps  time.Duration   // until when run sleeps, if nobody wakes it
-	busy    bool            // something was guarded since run looked last
+	graves  graves
+	flying  map[lane]bool // with calls under way
+	sleeps  time.Duration // until when run sleeps, if nobody wakes it
+	busy    bool          // something was guarded since run looked last
 	running bool
 	closed  bool
 
@@ -64,8 +65,7 @@ type Watchdog struct {
 func New(d driver.Driver, every time.Duration, log *slog.Logger) *Watchdog {
 	w := &Watchdog{
 		d: d, every: every, log: log,
-		graves: make(map[*grave]struct{}),
-		flying: make(map[string]bool),
+		flying: make(map[lane]bool),
 		wake:   make(chan struct{}, 1),
 	}
 	w.life, w.end = context.WithCancel(context.Background())
@@ -73,17 +73,23 @@ func New(d driver.Driver, every time.Duration, log *slog.Logger) *Watchdog {
 }
 
 // Guard takes a lease into care that was granted to a request sent at that
-// moment. A renewed one is kept alive until Drop.
-func (w *Watchdog) Guard(c *Charge, sent time.Duration, renewed bool) {
+// moment. With a renewal it is kept alive, for that long each time, until Drop.
+// A watchdog that is closed takes nothing any more.
+func (w *Watchdog) Guard(c *Charge, sent, renewal time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.closed {
+		c.index = -1
+		return false
+	}
+	c.renewal = renewal
 	c.extend(sent, c.Lease)
-	c.renewed = renewed
-	c.due = sent + w.every
+	c.due = min(sent+w.every, c.warning())
 	c.schedule()
 	heap.Push(&w.guarded, c)
 	w.busy = true
 	w.rouse(c.at)
+	return true
 }
 
 // Extend notes that a request sent at that moment was granted that lease time.
@@ -99,16 +105,29 @@ func (w *Watchdog) Extend(c *Charge, sent, lease time.Duration) bool {
 	return true
 }
 
-// Renew says whether to keep a lease alive from now on.
-func (w *Watchdog) Renew(c *Charge, on bool) {
+// Renew says for how long to renew a lease from now on; zero: not at all.
+func (w *Watchdog) Renew(c *Charge, renewal time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c.index < 0 || c.renewed == on {
+	if c.index < 0 || c.renewal == renewal {
 		return
 	}
-	c.renewed = on
+	c.renewal = renewal
 	c.due = min(clock.Now()+w.every, c.warning())
 	w.reschedule(c)
+}
+
+// Verify renews the leases on a key at once, to see whether they are still
+// held.
+func (w *Watchdog) Verify(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range slices.Clone(w.guarded) {
+		if c.Key == key && c.renewal > 0 {
+			c.due = 0
+			w.reschedule(c)
+		}
+	}
 }
 
 // Drop takes a lease out of care, without a word to its holder. It reports
@@ -191,22 +210,15 @@ func (w *Watchdog) look() time.Duration {
 	w.mu.Lock()
 	now := clock.Now()
 	ended := w.ended(now)
-	for node, work := range w.due(now) {
-		if w.closed {
-			break
-		}
-		w.flying[node] = true
-		w.wg.Add(1)
-		go w.serve(node, work)
+	if !w.closed {
+		w.launch(now)
 	}
 	next := never
 	if len(w.guarded) > 0 {
 		next = w.guarded[0].at
 	}
-	for g := range w.graves {
-		if !w.flying[g.node] {
-			next = min(next, g.due)
-		}
+	if len(w.graves) > 0 {
+		next = min(next, w.graves[0].due)
 	}
 	sleep := never
 	w.sleeps = never
@@ -218,15 +230,21 @@ func (w *Watchdog) look() time.Duration {
 	}
 	w.busy = false
 	w.mu.Unlock()
+	w.tell(ended, Expired) // first of all: a logger may take its time
 	for _, c := range ended {
-		if c.renewed {
+		if c.renewal > 0 {
 			w.log.Warn("lease lost: no renewal was confirmed in time", "name", c.Key, "owner", c.Owner)
 		} else {
 			w.log.Info("lease over before it was released", "name", c.Key, "owner", c.Owner)
 		}
-		c.Holder.Lost(Expired)
 	}
 	return sleep
+}
+
+func (*Watchdog) tell(lost []*Charge, why Reason) {
+	for _, c := range lost {
+		c.Holder.Lost(why)
+	}
 }
 
 // ended takes the leases out of care whose warning has passed.
@@ -248,129 +266,120 @@ func (w *Watchdog) ended(now time.Duration) []*Charge {
 	return ended
 }
 
-// work is what is due at one node.
-type work struct {
-	renew []*Charge
-	bury  []*grave
+// A lane is a row of calls that wait for each other. What is urgent, or of
+// another lease time, has its own patience, and graves can wait.
+type lane struct {
+	node    string
+	renewal time.Duration // zero: graves
+	urgent  bool
 }
 
-// due collects what to send now, by node. Leases that are due soon come along,
-// so that those taken in a row are renewed in one call for evermore.
-func (w *Watchdog) due(now time.Duration) map[string]*work {
-	var all map[string]*work
-	at := func(node string) *work {
-		if all == nil {
-			all = make(map[string]*work)
-		}
-		if all[node] == nil {
-			all[node] = new(work)
-		}
-		return all[node]
-	}
+// launch sends what is due, one goroutine per lane. Leases that are due soon
+// come along, so that those taken in a row are renewed in one call from then on.
+// The caller holds w.mu.
+func (w *Watchdog) launch(now time.Duration) {
 	if len(w.guarded) > 0 && w.guarded[0].at <= now {
-		horizon := now + w.every/8
+		renew := make(map[lane][]*Charge)
 		for _, c := range w.guarded {
-			if !c.renewed || c.flying || c.due > horizon {
+			if c.renewal == 0 || c.flying || c.due > now+w.every/8 {
 				continue
 			}
-			node := w.d.Place(c.Key).Node
-			if w.flying[node] {
-				c.due = now + w.retry() // look again when the node may be free
+			l := lane{w.d.Place(c.Key).Node, c.renewal, c.warning()-now < c.renewal/3}
+			if w.flying[l] {
+				c.due = now + w.retry() // when it may be free
 				continue
 			}
 			c.flying = true
-			at(node).renew = append(at(node).renew, c)
+			renew[l] = append(renew[l], c)
 		}
 		for _, c := range w.guarded {
 			c.schedule()
 		}
 		heap.Init(&w.guarded)
+		for l, cs := range renew {
+			w.fly(l, w.renewal(l, cs, now))
+		}
 	}
-	for g := range w.graves {
-		if g.due > now {
+	bury := make(map[lane][]*grave)
+	for len(w.graves) > 0 && w.graves[0].due <= now {
+		g := heap.Pop(&w.graves).(*grave)
+		l := lane{node: g.node}
+		bury[l] = append(bury[l], g)
+	}
+	for l, gs := range bury {
+		if w.flying[l] {
+			for _, g := range gs {
+				g.due = now + w.retry()
+				heap.Push(&w.graves, g)
+			}
 			continue
 		}
-		if !w.flying[g.node] {
-			at(g.node).bury = append(at(g.node).bury, g)
-		}
+		w.fly(l, func() { w.bury(gs) })
 	}
-	return all
 }
 
-// serve sends what is due at one node and deals with the answers.
-func (w *Watchdog) serve(node string, todo *work) {
-	defer w.wg.Done()
-	w.renew(todo.renew)
-	w.bury(todo.bury)
-	w.mu.Lock()
-	delete(w.flying, node)
-	w.rouse(0)
-	w.mu.Unlock()
+// fly runs calls in their lane. The caller holds w.mu.
+func (w *Watchdog) fly(l lane, calls func()) {
+	w.flying[l] = true
+	w.wg.Add(1)
+	go func() {
+		defer w.wg.Done()
+		calls()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.flying, l)
+		w.rouse(0)
+	}()
 }
 
-// A flight is one call that renews leases of one slot.
-type flight struct {
-	slot  int
-	lease time.Duration
-	cs    []*Charge
-}
-
-// flights packs leases into calls: of one slot, of one lease time, and not too
-// many.
-func (w *Watchdog) flights(cs []*Charge) []*flight {
-	type key struct {
-		slot  int
-		lease time.Duration
-	}
-	open := make(map[key]*flight)
-	var all []*flight
-	for _, c := range cs {
-		k := key{w.d.Place(c.Key).Slot, c.Lease}
-		f := open[k]
-		if f == nil || len(f.cs) == batch {
-			f = &flight{slot: k.slot, lease: k.lease}
-			open[k] = f
-			all = append(all, f)
-		}
-		f.cs = append(f.cs, c)
-	}
-	return all
-}
-
-func (w *Watchdog) renew(cs []*Charge) {
-	if len(cs) == 0 {
-		return
-	}
-	sent := clock.Early()
-	limit := never
+// renewal returns what renews the leases of a lane. The caller holds w.mu.
+func (w *Watchdog) renewal(l lane, cs []*Charge, now time.Duration) func() {
+	limit := l.renewal / 6
 	for _, c := range cs {
 		// A renewal that is answered after the deadline it was to move helps
 		// nobody, and half of the rest is left for another try.
-		limit = min(limit, c.Lease/6, max((c.warning()-sent)/2, time.Millisecond))
+		limit = min(limit, max((c.warning()-now)/2, time.Millisecond))
 	}
-	fs := w.flights(cs)
-	calls := make([]driver.Call, len(fs))
-	for i, f := range fs {
-		hs := make([]script.Holding, len(f.cs))
-		for j, c := range f.cs {
+	// One call per slot, and per so many leases.
+	var flights [][]*Charge
+	open := make(map[int]int)
+	for _, c := range cs {
+		slot := w.d.Place(c.Key).Slot
+		i, ok := open[slot]
+		if !ok || len(flights[i]) == batch {
+			i = len(flights)
+			open[slot] = i
+			flights = append(flights, nil)
+		}
+		flights[i] = append(flights[i], c)
+	}
+	return func() { w.renew(flights, l.renewal, limit) }
+}
+
+func (w *Watchdog) renew(flights [][]*Charge, renewal, limit time.Duration) {
+	calls := make([]driver.Call, len(flights))
+	for i, cs := range flights {
+		hs := make([]script.Holding, len(cs))
+		for j, c := range cs {
 			hs[j] = c.Holding
 		}
-		calls[i] = script.Renew(f.lease, hs)
+		calls[i] = script.Renew(renewal, hs)
 	}
+	sent := clock.Early()
 	ctx, cancel := context.WithTimeout(w.life, limit)
 	results := w.d.DoMany(ctx, calls)
 	cancel()
-	for i, f := range fs {
+	for i, cs := range flights {
 		held, err := []bool(nil), results[i].Err
 		if err == nil {
-			held, err = script.Renewed(results[i].Reply, len(f.cs))
+			held, err = script.Renewed(results[i].Reply, len(cs))
 		}
-		w.settle(f.cs, held, err, sent)
+		w.settle(cs, held, err, sent, renewal)
 	}
 }
 
 // settle takes in the answer to one renewal.
-func (w *Watchdog) settle(cs []*Charge, held []bool, err error, sent time.Duration) {
+func (w *Watchdog) settle(cs []*Charge, held []bool, err error, sent, renewal time.Duration) {
 	var lost []*Charge
 	w.mu.Lock()
 	for i, c := range cs {
@@ -381,7 +390,7 @@ func (w *Watchdog) settle(cs []*Charge, held []bool, err error, sent time.Durati
 			c.due = clock.Now() + w.retry()
 			w.reschedule(c)
 		case held[i]:
-			c.extend(sent, c.Lease)
+			c.extend(sent, renewal)
 			c.due = sent + w.every
 			w.reschedule(c)
 		default:
@@ -390,12 +399,12 @@ func (w *Watchdog) settle(cs []*Charge, held []bool, err error, sent time.Durati
 		}
 	}
 	w.mu.Unlock()
+	w.tell(lost, NotOwner)
 	if err != nil && w.life.Err() == nil {
 		w.log.Warn("cannot renew leases, will try again", "leases", len(cs), "error", err)
 	}
 	for _, c := range lost {
 		w.log.Warn("lease lost: the server says that its owner no longer holds the lock", "name", c.Key, "owner", c.Owner)
-		c.Holder.Lost(NotOwner)
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
+func init() { clock.Fake() }
+
 const lease = 30 * time.Second
 
 // A keeper is told of a loss.
@@ -69,7 +71,11 @@ func (k *kennel) guard(key string, renewed bool) (*Charge, *keeper) {
 	}
 	user := new(keeper)
 	c := &Charge{Holding: script.Holding{Key: key, Owner: "me:1"}, Holder: user, Lease: lease}
-	k.w.Guard(c, sent, renewed)
+	var renewal time.Duration
+	if renewed {
+		renewal = lease
+	}
+	k.w.Guard(c, sent, renewal)
 	return c, user
 }
 
