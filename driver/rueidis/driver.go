@@ -9,7 +9,9 @@ package rueidis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,7 +124,7 @@ func (d *Driver) do(ctx context.Context, call driver.Call) driver.Result {
 	if err == nil {
 		done.answered()
 	}
-	return driver.Result{Reply: reply, Err: err}
+	return driver.Result{Reply: reply, Err: d.whose(ctx, err)}
 }
 
 // DoAcked implements driver.Driver.
@@ -176,10 +178,11 @@ func (d *Driver) doMany(ctx context.Context, calls []driver.Call) []driver.Resul
 		if isNoScript(resp) {
 			resp = d.client.Do(done, d.eval(calls[i]))
 		}
-		results[i].Reply, results[i].Err = decode(resp)
-		if results[i].Err == nil {
+		reply, err := decode(resp)
+		if err == nil {
 			done.answered()
 		}
+		results[i] = driver.Result{Reply: reply, Err: d.whose(ctx, err)}
 	}
 	return results
 }
@@ -266,6 +269,21 @@ func reply(m rueidis.RedisMessage) (driver.Reply, error) {
 		return driver.Reply{Type: driver.List, List: list}, nil
 	}
 	return driver.Reply{}, &driver.Error{Class: driver.Fatal, Err: errors.New("reply of a type that no script returns")}
+}
+
+// whose says of a call without an answer whose patience has ended, the
+// caller's or our own: rueidis sees only the deadline that we have lent it.
+func (d *Driver) whose(ctx context.Context, err error) error {
+	if driver.ClassOf(err) != driver.Ambiguous || err == nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return driver.Unknown(ctx.Err())
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no answer within %v", d.timeout)}
+	}
+	return err
 }
 
 // classify turns an error of rueidis into one of package driver.

@@ -146,11 +146,12 @@ func (c *contest) hold(user watchdog.Holder, token int64, sent time.Duration) *H
 		unsure:   c.r.renewed(),
 	}
 	h.Holder = h
+	c.e.mu.Lock()
 	if !c.once {
-		c.e.mu.Lock()
 		h.gate.refs++
-		c.e.mu.Unlock()
 	}
+	forced := c.e.forced[h.Key] > sent // perhaps after the grant
+	c.e.mu.Unlock()
 	var renewal time.Duration
 	if h.standing {
 		renewal = h.Lease
@@ -160,6 +161,9 @@ func (c *contest) hold(user watchdog.Holder, token int64, sent time.Duration) *H
 			c.e.leave(c.g)
 		}
 		return nil
+	}
+	if forced {
+		c.e.dog.Verify(h.Key)
 	}
 	return h
 }

@@ -23,6 +23,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -79,9 +80,10 @@ type Engine struct {
 
 	mu      sync.Mutex
 	gates   map[string]*gate
-	yields  map[string]yield // what to remember of gates that are gone
-	active  int              // calls under way
-	closing chan struct{}    // closed by Close
+	yields  map[string]yield         // what to remember of gates that are gone
+	forced  map[string]time.Duration // when names were freed by force, lately
+	active  int                      // calls under way
+	closing chan struct{}            // closed by Close
 	closed  bool
 	idle    chan struct{} // closed when closing and no call is under way
 	done    chan struct{} // closed when Close is through
@@ -95,6 +97,7 @@ func New(d driver.Driver, o Options) *Engine {
 		id:      newID(),
 		gates:   make(map[string]*gate),
 		yields:  make(map[string]yield),
+		forced:  make(map[string]time.Duration),
 		closing: make(chan struct{}),
 		idle:    make(chan struct{}),
 		done:    make(chan struct{}),
@@ -265,6 +268,13 @@ func (e *Engine) Force(key string, force func() error) error {
 			e.dog.Lose(c, watchdog.Forced)
 		}
 	}
-	defer e.dog.Verify(key)
+	defer func() {
+		now := clock.Now()
+		e.mu.Lock()
+		maps.DeleteFunc(e.forced, func(_ string, at time.Duration) bool { return now-at > e.o.Lease })
+		e.forced[key] = now
+		e.mu.Unlock()
+		e.dog.Verify(key)
+	}()
 	return force()
 }

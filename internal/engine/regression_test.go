@@ -24,6 +24,7 @@ type wrapped struct {
 func wrap(d *fake.Driver) *wrapped { return &wrapped{d, d.Do, d.DoMany} }
 
 func (w *wrapped) Do(ctx context.Context, c driver.Call) (driver.Reply, error) { return w.do(ctx, c) }
+
 func (w *wrapped) DoMany(ctx context.Context, cs []driver.Call) []driver.Result {
 	return w.many(ctx, cs)
 }

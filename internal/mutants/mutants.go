@@ -35,7 +35,7 @@ var All = []Mutant{
 	},
 	{
 		"an ambiguous renewal extends the lease",
-		"internal/watchdog/watchdog.go", "		case err != nil:\n			c.due = clock.Now() + w.retry()", "		case err != nil && driver.ClassOf(err) != driver.Ambiguous:\n			c.due = clock.Now() + w.retry()\n		case err != nil:\n			c.extend(sent, renewal)\n			c.due = clock.Now() + w.retry()",
+		"internal/watchdog/renew.go", "		case err != nil:\n			c.due = clock.Now() + w.retry()", "		case err != nil && driver.ClassOf(err) != driver.Ambiguous:\n			c.due = clock.Now() + w.retry()\n		case err != nil:\n			c.extend(sent, renewal)\n			c.due = clock.Now() + w.retry()",
 		"internal/watchdog", "TestAmbiguousRenewal",
 	},
 	{
@@ -90,7 +90,7 @@ var All = []Mutant{
 	},
 	{
 		"a failed release is not tried again",
-		"internal/engine/hold.go", "			e.undo(h.kind, h.Owner, h.most, true)\n			return fmt.Errorf", "			return fmt.Errorf",
+		"internal/engine/release.go", "			e.undo(h.kind, h.Owner, h.most, true)\n			return fmt.Errorf", "			return fmt.Errorf",
 		".", "TestReleaseGoesOn",
 	},
 	{
@@ -105,12 +105,12 @@ var All = []Mutant{
 	},
 	{
 		"hand-offs without an end",
-		"internal/engine/hold.go", "h.passes >= o.SlicePasses ||", "",
+		"internal/engine/release.go", "h.passes >= o.SlicePasses ||", "",
 		"internal/engine", "TestSliceOfPasses",
 	},
 	{
 		"tokens do not grow when a lock is handed over",
-		"internal/engine/hold.go", "return h.e.fence(h.token+1, 0)", "return h.token",
+		"internal/engine/release.go", "return h.e.fence(h.token+1, 0)", "return h.token",
 		".", "TestTokensGrow",
 	},
 	{
@@ -125,7 +125,7 @@ var All = []Mutant{
 	},
 	{
 		"a dead node stops the renewals of all",
-		"internal/watchdog/watchdog.go", "lane{w.d.Place(c.Key).Node, c.renewal,", "lane{\"\", c.renewal,",
+		"internal/watchdog/renew.go", "lane{w.d.Place(c.Key).Node, c.renewal,", "lane{\"\", c.renewal,",
 		"internal/watchdog", "TestNodesAreIndependent",
 	},
 	{

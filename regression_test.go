@@ -1,0 +1,203 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// Callers that give up all the time do not cost others their leases, nor the
+// client its connection every time.
+func TestImpatientCallers(t *testing.T) {
+	t.Parallel()
+	for name, impatient := range map[string]func() (context.Context, context.CancelFunc){
+		"deadline": func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(context.Background(), 10*time.Millisecond)
+		},
+		"cancelled": func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(10*time.Millisecond, cancel)
+			return ctx, cancel
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			p := redistest.NewProxy(t, s.Addr())
+			c := open(t, p.URL(), holdfast.Options{WatchdogTimeout: 3 * time.Second})
+			l := lock(t, t.Context(), c.Mutex("steady"))
+			p.Delay(30 * time.Millisecond)
+			for start := time.Now(); time.Since(start) < 5*time.Second; {
+				ctx, cancel := impatient()
+				_, _ = c.Mutex("other").TryLock(ctx)
+				cancel()
+			}
+			if !l.Valid() {
+				t.Error("lost on a healthy server")
+			}
+			if n := p.Count("HELLO"); n > 10 {
+				t.Errorf("%d connections", n)
+			}
+			p.Delay(0)
+			release(t, l)
+		})
+	}
+}
+
+// Thousands of callers on a server that is silent: all return in time.
+func TestManyDeadlines(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.p.Freeze()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	var wg sync.WaitGroup
+	for i := range 3000 {
+		wg.Go(func() { _, _ = r.c.Mutex(fmt.Sprint("many:", i)).TryLock(ctx) })
+	}
+	wg.Wait()
+	if took := time.Since(start); took > 1500*time.Millisecond {
+		t.Errorf("the last one returned after %v", took)
+	}
+	r.p.Thaw()
+}
+
+// Cancelled long before its deadline.
+func TestCancelBeforeDeadline(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.p.Freeze()
+	ctx, stop := context.WithTimeout(t.Context(), 1800*time.Millisecond)
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	time.AfterFunc(50*time.Millisecond, cancel)
+	start := time.Now()
+	_, err := r.m.TryLock(ctx)
+	if took := time.Since(start); took > 600*time.Millisecond {
+		t.Errorf("returned after %v", took)
+	}
+	if !errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+	r.p.Thaw()
+}
+
+// A server that says nothing is not the caller's deadline.
+func TestOwnTimeoutIsNotTheCallers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL()+"?timeout=200ms", holdfast.Options{RetryTimeout: 300 * time.Millisecond})
+	s.Pause()
+	defer s.Resume()
+	for name, take := range map[string]func() (*holdfast.Lease, error){
+		"lock": func() (*holdfast.Lease, error) { return c.Mutex("x").Lock(context.Background()) },
+		"wait": func() (*holdfast.Lease, error) {
+			return c.Mutex("x").TryLock(context.Background(), holdfast.Wait(50*time.Millisecond))
+		},
+	} {
+		if _, err := take(); !errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A free lock is had in the shortest of times, also by a client that lets
+// others go first.
+func TestShortWait(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := open(t, s.URL()), open(t, s.URL())
+	l := lock(t, t.Context(), a.Mutex("x"))
+	_, _ = b.Mutex("x").TryLock(t.Context(), holdfast.Wait(20*time.Millisecond)) // listens now, and wants nothing
+	release(t, l)
+	for range 20 {
+		l, err := a.Mutex("x").TryLock(t.Context(), holdfast.Wait(time.Millisecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, l)
+	}
+}
+
+// A logger that takes its time does not keep a holder from being told.
+func TestSlowLogger(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := open(t, p.URL(), holdfast.Options{WatchdogTimeout: 2 * time.Second, Logger: slog.New(slowHandler{})})
+	l := lock(t, t.Context(), c.Mutex("x"))
+	ctx := l.Context()
+	p.Freeze()
+	defer p.Thaw()
+	got := lock(t, t.Context(), open(t, s.URL()).Mutex("x"))
+	if ctx.Err() == nil {
+		t.Error("another has the lock, and the holder was not told")
+	}
+	release(t, got)
+}
+
+type slowHandler struct{ slog.Handler }
+
+func (slowHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (slowHandler) Handle(context.Context, slog.Record) error {
+	time.Sleep(3 * time.Second)
+	return nil
+}
+
+// A lease that is granted while the lock is being forced is found out at once,
+// not at the next renewal.
+func TestForceUnlockBesideTryLock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	m := open(t, s.URL()).Mutex("x")
+	for range 200 {
+		var l *holdfast.Lease
+		var wg sync.WaitGroup
+		wg.Go(func() { l, _ = m.TryLock(t.Context()) })
+		wg.Go(func() { _, _ = m.ForceUnlock(t.Context()) })
+		wg.Wait()
+		if l == nil {
+			continue
+		}
+		if s.Int(t, "EXISTS", "x") == 0 {
+			eventually(t, 3*time.Second, "the holder is told", func() bool { return !l.Valid() })
+		}
+		_ = l.Release(t.Context())
+	}
+}
+
+// The Unlock of somebody who lost the lock does not free it for the next.
+func TestSyncLockerAfterLoss(t *testing.T) {
+	t.Parallel()
+	m := open(t, redistest.Shared(t).URL()).Mutex(name(t))
+	mu := holdfast.SyncLocker(t.Context(), m, holdfast.LeaseTime(200*time.Millisecond))
+	mu.Lock()
+	next := make(chan struct{})
+	go func() {
+		mu.Lock()
+		close(next)
+	}()
+	time.Sleep(300 * time.Millisecond) // lost by now
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic after a loss")
+			}
+		}()
+		mu.Unlock()
+	}()
+	<-next
+	if locked, err := m.IsLocked(t.Context()); !locked || err != nil {
+		t.Errorf("the next one's lock: %v, %v", locked, err)
+	}
+	mu.Unlock()
+}
