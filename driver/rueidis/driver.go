@@ -274,7 +274,7 @@ func reply(m rueidis.RedisMessage) (driver.Reply, error) {
 // whose says of a call without an answer whose patience has ended, the
 // caller's or our own: rueidis sees only the deadline that we have lent it.
 func (d *Driver) whose(ctx context.Context, err error) error {
-	if driver.ClassOf(err) != driver.Ambiguous || err == nil {
+	if err == nil || driver.ClassOf(err) != driver.Ambiguous {
 		return err
 	}
 	if ctx.Err() != nil {

@@ -57,7 +57,7 @@ func TestMutants(t *testing.T) {
 			if err := os.WriteFile(file, overlay, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command("go", "test", "-count=1", "-timeout=120s", "-overlay="+file, "-run="+m.Test, "./"+m.Pkg)
+			cmd := exec.Command("go", "test", "-count=1", "-timeout=60s", "-overlay="+file, "-run="+m.Test, "./"+m.Pkg)
 			cmd.Dir = root
 			out, err := cmd.CombinedOutput()
 			text := string(out)
