@@ -205,15 +205,23 @@ func TestWaiterLooksForItself(t *testing.T) {
 	})
 }
 
+// missed lets a wait for what b releases, without the message of that, and
+// returns when a gets it.
+func missed(t *testing.T, d *fake.Driver, a, b *Engine) <-chan *Hold {
+	t.Helper()
+	h := acquire(t, b, forever)
+	got := make(chan *Hold)
+	go func() { got <- acquire(t, a, forever) }()
+	time.Sleep(time.Second)
+	d.Deafen(true)
+	release(t, h)
+	return got
+}
+
 // A lost message costs the poll bound and no more.
 func TestLostMessage(t *testing.T) {
 	in(t, func(d *fake.Driver, a, b *Engine) {
-		h := acquire(t, b, forever)
-		got := make(chan *Hold)
-		go func() { got <- acquire(t, a, forever) }()
-		time.Sleep(time.Second)
-		d.Deafen(true)
-		release(t, h)
+		got := missed(t, d, a, b)
 		start := time.Now()
 		release(t, <-got)
 		if took := time.Since(start); took > options.Poll {
@@ -225,12 +233,7 @@ func TestLostMessage(t *testing.T) {
 // A new subscription wakes everybody: what was published in between is gone.
 func TestReconnected(t *testing.T) {
 	in(t, func(d *fake.Driver, a, b *Engine) {
-		h := acquire(t, b, forever)
-		got := make(chan *Hold)
-		go func() { got <- acquire(t, a, forever) }()
-		time.Sleep(time.Second)
-		d.Deafen(true)
-		release(t, h)
+		got := missed(t, d, a, b)
 		d.Deafen(false)
 		start := time.Now()
 		d.Reconnect(errors.New("cut"))
