@@ -219,12 +219,10 @@ func (c *contest) letOthersTry() error {
 	c.g.yield = false
 	c.polite = true
 	c.join()
-	if err := c.wait(yieldTime); err != nil && c.asking.Err() == nil && !errors.Is(err, ErrClosed) {
-		return nil // out of time, but there is one look left
-	} else if err != nil {
+	if err := c.wait(yieldTime); errors.Is(err, ErrClosed) {
 		return err
 	}
-	return nil
+	return nil // perhaps out of time, but one look is due
 }
 
 // wait waits for a message, but no longer than d.

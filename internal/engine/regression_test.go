@@ -243,3 +243,20 @@ func TestFirstCallAfterSleep(t *testing.T) {
 		}
 	})
 }
+
+// An answer that comes after the caller has given up is no success.
+func TestGrantedTooLateForTheCaller(t *testing.T) {
+	in(t, func(d *fake.Driver, _, _ *Engine) {
+		e := New(&slowDriver{Driver: d, delay: 2 * time.Second}, options)
+		defer e.Close(time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := e.Acquire(ctx, script.NewMutex("k"), forever, new(user)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+		time.Sleep(time.Second)
+		if d.Holder("k") != "" {
+			t.Error("left locked")
+		}
+	})
+}

@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A Driver keeps locks in memory. Its fields may be set before use, and
-// through Set while it is in use.
+// A Driver keeps locks in memory.
 type Driver struct {
 	mu    sync.Mutex
 	locks map[string]*held

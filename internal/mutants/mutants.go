@@ -134,6 +134,16 @@ var All = []Mutant{
 		"driver/rueidis", "TestConformance/RESP3/Cancel",
 	},
 	{
+		"a server that cannot serve looks busy",
+		"internal/engine/contest.go", "return nil, c.out.error()", "return nil, &Busy{}",
+		"internal/engine", "TestPatience",
+	},
+	{
+		"a call that was given up returns its lock",
+		"internal/engine/contest.go", "if err := c.asking.Err(); err != nil { // too late", "if err := c.asking.Err(); err != nil && false { // too late",
+		"internal/engine", "TestGrantedTooLateForTheCaller",
+	},
+	{
 		"the password is part of the error",
 		"driver/rueidis/url.go", `return c, errors.New("not a URL: write`, `return c, errors.New(raw + "not a URL: write`,
 		".", "TestSecretsStaySecret",

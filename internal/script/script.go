@@ -10,8 +10,6 @@ package script
 import (
 	"embed"
 	"fmt"
-	"path"
-	"strings"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
@@ -26,19 +24,6 @@ func load(name string) *driver.Script {
 		panic(err) // a misspelt name; every test would show it
 	}
 	return driver.NewScript(name, string(source))
-}
-
-// Names returns the names of all scripts.
-func Names() []string {
-	entries, err := files.ReadDir("lua")
-	if err != nil {
-		panic(err)
-	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = strings.TrimSuffix(e.Name(), path.Ext(e.Name()))
-	}
-	return names
 }
 
 // unexpected is the error of a reply that a script does not give where a lock
