@@ -57,7 +57,7 @@ func TestFreeLockIsTaken(t *testing.T) {
 	p := redistest.NewProxy(t, s.Addr())
 	n := name(t)
 	c := open(t, s.URL(), patient)
-	m := c.Mutex(n)
+	m := c.Mutex(n, holdfast.Poll(holdfast.Backoff{})) // so that only those who wait subscribe
 	var ws []*redistest.Process
 	for range processes {
 		ws = append(ws, redistest.Worker(t, "wait", "TEST_URL="+p.URL(), "TEST_NAME="+n))
