@@ -131,3 +131,8 @@ func (c *Client) Close() error {
 // ID returns the random name of this client, the first part of the owner of
 // every lease it holds.
 func (c *Client) ID() string { return c.engine.ID() }
+
+// Driver returns the driver that the client talks through, for packages such as
+// fence that run scripts of their own. It ends with the client; do not close
+// it.
+func (c *Client) Driver() driver.Driver { return c.driver }

@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"driver":             {},
 	"driver/rueidis":     {"driver"},
 	"driver/drivertest":  {"driver", "internal/redistest"},
+	"fence":              {"driver", "internal/script"},
 	"internal/clock":     {},
 	"internal/script":    {"driver"},
 	"internal/wait":      {"driver"},

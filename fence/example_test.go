@@ -1,0 +1,104 @@
+package fence_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// open returns a client of the server that the examples share.
+func open() *holdfast.Client {
+	url := os.Getenv("REDIS_URL")
+	if url == "" {
+		url = redistest.Shared(exampleTB{}).URL()
+	}
+	client, err := holdfast.Open(context.Background(), url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client
+}
+
+// exampleTB is what an example has of testing.TB.
+type exampleTB struct{ testing.TB }
+
+func (exampleTB) Helper()                   {}
+func (exampleTB) Logf(string, ...any)       {}
+func (exampleTB) Cleanup(func())            {}
+func (exampleTB) Fatal(args ...any)         { log.Fatal(args...) }
+func (exampleTB) Fatalf(f string, a ...any) { log.Fatalf(f, a...) }
+func (exampleTB) Skip(...any)               { fmt.Println("skipped") }
+
+// Two holders, one after the other, and the first comes back late.
+func ExampleScript() {
+	ctx := context.Background()
+	client := open() // holdfast.Open(ctx, "redis://localhost:6379")
+	defer client.Close()
+
+	const account = "example:account:7"
+	keys := []string{"balance:{" + account + "}"}
+	read := fence.NewScript(`return tonumber(redis.call('GET', KEYS[1]) or 0)`)
+	write := fence.NewScript(`redis.call('SET', KEYS[1], ARGV[1])`)
+
+	// pay adds to the balance. Meanwhile is what happens between its reading
+	// and its writing; the lease may be lost by then.
+	pay := func(amount int64, meanwhile func()) error {
+		lease, err := client.Mutex(account).Lock(ctx)
+		if err != nil {
+			return err
+		}
+		defer lease.Release(ctx)
+		balance, err := read.Run(ctx, client.Driver(), account, lease.Token(), keys, nil)
+		if err != nil {
+			return err
+		}
+		meanwhile()
+		sum := strconv.FormatInt(balance.Int+amount, 10)
+		_, err = write.Run(ctx, client.Driver(), account, lease.Token(), keys, []string{sum})
+		return err
+	}
+	err := pay(50, func() {
+		// As if the lease had run out: somebody else gets the lock, and pays.
+		if _, err := client.Mutex(account).ForceUnlock(ctx); err != nil {
+			log.Fatal(err)
+		}
+		if err := pay(100, func() {}); err != nil {
+			log.Fatal(err)
+		}
+	})
+	fmt.Println("too late:", errors.Is(err, fence.ErrStale))
+	// Output: too late: true
+}
+
+// A transaction that reads and writes, guarded from its beginning to its end.
+func ExampleSQL() {
+	pay := func(ctx context.Context, db *sql.DB, lease *holdfast.Lease, amount int64) error {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() // does nothing after Commit
+		guard := fence.SQL{Dollar: true}
+		if err := guard.Check(ctx, tx, "account:7", lease.Token()); err != nil {
+			return err // fence.ErrStale: take the lock again, and begin again
+		}
+		var balance int64
+		if err := tx.QueryRowContext(ctx, "SELECT balance FROM accounts WHERE id = 7").Scan(&balance); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, "UPDATE accounts SET balance = $1 WHERE id = 7", balance+amount); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	_ = pay // with a db of PostgreSQL, on which guard.CreateTable(ctx, db) was called once
+}
