@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/examples/internal/server"
 )
 
 func main() {
@@ -33,13 +34,13 @@ func main() {
 
 func run(ctx context.Context, url string) error {
 	if url == "" {
-		server, err := startServer(ctx)
+		s, err := server.Start(ctx)
 		if err != nil {
 			return err
 		}
-		defer server.stop()
-		fmt.Println("server: ", server.what)
-		url = server.url
+		defer s.Stop()
+		fmt.Println("server: ", s.What)
+		url = s.URL
 	}
 	fmt.Println()
 	fmt.Println("Three shops, thirty buyers, ten tickets.")

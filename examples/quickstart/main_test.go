@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/examples/internal/server"
 )
 
 // Both servers, since a machine with a real one would never try the other.
@@ -10,12 +12,12 @@ func TestQuickstart(t *testing.T) {
 	if err := run(t.Context(), ""); err != nil {
 		t.Error(err)
 	}
-	s, err := startEmbedded()
+	s, err := server.StartEmbedded()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.stop()
-	if err := run(t.Context(), s.url); err != nil {
+	defer s.Stop()
+	if err := run(t.Context(), s.URL); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package server gives the examples a server to talk to.
+package server
 
 import (
 	"context"
@@ -12,16 +13,16 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// A server is one that lives as long as this program.
-type server struct {
-	what string
-	url  string
-	stop func()
+// A Server is one that lives as long as this program.
+type Server struct {
+	What string // for people
+	URL  string
+	Stop func()
 }
 
-// startServer starts a server on loopback: a real one if there is one on the
+// Start starts a server on loopback: a real one if there is one on the
 // PATH, else one inside this process.
-func startServer(ctx context.Context) (*server, error) {
+func Start(ctx context.Context) (*Server, error) {
 	for _, program := range []string{"redis-server", "valkey-server"} {
 		path, err := exec.LookPath(program)
 		if err != nil {
@@ -29,22 +30,22 @@ func startServer(ctx context.Context) (*server, error) {
 		}
 		return startProgram(ctx, program, path)
 	}
-	return startEmbedded()
+	return StartEmbedded()
 }
 
-func startProgram(ctx context.Context, program, path string) (*server, error) {
+func startProgram(ctx context.Context, program, path string) (*Server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	addr := l.Addr().(*net.TCPAddr)
 	_ = l.Close()
-	dir, err := os.MkdirTemp("", "quickstart")
+	dir, err := os.MkdirTemp("", "example")
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, path, "--port", fmt.Sprint(addr.Port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
-	endWithParent(cmd)
+	EndWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err
@@ -62,7 +63,7 @@ func startProgram(ctx context.Context, program, path string) (*server, error) {
 		conn, err := net.DialTimeout("tcp", addr.String(), time.Second)
 		if err == nil {
 			_ = conn.Close()
-			return &server{program, "redis://" + addr.String(), stop}, nil
+			return &Server{program, "redis://" + addr.String(), stop}, nil
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -70,9 +71,9 @@ func startProgram(ctx context.Context, program, path string) (*server, error) {
 	return nil, fmt.Errorf("%s does not answer", program)
 }
 
-// startEmbedded runs miniredis. Its clock is moved by hand, every few
+// StartEmbedded runs miniredis. Its clock is moved by hand, every few
 // milliseconds, so that it stands still while a script runs.
-func startEmbedded() (*server, error) {
+func StartEmbedded() (*Server, error) {
 	m := miniredis.NewMiniRedis()
 	m.ClockTTL(true)
 	m.SetTime(time.Now())
@@ -91,7 +92,7 @@ func startEmbedded() (*server, error) {
 			}
 		}
 	}()
-	return &server{
+	return &Server{
 		"embedded, for this demonstration only (no redis-server on the PATH)",
 		"redis://" + m.Addr(),
 		sync.OnceFunc(func() {
