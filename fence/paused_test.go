@@ -93,7 +93,6 @@ func TestPausedHolderRedis(t *testing.T) {
 			late := start()
 			says(late, "read")
 			late.Pause()
-			late.Send("write") // what it finds when it wakes up
 
 			next := start()
 			says(next, "read") // so the lease of the first has run out
@@ -103,6 +102,7 @@ func TestPausedHolderRedis(t *testing.T) {
 				t.Fatal(err)
 			}
 
+			late.Send("write") // what it finds when it wakes up
 			late.Resume()
 			says(late, test.says)
 			paid := 1

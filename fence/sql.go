@@ -63,7 +63,10 @@ func (s SQL) CreateTable(ctx context.Context, db Execer) error {
 // Check locks the row of the resource, whatever its answer. So the transactions
 // on a resource go one after the other: a late holder that comes first is done
 // before Check returns, and one that comes later waits, and is refused. (SQLite
-// has one lock for the whole database.)
+// has one lock for the whole database.) One that is stopped inside its
+// transaction keeps the next one waiting, until the database ends it: see
+// idle_in_transaction_session_timeout in PostgreSQL, idle_transaction_timeout
+// in MariaDB.
 //
 // Call it first in the transaction. What was read before is from before the
 // lock, and at the level REPEATABLE READ, which is MySQL's default, so is

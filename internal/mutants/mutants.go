@@ -148,4 +148,14 @@ var All = []Mutant{
 		"driver/rueidis/url.go", `return c, errors.New("not a URL: write`, `return c, errors.New(raw + "not a URL: write`,
 		".", "TestSecretsStaySecret",
 	},
+	{
+		"the guard of a resource lets stale tokens pass",
+		"internal/script/fence.lua", "if #token < #seen or #token == #seen and token < seen then", "if false then",
+		"fence", "TestPausedHolderRedis",
+	},
+	{
+		"the guard of a resource does not remember tokens",
+		"internal/script/fence.lua", "if token ~= seen then redis.call('set', fence, token) end", "",
+		"fence", "TestPausedHolderRedis",
+	},
 }
