@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/fence"
+)
+
+// These are the tests of fence.SQL. They are here because the library itself
+// requires no database. Their statements are plain enough for any other, too.
+
+// open returns an empty database.
+func open(t *testing.T) *sql.DB {
+	t.Helper()
+	b, err := openBank(t.Context(), filepath.Join(t.TempDir(), "test.db"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	return b.DB
+}
+
+// A desk is a database with a guard, and a table of what was written.
+type desk struct {
+	*testing.T
+	db    *sql.DB
+	guard fence.SQL
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{T: t, db: open(t)}
+	for range 2 { // the second time it is there
+		if err := d.guard.CreateTable(t.Context(), d.db); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.exec(d.db, "CREATE TABLE written (n INTEGER NOT NULL PRIMARY KEY, token BIGINT NOT NULL)")
+	return d
+}
+
+func (d *desk) exec(db fence.Execer, query string) {
+	d.Helper()
+	if _, err := db.ExecContext(context.Background(), query); err != nil {
+		d.Errorf("%s: %v", query, err)
+	}
+}
+
+func (d *desk) begin() *sql.Tx {
+	d.Helper()
+	tx, err := d.db.BeginTx(context.Background(), nil)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return tx
+}
+
+func (d *desk) commit(tx *sql.Tx) {
+	d.Helper()
+	if err := tx.Commit(); err != nil {
+		d.Error(err)
+	}
+}
+
+// write adds a line to the table, numbered by what it sees there.
+func (d *desk) write(tx *sql.Tx, token int64) {
+	d.Helper()
+	var n int
+	if err := tx.QueryRow("SELECT COUNT(*) FROM written").Scan(&n); err != nil {
+		d.Error(err)
+	}
+	d.exec(tx, fmt.Sprintf("INSERT INTO written VALUES (%d, %d)", n, token))
+}
+
+// written returns the tokens in the order of the lines.
+func (d *desk) written() (tokens []int64) {
+	d.Helper()
+	rows, err := d.db.Query("SELECT token FROM written ORDER BY n")
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var token int64
+		if err := rows.Scan(&token); err != nil {
+			d.Fatal(err)
+		}
+		tokens = append(tokens, token)
+	}
+	if err := rows.Err(); err != nil {
+		d.Fatal(err)
+	}
+	return tokens
+}
+
+// show checks a token and writes, in a transaction of its own.
+func (d *desk) show(resource string, token int64) error {
+	d.Helper()
+	tx := d.begin()
+	defer func() { _ = tx.Rollback() }()
+	if err := d.guard.Check(context.Background(), tx, resource, token); err != nil {
+		return err
+	}
+	d.write(tx, token)
+	return tx.Commit()
+}
+
+func (d *desk) refused(err error, resource string, token, seen int64) {
+	d.Helper()
+	var stale *fence.StaleError
+	if !errors.Is(err, fence.ErrStale) || !errors.As(err, &stale) || *stale != (fence.StaleError{Resource: resource, Token: token, Seen: seen}) {
+		d.Errorf("error %v, want a refusal of %d because of %d", err, token, seen)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	d := newDesk(t)
+	for _, step := range []struct{ token, seen int64 }{
+		{5, 0}, {5, 0}, {6, 0}, {5, 6}, {6, 0}, {1, 6}, {1 << 53, 0}, {1<<53 + 1, 0}, {1 << 53, 1<<53 + 1}, {math.MaxInt64, 0}, {1, math.MaxInt64},
+	} {
+		err := d.show("r", step.token)
+		if step.seen != 0 {
+			d.refused(err, "r", step.token, step.seen)
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	if got := d.written(); !slices.Equal(got, []int64{5, 5, 6, 6, 1 << 53, 1<<53 + 1, math.MaxInt64}) {
+		t.Errorf("written: %v", got)
+	}
+	// Resources have nothing to do with each other, however alike.
+	for _, resource := range []string{"R", "r:1", "ŕ", "r%", strings.Repeat("ü", 256)} {
+		if err := d.show(resource, 2); err != nil {
+			t.Error(err)
+		}
+		d.refused(d.show(resource, 1), resource, 1, 2)
+	}
+}
+
+func TestCheckTwiceInOneTransaction(t *testing.T) {
+	d := newDesk(t)
+	tx := d.begin()
+	for _, token := range []int64{3, 3, 4} {
+		if err := d.guard.Check(t.Context(), tx, "r", token); err != nil {
+			t.Error(err)
+		}
+	}
+	d.refused(d.guard.Check(t.Context(), tx, "r", 3), "r", 3, 4)
+	d.commit(tx)
+	d.refused(d.show("r", 3), "r", 3, 4)
+}
+
+// What is rolled back was never shown.
+func TestCheckRolledBack(t *testing.T) {
+	d := newDesk(t)
+	for range 2 {
+		tx := d.begin()
+		if err := d.guard.Check(t.Context(), tx, "r", 9); err != nil {
+			t.Error(err)
+		}
+		_ = tx.Rollback()
+		if err := d.show("r", 5); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Two transactions overlap: the second to check has to wait for the first, with
+// whatever tokens, and then sees what that has done.
+func TestCheckWaits(t *testing.T) {
+	for _, test := range []struct {
+		name                  string
+		before, first, second int64
+	}{
+		{"late holder first", 5, 5, 6},
+		{"late holder first, nobody before", 0, 5, 6},
+		{"late holder second", 5, 6, 5},
+		{"late holder second, nothing changes", 6, 6, 5},
+		{"late holder second, nobody before", 0, 6, 5},
+		{"same holder", 5, 5, 5},
+		{"same holder, nobody before", 0, 5, 5},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d := newDesk(t)
+			var want []int64
+			if test.before > 0 {
+				if err := d.show("r", test.before); err != nil {
+					t.Fatal(err)
+				}
+				want = append(want, test.before)
+			}
+			first := d.begin()
+			if err := d.guard.Check(t.Context(), first, "r", test.first); err != nil {
+				t.Fatal(err)
+			}
+			second := make(chan error, 1)
+			go func() { second <- d.show("r", test.second) }()
+			select {
+			case err := <-second:
+				t.Errorf("the second did not wait: %v", err)
+				second <- err
+			case <-time.After(100 * time.Millisecond):
+			}
+			d.write(first, test.first)
+			d.commit(first)
+			want = append(want, test.first)
+			err := <-second
+			if test.second < test.first {
+				d.refused(err, "r", test.second, test.first)
+			} else {
+				if err != nil {
+					t.Error(err)
+				}
+				want = append(want, test.second)
+			}
+			if got := d.written(); !slices.Equal(got, want) {
+				t.Errorf("written: %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// Many at once, on a resource that nobody has used before: what is written is
+// in the order of tokens, and there are no errors but refusals.
+func TestCheckConcurrently(t *testing.T) {
+	d := newDesk(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	passed := 0
+	for i := range int64(16) {
+		wg.Go(func() {
+			for j := range int64(5) {
+				switch err := d.show("r", 1+j*16+(i*7)%16); {
+				case err == nil:
+					mu.Lock()
+					passed++
+					mu.Unlock()
+				case !errors.Is(err, fence.ErrStale):
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	got := d.written()
+	if !slices.IsSorted(got) || len(got) != passed || passed == 0 || got[len(got)-1] != 80 {
+		t.Errorf("%d passed; written: %v", passed, got)
+	}
+}
+
+// First tokens of neighbours do not get into each other's way.
+func TestCheckNewResources(t *testing.T) {
+	d := newDesk(t)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 10 {
+				tx := d.begin()
+				if err := d.guard.Check(context.Background(), tx, fmt.Sprintf("order:%d", j*8+i), 1); err != nil {
+					t.Error(err)
+				}
+				d.commit(tx)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestCheckWithoutTable(t *testing.T) {
+	d := newDesk(t)
+	d.guard.Table = "nowhere"
+	if err := d.show("r", 1); err == nil || errors.Is(err, fence.ErrStale) || errors.Is(err, fence.ErrInvalid) {
+		t.Errorf("error %v", err)
+	}
+}
