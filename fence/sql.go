@@ -15,7 +15,7 @@ import (
 //	SQL{Dollar: true}  PostgreSQL, and what speaks its language
 //	SQL{MySQL: true}   MySQL, MariaDB
 //
-// The wrong one is a syntax error, at the first call.
+// The wrong one fails at the first Check, with an error of syntax or arguments.
 type SQL struct {
 	Table  string // name, or schema.name; default: holdfast_fence
 	Dollar bool   // placeholders are $1, $2 instead of ?
