@@ -18,13 +18,17 @@ type Lease struct {
 	client  *Client
 	kind    string
 	name    string
-	hold    *engine.Hold
-	pass    int // which user of the hold this lease is
+	hold    *engine.Hold // nil if it has parts
+	pass    int          // which user of the hold this lease is
 	token   int64
 	renewed bool
+	parts   *parts // of a lease on several locks
+	whole   *Lease // of which this one is a part
 
-	parent context.Context // the context given to Lock
-	outer  *Lease          // the innermost lease that parent carries
+	parent   context.Context     // the context given to Lock
+	outer    *Lease              // the innermost lease that parent carries
+	survives string              // the kind of the lease in parent beside which it was granted, and whose end it survives
+	exit     func(*Lease, error) // after Release
 
 	mu     sync.Mutex
 	done   bool // released
@@ -36,12 +40,21 @@ type Lease struct {
 func (l *Lease) Name() string { return l.name }
 
 // Owner returns the name under which the server knows the holder: the client's
-// ID, a colon and a number.
-func (l *Lease) Owner() string { return l.hold.Owner }
+// ID, a colon and a number. A lease on several locks has the first one's.
+func (l *Lease) Owner() string {
+	if l.parts != nil {
+		return l.parts.leases[0].Owner()
+	}
+	return l.hold.Owner()
+}
 
 // Token returns the fencing token: a number above those of all earlier leases
 // on this name. Send it along with every write, and let the resource refuse
 // numbers below the highest it has seen. Re-entering a lock keeps the token.
+//
+// A lease to read has a token that is not below that of any writer before it. A
+// lease on several locks has none, that is zero; its [Lease.Parts] have. One of
+// package redlock has none at all.
 func (l *Lease) Token() int64 { return l.token }
 
 // Valid reports whether the lock is held at this moment. It compares clocks
@@ -51,7 +64,26 @@ func (l *Lease) Token() int64 { return l.token }
 func (l *Lease) Valid() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.done && l.hold.Valid()
+	return !l.done && clock.Now() < l.deadline()
+}
+
+// deadline is as of clock.Now. It is zero once the lock is lost.
+func (l *Lease) deadline() time.Duration {
+	if l.parts != nil {
+		return l.parts.deadline()
+	}
+	return l.hold.Deadline()
+}
+
+// why returns the reason for which the lock was lost, or zero.
+func (l *Lease) why() watchdog.Reason {
+	if l.parts != nil {
+		if lost := l.parts.lost(); lost != nil {
+			return lost.why()
+		}
+		return 0
+	}
+	return l.hold.Loss()
 }
 
 // Deadline returns the time up to which the server is known to keep the lock
@@ -60,7 +92,7 @@ func (l *Lease) Valid() bool {
 func (l *Lease) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if d := l.hold.Deadline(); !l.done && d != 0 {
+	if d := l.deadline(); !l.done && d != 0 {
 		return time.Now().Add(d - clock.Now())
 	}
 	return time.Time{}
@@ -74,27 +106,88 @@ func (l *Lease) Deadline() time.Time {
 // the lock again. Goroutines that share it are one owner: the lock does not
 // keep them apart. See [Detach].
 func (l *Lease) Context() context.Context {
+	if l.whole != nil {
+		return l.whole.Context()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx == nil {
-		ctx, cancel := context.WithCancelCause(l.parent)
+		ctx, cancel := l.derive()
 		l.ctx, l.cancel = &leaseContext{ctx, l}, cancel
 		switch {
 		case l.done:
-			cancel(errReleased)
-		case l.hold.Loss() != 0:
+			cancel(&released{l})
+		case l.why() != 0:
 			cancel(l.loss())
 		}
 	}
 	return l.ctx
 }
 
-var errReleased = &Error{Op: "use of a released lease", Err: ErrNotHeld}
+// derive returns the context of the lease, without the lease.
+func (l *Lease) derive() (context.Context, context.CancelCauseFunc) {
+	if l.survives == "" {
+		return context.WithCancelCause(l.parent)
+	}
+	free := context.WithoutCancel(l.parent)
+	stop := context.CancelFunc(func() {})
+	if d, ok := l.parent.Deadline(); ok {
+		free, stop = context.WithDeadline(free, d)
+	}
+	ctx, cancel := context.WithCancelCause(free)
+	context.AfterFunc(ctx, stop)
+	l.follow(l.parent, ctx, cancel)
+	return ctx, cancel
+}
+
+// follow ends the context of the lease with another one, unless that ends
+// because the lease was released beside which this one was granted: then it
+// follows the context that that one was taken with.
+func (l *Lease) follow(other, ctx context.Context, cancel context.CancelCauseFunc) {
+	stop := context.AfterFunc(other, func() {
+		var r *released
+		cause := context.Cause(other)
+		if errors.As(cause, &r) && r.lease.find(l.client, l.survives, l.name) != nil {
+			l.follow(r.lease.parent, ctx, cancel)
+			return
+		}
+		cancel(cause)
+	})
+	context.AfterFunc(ctx, func() { stop() })
+}
+
+// released is the cause of the context of a lease that was released.
+type released struct{ lease *Lease }
+
+func (*released) Error() string { return "holdfast: use of a released lease: " + ErrNotHeld.Error() }
+func (*released) Unwrap() error { return ErrNotHeld }
+
+// announce tells the program that it has the lease. Should the program fail at
+// that, it gives the lease back.
+func (l *Lease) announce(fn func(*Lease)) {
+	if fn == nil {
+		return
+	}
+	ok := false
+	defer func() {
+		if !ok {
+			_ = l.Release(l.parent)
+		}
+	}()
+	fn(l)
+	ok = true
+}
 
 // Extend makes the server keep the lock for at least d from now on. It never
 // shortens what is left of a lease. As always, [Lease.Deadline] is a little
 // earlier.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
+	if l.whole != nil {
+		return l.whole.Extend(ctx, d)
+	}
+	if p := l.parts; p != nil && p.longest > 0 && d > p.longest {
+		return l.wrap("extend", invalid("extension is %v, more than the longest lease that the servers know of, %v", d, p.longest))
+	}
 	if d < minLease || d > maxLease {
 		return l.wrap("extend", invalid("extension is %v: choose between %v and %v", d, minLease, maxLease))
 	}
@@ -104,7 +197,18 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if done {
 		return l.wrap("extend", ErrNotHeld)
 	}
-	return l.wrap("extend", l.hold.Extend(ctx, l.pass, d.Truncate(time.Millisecond)))
+	return l.wrap("extend", l.extend(ctx, d.Truncate(time.Millisecond)))
+}
+
+func (l *Lease) extend(ctx context.Context, d time.Duration) error {
+	if l.parts != nil {
+		err := l.parts.all(func(p *Lease) error { return p.extend(ctx, d) })
+		if err == nil && clock.Now() >= l.deadline() {
+			err = ErrLost // while some of them were extended
+		}
+		return err
+	}
+	return l.hold.Extend(ctx, l.pass, d)
 }
 
 // Release gives the lock back, once per lease; releasing again does nothing.
@@ -116,8 +220,13 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 // under the lock may have overlapped with others. When the server does not
 // answer within a second or two it returns [ErrUnavailable] and goes on trying
 // in the background, until the lock would have expired anyway.
+//
+// The parts of a lease on several locks are released together, with any one of
+// them.
 func (l *Lease) Release(ctx context.Context) error {
-	_ = ctx
+	if l.whole != nil {
+		return l.whole.Release(ctx)
+	}
 	l.mu.Lock()
 	if l.done {
 		l.mu.Unlock()
@@ -127,9 +236,20 @@ func (l *Lease) Release(ctx context.Context) error {
 	cancel := l.cancel
 	l.mu.Unlock()
 	if cancel != nil {
-		cancel(errReleased)
+		cancel(&released{l})
 	}
-	return l.wrap("release", l.hold.Release((*keeper)(l), l.renewed))
+	err := l.wrap("release", l.release())
+	if l.exit != nil {
+		l.exit(l, err)
+	}
+	return err
+}
+
+func (l *Lease) release() error {
+	if l.parts != nil {
+		return l.parts.release()
+	}
+	return l.hold.Release((*keeper)(l), l.renewed)
 }
 
 func (l *Lease) wrap(op string, err error) error {
@@ -144,11 +264,16 @@ func (l *Lease) wrap(op string, err error) error {
 
 // loss returns the error of this lost lease.
 func (l *Lease) loss() *LostError {
-	reason, ok := lossReasons[l.hold.Loss()]
+	if l.parts != nil {
+		if lost := l.parts.lost(); lost != nil {
+			return lost.loss()
+		}
+	}
+	reason, ok := lossReasons[l.why()]
 	if !ok {
 		reason = LossExpired // it is being taken out of care right now
 	}
-	return &LostError{Name: l.name, Owner: l.hold.Owner, Reason: reason}
+	return &LostError{Name: l.name, Owner: l.Owner(), Reason: reason}
 }
 
 // A keeper is a lease as the watchdog sees it.
@@ -157,6 +282,15 @@ type keeper Lease
 // Lost ends the context of the lease.
 func (k *keeper) Lost(watchdog.Reason) {
 	l := (*Lease)(k)
+	if l.whole != nil {
+		l.whole.lostPart()
+		return
+	}
+	l.end()
+}
+
+// end ends the context of a lease that is lost.
+func (l *Lease) end() {
 	l.mu.Lock()
 	cancel := l.cancel
 	l.mu.Unlock()
@@ -188,17 +322,35 @@ func Detach(ctx context.Context) context.Context {
 	return &leaseContext{ctx, nil}
 }
 
-func leaseOf(ctx context.Context) *Lease {
+// LeaseOf returns the lease that ctx comes from, the innermost if there are
+// several, or nil. Work that runs in Do finds its lease with it, and thus its
+// token.
+func LeaseOf(ctx context.Context) *Lease {
 	l, _ := ctx.Value(leaseKey{}).(*Lease)
 	return l
 }
 
 // find returns the innermost lease on that lock in ctx that is not released.
 func (c *Client) find(ctx context.Context, kind, name string) *Lease {
-	for l := leaseOf(ctx); l != nil; l = l.outer {
-		if l.client == c && l.name == name && l.kind == kind && !l.released() {
-			return l
+	for l := LeaseOf(ctx); l != nil; l = l.outer {
+		if found := l.find(c, kind, name); found != nil && !l.released() {
+			return found
 		}
+	}
+	return nil
+}
+
+// find returns the lease, or the part of it, that is on that lock.
+func (l *Lease) find(c *Client, kind, name string) *Lease {
+	if l.parts != nil {
+		for _, p := range l.parts.leases {
+			if p.client == c && p.name == name && p.kind == kind {
+				return p
+			}
+		}
+	}
+	if l.client == c && l.name == name && l.kind == kind {
+		return l
 	}
 	return nil
 }

@@ -17,7 +17,10 @@ type Locker interface {
 	TryLock(ctx context.Context, opts ...Option) (*Lease, error)
 }
 
-var _ Locker = (*Mutex)(nil)
+// Do runs fn while holding any lock, as [Mutex.Do] does.
+func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...Option) error {
+	return do(ctx, l, fn, opts)
+}
 
 // DoValue runs fn while holding a lock, as [Mutex.Do] does, and returns its
 // value. The value counts only if the error is nil: it may have been computed

@@ -2,11 +2,11 @@ package holdfast
 
 import (
 	"context"
-	"time"
 
-	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
+
+var _ Locker = (*Mutex)(nil)
 
 // A Mutex is a named lock that one owner at a time can hold, in any process
 // that uses the same server. It is what Redisson calls RLock, and shares its
@@ -15,17 +15,14 @@ import (
 // A Mutex is a name and no more: it holds nothing, costs nothing to make, and
 // many may exist by one name. It is safe for concurrent use. [Client.Mutex]
 // makes one.
-type Mutex struct {
-	object
-	wire *script.Mutex
-}
+type Mutex struct{ exclusive }
 
 // Mutex returns the mutex with that name. The options apply to all of its
 // calls. A name has 1 to 512 bytes of UTF-8 without control characters; braces
 // may only mark a hash tag, as in "order:{42}". The error of a bad name or
 // option is returned by each call.
 func (c *Client) Mutex(name string, opts ...Option) *Mutex {
-	return &Mutex{newObject(c, "mutex", name, opts), script.NewMutex(name)}
+	return &Mutex{exclusive{newObject(c, "mutex", name, opts), script.NewMutex(name)}}
 }
 
 // Lock waits until it holds the mutex, or until ctx is done. With a context of
@@ -38,14 +35,14 @@ func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 // [Options].RetryTimeout; [ErrRefused] if it will not. A lock that was granted
 // too late for ctx is given back.
 func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
-	return m.acquire(ctx, "lock", m.wire, engine.Forever, opts)
+	return m.lock(ctx, opts)
 }
 
 // TryLock takes the mutex if it is free, and otherwise returns [ErrNotAcquired]
 // at once, or after [Wait]. [Remaining] tells how long the holder still has. A
 // server that cannot be reached is tried for a second.
 func (m *Mutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
-	return m.acquire(ctx, "try lock", m.wire, 0, opts)
+	return m.tryLock(ctx, opts)
 }
 
 // Do runs fn while holding the mutex, with a context that ends when the lock
@@ -58,51 +55,17 @@ func (m *Mutex) Do(ctx context.Context, fn func(context.Context) error, opts ...
 	return do(ctx, m, fn, opts)
 }
 
-// A State is what the server says about a lock at one moment.
-type State struct {
-	Locked bool
-	Owner  string        // of a lease ([Lease.Owner]) or of a Java thread
-	Holds  int           // how often the owner has entered it
-	TTL    time.Duration // until it expires if it is not renewed; negative: never
-}
-
 // State asks the server who holds the mutex.
-func (m *Mutex) State(ctx context.Context) (State, error) {
-	var s State
-	err := m.ask(ctx, "inspect", true, func(ctx context.Context) error {
-		seen, err := m.wire.Inspect(ctx, m.client.driver)
-		s = State{Locked: seen.Owner != "", Owner: seen.Owner, Holds: seen.Count, TTL: seen.TTL}
-		return err
-	})
-	return s, err
-}
+func (m *Mutex) State(ctx context.Context) (State, error) { return m.state(ctx) }
 
 // IsLocked asks the server whether anybody holds the mutex.
-func (m *Mutex) IsLocked(ctx context.Context) (bool, error) {
-	s, err := m.State(ctx)
-	return s.Locked, err
-}
+func (m *Mutex) IsLocked(ctx context.Context) (bool, error) { return m.isLocked(ctx) }
 
 // HoldCount asks the server how often the owner that ctx carries holds the
 // mutex. It is zero if ctx does not descend from the context of a lease on it.
-func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
-	s, err := m.State(ctx)
-	if l := m.client.find(ctx, m.kind, m.name); l == nil || l.Owner() != s.Owner {
-		return 0, err
-	}
-	return s.Holds, err
-}
+func (m *Mutex) HoldCount(ctx context.Context) (int, error) { return m.holdCount(ctx) }
 
 // ForceUnlock frees the mutex, whoever holds it, and reports whether anybody
 // did. A holder in this client has lost its lease in any case, and is told at
 // once; others learn of it when they renew next.
-func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
-	var freed bool
-	err := m.ask(ctx, "force unlock", false, func(ctx context.Context) error {
-		return m.client.engine.Force(m.wire.Key(), func() (err error) {
-			freed, err = m.wire.Force(ctx, m.client.driver, "")
-			return err
-		})
-	})
-	return freed, err
-}
+func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) { return m.forceUnlock(ctx) }

@@ -14,6 +14,8 @@ type object struct {
 	client *Client
 	kind   string // as errors call it
 	name   string
+	beside string // the kind under whose lease this one may also be taken; "": none
+	never  string // the kind under whose lease it never can be; "": none
 	set    settings
 }
 
@@ -36,12 +38,14 @@ func (o *object) acquire(ctx context.Context, op string, k engine.Kind, wait tim
 	}
 	l := &Lease{
 		client: o.client, kind: o.kind, name: o.name,
-		renewed: s.lease == 0,
-		parent:  ctx, outer: leaseOf(ctx),
+		renewed: s.lease == 0, exit: s.onRelease,
+		parent: ctx, outer: LeaseOf(ctx),
 	}
-	entered, err := l.enter(ctx, s.request(wait), s.nonReentrant)
+	r := s.request(wait)
+	entered, under, err := o.prepare(ctx, l, r, s.nonReentrant)
+	r.Under = under
 	if !entered && err == nil {
-		l.hold, err = o.client.engine.Acquire(ctx, k, s.request(wait), (*keeper)(l))
+		l.hold, err = o.client.engine.Acquire(ctx, k, r, (*keeper)(l))
 	}
 	if err != nil {
 		return nil, o.fail(op, err)
@@ -49,7 +53,38 @@ func (o *object) acquire(ctx context.Context, op string, k engine.Kind, wait tim
 	if !entered {
 		l.pass, l.token = l.hold.Grant()
 	}
+	l.announce(s.onAcquire)
 	return l, nil
+}
+
+// prepare looks at what ctx holds already. It makes l one more lease on the
+// same lock, and reports that, or returns the hold that lets l in.
+func (o *object) prepare(ctx context.Context, l *Lease, r engine.Request, nonReentrant bool) (entered bool, under *engine.Hold, err error) {
+	entered, err = l.enter(ctx, r, nonReentrant)
+	switch {
+	case entered || err != nil:
+	case o.beside != "":
+		under, err = l.besides(ctx, o.beside, r)
+	case o.never != "" && o.client.find(ctx, o.never, o.name) != nil:
+		err = ErrUpgrade
+	}
+	return entered, under, err
+}
+
+// besides returns the hold of that kind which ctx has on the same lock and
+// which lets this lease in, or nil.
+func (l *Lease) besides(ctx context.Context, kind string, r engine.Request) (*engine.Hold, error) {
+	held := l.client.find(ctx, kind, l.name)
+	switch {
+	case held == nil:
+		return nil, nil
+	case held.why() != 0:
+		return nil, held.loss()
+	case held.hold.Admit(held.pass, r) != nil: // released at this very moment
+		return nil, nil
+	}
+	l.survives = kind
+	return held.hold, nil
 }
 
 // enter makes l one more lease on what ctx already holds. It reports whether
@@ -63,7 +98,7 @@ func (l *Lease) enter(ctx context.Context, r engine.Request, nonReentrant bool) 
 		return false, ErrReentrant
 	}
 	l.hold, l.pass, l.token = held.hold, held.pass, held.token
-	err := l.hold.Reenter(ctx, l.pass, r, (*keeper)(l))
+	err := held.hold.Reenter(ctx, l.pass, r, (*keeper)(l))
 	switch {
 	case errors.Is(err, ErrNotHeld): // released at this very moment
 		return false, nil
@@ -84,6 +119,18 @@ func (o *object) ask(ctx context.Context, op string, repeat bool, question func(
 		return o.fail(op, err)
 	}
 	return nil
+}
+
+// force frees a lock whoever holds it.
+func (o *object) force(ctx context.Context, k engine.Kind, force func(context.Context) (bool, error)) (bool, error) {
+	var freed bool
+	err := o.ask(ctx, "force unlock", false, func(ctx context.Context) error {
+		return o.client.engine.Force(k, func() (err error) {
+			freed, err = force(ctx)
+			return err
+		})
+	})
+	return freed, err
 }
 
 // fail says what failed. A loss says enough by itself.

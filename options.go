@@ -15,7 +15,10 @@ type settings struct {
 	wait         time.Duration
 	waitSet      bool
 	nonReentrant bool
+	writerFirst  bool
 	pause        func(int) time.Duration
+	onAcquire    func(*Lease)
+	onRelease    func(*Lease, error)
 	err          error
 }
 
@@ -78,6 +81,18 @@ func Wait(d time.Duration) Option {
 // with [ErrReentrant] instead of entering it again.
 func NonReentrant() Option {
 	return func(s *settings) { s.nonReentrant = true }
+}
+
+// OnAcquire has fn called with every lease that is taken, before the call that
+// took it returns; in Do, before the work begins.
+func OnAcquire(fn func(*Lease)) Option {
+	return func(s *settings) { s.onAcquire = fn }
+}
+
+// OnRelease has fn called when a lease has been released, with the error that
+// [Lease.Release] is about to return: nil, or what went wrong.
+func OnRelease(fn func(*Lease, error)) Option {
+	return func(s *settings) { s.onRelease = fn }
 }
 
 // Poll waits by looking at the lock again and again, as often as b says, and

@@ -24,7 +24,7 @@ type Script struct{ script *driver.Script }
 //
 //	if redis.call('SADD', KEYS[2], ARGV[2]) == 0 then return 0 end -- ARGV[2] names this payment
 //	return redis.call('INCRBY', KEYS[1], ARGV[1])
-func NewScript(body string) *Script { return &Script{script.Fenced(body)} }
+func NewScript(body string) *Script { return &Script{script.Guarded(body)} }
 
 // Run shows the token to the resource and runs the body, in one atomic step.
 // It fails with [ErrStale], and runs nothing, if the resource has seen a higher
@@ -64,7 +64,7 @@ func (s *Script) Run(ctx context.Context, d driver.Driver, resource string, toke
 			return driver.Reply{}, invalid("key %.80q is not in the slot of resource %.80q: give both the same hash tag, as in balance:{7} and account:{7}", key, resource)
 		}
 	}
-	r, err := d.Do(ctx, script.CallFenced(s.script, resource, token, keys, args))
+	r, err := d.Do(ctx, script.CallGuarded(s.script, resource, token, keys, args))
 	if seen, stale := script.Stale(err); stale {
 		return driver.Reply{}, &StaleError{Resource: resource, Token: token, Seen: seen}
 	}

@@ -27,12 +27,23 @@ type Request struct {
 	// Pause, if set, is asked for the time before the next look, given how
 	// many have failed: the wait then needs no messages.
 	Pause func(failures int) time.Duration
+	// Hasty does not bear with a server that cannot serve, but for a moment in
+	// which a connection can be restored.
+	Hasty bool
+	// Keep has a fixed lease renewed until somebody sees to it.
+	Keep bool
+	// Under, if set, is a hold of another kind on the same lock that admits this
+	// one, as a writer admits himself as a reader.
+	Under *Hold
 }
 
 func (r Request) renewed() bool { return r.Lease == 0 }
 
 // patience is how long to bear with a server that cannot serve.
 func (r Request) patience(e *Engine) time.Duration {
+	if r.Hasty {
+		return 20 * time.Millisecond
+	}
 	if r.Wait == 0 {
 		return min(e.o.Patience, time.Second)
 	}
@@ -45,9 +56,10 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 		return nil, err
 	}
 	defer e.end()
+	t := k.Traits()
 	if r.Wait == 0 {
-		c := contest{e: e, waiting: ctx, asking: ctx, once: true, k: k, r: r}
-		return c.run(user)
+		c := contest{e: e, waiting: ctx, asking: ctx, once: true, k: k, traits: t, r: r}
+		return c.run(k, user)
 	}
 	limited, calls := ctx, ctx
 	if r.Wait > 0 {
@@ -57,7 +69,19 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 		limited, cancel = context.WithTimeout(calls, r.Wait)
 		defer cancel()
 	}
-	g := e.gate(k.Key())
+	if t.Queueing || t.Sharing {
+		c := contest{e: e, waiting: limited, asking: calls, lightly: true, k: k, traits: t, r: r}
+		if t.Sharing {
+			c.g = e.gate(k.Gate())
+			defer e.leave(c.g)
+		}
+		h, err := c.run(k, user)
+		if err != nil {
+			return nil, overWait(ctx, err)
+		}
+		return h, nil
+	}
+	g := e.gate(k.Gate())
 	defer e.leave(g)
 	for {
 		h, err := e.take(limited, g, r.renewed())
@@ -73,8 +97,8 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 			}
 			return nil, &Busy{Local: true, Err: ctx.Err()}
 		case h == nil:
-			c := contest{e: e, waiting: limited, asking: calls, g: g, k: k, r: r}
-			h, err := c.run(user)
+			c := contest{e: e, waiting: limited, asking: calls, g: g, turn: true, k: k, traits: t, r: r}
+			h, err := c.run(k, user)
 			if err != nil {
 				g.give()
 				return nil, overWait(ctx, err)

@@ -8,20 +8,25 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// A contest is one caller's way to a lock, from the moment it has the turn.
+// A contest is one caller's way to a lock, from the moment it may ask.
 type contest struct {
 	e       *Engine
 	waiting context.Context // until it is done
 	asking  context.Context // a request under way, until it is done
-	once    bool            // ask until the server gives any answer, without the turn
-	g       *gate           // nil if once
-	k       Kind
+	once    bool            // ask until the server gives any answer
+	g       *gate           // nil if once, and where the server keeps the queue
+	turn    bool            // at the gate
+	lightly bool            // the turn is for waiting only
+	k       target
+	traits  script.Traits
 	r       Request
 
 	claim    script.Claim
+	own      *wait.Waiter  // where the gate keeps none; nil until joined
 	doubt    bool          // a request of this owner may have run unknown to us
 	out      outage        // of the server
 	ttl      time.Duration // what the holder had left
@@ -34,29 +39,98 @@ type contest struct {
 }
 
 // run asks the server until it grants the lock.
-func (c *contest) run(user watchdog.Holder) (*Hold, error) {
-	c.claim = script.Claim{Owner: c.e.owner(), Count: 1, Lease: c.r.Lease}
-	if c.r.renewed() {
-		c.claim.Lease = c.e.o.Lease
+func (c *contest) run(k Kind, user watchdog.Holder) (*Hold, error) {
+	c.begin()
+	g, err := c.ask()
+	var h *Hold
+	if err == nil {
+		if h = c.hold(k, user, g); h == nil {
+			c.doubt = true
+			err = ErrClosed
+		}
 	}
-	h, err := c.ask(user)
-	if err != nil && c.doubt {
-		c.e.undo(c.k, c.claim.Owner, c.claim.Lease, true)
-	}
+	c.end(err)
 	return h, err
 }
 
-func (c *contest) ask(user watchdog.Holder) (*Hold, error) {
+// begin prepares the claim of a new owner.
+func (c *contest) begin() {
+	c.claim = script.Claim{Owner: c.e.owner(), Count: 1, Lease: c.r.Lease, Wait: !c.once}
+	if c.r.Under != nil {
+		c.claim.Under = c.r.Under.owner
+	}
+	if c.r.renewed() {
+		c.claim.Lease = c.e.o.Lease
+	}
+}
+
+// end leaves nothing behind but what was granted.
+func (c *contest) end(err error) {
+	if err != nil {
+		c.withdraw()
+	}
+	c.leave(err == nil)
+}
+
+// withdraw takes back what was asked for and may be granted yet, and the place
+// in a queue at the server.
+func (c *contest) withdraw() {
+	if c.asked && c.claim.Wait && c.traits.Beat > 0 {
+		// Those behind it should not have to wait for the background.
+		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+		defer cancel()
+		if _, err := c.e.d.Do(ctx, c.k.Free(c.claim.Owner)); err != nil {
+			c.doubt = true
+		}
+	}
+	if c.doubt {
+		lease := c.claim.Lease
+		if c.traits.Beat > 0 {
+			lease = max(lease, outlast) // a place in a queue does not end with it
+		}
+		c.e.undo(c.k, c.claim.Owner, lease, true)
+	}
+}
+
+// outlast is longer than anything lasts that a waiter leaves behind.
+const outlast = 15 * time.Second
+
+// leave gives up what only a contest needs.
+func (c *contest) leave(granted bool) {
+	if c.own != nil {
+		if c.traits.Queueing {
+			c.own.Drop() // nobody else will ever listen there
+		} else {
+			c.own.Leave()
+		}
+	}
+	switch {
+	case !c.turn || c.keeps():
+	case granted && c.traits.Sharing:
+		c.g.open()
+	default:
+		c.g.give()
+	}
+}
+
+// A grant is what the server said yes to.
+type grant struct {
+	script.Verdict
+	floor int64 // the highest token known before
+	sent  time.Duration
+}
+
+func (c *contest) ask() (grant, error) {
 	if err := c.letOthersTry(); err != nil {
-		return nil, err
+		return grant{}, err
 	}
 	for {
 		if err := c.over(); err != nil {
-			return nil, gaveUp(err, &c.out, c.ttl)
+			return grant{}, gaveUp(err, &c.out, c.ttl)
 		}
 		c.asked = true
-		if c.listening() {
-			c.g.waiter.Forget()
+		if w := c.waiter(); w != nil {
+			w.Forget()
 		}
 		floor := c.e.token.Load()
 		sent := clock.Now()
@@ -70,14 +144,9 @@ func (c *contest) ask(user watchdog.Holder) (*Hold, error) {
 		case err == nil && v.Granted():
 			if err := c.asking.Err(); err != nil { // too late for the caller, who may be gone
 				c.doubt = true
-				return nil, gaveUp(err, &c.out, c.ttl)
+				return grant{}, gaveUp(err, &c.out, c.ttl)
 			}
-			h := c.hold(user, c.e.fence(v.Token, floor), sent)
-			if h == nil {
-				c.doubt = true
-				return nil, ErrClosed
-			}
-			return h, nil
+			return grant{v, floor, sent}, nil
 		case err == nil:
 			c.out.over()
 			c.failures++
@@ -88,28 +157,37 @@ func (c *contest) ask(user watchdog.Holder) (*Hold, error) {
 				c.missed++
 			}
 			if c.once {
-				return nil, &Busy{TTL: v.TTL}
+				return grant{}, &Busy{TTL: v.TTL, Young: v.Young}
 			}
-			var again bool
+			again, err := c.queue()
+			if err != nil {
+				return grant{}, err
+			}
+			if again {
+				continue
+			}
 			if pause, again = c.pause(); again {
 				continue
 			}
 		case driver.ClassOf(err) == driver.Fatal:
-			return nil, refused(err)
+			// A script may fail when it has written already: some of its
+			// commands may be forbidden.
+			c.doubt = !errors.Is(err, driver.ErrClosed)
+			return grant{}, refused(err)
 		default:
 			c.doubt = c.doubt || driver.ClassOf(err) == driver.Ambiguous
 			if c.asking.Err() != nil && c.failures > 0 && c.out.err == nil {
 				// The request was cut short by the caller, not by the server,
 				// which has said before that the lock is held.
-				return nil, &Busy{TTL: c.ttl, Err: c.asking.Err()}
+				return grant{}, &Busy{TTL: c.ttl, Err: c.asking.Err()}
 			}
 			if c.out.note(err, sent) > c.r.patience(c.e) {
-				return nil, c.out.error()
+				return grant{}, c.out.error()
 			}
 			pause = c.out.pause()
 		}
 		if err := c.wait(pause); err != nil {
-			return nil, err
+			return grant{}, err
 		}
 	}
 }
@@ -128,37 +206,45 @@ func (c *contest) over() error {
 
 // hold takes what was granted into care. It returns nil if the engine was
 // closed meanwhile.
-func (c *contest) hold(user watchdog.Holder, token int64, sent time.Duration) *Hold {
+func (c *contest) hold(k Kind, user watchdog.Holder, g grant) *Hold {
+	counting := k.Traits().Counting
+	token := g.Token
+	if !counting {
+		token = c.e.fence(token, g.floor)
+	}
 	h := &Hold{
 		Charge: watchdog.Charge{
-			Holding: script.Holding{Key: c.k.Key(), Owner: c.claim.Owner},
+			Holding: k.Holding(c.claim.Owner),
 			Lease:   c.claim.Lease,
 		},
-		e: c.e, kind: c.k, doubt: c.doubt,
+		owner: c.claim.Owner, under: c.r.Under,
+		e: c.e, kind: k, doubt: c.doubt,
 		base: token, token: token,
 		granted:  clock.Early(),
-		standing: c.r.renewed(),
+		passable: c.r.renewed() && !counting,
 		count:    1,
 		renewers: boolInt(c.r.renewed()),
 		user:     user,
-		gate:     c.g,
 		most:     c.claim.Lease,
 		unsure:   c.r.renewed(),
 	}
 	h.Holder = h
+	if c.keeps() {
+		h.gate = c.g // the turn stays with the hold
+	}
 	c.e.mu.Lock()
-	if !c.once {
+	if h.gate != nil {
 		h.gate.refs++
 	}
-	forced := c.e.forced[h.Key] > sent // perhaps after the grant
+	forced := c.e.forced[h.Key] > g.sent // perhaps after the grant
 	c.e.mu.Unlock()
 	var renewal time.Duration
-	if h.standing {
+	if c.r.renewed() || c.r.Keep {
 		renewal = h.Lease
 	}
-	if !c.e.dog.Guard(&h.Charge, sent, renewal) {
-		if !c.once {
-			c.e.leave(c.g)
+	if !c.e.dog.Guard(&h.Charge, g.sent, renewal) {
+		if h.gate != nil {
+			c.e.leave(h.gate)
 		}
 		return nil
 	}
@@ -168,35 +254,83 @@ func (c *contest) hold(user watchdog.Holder, token int64, sent time.Duration) *H
 	return h
 }
 
+// queue waits for the turn where it is needed only now that the lock was found
+// held. It reports whether that took time, so that the next look is due.
+func (c *contest) queue() (waited bool, err error) {
+	if c.turn || c.g == nil {
+		return false, nil
+	}
+	if c.g.tryTake() {
+		c.turn = true
+		return false, nil
+	}
+	_, err = c.e.take(c.waiting, c.g, false)
+	switch {
+	case err == nil:
+		c.turn = true
+		return true, nil
+	case !errors.As(err, new(errNoTurn)):
+		c.turn = true // it came all the same
+	}
+	if errors.Is(err, ErrClosed) {
+		return false, ErrClosed
+	}
+	return false, gaveUp(c.waiting.Err(), &c.out, c.ttl)
+}
+
 // pause returns how long to wait before the next look at a held lock, or that
 // the next look is due at once.
 func (c *contest) pause() (d time.Duration, again bool) {
 	if c.r.Pause != nil {
-		return c.r.Pause(c.failures), false
+		return c.beat(c.r.Pause(c.failures)), false
 	}
-	if !c.listening() && c.join() {
+	if c.waiter() == nil && c.join() {
 		return 0, true // it may have been freed before the subscription was ours
 	}
 	d = c.e.o.PollBlind
-	if c.g.waiter.Live() {
+	if c.waiter().Live() {
 		d = c.e.o.Poll
 	}
 	if c.ttl >= 0 {
 		d = min(d, c.ttl+time.Millisecond)
 	}
-	return d, false
+	return c.beat(d), false
 }
 
-// listening reports whether releases are listened for.
-func (c *contest) listening() bool { return !c.once && c.g.waiter != nil }
+// beat shortens a pause so that the server hears often enough that this waiter
+// is alive.
+func (c *contest) beat(d time.Duration) time.Duration {
+	if c.traits.Beat > 0 {
+		return min(d, c.traits.Beat)
+	}
+	return d
+}
+
+// keeps reports whether the turn stays with the hold, and the waiter with the
+// gate.
+func (c *contest) keeps() bool { return c.g != nil && !c.lightly }
+
+// waiter returns what is woken by a release, or nil before join.
+func (c *contest) waiter() *wait.Waiter {
+	if c.keeps() {
+		return c.g.waiter
+	}
+	return c.own
+}
 
 // join begins to listen for releases. It reports whether messages arrive
-// already; if not, the confirmation will wake the gate's waiter.
+// already; if not, the confirmation will wake the waiter.
 func (c *contest) join() bool {
-	if !c.listening() {
-		c.g.waiter = c.e.hub.Join(c.k.Channel())
+	w := c.waiter()
+	if w == nil {
+		w = c.e.hub.Join(nil, c.k.Channels(c.claim.Owner)...)
+		if c.keeps() {
+			c.g.waiter = w
+		} else {
+			c.own = w
+		}
 	}
-	return c.g.waiter.Live()
+	return w.Live()
 }
 
 // Courtesy towards other processes. A release wakes all who listen, and the
@@ -213,7 +347,7 @@ const (
 // letOthersTry waits a moment, if this process has just released the lock and
 // others listen for that.
 func (c *contest) letOthersTry() error {
-	if c.once || !c.g.yield || c.r.Pause != nil {
+	if !c.keeps() || !c.g.yield || c.r.Pause != nil {
 		return nil
 	}
 	c.g.yield = false
@@ -228,8 +362,8 @@ func (c *contest) letOthersTry() error {
 // wait waits for a message, but no longer than d.
 func (c *contest) wait(d time.Duration) error {
 	var wake <-chan struct{}
-	if c.listening() {
-		wake = c.g.waiter.Wake()
+	if w := c.waiter(); w != nil {
+		wake = w.Wake()
 	}
 	woken, err := c.e.sleep(c.waiting, wake, &c.timer, d)
 	if late := c.late(); woken && err == nil && late > 0 {
@@ -252,6 +386,10 @@ func (c *contest) late() time.Duration {
 
 // sleep waits for wake, but no longer than d.
 func (e *Engine) sleep(ctx context.Context, wake <-chan struct{}, timer **time.Timer, d time.Duration) (woken bool, err error) {
+	return sleep(ctx, e.closing, wake, timer, d)
+}
+
+func sleep(ctx context.Context, closing, wake <-chan struct{}, timer **time.Timer, d time.Duration) (woken bool, err error) {
 	if *timer == nil {
 		*timer = time.NewTimer(d)
 	} else {
@@ -265,7 +403,7 @@ func (e *Engine) sleep(ctx context.Context, wake <-chan struct{}, timer **time.T
 		return false, nil
 	case <-ctx.Done():
 		return false, ctx.Err()
-	case <-e.closing:
+	case <-closing:
 		return false, ErrClosed
 	}
 }

@@ -10,6 +10,10 @@
 // lost, and then goes to the next. So the server sees one waiter per process
 // and name, however many goroutines there are.
 //
+// Where many may hold a lock together, the turn is for waiting only: whoever
+// is let in calls all others after him. Where the server keeps the queue,
+// there is no gate, and each waiter stands in that queue himself.
+//
 // # Hand-off
 //
 // A hold that is released while others queue is passed to the next of them
@@ -37,19 +41,31 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// A Kind is a lock of some kind and name, as it speaks to the server.
-type Kind interface {
-	// Key identifies the lock and its gate.
-	Key() string
-	// Channel is where a release is announced.
-	Channel() string
+// A target is what can be asked for: a lock, or several at once.
+type target interface {
+	// Traits say how to wait for it.
+	Traits() script.Traits
+	// Gate names the queue in this process. Kinds whose holds differ have
+	// different gates, also where they share a key.
+	Gate() string
+	// Channels are where an owner hears of a release.
+	Channels(owner string) []string
 	// Acquire grants a claim or says how long the lock is held.
 	Acquire(context.Context, driver.Driver, script.Claim) (script.Verdict, error)
+	// Free returns the call that takes back whatever owner may hold or have
+	// left behind while it waited.
+	Free(owner string) driver.Call
+}
+
+// A Kind is a lock of some kind and name, as it speaks to the server.
+type Kind interface {
+	target
+	// Claim returns the call of Acquire.
+	Claim(script.Claim) driver.Call
 	// Release lowers the hold count to left, or frees the lock.
 	Release(ctx context.Context, d driver.Driver, owner string, left int) (script.Freed, error)
-	// Free returns the call that takes back whatever owner may hold. Its reply
-	// is positive if there was anything.
-	Free(owner string) driver.Call
+	// Holding is what the watchdog renews for an owner.
+	Holding(owner string) script.Holding
 }
 
 // Options are the times and bounds of an engine. All must be set.
@@ -74,14 +90,15 @@ type Engine struct {
 
 	id     string // the first part of every owner
 	owners atomic.Uint64
-	token  atomic.Int64 // the highest one seen
+	token  atomic.Int64           // the highest one seen
+	server atomic.Pointer[string] // its run id, once asked
 
 	tickets sync.Pool // of *ticket
 
 	mu      sync.Mutex
 	gates   map[string]*gate
 	yields  map[string]yield         // what to remember of gates that are gone
-	forced  map[string]time.Duration // when names were freed by force, lately
+	forced  map[string]time.Duration // when keys were freed by force, lately
 	active  int                      // calls under way
 	closing chan struct{}            // closed by Close
 	closed  bool
@@ -110,6 +127,9 @@ func New(d driver.Driver, o Options) *Engine {
 
 // ID returns the first part of the names of all owners of this engine.
 func (e *Engine) ID() string { return e.id }
+
+// Lease returns the lease time of holds that are renewed.
+func (e *Engine) Lease() time.Duration { return e.o.Lease }
 
 // newID returns a random UUID (version 4): the form of a Redisson client's id.
 func newID() string {
@@ -190,7 +210,7 @@ func (e *Engine) Close(limit time.Duration) {
 	calls := e.dog.Exhume()
 	for _, c := range charges {
 		if h := c.Holder.(*Hold); e.dog.Lose(c, watchdog.Closed) {
-			calls = append(calls, h.kind.Free(h.Owner))
+			calls = append(calls, h.kind.Free(h.owner))
 		}
 	}
 	e.free(limit, calls)
@@ -223,7 +243,7 @@ func (e *Engine) free(limit time.Duration, calls []driver.Call) {
 
 // undo frees, in the background, what owner may have been granted by a request
 // that was sent before now. With doubt the request may even be on its way.
-func (e *Engine) undo(k Kind, owner string, lease time.Duration, doubt bool) {
+func (e *Engine) undo(k target, owner string, lease time.Duration, doubt bool) {
 	now := clock.Now()
 	again := now
 	if doubt {
@@ -260,21 +280,31 @@ func (e *Engine) Ask(ctx context.Context, repeat bool, call func(context.Context
 	}
 }
 
-// Force takes a key from whoever holds it in this process, runs what takes it
+// Force takes a lock from whoever holds it in this process, runs what takes it
 // from everybody, and has a look at what was granted meanwhile.
-func (e *Engine) Force(key string, force func() error) error {
+func (e *Engine) Force(k Kind, force func() error) error {
+	key, sided := k.Holding("").Key, k.Traits().Sided
+	var lost []*Hold
 	for _, c := range e.dog.Charges() {
-		if c.Key == key {
-			e.dog.Lose(c, watchdog.Forced)
+		h := c.Holder.(*Hold)
+		switch {
+		case h.Key != key, sided && h.kind.Gate() != k.Gate():
+		case h.under != nil && h.under.Valid(): // stands and falls with that one
+		case e.dog.Lose(c, watchdog.Forced):
+			lost = append(lost, h)
 		}
 	}
-	defer func() {
-		now := clock.Now()
-		e.mu.Lock()
-		maps.DeleteFunc(e.forced, func(_ string, at time.Duration) bool { return now-at > e.o.Lease })
-		e.forced[key] = now
-		e.mu.Unlock()
-		e.dog.Verify(key)
-	}()
-	return force()
+	err := force()
+	for _, h := range lost {
+		if err != nil || h.doubt { // it may still be there, or come yet
+			e.undo(h.kind, h.owner, h.longest(), true)
+		}
+	}
+	now := clock.Now()
+	e.mu.Lock()
+	maps.DeleteFunc(e.forced, func(_ string, at time.Duration) bool { return now-at > e.o.Lease })
+	e.forced[key] = now
+	e.mu.Unlock()
+	e.dog.Verify(key)
+	return err
 }

@@ -20,12 +20,18 @@ var (
 type Busy struct {
 	TTL   time.Duration // what the holder still has; negative: no end; zero: not known
 	Local bool          // the holder is in this process
+	Young bool          // nobody holds it, but the server has come up too lately
+	Votes string        // how several servers voted
 	Err   error         // why the wait ended: a context's error, or nil
 }
 
 func (b *Busy) Error() string {
 	text := ErrNotAcquired.Error()
 	switch {
+	case b.Votes != "":
+		text += ": " + b.Votes
+	case b.Young:
+		text = fmt.Sprintf("%s: the server was restarted and must not grant it for another %v", text, b.TTL)
 	case b.TTL > 0:
 		text = fmt.Sprintf("%s: held by another owner for %v unless renewed", text, b.TTL)
 	case b.TTL < 0:

@@ -16,7 +16,7 @@ type gate struct {
 	refs int // calls and holds that use it; guarded by Engine.mu
 
 	mu    sync.Mutex
-	taken bool // somebody has the turn
+	turns int // given; more than one only where many may hold the lock
 	head  *ticket
 	tail  *ticket
 
@@ -102,8 +102,8 @@ func (e *Engine) leave(g *gate) {
 // take waits for the turn. With it may come a hold that was passed on.
 func (e *Engine) take(ctx context.Context, g *gate, renewed bool) (*Hold, error) {
 	g.mu.Lock()
-	if !g.taken {
-		g.taken = true
+	if g.turns == 0 {
+		g.turns = 1
 		g.mu.Unlock()
 		return nil, nil
 	}
@@ -137,6 +137,17 @@ func (e *Engine) take(ctx context.Context, g *gate, renewed bool) (*Hold, error)
 	return nil, errNoTurn{err}
 }
 
+// tryTake takes the turn if nobody has it.
+func (g *gate) tryTake() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.turns > 0 {
+		return false
+	}
+	g.turns = 1
+	return true
+}
+
 // errNoTurn is the error of a take that ended without the turn.
 type errNoTurn struct{ error }
 
@@ -151,7 +162,20 @@ func (g *gate) give() {
 		t.turn <- nil
 		return
 	}
-	g.taken = false
+	g.turns--
+}
+
+// open gives everybody in the queue a turn: where one was let in, so will the
+// others be.
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for t := g.head; t != nil; t = g.head {
+		g.remove(t)
+		t.turn <- nil
+		g.turns++
+	}
+	g.turns--
 }
 
 // pass hands a hold to the next in the queue if that one can use it.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -14,15 +15,17 @@ import (
 // A Hold is a lock that the server has granted to one owner of this process.
 type Hold struct {
 	watchdog.Charge
+	owner    string
 	e        *Engine
 	kind     Kind
+	under    *Hold         // that has admitted this one; nil: none
 	granted  time.Duration // when the grant arrived
 	base     int64         // the token of the grant
-	standing bool          // renewed, with the engine's lease time
+	passable bool          // renewed with the engine's lease time, and tokens can be made here
 	doubt    bool          // an earlier request of this owner may still run
 
 	// One nested acquire, extension or release at a time.
-	nest     sync.Mutex
+	nest     turnstile
 	count    int   // how often it is held
 	renewers int   // how many of these want it renewed
 	passes   int   // since the grant
@@ -53,19 +56,26 @@ func (h *Hold) Lost(why watchdog.Reason) {
 	for _, u := range nested {
 		u.Lost(why)
 	}
-	switch {
-	case why == watchdog.Forced:
-		h.e.undo(h.kind, h.Owner, most, h.doubt) // in case the force fails
-	case why == watchdog.Expired && unsure:
+	if why == watchdog.Expired && (unsure || h.kind.Traits().Sharing) { // what is shared may outlive it
 		// A renewal without an answer may have prolonged it at the server.
 		// Until its known time is over, though, the user is about to stop.
 		end := clock.Now() + h.Tail()
-		h.e.dog.Bury(h.kind.Free(h.Owner), end, end, end+most)
+		h.e.dog.Bury(h.kind.Free(h.owner), end, end, end+most)
 	}
 	if g != nil {
 		g.give()
 		h.e.leave(g)
 	}
+}
+
+// Owner returns the name under which the server knows the holder.
+func (h *Hold) Owner() string { return h.owner }
+
+// longest is the longest lease that was ever asked for.
+func (h *Hold) longest() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.most
 }
 
 // Loss returns why the hold was lost, or zero.
@@ -100,6 +110,10 @@ func (h *Hold) mine(pass int) bool { return h.count > 0 && h.passes == pass }
 // Reenter takes the hold once more. ErrNotHeld says that its user has just
 // given it back.
 func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.Holder) error {
+	return h.patiently(func() error { return h.reenter(ctx, pass, r, user) })
+}
+
+func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.Holder) error {
 	h.nest.Lock()
 	defer h.nest.Unlock()
 	if !h.mine(pass) {
@@ -115,7 +129,7 @@ func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.H
 		defer cancel()
 	}
 	err := h.claim(ctx, lease, r.patience(h.e), func(ctx context.Context) (bool, error) {
-		v, err := h.kind.Acquire(ctx, h.e.d, script.Claim{Owner: h.Owner, Count: h.count + 1, Lease: lease})
+		v, err := h.kind.Acquire(ctx, h.e.d, script.Claim{Owner: h.owner, Count: h.count + 1, Lease: lease})
 		return v.Granted(), err
 	})
 	if err != nil {
@@ -124,7 +138,7 @@ func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.H
 	h.mu.Lock()
 	h.nested = append(h.nested, user)
 	h.unsure = h.unsure || r.renewed()
-	h.standing = h.standing && lease <= h.Lease // or it could not be passed on as it was
+	h.passable = h.passable && lease <= h.Lease // or it could not be passed on as it was
 	why := h.lost
 	h.mu.Unlock()
 	if why != 0 {
@@ -138,15 +152,34 @@ func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.H
 	return nil
 }
 
+// Admit prepares for another hold beside this one, which may keep the lock at
+// the server for longer. ErrNotHeld says that its user has just given it to the
+// next, who admits nobody.
+func (h *Hold) Admit(pass int, r Request) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.passes != pass { // which changes under both locks
+		return ErrNotHeld
+	}
+	h.passable = false // or the other one would be in with a stranger
+	h.unsure = true
+	h.most = max(h.most, r.Lease, h.e.o.Lease)
+	return nil
+}
+
 // Extend makes the server keep the hold for at least d from now on.
 func (h *Hold) Extend(ctx context.Context, pass int, d time.Duration) error {
+	return h.patiently(func() error { return h.extend(ctx, pass, d) })
+}
+
+func (h *Hold) extend(ctx context.Context, pass int, d time.Duration) error {
 	h.nest.Lock()
 	defer h.nest.Unlock()
 	if !h.mine(pass) {
 		return ErrNotHeld
 	}
 	h.mu.Lock()
-	h.standing = false // its time is no longer that of every other hold
+	h.passable = false // its time is no longer that of every other hold
 	h.mu.Unlock()
 	return h.claim(ctx, d, h.e.o.Patience, func(ctx context.Context) (bool, error) {
 		r, err := h.e.d.Do(ctx, script.Renew(d, []script.Holding{h.Holding}))
@@ -167,6 +200,7 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 		return err
 	}
 	defer h.e.end()
+	caller := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h.mu.Lock()
@@ -179,8 +213,11 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 		if why := h.Loss(); why != 0 || !h.Valid() {
 			return ErrLost
 		}
-		if err := ctx.Err(); err != nil {
+		if err := caller.Err(); err != nil {
 			return gaveUp(err, &out, 0)
+		}
+		if ctx.Err() != nil {
+			return errHurried
 		}
 		sent := clock.Early()
 		granted, err := ask(ctx)
@@ -201,11 +238,50 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 			h.unsure = true
 			h.mu.Unlock()
 		}
-		if out.note(err, sent) > patience {
+		if out.note(err, sent) > patience && ctx.Err() == nil {
 			return out.error()
 		}
-		if _, err := h.e.sleep(ctx, nil, &timer, out.pause()); err != nil {
-			return gaveUp(err, &out, 0)
+		if _, err := h.e.sleep(ctx, nil, &timer, out.pause()); errors.Is(err, ErrClosed) {
+			return err
 		}
 	}
+}
+
+// errHurried is the error of a claim that makes room for a release.
+var errHurried = errors.New("a release goes first")
+
+// patiently runs a claim, and runs it again after a release for which it had to
+// make room: that was in the queue before.
+func (h *Hold) patiently(claim func() error) error {
+	for {
+		if err := claim(); !errors.Is(err, errHurried) {
+			return err
+		}
+	}
+}
+
+// haste is how long a release waits for a claim under way before it asks it to
+// make room.
+const haste = 50 * time.Millisecond
+
+// enterAlone locks h.nest for a release, which does not wait for a server that
+// a claim waits for.
+func (h *Hold) enterAlone() {
+	turn := h.nest.queue()
+	if turn == nil {
+		return
+	}
+	timer := time.NewTimer(haste)
+	defer timer.Stop()
+	select {
+	case <-turn:
+		return
+	case <-timer.C:
+	}
+	h.mu.Lock()
+	if h.hurry != nil {
+		h.hurry()
+	}
+	h.mu.Unlock()
+	<-turn
 }

@@ -92,7 +92,7 @@ func TestMixedLeaseTimes(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(2 * time.Hour)
-			if why := u.told(); len(why) > 0 || !h.Valid() || d.Holder("k") != h.Owner {
+			if why := u.told(); len(why) > 0 || !h.Valid() || d.Holder("k") != h.Owner() {
 				t.Errorf("%s: told %v, valid %v", name, why, h.Valid())
 			}
 		})

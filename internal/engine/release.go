@@ -21,12 +21,7 @@ func (h *Hold) Release(user watchdog.Holder, renewed bool) error {
 		return ErrLost
 	}
 	defer h.e.end()
-	h.mu.Lock()
-	if h.hurry != nil {
-		h.hurry() // a release does not wait for an extension
-	}
-	h.mu.Unlock()
-	h.nest.Lock()
+	h.enterAlone()
 	defer h.nest.Unlock()
 	if !h.forget(user) {
 		return ErrLost
@@ -62,7 +57,7 @@ func (h *Hold) releaseNested(renewed bool) error {
 			h.e.dog.Renew(&h.Charge, 0)
 		}
 	}
-	freed, err := h.kind.Release(context.Background(), h.e.d, h.Owner, h.count)
+	freed, err := h.kind.Release(context.Background(), h.e.d, h.owner, h.count)
 	if err == nil && !freed.Held {
 		h.e.dog.Lose(&h.Charge, watchdog.NotOwner)
 		return ErrLost
@@ -77,7 +72,7 @@ func (h *Hold) pass() bool {
 	o := &h.e.o
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.gate == nil || h.lost != 0 || !h.standing || h.passes >= o.SlicePasses || !h.gate.waiting() {
+	if h.gate == nil || h.lost != 0 || !h.passable || h.passes >= o.SlicePasses || !h.gate.waiting() {
 		return false
 	}
 	now := clock.Now()
@@ -122,7 +117,7 @@ func (h *Hold) abandon() {
 		return
 	}
 	g := h.detach()
-	h.e.undo(h.kind, h.Owner, h.most, h.doubt)
+	h.e.undo(h.kind, h.owner, h.most, h.doubt)
 	g.give()
 	h.e.leave(g)
 }
@@ -155,7 +150,7 @@ func (h *Hold) free() error {
 			g.waiter.Forget()
 		}
 		defer func() {
-			g.rivals = max(heard-boolInt(e.hub.Listens(h.kind.Channel())), 0)
+			g.rivals = max(heard-boolInt(e.hub.Listens(h.kind.Channels(h.owner)[0])), 0)
 			g.yield = g.rivals > 0
 			g.give()
 			e.leave(g)
@@ -165,7 +160,7 @@ func (h *Hold) free() error {
 	doubt := false
 	for {
 		sent := clock.Early()
-		freed, err := h.kind.Release(context.Background(), e.d, h.Owner, 0)
+		freed, err := h.kind.Release(context.Background(), e.d, h.owner, 0)
 		switch {
 		case err == nil && !freed.Held && !doubt:
 			h.mu.Lock()
@@ -175,16 +170,16 @@ func (h *Hold) free() error {
 		case err == nil:
 			heard = freed.Heard
 			if h.doubt || doubt {
-				e.undo(h.kind, h.Owner, h.most, true)
+				e.undo(h.kind, h.owner, h.most, true)
 			}
 			return nil
 		case driver.ClassOf(err) == driver.Fatal:
-			e.undo(h.kind, h.Owner, h.most, true) // it may be allowed again before the lease ends
+			e.undo(h.kind, h.owner, h.most, true) // it may be allowed again before the lease ends
 			return refused(err)
 		}
 		doubt = doubt || driver.ClassOf(err) == driver.Ambiguous
 		if out.note(err, sent) > releaseTime || e.isClosing() {
-			e.undo(h.kind, h.Owner, h.most, true)
+			e.undo(h.kind, h.owner, h.most, true)
 			return fmt.Errorf("%w; trying on in the background, the lock expires in %v at the latest",
 				out.error(), (ends - clock.Now()).Round(100*time.Millisecond))
 		}

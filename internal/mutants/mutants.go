@@ -20,7 +20,7 @@ type Mutant struct {
 var All = []Mutant{
 	{
 		"lease counted from the reply instead of before the request",
-		"internal/engine/contest.go", "!c.e.dog.Guard(&h.Charge, sent, renewal)", "!c.e.dog.Guard(&h.Charge, clock.Now()+0*sent, renewal)",
+		"internal/engine/contest.go", "!c.e.dog.Guard(&h.Charge, g.sent, renewal)", "!c.e.dog.Guard(&h.Charge, clock.Now()+0*g.sent, renewal)",
 		"internal/engine", "TestLeaseCountsFromBefore",
 	},
 	{
@@ -80,17 +80,17 @@ var All = []Mutant{
 	},
 	{
 		"cancelled acquires are not undone",
-		"internal/engine/contest.go", "if err != nil && c.doubt {", "if false {",
+		"internal/engine/contest.go", "	if c.doubt {\n", "	if false {\n",
 		".", "TestCancelledAcquireLeavesNothing",
 	},
 	{
 		"an extension takes the lock if nobody has it",
-		"internal/script/lua/renew.lua", "renewed[i] = redis.call('hexists', key, ARGV[i + 1])", "redis.call('hsetnx', key, ARGV[i + 1], 1) renewed[i] = 1",
+		"internal/script/lua/renew.lua", "renewed[i] = redis.call('type', key).ok == 'hash' and redis.call('hexists', key, ARGV[i + 1]) or 0", "redis.call('hsetnx', key, ARGV[i + 1], 1) renewed[i] = 1",
 		".", "TestExtendAfterLoss",
 	},
 	{
 		"a failed release is not tried again",
-		"internal/engine/release.go", "			e.undo(h.kind, h.Owner, h.most, true)\n			return fmt.Errorf", "			return fmt.Errorf",
+		"internal/engine/release.go", "			e.undo(h.kind, h.owner, h.most, true)\n			return fmt.Errorf", "			return fmt.Errorf",
 		".", "TestReleaseGoesOn",
 	},
 	{
@@ -135,7 +135,7 @@ var All = []Mutant{
 	},
 	{
 		"a server that cannot serve looks busy",
-		"internal/engine/contest.go", "return nil, c.out.error()", "return nil, &Busy{}",
+		"internal/engine/contest.go", "return grant{}, c.out.error()", "return grant{}, &Busy{}",
 		"internal/engine", "TestPatience",
 	},
 	{

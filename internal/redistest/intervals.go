@@ -15,10 +15,11 @@ import (
 )
 
 // Interval is the time that an owner spent in the critical section of a name,
-// in nanoseconds of [Now].
+// in nanoseconds of [Now]. A shared one may overlap with others that are shared.
 type Interval struct {
 	Name, Owner  string
 	Enter, Leave int64
+	Shared       bool `json:",omitempty"`
 }
 
 // Recorder writes intervals to a stream, one line each in a single write.
@@ -75,8 +76,8 @@ func ReadIntervals(r io.Reader) ([]Interval, error) {
 	return ivs, lines.Err()
 }
 
-// CheckExclusive returns an error if two intervals of one name overlap. It
-// names the first such pair of each name.
+// CheckExclusive returns an error if two intervals of one name overlap that are
+// not both shared. It names the first such pair of each name.
 func CheckExclusive(ivs []Interval) error {
 	byName := make(map[string][]Interval)
 	for _, iv := range ivs {
@@ -96,15 +97,22 @@ func firstOverlap(ivs []Interval) error {
 	slices.SortFunc(ivs, func(a, b Interval) int {
 		return cmp.Or(cmp.Compare(a.Enter, b.Enter), cmp.Compare(a.Leave, b.Leave))
 	})
-	last := ivs[0]
-	for _, next := range ivs[1:] {
-		if next.Enter < last.Leave {
-			return fmt.Errorf("redistest: %q held twice for %v: by %q from %d to %d and by %q from %d to %d",
-				next.Name, time.Duration(min(last.Leave, next.Leave)-next.Enter),
-				last.Owner, last.Enter, last.Leave, next.Owner, next.Enter, next.Leave)
+	var last struct{ shared, alone *Interval }
+	for i := range ivs {
+		next := &ivs[i]
+		before, same := last.alone, &last.alone
+		if next.Shared {
+			same = &last.shared
+		} else if last.shared != nil && (before == nil || last.shared.Leave > before.Leave) {
+			before = last.shared
 		}
-		if next.Leave > last.Leave {
-			last = next
+		if before != nil && next.Enter < before.Leave {
+			return fmt.Errorf("redistest: %q held twice for %v: by %q from %d to %d and by %q from %d to %d",
+				next.Name, time.Duration(min(before.Leave, next.Leave)-next.Enter),
+				before.Owner, before.Enter, before.Leave, next.Owner, next.Enter, next.Leave)
+		}
+		if *same == nil || next.Leave > (*same).Leave {
+			*same = next
 		}
 	}
 	return nil

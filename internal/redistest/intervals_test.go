@@ -41,19 +41,29 @@ func TestRecorder(t *testing.T) {
 }
 
 func TestCheckExclusive(t *testing.T) {
-	type iv = redistest.Interval
+	type ivs = []redistest.Interval
+	iv := func(name, owner string, enter, leave int64) redistest.Interval {
+		return redistest.Interval{Name: name, Owner: owner, Enter: enter, Leave: leave}
+	}
+	shared := func(name, owner string, enter, leave int64) redistest.Interval {
+		return redistest.Interval{Name: name, Owner: owner, Enter: enter, Leave: leave, Shared: true}
+	}
 	tests := []struct {
 		name string
-		ivs  []iv
+		ivs  ivs
 		want []string // parts of the error, none for no error
 	}{
 		{"none", nil, nil},
-		{"touching", []iv{{"a", "y", 5, 9}, {"a", "x", 1, 5}}, nil},
-		{"other name", []iv{{"a", "x", 1, 5}, {"b", "y", 2, 4}}, nil},
-		{"overlap", []iv{{"a", "y", 4, 9}, {"a", "x", 1, 5}}, []string{`"a"`, `"x" from 1 to 5`, `"y" from 4 to 9`, "1ns"}},
-		{"contained", []iv{{"a", "x", 1, 90}, {"a", "y", 2, 3}}, []string{`"x"`, `"y"`}},
-		{"behind a short one", []iv{{"a", "x", 1, 3}, {"a", "y", 3, 50}, {"a", "z", 49, 60}}, []string{`"y"`, `"z"`}},
-		{"two names", []iv{{"a", "x", 1, 5}, {"a", "y", 2, 6}, {"b", "v", 1, 5}, {"b", "w", 2, 6}}, []string{`"x"`, `"y"`, `"v"`, `"w"`}},
+		{"touching", ivs{iv("a", "y", 5, 9), iv("a", "x", 1, 5)}, nil},
+		{"other name", ivs{iv("a", "x", 1, 5), iv("b", "y", 2, 4)}, nil},
+		{"overlap", ivs{iv("a", "y", 4, 9), iv("a", "x", 1, 5)}, []string{`"a"`, `"x" from 1 to 5`, `"y" from 4 to 9`, "1ns"}},
+		{"contained", ivs{iv("a", "x", 1, 90), iv("a", "y", 2, 3)}, []string{`"x"`, `"y"`}},
+		{"behind a short one", ivs{iv("a", "x", 1, 3), iv("a", "y", 3, 50), iv("a", "z", 49, 60)}, []string{`"y"`, `"z"`}},
+		{"two names", ivs{iv("a", "x", 1, 5), iv("a", "y", 2, 6), iv("b", "v", 1, 5), iv("b", "w", 2, 6)}, []string{`"x"`, `"y"`, `"v"`, `"w"`}},
+		{"shared", ivs{shared("a", "x", 1, 5), shared("a", "y", 2, 6), shared("a", "z", 3, 4), iv("a", "w", 6, 9), shared("a", "v", 9, 10)}, nil},
+		{"shared first", ivs{shared("a", "x", 1, 9), shared("a", "y", 2, 3), iv("a", "z", 8, 10)}, []string{`"x"`, `"z"`}},
+		{"shared second", ivs{iv("a", "x", 1, 9), shared("a", "y", 8, 10)}, []string{`"x"`, `"y"`}},
+		{"shared in between", ivs{iv("a", "x", 1, 3), shared("a", "y", 3, 9), shared("a", "z", 4, 5), iv("a", "w", 6, 7)}, []string{`"y"`, `"w"`}},
 	}
 	for _, tt := range tests {
 		err := redistest.CheckExclusive(tt.ivs)

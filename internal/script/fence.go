@@ -17,11 +17,11 @@ var fencePrelude string
 // FenceKey returns the key that holds the highest token a resource has seen.
 func FenceKey(resource string) string { return prefixed("holdfast:fence", resource) }
 
-// Fenced returns the script that runs body if the token is not stale.
-func Fenced(body string) *driver.Script { return driver.NewScript("fence", fencePrelude+body) }
+// Guarded returns the script that runs body if the token is not stale.
+func Guarded(body string) *driver.Script { return driver.NewScript("fence", fencePrelude+body) }
 
-// CallFenced returns the call of a script made by [Fenced].
-func CallFenced(s *driver.Script, resource string, token int64, keys, args []string) driver.Call {
+// CallGuarded returns the call of a script made by [Guarded].
+func CallGuarded(s *driver.Script, resource string, token int64, keys, args []string) driver.Call {
 	return driver.Call{
 		Script: s,
 		Keys:   append([]string{FenceKey(resource)}, keys...),

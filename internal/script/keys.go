@@ -20,6 +20,18 @@ func prefixed(p, name string) string {
 	return p + ":{" + name + "}"
 }
 
+// suffixed derives a key that lives in the slot of name, as Redisson does:
+// {name}:s, or name:s when the name has a hash tag of its own.
+func suffixed(name, s string) string { return root(name) + ":" + s }
+
+// root is what suffixed keys begin with.
+func root(name string) string {
+	if strings.Contains(name, "{") {
+		return name
+	}
+	return "{" + name + "}"
+}
+
 // reserved are the prefixes of keys that belong to other objects. A lock by
 // such a name would corrupt them.
 var reserved = []string{
@@ -46,6 +58,9 @@ func CheckName(name string) error {
 		if strings.HasPrefix(name, p) {
 			return fmt.Errorf("names that begin with %q are reserved", p)
 		}
+	}
+	if strings.Contains(name, ":rwlock_timeout:") {
+		return errors.New("names that contain \":rwlock_timeout:\" are reserved")
 	}
 	opening, closing := strings.IndexByte(name, '{'), strings.IndexByte(name, '}')
 	switch {

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,8 +16,30 @@ func TestPrefixed(t *testing.T) {
 		"a{b}c{d}":  "redisson_lock__channel:a{b}c{d}",
 		"order: 42": "redisson_lock__channel:{order: 42}",
 	} {
-		if got := NewMutex(name).Channel(); got != want {
+		if got := NewMutex(name).Channels("")[0]; got != want {
 			t.Errorf("channel of %q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestDerived(t *testing.T) {
+	for name, want := range map[string][]string{
+		"doc": {
+			"redisson_lock_queue:{doc}", "redisson_lock_timeout:{doc}", "holdfast:waiting:{doc}", "redisson_lock__channel:{doc}:o:1",
+			"redisson_lock_token:{doc}", "holdfast:writers:{doc}", "redisson_rwlock:{doc}", "{doc}", "{doc}:o:1:rwlock_timeout",
+		},
+		"x{t}": {
+			"redisson_lock_queue:x{t}", "redisson_lock_timeout:x{t}", "holdfast:waiting:x{t}", "redisson_lock__channel:x{t}:o:1",
+			"redisson_lock_token:x{t}", "holdfast:writers:x{t}", "redisson_rwlock:x{t}", "x{t}", "x{t}:o:1:rwlock_timeout",
+		},
+	} {
+		f, r := NewFair(name), NewRead(name)
+		got := []string{
+			f.keys[1], f.keys[2], f.keys[3], f.Channels("o:1")[0],
+			NewFenced(name).keys[1], r.writers, r.Channels("")[0], r.root, r.own("o:1"),
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: keys %q, want %q", name, got, want)
 		}
 	}
 }
@@ -66,27 +89,44 @@ func TestSlot(t *testing.T) {
 	}
 }
 
-// Whatever name is taken, its channel lives in the slot of its key, and is no
-// other object's key. ("0" and "{0}" share a channel, in Redisson as well; a
-// wake-up too many is harmless.)
+// derived returns all keys of all kinds of locks with that name, as they are
+// given to scripts, and those that scripts make of them. Channels are keys to
+// a cluster, but two locks may share one: a wake-up too many is harmless.
+func derived(name string) []string {
+	const owner = "11111111-2222-4333-8444-555555555555:1"
+	fair, fenced, read, write := NewFair(name), NewFenced(name), NewRead(name), NewWrite(name, true)
+	return slices.Concat(fair.keys[1:], fenced.keys[1:], NewMutex(name).keys[1:], []string{
+		fair.Channels(owner)[0], read.channel, read.writers, write.writers, read.own(owner), read.own(owner) + ":1",
+		read.root + ":" + owner + ":rwlock_timeout:1", // what scripts call the same
+	})
+}
+
+// Whatever name is taken, all its keys live in one slot, and none is another
+// object's. ("0" and "{0}" share theirs, in Redisson as well.)
 func FuzzName(f *testing.F) {
-	for _, s := range []string{"a", "0", "{0}", "a:{b}:c", "a{b", "a}b", "{}x", "x{t}", "a{b}c{d}", "{{}}", "a{{b}"} {
+	for _, s := range []string{"a", "0", "{0}", "a:{b}:c", "a{b", "a}b", "{}x", "x{t}", "a{b}c{d}", "{{}}", "a{{b}", "{a}:1:rwlock_timeout"} {
 		f.Add(s, s+"x")
+		f.Add(s, "{"+s+"}")
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
 		if CheckName(a) != nil {
 			return
 		}
-		m := NewMutex(a)
-		if slot(m.Channel()) != slot(a) {
-			t.Errorf("%q and its channel %q are in different slots", a, m.Channel())
+		for _, key := range derived(a) {
+			if slot(key) != slot(a) {
+				t.Errorf("%q and %q are in different slots", a, key)
+			}
 		}
-		if a == b || CheckName(b) != nil {
+		if l := NewRead(a); l.own("x:1")+":1" != l.root+":x:1:rwlock_timeout:1" {
+			t.Errorf("%q has two names for one key of a reader", a)
+		}
+		if root(a) == root(b) || CheckName(b) != nil {
 			return
 		}
-		n := NewMutex(b)
-		if m.Channel() == b || n.Channel() == a {
-			t.Errorf("%q and %q share a key", a, b)
+		for _, key := range derived(a) {
+			if key == b || slices.Contains(derived(b), key) {
+				t.Errorf("%q and %q share the key %q", a, b, key)
+			}
 		}
 	})
 }

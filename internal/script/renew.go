@@ -6,26 +6,34 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-var renew = load("renew")
+var (
+	renew     = load("renew")
+	readRenew = load("read_renew")
+)
 
 // A Holding is a lock and the owner that holds it.
 type Holding struct {
 	Key   string
-	Owner string
+	Owner string // its field in the hash
+	Reads string // of a reader, the beginning of the names of its own keys
 }
 
 // Renew returns the call that gives every holding the whole lease time again.
-// All keys must share a slot.
+// All keys must share a slot, and all holdings be of readers or none.
 func Renew(lease time.Duration, hs []Holding) driver.Call {
 	c := driver.Call{
 		Script: renew,
-		Keys:   make([]string, len(hs)),
+		Keys:   make([]string, 0, 2*len(hs)),
 		Args:   make([]string, 1, 1+len(hs)),
 	}
 	c.Args[0] = millis(lease)
-	for i, h := range hs {
-		c.Keys[i] = h.Key
+	for _, h := range hs {
+		c.Keys = append(c.Keys, h.Key)
 		c.Args = append(c.Args, h.Owner)
+		if h.Reads != "" {
+			c.Script = readRenew
+			c.Keys = append(c.Keys, h.Reads)
+		}
 	}
 	return c
 }

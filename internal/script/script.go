@@ -14,16 +14,25 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-//go:embed lua/*.lua
+//go:embed lua/*.lua lua/lib/*.lua
 var files embed.FS
 
-// load returns the script in lua/name.lua.
-func load(name string) *driver.Script {
+// load returns the script in lua/name.lua, behind the files in lua/lib that it
+// needs.
+func load(name string, libs ...string) *driver.Script {
+	var source string
+	for _, lib := range libs {
+		source += read("lib/" + lib)
+	}
+	return driver.NewScript(name, source+read(name))
+}
+
+func read(name string) string {
 	source, err := files.ReadFile("lua/" + name + ".lua")
 	if err != nil {
 		panic(err) // a misspelt name; every test would show it
 	}
-	return driver.NewScript(name, string(source))
+	return string(source)
 }
 
 // unexpected is the error of a reply that a script does not give where a lock

@@ -2,7 +2,6 @@ package script_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -65,14 +64,14 @@ func (b *bench) release(owner string, left int) script.Freed {
 }
 
 func (b *bench) ttl() time.Duration {
-	return time.Duration(b.s.Int(b.t, "PTTL", b.m.Key())) * time.Millisecond
+	return time.Duration(b.s.Int(b.t, "PTTL", b.m.Gate())) * time.Millisecond
 }
 
 // has checks the hash at the server, and that its TTL is at most that, and
 // not much less.
 func (b *bench) has(owner, count string, ttl time.Duration) {
 	b.t.Helper()
-	if got := fmt.Sprint(b.s.Strings(b.t, "HGETALL", b.m.Key())); got != fmt.Sprintf("[%s %s]", owner, count) {
+	if got := fmt.Sprint(b.s.Strings(b.t, "HGETALL", b.m.Gate())); got != fmt.Sprintf("[%s %s]", owner, count) {
 		b.t.Errorf("the server has %s, want %s held %s times", got, owner, count)
 	}
 	if got := b.ttl(); got > ttl || got < ttl-10*time.Second {
@@ -82,10 +81,125 @@ func (b *bench) has(owner, count string, ttl time.Duration) {
 
 func (b *bench) free() {
 	b.t.Helper()
-	if b.s.Int(b.t, "EXISTS", b.m.Key()) != 0 {
-		b.t.Errorf("still locked: %v", b.s.Strings(b.t, "HGETALL", b.m.Key()))
+	if b.s.Int(b.t, "EXISTS", b.m.Gate()) != 0 {
+		b.t.Errorf("still locked: %v", b.s.Strings(b.t, "HGETALL", b.m.Gate()))
 	}
 }
+
+func forceMutex(owner string) op {
+	return func(ctx context.Context, d driver.Driver, name string) error {
+		_, err := script.NewMutex(name).Force(ctx, d, owner)
+		return err
+	}
+}
+
+func inspectMutex(ctx context.Context, d driver.Driver, name string) error {
+	_, err := script.NewMutex(name).Inspect(ctx, d)
+	return err
+}
+
+// renewAll renews the leases of owners of one mutex for 60 s.
+func renewAll(owners ...string) op {
+	return func(ctx context.Context, d driver.Driver, name string) error {
+		var hs []script.Holding
+		for _, o := range owners {
+			hs = append(hs, script.NewMutex(name).Holding(o))
+		}
+		_, err := d.Do(ctx, script.Renew(time.Minute, hs))
+		return err
+	}
+}
+
+// What the tests below say about mutexes, as far as it matters when a call is
+// sent twice, and what read/write locks look like to them.
+var mutexRows = []row{
+	{
+		title: "mutex/free",
+		do:    acquire(mutex, try("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "mutex/again",
+		given: []string{"HSET N a:1 1", "EXPIRE N 600"},
+		do:    acquire(mutex, again("a:1", 2, 60)), reply: "token",
+		state: []string{"N hash a:1=2, TTL 600s"},
+	},
+	{title: "mutex/again, gone", do: acquire(mutex, again("a:1", 2, 60)), reply: "held past"},
+	{
+		title: "mutex/held by a writer",
+		given: writes("b:1", 1, 60),
+		do:    acquire(mutex, try("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1:write=1 mode=write, TTL 60s"},
+	},
+	{
+		title: "leave mutex/last",
+		given: []string{"HSET N a:1 2", "EXPIRE N 60"},
+		do:    release(mutex, "a:1", 0), reply: "2", again: "0",
+		heard: "0 on channel",
+	},
+	{
+		title: "leave mutex/one of two",
+		given: []string{"HSET N a:1 2", "EXPIRE N 60"},
+		do:    release(mutex, "a:1", 1), reply: "1",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "leave mutex/the next owner's", // a release that comes late
+		given: taken,
+		do:    release(mutex, "a:1", 0), reply: "0",
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+	{
+		title: "leave mutex/held by a reader",
+		given: reads("j:7", 60),
+		do:    release(mutex, "a:1", 0), reply: "0",
+		state: []string{"N hash j:7=1 mode=read, TTL 60s", "j:7#1 string 1, TTL 60s"},
+	},
+	{
+		title: "force mutex/that owner",
+		given: taken,
+		do:    forceMutex("b:1"), reply: "1", again: "0",
+		heard: "0 on channel",
+	},
+	{
+		title: "force mutex/another owner",
+		given: taken,
+		do:    forceMutex("a:1"), reply: "0",
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+	{
+		title: "inspect mutex/held",
+		given: taken,
+		do:    inspectMutex, reply: `[60s "b:1" "1"]`,
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+	{
+		title: "inspect mutex/held by a reader",
+		given: reads("j:7", 60),
+		do:    inspectMutex, reply: "fatal",
+		state: []string{"N hash j:7=1 mode=read, TTL 60s", "j:7#1 string 1, TTL 60s"},
+	},
+	{
+		title: "renew/one's own, and another's",
+		given: []string{"HSET N a:1 1", "EXPIRE N 20"},
+		do:    renewAll("a:1", "b:1"), reply: "[1 0]",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "renew/never shorter",
+		given: []string{"HSET N a:1 1", "EXPIRE N 600"},
+		do:    renewAll("a:1"), reply: "[1]",
+		state: []string{"N hash a:1=1, TTL 600s"},
+	},
+	{
+		title: "renew/another type",
+		given: []string{"SET N x"},
+		do:    renewAll("a:1"), reply: "[0]",
+		state: []string{"N string x"},
+	},
+}
+
+func TestMutex(t *testing.T) { check(t, mutexRows) }
 
 func TestMutexAcquire(t *testing.T) {
 	t.Run("free", func(t *testing.T) {
@@ -107,7 +221,7 @@ func TestMutexAcquire(t *testing.T) {
 	t.Run("held without end", func(t *testing.T) {
 		b := newBench(t)
 		b.acquire("a:1", 1, time.Minute)
-		b.s.Do(t, "PERSIST", b.m.Key())
+		b.s.Do(t, "PERSIST", b.m.Gate())
 		if v := b.acquire("b:1", 1, time.Hour); v.Granted() || v.TTL >= 0 {
 			t.Errorf("verdict %+v", v)
 		}
@@ -153,7 +267,7 @@ func TestMutexAcquire(t *testing.T) {
 	})
 	t.Run("another type", func(t *testing.T) {
 		b := newBench(t)
-		b.s.Do(t, "SET", b.m.Key(), "x")
+		b.s.Do(t, "SET", b.m.Gate(), "x")
 		_, err := b.m.Acquire(t.Context(), b.d, script.Claim{Owner: "a:1", Count: 1, Lease: time.Minute})
 		if driver.CodeOf(err) != "WRONGTYPE" {
 			t.Errorf("error %v", err)
@@ -198,9 +312,9 @@ func TestMutexRelease(t *testing.T) {
 		b := newBench(t)
 		b.acquire("a:1", 1, time.Minute)
 		b.acquire("a:1", 2, time.Minute)
-		b.s.Do(t, "PERSIST", b.m.Key())
+		b.s.Do(t, "PERSIST", b.m.Gate())
 		b.release("a:1", 1)
-		if ttl := b.s.Int(t, "PTTL", b.m.Key()); ttl != -1 {
+		if ttl := b.s.Int(t, "PTTL", b.m.Gate()); ttl != -1 {
 			t.Errorf("TTL %d", ttl)
 		}
 	})
@@ -220,13 +334,10 @@ func TestMutexRelease(t *testing.T) {
 	})
 	t.Run("heard", func(t *testing.T) {
 		b := newBench(t)
-		heard := listen(t, b.d, b.m.Channel())
+		listen(t, b.s, b.d, b.m.Channels("")[0])
 		b.acquire("a:1", 1, time.Minute)
 		if f := b.release("a:1", 0); f.Heard != 1 {
 			t.Errorf("freed %+v", f)
-		}
-		if got := <-heard; got != "0" {
-			t.Errorf("payload %q, want 0", got)
 		}
 	})
 	t.Run("memory full", func(t *testing.T) {
@@ -248,7 +359,7 @@ func TestMutexRelease(t *testing.T) {
 
 func TestRenew(t *testing.T) {
 	b := newBench(t)
-	n := b.m.Key()
+	n := b.m.Gate()
 	s := b.s
 	put := func(key, owner, ms string) {
 		s.Do(t, "HSET", key, owner, "1")
@@ -281,7 +392,6 @@ func TestRenew(t *testing.T) {
 
 func TestMutexForce(t *testing.T) {
 	b := newBench(t)
-	heard := listen(t, b.d, b.m.Channel())
 	force := func(owner string, want bool) {
 		t.Helper()
 		if got, err := b.m.Force(t.Context(), b.d, owner); got != want || err != nil {
@@ -294,17 +404,14 @@ func TestMutexForce(t *testing.T) {
 	b.has("a:1", "1", time.Minute)
 	force("a:1", true)
 	b.free()
-	if got := <-heard; got != "0" {
-		t.Errorf("payload %q", got)
-	}
 	b.acquire("a:1", 1, time.Minute)
 	force("", true)
 	b.free()
-	b.s.Do(t, "SET", b.m.Key(), "precious")
+	b.s.Do(t, "SET", b.m.Gate(), "precious")
 	if _, err := b.m.Force(t.Context(), b.d, ""); driver.CodeOf(err) != "WRONGTYPE" {
 		t.Errorf("force on another type: %v", err)
 	}
-	if got := b.s.Do(t, "GET", b.m.Key()); got != "precious" {
+	if got := b.s.Do(t, "GET", b.m.Gate()); got != "precious" {
 		t.Errorf("the key is now %v", got)
 	}
 }
@@ -319,7 +426,7 @@ func TestMutexInspect(t *testing.T) {
 		}
 		return s
 	}
-	if s := inspect(); s != (script.State{}) {
+	if s := inspect(); s.Owner != "" || s.Count != 0 {
 		t.Errorf("free: %+v", s)
 	}
 	b.acquire("a:1", 1, time.Minute)
@@ -327,114 +434,8 @@ func TestMutexInspect(t *testing.T) {
 	if s := inspect(); s.Owner != "a:1" || s.Count != 2 || s.TTL > time.Minute || s.TTL < 50*time.Second {
 		t.Errorf("held twice: %+v", s)
 	}
-	b.s.Do(t, "PERSIST", b.m.Key())
+	b.s.Do(t, "PERSIST", b.m.Gate())
 	if s := inspect(); s.TTL >= 0 {
 		t.Errorf("without end: %+v", s)
 	}
 }
-
-// A call that was executed and whose reply was lost is sent again: the second
-// time it must change nothing, and its answer must be as good as the first.
-func TestSentAgain(t *testing.T) {
-	s := redistest.Start(t)
-	p := redistest.NewProxy(t, s.Addr())
-	through := connect(t, p.URL())
-	b := &bench{t, s, connect(t, s.URL()), script.NewMutex("again")}
-
-	// twice runs a call whose first reply is lost, and then again.
-	twice := func(what string, call func(d driver.Driver) error) {
-		t.Helper()
-		dropped := p.DropReply(1, redistest.Command("EVALSHA"))
-		if err := call(through); driver.ClassOf(err) != driver.Ambiguous {
-			t.Fatalf("%s, reply lost: %v", what, err)
-		}
-		<-dropped
-		if err := call(through); err != nil {
-			t.Fatalf("%s, sent again: %v", what, err)
-		}
-	}
-	acquire := func(count int) func(driver.Driver) error {
-		return func(d driver.Driver) error {
-			v, err := b.m.Acquire(context.Background(), d, script.Claim{Owner: "a:1", Count: count, Lease: time.Minute})
-			if err == nil && !v.Granted() {
-				return fmt.Errorf("not granted: %+v", v)
-			}
-			return err
-		}
-	}
-	// The scripts must be known, or the lost reply would be that of NOSCRIPT.
-	b.acquire("a:1", 1, time.Minute)
-	b.release("a:1", 1)
-	b.release("a:1", 0)
-	if _, err := b.d.Do(t.Context(), script.Renew(time.Minute, []script.Holding{{Key: "again", Owner: "a:1"}})); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.m.Force(t.Context(), b.d, "x"); err != nil {
-		t.Fatal(err)
-	}
-
-	twice("acquire", acquire(1))
-	b.has("a:1", "1", time.Minute)
-	twice("re-enter", acquire(2))
-	b.has("a:1", "2", time.Minute)
-	twice("renew", func(d driver.Driver) error {
-		r, err := d.Do(context.Background(), script.Renew(2*time.Minute, []script.Holding{{Key: "again", Owner: "a:1"}}))
-		if err != nil {
-			return err
-		}
-		if held, err := script.Renewed(r, 1); err != nil || !held[0] {
-			return fmt.Errorf("renewed %v, %w", held, err)
-		}
-		return nil
-	})
-	b.has("a:1", "2", 2*time.Minute)
-	twice("leave", func(d driver.Driver) error {
-		f, err := b.m.Release(context.Background(), d, "a:1", 1)
-		if err == nil && !f.Held {
-			return errors.New("not held")
-		}
-		return err
-	})
-	b.has("a:1", "1", 2*time.Minute)
-	twice("release", func(d driver.Driver) error {
-		_, err := b.m.Release(context.Background(), d, "a:1", 0)
-		return err
-	})
-	b.free()
-	// And the second release must not touch the next owner.
-	b.acquire("b:1", 1, time.Minute)
-	if b.release("a:1", 0).Held {
-		t.Error("a late release took the next owner's lock")
-	}
-	b.has("b:1", "1", time.Minute)
-	twice("force", func(d driver.Driver) error {
-		_, err := b.m.Force(context.Background(), d, "b:1")
-		return err
-	})
-	b.free()
-	for _, name := range script.Names() {
-		if !strings.Contains("mutex_acquire mutex_release mutex_force mutex_inspect renew", name) {
-			t.Errorf("script %s is not tested for being sent again", name)
-		}
-	}
-}
-
-// listen returns what is published on a channel from now on.
-func listen(t *testing.T, d driver.Driver, channel string) <-chan string {
-	t.Helper()
-	h := handler{make(chan string, 10), make(chan struct{}, 10)}
-	l := d.Listen(h)
-	t.Cleanup(func() { _ = l.Close() })
-	l.Subscribe(channel)
-	<-h.confirmed
-	return h.payloads
-}
-
-type handler struct {
-	payloads  chan string
-	confirmed chan struct{}
-}
-
-func (h handler) Message(_, payload string) { h.payloads <- payload }
-func (h handler) Subscribed(string, uint64) { h.confirmed <- struct{}{} }
-func (h handler) Lost(error)                {}

@@ -16,39 +16,102 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// A recorder is a driver that writes down what crosses it.
+// A recorder is a driver that remembers the last call and its reply, and writes
+// them down if it has where.
 type recorder struct {
 	driver.Driver
-	out *strings.Builder
+	call  driver.Call
+	reply driver.Reply
+	out   *strings.Builder
 }
 
-func (r recorder) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
+func (r *recorder) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	reply, err := r.Driver.Do(ctx, c)
-	fmt.Fprintf(r.out, "%s %s\n  keys   %q\n  args   %q\n  reply  %s\n", c.Script.Name, c.Script.SHA, c.Keys, c.Args, normal(reply))
+	r.call, r.reply = c, reply
+	if r.out != nil {
+		fmt.Fprintf(r.out, "%s %s\n  keys   %q\n  args   %q\n  reply  %s\n", c.Script.Name, c.Script.SHA, c.Keys, c.Args, normal(reply))
+	}
 	return reply, err
 }
 
-// normal writes a reply with everything replaced that differs between runs.
-func normal(r driver.Reply) string {
-	switch {
-	case r.Type == driver.Int && r.Int > 1e15:
-		return "<token>"
-	case r.Type == driver.Int && r.Int > 29_000 && r.Int <= 30_000:
-		return "<30000 left>"
-	case r.Type == driver.Int && r.Int < -29_000 && r.Int >= -30_001:
-		return "<-1 - 30000 left>"
-	case r.Type == driver.Int:
-		return fmt.Sprint(r.Int)
-	case r.Type == driver.Str:
-		return fmt.Sprintf("%q", r.Str)
-	case r.Type == driver.List:
-		var parts []string
-		for _, e := range r.List {
-			parts = append(parts, normal(e))
-		}
-		return "[" + strings.Join(parts, " ") + "]"
-	}
-	return "nil"
+const me, other = "11111111-2222-4333-8444-555555555555:1", "66666666-7777-4888-9999-000000000000:23"
+
+// A step is something that a client does with the lock called job.
+type step struct {
+	what string
+	do   op
+}
+
+var wire = map[string][]step{
+	"mutex": {
+		{"take a free lock", acquire(mutex, again(me, 1, 30))},
+		{"try to take a held lock", acquire(mutex, again(other, 1, 30))},
+		{"enter it again", acquire(mutex, again(me, 2, 30))},
+		{"look at it", inspectMutex},
+		{"leave it once", release(mutex, me, 1)},
+		{"renew it, and one of somebody else", renewAll(me, other)},
+		{"release it", release(mutex, me, 0)},
+		{"release it once more", release(mutex, me, 0)},
+		{"enter again what is lost", acquire(mutex, again(me, 2, 30))},
+		{"let another take it", acquire(mutex, again(other, 1, 30))},
+		{"free it by force", forceMutex("")},
+	},
+	"fenced": {
+		{"ask for the token of a new lock", token},
+		{"take a free lock", acquire(fenced, again(me, 1, 30))},
+		{"try to take a held lock", acquire(fenced, again(other, 1, 30))},
+		{"enter it again", acquire(fenced, again(me, 2, 30))},
+		{"leave it once", release(fenced, me, 1)},
+		{"renew it", renewAll(me)},
+		{"release it", release(fenced, me, 0)},
+		{"enter again what is lost", acquire(fenced, again(me, 2, 30))},
+		{"let another take it", acquire(fenced, again(other, 1, 30))},
+		{"free it by force", forceMutex(other)},
+		{"ask for the token of the last grant", token},
+	},
+	"fair": {
+		{"take a free lock", acquire(fair, again(me, 1, 30))},
+		{"try to take a held lock", acquire(fair, try(other))},
+		{"queue for it", acquire(fair, wait(other))},
+		{"give a sign of life", acquire(fair, wait(other))},
+		{"enter it again", acquire(fair, again(me, 2, 30))},
+		{"look at it", inspectFair},
+		{"leave it once", release(fair, me, 1)},
+		{"renew it", renewAll(me)},
+		{"release it", release(fair, me, 0)},
+		{"queue behind the other", acquire(fair, wait(me))},
+		{"let the other take it", acquire(fair, wait(other))},
+		{"leave the queue", release(fair, me, 0)},
+		{"enter again what is lost", acquire(fair, again(me, 2, 30))},
+		{"queue again", acquire(fair, wait(me))},
+		{"free it by force", forceFair("")},
+		{"leave the queue of a free lock", release(fair, me, 0)},
+	},
+	"rw": {
+		{"take it to read", acquire(read, again(me, 1, 30))},
+		{"let another read, too", acquire(read, again(other, 1, 60))},
+		{"read again", acquire(read, again(me, 2, 100))},
+		{"try to write", acquire(write, try(other))},
+		{"wait to write, before new readers", acquire(writeFirst, wait("w:1"))},
+		{"try to read", acquire(read, try("r:1"))},
+		{"stop waiting", release(writeFirst, "w:1", 0)},
+		{"look at it", inspectRW},
+		{"leave it once", release(read, me, 1)},
+		{"renew what is read, and what is not", renewReads(me, "r:1")},
+		{"stop reading", release(read, me, 0)},
+		{"be the last to stop reading", release(read, other, 0)},
+		{"write", acquire(write, again(me, 1, 30))},
+		{"write again", acquire(write, again(me, 2, 30))},
+		{"try to read what another writes", acquire(read, try(other))},
+		{"read under one's own writing", acquire(read, under("r:1", me))},
+		{"look at it", inspectRW},
+		{"stop writing once", release(write, me, 1)},
+		{"stop writing, and go on reading", release(write, me, 0)},
+		{"read again what is lost", acquire(read, again(me, 2, 30))},
+		{"stop all readers by force", forceRead},
+		{"let another write", acquire(write, again(other, 1, 30))},
+		{"stop it by force", forceWrite},
+	},
 }
 
 // The wire is golden: a change of it is a change of the protocol, and goes
@@ -56,65 +119,34 @@ func normal(r driver.Reply) string {
 func TestWire(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
-	var out strings.Builder
-	rec := recorder{d, &out}
-	m := script.NewMutex("job")
-	heard := listen(t, d, m.Channel())
-	ctx := t.Context()
-	state := func() {
-		kind := s.Do(t, "TYPE", "job")
-		fmt.Fprintf(&out, "  server %s", kind)
-		if kind == "hash" {
-			ttl := driver.Reply{Type: driver.Int, Int: s.Int(t, "PTTL", "job")}
-			fmt.Fprintf(&out, " %v, TTL %s", s.Strings(t, "HGETALL", "job"), normal(ttl))
-		}
-		select {
-		case payload := <-heard:
-			fmt.Fprintf(&out, ", published %q on %s", payload, m.Channel())
-		case <-time.After(100 * time.Millisecond):
-		}
-		out.WriteString("\n\n")
+	channels := []string{"redisson_lock__channel:{job}", "redisson_lock__channel:{job}:" + me, "redisson_lock__channel:{job}:" + other, "redisson_rwlock:{job}"}
+	ears := listen(t, s, d, channels...)
+	for kind, steps := range wire {
+		t.Run(kind, func(t *testing.T) {
+			s.Do(t, "FLUSHALL")
+			var out strings.Builder
+			for _, step := range steps {
+				fmt.Fprintf(&out, "# %s\n", step.what)
+				if err := step.do(t.Context(), &recorder{Driver: d, out: &out}, "job"); err != nil {
+					t.Fatal(step.what, err)
+				}
+				for _, line := range state(t, s) {
+					fmt.Fprintf(&out, "  server %s\n", line)
+				}
+				for _, message := range ears.heard() {
+					fmt.Fprintf(&out, "  heard  %s\n", message)
+				}
+				out.WriteString("\n")
+			}
+			golden(t, "testdata/"+kind+".golden", out.String())
+		})
 	}
-	step := func(what string, do func() error) {
-		fmt.Fprintf(&out, "# %s\n", what)
-		if err := do(); err != nil {
-			t.Fatal(what, err)
-		}
-		state()
-	}
-	const me, other = "11111111-2222-4333-8444-555555555555:1", "66666666-7777-4888-9999-000000000000:23"
-	claim := func(owner string, count int) func() error {
-		return func() error {
-			_, err := m.Acquire(ctx, rec, script.Claim{Owner: owner, Count: count, Lease: 30 * time.Second})
-			return err
-		}
-	}
-	leave := func(owner string, left int) func() error {
-		return func() error { _, err := m.Release(ctx, rec, owner, left); return err }
-	}
-	step("take a free lock", claim(me, 1))
-	step("try to take a held lock", claim(other, 1))
-	step("enter it again", claim(me, 2))
-	step("look at it", func() error { _, err := m.Inspect(ctx, rec); return err })
-	step("leave it once", leave(me, 1))
-	step("renew it, and one of somebody else", func() error {
-		_, err := rec.Do(ctx, script.Renew(30*time.Second, []script.Holding{{Key: "job", Owner: me}, {Key: "job", Owner: other}}))
-		return err
-	})
-	step("release it", leave(me, 0))
-	step("release it once more", leave(me, 0))
-	step("enter again what is lost", claim(me, 2))
-	step("take it and free it by force", func() error {
-		if err := claim(other, 1)(); err != nil {
-			return err
-		}
-		_, err := m.Force(ctx, rec, "")
-		return err
-	})
+}
 
-	const file = "testdata/mutex.golden"
+func golden(t *testing.T, file, got string) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,28 +154,45 @@ func TestWire(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.String() != string(want) {
-		t.Errorf("the wire has changed; if it is meant to, run go test ./internal/script -update\ngot:\n%s\nwant:\n%s", out.String(), want)
+	if got != string(want) {
+		t.Errorf("the wire has changed; if it is meant to, run go test ./internal/script -update\ngot:\n%s\nwant:\n%s", got, want)
 	}
+}
+
+// decoders are calls that decode all kinds of replies.
+var decoders = []op{
+	acquire(mutex, try("a:1")), release(mutex, "a:1", 0), forceMutex(""), inspectMutex,
+	acquire(fenced, try("a:1")), token,
+	acquireGroup(), vote(1),
+	acquire(fair, wait("a:1")), release(fair, "a:1", 0), forceFair(""), inspectFair,
+	acquire(read, try("a:1")), release(read, "a:1", 0), forceRead, inspectRW,
+	acquire(write, try("a:1")), release(write, "a:1", 0), forceWrite,
 }
 
 // Replies come from a server that may be broken, or not be Redis at all.
 func FuzzDecode(f *testing.F) {
-	f.Add(uint8(3), int64(1), "a", uint8(3), int64(2), "2")
+	f.Add(uint8(3), int64(1), "a", uint8(1), int64(2), "2")
+	f.Add(uint8(3), int64(-2), "a:write", uint8(2), int64(0), "2")
 	f.Add(uint8(1), int64(-1), "", uint8(0), int64(0), "")
 	f.Fuzz(func(_ *testing.T, type1 uint8, n1 int64, s1 string, type2 uint8, n2 int64, s2 string) {
+		number, text := driver.Reply{Type: driver.Int, Int: n1}, driver.Reply{Type: driver.Str, Str: s1}
 		inner := driver.Reply{Type: driver.ReplyType(type2 % 4), Int: n2, Str: s2}
-		r := driver.Reply{Type: driver.ReplyType(type1 % 4), Int: n1, Str: s1, List: []driver.Reply{inner, inner, inner}}
-		for i := range r.List {
-			r := r
-			r.List = r.List[:i+1]
-			d := canned{r}
-			m := script.NewMutex("x")
-			_, _ = m.Inspect(context.Background(), d)
-			_, _ = m.Acquire(context.Background(), d, script.Claim{})
-			_, _ = m.Release(context.Background(), d, "", 0)
-			_, _ = m.Force(context.Background(), d, "")
-			_, _ = script.Renewed(r, 2)
+		owners := driver.Reply{Type: driver.List, List: []driver.Reply{text, inner}}
+		for _, list := range [][]driver.Reply{
+			nil,
+			{inner},
+			{number, text, inner},                   // a mutex
+			{number, text, text, number, inner},     // a read/write lock
+			{number, number, number, number, inner}, // a group
+			{{Type: driver.List, List: []driver.Reply{number, text, inner}}, owners, inner}, // a fair mutex
+		} {
+			for n := range len(list) + 1 {
+				r := driver.Reply{Type: driver.ReplyType(type1 % 4), Int: n1, Str: s1, List: list[:n]}
+				for _, do := range decoders {
+					_ = do(context.Background(), canned{r}, "x")
+				}
+				_, _ = script.Renewed(r, 2)
+			}
 		}
 	})
 }

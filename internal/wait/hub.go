@@ -43,28 +43,35 @@ func NewHub(d driver.Driver, linger time.Duration, lost func(error)) *Hub {
 	return &Hub{d: d, linger: linger, lost: lost, channels: make(map[string]*channel)}
 }
 
-// A Waiter is woken by what happens on one channel.
+// A Waiter is woken by what happens on its channels.
 type Waiter struct {
 	hub  *Hub
-	ch   *channel
+	chs  []*channel
 	wake chan struct{}
 }
 
-// Join begins to wait on a channel. A message published after the channel is
+// Join begins to wait on some channels. A message published after they are
 // Live wakes the waiter, also when it comes before the waiter looks at Wake.
-func (h *Hub) Join(name string) *Waiter {
-	w := &Waiter{hub: h, wake: make(chan struct{}, 1)}
+// Waiters of several hubs can share the wake-up: a channel with room for one.
+func (h *Hub) Join(wake chan struct{}, names ...string) *Waiter {
+	if wake == nil {
+		wake = make(chan struct{}, 1)
+	}
+	w := &Waiter{hub: h, chs: make([]*channel, len(names)), wake: wake}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ch, known := h.channels[name]
-	if !known {
-		ch = &channel{name: name, waiters: make(map[*Waiter]struct{})}
-		h.channels[name] = ch
-	}
-	ch.waiters[w] = struct{}{}
-	w.ch = ch
-	if listener := h.open(); !known && listener != nil {
-		listener.Subscribe(name) // under the lock: no sweep may come between
+	listener := h.open()
+	for i, name := range names {
+		ch, known := h.channels[name]
+		if !known {
+			ch = &channel{name: name, waiters: make(map[*Waiter]struct{})}
+			h.channels[name] = ch
+		}
+		ch.waiters[w] = struct{}{}
+		w.chs[i] = ch
+		if !known && listener != nil {
+			listener.Subscribe(name) // under the lock: no sweep may come between
+		}
 	}
 	return w
 }
@@ -85,7 +92,12 @@ func (w *Waiter) Wake() <-chan struct{} { return w.wake }
 func (w *Waiter) Live() bool {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
-	return w.ch.live
+	for _, ch := range w.chs {
+		if !ch.live {
+			return false
+		}
+	}
+	return true
 }
 
 // Forget drops a wake-up that is already due. What it tells, the caller is
@@ -102,13 +114,33 @@ func (w *Waiter) Leave() {
 	h := w.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(w.ch.waiters, w)
-	if len(w.ch.waiters) > 0 || h.closed {
-		return
+	for _, ch := range w.chs {
+		delete(ch.waiters, w)
+		if len(ch.waiters) > 0 || h.closed {
+			continue
+		}
+		ch.idle = time.Now()
+		if h.sweeper == nil {
+			h.sweeper = time.AfterFunc(h.linger, h.sweep)
+		}
 	}
-	w.ch.idle = time.Now()
-	if h.sweeper == nil {
-		h.sweeper = time.AfterFunc(h.linger, h.sweep)
+}
+
+// Drop ends the waiting on channels that nobody will wait on again.
+func (w *Waiter) Drop() {
+	h := w.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var gone []string
+	for _, ch := range w.chs {
+		delete(ch.waiters, w)
+		if len(ch.waiters) == 0 && h.channels[ch.name] == ch {
+			delete(h.channels, ch.name)
+			gone = append(gone, ch.name)
+		}
+	}
+	if len(gone) > 0 && !h.closed {
+		h.listener.Unsubscribe(gone...)
 	}
 }
 

@@ -41,14 +41,18 @@ func TestHub(t *testing.T) {
 		lost := 0
 		h := wait.NewHub(d, time.Second, func(error) { lost++ })
 		defer h.Close()
-		a, b, other := h.Join("redisson_lock__channel:{a}"), h.Join("redisson_lock__channel:{a}"), h.Join("redisson_lock__channel:{b}")
-		if d.Channels() != 2 {
-			t.Errorf("%d subscriptions for two channels", d.Channels())
-		}
-		for _, w := range []*wait.Waiter{a, b, other} {
+		a, other := h.Join(nil, "redisson_lock__channel:{a}"), h.Join(nil, "redisson_lock__channel:{b}")
+		for _, w := range []*wait.Waiter{a, other} {
 			if !woken(w) || !w.Live() {
 				t.Error("not woken by the confirmation")
 			}
+		}
+		b := h.Join(nil, "redisson_lock__channel:{a}")
+		if woken(b) || !b.Live() {
+			t.Error("woken without a reason, or not live although the channel is")
+		}
+		if d.Channels() != 2 {
+			t.Errorf("%d subscriptions for two channels", d.Channels())
 		}
 		publish(t, d, "a")
 		publish(t, d, "a")
@@ -77,7 +81,7 @@ func TestHub(t *testing.T) {
 		if d.Channels() != 2 || !h.Listens("redisson_lock__channel:{a}") {
 			t.Errorf("%d subscriptions while they linger", d.Channels())
 		}
-		again := h.Join("redisson_lock__channel:{a}")
+		again := h.Join(nil, "redisson_lock__channel:{a}")
 		if !again.Live() {
 			t.Error("the lingering subscription was not used")
 		}
@@ -95,9 +99,9 @@ func TestHubClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fake.New()
 		h := wait.NewHub(d, time.Second, func(error) {})
-		h.Join("c").Leave()
+		h.Join(nil, "c").Leave()
 		h.Close()
-		w := h.Join("c") // a straggler
+		w := h.Join(nil, "c") // a straggler
 		if w.Live() {
 			t.Error("live after Close")
 		}

@@ -61,7 +61,12 @@ func (w *Watchdog) Exhume() []driver.Call {
 	for _, g := range w.graves {
 		calls = append(calls, g.free)
 	}
-	w.graves = nil
+	for _, gs := range w.behind {
+		for _, g := range gs {
+			calls = append(calls, g.free)
+		}
+	}
+	w.graves, w.behind = nil, make(map[lane][]*grave)
 	return calls
 }
 
@@ -78,8 +83,8 @@ func (w *Watchdog) bury(gs []*grave) {
 	now := clock.Now()
 	for i, g := range gs {
 		switch err := results[i].Err; {
-		case err == nil && now >= g.again || now >= g.until:
-			continue // at rest
+		case err == nil && now >= g.again || now >= g.until || driver.CodeOf(err) == "WRONGTYPE":
+			continue // at rest, or the key is no lock any more
 		case err == nil:
 			g.due = g.again
 		default:

@@ -15,6 +15,7 @@ import (
 type lane struct {
 	node    string
 	renewal time.Duration // zero: graves
+	reads   bool          // renewed by another script
 	urgent  bool
 }
 
@@ -28,7 +29,7 @@ func (w *Watchdog) launch(now time.Duration) {
 			if c.renewal == 0 || c.flying || c.due > now+w.every/8 {
 				continue
 			}
-			l := lane{w.d.Place(c.Key).Node, c.renewal, c.warning()-now < c.renewal/3}
+			l := lane{w.d.Place(c.Key).Node, c.renewal, c.Reads != "", c.warning()-now < c.renewal/3}
 			if w.flying[l] {
 				c.due = now + w.retry() // when it may be free
 				continue
@@ -52,10 +53,7 @@ func (w *Watchdog) launch(now time.Duration) {
 	}
 	for l, gs := range bury {
 		if w.flying[l] {
-			for _, g := range gs {
-				g.due = now + w.retry()
-				heap.Push(&w.graves, g)
-			}
+			w.behind[l] = append(w.behind[l], gs...)
 			continue
 		}
 		w.fly(l, func() { w.bury(gs) })
@@ -72,6 +70,10 @@ func (w *Watchdog) fly(l lane, calls func()) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		delete(w.flying, l)
+		for _, g := range w.behind[l] {
+			heap.Push(&w.graves, g)
+		}
+		delete(w.behind, l)
 		w.rouse(0)
 	}()
 }
@@ -135,7 +137,7 @@ func (w *Watchdog) settle(cs []*Charge, held []bool, err error, sent, renewal ti
 			w.reschedule(c)
 		case held[i]:
 			c.extend(sent, renewal)
-			c.due = sent + w.every
+			c.due = sent + w.period(renewal)
 			w.reschedule(c)
 		default:
 			w.drop(c)

@@ -48,9 +48,10 @@ type Watchdog struct {
 	mu      sync.Mutex
 	guarded charges
 	graves  graves
-	flying  map[lane]bool // with calls under way
-	sleeps  time.Duration // until when run sleeps, if nobody wakes it
-	busy    bool          // something was guarded since run looked last
+	flying  map[lane]bool     // with calls under way
+	behind  map[lane][]*grave // which wait for such a lane
+	sleeps  time.Duration     // until when run sleeps, if nobody wakes it
+	busy    bool              // something was guarded since run looked last
 	running bool
 	closed  bool
 
@@ -65,6 +66,7 @@ func New(d driver.Driver, every time.Duration, log *slog.Logger) *Watchdog {
 	w := &Watchdog{
 		d: d, every: every, log: log,
 		flying: make(map[lane]bool),
+		behind: make(map[lane][]*grave),
 		wake:   make(chan struct{}, 1),
 	}
 	w.life, w.end = context.WithCancel(context.Background())
@@ -83,7 +85,7 @@ func (w *Watchdog) Guard(c *Charge, sent, renewal time.Duration) bool {
 	}
 	c.renewal = renewal
 	c.extend(sent, c.Lease)
-	c.due = min(sent+w.every, c.warning())
+	c.due = min(sent+w.period(renewal), c.warning())
 	c.schedule()
 	heap.Push(&w.guarded, c)
 	w.busy = true
@@ -112,8 +114,16 @@ func (w *Watchdog) Renew(c *Charge, renewal time.Duration) {
 		return
 	}
 	c.renewal = renewal
-	c.due = min(clock.Now()+w.every, c.warning())
+	c.due = min(clock.Now()+w.period(renewal), c.warning())
 	w.reschedule(c)
+}
+
+// period is the time between renewals for that long.
+func (w *Watchdog) period(renewal time.Duration) time.Duration {
+	if renewal > 0 {
+		return min(w.every, renewal/3)
+	}
+	return w.every
 }
 
 // Verify renews the leases on a key at once, to see whether they are still

@@ -5,7 +5,8 @@
 -- RETURN  a list: 1 renewed, 0 that owner does not hold it
 local renewed = {}
 for i, key in ipairs(KEYS) do
-  renewed[i] = redis.call('hexists', key, ARGV[i + 1])
+  -- One key that is no lock any more must not keep the others from being renewed.
+  renewed[i] = redis.call('type', key).ok == 'hash' and redis.call('hexists', key, ARGV[i + 1]) or 0
   if renewed[i] == 1 and redis.call('pttl', key) < tonumber(ARGV[1]) then
     redis.call('pexpire', key, ARGV[1])
   end

@@ -1,0 +1,64 @@
+package holdfast
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// exclusive is what the locks have in common that one owner holds at a time.
+type exclusive struct {
+	object
+	wire interface {
+		engine.Kind
+		Inspect(context.Context, driver.Driver) (script.State, error)
+		Force(ctx context.Context, d driver.Driver, owner string) (bool, error)
+	}
+}
+
+func (x *exclusive) lock(ctx context.Context, opts []Option) (*Lease, error) {
+	return x.acquire(ctx, "lock", x.wire, engine.Forever, opts)
+}
+
+func (x *exclusive) tryLock(ctx context.Context, opts []Option) (*Lease, error) {
+	return x.acquire(ctx, "try lock", x.wire, 0, opts)
+}
+
+// A State is what the server says about a lock at one moment.
+type State struct {
+	Locked  bool
+	Owner   string        // of a lease ([Lease.Owner]) or of a Java thread
+	Holds   int           // how often the owner has entered it
+	TTL     time.Duration // until it expires if it is not renewed; negative: never
+	Waiting []string      // the queue of a [FairMutex], first come first
+}
+
+func (x *exclusive) state(ctx context.Context) (State, error) {
+	var s State
+	err := x.ask(ctx, "inspect", true, func(ctx context.Context) error {
+		seen, err := x.wire.Inspect(ctx, x.client.driver)
+		s = State{Locked: seen.Owner != "", Owner: seen.Owner, Holds: seen.Count, TTL: seen.TTL, Waiting: seen.Waiting}
+		return err
+	})
+	return s, err
+}
+
+func (x *exclusive) isLocked(ctx context.Context) (bool, error) {
+	s, err := x.state(ctx)
+	return s.Locked, err
+}
+
+func (x *exclusive) holdCount(ctx context.Context) (int, error) {
+	s, err := x.state(ctx)
+	if l := x.client.find(ctx, x.kind, x.name); l == nil || l.Owner() != s.Owner {
+		return 0, err
+	}
+	return s.Holds, err
+}
+
+func (x *exclusive) forceUnlock(ctx context.Context) (bool, error) {
+	return x.force(ctx, x.wire, func(ctx context.Context) (bool, error) { return x.wire.Force(ctx, x.client.driver, "") })
+}

@@ -1,0 +1,374 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+)
+
+// A Want is one of several locks that are to be taken as one.
+type Want struct {
+	Engine *Engine
+	Kind   Kind
+	Under  *Hold // see Request
+	User   watchdog.Holder
+	Hold   *Hold // once it is granted
+}
+
+func (w *Want) release(renewed bool) {
+	_ = w.Hold.Release(w.User, renewed)
+	w.Hold = nil
+}
+
+// While some locks of a set are kept, others are not waited for without an end.
+// The order of all sets is the same, so they cannot wait for each other in a
+// circle; but two processes may disagree on the order after a server was
+// restarted, and whoever locks by hand may not keep to it. So a set that has
+// waited holdAndWait gives back what it has, waits for what it could not get
+// with nothing in hand, and then asks for the rest for no more than a nimble
+// moment each.
+const (
+	holdAndWait = 2 * time.Second
+	nimble      = 60 * time.Millisecond
+)
+
+// AcquireAll takes all wants or none, in an order that is the same for
+// everybody. Those of one engine whose keys may share a script are taken by
+// one, so that while they are waited for none of them is held.
+func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
+	calls, limited := ctx, ctx
+	if r.Wait > 0 {
+		var cancel context.CancelFunc
+		calls, cancel = context.WithTimeout(ctx, r.Wait+answerTime)
+		defer cancel()
+		limited, cancel = context.WithTimeout(calls, r.Wait)
+		defer cancel()
+	}
+	var out outage
+	var timer *time.Timer
+	patience := holdAndWait
+	for blocked := (*Want)(nil); ; {
+		units, err := plan(limited, wants, blocked)
+		if err != nil {
+			return err
+		}
+		// A fixed lease counts from when the last lock was granted, so the
+		// others are renewed until then.
+		r.Keep = !r.renewed() && len(units) > 1
+		began := clock.Early()
+		n, err := takeAll(calls, limited, units, r, patience)
+		if err == nil {
+			return nil
+		}
+		for _, u := range units[:n] {
+			u.release(r)
+		}
+		var again *errAgain
+		switch {
+		case !errors.As(err, &again):
+			return overWait(ctx, err)
+		case r.Wait == 0:
+			return &Busy{}
+		case !errors.Is(again.err, ErrUnavailable):
+			out.over()
+		case out.note(again.err, began) > r.patience(again.want.Engine):
+			return out.error()
+		}
+		if patience == holdAndWait { // perhaps the order was wrong
+			for _, w := range wants {
+				_ = w.Engine.recognise(limited)
+			}
+		}
+		blocked, patience = again.want, nimble
+		// Whoever was woken by what has just been given back goes first.
+		if _, err := sleep(limited, nil, nil, &timer, time.Millisecond+rand.N(10*time.Millisecond)); err != nil {
+			return overWait(ctx, gaveUp(err, &out, 0))
+		}
+	}
+}
+
+// errAgain says that a set has to begin again, and with what.
+type errAgain struct {
+	want *Want
+	err  error
+}
+
+func (*errAgain) Error() string { return "begin again" }
+
+// takeAll takes the units one after the other. It returns how many it has
+// taken.
+func takeAll(calls, limited context.Context, units []unit, r Request, patience time.Duration) (int, error) {
+	for i, u := range units {
+		if i == 0 || r.Wait == 0 {
+			if err := u.take(calls, limited, r); err != nil {
+				return i, err
+			}
+			continue
+		}
+		waiting, cancel := context.WithTimeout(limited, patience/2+rand.N(patience))
+		err := u.take(calls, waiting, r)
+		over := waiting.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
+		case over && limited.Err() == nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrClosed):
+			return i, &errAgain{u.wants[0], err}
+		default:
+			return i, err
+		}
+	}
+	n := len(units)
+	for _, u := range units {
+		for _, w := range u.wants {
+			if !w.Hold.Valid() {
+				return n, &errAgain{w, nil} // lost while others were waited for
+			}
+		}
+	}
+	if !r.Keep {
+		return n, nil
+	}
+	return n, each(units, func(w *Want) error {
+		w.Engine.dog.Renew(&w.Hold.Charge, 0)
+		pass, _ := w.Hold.Grant()
+		err := w.Hold.Extend(calls, pass, r.Lease)
+		if errors.Is(err, ErrLost) {
+			err = &errAgain{w, nil}
+		}
+		return err
+	})
+}
+
+// A unit is what one script can take.
+type unit struct {
+	e     *Engine
+	wants []*Want
+}
+
+// plan sorts the wants into units: by server, and there first what the server
+// itself keeps a queue for, so that its place is waited for with as little in
+// hand as possible. What was blocked comes before all.
+func plan(ctx context.Context, wants []*Want, blocked *Want) ([]unit, error) {
+	servers := make(map[*Engine]string)
+	for _, w := range wants {
+		servers[w.Engine] = ""
+	}
+	if len(servers) > 1 {
+		for e := range servers {
+			id, err := e.identity(ctx)
+			if err != nil {
+				return nil, err
+			}
+			servers[e] = id
+		}
+	}
+	type place struct {
+		driver.Place
+		queue string // of those that have one each
+	}
+	where := func(w *Want) place {
+		p := place{Place: w.Engine.d.Place(w.Kind.Holding("").Key)}
+		if w.Kind.Traits().Queueing {
+			p.queue = w.Kind.Gate()
+		}
+		return p
+	}
+	sorted := slices.SortedFunc(slices.Values(wants), func(a, b *Want) int {
+		pa, pb := where(a), where(b)
+		return cmp.Or(
+			cmp.Compare(servers[a.Engine], servers[b.Engine]),
+			cmp.Compare(pa.Node, pb.Node),
+			cmp.Compare(pa.Slot, pb.Slot),
+			cmp.Compare(boolInt(pa.queue == ""), boolInt(pb.queue == "")),
+			cmp.Compare(pa.queue, pb.queue),
+			cmp.Compare(boolInt(a.Kind.Traits().Counting), boolInt(b.Kind.Traits().Counting)), // last, so that no number is used in vain
+			cmp.Compare(a.Kind.Gate(), b.Kind.Gate()),
+		)
+	})
+	var units []unit
+	for i, w := range sorted {
+		if i > 0 && sorted[i-1].Engine == w.Engine && where(sorted[i-1]) == where(w) {
+			u := &units[len(units)-1]
+			u.wants = append(u.wants, w)
+			continue
+		}
+		units = append(units, unit{w.Engine, []*Want{w}})
+	}
+	i := slices.IndexFunc(units, func(u unit) bool { return slices.Contains(u.wants, blocked) })
+	if i > 0 {
+		first := units[i]
+		units = slices.Insert(slices.Delete(units, i, i+1), 0, first)
+	}
+	return units, nil
+}
+
+// identity returns what distinguishes the server from all others, for
+// everybody who asks it.
+func (e *Engine) identity(ctx context.Context) (string, error) {
+	if id := e.server.Load(); id != nil {
+		return *id, nil
+	}
+	err := e.Ask(ctx, true, e.recognise)
+	if id := e.server.Load(); id != nil {
+		return *id, nil
+	}
+	return "", err
+}
+
+// recognise asks the server who it is.
+func (e *Engine) recognise(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	f, err := e.d.Facts(ctx)
+	if err == nil {
+		e.server.Store(&f.RunID)
+	}
+	return err
+}
+
+func (u unit) take(calls, waiting context.Context, r Request) error {
+	e := u.e
+	if err := e.begin(); err != nil {
+		return err
+	}
+	defer e.end()
+	once := r.Wait == 0
+	if len(u.wants) == 1 {
+		w := u.wants[0]
+		r.Under = w.Under
+		c := contest{e: e, waiting: waiting, asking: calls, once: once, lightly: true, k: w.Kind, traits: w.Kind.Traits(), r: r}
+		var err error
+		w.Hold, err = c.run(w.Kind, w.User)
+		return err
+	}
+	k := group(u.wants)
+	c := contest{e: e, waiting: waiting, asking: calls, once: once, lightly: true, k: k, traits: k.Traits(), r: r}
+	if !once {
+		c.g = e.gate(k.Gate())
+		defer e.leave(c.g)
+	}
+	return c.runGroup(u.wants)
+}
+
+// runGroup asks the server until it grants all wants at once.
+func (c *contest) runGroup(wants []*Want) error {
+	c.begin()
+	g, err := c.ask()
+	if err == nil {
+		for i, w := range wants {
+			part := g
+			part.Token = g.Tokens[i]
+			c.r.Under = w.Under
+			if w.Hold = c.hold(w.Kind, w.User, part); w.Hold == nil {
+				c.doubt = true
+				err = ErrClosed
+				break
+			}
+		}
+	}
+	if err != nil {
+		for _, w := range wants {
+			if w.Hold != nil { // closing, which frees them as well
+				w.release(c.r.renewed())
+			}
+		}
+	}
+	c.end(err)
+	return err
+}
+
+// release gives back what was taken, all at once.
+func (u unit) release(r Request) {
+	_ = each([]unit{u}, func(w *Want) error {
+		if w.Hold != nil {
+			w.release(r.renewed())
+		}
+		return nil
+	})
+}
+
+// each calls f for all wants at once and returns the first error.
+func each(units []unit, f func(*Want) error) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var first error
+	for _, u := range units {
+		for _, w := range u.wants {
+			wg.Go(func() {
+				if err := f(w); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					first = cmp.Or(first, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return first
+}
+
+// A group is several locks of one engine that one script takes.
+type group []*Want
+
+// Traits are those of the most demanding part.
+func (g group) Traits() script.Traits {
+	var t script.Traits
+	for _, w := range g {
+		if b := w.Kind.Traits().Beat; b > 0 && (t.Beat == 0 || b < t.Beat) {
+			t.Beat = b
+		}
+	}
+	return t
+}
+
+// Gate is that of all who want the same.
+func (g group) Gate() string {
+	var gates []string
+	for _, w := range g {
+		gates = append(gates, w.Kind.Gate())
+	}
+	return strings.Join(gates, "\x00")
+}
+
+// Channels are those of all parts.
+func (g group) Channels(owner string) []string {
+	var channels []string
+	for _, w := range g {
+		channels = append(channels, w.Kind.Channels(owner)...)
+	}
+	return channels
+}
+
+// Acquire takes all parts or none.
+func (g group) Acquire(ctx context.Context, d driver.Driver, c script.Claim) (script.Verdict, error) {
+	claims := make([]driver.Call, len(g))
+	for i, w := range g {
+		c.Under = ""
+		if w.Under != nil {
+			c.Under = w.Under.owner
+		}
+		claims[i] = w.Kind.Claim(c)
+	}
+	return script.AcquireGroup(ctx, d, claims, g.frees(c.Owner))
+}
+
+// Free returns the call that frees all parts.
+func (g group) Free(owner string) driver.Call { return script.FreeGroup(g.frees(owner)) }
+
+func (g group) frees(owner string) []driver.Call {
+	frees := make([]driver.Call, len(g))
+	for i, w := range g {
+		frees[i] = w.Kind.Free(owner)
+	}
+	return frees
+}

@@ -1,0 +1,107 @@
+package script
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+var (
+	fairAcquire = load("fair_acquire", "fair")
+	fairRelease = load("fair_release", "fair")
+	fairForce   = load("fair_force", "fair")
+	fairInspect = load("fair_inspect")
+)
+
+// fairBeat is how often a waiter gives a sign of life. After two that did not
+// come it is taken for dead, see lua/lib/fair.lua.
+const fairBeat = time.Second
+
+// Fair is the wire of Redisson's RFairLock: the hash of a mutex, a list of those
+// who wait, a sorted set of their deadlines, and a channel for each of them.
+// The signs of life are ours.
+type Fair struct {
+	keys [5]string // lock, queue, deadlines, signs of life, channel
+}
+
+// NewFair returns the wire of the fair mutex with that name.
+func NewFair(name string) *Fair {
+	return &Fair{[5]string{
+		name,
+		prefixed("redisson_lock_queue", name),
+		prefixed("redisson_lock_timeout", name),
+		prefixed("holdfast:waiting", name),
+		prefixed("redisson_lock__channel", name),
+	}}
+}
+
+// Traits say that the server keeps the queue.
+func (f *Fair) Traits() Traits { return Traits{Queueing: true, Beat: fairBeat} }
+
+// Gate is the queue, although nobody waits before it in this process.
+func (f *Fair) Gate() string { return f.keys[1] }
+
+// Channels returns the channel on which owner is called.
+func (f *Fair) Channels(owner string) []string { return []string{f.keys[4] + ":" + owner} }
+
+// Holding is the owner's field of the hash.
+func (f *Fair) Holding(owner string) Holding { return Holding{Key: f.keys[0], Owner: owner} }
+
+// Claim returns the call of Acquire.
+func (f *Fair) Claim(c Claim) driver.Call {
+	wait := "0"
+	if c.Wait {
+		wait = "1"
+	}
+	return driver.Call{
+		Script: fairAcquire,
+		Keys:   f.keys[:],
+		Args:   []string{millis(c.Lease), c.Owner, strconv.Itoa(c.Count), wait, publish},
+	}
+}
+
+// Acquire takes the mutex if it is the owner's turn, enters it again if
+// claim.Count is more than one, and else queues if claim.Wait says so.
+func (f *Fair) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
+	return claim(ctx, d, f.Claim(c))
+}
+
+// Release lowers the owner's hold count to left; zero frees the mutex.
+func (f *Fair) Release(ctx context.Context, d driver.Driver, owner string, left int) (Freed, error) {
+	return leave(ctx, d, f.release(owner, left))
+}
+
+// Free returns the call that releases the mutex if owner holds it, and takes
+// owner out of the queue.
+func (f *Fair) Free(owner string) driver.Call { return f.release(owner, 0) }
+
+func (f *Fair) release(owner string, left int) driver.Call {
+	return driver.Call{Script: fairRelease, Keys: f.keys[:], Args: []string{owner, strconv.Itoa(left), publish}}
+}
+
+// Force frees the mutex whoever holds it, or only if owner does, unless that
+// is empty. It reports whether there was anything to free.
+func (f *Fair) Force(ctx context.Context, d driver.Driver, owner string) (bool, error) {
+	return force(ctx, d, driver.Call{Script: fairForce, Keys: f.keys[:], Args: []string{publish, owner}})
+}
+
+// Inspect looks at the mutex and its queue.
+func (f *Fair) Inspect(ctx context.Context, d driver.Driver) (State, error) {
+	r, err := d.Do(ctx, driver.Call{Script: fairInspect, Keys: f.keys[:2]})
+	if err != nil {
+		return State{}, err
+	}
+	if r.Type != driver.List || len(r.List) != 2 || r.List[1].Type != driver.List {
+		return State{}, unexpected(fairInspect, r)
+	}
+	s, err := decodeState(r.List[0])
+	for _, w := range r.List[1].List {
+		if w.Type != driver.Str {
+			return State{}, unexpected(fairInspect, r)
+		}
+		s.Waiting = append(s.Waiting, w.Str)
+	}
+	return s, err
+}

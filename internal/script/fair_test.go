@@ -1,0 +1,553 @@
+package script_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+func forceFair(owner string) op {
+	return func(ctx context.Context, d driver.Driver, name string) error {
+		_, err := script.NewFair(name).Force(ctx, d, owner)
+		return err
+	}
+}
+
+func inspectFair(ctx context.Context, d driver.Driver, name string) error {
+	_, err := script.NewFair(name).Inspect(ctx, d)
+	return err
+}
+
+// taken is a lock that b:1 holds.
+var taken = []string{"HSET N b:1 1", "PEXPIRE N 60000"}
+
+// queue lets owners wait: "a:1 70 2" has 70 s left by Redisson's rule, and 2 s
+// until its last sign of life counts no more; - is none.
+func queue(waiters ...string) (commands []string) {
+	for _, w := range waiters {
+		f := strings.Fields(w)
+		commands = append(commands, "RPUSH queue "+f[0])
+		if f[1] != "-" {
+			commands = append(commands, "ZADD limits +"+f[1]+" "+f[0])
+		}
+		if f[2] != "-" {
+			commands = append(commands, "ZADD signs +"+f[2]+" "+f[0], "PEXPIRE signs 30000")
+		}
+	}
+	return commands
+}
+
+var fairRows = slices.Concat(fairAcquireRows, fairQueueRows, fairReleaseRows, fairForceRows)
+
+var fairAcquireRows = []row{
+	{
+		title: "acquire/free",
+		do:    acquire(fair, try("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "acquire/free, would wait",
+		do:    acquire(fair, wait("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "acquire/held, try once",
+		given: taken,
+		do:    acquire(fair, try("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+	{
+		title: "acquire/held by a reader",
+		given: []string{"HSET N mode read b:1 1", "PEXPIRE N 60000"},
+		do:    acquire(fair, try("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1 mode=read, TTL 60s"},
+	},
+	{
+		title: "acquire/again, longer",
+		given: []string{"HSET N a:1 1", "PEXPIRE N 60000"},
+		do:    acquire(fair, again("a:1", 2, 600)), reply: "token",
+		state: []string{"N hash a:1=2, TTL 600s"},
+	},
+	{
+		title: "acquire/again, shorter",
+		given: []string{"HSET N a:1 1", "PEXPIRE N 600000"},
+		do:    acquire(fair, again("a:1", 2, 60)), reply: "token",
+		state: []string{"N hash a:1=2, TTL 600s"},
+	},
+	{
+		title: "acquire/again, others wait",
+		given: append(queue("b:1 70 3"), "HSET N a:1 1", "PEXPIRE N 60000"),
+		do:    acquire(fair, again("a:1", 2, 60)), reply: "token",
+		state: []string{"N hash a:1=2, TTL 60s", "limits zset b:1+70s", "queue list b:1", "signs zset b:1+3s, TTL 30s"},
+	},
+	{
+		title: "acquire/again, gone",
+		do:    acquire(fair, again("a:1", 2, 60)), reply: "held past",
+	},
+	{
+		title: "acquire/again, taken by another",
+		given: taken,
+		do:    acquire(fair, again("a:1", 2, 60)), reply: "held past",
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+	{
+		title: "acquire/another type",
+		given: []string{"SET N x"},
+		do:    acquire(fair, wait("a:1")), reply: "WRONGTYPE",
+		state: []string{"N string x"},
+	},
+	{
+		title: "acquire/queue of another type",
+		given: []string{"SET queue x"},
+		do:    acquire(fair, wait("a:1")), reply: "WRONGTYPE",
+		state: []string{"queue string x"},
+	},
+	{
+		title: "acquire/limits of another type",
+		given: append([]string{"SET limits x"}, taken...),
+		do:    acquire(fair, wait("a:1")), reply: "WRONGTYPE",
+		state: []string{"N hash b:1=1, TTL 60s", "limits string x"},
+	},
+	{
+		title: "acquire/signs of another type",
+		given: append([]string{"SET signs x"}, taken...),
+		do:    acquire(fair, wait("a:1")), reply: "WRONGTYPE",
+		state: []string{"N hash b:1=1, TTL 60s", "signs string x"},
+	},
+	{
+		title: "acquire/memory full", full: true,
+		do: acquire(fair, try("a:1")), reply: "OOM",
+	},
+	{
+		title: "acquire/again, memory full", full: true,
+		given: []string{"HSET N a:1 1", "PEXPIRE N 60000"},
+		do:    acquire(fair, again("a:1", 2, 600)), reply: "OOM",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+}
+
+var fairQueueRows = []row{
+	{
+		title: "queue/first",
+		given: taken,
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
+		title: "queue/holder without end",
+		given: []string{"HSET N b:1 1"},
+		do:    acquire(fair, wait("a:1")), reply: "0",
+		state: []string{"N hash b:1=1", "limits zset a:1+10s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
+		title: "queue/behind one of ours",
+		given: append(queue("c:1 90 2"), taken...),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s c:1+90s", "queue list c:1 a:1", "signs zset a:1+3s c:1+3s, TTL 30s"},
+	},
+	{
+		title: "queue/behind a Java waiter",
+		given: append(queue("j:7 330 -"), taken...),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+310s j:7+330s", "queue list j:7 a:1", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
+		title: "queue/behind one without a score",
+		given: append(queue("j:7 30 -", "j:8 - -"), taken...),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+310s j:7+30s", "queue list j:7 j:8 a:1", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
+		title: "queue/a sign of life, a second after the last",
+		given: append(queue("a:1 70 2"), taken...),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
+		title: "queue/a sign of life after Java subtracted 300 s",
+		given: slices.Concat(queue("a:1 70 2"), taken, []string{"ZINCRBY limits -300000 a:1"}),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
+		title: "queue/back after Java dropped it",
+		given: slices.Concat(queue("a:1 70 2", "j:7 330 -"), taken, []string{"LPOP queue", "ZREM limits a:1"}),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+310s j:7+330s", "queue list j:7 a:1", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
+		title: "queue/its turn",
+		given: queue("a:1 70 2"),
+		do:    acquire(fair, wait("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "queue/its turn, others behind it",
+		given: queue("a:1 70 2", "j:7 370 -", "b:1 370 2"),
+		do:    acquire(fair, wait("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s", "limits zset b:1+370s j:7+370s", "queue list j:7 b:1", "signs zset b:1+3s, TTL 30s"},
+	},
+	{
+		title: "queue/its turn, memory full", full: true, // a server lets scripts write that have left a queue before
+		given: queue("a:1 70 2"),
+		do:    acquire(fair, wait("a:1")), reply: "token", again: "OOM",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "queue/memory full", full: true,
+		given: taken,
+		do:    acquire(fair, wait("a:1")), reply: "OOM",
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+	{
+		title: "queue/a Java waiter is next",
+		given: queue("j:7 300 -", "a:1 300 2"),
+		do:    acquire(fair, wait("a:1")), reply: "held 300s",
+		state: []string{"limits zset a:1+310s j:7+300s", "queue list j:7 a:1", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
+		title: "sweep/free, but a living one is next, try once",
+		given: queue("b:1 70 2"),
+		do:    acquire(fair, try("a:1")), reply: "held 70s",
+		state: []string{"limits zset b:1+70s", "queue list b:1", "signs zset b:1+3s, TTL 30s"},
+	},
+	{
+		title: "sweep/dead head, in time",
+		given: queue("b:1 70 -1", "a:1 70 2"),
+		do:    acquire(fair, wait("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "sweep/dead head, in time, another is next",
+		given: queue("b:1 70 -1", "c:1 70 2", "a:1 70 2"),
+		do:    acquire(fair, wait("a:1")), reply: "held 3s", again: "held 70s",
+		state: []string{"limits zset a:1+10s c:1+70s", "queue list c:1 a:1", "signs zset a:1+3s c:1+3s, TTL 30s"},
+		heard: "0 on channel:c:1",
+	},
+	{
+		title: "sweep/dead head, in time, held",
+		given: append(queue("c:1 70 -1", "a:1 70 2"), taken...),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
+		title: "sweep/dead behind a living head",
+		given: append(queue("c:1 70 2", "j:7 -5 -", "a:1 70 2"), taken...),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+310s c:1+70s j:7+past", "queue list c:1 j:7 a:1", "signs zset a:1+3s c:1+3s, TTL 30s"},
+	},
+	{
+		title: "sweep/silent head, try once",
+		given: queue("b:1 70 -1"),
+		do:    acquire(fair, try("a:1")), reply: "held 70s",
+		state: []string{"limits zset b:1+70s", "queue list b:1", "signs zset b:1+past, TTL 30s"},
+	},
+	{
+		title: "sweep/silent head, late",
+		given: queue("b:1 70 -9", "c:1 70 -9", "a:1 70 -5"),
+		do:    acquire(fair, wait("a:1")), reply: "held 70s",
+		state: []string{"limits zset a:1+10s b:1+70s c:1+70s", "queue list b:1 c:1 a:1", "signs zset +3s a:1+3s b:1+past c:1+past, TTL 30s"},
+	},
+	{
+		title: "sweep/late, its turn",
+		given: queue("a:1 70 -5", "b:1 70 -9"),
+		do:    acquire(fair, wait("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s", "limits zset b:1+70s", "queue list b:1", "signs zset +3s b:1+past, TTL 30s"},
+	},
+	{
+		title: "sweep/dead Java head, late",
+		given: queue("j:7 -1 -", "a:1 70 -5"),
+		do:    acquire(fair, wait("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "sweep/dead Java head, try once",
+		given: queue("j:7 -1 -"),
+		do:    acquire(fair, try("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "sweep/head without a score", // would block Java for ever
+		given: queue("j:7 - -", "a:1 70 2"),
+		do:    acquire(fair, wait("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "sweep/all dead",
+		given: queue("j:7 -1 -", "j:8 - -", "b:1 -1 -1"),
+		do:    acquire(fair, try("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "sweep/living head from which Java subtracted 300 s, for a newcomer",
+		given: queue("b:1 -230 2"),
+		do:    acquire(fair, try("a:1")), reply: "held 3s",
+		state: []string{"limits zset b:1+past", "queue list b:1", "signs zset b:1+3s, TTL 30s"},
+	},
+}
+
+var fairReleaseRows = []row{
+	{
+		title: "release/last",
+		given: []string{"HSET N a:1 3", "PEXPIRE N 60000"},
+		do:    release(fair, "a:1", 0), reply: "1", again: "0",
+	},
+	{
+		title: "release/the next is called",
+		given: append(queue("b:1 70 2", "c:1 70 2"), "HSET N a:1 1", "PEXPIRE N 60000"),
+		do:    release(fair, "a:1", 0), reply: "2", again: "0",
+		state: []string{"limits zset b:1+70s c:1+70s", "queue list b:1 c:1", "signs zset b:1+3s c:1+3s, TTL 30s"},
+		heard: "0 on channel:b:1",
+	},
+	{
+		title: "release/a Java waiter is called",
+		given: append(queue("j:7 300 -"), "HSET N a:1 1", "PEXPIRE N 60000"),
+		do:    release(fair, "a:1", 0), reply: "2", again: "0",
+		state: []string{"limits zset j:7+300s", "queue list j:7"},
+		heard: "0 on channel:j:7",
+	},
+	{
+		title: "release/the dead are not called",
+		given: append(queue("j:7 -1 -", "j:8 - -", "b:1 70 2"), "HSET N a:1 1", "PEXPIRE N 60000"),
+		do:    release(fair, "a:1", 0), reply: "2", again: "0",
+		state: []string{"limits zset b:1+70s", "queue list b:1", "signs zset b:1+3s, TTL 30s"},
+		heard: "0 on channel:b:1",
+	},
+	{
+		title: "release/a silent one is called", // nobody knows why it is silent
+		given: append(queue("b:1 70 -1"), "HSET N a:1 1", "PEXPIRE N 60000"),
+		do:    release(fair, "a:1", 0), reply: "2", again: "0",
+		state: []string{"limits zset b:1+70s", "queue list b:1", "signs zset b:1+past, TTL 30s"},
+		heard: "0 on channel:b:1",
+	},
+	{
+		title: "release/a living one is called from which Java subtracted 300 s",
+		given: append(queue("b:1 -230 2"), "HSET N a:1 1", "PEXPIRE N 60000"),
+		do:    release(fair, "a:1", 0), reply: "2", again: "0",
+		state: []string{"limits zset b:1+past", "queue list b:1", "signs zset b:1+3s, TTL 30s"},
+		heard: "0 on channel:b:1",
+	},
+	{
+		title: "release/one of two",
+		given: append(queue("b:1 70 2"), "HSET N a:1 2", "PEXPIRE N 60000"),
+		do:    release(fair, "a:1", 1), reply: "1",
+		state: []string{"N hash a:1=1, TTL 60s", "limits zset b:1+70s", "queue list b:1", "signs zset b:1+3s, TTL 30s"},
+	},
+	{
+		title: "release/one of two, without end",
+		given: []string{"HSET N a:1 2"},
+		do:    release(fair, "a:1", 1), reply: "1",
+		state: []string{"N hash a:1=1"},
+	},
+	{
+		title: "release/another's",
+		given: taken,
+		do:    release(fair, "a:1", 0), reply: "0",
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+	{title: "release/nobody's", do: release(fair, "a:1", 0), reply: "0"},
+	{
+		title: "release/one of two, but only waiting",
+		given: append(queue("a:1 70 2"), taken...),
+		do:    release(fair, "a:1", 1), reply: "0",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+70s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
+		title: "leave/held",
+		given: append(queue("a:1 70 2", "c:1 70 2"), taken...),
+		do:    release(fair, "a:1", 0), reply: "0",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset c:1+70s", "queue list c:1", "signs zset c:1+3s, TTL 30s"},
+	},
+	{
+		title: "leave/free, the next is called",
+		given: queue("a:1 70 2", "j:7 300 -"),
+		do:    release(fair, "a:1", 0), reply: "0",
+		state: []string{"limits zset j:7+300s", "queue list j:7"},
+		heard: "0 on channel:j:7",
+	},
+	{
+		title: "leave/free, the last one",
+		given: queue("a:1 70 2"),
+		do:    release(fair, "a:1", 0), reply: "0",
+	},
+	{
+		title: "leave/dropped by Java",
+		given: append(taken, "ZADD signs +2 a:1", "PEXPIRE signs 30000"),
+		do:    release(fair, "a:1", 0), reply: "0",
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+	{
+		title: "leave/in the queue twice",
+		given: append(queue("a:1 70 2", "c:1 70 -"), append(taken, "RPUSH queue a:1")...),
+		do:    release(fair, "a:1", 0), reply: "0",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset c:1+70s", "queue list c:1"},
+	},
+	{
+		title: "leave/memory full", full: true,
+		given: queue("a:1 70 2", "b:1 70 -"),
+		do:    release(fair, "a:1", 0), reply: "0",
+		state: []string{"limits zset b:1+70s", "queue list b:1"},
+		heard: "0 on channel:b:1",
+	},
+	{
+		title: "release/another type",
+		given: []string{"SET N x"},
+		do:    release(fair, "a:1", 0), reply: "WRONGTYPE",
+		state: []string{"N string x"},
+	},
+	{
+		title: "release/memory full", full: true,
+		given: []string{"HSET N a:1 1", "PEXPIRE N 60000"},
+		do:    release(fair, "a:1", 0), reply: "1", again: "0",
+	},
+	{
+		title: "release/one of two, memory full", full: true,
+		given: []string{"HSET N a:1 2", "PEXPIRE N 60000"},
+		do:    release(fair, "a:1", 1), reply: "1",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+}
+
+var fairForceRows = []row{
+	{
+		title: "force/whoever holds it",
+		given: append(queue("j:7 -1 -", "c:1 70 2"), taken...),
+		do:    forceFair(""), reply: "1", again: "0",
+		state: []string{"limits zset c:1+70s", "queue list c:1", "signs zset c:1+3s, TTL 30s"},
+		heard: "0 on channel:c:1",
+	},
+	{
+		title: "force/that owner",
+		given: taken,
+		do:    forceFair("b:1"), reply: "1", again: "0",
+	},
+	{
+		title: "force/another owner",
+		given: taken,
+		do:    forceFair("a:1"), reply: "0",
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+	{
+		title: "force/free",
+		given: queue("c:1 70 2"),
+		do:    forceFair(""), reply: "0",
+		state: []string{"limits zset c:1+70s", "queue list c:1", "signs zset c:1+3s, TTL 30s"},
+	},
+	{
+		title: "force/another type",
+		given: []string{"SET N x"},
+		do:    forceFair(""), reply: "WRONGTYPE",
+		state: []string{"N string x"},
+	},
+	{title: "inspect/free", do: inspectFair, reply: "[[-2] []]"},
+	{
+		title: "inspect/held, others wait",
+		given: append(queue("j:7 300 -", "c:1 300 -"), taken...),
+		do:    inspectFair, reply: `[[60s "b:1" "1"] ["j:7" "c:1"]]`,
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset c:1+300s j:7+300s", "queue list j:7 c:1"},
+	},
+	{
+		title: "inspect/without end",
+		given: []string{"HSET N b:1 2"},
+		do:    inspectFair, reply: `[[-1 "b:1" "2"] []]`,
+		state: []string{"N hash b:1=2"},
+	},
+	{
+		title: "inspect/held by a reader",
+		given: []string{"HSET N mode read b:1 1"},
+		do:    inspectFair, reply: "fatal",
+		state: []string{"N hash b:1=1 mode=read"},
+	},
+	{
+		title: "inspect/another type",
+		given: []string{"SET N x"},
+		do:    inspectFair, reply: "WRONGTYPE",
+		state: []string{"N string x"},
+	},
+}
+
+func TestFair(t *testing.T) { check(t, fairRows) }
+
+// Who came first is served first, and nothing is left when all are gone.
+func TestFairOrder(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	l := newLab(t, s, d, "N")
+	l.run("HSET N j:7 1", "PEXPIRE N 60000")
+	owners := []string{"a:1", "b:1", "c:1"}
+	for _, o := range owners {
+		l.call(d, acquire(fair, wait(o)))
+	}
+	l.run("DEL N") // expired: nobody is called
+	for i, o := range owners {
+		for _, other := range owners[i+1:] {
+			if got := l.call(d, acquire(fair, wait(other))); got != "held 10s" {
+				t.Errorf("%s before %s: %s", other, o, got)
+			}
+		}
+		if got := l.call(d, acquire(fair, wait(o))); got != "token" {
+			t.Errorf("%s: %s", o, got)
+		}
+		l.hears("")
+		l.call(d, release(fair, o, 0))
+		if i+1 < len(owners) {
+			l.hears("0 on channel:" + owners[i+1])
+		}
+	}
+	l.has()
+}
+
+func TestFairInspect(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	l := newLab(t, s, d, "N")
+	l.run("HSET N b:1 2", "PEXPIRE N 60000", "RPUSH queue a:1 j:7")
+	got, err := script.NewFair("N").Inspect(t.Context(), d)
+	if err != nil || got.Owner != "b:1" || got.Count != 2 || !slices.Equal(got.Waiting, []string{"a:1", "j:7"}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got.TTL > time.Minute || got.TTL < 50*time.Second {
+		t.Errorf("TTL %v", got.TTL)
+	}
+}
+
+// After a standstill the first to come may be somebody new. It cannot know who
+// is dead, and has not learnt it a moment later, when it asks again because its
+// subscription is confirmed.
+func TestFairNewcomer(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	l := newLab(t, s, d, "N")
+	l.run(queue("b:1 70 -1", "c:1 70 -1")...)
+	for range 2 {
+		if got := l.call(d, acquire(fair, wait("a:1"))); got == "token" {
+			t.Error("a:1 came last and got it first")
+		}
+	}
+	if got := l.call(d, acquire(fair, wait("b:1"))); got != "token" {
+		t.Errorf("b:1 came first and got: %s", got)
+	}
+}
+
+// A Java waiter adds its waiting time to the queue when it comes and takes it
+// off everybody when it gets the lock. Whoever came behind it must not look
+// dead then: the next thing that the Java client does is to sweep the queue.
+func TestFairBehindJava(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	l := newLab(t, s, d, "N")
+	l.run("HSET N b:1 1", "PEXPIRE N 30000")
+	l.run("RPUSH queue j:7", "ZADD limits +200 j:7") // came 100 s ago or more, waits for 300
+	l.call(d, acquire(fair, wait("a:1")))
+	l.run("DEL N")
+	l.run("LPOP queue", "ZREM limits j:7", "ZINCRBY limits -300000 a:1", "HSET N j:7 1", "PEXPIRE N 30000") // j:7 gets it
+	if left := s.Int(t, "ZSCORE", l.long("limits"), "a:1") - now(t, s); left <= 0 {
+		t.Errorf("a:1 is dead by Redisson's rule since %d ms, and would be swept when j:7 unlocks", -left)
+	}
+}

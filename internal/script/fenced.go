@@ -1,0 +1,55 @@
+package script
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+var (
+	fencedAcquire = load("fenced_acquire")
+	fencedToken   = load("fenced_token")
+)
+
+// Fenced is the wire of Redisson's RFencedLock: that of a mutex, and a counter
+// of its grants.
+type Fenced struct {
+	*Mutex
+	keys [2]string // lock, counter
+}
+
+// NewFenced returns the wire of the fenced mutex with that name.
+func NewFenced(name string) *Fenced {
+	return &Fenced{NewMutex(name), [2]string{name, prefixed("redisson_lock_token", name)}}
+}
+
+// Traits say that tokens come from the server.
+func (f *Fenced) Traits() Traits { return Traits{Counting: true} }
+
+// Gate is not that of a mutex, whose holds have other tokens.
+func (f *Fenced) Gate() string { return f.keys[1] }
+
+// Claim returns the call of Acquire.
+func (f *Fenced) Claim(c Claim) driver.Call {
+	return driver.Call{
+		Script: fencedAcquire,
+		Keys:   f.keys[:],
+		Args:   []string{millis(c.Lease), c.Owner, strconv.Itoa(c.Count)},
+	}
+}
+
+// Acquire takes the mutex if it is free, or enters it again if claim.Count is
+// more than one.
+func (f *Fenced) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
+	return claim(ctx, d, f.Claim(c))
+}
+
+// Token returns the token of the last grant, or zero before the first.
+func (f *Fenced) Token(ctx context.Context, d driver.Driver) (int64, error) {
+	r, err := d.Do(ctx, driver.Call{Script: fencedToken, Keys: f.keys[1:]})
+	if err == nil && r.Type != driver.Int {
+		err = unexpected(fencedToken, r)
+	}
+	return r.Int, err
+}

@@ -1,0 +1,140 @@
+package script_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+func token(ctx context.Context, d driver.Driver, name string) error {
+	_, err := script.NewFenced(name).Token(ctx, d)
+	return err
+}
+
+var fencedRows = []row{
+	{
+		title: "acquire/free",
+		do:    acquire(fenced, try("a:1")), reply: "1",
+		state: []string{"N hash a:1=1, TTL 60s", "token string 1"},
+	},
+	{
+		title: "acquire/not the first",
+		given: []string{"SET token 41"},
+		do:    acquire(fenced, try("a:1")), reply: "42",
+		state: []string{"N hash a:1=1, TTL 60s", "token string 42"},
+	},
+	{
+		title: "acquire/counter with the TTL that a Java multi lock gave it",
+		given: []string{"SET token 41 EX 100"},
+		do:    acquire(fenced, try("a:1")), reply: "42",
+		state: []string{"N hash a:1=1, TTL 60s", "token string 42, TTL 100s"},
+	},
+	{
+		title: "acquire/held",
+		given: []string{"HSET N b:1 1", "PEXPIRE N 100000", "SET token 41"},
+		do:    acquire(fenced, try("a:1")), reply: "held 100s",
+		state: []string{"N hash b:1=1, TTL 100s", "token string 41"},
+	},
+	{
+		title: "acquire/held without end",
+		given: []string{"HSET N b:1 1"},
+		do:    acquire(fenced, try("a:1")), reply: "0",
+		state: []string{"N hash b:1=1"},
+	},
+	{
+		title: "acquire/held by a reader",
+		given: []string{"HSET N mode read b:1 1", "PEXPIRE N 60000"},
+		do:    acquire(fenced, try("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1 mode=read, TTL 60s"},
+	},
+	{
+		title: "acquire/again, longer",
+		given: []string{"HSET N a:1 1", "PEXPIRE N 60000", "SET token 41"},
+		do:    acquire(fenced, again("a:1", 2, 600)), reply: "41",
+		state: []string{"N hash a:1=2, TTL 600s", "token string 41"},
+	},
+	{
+		title: "acquire/again, shorter",
+		given: []string{"HSET N a:1 1", "PEXPIRE N 600000", "SET token 41"},
+		do:    acquire(fenced, again("a:1", 2, 60)), reply: "41",
+		state: []string{"N hash a:1=2, TTL 600s", "token string 41"},
+	},
+	{
+		title: "acquire/again, gone",
+		given: []string{"SET token 41"},
+		do:    acquire(fenced, again("a:1", 2, 60)), reply: "held past",
+		state: []string{"token string 41"},
+	},
+	{
+		title: "acquire/again, taken by another",
+		given: []string{"HSET N b:1 1", "PEXPIRE N 60000", "SET token 41"},
+		do:    acquire(fenced, again("a:1", 2, 60)), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "token string 41"},
+	},
+	{
+		title: "acquire/again, counter deleted",
+		given: []string{"HSET N a:1 1", "PEXPIRE N 60000"},
+		do:    acquire(fenced, again("a:1", 2, 60)), reply: "1",
+		state: []string{"N hash a:1=2, TTL 60s", "token string 1"},
+	},
+	{
+		title: "acquire/negative counter",
+		given: []string{"SET token -5"},
+		do:    acquire(fenced, try("a:1")), reply: "ERR",
+		state: []string{"token string -5"},
+	},
+	{
+		title: "acquire/again, negative counter",
+		given: []string{"HSET N a:1 1", "PEXPIRE N 60000", "SET token -5"},
+		do:    acquire(fenced, again("a:1", 2, 600)), reply: "1",
+		state: []string{"N hash a:1=2, TTL 600s", "token string -5"},
+	},
+	{
+		title: "acquire/counter is no number",
+		given: []string{"SET token x"},
+		do:    acquire(fenced, try("a:1")), reply: "ERR",
+		state: []string{"token string x"},
+	},
+	{
+		title: "acquire/again, counter is no number",
+		given: []string{"HSET N a:1 1", "PEXPIRE N 60000", "SET token x"},
+		do:    acquire(fenced, again("a:1", 2, 600)), reply: "ERR",
+		state: []string{"N hash a:1=1, TTL 60s", "token string x"},
+	},
+	{
+		title: "acquire/counter of another type",
+		given: []string{"RPUSH token x"},
+		do:    acquire(fenced, try("a:1")), reply: "WRONGTYPE",
+		state: []string{"token list x"},
+	},
+	{
+		title: "acquire/another type",
+		given: []string{"SET N x"},
+		do:    acquire(fenced, try("a:1")), reply: "WRONGTYPE",
+		state: []string{"N string x"},
+	},
+	{
+		title: "acquire/memory full", full: true,
+		do: acquire(fenced, try("a:1")), reply: "OOM",
+	},
+	{
+		title: "acquire/again, memory full", full: true,
+		given: []string{"HSET N a:1 1", "PEXPIRE N 60000", "SET token 41"},
+		do:    acquire(fenced, again("a:1", 2, 600)), reply: "OOM",
+		state: []string{"N hash a:1=1, TTL 60s", "token string 41"},
+	},
+	{
+		title: "release/the counter stays",
+		given: []string{"HSET N a:1 1", "PEXPIRE N 60000", "SET token 41"},
+		do:    release(fenced, "a:1", 0), reply: "2", again: "0",
+		state: []string{"token string 41"},
+		heard: "0 on channel",
+	},
+	{title: "token/none", do: token, reply: "0"},
+	{title: "token/last", given: []string{"SET token 41"}, do: token, reply: "41", state: []string{"token string 41"}},
+	{title: "token/another type", given: []string{"RPUSH token x"}, do: token, reply: "WRONGTYPE", state: []string{"token list x"}},
+}
+
+func TestFenced(t *testing.T) { check(t, fencedRows) }

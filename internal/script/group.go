@@ -1,0 +1,71 @@
+package script
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+var (
+	groupAcquire = join("group_acquire", mutexAcquire, fencedAcquire, readAcquire, writeAcquire, mutexRelease, readRelease, writeRelease)
+	groupRelease = join("group_release", mutexRelease, readRelease, writeRelease)
+)
+
+// join returns the script in lua/name.lua, behind functions that do what the
+// parts do.
+func join(name string, parts ...*driver.Script) *driver.Script {
+	var b strings.Builder
+	b.WriteString("local scripts = {}\n")
+	for _, p := range parts {
+		b.WriteString("scripts." + p.Name + " = function(KEYS, ARGV)\n" + p.Source + "end\n")
+	}
+	return driver.NewScript(name, b.String()+read(name))
+}
+
+// AcquireGroup runs the claims, all or none. Each comes with the call that
+// frees what it takes. All keys must share a slot.
+func AcquireGroup(ctx context.Context, d driver.Driver, claims, frees []driver.Call) (Verdict, error) {
+	c := driver.Call{Script: groupAcquire}
+	for i := range claims {
+		appendCall(&c, claims[i])
+		appendCall(&c, frees[i])
+	}
+	r, err := d.Do(ctx, c)
+	if err != nil {
+		return Verdict{}, err
+	}
+	bad := r.Type != driver.List || len(r.List) == 0
+	for _, e := range r.List {
+		bad = bad || e.Type != driver.Int
+	}
+	switch {
+	case bad:
+	case r.List[0].Int != 0 && len(r.List) == 2:
+		return verdict(min(r.List[1].Int, 0)), nil
+	case r.List[0].Int == 0 && len(r.List) == 1+len(claims):
+		v := Verdict{Token: 1, Tokens: make([]int64, len(claims))}
+		for i := range claims {
+			v.Tokens[i] = r.List[1+i].Int
+		}
+		return v, nil
+	}
+	return Verdict{}, unexpected(groupAcquire, r)
+}
+
+// FreeGroup returns the call that runs those that free the parts of a group.
+func FreeGroup(frees []driver.Call) driver.Call {
+	c := driver.Call{Script: groupRelease}
+	for _, f := range frees {
+		appendCall(&c, f)
+	}
+	return c
+}
+
+// appendCall appends a call to the arguments of another one.
+func appendCall(c *driver.Call, part driver.Call) {
+	c.Keys = append(c.Keys, part.Keys...)
+	c.Args = append(c.Args, part.Script.Name, strconv.Itoa(len(part.Keys)), strconv.Itoa(len(part.Args)))
+	c.Args = append(c.Args, part.Args...)
+}

@@ -1,0 +1,139 @@
+package script_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// A part is a lock that can be one of a group.
+type part interface {
+	Claim(script.Claim) driver.Call
+	Free(owner string) driver.Call
+}
+
+// parts are a lock of each kind that a group can have.
+func parts(name string) []part {
+	return []part{script.NewMutex(name), script.NewRead(name + "3"), script.NewWrite(name+"4", true), script.NewFenced(name + "5")}
+}
+
+func acquireGroup() op {
+	return func(ctx context.Context, d driver.Driver, name string) error {
+		var claims, frees []driver.Call
+		for _, p := range parts(name) {
+			claims = append(claims, p.Claim(wait("a:1")))
+			frees = append(frees, p.Free("a:1"))
+		}
+		_, err := script.AcquireGroup(ctx, d, claims, frees)
+		return err
+	}
+}
+
+func freeGroup() op {
+	return func(ctx context.Context, d driver.Driver, name string) error {
+		var frees []driver.Call
+		for _, p := range parts(name) {
+			frees = append(frees, p.Free("a:1"))
+		}
+		_, err := d.Do(ctx, script.FreeGroup(frees))
+		return err
+	}
+}
+
+func vote(longest int) op {
+	return func(ctx context.Context, d driver.Driver, name string) error {
+		_, err := script.NewVote(name, seconds(longest)).Acquire(ctx, d, try("a:1"))
+		return err
+	}
+}
+
+var groupRows = []row{
+	{
+		title: "group/all free",
+		do:    acquireGroup(), reply: "[0 token token token 1]",
+		state: []string{
+			"N hash a:1=1, TTL 60s", "N3 hash a:1=1 mode=read, TTL 60s", "N4 hash a:1:write=1 mode=write, TTL 60s", "N5 hash a:1=1, TTL 60s",
+			"redisson_lock_token:{N5} string 1", "{N3}:a:1#1 string 1, TTL 60s",
+		},
+	},
+	{
+		title: "group/the first is held",
+		given: []string{"HSET N b:1 1", "PEXPIRE N 60000"},
+		do:    acquireGroup(), reply: "[1 held 60s]",
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+	{
+		title: "group/the third is held: its writer waits, the others are undone, and nobody hears of it",
+		given: []string{"HSET N4 mode read b:1 1", "PEXPIRE N4 60000"},
+		do:    acquireGroup(), reply: "[3 held 60s]",
+		state: []string{"N4 hash b:1=1 mode=read, TTL 60s", "holdfast:writers:{N4} zset a:1:write+3s, TTL 3s"},
+	},
+	{
+		title: "group/the last is held without end",
+		given: []string{"HSET N5 b:1 1"},
+		do:    acquireGroup(), reply: "[4 0]",
+		state: []string{"N5 hash b:1=1"},
+	},
+	{
+		title: "group/one is of another type",
+		given: []string{"SET N4 precious"},
+		do:    acquireGroup(), reply: "WRONGTYPE",
+		state: []string{"N4 string precious"},
+	},
+	{
+		title: "group/memory full",
+		full:  true,
+		do:    acquireGroup(), reply: "OOM",
+	},
+	{
+		title: "free group/all held",
+		given: []string{
+			"HSET N a:1 1", "HSET N3 mode read a:1 1", "SET {N3}:a:1:rwlock_timeout:1 1 EX 60", "HSET N4 mode write a:1:write 1", "HSET N5 a:1 1",
+		},
+		do: freeGroup(), reply: "4", again: "0",
+		heard: "0 on channel",
+	},
+	{
+		title: "free group/some held by others, one of another type",
+		given: []string{"HSET N b:1 1", "SET N3 precious", "HSET N4 mode write a:1:write 1"},
+		do:    freeGroup(), reply: "1", again: "0",
+		state: []string{"N hash b:1=1", "N3 string precious"},
+	},
+}
+
+var voteRows = []row{
+	{
+		title: "vote/old enough",
+		do:    vote(-10), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "vote/too young, and held all the same",
+		given: []string{"HSET N b:1 1", "PEXPIRE N 60000"},
+		do:    vote(3600), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+	{
+		title: "vote/too young, but given before",
+		given: []string{"HSET N a:1 1", "PEXPIRE N 60000"},
+		do:    vote(3600), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+}
+
+func TestGroup(t *testing.T) { checkNamed(t, groupRows, "N") }
+func TestVote(t *testing.T)  { check(t, voteRows) }
+
+func TestVoteTooYoung(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	l := newLab(t, s, d, "N")
+	v, err := script.NewVote("N", seconds(3600)).Acquire(t.Context(), d, try("a:1"))
+	if err != nil || v.Granted() || !v.Young || v.TTL > seconds(3601) || v.TTL < seconds(3500) {
+		t.Errorf("%+v, %v", v, err)
+	}
+	l.has()
+}

@@ -1,0 +1,369 @@
+package script_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// A row is one branch of one script: what the server has before, what is
+// asked, and what comes of it.
+//
+// Commands and states are written in short, see lab.long: N is the lock, +70
+// in a command is 70 s from now, and a:1#2 is the key of the second hold of
+// the reader a:1. Times are rounded up to 3 s or to tens of seconds.
+type row struct {
+	title string
+	given []string // commands of other clients, a Java one's as well
+	full  bool     // the server is out of memory
+	do    op
+	reply string
+	again string   // the reply if it is sent again; else the same
+	state []string // all keys, sorted
+	heard string   // what was published
+}
+
+// An op is a call of a script for the lock with that name.
+type op func(ctx context.Context, d driver.Driver, name string) error
+
+type kind interface {
+	Acquire(ctx context.Context, d driver.Driver, c script.Claim) (script.Verdict, error)
+	Release(ctx context.Context, d driver.Driver, owner string, left int) (script.Freed, error)
+}
+
+func mutex(name string) kind        { return script.NewMutex(name) }
+func fenced(name string) kind       { return script.NewFenced(name) }
+func fair(name string) kind         { return script.NewFair(name) }
+func read(name string) kind         { return script.NewRead(name) }
+func write(name string) kind        { return script.NewWrite(name, false) }
+func writeFirst(name string) kind   { return script.NewWrite(name, true) }
+func seconds(n int) time.Duration   { return time.Duration(n) * time.Second }
+func try(owner string) script.Claim { return script.Claim{Owner: owner, Count: 1, Lease: time.Minute} }
+
+func wait(owner string) script.Claim {
+	c := try(owner)
+	c.Wait = true
+	return c
+}
+
+func again(owner string, count, lease int) script.Claim {
+	return script.Claim{Owner: owner, Count: count, Lease: seconds(lease)}
+}
+
+func under(owner, writer string) script.Claim {
+	c := try(owner)
+	c.Under = writer
+	return c
+}
+
+func acquire(k func(string) kind, c script.Claim) op {
+	return func(ctx context.Context, d driver.Driver, name string) error {
+		_, err := k(name).Acquire(ctx, d, c)
+		return err
+	}
+}
+
+func release(k func(string) kind, owner string, left int) op {
+	return func(ctx context.Context, d driver.Driver, name string) error {
+		_, err := k(name).Release(ctx, d, owner, left)
+		return err
+	}
+}
+
+// A lab is a server of its own and a look at everything in it.
+type lab struct {
+	*testing.T
+	s          *redistest.Server
+	d          driver.Driver
+	name, root string // of the lock; root is what Redisson derives other keys from
+	ears       *ears
+}
+
+// newLab returns a lab for the lock with that name: N, or x{N}y, which has a
+// hash tag of its own.
+func newLab(t *testing.T, s *redistest.Server, d driver.Driver, name string) *lab {
+	t.Helper()
+	s.Do(t, "FLUSHALL")
+	l := &lab{T: t, s: s, d: d, name: name, root: name}
+	if !strings.Contains(name, "{") {
+		l.root = "{" + name + "}"
+	}
+	channels := []string{l.long("rw"), l.long("channel")}
+	for _, owner := range []string{"a:1", "b:1", "c:1", "j:7"} {
+		channels = append(channels, l.long("channel")+":"+owner)
+	}
+	l.ears = listen(t, s, d, channels...)
+	return l
+}
+
+// short are the keys and channels of a lock, without its name.
+var short = map[string]string{
+	"channel": "redisson_lock__channel", "queue": "redisson_lock_queue", "limits": "redisson_lock_timeout", "signs": "holdfast:waiting",
+	"token": "redisson_lock_token", "rw": "redisson_rwlock", "writers": "holdfast:writers",
+}
+
+// long returns the key that is written in short.
+func (l *lab) long(word string) string {
+	if p, ok := short[word]; ok {
+		return p + ":" + l.root
+	}
+	if owner, n, ok := strings.Cut(word, "#"); ok {
+		return l.root + ":" + owner + ":rwlock_timeout:" + n
+	}
+	if word == "N" {
+		return l.name
+	}
+	return word
+}
+
+// short undoes long in a text.
+func (l *lab) short(s string) string {
+	for word, p := range short {
+		s = strings.ReplaceAll(s, p+":"+l.root, word)
+	}
+	s = strings.ReplaceAll(s, l.root+":", "")
+	s = strings.ReplaceAll(s, ":rwlock_timeout:", "#")
+	return strings.ReplaceAll(s, l.name, "N")
+}
+
+// run executes commands.
+func (l *lab) run(commands ...string) {
+	l.Helper()
+	for _, c := range commands {
+		args := strings.Fields(c)
+		for i, a := range args {
+			args[i] = l.long(a)
+			if after, ok := strings.CutPrefix(a, "+"); ok {
+				s, err := strconv.Atoi(after)
+				if err != nil {
+					l.Fatal(c, err)
+				}
+				args[i] = fmt.Sprint(now(l, l.s) + int64(s)*1000)
+			}
+		}
+		l.s.Do(l, args...)
+	}
+}
+
+// call executes an operation and returns its reply.
+func (l *lab) call(d driver.Driver, do op) string {
+	l.Helper()
+	spy := &recorder{Driver: d}
+	err := do(l.Context(), spy, l.name)
+	switch {
+	case driver.CodeOf(err) != "":
+		return driver.CodeOf(err)
+	case err != nil:
+		return driver.ClassOf(err).String()
+	}
+	return normal(spy.reply)
+}
+
+func (l *lab) state() []string {
+	l.Helper()
+	lines := state(l, l.s)
+	for i := range lines {
+		lines[i] = l.short(lines[i])
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func (l *lab) has(want ...string) {
+	l.Helper()
+	if got := l.state(); !slices.Equal(got, want) {
+		l.Errorf("the server has\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func (l *lab) hears(want string) {
+	l.Helper()
+	if got := l.short(strings.Join(l.ears.heard(), ", ")); got != want {
+		l.Errorf("heard %q, want %q", got, want)
+	}
+}
+
+// check runs rows, each on a lock without a hash tag and on one with.
+func check(t *testing.T, rows []row) { checkNamed(t, rows, "N", "x{N}y") }
+
+func checkNamed(t *testing.T, rows []row, names ...string) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	for _, r := range rows {
+		for _, name := range names {
+			t.Run(r.title+"/"+name, func(t *testing.T) {
+				l := r.prepare(t, s, d, name)
+				if got := l.call(d, r.do); got != r.reply {
+					t.Errorf("reply %s, want %s", got, r.reply)
+				}
+				l.has(r.state...)
+				l.hears(r.heard)
+			})
+		}
+	}
+}
+
+func (r row) prepare(t *testing.T, s *redistest.Server, d driver.Driver, name string) *lab {
+	t.Helper()
+	l := newLab(t, s, d, name)
+	l.run(r.given...)
+	if r.full {
+		s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+		t.Cleanup(func() { s.Do(t, "CONFIG", "SET", "maxmemory", "0") })
+	}
+	return l
+}
+
+// now is the clock of the server in ms.
+func now(t testing.TB, s *redistest.Server) int64 {
+	t.Helper()
+	clock := s.Strings(t, "TIME")
+	sec, err1 := strconv.ParseInt(clock[0], 10, 64)
+	usec, err2 := strconv.ParseInt(clock[1], 10, 64)
+	if err := cmp.Or(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	return sec*1000 + usec/1000
+}
+
+// state is everything on the server: a line for each key.
+func state(t testing.TB, s *redistest.Server) []string {
+	t.Helper()
+	var lines []string
+	for _, key := range s.Keys(t) {
+		kind := fmt.Sprint(s.Do(t, "TYPE", key))
+		line := key + " " + kind
+		switch kind {
+		case "string":
+			line += fmt.Sprint(" ", s.Do(t, "GET", key))
+		case "list":
+			line += " " + strings.Join(s.Strings(t, "LRANGE", key, "0", "-1"), " ")
+		case "set":
+			members := s.Strings(t, "SMEMBERS", key)
+			slices.Sort(members)
+			line += " " + strings.Join(members, " ")
+		case "hash":
+			for _, f := range pairs(s.Strings(t, "HGETALL", key)) {
+				line += " " + f[0] + "=" + f[1]
+			}
+		case "zset":
+			for _, f := range pairs(s.Strings(t, "ZRANGE", key, "0", "-1", "WITHSCORES")) {
+				score, err := strconv.ParseInt(f[1], 10, 64)
+				if err != nil {
+					t.Fatal(key, err)
+				}
+				line += " " + f[0] + "+" + round(score-now(t, s))
+			}
+		}
+		if ttl := s.Int(t, "PTTL", key); ttl != -1 {
+			line += ", TTL " + round(ttl)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// pairs sorts what a hash or a sorted set has.
+func pairs(list []string) [][2]string {
+	m := make(map[string]string)
+	for i := 0; i+1 < len(list); i += 2 {
+		m[list[i]] = list[i+1]
+	}
+	var out [][2]string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, [2]string{k, m[k]})
+	}
+	return out
+}
+
+// round writes a time so that it does not differ between runs: up to 3 s, or
+// to tens of seconds.
+func round(ms int64) string {
+	switch {
+	case ms <= 0:
+		return "past"
+	case ms <= 3000:
+		return "3s"
+	}
+	return fmt.Sprintf("%ds", (ms+9999)/10000*10)
+}
+
+// normal writes a reply with everything replaced that differs between runs. A
+// negative number is the answer to a claim.
+func normal(r driver.Reply) string {
+	switch {
+	case r.Type == driver.Int && r.Int > 1e15:
+		return "token"
+	case r.Type == driver.Int && r.Int < 0:
+		return "held " + round(-1-r.Int)
+	case r.Type == driver.List:
+		var parts []string
+		for _, e := range r.List {
+			switch {
+			case e.Type == driver.Int && e.Int >= 1000 && e.Int < 1e15:
+				parts = append(parts, round(e.Int))
+			case e.Type == driver.Int && e.Int >= -2 && e.Int < 1e15:
+				parts = append(parts, fmt.Sprint(e.Int))
+			default:
+				parts = append(parts, normal(e))
+			}
+		}
+		return "[" + strings.Join(parts, " ") + "]"
+	case r.Type == driver.Int:
+		return fmt.Sprint(r.Int)
+	case r.Type == driver.Str:
+		return fmt.Sprintf("%q", r.Str)
+	}
+	return "nil"
+}
+
+// ears hear what is published on some channels.
+type ears struct {
+	t         testing.TB
+	s         *redistest.Server
+	messages  chan string
+	confirmed chan struct{}
+}
+
+const curtain = "the end" // a channel that shows that all has been heard
+
+// listen returns ears for channels, from now on.
+func listen(t testing.TB, s *redistest.Server, d driver.Driver, channels ...string) *ears {
+	t.Helper()
+	e := &ears{t, s, make(chan string, 100), make(chan struct{}, 100)}
+	l := d.Listen(e)
+	t.Cleanup(func() { _ = l.Close() })
+	channels = append(channels, curtain)
+	l.Subscribe(channels...)
+	for range channels {
+		<-e.confirmed
+	}
+	return e
+}
+
+// heard returns what was published since it was asked last.
+func (e *ears) heard() (all []string) {
+	e.t.Helper()
+	e.s.Do(e.t, "PUBLISH", curtain, "")
+	for m := range e.messages {
+		if m == " on "+curtain {
+			break
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+func (e *ears) Message(channel, payload string) { e.messages <- payload + " on " + channel }
+func (e *ears) Subscribed(string, uint64)       { e.confirmed <- struct{}{} }
+func (e *ears) Lost(error)                      {}

@@ -1,0 +1,122 @@
+package script
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// publish is how scripts tell waiters. A sharded cluster would say SPUBLISH.
+const publish = "PUBLISH"
+
+// Traits are what those who wait for a lock of some kind must know.
+type Traits struct {
+	Sharing  bool          // many may hold it together
+	Queueing bool          // the server keeps the queue
+	Sided    bool          // others hold the same key in another way, whom a force does not concern
+	Counting bool          // the server counts the grants: each has to come from there
+	Beat     time.Duration // who waits must ask at least that often, and say when it gives up; zero: need not
+}
+
+// A Claim is a wish to hold a lock.
+type Claim struct {
+	Owner string
+	Count int // how often the owner holds it once granted
+	Lease time.Duration
+	Wait  bool   // the owner will wait if it is not granted
+	Under string // the owner of a hold of another kind that lets this one in
+}
+
+// A Verdict is the answer to a claim. Token is positive if it was granted.
+type Verdict struct {
+	Token  int64
+	Tokens []int64       // of the parts of a group
+	TTL    time.Duration // how long the present owner still has; negative: for ever
+	Young  bool          // not held, but the server has come up too lately to say so
+}
+
+// Granted reports whether the claim was granted.
+func (v Verdict) Granted() bool { return v.Token > 0 }
+
+// claim runs a script that grants a lock or says how long it is held.
+func claim(ctx context.Context, d driver.Driver, c driver.Call) (Verdict, error) {
+	r, err := d.Do(ctx, c)
+	switch {
+	case err != nil:
+		return Verdict{}, err
+	case r.Type != driver.Int:
+		return Verdict{}, unexpected(c.Script, r)
+	}
+	return verdict(r.Int), nil
+}
+
+// verdict decodes a number: a token, or -1 - the remaining milliseconds.
+func verdict(n int64) Verdict {
+	if n > 0 {
+		return Verdict{Token: n}
+	}
+	return Verdict{TTL: time.Duration(-1-n) * time.Millisecond}
+}
+
+// Freed is the answer to a release.
+type Freed struct {
+	Held  bool // the owner did hold it
+	Heard int  // how many clients were told; 0 if the lock is still held
+}
+
+// leave runs a script that releases a lock.
+func leave(ctx context.Context, d driver.Driver, c driver.Call) (Freed, error) {
+	r, err := d.Do(ctx, c)
+	if err != nil {
+		return Freed{}, err
+	}
+	if r.Type != driver.Int || r.Int < 0 {
+		return Freed{}, unexpected(c.Script, r)
+	}
+	return Freed{Held: r.Int > 0, Heard: int(max(r.Int-1, 0))}, nil
+}
+
+// force runs a script that says whether it has freed anything.
+func force(ctx context.Context, d driver.Driver, c driver.Call) (bool, error) {
+	r, err := d.Do(ctx, c)
+	if err == nil && r.Type != driver.Int {
+		err = unexpected(c.Script, r)
+	}
+	return r.Int == 1, err
+}
+
+// millis writes a duration as the server wants it. Nearly all leases of a
+// program have one length, so the last one is kept.
+func millis(d time.Duration) string {
+	if last := lastMillis.Load(); last != nil && last.d == d {
+		return last.s
+	}
+	m := &written{d, strconv.FormatInt(d.Milliseconds(), 10)}
+	lastMillis.Store(m)
+	return m.s
+}
+
+type written struct {
+	d time.Duration
+	s string
+}
+
+var lastMillis atomic.Pointer[written]
+
+// args keeps the arguments of the calls on the fast path off the heap.
+type args struct{ buf [4]string }
+
+var argsPool = sync.Pool{New: func() any { return new(args) }}
+
+func newArgs() *args { return argsPool.Get().(*args) }
+
+func (a *args) set(s ...string) []string { return a.buf[:copy(a.buf[:], s)] }
+
+func (a *args) free() {
+	*a = args{}
+	argsPool.Put(a)
+}

@@ -1,0 +1,58 @@
+-- Take a fair lock, or enter it again, or queue for it. Running it twice does what running it once does.
+-- KEYS  see lib/fair.lua
+-- ARGV  1 lease time in ms
+--       2 owner
+--       3 how often the owner will hold it afterwards: 1, or more to enter again
+--       4 1 to queue for it, or to give a sign of life in the queue; 0 to try once
+--       5 PUBLISH or SPUBLISH
+-- RETURN  > 0   taken; a token above those of all earlier grants
+--         <= 0  held by another owner, or another one is next, or, to enter again, no longer held:
+--               -1 - the remaining ms, 0 if it never expires
+local owner = ARGV[2]
+local ttl = redis.call('pttl', KEYS[1])
+local function grant()
+  redis.call('hset', KEYS[1], owner, ARGV[3])
+  if ttl < tonumber(ARGV[1]) then redis.call('pexpire', KEYS[1], ARGV[1]) end
+  return clock[1] * 1000000 + clock[2]
+end
+if ttl ~= -2 and redis.call('hexists', KEYS[1], owner) == 1 then return grant() end
+if ARGV[3] ~= '1' then return -1 end
+
+-- Who waits asks every second. Whoever is late may not have been able to, and then others were not, either: for a moment
+-- nobody is dropped, so that all can speak. But not again and again, or one on a slow line would keep the dead.
+local BEAT, LATE, MOMENT, AGAIN = 500, 1500, 1500, 10000
+local sign = tonumber(redis.call('zscore', KEYS[4], owner))
+local silent = sign and now + LIFE - sign
+local peace = tonumber(redis.call('zscore', KEYS[4], '')) or 0
+if silent and silent > LATE and peace + AGAIN < now then
+  peace = now + MOMENT
+  redis.call('pexpire', KEYS[4], 10 * LIFE) -- where memory is full nothing is refused after a first write
+  redis.call('zadd', KEYS[4], peace, '')
+end
+local head, till, dropped = first(silent and silent >= BEAT and peace <= now)
+if ttl == -2 and (not head or head == owner) then
+  if head then
+    redis.call('lpop', KEYS[2])
+    forget(owner)
+  end
+  return grant()
+end
+if ARGV[4] == '1' then
+  local queued = redis.call('zscore', KEYS[3], owner)
+  if not queued then
+    redis.call('rpush', KEYS[2], owner)
+  end
+  if not queued or not silent or silent >= BEAT then
+    redis.call('pexpire', KEYS[4], 10 * LIFE)
+    redis.call('zadd', KEYS[4], now + LIFE, owner)
+    redis.call('zadd', KEYS[3], now, owner)
+    -- Every Java waiter that is through will take its turn off this limit.
+    local ours = redis.call('zcard', KEYS[4]) - (redis.call('zscore', KEYS[4], '') and 1 or 0)
+    local theirs = math.max(redis.call('zcard', KEYS[3]) - ours, 0)
+    redis.call('zadd', KEYS[3], now + SLACK + TURN * theirs, owner)
+    redis.call('pexpire', KEYS[4], 10 * LIFE)
+  end
+end
+if ttl ~= -2 then return -1 - ttl end
+if dropped then call(ARGV[5], head) end
+return -1 - math.max(till - now, 1)

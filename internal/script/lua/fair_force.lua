@@ -1,0 +1,11 @@
+-- Free a fair lock whoever holds it. The queue stays.
+-- KEYS  see lib/fair.lua
+-- ARGV  1 PUBLISH or SPUBLISH
+--       2 the only owner to take it from, or '' for any
+-- RETURN  1 freed, 0 not held (by that owner)
+if redis.call('hlen', KEYS[1]) == 0 then return 0 end -- fails on a key of another type
+if ARGV[2] ~= '' and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return 0 end
+redis.call('del', KEYS[1])
+local head = first(false)
+if head then call(ARGV[1], head) end
+return 1

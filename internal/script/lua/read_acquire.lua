@@ -1,0 +1,39 @@
+-- Take a read lock, or enter it again. Running it twice does what running it once does.
+-- KEYS  1 the lock
+--       2 what the names of the reader's own keys begin with
+--       3 the writers that wait and want to be let in first
+-- ARGV  1 lease time in ms
+--       2 owner
+--       3 how often the owner will hold it afterwards: 1, or more to enter again
+--       4 the writer's field under which it may read, or ''
+-- RETURN  > 0   taken; a token not below that of any writer before
+--         <= 0  held by a writer, or one goes first, or, to enter again, no longer held:
+--               -1 - the remaining ms, 0 if it never expires
+local ttl = redis.call('pttl', KEYS[1])
+local mode = redis.call('hget', KEYS[1], 'mode')
+local count = tonumber(redis.call('hget', KEYS[1], ARGV[2]))
+if ARGV[3] ~= '1' then
+  -- The hash may outlive a hold of one reader: its own keys say whether it lives.
+  local alive = false
+  for i = 1, count or 0 do
+    alive = alive or redis.call('exists', KEYS[2] .. ':' .. i) == 1
+  end
+  if not alive then return -1 end
+elseif not count then
+  if ttl ~= -2 and mode ~= 'read' and (ARGV[4] == '' or redis.call('hexists', KEYS[1], ARGV[4]) == 0) then
+    return -1 - ttl -- also where the key is a lock of another kind
+  end
+  if mode ~= 'write' and redis.call('exists', KEYS[3]) == 1 then
+    local clock = redis.call('time')
+    local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+    local last = redis.call('zrange', KEYS[3], -1, -1, 'withscores')
+    if tonumber(last[2]) > now then return -1 - (last[2] - now) end
+  end
+  if not mode then redis.call('hset', KEYS[1], 'mode', 'read') end
+end
+redis.call('hset', KEYS[1], ARGV[2], ARGV[3])
+local own = KEYS[2] .. ':' .. ARGV[3]
+if redis.call('pttl', own) < tonumber(ARGV[1]) then redis.call('set', own, '1', 'px', ARGV[1]) end
+if ttl < tonumber(ARGV[1]) then redis.call('pexpire', KEYS[1], ARGV[1]) end
+local now = redis.call('time')
+return now[1] * 1000000 + now[2]

@@ -1,0 +1,37 @@
+-- Leave a read lock once, or give it up. Running it twice does what running it once does.
+-- KEYS  1 the lock
+--       2 what the names of the reader's own keys begin with
+--       3 the channel that waiters listen to
+--       4 what the names of all readers' keys begin with
+-- ARGV  1 owner
+--       2 how often the owner will hold it afterwards: 0 gives it up
+--       3 PUBLISH or SPUBLISH
+-- RETURN  0  the owner does not hold it; nothing was done
+--         1 + the clients that heard that it is free, or 1 if it is still held
+local count = tonumber(redis.call('hget', KEYS[1], ARGV[1]))
+if not count then return 0 end
+local left = tonumber(ARGV[2])
+local longest = 0
+for i = count, math.max(left, 1), -1 do
+  longest = math.max(longest, redis.call('pttl', KEYS[2] .. ':' .. i))
+  if i > left then redis.call('del', KEYS[2] .. ':' .. i) end
+end
+if left > 0 then
+  -- What is left lasts as long as what was there. The order matters where memory is full.
+  if redis.call('pexpire', KEYS[2] .. ':' .. left, longest) == 0 and longest > 0 then
+    redis.call('set', KEYS[2] .. ':' .. left, '1', 'px', longest)
+  end
+  redis.call('hset', KEYS[1], ARGV[1], left)
+  return 1
+end
+redis.call('hdel', KEYS[1], ARGV[1])
+if redis.call('hget', KEYS[1], 'mode') == 'write' then return 1 end -- a writer that has read
+-- The lock lasts as long as its last reader. A dead one, of any client, does not count.
+local ttl = redis.call('pttl', KEYS[1])
+longest = readers(KEYS[1], KEYS[4], ttl)
+if longest > 0 then
+  if longest ~= ttl then redis.call('pexpire', KEYS[1], longest) end
+  return 1
+end
+redis.call('del', KEYS[1])
+return 1 + redis.call(ARGV[3], KEYS[3], '0')

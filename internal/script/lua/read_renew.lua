@@ -1,0 +1,23 @@
+-- Renew many read leases, each for its own owner only, and never shorten one.
+-- KEYS  2i - 1  a lock
+--       2i      what the names of the reader's own keys begin with
+-- ARGV  1       lease time in ms
+--       1 + i   the owner of lease i
+-- RETURN  a list: 1 renewed, 0 that owner does not hold it
+local lease = tonumber(ARGV[1])
+local renewed = {}
+local function raise(key)
+  local ttl = redis.call('pttl', key)
+  if ttl ~= -2 and ttl < lease then redis.call('pexpire', key, lease) end
+  return ttl ~= -2
+end
+for i = 1, #KEYS / 2 do
+  renewed[i] = 0
+  -- One key that is no lock any more must not keep the others from being renewed.
+  local count = redis.call('type', KEYS[2 * i - 1]).ok == 'hash' and redis.call('hget', KEYS[2 * i - 1], ARGV[i + 1])
+  for n = 1, tonumber(count) or 0 do
+    if raise(KEYS[2 * i] .. ':' .. n) then renewed[i] = 1 end
+  end
+  if renewed[i] == 1 then raise(KEYS[2 * i - 1]) end
+end
+return renewed

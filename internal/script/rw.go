@@ -1,0 +1,225 @@
+package script
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+var (
+	readAcquire  = load("read_acquire")
+	readRelease  = load("read_release", "rw")
+	readForce    = load("read_force")
+	writeAcquire = load("write_acquire")
+	writeRelease = load("write_release", "rw")
+	writeForce   = load("write_force", "rw")
+	rwInspect    = load("rw_inspect")
+)
+
+const (
+	// writerBeat is how often a writer that goes first says that it waits.
+	writerBeat = time.Second
+	// writerLife is for how long that keeps readers out.
+	writerLife = 3 * writerBeat
+)
+
+// rw is the wire of Redisson's RReadWriteLock: a hash with the mode, the
+// readers and the writer, a key for every hold of every reader, which says how
+// long that one lasts, and a channel. The set of writers that go first is ours.
+type rw struct {
+	name    string
+	root    string // what the keys of readers begin with
+	writers string
+	channel string
+}
+
+func newRW(name string) rw {
+	return rw{name, root(name), prefixed("holdfast:writers", name), prefixed("redisson_rwlock", name)}
+}
+
+// Channels returns the channel on which a release is announced.
+func (l *rw) Channels(string) []string { return []string{l.channel} }
+
+// own is what the keys of one reader begin with.
+func (l *rw) own(reader string) string { return suffixed(l.name, reader) + ":rwlock_timeout" }
+
+// Read is a read/write lock as its readers see it.
+type Read struct{ rw }
+
+// NewRead returns the wire of the read lock with that name.
+func NewRead(name string) *Read { return &Read{newRW(name)} }
+
+// Traits say that readers read together.
+func (l *Read) Traits() Traits { return Traits{Sharing: true, Sided: true} }
+
+// Gate is that of readers.
+func (l *Read) Gate() string { return l.channel + "\x00read" }
+
+// Holding is the reader's field of the hash, and its own keys.
+func (l *Read) Holding(owner string) Holding {
+	return Holding{Key: l.name, Owner: owner, Reads: l.own(owner)}
+}
+
+// Claim returns the call of Acquire.
+func (l *Read) Claim(c Claim) driver.Call {
+	under := ""
+	if c.Under != "" {
+		under = writer(c.Under)
+	}
+	return driver.Call{
+		Script: readAcquire,
+		Keys:   []string{l.name, l.own(c.Owner), l.writers},
+		Args:   []string{millis(c.Lease), c.Owner, strconv.Itoa(c.Count), under},
+	}
+}
+
+// Acquire takes the lock if no writer has it, or only claim.Under, or enters
+// it again if claim.Count is more than one.
+func (l *Read) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
+	return claim(ctx, d, l.Claim(c))
+}
+
+// Release lowers the owner's hold count to left; zero gives the lock up.
+func (l *Read) Release(ctx context.Context, d driver.Driver, owner string, left int) (Freed, error) {
+	return leave(ctx, d, l.release(owner, left))
+}
+
+// Free returns the call that gives the lock up if owner holds it.
+func (l *Read) Free(owner string) driver.Call { return l.release(owner, 0) }
+
+func (l *Read) release(owner string, left int) driver.Call {
+	return driver.Call{
+		Script: readRelease,
+		Keys:   []string{l.name, l.own(owner), l.channel, l.root},
+		Args:   []string{owner, strconv.Itoa(left), publish},
+	}
+}
+
+// Force takes the lock from all readers. It reports whether there were any.
+func (l *Read) Force(ctx context.Context, d driver.Driver) (bool, error) {
+	return force(ctx, d, driver.Call{Script: readForce, Keys: []string{l.name, l.channel, l.root}, Args: []string{publish}})
+}
+
+// Write is a read/write lock as its writers see it.
+type Write struct {
+	rw
+	first bool
+}
+
+// NewWrite returns the wire of the write lock with that name, whose waiting
+// writers go before readers that come later if first is set.
+func NewWrite(name string, first bool) *Write { return &Write{newRW(name), first} }
+
+// Traits say whether a waiter has to keep readers out.
+func (l *Write) Traits() Traits {
+	if l.first {
+		return Traits{Sided: true, Beat: writerBeat}
+	}
+	return Traits{Sided: true}
+}
+
+// Gate is that of writers.
+func (l *Write) Gate() string { return l.channel + "\x00write" }
+
+// writer is the field of an owner that writes.
+func writer(owner string) string { return owner + ":write" }
+
+// Holding is the writer's field of the hash.
+func (l *Write) Holding(owner string) Holding {
+	return Holding{Key: l.name, Owner: writer(owner)}
+}
+
+// Claim returns the call of Acquire.
+func (l *Write) Claim(c Claim) driver.Call {
+	first := "0"
+	if l.first && c.Wait {
+		first = strconv.FormatInt(writerLife.Milliseconds(), 10)
+	}
+	return driver.Call{
+		Script: writeAcquire,
+		Keys:   []string{l.name, l.writers},
+		Args:   []string{millis(c.Lease), writer(c.Owner), strconv.Itoa(c.Count), first},
+	}
+}
+
+// Acquire takes the lock if it is free, or enters it again if claim.Count is
+// more than one.
+func (l *Write) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
+	return claim(ctx, d, l.Claim(c))
+}
+
+// Release lowers the owner's hold count to left; zero gives the lock up. What
+// the owner has taken to read stays.
+func (l *Write) Release(ctx context.Context, d driver.Driver, owner string, left int) (Freed, error) {
+	return leave(ctx, d, l.release(owner, left))
+}
+
+// Free returns the call that gives the lock up if owner holds it, and lets
+// readers in if it waited.
+func (l *Write) Free(owner string) driver.Call { return l.release(owner, 0) }
+
+func (l *Write) release(owner string, left int) driver.Call {
+	return driver.Call{
+		Script: writeRelease,
+		Keys:   []string{l.name, l.writers, l.channel, l.root},
+		Args:   []string{writer(owner), strconv.Itoa(left), publish},
+	}
+}
+
+// Force takes the lock from its writer. It reports whether there was one.
+func (l *Write) Force(ctx context.Context, d driver.Driver) (bool, error) {
+	return force(ctx, d, driver.Call{Script: writeForce, Keys: []string{l.name, l.channel, l.root}, Args: []string{publish}})
+}
+
+// RWState is what the server says about a read/write lock. The zero RWState is
+// a free one.
+type RWState struct {
+	Writer  Party
+	Readers []Party
+	TTL     time.Duration // of the whole; negative: it never expires
+}
+
+// A Party is one who holds a read/write lock.
+type Party struct {
+	Owner string
+	Count int
+	TTL   time.Duration // of a reader
+}
+
+// Inspect looks at the lock from both sides.
+func (l *rw) Inspect(ctx context.Context, d driver.Driver) (RWState, error) {
+	r, err := d.Do(ctx, driver.Call{Script: rwInspect, Keys: []string{l.name, l.root}})
+	if err != nil {
+		return RWState{}, err
+	}
+	return decodeRWState(r)
+}
+
+func decodeRWState(r driver.Reply) (RWState, error) {
+	bad := func() (RWState, error) { return RWState{}, unexpected(rwInspect, r) }
+	if r.Type != driver.List || len(r.List)%3 != 2 || r.List[0].Type != driver.Int || r.List[1].Type != driver.Str {
+		return bad()
+	}
+	var s RWState
+	if s.TTL = time.Duration(r.List[0].Int) * time.Millisecond; r.List[0].Int == -2 {
+		return RWState{}, nil
+	}
+	if r.List[1].Str == "" {
+		return bad() // a hash, but of a lock of another kind
+	}
+	for p := r.List[2:]; len(p) > 0; p = p[3:] {
+		if p[0].Type != driver.Str || p[1].Type != driver.Int || p[2].Type != driver.Int {
+			return bad()
+		}
+		party := Party{Owner: p[0].Str, Count: int(p[1].Int), TTL: time.Duration(p[2].Int) * time.Millisecond}
+		if owner, ok := strings.CutSuffix(party.Owner, ":write"); ok {
+			s.Writer = Party{Owner: owner, Count: party.Count, TTL: s.TTL}
+		} else if p[2].Int != -2 { // a dead reader holds nothing
+			s.Readers = append(s.Readers, party)
+		}
+	}
+	return s, nil
+}

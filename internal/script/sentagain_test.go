@@ -1,0 +1,46 @@
+package script_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// A call that was executed and whose reply was lost is sent again: the second
+// time it must change nothing, and its answer must be as good as the first.
+func TestSentAgain(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	d, through := connect(t, s.URL()), connect(t, p.URL())
+	seen := make(map[string]bool)
+	for _, r := range slices.Concat(mutexRows, fencedRows, fairRows, rwRows, groupRows, voteRows) {
+		// The script must be known, or the lost reply would be that of NOSCRIPT.
+		spy := &recorder{Driver: d}
+		_ = r.do(t.Context(), spy, "N")
+		seen[spy.call.Script.Name] = true
+		t.Run(r.title, func(t *testing.T) {
+			l := r.prepare(t, s, d, "N")
+			dropped := p.DropReply(1, redistest.Script(spy.call.Script.SHA))
+			if got := l.call(through, r.do); got != "ambiguous" {
+				t.Fatalf("reply lost: %s", got)
+			}
+			<-dropped
+			want := r.reply
+			if r.again != "" {
+				want = r.again
+			}
+			if got := l.call(through, r.do); got != want {
+				t.Errorf("sent again: reply %s, want %s", got, want)
+			}
+			l.has(r.state...)
+			l.hears(r.heard)
+		})
+	}
+	for _, name := range script.Names() {
+		if !seen[name] {
+			t.Errorf("script %s has no row", name)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package script
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+var voteAcquire = driver.NewScript("vote_acquire", read("lib/vote")+read("mutex_acquire"))
+
+// A Vote is a mutex at one of several servers, which must not be granted by a
+// server that has come up lately.
+type Vote struct {
+	*Mutex
+	longest time.Duration // lease of anybody
+}
+
+// NewVote returns the vote for that name at one server.
+func NewVote(name string, longest time.Duration) *Vote { return &Vote{NewMutex(name), longest} }
+
+// Traits say that votes are not handed over: each has to come from the server.
+func (v *Vote) Traits() Traits { return Traits{Counting: true} }
+
+// Gate is not that of a mutex, whose holds are handed over.
+func (v *Vote) Gate() string { return v.Mutex.Gate() + "\x00vote" }
+
+// Claim returns the call of Acquire.
+func (v *Vote) Claim(c Claim) driver.Call {
+	call := v.Mutex.Claim(c)
+	call.Script = voteAcquire
+	call.Args = append(call.Args, strconv.FormatInt(v.longest.Milliseconds(), 10))
+	return call
+}
+
+// Acquire asks for the vote.
+func (v *Vote) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
+	call := v.Claim(c)
+	r, err := d.Do(ctx, call)
+	if err != nil || r.Type == driver.Int {
+		return verdict(r.Int), err
+	}
+	left, err := strconv.ParseInt(strings.TrimPrefix(r.Str, "young "), 10, 64)
+	if err != nil {
+		return Verdict{}, unexpected(voteAcquire, r)
+	}
+	return Verdict{TTL: time.Duration(left) * time.Millisecond, Young: true}, nil
+}

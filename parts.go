@@ -1,0 +1,119 @@
+package holdfast
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// parts are what a lease on several locks consists of. It is worth something as
+// long as enough of them are.
+type parts struct {
+	leases []*Lease
+	need   int
+	limit  time.Duration // for each of them to answer; zero: none
+
+	quorum  any           // that has granted them; nil: none
+	longest time.Duration // lease that it can grant; zero: any
+}
+
+// Parts returns the leases on each of the locks, in their order, for their
+// names and tokens; nil for a lease on one lock.
+func (l *Lease) Parts() []*Lease {
+	if l.parts == nil {
+		return nil
+	}
+	return slices.Clone(l.parts.leases)
+}
+
+// deadline is the moment at which there are too few left.
+func (p *parts) deadline() time.Duration {
+	ends := make([]time.Duration, len(p.leases))
+	for i, l := range p.leases {
+		ends[i] = l.deadline()
+	}
+	slices.Sort(ends)
+	return ends[len(ends)-p.need]
+}
+
+// lost returns the part with whose loss the whole was lost, or nil.
+func (p *parts) lost() *Lease {
+	left := len(p.leases)
+	for _, l := range p.leases {
+		if l.why() != 0 {
+			if left--; left < p.need {
+				return l
+			}
+		}
+	}
+	return nil
+}
+
+// lostPart ends the context of the lease if it was lost with a part.
+func (l *Lease) lostPart() {
+	l.mu.Lock()
+	watched := l.cancel != nil // else the parts may not even be complete
+	l.mu.Unlock()
+	if watched && l.parts.lost() != nil {
+		l.end()
+	}
+}
+
+// straggle is how long parts are waited for when enough have succeeded.
+const straggle = 10 * time.Millisecond
+
+// all calls f for all parts at once. Too many failures are a failure. Those that
+// do not answer within the limit go on in the background.
+func (p *parts) all(f func(*Lease) error) error {
+	results := make(chan error, len(p.leases))
+	for _, l := range p.leases {
+		go func() { results <- f(l) }()
+	}
+	var limit <-chan time.Time
+	if p.limit > 0 {
+		timer := time.NewTimer(p.limit)
+		defer timer.Stop()
+		limit = timer.C
+	}
+	var errs []error
+	good := 0
+	for pending := len(p.leases); pending > 0; pending-- {
+		select {
+		case err := <-results:
+			if err != nil {
+				errs = append(errs, err)
+			} else if good++; good == p.need && pending > 1 && p.limit > 0 {
+				timer := time.NewTimer(straggle)
+				defer timer.Stop()
+				limit = timer.C
+			}
+			continue
+		case <-limit:
+		}
+		errs = append(errs, errSlow)
+		break
+	}
+	if good >= p.need {
+		return nil
+	}
+	for _, err := range errs {
+		if errors.Is(err, ErrLost) {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// errSlow is the error of a part that did not answer within the limit.
+var errSlow = fmt.Errorf("%w: no answer within the limit", ErrUnavailable)
+
+// release gives all parts back, whether they were lost or not.
+func (p *parts) release() error {
+	return p.all(func(l *Lease) error {
+		l.mu.Lock()
+		l.done = true
+		l.mu.Unlock()
+		return l.release()
+	})
+}
