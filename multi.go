@@ -1,0 +1,154 @@
+package holdfast
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+)
+
+var _ Locker = (*MultiMutex)(nil)
+
+// A MultiMutex is several locks that are taken and released as one: all of
+// them, or none. It is what Redisson calls RedissonMultiLock. The locks may be
+// of different kinds and clients; [Multi] makes one.
+//
+// Locks of one client that live on one server are taken by one script: while
+// they are waited for, none of them is held. With several servers, or with a
+// [FairMutex] among them, they are taken one after the other, in an order that
+// is the same for everybody, so that two of them cannot wait for each other.
+//
+// The lease on all of them has one context, which ends as soon as any of the
+// locks is lost. A lock that the context of a call already holds is entered
+// again.
+type MultiMutex struct {
+	object
+	locks []Locker
+}
+
+// Multi returns the locks as one. Options that the locks were made with do not
+// apply to it; it takes its own with each call.
+func Multi(locks ...Locker) *MultiMutex {
+	var names []string
+	var all []Locker
+	m := &MultiMutex{object: object{kind: "multi"}}
+	for _, l := range locks {
+		if inner, ok := l.(*MultiMutex); ok && inner != nil {
+			all = append(all, inner.locks...)
+			m.set.fail(inner.set.err)
+			continue
+		}
+		all = append(all, l)
+	}
+	seen := make(map[*Client]map[string]bool)
+	for _, l := range all {
+		one, ok := l.(single)
+		if !ok {
+			m.set.fail(invalid("Multi of a %T: it takes the locks of this package", l))
+			continue
+		}
+		o, _ := one.target()
+		names = append(names, o.name)
+		m.set.fail(o.set.err)
+		if seen[o.client] == nil {
+			seen[o.client] = make(map[string]bool)
+		}
+		if seen[o.client][o.name] {
+			m.set.fail(invalid("Multi has %.80q twice: it would wait for itself", o.name))
+		}
+		seen[o.client][o.name] = true
+	}
+	if len(all) == 0 {
+		m.set.fail(invalid("Multi without a lock"))
+	}
+	m.name, m.locks = strings.Join(names, "+"), all
+	return m
+}
+
+// A single is a lock by one name.
+type single interface {
+	target() (*object, engine.Kind)
+}
+
+func (x *exclusive) target() (*object, engine.Kind) { return &x.object, x.wire }
+func (m *RWMutex) target() (*object, engine.Kind)   { return &m.write.object, m.write.wire }
+func (r *RLocker) target() (*object, engine.Kind)   { return &r.object, r.wire }
+
+// Lock waits until it holds all locks, or until ctx is done. It is otherwise as
+// [Mutex.Lock]. A lease time counts from when the last lock was granted.
+func (m *MultiMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
+	return m.acquireAll(ctx, "lock", engine.Forever, opts)
+}
+
+// TryLock takes all locks if all are free, and otherwise none, and returns
+// [ErrNotAcquired] at once, or after [Wait].
+func (m *MultiMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
+	return m.acquireAll(ctx, "try lock", 0, opts)
+}
+
+// Do runs fn while holding all locks, as [Mutex.Do] does.
+func (m *MultiMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
+	return do(ctx, m, fn, opts)
+}
+
+func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Duration, opts []Option) (*Lease, error) {
+	s := m.set.with(opts)
+	if s.err != nil {
+		return nil, m.fail(op, s.err)
+	}
+	r := s.request(wait)
+	whole := &Lease{
+		kind: m.kind, name: m.name,
+		parts:  &parts{need: len(m.locks)},
+		exit:   s.onRelease,
+		parent: ctx, outer: LeaseOf(ctx),
+	}
+	var wants []*engine.Want
+	var wanted, entered []*Lease
+	err := func() error {
+		for _, l := range m.locks {
+			o, k := l.(single).target()
+			part := &Lease{client: o.client, kind: o.kind, name: o.name, renewed: s.lease == 0, parent: ctx, outer: whole.outer, whole: whole}
+			whole.parts.leases = append(whole.parts.leases, part)
+			had, under, err := o.prepare(ctx, part, r, s.nonReentrant)
+			switch {
+			case err != nil:
+				return err
+			case had:
+				entered = append(entered, part)
+			default:
+				wanted = append(wanted, part)
+				wants = append(wants, &engine.Want{Engine: o.client.engine, Kind: k, Under: under, User: (*keeper)(part)})
+			}
+		}
+		if len(wants) == 0 {
+			return nil
+		}
+		return engine.AcquireAll(ctx, wants, r)
+	}()
+	if err != nil {
+		for _, part := range entered {
+			_ = part.release()
+		}
+		return nil, m.fail(op, err)
+	}
+	for i, part := range wanted {
+		part.hold = wants[i].Hold
+		part.pass, part.token = part.hold.Grant()
+	}
+	for _, part := range entered { // which may have been long ago
+		if s.lease > 0 && err == nil {
+			err = part.extend(ctx, s.lease)
+		}
+	}
+	if err == nil && !whole.Valid() {
+		err = ErrLost
+	}
+	if err != nil {
+		_ = whole.Release(ctx)
+		return nil, whole.wrap(op, err)
+	}
+	whole.announce(s.onAcquire)
+	return whole, nil
+}
