@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -78,46 +80,63 @@ func TestCloseUnused(t *testing.T) {
 
 // Without a server Close ends as well, with holds and waiters and all.
 func TestCloseWithoutServer(t *testing.T) {
-	redistest.CheckGoroutines(t)
-	for name, leave := range map[string]func(*redistest.Server){
-		"gone":   (*redistest.Server).Kill,
-		"silent": (*redistest.Server).Pause,
-	} {
-		s := redistest.Start(t)
-		c := open(t, s.URL())
-		lock(t, t.Context(), c.Mutex("held"))
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			if _, err := c.Mutex("held").Lock(context.Background()); err == nil {
-				t.Errorf("%s: acquired", name)
+	each(t, "PF", func(t *testing.T, k kind) {
+		redistest.CheckGoroutines(t)
+		for name, leave := range map[string]func(*redistest.Server){
+			"gone":   (*redistest.Server).Kill,
+			"silent": (*redistest.Server).Pause,
+		} {
+			s := redistest.Start(t)
+			c := open(t, s.URL())
+			lock(t, t.Context(), k.make(c, "held"))
+			var wg sync.WaitGroup
+			for range 10 {
+				wg.Go(func() {
+					if _, err := k.make(c, "held").Lock(context.Background()); err == nil {
+						t.Errorf("%s: acquired", name)
+					}
+				})
 			}
-		}()
-		leave(s)
-		start := time.Now()
-		_ = c.Close()
-		<-done
-		if took := time.Since(start); took > 6*time.Second {
-			t.Errorf("%s: Close took %v", name, took)
+			leave(s)
+			start := time.Now()
+			_ = c.Close()
+			wg.Wait()
+			if took := time.Since(start); took > 6*time.Second {
+				t.Errorf("%s: Close took %v", name, took)
+			}
 		}
-	}
+	})
 }
 
-// Nothing is left of ten thousand contended rounds, some of them cancelled,
+// Nothing is left of thousands of contended rounds, some of them cancelled,
 // some lost, some cut off.
 func TestNothingLeaks(t *testing.T) {
+	each(t, "PF", func(t *testing.T, k kind) {
+		rounds := 10_000
+		if k.name != "push" {
+			rounds = 3000 // none of them is handed over inside the process
+		}
+		nothingLeaks(t, rounds, func(c *holdfast.Client, name string) holdfast.Locker { return k.make(c, name) })
+	})
+	t.Run("multi", func(t *testing.T) {
+		nothingLeaks(t, 3000, func(c *holdfast.Client, name string) holdfast.Locker {
+			return holdfast.Multi(c.Mutex(name), c.RWMutex("leak:rw"), c.FairMutex("leak:fair"))
+		})
+	})
+}
+
+func nothingLeaks(t *testing.T, rounds int, lock func(c *holdfast.Client, name string) holdfast.Locker) {
 	redistest.CheckGoroutines(t)
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
 	clients := []*holdfast.Client{open(t, p.URL(), quick), open(t, p.URL(), quick), open(t, p.URL(), quick)}
-	const rounds = 10_000
 	next := make(chan int)
 	var wg sync.WaitGroup
 	for g := range 24 {
 		c := clients[g%len(clients)]
 		wg.Go(func() {
 			for i := range next {
-				round(t, c.Mutex(fmt.Sprint("leak:", i%4)), i)
+				round(t, lock(c, fmt.Sprint("leak:", i%4)), i)
 			}
 		})
 	}
@@ -129,7 +148,11 @@ func TestNothingLeaks(t *testing.T) {
 	}
 	close(next)
 	wg.Wait()
-	eventually(t, 5*time.Second, "no key left", func() bool { return len(s.Keys(t)) == 0 })
+	eventually(t, 5*time.Second, "no key left", func() bool {
+		return !slices.ContainsFunc(s.Keys(t), func(key string) bool {
+			return !strings.HasPrefix(key, "redisson_lock_token:") // a counter is meant to stay
+		})
+	})
 	eventually(t, 5*time.Second, "no subscription left", func() bool { return len(s.Channels(t)) == 0 })
 	for _, c := range clients {
 		_ = c.Close()
@@ -137,7 +160,7 @@ func TestNothingLeaks(t *testing.T) {
 }
 
 // round locks and releases, and every so often does not get that far.
-func round(t *testing.T, m *holdfast.Mutex, i int) {
+func round(t *testing.T, m holdfast.Locker, i int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var opts []holdfast.Option

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +24,6 @@ import (
 // A mutexLike is a lock of any kind that can be looked at.
 type mutexLike interface {
 	holdfast.Locker
-	State(ctx context.Context) (holdfast.State, error)
 	IsLocked(ctx context.Context) (bool, error)
 	HoldCount(ctx context.Context) (int, error)
 	ForceUnlock(ctx context.Context) (bool, error)
@@ -46,6 +46,18 @@ var kinds = []kind{
 	{"S", "poll", late + 128*time.Millisecond, func(c *holdfast.Client, name string) mutexLike {
 		return c.Mutex(name, holdfast.Poll(holdfast.Backoff{}))
 	}},
+	{"F", "fair", late, func(c *holdfast.Client, name string) mutexLike {
+		return c.FairMutex(name)
+	}},
+	{"P", "fenced", late, func(c *holdfast.Client, name string) mutexLike {
+		return c.FencedMutex(name)
+	}},
+	{"R", "read", late, func(c *holdfast.Client, name string) mutexLike {
+		return c.RWMutex(name).RLocker()
+	}},
+	{"W", "write", late, func(c *holdfast.Client, name string) mutexLike {
+		return c.RWMutex(name)
+	}},
 }
 
 // each runs a test for the kinds with the given letters: P plain, S spin,
@@ -57,6 +69,15 @@ func each(t *testing.T, letters string, test func(t *testing.T, k kind)) {
 			t.Run(k.name, func(t *testing.T) { test(t, k) })
 		}
 	}
+}
+
+// rival makes a lock that whoever holds one of this kind keeps out: readers do
+// not keep each other out.
+func (k kind) rival(c *holdfast.Client, name string) mutexLike {
+	if k.letter == "R" {
+		return c.RWMutex(name)
+	}
+	return k.make(c, name)
 }
 
 // nearAndFar runs a test for a contender in the holder's client, where the two
@@ -135,6 +156,35 @@ func holds(tb testing.TB, ctx context.Context, m mutexLike) int {
 	return n
 }
 
+// look asks the server for the owner of m and how often it holds it. Of several
+// readers it returns one.
+func look(tb testing.TB, m mutexLike) (owner string, holds int) {
+	tb.Helper()
+	var p holdfast.Party
+	var err error
+	switch m := m.(type) {
+	case interface {
+		State(context.Context) (holdfast.State, error)
+	}:
+		var st holdfast.State
+		st, err = m.State(context.Background())
+		p.Owner, p.Holds = st.Owner, st.Holds
+	case *holdfast.RWMutex:
+		var st holdfast.RWState
+		st, err = m.State(context.Background())
+		p = st.Writer
+	case *holdfast.RLocker:
+		var st holdfast.RWState
+		if st, err = m.State(context.Background()); len(st.Readers) > 0 {
+			p = st.Readers[0]
+		}
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return p.Owner, p.Holds
+}
+
 // wantRefused checks that somebody else cannot have m.
 func wantRefused(tb testing.TB, m holdfast.Locker) {
 	tb.Helper()
@@ -195,12 +245,22 @@ type section struct {
 	recorder *redistest.Recorder
 	recorded bytes.Buffer
 	count    int // not atomic, on purpose: who overlaps loses an increment
+	reads    atomic.Int64
 }
 
 func newSection(name string) *section {
 	s := &section{name: name}
 	s.recorder = redistest.NewRecorder(&s.recorded)
 	return s
+}
+
+// read spends some time in the section, perhaps together with other readers.
+func (s *section) read(l *holdfast.Lease, inside time.Duration) {
+	iv := redistest.Interval{Name: s.name, Owner: l.Owner(), Enter: redistest.Now(), Shared: true}
+	time.Sleep(inside)
+	iv.Leave = redistest.Now()
+	s.recorder.Record(iv)
+	s.reads.Add(1)
 }
 
 // visit spends some time in the section.
@@ -212,7 +272,8 @@ func (s *section) visit(l *holdfast.Lease, inside time.Duration) {
 	leave()
 }
 
-// check checks that there were so many visits, one after the other.
+// check checks that there were so many visits, one after the other unless both
+// are of readers.
 func (s *section) check(tb testing.TB, visits int) {
 	tb.Helper()
 	ivs, err := redistest.ReadIntervals(&s.recorded)
@@ -222,8 +283,8 @@ func (s *section) check(tb testing.TB, visits int) {
 	if err := redistest.CheckExclusive(ivs); err != nil {
 		tb.Error(err)
 	}
-	if len(ivs) != visits || s.count != visits {
-		tb.Errorf("%d visits recorded and %d counted, want %d", len(ivs), s.count, visits)
+	if counted := s.count + int(s.reads.Load()); len(ivs) != visits || counted != visits {
+		tb.Errorf("%d visits recorded and %d counted, want %d", len(ivs), counted, visits)
 	}
 }
 
@@ -346,9 +407,8 @@ func TestCM07HoldCount(t *testing.T) {
 			if n := holds(t, ctx, m); n != want {
 				t.Errorf("HoldCount is %d, want %d", n, want)
 			}
-			st, err := m.State(t.Context())
-			if err != nil || st.Holds != want {
-				t.Errorf("State is %+v, %v, want %d holds", st, err, want)
+			if _, n := look(t, m); n != want {
+				t.Errorf("State has %d holds, want %d", n, want)
 			}
 		}
 		count(t.Context(), 0)
@@ -361,7 +421,11 @@ func TestCM07HoldCount(t *testing.T) {
 		count(outer.Context(), 1)
 		inner := lock(t, outer.Context(), m)
 		count(inner.Context(), 2)
-		if n := s.Int(t, "HGET", m.Name(), outer.Owner()); n != 2 {
+		field := outer.Owner()
+		if k.letter == "W" {
+			field += ":write"
+		}
+		if n := s.Int(t, "HGET", m.Name(), field); n != 2 {
 			t.Errorf("the server counts %d holds, want 2", n)
 		}
 		release(t, inner)
@@ -405,7 +469,7 @@ func TestCM08ReleaseByNonOwner(t *testing.T) {
 				owner := tt.take(t, m.Name())
 				hash, ends := s.Strings(t, "HGETALL", m.Name()), expiry(t, s, m.Name())
 				wantLost(t, old, tt.why)
-				wantRefused(t, m)
+				wantRefused(t, k.rival(a, m.Name()))
 				if now := s.Strings(t, "HGETALL", m.Name()); !slices.Equal(now, hash) {
 					t.Errorf("the hash of %s was %q and is %q", tt.owner, hash, now)
 				}
@@ -426,15 +490,16 @@ func TestCM08ReleaseByNonOwner(t *testing.T) {
 			release(t, old)
 			owner := lock(t, t.Context(), m)
 			release(t, old)
-			wantRefused(t, m)
+			wantRefused(t, k.rival(a, m.Name()))
 			release(t, owner)
 		})
 	})
 }
 
+// Redisson's fair lock takes this release without a word.
 func TestCM09ReleaseAfterExpiry(t *testing.T) {
 	t.Parallel()
-	each(t, "PSGW", func(t *testing.T, k kind) {
+	each(t, "PFSGW", func(t *testing.T, k kind) {
 		s := redistest.Shared(t)
 		m := k.make(open(t, s.URL()), name(t))
 		other := k.make(open(t, s.URL()), m.Name())
@@ -476,7 +541,7 @@ func TestCM10ForceUnlock(t *testing.T) {
 				m := k.make(a, name(t))
 				l := lock(t, t.Context(), m)
 				ctx := l.Context()
-				waiter := background(t.Context(), k.make(b, m.Name()))
+				waiter := background(t.Context(), k.rival(b, m.Name()))
 				time.Sleep(50 * time.Millisecond) // until it waits, most likely
 				fresh := k.make(tt.client, m.Name())
 				if freed, err := fresh.ForceUnlock(t.Context()); !freed || err != nil {
@@ -558,7 +623,7 @@ func TestCM12TimedTryGivesUp(t *testing.T) {
 
 func TestCM13TimedTryOutlivesLease(t *testing.T) {
 	t.Parallel()
-	each(t, "PSG", func(t *testing.T, k kind) {
+	each(t, "PFSG", func(t *testing.T, k kind) {
 		afterExpiry(t, k, func(t *testing.T, m mutexLike, lease holdfast.Option) outcome {
 			l, err := m.TryLock(t.Context(), lease, holdfast.Wait(4*time.Second))
 			return outcome{l, err}
@@ -607,8 +672,8 @@ func TestCM14HolderIsKilled(t *testing.T) {
 		p := redistest.Worker(t, "holder", "URL="+s.URL(), "NAME="+m.Name(), "KIND="+k.name)
 		owner := <-p.Lines()
 		time.Sleep(1500 * time.Millisecond) // more than it would last without renewal
-		if st, err := m.State(t.Context()); err != nil || st.Owner != owner || owner == "" {
-			t.Fatalf("State is %+v, %v, want the owner %q", st, err, owner)
+		if got, _ := look(t, m); got != owner || owner == "" {
+			t.Fatalf("the owner is %q, want %q", got, owner)
 		}
 		const lease = 10 * time.Second
 		waiter := background(t.Context(), m, holdfast.LeaseTime(lease))
@@ -638,7 +703,11 @@ func contend(t *testing.T, ms []mutexLike, rounds int) {
 				t.Error(err)
 				return
 			}
-			sec.visit(l, time.Millisecond)
+			if _, shared := ms[i].(*holdfast.RLocker); shared {
+				sec.read(l, time.Millisecond)
+			} else {
+				sec.visit(l, time.Millisecond)
+			}
 			if err := l.Release(ctx); err != nil {
 				t.Error(err)
 			}
@@ -650,21 +719,27 @@ func contend(t *testing.T, ms []mutexLike, rounds int) {
 	}
 }
 
-// clients returns n mutexes of one name, each of a client of its own.
+// clients returns n mutexes of one name, each of a client of its own. Every
+// fourth is a rival.
 func clients(t *testing.T, k kind, n int) []mutexLike {
 	t.Helper()
 	url, name := redistest.Shared(t).URL(), name(t)
 	ms := make([]mutexLike, n)
 	for i := range ms {
-		ms[i] = k.make(open(t, url), name)
+		if c := open(t, url); i%4 == 0 {
+			ms[i] = k.rival(c, name)
+		} else {
+			ms[i] = k.make(c, name)
+		}
 	}
 	return ms
 }
 
 func TestCM15OneClient(t *testing.T) {
 	each(t, "PFSGRW", func(t *testing.T, k kind) {
-		m := k.make(open(t, redistest.Shared(t).URL()), name(t))
-		contend(t, slices.Repeat([]mutexLike{m}, 15), 1)
+		c := open(t, redistest.Shared(t).URL())
+		m := k.make(c, name(t))
+		contend(t, append(slices.Repeat([]mutexLike{m}, 14), k.rival(c, m.Name())), 1)
 	})
 }
 
@@ -682,7 +757,7 @@ func TestCM17HundredClients(t *testing.T) {
 
 func TestCM18UninterruptibleWait(t *testing.T) {
 	t.Parallel()
-	each(t, "PSG", func(t *testing.T, k kind) {
+	each(t, "PFSG", func(t *testing.T, k kind) {
 		holder := open(t, redistest.Shared(t).URL())
 		nearAndFar(t, holder, func(t *testing.T, c *holdfast.Client) {
 			m := k.make(c, name(t))
@@ -710,7 +785,7 @@ func TestCM18UninterruptibleWait(t *testing.T) {
 
 func TestCM19ServerStopped(t *testing.T) {
 	t.Parallel()
-	each(t, "PSG", func(t *testing.T, k kind) {
+	each(t, "PFSG", func(t *testing.T, k kind) {
 		for _, tt := range []struct {
 			server     string
 			harm, mend func(*redistest.Server)
@@ -826,7 +901,7 @@ func TestCM22TwoPerName(t *testing.T) {
 
 func TestCM23CancelledTryIsUndone(t *testing.T) {
 	t.Parallel()
-	each(t, "PG", func(t *testing.T, k kind) {
+	each(t, "PFG", func(t *testing.T, k kind) {
 		s := redistest.Shared(t)
 		proxy := redistest.NewProxy(t, s.Addr())
 		c := open(t, proxy.URL(), holdfast.Options{RenewEvery: 100 * time.Millisecond, RetryTimeout: time.Second})

@@ -254,29 +254,42 @@ func TestRN04RenewalAfterNesting(t *testing.T) {
 	release(t, l)
 }
 
+// nonReentrant runs a test for the kinds that have a non-reentrant form.
+func nonReentrant(t *testing.T, test func(t *testing.T, make func(*holdfast.Client, string) mutexLike)) {
+	t.Helper()
+	t.Run("push", func(t *testing.T) {
+		test(t, func(c *holdfast.Client, name string) mutexLike { return c.Mutex(name, holdfast.NonReentrant()) })
+	})
+	t.Run("fair", func(t *testing.T) {
+		test(t, func(c *holdfast.Client, name string) mutexLike { return c.FairMutex(name, holdfast.NonReentrant()) })
+	})
+}
+
 func TestNR01ContenderEnters(t *testing.T) {
 	t.Parallel()
-	holder := open(t, redistest.Shared(t).URL())
-	nearAndFar(t, holder, func(t *testing.T, c *holdfast.Client) {
-		m := c.Mutex(name(t), holdfast.NonReentrant())
-		l := lock(t, t.Context(), holder.Mutex(m.Name(), holdfast.NonReentrant()))
-		waiter := background(t.Context(), m)
-		select {
-		case o := <-waiter:
-			t.Fatalf("the contender did not wait: %v", o.err)
-		case <-time.After(100 * time.Millisecond):
-		}
-		release(t, l)
-		release(t, entered(t, waiter))
-		if locked(t, m) {
-			t.Error("locked in the end")
-		}
+	nonReentrant(t, func(t *testing.T, make func(*holdfast.Client, string) mutexLike) {
+		holder := open(t, redistest.Shared(t).URL())
+		nearAndFar(t, holder, func(t *testing.T, c *holdfast.Client) {
+			m := make(c, name(t))
+			l := lock(t, t.Context(), make(holder, m.Name()))
+			waiter := background(t.Context(), m)
+			select {
+			case o := <-waiter:
+				t.Fatalf("the contender did not wait: %v", o.err)
+			case <-time.After(100 * time.Millisecond):
+			}
+			release(t, l)
+			release(t, entered(t, waiter))
+			if locked(t, m) {
+				t.Error("locked in the end")
+			}
+		})
 	})
 }
 
 // wantReentryFails checks that whoever holds l cannot take m in any way, and
 // that one release frees it all the same.
-func wantReentryFails(t *testing.T, m *holdfast.Mutex, l *holdfast.Lease) {
+func wantReentryFails(t *testing.T, m mutexLike, l *holdfast.Lease) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(l.Context(), 10*time.Second)
 	defer cancel()
@@ -304,12 +317,16 @@ func wantReentryFails(t *testing.T, m *holdfast.Mutex, l *holdfast.Lease) {
 }
 
 func TestNR02NoReentry(t *testing.T) {
-	m := open(t, redistest.Shared(t).URL()).Mutex(name(t), holdfast.NonReentrant())
-	wantReentryFails(t, m, lock(t, t.Context(), m))
+	nonReentrant(t, func(t *testing.T, make func(*holdfast.Client, string) mutexLike) {
+		m := make(open(t, redistest.Shared(t).URL()), name(t))
+		wantReentryFails(t, m, lock(t, t.Context(), m))
+	})
 }
 
 func TestNR03NoReentryThroughSecondObject(t *testing.T) {
-	c := open(t, redistest.Shared(t).URL())
-	m := c.Mutex(name(t), holdfast.NonReentrant())
-	wantReentryFails(t, c.Mutex(m.Name(), holdfast.NonReentrant()), lock(t, t.Context(), m))
+	nonReentrant(t, func(t *testing.T, make func(*holdfast.Client, string) mutexLike) {
+		c := open(t, redistest.Shared(t).URL())
+		m := make(c, name(t))
+		wantReentryFails(t, make(c, m.Name()), lock(t, t.Context(), m))
+	})
 }

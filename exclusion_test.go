@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,9 +22,9 @@ func init() { workers["contend"] = contendWorker }
 // contender fights for a few names until ctx is done, in every way there is:
 // with leases that are renewed and leases that run out, releasing in time and
 // not at all.
-func contender(ctx context.Context, c *holdfast.Client, names []string, rec *redistest.Recorder) error {
+func contender(ctx context.Context, c *holdfast.Client, k kind, names []string, rec *redistest.Recorder) error {
 	for ctx.Err() == nil {
-		m := c.Mutex(names[rand.IntN(len(names))])
+		m := k.make(c, names[rand.IntN(len(names))])
 		var opts []holdfast.Option
 		overstay := false
 		if rand.IntN(4) == 0 {
@@ -50,9 +51,17 @@ func contender(ctx context.Context, c *holdfast.Client, names []string, rec *red
 }
 
 // record works under a lease, as long as that is valid, and writes down from
-// when to when it was. The clock is read before the lease is asked: however
-// long the scheduler takes in between, the lock was held at that moment.
+// when to when it was.
 func record(rec *redistest.Recorder, l *holdfast.Lease, work time.Duration) {
+	if iv := stay(l, work); iv.Enter != 0 {
+		rec.Record(iv)
+	}
+}
+
+// stay works under a lease, as long as that is valid, and returns from when to
+// when it was. The clock is read before the lease is asked: however long the
+// scheduler takes in between, the lock was held at that moment.
+func stay(l *holdfast.Lease, work time.Duration) redistest.Interval {
 	iv := redistest.Interval{Name: l.Name(), Owner: fmt.Sprint(l.Owner(), "#", l.Token())}
 	for start := time.Now(); ; time.Sleep(min(work, time.Millisecond)) {
 		now := redistest.Now()
@@ -67,9 +76,7 @@ func record(rec *redistest.Recorder, l *holdfast.Lease, work time.Duration) {
 			break
 		}
 	}
-	if iv.Enter != 0 {
-		rec.Record(iv)
-	}
+	return iv
 }
 
 // quick are the settings of tests that wait for leases to end.
@@ -80,11 +87,12 @@ func contendWorker() {
 	if err != nil {
 		panic(err)
 	}
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == os.Getenv("TEST_KIND") })
 	rec := redistest.NewRecorder(os.Stdout)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if err := contender(context.Background(), c, strings.Split(os.Getenv("TEST_NAMES"), ","), rec); err != nil {
+			if err := contender(context.Background(), c, kinds[i], strings.Split(os.Getenv("TEST_NAMES"), ","), rec); err != nil {
 				panic(err)
 			}
 		})
@@ -94,70 +102,89 @@ func contendWorker() {
 
 func TestExclusionInOneProcess(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	p := redistest.NewProxy(t, s.Addr())
-	names := []string{name(t), name(t)}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-	defer cancel()
-	var out bytes.Buffer
-	rec := redistest.NewRecorder(&out)
-	var wg sync.WaitGroup
-	for range 4 {
-		c := open(t, p.URL(), quick)
-		for range 8 {
-			wg.Go(func() {
-				if err := contender(ctx, c, names, rec); err != nil {
-					t.Error(err)
-				}
-			})
+	each(t, "PF", func(t *testing.T, k kind) {
+		t.Parallel()
+		s := redistest.Start(t)
+		p := redistest.NewProxy(t, s.Addr())
+		names := []string{name(t), name(t)}
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		var out bytes.Buffer
+		rec := redistest.NewRecorder(&out)
+		var wg sync.WaitGroup
+		for range 4 {
+			c := open(t, p.URL(), quick)
+			for range 8 {
+				wg.Go(func() {
+					if err := contender(ctx, c, k, names, rec); err != nil {
+						t.Error(err)
+					}
+				})
+			}
 		}
+		pause, enough := harm(k, 100*time.Millisecond)
+		for ctx.Err() == nil {
+			time.Sleep(pause)
+			p.Cut()
+		}
+		wg.Wait()
+		checkExclusive(t, &out, enough)
+	})
+}
+
+// harm returns how much time to leave between one fault and the next in a test
+// of exclusion, and how many acquisitions it needs in order to mean anything.
+// Behind whoever is killed or cut off at its head, a queue stands still for
+// seconds.
+func harm(k kind, every time.Duration) (pause time.Duration, enough int) {
+	if k.letter == "F" {
+		return 3 * every, 50
 	}
-	for ctx.Err() == nil {
-		time.Sleep(100 * time.Millisecond)
-		p.Cut()
-	}
-	wg.Wait()
-	checkExclusive(t, &out, 200)
+	return every, 200
 }
 
 // Processes are killed, connections are cut, and leases run out.
 func TestExclusionAcrossProcesses(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	p := redistest.NewProxy(t, s.Addr())
-	env := []string{"TEST_URL=" + p.URL(), "TEST_NAMES=" + name(t) + "," + name(t)}
-	var (
-		mu  sync.Mutex
-		out bytes.Buffer
-		wg  sync.WaitGroup
-	)
-	start := func() *redistest.Process {
-		w := redistest.Worker(t, "contend", env...)
-		wg.Go(func() {
-			for line := range w.Lines() {
-				mu.Lock()
-				fmt.Fprintln(&out, line)
-				mu.Unlock()
-			}
-		})
-		return w
-	}
-	ws := []*redistest.Process{start(), start(), start(), start()}
-	end := time.Now().Add(6 * time.Second)
-	for i := 0; time.Now().Before(end); i++ {
-		time.Sleep(250 * time.Millisecond)
-		p.Cut()
-		if i%3 == 2 {
-			k := i / 3 % len(ws)
-			ws[k].Kill()
-			ws[k] = start()
+	each(t, "PF", func(t *testing.T, k kind) {
+		t.Parallel()
+		s := redistest.Start(t)
+		p := redistest.NewProxy(t, s.Addr())
+		env := []string{"TEST_URL=" + p.URL(), "TEST_KIND=" + k.name, "TEST_NAMES=" + name(t) + "," + name(t)}
+		var (
+			mu  sync.Mutex
+			out bytes.Buffer
+			wg  sync.WaitGroup
+		)
+		start := func() *redistest.Process {
+			w := redistest.Worker(t, "contend", env...)
+			wg.Go(func() {
+				for line := range w.Lines() {
+					mu.Lock()
+					fmt.Fprintln(&out, line)
+					mu.Unlock()
+				}
+			})
+			return w
 		}
-	}
-	for _, w := range ws {
-		w.Kill()
-	}
-	wg.Wait()
-	checkExclusive(t, &out, 200)
+		ws := []*redistest.Process{start(), start(), start(), start()}
+		pause, enough := harm(k, 250*time.Millisecond)
+		end := time.Now().Add(6 * time.Second)
+		for i := 0; time.Now().Before(end); i++ {
+			time.Sleep(pause)
+			p.Cut()
+			if i%3 == 2 {
+				k := i / 3 % len(ws)
+				ws[k].Kill()
+				ws[k] = start()
+			}
+		}
+		for _, w := range ws {
+			w.Kill()
+		}
+		wg.Wait()
+		checkExclusive(t, &out, enough)
+	})
 }
 
 // checkExclusive checks recorded intervals, of which there must be enough for

@@ -17,15 +17,20 @@ type rig struct {
 	s *redistest.Server
 	p *redistest.Proxy
 	c *holdfast.Client
-	m *holdfast.Mutex
+	m mutexLike
 }
 
 func newRig(t *testing.T, o ...holdfast.Options) *rig {
 	t.Helper()
+	return newRigOf(t, kinds[0], o...)
+}
+
+func newRigOf(t *testing.T, k kind, o ...holdfast.Options) *rig {
+	t.Helper()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
 	c := open(t, p.URL(), o...)
-	r := &rig{s, p, c, c.Mutex("rig")}
+	r := &rig{s, p, c, k.make(c, "rig")}
 	l := lock(t, t.Context(), r.m) // so that the server knows the scripts
 	release(t, lock(t, l.Context(), r.m))
 	release(t, l)
@@ -44,133 +49,151 @@ func (r *rig) dropNext() <-chan struct{} { return r.p.DropReply(1, redistest.Com
 // Acquired once, although the request ran twice; one release frees it.
 func TestAcquireReplyLost(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	for name, take := range map[string]func() (*holdfast.Lease, error){
-		"lock":     func() (*holdfast.Lease, error) { return r.m.Lock(t.Context()) },
-		"try lock": func() (*holdfast.Lease, error) { return r.m.TryLock(t.Context()) },
-	} {
-		dropped := r.dropNext()
-		l, err := take()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+	each(t, "PF", func(t *testing.T, k kind) {
+		t.Parallel()
+		r := newRigOf(t, k)
+		for name, take := range map[string]func() (*holdfast.Lease, error){
+			"lock":     func() (*holdfast.Lease, error) { return r.m.Lock(t.Context()) },
+			"try lock": func() (*holdfast.Lease, error) { return r.m.TryLock(t.Context()) },
+		} {
+			dropped := r.dropNext()
+			l, err := take()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			<-dropped
+			r.has(t, fmt.Sprintf("[%s 1]", l.Owner()))
+			release(t, l)
+			r.has(t, "[]")
 		}
-		<-dropped
-		r.has(t, fmt.Sprintf("[%s 1]", l.Owner()))
-		release(t, l)
-		r.has(t, "[]")
-	}
+	})
 }
 
 func TestReenterReplyLost(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	outer := lock(t, t.Context(), r.m)
-	dropped := r.dropNext()
-	inner := lock(t, outer.Context(), r.m)
-	<-dropped
-	r.has(t, fmt.Sprintf("[%s 2]", outer.Owner()))
-	release(t, inner)
-	r.has(t, fmt.Sprintf("[%s 1]", outer.Owner()))
-	release(t, outer)
-	r.has(t, "[]")
+	each(t, "PF", func(t *testing.T, k kind) {
+		t.Parallel()
+		r := newRigOf(t, k)
+		outer := lock(t, t.Context(), r.m)
+		dropped := r.dropNext()
+		inner := lock(t, outer.Context(), r.m)
+		<-dropped
+		r.has(t, fmt.Sprintf("[%s 2]", outer.Owner()))
+		release(t, inner)
+		r.has(t, fmt.Sprintf("[%s 1]", outer.Owner()))
+		release(t, outer)
+		r.has(t, "[]")
+	})
 }
 
 // Released once, although the request ran twice, and never what somebody else
 // holds by then.
 func TestReleaseReplyLost(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	rival := open(t, r.s.URL())
-	l := lock(t, t.Context(), r.m)
-	dropped := r.dropNext()
-	taken := make(chan *holdfast.Lease)
-	go func() {
-		<-dropped // the lock is free, but the one who freed it does not know
-		taken <- lock(t, t.Context(), rival.Mutex("rig"))
-	}()
-	release(t, l)
-	got := <-taken
-	r.has(t, fmt.Sprintf("[%s 1]", got.Owner()))
-	release(t, got)
-	if err := l.Release(t.Context()); err != nil {
-		t.Errorf("second release: %v", err)
-	}
+	each(t, "PF", func(t *testing.T, k kind) {
+		t.Parallel()
+		r := newRigOf(t, k)
+		rival := open(t, r.s.URL())
+		l := lock(t, t.Context(), r.m)
+		dropped := r.dropNext()
+		taken := make(chan *holdfast.Lease)
+		go func() {
+			<-dropped // the lock is free, but the one who freed it does not know
+			taken <- lock(t, t.Context(), k.make(rival, "rig"))
+		}()
+		release(t, l)
+		got := <-taken
+		r.has(t, fmt.Sprintf("[%s 1]", got.Owner()))
+		release(t, got)
+		if err := l.Release(t.Context()); err != nil {
+			t.Errorf("second release: %v", err)
+		}
+	})
 }
 
 func TestRenewReplyLost(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, quick)
-	l := lock(t, t.Context(), r.m)
-	for range 3 {
-		<-r.dropNext() // nothing but renewals goes out
-	}
-	time.Sleep(quick.WatchdogTimeout / 3)
-	if !l.Valid() {
-		t.Error("lost by a lost reply")
-	}
-	r.has(t, fmt.Sprintf("[%s 1]", l.Owner()))
-	release(t, l)
-	r.has(t, "[]")
+	each(t, "PF", func(t *testing.T, k kind) {
+		t.Parallel()
+		r := newRigOf(t, k, quick)
+		l := lock(t, t.Context(), r.m)
+		for range 3 {
+			<-r.dropNext() // nothing but renewals goes out
+		}
+		time.Sleep(quick.WatchdogTimeout / 3)
+		if !l.Valid() {
+			t.Error("lost by a lost reply")
+		}
+		r.has(t, fmt.Sprintf("[%s 1]", l.Owner()))
+		release(t, l)
+		r.has(t, "[]")
+	})
 }
 
 // The caller gives up while its request is on the way: what the request
 // acquires is given back at once, not when the lease ends.
 func TestCancelledAcquireLeavesNothing(t *testing.T) {
 	t.Parallel()
-	for name, take := range map[string]func(context.Context, *rig) (*holdfast.Lease, error){
-		"lock":     func(ctx context.Context, r *rig) (*holdfast.Lease, error) { return r.m.Lock(ctx) },
-		"try lock": func(ctx context.Context, r *rig) (*holdfast.Lease, error) { return r.m.TryLock(ctx) },
-		"wait": func(_ context.Context, r *rig) (*holdfast.Lease, error) {
-			return r.m.TryLock(context.Background(), holdfast.Wait(50*time.Millisecond))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
-			ctx, cancel := context.WithCancel(t.Context())
-			go func() {
-				<-arrived
-				time.Sleep(50 * time.Millisecond)
-				cancel()
-			}()
-			start := time.Now()
-			l, err := take(ctx, r)
-			if err == nil {
-				t.Fatalf("acquired %v without a reply", l)
-			}
-			if took := time.Since(start); took > time.Second { // a moment for the answer included
-				t.Errorf("gave up after %v", took)
-			}
-			if name != "wait" && !errors.Is(err, context.Canceled) {
-				t.Errorf("error %v", err)
-			}
-			if errors.Is(err, holdfast.ErrNotAcquired) {
-				t.Errorf("%v: claims that somebody else has it", err)
-			}
-			letGo()
-			eventually(t, 5*time.Second, "free again", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
-		})
-	}
+	each(t, "PF", func(t *testing.T, k kind) {
+		t.Parallel()
+		for name, take := range map[string]func(context.Context, *rig) (*holdfast.Lease, error){
+			"lock":     func(ctx context.Context, r *rig) (*holdfast.Lease, error) { return r.m.Lock(ctx) },
+			"try lock": func(ctx context.Context, r *rig) (*holdfast.Lease, error) { return r.m.TryLock(ctx) },
+			"wait": func(_ context.Context, r *rig) (*holdfast.Lease, error) {
+				return r.m.TryLock(context.Background(), holdfast.Wait(50*time.Millisecond))
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				r := newRigOf(t, k)
+				arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
+				ctx, cancel := context.WithCancel(t.Context())
+				go func() {
+					<-arrived
+					time.Sleep(50 * time.Millisecond)
+					cancel()
+				}()
+				start := time.Now()
+				l, err := take(ctx, r)
+				if err == nil {
+					t.Fatalf("acquired %v without a reply", l)
+				}
+				if took := time.Since(start); took > time.Second { // a moment for the answer included
+					t.Errorf("gave up after %v", took)
+				}
+				if name != "wait" && !errors.Is(err, context.Canceled) {
+					t.Errorf("error %v", err)
+				}
+				if errors.Is(err, holdfast.ErrNotAcquired) {
+					t.Errorf("%v: claims that somebody else has it", err)
+				}
+				letGo()
+				eventually(t, 5*time.Second, "free again", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
+			})
+		}
+	})
 }
 
 // The request is delayed on the way and runs when its caller has long given
 // up.
 func TestLateAcquireLeavesNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.p.Freeze()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if _, err := r.m.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrUnavailable) {
-		t.Errorf("error %v", err)
-	}
-	r.p.Thaw()
-	eventually(t, 10*time.Second, "acquire and undo have both run", func() bool {
-		return r.p.Count("EVALSHA") > 4 && r.s.Int(t, "EXISTS", "rig") == 0
+	each(t, "PF", func(t *testing.T, k kind) {
+		t.Parallel()
+		r := newRigOf(t, k)
+		r.p.Freeze()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := r.m.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrUnavailable) {
+			t.Errorf("error %v", err)
+		}
+		r.p.Thaw()
+		eventually(t, 10*time.Second, "acquire and undo have both run", func() bool {
+			return r.p.Count("EVALSHA") > 4 && r.s.Int(t, "EXISTS", "rig") == 0
+		})
+		// It stays free: nothing is renewed that nobody holds.
+		release(t, lock(t, t.Context(), r.m))
 	})
-	// It stays free: nothing is renewed that nobody holds.
-	release(t, lock(t, t.Context(), r.m))
 }
 
 // A deadline is kept on a server that does not answer, and success never comes
@@ -209,23 +232,26 @@ func TestReleaseWithDeadContext(t *testing.T) {
 // With the server out of reach, a release goes on in the background.
 func TestReleaseGoesOn(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	l := lock(t, t.Context(), r.m)
-	r.p.Refuse(true)
-	r.p.Cut()
-	start := time.Now()
-	err := l.Release(t.Context())
-	if !errors.Is(err, holdfast.ErrUnavailable) {
-		t.Errorf("release without a server: %v", err)
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("took %v", took)
-	}
-	if r.s.Int(t, "EXISTS", "rig") != 1 {
-		t.Fatal("released although cut off?")
-	}
-	r.p.Refuse(false)
-	eventually(t, 10*time.Second, "released in the background", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
+	each(t, "PF", func(t *testing.T, k kind) {
+		t.Parallel()
+		r := newRigOf(t, k)
+		l := lock(t, t.Context(), r.m)
+		r.p.Refuse(true)
+		r.p.Cut()
+		start := time.Now()
+		err := l.Release(t.Context())
+		if !errors.Is(err, holdfast.ErrUnavailable) {
+			t.Errorf("release without a server: %v", err)
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("took %v", took)
+		}
+		if r.s.Int(t, "EXISTS", "rig") != 1 {
+			t.Fatal("released although cut off?")
+		}
+		r.p.Refuse(false)
+		eventually(t, 10*time.Second, "released in the background", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
+	})
 }
 
 // The same for a lease that was extended: in the background for as long as
