@@ -1,0 +1,38 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/redlock"
+)
+
+// Five servers, of which two may be gone. One that cannot be reached when the
+// program starts is left out, but still counts.
+func Example() {
+	ctx := context.Background()
+	servers := []string{"redis://r1:6379", "redis://r2:6379", "redis://r3:6379", "redis://r4:6379", "redis://r5:6379"}
+	var clients []*holdfast.Client
+	for _, url := range servers {
+		c, err := holdfast.Open(ctx, url)
+		if err != nil {
+			log.Print(err)
+			continue
+		}
+		defer c.Close()
+		clients = append(clients, c)
+	}
+	locks, err := redlock.New(clients, redlock.Options{Servers: len(servers)})
+	if err != nil {
+		log.Fatal(err) // no majority
+	}
+	err = locks.Mutex("nightly-report").Do(ctx, func(ctx context.Context) error {
+		fmt.Println("alone, until ctx ends")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}

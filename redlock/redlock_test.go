@@ -1,0 +1,519 @@
+package redlock_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/rueidis"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/redlock"
+)
+
+func TestMain(m *testing.M) {
+	if name := redistest.WorkerName(); name != "" {
+		contendWorker()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+const lease = 2 * time.Second // the longest here, and so how long a young server does not vote
+
+var quick = holdfast.Options{WatchdogTimeout: lease, RetryTimeout: 5 * time.Second}
+
+func open(tb testing.TB, url string) *holdfast.Client {
+	tb.Helper()
+	c, err := holdfast.Open(context.Background(), url, quick)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// start returns servers that are old enough to vote.
+func start(tb testing.TB, n int) []*redistest.Server {
+	tb.Helper()
+	servers := make([]*redistest.Server, n)
+	for i := range servers {
+		servers[i] = redistest.Start(tb)
+	}
+	for _, s := range servers {
+		grown(tb, s)
+	}
+	return servers
+}
+
+func grown(tb testing.TB, s *redistest.Server) {
+	tb.Helper()
+	for up := 0; up <= int(lease.Seconds()); time.Sleep(50 * time.Millisecond) {
+		_, after, _ := strings.Cut(fmt.Sprint(s.Do(tb, "INFO", "server")), "uptime_in_seconds:")
+		if _, err := fmt.Sscan(after, &up); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+func urls(servers []*redistest.Server) []string {
+	var us []string
+	for _, s := range servers {
+		us = append(us, s.URL())
+	}
+	return us
+}
+
+// over returns a redlock with clients of its own.
+func over(tb testing.TB, urls []string, o ...redlock.Options) *redlock.Redlock {
+	tb.Helper()
+	var clients []*holdfast.Client
+	for _, url := range urls {
+		clients = append(clients, open(tb, url))
+	}
+	return of(tb, clients, o...)
+}
+
+func of(tb testing.TB, clients []*holdfast.Client, o ...redlock.Options) *redlock.Redlock {
+	tb.Helper()
+	r, err := redlock.New(clients, append(o, redlock.Options{})[0])
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+func try(tb testing.TB, m holdfast.Locker, opts ...holdfast.Option) *holdfast.Lease {
+	tb.Helper()
+	l, err := m.TryLock(context.Background(), opts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+func release(tb testing.TB, l *holdfast.Lease) {
+	tb.Helper()
+	if err := l.Release(context.Background()); err != nil {
+		tb.Error(err)
+	}
+}
+
+func wantBusy(tb testing.TB, m holdfast.Locker) {
+	tb.Helper()
+	if _, err := m.TryLock(context.Background()); !errors.Is(err, holdfast.ErrNotAcquired) || errors.Is(err, holdfast.ErrUnavailable) {
+		tb.Errorf("TryLock of a held lock: %v", err)
+	}
+}
+
+// empty waits until no server has a key.
+func empty(tb testing.TB, servers []*redistest.Server) {
+	tb.Helper()
+	for end := time.Now().Add(3 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		var keys []string
+		for _, s := range servers {
+			keys = append(keys, s.Keys(tb)...)
+		}
+		if len(keys) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			tb.Fatalf("left behind: %v", keys)
+		}
+	}
+}
+
+func TestMutex(t *testing.T) { // not parallel, or it would see the goroutines of others
+	redistest.CheckGoroutines(t)
+	servers := start(t, 3)
+	a, b := over(t, urls(servers)).Mutex("m"), over(t, urls(servers)).Mutex("m")
+	l := try(t, a)
+	if !l.Valid() || l.Name() != "m" || l.Token() != 0 || len(l.Parts()) != 3 || time.Until(l.Deadline()) > lease {
+		t.Errorf("lease %v %v %v %v %v", l.Valid(), l.Name(), l.Token(), len(l.Parts()), time.Until(l.Deadline()))
+	}
+	wantBusy(t, b)
+	// It is entered again with its context, and only with that.
+	wantBusy(t, a)
+	again := try(t, within{a, l.Context()})
+	if _, err := a.TryLock(l.Context(), holdfast.NonReentrant()); !errors.Is(err, holdfast.ErrReentrant) {
+		t.Errorf("non-reentrant: %v", err)
+	}
+	if err := again.Extend(t.Context(), lease); err != nil {
+		t.Error(err)
+	}
+	release(t, again)
+	wantBusy(t, b)
+	// It is renewed.
+	time.Sleep(lease + lease/2)
+	if !l.Valid() || l.Context().Err() != nil {
+		t.Error("lost although nothing has happened")
+	}
+	// Whoever waits is woken.
+	got := make(chan *holdfast.Lease)
+	go func() {
+		l, err := b.Lock(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		got <- l
+	}()
+	time.Sleep(100 * time.Millisecond)
+	release(t, l)
+	began := time.Now()
+	l = <-got
+	if late := time.Since(began); late > lease/2 {
+		t.Errorf("got in %v after the release", late)
+	}
+	release(t, l)
+	// A fixed lease ends by itself.
+	l = try(t, a, holdfast.LeaseTime(500*time.Millisecond))
+	<-l.Context().Done()
+	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrLost) {
+		t.Errorf("release after the end: %v", err)
+	}
+	n, err := holdfast.DoValue(t.Context(), b, func(ctx context.Context) (int, error) { return len(holdfast.LeaseOf(ctx).Parts()), nil })
+	if err != nil || n != 3 {
+		t.Errorf("%d, %v", n, err)
+	}
+	empty(t, servers)
+}
+
+// within is a lock that is always called with one context.
+type within struct {
+	holdfast.Locker
+	ctx context.Context
+}
+
+func (w within) TryLock(_ context.Context, opts ...holdfast.Option) (*holdfast.Lease, error) {
+	return w.Locker.TryLock(w.ctx, opts...)
+}
+
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	a, b, c := open(t, s.URL()), open(t, s.URL()), open(t, s.URL())
+	for what, try := range map[string]func() error{
+		"two":         func() error { _, err := redlock.New([]*holdfast.Client{a, b}, redlock.Options{}); return err },
+		"none":        func() error { _, err := redlock.New(nil, redlock.Options{}); return err },
+		"nil":         func() error { _, err := redlock.New([]*holdfast.Client{a, b, nil}, redlock.Options{}); return err },
+		"twice":       func() error { _, err := redlock.New([]*holdfast.Client{a, b, a}, redlock.Options{}); return err },
+		"no majority": func() error { _, err := redlock.New([]*holdfast.Client{a, b}, redlock.Options{Servers: 5}); return err },
+		"too slow": func() error {
+			_, err := redlock.New([]*holdfast.Client{a, b, c}, redlock.Options{NodeTimeout: time.Minute})
+			return err
+		},
+		"name": func() error {
+			_, err := of(t, []*holdfast.Client{a, b, c}).Mutex("").Lock(t.Context())
+			return err
+		},
+		"lease": func() error {
+			_, err := of(t, []*holdfast.Client{a, b, c}).Mutex("x").Lock(t.Context(), holdfast.LeaseTime(time.Hour))
+			return err
+		},
+	} {
+		if err := try(); !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// A minority of servers that are dead, silent or cut off changes nothing; and
+// without a majority the answer comes soon, and is not "busy".
+func TestMinority(t *testing.T) {
+	t.Parallel()
+	servers := start(t, 5)
+	p := redistest.NewProxy(t, servers[2].Addr())
+	us := urls(servers)
+	us[2] = p.URL()
+	r := over(t, us)
+	others := over(t, us)
+	quickly := func(what string, err error, since time.Time) {
+		t.Helper()
+		if took := time.Since(since); took > lease/2 {
+			t.Errorf("%s: took %v, %v", what, took, err)
+		}
+	}
+	servers[0].Kill()
+	servers[1].Pause()
+	for i := range 5 {
+		began := time.Now()
+		l, err := r.Mutex("m").TryLock(t.Context())
+		quickly("one dead, one silent", err, began)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantBusy(t, others.Mutex("m"))
+		if i == 0 {
+			time.Sleep(lease + lease/2) // renewed by those that are left
+			if !l.Valid() {
+				t.Error("lost with three of five")
+			}
+		}
+		began = time.Now()
+		release(t, l)
+		quickly("release", nil, began)
+	}
+	p.Freeze()
+	began := time.Now()
+	_, err := r.Mutex("m").TryLock(t.Context())
+	quickly("no majority", err, began)
+	if !errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrNotAcquired) {
+		t.Errorf("no majority: %v", err)
+	}
+	p.Thaw()
+	servers[1].Resume()
+	l, err := r.Mutex("m").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, l)
+	empty(t, servers[1:])
+}
+
+// A lease is over, and its holder told, before most servers could give the lock
+// to somebody else.
+func TestMajorityLost(t *testing.T) {
+	t.Parallel()
+	servers := start(t, 3)
+	l := try(t, over(t, urls(servers)).Mutex("m"))
+	ctx := l.Context()
+	servers[0].Pause()
+	servers[1].Pause()
+	paused := time.Now()
+	select {
+	case <-ctx.Done():
+	case <-time.After(2 * lease):
+		t.Fatal("not told")
+	}
+	if !errors.Is(context.Cause(ctx), holdfast.ErrLost) || time.Since(paused) > lease {
+		t.Errorf("told after %v: %v", time.Since(paused), context.Cause(ctx))
+	}
+	servers[0].Resume()
+	servers[1].Resume()
+	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrLost) {
+		t.Errorf("release: %v", err)
+	}
+	empty(t, servers)
+}
+
+// A server that was restarted without its data does not vote as long as what it
+// has forgotten may be in use.
+func TestForgottenVote(t *testing.T) {
+	t.Parallel()
+	servers := start(t, 3)
+	p := redistest.NewProxy(t, servers[2].Addr())
+	one := over(t, []string{servers[0].URL(), servers[1].URL(), p.URL()})
+	other := over(t, urls(servers))
+	p.Refuse(true)
+	p.Cut()
+	l := try(t, one.Mutex("m")) // by the first two only
+	servers[1].Restart()
+	restarted := time.Now()
+	// The second has forgotten its vote, and the third never had one to give.
+	_, err := other.Mutex("m").TryLock(t.Context())
+	if l.Valid() && err == nil {
+		t.Fatal("two hold the lock")
+	}
+	if !errors.Is(err, holdfast.ErrNotAcquired) {
+		t.Errorf("after the restart: %v", err)
+	}
+	next, err := other.Mutex("m").Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Valid() || time.Since(restarted) < lease-time.Second {
+		t.Errorf("granted %v after the restart, and the other lease is valid: %v", time.Since(restarted), l.Valid())
+	}
+	_ = l.Release(t.Context())
+	release(t, next)
+}
+
+// deafDriver does not care for contexts.
+type deafDriver struct {
+	driver.Driver
+	stuck chan struct{}
+}
+
+func (d deafDriver) Do(context.Context, driver.Call) (driver.Reply, error) {
+	<-d.stuck
+	return driver.Reply{}, driver.Unsent(io.ErrClosedPipe)
+}
+
+// The limit for each server is kept also when a driver does not keep it.
+func TestDeafDriver(t *testing.T) {
+	t.Parallel()
+	servers := start(t, 3)
+	conf, err := rueidis.ParseURL(servers[2].URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := rueidis.Open(t.Context(), conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deaf := deafDriver{d, make(chan struct{})}
+	c, err := holdfast.New(deaf, quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	t.Cleanup(func() { close(deaf.stuck) })
+	clients := []*holdfast.Client{open(t, servers[0].URL()), open(t, servers[1].URL()), c}
+	r := of(t, clients, redlock.Options{NodeTimeout: 100 * time.Millisecond})
+	for range 3 {
+		began := time.Now()
+		l := try(t, r.Mutex("m"))
+		release(t, l)
+		if took := time.Since(began); took > lease/2 {
+			t.Errorf("took %v", took)
+		}
+	}
+	servers[1].Kill()
+	began := time.Now()
+	_, err = r.Mutex("m").TryLock(t.Context())
+	if took := time.Since(began); !errors.Is(err, holdfast.ErrUnavailable) || took > lease/2 {
+		t.Errorf("no majority: after %v, %v", took, err)
+	}
+}
+
+// Where not all servers could be reached at the start, a majority is still one
+// of all.
+func TestFewerClients(t *testing.T) {
+	t.Parallel()
+	servers := start(t, 3)
+	r := over(t, urls(servers[:2]), redlock.Options{Servers: 3})
+	l := try(t, r.Mutex("m"))
+	wantBusy(t, over(t, urls(servers)).Mutex("m"))
+	release(t, l)
+	servers[0].Kill()
+	if _, err := r.Mutex("m").TryLock(t.Context()); !errors.Is(err, holdfast.ErrUnavailable) {
+		t.Errorf("one of three: %v", err)
+	}
+}
+
+func contendWorker() {
+	var clients []*holdfast.Client
+	for url := range strings.SplitSeq(os.Getenv("TEST_URLS"), ",") {
+		c, err := holdfast.Open(context.Background(), url, quick)
+		if err != nil {
+			panic(err)
+		}
+		clients = append(clients, c)
+	}
+	r, err := redlock.New(clients, redlock.Options{})
+	if err != nil {
+		panic(err)
+	}
+	rec := redistest.NewRecorder(os.Stdout)
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() { contend(context.Background(), r.Mutex("m"), rec) })
+	}
+	wg.Wait()
+}
+
+func contend(ctx context.Context, m holdfast.Locker, rec *redistest.Recorder) {
+	for n := 0; ctx.Err() == nil; n++ {
+		l, err := m.Lock(ctx)
+		if err != nil {
+			continue
+		}
+		work := time.Duration(n%5) * 20 * time.Millisecond
+		if n%10 == 9 {
+			work = 2 * lease // as long as it is valid, and beyond
+		}
+		iv := redistest.Interval{Name: "m", Owner: fmt.Sprint(l.Owner(), "#", n)}
+		for start := time.Now(); ; time.Sleep(time.Millisecond) {
+			now := redistest.Now()
+			if !l.Valid() {
+				break
+			}
+			if iv.Enter == 0 {
+				iv.Enter = now
+			}
+			iv.Leave = now
+			if time.Since(start) >= work {
+				break
+			}
+		}
+		if iv.Enter != 0 {
+			rec.Record(iv)
+		}
+		_ = l.Release(ctx)
+	}
+}
+
+// Five servers and four processes. Servers are killed, paused, restarted
+// without their data and cut off, one process is killed: at most one holds the
+// lock at any time.
+func TestExclusion(t *testing.T) {
+	t.Parallel()
+	servers := start(t, 5)
+	p := redistest.NewProxy(t, servers[4].Addr())
+	us := urls(servers)
+	us[4] = p.URL()
+	var out bytes.Buffer
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var ws []*redistest.Process
+	for range 4 {
+		w := redistest.Worker(t, "contend", "TEST_URLS="+strings.Join(us, ","))
+		ws = append(ws, w)
+		wg.Go(func() {
+			for line := range w.Lines() {
+				mu.Lock()
+				fmt.Fprintln(&out, line)
+				mu.Unlock()
+			}
+		})
+	}
+	pause := func() { time.Sleep(lease / 2) }
+	pause()
+	for range 2 {
+		servers[0].Pause() // one silent
+		pause()
+		servers[1].Restart() // one empty
+		pause()
+		servers[0].Resume()
+		p.Freeze() // one cut off
+		pause()
+		pause()
+		p.Thaw()
+		servers[2].Kill() // two dead
+		servers[3].Kill()
+		pause()
+		ws[0].Pause()
+		servers[2].Restart()
+		servers[3].Restart()
+		pause()
+		pause()
+		ws[0].Resume()
+		pause()
+	}
+	ws[3].Kill()
+	pause()
+	pause()
+	for _, w := range ws {
+		w.Kill()
+	}
+	wg.Wait()
+	ivs, err := redistest.ReadIntervals(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := redistest.CheckExclusive(ivs); err != nil {
+		t.Error(err)
+	}
+	if len(ivs) < 20 {
+		t.Errorf("only %d holds", len(ivs))
+	}
+	t.Logf("%d holds", len(ivs))
+}
