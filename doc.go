@@ -31,6 +31,14 @@
 // or one derived from it, enters it again, and it is free once every lease has
 // been released. Any other context contends. See [Detach] and [NonReentrant].
 //
+// # Kinds of locks
+//
+// A [Mutex] is what most programs need. A [FairMutex] serves in the order of
+// arrival, an [RWMutex] many readers or one writer, a [FencedMutex] has tokens
+// from a counter that outlives it. [Multi] takes several locks as one. All of
+// them are a [Locker]. Package redlock locks over several independent servers,
+// and package fence checks tokens at the resource.
+//
 // # What is promised, and what is not
 //
 // At no moment do two leases on one name both answer true to [Lease.Valid], as
