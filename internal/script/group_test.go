@@ -2,6 +2,8 @@ package script_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -136,4 +138,34 @@ func TestVoteTooYoung(t *testing.T) {
 		t.Errorf("%+v, %v", v, err)
 	}
 	l.has()
+}
+
+// The uptime of a server is a difference of whole seconds, which may be almost
+// one more than has passed: a vote comes when it is above the longest lease.
+func TestVoteAtTheEndOfYouth(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	uptime := func() (up int) {
+		_, after, _ := strings.Cut(fmt.Sprint(s.Do(t, "INFO", "server")), "uptime_in_seconds:")
+		if _, err := fmt.Sscan(after, &up); err != nil {
+			t.Fatal(err)
+		}
+		return up
+	}
+	for {
+		up := uptime()
+		young, err1 := script.NewVote("young", seconds(up)).Acquire(t.Context(), d, try("a:1"))
+		old, err2 := script.NewVote("old", seconds(up-1)).Acquire(t.Context(), d, try("a:1"))
+		if uptime() != up { // in the middle of it
+			s.Do(t, "FLUSHALL")
+			continue
+		}
+		if err1 != nil || young.Granted() || !young.Young {
+			t.Errorf("up for as long as the longest lease: %+v, %v", young, err1)
+		}
+		if err2 != nil || !old.Granted() {
+			t.Errorf("up for a second more: %+v, %v", old, err2)
+		}
+		return
+	}
 }
