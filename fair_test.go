@@ -776,3 +776,26 @@ func TestFairClose(t *testing.T) {
 	wantNoQueue(t, s, n)
 	_ = other.Close()
 }
+
+// Who gives up while the server cannot be reached leaves the queue when it can,
+// however short the lease would have been.
+func TestGiveUpDuringOutage(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	p := redistest.NewProxy(t, s.Addr())
+	n := name(t)
+	held := lock(t, t.Context(), open(t, s.URL()).FairMutex(n))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := enqueue(t, ctx, s, open(t, p.URL()).FairMutex(n), holdfast.LeaseTime(50*time.Millisecond))
+	p.Freeze()
+	cancel()
+	if o := await(t, w.got); !errors.Is(o.err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", o.err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	p.Cut() // what was sent is gone
+	p.Thaw()
+	wantNoQueue(t, s, n)
+	release(t, held)
+}

@@ -201,3 +201,45 @@ func TestSyncLockerAfterLoss(t *testing.T) {
 	}
 	mu.Unlock()
 }
+
+// A script may be stopped in the middle, by a command that the user may not
+// run: the lock is refused, and what was written of it goes away.
+func TestRefusedLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, forbidden := range []string{"time", "pexpire"} {
+		s.Do(t, "ACL", "SETUSER", "no-"+forbidden, "on", ">secret", "~*", "&*", "+@all", "-"+forbidden)
+		c := open(t, "redis://no-"+forbidden+":secret@"+s.Addr())
+		for what, m := range map[string]holdfast.Locker{
+			"mutex": c.Mutex("m"), "write": c.RWMutex("w"), "read": c.RWMutex("r").RLocker(),
+			"multi": holdfast.Multi(c.Mutex("a"), c.RWMutex("b")),
+		} {
+			if _, err := m.Lock(t.Context()); !errors.Is(err, holdfast.ErrRefused) {
+				t.Errorf("%s without %s: %v", what, forbidden, err)
+			}
+		}
+		eventually(t, 3*time.Second, "nothing is left without "+forbidden, func() bool { return len(s.Keys(t)) == 0 })
+	}
+}
+
+// The holder is told at once when its own client frees the lock by force,
+// whatever each of them calls it.
+func TestForceUnlockByAnyKind(t *testing.T) {
+	c := open(t, redistest.Shared(t).URL())
+	each(t, "PF", func(t *testing.T, holder kind) {
+		for _, k := range kinds {
+			if k.letter != "P" && k.letter != "F" {
+				continue
+			}
+			m := holder.make(c, name(t))
+			l := lock(t, t.Context(), m, holdfast.LeaseTime(time.Minute))
+			if freed, err := k.make(c, m.Name()).ForceUnlock(t.Context()); !freed || err != nil {
+				t.Errorf("forced as %s: %v, %v", k.name, freed, err)
+			}
+			if l.Valid() || l.Context().Err() == nil {
+				t.Errorf("forced as %s, the lease is valid", k.name)
+			}
+			wantLost(t, l, holdfast.LossForced)
+		}
+	})
+}

@@ -245,3 +245,37 @@ func TestReentryBesideRelease(t *testing.T) {
 		release(t, outer)
 	})
 }
+
+// Nobody writes where the key of those who want to write first is something
+// else.
+func TestWritersKeyOfAnotherType(t *testing.T) {
+	s := redistest.Shared(t)
+	m := open(t, s.URL()).RWMutex(name(t))
+	s.Do(t, "SET", "holdfast:writers:{"+m.Name()+"}", "precious")
+	if _, err := m.Lock(t.Context()); !errors.Is(err, holdfast.ErrRefused) {
+		t.Errorf("error %v, want ErrRefused", err)
+	}
+	if s.Int(t, "EXISTS", m.Name()) == 1 {
+		t.Error("refused, and held all the same")
+	}
+}
+
+// Readers whose leases have run out are forgotten while others read on.
+func TestDeadReadersAreForgotten(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	m := open(t, s.URL()).RWMutex(name(t))
+	stays := lock(t, t.Context(), m.RLocker())
+	parallel(20, func(int) {
+		l, err := m.RLock(t.Context(), holdfast.LeaseTime(50*time.Millisecond))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		<-l.Context().Done()
+	})
+	eventually(t, 5*time.Second, "only the mode and one reader are left", func() bool {
+		return s.Int(t, "HLEN", m.Name()) == 2
+	})
+	release(t, stays)
+}

@@ -442,6 +442,12 @@ var writeAcquireRows = []row{
 		do:    acquire(writeFirst, wait("a:1")), reply: "WRONGTYPE",
 		state: []string{"N string x"},
 	},
+	{
+		title: "write/free, those who wait of another type: nothing is taken",
+		given: []string{"SET writers x"},
+		do:    acquire(write, try("a:1")), reply: "WRONGTYPE",
+		state: []string{"writers string x"},
+	},
 	{title: "write/memory full", full: true, do: acquire(write, try("a:1")), reply: "OOM"},
 	{
 		title: "write/again, memory full", full: true,

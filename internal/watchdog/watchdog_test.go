@@ -272,3 +272,41 @@ func TestBury(t *testing.T) {
 		}
 	})
 }
+
+// slow takes its time for every batch of calls.
+type slow struct{ *fake.Driver }
+
+const slowness = 100 * time.Millisecond
+
+func (d slow) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
+	time.Sleep(slowness)
+	return d.Driver.DoMany(ctx, calls)
+}
+
+// What has to be freed while other calls to free something are under way goes
+// out as soon as those are back.
+func TestBuriedBehindOthers(t *testing.T) {
+	in(t, func(k *kennel) {
+		w := New(slow{k.d}, lease/3, slog.New(slog.DiscardHandler))
+		defer w.Close()
+		bury := func(key string) {
+			m := script.NewMutex(key)
+			if _, err := m.Acquire(context.Background(), k.d, script.Claim{Owner: "me:1", Count: 1, Lease: lease}); err != nil {
+				t.Fatal(err)
+			}
+			now := clock.Now()
+			w.Bury(m.Free("me:1"), now, now, now+lease)
+		}
+		bury("a")
+		time.Sleep(slowness / 2)
+		bury("b")
+		time.Sleep(slowness)
+		if k.d.Holder("a") != "" || k.d.Holder("b") == "" {
+			t.Fatalf("after one batch: a is held by %q, b by %q", k.d.Holder("a"), k.d.Holder("b"))
+		}
+		time.Sleep(slowness)
+		if k.d.Holder("b") != "" {
+			t.Error("not freed by the next batch")
+		}
+	})
+}
