@@ -144,9 +144,13 @@ func (w *Watchdog) settle(cs []*Charge, held []bool, err error, sent, renewal ti
 			lost = append(lost, c)
 		}
 	}
+	warn := err != nil && w.life.Err() == nil && (w.warned == 0 || sent-w.warned >= time.Second) // not for every try
+	if warn {
+		w.warned = sent
+	}
 	w.mu.Unlock()
 	w.tell(lost, NotOwner)
-	if err != nil && w.life.Err() == nil {
+	if warn {
 		w.log.Warn("cannot renew leases, will try again", "leases", len(cs), "error", err)
 	}
 	for _, c := range lost {

@@ -52,6 +52,7 @@ type Watchdog struct {
 	behind  map[lane][]*grave // which wait for such a lane
 	sleeps  time.Duration     // until when run sleeps, if nobody wakes it
 	busy    bool              // something was guarded since run looked last
+	warned  time.Duration     // when failed renewals were reported last
 	running bool
 	closed  bool
 
