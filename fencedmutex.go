@@ -16,9 +16,10 @@ var _ Locker = (*FencedMutex)(nil)
 // so that nothing is left behind when the lock is released. Use a FencedMutex
 // where the clock may be set back, where a Java program shares the lock, or
 // where the token should survive as long as the data: the counter is kept when
-// the lock is released, and lasts as long as the server keeps its data. Two
-// fenced leases are never handed over inside the process, so a contended
-// FencedMutex is slower than a Mutex.
+// the lock is released, and lasts as long as the server keeps its data. If the
+// server loses it, the tokens begin at 1 again, and a resource that remembers
+// higher ones refuses them: see package fence. A fenced lease is never handed
+// over inside the process, so a contended FencedMutex is slower than a Mutex.
 //
 // Entering the mutex again keeps the token. (Redisson raises it, so that the
 // outer section finds its own token outdated.)

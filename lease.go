@@ -49,7 +49,7 @@ func (l *Lease) Owner() string {
 }
 
 // Token returns the fencing token: a number above those of all earlier leases
-// on this name. Send it along with every write, and let the resource refuse
+// on this name by the same kind of lock. Send it along with every write, and let the resource refuse
 // numbers below the highest it has seen. Re-entering a lock keeps the token.
 //
 // A lease to read has a token that is not below that of any writer before it. A
@@ -144,7 +144,7 @@ func (l *Lease) derive() (context.Context, context.CancelCauseFunc) {
 // because the lease was released beside which this one was granted: then it
 // follows the context that that one was taken with.
 func (l *Lease) follow(other, ctx context.Context, cancel context.CancelCauseFunc) {
-	stop := context.AfterFunc(other, func() {
+	if other.Err() != nil {
 		var r *released
 		cause := context.Cause(other)
 		if errors.As(cause, &r) && r.lease.find(l.client, l.survives, l.name) != nil {
@@ -152,7 +152,9 @@ func (l *Lease) follow(other, ctx context.Context, cancel context.CancelCauseFun
 			return
 		}
 		cancel(cause)
-	})
+		return
+	}
+	stop := context.AfterFunc(other, func() { l.follow(other, ctx, cancel) })
 	context.AfterFunc(ctx, func() { stop() })
 }
 
@@ -180,7 +182,9 @@ func (l *Lease) announce(fn func(*Lease)) {
 
 // Extend makes the server keep the lock for at least d from now on. It never
 // shortens what is left of a lease. As always, [Lease.Deadline] is a little
-// earlier.
+// earlier. The error matches [ErrLost] if the lock was lost, [ErrNotHeld] if it
+// was released, and [ErrUnavailable] if the server has not answered, in which
+// case the lease lasts as long as before.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.whole != nil {
 		return l.whole.Extend(ctx, d)
@@ -213,7 +217,8 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 
 // Release gives the lock back, once per lease; releasing again does nothing.
 // The lease's context is ended first, and with it the contexts of leases that
-// were taken with it, so release those before. Release works when ctx is done
+// were taken with it, so release those before (what a writer has taken to read
+// stays, see [RWMutex]). Release works when ctx is done
 // already, so that it can be deferred: nothing in ctx stops a release.
 //
 // After a loss it returns an error that matches [ErrLost]: whatever was done

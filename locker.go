@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// A Locker is any lock of this package.
+// A Locker is any lock of this module.
 type Locker interface {
 	// Name returns the name of the lock.
 	Name() string
@@ -27,6 +27,9 @@ func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...O
 // after the lock was lost.
 func DoValue[T any](ctx context.Context, l Locker, fn func(context.Context) (T, error), opts ...Option) (T, error) {
 	var value T
+	if fn == nil {
+		return value, do(ctx, l, nil, opts)
+	}
 	err := do(ctx, l, func(ctx context.Context) (err error) {
 		value, err = fn(ctx)
 		return err
@@ -35,6 +38,12 @@ func DoValue[T any](ctx context.Context, l Locker, fn func(context.Context) (T, 
 }
 
 func do(ctx context.Context, l Locker, fn func(context.Context) error, opts []Option) (err error) {
+	switch {
+	case l == nil:
+		return &Error{Op: "do", Err: invalid("the lock is nil")}
+	case fn == nil:
+		return &Error{Op: "do", Err: invalid("the function is nil")}
+	}
 	lease, err := l.Lock(ctx, opts...)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"time"
 
@@ -27,8 +28,10 @@ type MultiMutex struct {
 	locks []Locker
 }
 
-// Multi returns the locks as one. Options that the locks were made with do not
-// apply to it; it takes its own with each call.
+// Multi returns the locks as one. It takes the locks of this package, in any
+// mixture. Options that the locks were made with, hooks included, do not apply
+// to it; it takes its own with each call. Two clients of one server are two
+// servers to it, so name a lock through one of them only.
 func Multi(locks ...Locker) *MultiMutex {
 	var names []string
 	var all []Locker
@@ -44,6 +47,10 @@ func Multi(locks ...Locker) *MultiMutex {
 	seen := make(map[*Client]map[string]bool)
 	for _, l := range all {
 		one, ok := l.(single)
+		if v := reflect.ValueOf(l); ok && v.Kind() == reflect.Pointer && v.IsNil() {
+			m.set.fail(invalid("Multi of a nil %T", l))
+			continue
+		}
 		if !ok {
 			m.set.fail(invalid("Multi of a %T: it takes the locks of this package", l))
 			continue
@@ -58,9 +65,6 @@ func Multi(locks ...Locker) *MultiMutex {
 			m.set.fail(invalid("Multi has %.80q twice: it would wait for itself", o.name))
 		}
 		seen[o.client][o.name] = true
-	}
-	if len(all) == 0 {
-		m.set.fail(invalid("Multi without a lock"))
 	}
 	m.name, m.locks = strings.Join(names, "+"), all
 	return m
@@ -94,6 +98,12 @@ func (m *MultiMutex) Do(ctx context.Context, fn func(context.Context) error, opt
 
 func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Duration, opts []Option) (*Lease, error) {
 	s := m.set.with(opts)
+	if len(m.locks) == 0 {
+		s.fail(invalid("Multi without a lock"))
+	}
+	if s.writerFirst {
+		s.fail(invalid("WriterFirst is for Client.RWMutex, not for a call"))
+	}
 	if s.err != nil {
 		return nil, m.fail(op, s.err)
 	}

@@ -17,10 +17,13 @@ var _ Locker = (*Mutex)(nil)
 // makes one.
 type Mutex struct{ exclusive }
 
-// Mutex returns the mutex with that name. The options apply to all of its
-// calls. A name has 1 to 512 bytes of UTF-8 without control characters; braces
-// may only mark a hash tag, as in "order:{42}". The error of a bad name or
-// option is returned by each call.
+// Mutex returns the mutex with that name, which is its key at the server: do
+// not give it that of your data. The options apply to all of its calls.
+//
+// A name has 1 to 512 bytes of UTF-8 without control characters. Braces may
+// only mark a hash tag, as in "order:{42}"; the prefixes of Redisson's other
+// keys, and "holdfast:", are reserved. The error of a bad name or option is
+// returned by each call.
 func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 	return &Mutex{exclusive{newObject(c, "mutex", name, opts), script.NewMutex(name)}}
 }

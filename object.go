@@ -24,6 +24,9 @@ func newObject(c *Client, kind, name string, opts []Option) object {
 	if err := script.CheckName(name); err != nil {
 		o.set.fail(invalid("%w", err))
 	}
+	if o.set.writerFirst && kind != writeKind {
+		o.set.fail(invalid("WriterFirst is for Client.RWMutex, not for a %s", kind))
+	}
 	return o
 }
 
@@ -33,6 +36,9 @@ func (o *object) Name() string { return o.name }
 // acquire takes a lock, or enters again what ctx already holds.
 func (o *object) acquire(ctx context.Context, op string, k engine.Kind, wait time.Duration, opts []Option) (*Lease, error) {
 	s := o.set.with(opts)
+	if s.writerFirst != o.set.writerFirst {
+		s.fail(invalid("WriterFirst is for Client.RWMutex, not for a call"))
+	}
 	if s.err != nil {
 		return nil, o.fail(op, s.err)
 	}

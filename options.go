@@ -73,7 +73,7 @@ func Wait(d time.Duration) Option {
 		if d < 0 {
 			s.fail(invalid("Wait is %v: it cannot be negative; leave it out to wait as long as the context", d))
 		}
-		s.wait, s.waitSet = d.Truncate(time.Millisecond), true
+		s.wait, s.waitSet = min(d.Truncate(time.Millisecond), maxLease), true
 	}
 }
 
@@ -84,15 +84,37 @@ func NonReentrant() Option {
 }
 
 // OnAcquire has fn called with every lease that is taken, before the call that
-// took it returns; in Do, before the work begins.
+// took it returns; in Do, before the work begins. Of several, each is called.
 func OnAcquire(fn func(*Lease)) Option {
-	return func(s *settings) { s.onAcquire = fn }
+	return func(s *settings) {
+		if fn == nil {
+			s.fail(invalid("the function of OnAcquire is nil"))
+		}
+		before := s.onAcquire
+		s.onAcquire = func(l *Lease) {
+			if before != nil {
+				before(l)
+			}
+			fn(l)
+		}
+	}
 }
 
 // OnRelease has fn called when a lease has been released, with the error that
 // [Lease.Release] is about to return: nil, or what went wrong.
 func OnRelease(fn func(*Lease, error)) Option {
-	return func(s *settings) { s.onRelease = fn }
+	return func(s *settings) {
+		if fn == nil {
+			s.fail(invalid("the function of OnRelease is nil"))
+		}
+		before := s.onRelease
+		s.onRelease = func(l *Lease, err error) {
+			if before != nil {
+				before(l, err)
+			}
+			fn(l, err)
+		}
+	}
 }
 
 // Poll waits by looking at the lock again and again, as often as b says, and

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
@@ -34,6 +35,7 @@ func newQuorum(clients []*Client, servers int, limit, longest time.Duration) (*q
 		limit = 200 * time.Millisecond
 	}
 	seen := make(map[*Client]bool)
+	var least time.Duration
 	for i, c := range clients {
 		switch {
 		case c == nil:
@@ -42,9 +44,14 @@ func newQuorum(clients []*Client, servers int, limit, longest time.Duration) (*q
 			return nil, invalid("client %d is there twice: each vote needs a server of its own", i)
 		}
 		seen[c] = true
-		longest = max(longest, c.engine.Lease())
+		least = max(least, c.engine.Lease())
+	}
+	if longest == 0 {
+		longest = least
 	}
 	switch {
+	case longest < least:
+		return nil, invalid("LongestLease is %v, less than the WatchdogTimeout of a client, %v", longest, least)
 	case servers < 3:
 		return nil, invalid("%d servers: a majority that survives the loss of one needs at least 3", servers)
 	case len(clients) > servers:
@@ -117,7 +124,9 @@ func (q *quorum) acquire(ctx context.Context, whole *Lease, part func(*Client) *
 		leases[i] = part(c)
 		wants[i] = &engine.Want{Engine: c.engine, Kind: script.NewVote(whole.name, q.longest), User: (*keeper)(leases[i])}
 	}
-	if err := q.votes.Acquire(ctx, wants, r); err != nil {
+	if err := q.votes.Acquire(ctx, wants, r); errors.Is(err, engine.ErrSameServer) {
+		return invalid("%w: each vote needs a server of its own", err)
+	} else if err != nil {
 		return err
 	}
 	for i, w := range wants {

@@ -18,7 +18,8 @@ var (
 //
 // A writer may also read: RLock with the context of a lease of Lock is granted
 // beside it, and stays when the write lease is released, so that others can
-// read as well (a downgrade). The other way round is impossible: Lock with the
+// read as well (a downgrade); so does its context, unless the write lease is
+// lost. The other way round is impossible: Lock with the
 // context of a read lease returns [ErrUpgrade] at once, since it would wait for
 // itself.
 //
@@ -29,6 +30,8 @@ type RWMutex struct {
 	read  *RLocker
 }
 
+const writeKind = "write lock"
+
 // writeLock is the side of the writers.
 type writeLock struct {
 	object
@@ -38,7 +41,7 @@ type writeLock struct {
 // RWMutex returns the read/write mutex with that name. Names and options are as
 // for [Client.Mutex].
 func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
-	o := newObject(c, "write lock", name, opts)
+	o := newObject(c, writeKind, name, opts)
 	r := o
 	r.kind, r.beside = "read lock", o.kind
 	o.never = r.kind

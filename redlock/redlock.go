@@ -12,8 +12,10 @@
 // # What it protects from
 //
 // The lock can be had, and is not lost, while fewer than half of the servers
-// are down, cut off, or slow. A server that comes back has forgotten its votes,
-// so it gives none until every lease that it may have granted before is over.
+// are down, cut off, or slow. A server that comes up may have forgotten its
+// votes, so it gives none until every lease that it may have granted before is
+// over: for 30 s by default, also when all of them have just been started for
+// the first time. In tests, use clients with a short WatchdogTimeout.
 //
 // # What it does not protect from
 //
@@ -50,7 +52,8 @@ import (
 type Options struct {
 	// Servers is how many servers there are. Set it where not all of them could
 	// be reached, so that there are fewer clients: a majority is one of all
-	// servers, for everybody. Default: one for each client.
+	// servers, for everybody. A server without a client has no vote in this
+	// process until a new Redlock is made. Default: one for each client.
 	Servers int
 
 	// NodeTimeout is how long each server may take to answer. One that does not
@@ -60,8 +63,8 @@ type Options struct {
 
 	// LongestLease is the longest lease time that anybody uses on these
 	// servers, in any process: so long a server that has come up gives no vote.
-	// Everybody must use the same. Default, and least: the longest
-	// WatchdogTimeout of the clients.
+	// Everybody must use the same, and no less than the longest WatchdogTimeout
+	// of the clients, which is the default.
 	LongestLease time.Duration
 }
 
@@ -101,8 +104,8 @@ func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Le
 	return m.lock.Lock(ctx, opts...)
 }
 
-// TryLock asks all servers once, at the same time. It returns after
-// Options.NodeTimeout at the latest, or with [holdfast.Wait] after that.
+// TryLock asks all servers once, at the same time, and takes no longer than
+// Options.NodeTimeout; or as long as [holdfast.Wait] says.
 func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Lease, error) {
 	return m.lock.TryLock(ctx, opts...)
 }

@@ -210,6 +210,10 @@ func TestBadInput(t *testing.T) {
 			_, err := redlock.New([]*holdfast.Client{a, b, c}, redlock.Options{NodeTimeout: time.Minute})
 			return err
 		},
+		"longest": func() error {
+			_, err := redlock.New([]*holdfast.Client{a, b, c}, redlock.Options{LongestLease: time.Second})
+			return err
+		},
 		"name": func() error {
 			_, err := of(t, []*holdfast.Client{a, b, c}).Mutex("").Lock(t.Context())
 			return err
@@ -516,4 +520,29 @@ func TestExclusion(t *testing.T) {
 		t.Errorf("only %d holds", len(ivs))
 	}
 	t.Logf("%d holds", len(ivs))
+}
+
+// One server does not vote twice, not even with two of its databases.
+func TestOneServerTwice(t *testing.T) {
+	t.Parallel()
+	servers := start(t, 2)
+	clients := []*holdfast.Client{open(t, servers[0].URL()), open(t, servers[0].URL()+"/1"), open(t, servers[1].URL())}
+	servers[1].Kill() // or it would depend on who answers first
+	if _, err := of(t, clients).Mutex("m").TryLock(t.Context()); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("one server twice: %v", err)
+	}
+	empty(t, servers[:1])
+}
+
+// Servers that have just been started say so.
+func TestYoungServers(t *testing.T) {
+	t.Parallel()
+	var us []string
+	for range 3 {
+		us = append(us, redistest.Start(t).URL())
+	}
+	_, err := over(t, us).Mutex("m").TryLock(t.Context())
+	if !errors.Is(err, holdfast.ErrNotAcquired) || !strings.Contains(err.Error(), "started lately") || holdfast.Remaining(err) <= 0 {
+		t.Errorf("%v, remaining %v", err, holdfast.Remaining(err))
+	}
 }

@@ -31,6 +31,7 @@ type contest struct {
 	out      outage        // of the server
 	ttl      time.Duration // what the holder had left
 	failures int           // how often the lock was held
+	blocker  string        // which of several it was
 	polite   bool          // this process has just had the lock, and others want it
 	missed   int           // how often somebody else was faster after a message
 	woken    bool          // by a message, just now
@@ -66,6 +67,10 @@ func (c *contest) begin() {
 
 // end leaves nothing behind but what was granted.
 func (c *contest) end(err error) {
+	var busy *Busy
+	if errors.As(err, &busy) {
+		busy.Key = c.blocker
+	}
 	if err != nil {
 		c.withdraw()
 	}
@@ -150,6 +155,7 @@ func (c *contest) ask() (grant, error) {
 		case err == nil:
 			c.out.over()
 			c.failures++
+			c.blocker = v.Key
 			if c.ttl = v.TTL; c.ttl == 0 {
 				c.ttl = time.Millisecond // held, for a moment
 			}

@@ -14,6 +14,7 @@ var (
 	ErrClosed      = errors.New("client is closed")
 	ErrUnavailable = errors.New("server unavailable")
 	ErrRefused     = errors.New("server refused")
+	ErrSameServer  = errors.New("two clients are of one server")
 )
 
 // Busy is the ErrNotAcquired of a lock that somebody else holds.
@@ -22,22 +23,26 @@ type Busy struct {
 	Local bool          // the holder is in this process
 	Young bool          // nobody holds it, but the server has come up too lately
 	Votes string        // how several servers voted
+	Key   string        // which one of several locks it is
 	Err   error         // why the wait ended: a context's error, or nil
 }
 
 func (b *Busy) Error() string {
-	text := ErrNotAcquired.Error()
+	text, where := ErrNotAcquired.Error(), ""
+	if b.Key != "" {
+		where = fmt.Sprintf("%.80q is ", b.Key)
+	}
 	switch {
 	case b.Votes != "":
 		text += ": " + b.Votes
 	case b.Young:
 		text = fmt.Sprintf("%s: the server was restarted and must not grant it for another %v", text, b.TTL)
 	case b.TTL > 0:
-		text = fmt.Sprintf("%s: held by another owner for %v unless renewed", text, b.TTL)
+		text = fmt.Sprintf("%s: %sheld by another owner, whose lease ends in %v unless renewed", text, where, b.TTL)
 	case b.TTL < 0:
-		text += ": held by another owner, without an end"
+		text += ": " + where + "held by another owner, without an end (if the key is not that of a lock, choose another name)"
 	case b.Local:
-		text += ": held by another lease of this client"
+		text += ": held by another lease of this client (to enter it again, use the context of that lease)"
 	}
 	if b.Err != nil {
 		text += ": " + b.Err.Error()

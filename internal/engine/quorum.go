@@ -85,7 +85,7 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 				out.note(err, sent)
 			}
 			return gaveUp(ctx.Err(), &out, t.ttl)
-		case r.Wait == 0 || errors.Is(err, ErrRefused) || errors.Is(err, ErrClosed):
+		case r.Wait == 0 || t.same || errors.Is(err, ErrRefused) || errors.Is(err, ErrClosed):
 			return err
 		case errors.Is(err, ErrUnavailable):
 			if out.note(err, sent) > wants[0].Engine.o.Patience {
@@ -122,6 +122,7 @@ type tally struct {
 	ttl                          time.Duration // the longest of those who are in the way
 	err                          error         // the last failure
 	late                         bool          // enough were granted, but too late to be of use
+	same                         bool          // two votes are of one server
 }
 
 // count adds a vote.
@@ -154,11 +155,16 @@ func (t *tally) pause() time.Duration {
 // error says why there is no quorum, or nil if there is.
 func (t *tally) error(q *Quorum) error {
 	switch {
+	case t.same:
+		return ErrSameServer
 	case t.granted >= q.Need && !t.late:
 		return nil
 	case t.failed <= q.Servers-q.Need: // enough could have voted
-		return &Busy{TTL: t.ttl, Young: t.busy == 0 && t.young > 0, Votes: fmt.Sprintf(
-			"%d of %d votes, needs %d (%d for others, %d restarted lately, %d failed)", t.granted, q.Servers, q.Need, t.busy, t.young, t.failed)}
+		votes := fmt.Sprintf("%d of %d votes, needs %d (%d for others, %d failed", t.granted, q.Servers, q.Need, t.busy, t.failed)
+		if t.young > 0 {
+			votes += fmt.Sprintf(", %d started lately and without a vote for up to %v", t.young, t.ttl)
+		}
+		return &Busy{TTL: t.ttl, Votes: votes + ")"}
 	case errors.Is(t.err, ErrRefused) || errors.Is(t.err, ErrClosed):
 		return t.err
 	}
@@ -191,7 +197,11 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 			continue
 		}
 		go func() {
-			h, err := w.Engine.Acquire(calls, w.Kind, once, w.User)
+			var h *Hold
+			_, err := w.Engine.identity(calls)
+			if err == nil {
+				h, err = w.Engine.Acquire(calls, w.Kind, once, w.User)
+			}
 			q.nodes[i].answered(sent)
 			votes <- vote{i, h, err}
 		}()
@@ -220,13 +230,19 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 			t.err = errSilent
 		case <-ctx.Done():
 			enough = true
+			t.failed += pending
+			t.err = errSilent
 		}
 	}
 	go q.await(pending, votes, wants, r, cancel)
 	valid := 0
+	seen := make(map[string]bool)
 	for _, w := range wants {
 		if w.Hold != nil && w.Hold.Valid() {
 			valid++
+			id := *w.Engine.server.Load()
+			t.same = t.same || seen[id]
+			seen[id] = true
 		}
 	}
 	t.late = valid < q.Need

@@ -43,7 +43,11 @@ func AcquireGroup(ctx context.Context, d driver.Driver, claims, frees []driver.C
 	switch {
 	case bad:
 	case r.List[0].Int != 0 && len(r.List) == 2:
-		return verdict(min(r.List[1].Int, 0)), nil
+		v := verdict(min(r.List[1].Int, 0))
+		if i := r.List[0].Int - 1; i >= 0 && i < int64(len(claims)) {
+			v.Key = claims[i].Keys[0]
+		}
+		return v, nil
 	case r.List[0].Int == 0 && len(r.List) == 1+len(claims):
 		v := Verdict{Token: 1, Tokens: make([]int64, len(claims))}
 		for i := range claims {

@@ -36,6 +36,7 @@ type Verdict struct {
 	Token  int64
 	Tokens []int64       // of the parts of a group
 	TTL    time.Duration // how long the present owner still has; negative: for ever
+	Key    string        // which lock of a group was not granted
 	Young  bool          // not held, but the server has come up too lately to say so
 }
 

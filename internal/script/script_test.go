@@ -156,6 +156,12 @@ var mutexRows = []row{
 		state: []string{"N hash j:7=1 mode=read, TTL 60s", "j:7#1 string 1, TTL 60s"},
 	},
 	{
+		title: "force mutex/somebody's data",
+		given: []string{"HSET N name Ann mail a@b"},
+		do:    forceMutex(""), reply: "WRONGTYPE",
+		state: []string{"N hash mail=a@b name=Ann"},
+	},
+	{
 		title: "force mutex/that owner",
 		given: taken,
 		do:    forceMutex("b:1"), reply: "1", again: "0",
