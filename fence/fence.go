@@ -33,7 +33,8 @@
 //     reads; for a row with its own fence, raise that first.
 //   - All writers use the guard. It does not see those who go around it.
 //   - One resource, one lock. Tokens rise from lease to lease of one name; those
-//     of different names cannot be compared. A lock may guard many resources.
+//     of different names, or of different kinds of locks by one name, cannot be
+//     compared. A lock may guard many resources.
 //   - After [ErrStale] do not try again with the same token. Take the lock
 //     again, read again.
 //
@@ -44,10 +45,23 @@
 // elsewhere, such as a mail that was sent. If it loses its memory (the key is
 // evicted, a replica is promoted that had not heard of the last write, a
 // backup is restored), a late holder can pass until somebody shows a higher
-// token. And it is as good as the tokens are: they come from the clock of the
-// server, and if that is set back, rightful holders are refused until it has
-// caught up.
+// token. And it is as good as the tokens are.
 //
+// # Which lock to use
+//
+// The tokens of a [holdfast.Mutex] and most others come from the clock of the
+// server. If that is set back, rightful holders are refused until it has caught
+// up. Those of a [holdfast.FencedMutex] are counted at the server, 1, 2, 3, and
+// do not depend on any clock; but if that server loses its data while the guard
+// keeps its own, rightful holders are refused until the counter has caught up,
+// which may be never. Then raise it by hand, with SET redisson_lock_token:{name}
+// to the number that the [StaleError] says was seen. So use a FencedMutex where
+// the server's data is as durable as that of the resource, or where Java
+// programs share the lock, and a Mutex elsewhere. Never change from one to the
+// other while a guard remembers.
+//
+// [holdfast.Mutex]: https://pkg.go.dev/github.com/holdfast-go/holdfast#Mutex
+// [holdfast.FencedMutex]: https://pkg.go.dev/github.com/holdfast-go/holdfast#FencedMutex
 // [holdfast.Lease.Valid]: https://pkg.go.dev/github.com/holdfast-go/holdfast#Lease.Valid
 package fence
 
