@@ -99,13 +99,15 @@ func TestHookPanics(t *testing.T) {
 	url := redistest.Shared(t).URL()
 	each(t, "PSRW", func(t *testing.T, k kind) {
 		m := k.make(open(t, url), name(t))
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // or a lock that is kept would be waited for
+		defer cancel()
 		boom := errors.New("boom")
 		var d diary
 		for call, take := range map[string]func(opts ...holdfast.Option){
-			"Lock":    func(opts ...holdfast.Option) { _, _ = m.Lock(t.Context(), opts...) },
-			"TryLock": func(opts ...holdfast.Option) { _, _ = m.TryLock(t.Context(), opts...) },
+			"Lock":    func(opts ...holdfast.Option) { _, _ = m.Lock(ctx, opts...) },
+			"TryLock": func(opts ...holdfast.Option) { _, _ = m.TryLock(ctx, opts...) },
 			"DoValue": func(opts ...holdfast.Option) {
-				_, _ = holdfast.DoValue(t.Context(), m, func(context.Context) (int, error) { d.add("work"); return 0, nil }, opts...)
+				_, _ = holdfast.DoValue(ctx, m, func(context.Context) (int, error) { d.add("work"); return 0, nil }, opts...)
 			},
 		} {
 			func() {
@@ -120,7 +122,7 @@ func TestHookPanics(t *testing.T) {
 			wantFree(t, k.rival(open(t, url), m.Name()))
 		}
 		// One inside another: only that one is given back.
-		l := lock(t, t.Context(), m)
+		l := lock(t, ctx, m)
 		func() {
 			defer func() { _ = recover() }()
 			_, _ = m.Lock(l.Context(), holdfast.OnAcquire(func(*holdfast.Lease) { panic(boom) }))

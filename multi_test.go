@@ -338,3 +338,43 @@ func TestMultiOppositeOrders(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 }
+
+// The time that a set waits for its last lock is not taken off its lease.
+func TestMultiLeaseCountsFromTheLast(t *testing.T) {
+	t.Parallel()
+	url := redistest.Shared(t).URL()
+	c, other := open(t, url), open(t, url)
+	n := name(t)
+	const lease, wait = 3 * time.Second, 900 * time.Millisecond // less than until the first renewal
+	held := lock(t, t.Context(), other.Mutex(n+"b"))
+	ch := background(t.Context(), holdfast.Multi(c.FairMutex(n+"a"), c.Mutex(n+"b")), holdfast.LeaseTime(lease))
+	time.Sleep(wait)
+	wantRefused(t, other.FairMutex(n+"a")) // it has been granted long ago
+	release(t, held)
+	l := entered(t, ch)
+	if left := time.Until(l.Deadline()); left > lease || left < lease-wait/2 {
+		t.Errorf("%v left of %v", left, lease)
+	}
+	release(t, l)
+}
+
+// A set that has waited for one of its locks for a while gives back the others,
+// and goes on to wait with nothing in hand.
+func TestMultiWaitsWithNothingInHand(t *testing.T) {
+	t.Parallel()
+	url := redistest.Shared(t).URL()
+	c, other := open(t, url), open(t, url)
+	n := name(t)
+	first := other.FairMutex(n + "a") // there is a queue for it at the server, so a set takes it first
+	held := lock(t, t.Context(), other.Mutex(n+"b"))
+	ch := background(t.Context(), holdfast.Multi(c.Mutex(n+"b"), c.FairMutex(n+"a")))
+	eventually(t, time.Second, "the set has its first lock", func() bool { return locked(t, first) })
+	eventually(t, 5*time.Second, "the set has given it back", func() bool { return !locked(t, first) })
+	for range 30 {
+		wantFree(t, first)
+		time.Sleep(10 * time.Millisecond)
+	}
+	release(t, held)
+	release(t, entered(t, ch))
+	wantFree(t, first)
+}

@@ -376,6 +376,8 @@ func TestUpgrade(t *testing.T) {
 	nested := lock(t, r.Context(), c.Mutex(m.Name()+":between"))
 	try := func(what string, ctx context.Context, want error) {
 		t.Helper()
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
 		start := time.Now()
 		calls := map[string]func() (*holdfast.Lease, error){
 			"TryLock":          func() (*holdfast.Lease, error) { return m.TryLock(ctx) },

@@ -403,6 +403,79 @@ func TestFewerClients(t *testing.T) {
 	}
 }
 
+// A vote that comes when the lock is held without it is given back at once.
+func TestLateVote(t *testing.T) {
+	t.Parallel()
+	servers := start(t, 3)
+	p := redistest.NewProxy(t, servers[2].Addr())
+	m := over(t, []string{servers[0].URL(), servers[1].URL(), p.URL()}, redlock.Options{NodeTimeout: lease / 2}).Mutex("m")
+	release(t, try(t, m)) // the servers know the scripts
+	p.Delay(lease / 4)
+	l := try(t, m)
+	if n := len(l.Parts()); n != 2 {
+		t.Fatalf("%d votes, want those of the quick ones", n)
+	}
+	for began := time.Now(); len(servers[2].Keys(t)) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > lease*3/4 {
+			t.Fatal("the late vote is kept")
+		}
+	}
+	if !l.Valid() {
+		t.Error("the lease has ended with the late vote")
+	}
+	p.Delay(0)
+	release(t, l)
+	empty(t, servers)
+}
+
+// Whoever has too few votes gives them back before saying so.
+func TestSplitVote(t *testing.T) {
+	t.Parallel()
+	servers := start(t, 3)
+	us := urls(servers)
+	var held []*holdfast.Lease
+	var late []*redistest.Proxy
+	for i := range 2 {
+		held = append(held, try(t, open(t, us[i]).Mutex("m")))
+		p := redistest.NewProxy(t, servers[i].Addr())
+		late = append(late, p)
+		us[i] = p.URL()
+	}
+	m := over(t, us, redlock.Options{NodeTimeout: lease / 2}).Mutex("m")
+	for _, p := range late {
+		p.Delay(lease / 10) // so that the third has voted before
+	}
+	wantBusy(t, m)
+	if keys := servers[2].Keys(t); len(keys) > 0 {
+		t.Errorf("the third server still has %q", keys)
+	}
+	for _, l := range held {
+		release(t, l)
+	}
+}
+
+// Nothing lasts longer than a server that has come up gives no vote.
+func TestLongestLease(t *testing.T) {
+	t.Parallel()
+	servers := start(t, 3)
+	m := over(t, urls(servers)).Mutex("m")
+	if _, err := m.TryLock(t.Context(), holdfast.LeaseTime(lease+time.Millisecond)); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("taken for longer: %v", err)
+	}
+	l := try(t, m)
+	for _, l := range append(l.Parts(), l) {
+		if err := l.Extend(t.Context(), lease+time.Millisecond); !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("extended for longer: %v", err)
+		}
+	}
+	for _, s := range servers {
+		if ttl := s.Int(t, "PTTL", "m"); ttl > lease.Milliseconds() {
+			t.Errorf("a server keeps it for %d ms", ttl)
+		}
+	}
+	release(t, l)
+}
+
 func contendWorker() {
 	var clients []*holdfast.Client
 	for url := range strings.SplitSeq(os.Getenv("TEST_URLS"), ",") {

@@ -158,4 +158,231 @@ var All = []Mutant{
 		"internal/script/fence.lua", "if token ~= seen then redis.call('set', fence, token) end", "",
 		"fence", "TestPausedHolderRedis",
 	},
+
+	// FairMutex
+	{
+		"anybody may take a free fair lock although others queue",
+		"internal/script/lua/fair_acquire.lua", "if ttl == -2 and (not head or head == owner) then\n  if head then", "if ttl == -2 then\n  if head == owner then",
+		"internal/script", "TestFair$",
+	},
+	{
+		"the last in the queue is the first",
+		"internal/script/lua/fair_acquire.lua", "redis.call('rpush', KEYS[2], owner)", "redis.call('lpush', KEYS[2], owner)",
+		"internal/script", "TestFairOrder",
+	},
+	{
+		"the dead keep their places",
+		"internal/script/lua/lib/fair.lua", "if till > now then return owner, till, dropped end", "if true then return owner, math.max(till, now + 1000), dropped end",
+		"internal/script", "TestFair$",
+	},
+	{
+		"whoever was late drops those who could not speak either",
+		"internal/script/lua/fair_acquire.lua", "first(silent and silent >= BEAT and peace <= now)", "first(silent and silent >= BEAT)",
+		"internal/script", "TestFair$",
+	},
+	{
+		"newcomers judge who is dead",
+		"internal/script/lua/fair_acquire.lua", "first(silent and silent >= BEAT and peace <= now)", "first(peace <= now)",
+		"internal/script", "TestFairNewcomer",
+	},
+	{
+		"those who wait give no signs of life",
+		"internal/script/lua/fair_acquire.lua", "if not queued or not silent or silent >= BEAT then", "if not queued then",
+		"internal/script", "TestFair$",
+	},
+	{
+		"the release of a fair lock calls nobody",
+		"internal/script/lua/fair_release.lua", "local heard = head and call(ARGV[3], head) or 0", "local heard = 0",
+		"internal/script", "TestFair$",
+	},
+	{
+		"whoever gives up stays in the queue",
+		"internal/engine/contest.go", "if c.asked && c.claim.Wait && c.traits.Beat > 0 {", "if false {",
+		".", "TestFA06SecondGivesUp",
+	},
+
+	// RWMutex
+	{
+		"readers do not look for a writer",
+		"internal/script/lua/read_acquire.lua", "if ttl ~= -2 and mode ~= 'read' and (ARGV[4] == '' or redis.call('hexists', KEYS[1], ARGV[4]) == 0) then", "if false then",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"writers do not look who holds the lock",
+		"internal/script/lua/write_acquire.lua", "elseif redis.call('hexists', KEYS[1], ARGV[2]) == 0 then", "elseif false then",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"a reader that leaves frees the lock although others read",
+		"internal/script/lua/read_release.lua", "if longest > 0 then\n", "if false then\n",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"a dead reader counts as long as the lock lasts",
+		"internal/script/lua/read_release.lua", "longest = readers(KEYS[1], KEYS[4], ttl)", "longest = redis.call('hlen', KEYS[1]) > 1 and ttl or 0",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"a reader whose own time is over is renewed",
+		"internal/script/lua/read_renew.lua", "if raise(KEYS[2 * i] .. ':' .. n) then renewed[i] = 1 end", "raise(KEYS[2 * i] .. ':' .. n) renewed[i] = 1",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"renewing a reader leaves its own time as it was",
+		"internal/script/lua/read_renew.lua", "if raise(KEYS[2 * i] .. ':' .. n) then", "if redis.call('exists', KEYS[2 * i] .. ':' .. n) == 1 then",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"a reader that comes for a short time cuts that of all",
+		"internal/script/lua/read_acquire.lua", "if ttl < tonumber(ARGV[1]) then redis.call('pexpire', KEYS[1], ARGV[1]) end", "redis.call('pexpire', KEYS[1], ARGV[1])",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"leaving once cuts the longer of two nested reads",
+		"internal/script/lua/read_release.lua", "longest = math.max(longest, redis.call('pttl', KEYS[2] .. ':' .. i))", "longest = redis.call('pttl', KEYS[2] .. ':' .. i)",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"a downgrade tells nobody",
+		"internal/script/lua/write_release.lua", "return 1 + redis.call(ARGV[3], KEYS[3], '1')", "return redis.call('exists', KEYS[1]) == 1 and 1 or 1 + redis.call(ARGV[3], KEYS[3], '1')",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"a release to write takes what the writer reads",
+		"internal/script/lua/lib/rw.lua", "  local longest = readers(lock, root, math.huge)\n", "  local longest = 0\n",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"readers do not care for a writer that goes first",
+		"internal/script/lua/read_acquire.lua", "if mode ~= 'write' and redis.call('exists', KEYS[3]) == 1 then", "if false then",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"a reader that wants to write waits for itself",
+		"object.go", "case o.never != \"\" && o.client.find(ctx, o.never, o.name) != nil:", "case false:",
+		".", "TestUpgrade$",
+	},
+	{
+		"a writer that reads is handed over to the next writer",
+		"internal/engine/hold.go", "	h.passable = false // or the other one would be in with a stranger\n", "",
+		".", "TestReadUnderPassedWrite",
+	},
+	{
+		"readers do not let those in who wait behind them",
+		"internal/engine/contest.go", "		c.g.open()\n", "",
+		".", "TestDowngrade$/same",
+	},
+	{
+		"what a writer reads ends with its writing",
+		"object.go", "	l.survives = kind\n", "",
+		".", "TestDowngradeContext",
+	},
+
+	// FencedMutex
+	{
+		"entering again raises the token",
+		"internal/script/lua/fenced_acquire.lua", "token = tonumber(redis.call('get', KEYS[2])) or", "token = ARGV[3] == '1' and tonumber(redis.call('get', KEYS[2])) or",
+		"internal/script", "TestFenced$",
+	},
+	{
+		"an acquire that is sent again raises the token",
+		"internal/script/lua/fenced_acquire.lua", "token = tonumber(redis.call('get', KEYS[2])) or", "token = ARGV[3] ~= '1' and tonumber(redis.call('get', KEYS[2])) or",
+		"internal/script", "TestSentAgain",
+	},
+	{
+		"fenced tokens are taken from the clock",
+		"internal/script/lua/fenced_acquire.lua", "return math.max(token, 1)", "local now = redis.call('time') return now[1] * 1000000 + now[2]",
+		"internal/script", "TestFenced$",
+	},
+	{
+		"fenced tokens are made while handing over",
+		"internal/script/fenced.go", "return Traits{Counting: true}", "return Traits{}",
+		".", "TestFencedContention",
+	},
+
+	// Multi
+	{
+		"a script that cannot have all keeps some",
+		"internal/script/lua/group_acquire.lua", "for i = #taken, 1, -1 do", "for i = 0, 1, -1 do",
+		"internal/script", "TestGroup$",
+	},
+	{
+		"a set that cannot be had keeps what it has",
+		"internal/engine/set.go", "			u.release(r)\n", "			_ = u\n",
+		".", "TestMultiWaitsWithNothingInHand",
+	},
+	{
+		"the loss of a part is not told",
+		"lease.go", "		l.whole.lostPart()\n", "",
+		".", "TestMultiLosesOne",
+	},
+	{
+		"a set is valid as long as any part is",
+		"parts.go", "return ends[len(ends)-p.need]", "return ends[len(ends)-1]",
+		".", "TestMultiLosesOne",
+	},
+	{
+		"the lease of a set counts from its first lock",
+		"internal/engine/set.go", "		pass, _ := w.Hold.Grant()\n		err := w.Hold.Extend(calls, pass, r.Lease)\n", "		var err error\n",
+		".", "TestMultiLeaseCountsFromTheLast",
+	},
+	{
+		"a set keeps what it has while it waits for what it cannot get",
+		"internal/engine/set.go", "blocked, patience = again.want, nimble", "blocked, patience = nil, nimble",
+		".", "TestMultiWaitsWithNothingInHand",
+	},
+	{
+		"a set waits without an end with some of it in hand",
+		"internal/engine/set.go", "patience/2+rand.N(patience)", "100*patience",
+		".", "TestMultiWaitsWithNothingInHand",
+	},
+
+	// redlock
+	{
+		"a server votes that has just come up",
+		"internal/script/lua/lib/vote.lua", "if up < tonumber(ARGV[4]) and", "if false and",
+		"internal/script", "TestVoteTooYoung",
+	},
+	{
+		"a minority is enough",
+		"internal/engine/quorum.go", "Need: servers/2 + 1", "Need: servers / 2",
+		"redlock", "TestFewerClients",
+	},
+	{
+		"a server that does not answer is waited for",
+		"internal/engine/quorum.go", "limit := time.NewTimer(q.Limit)", "limit := time.NewTimer(15 * q.Limit)",
+		"redlock", "TestDeafDriver",
+	},
+	{
+		"votes that come late are kept",
+		"internal/engine/quorum.go", "		if v.h != nil {\n", "		if false {\n",
+		"redlock", "TestLateVote",
+	},
+	{
+		"a split vote is kept",
+		"internal/engine/quorum.go", "		q.giveBack(wants, r)\n", "",
+		"redlock", "TestSplitVote",
+	},
+	{
+		"the holder is not told that the majority is lost",
+		"parts.go", "if left--; left < p.need {", "if left--; left == 0 {",
+		"redlock", "TestMajorityLost",
+	},
+	{
+		"an extension beyond the longest lease",
+		"lease.go", "if l.quorum != nil && d > l.quorum.longest {", "if false {",
+		"redlock", "TestLongestLease",
+	},
+
+	// All kinds
+	{
+		"a hook that panics keeps the lock",
+		"lease.go", "		if !ok {\n", "		if !ok && false {\n",
+		".", "TestHookPanics/push",
+	},
+	{
+		"a forced lock is not told to holders of another kind",
+		"internal/engine/engine.go", "sided && h.kind.Gate() != k.Gate()", "(sided || true) && h.kind.Gate() != k.Gate()",
+		".", "TestForceUnlockTellsFencedHolder",
+	},
 }
