@@ -58,11 +58,15 @@ func TestFIFOAcrossProcesses(t *testing.T) {
 	s := redistest.Start(t)
 	n := name(t)
 	l := lock(t, t.Context(), open(t, s.URL()).FairMutex(n))
-	var ws []*redistest.Process
-	for range processes { // at the same time, so that they mix
+	ws := []*redistest.Process{enqueueProcess(t, s, n, waiters)}
+	before := queue(t, s, n)
+	for range processes - 1 { // at the same time, so that they mix
 		ws = append(ws, redistest.Worker(t, "queue", "TEST_URL="+s.URL(), "TEST_NAME="+n, fmt.Sprint("TEST_WAITERS=", waiters)))
 	}
 	came := queued(t, s, n, processes*waiters)
+	if !slices.Equal(came[:waiters], before) {
+		t.Error("somebody has come before those who waited")
+	}
 	release(t, l)
 	var ivs []redistest.Interval
 	for _, w := range ws {

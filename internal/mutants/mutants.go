@@ -41,12 +41,12 @@ var All = []Mutant{
 	{
 		"renewal does not check the owner",
 		"internal/script/lua/renew.lua", "redis.call('hexists', key, ARGV[i + 1])", "redis.call('exists', key)",
-		".", "TestTakenAway",
+		"internal/script", "TestRenew",
 	},
 	{
 		"release does not check the owner",
 		"internal/script/lua/mutex_release.lua", "if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end", "",
-		".", "TestToldBeforeAnybodyElse|TestExclusion|TestReleaseReplyLost",
+		"internal/script", "TestMutexRelease",
 	},
 	{
 		"acquire does not look who holds the lock",
@@ -76,12 +76,12 @@ var All = []Mutant{
 	{
 		"waiters trust messages and have no poll bound",
 		"internal/engine/contest.go", "d = c.e.o.Poll\n", "d = time.Hour\n",
-		".", "TestFreeLockIsTaken",
+		"internal/engine", "TestLostMessage",
 	},
 	{
 		"cancelled acquires are not undone",
 		"internal/engine/contest.go", "	if c.doubt {\n", "	if false {\n",
-		".", "TestCancelledAcquireLeavesNothing",
+		"internal/engine", "TestGrantedTooLateForTheCaller",
 	},
 	{
 		"an extension takes the lock if nobody has it",
@@ -91,7 +91,7 @@ var All = []Mutant{
 	{
 		"a failed release is not tried again",
 		"internal/engine/release.go", "			e.undo(h.kind, h.owner, h.most, true)\n			return fmt.Errorf", "			return fmt.Errorf",
-		".", "TestReleaseGoesOn",
+		"internal/engine", "TestRefusedRelease",
 	},
 	{
 		"the turn is lost with a waiter that gives up",
@@ -101,7 +101,7 @@ var All = []Mutant{
 	{
 		"idle subscriptions are kept for ever",
 		"internal/wait/hub.go", "if left := h.linger - time.Since(ch.idle); left <= 0 {", "if left := h.linger; left <= 0 {",
-		".", "TestNothingLeaks",
+		"internal/wait", "TestHub",
 	},
 	{
 		"hand-offs without an end",
@@ -168,7 +168,7 @@ var All = []Mutant{
 	{
 		"the last in the queue is the first",
 		"internal/script/lua/fair_acquire.lua", "redis.call('rpush', KEYS[2], owner)", "redis.call('lpush', KEYS[2], owner)",
-		"internal/script", "TestFairOrder",
+		".", "TestFIFOAcrossProcesses",
 	},
 	{
 		"the dead keep their places",
