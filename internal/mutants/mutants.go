@@ -309,7 +309,12 @@ var All = []Mutant{
 	{
 		"a set that cannot be had keeps what it has",
 		"internal/engine/set.go", "			u.release(r)\n", "			_ = u\n",
-		".", "TestMultiWaitsWithNothingInHand",
+		".", "TestMultiAllOrNothing",
+	},
+	{
+		"everybody has another order of servers",
+		"internal/engine/set.go", "			cmp.Compare(servers[a.Engine], servers[b.Engine]),\n", "",
+		".", "TestMultiOppositeOrders",
 	},
 	{
 		"the loss of a part is not told",
@@ -341,7 +346,7 @@ var All = []Mutant{
 	{
 		"a server votes that has just come up",
 		"internal/script/lua/lib/vote.lua", "if up < tonumber(ARGV[4]) and", "if false and",
-		"internal/script", "TestVoteTooYoung",
+		"redlock", "TestForgottenVote",
 	},
 	{
 		"a minority is enough",
