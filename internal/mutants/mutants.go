@@ -205,7 +205,7 @@ var All = []Mutant{
 	{
 		"readers do not look for a writer",
 		"internal/script/lua/read_acquire.lua", "if ttl ~= -2 and mode ~= 'read' and (ARGV[4] == '' or redis.call('hexists', KEYS[1], ARGV[4]) == 0) then", "if false then",
-		"internal/script", "TestReadWrite$",
+		".", "TestRWHistories",
 	},
 	{
 		"writers do not look who holds the lock",
