@@ -454,28 +454,6 @@ func TestSplitVote(t *testing.T) {
 	}
 }
 
-// Nothing lasts longer than a server that has come up gives no vote.
-func TestLongestLease(t *testing.T) {
-	t.Parallel()
-	servers := start(t, 3)
-	m := over(t, urls(servers)).Mutex("m")
-	if _, err := m.TryLock(t.Context(), holdfast.LeaseTime(lease+time.Millisecond)); !errors.Is(err, holdfast.ErrInvalid) {
-		t.Errorf("taken for longer: %v", err)
-	}
-	l := try(t, m)
-	for _, l := range append(l.Parts(), l) {
-		if err := l.Extend(t.Context(), lease+time.Millisecond); !errors.Is(err, holdfast.ErrInvalid) {
-			t.Errorf("extended for longer: %v", err)
-		}
-	}
-	for _, s := range servers {
-		if ttl := s.Int(t, "PTTL", "m"); ttl > lease.Milliseconds() {
-			t.Errorf("a server keeps it for %d ms", ttl)
-		}
-	}
-	release(t, l)
-}
-
 func contendWorker() {
 	var clients []*holdfast.Client
 	for url := range strings.SplitSeq(os.Getenv("TEST_URLS"), ",") {

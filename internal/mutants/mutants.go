@@ -375,8 +375,8 @@ var All = []Mutant{
 	},
 	{
 		"an extension beyond the longest lease",
-		"lease.go", "if l.quorum != nil && d > l.quorum.longest {", "if false {",
-		"redlock", "TestLongestLease",
+		"lease.go", "p != nil && p.longest > 0 && d > p.longest {", "p != nil && false {",
+		"redlock", "TestExtendBeyondLongestLease",
 	},
 
 	// All kinds
