@@ -534,7 +534,7 @@ func TestNestedLeaseTimesOfBothSides(t *testing.T) {
 	c, other := open(t, s.URL(), holdfast.Options{WatchdogTimeout: 3 * time.Second}), open(t, s.URL())
 	each(t, "RW", func(t *testing.T, k kind) {
 		short, long := holdfast.LeaseTime(200*time.Millisecond), holdfast.LeaseTime(3*time.Second)
-		renewed := holdfast.OnAcquire(nil) // no lease time
+		renewed := holdfast.OnAcquire(func(*holdfast.Lease) {}) // no lease time
 		for _, tt := range []struct {
 			name         string
 			outer, inner holdfast.Option
