@@ -67,14 +67,21 @@ func (c *contest) begin() {
 
 // end leaves nothing behind but what was granted.
 func (c *contest) end(err error) {
-	var busy *Busy
-	if errors.As(err, &busy) {
-		busy.Key = c.blocker
-	}
 	if err != nil {
+		if c.blocker != "" {
+			blame(err, c.blocker)
+		}
 		c.withdraw()
 	}
 	c.leave(err == nil)
+}
+
+// blame says which of several locks was held.
+func blame(err error, key string) {
+	var busy *Busy
+	if errors.As(err, &busy) {
+		busy.Key = key
+	}
 }
 
 // withdraw takes back what was asked for and may be granted yet, and the place
