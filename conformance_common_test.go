@@ -37,7 +37,7 @@ type kind struct {
 	make   func(c *holdfast.Client, name string) mutexLike
 }
 
-const late = 200 * time.Millisecond // the machine may be busy
+const late = 500 * time.Millisecond // the machine may be busy
 
 var kinds = []kind{
 	{"P", "push", late, func(c *holdfast.Client, name string) mutexLike {

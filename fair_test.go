@@ -375,7 +375,7 @@ func TestFairWithoutMessages(t *testing.T) {
 				start := time.Now()
 				release(t, l)
 				l = entered(t, place.got)
-				if took := time.Since(start); took > beat+500*time.Millisecond {
+				if took := time.Since(start); took > beat+time.Second {
 					t.Errorf("number %d got in after %v", i, took)
 				}
 				if l.Owner() != place.owner {
@@ -650,7 +650,7 @@ func TestLoweredDeadlines(t *testing.T) {
 	start := time.Now()
 	release(t, l)
 	l = entered(t, places[0].got)
-	if took := time.Since(start); took > 500*time.Millisecond {
+	if took := time.Since(start); took > 800*time.Millisecond {
 		t.Errorf("the first one got in after %v, want at once", took)
 	}
 	wantQueue(t, s, n, places[1])
