@@ -6,13 +6,11 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
@@ -260,33 +258,6 @@ func (u unit) take(calls, waiting context.Context, r Request) error {
 	return c.runGroup(u.wants)
 }
 
-// runGroup asks the server until it grants all wants at once.
-func (c *contest) runGroup(wants []*Want) error {
-	c.begin()
-	g, err := c.ask()
-	if err == nil {
-		for i, w := range wants {
-			part := g
-			part.Token = g.Tokens[i]
-			c.r.Under = w.Under
-			if w.Hold = c.hold(w.Kind, w.User, part); w.Hold == nil {
-				c.doubt = true
-				err = ErrClosed
-				break
-			}
-		}
-	}
-	if err != nil {
-		for _, w := range wants {
-			if w.Hold != nil { // closing, which frees them as well
-				w.release(c.r.renewed())
-			}
-		}
-	}
-	c.end(err)
-	return err
-}
-
 // release gives back what was taken, all at once.
 func (u unit) release(r Request) {
 	_ = each([]unit{u}, func(w *Want) error {
@@ -315,60 +286,4 @@ func each(units []unit, f func(*Want) error) error {
 	}
 	wg.Wait()
 	return first
-}
-
-// A group is several locks of one engine that one script takes.
-type group []*Want
-
-// Traits are those of the most demanding part.
-func (g group) Traits() script.Traits {
-	var t script.Traits
-	for _, w := range g {
-		if b := w.Kind.Traits().Beat; b > 0 && (t.Beat == 0 || b < t.Beat) {
-			t.Beat = b
-		}
-	}
-	return t
-}
-
-// Gate is that of all who want the same.
-func (g group) Gate() string {
-	var gates []string
-	for _, w := range g {
-		gates = append(gates, w.Kind.Gate())
-	}
-	return strings.Join(gates, "\x00")
-}
-
-// Channels are those of all parts.
-func (g group) Channels(owner string) []string {
-	var channels []string
-	for _, w := range g {
-		channels = append(channels, w.Kind.Channels(owner)...)
-	}
-	return channels
-}
-
-// Acquire takes all parts or none.
-func (g group) Acquire(ctx context.Context, d driver.Driver, c script.Claim) (script.Verdict, error) {
-	claims := make([]driver.Call, len(g))
-	for i, w := range g {
-		c.Under = ""
-		if w.Under != nil {
-			c.Under = w.Under.owner
-		}
-		claims[i] = w.Kind.Claim(c)
-	}
-	return script.AcquireGroup(ctx, d, claims, g.frees(c.Owner))
-}
-
-// Free returns the call that frees all parts.
-func (g group) Free(owner string) driver.Call { return script.FreeGroup(g.frees(owner)) }
-
-func (g group) frees(owner string) []driver.Call {
-	frees := make([]driver.Call, len(g))
-	for i, w := range g {
-		frees[i] = w.Kind.Free(owner)
-	}
-	return frees
 }

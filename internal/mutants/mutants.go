@@ -20,7 +20,7 @@ type Mutant struct {
 var All = []Mutant{
 	{
 		"lease counted from the reply instead of before the request",
-		"internal/engine/contest.go", "!c.e.dog.Guard(&h.Charge, g.sent, renewal)", "!c.e.dog.Guard(&h.Charge, clock.Now()+0*g.sent, renewal)",
+		"internal/engine/grant.go", "!c.e.dog.Guard(&h.Charge, g.sent, renewal)", "!c.e.dog.Guard(&h.Charge, clock.Now()+0*g.sent, renewal)",
 		"internal/engine", "TestLeaseCountsFromBefore",
 	},
 	{

@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+)
+
+// A grant is what the server said yes to.
+type grant struct {
+	script.Verdict
+	floor int64 // the highest token known before
+	sent  time.Duration
+}
+
+// hold takes what was granted into care. It returns nil if the engine was
+// closed meanwhile.
+func (c *contest) hold(k Kind, user watchdog.Holder, g grant) *Hold {
+	counting := k.Traits().Counting
+	token := g.Token
+	if !counting {
+		token = c.e.fence(token, g.floor)
+	}
+	h := &Hold{
+		Charge: watchdog.Charge{
+			Holding: k.Holding(c.claim.Owner),
+			Lease:   c.claim.Lease,
+		},
+		owner: c.claim.Owner, under: c.r.Under,
+		e: c.e, kind: k, doubt: c.doubt,
+		base: token, token: token,
+		granted:  clock.Early(),
+		passable: c.r.renewed() && !counting,
+		count:    1,
+		renewers: boolInt(c.r.renewed()),
+		user:     user,
+		most:     c.claim.Lease,
+		unsure:   c.r.renewed(),
+	}
+	h.Holder = h
+	if c.keeps() {
+		h.gate = c.g // the turn stays with the hold
+	}
+	c.e.mu.Lock()
+	if h.gate != nil {
+		h.gate.refs++
+	}
+	forced := c.e.forced[h.Key] > g.sent // perhaps after the grant
+	c.e.mu.Unlock()
+	var renewal time.Duration
+	if c.r.renewed() || c.r.Keep {
+		renewal = h.Lease
+	}
+	if !c.e.dog.Guard(&h.Charge, g.sent, renewal) {
+		if h.gate != nil {
+			c.e.leave(h.gate)
+		}
+		return nil
+	}
+	if forced {
+		c.e.dog.Verify(h.Key)
+	}
+	return h
+}
