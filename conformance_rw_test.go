@@ -526,13 +526,12 @@ func TestRN05NobodyRenewsWhatIsReleased(t *testing.T) {
 
 func TestRN06ManyReaders(t *testing.T) {
 	t.Parallel()
-	const period = 500 * time.Millisecond
-	c := open(t, redistest.Shared(t).URL(), holdfast.Options{WatchdogTimeout: period, RenewEvery: period / 10})
+	c := open(t, redistest.Shared(t).URL(), steady)
 	m := c.RWMutex(name(t))
-	parallel(10, func(int) {
-		for range 5 {
+	parallel(25, func(int) {
+		for range 2 {
 			l := lock(t, t.Context(), m.RLocker())
-			time.Sleep(period + 100*time.Millisecond)
+			time.Sleep(steady.WatchdogTimeout + 100*time.Millisecond)
 			release(t, l)
 		}
 	})

@@ -82,6 +82,10 @@ func stay(l *holdfast.Lease, work time.Duration) redistest.Interval {
 // quick are the settings of tests that wait for leases to end.
 var quick = holdfast.Options{WatchdogTimeout: 600 * time.Millisecond, PollInterval: 300 * time.Millisecond}
 
+// steady are the settings of tests in which no lease may be lost, however long
+// a busy machine stands still.
+var steady = holdfast.Options{WatchdogTimeout: 3 * time.Second, RenewEvery: 200 * time.Millisecond}
+
 func contendWorker() {
 	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), quick)
 	if err != nil {

@@ -115,12 +115,12 @@ func TestRenewReplyLost(t *testing.T) {
 	t.Parallel()
 	each(t, "PF", func(t *testing.T, k kind) {
 		t.Parallel()
-		r := newRigOf(t, k, quick)
+		r := newRigOf(t, k, steady)
 		l := lock(t, t.Context(), r.m)
 		for range 3 {
 			<-r.dropNext() // nothing but renewals goes out
 		}
-		time.Sleep(quick.WatchdogTimeout / 3)
+		time.Sleep(steady.RenewEvery)
 		if !l.Valid() {
 			t.Error("lost by a lost reply")
 		}

@@ -134,14 +134,14 @@ func TestRWRenewReplyLost(t *testing.T) {
 		for range 3 {
 			<-r.dropNext() // nothing but renewals goes out
 		}
-		time.Sleep(quick.WatchdogTimeout / 3)
+		time.Sleep(steady.RenewEvery)
 		if !l.Valid() {
 			t.Error("lost by a lost reply")
 		}
 		r.has(t, l.Owner(), 1)
 		release(t, l)
 		r.has(t, "", 0)
-	}, quick)
+	}, steady)
 }
 
 // A lost reply to the reading of a writer, and to the release of either.

@@ -581,8 +581,7 @@ func TestNestedLeaseTimesOfBothSides(t *testing.T) {
 func TestRenewalOfOneSideLeavesTheOther(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	const period = 500 * time.Millisecond
-	c := open(t, s.URL(), holdfast.Options{WatchdogTimeout: period, RenewEvery: period / 10})
+	c := open(t, s.URL(), steady)
 	for _, stays := range []string{"write", "read"} {
 		t.Run(stays, func(t *testing.T) {
 			t.Parallel()
@@ -600,7 +599,7 @@ func TestRenewalOfOneSideLeavesTheOther(t *testing.T) {
 				l, field = r, r.Owner()
 			}
 			ctx := l.Context()
-			time.Sleep(5 * period)
+			time.Sleep(2 * steady.WatchdogTimeout)
 			if !l.Valid() || ctx.Err() != nil || s.Int(t, "HGET", m.Name(), field) != 1 {
 				t.Errorf("not renewed: %v", context.Cause(ctx))
 			}
