@@ -151,6 +151,9 @@ func (l *Lease) follow(other, ctx context.Context, cancel context.CancelCauseFun
 			l.follow(r.lease.parent, ctx, cancel)
 			return
 		}
+		if _, ok := ctx.Deadline(); ok && errors.Is(other.Err(), context.DeadlineExceeded) {
+			return // its own is over as well, and says so better
+		}
 		cancel(cause)
 		return
 	}
