@@ -65,6 +65,12 @@ type Facts struct {
 	Replicas int    // connected replicas
 	Cluster  bool
 	Uptime   time.Duration
+	Database int // that scripts run in
+
+	// Events is what the server publishes of its keys: its setting
+	// notify-keyspace-events. Where it will not say, EventsErr says why.
+	Events    string
+	EventsErr error
 }
 
 // A Listener is a set of subscribed channels on a connection that heals by

@@ -180,6 +180,20 @@ func testFacts(t *testing.T, open Open) {
 	if a, b := d.Place("one"), d.Place("two"); a != b {
 		t.Errorf("on one server, two places: %v and %v", a, b)
 	}
+	if f.Database != 0 || f.Events != "" || f.EventsErr != nil {
+		t.Errorf("facts about events: %+v", f)
+	}
+	s.Do(t, "CONFIG", "SET", "notify-keyspace-events", "KEx")
+	if f, err = d.Facts(t.Context()); err != nil || f.EventsErr != nil || len(f.Events) != 3 {
+		t.Errorf("facts about events: %+v, %v", f, err)
+	}
+	s.Do(t, "ACL", "SETUSER", "default", "-config")
+	if f, err = d.Facts(t.Context()); err != nil || driver.CodeOf(f.EventsErr) != "NOPERM" || f.Version == "" {
+		t.Errorf("facts of a server that hides its settings: %+v, %v", f, err)
+	}
+	if f, err = connect(t, open, s.URL()+"/3").Facts(t.Context()); err != nil || f.Database != 3 {
+		t.Errorf("facts about another database: %+v, %v", f, err)
+	}
 }
 
 func testErrorClasses(t *testing.T, open Open) {

@@ -32,6 +32,7 @@ const pingGap = time.Second
 type Driver struct {
 	client  rueidis.Client
 	timeout time.Duration
+	db      int
 	life    context.Context // done when the driver is closed
 	end     context.CancelFunc
 	link    atomic.Pointer[link] // the connection that commands share
@@ -47,7 +48,7 @@ func Open(ctx context.Context, c Config) (*Driver, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	d := &Driver{timeout: c.Timeout}
+	d := &Driver{timeout: c.Timeout, db: c.DB}
 	d.life, d.end = context.WithCancel(context.Background())
 	opt := rueidis.ClientOption{
 		InitAddress:       []string{c.Addr},
@@ -194,9 +195,16 @@ func (d *Driver) Place(string) driver.Place { return driver.Place{} }
 func (d *Driver) Facts(ctx context.Context) (driver.Facts, error) {
 	done := d.bound(ctx)
 	defer done.release()
-	text, err := d.client.Do(done, d.client.B().Info().Build()).ToString()
+	rs := d.client.DoMulti(done, d.client.B().Info().Build(), d.client.B().ConfigGet().Parameter(notify).Build())
+	text, err := rs[0].ToString()
 	if err != nil {
 		return driver.Facts{}, classify(err)
+	}
+	events, err := rs[1].AsStrMap()
+	if err != nil {
+		err = classify(err) // some servers let nobody see their settings
+	} else if _, ok := events[notify]; !ok {
+		err = driver.ServerError("ERR the server has no setting " + notify)
 	}
 	info := make(map[string]string)
 	for line := range strings.Lines(text) {
@@ -214,8 +222,15 @@ func (d *Driver) Facts(ctx context.Context) (driver.Facts, error) {
 		Replicas: replicas,
 		Cluster:  info["cluster_enabled"] == "1",
 		Uptime:   time.Duration(uptime) * time.Second,
+		Database: d.db,
+
+		Events:    events[notify],
+		EventsErr: err,
 	}, nil
 }
+
+// notify is the setting that says which events of keys are published.
+const notify = "notify-keyspace-events"
 
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
