@@ -7,10 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-var (
-	fencedAcquire = load("fenced_acquire")
-	fencedToken   = load("fenced_token")
-)
+var fencedAcquire = load("fenced_acquire")
 
 // Fenced is the wire of Redisson's RFencedLock: that of a mutex, and a counter
 // of its grants.
@@ -47,9 +44,9 @@ func (f *Fenced) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict
 
 // Token returns the token of the last grant, or zero before the first.
 func (f *Fenced) Token(ctx context.Context, d driver.Driver) (int64, error) {
-	r, err := d.Do(ctx, driver.Call{Script: fencedToken, Keys: f.keys[1:]})
+	r, err := d.Do(ctx, driver.Call{Script: number, Keys: f.keys[1:]})
 	if err == nil && r.Type != driver.Int {
-		err = unexpected(fencedToken, r)
+		err = unexpected(number, r)
 	}
 	return r.Int, err
 }

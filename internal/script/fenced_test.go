@@ -134,6 +134,7 @@ var fencedRows = []row{
 	},
 	{title: "token/none", do: token, reply: "0"},
 	{title: "token/last", given: []string{"SET token 41"}, do: token, reply: "41", state: []string{"token string 41"}},
+	{title: "token/no number", given: []string{"SET token x"}, do: token, reply: "ERR", state: []string{"token string x"}},
 	{title: "token/another type", given: []string{"RPUSH token x"}, do: token, reply: "WRONGTYPE", state: []string{"token list x"}},
 }
 

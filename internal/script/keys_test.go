@@ -44,6 +44,40 @@ func TestDerived(t *testing.T) {
 	}
 }
 
+// All keys of an object of any shape, in one slot.
+func TestShapes(t *testing.T) {
+	for _, name := range []string{"doc", "x{t}"} {
+		r := root(name)
+		for _, c := range []struct {
+			shape        Shape
+			keys, beside []string
+		}{
+			{One, []string{name}, nil},
+			{LatchShape, []string{name}, nil},
+			{LeasedShape, []string{name, r + ":timeout"}, nil},
+			{GeneratorShape, []string{name, r + ":allocation"}, nil},
+			{LimiterShape("c-1"), []string{name, r + ":value", r + ":value:c-1", r + ":permits", r + ":permits:c-1", r + ":value:c-1:rate"}, nil},
+			{MutexShape, []string{name}, nil},
+			{FencedShape, []string{name}, []string{"redisson_lock_token:" + r}},
+			{FairShape, []string{name}, []string{"redisson_lock_queue:" + r, "redisson_lock_timeout:" + r, "holdfast:waiting:" + r}},
+		} {
+			o := NewObject(c.shape, name)
+			if o.Key() != name || !slices.Equal(o.names(), c.keys) || !slices.Equal(o.all(), slices.Concat(c.keys, c.beside)) {
+				t.Errorf("%q: keys %q", name, o.all())
+			}
+			call := o.Restore("a:0:1", make([]string, len(c.keys)), 0, false)
+			for _, key := range append(call.Keys, o.all()...) {
+				if slot(key) != slot(name) {
+					t.Errorf("%q and %q are in different slots", name, key)
+				}
+			}
+		}
+	}
+	if o := NewObject(GeneratorShape, "doc"); !o.Shares("{doc}") || !o.Shares("doc") || o.Shares("doc2") {
+		t.Error("who shares keys with doc is not seen")
+	}
+}
+
 func TestCheckName(t *testing.T) {
 	for _, name := range []string{
 		"a", "order:42", "a:{b}:c", "{b}", "x{t}", "a{b}c{d}", "a{b}c}", "Zürich", "锁", strings.Repeat("x", MaxName), "redisson", "holdfast",
@@ -96,7 +130,7 @@ func derived(name string) []string {
 	const owner = "11111111-2222-4333-8444-555555555555:1"
 	fair, fenced, read, write := NewFair(name), NewFenced(name), NewRead(name), NewWrite(name, true)
 	return slices.Concat(fair.keys[1:], fenced.keys[1:], NewMutex(name).keys[1:], []string{
-		fair.Channels(owner)[0], read.channel, read.writers, write.writers, read.own(owner), read.own(owner) + ":1",
+		fair.Channels(owner)[0], NewElection(name).news, read.channel, read.writers, write.writers, read.own(owner), read.own(owner) + ":1",
 		read.root + ":" + owner + ":rwlock_timeout:1", // what scripts call the same
 	})
 }

@@ -3,6 +3,7 @@ package script_test
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,8 +21,10 @@ import (
 // asked, and what comes of it.
 //
 // Commands and states are written in short, see lab.long: N is the lock, +70
-// in a command is 70 s from now, and a:1#2 is the key of the second hold of
-// the reader a:1. Times are rounded up to 3 s or to tens of seconds.
+// in a command is 70 s from now, a ~ in one is a space, a:1#2 is the key of the
+// second hold of the reader a:1, mark:a:1 that of the lane a:1, ./x is the key
+// {N}:x, and @a:1*2 is an entry in the log of a rate limiter. Times are rounded
+// up to 3 s or to tens of seconds.
 type row struct {
 	title string
 	given []string // commands of other clients, a Java one's as well
@@ -30,6 +33,7 @@ type row struct {
 	reply string
 	again string   // the reply if it is sent again; else the same
 	state []string // all keys, sorted
+	twice []string // the same after it was sent again, if that differs
 	heard string   // what was published
 }
 
@@ -98,7 +102,7 @@ func newLab(t *testing.T, s *redistest.Server, d driver.Driver, name string) *la
 	if !strings.Contains(name, "{") {
 		l.root = "{" + name + "}"
 	}
-	channels := []string{l.long("rw"), l.long("channel")}
+	channels := []string{l.long("rw"), l.long("channel"), l.long("news"), l.long("sc"), l.long("latch")}
 	for _, owner := range []string{"a:1", "b:1", "c:1", "j:7"} {
 		channels = append(channels, l.long("channel")+":"+owner)
 	}
@@ -109,29 +113,57 @@ func newLab(t *testing.T, s *redistest.Server, d driver.Driver, name string) *la
 // short are the keys and channels of a lock, without its name.
 var short = map[string]string{
 	"channel": "redisson_lock__channel", "queue": "redisson_lock_queue", "limits": "redisson_lock_timeout", "signs": "holdfast:waiting",
-	"token": "redisson_lock_token", "rw": "redisson_rwlock", "writers": "holdfast:writers",
+	"token": "redisson_lock_token", "rw": "redisson_rwlock", "writers": "holdfast:writers", "news": "holdfast:leader", "sc": "redisson_sc",
 }
+
+// latch is the channel of a latch, which is not derived like the others.
+func (l *lab) latch() string { return "redisson_countdownlatch__channel__{" + l.name + "}" }
 
 // long returns the key that is written in short.
 func (l *lab) long(word string) string {
 	if p, ok := short[word]; ok {
 		return p + ":" + l.root
 	}
+	if word == "timeout" {
+		return l.root + ":" + word
+	}
 	if owner, n, ok := strings.Cut(word, "#"); ok {
 		return l.root + ":" + owner + ":rwlock_timeout:" + n
 	}
-	if word == "N" {
+	if lane, ok := strings.CutPrefix(word, "mark:"); ok {
+		return "holdfast:once:" + l.root + ":" + lane
+	}
+	switch word {
+	case "N":
 		return l.name
+	case "allocation":
+		return l.root + ":" + word
+	case "to":
+		return sibling(l.name)
+	case "to:allocation":
+		return sibling(l.name) + ":allocation"
+	case "latch":
+		return l.latch()
+	}
+	if suffix, ok := strings.CutPrefix(word, "./"); ok {
+		return l.root + ":" + suffix
+	}
+	if strings.HasPrefix(word, "@") {
+		return longEntry(word)
 	}
 	return word
 }
 
 // short undoes long in a text.
 func (l *lab) short(s string) string {
+	s = strings.ReplaceAll(s, l.latch(), "latch")
 	for word, p := range short {
 		s = strings.ReplaceAll(s, p+":"+l.root, word)
 	}
+	s = strings.ReplaceAll(s, l.long("latch"), "latch")
+	s = strings.ReplaceAll(s, l.long("to"), "to")
 	s = strings.ReplaceAll(s, l.root+":", "")
+	s = shortIDs(s)
 	s = strings.ReplaceAll(s, ":rwlock_timeout:", "#")
 	return strings.ReplaceAll(s, l.name, "N")
 }
@@ -142,13 +174,16 @@ func (l *lab) run(commands ...string) {
 	for _, c := range commands {
 		args := strings.Fields(c)
 		for i, a := range args {
-			args[i] = l.long(a)
+			args[i] = strings.ReplaceAll(l.long(a), "~", " ")
 			if after, ok := strings.CutPrefix(a, "+"); ok {
 				s, err := strconv.Atoi(after)
 				if err != nil {
 					l.Fatal(c, err)
 				}
 				args[i] = fmt.Sprint(now(l, l.s) + int64(s)*1000)
+			}
+			if raw, ok := permitIDs[a]; ok {
+				args[i] = raw
 			}
 		}
 		l.s.Do(l, args...)
@@ -173,7 +208,7 @@ func (l *lab) state() []string {
 	l.Helper()
 	lines := state(l, l.s)
 	for i := range lines {
-		lines[i] = l.short(lines[i])
+		lines[i] = inOrder(l.short(lines[i]))
 	}
 	slices.Sort(lines)
 	return lines
@@ -257,12 +292,16 @@ func state(t testing.TB, s *redistest.Server) []string {
 				line += " " + f[0] + "=" + f[1]
 			}
 		case "zset":
-			for _, f := range pairs(s.Strings(t, "ZRANGE", key, "0", "-1", "WITHSCORES")) {
+			for _, f := range pairs(shortEntries(s.Strings(t, "ZRANGE", key, "0", "-1", "WITHSCORES"))) {
 				score, err := strconv.ParseInt(f[1], 10, 64)
 				if err != nil {
 					t.Fatal(key, err)
 				}
-				line += " " + f[0] + "+" + round(score-now(t, s))
+				member := f[0]
+				if strings.HasSuffix(key, ":timeout") {
+					member = hex.EncodeToString([]byte(member)) // the id of a permit
+				}
+				line += " " + member + "+" + round(score-now(t, s))
 			}
 		}
 		if ttl := s.Int(t, "PTTL", key); ttl != -1 {
@@ -294,6 +333,8 @@ func round(ms int64) string {
 		return "past"
 	case ms <= 3000:
 		return "3s"
+	case ms > 1e14:
+		return "never"
 	}
 	return fmt.Sprintf("%ds", (ms+9999)/10000*10)
 }

@@ -19,6 +19,9 @@ type Traits struct {
 	Queueing bool          // the server keeps the queue
 	Sided    bool          // others hold the same key in another way, whom a force does not concern
 	Counting bool          // the server counts the grants: each has to come from there
+	Orderly  bool          // as many hold it together as there is room for: who came first asks first
+	Numbered bool          // the server knows a request again by its number, not by what it holds
+	Looking  bool          // to ask changes nothing, so there is nothing to undo
 	Beat     time.Duration // who waits must ask at least that often, and say when it gives up; zero: need not
 }
 
@@ -29,6 +32,10 @@ type Claim struct {
 	Lease time.Duration
 	Wait  bool   // the owner will wait if it is not granted
 	Under string // the owner of a hold of another kind that lets this one in
+
+	// Longest is how long a grant may lie ahead, see Verdict.After; negative:
+	// as long as it takes.
+	Longest time.Duration
 }
 
 // A Verdict is the answer to a claim. Token is positive if it was granted.
@@ -38,6 +45,11 @@ type Verdict struct {
 	TTL    time.Duration // how long the present owner still has; negative: for ever
 	Key    string        // which lock of a group was not granted
 	Young  bool          // not held, but the server has come up too lately to say so
+
+	After time.Duration // it was granted, but counts from then on only
+	Final bool          // it was not, and will not be while this claim can wait
+	Why   string        // it was not, or not yet, in words for people; "": somebody holds it
+	Err   error         // it was not, and never will be
 }
 
 // Granted reports whether the claim was granted.

@@ -1,14 +1,17 @@
 package script
 
 import (
+	"cmp"
+	"context"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
 
 var (
-	renew     = load("renew")
-	readRenew = load("read_renew")
+	renew        = load("renew")
+	readRenew    = load("read_renew")
+	permitsRenew = load("permits_renew", "clock", "permits")
 )
 
 // A Holding is a lock and the owner that holds it.
@@ -16,26 +19,60 @@ type Holding struct {
 	Key   string
 	Owner string // its field in the hash
 	Reads string // of a reader, the beginning of the names of its own keys
+
+	// Of permits, the key is a sorted set that belongs to the semaphore with
+	// that name, and these are their ids in a row.
+	Name    string
+	Permits string
 }
 
+// Called is what people call it.
+func (h Holding) Called() string { return cmp.Or(h.Name, h.Key) }
+
+// Sort tells apart holdings that no call can renew together.
+func (h Holding) Sort() string { return h.script().Name }
+
+func (h Holding) script() *driver.Script {
+	switch {
+	case h.Permits != "":
+		return permitsRenew
+	case h.Reads != "":
+		return readRenew
+	}
+	return renew
+}
+
+// Weight is how much work it is to renew it.
+func (h Holding) Weight() int { return max(len(h.Permits)/idSize, 1) }
+
 // Renew returns the call that gives every holding the whole lease time again.
-// All keys must share a slot, and all holdings be of readers or none.
+// All keys must share a slot, and all holdings be of one sort.
 func Renew(lease time.Duration, hs []Holding) driver.Call {
 	c := driver.Call{
-		Script: renew,
+		Script: hs[0].script(),
 		Keys:   make([]string, 0, 2*len(hs)),
 		Args:   make([]string, 1, 1+len(hs)),
 	}
 	c.Args[0] = millis(lease)
 	for _, h := range hs {
 		c.Keys = append(c.Keys, h.Key)
-		c.Args = append(c.Args, h.Owner)
+		c.Args = append(c.Args, cmp.Or(h.Permits, h.Owner))
 		if h.Reads != "" {
-			c.Script = readRenew
 			c.Keys = append(c.Keys, h.Reads)
 		}
 	}
 	return c
+}
+
+// Prolong gives one holding the whole lease time again. It reports whether it is
+// still held.
+func Prolong(ctx context.Context, d driver.Driver, h Holding, lease time.Duration) (bool, error) {
+	r, err := d.Do(ctx, Renew(lease, []Holding{h}))
+	if err != nil {
+		return false, err
+	}
+	held, err := Renewed(r, 1)
+	return err == nil && held[0], err
 }
 
 // Renewed decodes the reply to a call of Renew for n holdings: whether each is

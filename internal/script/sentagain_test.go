@@ -15,7 +15,7 @@ func TestSentAgain(t *testing.T) {
 	p := redistest.NewProxy(t, s.Addr())
 	d, through := connect(t, s.URL()), connect(t, p.URL())
 	seen := make(map[string]bool)
-	for _, r := range slices.Concat(mutexRows, fencedRows, fairRows, rwRows, groupRows, voteRows) {
+	for _, r := range slices.Concat(mutexRows, fencedRows, fairRows, rwRows, groupRows, voteRows, atomicLongRows, bucketRows, idRows, electionRows, objectRows, semaphoreRows, permitRows, latchRows, leasedRows, limiterRows) {
 		// The script must be known, or the lost reply would be that of NOSCRIPT.
 		spy := &recorder{Driver: d}
 		_ = r.do(t.Context(), spy, "N")
@@ -34,7 +34,11 @@ func TestSentAgain(t *testing.T) {
 			if got := l.call(through, r.do); got != want {
 				t.Errorf("sent again: reply %s, want %s", got, want)
 			}
-			l.has(r.state...)
+			state := r.state
+			if r.twice != nil {
+				state = r.twice
+			}
+			l.has(state...)
 			l.hears(r.heard)
 		})
 	}

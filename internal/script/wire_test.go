@@ -42,6 +42,11 @@ type step struct {
 	do   op
 }
 
+// of is op for another name.
+func of(name string, do op) op {
+	return func(ctx context.Context, d driver.Driver, _ string) error { return do(ctx, d, name) }
+}
+
 var wire = map[string][]step{
 	"mutex": {
 		{"take a free lock", acquire(mutex, again(me, 1, 30))},
@@ -87,6 +92,23 @@ var wire = map[string][]step{
 		{"free it by force", forceFair("")},
 		{"leave the queue of a free lock", release(fair, me, 0)},
 	},
+	"election": {
+		{"take a free lock", acquire(election, again(me, 1, 30))},
+		{"look at a leader who has said nothing", inspectElection},
+		{"say who leads", proclaim(me, "10.0.0.1:80")},
+		{"look who leads", inspectElection},
+		{"say something else", proclaim(me, "10.0.0.1:81")},
+		{"try to take a held lock", acquire(election, again(other, 1, 30))},
+		{"say that another leads", proclaim(other, "10.0.0.2:80")},
+		{"renew it", renewAll(me)},
+		{"resign", release(election, me, 0)},
+		{"look whether anybody leads", inspectElection},
+		{"say too late who leads", proclaim(me, "10.0.0.1:80")},
+		{"let another take it", acquire(election, again(other, 1, 30))},
+		{"let it say so", proclaim(other, "10.0.0.2:80")},
+		{"look who leads now", inspectElection},
+	},
+	"permits": leasedWire,
 	"rw": {
 		{"take it to read", acquire(read, again(me, 1, 30))},
 		{"let another read, too", acquire(read, again(other, 1, 60))},
@@ -112,6 +134,63 @@ var wire = map[string][]step{
 		{"let another write", acquire(write, again(other, 1, 30))},
 		{"stop it by force", forceWrite},
 	},
+	"atomiclong":  atomicLongWire,
+	"bucket":      bucketWire,
+	"idgenerator": idGeneratorWire,
+	"timeid":      timeIDWire,
+	"object": {
+		{"restore it for a minute", wired(1, func(o *script.Object, request string) driver.Call {
+			return o.Restore(request, []string{dumpA, dumpA}, time.Minute, false)
+		})},
+		{"look whether it exists", looked(two, (*script.Object).Exists)},
+		{"touch it", looked(two, (*script.Object).Touch)},
+		{"look when it was used", looked(two, (*script.Object).Idle)},
+		{"let it live longer", wired(2, func(o *script.Object, request string) driver.Call {
+			return o.Expire(request, 10*time.Minute, []string{"XX", "GT"})
+		})},
+		{"let it end at a moment that is too late", wired(3, func(o *script.Object, request string) driver.Call {
+			return o.ExpireAt(request, time.UnixMilli(9e12), []string{"LT"})
+		})},
+		{"let it live for ever", wired(4, (*script.Object).Persist)},
+		{"look how long it lasts", looked(two, (*script.Object).TTL)},
+		{"copy it", wired(5, func(o *script.Object, request string) driver.Call { return o.Copy(request, "{job}:copy", false) })},
+		{"rename it to what the copy is called", wired(6, func(o *script.Object, request string) driver.Call {
+			return o.Rename(request, "{job}:copy", false)
+		})},
+		{"rename it over the copy", wired(7, func(o *script.Object, request string) driver.Call {
+			return o.Rename(request, "{job}:copy", true)
+		})},
+		{"delete what is gone", wired(8, func(o *script.Object, request string) driver.Call { return o.Delete(request, false) })},
+	},
+	"semaphore": {
+		{"ask how many are free before there are any", available},
+		{"give one back, if there is such a semaphore", giveIfExists(1, me+":1")},
+		{"set the number of permits", setPermits(5, me+":2", 0)},
+		{"set it again", setPermits(7, other+":1", 0)},
+		{"take two", takePermits(2, me+":3")},
+		{"send that again", takePermits(2, me+":3")},
+		{"take more than there are", takePermits(4, other+":2")},
+		{"give up a request that took two", undoPermits(2, me+":3")},
+		{"give up one that took nothing", undoPermits(4, other+":2")},
+		{"ask how many are free", available},
+		{"take all", drainPermits(me + ":4")},
+		{"give back one", givePermits(1, me+":5")},
+		{"give back one, if there is such a semaphore", giveIfExists(1, me+":6")},
+		{"take some away", givePermits(-2, me+":7")},
+		{"set the number of permits of another one, for a time", of("spare", setPermits(5, me+":8", 100))},
+	},
+	"latch": {
+		{"look at a latch that was never set", awaitLatch},
+		{"count it down", countDown(me + ":1")},
+		{"close it", setCount(2, me+":2")},
+		{"close it again", setCount(3, other+":1")},
+		{"look at it", awaitLatch},
+		{"count down", countDown(me + ":3")},
+		{"send that again", countDown(me + ":3")},
+		{"count down to zero", countDown(other + ":2")},
+		{"look at it", awaitLatch},
+	},
+	"limiter": limiterWire,
 }
 
 // The wire is golden: a change of it is a change of the protocol, and goes
@@ -119,7 +198,10 @@ var wire = map[string][]step{
 func TestWire(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
-	channels := []string{"redisson_lock__channel:{job}", "redisson_lock__channel:{job}:" + me, "redisson_lock__channel:{job}:" + other, "redisson_rwlock:{job}"}
+	channels := []string{
+		"redisson_lock__channel:{job}", "redisson_lock__channel:{job}:" + me, "redisson_lock__channel:{job}:" + other, "redisson_rwlock:{job}",
+		"holdfast:leader:{job}", "redisson_sc:{job}", "redisson_countdownlatch__channel__{job}",
+	}
 	ears := listen(t, s, d, channels...)
 	for kind, steps := range wire {
 		t.Run(kind, func(t *testing.T) {
@@ -162,11 +244,17 @@ func golden(t *testing.T, file, got string) {
 // decoders are calls that decode all kinds of replies.
 var decoders = []op{
 	acquire(mutex, try("a:1")), release(mutex, "a:1", 0), forceMutex(""), inspectMutex,
-	acquire(fenced, try("a:1")), token,
-	acquireGroup(), vote(1),
+	acquire(fenced, try("a:1")), token, proclaim("a:1", "A"), inspectElection,
+	acquireGroup(), vote(1), acquire(leased(2), try("a:1")), release(leased(2), "a:1", 0), resize(3), inspectLeased("a:1.0"),
 	acquire(fair, wait("a:1")), release(fair, "a:1", 0), forceFair(""), inspectFair,
 	acquire(read, try("a:1")), release(read, "a:1", 0), forceRead, inspectRW,
 	acquire(write, try("a:1")), release(write, "a:1", 0), forceWrite,
+	loadLong, addLong(1), getBucket, expireBucket(0), sizeBucket, fetchIDs(script.Block{First: 1, Size: 5}), nextTimeIDs(script.Stamp{}, 2),
+	deleted(two, false), dumped(two), looked(two, (*script.Object).Exists), looked(two, (*script.Object).Touch),
+	looked(two, (*script.Object).TTL), looked(two, (*script.Object).Memory), looked(two, (*script.Object).Idle),
+	takePermits(1, "a:1:7"), givePermits(1, "a:1:7"), drainPermits("a:1:7"), available,
+	setCount(1, "a:1:7"), countDown("a:1:7"), awaitLatch, count,
+	takeRate("a:1", 1, asLong), releaseRate("a:1:1", 1), inspectRate,
 }
 
 // Replies come from a server that may be broken, or not be Redis at all.
@@ -174,6 +262,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(uint8(3), int64(1), "a", uint8(1), int64(2), "2")
 	f.Add(uint8(3), int64(-2), "a:write", uint8(2), int64(0), "2")
 	f.Add(uint8(1), int64(-1), "", uint8(0), int64(0), "")
+	f.Add(uint8(3), int64(30000), "a:1", uint8(2), int64(0), "-9223372036854775809")
 	f.Fuzz(func(_ *testing.T, type1 uint8, n1 int64, s1 string, type2 uint8, n2 int64, s2 string) {
 		number, text := driver.Reply{Type: driver.Int, Int: n1}, driver.Reply{Type: driver.Str, Str: s1}
 		inner := driver.Reply{Type: driver.ReplyType(type2 % 4), Int: n2, Str: s2}
@@ -182,8 +271,10 @@ func FuzzDecode(f *testing.F) {
 			nil,
 			{inner},
 			{number, text, inner},                   // a mutex
+			{number, text, text, inner},             // an election
 			{number, text, text, number, inner},     // a read/write lock
-			{number, number, number, number, inner}, // a group
+			{number, number, number, number, inner}, // a group, a rate
+			{number, inner},                         // a limiter
 			{{Type: driver.List, List: []driver.Reply{number, text, inner}}, owners, inner}, // a fair mutex
 		} {
 			for n := range len(list) + 1 {
@@ -192,6 +283,8 @@ func FuzzDecode(f *testing.F) {
 					_ = do(context.Background(), canned{r}, "x")
 				}
 				_, _ = script.Renewed(r, 2)
+				_, _ = script.DecodeInt64(r)
+				_, _, _ = script.DecodeValue(r)
 			}
 		}
 	})

@@ -1,0 +1,62 @@
+package script
+
+import (
+	"context"
+	"math"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+var (
+	idGeneratorInit = load("idgenerator_init", "once")
+	idGeneratorNext = load("idgenerator_next", "int64")
+)
+
+// blockSize is how many ids Redisson reserves at a time unless told otherwise.
+const blockSize = "5000"
+
+// A Block is a row of ids that nobody else gets. The zero Block is none.
+type Block struct{ First, Size int64 }
+
+// An IDGenerator is the wire of Redisson's RIdGenerator: the next id, and how
+// many are reserved at a time.
+type IDGenerator struct{ name, size string }
+
+// NewIDGenerator returns the wire of the generator with that name.
+func NewIDGenerator(name string) *IDGenerator {
+	return &IDGenerator{name, suffixed(name, "allocation")}
+}
+
+// Init returns the call that sets the first id and how many are reserved at a
+// time, if nobody has. The reply says whether it did.
+func (g *IDGenerator) Init(request string, first, block int64) driver.Call {
+	c := numbered(idGeneratorInit, g.name, request, decimal(first), decimal(block))
+	c.Keys = []string{g.name, g.size, c.Keys[1]}
+	return c
+}
+
+// Fetch reserves a block, above the last one that the caller has had.
+func (g *IDGenerator) Fetch(ctx context.Context, d driver.Driver, last Block) (Block, error) {
+	least := ""
+	if last.Size > 0 {
+		least = decimal(last.First + last.Size)
+	}
+	r, err := d.Do(ctx, driver.Call{Script: idGeneratorNext, Keys: []string{g.name, g.size}, Args: []string{least, blockSize}})
+	if err != nil {
+		return Block{}, err
+	}
+	if r.Type != driver.List || len(r.List) != 2 {
+		return Block{}, unexpected(idGeneratorNext, r)
+	}
+	var b Block
+	if b.First, err = DecodeInt64(r.List[0]); err == nil {
+		b.Size, err = DecodeInt64(r.List[1])
+	}
+	switch {
+	case err != nil:
+		return Block{}, err
+	case b.Size < 1 || b.First > math.MaxInt64-b.Size || last.Size > 0 && b.First < last.First+last.Size:
+		return Block{}, unexpected(idGeneratorNext, r)
+	}
+	return b, nil
+}

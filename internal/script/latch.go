@@ -1,0 +1,76 @@
+package script
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+var (
+	latchSet       = load("latch_set", "once")
+	latchCountdown = load("latch_countdown", "once")
+)
+
+// A Latch is the wire of Redisson's RCountDownLatch: a number that is deleted
+// when it reaches zero, and a channel for those who wait for that.
+type Latch struct {
+	name    string
+	channel string
+}
+
+// NewLatch returns the wire of the latch with that name.
+func NewLatch(name string) *Latch {
+	// Redisson puts braces around the name even where that has some, so that the
+	// channel of such a one may live in another slot than its key.
+	return &Latch{name, "redisson_countdownlatch__channel__{" + name + "}"}
+}
+
+// Traits say that to wait for a latch changes nothing.
+func (l *Latch) Traits() Traits { return Traits{Sharing: true, Looking: true} }
+
+// Gate is that of all who wait.
+func (l *Latch) Gate() string { return l.channel }
+
+// Channels returns the channel on which it is announced that the latch is open.
+func (l *Latch) Channels(string) []string { return []string{l.channel} }
+
+// Acquire looks whether the latch is open.
+func (l *Latch) Acquire(ctx context.Context, d driver.Driver, _ Claim) (Verdict, error) {
+	n, err := l.Count(ctx, d)
+	if err != nil || n <= 0 {
+		return Verdict{Token: 1}, err
+	}
+	return Verdict{TTL: -1, Why: fmt.Sprintf("the count was %d at the last look", n)}, nil
+}
+
+// Free has nothing to free.
+func (l *Latch) Free(string) driver.Call { return driver.Call{Script: number, Keys: []string{l.name}} }
+
+// Count returns the count; that of an open latch is zero.
+func (l *Latch) Count(ctx context.Context, d driver.Driver) (int, error) {
+	return readNumber(ctx, d, l.name)
+}
+
+// Set returns the call that closes the latch, unless it is. The reply says
+// whether it did.
+func (l *Latch) Set(request string, count int) driver.Call {
+	key, n := mark(l.name, request)
+	return driver.Call{
+		Script: latchSet,
+		Keys:   []string{l.name, key},
+		Args:   []string{strconv.Itoa(count), n, millis(MarkLife), publish, l.channel},
+	}
+}
+
+// CountDown returns the call that counts down by one. The reply is what is
+// left.
+func (l *Latch) CountDown(request string) driver.Call {
+	key, n := mark(l.name, request)
+	return driver.Call{
+		Script: latchCountdown,
+		Keys:   []string{l.name, key},
+		Args:   []string{n, millis(MarkLife), publish, l.channel},
+	}
+}

@@ -1,0 +1,201 @@
+package script
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+var (
+	limiterTake    = load("limiter_take", "clock", "limiter")
+	limiterCancel  = load("limiter_cancel", "clock", "limiter")
+	limiterRelease = load("limiter_release", "once", "clock", "limiter")
+	limiterSet     = load("limiter_set", "once", "clock", "limiter")
+	limiterInspect = load("limiter_inspect", "clock", "limiter")
+)
+
+// The errors of a limiter, as the server tells them.
+var (
+	ErrNoRate  = errors.New("the rate limiter has no rate")
+	ErrTooMany = errors.New("more permits than the rate")
+)
+
+// notYet is why nobody may use permits.
+const notYet = "the rate does not allow it yet"
+
+// A Limiter is the wire of Redisson's RRateLimiter, for those who want that many
+// permits: a hash with the rate, the number of free permits, and a log of what
+// was taken by when, the last two once for all clients and once for each. All
+// times are the server's. A permit that will be free later is taken ahead of
+// time by an entry with that time, which Redisson takes for what it is: used.
+type Limiter struct {
+	keys    [6]string
+	name    string
+	permits int
+}
+
+// NewLimiter returns the wire of the rate limiter with that name, for a client.
+func NewLimiter(name, client string, permits int) *Limiter {
+	value, log := suffixed(name, "value"), suffixed(name, "permits")
+	own := suffixed(value, client)
+	return &Limiter{
+		keys: [6]string{name, value, own, log, suffixed(log, client), suffixed(own, "rate")},
+		name: name, permits: permits,
+	}
+}
+
+// Traits are those of what leaves nothing to hold.
+func (l *Limiter) Traits() Traits { return Traits{} }
+
+// Gate is not needed: the server gives everybody a time.
+func (l *Limiter) Gate() string { return l.keys[3] }
+
+// Channels are none: time frees permits, not people.
+func (l *Limiter) Channels(string) []string { return nil }
+
+// entry is the id of a request in the log.
+func (l *Limiter) entry(owner string) string {
+	sum := sha256.Sum256([]byte(owner))
+	return string(sum[:idSize])
+}
+
+// Acquire takes the permits, perhaps ahead of time.
+func (l *Limiter) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
+	longest := int64(-1)
+	if c.Longest >= 0 {
+		longest = c.Longest.Milliseconds()
+	}
+	r, err := d.Do(ctx, driver.Call{
+		Script: limiterTake,
+		Keys:   l.keys[:],
+		Args:   []string{strconv.Itoa(l.permits), l.entry(c.Owner), strconv.FormatInt(longest, 10)},
+	})
+	if err != nil {
+		return Verdict{}, err
+	}
+	v, err := decodeLimiter(r)
+	v.Final = !v.Granted() && longest >= 0 && v.TTL.Milliseconds() > longest
+	return v, err
+}
+
+func decodeLimiter(r driver.Reply) (Verdict, error) {
+	if r.Type != driver.List || len(r.List) != 2 || r.List[0].Type != driver.Int || r.List[1].Type != driver.Int {
+		return Verdict{}, unexpected(limiterTake, r)
+	}
+	ms := time.Duration(max(r.List[1].Int, 0)) * time.Millisecond
+	switch r.List[0].Int {
+	case 1:
+		return Verdict{Token: 1, After: ms, Why: notYet}, nil
+	case 0:
+		return Verdict{TTL: ms, Why: notYet}, nil
+	case -1:
+		return Verdict{Err: ErrNoRate}, nil
+	case -2:
+		return Verdict{Err: ErrTooMany}, nil
+	}
+	return Verdict{}, unexpected(limiterTake, r)
+}
+
+// Free returns the call that gives back what a request may have taken.
+func (l *Limiter) Free(owner string) driver.Call { return l.cancel(owner, false) }
+
+// Cancel returns the call that gives back what may not be used yet. The reply
+// says whether it did.
+func (l *Limiter) Cancel(owner string) driver.Call { return l.cancel(owner, true) }
+
+func (l *Limiter) cancel(owner string, ahead bool) driver.Call {
+	return driver.Call{
+		Script: limiterCancel,
+		Keys:   l.keys[:],
+		Args:   []string{strconv.Itoa(l.permits), l.entry(owner), flag(ahead)},
+	}
+}
+
+// Release returns the call that gives the permits back, up to the rate. The
+// reply is for DecodeReleased.
+func (l *Limiter) Release(request string) driver.Call {
+	key, n := mark(l.name, request)
+	return driver.Call{
+		Script: limiterRelease,
+		Keys:   append(l.keys[:], key),
+		Args:   []string{strconv.Itoa(l.permits), n, millis(MarkLife)},
+	}
+}
+
+// DecodeReleased decodes the reply to a release of permits of a rate limiter.
+func DecodeReleased(r driver.Reply) error {
+	if r.Type != driver.Int {
+		return unexpected(limiterRelease, r)
+	}
+	if r.Int < 0 {
+		return ErrNoRate
+	}
+	return nil
+}
+
+// A Rate is how many permits there are per interval.
+type Rate struct {
+	Permits   int
+	Interval  time.Duration
+	PerClient bool
+	Keep      time.Duration // how long a limiter that nobody uses is kept; zero: for ever
+}
+
+// When says when to set a rate.
+type When string
+
+// When to set a rate.
+const (
+	WhenNew When = "new" // if there is none
+	Always  When = "any" // and forget what was taken
+	WhenOld When = "old" // if there is one, and what was taken counts
+)
+
+// Set returns the call that sets the rate. The reply says whether it did.
+func (l *Limiter) Set(request string, r Rate, when When) driver.Call {
+	key, n := mark(l.name, request)
+	return driver.Call{
+		Script: limiterSet,
+		Keys:   append(l.keys[:], key),
+		Args: []string{
+			strconv.Itoa(r.Permits), millis(r.Interval), flag(r.PerClient), millis(r.Keep),
+			n, millis(MarkLife), string(when),
+		},
+	}
+}
+
+// Inspect returns the rate and how many permits are free. Without a rate,
+// Rate.Permits is zero.
+func (l *Limiter) Inspect(ctx context.Context, d driver.Driver) (Rate, int, error) {
+	r, err := d.Do(ctx, driver.Call{Script: limiterInspect, Keys: l.keys[:]})
+	if err != nil {
+		return Rate{}, 0, err
+	}
+	return decodeRate(r)
+}
+
+func decodeRate(r driver.Reply) (Rate, int, error) {
+	if r.Type != driver.List || len(r.List) != 0 && len(r.List) != 5 {
+		return Rate{}, 0, unexpected(limiterInspect, r)
+	}
+	if len(r.List) == 0 {
+		return Rate{}, 0, nil
+	}
+	var n [5]int64
+	for i, e := range r.List {
+		if e.Type != driver.Int || e.Int < 0 {
+			return Rate{}, 0, unexpected(limiterInspect, r)
+		}
+		n[i] = e.Int
+	}
+	return Rate{
+		Permits:   int(n[0]),
+		Interval:  time.Duration(n[1]) * time.Millisecond,
+		PerClient: n[2] == 1,
+		Keep:      time.Duration(n[3]) * time.Millisecond,
+	}, int(n[4]), nil
+}

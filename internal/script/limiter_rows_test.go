@@ -1,0 +1,334 @@
+package script_test
+
+// used is the limiter ten of which nothing is free for another 35 s.
+var used = []string{rated(ten), "SET ./value 0", "ZADD ./permits +-25 @j:7*10"}
+
+// ahead is the same, when a:1 has taken three for then.
+var ahead = []string{rated(ten), "SET ./value -3", "ZADD ./permits +-25 @j:7*10", "ZADD ./permits +35 @a:1*3"}
+
+const done = "holdfast:once:a:1 string 5 done, TTL 600s"
+const (
+	was    = "holdfast:once:a:1 string 5 set, TTL 600s"
+	wasNot = "holdfast:once:a:1 string 5 kept, TTL 600s"
+)
+
+var limiterRows = append(limiterSetRows, []row{
+	{title: "take/no rate", do: takeRate("a:1", 1, 0), reply: "[-1 0]"},
+	{
+		title: "take/half a rate",
+		given: []string{"HSET N rate 10 interval 60000"},
+		do:    takeRate("a:1", 1, 0), reply: "[-1 0]",
+		state: []string{"N hash interval=60000 rate=10"},
+	},
+	{
+		title: "take/a rate without a time to keep it",
+		given: []string{"HSET N rate 10 interval 60000 type 0"},
+		do:    takeRate("a:1", 1, 0), reply: "[1 0]",
+		state: []string{"N hash interval=60000 rate=10 type=0", "permits zset @a:1*1+past", "value string 9"},
+	},
+	{
+		title: "take/more than the rate",
+		given: []string{rated(ten)},
+		do:    takeRate("a:1", 11, asLong), reply: "[-2 10]",
+		state: []string{rate(ten)},
+	},
+	{
+		title: "take/first",
+		given: []string{rated(ten)},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(ten), "permits zset @a:1*3+past", "value string 7"},
+	},
+	{
+		title: "take/what is left",
+		given: []string{rated(ten), "SET ./value 3", "ZADD ./permits +-25 @j:7*7"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*7+past", "value string 0"},
+	},
+	{
+		title: "take/taken before",
+		given: []string{rated(ten), "SET ./value 7", "ZADD ./permits +-25 @a:1*3"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(ten), "permits zset @a:1*3+past", "value string 7"},
+	},
+	{
+		title: "take/taken ahead before",
+		given: ahead,
+		do:    takeRate("a:1", 3, 0), reply: "[1 40s]",
+		state: []string{rate(ten), "permits zset @a:1*3+40s @j:7*10+past", "value string -3"},
+	},
+	{
+		title: "take/not now",
+		given: used,
+		do:    takeRate("a:1", 3, 0), reply: "[0 40s]",
+		state: []string{rate(ten), "permits zset @j:7*10+past", "value string 0"},
+	},
+	{
+		title: "take/ahead",
+		given: used,
+		do:    takeRate("a:1", 3, asLong), reply: "[1 40s]",
+		state: []string{rate(ten), "permits zset @a:1*3+40s @j:7*10+past", "value string -3"},
+	},
+	{
+		title: "take/ahead, in time",
+		given: used,
+		do:    takeRate("a:1", 3, seconds(45)), reply: "[1 40s]",
+		state: []string{rate(ten), "permits zset @a:1*3+40s @j:7*10+past", "value string -3"},
+	},
+	{
+		title: "take/ahead, too far",
+		given: used,
+		do:    takeRate("a:1", 3, seconds(25)), reply: "[0 40s]",
+		state: []string{rate(ten), "permits zset @j:7*10+past", "value string 0"},
+	},
+	{
+		title: "take/ahead, after two",
+		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +-25 @b:1*4", "ZADD ./permits +-5 @j:7*6"},
+		do:    takeRate("a:1", 5, asLong), reply: "[1 60s]",
+		state: []string{rate(ten), "permits zset @a:1*5+60s @b:1*4+past @j:7*6+past", "value string -5"},
+	},
+	{
+		title: "take/ahead, after one who takes ahead",
+		given: ahead,
+		do:    takeRate("b:1", 8, asLong), reply: "[1 100s]",
+		state: []string{rate(ten), "permits zset @a:1*3+40s @b:1*8+100s @j:7*10+past", "value string -11"},
+	},
+	{
+		title: "take/ahead, beside one who takes ahead",
+		given: ahead,
+		do:    takeRate("b:1", 7, asLong), reply: "[1 40s]",
+		state: []string{rate(ten), "permits zset @a:1*3+40s @b:1*7+40s @j:7*10+past", "value string -10"},
+	},
+	{
+		title: "take/all of it is over",
+		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +-70 @j:7*10"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(ten), "permits zset @a:1*3+past", "value string 7"},
+	},
+	{
+		title: "take/some of it is over",
+		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +-70 @b:1*4", "ZADD ./permits +-25 @j:7*6"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*6+past", "value string 1"},
+	},
+	{
+		title: "take/not now, but some of it is over",
+		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +-70 @b:1*2", "ZADD ./permits +-25 @j:7*8"},
+		do:    takeRate("a:1", 3, 0), reply: "[0 40s]",
+		state: []string{rate(ten), "permits zset @j:7*8+past", "value string 2"},
+	},
+	{
+		title: "take/too little is free, and nothing was taken", // Redisson fails then
+		given: []string{rated(ten), "SET ./value 2"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(ten), "permits zset @a:1*3+past", "value string 7"},
+	},
+	{
+		title: "take/less than nothing is free, and nothing was taken",
+		given: []string{rated(ten), "SET ./value -20", "EXPIRE ./value 600"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(ten), "permits zset @a:1*3+past", "value string 7, TTL 600s"},
+	},
+	{
+		title: "take/more is free than the rate",
+		given: []string{rated(ten), "SET ./value 15", "ZADD ./permits +-25 @j:7*4"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*4+past", "value string 3"},
+	},
+	{
+		title: "take/more would be free than the rate",
+		given: []string{rated(ten), "SET ./value 8", "ZADD ./permits +-70 @b:1*6", "ZADD ./permits +-25 @j:7*4"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*4+past", "value string 3"},
+	},
+	{
+		title: "take/nobody knows how much is free",
+		given: []string{rated(ten), "ZADD ./permits +-70 @b:1*6", "ZADD ./permits +-25 @j:7*4"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*4+past", "value string 3"},
+	},
+	{
+		title: "take/nobody knows, and some of it lies ahead",
+		given: []string{rated(ten), "ZADD ./permits +-25 @j:7*8", "ZADD ./permits +35 @b:1*4"},
+		do:    takeRate("a:1", 3, 0), reply: "[0 40s]",
+		state: []string{rate(ten), "permits zset @b:1*4+40s @j:7*8+past", "value string -2"},
+	},
+	{
+		title: "take/entries of old clients",
+		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +-70 @old*3", "ZADD ./permits +-25 @j:7*7"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*7+past", "value string 0"},
+	},
+	{
+		title: "take/ahead, after an old client",
+		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +-25 @old*10"},
+		do:    takeRate("a:1", 3, asLong), reply: "[1 40s]",
+		state: []string{rate(ten), "permits zset @a:1*3+40s @old*10+past", "value string -3"},
+	},
+	{
+		title: "take/ahead, after a client whose clock is ahead",
+		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +5 @j:7*10"},
+		do:    takeRate("a:1", 3, asLong), reply: "[1 70s]",
+		state: []string{rate(ten), "permits zset @a:1*3+70s @j:7*10+10s", "value string -3"},
+	},
+	{
+		title: "take/after a client whose clock is behind",
+		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +-3600 @j:7*10"},
+		do:    takeRate("a:1", 3, asLong), reply: "[1 0]",
+		state: []string{rate(ten), "permits zset @a:1*3+past", "value string 7"},
+	},
+	{
+		title: "take/kept for a time",
+		given: []string{rated(keptFor(ten, 120))},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(keptFor(ten, 120), ", TTL 120s"), "permits zset @a:1*3+past, TTL 120s", "value string 7, TTL 120s"},
+	},
+	{
+		title: "take/kept until it may be used, and has been",
+		given: []string{rated(keptFor(ten, 60)), "SET ./value 0", "ZADD ./permits +-25 @j:7*10"},
+		do:    takeRate("a:1", 3, asLong), reply: "[1 40s]",
+		state: []string{rate(keptFor(ten, 60), ", TTL 100s"), "permits zset @a:1*3+40s @j:7*10+past, TTL 100s", "value string -3, TTL 100s"},
+	},
+	{
+		title: "take/as long as the rate",
+		given: []string{rated(ten), "EXPIRE N 600"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(ten, ", TTL 600s"), "permits zset @a:1*3+past, TTL 600s", "value string 7, TTL 600s"},
+	},
+	{
+		title: "take/per client",
+		given: []string{rated(tenOfEach), "SET ./value 1", "SET ./value:j 0", "ZADD ./permits:j +-25 @j:7*10"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{
+			rate(tenOfEach), "permits:c zset @a:1*3+past, TTL 70s", "permits:j zset @j:7*10+past",
+			"value string 1", "value:c string 7, TTL 70s", "value:c:rate string 10, TTL 70s", "value:j string 0",
+		},
+	},
+	{
+		title: "take/per client, ahead",
+		given: []string{rated(tenOfEach), "SET ./value:c 0", "ZADD ./permits:c +-25 @b:1*10"},
+		do:    takeRate("a:1", 3, asLong), reply: "[1 40s]",
+		state: []string{rate(tenOfEach), "permits:c zset @a:1*3+40s @b:1*10+past, TTL 100s", "value:c string -3, TTL 100s", "value:c:rate string 10, TTL 100s"},
+	},
+	{
+		title: "take/per client, after a higher rate", // which somebody else has lowered
+		given: []string{rated(tenOfEach), "SET ./value:c:rate 20", "SET ./value:c 2", "ZADD ./permits:c +-70 @c:1*3", "ZADD ./permits:c +-25 @b:1*15"},
+		do:    takeRate("a:1", 3, 0), reply: "[0 40s]",
+		state: []string{rate(tenOfEach), "permits:c zset @b:1*15+past, TTL 70s", "value:c string -5, TTL 70s", "value:c:rate string 10, TTL 70s"},
+	},
+	{
+		title: "take/per client, after a lower rate",
+		given: []string{rated(tenOfEach), "SET ./value:c:rate 5", "SET ./value:c 1", "ZADD ./permits:c +-25 @b:1*4"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(tenOfEach), "permits:c zset @a:1*3+past @b:1*4+past, TTL 70s", "value:c string 3, TTL 70s", "value:c:rate string 10, TTL 70s"},
+	},
+	{
+		title: "take/per client, kept for a time",
+		given: []string{rated(keptFor(tenOfEach, 120))},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(keptFor(tenOfEach, 120), ", TTL 120s"), "permits:c zset @a:1*3+past, TTL 120s", "value:c string 7, TTL 120s", "value:c:rate string 10, TTL 120s"},
+	},
+	{
+		title: "take/memory full", full: true,
+		given: []string{rated(ten), "SET ./value 7", "ZADD ./permits +-25 @j:7*3"},
+		do:    takeRate("a:1", 3, 0), reply: "OOM",
+		state: []string{rate(ten), "permits zset @j:7*3+past", "value string 7"},
+	},
+	{
+		title: "take/another type",
+		given: []string{"SET N x"},
+		do:    takeRate("a:1", 3, 0), reply: "WRONGTYPE",
+		state: []string{"N string x"},
+	},
+	{
+		title: "cancel/in time",
+		given: ahead,
+		do:    cancelRate("a:1", 3), reply: "1", again: "0",
+		state: []string{rate(ten), "permits zset @j:7*10+past", "value string 0"},
+	},
+	{
+		title: "cancel/too late",
+		given: []string{rated(ten), "SET ./value 7", "ZADD ./permits +-5 @a:1*3"},
+		do:    cancelRate("a:1", 3), reply: "0",
+		state: []string{rate(ten), "permits zset @a:1*3+past", "value string 7"},
+	},
+	{
+		title: "cancel/another's",
+		given: ahead,
+		do:    cancelRate("b:1", 3), reply: "0",
+		state: []string{rate(ten), "permits zset @a:1*3+40s @j:7*10+past", "value string -3"},
+	},
+	{title: "cancel/no rate", do: cancelRate("a:1", 3), reply: "0"},
+	{
+		title: "cancel/per client",
+		given: []string{rated(tenOfEach), "SET ./value:c:rate 10", "SET ./value:c 7", "ZADD ./permits:c +35 @a:1*3", "EXPIRE ./value:c 600", "EXPIRE ./permits:c 600", "EXPIRE ./value:c:rate 600"},
+		do:    cancelRate("a:1", 3), reply: "1", again: "0",
+		state: []string{rate(tenOfEach), "value:c string 10, TTL 70s", "value:c:rate string 10, TTL 70s"},
+	},
+	{
+		title: "cancel/memory full", full: true,
+		given: ahead,
+		do:    cancelRate("a:1", 3), reply: "1", again: "0",
+		state: []string{rate(ten), "permits zset @j:7*10+past", "value string 0"},
+	},
+	{
+		title: "free/ahead",
+		given: ahead,
+		do:    freeRate("a:1", 3), reply: "1", again: "0",
+		state: []string{rate(ten), "permits zset @j:7*10+past", "value string 0"},
+	},
+	{
+		title: "free/late", // nobody has used them
+		given: []string{rated(ten), "SET ./value 5", "ZADD ./permits +-5 @a:1*3", "ZADD ./permits +-5 @j:7*2"},
+		do:    freeRate("a:1", 3), reply: "1", again: "0",
+		state: []string{rate(ten), "permits zset @j:7*2+past", "value string 8"},
+	},
+	{
+		title: "free/over and done with",
+		given: []string{rated(ten), "SET ./value 8", "ZADD ./permits +-5 @j:7*2"},
+		do:    freeRate("a:1", 3), reply: "0",
+		state: []string{rate(ten), "permits zset @j:7*2+past", "value string 8"},
+	},
+	{
+		title: "give back/some",
+		given: used,
+		do:    releaseRate("a:1:5", 3), reply: "1",
+		state: []string{rate(ten), done, "permits zset @j:7*7+past", "value string 3"},
+	},
+	{
+		title: "give back/those taken last, and nothing that lies ahead",
+		given: []string{rated(ten), "SET ./value -4", "ZADD ./permits +-25 @j:7*4", "ZADD ./permits +-15 @b:1*4", "ZADD ./permits +-5 @c:1*2", "ZADD ./permits +35 @a:1*4"},
+		do:    releaseRate("a:1:5", 5), reply: "1",
+		state: []string{rate(ten), done, "permits zset @a:1*4+40s @b:1*1+past @j:7*4+past", "value string 1"},
+	},
+	{
+		title: "give back/more than the rate",
+		given: used,
+		do:    releaseRate("a:1:5", 30), reply: "1",
+		state: []string{rate(ten), done, "value string 10"},
+	},
+	{
+		title: "give back/what nobody has taken",
+		given: []string{rated(ten)},
+		do:    releaseRate("a:1:5", 3), reply: "1",
+		state: []string{rate(ten), done, "value string 10"},
+	},
+	{
+		title: "give back/while others take ahead",
+		given: ahead,
+		do:    releaseRate("a:1:5", 2), reply: "1",
+		state: []string{rate(ten), done, "permits zset @a:1*3+40s @j:7*8+past", "value string -1"},
+	},
+	{
+		title: "give back/what is over",
+		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +-70 @j:7*10"},
+		do:    releaseRate("a:1:5", 3), reply: "1",
+		state: []string{rate(ten), done, "value string 10"},
+	},
+	{
+		title: "give back/kept for a time",
+		given: []string{rated(keptFor(ten, 120)), "SET ./value 0", "ZADD ./permits +-25 @j:7*10"},
+		do:    releaseRate("a:1:5", 3), reply: "1",
+		state: []string{rate(keptFor(ten, 120), ", TTL 120s"), done, "permits zset @j:7*7+past, TTL 120s", "value string 3, TTL 120s"},
+	},
+	{title: "give back/no rate", do: releaseRate("a:1:5", 3), reply: "fatal", state: []string{"holdfast:once:a:1 string 5 no rate, TTL 600s"}},
+}...)

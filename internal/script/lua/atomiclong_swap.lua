@@ -1,0 +1,17 @@
+-- Set a number, or delete it, and read what it was. Running it twice does what running it once does.
+-- KEYS  1 the number
+--       2 the mark of the lane
+-- ARGV  1 the new number; empty: delete it
+--       2 number of the request
+--       3 how long to remember it, in ms
+-- RETURN  the number before, as text
+local known = recall(KEYS[2], ARGV[2])
+if known then return known end
+local old = int64(redis.call('get', KEYS[1]) or '0')
+if not old then return redis.error_reply('ERR the value is not a number') end
+if ARGV[1] == '' then
+  redis.call('del', KEYS[1])
+else
+  redis.call('set', KEYS[1], ARGV[1])
+end
+return remember(KEYS[2], ARGV[2], old, ARGV[3])

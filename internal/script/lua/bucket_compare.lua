@@ -1,0 +1,24 @@
+-- Set a value, or delete it, if it is the expected one. Running it twice does what running it once does.
+-- KEYS  1 the value
+--       2 the mark of the lane
+-- ARGV  1 the expected value
+--       2 number of the request
+--       3 how long to remember it, in ms
+--       4 set or del
+--       5 the new value
+-- RETURN  1 done, 0 it was another, or none
+local known = recall(KEYS[2], ARGV[2])
+if known then return known == 'done' and 1 or 0 end
+if redis.call('get', KEYS[1]) ~= ARGV[1] then
+  -- A server that is out of memory refuses SET, unless the script has written before.
+  redis.call('del', KEYS[2])
+  remember(KEYS[2], ARGV[2], 'other', ARGV[3])
+  return 0
+end
+if ARGV[4] == 'del' then
+  redis.call('del', KEYS[1])
+else
+  redis.call('set', KEYS[1], ARGV[5])
+end
+remember(KEYS[2], ARGV[2], 'done', ARGV[3])
+return 1

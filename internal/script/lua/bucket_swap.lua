@@ -1,0 +1,27 @@
+-- Set a value, or delete it, and read what it was. Running it twice does what running it once does.
+-- KEYS  1 the value
+--       2 the mark of the lane
+--       3 where the lane keeps the old value
+-- ARGV  1 how long to keep that, in ms
+--       2 number of the request
+--       3 how long to remember it, in ms
+--       4 set or del
+--       5 the new value
+--       6 and on: options of SET
+-- RETURN  the value before, or nothing
+local known = recall(KEYS[2], ARGV[2])
+if known then
+  local old = known == 'old' and redis.call('get', KEYS[3])
+  if known == 'old' and not old then return redis.error_reply('ERR done long ago: the old value is not kept any more') end
+  return old
+end
+local old = redis.call('get', KEYS[1])
+if ARGV[4] == 'del' then
+  redis.call('del', KEYS[1])
+else
+  redis.call('set', KEYS[1], ARGV[5], unpack(ARGV, 6))
+end
+-- The mark outlives the value, which may be large.
+remember(KEYS[2], ARGV[2], old and 'old' or 'none', ARGV[3])
+if old then redis.call('set', KEYS[3], old, 'px', ARGV[1]) end
+return old

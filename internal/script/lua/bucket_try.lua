@@ -1,0 +1,14 @@
+-- Set a value if there is none, or if there is one. Running it twice does what running it once does.
+-- KEYS  1 the value
+--       2 the mark of the lane
+-- ARGV  1 its text
+--       2 number of the request
+--       3 how long to remember it, in ms
+--       4 and on: options of SET, NX or XX among them
+-- RETURN  1 set, 0 not
+local known = recall(KEYS[2], ARGV[2])
+if known then return known == 'set' and 1 or 0 end
+redis.call('strlen', KEYS[1]) -- fails on a key of another type, which may be a lock
+local done = redis.call('set', KEYS[1], ARGV[1], unpack(ARGV, 4))
+remember(KEYS[2], ARGV[2], done and 'set' or 'not', ARGV[3])
+return done and 1 or 0

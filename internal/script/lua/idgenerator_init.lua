@@ -1,0 +1,20 @@
+-- Set where an id generator starts, and how many ids it gives out at a time, unless it has started.
+-- Running it twice does what running it once does.
+-- KEYS  1 the next id
+--       2 how many at a time
+--       3 the mark of the lane
+-- ARGV  1 the first id
+--       2 number of the request
+--       3 how long to remember it, in ms
+--       4 how many at a time
+-- RETURN  1 set, 0 it was set before
+local known = recall(KEYS[3], ARGV[2])
+if known then return known == 'set' and 1 or 0 end
+if redis.call('exists', KEYS[1], KEYS[2]) > 0 then
+  remember(KEYS[3], ARGV[2], 'before', ARGV[3])
+  return 0
+end
+redis.call('set', KEYS[1], ARGV[1])
+redis.call('set', KEYS[2], ARGV[4])
+remember(KEYS[3], ARGV[2], 'set', ARGV[3])
+return 1

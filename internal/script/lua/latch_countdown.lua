@@ -1,0 +1,22 @@
+-- Count down a latch. Running it twice does what running it once does.
+-- KEYS  1 the count
+--       2 the mark of the lane
+-- ARGV  1 number of the request
+--       2 how long to remember it, in ms
+--       3 PUBLISH
+--       4 the channel that waiters listen to: no key, since it may live in another slot
+-- RETURN  the count afterwards
+local known = recall(KEYS[2], ARGV[1])
+if known then return tonumber(known) or 0 end
+-- A server that is out of memory refuses DECR, unless the script has written before.
+redis.call('pexpire', KEYS[2], ARGV[2])
+local left = redis.call('exists', KEYS[1]) == 1 and redis.call('decr', KEYS[1]) or nil
+if not left then
+  left = 0
+elseif left <= 0 then
+  left = 0
+  redis.call('del', KEYS[1])
+  redis.pcall(ARGV[3], ARGV[4], '0') -- it is done, whether anybody may be told or not
+end
+remember(KEYS[2], ARGV[1], left, ARGV[2])
+return left

@@ -1,0 +1,19 @@
+-- Close a latch, unless it is. Running it twice does what running it once does.
+-- KEYS  1 the count
+--       2 the mark of the lane
+-- ARGV  1 the count
+--       2 number of the request
+--       3 how long to remember it, in ms
+--       4 PUBLISH
+--       5 the channel that waiters listen to: no key, since it may live in another slot
+-- RETURN  1 closed, 0 it was closed before
+local known = recall(KEYS[2], ARGV[2])
+if known then return known == 'set' and 1 or 0 end
+if redis.call('exists', KEYS[1]) == 1 then
+  remember(KEYS[2], ARGV[2], 'exists', ARGV[3])
+  return 0
+end
+redis.call('set', KEYS[1], ARGV[1])
+remember(KEYS[2], ARGV[2], 'set', ARGV[3])
+redis.pcall(ARGV[4], ARGV[5], '1') -- it is done, whether anybody may be told or not
+return 1

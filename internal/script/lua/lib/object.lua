@@ -1,0 +1,27 @@
+-- The keys of an object.
+-- KEYS  1 the mark of the lane, where an answer is remembered
+-- ARGV  1 their types, in their order
+--       2 and 3 number of the request, and how long to remember it
+local PROBE = {string = 'strlen', hash = 'hlen', list = 'llen', zset = 'zcard'}
+local types = {}
+for t in string.gmatch(ARGV[1], '%a+') do types[#types + 1] = t end
+
+-- present reports whether any of the keys from KEYS[first] on exists. It fails on a key of another type: that is somebody
+-- else's.
+local function present(first)
+  local found = false
+  for i, t in ipairs(types) do
+    local key = KEYS[first + i - 1]
+    redis.call(PROBE[t], key)
+    found = found or redis.call('exists', key) == 1
+  end
+  return found
+end
+
+-- answer remembers what has come of the request.
+local function answer(reply)
+  -- A server that is out of memory refuses SET, unless the script has written before.
+  redis.call('pexpire', KEYS[1], ARGV[3])
+  remember(KEYS[1], ARGV[2], reply, ARGV[3])
+  return reply
+end

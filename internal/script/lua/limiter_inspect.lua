@@ -1,0 +1,10 @@
+-- Look at a rate limiter.
+-- KEYS  1 the rate
+--       2 free permits, 3 those of the client
+--       4 the log of what was taken, 5 that of the client
+--       6 the rate for which the client counts
+-- RETURN  nothing, if it has no rate; or rate, interval in ms, 1 per client or 0, ms that it is kept unused, free permits
+local l = configured(KEYS)
+if not l then return {} end
+local free = available(l, clock(), -1)
+return { l.rate, l.interval, l.own and 1 or 0, l.keep, math.max(free, 0) }

@@ -1,0 +1,17 @@
+-- Delete an object. Running it twice does what running it once does.
+-- KEYS  1 the mark of the lane
+--       2.. its keys
+-- ARGV  1 see lib/object.lua
+--       2 number of the request
+--       3 how long to remember it, in ms
+--       4 DEL or UNLINK
+--       5 PUBLISH
+--       6 what to publish
+--       7 the channel that waiters listen to, or nothing: no key, since it may live in another slot
+-- RETURN  1 deleted, 0 there was nothing
+local known = recall(KEYS[1], ARGV[2])
+if known then return tonumber(known) or 0 end
+if not present(2) then return answer(0) end
+for i = 2, #types + 1 do redis.call(ARGV[4], KEYS[i]) end
+if ARGV[7] ~= '' then redis.pcall(ARGV[5], ARGV[7], ARGV[6]) end
+return answer(1)

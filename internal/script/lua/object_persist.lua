@@ -1,0 +1,13 @@
+-- Take the end from an object. Running it twice does what running it once does.
+-- KEYS  1 the mark of the lane
+--       2.. its keys
+-- ARGV  1 see lib/object.lua
+--       2 number of the request
+--       3 how long to remember it, in ms
+-- RETURN  1 done, 0 it had none, or there is no such object
+local known = recall(KEYS[1], ARGV[2])
+if known then return tonumber(known) or 0 end
+present(2)
+local done = 0
+for i = 2, #types + 1 do done = math.max(done, redis.call('persist', KEYS[i])) end
+return answer(done)

@@ -1,0 +1,17 @@
+-- Give back what a request took, or see to it that it takes nothing should it come yet.
+-- KEYS  1 the number of free permits
+--       2 the mark of the lane
+--       3 the channel that waiters listen to
+-- ARGV  1 how many
+--       2 number of the request
+--       3 how long to remember it, in ms
+--       4 PUBLISH or SPUBLISH
+-- RETURN  0 it had taken nothing, 1 given back
+local known = recall(KEYS[2], ARGV[2])
+if known == 'late' then return 0 end
+-- A server that is out of memory refuses SET, unless the script has written before.
+redis.call('pexpire', KEYS[2], ARGV[3])
+remember(KEYS[2], ARGV[2], 'undone', ARGV[3])
+if known ~= 'taken' or redis.call('exists', KEYS[1]) == 0 then return 0 end
+redis.pcall(ARGV[4], KEYS[3], redis.call('incrby', KEYS[1], ARGV[1]))
+return 1

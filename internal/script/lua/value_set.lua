@@ -1,0 +1,8 @@
+-- Set a value, whatever it was.
+-- KEYS  1 the value
+-- ARGV  1 its text
+--       2 and on: options of SET
+-- RETURN  1
+redis.call('strlen', KEYS[1]) -- fails on a key of another type, which may be a lock
+redis.call('set', KEYS[1], ARGV[1], unpack(ARGV, 2))
+return 1

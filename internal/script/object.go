@@ -1,0 +1,220 @@
+package script
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+var (
+	objectExists  = load("object_exists")
+	objectTouch   = load("object_touch")
+	objectTTL     = load("object_ttl")
+	objectMemory  = load("object_memory")
+	objectIdle    = load("object_idle")
+	objectDelete  = load("object_delete", "once", "object")
+	objectRename  = load("object_rename", "once", "object")
+	objectCopy    = load("object_copy", "once", "object")
+	objectMove    = load("object_move", "once", "object")
+	objectExpire  = load("object_expire", "once", "object")
+	objectPersist = load("object_persist", "once", "object")
+	objectDump    = load("object_dump", "object")
+	objectRestore = load("object_restore", "once", "object")
+)
+
+// An Object is the wire of what can be done with an object of any kind: to its
+// keys, which stay together.
+type Object struct {
+	shape Shape
+	parts Parts
+}
+
+// NewObject returns the wire of the object of that shape and name.
+func NewObject(shape Shape, name string) *Object { return &Object{shape, shape(name)} }
+
+// Key is the key by the name of the object.
+func (o *Object) Key() string { return o.parts.Keys[0].Name }
+
+// Shares reports whether the object of the same shape with another name has
+// keys in common with this one.
+func (o *Object) Shares(name string) bool {
+	mine := o.names()
+	return slices.ContainsFunc(names(o.shape(name).Keys), func(k string) bool { return slices.Contains(mine, k) })
+}
+
+func (o *Object) names() []string { return names(o.parts.Keys) }
+
+// Exists looks whether the object has any of its keys.
+func (o *Object) Exists(ctx context.Context, d driver.Driver) (bool, error) {
+	r, err := d.Do(ctx, driver.Call{Script: objectExists, Keys: o.names()})
+	return decodeBool(objectExists, r, err)
+}
+
+// Touch has the server note that the object is in use.
+func (o *Object) Touch(ctx context.Context, d driver.Driver) (bool, error) {
+	r, err := d.Do(ctx, driver.Call{Script: objectTouch, Keys: o.all()})
+	return decodeBool(objectTouch, r, err)
+}
+
+// all are the keys of the object and those beside it.
+func (o *Object) all() []string { return append(o.names(), names(o.parts.Beside)...) }
+
+// TTL returns how long the object lasts: -1 ms without an end, -2 ms if it does
+// not exist.
+func (o *Object) TTL(ctx context.Context, d driver.Driver) (time.Duration, error) {
+	n, err := o.look(ctx, d, objectTTL, o.names(), -2)
+	return time.Duration(n) * time.Millisecond, err
+}
+
+// Memory returns how many bytes the object takes, or -1 if it does not exist.
+func (o *Object) Memory(ctx context.Context, d driver.Driver) (int64, error) {
+	return o.look(ctx, d, objectMemory, o.all(), -1)
+}
+
+// Idle returns how long ago the object was used, or -1 s if it does not exist.
+func (o *Object) Idle(ctx context.Context, d driver.Driver) (time.Duration, error) {
+	n, err := o.look(ctx, d, objectIdle, o.all(), -1)
+	return time.Duration(n) * time.Second, err
+}
+
+// look runs a script that answers with a number, of which the least says that
+// there is no such object.
+func (o *Object) look(ctx context.Context, d driver.Driver, s *driver.Script, keys []string, least int64) (int64, error) {
+	r, err := d.Do(ctx, driver.Call{Script: s, Keys: keys})
+	if err == nil && (r.Type != driver.Int || r.Int < least) {
+		err = unexpected(s, r)
+	}
+	return r.Int, err
+}
+
+// order returns a call that changes the object.
+func (o *Object) order(s *driver.Script, request string, more []string, args ...string) driver.Call {
+	key, n := mark(o.Key(), request)
+	return driver.Call{
+		Script: s,
+		Keys:   slices.Concat([]string{key}, o.names(), more),
+		Args:   append([]string{o.types(), n, millis(MarkLife)}, args...),
+	}
+}
+
+// types are those of the keys, as scripts want them.
+func (o *Object) types() string {
+	var ts []string
+	for _, k := range o.parts.Keys {
+		ts = append(ts, k.Type)
+	}
+	return strings.Join(ts, " ")
+}
+
+// Delete returns the call that deletes the object, or leaves the freeing of its
+// memory for later. The reply says whether it existed.
+func (o *Object) Delete(request string, later bool) driver.Call {
+	verb := "DEL"
+	if later {
+		verb = "UNLINK"
+	}
+	return o.order(objectDelete, request, nil, verb, publish, o.parts.Message, o.parts.Channel)
+}
+
+// Rename returns the call that gives the object a new name, if asked to also
+// where that is taken. See [DecodeMoved].
+func (o *Object) Rename(request, name string, replace bool) driver.Call {
+	return o.order(objectRename, request, names(o.shape(name).Keys), flag(replace))
+}
+
+// Copy returns the call that copies the object, if asked to also where the name
+// of the copy is taken. See [DecodeMoved].
+func (o *Object) Copy(request, name string, replace bool) driver.Call {
+	return o.order(objectCopy, request, names(o.shape(name).Keys), flag(replace))
+}
+
+// DecodeMoved decodes the reply to Rename and Copy: whether the object existed,
+// and whether it was done.
+func DecodeMoved(r driver.Reply) (existed, done bool, err error) {
+	if r.Type != driver.Int || r.Int < -1 || r.Int > 1 {
+		return false, false, unexpected(objectRename, r)
+	}
+	return r.Int >= 0, r.Int == 1, nil
+}
+
+// Move returns the call that moves the object from one database to another. The
+// reply says whether it did.
+func (o *Object) Move(request string, from, to int) driver.Call {
+	return o.order(objectMove, request, nil, strconv.Itoa(from), strconv.Itoa(to))
+}
+
+// Expire returns the call that lets the object end after some time if all of
+// the conditions hold: NX, XX, GT, LT, as in Redis. The reply says whether it
+// did.
+func (o *Object) Expire(request string, after time.Duration, conditions []string) driver.Call {
+	return o.order(objectExpire, request, nil, "PEXPIRE", millis(after), strings.Join(conditions, " "))
+}
+
+// ExpireAt is Expire with a moment.
+func (o *Object) ExpireAt(request string, at time.Time, conditions []string) driver.Call {
+	return o.order(objectExpire, request, nil, "PEXPIREAT", strconv.FormatInt(at.UnixMilli(), 10), strings.Join(conditions, " "))
+}
+
+// Persist returns the call that takes the end from the object. The reply says
+// whether it had one.
+func (o *Object) Persist(request string) driver.Call { return o.order(objectPersist, request, nil) }
+
+// Dump returns the object as it is, or nil if it does not exist: what the server
+// says of its key, or, if it has several, a package of that.
+func (o *Object) Dump(ctx context.Context, d driver.Driver, kind string) ([]byte, error) {
+	r, err := d.Do(ctx, driver.Call{Script: objectDump, Keys: o.names(), Args: []string{o.types()}})
+	if err != nil {
+		return nil, err
+	}
+	if r.Type != driver.List || len(r.List) != len(o.parts.Keys) {
+		return nil, unexpected(objectDump, r)
+	}
+	dumps := make([]string, len(r.List))
+	for i, e := range r.List {
+		if e.Type != driver.Str {
+			return nil, unexpected(objectDump, r)
+		}
+		dumps[i] = e.Str
+	}
+	switch {
+	case strings.Join(dumps, "") == "":
+		return nil, nil
+	case len(dumps) == 1:
+		return []byte(dumps[0]), nil
+	}
+	return pack(kind, dumps), nil
+}
+
+// Dumps returns what Dump has made a dump of, or what is wrong with it.
+func (o *Object) Dumps(dump []byte, kind string) ([]string, error) {
+	if len(o.parts.Keys) > 1 {
+		return unpack(kind, dump, len(o.parts.Keys))
+	}
+	if len(dump) == 0 {
+		return nil, errEmpty
+	}
+	return []string{string(dump)}, nil
+}
+
+// Restore returns the call that writes what Dumps has returned, for that long or
+// for ever, if asked to also over an object that exists. See [DecodeRestored].
+func (o *Object) Restore(request string, dumps []string, ttl time.Duration, replace bool) driver.Call {
+	var fresh []string
+	for i := range dumps {
+		fresh = append(fresh, prefixed("holdfast:restore", o.Key())+":"+strconv.Itoa(i))
+	}
+	return o.order(objectRestore, request, fresh, append([]string{flag(replace), millis(ttl)}, dumps...)...)
+}
+
+// DecodeRestored decodes the reply to Restore: whether the dump was good, and
+// whether it was written.
+func DecodeRestored(r driver.Reply) (good, done bool, err error) {
+	if r.Type != driver.Int || r.Int < -1 || r.Int > 1 {
+		return false, false, unexpected(objectRestore, r)
+	}
+	return r.Int >= 0, r.Int == 1, nil
+}

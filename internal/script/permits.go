@@ -1,0 +1,189 @@
+package script
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+var (
+	permitsAcquire = load("permits_acquire", "clock", "permits")
+	permitsRelease = load("permits_release", "clock", "permits")
+	permitsReturn  = load("permits_return", "once", "clock", "permits")
+	permitsResize  = load("permits_resize")
+	permitsInspect = load("permits_inspect", "clock", "permits")
+)
+
+// idSize is the length of the id of a permit, in bytes.
+const idSize = 16
+
+// Permits are the wire of Redisson's RPermitExpirableSemaphore, for those who
+// want that many: the number of free permits, a sorted set of the ids of those
+// that are taken by when their leases end, and a channel for those who wait.
+// All times are the server's.
+type Permits struct {
+	name    string
+	leases  string
+	channel string
+	n       int
+}
+
+// NewPermits returns the wire of the leased semaphore with that name.
+func NewPermits(name string, n int) *Permits {
+	return &Permits{name, suffixed(name, "timeout"), prefixed("redisson_sc", name), n}
+}
+
+// Traits say that permits go to those who came first.
+func (p *Permits) Traits() Traits { return Traits{Orderly: true} }
+
+// Gate is that of all who want permits, however many.
+func (p *Permits) Gate() string { return p.leases }
+
+// Channels returns the channel on which permits are announced.
+func (p *Permits) Channels(string) []string { return []string{p.channel} }
+
+// ids returns the ids of an owner's permits in a row. They are made from its
+// name, so that one who asks again asks for the same.
+func (p *Permits) ids(owner string) string {
+	var row []byte
+	for i := range p.n {
+		sum := sha256.Sum256([]byte(owner + ":" + strconv.Itoa(i)))
+		row = append(row, sum[:idSize]...)
+	}
+	return string(row)
+}
+
+// IDs returns the ids of an owner's permits as Redisson writes them.
+func (p *Permits) IDs(owner string) []string {
+	row := p.ids(owner)
+	ids := make([]string, p.n)
+	for i := range ids {
+		ids[i] = hex.EncodeToString([]byte(row[i*idSize : (i+1)*idSize]))
+	}
+	return ids
+}
+
+// ParseIDs returns ids in a row, or false if one is none.
+func ParseIDs(ids []string) (row string, ok bool) {
+	var b strings.Builder
+	for _, id := range ids {
+		raw, err := hex.DecodeString(id)
+		if err != nil || len(raw) != idSize {
+			return "", false
+		}
+		b.Write(raw)
+	}
+	return b.String(), true
+}
+
+// Holding is the ids in the sorted set.
+func (p *Permits) Holding(owner string) Holding {
+	return Holding{Key: p.leases, Owner: owner, Name: p.name, Permits: p.ids(owner)}
+}
+
+// HoldingOf is that of ids in a row.
+func (p *Permits) HoldingOf(row string) Holding { return Holding{Key: p.leases, Permits: row} }
+
+// Claim returns the call of Acquire.
+func (p *Permits) Claim(c Claim) driver.Call {
+	return driver.Call{
+		Script: permitsAcquire,
+		Keys:   []string{p.name, p.leases, p.channel},
+		Args:   []string{millis(c.Lease), p.ids(c.Owner), publish},
+	}
+}
+
+// Acquire takes the permits if there are enough.
+func (p *Permits) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
+	call := p.Claim(c)
+	r, err := d.Do(ctx, call)
+	switch {
+	case err != nil:
+		return Verdict{}, err
+	case r.Type == driver.Nil:
+		return Verdict{TTL: -1, Why: noSemaphore}, nil
+	case r.Type != driver.Int:
+		return Verdict{}, unexpected(call.Script, r)
+	}
+	v := verdict(r.Int)
+	if !v.Granted() {
+		v.Why = notEnough
+	}
+	return v, nil
+}
+
+// Release gives the permits back.
+func (p *Permits) Release(ctx context.Context, d driver.Driver, owner string, _ int) (Freed, error) {
+	return leave(ctx, d, p.Free(owner))
+}
+
+// Free returns the call that gives back what owner may have.
+func (p *Permits) Free(owner string) driver.Call {
+	return driver.Call{
+		Script: permitsRelease,
+		Keys:   []string{p.name, p.leases, p.channel},
+		Args:   []string{p.ids(owner), publish},
+	}
+}
+
+// Return returns the call that gives back permits by their ids in a row, all or
+// none. The reply says which.
+func (p *Permits) Return(request, row string) driver.Call {
+	key, n := mark(p.name, request)
+	return driver.Call{
+		Script: permitsReturn,
+		Keys:   []string{p.name, p.leases, p.channel, key},
+		Args:   []string{row, n, millis(MarkLife), publish},
+	}
+}
+
+// Resize sets how many permits there are in all. It returns how many are free.
+func (p *Permits) Resize(ctx context.Context, d driver.Driver) (int, error) {
+	r, err := d.Do(ctx, driver.Call{
+		Script: permitsResize,
+		Keys:   []string{p.name, p.leases, p.channel},
+		Args:   []string{strconv.Itoa(p.n), publish},
+	})
+	if err != nil {
+		return 0, err
+	}
+	return DecodeInt(r)
+}
+
+// PermitState is what the server says about permits.
+type PermitState struct {
+	Free, Taken int
+	Held        bool          // the permit that was asked for is taken
+	TTL         time.Duration // and for how long yet; negative: without end
+}
+
+// Inspect looks at the permits, and at the one with that id if one is given.
+func (p *Permits) Inspect(ctx context.Context, d driver.Driver, id string) (PermitState, error) {
+	r, err := d.Do(ctx, driver.Call{Script: permitsInspect, Keys: []string{p.name, p.leases}, Args: []string{id}})
+	if err != nil {
+		return PermitState{}, err
+	}
+	return decodePermitState(r)
+}
+
+func decodePermitState(r driver.Reply) (PermitState, error) {
+	if r.Type != driver.List || len(r.List) != 3 {
+		return PermitState{}, unexpected(permitsInspect, r)
+	}
+	for _, e := range r.List {
+		if e.Type != driver.Int {
+			return PermitState{}, unexpected(permitsInspect, r)
+		}
+	}
+	left := r.List[2].Int
+	s := PermitState{Free: int(r.List[0].Int), Taken: int(r.List[1].Int), Held: left != -2}
+	if s.Held {
+		s.TTL = time.Duration(left) * time.Millisecond
+	}
+	return s, nil
+}

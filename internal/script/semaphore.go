@@ -1,0 +1,143 @@
+package script
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+var (
+	number           = load("number")
+	semaphoreAcquire = load("semaphore_acquire", "once")
+	semaphoreUndo    = load("semaphore_undo", "once")
+	semaphoreRelease = load("semaphore_release", "once")
+	semaphoreSet     = load("semaphore_set", "once")
+	semaphoreDrain   = load("semaphore_drain", "once")
+)
+
+// Why nobody gets permits.
+const (
+	notEnough   = "there are not enough free permits"
+	noSemaphore = "the semaphore does not exist: set it with TrySet"
+)
+
+// A Semaphore is the wire of Redisson's RSemaphore, for those who want that many
+// permits: a number, and a channel for those who wait. The marks by which the
+// server knows a request again are ours.
+type Semaphore struct {
+	name    string
+	channel string
+	permits int
+}
+
+// NewSemaphore returns the wire of the semaphore with that name.
+func NewSemaphore(name string, permits int) *Semaphore {
+	return &Semaphore{name, prefixed("redisson_sc", name), permits}
+}
+
+// Traits say that a request is known by its number.
+func (s *Semaphore) Traits() Traits { return Traits{Orderly: true, Numbered: true} }
+
+// Gate is that of all who want permits, however many.
+func (s *Semaphore) Gate() string { return s.channel }
+
+// Channels returns the channel on which permits are announced.
+func (s *Semaphore) Channels(string) []string { return []string{s.channel} }
+
+// Acquire takes the permits if there are enough.
+func (s *Semaphore) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
+	key, n := mark(s.name, c.Owner)
+	r, err := d.Do(ctx, driver.Call{
+		Script: semaphoreAcquire,
+		Keys:   []string{s.name, key},
+		Args:   []string{strconv.Itoa(s.permits), n, millis(MarkLife)},
+	})
+	switch {
+	case err != nil:
+		return Verdict{}, err
+	case r.Type != driver.Int || r.Int < -1 || r.Int > 1:
+		return Verdict{}, unexpected(semaphoreAcquire, r)
+	case r.Int < 0:
+		return Verdict{TTL: -1, Why: noSemaphore}, nil
+	case r.Int == 0:
+		return Verdict{TTL: -1, Why: notEnough}, nil
+	}
+	return Verdict{Token: 1}, nil
+}
+
+// Free returns the call that gives back what a request may have taken.
+func (s *Semaphore) Free(request string) driver.Call {
+	key, n := mark(s.name, request)
+	return driver.Call{
+		Script: semaphoreUndo,
+		Keys:   []string{s.name, key, s.channel},
+		Args:   []string{strconv.Itoa(s.permits), n, millis(MarkLife), publish},
+	}
+}
+
+// Release returns the call that adds the permits, which may be less than none;
+// if asked to, only where there is such a semaphore. The reply is zero if there
+// is none, and else one more than the clients that heard of it.
+func (s *Semaphore) Release(request string, existing bool) driver.Call {
+	key, n := mark(s.name, request)
+	return driver.Call{
+		Script: semaphoreRelease,
+		Keys:   []string{s.name, key, s.channel},
+		Args:   []string{strconv.Itoa(s.permits), n, millis(MarkLife), publish, flag(existing)},
+	}
+}
+
+// Set returns the call that sets the number of permits, for that long, or for
+// ever, if nobody has. The reply says whether it did.
+func (s *Semaphore) Set(request string, ttl time.Duration) driver.Call {
+	key, n := mark(s.name, request)
+	return driver.Call{
+		Script: semaphoreSet,
+		Keys:   []string{s.name, key, s.channel},
+		Args:   []string{strconv.Itoa(s.permits), n, millis(MarkLife), publish, millis(ttl)},
+	}
+}
+
+// Drain returns the call that takes all free permits. The reply says how many.
+func (s *Semaphore) Drain(request string) driver.Call {
+	key, n := mark(s.name, request)
+	return driver.Call{Script: semaphoreDrain, Keys: []string{s.name, key}, Args: []string{n, millis(MarkLife)}}
+}
+
+// Available returns how many permits are free.
+func (s *Semaphore) Available(ctx context.Context, d driver.Driver) (int, error) {
+	return readNumber(ctx, d, s.name)
+}
+
+// readNumber reads a key that holds a small number, or nothing, which is zero.
+func readNumber(ctx context.Context, d driver.Driver, key string) (int, error) {
+	r, err := d.Do(ctx, driver.Call{Script: number, Keys: []string{key}})
+	if err != nil {
+		return 0, err
+	}
+	return DecodeInt(r)
+}
+
+func flag(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+// DecodeInt decodes a reply that is a number.
+func DecodeInt(r driver.Reply) (int, error) {
+	if r.Type != driver.Int {
+		return 0, unexpected(number, r)
+	}
+	return int(r.Int), nil
+}
+
+func decodeBool(s *driver.Script, r driver.Reply, err error) (bool, error) {
+	if err == nil && (r.Type != driver.Int || r.Int < 0 || r.Int > 1) {
+		err = unexpected(s, r)
+	}
+	return r.Int == 1, err
+}
