@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
@@ -32,6 +33,8 @@ type Request struct {
 	Hasty bool
 	// Keep has a fixed lease renewed until somebody sees to it.
 	Keep bool
+	// Ahead does not wait until a grant counts that lies ahead.
+	Ahead bool
 	// Under, if set, is a hold of another kind on the same lock that admits this
 	// one, as a writer admits himself as a reader.
 	Under *Hold
@@ -58,20 +61,17 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 	defer e.end()
 	t := k.Traits()
 	if r.Wait == 0 {
+		if t.Orderly && e.crowded(k.Gate()) {
+			return nil, &Busy{Local: true, Why: whyQueue}
+		}
 		c := contest{e: e, waiting: ctx, asking: ctx, once: true, k: k, traits: t, r: r}
 		return c.run(k, user)
 	}
-	limited, calls := ctx, ctx
-	if r.Wait > 0 {
-		var cancel context.CancelFunc
-		calls, cancel = context.WithTimeout(ctx, r.Wait+answerTime)
-		defer cancel()
-		limited, cancel = context.WithTimeout(calls, r.Wait)
-		defer cancel()
-	}
-	if t.Queueing || t.Sharing {
+	limited, calls, cancel := r.limit(ctx)
+	defer cancel()
+	if t.Queueing || t.Sharing || t.Orderly {
 		c := contest{e: e, waiting: limited, asking: calls, lightly: true, k: k, traits: t, r: r}
-		if t.Sharing {
+		if !t.Queueing {
 			c.g = e.gate(k.Gate())
 			defer e.leave(c.g)
 		}
@@ -84,6 +84,7 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 	g := e.gate(k.Gate())
 	defer e.leave(g)
 	for {
+		came := clock.Early()
 		h, err := e.take(limited, g, r.renewed())
 		switch {
 		case err != nil:
@@ -97,7 +98,7 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 			}
 			return nil, &Busy{Local: true, Err: ctx.Err()}
 		case h == nil:
-			c := contest{e: e, waiting: limited, asking: calls, g: g, turn: true, k: k, traits: t, r: r}
+			c := contest{e: e, waiting: limited, asking: calls, g: g, turn: true, k: k, traits: t, r: r, out: g.outage(came)}
 			h, err := c.run(k, user)
 			if err != nil {
 				g.give()
@@ -112,6 +113,48 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 		}
 		// Passed on and lost on the way; the turn went elsewhere with it.
 	}
+}
+
+// limit returns the contexts for the waiting and for the requests of a call.
+func (r Request) limit(ctx context.Context) (waiting, asking context.Context, cancel context.CancelFunc) {
+	if r.Wait <= 0 {
+		return ctx, ctx, func() {}
+	}
+	asking, stopAsking := context.WithTimeout(ctx, r.Wait+answerTime)
+	waiting, stopWaiting := context.WithTimeout(asking, r.Wait)
+	return waiting, asking, func() { stopWaiting(); stopAsking() }
+}
+
+// Taken is what was granted and leaves nothing to hold.
+type Taken struct {
+	script.Verdict
+	Owner string // the name of the request
+}
+
+// Take waits until k is granted, where that leaves nothing to hold: nobody
+// renews it, and nobody is told of its end.
+func (e *Engine) Take(ctx context.Context, k target, r Request) (Taken, error) {
+	if err := e.begin(); err != nil {
+		return Taken{}, err
+	}
+	defer e.end()
+	t := k.Traits()
+	c := contest{e: e, lightly: true, once: r.Wait == 0, k: k, traits: t, r: r}
+	var cancel context.CancelFunc
+	c.waiting, c.asking, cancel = r.limit(ctx)
+	defer cancel()
+	switch {
+	case c.once && t.Orderly && e.crowded(k.Gate()):
+		return Taken{}, &Busy{Local: true, Why: whyQueue}
+	case !c.once && (t.Sharing || t.Orderly):
+		c.g = e.gate(k.Gate())
+		defer e.leave(c.g)
+	}
+	v, err := c.take()
+	if err != nil {
+		return Taken{}, overWait(ctx, err)
+	}
+	return Taken{v, c.claim.Owner}, nil
 }
 
 // overWait takes the mark of our own timers off the error of a wait that was

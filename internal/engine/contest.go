@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -26,12 +27,14 @@ type contest struct {
 	r       Request
 
 	claim    script.Claim
+	lane     int           // of a claim that the server knows by its number
 	own      *wait.Waiter  // where the gate keeps none; nil until joined
 	doubt    bool          // a request of this owner may have run unknown to us
 	out      outage        // of the server
 	ttl      time.Duration // what the holder had left
 	failures int           // how often the lock was held
 	blocker  string        // which of several it was
+	why      string        // in words, if not that
 	polite   bool          // this process has just had the lock, and others want it
 	missed   int           // how often somebody else was faster after a message
 	woken    bool          // by a message, just now
@@ -54,9 +57,30 @@ func (c *contest) run(k Kind, user watchdog.Holder) (*Hold, error) {
 	return h, err
 }
 
+// take asks the server until it grants what nobody has to hold.
+func (c *contest) take() (script.Verdict, error) {
+	c.begin()
+	c.claim.Lease = 0 // there is none that could be over
+	g, err := c.ask()
+	if err == nil && g.After > 0 && !c.r.Ahead {
+		if _, err = c.e.sleep(c.waiting, nil, &c.timer, g.After-(clock.Early()-g.received)); err != nil {
+			c.doubt = true // it was granted, but in vain
+			c.why = g.Why
+			err = gaveUp(err, &c.out, g.After)
+		}
+	}
+	c.end(err)
+	return g.Verdict, err
+}
+
 // begin prepares the claim of a new owner.
 func (c *contest) begin() {
-	c.claim = script.Claim{Owner: c.e.owner(), Count: 1, Lease: c.r.Lease, Wait: !c.once}
+	c.claim = script.Claim{Count: 1, Lease: c.r.Lease, Wait: !c.once}
+	if c.traits.Numbered {
+		c.lane, c.claim.Owner = c.e.number()
+	} else {
+		c.claim.Owner = c.e.owner()
+	}
 	if c.r.Under != nil {
 		c.claim.Under = c.r.Under.owner
 	}
@@ -68,19 +92,26 @@ func (c *contest) begin() {
 // end leaves nothing behind but what was granted.
 func (c *contest) end(err error) {
 	if err != nil {
-		if c.blocker != "" {
-			blame(err, c.blocker)
-		}
+		c.blame(err)
 		c.withdraw()
+		if c.turn && errors.Is(err, ErrUnavailable) {
+			c.g.fail(c.out)
+		}
+	}
+	if c.traits.Numbered && (err == nil || !c.doubt) {
+		c.e.reuse(c.lane) // or when it is undone
 	}
 	c.leave(err == nil)
 }
 
-// blame says which of several locks was held.
-func blame(err error, key string) {
+// blame says which of several locks was held, or what else was in the way.
+func (c *contest) blame(err error) {
 	var busy *Busy
 	if errors.As(err, &busy) {
-		busy.Key = key
+		busy.Key = c.blocker
+		if busy.Why == "" {
+			busy.Why = c.why
+		}
 	}
 }
 
@@ -95,8 +126,12 @@ func (c *contest) withdraw() {
 			c.doubt = true
 		}
 	}
-	if c.doubt {
-		lease := c.claim.Lease
+	switch {
+	case !c.doubt || c.traits.Looking:
+	case c.traits.Numbered:
+		c.e.bury(c.k.Free(c.claim.Owner), c.lane)
+	default:
+		lease := cmp.Or(c.claim.Lease, orderLife)
 		if c.traits.Beat > 0 {
 			lease = max(lease, outlast) // a place in a queue does not end with it
 		}
@@ -130,6 +165,9 @@ func (c *contest) ask() (grant, error) {
 	if err := c.letOthersTry(); err != nil {
 		return grant{}, err
 	}
+	if err := c.lineUp(); err != nil {
+		return grant{}, err
+	}
 	for {
 		if err := c.over(); err != nil {
 			return grant{}, gaveUp(err, &c.out, c.ttl)
@@ -138,10 +176,11 @@ func (c *contest) ask() (grant, error) {
 		if w := c.waiter(); w != nil {
 			w.Forget()
 		}
+		c.claim.Longest = c.left()
 		floor := c.e.token.Load()
 		sent := clock.Now()
 		v, err := c.k.Acquire(c.asking, c.e.d, c.claim)
-		if err == nil && v.Granted() && !watchdog.InTime(sent, c.claim.Lease) {
+		if err == nil && v.Granted() && c.claim.Lease > 0 && !watchdog.InTime(sent, c.claim.Lease) {
 			v, err = script.Verdict{}, errTooLate
 			sent = clock.Now() // the server has answered: asking again may give it in time
 		}
@@ -152,18 +191,21 @@ func (c *contest) ask() (grant, error) {
 				c.doubt = true
 				return grant{}, gaveUp(err, &c.out, c.ttl)
 			}
-			return grant{v, floor, sent}, nil
+			c.out.over()
+			return grant{v, floor, sent, clock.Early()}, nil
+		case err == nil && v.Err != nil:
+			return grant{}, v.Err
 		case err == nil:
 			c.out.over()
 			c.failures++
-			c.blocker = v.Key
+			c.blocker, c.why = v.Key, v.Why
 			if c.ttl = v.TTL; c.ttl == 0 {
 				c.ttl = time.Millisecond // held, for a moment
 			}
 			if c.woken {
 				c.missed++
 			}
-			if c.once {
+			if c.once || v.Final {
 				return grant{}, &Busy{TTL: v.TTL, Young: v.Young}
 			}
 			again, err := c.queue()
@@ -211,6 +253,36 @@ func (c *contest) over() error {
 	return c.waiting.Err()
 }
 
+// left is how long the caller would wait for a grant that lies ahead.
+func (c *contest) left() time.Duration {
+	if c.once {
+		return 0
+	}
+	if end, ok := c.waiting.Deadline(); ok {
+		return max(time.Until(end), 0)
+	}
+	return -1
+}
+
+// whyQueue is why somebody is not let in who would not wait.
+const whyQueue = "others of this client were here before"
+
+// lineUp waits for the turn before anybody is asked, where those who came first
+// ask first and somebody waits already.
+func (c *contest) lineUp() error {
+	if !c.traits.Orderly || c.g == nil || c.g.free() {
+		return nil
+	}
+	if _, err := c.queue(); err != nil {
+		if c.waiting.Err() != nil && !errors.Is(err, ErrClosed) {
+			return &Busy{Local: true, Why: whyQueue, Err: c.waiting.Err()}
+		}
+		return err
+	}
+	c.join() // so that one look is enough if it is in vain
+	return nil
+}
+
 // queue waits for the turn where it is needed only now that the lock was found
 // held. It reports whether that took time, so that the next look is due.
 func (c *contest) queue() (waited bool, err error) {
@@ -221,10 +293,11 @@ func (c *contest) queue() (waited bool, err error) {
 		c.turn = true
 		return false, nil
 	}
+	came := clock.Early()
 	_, err = c.e.take(c.waiting, c.g, false)
 	switch {
 	case err == nil:
-		c.turn = true
+		c.turn, c.out = true, c.g.outage(came)
 		return true, nil
 	case !errors.As(err, new(errNoTurn)):
 		c.turn = true // it came all the same
@@ -241,7 +314,7 @@ func (c *contest) pause() (d time.Duration, again bool) {
 	if c.r.Pause != nil {
 		return c.beat(c.r.Pause(c.failures)), false
 	}
-	if c.waiter() == nil && c.join() {
+	if c.waiter() == nil && c.join() && len(c.k.Channels(c.claim.Owner)) > 0 {
 		return 0, true // it may have been freed before the subscription was ours
 	}
 	d = c.e.o.PollBlind
@@ -304,10 +377,9 @@ const (
 // letOthersTry waits a moment, if this process has just released the lock and
 // others listen for that.
 func (c *contest) letOthersTry() error {
-	if !c.keeps() || !c.g.yield || c.r.Pause != nil {
+	if c.g == nil || c.lightly && !c.traits.Orderly || c.r.Pause != nil || !c.g.yields() {
 		return nil
 	}
-	c.g.yield = false
 	c.polite = true
 	c.join()
 	if err := c.wait(yieldTime); errors.Is(err, ErrClosed) {

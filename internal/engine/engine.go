@@ -96,6 +96,8 @@ type Engine struct {
 	tickets sync.Pool // of *ticket
 
 	mu      sync.Mutex
+	lanes   []int // that are free, of those below lane
+	lane    int
 	gates   map[string]*gate
 	yields  map[string]yield         // what to remember of gates that are gone
 	forced  map[string]time.Duration // when keys were freed by force, lately
@@ -228,10 +230,7 @@ func (e *Engine) free(limit time.Duration, calls []driver.Call) {
 	for _, calls := range nodes {
 		wg.Go(func() {
 			for some := range slices.Chunk(calls, 500) {
-				ctx, cancel := context.WithTimeout(context.Background(), limit)
-				results := e.d.DoMany(ctx, some)
-				cancel()
-				if err := results[len(results)-1].Err; err != nil {
+				if err := e.freeAll(limit, some); err != nil {
 					e.o.Log.Warn("could not free locks while closing, they will expire", "error", err)
 					return
 				}
@@ -239,6 +238,22 @@ func (e *Engine) free(limit time.Duration, calls []driver.Call) {
 		})
 	}
 	wg.Wait()
+}
+
+// freeAll runs calls of one node, again and again until it answers.
+func (e *Engine) freeAll(limit time.Duration, calls []driver.Call) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	var out outage
+	for {
+		results := e.d.DoMany(ctx, calls)
+		err := results[len(results)-1].Err
+		if err == nil || driver.ClassOf(err) == driver.Fatal || ctx.Err() != nil {
+			return err
+		}
+		out.note(err, clock.Early())
+		time.Sleep(out.pause())
+	}
 }
 
 // undo frees, in the background, what owner may have been granted by a request
@@ -249,7 +264,7 @@ func (e *Engine) undo(k target, owner string, lease time.Duration, doubt bool) {
 	if doubt {
 		again += e.o.Patience / 4
 	}
-	if !e.dog.Bury(k.Free(owner), now, again, now+lease) {
+	if !e.dog.Bury(k.Free(owner), now, again, now+lease, nil) {
 		e.free(releaseTime, []driver.Call{k.Free(owner)}) // closed: now or never
 	}
 }
@@ -261,6 +276,10 @@ func (e *Engine) Ask(ctx context.Context, repeat bool, call func(context.Context
 		return err
 	}
 	defer e.end()
+	return e.ask(ctx, repeat, call)
+}
+
+func (e *Engine) ask(ctx context.Context, repeat bool, call func(context.Context) error) error {
 	var out outage
 	var timer *time.Timer
 	for {

@@ -8,13 +8,14 @@ import (
 
 // The errors that callers branch on. Package holdfast documents them.
 var (
-	ErrNotAcquired = errors.New("lock not acquired")
-	ErrNotHeld     = errors.New("lock not held")
+	ErrNotAcquired = errors.New("not acquired")
+	ErrNotHeld     = errors.New("not held")
 	ErrLost        = errors.New("lease lost")
 	ErrClosed      = errors.New("client is closed")
 	ErrUnavailable = errors.New("server unavailable")
 	ErrRefused     = errors.New("server refused")
 	ErrSameServer  = errors.New("two clients are of one server")
+	ErrNoEvents    = errors.New("no keyspace events")
 )
 
 // Busy is the ErrNotAcquired of a lock that somebody else holds.
@@ -24,6 +25,7 @@ type Busy struct {
 	Young bool          // nobody holds it, but the server has come up too lately
 	Votes string        // how several servers voted
 	Key   string        // which one of several locks it is
+	Why   string        // what is in the way, if not a holder
 	Err   error         // why the wait ended: a context's error, or nil
 }
 
@@ -37,6 +39,11 @@ func (b *Busy) Error() string {
 		text += ": " + b.Votes
 	case b.Young:
 		text = fmt.Sprintf("%s: the server was restarted and must not grant it for another %v", text, b.TTL)
+	case b.Why != "":
+		text += ": " + b.Why
+		if b.TTL > 0 {
+			text = fmt.Sprintf("%s; that may change in %v", text, b.TTL)
+		}
 	case b.TTL > 0:
 		text = fmt.Sprintf("%s: %sheld by another owner, whose lease ends in %v unless renewed", text, where, b.TTL)
 	case b.TTL < 0:

@@ -20,6 +20,9 @@ type gate struct {
 	head  *ticket
 	tail  *ticket
 
+	failed   outage        // that made the last one with the turn give up
+	failedAt time.Duration // when
+
 	// For whoever has the turn.
 	waiter *wait.Waiter // nil until the lock was found held
 	rivals int          // other clients that heard of the last release
@@ -73,6 +76,20 @@ func (e *Engine) remember(key string, rivals int) {
 	}
 	if len(e.yields) < maxYields {
 		e.yields[key] = yield{now + yieldTime, rivals}
+	}
+}
+
+// Yield notes that this process has given back what that many clients heard of
+// who wait for it, so that it lets them try before it asks again.
+func (e *Engine) Yield(k target, heard int) {
+	rivals := heard - boolInt(e.hub.Listens(k.Channels("")[0]))
+	if rivals <= 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gates[k.Gate()] == nil { // else those who wait there are woken like all others
+		e.remember(k.Gate(), rivals)
 	}
 }
 
@@ -137,6 +154,30 @@ func (e *Engine) take(ctx context.Context, g *gate, renewed bool) (*Hold, error)
 	return nil, errNoTurn{err}
 }
 
+// crowded reports whether anybody in the process waits for that name.
+func (e *Engine) crowded(key string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	g := e.gates[key]
+	return g != nil && !g.free()
+}
+
+// yields reports, once, whether others are to be let try.
+func (g *gate) yields() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	yield := g.yield
+	g.yield = false
+	return yield
+}
+
+// free reports whether nobody has the turn.
+func (g *gate) free() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.turns == 0
+}
+
 // tryTake takes the turn if nobody has it.
 func (g *gate) tryTake() bool {
 	g.mu.Lock()
@@ -152,6 +193,24 @@ func (g *gate) tryTake() bool {
 type errNoTurn struct{ error }
 
 func (e errNoTurn) Unwrap() error { return e.error }
+
+// fail notes that the one with the turn has given up.
+func (g *gate) fail(o outage) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failed, g.failedAt = o, clock.Early()
+}
+
+// outage returns what others met while somebody has waited for the turn since
+// then: he has waited for the same server.
+func (g *gate) outage(since time.Duration) outage {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failedAt > since {
+		return g.failed
+	}
+	return outage{}
+}
 
 // give passes the bare turn to the next in the queue.
 func (g *gate) give() {

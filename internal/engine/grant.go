@@ -11,8 +11,9 @@ import (
 // A grant is what the server said yes to.
 type grant struct {
 	script.Verdict
-	floor int64 // the highest token known before
-	sent  time.Duration
+	floor    int64 // the highest token known before
+	sent     time.Duration
+	received time.Duration
 }
 
 // hold takes what was granted into care. It returns nil if the engine was

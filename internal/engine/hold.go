@@ -56,11 +56,15 @@ func (h *Hold) Lost(why watchdog.Reason) {
 	for _, u := range nested {
 		u.Lost(why)
 	}
+	if why == watchdog.NotOwner && h.kind.Traits().Orderly { // perhaps some of it is left
+		now := clock.Now()
+		h.e.dog.Bury(h.kind.Free(h.owner), now, now, now+most, nil)
+	}
 	if why == watchdog.Expired && (unsure || h.kind.Traits().Sharing) { // what is shared may outlive it
 		// A renewal without an answer may have prolonged it at the server.
 		// Until its known time is over, though, the user is about to stop.
 		end := clock.Now() + h.Tail()
-		h.e.dog.Bury(h.kind.Free(h.owner), end, end, end+most)
+		h.e.dog.Bury(h.kind.Free(h.owner), end, end, end+most, nil)
 	}
 	if g != nil {
 		g.give()
@@ -70,6 +74,17 @@ func (h *Hold) Lost(why watchdog.Reason) {
 
 // Owner returns the name under which the server knows the holder.
 func (h *Hold) Owner() string { return h.owner }
+
+// Disown notes that the server has said that the owner does not hold it.
+func (h *Hold) Disown() { h.e.dog.Lose(&h.Charge, watchdog.NotOwner) }
+
+// IDs returns the names of the parts of a hold that has some.
+func (h *Hold) IDs() []string {
+	if k, ok := h.kind.(interface{ IDs(owner string) []string }); ok {
+		return k.IDs(h.owner)
+	}
+	return nil
+}
 
 // longest is the longest lease that was ever asked for.
 func (h *Hold) longest() time.Duration {
@@ -182,12 +197,7 @@ func (h *Hold) extend(ctx context.Context, pass int, d time.Duration) error {
 	h.passable = false // its time is no longer that of every other hold
 	h.mu.Unlock()
 	return h.claim(ctx, d, h.e.o.Patience, func(ctx context.Context) (bool, error) {
-		r, err := h.e.d.Do(ctx, script.Renew(d, []script.Holding{h.Holding}))
-		if err != nil {
-			return false, err
-		}
-		held, err := script.Renewed(r, 1)
-		return err == nil && held[0], err
+		return script.Prolong(ctx, h.e.d, h.Holding, d)
 	})
 }
 

@@ -169,6 +169,9 @@ func (h *Hold) free() error {
 			return ErrLost
 		case err == nil:
 			heard = freed.Heard
+			if h.kind.Traits().Orderly {
+				e.Yield(h.kind, heard)
+			}
 			if h.doubt || doubt {
 				e.undo(h.kind, h.owner, h.most, true)
 			}

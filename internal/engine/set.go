@@ -44,14 +44,8 @@ const (
 // everybody. Those of one engine whose keys may share a script are taken by
 // one, so that while they are waited for none of them is held.
 func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
-	calls, limited := ctx, ctx
-	if r.Wait > 0 {
-		var cancel context.CancelFunc
-		calls, cancel = context.WithTimeout(ctx, r.Wait+answerTime)
-		defer cancel()
-		limited, cancel = context.WithTimeout(calls, r.Wait)
-		defer cancel()
-	}
+	limited, calls, cancel := r.limit(ctx)
+	defer cancel()
 	var out outage
 	var timer *time.Timer
 	patience := holdAndWait

@@ -25,7 +25,7 @@ var All = []Mutant{
 	},
 	{
 		"grants that come too late are used",
-		"internal/engine/contest.go", "v.Granted() && !watchdog.InTime(sent, c.claim.Lease)", "v.Granted() && false",
+		"internal/engine/contest.go", "!watchdog.InTime(sent, c.claim.Lease)", "false && !watchdog.InTime(sent, c.claim.Lease)",
 		"internal/engine", "TestGrantedTooLate",
 	},
 	{
@@ -70,7 +70,7 @@ var All = []Mutant{
 	},
 	{
 		"no second look after the subscription is confirmed",
-		"internal/wait/hub.go", "func (e ear) Subscribed(channel string, _ uint64) { e.h.rouse(channel) }", "func (e ear) Subscribed(channel string, _ uint64) {}",
+		"internal/wait/hub.go", "e.h.rouse(Notice{Confirmed, channel, \"\"})", "_ = channel",
 		".", "TestReleaseBeforeSubscribed",
 	},
 	{
@@ -80,7 +80,7 @@ var All = []Mutant{
 	},
 	{
 		"cancelled acquires are not undone",
-		"internal/engine/contest.go", "	if c.doubt {\n", "	if false {\n",
+		"internal/engine/contest.go", "case !c.doubt || c.traits.Looking:", "case true:",
 		"internal/engine", "TestGrantedTooLateForTheCaller",
 	},
 	{

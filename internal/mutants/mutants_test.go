@@ -40,6 +40,7 @@ func TestMutants(t *testing.T) {
 	}
 	for _, m := range All {
 		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel() // as many at a time as there are processors
 			dir := t.TempDir()
 			changed := filepath.Join(dir, filepath.Base(m.File))
 			if err := os.WriteFile(changed, mutated(t, m), 0o644); err != nil {

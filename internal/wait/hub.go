@@ -48,16 +48,19 @@ type Waiter struct {
 	hub  *Hub
 	chs  []*channel
 	wake chan struct{}
+	tap  *Tap // nil for those who need only the wake-up
 }
 
 // Join begins to wait on some channels. A message published after they are
 // Live wakes the waiter, also when it comes before the waiter looks at Wake.
 // Waiters of several hubs can share the wake-up: a channel with room for one.
-func (h *Hub) Join(wake chan struct{}, names ...string) *Waiter {
+func (h *Hub) Join(wake chan struct{}, names ...string) *Waiter { return h.join(wake, nil, names) }
+
+func (h *Hub) join(wake chan struct{}, tap *Tap, names []string) *Waiter {
 	if wake == nil {
 		wake = make(chan struct{}, 1)
 	}
-	w := &Waiter{hub: h, chs: make([]*channel, len(names)), wake: wake}
+	w := &Waiter{hub: h, chs: make([]*channel, len(names)), wake: wake, tap: tap}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	listener := h.open()
@@ -198,14 +201,19 @@ func (h *Hub) Close() {
 // An ear is the hub as the driver sees it.
 type ear struct{ h *Hub }
 
-func (e ear) Message(channel, _ string) { e.h.rouse(channel) }
+func (e ear) Message(channel, payload string) { e.h.rouse(Notice{Message, channel, payload}) }
 
-func (e ear) Subscribed(channel string, _ uint64) { e.h.rouse(channel) }
+func (e ear) Subscribed(channel string, _ uint64) { e.h.rouse(Notice{Confirmed, channel, ""}) }
 
 func (e ear) Lost(err error) {
 	e.h.mu.Lock()
 	for _, ch := range e.h.channels {
 		ch.live = false
+		for w := range ch.waiters {
+			if w.tap != nil {
+				w.hear(Notice{Sort: Lost})
+			}
+		}
 	}
 	known := e.h.down
 	e.h.down = true
@@ -215,20 +223,17 @@ func (e ear) Lost(err error) {
 	}
 }
 
-// rouse wakes all who wait on a channel, which is plainly live.
-func (h *Hub) rouse(name string) {
+// rouse tells all who wait on a channel, which is plainly live.
+func (h *Hub) rouse(n Notice) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.down = false
-	ch := h.channels[name]
+	ch := h.channels[n.Channel]
 	if ch == nil {
 		return
 	}
 	ch.live = true
 	for w := range ch.waiters {
-		select {
-		case w.wake <- struct{}{}:
-		default: // a wake-up is due already
-		}
+		w.hear(n)
 	}
 }

@@ -3,6 +3,7 @@ package wait_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,9 +25,9 @@ func woken(w *wait.Waiter) bool {
 }
 
 // publish makes the fake server announce a release of a mutex.
-func publish(t *testing.T, d driver.Driver, name string) {
+func publish(t *testing.T, d driver.Driver) {
 	t.Helper()
-	m := script.NewMutex(name)
+	m := script.NewMutex("a")
 	if _, err := m.Acquire(context.Background(), d, script.Claim{Owner: "o:1", Count: 1, Lease: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
@@ -54,15 +55,15 @@ func TestHub(t *testing.T) {
 		if d.Channels() != 2 {
 			t.Errorf("%d subscriptions for two channels", d.Channels())
 		}
-		publish(t, d, "a")
-		publish(t, d, "a")
+		publish(t, d)
+		publish(t, d)
 		if !woken(a) || !woken(b) || woken(a) {
 			t.Error("two messages: want one wake-up each")
 		}
 		if woken(other) {
 			t.Error("woken by another channel")
 		}
-		publish(t, d, "a")
+		publish(t, d)
 		a.Forget()
 		if woken(a) {
 			t.Error("woken although forgotten")
@@ -106,5 +107,57 @@ func TestHubClosed(t *testing.T) {
 			t.Error("live after Close")
 		}
 		w.Leave()
+	})
+}
+
+// A tap keeps what it hears, in order and up to a bound.
+func TestTap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fake.New()
+		h := wait.NewHub(d, time.Second, func(error) {})
+		defer h.Close()
+		const a = "redisson_lock__channel:{a}"
+		tap := h.Tap(func(string, string) bool { return true }, a)
+		deaf := h.Tap(func(string, string) bool { return false }, a)
+		hears := func(tap *wait.Tap, missed bool, want ...wait.Notice) {
+			t.Helper()
+			if len(want) > 0 && !woken(tap.Waiter) {
+				t.Error("not woken")
+			}
+			synctest.Wait()
+			if got, lacks := tap.Take(); !slices.Equal(got, want) || lacks != missed {
+				t.Errorf("heard %v, missed some: %v; want %v", got, lacks, want)
+			}
+		}
+		confirmed, message := wait.Notice{Sort: wait.Confirmed, Channel: a}, wait.Notice{Channel: a, Payload: "0"}
+		hears(tap, false, confirmed)
+		hears(deaf, false, confirmed)
+		publish(t, d)
+		publish(t, d)
+		hears(tap, false, message, message)
+		if woken(deaf.Waiter) {
+			t.Error("woken by what does not concern it")
+		}
+		hears(tap, false)
+		tap.Confirm()
+		hears(tap, false, confirmed)
+		publish(t, d)
+		d.Reconnect(errors.New("cut"))
+		hears(tap, false, message, wait.Notice{Sort: wait.Lost}, confirmed)
+		for range 1000 {
+			publish(t, d)
+		}
+		if got, missed := tap.Take(); len(got) != 100 || !missed {
+			t.Errorf("of 1000 messages %d were kept, some missed: %v", len(got), missed)
+		}
+		publish(t, d)
+		tap.Forget()
+		publish(t, d)
+		hears(tap, false, message, message)
+		tap.Leave()
+		publish(t, d)
+		hears(tap, false)
+		h.Close()
+		tap.Confirm() // a straggler
 	})
 }

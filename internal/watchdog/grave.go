@@ -19,6 +19,8 @@ type grave struct {
 	due   time.Duration
 	until time.Duration
 	again time.Duration // an answer counts only from then on: a request may still be on its way
+	rest  func()        // called when the server has said so; nil: nobody wants to know
+	tries int           // that the server has refused
 }
 
 // graves is a heap of graves, the next one first.
@@ -39,15 +41,15 @@ func (h *graves) Pop() any {
 
 // Bury frees what free releases, from the given moment on and until it would
 // have expired. An answer counts from again on. All moments are as of
-// clock.Now.
+// clock.Now. Once the server has freed it, rest is called, unless that is nil.
 // It reports whether the watchdog will do that: a closed one will not.
-func (w *Watchdog) Bury(free driver.Call, from, again, until time.Duration) bool {
+func (w *Watchdog) Bury(free driver.Call, from, again, until time.Duration, rest func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return false
 	}
-	heap.Push(&w.graves, &grave{node: w.d.Place(free.Keys[0]).Node, free: free, due: from, again: again, until: until})
+	heap.Push(&w.graves, &grave{node: w.d.Place(free.Keys[0]).Node, free: free, due: from, again: again, until: until, rest: rest})
 	w.rouse(from)
 	return true
 }
@@ -78,15 +80,23 @@ func (w *Watchdog) bury(gs []*grave) {
 	ctx, cancel := context.WithTimeout(w.life, w.every)
 	results := w.d.DoMany(ctx, calls)
 	cancel()
+	now := clock.Now()
+	for i, g := range gs {
+		if g.rest != nil && results[i].Err == nil && now >= g.again {
+			g.rest()
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := clock.Now()
 	for i, g := range gs {
 		switch err := results[i].Err; {
 		case err == nil && now >= g.again || now >= g.until || driver.CodeOf(err) == "WRONGTYPE":
 			continue // at rest, or the key is no lock any more
 		case err == nil:
 			g.due = g.again
+		case driver.ClassOf(err) == driver.Fatal: // until somebody mends something there
+			g.tries++
+			g.due = now + w.retry()<<min(2*g.tries, 6)
 		default:
 			g.due = now + w.retry()
 		}

@@ -15,7 +15,7 @@ import (
 type lane struct {
 	node    string
 	renewal time.Duration // zero: graves
-	reads   bool          // renewed by another script
+	sort    string        // of what is renewed
 	urgent  bool
 }
 
@@ -29,7 +29,7 @@ func (w *Watchdog) launch(now time.Duration) {
 			if c.renewal == 0 || c.flying || c.due > now+w.every/8 {
 				continue
 			}
-			l := lane{w.d.Place(c.Key).Node, c.renewal, c.Reads != "", c.warning()-now < c.renewal/3}
+			l := lane{w.d.Place(c.Key).Node, c.renewal, c.Sort(), c.warning()-now < c.renewal/3}
 			if w.flying[l] {
 				c.due = now + w.retry() // when it may be free
 				continue
@@ -48,6 +48,9 @@ func (w *Watchdog) launch(now time.Duration) {
 	bury := make(map[lane][]*grave)
 	for len(w.graves) > 0 && w.graves[0].due <= now {
 		g := heap.Pop(&w.graves).(*grave)
+		if now >= g.until {
+			continue // whatever it was, it is over
+		}
 		l := lane{node: g.node}
 		bury[l] = append(bury[l], g)
 	}
@@ -89,15 +92,18 @@ func (w *Watchdog) renewal(l lane, cs []*Charge, now time.Duration) func() {
 	// One call per slot, and per so many leases.
 	var flights [][]*Charge
 	open := make(map[int]int)
+	var weights []int
 	for _, c := range cs {
 		slot := w.d.Place(c.Key).Slot
 		i, ok := open[slot]
-		if !ok || len(flights[i]) == batch {
+		if !ok || weights[i]+c.Weight() > batch {
 			i = len(flights)
 			open[slot] = i
 			flights = append(flights, nil)
+			weights = append(weights, 0)
 		}
 		flights[i] = append(flights[i], c)
+		weights[i] += c.Weight()
 	}
 	return func() { w.renew(flights, l.renewal, limit) }
 }
@@ -154,6 +160,6 @@ func (w *Watchdog) settle(cs []*Charge, held []bool, err error, sent, renewal ti
 		w.log.Warn("cannot renew leases, will try again", "leases", len(cs), "error", err)
 	}
 	for _, c := range lost {
-		w.log.Warn("lease lost: the server says that its owner no longer holds the lock", "name", c.Key, "owner", c.Owner)
+		w.log.Warn("lease lost: the server says that its owner no longer holds the lock", "name", c.Called(), "owner", c.Owner)
 	}
 }

@@ -243,9 +243,9 @@ func (w *Watchdog) look() time.Duration {
 	w.tell(ended, Expired) // first of all: a logger may take its time
 	for _, c := range ended {
 		if c.renewal > 0 {
-			w.log.Warn("lease lost: no renewal was confirmed in time", "name", c.Key, "owner", c.Owner)
+			w.log.Warn("lease lost: no renewal was confirmed in time", "name", c.Called(), "owner", c.Owner)
 		} else {
-			w.log.Info("lease over before it was released", "name", c.Key, "owner", c.Owner)
+			w.log.Info("lease over before it was released", "name", c.Called(), "owner", c.Owner)
 		}
 	}
 	return sleep

@@ -249,7 +249,7 @@ func TestBury(t *testing.T) {
 		take()
 		k.d.Fail(func(driver.Call) error { return driver.Unsent(errors.New("no network")) })
 		now := clock.Now()
-		k.w.Bury(m.Free("me:1"), now, now, now+lease)
+		k.w.Bury(m.Free("me:1"), now, now, now+lease, nil)
 		time.Sleep(5 * time.Second)
 		k.d.Fail(nil)
 		time.Sleep(2 * time.Second)
@@ -258,7 +258,7 @@ func TestBury(t *testing.T) {
 		}
 		// An acquire that arrives after the first attempt to undo it.
 		now = clock.Now()
-		k.w.Bury(m.Free("me:1"), now, now+time.Second, now+lease)
+		k.w.Bury(m.Free("me:1"), now, now+time.Second, now+lease, nil)
 		time.Sleep(500 * time.Millisecond)
 		take()
 		time.Sleep(time.Second)
@@ -295,7 +295,7 @@ func TestBuriedBehindOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			now := clock.Now()
-			w.Bury(m.Free("me:1"), now, now, now+lease)
+			w.Bury(m.Free("me:1"), now, now, now+lease, nil)
 		}
 		bury("a")
 		time.Sleep(slowness / 2)

@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// Gone is the fate of a key of which nobody knows how it went.
+const Gone script.Fate = 255
+
+// A vigil listens to what happens to one key.
+//
+// Messages can be lost: while the connection is broken, when nobody takes them
+// in time, when the server fails over or is flushed. So the vigil also looks,
+// whenever the subscription was restored, and every now and then: a key that was
+// there and is not, without a message, is gone. Since the message may just be on
+// its way, the channels are then confirmed once more: what comes before that was
+// sent before the look.
+type vigil struct {
+	e      *Engine
+	key    string
+	events *script.Events
+	exists func(context.Context) (bool, error)
+	heard  func(script.Fate) bool
+	tap    *wait.Tap
+
+	present bool            // the key was there when last seen
+	stale   bool            // that must be seen again
+	strange bool            // it may be another server, or a new life of the same one
+	fence   map[string]bool // channels to be confirmed before the key is called gone; nil: it is not in question
+}
+
+// Listen calls heard with each fate of a key, until that returns false or ctx
+// is done. It looks with exists.
+func (e *Engine) Listen(ctx context.Context, key string, exists func(context.Context) (bool, error), heard func(script.Fate) bool) error {
+	v := &vigil{e: e, key: key, exists: exists, heard: heard}
+	err := v.begin(ctx)
+	if err == nil {
+		defer v.tap.Leave()
+		err = v.run(ctx)
+	}
+	if ctx.Err() != nil || errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// errEnough says that nobody wants to hear more.
+var errEnough = errors.New("enough")
+
+// begin finds out how to hear of the key, and whether it is there.
+func (v *vigil) begin(ctx context.Context) error {
+	e := v.e
+	if err := v.enquire(ctx); err != nil {
+		return err
+	}
+	err := e.Ask(ctx, true, func(ctx context.Context) (err error) {
+		v.present, err = v.exists(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	v.tap, v.stale = e.hub.Tap(v.events.Concerns, v.events.Channels()...), true
+	return nil
+}
+
+// enquire asks the server whether, and where, it publishes what happens.
+func (v *vigil) enquire(ctx context.Context) error {
+	e := v.e
+	var facts driver.Facts
+	err := e.Ask(ctx, true, func(ctx context.Context) (err error) {
+		if facts, err = e.d.Facts(ctx); err == nil && driver.ClassOf(facts.EventsErr) != driver.Fatal {
+			err = facts.EventsErr // not an answer, or none
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err = facts.EventsErr; err != nil {
+		return fmt.Errorf("%w: the server does not say whether it publishes them (%w): let the user run CONFIG GET, and set notify-keyspace-events to Kgx there", ErrNoEvents, err)
+	}
+	events, err := script.NewEvents(facts.Events, facts.Database, v.key)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoEvents, err)
+	}
+	if v.events == nil {
+		v.events = events
+	}
+	return nil
+}
+
+// run waits for what happens.
+func (v *vigil) run(ctx context.Context) error {
+	var timer *time.Timer
+	for {
+		if v.stale && v.fence == nil {
+			if err := v.look(ctx); err != nil {
+				return err
+			}
+		}
+		pause := v.e.o.Poll
+		if v.stale || !v.tap.Live() {
+			pause = v.e.o.PollBlind
+		}
+		woken, err := v.e.sleep(ctx, v.tap.Wake(), &timer, pause)
+		if err != nil {
+			return err
+		}
+		if !woken {
+			v.stale = true
+		}
+		if err := v.take(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// take hears what has come.
+func (v *vigil) take(ctx context.Context) error {
+	notices, missed := v.tap.Take()
+	for _, n := range notices {
+		switch n.Sort {
+		case wait.Lost:
+			v.stale, v.strange = true, true // and stays so until the channels are live again
+		case wait.Confirmed:
+			if delete(v.fence, n.Channel); v.fence != nil && len(v.fence) == 0 {
+				if err := v.tell(ctx, Gone); err != nil {
+					return err
+				}
+			}
+		case wait.Message:
+			fate := v.events.Fate(n.Channel, n.Payload)
+			if fate == script.Alive {
+				v.present = true
+			} else if err := v.tell(ctx, fate); err != nil {
+				return err
+			}
+		}
+	}
+	if missed {
+		v.stale = true
+		if v.fence != nil { // the confirmation may be what was missed
+			return v.tell(ctx, Gone)
+		}
+		v.present = true // or there would have been nothing to miss
+	}
+	return nil
+}
+
+// tell reports that the key has ended.
+func (v *vigil) tell(ctx context.Context, f script.Fate) error {
+	v.present, v.fence = false, nil
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !v.heard(f) {
+		return errEnough
+	}
+	return nil
+}
+
+// look sees whether the key is there. A server that cannot say so now is asked
+// again.
+func (v *vigil) look(ctx context.Context) error {
+	live := v.tap.Live()
+	var exists bool
+	err := v.e.Ask(ctx, true, func(ctx context.Context) (err error) {
+		exists, err = v.exists(ctx)
+		return err
+	})
+	switch {
+	case errors.Is(err, ErrRefused), errors.Is(err, ErrClosed):
+		return err
+	case err != nil || !live: // what happens until it is live must be looked for
+		v.present = v.present || exists
+		return nil
+	}
+	v.stale = false
+	if v.strange {
+		// It may have forgotten that it was told to publish events.
+		if err := v.enquire(ctx); err == nil {
+			v.strange = false
+		} else if errors.Is(err, ErrNoEvents) || errors.Is(err, ErrClosed) {
+			return err
+		} else {
+			v.stale = true
+		}
+	}
+	if exists {
+		v.present = true
+	} else if v.present {
+		v.fence = make(map[string]bool)
+		for _, c := range v.events.Channels() {
+			v.fence[c] = true
+		}
+		v.tap.Confirm()
+	}
+	return nil
+}
