@@ -13,7 +13,8 @@ import (
 // it is in [*Error].
 var (
 	// ErrNotAcquired says that somebody else held the lock for as long as the
-	// call could wait. The error of a wait that a context has ended matches
+	// call could wait; or that there were no permits, that the latch was closed,
+	// that the rate did not allow it. The error of a wait that a context has ended matches
 	// that context's error, too; if the context was done before anybody was
 	// asked, it matches only that.
 	ErrNotAcquired = engine.ErrNotAcquired
@@ -22,7 +23,8 @@ var (
 	// a [*LostError], which knows why.
 	ErrLost = engine.ErrLost
 
-	// ErrNotHeld says that the lease has been released before.
+	// ErrNotHeld says that the lease has been released before, or that a permit
+	// is not taken.
 	ErrNotHeld = engine.ErrNotHeld
 
 	// ErrReentrant says that the context already holds the lock and the call
@@ -49,6 +51,28 @@ var (
 	// change. Nothing was sent.
 	ErrInvalid = errors.New("invalid argument")
 
+	// ErrNotFound says that there is no such thing at the server.
+	ErrNotFound = errors.New("not found")
+
+	// ErrCodec says that a [Codec] could not encode the value it was given, so
+	// that nothing was sent, or could not decode the one at the server: another
+	// codec has written it, or it is of another type. The value is not in the
+	// text.
+	ErrCodec = errors.New("codec")
+
+	// ErrUnsupported says that this cannot be done with an object of that
+	// kind; the text says what to use instead. Nothing was sent.
+	ErrUnsupported = errors.New("not supported")
+
+	// ErrDump says that what [Object.Restore] was given is not a dump of such
+	// an object, or was damaged. Nothing was changed.
+	ErrDump = errors.New("not a dump of this kind of object")
+
+	// ErrNoEvents says that the server does not publish the events that
+	// [Object.Listen] needs, or does not say whether it does; the text says
+	// what to set there.
+	ErrNoEvents = engine.ErrNoEvents
+
 	// ErrClosed says that the client has been closed.
 	ErrClosed = engine.ErrClosed
 )
@@ -71,8 +95,9 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Remaining returns how long the holder of a lock still has it, as far as an
-// error that matches [ErrNotAcquired] knows. It is negative for a lock that
+// Remaining returns how long the holder of a lock still has it, or how long it
+// takes until a permit is free, as far as an error that matches [ErrNotAcquired]
+// knows. It is negative for a lock that
 // never expires and zero if nothing is known.
 func Remaining(err error) time.Duration {
 	var busy *engine.Busy
@@ -115,6 +140,10 @@ func (e *LostError) Error() string {
 // Is reports whether target is [ErrLost], or [ErrClosed] if that is why.
 func (e *LostError) Is(target error) bool {
 	return target == ErrLost || target == ErrClosed && e.Reason == LossClosed
+}
+
+func missing(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrNotFound}, args...)...)
 }
 
 func invalid(format string, args ...any) error {

@@ -62,3 +62,11 @@ func (x *exclusive) holdCount(ctx context.Context) (int, error) {
 func (x *exclusive) forceUnlock(ctx context.Context) (bool, error) {
 	return x.force(ctx, x.wire, func(ctx context.Context) (bool, error) { return x.wire.Force(ctx, x.client.driver, "") })
 }
+
+// asObject returns the lock as an object, of which no more can be done than
+// leases allow.
+func (x *exclusive) asObject(shape script.Shape) *Object {
+	o := x.object.asObject(shape)
+	o.free = x.forceUnlock
+	return o
+}

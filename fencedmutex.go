@@ -75,3 +75,6 @@ func (m *FencedMutex) HoldCount(ctx context.Context) (int, error) { return m.hol
 
 // ForceUnlock frees the mutex, as [Mutex.ForceUnlock] does. The counter stays.
 func (m *FencedMutex) ForceUnlock(ctx context.Context) (bool, error) { return m.forceUnlock(ctx) }
+
+// Object returns the mutex as an object, to look at it or listen to it.
+func (m *FencedMutex) Object() *Object { return m.asObject(script.FencedShape) }

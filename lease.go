@@ -57,6 +57,15 @@ func (l *Lease) Owner() string {
 // package redlock has none at all.
 func (l *Lease) Token() int64 { return l.token }
 
+// Permits returns the ids of the permits of a [LeasedSemaphore], as Redisson
+// writes them, or nil for a lease on a lock.
+func (l *Lease) Permits() []string {
+	if l.hold == nil {
+		return nil
+	}
+	return l.hold.IDs()
+}
+
 // Valid reports whether the lock is held at this moment. It compares clocks
 // and costs no request. Ask it right before an irrevocable step: a process
 // that was stopped and resumed may run for a moment before it learns that its
@@ -195,8 +204,8 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if p := l.parts; p != nil && p.longest > 0 && d > p.longest {
 		return l.wrap("extend", invalid("extension is %v, more than the longest lease that the servers know of, %v", d, p.longest))
 	}
-	if d < minLease || d > maxLease {
-		return l.wrap("extend", invalid("extension is %v: choose between %v and %v", d, minLease, maxLease))
+	if err := checkExtension(d); err != nil {
+		return l.wrap("extend", err)
 	}
 	l.mu.Lock()
 	done := l.done
@@ -205,6 +214,13 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 		return l.wrap("extend", ErrNotHeld)
 	}
 	return l.wrap("extend", l.extend(ctx, d.Truncate(time.Millisecond)))
+}
+
+func checkExtension(d time.Duration) error {
+	if d < minLease || d > maxLease {
+		return invalid("extension is %v: choose between %v and %v", d, minLease, maxLease)
+	}
+	return nil
 }
 
 func (l *Lease) extend(ctx context.Context, d time.Duration) error {

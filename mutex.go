@@ -72,3 +72,6 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) { return m.holdCount
 // did. A holder in this client has lost its lease in any case, and is told at
 // once; others learn of it when they renew next.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) { return m.forceUnlock(ctx) }
+
+// Object returns the mutex as an object, to look at it or listen to it.
+func (m *Mutex) Object() *Object { return m.asObject(script.MutexShape) }

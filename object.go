@@ -3,8 +3,10 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -16,7 +18,9 @@ type object struct {
 	name   string
 	beside string // the kind under whose lease this one may also be taken; "": none
 	never  string // the kind under whose lease it never can be; "": none
-	set    settings
+
+	repeats bool // to take it again is to take more of it
+	set     settings
 }
 
 func newObject(c *Client, kind, name string, opts []Option) object {
@@ -30,7 +34,13 @@ func newObject(c *Client, kind, name string, opts []Option) object {
 	return o
 }
 
-// Name returns the name of the lock.
+// leaseless refuses options that only apply to leases.
+func (o object) leaseless() object {
+	o.set.leaseless(o.kind)
+	return o
+}
+
+// Name returns the name of the object.
 func (o *object) Name() string { return o.name }
 
 // acquire takes a lock, or enters again what ctx already holds.
@@ -48,8 +58,11 @@ func (o *object) acquire(ctx context.Context, op string, k engine.Kind, wait tim
 		parent: ctx, outer: LeaseOf(ctx),
 	}
 	r := s.request(wait)
-	entered, under, err := o.prepare(ctx, l, r, s.nonReentrant)
-	r.Under = under
+	var entered bool
+	var err error
+	if !o.repeats {
+		entered, r.Under, err = o.prepare(ctx, l, r, s.nonReentrant)
+	}
 	if !entered && err == nil {
 		l.hold, err = o.client.engine.Acquire(ctx, k, r, (*keeper)(l))
 	}
@@ -123,6 +136,55 @@ func (o *object) ask(ctx context.Context, op string, repeat bool, question func(
 	}
 	if err != nil {
 		return o.fail(op, err)
+	}
+	return nil
+}
+
+// order has the server do something once, however often it has to be sent. With
+// something to be done later nothing in ctx stops it, see [engine.Engine.Once].
+func (o *object) order(ctx context.Context, op string, call, later engine.Order) (driver.Reply, error) {
+	var r driver.Reply
+	err := o.set.err
+	if err == nil {
+		r, err = o.client.engine.Once(ctx, call, later)
+	}
+	if err != nil {
+		return r, o.fail(op, err)
+	}
+	return r, nil
+}
+
+// decide gives an order whose answer is yes or no.
+func (o *object) decide(ctx context.Context, op string, call engine.Order) (bool, error) {
+	n, err := o.count(ctx, op, call, nil)
+	return n == 1, err
+}
+
+// count gives an order whose answer is a number.
+func (o *object) count(ctx context.Context, op string, call, later engine.Order) (int, error) {
+	r, err := o.order(ctx, op, call, later)
+	if err != nil {
+		return 0, err
+	}
+	n, err := script.DecodeInt(r)
+	if err != nil {
+		return 0, o.fail(op, err)
+	}
+	return n, nil
+}
+
+// checkCount says what is wrong with a number of permits or the like.
+func checkCount(what string, n, least int) error {
+	if n < least || n > math.MaxInt32 {
+		return invalid("%s is %d: choose between %d and %d", what, n, least, math.MaxInt32)
+	}
+	return nil
+}
+
+// checkTTL says what is wrong with the time that something is to exist.
+func checkTTL(d time.Duration) error {
+	if d != 0 && (d < time.Millisecond || d > maxLease) {
+		return invalid("the TTL is %v: choose between 1ms and %v, or 0 for no end", d, maxLease)
 	}
 	return nil
 }

@@ -45,6 +45,13 @@ func (s settings) with(opts []Option) settings {
 	return changed
 }
 
+// leaseless refuses what only applies to leases.
+func (s *settings) leaseless(kind string) {
+	if s.lease != 0 || s.nonReentrant || s.writerFirst || s.onAcquire != nil || s.onRelease != nil {
+		s.fail(invalid("there is no lease of a %s: of the options, only those about waiting apply to it", kind))
+	}
+}
+
 func (s *settings) request(wait time.Duration) engine.Request {
 	if s.waitSet {
 		wait = s.wait

@@ -135,6 +135,22 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 	return w.force(ctx, w.wire, func(ctx context.Context) (bool, error) { return w.wire.Force(ctx, w.client.driver) })
 }
 
+// Object returns the mutex as an object, to look at it or listen to it.
+func (m *RWMutex) Object() *Object {
+	o := m.write.asObject(script.MutexShape)
+	o.kind = "read/write mutex"
+	o.deep = "each reader has keys of its own, which only State knows"
+	o.free = func(ctx context.Context) (bool, error) {
+		written, err := m.ForceUnlock(ctx)
+		if err != nil {
+			return false, err
+		}
+		read, err := m.read.ForceUnlock(ctx)
+		return written || read, err
+	}
+	return o
+}
+
 // An RLocker is an [RWMutex] as its readers see it.
 type RLocker struct {
 	object

@@ -1,0 +1,290 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// An Object is a named thing of any kind, seen as something that the server
+// keeps: it can be looked at, deleted, renamed, copied, saved, and given an end.
+// The method Object of each kind returns it. It does what Redisson's RObject and
+// RExpirable do.
+//
+// What an object has at the server may be several keys. They stay together:
+// every method treats all of them, at one moment. A key of another type is
+// somebody else's, and is not touched: [ErrRefused].
+//
+// The keys of a lock are what leases stand on. They can be looked at, and
+// Delete and Unlink are its ForceUnlock; what would take the lock from its
+// holder unnoticed, or change how long the lease lasts, is refused with
+// [ErrUnsupported].
+//
+// In a cluster, a new name must be in the slot of the old one: give both the
+// same hash tag, as in "{orders}:a" and "{orders}:b".
+type Object struct {
+	object
+	wire *script.Object
+	free func(context.Context) (bool, error) // of a lock: takes it from whoever holds it
+	deep string                              // of a lock: why its keys cannot be looked at; "": they can
+}
+
+// asObject returns the object with all that it has at the server.
+func (o *object) asObject(shape script.Shape) *Object {
+	return &Object{object: *o, wire: script.NewObject(shape, o.name)}
+}
+
+// Exists reports whether the object exists; a lock does while it is held.
+func (o *Object) Exists(ctx context.Context) (bool, error) {
+	var yes bool
+	err := o.ask(ctx, "look at", true, func(ctx context.Context) (err error) {
+		yes, err = o.wire.Exists(ctx, o.client.driver)
+		return err
+	})
+	return yes, err
+}
+
+// Delete deletes the object, and reports whether it existed. Those who wait for
+// a [Latch] are told. Of a lock it is ForceUnlock; of an [RWMutex], for the
+// writer and all readers. What a lock keeps between leases stays: the queue of a
+// [FairMutex], the counter of a [FencedMutex].
+func (o *Object) Delete(ctx context.Context) (bool, error) { return o.delete(ctx, "delete", false) }
+
+// Unlink is Delete, but the server frees the memory of a large object later, and
+// does not keep others waiting for that.
+func (o *Object) Unlink(ctx context.Context) (bool, error) { return o.delete(ctx, "unlink", true) }
+
+func (o *Object) delete(ctx context.Context, op string, later bool) (bool, error) {
+	if o.free != nil {
+		return o.free(ctx)
+	}
+	return o.decide(ctx, op, func(request string) driver.Call { return o.wire.Delete(request, later) })
+}
+
+// Touch has the server note that the object is in use, which matters where it
+// evicts what was not used for long. It reports whether the object exists.
+func (o *Object) Touch(ctx context.Context) (bool, error) {
+	if err := o.shallow("touch"); err != nil {
+		return false, err
+	}
+	var yes bool
+	err := o.ask(ctx, "touch", true, func(ctx context.Context) (err error) {
+		yes, err = o.wire.Touch(ctx, o.client.driver)
+		return err
+	})
+	return yes, err
+}
+
+// MemoryUse returns how many bytes the object takes at the server.
+func (o *Object) MemoryUse(ctx context.Context) (int64, error) {
+	var n int64
+	err := o.measure(ctx, "measure", &n, func(ctx context.Context) (int64, error) { return o.wire.Memory(ctx, o.client.driver) })
+	return n, err
+}
+
+// IdleTime returns how long ago the object was used, in whole seconds. A server
+// that evicts what is used least often does not know: [ErrRefused].
+func (o *Object) IdleTime(ctx context.Context) (time.Duration, error) {
+	var n int64
+	err := o.measure(ctx, "look at", &n, func(ctx context.Context) (int64, error) {
+		d, err := o.wire.Idle(ctx, o.client.driver)
+		return int64(d), err
+	})
+	return time.Duration(n), err
+}
+
+// measure asks for a number that is negative if there is no such object.
+func (o *Object) measure(ctx context.Context, op string, n *int64, ask func(context.Context) (int64, error)) error {
+	if err := o.shallow(op); err != nil {
+		return err
+	}
+	err := o.ask(ctx, op, true, func(ctx context.Context) (err error) {
+		*n, err = ask(ctx)
+		return err
+	})
+	if err == nil && *n < 0 {
+		*n, err = 0, o.fail(op, missing("it does not exist"))
+	}
+	return err
+}
+
+// shallow refuses to look at what is not known to be all of a lock.
+func (o *Object) shallow(op string) error {
+	if o.deep != "" {
+		return o.fail(op, fmt.Errorf("%w: %s", ErrUnsupported, o.deep))
+	}
+	return nil
+}
+
+// TTL returns how long the object lasts; negative: it has no end.
+func (o *Object) TTL(ctx context.Context) (time.Duration, error) {
+	var ttl time.Duration
+	err := o.ask(ctx, "look at", true, func(ctx context.Context) (err error) {
+		ttl, err = o.wire.TTL(ctx, o.client.driver)
+		return err
+	})
+	if err == nil && ttl == -2*time.Millisecond {
+		return 0, o.fail("look at", missing("it does not exist"))
+	}
+	return ttl, err
+}
+
+// An ExpireCondition is what must be the case for [Object.Expire] to change
+// anything.
+type ExpireCondition string
+
+// The conditions, and what Redis calls them. An object without an end lasts
+// longer than any other.
+const (
+	IfNoTTL  ExpireCondition = "NX" // it has no end
+	IfTTL    ExpireCondition = "XX" // it has one
+	IfLater  ExpireCondition = "GT" // the new end is later than the one it has
+	IfSooner ExpireCondition = "LT" // the new end is sooner than the one it has
+)
+
+const useExtend = "use Lease.Extend to change how long it is held"
+
+// Expire lets the object end after d, if all conditions hold. It reports whether
+// it did; it did not if there is no such object.
+func (o *Object) Expire(ctx context.Context, d time.Duration, conditions ...ExpireCondition) (bool, error) {
+	if d == 0 {
+		return false, o.fail("expire", invalid("the TTL is 0: use Delete to end it now, or ClearExpiry to let it last"))
+	}
+	if d < time.Millisecond || d > maxLease {
+		return false, o.fail("expire", invalid("the TTL is %v: choose between 1ms and %v", d, maxLease))
+	}
+	return o.expire(ctx, conditions, func(request string, conditions []string) driver.Call {
+		return o.wire.Expire(request, d, conditions)
+	})
+}
+
+// ExpireAt is Expire with a moment, by the clock of the server. One that is over
+// ends the object at once.
+func (o *Object) ExpireAt(ctx context.Context, t time.Time, conditions ...ExpireCondition) (bool, error) {
+	if t.Before(time.Unix(1, 0)) || time.Until(t) > maxLease {
+		return false, o.fail("expire", invalid("the moment is %v: choose one after 1970 and within %v", t, maxLease))
+	}
+	return o.expire(ctx, conditions, func(request string, conditions []string) driver.Call {
+		return o.wire.ExpireAt(request, t, conditions)
+	})
+}
+
+func (o *Object) expire(ctx context.Context, conditions []ExpireCondition, call func(string, []string) driver.Call) (bool, error) {
+	if err := o.lockless("expire", useExtend); err != nil {
+		return false, err
+	}
+	var words []string
+	for _, c := range conditions {
+		switch c {
+		case IfNoTTL, IfTTL, IfLater, IfSooner:
+			words = append(words, string(c))
+		default:
+			return false, o.fail("expire", invalid("the condition is %.20q: choose IfNoTTL, IfTTL, IfLater or IfSooner", c))
+		}
+	}
+	return o.decide(ctx, "expire", func(request string) driver.Call { return call(request, words) })
+}
+
+// ClearExpiry takes the end from the object, and reports whether it had one.
+func (o *Object) ClearExpiry(ctx context.Context) (bool, error) {
+	if err := o.lockless("clear the expiry of", useExtend); err != nil {
+		return false, err
+	}
+	return o.decide(ctx, "clear the expiry of", o.wire.Persist)
+}
+
+// lockless refuses what would make a lock lie.
+func (o *Object) lockless(op, instead string) error {
+	if o.free != nil {
+		return o.fail(op, fmt.Errorf("%w: it would not be the lock that its holder has: %s", ErrUnsupported, instead))
+	}
+	return nil
+}
+
+// Rename gives the object a new name. An object of the same kind that has it is
+// replaced.
+func (o *Object) Rename(ctx context.Context, name string) error {
+	_, err := o.transfer(ctx, "rename", name, func(request string) driver.Call { return o.wire.Rename(request, name, true) })
+	return err
+}
+
+// RenameIfAbsent is Rename, unless anything of an object by the new name exists.
+// It reports whether it did.
+func (o *Object) RenameIfAbsent(ctx context.Context, name string) (bool, error) {
+	return o.transfer(ctx, "rename", name, func(request string) driver.Call { return o.wire.Rename(request, name, false) })
+}
+
+// Copy copies the object, and how long it lasts, unless anything of an object by
+// the new name exists. It reports whether it did.
+func (o *Object) Copy(ctx context.Context, name string) (bool, error) {
+	return o.transfer(ctx, "copy", name, func(request string) driver.Call { return o.wire.Copy(request, name, false) })
+}
+
+// CopyReplace is Copy, and replaces an object of the same kind that has the new
+// name.
+func (o *Object) CopyReplace(ctx context.Context, name string) error {
+	_, err := o.transfer(ctx, "copy", name, func(request string) driver.Call { return o.wire.Copy(request, name, true) })
+	return err
+}
+
+const useOther = "lock by the other name instead, or free it with Delete, which is its ForceUnlock"
+
+// transfer does what leads to another name.
+func (o *Object) transfer(ctx context.Context, op, name string, call func(request string) driver.Call) (bool, error) {
+	if err := o.lockless(op, useOther); err != nil {
+		return false, err
+	}
+	if o.set.err != nil {
+		return false, o.fail(op, o.set.err)
+	}
+	d := o.client.driver
+	switch err := script.CheckName(name); {
+	case err != nil:
+		return false, o.fail(op, invalid("the new name: %w", err))
+	case o.wire.Shares(name):
+		return false, o.fail(op, invalid("the new name %.80q has the same keys as the old one", name))
+	case d.Place(o.name) != d.Place(name):
+		return false, o.fail(op, invalid("the new name %.80q is in another slot of the cluster: give both the same hash tag, as in {a}:1 and {a}:2", name))
+	}
+	r, err := o.order(ctx, op, call, nil)
+	if err != nil {
+		return false, err
+	}
+	existed, done, err := script.DecodeMoved(r)
+	if err == nil && !existed {
+		err = missing("it does not exist")
+	}
+	if err != nil {
+		return false, o.fail(op, err)
+	}
+	return done, nil
+}
+
+// Move moves the object to another database of the server, unless anything of an
+// object by its name exists there. It reports whether it did; it did not if
+// there is no such object. This client's objects are those of its own database.
+func (o *Object) Move(ctx context.Context, database int) (bool, error) {
+	if err := o.lockless("move", useOther); err != nil {
+		return false, err
+	}
+	if database < 0 || database > math.MaxInt32 {
+		return false, o.fail("move", invalid("the database is %d: choose one from 0 on", database))
+	}
+	var own int
+	err := o.ask(ctx, "move", true, func(ctx context.Context) error {
+		facts, err := o.client.driver.Facts(ctx)
+		own = facts.Database
+		return err
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case own == database:
+		return false, o.fail("move", invalid("the database is %d, where it is already: choose another one", database))
+	}
+	return o.decide(ctx, "move", func(request string) driver.Call { return o.wire.Move(request, own, database) })
+}
