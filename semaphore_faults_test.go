@@ -1,0 +1,292 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A semRig is a semaphore whose replies can be lost, and an undisturbed look at
+// the server.
+type semRig struct {
+	s   *redistest.Server
+	p   *redistest.Proxy
+	c   *holdfast.Client
+	sem *holdfast.Semaphore
+}
+
+// newSemRig returns one with five permits, on a server that knows the scripts.
+func newSemRig(t *testing.T, s *redistest.Server) *semRig {
+	t.Helper()
+	p := redistest.NewProxy(t, s.Addr())
+	c := open(t, p.URL())
+	r := &semRig{s, p, c, semaphore(t, c, "rig", 5)}
+	take(t, r.sem, 1)
+	giveBack(t, r.sem, 1)
+	if _, err := c.Semaphore("other").Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// free returns how many permits are free, as the server has it.
+func (r *semRig) free(t *testing.T) int64 {
+	t.Helper()
+	if r.s.Int(t, "EXISTS", "rig") == 0 {
+		return 0
+	}
+	return r.s.Int(t, "GET", "rig")
+}
+
+func (r *semRig) has(t *testing.T, want int64) {
+	t.Helper()
+	if got := r.free(t); got != want {
+		t.Errorf("%d permits are free, want %d", got, want)
+	}
+}
+
+// settles waits until that many permits are free, and checks that it stays so.
+func (r *semRig) settles(t *testing.T) {
+	t.Helper()
+	const want = 5
+	eventually(t, 15*time.Second, fmt.Sprint(want, " permits are free"), func() bool { return r.free(t) == want })
+	time.Sleep(late)
+	r.has(t, want)
+}
+
+func (r *semRig) dropNext() <-chan struct{} { return r.p.DropReply(1, redistest.Command("EVALSHA")) }
+
+// leave cuts the semaphore off from its server.
+func (r *semRig) leave() {
+	r.p.Refuse(true)
+	r.p.Cut()
+}
+
+// Taken once, although the request ran twice.
+func TestSemaphoreTakeReplyLost(t *testing.T) {
+	t.Parallel()
+	for how, take := range map[string]func(*holdfast.Semaphore) error{
+		"acquire":     func(sem *holdfast.Semaphore) error { return sem.Acquire(context.Background(), 2) },
+		"try acquire": func(sem *holdfast.Semaphore) error { return sem.TryAcquire(context.Background(), 2) },
+		"wait": func(sem *holdfast.Semaphore) error {
+			return sem.Acquire(context.Background(), 2, holdfast.Wait(10*time.Second))
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := newSemRig(t, redistest.Start(t))
+			first, second := r.dropNext(), r.p.DropReply(2, redistest.Command("EVALSHA"))
+			if err := take(r.sem); err != nil {
+				t.Fatal(err)
+			}
+			<-first
+			<-second
+			r.has(t, 3)
+			giveBack(t, r.sem, 2)
+			r.has(t, 5)
+		})
+	}
+}
+
+// The same for one that had to wait.
+func TestSemaphoreWaiterReplyLost(t *testing.T) {
+	t.Parallel()
+	r := newSemRig(t, redistest.Start(t))
+	holder := open(t, r.s.URL()).Semaphore("rig")
+	take(t, holder, 4)
+	done := taking(t, r.s, r.sem, 2)
+	waits(t, done) // it has looked for the last time
+	dropped := r.dropNext()
+	giveBack(t, holder, 4)
+	<-dropped
+	came(t, done)
+	r.has(t, 3)
+}
+
+// The server says "not enough", and that is lost.
+func TestSemaphoreRefusalLost(t *testing.T) {
+	t.Parallel()
+	r := newSemRig(t, redistest.Start(t))
+	dropped := r.dropNext()
+	refused(t, r.sem, 6)
+	<-dropped
+	r.settles(t)
+	take(t, r.sem, 5)
+	r.has(t, 0)
+}
+
+// The caller gives up while its request is on the way: what it took comes back.
+func TestSemaphoreGivenUpInDoubt(t *testing.T) {
+	t.Parallel()
+	for how, take := range map[string]func(context.Context, *holdfast.Semaphore) error{
+		"acquire":     func(ctx context.Context, sem *holdfast.Semaphore) error { return sem.Acquire(ctx, 2) },
+		"try acquire": func(ctx context.Context, sem *holdfast.Semaphore) error { return sem.TryAcquire(ctx, 2) },
+		"wait": func(_ context.Context, sem *holdfast.Semaphore) error {
+			return sem.Acquire(context.Background(), 2, holdfast.Wait(50*time.Millisecond))
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := newSemRig(t, redistest.Start(t))
+			arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ran := make(chan any, 1)
+			go func() {
+				<-arrived
+				n, _ := r.s.Try("GET", "rig")
+				ran <- n
+				cancel()
+			}()
+			start := time.Now()
+			err := take(ctx, r.sem)
+			if n := <-ran; n != "3" {
+				t.Errorf("%v permits are free while the request is in doubt", n)
+			}
+			if err == nil {
+				t.Fatal("taken without a reply")
+			}
+			if took := time.Since(start); took > 2*time.Second {
+				t.Errorf("gave up after %v", took)
+			}
+			if how != "wait" && !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v", err)
+			}
+			if errors.Is(err, holdfast.ErrNotAcquired) {
+				t.Errorf("%v: claims that there are not enough", err)
+			}
+			letGo()
+			r.settles(t)
+		})
+	}
+}
+
+// The request runs when its caller has long given up.
+func TestSemaphoreLateTake(t *testing.T) {
+	t.Parallel()
+	r := newSemRig(t, redistest.Start(t))
+	r.p.Freeze()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := r.sem.Acquire(ctx, 2); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrUnavailable) {
+		t.Errorf("error %v", err)
+	}
+	before := r.p.Count("EVALSHA")
+	r.p.Thaw()
+	eventually(t, 10*time.Second, "the request and its undoing have run", func() bool { return r.p.Count("EVALSHA") > before+1 })
+	r.settles(t)
+	take(t, r.sem, 5)
+}
+
+// Orders are carried out once, and answered as if nothing had been lost.
+func TestSemaphoreOrderReplyLost(t *testing.T) {
+	t.Parallel()
+	r := newSemRig(t, redistest.Start(t))
+	for _, row := range []struct {
+		what string
+		do   func() (any, error)
+		want any
+		free int64
+	}{
+		{"release", func() (any, error) { return nil, r.sem.Release(t.Context(), 2) }, nil, 7},
+		{"release if it exists", func() (any, error) { return r.sem.ReleaseIfExists(t.Context(), 1) }, true, 8},
+		{"add", func() (any, error) { return nil, r.sem.Add(t.Context(), 2) }, nil, 10},
+		{"add less than none", func() (any, error) { return nil, r.sem.Add(t.Context(), -4) }, nil, 6},
+		{"drain", func() (any, error) { return r.sem.Drain(t.Context()) }, 6, 0},
+		{"set again", func() (any, error) { return r.sem.TrySet(t.Context(), 3, 0) }, false, 0},
+		{"release what is gone", func() (any, error) { return r.s.Int(t, "DEL", "rig"), r.sem.Release(t.Context(), 1) }, int64(1), 1},
+		{"set", func() (any, error) { r.s.Do(t, "DEL", "rig"); return r.sem.TrySet(t.Context(), 3, 0) }, true, 3},
+	} {
+		first, second := r.dropNext(), r.p.DropReply(2, redistest.Command("EVALSHA"))
+		got, err := row.do()
+		if got != row.want || err != nil {
+			t.Errorf("%s: %v, want %v; %v", row.what, got, row.want, err)
+		}
+		<-first
+		<-second
+		r.has(t, row.free)
+	}
+}
+
+// A read that got no answer is repeated.
+func TestSemaphoreAvailableReplyLost(t *testing.T) {
+	t.Parallel()
+	r := newSemRig(t, redistest.Start(t))
+	hasFree(t, r.sem, 5)
+	dropped := r.dropNext()
+	hasFree(t, r.sem, 5)
+	<-dropped
+}
+
+func TestSemaphoreReleaseWithDeadContext(t *testing.T) {
+	t.Parallel()
+	r := newSemRig(t, redistest.Start(t))
+	take(t, r.sem, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.sem.Release(ctx, 2); err != nil {
+		t.Error(err)
+	}
+	if ok, err := r.sem.ReleaseIfExists(ctx, 1); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	r.has(t, 5)
+	if err := r.sem.Acquire(ctx, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("acquire with a dead context: %v", err)
+	}
+	r.settles(t)
+}
+
+// With the server away for three seconds, a release goes on in the background,
+// and gives back once.
+func TestSemaphoreReleaseGoesOn(t *testing.T) {
+	t.Parallel()
+	for how, away := range map[string]func(r *semRig) (back func()){
+		"cut off": func(r *semRig) func() {
+			r.leave()
+			return func() { r.p.Refuse(false) }
+		},
+		// Everything that was sent meanwhile runs, once the server goes on.
+		"paused": func(r *semRig) func() {
+			r.s.Pause()
+			return r.s.Resume
+		},
+		// Whatever is sent runs, and no answer comes.
+		"mute": func(r *semRig) func() {
+			r.p.FreezeReplies()
+			return r.p.Thaw
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := newSemRig(t, redistest.Start(t))
+			take(t, r.sem, 2)
+			back := away(r)
+			start := time.Now()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			err := r.sem.Release(ctx, 2)
+			if !errors.Is(err, holdfast.ErrUnavailable) {
+				t.Errorf("release without a server: %v", err)
+			}
+			if took := time.Since(start); took > 5*time.Second {
+				t.Errorf("took %v", took)
+			}
+			time.Sleep(3*time.Second - time.Since(start))
+			if how == "cut off" {
+				r.has(t, 3)
+				r.dropNext() // it gets through, and that is not known
+			}
+			back()
+			r.settles(t)
+			take(t, r.sem, 5)
+			giveBack(t, r.sem, 5)
+			r.has(t, 5)
+		})
+	}
+}
