@@ -1,0 +1,323 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// The tests in this file are the contract of rate limiters, drawn from
+// Redisson's own tests. The number in a test's name is its id. Where times
+// differ from the original, it is so that a machine that stands still for a
+// moment does not change the result.
+//
+// RL-14, deletion, is left out: there is no such method.
+
+func newLimiter(t *testing.T, rate holdfast.Rate) *holdfast.RateLimiter {
+	t.Helper()
+	l := open(t, redistest.Shared(t).URL()).RateLimiter(name(t))
+	setRate(t, l, rate)
+	return l
+}
+
+// wantAvailable checks how many permits could be had.
+func wantAvailable(t *testing.T, l *holdfast.RateLimiter, want int) {
+	t.Helper()
+	if n, err := l.Available(t.Context()); n != want || err != nil {
+		t.Errorf("%d permits are available, %v, want %d", n, err, want)
+	}
+}
+
+// update changes a rate that there is.
+func update(t *testing.T, l *holdfast.RateLimiter, rate holdfast.Rate) {
+	t.Helper()
+	if ok, err := l.UpdateRate(t.Context(), rate); !ok || err != nil {
+		t.Errorf("UpdateRate: %v, %v", ok, err)
+	}
+}
+
+// full waits until all permits are available.
+func full(t *testing.T, l *holdfast.RateLimiter, permits int) {
+	t.Helper()
+	eventually(t, 15*time.Second, "all permits are available", func() bool {
+		n, err := l.Available(t.Context())
+		return n == permits && err == nil
+	})
+}
+
+func TestRL01KeepAlive(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	l := open(t, s.URL()).RateLimiter(name(t))
+	setRate(t, l, holdfast.Rate{Permits: 5, Per: 100 * time.Millisecond, KeepAlive: 3 * time.Second})
+	for range 10 { // longer than that in all
+		if err := l.Wait(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	eventually(t, 10*time.Second, "the limiter is gone", func() bool {
+		_, err := l.Rate(t.Context())
+		return errors.Is(err, holdfast.ErrNotFound)
+	})
+	for _, key := range s.Keys(t) {
+		if !strings.HasPrefix(key, "holdfast:once:") { // remembered for a while
+			t.Errorf("left: %s", key)
+		}
+	}
+}
+
+// Redisson gives a TTL to all keys at once. Here it is somebody else who gives
+// one to the limiter, and the next use passes it on.
+func TestRL02RL03TTL(t *testing.T) {
+	t.Parallel()
+	for kind, rate := range map[string]holdfast.Rate{
+		"for all": {Permits: 5, Per: time.Minute},
+		// What a client has of its own ends by itself, after the interval: nobody
+		// else could let it last longer should the limiter last longer after all.
+		"per client": {Permits: 5, Per: 4 * time.Second, PerClient: true},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			s := redistest.Start(t)
+			l := open(t, s.URL()).RateLimiter(name(t))
+			setRate(t, l, rate)
+			allow(t, l, 2, true)
+			s.Do(t, "PEXPIRE", l.Name(), "3000")
+			allow(t, l, 1, true)
+			eventually(t, 10*time.Second, "all keys are gone", func() bool {
+				return !slices.ContainsFunc(s.Keys(t), func(key string) bool { return !strings.HasPrefix(key, "holdfast:once:") })
+			})
+		})
+	}
+}
+
+// 500 per 2 s instead of 10,000 per 10 s, and a look every 200 ms: those who
+// wait want twice as much at any time, so that a slow machine can keep up.
+func TestRL04Saturated(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL())
+	l := c.RateLimiter(name(t))
+	const permits, interval, each = 500, 2000, 5
+	setRate(t, l, holdfast.Rate{Permits: permits, Per: interval * time.Millisecond})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	for range 200 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if err := l.WaitN(ctx, each); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	time.Sleep(interval * time.Millisecond)
+	exact := 0
+	for range 20 {
+		time.Sleep(200 * time.Millisecond)
+		end := serverTime(t, s)
+		// What lies within the interval up to that moment; whatever is added
+		// there by now lies after it.
+		n := each * s.Int(t, "ZCOUNT", "{"+l.Name()+"}:permits", fmt.Sprint(end-interval), fmt.Sprint(end))
+		if n > permits {
+			t.Errorf("%d permits in an interval", n)
+		}
+		if n == permits {
+			exact++
+		}
+	}
+	cancel()
+	wg.Wait()
+	t.Logf("%d of 20 intervals had exactly %d", exact, permits)
+	if exact < 16 {
+		t.Errorf("only %d of 20 intervals had exactly %d", exact, permits)
+	}
+}
+
+func TestRL05SlidingWindow(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, holdfast.Rate{Permits: 2, Per: 5 * time.Second})
+	allow(t, l, 1, true)
+	first := time.Now()
+	time.Sleep(4 * time.Second)
+	allow(t, l, 1, true)
+	time.Sleep(time.Until(first.Add(5050 * time.Millisecond)))
+	allow(t, l, 1, true)
+	allow(t, l, 1, false)
+}
+
+func TestRL06RL07Config(t *testing.T) {
+	t.Parallel()
+	l := open(t, redistest.Shared(t).URL()).RateLimiter(name(t))
+	if _, err := l.Rate(t.Context()); !errors.Is(err, holdfast.ErrNotFound) {
+		t.Error(err)
+	}
+	first := holdfast.Rate{Permits: 1, Per: 5 * time.Second, PerClient: true}
+	for i, want := range []bool{true, false} {
+		if ok, err := l.TrySetRate(t.Context(), holdfast.Rate{Permits: 1 + i, Per: 5 * time.Second, PerClient: true}); ok != want || err != nil {
+			t.Errorf("TrySetRate: %v, %v", ok, err)
+		}
+		if r, err := l.Rate(t.Context()); r != first || err != nil {
+			t.Errorf("%+v, %v", r, err)
+		}
+	}
+	for _, next := range []holdfast.Rate{
+		{Permits: 2, Per: time.Minute},
+		{Permits: 3, Per: time.Hour, PerClient: true, KeepAlive: 2 * time.Hour},
+	} {
+		setRate(t, l, next)
+		if r, err := l.Rate(t.Context()); r != next || err != nil {
+			t.Errorf("%+v, %v, want %+v", r, err, next)
+		}
+	}
+}
+
+func TestRL08FullAfterIdleInterval(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, holdfast.Rate{Permits: 10, Per: 2 * time.Second})
+	wantAvailable(t, l, 10)
+	allow(t, l, 4, true)
+	wantAvailable(t, l, 6)
+	time.Sleep(2100 * time.Millisecond)
+	wantAvailable(t, l, 10)
+}
+
+func TestRL09MoreThanTheRate(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, holdfast.Rate{Permits: 1, Per: time.Minute})
+	for call, take := range map[string]func() error{
+		"AllowN":   func() error { _, err := l.AllowN(t.Context(), 20); return err },
+		"WaitN":    func() error { return l.WaitN(t.Context(), 20) },
+		"ReserveN": func() error { _, err := l.ReserveN(t.Context(), 20); return err },
+	} {
+		if err := take(); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "20 permits") {
+			t.Errorf("%s: %v, want ErrInvalid", call, err)
+		}
+	}
+	allow(t, l, 1, true)
+	allow(t, l, 1, false)
+}
+
+func TestRL10ZeroWait(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, holdfast.Rate{Permits: 5, Per: 3 * time.Second})
+	for range 2 {
+		for range 5 {
+			if err := l.Wait(t.Context(), holdfast.Wait(0)); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := l.Wait(t.Context(), holdfast.Wait(0)); !errors.Is(err, holdfast.ErrNotAcquired) {
+			t.Error(err)
+		}
+		time.Sleep(3100 * time.Millisecond)
+	}
+}
+
+func TestRL11WaitTooShort(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, holdfast.Rate{Permits: 1, Per: 5 * time.Second})
+	start := time.Now()
+	if err := l.Wait(t.Context(), holdfast.Wait(time.Second)); err != nil {
+		t.Error(err)
+	}
+	if err := l.Wait(t.Context(), holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrNotAcquired) {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// Ten at one per 300 ms instead of 5 s.
+func TestRL12AllReturn(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, holdfast.Rate{Permits: 1, Per: 300 * time.Millisecond})
+	start := time.Now()
+	parallel(10, func(int) {
+		if err := l.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	if took := time.Since(start); took < 2700*time.Millisecond || took > 2700*time.Millisecond+5*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestRL13TenYesTenNo(t *testing.T) {
+	t.Parallel()
+	l := open(t, redistest.Shared(t).URL()).RateLimiter(name(t))
+	for i, want := range []bool{true, false, false} {
+		if ok, err := l.TrySetRate(t.Context(), holdfast.Rate{Permits: 10, Per: time.Duration(3+i) * time.Second}); ok != want || err != nil {
+			t.Errorf("TrySetRate: %v, %v", ok, err)
+		}
+	}
+	for range 3 {
+		for i := range 20 {
+			allow(t, l, 1, i < 10)
+		}
+		time.Sleep(3100 * time.Millisecond)
+	}
+}
+
+// takeInTurns has eight goroutines take permits one by one, and returns when
+// each could be used by the server's clock.
+func takeInTurns(t *testing.T, rate holdfast.Rate, takes int) []int64 {
+	t.Helper()
+	s := redistest.Start(t)
+	c, err := openSpy(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	l := c.RateLimiter(name(t))
+	setRate(t, l, rate)
+	g := newLedger(t, s, l)
+	uses := make([]permitUse, takes)
+	parallel(8, func(i int) {
+		for ; i < takes; i += 8 {
+			if err := l.Wait(context.WithValue(t.Context(), spyKey{}, &uses[i])); err != nil {
+				t.Error(err)
+			}
+			uses[i].Used = redistest.Now()
+			time.Sleep(rand.N(10 * time.Millisecond))
+		}
+	})
+	g.close()
+	var at []int64
+	for _, m := range g.marks(t, uses) {
+		at = append(at, m.at)
+	}
+	return at
+}
+
+// 180 takes instead of 1000.
+func TestRL15NoSecondAboveTheRate(t *testing.T) {
+	t.Parallel()
+	at := takeInTurns(t, holdfast.Rate{Permits: 18, Per: time.Second}, 180)
+	for i := range at[18:] {
+		if d := at[i+18] - at[i]; d <= 1000 {
+			t.Fatalf("19 takes in %d ms", d)
+		}
+	}
+}
+
+func TestRL16EveryTenth(t *testing.T) {
+	t.Parallel()
+	at := takeInTurns(t, holdfast.Rate{Permits: 10, Per: time.Second}, 60)
+	for i := 10; i < len(at); i += 10 {
+		if d := at[i] - at[i-10]; d <= 940 {
+			t.Errorf("the %d. take came %d ms after the %d.", i, d, i-10)
+		}
+	}
+}

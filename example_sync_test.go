@@ -1,0 +1,142 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// At most two at a time, over all processes. The permit of a process that is
+// killed comes back when its lease is over.
+func ExampleLeasedSemaphore() {
+	ctx := context.Background()
+	client := connect()
+	defer client.Close()
+	licences := client.LeasedSemaphore("example:licences")
+	if _, err := licences.TrySet(ctx, 2, 0); err != nil { // every process may try
+		log.Fatal(err)
+	}
+
+	first, err := licences.Acquire(ctx, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = licences.Do(ctx, 1, func(ctx context.Context) error {
+		_, err := licences.TryAcquire(ctx, 1)
+		fmt.Println(errors.Is(err, holdfast.ErrNotAcquired))
+		return first.Release(ctx)
+	})
+	fmt.Println(err)
+	state, err := licences.State(ctx)
+	fmt.Println(state.Available, state.Taken, err)
+	// Output:
+	// true
+	// <nil>
+	// 2 0 <nil>
+}
+
+// A semaphore that Java peers use as well.
+func ExampleSemaphore() {
+	ctx := context.Background()
+	client := connect()
+	defer client.Close()
+	seats := client.Semaphore("example:seats")
+	if _, err := seats.TrySet(ctx, 3, 0); err != nil { // every process may try
+		log.Fatal(err)
+	}
+
+	if err := seats.Acquire(ctx, 2); err != nil {
+		log.Fatal(err)
+	}
+	err := seats.TryAcquire(ctx, 2, holdfast.Wait(50*time.Millisecond))
+	fmt.Println(errors.Is(err, holdfast.ErrNotAcquired))
+	if err := seats.Release(ctx, 2); err != nil {
+		log.Fatal(err)
+	}
+	n, err := seats.Drain(ctx)
+	fmt.Println(n, err)
+	// Output:
+	// true
+	// 3 <nil>
+}
+
+// Wait until three parts of a job are done, in whatever processes they run.
+func ExampleLatch() {
+	ctx := context.Background()
+	client := connect()
+	defer client.Close()
+	parts := client.Latch("example:parts")
+	if _, err := parts.TrySet(ctx, 3); err != nil {
+		log.Fatal(err)
+	}
+
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			if _, err := parts.CountDown(ctx); err != nil {
+				log.Fatal(err)
+			}
+		})
+	}
+	fmt.Println(parts.Wait(ctx))
+	wg.Wait()
+	// Output: <nil>
+}
+
+// No more than three requests a minute to somebody else's service, from all
+// processes together.
+func ExampleRateLimiter() {
+	ctx := context.Background()
+	client := connect()
+	defer client.Close()
+	limiter := client.RateLimiter("example:api")
+	_, err := limiter.TrySetRate(ctx, holdfast.Rate{Permits: 3, Per: time.Minute}) // every process may try
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	for range 4 {
+		ok, err := limiter.Allow(ctx)
+		fmt.Println(ok, err)
+	}
+	// Wait would have to wait for a minute, so it does not begin to.
+	err = limiter.Wait(ctx, holdfast.Wait(time.Second))
+	fmt.Println(errors.Is(err, holdfast.ErrNotAcquired), holdfast.Remaining(err).Round(time.Minute))
+	// Output:
+	// true <nil>
+	// true <nil>
+	// true <nil>
+	// false <nil>
+	// true 1m0s
+}
+
+// A reservation says when, and leaves the waiting to the caller.
+func ExampleRateLimiter_Reserve() {
+	ctx := context.Background()
+	client := connect()
+	defer client.Close()
+	limiter := client.RateLimiter("example:mails")
+	if err := limiter.SetRate(ctx, holdfast.Rate{Permits: 1, Per: time.Hour}); err != nil {
+		log.Fatal(err)
+	}
+
+	for range 2 {
+		r, err := limiter.Reserve(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(r.Delay().Round(time.Hour))
+		if r.Delay() > time.Minute {
+			fmt.Println(r.Cancel(ctx)) // too late for us
+		}
+	}
+	// Output:
+	// 0s
+	// 1h0m0s
+	// <nil>
+}

@@ -1,0 +1,345 @@
+package holdfast_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+var slow = holdfast.Rate{Permits: 10, Per: time.Minute}
+
+// Taken once, although the request ran twice.
+func TestTakeReplyLost(t *testing.T) {
+	t.Parallel()
+	r := newLimiterRig(t, slow)
+	dropped := r.dropNext()
+	allow(t, r.l, 2, true)
+	<-dropped
+	r.has(t, 8, 1)
+	dropped = r.dropNext()
+	if err := r.l.WaitN(t.Context(), 3); err != nil {
+		t.Error(err)
+	}
+	<-dropped
+	r.has(t, 5, 2)
+	dropped = r.dropNext()
+	ahead := reserve(t, r.l, 6)
+	<-dropped
+	r.has(t, -1, 3)
+	if d := ahead.Delay(); d > time.Minute || d < 50*time.Second {
+		t.Errorf("delay %v", d)
+	}
+
+	dropped = r.dropNext()
+	if err := ahead.Cancel(t.Context()); err != nil {
+		t.Error(err)
+	}
+	<-dropped
+	r.has(t, 5, 2)
+	dropped = r.dropNext()
+	if err := r.l.Release(t.Context(), 2); err != nil {
+		t.Error(err)
+	}
+	<-dropped
+	r.gets(t, 7)
+	dropped = r.dropNext()
+	if ok, err := r.l.UpdateRate(t.Context(), slow); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	<-dropped
+	dropped = r.dropNext()
+	setRate(t, r.l, slow)
+	<-dropped
+	allow(t, r.l, 10, true)
+	r.has(t, 0, 1)
+}
+
+// The caller gives up while its request is on the way: what it takes comes
+// back.
+func TestCancelledTakeLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for call, take := range map[string]func(context.Context, *holdfast.RateLimiter) error{
+		"Allow": func(ctx context.Context, l *holdfast.RateLimiter) error {
+			_, err := l.AllowN(ctx, 3)
+			return err
+		},
+		"Wait": func(ctx context.Context, l *holdfast.RateLimiter) error { return l.WaitN(ctx, 3) },
+		"Reserve": func(ctx context.Context, l *holdfast.RateLimiter) error {
+			_, err := l.ReserveN(ctx, 3)
+			return err
+		},
+	} {
+		t.Run(call, func(t *testing.T) {
+			r := newLimiterRig(t, slow)
+			arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
+			defer letGo()
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-arrived
+				r.has(t, 7, 1)
+				cancel()
+			}()
+			if err := take(ctx, r.l); !errors.Is(err, context.Canceled) {
+				t.Errorf("%v, want context.Canceled", err)
+			}
+			letGo()
+			r.gets(t, 10)
+			allow(t, r.l, 10, true)
+		})
+	}
+}
+
+// What a caller was promised that waits no longer comes back, and what it was
+// given in time does not.
+func TestWaitCancelled(t *testing.T) {
+	t.Parallel()
+	r := newLimiterRig(t, slow)
+	allow(t, r.l, 10, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() { gone <- r.l.WaitN(ctx, 4) }()
+	r.gets(t, -4)
+	cancel()
+	// Perhaps before it has heard of the promise.
+	if err := <-gone; !errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrNotAcquired) && holdfast.Remaining(err) < 50*time.Second {
+		t.Errorf("%v, remaining %v", err, holdfast.Remaining(err))
+	}
+	r.gets(t, 0)
+	r.has(t, 0, 1)
+
+	used := reserve(t, r.l, 0)
+	if used.Delay() != 0 || used.Cancel(t.Context()) != nil {
+		t.Error("a reservation of nothing")
+	}
+	setRate(t, r.l, slow)
+	now := reserve(t, r.l, 3)
+	if err := now.Cancel(t.Context()); err != nil || now.Delay() != 0 {
+		t.Error(err, now.Delay())
+	}
+	r.has(t, 7, 1) // it could be used
+}
+
+// Who cannot be served in time hears so at once, and leaves nothing behind.
+func TestWaitTooShort(t *testing.T) {
+	t.Parallel()
+	r := newLimiterRig(t, slow)
+	allow(t, r.l, 10, true)
+	r.p.ResetCounts()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for call, take := range map[string]func() error{
+		"deadline": func() error { return r.l.Wait(ctx) },
+		"option":   func() error { return r.l.Wait(t.Context(), holdfast.Wait(20*time.Second)) },
+		"reserve": func() error {
+			_, err := r.l.Reserve(ctx)
+			return err
+		},
+	} {
+		start := time.Now()
+		err := take()
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%s: took %v", call, took)
+		}
+		if !errors.Is(err, holdfast.ErrNotAcquired) || errors.Is(err, context.DeadlineExceeded) || holdfast.Remaining(err) < 40*time.Second {
+			t.Errorf("%s: %v, remaining %v", call, err, holdfast.Remaining(err))
+		}
+	}
+	r.has(t, 0, 1)
+	if n := r.p.Count("EVALSHA"); n != 3 {
+		t.Errorf("%d commands for three calls", n)
+	}
+}
+
+// A wait costs one command, however long it is.
+func TestWaitIsOneCommand(t *testing.T) {
+	t.Parallel()
+	r := newLimiterRig(t, holdfast.Rate{Permits: 10, Per: time.Second})
+	r.p.ResetCounts()
+	var wg sync.WaitGroup
+	for range 30 {
+		wg.Go(func() {
+			if err := r.l.Wait(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	start := time.Now()
+	wg.Wait()
+	if took := time.Since(start); took < 2*time.Second-late {
+		t.Errorf("30 permits at 10 per second took %v", took)
+	}
+	if n := r.p.Count("EVALSHA") + r.p.Count("EVAL"); n != 30 {
+		t.Errorf("%d commands for 30 waits", n)
+	}
+}
+
+// A server that has lost its memory says what to do.
+func TestLimiterRestartedEmpty(t *testing.T) {
+	t.Parallel()
+	r := newLimiterRig(t, slow)
+	r.s.Restart()
+	for call, do := range map[string]func() error{
+		"Allow": func() error { _, err := r.l.Allow(t.Context()); return err },
+		"Wait":  func() error { return r.l.Wait(t.Context()) },
+		"Reserve": func() error {
+			_, err := r.l.Reserve(t.Context())
+			return err
+		},
+		"Rate":      func() error { _, err := r.l.Rate(t.Context()); return err },
+		"Available": func() error { _, err := r.l.Available(t.Context()); return err },
+		"Release":   func() error { return r.l.Release(t.Context(), 1) },
+	} {
+		err := do()
+		if !errors.Is(err, holdfast.ErrNotFound) || !strings.Contains(fmt.Sprint(err), "TrySetRate") || !strings.Contains(fmt.Sprint(err), `"rig"`) {
+			t.Errorf("%s: %v, want ErrNotFound, and to hear of TrySetRate", call, err)
+		}
+	}
+	if ok, err := r.l.UpdateRate(t.Context(), slow); ok || err != nil {
+		t.Errorf("UpdateRate: %v, %v", ok, err)
+	}
+	if ok, err := r.l.TrySetRate(t.Context(), slow); !ok || err != nil {
+		t.Errorf("TrySetRate: %v, %v", ok, err)
+	}
+	allow(t, r.l, 10, true)
+}
+
+// Who has been given a time needs no server to wait for it; who has not, waits
+// for the server.
+func TestLimiterServerAway(t *testing.T) {
+	t.Parallel()
+	r := newLimiterRig(t, holdfast.Rate{Permits: 2, Per: 1500 * time.Millisecond})
+	start := time.Now()
+	allow(t, r.l, 2, true)
+	done := make(chan error, 1)
+	go func() { done <- r.l.WaitN(t.Context(), 2) }()
+	r.gets(t, -2)
+	r.s.Pause()
+	defer r.s.Resume()
+	asked := make(chan error, 1)
+	go func() { asked <- r.l.Wait(t.Context()) }()
+	if err := <-done; err != nil {
+		t.Errorf("with a promise: %v", err)
+	}
+	if took := time.Since(start); took < 1400*time.Millisecond {
+		t.Errorf("after %v", took)
+	}
+	time.Sleep(max(0, 2*time.Second-time.Since(start)))
+	select {
+	case err := <-asked:
+		t.Errorf("without a server: %v", err)
+	default:
+	}
+	r.s.Resume()
+	if err := <-asked; err != nil {
+		t.Errorf("the server is back: %v", err)
+	}
+	if took := time.Since(start); took < 2900*time.Millisecond {
+		t.Errorf("the third of two in an interval, after %v", took)
+	}
+}
+
+// Close turns those away who wait, and gives back what they were promised.
+func TestLimiterClose(t *testing.T) {
+	redistest.CheckGoroutines(t)
+	r := newLimiterRig(t, slow)
+	allow(t, r.l, 10, true)
+	const waiters = 5
+	errs := make(chan error, waiters)
+	for range waiters {
+		go func() { errs <- r.l.Wait(context.Background()) }()
+	}
+	r.gets(t, -waiters)
+	start := time.Now()
+	if err := r.c.Close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+	for range waiters {
+		if err := <-errs; !errors.Is(err, holdfast.ErrClosed) {
+			t.Errorf("waiter: %v", err)
+		}
+	}
+	r.has(t, 0, 1)
+	if _, err := r.l.Allow(t.Context()); !errors.Is(err, holdfast.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// Nothing is left of thousands of rounds, some of them cancelled, some given
+// up, some cut off.
+func TestLimiterNothingLeaks(t *testing.T) {
+	redistest.CheckGoroutines(t)
+	r := newLimiterRig(t, holdfast.Rate{Permits: 50, Per: 100 * time.Millisecond, PerClient: true}, quick)
+	cs := []*holdfast.Client{r.c, open(t, r.p.URL(), quick), open(t, r.p.URL(), quick)}
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for g := range 24 {
+		wg.Go(func() {
+			for i := range next {
+				limiterRound(t, cs[g%len(cs)].RateLimiter("rig"), i)
+			}
+		})
+	}
+	for i := range 3000 {
+		if i%500 == 250 {
+			r.p.Cut()
+		}
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	for _, c := range cs {
+		_ = c.Close()
+	}
+	// The state of each client ends by itself; marks of numbered requests stay
+	// for minutes.
+	eventually(t, 15*time.Second, "nothing but the rate is left", func() bool {
+		for _, key := range r.s.Keys(t) {
+			if key != "rig" && !strings.HasPrefix(key, "holdfast:once:") {
+				return false
+			}
+		}
+		return true
+	})
+	for _, key := range r.s.Keys(t) {
+		if key != "rig" && r.s.Int(t, "PTTL", key) < 0 {
+			t.Errorf("%s stays for ever", key)
+		}
+	}
+}
+
+// limiterRound takes permits in one of the ways that there are, and every so
+// often gives up.
+func limiterRound(t *testing.T, l *holdfast.RateLimiter, i int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var err error
+	switch i % 10 {
+	case 0, 1:
+		time.AfterFunc(time.Millisecond, cancel)
+		err = l.WaitN(ctx, 1+i%5)
+	case 2:
+		err = l.Wait(ctx, holdfast.Wait(5*time.Millisecond))
+	case 3, 4:
+		_, err = l.AllowN(ctx, 1+i%3)
+	case 5:
+		var r *holdfast.Reservation
+		if r, err = l.Reserve(ctx); err == nil {
+			err = r.Cancel(ctx)
+		}
+	default:
+		err = l.Wait(ctx)
+	}
+	if !tolerable(err) {
+		t.Error(err)
+	}
+}

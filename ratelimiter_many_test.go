@@ -1,0 +1,32 @@
+package holdfast_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// One request does not keep the server from all others for long, however many
+// were before.
+func TestLimiterAfterManyUses(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL())
+	l := c.RateLimiter("many")
+	const rate = 500_000
+	if err := l.SetRate(t.Context(), holdfast.Rate{Permits: rate, Per: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	// As many entries as if each had been taken by itself.
+	s.Do(t, "EVAL", `local t = redis.call('time')[1] * 1000 - 5000
+for i = 1, tonumber(ARGV[1]) do redis.call('zadd', KEYS[1], t, struct.pack('Bc0I', 16, string.format('%016d', i), 1)) end
+redis.call('set', KEYS[2], 0)`, "2", "{many}:permits", "{many}:value", fmt.Sprint(rate))
+	began := time.Now()
+	ok, err := l.Allow(t.Context())
+	if took := time.Since(began); took > 300*time.Millisecond {
+		t.Errorf("%v, %v after %v", ok, err, took)
+	}
+}
