@@ -1,0 +1,184 @@
+package holdfast
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A Codec turns values into the bytes that stand at the server, and back. Java
+// peers must be set to the same one: Redisson's default, Kryo, is none that Go
+// can read.
+//
+// A codec is used by many goroutines at once. Values that are equal should have
+// equal bytes, since it is bytes that [Bucket.CompareAndSwap] compares.
+type Codec[T any] interface {
+	Encode(T) ([]byte, error)
+	Decode([]byte) (T, error)
+}
+
+// StringCodec is the codec of text: its bytes in UTF-8, as with Redisson's
+// StringCodec. Others are refused.
+type StringCodec struct{}
+
+// Encode implements [Codec].
+func (StringCodec) Encode(s string) ([]byte, error) {
+	if !utf8.ValidString(s) {
+		return nil, errNotUTF8
+	}
+	return []byte(s), nil
+}
+
+// Decode implements [Codec].
+func (StringCodec) Decode(b []byte) (string, error) {
+	if !utf8.Valid(b) {
+		return "", errNotUTF8
+	}
+	return string(b), nil
+}
+
+var errNotUTF8 = errors.New("not UTF-8")
+
+// BytesCodec is the codec of bytes, which stay as they are, as with Redisson's
+// ByteArrayCodec.
+type BytesCodec struct{}
+
+// Encode implements [Codec].
+func (BytesCodec) Encode(b []byte) ([]byte, error) { return b, nil }
+
+// Decode implements [Codec].
+func (BytesCodec) Decode(b []byte) ([]byte, error) { return b, nil }
+
+// JSONCodec is the codec of everything that package encoding/json can write. It
+// writes the bytes that Redisson's TypedJsonJacksonCodec does, without spaces
+// and with the keys of each object sorted, so that both sides find their values
+// equal, provided that:
+//
+//   - fields that Java leaves out because they are null are left out here, too:
+//     give them the tag omitempty;
+//   - maps are sorted in Java, too, as a TreeMap is;
+//   - there are no fractions in them, which the two languages write differently:
+//     1 and 1.0, 1e+21 and 1.0E21.
+//
+// Either side reads what the other writes all the same. Whole numbers of any
+// length are kept exactly: inside a value of type any they are of type
+// [json.Number].
+type JSONCodec[T any] struct{}
+
+// Encode implements [Codec].
+func (JSONCodec[T]) Encode(v T) ([]byte, error) {
+	plain, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := decodeJSON[any](plain)
+	if err != nil {
+		return nil, err
+	}
+	return appendJSON(make([]byte, 0, len(plain)), tree), nil
+}
+
+// Decode implements [Codec].
+func (JSONCodec[T]) Decode(b []byte) (T, error) { return decodeJSON[T](b) }
+
+func decodeJSON[T any](b []byte) (T, error) {
+	var v, none T
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return none, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return none, errors.New("there is more than one value")
+	}
+	return v, nil
+}
+
+// appendJSON writes what decodeJSON has read. The encoder of encoding/json
+// would escape other characters than Jackson does.
+func appendJSON(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case map[string]any:
+		b = append(b, '{')
+		for i, k := range slices.Sorted(maps.Keys(v)) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendJSONString(b, k), ':')
+			b = appendJSON(b, v[k])
+		}
+		return append(b, '}')
+	case []any:
+		b = append(b, '[')
+		for i, e := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendJSON(b, e)
+		}
+		return append(b, ']')
+	case string:
+		return appendJSONString(b, v)
+	case json.Number:
+		return append(b, v...)
+	case bool:
+		return fmt.Append(b, v)
+	}
+	return append(b, "null"...)
+}
+
+// appendJSONString escapes what must be, and, as Jackson does when it writes
+// UTF-8, what lies beyond the first plane of Unicode.
+func appendJSONString(b []byte, s string) []byte {
+	b = append(b, '"')
+	for _, r := range s {
+		if i := strings.IndexRune("\"\\\b\t\n\f\r", r); i >= 0 {
+			b = append(b, '\\', `"\btnfr`[i])
+			continue
+		}
+		switch hi, lo := utf16.EncodeRune(r); {
+		case r < ' ':
+			b = fmt.Appendf(b, `\u%04X`, r)
+		case r > 0xffff:
+			b = fmt.Appendf(b, `\u%04X\u%04X`, hi, lo)
+		default:
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return append(b, '"')
+}
+
+// A codecError is what a codec has said, without its words: they may repeat the
+// value.
+type codecError struct {
+	text  string
+	cause error
+}
+
+func (e *codecError) Error() string {
+	text := fmt.Sprintf("%v: %s", ErrCodec, e.text)
+	var syntax *json.SyntaxError
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case errors.Is(e.cause, errNotUTF8):
+		return text + ": it is not UTF-8"
+	case errors.As(e.cause, &syntax):
+		return fmt.Sprintf("%s: it is not JSON from byte %d on", text, syntax.Offset)
+	case errors.As(e.cause, &mismatch):
+		return fmt.Sprintf("%s: what should be of type %v, in %q, is not", text, mismatch.Type, mismatch.Field)
+	case errors.Is(e.cause, io.EOF), errors.Is(e.cause, io.ErrUnexpectedEOF):
+		return text + ": the JSON is not complete"
+	}
+	return fmt.Sprintf("%s: the codec says so by an error of type %T", text, e.cause)
+}
+
+// Is reports whether target is [ErrCodec]. What the codec has said is not to be
+// found by unwrapping: who logs that would log the value.
+func (e *codecError) Is(target error) bool { return target == ErrCodec }
