@@ -1,0 +1,42 @@
+package mutants
+
+func init() { All = append(All, election...) }
+
+// election are the mutants of elections.
+var election = []Mutant{
+	{
+		"whoever leads no more speaks for the next",
+		"internal/script/lua/election_proclaim.lua", "if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end", "",
+		"internal/script", "TestElection$",
+	},
+	{
+		"all leaders have the same term",
+		"internal/script/lua/fenced_acquire.lua", "token = redis.call('incr', KEYS[2])\nelseif", "token = tonumber(redis.call('get', KEYS[2])) or redis.call('incr', KEYS[2])\nelseif",
+		".", "TestElection$",
+	},
+	{
+		"observers do not look when a lease is over",
+		"internal/script/election.go", "Verdict{TTL: max(ttl, -1), Why:", "Verdict{TTL: min(ttl, -1), Why:",
+		"internal/script", "TestElectionChange",
+	},
+	{
+		"whoever loses the lead does not lead again",
+		"election.go", "again = errors.Is(released, ErrLost) && goesOn(released)", "again = errors.Is(released, ErrClosed)",
+		".", "TestLeadAgain",
+	},
+	{
+		"the work of a leader is not told of the loss",
+		"election.go", "return false, fn(lease.Context())", "return false, fn(ctx)",
+		".", "TestLead$",
+	},
+	{
+		"a leader that hears that it does not lead goes on",
+		"election.go", "		lease.hold.Disown()\n", "",
+		".", "TestProclaimTellsOfLoss",
+	},
+	{
+		"a leader that nobody heard of stays in office",
+		"election.go", "		_ = lease.Release(ctx)\n", "",
+		".", "TestUnannouncedHooks",
+	},
+}

@@ -1,0 +1,47 @@
+package mutants
+
+func init() { All = append(All, limiter...) }
+
+// limiter are the mutants of rate limiters.
+var limiter = []Mutant{
+	{
+		"permits are free a millisecond before the interval is over",
+		"internal/script/lua/lib/limiter.lua", "local past = now - l.interval - 1", "local past = now - l.interval",
+		"internal/script", "TestRateInStillTime",
+	},
+	{
+		"permits that are taken ahead are not counted",
+		"internal/script/lua/limiter_take.lua", "redis.call('decrby', l.free, want)", "if at == now then redis.call('decrby', l.free, want) end",
+		"internal/script", "TestRateInStillTime",
+	},
+	{
+		"permits are taken however far ahead",
+		"internal/script/lua/limiter_take.lua", "if lack > 0 or longest >= 0 and at - now > longest then", "if lack > 0 then",
+		"internal/script", "TestRateInStillTime",
+	},
+	{
+		"permits that are given back are free once more when they are over",
+		"internal/script/lua/limiter_release.lua", "  redis.call('zrem', l.log, log[i])\n", "",
+		"internal/script", "TestRateInStillTime",
+	},
+	{
+		"permits of a rate are given back again if that is sent again",
+		"internal/script/lua/limiter_release.lua", "local known = recall(KEYS[7], ARGV[2])", "local known",
+		"internal/script", "TestRateInStillTime",
+	},
+	{
+		"whoever gives up keeps what was promised",
+		"internal/engine/contest.go", "c.doubt = true // it was granted, but in vain", "// it was granted, but in vain",
+		"internal/engine", "TestTakeAhead",
+	},
+	{
+		"whoever cannot have it in time waits all the same",
+		"internal/engine/contest.go", "if c.once || v.Final {", "if c.once {",
+		"internal/engine", "TestTakeAhead",
+	},
+	{
+		"what is promised for later is used at once",
+		"internal/engine/contest.go", "err == nil && g.After > 0 && !c.r.Ahead", "err == nil && g.After > 0 && c.r.Ahead",
+		"internal/engine", "TestTakeAhead",
+	},
+}

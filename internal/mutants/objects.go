@@ -1,0 +1,37 @@
+package mutants
+
+func init() { All = append(All, objects...) }
+
+// objects are the mutants of what can be done with anything by its name.
+var objects = []Mutant{
+	{
+		"an object is deleted although its key is somebody else's",
+		"internal/script/lua/lib/object.lua", "    redis.call(PROBE[t], key)", "",
+		".", "TestObjectDelete",
+	},
+	{
+		"a renamed object keeps parts of the one that it replaces",
+		"internal/script/lua/object_rename.lua", "    redis.call('del', new) -- nothing of the old one may stay", "",
+		"internal/script", "TestObject",
+	},
+	{
+		"half of a damaged dump is restored",
+		"internal/script/lua/object_restore.lua", "return failed or answer(1)", "return answer(1)",
+		"internal/script", "TestObject",
+	},
+	{
+		"an end that is about to be heard is told twice",
+		"internal/engine/listen.go", "		v.tap.Confirm()", "		return v.tell(ctx, Gone)",
+		".", "TestListenLooks",
+	},
+	{
+		"a listener that missed something does not look",
+		"internal/wait/tap.go", "			t.missed = true", "",
+		".", "TestListenSlowly",
+	},
+	{
+		"a lock can be given an end",
+		"objectops.go", "	if o.free != nil {\n		return o.fail(op, fmt.Errorf(", "	if o.free == nil && op == \"\" {\n		return o.fail(op, fmt.Errorf(",
+		".", "TestObjectOfLock",
+	},
+}

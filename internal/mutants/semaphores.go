@@ -1,0 +1,120 @@
+package mutants
+
+func init() { All = append(All, semaphores...) }
+
+// semaphores are the mutants of semaphores with and without leases, of latches,
+// and of the numbered requests that they are made of.
+var semaphores = []Mutant{
+	// Numbered requests
+	{
+		"a request that is sent again runs again",
+		"internal/script/lua/lib/once.lua", "if last == tonumber(number) then return reply end", "",
+		"internal/script", "TestSemaphore$",
+	},
+	{
+		"a request runs although its lane has gone on",
+		"internal/script/lua/lib/once.lua", "if last > tonumber(number) then return 'late' end", "",
+		"internal/script", "TestSemaphore$",
+	},
+	{
+		"a request that was undone can come yet",
+		"internal/script/lua/semaphore_undo.lua", "remember(KEYS[2], ARGV[2], 'undone', ARGV[3])", "if known then remember(KEYS[2], ARGV[2], 'undone', ARGV[3]) end",
+		"internal/script", "TestSemaphore$",
+	},
+	{
+		"a refusal is not remembered",
+		"internal/script/lua/semaphore_set.lua", "remember(KEYS[2], ARGV[2], 'exists', ARGV[3])", "",
+		"internal/script", "TestLateCopyOfRefusedRequest",
+	},
+	{
+		"the lane of a request in doubt is used again",
+		"internal/engine/contest.go", "c.traits.Numbered && (err == nil || !c.doubt)", "c.traits.Numbered",
+		"internal/engine", "TestLanes",
+	},
+	{
+		"whoever gives a permit back takes it again before others can",
+		"internal/engine/gate.go", "if rivals <= 0 {", "if rivals <= 0 || true {",
+		"internal/engine", "TestTakeYields",
+	},
+	{
+		"an order is given up when it was tried for a while",
+		"internal/engine/once.go", "case later != nil && !errors.Is(err, ErrRefused):", "case later != nil && errors.Is(err, ErrClosed):",
+		"internal/engine", "TestOnceInsists",
+	},
+
+	// Order inside a process
+	{
+		"newcomers take permits that others wait for",
+		"internal/engine/contest.go", "if !c.traits.Orderly || c.g == nil || c.g.free() {", "if true {",
+		"internal/engine", "TestTakeInOrder",
+	},
+	{
+		"whoever only tries takes permits that others wait for",
+		"internal/engine/acquire.go", "case c.once && t.Orderly && e.crowded(k.Gate()):", "case false:",
+		"internal/engine", "TestTakeInOrder",
+	},
+
+	// Waiting
+	{
+		"those who wait do not look when their subscription is restored",
+		"internal/wait/hub.go", "func (e ear) Subscribed(channel string, _ uint64) {", "func (e ear) Subscribed(channel string, gen uint64) {\n	if gen > 1 {\n		return\n	}\n",
+		"internal/engine", "TestReconnected",
+	},
+
+	// LeasedSemaphore
+	{
+		"a lease of permits is taken away before its end",
+		"internal/script/lua/permits_acquire.lua", "redis.call('zremrangebyscore', KEYS[2], 0, now)", "redis.call('zremrangebyscore', KEYS[2], 0, now + 1)",
+		"internal/script", "TestPermitsInStillTime",
+	},
+	{
+		"permits whose lease is over do not come back",
+		"internal/script/lua/permits_acquire.lua", "restore(KEYS[1], redis.call('zremrangebyscore', KEYS[2], 0, now), ARGV[3], KEYS[3])", "redis.call('zremrangebyscore', KEYS[2], 0, now)",
+		"internal/script", "TestLeasedPermits$",
+	},
+	{
+		"permits are counted again if they are asked for again",
+		"internal/script/lua/permits_acquire.lua", "if not redis.call('zscore', KEYS[2], id) then missing = missing + 1 end", "missing = missing + 1",
+		"internal/script", "TestLeasedPermits$",
+	},
+	{
+		"a late copy of a request cuts the lease of permits",
+		"internal/script/lua/permits_acquire.lua", "if tonumber(redis.call('zscore', KEYS[2], id) or 0) < now + ARGV[1] then", "if true then",
+		"internal/script", "TestLeasedPermits$",
+	},
+	{
+		"each request for permits has ids of its own",
+		"internal/script/permits.go", "[]byte(owner + \":\" + strconv.Itoa(i))", "[]byte(time.Now().String() + strconv.Itoa(i))",
+		"internal/script", "TestPermitIDs",
+	},
+	{
+		"permits whose lease is over are renewed",
+		"internal/script/lua/permits_renew.lua", "if not ends or ends <= now then", "if not ends then",
+		"internal/script", "TestLeasedPermits$",
+	},
+	{
+		"a renewal leaves the end of permits as it was",
+		"internal/script/lua/permits_renew.lua", "redis.call('zadd', key, now + ARGV[1], id)", "redis.call('zrem', key, '')",
+		"internal/script", "TestLeasedPermits$",
+	},
+	{
+		"the first permit of a lease is renewed alone",
+		"internal/script/lua/permits_renew.lua", "for _, id in ipairs(renewed[i] == 1 and ids or {}) do\n    if tonumber", "for _, id in ipairs(renewed[i] == 1 and { ids[1] } or {}) do\n    if tonumber",
+		"internal/script", "TestLeasedPermits$",
+	},
+	{
+		"a lease that has lost a permit keeps the others",
+		"internal/engine/hold.go", "if why == watchdog.NotOwner && h.kind.Traits().Orderly {", "if false {",
+		".", "TestPermitsRestComesBack",
+	},
+	{
+		"permits whose lease is over are given back as if they were held",
+		"internal/script/lua/permits_release.lua", "if ends > now then held = held + 1 end", "held = held + 1",
+		"internal/script", "TestLeasedPermits$",
+	},
+	{
+		"some permits are given back although one is not held",
+		"internal/script/lua/permits_return.lua", "if not ends or ends <= now then", "if false then",
+		"internal/script", "TestLeasedPermits$",
+	},
+}

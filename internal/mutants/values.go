@@ -1,0 +1,67 @@
+package mutants
+
+func init() { All = append(All, values...) }
+
+// values are the mutants of numbers, values and ids.
+var values = []Mutant{
+	{
+		"a value replaces a lock",
+		"internal/script/lua/value_set.lua", "redis.call('strlen', KEYS[1])", "",
+		".", "TestValuesLeaveLocksAlone",
+	},
+	{
+		"an addition whose reply was lost counts twice",
+		"internal/script/lua/atomiclong_add.lua", "if known then return known end", "",
+		".", "TestValueReplyLost",
+	},
+	{
+		"the sum is a double",
+		"internal/script/lua/atomiclong_add.lua", "redis.call('get', KEYS[1])", "string.format('%.0f', redis.call('incrby', KEYS[1], 0))",
+		".", "TestAtomicLong$",
+	},
+	{
+		"the old value is not kept for those who ask again",
+		"internal/script/lua/bucket_swap.lua", "if old then redis.call('set', KEYS[3], old, 'px', ARGV[1]) end", "",
+		".", "TestValueReplyLost",
+	},
+	{
+		"a value that does not decode shows",
+		"codec.go", ": what should be of type %v, in %q, is not\", text, mismatch.Type, mismatch.Field)", ": %v %v\", text, mismatch, mismatch.Field)",
+		".", "TestCodecErrors",
+	},
+	{
+		"an id more than was reserved",
+		"internal/engine/series.go", "n <= b.Size", "n <= b.Size+1",
+		".", "TestIDsAcrossProcesses",
+	},
+	{
+		"a generator begins again with its server",
+		"internal/script/lua/idgenerator_next.lua", "and less(first, ARGV[1]) then", "and false then",
+		".", "TestIDsOfSurvivor",
+	},
+	{
+		"whoever waits for ids gets the error of another's context",
+		"internal/engine/series.go", "ctx.Err() == nil && errors.Is", "errors.Is",
+		".", "TestIDFetchIsShared",
+	},
+	{
+		"all who wait for ids try a dead server one after the other",
+		"internal/engine/series.go", "s.failed = err\n", "",
+		".", "TestIDFetchFails",
+	},
+	{
+		"a forgotten row of time ids begins in the present second",
+		"internal/script/lua/timeid_next.lua", "now + 1, tonumber", "now, tonumber",
+		".", "TestTimeIDsForgotten",
+	},
+	{
+		"a forgotten row of time ids begins at the microsecond",
+		"internal/script/lua/timeid_next.lua", "tonumber(clock[2]) * 1000", "tonumber(clock[2])",
+		".", "TestTimeIDsForgotten",
+	},
+	{
+		"time ids follow a clock that is set back",
+		"internal/script/lua/timeid_next.lua", "if now > sec then", "if now ~= sec then",
+		".", "TestTimeID$",
+	},
+}
