@@ -1,6 +1,6 @@
-// Package holdfast offers distributed locks on Redis and Valkey, on the very
-// keys and channels that Redisson (Java) uses, so that services in Go and in
-// Java can share a lock.
+// Package holdfast offers distributed locks and synchronizers on Redis and
+// Valkey, on the very keys and channels that Redisson (Java) uses, so that
+// services in Go and in Java can share a lock.
 //
 //	client, err := holdfast.Open(ctx, "redis://localhost:6379")
 //	if err != nil {
@@ -39,9 +39,18 @@
 // them are a [Locker]. Package redlock locks over several independent servers,
 // and package fence checks tokens at the resource.
 //
+// # Next to the locks
+//
+// A [LeasedSemaphore] lets some in at a time, a [Latch] waits until all are
+// done, a [RateLimiter] spreads them over time, and an [Election] chooses one of
+// them. [IDGenerator] and [TimeID] make unique numbers; an [AtomicLong] and a
+// [Bucket] are shared values. Each of these, and of the locks, has an [Object],
+// to look after its keys. They share one space of names: what is a semaphore must
+// not be a counter as well.
+//
 // # What is promised, and what is not
 //
-// At no moment do two leases on one name both answer true to [Lease.Valid], as
+// At no moment do two leases on one lock both answer true to [Lease.Valid], as
 // long as the server keeps its memory and its clock. No lock service can
 // stop work that has already been sent on its way: for that, let the resource
 // check [Lease.Token], which grows with every grant. docs/guarantees.md spells
