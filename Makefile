@@ -13,7 +13,7 @@ deps: ## Install what the tests need: a Redis server and a C compiler for the ra
 
 .PHONY: test
 test: deps ## Run all tests of all modules, with the race detector
-	@failed=0; for m in $(MODULES); do echo "== go test -race $$m"; (cd $$m && go test -race -timeout 15m ./...) || failed=1; done; exit $$failed
+	@failed=0; for m in $(MODULES); do echo "== go test -race $$m"; (cd $$m && go test -race -parallel 4 -timeout 15m ./...) || failed=1; done; exit $$failed
 
 .PHONY: mutants
 mutants: deps ## Seed known bugs, one at a time, and see that the tests find each
