@@ -19,8 +19,6 @@ import (
 // Redisson's own tests. The number in a test's name is its id. Where times
 // differ from the original, it is so that a machine that stands still for a
 // moment does not change the result.
-//
-// RL-14, deletion, is left out: there is no such method.
 
 func newLimiter(t *testing.T, rate holdfast.Rate) *holdfast.RateLimiter {
 	t.Helper()
@@ -319,5 +317,32 @@ func TestRL16EveryTenth(t *testing.T) {
 		if d := at[i] - at[i-10]; d <= 940 {
 			t.Errorf("the %d. take came %d ms after the %d.", i, d, i-10)
 		}
+	}
+}
+
+// Of a limiter per client, what others have of their own ends by itself.
+func TestRL14Delete(t *testing.T) {
+	t.Parallel()
+	for kind, perClient := range map[string]bool{"for all": false, "per client": true} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			l := open(t, s.URL()).RateLimiter(name(t))
+			setRate(t, l, holdfast.Rate{Permits: 5, Per: time.Minute, PerClient: perClient})
+			allow(t, l, 2, true)
+			for _, want := range []bool{true, false} {
+				if deleted, err := l.Object().Delete(t.Context()); deleted != want || err != nil {
+					t.Errorf("deleted: %v, %v, want %v", deleted, err, want)
+				}
+			}
+			for _, key := range s.Keys(t) {
+				if !strings.HasPrefix(key, "holdfast:once:") {
+					t.Errorf("%s is left", key)
+				}
+			}
+			if _, err := l.Allow(t.Context()); !errors.Is(err, holdfast.ErrNotFound) {
+				t.Error(err)
+			}
+		})
 	}
 }
