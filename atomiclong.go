@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// An AtomicLong is a named number of 64 bits that processes share, with the
-// methods of [sync/atomic.Int64]. It is what Redisson calls RAtomicLong, and
+// An AtomicLong is a named number of 64 bits that processes share; its methods
+// are called as those of [sync/atomic.Int64]. It is what Redisson calls RAtomicLong, and
 // shares its numbers with it. One that nobody has set is zero.
 //
 // All methods are exact over the whole range of int64. Those that change the
