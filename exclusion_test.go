@@ -35,6 +35,8 @@ func contender(ctx context.Context, c *holdfast.Client, k kind, names []string, 
 		switch {
 		case errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrNotAcquired):
 			continue
+		case ctx.Err() != nil && errors.Is(err, ctx.Err()): // the end came before any answer
+			return nil
 		case err != nil:
 			return err
 		}
