@@ -59,28 +59,26 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 		return nil, err
 	}
 	defer e.end()
-	t := k.Traits()
-	if r.Wait == 0 {
-		if t.Orderly && e.crowded(k.Gate()) {
-			return nil, &Busy{Local: true, Why: whyQueue}
-		}
-		c := contest{e: e, waiting: ctx, asking: ctx, once: true, k: k, traits: t, r: r}
-		return c.run(k, user)
+	if t := k.Traits(); r.Wait != 0 && !t.Queueing && !t.Sharing && !t.Orderly {
+		return e.acquireInTurn(ctx, k, r, user)
 	}
+	c, leave, err := e.enter(ctx, k, r)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	h, err := c.run(k, user)
+	if err != nil {
+		return nil, overWait(ctx, err)
+	}
+	return h, nil
+}
+
+// acquireInTurn acquires what one at a time can hold, and only the one that has
+// the turn asks for. The turn stays with the hold.
+func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watchdog.Holder) (*Hold, error) {
 	limited, calls, cancel := r.limit(ctx)
 	defer cancel()
-	if t.Queueing || t.Sharing || t.Orderly {
-		c := contest{e: e, waiting: limited, asking: calls, lightly: true, k: k, traits: t, r: r}
-		if !t.Queueing {
-			c.g = e.gate(k.Gate())
-			defer e.leave(c.g)
-		}
-		h, err := c.run(k, user)
-		if err != nil {
-			return nil, overWait(ctx, err)
-		}
-		return h, nil
-	}
 	g := e.gate(k.Gate())
 	defer e.leave(g)
 	for {
@@ -98,7 +96,7 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 			}
 			return nil, &Busy{Local: true, Err: ctx.Err()}
 		case h == nil:
-			c := contest{e: e, waiting: limited, asking: calls, g: g, turn: true, k: k, traits: t, r: r, out: g.outage(came)}
+			c := contest{e: e, waiting: limited, asking: calls, g: g, turn: true, k: k, traits: k.Traits(), r: r, out: g.outage(came)}
 			h, err := c.run(k, user)
 			if err != nil {
 				g.give()
@@ -113,6 +111,25 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 		}
 		// Passed on and lost on the way; the turn went elsewhere with it.
 	}
+}
+
+// enter returns a contest in which a turn, if there is one, is for waiting only;
+// and what to do when it is over.
+func (e *Engine) enter(ctx context.Context, k target, r Request) (c *contest, leave func(), err error) {
+	t := k.Traits()
+	c = &contest{e: e, lightly: true, once: r.Wait == 0, k: k, traits: t, r: r}
+	if c.once && t.Orderly && e.crowded(k.Gate()) {
+		return nil, nil, &Busy{Local: true, Why: whyQueue}
+	}
+	c.waiting, c.asking, leave = r.limit(ctx)
+	if cancel := leave; !c.once && (t.Sharing || t.Orderly) {
+		c.g = e.gate(k.Gate())
+		leave = func() {
+			e.leave(c.g)
+			cancel()
+		}
+	}
+	return c, leave, nil
 }
 
 // limit returns the contexts for the waiting and for the requests of a call.
@@ -138,18 +155,11 @@ func (e *Engine) Take(ctx context.Context, k target, r Request) (Taken, error) {
 		return Taken{}, err
 	}
 	defer e.end()
-	t := k.Traits()
-	c := contest{e: e, lightly: true, once: r.Wait == 0, k: k, traits: t, r: r}
-	var cancel context.CancelFunc
-	c.waiting, c.asking, cancel = r.limit(ctx)
-	defer cancel()
-	switch {
-	case c.once && t.Orderly && e.crowded(k.Gate()):
-		return Taken{}, &Busy{Local: true, Why: whyQueue}
-	case !c.once && (t.Sharing || t.Orderly):
-		c.g = e.gate(k.Gate())
-		defer e.leave(c.g)
+	c, leave, err := e.enter(ctx, k, r)
+	if err != nil {
+		return Taken{}, err
 	}
+	defer leave()
 	v, err := c.take()
 	if err != nil {
 		return Taken{}, overWait(ctx, err)

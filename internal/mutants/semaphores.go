@@ -50,7 +50,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"whoever only tries takes permits that others wait for",
-		"internal/engine/acquire.go", "case c.once && t.Orderly && e.crowded(k.Gate()):", "case false:",
+		"internal/engine/acquire.go", "if c.once && t.Orderly && e.crowded(k.Gate()) {", "if false {",
 		"internal/engine", "TestTakeInOrder",
 	},
 
