@@ -19,6 +19,12 @@ func BenchmarkKinds(b *testing.B) {
 	c := open(b, s.URL())
 	ctx := context.Background()
 	rw := c.RWMutex("bench:rw")
+	permits, plain := c.LeasedSemaphore("bench:permits"), c.Semaphore("bench:plain")
+	for _, set := range []func(context.Context, int, time.Duration) (bool, error){permits.TrySet, plain.TrySet} {
+		if _, err := set(ctx, 100, 0); err != nil {
+			b.Fatal(err)
+		}
+	}
 	for _, test := range []struct {
 		name string
 		lock holdfast.Locker
@@ -28,6 +34,8 @@ func BenchmarkKinds(b *testing.B) {
 		{"fair", c.FairMutex("bench:f")},
 		{"write", rw},
 		{"read", rw.RLocker()},
+		{"permit", permits.Locker(1)},
+		{"10 permits", permits.Locker(10)},
 		{"multi of 2", holdfast.Multi(c.Mutex("bench:1"), c.Mutex("bench:2"))},
 		{"multi of 8", holdfast.Multi(c.Mutex("bench:1"), c.Mutex("bench:2"), c.Mutex("bench:3"), c.Mutex("bench:4"),
 			c.Mutex("bench:5"), c.Mutex("bench:6"), c.Mutex("bench:7"), c.Mutex("bench:8"))},
@@ -47,6 +55,21 @@ func BenchmarkKinds(b *testing.B) {
 			b.ReportMetric(float64(median(ours))/float64(median(floors)), "x-floor")
 		})
 	}
+	b.Run("semaphore", func(b *testing.B) {
+		var ours, floors []time.Duration
+		b.ReportAllocs()
+		for b.Loop() {
+			start := time.Now()
+			take(b, plain, 1)
+			giveBack(b, plain, 1)
+			middle := time.Now()
+			f.pair(ctx, "floor", "redisson_lock__channel:{floor}")
+			ours = append(ours, middle.Sub(start))
+			floors = append(floors, time.Since(middle))
+		}
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(float64(median(ours))/float64(median(floors)), "x-floor")
+	})
 }
 
 // BenchmarkFair has many goroutines queue for one fair lock. The work of a
