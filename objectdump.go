@@ -59,7 +59,7 @@ func (o *Object) restore(ctx context.Context, dump []byte, ttl time.Duration, re
 	if err != nil {
 		return err
 	}
-	good, done, err := script.DecodeRestored(r)
+	good, done, err := script.DecodeMoved(r)
 	switch {
 	case err != nil:
 	case !good:

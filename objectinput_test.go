@@ -38,7 +38,7 @@ func TestObjectBadInput(t *testing.T) {
 			}
 		}
 	}
-	if err := c.Pair("a").CopyReplace(ctx, "{a}"); !errors.Is(err, holdfast.ErrInvalid) {
+	if err := c.IDGenerator("a").Object().CopyReplace(ctx, "{a}"); !errors.Is(err, holdfast.ErrInvalid) {
 		t.Errorf("a name with the same keys: %v", err)
 	}
 	bad := c.Semaphore("a{").Object()

@@ -30,7 +30,7 @@ var things = []thing{
 	},
 	{
 		"two keys",
-		func(c *holdfast.Client, name string) *holdfast.Object { return c.Pair(name) },
+		func(c *holdfast.Client, name string) *holdfast.Object { return c.IDGenerator(name).Object() },
 		func(s *redistest.Server, tb testing.TB, name string) {
 			s.Do(tb, "SET", name, "3")
 			s.Do(tb, "SET", "{"+name+"}:allocation", "5")
@@ -134,7 +134,7 @@ func TestObjectLostReply(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
-	o := open(t, p.URL(), quick).Pair("a")
+	o := open(t, p.URL(), quick).IDGenerator("a").Object()
 	if _, err := o.Delete(t.Context()); err != nil { // so that the server knows the script
 		t.Fatal(err)
 	}

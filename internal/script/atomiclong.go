@@ -60,14 +60,6 @@ func (a *AtomicLong) Compare(request string, old, v int64) driver.Call {
 	return numbered(atomicLongCompare, a.name, request, decimal(old), decimal(v))
 }
 
-// numbered returns a call whose keys are that of an object and its mark, and
-// whose arguments are one, the number of the request, the life of the mark, and
-// more.
-func numbered(s *driver.Script, name, request, arg string, more ...string) driver.Call {
-	key, n := mark(name, request)
-	return driver.Call{Script: s, Keys: []string{name, key}, Args: append([]string{arg, n, millis(MarkLife)}, more...)}
-}
-
 // DecodeInt64 decodes a reply that is a number of 64 bits: an integer, or its
 // text.
 func DecodeInt64(r driver.Reply) (int64, error) {

@@ -56,12 +56,7 @@ func (l *Latch) Count(ctx context.Context, d driver.Driver) (int, error) {
 // Set returns the call that closes the latch, unless it is. The reply says
 // whether it did.
 func (l *Latch) Set(request string, count int) driver.Call {
-	key, n := mark(l.name, request)
-	return driver.Call{
-		Script: latchSet,
-		Keys:   []string{l.name, key},
-		Args:   []string{strconv.Itoa(count), n, millis(MarkLife), publish, l.channel},
-	}
+	return numbered(latchSet, l.name, request, strconv.Itoa(count), publish, l.channel)
 }
 
 // CountDown returns the call that counts down by one. The reply is what is

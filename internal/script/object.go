@@ -132,9 +132,9 @@ func (o *Object) Copy(request, name string, replace bool) driver.Call {
 	return o.order(objectCopy, request, names(o.shape(name).Keys), flag(replace))
 }
 
-// DecodeMoved decodes the reply to Rename and Copy: whether the object existed,
-// and whether it was done.
-func DecodeMoved(r driver.Reply) (existed, done bool, err error) {
+// DecodeMoved decodes the reply to Rename, Copy and Restore: whether there was
+// an object, or a good dump of one, and whether it was done.
+func DecodeMoved(r driver.Reply) (sound, done bool, err error) {
 	if r.Type != driver.Int || r.Int < -1 || r.Int > 1 {
 		return false, false, unexpected(objectRename, r)
 	}
@@ -201,20 +201,11 @@ func (o *Object) Dumps(dump []byte, kind string) ([]string, error) {
 }
 
 // Restore returns the call that writes what Dumps has returned, for that long or
-// for ever, if asked to also over an object that exists. See [DecodeRestored].
+// for ever, if asked to also over an object that exists. See [DecodeMoved].
 func (o *Object) Restore(request string, dumps []string, ttl time.Duration, replace bool) driver.Call {
 	var fresh []string
 	for i := range dumps {
 		fresh = append(fresh, prefixed("holdfast:restore", o.Key())+":"+strconv.Itoa(i))
 	}
 	return o.order(objectRestore, request, fresh, append([]string{flag(replace), millis(ttl)}, dumps...)...)
-}
-
-// DecodeRestored decodes the reply to Restore: whether the dump was good, and
-// whether it was written.
-func DecodeRestored(r driver.Reply) (good, done bool, err error) {
-	if r.Type != driver.Int || r.Int < -1 || r.Int > 1 {
-		return false, false, unexpected(objectRestore, r)
-	}
-	return r.Int >= 0, r.Int == 1, nil
 }

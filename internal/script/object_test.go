@@ -29,7 +29,6 @@ func changed(shape script.Shape, call func(*script.Object, string) driver.Call) 
 	return func(ctx context.Context, d driver.Driver, name string) error {
 		r, err := d.Do(ctx, call(script.NewObject(shape, name), name))
 		_, _, _ = script.DecodeMoved(r)
-		_, _, _ = script.DecodeRestored(r)
 		return err
 	}
 }

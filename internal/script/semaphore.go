@@ -48,12 +48,7 @@ func (s *Semaphore) Channels(string) []string { return []string{s.channel} }
 
 // Acquire takes the permits if there are enough.
 func (s *Semaphore) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
-	key, n := mark(s.name, c.Owner)
-	r, err := d.Do(ctx, driver.Call{
-		Script: semaphoreAcquire,
-		Keys:   []string{s.name, key},
-		Args:   []string{strconv.Itoa(s.permits), n, millis(MarkLife)},
-	})
+	r, err := d.Do(ctx, numbered(semaphoreAcquire, s.name, c.Owner, strconv.Itoa(s.permits)))
 	switch {
 	case err != nil:
 		return Verdict{}, err
@@ -69,35 +64,27 @@ func (s *Semaphore) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verd
 
 // Free returns the call that gives back what a request may have taken.
 func (s *Semaphore) Free(request string) driver.Call {
-	key, n := mark(s.name, request)
-	return driver.Call{
-		Script: semaphoreUndo,
-		Keys:   []string{s.name, key, s.channel},
-		Args:   []string{strconv.Itoa(s.permits), n, millis(MarkLife), publish},
-	}
+	return s.told(semaphoreUndo, request)
 }
 
 // Release returns the call that adds the permits, which may be less than none;
 // if asked to, only where there is such a semaphore. The reply is zero if there
 // is none, and else one more than the clients that heard of it.
 func (s *Semaphore) Release(request string, existing bool) driver.Call {
-	key, n := mark(s.name, request)
-	return driver.Call{
-		Script: semaphoreRelease,
-		Keys:   []string{s.name, key, s.channel},
-		Args:   []string{strconv.Itoa(s.permits), n, millis(MarkLife), publish, flag(existing)},
-	}
+	return s.told(semaphoreRelease, request, flag(existing))
 }
 
 // Set returns the call that sets the number of permits, for that long, or for
 // ever, if nobody has. The reply says whether it did.
 func (s *Semaphore) Set(request string, ttl time.Duration) driver.Call {
-	key, n := mark(s.name, request)
-	return driver.Call{
-		Script: semaphoreSet,
-		Keys:   []string{s.name, key, s.channel},
-		Args:   []string{strconv.Itoa(s.permits), n, millis(MarkLife), publish, millis(ttl)},
-	}
+	return s.told(semaphoreSet, request, millis(ttl))
+}
+
+// told returns the call of a request that those who wait are told of.
+func (s *Semaphore) told(script *driver.Script, request string, more ...string) driver.Call {
+	c := numbered(script, s.name, request, strconv.Itoa(s.permits), append([]string{publish}, more...)...)
+	c.Keys = append(c.Keys, s.channel)
+	return c
 }
 
 // Drain returns the call that takes all free permits. The reply says how many.
