@@ -95,6 +95,9 @@ func (w *Waiter) Wake() <-chan struct{} { return w.wake }
 func (w *Waiter) Live() bool {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
+	if w.hub.closed {
+		return false
+	}
 	for _, ch := range w.chs {
 		if !ch.live {
 			return false
