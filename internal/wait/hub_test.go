@@ -130,6 +130,14 @@ func TestTap(t *testing.T) {
 			}
 		}
 		confirmed, message := wait.Notice{Sort: wait.Confirmed, Channel: a}, wait.Notice{Channel: a, Payload: "0"}
+		synctest.Wait()
+		if got, _ := tap.Take(); !slices.Equal(got, []wait.Notice{confirmed}) || !deaf.Live() {
+			t.Errorf("heard %v when it was confirmed", got)
+		}
+		deaf.Take() // who comes a moment later may find it confirmed already
+		tap.Forget()
+		deaf.Forget()
+		tap.Confirm()
 		hears(tap, false, confirmed)
 		hears(deaf, false, confirmed)
 		publish(t, d)
