@@ -1,9 +1,11 @@
 package redistest
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"net/url"
 	"sync"
 	"syscall"
 	"time"
@@ -16,8 +18,9 @@ const adminTimeout = 10 * time.Second
 // admin is a plain client on a connection of its own, dialled when it is first
 // needed.
 type admin struct {
-	addr     string
-	password string
+	addr  string
+	login *url.Userinfo // nil if the server does not ask
+	tls   *tls.Config   // nil without TLS
 
 	mu     sync.Mutex
 	conn   net.Conn
@@ -47,15 +50,27 @@ func (a *admin) attempt(args []string) (any, error) {
 }
 
 func (a *admin) dial() error {
-	conn, err := net.DialTimeout("tcp", a.addr, adminTimeout)
+	dialer := &net.Dialer{Timeout: adminTimeout}
+	var conn net.Conn
+	var err error
+	if a.tls != nil {
+		conn, err = tls.DialWithDialer(dialer, "tcp", a.addr, a.tls)
+	} else {
+		conn, err = dialer.Dial("tcp", a.addr)
+	}
 	if err != nil {
 		return err
 	}
 	a.conn, a.frames = conn, newFrameReader(conn)
-	if a.password == "" {
+	if a.login == nil {
 		return nil
 	}
-	_, err = a.exchange([]string{"AUTH", a.password})
+	auth := []string{"AUTH"}
+	if name := a.login.Username(); name != "" {
+		auth = append(auth, name)
+	}
+	password, _ := a.login.Password()
+	_, err = a.exchange(append(auth, password))
 	return err
 }
 

@@ -13,6 +13,9 @@ import (
 // All callers share one connection, so commands that block or change its state
 // do not belong here.
 func (s *Server) Try(args ...string) (any, error) {
+	if s.several != nil {
+		return s.several.do(args...)
+	}
 	return s.admin.do(args...)
 }
 
@@ -67,6 +70,13 @@ func (s *Server) Channels(tb testing.TB) []string {
 func (s *Server) Keys(tb testing.TB) []string {
 	tb.Helper()
 	var keys []string
+	if s.several != nil {
+		for _, master := range s.several.masters {
+			keys = append(keys, master.Keys(tb)...)
+		}
+		slices.Sort(keys)
+		return keys
+	}
 	for cursor := "0"; ; {
 		reply, _ := s.Do(tb, "SCAN", cursor, "COUNT", "1000").([]any)
 		if len(reply) != 2 {

@@ -3,10 +3,16 @@
 //
 // A lock is only as good as its behaviour when things go wrong, and mocks
 // agree with whatever their author believed. The package therefore runs real
-// redis-server processes ([Start], [Shared]), which tests may pause, kill and
-// restart, and puts a [Proxy] that understands the protocol between client and
-// server, which freezes, delays, cuts and drops exactly the reply a test asks
-// for.
+// redis-server processes ([Start], [Shared], [Fresh]), which tests may pause,
+// kill and restart, and puts a [Proxy] that understands the protocol between
+// client and server, which freezes, delays, cuts and drops exactly the reply a
+// test asks for.
+//
+// [StartReplicated], [StartSentinels] and [StartCluster] run whole groups of
+// servers, which fail over and move slots as they do elsewhere. With options
+// they speak TLS, ask for passwords, have clocks that can be moved
+// ([Server.MoveClock]) and a [Network] in between that keeps any two of them
+// apart.
 //
 // [Worker] runs code of a test in a process of its own, [Recorder] and
 // [CheckExclusive] prove that critical sections of several processes never

@@ -42,6 +42,13 @@ func (g *gate) shut() {
 	}
 }
 
+// isShut reports whether the gate holds everything back.
+func (g *gate) isShut() bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.opened != nil
+}
+
 // open lets everything pass again.
 func (g *gate) open() {
 	g.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"strconv"
@@ -50,18 +51,27 @@ func findServer() (string, error) {
 }
 
 // start starts a server whose files are in dir.
-func start(dir string, args []string) (*Server, error) {
+func start(dir string, sp spec) (*Server, error) {
 	bin, err := findServer()
 	if err != nil {
 		return nil, err
 	}
 	for range 10 {
 		var port int
-		if port, err = freePort(); err != nil {
+		if port, err = freePort(sp.host); err != nil {
 			return nil, err
 		}
-		s := &Server{bin: bin, dir: dir, port: port, args: args}
-		s.admin.addr, s.admin.password = s.Addr(), option(args, "--requirepass")
+		s := &Server{spec: sp, bin: bin, dir: dir, port: port}
+		if s.admin.tls, err = sp.tls.config(); err != nil {
+			return nil, err
+		}
+		s.admin.addr, s.admin.login = s.realAddr(), sp.keeper
+		if password := option(sp.args, "--requirepass"); sp.keeper == nil && password != "" {
+			s.admin.login = url.UserPassword("", password)
+		}
+		if err = s.configure(); err != nil {
+			return nil, err
+		}
 		if err = s.launch(); err == nil {
 			return s, nil
 		}
@@ -72,17 +82,20 @@ func start(dir string, args []string) (*Server, error) {
 	return nil, err
 }
 
-// freePort returns a port that nothing listens on. It is below the range from
-// which systems by default take the ports of outgoing connections, so that
-// none of these occupies the port of a server while it is stopped. It also
-// leaves room for the bus port of a cluster node, 10000 above.
-func freePort() (int, error) {
-	const low, high = 20000, 32000
+// freePort returns a port of host that nothing listens on. It is below the
+// range from which systems by default take the ports of outgoing connections,
+// so that none of these occupies the port of a server while it is stopped, and
+// neither the bus port of a cluster node, 10000 above.
+func freePort(host string) (int, error) {
+	low, high := 20000, 32000
+	if host != localhost {
+		high = 22700
+	}
 	var err error
 	for range 100 {
 		port := low + rand.IntN(high-low)
 		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+		if l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
 			return port, l.Close()
 		}
 	}
@@ -100,7 +113,11 @@ func (s *Server) launch() error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(s.bin, s.commandLine()...)
+	cmd := exec.Command(s.bin, s.confFile())
+	if s.sentinel {
+		cmd.Args = append(cmd.Args, "--sentinel")
+	}
+	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	proc, err := spawn(cmd)
 	if err != nil {
@@ -115,13 +132,16 @@ func (s *Server) launch() error {
 		return fmt.Errorf("%w, the log of the server follows\n%s", err, text)
 	}
 	s.proc = proc
-	return nil
+	if len(s.greeting) > 0 {
+		_, err = s.Try(s.greeting...)
+	}
+	return err
 }
 
 // awaitReady waits until proc serves commands. Whoever took the port in
 // between might answer too, hence the look at the process id.
 func (s *Server) awaitReady(proc *child) error {
-	probe := admin{addr: s.admin.addr, password: s.admin.password}
+	probe := admin{addr: s.admin.addr, login: s.admin.login, tls: s.admin.tls}
 	defer probe.close()
 	id := fmt.Sprintf("process_id:%d\r\n", proc.pid())
 	timeout := time.After(startTimeout)

@@ -1,7 +1,9 @@
 package redistest
 
 import (
+	"fmt"
 	"maps"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -30,24 +32,40 @@ func checkGoroutines(tb testing.TB, grace time.Duration) {
 	tb.Helper()
 	before := goroutines()
 	tb.Cleanup(func() {
-		deadline := time.Now().Add(grace)
-		for {
-			extra := goroutines()
-			maps.DeleteFunc(extra, func(id, _ string) bool {
-				_, known := before[id]
-				return known
-			})
-			if len(extra) == 0 {
-				return
-			}
-			if time.Now().After(deadline) {
-				stacks := slices.Sorted(maps.Values(extra))
-				tb.Errorf("redistest: %d goroutines left running:\n\n%s", len(stacks), strings.Join(stacks, "\n\n"))
-				return
-			}
-			time.Sleep(leakPoll)
+		if err := awaitGoroutines(before, grace); err != nil {
+			tb.Errorf("%v", err)
 		}
 	})
+}
+
+// RunTests runs the tests of a binary for its TestMain, and fails also if
+// goroutines are left running after all of them.
+func RunTests(m *testing.M) (code int) {
+	before := goroutines()
+	code = m.Run()
+	if err := awaitGoroutines(before, leakGrace); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// awaitGoroutines waits until no other goroutines run than before.
+func awaitGoroutines(before map[string]string, grace time.Duration) error {
+	for deadline := time.Now().Add(grace); ; time.Sleep(leakPoll) {
+		extra := goroutines()
+		maps.DeleteFunc(extra, func(id, _ string) bool {
+			_, known := before[id]
+			return known
+		})
+		if len(extra) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			stacks := slices.Sorted(maps.Values(extra))
+			return fmt.Errorf("redistest: %d goroutines left running:\n\n%s", len(stacks), strings.Join(stacks, "\n\n"))
+		}
+	}
 }
 
 // foreign are parts of the stacks of goroutines that no test has to end: those

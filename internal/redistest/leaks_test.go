@@ -60,7 +60,7 @@ func TestCheckGoroutinesWaits(t *testing.T) {
 func TestCheckGoroutinesIgnoresSharedServer(t *testing.T) {
 	tb := &fakeTB{TB: t}
 	checkGoroutines(tb, 20*time.Millisecond)
-	s, err := start(t.TempDir(), nil) // like Shared, but certainly a new one
+	s, err := start(t.TempDir(), spec{host: localhost}) // like Shared, but certainly a new one
 	if err != nil {
 		giveUp(t, err)
 	}

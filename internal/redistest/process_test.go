@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 		fmt.Print("bye")
 		fmt.Fprintln(os.Stderr, "a word on stderr")
 		os.Exit(3)
+	case "deployment":
+		fmt.Println(redistest.Shared(orphan{}).URL())
+		select {}
 	case "clock":
 		fmt.Println(redistest.Now())
 	case "server":

@@ -1,0 +1,252 @@
+package redistest
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Cluster is a Redis Cluster whose slots are spread evenly over its masters. A
+// node that does not answer is taken for dead after a second; a failover takes
+// about two and a half.
+type Cluster struct {
+	*topology
+	nodes  []*Server
+	shards [][]*Server // the nodes by whom they replace, first masters first
+	ids    map[*Server]string
+}
+
+// StartCluster starts three masters with a replica each and waits until all
+// nodes agree on who has which slot.
+func StartCluster(tb testing.TB, opts ...Option) *Cluster {
+	tb.Helper()
+	c := &Cluster{
+		topology: newTopology(tb, append([]Option{WithMasters(3), WithReplicas(1)}, opts...)),
+		ids:      make(map[*Server]string),
+	}
+	var specs []spec
+	for range c.masters * (1 + c.replicas) {
+		specs = append(specs, c.member(
+			"--cluster-enabled", "yes",
+			"--cluster-node-timeout", "1000",
+			"--cluster-config-file", "../nodes.conf", // not among the data
+		))
+	}
+	c.nodes = c.start(specs)
+	c.introduce()
+	c.assign()
+	awaitThat(tb, "all nodes agree on the cluster", c.formed)
+	return c
+}
+
+// introduce lets the nodes know each other. Each pair is named rather than left
+// to gossip, which takes its time.
+func (c *Cluster) introduce() {
+	c.tb.Helper()
+	for i, s := range c.nodes {
+		c.ids[s] = s.Do(c.tb, "CLUSTER", "MYID").(string)
+		s.Do(c.tb, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
+		for _, other := range c.nodes[:i] {
+			s.Do(c.tb, "CLUSTER", "MEET", other.front, strconv.Itoa(other.port))
+		}
+	}
+}
+
+// assign gives the first nodes the slots and the others their masters.
+func (c *Cluster) assign() {
+	c.tb.Helper()
+	for i, master := range c.nodes[:c.masters] {
+		first, last := i*slotCount/c.masters, (i+1)*slotCount/c.masters-1
+		master.Do(c.tb, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last))
+		c.shards = append(c.shards, []*Server{master})
+	}
+	for i, replica := range c.nodes[c.masters:] {
+		shard := &c.shards[i%c.masters]
+		*shard = append(*shard, replica)
+		awaitThat(c.tb, "a replica knows its master", func() bool {
+			_, err := replica.Try("CLUSTER", "REPLICATE", c.ids[(*shard)[0]])
+			return err == nil
+		})
+	}
+}
+
+// formed reports whether every node serves and sees everything as it was
+// assigned.
+func (c *Cluster) formed() bool {
+	for _, shard := range c.shards {
+		if shard[0].attached(shard) != len(shard)-1 {
+			return false
+		}
+	}
+	for _, s := range c.nodes {
+		view := c.view(s)
+		if len(view) != len(c.nodes) || s.info("CLUSTER", "INFO")["cluster_state"] != "ok" {
+			return false
+		}
+		for _, shard := range c.shards {
+			for i, member := range shard {
+				n := view[c.ids[member]]
+				if n.suspect() || !n.linked || (i > 0) != (n.master == c.ids[shard[0]]) || (i == 0) != (len(n.slots) == 1) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// URL returns the addresses of all nodes for clients.
+func (c *Cluster) URL() string { return c.nodes[0].url("redis-cluster", "", nil, c.nodes...) }
+
+// Nodes returns all nodes, those that began as masters first.
+func (c *Cluster) Nodes() []*Server { return c.nodes }
+
+// Masters returns the running nodes that have slots.
+func (c *Cluster) Masters() []*Server {
+	var masters []*Server
+	for _, s := range running(c.nodes) {
+		if n := c.self(s); n.isMaster() && len(n.slots) > 0 {
+			masters = append(masters, s)
+		}
+	}
+	return masters
+}
+
+// MasterOf returns the running node that has the slot of the key. If several
+// believe that they do, it is the one that was elected last. It waits until
+// there is one.
+func (c *Cluster) MasterOf(key string) *Server {
+	c.tb.Helper()
+	return c.MasterOfSlot(SlotOf(key))
+}
+
+// MasterOfSlot is [Cluster.MasterOf] for a slot.
+func (c *Cluster) MasterOfSlot(slot int) *Server {
+	c.tb.Helper()
+	var master *Server
+	awaitThat(c.tb, "a master of the slot", func() bool {
+		epoch := -1
+		for _, s := range running(c.nodes) {
+			if n := c.self(s); n.isMaster() && n.has(slot) && n.epoch > epoch {
+				master, epoch = s, n.epoch
+			}
+		}
+		return master != nil
+	})
+	return master
+}
+
+// ReplicasOf returns the running nodes that follow a master.
+func (c *Cluster) ReplicasOf(master *Server) []*Server {
+	var replicas []*Server
+	for _, s := range running(c.nodes) {
+		if c.self(s).master == c.ids[master] {
+			replicas = append(replicas, s)
+		}
+	}
+	return replicas
+}
+
+// AwaitReplicas waits until n replicas follow the master and have its data, so
+// that they can take its place.
+func (c *Cluster) AwaitReplicas(master *Server, n int) time.Duration {
+	c.tb.Helper()
+	return awaitReplicas(c.tb, n, c.shardOf(master), func() *Server { return master })
+}
+
+// Failover has a replica take the place of its master, and waits until all
+// nodes that run know it as such and its master, if it runs, follows it. The
+// mode is none, "FORCE" or "TAKEOVER", as in CLUSTER FAILOVER. A crash of the
+// master within five seconds of two of them may end in two masters: Redis counts
+// votes of the election before.
+func (c *Cluster) Failover(replica *Server, mode ...string) {
+	c.tb.Helper()
+	shard := c.shardOf(replica)
+	var last time.Time
+	awaitThat(c.tb, "the failover", func() bool {
+		if c.leads(shard, replica) {
+			return true
+		}
+		// Sent again, because an order that cannot be carried out in time is
+		// dropped without a word, and one that two nodes disagree on is undone.
+		if time.Since(last) > 2*time.Second && replica.role() != "master" {
+			last = time.Now()
+			_, _ = replica.Try(append([]string{"CLUSTER", "FAILOVER"}, mode...)...)
+		}
+		return false
+	})
+	awaitThat(c.tb, "the others follow", func() bool {
+		for _, s := range running(others(shard, replica)) {
+			if n := c.self(s); n.isMaster() || len(n.slots) > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	c.AwaitReplicas(replica, len(running(shard))-1)
+}
+
+// AwaitFailover waits until another node has taken the place of the master
+// from, and all nodes that run know it, and returns it with the time that took.
+func (c *Cluster) AwaitFailover(from *Server) (*Server, time.Duration) {
+	c.tb.Helper()
+	begin := time.Now()
+	shard := c.shardOf(from)
+	var master *Server
+	awaitThat(c.tb, "another master", func() bool {
+		for _, s := range running(others(shard, from)) {
+			if n := c.self(s); n.isMaster() && len(n.slots) > 0 {
+				master = s
+			}
+		}
+		return master != nil
+	})
+	c.awaitLeader(shard, master)
+	return master, time.Since(begin)
+}
+
+// awaitLeader waits until master leads.
+func (c *Cluster) awaitLeader(shard []*Server, master *Server) {
+	c.tb.Helper()
+	awaitThat(c.tb, "all nodes know the new master", func() bool { return c.leads(shard, master) })
+}
+
+// leads reports whether all running nodes outside the shard see master as the
+// one of its members that has slots, and serve.
+func (c *Cluster) leads(shard []*Server, master *Server) bool {
+	for _, s := range append(running(c.outside(shard)), master) {
+		view := c.view(s)
+		for _, member := range shard {
+			if (len(view[c.ids[member]].slots) > 0) != (member == master) {
+				return false
+			}
+		}
+		if s.info("CLUSTER", "INFO")["cluster_state"] != "ok" {
+			return false
+		}
+	}
+	return true
+}
+
+// shardOf returns the node and those that replace it or that it replaces.
+func (c *Cluster) shardOf(s *Server) []*Server {
+	c.tb.Helper()
+	for _, shard := range c.shards {
+		if slices.Contains(shard, s) {
+			return shard
+		}
+	}
+	c.tb.Fatalf("redistest: %s is no node of the cluster", s.Addr())
+	return nil
+}
+
+func (c *Cluster) outside(shard []*Server) []*Server {
+	var rest []*Server
+	for _, s := range c.nodes {
+		if !slices.Contains(shard, s) {
+			rest = append(rest, s)
+		}
+	}
+	return rest
+}

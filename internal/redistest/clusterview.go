@@ -1,0 +1,83 @@
+package redistest
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// clusterNode is a node as another one, or it itself, sees it.
+type clusterNode struct {
+	id     string
+	flags  []string
+	master string // the id of whom it follows, else ""
+	epoch  int
+	linked bool
+	slots  [][2]int // first and last of each range
+}
+
+func (n clusterNode) isMaster() bool { return slices.Contains(n.flags, "master") }
+
+// suspect reports whether the node is taken for dead, or not known well yet.
+func (n clusterNode) suspect() bool {
+	return len(n.flags) == 0 || slices.ContainsFunc(n.flags, func(f string) bool {
+		return strings.HasPrefix(f, "fail") || f == "handshake" || f == "noaddr"
+	})
+}
+
+func (n clusterNode) has(slot int) bool {
+	return slices.ContainsFunc(n.slots, func(r [2]int) bool { return r[0] <= slot && slot <= r[1] })
+}
+
+// view returns the nodes by their ids, as one of them sees them. It is empty if
+// that one does not run.
+func (c *Cluster) view(s *Server) map[string]clusterNode {
+	view := make(map[string]clusterNode)
+	if !s.Running() {
+		return view
+	}
+	reply, _ := s.Try("CLUSTER", "NODES")
+	text, _ := reply.(string)
+	for line := range strings.Lines(text) {
+		if n, ok := parseNode(line); ok {
+			view[n.id] = n
+		}
+	}
+	return view
+}
+
+// self returns a node as it sees itself.
+func (c *Cluster) self(s *Server) clusterNode { return c.view(s)[c.ids[s]] }
+
+// parseNode reads a line of CLUSTER NODES:
+//
+//	id ip:port@busport flags master ping pong epoch link slot first-last ...
+//
+// Slots on the move, in brackets, are left out.
+func parseNode(line string) (clusterNode, bool) {
+	words := strings.Fields(line)
+	if len(words) < 8 {
+		return clusterNode{}, false
+	}
+	n := clusterNode{id: words[0], flags: strings.Split(words[2], ","), linked: words[7] == "connected"}
+	if words[3] != "-" {
+		n.master = words[3]
+	}
+	n.epoch, _ = strconv.Atoi(words[6])
+	for _, word := range words[8:] {
+		first, last, isRange := strings.Cut(word, "-")
+		if strings.HasPrefix(word, "[") {
+			continue
+		}
+		if !isRange {
+			last = first
+		}
+		from, err1 := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if err1 != nil || err2 != nil {
+			return clusterNode{}, false
+		}
+		n.slots = append(n.slots, [2]int{from, to})
+	}
+	return n, true
+}

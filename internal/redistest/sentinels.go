@@ -1,0 +1,214 @@
+package redistest
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// masterName is what the Sentinels call the master.
+const masterName = "holdfast"
+
+// downAfter is how long a server may be silent, in milliseconds. Half a second
+// is less than a busy machine needs for a ping now and then.
+const downAfter = "1000"
+
+// impatience makes a Sentinel ask and tell more often than every few seconds,
+// in milliseconds. Pings must be much more frequent than downAfter, or a master
+// is taken for dead right after its promotion, but five of them must last
+// longer than a second, or no replica is known well enough to be promoted.
+var impatience = []string{"SENTINEL", "DEBUG", "ping-period", "400", "info-period", "500", "publish-period", "500"}
+
+// Sentinels is a master with replicas, and three Sentinels that watch it. Two
+// of them must agree that the master is gone, which takes them a second, and a
+// failover about two and a half.
+type Sentinels struct {
+	*topology
+	nodes     []*Server
+	sentinels []*Server
+}
+
+// StartSentinels starts a master, two replicas and three Sentinels, and waits
+// until they all know each other.
+func StartSentinels(tb testing.TB, opts ...Option) *Sentinels {
+	tb.Helper()
+	s := &Sentinels{topology: newTopology(tb, append([]Option{WithReplicas(2)}, opts...))}
+	s.nodes = s.startReplicas(s.replicas)
+	s.sentinels = s.start([]spec{s.watcher(), s.watcher(), s.watcher()})
+	s.AwaitReplicas(s.replicas)
+	awaitThat(tb, "all Sentinels know each other and the replicas", s.complete)
+	return s
+}
+
+// watcher returns the spec of a Sentinel.
+func (s *Sentinels) watcher() spec {
+	host, front := s.settle()
+	sp := spec{host: host, front: front, tls: s.files, sentinel: true, greeting: impatience}
+	set := func(words ...string) { sp.args = append(append(sp.args, "--sentinel"), words...) }
+	if front != host {
+		set("announce-ip", front)
+	}
+	set("monitor", masterName, s.nodes[0].front, strconv.Itoa(s.nodes[0].port), "2")
+	set("down-after-milliseconds", masterName, downAfter)
+	set("failover-timeout", masterName, "3000")
+	set("parallel-syncs", masterName, "2")
+	if s.password != "" {
+		set("auth-pass", masterName, s.password)
+	}
+	if s.sentinelPass == "" {
+		return sp
+	}
+	set("sentinel-pass", s.sentinelPass)
+	sp.keeper = url.UserPassword(s.sentinelUser, s.sentinelPass)
+	if s.sentinelUser == "" {
+		sp.args = append(sp.args, "--requirepass", s.sentinelPass)
+		return sp
+	}
+	set("sentinel-user", s.sentinelUser)
+	sp.args = append(sp.args, "--user", s.sentinelUser, "on", ">"+s.sentinelPass, "~*", "&*", "+@all", "--user", "default", "off")
+	return sp
+}
+
+// complete reports whether every Sentinel knows of all others and nothing is
+// going on, and has seen every replica that runs as one. A Sentinel that has
+// not would take the next master for a replica gone astray.
+func (s *Sentinels) complete() bool {
+	for _, w := range running(s.sentinels) {
+		master := pairs(w.Try("SENTINEL", "MASTER", masterName))
+		if master["flags"] != "master" || master["num-other-sentinels"] != strconv.Itoa(len(s.sentinels)-1) {
+			return false
+		}
+		reply, _ := w.Try("SENTINEL", "REPLICAS", masterName)
+		replicas, _ := reply.([]any)
+		well := 0
+		for _, r := range replicas {
+			view := pairs(r, nil)
+			if view["flags"] == "slave" && view["role-reported"] == "slave" && view["master-link-status"] == "ok" {
+				well++
+			}
+		}
+		if well < len(running(s.nodes))-1 {
+			return false
+		}
+	}
+	return true
+}
+
+// URL returns the address of the Sentinels for clients.
+func (s *Sentinels) URL() string {
+	query := url.Values{"master_name": {masterName}}
+	if s.sentinelPass != "" {
+		query.Set("sentinel_password", s.sentinelPass)
+	}
+	if s.sentinelUser != "" {
+		query.Set("sentinel_username", s.sentinelUser)
+	}
+	return s.nodes[0].url("redis-sentinel", "/0", query, s.sentinels...)
+}
+
+// MasterName returns what the Sentinels call the master.
+func (s *Sentinels) MasterName() string { return masterName }
+
+// Nodes returns the servers that hold data, the one that began as master first.
+func (s *Sentinels) Nodes() []*Server { return s.nodes }
+
+// Sentinels returns the processes that watch.
+func (s *Sentinels) Sentinels() []*Server { return s.sentinels }
+
+// Addrs returns the hosts and ports of the Sentinels.
+func (s *Sentinels) Addrs() []string {
+	var addrs []string
+	for _, w := range s.sentinels {
+		addrs = append(addrs, w.Addr())
+	}
+	return addrs
+}
+
+// Master returns the server that most of the running Sentinels call the master
+// and that says so itself. It waits until there is one.
+func (s *Sentinels) Master() *Server {
+	s.tb.Helper()
+	master, _ := s.AwaitMaster(nil)
+	return master
+}
+
+// Replicas returns the servers that hold data and are not the master.
+func (s *Sentinels) Replicas() []*Server {
+	s.tb.Helper()
+	return others(s.nodes, s.Master())
+}
+
+// AwaitMaster waits until [Sentinels.Master] is another server than old, and returns it with the time that took.
+func (s *Sentinels) AwaitMaster(old *Server) (*Server, time.Duration) {
+	s.tb.Helper()
+	var master *Server
+	took := awaitThat(s.tb, "another master", func() bool {
+		master = s.agreed()
+		return master != nil && master != old
+	})
+	return master, took
+}
+
+// agreed returns the master that most of the running Sentinels name, or nil.
+// One that is cut off does not know what the others have decided.
+func (s *Sentinels) agreed() *Server {
+	watchers := running(s.sentinels)
+	votes := make(map[*Server]int)
+	for _, w := range watchers {
+		votes[s.named(w)]++
+	}
+	for master, n := range votes {
+		if 2*n > len(watchers) && master != nil && master.role() == "master" {
+			return master
+		}
+	}
+	return nil
+}
+
+// named returns the server that a Sentinel calls the master, or nil.
+func (s *Sentinels) named(w *Server) *Server {
+	reply, _ := w.Try("SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName)
+	words, _ := toStrings(reply)
+	if len(words) != 2 {
+		return nil
+	}
+	return byAddr(s.nodes, net.JoinHostPort(words[0], words[1]))
+}
+
+// AwaitReplicas waits until n replicas follow the master and have its data.
+func (s *Sentinels) AwaitReplicas(n int) time.Duration {
+	s.tb.Helper()
+	return awaitReplicas(s.tb, n, s.nodes, s.agreed)
+}
+
+// Failover has the Sentinels promote a replica while the master is well, and
+// waits until the new master serves and all others that run follow it.
+func (s *Sentinels) Failover() *Server {
+	s.tb.Helper()
+	old := s.Master()
+	leader := running(s.sentinels)[0]
+	var master *Server
+	awaitThat(s.tb, "the failover", func() bool {
+		// Refused while a failover is going on, or no replica is fit.
+		if s.named(leader) == old {
+			_, _ = leader.Try("SENTINEL", "FAILOVER", masterName)
+		}
+		master = s.agreed()
+		return master != nil && master != old
+	})
+	s.AwaitReplicas(len(running(s.nodes)) - 1)
+	awaitThat(s.tb, "the end of the failover", s.complete)
+	return master
+}
+
+// pairs turns a reply of names and values into a map.
+func pairs(reply any, _ error) map[string]string {
+	words, _ := toStrings(reply)
+	m := make(map[string]string)
+	for i := 0; i+1 < len(words); i += 2 {
+		m[words[i]] = words[i+1]
+	}
+	return m
+}
