@@ -100,7 +100,7 @@ func TestBadURLs(t *testing.T) {
 	for _, url := range []string{
 		"", "localhost:6379", "http://localhost", "redis://", "redis://host:99999", "redis://host:x", "redis://host/db0", "redis://host/-1",
 		"redis://host?unknown=1", "redis://host?timeout=fast", "redis://host?timeout=-1s", "redis://host?protocol=4", "redis://host?db=0&db=1",
-		"redis://a,b", "redis-sentinel://a,b/mymaster", "redis-cluster://a", "unix://", "redis://host#x", "redis://secret@host", "redis://host/1?db=2",
+		"redis://a,,b", "redis-sentinel://a,b/mymaster", "redis-cluster://a/1", "unix://", "redis://host#x", "redis://secret@host", "redis://host/1?db=2",
 		"redis://:pa%zzss@host", "rediss://host?tls_cert=x.pem", "rediss://host?tls_ca=/does/not/exist", "redis://host?tls_ca=x",
 	} {
 		_, err := holdfast.Open(t.Context(), url)

@@ -275,14 +275,17 @@ func (o *Object) Move(ctx context.Context, database int) (bool, error) {
 		return false, o.fail("move", invalid("the database is %d: choose one from 0 on", database))
 	}
 	var own int
+	var cluster bool
 	err := o.ask(ctx, "move", true, func(ctx context.Context) error {
-		facts, err := o.client.driver.Facts(ctx)
-		own = facts.Database
+		facts, err := driver.FactsAt(ctx, o.client.driver, o.name)
+		own, cluster = facts.Database, facts.Cluster
 		return err
 	})
 	switch {
 	case err != nil:
 		return false, err
+	case cluster:
+		return false, o.fail("move", fmt.Errorf("%w: a cluster has one database: rename the object, or copy it, instead", ErrUnsupported))
 	case own == database:
 		return false, o.fail("move", invalid("the database is %d, where it is already: choose another one", database))
 	}

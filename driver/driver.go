@@ -27,14 +27,15 @@ type Driver interface {
 	// the error of a call that may have run all the same is [Ambiguous].
 	Do(ctx context.Context, call Call) (Reply, error)
 
-	// DoAcked is Do followed, on the same connection, by a wait of at most
-	// timeout for that many replicas to acknowledge what the script wrote. It
-	// returns how many did. Fewer than asked for is not an error.
-	DoAcked(ctx context.Context, call Call, replicas int, timeout time.Duration) (Reply, int, error)
-
 	// DoMany runs several scripts as one pipeline and returns their results in
-	// order. All keys live on one node, see Place.
+	// order. All keys live on one node, see Place; where some have just moved,
+	// their calls follow them.
 	DoMany(ctx context.Context, calls []Call) []Result
+
+	// DoAcked is DoMany followed, on the same connection, by a wait of at most
+	// timeout for that many replicas to acknowledge what the scripts wrote.
+	// Result.Acked says how many did. Fewer than asked for is not an error.
+	DoAcked(ctx context.Context, calls []Call, replicas int, timeout time.Duration) []Result
 
 	// Listen opens a set of subscriptions, empty at first.
 	Listen(Handler) Listener
@@ -42,8 +43,13 @@ type Driver interface {
 	// Place says where a key lives. It answers from memory.
 	Place(key string) Place
 
-	// Facts asks the server what it is.
-	Facts(ctx context.Context) (Facts, error)
+	// Watch has f called whenever the Term of some place has changed, until
+	// stop is called. It must not block.
+	Watch(f func()) (stop func())
+
+	// Facts asks the masters what they are: those at the given nodes, or all of
+	// them.
+	Facts(ctx context.Context, nodes ...string) []Facts
 
 	// Close ends all calls and connections. Closing twice is fine.
 	Close() error
@@ -54,27 +60,20 @@ type Driver interface {
 type Place struct {
 	Node string
 	Slot int
+
+	// Term changes when the server that keeps the key may have forgotten it: a
+	// replica was promoted, the process was restarted, the slot has moved. Of
+	// two calls in one term, the later sees what the earlier wrote.
+	Term uint64
+
+	// Replicas is how many replicas the node had when the driver looked last;
+	// negative: it has not looked yet.
+	Replicas int
 }
 
-// Facts are what a driver knows about its server.
-type Facts struct {
-	Version  string // as the server gives it: "7.0.15"
-	RunID    string // changes when the server process does
-	ReplID   string // changes when a replica was promoted
-	Role     string // "master" or "slave", in Redis's words
-	Replicas int    // connected replicas
-	Cluster  bool
-	Uptime   time.Duration
-	Database int // that scripts run in
-
-	// Events is what the server publishes of its keys: its setting
-	// notify-keyspace-events. Where it will not say, EventsErr says why.
-	Events    string
-	EventsErr error
-}
-
-// A Listener is a set of subscribed channels on a connection that heals by
-// itself. Its methods do not wait for the server; confirmations and messages
+// A Listener is a set of subscribed channels on connections that heal by
+// themselves. A channel is listened to on the node that its hash tag, or the key
+// in the name of a keyspace channel, lives on. Its methods do not wait for the server; confirmations and messages
 // reach the [Handler].
 type Listener interface {
 	// Subscribe adds channels to the set. Each is confirmed to the handler,
@@ -101,7 +100,8 @@ type Handler interface {
 	// every new connection.
 	Subscribed(channel string, generation uint64)
 
-	// Lost says that the connection broke, or no longer answers; until the
-	// next Subscribed no message will come.
-	Lost(err error)
+	// Lost says of some channels that their connection broke, or no longer
+	// answers, or that they have moved to another node; until the next
+	// Subscribed no message will come on them.
+	Lost(channels []string, err error)
 }

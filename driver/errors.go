@@ -84,7 +84,11 @@ func ServerError(text string) error {
 	if _, inner, ok := strings.Cut(text, "@user_script:"); ok && strings.HasPrefix(text, "Error running script") {
 		_, said, _ = strings.Cut(inner, ": ")
 	}
-	text, _, _ = strings.Cut(text, " script: ") // where in the script is of no use to anybody
+	text, _, _ = strings.Cut(text, " script: ")                   // where in the script is of no use to anybody
+	text, _, _ = strings.Cut(text, ", with args beginning with:") // which may be a password, or somebody's data
+	if strings.HasPrefix(text, "NOAUTH") {
+		text = "NOAUTH the server asks for a password: give one, as in redis://:password@host"
+	}
 	code, _, _ := strings.Cut(strings.TrimPrefix(said, "-"), " ")
 	if code == "" || code != strings.ToUpper(code) {
 		code = "ERR"

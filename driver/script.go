@@ -10,6 +10,11 @@ type Script struct {
 	Name   string // "mutex_acquire"
 	Source string
 	SHA    string // lower-case hexadecimal SHA-1 of Source
+
+	// Publish is the number, from 1, of the argument that names the command to
+	// publish with, "PUBLISH". A driver whose listeners use sharded channels
+	// puts "SPUBLISH" there instead. Zero: the script publishes nothing.
+	Publish int
 }
 
 // NewScript returns the script with the given name and source.
@@ -29,6 +34,7 @@ type Call struct {
 type Result struct {
 	Reply Reply
 	Err   error
+	Acked int // replicas that acknowledged it, after DoAcked
 }
 
 // A Reply is what a script returned: an integer, a string, a list of replies,

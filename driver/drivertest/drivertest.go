@@ -148,51 +148,70 @@ func testMany(t *testing.T, open Open) {
 func testAcked(t *testing.T, open Open) {
 	master := redistest.Start(t, "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
 	d := connect(t, open, master.URL())
-	if _, acked, err := d.DoAcked(t.Context(), call(incr, "k"), 1, 50*time.Millisecond); err != nil || acked != 0 {
-		t.Errorf("without a replica %d have acknowledged, %v", acked, err)
+	acked := func(timeout time.Duration) driver.Result {
+		return d.DoAcked(t.Context(), []driver.Call{call(incr, "k")}, 1, timeout)[0]
+	}
+	if r := acked(50 * time.Millisecond); r.Err != nil || r.Acked != 0 {
+		t.Errorf("without a replica: %+v", r)
 	}
 	host, port, _ := cut(master.Addr())
 	replica := redistest.Start(t, "--replicaof", host, port)
 	for range 200 {
-		if _, acked, err := d.DoAcked(t.Context(), call(incr, "k"), 1, 50*time.Millisecond); err == nil && acked == 1 {
+		if r := acked(50 * time.Millisecond); r.Err == nil && r.Acked == 1 {
 			break
 		}
 	}
-	r, acked, err := d.DoAcked(t.Context(), call(incr, "k"), 1, 5*time.Second)
-	if err != nil || acked != 1 {
-		t.Fatalf("with a replica %d have acknowledged, %v", acked, err)
+	r := acked(5 * time.Second)
+	if r.Err != nil || r.Acked != 1 {
+		t.Fatalf("with a replica: %+v", r)
 	}
-	if got := replica.Int(t, "GET", "k"); got != r.Int {
-		t.Errorf("acknowledged %d, the replica has %d", r.Int, got)
+	if got := replica.Int(t, "GET", "k"); got != r.Reply.Int {
+		t.Errorf("acknowledged %d, the replica has %d", r.Reply.Int, got)
+	}
+	many := d.DoAcked(t.Context(), []driver.Call{call(incr, "k"), call(hset, "k"), call(incr, "l")}, 1, 5*time.Second)
+	if many[0].Acked != 1 || many[2].Acked != 1 || many[2].Reply.Int != 1 || driver.CodeOf(many[1].Err) != "WRONGTYPE" {
+		t.Errorf("several: %+v", many)
 	}
 }
 
 func testFacts(t *testing.T, open Open) {
 	s := redistest.Start(t)
 	d := connect(t, open, s.URL())
-	f, err := d.Facts(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	facts := func(d driver.Driver) driver.Facts {
+		t.Helper()
+		all := d.Facts(t.Context())
+		if len(all) != 1 || all[0].Err != nil || all[0].Node != d.Place("any").Node {
+			t.Fatalf("facts: %+v", all)
+		}
+		return all[0]
 	}
+	const events = "notify-keyspace-events"
+	f := facts(d)
 	if f.Version == "" || f.Role != "master" || len(f.RunID) != 40 || len(f.ReplID) != 40 || f.Cluster {
 		t.Errorf("facts: %+v", f)
 	}
 	if a, b := d.Place("one"), d.Place("two"); a != b {
 		t.Errorf("on one server, two places: %v and %v", a, b)
 	}
-	if f.Database != 0 || f.Events != "" || f.EventsErr != nil {
-		t.Errorf("facts about events: %+v", f)
+	if f.Clock.Abs() > 5*time.Second {
+		t.Errorf("the clock of this machine is %v off", f.Clock)
 	}
-	s.Do(t, "CONFIG", "SET", "notify-keyspace-events", "KEx")
-	if f, err = d.Facts(t.Context()); err != nil || f.EventsErr != nil || len(f.Events) != 3 {
-		t.Errorf("facts about events: %+v, %v", f, err)
+	if f.Database != 0 || f.Settings[events] != "" || f.SettingsErr != nil {
+		t.Errorf("facts about settings: %+v", f)
+	}
+	if f.Settings["maxmemory-policy"] != "noeviction" || f.Info["aof_enabled"] != "0" {
+		t.Errorf("facts about settings: %v, %v", f.Settings, f.Info)
+	}
+	s.Do(t, "CONFIG", "SET", events, "KEx")
+	if f = facts(d); len(f.Settings[events]) != 3 {
+		t.Errorf("facts about settings: %+v", f)
 	}
 	s.Do(t, "ACL", "SETUSER", "default", "-config")
-	if f, err = d.Facts(t.Context()); err != nil || driver.CodeOf(f.EventsErr) != "NOPERM" || f.Version == "" {
-		t.Errorf("facts of a server that hides its settings: %+v, %v", f, err)
+	if f = facts(d); driver.CodeOf(f.SettingsErr) != "NOPERM" || f.Version == "" {
+		t.Errorf("facts of a server that hides its settings: %+v", f)
 	}
-	if f, err = connect(t, open, s.URL()+"/3").Facts(t.Context()); err != nil || f.Database != 3 {
-		t.Errorf("facts about another database: %+v, %v", f, err)
+	if f = facts(connect(t, open, s.URL()+"/3")); f.Database != 3 {
+		t.Errorf("facts about another database: %+v", f)
 	}
 }
 

@@ -18,7 +18,7 @@ func newHandler() *handler {
 }
 
 func (h *handler) Message(channel, payload string) { h.events <- channel + ":" + payload }
-func (h *handler) Lost(error)                      { h.events <- "lost" }
+func (h *handler) Lost([]string, error)            { h.events <- "lost" }
 
 func (h *handler) Subscribed(channel string, generation uint64) {
 	h.mu.Lock()

@@ -1,319 +1,262 @@
 // Package rueidis is Holdfast's default driver. It runs on the client library
 // github.com/redis/rueidis, and it is the only package that knows that library.
 //
-// Commands of all goroutines share one connection, pipelined as they come;
-// subscriptions have a second one of their own, so that a flood of messages
-// never delays a command.
+// A [Driver] routes calls to nodes, each with a connection of its own that the
+// commands of all goroutines share; subscriptions have a second one, so that a
+// flood of messages never delays a command, and calls that wait for replicas a
+// third. Who serves what is found out by a source: the sentinels, the cluster,
+// or the servers' own word.
 package rueidis
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// The keep-alive gap and the write timeout of rueidis decide when a silent
-// connection is given up: a PING goes out after a second without traffic and
-// has Config.Timeout to be answered.
-const pingGap = time.Second
-
-// Driver is a driver.Driver on one Redis server.
+// Driver is a driver.Driver on one server, or on several that belong together.
 type Driver struct {
-	client  rueidis.Client
-	timeout time.Duration
-	db      int
-	life    context.Context // done when the driver is closed
-	end     context.CancelFunc
-	link    atomic.Pointer[link] // the connection that commands share
-	calls   atomic.Int64         // under way
-	broke   atomic.Bool          // a call was interrupted; see link.go
+	c      Config
+	source source // nil: there is one server, and always the same
+	life   context.Context
+	end    context.CancelFunc
+	table  atomic.Pointer[table]
+	terms  atomic.Uint64
+	kick   chan struct{} // buffered: look who serves what
+	scans  sync.WaitGroup
+
+	mu       sync.Mutex
+	nodes    map[string]*node // all that are in use, by address
+	watchers map[int]func()
+	watches  int
 }
 
 var _ driver.Driver = (*Driver)(nil)
 
-// Open connects to the server that c describes. It fails when the server does
-// not answer, unless ctx is done before.
+// A table says who serves what. It is never changed, but replaced.
+type table struct {
+	masters []*node // in the order of their addresses
+	slots   []*node // nil unless it is a cluster
+}
+
+// at returns the node that a key lives on, or nil if nobody knows.
+func (t *table) at(slot int) *node {
+	if t.slots != nil {
+		return t.slots[slot]
+	}
+	if len(t.masters) == 0 {
+		return nil
+	}
+	return t.masters[0]
+}
+
+// Open connects to the servers that c describes. It fails when they do not
+// answer, unless ctx is done before.
 func Open(ctx context.Context, c Config) (*Driver, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	d := &Driver{timeout: c.Timeout, db: c.DB}
+	d := &Driver{
+		c:        c,
+		kick:     make(chan struct{}, 1),
+		nodes:    make(map[string]*node),
+		watchers: make(map[int]func()),
+	}
 	d.life, d.end = context.WithCancel(context.Background())
-	opt := rueidis.ClientOption{
-		InitAddress:       []string{c.Addr},
-		ForceSingleClient: true, // never guess at a cluster
-		Username:          c.Username,
-		Password:          string(c.Password),
-		SelectDB:          c.DB,
-		ClientName:        c.ClientName,
-		TLSConfig:         c.TLS,
-		Dialer:            net.Dialer{Timeout: c.DialTimeout, KeepAlive: pingGap},
-		DialCtxFn:         d.dialer(c.Network),
-		ConnWriteTimeout:  c.Timeout,
-		AlwaysRESP2:       c.RESP2,
-		DisableRetry:      true, // the engine retries, since it knows until when
-		DisableCache:      true,
-		PipelineMultiplex: -1, // one connection: commands keep their order
-		// Lock traffic is small; the library's half MiB each way is not needed.
-		ReadBufferEachConn:  32 << 10,
-		WriteBufferEachConn: 32 << 10,
-	}
-	// NewClient dials without a context, hence the goroutine.
-	type opened struct {
-		client rueidis.Client
-		err    error
-	}
-	ch := make(chan opened, 1)
-	go func() {
-		client, err := rueidis.NewClient(opt)
-		ch <- opened{client, err}
-	}()
-	select {
-	case o := <-ch:
-		if o.err != nil {
-			d.end()
-			if o.client != nil {
-				o.client.Close()
-			}
-			return nil, classify(o.err)
+	d.table.Store(new(table))
+	d.source = newSource(d)
+	if err := d.begin(ctx); err != nil {
+		d.end()
+		go d.closeNodes() // a dial may be under way
+		if ctx.Err() != nil {
+			err = driver.Unsent(context.Cause(ctx))
 		}
-		d.client = o.client
-		d.link.Load().ready.Store(true)
-		return d, nil
-	case <-ctx.Done():
-		d.end() // ends the dial
-		go func() {
-			if o := <-ch; o.client != nil {
-				o.client.Close()
-			}
-		}()
-		return nil, driver.Unsent(context.Cause(ctx))
+		return nil, err
 	}
+	if d.source != nil {
+		d.scans.Go(d.scan)
+	}
+	return d, nil
+}
+
+// begin finds the servers for the first time.
+func (d *Driver) begin(ctx context.Context) error {
+	if d.source == nil {
+		n := d.node(d.c.Addr)
+		d.table.Store(&table{masters: []*node{n}})
+		return n.greet(ctx)
+	}
+	if err := d.refresh(ctx); err != nil {
+		return err
+	}
+	// Those that do not answer will be greeted when they do.
+	_ = poll(ctx, d.table.Load().masters, func(ctx context.Context, n *node) error { return n.greetOnce(ctx) },
+		func(err error) bool { return err == nil })
+	return nil
+}
+
+// node returns the node at an address.
+func (d *Driver) node(addr string) *node {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.nodes[addr]
+	if n == nil {
+		n = newNode(d.life, d.c, addr, d)
+		d.nodes[addr] = n
+	}
+	return n
+}
+
+func (d *Driver) slot(key string) int {
+	if d.c.Mode == Cluster {
+		return driver.Slot(key)
+	}
+	return 0
+}
+
+func (d *Driver) at(call driver.Call) *node {
+	if len(call.Keys) == 0 {
+		return d.table.Load().at(0)
+	}
+	return d.table.Load().at(d.slot(call.Keys[0]))
 }
 
 // Do implements driver.Driver.
 func (d *Driver) Do(ctx context.Context, call driver.Call) (driver.Reply, error) {
-	if d.mayBlock(ctx) {
-		call.Keys, call.Args = slices.Clone(call.Keys), slices.Clone(call.Args) // may outlive this method
-		r := detour(ctx, func(err error) driver.Result { return driver.Result{Err: err} },
-			func() driver.Result { return d.do(ctx, call) })
-		return r.Reply, r.Err
+	n := d.at(call)
+	if n == nil {
+		return driver.Reply{}, d.nobody()
 	}
-	r := d.do(ctx, call)
+	r := n.do(ctx, call, false)
+	if r.Err != nil {
+		d.follow(ctx, n, &r, func(n *node, asking bool) driver.Result { return n.do(ctx, call, asking) })
+	}
 	return r.Reply, r.Err
-}
-
-func (d *Driver) do(ctx context.Context, call driver.Call) driver.Result {
-	done := d.bound(ctx)
-	defer done.release()
-	resp := d.client.Do(done, d.evalsha(call))
-	if isNoScript(resp) {
-		resp = d.client.Do(done, d.eval(call))
-	}
-	reply, err := decode(resp)
-	if err == nil {
-		done.answered()
-	}
-	return driver.Result{Reply: reply, Err: d.whose(ctx, err)}
-}
-
-// DoAcked implements driver.Driver.
-func (d *Driver) DoAcked(ctx context.Context, call driver.Call, replicas int, timeout time.Duration) (driver.Reply, int, error) {
-	var reply driver.Reply
-	var acked int64
-	err := d.client.Dedicated(func(c rueidis.DedicatedClient) error {
-		wait := func() rueidis.Completed {
-			return c.B().Wait().Numreplicas(int64(replicas)).Timeout(timeout.Milliseconds()).Build()
-		}
-		rs := c.DoMulti(ctx, d.evalsha(call), wait())
-		if isNoScript(rs[0]) {
-			rs = c.DoMulti(ctx, d.eval(call), wait())
-		}
-		var err error
-		if reply, err = decode(rs[0]); err != nil {
-			return err
-		}
-		acked, err = rs[1].AsInt64()
-		if err != nil {
-			return driver.Unknown(err)
-		}
-		return nil
-	})
-	return reply, int(acked), err
 }
 
 // DoMany implements driver.Driver.
 func (d *Driver) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
-	if !d.mayBlock(ctx) {
-		return d.doMany(ctx, calls)
-	}
-	calls = slices.Clone(calls)
-	for i, c := range calls {
-		calls[i].Keys, calls[i].Args = slices.Clone(c.Keys), slices.Clone(c.Args)
-	}
-	return detour(ctx, func(err error) []driver.Result {
-		return slices.Repeat([]driver.Result{{Err: err}}, len(calls))
-	}, func() []driver.Result { return d.doMany(ctx, calls) })
+	return d.many(ctx, calls, func(n *node, calls []driver.Call, asking bool) []driver.Result {
+		return n.doMany(ctx, calls, asking)
+	})
 }
 
-func (d *Driver) doMany(ctx context.Context, calls []driver.Call) []driver.Result {
-	multi := make([]rueidis.Completed, len(calls))
-	for i, call := range calls {
-		multi[i] = d.evalsha(call)
+// DoAcked implements driver.Driver.
+func (d *Driver) DoAcked(ctx context.Context, calls []driver.Call, replicas int, timeout time.Duration) []driver.Result {
+	return d.many(ctx, calls, func(n *node, calls []driver.Call, asking bool) []driver.Result {
+		return n.doAcked(ctx, calls, replicas, timeout, asking)
+	})
+}
+
+func (d *Driver) many(ctx context.Context, calls []driver.Call, run func(*node, []driver.Call, bool) []driver.Result) []driver.Result {
+	n := d.at(calls[0])
+	if n == nil {
+		return failed(calls, d.nobody())
 	}
-	results := make([]driver.Result, len(calls))
-	done := d.bound(ctx)
-	defer done.release()
-	for i, resp := range d.client.DoMulti(done, multi...) {
-		if isNoScript(resp) {
-			resp = d.client.Do(done, d.eval(calls[i]))
+	results := run(n, calls, false)
+	for i := range results {
+		if results[i].Err != nil {
+			call := calls[i]
+			d.follow(ctx, n, &results[i], func(n *node, asking bool) driver.Result {
+				return run(n, []driver.Call{call}, asking)[0]
+			})
 		}
-		reply, err := decode(resp)
-		if err == nil {
-			done.answered()
-		}
-		results[i] = driver.Result{Reply: reply, Err: d.whose(ctx, err)}
 	}
 	return results
 }
 
-// Place implements driver.Driver: there is only one.
-func (d *Driver) Place(string) driver.Place { return driver.Place{} }
-
-// Facts implements driver.Driver.
-func (d *Driver) Facts(ctx context.Context) (driver.Facts, error) {
-	done := d.bound(ctx)
-	defer done.release()
-	rs := d.client.DoMulti(done, d.client.B().Info().Build(), d.client.B().ConfigGet().Parameter(notify).Build())
-	text, err := rs[0].ToString()
-	if err != nil {
-		return driver.Facts{}, classify(err)
+// Place implements driver.Driver.
+func (d *Driver) Place(key string) driver.Place {
+	slot := d.slot(key)
+	n := d.table.Load().at(slot)
+	if n == nil {
+		return driver.Place{Slot: slot}
 	}
-	events, err := rs[1].AsStrMap()
-	if err != nil {
-		err = classify(err) // some servers let nobody see their settings
-	} else if _, ok := events[notify]; !ok {
-		err = driver.ServerError("ERR the server has no setting " + notify)
-	}
-	info := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if k, v, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
-			info[k] = v
-		}
-	}
-	replicas, _ := strconv.Atoi(info["connected_slaves"])
-	uptime, _ := strconv.Atoi(info["uptime_in_seconds"])
-	return driver.Facts{
-		Version:  info["redis_version"],
-		RunID:    info["run_id"],
-		ReplID:   info["master_replid"],
-		Role:     info["role"],
-		Replicas: replicas,
-		Cluster:  info["cluster_enabled"] == "1",
-		Uptime:   time.Duration(uptime) * time.Second,
-		Database: d.db,
-
-		Events:    events[notify],
-		EventsErr: err,
-	}, nil
+	return driver.Place{Node: n.addr, Slot: slot, Term: n.term.Load(), Replicas: int(n.replicas.Load())}
 }
 
-// notify is the setting that says which events of keys are published.
-const notify = "notify-keyspace-events"
+// Watch implements driver.Driver.
+func (d *Driver) Watch(f func()) (stop func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.watches++
+	i := d.watches
+	d.watchers[i] = f
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.watchers, i)
+	}
+}
+
+func (d *Driver) nextTerm() uint64 { return d.terms.Add(1) }
+
+func (d *Driver) confirm(ctx context.Context, n *node, same bool) error {
+	if d.source == nil {
+		return nil
+	}
+	return d.source.confirm(ctx, n, same)
+}
+
+func (d *Driver) changed() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range d.watchers {
+		f()
+	}
+}
+
+// Facts implements driver.Driver.
+func (d *Driver) Facts(ctx context.Context, nodes ...string) []driver.Facts {
+	masters := d.table.Load().masters
+	if len(nodes) > 0 {
+		masters = slices.DeleteFunc(slices.Clone(masters), func(n *node) bool { return !slices.Contains(nodes, n.addr) })
+	}
+	facts := make([]driver.Facts, len(masters))
+	var wg sync.WaitGroup
+	for i, n := range masters {
+		wg.Go(func() {
+			facts[i] = n.facts(ctx)
+			facts[i].Err = d.mine(facts[i].Err)
+		})
+	}
+	wg.Wait()
+	return facts
+}
 
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
 	d.end()
-	d.client.Close()
+	d.closeNodes()
+	d.scans.Wait()
 	return nil
 }
 
-func (d *Driver) evalsha(c driver.Call) rueidis.Completed {
-	return d.client.B().Evalsha().Sha1(c.Script.SHA).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build()
-}
-
-func (d *Driver) eval(c driver.Call) rueidis.Completed {
-	return d.client.B().Eval().Script(c.Script.Source).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(c.Args...).Build()
-}
-
-func isNoScript(r rueidis.RedisResult) bool {
-	e, ok := rueidis.IsRedisErr(r.Error())
-	return ok && e.IsNoScript()
-}
-
-func decode(r rueidis.RedisResult) (driver.Reply, error) {
-	m, err := r.ToMessage()
-	if err != nil && !rueidis.IsRedisNil(err) {
-		return driver.Reply{}, classify(err)
+func (d *Driver) closeNodes() {
+	d.mu.Lock()
+	nodes := make([]*node, 0, len(d.nodes))
+	for _, n := range d.nodes {
+		nodes = append(nodes, n)
 	}
-	return reply(m)
+	d.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, n := range nodes {
+		wg.Go(n.close)
+	}
+	wg.Wait()
+	if d.source != nil {
+		d.source.close()
+	}
 }
 
-func reply(m rueidis.RedisMessage) (driver.Reply, error) {
-	switch {
-	case m.IsNil():
-		return driver.Reply{}, nil
-	case m.IsInt64():
-		n, err := m.ToInt64()
-		return driver.Reply{Type: driver.Int, Int: n}, err
-	case m.IsString():
-		s, err := m.ToString()
-		return driver.Reply{Type: driver.Str, Str: s}, err
-	case m.IsArray():
-		ms, err := m.ToArray()
-		if err != nil {
-			return driver.Reply{}, err
-		}
-		list := make([]driver.Reply, len(ms))
-		for i := range ms {
-			if list[i], err = reply(ms[i]); err != nil {
-				return driver.Reply{}, err
-			}
-		}
-		return driver.Reply{Type: driver.List, List: list}, nil
-	}
-	return driver.Reply{}, &driver.Error{Class: driver.Fatal, Err: errors.New("reply of a type that no script returns")}
-}
-
-// whose says of a call without an answer whose patience has ended, the
-// caller's or our own: rueidis sees only the deadline that we have lent it.
-func (d *Driver) whose(ctx context.Context, err error) error {
-	if err == nil || driver.ClassOf(err) != driver.Ambiguous {
-		return err
-	}
-	if ctx.Err() != nil {
-		return driver.Unknown(ctx.Err())
-	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
-		return &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no answer within %v", d.timeout)}
+// mine tells an error that the end of the driver has brought about.
+func (d *Driver) mine(err error) error {
+	if err != nil && d.life.Err() != nil && driver.ClassOf(err) != driver.Fatal {
+		return &driver.Error{Class: driver.Fatal, Err: driver.ErrClosed}
 	}
 	return err
-}
-
-// classify turns an error of rueidis into one of package driver.
-func classify(err error) error {
-	if e, ok := rueidis.IsRedisErr(err); ok {
-		return driver.ServerError(e.Error())
-	}
-	var op *net.OpError
-	switch {
-	case errors.Is(err, rueidis.ErrClosing):
-		return &driver.Error{Class: driver.Fatal, Err: driver.ErrClosed}
-	case errors.As(err, &op) && op.Op == "dial":
-		return driver.Unsent(err)
-	case errors.Is(err, errNotDialled):
-		return driver.Unsent(err)
-	}
-	return driver.Unknown(err)
 }

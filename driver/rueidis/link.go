@@ -6,12 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
+
+// errStranger is the error of a call that would have been the first on a new
+// connection. Before that, whoever answers there has to say who he is.
+var errStranger = driver.Unsent(errors.New("the connection broke"))
 
 // errNotDialled marks calls that failed before there was a connection.
 var errNotDialled = errors.New("cannot connect")
@@ -28,22 +33,23 @@ var errNotDialled = errors.New("cannot connect")
 // connections run the pipeline, where a cancelled call disturbs nobody.
 type callContext struct {
 	context.Context
-	d        *Driver
+	n        *node
 	link     *link // when the call began
 	deadline time.Time
 	stop     func() bool
 	dialled  bool // contexts derived for the dial may outlive the call
+	greets   bool // and so may be the first on a connection
 }
 
 var callContexts = sync.Pool{New: func() any { return new(callContext) }}
 
 // bound returns a context for one call on the command connection. Release must
 // be called once the call has returned.
-func (d *Driver) bound(ctx context.Context) *callContext {
-	d.calls.Add(1)
+func (n *node) bound(ctx context.Context) *callContext {
+	n.calls.Add(1)
 	c := callContexts.Get().(*callContext)
-	c.Context, c.d, c.link = ctx, d, d.link.Load()
-	c.deadline = time.Now().Add(d.timeout)
+	c.Context, c.n, c.link = ctx, n, n.link.Load()
+	c.deadline = time.Now().Add(n.c.Timeout)
 	if dl, ok := ctx.Deadline(); ok && dl.Before(c.deadline) {
 		c.deadline = dl
 	}
@@ -51,7 +57,7 @@ func (d *Driver) bound(ctx context.Context) *callContext {
 		return c
 	}
 	switch {
-	case d.broke.Load():
+	case n.broke.Load():
 		c.deadline = time.Time{}
 	case !c.link.piped.Load():
 		c.stop = context.AfterFunc(ctx, c.link.interrupt)
@@ -60,7 +66,7 @@ func (d *Driver) bound(ctx context.Context) *callContext {
 }
 
 func (c *callContext) release() {
-	c.d.calls.Add(-1)
+	c.n.calls.Add(-1)
 	if c.stop != nil {
 		c.stop()
 	}
@@ -73,7 +79,7 @@ func (c *callContext) release() {
 // answered notes that the connection works, if the call was made on the
 // present one.
 func (c *callContext) answered() {
-	if l := c.link; !l.ready.Load() && c.d.link.Load() == l {
+	if l := c.link; !l.ready.Load() && c.n.link.Load() == l {
 		l.ready.Store(true)
 	}
 }
@@ -99,22 +105,31 @@ func (c *callContext) Value(key any) any {
 // A link is the connection that carries commands.
 type link struct {
 	net.Conn
-	d     *Driver
+	n     *node
 	piped atomic.Bool // rueidis runs its pipeline: it minds contexts by itself
 	ready atomic.Bool // a command has been answered on it, and it is not closed
+	known atomic.Bool // the server at its other end has said who it is
 }
 
-// Close notes that there is no connection for commands any more.
+// Close notes that there is no connection for commands any more, and sees to
+// it that there will be one.
 func (l *link) Close() error {
-	l.ready.Store(false)
+	l.known.Store(false)
+	if l.ready.Swap(false) {
+		l.n.revive()
+	}
 	return l.Conn.Close()
 }
 
 // mayBlock reports whether a call might wait for something without a look at
 // its context: for a connection that somebody else is opening, or for a place
 // in the full queue of a server that does not answer.
-func (d *Driver) mayBlock(ctx context.Context) bool {
-	return ctx.Done() != nil && (!d.link.Load().ready.Load() || d.calls.Load() > maxCalls)
+func (n *node) mayBlock(ctx context.Context) bool {
+	if ctx.Done() == nil {
+		return false
+	}
+	l := n.link.Load()
+	return l == nil || !l.ready.Load() || n.calls.Load() > maxCalls
 }
 
 // maxCalls is safely below the 1024 places that rueidis has in its queue.
@@ -146,45 +161,87 @@ func (l *link) SetDeadline(t time.Time) error {
 // with it, which costs a reconnection and nothing else.
 func (l *link) interrupt() {
 	if !l.piped.Load() {
-		l.d.broke.Store(true)
+		l.n.broke.Store(true)
 		_ = l.Conn.SetDeadline(time.Unix(1, 0))
 	}
 }
 
 // dialer returns the function that opens connections. It lives no longer than
-// the driver.
-func (d *Driver) dialer(network string) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+// the node.
+func (n *node) dialer(network string) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	return func(ctx context.Context, addr string, nd *net.Dialer, conf *tls.Config) (net.Conn, error) {
 		call, command := ctx.Value(linkKey{}).(*callContext)
 		if command {
 			call.dialled = true
-		}
-		// The connection that Open makes is the first to carry commands.
-		command = command || d.link.Load() == nil
-		// Others will wait for this connection, too: it must not fail with the
-		// caller that happened to need it first.
-		ctx = d.life
-		var conn net.Conn
-		var err error
-		if conf != nil {
-			conn, err = (&tls.Dialer{NetDialer: nd, Config: conf}).DialContext(ctx, network, addr)
-		} else {
-			conn, err = nd.DialContext(ctx, network, addr)
-		}
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("no answer within %v", nd.Timeout) // our own limit, not the caller's
-			if conf != nil {
-				err = fmt.Errorf("no TLS handshake within %v: is it a port for TLS?", nd.Timeout)
+			if !call.greets {
+				return nil, errStranger
 			}
 		}
+		// The connection that connect makes is the first to carry commands.
+		command = command || n.link.Load() == nil
+		// Others will wait for this connection, too: it must not fail with the
+		// caller that happened to need it first.
+		conn, err := n.dial(n.life, network, addr, nd, conf)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errNotDialled, err)
+			return nil, err
 		}
 		if !command {
+			// It may lead to somebody else than the one before.
+			if l := n.link.Load(); l != nil {
+				l.known.Store(false)
+			}
 			return conn, nil
 		}
-		l := &link{Conn: conn, d: d}
-		d.link.Store(l)
+		l := &link{Conn: conn, n: n}
+		n.link.Store(l)
 		return l, nil
 	}
+}
+
+// dial opens a connection.
+func (n *node) dial(ctx context.Context, network, addr string, nd *net.Dialer, conf *tls.Config) (conn net.Conn, err error) {
+	if conf != nil {
+		conn, err = (&tls.Dialer{NetDialer: nd, Config: conf}).DialContext(ctx, network, addr)
+	} else {
+		conn, err = nd.DialContext(ctx, network, addr)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer within %v", nd.Timeout) // our own limit, not the caller's
+		if conf != nil {
+			err = fmt.Errorf("no TLS handshake within %v: is it a port for TLS?", nd.Timeout)
+		}
+	}
+	if err == nil {
+		err = knock(conn, nd.Timeout)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotDialled, err)
+	}
+	return conn, nil
+}
+
+// knock says hello and waits until anybody answers. A server that has no room
+// for another client, or serves only its own machine, says so unasked and hangs
+// up, and rueidis panics at words that it has not asked for.
+func knock(conn net.Conn, timeout time.Duration) error {
+	_ = conn.SetDeadline(time.Now().Add(timeout))
+	_, err := conn.Write([]byte("*1\r\n$4\r\nPING\r\n"))
+	var line []byte
+	for b := make([]byte, 1); err == nil && b[0] != '\n' && len(line) < 1000; {
+		if _, err = conn.Read(b); err == nil {
+			line = append(line, b[0])
+		}
+	}
+	said := strings.TrimSpace(string(line))
+	switch {
+	case strings.HasPrefix(said, "-DENIED"), strings.HasPrefix(said, "-ERR max"):
+		err = driver.ServerError(said[1:])
+	case len(line) > 0: // an error, too, is an answer
+		err = nil
+	}
+	if err != nil {
+		_ = conn.Close()
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
 }

@@ -2,169 +2,155 @@ package rueidis
 
 import (
 	"context"
-	"math/rand/v2"
+	"errors"
 	"sync"
-	"time"
-
-	"github.com/redis/rueidis"
+	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// maxSubscribe bounds the channels in one SUBSCRIBE, so that none of them
-// delays the rest for long.
-const maxSubscribe = 500
-
-// A listener keeps one connection subscribed to a set of channels. One
-// goroutine owns the connection; it brings what the server has into line with
-// what is wanted, whatever happened in between.
+// A listener keeps a set of channels subscribed, each on the node where it
+// lives: one ear per node. When channels move to another node, so do they.
 type listener struct {
-	d      *Driver
-	h      driver.Handler
-	ctx    context.Context
-	cancel context.CancelFunc
-	kick   chan struct{} // buffered: something changed in want
-	done   chan struct{} // closed when the goroutine has ended
+	d           *Driver
+	h           driver.Handler
+	generations atomic.Uint64
+	end         context.CancelFunc
+	settling    sync.WaitGroup
 
-	mu    sync.Mutex
-	want  map[string]bool
-	fresh map[string]bool // wanted since the last look: to be confirmed, even if had already
+	mu     sync.Mutex
+	want   map[string]*node // where each channel is listened to; nil: nowhere yet
+	ears   map[*node]*ear
+	closed bool
 }
 
 // Listen implements driver.Driver.
 func (d *Driver) Listen(h driver.Handler) driver.Listener {
-	l := &listener{
-		d: d, h: h,
-		kick:  make(chan struct{}, 1),
-		done:  make(chan struct{}),
-		want:  make(map[string]bool),
-		fresh: make(map[string]bool),
-	}
-	l.ctx, l.cancel = context.WithCancel(d.life)
-	go l.run()
+	l := &listener{d: d, h: h, want: make(map[string]*node), ears: make(map[*node]*ear)}
+	var life context.Context
+	life, l.end = context.WithCancel(d.life)
+	moved := make(chan struct{}, 1)
+	unwatch := d.Watch(func() {
+		select {
+		case moved <- struct{}{}:
+		default:
+		}
+	})
+	l.settling.Go(func() { // Watch must not block, and Lost may take its time
+		defer unwatch()
+		for {
+			select {
+			case <-moved:
+				l.settle()
+			case <-life.Done():
+				return
+			}
+		}
+	})
 	return l
 }
 
-func (l *listener) Subscribe(channels ...string)   { l.change(channels, true) }
-func (l *listener) Unsubscribe(channels ...string) { l.change(channels, false) }
-
-func (l *listener) change(channels []string, want bool) {
-	l.mu.Lock()
-	for _, c := range channels {
-		if want {
-			l.want[c] = true
-			l.fresh[c] = true
-		} else {
-			delete(l.want, c)
-			delete(l.fresh, c)
-		}
-	}
-	l.mu.Unlock()
-	select {
-	case l.kick <- struct{}{}:
-	default:
-	}
-}
-
-func (l *listener) Close() error {
-	l.cancel()
-	<-l.done
-	return nil
-}
-
-// run opens a connection, serves it until it breaks, and opens the next.
-func (l *listener) run() {
-	defer close(l.done)
-	const shortest, longest = 20 * time.Millisecond, time.Second
-	pause := shortest
-	for generation := uint64(1); l.ctx.Err() == nil; generation++ {
-		opened := time.Now()
-		err := l.serve(generation)
-		if l.ctx.Err() != nil {
-			return
-		}
-		l.h.Lost(err)
-		if time.Since(opened) > longest {
-			pause = shortest // it did work for a while
-		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		case <-l.ctx.Done():
-		}
-		pause = min(2*pause, longest)
-	}
-}
-
-// serve subscribes one connection to what is wanted, until it breaks.
-func (l *listener) serve(generation uint64) error {
-	conn, release := l.d.client.Dedicate()
-	defer release()
-	defer conn.Close()
-	broken := conn.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) {
-			if l.ctx.Err() == nil {
-				l.h.Message(m.Channel, m.Message)
-			}
-		},
-		OnSubscription: func(s rueidis.PubSubSubscription) {
-			if s.Kind == "subscribe" && l.ctx.Err() == nil {
-				l.h.Subscribed(s.Channel, generation)
-			}
-		},
-	})
-	have := make(map[string]bool)
-	for {
-		add, drop := l.diff(have)
-		if len(add) == 0 && len(drop) == 0 {
-			select {
-			case <-l.kick:
-				continue
-			case err := <-broken:
-				return classify(err)
-			case <-l.ctx.Done():
-				return nil
-			}
-		}
-		for _, cmd := range []struct {
-			channels []string
-			want     bool
-		}{{add, true}, {drop, false}} {
-			if len(cmd.channels) == 0 {
-				continue
-			}
-			b := conn.B().Unsubscribe().Channel(cmd.channels...).Build()
-			if cmd.want {
-				b = conn.B().Subscribe().Channel(cmd.channels...).Build()
-			}
-			if err := conn.Do(l.ctx, b).Error(); err != nil {
-				return classify(err)
-			}
-			for _, c := range cmd.channels {
-				if cmd.want {
-					have[c] = true
-				} else {
-					delete(have, c)
-				}
-			}
-		}
-	}
-}
-
-// diff returns what to add to and what to drop from the channels that the
-// connection has, a bounded number of each.
-func (l *listener) diff(have map[string]bool) (add, drop []string) {
+// Subscribe implements driver.Listener.
+func (l *listener) Subscribe(channels ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for c := range l.want {
-		if (!have[c] || l.fresh[c]) && len(add) < maxSubscribe {
-			add = append(add, c)
-			delete(l.fresh, c)
+	if l.closed {
+		return
+	}
+	for _, c := range channels {
+		n := l.home(c)
+		l.want[c] = n
+		if n != nil {
+			l.ear(n).want(c)
 		}
 	}
-	for c := range have {
-		if !l.want[c] && len(drop) < maxSubscribe {
-			drop = append(drop, c)
+}
+
+// Unsubscribe implements driver.Listener.
+func (l *listener) Unsubscribe(channels ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range channels {
+		if e := l.ears[l.want[c]]; e != nil {
+			e.drop(c)
+		}
+		delete(l.want, c)
+	}
+}
+
+// home returns the node to listen to a channel at.
+func (l *listener) home(channel string) *node {
+	return l.d.table.Load().at(l.d.slot(driver.Home(channel)))
+}
+
+// ear returns the ear at a node. It stays when nothing is left to hear: who
+// waited once often waits again.
+func (l *listener) ear(n *node) *ear {
+	e := l.ears[n]
+	if e == nil {
+		e = newEar(l, n)
+		l.ears[n] = e
+	}
+	return e
+}
+
+// settle moves channels to the nodes where they live now.
+func (l *listener) settle() {
+	l.mu.Lock()
+	var lost, moves []string
+	for c, was := range l.want {
+		if n := l.home(c); n != was {
+			moves = append(moves, c)
+			if was != nil {
+				lost = append(lost, c)
+			}
 		}
 	}
-	return add, drop
+	if l.closed {
+		moves = nil
+	}
+	for _, c := range moves {
+		n := l.home(c)
+		if e := l.ears[l.want[c]]; e != nil {
+			e.drop(c)
+		}
+		l.want[c] = n
+	}
+	l.mu.Unlock()
+	if len(lost) > 0 && len(moves) > 0 {
+		l.h.Lost(lost, errMoved) // before any of them is confirmed again
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range moves {
+		if n, ok := l.want[c]; ok && n != nil && !l.closed {
+			l.ear(n).want(c)
+		}
+	}
+	for n, e := range l.ears { // of nodes that are not used any more
+		if n.life.Err() != nil {
+			delete(l.ears, n)
+			l.settling.Go(e.close)
+		}
+	}
+}
+
+var errMoved = driver.Unsent(errors.New("the channel has moved to another server"))
+
+// Close implements driver.Listener.
+func (l *listener) Close() error {
+	l.end()
+	l.settling.Wait()
+	l.mu.Lock()
+	l.closed = true
+	ears := l.ears
+	l.ears = nil
+	l.mu.Unlock()
+	for _, e := range ears {
+		e.cancel()
+	}
+	for _, e := range ears {
+		e.close()
+	}
+	return nil
 }

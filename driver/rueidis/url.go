@@ -1,178 +1,263 @@
 package rueidis
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
+	"maps"
 	"net"
+	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
-// A Secret is a password. It prints as "***" wherever it goes.
-type Secret string
-
-func (Secret) redacted() string { return "***" }
-
-// String returns "***".
-func (s Secret) String() string { return s.redacted() }
-
-// GoString returns "***".
-func (s Secret) GoString() string { return s.redacted() }
-
-// LogValue returns "***".
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.redacted()) }
-
-// MarshalText returns "***".
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.redacted()), nil }
-
-// Config says how to reach a server. The zero value of every field but Addr
-// means the default.
-type Config struct {
-	Network     string // "tcp" (the default) or "unix"
-	Addr        string // host:port, or the path of a socket
-	Username    string
-	Password    Secret
-	DB          int
-	ClientName  string
-	TLS         *tls.Config   // nil: no TLS
-	DialTimeout time.Duration // 2 s
-	Timeout     time.Duration // how long a call waits for its answer; 2 s
-	RESP2       bool          // speak the older protocol, for servers and proxies that know no other
+// scheme is what the first word of a URL says.
+type scheme struct {
+	mode   Mode
+	secure bool
 }
 
-func (c *Config) check() error {
-	if c.Network == "" {
-		c.Network = "tcp"
+var schemes = map[string]scheme{
+	"redis":            {},
+	"rediss":           {secure: true},
+	"redis-sentinel":   {mode: Sentinel},
+	"rediss-sentinel":  {mode: Sentinel, secure: true},
+	"redis-cluster":    {mode: Cluster},
+	"rediss-cluster":   {mode: Cluster, secure: true},
+	"valkey":           {},
+	"valkeys":          {secure: true},
+	"valkey-sentinel":  {mode: Sentinel},
+	"valkeys-sentinel": {mode: Sentinel, secure: true},
+	"valkey-cluster":   {mode: Cluster},
+	"valkeys-cluster":  {mode: Cluster, secure: true},
+	"unix":             {},
+}
+
+// parameters lists what the query of a URL may say, and in which modes; no
+// modes mean all of them.
+var parameters = map[string][]Mode{
+	"client_name":       nil,
+	"db":                {Single, Replicated, Sentinel},
+	"dial_timeout":      nil,
+	"master_name":       {Sentinel},
+	"protocol":          nil,
+	"scan_interval":     {Replicated, Sentinel, Cluster},
+	"sentinel_password": {Sentinel},
+	"sentinel_tls":      {Sentinel},
+	"sentinel_username": {Sentinel},
+	"sharded":           {Cluster},
+	"timeout":           nil,
+	"tls_ca":            nil,
+	"tls_cert":          nil,
+	"tls_key":           nil,
+	"tls_server_name":   nil,
+}
+
+// ParseURL reads a URL of one of the forms
+//
+//	redis://user:password@host:6379/0?timeout=2s
+//	redis://host1,host2:6380,host3/0
+//	redis-sentinel://user:password@sentinel1:26379,sentinel2/0?master_name=mymaster
+//	redis-cluster://user:password@host1,host2,host3
+//	unix:///run/redis.sock?db=1
+//
+// Of several servers after redis://, whichever is the master is used. With
+// rediss, rediss-sentinel and rediss-cluster, connections use TLS. The schemes
+// may begin with valkey instead (valkeys with TLS).
+//
+// The query may set db, client_name, dial_timeout, timeout and protocol (2 or
+// 3); scan_interval, where there is more than one server; for TLS tls_ca,
+// tls_cert, tls_key (files) and tls_server_name; for sentinels master_name,
+// sentinel_username, sentinel_password and sentinel_tls (on or off, if it
+// differs from the servers'); and for a cluster sharded (auto, on or off).
+//
+// User, password and query are percent-encoded. The error of a bad URL never
+// repeats it, since it may hold a password.
+func ParseURL(raw string) (Config, error) {
+	c, err := parseURL(raw)
+	if err != nil {
+		return Config{}, err
 	}
-	if c.DialTimeout == 0 {
-		c.DialTimeout = 2 * time.Second
+	checked := c
+	if err := checked.check(); err != nil {
+		return Config{}, err
 	}
-	if c.Timeout == 0 {
-		c.Timeout = 2 * time.Second
+	return c, nil
+}
+
+// parseURL cuts the URL by itself: package net/url takes no list of hosts.
+func parseURL(raw string) (Config, error) {
+	var c Config
+	name, rest, ok := strings.Cut(raw, "://")
+	if !ok {
+		return c, errors.New("not a URL: write redis://host:port")
 	}
-	switch {
-	case c.Addr == "":
-		return errors.New("no address of a server given")
-	case c.DialTimeout < 0 || c.Timeout < 0:
-		return errors.New("timeouts must be positive")
-	case c.DB < 0:
-		return errors.New("the number of the database must not be negative")
+	s, ok := schemes[strings.ToLower(name)]
+	if !ok {
+		return c, errors.New("unknown scheme: write redis://, redis-sentinel:// or redis-cluster://, rediss… for TLS, or unix:///path")
+	}
+	if strings.ContainsFunc(rest, unicode.IsControl) {
+		return c, errors.New("the URL holds a control character: percent-encode it")
+	}
+	if strings.Contains(rest, "#") {
+		return c, errors.New("a URL of a server has no #fragment: percent-encode # as %23; the name of a master is written ?master_name=")
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path := rest, ""
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		authority, path = rest[:i], rest[i:]
+	}
+	// An @ further on is most likely the end of a password with a / or ? in it,
+	// of which no error may speak.
+	if strings.Count(authority, "@") > 1 || strings.Contains(path+query, "@") {
+		return c, errors.New("an @ where none is expected: user and password are given once, before the first server; " +
+			"in all else percent-encode @ as %40, / as %2F and ? as %3F")
+	}
+	c.Mode = s.mode
+	hosts := authority
+	if user, after, ok := strings.Cut(authority, "@"); ok {
+		hosts = after
+		if err := c.setUser(user); err != nil {
+			return c, err
+		}
+	}
+	set := c.setHosts
+	if strings.ToLower(name) == "unix" {
+		set = c.setSocket
+	}
+	if err := set(hosts, path); err != nil {
+		return c, err
+	}
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return c, errors.New("the query of the URL is malformed: write ?name=value&name=value, percent-encoded")
+	}
+	return c, c.setQuery(q, s.secure)
+}
+
+func (c *Config) setUser(s string) error {
+	user, password, _ := strings.Cut(s, ":")
+	var err1, err2 error
+	c.Username, err1 = url.PathUnescape(user)
+	password, err2 = url.PathUnescape(password)
+	if err1 != nil || err2 != nil {
+		return errors.New("user or password are badly encoded: percent-encode their special characters, % as %25")
+	}
+	c.Password = Secret(password)
+	if user != "" && password == "" {
+		return errors.New("a user without a password: write redis://user:password@host, or redis://:password@host")
 	}
 	return nil
 }
 
-// parameters lists what the query of a URL may say, for the error that refuses
-// anything else.
-var parameters = []string{
-	"client_name", "db", "dial_timeout", "protocol", "timeout",
-	"tls_ca", "tls_cert", "tls_key", "tls_server_name",
+func (c *Config) setSocket(host, path string) error {
+	path, err := url.PathUnescape(path)
+	if err != nil || host != "" || path == "" {
+		return errors.New("the URL names no socket: write unix:///path/to/redis.sock")
+	}
+	c.Network, c.Addr = "unix", path
+	return nil
 }
 
-// ParseURL reads a URL of the form
-//
-//	redis://user:password@host:6379/0?timeout=2s
-//	rediss://host:6380/0?tls_ca=ca.pem&tls_cert=me.pem&tls_key=me.key
-//	unix:///run/redis.sock?db=1
-//
-// valkey and valkeys are taken as redis and rediss. The query may set db,
-// client_name, dial_timeout, timeout, protocol (2 or 3), and for TLS tls_ca,
-// tls_cert, tls_key and tls_server_name. The error of a bad URL never repeats
-// it, since it may hold a password.
-func ParseURL(raw string) (Config, error) {
-	var c Config
-	u, err := url.Parse(raw)
-	if err != nil {
-		// url.Error quotes the whole URL; its inner error may quote a part.
-		return c, errors.New("not a URL: write redis://host:port, and percent-encode special characters of the password")
+func (c *Config) setHosts(hosts, path string) error {
+	port := "6379"
+	if c.Mode == Sentinel {
+		port = "26379"
 	}
-	secure := false
-	switch u.Scheme {
-	case "redis", "valkey":
-	case "rediss", "valkeys":
-		secure = true
-	case "unix":
-		c.Network, c.Addr = "unix", u.Path
-	case "redis-sentinel", "rediss-sentinel", "redis-cluster", "rediss-cluster":
-		return c, fmt.Errorf("%s:// is not supported yet: name one server with redis://host:port", u.Scheme)
-	case "":
-		return c, errors.New("the URL has no scheme: write redis://host:port")
+	list := strings.Split(hosts, ",")
+	for i, host := range list {
+		addr, err := address(host, port)
+		if err != nil && len(list) > 1 {
+			return fmt.Errorf("server %d of the list: %w", i+1, err)
+		} else if err != nil {
+			return err
+		}
+		list[i] = addr
+	}
+	switch {
+	case c.Mode != Single:
+		c.Addrs = list
+	case len(list) > 1:
+		c.Mode, c.Addrs = Replicated, list
 	default:
-		return c, errors.New("unknown scheme: write redis://host:port, rediss://host:port for TLS, or unix:///path")
+		c.Addr = list[0]
 	}
-	if strings.Contains(u.Host, ",") {
-		return c, errors.New("several servers in one URL are not supported yet: name one")
-	}
-	if u.User != nil {
-		c.Username = u.User.Username()
-		password, _ := u.User.Password()
-		c.Password = Secret(password)
-		if c.Username != "" && password == "" {
-			return c, errors.New("a user without a password: write redis://user:password@host, or redis://:password@host")
-		}
-	}
-	if c.Network != "unix" {
-		if err := c.setHost(u); err != nil {
-			return c, err
-		}
-	} else if c.Addr == "" {
-		return c, errors.New("the URL names no socket: write unix:///path/to/redis.sock")
-	}
-	if u.Fragment != "" {
-		return c, errors.New("a URL of a server has no #fragment: percent-encode # as %23")
-	}
-	q, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return c, errors.New("the query of the URL is malformed")
-	}
-	return c, c.setQuery(q, secure)
-}
-
-func (c *Config) setHost(u *url.URL) error {
-	host, port := u.Hostname(), u.Port()
-	if host == "" {
-		return errors.New("the URL names no host: write redis://host:port")
-	}
-	if port == "" {
-		port = "6379"
-	} else if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return errors.New("the port must lie between 1 and 65535")
-	}
-	c.Addr = net.JoinHostPort(host, port)
-	if db := strings.Trim(u.Path, "/"); db != "" {
+	if db := strings.Trim(path, "/"); db != "" {
 		return c.setDB(db)
 	}
 	return nil
 }
 
+// address completes host, host:port, [ipv6] or [ipv6]:port.
+func address(s, port string) (string, error) {
+	host, given := s, ""
+	if after, ok := strings.CutPrefix(s, "["); ok {
+		host, given, ok = strings.Cut(after, "]")
+		host = strings.Replace(host, "%25", "%", 1) // the zone
+		if ip, err := netip.ParseAddr(host); !ok || err != nil || !ip.Is6() {
+			return "", errors.New("not an IPv6 address between [ and ]: write [::1]:6379")
+		}
+	} else if i := strings.IndexByte(s, ':'); i >= 0 {
+		host, given = s[:i], s[i:]
+	}
+	switch {
+	case strings.Count(given, ":") > 1:
+		return "", errors.New("more than one colon: write host:port, an IPv6 address in brackets, and a password before an @")
+	case host == "":
+		return "", errors.New("no host is named: write host:port")
+	case given != "":
+		number, ok := strings.CutPrefix(given, ":")
+		n, err := strconv.ParseUint(number, 10, 16)
+		if !ok || err != nil || n == 0 {
+			return "", errors.New("the port must be a number between 1 and 65535")
+		}
+		port = strconv.FormatUint(n, 10)
+	}
+	if s[0] != '[' && strings.ContainsFunc(host, notInHost) {
+		return "", errors.New("the host has a character that no host has: write host:port")
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func notInHost(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-._", r)
+}
+
 func (c *Config) setDB(s string) error {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 {
-		return fmt.Errorf("the database must be a number such as 0, not %q", s)
+		return errors.New("the database must be a number, as in redis://host:port/0 or ?db=0")
 	}
 	c.DB = n
 	return nil
 }
 
 func (c *Config) setQuery(q url.Values, secure bool) error {
-	for name, values := range q {
-		if !slices.Contains(parameters, name) {
-			return fmt.Errorf("unknown parameter %q: known are %s", name, strings.Join(parameters, ", "))
-		}
-		if len(values) > 1 {
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		values := q[name]
+		modes, ok := parameters[name]
+		switch {
+		case !ok:
+			return unknownParameter(name)
+		case len(values) > 1:
 			return fmt.Errorf("parameter %q is given more than once", name)
-		}
-		if strings.HasPrefix(name, "tls_") && !secure {
-			return fmt.Errorf("parameter %q needs TLS: use rediss://", name)
+		case values[0] == "":
+			return fmt.Errorf("parameter %q is empty: give it a value or leave it out", name)
+		case modes != nil && !slices.Contains(modes, c.Mode):
+			return fmt.Errorf("parameter %q means nothing in mode %v (%s): leave it out", name, c.Mode, forms[c.Mode])
 		}
 	}
-	c.ClientName = q.Get("client_name")
+	c.ClientName, c.MasterName = q.Get("client_name"), q.Get("master_name")
+	c.SentinelUsername, c.SentinelPassword = q.Get("sentinel_username"), Secret(q.Get("sentinel_password"))
+	switch {
+	case c.Mode == Sentinel && c.MasterName == "":
+		return errors.New("no name of the master given: add ?master_name=, with what the sentinels call it")
+	case c.SentinelUsername != "" && c.SentinelPassword == "":
+		return errors.New("sentinel_username without a password: add sentinel_password")
+	}
 	if s := q.Get("db"); s != "" {
 		if c.DB != 0 {
 			return errors.New("the database is given twice: in the path and as db")
@@ -181,50 +266,81 @@ func (c *Config) setQuery(q url.Values, secure bool) error {
 			return err
 		}
 	}
-	for name, field := range map[string]*time.Duration{"dial_timeout": &c.DialTimeout, "timeout": &c.Timeout} {
+	for name, field := range map[string]*time.Duration{
+		"dial_timeout": &c.DialTimeout, "timeout": &c.Timeout, "scan_interval": &c.ScanInterval,
+	} {
 		if s := q.Get(name); s != "" {
 			d, err := time.ParseDuration(s)
 			if err != nil || d <= 0 {
-				return fmt.Errorf("%s must be a positive duration such as 2s, not %q", name, s)
+				return fmt.Errorf("%s must be a positive duration such as 2s", name)
 			}
 			*field = d
 		}
 	}
-	switch s := q.Get("protocol"); s {
+	switch q.Get("protocol") {
 	case "", "3":
 	case "2":
 		c.RESP2 = true
 	default:
-		return fmt.Errorf("protocol must be 2 or 3, not %q", s)
+		return errors.New("protocol must be 2 or 3")
 	}
-	if secure {
-		return c.setTLS(q)
+	switch q.Get("sharded") {
+	case "", "auto":
+	case "on":
+		c.Sharded = ShardedOn
+	case "off":
+		c.Sharded = ShardedOff
+	default:
+		return errors.New("sharded must be auto, on or off")
 	}
-	return nil
+	return c.setTLS(q, secure)
 }
 
-func (c *Config) setTLS(q url.Values) error {
-	c.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: q.Get("tls_server_name")}
-	if file := q.Get("tls_ca"); file != "" {
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("tls_ca: %w", err)
-		}
-		c.TLS.RootCAs = x509.NewCertPool()
-		if !c.TLS.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("tls_ca: %s holds no certificate in PEM form", file)
-		}
+// forms shows a URL of each mode.
+var forms = map[Mode]string{
+	Single:     "redis://host",
+	Replicated: "redis://host1,host2",
+	Sentinel:   "redis-sentinel://host1,host2",
+	Cluster:    "redis-cluster://host1,host2",
+}
+
+// unknownParameter names the parameter only if it looks like one.
+func unknownParameter(name string) error {
+	list := strings.Join(slices.Sorted(maps.Keys(parameters)), ", ")
+	if strings.ContainsFunc(name, notInHost) {
+		return fmt.Errorf("unknown parameter: known are %s", list)
 	}
-	cert, key := q.Get("tls_cert"), q.Get("tls_key")
-	if (cert == "") != (key == "") {
-		return errors.New("tls_cert and tls_key go together: give both or neither")
+	return fmt.Errorf("unknown parameter %q: known are %s", name, list)
+}
+
+func (c *Config) setTLS(q url.Values, secure bool) error {
+	sentinels := secure && c.Mode == Sentinel
+	switch q.Get("sentinel_tls") {
+	case "":
+	case "on":
+		sentinels = true
+	case "off":
+		sentinels = false
+	default:
+		return errors.New("sentinel_tls must be on or off")
 	}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return fmt.Errorf("tls_cert: %w", err)
+	if !secure && !sentinels {
+		for name := range q {
+			if strings.HasPrefix(name, "tls_") {
+				return fmt.Errorf("parameter %q needs TLS: begin the URL with rediss or valkeys", name)
+			}
 		}
-		c.TLS.Certificates = []tls.Certificate{pair}
+		return nil
+	}
+	files, err := TLSFiles(q.Get("tls_ca"), q.Get("tls_cert"), q.Get("tls_key"), q.Get("tls_server_name"))
+	if err != nil {
+		return fmt.Errorf("tls_%w", err)
+	}
+	if secure {
+		c.TLS = files
+	}
+	if sentinels {
+		c.SentinelTLS = files.Clone()
 	}
 	return nil
 }

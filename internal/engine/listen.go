@@ -76,18 +76,18 @@ func (v *vigil) enquire(ctx context.Context) error {
 	e := v.e
 	var facts driver.Facts
 	err := e.Ask(ctx, true, func(ctx context.Context) (err error) {
-		if facts, err = e.d.Facts(ctx); err == nil && driver.ClassOf(facts.EventsErr) != driver.Fatal {
-			err = facts.EventsErr // not an answer, or none
+		if facts, err = driver.FactsAt(ctx, e.d, v.key); err == nil && driver.ClassOf(facts.SettingsErr) != driver.Fatal {
+			err = facts.SettingsErr // not an answer, or none
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if err = facts.EventsErr; err != nil {
+	if err = facts.SettingsErr; err != nil {
 		return fmt.Errorf("%w: the server does not say whether it publishes them (%w): let the user run CONFIG GET, and set notify-keyspace-events to Kgx there", ErrNoEvents, err)
 	}
-	events, err := script.NewEvents(facts.Events, facts.Database, v.key)
+	events, err := script.NewEvents(facts, v.key)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoEvents, err)
 	}

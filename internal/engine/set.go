@@ -221,11 +221,17 @@ func (e *Engine) identity(ctx context.Context) (string, error) {
 func (e *Engine) recognise(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	f, err := e.d.Facts(ctx)
-	if err == nil {
-		e.server.Store(&f.RunID)
+	var id string
+	for _, f := range e.d.Facts(ctx) {
+		if f.Err != nil {
+			return f.Err
+		}
+		if id == "" || f.RunID < id { // of several, one that all will choose
+			id = f.RunID
+		}
 	}
-	return err
+	e.server.Store(&id)
+	return nil
 }
 
 func (u unit) take(calls, waiting context.Context, r Request) error {

@@ -5,7 +5,10 @@ package fake
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +22,10 @@ type Driver struct {
 	ear   *listener
 	calls map[string]int
 	fail  func(driver.Call) error
+
+	term     uint64
+	replicas int // that acknowledge everything
+	watchers []func()
 }
 
 type held struct {
@@ -57,6 +64,16 @@ func (d *Driver) Holder(key string) string {
 		return h.owner
 	}
 	return ""
+}
+
+// Remaining returns how long a key is still held.
+func (d *Driver) Remaining(key string) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.get(key); h != nil {
+		return time.Until(h.until)
+	}
+	return 0
 }
 
 // Delete takes a key away, without a message.
@@ -135,7 +152,7 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published string) {
 			return number(1), ""
 		}
 		delete(d.locks, c.Keys[0])
-		return number(1), c.Keys[1]
+		return number(1), c.Args[2]
 	case "renew":
 		list := make([]driver.Reply, len(c.Keys))
 		for i, key := range c.Keys {
@@ -152,10 +169,43 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published string) {
 	panic("fake: no script " + c.Script.Name)
 }
 
-// DoAcked implements driver.Driver; there are no replicas.
-func (d *Driver) DoAcked(ctx context.Context, c driver.Call, _ int, _ time.Duration) (driver.Reply, int, error) {
-	r, err := d.Do(ctx, c)
-	return r, 0, err
+// Replicas sets how many replicas there are. They acknowledge everything.
+func (d *Driver) Replicas(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.replicas = n
+}
+
+// FailOver begins a new term, in which those keys are forgotten.
+func (d *Driver) FailOver(forgotten ...string) {
+	d.mu.Lock()
+	d.term++
+	for _, key := range forgotten {
+		delete(d.locks, key)
+	}
+	watchers := d.watchers
+	d.mu.Unlock()
+	for _, f := range watchers {
+		f()
+	}
+}
+
+// DoAcked implements driver.Driver. Too few replicas are waited for in vain.
+func (d *Driver) DoAcked(ctx context.Context, calls []driver.Call, replicas int, timeout time.Duration) []driver.Result {
+	results := d.DoMany(ctx, calls)
+	d.mu.Lock()
+	acked := d.replicas
+	d.mu.Unlock()
+	if acked < replicas {
+		select {
+		case <-time.After(timeout):
+		case <-ctx.Done():
+		}
+	}
+	for i := range results {
+		results[i].Acked = min(acked, replicas)
+	}
+	return results
 }
 
 // DoMany implements driver.Driver.
@@ -170,16 +220,29 @@ func (d *Driver) DoMany(ctx context.Context, calls []driver.Call) []driver.Resul
 // Place implements driver.Driver: a key's place is what precedes its first
 // slash.
 func (d *Driver) Place(key string) driver.Place {
-	for i := range len(key) {
-		if key[i] == '/' {
-			return driver.Place{Node: key[:i]}
-		}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	place := driver.Place{Term: d.term, Replicas: d.replicas}
+	if i := strings.IndexByte(key, '/'); i >= 0 {
+		place.Node = key[:i]
 	}
-	return driver.Place{}
+	return place
+}
+
+// Watch implements driver.Driver. There is no end to it.
+func (d *Driver) Watch(f func()) func() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.watchers = append(d.watchers, f)
+	return func() {}
 }
 
 // Facts implements driver.Driver.
-func (*Driver) Facts(context.Context) (driver.Facts, error) { return driver.Facts{}, nil }
+func (d *Driver) Facts(context.Context, ...string) []driver.Facts {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return []driver.Facts{{Role: "master", Replicas: d.replicas}}
+}
 
 // Close implements driver.Driver.
 func (*Driver) Close() error { return nil }
@@ -216,14 +279,11 @@ func (d *Driver) Reconnect(err error) {
 	d.mu.Lock()
 	ear := d.ear
 	d.mu.Unlock()
-	ear.h.Lost(err)
 	ear.mu.Lock()
 	ear.gen++
-	var channels []string
-	for c := range ear.channels {
-		channels = append(channels, c)
-	}
+	channels := slices.Collect(maps.Keys(ear.channels))
 	ear.mu.Unlock()
+	ear.h.Lost(channels, err)
 	ear.Subscribe(channels...)
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/driver"
 )
 
 // A Fate is what has happened to a key.
@@ -33,10 +35,12 @@ type Events struct {
 	before   string // of their names, where they are those of events; else ""
 }
 
-// NewEvents returns how to hear of a key of that database, given the server's
-// setting notify-keyspace-events, or says what has to be set.
-func NewEvents(setting string, database int, key string) (*Events, error) {
-	keyspace, keyevent := strings.Contains(setting, "K"), strings.Contains(setting, "E")
+// NewEvents returns how to hear of a key of that server, given its setting
+// notify-keyspace-events, or says what has to be set.
+func NewEvents(server driver.Facts, key string) (*Events, error) {
+	setting := server.Settings["notify-keyspace-events"]
+	// In a cluster, only the name of a key tells the node to listen to.
+	keyspace, keyevent := strings.Contains(setting, "K"), strings.Contains(setting, "E") && !server.Cluster
 	lacks := ""
 	if !keyspace && !keyevent {
 		lacks = "K"
@@ -49,7 +53,7 @@ func NewEvents(setting string, database int, key string) (*Events, error) {
 	if lacks != "" {
 		return nil, fmt.Errorf("the server's notify-keyspace-events is %q: run CONFIG SET notify-keyspace-events %s, or set it in its configuration", setting, setting+lacks)
 	}
-	at := "@" + strconv.Itoa(database) + "__:"
+	at := "@" + strconv.Itoa(server.Database) + "__:"
 	if keyspace {
 		return &Events{key: key, channels: []string{"__keyspace" + at + key}}, nil
 	}

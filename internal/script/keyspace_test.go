@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/driver"
 )
 
 func TestEvents(t *testing.T) {
@@ -15,18 +17,18 @@ func TestEvents(t *testing.T) {
 	for setting, want := range map[string][]string{
 		"Kgx": byKey, "gxKE": byKey, "AKE": byKey, "AK": byKey, "gxE": byEvent, "AE": byEvent,
 	} {
-		e, err := NewEvents(setting, 3, "a")
+		e, err := NewEvents(facts(setting, 3), "a")
 		if err != nil || !slices.Equal(e.Channels(), want) {
 			t.Errorf("%q: %v, %v", setting, e, err)
 		}
 	}
 	for setting, want := range map[string]string{"": " Kgx,", "A": " AK,", "E": " Egx,", "gE": " gEx,", "xK": " xKg,", "gx": " gxK,"} {
-		if _, err := NewEvents(setting, 0, "a"); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := NewEvents(facts(setting, 0), "a"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", setting, err, want)
 		}
 	}
-	k, _ := NewEvents("AK", 0, "a")
-	e, _ := NewEvents("AE", 0, "a")
+	k, _ := NewEvents(facts("AK", 0), "a")
+	e, _ := NewEvents(facts("AE", 0), "a")
 	for word, want := range map[string]Fate{"del": Deleted, "expired": Expired, "evicted": Evicted, "rename_from": Moved, "move_from": Moved, "incrby": Alive} {
 		if got := k.Fate("__keyspace@0__:a", word); got != want || !k.Concerns("__keyspace@0__:a", word) {
 			t.Errorf("by key, %s: %v", word, got)
@@ -36,4 +38,8 @@ func TestEvents(t *testing.T) {
 			t.Errorf("by event, %s: %v", word, got)
 		}
 	}
+}
+
+func facts(events string, database int) driver.Facts {
+	return driver.Facts{Database: database, Settings: map[string]string{"notify-keyspace-events": events}}
 }

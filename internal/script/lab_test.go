@@ -410,4 +410,4 @@ func (e *ears) heard() (all []string) {
 
 func (e *ears) Message(channel, payload string) { e.messages <- payload + " on " + channel }
 func (e *ears) Subscribed(string, uint64)       { e.confirmed <- struct{}{} }
-func (e *ears) Lost(error)                      {}
+func (e *ears) Lost([]string, error)            {}

@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	latchSet       = load("latch_set", "once")
-	latchCountdown = load("latch_countdown", "once")
+	latchSet       = load("latch_set", "once", "tell")
+	latchCountdown = load("latch_countdown", "once", "tell")
 )
 
 // A Latch is the wire of Redisson's RCountDownLatch: a number that is deleted

@@ -49,7 +49,7 @@ func NewLimiter(name, client string, permits int) *Limiter {
 }
 
 // Traits are those of what leaves nothing to hold.
-func (l *Limiter) Traits() Traits { return Traits{} }
+func (l *Limiter) Traits() Traits { return Traits{Lossy: true} }
 
 // Gate is not needed: the server gives everybody a time.
 func (l *Limiter) Gate() string { return l.keys[3] }

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// publish is how scripts tell waiters. A sharded cluster would say SPUBLISH.
+// publish is how scripts tell waiters, unless the driver knows better: see
+// driver.Script.
 const publish = "PUBLISH"
 
 // Traits are what those who wait for a lock of some kind must know.
@@ -22,6 +23,7 @@ type Traits struct {
 	Orderly  bool          // as many hold it together as there is room for: who came first asks first
 	Numbered bool          // the server knows a request again by its number, not by what it holds
 	Looking  bool          // to ask changes nothing, so there is nothing to undo
+	Lossy    bool          // a server that takes over need not know of a grant
 	Beat     time.Duration // who waits must ask at least that often, and say when it gives up; zero: need not
 }
 

@@ -65,20 +65,20 @@ func (m *Mutex) Release(ctx context.Context, d driver.Driver, owner string, left
 	defer a.free()
 	return leave(ctx, d, driver.Call{
 		Script: mutexRelease,
-		Keys:   m.keys[:],
-		Args:   a.set(owner, strconv.Itoa(left), publish),
+		Keys:   m.keys[:1],
+		Args:   a.set(owner, strconv.Itoa(left), m.keys[1], publish),
 	})
 }
 
 // Free returns the call that releases the mutex if owner holds it.
 func (m *Mutex) Free(owner string) driver.Call {
-	return driver.Call{Script: mutexRelease, Keys: m.keys[:], Args: []string{owner, "0", publish}}
+	return driver.Call{Script: mutexRelease, Keys: m.keys[:1], Args: []string{owner, "0", m.keys[1], publish}}
 }
 
 // Force frees the mutex whoever holds it, or only if owner does, unless that
 // is empty. It reports whether there was anything to free.
 func (m *Mutex) Force(ctx context.Context, d driver.Driver, owner string) (bool, error) {
-	return force(ctx, d, driver.Call{Script: mutexForce, Keys: m.keys[:], Args: []string{publish, owner}})
+	return force(ctx, d, driver.Call{Script: mutexForce, Keys: m.keys[:1], Args: []string{publish, owner, m.keys[1]}})
 }
 
 // State is what the server says about a lock. The zero State is a free one.

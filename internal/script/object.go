@@ -16,7 +16,7 @@ var (
 	objectTTL     = load("object_ttl")
 	objectMemory  = load("object_memory")
 	objectIdle    = load("object_idle")
-	objectDelete  = load("object_delete", "once", "object")
+	objectDelete  = load("object_delete", "once", "object", "tell")
 	objectRename  = load("object_rename", "once", "object")
 	objectCopy    = load("object_copy", "once", "object")
 	objectMove    = load("object_move", "once", "object")
@@ -205,7 +205,10 @@ func (o *Object) Dumps(dump []byte, kind string) ([]string, error) {
 func (o *Object) Restore(request string, dumps []string, ttl time.Duration, replace bool) driver.Call {
 	var fresh []string
 	for i := range dumps {
-		fresh = append(fresh, prefixed("holdfast:restore", o.Key())+":"+strconv.Itoa(i))
+		fresh = append(fresh, restoring(o.Key(), strconv.Itoa(i)))
 	}
 	return o.order(objectRestore, request, fresh, append([]string{flag(replace), millis(ttl)}, dumps...)...)
 }
+
+// restoring is where a part of an object is until all of them are sound.
+func restoring(name, part string) string { return prefixed("holdfast:restore", name) + ":" + part }

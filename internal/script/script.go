@@ -10,6 +10,8 @@ package script
 import (
 	"embed"
 	"fmt"
+	"regexp"
+	"strconv"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
@@ -24,8 +26,16 @@ func load(name string, libs ...string) *driver.Script {
 	for _, lib := range libs {
 		source += read("lib/" + lib)
 	}
-	return driver.NewScript(name, source+read(name))
+	s := driver.NewScript(name, source+read(name))
+	if m := publishes.FindStringSubmatch(s.Source); m != nil {
+		s.Publish, _ = strconv.Atoi(m[1])
+	}
+	return s
 }
+
+// publishes finds, in the list of a script's arguments, the one that names the
+// command to publish with.
+var publishes = regexp.MustCompile(`(?m)^--(?: ARGV)? +(\d+) PUBLISH`)
 
 func read(name string) string {
 	source, err := files.ReadFile("lua/" + name + ".lua")

@@ -2,6 +2,7 @@ package script_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -43,7 +44,7 @@ func TestSentAgain(t *testing.T) {
 		})
 	}
 	for _, name := range script.Names() {
-		if !seen[name] {
+		if !seen[name] && !strings.HasPrefix(name, "probe") { // see TestProbeLeavesNothing
 			t.Errorf("script %s has no row", name)
 		}
 	}

@@ -293,11 +293,12 @@ func FuzzDecode(f *testing.F) {
 type canned struct{ reply driver.Reply }
 
 func (c canned) Do(context.Context, driver.Call) (driver.Reply, error) { return c.reply, nil }
-func (canned) DoAcked(context.Context, driver.Call, int, time.Duration) (driver.Reply, int, error) {
-	return driver.Reply{}, 0, nil
+func (canned) DoAcked(context.Context, []driver.Call, int, time.Duration) []driver.Result {
+	return nil
 }
+func (canned) Watch(func()) func()                                   { return nil }
 func (canned) DoMany(context.Context, []driver.Call) []driver.Result { return nil }
 func (canned) Listen(driver.Handler) driver.Listener                 { return nil }
 func (canned) Place(string) driver.Place                             { return driver.Place{} }
-func (canned) Facts(context.Context) (driver.Facts, error)           { return driver.Facts{}, nil }
+func (canned) Facts(context.Context, ...string) []driver.Facts       { return nil }
 func (canned) Close() error                                          { return nil }

@@ -208,9 +208,13 @@ func (e ear) Message(channel, payload string) { e.h.rouse(Notice{Message, channe
 
 func (e ear) Subscribed(channel string, _ uint64) { e.h.rouse(Notice{Confirmed, channel, ""}) }
 
-func (e ear) Lost(err error) {
+func (e ear) Lost(channels []string, err error) {
 	e.h.mu.Lock()
-	for _, ch := range e.h.channels {
+	for _, name := range channels {
+		ch := e.h.channels[name]
+		if ch == nil {
+			continue
+		}
 		ch.live = false
 		for w := range ch.waiters {
 			if w.tap != nil {

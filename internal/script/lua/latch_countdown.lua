@@ -3,7 +3,7 @@
 --       2 the mark of the lane
 -- ARGV  1 number of the request
 --       2 how long to remember it, in ms
---       3 PUBLISH
+--       3 PUBLISH or SPUBLISH
 --       4 the channel that waiters listen to: no key, since it may live in another slot
 -- RETURN  the count afterwards
 local known = recall(KEYS[2], ARGV[1])
@@ -16,7 +16,7 @@ if not left then
 elseif left <= 0 then
   left = 0
   redis.call('del', KEYS[1])
-  redis.pcall(ARGV[3], ARGV[4], '0') -- it is done, whether anybody may be told or not
+  tell(ARGV[3], ARGV[4], '0')
 end
 remember(KEYS[2], ARGV[1], left, ARGV[2])
 return left

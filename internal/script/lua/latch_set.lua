@@ -4,7 +4,7 @@
 -- ARGV  1 the count
 --       2 number of the request
 --       3 how long to remember it, in ms
---       4 PUBLISH
+--       4 PUBLISH or SPUBLISH
 --       5 the channel that waiters listen to: no key, since it may live in another slot
 -- RETURN  1 closed, 0 it was closed before
 local known = recall(KEYS[2], ARGV[2])
@@ -15,5 +15,5 @@ if redis.call('exists', KEYS[1]) == 1 then
 end
 redis.call('set', KEYS[1], ARGV[1])
 remember(KEYS[2], ARGV[2], 'set', ARGV[3])
-redis.pcall(ARGV[4], ARGV[5], '1') -- it is done, whether anybody may be told or not
+tell(ARGV[4], ARGV[5], '1')
 return 1

@@ -1,15 +1,15 @@
 -- Leave a mutex once, or free it. Running it twice does what running it once does.
 -- KEYS  1 the lock
---       2 the channel that waiters listen to
 -- ARGV  1 owner
 --       2 how often the owner will hold it afterwards: 0 frees it
---       3 PUBLISH or SPUBLISH
+--       3 the channel that waiters listen to: no key, or no slot that is being moved would serve this
+--       4 PUBLISH or SPUBLISH
 -- RETURN  0  the owner does not hold it; nothing was done
 --         1 + the clients that heard of it, or 1 if it is still held
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end
 if ARGV[2] == '0' then
   redis.call('del', KEYS[1])
-  return 1 + redis.call(ARGV[3], KEYS[2], '0')
+  return 1 + redis.call(ARGV[4], ARGV[3], '0')
 end
 -- A server that is out of memory refuses HSET, unless the script has written before.
 local ttl = redis.call('pttl', KEYS[1])

@@ -13,10 +13,11 @@ for i, key in ipairs(KEYS) do
     local ends = tonumber(redis.call('zscore', key, id))
     if not ends or ends <= now then renewed[i] = 0 end
   end
-  -- A server that is out of memory refuses ZADD, unless the script has written before.
-  if renewed[i] == 1 then redis.call('zrem', key, '') end
+  -- Written also if there is enough left: the master may be the only one to know.
   for _, id in ipairs(renewed[i] == 1 and ids or {}) do
-    if tonumber(redis.call('zscore', key, id)) < now + ARGV[1] then redis.call('zadd', key, now + ARGV[1], id) end
+    local ends = math.max(tonumber(redis.call('zscore', key, id)), now + ARGV[1])
+    redis.call('zrem', key, id)
+    redis.call('zadd', key, ends, id)
   end
 end
 return renewed

@@ -1,6 +1,7 @@
 -- Renew many read leases, each for its own owner only, and never shorten one.
 -- KEYS  2i - 1  a lock
---       2i      what the names of the reader's own keys begin with
+--       2i      what the names of the reader's own keys begin with: no slot that is being moved serves
+--               this, since some of them may be on the other side
 -- ARGV  1       lease time in ms
 --       1 + i   the owner of lease i
 -- RETURN  a list: 1 renewed, 0 that owner does not hold it
@@ -8,7 +9,8 @@ local lease = tonumber(ARGV[1])
 local renewed = {}
 local function raise(key)
   local ttl = redis.call('pttl', key)
-  if ttl ~= -2 and ttl < lease then redis.call('pexpire', key, lease) end
+  -- Written also if there is enough left: the master may be the only one to know.
+  if ttl ~= -2 then redis.call('pexpire', key, math.max(ttl, lease)) end
   return ttl ~= -2
 end
 for i = 1, #KEYS / 2 do

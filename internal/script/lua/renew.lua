@@ -7,8 +7,7 @@ local renewed = {}
 for i, key in ipairs(KEYS) do
   -- One key that is no lock any more must not keep the others from being renewed.
   renewed[i] = redis.call('type', key).ok == 'hash' and redis.call('hexists', key, ARGV[i + 1]) or 0
-  if renewed[i] == 1 and redis.call('pttl', key) < tonumber(ARGV[1]) then
-    redis.call('pexpire', key, ARGV[1])
-  end
+  -- Written also if there is enough left: the master may be the only one to know.
+  if renewed[i] == 1 then redis.call('pexpire', key, math.max(redis.call('pttl', key), ARGV[1])) end
 end
 return renewed

@@ -1,0 +1,297 @@
+package rueidis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// do runs one script. With asking, it may concern a slot that the node is about
+// to take over.
+func (n *node) do(ctx context.Context, call driver.Call, asking bool) driver.Result {
+	if n.mayBlock(ctx) {
+		call = clone(call) // may outlive this method
+		return detour(ctx, func(err error) driver.Result { return driver.Result{Err: err} },
+			func() driver.Result { return n.one(ctx, call, asking) })
+	}
+	return n.one(ctx, call, asking)
+}
+
+func (n *node) one(ctx context.Context, call driver.Call, asking bool) driver.Result {
+	if l := n.link.Load(); asking || l == nil || !l.known.Load() {
+		return n.many(ctx, []driver.Call{call}, asking)[0]
+	}
+	client := *n.client.Load()
+	done := n.bound(ctx)
+	defer done.release()
+	resp := client.Do(done, n.evalsha(call))
+	if isNoScript(resp) {
+		resp = client.Do(done, n.eval(call))
+	}
+	if errors.Is(resp.Error(), errStranger) {
+		done.link.known.Store(false)
+		return n.many(ctx, []driver.Call{call}, asking)[0]
+	}
+	return n.result(ctx, done, resp)
+}
+
+// doMany runs several scripts as one pipeline.
+func (n *node) doMany(ctx context.Context, calls []driver.Call, asking bool) []driver.Result {
+	if !n.mayBlock(ctx) {
+		return n.many(ctx, calls, asking)
+	}
+	calls = cloneAll(calls)
+	return detour(ctx, func(err error) []driver.Result { return failed(calls, err) },
+		func() []driver.Result { return n.many(ctx, calls, asking) })
+}
+
+func (n *node) many(ctx context.Context, calls []driver.Call, asking bool) (results []driver.Result) {
+	for range 3 { // it mostly takes one, and two when the connection has just broken
+		results = n.once(ctx, calls, asking)
+		if !errors.Is(results[0].Err, errStranger) {
+			break
+		}
+	}
+	return results
+}
+
+func (n *node) once(ctx context.Context, calls []driver.Call, asking bool) []driver.Result {
+	if err := n.connect(); err != nil {
+		return failed(calls, err)
+	}
+	// Under sentinels nothing may be sent to a stranger; and which channels a node
+	// of a cluster knows has to be known before.
+	if n.c.Mode == Sentinel || n.c.Mode == Cluster {
+		if err := n.greetOnce(ctx); err != nil {
+			return failed(calls, err)
+		}
+	}
+	client := *n.client.Load()
+	done := n.bound(ctx)
+	defer done.release()
+	multi := make([]rueidis.Completed, 0, 2+2*len(calls))
+	// With nothing known of whoever answers, he says first who he is.
+	greet := !done.link.known.Load()
+	done.greets = greet
+	if greet {
+		multi = append(multi, n.b().Info().Build())
+	}
+	for _, call := range calls {
+		if asking {
+			multi = append(multi, n.b().Asking().Build())
+		}
+		multi = append(multi, n.evalsha(call))
+	}
+	resps := client.DoMulti(done, multi...)
+	if errors.Is(resps[0].Error(), errStranger) {
+		done.link.known.Store(false)
+		return failed(calls, errStranger)
+	}
+	var stranger error
+	if greet {
+		stranger = n.introduce(done, resps[0])
+		resps = resps[1:]
+	}
+	results := make([]driver.Result, len(calls))
+	for i, call := range calls {
+		step := 1 + btoi(asking)
+		resp := resps[i*step+step-1]
+		if isNoScript(resp) {
+			if asking {
+				resp = client.DoMulti(done, n.b().Asking().Build(), n.eval(call))[1]
+			} else {
+				resp = client.Do(done, n.eval(call))
+			}
+		}
+		results[i] = n.result(ctx, done, resp)
+		if stranger != nil && results[i].Err == nil { // it ran, but somewhere else
+			results[i] = driver.Result{Err: driver.Unknown(stranger)}
+		}
+	}
+	return results
+}
+
+// doAcked runs several scripts and waits for replicas, on a connection that
+// nobody else uses meanwhile.
+func (n *node) doAcked(ctx context.Context, calls []driver.Call, replicas int, timeout time.Duration, asking bool) []driver.Result {
+	calls = cloneAll(calls)
+	return detour(ctx, func(err error) []driver.Result { return failed(calls, err) }, func() []driver.Result {
+		if err := n.greetOnce(ctx); err != nil {
+			return failed(calls, err)
+		}
+		bounded, cancel := context.WithTimeout(ctx, n.c.Timeout+timeout)
+		defer cancel()
+		results := n.acked(ctx, bounded, calls, replicas, timeout, asking)
+		// On a new connection, somebody else may have answered.
+		if err := n.greetOnce(ctx); err != nil {
+			return failed(calls, driver.Unknown(err))
+		}
+		return results
+	})
+}
+
+func (n *node) acked(ctx, bounded context.Context, calls []driver.Call, replicas int, timeout time.Duration, asking bool) []driver.Result {
+	client := *n.client.Load()
+	wait := func() rueidis.Completed {
+		return n.b().Wait().Numreplicas(int64(replicas)).Timeout(max(timeout.Milliseconds(), 1)).Build()
+	}
+	send := func(calls []driver.Call, eval func(driver.Call) rueidis.Completed) []rueidis.RedisResult {
+		var multi []rueidis.Completed
+		for _, call := range calls {
+			if asking {
+				multi = append(multi, n.b().Asking().Build())
+			}
+			multi = append(multi, eval(call))
+		}
+		return client.DoMulti(bounded, append(multi, wait())...)
+	}
+	step := 1 + btoi(asking)
+	resps := send(calls, n.evalsha)
+	results := make([]driver.Result, len(calls))
+	for i, call := range calls {
+		resp, acked := resps[i*step+step-1], resps[len(resps)-1]
+		if isNoScript(resp) {
+			again := send([]driver.Call{call}, n.eval)
+			resp, acked = again[step-1], again[len(again)-1]
+		}
+		r := driver.Result{}
+		if r.Reply, r.Err = n.decode(resp); r.Err == nil {
+			k, err := acked.AsInt64()
+			if err != nil { // it ran, but who has it is not known
+				r = driver.Result{Err: n.unwaited(err)}
+			}
+			r.Acked = int(k)
+		}
+		r.Err = n.whose(ctx, r.Err)
+		results[i] = r
+	}
+	return results
+}
+
+// unwaited is the error of a call whose wait for replicas has failed. Of a server
+// that has just become a replica itself, that says nothing about the next one.
+func (n *node) unwaited(err error) error {
+	if err = n.classify(err); driver.CodeOf(err) == "ERR" && !strings.Contains(err.Error(), "unknown command") {
+		return driver.Unknown(err)
+	}
+	return err
+}
+
+func (n *node) evalsha(c driver.Call) rueidis.Completed {
+	return n.b().Evalsha().Sha1(c.Script.SHA).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(n.args(c)...).Build()
+}
+
+func (n *node) eval(c driver.Call) rueidis.Completed {
+	return n.b().Eval().Script(c.Script.Source).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(n.args(c)...).Build()
+}
+
+// args returns the arguments of a call, with the family of channels that those
+// who wait for it are taken to listen to.
+func (n *node) args(c driver.Call) []string {
+	i := c.Script.Publish - 1
+	if i < 0 || !n.publishesSharded() || i >= len(c.Args) || c.Args[i] != "PUBLISH" {
+		return c.Args
+	}
+	args := slices.Clone(c.Args)
+	args[i] = "SPUBLISH"
+	return args
+}
+
+func (n *node) publishesSharded() bool {
+	return n.c.Mode == Cluster && (n.c.Sharded == ShardedOn || n.c.Sharded == ShardedAuto && n.sharded.Load())
+}
+
+func isNoScript(r rueidis.RedisResult) bool {
+	e, ok := rueidis.IsRedisErr(r.Error())
+	return ok && e.IsNoScript()
+}
+
+// result decodes the answer to a call.
+func (n *node) result(ctx context.Context, done *callContext, resp rueidis.RedisResult) driver.Result {
+	reply, err := n.decode(resp)
+	if err == nil {
+		done.answered()
+	}
+	return driver.Result{Reply: reply, Err: n.whose(ctx, err)}
+}
+
+func (n *node) decode(r rueidis.RedisResult) (driver.Reply, error) {
+	m, err := r.ToMessage()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return driver.Reply{}, n.classify(err)
+	}
+	return reply(m)
+}
+
+func reply(m rueidis.RedisMessage) (driver.Reply, error) {
+	switch {
+	case m.IsNil():
+		return driver.Reply{}, nil
+	case m.IsInt64():
+		n, err := m.ToInt64()
+		return driver.Reply{Type: driver.Int, Int: n}, err
+	case m.IsString():
+		s, err := m.ToString()
+		return driver.Reply{Type: driver.Str, Str: s}, err
+	case m.IsArray():
+		ms, err := m.ToArray()
+		if err != nil {
+			return driver.Reply{}, err
+		}
+		list := make([]driver.Reply, len(ms))
+		for i := range ms {
+			if list[i], err = reply(ms[i]); err != nil {
+				return driver.Reply{}, err
+			}
+		}
+		return driver.Reply{Type: driver.List, List: list}, nil
+	}
+	return driver.Reply{}, &driver.Error{Class: driver.Fatal, Err: errors.New("reply of a type that no script returns")}
+}
+
+// whose says of a call without an answer whose patience has ended, the
+// caller's or our own: rueidis sees only the deadline that we have lent it.
+func (n *node) whose(ctx context.Context, err error) error {
+	if err == nil || driver.ClassOf(err) != driver.Ambiguous {
+		return err
+	}
+	if ctx.Err() != nil {
+		return driver.Unknown(ctx.Err())
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no answer within %v", n.c.Timeout)}
+	}
+	return err
+}
+
+func clone(c driver.Call) driver.Call {
+	c.Keys, c.Args = slices.Clone(c.Keys), slices.Clone(c.Args)
+	return c
+}
+
+func cloneAll(calls []driver.Call) []driver.Call {
+	calls = slices.Clone(calls)
+	for i, c := range calls {
+		calls[i] = clone(c)
+	}
+	return calls
+}
+
+func failed(calls []driver.Call, err error) []driver.Result {
+	return slices.Repeat([]driver.Result{{Err: err}}, len(calls))
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,59 @@
+package rueidis
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// facts asks a server for all that is wanted of it.
+func (n *node) facts(ctx context.Context) driver.Facts {
+	none := func(err error) driver.Facts { return driver.Facts{Node: n.addr, Err: err} }
+	return detour(ctx, none, func() driver.Facts {
+		if err := n.connect(); err != nil {
+			return none(err)
+		}
+		ctx, cancel := context.WithTimeout(ctx, n.c.Timeout)
+		defer cancel()
+		multi := []rueidis.Completed{n.b().Time().Build(), n.b().Info().Build()}
+		for _, name := range driver.Cares { // before Redis 7, one at a time
+			multi = append(multi, n.b().ConfigGet().Parameter(name).Build())
+		}
+		// On a connection of its own: nobody who locks should have to share his
+		// with somebody who is just curious.
+		var asked time.Time
+		var rs []rueidis.RedisResult
+		_ = (*n.client.Load()).Dedicated(func(c rueidis.DedicatedClient) error {
+			asked = time.Now()
+			rs = c.DoMulti(ctx, multi...)
+			return nil
+		})
+		took := time.Since(asked)
+		text, err := rs[1].ToString()
+		if err != nil {
+			return none(n.whose(ctx, n.classify(err)))
+		}
+		f := driver.NewFacts(text)
+		f.Node, f.Database = n.addr, n.c.DB
+		if now, err := rs[0].AsIntSlice(); err == nil && len(now) == 2 {
+			f.Clock = time.Unix(now[0], 1000*now[1]).Sub(asked.Add(took / 2))
+		}
+		f.Settings = make(map[string]string)
+		for _, r := range rs[2:] {
+			setting, err := r.AsStrMap()
+			if err != nil {
+				f.SettingsErr = n.classify(err) // some servers let nobody see their settings
+			}
+			maps.Copy(f.Settings, setting)
+		}
+		if len(f.Settings) == 0 && f.SettingsErr == nil {
+			f.SettingsErr = driver.ServerError("ERR the server shows none of its settings")
+		}
+		n.replicas.Store(int64(f.Replicas)) // and nothing else: nobody has confirmed who that is
+		return f
+	})
+}

@@ -1,0 +1,230 @@
+package rueidis
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A doubter confirms a server until it is told not to.
+type doubter struct {
+	terms  atomic.Uint64
+	refuse atomic.Bool
+	same   atomic.Bool // that was asked about last
+}
+
+func (d *doubter) nextTerm() uint64 { return d.terms.Add(1) }
+func (*doubter) changed()           {}
+func (*doubter) suspect()           {}
+
+func (d *doubter) confirm(_ context.Context, _ *node, same bool) error {
+	d.same.Store(same)
+	if d.refuse.Load() {
+		return driver.Unsent(errors.New("another is the master"))
+	}
+	return nil
+}
+
+func aNode(t *testing.T, mode Mode, addr string, told events) *node {
+	c := Config{Mode: mode, Network: "tcp", DialTimeout: time.Second, Timeout: time.Second}
+	n := newNode(context.Background(), c, addr, told)
+	t.Cleanup(n.close)
+	return n
+}
+
+func put(value string) driver.Call {
+	return driver.Call{
+		Script: driver.NewScript("put", "return redis.call('set', KEYS[1], ARGV[1]).ok"),
+		Keys:   []string{"k"}, Args: []string{value},
+	}
+}
+
+// A server that comes back is not used before the sentinels have confirmed it,
+// also by whoever comes before the connection is restored.
+func TestStrangerGetsNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	told := new(doubter)
+	n := aNode(t, Sentinel, s.Addr(), told)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if r := n.do(ctx, put("before"), false); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	told.refuse.Store(true)
+	s.Stop()
+	for r := n.do(ctx, put("down"), false); r.Err == nil || n.link.Load().ready.Load(); {
+		r = n.do(ctx, put("down"), false)
+	}
+	time.Sleep(2 * time.Second) // now it is tried once a second
+	s.Restart()
+	if r := n.do(ctx, put("after"), false); r.Err == nil {
+		t.Error("a server was used that nobody has confirmed")
+	}
+}
+
+// A call that has run did not fail for certain, whoever the server is.
+func TestRefusedThoughRun(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	told := new(doubter)
+	told.refuse.Store(true)
+	n := aNode(t, Replicated, s.Addr(), told)
+	s.Do(t, "SCRIPT", "LOAD", put("").Script.Source)
+	r := n.do(context.Background(), put("x"), false)
+	if ran := s.Int(t, "EXISTS", "k") == 1; ran && driver.ClassOf(r.Err) == driver.Definite {
+		t.Errorf("it has run, and failed for certain: %v", r.Err)
+	}
+}
+
+// Those who ask a silent server leave nothing behind for longer than a dial
+// takes, however many they are.
+func TestAskersOfSilentServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // connections are accepted, nothing is said
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	n := aNode(t, Single, l.Addr().String(), new(doubter))
+	const askers = 10
+	for range askers {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+		n.do(ctx, put("x"), false)
+		cancel()
+	}
+	dialling := func() int {
+		buf := make([]byte, 1<<20)
+		return strings.Count(string(buf[:runtime.Stack(buf, true)]), "(*node).connect(")
+	}
+	time.Sleep(4 * time.Second) // a dial takes one
+	if left := dialling(); left > 0 {
+		t.Errorf("%d of %d goroutines still wait for their turn to dial", left, askers)
+	}
+}
+
+// Redis does not put brackets around the IPv6 address of a redirection.
+func TestRedirectIPv6(t *testing.T) {
+	slot, addr, ok := redirect(driver.ServerError("MOVED 3999 ::1:6381"), "[::1]:6380")
+	if slot != 3999 || addr != "[::1]:6381" || !ok {
+		t.Errorf("sent to slot %d at %s, %v", slot, addr, ok)
+	}
+}
+
+// To ask a server for facts does not make it one that was confirmed before.
+func TestFactsConfirmNobody(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	told := new(doubter)
+	n := aNode(t, Sentinel, s.Addr(), told)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := n.greet(ctx); err != nil {
+		t.Fatal(err)
+	}
+	told.refuse.Store(true) // the next one is a stranger
+	s.Restart()
+	for f := n.facts(ctx); f.Err != nil; f = n.facts(ctx) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := n.greet(ctx); err == nil || told.same.Load() {
+		t.Errorf("the server was restarted, and is taken for the one that was confirmed: %v", err)
+	}
+}
+
+// Who is told to publish to sharded channels listens to them, also where the
+// server does not say its version.
+func TestShardedOnListens(t *testing.T) {
+	n := aNode(t, Cluster, "127.0.0.1:1", new(doubter))
+	n.c.Sharded = ShardedOn
+	if e := (&ear{n: n}); n.publishesSharded() && e.families("c")&sharded == 0 {
+		t.Error("publishes where it does not listen")
+	}
+}
+
+type nobody struct{}
+
+func (nobody) Message(string, string)    {}
+func (nobody) Subscribed(string, uint64) {}
+func (nobody) Lost([]string, error)      {}
+
+// A sharded subscription that the server ends while the other one is still on
+// its way is asked for again.
+func TestMovedBeforeSubscribed(t *testing.T) {
+	n := aNode(t, Cluster, "127.0.0.1:1", new(doubter))
+	n.sharded.Store(true)
+	e := &ear{
+		l: &listener{d: &Driver{kick: make(chan struct{}, 1)}, h: nobody{}}, n: n, ctx: context.Background(),
+		kick: make(chan struct{}, 1), wanted: map[string]bool{"c": true},
+		fresh: map[string]bool{}, have: map[string]family{}, moved: map[string]bool{},
+	}
+	asked := make(map[string]family)
+	e.diff(asked)
+	e.heard("ssubscribe", "c", "", 1)
+	e.heard("sunsubscribe", "c", "", 1)
+	e.heard("subscribe", "c", "", 1)
+	if len(e.diff(asked)) == 0 {
+		t.Error("nobody will subscribe again")
+	}
+}
+
+// The first call to a new node publishes as all later ones do, or those in Java
+// who listen to sharded channels only do not hear it.
+func TestFirstCallPublishesSharded(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	if v, _ := s.Do(t, "INFO", "server").(string); !strings.Contains(v, "redis_version:7.") {
+		t.Skip("knows no sharded channels, or calls itself otherwise")
+	}
+	n := aNode(t, Cluster, s.Addr(), new(doubter))
+	script := driver.NewScript("say", "return ARGV[1]")
+	script.Publish = 1
+	s.Do(t, "SCRIPT", "LOAD", script.Source) // as others have done
+	for i := range 2 {
+		r := n.do(context.Background(), driver.Call{Script: script, Keys: []string{"k"}, Args: []string{"PUBLISH"}}, false)
+		if r.Err != nil || r.Reply.Str != "SPUBLISH" {
+			t.Errorf("call %d publishes by %s, %v", i+1, r.Reply.Str, r.Err)
+		}
+	}
+}
+
+// A pointer is a source that names one master.
+type pointer struct{ addr string }
+
+func (p *pointer) find(context.Context, *table) (layout, error) {
+	return layout{masters: []string{p.addr}}, nil
+}
+func (*pointer) confirm(context.Context, *node, bool) error { return nil }
+func (*pointer) close()                                     {}
+
+// A master that the sentinels have replaced is not used any more, whether its
+// successor answers yet or not.
+func TestDethroned(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := &pointer{s.Addr()}
+	d := &Driver{
+		c:      Config{Mode: Sentinel, Network: "tcp", DialTimeout: time.Second, Timeout: time.Second},
+		source: p, kick: make(chan struct{}, 1), nodes: make(map[string]*node), watchers: make(map[int]func()),
+	}
+	d.life, d.end = context.WithCancel(context.Background())
+	defer d.Close()
+	d.table.Store(new(table))
+	if err := d.refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.addr = "127.0.0.1:1"
+	if err := d.refresh(t.Context()); err == nil {
+		t.Fatal("found somebody where nobody is")
+	}
+	if _, err := d.Do(t.Context(), put("x")); err == nil {
+		t.Error("granted by a master that was replaced")
+	}
+}

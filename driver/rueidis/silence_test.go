@@ -1,0 +1,120 @@
+package rueidis_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A master falls silent and is replaced. The silent one keeps nobody from
+// finding out, nor from being served elsewhere.
+func TestSilentMaster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, redistest.Args("--cluster-require-full-coverage", "no"))
+	var ds []driver.Driver // several, for each asks whom it likes
+	for range 6 {
+		ds = append(ds, connect(t, c.URL()))
+	}
+	d := ds[0]
+	old := c.MasterOf("k")
+	var other string
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		if c.MasterOf(key) != old {
+			other = key
+		}
+	}
+	for _, key := range []string{"k", other} {
+		if _, err := d.Do(t.Context(), addOne(key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old.Pause()
+	defer old.Resume()
+	elsewhere := keepCalling(t, d, other)
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := d.Do(t.Context(), addOne("k"))
+		waiting <- err
+	}()
+	next, _ := c.AwaitFailover(old)
+	begin := time.Now()
+	eventually(t, 2*soon, "the driver knows who has taken over", func() bool { return d.Place("k").Node == next.Addr() })
+	if took := time.Since(begin); took > 2*time.Second { // it looks once a second
+		t.Errorf("the driver learned of the failover %v after all nodes had", took)
+	}
+	select {
+	case err := <-waiting:
+		if driver.ClassOf(err) == driver.Fatal {
+			t.Errorf("who waited for the silent one: %v", err)
+		}
+	case <-time.After(soon):
+		t.Error("somebody still waits for the silent one")
+	}
+	if _, err := d.Do(t.Context(), addOne("k")); err != nil {
+		t.Errorf("at the new master: %v", err)
+	}
+	if took, err := elsewhere(); err != nil || took > time.Second {
+		t.Errorf("a call at another node took %v: %v", took, err)
+	}
+}
+
+// keepCalling calls again and again until stop is called, which returns how long
+// the slowest took, and the last error.
+func keepCalling(t *testing.T, d driver.Driver, key string) (stop func() (time.Duration, error)) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var slowest time.Duration
+	var failed error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			begin := time.Now()
+			if _, err := d.Do(t.Context(), addOne(key)); err != nil {
+				failed = err
+			}
+			slowest = max(slowest, time.Since(begin))
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	return func() (time.Duration, error) {
+		cancel()
+		<-done
+		return slowest, failed
+	}
+}
+
+// Close ends everything, also while a node is silent, another is gone and
+// somebody listens to all of them.
+func TestCloseLeavesNothing(t *testing.T) {
+	redistest.CheckGoroutines(t)
+	c := redistest.StartCluster(t, redistest.WithReplicas(0))
+	d := connect(t, c.URL())
+	h := newEvents()
+	l := d.Listen(h) // and never closed
+	keys := []string{"a", "b", "c", "d", "e", "f"}
+	for _, key := range keys {
+		l.Subscribe(key)
+		h.want(t, "+"+key)
+		if r := d.DoAcked(t.Context(), []driver.Call{addOne(key)}, 1, 10*time.Millisecond)[0]; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	c.Masters()[2].Kill()
+	silent := c.Masters()[0]
+	silent.Pause()
+	defer silent.Resume()
+	for _, key := range keys {
+		go func() { _, _ = d.Do(context.Background(), addOne(key)) }()
+	}
+	time.Sleep(100 * time.Millisecond) // some of them are on their way
+	begin := time.Now()
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+}
