@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -36,9 +37,73 @@ type Options struct {
 	// HandoffTime is how long such a row may take. Default: 5 ms.
 	HandoffTime time.Duration
 
+	// Replication says when a lock counts as granted on a server that has
+	// replicas. Default: when one of those connected has it, which is what
+	// Redisson does.
+	Replication Replication
+
+	// ClockSkew is how far apart the clocks of a master and its replicas may
+	// be. It is taken off every lease, since a replica that takes over ends
+	// leases by its own clock. Default: 250 ms if Replication is [Strict], else
+	// none.
+	ClockSkew time.Duration
+
 	// Logger hears of what the caller is not told otherwise: renewals that
 	// fail, subscriptions that break. Default: nothing is logged.
 	Logger *slog.Logger
+}
+
+// Replication says how many replicas must have a lock before it counts as
+// granted. A lock that only the master knows is gone when that dies, and another
+// client may then get it from the replica that takes over while the first still
+// counts on it.
+type Replication struct {
+	Mode ReplicationMode
+
+	// Replicas is how many replicas of a master must have it in mode [Strict]:
+	// all that it has, or one without the lock might be the one that takes over.
+	Replicas int
+
+	// Timeout is how long to wait for them. Default: 1 s, or WatchdogTimeout if
+	// that is less.
+	Timeout time.Duration
+}
+
+// A ReplicationMode is one of the ways to treat replicas.
+type ReplicationMode uint8
+
+// The modes. Only Strict keeps a lock exclusive when a replica takes over; with
+// the others, let the resource check tokens: see package fence.
+const (
+	// Acked has one replica acknowledge each acquisition, if any is connected;
+	// one that hangs counts as connected until the server gives it up, after its
+	// repl-timeout, and until then calls fail with [ErrNotReplicated]. Should
+	// another replica take over than the one that has it, the lock is lost, and
+	// so it may be in two hands for a moment.
+	Acked ReplicationMode = iota
+
+	// Async waits for no replica.
+	Async
+
+	// Strict has a fixed number of replicas acknowledge each acquisition and
+	// each renewal. What too few have acknowledged is given back, and the call
+	// fails with [ErrNotReplicated]; a lease that too few have heard of is
+	// lost. All clients have to be strict, and no replica that acknowledged may
+	// lose its memory before it takes over.
+	Strict
+)
+
+// String returns the mode in lower case.
+func (m ReplicationMode) String() string {
+	switch m {
+	case Acked:
+		return "acked"
+	case Async:
+		return "async"
+	case Strict:
+		return "strict"
+	}
+	return fmt.Sprintf("ReplicationMode(%d)", m)
 }
 
 // The bounds of all lease times. The lower one is what a lease needs to be of
@@ -59,6 +124,10 @@ func (o Options) withDefaults() Options {
 	set(&o.PollInterval, 5*time.Second)
 	set(&o.RetryTimeout, 10*time.Second)
 	set(&o.HandoffTime, 5*time.Millisecond)
+	set(&o.Replication.Timeout, min(time.Second, o.WatchdogTimeout))
+	if o.Replication.Mode == Strict {
+		set(&o.ClockSkew, 250*time.Millisecond)
+	}
 	if o.Handoffs == 0 {
 		o.Handoffs = 64
 	}
@@ -78,6 +147,16 @@ func (o Options) check() error {
 		return invalid("PollInterval is %v: choose at least 1ms", o.PollInterval)
 	case o.RetryTimeout < 0:
 		return invalid("RetryTimeout is %v: it cannot be negative", o.RetryTimeout)
+	case o.Replication.Mode > Strict:
+		return invalid("Replication.Mode is %v: choose Acked, Async or Strict", o.Replication.Mode)
+	case o.Replication.Mode == Strict && o.Replication.Replicas < 1:
+		return invalid("Replication.Replicas is %d: in mode Strict, say how many replicas each master has", o.Replication.Replicas)
+	case o.Replication.Mode != Strict && o.Replication.Replicas != 0:
+		return invalid("Replication.Replicas is %d, but only mode Strict counts them", o.Replication.Replicas)
+	case o.Replication.Timeout < time.Millisecond || o.Replication.Timeout > o.WatchdogTimeout:
+		return invalid("Replication.Timeout is %v: choose between 1ms and WatchdogTimeout, %v", o.Replication.Timeout, o.WatchdogTimeout)
+	case o.ClockSkew < 0 || o.ClockSkew > o.WatchdogTimeout/4:
+		return invalid("ClockSkew is %v: choose at most a quarter of WatchdogTimeout, %v", o.ClockSkew, o.WatchdogTimeout/4)
 	case o.HandoffTime < 0:
 		return invalid("HandoffTime is %v: it cannot be negative; to switch hand-offs off, set Handoffs to -1", o.HandoffTime)
 	}
@@ -87,8 +166,9 @@ func (o Options) check() error {
 // A Client is a connection to Redis and everything that is locked through it.
 // It is safe for concurrent use; a program needs one per server.
 type Client struct {
-	engine *engine.Engine
-	driver driver.Driver
+	engine  *engine.Engine
+	driver  driver.Driver
+	options Options
 }
 
 // New returns a client that talks to Redis through d, which it closes when it
@@ -111,9 +191,15 @@ func New(d driver.Driver, o Options) (*Client, error) {
 		Linger:      time.Second,
 		SlicePasses: max(o.Handoffs, 0),
 		SliceTime:   o.HandoffTime,
-		Log:         o.Logger,
+		Replication: engine.Replication{
+			Mode:     engine.Mode(o.Replication.Mode),
+			Replicas: o.Replication.Replicas,
+			Timeout:  o.Replication.Timeout,
+			Skew:     o.ClockSkew,
+		},
+		Log: o.Logger,
 	})
-	return &Client{engine: e, driver: d}, nil
+	return &Client{engine: e, driver: d, options: o}, nil
 }
 
 // closeTime bounds how long Close waits for a server that does not answer.
@@ -126,6 +212,14 @@ const closeTime = 2 * time.Second
 func (c *Client) Close() error {
 	c.engine.Close(closeTime)
 	return c.driver.Close()
+}
+
+// fits refuses lease times of which the skew of the clocks would leave little.
+func (c *Client) fits(lease time.Duration) error {
+	if least := 4 * c.options.ClockSkew; lease > 0 && lease < least {
+		return invalid("LeaseTime is %v: the clocks of the servers may be %v apart, so choose at least %v", lease, c.options.ClockSkew, least)
+	}
+	return nil
 }
 
 // ID returns the random name of this client, the first part of the owner of

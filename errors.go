@@ -47,6 +47,11 @@ var (
 	// a key of another type.
 	ErrRefused = engine.ErrRefused
 
+	// ErrNotReplicated says that the server has granted the lock, but fewer
+	// replicas than [Options.Replication] asks for have acknowledged it in time;
+	// it was given back. The error matches [ErrUnavailable], too.
+	ErrNotReplicated = engine.ErrNotReplicated
+
 	// ErrInvalid says that an argument makes no sense; the text says what to
 	// change. Nothing was sent.
 	ErrInvalid = errors.New("invalid argument")
@@ -116,6 +121,12 @@ const (
 	LossNotOwner LossReason = "not owner" // the server says that another owner holds the lock, or nobody
 	LossForced   LossReason = "forced"    // this client freed the lock by force
 	LossClosed   LossReason = "closed"    // the client was closed
+
+	// LossFailover: a replica has taken over, or the server was restarted, and
+	// does not know the lease.
+	LossFailover LossReason = "failover"
+	// LossUnreplicated: no renewal has reached enough replicas in time.
+	LossUnreplicated LossReason = "not replicated"
 )
 
 var lossReasons = map[watchdog.Reason]LossReason{
@@ -123,6 +134,8 @@ var lossReasons = map[watchdog.Reason]LossReason{
 	watchdog.NotOwner: LossNotOwner,
 	watchdog.Forced:   LossForced,
 	watchdog.Closed:   LossClosed,
+	watchdog.Failover: LossFailover,
+	watchdog.Unacked:  LossUnreplicated,
 }
 
 // A LostError is the error, and the cause of the context, of a lease that was

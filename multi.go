@@ -119,6 +119,9 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 	err := func() error {
 		for _, l := range m.locks {
 			o, k := l.(single).target()
+			if err := o.client.fits(s.lease); err != nil {
+				return err
+			}
 			part := &Lease{client: o.client, kind: o.kind, name: o.name, renewed: s.lease == 0, parent: ctx, outer: whole.outer, whole: whole}
 			whole.parts.leases = append(whole.parts.leases, part)
 			had, under, err := o.prepare(ctx, part, r, s.nonReentrant)

@@ -49,6 +49,9 @@ func (o *object) acquire(ctx context.Context, op string, k engine.Kind, wait tim
 	if s.writerFirst != o.set.writerFirst {
 		s.fail(invalid("WriterFirst is for Client.RWMutex, not for a call"))
 	}
+	if err := o.client.fits(s.lease); err != nil {
+		s.fail(err)
+	}
 	if s.err != nil {
 		return nil, o.fail(op, s.err)
 	}

@@ -224,7 +224,9 @@ func (o *outage) note(err error, sent time.Duration) time.Duration {
 		o.since = sent
 		o.n = 0
 	}
-	o.err = err
+	if !errors.Is(o.err, ErrNotReplicated) || driver.ClassOf(err) != driver.Ambiguous { // which says less
+		o.err = err
+	}
 	o.n++
 	return clock.Early() - o.since
 }

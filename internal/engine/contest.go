@@ -178,9 +178,10 @@ func (c *contest) ask() (grant, error) {
 		}
 		c.claim.Longest = c.left()
 		floor := c.e.token.Load()
+		place := c.place()
 		sent := clock.Now()
-		v, err := c.k.Acquire(c.asking, c.e.d, c.claim)
-		if err == nil && v.Granted() && c.claim.Lease > 0 && !watchdog.InTime(sent, c.claim.Lease) {
+		v, err := c.e.acquire(c.asking, c.k, c.claim)
+		if err == nil && v.Granted() && c.claim.Lease > 0 && !c.e.dog.InTime(sent, c.claim.Lease) {
 			v, err = script.Verdict{}, errTooLate
 			sent = clock.Now() // the server has answered: asking again may give it in time
 		}
@@ -192,7 +193,7 @@ func (c *contest) ask() (grant, error) {
 				return grant{}, gaveUp(err, &c.out, c.ttl)
 			}
 			c.out.over()
-			return grant{v, floor, sent, clock.Early()}, nil
+			return grant{v, floor, sent, clock.Early(), place}, nil
 		case err == nil && v.Err != nil:
 			return grant{}, v.Err
 		case err == nil:
@@ -239,6 +240,17 @@ func (c *contest) ask() (grant, error) {
 			return grant{}, err
 		}
 	}
+}
+
+// place returns where the lock lives now.
+func (c *contest) place() driver.Place {
+	switch k := c.k.(type) {
+	case Kind:
+		return c.e.d.Place(k.Holding("").Key)
+	case group:
+		return c.e.d.Place(k[0].Kind.Holding("").Key)
+	}
+	return driver.Place{} // nothing to hold
 }
 
 // errTooLate is the outage of a server whose answer took as long as the lease.

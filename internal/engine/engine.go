@@ -78,6 +78,7 @@ type Options struct {
 	Linger      time.Duration // of subscriptions that nobody needs
 	SlicePasses int           // hand-offs in a row; 0: none
 	SliceTime   time.Duration
+	Replication Replication
 	Log         *slog.Logger
 }
 
@@ -92,6 +93,11 @@ type Engine struct {
 	owners atomic.Uint64
 	token  atomic.Int64           // the highest one seen
 	server atomic.Pointer[string] // its run id, once asked
+	looked atomic.Int64           // when replicas were looked for
+	unlook func()                 // ends the watch over the servers
+
+	granting driver.Driver // for what counts only once replicas have it
+	waitless atomic.Bool   // the server knows no way to wait for replicas
 
 	tickets sync.Pool // of *ticket
 
@@ -121,6 +127,9 @@ func New(d driver.Driver, o Options) *Engine {
 		idle:    make(chan struct{}),
 		done:    make(chan struct{}),
 	}
+	e.granting = granting{d, e}
+	e.dog.Require(o.Replication.acks(), o.Replication.Timeout, o.Replication.Skew)
+	e.unlook = d.Watch(e.dog.Suspect)
 	e.hub = wait.NewHub(d, o.Linger, func(err error) {
 		o.Log.Warn("subscriptions interrupted, will be restored", "error", err)
 	})
@@ -216,6 +225,7 @@ func (e *Engine) Close(limit time.Duration) {
 		}
 	}
 	e.free(limit, calls)
+	e.unlook()
 	e.hub.Close()
 }
 

@@ -16,6 +16,8 @@ var (
 	ErrRefused     = errors.New("server refused")
 	ErrSameServer  = errors.New("two clients are of one server")
 	ErrNoEvents    = errors.New("no keyspace events")
+
+	ErrNotReplicated = errors.New("not replicated")
 )
 
 // Busy is the ErrNotAcquired of a lock that somebody else holds.

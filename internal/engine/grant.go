@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
@@ -14,6 +15,7 @@ type grant struct {
 	floor    int64 // the highest token known before
 	sent     time.Duration
 	received time.Duration
+	place    driver.Place // where it was asked for
 }
 
 // hold takes what was granted into care. It returns nil if the engine was
@@ -28,6 +30,7 @@ func (c *contest) hold(k Kind, user watchdog.Holder, g grant) *Hold {
 		Charge: watchdog.Charge{
 			Holding: k.Holding(c.claim.Owner),
 			Lease:   c.claim.Lease,
+			Term:    g.place.Term,
 		},
 		owner: c.claim.Owner, under: c.r.Under,
 		e: c.e, kind: k, doubt: c.doubt,

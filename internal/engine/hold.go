@@ -56,11 +56,11 @@ func (h *Hold) Lost(why watchdog.Reason) {
 	for _, u := range nested {
 		u.Lost(why)
 	}
-	if why == watchdog.NotOwner && h.kind.Traits().Orderly { // perhaps some of it is left
+	if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().Orderly { // perhaps some of it is left
 		now := clock.Now()
 		h.e.dog.Bury(h.kind.Free(h.owner), now, now, now+most, nil)
 	}
-	if why == watchdog.Expired && (unsure || h.kind.Traits().Sharing) { // what is shared may outlive it
+	if (why == watchdog.Expired || why == watchdog.Unacked) && (unsure || h.kind.Traits().Sharing) { // what is shared may outlive it
 		// A renewal without an answer may have prolonged it at the server.
 		// Until its known time is over, though, the user is about to stop.
 		end := clock.Now() + h.Tail()
@@ -76,7 +76,7 @@ func (h *Hold) Lost(why watchdog.Reason) {
 func (h *Hold) Owner() string { return h.owner }
 
 // Disown notes that the server has said that the owner does not hold it.
-func (h *Hold) Disown() { h.e.dog.Lose(&h.Charge, watchdog.NotOwner) }
+func (h *Hold) Disown() { h.e.dog.Lose(&h.Charge, h.e.dog.Denied(&h.Charge)) }
 
 // IDs returns the names of the parts of a hold that has some.
 func (h *Hold) IDs() []string {
@@ -144,7 +144,7 @@ func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.H
 		defer cancel()
 	}
 	err := h.claim(ctx, lease, r.patience(h.e), func(ctx context.Context) (bool, error) {
-		v, err := h.kind.Acquire(ctx, h.e.d, script.Claim{Owner: h.owner, Count: h.count + 1, Lease: lease})
+		v, err := h.e.acquire(ctx, h.kind, script.Claim{Owner: h.owner, Count: h.count + 1, Lease: lease})
 		return v.Granted(), err
 	})
 	if err != nil {
@@ -197,7 +197,7 @@ func (h *Hold) extend(ctx context.Context, pass int, d time.Duration) error {
 	h.passable = false // its time is no longer that of every other hold
 	h.mu.Unlock()
 	return h.claim(ctx, d, h.e.o.Patience, func(ctx context.Context) (bool, error) {
-		return script.Prolong(ctx, h.e.d, h.Holding, d)
+		return script.Prolong(ctx, h.e.prolonging(), h.Holding, d)
 	})
 }
 
@@ -238,7 +238,7 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 			}
 			return nil
 		case err == nil:
-			h.e.dog.Lose(&h.Charge, watchdog.NotOwner)
+			h.Disown()
 			return ErrLost
 		case driver.ClassOf(err) == driver.Fatal:
 			return refused(err)

@@ -59,7 +59,7 @@ func (h *Hold) releaseNested(renewed bool) error {
 	}
 	freed, err := h.kind.Release(context.Background(), h.e.d, h.owner, h.count)
 	if err == nil && !freed.Held {
-		h.e.dog.Lose(&h.Charge, watchdog.NotOwner)
+		h.Disown()
 		return ErrLost
 	}
 	// An error leaves the count at the server too high, which only shows in
@@ -163,8 +163,9 @@ func (h *Hold) free() error {
 		freed, err := h.kind.Release(context.Background(), e.d, h.owner, 0)
 		switch {
 		case err == nil && !freed.Held && !doubt:
+			why := e.dog.Denied(&h.Charge)
 			h.mu.Lock()
-			h.lost = watchdog.NotOwner
+			h.lost = why
 			h.mu.Unlock()
 			return ErrLost
 		case err == nil:

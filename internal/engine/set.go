@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -68,6 +67,9 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 		var again *errAgain
 		switch {
 		case !errors.As(err, &again):
+			if len(wants) > 1 {
+				blame(err, units[n].wants[0])
+			}
 			return overWait(ctx, err)
 		case r.Wait == 0:
 			return &Busy{}
@@ -86,6 +88,14 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 		if _, err := sleep(limited, nil, nil, &timer, time.Millisecond+rand.N(10*time.Millisecond)); err != nil {
 			return overWait(ctx, gaveUp(err, &out, 0))
 		}
+	}
+}
+
+// blame says which of several locks is in the way, unless that is known.
+func blame(err error, w *Want) {
+	var busy *Busy
+	if errors.As(err, &busy) && busy.Key == "" {
+		busy.Key = w.Kind.Holding("").Called()
 	}
 }
 
@@ -165,11 +175,11 @@ func plan(ctx context.Context, wants []*Want, blocked *Want) ([]unit, error) {
 		}
 	}
 	type place struct {
-		driver.Place
+		slot  int
 		queue string // of those that have one each
 	}
 	where := func(w *Want) place {
-		p := place{Place: w.Engine.d.Place(w.Kind.Holding("").Key)}
+		p := place{slot: w.Engine.d.Place(w.Kind.Holding("").Key).Slot}
 		if w.Kind.Traits().Queueing {
 			p.queue = w.Kind.Gate()
 		}
@@ -179,9 +189,8 @@ func plan(ctx context.Context, wants []*Want, blocked *Want) ([]unit, error) {
 		pa, pb := where(a), where(b)
 		return cmp.Or(
 			cmp.Compare(servers[a.Engine], servers[b.Engine]),
-			cmp.Compare(pa.Node, pb.Node),
-			cmp.Compare(pa.Slot, pb.Slot),
 			cmp.Compare(boolInt(pa.queue == ""), boolInt(pb.queue == "")),
+			cmp.Compare(pa.slot, pb.slot), // nodes change, slots do not
 			cmp.Compare(pa.queue, pb.queue),
 			cmp.Compare(boolInt(a.Kind.Traits().Counting), boolInt(b.Kind.Traits().Counting)), // last, so that no number is used in vain
 			cmp.Compare(a.Kind.Gate(), b.Kind.Gate()),

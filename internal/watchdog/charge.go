@@ -17,6 +17,8 @@ const (
 	NotOwner                   // the server says that the owner does not hold it
 	Forced                     // this client freed it by force
 	Closed                     // the client was closed
+	Failover                   // the server has been replaced, or has lost its memory, and does not know it
+	Unacked                    // no renewal has reached enough replicas in time
 )
 
 // A Holder is told when its lease is lost, once.
@@ -30,6 +32,7 @@ type Charge struct {
 	script.Holding
 	Holder Holder
 	Lease  time.Duration // that was granted
+	Term   uint64        // in which the server was known to keep it; see driver.Place
 
 	deadline atomic.Int64 // as of clock.Now; zero when in nobody's care
 
@@ -38,6 +41,9 @@ type Charge struct {
 	renewal time.Duration // what renewals ask for; zero: it is only watched
 	due     time.Duration // when to renew next
 	flying  bool          // a renewal is under way
+	verify  bool          // the server has to say whether it still keeps it
+	short   bool          // the last renewal has not reached enough replicas
+	skew    time.Duration // taken off, too
 	at      time.Duration // when the watchdog looks at it next
 	index   int           // in the watchdog's heap; -1 when not there
 }
@@ -65,18 +71,18 @@ func gap(lease time.Duration) time.Duration {
 
 // InTime reports whether a lease that was granted to a request sent at that
 // moment is of any use now.
-func InTime(sent, lease time.Duration) bool {
-	return clock.Now() < sent+lease-margin(lease)-gap(lease)
+func (w *Watchdog) InTime(sent, lease time.Duration) bool {
+	return clock.Now() < sent+lease-margin(lease)-w.skew-gap(lease)
 }
 
 // Tail returns how much of the lease is left at the server when its holder is
 // told that it ends. It may be asked once the lease is out of care.
-func (c *Charge) Tail() time.Duration { return c.gap() + margin(c.granted) }
+func (c *Charge) Tail() time.Duration { return c.gap() + margin(c.granted) + c.skew }
 
 // extend moves the deadline to what a confirmed request, sent at that moment,
 // grants. It never moves it back.
 func (c *Charge) extend(sent, lease time.Duration) {
-	d := sent + lease - margin(lease)
+	d := sent + lease - margin(lease) - c.skew
 	if d > c.Deadline() {
 		c.deadline.Store(int64(d))
 		c.granted = lease
@@ -98,9 +104,20 @@ func (c *Charge) warning() time.Duration { return c.Deadline() - c.gap() }
 // schedule sets when to look at the charge next.
 func (c *Charge) schedule() {
 	c.at = c.warning()
-	if c.renewal > 0 && !c.flying {
+	if (c.renewal > 0 || c.verify) && !c.flying {
 		c.at = min(c.at, c.due)
 	}
+}
+
+// denied returns why a server says that the owner does not hold it, given the
+// terms before and after it was asked.
+func (c *Charge) denied(terms ...uint64) Reason {
+	for _, term := range terms {
+		if c.Term != term {
+			return Failover
+		}
+	}
+	return NotOwner
 }
 
 // charges is a heap of charges, the next one first.

@@ -45,6 +45,10 @@ type Watchdog struct {
 	every time.Duration // between renewals
 	log   *slog.Logger
 
+	acks    int           // replicas that must have a renewal
+	ackTime time.Duration // to wait for them
+	skew    time.Duration // of the servers' clocks
+
 	mu      sync.Mutex
 	guarded charges
 	graves  graves
@@ -74,6 +78,13 @@ func New(d driver.Driver, every time.Duration, log *slog.Logger) *Watchdog {
 	return w
 }
 
+// Require has renewals count only when so many replicas have them within that
+// time, and takes the skew of the servers' clocks off every lease. It must be
+// called before anything is guarded.
+func (w *Watchdog) Require(acks int, within, skew time.Duration) {
+	w.acks, w.ackTime, w.skew = acks, within, skew
+}
+
 // Guard takes a lease into care that was granted to a request sent at that
 // moment. With a renewal it is kept alive, for that long each time, until Drop.
 // A watchdog that is closed takes nothing any more.
@@ -84,9 +95,12 @@ func (w *Watchdog) Guard(c *Charge, sent, renewal time.Duration) bool {
 		c.index = -1
 		return false
 	}
-	c.renewal = renewal
+	c.renewal, c.skew = renewal, w.skew
 	c.extend(sent, c.Lease)
 	c.due = min(sent+w.period(renewal), c.warning())
+	if c.Term != w.d.Place(c.Key).Term { // it has changed since the lease was asked for
+		c.verify, c.due = true, 0
+	}
 	c.schedule()
 	heap.Push(&w.guarded, c)
 	w.busy = true
@@ -140,6 +154,23 @@ func (w *Watchdog) Verify(key string) {
 	}
 }
 
+// Suspect has the leases verified at once whose server may have forgotten them.
+func (w *Watchdog) Suspect() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, c := range slices.Clone(w.guarded) {
+		if !c.verify && c.Term != w.d.Place(c.Key).Term {
+			c.verify, c.due = true, 0
+			w.reschedule(c)
+			n++
+		}
+	}
+	if n > 0 {
+		w.log.Info("a server was replaced or restarted, or a slot has moved: verifying leases", "leases", n)
+	}
+}
+
 // Drop takes a lease out of care, without a word to its holder. It reports
 // whether it was still there: if not, it has been lost.
 func (w *Watchdog) Drop(c *Charge) bool {
@@ -164,6 +195,13 @@ func (w *Watchdog) Lose(c *Charge, why Reason) bool {
 	}
 	c.Holder.Lost(why)
 	return true
+}
+
+// Denied returns why a server says that the owner of a lease does not hold it.
+func (w *Watchdog) Denied(c *Charge) Reason {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return c.denied(w.d.Place(c.Key).Term)
 }
 
 // Charges returns the leases in care.
@@ -240,7 +278,13 @@ func (w *Watchdog) look() time.Duration {
 	}
 	w.busy = false
 	w.mu.Unlock()
-	w.tell(ended, Expired) // first of all: a logger may take its time
+	for _, c := range ended { // first of all: a logger may take its time
+		if c.short {
+			c.Holder.Lost(Unacked)
+		} else {
+			c.Holder.Lost(Expired)
+		}
+	}
 	for _, c := range ended {
 		if c.renewal > 0 {
 			w.log.Warn("lease lost: no renewal was confirmed in time", "name", c.Called(), "owner", c.Owner)
@@ -249,12 +293,6 @@ func (w *Watchdog) look() time.Duration {
 		}
 	}
 	return sleep
-}
-
-func (*Watchdog) tell(lost []*Charge, why Reason) {
-	for _, c := range lost {
-		c.Holder.Lost(why)
-	}
 }
 
 // ended takes the leases out of care whose warning has passed.
