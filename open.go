@@ -9,37 +9,57 @@ import (
 	"github.com/holdfast-go/holdfast/driver/rueidis"
 )
 
-// Open connects to the Redis or Valkey server at a URL:
+// Open connects to Redis or Valkey servers at a URL:
 //
-//	redis://user:password@host:6379/0      TCP; database 0
-//	rediss://host:6380                     TCP with TLS
-//	unix:///run/redis/redis.sock?db=1      a Unix socket
+//	redis://user:password@host:6379/0           a single server; database 0
+//	redis://host1:6379,host2:6379,host3:6379/0  a master and its replicas: whichever is the master is used
+//	redis-sentinel://host1:26379,host2/0?master_name=mymaster
+//	redis-cluster://host1:6379,host2:6379
+//	unix:///run/redis/redis.sock?db=1           a Unix socket
 //
-// The schemes valkey and valkeys mean the same as redis and rediss.
+// With rediss, rediss-sentinel and rediss-cluster, connections use TLS. The
+// schemes may begin with valkey instead of redis, and valkeys instead of
+// rediss.
 //
 // Its query may set db, client_name, timeout (of one request, 2s), dial_timeout
-// (2s), protocol (2 or 3), and for TLS tls_ca, tls_cert, tls_key (files) and
-// tls_server_name. At most one Options may follow.
+// (2s), protocol (2 or 3), for TLS tls_ca, tls_cert, tls_key (files) and
+// tls_server_name, and where there are several servers scan_interval (1s), how
+// often to look which of them does what. With sentinels, it may also set
+// sentinel_username, sentinel_password and sentinel_tls (on or off); with a
+// cluster, sharded (auto, on or off), by which commands to publish. User,
+// password and query are percent-encoded. At most one Options may follow.
 //
 // Open fails with [ErrInvalid] if the URL or the options make no sense, with
 // [ErrRefused] if the server turns the user away and with [ErrUnavailable] if
-// it does not answer.
+// it does not answer. [OpenConfig] reads the same from a file.
 func Open(ctx context.Context, url string, options ...Options) (*Client, error) {
-	fail := func(err error) (*Client, error) { return nil, &Error{Op: "open", Err: err} }
-	var o Options
-	switch len(options) {
-	case 0:
-	case 1:
-		o = options[0]
-	default:
-		return fail(invalid("%d Options given: give one", len(options)))
-	}
-	if err := o.withDefaults().check(); err != nil {
-		return fail(err)
+	o, err := theOptions(options)
+	if err != nil {
+		return nil, &Error{Op: "open", Err: err}
 	}
 	config, err := rueidis.ParseURL(url)
 	if err != nil {
-		return fail(invalid("%w", err))
+		return nil, &Error{Op: "open", Err: invalid("%w", err)}
+	}
+	return connect(ctx, config, o)
+}
+
+// theOptions returns the Options of a call that takes at most one.
+func theOptions(options []Options) (Options, error) {
+	switch len(options) {
+	case 0:
+		return Options{}, nil
+	case 1:
+		return options[0], nil
+	}
+	return Options{}, invalid("%d Options given: give one", len(options))
+}
+
+// connect is where Open and OpenConfig end.
+func connect(ctx context.Context, config rueidis.Config, o Options) (*Client, error) {
+	fail := func(err error) (*Client, error) { return nil, &Error{Op: "open", Err: err} }
+	if err := o.withDefaults().check(); err != nil {
+		return fail(err)
 	}
 	d, err := rueidis.Open(ctx, config)
 	switch {

@@ -1,0 +1,90 @@
+package holdfast
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/config"
+)
+
+// OpenConfig connects to the servers that a file describes. The file is YAML or
+// JSON with Redisson's keys: one of the sections singleServerConfig,
+// masterSlaveServersConfig, replicatedServersConfig, sentinelServersConfig and
+// clusterServersConfig, and settings such as lockWatchdogTimeout beside it.
+// ${NAME} and ${NAME:-default} stand for variables of the environment.
+//
+// What Redisson has no key for stands in a section holdfast, which Redisson
+// does not look at, so that one file can serve Java and Go. Keys of Redisson
+// that have no effect here are logged. Those that cannot be ignored safely are
+// refused, as are unknown ones. What the file leaves out has the default of
+// [Open] and [Options], not Redisson's. See docs/configuration.md for all keys.
+//
+// Options may add to the file, not contradict it. Errors are those of Open; an
+// error about the file names the line and the key, and never a value.
+func OpenConfig(ctx context.Context, file string, options ...Options) (*Client, error) {
+	fail := func(err error) (*Client, error) { return nil, &Error{Op: "open", Err: err} }
+	o, err := theOptions(options)
+	if err != nil {
+		return fail(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fail(invalid("%w", err))
+	}
+	s, err := config.Parse(text, os.LookupEnv)
+	if err != nil {
+		return fail(invalid("%s: %w", file, err))
+	}
+	if err := o.add(s); err != nil {
+		return fail(invalid("%s: %w", file, err))
+	}
+	log := o.withDefaults().Logger
+	if len(s.Ignored) > 0 {
+		log.Info("settings of the file have no effect", "file", file, "keys", strings.Join(s.Ignored, " "))
+	}
+	if s.Unverified {
+		log.Warn("the certificates of the servers are not checked", "file", file)
+	}
+	return connect(ctx, s.Servers, o)
+}
+
+// add completes o with what a file says.
+func (o *Options) add(s config.Settings) error {
+	if s.Replication == "acked" && o.Replication.Mode != Acked {
+		return fmt.Errorf("checkLockSyncedSlaves or holdfast.replication says acked in the file, but Options.Replication is %v: leave one of them out", o.Replication.Mode)
+	}
+	modes := map[string]ReplicationMode{"async": Async, "strict": Strict}
+	for _, err := range []error{
+		addTo(&o.WatchdogTimeout, s.WatchdogTimeout, "lockWatchdogTimeout", "WatchdogTimeout"),
+		addTo(&o.RenewEvery, s.RenewEvery, "holdfast.renewEvery", "RenewEvery"),
+		addTo(&o.PollInterval, s.PollInterval, "holdfast.pollInterval", "PollInterval"),
+		addTo(&o.RetryTimeout, s.RetryTimeout, "the time for retries (holdfast.retryTimeout, or timeout, retryAttempts and retryDelay together)", "RetryTimeout"),
+		addTo(&o.Handoffs, s.Handoffs, "holdfast.handoffs", "Handoffs"),
+		addTo(&o.HandoffTime, s.HandoffTime, "holdfast.handoffTime", "HandoffTime"),
+		addTo(&o.Replication.Mode, modes[s.Replication], "holdfast.replication or checkLockSyncedSlaves", "Replication.Mode"),
+		addTo(&o.Replication.Replicas, s.Replicas, "holdfast.replicas", "Replication.Replicas"),
+		addTo(&o.Replication.Timeout, s.SyncTimeout, "slavesSyncTimeout", "Replication.Timeout"),
+		addTo(&o.ClockSkew, s.ClockSkew, "holdfast.clockSkew", "ClockSkew"),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTo sets an option to what the file says. They may not contradict each
+// other: whoever reads only one of the two would be misled.
+func addTo[T comparable](option *T, value T, key, name string) error {
+	var zero T
+	if value == zero || value == *option {
+		return nil
+	}
+	if *option != zero {
+		return fmt.Errorf("%s is %v in the file, but Options.%s is %v: leave one of them out", key, value, name, *option)
+	}
+	*option = value
+	return nil
+}

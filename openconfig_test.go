@@ -1,0 +1,119 @@
+package holdfast_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// write makes a file of a test.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "redisson.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// A file with Redisson's keys leads to the server, with all that it says.
+func TestOpenConfig(t *testing.T) {
+	const secret = "hunter2-hunter2"
+	t.Setenv("HOLDFAST_TEST_PASSWORD", secret)
+	s := redistest.Start(t, "--requirepass", secret)
+	for name, text := range map[string]string{
+		"yaml": `
+singleServerConfig:
+  address: "redis://%s"
+  clientName: from-a-file
+  database: 3
+  connectionPoolSize: 64
+  retryDelay: !<org.redisson.config.EqualJitterDelay> {baseDelay: PT1S, maxDelay: PT2S}
+password: ${HOLDFAST_TEST_PASSWORD}
+lockWatchdogTimeout: 20000
+threads: 16
+codec: !<org.redisson.codec.Kryo5Codec> {}
+holdfast:
+  renewEvery: 5s
+`,
+		"json": `{"singleServerConfig": {"address": "redis://%s", "clientName": "from-a-file", "database": 3, "connectionPoolSize": 64},
+"password": "${HOLDFAST_TEST_PASSWORD}", "lockWatchdogTimeout": 20000, "threads": 16, "codec": {"class": "org.redisson.codec.Kryo5Codec"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			o := holdfast.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			c, err := holdfast.OpenConfig(t.Context(), write(t, fmt.Sprintf(text, s.Addr())), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			l := lock(t, t.Context(), c.Mutex(name))
+			ttl := s.Int(t, "EVAL", "redis.call('SELECT', 3) return redis.call('PTTL', KEYS[1])", "1", name)
+			if ttl < 15000 || ttl > 20000 {
+				t.Errorf("the lock in database 3 has %d ms left, want up to 20000", ttl)
+			}
+			if err := l.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if list := fmt.Sprint(s.Do(t, "CLIENT", "LIST")); !strings.Contains(list, "name=from-a-file") {
+				t.Errorf("no client of that name: %s", list)
+			}
+			if text := log.String(); strings.Count(text, "no effect") != 1 || !strings.Contains(text, `level=INFO`) ||
+				!strings.Contains(text, "threads") || !strings.Contains(text, "codec") || !strings.Contains(text, "singleServerConfig.connectionPoolSize") {
+				t.Errorf("log: %s", text)
+			} else if strings.Contains(text, secret) {
+				t.Errorf("the log shows the password: %s", text)
+			}
+		})
+	}
+}
+
+func TestOpenConfigFails(t *testing.T) {
+	t.Parallel()
+	const (
+		secret = "hunter2-hunter2"
+		base   = "singleServerConfig: {address: 'redis://127.0.0.1:1'}\npassword: " + secret + "\n"
+	)
+	for _, test := range []struct {
+		text    string
+		options holdfast.Options
+		want    string
+	}{
+		{"", holdfast.Options{}, "the file is empty"},
+		{base + "thread: 16", holdfast.Options{}, "line 3: thread: there is no such setting at the top of the file: did you mean threads?"},
+		{base + "lockWatchdogTimeout: 20000", holdfast.Options{WatchdogTimeout: time.Minute}, "lockWatchdogTimeout is 20s in the file, but Options.WatchdogTimeout is 1m0s"},
+		{base + "lockWatchdogTimeout: 20", holdfast.Options{}, "WatchdogTimeout is 20ms"},
+		{base + "holdfast: {renewEvery: 1s}", holdfast.Options{RenewEvery: 2 * time.Second}, "holdfast.renewEvery is 1s"},
+		{base + "holdfast: {pollInterval: 1s}", holdfast.Options{PollInterval: 2 * time.Second}, "holdfast.pollInterval is 1s"},
+		{base + "holdfast: {retryTimeout: 1s}", holdfast.Options{RetryTimeout: 2 * time.Second}, "holdfast.retryTimeout"},
+		{base + "holdfast: {handoffs: 1}", holdfast.Options{Handoffs: -1}, "holdfast.handoffs is 1"},
+		{base + "holdfast: {handoffTime: 1s}", holdfast.Options{HandoffTime: 2 * time.Second}, "holdfast.handoffTime is 1s"},
+		{base + "holdfast: {renewEvery: 20s}", holdfast.Options{}, "RenewEvery is 20s"},
+	} {
+		_, err := holdfast.OpenConfig(t.Context(), write(t, test.text), test.options)
+		if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s\n%v, want %q", test.text, err, test.want)
+		}
+	}
+	_, err := holdfast.OpenConfig(t.Context(), filepath.Join(t.TempDir(), "nothing.yaml"))
+	if !errors.Is(err, holdfast.ErrInvalid) || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	if _, err := holdfast.OpenConfig(t.Context(), write(t, base), holdfast.Options{}, holdfast.Options{}); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("two Options: %v", err)
+	}
+	same := holdfast.Options{WatchdogTimeout: 20 * time.Second}
+	_, err = holdfast.OpenConfig(t.Context(), write(t, base+"lockWatchdogTimeout: 20000"), same)
+	if !errors.Is(err, holdfast.ErrUnavailable) || strings.Contains(err.Error(), secret) {
+		t.Errorf("nobody there: %v, want ErrUnavailable", err)
+	}
+}
