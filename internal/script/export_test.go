@@ -5,6 +5,12 @@ import (
 	"strings"
 )
 
+// Files are the sources of all scripts, and FencePrelude is the rest.
+var (
+	Files        = files
+	FencePrelude = fencePrelude
+)
+
 // Names returns the names of all scripts.
 func Names() []string {
 	entries, err := files.ReadDir("lua")

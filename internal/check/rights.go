@@ -1,0 +1,239 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// An inspector finds out what the user may do on one server.
+type inspector struct {
+	ctx    context.Context
+	d      driver.Driver
+	w      Wants
+	server driver.Facts
+	names  []string // that live there
+	broken bool     // calls fail for other reasons than the rights of the user
+	fs     []Finding
+}
+
+func (i *inspector) find(s Severity, text string, rights ...string) {
+	i.fs = append(i.fs, Finding{i.server.Node, s, "rights", text, grant(rights...)})
+}
+
+// rights are the findings about what the user may do.
+func rights(ctx context.Context, d driver.Driver, w Wants, facts []driver.Facts, names []string) []Finding {
+	var fs []Finding
+	for _, f := range facts {
+		if f.Err != nil && driver.CodeOf(f.Err) != "NOPERM" {
+			continue
+		}
+		i := &inspector{ctx: ctx, d: d, w: w, server: f}
+		for _, n := range names {
+			if len(facts) == 1 || d.Place(n).Node == f.Node {
+				i.names = append(i.names, n)
+			}
+		}
+		i.look()
+		fs = append(fs, i.fs...)
+	}
+	return fs
+}
+
+func (i *inspector) look() {
+	name, named := i.subject()
+	if !i.scripts(name) {
+		return
+	}
+	i.acks(name)
+	unknown := false
+	if named {
+		for _, n := range i.names {
+			i.keys(n)
+		}
+	} else {
+		r, _ := i.refused(script.ProbeKey(name, false))
+		unknown = r == script.KeyRefused
+	}
+	if refused := i.channels(name); !named && (unknown || refused) {
+		i.fs = append(i.fs, Finding{i.server.Node, Info, "rights", "the user may not use just any name, and nobody has said which ones it should", "give Check the names of some objects"})
+	}
+}
+
+// subject returns the name of an object that lives on the server, one that the
+// caller has named if there is any.
+func (i *inspector) subject() (name string, named bool) {
+	if len(i.names) > 0 {
+		return i.names[0], true
+	}
+	for n := range 1 << 14 {
+		if name = "holdfast-check-" + strconv.Itoa(n); i.d.Place(name).Node == i.server.Node {
+			break
+		}
+	}
+	return name, false
+}
+
+// refused says what of a call the user may not, and which command if that is
+// it. What else is wrong is reported, and fatal to the rest.
+func (i *inspector) refused(c driver.Call) (r script.Refusal, command string) {
+	_, err := i.d.Do(i.ctx, c)
+	return i.answer(err)
+}
+
+// answer says of the error of a call what the user may not.
+func (i *inspector) answer(err error) (r script.Refusal, command string) {
+	if err == nil {
+		return script.NotRefused, ""
+	}
+	if r, command = script.Refused(err.Error()); r == script.NotRefused && !i.broken {
+		i.broken = true
+		i.fs = append(i.fs, Finding{i.server.Node, Danger, "answer", "the server does not do what changes nothing: " + err.Error(), "let it be able to write: see what it says"})
+	}
+	return r, command
+}
+
+// scripts tries whether the user may run scripts, and commands in them. It
+// reports whether the first is so.
+func (i *inspector) scripts(name string) bool {
+	r, command := i.refused(script.ProbeKey(name, true))
+	if r == script.CommandRefused {
+		rights := []string{"+eval", "+evalsha"}
+		if command != "" {
+			rights = []string{"+" + command}
+		}
+		i.find(Danger, "the user may not run scripts, which is all that Holdfast does", rights...)
+	}
+	if r == script.CommandRefused || i.broken {
+		return false
+	}
+	if r == script.KeyRefused && i.server.Cluster {
+		return true // no other way leads to that node
+	}
+	rs, err := script.Probe(i.ctx, i.d, name, r != script.KeyRefused)
+	if err != nil {
+		i.answer(err)
+		return false
+	}
+	for n, cmd := range script.Commands {
+		switch {
+		case rs[n] != script.CommandRefused:
+		case cmd.For != "":
+			i.find(Warning, "the user may not run "+cmd.Name()+", which is needed by "+cmd.For, "+"+cmd.Name())
+		default:
+			i.find(Danger, "scripts need the command "+cmd.Name()+", which the user may not run", "+"+cmd.Name())
+		}
+	}
+	if rs[len(script.Commands)] == script.CommandRefused {
+		i.find(Danger, "the user may not publish: those who wait for a lock are not told that it is free", publishing(i.server)...)
+	}
+	return true
+}
+
+// publishing are the rights to publish.
+func publishing(server driver.Facts) []string {
+	if server.Cluster {
+		return []string{"+publish", "+spublish"}
+	}
+	return []string{"+publish"}
+}
+
+// acks tries whether the user may wait for replicas.
+func (i *inspector) acks(name string) {
+	c := script.ProbeKey(name, false)
+	for _, r := range i.d.DoAcked(i.ctx, []driver.Call{c}, 1, time.Millisecond) {
+		if r.Err == nil {
+			continue
+		}
+		if what, command := script.Refused(r.Err.Error()); what != script.CommandRefused || command != "wait" && command != "" {
+			continue
+		}
+		s, text := Danger, "the user may not wait for replicas, so that nothing can be locked"
+		if i.w.required() == 0 {
+			s, text = Info, "the user may not wait for replicas, which you do not ask for"
+		}
+		i.find(s, text, "+wait")
+	}
+}
+
+// keys tries the keys that objects with a name have.
+func (i *inspector) keys(name string) {
+	may := func(key string) bool {
+		r, _ := i.refused(script.ProbeKey(key, false))
+		return r != script.KeyRefused
+	}
+	if !may(name) {
+		i.find(Danger, fmt.Sprintf("the user may not use the key %q", name), "~"+script.Escape(name))
+	}
+	by, patterns := i.lacking(name, "~", func(u script.Uses) []string { return u.Keys }, may)
+	if patterns != nil {
+		i.find(Warning, fmt.Sprintf("the user may not use some keys of %q, should it be one of: %s", name, strings.Join(by, "; ")), patterns...)
+	}
+}
+
+// lacking returns the patterns of what objects with a name use and the user may
+// not, and which kinds of objects these are.
+func (i *inspector) lacking(name, sign string, of func(script.Uses) []string, may func(string) bool) (by, patterns []string) {
+	escaped := script.UsesOf(script.Escape(name), i.server.Database)
+	known := make(map[string]bool) // by pattern, whether the user may
+	for n, u := range script.UsesOf(name, i.server.Database) {
+		for m, what := range of(u) {
+			p := sign + of(escaped[n])[m]
+			if _, ok := known[p]; !ok {
+				if known[p] = may(what); !known[p] {
+					patterns = append(patterns, p)
+				}
+			}
+			if !known[p] {
+				by = append(by, u.By)
+			}
+		}
+	}
+	return slices.Compact(by), patterns
+}
+
+// channels tries the channels of all names, or one. It reports whether the user
+// may not use that one.
+func (i *inspector) channels(name string) (refused bool) {
+	if len(i.names) == 0 {
+		r, command := i.listen(name, script.ProbeChannel(name))
+		i.subscribing(r, command)
+		return r == script.ChannelRefused
+	}
+	of := func(u script.Uses) []string { return u.Channels }
+	for _, n := range i.names {
+		var all []string
+		for _, u := range script.UsesOf(n, i.server.Database) {
+			all = append(all, u.Channels...)
+		}
+		r, command := i.listen(n, all...)
+		if i.subscribing(r, command) {
+			break
+		}
+		if r != script.ChannelRefused {
+			continue
+		}
+		by, patterns := i.lacking(n, "&", of, func(channel string) bool {
+			r, _ := i.listen(n, channel)
+			return r != script.ChannelRefused
+		})
+		i.find(Warning, fmt.Sprintf("the user may not listen to some channels of %q, should it be one of: %s", n, strings.Join(by, "; ")), patterns...)
+	}
+	return false
+}
+
+// subscribing reports a command that a listener needs and may not run.
+func (i *inspector) subscribing(r script.Refusal, command string) bool {
+	if r != script.CommandRefused {
+		return false
+	}
+	i.find(Warning, "the user may not run "+command+": whoever waits for a lock asks again and again instead of being told", "+"+cmp.Or(command, "subscribe"))
+	return true
+}

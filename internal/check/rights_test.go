@@ -1,0 +1,130 @@
+package check_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/check"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// rule returns the documented rights for names that begin with app:, but for
+// some.
+func rule(cluster bool, without ...string) []string {
+	keys, channels, commands := check.Rule("app:", 0, cluster)
+	rule := slices.Concat(keys, []string{"resetchannels"}, channels, []string{"-@all"}, commands)
+	return slices.DeleteFunc(rule, func(right string) bool { return slices.Contains(without, right) })
+}
+
+var ours = []string{"app:some", "app:{other}"}
+
+// as connects as a user who has the documented rights, but for some.
+func as(t *testing.T, s *redistest.Server, without ...string) driver.Driver {
+	t.Helper()
+	user := "app"
+	s.Do(t, slices.Concat([]string{"ACL", "SETUSER", user, "reset", "on", ">secret"}, rule(false, without...))...)
+	return connect(t, "redis://app:secret@"+s.Addr())
+}
+
+// Whoever has the documented rights lacks none, and whoever lacks one is told
+// which.
+func TestEachRight(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, good...)
+	wants := check.Wants{Mode: check.Acked}
+	if fs := run(t, as(t, s), wants, ours...); len(fs) != 0 {
+		t.Fatalf("with all rights: %+v", fs)
+	}
+	_, _, commands := check.Rule("app:", 0, false)
+	for _, right := range commands {
+		t.Run(right, func(t *testing.T) {
+			fs := run(t, as(t, s, right), wants, ours...)
+			granted := func(f check.Finding) bool {
+				return slices.Contains(strings.Fields(strings.ReplaceAll(f.Change, ",", " ")), right)
+			}
+			if !slices.ContainsFunc(fs, granted) {
+				t.Fatalf("nobody says to grant it: %+v", fs)
+			}
+			if more := slices.DeleteFunc(slices.Clone(fs), granted); len(more) != 0 {
+				t.Errorf("found that is not so: %+v", more)
+			}
+			for _, f := range fs {
+				if needed := !slices.Contains([]string{"+config|get"}, right); needed && f.Severity == check.Info {
+					t.Errorf("%s is needed: %+v", right, f)
+				}
+			}
+			// And to do so helps.
+			s.Do(t, slices.Concat([]string{"ACL", "SETUSER", "app"}, strings.Fields(strings.Split(strings.TrimPrefix(fs[0].Change, "ACL SETUSER <user>"), ",")[0]))...)
+			if fs := run(t, connect(t, "redis://app:secret@"+s.Addr()), wants, ours...); len(fs) != 0 {
+				t.Errorf("granted, and still found: %+v", fs)
+			}
+		})
+	}
+	if keys := s.Keys(t); len(keys) != 0 {
+		t.Errorf("keys left: %q", keys)
+	}
+}
+
+// Whoever lacks a key or a channel is told which.
+func TestEachPattern(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, good...)
+	keys, channels, _ := check.Rule("app:", 0, false)
+	for _, right := range slices.Concat(keys, channels) {
+		t.Run(right, func(t *testing.T) {
+			fs := run(t, as(t, s, right), check.Wants{}, ours...)
+			begin := strings.TrimSuffix(right, "*")
+			if len(fs) == 0 || slices.ContainsFunc(fs, func(f check.Finding) bool { return !strings.Contains(f.Change, " "+begin) }) {
+				t.Fatalf("found %+v", fs)
+			}
+			for _, f := range fs {
+				s.Do(t, slices.Concat([]string{"ACL", "SETUSER", "app"}, strings.Fields(strings.TrimPrefix(f.Change, "ACL SETUSER <user>")))...)
+			}
+			if fs := run(t, connect(t, "redis://app:secret@"+s.Addr()), check.Wants{}, ours...); len(fs) != 0 {
+				t.Errorf("granted, and still found: %+v", fs)
+			}
+		})
+	}
+}
+
+// Without names nobody knows which keys the user should have. The commands are
+// tried all the same.
+func TestRightsWithoutNames(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, good...)
+	fs := run(t, as(t, s), check.Wants{})
+	want{"rights", "info", "names"}.check(t, fs)
+	fs = topic(run(t, as(t, s, "+hset"), check.Wants{}), "rights")
+	if len(fs) != 2 || fs[0].Severity != check.Danger || !strings.HasSuffix(fs[0].Change, "+hset") {
+		t.Errorf("found %+v", fs)
+	}
+	s.Do(t, "ACL", "SETUSER", "app", "allkeys", "allchannels")
+	want{"rights", "danger", "+hset"}.check(t, run(t, connect(t, "redis://app:secret@"+s.Addr()), check.Wants{}))
+}
+
+// A user of a cluster needs some more rights, on every node.
+func TestRightsInCluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, redistest.WithReplicas(0), redistest.WithUser("app", "secret", rule(true)...),
+		redistest.Args(append([]string{"--cluster-require-full-coverage", "no"}, good...)...))
+	d := connect(t, c.URL())
+	names := []string{"app:a", "app:b", "app:c", "app:d", "app:e", "app:f"}
+	if fs := topic(run(t, d, check.Wants{}, names...), "rights"); len(fs) != 0 {
+		t.Fatalf("with all rights: %+v", fs)
+	}
+	for _, right := range []string{"hset", "spublish", "ssubscribe"} {
+		for _, m := range c.Masters() {
+			t.Run(right, func(t *testing.T) {
+				m.Do(t, "ACL", "SETUSER", "app", "-"+right)
+				fs := run(t, d, check.Wants{}, names...)
+				want{"rights", map[bool]string{true: "warning", false: "danger"}[right == "ssubscribe"], "+" + right}.check(t, fs)
+				if len(fs) > 0 && fs[0].Node != m.Addr() {
+					t.Errorf("the wrong node: %+v", fs)
+				}
+				m.Do(t, "ACL", "SETUSER", "app", "+"+right)
+			})
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package check
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// A rule looks at one server that has answered. It is left out where the server
+// does not show a setting that it needs.
+type rule struct {
+	topic string
+	needs []string
+	judge func(Wants, driver.Facts) (s Severity, text, change string) // no text: all is well
+}
+
+var rules = []rule{
+	{"role", nil, role},
+	{"version", nil, version},
+	{"restart", nil, restart},
+	{"memory", []string{"maxmemory", "maxmemory-policy"}, memory},
+	{"persistence", []string{"appendonly", "appendfsync", "save"}, persistence},
+	{"replicas", nil, replicas},
+	{"links", nil, links},
+	{"min-replicas", []string{"min-replicas-to-write", "min-replicas-max-lag"}, minReplicas},
+	{"coverage", []string{"cluster-require-full-coverage"}, coverage},
+}
+
+// settings are the findings about one server.
+func settings(w Wants, f driver.Facts) []Finding {
+	if f.Err != nil {
+		return []Finding{silent(f)}
+	}
+	var fs []Finding
+	var left []string
+	for _, r := range rules {
+		if slices.ContainsFunc(r.needs, func(s string) bool { _, ok := f.Settings[s]; return !ok }) {
+			left = append(left, r.topic)
+			continue
+		}
+		if s, text, change := r.judge(w, f); text != "" {
+			fs = append(fs, Finding{f.Node, s, r.topic, text, change})
+		}
+	}
+	if left != nil {
+		text := "the server does not show all of its settings, so nobody has looked at: " + strings.Join(left, ", ")
+		if f.SettingsErr != nil {
+			text += "; it says: " + f.SettingsErr.Error()
+		}
+		fs = append(fs, Finding{f.Node, Info, "settings", text, grant("+config|get") + ", or look at them yourself"})
+	}
+	return fs
+}
+
+// silent is the finding about a server that has not answered.
+func silent(f driver.Facts) Finding {
+	if driver.CodeOf(f.Err) == "NOPERM" {
+		return Finding{f.Node, Danger, "rights", "the user may not ask what the server is: " + f.Err.Error(), grant("+info", "+time")}
+	}
+	return Finding{f.Node, Danger, "answer", "the server has not answered, and nothing else is known of it: " + f.Err.Error(), "start it, or mend the way to it"}
+}
+
+func role(_ Wants, f driver.Facts) (Severity, string, string) {
+	if f.Role == "master" {
+		return 0, "", ""
+	}
+	return Danger, fmt.Sprintf("the server is not a master but %q: it refuses to write", f.Role), "connect to the master, or to the sentinels that know it"
+}
+
+// lacks are what servers before some version do without.
+var lacks = []struct {
+	major, minor int
+	what         string
+}{
+	{6, 2, "Object.Copy"},
+	{7, 0, "sharded channels: in a cluster, every message goes to every node"},
+}
+
+func version(_ Wants, f driver.Facts) (Severity, string, string) {
+	var major, minor int
+	if n, _ := fmt.Sscanf(f.Version, "%d.%d", &major, &minor); n < 2 {
+		return Info, fmt.Sprintf("the version of the server is %q, which says nothing", f.Version), "use Redis or Valkey, if it is neither"
+	}
+	if major < 6 {
+		return Danger, "version " + f.Version + " is not supported", "use 6.0 or later"
+	}
+	var without []string
+	for _, l := range lacks {
+		if major < l.major || major == l.major && minor < l.minor {
+			without = append(without, fmt.Sprintf("%s (%d.%d)", l.what, l.major, l.minor))
+		}
+	}
+	if without == nil {
+		return 0, "", ""
+	}
+	return Info, "version " + f.Version + " has no " + strings.Join(without, ", no "), "use a later one if you need that"
+}
+
+func restart(w Wants, f driver.Facts) (Severity, string, string) {
+	if f.Uptime >= w.Lease {
+		return 0, "", ""
+	}
+	s := Warning
+	if f.Settings["appendonly"] == "yes" {
+		s = Info
+	}
+	return s, fmt.Sprintf("the server came up %v ago: what it has forgotten may still be held, for up to %v", f.Uptime, w.Lease), "let that time pass before you rely on a lock"
+}
+
+func memory(_ Wants, f driver.Facts) (Severity, string, string) {
+	policy := f.Settings["maxmemory-policy"]
+	if f.Settings["maxmemory"] == "0" || policy == "noeviction" {
+		return 0, "", ""
+	}
+	return Danger, "a full server deletes locks, since its maxmemory-policy is " + policy, "CONFIG SET maxmemory-policy noeviction"
+}
+
+func persistence(_ Wants, f driver.Facts) (Severity, string, string) {
+	fsync := f.Settings["appendfsync"]
+	switch {
+	case f.Settings["appendonly"] != "yes" && f.Settings["save"] == "":
+		return Warning, "the server keeps nothing on disk: a restart forgets all locks, and their tokens", "CONFIG SET appendonly yes"
+	case f.Settings["appendonly"] != "yes":
+		return Warning, "the server keeps snapshots only: a restart forgets locks that are newer than the last one", "CONFIG SET appendonly yes"
+	case fsync == "no":
+		return Warning, "a machine that loses power forgets what the system has not written yet, since appendfsync is no", "CONFIG SET appendfsync always"
+	case fsync != "always":
+		return Info, "a machine that loses power forgets up to two seconds, since appendfsync is " + fsync, "CONFIG SET appendfsync always"
+	}
+	return 0, "", ""
+}
+
+func replicas(w Wants, f driver.Facts) (Severity, string, string) {
+	switch {
+	case w.Mode == Strict && f.Replicas < w.Required:
+		return Danger, fmt.Sprintf("%d replicas must have every lock, and %d are connected: nothing can be locked", w.Required, f.Replicas), "connect the others, or ask for fewer"
+	case w.Mode == Acked && f.Replicas == 0 && f.Info["repl_backlog_active"] == "1": // it had some
+		return Warning, "no replica is connected any more: a lock counts although nobody else has it", "start the replicas"
+	case w.Mode == Async && f.Replicas > 0:
+		return Info, "replicas may lack what was written last: a failover can forget a lock", "use the replication mode Acked, or Strict"
+	}
+	return 0, "", ""
+}
+
+// lag is from when on a replica is late. They report every second.
+const lag = 5 * time.Second
+
+func links(_ Wants, f driver.Facts) (Severity, string, string) {
+	var bad []string
+	for _, name := range slices.Sorted(maps.Keys(f.Info)) {
+		if n, ok := strings.CutPrefix(name, "slave"); !ok || strings.Trim(n, "0123456789") != "" {
+			continue
+		}
+		r := make(map[string]string)
+		for part := range strings.SplitSeq(f.Info[name], ",") {
+			k, v, _ := strings.Cut(part, "=")
+			r[k] = v
+		}
+		late, err := strconv.Atoi(r["lag"])
+		if r["state"] != "online" || err != nil || time.Duration(late)*time.Second >= lag {
+			bad = append(bad, fmt.Sprintf("%s:%s (%s, last heard of %s s ago)", r["ip"], r["port"], r["state"], r["lag"]))
+		}
+	}
+	if bad == nil {
+		return 0, "", ""
+	}
+	return Warning, "replicas that do not keep up: " + strings.Join(bad, ", "), "look at their logs and at the network between"
+}
+
+func minReplicas(w Wants, f driver.Facts) (Severity, string, string) {
+	least, err := strconv.Atoi(f.Settings["min-replicas-to-write"])
+	longest, err2 := strconv.Atoi(f.Settings["min-replicas-max-lag"])
+	need := w.required()
+	if need == 0 || f.Replicas == 0 || errors.Join(err, err2) != nil || least >= need && longest > 0 {
+		return 0, "", ""
+	}
+	s := Warning
+	if w.Mode == Acked {
+		s = Info // it promises nothing that this would keep
+	}
+	return s, fmt.Sprintf("a master that was deposed goes on to write for a while: its min-replicas-to-write is %d and its min-replicas-max-lag %d", least, longest),
+		fmt.Sprintf("CONFIG SET min-replicas-to-write %d min-replicas-max-lag %d; the server then refuses all writes, not only locks, while fewer replicas are connected",
+			max(min(need, f.Replicas), least), cmp.Or(longest, 10))
+}
+
+func coverage(_ Wants, f driver.Facts) (Severity, string, string) {
+	if !f.Cluster || f.Settings["cluster-require-full-coverage"] != "yes" {
+		return 0, "", ""
+	}
+	return Info, "one shard without a master stops all the others", "CONFIG SET cluster-require-full-coverage no"
+}
+
+// plain is by how much clocks may differ if nobody has said.
+const plain = time.Second
+
+// clocks are the findings about the clocks of the servers.
+func clocks(w Wants, facts []driver.Facts) []Finding {
+	var fs []Finding
+	var first, last driver.Facts
+	for _, f := range facts {
+		if f.Err != nil {
+			continue
+		}
+		if off := f.Clock; off.Abs() > plain {
+			fs = append(fs, Finding{f.Node, Warning, "clock", fmt.Sprintf("the clock of the server is %v %s that of this machine", off.Abs().Round(time.Millisecond), ahead(off)), synchronize})
+		}
+		if first.Role == "" || f.Clock < first.Clock {
+			first = f
+		}
+		if last.Role == "" || f.Clock > last.Clock {
+			last = f
+		}
+	}
+	s, limit := Danger, w.Skew
+	if limit == 0 {
+		s, limit = Warning, plain
+	}
+	if apart := last.Clock - first.Clock; apart > limit {
+		fs = append(fs, Finding{last.Node, s, "skew", fmt.Sprintf("the clock of the server is %v ahead of that of %s; %v is allowed for", apart.Round(time.Millisecond), first.Node, limit), synchronize})
+	}
+	return fs
+}
+
+const synchronize = "let all machines set their clocks by NTP, slewing and not stepping them"
+
+func ahead(d time.Duration) string {
+	if d < 0 {
+		return "behind"
+	}
+	return "ahead of"
+}

@@ -1,0 +1,145 @@
+package script
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+var (
+	probe    = load("probe")
+	probeKey = load("probe_key")
+
+	// probeEval is probeKey by a name that no server knows, so that a driver
+	// sends its source.
+	probeEval = &driver.Script{Name: "probe_eval", Source: probeKey.Source, SHA: strings.Repeat("0", 40)}
+)
+
+// A Command is one that scripts run.
+type Command struct {
+	form string // in which it changes nothing, see lua/probe.lua
+	For  string // what fails without it, where that is not the locks
+}
+
+// Name is that of the command as rights are given: "get", "memory|usage".
+func (c Command) Name() string {
+	word, rest, _ := strings.Cut(c.form, " ")
+	if word == "memory" || word == "object" {
+		sub, _, _ := strings.Cut(rest, " ")
+		word += "|" + sub
+	}
+	return word
+}
+
+// Commands are all that scripts run, but for the one that publishes; and ping,
+// which drivers send, since whoever may run it in a script may also send it.
+var Commands = slices.Concat(
+	neededBy("",
+		"get K", "set K x px x", "del M", "unlink M", "exists K", "type K", "strlen K",
+		"pttl K", "pexpire K x", "persist M",
+		"incr S", "incrby K x", "decr S", "decrby K x",
+		"hexists K x", "hget K x", "hmget K x", "hgetall K", "hkeys K", "hlen K", "hset K x x x", "hdel K x",
+		"lindex K 0", "lrange K 0 0", "lrem K x x", "lpop K", "rpush S x",
+		"zscore K x", "zcard K", "zcount K 0 0", "zrange K 0 0", "zrangebyscore K 0 0", "zrevrange K 0 0", "zrevrangebyscore K 0 0",
+		"zadd K x x", "zrem K x", "zremrangebyrank K x x", "zremrangebyscore K x x",
+		"time", "ping"),
+	neededBy("package redlock and this check", "info server"),
+	neededBy("Object", "llen K"),
+	neededBy("Object.ExpireAt", "pexpireat K x"),
+	neededBy("Object.Touch", "touch K"),
+	neededBy("Object.Rename and Restore", "rename M M"),
+	neededBy("Object.Copy", "copy M M db x"),
+	neededBy("Object.Move", "move M x", "select x"),
+	neededBy("Object.Dump", "dump K"),
+	neededBy("Object.Restore", "restore K x x"),
+	neededBy("Object.MemoryUse", "memory usage K"),
+	neededBy("Object.IdleTime", "object idletime K"),
+)
+
+func neededBy(what string, forms ...string) []Command {
+	cs := make([]Command, len(forms))
+	for i, f := range forms {
+		cs[i] = Command{f, what}
+	}
+	return cs
+}
+
+// A Refusal is what a server has against a call.
+type Refusal uint8
+
+// The refusals. Where a command is not allowed, servers do not look at keys,
+// and where those are not, not at channels.
+const (
+	NotRefused Refusal = iota
+	CommandRefused
+	KeyRefused
+	ChannelRefused
+)
+
+var (
+	refusal    = regexp.MustCompile(`NOPERM|The user executing the script can't`)
+	ofKey      = regexp.MustCompile(`access .*\bkeys?\b`)
+	ofChannel  = regexp.MustCompile(`(access|publish) .*\bchannels?\b`)
+	ofACommand = regexp.MustCompile(`run the '([^' ]+)' command`)
+)
+
+// Refused says what of a call the user may not, given what the server has said,
+// and which command it is if that is told.
+func Refused(said string) (r Refusal, command string) {
+	switch {
+	case !refusal.MatchString(said):
+		return NotRefused, ""
+	case ofChannel.MatchString(said):
+		return ChannelRefused, ""
+	case ofKey.MatchString(said):
+		return KeyRefused, ""
+	}
+	if m := ofACommand.FindStringSubmatch(said); m != nil {
+		command = m[1]
+	}
+	return CommandRefused, command
+}
+
+// ProbeChannel is a channel of the object that nobody listens to.
+func ProbeChannel(name string) string { return prefixed("redisson_lock__channel", name) + ":probe" }
+
+// ProbeKey asks the server whether the user may use a key in a script; if eval
+// is true, in one that the server does not know.
+func ProbeKey(key string, eval bool) driver.Call {
+	s := probeKey
+	if eval {
+		s = probeEval
+	}
+	return driver.Call{Script: s, Keys: []string{key}}
+}
+
+// Probe tries all commands on the server that has a name, and returns what is
+// refused: whether that is a command, by its index, or what to publish with, by
+// the next one. Where the user may not use the name itself, onName is false.
+func Probe(ctx context.Context, d driver.Driver, name string, onName bool) ([]Refusal, error) {
+	c := driver.Call{Script: probe, Args: []string{publish, ProbeChannel(name), prefixed("holdfast:probe", name)}}
+	if onName {
+		c.Keys = []string{name}
+	}
+	for _, cmd := range Commands {
+		c.Args = append(c.Args, cmd.form)
+	}
+	r, err := d.Do(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if r.Type != driver.List || len(r.List) != len(Commands)+1 {
+		return nil, unexpected(probe, r)
+	}
+	rs := make([]Refusal, len(r.List))
+	for i, e := range r.List {
+		if e.Type != driver.Str {
+			return nil, unexpected(probe, r)
+		}
+		rs[i], _ = Refused(e.Str)
+	}
+	return rs, nil
+}
