@@ -1,0 +1,251 @@
+package goredis_test
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/goredis"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t)
+	d := connect(t, cluster(c))
+	var calls []driver.Call
+	nodes := make(map[string]bool)
+	for i := range 50 {
+		key := fmt.Sprint("k", i)
+		calls = append(calls, addOne(key))
+		if r, err := d.Do(t.Context(), calls[i]); err != nil || r.Int != 1 {
+			t.Fatalf("%s: %v, %v", key, r, err)
+		}
+		p := d.Place(key)
+		nodes[p.Node] = true
+		if p.Node != c.MasterOf(key).Addr() || p.Slot != redistest.SlotOf(key) || p.Replicas != 1 {
+			t.Errorf("%s: %+v", key, p)
+		}
+	}
+	if len(nodes) != 3 {
+		t.Errorf("nodes: %v", nodes)
+	}
+	for i, r := range d.DoMany(t.Context(), calls) {
+		if r.Err != nil || r.Reply.Int != 2 {
+			t.Errorf("%d of many: %+v", i, r)
+		}
+	}
+	for i, r := range d.DoAcked(t.Context(), calls[:2], 1, 5*time.Second) {
+		if r.Err != nil || r.Reply.Int != 3 || r.Acked != 1 {
+			t.Errorf("%d to be acknowledged: %+v", i, r)
+		}
+	}
+	facts := d.Facts(t.Context())
+	if len(facts) != 3 {
+		t.Fatalf("facts: %+v", facts)
+	}
+	for _, f := range facts {
+		if f.Err != nil || !nodes[f.Node] || !f.Cluster || f.Role != "master" || f.Replicas != 1 || len(f.RunID) != 40 {
+			t.Errorf("facts: %+v", f)
+		}
+	}
+}
+
+// Whoever publishes in either family is heard, and events of keys too, though
+// no node passes those on. Scripts publish where listeners are closest.
+func TestClusterChannels(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, redistest.WithReplicas(0), redistest.Args("--notify-keyspace-events", "KEA"))
+	d := connect(t, cluster(c))
+	h := newEvents()
+	l := d.Listen(h)
+	shout := driver.NewScript("shout", `redis.call(ARGV[2], KEYS[1], ARGV[1]) return ARGV[2]`)
+	shout.Publish = 2
+	var channels []string
+	for i := range 30 {
+		key := fmt.Sprint("{k", i, "}")
+		channels = append(channels, "talk:"+key, "__keyspace@0__:"+key)
+	}
+	l.Subscribe(channels...)
+	for _, name := range channels {
+		eventually(t, soon, name, func() bool { return h.seen("+"+name) == 1 })
+	}
+	for i := range 30 {
+		key := fmt.Sprint("{k", i, "}")
+		at, name := c.MasterOf(key), "talk:"+key
+		c.Nodes()[i%3].Do(t, "PUBLISH", name, "plain")
+		at.Do(t, "SPUBLISH", name, "sharded")
+		at.Do(t, "SET", key, "x")
+		r, err := d.Do(t.Context(), driver.Call{Script: shout, Keys: []string{name}, Args: []string{"script", "PUBLISH"}})
+		if err != nil || r.Str != "SPUBLISH" {
+			t.Fatal(r, err)
+		}
+		for _, want := range []string{name + ":plain", name + ":sharded", name + ":script", "__keyspace@0__:" + key + ":set"} {
+			eventually(t, soon, want, func() bool { return h.seen(want) == 1 })
+		}
+	}
+	l.Unsubscribe(channels...)
+	for _, s := range c.Nodes() {
+		eventually(t, soon, "no channels left", func() bool {
+			return len(s.Channels(t)) == 0 && len(s.Strings(t, "PUBSUB", "SHARDCHANNELS")) == 0
+		})
+	}
+	h.check(t)
+}
+
+// A watched is a driver that somebody listens through while keys move.
+type watched struct {
+	d    *goredis.Driver
+	h    *events
+	told atomic.Int64
+}
+
+// What moves: a key, and channels where it lives, one that is published on in
+// both families and one of the key's events.
+const (
+	key  = "{k}"
+	talk = "talk:{k}"
+	life = "__keyspace@0__:{k}"
+)
+
+func watch(t *testing.T, client redis.UniversalClient) *watched {
+	t.Helper()
+	w := &watched{d: connect(t, client), h: newEvents()}
+	t.Cleanup(w.d.Watch(func() { w.told.Add(1) }))
+	l := w.d.Listen(w.h)
+	l.Subscribe(talk, life)
+	for _, c := range []string{talk, life} {
+		eventually(t, soon, c, func() bool { return w.h.seen("+"+c) > 0 })
+	}
+	return w
+}
+
+// moves sees that a driver follows a key, in calls and in channels, without a
+// call that would show it the way.
+func (w *watched) moves(t *testing.T, limit time.Duration, move func() (to *redistest.Server)) {
+	t.Helper()
+	if _, err := w.d.Do(t.Context(), addOne(key)); err != nil {
+		t.Fatal(err)
+	}
+	before := w.d.Place(key)
+	w.told.Store(0)
+	var again []func() bool
+	for _, c := range []string{talk, life} {
+		again = append(again, w.h.more("-"+c), w.h.more("+"+c))
+	}
+	to := move()
+	start := time.Now()
+	eventually(t, limit, "another term", func() bool { return w.d.Place(key).Term > before.Term })
+	eventually(t, limit, "a call", func() bool {
+		_, err := w.d.Do(t.Context(), addOne(key))
+		return err == nil
+	})
+	for _, cond := range again {
+		eventually(t, limit, "channels lost and found", cond)
+	}
+	if w.told.Load() == 0 {
+		t.Error("nobody was told")
+	}
+	heard := []func() bool{w.h.more(talk + ":plain"), w.h.more(life + ":set")}
+	if w.d.Facts(t.Context())[0].Cluster {
+		heard = append(heard, w.h.more(talk+":sharded"))
+	}
+	eventually(t, limit, "messages", func() bool {
+		_, _ = to.Try("PUBLISH", talk, "plain")
+		_, _ = to.Try("SPUBLISH", talk, "sharded")
+		_, _ = to.Try("SET", key, "1")
+		return !slices.ContainsFunc(heard, func(f func() bool) bool { return !f() })
+	})
+	t.Logf("followed within %v", time.Since(start))
+	w.h.check(t)
+}
+
+func TestSlotMoves(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, redistest.WithReplicas(0), redistest.Args("--notify-keyspace-events", "KEA"))
+	w := watch(t, cluster(c))
+	from := c.MasterOf(key)
+	to := other(c, from)
+	for range 2 { // there and back
+		w.moves(t, soon, func() *redistest.Server {
+			c.Migrate(redistest.SlotOf(key), to)
+			return to
+		})
+		if got := w.d.Place(key).Node; got != to.Addr() {
+			t.Errorf("the key lives at %s, want %s", got, to.Addr())
+		}
+		from, to = to, from
+	}
+}
+
+// other returns a master that is not the one given.
+func other(c *redistest.Cluster, not *redistest.Server) *redistest.Server {
+	return slices.DeleteFunc(c.Masters(), func(s *redistest.Server) bool { return s == not })[0]
+}
+
+// A slot is half moved: calls find their key, on either side.
+func TestSlotHalfMoved(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t)
+	d := connect(t, cluster(c))
+	keys := []string{"{k}here", "{k}there"}
+	calls := []driver.Call{addOne(keys[0]), addOne(keys[1])}
+	d.DoMany(t.Context(), calls)
+	m := c.BeginMigration(redistest.SlotOf("{k}"), other(c, c.MasterOf("{k}")))
+	m.Move("{k}there")
+	want := int64(1)
+	check := func(what string) {
+		t.Helper()
+		want++
+		for _, call := range calls {
+			if r, err := d.Do(t.Context(), call); err != nil || r.Int != want {
+				t.Errorf("%s: %v, %v, want %d", what, r, err, want)
+			}
+		}
+		want++
+		for _, r := range d.DoMany(t.Context(), calls) {
+			if r.Err != nil || r.Reply.Int != want {
+				t.Errorf("%s, many: %+v, want %d", what, r, want)
+			}
+		}
+		want++
+		for _, r := range d.DoAcked(t.Context(), calls, 1, 5*time.Second) {
+			if r.Err != nil || r.Reply.Int != want || r.Acked != 1 {
+				t.Errorf("%s, acked: %+v, want %d", what, r, want)
+			}
+		}
+	}
+	check("half moved")
+	for _, s := range c.Masters() {
+		s.Do(t, "SCRIPT", "FLUSH")
+	}
+	check("scripts forgotten")
+	m.Finish()
+	check("moved")
+}
+
+// go-redis by itself needs up to a minute to look for a new master.
+func TestClusterFailover(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*redistest.Server){
+		"killed": (*redistest.Server).Kill,
+		"paused": (*redistest.Server).Pause,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := redistest.StartCluster(t, redistest.Args("--notify-keyspace-events", "KEA"))
+			w := watch(t, cluster(c))
+			w.moves(t, 15*time.Second, func() *redistest.Server {
+				old := c.MasterOf(key)
+				end(old)
+				to, _ := c.AwaitFailover(old)
+				return to
+			})
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package goredis_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/goredis"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// soon is how long a driver may take, on a busy machine, to notice what has
+// happened.
+const soon = 5 * time.Second
+
+func eventually(t *testing.T, limit time.Duration, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !cond(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}
+
+// connect returns a driver on a client, and closes both.
+func connect(t *testing.T, client redis.UniversalClient) *goredis.Driver {
+	t.Helper()
+	t.Cleanup(func() { _ = client.Close() })
+	d, err := goredis.New(t.Context(), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+func single(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Second})
+}
+
+func cluster(c *redistest.Cluster) *redis.ClusterClient {
+	var addrs []string
+	for _, s := range c.Nodes() {
+		addrs = append(addrs, s.Addr())
+	}
+	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ReadTimeout: time.Second})
+}
+
+var incr = driver.NewScript("incr", `return redis.call('incr', KEYS[1])`)
+
+func addOne(key string) driver.Call { return driver.Call{Script: incr, Keys: []string{key}} }
+
+// events is a handler that counts: "c:payload", "+c" for a confirmation,
+// "-c" for a loss.
+type events struct {
+	mu    sync.Mutex
+	count map[string]int
+	gen   map[string]uint64
+	errs  []error
+}
+
+func newEvents() *events { return &events{count: make(map[string]int), gen: make(map[string]uint64)} }
+
+func (e *events) note(names ...string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, n := range names {
+		e.count[n]++
+	}
+}
+
+func (e *events) Message(channel, payload string) { e.note(channel + ":" + payload) }
+
+func (e *events) Subscribed(channel string, generation uint64) {
+	e.note("+" + channel)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gen[channel] > generation {
+		e.errs = append(e.errs, errors.New("a generation that is over"))
+	}
+	e.gen[channel] = generation
+}
+
+func (e *events) Lost(channels []string, err error) {
+	for _, c := range channels {
+		e.note("-" + c)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err == nil {
+		e.errs = append(e.errs, errors.New("a loss without a reason"))
+	}
+}
+
+func (e *events) seen(name string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.count[name]
+}
+
+// more returns a condition: that an event has been seen again.
+func (e *events) more(name string) func() bool {
+	before := e.seen(name)
+	return func() bool { return e.seen(name) > before }
+}
+
+func (e *events) check(t *testing.T) {
+	t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, err := range e.errs {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,46 @@
+package goredis_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver/goredis"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// exampleTB is what an example has of testing.TB.
+type exampleTB struct{ testing.TB }
+
+func (exampleTB) Helper()           {}
+func (exampleTB) Fatal(args ...any) { log.Fatal(args...) }
+
+// Locks on the client that the program has.
+func Example() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: redistest.Shared(exampleTB{}).Addr()})
+	defer rdb.Close()
+
+	d, err := goredis.New(ctx, rdb)
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := holdfast.New(d, holdfast.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close() // leaves rdb open
+
+	err = client.Mutex("example:order:42").Do(ctx, func(ctx context.Context) error {
+		fmt.Println("charging order 42, alone")
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: charging order 42, alone
+}

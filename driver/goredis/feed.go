@@ -1,0 +1,312 @@
+package goredis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// maxSubscribe bounds the channels in one SUBSCRIBE, so that none of them
+// delays the rest for long.
+const maxSubscribe = 500
+
+// A feed keeps one connection to a node subscribed to a set of channels. Two
+// goroutines serve it: one writes, one reads.
+//
+// In a cluster there are two families of channels, and it is up to whoever
+// publishes which he uses. So the feed takes both, and a channel counts as
+// subscribed once both are confirmed.
+type feed struct {
+	l      *listener
+	n      *node
+	ctx    context.Context
+	cancel context.CancelFunc
+	kick   chan struct{} // buffered: something is to be written
+
+	generation atomic.Uint64
+
+	// Guarded by l.mu.
+	wanted map[string]bool
+	fresh  map[string]bool   // channels to be subscribed, or unsubscribed
+	asked  map[string]family // what the present connection was asked for
+}
+
+// A family is a set of families of channels.
+type family uint8
+
+const (
+	plain   family = 1 << iota // PUBLISH
+	sharded                    // SPUBLISH
+)
+
+func newFeed(l *listener, n *node) *feed {
+	f := &feed{
+		l: l, n: n,
+		kick:   make(chan struct{}, 1),
+		wanted: make(map[string]bool),
+		fresh:  make(map[string]bool),
+		asked:  make(map[string]family),
+	}
+	f.ctx, f.cancel = context.WithCancel(l.ctx)
+	return f
+}
+
+// families returns where a channel has to be listened to.
+func (f *feed) families(channel string) family {
+	if f.n.sharded.Load() && driver.Home(channel) == channel {
+		return plain | sharded
+	}
+	return plain
+}
+
+// add has a channel subscribed, also if it is already. The caller holds l.mu.
+func (f *feed) add(channel string) {
+	f.wanted[channel], f.fresh[channel] = true, true
+	raise(f.kick)
+}
+
+// drop has a channel unsubscribed. The caller holds l.mu.
+func (f *feed) drop(channel string) {
+	delete(f.wanted, channel)
+	f.fresh[channel] = true
+	raise(f.kick)
+}
+
+// run opens a connection, serves it until it breaks, and opens the next.
+func (f *feed) run() {
+	defer f.cancel()
+	rest := shortest
+	for f.ctx.Err() == nil {
+		opened := time.Now()
+		f.generation.Store(f.l.generation.Add(1))
+		err := f.serve()
+		if f.ctx.Err() != nil {
+			return
+		}
+		f.l.mu.Lock()
+		lost := slices.Collect(maps.Keys(f.wanted))
+		f.l.mu.Unlock()
+		f.l.lost(f, lost, classify(err))
+		if time.Since(opened) > longest {
+			rest = shortest // it did work for a while
+		}
+		pause(f.ctx, rest/2+rand.N(rest/2))
+		rest = min(2*rest, longest)
+	}
+}
+
+// errSilent is why a connection is given up that is not known to be broken.
+var errSilent = errors.New("the subscription is not answered any more")
+
+// dead is the context of what is written to and read from a subscription. With
+// any other, go-redis opens another connection when that fails, and subscribes
+// it in one go and all alone; with this one it cannot, and the feed does.
+var dead = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// serve subscribes one connection to what is wanted, until it breaks.
+func (f *feed) serve() error {
+	sub := f.n.client.Subscribe(f.ctx) // to nothing yet
+	defer func() { _ = sub.Close() }()
+	if err := sub.Ping(f.ctx); err != nil { // opens the connection
+		return err
+	}
+	q := new(queue)
+	q.push(task{kind: ping})
+	f.l.mu.Lock()
+	clear(f.asked)
+	f.fresh = maps.Clone(f.wanted)
+	f.l.mu.Unlock()
+	raise(f.kick)
+
+	broken := make(chan error, 1)
+	go func() { broken <- f.read(sub, q) }()
+	beat := time.NewTicker(longest / 2)
+	defer beat.Stop()
+	for {
+		var err error
+		select {
+		case <-f.kick:
+			err = f.write(sub, q)
+		case <-beat.C:
+			f.n.d.use()
+			err = f.ping(sub, q)
+		case err := <-broken:
+			return err
+		case <-f.ctx.Done():
+			return nil
+		}
+		if err != nil {
+			_ = sub.Close()
+			<-broken // nothing is heard of this connection any more
+			return err
+		}
+	}
+}
+
+// ping has the server say something, and fails if it did not.
+func (f *feed) ping(sub *redis.PubSub, q *queue) error {
+	if since := q.waiting(); since > min(f.n.d.timeout(), maxSilence) {
+		return fmt.Errorf("%w, for %v", errSilent, since.Round(time.Millisecond))
+	} else if since > 0 {
+		return nil
+	}
+	q.push(task{kind: ping})
+	return sub.Ping(dead)
+}
+
+// maxSilence is when a subscription is given up, also by a client that is more
+// patient with commands.
+const maxSilence = 5 * time.Second
+
+// write brings the subscriptions into line with what is wanted.
+func (f *feed) write(sub *redis.PubSub, q *queue) error {
+	for _, t := range f.tasks() {
+		q.push(t)
+		if err := t.do(sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tasks returns what to do about all channels that are not as they should be.
+func (f *feed) tasks() []task {
+	f.l.mu.Lock()
+	defer f.l.mu.Unlock()
+	type group struct {
+		kind string
+		slot int // sharded channels of different slots need a command each
+	}
+	groups := make(map[group][]string)
+	for c := range f.fresh {
+		families, prefix := f.asked[c], "un"
+		if f.wanted[c] {
+			families, prefix = f.families(c), ""
+		}
+		if families&plain != 0 {
+			g := group{kind: prefix + subscribe}
+			groups[g] = append(groups[g], c)
+		}
+		if families&sharded != 0 {
+			g := group{"s" + prefix + subscribe, driver.Slot(c)}
+			groups[g] = append(groups[g], c)
+		}
+		if f.wanted[c] {
+			f.asked[c] = families
+		} else {
+			delete(f.asked, c)
+		}
+	}
+	clear(f.fresh)
+	var tasks []task
+	for g, channels := range groups {
+		for some := range slices.Chunk(channels, maxSubscribe) {
+			tasks = append(tasks, task{g.kind, some})
+		}
+	}
+	return tasks
+}
+
+// read takes in what the server says.
+func (f *feed) read(sub *redis.PubSub, q *queue) error {
+	have := make(map[string]family) // confirmed
+	for {
+		m, err := sub.Receive(dead)
+		var said redis.Error
+		if err != nil && !errors.As(err, &said) {
+			return err
+		}
+		q.heard.Store(time.Now().UnixNano())
+		switch m := m.(type) {
+		case *redis.Message:
+			f.l.tell(func(h driver.Handler) { h.Message(m.Channel, m.Payload) })
+		case *redis.Subscription:
+			err = f.heard(q, m, have)
+		case *redis.Pong:
+			err = q.answered(ping, "")
+		default:
+			err = f.refused(q, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// heard takes in that the server has subscribed or unsubscribed a channel.
+func (f *feed) heard(q *queue, s *redis.Subscription, have map[string]family) error {
+	err := q.answered(s.Kind, s.Channel)
+	switch s.Kind {
+	case subscribe:
+		have[s.Channel] |= plain
+	case ssubscribe:
+		have[s.Channel] |= sharded
+	case unsubscribe:
+		have[s.Channel] &^= plain
+	case sunsubscribe:
+		have[s.Channel] &^= sharded
+		if err != nil { // nobody asked for it: the slot is gone
+			f.giveUp([]string{s.Channel}, errMoved)
+			err = nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	now := have[s.Channel]
+	if now == 0 {
+		delete(have, s.Channel)
+	}
+	f.l.mu.Lock()
+	all := now != 0 && now == f.asked[s.Channel]
+	f.l.mu.Unlock()
+	if all && (s.Kind == subscribe || s.Kind == ssubscribe) {
+		f.l.subscribed(f, s.Channel)
+	}
+	return nil
+}
+
+// refused takes in that the server will not do something.
+func (f *feed) refused(q *queue, err error) error {
+	t, ok := q.next()
+	if !ok {
+		return err
+	}
+	if t.kind == subscribe || t.kind == ssubscribe {
+		f.giveUp(t.channels, classify(err))
+	}
+	return nil
+}
+
+// giveUp leaves channels to the listener, which will find out who has them, or
+// try again here.
+func (f *feed) giveUp(channels []string, err error) {
+	f.l.lost(f, channels, err)
+	rest := shortest
+	if driver.ClassOf(err) == driver.Fatal {
+		rest = longest // somebody has to change something first
+	}
+	time.AfterFunc(rest, func() {
+		f.l.mu.Lock()
+		defer f.l.mu.Unlock()
+		for _, c := range channels {
+			if f.l.want[c] == f {
+				f.l.send[c] = true
+			}
+		}
+		raise(f.l.astray)
+	})
+}
