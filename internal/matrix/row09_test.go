@@ -1,0 +1,36 @@
+package matrix_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// Connections are reset: holds survive, and nobody notices.
+func TestRow09ConnectionsReset(t *testing.T) {
+	test := func(w *world) {
+		c := w.open()
+		l, err := c.Mutex("held").Lock(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		crowd := w.crowd(3, 2)
+		for range 3 {
+			crowd.await(20, 20*time.Second)
+			w.master("held").Do(w, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			w.master("held").Do(w, "CLIENT", "KILL", "TYPE", "pubsub")
+		}
+		crowd.await(20, 20*time.Second)
+		crowd.end(true, true)
+		if !l.Valid() {
+			w.Error("the hold was lost")
+		}
+		if err := l.Release(w.Context()); err != nil {
+			w.Error(err)
+		}
+	}
+	inSingle(t, test)
+	inSentinel(t, []holdfast.Replication{acked, strict(2)}, test)
+	inCluster(t, []holdfast.Replication{acked, strict(1)}, test)
+}

@@ -1,0 +1,48 @@
+package matrix_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// Subscriptions break, or their slot moves, while somebody waits who hardly ever
+// looks: he finds out all the same.
+func TestRow13ClusterMessageLost(t *testing.T) {
+	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+		for _, w := range ws {
+			holder := w.open()
+			waiter := w.open(func(o *holdfast.Options) { o.PollInterval = time.Minute })
+			slot := redistest.SlotOf(w.prefix)
+			wait := func(what string, wrong func(), after func()) {
+				t.Helper()
+				l := w.hold(holder, "waited")[0]
+				q := w.line(waiter.Mutex(l.Name()))
+				home := w.master(l.Name())
+				w.eventually(10*time.Second, "the waiter listens", func() bool {
+					return len(home.Strings(t, "PUBSUB", "SHARDCHANNELS")) > 0
+				})
+				wrong()
+				if err := l.Release(t.Context()); err != nil {
+					w.errorf("%s: %v", what, err)
+				}
+				released := time.Now()
+				after()
+				q.end(10 * time.Second)
+				if took := time.Since(released); took > 2*soon {
+					w.errorf("%s: the waiter woke up after %v", what, took)
+				}
+			}
+			nothing := func() {}
+			kill := func() { w.master(w.prefix).Do(t, "CLIENT", "KILL", "TYPE", "pubsub") }
+			wait("cut, then released", kill, nothing)
+			wait("released, then cut", nothing, kill)
+			wait("moved, then released", func() { c.Migrate(slot, c.Nodes()[1]) }, nothing)
+			wait("released, then moved", nothing, func() { c.Migrate(slot, c.Nodes()[0]) })
+			wait("moved and cut", func() { c.Migrate(slot, c.Nodes()[2]); kill() }, kill)
+			wait("moved back", func() { c.Migrate(slot, c.Nodes()[0]) }, nothing)
+		}
+	})
+}

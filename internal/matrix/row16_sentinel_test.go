@@ -1,0 +1,105 @@
+package matrix_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// The server is killed and starts again with all that it had written: holds
+// survive.
+func TestRow16RestartWithData(t *testing.T) {
+	t.Parallel()
+	test := func(f fleet) {
+		f.patient()
+		s := f.master()
+		crowds := f.crowds()
+		var holders []*holder
+		for _, w := range f {
+			holders = append(holders, w.keep(w.open(long), w.key("held")))
+		}
+		for range 2 {
+			crowds.await(10, 20*time.Second)
+			s.RestartWithData()
+		}
+		crowds.await(10, 30*time.Second)
+		crowds.end(false)
+		for _, h := range holders {
+			h.kept()
+		}
+		empty(f[0], f.master())
+	}
+	aof := redistest.Args("--appendonly", "yes")
+	alone(t, test, aof)
+	inFleet(t, modes, test, aof)
+}
+
+// The server is killed and starts again without any data, and stays what it
+// was: nothing can keep the lock, but its holder is told as soon as the server
+// is back, and tokens go on rising.
+func TestRow17RestartWithoutData(t *testing.T) {
+	t.Parallel()
+	test := func(f fleet) {
+		f.patient()
+		s := f.master()
+		var holders []*holder
+		var rivals []*rival
+		for _, w := range f {
+			c := w.open(long)
+			holders = append(holders, w.keep(c, w.key("held")), w.keep(c, w.key("fixed"), holdfast.LeaseTime(10*time.Second)))
+			rivals = append(rivals, w.rival(w.open(), w.key("held")), w.rival(w.open(), w.key("fixed")))
+		}
+		time.Sleep(100 * time.Millisecond) // so that they wait
+		s.Restart()
+		back := time.Now()
+		if st := f.sentinels(); st != nil {
+			st.AwaitReplicas(2) // mode Strict grants nothing before
+		}
+		grants := time.Now()
+		for i, h := range holders {
+			told := h.lost(10*time.Second, holdfast.LossFailover)
+			if late := told.Sub(back); late > slack {
+				h.w.errorf("told %v after the server was back", late)
+			}
+			rivals[i].await(grants.Add(time.Second))
+			rivals[i].rises(h)
+			rivals[i].release()
+		}
+		empty(f[0], s)
+	}
+	alone(t, test)
+	inFleet(t, modes, test)
+}
+
+// The master is killed, and comes back without any data after a replica has
+// taken its place: it takes over what that one has.
+func TestRow17ReplicaKeepsData(t *testing.T) {
+	t.Parallel()
+	inFleet(t, modes, func(f fleet) {
+		old := f.master()
+		crowds := f.crowds()
+		var holders []*holder
+		for _, w := range f {
+			holders = append(holders, w.keep(w.open(long), w.key("held")))
+			holders = append(holders, w.keep(w.open(), w.key("fixed"), holdfast.LeaseTime(time.Minute)))
+		}
+		crowds.await(10, 20*time.Second)
+		s := f.sentinels()
+		// Clients hear of it all when the old master is back, which calls itself
+		// a master for a moment. But the Sentinels know better.
+		s.Refuse(side{redistest.Clients}, s.Sentinels())
+		old.Kill()
+		s.AwaitMaster(old)
+		old.Restart()
+		s.Heal()
+		s.AwaitReplicas(2)
+		crowds.await(10, 20*time.Second)
+		crowds.end(true)
+		for _, h := range holders {
+			h.kept() // the replicas had it long before, in all modes
+		}
+		empty(f[0], f.master())
+	}, redistest.WithPartitions())
+}

@@ -1,0 +1,68 @@
+package matrix_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A master dies whose last writes have not reached its replica. What was granted
+// there counts in mode async, and is lost; in the others it was never granted.
+func TestRow18ClusterUnreplicated(t *testing.T) {
+	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+		old := c.Nodes()[0]
+		replica := c.ReplicasOf(old)[0]
+		before := make(map[*world]*holdfast.Lease)
+		for _, w := range ws {
+			before[w] = w.hold(w.open(), "before")[0]
+		}
+		c.Partition(redistest.Side{old}, redistest.Side{replica})
+		lasting := ws[0].open(func(o *holdfast.Options) { o.WatchdogTimeout = 12 * time.Second })
+		alone := ws[0].hold(lasting, "alone")[0]
+		for _, w := range ws[1:] {
+			hasty := w.open(func(o *holdfast.Options) { o.RetryTimeout = time.Second })
+			if _, err := hasty.Mutex(w.prefix + "alone").Lock(t.Context()); !errors.Is(err, holdfast.ErrNotReplicated) || !errors.Is(err, holdfast.ErrUnavailable) {
+				w.errorf("no replica has it: %v", err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			_, err := w.clients[0].Mutex(w.prefix + "late").Lock(ctx)
+			cancel()
+			if !errors.Is(err, holdfast.ErrNotReplicated) || !errors.Is(err, context.DeadlineExceeded) {
+				w.errorf("no replica has it, and time is over: %v", err)
+			}
+		}
+		old.Kill()
+		next, _ := c.AwaitFailover(old)
+		c.Heal() // not before: what is held back would arrive
+		noticed := time.Now()
+		old.Restart()
+		if at, why := loss(alone, lease); why != holdfast.LossFailover || at.Sub(noticed) > soon {
+			t.Fatalf("async: the holder was told %q after %v", why, at.Sub(noticed))
+		}
+		c.AwaitReplicas(next, 1)
+		for _, w := range ws {
+			// Held before the partition: kept, or told in time.
+			l := before[w]
+			m := w.open().Mutex(l.Name())
+			got, err := m.Lock(t.Context(), holdfast.Wait(500*time.Millisecond))
+			if err == nil {
+				if l.Valid() {
+					w.errorf("two hold the lock")
+				}
+				w.kept([]*holdfast.Lease{got})
+			} else if !errors.Is(err, holdfast.ErrNotAcquired) && !errors.Is(err, holdfast.ErrUnavailable) { // the replica may take its time
+				w.errorf("at the new master: %v", err)
+			}
+			_ = l.Release(t.Context())
+			again := w.hold(w.clients[0], "alone")
+			if w.mode.Mode == holdfast.Async && again[0].Token() <= alone.Token() {
+				w.errorf("token %d after %d", again[0].Token(), alone.Token())
+			}
+			w.kept(again)
+		}
+	}, redistest.WithPartitions())
+}

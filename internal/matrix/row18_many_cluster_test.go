@@ -1,0 +1,195 @@
+package matrix_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A party holds many locks at one shard, each waited for, and some elsewhere.
+type party struct {
+	*world
+	held, elsewhere []*holdfast.Lease
+	waiting         *queue
+	record          bytes.Buffer
+	rec             *redistest.Recorder
+	watch           sync.WaitGroup
+}
+
+// newParty has 50 locks held and waited for at the first shard, and 10 held at
+// the others.
+func (w *world) newParty() *party {
+	p := &party{world: w}
+	p.rec = redistest.NewRecorder(&p.record)
+	holder, waiter := w.open(), w.open()
+	about := w.mode.Mode.String()
+	var waiters []holdfast.Locker
+	for i := range 50 {
+		m := holder.Mutex(tag(0, fmt.Sprint(about, "-", i, "-")))
+		p.held = append(p.held, p.lock(m))
+		waiters = append(waiters, witness{waiter.Mutex(m.Name()), p})
+	}
+	for i := range 10 {
+		p.elsewhere = append(p.elsewhere, p.lock(holder.Mutex(tag(1+i%2, fmt.Sprint(about, "-", i, "-")))))
+	}
+	p.waiting = w.line(waiters...)
+	return p
+}
+
+// lock takes a lock and notes for how long it is valid.
+func (p *party) lock(m *holdfast.Mutex) *holdfast.Lease {
+	p.Helper()
+	l, err := m.Lock(p.Context())
+	if err != nil {
+		p.Fatalf("%v: %v", p.mode.Mode, err)
+	}
+	p.watch.Go(func() { p.note(l, -1) })
+	return l
+}
+
+// note records while a lease is valid, and at most for that many looks.
+func (p *party) note(l *holdfast.Lease, looks int) {
+	iv := redistest.Interval{Name: l.Name(), Owner: l.Owner()}
+	for ; looks != 0; looks-- {
+		now := redistest.Now()
+		if !l.Valid() {
+			break
+		}
+		if iv.Enter == 0 {
+			iv.Enter = now
+		}
+		iv.Leave = now
+		time.Sleep(20 * time.Millisecond)
+	}
+	if iv.Enter != 0 {
+		p.rec.Record(iv)
+	}
+}
+
+// A witness is a lock whose leases are noted, too.
+type witness struct {
+	*holdfast.Mutex
+	p *party
+}
+
+func (w witness) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Lease, error) {
+	l, err := w.Mutex.Lock(ctx, opts...)
+	if err == nil {
+		w.p.note(l, 2)
+	}
+	return l, err
+}
+
+// A master is killed while 150 leases on it are held and 150 wait for them, and
+// comes back as a replica. Nobody at the other shards notices anything.
+func TestRow18ClusterKilledUnderMany(t *testing.T) {
+	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+		old := c.Nodes()[0]
+		var parties []*party
+		for _, w := range ws {
+			parties = append(parties, w.newParty())
+		}
+		steady := ws[1].steady(tag(1, "steady"))
+		time.Sleep(time.Second) // for async: replicas have it all
+		old.Kill()
+		first := make(map[*party]*queue)
+		for _, p := range parties {
+			first[p] = p.line(p.open().Mutex(p.prefix + "first"))
+		}
+		next, took := c.AwaitFailover(old)
+		replaced := time.Now()
+		old.Restart()
+		c.AwaitReplicas(next, 1)
+		attached := time.Now()
+		t.Logf("replaced after %v, with a replica %v later", took, attached.Sub(replaced))
+		for _, p := range parties {
+			if first[p].end(20 * time.Second); len(first[p].times) == 0 {
+				continue
+			}
+			from, limit := replaced, time.Second
+			if p.mode.Mode != holdfast.Async { // one may just be waiting for the replica that is to come
+				from, limit = attached, time.Second+max(p.mode.Timeout, time.Second)
+			}
+			if late := first[p].times[0].Sub(from); late > limit+500*time.Millisecond {
+				p.errorf("the first new lock was granted %v too late", late-limit)
+			}
+		}
+		if slowest, err := steady(); err != nil || slowest > soon {
+			t.Errorf("at another shard, a lock took %v: %v", slowest, err)
+		}
+		for _, p := range parties {
+			p.settle()
+		}
+	}, redistest.Args("--cluster-require-full-coverage", "no"))
+}
+
+// settle sees that everybody has kept his lock or was told, gives back what is
+// held, and that those who wait get it.
+func (p *party) settle() {
+	p.Helper()
+	ends := make(map[holdfast.LossReason]int)
+	for _, l := range p.held {
+		if l.Valid() {
+			p.kept([]*holdfast.Lease{l})
+			ends["kept"]++
+			continue
+		}
+		_, why := loss(l, soon)
+		if ends[why]++; why != holdfast.LossFailover && why != holdfast.LossUnreplicated && why != holdfast.LossExpired {
+			p.errorf("a holder was told %q", why)
+		}
+	}
+	p.Logf("%v: %v", p.mode.Mode, ends)
+	p.kept(p.elsewhere)
+	p.waiting.end(lease + 10*time.Second)
+	p.watch.Wait()
+	ivs, err := redistest.ReadIntervals(&p.record)
+	if err != nil {
+		p.Fatal(err)
+	}
+	if len(ivs) != len(p.held)+len(p.elsewhere)+len(p.waiting.times) {
+		p.errorf("%d intervals of %d leases", len(ivs), len(p.held)+len(p.elsewhere)+len(p.waiting.times))
+	}
+	if err := redistest.CheckExclusive(ivs); err != nil {
+		p.errorf("%v", err)
+	}
+}
+
+// steady locks and unlocks a name until the function it returns is called, which
+// says how long the slowest lock took.
+func (w *world) steady(name string) func() (time.Duration, error) {
+	client := w.open()
+	stop := make(chan struct{})
+	var slowest time.Duration
+	var failed error
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			begin := time.Now()
+			l, err := client.Mutex(name).Lock(w.Context())
+			if err == nil {
+				err = l.Release(w.Context())
+			}
+			slowest = max(slowest, time.Since(begin))
+			if err != nil {
+				failed = err
+			}
+		}
+	})
+	return func() (time.Duration, error) {
+		close(stop)
+		wg.Wait()
+		return slowest, failed
+	}
+}

@@ -1,0 +1,89 @@
+package matrix_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// The servers forget all scripts, again and again: nobody notices.
+func TestRow28ClusterScriptFlush(t *testing.T) {
+	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+		var crowds []*crowd
+		leases := make(map[*world][]*holdfast.Lease)
+		for _, w := range ws {
+			leases[w] = w.hold(w.open(), "a", "b")
+			crowds = append(crowds, w.crowd(2, 2))
+		}
+		for range 10 {
+			for _, s := range c.Nodes() {
+				s.Do(t, "SCRIPT", "FLUSH")
+			}
+			for _, c := range crowds {
+				c.await(5, 20*time.Second)
+			}
+		}
+		c.Failover(c.ReplicasOf(c.Nodes()[0])[0]) // who has never run any
+		for i, w := range ws {
+			crowds[i].await(5, 20*time.Second)
+			crowds[i].end(true, true)
+			w.kept(leases[w])
+		}
+	})
+}
+
+// Locks vanish: deleted, flushed, freed by force, evicted. Holders hear of it
+// with the next renewal, and tokens go on rising.
+func TestRow29ClusterVanished(t *testing.T) {
+	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+		master := c.Nodes()[0]
+		config := func(name, value string) { master.Do(t, "CONFIG", "SET", name, value) }
+		for what, vanish := range map[string]func(){
+			"deleted": func() {
+				for _, w := range ws {
+					master.Do(t, "DEL", w.prefix+"held")
+				}
+			},
+			"flushed": func() { master.Do(t, "FLUSHALL") },
+			"forced": func() {
+				for _, w := range ws {
+					if _, err := w.open().Mutex(w.prefix + "held").ForceUnlock(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			},
+			"evicted": func() { // row 30
+				config("maxmemory-policy", "volatile-lru")
+				config("maxmemory", "1")
+				_, _ = master.Try("SET", "{evict}", "x") // wherever that is, memory is looked at
+				_, _ = master.Try("EVAL", "return 1", "0")
+				ws[0].eventually(soon, "the locks are evicted", func() bool {
+					_, _ = master.Try("SET", ws[0].prefix, "x")
+					return master.Int(t, "DBSIZE") == 0
+				})
+				config("maxmemory", "0")
+				config("maxmemory-policy", "noeviction")
+			},
+		} {
+			leases := make(map[*world]*holdfast.Lease)
+			for _, w := range ws {
+				leases[w] = w.hold(w.open(), "held")[0]
+			}
+			vanish()
+			at := time.Now()
+			for _, w := range ws {
+				told, why := loss(leases[w], lease)
+				if why != holdfast.LossNotOwner || told.Sub(at) > soon {
+					w.errorf("%s: the holder was told %q after %v", what, why, told.Sub(at))
+				}
+				next := w.hold(w.open(), "held")
+				if next[0].Token() <= leases[w].Token() {
+					w.errorf("%s: token %d after %d", what, next[0].Token(), leases[w].Token())
+				}
+				w.kept(next)
+			}
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package matrix_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// An ailment is a state in which a server answers everything with an error.
+type ailment struct {
+	code   string
+	single bool // only where nobody would put it right
+	probe  []string
+	fall   func(w *world, s *redistest.Server)
+	heal   func(w *world, s *redistest.Server)
+}
+
+// snapshot is where a server would save its data, if it could.
+func snapshot(w *world, s *redistest.Server) string {
+	return filepath.Join(s.Strings(w, "CONFIG", "GET", "dir")[1], "dump.rdb")
+}
+
+var (
+	set = []string{"SET", "probe", "x", "PX", "1"}
+	get = []string{"GET", "probe"}
+)
+
+var ailments = []ailment{
+	{
+		code: "MISCONF", probe: set,
+		fall: func(w *world, s *redistest.Server) {
+			if err := os.MkdirAll(filepath.Join(snapshot(w, s), "x"), 0o700); err != nil {
+				w.Fatal(err)
+			}
+			s.Do(w, "CONFIG", "SET", "save", "3600 1")
+			_, _ = s.Try("BGSAVE")
+		},
+		heal: func(w *world, s *redistest.Server) {
+			s.Do(w, "CONFIG", "SET", "save", "")
+			_ = os.RemoveAll(snapshot(w, s))
+		},
+	},
+	{
+		code: "NOREPLICAS", probe: set,
+		fall: func(w *world, s *redistest.Server) { s.Do(w, "CONFIG", "SET", "min-replicas-to-write", "9") },
+		heal: func(w *world, s *redistest.Server) { s.Do(w, "CONFIG", "SET", "min-replicas-to-write", "0") },
+	},
+	{
+		code: "READONLY", single: true, probe: set,
+		fall: func(w *world, s *redistest.Server) { s.Do(w, "REPLICAOF", "127.0.0.1", "1") },
+		heal: func(w *world, s *redistest.Server) { s.Do(w, "REPLICAOF", "NO", "ONE") },
+	},
+	{
+		code: "MASTERDOWN", single: true, probe: get,
+		fall: func(w *world, s *redistest.Server) {
+			s.Do(w, "CONFIG", "SET", "replica-serve-stale-data", "no")
+			s.Do(w, "REPLICAOF", "127.0.0.1", "1")
+		},
+		heal: func(w *world, s *redistest.Server) { s.Do(w, "REPLICAOF", "NO", "ONE") },
+	},
+	{
+		code: "LOADING", single: true, probe: get,
+		fall: func(w *world, s *redistest.Server) {
+			s.Do(w, "CONFIG", "SET", "key-load-delay", "2000", "loading-process-events-interval-bytes", "1024")
+			s.Do(w, "DEBUG", "POPULATE", "1500", "filler")
+			conn, err := net.Dial("tcp", s.Addr()) // its own, since it takes three seconds
+			if err != nil {
+				w.Fatal(err)
+			}
+			w.Cleanup(func() { conn.Close() })
+			_, _ = conn.Write([]byte("DEBUG RELOAD\r\n"))
+		},
+		heal: func(w *world, s *redistest.Server) {
+			w.eventually(20*time.Second, "the server has loaded its data", func() bool {
+				_, err := s.Try("PING")
+				return err == nil
+			})
+			s.Do(w, "EVAL", "for _, k in ipairs(redis.call('KEYS', 'filler*')) do redis.call('DEL', k) end", "0")
+		},
+	},
+}
+
+// A server that cannot serve says so: TryLock fails with ErrUnavailable, which
+// names the reason; Lock waits until it is over, and what is held is kept as
+// long as its lease lasts.
+func TestRow32Ailments(t *testing.T) {
+	t.Parallel()
+	test := func(f fleet) {
+		f.patient()
+		s := f.master()
+		for _, a := range ailments {
+			if a.single && f.sentinels() != nil {
+				continue
+			}
+			f.run(a.code, func(f fleet) {
+				var clients []*holdfast.Client
+				var holders []*holder
+				var rivals []*rival
+				for i, w := range f {
+					clients = append(clients, w.open(func(o *holdfast.Options) { o.WatchdogTimeout = 30 * time.Second }))
+					holders = append(holders, w.keep(clients[i], w.key("held")))
+				}
+				w := f[0]
+				a.fall(w, s)
+				w.eventually(5*time.Second, "the server says "+a.code, func() bool {
+					_, err := s.Try(a.probe...)
+					return err != nil && strings.HasPrefix(err.Error(), a.code)
+				})
+				for i, w := range f {
+					_, err := clients[i].Mutex(w.key("new")).TryLock(context.Background())
+					if !errors.Is(err, holdfast.ErrUnavailable) || err != nil && !strings.Contains(err.Error(), a.code) {
+						w.errorf("TryLock: %v", err)
+					}
+					rivals = append(rivals, w.rival(clients[i], w.key("later")))
+				}
+				a.heal(w, s)
+				healed := time.Now()
+				for i, r := range rivals {
+					r.await(healed.Add(time.Second))
+					r.release()
+					holders[i].kept()
+				}
+			})
+		}
+		empty(f[0], s)
+	}
+	alone(t, test, redistest.Args("--enable-debug-command", "local"))
+	inFleet(t, modes, test)
+}

@@ -1,0 +1,120 @@
+package matrix_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// One Sentinel is cut off, together with the master, from all that see to a
+// failover. When it is the only one that answers, a client that knows of the new
+// master does not follow it back to the old one.
+func TestRow34SentinelOfThePast(t *testing.T) {
+	t.Parallel()
+	inFleet(t, []holdfast.Replication{async, acked}, func(f fleet) {
+		s, old := f.sentinels(), f.master()
+		past, rest := s.Sentinels()[0], s.Sentinels()[1:]
+		var clients []*holdfast.Client
+		for _, w := range f {
+			clients = append(clients, w.open(long))
+		}
+		s.Partition(side{past, old}, s.Others(past, old))
+		master, _ := s.AwaitMaster(old)
+		var holders []*holder
+		for i, w := range f {
+			w.follows(clients[i], master)
+			holders = append(holders, w.keep(clients[i], w.key("held")))
+		}
+		for range 8 { // whoever of the three answers first
+			if at := f[0].open().Driver().Place("").Node; at != master.Addr() {
+				f[0].errorf("a new client has come to %s, which was replaced by %s", at, master.Addr())
+			}
+		}
+		s.Partition(side{redistest.Clients}, rest)
+		time.Sleep(4 * time.Second) // the client looks every second
+		for i, w := range f {
+			if at := clients[i].Driver().Place("").Node; at != master.Addr() {
+				w.errorf("the client has gone back to %s, which was replaced by %s", at, master.Addr())
+			}
+		}
+		for _, h := range holders {
+			h.kept()
+		}
+		s.Heal()
+	}, redistest.WithPartitions())
+}
+
+// The Sentinels have agreed on a new master, and the one that leads the failover
+// is not through with it, since a replica cannot reach that one. Clients do not
+// wait for the end of it, nor waver between the two.
+func TestRow34FailoverNotThrough(t *testing.T) {
+	t.Parallel()
+	inFleet(t, modes, func(f fleet) {
+		s, old := f.sentinels(), f.master()
+		chosen, other := s.Replicas()[0], s.Replicas()[1]
+		f.never(other)
+		for _, sentinel := range s.Sentinels() {
+			sentinel.Do(f[0], "SENTINEL", "SET", s.MasterName(), "failover-timeout", "60000")
+		}
+		var clients []*holdfast.Client
+		var holders []*holder
+		for i, w := range f {
+			clients = append(clients, w.openAt(s.URL()+"&scan_interval=50ms", func(o *holdfast.Options) { o.WatchdogTimeout = 60 * time.Second }))
+			holders = append(holders, w.keep(clients[i], w.key("held")))
+		}
+		s.Partition(side{chosen}, side{other})
+		s.Partition(side{old}, s.Others(old))
+		master, _ := s.AwaitMaster(old)
+		for i, w := range f {
+			w.follows(clients[i], master)
+		}
+		for start := time.Now(); time.Since(start) < 4*time.Second; time.Sleep(20 * time.Millisecond) {
+			for i, w := range f {
+				if at := clients[i].Driver().Place("").Node; at != master.Addr() {
+					w.Fatalf("the client has gone back to %s, which was replaced by %s", at, master.Addr())
+				}
+			}
+		}
+		for i, w := range f {
+			if h := holders[i]; !h.Valid() {
+				w.errorf("the hold was lost: %v", context.Cause(h.Context()))
+			}
+		}
+		s.Heal()
+	}, redistest.WithPartitions())
+}
+
+// The only Sentinel that answers has missed a failover, and names a server that
+// is a replica now. A client that has never heard of another does not use it.
+func TestRow34RoleIsChecked(t *testing.T) {
+	t.Parallel()
+	inFleet(t, []holdfast.Replication{acked}, func(f fleet) {
+		w, s, old := f[0], f.sentinels(), f.master()
+		past, rest := s.Sentinels()[0], s.Sentinels()[1:]
+		s.Partition(side{past}, s.Others(past))
+		w.eventually(20*time.Second, "a failover begins", func() bool {
+			_, err := rest[0].Try("SENTINEL", "FAILOVER", s.MasterName())
+			return err == nil
+		})
+		s.AwaitMaster(old)
+		w.eventually(30*time.Second, "the old master follows", func() bool {
+			role, _ := old.Do(w, "ROLE").([]any)
+			return role[0] == "slave"
+		})
+		s.Partition(side{redistest.Clients}, rest)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		c, err := holdfast.Open(ctx, s.URL())
+		if !errors.Is(err, holdfast.ErrUnavailable) {
+			w.errorf("a replica is taken for the master: %v", err)
+		}
+		if err == nil {
+			_ = c.Close()
+		}
+		s.Heal()
+	}, redistest.WithPartitions())
+}

@@ -1,0 +1,157 @@
+package matrix_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// kinds are locks of every kind, by their names.
+func kinds(w *world, c *holdfast.Client) map[string]holdfast.Locker {
+	w.Helper()
+	permits := c.LeasedSemaphore("{k}permits")
+	if _, err := permits.TrySet(w.Context(), 3, 0); err != nil {
+		w.Fatal(err)
+	}
+	return map[string]holdfast.Locker{
+		"mutex":   c.Mutex("{k}mutex"),
+		"fenced":  c.FencedMutex("{k}fenced"),
+		"fair":    c.FairMutex("{k}fair"),
+		"write":   c.RWMutex("{k}write"),
+		"read":    c.RWMutex("{k}read").RLocker(),
+		"multi":   holdfast.Multi(c.Mutex("{k}multi-1"), c.Mutex("{k}multi-2")),
+		"sets":    holdfast.Multi(c.Mutex("{k}set-1"), c.RWMutex("{k}set-2").RLocker()),
+		"permits": permits.Locker(2),
+	}
+}
+
+// What holds for a mutex holds for all kinds of locks: nothing counts that too
+// few replicas have heard of, it is given back, and what they know survives
+// their master.
+func TestStrictKinds(t *testing.T) {
+	t.Parallel()
+	inFleet(t, []holdfast.Replication{strict(2)}, func(f fleet) {
+		w, s, old := f[0], f.sentinels(), f.master()
+		c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = 30 * time.Second })
+		locks := kinds(w, c)
+		lead := c.Election("{k}election")
+		base := old.Keys(w)
+
+		s.Partition(side{old}, side{s.Replicas()[0]})
+		for kind, l := range locks {
+			lease, err := l.TryLock(w.Context())
+			if !errors.Is(err, holdfast.ErrNotReplicated) {
+				w.errorf("%s: granted without all replicas: %v, %v", kind, lease, err)
+			}
+		}
+		if _, err := lead.TryCampaign(w.Context(), "me"); !errors.Is(err, holdfast.ErrNotReplicated) {
+			w.errorf("election: won without all replicas: %v", err)
+		}
+		var left []string
+		w.eventually(slack, "all are given back", func() bool {
+			left = old.Keys(w)
+			n := len(left)
+			for _, key := range left {
+				if strings.HasPrefix(key, "redisson_lock_token:") || strings.Contains(key, "permits") || strings.Contains(key, "term") {
+					n--
+				}
+			}
+			return n <= 0
+		})
+		w.Logf("keys before %q, after %q", base, left)
+		s.Heal()
+		s.AwaitReplicas(2)
+
+		holders := make(map[string]*holder)
+		for kind, l := range locks {
+			lease, err := l.Lock(w.Context())
+			if err != nil {
+				w.Fatalf("%s: %v", kind, err)
+			}
+			holders[kind] = w.watch(lease)
+		}
+		old.Kill()
+		master, _ := s.AwaitMaster(old)
+		old.Restart()
+		s.AwaitReplicas(2)
+		w.follows(c, master)
+		other := kinds(w, w.open())
+		for kind, h := range holders {
+			if _, err := other[kind].TryLock(w.Context()); kind != "read" && !errors.Is(err, holdfast.ErrNotAcquired) {
+				w.errorf("%s: held, and another may have it: %v", kind, err)
+			}
+			before := h.Token()
+			h.kept()
+			next, err := other[kind].Lock(w.Context())
+			if err != nil {
+				w.Fatalf("%s: %v", kind, err)
+			}
+			if kind != "read" && kind != "permits" && before > 0 && next.Token() <= before {
+				w.errorf("%s: the token went from %d to %d", kind, before, next.Token())
+			}
+			if err := next.Release(w.Context()); err != nil {
+				w.errorf("%s: %v", kind, err)
+			}
+		}
+	}, redistest.WithPartitions())
+}
+
+// To wait for replicas may take longer than a server normally has to answer.
+func TestStrictPatience(t *testing.T) {
+	t.Parallel()
+	mode := holdfast.Replication{Mode: holdfast.Strict, Replicas: 2, Timeout: 8 * time.Second}
+	inFleet(t, []holdfast.Replication{mode}, func(f fleet) {
+		w, s := f[0], f.sentinels()
+		f.patient()
+		c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = 60 * time.Second })
+		before := w.keep(c, "before")
+		replica := s.Replicas()[0]
+		replica.Pause()
+		time.AfterFunc(4*time.Second, replica.Resume)
+		start := time.Now()
+		l, err := c.Mutex("new").TryLock(context.Background())
+		if err != nil {
+			w.Fatalf("the replica was back after 4s, and after %v: %v", time.Since(start), err)
+		}
+		_ = l.Release(context.Background())
+		before.kept()
+	})
+}
+
+// The user may not wait for replicas: that is refused at once, and says what is
+// missing.
+func TestStrictWithoutWait(t *testing.T) {
+	t.Parallel()
+	inFleet(t, []holdfast.Replication{acked, strict(2)}, func(f fleet) {
+		for _, w := range f {
+			start := time.Now()
+			hasty := func(o *holdfast.Options) { o.RetryTimeout = 5 * time.Second }
+			_, err := w.open(hasty).Mutex(w.key("new")).Lock(context.Background())
+			if !errors.Is(err, holdfast.ErrRefused) || !strings.Contains(err.Error(), "wait") {
+				w.errorf("after %v: %v", time.Since(start), err)
+			}
+		}
+		empty(f[0], f.master())
+	}, redistest.WithUser("app", "pw", "~*", "&*", "+@all", "-wait"))
+}
+
+// The server says that the owner does not hold the lock: its holder is told at
+// once, also while replicas are missing.
+func TestStrictNotOwnerWhileShort(t *testing.T) {
+	t.Parallel()
+	inFleet(t, []holdfast.Replication{strict(2)}, func(f fleet) {
+		w, s := f[0], f.sentinels()
+		f.patient()
+		h := w.keep(w.open(func(o *holdfast.Options) { o.WatchdogTimeout = 30 * time.Second }), "held")
+		replica := s.Replicas()[0]
+		replica.Pause()
+		s.Master().Do(w, "DEL", "held")
+		h.lost(500*time.Millisecond+2*slack, holdfast.LossNotOwner)
+		replica.Resume()
+	})
+}
