@@ -1,7 +1,8 @@
 # Everything one does with this repository. `make help` prints itself.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-MODULES := . examples
+MODULES := . examples driver/goredis
+TOPOLOGIES := replicated sentinel cluster cluster?sharded=off
 
 .PHONY: help
 help: ## Print this list
@@ -12,8 +13,21 @@ deps: ## Install what the tests need: a Redis server and a C compiler for the ra
 	@./scripts/deps
 
 .PHONY: test
-test: deps ## Run all tests of all modules, with the race detector
+test: deps ## Run all tests of all modules in all topologies, with the race detector
+	@$(MAKE) --no-print-directory -k -j2 modules topologies
+
+.PHONY: modules
+modules: deps ## Run all tests of all modules, with one server where it does not matter
 	@failed=0; for m in $(MODULES); do echo "== go test -race $$m"; (cd $$m && go test -race -parallel 4 -timeout 15m ./...) || failed=1; done; exit $$failed
+
+.PHONY: topologies
+topologies: deps ## Run the tests that are not about one server with replicas, Sentinels, a cluster
+	@set -f; failed=0; for t in $(TOPOLOGIES); do echo "== go test -race, $$t"; \
+		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 4 -timeout 15m . ./fence || failed=1; done; exit $$failed
+
+.PHONY: acl
+acl: deps ## Run the contract of all kinds as a user with the rights in docs/operations.md
+	HOLDFAST_TEST_ACL=Test go test -count=1 -parallel 8 -timeout 10m -run '^Test(CM|PL|RN|NR|FA|RW|ML|FL|SE|PE|LA|RL)[0-9]' .
 
 .PHONY: mutants
 mutants: deps ## Seed known bugs, one at a time, and see that the tests find each
@@ -21,8 +35,8 @@ mutants: deps ## Seed known bugs, one at a time, and see that the tests find eac
 
 .PHONY: fuzz
 fuzz: ## Fuzz everything that parses, 30 s each
-	@set -e; for f in internal/script:FuzzName internal/script:FuzzDecode driver/rueidis:FuzzParseURL internal/redistest:FuzzFrame; do \
-		go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 30s "./$${f%:*}"; done
+	@set -e; for f in internal/script:FuzzName internal/script:FuzzDecode driver/rueidis:FuzzParseURL internal/config:FuzzParse internal/redistest:FuzzFrame; do \
+		go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 30s -fuzzminimizetime 10x "./$${f%:*}"; done
 
 .PHONY: bench
 bench: deps ## Measure, side by side with a bare client

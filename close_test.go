@@ -16,7 +16,7 @@ import (
 
 func TestClose(t *testing.T) {
 	redistest.CheckGoroutines(t)
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	other := open(t, s.URL())
 	lock(t, t.Context(), other.Mutex("other"))
 	c := open(t, s.URL())
@@ -71,7 +71,7 @@ func TestClose(t *testing.T) {
 
 func TestCloseUnused(t *testing.T) {
 	redistest.CheckGoroutines(t)
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	c := open(t, s.URL())
 	if err := c.Close(); err != nil {
 		t.Error(err)

@@ -97,6 +97,22 @@ func inOrder(tb testing.TB, places ...place) {
 	}
 }
 
+// enteredPastDead is entered for one who waits behind somebody that was killed,
+// which shows after a few seconds.
+func enteredPastDead(tb testing.TB, ch <-chan outcome) *holdfast.Lease {
+	tb.Helper()
+	select {
+	case o := <-ch:
+		if o.err != nil {
+			tb.Fatal(o.err)
+		}
+		return o.lease
+	case <-time.After(15 * time.Second):
+		tb.Fatal("still waiting")
+		return nil
+	}
+}
+
 // wantDeadlines checks that the deadlines by which Redisson tells the living
 // from the dead are neither over nor further ahead than a lease and five
 // minutes.
@@ -205,9 +221,9 @@ func TestFA01LeasesRunOutInOrder(t *testing.T) {
 
 func TestFA02FiveHundredWaiters(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
-	const waiters = 500
+	waiters := often(500)
 	first := lock(t, t.Context(), open(t, s.URL()).FairMutex(n))
 	var cs [5]*holdfast.Client
 	for i := range cs {
@@ -255,6 +271,9 @@ func churn(t *testing.T, s *redistest.Server, name string, wait, lease time.Dura
 			if errors.Is(err, holdfast.ErrNotAcquired) {
 				continue
 			}
+			if wait < late && errors.Is(err, holdfast.ErrUnavailable) {
+				continue // so short a time that a busy server may not answer in it
+			}
 			if err != nil {
 				t.Error(err)
 				return
@@ -283,7 +302,7 @@ func TestFA03DeadlinesAfterRefusedTries(t *testing.T) {
 	enqueueProcess(t, s, n, 1).Kill()
 	wantDeadlines(t, s, n, lease)
 	release(t, l)
-	release(t, entered(t, background(t.Context(), open(t, s.URL()).FairMutex(n))))
+	release(t, enteredPastDead(t, background(t.Context(), open(t, s.URL()).FairMutex(n))))
 	wantNoQueue(t, s, n)
 }
 
@@ -300,7 +319,7 @@ func TestFA04DeadlinesAfterTries(t *testing.T) {
 	enqueueProcess(t, s, n, 1).Kill()
 	wantDeadlines(t, s, n, lease)
 	release(t, l)
-	release(t, entered(t, background(t.Context(), open(t, s.URL()).FairMutex(n))))
+	release(t, enteredPastDead(t, background(t.Context(), open(t, s.URL()).FairMutex(n))))
 	wantNoQueue(t, s, n)
 }
 
@@ -504,8 +523,8 @@ func TestFA11StrictOrder(t *testing.T) {
 // All keys of a name are in one slot of a cluster, and named as Redisson does.
 func TestFA12KeyNames(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	for name, tagged := range map[string]string{"plain": "{plain}", "with:{tag}:x": "with:{tag}:x"} {
+	s := redistest.Fresh(t)
+	for name, tagged := range map[string]string{"Test:plain": "{Test:plain}", "Test:{tag}:x": "Test:{tag}:x"} {
 		c := open(t, s.URL())
 		m := c.FairMutex(name)
 		l := lock(t, t.Context(), m)

@@ -67,7 +67,7 @@ func listeners(tb testing.TB, s *redistest.Server, channel string) int {
 // what counts is that the drop ends the wait, and not its time.
 func TestLA01OpenedInTime(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	l := closed(t, open(t, s.URL()), n, 1)
 	start := time.Now()
@@ -82,7 +82,7 @@ func TestLA01OpenedInTime(t *testing.T) {
 
 func TestLA02OpenedTooLate(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	l := closed(t, open(t, s.URL()), n, 1)
 	start := time.Now()
@@ -108,7 +108,7 @@ func TestLA02OpenedTooLate(t *testing.T) {
 
 func TestLA03FiveWaiters(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	a, b := open(t, s.URL()), open(t, s.URL())
 	closed(t, a, n, 5)
@@ -163,7 +163,7 @@ func TestLA04Counts(t *testing.T) {
 // Ours look, and find nothing left to wait for.
 func TestLA05Deleted(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	l := closed(t, open(t, s.URL()), name(t), 3)
 	done := awaiting(t, s, l)
 	for _, want := range []bool{true, false} {
@@ -205,7 +205,7 @@ func TestLA07Missing(t *testing.T) {
 
 func TestLA08ManyWaiters(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	many := 3 * runtime.NumCPU()
 	cs := make([]*holdfast.Client, many)
@@ -237,7 +237,7 @@ func TestLA08ManyWaiters(t *testing.T) {
 // were counted down by a Java peer.
 func TestLA09ZeroWakesAll(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	o := holdfast.Options{PollInterval: time.Minute} // so that nothing but the message wakes
 	cs := []*holdfast.Client{open(t, s.URL(), o), open(t, s.URL(), o), open(t, s.URL(), o)}

@@ -54,7 +54,7 @@ func full(t *testing.T, l *holdfast.RateLimiter, permits int) {
 
 func TestRL01KeepAlive(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	l := open(t, s.URL()).RateLimiter(name(t))
 	setRate(t, l, holdfast.Rate{Permits: 5, Per: 100 * time.Millisecond, KeepAlive: 3 * time.Second})
 	for range 10 { // longer than that in all
@@ -85,7 +85,7 @@ func TestRL02RL03TTL(t *testing.T) {
 		"per client": {Permits: 5, Per: 4 * time.Second, PerClient: true},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			s := redistest.Start(t)
+			s := redistest.Fresh(t)
 			l := open(t, s.URL()).RateLimiter(name(t))
 			setRate(t, l, rate)
 			allow(t, l, 2, true)
@@ -102,7 +102,7 @@ func TestRL02RL03TTL(t *testing.T) {
 // wait want twice as much at any time, so that a slow machine can keep up.
 func TestRL04Saturated(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c := open(t, s.URL())
 	l := c.RateLimiter(name(t))
 	const permits, interval, each = 500, 2000, 5
@@ -272,7 +272,7 @@ func TestRL13TenYesTenNo(t *testing.T) {
 // each could be used by the server's clock.
 func takeInTurns(t *testing.T, rate holdfast.Rate, takes int) []int64 {
 	t.Helper()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c, err := openSpy(s.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -326,7 +326,7 @@ func TestRL14Delete(t *testing.T) {
 	for kind, perClient := range map[string]bool{"for all": false, "per client": true} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
+			s := redistest.Fresh(t)
 			l := open(t, s.URL()).RateLimiter(name(t))
 			setRate(t, l, holdfast.Rate{Permits: 5, Per: time.Minute, PerClient: perClient})
 			allow(t, l, 2, true)

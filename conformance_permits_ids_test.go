@@ -155,7 +155,7 @@ func TestPE20SixteenClients(t *testing.T) {
 	for range 15 {
 		sems = append(sems, open(t, url).LeasedSemaphore(sems[0].Name()))
 	}
-	contendForOne(t, sems, 100)
+	contendForOne(t, sems, often(100))
 }
 
 // inBackground takes permits, twice as many in all as there are, in the

@@ -72,9 +72,6 @@ func ends(tb testing.TB, s *redistest.Server, sem *holdfast.LeasedSemaphore, id 
 	return s.Int(tb, "ZSCORE", "{"+sem.Name()+"}:timeout", string(raw))
 }
 
-// PE-01, taking and giving back in a cluster, is left out: Open refuses the URLs
-// of clusters so far.
-
 func TestPE02Extend(t *testing.T) {
 	t.Parallel()
 	sem := permitsOf(t, open(t, redistest.Shared(t).URL()), 1)
@@ -104,8 +101,8 @@ func TestPE02Extend(t *testing.T) {
 
 func TestPE03Missing(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	sem := open(t, s.URL()).LeasedSemaphore("missing")
+	s := redistest.Fresh(t)
+	sem := open(t, s.URL()).LeasedSemaphore(name(t))
 	wantPermits(t, sem, 0, 0)
 	wantRefused(t, sem.Locker(1))
 	if keys := s.Keys(t); len(keys) > 0 {
@@ -151,8 +148,8 @@ func TestPE06Total(t *testing.T) {
 
 func TestPE07TTL(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
-	sem := open(t, s.URL(), holdfast.Options{WatchdogTimeout: 3 * time.Second, RenewEvery: 100 * time.Millisecond}).LeasedSemaphore("brief")
+	s := redistest.Fresh(t)
+	sem := open(t, s.URL(), holdfast.Options{WatchdogTimeout: 3 * time.Second, RenewEvery: 100 * time.Millisecond}).LeasedSemaphore(name(t))
 	if set, err := sem.TrySet(t.Context(), 3, 1500*time.Millisecond); !set || err != nil {
 		t.Fatal(set, err)
 	}

@@ -15,7 +15,7 @@ import (
 
 func TestSE01AddedBeforeSetUp(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	sem, mine := open(t, s.URL()).Semaphore(n), open(t, s.URL()).Semaphore(n)
 	if err := mine.Add(t.Context(), 1); err != nil {
@@ -157,7 +157,7 @@ func TestSE07BelowZero(t *testing.T) {
 
 func TestSE08WaitForRelease(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c := open(t, s.URL())
 	for where, holder := range map[string]*holdfast.Client{"same client": c, "other client": open(t, s.URL())} {
 		t.Run(where, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestSE08WaitForRelease(t *testing.T) {
 
 func TestSE09WaitForTwoReleases(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	sem := semaphore(t, open(t, s.URL()), n, 5)
 	take(t, sem, 3)
@@ -190,7 +190,7 @@ func TestSE09WaitForTwoReleases(t *testing.T) {
 
 func TestSE10TimedTake(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	sem, other := semaphore(t, open(t, s.URL()), n, 5), open(t, s.URL()).Semaphore(n)
 	take(t, sem, 3)
@@ -276,7 +276,7 @@ func TestSE13ReleaseIfExists(t *testing.T) {
 // in a way that loses counts if two are at it.
 func guarded(t *testing.T, clients, tasks, rounds int) {
 	t.Helper()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	semaphore(t, open(t, s.URL()), n, 1)
 	var total, inside atomic.Int64
@@ -310,11 +310,11 @@ func guarded(t *testing.T, clients, tasks, rounds int) {
 }
 
 func TestSE14OneAtATime(t *testing.T)  { t.Parallel(); guarded(t, 1, 15, 20) }
-func TestSE15ManyClients(t *testing.T) { t.Parallel(); guarded(t, 16, 1, 100) }
+func TestSE15ManyClients(t *testing.T) { t.Parallel(); guarded(t, 16, 1, often(100)) }
 func TestSE16MoreClients(t *testing.T) { t.Parallel(); guarded(t, 30, 1, 10) }
 func TestSE17NobodyStarves(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	semaphore(t, open(t, s.URL()), n, math.MaxInt32)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

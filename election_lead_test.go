@@ -18,7 +18,7 @@ var errBoom = errors.New("boom")
 // Lead returns what fn does, and has resigned by then.
 func TestLead(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c, other := open(t, s.URL(), steady), open(t, s.URL(), steady)
 	e := c.Election(name(t))
 	there := other.Election(e.Name())
@@ -56,7 +56,7 @@ func TestLead(t *testing.T) {
 // whoever led in between.
 func TestLeadAgain(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c, other := open(t, s.URL(), steady), open(t, s.URL(), steady)
 	e := c.Election(name(t))
 	var usurper *holdfast.Lease
@@ -104,7 +104,7 @@ func TestLeadAgain(t *testing.T) {
 
 func TestLeadContextDone(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c, other := open(t, s.URL(), steady), open(t, s.URL(), steady)
 	e := c.Election(name(t))
 	there := other.Election(e.Name())
@@ -241,7 +241,7 @@ func TestUnannounced(t *testing.T) {
 func TestCandidatesOfOneClient(t *testing.T) {
 	t.Parallel()
 	const candidates, rounds = 6, 5
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	cs := []*holdfast.Client{open(t, s.URL(), steady), open(t, s.URL(), steady)}
 	n := name(t)
 	var out bytes.Buffer

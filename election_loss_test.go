@@ -15,7 +15,7 @@ import (
 // any more has lost its lease at that moment, not at the next renewal.
 func TestProclaimTellsOfLoss(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	e := open(t, s.URL()).Election(name(t)) // renews in ten seconds
 	l := campaign(t, t.Context(), e, "a")
 	ctx := l.Context()
@@ -89,7 +89,7 @@ func TestLeadOutage(t *testing.T) {
 // deposed by force, whatever it says of itself.
 func TestElectionAsMutex(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c, other := open(t, s.URL(), steady), open(t, s.URL(), steady)
 	for i := range 20 { // with much to say, the server keeps the fields in no order
 		e := c.Election(name(t))

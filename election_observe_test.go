@@ -25,7 +25,7 @@ func leaderOf(l *holdfast.Lease, said string) holdfast.Leader {
 // without.
 func TestObservers(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -179,7 +179,7 @@ func TestObserveOutage(t *testing.T) {
 // What the server refuses ends the loop.
 func TestObserveRefused(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	s.Do(t, "SET", n, "somebody's")
 	seen := observe(t.Context(), open(t, s.URL()).Election(n))
@@ -192,7 +192,7 @@ func TestObserveRefused(t *testing.T) {
 // However the loop is left, no subscription stays, and no goroutine.
 func TestObserveLeavesNothing(t *testing.T) {
 	redistest.CheckGoroutines(t)
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	c := open(t, s.URL(), steady)
 	n := name(t)
 	e := c.Election(n)

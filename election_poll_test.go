@@ -12,7 +12,7 @@ import (
 // subscribes, be it to observe.
 func TestPollingElectionDoesNotListen(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	e := open(t, s.URL()).Election(name(t), holdfast.Poll(holdfast.Backoff{Max: 10 * time.Millisecond}))
 	v := observe(t.Context(), e)
 	if got := v.next(t); got != nobody {

@@ -105,7 +105,7 @@ func (v view) ends(tb testing.TB) {
 // Observers see the leader, that it resigned, and the next one.
 func TestElection(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	a, b, watcher := open(t, s.URL(), steady), open(t, s.URL(), steady), open(t, s.URL(), steady)
 	n := name(t)
 	if l, err := watcher.Election(n).Leader(t.Context()); l != (holdfast.Leader{}) || err != nil {
@@ -163,7 +163,7 @@ func TestElection(t *testing.T) {
 // What a leader says comes back unchanged, by both ways.
 func TestElectionNames(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c := open(t, s.URL(), steady)
 	e := c.Election(name(t))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -244,7 +244,7 @@ func TestProclaim(t *testing.T) {
 // The program hears that it leads when others can see it.
 func TestElectionHooks(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c, other := open(t, s.URL(), steady), open(t, s.URL(), steady)
 	n := name(t)
 	var d diary

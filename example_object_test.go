@@ -16,7 +16,7 @@ func ExampleObject() {
 	client := connect()
 	defer client.Close()
 
-	sem := client.Semaphore("example:downloads")
+	sem := client.Semaphore("{example}:downloads")
 	if _, err := sem.TrySet(ctx, 3, 0); err != nil {
 		log.Fatal(err)
 	}
@@ -27,12 +27,12 @@ func ExampleObject() {
 	ttl, err := object.TTL(ctx)
 	fmt.Println(ttl.Round(time.Minute), err)
 
-	if err := object.Rename(ctx, "example:uploads"); err != nil {
+	if err := object.Rename(ctx, "{example}:uploads"); err != nil {
 		log.Fatal(err)
 	}
 	_, err = object.TTL(ctx)
 	fmt.Println(errors.Is(err, holdfast.ErrNotFound))
-	fmt.Println(client.Semaphore("example:uploads").Object().Delete(ctx))
+	fmt.Println(client.Semaphore("{example}:uploads").Object().Delete(ctx))
 	// Output:
 	// 1h0m0s <nil>
 	// true

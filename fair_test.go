@@ -55,7 +55,7 @@ func wantOrder(tb testing.TB, came, got []string) {
 func TestFIFOAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	const processes, waiters = 4, 50
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	l := lock(t, t.Context(), open(t, s.URL()).FairMutex(n))
 	ws := []*redistest.Process{enqueueProcess(t, s, n, waiters)}
@@ -81,7 +81,7 @@ func TestFIFOAcrossProcesses(t *testing.T) {
 func TestThousandCancelled(t *testing.T) {
 	redistest.CheckGoroutines(t)
 	const keen, moody = 200, 1000
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	n := name(t)
 	first := lock(t, t.Context(), open(t, s.URL()).FairMutex(n))
 	var cs [4]*holdfast.Client
@@ -265,7 +265,7 @@ func TestStoppedWaiter(t *testing.T) {
 // would have passed long ago if nobody moved them on.
 func TestLiveWaitersKeepTheirPlaces(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	cs := []*holdfast.Client{open(t, s.URL()), open(t, s.URL()), open(t, s.URL()), open(t, s.URL())}
 	const lease = 2 * time.Second
@@ -690,7 +690,7 @@ func TestSlowWaiterBehindDead(t *testing.T) {
 // place and gets in.
 func TestFairPoll(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	n := name(t)
 	l := lock(t, t.Context(), open(t, s.URL()).FairMutex(n))
 	lazy := holdfast.Poll(holdfast.Backoff{Initial: time.Minute, Max: time.Minute})
@@ -754,7 +754,7 @@ func TestFairBesidePlain(t *testing.T) {
 // Closing a client turns its waiters away and takes them out of the queue.
 func TestFairClose(t *testing.T) {
 	redistest.CheckGoroutines(t)
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	other := open(t, s.URL())
 	l := lock(t, t.Context(), other.FairMutex(n))
@@ -785,7 +785,7 @@ func TestFairClose(t *testing.T) {
 // however short the lease would have been.
 func TestGiveUpDuringOutage(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
+	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
 	n := name(t)
 	held := lock(t, t.Context(), open(t, s.URL()).FairMutex(n))

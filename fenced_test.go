@@ -116,7 +116,7 @@ func fencedWorker() {
 // Whoever comes later has the next number.
 func TestFencedContention(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	const processes, grants = 4, 4 * 4 * 25
 	n := name(t)
 	var (

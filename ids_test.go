@@ -16,7 +16,7 @@ import (
 
 func TestIDGenerator(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	ctx, c := t.Context(), open(t, s.URL())
 	draw := func(g *holdfast.IDGenerator, want int64) {
 		t.Helper()
@@ -230,7 +230,7 @@ func TestIDsOfSurvivor(t *testing.T) {
 
 func TestTimeID(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	ctx, c := t.Context(), open(t, s.URL())
 	ids := c.TimeID("t")
 	before := time.Now().Truncate(time.Second)
@@ -313,7 +313,7 @@ func TestTimeIDsForgotten(t *testing.T) {
 // The same with many who draw at full speed.
 func TestTimeIDsForgottenByMany(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	rows := make([][][2]int64, 16)

@@ -18,13 +18,15 @@ const module = "github.com/holdfast-go/holdfast"
 // mayImport says which packages of this module each package may import, apart
 // from its tests. Calls go one way down: primitive, engine, script, driver.
 var mayImport = map[string][]string{
-	".":                  {"driver", "driver/rueidis", "internal/clock", "internal/engine", "internal/family", "internal/script", "internal/watchdog"},
+	".":                  {"driver", "driver/rueidis", "internal/check", "internal/clock", "internal/config", "internal/engine", "internal/family", "internal/script", "internal/watchdog"},
 	"redlock":            {".", "internal/family"},
 	"driver":             {},
 	"driver/rueidis":     {"driver"},
 	"driver/drivertest":  {"driver", "internal/redistest"},
 	"fence":              {"driver", "internal/script"},
+	"internal/check":     {"driver", "internal/script"},
 	"internal/clock":     {},
+	"internal/config":    {"driver/rueidis"},
 	"internal/script":    {"driver"},
 	"internal/wait":      {"driver"},
 	"internal/watchdog":  {"driver", "internal/clock", "internal/script"},
@@ -33,13 +35,18 @@ var mayImport = map[string][]string{
 	"internal/family":    {},
 	"internal/redistest": {},
 	"internal/mutants":   {},
+	"internal/matrix":    {},
 }
 
 // onlyIn says which files of a package may import something, where not all
 // may.
 var onlyIn = map[string][]string{
-	module + "/driver/rueidis":     {"open.go"},
-	"github.com/redis/rueidis":     {"driver/rueidis/driver.go", "driver/rueidis/listener.go"},
+	module + "/driver/rueidis": {"open.go", "internal/config/config.go", "internal/config/keys.go", "internal/config/servers.go"},
+	"github.com/redis/rueidis": {
+		"driver/rueidis/node.go", "driver/rueidis/calls.go", "driver/rueidis/facts.go", "driver/rueidis/replicated.go",
+		"driver/rueidis/sentinel.go", "driver/rueidis/cluster.go",
+	},
+	"go.yaml.in/yaml/v3":           {"internal/config/keys.go", "internal/config/node.go", "internal/config/servers.go", "internal/config/value.go"},
 	module + "/internal/redistest": {"driver/drivertest/drivertest.go", "driver/drivertest/subscribe.go"},
 	module + "/internal/fake":      {},
 	module + "/driver/drivertest":  {},
@@ -100,7 +107,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// Whoever uses the library takes on one other module, and what that needs.
+// Whoever uses the library takes on two other modules, and what they need.
 func TestRequirements(t *testing.T) {
 	text, err := os.ReadFile("go.mod")
 	if err != nil {
@@ -113,7 +120,7 @@ func TestRequirements(t *testing.T) {
 			direct = append(direct, f[0])
 		}
 	}
-	if !slices.Equal(direct, []string{"github.com/redis/rueidis"}) {
+	if !slices.Equal(direct, []string{"github.com/redis/rueidis", "go.yaml.in/yaml/v3"}) {
 		t.Errorf("direct requirements: %v", direct)
 	}
 }

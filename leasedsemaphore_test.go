@@ -12,7 +12,7 @@ import (
 // The permits of a lease are renewed together, and told of together.
 func TestPermitsOfALease(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c := open(t, s.URL(), quick)
 	sem := c.LeasedSemaphore(name(t))
 	if ok, err := sem.TrySet(t.Context(), 3, 0); !ok || err != nil {
@@ -57,7 +57,7 @@ func TestPermitsOfALease(t *testing.T) {
 // at once, not when they would have ended.
 func TestPermitsRestComesBack(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	c := open(t, s.URL(), holdfast.Options{RenewEvery: 100 * time.Millisecond}) // they would last for half a minute
 	sem := permitsOf(t, c, 4)
 	l := obtain(t, sem, 3)

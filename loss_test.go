@@ -125,7 +125,7 @@ func TestToldWithoutServer(t *testing.T) {
 // A lease that somebody took away is noticed at the next renewal.
 func TestTakenAway(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	c := open(t, s.URL(), quick)
 	for name, take := range map[string]func(key string){
 		"deleted": func(key string) { s.Do(t, "DEL", key) },
@@ -160,7 +160,7 @@ func TestTakenAway(t *testing.T) {
 // An extension must not bring back what was lost.
 func TestExtendAfterLoss(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	c, other := open(t, s.URL()), open(t, s.URL())
 	l := lock(t, t.Context(), c.Mutex("x"))
 	if freed, err := other.Mutex("x").ForceUnlock(t.Context()); !freed || err != nil {
@@ -176,7 +176,7 @@ func TestExtendAfterLoss(t *testing.T) {
 
 func TestLossOfNestedLeases(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	c := open(t, s.URL(), quick)
 	m := c.Mutex("nested")
 	outer := lock(t, t.Context(), m)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/check"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -27,18 +29,56 @@ func TestMain(m *testing.M) {
 		work()
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	if prefixes := os.Getenv("HOLDFAST_TEST_ACL"); prefixes != "" {
+		var rights []string
+		for p := range strings.SplitSeq(prefixes, ",") {
+			keys, channels, commands := check.Rule(p, 0, false)
+			rights = slices.Concat(rights, keys, channels, commands)
+		}
+		redistest.LimitEverybody(rights...)
+	}
+	os.Exit(redistest.RunTests(m))
 }
 
 // open returns a client for one test.
-func open(tb testing.TB, url string, o ...holdfast.Options) *holdfast.Client {
+func open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Client {
 	tb.Helper()
-	c, err := holdfast.Open(context.Background(), url, o...)
+	var o holdfast.Options
+	if len(options) > 0 {
+		o = options[0]
+	}
+	if os.Getenv("HOLDFAST_TEST_REPLICATION") == "strict" && o.Replication == (holdfast.Replication{}) {
+		o.Replication = holdfast.Replication{Mode: holdfast.Strict, Replicas: redistest.Replicas}
+		o.ClockSkew = 20 * time.Millisecond // the servers have one clock, and tests short leases
+	}
+	c, err := holdfast.Open(context.Background(), url, o)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// inDatabase returns the URL of a database and its number, which is 0 in a
+// cluster, where there is no other.
+func inDatabase(s *redistest.Server, n int) (url string, db int) {
+	switch redistest.Topology() {
+	case "cluster":
+		return s.URL(), 0
+	case "sentinel":
+		return strings.Replace(s.URL(), "/0?", fmt.Sprintf("/%d?", n), 1), n
+	}
+	return fmt.Sprintf("%s/%d", s.URL(), n), n
+}
+
+// often returns how often to do something for the sake of load: as often as
+// wanted with one server, and less often elsewhere, where the load is the same
+// and every server costs.
+func often(n int) int {
+	if redistest.Topology() == "single" {
+		return n
+	}
+	return max(1, n/5)
 }
 
 var names atomic.Int64

@@ -168,7 +168,7 @@ func TestMultiDowngrade(t *testing.T) {
 // it is left.
 func TestMultiAllAtOnce(t *testing.T) {
 	redistest.CheckGoroutines(t)
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	c := open(t, s.URL())
 	a, b := c.Mutex("a"), c.RWMutex("b")
 	m := holdfast.Multi(a, b)

@@ -19,7 +19,7 @@ import (
 func TestMultiOverlapping(t *testing.T) {
 	t.Parallel()
 	const goroutines, names, rounds = 16, 8, 10_000
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	a, b := open(t, s.URL()), open(t, s.URL())
 	base := name(t)
 	var sections [names]*section

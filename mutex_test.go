@@ -14,7 +14,7 @@ import (
 
 func TestDo(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c := open(t, s.URL(), quick)
 	m := c.Mutex(name(t))
 	locked := func() bool {

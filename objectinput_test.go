@@ -87,7 +87,7 @@ func TestObjectSlots(t *testing.T) {
 // Those who wait for a latch that is deleted are through.
 func TestObjectDeleteLatch(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c := open(t, s.URL(), holdfast.Options{PollInterval: time.Hour})
 	l := c.Latch(name(t))
 	got, err := l.TrySet(t.Context(), 2)

@@ -31,7 +31,7 @@ func TestObjectOfLock(t *testing.T) {
 	for kind, of := range lockables {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
+			s := redistest.Fresh(t)
 			c := open(t, s.URL())
 			ctx, m := t.Context(), of(c, "a")
 			o := m.Object()
@@ -95,7 +95,7 @@ func TestObjectDeleteLock(t *testing.T) {
 		} {
 			t.Run(kind+"/"+what, func(t *testing.T) {
 				t.Parallel()
-				s := redistest.Start(t)
+				s := redistest.Fresh(t)
 				c := open(t, s.URL())
 				m := of(c, "a")
 				got, err := remove(m.Object(), t.Context())
@@ -116,7 +116,7 @@ func TestObjectDeleteLock(t *testing.T) {
 // Of a read/write lock both sides are freed.
 func TestObjectDeleteReaders(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	c, m := open(t, s.URL()), open(t, s.URL()).RWMutex("a")
 	written := lock(t, t.Context(), m, holdfast.LeaseTime(time.Hour))
 	read, err := m.RLock(written.Context(), holdfast.LeaseTime(time.Hour))

@@ -33,10 +33,18 @@ var things = []thing{
 		func(c *holdfast.Client, name string) *holdfast.Object { return c.IDGenerator(name).Object() },
 		func(s *redistest.Server, tb testing.TB, name string) {
 			s.Do(tb, "SET", name, "3")
-			s.Do(tb, "SET", "{"+name+"}:allocation", "5")
+			s.Do(tb, "SET", allocation(name), "5")
 		},
-		func(name string) []string { return []string{name, "{" + name + "}:allocation"} },
+		func(name string) []string { return []string{name, allocation(name)} },
 	},
+}
+
+// allocation is the second key of an id generator.
+func allocation(name string) string {
+	if strings.HasPrefix(name, "{") {
+		return name + ":allocation"
+	}
+	return "{" + name + "}:allocation"
 }
 
 // data are the keys of the server but for what it remembers of requests.
@@ -58,7 +66,7 @@ func eachThing(t *testing.T, test func(t *testing.T, s *redistest.Server, c *hol
 	for _, k := range things {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			s := redistest.Start(t)
+			s := redistest.Fresh(t)
 			test(t, s, open(t, s.URL(), quick), k)
 		})
 	}
@@ -103,6 +111,7 @@ func TestObjectLooks(t *testing.T) {
 			t.Errorf("TTL %v, %v", d, err)
 		}
 		s.Do(t, "CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")
+		defer s.Do(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")
 		if _, err := o.IdleTime(ctx); !errors.Is(err, holdfast.ErrRefused) {
 			t.Errorf("idle time where it is not known: %v", err)
 		}
@@ -147,31 +156,31 @@ func TestObjectLostReply(t *testing.T) {
 
 func TestObjectRename(t *testing.T) {
 	eachThing(t, func(t *testing.T, s *redistest.Server, c *holdfast.Client, k thing) {
-		ctx, o := t.Context(), k.of(c, "a")
-		if err := o.Rename(ctx, "b"); !errors.Is(err, holdfast.ErrNotFound) {
+		ctx, o := t.Context(), k.of(c, "{x}a")
+		if err := o.Rename(ctx, "{x}b"); !errors.Is(err, holdfast.ErrNotFound) {
 			t.Errorf("rename of nothing: %v", err)
 		}
-		if _, err := o.RenameIfAbsent(ctx, "b"); !errors.Is(err, holdfast.ErrNotFound) {
+		if _, err := o.RenameIfAbsent(ctx, "{x}b"); !errors.Is(err, holdfast.ErrNotFound) {
 			t.Errorf("rename of nothing: %v", err)
 		}
-		k.make(s, t, "a")
-		keys := k.keys("b")
+		k.make(s, t, "{x}a")
+		keys := k.keys("{x}b")
 		s.Do(t, "SET", keys[len(keys)-1], "9") // a part of another one
-		got, err := o.RenameIfAbsent(ctx, "b")
+		got, err := o.RenameIfAbsent(ctx, "{x}b")
 		yes(t, "rename to what is taken", got, err, false)
-		if err := o.Rename(ctx, "b"); err != nil {
+		if err := o.Rename(ctx, "{x}b"); err != nil {
 			t.Fatal(err)
 		}
-		if left := data(t, s); !slices.Equal(left, keys) || s.Do(t, "GET", "b") != "3" {
+		if left := data(t, s); !slices.Equal(left, keys) || s.Do(t, "GET", "{x}b") != "3" {
 			t.Errorf("after the renaming there are %v", left)
 		}
-		got, err = k.of(c, "b").RenameIfAbsent(ctx, "a")
+		got, err = k.of(c, "{x}b").RenameIfAbsent(ctx, "{x}a")
 		yes(t, "rename back", got, err, true)
-		if left := data(t, s); !slices.Equal(left, k.keys("a")) {
+		if left := data(t, s); !slices.Equal(left, k.keys("{x}a")) {
 			t.Errorf("after the renaming there are %v", left)
 		}
-		lock(t, ctx, c.Mutex("b"), holdfast.LeaseTime(time.Minute))
-		if err := o.Rename(ctx, "b"); !errors.Is(err, holdfast.ErrRefused) {
+		lock(t, ctx, c.Mutex("{x}b"), holdfast.LeaseTime(time.Minute))
+		if err := o.Rename(ctx, "{x}b"); !errors.Is(err, holdfast.ErrRefused) {
 			t.Errorf("took the place of a lock: %v", err)
 		}
 	})
@@ -179,28 +188,57 @@ func TestObjectRename(t *testing.T) {
 
 func TestObjectCopy(t *testing.T) {
 	eachThing(t, func(t *testing.T, s *redistest.Server, c *holdfast.Client, k thing) {
-		ctx, o := t.Context(), k.of(c, "a")
-		if _, err := o.Copy(ctx, "b"); !errors.Is(err, holdfast.ErrNotFound) {
+		ctx, o := t.Context(), k.of(c, "{x}a")
+		if _, err := o.Copy(ctx, "{x}b"); !errors.Is(err, holdfast.ErrNotFound) {
 			t.Errorf("copy of nothing: %v", err)
 		}
-		k.make(s, t, "a")
+		k.make(s, t, "{x}a")
 		got, err := o.Expire(ctx, time.Hour)
 		yes(t, "expire", got, err, true)
-		got, err = o.Copy(ctx, "b")
+		got, err = o.Copy(ctx, "{x}b")
 		yes(t, "copy", got, err, true)
-		want := slices.Concat(k.keys("a"), k.keys("b"))
+		want := slices.Concat(k.keys("{x}a"), k.keys("{x}b"))
 		slices.Sort(want)
 		if keys := data(t, s); !slices.Equal(keys, want) {
 			t.Errorf("after the copying there are %v, want %v", keys, want)
 		}
-		if d, err := k.of(c, "b").TTL(ctx); d < 50*time.Minute || err != nil {
+		if d, err := k.of(c, "{x}b").TTL(ctx); d < 50*time.Minute || err != nil {
 			t.Errorf("TTL of the copy is %v, %v", d, err)
 		}
-		s.Do(t, "SET", "a", "4")
-		got, err = o.Copy(ctx, "b")
+		s.Do(t, "SET", "{x}a", "4")
+		got, err = o.Copy(ctx, "{x}b")
 		yes(t, "copy to what is taken", got, err, false)
-		if err := o.CopyReplace(ctx, "b"); err != nil || s.Do(t, "GET", "b") != "4" {
+		if err := o.CopyReplace(ctx, "{x}b"); err != nil || s.Do(t, "GET", "{x}b") != "4" {
 			t.Errorf("copied over another: %v", err)
+		}
+	})
+}
+
+// What one script cannot do, because the two names are on different servers, is
+// refused before anything is done.
+func TestObjectOtherSlot(t *testing.T) {
+	eachThing(t, func(t *testing.T, s *redistest.Server, c *holdfast.Client, k thing) {
+		ctx, o := t.Context(), k.of(c, "a")
+		k.make(s, t, "a")
+		for what, call := range map[string]func() error{
+			"rename":           func() error { return o.Rename(ctx, "b") },
+			"rename if absent": func() error { _, err := o.RenameIfAbsent(ctx, "b"); return err },
+			"copy":             func() error { _, err := o.Copy(ctx, "b"); return err },
+			"copy replace":     func() error { return o.CopyReplace(ctx, "b") },
+		} {
+			err := call()
+			if redistest.Topology() != "cluster" {
+				if err != nil && !errors.Is(err, holdfast.ErrNotFound) { // renamed by now
+					t.Errorf("%s: %v", what, err)
+				}
+				continue
+			}
+			if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "hash tag") {
+				t.Errorf("%s: %v", what, err)
+			}
+			if left := data(t, s); !slices.Equal(left, k.keys("a")) {
+				t.Errorf("after the %s there are %v", what, left)
+			}
 		}
 	})
 }
@@ -208,7 +246,14 @@ func TestObjectCopy(t *testing.T) {
 func TestObjectMove(t *testing.T) {
 	eachThing(t, func(t *testing.T, s *redistest.Server, c *holdfast.Client, k thing) {
 		ctx := t.Context()
-		here, there := k.of(c, "a"), k.of(open(t, s.URL()+"/2"), "a")
+		if redistest.Topology() == "cluster" {
+			if _, err := k.of(c, "a").Move(ctx, 2); !errors.Is(err, holdfast.ErrUnsupported) {
+				t.Errorf("move where there is one database: %v", err)
+			}
+			return
+		}
+		url, _ := inDatabase(s, 2)
+		here, there := k.of(c, "a"), k.of(open(t, url), "a")
 		got, err := here.Move(ctx, 2)
 		yes(t, "move of nothing", got, err, false)
 		k.make(s, t, "a")
@@ -285,7 +330,7 @@ func TestObjectDump(t *testing.T) {
 		}
 	})
 	t.Run("other kind", func(t *testing.T) {
-		s := redistest.Start(t)
+		s := redistest.Fresh(t)
 		c := open(t, s.URL())
 		s.Do(t, "RPUSH", "list", "x")
 		list := fmt.Sprint(s.Do(t, "DUMP", "list"))

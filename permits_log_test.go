@@ -32,7 +32,7 @@ func (s *safeBuffer) String() string {
 // permits: whoever knows those can release them.
 func TestLogOfLostPermits(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	log := new(safeBuffer)
 	o := quick
 	o.Logger = slog.New(slog.NewTextHandler(log, nil))

@@ -67,7 +67,7 @@ func newCopier(t *testing.T, s *redistest.Server) (*copier, *holdfast.Client) {
 		t.Fatal(err)
 	}
 	twice := &copier{Driver: d}
-	c, err := holdfast.New(twice, holdfast.Options{})
+	c, err := holdfast.New(twice, holdfast.Options{Replication: holdfast.Replication{Mode: holdfast.Async}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func newCopier(t *testing.T, s *redistest.Server) (*copier, *holdfast.Client) {
 // meanwhile, so that nobody else gets in while its holder is sure of it.
 func TestPermitsLateCopyOfExtended(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	twice, c := newCopier(t, s)
 	sem := permitsOf(t, c, 1)
 	l := obtain(t, sem, 1, holdfast.LeaseTime(time.Second))
@@ -101,7 +101,7 @@ func TestPermitsLateCopyOfExtended(t *testing.T) {
 // meanwhile without counting it.
 func TestPermitsLateCopyOfDivided(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	twice, c := newCopier(t, s)
 	for back := range 2 {
 		sem := permitsOf(t, c, 3)

@@ -12,7 +12,7 @@ import (
 // of the limiter.
 func TestExpiryOfLimiterPerClient(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	n := name(t)
 	a, b := open(t, s.URL()).RateLimiter(n), open(t, s.URL()).RateLimiter(n)
 	if err := a.SetRate(t.Context(), holdfast.Rate{Permits: 1, Per: time.Hour, PerClient: true}); err != nil {

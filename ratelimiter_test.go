@@ -12,7 +12,7 @@ import (
 
 func TestRateLimiter(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c := open(t, s.URL(), quick)
 	l := c.RateLimiter(name(t))
 	if _, err := l.Allow(t.Context()); !errors.Is(err, holdfast.ErrNotFound) {

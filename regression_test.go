@@ -113,7 +113,7 @@ func TestOwnTimeoutIsNotTheCallers(t *testing.T) {
 // others go first.
 func TestShortWait(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	a, b := open(t, s.URL()), open(t, s.URL())
 	l := lock(t, t.Context(), a.Mutex("x"))
 	_, _ = b.Mutex("x").TryLock(t.Context(), holdfast.Wait(20*time.Millisecond)) // listens now, and wants nothing
@@ -157,7 +157,7 @@ func (slowHandler) Handle(context.Context, slog.Record) error {
 // not at the next renewal.
 func TestForceUnlockBesideTryLock(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	m := open(t, s.URL()).Mutex("x")
 	for range 200 {
 		var l *holdfast.Lease

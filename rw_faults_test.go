@@ -247,7 +247,7 @@ func TestRWCancelledWaitLeavesNothing(t *testing.T) {
 // else.
 func TestRWForceUnlock(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	a, b := open(t, s.URL(), quick), open(t, s.URL(), quick)
 	for by, c := range map[string]*holdfast.Client{"a holder's client": a, "another client": open(t, s.URL())} {
 		t.Run(by, func(t *testing.T) {
@@ -402,7 +402,7 @@ func rwRound(t *testing.T, c *holdfast.Client, name string, i int) {
 // kind that Redisson uses.
 func TestReadersLeaveNoKeys(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	cs := []*holdfast.Client{open(t, s.URL()), open(t, s.URL())}
 	var ls []*holdfast.Lease
 	for i := range 40 {

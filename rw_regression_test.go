@@ -203,11 +203,12 @@ func TestWriterExpiresBesideItsReading(t *testing.T) {
 	s := redistest.Shared(t)
 	c := open(t, s.URL())
 	m := open(t, s.URL(), unhurried).RWMutex(name(t))
-	w := lock(t, t.Context(), c.RWMutex(m.Name()), holdfast.LeaseTime(500*time.Millisecond))
+	w := lock(t, t.Context(), c.RWMutex(m.Name()), holdfast.LeaseTime(2*time.Second))
 	ends := expiry(t, s, m.Name())
 	r := lock(t, w.Context(), c.RWMutex(m.Name()).RLocker())
 	l := entered(t, background(t.Context(), m.RLocker(), ample))
-	if after := expiry(t, s, holdKey(l, 1)) - ampleLease.Milliseconds() - ends; after < -5 || after > late.Milliseconds() {
+	if after := expiry(t, s, holdKey(l, 1)) - ampleLease.Milliseconds() - ends; after < -late.Milliseconds() || after > late.Milliseconds() {
+		// To its client it ends as much earlier as the request took to arrive.
 		t.Errorf("entered %d ms after the lease ended", after)
 	}
 	if w.Valid() || !r.Valid() {

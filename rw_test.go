@@ -240,7 +240,7 @@ func TestDowngrade(t *testing.T) {
 // What ends the context of a read lease that was taken while writing.
 func TestDowngradeContext(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c := open(t, s.URL(), quick)
 	boom := errors.New("boom")
 	for _, tt := range []struct {
@@ -344,7 +344,7 @@ func (c *tally) count() int {
 // Nothing is left at a context that outlives all the leases taken with it.
 func TestDowngradeDoesNotLeak(t *testing.T) {
 	redistest.CheckGoroutines(t)
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	m := open(t, s.URL()).RWMutex(name(t))
 	ctx := newTally(t.Context())
 	for i := range 300 {
@@ -458,7 +458,7 @@ func readTogetherWorker() {
 // writer leaves, together.
 func TestReadersWakeTogether(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c := open(t, s.URL())
 	for _, tt := range []struct{ processes, readers int }{{1, 200}, {4, 50}} {
 		t.Run(fmt.Sprintf("%dx%d", tt.processes, tt.readers), func(t *testing.T) {

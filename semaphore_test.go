@@ -97,7 +97,7 @@ func waits(tb testing.TB, done <-chan error) {
 // many, and who only tries does not push in.
 func TestSemaphoreOrder(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c := open(t, s.URL(), quick)
 	sem := c.Semaphore(name(t))
 	if ok, err := sem.TrySet(t.Context(), 3, 0); !ok || err != nil {
@@ -136,7 +136,7 @@ func TestSemaphoreOrder(t *testing.T) {
 
 func TestLatchWait(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Shared(t)
 	c := open(t, s.URL(), quick)
 	l := c.Latch(name(t))
 	if ok, err := l.TrySet(t.Context(), 2); !ok || err != nil {

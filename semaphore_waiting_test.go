@@ -204,7 +204,7 @@ func TestSemaphoreRestartedInDoubt(t *testing.T) {
 
 func TestCloseWhileWaitingForPermits(t *testing.T) {
 	redistest.CheckGoroutines(t)
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	holder, c := open(t, s.URL()), open(t, s.URL())
 	sem := semaphore(t, holder, "sem", 2)
 	take(t, sem, 1)

@@ -27,7 +27,7 @@ func must[T any](tb testing.TB) func(v T, err error) T {
 
 func TestAtomicLong(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	ctx, n := t.Context(), open(t, s.URL()).AtomicLong("n")
 	is := func(want int64) func(int64, error) {
 		return func(got int64, err error) {
@@ -171,7 +171,7 @@ func TestValueReplyLost(t *testing.T) {
 
 func TestBucket(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	ctx, c := t.Context(), open(t, s.URL())
 	b := holdfast.NewBucket(c, "b", holdfast.StringCodec{})
 	has := func(want string, there bool) func(string, bool, error) {
@@ -283,7 +283,7 @@ func TestJSONBytes(t *testing.T) {
 // A value that cannot be decoded, or encoded, is told, and does not show.
 func TestCodecErrors(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	ctx, c := t.Context(), open(t, s.URL())
 	check := func(what string, err error) {
 		t.Helper()

@@ -189,7 +189,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 					order <- i
 					release(t, l)
 				})
-				time.Sleep(10 * time.Millisecond) // so that they queue in this order
+				time.Sleep(30 * time.Millisecond) // so that they queue in this order
 			}
 			release(t, first)
 			wg.Wait()

@@ -44,8 +44,12 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	s := redistest.Start(t)
-	return &desk{t, s, connect(t, s.URL()), "account:7", "balance", "holdfast:fence:{account:7}"}
+	return newDeskAt(t, redistest.Fresh(t))
+}
+
+func newDeskAt(t *testing.T, s *redistest.Server) *desk {
+	t.Helper()
+	return &desk{t, s, connect(t, s.URL()), "account:7", "{account:7}:balance", "holdfast:fence:{account:7}"}
 }
 
 // set runs the script set.
@@ -126,8 +130,8 @@ func TestScriptBody(t *testing.T) {
 		{"", nil, nil, "{nil 0  []}"},
 		{"-- nothing", nil, nil, "{nil 0  []}"},
 		{"return {#KEYS, #ARGV}", nil, nil, "{list 0  [{int 0  []} {int 0  []}]}"},
-		{"return {#KEYS, #ARGV}", []string{"a", "b"}, []string{"c"}, "{list 0  [{int 2  []} {int 1  []}]}"},
-		{"return KEYS[2] .. ARGV[1]", []string{"a", "b"}, []string{"c"}, "{string 0 bc []}"},
+		{"return {#KEYS, #ARGV}", []string{d.key, d.key}, []string{"c"}, "{list 0  [{int 2  []} {int 1  []}]}"},
+		{"return KEYS[2] .. ARGV[1]", []string{"{account:7}", "account:{account:7}"}, []string{"c"}, "{string 0 account:{account:7}c []}"},
 		{"return type(fence) .. type(token) .. type(seen)", nil, nil, ""},
 		{"local fence, token, seen = 1, 2, 3 return fence + token + seen -- mine", nil, nil, "{int 6  []}"},
 		{"if ARGV[1] == 'c' then return 1 end return 2", nil, []string{"c"}, "{int 1  []}"},
@@ -145,8 +149,8 @@ func TestScriptBody(t *testing.T) {
 		}
 	}
 	keys, args := make([]string, 1, 8), make([]string, 1, 8)
-	keys[0], args[0] = "k", "v"
-	if _, err := set.Run(t.Context(), d.d, d.resource, 1, keys, args); err != nil || keys[0] != "k" || args[0] != "v" {
+	keys[0], args[0] = d.key, "v"
+	if _, err := set.Run(t.Context(), d.d, d.resource, 1, keys, args); err != nil || keys[0] != d.key || args[0] != "v" {
 		t.Errorf("the caller's slices are now %q and %q; %v", keys, args, err)
 	}
 }
@@ -178,7 +182,7 @@ func TestScriptBodyFails(t *testing.T) {
 
 // A request whose reply was lost is sent again.
 func TestScriptSentAgain(t *testing.T) {
-	d := newDesk(t)
+	d := newDeskAt(t, redistest.Start(t))
 	p := redistest.NewProxy(t, d.s.Addr())
 	direct := d.d
 	d.d = connect(t, p.URL())
@@ -234,6 +238,7 @@ func TestScriptForeignFence(t *testing.T) {
 	// A full server refuses before anything is done.
 	d.s.Do(t, "DEL", d.fence)
 	d.s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	defer d.s.Do(t, "CONFIG", "SET", "maxmemory", "0")
 	if err := d.set(1, "x"); driver.CodeOf(err) != "OOM" {
 		t.Errorf("memory full: %v", err)
 	}
@@ -241,7 +246,7 @@ func TestScriptForeignFence(t *testing.T) {
 }
 
 func TestKey(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	d := connect(t, s.URL())
 	for resource, want := range map[string]string{
 		"a":           "holdfast:fence:{a}",
@@ -270,20 +275,20 @@ func TestKey(t *testing.T) {
 
 // What Source promises to those who use another client.
 func TestSource(t *testing.T) {
-	s := redistest.Start(t)
+	s := redistest.Fresh(t)
 	eval := func(args ...string) (any, error) {
 		return s.Try(append([]string{"EVAL", set.Source()}, args...)...)
 	}
 	const key = "holdfast:fence:{r}"
-	if got, err := eval("2", key, "k", "7", "v"); got != "v" || err != nil {
+	if got, err := eval("2", key, "{r}:k", "7", "v"); got != "v" || err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
-	_, err := eval("2", key, "k", "6", "late")
+	_, err := eval("2", key, "{r}:k", "6", "late")
 	if err == nil || !strings.HasPrefix(err.Error(), "STALE ") {
 		t.Errorf("a stale token: %v", err)
 	}
 	for _, token := range []string{"", "0", "-1", "x", "07", "1.5"} {
-		if _, err := eval("2", key, "k", token, "v"); err == nil || !strings.HasPrefix(err.Error(), "ERR ") {
+		if _, err := eval("2", key, "{r}:k", token, "v"); err == nil || !strings.HasPrefix(err.Error(), "ERR ") {
 			t.Errorf("token %q: %v", token, err)
 		}
 	}
@@ -339,7 +344,7 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	d := newDesk(t)
+	d := newDeskAt(t, redistest.Start(t))
 	d.s.Kill()
 	if err := d.set(1, "x"); err == nil || errors.Is(err, fence.ErrStale) || driver.ClassOf(err) == driver.Fatal {
 		t.Errorf("error %v", err)
