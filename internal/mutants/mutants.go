@@ -25,7 +25,7 @@ var All = []Mutant{
 	},
 	{
 		"grants that come too late are used",
-		"internal/engine/contest.go", "!watchdog.InTime(sent, c.claim.Lease)", "false && !watchdog.InTime(sent, c.claim.Lease)",
+		"internal/engine/contest.go", "!c.e.dog.InTime(sent, c.claim.Lease)", "false && !c.e.dog.InTime(sent, c.claim.Lease)",
 		"internal/engine", "TestGrantedTooLate",
 	},
 	{
@@ -35,7 +35,7 @@ var All = []Mutant{
 	},
 	{
 		"an ambiguous renewal extends the lease",
-		"internal/watchdog/renew.go", "		case err != nil:\n			c.due = clock.Now() + w.retry()", "		case err != nil && driver.ClassOf(err) != driver.Ambiguous:\n			c.due = clock.Now() + w.retry()\n		case err != nil:\n			c.extend(sent, renewal)\n			c.due = clock.Now() + w.retry()",
+		"internal/watchdog/renew.go", "		case a.err != nil || a.short != nil && a.held[i]:\n			c.short", "		case a.err != nil || a.short != nil && a.held[i]:\n			if driver.ClassOf(a.err) == driver.Ambiguous {\n				c.extend(a.sent, a.renewal)\n			}\n			c.short",
 		"internal/watchdog", "TestAmbiguousRenewal",
 	},
 	{
@@ -125,7 +125,7 @@ var All = []Mutant{
 	},
 	{
 		"a dead node stops the renewals of all",
-		"internal/watchdog/renew.go", "lane{w.d.Place(c.Key).Node, c.renewal,", "lane{\"\", c.renewal,",
+		"internal/watchdog/renew.go", "lane{w.d.Place(c.Key).Node, renewal,", "lane{\"\", renewal,",
 		"internal/watchdog", "TestNodesAreIndependent",
 	},
 	{

@@ -94,17 +94,17 @@ var semaphores = []Mutant{
 	},
 	{
 		"a renewal leaves the end of permits as it was",
-		"internal/script/lua/permits_renew.lua", "redis.call('zadd', key, now + ARGV[1], id)", "redis.call('zrem', key, '')",
+		"internal/script/lua/permits_renew.lua", "redis.call('zadd', key, ends, id)", "redis.call('zadd', key, ends - ARGV[1], id)",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
 		"the first permit of a lease is renewed alone",
-		"internal/script/lua/permits_renew.lua", "for _, id in ipairs(renewed[i] == 1 and ids or {}) do\n    if tonumber", "for _, id in ipairs(renewed[i] == 1 and { ids[1] } or {}) do\n    if tonumber",
+		"internal/script/lua/permits_renew.lua", "for _, id in ipairs(renewed[i] == 1 and ids or {}) do\n    local ends = math", "for _, id in ipairs(renewed[i] == 1 and { ids[1] } or {}) do\n    local ends = math",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
 		"a lease that has lost a permit keeps the others",
-		"internal/engine/hold.go", "if why == watchdog.NotOwner && h.kind.Traits().Orderly {", "if false {",
+		"internal/engine/hold.go", "if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().Orderly {", "if false {",
 		".", "TestPermitsRestComesBack",
 	},
 	{

@@ -1,0 +1,112 @@
+package mutants
+
+func init() { All = append(All, replication...) }
+
+// replication are the mutants of what is promised where there are replicas.
+var replication = []Mutant{
+	{
+		"replicas are counted on another connection than the one that wrote",
+		"driver/rueidis/calls.go", "return client.DoMulti(bounded, append(multi, wait())...)", "return append(client.DoMulti(bounded, multi...), client.Do(bounded, wait()))",
+		"internal/matrix", "TestStrictRefusesAndGivesBack",
+	},
+	{
+		"a script that the server does not know is not sent to be counted",
+		"driver/rueidis/calls.go", "		if isNoScript(resp) {\n			again :=", "		if false && isNoScript(resp) {\n			again :=",
+		"internal/matrix", "TestStrictRefusesAndGivesBack",
+	},
+	{
+		"one replica is enough",
+		"internal/engine/replicate.go", "r.Err == nil && r.Acked >= need:", "r.Err == nil && r.Acked >= 1:",
+		"internal/engine", "TestStrictGivesBack",
+	},
+	{
+		"as many replicas as are connected are enough",
+		"internal/engine/replicate.go", "	case Strict:\n		return o.Replicas", "	case Strict:\n		return min(o.Replicas, max(e.d.Place(key).Replicas, 0))",
+		"internal/matrix", "TestStrictRefusesAndGivesBack",
+	},
+	{
+		"renewals of strict locks need no replica",
+		"internal/engine/replicate.go", "	if r.Mode == Strict {\n		return r.Replicas\n	}\n", "",
+		"internal/matrix", "TestStrictRefusesAndGivesBack",
+	},
+	{
+		"a renewal that too few replicas have counts",
+		"internal/watchdog/renew.go", "renewal != glance && r.Acked < w.acks", "false && r.Acked < w.acks",
+		"internal/watchdog", "TestShortOfReplicas",
+	},
+	{
+		"a loss goes unheard while replicas are missing",
+		"internal/watchdog/renew.go", "case a.err != nil || a.short != nil && a.held[i]:", "case a.err != nil || a.short != nil:",
+		"internal/matrix", "TestStrictNotOwnerWhileShort",
+	},
+	{
+		"a user who may not wait is told that the connection broke",
+		"driver/rueidis/calls.go", "Err: n.unwaited(err)", "Err: driver.Unknown(err)",
+		"internal/matrix", "TestStrictWithoutWait",
+	},
+	{
+		"extensions of strict locks need no replica",
+		"internal/engine/replicate.go", "	if e.o.Replication.Mode == Strict {\n		return e.granting\n	}\n", "",
+		"internal/engine", "TestStrictExtension",
+	},
+	{
+		"what too few replicas have is not given back",
+		"internal/engine/replicate.go", "return driver.Reply{}, &driver.Error{Class: driver.Ambiguous,", "return driver.Reply{}, &driver.Error{Class: driver.Definite,",
+		"internal/engine", "TestStrictGivesBack",
+	},
+	{
+		"what was prolonged at the master only outlives its loss",
+		"internal/engine/hold.go", "(why == watchdog.Expired || why == watchdog.Unacked) &&", "why == watchdog.Expired &&",
+		"internal/matrix", "TestStrictRefusesAndGivesBack",
+	},
+	{
+		"mode Acked asks no replica",
+		"internal/engine/replicate.go", "		if n > 0 {\n			return 1", "		if n > 0 {\n			return 0",
+		"internal/matrix", "TestAckedAfterFailover",
+	},
+	{
+		"clocks of servers are taken to agree",
+		"internal/watchdog/charge.go", "d := sent + lease - margin(lease) - c.skew", "d := sent + lease - margin(lease)",
+		"internal/watchdog", "TestSkew",
+	},
+	{
+		"leases are not verified when the server has changed",
+		"internal/engine/engine.go", "d.Watch(e.dog.Suspect)", "d.Watch(func() {})",
+		"internal/matrix", "TestRow17RestartWithoutData/single",
+	},
+	{
+		"a loss at a failover is not told from others",
+		"internal/watchdog/charge.go", "return Failover", "return NotOwner",
+		"internal/watchdog", "TestFailover",
+	},
+	{
+		"the first sentinel that answers is believed",
+		"driver/rueidis/sentinel.go", "case a.epoch > best.epoch:", "case best.epoch < 0:",
+		"internal/matrix", "TestRow34SentinelOfThePast",
+	},
+	{
+		"what the sentinels have said is forgotten",
+		"driver/rueidis/sentinel.go", "if best.epoch < s.epoch &&", "if best.epoch < 0 &&",
+		"internal/matrix", "TestRow34SentinelOfThePast",
+	},
+	{
+		"the new master is found when the failover is through",
+		"driver/rueidis/sentinel.go", "net.JoinHostPort(addr[0], addr[1])", "net.JoinHostPort(master[\"ip\"], master[\"port\"])",
+		"internal/matrix", "TestRow34FailoverNotThrough",
+	},
+	{
+		"a master that comes back is believed without the sentinels",
+		"driver/rueidis/sentinel.go", "case best.addr != n.addr:", "case best.addr == \"\":",
+		"internal/matrix", "TestRow17ReplicaKeepsData",
+	},
+	{
+		"without sentinels nobody can reconnect",
+		"driver/rueidis/sentinel.go", "case err != nil && same &&", "case err != nil && false &&",
+		"internal/matrix", "TestRow27NoSentinels",
+	},
+	{
+		"a server is not asked for its role",
+		"driver/rueidis/node.go", "f.Role != \"slave\" ||", "f.Role != \"\" ||",
+		"internal/matrix", "TestRow34RoleIsChecked",
+	},
+}
