@@ -81,7 +81,7 @@ func (w *world) kept(leases []*holdfast.Lease) {
 // soon is how long anything may take, on a busy machine, that waits for nothing.
 const soon = 2 * time.Second
 
-func (w *world) eventually(limit time.Duration, what string, cond func() bool) time.Duration {
+func (w *world) eventually(limit time.Duration, what string, cond func() bool) {
 	w.Helper()
 	begin := time.Now()
 	for !cond() {
@@ -90,7 +90,6 @@ func (w *world) eventually(limit time.Duration, what string, cond func() bool) t
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	return time.Since(begin)
 }
 
 // leavesNothing closes the clients and sees that nothing of theirs is left at

@@ -91,11 +91,11 @@ func (f fleet) crowds() crowds {
 
 type crowds []*crowd
 
-// await waits until each crowd has been granted so many more leases.
-func (cs crowds) await(more int, within time.Duration) {
+// await waits until each crowd has been granted some more leases.
+func (cs crowds) await(within time.Duration) {
 	for _, c := range cs {
 		c.w.Helper()
-		c.await(more, within)
+		c.await(10, within)
 	}
 }
 
@@ -104,7 +104,7 @@ func (cs crowds) await(more int, within time.Duration) {
 func (cs crowds) end(failedOver bool) {
 	for _, c := range cs {
 		c.w.Helper()
-		c.end(!failedOver || c.w.strictly(), true)
+		c.end(!failedOver || c.w.strictly())
 	}
 }
 
@@ -260,9 +260,8 @@ func (r *rival) in() bool {
 	}
 }
 
-// await waits until the rival has the lock, which must be by then, and returns
-// when it got it.
-func (r *rival) await(by time.Time) time.Time {
+// await waits until the rival has the lock, which must be by then.
+func (r *rival) await(by time.Time) {
 	r.w.Helper()
 	select {
 	case <-r.done:
@@ -275,7 +274,6 @@ func (r *rival) await(by time.Time) time.Time {
 	if late := r.at.Sub(by); late > slack {
 		r.w.errorf("the rival got %q %v too late", r.lease.Name(), late)
 	}
-	return r.at
 }
 
 // after checks that the rival was let in only when the holder did not count on

@@ -111,15 +111,6 @@ func (w *world) master(name string) *redistest.Server {
 	return w.single
 }
 
-// awaitFailover waits until somebody else has taken over from a master.
-func (w *world) awaitFailover(old *redistest.Server) (*redistest.Server, time.Duration) {
-	w.Helper()
-	if w.sentinels != nil {
-		return w.sentinels.AwaitMaster(old)
-	}
-	return w.cluster.AwaitFailover(old)
-}
-
 // A crowd contends for a few names for as long as something goes wrong, and
 // writes down who held what from when to when.
 type crowd struct {
@@ -222,9 +213,9 @@ func (c *crowd) await(more int, within time.Duration) time.Duration {
 }
 
 // end stops the crowd and checks the promises: nobody failed with anything but
-// ErrUnavailable; if exclusive, no two held a name at once (P1); if ordered,
-// tokens rise in the order of the grants (P3).
-func (c *crowd) end(exclusive, ordered bool) {
+// ErrUnavailable; if exclusive, no two held a name at once (P1); tokens rise in the
+// order of the grants (P3).
+func (c *crowd) end(exclusive bool) {
 	c.w.Helper()
 	c.stop()
 	c.wg.Wait()
@@ -238,10 +229,8 @@ func (c *crowd) end(exclusive, ordered bool) {
 			c.w.Error(err)
 		}
 	}
-	if ordered {
-		if err := c.disorder(); err != nil {
-			c.w.Error(err)
-		}
+	if err := c.disorder(); err != nil {
+		c.w.Error(err)
 	}
 }
 

@@ -22,7 +22,7 @@ func TestRow09ConnectionsReset(t *testing.T) {
 			w.master("held").Do(w, "CLIENT", "KILL", "TYPE", "pubsub")
 		}
 		crowd.await(20, 20*time.Second)
-		crowd.end(true, true)
+		crowd.end(true)
 		if !l.Valid() {
 			w.Error("the hold was lost")
 		}

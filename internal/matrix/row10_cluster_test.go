@@ -58,7 +58,7 @@ func TestRow10ClusterPartition(t *testing.T) {
 		c.Heal()
 		for i, w := range ws {
 			crowds[i].await(20, 20*time.Second)
-			crowds[i].end(true, true)
+			crowds[i].end(true)
 			w.kept([]*holdfast.Lease{elsewhere[w]})
 			w.kept(w.hold(w.clients[0], "held")) // as free as ever
 		}

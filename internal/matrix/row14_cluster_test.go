@@ -38,7 +38,7 @@ func TestRow14ClusterPaused(t *testing.T) {
 		}
 		for _, c := range crowds {
 			c.await(10, 20*time.Second)
-			c.end(true, true)
+			c.end(true)
 		}
 	}, patient, redistest.Args("--enable-debug-command", "yes"))
 }
@@ -60,7 +60,7 @@ func TestRow14ClusterBusy(t *testing.T) {
 		}
 		for _, c := range crowds {
 			c.await(10, 20*time.Second)
-			c.end(true, true)
+			c.end(true)
 		}
 	}, patient, redistest.Args("--busy-reply-threshold", "100"))
 }

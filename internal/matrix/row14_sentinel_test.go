@@ -20,12 +20,12 @@ func TestRow14ShortPause(t *testing.T) {
 			holders = append(holders, w.keep(w.open(long), w.key("held")))
 		}
 		for range 3 {
-			crowds.await(10, 20*time.Second)
+			crowds.await(20 * time.Second)
 			s.Pause()
 			time.Sleep(1500 * time.Millisecond)
 			s.Resume()
 		}
-		crowds.await(10, 20*time.Second)
+		crowds.await(20 * time.Second)
 		crowds.end(false)
 		for _, h := range holders {
 			h.kept()
@@ -59,7 +59,7 @@ func TestRow15LongPause(t *testing.T) {
 		r.after(h)
 		r.release()
 		crowd.await(10, 20*time.Second)
-		crowd.end(true, true)
+		crowd.end(true)
 		empty(w, w.single)
 	})
 }

@@ -29,7 +29,7 @@ func TestRow16ClusterRestartWithData(t *testing.T) {
 		}
 		for _, c := range crowds {
 			c.await(10, 20*time.Second)
-			c.end(true, true)
+			c.end(true)
 		}
 		if w := ws[0]; w.master(w.prefix) != master {
 			t.Error("the master was replaced: that is not what is tested here")

@@ -21,10 +21,10 @@ func TestRow16RestartWithData(t *testing.T) {
 			holders = append(holders, w.keep(w.open(long), w.key("held")))
 		}
 		for range 2 {
-			crowds.await(10, 20*time.Second)
+			crowds.await(20 * time.Second)
 			s.RestartWithData()
 		}
-		crowds.await(10, 30*time.Second)
+		crowds.await(30 * time.Second)
 		crowds.end(false)
 		for _, h := range holders {
 			h.kept()
@@ -85,7 +85,7 @@ func TestRow17ReplicaKeepsData(t *testing.T) {
 			holders = append(holders, w.keep(w.open(long), w.key("held")))
 			holders = append(holders, w.keep(w.open(), w.key("fixed"), holdfast.LeaseTime(time.Minute)))
 		}
-		crowds.await(10, 20*time.Second)
+		crowds.await(20 * time.Second)
 		s := f.sentinels()
 		// Clients hear of it all when the old master is back, which calls itself
 		// a master for a moment. But the Sentinels know better.
@@ -95,7 +95,7 @@ func TestRow17ReplicaKeepsData(t *testing.T) {
 		old.Restart()
 		s.Heal()
 		s.AwaitReplicas(2)
-		crowds.await(10, 20*time.Second)
+		crowds.await(20 * time.Second)
 		crowds.end(true)
 		for _, h := range holders {
 			h.kept() // the replicas had it long before, in all modes

@@ -76,7 +76,7 @@ func throughFailover(t *testing.T, ws []*world, replace func() time.Duration, ba
 			t.Fatal("the old master is back: that is not what is tested here")
 		}
 		crowds[i].await(20, 20*time.Second)
-		crowds[i].end(w.strictly(), true)
+		crowds[i].end(w.strictly())
 		l := leases[w][0]
 		if l.Valid() {
 			w.kept(leases[w])

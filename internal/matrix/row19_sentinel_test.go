@@ -30,7 +30,7 @@ func TestRow19StaleMaster(t *testing.T) {
 				before = w.keep(w.openAt(stale), w.key("held"))
 			}
 		}
-		crowds.await(10, 20*time.Second)
+		crowds.await(20 * time.Second)
 		s.Partition(side{old, other}, append(s.Sentinels(), chosen))
 		holders := make([]*holder, len(f))
 		for i, w := range f {
@@ -74,7 +74,7 @@ func TestRow19StaleMaster(t *testing.T) {
 		waits.await(time.Now().Add(time.Second))
 		waits.after(before)
 		waits.release()
-		crowds.await(10, 20*time.Second)
+		crowds.await(20 * time.Second)
 		crowds.end(true)
 		empty(f[0], master)
 	}, redistest.WithPartitions())
@@ -85,7 +85,7 @@ func TestRow19StaleMaster(t *testing.T) {
 func (w *world) fenced(stale *holder, r *rival) {
 	w.Helper()
 	resource := redistest.Shared(w)
-	name := w.key(w.T.Name())
+	name := w.key(w.Name())
 	c := w.openAt(resource.URL(), func(o *holdfast.Options) { o.Replication = async })
 	write := fence.NewScript("return redis.call('SET', KEYS[1], ARGV[1])")
 	put := func(l *holdfast.Lease, value string) error {

@@ -22,7 +22,7 @@ func TestRow20PausedMasterResumes(t *testing.T) {
 			c := w.openAt(s.URL()+"&scan_interval=1m&timeout=20s", func(o *holdfast.Options) { o.WatchdogTimeout = lease })
 			holders = append(holders, w.keep(c, w.key("held")))
 		}
-		crowds.await(10, 20*time.Second)
+		crowds.await(20 * time.Second)
 		old.Pause()
 		paused := time.Now()
 		master, took := s.AwaitMaster(old)
@@ -43,7 +43,7 @@ func TestRow20PausedMasterResumes(t *testing.T) {
 				h.w.errorf("a renewal counted that was sent %v after the server was paused", late)
 			}
 		}
-		crowds.await(10, 20*time.Second)
+		crowds.await(20 * time.Second)
 		crowds.end(true)
 	})
 }
@@ -57,9 +57,9 @@ func TestRow21PlannedFailover(t *testing.T) {
 		for _, w := range f {
 			holders = append(holders, w.keep(w.open(long), w.key("held")))
 		}
-		crowds.await(10, 20*time.Second)
+		crowds.await(20 * time.Second)
 		f.sentinels().Failover()
-		crowds.await(10, 20*time.Second)
+		crowds.await(20 * time.Second)
 		crowds.end(true)
 		for _, h := range holders {
 			if h.w.strictly() {
@@ -121,7 +121,7 @@ func TestRow27NoSentinels(t *testing.T) {
 		for _, w := range f {
 			holders = append(holders, w.keep(w.open(long), w.key("held")))
 		}
-		crowds.await(10, 20*time.Second)
+		crowds.await(20 * time.Second)
 		for i, sentinel := range s.Sentinels() {
 			if i == 0 {
 				sentinel.Pause()
@@ -131,10 +131,10 @@ func TestRow27NoSentinels(t *testing.T) {
 		}
 		master := s.Nodes()[0]
 		time.Sleep(5 * time.Second) // several times as long as they are left alone
-		crowds.await(10, 20*time.Second)
+		crowds.await(20 * time.Second)
 		// Connections break, too, and come back to where they were.
 		master.Do(f[0], "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		crowds.await(10, 20*time.Second)
+		crowds.await(20 * time.Second)
 		crowds.end(false)
 		for _, h := range holders {
 			h.kept()

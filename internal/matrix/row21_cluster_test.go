@@ -39,7 +39,7 @@ func TestRow21ClusterFailover(t *testing.T) {
 			}
 		}
 		for i, w := range ws {
-			crowds[i].end(w.strictly(), true)
+			crowds[i].end(w.strictly())
 		}
 	})
 }

@@ -179,7 +179,7 @@ func TestRow26Reshard(t *testing.T) {
 			w.kept([]*holdfast.Lease{l})
 		}
 		q.end(20 * time.Second)
-		load.end(true, true)
+		load.end(true)
 		loaded.leavesNothing()
 	})
 }

@@ -68,7 +68,7 @@ func TestRow27ClusterDown(t *testing.T) {
 			}
 		}
 		for _, c := range crowds {
-			c.end(true, true)
+			c.end(true)
 		}
 	}, redistest.WithPartitions())
 }

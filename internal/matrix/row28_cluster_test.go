@@ -28,7 +28,7 @@ func TestRow28ClusterScriptFlush(t *testing.T) {
 		c.Failover(c.ReplicasOf(c.Nodes()[0])[0]) // who has never run any
 		for i, w := range ws {
 			crowds[i].await(5, 20*time.Second)
-			crowds[i].end(true, true)
+			crowds[i].end(true)
 			w.kept(leases[w])
 		}
 	})

@@ -33,10 +33,10 @@ func scriptsFlushed(f fleet) {
 		holders = append(holders, w.keep(w.open(), w.key("held")))
 	}
 	for range 3 {
-		crowds.await(10, 20*time.Second)
+		crowds.await(20 * time.Second)
 		f.master().Do(f[0], "SCRIPT", "FLUSH")
 	}
-	crowds.await(10, 20*time.Second)
+	crowds.await(20 * time.Second)
 	crowds.end(false)
 	for _, h := range holders {
 		h.kept()

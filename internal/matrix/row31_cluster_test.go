@@ -81,7 +81,7 @@ func TestRow32ClusterPassing(t *testing.T) {
 		master.Do(t, "DEL", ws[0].prefix)
 		for i, w := range ws {
 			crowds[i].await(10, 20*time.Second)
-			crowds[i].end(true, true)
+			crowds[i].end(true)
 			w.kept(leases[w])
 		}
 	})
@@ -112,7 +112,7 @@ func TestRow33ClusterConnections(t *testing.T) {
 		for i, w := range ws {
 			crowds[i].await(10, 20*time.Second)
 			w.kept(leases[w])
-			crowds[i].end(true, true)
+			crowds[i].end(true)
 		}
 	})
 }

@@ -65,7 +65,7 @@ func TestRow34ClusterSeedsGone(t *testing.T) {
 		}
 		for i, w := range ws {
 			crowds[i].await(10, 20*time.Second)
-			crowds[i].end(true, true)
+			crowds[i].end(true)
 			w.kept(leases[w])
 		}
 		seed.Restart()

@@ -93,14 +93,3 @@ func byAddr(servers []*Server, addr string) *Server {
 	}
 	return nil
 }
-
-// awaitRole waits for a limited time until the server has the role and reports
-// whether it has.
-func awaitRole(s *Server, role string, limit time.Duration) bool {
-	for begin := time.Now(); time.Since(begin) < limit; time.Sleep(awaitPoll) {
-		if s.role() == role {
-			return true
-		}
-	}
-	return false
-}
