@@ -99,7 +99,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"the first permit of a lease is renewed alone",
-		"internal/script/lua/permits_renew.lua", "for _, id in ipairs(renewed[i] == 1 and ids or {}) do\n    local ends = math", "for _, id in ipairs(renewed[i] == 1 and { ids[1] } or {}) do\n    local ends = math",
+		"internal/script/lua/permits_renew.lua", "for _, id in ipairs(renewed[i] == 1 and ids or {}) do\n    local had", "for _, id in ipairs(renewed[i] == 1 and { ids[1] } or {}) do\n    local had",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{

@@ -13,10 +13,13 @@ for i, key in ipairs(KEYS) do
     local ends = tonumber(redis.call('zscore', key, id))
     if not ends or ends <= now then renewed[i] = 0 end
   end
-  -- Written also if there is enough left: the master may be the only one to know.
+  -- A server that is out of memory refuses ZADD, unless the script has written before.
+  if renewed[i] == 1 then redis.call('zrem', key, '') end
   for _, id in ipairs(renewed[i] == 1 and ids or {}) do
-    local ends = math.max(tonumber(redis.call('zscore', key, id)), now + ARGV[1])
-    redis.call('zrem', key, id)
+    local had = tonumber(redis.call('zscore', key, id))
+    local ends = math.max(had, now + ARGV[1])
+    -- Written also if there is enough left: the master may be the only one to know.
+    if ends == had then redis.call('zadd', key, ends + 1, id) end
     redis.call('zadd', key, ends, id)
   end
 end
