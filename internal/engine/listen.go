@@ -33,13 +33,15 @@ type vigil struct {
 	present bool            // the key was there when last seen
 	stale   bool            // that must be seen again
 	strange bool            // it may be another server, or a new life of the same one
-	fence   map[string]bool // channels to be confirmed before the key is called gone; nil: it is not in question
+	fence   bool            // the key is gone, unless a message comes before the channels are confirmed
+	owed    map[string]bool // channels whose confirmation was asked for and has not come
+	again   bool            // that was before the fence was put up: once more
 }
 
 // Listen calls heard with each fate of a key, until that returns false or ctx
 // is done. It looks with exists.
 func (e *Engine) Listen(ctx context.Context, key string, exists func(context.Context) (bool, error), heard func(script.Fate) bool) error {
-	v := &vigil{e: e, key: key, exists: exists, heard: heard}
+	v := &vigil{e: e, key: key, exists: exists, heard: heard, owed: make(map[string]bool)}
 	err := v.begin(ctx)
 	if err == nil {
 		defer v.tap.Leave()
@@ -101,7 +103,7 @@ func (v *vigil) enquire(ctx context.Context) error {
 func (v *vigil) run(ctx context.Context) error {
 	var timer *time.Timer
 	for {
-		if v.stale && v.fence == nil {
+		if v.stale && !v.fence {
 			if err := v.look(ctx); err != nil {
 				return err
 			}
@@ -131,7 +133,12 @@ func (v *vigil) take(ctx context.Context) error {
 		case wait.Lost:
 			v.stale, v.strange = true, true // and stays so until the channels are live again
 		case wait.Confirmed:
-			if delete(v.fence, n.Channel); v.fence != nil && len(v.fence) == 0 {
+			delete(v.owed, n.Channel)
+			switch {
+			case !v.fence || len(v.owed) > 0:
+			case v.again:
+				v.confirm()
+			default:
 				if err := v.tell(ctx, Gone); err != nil {
 					return err
 				}
@@ -147,7 +154,8 @@ func (v *vigil) take(ctx context.Context) error {
 	}
 	if missed {
 		v.stale = true
-		if v.fence != nil { // the confirmation may be what was missed
+		clear(v.owed)
+		if v.fence { // the confirmation may be what was missed
 			return v.tell(ctx, Gone)
 		}
 		v.present = true // or there would have been nothing to miss
@@ -157,7 +165,7 @@ func (v *vigil) take(ctx context.Context) error {
 
 // tell reports that the key has ended.
 func (v *vigil) tell(ctx context.Context, f script.Fate) error {
-	v.present, v.fence = false, nil
+	v.present, v.fence, v.again = false, false, false
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -197,11 +205,19 @@ func (v *vigil) look(ctx context.Context) error {
 	if exists {
 		v.present = true
 	} else if v.present {
-		v.fence = make(map[string]bool)
-		for _, c := range v.events.Channels() {
-			v.fence[c] = true
+		v.fence = true
+		if v.again = len(v.owed) > 0; !v.again {
+			v.confirm()
 		}
-		v.tap.Confirm()
 	}
 	return nil
+}
+
+// confirm has the channels confirmed once more.
+func (v *vigil) confirm() {
+	v.again = false
+	for _, c := range v.events.Channels() {
+		v.owed[c] = true
+	}
+	v.tap.Confirm()
 }

@@ -21,7 +21,7 @@ var objects = []Mutant{
 	},
 	{
 		"an end that is about to be heard is told twice",
-		"internal/engine/listen.go", "		v.tap.Confirm()", "		return v.tell(ctx, Gone)",
+		"internal/engine/listen.go", "		v.fence = true\n", "		return v.tell(ctx, Gone)\n",
 		".", "TestListenLooks",
 	},
 	{
