@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MODULES := . examples driver/goredis
-TOPOLOGIES := replicated sentinel cluster cluster?sharded=off
+TOPOLOGIES := replicated sentinel cluster
+CONTRACT := '^Test(CM|PL|RN|NR|FA|RW|ML|FL|SE|PE|LA|RL)[0-9]'
 
 .PHONY: help
 help: ## Print this list
@@ -23,11 +24,14 @@ modules: deps ## Run all tests of all modules, with one server where it does not
 .PHONY: topologies
 topologies: deps ## Run the tests that are not about one server with replicas, Sentinels, a cluster
 	@set -f; failed=0; for t in $(TOPOLOGIES); do echo "== go test -race, $$t"; \
-		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 4 -timeout 15m . ./fence || failed=1; done; exit $$failed
+		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 4 -timeout 15m . ./fence || failed=1; done; \
+	echo "== go test -race, cluster without sharded channels"; \
+		HOLDFAST_TEST_TOPOLOGY='cluster?sharded=off' go test -race -parallel 4 -timeout 15m -run $(CONTRACT) . || failed=1; \
+	echo "== go test, as a user with the least rights"; $(MAKE) --no-print-directory acl || failed=1; exit $$failed
 
 .PHONY: acl
 acl: deps ## Run the contract of all kinds as a user with the rights in docs/operations.md
-	HOLDFAST_TEST_ACL=Test go test -count=1 -parallel 8 -timeout 10m -run '^Test(CM|PL|RN|NR|FA|RW|ML|FL|SE|PE|LA|RL)[0-9]' .
+	HOLDFAST_TEST_ACL=Test go test -count=1 -parallel 4 -timeout 10m -run $(CONTRACT) .
 
 .PHONY: mutants
 mutants: deps ## Seed known bugs, one at a time, and see that the tests find each
