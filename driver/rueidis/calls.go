@@ -127,7 +127,7 @@ func (n *node) doAcked(ctx context.Context, calls []driver.Call, replicas int, t
 		if err := n.greetOnce(ctx); err != nil {
 			return failed(calls, err)
 		}
-		bounded, cancel := context.WithTimeout(ctx, n.c.Timeout+timeout)
+		bounded, cancel := context.WithTimeout(context.WithValue(ctx, grantKey{}, true), n.c.Timeout+timeout)
 		defer cancel()
 		results := n.acked(ctx, bounded, calls, replicas, timeout, asking)
 		// On a new connection, somebody else may have answered.

@@ -17,21 +17,15 @@ func (n *node) facts(ctx context.Context) driver.Facts {
 		if err := n.connect(); err != nil {
 			return none(err)
 		}
-		ctx, cancel := context.WithTimeout(ctx, n.c.Timeout)
-		defer cancel()
+		done := n.bound(context.WithoutCancel(ctx))
+		defer done.release()
+		done.greets = true // it asks something harmless
 		multi := []rueidis.Completed{n.b().Time().Build(), n.b().Info().Build()}
 		for _, name := range driver.Cares { // before Redis 7, one at a time
 			multi = append(multi, n.b().ConfigGet().Parameter(name).Build())
 		}
-		// On a connection of its own: nobody who locks should have to share his
-		// with somebody who is just curious.
-		var asked time.Time
-		var rs []rueidis.RedisResult
-		_ = (*n.client.Load()).Dedicated(func(c rueidis.DedicatedClient) error {
-			asked = time.Now()
-			rs = c.DoMulti(ctx, multi...)
-			return nil
-		})
+		asked := time.Now()
+		rs := (*n.client.Load()).DoMulti(done, multi...)
 		took := time.Since(asked)
 		text, err := rs[1].ToString()
 		if err != nil {

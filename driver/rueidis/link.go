@@ -93,6 +93,10 @@ func (c *callContext) Deadline() (time.Time, bool) {
 
 type linkKey struct{}
 
+// grantKey marks contexts of calls whose answer counts, on connections other than
+// the link.
+type grantKey struct{}
+
 // Value tells the dialer which connections carry commands: those that are
 // dialled on behalf of a call.
 func (c *callContext) Value(key any) any {
@@ -186,8 +190,8 @@ func (n *node) dialer(network string) func(context.Context, string, *net.Dialer,
 			return nil, err
 		}
 		if !command {
-			// It may lead to somebody else than the one before.
-			if l := n.link.Load(); l != nil {
+			// What is granted on it may come from somebody else than the one before.
+			if l := n.link.Load(); l != nil && ctx.Value(grantKey{}) != nil {
 				l.known.Store(false)
 			}
 			return conn, nil

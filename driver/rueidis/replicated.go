@@ -53,7 +53,14 @@ func (s *replicated) find(ctx context.Context, _ *table) (layout, error) {
 	return layout{masters: []string{masters[0].addr}, others: s.d.c.Addrs}, nil
 }
 
-func (s *replicated) ask(ctx context.Context, n *node) lead {
+// countReplicas asks a server how many replicas it has.
+func (n *node) countReplicas(ctx context.Context) {
+	if l := (*replicated)(nil).ask(ctx, n); l.master {
+		n.replicas.CompareAndSwap(0, int64(l.replicas))
+	}
+}
+
+func (*replicated) ask(ctx context.Context, n *node) lead {
 	l := lead{addr: n.addr}
 	m, err := n.ask(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Role().Build() })
 	if err != nil {

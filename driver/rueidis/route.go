@@ -232,6 +232,11 @@ func (d *Driver) refresh(ctx context.Context) error {
 			}
 		}
 	}
+	for _, n := range t.masters {
+		if n.replicas.Load() == 0 { // it may have got some
+			n.countReplicas(ctx)
+		}
+	}
 	old := d.table.Load()
 	if slices.Equal(old.masters, t.masters) && slices.Equal(old.slots, t.slots) {
 		return nil

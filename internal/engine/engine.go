@@ -93,7 +93,6 @@ type Engine struct {
 	owners atomic.Uint64
 	token  atomic.Int64           // the highest one seen
 	server atomic.Pointer[string] // its run id, once asked
-	looked atomic.Int64           // when replicas were looked for
 	unlook func()                 // ends the watch over the servers
 
 	granting driver.Driver // for what counts only once replicas have it

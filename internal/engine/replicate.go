@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -101,33 +100,9 @@ func (e *Engine) need(ctx context.Context, key string) int {
 			}
 			n = f.Replicas
 		}
-		if n > 0 {
-			return 1
-		}
-		e.lookForReplicas()
+		return min(n, 1)
 	}
 	return 0
-}
-
-// lookEvery is how often to look whether a server has got replicas.
-const lookEvery = 2 * time.Second
-
-// lookForReplicas has the driver look, in the background, whether there are
-// replicas now.
-func (e *Engine) lookForReplicas() {
-	now, last := int64(clock.Early()), e.looked.Load()
-	if time.Duration(now-last) < lookEvery || !e.looked.CompareAndSwap(last, now) {
-		return
-	}
-	if e.begin() != nil {
-		return
-	}
-	go func() {
-		defer e.end()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		e.d.Facts(ctx)
-	}()
 }
 
 // acquire asks for a claim. What was granted counts when enough replicas have

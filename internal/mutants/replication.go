@@ -61,7 +61,7 @@ var replication = []Mutant{
 	},
 	{
 		"mode Acked asks no replica",
-		"internal/engine/replicate.go", "		if n > 0 {\n			return 1", "		if n > 0 {\n			return 0",
+		"internal/engine/replicate.go", "return min(n, 1)", "return 0",
 		"internal/matrix", "TestAckedAfterFailover",
 	},
 	{
