@@ -504,8 +504,7 @@ func TestRN05NobodyRenewsWhatIsReleased(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	proxy := redistest.NewProxy(t, s.Addr())
-	const period = 300 * time.Millisecond
-	m := open(t, proxy.URL(), holdfast.Options{WatchdogTimeout: period}).RWMutex(name(t))
+	m := open(t, proxy.URL(), steady).RWMutex(name(t))
 	for _, nested := range []int{1, 3} {
 		var ls []*holdfast.Lease
 		for ctx := t.Context(); len(ls) < nested; ctx = ls[len(ls)-1].Context() {
@@ -515,7 +514,7 @@ func TestRN05NobodyRenewsWhatIsReleased(t *testing.T) {
 			release(t, ls[i])
 		}
 		proxy.ResetCounts()
-		time.Sleep(2 * period)
+		time.Sleep(4 * steady.RenewEvery)
 		if n := proxy.Count("EVALSHA") + proxy.Count("EVAL"); n != 0 {
 			t.Errorf("%d calls after the last of %d nested releases", n, nested)
 		}

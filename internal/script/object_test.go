@@ -130,7 +130,7 @@ var objectLooks = []row{
 	{title: "object ttl/no end", given: []string{"SET N 1", "SET allocation 1 EX 60"}, do: looked(two, (*script.Object).TTL), reply: "held past", state: []string{"N string 1", "allocation string 1, TTL 60s"}},
 	{title: "object memory/none", do: looked(two, (*script.Object).Memory), reply: "held past"},
 	{title: "object idle/none", do: looked(two, (*script.Object).Idle), reply: "held past"},
-	{title: "object idle/used", given: pair(), do: looked(two, (*script.Object).Idle), reply: "0", state: []string{"N string 1", "allocation string 5"}},
+	{title: "object idle/used", given: pair(), do: looked(two, (*script.Object).Idle), reply: "0", or: "1", state: []string{"N string 1", "allocation string 5"}},
 }
 
 var objectEnds = []row{
