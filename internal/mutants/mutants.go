@@ -145,8 +145,8 @@ var All = []Mutant{
 	},
 	{
 		"the password is part of the error",
-		"driver/rueidis/url.go", `return c, errors.New("not a URL: write`, `return c, errors.New(raw + "not a URL: write`,
-		".", "TestSecretsStaySecret",
+		"driver/rueidis/url.go", `errors.New("a URL of a server has no #fragment`, `errors.New(raw + "a URL of a server has no #fragment`,
+		"driver/rueidis", "TestParseURLRefuses",
 	},
 	{
 		"the guard of a resource lets stale tokens pass",

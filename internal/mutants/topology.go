@@ -32,8 +32,8 @@ var topology = []Mutant{
 	},
 	{
 		"the end of a sharded subscription is ignored",
-		"driver/rueidis/ear.go", "moved := wanted && had == need && now != need", "moved := false && wanted && had == need && now != need",
-		"driver/rueidis", "TestSlotMoves",
+		"driver/rueidis/ear.go", "if wanted && had&^now == sharded {", "if moved {",
+		"driver/rueidis", "TestMovedBeforeSubscribed",
 	},
 	{
 		"channels do not move with their slots",
