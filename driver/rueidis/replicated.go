@@ -32,7 +32,7 @@ func (s *replicated) find(ctx context.Context, _ *table) (layout, error) {
 	}
 	var masters []lead
 	var errs []error
-	for _, l := range poll(ctx, nodes, s.ask, func(l lead) bool { return l.master && l.replicas > 0 }) {
+	for _, l := range poll(ctx, nodes, role, func(l lead) bool { return l.master && l.replicas > 0 }) {
 		switch {
 		case l.err != nil:
 			errs = append(errs, l.err)
@@ -55,25 +55,26 @@ func (s *replicated) find(ctx context.Context, _ *table) (layout, error) {
 
 // countReplicas asks a server how many replicas it has.
 func (n *node) countReplicas(ctx context.Context) {
-	if l := (*replicated)(nil).ask(ctx, n); l.master {
+	if l := role(ctx, n); l.master {
 		n.replicas.CompareAndSwap(0, int64(l.replicas))
 	}
 }
 
-func (*replicated) ask(ctx context.Context, n *node) lead {
+// role asks a server what it takes itself for.
+func role(ctx context.Context, n *node) lead {
 	l := lead{addr: n.addr}
 	m, err := n.ask(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Role().Build() })
 	if err != nil {
 		l.err = err
 		return l
 	}
-	role, _ := m.ToArray()
-	if len(role) == 0 {
+	said, _ := m.ToArray()
+	if len(said) == 0 {
 		return l
 	}
-	word, _ := role[0].ToString()
-	if l.master = word == "master" && len(role) == 3; l.master {
-		replicas, _ := role[2].ToArray()
+	word, _ := said[0].ToString()
+	if l.master = word == "master" && len(said) == 3; l.master {
+		replicas, _ := said[2].ToArray()
 		l.replicas = len(replicas)
 	}
 	return l
