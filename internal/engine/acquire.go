@@ -19,7 +19,7 @@ const Forever time.Duration = -1
 // answerTime is how long a request that is under way when Request.Wait is over
 // may still take: without its answer nobody could say whether the lock is
 // held or the server gone.
-const answerTime = 250 * time.Millisecond
+const answerTime = time.Second
 
 // A Request says how to acquire.
 type Request struct {

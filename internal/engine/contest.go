@@ -115,12 +115,16 @@ func (c *contest) blame(err error) {
 	}
 }
 
+// withdrawTime is how long a caller that gives up is kept from returning. What
+// is not taken back by then is taken back behind its back.
+const withdrawTime = 250 * time.Millisecond
+
 // withdraw takes back what was asked for and may be granted yet, and the place
 // in a queue at the server.
 func (c *contest) withdraw() {
 	if c.asked && c.claim.Wait && c.traits.Beat > 0 {
 		// Those behind it should not have to wait for the background.
-		ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+		ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
 		defer cancel()
 		if _, err := c.e.d.Do(ctx, c.k.Free(c.claim.Owner)); err != nil {
 			c.doubt = true
