@@ -64,6 +64,9 @@ func (h *Hold) Lost(why watchdog.Reason) {
 		// A renewal without an answer may have prolonged it at the server.
 		// Until its known time is over, though, the user is about to stop.
 		end := clock.Now() + h.Tail()
+		if h.kind.Traits().Sharing {
+			most = max(most, outlast) // the rest of it lasts as long as others hold the lock
+		}
 		h.e.dog.Bury(h.kind.Free(h.owner), end, end, end+most, nil)
 	}
 	if g != nil {
