@@ -19,6 +19,8 @@ var _ Locker = (*MultiMutex)(nil)
 // they are waited for, none of them is held. With several servers, or with a
 // [FairMutex] among them, they are taken one after the other, in an order that
 // is the same for everybody, so that two of them cannot wait for each other.
+// Where somebody keeps to another order, as Redisson does, it gives way after a
+// moment, and learns from that.
 //
 // The lease on all of them has one context, which ends as soon as any of the
 // locks is lost. A lock that the context of a call already holds is entered

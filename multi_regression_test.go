@@ -91,8 +91,8 @@ func TestMultiEntersForTheWholeLease(t *testing.T) {
 	s := redistest.Shared(t)
 	c, other := open(t, s.URL()), open(t, s.URL())
 	n := name(t)
-	const lease, wait = 3 * time.Second, 1500 * time.Millisecond
-	outer := lock(t, t.Context(), c.Mutex(n+"a"), holdfast.LeaseTime(time.Second))
+	const lease, wait = 6 * time.Second, 2500 * time.Millisecond
+	outer := lock(t, t.Context(), c.Mutex(n+"a"), holdfast.LeaseTime(2*time.Second))
 	held := lock(t, t.Context(), other.Mutex(n+"b"))
 	set := background(outer.Context(), holdfast.Multi(c.Mutex(n+"a"), c.Mutex(n+"b")), holdfast.LeaseTime(lease))
 	time.Sleep(wait)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,7 +17,8 @@ import (
 // ends, every name is held by one at a time, and nothing is left.
 func TestMultiOverlapping(t *testing.T) {
 	t.Parallel()
-	const goroutines, names, rounds = 16, 8, 10_000
+	const goroutines, names = 16, 8
+	rounds := int64(often(5000))
 	s := redistest.Fresh(t)
 	a, b := open(t, s.URL()), open(t, s.URL())
 	base := name(t)
@@ -54,7 +54,7 @@ func TestMultiOverlapping(t *testing.T) {
 	for i := range sections {
 		sections[i].check(t, int(visits[i].Load()))
 	}
-	eventually(t, time.Second, "nothing is left", func() bool { return s.Int(t, "DBSIZE") == 0 })
+	eventually(t, 5*time.Second, "nothing is left", func() bool { return s.Int(t, "DBSIZE") == 0 })
 }
 
 // The same over three servers, with fair and read/write locks among them, and
@@ -98,7 +98,7 @@ func TestMultiOverServers(t *testing.T) {
 			}
 			l, err := holdfast.Multi(locks...).Lock(t.Context(), holdfast.Wait(wait))
 			if err != nil {
-				if !errors.Is(err, holdfast.ErrNotAcquired) || wait == time.Minute {
+				if !tolerable(err) || wait == time.Minute {
 					t.Error(err)
 				}
 				continue
@@ -249,7 +249,7 @@ func TestMultiTimes(t *testing.T) {
 		held := lock(t, t.Context(), last)
 		start := time.Now()
 		_, err := m.Lock(t.Context(), holdfast.Wait(300*time.Millisecond), holdfast.LeaseTime(lease))
-		if took := time.Since(start); !errors.Is(err, holdfast.ErrNotAcquired) || took < 300*time.Millisecond || took > 2*time.Second {
+		if took := time.Since(start); !errors.Is(err, holdfast.ErrNotAcquired) || took < 300*time.Millisecond || took > 300*time.Millisecond+late {
 			t.Errorf("waited %v: %v", took, err)
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -260,11 +260,11 @@ func TestMultiTimes(t *testing.T) {
 		time.Sleep(lease + lease/2)
 		release(t, held)
 		l := entered(t, ch)
-		if left := time.Until(l.Deadline()); left > lease || left < lease/2 {
+		if left := time.Until(l.Deadline()); left > lease || left < lease/4 {
 			t.Errorf("%v left of %v", left, lease)
 		}
 		for _, key := range []string{n + "a", n + "b"} {
-			if ttl := s.Int(t, "PTTL", key); ttl > lease.Milliseconds() || ttl < lease.Milliseconds()/2 {
+			if ttl := s.Int(t, "PTTL", key); ttl > lease.Milliseconds() || ttl < lease.Milliseconds()/8 {
 				t.Errorf("TTL of %s is %d ms", key, ttl)
 			}
 		}
@@ -314,49 +314,25 @@ func TestMultiBadInput(t *testing.T) {
 
 type stranger struct{ holdfast.Locker }
 
-// Two processes that list the locks in opposite orders do not block each other.
-func TestMultiOppositeOrders(t *testing.T) {
-	t.Parallel()
-	s1, s2 := redistest.Start(t), redistest.Start(t)
-	n := name(t)
-	var wg sync.WaitGroup
-	var slow atomic.Int64
-	for i := range 2 {
-		a, b := open(t, s1.URL()), open(t, s2.URL())
-		locks := []holdfast.Locker{a.Mutex(n), b.Mutex(n)}
-		if i == 1 {
-			locks[0], locks[1] = locks[1], locks[0]
-		}
-		wg.Go(func() {
-			for range 200 {
-				start := time.Now()
-				release(t, lock(t, t.Context(), holdfast.Multi(locks...)))
-				// Whoever waits in a circle gives up the first lock after a second at the earliest.
-				if took := time.Since(start); took > time.Second && slow.Add(1) > 2 {
-					t.Errorf("blocked for %v, and not for the first time", took)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
 // The time that a set waits for its last lock is not taken off its lease.
 func TestMultiLeaseCountsFromTheLast(t *testing.T) {
 	t.Parallel()
-	url := redistest.Shared(t).URL()
-	c, other := open(t, url), open(t, url)
-	n := name(t)
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	near, far := open(t, s.URL()), open(t, p.URL())
 	const lease, wait = 3 * time.Second, 900 * time.Millisecond // less than until the first renewal
-	held := lock(t, t.Context(), other.Mutex(n+"b"))
-	ch := background(t.Context(), holdfast.Multi(c.FairMutex(n+"a"), c.Mutex(n+"b")), holdfast.LeaseTime(lease))
+	set := func(n string) holdfast.Locker { return holdfast.Multi(near.FairMutex(n+"a"), far.Mutex(n+"b")) }
+	release(t, lock(t, t.Context(), set(name(t)))) // so that both are connected
+	n := name(t)
+	p.Freeze()
+	ch := background(t.Context(), set(n), holdfast.LeaseTime(lease))
+	eventually(t, 5*time.Second, "the set has its first lock", func() bool { return locked(t, near.FairMutex(n+"a")) })
 	time.Sleep(wait)
-	wantRefused(t, other.FairMutex(n+"a")) // it has been granted long ago
-	release(t, held)
+	freed := time.Now()
+	p.Thaw()
 	l := entered(t, ch)
-	if left := time.Until(l.Deadline()); left > lease || left < lease-wait/2 {
-		t.Errorf("%v left of %v", left, lease)
+	if left := time.Until(l.Deadline()); left > lease || l.Deadline().Sub(freed) < lease-wait/2 {
+		t.Errorf("%v left of %v, %v after the last lock was free", left, lease, time.Since(freed))
 	}
 	release(t, l)
 }
@@ -365,14 +341,14 @@ func TestMultiLeaseCountsFromTheLast(t *testing.T) {
 // and goes on to wait with nothing in hand.
 func TestMultiWaitsWithNothingInHand(t *testing.T) {
 	t.Parallel()
-	url := redistest.Shared(t).URL()
-	c, other := open(t, url), open(t, url)
+	s := redistest.Start(t)
+	c, other := open(t, s.URL()), open(t, s.URL())
 	n := name(t)
 	first := other.FairMutex(n + "a") // there is a queue for it at the server, so a set takes it first
 	held := lock(t, t.Context(), other.Mutex(n+"b"))
+	before := grants(t, s)
 	ch := background(t.Context(), holdfast.Multi(c.Mutex(n+"b"), c.FairMutex(n+"a")))
-	eventually(t, time.Second, "the set has its first lock", func() bool { return locked(t, first) })
-	eventually(t, 5*time.Second, "the set has given it back", func() bool { return !locked(t, first) })
+	eventually(t, 5*time.Second, "the set has had its first lock", func() bool { return grants(t, s) > before && !locked(t, first) })
 	for range 30 {
 		wantFree(t, first)
 		time.Sleep(10 * time.Millisecond)

@@ -106,6 +106,7 @@ type Engine struct {
 	gates   map[string]*gate
 	yields  map[string]yield         // what to remember of gates that are gone
 	forced  map[string]time.Duration // when keys were freed by force, lately
+	habits  map[string]int           // with what to begin, see recall
 	active  int                      // calls under way
 	closing chan struct{}            // closed by Close
 	closed  bool
@@ -122,6 +123,7 @@ func New(d driver.Driver, o Options) *Engine {
 		gates:   make(map[string]*gate),
 		yields:  make(map[string]yield),
 		forced:  make(map[string]time.Duration),
+		habits:  make(map[string]int),
 		closing: make(chan struct{}),
 		idle:    make(chan struct{}),
 		done:    make(chan struct{}),

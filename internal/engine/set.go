@@ -29,14 +29,15 @@ func (w *Want) release(renewed bool) {
 
 // While some locks of a set are kept, others are not waited for without an end.
 // The order of all sets is the same, so they cannot wait for each other in a
-// circle; but two processes may disagree on the order after a server was
-// restarted, and whoever locks by hand may not keep to it. So a set that has
-// waited holdAndWait gives back what it has, waits for what it could not get
-// with nothing in hand, and then asks for the rest for no more than a nimble
-// moment each.
+// circle; but Redisson takes its locks in the order in which they are given, so
+// may whoever locks by hand, and two processes may disagree after a server was
+// restarted. So a set that has waited a moment with something in hand gives that
+// back and begins again with what it could not get, which it waits for with
+// nothing in hand. Each time the moment is twice as long, up to holdAndWait, so
+// that it gets its locks also where all of them are in use.
 const (
+	moment      = time.Second
 	holdAndWait = 2 * time.Second
-	nimble      = 60 * time.Millisecond
 )
 
 // AcquireAll takes all wants or none, in an order that is the same for
@@ -47,18 +48,27 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 	defer cancel()
 	var out outage
 	var timer *time.Timer
-	patience := holdAndWait
-	for blocked := (*Want)(nil); ; {
-		units, err := plan(limited, wants, blocked)
+	patience := moment
+	habit := 0
+	for start := (*Want)(nil); ; {
+		planned, err := plan(limited, wants)
 		if err != nil {
 			return err
 		}
+		if start == nil {
+			habit = recall(planned)
+			start = planned[habit].wants[0]
+		}
+		units, first := startWith(start, planned)
 		// A fixed lease counts from when the last lock was granted, so the
 		// others are renewed until then.
 		r.Keep = !r.renewed() && len(units) > 1
 		began := clock.Early()
 		n, err := takeAll(calls, limited, units, r, patience)
 		if err == nil {
+			if first != habit {
+				remember(planned, first)
+			}
 			return nil
 		}
 		for _, u := range units[:n] {
@@ -78,12 +88,12 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 		case out.note(again.err, began) > r.patience(again.want.Engine):
 			return out.error()
 		}
-		if patience == holdAndWait { // perhaps the order was wrong
+		if patience == moment { // perhaps the order was wrong
 			for _, w := range wants {
 				_ = w.Engine.recognise(limited)
 			}
 		}
-		blocked, patience = again.want, nimble
+		start, patience = again.want, min(2*patience, holdAndWait)
 		// Whoever was woken by what has just been given back goes first.
 		if _, err := sleep(limited, nil, nil, &timer, time.Millisecond+rand.N(10*time.Millisecond)); err != nil {
 			return overWait(ctx, gaveUp(err, &out, 0))
@@ -159,8 +169,8 @@ type unit struct {
 
 // plan sorts the wants into units: by server, and there first what the server
 // itself keeps a queue for, so that its place is waited for with as little in
-// hand as possible. What was blocked comes before all.
-func plan(ctx context.Context, wants []*Want, blocked *Want) ([]unit, error) {
+// hand as possible.
+func plan(ctx context.Context, wants []*Want) ([]unit, error) {
 	servers := make(map[*Engine]string)
 	for _, w := range wants {
 		servers[w.Engine] = ""
@@ -205,12 +215,14 @@ func plan(ctx context.Context, wants []*Want, blocked *Want) ([]unit, error) {
 		}
 		units = append(units, unit{w.Engine, []*Want{w}})
 	}
-	i := slices.IndexFunc(units, func(u unit) bool { return slices.Contains(u.wants, blocked) })
-	if i > 0 {
-		first := units[i]
-		units = slices.Insert(slices.Delete(units, i, i+1), 0, first)
-	}
 	return units, nil
+}
+
+// startWith puts the unit of a want before all others, and returns where it
+// was.
+func startWith(w *Want, planned []unit) ([]unit, int) {
+	i := slices.IndexFunc(planned, func(u unit) bool { return slices.Contains(u.wants, w) })
+	return slices.Concat(planned[i:i+1], planned[:i], planned[i+1:]), i
 }
 
 // identity returns what distinguishes the server from all others, for

@@ -314,7 +314,7 @@ var All = []Mutant{
 	{
 		"everybody has another order of servers",
 		"internal/engine/set.go", "			cmp.Compare(servers[a.Engine], servers[b.Engine]),\n", "",
-		".", "TestMultiOppositeOrders",
+		".", "TestMultiSameOrder",
 	},
 	{
 		"the loss of a part is not told",
@@ -333,13 +333,23 @@ var All = []Mutant{
 	},
 	{
 		"a set keeps what it has while it waits for what it cannot get",
-		"internal/engine/set.go", "blocked, patience = again.want, nimble", "blocked, patience = nil, nimble",
+		"internal/engine/set.go", "start, patience = again.want, ", "start, patience = nil, ",
 		".", "TestMultiWaitsWithNothingInHand",
 	},
 	{
 		"a set waits without an end with some of it in hand",
 		"internal/engine/set.go", "patience/2+rand.N(patience)", "100*patience",
 		".", "TestMultiWaitsWithNothingInHand",
+	},
+	{
+		"a set meets those with another order as if for the first time, each time",
+		"internal/engine/set.go", "				remember(planned, first)\n", "",
+		".", "TestMultiLearnsTheOrder",
+	},
+	{
+		"what was learned of the order is never forgotten",
+		"internal/engine/habit.go", "	delete(e.habits, key)\n", "",
+		".", "TestMultiLearnsTheOrder",
 	},
 
 	// redlock

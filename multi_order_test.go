@@ -1,0 +1,142 @@
+package holdfast_test
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// twoServers have a lock each for every name.
+type twoServers struct {
+	servers [2]*redistest.Server
+	others  [2]*holdfast.Client // who may be in the way
+}
+
+func newTwoServers(t *testing.T) *twoServers {
+	var p twoServers
+	for i := range p.servers {
+		p.servers[i] = redistest.Start(t)
+		p.others[i] = open(t, p.servers[i].URL())
+	}
+	return &p
+}
+
+// set returns what makes sets of a lock on either server, given in that order.
+func (p *twoServers) set(t *testing.T, order ...int) func(n string) *holdfast.MultiMutex {
+	var clients []*holdfast.Client
+	for _, i := range order {
+		clients = append(clients, open(t, p.servers[i].URL()))
+	}
+	return func(n string) *holdfast.MultiMutex {
+		return holdfast.Multi(clients[0].Mutex(n), clients[1].Mutex(n))
+	}
+}
+
+var hsets = regexp.MustCompile(`cmdstat_hset:calls=(\d+)`)
+
+// grants is how often a server has granted a lock.
+func grants(t *testing.T, s *redistest.Server) int {
+	t.Helper()
+	info, _ := s.Do(t, "INFO", "commandstats").(string)
+	if m := hsets.FindStringSubmatch(info); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		return n
+	}
+	return 0
+}
+
+// begins returns on which server sets take their first lock: those that find the
+// lock on the other server held.
+func (p *twoServers) begins(t *testing.T, set func(string) *holdfast.MultiMutex) int {
+	t.Helper()
+	var held []*holdfast.Lease
+	for _, c := range p.others {
+		held = append(held, lock(t, t.Context(), c.Mutex(name(t))))
+	}
+	before := [2]int{grants(t, p.servers[0]), grants(t, p.servers[1])}
+	ctx, cancel := context.WithCancel(t.Context())
+	var ends []<-chan outcome
+	for _, l := range held {
+		ends = append(ends, background(ctx, set(l.Name())))
+	}
+	first := -1
+	eventually(t, 10*time.Second, "a set has a lock", func() bool {
+		for i := range before {
+			if grants(t, p.servers[i]) > before[i] {
+				first = i
+			}
+		}
+		return first >= 0
+	})
+	cancel() // so that none of them succeeds
+	for i, ch := range ends {
+		if o := await(t, ch); o.err == nil {
+			t.Error("a set has got what was held")
+		}
+		release(t, held[i])
+	}
+	return first
+}
+
+// However the locks are listed, all sets begin with the same server.
+func TestMultiSameOrder(t *testing.T) {
+	t.Parallel()
+	p := newTwoServers(t)
+	if a, b := p.begins(t, p.set(t, 0, 1)), p.begins(t, p.set(t, 1, 0)); a != b {
+		t.Error("each begins with the one that was listed first, or each with the one listed last")
+	}
+}
+
+// Two processes that list the locks in opposite orders do not block each other.
+func TestMultiOppositeOrders(t *testing.T) {
+	t.Parallel()
+	p := newTwoServers(t)
+	n := name(t)
+	var wg sync.WaitGroup
+	var slow atomic.Int64
+	for _, set := range []func(string) *holdfast.MultiMutex{p.set(t, 0, 1), p.set(t, 1, 0)} {
+		wg.Go(func() {
+			for range 200 {
+				start := time.Now()
+				release(t, lock(t, t.Context(), set(n)))
+				if took := time.Since(start); took > time.Second && slow.Add(1) > 2 {
+					t.Errorf("blocked for %v, and not for the first time", took)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A set that had to give way begins with what was in its way the next time,
+// since others may take their locks in another order; and if that was wrong, it
+// returns to the order of all.
+func TestMultiLearnsTheOrder(t *testing.T) {
+	t.Parallel()
+	p := newTwoServers(t)
+	set := p.set(t, 0, 1)
+	first := p.begins(t, set)
+	for _, what := range []string{"learned", "forgotten"} {
+		n := name(t)
+		held := lock(t, t.Context(), p.others[1-first].Mutex(n))
+		before := grants(t, p.servers[first])
+		ch := background(t.Context(), set(n))
+		eventually(t, 10*time.Second, "the set has given way", func() bool {
+			return grants(t, p.servers[first]) > before && !locked(t, p.others[first].Mutex(n))
+		})
+		release(t, held)
+		release(t, entered(t, ch))
+		if now := p.begins(t, set); now == first {
+			t.Fatalf("nothing was %s", what)
+		}
+		first = 1 - first
+	}
+}
