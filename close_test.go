@@ -38,7 +38,7 @@ func TestClose(t *testing.T) {
 	}
 	wg.Wait()
 	_ = c.Close()
-	if took := time.Since(start); took > 2*time.Second {
+	if took := time.Since(start); took > late {
 		t.Errorf("Close took %v", took)
 	}
 	for range 10 {
@@ -174,7 +174,7 @@ func round(t *testing.T, m holdfast.Locker, i int) {
 	}
 	l, err := m.Lock(ctx, opts...)
 	if err != nil {
-		if !errors.Is(err, holdfast.ErrNotAcquired) && !errors.Is(err, holdfast.ErrUnavailable) && !errors.Is(err, context.Canceled) {
+		if !tolerable(err) {
 			t.Error(err)
 		}
 		return
@@ -183,11 +183,16 @@ func round(t *testing.T, m holdfast.Locker, i int) {
 	case 11:
 		<-l.Context().Done() // lost, and never released
 	case 13:
-		inner := lock(t, l.Context(), m)
-		release(t, inner)
-		release(t, l)
+		inner, err := m.Lock(l.Context())
+		if err == nil {
+			err = inner.Release(ctx)
+		}
+		if !tolerable(err) {
+			t.Error(err)
+		}
+		fallthrough
 	default:
-		if err := l.Release(ctx); err != nil && !errors.Is(err, holdfast.ErrLost) {
+		if err := l.Release(ctx); !tolerable(err) {
 			t.Error(err)
 		}
 	}

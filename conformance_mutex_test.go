@@ -201,7 +201,7 @@ func TestPL07OwnerIsExplicit(t *testing.T) {
 func TestRN01ServerRestartedEmpty(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	m := open(t, s.URL(), holdfast.Options{WatchdogTimeout: time.Second}).Mutex(name(t))
+	m := open(t, s.URL(), mortal).Mutex(name(t))
 	l := lock(t, t.Context(), m)
 	ctx := l.Context()
 	s.Restart()
@@ -219,7 +219,7 @@ func TestRN01ServerRestartedEmpty(t *testing.T) {
 
 	l = lock(t, t.Context(), m)
 	ctx = l.Context()
-	time.Sleep(2500 * time.Millisecond)
+	time.Sleep(mortal.WatchdogTimeout + aWhile)
 	if !l.Valid() || ctx.Err() != nil {
 		t.Errorf("the new lease is not renewed: %v", context.Cause(ctx))
 	}

@@ -76,14 +76,14 @@ func TestPE02Extend(t *testing.T) {
 	t.Parallel()
 	sem := permitsOf(t, open(t, redistest.Shared(t).URL()), 1)
 	wantNotHeld(t, "extending an unknown id", sem.ExtendID(t.Context(), nobodysID, time.Minute))
-	l := obtain(t, sem, 1, holdfast.LeaseTime(time.Second))
+	l := obtain(t, sem, 1, holdfast.LeaseTime(2*time.Second))
 	id := l.Permits()[0]
 	const extension = 3 * time.Second
 	start := time.Now()
 	if err := sem.ExtendID(t.Context(), id, extension); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := sem.RemainingID(t.Context(), id); left > extension || left < 2*time.Second || err != nil {
+	if left, err := sem.RemainingID(t.Context(), id); left > extension || left < time.Second || err != nil {
 		t.Errorf("%v left, %v", left, err)
 	}
 	next, err := sem.TryAcquire(t.Context(), 1, holdfast.Wait(2*extension))
@@ -122,11 +122,11 @@ func counting(t *testing.T, count func(holdfast.PermitState) int, atFirst, betwe
 			t.Errorf("%+v, %v; want %d", st, err, want)
 		}
 	}
-	obtain(t, sem, 1, holdfast.LeaseTime(time.Second))
-	obtain(t, sem, 2, holdfast.LeaseTime(time.Second))
+	obtain(t, sem, 1, holdfast.LeaseTime(2*time.Second))
+	obtain(t, sem, 2, holdfast.LeaseTime(2*time.Second))
 	stays := obtain(t, sem, 2, holdfast.LeaseTime(time.Minute))
 	want(atFirst)
-	time.Sleep(1100 * time.Millisecond)
+	time.Sleep(2100 * time.Millisecond)
 	want(between)
 	release(t, stays)
 	want(afterwards)
@@ -150,11 +150,11 @@ func TestPE07TTL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
 	sem := open(t, s.URL(), holdfast.Options{WatchdogTimeout: 3 * time.Second, RenewEvery: 100 * time.Millisecond}).LeasedSemaphore(name(t))
-	if set, err := sem.TrySet(t.Context(), 3, 1500*time.Millisecond); !set || err != nil {
+	if set, err := sem.TrySet(t.Context(), 3, 2500*time.Millisecond); !set || err != nil {
 		t.Fatal(set, err)
 	}
 	l := obtain(t, sem, 2)
-	eventually(t, 5*time.Second, "no key left", func() bool {
+	eventually(t, 10*time.Second, "no key left", func() bool {
 		return !slices.ContainsFunc(s.Keys(t), func(key string) bool {
 			return !strings.HasPrefix(key, "holdfast:once:") // ends by itself
 		})

@@ -56,8 +56,8 @@ func TestRW01WriterWaitsForLongestReader(t *testing.T) {
 	s := redistest.Shared(t)
 	a, b := open(t, s.URL()), open(t, s.URL())
 	n := name(t)
-	long := lock(t, t.Context(), a.RWMutex(n).RLocker(), holdfast.LeaseTime(time.Second))
-	short := lock(t, t.Context(), b.RWMutex(n).RLocker(), holdfast.LeaseTime(300*time.Millisecond))
+	long := lock(t, t.Context(), a.RWMutex(n).RLocker(), holdfast.LeaseTime(2*time.Second))
+	short := lock(t, t.Context(), b.RWMutex(n).RLocker(), holdfast.LeaseTime(time.Second))
 	ends := expiry(t, s, holdKey(long, 1))
 	if ends < expiry(t, s, holdKey(short, 1)) {
 		t.Fatal("the longer lease ends first")
@@ -168,7 +168,7 @@ func TestRW07DeadReaderEndsInTime(t *testing.T) {
 			t.Parallel()
 			a, b := open(t, s.URL()), open(t, s.URL())
 			w := open(t, s.URL(), holdfast.Options{PollInterval: tt.poll}).RWMutex(name(t))
-			dead := lock(t, t.Context(), a.RWMutex(w.Name()).RLocker(), holdfast.LeaseTime(time.Second))
+			dead := lock(t, t.Context(), a.RWMutex(w.Name()).RLocker(), holdfast.LeaseTime(2*time.Second))
 			ends := expiry(t, s, holdKey(dead, 1))
 			time.Sleep(300 * time.Millisecond)
 			alive := lock(t, t.Context(), b.RWMutex(w.Name()).RLocker())
@@ -195,10 +195,10 @@ func TestRW08StaggeredReads(t *testing.T) {
 	m := open(t, s.URL()).RWMutex(name(t))
 	other := open(t, s.URL()).RWMutex(m.Name())
 	for _, back := range []string{"the first", "the second"} {
-		first := lock(t, t.Context(), m.RLocker(), holdfast.LeaseTime(600*time.Millisecond))
+		first := lock(t, t.Context(), m.RLocker(), holdfast.LeaseTime(1500*time.Millisecond))
 		time.Sleep(200 * time.Millisecond)
 		// Not ended with the first one's context.
-		second := lock(t, context.WithoutCancel(first.Context()), m.RLocker(), holdfast.LeaseTime(600*time.Millisecond))
+		second := lock(t, context.WithoutCancel(first.Context()), m.RLocker(), holdfast.LeaseTime(1500*time.Millisecond))
 		ends := expiry(t, s, holdKey(first, 2))
 		left := first
 		if back == "the first" {
@@ -248,7 +248,7 @@ func TestRW10ReadersEnterTogether(t *testing.T) {
 		for _, waiter := range waiters {
 			ls = append(ls, entered(t, waiter))
 		}
-		if took := time.Since(start); took > time.Second {
+		if took := time.Since(start); took > late {
 			t.Errorf("all are in after %v", took)
 		}
 		st, err := m.State(t.Context())
@@ -363,15 +363,15 @@ func TestRW15LivingDoNotRenewDead(t *testing.T) {
 	p := redistest.Worker(t, "holder", "URL="+s.URL(), "NAME="+m.Name(), "KIND=read")
 	dead := <-p.Lines()
 	alive := lock(t, t.Context(), m.RLocker())
-	time.Sleep(1500 * time.Millisecond) // more than the worker's would last without renewal
+	time.Sleep(mortal.WatchdogTimeout + aWhile) // more than the worker's would last without renewal
 	if st, err := m.State(t.Context()); err != nil || len(st.Readers) != 2 {
 		t.Fatalf("State is %+v, %v, want two readers", st, err)
 	}
 	p.Kill()
 	key := fmt.Sprintf("{%s}:%s:rwlock_timeout:1", m.Name(), dead)
 	ends := expiry(t, s, key)
-	eventually(t, 1500*time.Millisecond, "the dead reader's time is over", func() bool { return s.Int(t, "EXISTS", key) == 0 })
-	time.Sleep(500 * time.Millisecond)
+	eventually(t, mortal.WatchdogTimeout+late, "the dead reader's time is over", func() bool { return s.Int(t, "EXISTS", key) == 0 })
+	time.Sleep(aWhile)
 	if now := expiry(t, s, m.Name()); now < ends {
 		t.Errorf("the lock ends %d ms before the dead reader's", ends-now)
 	}
@@ -388,7 +388,7 @@ func init() {
 	workers["readers"] = func() {
 		ctx := context.Background()
 		for range 20 {
-			c, err := holdfast.Open(ctx, os.Getenv("URL"), holdfast.Options{WatchdogTimeout: time.Second})
+			c, err := holdfast.Open(ctx, os.Getenv("URL"), mortal)
 			if err != nil {
 				panic(err)
 			}
@@ -413,7 +413,7 @@ func TestRW16ManyDeadReaders(t *testing.T) {
 	if line := <-p.Lines(); line != "ready" {
 		t.Fatalf("the worker said %q", line)
 	}
-	time.Sleep(1200 * time.Millisecond)
+	time.Sleep(mortal.WatchdogTimeout + aWhile) // more than they would last without renewal
 	if st, err := m.State(t.Context()); err != nil || len(st.Readers) != 20 || st.Readers[0].Holds != 3 {
 		t.Fatalf("State is %+v, %v, want 20 readers with 3 holds each", st, err)
 	}
@@ -468,7 +468,7 @@ func restartedEmpty(t *testing.T, s *redistest.Server, m mutexLike) {
 
 	l = lock(t, t.Context(), m)
 	ctx = l.Context()
-	time.Sleep(2500 * time.Millisecond)
+	time.Sleep(mortal.WatchdogTimeout + aWhile)
 	if !l.Valid() || ctx.Err() != nil {
 		t.Errorf("the new lease is not renewed: %v", context.Cause(ctx))
 	}
@@ -482,18 +482,18 @@ func restartedEmpty(t *testing.T, s *redistest.Server, m mutexLike) {
 func TestRN02ReadAfterServerRestartedEmpty(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := open(t, s.URL(), holdfast.Options{WatchdogTimeout: time.Second})
+	c := open(t, s.URL(), mortal)
 	restartedEmpty(t, s, c.RWMutex(name(t)).RLocker())
 }
 
 func TestRN03WriteAfterServerRestartedEmpty(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	m := open(t, s.URL(), holdfast.Options{WatchdogTimeout: time.Second}).RWMutex(name(t))
+	m := open(t, s.URL(), mortal).RWMutex(name(t))
 	restartedEmpty(t, s, m)
-	time.Sleep(1500 * time.Millisecond)
+	time.Sleep(mortal.WatchdogTimeout / 2)
 	l := lock(t, t.Context(), m)
-	time.Sleep(1500 * time.Millisecond)
+	time.Sleep(mortal.WatchdogTimeout + aWhile)
 	if !l.Valid() {
 		t.Error("the lease after the pause is not renewed")
 	}

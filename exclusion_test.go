@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,11 +90,22 @@ var quick = holdfast.Options{WatchdogTimeout: 600 * time.Millisecond, PollInterv
 // a busy machine stands still.
 var steady = holdfast.Options{WatchdogTimeout: 3 * time.Second, RenewEvery: 200 * time.Millisecond}
 
-func contendWorker() {
-	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), quick)
-	if err != nil {
-		panic(err)
+// openAtLast returns a client for a worker whose connections may be cut from the
+// start.
+func openAtLast() *holdfast.Client {
+	for {
+		c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), quick)
+		if err == nil {
+			return c
+		}
+		if !errors.Is(err, holdfast.ErrUnavailable) {
+			panic(err)
+		}
 	}
+}
+
+func contendWorker() {
+	c := openAtLast()
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == os.Getenv("TEST_KIND") })
 	rec := redistest.NewRecorder(os.Stdout)
 	var wg sync.WaitGroup
@@ -113,10 +126,11 @@ func TestExclusionInOneProcess(t *testing.T) {
 		s := redistest.Start(t)
 		p := redistest.NewProxy(t, s.Addr())
 		names := []string{name(t), name(t)}
-		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var out bytes.Buffer
-		rec := redistest.NewRecorder(&out)
+		var visits lineCount
+		rec := redistest.NewRecorder(io.MultiWriter(&out, &visits))
 		var wg sync.WaitGroup
 		for range 4 {
 			c := open(t, p.URL(), quick)
@@ -129,13 +143,32 @@ func TestExclusionInOneProcess(t *testing.T) {
 			}
 		}
 		pause, enough := harm(k, 100*time.Millisecond)
-		for ctx.Err() == nil {
+		for going := longEnough(4*time.Second, func() bool { return visits.Load() >= int64(enough) }); going(); {
 			time.Sleep(pause)
 			p.Cut()
 		}
+		cancel()
 		wg.Wait()
 		checkExclusive(t, &out, enough)
 	})
+}
+
+// A lineCount counts the lines that are written to it.
+type lineCount struct{ atomic.Int64 }
+
+func (c *lineCount) Write(b []byte) (int, error) {
+	c.Add(int64(bytes.Count(b, []byte("\n"))))
+	return len(b), nil
+}
+
+// longEnough returns whether to go on: for so long, and on a busy machine longer,
+// if there is not enough yet.
+func longEnough(d time.Duration, enough func() bool) (going func() bool) {
+	end := time.Now().Add(d)
+	return func() bool {
+		now := time.Now()
+		return now.Before(end) || now.Before(end.Add(20*time.Second)) && !enough()
+	}
 }
 
 // harm returns how much time to leave between one fault and the next in a test
@@ -175,8 +208,12 @@ func TestExclusionAcrossProcesses(t *testing.T) {
 		}
 		ws := []*redistest.Process{start(), start(), start(), start()}
 		pause, enough := harm(k, 250*time.Millisecond)
-		end := time.Now().Add(6 * time.Second)
-		for i := 0; time.Now().Before(end); i++ {
+		going := longEnough(6*time.Second, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return bytes.Count(out.Bytes(), []byte("\n")) > enough
+		})
+		for i := 0; going(); i++ {
 			time.Sleep(pause)
 			p.Cut()
 			if i%3 == 2 {

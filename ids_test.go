@@ -290,7 +290,7 @@ func TestTimeIDsForgotten(t *testing.T) {
 		last = ids[n-1]
 	}
 	lost := 0
-	for end := time.Now().Add(3500 * time.Millisecond); time.Now().Before(end); lost++ {
+	for end := time.Now().Add(3500 * time.Millisecond); lost < 100 || time.Now().Before(end); lost++ {
 		for range lost % 4 {
 			draw(1)
 		}
@@ -305,9 +305,6 @@ func TestTimeIDsForgotten(t *testing.T) {
 		lost += 2
 	}
 	t.Logf("lost %d times", lost)
-	if lost < 100 {
-		t.Errorf("lost only %d times", lost)
-	}
 }
 
 // The same with many who draw at full speed.

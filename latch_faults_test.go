@@ -43,7 +43,7 @@ func (r *latchRig) has(t *testing.T, want any) {
 func (r *latchRig) settles(t *testing.T, want any) {
 	t.Helper()
 	eventually(t, 15*time.Second, "the count", func() bool { return r.s.Do(t, "GET", "rig") == want })
-	time.Sleep(late)
+	time.Sleep(aWhile)
 	r.has(t, want)
 }
 
@@ -163,7 +163,7 @@ func TestLatchGivenUp(t *testing.T) {
 	if err := r.l.Wait(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	if took := time.Since(start); took > 2*time.Second {
+	if took := time.Since(start); took > late {
 		t.Errorf("gave up after %v", took)
 	}
 	letGo()

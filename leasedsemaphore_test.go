@@ -13,7 +13,7 @@ import (
 func TestPermitsOfALease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := open(t, s.URL(), quick)
+	c := open(t, s.URL(), steady)
 	sem := c.LeasedSemaphore(name(t))
 	if ok, err := sem.TrySet(t.Context(), 3, 0); !ok || err != nil {
 		t.Fatal(ok, err)
@@ -28,7 +28,7 @@ func TestPermitsOfALease(t *testing.T) {
 	if _, err := sem.TryAcquire(lease.Context(), 2); !errors.Is(err, holdfast.ErrNotAcquired) || holdfast.Remaining(err) <= 0 {
 		t.Fatalf("taken twice: %v", err)
 	}
-	time.Sleep(2 * quick.WatchdogTimeout)
+	time.Sleep(steady.WatchdogTimeout + aWhile)
 	if !lease.Valid() {
 		t.Fatal("not renewed")
 	}

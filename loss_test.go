@@ -110,12 +110,8 @@ func TestToldWithoutServer(t *testing.T) {
 	ctx := l.Context()
 	s.Kill()
 	<-ctx.Done()
-	if !time.Now().Before(deadline.Add(quick.WatchdogTimeout)) {
-		t.Errorf("told %v after the deadline", time.Since(deadline))
-	}
-	if time.Now().After(deadline) && time.Since(deadline) > 100*time.Millisecond {
-		// No renewal can have moved it: the server died right away.
-		t.Errorf("told %v after the deadline", time.Since(deadline))
+	if after := time.Since(deadline); after > late { // no renewal can have moved it: the server died right away
+		t.Errorf("told %v after the deadline", after)
 	}
 	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrLost) {
 		t.Errorf("release: %v", err)
@@ -126,7 +122,7 @@ func TestToldWithoutServer(t *testing.T) {
 func TestTakenAway(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
-	c := open(t, s.URL(), quick)
+	c := open(t, s.URL(), steady)
 	for name, take := range map[string]func(key string){
 		"deleted": func(key string) { s.Do(t, "DEL", key) },
 		"flushed": func(string) { s.Do(t, "FLUSHALL") },
@@ -177,7 +173,7 @@ func TestExtendAfterLoss(t *testing.T) {
 func TestLossOfNestedLeases(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
-	c := open(t, s.URL(), quick)
+	c := open(t, s.URL(), steady)
 	m := c.Mutex("nested")
 	outer := lock(t, t.Context(), m)
 	inner := lock(t, outer.Context(), m)

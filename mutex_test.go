@@ -15,7 +15,7 @@ import (
 func TestDo(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := open(t, s.URL(), quick)
+	c := open(t, s.URL(), steady)
 	m := c.Mutex(name(t))
 	locked := func() bool {
 		ok, err := m.IsLocked(t.Context())

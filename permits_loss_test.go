@@ -295,9 +295,9 @@ func leasedRound(ctx context.Context, sem *holdfast.LeasedSemaphore, rec *redist
 
 func init() { workers["leased holder"] = leasedHolder }
 
-// mortal are the settings of holders that are stopped or killed, but keep their
-// permits until then.
-var mortal = holdfast.Options{WatchdogTimeout: 1500 * time.Millisecond}
+// mortal are the settings of holders that are stopped or killed, but keep what
+// they have until then.
+var mortal = holdfast.Options{WatchdogTimeout: 2 * time.Second, RenewEvery: 300 * time.Millisecond}
 
 // leasedHolder holds permits and says, again and again, whether it may rely on
 // them.

@@ -245,7 +245,7 @@ func TestPermitsLeaseTimes(t *testing.T) {
 	r := newPermitRig(t, holdfast.Options{WatchdogTimeout: 3 * time.Second})
 	renewed := obtain(t, r.sem, 1)
 	brief := obtain(t, r.sem, 1, holdfast.LeaseTime(500*time.Millisecond))
-	long := obtain(t, r.sem, 1, holdfast.LeaseTime(500*time.Millisecond))
+	long := obtain(t, r.sem, 1, holdfast.LeaseTime(2*time.Second))
 	if err := long.Extend(t.Context(), 20*time.Second); err != nil {
 		t.Fatal(err)
 	}

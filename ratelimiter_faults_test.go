@@ -162,17 +162,13 @@ func TestWaitIsOneCommand(t *testing.T) {
 	t.Parallel()
 	r := newLimiterRig(t, holdfast.Rate{Permits: 10, Per: time.Second})
 	r.p.ResetCounts()
-	var wg sync.WaitGroup
-	for range 30 {
-		wg.Go(func() {
-			if err := r.l.Wait(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
 	start := time.Now()
-	wg.Wait()
-	if took := time.Since(start); took < 2*time.Second-late {
+	parallel(30, func(int) {
+		if err := r.l.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	if took := time.Since(start); took < 2*time.Second-aWhile {
 		t.Errorf("30 permits at 10 per second took %v", took)
 	}
 	if n := r.p.Count("EVALSHA") + r.p.Count("EVAL"); n != 30 {

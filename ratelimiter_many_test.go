@@ -2,6 +2,8 @@ package holdfast_test
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,9 +26,27 @@ func TestLimiterAfterManyUses(t *testing.T) {
 	s.Do(t, "EVAL", `local t = redis.call('time')[1] * 1000 - 5000
 for i = 1, tonumber(ARGV[1]) do redis.call('zadd', KEYS[1], t, struct.pack('Bc0I', 16, string.format('%016d', i), 1)) end
 redis.call('set', KEYS[2], 0)`, "2", "{many}:permits", "{many}:value", fmt.Sprint(rate))
-	began := time.Now()
+	before := worked(t, s)
 	ok, err := l.Allow(t.Context())
-	if took := time.Since(began); took > 300*time.Millisecond {
+	if took := worked(t, s) - before; err != nil || took > 300*time.Millisecond {
 		t.Errorf("%v, %v after %v", ok, err, took)
 	}
+}
+
+// worked returns for how long the server has computed, which is not the time
+// that has passed on a busy machine.
+func worked(tb testing.TB, s *redistest.Server) time.Duration {
+	tb.Helper()
+	var sum float64
+	for line := range strings.Lines(fmt.Sprint(s.Do(tb, "INFO", "cpu"))) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if key == "used_cpu_user" || key == "used_cpu_sys" {
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			sum += n
+		}
+	}
+	return time.Duration(sum * float64(time.Second))
 }

@@ -117,7 +117,7 @@ func TestRateAcrossProcesses(t *testing.T) {
 		length = 10 * time.Second
 	}
 	s := redistest.Start(t)
-	rate := holdfast.Rate{Permits: 200, Per: time.Second}
+	rate := holdfast.Rate{Permits: 400, Per: 2 * time.Second} // for so long the ledger may look away
 	c, err := openSpy(s.URL())
 	if err != nil {
 		t.Fatal(err)

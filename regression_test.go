@@ -54,7 +54,7 @@ func TestImpatientCallers(t *testing.T) {
 // Thousands of callers on a server that is silent: all return in time.
 func TestManyDeadlines(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRigAt(t, slowToDespair, kinds[0])
 	r.p.Freeze()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -64,7 +64,7 @@ func TestManyDeadlines(t *testing.T) {
 		wg.Go(func() { _, _ = r.c.Mutex(fmt.Sprint("many:", i)).TryLock(ctx) })
 	}
 	wg.Wait()
-	if took := time.Since(start); took > 1500*time.Millisecond {
+	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("the last one returned after %v", took)
 	}
 	r.p.Thaw()
@@ -73,15 +73,15 @@ func TestManyDeadlines(t *testing.T) {
 // Cancelled long before its deadline.
 func TestCancelBeforeDeadline(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRigAt(t, slowToDespair, kinds[0])
 	r.p.Freeze()
-	ctx, stop := context.WithTimeout(t.Context(), 1800*time.Millisecond)
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	time.AfterFunc(50*time.Millisecond, cancel)
 	start := time.Now()
 	_, err := r.m.TryLock(ctx)
-	if took := time.Since(start); took > 600*time.Millisecond {
+	if took := time.Since(start); took > late {
 		t.Errorf("returned after %v", took)
 	}
 	if !errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -179,14 +179,14 @@ func TestForceUnlockBesideTryLock(t *testing.T) {
 func TestSyncLockerAfterLoss(t *testing.T) {
 	t.Parallel()
 	m := open(t, redistest.Shared(t).URL()).Mutex(name(t))
-	mu := holdfast.SyncLocker(t.Context(), m, holdfast.LeaseTime(200*time.Millisecond))
+	mu := holdfast.SyncLocker(t.Context(), m, holdfast.LeaseTime(2*time.Second))
 	mu.Lock()
 	next := make(chan struct{})
 	go func() {
 		mu.Lock()
 		close(next)
 	}()
-	time.Sleep(300 * time.Millisecond) // lost by now
+	time.Sleep(2300 * time.Millisecond) // lost by now
 	func() {
 		defer func() {
 			if recover() == nil {

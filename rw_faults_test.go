@@ -90,7 +90,7 @@ func TestRWReplyLost(t *testing.T) {
 			dropped = r.dropNext()
 			_ = inner.Release(t.Context())
 			<-dropped
-			eventually(t, 2*time.Second, "a count of one", func() bool { return holds(t, l.Context(), r.m) == 1 })
+			eventually(t, 5*time.Second, "a count of one", func() bool { return holds(t, l.Context(), r.m) == 1 })
 			r.has(t, l.Owner(), 1)
 
 			dropped = r.dropNext()
@@ -248,7 +248,7 @@ func TestRWCancelledWaitLeavesNothing(t *testing.T) {
 func TestRWForceUnlock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
-	a, b := open(t, s.URL(), quick), open(t, s.URL(), quick)
+	a, b := open(t, s.URL(), steady), open(t, s.URL(), steady)
 	for by, c := range map[string]*holdfast.Client{"a holder's client": a, "another client": open(t, s.URL())} {
 		t.Run(by, func(t *testing.T) {
 			n := name(t)
@@ -257,7 +257,7 @@ func TestRWForceUnlock(t *testing.T) {
 				t.Helper()
 				select {
 				case <-l.Context().Done():
-				case <-time.After(2 * time.Second):
+				case <-time.After(5 * time.Second):
 					t.Error("a holder was not told")
 				}
 				if !errors.Is(context.Cause(l.Context()), holdfast.ErrLost) || l.Valid() {

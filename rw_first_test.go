@@ -99,7 +99,7 @@ func TestWriterFirst(t *testing.T) {
 	stop()
 	wantNoWriters(t, s, n)
 	// What was granted to readers that had been stopped is undone in a moment.
-	eventually(t, 2*time.Second, "free", func() bool { return s.Int(t, "EXISTS", n) == 0 })
+	eventually(t, 5*time.Second, "free", func() bool { return s.Int(t, "EXISTS", n) == 0 })
 	wantFree(t, first)
 }
 

@@ -275,7 +275,7 @@ func TestDeadReadersAreForgotten(t *testing.T) {
 		}
 		<-l.Context().Done()
 	})
-	eventually(t, 5*time.Second, "only the mode and one reader are left", func() bool {
+	eventually(t, 15*time.Second, "only the mode and one reader are left", func() bool {
 		return s.Int(t, "HLEN", m.Name()) == 2
 	})
 	release(t, stays)

@@ -97,10 +97,7 @@ func rwContender(ctx context.Context, c *holdfast.Client, names []string, rec *r
 }
 
 func rwWorker() {
-	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), quick)
-	if err != nil {
-		panic(err)
-	}
+	c := openAtLast()
 	rec := redistest.NewRecorder(os.Stdout)
 	parallel(3, func(int) {
 		if err := rwContender(context.Background(), c, strings.Split(os.Getenv("TEST_NAMES"), ","), rec); err != nil {
@@ -241,7 +238,7 @@ func TestDowngrade(t *testing.T) {
 func TestDowngradeContext(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := open(t, s.URL(), quick)
+	c := open(t, s.URL(), steady)
 	boom := errors.New("boom")
 	for _, tt := range []struct {
 		name  string
@@ -376,7 +373,7 @@ func TestUpgrade(t *testing.T) {
 	nested := lock(t, r.Context(), c.Mutex(m.Name()+":between"))
 	try := func(what string, ctx context.Context, want error) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		start := time.Now()
 		calls := map[string]func() (*holdfast.Lease, error){
@@ -485,7 +482,7 @@ func TestReadersWakeTogether(t *testing.T) {
 					last = max(last, ivs[0].Enter)
 				}
 			}
-			if took := time.Duration(last - freed); took > time.Second {
+			if took := time.Duration(last - freed); took > late {
 				t.Errorf("all were in after %v", took)
 			} else {
 				t.Logf("all were in after %v", took)
@@ -512,13 +509,13 @@ func TestDeadReaderFreesWriter(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	const poll = 200 * time.Millisecond
-	c := open(t, s.URL(), holdfast.Options{PollInterval: poll, WatchdogTimeout: time.Second})
+	c := open(t, s.URL(), holdfast.Options{PollInterval: poll, WatchdogTimeout: steady.WatchdogTimeout, RenewEvery: steady.RenewEvery})
 	m := c.RWMutex(name(t))
 	p := redistest.Worker(t, "holder", "URL="+s.URL(), "NAME="+m.Name(), "KIND=read")
 	dead := <-p.Lines()
 	alive := lock(t, t.Context(), m.RLocker())
 	writer := background(t.Context(), m, ample)
-	time.Sleep(1200 * time.Millisecond)
+	time.Sleep(mortal.WatchdogTimeout + aWhile)
 	p.Kill()
 	ends := expiry(t, s, fmt.Sprintf("{%s}:%s:rwlock_timeout:1", m.Name(), dead))
 	time.Sleep(400 * time.Millisecond) // in which the living renews itself
@@ -533,7 +530,7 @@ func TestNestedLeaseTimesOfBothSides(t *testing.T) {
 	s := redistest.Shared(t)
 	c, other := open(t, s.URL(), holdfast.Options{WatchdogTimeout: 3 * time.Second}), open(t, s.URL())
 	each(t, "RW", func(t *testing.T, k kind) {
-		short, long := holdfast.LeaseTime(200*time.Millisecond), holdfast.LeaseTime(3*time.Second)
+		short, long := holdfast.LeaseTime(time.Second), holdfast.LeaseTime(5*time.Second)
 		renewed := holdfast.OnAcquire(func(*holdfast.Lease) {}) // no lease time
 		for _, tt := range []struct {
 			name         string
@@ -545,6 +542,7 @@ func TestNestedLeaseTimesOfBothSides(t *testing.T) {
 			{"renewed in short", short, renewed},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
+				t.Parallel()
 				backs := []string{"none", "inner", "outer"}
 				parallel(len(backs), func(i int) {
 					m := k.make(c, name(t))
@@ -559,7 +557,7 @@ func TestNestedLeaseTimesOfBothSides(t *testing.T) {
 						release(t, outer)
 						left = left[1:]
 					}
-					time.Sleep(400 * time.Millisecond)
+					time.Sleep(1300 * time.Millisecond)
 					for _, l := range left {
 						if !l.Valid() || l.Context().Err() != nil {
 							t.Errorf("given back %s: what is left has ended: %v", backs[i], context.Cause(l.Context()))
@@ -613,18 +611,17 @@ func TestRenewalOfOneSideLeavesTheOther(t *testing.T) {
 func TestRenewalLeavesLongReader(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	const period = 300 * time.Millisecond
-	a, b := open(t, s.URL()), open(t, s.URL(), holdfast.Options{WatchdogTimeout: period})
+	a, b := open(t, s.URL()), open(t, s.URL(), mortal)
 	m := a.RWMutex(name(t))
 	long := lock(t, t.Context(), m.RLocker(), holdfast.LeaseTime(time.Hour))
 	renewed := lock(t, t.Context(), b.RWMutex(m.Name()).RLocker())
-	time.Sleep(3 * period)
+	time.Sleep(mortal.WatchdogTimeout + aWhile)
 	if !renewed.Valid() {
 		t.Error("the renewed lease is not valid")
 	}
 	wantTTL(t, s, m.Name(), time.Hour)
 	wantTTL(t, s, holdKey(long, 1), time.Hour)
-	if ttl := s.Int(t, "PTTL", holdKey(renewed, 1)); ttl > period.Milliseconds() {
+	if ttl := s.Int(t, "PTTL", holdKey(renewed, 1)); ttl > mortal.WatchdogTimeout.Milliseconds() {
 		t.Errorf("the renewed lease lasts %d ms, more than its own time", ttl)
 	}
 	_ = b.Close()

@@ -76,7 +76,7 @@ func TestFailedRequestsLeaveFewMarks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(late) // for what goes on in the background
+		time.Sleep(aWhile) // for what goes on in the background
 		if n := marks(t, r.s); n > most {
 			t.Errorf("%d marks of %d rounds, one at a time, on a server without memory", n, rounds)
 		}
@@ -91,7 +91,7 @@ func TestFailedRequestsLeaveFewMarks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(late)
+		time.Sleep(aWhile)
 		if n := marks(t, r.s); n > most {
 			t.Errorf("%d marks of %d rounds, one at a time", n, rounds)
 		}

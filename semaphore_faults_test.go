@@ -55,7 +55,7 @@ func (r *semRig) settles(t *testing.T) {
 	t.Helper()
 	const want = 5
 	eventually(t, 15*time.Second, fmt.Sprint(want, " permits are free"), func() bool { return r.free(t) == want })
-	time.Sleep(late)
+	time.Sleep(aWhile)
 	r.has(t, want)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -116,25 +117,33 @@ func TestFreeLockIsTaken(t *testing.T) {
 }
 
 // Released between the failed try and the confirmed subscription, when the
-// message finds nobody: the waiter looks again and gets in at once.
+// message finds nobody: the waiter looks again and gets in at once, and not after
+// the second for which it would wait unheard. The machine may stand still in one
+// of the rounds, not in all.
 func TestReleaseBeforeSubscribed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
-	holder, waiter := open(t, s.URL()), open(t, p.URL(), holdfast.Options{PollInterval: time.Minute})
-	n := name(t)
-	l := lock(t, t.Context(), holder.Mutex(n))
-	subscribed, confirm := p.HoldReply(redistest.Command("SUBSCRIBE"))
-	got := make(chan *holdfast.Lease)
-	go func() { got <- lock(t, t.Context(), waiter.Mutex(n)) }()
-	<-subscribed // the waiter does not know yet, nor will it hear of the release
-	p.DropMessages(true)
-	release(t, l)
-	start := time.Now()
-	confirm()
-	release(t, <-got)
-	if took := time.Since(start); took > 500*time.Millisecond {
-		t.Errorf("got in %v after the subscription", took)
+	holder := open(t, s.URL())
+	best := time.Hour
+	for range 4 {
+		waiter := open(t, p.URL(), holdfast.Options{PollInterval: time.Minute})
+		n := name(t)
+		l := lock(t, t.Context(), holder.Mutex(n))
+		subscribed, confirm := p.HoldReply(redistest.Command("SUBSCRIBE"))
+		got := make(chan *holdfast.Lease)
+		go func() { got <- lock(t, t.Context(), waiter.Mutex(n)) }()
+		<-subscribed // the waiter does not know yet, nor will it hear of the release
+		p.DropMessages(true)
+		release(t, l)
+		start := time.Now()
+		confirm()
+		release(t, <-got)
+		best = min(best, time.Since(start))
+		p.DropMessages(false)
+	}
+	if best > 500*time.Millisecond {
+		t.Errorf("got in %v after the subscription", best)
 	}
 }
 
@@ -172,6 +181,20 @@ func TestWaitersAreCheap(t *testing.T) {
 	cancel()
 }
 
+// parked returns how many goroutines that a function has started wait in the
+// engine.
+func parked(function string) (n int) {
+	stacks := make([]byte, 16<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for g := range strings.SplitSeq(string(stacks), "\n\n") {
+		state, calls, _ := strings.Cut(g, "\n")
+		if strings.Contains(state, "[select") && strings.Contains(calls, "internal/engine.") && strings.Contains(calls, function) {
+			n++
+		}
+	}
+	return n
+}
+
 // Arrival decides who is next.
 func TestFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
@@ -189,7 +212,8 @@ func TestFirstComeFirstServed(t *testing.T) {
 					order <- i
 					release(t, l)
 				})
-				time.Sleep(30 * time.Millisecond) // so that they queue in this order
+				// So that they queue in this order.
+				eventually(t, 10*time.Second, "it waits", func() bool { return parked("TestFirstComeFirstServed") > i })
 			}
 			release(t, first)
 			wg.Wait()

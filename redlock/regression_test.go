@@ -19,7 +19,7 @@ import (
 func TestExtendBeyondLongestLease(t *testing.T) {
 	t.Parallel()
 	servers := start(t, 3)
-	l := unanimous(t, over(t, urls(servers)).Mutex("m"), 3)
+	l := voted(t, over(t, urls(servers)).Mutex("m"), 3)
 	for i, part := range append(l.Parts(), l) {
 		if err := part.Extend(t.Context(), lease+time.Millisecond); !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("lease %d of 4, extended beyond the longest: %v", i+1, err)
@@ -45,23 +45,23 @@ func quickly(tb testing.TB, what string, f func() error) {
 	go func() { done <- f() }()
 	select {
 	case err := <-done:
-		if took := time.Since(began); err != nil || took > lease/3 {
+		if took := time.Since(began); err != nil || took > soon {
 			tb.Errorf("%s: after %v, %v", what, took, err)
 		}
-	case <-time.After(2 * lease):
+	case <-time.After(5 * lease):
 		tb.Fatalf("%s: no end", what)
 	}
 }
 
-// unanimous returns a lease with the votes of all n servers.
-func unanimous(tb testing.TB, m holdfast.Locker, n int, opts ...holdfast.Option) *holdfast.Lease {
+// voted returns a lease with the votes of n servers.
+func voted(tb testing.TB, m holdfast.Locker, n int, opts ...holdfast.Option) *holdfast.Lease {
 	tb.Helper()
 	for {
 		l := try(tb, m, opts...)
 		if len(l.Parts()) == n {
 			return l
 		}
-		release(tb, l) // one was slow
+		release(tb, l) // one was slow, or all of them
 	}
 }
 
@@ -70,7 +70,7 @@ func TestTwoSilentServers(t *testing.T) {
 	t.Parallel()
 	servers := start(t, 5)
 	r := over(t, urls(servers))
-	l, other := unanimous(t, r.Mutex("m"), 5, holdfast.LeaseTime(lease)), unanimous(t, r.Mutex("n"), 5)
+	l, other := voted(t, r.Mutex("m"), 5, holdfast.LeaseTime(lease)), voted(t, r.Mutex("n"), 5)
 	for _, s := range servers[:2] {
 		s.Pause()
 		defer s.Resume()
@@ -118,7 +118,7 @@ func TestTwoDeafDrivers(t *testing.T) {
 		clients = append(clients, open(t, s.URL()))
 	}
 	m := of(t, clients).Mutex("m")
-	l := unanimous(t, m, 5)
+	l := voted(t, m, 5)
 	halt.Lock()
 	defer halt.Unlock()
 	var again *holdfast.Lease

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/goredis"
@@ -38,8 +39,14 @@ func connect(t *testing.T, client redis.UniversalClient) *goredis.Driver {
 	return d
 }
 
+// unannounced turns off what servers before Redis 8 do not have. The client
+// would find out by itself, but not without a race with its Conn.
+func unannounced() *maintnotifications.Config {
+	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+}
+
 func single(addr string) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Second})
+	return redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: 2 * time.Second, MaintNotificationsConfig: unannounced()})
 }
 
 func cluster(c *redistest.Cluster) *redis.ClusterClient {
@@ -47,7 +54,7 @@ func cluster(c *redistest.Cluster) *redis.ClusterClient {
 	for _, s := range c.Nodes() {
 		addrs = append(addrs, s.Addr())
 	}
-	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ReadTimeout: time.Second})
+	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ReadTimeout: 2 * time.Second, MaintNotificationsConfig: unannounced()})
 }
 
 var incr = driver.NewScript("incr", `return redis.call('incr', KEYS[1])`)

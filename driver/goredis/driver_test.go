@@ -34,7 +34,8 @@ func TestConformance(t *testing.T) {
 					return nil, err
 				}
 				o.Protocol = protocol
-				o.ReadTimeout = time.Second
+				o.ReadTimeout = 3 * time.Second
+				o.MaintNotificationsConfig = unannounced()
 				client := redis.NewClient(o)
 				d, err := goredis.New(ctx, client)
 				if err != nil {

@@ -12,7 +12,7 @@ import (
 
 func sentinels(s *redistest.Sentinels) *redis.Client {
 	return redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: s.MasterName(), SentinelAddrs: s.Addrs(), ReadTimeout: time.Second,
+		MasterName: s.MasterName(), SentinelAddrs: s.Addrs(), ReadTimeout: 2 * time.Second,
 	})
 }
 

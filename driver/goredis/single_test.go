@@ -91,6 +91,7 @@ func TestFullPool(t *testing.T) {
 	p := redistest.NewProxy(t, s.Addr())
 	d := connect(t, redis.NewClient(&redis.Options{
 		Addr: p.Addr(), PoolSize: 1, PoolTimeout: 100 * time.Millisecond, ReadTimeout: 10 * time.Second,
+		MaintNotificationsConfig: unannounced(),
 	}))
 	p.Freeze()
 	defer p.Thaw()
@@ -119,7 +120,7 @@ func TestFullPool(t *testing.T) {
 func TestNoReadTimeout(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	d := connect(t, redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: -1}))
+	d := connect(t, redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: -1, MaintNotificationsConfig: unannounced()}))
 	s.Pause()
 	defer s.Resume()
 	start := time.Now()

@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 					return nil, err
 				}
 				c.RESP2 = resp2
-				c.Timeout = time.Second
+				c.Timeout = 3 * time.Second
 				return rueidis.Open(ctx, c)
 			})
 		})

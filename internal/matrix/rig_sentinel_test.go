@@ -18,11 +18,11 @@ type side = redistest.Side
 
 // slack is what a busy machine may add to any time. What fails without a fault
 // of the machine, fails by more.
-const slack = 2 * time.Second
+const slack = 3 * time.Second
 
 // long gives renewed leases so much time that a loss which comes at their end is
 // told from one that comes with a renewal.
-func long(o *holdfast.Options) { o.WatchdogTimeout = 10 * time.Second }
+func long(o *holdfast.Options) { o.WatchdogTimeout = 20 * time.Second }
 
 // modes are those that clients of a master with two replicas may be in.
 var modes = []holdfast.Replication{async, acked, strict(2)}

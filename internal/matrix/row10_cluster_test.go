@@ -36,20 +36,26 @@ func TestRow10ClusterPartition(t *testing.T) {
 		for _, w := range ws {
 			l := leases[w]
 			wg.Go(func() {
-				deadline := l.Deadline() // an answer may just have come
-				for d := deadline; !d.IsZero(); d = l.Deadline() {
-					deadline = d
+				var counted, deadline, gone time.Time // the last moment it counted on its lease, and when that and the key end
+				for now := time.Now(); l.Valid(); now = time.Now() {
+					counted = now
+					if d := l.Deadline(); !d.IsZero() { // an answer may just have come
+						deadline = d
+					}
+					if end := now.Add(time.Duration(cut.Int(t, "PTTL", l.Name())) * time.Millisecond); end.After(gone) {
+						gone = end
+					}
 					time.Sleep(time.Millisecond)
 				}
-				at, why := loss(l, soon)
+				_, why := loss(l, soon)
 				if why != holdfast.LossExpired && why != holdfast.LossUnreplicated {
 					w.errorf("the holder was told: %s", why)
 				}
-				if at.After(deadline) {
-					w.errorf("the holder was told %v after its deadline", at.Sub(deadline))
+				if counted.After(deadline) {
+					w.errorf("the holder counted on the lease %v after its deadline", counted.Sub(deadline))
 				}
-				if n, _ := cut.Try("EXISTS", l.Name()); n != int64(1) {
-					w.errorf("the key was gone before its holder was told")
+				if counted.After(gone) {
+					w.errorf("the holder counted on the lease %v after the key was gone", counted.Sub(gone))
 				}
 			})
 		}

@@ -13,7 +13,7 @@ import (
 func TestRow13ClusterMessageLost(t *testing.T) {
 	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
 		for _, w := range ws {
-			holder := w.open()
+			holder := w.open(long)
 			waiter := w.open(func(o *holdfast.Options) { o.PollInterval = time.Minute })
 			slot := redistest.SlotOf(w.prefix)
 			wait := func(what string, wrong func(), after func()) {

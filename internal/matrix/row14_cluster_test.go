@@ -18,8 +18,7 @@ func TestRow14ClusterPaused(t *testing.T) {
 	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
 		master := c.Nodes()[0]
 		for _, w := range ws {
-			client := w.open()
-			leases := w.hold(client, "a", "b")
+			leases := w.hold(w.open(long), "a", "b")
 			defer func() { w.kept(leases) }()
 		}
 		var crowds []*crowd
@@ -48,7 +47,7 @@ func TestRow14ClusterBusy(t *testing.T) {
 	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
 		var crowds []*crowd
 		for _, w := range ws {
-			leases := w.hold(w.open(), "a", "b")
+			leases := w.hold(w.open(long), "a", "b")
 			defer func() { w.kept(leases) }()
 			crowds = append(crowds, w.crowd(2, 2))
 		}

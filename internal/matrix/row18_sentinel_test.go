@@ -101,7 +101,8 @@ func TestStrictRefusesAndGivesBack(t *testing.T) {
 	inFleet(t, []holdfast.Replication{strict(2)}, func(f fleet) {
 		w, s := f[0], f.sentinels()
 		master, replica := s.Master(), s.Replicas()[0]
-		c := w.open(long)
+		const lease = 10 * time.Second // which one of them is to lose
+		c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = lease })
 		free := func() {
 			l, err := c.Mutex("new").TryLock(context.Background())
 			if err != nil {
@@ -132,7 +133,7 @@ func TestStrictRefusesAndGivesBack(t *testing.T) {
 			w.notReplicated(w.open().Mutex("new").TryLock(context.Background()))
 			w.eventually(slack, "the lock is given back at the master", func() bool { return master.Int(w, "EXISTS", "new") == 0 })
 			if fault.holderToo {
-				h.lost(10*time.Second+slack, holdfast.LossUnreplicated)
+				h.lost(lease+slack, holdfast.LossUnreplicated)
 				h.inTime()
 				if r.in() {
 					w.errorf("a strict lock was granted without all replicas")
@@ -191,6 +192,9 @@ func TestAckedAfterFailover(t *testing.T) {
 		w, s := f[0], f.sentinels()
 		c := w.open(long)
 		h := w.keep(c, "held")
+		for _, r := range s.Replicas() { // one was enough for the grant, and any of them may take over
+			w.eventually(10*time.Second, "a replica has it", func() bool { return r.Int(w, "EXISTS", "held") == 1 })
+		}
 		master := s.Failover()
 		f.patient()
 		w.follows(c, master)

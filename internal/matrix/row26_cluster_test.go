@@ -126,7 +126,7 @@ func TestRow26Reshard(t *testing.T) {
 		var holders, rivals []*holdfast.Client
 		for _, w := range ws {
 			w.prefix = "reshard-"
-			holders, rivals = append(holders, w.open()), append(rivals, w.open())
+			holders, rivals = append(holders, w.open(long)), append(rivals, w.open())
 		}
 		w := ws[0]
 		loaded := &world{T: t, name: w.name, url: w.url, mode: acked, cluster: c, prefix: "reshard-load-"}

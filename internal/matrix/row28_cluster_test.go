@@ -1,6 +1,7 @@
 package matrix_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -69,15 +70,21 @@ func TestRow29ClusterVanished(t *testing.T) {
 		} {
 			leases := make(map[*world]*holdfast.Lease)
 			for _, w := range ws {
-				leases[w] = w.hold(w.open(), "held")[0]
+				leases[w] = w.hold(w.open(long), "held")[0]
 			}
 			vanish()
 			at := time.Now()
+			var wg sync.WaitGroup
 			for _, w := range ws {
-				told, why := loss(leases[w], lease)
-				if why != holdfast.LossNotOwner || told.Sub(at) > soon {
-					w.errorf("%s: the holder was told %q after %v", what, why, told.Sub(at))
-				}
+				wg.Go(func() {
+					told, why := loss(leases[w], 2*soon)
+					if why != holdfast.LossNotOwner || told.Sub(at) > soon {
+						w.errorf("%s: the holder was told %q after %v", what, why, told.Sub(at))
+					}
+				})
+			}
+			wg.Wait()
+			for _, w := range ws {
 				next := w.hold(w.open(), "held")
 				if next[0].Token() <= leases[w].Token() {
 					w.errorf("%s: token %d after %d", what, next[0].Token(), leases[w].Token())

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	awaitTimeout = 30 * time.Second
+	awaitTimeout = 90 * time.Second // a Sentinel that was kept from working for two seconds does nothing for thirty
 	awaitPoll    = 10 * time.Millisecond
 	maxServers   = 100 // of a group
 )
