@@ -32,8 +32,9 @@ elseif not count then
   if not mode then redis.call('hset', KEYS[1], 'mode', 'read') end
 end
 redis.call('hset', KEYS[1], ARGV[2], ARGV[3])
+-- The lock first: it must not seem to last longer than its last reader, and the clock goes on between two commands.
+if ttl < tonumber(ARGV[1]) then redis.call('pexpire', KEYS[1], ARGV[1]) end
 local own = KEYS[2] .. ':' .. ARGV[3]
 if redis.call('pttl', own) < tonumber(ARGV[1]) then redis.call('set', own, '1', 'px', ARGV[1]) end
-if ttl < tonumber(ARGV[1]) then redis.call('pexpire', KEYS[1], ARGV[1]) end
 local now = redis.call('time')
 return now[1] * 1000000 + now[2]

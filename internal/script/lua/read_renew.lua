@@ -8,18 +8,20 @@
 local lease = tonumber(ARGV[1])
 local renewed = {}
 local function raise(key)
-  local ttl = redis.call('pttl', key)
   -- Written also if there is enough left: the master may be the only one to know.
-  if ttl ~= -2 then redis.call('pexpire', key, math.max(ttl, lease)) end
-  return ttl ~= -2
+  redis.call('pexpire', key, math.max(redis.call('pttl', key), lease))
 end
 for i = 1, #KEYS / 2 do
   renewed[i] = 0
   -- One key that is no lock any more must not keep the others from being renewed.
   local count = redis.call('type', KEYS[2 * i - 1]).ok == 'hash' and redis.call('hget', KEYS[2 * i - 1], ARGV[i + 1])
   for n = 1, tonumber(count) or 0 do
-    if raise(KEYS[2 * i] .. ':' .. n) then renewed[i] = 1 end
+    local own = KEYS[2 * i] .. ':' .. n
+    if redis.call('exists', own) == 1 then
+      if renewed[i] == 0 then raise(KEYS[2 * i - 1]) end -- first, as in read_acquire
+      renewed[i] = 1
+      raise(own)
+    end
   end
-  if renewed[i] == 1 then raise(KEYS[2 * i - 1]) end
 end
 return renewed

@@ -9,5 +9,5 @@ for _, field in ipairs(redis.call('hkeys', KEYS[1])) do
   if string.sub(field, -6) == ':write' then redis.call('hdel', KEYS[1], field) end
 end
 settle(KEYS[1], KEYS[3])
-redis.call(ARGV[1], KEYS[2], '1')
+left(ARGV[1], KEYS[2])
 return 1

@@ -23,4 +23,4 @@ if ARGV[2] ~= '0' then
 end
 redis.call('hdel', KEYS[1], ARGV[1])
 settle(KEYS[1], KEYS[4]) -- what the writer has read goes on, and others may read, too
-return 1 + redis.call(ARGV[3], KEYS[3], '1')
+return 1 + left(ARGV[3], KEYS[3])

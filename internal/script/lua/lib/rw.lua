@@ -32,3 +32,11 @@ local function settle(lock, root)
     redis.call('del', lock)
   end
 end
+
+-- left tells who waits that a writer has left, and returns how many clients heard it. 1 wakes all threads of Redisson that
+-- sleep. One that has asked and does not sleep yet would miss that and wait for the whole lease; 0 is kept for it.
+local function left(publish, channel)
+  local heard = redis.call(publish, channel, '1')
+  redis.call(publish, channel, '0')
+  return heard
+end
