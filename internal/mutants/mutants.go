@@ -125,7 +125,7 @@ var All = []Mutant{
 	},
 	{
 		"a dead node stops the renewals of all",
-		"internal/watchdog/renew.go", "lane{w.d.Place(c.Key).Node, renewal,", "lane{\"\", renewal,",
+		"internal/watchdog/renew.go", "lane{w.d.Place(c.Key).Node, c.asks(now),", "lane{\"\", c.asks(now),",
 		"internal/watchdog", "TestNodesAreIndependent",
 	},
 	{
@@ -226,6 +226,11 @@ var All = []Mutant{
 		"a reader whose own time is over is renewed",
 		"internal/script/lua/read_renew.lua", "if redis.call('exists', own) == 1 then", "if true then",
 		"internal/script", "TestReadWrite$",
+	},
+	{
+		"a read lease that Java has cut short is not mended",
+		"internal/script/renew.go", "return h.Reads != \"\" }", "return false }",
+		".", "TestReadLeaseCutShort",
 	},
 	{
 		"renewing a reader leaves its own time as it was",

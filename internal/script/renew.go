@@ -42,6 +42,10 @@ func (h Holding) script() *driver.Script {
 	return renew
 }
 
+// Shared reports whether others can shorten it: Redisson's readers set the time
+// of the whole lock to their own, and early ones that of all readers.
+func (h Holding) Shared() bool { return h.Reads != "" }
+
 // Weight is how much work it is to renew it.
 func (h Holding) Weight() int { return max(len(h.Permits)/idSize, 1) }
 

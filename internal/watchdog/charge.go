@@ -38,7 +38,7 @@ type Charge struct {
 
 	// Guarded by the watchdog's lock.
 	granted time.Duration // the lease that the deadline comes from
-	renewal time.Duration // what renewals ask for; zero: it is only watched
+	renewal time.Duration // what renewals ask for; zero: it is only watched, or kept
 	due     time.Duration // when to renew next
 	flying  bool          // a renewal is under way
 	verify  bool          // the server has to say whether it still keeps it
@@ -101,10 +101,14 @@ func (c *Charge) gap() time.Duration {
 // warning is when the holder is told that the lease ends.
 func (c *Charge) warning() time.Duration { return c.Deadline() - c.gap() }
 
+// kept reports whether the lease is of fixed time, and others may shorten it:
+// it is given back what it has left, every now and then.
+func (c *Charge) kept() bool { return c.renewal == 0 && c.Shared() }
+
 // schedule sets when to look at the charge next.
 func (c *Charge) schedule() {
 	c.at = c.warning()
-	if (c.renewal > 0 || c.verify) && !c.flying {
+	if (c.renewal > 0 || c.verify || c.kept()) && !c.flying {
 		c.at = min(c.at, c.due)
 	}
 }

@@ -16,6 +16,16 @@ import (
 // a lease, one for the shortest time changes nothing.
 const glance = time.Millisecond
 
+// asks returns for how long to renew a lease. One that others may shorten gets
+// back what it has left, although it is not to last any longer.
+func (c *Charge) asks(now time.Duration) time.Duration {
+	if c.kept() {
+		// Many ask for the same then, and the holder is told before it is over.
+		return max((c.warning() + c.Tail() - now).Truncate(c.gap()/2), glance)
+	}
+	return cmp.Or(c.renewal, glance)
+}
+
 // A lane is a row of calls that wait for each other. What is urgent, or of
 // another lease time, has its own patience, and graves can wait.
 type lane struct {
@@ -32,14 +42,10 @@ func (w *Watchdog) launch(now time.Duration) {
 	if len(w.guarded) > 0 && w.guarded[0].at <= now {
 		renew := make(map[lane][]*Charge)
 		for _, c := range w.guarded {
-			if c.renewal == 0 && !c.verify || c.flying || c.due > now+w.every/8 {
+			if c.renewal == 0 && !c.verify && !c.kept() || c.flying || c.due > now+w.every/8 {
 				continue
 			}
-			renewal := c.renewal
-			if renewal == 0 {
-				renewal = glance
-			}
-			l := lane{w.d.Place(c.Key).Node, renewal, c.Sort(), c.verify || c.warning()-now < c.renewal/3}
+			l := lane{w.d.Place(c.Key).Node, c.asks(now), c.Sort(), c.verify || c.warning()-now < c.renewal/3}
 			if w.flying[l] {
 				c.due = now + w.retry() // when it may be free
 				continue
@@ -185,6 +191,7 @@ type answer struct {
 func (w *Watchdog) settle(cs []*Charge, a answer) {
 	var lost []*Charge
 	var whys []Reason
+	needed := false // that it is renewed
 	w.mu.Lock()
 	for i, c := range cs {
 		c.flying = false
@@ -193,16 +200,21 @@ func (w *Watchdog) settle(cs []*Charge, a answer) {
 		case a.err != nil || a.short != nil && a.held[i]:
 			c.short = a.short != nil || c.short && driver.ClassOf(a.err) == driver.Ambiguous
 			c.due = clock.Now() + w.retry()
+			if c.kept() && !c.verify { // it lasts anyway, most likely
+				c.due = clock.Now() + w.every
+			} else {
+				needed = true
+			}
 			w.reschedule(c)
 		case a.held[i]:
 			c.short, c.verify = false, false
 			if c.Term = a.term; c.Term != w.d.Place(c.Key).Term {
 				c.verify = true // once more: it was changed meanwhile
 			}
-			if a.renewal != glance {
+			if c.renewal > 0 {
 				c.extend(a.sent, a.renewal)
-				c.due = a.sent + w.period(a.renewal)
 			}
+			c.due = a.sent + w.period(c.renewal)
 			if c.verify {
 				c.due = 0
 			}
@@ -213,7 +225,7 @@ func (w *Watchdog) settle(cs []*Charge, a answer) {
 		}
 	}
 	failed := cmp.Or(a.err, a.short)
-	warn := failed != nil && w.life.Err() == nil && (w.warned == 0 || a.sent-w.warned >= time.Second) // not for every try
+	warn := needed && w.life.Err() == nil && (w.warned == 0 || a.sent-w.warned >= time.Second) // not for every try
 	if warn {
 		w.warned = a.sent
 	}

@@ -279,7 +279,7 @@ func (w *Watchdog) look() time.Duration {
 	w.busy = false
 	w.mu.Unlock()
 	for _, c := range ended { // first of all: a logger may take its time
-		if c.short {
+		if c.short && c.renewal > 0 {
 			c.Holder.Lost(Unacked)
 		} else {
 			c.Holder.Lost(Expired)
