@@ -10,7 +10,7 @@ var _ Locker = (*FairMutex)(nil)
 
 // A FairMutex is a [Mutex] that is granted in the order in which those who wait
 // have come to the server, whatever process they are in. It is what Redisson
-// calls RFairLock, and shares its locks and its queue with it.
+// returns from getFairLock, and shares its locks and its queue with it.
 //
 // A waiter whose process dies is skipped after a few seconds; one that gives
 // up leaves the queue at once. Fairness has its price: every grant costs two

@@ -187,7 +187,27 @@ var All = []Mutant{
 	},
 	{
 		"those who wait give no signs of life",
-		"internal/script/lua/fair_acquire.lua", "if not queued or not silent or silent >= BEAT then", "if not queued then",
+		"internal/script/lua/fair_acquire.lua", "if not limit or not silent or silent >= BEAT then", "if not limit then",
+		"internal/script", "TestFair$",
+	},
+	{
+		"a waiter of ours is evicted once the Java waiters in front of it are through",
+		"internal/script/lua/fair_acquire.lua", "limit = limit + (silent or 0)", "limit = now",
+		"internal/script", "TestFair$",
+	},
+	{
+		"a dead waiter of ours keeps Java waiters for as long as those behind it may wait",
+		"internal/script/lua/fair_acquire.lua", "limit = 0", "limit = limit",
+		"internal/script", "TestFair$",
+	},
+	{
+		"limits grow for as long as a queue is not empty",
+		"internal/script/lua/fair_acquire.lua", "last and tonumber(redis.call('zscore', KEYS[3], last)) or 0)", "last and SLACK + tonumber(redis.call('zscore', KEYS[3], last)) or 0)",
+		"internal/script", "TestFairLimitsStay",
+	},
+	{
+		"a Java waiter that missed its call is not called again",
+		"internal/script/lua/fair_acquire.lua", "if dropped or (silent and silent >= BEAT) then", "if dropped then",
 		"internal/script", "TestFair$",
 	},
 	{

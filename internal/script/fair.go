@@ -19,7 +19,7 @@ var (
 // come it is taken for dead, see lua/lib/fair.lua.
 const fairBeat = time.Second
 
-// Fair is the wire of Redisson's RFairLock: the hash of a mutex, a list of those
+// Fair is the wire of Redisson's fair lock: the hash of a mutex, a list of those
 // who wait, a sorted set of their deadlines, and a channel for each of them.
 // The signs of life are ours.
 type Fair struct {

@@ -2,6 +2,7 @@ package script_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -149,19 +150,43 @@ var fairQueueRows = []row{
 		title: "queue/behind one of ours",
 		given: append(queue("c:1 90 2"), taken...),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
-		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s c:1+90s", "queue list c:1 a:1", "signs zset a:1+3s c:1+3s, TTL 30s"},
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+90s c:1+90s", "queue list c:1 a:1", "signs zset a:1+3s c:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/behind a Java waiter",
 		given: append(queue("j:7 330 -"), taken...),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
-		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+310s j:7+330s", "queue list j:7 a:1", "signs zset a:1+3s, TTL 30s"},
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+330s j:7+330s", "queue list j:7 a:1", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/behind one without a score",
 		given: append(queue("j:7 30 -", "j:8 - -"), taken...),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
-		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+310s j:7+30s", "queue list j:7 j:8 a:1", "signs zset a:1+3s, TTL 30s"},
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+610s j:7+30s", "queue list j:7 j:8 a:1", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
+		title: "queue/behind a Java waiter, and one of ours that Java dropped",
+		given: slices.Concat(queue("j:7 330 -"), taken, []string{"ZADD signs +-9 c:1", "PEXPIRE signs 30000"}),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+330s j:7+330s", "queue list j:7 a:1", "signs zset a:1+3s c:1+past, TTL 30s"},
+	},
+	{
+		title: "queue/back behind a Java waiter, as others of ours are",
+		given: slices.Concat(queue("a:1 70 2", "c:1 70 2", "d:1 70 2", "j:7 200 -"), taken, []string{"LPOP queue", "LPOP queue", "LPOP queue", "ZREM limits a:1 c:1 d:1"}),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+310s j:7+200s", "queue list j:7 a:1", "signs zset a:1+3s c:1+3s d:1+3s, TTL 30s"},
+	},
+	{
+		title: "queue/a sign of life between a Java waiter and another",
+		given: append(queue("j:7 330 -", "a:1 305 2", "j:8 630 -"), taken...),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+310s j:7+330s j:8+630s", "queue list j:7 a:1 j:8", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
+		title: "queue/a sign of life of the first, Java waiters behind it",
+		given: append(queue("a:1 310 2", "j:7 610 -"), taken...),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s j:7+610s", "queue list a:1 j:7", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/a sign of life, a second after the last",
@@ -179,7 +204,7 @@ var fairQueueRows = []row{
 		title: "queue/back after Java dropped it",
 		given: slices.Concat(queue("a:1 70 2", "j:7 330 -"), taken, []string{"LPOP queue", "ZREM limits a:1"}),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
-		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+310s j:7+330s", "queue list j:7 a:1", "signs zset a:1+3s, TTL 30s"},
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+330s j:7+330s", "queue list j:7 a:1", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/its turn",
@@ -210,6 +235,7 @@ var fairQueueRows = []row{
 		given: queue("j:7 300 -", "a:1 300 2"),
 		do:    acquire(fair, wait("a:1")), reply: "held 300s",
 		state: []string{"limits zset a:1+310s j:7+300s", "queue list j:7 a:1", "signs zset a:1+3s, TTL 30s"},
+		heard: "0 on channel:j:7", // for it may sleep, and nobody else would wake it
 	},
 	{
 		title: "sweep/free, but a living one is next, try once",
@@ -227,7 +253,7 @@ var fairQueueRows = []row{
 		title: "sweep/dead head, in time, another is next",
 		given: queue("b:1 70 -1", "c:1 70 2", "a:1 70 2"),
 		do:    acquire(fair, wait("a:1")), reply: "held 3s", again: "held 70s",
-		state: []string{"limits zset a:1+10s c:1+70s", "queue list c:1 a:1", "signs zset a:1+3s c:1+3s, TTL 30s"},
+		state: []string{"limits zset a:1+80s c:1+70s", "queue list c:1 a:1", "signs zset a:1+3s c:1+3s, TTL 30s"},
 		heard: "0 on channel:c:1",
 	},
 	{
@@ -240,7 +266,7 @@ var fairQueueRows = []row{
 		title: "sweep/dead behind a living head",
 		given: append(queue("c:1 70 2", "j:7 -5 -", "a:1 70 2"), taken...),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
-		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+310s c:1+70s j:7+past", "queue list c:1 j:7 a:1", "signs zset a:1+3s c:1+3s, TTL 30s"},
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+80s c:1+70s j:7+past", "queue list c:1 j:7 a:1", "signs zset a:1+3s c:1+3s, TTL 30s"},
 	},
 	{
 		title: "sweep/silent head, try once",
@@ -252,7 +278,8 @@ var fairQueueRows = []row{
 		title: "sweep/silent head, late",
 		given: queue("b:1 70 -9", "c:1 70 -9", "a:1 70 -5"),
 		do:    acquire(fair, wait("a:1")), reply: "held 70s",
-		state: []string{"limits zset a:1+10s b:1+70s c:1+70s", "queue list b:1 c:1 a:1", "signs zset +3s a:1+3s b:1+past c:1+past, TTL 30s"},
+		state: []string{"limits zset a:1+80s b:1+70s c:1+70s", "queue list b:1 c:1 a:1", "signs zset +3s a:1+3s b:1+past c:1+past, TTL 30s"},
+		heard: "0 on channel:b:1", // which may have missed that it is free
 	},
 	{
 		title: "sweep/late, its turn",
@@ -532,6 +559,34 @@ func TestFairNewcomer(t *testing.T) {
 	}
 	if got := l.call(d, acquire(fair, wait("b:1"))); got != "token" {
 		t.Errorf("b:1 came first and got: %s", got)
+	}
+}
+
+// Where Java and we take turns in a queue that is never empty, limits do not
+// grow: what one writes, nobody takes off again.
+func TestFairLimitsStay(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	l := newLab(t, s, d, "N")
+	l.run("HSET N b:1 1", "PEXPIRE N 30000")
+	limit := func(owner string) int64 { return s.Int(t, "ZSCORE", l.long("limits"), owner) }
+	last := ""
+	for i := range 100 { // a Java waiter and one of ours come, and those before them are through
+		java, ours := fmt.Sprint("j:", i), fmt.Sprint("a:", i)
+		after := now(t, s) + 30_000
+		if last != "" {
+			after = limit(last)
+		}
+		l.run("RPUSH queue "+java, fmt.Sprintf("ZADD limits %d %s", after+300_000, java))
+		l.call(d, acquire(fair, wait(ours)))
+		if last != "" {
+			l.run("LPOP queue", "LPOP queue", "ZREM limits "+last, fmt.Sprintf("ZREM limits j:%d", i-1), "ZREM signs "+last)
+			l.run("ZINCRBY limits -300000 "+java, "ZINCRBY limits -300000 "+ours)
+		}
+		last = ours
+	}
+	if left := limit(last) - now(t, s); left > 400_000 {
+		t.Errorf("after 100 rounds one is waited for %d ms, want about 330,000", left)
 	}
 }
 

@@ -38,21 +38,28 @@ if ttl == -2 and (not head or head == owner) then
   return grant()
 end
 if ARGV[4] == '1' then
-  local queued = redis.call('zscore', KEYS[3], owner)
-  if not queued then
-    redis.call('rpush', KEYS[2], owner)
-  end
-  if not queued or not silent or silent >= BEAT then
+  local limit = tonumber(redis.call('zscore', KEYS[3], owner))
+  local last = not limit and redis.call('lindex', KEYS[2], -1)
+  local length = not limit and redis.call('rpush', KEYS[2], owner)
+  if not limit or not silent or silent >= BEAT then
     redis.call('pexpire', KEYS[4], 10 * LIFE)
     redis.call('zadd', KEYS[4], now + LIFE, owner)
-    redis.call('zadd', KEYS[3], now, owner)
-    -- Every Java waiter that is through will take its turn off this limit.
-    local ours = redis.call('zcard', KEYS[4]) - (redis.call('zscore', KEYS[4], '') and 1 or 0)
-    local theirs = math.max(redis.call('zcard', KEYS[3]) - ours, 0)
-    redis.call('zadd', KEYS[3], now + SLACK + TURN * theirs, owner)
+    if not limit then
+      -- Every Java waiter in front will take its turn off this limit when it is through, or what it has added to its
+      -- own limit if that was more; those behind will not. Nothing is added to that: nobody would take it off again.
+      -- Whom Java has swept out cannot know which others of ours are still there.
+      local ours = silent and 1 or redis.call('zcount', KEYS[4], now, '+inf') - (peace >= now and 1 or 0)
+      limit = math.max(now + SLACK + TURN * math.max(length - ours, 0), last and tonumber(redis.call('zscore', KEYS[3], last)) or 0)
+    elseif head == owner then
+      limit = 0 -- nobody is left who could take anything off it
+    else
+      limit = limit + (silent or 0) -- as far ahead as it was, however long the holder takes
+    end
+    redis.call('zadd', KEYS[3], math.max(limit, now + SLACK), owner)
     redis.call('pexpire', KEYS[4], 10 * LIFE)
   end
 end
 if ttl ~= -2 then return -1 - ttl end
-if dropped then call(ARGV[5], head) end
+-- Whoever is next and does not take what is free may not have heard of it.
+if dropped or (silent and silent >= BEAT) then call(ARGV[5], head) end
 return -1 - math.max(till - now, 1)
