@@ -196,6 +196,11 @@ var All = []Mutant{
 		"internal/script", "TestFair$",
 	},
 	{
+		"tokens begin anew after a Java multi lock",
+		"internal/script/lua/fenced_acquire.lua", "redis.call('persist', KEYS[2])", "",
+		"internal/script", "TestFenced$",
+	},
+	{
 		"a dead waiter of ours keeps Java waiters for as long as those behind it may wait",
 		"internal/script/lua/fair_acquire.lua", "limit = 0", "limit = limit",
 		"internal/script", "TestFair$",

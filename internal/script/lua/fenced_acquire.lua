@@ -15,6 +15,7 @@ if ttl == -2 then
     return redis.error_reply('ERR the counter of fencing tokens is negative')
   end
   token = redis.call('incr', KEYS[2])
+  redis.call('persist', KEYS[2]) -- Redisson's MultiLock gives it the lease time, after which tokens would begin anew
 elseif redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
   return -1 - ttl
 else
