@@ -216,6 +216,11 @@ var All = []Mutant{
 		"internal/script", "TestFair$",
 	},
 	{
+		"permits that Java has given back are given back once more",
+		"internal/script/lua/limiter_release.lua", "math.max(math.min(less, l.rate - free), 0)", "less",
+		"internal/script", "TestLimiter",
+	},
+	{
 		"the release of a fair lock calls nobody",
 		"internal/script/lua/fair_release.lua", "local heard = head and call(ARGV[3], head) or 0", "local heard = 0",
 		"internal/script", "TestFair$",

@@ -307,6 +307,12 @@ var limiterRows = append(limiterSetRows, []row{
 		state: []string{rate(ten), done, "value string 10"},
 	},
 	{
+		title: "give back/what Java has given back",
+		given: []string{rated(ten), "SET ./value 10", "ZADD ./permits +-25 @j:7*5", "ZADD ./permits +-5 @b:1*5"},
+		do:    releaseRate("a:1:5", 5), reply: "1",
+		state: []string{rate(ten), done, "permits zset @j:7*5+past", "value string 10"},
+	},
+	{
 		title: "give back/what nobody has taken",
 		given: []string{rated(ten)},
 		do:    releaseRate("a:1:5", 3), reply: "1",
@@ -329,6 +335,12 @@ var limiterRows = append(limiterSetRows, []row{
 		given: []string{rated(keptFor(ten, 120)), "SET ./value 0", "ZADD ./permits +-25 @j:7*10"},
 		do:    releaseRate("a:1:5", 3), reply: "1",
 		state: []string{rate(keptFor(ten, 120), ", TTL 120s"), done, "permits zset @j:7*7+past, TTL 120s", "value string 3, TTL 120s"},
+	},
+	{
+		title: "give back/in a log of an early Redisson",
+		given: []string{rated(ten), "SET ./value 3", "ZADD ./permits +-5 12345678"},
+		do:    releaseRate("a:1:5", 3), reply: "ERR",
+		state: []string{rate(ten), "permits zset 12345678+past", "value string 3"},
 	},
 	{title: "give back/no rate", do: releaseRate("a:1:5", 3), reply: "fatal", state: []string{"holdfast:once:a:1 string 5 no rate, TTL 600s"}},
 }...)

@@ -18,15 +18,18 @@ end
 local now, back = clock(), tonumber(ARGV[1])
 -- A server that is out of memory refuses INCRBY, unless the script has written before.
 redis.call('pexpire', KEYS[7], ARGV[3])
-reclaim(l, now, math.max(back, 1000))
+local free = reclaim(l, now, math.max(back, 1000))
 -- They leave the log as well, or they would be free a second time when they are over.
 local log = redis.call('zrevrangebyscore', l.log, now, '-inf', 'withscores', 'limit', 0, back)
+for i = 1, #log, 2 do unpack(log[i]) end -- all or nothing
 for i = 1, #log, 2 do
-  local id, n = struct.unpack('Bc0I', log[i])
+  local id, n = unpack(log[i])
   local less = math.min(n, back)
   redis.call('zrem', l.log, log[i])
   if less < n then redis.call('zadd', l.log, log[i + 1], struct.pack('Bc0I', #id, id, n - less)) end
-  redis.call('incrby', l.free, less)
+  -- Redisson gives permits back without taking them off the log: no more than there are become free.
+  redis.call('incrby', l.free, math.max(math.min(less, l.rate - free), 0))
+  free = free + less
   back = back - less
   if back == 0 then break end
 end

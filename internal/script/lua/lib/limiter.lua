@@ -1,8 +1,15 @@
--- How many permits the entries of a log stand for. An entry is a length, as many random bytes, and the permits.
+-- What an entry of a log says: a length, as many random bytes, and the permits.
+local function unpack(entry)
+  if #entry ~= 5 + string.byte(entry) then
+    error('the log was written by a Redisson before 3.17: see "Old releases" in docs/mixed-fleet.md')
+  end
+  return struct.unpack('Bc0I', entry)
+end
+-- How many permits the entries of a log stand for.
 local function sum(entries)
   local permits = 0
   for _, entry in ipairs(entries) do
-    local _, n = struct.unpack('Bc0I', entry)
+    local _, n = unpack(entry)
     permits = permits + n
   end
   return permits
