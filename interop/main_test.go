@@ -1,0 +1,166 @@
+package interop_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/interop"
+)
+
+// workers are what the test binary does when a test has started it as a
+// process of its own, by name.
+var workers = map[string]func(){}
+
+func TestMain(m *testing.M) {
+	if name := redistest.WorkerName(); name != "" {
+		workers[name]()
+		os.Exit(0)
+	}
+	code := m.Run()
+	for _, p := range peers.started {
+		p.Kill()
+	}
+	os.Exit(code)
+}
+
+// peers are the processes that the tests share, one for each release.
+var peers struct {
+	sync.Mutex
+	started map[interop.Release]*interop.Peer
+}
+
+// peer returns the process that the tests share.
+func peer(tb testing.TB, release interop.Release) *interop.Peer {
+	tb.Helper()
+	peers.Lock()
+	defer peers.Unlock()
+	if p := peers.started[release]; p != nil {
+		return p
+	}
+	p, err := interop.Start(release)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if peers.started == nil {
+		peers.started = make(map[interop.Release]*interop.Peer)
+	}
+	peers.started[release] = p
+	return p
+}
+
+// ownPeer starts a process that a test may harm.
+func ownPeer(tb testing.TB, release interop.Release) *interop.Peer {
+	tb.Helper()
+	p, err := interop.Start(release)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		p.Kill()
+		if tb.Failed() {
+			tb.Log(p.Stderr())
+		}
+	})
+	return p
+}
+
+// join returns a client of Redisson for one test.
+func join(tb testing.TB, p *interop.Peer, c interop.Config) *redisson {
+	tb.Helper()
+	r, err := p.Open(c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = r.Close() })
+	return &redisson{r}
+}
+
+// redisson is a client of Redisson whose errors end the test.
+type redisson struct{ *interop.Redisson }
+
+func (r *redisson) get(tb testing.TB, getter string, args ...any) object {
+	tb.Helper()
+	o, err := r.Get(getter, args...)
+	if err != nil {
+		tb.Fatal(getter, args, ": ", err)
+	}
+	return object{o}
+}
+
+// object is one of Redisson's whose errors end the test.
+type object struct{ interop.Object }
+
+func (o object) keep(tb testing.TB, method string, args ...any) object {
+	tb.Helper()
+	kept, err := o.Keep("", method, args...)
+	if err != nil {
+		tb.Fatal(method, args, ": ", err)
+	}
+	return object{kept}
+}
+
+func (o object) do(tb testing.TB, thread, method string, args ...any) interop.Answer {
+	tb.Helper()
+	return good(tb, o.Do(thread, method, args...))
+}
+
+// good is an answer that is no error.
+func good(tb testing.TB, a interop.Answer) interop.Answer {
+	tb.Helper()
+	if a.Err() != nil {
+		tb.Fatal(a.Err())
+	}
+	return a
+}
+
+// within waits for an answer that is due.
+func within(tb testing.TB, limit time.Duration, ch <-chan interop.Answer) interop.Answer {
+	tb.Helper()
+	select {
+	case a := <-ch:
+		return good(tb, a)
+	case <-time.After(limit):
+		tb.Fatalf("Redisson has not answered within %v", limit)
+		panic("unreachable")
+	}
+}
+
+// open returns a client of Holdfast for one test.
+func open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Client {
+	tb.Helper()
+	var o holdfast.Options
+	if len(options) > 0 {
+		o = options[0]
+	}
+	c, err := holdfast.Open(context.Background(), url, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+var names atomic.Int64
+
+// name is one that no other test uses.
+func name(tb testing.TB) string {
+	return fmt.Sprint(strings.ReplaceAll(tb.Name(), "/", ":"), ":", names.Add(1))
+}
+
+// eventually waits for a condition.
+func eventually(tb testing.TB, limit time.Duration, what string, cond func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(limit); !cond(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			tb.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}
