@@ -1,0 +1,231 @@
+package interop_test
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/interop"
+)
+
+// A view is what one side says of a lock to one of its owners.
+type view struct {
+	locked bool
+	mine   int // how often the one who asks holds it
+	ttl    time.Duration
+}
+
+type viewer interface{ view(tb testing.TB) view }
+
+func (p *javaParty) view(tb testing.TB) view {
+	tb.Helper()
+	ask := func(method string) interop.Answer { return p.lock.do(tb, p.thread, method) }
+	v := view{ask("isLocked").Bool(), int(ask("getHoldCount").Int()), time.Duration(ask("remainTimeToLive").Int()) * time.Millisecond}
+	if held := ask("isHeldByCurrentThread").Bool(); held != (v.mine > 0) {
+		tb.Errorf("Redisson counts %d holds, and isHeldByCurrentThread is %v", v.mine, held)
+	}
+	return v
+}
+
+func (p *goParty) view(tb testing.TB) view {
+	tb.Helper()
+	ctx, lock := context.WithoutCancel(p.context()), p.lock.(visible)
+	ttl, err := lock.Object().TTL(ctx)
+	if errors.Is(err, holdfast.ErrNotFound) {
+		ttl, err = -2*time.Millisecond, nil // in the server's words, which are Redisson's
+	}
+	return view{must[bool](tb)(lock.IsLocked(ctx)), must[int](tb)(lock.HoldCount(ctx)), must[time.Duration](tb)(ttl, err)}
+}
+
+// holder is who holds a lock, as Holdfast says.
+func holder(tb testing.TB, l holdfast.Locker) (owner string, holds int) {
+	tb.Helper()
+	ctx := context.Background()
+	if rw, ok := l.(*holdfast.RWMutex); ok {
+		s := must[holdfast.RWState](tb)(rw.State(ctx))
+		return s.Writer.Owner, s.Writer.Holds
+	}
+	s := must[holdfast.State](tb)(l.(interface {
+		State(context.Context) (holdfast.State, error)
+	}).State(ctx))
+	return s.Owner, s.Holds
+}
+
+// Each entry counts, at the server and to whoever looks from either side.
+func TestHolds(t *testing.T) {
+	t.Parallel()
+	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
+		r := newRoom(t, release)
+		r.bothWays(t, k, func(t *testing.T, name string, first, second party) {
+			var owner string
+			check := func(holds int) {
+				t.Helper()
+				r.wantHolder(t, name, owner, holds)
+				left := r.ttl(t, name)
+				for _, p := range []party{first, second} {
+					want := view{locked: holds > 0}
+					if p == first {
+						want.mine = holds
+					}
+					got := p.(viewer).view(t)
+					if gap := left - got.ttl; gap < 0 || gap > slack {
+						t.Errorf("%T says that it lasts %v, the server said %v", p, got.ttl, left)
+					}
+					if got.ttl = 0; got != want {
+						t.Errorf("%T says %+v, want %+v", p, got, want)
+					}
+				}
+				if holds == 0 {
+					return
+				}
+				if o, n := holder(t, k.golang(r.golang, name)); o != owner || n != holds {
+					t.Errorf("Holdfast says that %s holds it %d times, want %s and %d", o, n, owner, holds)
+				}
+				_, number, _ := strings.Cut(owner, ":")
+				_, javas := first.(*javaParty)
+				if held := k.java(t, r.java, name).do(t, "", "isHeldByThread", thread(t, number)).Bool(); held != javas {
+					t.Errorf("Redisson says that its thread %s holds the lock: %v", number, held)
+				}
+				if second.TryLock(t, 0, 0) {
+					t.Errorf("both hold the lock")
+				}
+			}
+			first.Lock(t, 0)
+			owner = first.Owner(t)
+			check(1)
+			first.Lock(t, 0)
+			check(2)
+			first.Unlock(t)
+			check(1)
+			first.Unlock(t)
+			check(0)
+			second.Lock(t, 0)
+			r.wantHolder(t, name, second.Owner(t), 1)
+			second.Unlock(t)
+		})
+	}, "non-reentrant")
+}
+
+// A thread that does not hold the lock can do nothing to whoever does, not
+// even in the name of a thread with the number of a lease.
+func TestStrangersUnlock(t *testing.T) {
+	t.Parallel()
+	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
+		r, n := newRoom(t, release), name(t)
+		holder := &goParty{lock: k.golang(r.golang, n)}
+		holds := 2
+		if k.name == "non-reentrant" {
+			holds = 1
+		}
+		for range holds {
+			holder.Lock(t, 0)
+		}
+		owner := holder.Owner(t)
+		_, number, _ := strings.Cut(owner, ":")
+		lock := k.java(t, r.java, n)
+		wantMonitorError(t, lock.Do("", "unlock"))
+		wantMonitorError(t, lock.keep(t, "unlockAsync", thread(t, number)).Do("", "get"))
+		r.wantHolder(t, n, owner, holds)
+		if lease := holder.leases[0]; !lease.Valid() || r.ttl(t, n) < time.Until(lease.Deadline()) {
+			t.Errorf("the lease is valid: %v, and the server keeps it for %v", lease.Valid(), r.ttl(t, n))
+		}
+		for range holds {
+			holder.Unlock(t)
+		}
+		r.wantHolder(t, n, owner, 0)
+	})
+}
+
+// Where a lock is not re-entrant, whoever holds it fails to take it again, and
+// holds it still.
+func TestNonReentrant(t *testing.T) {
+	t.Parallel()
+	k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == "non-reentrant" })]
+	r := newRoom(t, interop.Current)
+	r.bothWays(t, k, func(t *testing.T, name string, first, second party) {
+		first.Lock(t, 0)
+		owner := first.Owner(t)
+		switch p := first.(type) {
+		case *javaParty:
+			wantMonitorError(t, p.lock.Do(p.thread, "lock"))
+			wantMonitorError(t, p.lock.Do(p.thread, "tryLock"))
+			wantMonitorError(t, p.lock.Do(p.thread, "tryLock", 1, "SECONDS"))
+		case *goParty:
+			for _, lock := range []func(context.Context, ...holdfast.Option) (*holdfast.Lease, error){p.lock.Lock, p.lock.TryLock} {
+				if _, err := lock(p.context()); !errors.Is(err, holdfast.ErrReentrant) {
+					t.Errorf("taking it again: %v, want ErrReentrant", err)
+				}
+			}
+		}
+		r.wantHolder(t, name, owner, 1)
+		if second.TryLock(t, 0, 0) {
+			t.Error("the other side holds it as well")
+		}
+		entered := r.visits(t, k, name, second)
+		next(t, name, entered, first.Unlock(t)).Unlock(t)
+	})
+}
+
+var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+`)
+
+// Whatever a lock is called, both sides leave the same keys and listen to the
+// same channels.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
+		r := newRoom(t, release)
+		more, kept := 1, 0 // traces of a waiter: its channel; and of what was
+		switch k.name {
+		case "spin":
+			more = 0 // it asks, and does not listen
+		case "fair":
+			more = 3 // it stands in the queue, and has its time
+		case "fenced":
+			kept = 1 // the counter
+		}
+		for title, n := range map[string]string{
+			"braces":  "names:{" + k.name + string(release) + "}:c",
+			"unicode": "имя 锁 🔒 é " + k.name + string(release),
+			"spaces":  " a name  with spaces " + k.name + string(release),
+		} {
+			traces := func() (all []string) {
+				for _, key := range append(r.server.Keys(t), r.server.Channels(t)...) {
+					// The latter remember Redisson's answers to unlock.
+					if strings.Contains(key, n) && !strings.HasPrefix(key, "holdfast:") && !strings.HasPrefix(key, "redisson_unlock_latch:") {
+						all = append(all, ids.ReplaceAllString(key, "OWNER"))
+					}
+				}
+				return all
+			}
+			// busy is what is there while one party holds the lock and one waits.
+			busy := func(holder, waiter, other party) (seen []string) {
+				eventually(t, 10*time.Second, "nothing is left", func() bool { return len(traces()) <= kept })
+				holder.Lock(t, 0)
+				if other.TryLock(t, 0, 0) {
+					t.Error("both sides hold the lock")
+				}
+				held := traces()
+				entered := r.visits(t, k, n, waiter)
+				eventually(t, 10*time.Second, "somebody waits", func() bool { seen = traces(); return len(seen) >= len(held)+more })
+				next(t, n, entered, holder.Unlock(t)).Unlock(t)
+				return seen
+			}
+			t.Run(title, func(t *testing.T) {
+				java := newJava(t, r.java, k, n, n)
+				golang := newGo(r.golang, k, n)
+				// The second is of another client, since those of one wait inside of it.
+				want := busy(java, newJava(t, r.java, k, n, n+"waiter"), golang)
+				got := busy(golang, newGo(open(t, r.server.URL()), k, n), java)
+				if !slices.Equal(got, want) {
+					t.Errorf("Holdfast leaves %q, Redisson %q", got, want)
+				}
+				r.wantHolder(t, n, "", 0)
+			})
+		}
+	})
+}
