@@ -1,0 +1,116 @@
+package interop_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A process of ours that waits dies, and Redisson sweeps it out of the queue.
+// Those of ours that come later must not count it among the living: they would
+// take a thread for one of their own, and look dead when that is through.
+func TestFairSweptByJava(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		w := l.worker(t)
+		holder := l.thread(t)
+		holder.Lock(t, 0)
+		dead := l.await(t, nil, func(chan<- int64) { w.Send("lock") })
+		w.Kill()
+		l.drop(dead)
+		eventually(t, 15*time.Second, "its limit is over", func() bool {
+			return l.left(t, limitsKey(l.name), dead.owner) < 0
+		})
+		l.thread(t).TryLock(t, 0, 0) // which sweeps
+		l.wantQueue(t)
+		l.join(t, l.thread(t))
+		l.join(t, l.goroutine())
+		l.join(t, l.thread(t))
+		l.wantQueue(t)
+		t.Logf("the goroutine is waited for another %v", l.left(t, limitsKey(l.name), l.places[1].owner))
+		// The first thread stays for a while, in which Redisson has reason to sweep.
+		holder.Unlock(t)
+		first := l.places[0]
+		<-first.entered
+		l.drop(first)
+		l.thread(t).TryLock(t, 0, 0)
+		l.wantQueue(t)
+		l.serve(t, first.Unlock(t), slack)
+		l.wantOnlySignsLeft(t)
+	})
+}
+
+// A holder dies after a thread has waited for longer than the lock had left
+// when it came. Nobody is told when a lock expires.
+func TestFairHolderDies(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		w := l.worker(t)
+		w.Send("lock")
+		eventually(t, 10*time.Second, "it has the lock", func() bool { return l.server.Int(t, "EXISTS", l.name) == 1 })
+		l.join(t, l.thread(t))
+		l.join(t, l.goroutine())
+		time.Sleep(watchdogTime + time.Second)
+		w.Kill()
+		eventually(t, 2*watchdogTime, "its lock expires", func() bool { return l.server.Int(t, "EXISTS", l.name) == 0 || len(l.queue(t)) < 2 })
+		l.serve(t, redistest.Now(), 5*time.Second)
+	})
+}
+
+// A thread waits for longer than Redisson does by itself, and takes that off
+// everybody's limits when it is through.
+func TestFairLongWait(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		holder := l.goroutine()
+		holder.Lock(t, 0)
+		p := l.thread(t)
+		first := l.await(t, p, func(entered chan<- int64) {
+			at, _ := tryTimed(bystander{t}, p, 10*time.Minute)
+			entered <- at
+		})
+		for i := range 3 {
+			l.join(t, l.either(t, i+1))
+		}
+		holder.Unlock(t)
+		<-first.entered
+		l.drop(first)
+		l.thread(t).TryLock(t, 0, 0) // which sweeps
+		l.wantQueue(t)
+		l.serve(t, first.Unlock(t), slack)
+	})
+}
+
+// Redisson deletes a lock, or lets it expire, and its queue with it. Goroutines
+// queue again; threads find out when the lock would have been over, if at all.
+func TestFairQueueGone(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		end := map[string][]any{"delete": nil, "expire": {1, "SECONDS"}}
+		for method, args := range end {
+			holder := l.either(t, 0)
+			holder.Lock(t, 5*time.Second)
+			for i := range 4 {
+				l.join(t, l.either(t, i))
+			}
+			fair.java(t, l.java, l.name).do(t, "", method, args...)
+			entered := make(chan bool, len(l.places))
+			for i, p := range l.places {
+				go func() {
+					<-p.entered
+					p.Unlock(bystander{t})
+					entered <- i%2 == 1
+				}()
+			}
+			l.places = nil
+			for n := 0; n < 2; {
+				select {
+				case goroutine := <-entered:
+					if goroutine {
+						n++
+					}
+				case <-time.After(10 * time.Second):
+					t.Fatalf("%s: %d goroutines of 2 were let in", method, n)
+				}
+			}
+			l.server.Do(t, "DEL", l.name, queueKey(l.name), limitsKey(l.name), signsKey(l.name)) // what threads may still hold and wait for
+		}
+	})
+}

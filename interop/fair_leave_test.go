@@ -1,0 +1,181 @@
+package interop_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/interop"
+)
+
+// Some in the middle of the queue give up; the others keep their order, and
+// nobody has to wait for those who left.
+func TestFairGivesUp(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		const wait = 1500 * time.Millisecond
+		for i := range 2 {
+			holder := l.either(t, i)
+			holder.Lock(t, 0)
+			l.join(t, l.either(t, i))
+			l.join(t, l.either(t, i+1))
+
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			defer cancel()
+			var quitters []*place
+			gone := make(chan bool, 3)
+			for _, p := range []party{l.goroutine(), l.thread(t)} {
+				quitters = append(quitters, l.await(t, p, func(chan<- int64) { gone <- !p.TryLock(bystander{t}, wait, 0) }))
+				l.join(t, l.either(t, i))
+			}
+			quitters = append(quitters, l.await(t, nil, func(chan<- int64) {
+				_, err := l.golang.FairMutex(l.name).Lock(ctx)
+				gone <- errors.Is(err, context.DeadlineExceeded)
+			}))
+			l.join(t, l.either(t, i+1))
+			l.join(t, l.either(t, i))
+			for _, at := range quitters {
+				if !<-gone {
+					t.Error("somebody has not given up")
+				}
+				l.drop(at)
+			}
+			l.wantQueue(t)
+			l.serve(t, holder.Unlock(t), slack)
+		}
+		wantNothingLeft(t, l.server, l.name)
+	})
+}
+
+// A thread that is interrupted stays in Redisson's queue until it counts as
+// dead: for what the lock had left when it came, and as long as it would have
+// waited. Then the others go on.
+func TestFairInterrupted(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		const lease, wait = 3 * time.Second, 2 * time.Second
+		holder := l.goroutine()
+		holder.Lock(t, lease)
+		p, java := l.thread(t), peer(t, l.release)
+		self := p.thread + " itself"
+		good(t, java.Do(interop.Call{Thread: p.thread, On: "java.lang.Thread", Method: "currentThread", As: self}))
+		interrupted := make(chan error, 1)
+		came := redistest.Now()
+		at := l.await(t, p, func(chan<- int64) {
+			interrupted <- p.lock.Do(p.thread, "tryLock", wait.Milliseconds(), -1, "MILLISECONDS").Err()
+		})
+		l.join(t, l.goroutine())
+		l.join(t, l.thread(t))
+		time.Sleep(500 * time.Millisecond) // it sleeps by now; in the middle of a command it would be told something else
+		good(t, java.Do(interop.Call{On: self, Method: "interrupt"}))
+		if err := <-interrupted; err == nil || !strings.Contains(err.Error(), "InterruptedException") {
+			t.Error("it was not interrupted: ", err)
+		}
+		l.wantQueue(t) // it is still there
+		holder.Unlock(t)
+		l.drop(at)
+		l.serve(t, came+int64(lease+wait), slack)
+		l.wantNothingOfOurs(t)
+	})
+}
+
+func init() { workers["queue"] = queueWorker }
+
+// queueWorker locks a fair mutex as often as it is told to, and does not leave.
+func queueWorker() {
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), holdfast.Options{WatchdogTimeout: watchdogTime})
+	if err != nil {
+		panic(err)
+	}
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		go func() {
+			if _, err := c.FairMutex(os.Getenv("TEST_NAME")).Lock(context.Background()); err != nil {
+				panic(err)
+			}
+		}()
+	}
+}
+
+// worker starts a process whose goroutines want the lock.
+func (l *line) worker(tb testing.TB) *redistest.Process {
+	return redistest.Worker(tb, "queue", "TEST_URL="+l.server.URL(), "TEST_NAME="+l.name)
+}
+
+// A process of ours dies with places in the queue. The others go on after 4 s,
+// and 5 at most, for each row of the dead.
+func TestFairKilledGo(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		w := l.worker(t)
+		holder := l.thread(t)
+		holder.Lock(t, 0)
+		var dead []*place
+		for i := range 2 {
+			dead = append(dead, l.await(t, nil, func(chan<- int64) { w.Send("lock") }))
+			l.join(t, l.either(t, i))
+			l.join(t, l.either(t, i+1))
+		}
+		w.Kill()
+		for _, at := range dead {
+			l.drop(at)
+		}
+		l.serve(t, holder.Unlock(t), 7*time.Second)
+		l.wantOnlySignsLeft(t)
+	})
+}
+
+// Behind a process of ours that died, there are only threads.
+func TestFairKilledGoBeforeThreads(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		if l.release == interop.Era {
+			t.Skip("this Redisson sleeps until it is told, and nobody is left to tell it")
+		}
+		w := l.worker(t)
+		holder := l.goroutine()
+		holder.Lock(t, 6*time.Second) // which is when threads look again
+		dead := l.await(t, nil, func(chan<- int64) { w.Send("lock") })
+		l.join(t, l.thread(t))
+		l.join(t, l.thread(t))
+		time.Sleep(2 * time.Second) // it has given signs of life
+		w.Kill()
+		t.Logf("the dead is waited for another %v", l.left(t, limitsKey(l.name), dead.owner))
+		l.drop(dead)
+		l.serve(t, holder.Unlock(t), 13*time.Second)
+		l.wantOnlySignsLeft(t)
+	})
+}
+
+// A process that runs Redisson dies with places in the queue. The others go on
+// when its limits are over.
+func TestFairKilledJava(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		const lease, wait = 3 * time.Second, 2 * time.Second
+		doomed := ownPeer(t, l.release)
+		r, err := doomed.Open(interop.Single(l.server.Addr()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock := fair.java(t, &redisson{r}, l.name)
+		holder := l.goroutine()
+		holder.Lock(t, lease)
+		l.join(t, l.thread(t))
+		var dead []*place
+		for i := range 2 {
+			dead = append(dead, l.await(t, nil, func(chan<- int64) {
+				lock.Go(fmt.Sprint(i), "tryLock", wait.Milliseconds(), -1, "MILLISECONDS")
+			}))
+		}
+		l.join(t, l.goroutine())
+		l.join(t, l.thread(t))
+		doomed.Kill()
+		l.wantQueue(t)
+		l.drop(dead[0])
+		l.drop(dead[1])
+		l.serve(t, holder.Unlock(t), lease+2*wait+slack)
+		wantNothingLeft(t, l.server, l.name)
+	})
+}

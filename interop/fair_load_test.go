@@ -1,0 +1,122 @@
+package interop_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/interop"
+)
+
+// Many wait for short times, so that the queue changes all the time. No two are
+// inside at once, and both sides get on.
+func TestFairChurn(t *testing.T) {
+	lines(t, func(t *testing.T, l *line) {
+		const each, visits, limit = 5, 50, 20 * time.Second
+		var mu sync.Mutex
+		var all []redistest.Interval
+		entered, missed := [2]int{}, [2]int{} // of threads and of goroutines
+		enough := func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return min(entered[0], entered[1]) >= visits && min(missed[0], missed[1]) >= visits
+		}
+		var wg sync.WaitGroup
+		begin := time.Now()
+		for i := range 2 * each {
+			p := l.either(t, i)
+			wg.Go(func() {
+				for !enough() && time.Since(begin) < limit {
+					at, ok := tryTimed(t, p, rand.N(60*time.Millisecond)+time.Millisecond)
+					var left int64
+					if ok {
+						left = p.Unlock(t)
+					}
+					mu.Lock()
+					if ok {
+						entered[i%2]++
+						all = append(all, redistest.Interval{Name: l.name, Owner: fmt.Sprint(i), Enter: at, Leave: left})
+					} else {
+						missed[i%2]++
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		t.Logf("threads and goroutines: %v visits, %v in vain", entered, missed)
+		if err := redistest.CheckExclusive(all); err != nil {
+			t.Error(err)
+		}
+		if !enough() {
+			t.Errorf("less than %d within %v", visits, limit)
+		}
+		l.wantNothingOfOurs(t)
+	})
+}
+
+// tryTimed is TryLock, and returns when the lock was had.
+func tryTimed(tb testing.TB, p party, wait time.Duration) (entered int64, ok bool) {
+	if java, yes := p.(*javaParty); yes {
+		a := java.lock.do(tb, java.thread, "tryLock", wait.Milliseconds(), -1, "MILLISECONDS")
+		return a.Ended(), a.Bool()
+	}
+	ok = p.TryLock(tb, wait, 0)
+	return redistest.Now(), ok
+}
+
+var calls = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`)
+
+// scripts returns how many scripts a server has run.
+func scripts(tb testing.TB, s *redistest.Server) (n int) {
+	tb.Helper()
+	for _, m := range calls.FindAllStringSubmatch(s.Do(tb, "INFO", "commandstats").(string), -1) {
+		i, err := strconv.Atoi(m[1])
+		if err != nil {
+			tb.Fatal(err)
+		}
+		n += i
+	}
+	return n
+}
+
+// Those who wait ask now and then, and not as fast as they can: whoever is the
+// next, while the lock is held, and when it has expired.
+func TestFairQuietQueue(t *testing.T) {
+	t.Parallel()
+	releases(t, func(t *testing.T, release interop.Release) {
+		t.Parallel()
+		s := redistest.Start(t)
+		l := &line{
+			room:    &room{s, join(t, peer(t, release), interop.Single(s.Addr())), open(t, s.URL(), holdfast.Options{})},
+			release: release, name: name(t),
+		}
+		for i := range 2 { // who is the next
+			const waiters, howLong = 6, time.Second
+			holder := l.either(t, i)
+			holder.Lock(t, 3*time.Second)
+			for n := range waiters {
+				l.join(t, l.either(t, n+i))
+			}
+			before := scripts(t, s)
+			time.Sleep(howLong)
+			held := scripts(t, s) - before
+			eventually(t, 10*time.Second, "the lock expires, and the next one has it", func() bool { return len(l.queue(t)) < waiters })
+			expired := scripts(t, s) - before - held
+			t.Logf("%d scripts in %v of waiting, %d until the next one had the expired lock", held, howLong, expired)
+			if held > 6*waiters {
+				t.Errorf("%d scripts in %v", held, howLong)
+			}
+			if expired > 10_000 { // Redisson asks at full speed while the lock is free and somebody else is next
+				t.Errorf("%d scripts until the next one had the lock", expired)
+			}
+			l.serve(t, redistest.Now(), 5*time.Second)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package interop_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/interop"
+	"github.com/holdfast-go/holdfast/redlock"
+)
+
+// A votes is three servers that know nothing of each other, with clients of both
+// sides.
+type votes struct {
+	servers []*redistest.Server
+	sites   []site
+	locks   *redlock.Redlock
+}
+
+// longest is the longest lease there: so long a server that has just come up
+// does not vote for us.
+const longest = 3 * time.Second
+
+func newVotes(t *testing.T, release interop.Release) *votes {
+	t.Helper()
+	var v votes
+	var clients []*holdfast.Client
+	for range 3 {
+		s := redistest.Start(t)
+		java := interop.Single(s.Addr()).With("lockWatchdogTimeout", longest.Milliseconds()).
+			With("singleServerConfig.timeout", 2000).With("singleServerConfig.retryAttempts", 0) // or a dead server would cost a minute
+		here := site{join(t, peer(t, release), java), open(t, s.URL(), holdfast.Options{WatchdogTimeout: longest})}
+		v.servers, v.sites, clients = append(v.servers, s), append(v.sites, here), append(clients, here.golang)
+	}
+	var err error
+	if v.locks, err = redlock.New(clients, redlock.Options{NodeTimeout: longest / 2}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range v.servers {
+		grown(t, s)
+	}
+	return &v
+}
+
+// grown waits until a server is up for long enough to vote.
+func grown(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	eventually(t, 2*longest, "the server is old enough", func() bool {
+		_, after, _ := strings.Cut(fmt.Sprint(s.Do(t, "INFO", "server")), "uptime_in_seconds:")
+		var up int
+		_, _ = fmt.Sscan(after, &up)
+		return time.Duration(up)*time.Second > longest
+	})
+}
+
+// kind is the lock that needs most of the servers, whatever the client.
+func (v *votes) kind() kind {
+	return kind{name: "redlock", java: func(tb testing.TB, _ *redisson, n string) object {
+		var locks []any
+		for _, s := range v.sites {
+			locks = append(locks, s.java.get(tb, "getLock", n))
+		}
+		return v.sites[0].java.get(tb, "getRedLock", locks)
+	}, golang: func(_ *holdfast.Client, n string) holdfast.Locker { return v.locks.Mutex(n) }}
+}
+
+// room is where bothWays can be had.
+func (v *votes) room() *room {
+	return &room{v.servers[0], v.sites[0].java, v.sites[0].golang}
+}
+
+// Both sides need most of the servers for a name, and vote by the same key
+// there: one that has it keeps the other out, also while a server is down.
+func TestRedlock(t *testing.T) {
+	releases(t, func(t *testing.T, release interop.Release) {
+		t.Parallel()
+		v := newVotes(t, release)
+		inTurn := func(t *testing.T, n string, first, second party) {
+			first.Lock(t, 0)
+			for _, wait := range []time.Duration{0, 500 * time.Millisecond} {
+				if second.TryLock(t, wait, 0) {
+					t.Fatalf("both are inside after waiting %v", wait)
+				}
+			}
+			ch := enters(t, second)
+			time.Sleep(100 * time.Millisecond) // it waits by now, most likely
+			first.Unlock(t)
+			soon(t, 20*time.Second, ch)
+			second.Unlock(t)
+			for _, s := range v.servers {
+				eventually(t, 10*time.Second, "nothing is left", func() bool { return !s.Running() || len(left(t, s, n)) == 0 })
+			}
+		}
+		t.Run("minority", v.minority)
+		t.Run("all up", func(t *testing.T) { v.room().bothWays(t, v.kind(), inTurn) })
+		t.Run("all up, many", func(t *testing.T) { v.compete(t, 20) })
+		v.servers[2].Kill()
+		t.Run("one down", func(t *testing.T) { v.room().bothWays(t, v.kind(), inTurn) })
+		t.Run("one down, many", func(t *testing.T) { v.compete(t, 5) })
+	})
+}
+
+func (v *votes) compete(t *testing.T, rounds int) {
+	n := name(t)
+	compete(t, rounds, func() object { return v.kind().java(t, nil, n) }, func() holdfast.Locker { return v.kind().golang(nil, n) })
+}
+
+// minority checks that a lock held on one server is in nobody's way, and one held
+// on two in everybody's.
+func (v *votes) minority(t *testing.T) {
+	n := name(t)
+	parties := []party{newJava(t, nil, v.kind(), n, n), newGo(nil, v.kind(), n)}
+	for i, s := range v.sites[:2] {
+		plain := newJava(t, s.java, kindOf("mutex"), n, n+"plain")
+		plain.Lock(t, 0)
+		defer plain.Unlock(t)
+		for _, p := range parties {
+			if got := p.TryLock(t, time.Second, 0); got != (i == 0) {
+				t.Errorf("%T got the lock: %v, while it is held on %d of 3", p, got, i+1)
+			} else if got {
+				p.Unlock(t)
+			}
+		}
+	}
+}
+
+// Redisson counts the vote of a server that has just come up and forgotten who
+// holds the lock. Holdfast does not.
+func TestRedlockForgotten(t *testing.T) {
+	t.Parallel()
+	v := newVotes(t, interop.Current)
+	n := name(t)
+	holder := newJava(t, nil, v.kind(), n, n)
+	holder.Lock(t, 0)
+	for _, s := range v.servers[:2] {
+		s.Restart()
+	}
+	_, err := v.locks.Mutex(n).TryLock(t.Context(), holdfast.Wait(time.Second))
+	if !errors.Is(err, holdfast.ErrNotAcquired) && !errors.Is(err, holdfast.ErrUnavailable) {
+		t.Errorf("with one vote that counts: %v", err)
+	}
+	if !newJava(t, nil, v.kind(), n, n+"other").TryLock(t, 10*time.Second, 0) {
+		t.Error("Redisson has not let another thread in")
+	}
+}

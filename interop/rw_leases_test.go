@@ -1,0 +1,207 @@
+package interop_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/interop"
+)
+
+func init() { workers["reader"] = readWorker }
+
+// readWorker reads until it is killed, and tells as whom.
+func readWorker() {
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), holdfast.Options{WatchdogTimeout: watchdogTime})
+	if err != nil {
+		panic(err)
+	}
+	l, err := c.RWMutex(os.Getenv("TEST_NAME")).RLock(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(l.Owner())
+	bufio.NewScanner(os.Stdin).Scan()
+}
+
+// Readers of both sides are killed. Those that live go on reading, each side
+// renewing its own, and the dead keep nobody out for longer than their leases
+// last; but while the Redisson of 2020 reads, it renews the dead as well.
+func TestRWKilledReaders(t *testing.T) {
+	books(t, func(t *testing.T, b *book) {
+		doomed := ownPeer(t, b.release)
+		dead := &javaParty{newBriskRoom(t, doomed, b.server).java, object{}, "reader"}
+		dead.lock = kindOf("read").java(t, dead.client, b.name)
+		dead.Lock(t, 0)
+		w := redistest.Worker(t, "reader", "TEST_URL="+b.server.URL(), "TEST_NAME="+b.name)
+		owners := []string{dead.Owner(t), <-w.Lines()}
+		alive := []party{b.either(t, 0, "read"), b.either(t, 1, "read")}
+		for _, p := range alive {
+			p.Lock(t, 0)
+		}
+		doomed.Kill()
+		w.Kill()
+
+		time.Sleep(watchdogTime + time.Second)
+		for i, owner := range owners {
+			// The one of 2020 renews all readers, as long as they were alive when it did.
+			if left := b.hold(t, owner, 1); left > 0 && b.release == interop.Current {
+				t.Errorf("dead reader %d has another %v", i, left)
+			}
+		}
+		for i, p := range alive {
+			if b.hold(t, p.Owner(t), 1) < 0 {
+				t.Errorf("living reader %d is gone", i)
+			}
+		}
+		if !alive[1].(*goParty).leases[0].Valid() {
+			t.Error("the goroutine has lost its lease")
+		}
+		b.wantNoWriter(t)
+		alive[0].Unlock(t)
+		b.wantNoWriter(t)
+		left := alive[1].Unlock(t)
+		writer := b.either(t, 0, "write")
+		wantEntered(t, 1, begin(t, writer), left, watchdogTime+slack)
+		writer.Unlock(t)
+		wantNothingLeft(t, b.server, b.name)
+	})
+}
+
+// Redisson renews a read lock by setting the time of the hash, which may have
+// been longer for the sake of another reader; the one of 2020 sets all readers'
+// times as well. When it does so no more, the lock would be gone while a reader
+// of ours still counts on it, if ours did not give it back what it has left.
+// They have to do so more often than Redisson's watchdog time.
+func TestRWRenewalCutsLease(t *testing.T) {
+	const lease = 15 * time.Second
+	cases := []struct {
+		name    string
+		options []holdfast.Option // of the reader
+		end     func(t *testing.T, b *book, java party)
+	}{
+		{
+			"fixed lease beside one that dies",
+			[]holdfast.Option{holdfast.LeaseTime(lease)},
+			func(t *testing.T, b *book, _ party) { _ = b.java.Close() },
+		},
+		{
+			"fixed lease beside one that leaves",
+			[]holdfast.Option{holdfast.LeaseTime(lease)},
+			func(t *testing.T, _ *book, java party) { java.Unlock(t) },
+		},
+		{
+			"renewed lease beside one that dies", nil,
+			func(t *testing.T, b *book, _ party) { _ = b.java.Close() },
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			books(t, func(t *testing.T, b *book) {
+				java := b.either(t, 0, "read")
+				java.Lock(t, 0)
+				b.golang = open(t, b.server.URL(), holdfast.Options{WatchdogTimeout: lease, RenewEvery: time.Second})
+				l, err := b.golang.RWMutex(b.name).RLock(t.Context(), c.options...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				eventually(t, watchdogTime, "Redisson has renewed", func() bool {
+					return b.server.Int(t, "PTTL", b.name) <= watchdogTime.Milliseconds()
+				})
+				c.end(t, b, java)
+				t.Logf("the hash has another %d ms, the reader's hold %v", b.server.Int(t, "PTTL", b.name), b.hold(t, l.Owner(), 1))
+				other := open(t, b.server.URL()).RWMutex(b.name)
+				for begin := time.Now(); l.Valid(); time.Sleep(20 * time.Millisecond) {
+					if w, err := other.TryLock(t.Context()); err == nil {
+						if l.Valid() && w.Valid() {
+							t.Errorf("somebody writes after %v beside a reader, whose lease is valid for another %v", time.Since(begin), time.Until(l.Deadline()))
+						}
+						return
+					}
+					if time.Since(begin) > watchdogTime+2*time.Second {
+						return // nothing was cut
+					}
+				}
+			})
+		})
+	}
+}
+
+// Read and write locks are taken away by force, by either side. Whoever waits
+// is let in, and a goroutine that held it is told.
+func TestRWForce(t *testing.T) {
+	books(t, func(t *testing.T, b *book) {
+		for i := range 2 { // who forces, and who waits
+			force := func(what string) {
+				t.Helper()
+				freed := false
+				if i == 0 {
+					freed = kindOf(what).java(t, b.java, b.name).do(t, "", "forceUnlock").Bool()
+				} else {
+					lock := kindOf(what).golang(b.golang, b.name).(interface {
+						ForceUnlock(context.Context) (bool, error)
+					})
+					freed, _ = lock.ForceUnlock(t.Context())
+				}
+				if !freed {
+					t.Errorf("nobody's %s lock was freed", what)
+				}
+			}
+			readers := []party{b.either(t, 0, "read"), b.either(t, 1, "read")}
+			for _, r := range readers {
+				r.Lock(t, 0)
+			}
+			writer := b.either(t, i+1, "write")
+			entered := begin(t, writer)
+			left := redistest.Now()
+			force("read")
+			wantEntered(t, 1, entered, left, slack)
+			b.wantFields(t, "mode", "write", writer.Owner(t)+":write", "1")
+			lease := readers[1].(*goParty).leases[0]
+			select {
+			case <-lease.Context().Done():
+			case <-time.After(2 * watchdogTime):
+				t.Error("a reader was not told")
+			}
+			if lease.Release(t.Context()) == nil {
+				t.Error("a reader has left what was taken away")
+			}
+
+			reader := b.either(t, i, "read")
+			entered = begin(t, reader)
+			left = redistest.Now()
+			force("write")
+			wantEntered(t, 1, entered, left, slack)
+			b.wantFields(t, "mode", "read", reader.Owner(t), "1")
+			reader.Unlock(t)
+		}
+		wantNothingLeft(t, b.server, b.name)
+	})
+}
+
+// A goroutine that goes first keeps goroutines out, but not threads: Redisson
+// does not know of it.
+func TestRWWriterFirst(t *testing.T) {
+	books(t, func(t *testing.T, b *book) {
+		reader := b.either(t, 0, "read")
+		reader.Lock(t, 0)
+		writer := &goParty{lock: b.golang.RWMutex(b.name, holdfast.WriterFirst())}
+		entered := begin(t, writer)
+		if b.either(t, 1, "read").TryLock(t, 0, 0) {
+			t.Error("a goroutine reads before a writer that goes first")
+		}
+		late := b.either(t, 0, "read")
+		if !late.TryLock(t, 0, 0) {
+			t.Error("a thread is kept out")
+		}
+		reader.Unlock(t)
+		wantEntered(t, 1, entered, late.Unlock(t), slack)
+		writer.Unlock(t)
+		wantNothingLeft(t, b.server, b.name)
+	})
+}
