@@ -1,0 +1,96 @@
+package interop_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/interop"
+)
+
+// Generators of both sides never give out the same id, whoever has said where
+// to begin, or nobody.
+func TestIDsOfFleet(t *testing.T) {
+	const first, block, each, draws = 1000, 7, 3, 400
+	ctx := context.Background()
+	for _, test := range []struct {
+		name        string
+		init        func(t *testing.T, java object, golang *holdfast.IDGenerator)
+		first, last int64 // that may be given out
+	}{
+		{"Java begins", func(t *testing.T, java object, golang *holdfast.IDGenerator) {
+			java.says(t, true, "tryInit", first, block)
+			gives(t, false)(golang.TryInit(ctx, 1, 1))
+		}, first, first + 2*each*draws + 2*block},
+		{"Go begins", func(t *testing.T, java object, golang *holdfast.IDGenerator) {
+			gives(t, true)(golang.TryInit(ctx, first, block))
+			java.says(t, false, "tryInit", 1, 1)
+		}, first, first + 2*each*draws + 2*block},
+		{"nobody does", func(*testing.T, object, *holdfast.IDGenerator) {}, 1, 10000}, // blocks of 5000
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r, n := newRoom(t, interop.Current), name(t)
+			java, golang := r.java.get(t, "getIdGenerator", n), r.golang.IDGenerator(n)
+			test.init(t, java, golang)
+			var mu sync.Mutex
+			drawn := map[int64]string{}
+			note := func(id int64, who string) {
+				mu.Lock()
+				defer mu.Unlock()
+				if other, ok := drawn[id]; ok {
+					t.Errorf("%d was given to %s and to %s", id, other, who)
+				}
+				if id < test.first || id > test.last {
+					t.Errorf("%d was given to %s", id, who)
+				}
+				drawn[id] = who
+			}
+			var wg sync.WaitGroup
+			for i := range each {
+				wg.Go(func() {
+					a := peer(t, interop.Current).Do(interop.Call{Thread: n + string(rune('a'+i)), Times: draws, Calls: []interop.Call{java.Call("", "nextId")}})
+					if a.Err() != nil {
+						t.Error(a.Err())
+						return
+					}
+					for _, id := range a.Value.([]any) {
+						note(int64(id.(float64)), "Java")
+					}
+				})
+				wg.Go(func() {
+					for range draws {
+						id, err := golang.Next(ctx)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						note(id, "Go")
+					}
+				})
+			}
+			wg.Wait()
+			if len(drawn) != 2*each*draws {
+				t.Errorf("%d ids, want %d", len(drawn), 2*each*draws)
+			}
+		})
+	}
+}
+
+// An allocation of which Redisson has set a half only is used as it is, and one
+// that is in use is not begun again.
+func TestIDsHalfBegun(t *testing.T) {
+	t.Parallel()
+	ctx, r := t.Context(), newRoom(t, interop.Current)
+	n := name(t)
+	java, golang := r.java.get(t, "getIdGenerator", n), r.golang.IDGenerator(n)
+	r.server.Do(t, "SET", n, "500")
+	gives(t, false)(golang.TryInit(ctx, 1, 10))
+	java.says(t, true, "tryInit", 1, 10) // which sets the other half
+	gives(t, int64(500))(golang.Next(ctx))
+	java.says(t, 510, "nextId")
+	gives(t, int64(501))(golang.Next(ctx))
+	java.says(t, true, "delete")
+	gives(t, false)(golang.Object().Exists(ctx))
+}

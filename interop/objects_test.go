@@ -1,0 +1,323 @@
+package interop_test
+
+import (
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/interop"
+)
+
+// objects are the things that both sides have and that are no locks. fill
+// brings all of their keys into being.
+var objects = []struct {
+	name   string
+	getter string
+	since  interop.Release
+	keys   int
+	first  string // methods of Redisson that treat the key by the name only
+	golang func(c *holdfast.Client, n string) *holdfast.Object
+	fill   func(t *testing.T, java object)
+}{
+	{
+		"semaphore", "getSemaphore", interop.Era, 1, "",
+		func(c *holdfast.Client, n string) *holdfast.Object { return c.Semaphore(n).Object() },
+		func(t *testing.T, java object) { java.says(t, true, "trySetPermits", 3) },
+	},
+	{
+		"leased semaphore", "getPermitExpirableSemaphore", interop.Era, 2, " rename renamenx move unlink ",
+		func(c *holdfast.Client, n string) *holdfast.Object { return c.LeasedSemaphore(n).Object() },
+		func(t *testing.T, java object) {
+			java.says(t, true, "trySetPermits", 3)
+			java.do(t, "", "acquire", 1, "HOURS")
+		},
+	},
+	{
+		"rate limiter", "getRateLimiter", interop.Current, 3, " rename renamenx copy copyAndReplace move unlink ",
+		func(c *holdfast.Client, n string) *holdfast.Object { return c.RateLimiter(n).Object() },
+		func(t *testing.T, java object) {
+			java.says(t, true, "trySetRate", "OVERALL", 3, "PT1H")
+			java.says(t, true, "tryAcquire")
+		},
+	},
+	{
+		"id generator", "getIdGenerator", interop.Current, 2, " move unlink ",
+		func(c *holdfast.Client, n string) *holdfast.Object { return c.IDGenerator(n).Object() },
+		func(t *testing.T, java object) { java.says(t, 1, "nextId") },
+	},
+	{
+		"atomic long", "getAtomicLong", interop.Era, 1, "",
+		func(c *holdfast.Client, n string) *holdfast.Object { return c.AtomicLong(n).Object() },
+		func(t *testing.T, java object) { java.says(t, nil, "set", 7) },
+	},
+	{
+		"bucket", "getBucket", interop.Era, 1, "",
+		func(c *holdfast.Client, n string) *holdfast.Object {
+			return holdfast.NewBucket(c, n, holdfast.BytesCodec{}).Object()
+		},
+		func(t *testing.T, java object) { java.says(t, nil, "set", "value") },
+	},
+}
+
+// A keeper looks after an object, at either side.
+type keeper interface {
+	Exists(t *testing.T) bool
+	Delete(t *testing.T) bool
+	Touch(t *testing.T) bool
+	Expire(t *testing.T, d time.Duration) bool
+	ExpireAt(t *testing.T, at time.Time) bool
+	ClearExpiry(t *testing.T) bool
+	TTL(t *testing.T) time.Duration
+	IdleTime(t *testing.T) time.Duration
+	MemoryUse(t *testing.T) int64
+}
+
+// javaKeeper is Redisson's.
+type javaKeeper struct{ object }
+
+func (k javaKeeper) ask(t *testing.T, method string, args ...any) interop.Answer {
+	t.Helper()
+	return k.do(t, "", method, args...)
+}
+
+func (k javaKeeper) Exists(t *testing.T) bool { return k.ask(t, "isExists").Bool() }
+func (k javaKeeper) Delete(t *testing.T) bool { return k.ask(t, "delete").Bool() }
+func (k javaKeeper) Touch(t *testing.T) bool  { return k.ask(t, "touch").Bool() }
+func (k javaKeeper) Expire(t *testing.T, d time.Duration) bool {
+	return k.ask(t, "expire", d.Milliseconds(), "MILLISECONDS").Bool()
+}
+
+func (k javaKeeper) ExpireAt(t *testing.T, at time.Time) bool {
+	return k.ask(t, "expireAt", at.UnixMilli()).Bool()
+}
+func (k javaKeeper) ClearExpiry(t *testing.T) bool { return k.ask(t, "clearExpire").Bool() }
+func (k javaKeeper) TTL(t *testing.T) time.Duration {
+	return time.Duration(k.ask(t, "remainTimeToLive").Int()) * time.Millisecond
+}
+
+func (k javaKeeper) IdleTime(t *testing.T) time.Duration {
+	return time.Duration(k.ask(t, "getIdleTime").Int()) * time.Second
+}
+func (k javaKeeper) MemoryUse(t *testing.T) int64 { return k.ask(t, "sizeInMemory").Int() }
+
+// goKeeper is Holdfast's.
+type goKeeper struct{ *holdfast.Object }
+
+func (k goKeeper) Exists(t *testing.T) bool { return must[bool](t)(k.Object.Exists(t.Context())) }
+func (k goKeeper) Delete(t *testing.T) bool { return must[bool](t)(k.Object.Delete(t.Context())) }
+func (k goKeeper) Touch(t *testing.T) bool  { return must[bool](t)(k.Object.Touch(t.Context())) }
+func (k goKeeper) Expire(t *testing.T, d time.Duration) bool {
+	return must[bool](t)(k.Object.Expire(t.Context(), d))
+}
+
+func (k goKeeper) ExpireAt(t *testing.T, at time.Time) bool {
+	return must[bool](t)(k.Object.ExpireAt(t.Context(), at))
+}
+
+func (k goKeeper) ClearExpiry(t *testing.T) bool {
+	return must[bool](t)(k.Object.ClearExpiry(t.Context()))
+}
+
+func (k goKeeper) TTL(t *testing.T) time.Duration {
+	return must[time.Duration](t)(k.Object.TTL(t.Context()))
+}
+
+func (k goKeeper) IdleTime(t *testing.T) time.Duration {
+	return must[time.Duration](t)(k.Object.IdleTime(t.Context()))
+}
+
+func (k goKeeper) MemoryUse(t *testing.T) int64 {
+	return must[int64](t)(k.Object.MemoryUse(t.Context()))
+}
+
+// keysOf returns the keys of an object, which are those with its name in them.
+func (r *room) keysOf(t *testing.T, name string) []string {
+	t.Helper()
+	return slices.DeleteFunc(r.server.Keys(t), func(key string) bool {
+		return strings.HasPrefix(key, "holdfast:once:") || strings.Trim(strings.SplitN(key, "}", 2)[0], "{") != name
+	})
+}
+
+// What one side does to an object as a whole, it does to all of its keys, and
+// the other sees it.
+func TestObjects(t *testing.T) {
+	releases(t, func(t *testing.T, release interop.Release) {
+		r := newRoom(t, release)
+		for _, o := range objects {
+			if release == interop.Era && o.since == interop.Current {
+				continue
+			}
+			t.Run(o.name, func(t *testing.T) {
+				t.Parallel()
+				fill := func(t *testing.T, n string) {
+					t.Helper()
+					o.fill(t, r.java.get(t, o.getter, n))
+					if keys := r.keysOf(t, n); len(keys) != o.keys {
+						t.Fatalf("the keys are %q, want %d", keys, o.keys)
+					}
+				}
+				java := func(n string) keeper { return javaKeeper{r.java.get(t, o.getter, n)} }
+				golang := func(n string) keeper { return goKeeper{o.golang(r.golang, n)} }
+				t.Run("Java first", func(t *testing.T) { r.keeps(t, fill, java, golang) })
+				t.Run("Go first", func(t *testing.T) { r.keeps(t, fill, golang, java) })
+			})
+		}
+	})
+}
+
+func (r *room) keeps(t *testing.T, fill func(t *testing.T, n string), one, other func(n string) keeper) {
+	n := name(t)
+	same := func(what string, got, want any) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	last := func(name string, d time.Duration) { // a negative one is for ever
+		t.Helper()
+		for _, k := range []keeper{one(name), other(name)} {
+			if ttl := k.TTL(t); ttl > d || (ttl < 0) != (d < 0) {
+				t.Errorf("%T has %v left, want %v", k, ttl, d)
+			}
+		}
+		for _, key := range r.keysOf(t, name) {
+			if ttl := time.Duration(r.server.Int(t, "PTTL", key)) * time.Millisecond; ttl > d || (ttl < 0) != (d < 0) {
+				t.Errorf("%s has %v left, want %v", key, ttl, d)
+			}
+		}
+	}
+	for _, k := range []keeper{one(n), other(n)} {
+		same("exists", k.Exists(t), false)
+		same("deleted", k.Delete(t), false)
+		same("touched", k.Touch(t), false)
+		same("expires", k.Expire(t, time.Hour), false)
+	}
+	fill(t, n)
+	same("the other sees it", other(n).Exists(t), true)
+	same("touched", one(n).Touch(t), true)
+	same("idle", one(n).IdleTime(t) < 10*time.Second, true)
+	same("has a size", one(n).MemoryUse(t) > 0, true)
+
+	last(n, -time.Millisecond)
+	same("expires", one(n).Expire(t, time.Hour), true)
+	last(n, time.Hour)
+	same("ends no more", other(n).ClearExpiry(t), true)
+	last(n, -time.Millisecond)
+	same("ends no more, again", one(n).ClearExpiry(t), false)
+	same("expires", one(n).ExpireAt(t, time.Now().Add(time.Minute)), true)
+	last(n, time.Minute)
+
+	same("deleted by the other", other(n).Delete(t), true)
+	same("the keys that are left", len(r.keysOf(t, n)), 0)
+	same("exists", one(n).Exists(t), false)
+}
+
+// What takes an object elsewhere takes all of its keys in Go, and in Redisson
+// mostly the first one.
+func TestObjectsMoved(t *testing.T) {
+	r, ctx := newRoom(t, interop.Current), t.Context()
+	elsewhere := open(t, "redis://"+r.server.Addr()+"/1")
+	for _, op := range []struct {
+		java   string // the method
+		golang func(o *holdfast.Object, to string) error
+		stays  bool // the object does, too
+		goes   bool // it is at the new name afterwards
+	}{
+		{"rename", func(o *holdfast.Object, to string) error { return o.Rename(ctx, to) }, false, true},
+		{"renamenx", func(o *holdfast.Object, to string) error { _, err := o.RenameIfAbsent(ctx, to); return err }, false, true},
+		{"copy", func(o *holdfast.Object, to string) error { _, err := o.Copy(ctx, to); return err }, true, true},
+		{"copyAndReplace", func(o *holdfast.Object, to string) error { return o.CopyReplace(ctx, to) }, true, true},
+		{"move", func(o *holdfast.Object, _ string) error { _, err := o.Move(ctx, 1); return err }, false, false},
+		{"unlink", func(o *holdfast.Object, _ string) error { _, err := o.Unlink(ctx); return err }, false, false},
+	} {
+		for _, o := range objects {
+			t.Run(op.java+" "+o.name, func(t *testing.T) {
+				t.Parallel()
+				is := func(what string, got, want int) {
+					t.Helper()
+					if got != want {
+						t.Errorf("%s: %d keys, want %d", what, got, want)
+					}
+				}
+				check := func(who, n, to string, moved int) {
+					t.Helper()
+					left, there := o.keys-moved, 0
+					if op.stays {
+						left = o.keys
+					}
+					if op.goes {
+						there = moved
+					}
+					is(who+" leaves", len(r.keysOf(t, n)), left)
+					is(who+" brings", len(r.keysOf(t, to)), there)
+					if op.java == "move" {
+						gives(t, true)(o.golang(elsewhere, n).Exists(ctx))
+					}
+				}
+				n, to := name(t), name(t)
+				o.fill(t, r.java.get(t, o.getter, n))
+				fails(t, op.golang(o.golang(r.golang, n), to), nil)
+				check("Go", n, to, o.keys)
+
+				n, to = name(t), name(t)
+				java := r.java.get(t, o.getter, n)
+				o.fill(t, java)
+				moved := o.keys
+				if strings.Contains(o.first, " "+op.java+" ") {
+					moved = 1
+				}
+				switch op.java {
+				case "unlink":
+					java.says(t, true, op.java)
+				case "move":
+					java.says(t, true, op.java, 1)
+				default:
+					if op.stays && o.name == "leased semaphore" {
+						java.throws(t, op.java, to) // Redisson does not copy it
+						return
+					}
+					java.do(t, "", op.java, to)
+				}
+				check("Java", n, to, moved)
+			})
+		}
+	}
+}
+
+// What is one key at the server is dumped by one side and restored by the other.
+func TestObjectDump(t *testing.T) {
+	releases(t, func(t *testing.T, release interop.Release) {
+		t.Parallel()
+		ctx, r, p := t.Context(), newRoom(t, release), peer(t, release)
+		encoder := object{must[interop.Object](t)(p.Static("java.util.Base64", "getEncoder"))}
+		decoder := object{must[interop.Object](t)(p.Static("java.util.Base64", "getDecoder"))}
+		for _, o := range objects {
+			if o.keys > 1 {
+				continue
+			}
+			n, n2, n3 := name(t), name(t), name(t)
+			o.fill(t, r.java.get(t, o.getter, n))
+			byJava := encoder.do(t, "", "encodeToString", r.java.get(t, o.getter, n).keep(t, "dump")).String()
+			dump := must[[]byte](t)(base64.StdEncoding.DecodeString(byJava))
+			if byGo := must[[]byte](t)(o.golang(r.golang, n).Dump(ctx)); !slices.Equal(byGo, dump) {
+				t.Errorf("%s: Java dumps %x, and Go %x", o.name, dump, byGo)
+			}
+			fails(t, o.golang(r.golang, n2).Restore(ctx, dump, time.Hour), nil)
+			restored := r.java.get(t, o.getter, n3)
+			restored.says(t, nil, "restore", decoder.keep(t, "decode", byJava), 1, "HOURS")
+			want := r.server.Do(t, "GET", n)
+			for _, copied := range []string{n2, n3} {
+				if got := r.server.Do(t, "GET", copied); got != want || r.server.Int(t, "PTTL", copied) < 1 {
+					t.Errorf("%s: %v was restored, want %v", o.name, got, want)
+				}
+			}
+			restored.throws(t, "restore", decoder.keep(t, "decode", byJava))
+			fails(t, o.golang(r.golang, n3).Restore(ctx, dump, 0), holdfast.ErrRefused)
+			restored.says(t, nil, "restoreAndReplace", decoder.keep(t, "decode", byJava))
+			fails(t, o.golang(r.golang, n3).RestoreReplace(ctx, dump, 0), nil)
+		}
+	})
+}

@@ -1,0 +1,346 @@
+package interop_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/interop"
+)
+
+// limiter is one as both sides see it.
+type limiter struct {
+	name   string
+	java   object
+	golang *holdfast.RateLimiter
+}
+
+func (r *room) limiter(t *testing.T) limiter {
+	t.Helper()
+	n := name(t)
+	return limiter{n, r.java.get(t, "getRateLimiter", n), r.golang.RateLimiter(n)}
+}
+
+// has compares the rate at both sides.
+func (l limiter) has(t *testing.T, want holdfast.Rate) {
+	t.Helper()
+	gives(t, want)(l.golang.Rate(t.Context()))
+	config := l.java.keep(t, "getConfig")
+	config.says(t, want.Permits, "getRate")
+	config.says(t, int(want.Per.Milliseconds()), "getRateInterval")
+	kind := "OVERALL"
+	if want.PerClient {
+		kind = "PER_CLIENT"
+	}
+	config.says(t, kind, "getRateType")
+}
+
+// args are Redisson's arguments of a rate.
+func (l limiter) args(t *testing.T, kind string, rate int, per string, keepState bool) object {
+	t.Helper()
+	args, err := peer(t, interop.Current).Static("org.redisson.api.ratelimiter.RateLimiterArgs", "of", kind, rate, per)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object{args}.keep(t, "keepState", keepState)
+}
+
+// A rate that one side sets is that of the other, and so is what is taken.
+func TestRateIsShared(t *testing.T) {
+	t.Parallel()
+	ctx, r := t.Context(), newRoom(t, interop.Current)
+	l := r.limiter(t)
+	l.java.throws(t, "tryAcquire")
+	_, err := l.golang.Allow(ctx)
+	fails(t, err, holdfast.ErrNotFound)
+
+	l.java.says(t, true, "trySetRate", "OVERALL", 5, "PT1M")
+	gives(t, false)(l.golang.TrySetRate(ctx, holdfast.Rate{Permits: 9, Per: time.Hour}))
+	l.has(t, holdfast.Rate{Permits: 5, Per: time.Minute})
+	gives(t, true)(l.golang.AllowN(ctx, 2))
+	l.java.says(t, 3, "availablePermits")
+	l.java.says(t, true, "tryAcquire", 2)
+	gives(t, 1)(l.golang.Available(ctx))
+	gives(t, false)(l.golang.AllowN(ctx, 2))
+	l.java.says(t, false, "tryAcquire", 2)
+	l.java.says(t, false, "tryAcquire", 2, "PT0.2S")
+	fails(t, l.golang.WaitN(ctx, 2, holdfast.Wait(200*time.Millisecond)), holdfast.ErrNotAcquired)
+	_, err = l.golang.AllowN(ctx, 6)
+	fails(t, err, holdfast.ErrInvalid)
+	l.java.throws(t, "tryAcquire", 6)
+
+	// What one side has taken the other can give back.
+	l.java.says(t, nil, "release", 1)
+	gives(t, 2)(l.golang.Available(ctx))
+	fails(t, l.golang.Release(ctx, 3), nil)
+	l.java.says(t, 5, "availablePermits")
+
+	// A new rate forgets what was taken, whoever sets it.
+	gives(t, true)(l.golang.AllowN(ctx, 5))
+	l.java.says(t, nil, "setRate", "OVERALL", 3, "PT2M")
+	l.has(t, holdfast.Rate{Permits: 3, Per: 2 * time.Minute})
+	gives(t, 3)(l.golang.Available(ctx))
+	l.java.says(t, true, "tryAcquire", 3)
+	fails(t, l.golang.SetRate(ctx, holdfast.Rate{Permits: 4, Per: time.Minute}), nil)
+	l.has(t, holdfast.Rate{Permits: 4, Per: time.Minute})
+	l.java.says(t, 4, "availablePermits")
+
+	// An update does not.
+	l.java.says(t, true, "tryAcquire", 2)
+	gives(t, true)(l.golang.UpdateRate(ctx, holdfast.Rate{Permits: 10, Per: time.Minute}))
+	l.java.says(t, 8, "availablePermits")
+	l.java.says(t, true, "updateRate", l.args(t, "OVERALL", 6, "PT1M", true))
+	l.has(t, holdfast.Rate{Permits: 6, Per: time.Minute})
+	gives(t, 4)(l.golang.Available(ctx))
+	l.java.says(t, true, "delete")
+	gives(t, false)(l.golang.UpdateRate(ctx, holdfast.Rate{Permits: 6, Per: time.Minute}))
+	l.java.says(t, false, "updateRate", l.args(t, "OVERALL", 6, "PT1M", true))
+}
+
+// Permits that Redisson has given back already, and left in the log, are not
+// free a second time.
+func TestRateGivenBackTwice(t *testing.T) {
+	t.Parallel()
+	ctx, r := t.Context(), newRoom(t, interop.Current)
+	l := r.limiter(t)
+	l.java.says(t, true, "trySetRate", "OVERALL", 5, "PT1M")
+	l.java.says(t, true, "tryAcquire", 5)
+	l.java.says(t, nil, "release", 5)
+	fails(t, l.golang.Release(ctx, 5), nil)
+	gives(t, 5)(l.golang.Available(ctx))
+	l.java.says(t, true, "tryAcquire", 5)
+	l.java.says(t, false, "tryAcquire", 5)
+}
+
+// With a rate per client, each has its own, and a rate that Redisson lowers
+// holds for what Holdfast has left of the old one.
+func TestRatePerClient(t *testing.T) {
+	t.Parallel()
+	ctx, r := t.Context(), newRoom(t, interop.Current)
+	l := r.limiter(t)
+	gives(t, true)(l.golang.TrySetRate(ctx, holdfast.Rate{Permits: 3, Per: time.Minute, PerClient: true}))
+	l.java.says(t, false, "trySetRate", "PER_CLIENT", 9, "PT1M")
+	l.has(t, holdfast.Rate{Permits: 3, Per: time.Minute, PerClient: true})
+	gives(t, true)(l.golang.AllowN(ctx, 3))
+	l.java.says(t, 3, "availablePermits")
+	l.java.says(t, true, "tryAcquire", 2)
+	join(t, peer(t, interop.Current), interop.Single(r.server.Addr())).get(t, "getRateLimiter", l.name).says(t, true, "tryAcquire", 3)
+	gives(t, true)(open(t, r.server.URL()).RateLimiter(l.name).AllowN(ctx, 3))
+	l.java.says(t, 1, "availablePermits")
+	gives(t, false)(l.golang.Allow(ctx))
+
+	l.java.says(t, nil, "setRate", "PER_CLIENT", 5, "PT1M")
+	l.java.says(t, 5, "availablePermits")
+	gives(t, 2)(l.golang.Available(ctx))
+	l.java.says(t, nil, "setRate", "PER_CLIENT", 4, "PT1M")
+	gives(t, 1)(l.golang.Available(ctx))
+	gives(t, true)(l.golang.Allow(ctx))
+	gives(t, false)(l.golang.Allow(ctx))
+
+	// From each to all together.
+	l.java.says(t, nil, "setRate", "OVERALL", 2, "PT1M")
+	gives(t, true)(l.golang.AllowN(ctx, 2))
+	l.java.says(t, false, "tryAcquire")
+}
+
+// A limiter that nobody uses ends when the rate says, whoever has set it.
+func TestRateKeptAlive(t *testing.T) {
+	t.Parallel()
+	ctx, r := t.Context(), newRoom(t, interop.Current)
+	for _, who := range []string{"Java", "Go"} {
+		t.Run(who, func(t *testing.T) {
+			l, rate := r.limiter(t), holdfast.Rate{Permits: 9, Per: 100 * time.Millisecond, KeepAlive: time.Minute}
+			if who == "Java" {
+				l.java.says(t, true, "trySetRate", "OVERALL", 9, "PT0.1S", "PT1M")
+			} else {
+				gives(t, true)(l.golang.TrySetRate(ctx, rate))
+			}
+			l.has(t, rate)
+			keys := []string{l.name, "{" + l.name + "}:value", "{" + l.name + "}:permits"}
+			for user, use := range map[string]func(){
+				"Java": func() { l.java.says(t, true, "tryAcquire") },
+				"Go":   func() { gives(t, true)(l.golang.Allow(ctx)) },
+			} {
+				use()
+				for _, key := range keys {
+					r.server.Do(t, "PEXPIRE", key, "20000")
+				}
+				use()
+				for _, key := range keys {
+					if ttl := r.server.Int(t, "PTTL", key); ttl < 30000 || ttl > 60000 {
+						t.Errorf("%s has %d ms after use by %s", key, ttl, user)
+					}
+				}
+			}
+			if left := l.java.do(t, "", "remainTimeToLive").Int(); left < 30000 || left > 60000 {
+				t.Errorf("Java sees %d ms", left)
+			}
+		})
+	}
+}
+
+// Permits that Go has been promised are none to Java, which gets those after.
+func TestRatePromised(t *testing.T) {
+	t.Parallel()
+	ctx, r := t.Context(), newRoom(t, interop.Current)
+	l := r.limiter(t)
+	l.java.says(t, true, "trySetRate", "OVERALL", 2, "PT1.5S")
+	began := time.Now()
+	l.java.says(t, true, "tryAcquire", 2)
+	promised, err := l.golang.ReserveN(ctx, 2)
+	if err != nil || promised.Delay() < 500*time.Millisecond {
+		t.Fatal(promised, err)
+	}
+	l.java.says(t, -2, "availablePermits")
+	l.java.says(t, nil, "acquire")
+	if d := time.Since(began); d < 2900*time.Millisecond {
+		t.Errorf("Java got a permit after %v", d)
+	}
+	gives(t, 1)(l.golang.Available(ctx))
+}
+
+// A count without a log, as Redisson leaves it when the log is lost, stops
+// Java for ever (B21), and not Go.
+func TestRateWithoutLog(t *testing.T) {
+	t.Parallel()
+	ctx, r := t.Context(), newRoom(t, interop.Current)
+	l := r.limiter(t)
+	l.java.says(t, true, "trySetRate", "OVERALL", 2, "PT1M")
+	l.java.says(t, true, "tryAcquire", 2)
+	r.server.Do(t, "DEL", "{"+l.name+"}:permits")
+	l.java.throws(t, "tryAcquire")
+	gives(t, 2)(l.golang.Available(ctx))
+	gives(t, true)(l.golang.Allow(ctx))
+	l.java.says(t, true, "tryAcquire")
+}
+
+// Threads and goroutines together get what the rate allows, and in no span of
+// an interval more.
+func TestRateOfFleet(t *testing.T) {
+	const each, rate, interval, length = 3, 20, 500 * time.Millisecond, 3 * time.Second
+	const cut = 5 * time.Millisecond // Redisson's times are whole milliseconds, and its clock is another
+	for _, test := range []struct {
+		name      string
+		take      string // Java's method
+		golang    func(l *holdfast.RateLimiter) (bool, error)
+		perClient bool
+	}{
+		{"tries", "tryAcquire", func(l *holdfast.RateLimiter) (bool, error) { return l.Allow(context.Background()) }, false},
+		{"waits", "acquire", func(l *holdfast.RateLimiter) (bool, error) { return true, l.Wait(context.Background()) }, false},
+		{"per client", "tryAcquire", func(l *holdfast.RateLimiter) (bool, error) { return l.Allow(context.Background()) }, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRoom(t, interop.Current)
+			l := r.limiter(t)
+			fails(t, l.golang.SetRate(t.Context(), holdfast.Rate{Permits: rate, Per: interval, PerClient: test.perClient}), nil)
+			began := redistest.Now()
+			var answers []<-chan interop.Answer
+			for i := range each {
+				answers = append(answers, peer(t, interop.Current).Send(interop.Call{Thread: l.name + string(rune('a'+i)), Millis: length.Milliseconds(), Calls: []interop.Call{l.java.Call("", test.take), pause}}))
+			}
+			var f fleet
+			done := make(chan error, each)
+			for range each {
+				go func() {
+					for redistest.Now()-began < int64(length) {
+						entered := redistest.Now()
+						ok, err := test.golang(l.golang)
+						if err != nil {
+							done <- err
+							return
+						}
+						if ok {
+							f.record("Go", entered, redistest.Now())
+						}
+						time.Sleep(time.Millisecond)
+					}
+					done <- nil
+				}()
+			}
+			for range each {
+				fails(t, <-done, nil)
+			}
+			for _, ch := range answers {
+				a := within(t, length+10*time.Second, ch)
+				for i, v := range a.Value.([]any) {
+					if i%2 == 0 && v != false {
+						f.record("Java", a.Spans[i][0], a.Spans[i][1])
+					}
+				}
+			}
+			count := map[string]int{}
+			for _, v := range f.visits {
+				count[v.Owner]++
+			}
+			took := time.Duration(redistest.Now() - began)
+			t.Logf("%v in %v", count, took)
+			for _, owner := range []string{"Java", "Go"} {
+				var visits []redistest.Interval
+				for _, v := range f.visits {
+					if v.Owner == owner || !test.perClient {
+						visits = append(visits, v)
+					}
+				}
+				if most := busiest(visits, interval-cut); most > rate {
+					t.Errorf("%d grants to %s within %v, with a rate of %d", most, owner, interval, rate)
+				}
+				if n, all := len(visits), rate*(int(took/interval)+1); n > all || n < all/2 {
+					t.Errorf("%d grants in %v, want about %d", n, took, all)
+				}
+				if count[owner] == 0 && test.take != "acquire" { // who waits in Java comes after all who wait in Go
+					t.Errorf("none for %s", owner)
+				}
+			}
+		})
+	}
+}
+
+// busiest is the largest number of grants of which each was asked for and had
+// inside one span of such a length.
+func busiest(grants []redistest.Interval, span time.Duration) (most int) {
+	for _, first := range grants {
+		n := 0
+		for _, g := range grants {
+			if g.Enter >= first.Enter && g.Leave <= first.Enter+int64(span) {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// The Redisson of old writes another log, and cannot read ours: the two are not
+// to be mixed. Should they be, Holdfast gives no more than the rate, and is as
+// before when an interval has passed.
+func TestRateOfOld(t *testing.T) {
+	t.Parallel()
+	ctx, r := t.Context(), newRoom(t, interop.Era)
+	const rate, interval = 6, 3 * time.Second
+	l := r.limiter(t)
+	l.java.says(t, true, "trySetRate", "OVERALL", rate, 3, "SECONDS")
+	l.has(t, holdfast.Rate{Permits: rate, Per: interval})
+	for range 4 {
+		l.java.says(t, true, "tryAcquire")
+	}
+	before := slices.Clone(r.server.Strings(t, "ZRANGE", "{"+l.name+"}:permits", "0", "-1"))
+	gives(t, 2)(l.golang.Available(ctx))
+	gives(t, true)(l.golang.AllowN(ctx, 2))
+	if ok, err := l.golang.AllowN(ctx, 4); ok {
+		t.Error("more than the rate")
+	} else {
+		t.Log("when it meets such entries: ", err)
+	}
+	if after := r.server.Strings(t, "ZRANGE", "{"+l.name+"}:permits", "0", "-1"); len(after) != len(before)+1 {
+		t.Errorf("%d entries, want %d", len(after), len(before)+1)
+	}
+	time.Sleep(interval + 100*time.Millisecond)
+	t.Log("Redisson says that so many are free: ", l.java.do(t, "", "availablePermits").Value)
+	gives(t, rate)(l.golang.Available(ctx))
+	gives(t, true)(l.golang.AllowN(ctx, rate))
+	gives(t, false)(l.golang.Allow(ctx))
+}
