@@ -1,0 +1,207 @@
+package interop_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/interop"
+)
+
+const (
+	// fleetLease is that of the leases that are renewed in a fleet: long enough
+	// to tell a waiter that was told from one that has waited for its end.
+	fleetLease = 10 * time.Second
+	told       = 4 * time.Second
+)
+
+// clusterFleet is a cluster with Java clients of all ways to subscribe, and Go
+// clients of all ways to publish.
+type clusterFleet struct {
+	*redistest.Cluster
+	java   map[string]*redisson
+	golang map[string]*holdfast.Client
+	moving sync.Mutex // for one slot at a time
+}
+
+// plain are the clients that publish with PUBLISH. The others use SPUBLISH,
+// since the servers know it.
+var plain = map[string]bool{"OFF": true, "era": true, "off": true}
+
+func startClusterFleet(t *testing.T) *clusterFleet {
+	f := &clusterFleet{Cluster: redistest.StartCluster(t), java: make(map[string]*redisson), golang: make(map[string]*holdfast.Client)}
+	for _, mode := range []string{"era", "AUTO", "ON", "OFF"} {
+		f.java[mode] = f.join(t, mode, fleetLease)
+	}
+	for _, mode := range []string{"auto", "on", "off"} {
+		f.golang[mode] = open(t, f.URL()+"?sharded="+mode, holdfast.Options{WatchdogTimeout: fleetLease})
+	}
+	return f
+}
+
+// join returns a Java client of a mode.
+func (f *clusterFleet) join(tb testing.TB, mode string, lease time.Duration) *redisson {
+	config := interop.Cluster(addrs(f.Nodes())...).With("lockWatchdogTimeout", lease.Milliseconds())
+	if mode == "era" {
+		return join(tb, peer(tb, interop.Era), config)
+	}
+	return join(tb, peer(tb, interop.Current), config.With("clusterServersConfig.shardedSubscriptionMode", mode))
+}
+
+func addrs(servers []*redistest.Server) (addrs []string) {
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr())
+	}
+	return addrs
+}
+
+// party returns one of either side, by the mode of its client.
+func (f *clusterFleet) party(tb testing.TB, mode string, k kind, name string) party {
+	if r := f.java[mode]; r != nil {
+		return newJava(tb, r, k, name, name+mode)
+	}
+	return newGo(f.golang[mode], k, name)
+}
+
+func TestClusterFleet(t *testing.T) {
+	t.Parallel()
+	f := startClusterFleet(t)
+	t.Run("wake-up", f.wakeUp)
+	t.Run("side by side", func(t *testing.T) {
+		t.Run("exclusion", f.exclusion)
+		t.Run("moved while they wait", f.movedWaiters)
+		t.Run("moved while they take turns", f.movedTurns)
+		t.Run("half moved", f.halfMoved)
+		t.Run("many", f.many)
+	})
+}
+
+// Go hears Java in every mode. Java hears Go if both publish alike; else it
+// finds out at the end of the lease that it has seen, or, of a semaphore or a
+// latch, when somebody publishes as it listens.
+func (f *clusterFleet) wakeUp(t *testing.T) {
+	var all, deaf []*handover
+	for _, c := range [][2]string{
+		{"AUTO", "auto"},
+		{"AUTO", "on"},
+		{"AUTO", "off"},
+		{"ON", "auto"},
+		{"ON", "off"},
+		{"OFF", "auto"},
+		{"OFF", "off"},
+		{"era", "auto"},
+		{"era", "off"},
+	} {
+		all = append(all, handovers(t, c[0], c[1], f.java[c[0]], f.golang[c[1]])...)
+	}
+	beginAll(t, f.Nodes(), all)
+	pass(t, all)
+	var heard, looked time.Duration // the slowest
+	for _, h := range all {
+		hears := h.javaFirst || plain[h.java] == plain[h.golang]
+		if !hears && !h.looks {
+			deaf = append(deaf, h)
+			continue
+		}
+		took, ok := h.took(t, fleetLease+3*time.Second)
+		if !ok || hears && took > told {
+			t.Errorf("%v: after %v (%v)", h, took, ok)
+		}
+		if hears {
+			heard = max(heard, took)
+		} else {
+			looked = max(looked, took)
+		}
+	}
+	t.Logf("of %d, the slowest that was told: %v; that looked: %v", len(all), heard, looked)
+	if looked < told {
+		t.Error("those who cannot hear were told")
+	}
+	for _, h := range deaf { // by now those who look have come
+		if _, ok := h.took(t, 0); ok {
+			t.Errorf("%v: it was told", h)
+			continue
+		}
+		mode := "on"
+		if plain[h.java] {
+			mode = "off"
+		}
+		other := h.relay.golang(f.golang[mode], h.name)
+		other.Hold(t)
+		h.passed = other.Pass(t)
+		if _, ok := h.took(t, 10*time.Second); !ok {
+			t.Errorf("%v: it was not told by Go %s, either", h, mode)
+		}
+	}
+}
+
+// Clients that hear each other take locks in turn, over all masters; and so do
+// those that do not, only that some of them sleep for a lease at a time.
+func (f *clusterFleet) exclusion(t *testing.T) {
+	t.Parallel()
+	for _, fleet := range []struct {
+		name  string
+		kinds []string
+		modes []string
+		least int // visits of each client
+	}{
+		{"sharded", []string{"mutex", "fair", "write"}, []string{"AUTO", "ON", "auto", "on"}, 5},
+		{"plain", []string{"mutex", "fair", "write"}, []string{"OFF", "era", "off", "off"}, 5},
+		{"mixed", []string{"mutex", "write"}, []string{"AUTO", "OFF", "era", "auto", "off"}, 1},
+	} {
+		for _, k := range fleet.kinds {
+			t.Run(fleet.name+" "+k, func(t *testing.T) {
+				t.Parallel()
+				n := name(t)
+				var parties []party
+				for _, mode := range fleet.modes {
+					parties = append(parties, f.party(t, mode, kindOf(k), n))
+				}
+				visits := takeTurns(t, n, parties, time.After(4*time.Second))
+				t.Log(fleet.modes, visits)
+				for i, v := range visits {
+					if v < fleet.least {
+						t.Errorf("%s was inside %d times", fleet.modes[i], v)
+					}
+				}
+			})
+		}
+	}
+}
+
+// takeTurns has parties take a lock until it is over, and then once more, and
+// checks that no two were inside at a time. It returns how often each was.
+func takeTurns[T any](t *testing.T, name string, parties []party, over <-chan T) []int {
+	t.Helper()
+	stop := make(chan struct{})
+	go func() { <-over; close(stop) }()
+	var mu sync.Mutex
+	var all []redistest.Interval
+	visits := make([]int, len(parties))
+	var wg sync.WaitGroup
+	for i, p := range parties {
+		wg.Go(func() {
+			for last := false; !last; visits[i]++ {
+				select {
+				case <-stop:
+					last = true
+				default:
+				}
+				entered := p.Lock(t, 0)
+				time.Sleep(time.Millisecond)
+				left := p.Unlock(t)
+				mu.Lock()
+				all = append(all, redistest.Interval{Name: name, Owner: fmt.Sprint(i), Enter: entered, Leave: left})
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if err := redistest.CheckExclusive(all); err != nil {
+		t.Error(err)
+	}
+	return visits
+}
