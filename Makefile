@@ -3,6 +3,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MODULES := . examples driver/goredis
 TOPOLOGIES := replicated sentinel cluster
+PEERS := interop/target/current/lib/peer-1.jar interop/target/era/lib/peer-1.jar
 CONTRACT := '^Test(CM|PL|RN|NR|FA|RW|ML|FL|SE|PE|LA|RL)[0-9]'
 
 .PHONY: help
@@ -15,7 +16,8 @@ deps: ## Install what the tests need: a Redis server and a C compiler for the ra
 
 .PHONY: test
 test: deps ## Run all tests of all modules in all topologies, with the race detector
-	@$(MAKE) --no-print-directory -k -j2 modules topologies
+	@$(MAKE) --no-print-directory -k -j2 modules topologies \
+		$(if $(shell command -v javac >/dev/null && command -v mvn),interop,no-interop)
 
 .PHONY: modules
 modules: deps ## Run all tests of all modules, with one server where it does not matter
@@ -33,6 +35,28 @@ topologies: deps ## Run the tests that are not about one server with replicas, S
 acl: deps ## Run the contract of all kinds as a user with the rights in docs/operations.md
 	HOLDFAST_TEST_ACL=Test go test -count=1 -parallel 4 -timeout 10m -run $(CONTRACT) .
 
+.PHONY: no-interop
+no-interop:
+	@echo "== left out: the tests with Redisson (make interop), which need Java 17 and Maven"
+
+.PHONY: compare
+compare: deps $(PEERS) ## Print Holdfast and Redisson side by side
+	@cd interop && go test -run '^$$' -bench SideBySide -benchtime 1x -timeout 20m .
+
+.PHONY: interop
+interop: deps $(PEERS) ## Run the tests with Redisson itself; needs Java 17 and Maven
+	@echo "== go test -race interop"; cd interop && go test -race -count=1 -parallel 4 -timeout 15m ./...
+
+.PHONY: golden
+golden: deps $(PEERS) ## Record anew what Redisson leaves in Redis
+	cd interop && go test -count=1 -parallel 4 -timeout 15m -run '^TestGolden$$' -update ./...
+
+$(PEERS): interop/target/%/lib/peer-1.jar: interop/pom.xml $(wildcard interop/src/main/java/holdfast/*.java)
+	@command -v javac >/dev/null && command -v mvn >/dev/null || { echo "Install Java 17 and Maven (./scripts/deps --java), then run make interop again." >&2; exit 1; }
+	cd interop && mvn -q -B -P $* package && touch target/$*/lib/peer-1.jar
+
+interop/target/era/lib/peer-1.jar: | interop/target/current/lib/peer-1.jar # Maven's downloads do not bear company
+
 .PHONY: mutants
 mutants: deps ## Seed known bugs, one at a time, and see that the tests find each
 	HOLDFAST_MUTANTS=1 go test -count=1 -timeout 20m -run "TestMutants$$" -v ./internal/mutants
@@ -48,7 +72,7 @@ bench: deps ## Measure, side by side with a bare client
 
 .PHONY: lint
 lint: ## Vet and lint all modules
-	@set -e; for m in $(MODULES); do echo "== lint $$m"; (cd $$m && go vet ./... && go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+	@set -e; for m in $(MODULES) interop; do echo "== lint $$m"; (cd $$m && go vet ./... && go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: demo
 demo: ## Run the quick start; needs nothing but Go
