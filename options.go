@@ -126,7 +126,7 @@ func OnRelease(fn func(*Lease, error)) Option {
 
 // Poll waits by looking at the lock again and again, as often as b says, and
 // without subscribing to anything. It costs more commands and finds a free
-// lock later; use it where pub/sub is not allowed. Redisson calls it RSpinLock.
+// lock later; use it where pub/sub is not allowed. Redisson has it as getSpinLock.
 func Poll(b Backoff) Option {
 	return func(s *settings) {
 		if err := b.check(); err != nil {

@@ -1,0 +1,190 @@
+package interop_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/interop"
+)
+
+// What docs/from-redisson.md says of Redisson, where it differs from us, is so.
+// A claim that fails here has been cured in Java: then the page has to say so.
+func TestClaims(t *testing.T) {
+	r := newRoom(t, interop.Current)
+	for claim, check := range map[string]func(t *testing.T, r *room, n string){
+		"a shorter lease inside cuts the outer one": func(t *testing.T, r *room, n string) {
+			lock := r.java.get(t, "getLock", n)
+			lock.do(t, n, "lock", 60, "SECONDS")
+			lock.do(t, n, "lock", 5, "SECONDS")
+			atMost(t, lock.remaining(t, n), 5*time.Second)
+		},
+		"writing again adds the leases up": func(t *testing.T, r *room, n string) {
+			lock := r.java.get(t, "getReadWriteLock", n).keep(t, "writeLock")
+			lock.do(t, n, "lock", 30, "SECONDS")
+			lock.do(t, n, "lock", 30, "SECONDS")
+			moreThan(t, lock.remaining(t, n), 40*time.Second)
+		},
+		"a reader that wants to write waits for itself": func(t *testing.T, r *room, n string) {
+			rw := r.java.get(t, "getReadWriteLock", n)
+			rw.keep(t, "readLock").do(t, n, "lock")
+			if rw.keep(t, "writeLock").do(t, n, "tryLock", 500, "MILLISECONDS").Bool() {
+				t.Error("it got it")
+			}
+			rw.keep(t, "readLock").do(t, n, "unlock")
+		},
+		"a read that is unlocked ends the renewal of the write around it": func(t *testing.T, r *room, n string) {
+			java := join(t, peer(t, interop.Current), interop.Single(r.server.Addr()).With("lockWatchdogTimeout", 3000))
+			rw := java.get(t, "getReadWriteLock", n)
+			write, read := rw.keep(t, "writeLock"), rw.keep(t, "readLock")
+			write.do(t, n, "lock")
+			read.do(t, n, "lock")
+			read.do(t, n, "unlock")
+			if !write.do(t, n, "isLocked").Bool() {
+				t.Fatal("it is free at once")
+			}
+			eventually(t, 10*time.Second, "the lock, which is still held, is free", func() bool {
+				return !write.do(t, n, "isLocked").Bool()
+			})
+		},
+		"lockAndGetToken takes no notice of its lease": func(t *testing.T, r *room, n string) {
+			lock := r.java.get(t, "getFencedLock", n)
+			lock.do(t, n, "lockAndGetToken", 5, "SECONDS")
+			moreThan(t, lock.remaining(t, n), 10*time.Second)
+			lock.do(t, n, "unlock")
+		},
+		"tryLockAndGetToken waits": func(t *testing.T, r *room, n string) {
+			lock := r.java.get(t, "getFencedLock", n)
+			lock.do(t, n, "lock")
+			waiting := lock.Go(n+" 2", "tryLockAndGetToken")
+			silent(t, waiting)
+			lock.do(t, n, "unlock")
+			if within(t, 10*time.Second, waiting).Int() != 2 {
+				t.Error("not the next token")
+			}
+			lock.do(t, n+" 2", "unlock")
+		},
+		"a token rises when its lock is entered again": func(t *testing.T, r *room, n string) {
+			lock := r.java.get(t, "getFencedLock", n)
+			first, second := lock.do(t, n, "lockAndGetToken").Int(), lock.do(t, n, "lockAndGetToken").Int()
+			if second != first+1 {
+				t.Errorf("%d, then %d", first, second)
+			}
+			lock.do(t, n, "forceUnlock")
+		},
+		"a client that ends leaves its locks behind": func(t *testing.T, r *room, n string) {
+			client := join(t, peer(t, interop.Current), interop.Single(r.server.Addr()))
+			client.get(t, "getLock", n).do(t, n, "lock")
+			if err := client.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if locked, err := r.golang.Mutex(n).IsLocked(t.Context()); err != nil || !locked {
+				t.Error(locked, err)
+			}
+		},
+		"addPermits and drainPermits drop a TTL": func(t *testing.T, r *room, n string) {
+			for _, args := range [][]any{{"addPermits", 1}, {"drainPermits"}} {
+				s := r.java.get(t, "getSemaphore", n+args[0].(string))
+				s.do(t, n, "trySetPermits", 1, "PT60S")
+				moreThan(t, s.remaining(t, n), 10*time.Second)
+				s.do(t, n, args[0].(string), args[1:]...)
+				atMost(t, s.remaining(t, n), 0)
+			}
+		},
+		"drainPermits makes permits of a debt": func(t *testing.T, r *room, n string) {
+			s := r.java.get(t, "getSemaphore", n)
+			s.do(t, n, "addPermits", -2)
+			s.do(t, n, "drainPermits")
+			if free := s.do(t, n, "availablePermits").Int(); free != 0 {
+				t.Error(free)
+			}
+		},
+		"a permit without a lease has no end": func(t *testing.T, r *room, n string) {
+			s := r.java.get(t, "getPermitExpirableSemaphore", n)
+			s.do(t, n, "trySetPermits", 1)
+			id := s.do(t, n, "acquire").String()
+			if left := s.do(t, n, "getLeaseTime", id).Int(); left != -1 {
+				t.Error(left)
+			}
+		},
+		"updateLeaseTime shortens": func(t *testing.T, r *room, n string) {
+			s := r.java.get(t, "getPermitExpirableSemaphore", n)
+			s.do(t, n, "trySetPermits", 1)
+			id := s.do(t, n, "acquire", 60, "SECONDS").String()
+			s.do(t, n, "updateLeaseTime", id, 5, "SECONDS")
+			atMost(t, time.Duration(s.do(t, n, "getLeaseTime", id).Int())*time.Millisecond, 5*time.Second)
+		},
+		"a latch that is deleted keeps its waiters": func(t *testing.T, r *room, n string) {
+			latch := r.java.get(t, "getCountDownLatch", n)
+			latch.do(t, n, "trySetCount", 1)
+			waiting := latch.Go(n+" 2", "await")
+			silent(t, waiting)
+			latch.do(t, n, "delete")
+			silent(t, waiting)
+			latch.do(t, n, "trySetCount", 1)
+			latch.do(t, n, "countDown")
+			within(t, 10*time.Second, waiting)
+		},
+		"permits given back to a rate limiter are given twice": func(t *testing.T, r *room, n string) {
+			l := r.java.get(t, "getRateLimiter", n)
+			l.do(t, n, "trySetRate", "OVERALL", 2, 3, "SECONDS")
+			l.do(t, n, "acquire", 2)
+			l.do(t, n, "release", 2)
+			time.Sleep(1500 * time.Millisecond)
+			l.do(t, n, "acquire", 2) // until three seconds later there should be none
+			time.Sleep(1700 * time.Millisecond)
+			if free := l.do(t, n, "availablePermits").Int(); free != 2 {
+				t.Error(free)
+			}
+		},
+		"a multi lock with a lease lets the counter of a fenced one end": func(t *testing.T, r *room, n string) {
+			all := r.java.get(t, "getMultiLock", []any{r.java.get(t, "getFencedLock", n), r.java.get(t, "getLock", n+" 2")})
+			if !all.do(t, n, "tryLock", 5, 20, "SECONDS").Bool() {
+				t.Fatal("not locked")
+			}
+			counter := r.java.get(t, "getAtomicLong", "redisson_lock_token:{"+n+"}")
+			moreThan(t, counter.remaining(t, n), time.Second)
+			for _, method := range []string{"isLocked", "getHoldCount", "forceUnlock", "remainTimeToLive", "newCondition"} {
+				if a := all.Do(n, method); !strings.Contains(a.Error, "UnsupportedOperationException") {
+					t.Errorf("%s of a multi lock: %v", method, a)
+				}
+			}
+			all.do(t, n, "unlock")
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			t.Parallel()
+			check(t, r, name(t))
+		})
+	}
+}
+
+// remaining asks Redisson how long an object lasts.
+func (o object) remaining(tb testing.TB, thread string) time.Duration {
+	tb.Helper()
+	return time.Duration(o.do(tb, thread, "remainTimeToLive").Int()) * time.Millisecond
+}
+
+func atMost(tb testing.TB, d, most time.Duration) {
+	tb.Helper()
+	if d > most {
+		tb.Errorf("%v, more than %v", d, most)
+	}
+}
+
+func moreThan(tb testing.TB, d, least time.Duration) {
+	tb.Helper()
+	if d <= least {
+		tb.Errorf("%v, not more than %v", d, least)
+	}
+}
+
+// silent sees that a call is not answered for a second.
+func silent(tb testing.TB, ch <-chan interop.Answer) {
+	tb.Helper()
+	select {
+	case a := <-ch:
+		tb.Fatal("it answers: ", a, a.Err())
+	case <-time.After(time.Second):
+	}
+}
