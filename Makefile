@@ -53,7 +53,7 @@ golden: deps $(PEERS) ## Record anew what Redisson leaves in Redis
 
 $(PEERS): interop/target/%/lib/peer-1.jar: interop/pom.xml $(wildcard interop/src/main/java/holdfast/*.java)
 	@command -v javac >/dev/null && command -v mvn >/dev/null || { echo "Install Java 17 and Maven (./scripts/deps --java), then run make interop again." >&2; exit 1; }
-	cd interop && mvn -q -B -P $* package && touch target/$*/lib/peer-1.jar
+	cd interop && rm -rf target/$* && mvn -q -B -P $* $(MAVEN) package && touch target/$*/lib/peer-1.jar
 
 interop/target/era/lib/peer-1.jar: | interop/target/current/lib/peer-1.jar # Maven's downloads do not bear company
 
