@@ -91,7 +91,11 @@ func TestFixedLeases(t *testing.T) {
 		// One that was renewed would be before it ends. A waiter that did not know
 		// the end would not look before the test has failed.
 		r := newRoomWith(t, release, holdfast.Options{WatchdogTimeout: watchdog, PollInterval: time.Minute})
-		ms := r.meetings(t, owned(release))
+		except := []string(nil)
+		if release == interop.Era {
+			except = append(except, "fair") // a thread of it may sleep for ever where nobody calls it
+		}
+		ms := r.meetings(t, owned(release, except...))
 		began := make([]int64, len(ms))
 		entered := make([]<-chan visit, len(ms))
 		for i, m := range ms {
