@@ -3,6 +3,7 @@ package mutants
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,10 +36,16 @@ func TestMutantsApply(t *testing.T) {
 // Every mutant is found by the test that it names. Slow, hence by name only:
 // make mutants.
 func TestMutants(t *testing.T) {
-	if os.Getenv("HOLDFAST_MUTANTS") == "" {
+	part, parts := 1, 1
+	if which := os.Getenv("HOLDFAST_MUTANTS"); which == "" {
 		t.Skip("run by make mutants")
+	} else if _, err := fmt.Sscanf(which, "%d/%d", &part, &parts); err != nil || part < 1 || part > parts {
+		t.Fatalf("HOLDFAST_MUTANTS is %q, want a part such as 1/1 or 2/3", which)
 	}
-	for _, m := range All {
+	for i, m := range All {
+		if i%parts != part-1 {
+			continue
+		}
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel() // as many at a time as there are processors
 			dir := t.TempDir()
