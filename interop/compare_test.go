@@ -35,11 +35,11 @@ var workloads = []workload{
 	{"hot name: 16 threads, one process", hotFigures, hot(1, 16)},
 	{"hot name: 4 processes of 4 threads", hotFigures, hot(4, 4)},
 	{"held: 1,000 locks", []string{"commands per period"}, func(tb testing.TB, c contender, s *redistest.Server, d time.Duration) []float64 {
-		const watchdog = 6 * time.Second
+		const watchdog = 3 * time.Second
 		held := many(fmt.Sprint("compare:held:", names.Add(1), ":"), 1000)
 		defer c.Hold(tb, s, held, watchdog)()
 		s.Do(tb, "CONFIG", "RESETSTAT")
-		periods := max(1, d.Truncate(watchdog/3)/(watchdog/3))
+		periods := max(2, 2*d/(watchdog/3))
 		time.Sleep(periods * watchdog / 3)
 		sent := commands(tb, s)
 		for _, n := range held {
