@@ -21,6 +21,10 @@
 // Each listener has one more connection per node. In a cluster, calls go to the
 // clients of the nodes, so hooks must be there to see them: add them with
 // OnNewNode, as redisotel does.
+//
+// go-redis 9.22 has a data race of its own while it finds out that a server
+// sends no maintenance notifications. To keep the race detector quiet, set
+// MaintNotificationsConfig with the mode maintnotifications.ModeDisabled.
 package goredis
 
 import (
