@@ -97,22 +97,29 @@ func soon(tb testing.TB, limit time.Duration, ch <-chan int64) int64 {
 	}
 }
 
+// inTurn sees that the second is kept out by the first, whether it waits or
+// not, and let in soon after that has left.
+func inTurn(t *testing.T, first, second party, limit time.Duration) {
+	t.Helper()
+	first.Lock(t, 0)
+	for _, wait := range []time.Duration{0, 500 * time.Millisecond} {
+		if second.TryLock(t, wait, 0) {
+			t.Fatalf("both are inside after waiting %v", wait)
+		}
+	}
+	ch := enters(t, second)
+	time.Sleep(100 * time.Millisecond) // it waits by now, most likely
+	first.Unlock(t)
+	soon(t, limit, ch)
+	second.Unlock(t)
+}
+
 // A multi lock of either side keeps the other's out, which is let in by its
 // release, and nothing is left in the end.
 func TestMulti(t *testing.T) {
 	everyMixture(t, func(t *testing.T, r *room, m mixture) {
 		r.bothWays(t, m.kind(), func(t *testing.T, n string, first, second party) {
-			first.Lock(t, 0)
-			for _, wait := range []time.Duration{0, 300 * time.Millisecond} {
-				if second.TryLock(t, wait, 0) {
-					t.Fatalf("both are inside after waiting %v", wait)
-				}
-			}
-			ch := enters(t, second)
-			time.Sleep(100 * time.Millisecond) // it waits by now, most likely
-			first.Unlock(t)
-			soon(t, 5*time.Second, ch)
-			second.Unlock(t)
+			inTurn(t, first, second, 5*time.Second)
 			eventually(t, 5*time.Second, "nothing is left", func() bool { return len(left(t, r.server, n)) == 0 })
 		})
 	})

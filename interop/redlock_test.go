@@ -79,27 +79,17 @@ func TestRedlock(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
 		v := newVotes(t, release)
-		inTurn := func(t *testing.T, n string, first, second party) {
-			first.Lock(t, 0)
-			for _, wait := range []time.Duration{0, 500 * time.Millisecond} {
-				if second.TryLock(t, wait, 0) {
-					t.Fatalf("both are inside after waiting %v", wait)
-				}
-			}
-			ch := enters(t, second)
-			time.Sleep(100 * time.Millisecond) // it waits by now, most likely
-			first.Unlock(t)
-			soon(t, 20*time.Second, ch)
-			second.Unlock(t)
+		meet := func(t *testing.T, n string, first, second party) {
+			inTurn(t, first, second, 20*time.Second)
 			for _, s := range v.servers {
 				eventually(t, 10*time.Second, "nothing is left", func() bool { return !s.Running() || len(left(t, s, n)) == 0 })
 			}
 		}
 		t.Run("minority", v.minority)
-		t.Run("all up", func(t *testing.T) { v.room().bothWays(t, v.kind(), inTurn) })
+		t.Run("all up", func(t *testing.T) { v.room().bothWays(t, v.kind(), meet) })
 		t.Run("all up, many", func(t *testing.T) { v.compete(t, 20) })
 		v.servers[2].Kill()
-		t.Run("one down", func(t *testing.T) { v.room().bothWays(t, v.kind(), inTurn) })
+		t.Run("one down", func(t *testing.T) { v.room().bothWays(t, v.kind(), meet) })
 		t.Run("one down, many", func(t *testing.T) { v.compete(t, 5) })
 	})
 }
