@@ -57,6 +57,11 @@ var fair = []Mutant{
 
 var readWrite = []Mutant{
 	{
+		"a lock of readers outlasts the last of them by a lease time",
+		"internal/script/lua/read_release.lua", "if longest + 10 < ttl and", "if longest < ttl and",
+		"internal/script", "TestReadOutlastedByAMoment",
+	},
+	{
 		"writers do not look who holds the lock",
 		"internal/script/lua/write_acquire.lua", "elseif redis.call('hexists', KEYS[1], ARGV[2]) == 0 then", "elseif false then",
 		"internal/script", "TestReadWrite$",

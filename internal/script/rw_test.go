@@ -670,3 +670,19 @@ func TestReadWriteTokens(t *testing.T) {
 		}
 	}
 }
+
+// The clock goes on between two commands of a script, so the lock may seem to
+// outlast its last reader by a moment. That is no other reader: with none alive
+// the lock is free when that one leaves, and not a lease time later.
+func TestReadOutlastedByAMoment(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	l := newLab(t, s, d, "N")
+	l.run(append(reads("a:1", 600), "HSET N j:7 1")...) // j:7 is dead
+	s.Do(t, "EVAL", `local now = redis.call('time')[1] * 1000
+		redis.call('pexpireat', KEYS[1], now + 600005)
+		return redis.call('pexpireat', KEYS[2], now + 600000)`, "2", l.long("N"), l.long("a:1#1"))
+	if got := l.call(d, release(read, "a:1", 0)); s.Int(t, "EXISTS", "N") == 1 {
+		t.Errorf("released: %s, and the lock lasts for another %d ms", got, s.Int(t, "PTTL", "N"))
+	}
+}
