@@ -882,10 +882,10 @@ func wantNoChannels(t *testing.T, s *redistest.Server) {
 func TestCM22TwoPerName(t *testing.T) {
 	redistest.CheckGoroutines(t)
 	s := redistest.Fresh(t)
-	// Less than the second after which even a waiter without a subscription
-	// looks by itself.
-	const wait = 900 * time.Millisecond
-	cs := [2]*holdfast.Client{open(t, s.URL()), open(t, s.URL())}
+	// Nobody looks by himself: who is not woken is refused.
+	deaf := holdfast.Options{PollInterval: time.Hour}
+	const wait = 20 * time.Second
+	cs := [2]*holdfast.Client{open(t, s.URL(), deaf), open(t, s.URL(), deaf)}
 	parallel(100, func(i int) {
 		m := cs[i%2].Mutex(fmt.Sprint(t.Name(), i/2))
 		for range 3 {

@@ -382,7 +382,7 @@ func TestFA07TriesRunOut(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	n := name(t)
-	const lease = 1500 * time.Millisecond
+	const lease = 5 * time.Second
 	var cs [4]*holdfast.Client
 	for i := range cs {
 		cs[i] = open(t, s.URL())
@@ -391,9 +391,9 @@ func TestFA07TriesRunOut(t *testing.T) {
 	ends := expiry(t, s, n)
 	var places []place
 	for _, c := range cs[:3] {
-		places = append(places, enqueue(t, t.Context(), s, c.FairMutex(n), holdfast.Wait(500*time.Millisecond)))
+		places = append(places, enqueue(t, t.Context(), s, c.FairMutex(n), holdfast.Wait(3*time.Second)))
 	}
-	last := enqueue(t, t.Context(), s, cs[3].FairMutex(n), holdfast.Wait(5*time.Second), holdfast.LeaseTime(10*time.Second))
+	last := enqueue(t, t.Context(), s, cs[3].FairMutex(n), holdfast.Wait(20*time.Second), holdfast.LeaseTime(10*time.Second))
 	for _, p := range places {
 		if err := await(t, p.got).err; !errors.Is(err, holdfast.ErrNotAcquired) {
 			t.Errorf("the try ended with %v, want ErrNotAcquired", err)

@@ -31,10 +31,10 @@ func TestFL01TokensCount(t *testing.T) {
 	for i, take := range []func() (*holdfast.Lease, error){
 		func() (*holdfast.Lease, error) { return m.Lock(t.Context()) },
 		func() (*holdfast.Lease, error) { return m.TryLock(t.Context()) },
-		func() (*holdfast.Lease, error) { return m.TryLock(t.Context(), holdfast.Wait(time.Second)) },
+		func() (*holdfast.Lease, error) { return m.TryLock(t.Context(), holdfast.Wait(10*time.Second)) },
 		func() (*holdfast.Lease, error) { return m.Lock(t.Context(), holdfast.LeaseTime(time.Minute)) },
 		func() (*holdfast.Lease, error) {
-			return m.TryLock(t.Context(), holdfast.Wait(time.Second), holdfast.LeaseTime(time.Minute))
+			return m.TryLock(t.Context(), holdfast.Wait(10*time.Second), holdfast.LeaseTime(time.Minute))
 		},
 	} {
 		l, err := take()
