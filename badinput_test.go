@@ -124,7 +124,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	var log bytes.Buffer
 	o := quick
 	o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	o.RetryTimeout = 300 * time.Millisecond
+	o.RetryTimeout = 5 * time.Second
 	var errs []error
 	try := func(url string) *holdfast.Client {
 		c, err := holdfast.Open(t.Context(), url, o)

@@ -38,8 +38,8 @@ type kind struct {
 }
 
 // late is how late things may be that are awaited: the machine may be busy, or
-// stand still for a second. Who is not told and looks at intervals is later.
-const late = 2 * time.Second
+// stand still for two seconds. Who is not told and looks at intervals is later.
+const late = 4 * time.Second
 
 // aWhile is how long to watch that nothing happens.
 const aWhile = 500 * time.Millisecond
@@ -122,10 +122,16 @@ func background(ctx context.Context, m holdfast.Locker, opts ...holdfast.Option)
 // Its time is less than a waiter lets pass that has heard no message.
 func await(tb testing.TB, ch <-chan outcome) outcome {
 	tb.Helper()
+	return awaitAfter(tb, 0, ch)
+}
+
+// awaitAfter is await for a call that is to return after d.
+func awaitAfter(tb testing.TB, d time.Duration, ch <-chan outcome) outcome {
+	tb.Helper()
 	select {
 	case o := <-ch:
 		return o
-	case <-time.After(4 * time.Second):
+	case <-time.After(d + late):
 		tb.Fatal("still waiting")
 		return outcome{}
 	}
@@ -134,7 +140,13 @@ func await(tb testing.TB, ch <-chan outcome) outcome {
 // entered is await for a call that has to succeed.
 func entered(tb testing.TB, ch <-chan outcome) *holdfast.Lease {
 	tb.Helper()
-	o := await(tb, ch)
+	return enteredAfter(tb, 0, ch)
+}
+
+// enteredAfter is awaitAfter for a call that has to succeed.
+func enteredAfter(tb testing.TB, d time.Duration, ch <-chan outcome) *holdfast.Lease {
+	tb.Helper()
+	o := awaitAfter(tb, d, ch)
 	if o.err != nil {
 		tb.Fatal(o.err)
 	}
@@ -688,7 +700,7 @@ func TestCM14HolderIsKilled(t *testing.T) {
 			t.Errorf("the lock outlives its holder by %d ms, more than the watchdog time", ttl)
 		}
 		ends := expiry(t, s, m.Name())
-		l := entered(t, waiter)
+		l := enteredAfter(t, mortal.WatchdogTimeout, waiter)
 		if after := expiry(t, s, m.Name()) - lease.Milliseconds() - ends; after < 0 || after > k.late.Milliseconds() {
 			t.Errorf("entered %d ms after the lease ended, want between 0 and %v", after, k.late)
 		}

@@ -101,16 +101,7 @@ func inOrder(tb testing.TB, places ...place) {
 // which shows after a few seconds.
 func enteredPastDead(tb testing.TB, ch <-chan outcome) *holdfast.Lease {
 	tb.Helper()
-	select {
-	case o := <-ch:
-		if o.err != nil {
-			tb.Fatal(o.err)
-		}
-		return o.lease
-	case <-time.After(15 * time.Second):
-		tb.Fatal("still waiting")
-		return nil
-	}
+	return enteredAfter(tb, 11*time.Second, ch)
 }
 
 // wantDeadlines checks that the deadlines by which Redisson tells the living
@@ -190,9 +181,9 @@ func TestFA01LeasesRunOutInOrder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	n := name(t)
-	// Not scaled down: the end of a lease that is shorter than the second
-	// between two looks may be seen that much later.
-	const waiters, lease = 8, time.Second
+	// The end of a lease that is shorter than the second between two looks may
+	// be seen that much later, and what has ended when it comes is no lease.
+	const waiters, lease = 5, 3 * time.Second
 	l := lock(t, t.Context(), open(t, s.URL()).FairMutex(n))
 	cs := []*holdfast.Client{open(t, s.URL()), open(t, s.URL())}
 	var places []place
@@ -203,7 +194,7 @@ func TestFA01LeasesRunOutInOrder(t *testing.T) {
 	release(t, l)
 	var last *holdfast.Lease
 	for i, p := range places {
-		got := entered(t, p.got) // and never released
+		got := enteredAfter(t, lease, p.got) // and never released
 		if got.Owner() != p.owner {
 			t.Errorf("number %d in the queue was %s, and is %s", i, p.owner, got.Owner())
 		}
@@ -395,13 +386,13 @@ func TestFA07TriesRunOut(t *testing.T) {
 	}
 	last := enqueue(t, t.Context(), s, cs[3].FairMutex(n), holdfast.Wait(20*time.Second), holdfast.LeaseTime(10*time.Second))
 	for _, p := range places {
-		if err := await(t, p.got).err; !errors.Is(err, holdfast.ErrNotAcquired) {
+		if err := awaitAfter(t, lease, p.got).err; !errors.Is(err, holdfast.ErrNotAcquired) {
 			t.Errorf("the try ended with %v, want ErrNotAcquired", err)
 		}
 	}
 	wantQueue(t, s, n, last)
 	wantDeadlines(t, s, n, lease)
-	l := entered(t, last.got)
+	l := enteredAfter(t, lease, last.got)
 	if after := expiry(t, s, n) - 10_000 - ends; after < 0 || after > late.Milliseconds() {
 		t.Errorf("the last try got in %d ms after the lease, want at once", after)
 	}
@@ -476,7 +467,7 @@ func TestFA10FailedTryLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := open(t, s.URL()).FairMutex(n)
-	if _, err := m.TryLock(t.Context(), holdfast.Wait(200*time.Millisecond)); !errors.Is(err, holdfast.ErrNotAcquired) {
+	if _, err := m.TryLock(t.Context(), holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrNotAcquired) {
 		t.Errorf("error %v, want ErrNotAcquired", err)
 	}
 	wantRefused(t, m) // this one does not queue

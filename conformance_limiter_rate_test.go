@@ -101,9 +101,9 @@ func TestRL24RL25LowerRate(t *testing.T) {
 
 func TestRL26FullAfterIdle(t *testing.T) {
 	bothKinds(t, func(t *testing.T, kind func(holdfast.Rate) holdfast.Rate) {
-		l := newLimiter(t, kind(holdfast.Rate{Permits: 10, Per: 3 * time.Second}))
+		l := newLimiter(t, kind(holdfast.Rate{Permits: 10, Per: 4 * time.Second}))
 		allow(t, l, 10, true)
-		update(t, l, kind(holdfast.Rate{Permits: 4, Per: 3 * time.Second}))
+		update(t, l, kind(holdfast.Rate{Permits: 4, Per: 4 * time.Second}))
 		wantAvailable(t, l, 0)
 		full(t, l, 4)
 		allow(t, l, 4, true)

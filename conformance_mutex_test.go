@@ -115,7 +115,8 @@ func TestPL06ManyNames(t *testing.T) {
 			},
 			"timed": func(ctx context.Context, m *holdfast.Mutex) (*holdfast.Lease, error) {
 				l, err := m.TryLock(ctx, holdfast.Wait(rand.N(3*time.Millisecond)))
-				if errors.Is(err, holdfast.ErrNotAcquired) {
+				// In so short a time a busy server may not answer.
+				if errors.Is(err, holdfast.ErrNotAcquired) || errors.Is(err, holdfast.ErrUnavailable) {
 					return nil, nil
 				}
 				return l, err
@@ -207,7 +208,7 @@ func TestRN01ServerRestartedEmpty(t *testing.T) {
 	s.Restart()
 	select {
 	case <-ctx.Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(10 * time.Second):
 		t.Fatal("the loss was not noticed")
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, holdfast.ErrLost) {

@@ -76,9 +76,9 @@ func TestPE02Extend(t *testing.T) {
 	t.Parallel()
 	sem := permitsOf(t, open(t, redistest.Shared(t).URL()), 1)
 	wantNotHeld(t, "extending an unknown id", sem.ExtendID(t.Context(), nobodysID, time.Minute))
-	l := obtain(t, sem, 1, holdfast.LeaseTime(2*time.Second))
+	l := obtain(t, sem, 1, holdfast.LeaseTime(4*time.Second))
 	id := l.Permits()[0]
-	const extension = 3 * time.Second
+	const extension = 5 * time.Second
 	start := time.Now()
 	if err := sem.ExtendID(t.Context(), id, extension); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestPE02Extend(t *testing.T) {
 	if left, err := sem.RemainingID(t.Context(), id); left > extension || left < time.Second || err != nil {
 		t.Errorf("%v left, %v", left, err)
 	}
-	next, err := sem.TryAcquire(t.Context(), 1, holdfast.Wait(2*extension))
+	next, err := sem.TryAcquire(t.Context(), 1, holdfast.Wait(3*extension))
 	took := time.Since(start)
 	if err != nil {
 		t.Fatal(err)
@@ -122,11 +122,11 @@ func counting(t *testing.T, count func(holdfast.PermitState) int, atFirst, betwe
 			t.Errorf("%+v, %v; want %d", st, err, want)
 		}
 	}
-	obtain(t, sem, 1, holdfast.LeaseTime(2*time.Second))
-	obtain(t, sem, 2, holdfast.LeaseTime(2*time.Second))
+	obtain(t, sem, 1, holdfast.LeaseTime(4*time.Second))
+	obtain(t, sem, 2, holdfast.LeaseTime(4*time.Second))
 	stays := obtain(t, sem, 2, holdfast.LeaseTime(time.Minute))
 	want(atFirst)
-	time.Sleep(2100 * time.Millisecond)
+	time.Sleep(4100 * time.Millisecond)
 	want(between)
 	release(t, stays)
 	want(afterwards)
@@ -162,7 +162,7 @@ func TestPE07TTL(t *testing.T) {
 	wantPermits(t, sem, 0, 0)
 	select {
 	case <-l.Context().Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(10 * time.Second):
 		t.Error("the holder was not told")
 	}
 	wantLost(t, l, holdfast.LossNotOwner)

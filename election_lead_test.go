@@ -136,7 +136,7 @@ func TestLeadContextDone(t *testing.T) {
 	wantLeader(t, there, held, "b")
 
 	// For as long as it would wait.
-	err = e.Lead(t.Context(), "a", func(context.Context) error { t.Error("run"); return nil }, holdfast.Wait(20*time.Millisecond))
+	err = e.Lead(t.Context(), "a", func(context.Context) error { t.Error("run"); return nil }, holdfast.Wait(time.Second))
 	if !errors.Is(err, holdfast.ErrNotAcquired) {
 		t.Errorf("impatient candidate: %v", err)
 	}

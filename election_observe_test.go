@@ -97,7 +97,7 @@ func TestObserveExpiry(t *testing.T) {
 	if got := seen.next(t); got != nobody || l.Valid() {
 		t.Errorf("saw %+v, the leader is valid: %v", got, l.Valid())
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 3*time.Second+late {
 		t.Errorf("seen %v after the leader was cut off", took)
 	}
 	// A lock without a word has no leader; what follows it is seen.
@@ -136,14 +136,20 @@ func TestObserveOutage(t *testing.T) {
 			n := name(t)
 			c := open(t, p.URL()+"?timeout=300ms", holdfast.Options{PollInterval: 200 * time.Millisecond, RetryTimeout: 300 * time.Millisecond})
 			seen := observe(t.Context(), c.Election(n))
+			sees := func(what string, want holdfast.Leader) {
+				t.Helper()
+				got := seen.any(t)
+				for errors.Is(got.err, holdfast.ErrUnavailable) { // of which a busy machine may have more
+					got = seen.any(t)
+				}
+				if got.err != nil || got.leader != want {
+					t.Errorf("saw %+v %s", got, what)
+				}
+			}
 			e := open(t, s.URL(), steady).Election(n)
-			if got := seen.next(t); got != nobody {
-				t.Errorf("saw %+v", got)
-			}
+			sees("at first", nobody)
 			l := campaign(t, t.Context(), e, "a")
-			if got := seen.next(t); got != leaderOf(l, "a") {
-				t.Errorf("saw %+v", got)
-			}
+			sees("after the election", leaderOf(l, "a"))
 			away(p, true)
 			for range 3 { // once for each time that it has given up
 				if got := seen.any(t); !errors.Is(got.err, holdfast.ErrUnavailable) || got.leader != nobody {
@@ -153,17 +159,9 @@ func TestObserveOutage(t *testing.T) {
 			release(t, l)
 			l = campaign(t, t.Context(), e, "b") // nothing of which is heard
 			away(p, false)
-			got := seen.any(t)
-			for errors.Is(got.err, holdfast.ErrUnavailable) {
-				got = seen.any(t)
-			}
-			if got.err != nil || got.leader != leaderOf(l, "b") {
-				t.Errorf("saw %+v after the outage", got)
-			}
+			sees("after the outage", leaderOf(l, "b"))
 			release(t, l)
-			if got := seen.next(t); got != nobody {
-				t.Errorf("saw %+v", got)
-			}
+			sees("in the end", nobody)
 			c.Close()
 			if got := seen.any(t); !errors.Is(got.err, holdfast.ErrClosed) || got.leader != nobody {
 				t.Errorf("saw %+v when the client was closed", got)

@@ -167,7 +167,7 @@ func TestFencedTokenGoesOn(t *testing.T) {
 	var last int64
 	next := func(what string, m *holdfast.FencedMutex, opts ...holdfast.Option) *holdfast.Lease {
 		t.Helper()
-		l := entered(t, background(t.Context(), m, opts...))
+		l := enteredAfter(t, 3*time.Second, background(t.Context(), m, opts...))
 		if l.Token() != last+1 {
 			t.Errorf("%s: token %d after %d", what, l.Token(), last)
 		}
@@ -185,7 +185,7 @@ func TestFencedTokenGoesOn(t *testing.T) {
 	release(t, inner)
 	release(t, l)
 
-	l = next("released", other, holdfast.LeaseTime(1500*time.Millisecond)) // less could be over when it comes
+	l = next("released", other, holdfast.LeaseTime(3*time.Second)) // less could be over when it comes
 	got := next("expired", m)
 	wantLost(t, l, holdfast.LossExpired)
 
@@ -290,8 +290,8 @@ func TestFencedOptions(t *testing.T) {
 	l := lock(t, t.Context(), m)
 	wantTTL(t, s, m.Name(), time.Hour)
 	start := time.Now()
-	_, err := m.TryLock(t.Context(), holdfast.Wait(100*time.Millisecond))
-	if took := time.Since(start); !errors.Is(err, holdfast.ErrNotAcquired) || took < 100*time.Millisecond || took > late {
+	_, err := m.TryLock(t.Context(), holdfast.Wait(time.Second))
+	if took := time.Since(start); !errors.Is(err, holdfast.ErrNotAcquired) || took < time.Second || took > time.Second+late {
 		t.Errorf("%v after %v", err, took)
 	}
 	if err := l.Extend(t.Context(), 2*time.Hour); err != nil {

@@ -99,7 +99,7 @@ func TestHookPanics(t *testing.T) {
 	url := redistest.Shared(t).URL()
 	each(t, "PSRW", func(t *testing.T, k kind) {
 		m := k.make(open(t, url), name(t))
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // or a lock that is kept would be waited for
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // or a lock that is kept would be waited for
 		defer cancel()
 		boom := errors.New("boom")
 		var d diary

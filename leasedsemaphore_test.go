@@ -69,7 +69,7 @@ func TestPermitsRestComesBack(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("not told")
 	}
-	eventually(t, 3*time.Second, "all permits are back", func() bool {
+	eventually(t, 10*time.Second, "all permits are back", func() bool {
 		st, err := sem.State(t.Context())
 		return err == nil && st == holdfast.PermitState{Available: 4}
 	})

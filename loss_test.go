@@ -43,7 +43,7 @@ func TestToldBeforeAnybodyElse(t *testing.T) {
 			"server stopped and resumed",
 			func(s *redistest.Server, _ *redistest.Proxy) {
 				s.Pause()
-				time.AfterFunc(2500*time.Millisecond, s.Resume)
+				time.AfterFunc(steady.WatchdogTimeout+aWhile, s.Resume)
 			},
 			func(*redistest.Server, *redistest.Proxy) {},
 		},
@@ -52,14 +52,15 @@ func TestToldBeforeAnybodyElse(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
 			p := redistest.NewProxy(t, s.Addr())
-			o := holdfast.Options{WatchdogTimeout: 2 * time.Second, PollInterval: 300 * time.Millisecond}
+			o := steady
+			o.PollInterval = 300 * time.Millisecond
 			holder, rival := open(t, p.URL(), o), open(t, s.URL(), o)
 			n := name(t)
 			l := lock(t, t.Context(), holder.Mutex(n))
 			ctx := l.Context()
 			told := make(chan int64, 1)
 			context.AfterFunc(ctx, func() { told <- redistest.Now() })
-			time.Sleep(o.WatchdogTimeout / 2) // renewed at least once
+			time.Sleep(time.Second) // renewed at least once
 			if !l.Valid() {
 				t.Fatal("lost before anything happened")
 			}
@@ -90,7 +91,7 @@ func TestToldBeforeAnybodyElse(t *testing.T) {
 			}
 			// Neither the late release nor the undoing of the lost lease may
 			// touch the rival.
-			time.Sleep(o.WatchdogTimeout / 2)
+			time.Sleep(time.Second)
 			if !got.Valid() {
 				t.Error("the rival lost its lock")
 			}
@@ -137,7 +138,7 @@ func TestTakenAway(t *testing.T) {
 		take(key)
 		select {
 		case <-ctx.Done():
-		case <-time.After(5 * time.Second):
+		case <-time.After(10 * time.Second):
 			t.Fatalf("%s: not told", name)
 		}
 		var lost *holdfast.LostError
@@ -204,7 +205,7 @@ func init() { workers["hold"] = holdWorker }
 // holdWorker holds a lock and says, again and again, whether it may rely on
 // it: a line with the time and, as the last word, yes or no.
 func holdWorker() {
-	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), quick)
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), mortal)
 	if err != nil {
 		panic(err)
 	}
@@ -231,7 +232,7 @@ func holdWorker() {
 func TestStoppedProcess(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := open(t, s.URL(), quick)
+	c := open(t, s.URL(), steady)
 	n := name(t)
 	for range 3 {
 		w := redistest.Worker(t, "hold", "TEST_URL="+s.URL(), "TEST_NAME="+n)

@@ -1,6 +1,7 @@
 package holdfast_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -50,6 +51,10 @@ func open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Clie
 	if os.Getenv("HOLDFAST_TEST_REPLICATION") == "strict" && o.Replication == (holdfast.Replication{}) {
 		o.Replication = holdfast.Replication{Mode: holdfast.Strict, Replicas: redistest.Replicas}
 		o.ClockSkew = 20 * time.Millisecond // the servers have one clock, and tests short leases
+	}
+	if o.Replication == (holdfast.Replication{}) {
+		// A replica may stand still for longer than the second that is the default.
+		o.Replication.Timeout = min(5*time.Second, cmp.Or(o.WatchdogTimeout, time.Minute))
 	}
 	c, err := holdfast.Open(context.Background(), url, o)
 	if err != nil {

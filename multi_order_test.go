@@ -106,7 +106,9 @@ func TestMultiOppositeOrders(t *testing.T) {
 			for range 200 {
 				start := time.Now()
 				release(t, lock(t, t.Context(), set(n)))
-				if took := time.Since(start); took > time.Second && slow.Add(1) > 2 {
+				// Those that block each other do so nearly every time; a machine
+				// that stands still, now and then.
+				if took := time.Since(start); took > time.Second && slow.Add(1) > 10 {
 					t.Errorf("blocked for %v, and not for the first time", took)
 					return
 				}

@@ -121,6 +121,7 @@ func TestMultiOverServers(t *testing.T) {
 
 // A set that cannot be had leaves nothing of itself, wherever it stops.
 func TestMultiAllOrNothing(t *testing.T) {
+	t.Parallel()
 	s := redistest.Shared(t)
 	c, other := open(t, s.URL()), open(t, s.URL())
 	far := redistest.Start(t)
@@ -138,7 +139,7 @@ func TestMultiAllOrNothing(t *testing.T) {
 		if _, err := m.TryLock(t.Context()); !errors.Is(err, holdfast.ErrNotAcquired) {
 			t.Errorf("without %d: %v", i, err)
 		}
-		if _, err := m.TryLock(t.Context(), holdfast.Wait(50*time.Millisecond)); !errors.Is(err, holdfast.ErrNotAcquired) {
+		if _, err := m.TryLock(t.Context(), holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrNotAcquired) {
 			t.Errorf("without %d, with a wait: %v", i, err)
 		}
 		for j, l := range theirs {
@@ -238,18 +239,19 @@ func TestMultiTimes(t *testing.T) {
 	t.Parallel()
 	s, far := redistest.Start(t), redistest.Start(t)
 	c, d := open(t, s.URL()), open(t, far.URL())
-	n := name(t)
-	for _, locks := range [][]holdfast.Locker{
-		{c.Mutex(n + "a"), c.Mutex(n + "b")},
-		{c.Mutex(n + "a"), c.FairMutex(n + "b"), d.Mutex(n + "c")},
-	} {
+	parallel(2, func(i int) {
+		n := name(t)
+		locks := [][]holdfast.Locker{
+			{c.Mutex(n + "a"), c.Mutex(n + "b")},
+			{c.Mutex(n + "a"), c.FairMutex(n + "b"), d.Mutex(n + "c")},
+		}[i]
 		m := holdfast.Multi(locks...)
-		const lease = 2 * time.Second
+		const wait, lease = time.Second, 4 * time.Second
 		last := locks[len(locks)-1]
 		held := lock(t, t.Context(), last)
 		start := time.Now()
-		_, err := m.Lock(t.Context(), holdfast.Wait(300*time.Millisecond), holdfast.LeaseTime(lease))
-		if took := time.Since(start); !errors.Is(err, holdfast.ErrNotAcquired) || took < 300*time.Millisecond || took > 300*time.Millisecond+late {
+		_, err := m.Lock(t.Context(), holdfast.Wait(wait), holdfast.LeaseTime(lease))
+		if took := time.Since(start); !errors.Is(err, holdfast.ErrNotAcquired) || took < wait || took > wait+late {
 			t.Errorf("waited %v: %v", took, err)
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -273,8 +275,8 @@ func TestMultiTimes(t *testing.T) {
 			t.Error(context.Cause(l.Context()))
 		}
 		wantLost(t, l, holdfast.LossExpired)
-		eventually(t, lease, "free", func() bool { return s.Int(t, "EXISTS", n+"a", n+"b") == 0 })
-	}
+		eventually(t, 10*time.Second, "free", func() bool { return s.Int(t, "EXISTS", n+"a", n+"b") == 0 })
+	})
 }
 
 // A fenced lock in a set keeps its counter, which must not expire.
@@ -284,7 +286,7 @@ func TestMultiKeepsTheCounter(t *testing.T) {
 	n := name(t)
 	m := holdfast.Multi(c.FencedMutex(n), c.Mutex(n+"b"))
 	for want := range int64(3) {
-		l := lock(t, t.Context(), m, holdfast.LeaseTime(time.Second))
+		l := lock(t, t.Context(), m, holdfast.LeaseTime(time.Minute))
 		if got := l.Parts()[0].Token(); got != want+1 {
 			t.Errorf("token %d, want %d", got, want+1)
 		}

@@ -110,10 +110,10 @@ func TestPermitsToldBeforeAnybodyElse(t *testing.T) {
 		"link refused":   func(r *permitRig) { r.p.Refuse(true); r.p.Cut() },
 		"server stopped": func(r *permitRig) {
 			r.s.Pause()
-			time.AfterFunc(2500*time.Millisecond, r.s.Resume)
+			time.AfterFunc(steady.WatchdogTimeout+aWhile, r.s.Resume)
 		},
 	} {
-		fixed := []holdfast.Option{holdfast.LeaseTime(2 * time.Second)}
+		fixed := []holdfast.Option{holdfast.LeaseTime(steady.WatchdogTimeout)}
 		t.Run(fault+"/renewed, three", func(t *testing.T) { t.Parallel(); toldBefore(t, sever, nil, 3) })
 		t.Run(fault+"/fixed, one", func(t *testing.T) { t.Parallel(); toldBefore(t, sever, fixed, 1) })
 		t.Run(fault+"/fixed, three", func(t *testing.T) { t.Parallel(); toldBefore(t, sever, fixed, 3) })
@@ -121,7 +121,9 @@ func TestPermitsToldBeforeAnybodyElse(t *testing.T) {
 }
 
 func toldBefore(t *testing.T, sever func(*permitRig), opts []holdfast.Option, permits int) {
-	r := newPermitRig(t, holdfast.Options{WatchdogTimeout: 2 * time.Second, PollInterval: 300 * time.Millisecond})
+	o := steady
+	o.PollInterval = 300 * time.Millisecond
+	r := newPermitRig(t, o)
 	if err := r.sem.Set(t.Context(), permits); err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +299,7 @@ func init() { workers["leased holder"] = leasedHolder }
 
 // mortal are the settings of holders that are stopped or killed, but keep what
 // they have until then.
-var mortal = holdfast.Options{WatchdogTimeout: 2 * time.Second, RenewEvery: 300 * time.Millisecond}
+var mortal = steady
 
 // leasedHolder holds permits and says, again and again, whether it may rely on
 // them.

@@ -16,10 +16,11 @@ import (
 // none, and a mutex is renewed as well.
 func TestPermitsRenewedWithoutMemory(t *testing.T) {
 	t.Parallel()
-	r := newPermitRig(t, steady)
+	o := holdfast.Options{WatchdogTimeout: 5 * time.Second, RenewEvery: steady.RenewEvery}
+	r := newPermitRig(t, o)
 	permits, mutex := obtain(t, r.sem, 2), lock(t, t.Context(), r.c.Mutex("mutex"))
 	r.s.Do(t, "CONFIG", "SET", "maxmemory", "1")
-	time.Sleep(steady.WatchdogTimeout + time.Second)
+	time.Sleep(o.WatchdogTimeout + time.Second)
 	for what, l := range map[string]*holdfast.Lease{"mutex": mutex, "permits": permits} {
 		if !l.Valid() {
 			t.Errorf("%s: %v", what, context.Cause(l.Context()))
@@ -82,12 +83,13 @@ func TestPermitsLateCopyOfExtended(t *testing.T) {
 	s := redistest.Fresh(t)
 	twice, c := newCopier(t, s)
 	sem := permitsOf(t, c, 1)
-	l := obtain(t, sem, 1, holdfast.LeaseTime(time.Second))
+	const lease = 3 * time.Second
+	l := obtain(t, sem, 1, holdfast.LeaseTime(lease))
 	if err := l.Extend(t.Context(), time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	twice.again(t)
-	got, err := open(t, s.URL()).LeasedSemaphore(sem.Name()).TryAcquire(t.Context(), 1, holdfast.Wait(2*time.Second))
+	got, err := open(t, s.URL()).LeasedSemaphore(sem.Name()).TryAcquire(t.Context(), 1, holdfast.Wait(lease+time.Second))
 	if err == nil {
 		t.Errorf("both are valid: %v and %v", l.Valid(), got.Valid())
 		release(t, got)

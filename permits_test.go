@@ -89,7 +89,7 @@ func TestPermitsTakeReplyLost(t *testing.T) {
 		mended := make(chan int64, 1)
 		go func() {
 			<-dropped
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
 			mended <- serverMillis(t, r.s)
 			r.p.Refuse(false)
 		}()

@@ -138,7 +138,7 @@ func TestPermitsOrder(t *testing.T) {
 					release(t, l) // or the others would wait for ever
 				}
 			}
-			if l, err := r.sem.TryAcquire(t.Context(), 1, holdfast.Wait(50*time.Millisecond)); !errors.Is(err, holdfast.ErrNotAcquired) {
+			if l, err := r.sem.TryAcquire(t.Context(), 1, holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrNotAcquired) {
 				t.Errorf("pushed in after a while: %v", err)
 				if err == nil {
 					release(t, l)
@@ -231,7 +231,7 @@ func TestPermitsKilledProcess(t *testing.T) {
 	if left := last - serverMillis(t, r.s); left > mortal.WatchdogTimeout.Milliseconds() {
 		t.Errorf("the permits outlive the process by %d ms", left)
 	}
-	got := entered(t, waiter)
+	got := enteredAfter(t, mortal.WatchdogTimeout, waiter)
 	if after := ends(t, r.s, r.sem, got.Permits()[0]) - lease.Milliseconds() - last; after < 0 || after > late.Milliseconds() {
 		t.Errorf("entered %d ms after the leases ended", after)
 	}
@@ -242,16 +242,16 @@ func TestPermitsKilledProcess(t *testing.T) {
 // Each lease of a client ends when its own time is over.
 func TestPermitsLeaseTimes(t *testing.T) {
 	t.Parallel()
-	r := newPermitRig(t, holdfast.Options{WatchdogTimeout: 3 * time.Second})
+	r := newPermitRig(t, steady)
 	renewed := obtain(t, r.sem, 1)
 	brief := obtain(t, r.sem, 1, holdfast.LeaseTime(500*time.Millisecond))
-	long := obtain(t, r.sem, 1, holdfast.LeaseTime(2*time.Second))
+	long := obtain(t, r.sem, 1, holdfast.LeaseTime(5*time.Second))
 	if err := long.Extend(t.Context(), 20*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	<-brief.Context().Done()
 	next := obtain(t, r.far, 1, holdfast.LeaseTime(20*time.Second))
-	time.Sleep(4 * time.Second)
+	time.Sleep(6 * time.Second)
 	wantLost(t, brief, holdfast.LossExpired)
 	r.has(t, 0, 3)
 	for what, l := range map[string]*holdfast.Lease{"renewed": renewed, "extended": long, "next": next} {
@@ -278,13 +278,10 @@ func TestPermitsRenewedTogether(t *testing.T) {
 	time.Sleep(time.Second) // until they are renewed in a row
 	before := obtainedLast(t, r)
 	r.p.ResetCounts()
-	time.Sleep(2 * time.Second)
+	eventually(t, 10*time.Second, "the leases are moved by two seconds", func() bool { return obtainedLast(t, r)-before >= 2000 })
 	// Two calls take all of them, four or five times.
-	if n := r.p.Total(); n < 4 || n > 40 {
+	if n := r.p.Total(); n > 40 {
 		t.Errorf("%d commands for %d leases: %v", n, leases, r.p.Commands())
-	}
-	if moved := obtainedLast(t, r) - before; moved < 1000 {
-		t.Errorf("the leases were moved by %d ms", moved)
 	}
 	for _, l := range ls {
 		if !l.Valid() {

@@ -18,7 +18,7 @@ func TestExpiryOfLimiterPerClient(t *testing.T) {
 	if err := a.SetRate(t.Context(), holdfast.Rate{Permits: 1, Per: time.Hour, PerClient: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Object().Expire(t.Context(), 2*time.Second); err != nil {
+	if _, err := b.Object().Expire(t.Context(), 4*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if ok, err := a.Allow(t.Context()); !ok || err != nil {
@@ -27,7 +27,7 @@ func TestExpiryOfLimiterPerClient(t *testing.T) {
 	if done, err := b.Object().ClearExpiry(t.Context()); !done || err != nil {
 		t.Fatal(done, err)
 	}
-	time.Sleep(2500 * time.Millisecond)
+	time.Sleep(4500 * time.Millisecond)
 	if ok, err := a.Allow(t.Context()); ok || err != nil {
 		t.Errorf("a second permit of one per hour: %v, %v", ok, err)
 	}

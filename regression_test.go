@@ -31,7 +31,7 @@ func TestImpatientCallers(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
 			p := redistest.NewProxy(t, s.Addr())
-			c := open(t, p.URL(), holdfast.Options{WatchdogTimeout: 3 * time.Second})
+			c := open(t, p.URL(), steady)
 			l := lock(t, t.Context(), c.Mutex("steady"))
 			p.Delay(30 * time.Millisecond)
 			for start := time.Now(); time.Since(start) < 5*time.Second; {
@@ -120,6 +120,9 @@ func TestShortWait(t *testing.T) {
 	release(t, l)
 	for range 20 {
 		l, err := a.Mutex("x").TryLock(t.Context(), holdfast.Wait(time.Millisecond))
+		if errors.Is(err, holdfast.ErrUnavailable) {
+			continue // in so short a time a busy server may not answer
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +172,7 @@ func TestForceUnlockBesideTryLock(t *testing.T) {
 			continue
 		}
 		if s.Int(t, "EXISTS", "x") == 0 {
-			eventually(t, 3*time.Second, "the holder is told", func() bool { return !l.Valid() })
+			eventually(t, 6*time.Second, "the holder is told", func() bool { return !l.Valid() })
 		}
 		_ = l.Release(t.Context())
 	}
@@ -179,14 +182,14 @@ func TestForceUnlockBesideTryLock(t *testing.T) {
 func TestSyncLockerAfterLoss(t *testing.T) {
 	t.Parallel()
 	m := open(t, redistest.Shared(t).URL()).Mutex(name(t))
-	mu := holdfast.SyncLocker(t.Context(), m, holdfast.LeaseTime(2*time.Second))
+	mu := holdfast.SyncLocker(t.Context(), m, holdfast.LeaseTime(4*time.Second))
 	mu.Lock()
 	next := make(chan struct{})
 	go func() {
 		mu.Lock()
 		close(next)
 	}()
-	time.Sleep(2300 * time.Millisecond) // lost by now
+	time.Sleep(4300 * time.Millisecond) // lost by now
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -218,7 +221,7 @@ func TestRefusedLeavesNothing(t *testing.T) {
 				t.Errorf("%s without %s: %v", what, forbidden, err)
 			}
 		}
-		eventually(t, 3*time.Second, "nothing is left without "+forbidden, func() bool { return len(s.Keys(t)) == 0 })
+		eventually(t, 10*time.Second, "nothing is left without "+forbidden, func() bool { return len(s.Keys(t)) == 0 })
 	}
 }
 

@@ -21,7 +21,7 @@ func TestStrictRenewalWithoutWrite(t *testing.T) {
 	r := redistest.StartReplicated(t, 1)
 	c := open(t, r.Master().URL(), holdfast.Options{
 		WatchdogTimeout: lease,
-		RetryTimeout:    time.Second,
+		RetryTimeout:    5 * time.Second,
 		Replication:     holdfast.Replication{Mode: holdfast.Strict, Replicas: 1, Timeout: 500 * time.Millisecond},
 	})
 	l := lock(t, context.Background(), c.Mutex(name(t)))
@@ -43,10 +43,10 @@ func TestStrictRenewalWithoutWrite(t *testing.T) {
 // The same goes for an extension.
 func TestStrictExtensionWithoutWrite(t *testing.T) {
 	t.Parallel()
-	const lease = 6 * time.Second
+	const lease = 20 * time.Second
 	r := redistest.StartReplicated(t, 1)
 	c := open(t, r.Master().URL(), holdfast.Options{
-		RetryTimeout: time.Second,
+		RetryTimeout: 5 * time.Second,
 		Replication:  holdfast.Replication{Mode: holdfast.Strict, Replicas: 1, Timeout: 500 * time.Millisecond},
 	})
 	l := lock(t, context.Background(), c.Mutex(name(t)), holdfast.LeaseTime(lease))

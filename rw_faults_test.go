@@ -257,7 +257,7 @@ func TestRWForceUnlock(t *testing.T) {
 				t.Helper()
 				select {
 				case <-l.Context().Done():
-				case <-time.After(5 * time.Second):
+				case <-time.After(10 * time.Second):
 					t.Error("a holder was not told")
 				}
 				if !errors.Is(context.Cause(l.Context()), holdfast.ErrLost) || l.Valid() {

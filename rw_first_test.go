@@ -73,6 +73,7 @@ func TestWriterFirst(t *testing.T) {
 		switch {
 		case errors.Is(err, holdfast.ErrNotAcquired):
 			kept++
+		case errors.Is(err, holdfast.ErrUnavailable): // in so short a time a busy server may not answer
 		case err != nil:
 			t.Fatal(err)
 		default:
@@ -86,7 +87,7 @@ func TestWriterFirst(t *testing.T) {
 	for range 5 {
 		start := time.Now()
 		l := lock(t, t.Context(), first)
-		if took := time.Since(start); took > 2*time.Second { // the longest reader, and some
+		if took := time.Since(start); took > late { // the longest reader, and some
 			t.Errorf("a writer that goes first has waited for %v", took)
 		}
 		wantNoWriters(t, s, n)
@@ -139,7 +140,7 @@ func TestWriterFirstStopsNewReaders(t *testing.T) {
 			release(t, lock(t, w.Context(), m.RLocker()))
 		case <-reader:
 			t.Fatal("a reader got in before the writers")
-		case <-time.After(4 * time.Second):
+		case <-time.After(late):
 			t.Fatal("still waiting")
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -155,9 +156,10 @@ func TestWriterFirstGivesUp(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	a, b := open(t, s.URL(), unhurried), open(t, s.URL())
+	const long = 3 * time.Second
 	for how, wait := range map[string]func(t *testing.T, m *holdfast.RWMutex) (end func(), err <-chan outcome){
 		"time over": func(t *testing.T, m *holdfast.RWMutex) (func(), <-chan outcome) {
-			return func() {}, background(t.Context(), m, holdfast.Wait(500*time.Millisecond))
+			return func() {}, background(t.Context(), m, holdfast.Wait(long))
 		},
 		"cancelled": func(t *testing.T, m *holdfast.RWMutex) (func(), <-chan outcome) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -181,7 +183,7 @@ func TestWriterFirstGivesUp(t *testing.T) {
 			case <-time.After(100 * time.Millisecond):
 			}
 			end()
-			if o := await(t, writer); o.err == nil {
+			if o := awaitAfter(t, long, writer); o.err == nil {
 				t.Fatal("a writer beside a reader")
 			}
 			start := time.Now()
@@ -226,7 +228,7 @@ func TestWriterFirstIsKilled(t *testing.T) {
 	killedWriter(t, s, m.Name())
 	start := time.Now()
 	wantRefused(t, m.RLocker())
-	l := entered(t, background(t.Context(), m.RLocker()))
+	l := enteredAfter(t, 3*time.Second, background(t.Context(), m.RLocker()))
 	if took := time.Since(start); took > 3*time.Second+late {
 		t.Errorf("a dead writer has kept readers out for %v", took)
 	}

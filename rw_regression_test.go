@@ -101,7 +101,7 @@ func TestDeadWriterAmongOthers(t *testing.T) {
 	killedWriter(t, s, n)
 	release(t, r)
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -121,7 +121,7 @@ func TestDeadWriterAmongOthers(t *testing.T) {
 		}
 	})
 	l, err := b.RWMutex(n).RLock(ctx)
-	if took := time.Since(start); err != nil || took > 4*time.Second {
+	if took := time.Since(start); err != nil || took > 3*time.Second+late {
 		t.Errorf("a reader was kept out for %v by a dead writer: %v", took, err)
 	}
 	cancel()
@@ -149,7 +149,7 @@ func TestForceUnlockTellsFencedHolder(t *testing.T) {
 func TestUpgradeWhileDowngrading(t *testing.T) {
 	c := open(t, redistest.Shared(t).URL())
 	m := c.RWMutex(name(t))
-	waited, misled := 0, 0
+	misled := 0
 	var last error
 	for range 3000 {
 		w := lock(t, t.Context(), m)
@@ -157,21 +157,18 @@ func TestUpgradeWhileDowngrading(t *testing.T) {
 		ctx := r.Context()
 		var wg sync.WaitGroup
 		wg.Go(func() { release(t, w) })
-		l, err := m.Lock(ctx, holdfast.Wait(20*time.Millisecond))
+		l, err := m.Lock(ctx, holdfast.Wait(late))
 		wg.Wait()
 		switch {
 		case err == nil:
 			_ = l.Release(t.Context())
 		case errors.Is(err, holdfast.ErrNotAcquired):
-			waited++
+			t.Fatal("waited for itself")
 		case !errors.Is(err, holdfast.ErrUpgrade):
 			misled++
 			last = err
 		}
 		release(t, r)
-	}
-	if waited > 0 {
-		t.Errorf("waited for itself %d of 3000 times", waited)
 	}
 	if misled > 0 {
 		t.Errorf("%d of 3000 times the error is like %v", misled, last)
@@ -180,8 +177,9 @@ func TestUpgradeWhileDowngrading(t *testing.T) {
 
 // The context of what a writer reads says when it ends.
 func TestDowngradeDeadline(t *testing.T) {
+	t.Parallel()
 	m := open(t, redistest.Shared(t).URL()).RWMutex(name(t))
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	w := lock(t, ctx, m)
 	r := lock(t, w.Context(), m.RLocker())
@@ -203,10 +201,10 @@ func TestWriterExpiresBesideItsReading(t *testing.T) {
 	s := redistest.Shared(t)
 	c := open(t, s.URL())
 	m := open(t, s.URL(), unhurried).RWMutex(name(t))
-	w := lock(t, t.Context(), c.RWMutex(m.Name()), holdfast.LeaseTime(2*time.Second))
+	w := lock(t, t.Context(), c.RWMutex(m.Name()), holdfast.LeaseTime(longest))
 	ends := expiry(t, s, m.Name())
 	r := lock(t, w.Context(), c.RWMutex(m.Name()).RLocker())
-	l := entered(t, background(t.Context(), m.RLocker(), ample))
+	l := enteredAfter(t, longest, background(t.Context(), m.RLocker(), ample))
 	if after := expiry(t, s, holdKey(l, 1)) - ampleLease.Milliseconds() - ends; after < -late.Milliseconds() || after > late.Milliseconds() {
 		// To its client it ends as much earlier as the request took to arrive.
 		t.Errorf("entered %d ms after the lease ended", after)

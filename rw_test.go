@@ -289,7 +289,7 @@ func TestDowngradeContext(t *testing.T) {
 				tt.end(t, m, r, cancel)
 				select {
 				case <-nested.Done():
-				case <-time.After(5 * time.Second):
+				case <-time.After(10 * time.Second):
 					t.Fatal("the context does not end")
 				}
 				if cause := context.Cause(ctx); !errors.Is(cause, tt.cause) {
@@ -373,12 +373,12 @@ func TestUpgrade(t *testing.T) {
 	nested := lock(t, r.Context(), c.Mutex(m.Name()+":between"))
 	try := func(what string, ctx context.Context, want error) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()
 		start := time.Now()
 		calls := map[string]func() (*holdfast.Lease, error){
 			"TryLock":          func() (*holdfast.Lease, error) { return m.TryLock(ctx) },
-			"TryLock and wait": func() (*holdfast.Lease, error) { return m.TryLock(ctx, holdfast.Wait(300*time.Millisecond)) },
+			"TryLock and wait": func() (*holdfast.Lease, error) { return m.TryLock(ctx, holdfast.Wait(time.Second)) },
 		}
 		if errors.Is(want, holdfast.ErrUpgrade) { // or it would wait for ever
 			calls["Lock"] = func() (*holdfast.Lease, error) { return m.Lock(ctx) }
@@ -528,9 +528,11 @@ func TestDeadReaderFreesWriter(t *testing.T) {
 func TestNestedLeaseTimesOfBothSides(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c, other := open(t, s.URL(), holdfast.Options{WatchdogTimeout: 3 * time.Second}), open(t, s.URL())
+	const brief = 3 * time.Second
+	c := open(t, s.URL(), holdfast.Options{WatchdogTimeout: 3 * brief, RenewEvery: steady.RenewEvery})
+	other := open(t, s.URL())
 	each(t, "RW", func(t *testing.T, k kind) {
-		short, long := holdfast.LeaseTime(time.Second), holdfast.LeaseTime(5*time.Second)
+		short, long := holdfast.LeaseTime(brief), holdfast.LeaseTime(3*brief)
 		renewed := holdfast.OnAcquire(func(*holdfast.Lease) {}) // no lease time
 		for _, tt := range []struct {
 			name         string
@@ -557,7 +559,7 @@ func TestNestedLeaseTimesOfBothSides(t *testing.T) {
 						release(t, outer)
 						left = left[1:]
 					}
-					time.Sleep(1300 * time.Millisecond)
+					time.Sleep(brief + 300*time.Millisecond)
 					for _, l := range left {
 						if !l.Valid() || l.Context().Err() != nil {
 							t.Errorf("given back %s: what is left has ended: %v", backs[i], context.Cause(l.Context()))

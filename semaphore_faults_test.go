@@ -151,7 +151,7 @@ func TestSemaphoreGivenUpInDoubt(t *testing.T) {
 			if err == nil {
 				t.Fatal("taken without a reply")
 			}
-			if took := time.Since(start); took > 2*time.Second {
+			if took := time.Since(start); took > 2*late { // a moment for the answer included
 				t.Errorf("gave up after %v", took)
 			}
 			if how != "wait" && !errors.Is(err, context.Canceled) {
@@ -274,7 +274,7 @@ func TestSemaphoreReleaseGoesOn(t *testing.T) {
 			if !errors.Is(err, holdfast.ErrUnavailable) {
 				t.Errorf("release without a server: %v", err)
 			}
-			if took := time.Since(start); took > 5*time.Second {
+			if took := time.Since(start); took > 4*time.Second+late {
 				t.Errorf("took %v", took)
 			}
 			time.Sleep(3*time.Second - time.Since(start))

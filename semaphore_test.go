@@ -78,7 +78,7 @@ func came(tb testing.TB, done <-chan error) {
 		if err != nil {
 			tb.Fatal(err)
 		}
-	case <-time.After(4 * time.Second):
+	case <-time.After(late):
 		tb.Fatal("still waiting")
 	}
 }
