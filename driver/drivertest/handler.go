@@ -36,7 +36,7 @@ func (h *handler) generation(channel string) uint64 {
 // want waits for an event and passes over others.
 func (h *handler) want(t *testing.T, event string) {
 	t.Helper()
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(15 * time.Second)
 	for {
 		select {
 		case e := <-h.events:

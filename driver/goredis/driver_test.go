@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -34,7 +33,7 @@ func TestConformance(t *testing.T) {
 					return nil, err
 				}
 				o.Protocol = protocol
-				o.ReadTimeout = 3 * time.Second
+				o.ReadTimeout = drivertest.Timeout
 				o.MaintNotificationsConfig = unannounced()
 				client := redis.NewClient(o)
 				d, err := goredis.New(ctx, client)

@@ -3,7 +3,6 @@ package rueidis_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/drivertest"
@@ -19,7 +18,7 @@ func TestConformance(t *testing.T) {
 					return nil, err
 				}
 				c.RESP2 = resp2
-				c.Timeout = 3 * time.Second
+				c.Timeout = drivertest.Timeout
 				return rueidis.Open(ctx, c)
 			})
 		})

@@ -15,7 +15,7 @@ import (
 
 // soon is how long a driver may take, on a busy machine, to notice what has
 // happened.
-const soon = 3 * time.Second
+const soon = 5 * time.Second
 
 func eventually(t *testing.T, limit time.Duration, what string, cond func() bool) {
 	t.Helper()

@@ -104,9 +104,11 @@ func TestAskersOfSilentServer(t *testing.T) {
 		buf := make([]byte, 1<<20)
 		return strings.Count(string(buf[:runtime.Stack(buf, true)]), "(*node).connect(")
 	}
-	time.Sleep(4 * time.Second) // a dial takes one
-	if left := dialling(); left > 0 {
-		t.Errorf("%d of %d goroutines still wait for their turn to dial", left, askers)
+	// A dial takes one second; one after the other they would take ten.
+	for end := time.Now().Add(5 * time.Second); dialling() > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d goroutines still wait for their turn to dial", dialling(), askers)
+		}
 	}
 }
 
