@@ -27,17 +27,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const lease = 2 * time.Second // the longest here, and so how long a young server does not vote
+const lease = 4 * time.Second // the longest here, and so how long a young server does not vote
 
 // On a machine that stands still for a moment each server needs more time than
 // the default.
-const nodeTimeout = time.Second
+const nodeTimeout = lease / 2
 
 // soon is how long what does not depend on a silent server may take. Clients bear
 // with silence for much longer.
-const soon, silence = 4 * time.Second, "?timeout=20s"
+const soon, silence = 10 * time.Second, "?timeout=20s"
 
-var quick = holdfast.Options{WatchdogTimeout: lease, RetryTimeout: 5 * time.Second}
+var quick = holdfast.Options{WatchdogTimeout: lease, RenewEvery: lease / 16, RetryTimeout: 10 * time.Second}
 
 func open(tb testing.TB, url string) *holdfast.Client {
 	tb.Helper()
@@ -125,7 +125,7 @@ func wantBusy(tb testing.TB, m holdfast.Locker) {
 // empty waits until no server has a key.
 func empty(tb testing.TB, servers []*redistest.Server) {
 	tb.Helper()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(lease + 5*time.Second); ; time.Sleep(10 * time.Millisecond) {
 		var keys []string
 		for _, s := range servers {
 			keys = append(keys, s.Keys(tb)...)
@@ -182,7 +182,7 @@ func TestMutex(t *testing.T) { // not parallel, or it would see the goroutines o
 	}
 	release(t, l)
 	// A fixed lease ends by itself.
-	l = try(t, a, holdfast.LeaseTime(500*time.Millisecond))
+	l = try(t, a, holdfast.LeaseTime(lease/2))
 	<-l.Context().Done()
 	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrLost) {
 		t.Errorf("release after the end: %v", err)
@@ -305,7 +305,7 @@ func TestMajorityLost(t *testing.T) {
 	case <-time.After(4 * lease):
 		t.Fatal("not told")
 	}
-	if !errors.Is(context.Cause(ctx), holdfast.ErrLost) || time.Since(paused) > lease+time.Second {
+	if !errors.Is(context.Cause(ctx), holdfast.ErrLost) || time.Since(paused) > lease+soon/2 {
 		t.Errorf("told after %v: %v", time.Since(paused), context.Cause(ctx))
 	}
 	servers[0].Resume()
@@ -418,7 +418,7 @@ func TestLateVote(t *testing.T) {
 	p := redistest.NewProxy(t, servers[2].Addr())
 	m := over(t, []string{servers[0].URL(), servers[1].URL(), p.URL()}, redlock.Options{NodeTimeout: nodeTimeout}).Mutex("m")
 	release(t, try(t, m)) // the servers know the scripts
-	p.Delay(lease / 4)
+	p.Delay(lease / 8)
 	l := voted(t, m, 2) // by the quick ones
 	for began := time.Now(); len(servers[2].Keys(t)) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > lease*3/4 {
@@ -459,10 +459,13 @@ func TestSplitVote(t *testing.T) {
 	}
 }
 
+// brief is the lease time of those that contend.
+const brief = lease / 2
+
 func contendWorker() {
 	var clients []*holdfast.Client
 	for url := range strings.SplitSeq(os.Getenv("TEST_URLS"), ",") {
-		c, err := holdfast.Open(context.Background(), url, quick)
+		c, err := holdfast.Open(context.Background(), url, holdfast.Options{WatchdogTimeout: brief, RetryTimeout: 5 * time.Second})
 		if err != nil {
 			panic(err)
 		}
@@ -488,7 +491,7 @@ func contend(ctx context.Context, m holdfast.Locker, rec *redistest.Recorder) {
 		}
 		work := time.Duration(n%5) * 20 * time.Millisecond
 		if n%10 == 9 {
-			work = 2 * lease // as long as it is valid, and beyond
+			work = 2 * brief // as long as it is valid, and beyond
 		}
 		iv := redistest.Interval{Name: "m", Owner: fmt.Sprint(l.Owner(), "#", n)}
 		for start := time.Now(); ; time.Sleep(time.Millisecond) {
@@ -535,7 +538,7 @@ func TestExclusion(t *testing.T) {
 			}
 		})
 	}
-	pause := func() { time.Sleep(lease / 2) }
+	pause := func() { time.Sleep(brief / 2) }
 	pause()
 	for range 2 {
 		servers[0].Pause() // one silent

@@ -176,7 +176,7 @@ func TestOneClientClosed(t *testing.T) {
 		held := try(t, other)
 		got := make(chan error, 1)
 		go func() {
-			l, err := m.Lock(t.Context(), holdfast.Wait(5*time.Second))
+			l, err := m.Lock(t.Context(), holdfast.Wait(20*time.Second))
 			if err == nil {
 				err = l.Release(t.Context())
 			}
