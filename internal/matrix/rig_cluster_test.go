@@ -79,7 +79,7 @@ func (w *world) kept(leases []*holdfast.Lease) {
 }
 
 // soon is how long anything may take, on a busy machine, that waits for nothing.
-const soon = 3 * time.Second
+const soon = 5 * time.Second
 
 func (w *world) eventually(limit time.Duration, what string, cond func() bool) {
 	w.Helper()

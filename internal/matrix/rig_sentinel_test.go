@@ -18,7 +18,7 @@ type side = redistest.Side
 
 // slack is what a busy machine may add to any time. What fails without a fault
 // of the machine, fails by more.
-const slack = 3 * time.Second
+const slack = 5 * time.Second
 
 // long gives renewed leases so much time that a loss which comes at their end is
 // told from one that comes with a renewal.

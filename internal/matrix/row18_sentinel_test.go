@@ -104,7 +104,7 @@ func TestStrictRefusesAndGivesBack(t *testing.T) {
 		const lease = 10 * time.Second // which one of them is to lose
 		c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = lease })
 		free := func() {
-			l, err := c.Mutex("new").TryLock(context.Background())
+			l, err := c.Mutex("new").Lock(context.Background(), holdfast.Wait(20*time.Second))
 			if err != nil {
 				w.Fatal(err)
 			}

@@ -113,7 +113,7 @@ func outOfMemory(f fleet) {
 			w.errorf("refused after %v", time.Since(start))
 		}
 		_, before := h.last()
-		w.eventually(2*time.Second, "a renewal on a full server", func() bool {
+		w.eventually(slack, "a renewal on a full server", func() bool {
 			_, now := h.last()
 			return now.After(before.Add(100 * time.Millisecond))
 		})

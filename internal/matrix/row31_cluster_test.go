@@ -24,7 +24,7 @@ func TestRow31ClusterOutOfMemory(t *testing.T) {
 				w.errorf("memory is full: %v", err)
 			}
 			deadline := leases[0].Deadline()
-			w.eventually(lease, "a renewal", func() bool { return leases[0].Deadline().After(deadline.Add(100 * time.Millisecond)) })
+			w.eventually(2*soon, "a renewal", func() bool { return leases[0].Deadline().After(deadline.Add(100 * time.Millisecond)) })
 			w.kept(leases)
 			c.Nodes()[0].Do(t, "CONFIG", "SET", "maxmemory", "0")
 		}

@@ -110,7 +110,7 @@ func TestRow32Ailments(t *testing.T) {
 				}
 				w := f[0]
 				a.fall(w, s)
-				w.eventually(5*time.Second, "the server says "+a.code, func() bool {
+				w.eventually(10*time.Second, "the server says "+a.code, func() bool {
 					_, err := s.Try(a.probe...)
 					return err != nil && strings.HasPrefix(err.Error(), a.code)
 				})
