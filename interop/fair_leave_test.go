@@ -19,7 +19,7 @@ import (
 // nobody has to wait for those who left.
 func TestFairGivesUp(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		const wait = 1500 * time.Millisecond
+		const wait = 4 * time.Second
 		for i := range 2 {
 			holder := l.either(t, i)
 			holder.Lock(t, 0)
@@ -58,7 +58,7 @@ func TestFairGivesUp(t *testing.T) {
 // waited. Then the others go on.
 func TestFairInterrupted(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		const lease, wait = 3 * time.Second, 2 * time.Second
+		const lease, wait = 5 * time.Second, 5 * time.Second
 		holder := l.goroutine()
 		holder.Lock(t, lease)
 		p, java := l.thread(t), peer(t, l.release)
@@ -153,7 +153,7 @@ func TestFairKilledGoBeforeThreads(t *testing.T) {
 // when its limits are over.
 func TestFairKilledJava(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
-		const lease, wait = 3 * time.Second, 2 * time.Second
+		const lease, wait = 5 * time.Second, 5 * time.Second
 		doomed := ownPeer(t, l.release)
 		r, err := doomed.Open(interop.Single(l.server.Addr()))
 		if err != nil {

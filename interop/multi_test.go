@@ -168,7 +168,7 @@ func TestMultiAllOrNothing(t *testing.T) {
 // A lease time counts for all parts, and the other side is let in when it is
 // over.
 func TestMultiLease(t *testing.T) {
-	const lease = 3 * time.Second
+	const lease = 5 * time.Second
 	m := mixture{"mutex", "fair", "read", "write"}
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
@@ -218,7 +218,6 @@ func TestMultiLeaseOnCounter(t *testing.T) {
 
 // A multi lock is renewed by either side, all parts of it.
 func TestMultiRenewed(t *testing.T) {
-	const watchdog = 3 * time.Second
 	m := mixture{"mutex", "fair", "read", "write"}
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
@@ -248,7 +247,6 @@ func TestMultiRenewed(t *testing.T) {
 // What a killed process of Redisson has held, and what it has waited for, ends
 // with its leases.
 func TestMultiKilled(t *testing.T) {
-	const watchdog = 3 * time.Second
 	t.Parallel()
 	s := redistest.One(t)
 	p := ownPeer(t, interop.Current)

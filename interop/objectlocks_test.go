@@ -82,13 +82,13 @@ func TestLockOfGoAsObject(t *testing.T) {
 					select {
 					case <-l.Context().Done():
 						fails(t, context.Cause(l.Context()), holdfast.ErrLost)
-					case <-time.After(5 * time.Second):
+					case <-time.After(2 * slack):
 						t.Error("nobody told the holder")
 					}
 					fails(t, l.Release(ctx), holdfast.ErrLost)
 					return
 				}
-				eventually(t, 5*time.Second, "the lease is as long as it was", func() bool {
+				eventually(t, 2*slack, "the lease is as long as it was", func() bool {
 					ttl := r.server.Int(t, "PTTL", n)
 					return ttl > 4500 && ttl <= 6000
 				})
@@ -109,7 +109,7 @@ func TestTokensAfterMultiLock(t *testing.T) {
 	ctx, r, n := t.Context(), newRoom(t, interop.Current), name(t)
 	golang := r.golang.FencedMutex(n)
 	multi := r.java.get(t, "getMultiLock", []any{r.java.get(t, "getFencedLock", n)})
-	multi.do(t, n, "lock", 2, "SECONDS")
+	multi.do(t, n, "lock", 4, "SECONDS")
 	multi.do(t, n, "unlock")
 	token := func() int64 {
 		t.Helper()
@@ -118,7 +118,7 @@ func TestTokensAfterMultiLock(t *testing.T) {
 		return l.Token()
 	}
 	before := token()
-	time.Sleep(2500 * time.Millisecond)
+	time.Sleep(4500 * time.Millisecond)
 	if after := token(); after <= before {
 		t.Errorf("the token is %d after %d", after, before)
 	}

@@ -222,7 +222,7 @@ func lines(t *testing.T, f func(t *testing.T, l *line)) {
 }
 
 // watchdogTime is that of clients in a brisk room, of either side.
-const watchdogTime = 3 * time.Second
+const watchdogTime = 4 * time.Second
 
 // newBriskRoom is a room whose clients have short watchdog times.
 func newBriskRoom(tb testing.TB, p *interop.Peer, s *redistest.Server) *room {

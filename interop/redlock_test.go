@@ -23,7 +23,7 @@ type votes struct {
 
 // longest is the longest lease there: so long a server that has just come up
 // does not vote for us.
-const longest = 3 * time.Second
+const longest = 4 * time.Second
 
 func newVotes(t *testing.T, release interop.Release) *votes {
 	t.Helper()
@@ -49,7 +49,7 @@ func newVotes(t *testing.T, release interop.Release) *votes {
 // grown waits until a server is up for long enough to vote.
 func grown(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	eventually(t, 2*longest, "the server is old enough", func() bool {
+	eventually(t, 4*longest, "the server is old enough", func() bool {
 		_, after, _ := strings.Cut(fmt.Sprint(s.Do(t, "INFO", "server")), "uptime_in_seconds:")
 		var up int
 		_, _ = fmt.Sscan(after, &up)

@@ -110,7 +110,7 @@ func TestRWRenewalCutsLease(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, watchdogTime, "Redisson has renewed", func() bool {
+				eventually(t, 2*watchdogTime, "Redisson has renewed", func() bool {
 					return b.server.Int(t, "PTTL", b.name) <= watchdogTime.Milliseconds()
 				})
 				c.end(t, b, java)
