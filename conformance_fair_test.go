@@ -259,11 +259,8 @@ func churn(t *testing.T, s *redistest.Server, name string, wait, lease time.Dura
 	parallel(3, func(int) {
 		for range 50 {
 			l, err := c.FairMutex(name).TryLock(t.Context(), holdfast.Wait(wait), holdfast.LeaseTime(lease))
-			if errors.Is(err, holdfast.ErrNotAcquired) {
+			if errors.Is(err, holdfast.ErrNotAcquired) || wait < late && inVain(err) {
 				continue
-			}
-			if wait < late && errors.Is(err, holdfast.ErrUnavailable) {
-				continue // so short a time that a busy server may not answer in it
 			}
 			if err != nil {
 				t.Error(err)
@@ -386,7 +383,7 @@ func TestFA07TriesRunOut(t *testing.T) {
 	}
 	last := enqueue(t, t.Context(), s, cs[3].FairMutex(n), holdfast.Wait(20*time.Second), holdfast.LeaseTime(10*time.Second))
 	for _, p := range places {
-		if err := awaitAfter(t, lease, p.got).err; !errors.Is(err, holdfast.ErrNotAcquired) {
+		if err := awaitAfter(t, lease, p.got).err; !inVain(err) {
 			t.Errorf("the try ended with %v, want ErrNotAcquired", err)
 		}
 	}
@@ -467,7 +464,7 @@ func TestFA10FailedTryLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := open(t, s.URL()).FairMutex(n)
-	if _, err := m.TryLock(t.Context(), holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrNotAcquired) {
+	if _, err := m.TryLock(t.Context(), holdfast.Wait(time.Second)); !inVain(err) {
 		t.Errorf("error %v, want ErrNotAcquired", err)
 	}
 	wantRefused(t, m) // this one does not queue

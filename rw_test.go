@@ -373,7 +373,7 @@ func TestUpgrade(t *testing.T) {
 	nested := lock(t, r.Context(), c.Mutex(m.Name()+":between"))
 	try := func(what string, ctx context.Context, want error) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, 8*time.Second)
 		defer cancel()
 		start := time.Now()
 		calls := map[string]func() (*holdfast.Lease, error){
