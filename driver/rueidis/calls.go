@@ -266,6 +266,9 @@ func (n *node) whose(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return driver.Unknown(ctx.Err())
 	}
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= 0 { // its timer is a little late
+		return driver.Unknown(context.DeadlineExceeded)
+	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no answer within %v", n.c.Timeout)}
 	}
