@@ -54,7 +54,7 @@ var (
 
 	// ErrInvalid says that an argument makes no sense; the text says what to
 	// change. Nothing was sent.
-	ErrInvalid = errors.New("invalid argument")
+	ErrInvalid = engine.ErrInvalid
 
 	// ErrNotFound says that there is no such thing at the server.
 	ErrNotFound = errors.New("not found")

@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"driver/rueidis":     {"driver"},
 	"driver/drivertest":  {"driver", "internal/redistest"},
 	"fence":              {"driver", "internal/script"},
+	"inspect":            {"driver", "internal/engine", "internal/script"}, // of the engine, the errors
 	"internal/check":     {"driver", "internal/script"},
 	"internal/clock":     {},
 	"internal/config":    {"driver/rueidis"},

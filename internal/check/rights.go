@@ -63,7 +63,7 @@ func (i *inspector) look() {
 		unknown = r == script.KeyRefused
 	}
 	if refused := i.channels(name); !named && (unknown || refused) {
-		i.fs = append(i.fs, Finding{i.server.Node, Info, "rights", "the user may not use just any name, and nobody has said which ones it should", "give Check the names of some objects"})
+		i.fs = append(i.fs, Finding{i.server.Node, Info, "rights", "the user may not use just any name, and nobody has said which ones it should", "give the names of some objects that it should be able to use"})
 	}
 }
 
@@ -122,19 +122,35 @@ func (i *inspector) scripts(name string) bool {
 		i.answer(err)
 		return false
 	}
-	for n, cmd := range script.Commands {
-		switch {
-		case rs[n] != script.CommandRefused:
-		case cmd.For != "":
-			i.find(Warning, "the user may not run "+cmd.Name()+", which is needed by "+cmd.For, "+"+cmd.Name())
-		default:
-			i.find(Danger, "scripts need the command "+cmd.Name()+", which the user may not run", "+"+cmd.Name())
-		}
-	}
+	i.commands(rs)
 	if rs[len(script.Commands)] == script.CommandRefused {
 		i.find(Danger, "the user may not publish: those who wait for a lock are not told that it is free", publishing(i.server)...)
 	}
 	return true
+}
+
+// commands reports the commands that the user may not run, one finding for all
+// that are needed by the same.
+func (i *inspector) commands(rs []script.Refusal) {
+	var users []string
+	refused := make(map[string][]string)
+	for n, cmd := range script.Commands {
+		if rs[n] != script.CommandRefused {
+			continue
+		}
+		if refused[cmd.For] == nil {
+			users = append(users, cmd.For)
+		}
+		refused[cmd.For] = append(refused[cmd.For], "+"+cmd.Name())
+	}
+	for _, user := range users {
+		names := strings.ReplaceAll(strings.Join(refused[user], ", "), "+", "")
+		if user == "" {
+			i.find(Danger, "the user may not run what all scripts need: "+names, refused[user]...)
+		} else {
+			i.find(Warning, "the user may not run what is needed by "+user+": "+names, refused[user]...)
+		}
+	}
 }
 
 // publishing are the rights to publish.

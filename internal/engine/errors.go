@@ -16,6 +16,7 @@ var (
 	ErrRefused     = errors.New("server refused")
 	ErrSameServer  = errors.New("two clients are of one server")
 	ErrNoEvents    = errors.New("no keyspace events")
+	ErrInvalid     = errors.New("invalid argument")
 
 	ErrNotReplicated = errors.New("not replicated")
 )

@@ -27,7 +27,7 @@ type Command struct {
 // Name is that of the command as rights are given: "get", "memory|usage".
 func (c Command) Name() string {
 	word, rest, _ := strings.Cut(c.form, " ")
-	if word == "memory" || word == "object" {
+	if word == "memory" || word == "object" || word == "pubsub" {
 		sub, _, _ := strings.Cut(rest, " ")
 		word += "|" + sub
 	}
@@ -58,6 +58,10 @@ var Commands = slices.Concat(
 	neededBy("Object.MemoryUse", "memory usage K"),
 	neededBy("Object.IdleTime", "object idletime K"),
 )
+
+// Looks are the commands of package inspect's scripts that no others run. They are
+// for operators: SCAN shows the names of all keys, whoever they are of.
+var Looks = neededBy("package inspect", "scan 0", "hscan K 0", "hstrlen K x", "pubsub numsub", "pubsub shardnumsub")
 
 func neededBy(what string, forms ...string) []Command {
 	cs := make([]Command, len(forms))

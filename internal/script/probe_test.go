@@ -32,7 +32,7 @@ func commands(t *testing.T) map[string][]string {
 		base := path.Base(file)
 		for _, m := range call.FindAllStringSubmatch(source, -1) {
 			names := []string{strings.ToLower(m[1])}
-			if m[1] == "memory" || m[1] == "object" {
+			if m[1] == "memory" || m[1] == "object" || m[1] == "pubsub" {
 				names[0] += "|" + m[2]
 			}
 			if dynamic := "redis.call(" + m[3]; m[1] == "" {
@@ -72,7 +72,7 @@ func TestCommandsOfScripts(t *testing.T) {
 		t.Fatalf("the scripts have not been read well: %v", used)
 	}
 	delete(used, "publish")
-	for _, c := range script.Commands {
+	for _, c := range slices.Concat(script.Commands, script.Looks) {
 		if c.Name() == "ping" {
 			continue // of the drivers
 		}
@@ -82,7 +82,7 @@ func TestCommandsOfScripts(t *testing.T) {
 		}
 		delete(used, c.Name())
 		needed := slices.ContainsFunc(files, func(f string) bool {
-			return !strings.HasPrefix(f, "object") && f != "vote.lua"
+			return !strings.HasPrefix(f, "object") && !strings.HasPrefix(f, "inspect") && f != "vote.lua"
 		})
 		if needed != (c.For == "") {
 			t.Errorf("%s is for %q, and used in %v", c.Name(), c.For, files)

@@ -191,6 +191,7 @@ var wire = map[string][]step{
 		{"look at it", awaitLatch},
 	},
 	"limiter": limiterWire,
+	"inspect": inspectWire,
 }
 
 // The wire is golden: a change of it is a change of the protocol, and goes
@@ -255,6 +256,7 @@ var decoders = []op{
 	takePermits(1, "a:1:7"), givePermits(1, "a:1:7"), drainPermits("a:1:7"), available,
 	setCount(1, "a:1:7"), countDown("a:1:7"), awaitLatch, count,
 	takeRate("a:1", 1, asLong), releaseRate("a:1:1", 1), inspectRate,
+	walk("*", 0), walk("*", 1), look, breaks("mutex", [2]string{"a:1", "exclusive"}),
 }
 
 // Replies come from a server that may be broken, or not be Redis at all.
@@ -276,6 +278,8 @@ func FuzzDecode(f *testing.F) {
 			{number, number, number, number, inner}, // a group, a rate
 			{number, inner},                         // a limiter
 			{{Type: driver.List, List: []driver.Reply{number, text, inner}}, owners, inner}, // a fair mutex
+			{text, owners}, // keys
+			{text, text, text, number, number, {Type: driver.List, List: []driver.Reply{text, text, number, inner}}, owners}, // a lock of any kind
 		} {
 			for n := range len(list) + 1 {
 				r := driver.Reply{Type: driver.ReplyType(type1 % 4), Int: n1, Str: s1, List: list[:n]}

@@ -1,0 +1,124 @@
+package inspect
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+const (
+	batch = 50    // locks to look at in one pipeline
+	full  = 1_000 // holders and waiters that Lock shows
+)
+
+// Lock looks at one lock. One that is free has no holders, and maybe a queue. The
+// first 1,000 holders and waiters are shown. The error matches [ErrNotLock] if the
+// key is something else; a semaphore of which no permit is taken is a number like
+// any other.
+func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
+	if name == "" {
+		return Lock{}, explain("look at a lock", fmt.Errorf("%w: the name is empty", engine.ErrInvalid))
+	}
+	for lock, err := range i.look(ctx, []string{name}, full) {
+		if err == nil && lock.Kind == "" {
+			err = fmt.Errorf("%w, nor a semaphore with permits that are taken", ErrNotLock)
+		}
+		if err != nil {
+			return Lock{}, explain(fmt.Sprintf("look at %.80q", name), err)
+		}
+		return lock, nil
+	}
+	panic("not reached: one name gives one lock")
+}
+
+// Break frees a lock, if nobody holds it but those in seen: it never breaks a
+// newer hold. It reports whether it did. Holders learn of it when they renew next;
+// those who wait are woken. A Java thread that has released the lock and taken it
+// again since is the same owner, and not told apart; nor are the goroutines of one
+// client that hand a lock on to each other. Where there are more holders than seen
+// lists, nothing is done.
+//
+// Of a semaphore, the permits in seen are given back, if all of them are still
+// taken. Others are no concern of it.
+func (i *Inspector) Break(ctx context.Context, seen Lock) (bool, error) {
+	s := script.Sight{Kind: string(seen.Kind)}
+	for _, h := range seen.Holders {
+		s.Holders = append(s.Holders, script.Holder{Owner: h.Owner, Mode: string(h.Mode)})
+	}
+	if len(s.Holders) == 0 {
+		return false, nil
+	}
+	done, err := s.Break(ctx, i.driver, seen.Name, rand.Text()+":0:1")
+	if err != nil {
+		return false, explain(fmt.Sprintf("break %.80q", seen.Name), err)
+	}
+	return done, nil
+}
+
+// look looks at locks that live on one node. One without a kind is none. The
+// names in errors are for the caller to tell.
+func (i *Inspector) look(ctx context.Context, names []string, most int) iter.Seq2[Lock, error] {
+	return func(yield func(Lock, error) bool) {
+		for names := range slices.Chunk(names, batch) {
+			calls := make([]driver.Call, len(names))
+			for n, name := range names {
+				calls[n] = script.Look(i.driver, name, most)
+			}
+			for n, r := range i.driver.DoMany(ctx, calls) {
+				// Of a slot that is half moved, the lock may be there, and its queue not.
+				if driver.CodeOf(r.Err) == "TRYAGAIN" {
+					calls[n].Keys = calls[n].Keys[:1]
+					r.Reply, r.Err = i.driver.Do(ctx, calls[n])
+				}
+				var s script.Sight
+				if r.Err == nil {
+					s, r.Err = script.DecodeSight(r.Reply)
+				}
+				if !yield(found(names[n], s), r.Err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func found(name string, s script.Sight) Lock {
+	l := Lock{Name: name, Kind: Kind(s.Kind), Queue: s.Queue, Clients: s.Clients, Token: s.Token, Leader: s.Leader, More: s.More}
+	for _, h := range s.Holders {
+		l.Holders = append(l.Holders, Holder{h.Owner, Mode(h.Mode), h.Count, h.TTL})
+	}
+	return l
+}
+
+// explain returns an error that callers can tell by its class.
+func explain(op string, err error) error {
+	var failed *driver.Error
+	switch {
+	case errors.Is(err, driver.ErrClosed):
+		err = engine.ErrClosed
+	case !errors.As(err, &failed):
+	case failed.Class == driver.Fatal:
+		err = fmt.Errorf("%w: %w%s", engine.ErrRefused, err, advice[refusal(err)])
+	default:
+		err = fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
+	}
+	return fmt.Errorf("holdfast: %s: %w", op, err)
+}
+
+// advice says what to do about a refusal.
+var advice = map[script.Refusal]string{
+	script.CommandRefused: " (docs/operations.md has the rights that are needed to look at locks, or to break them)",
+	script.KeyRefused:     " (look only at names that the user may use, by a pattern; it needs ~holdfast:scan:* besides)",
+}
+
+func refusal(err error) script.Refusal {
+	r, _ := script.Refused(err.Error())
+	return r
+}

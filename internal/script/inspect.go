@@ -1,0 +1,216 @@
+package script
+
+import (
+	"context"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+var (
+	inspectScan  = load("inspect_scan", "inspect")
+	inspectLook  = load("inspect_look", "clock", "inspect")
+	inspectBreak = load("inspect_break", "fair", "rw")
+)
+
+// routes returns keys for all slots of a cluster, which nobody uses.
+var routes = sync.OnceValue(func() []string {
+	keys := make([]string, driver.Slots)
+	for i, left := 0, driver.Slots; left > 0; i++ {
+		key := "holdfast:scan:{" + strconv.Itoa(i) + "}"
+		if slot := driver.Slot(key); keys[slot] == "" {
+			keys[slot] = key
+			left--
+		}
+	}
+	return keys
+})
+
+// Routes returns a key on each master, by which to find it. It is one of its last
+// slot: when slots are moved away, the first ones go first.
+func Routes(d driver.Driver) []string {
+	const one, another = "holdfast:scan:{0}", "holdfast:scan:{1}"
+	if d.Place(one).Slot == d.Place(another).Slot {
+		return []string{one} // no cluster
+	}
+	var found []string
+	nodes := make(map[string]bool)
+	for _, key := range slices.Backward(routes()) {
+		if node := d.Place(key).Node; !nodes[node] {
+			nodes[node] = true
+			found = append(found, key)
+		}
+	}
+	return found
+}
+
+// A Walk goes through the keys of a server to find locks of some kinds.
+type Walk struct {
+	kind    string // of keys
+	pattern string
+	names   func(key string) []string
+}
+
+// Walks returns the walks that find all locks with a name of that pattern.
+func Walks(pattern string) []Walk {
+	hashes := Walk{"hash", pattern, func(key string) []string { return []string{key} }}
+	if pattern == "*" {
+		return []Walk{hashes, leases("*", tagged, braced)}
+	}
+	return []Walk{hashes, leases("{"+pattern+"}", tagged), leases(pattern, braced)}
+}
+
+// leases is the walk that finds semaphores by their leases: what these keys begin
+// with is a name in braces, or one that has some.
+func leases(roots string, forms ...func(root string) string) Walk {
+	const suffix = ":timeout"
+	return Walk{"zset", roots + suffix, func(key string) (names []string) {
+		for _, name := range forms {
+			if n := name(strings.TrimSuffix(key, suffix)); suffixed(n, suffix[1:]) == key {
+				names = append(names, n)
+			}
+		}
+		return names
+	}}
+}
+
+func tagged(root string) string { return strings.TrimSuffix(strings.TrimPrefix(root, "{"), "}") }
+func braced(root string) string { return root }
+
+// Step goes on by about n keys on the server of a route, from a cursor that is
+// "0" at first and at the end. It returns the names of what may be locks.
+func (w Walk) Step(ctx context.Context, d driver.Driver, route, cursor string, n int) (next string, names []string, err error) {
+	r, err := d.Do(ctx, driver.Call{
+		Script: inspectScan,
+		Keys:   []string{route},
+		Args:   []string{cursor, w.pattern, strconv.Itoa(n), w.kind},
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	if r.Type != driver.List || len(r.List) != 2 || r.List[0].Type != driver.Str || r.List[1].Type != driver.List {
+		return "", nil, unexpected(inspectScan, r)
+	}
+	for _, key := range r.List[1].List {
+		if key.Type != driver.Str {
+			return "", nil, unexpected(inspectScan, r)
+		}
+		names = append(names, w.names(key.Str)...)
+	}
+	return r.List[0].Str, names, nil
+}
+
+// Sight is what the server says about a lock of any kind.
+type Sight struct {
+	Kind    string // "" if it is not a lock
+	Token   int64
+	Leader  string
+	Clients int // negative: not known
+	More    int // that are not listed
+	Holders []Holder
+	Queue   []string
+}
+
+// A Holder is one who holds a lock of any kind.
+type Holder struct {
+	Owner string // or the id of a permit
+	Mode  string
+	Count int
+	TTL   time.Duration // negative: without end
+}
+
+// Look returns the call that looks at the lock with that name, and lists at most
+// so many of its holders, and of those who wait. DecodeSight is for the reply.
+func Look(d driver.Driver, name string, most int) driver.Call {
+	fair, rw, permits := NewFair(name), newRW(name), NewPermits(name, 0)
+	return driver.Call{
+		Script: inspectLook,
+		Keys:   together(d, name, fair.keys[1], NewFenced(name).keys[1], rw.root, permits.leases),
+		Args:   []string{strconv.Itoa(most), fair.keys[4], rw.channel, permits.channel},
+	}
+}
+
+// together returns a name and the keys derived from it, or only the name if they
+// live elsewhere: it is one that Redisson's rule does not work for in a cluster.
+func together(d driver.Driver, name string, derived ...string) []string {
+	keys := append([]string{name}, derived...)
+	place := d.Place(name)
+	for _, key := range derived {
+		if p := d.Place(key); p.Node != place.Node || p.Slot != place.Slot {
+			return keys[:1]
+		}
+	}
+	return keys
+}
+
+// DecodeSight decodes the reply to Look.
+func DecodeSight(r driver.Reply) (Sight, error) {
+	bad := func() (Sight, error) { return Sight{}, unexpected(inspectLook, r) }
+	if r.Type != driver.List || len(r.List) != 1 && len(r.List) != 7 || r.List[0].Type != driver.Str {
+		return bad()
+	}
+	if len(r.List) == 1 {
+		return Sight{}, nil
+	}
+	token, leader, clients, more, holders, queue := r.List[1], r.List[2], r.List[3], r.List[4], r.List[5], r.List[6]
+	if leader.Type != driver.Str || clients.Type != driver.Int || more.Type != driver.Int || len(holders.List)%4 != 0 {
+		return bad()
+	}
+	s := Sight{Kind: r.List[0].Str, Leader: leader.Str, Clients: int(clients.Int), More: int(more.Int)}
+	s.Token, _ = strconv.ParseInt(token.Str, 10, 64) // one that is no number is nobody's token
+	for h := holders.List; len(h) > 0; h = h[4:] {
+		if h[0].Type != driver.Str || h[1].Type != driver.Str || h[2].Type != driver.Int || h[3].Type != driver.Int {
+			return bad()
+		}
+		holder := Holder{h[0].Str, h[1].Str, int(h[2].Int), time.Duration(h[3].Int) * time.Millisecond}
+		if holder.Mode == "permit" {
+			holder.Owner = hex.EncodeToString([]byte(holder.Owner))
+		}
+		s.Holders = append(s.Holders, holder)
+	}
+	for _, w := range queue.List {
+		if w.Type != driver.Str {
+			return bad()
+		}
+		s.Queue = append(s.Queue, w.Str)
+	}
+	return s, nil
+}
+
+// Break frees a lock if nobody holds it but some of those in s. It reports
+// whether it did. The request of permits is named like all that are numbered.
+func (s Sight) Break(ctx context.Context, d driver.Driver, name, request string) (bool, error) {
+	if s.Kind == "semaphore" {
+		var ids []string
+		for _, h := range s.Holders {
+			ids = append(ids, h.Owner)
+		}
+		row, ok := ParseIDs(ids)
+		if !ok || len(ids) == 0 {
+			return false, nil
+		}
+		return force(ctx, d, NewPermits(name, 0).Return(request, row))
+	}
+	mode, fields := "", []string(nil)
+	for _, h := range s.Holders {
+		switch field := h.Owner; h.Mode {
+		case "write":
+			mode, fields = "write", append(fields, writer(field))
+		case "read":
+			mode, fields = max(mode, "read"), append(fields, field) // a writer may also read
+		default:
+			fields = append(fields, field)
+		}
+	}
+	rw := newRW(name)
+	return force(ctx, d, driver.Call{
+		Script: inspectBreak,
+		Keys:   together(d, name, append(NewFair(name).keys[1:], rw.channel, rw.root)...),
+		Args:   append([]string{publish, mode}, fields...),
+	})
+}

@@ -1,0 +1,45 @@
+-- Which hashes are those of locks. They have a field for each who holds it, <client>:<number> -> how often it has entered,
+-- with :write appended to it for a writer; beside that only mode, or what the leader of an election says of itself.
+local SAID = 65536 -- the longest that a leader may say, and more
+local HEX = '%x%x%x%x'
+local UUID = '^' .. HEX .. HEX .. '%-' .. HEX .. '%-' .. HEX .. '%-' .. HEX .. '%-' .. HEX .. HEX .. HEX .. ':'
+
+-- entered returns how often, or nil if the field is not that of an owner. No other value is read: it may be of any size.
+local function entered(key, field, mode)
+  local owner = mode == 'write' and string.match(field, '^(.*):write$') or field
+  if not string.find(owner, ':%d+$') or redis.call('hstrlen', key, field) > 5 then return nil end
+  -- A lock without an end is rare, and such a field in somebody's data is not.
+  if redis.call('pttl', key) == -1 and not string.find(owner, UUID) then return nil end
+  return tonumber(string.match(redis.call('hget', key, field) or '', '^[1-9]%d*$') or nil)
+end
+
+-- lock returns the mode of a lock, or '' if it has none, the fields of at most so many owners with their counts, and how
+-- many fields more it has; nothing if the hash is not that of a lock.
+local function lock(key, most)
+  local size, long = redis.call('hlen', key), redis.call('hstrlen', key, 'mode')
+  local mode = (long == 4 or long == 5) and redis.call('hget', key, 'mode') or ''
+  if mode ~= 'read' and mode ~= 'write' then mode = '' end
+  if mode == '' and size > 2 then return nil end
+  local fields = {}
+  if size <= most + 1 then
+    fields = redis.call('hkeys', key)
+  else
+    for i, f in ipairs(redis.call('hscan', key, 0, 'count', most)[2]) do
+      if i % 2 == 1 then fields[#fields + 1] = f end
+    end
+  end
+  local owners, counts, others = {}, {}, 0
+  for _, field in ipairs(fields) do
+    if field == (mode == '' and 'leader' or 'mode') then
+      if redis.call('hstrlen', key, field) > SAID then return nil end
+      others = others + 1
+    else
+      local n = entered(key, field, mode)
+      if not n then return nil end
+      owners[#owners + 1], counts[#counts + 1] = field, n
+    end
+  end
+  if #owners == 0 or mode == '' and #owners > 1 then return nil end
+  if mode ~= '' then others = 1 end -- HSCAN may not have come to it
+  return mode, owners, counts, size - others - #owners
+end
