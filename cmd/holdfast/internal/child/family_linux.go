@@ -1,0 +1,52 @@
+package child
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// relatives looks for processes that the program has started, or that those
+// have, and reports whether there are new ones. It remembers them: a process
+// whose parent has ended belongs to nobody. Those that had lost their parents
+// before anybody looked are not found.
+func (c *Child) relatives() bool {
+	for pid, p := range c.family {
+		if p.Signal(syscall.Signal(0)) != nil {
+			delete(c.family, pid) // it has ended, and its number may be somebody else's
+		}
+	}
+	known := len(c.family)
+	parents := parents()
+	for found := true; found; {
+		found = false
+		for pid, parent := range parents {
+			if c.family[pid] == nil && c.family[parent] != nil {
+				c.family[pid], _ = os.FindProcess(pid)
+				found = true
+			}
+		}
+	}
+	return len(c.family) > known
+}
+
+// parents returns the parent of every process.
+func parents() map[int]int {
+	all := make(map[int]int)
+	files, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range files {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has just ended
+		}
+		// 42 (name) S 1 ...: the name may contain anything.
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if len(fields) > 1 {
+			all[pid], _ = strconv.Atoi(string(fields[1]))
+		}
+	}
+	return all
+}

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package child
+
+import "time"
+
+// A Fuse does nothing here; see that of Linux.
+type Fuse struct{}
+
+// NewFuse returns nil.
+func NewFuse() *Fuse { return nil }
+
+// Set does nothing.
+func (*Fuse) Set(time.Time) {}
+
+// Out does nothing.
+func (*Fuse) Out() {}

@@ -1,0 +1,232 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/server"
+)
+
+// features are what Holdfast offers, each in a few steps that need the server
+// to understand its scripts, to expire keys and to deliver messages.
+var features = []struct {
+	name string
+	uses func(ctx context.Context, c, other *holdfast.Client, name string) error
+}{
+	{"Mutex", lockers(func(c *holdfast.Client, name string) holdfast.Locker { return c.Mutex(name) })},
+	{"FairMutex", lockers(func(c *holdfast.Client, name string) holdfast.Locker { return c.FairMutex(name) })},
+	{"FencedMutex", lockers(func(c *holdfast.Client, name string) holdfast.Locker { return c.FencedMutex(name) })},
+	{"RWMutex writing", lockers(func(c *holdfast.Client, name string) holdfast.Locker { return c.RWMutex(name) })},
+	{"RWMutex reading", func(ctx context.Context, c, other *holdfast.Client, name string) error {
+		one, err := c.RWMutex(name).RLock(ctx)
+		if err != nil {
+			return err
+		}
+		two, err := other.RWMutex(name).RLock(ctx)
+		if err != nil {
+			return err
+		}
+		if err := two.Release(ctx); err != nil {
+			return err
+		}
+		return contended(ctx, other.RWMutex(name), one)
+	}},
+	{"Multi", lockers(func(c *holdfast.Client, name string) holdfast.Locker {
+		return holdfast.Multi(c.Mutex(name+":1"), c.FairMutex(name+":2"), c.RWMutex(name+":3"))
+	})},
+	{"LeasedSemaphore", func(ctx context.Context, c, other *holdfast.Client, name string) error {
+		if err := c.LeasedSemaphore(name).Set(ctx, 1); err != nil {
+			return err
+		}
+		return lockers(func(c *holdfast.Client, name string) holdfast.Locker { return c.LeasedSemaphore(name).Locker(1) })(ctx, c, other, name)
+	}},
+	{"Semaphore", func(ctx context.Context, c, other *holdfast.Client, name string) error {
+		if _, err := c.Semaphore(name).TrySet(ctx, 1, 0); err != nil {
+			return err
+		}
+		if err := c.Semaphore(name).Acquire(ctx, 1); err != nil {
+			return err
+		}
+		return whileWaiting(func() error { return other.Semaphore(name).Acquire(ctx, 1) }, func() error { return c.Semaphore(name).Release(ctx, 1) })
+	}},
+	{"Latch", func(ctx context.Context, c, other *holdfast.Client, name string) error {
+		if _, err := c.Latch(name).TrySet(ctx, 1); err != nil {
+			return err
+		}
+		return whileWaiting(func() error { return other.Latch(name).Wait(ctx) }, func() error {
+			_, err := c.Latch(name).CountDown(ctx)
+			return err
+		})
+	}},
+	{"RateLimiter", func(ctx context.Context, c, other *holdfast.Client, name string) error {
+		if err := c.RateLimiter(name).SetRate(ctx, holdfast.Rate{Permits: 1, Per: 100 * time.Millisecond}); err != nil {
+			return err
+		}
+		return errors.Join(c.RateLimiter(name).Wait(ctx), other.RateLimiter(name).Wait(ctx))
+	}},
+	{"Election", func(ctx context.Context, c, other *holdfast.Client, name string) error {
+		lease, err := c.Election(name).Campaign(ctx, "one")
+		if err != nil {
+			return err
+		}
+		if l, err := other.Election(name).Leader(ctx); err != nil || l.Name != "one" {
+			return fmt.Errorf("the leader is %q: %w", l.Name, err)
+		}
+		return whileWaiting(func() error {
+			lease, err := other.Election(name).Campaign(ctx, "two")
+			return errors.Join(err, lease.Release(ctx))
+		}, func() error { return lease.Release(ctx) })
+	}},
+	{"IDGenerator", func(ctx context.Context, c, other *holdfast.Client, name string) error {
+		return different(ctx, c.IDGenerator(name).Next, other.IDGenerator(name).Next)
+	}},
+	{"TimeID", func(ctx context.Context, c, other *holdfast.Client, name string) error {
+		return different(ctx, c.TimeID(name).Next, other.TimeID(name).Next)
+	}},
+	{"AtomicLong", func(ctx context.Context, c, other *holdfast.Client, name string) error {
+		add := func(c *holdfast.Client) func(context.Context) (int64, error) {
+			return func(ctx context.Context) (int64, error) { return c.AtomicLong(name).Add(ctx, 1) }
+		}
+		return different(ctx, add(c), add(other))
+	}},
+	{"Bucket", func(ctx context.Context, c, other *holdfast.Client, name string) error {
+		b := holdfast.NewBucket(c, name, holdfast.StringCodec{})
+		if err := b.Set(ctx, "one", time.Minute); err != nil {
+			return err
+		}
+		if ok, err := holdfast.NewBucket(other, name, holdfast.StringCodec{}).CompareAndSwap(ctx, "one", "two"); !ok || err != nil {
+			return fmt.Errorf("not swapped: %w", err)
+		}
+		if v, ok, err := b.GetAndExpire(ctx, time.Second); v != "two" || !ok || err != nil {
+			return fmt.Errorf("%q, %v: %w", v, ok, err)
+		}
+		return b.SetKeepTTL(ctx, "three")
+	}},
+	{"Object.Expire", object(func(ctx context.Context, o *holdfast.Object) error {
+		_, err := o.Expire(ctx, time.Minute, holdfast.IfNoTTL)
+		return err
+	})},
+	{"Object.TTL", object(func(ctx context.Context, o *holdfast.Object) error { _, err := o.TTL(ctx); return err })},
+	{"Object.Copy", object(func(ctx context.Context, o *holdfast.Object) error {
+		_, err := o.Copy(ctx, o.Name()+":copy")
+		return err
+	})},
+	{"Object.Rename", object(func(ctx context.Context, o *holdfast.Object) error { return o.Rename(ctx, o.Name()+":other") })},
+	{"Object.Move", object(func(ctx context.Context, o *holdfast.Object) error { _, err := o.Move(ctx, 1); return err })},
+	{"Object.Touch", object(func(ctx context.Context, o *holdfast.Object) error { _, err := o.Touch(ctx); return err })},
+	{"Object.Unlink", object(func(ctx context.Context, o *holdfast.Object) error { _, err := o.Unlink(ctx); return err })},
+	{"Object.MemoryUse", object(func(ctx context.Context, o *holdfast.Object) error { _, err := o.MemoryUse(ctx); return err })},
+	{"Object.IdleTime", object(func(ctx context.Context, o *holdfast.Object) error { _, err := o.IdleTime(ctx); return err })},
+	{"Object.Dump", object(func(ctx context.Context, o *holdfast.Object) error {
+		dump, err := o.Dump(ctx)
+		return errors.Join(err, o.RestoreReplace(ctx, dump, 0))
+	})},
+	{"Object.Listen", object(func(ctx context.Context, o *holdfast.Object) error {
+		for _, err := range o.Listen(ctx) {
+			return err
+		}
+		return nil
+	})},
+	{"Check", func(ctx context.Context, c, _ *holdfast.Client, name string) error {
+		found, err := c.Check(ctx, name)
+		if len(found) > 0 && found[0].Severity == holdfast.Danger {
+			return errors.New(found[0].String())
+		}
+		return err
+	}},
+}
+
+// lockers is what every lock must do: it excludes, wakes who waits, and is free
+// once its lease is over.
+func lockers(lock func(*holdfast.Client, string) holdfast.Locker) func(context.Context, *holdfast.Client, *holdfast.Client, string) error {
+	return func(ctx context.Context, c, other *holdfast.Client, name string) error {
+		held, err := lock(c, name).Lock(ctx)
+		if err != nil {
+			return err
+		}
+		if err := contended(ctx, lock(other, name), held); err != nil {
+			return err
+		}
+		if _, err = lock(c, name).Lock(ctx, holdfast.LeaseTime(200*time.Millisecond)); err != nil {
+			return err
+		}
+		return passes(ctx, lock(other, name)) // when the one before has expired
+	}
+}
+
+// contended wants the lock to be taken until the lease is released, and a waiter
+// to have it then.
+func contended(ctx context.Context, l holdfast.Locker, held *holdfast.Lease) error {
+	if _, err := l.TryLock(ctx); !errors.Is(err, holdfast.ErrNotAcquired) {
+		return fmt.Errorf("two hold it: %w", err)
+	}
+	return whileWaiting(func() error { return passes(ctx, l) }, func() error { return held.Release(ctx) })
+}
+
+func passes(ctx context.Context, l holdfast.Locker) error {
+	lease, err := l.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return lease.Release(ctx)
+}
+
+// whileWaiting does something that ends a wait. Messages are the only thing that
+// does in time: the clients of these tests hardly poll.
+func whileWaiting(wait, do func() error) error {
+	waited := make(chan error, 1)
+	go func() { waited <- wait() }()
+	time.Sleep(50 * time.Millisecond)
+	return errors.Join(do(), <-waited)
+}
+
+func different(ctx context.Context, next ...func(context.Context) (int64, error)) error {
+	seen := make(map[int64]bool)
+	for i := range 10 {
+		n, err := next[i%len(next)](ctx)
+		if err != nil {
+			return err
+		}
+		if seen[n] {
+			return fmt.Errorf("%d twice", n)
+		}
+		seen[n] = true
+	}
+	return nil
+}
+
+func object(f func(context.Context, *holdfast.Object) error) func(context.Context, *holdfast.Client, *holdfast.Client, string) error {
+	return func(ctx context.Context, c, _ *holdfast.Client, name string) error {
+		a := c.AtomicLong(name)
+		return errors.Join(a.Store(ctx, 1), f(ctx, a.Object()))
+	}
+}
+
+// lacks are the features that the embedded server does not have, and what it
+// says then. [server.Limits] and the help of serve name them.
+var lacks = map[string]string{
+	"RateLimiter":   "nonexistent global variable 'struct'",
+	"Object.Listen": "no keyspace events",
+}
+
+func TestEmbeddedFeatures(t *testing.T) {
+	t.Parallel()
+	s := start(t, server.Embedded)
+	c, other := open(t, s), open(t, s)
+	for _, f := range features {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			err := f.uses(t.Context(), c, other, f.name)
+			if want := lacks[f.name]; want == "" && err != nil {
+				t.Error(err)
+			} else if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%v, want %q: if it works now, say so in the help of serve", err, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,169 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/child"
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// startTime is how long a child may take until it answers.
+const startTime = 10 * time.Second
+
+var errEnded = errors.New("it has ended at once")
+
+// startProgram starts a server as a child process that keeps nothing on disk.
+func startProgram(ctx context.Context, program, path, addr string) (*Server, error) {
+	_, asked, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	for tries := 5; ; tries-- {
+		s, err := tryProgram(ctx, program, path, addr)
+		if errors.Is(err, errEnded) && asked == "0" && tries > 1 {
+			continue // somebody was faster to take the port that was free
+		}
+		return s, err
+	}
+}
+
+func tryProgram(ctx context.Context, program, path, addr string) (*Server, error) {
+	host, port, err := freePort(addr)
+	if err != nil {
+		return nil, err
+	}
+	addr = net.JoinHostPort(host, port)
+	dir, err := os.MkdirTemp("", "holdfast-server")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a server that cannot write to it keeps nothing on disk, whatever happens
+	p := &process{cmd: exec.Command(path, "--port", port, "--bind", host, "--save", "", "--appendonly", "no", "--dir", dir)}
+	if err := p.start(); err != nil {
+		return nil, fmt.Errorf("cannot start %s: %w", program, err)
+	}
+	version, err := p.answers(ctx, addr)
+	if err != nil {
+		p.stop()
+		return nil, fmt.Errorf("%s: %w%s", program, err, p.said.last())
+	}
+	return &Server{What: program + " " + version, URL: "redis://" + addr, Ended: p.ended, Stop: p.stop, LastWords: p.said.last}, nil
+}
+
+// freePort returns the host and the port of addr, or a free one for port 0.
+func freePort(addr string) (host, port string, err error) {
+	l, err := listen(addr)
+	if err != nil {
+		return "", "", err
+	}
+	defer l.Close() //nolint:errcheck // it has served
+	return net.SplitHostPort(l.Addr().String())
+}
+
+// A process is a server that runs as one of its own.
+type process struct {
+	cmd   *exec.Cmd
+	said  tail
+	ended <-chan struct{}
+}
+
+// start starts the child.
+func (p *process) start() error {
+	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
+	p.cmd.WaitDelay = time.Second // if it has left a child of its own
+	c, err := child.Start(p.cmd, true)
+	if err != nil {
+		return err
+	}
+	p.ended = c.Exited()
+	return nil
+}
+
+// stop ends the child, and waits until it is gone.
+func (p *process) stop() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// answers waits until the server at addr is this child, and returns its
+// version. It may be another one, that has taken the port just before.
+func (p *process) answers(ctx context.Context, addr string) (version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for {
+		f := ask(addr)
+		if f.Info["process_id"] == strconv.Itoa(p.cmd.Process.Pid) {
+			if v := f.Info["valkey_version"]; v != "" {
+				return v, nil
+			}
+			return f.Version, nil
+		}
+		select {
+		case <-p.ended:
+			return "", errEnded
+		case <-ctx.Done():
+			return "", fmt.Errorf("it does not answer at %s: %w", addr, ctx.Err())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// ask returns what the server at addr says of itself, or nothing.
+func ask(addr string) (none driver.Facts) {
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return none
+	}
+	defer conn.Close() //nolint:errcheck // it has served
+	_ = conn.SetDeadline(time.Now().Add(time.Second))
+	if _, err := conn.Write([]byte("INFO server\r\n")); err != nil {
+		return none
+	}
+	r := bufio.NewReader(conn)
+	head, err := r.ReadString('\n')
+	n, notText := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(head, "$")))
+	if err != nil || notText != nil || n < 0 || n > 1<<20 {
+		return none
+	}
+	text := make([]byte, n)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return none
+	}
+	return driver.NewFacts(string(text))
+}
+
+// A tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	t.text = t.text[max(len(t.text)-4096, 0):]
+	return len(b), nil
+}
+
+// last returns the last line, as the end of a sentence: ": aborting".
+func (t *tail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	lines := strings.Split(strings.TrimSpace(string(t.text)), "\n")
+	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
+		return ": " + last
+	}
+	return ""
+}

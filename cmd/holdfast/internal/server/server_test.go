@@ -1,0 +1,247 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/server"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestMain(m *testing.M) { os.Exit(redistest.RunTests(m)) }
+
+func start(t *testing.T, mode server.Mode) *server.Server {
+	t.Helper()
+	s, err := server.Start(t.Context(), mode, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// open connects with the server. The client hardly polls: who waits is woken by
+// a message, or not in time.
+func open(t *testing.T, s *server.Server) *holdfast.Client {
+	t.Helper()
+	c, err := holdfast.Open(t.Context(), s.URL, holdfast.Options{PollInterval: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func address(s *server.Server) string { return strings.TrimPrefix(s.URL, "redis://") }
+
+// both runs a test with either kind of server.
+func both(t *testing.T, test func(*testing.T, server.Mode)) {
+	t.Parallel()
+	for _, mode := range []server.Mode{server.Embedded, server.Real} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			test(t, mode)
+		})
+	}
+}
+
+func TestServer(t *testing.T) {
+	both(t, func(t *testing.T, mode server.Mode) {
+		s := start(t, mode)
+		facts := open(t, s).Driver().Facts(t.Context())[0]
+		name, _, _ := strings.Cut(s.What, " ")
+		if s.Embedded != (mode == server.Embedded) || s.Embedded != (name == "miniredis") || s.Embedded != server.IsEmbedded(facts.Info) {
+			t.Errorf("%+v is embedded: %v", s, server.IsEmbedded(facts.Info))
+		}
+		if name == s.What || facts.Role != "master" || facts.RunID == "" {
+			t.Errorf("what it is: %q, facts %+v", s.What, facts)
+		}
+		select {
+		case <-s.Ended:
+			t.Error("it has ended by itself")
+		default:
+		}
+		s.Stop()
+		s.Stop()
+		<-s.Ended
+		if conn, err := net.Dial("tcp", address(s)); err == nil {
+			t.Error("it is still there, at ", conn.RemoteAddr())
+		}
+	})
+}
+
+// TestTime wants keys to expire by themselves, and not within a script.
+func TestTime(t *testing.T) {
+	both(t, func(t *testing.T, mode server.Mode) {
+		d := open(t, start(t, mode)).Driver()
+		do := func(source string) int64 {
+			r, err := d.Do(t.Context(), driver.Call{Script: driver.NewScript("test", source), Keys: []string{"key"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.Int
+		}
+		if n := do(`redis.call('SET', KEYS[1], 1, 'PX', 50); return redis.call('PTTL', KEYS[1])`); n < 40 || n > 50 {
+			t.Errorf("it is to live for %d ms, want 50", n)
+		}
+		for end := time.Now().Add(20 * time.Second); do(`return redis.call('EXISTS', KEYS[1])`) == 1; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("it does not expire")
+			}
+		}
+		for n := 10_000; ; n *= 2 { // until it takes longer than the key lives
+			began := time.Now()
+			if do(fmt.Sprintf(`redis.call('SET', KEYS[1], 1, 'PX', 5)
+				for i = 1, %d do local _ = tostring(i) end
+				return redis.call('EXISTS', KEYS[1])`, n)) != 1 {
+				t.Fatal("it has expired while a script ran")
+			}
+			if time.Since(began) > 20*time.Millisecond {
+				break
+			}
+		}
+	})
+}
+
+// TestStoppedSubscriber has a client listen that does not read. The others must
+// not notice, and the server must not keep everything.
+func TestStoppedSubscriber(t *testing.T) {
+	t.Parallel()
+	s := start(t, server.Embedded)
+	dial := func() (net.Conn, *bufio.Reader) {
+		conn, err := net.Dial("tcp", address(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		return conn, bufio.NewReader(conn)
+	}
+	stopped, unread := dial()
+	fmt.Fprint(stopped, "*2\r\n$9\r\nSUBSCRIBE\r\n$4\r\nnews\r\n")
+	if _, err := unread.Peek(1); err != nil {
+		t.Fatal(err)
+	}
+	publisher, replies := dial()
+	const size, most = 16 << 10, 4096
+	message := fmt.Sprintf("*3\r\n$7\r\nPUBLISH\r\n$4\r\nnews\r\n$%d\r\n%s\r\n", size, strings.Repeat("x", size))
+	heard := 0
+	for ; heard < most; heard++ {
+		if _, err := io.WriteString(publisher, message); err != nil {
+			t.Fatal(err)
+		}
+		n, err := replies.ReadString('\n')
+		if err != nil {
+			t.Fatalf("after %d messages the server stands still: %v", heard, err)
+		}
+		if n == ":0\r\n" {
+			break
+		}
+	}
+	if heard*size < 10<<20 || heard == most {
+		t.Errorf("the client was cut off after %d messages, want after some 16 MB", heard)
+	}
+	if _, err := io.Copy(io.Discard, unread); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("its connection is still open")
+	}
+}
+
+func TestTaken(t *testing.T) {
+	both(t, func(t *testing.T, mode server.Mode) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if _, err := server.Start(t.Context(), mode, l.Addr().String()); !errors.Is(err, server.ErrTaken) {
+			t.Errorf("%v, want ErrTaken", err)
+		}
+	})
+}
+
+// TestStranger wants a server that is not the child not to be taken for it.
+func TestStranger(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := server.Answers(ctx, exec.Command("sleep", "60"), redistest.One(t).Addr()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v: a server of others counts as the child", err)
+	}
+}
+
+// TestPrograms starts programs on the PATH that are not what they seem.
+func TestPrograms(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready")
+	for _, tt := range []struct {
+		name, text string
+		mode       server.Mode
+		cancel     bool // once it runs
+		want       string
+	}{
+		{"none", "", server.Real, false, `^there is no redis-server or valkey-server on the PATH: install one, or use --server embedded$`},
+		{"none, any will do", "", server.Auto, false, `^$`},
+		{"that fails", "echo first\necho out of memory >&2\nexit 1", server.Auto, false, `redis-server: it has ended at once: out of memory`},
+		{"that is mute", "echo > " + ready + "\nexec sleep 60", server.Real, true, `redis-server: it does not answer at 127.0.0.1:.*: context canceled`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			tmp := t.TempDir()
+			t.Setenv("TMPDIR", tmp)
+			if tt.text != "" {
+				sleep, err := exec.LookPath("sleep")
+				if err != nil {
+					t.Fatal(err)
+				}
+				text := "#!/bin/sh\n" + strings.ReplaceAll(tt.text, "sleep", sleep) + "\n"
+				if err := os.WriteFile(filepath.Join(dir, "redis-server"), []byte(text), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Setenv("PATH", dir)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tt.cancel {
+				go func() {
+					for ctx.Err() == nil {
+						if _, err := os.Stat(ready); err == nil {
+							cancel()
+						}
+						time.Sleep(5 * time.Millisecond)
+					}
+				}()
+			}
+			s, err := server.Start(ctx, tt.mode, "127.0.0.1:0")
+			if err == nil {
+				s.Stop()
+				err = errors.New("")
+			}
+			if !regexp.MustCompile(tt.want).MatchString(err.Error()) {
+				t.Errorf("%v, want %s", err, tt.want)
+			}
+			if tt.cancel && !errors.Is(err, context.Canceled) {
+				t.Errorf("%v is not that of the context", err)
+			}
+			if left, _ := os.ReadDir(tmp); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := server.Start(ctx, server.Embedded, "127.0.0.1:0"); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that it was too late to start", err)
+	}
+}

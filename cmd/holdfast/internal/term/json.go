@@ -1,0 +1,34 @@
+package term
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// JSON returns v on a line. It is the JSON of [json.Marshal], but whatever says
+// something to a terminal is escaped in it, since some of that is no control
+// character to JSON.
+func JSON(v any) (string, error) {
+	var raw bytes.Buffer
+	e := json.NewEncoder(&raw)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, r := range strings.TrimSuffix(raw.String(), "\n") {
+		if r != utf8.RuneError && r > ' ' && !harmless(r) {
+			units := utf16.AppendRune(nil, r)
+			for _, u := range units {
+				fmt.Fprintf(&b, `\u%04x`, u)
+			}
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String() + "\n", nil
+}

@@ -1,0 +1,24 @@
+//go:build unix
+
+package term
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// resized tells when the size of the terminal has changed.
+func resized() (changes <-chan struct{}, stop func()) {
+	signals, tell := make(chan os.Signal, 1), make(chan struct{}, 1)
+	signal.Notify(signals, syscall.SIGWINCH)
+	go func() {
+		for range signals {
+			select {
+			case tell <- struct{}{}:
+			default: // it is told already
+			}
+		}
+	}()
+	return tell, func() { signal.Stop(signals); close(signals) }
+}
