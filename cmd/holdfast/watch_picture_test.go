@@ -1,0 +1,86 @@
+package main_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/vt"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+var update = flag.Bool("update", false, "record docs/watch.svg anew")
+
+// picture is where the README has it.
+const picture = "../../docs/watch.svg"
+
+// TestWatchPicture checks that the picture in the README shows what watch shows
+// today. With -update it records one: ten seconds of a server where several
+// programs work.
+func TestWatchPicture(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := lsOpen(t, s), lsOpen(t, s)
+	brief, err := holdfast.Open(t.Context(), s.URL(), holdfast.Options{WatchdogTimeout: 9 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer brief.Close()
+	const columns, rows = 96, 13
+	orders, report := lsHold(t, a.Mutex("order:42")), lsHold(t, a.FairMutex("nightly-report"))
+	lsHold(t, b.FencedMutex("ledger"))
+	stop := make(chan struct{})
+	for range 2 {
+		go func() {
+			if l, err := b.FairMutex("nightly-report").Lock(t.Context()); err == nil {
+				<-stop
+				_ = l.Release(context.Background())
+			}
+		}()
+	}
+	for _, c := range []*holdfast.Client{a, b, brief} {
+		lsHold(t, c.RWMutex("catalogue").RLocker())
+	}
+	p, _ := watchStart(t, columns, rows, "--url", s.URL(), "--every", "250ms")
+	watchSees(t, p, columns, rows, `catalogue .*ledger .*nightly-report .*2 queued.*order:42 `)
+	if !*update {
+		recorded, err := os.ReadFile(picture)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range strings.Split(watchSees(t, p, columns, rows, `q quits`).Text(), "\n") {
+			if !strings.HasPrefix(line, "NAME") {
+				continue
+			}
+			for _, title := range strings.Split(line, "  ") {
+				if title = strings.TrimSpace(title); !strings.Contains(string(recorded), ">"+title) {
+					t.Errorf("there is no %q in %s: record it anew with -update", title, picture)
+				}
+			}
+		}
+		return
+	}
+	steps := map[int]func(){
+		2: func() { _ = orders.Release(t.Context()) },
+		3: func() { lsHold(t, b.Mutex("invoice:7")) },
+		4: func() { _ = report.Release(t.Context()) },
+		5: func() { orders = lsHold(t, b.Mutex("order:42")) },
+		6: func() { brief.Close() },
+		7: func() { close(stop) },
+	}
+	var frames []vt.Frame
+	for i := range 10 {
+		if step := steps[i]; step != nil {
+			step()
+		}
+		time.Sleep(time.Second)
+		frames = append(frames, p.seen(columns, rows).Frame(time.Second))
+	}
+	if err := os.WriteFile(picture, []byte(vt.SVG("holdfast watch", frames...)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,235 @@
+package main_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	xterm "golang.org/x/term"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/vt"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// seen returns what a person sees.
+func (p *process) seen(columns, rows int) *vt.Screen {
+	s := vt.New(columns, rows)
+	_, _ = s.Write([]byte(p.out.String()))
+	return s
+}
+
+// watchSees waits until the screen shows something.
+func watchSees(tb testing.TB, p *process, columns, rows int, pattern string) *vt.Screen {
+	tb.Helper()
+	re := regexp.MustCompile("(?s)" + pattern)
+	for end := time.Now().Add(late); ; time.Sleep(20 * time.Millisecond) {
+		s := p.seen(columns, rows)
+		if s.Alternate && re.MatchString(s.Text()) {
+			return s
+		}
+		if time.Now().After(end) {
+			tb.Fatalf("no %q on the screen:\n%s", pattern, s.Text())
+		}
+	}
+}
+
+// watchState returns how a terminal treats what is typed.
+func watchState(tb testing.TB, f io.Writer) *xterm.State {
+	tb.Helper()
+	state, err := xterm.GetState(int(f.(*os.File).Fd()))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return state
+}
+
+// watchEnds checks that the command ends well and gives the terminal back.
+func watchEnds(tb testing.TB, p *process, before *xterm.State) {
+	tb.Helper()
+	p.wait(tb).want(tb, 0, "*", "")
+	s := p.seen(80, 24)
+	if s.Alternate || s.Hidden || s.NoWrap || !strings.HasSuffix(p.out.String(), "\x1b[?1049l") {
+		tb.Errorf("the terminal is left with another screen: %v, no cursor: %v, no wrapping: %v", s.Alternate, s.Hidden, s.NoWrap)
+	}
+	if text := strings.TrimSpace(s.Text()); text != "" {
+		tb.Errorf("it has left on the screen:\n%s", text)
+	}
+	if after := watchState(tb, p.in); !reflect.DeepEqual(after, before) {
+		tb.Errorf("the terminal is left in another mode: %+v, not %+v", after, before)
+	}
+}
+
+func watchStart(tb testing.TB, columns, rows uint16, args ...string) (*process, *xterm.State) {
+	tb.Helper()
+	master, tty, err := pty.Open() // all terminals begin alike
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer master.Close()
+	defer tty.Close()
+	return startTerminal(tb, columns, rows, nil, append([]string{"watch", "--every", "100ms"}, args...)...), watchState(tb, master)
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client := lsOpen(t, s)
+	p, before := watchStart(t, 100, 12, "--url", s.URL())
+	watchSees(t, p, 100, 12, `^holdfast watch  `+regexp.QuoteMeta(s.Addr())+`  \d\d:\d\d:\d\d  0 locks, 0 holders, 0 waiting\nq quits\n\nNothing is locked\.\n`)
+	if v := p.seen(100, 12); !v.Hidden || !v.NoWrap {
+		t.Error("there is a cursor")
+	}
+
+	orders := lsHold(t, client.Mutex("orders"))
+	watchSees(t, p, 100, 12, `1 lock, 1 holder, 0 waiting.*\nNAME .*\norders +mutex +`+orders.Owner()+` +\d\d\.\ds +1\n`)
+	if !strings.Contains(p.out.String(), "\x1b[32morders\x1b[0m") {
+		t.Error("a new lock does not stand out")
+	}
+	s.Do(t, "PEXPIRE", "orders", "6000")
+	eventually(t, "a lock that ends soon is yellow", func() bool { return regexp.MustCompile(`\x1b\[33m5\.\ds\x1b`).MatchString(p.out.String()) })
+	p.shows(t, `\x1b\[2Korders `) // and it is no longer new
+
+	for i := range 20 {
+		lsHold(t, client.Mutex(fmt.Sprintf("many%02d", i)))
+	}
+	v := watchSees(t, p, 100, 12, `21 locks.*and 14 more lines: `)
+	if v.Scrolled > 0 || v.Wrapped > 0 || len(v.Strange) > 0 {
+		t.Errorf("it scrolls: %v, wraps: %v, %q", v.Scrolled > 0, v.Wrapped > 0, v.Strange)
+	}
+
+	for _, size := range []pty.Winsize{{Cols: 40, Rows: 8}, {Cols: 12, Rows: 2}, {Cols: 3, Rows: 1}, {Cols: 150, Rows: 40}} {
+		from := len(p.out.String())
+		if err := pty.Setsize(p.in.(*os.File), &size); err != nil {
+			t.Fatal(err)
+		}
+		columns, rows := int(size.Cols), int(size.Rows)
+		v := vt.New(columns, rows)
+		eventually(t, "it fits the window", func() bool {
+			const top = "\x1b[1;1H"
+			pictures := strings.Split(p.out.String()[from:], top)
+			if len(pictures) < 3 {
+				return false // the last may not be complete
+			}
+			picture := top + pictures[len(pictures)-2]
+			v = vt.New(columns, rows)
+			_, _ = v.Write([]byte(picture))
+			return strings.Contains(picture, fmt.Sprintf("\x1b[%d;1H", rows)) && !strings.Contains(picture, fmt.Sprintf("\x1b[%d;1H", rows+1))
+		})
+		if v.Wrapped > 0 || v.Scrolled > 0 || len(v.Strange) > 0 {
+			t.Errorf("%dx%d: wraps: %v, scrolls: %v, %q\n%s", columns, rows, v.Wrapped > 0, v.Scrolled > 0, v.Strange, v.Text())
+		}
+	}
+	_, _ = io.WriteString(p.in, "\x1b[A\x1b[1;5qx") // an arrow, and what is none of its business
+	_, _ = io.WriteString(p.in, "q")
+	watchEnds(t, p, before)
+}
+
+func TestWatchEnds(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for name, end := range map[string]func(*process){
+		"q":       func(p *process) { _, _ = io.WriteString(p.in, "q") },
+		"ctrl-c":  func(p *process) { _, _ = io.WriteString(p.in, "\x03") },
+		"SIGINT":  func(p *process) { p.signal(t, os.Interrupt) },
+		"SIGTERM": func(p *process) { p.signal(t, syscall.SIGTERM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, before := watchStart(t, 80, 24, "--url", s.URL())
+			watchSees(t, p, 80, 24, "Nothing is locked")
+			end(p)
+			watchEnds(t, p, before)
+		})
+	}
+	t.Run("count", func(t *testing.T) {
+		t.Parallel()
+		p, before := watchStart(t, 80, 24, "--count", "2", "--url", s.URL())
+		watchEnds(t, p, before)
+	})
+}
+
+// The last picture stays while the server is gone, and the next one comes when
+// it is back.
+func TestWatchServerGone(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartWith(t, redistest.WithPassword("secret"))
+	s.Do(t, "HSET", "orders", "somebody:1", "1")
+	s.Do(t, "PEXPIRE", "orders", "600000")
+	p, before := watchStart(t, 80, 24, "--url", s.URL())
+	watchSees(t, p, 80, 24, "orders +mutex")
+	s.Pause()
+	watchSees(t, p, 80, 24, `Nothing new since \d\d:\d\d:\d\d\. Trying again: .*\norders +mutex`)
+	s.Resume()
+	watchSees(t, p, 80, 24, `q quits.*orders +mutex`)
+	s.Kill()
+	watchSees(t, p, 80, 24, `Nothing new since .*orders +mutex`)
+	s.Restart()
+	watchSees(t, p, 80, 24, `q quits.*Nothing is locked`)
+	s.Pause()
+	watchSees(t, p, 80, 24, `Nothing new since`)
+	_, _ = io.WriteString(p.in, "q")
+	watchEnds(t, p, before)
+	if strings.Contains(p.out.String(), "secret") {
+		t.Error("it shows the password")
+	}
+}
+
+func TestWatchHostile(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, name := range hostile {
+		s.Do(t, "HSET", name, "\x1b[31mowner\n\xff:1", "1")
+		s.Do(t, "PEXPIRE", name, "600000")
+	}
+	for _, columns := range []uint16{30, 80} {
+		p, before := watchStart(t, columns, 30, "--url", s.URL()+"?timeout=20s")
+		v := watchSees(t, p, int(columns), 30, `NAME.*xxxx…`)
+		if v.Wrapped > 0 || v.Scrolled > 0 || len(v.Strange) > 0 {
+			t.Errorf("wraps: %v, scrolls: %v, %q\n%s", v.Wrapped > 0, v.Scrolled > 0, v.Strange, v.Text())
+		}
+		_, _ = io.WriteString(p.in, "q")
+		watchEnds(t, p, before)
+	}
+}
+
+func TestWatchWithoutTerminal(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	args := []string{"watch", "--every", "100ms", "--count", "2", "--url", s.URL()}
+	hold(t, args...).want(t, 0, `^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  0 locks, 0 holders, 0 waiting\n){2}$`, "")
+	owner := lsHold(t, lsOpen(t, s).Mutex("orders")).Owner()
+	picture := `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  1 lock, 1 holder, 0 waiting\nNAME [^\n]*\norders +mutex +` + owner + ` +[12]\d\.\ds +1\n\n`
+	hold(t, args...).want(t, 0, `^(`+picture+`){2}$`, "")
+	p := startTerminal(t, 80, 24, []string{"TERM=dumb"}, args...)
+	if r := p.wait(t); strings.Contains(r.out, "\x1b") || !strings.Contains(r.out, "orders") {
+		t.Errorf("a dumb terminal got %q", r.out)
+	}
+
+	p = start(t, nil, "watch", "--json", "--every", "100ms", "--url", s.URL())
+	p.shows(t, `\n.*\n`)
+	s.Kill()
+	p.shows(t, `"error":"`)
+	s.Restart()
+	p.shows(t, `"locks":\[\]`)
+	p.signal(t, syscall.SIGTERM)
+	r := p.wait(t)
+	r.want(t, 0, "*", "")
+	for i, line := range strings.Split(strings.TrimSuffix(r.out, "\n"), "\n") {
+		d := lsDecode[lsDocument](t, line)
+		if _, err := time.Parse(time.RFC3339, d.At); err != nil {
+			t.Error(err)
+		}
+		if (d.Error == "") == (d.Locks == nil) || i < 2 && (len(d.Locks) != 1 || d.Locks[0].Holders[0].Owner != owner || !d.Complete) {
+			t.Errorf("line %d: %s", i, line)
+		}
+	}
+	s.Kill()
+	hold(t, args...).want(t, 122, "", "holdfast: ")
+}

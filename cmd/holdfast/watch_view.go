@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
+	"github.com/holdfast-go/holdfast/driver/rueidis"
+)
+
+// lines returns a picture for a terminal, none longer than that is wide.
+func (w *watcher) lines(s *term.Screen, p watchPicture) []string {
+	width, height := s.Size()
+	title := w.title
+	if !p.at.IsZero() {
+		title += fmt.Sprintf("  %s  %s", p.at.Format(time.TimeOnly), p.counts())
+	}
+	lines := []string{s.Paint(term.Bold, term.Line(title, width)), w.status(s, p, width), ""}
+	switch {
+	case p.tried.IsZero():
+		return append(lines, term.Line("Looking ...", width))
+	case len(p.locks) == 0 && p.err == nil:
+		return append(lines, term.Line(w.query.nothing(), width))
+	case len(p.locks) == 0:
+		return lines
+	}
+	table := lsTable(p.locks, w.fresh(p))
+	if p.err != nil {
+		for _, row := range table.Rows {
+			for i := range row {
+				row[i].Style = term.Dim
+			}
+		}
+	}
+	lines = append(lines, strings.Split(strings.TrimSuffix(table.Text(s), "\n"), "\n")...)
+	if rest := len(lines) - height; rest > 0 {
+		lines[height-1] = s.Paint(term.Dim, term.Line(fmt.Sprintf("and %d more lines: make the window higher, or give a pattern", rest+1), width))
+	}
+	return lines
+}
+
+// status returns the line below the title.
+func (w *watcher) status(s *term.Screen, p watchPicture, width int) string {
+	switch {
+	case p.err != nil && p.at.IsZero():
+		return s.Paint(term.Red, term.Line("Trying again: "+watchCause(p.err), width))
+	case p.err != nil:
+		return s.Paint(term.Red, term.Line(fmt.Sprintf("Nothing new since %s. Trying again: %s", p.at.Format(time.TimeOnly), watchCause(p.err)), width))
+	case !p.complete:
+		return s.Paint(term.Yellow, term.Line(w.query.incomplete(len(p.locks)), width))
+	}
+	return s.Paint(term.Dim, term.Line("q quits", width))
+}
+
+// watchCause returns why the server did not tell, without what one knows, so that
+// it fits a line.
+func watchCause(err error) string {
+	text := err.Error()
+	if _, cause, ok := strings.Cut(text, holdfast.ErrUnavailable.Error()+": "); ok {
+		return cause
+	}
+	return strings.TrimPrefix(text, "holdfast: ")
+}
+
+// text returns a picture to be printed below the last one.
+func (w *watcher) text(s *term.Screen, p watchPicture) string {
+	if p.err != nil {
+		return fmt.Sprintf("%s  %s\n", p.tried.Format(time.DateTime), term.Line(p.err.Error(), lsWidest))
+	}
+	head := fmt.Sprintf("%s  %s\n", p.at.Format(time.DateTime), p.counts())
+	if len(p.locks) == 0 {
+		return head
+	}
+	return head + lsTable(p.locks, w.fresh(p)).Text(s) + "\n"
+}
+
+// shown returns the servers for people, without user, password or settings.
+func (t *target) shown() string {
+	if t.config != "" {
+		return t.config
+	}
+	url := t.address()
+	if url == "" {
+		url = standard
+	}
+	c, err := rueidis.ParseURL(url)
+	if err != nil {
+		return "the server"
+	}
+	if c.Addr != "" {
+		return c.Addr
+	}
+	return c.Mode.String() + " " + strings.Join(c.Addrs, ",")
+}
