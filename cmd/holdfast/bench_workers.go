@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A benchOrder is what a worker process reads: the job, and later a second
+// value, at which it begins. When its input ends it stops. The URL comes this
+// way because it may hold a password.
+type benchOrder struct {
+	URL, Config string
+	Job         benchJob
+}
+
+// benchNews are what it writes: that it is ready, how far it is, its result.
+type benchNews struct {
+	Locks  int64
+	Result *benchResult
+}
+
+// benchWorker is the command that bench runs in other processes.
+func benchWorker(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:    "bench-worker",
+		Hidden: true,
+		Short:  "One process of bench",
+		RunE: interruptible(func(ctx context.Context, _ []string) error {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			var order benchOrder
+			in, out := json.NewDecoder(a.in), json.NewEncoder(a.out)
+			if err := in.Decode(&order); err != nil {
+				return usage("bench-worker is a part of bench: it reads its orders from there")
+			}
+			a.target.url, a.target.config = order.URL, order.Config
+			client, err := a.target.open(ctx, holdfast.Options{})
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			_ = out.Encode(benchNews{})
+			var begin bool
+			if err := in.Decode(&begin); err != nil {
+				return &exit{interrupted, nil}
+			}
+			go func() {
+				_ = in.Decode(&begin) // until nobody is there who wants the result
+				cancel()
+			}()
+			var running atomic.Int64
+			var telling sync.WaitGroup
+			done := make(chan struct{})
+			telling.Go(func() {
+				for {
+					select {
+					case <-done:
+						return
+					case <-time.After(100 * time.Millisecond):
+						_ = out.Encode(benchNews{Locks: running.Load()})
+					}
+				}
+			})
+			r, err := order.Job.run(ctx, client.Driver(), &running)
+			close(done)
+			telling.Wait()
+			if err := errors.Join(ctx.Err(), err); err != nil {
+				return err
+			}
+			return out.Encode(benchNews{Locks: r.Locks, Result: &r})
+		}),
+	}
+}
+
+// workers runs the job in several processes, which begin together, and adds up
+// what they have measured.
+func (b *bench) workers(ctx context.Context, job benchJob, running *atomic.Int64) (benchResult, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results, errs := make([]benchResult, b.processes), make([]error, b.processes)
+	var all, ready sync.WaitGroup
+	ready.Add(b.processes)
+	for i := range b.processes {
+		all.Go(func() {
+			results[i], errs[i] = b.worker(ctx, job, running, sync.OnceFunc(ready.Done), ready.Wait)
+			if errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	var total benchResult
+	latency := newLatencies()
+	for i, r := range results {
+		if errs[i] != nil && !errors.Is(errs[i], context.Canceled) {
+			return benchResult{}, errs[i]
+		}
+		total.Locks += r.Locks
+		total.Handoffs += r.Handoffs
+		total.Passed += r.Passed
+		total.Calls.Scripts += r.Calls.Scripts
+		total.Calls.Subscriptions += r.Calls.Subscriptions
+		total.Calls.Messages += r.Calls.Messages
+		total.Took = max(total.Took, r.Took)
+		if r.Latency != nil {
+			latency.Merge(hdrhistogram.Import(r.Latency))
+		}
+	}
+	total.Latency = latency.Export()
+	return total, errors.Join(errs...)
+}
+
+// worker runs one process. It calls ready once, come what may, and lets the
+// process begin when begin returns.
+func (b *bench) worker(ctx context.Context, job benchJob, running *atomic.Int64, ready, begin func()) (benchResult, error) {
+	defer ready()
+	program, err := os.Executable()
+	if err != nil {
+		return benchResult{}, err
+	}
+	cmd := exec.CommandContext(ctx, program, "bench-worker")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return benchResult{}, err
+	}
+	cmd.Cancel = in.Close // it releases what it has, and ends
+	cmd.WaitDelay = 30 * time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return benchResult{}, err
+	}
+	if err := cmd.Start(); err != nil {
+		return benchResult{}, err
+	}
+	orders, news := json.NewEncoder(in), json.NewDecoder(out)
+	_ = orders.Encode(benchOrder{b.target.address(), b.target.config, job})
+	var result *benchResult
+	var told int64
+	for first := true; ; first = false {
+		var n benchNews
+		if err := news.Decode(&n); err != nil {
+			break // what was wrong, it has said elsewhere
+		}
+		if first {
+			ready()
+			begin()
+			_ = orders.Encode(true)
+		}
+		running.Add(n.Locks - told)
+		told = n.Locks
+		if n.Result != nil {
+			result = n.Result
+		}
+	}
+	_, _ = io.Copy(io.Discard, out)
+	err = cmd.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return benchResult{}, ctx.Err()
+	case err != nil || result == nil:
+		text := strings.TrimPrefix(strings.TrimSpace(said.String()), "holdfast: ")
+		if text == "" && err != nil {
+			text = err.Error() // it was killed
+		}
+		return benchResult{}, &exit{max(cmd.ProcessState.ExitCode(), failed), fmt.Errorf("a process of it has failed: %s", text)}
+	}
+	return *result, nil
+}

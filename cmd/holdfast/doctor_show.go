@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
+)
+
+// doctorStyles are the colours of the severities.
+var doctorStyles = map[holdfast.Severity]term.Style{holdfast.Info: term.Cyan, holdfast.Warning: term.Yellow, holdfast.Danger: term.Red}
+
+// show shows everything to people.
+func (e *examination) show(s *term.Screen) {
+	table := term.Table{Titles: []string{"SERVER", "VERSION", "ROLE", " REPLICAS", " UP", " ROUND TRIP", " CLOCK"}}
+	for _, v := range e.Servers {
+		if v.Error != "" {
+			table.Add(term.Quote(v.Node, 60), "?", "?", "?", "?", "?", "?")
+			continue
+		}
+		rtt := "?"
+		if v.RoundTripMs != nil {
+			rtt = fmt.Sprintf("%.2f ms", *v.RoundTripMs)
+		}
+		table.Add(term.Quote(v.Node, 60), term.Quote(v.Version, 20), term.Quote(v.Role, 20), fmt.Sprint(v.Replicas),
+			doctorUptime(time.Duration(v.UptimeMs)*time.Millisecond), rtt, fmt.Sprintf("%+.1f ms", v.ClockAheadMs))
+	}
+	fmt.Fprintf(s, "Topology: %s\n\n", e.Topology)
+	table.Write(s)
+	for _, f := range e.Findings {
+		fmt.Fprintf(s, "\n%s %s, %s: %s.\n", s.Paint(doctorStyles[f.severity], fmt.Sprintf("%-8s", f.Severity)), term.Quote(f.Node, 60), f.Topic, sentence(f.Text))
+		fmt.Fprintf(s, "         To change it: %s\n", s.Paint(term.Bold, sentence(f.Change)))
+	}
+	if len(e.Findings) == 0 {
+		fmt.Fprintf(s, "\n%s\n", s.Paint(term.Green, "There is nothing to say of it: locks there can be relied on."))
+	}
+}
+
+// sentence is text from others that belongs on one line.
+func sentence(text string) string { return harmless(strings.Join(strings.Fields(text), " ")) }
+
+// doctorUptime is a time for which the two greatest units are enough.
+func doctorUptime(d time.Duration) string {
+	day := 24 * time.Hour
+	switch {
+	case d >= day:
+		return fmt.Sprintf("%dd %dh", d/day, d%day/time.Hour)
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh %dm", d/time.Hour, d%time.Hour/time.Minute)
+	case d >= time.Minute:
+		return fmt.Sprintf("%dm %ds", d/time.Minute, d%time.Minute/time.Second)
+	}
+	return fmt.Sprintf("%ds", d/time.Second)
+}
