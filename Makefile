@@ -1,7 +1,9 @@
 # Everything one does with this repository. `make help` prints itself.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-MODULES := . examples driver/goredis
+MODULES := . cmd/holdfast driver/goredis
+# Each module with what its own go.mod says.
+export GOWORK := off
 TOPOLOGIES := replicated sentinel cluster
 PEERS := interop/target/current/lib/peer-1.jar interop/target/era/lib/peer-1.jar
 CONTRACT := '^Test(CM|PL|RN|NR|FA|RW|ML|FL|SE|PE|LA|RL)[0-9]'
@@ -21,12 +23,14 @@ test: deps ## Run all tests of all modules in all topologies, with the race dete
 
 .PHONY: modules
 modules: deps ## Run all tests of all modules, with one server where it does not matter
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo "== left out: the flash sale with PostgreSQL (./scripts/deps --databases)"
+	@command -v mariadbd >/dev/null || echo "== left out: the flash sale with MariaDB (./scripts/deps --databases)"
 	@failed=0; for m in $(MODULES); do echo "== go test -race $$m"; (cd $$m && go test -race -parallel 4 -timeout 15m ./...) || failed=1; done; exit $$failed
 
 .PHONY: topologies
 topologies: deps ## Run the tests that are not about one server with replicas, Sentinels, a cluster
 	@set -f; failed=0; for t in $(TOPOLOGIES); do echo "== go test -race, $$t"; \
-		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 4 -timeout 15m . ./fence || failed=1; done; \
+		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 4 -timeout 15m . ./fence ./inspect || failed=1; done; \
 	echo "== go test -race, cluster without sharded channels"; \
 		HOLDFAST_TEST_TOPOLOGY='cluster?sharded=off' go test -race -parallel 4 -timeout 15m -run $(CONTRACT) . || failed=1; \
 	echo "== go test, as a user with the least rights"; $(MAKE) --no-print-directory acl || failed=1; exit $$failed
@@ -64,7 +68,8 @@ mutants: deps ## Seed known bugs, one at a time, and see that the tests find eac
 .PHONY: fuzz
 fuzz: ## Fuzz everything that parses, 30 s each
 	@set -e; for f in internal/script:FuzzName internal/script:FuzzDecode driver/rueidis:FuzzParseURL internal/config:FuzzParse internal/redistest:FuzzFrame; do \
-		go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 30s -fuzzminimizetime 10x "./$${f%:*}"; done
+		go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 30s -fuzzminimizetime 10x "./$${f%:*}"; done; \
+	for f in FuzzQuote FuzzJSON; do go test -C cmd/holdfast -run '^$$' -fuzz "^$$f$$" -fuzztime 30s -fuzzminimizetime 10x ./internal/term; done
 
 .PHONY: bench
 bench: deps ## Measure, side by side with a bare client
@@ -75,5 +80,5 @@ lint: ## Vet and lint all modules
 	@set -e; for m in $(MODULES) interop; do echo "== lint $$m"; (cd $$m && go vet ./... && go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: demo
-demo: ## Run the quick start; needs nothing but Go
-	go run -C examples ./quickstart
+demo: ## See why a shop needs a lock; needs nothing but Go
+	go run -C cmd/holdfast . demo

@@ -11,7 +11,7 @@ import (
 )
 
 // A notebook is a database that only writes down what it is told. The tests on a
-// real one are in examples/fencing, since this module has no use for one.
+// real one are in cmd/holdfast/internal/sale, since this module has no use for one.
 type notebook struct{ said []string }
 
 func (n *notebook) ExecContext(_ context.Context, query string, _ ...any) (sql.Result, error) {

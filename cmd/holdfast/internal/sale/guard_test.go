@@ -1,4 +1,4 @@
-package main
+package sale_test
 
 import (
 	"context"
@@ -22,12 +22,14 @@ import (
 // open returns an empty database.
 func open(t *testing.T) *sql.DB {
 	t.Helper()
-	b, err := openBank(t.Context(), filepath.Join(t.TempDir(), "test.db"), true)
+	file := filepath.ToSlash(filepath.Join(t.TempDir(), "test.db"))
+	// Transactions wait for each other instead of failing.
+	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(30000)")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = b.Close() })
-	return b.DB
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 // A desk is a database with a guard, and a table of what was written.

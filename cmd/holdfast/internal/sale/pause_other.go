@@ -1,11 +1,14 @@
 //go:build !unix
 
-package main
+package sale
 
 import (
 	"errors"
 	"os"
 )
+
+// CanPause says whether this system can stop processes.
+const CanPause = false
 
 func pause(*os.Process) error  { return errors.ErrUnsupported }
 func resume(*os.Process) error { return errors.ErrUnsupported }

@@ -1,11 +1,14 @@
 //go:build unix
 
-package main
+package sale
 
 import (
 	"os"
 	"syscall"
 )
+
+// CanPause says whether this system can stop processes.
+const CanPause = true
 
 func pause(p *os.Process) error  { return p.Signal(syscall.SIGSTOP) }
 func resume(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

@@ -1,0 +1,325 @@
+package main_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	_ "modernc.org/sqlite" // SQLite
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// small makes a sale that is soon over.
+var small = []string{"--shops", "2", "--buyers", "60", "--stock", "10"}
+
+// demoBooks are what --json writes.
+type demoBooks struct {
+	Seed, Shops, Buyers, Clicks, Stock int
+	Server, Database                   string
+	Embedded, OK                       bool
+	Ways                               []struct {
+		Way, Title, Why                                                                       string
+		Sold, Oversold, Unsold, DoubleOrders, LostUpdates, Refused, PausedShop, SoldMeanwhile int
+		OrdersPerSecond, P50Ms, P99Ms, DurationMs, PauseMs                                    float64
+		Spotless, MustBeSpotless                                                              bool
+	}
+}
+
+// sold checks a result of demo --json: Holdfast is spotless, and what must go
+// wrong without it has.
+func (r result) sold(t *testing.T) demoBooks {
+	t.Helper()
+	r.want(t, 0, "^{.*}\n$", "")
+	var b demoBooks
+	d := json.NewDecoder(strings.NewReader(r.out))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&b); err != nil {
+		t.Fatal(err)
+	}
+	if !b.OK || len(b.Ways) == 0 {
+		t.Errorf("%+v", b)
+	}
+	for _, w := range b.Ways {
+		t.Logf("%-6s sold %d, oversold %d, double %d, lost %d, refused %d; %.0f/s, %.1f ms, %.1f ms; %.1f s", w.Way, w.Sold, w.Oversold, w.DoubleOrders, w.LostUpdates, w.Refused, w.OrdersPerSecond, w.P50Ms, w.P99Ms, w.DurationMs/1000)
+		if clean := w.Oversold == 0 && w.Unsold == 0 && w.DoubleOrders == 0 && w.LostUpdates == 0 && w.Sold == min(b.Stock, b.Buyers); clean != w.Spotless {
+			t.Errorf("%+v", w)
+		}
+		if w.P50Ms <= 0 || w.P99Ms < w.P50Ms || w.OrdersPerSecond <= 0 || w.DurationMs <= 0 || w.Why == "" || w.Title == "" {
+			t.Errorf("%+v", w)
+		}
+		switch ours := w.Way == "mutex" || w.Way == "fenced"; {
+		case ours != w.MustBeSpotless || ours && !w.Spotless:
+			t.Errorf("%+v", w)
+		case w.Way == "none" && w.Oversold == 0, w.Way == "paused" && w.LostUpdates == 0:
+			t.Errorf("nothing went wrong: %+v", w)
+		case w.Way == "fenced" && w.Refused == 0:
+			t.Errorf("no late write was refused: %+v", w)
+		case (w.Way == "paused" || w.Way == "fenced") != (w.PausedShop > 0 && w.PauseMs >= 2000):
+			t.Errorf("%+v", w)
+		}
+	}
+	return b
+}
+
+// The demo as somebody sees it who has just found it: no flags, a terminal, and
+// a command without the race detector. It has the machine for itself.
+func TestDemo(t *testing.T) {
+	dir := t.TempDir()
+	raced := binary
+	binary = filepath.Join(t.TempDir(), "holdfast")
+	defer func() { binary = raced }()
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	began := time.Now()
+	p := startTerminal(t, 80, 40, []string{"TMPDIR=" + dir}, "demo")
+	p.shows(t, `4/5 \+ paused shop \x1b\[32m━.*shop \d is stopped\x1b`) // a bar that moves
+	r := p.wait(t)
+	took := time.Since(began)
+	shown := strings.ReplaceAll(r.out[:strings.Index(r.out, "\r1/5")]+r.out[strings.LastIndex(r.out, "\x1b[K")+3:], "\r", "")
+	plain := regexp.MustCompile(`\x1b\[\d*m`).ReplaceAllString(shown, "")
+	t.Logf("it took %.1f s\n%s", took.Seconds(), plain)
+	faults, none := ` +[0-9,]*[1-9][0-9,]*`, ` +0`
+	rest := ` +[0-9,]+ +[0-9.]+ m?s +[0-9.]+ m?s +`
+	for _, pattern := range []string{
+		`no lock` + faults + faults + faults + faults + rest + `broken`,
+		`Holdfast +100` + none + none + none + rest + `spotless`,
+		`\+ paused shop` + faults + faults + ` +[0-9]+` + faults + rest + `unfenced`,
+		`\+ fencing +100` + none + none + none + rest + `spotless`,
+		`--seed \d+ repeats`,
+		`2,000 buyers`,
+	} {
+		if !regexp.MustCompile(pattern).MatchString(plain) {
+			t.Errorf("no %q", pattern)
+		}
+	}
+	if !strings.Contains(shown, "\x1b[31mbroken") || !strings.Contains(shown, "\x1b[32mspotless") {
+		t.Errorf("no colours: %q", shown)
+	}
+	for line := range strings.Lines(plain) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+	if r.status != 0 || took > 30*time.Second {
+		t.Errorf("status %d after %v", r.status, took)
+	}
+	demoLeaves(t, dir)
+}
+
+// Everything in the command itself, small, for machines.
+func TestDemoEmbedded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := holdWith(t, []string{"TMPDIR=" + dir}, "", append(small, "demo", "--server", "embedded", "--json", "--seed", "7")...).sold(t)
+	if b.Seed != 7 || b.Shops != 2 || b.Buyers != 60 || b.Stock != 10 || b.Clicks <= 60 || !b.Embedded || b.Database != "SQLite" || len(b.Ways) != 5 {
+		t.Errorf("%+v", b)
+	}
+	demoLeaves(t, dir)
+}
+
+// One is one.
+func TestDemoOne(t *testing.T) {
+	t.Parallel()
+	hold(t, "demo", "--server", "embedded", "--buyers", "1", "--stock", "1", "--seed", "1", "--only", "mutex").want(t, 0,
+		`^A flash sale: 1 coupon, one per person. 1 buyer, [123] clicks?\.\n.*Holdfast +1 +0 +0 +0 .*spotless`, "")
+}
+
+// At somebody's server nothing is left in the end; nothing else is touched.
+func TestDemoURL(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do(t, "SET", "mine", "1")
+	r := holdWith(t, []string{"HOLDFAST_URL=" + s.URL()}, "", append(small, "demo", "--only", "setnx,mutex")...)
+	r.want(t, 0, `at your server.*naive SETNX.*Holdfast +10 +0 +0 +0 .*spotless`, "")
+	if strings.Contains(r.out, "\x1b") || strings.Contains(r.out, "paused") {
+		t.Errorf("%q", r.out)
+	}
+	demoKeys(t, s)
+}
+
+// demoKeys waits until only the user's own key is left.
+func demoKeys(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	if keys := fmt.Sprint(s.Do(t, "KEYS", "*")); keys != "[mine]" {
+		t.Errorf("keys: %s", keys)
+	}
+}
+
+// What a server does to a shop has the status of all that servers do.
+func TestDemoServerErrors(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do(t, "ACL", "SETUSER", "weak", "on", ">pw", "~app:*", "+@all")
+	hold(t, append(small, "demo", "--only", "mutex", "--url", "redis://weak:pw@"+s.Addr())...).want(t, 122, "*",
+		`^holdfast: Holdfast's mutex: shop \d: .*NOPERM.*\nholdfast doctor NAME says which rights`)
+	replica := redistest.Start(t, "--replicaof", strings.ReplaceAll(s.Addr(), ":", " "))
+	hold(t, append(small, "demo", "--only", "none", "--url", replica.URL())...).want(t, 122, "*", `shop \d: .*READONLY.*\nIs the server there`)
+}
+
+// A lock that others delete all the time cannot be spotless, and that is said.
+func TestDemoNotSpotless(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := start(t, []string{"HOLDFAST_URL=" + s.URL()}, "demo", "--buyers", "300", "--stock", "50", "--only", "mutex", "--json")
+	for running := true; running; {
+		select {
+		case <-p.ended:
+			running = false
+		case <-time.After(time.Millisecond):
+			s.Do(t, "FLUSHALL")
+		}
+	}
+	r := p.wait(t)
+	r.want(t, 1, `"spotless":false.*"ok":false`, `holdfast: Holdfast's mutex must be spotless, but there are: .*lost updates`)
+}
+
+// Ctrl-C while a shop is stopped: everything is gone at once.
+func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do(t, "SET", "mine", "1")
+	dir := t.TempDir()
+	p := startTerminal(t, 100, 30, []string{"HOLDFAST_URL=" + s.URL(), "TMPDIR=" + dir}, "demo", "--only", "paused")
+	p.shows(t, "is stopped")
+	if n := len(demoProcesses(t, dir)); n < 4 {
+		t.Errorf("%d processes, want the command and 3 shops", n)
+	}
+	_, _ = p.in.Write([]byte{3})
+	r := p.wait(t)
+	if r.status != 130 || strings.Contains(r.out, "holdfast:") {
+		t.Errorf("status %d:\n%s", r.status, r.out)
+	}
+	demoKeys(t, s)
+	demoLeaves(t, dir)
+}
+
+// If the command is killed, its shops and its server end as well.
+func TestDemoKilled(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/environ"); err != nil {
+		t.Skip("this system does not say which processes there are")
+	}
+	dir := t.TempDir()
+	p := startTerminal(t, 100, 30, []string{"TMPDIR=" + dir}, "demo", "--only", "paused")
+	p.shows(t, "is stopped")
+	p.signal(t, syscall.SIGKILL)
+	eventually(t, "all processes are gone", func() bool { return len(demoProcesses(t, dir)) == 0 })
+}
+
+// demoLeaves checks that neither files nor processes of a demo are left.
+func demoLeaves(t *testing.T, dir string) {
+	t.Helper()
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("files: %v, %v", files, err)
+	}
+	eventually(t, "all processes are gone", func() bool { return len(demoProcesses(t, dir)) == 0 })
+}
+
+// demoProcesses returns the processes whose temporary files are in dir.
+func demoProcesses(t *testing.T, dir string) (pids []string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if env, err := os.ReadFile(f); err == nil && strings.Contains(string(env), "TMPDIR="+dir+"\x00") {
+			pids = append(pids, filepath.Base(filepath.Dir(f)))
+		}
+	}
+	return pids
+}
+
+// The shell completes what has few values, and no names of files where there are
+// none.
+func TestDemoCompletion(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--server": `^auto\nembedded\nreal\n:4\n$`,
+		"--only":   `^none\nsetnx\nmutex\npaused\nfenced\n:4\n$`,
+		"":         `^:4\n$`,
+	} {
+		hold(t, append([]string{"__complete", "demo"}, append(strings.Fields(args), "")...)...).want(t, 0, want, "*")
+	}
+}
+
+func TestDemoMisused(t *testing.T) {
+	t.Parallel()
+	nowhere, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := nowhere.Addr().String()
+	_ = nowhere.Close()
+	for _, test := range []struct {
+		args   string
+		status int
+		err    string
+	}{
+		{"--shops 1", 2, "--shops is 1: choose between 2 and 20"},
+		{"--buyers 0", 2, "--buyers is 0"},
+		{"--stock -1", 2, "--stock is -1"},
+		{"--only nothing", 2, "there is no way nothing.*choose from none, setnx, mutex, paused, fenced"},
+		{"--server nonsense", 2, "auto, embedded or real"},
+		{"--server real --url redis://" + addr, 2, "leave out --server"},
+		{"--seed x", 2, "seed"},
+		{"--db oracle://x", 2, "--db: it must be sqlite"},
+		{"--db sqlite:/no/such/dir/x.db --server embedded", 1, "the database cannot be used"},
+		{"--db postgres://u:s3cret@" + addr + "/x --server embedded", 1, "the database cannot be used: .*refused"},
+		{"--db mysql://u:s3cret@" + addr + "/x --server embedded", 1, "the database cannot be used: .*refused"},
+		{"--db postgres://u:s3cret@" + addr + "/x?pool=%zz --server embedded", 1, "the database cannot be used"},
+		{"--url redis://:s3cret@" + addr, 122, "Is the server there"},
+		{"more", 2, "takes no argument"},
+	} {
+		r := hold(t, append([]string{"demo"}, strings.Fields(test.args)...)...)
+		r.want(t, test.status, "", test.err)
+		if strings.Contains(r.err, "s3cret") {
+			t.Errorf("%s: the password is in %q", test.args, r.err)
+		}
+	}
+	r := holdWith(t, nil, "nonsense\n", "demo-shop")
+	r.want(t, 1, "", "started by holdfast demo, and not by hand")
+}
+
+// A file that was there stays as it was; one that was not is gone.
+func TestDemoFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	old, fresh := filepath.Join(dir, "old.db"), filepath.Join(dir, "fresh.db")
+	db, err := sql.Open("sqlite", old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("CREATE TABLE mine (n INT); INSERT INTO mine VALUES (1)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{old, fresh} {
+		b := hold(t, append(small, "demo", "--server", "embedded", "--json", "--only", "mutex", "--db", "sqlite:"+file)...).sold(t)
+		if len(b.Ways) != 1 {
+			t.Errorf("%+v", b)
+		}
+	}
+	var tables, mode string
+	if err := db.QueryRow("SELECT group_concat(name) FROM sqlite_master").Scan(&tables); err != nil || tables != "mine" {
+		t.Errorf("tables %q, %v", tables, err)
+	}
+	if err := db.QueryRow("PRAGMA journal_mode").Scan(&mode); err != nil || mode != "delete" {
+		t.Errorf("journal mode %q, %v", mode, err)
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 1 {
+		t.Errorf("files: %v", files)
+	}
+}

@@ -1,0 +1,167 @@
+package sale
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
+	_ "modernc.org/sqlite"             // SQLite
+
+	"github.com/holdfast-go/holdfast/fence"
+)
+
+// A Database is where the orders are. It can be passed on to another process.
+type Database struct {
+	Kind   string // for people
+	Driver string
+	Source string // what the driver wants
+	Secret string // the password in it, which no error may show
+	Prefix string // of the tables' names
+	Guard  fence.SQL
+}
+
+// errDatabase says how to name one.
+var errDatabase = errors.New("it must be sqlite, sqlite:FILE, postgres://user:password@host:5432/name or mysql://user:password@host:3306/name")
+
+// Locate returns the database that text names. Forget removes the files that
+// were made for it.
+func Locate(text, prefix string) (d Database, forget func(), err error) {
+	forget = func() {}
+	scheme, rest, _ := strings.Cut(text, ":")
+	switch scheme {
+	case "sqlite":
+		d, forget, err = locateFile(rest)
+	case "postgres", "postgresql", "mysql", "mariadb":
+		d, err = locateURL(text)
+	default:
+		err = errDatabase
+	}
+	d.Prefix = prefix
+	d.Guard.Table = d.table("fence")
+	return d, forget, err
+}
+
+// locateFile returns a file of SQLite's: a new one if there is none, which can
+// be written while others read.
+func locateFile(file string) (Database, func(), error) {
+	pragmas, forget := "&_pragma=journal_mode(WAL)", func() {}
+	if file == "" {
+		dir, err := os.MkdirTemp("", "holdfast-demo")
+		if err != nil {
+			return Database{}, forget, err
+		}
+		file, forget = filepath.Join(dir, "sale.db"), func() { _ = os.RemoveAll(dir) }
+	} else if _, err := os.Stat(file); err == nil {
+		pragmas = "" // its owner has chosen
+	} else {
+		forget = func() {
+			for _, suffix := range []string{"", "-wal", "-shm"} {
+				_ = os.Remove(file + suffix)
+			}
+		}
+	}
+	uri := url.URL{Path: filepath.ToSlash(file)}
+	return Database{
+		Kind:   "SQLite",
+		Driver: "sqlite",
+		// Transactions wait for each other instead of failing.
+		Source: "file:" + uri.EscapedPath() + "?_txlock=immediate&_pragma=busy_timeout(60000)&_pragma=synchronous(NORMAL)" + pragmas,
+	}, forget, nil
+}
+
+// locateURL returns a database behind a URL. The errors of package url quote
+// what they do not understand, which may be the password.
+func locateURL(text string) (Database, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return Database{}, errDatabase
+	}
+	password, _ := u.User.Password()
+	if strings.HasPrefix(u.Scheme, "postgres") {
+		return Database{Kind: "PostgreSQL", Driver: "pgx", Source: text, Secret: password, Guard: fence.SQL{Dollar: true}}, nil
+	}
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // its errors are returned as well
+	c, err := mysql.ParseDSN("/?" + u.RawQuery)
+	if err != nil {
+		return Database{}, fmt.Errorf("what follows the ? is wrong: %w", err)
+	}
+	c.User, c.Passwd, c.Net, c.Addr, c.DBName = u.User.Username(), password, "tcp", u.Host, strings.TrimPrefix(u.Path, "/")
+	if u.Port() == "" {
+		c.Addr = net.JoinHostPort(u.Hostname(), "3306")
+	}
+	if c.DBName == "" {
+		return Database{}, errors.New("it names no database: add one, as in mysql://host:3306/name")
+	}
+	c.InterpolateParams = true // one request per statement
+	kind := map[string]string{"mysql": "MySQL", "mariadb": "MariaDB"}[u.Scheme]
+	return Database{Kind: kind, Driver: "mysql", Source: c.FormatDSN(), Secret: password, Guard: fence.SQL{MySQL: true}}, nil
+}
+
+// answerTime is how long a database may take to let somebody in.
+const answerTime = 10 * time.Second
+
+// open connects.
+func (d Database) open(ctx context.Context, connections int) (*sql.DB, error) {
+	db, err := sql.Open(d.Driver, d.Source)
+	if err != nil {
+		return nil, d.hide(err)
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	if err := db.PingContext(ctx); err != nil {
+		_ = db.Close()
+		return nil, fmt.Errorf("the database cannot be used: %w", d.hide(err))
+	}
+	return db, nil
+}
+
+// hide returns an error of the database without the password, and on one line.
+func (d Database) hide(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	for _, secret := range []string{d.Secret, url.QueryEscape(d.Secret), url.PathEscape(d.Secret)} {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
+	}
+	return &plain{text, err}
+}
+
+// A plain error is another one in words that can be shown.
+type plain struct {
+	text string
+	err  error
+}
+
+func (p *plain) Error() string { return p.text }
+func (p *plain) Unwrap() error { return p.err }
+
+// table returns the name of a table that nobody else has.
+func (d Database) table(name string) string { return d.Prefix + "_" + name }
+
+// query writes a statement as this database wants it: with names of tables for
+// {name}, and placeholders for ?.
+func (d Database) query(text string) string {
+	text = strings.NewReplacer("{coupon}", d.table("coupon"), "{orders}", d.table("orders"), "{fence}", d.table("fence")).Replace(text)
+	if !d.Guard.Dollar {
+		return text
+	}
+	parts := strings.Split(text, "?")
+	for i := range parts[:len(parts)-1] {
+		parts[i] += fmt.Sprintf("$%d", i+1)
+	}
+	return strings.Join(parts, "")
+}

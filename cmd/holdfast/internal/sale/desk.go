@@ -1,0 +1,138 @@
+package sale
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// A desk is where one way of holding the sale keeps its books.
+type desk struct {
+	*sql.DB
+	where Database
+	way   Way
+}
+
+// connections is how many all shops have together at most, for databases allow
+// about a hundred.
+const connections = 24
+
+func openDesk(ctx context.Context, d Database, w Way, shops int) (*desk, error) {
+	db, err := d.open(ctx, max(1, min(connections/shops, 4)))
+	if err != nil {
+		return nil, err
+	}
+	return &desk{db, d, w}, nil
+}
+
+// create makes the tables. That nobody orders twice is up to the lock: a real
+// shop would have a unique index as well.
+func (d Database) create(ctx context.Context, db *sql.DB) error {
+	for _, statement := range []string{
+		"CREATE TABLE {coupon} (way VARCHAR(16) NOT NULL PRIMARY KEY, stock INT NOT NULL)",
+		"CREATE TABLE {orders} (id BIGINT NOT NULL PRIMARY KEY, buyer INT NOT NULL, shop INT NOT NULL, way VARCHAR(16) NOT NULL)",
+		"CREATE INDEX {orders}_buyer ON {orders} (way, buyer)",
+	} {
+		if _, err := db.ExecContext(ctx, d.query(statement)); err != nil {
+			return fmt.Errorf("create the tables: %w", d.hide(err))
+		}
+	}
+	return d.Guard.CreateTable(ctx, db)
+}
+
+// drop removes the tables. If one cannot be removed, nor can the others.
+func (d Database) drop(ctx context.Context, db *sql.DB) error {
+	for _, table := range []string{"{coupon}", "{orders}", "{fence}"} {
+		if _, err := db.ExecContext(ctx, d.query("DROP TABLE IF EXISTS "+table)); err != nil {
+			return fmt.Errorf("drop %s: %w", d.table("*"), d.hide(err))
+		}
+	}
+	return nil
+}
+
+// A querier is a *sql.DB or *sql.Tx.
+type querier interface {
+	ExecContext(context.Context, string, ...any) (sql.Result, error)
+	QueryRowContext(context.Context, string, ...any) *sql.Row
+}
+
+// do runs fn behind the guard, in a transaction, or else just as it is, each
+// statement on its own.
+func (d *desk) do(ctx context.Context, token int64, fn func(querier) error) error {
+	if !d.way.guard {
+		return fn(d.DB)
+	}
+	tx, err := d.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // does nothing after Commit
+	if err := d.where.Guard.Check(ctx, tx, "coupon", token); err != nil {
+		return err
+	}
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func (d *desk) ask(ctx context.Context, q querier, text string, args ...any) (n int, err error) {
+	err = q.QueryRowContext(ctx, d.where.query(text), args...).Scan(&n)
+	return n, err
+}
+
+func (d *desk) stock(ctx context.Context, q querier) (int, error) {
+	return d.ask(ctx, q, "SELECT stock FROM {coupon} WHERE way = ?", d.way.Name)
+}
+
+// look returns how many coupons are left, and how many the buyer has ordered.
+func (d *desk) look(ctx context.Context, token int64, buyer int) (left, before int, err error) {
+	err = d.do(ctx, token, func(q querier) error {
+		if left, err = d.stock(ctx, q); err != nil {
+			return err
+		}
+		before, err = d.ask(ctx, q, "SELECT COUNT(*) FROM {orders} WHERE way = ? AND buyer = ?", d.way.Name, buyer)
+		return err
+	})
+	return left, before, err
+}
+
+type order struct {
+	id          int64
+	buyer, shop int
+}
+
+// sell writes an order, and how many coupons are left now.
+func (d *desk) sell(ctx context.Context, token int64, o order, left int) error {
+	return d.do(ctx, token, func(q querier) error {
+		if _, err := q.ExecContext(ctx, d.where.query("INSERT INTO {orders} (id, buyer, shop, way) VALUES (?, ?, ?, ?)"), o.id, o.buyer, o.shop, d.way.Name); err != nil {
+			return fmt.Errorf("write order %d: %w", o.id, err)
+		}
+		_, err := q.ExecContext(ctx, d.where.query("UPDATE {coupon} SET stock = ? WHERE way = ?"), left, d.way.Name)
+		return err
+	})
+}
+
+// supply puts the coupons on sale.
+func (d *desk) supply(ctx context.Context, stock int) error {
+	_, err := d.ExecContext(ctx, d.where.query("INSERT INTO {coupon} (way, stock) VALUES (?, ?)"), d.way.Name, stock)
+	return err
+}
+
+// sold returns how many orders there are.
+func (d *desk) sold(ctx context.Context) (int, error) {
+	return d.ask(ctx, d, "SELECT COUNT(*) FROM {orders} WHERE way = ?", d.way.Name)
+}
+
+// books returns how many orders there are, of how many people, and how many
+// coupons are left by the books.
+func (d *desk) books(ctx context.Context) (sold, people, left int, err error) {
+	if sold, err = d.sold(ctx); err != nil {
+		return
+	}
+	if people, err = d.ask(ctx, d, "SELECT COUNT(DISTINCT buyer) FROM {orders} WHERE way = ?", d.way.Name); err != nil {
+		return
+	}
+	left, err = d.stock(ctx, d)
+	return
+}

@@ -1,0 +1,9 @@
+package sale
+
+import "time"
+
+// WithTimes returns the result with these times of orders.
+func (r Result) WithTimes(times ...time.Duration) Result {
+	r.times = times
+	return r
+}

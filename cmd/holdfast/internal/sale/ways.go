@@ -1,0 +1,79 @@
+package sale
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
+)
+
+// A Way is how the shops keep out of each other's way.
+type Way struct {
+	Name  string // for flags and machines
+	Title string // for people
+	Row   string // the same, shorter, for a table of all
+	Ours  bool   // it must come out spotless
+	Pause bool   // a shop is stopped while it holds the lock
+	guard bool   // the database checks the tokens
+	lock  func(*shop) lock
+}
+
+var all = []Way{
+	{Name: "none", Title: "no lock", Row: "no lock", lock: noLock},
+	{Name: "setnx", Title: "naive SETNX lock", Row: "naive SETNX", lock: setnxLock},
+	{Name: "mutex", Title: "Holdfast's mutex", Row: "Holdfast", lock: mutexLock, Ours: true},
+	{Name: "paused", Title: "Holdfast, a shop pauses", Row: "+ paused shop", lock: mutexLock, Pause: true},
+	{Name: "fenced", Title: "the same, with fencing", Row: "+ fencing", lock: mutexLock, Pause: true, guard: true, Ours: true},
+}
+
+// Ways returns those that this system can show, in their order.
+func Ways() []Way {
+	return slices.DeleteFunc(slices.Clone(all), func(w Way) bool { return w.Pause && !CanPause })
+}
+
+// Choose returns the ways with these names, or all.
+func Choose(names []string) ([]Way, error) {
+	if len(names) == 0 {
+		return Ways(), nil
+	}
+	var chosen []Way
+	for _, w := range Ways() {
+		if slices.Contains(names, w.Name) {
+			chosen = append(chosen, w)
+		}
+	}
+	for _, name := range names {
+		if _, err := find(name); err != nil {
+			return nil, err
+		}
+	}
+	return chosen, nil
+}
+
+// Names returns those of the ways.
+func Names() (names []string) {
+	for _, w := range Ways() {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+func find(name string) (Way, error) {
+	for _, w := range Ways() {
+		if w.Name == name {
+			return w, nil
+		}
+	}
+	return Way{}, fmt.Errorf("there is no way %s to hold the sale: choose from %s", term.Quote(name, 40), strings.Join(Names(), ", "))
+}
+
+// lease is how long a lock outlives a shop that is stopped. The others have to
+// wait for that long, so it is short where a shop is; zero is the default.
+func (w Way) lease() time.Duration {
+	if w.Pause {
+		return 2 * time.Second
+	}
+	return 0
+}
