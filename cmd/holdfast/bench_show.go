@@ -132,10 +132,3 @@ func (r *benchReport) show(s *term.Screen) {
 }
 
 func benchTime(ms float64) string { return fmt.Sprintf("%.3f ms", ms) }
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return term.Thousands(int64(n)) + " " + what + "s"
-}

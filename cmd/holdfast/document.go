@@ -15,3 +15,11 @@ func (a *app) printJSON(v any) error {
 	_, err = io.WriteString(a.out, text)
 	return err
 }
+
+// plural returns a number of things in words.
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return term.Thousands(n) + " " + what + "s"
+}

@@ -79,7 +79,7 @@ func lsWaiting(lock inspect.Lock) string {
 	case lock.Clients == 0:
 		return ""
 	}
-	return lsCount(lock.Clients, "client")
+	return plural(lock.Clients, "client")
 }
 
 // lsQueued returns how many wait in a queue, whether they are listed or not. A
@@ -95,14 +95,6 @@ func lsQueued(lock inspect.Lock) int {
 // readers, one of the others may hold it; a lock with a queue has none.
 func lsFree(lock inspect.Lock) bool {
 	return len(lock.Holders) == 0 && (lock.More == 0 || len(lock.Queue) > 0)
-}
-
-// lsCount returns a number of things in words.
-func lsCount(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprint(n, " ", thing)
 }
 
 // lsDuration returns the time that a hold has left, in a few characters.

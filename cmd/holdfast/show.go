@@ -104,7 +104,7 @@ func showText(s *term.Screen, lock inspect.Lock) string {
 	}
 	for i, h := range lock.Holders {
 		line(first(i, "held by"), "%s", term.Quote(h.Owner, showWidest))
-		line("", "%s, %s, %s", h.Mode, lsCount(h.Holds, "hold"), s.Paint(lsUrgency(h.TTL), showExpiry(h)))
+		line("", "%s, %s, %s", h.Mode, plural(h.Holds, "hold"), s.Paint(lsUrgency(h.TTL), showExpiry(h)))
 	}
 	for i, owner := range lock.Queue {
 		line(first(i, "queue"), "%d. %s", i+1, term.Quote(owner, showWidest))
@@ -114,7 +114,7 @@ func showText(s *term.Screen, lock inspect.Lock) string {
 	case lock.Clients < 0:
 		line("waiting", "the server does not tell")
 	case lock.Clients > 0:
-		line("waiting", "%s, for one goroutine or more each", lsCount(lock.Clients, "client"))
+		line("waiting", "%s, for one goroutine or more each", plural(lock.Clients, "client"))
 	}
 	if lock.Token != 0 {
 		line("token", "%d", lock.Token)

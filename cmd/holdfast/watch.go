@@ -217,7 +217,7 @@ func (p watchPicture) counts() string {
 		holders += len(lock.Holders)
 		waiting += max(lsQueued(lock), lock.Clients, 0)
 	}
-	text := fmt.Sprintf("%s, %s, %d waiting", lsCount(len(p.locks), "lock"), lsCount(holders, "holder"), waiting)
+	text := fmt.Sprintf("%s, %s, %d waiting", plural(len(p.locks), "lock"), plural(holders, "holder"), waiting)
 	if !p.complete {
 		text += ", and more"
 	}
