@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/fake"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
 // wrapped is a fake driver with some of its calls changed.
@@ -257,6 +258,21 @@ func TestGrantedTooLateForTheCaller(t *testing.T) {
 		time.Sleep(time.Second)
 		if d.Holder("k") != "" {
 			t.Error("left locked")
+		}
+	})
+}
+
+// A lease whose time is over was lost because of that, also if the server is
+// asked before the watchdog has come to say so.
+func TestReleasedAfterItsEnd(t *testing.T) {
+	in(t, func(d *fake.Driver, a, _ *Engine) {
+		for passed, why := range map[time.Duration]watchdog.Reason{0: watchdog.NotOwner, 2 * time.Second: watchdog.Expired} {
+			h, u := taken(t, a, Request{Wait: Forever, Lease: time.Second})
+			d.Delete("k")
+			clock.Skip(passed) // no timer has noticed
+			if err := h.Release(u, false); !errors.Is(err, ErrLost) || h.Loss() != why {
+				t.Errorf("after %v: error %v, lost because %v, want %v", passed, err, h.Loss(), why)
+			}
 		}
 	})
 }

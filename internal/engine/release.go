@@ -164,6 +164,9 @@ func (h *Hold) free() error {
 		switch {
 		case err == nil && !freed.Held && !doubt:
 			why := e.dog.Denied(&h.Charge)
+			if why == watchdog.NotOwner && sent >= ends {
+				why = watchdog.Expired // on a busy machine nobody has come to say so yet
+			}
 			h.mu.Lock()
 			h.lost = why
 			h.mu.Unlock()
