@@ -17,8 +17,8 @@ deps: ## Install what the tests need: a Redis server and a C compiler for the ra
 	@./scripts/deps
 
 .PHONY: test
-test: deps ## Run all tests of all modules in all topologies, with the race detector
-	@$(MAKE) --no-print-directory -k -j2 modules topologies \
+test: deps ## Run all tests of all modules in all topologies, with the race detector; JOBS=1 does one thing at a time
+	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),2) modules topologies \
 		$(if $(shell command -v javac >/dev/null && command -v mvn),interop,no-interop)
 
 .PHONY: modules
