@@ -16,7 +16,7 @@ func ExampleOpenConfig() {
 	ctx := context.Background()
 	url := os.Getenv("REDIS_URL")
 	if url == "" {
-		url = redistest.One(exampleTB{}).URL()
+		url = redistest.One(redistest.Example).URL()
 	}
 	os.Setenv("SHOP_REDIS", url)
 

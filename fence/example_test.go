@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"os"
 	"strconv"
-	"testing"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
@@ -17,26 +15,12 @@ import (
 
 // open returns a client of the server that the examples share.
 func open() *holdfast.Client {
-	url := os.Getenv("REDIS_URL")
-	if url == "" {
-		url = redistest.Shared(exampleTB{}).URL()
-	}
-	client, err := holdfast.Open(context.Background(), url)
+	client, err := holdfast.Open(context.Background(), redistest.ExampleURL())
 	if err != nil {
 		log.Fatal(err)
 	}
 	return client
 }
-
-// exampleTB is what an example has of testing.TB.
-type exampleTB struct{ testing.TB }
-
-func (exampleTB) Helper()                   {}
-func (exampleTB) Logf(string, ...any)       {}
-func (exampleTB) Cleanup(func())            {}
-func (exampleTB) Fatal(args ...any)         { log.Fatal(args...) }
-func (exampleTB) Fatalf(f string, a ...any) { log.Fatalf(f, a...) }
-func (exampleTB) Skip(...any)               { fmt.Println("skipped") }
 
 // Two holders, one after the other, and the first comes back late.
 func ExampleScript() {

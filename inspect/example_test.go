@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"os"
-	"testing"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/inspect"
@@ -14,26 +12,12 @@ import (
 
 // connect returns a client of the server that the examples share.
 func connect() *holdfast.Client {
-	url := os.Getenv("REDIS_URL")
-	if url == "" {
-		url = redistest.Shared(exampleTB{}).URL()
-	}
-	client, err := holdfast.Open(context.Background(), url)
+	client, err := holdfast.Open(context.Background(), redistest.ExampleURL())
 	if err != nil {
 		log.Fatal(err)
 	}
 	return client
 }
-
-// exampleTB is what an example has of testing.TB.
-type exampleTB struct{ testing.TB }
-
-func (exampleTB) Helper()                   {}
-func (exampleTB) Logf(string, ...any)       {}
-func (exampleTB) Cleanup(func())            {}
-func (exampleTB) Fatal(args ...any)         { log.Fatal(args...) }
-func (exampleTB) Fatalf(f string, a ...any) { log.Fatalf(f, a...) }
-func (exampleTB) Skip(...any)               { fmt.Println("skipped") }
 
 // What is held now, by whom; and taking it away from whoever was seen.
 func Example() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"testing"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,16 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// exampleTB is what an example has of testing.TB.
-type exampleTB struct{ testing.TB }
-
-func (exampleTB) Helper()           {}
-func (exampleTB) Fatal(args ...any) { log.Fatal(args...) }
-
 // Locks on the client that the program has.
 func Example() {
 	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.Shared(exampleTB{}).Addr()})
+	rdb := redis.NewClient(&redis.Options{Addr: redistest.Shared(redistest.Example).Addr()})
 	defer rdb.Close()
 
 	d, err := goredis.New(ctx, rdb)
