@@ -48,7 +48,7 @@ var onlyIn = map[string][]string{
 		"driver/rueidis/sentinel.go", "driver/rueidis/cluster.go",
 	},
 	"go.yaml.in/yaml/v3":           {"internal/config/keys.go", "internal/config/node.go", "internal/config/servers.go", "internal/config/value.go"},
-	module + "/internal/redistest": {"driver/drivertest/drivertest.go", "driver/drivertest/subscribe.go"},
+	module + "/internal/redistest": {"driver/drivertest/drivertest.go", "driver/drivertest/faults.go", "driver/drivertest/subscribe.go"},
 	module + "/internal/fake":      {},
 	module + "/driver/drivertest":  {},
 	"math/rand":                    {}, // math/rand/v2

@@ -1,0 +1,173 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A reply that is lost leaves open whether the call ran, and no driver may
+// claim to know.
+func testLostReply(t *testing.T, open Open) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	d := connect(t, open, p.URL())
+	if _, err := d.Do(t.Context(), call(incr, "k")); err != nil {
+		t.Fatal(err)
+	}
+	p.DropReply(1, redistest.Script(incr.SHA))
+	r, err := d.Do(t.Context(), call(incr, "k"))
+	switch {
+	case err == nil && r.Int != s.Int(t, "GET", "k"):
+		t.Errorf("reply %d, but the key is %d", r.Int, s.Int(t, "GET", "k"))
+	case err != nil && driver.ClassOf(err) != driver.Ambiguous:
+		t.Errorf("%v is %v, want ambiguous", err, driver.ClassOf(err))
+	}
+	if _, err := d.Do(t.Context(), call(incr, "k")); err != nil {
+		t.Errorf("the call after a lost reply: %v", err)
+	}
+}
+
+func testServerGone(t *testing.T, open Open) {
+	s := redistest.Start(t)
+	d := connect(t, open, s.URL())
+	if _, err := d.Do(t.Context(), call(incr, "k")); err != nil {
+		t.Fatal(err)
+	}
+	s.Stop()
+	var err error
+	for range 3 { // the first may still find the broken connection
+		_, err = d.Do(t.Context(), call(incr, "k"))
+	}
+	if driver.ClassOf(err) != driver.Definite {
+		t.Errorf("nobody listens: %v is %v, want definite", err, driver.ClassOf(err))
+	}
+	if _, err := open(t.Context(), s.URL()); err == nil {
+		t.Error("connected to a server that is gone")
+	}
+	s.Restart()
+	for range 500 {
+		if _, err = d.Do(t.Context(), call(incr, "k")); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("server is back, but: %v", err)
+}
+
+// Timeout is how long a driver is to wait for a server that does not answer.
+const Timeout = 5 * time.Second
+
+// promptly is how soon a call must return on a machine that may stand still for
+// two seconds: before the time is over that drivers give a server.
+const promptly = Timeout - time.Second
+
+func testCancel(t *testing.T, open Open) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	d := connect(t, open, p.URL())
+	for _, callers := range []int{1, 20} {
+		if _, err := d.Do(t.Context(), call(incr, "k")); err != nil {
+			t.Fatal(err)
+		}
+		p.Freeze()
+		ctx, cancel := context.WithCancel(t.Context())
+		errs := make(chan error, callers)
+		for range callers {
+			go func() {
+				_, err := d.Do(ctx, call(incr, "k"))
+				errs <- err
+			}()
+		}
+		time.AfterFunc(100*time.Millisecond, cancel)
+		start := time.Now()
+		for range callers {
+			err := <-errs
+			if driver.ClassOf(err) != driver.Ambiguous {
+				t.Errorf("%d callers: cancelled on the way, %v is %v", callers, err, driver.ClassOf(err))
+			}
+		}
+		if took := time.Since(start); took > 100*time.Millisecond+promptly {
+			t.Errorf("%d callers: cancelled after 100ms, returned after %v", callers, took)
+		}
+		p.Thaw()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.Do(ctx, call(incr, "k")); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled before: %v", err)
+	}
+}
+
+func testDeadline(t *testing.T, open Open) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	d := connect(t, open, p.URL())
+	p.Freeze()
+	// Again and again, since the first may cost the connection, and then the
+	// next ones meet one that is being opened.
+	for i := range 4 {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		start := time.Now()
+		_, err := d.Do(ctx, call(incr, "k"))
+		if took := time.Since(start); err == nil || took > 100*time.Millisecond+promptly {
+			t.Errorf("call %d, deadline of 100ms: %v after %v", i, err, took)
+		}
+		if driver.ClassOf(err) == driver.Fatal {
+			t.Errorf("call %d: %v is fatal", i, err)
+		}
+		cancel()
+	}
+}
+
+// A call without a deadline ends all the same, when the server is silent.
+func testSilentServer(t *testing.T, open Open) {
+	s := redistest.Start(t)
+	d := connect(t, open, s.URL())
+	s.Pause()
+	defer s.Resume()
+	start := time.Now()
+	_, err := d.Do(context.Background(), call(incr, "k"))
+	if took := time.Since(start); err == nil || took > 2*Timeout {
+		t.Errorf("silent server: %v after %v", err, took)
+	}
+	if driver.ClassOf(err) != driver.Ambiguous {
+		t.Errorf("%v is %v, want ambiguous", err, driver.ClassOf(err))
+	}
+}
+
+func testClose(t *testing.T, open Open) {
+	s := redistest.Start(t)
+	d := connect(t, open, s.URL())
+	h := newHandler()
+	l := d.Listen(h)
+	l.Subscribe("c")
+	h.want(t, "+c")
+	for range 2 {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 2 {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := d.Do(t.Context(), call(incr, "k")); !errors.Is(err, driver.ErrClosed) {
+		t.Errorf("call after Close: %v", err)
+	}
+	if r := d.DoMany(t.Context(), []driver.Call{call(incr, "k")}); !errors.Is(r[0].Err, driver.ErrClosed) {
+		t.Errorf("calls after Close: %v", r)
+	}
+	for range 500 {
+		if len(s.Channels(t)) == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("subscriptions left: %v", s.Channels(t))
+}
