@@ -321,6 +321,16 @@ var All = []Mutant{
 
 	// All kinds
 	{
+		"a lease that was over is said to have been taken by somebody",
+		"internal/engine/release.go", "why == watchdog.NotOwner && sent >= ends", "false",
+		"internal/engine", "TestReleasedAfterItsEnd",
+	},
+	{
+		"a deadline of the caller's is blamed on the server",
+		"driver/rueidis/calls.go", "ok && time.Until(end) <= 0", "ok && time.Until(end) <= -time.Hour",
+		"driver/rueidis", "TestWhosePatience",
+	},
+	{
 		"a hook that panics keeps the lock",
 		"lease.go", "		if !ok {\n", "		if !ok && false {\n",
 		".", "TestHookPanics/push",
