@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	replyTimeout = 5 * time.Second
+	replyTimeout = 20 * time.Second
 	silence      = 60 * time.Millisecond
 )
 

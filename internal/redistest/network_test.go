@@ -140,6 +140,7 @@ func TestPartitionOfClusterMaster(t *testing.T) {
 	old := c.MasterOf("k")
 	client := dial(t, old.Addr())
 	client.call("OK", "SET", "k", "v")
+	client.call(int64(1), "WAIT", "1", "15000") // or it may be lost with the master
 	c.Partition(side{old}, c.Others(old))
 	master, took := c.AwaitFailover(old)
 	t.Logf("replaced after %v", took)
