@@ -242,7 +242,7 @@ func TestTimeID(t *testing.T) {
 	if at, seq := holdfast.ParseTimeID(1<<32 | 7); at != time.Date(2022, 1, 1, 0, 0, 1, 0, time.UTC) || seq != 7 {
 		t.Errorf("parsed as %v and %d", at, seq)
 	}
-	many := must[[]int64](t)(ids.NextN(ctx, 10_000))
+	many := must[[]int64](t)(ids.NextN(ctx, 1000))
 	if later, n := holdfast.ParseTimeID(many[0]); many[0] <= id || n != seq+1 && later.Day() == at.Day() {
 		t.Errorf("id %d after %d", many[0], id)
 	}
@@ -294,11 +294,11 @@ func TestTimeIDsForgotten(t *testing.T) {
 		for range lost % 4 {
 			draw(1)
 		}
-		draw(10_000)
+		draw(1000)
 		s.Do(t, "FLUSHALL")
 	}
 	for range 3 {
-		draw(10_000)
+		draw(1000)
 		s.Restart()
 		draw(1)
 		s.Restart()
@@ -319,7 +319,7 @@ func TestTimeIDsForgottenByMany(t *testing.T) {
 		c := open(t, s.URL())
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				ids, err := c.TimeID("t").NextN(context.Background(), 10_000)
+				ids, err := c.TimeID("t").NextN(context.Background(), 1000)
 				if err != nil {
 					t.Error(err)
 					return
@@ -340,5 +340,5 @@ func TestTimeIDsForgottenByMany(t *testing.T) {
 			t.Fatalf("%v and %v overlap", all[i-1], all[i])
 		}
 	}
-	t.Logf("%d rows of 10,000 ids", len(all))
+	t.Logf("%d rows of 1000 ids", len(all))
 }

@@ -57,7 +57,8 @@ type TimeID struct {
 // meet: the new one starts at the nanoseconds of its beginning, and the old one,
 // which started at those of its own, has not come as far if it has given out
 // fewer ids than nanoseconds have passed. Microseconds, which are all the server
-// has, would not do without the factor: NextN draws 10,000 at once.
+// has, would not do without the factor: NextN draws 1000 at once, and two
+// requests with the loss between them fit into some microseconds.
 //
 // Rejected: random bits, which only make a collision rare, and a sequence that
 // is the clock all the time, which is no counter.
@@ -74,14 +75,16 @@ func (c *Client) TimeID(name string) *TimeID {
 	return &TimeID{object: newObject(c, "time id", name, nil), wire: script.NewTimeID(name)}
 }
 
-// maxTimeIDs is how many ids can be drawn at a time.
-const maxTimeIDs = 10_000
+// maxTimeIDs is how many ids can be drawn at a time: so few that a server which
+// loses its data between two requests cannot give them out faster than its clock
+// gives numbers, 1000 per microsecond.
+const maxTimeIDs = 1000
 
 // Next returns the next id. When a day has no more of its 4294967295 ids, the
 // error matches [ErrRefused].
 func (t *TimeID) Next(ctx context.Context) (int64, error) { return t.draw(ctx, 1) }
 
-// NextN returns the next n ids, from 1 to 10,000, with one request. They have
+// NextN returns the next n ids, from 1 to 1000, with one request. They have
 // the same time, and each is one more than that before.
 func (t *TimeID) NextN(ctx context.Context, n int) ([]int64, error) {
 	if n < 1 || n > maxTimeIDs {
