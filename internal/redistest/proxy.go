@@ -83,14 +83,13 @@ func (p *Proxy) accept() {
 			return
 		}
 		client := conn.(*net.TCPConn)
-		if p.refuse.Load() {
-			reset(client)
-			continue
-		}
 		l := newLink(p, client)
 		p.mu.Lock()
 		p.links[l] = struct{}{}
 		p.mu.Unlock()
+		if p.refuse.Load() { // asked when Cut can see the link: it passes one of the two at least
+			l.cut()
+		}
 		go func() {
 			l.run()
 			p.mu.Lock()
