@@ -74,7 +74,9 @@ func (j *runJob) acquire(ctx context.Context) (lease *holdfast.Lease, done func(
 	}
 	lock := j.lock(client)
 	if j.verbose || j.notices().Terminal() {
-		defer time.AfterFunc(time.Second, func() { j.sayWhoHolds(ctx, lock) }).Stop()
+		waiting, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer time.AfterFunc(time.Second, func() { j.sayWhoHolds(waiting, lock) }).Stop()
 	}
 	lease, err = lock.Lock(ctx)
 	return lease, func() { _ = client.Close() }, err
@@ -83,7 +85,7 @@ func (j *runJob) acquire(ctx context.Context) (lease *holdfast.Lease, done func(
 // sayWhoHolds tells somebody at a terminal why nothing happens.
 func (j *runJob) sayWhoHolds(ctx context.Context, lock runLock) {
 	state, err := lock.State(ctx)
-	if err != nil || !state.Locked {
+	if err != nil || !state.Locked || ctx.Err() != nil { // or it is us who hold it by now
 		return
 	}
 	text := "waiting for lock " + term.Quote(j.name, 60) + ", held by " + term.Quote(state.Owner, 60)
