@@ -10,7 +10,7 @@ import (
 )
 
 // listenTime bounds how long a server may take to confirm a subscription.
-const listenTime = 2 * time.Second
+const listenTime = 5 * time.Second
 
 // listen subscribes to channels, lets go of the first and subscribes to two more
 // of the object with that name. It says what the server has against it.
