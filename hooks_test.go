@@ -163,7 +163,7 @@ func TestHookHearsOfLoss(t *testing.T) {
 	var heard error
 	l := lock(t, t.Context(), m, holdfast.OnRelease(func(_ *holdfast.Lease, err error) { heard = err }))
 	s.Pause()
-	time.AfterFunc(1500*time.Millisecond, s.Resume)
+	defer time.AfterFunc(1500*time.Millisecond, s.Resume).Stop()
 	if err := l.Release(t.Context()); err != nil && !errors.Is(heard, err) {
 		t.Errorf("Release returned %v, the hook heard %v", err, heard)
 	}
