@@ -37,6 +37,8 @@ type callContext struct {
 	link     *link // when the call began
 	deadline time.Time
 	stop     func() bool
+	mu       sync.Mutex
+	over     bool // the call has returned: the connection is somebody else's
 	dialled  bool // contexts derived for the dial may outlive the call
 	greets   bool // and so may be the first on a connection
 }
@@ -60,19 +62,31 @@ func (n *node) bound(ctx context.Context) *callContext {
 	case n.broke.Load():
 		c.deadline = time.Time{}
 	case !c.link.piped.Load():
-		c.stop = context.AfterFunc(ctx, c.link.interrupt)
+		c.stop = context.AfterFunc(ctx, c.interrupt)
 	}
 	return c
 }
 
 func (c *callContext) release() {
 	c.n.calls.Add(-1)
-	if c.stop != nil {
-		c.stop()
+	late := c.stop != nil && !c.stop()
+	if late {
+		c.mu.Lock()
+		c.over = true
+		c.mu.Unlock()
 	}
-	if !c.dialled {
+	if !c.dialled && !late {
 		*c = callContext{}
 		callContexts.Put(c)
+	}
+}
+
+// interrupt ends the call, unless it is over: the next one may have begun.
+func (c *callContext) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		c.link.interrupt()
 	}
 }
 

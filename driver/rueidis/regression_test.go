@@ -230,3 +230,19 @@ func TestDethroned(t *testing.T) {
 		t.Error("granted by a master that was replaced")
 	}
 }
+
+// The cancellation of a call that is over does not reach the one after it.
+func TestCancelledBeforeTheNext(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 30 { // of each node the first cancellation counts
+		n := aNode(t, Single, s.Addr(), new(doubter))
+		for _, ctx := range []context.Context{t.Context(), cancelled, t.Context()} {
+			if r := n.do(ctx, put("v"), false); r.Err != nil && ctx != cancelled {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+}

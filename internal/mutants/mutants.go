@@ -134,6 +134,11 @@ var All = []Mutant{
 		"driver/rueidis", "TestConformance/RESP3/Cancel",
 	},
 	{
+		"a cancellation reaches the call after the one that was cancelled",
+		"driver/rueidis/link.go", "if !c.over {", "if true {",
+		"driver/rueidis", "TestCancelledBeforeTheNext",
+	},
+	{
 		"a server that cannot serve looks busy",
 		"internal/engine/contest.go", "return grant{}, c.out.error()", "return grant{}, &Busy{}",
 		"internal/engine", "TestPatience",
