@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	replyTimeout = 20 * time.Second
+	replyTimeout = 60 * time.Second
 	silence      = 60 * time.Millisecond
 )
 

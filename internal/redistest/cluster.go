@@ -15,6 +15,7 @@ type Cluster struct {
 	nodes  []*Server
 	shards [][]*Server // the nodes by whom they replace, first masters first
 	ids    map[*Server]string
+	met    time.Time // when the nodes were last told of each other
 }
 
 // StartCluster starts three masters with a replica each and waits until all
@@ -34,10 +35,31 @@ func StartCluster(tb testing.TB, opts ...Option) *Cluster {
 		))
 	}
 	c.nodes = c.start(specs)
+	timeout := c.nodes[0].Strings(tb, "CONFIG", "GET", "cluster-node-timeout")[1]
+	c.tolerate(forming)
 	c.introduce()
 	c.assign()
-	awaitThat(tb, "all nodes agree on the cluster", c.formed)
+	awaitThat(tb, "all nodes agree on the cluster", func() bool {
+		c.remind()
+		return c.formed()
+	})
+	c.tolerate(timeout)
 	return c
+}
+
+// forming is how long a node may be silent, in milliseconds, while the cluster
+// is made: one that was kept from working for a second would forget whom it was
+// to meet, or be replaced before anybody has asked for it. More makes nodes tell
+// each other less often.
+const forming = "3000"
+
+// tolerate lets nodes be silent for so many milliseconds. One that is restarted
+// has what it was started with.
+func (c *Cluster) tolerate(timeout string) {
+	c.tb.Helper()
+	for _, s := range c.nodes {
+		s.Do(c.tb, "CONFIG", "SET", "cluster-node-timeout", timeout)
+	}
 }
 
 // introduce lets the nodes know each other. Each pair is named rather than left
@@ -48,9 +70,33 @@ func (c *Cluster) introduce() {
 		c.ids[s] = s.Do(c.tb, "CLUSTER", "MYID").(string)
 		s.Do(c.tb, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1))
 		for _, other := range c.nodes[:i] {
-			s.Do(c.tb, "CLUSTER", "MEET", other.front, strconv.Itoa(other.port))
+			c.meet(s, other)
 		}
 	}
+	c.met = time.Now()
+}
+
+// remind lets nodes that do not know each other meet again. A node that gets no
+// answer in time forgets whom it was to meet.
+func (c *Cluster) remind() {
+	c.tb.Helper()
+	if time.Since(c.met) < time.Second {
+		return
+	}
+	c.met = time.Now()
+	for _, s := range c.nodes {
+		view := c.view(s)
+		for _, other := range c.nodes {
+			if _, known := view[c.ids[other]]; !known && other != s {
+				c.meet(s, other)
+			}
+		}
+	}
+}
+
+func (c *Cluster) meet(s, other *Server) {
+	c.tb.Helper()
+	s.Do(c.tb, "CLUSTER", "MEET", other.front, strconv.Itoa(other.port))
 }
 
 // assign gives the first nodes the slots and the others their masters.
@@ -65,6 +111,7 @@ func (c *Cluster) assign() {
 		shard := &c.shards[i%c.masters]
 		*shard = append(*shard, replica)
 		awaitThat(c.tb, "a replica knows its master", func() bool {
+			c.remind()
 			_, err := replica.Try("CLUSTER", "REPLICATE", c.ids[(*shard)[0]])
 			return err == nil
 		})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -61,10 +62,7 @@ func deploy() (d *deployment, err error) {
 		// Clients find out which one is the master.
 		d = &deployment{url: r.nodes[0].url("redis", "", nil, r.nodes[1], r.nodes[0]), masters: r.nodes[:1], nodes: r.nodes}
 	case "sentinel":
-		s := StartSentinels(tb, WithReplicas(Replicas))
-		for _, w := range s.sentinels {
-			w.Do(tb, "SENTINEL", "SET", masterName, "down-after-milliseconds", patience)
-		}
+		s := StartSentinels(tb, WithReplicas(Replicas), func(s *setup) { s.patient = true })
 		d = &deployment{url: s.URL(), masters: s.nodes[:1], nodes: s.nodes}
 	case "cluster":
 		c := StartCluster(tb, WithReplicas(Replicas), Args("--cluster-node-timeout", patience))
@@ -129,6 +127,7 @@ func Fresh(tb testing.TB, args ...string) *Server {
 		defer fresh.mu.Unlock()
 		fresh.idle[kind] = append(fresh.idle[kind], s)
 	})
+	s.several.disconnect(tb)
 	for _, cmd := range [][]string{{"FLUSHALL"}, {"SCRIPT", "FLUSH"}, {"CONFIG", "RESETSTAT"}} {
 		s.Do(tb, cmd...)
 	}
@@ -139,6 +138,28 @@ func Fresh(tb testing.TB, args ...string) *Server {
 		tb.Cleanup(func() { s.Do(tb, "CONFIG", "SET", setting, before) })
 	}
 	return s
+}
+
+// disconnect ends the connections of an earlier test that are left. What
+// somebody who is gone has sent may still be on its way: it must not arrive after
+// the data was deleted, and his subscriptions must not be seen any more. The
+// connection of the tests is a new one, so that everybody who came before is
+// known to the server when it is told. Sentinels keep theirs.
+func (d *deployment) disconnect(tb testing.TB) {
+	tb.Helper()
+	for _, s := range d.nodes {
+		s.admin.close()
+		own := "id=" + strconv.FormatInt(s.Int(tb, "CLIENT", "ID"), 10)
+		for _, kind := range []string{"normal", "pubsub"} {
+			list, _ := s.Do(tb, "CLIENT", "LIST", "TYPE", kind).(string)
+			for line := range strings.Lines(list) {
+				id, _, _ := strings.Cut(line, " ")
+				if id != own && !strings.Contains(line, " name=sentinel-") {
+					s.Do(tb, "CLIENT", "KILL", "ID", strings.TrimPrefix(id, "id="))
+				}
+			}
+		}
+	}
 }
 
 // takeFresh returns one that is idle, or a new one.

@@ -76,10 +76,14 @@ func TestProxyDelay(t *testing.T) {
 		t.Errorf("20 pipelined replies took %v with a delay of %v", d, delay)
 	}
 	p.Delay(0)
-	begin = time.Now()
-	c.call("PONG", "PING")
-	if d := time.Since(begin); d >= delay {
-		t.Errorf("reply took %v without a delay", d)
+	fastest := time.Hour
+	for range 3 { // each may meet a machine that stands still
+		begin = time.Now()
+		c.call("PONG", "PING")
+		fastest = min(fastest, time.Since(begin))
+	}
+	if fastest >= delay {
+		t.Errorf("reply took %v without a delay", fastest)
 	}
 }
 

@@ -3,6 +3,7 @@ package redistest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -15,7 +16,7 @@ import (
 )
 
 const (
-	startTimeout = 20 * time.Second
+	startTimeout = 60 * time.Second
 	startPoll    = 2 * time.Millisecond
 )
 
@@ -57,11 +58,10 @@ func start(dir string, sp spec) (*Server, error) {
 		return nil, err
 	}
 	for range 10 {
-		var port int
-		if port, err = freePort(sp.host); err != nil {
+		s := &Server{spec: sp, bin: bin, dir: dir}
+		if s.port, s.claim, err = freePort(sp.host); err != nil {
 			return nil, err
 		}
-		s := &Server{spec: sp, bin: bin, dir: dir, port: port}
 		if s.admin.tls, err = sp.tls.config(); err != nil {
 			return nil, err
 		}
@@ -75,6 +75,7 @@ func start(dir string, sp spec) (*Server, error) {
 		if err = s.launch(); err == nil {
 			return s, nil
 		}
+		s.claim.Close()
 		if !errors.Is(err, errPortTaken) {
 			return nil, err
 		}
@@ -86,20 +87,28 @@ func start(dir string, sp spec) (*Server, error) {
 // range from which systems by default take the ports of outgoing connections,
 // so that none of these occupies the port of a server while it is stopped, and
 // neither the bus port of a cluster node, 10000 above.
-func freePort(host string) (int, error) {
+//
+// As long as the claim is not closed, no other test is given the port, also while
+// the server is stopped: it is the port of the same number for datagrams, which
+// servers have no use for.
+func freePort(host string) (port int, claim io.Closer, err error) {
 	low, high := 20000, 32000
 	if host != localhost {
 		high = 22700
 	}
-	var err error
 	for range 100 {
-		port := low + rand.IntN(high-low)
-		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
-			return port, l.Close()
+		port = low + rand.IntN(high-low)
+		addr := net.JoinHostPort(host, strconv.Itoa(port))
+		if claim, err = net.ListenPacket("udp", addr); err != nil {
+			continue
 		}
+		var l net.Listener
+		if l, err = net.Listen("tcp", addr); err == nil {
+			return port, claim, l.Close()
+		}
+		claim.Close()
 	}
-	return 0, fmt.Errorf("redistest: no free port: %w", err)
+	return 0, nil, fmt.Errorf("redistest: no free port: %w", err)
 }
 
 // launch starts the process and returns when it answers. The error includes

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	leakGrace = 5 * time.Second
+	leakGrace = 20 * time.Second
 	leakPoll  = 5 * time.Millisecond
 )
 

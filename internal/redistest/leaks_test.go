@@ -37,7 +37,7 @@ func TestCheckGoroutinesReportsLeak(t *testing.T) {
 	defer close(early)
 	defer close(late)
 	go lingerUntil(early)
-	checkGoroutines(tb, 20*time.Millisecond)
+	checkGoroutines(tb, 200*time.Millisecond) // for what an earlier test has left to end
 	go lingerUntil(late)
 	tb.end()
 	if len(tb.errors) != 1 || !strings.Contains(tb.errors[0], "1 goroutines left") || !strings.Contains(tb.errors[0], "lingerUntil") {
@@ -59,7 +59,7 @@ func TestCheckGoroutinesWaits(t *testing.T) {
 
 func TestCheckGoroutinesIgnoresSharedServer(t *testing.T) {
 	tb := &fakeTB{TB: t}
-	checkGoroutines(tb, 20*time.Millisecond)
+	checkGoroutines(tb, 10*time.Second)
 	s, err := start(t.TempDir(), spec{host: localhost}) // like Shared, but certainly a new one
 	if err != nil {
 		giveUp(t, err)

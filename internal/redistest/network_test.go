@@ -53,7 +53,7 @@ func TestPartitionOfReplica(t *testing.T) {
 // wantAcks checks how many replicas acknowledge the last write.
 func wantAcks(t *testing.T, master *redistest.Server, want int) {
 	t.Helper()
-	master.Do(t, "WAIT", strconv.Itoa(want), "5000")
+	eventually(t, "replicas acknowledge", func() bool { return master.Int(t, "WAIT", strconv.Itoa(want), "5000") >= int64(want) })
 	if n := master.Int(t, "WAIT", strconv.Itoa(want+1), "300"); n != int64(want) {
 		t.Errorf("%d replicas have acknowledged, want %d", n, want)
 	}

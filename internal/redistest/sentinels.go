@@ -18,8 +18,10 @@ const downAfter = "1000"
 // impatience makes a Sentinel ask and tell more often than every few seconds,
 // in milliseconds. Pings must be much more frequent than downAfter, or a master
 // is taken for dead right after its promotion, but five of them must last
-// longer than a second, or no replica is known well enough to be promoted.
-var impatience = []string{"SENTINEL", "DEBUG", "ping-period", "400", "info-period", "500", "publish-period", "500"}
+// longer than a second, or no replica is known well enough to be promoted. One
+// that was kept from working for two seconds does nothing for a while, which is
+// long enough to ask everybody again.
+var impatience = []string{"SENTINEL", "DEBUG", "ping-period", "400", "info-period", "500", "publish-period", "500", "tilt-period", "3000"}
 
 // Sentinels is a master with replicas, and three Sentinels that watch it. Two
 // of them must agree that the master is gone, which takes them a second, and a
@@ -39,6 +41,11 @@ func StartSentinels(tb testing.TB, opts ...Option) *Sentinels {
 	s.sentinels = s.start([]spec{s.watcher(), s.watcher(), s.watcher()})
 	s.AwaitReplicas(s.replicas)
 	awaitThat(tb, "all Sentinels know each other and the replicas", s.complete)
+	if !s.patient {
+		for _, w := range s.sentinels {
+			w.Do(tb, "SENTINEL", "SET", masterName, "down-after-milliseconds", downAfter)
+		}
+	}
 	return s
 }
 
@@ -51,7 +58,7 @@ func (s *Sentinels) watcher() spec {
 		set("announce-ip", front)
 	}
 	set("monitor", masterName, s.nodes[0].front, strconv.Itoa(s.nodes[0].port), "2")
-	set("down-after-milliseconds", masterName, downAfter)
+	set("down-after-milliseconds", masterName, patience) // until all know each other
 	set("failover-timeout", masterName, "3000")
 	set("parallel-syncs", masterName, "2")
 	if s.password != "" {
@@ -190,10 +197,15 @@ func (s *Sentinels) Failover() *Server {
 	old := s.Master()
 	leader := running(s.sentinels)[0]
 	var master *Server
+	var last time.Time // when a failover was begun
 	awaitThat(s.tb, "the failover", func() bool {
-		// Refused while a failover is going on, or no replica is fit.
-		if s.named(leader) == old {
-			_, _ = leader.Try("SENTINEL", "FAILOVER", masterName)
+		// Refused while a failover is going on, or no replica is fit. Once begun it
+		// is not asked for again before it was given up: right after its end that
+		// would be the next one.
+		if time.Since(last) > 4*time.Second && s.named(leader) == old {
+			if _, err := leader.Try("SENTINEL", "FAILOVER", masterName); err == nil {
+				last = time.Now()
+			}
 		}
 		master = s.agreed()
 		return master != nil && master != old

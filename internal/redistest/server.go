@@ -1,6 +1,8 @@
 package redistest
 
 import (
+	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -8,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Server is one real server process on a loopback port of its own. It keeps
@@ -21,6 +24,7 @@ type Server struct {
 	bin   string
 	dir   string
 	port  int
+	claim io.Closer // keeps the port from others
 	admin admin
 
 	several *deployment // not nil if it stands for several, and has no process
@@ -206,6 +210,12 @@ func (s *Server) replace(end func() error) {
 	err := end()
 	s.paused.Store(false)
 	if err == nil {
+		err = s.launch()
+	}
+	// A child of the process that is gone, or somebody who looks for a free port,
+	// may have the port for another moment.
+	for begin := time.Now(); errors.Is(err, errPortTaken) && time.Since(begin) < startTimeout; {
+		time.Sleep(startPoll)
 		err = s.launch()
 	}
 	if err != nil {

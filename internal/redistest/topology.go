@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	awaitTimeout = 90 * time.Second // a Sentinel that was kept from working for two seconds does nothing for thirty
+	awaitTimeout = 90 * time.Second
 	awaitPoll    = 10 * time.Millisecond
 	maxServers   = 100 // of a group
 )
@@ -38,6 +38,7 @@ type setup struct {
 	tls        bool
 	clock      bool
 	partitions bool
+	patient    bool // Sentinels never take a server for dead
 }
 
 // Args passes arguments on to every server that holds data, as in
@@ -170,6 +171,7 @@ func (t *topology) start(specs []spec) []*Server {
 			if s != nil {
 				s.process().kill()
 				s.admin.close()
+				s.claim.Close()
 			}
 		}
 	})
