@@ -27,8 +27,10 @@ func TestMasterKilledUnderLoad(t *testing.T) {
 
 func masterKilled(w *world) {
 	const held = 50
+	fleet{w}.patient()
 	s, old := w.sentinels, w.sentinels.Master()
-	holding, waiting := w.open(long), w.open(long)
+	holding := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = time.Minute }) // longer than any failover
+	waiting := w.open(long)
 	holders, rivals := make([]*holder, held), make([]*rival, held)
 	for i := range held {
 		name := fmt.Sprint("held-", i)
@@ -36,17 +38,19 @@ func masterKilled(w *world) {
 		rivals[i] = w.rival(waiting, name)
 	}
 	free := newComers(w, 50)
-	free.await(20 * time.Second)
+	free.await(40 * time.Second)
+	fleet{w}.watchful()
 	killed := time.Now()
 	old.Kill()
 	master, took := s.AwaitMaster(old)
 	ready := time.Now()
+	fleet{w}.patient() // one failover is enough
 	if w.strictly() {
 		old.Restart()
 		s.AwaitReplicas(2)
 		ready = time.Now()
 	}
-	first := free.await(20 * time.Second)
+	first := free.await(40 * time.Second)
 	w.Logf("failover %v, all replicas attached %v, first acquisition %v after the kill", took, ready.Sub(killed), first.Sub(killed))
 	if late := first.Sub(ready); late > time.Second+slack {
 		w.errorf("the first acquisition came %v after the failover", late)

@@ -78,6 +78,17 @@ func (w *world) kept(leases []*holdfast.Lease) {
 	}
 }
 
+// renewed says that leases are renewed.
+func (w *world) renewed(leases []*holdfast.Lease) {
+	w.Helper()
+	for _, l := range leases {
+		deadline := l.Deadline()
+		w.eventually(2*soon, "a renewal", func() bool {
+			return !l.Valid() || l.Deadline().After(deadline.Add(100*time.Millisecond))
+		})
+	}
+}
+
 // soon is how long anything may take, on a busy machine, that waits for nothing.
 const soon = 5 * time.Second
 

@@ -58,12 +58,18 @@ func (f fleet) sentinels() *redistest.Sentinels { return f[0].sentinels }
 
 // patient keeps the Sentinels, if there are any, from taking a server for dead
 // that is slow.
-func (f fleet) patient() {
+func (f fleet) patient() { f.bear("60000") }
+
+// watchful ends patient, since something is about to happen.
+func (f fleet) watchful() { f.bear("1000") }
+
+// bear has the Sentinels bear with a silent server for so many milliseconds.
+func (f fleet) bear(ms string) {
 	if f.sentinels() == nil {
 		return
 	}
 	for _, s := range f.sentinels().Sentinels() {
-		s.Do(f[0], "SENTINEL", "SET", f.sentinels().MasterName(), "down-after-milliseconds", "60000")
+		s.Do(f[0], "SENTINEL", "SET", f.sentinels().MasterName(), "down-after-milliseconds", ms)
 	}
 }
 
@@ -114,7 +120,7 @@ func (w *world) key(name string) string { return name + "-" + w.mode.Mode.String
 // follows waits until a client has found a master.
 func (w *world) follows(c *holdfast.Client, master *redistest.Server) {
 	w.Helper()
-	w.eventually(10*time.Second, "the client has found the new master", func() bool {
+	w.eventually(30*time.Second, "the client has found the new master", func() bool {
 		return c.Driver().Place("").Node == master.Addr()
 	})
 }
@@ -124,6 +130,7 @@ type holder struct {
 	*holdfast.Lease
 	w    *world
 	over chan struct{} // closed when the lease is not valid any more
+	news chan struct{} // closed when told is known
 
 	mu       sync.Mutex
 	until    time.Time // the last moment at which it was valid
@@ -143,11 +150,12 @@ func (w *world) keep(c *holdfast.Client, name string, opts ...holdfast.Option) *
 
 // watch notes what becomes of a lease.
 func (w *world) watch(l *holdfast.Lease) *holder {
-	h := &holder{Lease: l, w: w, over: make(chan struct{})}
+	h := &holder{Lease: l, w: w, over: make(chan struct{}), news: make(chan struct{})}
 	context.AfterFunc(l.Context(), func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.told = time.Now()
+		close(h.news)
 	})
 	go func() {
 		defer close(h.over)
@@ -199,7 +207,7 @@ func (h *holder) lost(within time.Duration, reasons ...holdfast.LossReason) time
 		h.w.errorf("the hold on %q was lost for the reason %q, want %q", h.Name(), why, reasons)
 	}
 	<-h.over
-	time.Sleep(time.Millisecond) // the context has ended, and its function runs
+	<-h.news // the context has ended, and its function runs
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.told

@@ -49,13 +49,16 @@ func inSingle(t *testing.T, test func(*world), opts ...redistest.Option) {
 	})
 }
 
-// inSentinel runs a test under sentinels, in each of the modes.
+// inSentinel runs a test under sentinels that replace nobody, in each of the
+// modes.
 func inSentinel(t *testing.T, modes []holdfast.Replication, test func(*world), opts ...redistest.Option) {
 	for _, mode := range modes {
 		t.Run("sentinel/"+mode.Mode.String(), func(t *testing.T) {
 			t.Parallel()
 			s := redistest.StartSentinels(t, opts...)
-			test(&world{T: t, name: "sentinel", url: s.URL(), mode: mode, sentinels: s})
+			w := &world{T: t, name: "sentinel", url: s.URL(), mode: mode, sentinels: s}
+			fleet{w}.patient()
+			test(w)
 		})
 	}
 }
@@ -197,6 +200,19 @@ func (c *crowd) granted() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.grants)
+}
+
+// grantedAfter is how many leases were granted after a moment.
+func (c *crowd) grantedAfter(moment int64) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, g := range c.grants {
+		if g.given > moment {
+			n++
+		}
+	}
+	return n
 }
 
 // await waits until so many more leases were granted.

@@ -10,19 +10,20 @@ import (
 // Connections are reset: holds survive, and nobody notices.
 func TestRow09ConnectionsReset(t *testing.T) {
 	test := func(w *world) {
-		c := w.open()
+		c := w.open(long)
 		l, err := c.Mutex("held").Lock(w.Context())
 		if err != nil {
 			w.Fatal(err)
 		}
 		crowd := w.crowd(3, 2)
 		for range 3 {
-			crowd.await(20, 20*time.Second)
+			crowd.await(20, 40*time.Second)
 			w.master("held").Do(w, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 			w.master("held").Do(w, "CLIENT", "KILL", "TYPE", "pubsub")
 		}
-		crowd.await(20, 20*time.Second)
+		crowd.await(20, 40*time.Second)
 		crowd.end(true)
+		w.renewed([]*holdfast.Lease{l})
 		if !l.Valid() {
 			w.Error("the hold was lost")
 		}
@@ -32,5 +33,5 @@ func TestRow09ConnectionsReset(t *testing.T) {
 	}
 	inSingle(t, test)
 	inSentinel(t, []holdfast.Replication{acked, strict(2)}, test)
-	inCluster(t, []holdfast.Replication{acked, strict(1)}, test)
+	inCluster(t, []holdfast.Replication{acked, strict(1)}, test, patient)
 }

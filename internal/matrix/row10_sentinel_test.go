@@ -23,7 +23,7 @@ func TestRow10Partition(t *testing.T) {
 			holders = append(holders, w.keep(w.open(), w.key("held")))
 			rivals = append(rivals, w.rival(w.open(), w.key("held")))
 		}
-		crowds.await(20 * time.Second)
+		crowds.await(40 * time.Second)
 		cut()
 		for i, h := range holders {
 			h.w.eventually(lease+slack, "the key has expired", func() bool { return s.Int(h.w, "EXISTS", h.Name()) == 0 })
@@ -44,7 +44,7 @@ func TestRow10Partition(t *testing.T) {
 			r.after(holders[i])
 			r.release()
 		}
-		crowds.await(20 * time.Second)
+		crowds.await(40 * time.Second)
 		crowds.end(false)
 		empty(f[0], s)
 	}
@@ -55,6 +55,7 @@ func TestRow10Partition(t *testing.T) {
 	})
 	inFleet(t, modes, func(f fleet) {
 		s := f.sentinels()
+		f.patient()
 		test(f, func() { s.Partition(side{redistest.Clients}, s.Others()) }, s.Heal)
 	}, redistest.WithPartitions())
 }

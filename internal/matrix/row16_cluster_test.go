@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -16,19 +15,19 @@ func TestRow16ClusterRestartWithData(t *testing.T) {
 		var crowds []*crowd
 		for _, w := range ws {
 			// Nodes serve only two seconds after they were started.
-			client := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = 12 * time.Second })
+			client := w.open(long)
 			leases := w.hold(client, "a", "b")
 			defer func() { w.kept(leases) }()
 			crowds = append(crowds, w.crowd(2, 2))
 		}
 		for range 2 {
 			for _, c := range crowds {
-				c.await(10, 20*time.Second)
+				c.await(10, 40*time.Second)
 			}
 			master.RestartWithData()
 		}
 		for _, c := range crowds {
-			c.await(10, 20*time.Second)
+			c.await(10, 40*time.Second)
 			c.end(true)
 		}
 		if w := ws[0]; w.master(w.prefix) != master {

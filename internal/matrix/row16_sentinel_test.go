@@ -21,10 +21,10 @@ func TestRow16RestartWithData(t *testing.T) {
 			holders = append(holders, w.keep(w.open(long), w.key("held")))
 		}
 		for range 2 {
-			crowds.await(20 * time.Second)
+			crowds.await(40 * time.Second)
 			s.RestartWithData()
 		}
-		crowds.await(30 * time.Second)
+		crowds.await(40 * time.Second)
 		crowds.end(false)
 		for _, h := range holders {
 			h.kept()
@@ -48,7 +48,7 @@ func TestRow17RestartWithoutData(t *testing.T) {
 		var rivals []*rival
 		for _, w := range f {
 			c := w.open(long)
-			holders = append(holders, w.keep(c, w.key("held")), w.keep(c, w.key("fixed"), holdfast.LeaseTime(10*time.Second)))
+			holders = append(holders, w.keep(c, w.key("held")), w.keep(c, w.key("fixed"), holdfast.LeaseTime(time.Minute)))
 			rivals = append(rivals, w.rival(w.open(), w.key("held")), w.rival(w.open(), w.key("fixed")))
 		}
 		time.Sleep(100 * time.Millisecond) // so that they wait
@@ -78,24 +78,28 @@ func TestRow17RestartWithoutData(t *testing.T) {
 func TestRow17ReplicaKeepsData(t *testing.T) {
 	t.Parallel()
 	inFleet(t, modes, func(f fleet) {
+		f.patient()
 		old := f.master()
 		crowds := f.crowds()
 		var holders []*holder
 		for _, w := range f {
-			holders = append(holders, w.keep(w.open(long), w.key("held")))
+			lasting := func(o *holdfast.Options) { o.WatchdogTimeout = time.Minute } // longer than any failover
+			holders = append(holders, w.keep(w.open(lasting), w.key("held")))
 			holders = append(holders, w.keep(w.open(), w.key("fixed"), holdfast.LeaseTime(time.Minute)))
 		}
-		crowds.await(20 * time.Second)
+		crowds.await(40 * time.Second)
 		s := f.sentinels()
 		// Clients hear of it all when the old master is back, which calls itself
 		// a master for a moment. But the Sentinels know better.
+		f.watchful()
 		s.Refuse(side{redistest.Clients}, s.Sentinels())
 		old.Kill()
 		s.AwaitMaster(old)
+		f.patient() // one failover is enough
 		old.Restart()
 		s.Heal()
 		s.AwaitReplicas(2)
-		crowds.await(20 * time.Second)
+		crowds.await(40 * time.Second)
 		crowds.end(true)
 		for _, h := range holders {
 			h.kept() // the replicas had it long before, in all modes

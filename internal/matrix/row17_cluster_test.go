@@ -22,7 +22,7 @@ func TestRow17ClusterRestartWithoutData(t *testing.T) {
 		master.Kill()
 		master.Restart()
 		for _, w := range ws {
-			if at, why := loss(leases[w], 10*time.Second); why != holdfast.LossFailover {
+			if at, why := loss(leases[w], 18*time.Second); why != holdfast.LossFailover {
 				w.errorf("the holder was told %q at %v", why, at)
 			}
 			next := w.hold(w.open(), "held")

@@ -28,7 +28,7 @@ func (f fleet) never(replica *redistest.Server) {
 	s := f.sentinels()
 	replica.Do(f[0], "CONFIG", "SET", "replica-priority", "0")
 	for _, watcher := range s.Sentinels() {
-		f[0].eventually(10*time.Second, "the Sentinels know of the priority", func() bool {
+		f[0].eventually(30*time.Second, "the Sentinels know of the priority", func() bool {
 			n := 0
 			list, _ := watcher.Do(f[0], "SENTINEL", "REPLICAS", s.MasterName()).([]any)
 			for _, e := range list {
@@ -49,27 +49,27 @@ func (f fleet) never(replica *redistest.Server) {
 func TestRow18WriteNotOnPromoted(t *testing.T) {
 	t.Parallel()
 	inFleet(t, modes, func(f fleet) {
+		f.patient()
 		s, old := f.sentinels(), f.master()
 		chosen, other := s.Replicas()[0], s.Replicas()[1]
 		f.never(other)
 		var before, cut []*holder
 		for _, w := range f {
-			before = append(before, w.keep(w.open(func(o *holdfast.Options) { o.WatchdogTimeout = 30 * time.Second }), w.key("before")))
+			before = append(before, w.keep(w.open(func(o *holdfast.Options) { o.WatchdogTimeout = time.Minute }), w.key("before")))
 		}
 		s.Partition(side{old}, side{chosen})
 		for _, w := range f {
-			l, err := w.open(long).Mutex(w.key("cut")).TryLock(context.Background())
-			switch {
-			case w.strictly():
-				w.notReplicated(l, err)
-			case err != nil:
-				w.Fatal(err)
-			default:
-				cut = append(cut, w.watch(l))
+			c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = time.Minute })
+			if w.strictly() {
+				w.notReplicated(c.Mutex(w.key("cut")).TryLock(context.Background()))
+			} else {
+				cut = append(cut, w.keep(c, w.key("cut")))
 			}
 		}
+		f.watchful()
 		old.Kill()
 		master, took := s.AwaitMaster(old)
+		f.patient() // one failover is enough
 		if master != chosen {
 			f[0].Fatal("another replica was promoted")
 		}
@@ -100,6 +100,7 @@ func TestStrictRefusesAndGivesBack(t *testing.T) {
 	t.Parallel()
 	inFleet(t, []holdfast.Replication{strict(2)}, func(f fleet) {
 		w, s := f[0], f.sentinels()
+		f.patient()
 		master, replica := s.Master(), s.Replicas()[0]
 		const lease = 10 * time.Second // which one of them is to lose
 		c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = lease })
@@ -126,7 +127,11 @@ func TestStrictRefusesAndGivesBack(t *testing.T) {
 			{"cut", func() { s.Partition(side{master}, side{replica}) }, s.Heal, true},
 		}
 		for _, fault := range faults {
-			h := w.keep(c, "held-"+fault.name)
+			holding := c
+			if !fault.holderToo {
+				holding = w.open(long)
+			}
+			h := w.keep(holding, "held-"+fault.name)
 			fault.do()
 			r := w.rival(w.open(), "held-"+fault.name)
 			w.notReplicated(c.Mutex("new").TryLock(context.Background()))
@@ -160,8 +165,10 @@ func TestStrictExtendedAtMasterOnly(t *testing.T) {
 	t.Parallel()
 	inFleet(t, []holdfast.Replication{strict(2)}, func(f fleet) {
 		w, s := f[0], f.sentinels()
+		f.patient()
 		master, replica := s.Master(), s.Replicas()[0]
-		c := w.open()
+		const lease = 6 * time.Second
+		c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = lease })
 		var wg sync.WaitGroup
 		for i := range 4 { // so that there are some connections to choose from
 			wg.Go(func() {
@@ -173,7 +180,7 @@ func TestStrictExtendedAtMasterOnly(t *testing.T) {
 		wg.Wait()
 		h := w.keep(c, "held")
 		s.Partition(side{master}, side{replica})
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		if err := h.Extend(ctx, time.Minute); !errors.Is(err, holdfast.ErrUnavailable) {
 			w.errorf("extended without all replicas: %v", err)
@@ -190,13 +197,13 @@ func TestAckedAfterFailover(t *testing.T) {
 	t.Parallel()
 	inFleet(t, []holdfast.Replication{acked}, func(f fleet) {
 		w, s := f[0], f.sentinels()
+		f.patient()
 		c := w.open(long)
 		h := w.keep(c, "held")
 		for _, r := range s.Replicas() { // one was enough for the grant, and any of them may take over
 			w.eventually(10*time.Second, "a replica has it", func() bool { return r.Int(w, "EXISTS", "held") == 1 })
 		}
 		master := s.Failover()
-		f.patient()
 		w.follows(c, master)
 		for _, r := range s.Replicas() {
 			r.Pause()

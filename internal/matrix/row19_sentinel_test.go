@@ -18,6 +18,7 @@ import (
 func TestRow19StaleMaster(t *testing.T) {
 	t.Parallel()
 	inFleet(t, modes, func(f fleet) {
+		f.patient()
 		s, old := f.sentinels(), f.master()
 		chosen, other := s.Replicas()[0], s.Replicas()[1]
 		f.never(other)
@@ -25,23 +26,27 @@ func TestRow19StaleMaster(t *testing.T) {
 		stale := s.URL() + "&scan_interval=1m"
 		crowds := f.crowds()
 		var before *holder
-		for _, w := range f {
+		clients := make([]*holdfast.Client, len(f)) // at the old master, before there is another
+		for i, w := range f {
+			clients[i] = w.openAt(stale)
 			if w.strictly() {
-				before = w.keep(w.openAt(stale), w.key("held"))
+				before = w.keep(clients[i], w.key("held"))
 			}
 		}
-		crowds.await(20 * time.Second)
+		crowds.await(40 * time.Second)
 		s.Partition(side{old, other}, append(s.Sentinels(), chosen))
 		holders := make([]*holder, len(f))
 		for i, w := range f {
 			if w.strictly() {
 				holders[i] = before
-				w.notReplicated(w.openAt(stale).Mutex("new").TryLock(context.Background()))
+				w.notReplicated(clients[i].Mutex("new").TryLock(context.Background()))
 				continue
 			}
-			holders[i] = w.keep(w.openAt(stale), w.key("held"))
+			holders[i] = w.keep(clients[i], w.key("held"))
 		}
+		f.watchful() // not before: nobody is to come too late
 		master, took := s.AwaitMaster(old)
+		f.patient() // one failover is enough
 		f[0].Logf("the failover took %v", took)
 		var waits *rival
 		for i, w := range f {
@@ -74,7 +79,7 @@ func TestRow19StaleMaster(t *testing.T) {
 		waits.await(time.Now().Add(time.Second))
 		waits.after(before)
 		waits.release()
-		crowds.await(20 * time.Second)
+		crowds.await(40 * time.Second)
 		crowds.end(true)
 		empty(f[0], master)
 	}, redistest.WithPartitions())

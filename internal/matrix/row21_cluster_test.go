@@ -15,18 +15,18 @@ func TestRow21ClusterFailover(t *testing.T) {
 	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
 		var crowds []*crowd
 		for _, w := range ws {
-			w.open()
+			w.open(func(o *holdfast.Options) { o.WatchdogTimeout = 2 * lease })
 			crowds = append(crowds, w.crowd(2, 2))
 		}
 		for _, how := range [][]string{nil, {"FORCE"}, {"TAKEOVER"}} {
 			leases := make(map[*world][]*holdfast.Lease)
 			for i, w := range ws {
-				crowds[i].await(10, 20*time.Second)
+				crowds[i].await(10, 40*time.Second)
 				leases[w] = w.hold(w.clients[0], "a", "b")
 			}
 			c.Failover(c.ReplicasOf(ws[0].master(ws[0].prefix))[0], how...)
 			for i, w := range ws {
-				if took := crowds[i].await(10, 20*time.Second); took > lease+soon {
+				if took := crowds[i].await(10, 40*time.Second); took > lease+soon {
 					w.errorf("%v: the crowd went on after %v", how, took)
 				}
 				for _, l := range leases[w] {
@@ -41,5 +41,5 @@ func TestRow21ClusterFailover(t *testing.T) {
 		for i, w := range ws {
 			crowds[i].end(w.strictly())
 		}
-	})
+	}, patient)
 }

@@ -17,7 +17,7 @@ func TestRow22ClusterClocks(t *testing.T) {
 		master := c.Nodes()[0]
 		replica := c.ReplicasOf(master)[0]
 		replica.MoveClock(skew)
-		client := w.open(func(o *holdfast.Options) { o.ClockSkew = time.Second })
+		client := w.open(long, func(o *holdfast.Options) { o.ClockSkew = time.Second })
 		l, err := client.Mutex(w.prefix+"fixed").Lock(t.Context(), holdfast.LeaseTime(6*time.Second))
 		if err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func TestRow22ClusterClocks(t *testing.T) {
 		far := w.hold(client, "far")[0]
 		ahead.MoveClock(time.Minute)
 		c.Failover(ahead)
-		if _, why := loss(far, lease); why != holdfast.LossFailover && why != holdfast.LossUnreplicated {
+		if _, why := loss(far, 2*soon); why != holdfast.LossFailover && why != holdfast.LossUnreplicated {
 			t.Errorf("the holder was told %q", why)
 		}
 		again := w.hold(rival, "far")
@@ -47,5 +47,5 @@ func TestRow22ClusterClocks(t *testing.T) {
 			t.Errorf("token %d after %d", again[0].Token(), far.Token())
 		}
 		w.kept(again)
-	}, redistest.WithClock())
+	}, redistest.WithClock(), patient)
 }

@@ -92,9 +92,9 @@ func TestRow26SlotMigrates(t *testing.T) {
 			} else if _, why := loss(l, soon); why != holdfast.LossExpired && why != holdfast.LossUnreplicated {
 				w.errorf("the reader was told %q", why)
 			}
-			queues[w].end(lease + 10*time.Second)
+			queues[w].end(lease + 20*time.Second)
 		}
-	})
+	}, patient)
 }
 
 // While a slot is half moved, a mutex can be given back, and who waits for it
@@ -113,10 +113,10 @@ func TestRow26ReleaseWhileMoving(t *testing.T) {
 					w.errorf("release while half moved: %v", err)
 				}
 			}
-			q.end(3 * soon)
+			q.end(6 * soon)
 			m.Finish()
 		}
-	})
+	}, patient)
 }
 
 // One hundred locks of all kinds are held, and each is waited for, while all
@@ -158,7 +158,7 @@ func TestRow26Reshard(t *testing.T) {
 			slots[redistest.SlotOf(name)] = true
 		}
 		q := w.line(waiters...)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		for range 2 { // there and back
 			for slot := range slots {
@@ -170,7 +170,7 @@ func TestRow26Reshard(t *testing.T) {
 					t.Fatal("moving takes too long")
 				}
 			}
-			load.await(20, 20*time.Second)
+			load.await(20, 40*time.Second)
 		}
 		if n := q.turns(); n > 0 {
 			t.Errorf("%d were let in while others held the locks", n)
@@ -178,8 +178,8 @@ func TestRow26Reshard(t *testing.T) {
 		for _, l := range leases {
 			w.kept([]*holdfast.Lease{l})
 		}
-		q.end(20 * time.Second)
+		q.end(40 * time.Second)
 		load.end(true)
 		loaded.leavesNothing()
-	})
+	}, patient)
 }

@@ -15,7 +15,7 @@ func TestRow28ClusterScriptFlush(t *testing.T) {
 		var crowds []*crowd
 		leases := make(map[*world][]*holdfast.Lease)
 		for _, w := range ws {
-			leases[w] = w.hold(w.open(), "a", "b")
+			leases[w] = w.hold(w.open(long), "a", "b")
 			crowds = append(crowds, w.crowd(2, 2))
 		}
 		for range 10 {
@@ -23,16 +23,20 @@ func TestRow28ClusterScriptFlush(t *testing.T) {
 				s.Do(t, "SCRIPT", "FLUSH")
 			}
 			for _, c := range crowds {
-				c.await(5, 20*time.Second)
+				c.await(5, 40*time.Second)
 			}
+		}
+		for _, w := range ws {
+			w.renewed(leases[w])
 		}
 		c.Failover(c.ReplicasOf(c.Nodes()[0])[0]) // who has never run any
 		for i, w := range ws {
-			crowds[i].await(5, 20*time.Second)
+			crowds[i].await(5, 40*time.Second)
 			crowds[i].end(true)
+			w.renewed(leases[w])
 			w.kept(leases[w])
 		}
-	})
+	}, patient)
 }
 
 // Locks vanish: deleted, flushed, freed by force, evicted. Holders hear of it
@@ -60,7 +64,7 @@ func TestRow29ClusterVanished(t *testing.T) {
 				config("maxmemory", "1")
 				_, _ = master.Try("SET", "{evict}", "x") // wherever that is, memory is looked at
 				_, _ = master.Try("EVAL", "return 1", "0")
-				ws[0].eventually(soon, "the locks are evicted", func() bool {
+				ws[0].eventually(2*soon, "the locks are evicted", func() bool {
 					_, _ = master.Try("SET", ws[0].prefix, "x")
 					return master.Int(t, "DBSIZE") == 0
 				})
@@ -92,5 +96,5 @@ func TestRow29ClusterVanished(t *testing.T) {
 				w.kept(next)
 			}
 		}
-	})
+	}, patient)
 }

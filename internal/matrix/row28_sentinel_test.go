@@ -14,6 +14,7 @@ import (
 func TestRow28OperatorsHand(t *testing.T) {
 	t.Parallel()
 	test := func(f fleet) {
+		f.patient()
 		f.run("scripts flushed", scriptsFlushed)
 		f.run("row 29: keys deleted", keysDeleted)
 		f.run("row 30: keys evicted", keysEvicted)
@@ -33,10 +34,10 @@ func scriptsFlushed(f fleet) {
 		holders = append(holders, w.keep(w.open(), w.key("held")))
 	}
 	for range 3 {
-		crowds.await(20 * time.Second)
+		crowds.await(40 * time.Second)
 		f.master().Do(f[0], "SCRIPT", "FLUSH")
 	}
-	crowds.await(20 * time.Second)
+	crowds.await(40 * time.Second)
 	crowds.end(false)
 	for _, h := range holders {
 		h.kept()

@@ -28,7 +28,7 @@ func TestRow31ClusterOutOfMemory(t *testing.T) {
 			w.kept(leases)
 			c.Nodes()[0].Do(t, "CONFIG", "SET", "maxmemory", "0")
 		}
-	})
+	}, patient)
 }
 
 // Servers that cannot serve for a while: what is held survives, whoever waits
@@ -59,7 +59,7 @@ func TestRow32ClusterPassing(t *testing.T) {
 			}, func() { config("save", ""); _ = os.Remove(dump) }},
 		} {
 			for _, c := range crowds {
-				c.await(10, 20*time.Second)
+				c.await(10, 40*time.Second)
 			}
 			master.Do(t, "DEL", ws[0].prefix)
 			fault.begin()
@@ -76,15 +76,15 @@ func TestRow32ClusterPassing(t *testing.T) {
 			q := ws[0].line(ws[0].clients[0].Mutex(ws[0].prefix + "patient"))
 			time.Sleep(300 * time.Millisecond)
 			fault.end()
-			q.end(10 * time.Second)
+			q.end(20 * time.Second)
 		}
 		master.Do(t, "DEL", ws[0].prefix)
 		for i, w := range ws {
-			crowds[i].await(10, 20*time.Second)
+			crowds[i].await(10, 40*time.Second)
 			crowds[i].end(true)
 			w.kept(leases[w])
 		}
-	})
+	}, patient)
 }
 
 // Nobody can connect any more, and connections break: those who are in are told
@@ -103,25 +103,25 @@ func TestRow33ClusterConnections(t *testing.T) {
 			crowds = append(crowds, w.crowd(2, 2))
 		}
 		for _, c := range crowds {
-			c.await(10, 20*time.Second)
+			c.await(10, 40*time.Second)
 		}
 		master.Do(t, "CONFIG", "SET", "maxclients", "1")
 		kill()
 		time.Sleep(time.Second)
 		master.Do(t, "CONFIG", "SET", "maxclients", "10000")
 		for i, w := range ws {
-			crowds[i].await(10, 20*time.Second)
+			crowds[i].await(10, 40*time.Second)
 			w.kept(leases[w])
 			crowds[i].end(true)
 		}
-	})
+	}, patient)
 }
 
 // Rights are withdrawn and the password is changed while somebody holds. He is
 // told at the deadline, and nothing says what the password was.
 func TestRow33ClusterRights(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t, redistest.WithUser("app", "topsecret"))
+	c := redistest.StartCluster(t, redistest.WithUser("app", "topsecret"), patient)
 	for _, mode := range allModes {
 		w := &world{T: t, name: "cluster", url: c.URL(), mode: mode, cluster: c, prefix: tag(0, mode.Mode.String())}
 		log := new(journal)
@@ -153,7 +153,7 @@ func TestRow33ClusterRights(t *testing.T) {
 			}
 			log.add(l.Release(t.Context()))
 			set("resetpass", ">topsecret", "+@all")
-			w.eventually(10*time.Second, "everything works again", func() bool { // some may still come back from being turned away
+			w.eventually(30*time.Second, "everything works again", func() bool { // some may still come back from being turned away
 				l, err := client.Mutex(w.prefix + "held").Lock(t.Context())
 				return err == nil && l.Release(t.Context()) == nil
 			})

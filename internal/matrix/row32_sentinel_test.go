@@ -69,9 +69,9 @@ var ailments = []ailment{
 	{
 		code: "LOADING", single: true, probe: get,
 		fall: func(w *world, s *redistest.Server) {
-			s.Do(w, "CONFIG", "SET", "key-load-delay", "2000", "loading-process-events-interval-bytes", "1024")
-			s.Do(w, "DEBUG", "POPULATE", "1500", "filler")
-			conn, err := net.Dial("tcp", s.Addr()) // its own, since it takes three seconds
+			s.Do(w, "CONFIG", "SET", "key-load-delay", "5000", "loading-process-events-interval-bytes", "1024")
+			s.Do(w, "DEBUG", "POPULATE", "4000", "filler")
+			conn, err := net.Dial("tcp", s.Addr()) // its own, since it takes twenty seconds, or until it is told to hurry
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -79,6 +79,7 @@ var ailments = []ailment{
 			_, _ = conn.Write([]byte("DEBUG RELOAD\r\n"))
 		},
 		heal: func(w *world, s *redistest.Server) {
+			s.Do(w, "CONFIG", "SET", "key-load-delay", "0")
 			w.eventually(20*time.Second, "the server has loaded its data", func() bool {
 				_, err := s.Try("PING")
 				return err == nil
@@ -110,7 +111,7 @@ func TestRow32Ailments(t *testing.T) {
 				}
 				w := f[0]
 				a.fall(w, s)
-				w.eventually(10*time.Second, "the server says "+a.code, func() bool {
+				w.eventually(30*time.Second, "the server says "+a.code, func() bool {
 					_, err := s.Try(a.probe...)
 					return err != nil && strings.HasPrefix(err.Error(), a.code)
 				})

@@ -49,25 +49,26 @@ func TestRow34ClusterSeedsGone(t *testing.T) {
 		leases := make(map[*world][]*holdfast.Lease)
 		for _, w := range ws {
 			w.url = "redis-cluster://" + seed.Addr()
-			leases[w] = w.hold(w.open(), "held")
+			leases[w] = w.hold(w.open(long), "held")
 			crowds = append(crowds, w.crowd(2, 2))
 		}
 		for _, c := range crowds {
-			c.await(10, 20*time.Second)
+			c.await(10, 40*time.Second)
 		}
 		seed.Kill()
 		c.Failover(c.ReplicasOf(c.Nodes()[0])[0])
 		for _, c := range crowds {
-			c.await(10, 20*time.Second)
+			c.await(10, 40*time.Second)
 		}
 		for _, w := range ws {
 			c.Migrate(redistest.SlotOf(w.prefix), c.Nodes()[1])
 		}
 		for i, w := range ws {
-			crowds[i].await(10, 20*time.Second)
+			crowds[i].await(10, 40*time.Second)
 			crowds[i].end(true)
+			w.renewed(leases[w])
 			w.kept(leases[w])
 		}
 		seed.Restart()
-	})
+	}, patient)
 }

@@ -16,12 +16,14 @@ import (
 func TestRow34SentinelOfThePast(t *testing.T) {
 	t.Parallel()
 	inFleet(t, []holdfast.Replication{async, acked}, func(f fleet) {
+		f.patient()
 		s, old := f.sentinels(), f.master()
 		past, rest := s.Sentinels()[0], s.Sentinels()[1:]
 		var clients []*holdfast.Client
 		for _, w := range f {
 			clients = append(clients, w.open(long))
 		}
+		f.watchful()
 		s.Partition(side{past, old}, s.Others(past, old))
 		master, _ := s.AwaitMaster(old)
 		var holders []*holder
@@ -29,7 +31,7 @@ func TestRow34SentinelOfThePast(t *testing.T) {
 			w.follows(clients[i], master)
 			holders = append(holders, w.keep(clients[i], w.key("held")))
 		}
-		for range 8 { // whoever of the three answers first
+		for range 24 { // whoever of the three answers first: the wrong one in a third of the cases
 			if at := f[0].open().Driver().Place("").Node; at != master.Addr() {
 				f[0].errorf("a new client has come to %s, which was replaced by %s", at, master.Addr())
 			}
@@ -54,11 +56,12 @@ func TestRow34SentinelOfThePast(t *testing.T) {
 func TestRow34FailoverNotThrough(t *testing.T) {
 	t.Parallel()
 	inFleet(t, modes, func(f fleet) {
+		f.patient()
 		s, old := f.sentinels(), f.master()
 		chosen, other := s.Replicas()[0], s.Replicas()[1]
 		f.never(other)
-		for _, sentinel := range s.Sentinels() {
-			sentinel.Do(f[0], "SENTINEL", "SET", s.MasterName(), "failover-timeout", "60000")
+		for _, sentinel := range s.Sentinels() { // longer than is looked at, and not too long to vote again when each voted for itself
+			sentinel.Do(f[0], "SENTINEL", "SET", s.MasterName(), "failover-timeout", "10000")
 		}
 		var clients []*holdfast.Client
 		var holders []*holder
@@ -66,6 +69,7 @@ func TestRow34FailoverNotThrough(t *testing.T) {
 			clients = append(clients, w.openAt(s.URL()+"&scan_interval=50ms", func(o *holdfast.Options) { o.WatchdogTimeout = 60 * time.Second }))
 			holders = append(holders, w.keep(clients[i], w.key("held")))
 		}
+		f.watchful()
 		s.Partition(side{chosen}, side{other})
 		s.Partition(side{old}, s.Others(old))
 		master, _ := s.AwaitMaster(old)

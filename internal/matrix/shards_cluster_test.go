@@ -32,7 +32,7 @@ func TestRow14ClusterClosed(t *testing.T) {
 		}()
 		w.eventually(soon, "what is held elsewhere is free", func() bool { return c.Nodes()[1].Int(t, "EXISTS", other) == 0 })
 		<-closed
-		if took := time.Since(begin); took > 6*time.Second {
+		if took := time.Since(begin); took > 10*time.Second {
 			w.errorf("closing took %v", took)
 		}
 		c.Nodes()[0].Resume()

@@ -36,8 +36,9 @@ func kinds(w *world, c *holdfast.Client) map[string]holdfast.Locker {
 func TestStrictKinds(t *testing.T) {
 	t.Parallel()
 	inFleet(t, []holdfast.Replication{strict(2)}, func(f fleet) {
+		f.patient()
 		w, s, old := f[0], f.sentinels(), f.master()
-		c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = 30 * time.Second })
+		c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = time.Minute })
 		locks := kinds(w, c)
 		lead := c.Election("{k}election")
 		base := old.Keys(w)
@@ -53,7 +54,7 @@ func TestStrictKinds(t *testing.T) {
 			w.errorf("election: won without all replicas: %v", err)
 		}
 		var left []string
-		w.eventually(slack, "all are given back", func() bool {
+		w.eventually(3*slack, "all are given back", func() bool {
 			left = old.Keys(w)
 			n := len(left)
 			for _, key := range left {
@@ -75,8 +76,10 @@ func TestStrictKinds(t *testing.T) {
 			}
 			holders[kind] = w.watch(lease)
 		}
+		f.watchful()
 		old.Kill()
 		master, _ := s.AwaitMaster(old)
+		f.patient() // one failover is enough
 		old.Restart()
 		s.AwaitReplicas(2)
 		w.follows(c, master)
@@ -128,6 +131,7 @@ func TestStrictPatience(t *testing.T) {
 func TestStrictWithoutWait(t *testing.T) {
 	t.Parallel()
 	inFleet(t, []holdfast.Replication{acked, strict(2)}, func(f fleet) {
+		f.patient()
 		for _, w := range f {
 			start := time.Now()
 			hasty := func(o *holdfast.Options) { o.RetryTimeout = 5 * time.Second }
