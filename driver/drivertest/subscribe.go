@@ -40,7 +40,7 @@ func testSubscribe(t *testing.T, open Open) {
 
 func waitChannels(t *testing.T, s *redistest.Server, n int) {
 	t.Helper()
-	for range 500 {
+	for range 2000 {
 		if len(s.Channels(t)) == n {
 			return
 		}
@@ -94,6 +94,7 @@ func testResubscribe(t *testing.T, open Open) {
 		}
 		shoutUntilHeard()
 	}
+	before := h.generation("a")
 	p.Refuse(true)
 	p.Cut()
 	h.want(t, "lost")
@@ -101,6 +102,11 @@ func testResubscribe(t *testing.T, open Open) {
 	l.Subscribe("c")
 	p.Refuse(false)
 	h.want(t, "+c")
+	for end := time.Now().Add(15 * time.Second); h.generation("a") <= before; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("of two channels only the new one is confirmed")
+		}
+	}
 	shoutUntilHeard()
 	s.Restart()
 	h.want(t, "lost")

@@ -16,7 +16,7 @@ import (
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t)
+	c := redistest.StartCluster(t, calm)
 	d := connect(t, cluster(c))
 	var calls []driver.Call
 	nodes := make(map[string]bool)
@@ -60,7 +60,7 @@ func TestCluster(t *testing.T) {
 // no node passes those on. Scripts publish where listeners are closest.
 func TestClusterChannels(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t, redistest.WithReplicas(0), redistest.Args("--notify-keyspace-events", "KEA"))
+	c := redistest.StartCluster(t, redistest.WithReplicas(0), redistest.Args("--notify-keyspace-events", "KEA"), calm)
 	d := connect(t, cluster(c))
 	h := newEvents()
 	l := d.Listen(h)
@@ -148,9 +148,7 @@ func (w *watched) moves(t *testing.T, limit time.Duration, move func() (to *redi
 	for _, cond := range again {
 		eventually(t, limit, "channels lost and found", cond)
 	}
-	if w.told.Load() == 0 {
-		t.Error("nobody was told")
-	}
+	eventually(t, limit, "somebody is told", func() bool { return w.told.Load() > 0 })
 	heard := []func() bool{w.h.more(talk + ":plain"), w.h.more(life + ":set")}
 	if w.d.Facts(t.Context())[0].Cluster {
 		heard = append(heard, w.h.more(talk+":sharded"))
@@ -167,7 +165,7 @@ func (w *watched) moves(t *testing.T, limit time.Duration, move func() (to *redi
 
 func TestSlotMoves(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t, redistest.WithReplicas(0), redistest.Args("--notify-keyspace-events", "KEA"))
+	c := redistest.StartCluster(t, redistest.WithReplicas(0), redistest.Args("--notify-keyspace-events", "KEA"), calm)
 	w := watch(t, cluster(c))
 	from := c.MasterOf(key)
 	to := other(c, from)
@@ -176,9 +174,7 @@ func TestSlotMoves(t *testing.T) {
 			c.Migrate(redistest.SlotOf(key), to)
 			return to
 		})
-		if got := w.d.Place(key).Node; got != to.Addr() {
-			t.Errorf("the key lives at %s, want %s", got, to.Addr())
-		}
+		eventually(t, soon, "the key lives at the new node", func() bool { return w.d.Place(key).Node == to.Addr() })
 		from, to = to, from
 	}
 }
@@ -191,7 +187,7 @@ func other(c *redistest.Cluster, not *redistest.Server) *redistest.Server {
 // A slot is half moved: calls find their key, on either side.
 func TestSlotHalfMoved(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t)
+	c := redistest.StartCluster(t, calm)
 	d := connect(t, cluster(c))
 	keys := []string{"{k}here", "{k}there"}
 	calls := []driver.Call{addOne(keys[0]), addOne(keys[1])}
@@ -240,7 +236,7 @@ func TestClusterFailover(t *testing.T) {
 			t.Parallel()
 			c := redistest.StartCluster(t, redistest.Args("--notify-keyspace-events", "KEA"))
 			w := watch(t, cluster(c))
-			w.moves(t, 15*time.Second, func() *redistest.Server {
+			w.moves(t, 30*time.Second, func() *redistest.Server {
 				old := c.MasterOf(key)
 				end(old)
 				to, _ := c.AwaitFailover(old)

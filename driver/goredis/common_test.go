@@ -16,7 +16,14 @@ import (
 
 // soon is how long a driver may take, on a busy machine, to notice what has
 // happened.
-const soon = 5 * time.Second
+const soon = 15 * time.Second
+
+// silence is how long a client waits for a server that does not answer.
+const silence = 5 * time.Second
+
+// calm keeps the nodes of a cluster from taking one for dead that the machine
+// has kept from answering, where no test wants a failover.
+var calm = redistest.Args("--cluster-node-timeout", "60000")
 
 func eventually(t *testing.T, limit time.Duration, what string, cond func() bool) {
 	t.Helper()
@@ -46,7 +53,7 @@ func unannounced() *maintnotifications.Config {
 }
 
 func single(addr string) *redis.Client {
-	return redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: 2 * time.Second, MaintNotificationsConfig: unannounced()})
+	return redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: silence, MaintNotificationsConfig: unannounced()})
 }
 
 func cluster(c *redistest.Cluster) *redis.ClusterClient {
@@ -54,7 +61,7 @@ func cluster(c *redistest.Cluster) *redis.ClusterClient {
 	for _, s := range c.Nodes() {
 		addrs = append(addrs, s.Addr())
 	}
-	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ReadTimeout: 2 * time.Second, MaintNotificationsConfig: unannounced()})
+	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ReadTimeout: silence, MaintNotificationsConfig: unannounced()})
 }
 
 var incr = driver.NewScript("incr", `return redis.call('incr', KEYS[1])`)

@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 					return nil, err
 				}
 				o.Protocol = protocol
-				o.ReadTimeout = drivertest.Timeout
+				o.ReadTimeout, o.DialTimeout = drivertest.Timeout, drivertest.Timeout
 				o.MaintNotificationsConfig = unannounced()
 				client := redis.NewClient(o)
 				d, err := goredis.New(ctx, client)

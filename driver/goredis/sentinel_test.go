@@ -12,7 +12,7 @@ import (
 
 func sentinels(s *redistest.Sentinels) *redis.Client {
 	return redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: s.MasterName(), SentinelAddrs: s.Addrs(), ReadTimeout: 2 * time.Second,
+		MasterName: s.MasterName(), SentinelAddrs: s.Addrs(), ReadTimeout: silence,
 	})
 }
 
@@ -27,8 +27,8 @@ func TestSentinels(t *testing.T) {
 	if r.Err != nil || r.Acked != 2 {
 		t.Errorf("acknowledged by two: %+v", r)
 	}
-	w.moves(t, 15*time.Second, s.Failover)
-	w.moves(t, 15*time.Second, func() *redistest.Server {
+	w.moves(t, 30*time.Second, s.Failover)
+	w.moves(t, 30*time.Second, func() *redistest.Server {
 		old := s.Master()
 		old.Kill()
 		to, _ := s.AwaitMaster(old)

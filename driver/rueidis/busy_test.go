@@ -28,7 +28,7 @@ func TestUnsubscribeFromBusyServer(t *testing.T) {
 		l.Subscribe("c")
 		<-done
 		h.want(t, "+c")
-		eventually(t, soon, "the server has unsubscribed what it was busy for", func() bool { return len(s.Channels(t)) == 2 })
+		eventually(t, patience, "the server has unsubscribed what it was busy for", func() bool { return len(s.Channels(t)) == 2 })
 		s.Do(t, "PUBLISH", "c", "heard")
 		h.want(t, "c:heard")
 		_ = l.Close()

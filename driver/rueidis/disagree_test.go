@@ -14,7 +14,7 @@ import (
 // that the call did not run, and goes away when they agree again.
 func TestNodesDisagree(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t, redistest.WithReplicas(0))
+	c := redistest.StartCluster(t, redistest.WithReplicas(0), calm)
 	d := connect(t, c.URL())
 	const key = "k"
 	slot := strconv.Itoa(redistest.SlotOf(key))
@@ -31,7 +31,7 @@ func TestNodesDisagree(t *testing.T) {
 		t.Errorf("the nodes disagree: %v is %v", err, driver.ClassOf(err))
 	}
 	b.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", id)
-	eventually(t, soon, "they agree, and the call runs", func() bool {
+	eventually(t, patience, "they agree, and the call runs", func() bool {
 		r, err := d.Do(t.Context(), addOne(key))
 		return err == nil && r.Int == 1
 	})

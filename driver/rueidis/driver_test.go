@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 					return nil, err
 				}
 				c.RESP2 = resp2
-				c.Timeout = drivertest.Timeout
+				c.Timeout, c.DialTimeout = drivertest.Timeout, drivertest.Timeout
 				return rueidis.Open(ctx, c)
 			})
 		})

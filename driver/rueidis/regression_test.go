@@ -33,8 +33,12 @@ func (d *doubter) confirm(_ context.Context, _ *node, same bool) error {
 	return nil
 }
 
+// patient is how long the nodes of tests wait, on a machine that may stand
+// still.
+const patient = 5 * time.Second
+
 func aNode(t *testing.T, mode Mode, addr string, told events) *node {
-	c := Config{Mode: mode, Network: "tcp", DialTimeout: time.Second, Timeout: time.Second}
+	c := Config{Mode: mode, Network: "tcp", DialTimeout: patient, Timeout: patient}
 	n := newNode(context.Background(), c, addr, told)
 	t.Cleanup(n.close)
 	return n
@@ -93,7 +97,8 @@ func TestAskersOfSilentServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	n := aNode(t, Single, l.Addr().String(), new(doubter))
+	n := newNode(context.Background(), Config{Network: "tcp", DialTimeout: time.Second, Timeout: time.Second}, l.Addr().String(), new(doubter))
+	t.Cleanup(n.close)
 	const askers = 10
 	for range askers {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
@@ -105,7 +110,7 @@ func TestAskersOfSilentServer(t *testing.T) {
 		return strings.Count(string(buf[:runtime.Stack(buf, true)]), "(*node).connect(")
 	}
 	// A dial takes one second; one after the other they would take ten.
-	for end := time.Now().Add(5 * time.Second); dialling() > 0; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(8 * time.Second); dialling() > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d of %d goroutines still wait for their turn to dial", dialling(), askers)
 		}
@@ -213,7 +218,7 @@ func TestDethroned(t *testing.T) {
 	s := redistest.Start(t)
 	p := &pointer{s.Addr()}
 	d := &Driver{
-		c:      Config{Mode: Sentinel, Network: "tcp", DialTimeout: time.Second, Timeout: time.Second},
+		c:      Config{Mode: Sentinel, Network: "tcp", DialTimeout: patient, Timeout: patient},
 		source: p, kick: make(chan struct{}, 1), nodes: make(map[string]*node), watchers: make(map[int]func()),
 	}
 	d.life, d.end = context.WithCancel(context.Background())

@@ -65,6 +65,9 @@ func replicatedWithPassword(t *testing.T) deployment {
 func sentinelsWithEverything(t *testing.T) deployment {
 	s := redistest.StartSentinels(t, redistest.WithReplicas(1), redistest.WithTLS(),
 		redistest.WithPassword("datasecret"), redistest.WithSentinelPassword("watcher", "watchsecret"))
+	for _, w := range s.Sentinels() { // no failover here, also if the machine stands still
+		w.Do(t, "SENTINEL", "SET", s.MasterName(), "down-after-milliseconds", "60000")
+	}
 	return deployment{
 		url: s.URL(),
 		one: strings.Replace(s.URL(), strings.Join(s.Addrs(), ","), s.Addrs()[2], 1),
@@ -79,7 +82,7 @@ func sentinelsWithEverything(t *testing.T) deployment {
 }
 
 func clusterWithUser(t *testing.T) deployment {
-	c := redistest.StartCluster(t, redistest.WithUser("app", "appsecret"))
+	c := redistest.StartCluster(t, redistest.WithUser("app", "appsecret"), calm)
 	hosts := addrs(c.Nodes())
 	return deployment{
 		url:     c.URL(),
@@ -91,7 +94,7 @@ func clusterWithUser(t *testing.T) deployment {
 }
 
 func clusterWithTLS(t *testing.T) deployment {
-	c := redistest.StartCluster(t, redistest.WithTLS(), redistest.WithPassword("datasecret"))
+	c := redistest.StartCluster(t, redistest.WithTLS(), redistest.WithPassword("datasecret"), calm)
 	hosts := addrs(c.Nodes())
 	return deployment{
 		url:     c.URL(),
@@ -122,6 +125,12 @@ func with(t *testing.T, raw, name, value string) string {
 	return base + "?" + q.Encode()
 }
 
+// bear lets a driver bear a machine that stands still for longer than its
+// defaults do.
+func bear(c *rueidis.Config) {
+	c.Timeout, c.DialTimeout = max(c.Timeout, soon), max(c.DialTimeout, soon)
+}
+
 // connect opens a URL for the time of a test.
 func connect(t *testing.T, url string) *rueidis.Driver {
 	t.Helper()
@@ -129,6 +138,7 @@ func connect(t *testing.T, url string) *rueidis.Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bear(&c)
 	d, err := rueidis.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +260,8 @@ func refuse(t *testing.T, dep deployment) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		bear(&c)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 		d, err := rueidis.Open(ctx, c)
 		cancel()
 		if err == nil {

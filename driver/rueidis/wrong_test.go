@@ -34,7 +34,7 @@ func TestWrongServers(t *testing.T) {
 // server, and says of the others where it went wrong.
 func TestNodeOfCluster(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t, redistest.WithReplicas(0))
+	c := redistest.StartCluster(t, redistest.WithReplicas(0), calm)
 	d := connect(t, "redis://"+c.MasterOf("a").Addr())
 	if _, err := d.Do(t.Context(), addOne("a")); err != nil {
 		t.Error(err)
