@@ -28,7 +28,7 @@ func inspectFair(ctx context.Context, d driver.Driver, name string) error {
 // taken is a lock that b:1 holds.
 var taken = []string{"HSET N b:1 1", "PEXPIRE N 60000"}
 
-// queue lets owners wait: "a:1 70 2" has 70 s left by Redisson's rule, and 2 s
+// queue lets owners wait: "a:1 70 1.9" has 70 s left by Redisson's rule, and 2 s
 // until its last sign of life counts no more; - is none.
 func queue(waiters ...string) (commands []string) {
 	for _, w := range waiters {
@@ -148,7 +148,7 @@ var fairQueueRows = []row{
 	},
 	{
 		title: "queue/behind one of ours",
-		given: append(queue("c:1 90 2"), taken...),
+		given: append(queue("c:1 90 1.9"), taken...),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+90s c:1+90s", "queue list c:1 a:1", "signs zset a:1+3s c:1+3s, TTL 30s"},
 	},
@@ -172,55 +172,55 @@ var fairQueueRows = []row{
 	},
 	{
 		title: "queue/back behind a Java waiter, as others of ours are",
-		given: slices.Concat(queue("a:1 70 2", "c:1 70 2", "d:1 70 2", "j:7 200 -"), taken, []string{"LPOP queue", "LPOP queue", "LPOP queue", "ZREM limits a:1 c:1 d:1"}),
+		given: slices.Concat(queue("a:1 70 1.9", "c:1 70 1.9", "d:1 70 1.9", "j:7 200 -"), taken, []string{"LPOP queue", "LPOP queue", "LPOP queue", "ZREM limits a:1 c:1 d:1"}),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+310s j:7+200s", "queue list j:7 a:1", "signs zset a:1+3s c:1+3s d:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/a sign of life between a Java waiter and another",
-		given: append(queue("j:7 330 -", "a:1 305 2", "j:8 630 -"), taken...),
+		given: append(queue("j:7 330 -", "a:1 305 1.9", "j:8 630 -"), taken...),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+310s j:7+330s j:8+630s", "queue list j:7 a:1 j:8", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/a sign of life of the first, Java waiters behind it",
-		given: append(queue("a:1 310 2", "j:7 610 -"), taken...),
+		given: append(queue("a:1 310 1.9", "j:7 610 -"), taken...),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s j:7+610s", "queue list a:1 j:7", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/a sign of life, a second after the last",
-		given: append(queue("a:1 70 2"), taken...),
+		given: append(queue("a:1 70 1.9"), taken...),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/a sign of life after Java subtracted 300 s",
-		given: slices.Concat(queue("a:1 70 2"), taken, []string{"ZINCRBY limits -300000 a:1"}),
+		given: slices.Concat(queue("a:1 70 1.9"), taken, []string{"ZINCRBY limits -300000 a:1"}),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/back after Java dropped it",
-		given: slices.Concat(queue("a:1 70 2", "j:7 330 -"), taken, []string{"LPOP queue", "ZREM limits a:1"}),
+		given: slices.Concat(queue("a:1 70 1.9", "j:7 330 -"), taken, []string{"LPOP queue", "ZREM limits a:1"}),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+330s j:7+330s", "queue list j:7 a:1", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/its turn",
-		given: queue("a:1 70 2"),
+		given: queue("a:1 70 1.9"),
 		do:    acquire(fair, wait("a:1")), reply: "token",
 		state: []string{"N hash a:1=1, TTL 60s"},
 	},
 	{
 		title: "queue/its turn, others behind it",
-		given: queue("a:1 70 2", "j:7 370 -", "b:1 370 2"),
+		given: queue("a:1 70 1.9", "j:7 370 -", "b:1 370 1.9"),
 		do:    acquire(fair, wait("a:1")), reply: "token",
 		state: []string{"N hash a:1=1, TTL 60s", "limits zset b:1+370s j:7+370s", "queue list j:7 b:1", "signs zset b:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/its turn, memory full", full: true, // a server lets scripts write that have left a queue before
-		given: queue("a:1 70 2"),
+		given: queue("a:1 70 1.9"),
 		do:    acquire(fair, wait("a:1")), reply: "token", again: "OOM",
 		state: []string{"N hash a:1=1, TTL 60s"},
 	},
@@ -232,39 +232,39 @@ var fairQueueRows = []row{
 	},
 	{
 		title: "queue/a Java waiter is next",
-		given: queue("j:7 300 -", "a:1 300 2"),
+		given: queue("j:7 300 -", "a:1 300 1.9"),
 		do:    acquire(fair, wait("a:1")), reply: "held 300s",
 		state: []string{"limits zset a:1+310s j:7+300s", "queue list j:7 a:1", "signs zset a:1+3s, TTL 30s"},
 		heard: "0 on channel:j:7", // for it may sleep, and nobody else would wake it
 	},
 	{
 		title: "sweep/free, but a living one is next, try once",
-		given: queue("b:1 70 2"),
+		given: queue("b:1 70 1.9"),
 		do:    acquire(fair, try("a:1")), reply: "held 70s",
 		state: []string{"limits zset b:1+70s", "queue list b:1", "signs zset b:1+3s, TTL 30s"},
 	},
 	{
 		title: "sweep/dead head, in time",
-		given: queue("b:1 70 -1", "a:1 70 2"),
+		given: queue("b:1 70 -1", "a:1 70 1.9"),
 		do:    acquire(fair, wait("a:1")), reply: "token",
 		state: []string{"N hash a:1=1, TTL 60s"},
 	},
 	{
 		title: "sweep/dead head, in time, another is next",
-		given: queue("b:1 70 -1", "c:1 70 2", "a:1 70 2"),
+		given: queue("b:1 70 -1", "c:1 70 1.9", "a:1 70 1.9"),
 		do:    acquire(fair, wait("a:1")), reply: "held 3s", again: "held 70s",
 		state: []string{"limits zset a:1+80s c:1+70s", "queue list c:1 a:1", "signs zset a:1+3s c:1+3s, TTL 30s"},
 		heard: "0 on channel:c:1",
 	},
 	{
 		title: "sweep/dead head, in time, held",
-		given: append(queue("c:1 70 -1", "a:1 70 2"), taken...),
+		given: append(queue("c:1 70 -1", "a:1 70 1.9"), taken...),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "sweep/dead behind a living head",
-		given: append(queue("c:1 70 2", "j:7 -5 -", "a:1 70 2"), taken...),
+		given: append(queue("c:1 70 1.9", "j:7 -5 -", "a:1 70 1.9"), taken...),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+80s c:1+70s j:7+past", "queue list c:1 j:7 a:1", "signs zset a:1+3s c:1+3s, TTL 30s"},
 	},
@@ -301,7 +301,7 @@ var fairQueueRows = []row{
 	},
 	{
 		title: "sweep/head without a score", // would block Java for ever
-		given: queue("j:7 - -", "a:1 70 2"),
+		given: queue("j:7 - -", "a:1 70 1.9"),
 		do:    acquire(fair, wait("a:1")), reply: "token",
 		state: []string{"N hash a:1=1, TTL 60s"},
 	},
@@ -313,7 +313,7 @@ var fairQueueRows = []row{
 	},
 	{
 		title: "sweep/living head from which Java subtracted 300 s, for a newcomer",
-		given: queue("b:1 -230 2"),
+		given: queue("b:1 -230 1.9"),
 		do:    acquire(fair, try("a:1")), reply: "held 3s",
 		state: []string{"limits zset b:1+past", "queue list b:1", "signs zset b:1+3s, TTL 30s"},
 	},
@@ -327,7 +327,7 @@ var fairReleaseRows = []row{
 	},
 	{
 		title: "release/the next is called",
-		given: append(queue("b:1 70 2", "c:1 70 2"), "HSET N a:1 1", "PEXPIRE N 60000"),
+		given: append(queue("b:1 70 1.9", "c:1 70 1.9"), "HSET N a:1 1", "PEXPIRE N 60000"),
 		do:    release(fair, "a:1", 0), reply: "2", again: "0",
 		state: []string{"limits zset b:1+70s c:1+70s", "queue list b:1 c:1", "signs zset b:1+3s c:1+3s, TTL 30s"},
 		heard: "0 on channel:b:1",
@@ -341,7 +341,7 @@ var fairReleaseRows = []row{
 	},
 	{
 		title: "release/the dead are not called",
-		given: append(queue("j:7 -1 -", "j:8 - -", "b:1 70 2"), "HSET N a:1 1", "PEXPIRE N 60000"),
+		given: append(queue("j:7 -1 -", "j:8 - -", "b:1 70 1.9"), "HSET N a:1 1", "PEXPIRE N 60000"),
 		do:    release(fair, "a:1", 0), reply: "2", again: "0",
 		state: []string{"limits zset b:1+70s", "queue list b:1", "signs zset b:1+3s, TTL 30s"},
 		heard: "0 on channel:b:1",
@@ -355,14 +355,14 @@ var fairReleaseRows = []row{
 	},
 	{
 		title: "release/a living one is called from which Java subtracted 300 s",
-		given: append(queue("b:1 -230 2"), "HSET N a:1 1", "PEXPIRE N 60000"),
+		given: append(queue("b:1 -230 1.9"), "HSET N a:1 1", "PEXPIRE N 60000"),
 		do:    release(fair, "a:1", 0), reply: "2", again: "0",
 		state: []string{"limits zset b:1+past", "queue list b:1", "signs zset b:1+3s, TTL 30s"},
 		heard: "0 on channel:b:1",
 	},
 	{
 		title: "release/one of two",
-		given: append(queue("b:1 70 2"), "HSET N a:1 2", "PEXPIRE N 60000"),
+		given: append(queue("b:1 70 1.9"), "HSET N a:1 2", "PEXPIRE N 60000"),
 		do:    release(fair, "a:1", 1), reply: "1",
 		state: []string{"N hash a:1=1, TTL 60s", "limits zset b:1+70s", "queue list b:1", "signs zset b:1+3s, TTL 30s"},
 	},
@@ -381,26 +381,26 @@ var fairReleaseRows = []row{
 	{title: "release/nobody's", do: release(fair, "a:1", 0), reply: "0"},
 	{
 		title: "release/one of two, but only waiting",
-		given: append(queue("a:1 70 2"), taken...),
+		given: append(queue("a:1 70 1.9"), taken...),
 		do:    release(fair, "a:1", 1), reply: "0",
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+70s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "leave/held",
-		given: append(queue("a:1 70 2", "c:1 70 2"), taken...),
+		given: append(queue("a:1 70 1.9", "c:1 70 1.9"), taken...),
 		do:    release(fair, "a:1", 0), reply: "0",
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset c:1+70s", "queue list c:1", "signs zset c:1+3s, TTL 30s"},
 	},
 	{
 		title: "leave/free, the next is called",
-		given: queue("a:1 70 2", "j:7 300 -"),
+		given: queue("a:1 70 1.9", "j:7 300 -"),
 		do:    release(fair, "a:1", 0), reply: "0",
 		state: []string{"limits zset j:7+300s", "queue list j:7"},
 		heard: "0 on channel:j:7",
 	},
 	{
 		title: "leave/free, the last one",
-		given: queue("a:1 70 2"),
+		given: queue("a:1 70 1.9"),
 		do:    release(fair, "a:1", 0), reply: "0",
 	},
 	{
@@ -411,13 +411,13 @@ var fairReleaseRows = []row{
 	},
 	{
 		title: "leave/in the queue twice",
-		given: append(queue("a:1 70 2", "c:1 70 -"), append(taken, "RPUSH queue a:1")...),
+		given: append(queue("a:1 70 1.9", "c:1 70 -"), append(taken, "RPUSH queue a:1")...),
 		do:    release(fair, "a:1", 0), reply: "0",
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset c:1+70s", "queue list c:1"},
 	},
 	{
 		title: "leave/memory full", full: true,
-		given: queue("a:1 70 2", "b:1 70 -"),
+		given: queue("a:1 70 1.9", "b:1 70 -"),
 		do:    release(fair, "a:1", 0), reply: "0",
 		state: []string{"limits zset b:1+70s", "queue list b:1"},
 		heard: "0 on channel:b:1",
@@ -444,7 +444,7 @@ var fairReleaseRows = []row{
 var fairForceRows = []row{
 	{
 		title: "force/whoever holds it",
-		given: append(queue("j:7 -1 -", "c:1 70 2"), taken...),
+		given: append(queue("j:7 -1 -", "c:1 70 1.9"), taken...),
 		do:    forceFair(""), reply: "1", again: "0",
 		state: []string{"limits zset c:1+70s", "queue list c:1", "signs zset c:1+3s, TTL 30s"},
 		heard: "0 on channel:c:1",
@@ -462,7 +462,7 @@ var fairForceRows = []row{
 	},
 	{
 		title: "force/free",
-		given: queue("c:1 70 2"),
+		given: queue("c:1 70 1.9"),
 		do:    forceFair(""), reply: "0",
 		state: []string{"limits zset c:1+70s", "queue list c:1", "signs zset c:1+3s, TTL 30s"},
 	},
@@ -505,29 +505,30 @@ func TestFair(t *testing.T) { check(t, fairRows) }
 func TestFairOrder(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
-	l := newLab(t, s, d, "N")
-	l.run("HSET N j:7 1", "PEXPIRE N 60000")
-	owners := []string{"a:1", "b:1", "c:1"}
-	for _, o := range owners {
-		l.call(d, acquire(fair, wait(o)))
-	}
-	l.run("DEL N") // expired: nobody is called
-	for i, o := range owners {
-		for _, other := range owners[i+1:] {
-			if got := l.call(d, acquire(fair, wait(other))); got != "held 10s" {
-				t.Errorf("%s before %s: %s", other, o, got)
+	inAMoment(t, s, d, "N", func(l *lab) {
+		l.run("HSET N j:7 1", "PEXPIRE N 60000")
+		owners := []string{"a:1", "b:1", "c:1"}
+		for _, o := range owners {
+			l.call(d, acquire(fair, wait(o)))
+		}
+		l.run("DEL N") // expired: nobody is called
+		for i, o := range owners {
+			for _, other := range owners[i+1:] {
+				if got := l.call(d, acquire(fair, wait(other))); got != "held 10s" {
+					l.wrong("%s before %s: %s", other, o, got)
+				}
+			}
+			if got := l.call(d, acquire(fair, wait(o))); got != "token" {
+				l.wrong("%s: %s", o, got)
+			}
+			l.hears("")
+			l.call(d, release(fair, o, 0))
+			if i+1 < len(owners) {
+				l.hears("0 on channel:" + owners[i+1])
 			}
 		}
-		if got := l.call(d, acquire(fair, wait(o))); got != "token" {
-			t.Errorf("%s: %s", o, got)
-		}
-		l.hears("")
-		l.call(d, release(fair, o, 0))
-		if i+1 < len(owners) {
-			l.hears("0 on channel:" + owners[i+1])
-		}
-	}
-	l.has()
+		l.has()
+	})
 }
 
 func TestFairInspect(t *testing.T) {
@@ -550,16 +551,17 @@ func TestFairInspect(t *testing.T) {
 func TestFairNewcomer(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
-	l := newLab(t, s, d, "N")
-	l.run(queue("b:1 70 -1", "c:1 70 -1")...)
-	for range 2 {
-		if got := l.call(d, acquire(fair, wait("a:1"))); got == "token" {
-			t.Error("a:1 came last and got it first")
+	inAMoment(t, s, d, "N", func(l *lab) {
+		l.run(queue("b:1 70 -1", "c:1 70 -1")...)
+		for range 2 {
+			if got := l.call(d, acquire(fair, wait("a:1"))); got == "token" {
+				l.wrong("a:1 came last and got it first")
+			}
 		}
-	}
-	if got := l.call(d, acquire(fair, wait("b:1"))); got != "token" {
-		t.Errorf("b:1 came first and got: %s", got)
-	}
+		if got := l.call(d, acquire(fair, wait("b:1"))); got != "token" {
+			l.wrong("b:1 came first and got: %s", got)
+		}
+	})
 }
 
 // Where Java and we take turns in a queue that is never empty, limits do not

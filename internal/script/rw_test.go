@@ -401,7 +401,7 @@ var writeAcquireRows = []row{
 	},
 	{
 		title: "write/held by another",
-		given: slices.Concat(writes("b:1", 1, 100), writerWaits, []string{"PEXPIRE writers 100"}),
+		given: slices.Concat(writes("b:1", 1, 100), writerWaits, []string{"PEXPIRE writers 1000"}),
 		do:    acquire(writeFirst, wait("a:1")), reply: "held 100s",
 		state: []string{"N hash b:1:write=1 mode=write, TTL 100s", "writers zset a:1:write+3s c:1:write+3s, TTL 3s"},
 	},

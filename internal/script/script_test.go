@@ -20,6 +20,7 @@ func connect(t *testing.T, url string) driver.Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.Timeout, c.DialTimeout = 10*time.Second, 10*time.Second // the machine may stand still for longer than the default
 	d, err := rueidis.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)

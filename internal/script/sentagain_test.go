@@ -22,25 +22,27 @@ func TestSentAgain(t *testing.T) {
 		_ = r.do(t.Context(), spy, "N")
 		seen[spy.call.Script.Name] = true
 		t.Run(r.title, func(t *testing.T) {
-			l := r.prepare(t, s, d, "N")
-			dropped := p.DropReply(1, redistest.Script(spy.call.Script.SHA))
-			if got := l.call(through, r.do); got != "ambiguous" {
-				t.Fatalf("reply lost: %s", got)
-			}
-			<-dropped
-			want := r.reply
-			if r.again != "" {
-				want = r.again
-			}
-			if got := l.call(through, r.do); got != want && (r.or == "" || got != r.or) {
-				t.Errorf("sent again: reply %s, want %s", got, want)
-			}
-			state := r.state
-			if r.twice != nil {
-				state = r.twice
-			}
-			l.has(state...)
-			l.hears(r.heard)
+			inAMoment(t, s, d, "N", func(l *lab) {
+				defer r.prepare(l)()
+				dropped := p.DropReply(1, redistest.Script(spy.call.Script.SHA))
+				if got := l.call(through, r.do); got != "ambiguous" {
+					t.Fatalf("reply lost: %s", got)
+				}
+				<-dropped
+				want := r.reply
+				if r.again != "" {
+					want = r.again
+				}
+				if got := l.call(through, r.do); got != want && (r.or == "" || got != r.or) {
+					l.wrong("sent again: reply %s, want %s", got, want)
+				}
+				state := r.state
+				if r.twice != nil {
+					state = r.twice
+				}
+				l.has(state...)
+				l.hears(r.heard)
+			})
 		})
 	}
 	for _, name := range script.Names() {
