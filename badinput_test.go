@@ -80,7 +80,7 @@ func TestBadNamesAndOptions(t *testing.T) {
 	check("no driver", err)
 	_, err = holdfast.Open(t.Context(), s.URL(), holdfast.Options{}, holdfast.Options{})
 	check("two options", err)
-	if n := p.Total(); n != 0 {
+	if n := p.Total() - p.Count("PING"); n != 0 { // whoever is idle for a second sends one
 		t.Errorf("%d commands were sent: %v", n, p.Commands())
 	}
 	l := lock(t, t.Context(), m)
@@ -122,7 +122,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	s := redistest.Start(t, "--requirepass", secret)
 	p := redistest.NewProxy(t, s.Addr())
 	var log bytes.Buffer
-	o := quick
+	o := steady // or a standstill ends the lease before a renewal has failed
 	o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.RetryTimeout = 5 * time.Second
 	var errs []error

@@ -101,7 +101,7 @@ func TestCloseWithoutServer(t *testing.T) {
 			start := time.Now()
 			_ = c.Close()
 			wg.Wait()
-			if took := time.Since(start); took > 6*time.Second {
+			if took := time.Since(start); took > 4*time.Second+late { // two for the calls under way, two to free what is held
 				t.Errorf("%s: Close took %v", name, took)
 			}
 		}
@@ -148,7 +148,8 @@ func nothingLeaks(t *testing.T, rounds int, lock func(c *holdfast.Client, name s
 	}
 	close(next)
 	wg.Wait()
-	eventually(t, 5*time.Second, "no key left", func() bool {
+	// What is in doubt is undone again after some seconds.
+	eventually(t, 10*time.Second, "no key left", func() bool {
 		return !slices.ContainsFunc(s.Keys(t), func(key string) bool {
 			return !strings.HasPrefix(key, "redisson_lock_token:") // a counter is meant to stay
 		})

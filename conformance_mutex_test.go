@@ -107,7 +107,7 @@ func TestPL03TryAndRelease(t *testing.T) {
 
 func TestPL06ManyNames(t *testing.T) {
 	s := redistest.Fresh(t)
-	c := open(t, s.URL())
+	c := open(t, enduring(s.URL()))
 	for _, load := range []struct{ goroutines, names int }{{2, 5000}, {5, 1000}, {10, 500}, {20, 100}} {
 		for mode, take := range map[string]func(context.Context, *holdfast.Mutex) (*holdfast.Lease, error){
 			"blocking": func(ctx context.Context, m *holdfast.Mutex) (*holdfast.Lease, error) {
@@ -124,7 +124,7 @@ func TestPL06ManyNames(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %dx%d", mode, load.goroutines, load.names), func(t *testing.T) {
 				manyNames(t, c, load.goroutines, often(load.names), take)
 				// What was granted too late for a try is undone in the background.
-				eventually(t, 5*time.Second, "no key is left", func() bool { return len(s.Keys(t)) == 0 })
+				eventually(t, 15*time.Second, "no key is left", func() bool { return len(s.Keys(t)) == 0 })
 			})
 		}
 	}
@@ -134,7 +134,7 @@ func TestPL06ManyNames(t *testing.T) {
 // a value under each. Whoever gets no lease goes on to the next name.
 func manyNames(t *testing.T, c *holdfast.Client, goroutines, names int, take func(context.Context, *holdfast.Mutex) (*holdfast.Lease, error)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	values := make([]int, names) // each guarded by the lock of its number
 	var missed atomic.Int64
@@ -198,10 +198,14 @@ func TestPL07OwnerIsExplicit(t *testing.T) {
 	}
 }
 
+// unshaken are the settings of leases that must not be lost. They bear with a
+// machine that stands still for two seconds and is slow to come back.
+var unshaken = holdfast.Options{WatchdogTimeout: 4 * time.Second, RenewEvery: 200 * time.Millisecond}
+
 func TestRN01ServerRestartedEmpty(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	m := open(t, s.URL(), mortal).Mutex(name(t))
+	m := open(t, s.URL(), unshaken).Mutex(name(t))
 	l := lock(t, t.Context(), m)
 	ctx := l.Context()
 	s.Restart()
@@ -219,7 +223,7 @@ func TestRN01ServerRestartedEmpty(t *testing.T) {
 
 	l = lock(t, t.Context(), m)
 	ctx = l.Context()
-	time.Sleep(mortal.WatchdogTimeout + aWhile)
+	time.Sleep(unshaken.WatchdogTimeout + aWhile)
 	if !l.Valid() || ctx.Err() != nil {
 		t.Errorf("the new lease is not renewed: %v", context.Cause(ctx))
 	}
@@ -233,10 +237,7 @@ func TestRN01ServerRestartedEmpty(t *testing.T) {
 func TestRN04RenewalAfterNesting(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	const period = 3 * time.Second
-	// Renewed more often than usual: the machine may be busy.
-	c := open(t, s.URL(), holdfast.Options{WatchdogTimeout: period, RenewEvery: period / 10})
-	m := c.Mutex(name(t))
+	m := open(t, s.URL(), unshaken).Mutex(name(t))
 	outer := lock(t, t.Context(), m)
 	inner := lock(t, outer.Context(), m)
 	release(t, inner)
@@ -244,7 +245,7 @@ func TestRN04RenewalAfterNesting(t *testing.T) {
 
 	l := lock(t, t.Context(), m)
 	ctx := l.Context()
-	time.Sleep(4 * period)
+	time.Sleep(3 * unshaken.WatchdogTimeout)
 	if !l.Valid() || ctx.Err() != nil {
 		t.Errorf("the lease is not renewed: %v", context.Cause(ctx))
 	}

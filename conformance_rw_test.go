@@ -41,15 +41,17 @@ var ample = holdfast.LeaseTime(ampleLease)
 // waits for.
 const longest = 4 * time.Second
 
+// slip is how many ms the keys of a lease end apart at most: as long as a script
+// takes on a busy machine.
+const slip = 50
+
 // entersAt checks that a writer with an ample lease gets in as soon as the server's clock has passed
 // ends, and not before.
 func entersAt(tb testing.TB, s *redistest.Server, writer <-chan outcome, ends int64, bound time.Duration) {
 	tb.Helper()
 	l := enteredAfter(tb, longest, writer)
-	// The keys of a lease end together, give or take the time that a script
-	// takes on a busy machine.
 	after := expiry(tb, s, l.Name()) - ampleLease.Milliseconds() - ends
-	if after < -50 || after > bound.Milliseconds() {
+	if after < -slip || after > bound.Milliseconds() {
 		tb.Errorf("entered %d ms after the last lease ended, want between 0 and %v", after, bound)
 	}
 	release(tb, l)
@@ -61,7 +63,7 @@ func TestRW01WriterWaitsForLongestReader(t *testing.T) {
 	a, b := open(t, s.URL()), open(t, s.URL())
 	n := name(t)
 	long := lock(t, t.Context(), a.RWMutex(n).RLocker(), holdfast.LeaseTime(longest))
-	short := lock(t, t.Context(), b.RWMutex(n).RLocker(), holdfast.LeaseTime(longest-time.Second))
+	short := lock(t, t.Context(), b.RWMutex(n).RLocker(), holdfast.LeaseTime(longest-3*time.Second))
 	ends := expiry(t, s, holdKey(long, 1))
 	if ends < expiry(t, s, holdKey(short, 1)) {
 		t.Fatal("the longer lease ends first")
@@ -85,7 +87,7 @@ func TestRW02WriterMayRead(t *testing.T) {
 
 func TestRW03Names(t *testing.T) {
 	s := redistest.Fresh(t)
-	c := open(t, s.URL())
+	c := open(t, enduring(s.URL()))
 	for _, n := range []string{"{Test:rw}:x", "Test:a:{b}:c", "Test::", "Testx{t}"} {
 		m := c.RWMutex(n)
 		sec := newSection(n)
@@ -117,7 +119,7 @@ func TestRW04NestedWriteLeases(t *testing.T) {
 	outer := lock(t, t.Context(), m, holdfast.LeaseTime(20*time.Second))
 	inner := lock(t, outer.Context(), m, holdfast.LeaseTime(100*time.Millisecond))
 	for _, l := range []holdfast.Locker{other, other.RLocker()} {
-		if _, err := l.TryLock(t.Context(), holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrNotAcquired) {
+		if _, err := l.TryLock(t.Context(), holdfast.Wait(2*time.Second)); !errors.Is(err, holdfast.ErrNotAcquired) {
 			t.Errorf("error %v, want ErrNotAcquired", err)
 		}
 	}
@@ -143,7 +145,7 @@ func TestRW06WriterVanishes(t *testing.T) {
 			background(t.Context(), m.RLocker(), ample),
 		}
 		for _, waiter := range waiters {
-			l := entered(t, waiter)
+			l := enteredAfter(t, 500*time.Millisecond, waiter)
 			after := expiry(t, s, holdKey(l, 1)) - ampleLease.Milliseconds() - ends
 			if after < 0 || after > late.Milliseconds() {
 				t.Errorf("entered %d ms after the lease ended, want between 0 and %v", after, late)
@@ -182,7 +184,8 @@ func TestRW07DeadReaderEndsInTime(t *testing.T) {
 				time.Sleep(50 * time.Millisecond) // until it waits, most likely
 			}
 			release(t, alive)
-			if now := expiry(t, s, w.Name()); now != ends {
+			// The clock may go on between two commands of a script.
+			if now := expiry(t, s, w.Name()); now < ends-slip || now > ends+slip {
 				t.Errorf("the lock ends %d ms after its only reader", now-ends)
 			}
 			if !tt.waiting {
@@ -364,7 +367,7 @@ func TestRW15LivingDoNotRenewDead(t *testing.T) {
 	s := redistest.Shared(t)
 	c := open(t, s.URL(), steady)
 	m := c.RWMutex(name(t))
-	p := redistest.Worker(t, "holder", "URL="+s.URL(), "NAME="+m.Name(), "KIND=read")
+	p := redistest.Worker(t, "holder", "URL="+address(t, s.URL()), "NAME="+m.Name(), "KIND=read")
 	dead := <-p.Lines()
 	alive := lock(t, t.Context(), m.RLocker())
 	time.Sleep(mortal.WatchdogTimeout + aWhile) // more than the worker's would last without renewal
@@ -392,7 +395,7 @@ func init() {
 	workers["readers"] = func() {
 		ctx := context.Background()
 		for range 20 {
-			c, err := holdfast.Open(ctx, os.Getenv("URL"), mortal)
+			c, err := holdfast.Open(ctx, os.Getenv("URL"), unshaken)
 			if err != nil {
 				panic(err)
 			}
@@ -413,11 +416,11 @@ func TestRW16ManyDeadReaders(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	m := open(t, s.URL()).RWMutex(name(t))
-	p := redistest.Worker(t, "readers", "URL="+s.URL(), "NAME="+m.Name())
+	p := redistest.Worker(t, "readers", "URL="+address(t, s.URL()), "NAME="+m.Name())
 	if line := <-p.Lines(); line != "ready" {
 		t.Fatalf("the worker said %q", line)
 	}
-	time.Sleep(mortal.WatchdogTimeout + aWhile) // more than they would last without renewal
+	time.Sleep(unshaken.WatchdogTimeout + aWhile) // more than they would last without renewal
 	if st, err := m.State(t.Context()); err != nil || len(st.Readers) != 20 || st.Readers[0].Holds != 3 {
 		t.Fatalf("State is %+v, %v, want 20 readers with 3 holds each", st, err)
 	}
@@ -441,9 +444,10 @@ func TestRW17ReleaseByNonOwner(t *testing.T) {
 		t.Error("the reader's own key is left")
 	}
 	reader := lock(t, t.Context(), other.RLocker())
-	ends := expiry(t, s, m.Name())
+	// Two keys that one script sets need not end in the same millisecond.
+	ends, holdEnds := expiry(t, s, m.Name()), expiry(t, s, holdKey(reader, 1))
 	wantLost(t, old, holdfast.LossNotOwner)
-	if !reader.Valid() || expiry(t, s, m.Name()) != ends || expiry(t, s, holdKey(reader, 1)) != ends {
+	if !reader.Valid() || expiry(t, s, m.Name()) != ends || expiry(t, s, holdKey(reader, 1)) != holdEnds {
 		t.Error("the new reader's lease was touched")
 	}
 	wantRefused(t, m)
@@ -472,7 +476,7 @@ func restartedEmpty(t *testing.T, s *redistest.Server, m mutexLike) {
 
 	l = lock(t, t.Context(), m)
 	ctx = l.Context()
-	time.Sleep(mortal.WatchdogTimeout + aWhile)
+	time.Sleep(unshaken.WatchdogTimeout + aWhile)
 	if !l.Valid() || ctx.Err() != nil {
 		t.Errorf("the new lease is not renewed: %v", context.Cause(ctx))
 	}
@@ -486,18 +490,18 @@ func restartedEmpty(t *testing.T, s *redistest.Server, m mutexLike) {
 func TestRN02ReadAfterServerRestartedEmpty(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := open(t, s.URL(), mortal)
+	c := open(t, s.URL(), unshaken)
 	restartedEmpty(t, s, c.RWMutex(name(t)).RLocker())
 }
 
 func TestRN03WriteAfterServerRestartedEmpty(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	m := open(t, s.URL(), mortal).RWMutex(name(t))
+	m := open(t, s.URL(), unshaken).RWMutex(name(t))
 	restartedEmpty(t, s, m)
-	time.Sleep(mortal.WatchdogTimeout / 2)
+	time.Sleep(unshaken.WatchdogTimeout / 2)
 	l := lock(t, t.Context(), m)
-	time.Sleep(mortal.WatchdogTimeout + aWhile)
+	time.Sleep(unshaken.WatchdogTimeout + aWhile)
 	if !l.Valid() {
 		t.Error("the lease after the pause is not renewed")
 	}
@@ -510,14 +514,18 @@ func TestRN05NobodyRenewsWhatIsReleased(t *testing.T) {
 	proxy := redistest.NewProxy(t, s.Addr())
 	m := open(t, proxy.URL(), steady).RWMutex(name(t))
 	for _, nested := range []int{1, 3} {
-		var ls []*holdfast.Lease
-		for ctx := t.Context(); len(ls) < nested; ctx = ls[len(ls)-1].Context() {
-			ls = append(ls, lock(t, ctx, m.RLocker()))
+		// Again if that took so long that a renewal may be on its way.
+		for start := (time.Time{}); time.Since(start) >= steady.RenewEvery; {
+			start = time.Now()
+			var ls []*holdfast.Lease
+			for ctx := t.Context(); len(ls) < nested; ctx = ls[len(ls)-1].Context() {
+				ls = append(ls, lock(t, ctx, m.RLocker()))
+			}
+			for i := nested - 1; i >= 0; i-- {
+				release(t, ls[i])
+			}
+			proxy.ResetCounts()
 		}
-		for i := nested - 1; i >= 0; i-- {
-			release(t, ls[i])
-		}
-		proxy.ResetCounts()
 		time.Sleep(4 * steady.RenewEvery)
 		if n := proxy.Count("EVALSHA") + proxy.Count("EVAL"); n != 0 {
 			t.Errorf("%d calls after the last of %d nested releases", n, nested)
@@ -527,12 +535,12 @@ func TestRN05NobodyRenewsWhatIsReleased(t *testing.T) {
 
 func TestRN06ManyReaders(t *testing.T) {
 	t.Parallel()
-	c := open(t, redistest.Shared(t).URL(), steady)
+	c := open(t, redistest.Shared(t).URL(), unshaken)
 	m := c.RWMutex(name(t))
 	parallel(25, func(int) {
 		for range 2 {
 			l := lock(t, t.Context(), m.RLocker())
-			time.Sleep(steady.WatchdogTimeout + 100*time.Millisecond)
+			time.Sleep(unshaken.WatchdogTimeout + 100*time.Millisecond)
 			release(t, l)
 		}
 	})
@@ -542,12 +550,12 @@ func TestRN06ManyReaders(t *testing.T) {
 func TestRN07WriteAndReadAreBothRenewed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	m := open(t, s.URL(), steady).RWMutex(name(t))
+	m := open(t, s.URL(), unshaken).RWMutex(name(t))
 	w := lock(t, t.Context(), m)
 	r := lock(t, w.Context(), m.RLocker())
 	watch := func(keys ...string) {
 		t.Helper()
-		for end := time.Now().Add(steady.WatchdogTimeout + aWhile); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(unshaken.WatchdogTimeout + aWhile); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			for _, key := range keys {
 				if s.Int(t, "EXISTS", key) != 1 {
 					t.Fatalf("%s has ended", key)

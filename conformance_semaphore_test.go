@@ -50,7 +50,7 @@ func TestSE02None(t *testing.T) {
 		t.Error(err)
 	}
 	giveBack(t, sem, 0)
-	if n := p.Total(); n != 0 {
+	if n := p.Total() - p.Count("PING"); n > 0 { // which comes whenever a connection is idle
 		t.Errorf("%d commands for nothing: %v", n, p.Commands())
 	}
 	set := semaphore(t, c, name(t), 3)
@@ -104,12 +104,12 @@ func TestSE05SetOnce(t *testing.T) {
 	}
 
 	brief := a.Semaphore(name(t))
-	if ok, err := brief.TrySet(t.Context(), 10, 3*time.Second); !ok || err != nil {
+	if ok, err := brief.TrySet(t.Context(), 10, 5*time.Second); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	take(t, brief, 4)
 	hasFree(t, brief, 6)
-	if ttl := s.Int(t, "PTTL", brief.Name()); ttl <= 0 || ttl > 3000 {
+	if ttl := s.Int(t, "PTTL", brief.Name()); ttl <= 0 || ttl > 5000 {
 		t.Errorf("TTL %d", ttl)
 	}
 	eventually(t, 10*time.Second, "gone", func() bool { return s.Int(t, "EXISTS", brief.Name()) == 0 })
@@ -195,27 +195,31 @@ func TestSE10TimedTake(t *testing.T) {
 	sem, other := semaphore(t, open(t, s.URL()), n, 5), open(t, s.URL()).Semaphore(n)
 	take(t, sem, 3)
 	refused(t, other, 4)
+	const wait = 2 * time.Second // or a server that stands still may not have said no
 	start := time.Now()
-	if err := other.TryAcquire(t.Context(), 4, holdfast.Wait(time.Second)); !errors.Is(err, holdfast.ErrNotAcquired) {
+	if err := other.TryAcquire(t.Context(), 4, holdfast.Wait(wait)); !errors.Is(err, holdfast.ErrNotAcquired) {
 		t.Errorf("TryAcquire with too little time: %v", err)
 	}
-	if took := time.Since(start); took < time.Second || took > time.Second+late {
+	if took := time.Since(start); took < wait || took > wait+late {
 		t.Errorf("gave up after %v", took)
 	}
 	hasFree(t, sem, 2)
 	start = time.Now()
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		for range 2 {
 			time.Sleep(500 * time.Millisecond)
 			giveBack(t, sem, 1)
 		}
 	}()
-	if err := other.TryAcquire(t.Context(), 4, holdfast.Wait(4*time.Second)); err != nil {
+	if err := other.TryAcquire(t.Context(), 4, holdfast.Wait(time.Second+late)); err != nil {
 		t.Error(err)
 	}
 	if took := time.Since(start); took < time.Second {
 		t.Errorf("came in after %v, before the second release", took)
 	}
+	<-done // who has given it back may hear of it last
 	hasFree(t, sem, 0)
 }
 
@@ -317,7 +321,7 @@ func TestSE17NobodyStarves(t *testing.T) {
 	s := redistest.Shared(t)
 	n := name(t)
 	semaphore(t, open(t, s.URL()), n, math.MaxInt32)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cs := []*holdfast.Client{open(t, s.URL()), open(t, s.URL()), open(t, s.URL()), open(t, s.URL())}
 	var all atomic.Int64

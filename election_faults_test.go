@@ -264,6 +264,13 @@ func TestElectionUnderFaults(t *testing.T) {
 		leader = next
 	}
 	rule()
+	// Whoever goes on this late could see that it is to quit before it sees that
+	// it has lost.
+	eventually(t, 10*time.Second, "all who were outlived say that they have lost", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return !slices.ContainsFunc(r.inOrder(), func(g *reign) bool { return g.outlived && !g.lost })
+	})
 	quit := func(c *candidate) {
 		c.Send("quit")
 		if err := c.Wait(); err != nil {

@@ -194,7 +194,11 @@ func TestUnannounced(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
 			p := redistest.NewProxy(t, s.Addr())
-			c := open(t, p.URL())
+			query := ""
+			if what == "lock deleted" { // or it could ask again before it is told, and lead
+				query = slowToDespair
+			}
+			c := open(t, p.URL()+query)
 			e := c.Election(name(t))
 			release(t, campaign(t, t.Context(), e, "a")) // so that the server knows the scripts
 			ctx, cancel := context.WithCancel(t.Context())

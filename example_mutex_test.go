@@ -26,7 +26,7 @@ func ExampleMutex_TryLock() {
 
 	_, err = mutex.TryLock(ctx)
 	fmt.Println(errors.Is(err, holdfast.ErrNotAcquired))
-	fmt.Println(holdfast.Remaining(err).Round(time.Second))
+	fmt.Println(holdfast.Remaining(err).Round(10 * time.Second))
 
 	_, err = mutex.TryLock(ctx, holdfast.Wait(50*time.Millisecond))
 	fmt.Println(errors.Is(err, holdfast.ErrNotAcquired))

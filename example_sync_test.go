@@ -53,7 +53,7 @@ func ExampleSemaphore() {
 	if err := seats.Acquire(ctx, 2); err != nil {
 		log.Fatal(err)
 	}
-	err := seats.TryAcquire(ctx, 2, holdfast.Wait(50*time.Millisecond))
+	err := seats.TryAcquire(ctx, 2, holdfast.Wait(time.Second))
 	fmt.Println(errors.Is(err, holdfast.ErrNotAcquired))
 	if err := seats.Release(ctx, 2); err != nil {
 		log.Fatal(err)

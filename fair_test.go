@@ -160,30 +160,41 @@ func subsequence(part, whole []string) bool {
 	return len(part) == 0
 }
 
+// heardOut waits until the server has read the last words of processes that do
+// not run any more: after a release they would be granted the lock.
+func heardOut(tb testing.TB, s *redistest.Server) {
+	tb.Helper()
+	time.Sleep(100 * time.Millisecond)
+	for range 2 { // what was there when it read the first has been read before the second
+		s.Do(tb, "PING")
+	}
+}
+
 // Processes that die at the head of the queue, several of them in a row, do not
 // hold up those behind for long.
 func TestKilledWaiters(t *testing.T) {
 	t.Parallel()
-	for when, harm := range map[string]func(ws []*redistest.Process, free func()){
-		"before the release": func(ws []*redistest.Process, free func()) {
+	for when, harm := range map[string]func(t *testing.T, s *redistest.Server, ws []*redistest.Process, free func()){
+		"before the release": func(t *testing.T, s *redistest.Server, ws []*redistest.Process, free func()) {
 			for _, w := range ws {
 				w.Kill()
 			}
-			time.Sleep(100 * time.Millisecond) // until the server has read their last words
+			heardOut(t, s)
 			free()
 		},
-		"long before it": func(ws []*redistest.Process, free func()) {
+		"long before it": func(t *testing.T, s *redistest.Server, ws []*redistest.Process, free func()) {
 			for _, w := range ws {
 				w.Kill()
 			}
 			time.Sleep(4 * time.Second)
+			heardOut(t, s)
 			free()
 		},
-		"one after the other": func(ws []*redistest.Process, free func()) {
+		"one after the other": func(t *testing.T, s *redistest.Server, ws []*redistest.Process, free func()) {
 			for _, w := range ws {
 				w.Pause() // would otherwise get in before it is killed
 			}
-			time.Sleep(100 * time.Millisecond)
+			heardOut(t, s)
 			free()
 			for _, w := range ws {
 				w.Kill()
@@ -207,7 +218,7 @@ func TestKilledWaiters(t *testing.T) {
 				enqueue(t, t.Context(), s, a.FairMutex(n)),
 			}
 			var freed time.Time
-			harm(ws, func() {
+			harm(t, s, ws, func() {
 				freed = time.Now()
 				release(t, l)
 			})
@@ -238,7 +249,7 @@ func TestStoppedWaiter(t *testing.T) {
 	c := open(t, s.URL())
 	next := enqueue(t, t.Context(), s, c.FairMutex(n))
 	w.Pause()
-	time.Sleep(100 * time.Millisecond)
+	heardOut(t, s)
 	freed := time.Now()
 	release(t, l)
 	l = enteredPastDead(t, next.got)
@@ -501,16 +512,19 @@ func TestDeadHeadCost(t *testing.T) {
 		places = append(places, enqueue(t, t.Context(), s, c.FairMutex(n)))
 	}
 	w.Kill()
-	time.Sleep(100 * time.Millisecond)
+	heardOut(t, s)
 	release(t, l)
+	start := time.Now()
 	s.Do(t, "CONFIG", "RESETSTAT")
 	time.Sleep(watch)
+	scripts, _ := executed(t, s)
+	took := time.Since(start) // on a busy machine more than that
 	// One for each second, one for when the dead one's time is over, and one
 	// for what may have been under way.
-	if scripts, _ := executed(t, s); scripts > waiters*4 {
-		t.Errorf("%d scripts in %v for %d waiters", scripts, watch, waiters)
+	if float64(scripts) > waiters*(took.Seconds()+2) {
+		t.Errorf("%d scripts in %v for %d waiters", scripts, took, waiters)
 	} else {
-		t.Logf("%d scripts in %v for %d waiters", scripts, watch, waiters)
+		t.Logf("%d scripts in %v for %d waiters", scripts, took, waiters)
 	}
 	inOrder(t, places...)
 	wantNoQueue(t, s, n)
@@ -572,7 +586,7 @@ func TestFairReleaseReplyLost(t *testing.T) {
 	next := enqueue(t, t.Context(), r.s, c.FairMutex("rig"))
 	after := enqueue(t, t.Context(), r.s, c.FairMutex("rig"))
 	dropped := r.dropNext()
-	release(t, l)
+	releaseUnheard(t, l)
 	<-dropped
 	got := entered(t, next.got)
 	r.has(t, fmt.Sprintf("[%s 1]", next.owner))
@@ -627,9 +641,7 @@ func TestGiveUpReplyLost(t *testing.T) {
 			inOrder(t, before, after)
 			wantNoQueue(t, r.s, "rig")
 			time.Sleep(3 * time.Second) // when what was in doubt is undone once more
-			if keys := r.s.Keys(t); len(keys) > 0 {
-				t.Errorf("keys left: %q", keys)
-			}
+			eventually(t, late, "no key is left", func() bool { return len(r.s.Keys(t)) == 0 })
 		})
 	}
 }
@@ -671,7 +683,7 @@ func TestSlowWaiterBehindDead(t *testing.T) {
 	slow := enqueue(t, t.Context(), s, open(t, p.URL()+"?timeout=20s").FairMutex(n))
 	p.Delay(2500 * time.Millisecond)
 	w.Kill()
-	time.Sleep(100 * time.Millisecond)
+	heardOut(t, s)
 	release(t, l)
 	select {
 	case o := <-slow.got:

@@ -197,6 +197,10 @@ func TestFencedTokenGoesOn(t *testing.T) {
 	wantLost(t, got, holdfast.LossNotOwner)
 
 	s.RestartWithData()
+	eventually(t, 10*time.Second, "the client is connected again", func() bool {
+		_, err := m.Token(t.Context())
+		return err == nil
+	})
 	wantToken(t, m, last)
 	if _, err := m.TryLock(t.Context()); !errors.Is(err, holdfast.ErrNotAcquired) {
 		t.Errorf("after the restart the lock is not held: %v", err)
@@ -236,7 +240,7 @@ func TestFencedReplyLost(t *testing.T) {
 		}
 		release(t, inner)
 		dropped = drop()
-		release(t, l)
+		releaseUnheard(t, l)
 		<-dropped
 		wantToken(t, m, want)
 		if s.Int(t, "EXISTS", "rig") != 0 {

@@ -99,7 +99,7 @@ func TestHookPanics(t *testing.T) {
 	url := redistest.Shared(t).URL()
 	each(t, "PSRW", func(t *testing.T, k kind) {
 		m := k.make(open(t, url), name(t))
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // or a lock that is kept would be waited for
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // or a lock that is kept would be waited for
 		defer cancel()
 		boom := errors.New("boom")
 		var d diary
@@ -163,7 +163,12 @@ func TestHookHearsOfLoss(t *testing.T) {
 	var heard error
 	l := lock(t, t.Context(), m, holdfast.OnRelease(func(_ *holdfast.Lease, err error) { heard = err }))
 	s.Pause()
-	defer time.AfterFunc(1500*time.Millisecond, s.Resume).Stop()
+	resumed := make(chan struct{})
+	time.AfterFunc(1500*time.Millisecond, func() {
+		defer close(resumed)
+		s.Resume()
+	})
+	defer func() { <-resumed }() // before the server is gone
 	if err := l.Release(t.Context()); err != nil && !errors.Is(heard, err) {
 		t.Errorf("Release returned %v, the hook heard %v", err, heard)
 	}

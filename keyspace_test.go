@@ -234,11 +234,11 @@ func TestListenLooks(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t, "--notify-keyspace-events", "Kgx")
 	s.Do(t, "SET", "a", "3")
-	ch := listenTo(t.Context(), open(t, s.URL(), holdfast.Options{PollInterval: 10 * time.Millisecond}).Semaphore("a").Object())
+	ch := listenTo(t.Context(), open(t, s.URL(), holdfast.Options{PollInterval: 2 * time.Millisecond}).Semaphore("a").Object())
 	listened(t, s, "__keyspace@0__:a")
 	s.Do(t, "FLUSHALL")
 	hears(t, ch, holdfast.EventGone, "a")
-	for range 200 { // among many looks
+	for range 500 { // among many looks
 		s.Do(t, "SET", "a", "3")
 		s.Do(t, "DEL", "a")
 		hears(t, ch, holdfast.EventDeleted, "a")

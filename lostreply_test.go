@@ -52,6 +52,21 @@ func (r *rig) has(t *testing.T, want string) {
 
 func (r *rig) dropNext() <-chan struct{} { return r.p.DropReply(1, redistest.Command("EVALSHA")) }
 
+// stoodStill reports whether a call whose reply was lost has failed because the
+// machine stood still: most are repeated for a second and no longer.
+func stoodStill(err error, start time.Time) bool {
+	return errors.Is(err, holdfast.ErrUnavailable) && time.Since(start) > time.Second
+}
+
+// releaseUnheard is release where the reply is lost.
+func releaseUnheard(tb testing.TB, l *holdfast.Lease) {
+	tb.Helper()
+	start := time.Now()
+	if err := l.Release(context.Background()); err != nil && !stoodStill(err, start) {
+		tb.Error(err)
+	}
+}
+
 // Acquired once, although the request ran twice; one release frees it.
 func TestAcquireReplyLost(t *testing.T) {
 	t.Parallel()
@@ -63,7 +78,12 @@ func TestAcquireReplyLost(t *testing.T) {
 			"try lock": func() (*holdfast.Lease, error) { return r.m.TryLock(t.Context()) },
 		} {
 			dropped := r.dropNext()
+			start := time.Now()
 			l, err := take()
+			if name == "try lock" && stoodStill(err, start) {
+				eventually(t, 10*time.Second, "what may have been acquired is given back", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
+				continue
+			}
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -107,7 +127,7 @@ func TestReleaseReplyLost(t *testing.T) {
 			<-dropped // the lock is free, but the one who freed it does not know
 			taken <- lock(t, t.Context(), k.make(rival, "rig"))
 		}()
-		release(t, l)
+		releaseUnheard(t, l)
 		got := <-taken
 		r.has(t, fmt.Sprintf("[%s 1]", got.Owner()))
 		release(t, got)
@@ -188,7 +208,7 @@ func TestLateAcquireLeavesNothing(t *testing.T) {
 		t.Parallel()
 		r := newRigOf(t, k)
 		r.p.Freeze()
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less could be over before the request is sent
 		defer cancel()
 		if _, err := r.m.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrUnavailable) {
 			t.Errorf("error %v", err)

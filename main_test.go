@@ -56,12 +56,33 @@ func open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Clie
 		// A replica may stand still for longer than the second that is the default.
 		o.Replication.Timeout = min(5*time.Second, cmp.Or(o.WatchdogTimeout, time.Minute))
 	}
-	c, err := holdfast.Open(context.Background(), url, o)
+	c, err := holdfast.Open(context.Background(), address(tb, url), o)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// address returns the URL for a client: an enduring one of the shared server, which
+// nobody stops.
+func address(tb testing.TB, url string) string {
+	tb.Helper()
+	if url == redistest.Shared(tb).URL() {
+		return enduring(url)
+	}
+	return url
+}
+
+// enduring returns a URL for clients that wait for the answer of a server that
+// may stand still, but is never stopped: the two seconds that are the default
+// are as long as that.
+func enduring(url string) string {
+	sep := "?"
+	if strings.Contains(url, sep) {
+		sep = "&"
+	}
+	return url + sep + "timeout=10s&dial_timeout=10s"
 }
 
 // inDatabase returns the URL of a database and its number, which is 0 in a
@@ -114,8 +135,12 @@ func release(tb testing.TB, l *holdfast.Lease) {
 // eventually waits until cond is true, or ends the test.
 func eventually(tb testing.TB, limit time.Duration, what string, cond func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(limit); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	for end := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
+		over := time.Now().After(end) // before the look: one that comes after the end counts
+		if cond() {
+			return
+		}
+		if over {
 			tb.Fatalf("not within %v: %s", limit, what)
 		}
 	}

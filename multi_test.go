@@ -28,7 +28,7 @@ func TestMultiOverlapping(t *testing.T) {
 	}
 	var visits [names]atomic.Int64
 	var done atomic.Int64
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	parallel(goroutines, func(g int) {
 		c := []*holdfast.Client{a, b}[g%2]
@@ -54,7 +54,7 @@ func TestMultiOverlapping(t *testing.T) {
 	for i := range sections {
 		sections[i].check(t, int(visits[i].Load()))
 	}
-	eventually(t, 5*time.Second, "nothing is left", func() bool { return s.Int(t, "DBSIZE") == 0 })
+	eventually(t, 10*time.Second, "nothing is left", func() bool { return s.Int(t, "DBSIZE") == 0 })
 }
 
 // The same over three servers, with fair and read/write locks among them, and
@@ -115,7 +115,7 @@ func TestMultiOverServers(t *testing.T) {
 			sections[i][j].check(t, int(visits[i][j].Load()))
 		}
 		s := servers[i]
-		eventually(t, 5*time.Second, "nothing is left but the counter", func() bool { return s.Int(t, "DBSIZE") <= 1 })
+		eventually(t, 10*time.Second, "nothing is left but the counter", func() bool { return s.Int(t, "DBSIZE") <= 1 })
 	}
 }
 

@@ -48,7 +48,7 @@ func TestObjectBadInput(t *testing.T) {
 	if err := bad.Rename(ctx, "b"); !errors.Is(err, holdfast.ErrInvalid) {
 		t.Errorf("bad name: %v", err)
 	}
-	if n := p.Total(); n != 0 {
+	if n := p.Total() - p.Count("PING"); n != 0 { // which goes out after a second without anything else
 		t.Errorf("%d commands were sent: %v", n, p.Commands())
 	}
 }

@@ -148,10 +148,14 @@ func TestObjectLostReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	things[1].make(s, t, "a")
-	dropped := p.DropReply(1, redistest.Command("EVALSHA"))
-	got, err := o.Delete(t.Context())
-	yes(t, "delete", got, err, true)
-	<-dropped
+	var got bool
+	excused, err := loseReply(p, func() (err error) {
+		got, err = o.Delete(t.Context())
+		return err
+	})
+	if !excused {
+		yes(t, "delete", got, err, true)
+	}
 }
 
 func TestObjectRename(t *testing.T) {

@@ -46,7 +46,7 @@ func TestLogOfLostPermits(t *testing.T) {
 	}
 	s.Do(t, "FLUSHALL")
 	<-l.Context().Done()
-	eventually(t, 5*time.Second, "a word in the log", func() bool { return strings.Contains(log.String(), "lost") })
+	eventually(t, 10*time.Second, "a word in the log", func() bool { return strings.Contains(log.String(), "lost") })
 	text := log.String()
 	if len(text) > 1000 || !strings.Contains(text, l.Owner()) || strings.Contains(text, "{pool}:timeout") {
 		t.Errorf("%d bytes in the log: %.300s", len(text), text)

@@ -68,6 +68,27 @@ func (r *permitRig) back(t *testing.T, limit time.Duration) {
 
 func (r *permitRig) dropNext() <-chan struct{} { return r.p.DropReply(1, redistest.Command("EVALSHA")) }
 
+// loseReply runs a call and loses the reply to its first script. A call that does
+// not wait gives up when a second has passed since it was sent: it is excused if
+// the reply itself came late, because the machine stood still. The script has
+// run in any case.
+func loseReply(p *redistest.Proxy, call func() error) (excused bool, err error) {
+	start := time.Now()
+	dropped := p.DropReply(1, redistest.Command("EVALSHA"))
+	took := make(chan time.Duration, 1)
+	go func() {
+		<-dropped
+		took <- time.Since(start)
+	}()
+	err = call()
+	select {
+	case d := <-took:
+		return d > aWhile && errors.Is(err, holdfast.ErrUnavailable), err
+	case <-time.After(late):
+		return false, errors.Join(err, errors.New("no reply was lost"))
+	}
+}
+
 // serverMillis is the server's clock in milliseconds.
 func serverMillis(tb testing.TB, s *redistest.Server) int64 {
 	tb.Helper()
@@ -86,14 +107,20 @@ func TestPermitsTakeReplyLost(t *testing.T) {
 	} {
 		r.p.Refuse(true)
 		dropped := r.dropNext() // and with the reply goes the only connection
-		mended := make(chan int64, 1)
+		mended, outage := make(chan int64, 1), make(chan time.Duration, 1)
+		start := time.Now()
 		go func() {
 			<-dropped
 			time.Sleep(100 * time.Millisecond)
 			mended <- serverMillis(t, r.s)
 			r.p.Refuse(false)
+			outage <- time.Since(start)
 		}()
 		l, err := take()
+		if <-outage > aWhile && call == "TryAcquire" && errors.Is(err, holdfast.ErrUnavailable) {
+			r.back(t, 10*time.Second) // the machine stood still for longer than a try bears with
+			continue
+		}
 		if err != nil {
 			t.Fatalf("%s: %v", call, err)
 		}
@@ -130,23 +157,35 @@ func TestPermitsGivenUpInDoubt(t *testing.T) {
 			r := newPermitRig(t)
 			arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
 			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			go func() {
-				<-arrived
+				select {
+				case <-arrived:
+				case <-ctx.Done():
+					return
+				}
 				time.Sleep(50 * time.Millisecond)
 				cancel()
 			}()
-			if l, err := take(ctx, r); err == nil || errors.Is(err, holdfast.ErrNotAcquired) {
+			l, err := take(ctx, r)
+			asked := true
+			select {
+			case <-arrived:
+			default:
+				asked = false // its time was over before that, if the machine stood still
+			}
+			if err == nil || asked && errors.Is(err, holdfast.ErrNotAcquired) {
 				t.Errorf("%v, %v: without a reply nobody can say", l, err)
 			}
 			letGo()
-			r.back(t, 5*time.Second)
+			r.back(t, 10*time.Second)
 		})
 	}
 	t.Run("late", func(t *testing.T) { // it runs when its caller has long given up
 		t.Parallel()
 		r := newPermitRig(t)
 		r.p.Freeze()
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond) // long enough to have sent it
 		defer cancel()
 		if _, err := r.sem.Acquire(ctx, 2); !errors.Is(err, holdfast.ErrUnavailable) {
 			t.Errorf("error %v", err)
@@ -172,7 +211,7 @@ func TestPermitsGivenUpInDoubt(t *testing.T) {
 			t.Errorf("%v, %v", o.lease, o.err)
 		}
 		letGo()
-		r.back(t, 5*time.Second)
+		r.back(t, 10*time.Second)
 	})
 }
 
@@ -188,7 +227,9 @@ func TestPermitsReleaseReplyLost(t *testing.T) {
 		<-dropped // they are free, but the one who gave them back does not know
 		taken <- obtain(t, r.far, 3)
 	}()
-	release(t, l)
+	if excused, err := loseReply(r.p, func() error { return l.Release(t.Context()) }); err != nil && !excused {
+		t.Error(err)
+	}
 	got := <-taken
 	r.has(t, 0, 3)
 	release(t, got)
@@ -200,7 +241,8 @@ func TestPermitsReleaseReplyLost(t *testing.T) {
 
 func TestPermitsRenewReplyLost(t *testing.T) {
 	t.Parallel()
-	r := newPermitRig(t, steady)
+	// Long enough for a standstill and three renewals that nobody hears of.
+	r := newPermitRig(t, holdfast.Options{WatchdogTimeout: 10 * time.Second, RenewEvery: steady.RenewEvery})
 	ls := []*holdfast.Lease{obtain(t, r.sem, 2), obtain(t, r.sem, 1)}
 	for range 3 {
 		<-r.dropNext() // nothing but renewals goes out
@@ -223,11 +265,9 @@ func TestPermitsOrderReplyLost(t *testing.T) {
 	ctx := t.Context()
 	lose := func(what string, order func() error) {
 		t.Helper()
-		dropped := r.dropNext()
-		if err := order(); err != nil {
+		if excused, err := loseReply(r.p, order); err != nil && !excused {
 			t.Errorf("%s: %v", what, err)
 		}
-		<-dropped
 	}
 	ids := obtain(t, r.sem, 3, holdfast.LeaseTime(time.Minute)).Permits()
 	lose("ExtendID", func() error { return r.sem.ExtendID(ctx, ids[0], time.Hour) })

@@ -1,9 +1,11 @@
 package holdfast_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -72,12 +74,13 @@ func TestPermitsWaiterWakes(t *testing.T) {
 func TestPermitsWaiterOutlivesLeases(t *testing.T) {
 	t.Parallel()
 	r := newPermitRig(t, unpolled)
-	for i := range 3 {
-		obtain(t, r.far, 1, holdfast.LeaseTime(time.Duration(i+1)*500*time.Millisecond))
+	const step = 500 * time.Millisecond
+	for i := range time.Duration(3) {
+		obtain(t, r.far, 1, holdfast.LeaseTime((i+1)*step))
 	}
 	last := obtainedLast(t, r)
 	const lease = time.Minute
-	got := entered(t, background(t.Context(), r.sem.Locker(3), holdfast.LeaseTime(lease)))
+	got := enteredAfter(t, 3*step, background(t.Context(), r.sem.Locker(3), holdfast.LeaseTime(lease)))
 	if after := ends(t, r.s, r.sem, got.Permits()[0]) - lease.Milliseconds() - last; after < 0 || after > late.Milliseconds() {
 		t.Errorf("entered %d ms after the last lease ended", after)
 	}
@@ -96,14 +99,14 @@ func obtainedLast(t *testing.T, r *permitRig) int64 {
 func TestPermitsOrder(t *testing.T) {
 	t.Parallel()
 	for _, giveUp := range []bool{false, true} {
-		t.Run(fmt.Sprint("give up: ", giveUp), func(t *testing.T) {
-			t.Parallel()
+		t.Run(fmt.Sprint("give up: ", giveUp), func(t *testing.T) { // not in parallel, so that parked knows whom it counts
 			r := newPermitRig(t, unpolled)
 			first := []*holdfast.Lease{obtain(t, r.sem, 1), obtain(t, r.sem, 1), obtain(t, r.far, 1)}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var mu sync.Mutex
-			var order []int
+			var order []int               // as they come
+			tokens := make(map[int]int64) // which rise as they are let in
 			var wg sync.WaitGroup
 			for i, wants := range []int{3, 1, 2, 1, 1} {
 				wg.Go(func() {
@@ -124,11 +127,12 @@ func TestPermitsOrder(t *testing.T) {
 					}
 					mu.Lock()
 					order = append(order, i)
+					tokens[i] = l.Token()
 					mu.Unlock()
 					time.Sleep(50 * time.Millisecond) // so that the next one has to wait
 					release(t, l)
 				})
-				time.Sleep(50 * time.Millisecond) // so that they queue in this order
+				eventually(t, 10*time.Second, "one more in the queue, in this order", func() bool { return parked("TestPermitsOrder") == i+1 })
 			}
 			release(t, first[0])
 			release(t, first[1])
@@ -158,9 +162,9 @@ func TestPermitsOrder(t *testing.T) {
 				release(t, first[2])
 			}
 			wg.Wait()
-			// Two that are let in together may say so in either order.
-			if sorted := fmt.Sprint(inPairs(order)); sorted != want {
-				t.Errorf("the order was %v", order)
+			slices.SortFunc(order, func(a, b int) int { return cmp.Compare(tokens[a], tokens[b]) })
+			if got := fmt.Sprint(order); got != want {
+				t.Errorf("the order was %v", got)
 			}
 			if giveUp {
 				release(t, first[2])
@@ -168,17 +172,6 @@ func TestPermitsOrder(t *testing.T) {
 			r.has(t, 3, 0)
 		})
 	}
-}
-
-// inPairs puts neighbours that came in the wrong order right.
-func inPairs(order []int) []int {
-	for i := 1; i < len(order); i++ {
-		if order[i] == order[i-1]-1 {
-			order[i], order[i-1] = order[i-1], order[i]
-			i++
-		}
-	}
-	return order
 }
 
 // Without messages a waiter looks by itself.
@@ -277,11 +270,14 @@ func TestPermitsRenewedTogether(t *testing.T) {
 	}
 	time.Sleep(time.Second) // until they are renewed in a row
 	before := obtainedLast(t, r)
+	start := time.Now()
 	r.p.ResetCounts()
 	eventually(t, 10*time.Second, "the leases are moved by two seconds", func() bool { return obtainedLast(t, r)-before >= 2000 })
-	// Two calls take all of them, four or five times.
-	if n := r.p.Total(); n > 40 {
-		t.Errorf("%d commands for %d leases: %v", n, leases, r.p.Commands())
+	// Two calls take all of them, four or five times. On a busy machine they are
+	// taken at different times, and so it may be an eighth of them at a time.
+	n := r.p.Total()
+	if rounds := int(time.Since(start)/(500*time.Millisecond)) + 2; n > 20*rounds {
+		t.Errorf("%d commands for %d leases, in %d rounds: %v", n, leases, rounds, r.p.Commands())
 	}
 	for _, l := range ls {
 		if !l.Valid() {

@@ -19,11 +19,20 @@ var slow = holdfast.Rate{Permits: 10, Per: time.Minute}
 func TestTakeReplyLost(t *testing.T) {
 	t.Parallel()
 	r := newLimiterRig(t, slow)
-	dropped := r.dropNext()
-	allow(t, r.l, 2, true)
-	<-dropped
+	start := time.Now()
+	ok := false
+	excused, err := loseReply(r.p, func() (err error) {
+		ok, err = r.l.AllowN(t.Context(), 2)
+		return err
+	})
+	if excused {
+		r.gets(t, 10) // it comes back
+		allow(t, r.l, 2, true)
+	} else if !ok || err != nil {
+		t.Errorf("AllowN: %v, %v", ok, err)
+	}
 	r.has(t, 8, 1)
-	dropped = r.dropNext()
+	dropped := r.dropNext()
 	if err := r.l.WaitN(t.Context(), 3); err != nil {
 		t.Error(err)
 	}
@@ -33,30 +42,28 @@ func TestTakeReplyLost(t *testing.T) {
 	ahead := reserve(t, r.l, 6)
 	<-dropped
 	r.has(t, -1, 3)
-	if d := ahead.Delay(); d > time.Minute || d < 50*time.Second {
+	if d := ahead.Delay(); d > time.Minute || d < 50*time.Second-time.Since(start) {
 		t.Errorf("delay %v", d)
 	}
 
-	dropped = r.dropNext()
-	if err := ahead.Cancel(t.Context()); err != nil {
-		t.Error(err)
+	lose := func(what string, order func() error) {
+		t.Helper()
+		if excused, err := loseReply(r.p, order); err != nil && !excused {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
-	<-dropped
+	lose("Cancel", func() error { return ahead.Cancel(t.Context()) })
 	r.has(t, 5, 2)
-	dropped = r.dropNext()
-	if err := r.l.Release(t.Context(), 2); err != nil {
-		t.Error(err)
-	}
-	<-dropped
+	lose("Release", func() error { return r.l.Release(t.Context(), 2) })
 	r.gets(t, 7)
-	dropped = r.dropNext()
-	if ok, err := r.l.UpdateRate(t.Context(), slow); !ok || err != nil {
-		t.Error(ok, err)
-	}
-	<-dropped
-	dropped = r.dropNext()
-	setRate(t, r.l, slow)
-	<-dropped
+	lose("UpdateRate", func() error {
+		ok, err := r.l.UpdateRate(t.Context(), slow)
+		if !ok {
+			err = errors.Join(err, errors.New("says that there is none"))
+		}
+		return err
+	})
+	lose("SetRate", func() error { return r.l.SetRate(t.Context(), slow) })
 	allow(t, r.l, 10, true)
 	r.has(t, 0, 1)
 }
@@ -78,6 +85,7 @@ func TestCancelledTakeLeavesNothing(t *testing.T) {
 	} {
 		t.Run(call, func(t *testing.T) {
 			r := newLimiterRig(t, slow)
+			patient := open(t, r.p.URL()+"?timeout=20s").RateLimiter("rig") // who gives up is the caller
 			arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
 			defer letGo()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -86,7 +94,7 @@ func TestCancelledTakeLeavesNothing(t *testing.T) {
 				r.has(t, 7, 1)
 				cancel()
 			}()
-			if err := take(ctx, r.l); !errors.Is(err, context.Canceled) {
+			if err := take(ctx, patient); !errors.Is(err, context.Canceled) {
 				t.Errorf("%v, want context.Canceled", err)
 			}
 			letGo()
@@ -181,6 +189,10 @@ func TestLimiterRestartedEmpty(t *testing.T) {
 	t.Parallel()
 	r := newLimiterRig(t, slow)
 	r.s.Restart()
+	eventually(t, 10*time.Second, "connected again", func() bool {
+		_, err := r.l.Rate(t.Context())
+		return !errors.Is(err, holdfast.ErrUnavailable)
+	})
 	for call, do := range map[string]func() error{
 		"Allow": func() error { _, err := r.l.Allow(t.Context()); return err },
 		"Wait":  func() error { return r.l.Wait(t.Context()) },
@@ -210,12 +222,17 @@ func TestLimiterRestartedEmpty(t *testing.T) {
 // for the server.
 func TestLimiterServerAway(t *testing.T) {
 	t.Parallel()
-	r := newLimiterRig(t, holdfast.Rate{Permits: 2, Per: 3 * time.Second})
+	const per = 4 * time.Second
+	r := newLimiterRig(t, holdfast.Rate{Permits: 2, Per: per})
 	start := time.Now()
 	allow(t, r.l, 2, true)
 	done := make(chan error, 1)
 	go func() { done <- r.l.WaitN(t.Context(), 2) }()
 	r.gets(t, -2)
+	// Its answer is there, too, once a later one on the same connection is.
+	if _, err := r.l.Available(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	r.s.Pause()
 	defer r.s.Resume()
 	asked := make(chan error, 1)
@@ -223,10 +240,10 @@ func TestLimiterServerAway(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("with a promise: %v", err)
 	}
-	if took := time.Since(start); took < 2900*time.Millisecond {
+	if took := time.Since(start); took < per-100*time.Millisecond {
 		t.Errorf("after %v", took)
 	}
-	time.Sleep(max(0, 3500*time.Millisecond-time.Since(start)))
+	time.Sleep(max(0, per+aWhile-time.Since(start)))
 	select {
 	case err := <-asked:
 		t.Errorf("without a server: %v", err)
@@ -236,7 +253,7 @@ func TestLimiterServerAway(t *testing.T) {
 	if err := <-asked; err != nil {
 		t.Errorf("the server is back: %v", err)
 	}
-	if took := time.Since(start); took < 5900*time.Millisecond {
+	if took := time.Since(start); took < 2*per-100*time.Millisecond {
 		t.Errorf("the third of two in an interval, after %v", took)
 	}
 }
@@ -307,7 +324,7 @@ func TestLimiterNothingLeaks(t *testing.T) {
 		return true
 	})
 	for _, key := range r.s.Keys(t) {
-		if key != "rig" && r.s.Int(t, "PTTL", key) < 0 {
+		if key != "rig" && r.s.Int(t, "PTTL", key) == -1 {
 			t.Errorf("%s stays for ever", key)
 		}
 	}

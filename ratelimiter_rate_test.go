@@ -50,6 +50,9 @@ func permitsWorker() {
 				default:
 				}
 				u, err := usePermits(l)
+				if errors.Is(err, holdfast.ErrUnavailable) {
+					continue // the machine stood still, and nobody has used anything
+				}
 				if err != nil {
 					panic(err)
 				}
@@ -117,7 +120,7 @@ func TestRateAcrossProcesses(t *testing.T) {
 		length = 10 * time.Second
 	}
 	s := redistest.Start(t)
-	rate := holdfast.Rate{Permits: 400, Per: 2 * time.Second} // for so long the ledger may look away
+	rate := holdfast.Rate{Permits: 600, Per: 3 * time.Second} // for so long the ledger may look away
 	c, err := openSpy(s.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -165,6 +168,8 @@ func TestRateAcrossProcesses(t *testing.T) {
 	for _, w := range ws {
 		w.Send("go")
 	}
+	eventually(t, time.Minute, "all want more than there is", func() bool { return s.Int(t, "GET", g.value) < -int64(rate.Permits)/3 })
+	begin := serverTime(t, s)
 	time.Sleep(length)
 	end := serverTime(t, s)
 	for _, w := range ws {
@@ -183,10 +188,10 @@ func TestRateAcrossProcesses(t *testing.T) {
 	// So many intervals have passed that were open to use, each a millisecond
 	// longer, since times are cut to whole ones.
 	cycle := rate.Per.Milliseconds() + 1
-	cycles := (end - ms[0].at) / cycle
+	cycles := (end - begin) / cycle
 	used, cancelled := 0, 0
 	for _, m := range ms {
-		if m.at < ms[0].at+cycles*cycle {
+		if m.at >= begin && m.at < begin+cycles*cycle {
 			used += m.permits
 		}
 	}
@@ -213,9 +218,9 @@ func TestRateAcrossProcesses(t *testing.T) {
 // it.)
 func TestRateBesideWrongClocks(t *testing.T) {
 	t.Parallel()
-	length := 8 * time.Second
+	length := 9 * time.Second
 	if testing.Short() {
-		length = 4 * time.Second
+		length = 6 * time.Second
 	}
 	for peer, test := range map[string]struct {
 		skew time.Duration
@@ -227,7 +232,7 @@ func TestRateBesideWrongClocks(t *testing.T) {
 		t.Run(peer, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			rate := holdfast.Rate{Permits: 100, Per: 2 * time.Second}
+			rate := holdfast.Rate{Permits: 100, Per: 3 * time.Second} // for so long the ledger may look away
 			c, err := openSpy(s.URL())
 			if err != nil {
 				t.Fatal(err)
@@ -264,7 +269,7 @@ func TestRateBesideWrongClocks(t *testing.T) {
 							mu.Lock()
 							uses = append(uses, u)
 							mu.Unlock()
-						} else if err != nil && ctx.Err() == nil && !errors.Is(err, holdfast.ErrNotAcquired) {
+						} else if err != nil && ctx.Err() == nil && !inVain(err) {
 							t.Error(err)
 						}
 						time.Sleep(rand.N(100 * time.Millisecond))

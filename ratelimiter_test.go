@@ -58,12 +58,12 @@ func TestRateLimiter(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error)
 	go func() { gone <- l.WaitN(ctx, 2) }()
-	eventually(t, 5*time.Second, "the reservation", func() bool { return s.Do(t, "GET", "{"+l.Name()+"}:value") == "-2" })
+	eventually(t, 10*time.Second, "the reservation", func() bool { return s.Do(t, "GET", "{"+l.Name()+"}:value") == "-2" })
 	cancel()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	eventually(t, 5*time.Second, "the cancellation", func() bool { return s.Do(t, "GET", "{"+l.Name()+"}:value") != "-2" })
+	eventually(t, 10*time.Second, "the cancellation", func() bool { return s.Do(t, "GET", "{"+l.Name()+"}:value") != "-2" })
 	if err := l.WaitN(t.Context(), 2); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func TestImpatientCallers(t *testing.T) {
 // Thousands of callers on a server that is silent: all return in time.
 func TestManyDeadlines(t *testing.T) {
 	t.Parallel()
-	r := newRigAt(t, slowToDespair, kinds[0])
+	r := newRigAt(t, "?timeout=60s", kinds[0]) // for longer than a slow machine takes for all of them
 	r.p.Freeze()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -64,7 +64,7 @@ func TestManyDeadlines(t *testing.T) {
 		wg.Go(func() { _, _ = r.c.Mutex(fmt.Sprint("many:", i)).TryLock(ctx) })
 	}
 	wg.Wait()
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("the last one returned after %v", took)
 	}
 	r.p.Thaw()
@@ -94,7 +94,16 @@ func TestCancelBeforeDeadline(t *testing.T) {
 func TestOwnTimeoutIsNotTheCallers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := open(t, s.URL()+"?timeout=200ms", holdfast.Options{RetryTimeout: 300 * time.Millisecond})
+	var c *holdfast.Client
+	eventually(t, 20*time.Second, "the server has answered in so short a time", func() (ok bool) {
+		var err error
+		c, err = holdfast.Open(t.Context(), s.URL()+"?timeout=200ms", holdfast.Options{RetryTimeout: 300 * time.Millisecond})
+		if err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	defer c.Close()
 	s.Pause()
 	defer s.Resume()
 	for name, take := range map[string]func() (*holdfast.Lease, error){
@@ -116,12 +125,19 @@ func TestShortWait(t *testing.T) {
 	s := redistest.Fresh(t)
 	a, b := open(t, s.URL()), open(t, s.URL())
 	l := lock(t, t.Context(), a.Mutex("x"))
-	_, _ = b.Mutex("x").TryLock(t.Context(), holdfast.Wait(20*time.Millisecond)) // listens now, and wants nothing
+	eventually(t, 20*time.Second, "somebody listens, and wants nothing", func() bool {
+		_, err := b.Mutex("x").TryLock(t.Context(), holdfast.Wait(20*time.Millisecond))
+		return errors.Is(err, holdfast.ErrNotAcquired) // else what it has asked may run later
+	})
 	release(t, l)
 	for range 20 {
+		start := time.Now()
 		l, err := a.Mutex("x").TryLock(t.Context(), holdfast.Wait(time.Millisecond))
-		if errors.Is(err, holdfast.ErrUnavailable) {
-			continue // in so short a time a busy server may not answer
+		if errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrNotAcquired) && time.Since(start) > time.Second {
+			// In so short a time a busy server may not answer, nor anybody hear of
+			// it. What it grants all the same is undone first.
+			release(t, lock(t, t.Context(), a.Mutex("x")))
+			continue
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -141,18 +157,26 @@ func TestSlowLogger(t *testing.T) {
 	p.Freeze()
 	defer p.Thaw()
 	got := lock(t, t.Context(), open(t, s.URL()).Mutex("x"))
-	if ctx.Err() == nil {
+	if l.Valid() {
+		t.Error("another has the lock, and the lease is valid")
+	}
+	select { // who tells it may stand still, but not for as long as the logger
+	case <-ctx.Done():
+	case <-time.After(slowness - 2*time.Second):
 		t.Error("another has the lock, and the holder was not told")
 	}
 	release(t, got)
 }
+
+// slowness is how long a slow logger takes.
+const slowness = 5 * time.Second
 
 type slowHandler struct{ slog.Handler }
 
 func (slowHandler) Enabled(context.Context, slog.Level) bool { return true }
 
 func (slowHandler) Handle(context.Context, slog.Record) error {
-	time.Sleep(3 * time.Second)
+	time.Sleep(slowness)
 	return nil
 }
 

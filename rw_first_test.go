@@ -68,7 +68,7 @@ func TestWriterFirst(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	w := open(t, s.URL())
 	kept := 0
-	for range 4 { // on a busy machine all readers may be late at once
+	for end := time.Now().Add(20 * time.Second); kept == 0 && time.Now().Before(end); { // on a busy machine all readers may be late at once
 		l, err := w.RWMutex(n).TryLock(t.Context(), holdfast.Wait(300*time.Millisecond))
 		switch {
 		case errors.Is(err, holdfast.ErrNotAcquired):
@@ -100,8 +100,16 @@ func TestWriterFirst(t *testing.T) {
 	stop()
 	wantNoWriters(t, s, n)
 	// What was granted to readers that had been stopped is undone in a moment.
-	eventually(t, 5*time.Second, "free", func() bool { return s.Int(t, "EXISTS", n) == 0 })
-	wantFree(t, first)
+	// It may still be on its way when the lock looks free.
+	eventually(t, 5*time.Second, "free", func() bool {
+		l, err := first.TryLock(t.Context())
+		if err == nil {
+			release(t, l)
+		} else if !inVain(err) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 }
 
 // A writer that goes first stops those who come later, and nobody else.

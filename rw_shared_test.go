@@ -18,16 +18,21 @@ func TestReadLeaseCutShort(t *testing.T) {
 	c := open(t, s.URL(), holdfast.Options{WatchdogTimeout: 6 * time.Second})
 	n := name(t)
 	const whole = 20 * time.Second
-	start := time.Now()
+	// To the server, what is given back begins when it arrives there: that may
+	// be so much later than it was sent.
+	const delay = 3 * time.Second
 	l := lock(t, t.Context(), c.RWMutex(n).RLocker(), holdfast.LeaseTime(whole))
+	start := time.Now()
 	own := s.Strings(t, "KEYS", "*"+n+"*:rwlock_timeout:*")
 	if len(own) != 1 {
 		t.Fatalf("the keys of its own are %q", own)
 	}
+	time.Sleep(delay - 500*time.Millisecond) // or the whole time could be taken for what is left
 	for _, key := range []string{n, own[0]} {
 		s.Do(t, "PEXPIRE", key, "6000")
 		eventually(t, 5*time.Second, "what was cut short is mended", func() bool { return s.Int(t, "PTTL", key) > 7000 })
-		if left, most := s.Int(t, "PTTL", key), (whole-time.Since(start)).Milliseconds()+1000; left > most {
+		most := (whole - time.Since(start) + delay).Milliseconds()
+		if left := s.Int(t, "PTTL", key); left > most {
 			t.Errorf("%s lasts for %d ms, want %d: the lease is of fixed time", key, left, most)
 		}
 	}

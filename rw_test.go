@@ -116,6 +116,7 @@ func TestRWHistories(t *testing.T) {
 	var (
 		mu    sync.Mutex
 		out   bytes.Buffer
+		said  int
 		lines sync.WaitGroup
 	)
 	start := func(p *redistest.Proxy) *redistest.Process {
@@ -127,16 +128,21 @@ func TestRWHistories(t *testing.T) {
 				}
 				mu.Lock()
 				fmt.Fprintln(&out, line)
+				said++
 				mu.Unlock()
 			}
 		})
 		return w
 	}
-	end := time.Now().Add(8 * time.Second)
+	going := longEnough(8*time.Second, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return said >= 500
+	})
 	parallel(8, func(int) {
 		p := redistest.NewProxy(t, s.Addr())
 		w := start(p)
-		for time.Now().Before(end) {
+		for going() {
 			time.Sleep(300*time.Millisecond + rand.N(700*time.Millisecond))
 			outage := 100*time.Millisecond + rand.N(900*time.Millisecond) // on both sides of the lease time
 			switch rand.IntN(6) {
@@ -388,7 +394,11 @@ func TestUpgrade(t *testing.T) {
 			calls["first"] = func() (*holdfast.Lease, error) { return c.RWMutex(m.Name(), holdfast.WriterFirst()).Lock(ctx) }
 		}
 		for call, take := range calls {
-			if l, err := take(); !errors.Is(err, want) {
+			l, err := take()
+			if errors.Is(want, holdfast.ErrNotAcquired) && inVain(err) {
+				continue
+			}
+			if !errors.Is(err, want) {
 				t.Errorf("%s, %s: %v, %v, want %v", what, call, l, err, want)
 			}
 		}
@@ -482,7 +492,9 @@ func TestReadersWakeTogether(t *testing.T) {
 					last = max(last, ivs[0].Enter)
 				}
 			}
-			if took := time.Duration(last - freed); took > late {
+			// Two hundred take their time on a slow machine. Who is not told would be
+			// in after a minute.
+			if took := time.Duration(last - freed); took > 5*late {
 				t.Errorf("all were in after %v", took)
 			} else {
 				t.Logf("all were in after %v", took)

@@ -81,7 +81,13 @@ func TestSemaphoreTakeReplyLost(t *testing.T) {
 			t.Parallel()
 			r := newSemRig(t, redistest.Start(t))
 			first, second := r.dropNext(), r.p.DropReply(2, redistest.Command("EVALSHA"))
-			if err := take(r.sem); err != nil {
+			start := time.Now()
+			err := take(r.sem)
+			if how == "try acquire" && stoodStill(err, start) {
+				r.settles(t)
+				return
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			<-first
@@ -113,7 +119,10 @@ func TestSemaphoreRefusalLost(t *testing.T) {
 	t.Parallel()
 	r := newSemRig(t, redistest.Start(t))
 	dropped := r.dropNext()
-	refused(t, r.sem, 6)
+	start := time.Now()
+	if err := r.sem.TryAcquire(t.Context(), 6); !errors.Is(err, holdfast.ErrNotAcquired) && !stoodStill(err, start) {
+		t.Errorf("error %v", err)
+	}
 	<-dropped
 	r.settles(t)
 	take(t, r.sem, 5)
@@ -127,7 +136,7 @@ func TestSemaphoreGivenUpInDoubt(t *testing.T) {
 		"acquire":     func(ctx context.Context, sem *holdfast.Semaphore) error { return sem.Acquire(ctx, 2) },
 		"try acquire": func(ctx context.Context, sem *holdfast.Semaphore) error { return sem.TryAcquire(ctx, 2) },
 		"wait": func(_ context.Context, sem *holdfast.Semaphore) error {
-			return sem.Acquire(context.Background(), 2, holdfast.Wait(50*time.Millisecond))
+			return sem.Acquire(context.Background(), 2, holdfast.Wait(2*time.Second)) // time to arrive, and to look at it
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -143,8 +152,9 @@ func TestSemaphoreGivenUpInDoubt(t *testing.T) {
 				ran <- n
 				cancel()
 			}()
+			sem := open(t, r.p.URL()+slowToDespair).Semaphore("rig") // or it would ask again
 			start := time.Now()
-			err := take(ctx, r.sem)
+			err := take(ctx, sem)
 			if n := <-ran; n != "3" {
 				t.Errorf("%v permits are free while the request is in doubt", n)
 			}
@@ -170,10 +180,11 @@ func TestSemaphoreGivenUpInDoubt(t *testing.T) {
 func TestSemaphoreLateTake(t *testing.T) {
 	t.Parallel()
 	r := newSemRig(t, redistest.Start(t))
+	sem := open(t, r.p.URL()+slowToDespair).Semaphore("rig")
 	r.p.Freeze()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // or it might not be asked at all
 	defer cancel()
-	if err := r.sem.Acquire(ctx, 2); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrUnavailable) {
+	if err := sem.Acquire(ctx, 2); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrUnavailable) {
 		t.Errorf("error %v", err)
 	}
 	before := r.p.Count("EVALSHA")
@@ -203,8 +214,11 @@ func TestSemaphoreOrderReplyLost(t *testing.T) {
 		{"set", func() (any, error) { r.s.Do(t, "DEL", "rig"); return r.sem.TrySet(t.Context(), 3, 0) }, true, 3},
 	} {
 		first, second := r.dropNext(), r.p.DropReply(2, redistest.Command("EVALSHA"))
+		start := time.Now()
 		got, err := row.do()
-		if got != row.want || err != nil {
+		if stoodStill(err, start) {
+			_, _ = r.sem.Available(t.Context()) // in place of the second
+		} else if got != row.want || err != nil {
 			t.Errorf("%s: %v, want %v; %v", row.what, got, row.want, err)
 		}
 		<-first
@@ -219,7 +233,10 @@ func TestSemaphoreAvailableReplyLost(t *testing.T) {
 	r := newSemRig(t, redistest.Start(t))
 	hasFree(t, r.sem, 5)
 	dropped := r.dropNext()
-	hasFree(t, r.sem, 5)
+	start := time.Now()
+	if n, err := r.sem.Available(t.Context()); (n != 5 || err != nil) && !stoodStill(err, start) {
+		t.Errorf("%d permits are free; %v", n, err)
+	}
 	<-dropped
 }
 

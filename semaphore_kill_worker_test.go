@@ -87,6 +87,9 @@ func permitWorker() {
 		switch word := in.Text(); word {
 		case "go":
 			c, err := holdfast.Open(context.Background(), url, steady)
+			for errors.Is(err, holdfast.ErrUnavailable) { // sixteen at once may be slow
+				c, err = holdfast.Open(context.Background(), url, steady)
+			}
 			if err != nil {
 				panic(err)
 			}

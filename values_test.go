@@ -164,8 +164,12 @@ func TestValueReplyLost(t *testing.T) {
 		s.Do(t, test.given...)
 		p.ResetCounts()
 		dropped := p.DropReply(1, redistest.Command("EVALSHA"))
+		start := time.Now()
 		got, err := test.do()
 		<-dropped
+		if stoodStill(err, start) {
+			continue
+		}
 		if got != test.want || err != nil || p.Count("EVALSHA") < 2 {
 			t.Errorf("%s: %v, %v after %d requests, want %v", test.what, got, err, p.Count("EVALSHA"), test.want)
 		}

@@ -70,7 +70,7 @@ func TestFreeLockIsTaken(t *testing.T) {
 		for _, w := range ws {
 			w.Send("go")
 		}
-		eventually(t, 20*time.Second, "all processes wait", func() bool {
+		eventually(t, time.Minute, "all processes wait", func() bool {
 			return strings.HasSuffix(fmt.Sprint(s.Do(t, "PUBSUB", "NUMSUB", channel)), fmt.Sprintf(" %d]", processes))
 		})
 		limit := late // far below the lease, far above the poll bound

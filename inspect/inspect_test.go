@@ -153,7 +153,7 @@ func TestAmongManyKeys(t *testing.T) {
 	fill(t, c.Driver(), `redis.call('set', KEYS[1], 1)`, names("text:%d", 10_000))
 	fill(t, c.Driver(), `redis.call('hset', KEYS[1], 'name', 'Ann', 'mail', 'x', 'age', 7)`, names("user:%d", 9_000))
 	fill(t, c.Driver(), `redis.call('zadd', KEYS[1], 1, 'x')`, names("{job:%d}:timeout", 950))
-	fill(t, c.Driver(), `redis.call('hset', KEYS[1], 'a:1', 1) redis.call('pexpire', KEYS[1], 60000)`, names("lock:%d", 50))
+	fill(t, c.Driver(), `redis.call('hset', KEYS[1], 'a:1', 1) redis.call('pexpire', KEYS[1], 600000)`, names("lock:%d", 50))
 	if redistest.Topology() == "cluster" {
 		nodes := make(map[string]bool)
 		for _, n := range names("lock:%d", 50) {
@@ -198,9 +198,9 @@ func TestHostileNames(t *testing.T) {
 	}
 	for _, n := range names {
 		s.Do(t, "HSET", n, "a:1", "1")
-		s.Do(t, "EXPIRE", n, "60")
+		s.Do(t, "EXPIRE", n, "600")
 		s.Do(t, "HSET", n+"~rw", "mode", "read", "b:1", "1")
-		s.Do(t, "EXPIRE", n+"~rw", "60")
+		s.Do(t, "EXPIRE", n+"~rw", "600")
 		s.Do(t, "SET", n+":timeout", "x")
 	}
 	listed := must(list(t, i, inspect.Query{}))(t)
@@ -236,9 +236,9 @@ func TestCrowd(t *testing.T) {
 			redis.call('hset', KEYS[1], 'mode', 'read')
 			for i = 1, %d do
 				redis.call('hset', KEYS[1], 'a:' .. i, 1)
-				redis.call('set', '{' .. KEYS[1] .. '}:a:' .. i .. ':rwlock_timeout:1', 1, 'px', 60000)
+				redis.call('set', '{' .. KEYS[1] .. '}:a:' .. i .. ':rwlock_timeout:1', 1, 'px', 600000)
 			end
-			redis.call('pexpire', KEYS[1], 60000)`, n), []string{fmt.Sprint("readers:", n)})
+			redis.call('pexpire', KEYS[1], 600000)`, n), []string{fmt.Sprint("readers:", n)})
 	}
 	fill(t, c.Driver(), fmt.Sprintf(`for i = 1, %d do redis.call('rpush', KEYS[1], 'a:' .. i) end`, crowd), []string{"redisson_lock_queue:{queue}"})
 	listed := must(list(t, i, inspect.Query{}))(t)

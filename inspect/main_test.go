@@ -18,6 +18,13 @@ func TestMain(m *testing.M) { os.Exit(redistest.RunTests(m)) }
 // open returns a client, and an inspector that asks through it.
 func open(tb testing.TB, url string) (*holdfast.Client, *inspect.Inspector) {
 	tb.Helper()
+	// An inspector asks once, and the usual 2 s may pass while a busy machine
+	// stands still.
+	if strings.Contains(url, "?") {
+		url += "&timeout=20s"
+	} else {
+		url += "?timeout=20s"
+	}
 	// Who waits does not look by itself before a test is over.
 	c, err := holdfast.Open(context.Background(), url, holdfast.Options{PollInterval: time.Minute})
 	if err != nil {

@@ -327,8 +327,8 @@ func TestForgottenVote(t *testing.T) {
 	p.Refuse(true)
 	p.Cut()
 	l := try(t, one.Mutex("m")) // by the first two only
-	servers[1].Restart()
 	restarted := time.Now()
+	servers[1].Restart()
 	// The second has forgotten its vote, and the third never had one to give.
 	_, err := other.Mutex("m").TryLock(t.Context())
 	if l.Valid() && err == nil {
@@ -447,12 +447,17 @@ func TestSplitVote(t *testing.T) {
 		us[i] = p.URL()
 	}
 	m := over(t, us, redlock.Options{NodeTimeout: nodeTimeout}).Mutex("m")
+	wantBusy(t, m) // the servers know the scripts
+	empty(t, servers[2:])
 	for _, p := range late {
-		p.Delay(lease / 40) // so that the third has voted before
+		p.Delay(nodeTimeout / 2) // so that the third has voted before
 	}
 	wantBusy(t, m)
 	if keys := servers[2].Keys(t); len(keys) > 0 {
 		t.Errorf("the third server still has %q", keys)
+	}
+	for _, p := range late {
+		p.Delay(0)
 	}
 	for _, l := range held {
 		release(t, l)
@@ -564,6 +569,14 @@ func TestExclusion(t *testing.T) {
 	ws[3].Kill()
 	pause()
 	pause()
+	few := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return bytes.Count(out.Bytes(), []byte("\n")) < 20
+	}
+	for end := time.Now().Add(20 * time.Second); few() && time.Now().Before(end); { // on a busy machine
+		pause()
+	}
 	for _, w := range ws {
 		w.Kill()
 	}
@@ -600,7 +613,9 @@ func TestYoungServers(t *testing.T) {
 	for range 3 {
 		us = append(us, redistest.Start(t).URL())
 	}
-	_, err := over(t, us).Mutex("m").TryLock(t.Context())
+	// To start them all may take longer than the lease.
+	m := over(t, us, redlock.Options{NodeTimeout: nodeTimeout, LongestLease: time.Minute}).Mutex("m")
+	_, err := m.TryLock(t.Context())
 	if !errors.Is(err, holdfast.ErrNotAcquired) || !strings.Contains(err.Error(), "started lately") || holdfast.Remaining(err) <= 0 {
 		t.Errorf("%v, remaining %v", err, holdfast.Remaining(err))
 	}
