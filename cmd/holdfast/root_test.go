@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,12 +51,7 @@ func TestUsage(t *testing.T) {
 func TestServerErrors(t *testing.T) {
 	t.Parallel()
 	guarded := redistest.Start(t, "--requirepass", "right").Addr()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	free := l.Addr().String()
-	_ = l.Close()
+	const free = "127.0.0.1:1" // and it stays so
 	for _, tt := range []struct {
 		url    string
 		status int
@@ -224,8 +218,8 @@ func TestProgressNarrow(t *testing.T) {
 	drawn, sgr := regexp.MustCompile("\r([^\r\n]*━[^\r\n]*)\x1b\\[K"), regexp.MustCompile("\x1b\\[[0-9;]*m")
 	for _, columns := range []uint16{30, 40, 60} {
 		for _, args := range [][]string{
-			{"bench", "--for", "500ms"},
-			{"demo", "--only", "mutex", "--buyers", "60", "--stock", "30"},
+			{"bench", "--for", "1s"},
+			{"demo", "--only", "mutex", "--buyers", "120", "--stock", "60"},
 		} {
 			p := startTerminal(t, columns, 30, nil, append(args, "--url", url)...)
 			lines := drawn.FindAllStringSubmatch(p.wait(t).out, -1)

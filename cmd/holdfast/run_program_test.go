@@ -109,15 +109,7 @@ func (s runScene) wait(tb testing.TB, url string, life time.Duration, flags ...s
 // owners in the order of their first signs of life.
 func (s runScene) exclusive(tb testing.TB) (owners []string) {
 	tb.Helper()
-	f, err := os.Open(s.file)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer f.Close()
-	lives, err := redistest.ReadIntervals(f)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	lives := s.lives(tb)
 	if err := redistest.CheckExclusive(lives); err != nil {
 		tb.Error(err)
 	}
@@ -129,6 +121,47 @@ func (s runScene) exclusive(tb testing.TB) (owners []string) {
 		}
 	}
 	return owners
+}
+
+// lives returns what the programs have written.
+func (s runScene) lives(tb testing.TB) []redistest.Interval {
+	tb.Helper()
+	f, err := os.Open(s.file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	lives, err := redistest.ReadIntervals(f)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return lives
+}
+
+// lastSign returns when a program has last lived for sure.
+func (s runScene) lastSign(tb testing.TB) (last int64) {
+	tb.Helper()
+	for _, l := range s.lives(tb) {
+		last = max(last, l.Leave)
+	}
+	return last
+}
+
+// dies waits until the program is dead, and returns when that was seen.
+func (s runScene) dies(tb testing.TB, pid int) int64 {
+	tb.Helper()
+	eventually(tb, "what the program has started is dead", func() bool { return runDead(pid) })
+	return redistest.Now()
+}
+
+// told checks that the program was told to stop before it was killed. It has a
+// second to say so, and cannot if the machine lets it stand still until then.
+func (s runScene) told(tb testing.TB, r result, dead int64) {
+	tb.Helper()
+	still := time.Duration(dead - s.lastSign(tb))
+	if !strings.Contains(r.out, "got terminated.") && still < 500*time.Millisecond {
+		tb.Errorf("the program was not told to stop, and had last lived %v before it was dead:\n%s", still, r.out)
+	}
 }
 
 // runPID is the process id of the program, which has said it.

@@ -24,7 +24,7 @@ func open(t *testing.T) *sql.DB {
 	t.Helper()
 	file := filepath.ToSlash(filepath.Join(t.TempDir(), "test.db"))
 	// Transactions wait for each other instead of failing.
-	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(30000)")
+	db, err := sql.Open("sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(120000)")
 	if err != nil {
 		t.Fatal(err)
 	}
