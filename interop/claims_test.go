@@ -34,7 +34,7 @@ func TestClaims(t *testing.T) {
 			rw.keep(t, "readLock").do(t, n, "unlock")
 		},
 		"a read that is unlocked ends the renewal of the write around it": func(t *testing.T, r *room, n string) {
-			java := join(t, peer(t, interop.Current), interop.Single(r.server.Addr()).With("lockWatchdogTimeout", 3000))
+			java := join(t, peer(t, interop.Current), interop.Single(r.server.Addr()).With("lockWatchdogTimeout", 6000))
 			rw := java.get(t, "getReadWriteLock", n)
 			write, read := rw.keep(t, "writeLock"), rw.keep(t, "readLock")
 			write.do(t, n, "lock")
@@ -43,7 +43,7 @@ func TestClaims(t *testing.T) {
 			if !write.do(t, n, "isLocked").Bool() {
 				t.Fatal("it is free at once")
 			}
-			eventually(t, 10*time.Second, "the lock, which is still held, is free", func() bool {
+			eventually(t, 20*time.Second, "the lock, which is still held, is free", func() bool {
 				return !write.do(t, n, "isLocked").Bool()
 			})
 		},
@@ -111,14 +111,13 @@ func TestClaims(t *testing.T) {
 			s := r.java.get(t, "getPermitExpirableSemaphore", n)
 			s.do(t, n, "trySetPermits", 1)
 			id := s.do(t, n, "acquire", 60, "SECONDS").String()
-			s.do(t, n, "updateLeaseTime", id, 5, "SECONDS")
-			atMost(t, time.Duration(s.do(t, n, "getLeaseTime", id).Int())*time.Millisecond, 5*time.Second)
+			s.do(t, n, "updateLeaseTime", id, 20, "SECONDS")
+			atMost(t, time.Duration(s.do(t, n, "getLeaseTime", id).Int())*time.Millisecond, 20*time.Second)
 		},
 		"a latch that is deleted keeps its waiters": func(t *testing.T, r *room, n string) {
 			latch := r.java.get(t, "getCountDownLatch", n)
 			latch.do(t, n, "trySetCount", 1)
-			waiting := latch.Go(n+" 2", "await")
-			silent(t, waiting)
+			waiting := awaits(t, peer(t, interop.Current), latch, n+" 2")
 			latch.do(t, n, "delete")
 			silent(t, waiting)
 			latch.do(t, n, "trySetCount", 1)
@@ -127,19 +126,20 @@ func TestClaims(t *testing.T) {
 		},
 		"permits given back to a rate limiter are given twice": func(t *testing.T, r *room, n string) {
 			l := r.java.get(t, "getRateLimiter", n)
-			l.do(t, n, "trySetRate", "OVERALL", 2, 3, "SECONDS")
+			l.do(t, n, "trySetRate", "OVERALL", 2, 6, "SECONDS")
 			l.do(t, n, "acquire", 2)
+			first := time.Now()
 			l.do(t, n, "release", 2)
 			time.Sleep(1500 * time.Millisecond)
-			l.do(t, n, "acquire", 2) // until three seconds later there should be none
-			time.Sleep(1700 * time.Millisecond)
+			l.do(t, n, "acquire", 2) // until six seconds later there should be none
+			time.Sleep(time.Until(first.Add(6200 * time.Millisecond)))
 			if free := l.do(t, n, "availablePermits").Int(); free != 2 {
 				t.Error(free)
 			}
 		},
 		"a multi lock with a lease lets the counter of a fenced one end": func(t *testing.T, r *room, n string) {
 			all := r.java.get(t, "getMultiLock", []any{r.java.get(t, "getFencedLock", n), r.java.get(t, "getLock", n+" 2")})
-			if !all.do(t, n, "tryLock", 5, 20, "SECONDS").Bool() {
+			if !all.do(t, n, "tryLock", 20, 60, "SECONDS").Bool() {
 				t.Fatal("not locked")
 			}
 			counter := r.java.get(t, "getAtomicLong", "redisson_lock_token:{"+n+"}")

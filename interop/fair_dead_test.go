@@ -18,7 +18,7 @@ func TestFairSweptByJava(t *testing.T) {
 		dead := l.await(t, nil, func(chan<- int64) { w.Send("lock") })
 		w.Kill()
 		l.drop(dead)
-		eventually(t, 15*time.Second, "its limit is over", func() bool {
+		eventually(t, 30*time.Second, "its limit is over", func() bool {
 			return l.left(t, limitsKey(l.name), dead.owner) < 0
 		})
 		l.thread(t).TryLock(t, 0, 0) // which sweeps
@@ -46,7 +46,7 @@ func TestFairHolderDies(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		w := l.worker(t)
 		w.Send("lock")
-		eventually(t, 10*time.Second, "it has the lock", func() bool { return l.server.Int(t, "EXISTS", l.name) == 1 })
+		eventually(t, 30*time.Second, "it has the lock", func() bool { return l.server.Int(t, "EXISTS", l.name) == 1 })
 		l.join(t, l.thread(t))
 		l.join(t, l.goroutine())
 		time.Sleep(watchdogTime + time.Second)

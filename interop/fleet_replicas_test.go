@@ -38,9 +38,14 @@ func TestSentinelFleet(t *testing.T) {
 		all = append(all, handovers(t, id, "sentinel", r, golang)...)
 	}
 	beginAll(t, s.Nodes(), all)
+	old := s.Master()
+	old.Do(t, "SET", name(t), "all before is older")
+	if n := old.Int(t, "WAIT", "2", "15000"); n != 2 { // or it may be lost with the master
+		t.Fatalf("%d replicas have what is held", n)
+	}
 	s.Failover()
 	master := s.Master()
-	eventually(t, 20*time.Second, "all listen at the new master", func() bool {
+	eventually(t, time.Minute, "all listen at the new master", func() bool {
 		heard := listening(t, master)
 		for _, h := range all {
 			if !heard[h.name] {
@@ -49,7 +54,7 @@ func TestSentinelFleet(t *testing.T) {
 		}
 		return true
 	})
-	eventually(t, fleetLease, "all are renewed there", func() bool {
+	eventually(t, 2*fleetLease, "all are renewed there", func() bool {
 		for _, h := range all {
 			if h.looks && master.Int(t, "PTTL", h.name) < fleetLease.Milliseconds()/2 {
 				return false
@@ -73,20 +78,26 @@ func TestReplicatedFleet(t *testing.T) {
 	s := redistest.StartReplicated(t, 2)
 	master, replicas := s.Master().Addr(), addrs(s.Replicas())
 	url := "redis://" + strings.Join(append([]string{master}, replicas...), ",")
-	short := func(c interop.Config, check bool) interop.Config {
-		return c.With("checkLockSyncedSlaves", check).With("slavesSyncTimeout", 1000)
-	}
-	java := map[string]*redisson{
-		"checking":            join(t, peer(t, interop.Current), short(interop.MasterReplicas(master, replicas...), true)),
-		"not checking":        join(t, peer(t, interop.Current), short(interop.MasterReplicas(master, replicas...), false)),
-		"replicated checking": join(t, peer(t, interop.Current), short(interop.Replicated(append(replicas, master)...), true)),
-		"era":                 join(t, peer(t, interop.Era), interop.MasterReplicas(master, replicas...)),
-	}
-	golang := make(map[string]*holdfast.Client)
-	for _, r := range []holdfast.Replication{{Mode: holdfast.Acked}, {Mode: holdfast.Async}, {Mode: holdfast.Strict, Replicas: 2}} {
-		golang[r.Mode.String()] = open(t, url, holdfast.Options{Replication: r})
+	// clients are of all ways to wait for replicas, for so long.
+	clients := func(t *testing.T, patience time.Duration) (java map[string]*redisson, golang map[string]*holdfast.Client) {
+		with := func(c interop.Config, check bool) interop.Config {
+			return c.With("checkLockSyncedSlaves", check).With("slavesSyncTimeout", patience.Milliseconds())
+		}
+		java = map[string]*redisson{
+			"checking":            join(t, peer(t, interop.Current), with(interop.MasterReplicas(master, replicas...), true)),
+			"not checking":        join(t, peer(t, interop.Current), with(interop.MasterReplicas(master, replicas...), false)),
+			"replicated checking": join(t, peer(t, interop.Current), with(interop.Replicated(append(replicas, master)...), true)),
+			"era":                 join(t, peer(t, interop.Era), interop.MasterReplicas(master, replicas...)),
+		}
+		golang = make(map[string]*holdfast.Client)
+		for _, r := range []holdfast.Replication{{Mode: holdfast.Acked}, {Mode: holdfast.Async}, {Mode: holdfast.Strict, Replicas: 2}} {
+			r.Timeout = patience
+			golang[r.Mode.String()] = open(t, url, holdfast.Options{Replication: r})
+		}
+		return java, golang
 	}
 	t.Run("handed over", func(t *testing.T) {
+		java, golang := clients(t, 2500*time.Millisecond) // longer than a machine stands still, and shorter than Redisson waits for any answer
 		var all []*handover
 		for j, r := range java {
 			for g, c := range golang {
@@ -102,6 +113,7 @@ func TestReplicatedFleet(t *testing.T) {
 		}
 	})
 	t.Run("no replica answers", func(t *testing.T) {
+		java, golang := clients(t, time.Second)
 		for _, r := range s.Replicas() {
 			r.Pause()
 			defer r.Resume()
@@ -111,8 +123,13 @@ func TestReplicatedFleet(t *testing.T) {
 			if (err != nil) != refuses[who] {
 				t.Errorf("%s: %v", who, err)
 			}
-			if left := s.Master().Int(t, "EXISTS", name) == 1; left != (err == nil) {
-				t.Errorf("%s: left at the server: %v, after: %v", who, left, err)
+			// What was refused is taken back in the background.
+			left := func() bool { return s.Master().Int(t, "EXISTS", name) == 1 }
+			for deadline := time.Now().Add(10 * time.Second); left() != (err == nil); time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Errorf("%s: left at the server: %v, after: %v", who, left(), err)
+					return
+				}
 			}
 		}
 		var wg sync.WaitGroup

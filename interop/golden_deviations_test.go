@@ -26,7 +26,7 @@ var (
 	shorterLease = deviates("entering again with a shorter lease does not cut the longer one",
 		`key \S+ hash OWN2=[12] for 10s`, `key \S+ hash OWN2=[12] for 60s`)
 	fairLimits = deviates("our waiters give signs of life, and write 10 s from each; Redisson's write 300 s once, each after the one before (ADR 8)",
-		`key redisson_lock_timeout:\S+ zset( OWN\d@NOW\+[36]3[05]s)+( for 60s)?`,
+		`key redisson_lock_timeout:\S+ zset( OWN\d@NOW\+[36](30|45)s)+( for 60s)?`,
 		`key redisson_lock_timeout:\S+ zset( OWN\d@NOW\+10s)+|key holdfast:waiting:\S+ zset( OWN\d@NOW)+ for 25s`)
 	noLease = deviates("who holds nothing has nothing to release, and says nothing; Redisson asks the server, and tells the others",
 		`publish redisson_rwlock:\S+ [01]`, `answer error`)
@@ -35,7 +35,7 @@ var (
 	lastLease = deviates("who gives no lease time has the default one; in Redisson, the last that a thread gave with the same object",
 		`key \S+:OWN2:rwlock_timeout:1 string 1 for 60s`, `key \S+:OWN2:rwlock_timeout:1 string 1 for 30s`)
 	raised = deviates("a renewal raises the end of the lock, and does not cut it (B9)",
-		`key \S+ hash OWN1=1 OWN2=1 mode=read for 5s`, `key \S+ hash OWN1=1 OWN2=1 mode=read for 60s`)
+		`key \S+ hash OWN1=1 OWN2=1 mode=read for 15s`, `key \S+ hash OWN1=1 OWN2=1 mode=read for 60s`)
 	ownReader = deviates("a writer that reads is a reader with a name of its own (ADR 9)",
 		`key \S+ hash (OWN1:write=1 )?OWN1=1.*|key \S+:OWN[12]:rwlock_timeout:1 .*|key \S+ hash OWN2=1 mode=read.*`,
 		`key \S+ hash (OWN1:write=1 )?OWN2=1.*|key \S+:OWN[23]:rwlock_timeout:1 .*|key \S+ hash OWN3=1 mode=read.*`)

@@ -51,7 +51,7 @@ var lockScripts = []*script{
 	ofKind("fair", script{name: "fair-left", plain: true, era: true, deviates: []*deviation{fairLimits}, steps: []step{
 		{does: "a locks", op: lock("a", "lock", 0)},
 		{does: "b waits", op: waiting("b"), until: queued(1)},
-		{does: "c waits for 4 s", op: behind("c", try("c", "tryLock", 4*time.Second)), until: queued(2)},
+		{does: "c waits for 6 s", op: behind("c", try("c", "tryLock", 6*time.Second)), until: queued(2)},
 		{does: "d waits", op: waiting("d"), until: queued(3)},
 		{does: "c gives up", op: nothing, until: queued(2)},
 	}}),
@@ -87,7 +87,7 @@ var lockScripts = []*script{
 		{does: "a stops reading", op: unlock("a", "readLock.unlock")},
 		{does: "b stops", op: unlock("b", "readLock.unlock")},
 	}}),
-	readWrite(script{name: "rw-renewed", config: shortWatchdog, plain: true, era: true, steps: []step{
+	readWrite(script{name: "rw-renewed", config: slowWatchdog, plain: true, era: true, steps: []step{
 		{does: "a reads", op: lock("a", "readLock.lock", 0)},
 		{does: "b reads for 60 s", op: lock("b", "readLock.lock", time.Minute)},
 		{does: "the watchdog renews", op: nothing, until: renewed, deviates: []*deviation{raised}},
@@ -170,6 +170,13 @@ func readWrite(s script) *script {
 func shortWatchdog(c *sides) {
 	c.java.With("lockWatchdogTimeout", 5000)
 	c.golang.WatchdogTimeout = 5 * time.Second
+}
+
+// slowWatchdog renews every five seconds, so that what is done before is seen
+// before.
+func slowWatchdog(c *sides) {
+	c.java.With("lockWatchdogTimeout", 15000)
+	c.golang.WatchdogTimeout = 15 * time.Second
 }
 
 // renewed holds when a key ends later than it did before the step.

@@ -124,8 +124,12 @@ func (n *aliases) score(what, at string, now int64) string {
 }
 
 // ttlClass rounds up to five seconds, which is more than a step takes, and what
-// has been to the same.
+// has been to the same. What is minutes ahead may count from an earlier step,
+// and is rounded up to fifteen.
 func ttlClass(ms int64) string {
-	const unit = 5000
+	unit := int64(5000)
+	if ms > 100_000 {
+		unit = 15_000
+	}
 	return fmt.Sprint(max(ms+unit-1, unit)/unit*unit/1000, "s")
 }

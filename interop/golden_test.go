@@ -126,7 +126,7 @@ func (s *script) record(t *testing.T, by actor) (steps [][]string) {
 		stage.before = stage.ends()
 		answer := by.do(t, st.op)
 		if st.until != nil {
-			eventually(t, 10*time.Second, st.does, func() bool { return st.until(stage) })
+			eventually(t, 30*time.Second, st.does, func() bool { return st.until(stage) })
 		}
 		steps = append(steps, stage.rec.step(t, answer))
 	}

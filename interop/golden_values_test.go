@@ -67,7 +67,7 @@ var valueScripts = []*script{
 	{name: "permits-over", java: getter("getPermitExpirableSemaphore"), golang: newPermits, deviates: []*deviation{markKey}, steps: []step{
 		{does: "it is given 2 permits", op: same(java("trySetPermits", 2), func(s leased) (any, error) { return s.TrySet(bg, 2, 0) })},
 		{does: "p is taken for 60 s", op: take("p", 60)},
-		{does: "q is taken for 1 s", op: take("q", 1)},
+		{does: "q is taken for 3 s", op: take("q", 3)},
 		{does: "r is taken for 60 s, when q is over", op: take("r", 60)},
 	}},
 	{name: "latch", java: getter("getCountDownLatch"), golang: func(c *holdfast.Client, n string) any { return c.Latch(n) }, era: true, deviates: []*deviation{markKey}, steps: []step{

@@ -123,7 +123,7 @@ func kill(t *testing.T, r *room, v victim, release interop.Release) {
 		before := r.listeners(t, w.name)
 		v.Wait(t, k, w.name)
 		if k.name != "spin" {
-			eventually(t, 10*time.Second, "it waits for "+w.name, func() bool { return r.listeners(t, w.name) > before })
+			eventually(t, 30*time.Second, "it waits for "+w.name, func() bool { return r.listeners(t, w.name) > before })
 		}
 		w.crowd = r.crowd(t, k, w.name, others, false)
 		w.waiters = r.visits(t, k, w.name, w.crowd...)

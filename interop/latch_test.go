@@ -30,7 +30,7 @@ func TestLatchCounts(t *testing.T) {
 		fails(t, golang.Wait(ctx, holdfast.Wait(time.Second)), holdfast.ErrNotAcquired)
 		gives(t, 0)(golang.CountDown(ctx))
 		java.says(t, 0, "getCount")
-		java.says(t, true, "await", 200, "MILLISECONDS")
+		java.says(t, true, "await", 20, "SECONDS")
 
 		gives(t, true)(golang.TrySet(ctx, 2))
 		java.says(t, false, "trySetCount", 9)
@@ -76,6 +76,16 @@ func TestLatchWakes(t *testing.T) {
 	})
 }
 
+// awaits has a thread wait for a latch, and returns once it sleeps. Until then
+// it would find a latch that is deleted open.
+func awaits(t *testing.T, p *interop.Peer, latch object, thread string) <-chan interop.Answer {
+	t.Helper()
+	good(t, p.Do(interop.Call{Thread: thread, On: "java.lang.Thread", Method: "currentThread", As: thread}))
+	ch := latch.Go(thread, "await")
+	eventually(t, 30*time.Second, "a thread sleeps for the latch", func() bool { return blocked(t, p, thread, "ReclosableLatch") })
+	return ch
+}
+
 // A latch that either side deletes lets go those who wait in Go, at once. Java
 // stays, since Redisson's message of it is that of a latch that was set, until
 // the latch is opened by a count.
@@ -90,7 +100,7 @@ func TestLatchDeleted(t *testing.T) {
 				n := name(t)
 				java, golang := r.java.get(t, "getCountDownLatch", n), r.golang.Latch(n)
 				gives(t, true)(golang.TrySet(ctx, 1))
-				stuck := java.Go(n, "await")
+				stuck := awaits(t, peer(t, release), java, n)
 				wakes(t, func() error { return golang.Wait(ctx) }, func() {
 					if who == "Java" {
 						java.says(t, true, "delete")
@@ -129,7 +139,7 @@ func TestLatchFleet(t *testing.T) {
 		})
 		java.says(t, 1, "getCount")
 		gives(t, 0)(golang.CountDown(ctx))
-		within(t, 5*time.Second, waits)
+		within(t, 2*slack, waits)
 		fails(t, golang.Wait(ctx), nil)
 	})
 }

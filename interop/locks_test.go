@@ -147,10 +147,10 @@ func (r *room) background(tb testing.TB, k kind, name string, ps []party, wait f
 	if k.name == "spin" {
 		return // which asks, and does not listen
 	}
-	eventually(tb, 10*time.Second, "they wait for "+name, func() bool { return r.listeners(tb, name) >= before+int64(len(ps)) })
+	eventually(tb, 30*time.Second, "they wait for "+name, func() bool { return r.listeners(tb, name) >= before+int64(len(ps)) })
 	for _, p := range ps {
 		if p, ok := p.(*javaParty); ok {
-			eventually(tb, 10*time.Second, "a thread sleeps for "+name, func() bool { return p.asleep(tb) })
+			eventually(tb, 30*time.Second, "a thread sleeps for "+name, func() bool { return p.asleep(tb) })
 		}
 	}
 }
@@ -187,9 +187,15 @@ func (a *aside) Fatal(args ...any) {
 // asleep reports whether the thread waits for a message.
 func (p *javaParty) asleep(tb testing.TB) bool {
 	tb.Helper()
-	return strings.Contains(good(tb, p.client.Peer().Do(interop.Call{
-		On: "java.util.concurrent.locks.LockSupport", Method: "getBlocker", Args: []any{map[string]string{"ref": p.thread}},
-	})).String(), "Semaphore")
+	return blocked(tb, p.client.Peer(), p.thread, "Semaphore")
+}
+
+// blocked reports whether a thread, kept by its name, sleeps for such an object.
+func blocked(tb testing.TB, p *interop.Peer, thread, by string) bool {
+	tb.Helper()
+	return strings.Contains(good(tb, p.Do(interop.Call{
+		On: "java.util.concurrent.locks.LockSupport", Method: "getBlocker", Args: []any{map[string]string{"ref": thread}},
+	})).String(), by)
 }
 
 // listeners is how many listen to the channels of a lock.

@@ -140,6 +140,9 @@ func open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Clie
 	if len(options) > 0 {
 		o = options[0]
 	}
+	if !strings.ContainsAny(url, "?,") {
+		url += "?timeout=5s" // one server that stands still for a while is not gone
+	}
 	c, err := holdfast.Open(context.Background(), url, o)
 	if err != nil {
 		tb.Fatal(err)

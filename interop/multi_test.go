@@ -119,7 +119,7 @@ func inTurn(t *testing.T, first, second party, limit time.Duration) {
 func TestMulti(t *testing.T) {
 	everyMixture(t, func(t *testing.T, r *room, m mixture) {
 		r.bothWays(t, m.kind(), func(t *testing.T, n string, first, second party) {
-			inTurn(t, first, second, 5*time.Second)
+			inTurn(t, first, second, 8*time.Second)
 			eventually(t, 5*time.Second, "nothing is left", func() bool { return len(left(t, r.server, n)) == 0 })
 		})
 	})
@@ -155,9 +155,8 @@ func TestMultiAllOrNothing(t *testing.T) {
 						t.Error("has what the multi lock holds")
 					}
 					all.Unlock(t)
-					if !part.TryLock(t, 0, 0) {
-						t.Error("the part is not free afterwards")
-					}
+					// What an attempt of it has left in a queue may be taken back a moment later.
+					eventually(t, 5*time.Second, "the part is free afterwards", func() bool { return part.TryLock(t, 0, 0) })
 					part.Unlock(t)
 				})
 			}
@@ -175,13 +174,14 @@ func TestMultiLease(t *testing.T) {
 		r := newRoom(t, release)
 		r.bothWays(t, m.kind(), func(t *testing.T, n string, first, second party) {
 			t.Parallel()
-			entered := first.Lock(t, lease)
+			began := redistest.Now() // the lease may be older than the answer
+			first.Lock(t, lease)
 			for i := range m {
 				if ttl := r.server.Int(t, "PTTL", partName(n, i)); ttl <= 0 || ttl > lease.Milliseconds() {
 					t.Errorf("part %d has %d ms left of %v", i, ttl, lease)
 				}
 			}
-			after := time.Duration(soon(t, lease+10*time.Second, enters(t, second)) - entered)
+			after := time.Duration(soon(t, lease+20*time.Second, enters(t, second)) - began)
 			if after < lease-time.Second {
 				t.Errorf("the other side was let in after %v of a lease of %v", after, lease)
 			}
@@ -207,7 +207,7 @@ func TestMultiLeaseOnCounter(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			n := name(t)
 			p := c.side(n)
-			p.Lock(t, 5*time.Second)
+			p.Lock(t, 20*time.Second)
 			if ttl := r.server.Int(t, "PTTL", counter(n)); (ttl > 0) != c.expire {
 				t.Errorf("the TTL of the counter is %d ms", ttl)
 			}
@@ -263,8 +263,8 @@ func TestMultiKilled(t *testing.T) {
 	p.Kill()
 	for n, m := range names {
 		g := newGo(golang, m.kind(), n)
-		soon(t, 20*time.Second, enters(t, g))
+		soon(t, 30*time.Second, enters(t, g))
 		g.Unlock(t)
-		eventually(t, 10*time.Second, "nothing is left", func() bool { return len(left(t, s, n)) == 0 })
+		eventually(t, 20*time.Second, "nothing is left", func() bool { return len(left(t, s, n)) == 0 })
 	}
 }

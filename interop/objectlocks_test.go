@@ -152,7 +152,7 @@ func TestElectionAsLock(t *testing.T) {
 		t.Errorf("term %d after %d", again.Token(), l.Token())
 	}
 	java.says(t, true, "forceUnlock")
-	eventually(t, 5*time.Second, "nobody leads", func() bool {
+	eventually(t, 2*slack, "nobody leads", func() bool {
 		leader, err := golang.Leader(ctx)
 		return err == nil && leader == holdfast.Leader{}
 	})

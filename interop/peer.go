@@ -33,7 +33,7 @@ const (
 )
 
 // answerTime bounds the wait for anything that is asked of the peer.
-const answerTime = 2 * time.Minute
+const answerTime = 5 * time.Minute
 
 // A Peer is a process that runs Redisson.
 type Peer struct {

@@ -73,7 +73,7 @@ func (l *line) await(tb testing.TB, p party, begin func(entered chan<- int64)) *
 	before := append(l.queue(tb), "")
 	at := &place{party: p, entered: make(chan int64, 1)}
 	go begin(at.entered)
-	eventually(tb, 10*time.Second, "another one waits for "+l.name, func() bool {
+	eventually(tb, 30*time.Second, "another one waits for "+l.name, func() bool {
 		at.owner = l.last(tb)
 		return !slices.Contains(before, at.owner)
 	})
@@ -201,7 +201,7 @@ func (l *line) wantOnlySignsLeft(tb testing.TB) {
 
 func wantNone(tb testing.TB, name string, list func(testing.TB) []string) {
 	tb.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		left := slices.DeleteFunc(list(tb), func(s string) bool { return !strings.Contains(s, name) })
 		if len(left) == 0 {
 			return
@@ -222,7 +222,7 @@ func lines(t *testing.T, f func(t *testing.T, l *line)) {
 }
 
 // watchdogTime is that of clients in a brisk room, of either side.
-const watchdogTime = 4 * time.Second
+const watchdogTime = 6 * time.Second
 
 // newBriskRoom is a room whose clients have short watchdog times.
 func newBriskRoom(tb testing.TB, p *interop.Peer, s *redistest.Server) *room {

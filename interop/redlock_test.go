@@ -23,7 +23,7 @@ type votes struct {
 
 // longest is the longest lease there: so long a server that has just come up
 // does not vote for us.
-const longest = 4 * time.Second
+const longest = 6 * time.Second
 
 func newVotes(t *testing.T, release interop.Release) *votes {
 	t.Helper()
@@ -32,7 +32,7 @@ func newVotes(t *testing.T, release interop.Release) *votes {
 	for range 3 {
 		s := redistest.Start(t)
 		java := interop.Single(s.Addr()).With("lockWatchdogTimeout", longest.Milliseconds()).
-			With("singleServerConfig.timeout", 2000).With("singleServerConfig.retryAttempts", 0) // or a dead server would cost a minute
+			With("singleServerConfig.timeout", 5000).With("singleServerConfig.retryAttempts", 0) // or a dead server would cost a minute
 		here := site{join(t, peer(t, release), java), open(t, s.URL(), holdfast.Options{WatchdogTimeout: longest})}
 		v.servers, v.sites, clients = append(v.servers, s), append(v.sites, here), append(clients, here.golang)
 	}
@@ -108,8 +108,9 @@ func (v *votes) minority(t *testing.T) {
 		plain := newJava(t, s.java, kindOf("mutex"), n, n+"plain")
 		plain.Lock(t, 0)
 		defer plain.Unlock(t)
+		wait := []time.Duration{5 * time.Second, time.Second}[i] // the first time they get it
 		for _, p := range parties {
-			if got := p.TryLock(t, time.Second, 0); got != (i == 0) {
+			if got := p.TryLock(t, wait, 0); got != (i == 0) {
 				t.Errorf("%T got the lock: %v, while it is held on %d of 3", p, got, i+1)
 			} else if got {
 				p.Unlock(t)
@@ -133,7 +134,7 @@ func TestRedlockForgotten(t *testing.T) {
 	if !errors.Is(err, holdfast.ErrNotAcquired) && !errors.Is(err, holdfast.ErrUnavailable) {
 		t.Errorf("with one vote that counts: %v", err)
 	}
-	if !newJava(t, nil, v.kind(), n, n+"other").TryLock(t, 10*time.Second, 0) {
+	if !newJava(t, nil, v.kind(), n, n+"other").TryLock(t, 15*time.Second, 0) {
 		t.Error("Redisson has not let another thread in")
 	}
 }

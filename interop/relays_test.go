@@ -102,7 +102,7 @@ func (r *goRunner) Leave(tb testing.TB) {
 func (r *goRunner) Wait() <-chan arrival {
 	ch := make(chan arrival, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		err := r.wait(ctx)
 		ch <- arrival{redistest.Now(), err}
@@ -210,7 +210,7 @@ func beginAll(tb testing.TB, servers []*redistest.Server, all []*handover) {
 		h.from.Hold(tb)
 		h.arrived = h.to.Wait()
 	}
-	eventually(tb, 20*time.Second, "all listen", func() bool {
+	eventually(tb, time.Minute, "all listen", func() bool {
 		heard := listening(tb, servers...)
 		return !slices.ContainsFunc(all, func(h *handover) bool { return !heard[h.name] })
 	})

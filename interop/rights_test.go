@@ -30,13 +30,13 @@ func TestRightsOfJava(t *testing.T) {
 			var waiting []<-chan interop.Answer
 			for _, thread := range []string{n + " 2", n + " 3"} { // so that a queue has somebody behind its head
 				waiting = append(waiting, peer(t, release).Send(interop.Call{Thread: thread, Times: 1, Calls: []interop.Call{
-					lock.Call("", "tryLock", 20, "SECONDS"), lock.Call("", "unlock"),
+					lock.Call("", "tryLock", 60, "SECONDS"), lock.Call("", "unlock"),
 				}}))
 			}
 			time.Sleep(500 * time.Millisecond) // they wait by now
 			lock.do(t, n, "unlock")
 			for _, w := range waiting {
-				within(t, 20*time.Second, w)
+				within(t, time.Minute, w)
 			}
 		}
 		exclusive(t, release, take)

@@ -192,6 +192,9 @@ func TestRWWriterFirst(t *testing.T) {
 		reader.Lock(t, 0)
 		writer := &goParty{lock: b.golang.RWMutex(b.name, holdfast.WriterFirst())}
 		entered := begin(t, writer)
+		eventually(t, 10*time.Second, "the writer has just said that it waits", func() bool {
+			return b.server.Int(t, "PTTL", "holdfast:writers:{"+b.name+"}") > 2500
+		})
 		if b.either(t, 1, "read").TryLock(t, 0, 0) {
 			t.Error("a goroutine reads before a writer that goes first")
 		}

@@ -194,9 +194,17 @@ func TestRWExclusion(t *testing.T) {
 func begin(tb testing.TB, parties ...party) <-chan int64 {
 	entered := make(chan int64, len(parties))
 	for _, p := range parties {
+		if p, ok := p.(*javaParty); ok {
+			good(tb, p.client.Peer().Do(interop.Call{Thread: p.thread, On: "java.lang.Thread", Method: "currentThread", As: p.thread}))
+		}
 		go func() { entered <- p.Lock(bystander{tb}, 0) }()
 	}
 	time.Sleep(300 * time.Millisecond)
+	for _, p := range parties { // a thread that does not sleep yet would miss the message of a writer
+		if p, ok := p.(*javaParty); ok {
+			eventually(tb, 30*time.Second, "a thread sleeps", func() bool { return len(entered) == len(parties) || p.asleep(tb) })
+		}
+	}
 	return entered
 }
 
