@@ -52,7 +52,7 @@ var values = []Mutant{
 	{
 		"a forgotten row of time ids begins in the present second",
 		"internal/script/lua/timeid_next.lua", "now + 1, tonumber", "now, tonumber",
-		".", "TestTimeIDsForgotten",
+		"internal/script", "TestTimeIDClock",
 	},
 	{
 		"a forgotten row of time ids begins at the microsecond",
