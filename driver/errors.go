@@ -80,16 +80,13 @@ var passing = map[string]bool{
 // Servers before Redis 7 bury the code of a failed command inside a script
 // behind the script's name and line; it is dug out.
 func ServerError(text string) error {
-	said := text
-	if _, inner, ok := strings.Cut(text, "@user_script:"); ok && strings.HasPrefix(text, "Error running script") {
-		_, said, _ = strings.Cut(inner, ": ")
-	}
+	text = unbury(text)
 	text, _, _ = strings.Cut(text, " script: ")                   // where in the script is of no use to anybody
 	text, _, _ = strings.Cut(text, ", with args beginning with:") // which may be a password, or somebody's data
 	if strings.HasPrefix(text, "NOAUTH") {
 		text = "NOAUTH the server asks for a password: give one, as in redis://:password@host"
 	}
-	code, _, _ := strings.Cut(strings.TrimPrefix(said, "-"), " ")
+	code, _, _ := strings.Cut(text, " ")
 	if code == "" || code != strings.ToUpper(code) {
 		code = "ERR"
 	}
@@ -103,6 +100,24 @@ func ServerError(text string) error {
 		e.Class = Ambiguous
 	}
 	return e
+}
+
+// unbury returns what a command inside a script has said. It may look like this,
+// or the first half of it may be missing if the script has passed it on:
+//
+//	ERR Error running script (call to f_SHA): @user_script:15: @user_script: 15: -READONLY You can't ...
+func unbury(text string) string {
+	said := text
+	if call, rest, ok := strings.Cut(text, "): "); ok && strings.HasPrefix(strings.TrimPrefix(call, "ERR "), "Error running script (call to f_") {
+		said = rest
+	}
+	for {
+		rest, ok := strings.CutPrefix(said, "@user_script:")
+		if !ok {
+			return strings.TrimPrefix(said, "-")
+		}
+		_, said, _ = strings.Cut(rest, ": ") // the line
+	}
 }
 
 // Unsent wraps an error of a call that never left this process.

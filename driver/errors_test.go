@@ -1,0 +1,30 @@
+package driver
+
+import "testing"
+
+func TestServerError(t *testing.T) {
+	t.Parallel()
+	const before7 = "ERR Error running script (call to f_09297c5e21e110c451feb451f6efeb82363890bb): @user_script:15: "
+	for _, tt := range []struct {
+		text, code string
+		class      Class
+		shown      string
+	}{
+		{"READONLY You can't write. script: f_09, on @user_script:15.", "READONLY", Definite, "READONLY You can't write."},
+		{before7 + "@user_script: 15: -READONLY You can't write.", "READONLY", Definite, "READONLY You can't write."},
+		{before7[len("ERR "):] + "@user_script: 15: -OOM command not allowed.", "OOM", Fatal, "OOM command not allowed."},
+		{"@user_script: 15: -OOM command not allowed.", "OOM", Fatal, "OOM command not allowed."},
+		{before7 + "WRONGTYPE Operation against a key", "WRONGTYPE", Fatal, "WRONGTYPE Operation against a key"},
+		{before7 + "attempt to index a nil value", "ERR", Fatal, "attempt to index a nil value"},
+		{"ERR unknown command 'x', with args beginning with: 'secret'", "ERR", Fatal, "ERR unknown command 'x'"},
+		{"ERR max number of clients reached", "ERR", Definite, "ERR max number of clients reached"},
+		{"UNBLOCKED client", "UNBLOCKED", Ambiguous, "UNBLOCKED client"},
+		{"something else", "ERR", Fatal, "something else"},
+		{"", "ERR", Fatal, ""},
+	} {
+		err := ServerError(tt.text)
+		if CodeOf(err) != tt.code || ClassOf(err) != tt.class || err.Error() != tt.shown {
+			t.Errorf("%q is %s, %v, %q", tt.text, CodeOf(err), ClassOf(err), err)
+		}
+	}
+}
