@@ -48,13 +48,15 @@ func (sp spec) url(scheme, path string, query url.Values, servers ...*Server) st
 func (s *Server) configure() error {
 	args := []string{
 		"--bind", s.host,
-		"--bind-source-addr", s.host,
 		"--protected-mode", "no",
 		"--port", strconv.Itoa(s.port),
 		"--dir", s.dataDir(),
 		"--save", "",
 		"--appendonly", "no",
 		"--appendfsync", "always",
+	}
+	if s.host != localhost { // where it matters who connects; servers before 7.0 do not know it
+		args = append(args, "--bind-source-addr", s.host)
 	}
 	if s.tls != nil {
 		args = append(args, s.tls.args(strconv.Itoa(s.port))...)
