@@ -13,7 +13,7 @@ type Facts struct {
 	Node string // as in Place
 	Err  error  // it did not answer, and nothing else is known
 
-	Version  string // as the server gives it: "7.0.15"
+	Version  string // of Redis, "7.0.15"; of others, that of the Redis that they are compatible with
 	RunID    string // changes when the server process does
 	ReplID   string // changes when a replica was promoted
 	Role     string // "master" or "slave", in Redis's words
@@ -32,6 +32,14 @@ type Facts struct {
 	Info        map[string]string
 	Settings    map[string]string
 	SettingsErr error
+}
+
+// Release returns the version for people: as in Version, or "Valkey 8.0.1".
+func (f Facts) Release() string {
+	if v := f.Info["valkey_version"]; v != "" {
+		return "Valkey " + v
+	}
+	return f.Version
 }
 
 // FactsAt returns the facts of the node that a key lives on.

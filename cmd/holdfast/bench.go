@@ -146,7 +146,7 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.Server = benchServer{facts.Node, facts.Version, embedded}
+	r.Server = benchServer{facts.Node, facts.Release(), embedded}
 	if b.json {
 		return b.printJSON(r)
 	}

@@ -132,7 +132,7 @@ func examine(ctx context.Context, client *holdfast.Client, names []string) (*exa
 	d := client.Driver()
 	for _, f := range d.Facts(ctx) {
 		s := doctorServer{
-			Node: f.Node, Version: f.Version, Role: f.Role, Replicas: f.Replicas, cluster: f.Cluster,
+			Node: f.Node, Version: f.Release(), Role: f.Role, Replicas: f.Replicas, cluster: f.Cluster,
 			UptimeMs: f.Uptime.Milliseconds(), ClockAheadMs: milliseconds(f.Clock),
 		}
 		if f.Err != nil {
