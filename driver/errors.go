@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -76,12 +77,18 @@ var passing = map[string]bool{
 	"MISCONF": true, "NOSCRIPT": true,
 }
 
+// denied matches what a server says, without a code, of a command in a script
+// that the user has no right to: before Redis 7.2, and from then on.
+var denied = regexp.MustCompile(`^(ERR )?(The user executing the script can't|ACL failure in script:)`)
+
 // ServerError classes an error reply by its code, which is its first word.
 // Servers before Redis 7 bury the code of a failed command inside a script
 // behind the script's name and line; it is dug out.
 func ServerError(text string) error {
 	text = unbury(text)
-	text, _, _ = strings.Cut(text, " script: ")                   // where in the script is of no use to anybody
+	if i := strings.LastIndex(text, " script: "); i >= 0 && strings.Contains(text[i:], ", on @user_script:") {
+		text = text[:i] // where in the script is of no use to anybody
+	}
 	text, _, _ = strings.Cut(text, ", with args beginning with:") // which may be a password, or somebody's data
 	if strings.HasPrefix(text, "NOAUTH") {
 		text = "NOAUTH the server asks for a password: give one, as in redis://:password@host"
@@ -89,6 +96,9 @@ func ServerError(text string) error {
 	code, _, _ := strings.Cut(text, " ")
 	if code == "" || code != strings.ToUpper(code) {
 		code = "ERR"
+	}
+	if denied.MatchString(text) {
+		code = "NOPERM"
 	}
 	e := &Error{Class: Fatal, Code: code, Err: errors.New(text)}
 	switch {

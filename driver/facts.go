@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -41,6 +42,9 @@ func (f Facts) Release() string {
 	}
 	return f.Version
 }
+
+// Mode returns how the server runs: "standalone", "sentinel" or "cluster".
+func (f Facts) Mode() string { return cmp.Or(f.Info["redis_mode"], f.Info["server_mode"]) }
 
 // FactsAt returns the facts of the node that a key lives on.
 func FactsAt(ctx context.Context, d Driver, key string) (Facts, error) {

@@ -2,6 +2,15 @@ package driver
 
 import "testing"
 
+func TestMode(t *testing.T) {
+	t.Parallel()
+	for _, info := range []string{"redis_mode:sentinel\r\n", "server_mode:sentinel\r\n"} { // of Redis, of Valkey
+		if got := NewFacts(info).Mode(); got != "sentinel" {
+			t.Errorf("%q is %q", info, got)
+		}
+	}
+}
+
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	for info, want := range map[string]string{

@@ -164,7 +164,7 @@ func (n *node) introduce(done *callContext, r rueidis.RedisResult) error {
 		// Some servers tell nobody who they are. That works, too: only the
 		// reason for a loss will be less exact.
 	}
-	if f := driver.NewFacts(text); f.Info["redis_mode"] == "sentinel" && n.told != events(deaf{}) {
+	if f := driver.NewFacts(text); f.Mode() == "sentinel" && n.told != events(deaf{}) {
 		return &driver.Error{Class: driver.Fatal, Err: fmt.Errorf("%s is a sentinel: use redis-sentinel://", n.addr)}
 	} else if f.Role != "slave" || n.c.Mode == Single || n.c.Mode == Cluster {
 		n.mu.Lock()

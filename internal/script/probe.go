@@ -84,7 +84,7 @@ const (
 )
 
 var (
-	refusal    = regexp.MustCompile(`NOPERM|The user executing the script can't`)
+	refusal    = regexp.MustCompile(`NOPERM|The user executing the script can't|ACL failure in script`)
 	ofKey      = regexp.MustCompile(`access .*\bkeys?\b`)
 	ofChannel  = regexp.MustCompile(`(access|publish) .*\bchannels?\b`)
 	ofACommand = regexp.MustCompile(`run the '([^' ]+)' command`)
