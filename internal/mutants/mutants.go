@@ -134,6 +134,16 @@ var All = []Mutant{
 		"driver/rueidis", "TestConformance/RESP3/Cancel",
 	},
 	{
+		"what a command in a script has said is not found, before Redis 7",
+		"driver/errors.go", `_, said, _ = strings.Cut(rest, ": ") // the line`, `return rest`,
+		"driver", "TestServerError",
+	},
+	{
+		"a right that is missing in a script is not known as such, from Redis 7.2 on",
+		"driver/errors.go", `|ACL failure in script:)`, `)`,
+		"driver", "TestServerError",
+	},
+	{
 		"a cancellation reaches the call after the one that was cancelled",
 		"driver/rueidis/link.go", "if !c.over {", "if true {",
 		"driver/rueidis", "TestCancelledBeforeTheNext",
