@@ -45,7 +45,7 @@ func TestDoctor(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"a good server", []string{"--url", good.URL()}, 0, `^Topology: single\n.*SERVER .*ROUND TRIP.*\n` + good.Addr() + ` +\d+\.\d+\.\d+ +master +0 .*\d ms`},
+		{"a good server", []string{"--url", good.URL()}, 0, `^Topology: single\n.*SERVER .*ROUND TRIP.*\n` + good.Addr() + ` +(Valkey )?\d+\.\d+\.\d+ +master +0 .*\d ms`},
 		{"a bad one", []string{"--url", bad.URL()}, 1, `danger +` + bad.Addr() + `, memory: a full server deletes locks.*\n +To change it: CONFIG SET maxmemory-policy noeviction\n.*warning .*persistence`},
 		{"not bad enough", []string{"--url", good.URL(), "--fail-at", "danger"}, 0, `ROUND TRIP`},
 		{"all is too much", []string{"--url", "redis://app:pw@" + good.Addr(), "--fail-at", "info"}, 1, `info +` + good.Addr() + `, rights`},
