@@ -25,19 +25,19 @@ test: deps ## Run all tests of all modules in all topologies, with the race dete
 modules: deps ## Run all tests of all modules, with one server where it does not matter
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo "== left out: the flash sale with PostgreSQL (./scripts/deps --databases)"
 	@command -v mariadbd >/dev/null || echo "== left out: the flash sale with MariaDB (./scripts/deps --databases)"
-	@failed=0; for m in $(MODULES); do echo "== go test -race $$m"; (cd $$m && go test -race -parallel 4 -timeout 15m ./...) || failed=1; done; exit $$failed
+	@failed=0; for m in $(MODULES); do echo "== go test -race $$m"; (cd $$m && go test -race -parallel 8 -timeout 15m ./...) || failed=1; done; exit $$failed
 
 .PHONY: topologies
 topologies: deps ## Run the tests that are not about one server with replicas, Sentinels, a cluster
 	@set -f; failed=0; for t in $(TOPOLOGIES); do echo "== go test -race, $$t"; \
-		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 4 -timeout 15m . ./fence ./inspect || failed=1; done; \
+		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 8 -timeout 15m . ./fence ./inspect || failed=1; done; \
 	echo "== go test -race, cluster without sharded channels"; \
-		HOLDFAST_TEST_TOPOLOGY='cluster?sharded=off' go test -race -parallel 4 -timeout 15m -run $(CONTRACT) . || failed=1; \
+		HOLDFAST_TEST_TOPOLOGY='cluster?sharded=off' go test -race -parallel 8 -timeout 15m -run $(CONTRACT) . || failed=1; \
 	echo "== go test, as a user with the least rights"; $(MAKE) --no-print-directory acl || failed=1; exit $$failed
 
 .PHONY: acl
 acl: deps ## Run the contract of all kinds as a user with the rights in docs/operations.md
-	HOLDFAST_TEST_ACL=Test go test -count=1 -parallel 4 -timeout 10m -run $(CONTRACT) .
+	HOLDFAST_TEST_ACL=Test go test -count=1 -parallel 8 -timeout 10m -run $(CONTRACT) .
 
 .PHONY: no-interop
 no-interop:
@@ -49,11 +49,11 @@ compare: deps $(PEERS) ## Print Holdfast and Redisson side by side
 
 .PHONY: interop
 interop: deps $(PEERS) ## Run the tests with Redisson itself; needs Java 17 and Maven
-	@echo "== go test -race interop"; cd interop && go test -race -count=1 -parallel 4 -timeout 15m ./...
+	@echo "== go test -race interop"; cd interop && go test -race -count=1 -parallel 8 -timeout 15m ./...
 
 .PHONY: golden
 golden: deps $(PEERS) ## Record anew what Redisson leaves in Redis
-	cd interop && go test -count=1 -parallel 4 -timeout 15m -run '^TestGolden$$' -update ./...
+	cd interop && go test -count=1 -parallel 8 -timeout 15m -run '^TestGolden$$' -update ./...
 
 $(PEERS): interop/target/%/lib/peer-1.jar: interop/pom.xml $(wildcard interop/src/main/java/holdfast/*.java)
 	@command -v javac >/dev/null && command -v mvn >/dev/null || { echo "Install Java 17 and Maven (./scripts/deps --java), then run make interop again." >&2; exit 1; }
