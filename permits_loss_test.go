@@ -262,7 +262,7 @@ func (r *permitRig) settled(t *testing.T) {
 	})
 	release(t, obtain(t, r.far, 3, holdfast.LeaseTime(time.Minute))) // reaps what is over
 	// A request that its caller gave up may come only now, and is undone then.
-	r.back(t, 10*time.Second)
+	r.back(t)
 }
 
 // leasedRound takes some permits, in one of all the ways there are, stays for a

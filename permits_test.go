@@ -59,9 +59,9 @@ func (r *permitRig) has(t *testing.T, free, leases int64) {
 }
 
 // back waits until all permits are free, and nothing is left of leases.
-func (r *permitRig) back(t *testing.T, limit time.Duration) {
+func (r *permitRig) back(t *testing.T) {
 	t.Helper()
-	eventually(t, limit, "all permits are back", func() bool {
+	eventually(t, 10*time.Second, "all permits are back", func() bool {
 		return r.s.Int(t, "GET", "rig") == 3 && r.s.Int(t, "EXISTS", "{rig}:timeout") == 0
 	})
 }
@@ -118,7 +118,7 @@ func TestPermitsTakeReplyLost(t *testing.T) {
 		}()
 		l, err := take()
 		if <-outage > aWhile && call == "TryAcquire" && errors.Is(err, holdfast.ErrUnavailable) {
-			r.back(t, 10*time.Second) // the machine stood still for longer than a try bears with
+			r.back(t) // the machine stood still for longer than a try bears with
 			continue
 		}
 		if err != nil {
@@ -178,7 +178,7 @@ func TestPermitsGivenUpInDoubt(t *testing.T) {
 				t.Errorf("%v, %v: without a reply nobody can say", l, err)
 			}
 			letGo()
-			r.back(t, 10*time.Second)
+			r.back(t)
 		})
 	}
 	t.Run("late", func(t *testing.T) { // it runs when its caller has long given up
@@ -193,7 +193,7 @@ func TestPermitsGivenUpInDoubt(t *testing.T) {
 		r.p.ResetCounts()
 		r.p.Thaw()
 		eventually(t, 10*time.Second, "acquire and undo have both run", func() bool { return r.p.Count("EVALSHA") >= 2 })
-		r.back(t, 10*time.Second)
+		r.back(t)
 	})
 	t.Run("while waiting", func(t *testing.T) {
 		t.Parallel()
@@ -211,7 +211,7 @@ func TestPermitsGivenUpInDoubt(t *testing.T) {
 			t.Errorf("%v, %v", o.lease, o.err)
 		}
 		letGo()
-		r.back(t, 10*time.Second)
+		r.back(t)
 	})
 }
 
@@ -317,7 +317,7 @@ func TestPermitsReleaseGoesOn(t *testing.T) {
 			}
 			r.has(t, 1, 2)
 			r.p.Refuse(false)
-			r.back(t, 10*time.Second)
+			r.back(t)
 		})
 	}
 }

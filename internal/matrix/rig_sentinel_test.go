@@ -98,10 +98,10 @@ func (f fleet) crowds() crowds {
 type crowds []*crowd
 
 // await waits until each crowd has been granted some more leases.
-func (cs crowds) await(within time.Duration) {
+func (cs crowds) await() {
 	for _, c := range cs {
 		c.w.Helper()
-		c.await(10, within)
+		c.await(10)
 	}
 }
 

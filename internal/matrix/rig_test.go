@@ -216,7 +216,8 @@ func (c *crowd) grantedAfter(moment int64) int {
 }
 
 // await waits until so many more leases were granted.
-func (c *crowd) await(more int, within time.Duration) time.Duration {
+func (c *crowd) await(more int) time.Duration {
+	const within = 40 * time.Second
 	c.w.Helper()
 	start, want := time.Now(), c.granted()+more
 	for c.granted() < want {

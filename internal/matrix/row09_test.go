@@ -2,7 +2,6 @@ package matrix_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast"
 )
@@ -17,11 +16,11 @@ func TestRow09ConnectionsReset(t *testing.T) {
 		}
 		crowd := w.crowd(3, 2)
 		for range 3 {
-			crowd.await(20, 40*time.Second)
+			crowd.await(20)
 			w.master("held").Do(w, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 			w.master("held").Do(w, "CLIENT", "KILL", "TYPE", "pubsub")
 		}
-		crowd.await(20, 40*time.Second)
+		crowd.await(20)
 		crowd.end(true)
 		w.renewed([]*holdfast.Lease{l})
 		if !l.Valid() {

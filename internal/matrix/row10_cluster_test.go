@@ -28,7 +28,7 @@ func TestRow10ClusterPartition(t *testing.T) {
 			crowds = append(crowds, w.crowd(2, 2))
 		}
 		for _, c := range crowds {
-			c.await(20, 40*time.Second)
+			c.await(20)
 		}
 		began := time.Now()
 		c.Partition(redistest.Side{redistest.Clients}, redistest.Side{cut})
@@ -63,7 +63,7 @@ func TestRow10ClusterPartition(t *testing.T) {
 		time.Sleep(time.Until(began.Add(lease + time.Second)))
 		c.Heal()
 		for i, w := range ws {
-			crowds[i].await(20, 40*time.Second)
+			crowds[i].await(20)
 			crowds[i].end(true)
 			w.kept([]*holdfast.Lease{elsewhere[w]})
 			w.kept(w.hold(w.clients[0], "held")) // as free as ever

@@ -23,7 +23,7 @@ func TestRow10Partition(t *testing.T) {
 			holders = append(holders, w.keep(w.open(), w.key("held")))
 			rivals = append(rivals, w.rival(w.open(), w.key("held")))
 		}
-		crowds.await(40 * time.Second)
+		crowds.await()
 		cut()
 		for i, h := range holders {
 			h.w.eventually(lease+slack, "the key has expired", func() bool { return s.Int(h.w, "EXISTS", h.Name()) == 0 })
@@ -44,7 +44,7 @@ func TestRow10Partition(t *testing.T) {
 			r.after(holders[i])
 			r.release()
 		}
-		crowds.await(40 * time.Second)
+		crowds.await()
 		crowds.end(false)
 		empty(f[0], s)
 	}

@@ -31,12 +31,12 @@ func TestRow14ClusterPaused(t *testing.T) {
 			func() { master.Do(t, "CLIENT", "PAUSE", "1500", "ALL"); time.Sleep(pause) },
 		} {
 			for _, c := range crowds {
-				c.await(10, 40*time.Second)
+				c.await(10)
 			}
 			stop()
 		}
 		for _, c := range crowds {
-			c.await(10, 40*time.Second)
+			c.await(10)
 			c.end(true)
 		}
 	}, patient, redistest.Args("--enable-debug-command", "yes"))
@@ -53,12 +53,12 @@ func TestRow14ClusterBusy(t *testing.T) {
 		}
 		for range 2 {
 			for _, c := range crowds {
-				c.await(10, 40*time.Second)
+				c.await(10)
 			}
 			_, _ = c.Nodes()[0].Try("EVAL", "local t = redis.call('time') local stop = t[1] + 2 repeat t = redis.call('time') until tonumber(t[1]) >= stop", "0")
 		}
 		for _, c := range crowds {
-			c.await(10, 40*time.Second)
+			c.await(10)
 			c.end(true)
 		}
 	}, patient, redistest.Args("--busy-reply-threshold", "100"))

@@ -20,12 +20,12 @@ func TestRow14ShortPause(t *testing.T) {
 			holders = append(holders, w.keep(w.open(long), w.key("held")))
 		}
 		for range 3 {
-			crowds.await(40 * time.Second)
+			crowds.await()
 			s.Pause()
 			time.Sleep(1500 * time.Millisecond)
 			s.Resume()
 		}
-		crowds.await(40 * time.Second)
+		crowds.await()
 		crowds.end(false)
 		for _, h := range holders {
 			h.kept()
@@ -45,7 +45,7 @@ func TestRow15LongPause(t *testing.T) {
 		h := w.keep(w.open(), "held")
 		r := w.rival(w.open(), "held")
 		crowd := w.crowd(2, 2)
-		crowd.await(10, 40*time.Second)
+		crowd.await(10)
 		w.single.Pause()
 		h.lost(lease+slack, holdfast.LossExpired)
 		h.inTime()
@@ -58,7 +58,7 @@ func TestRow15LongPause(t *testing.T) {
 		r.await(resumed.Add(time.Second))
 		r.after(h)
 		r.release()
-		crowd.await(10, 40*time.Second)
+		crowd.await(10)
 		crowd.end(true)
 		empty(w, w.single)
 	})

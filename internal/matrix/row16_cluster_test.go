@@ -2,7 +2,6 @@ package matrix_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -22,12 +21,12 @@ func TestRow16ClusterRestartWithData(t *testing.T) {
 		}
 		for range 2 {
 			for _, c := range crowds {
-				c.await(10, 40*time.Second)
+				c.await(10)
 			}
 			master.RestartWithData()
 		}
 		for _, c := range crowds {
-			c.await(10, 40*time.Second)
+			c.await(10)
 			c.end(true)
 		}
 		if w := ws[0]; w.master(w.prefix) != master {

@@ -21,10 +21,10 @@ func TestRow16RestartWithData(t *testing.T) {
 			holders = append(holders, w.keep(w.open(long), w.key("held")))
 		}
 		for range 2 {
-			crowds.await(40 * time.Second)
+			crowds.await()
 			s.RestartWithData()
 		}
-		crowds.await(40 * time.Second)
+		crowds.await()
 		crowds.end(false)
 		for _, h := range holders {
 			h.kept()
@@ -87,7 +87,7 @@ func TestRow17ReplicaKeepsData(t *testing.T) {
 			holders = append(holders, w.keep(w.open(lasting), w.key("held")))
 			holders = append(holders, w.keep(w.open(), w.key("fixed"), holdfast.LeaseTime(time.Minute)))
 		}
-		crowds.await(40 * time.Second)
+		crowds.await()
 		s := f.sentinels()
 		// Clients hear of it all when the old master is back, which calls itself
 		// a master for a moment. But the Sentinels know better.
@@ -99,7 +99,7 @@ func TestRow17ReplicaKeepsData(t *testing.T) {
 		old.Restart()
 		s.Heal()
 		s.AwaitReplicas(2)
-		crowds.await(40 * time.Second)
+		crowds.await()
 		crowds.end(true)
 		for _, h := range holders {
 			h.kept() // the replicas had it long before, in all modes

@@ -33,7 +33,7 @@ func TestRow19StaleMaster(t *testing.T) {
 				before = w.keep(clients[i], w.key("held"))
 			}
 		}
-		crowds.await(40 * time.Second)
+		crowds.await()
 		s.Partition(side{old, other}, append(s.Sentinels(), chosen))
 		holders := make([]*holder, len(f))
 		for i, w := range f {
@@ -79,7 +79,7 @@ func TestRow19StaleMaster(t *testing.T) {
 		waits.await(time.Now().Add(time.Second))
 		waits.after(before)
 		waits.release()
-		crowds.await(40 * time.Second)
+		crowds.await()
 		crowds.end(true)
 		empty(f[0], master)
 	}, redistest.WithPartitions())

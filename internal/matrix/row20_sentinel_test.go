@@ -23,7 +23,7 @@ func TestRow20PausedMasterResumes(t *testing.T) {
 			c := w.openAt(s.URL()+"&scan_interval=1m&timeout=20s", func(o *holdfast.Options) { o.WatchdogTimeout = lease })
 			holders = append(holders, w.keep(c, w.key("held")))
 		}
-		crowds.await(40 * time.Second)
+		crowds.await()
 		f.watchful()
 		old.Pause()
 		paused := time.Now()
@@ -46,7 +46,7 @@ func TestRow20PausedMasterResumes(t *testing.T) {
 				h.w.errorf("a renewal counted that was sent %v after the server was paused", late)
 			}
 		}
-		crowds.await(40 * time.Second)
+		crowds.await()
 		crowds.end(true)
 	})
 }
@@ -60,9 +60,9 @@ func TestRow21PlannedFailover(t *testing.T) {
 		for _, w := range f {
 			holders = append(holders, w.keep(w.open(func(o *holdfast.Options) { o.WatchdogTimeout = time.Minute }), w.key("held")))
 		}
-		crowds.await(40 * time.Second)
+		crowds.await()
 		f.sentinels().Failover()
-		crowds.await(40 * time.Second)
+		crowds.await()
 		crowds.end(true)
 		for _, h := range holders {
 			if h.w.strictly() {
@@ -133,7 +133,7 @@ func TestRow27NoSentinels(t *testing.T) {
 		for _, w := range f {
 			holders = append(holders, w.keep(w.open(long), w.key("held")))
 		}
-		crowds.await(40 * time.Second)
+		crowds.await()
 		for i, sentinel := range s.Sentinels() {
 			if i == 0 {
 				sentinel.Pause()
@@ -143,10 +143,10 @@ func TestRow27NoSentinels(t *testing.T) {
 		}
 		master := s.Nodes()[0]
 		time.Sleep(5 * time.Second) // several times as long as they are left alone
-		crowds.await(40 * time.Second)
+		crowds.await()
 		// Connections break, too, and come back to where they were.
 		master.Do(f[0], "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		crowds.await(40 * time.Second)
+		crowds.await()
 		crowds.end(false)
 		for _, h := range holders {
 			h.kept()

@@ -2,7 +2,6 @@ package matrix_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -21,12 +20,12 @@ func TestRow21ClusterFailover(t *testing.T) {
 		for _, how := range [][]string{nil, {"FORCE"}, {"TAKEOVER"}} {
 			leases := make(map[*world][]*holdfast.Lease)
 			for i, w := range ws {
-				crowds[i].await(10, 40*time.Second)
+				crowds[i].await(10)
 				leases[w] = w.hold(w.clients[0], "a", "b")
 			}
 			c.Failover(c.ReplicasOf(ws[0].master(ws[0].prefix))[0], how...)
 			for i, w := range ws {
-				if took := crowds[i].await(10, 40*time.Second); took > lease+soon {
+				if took := crowds[i].await(10); took > lease+soon {
 					w.errorf("%v: the crowd went on after %v", how, took)
 				}
 				for _, l := range leases[w] {

@@ -170,7 +170,7 @@ func TestRow26Reshard(t *testing.T) {
 					t.Fatal("moving takes too long")
 				}
 			}
-			load.await(20, 40*time.Second)
+			load.await(20)
 		}
 		if n := q.turns(); n > 0 {
 			t.Errorf("%d were let in while others held the locks", n)

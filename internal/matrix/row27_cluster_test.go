@@ -30,7 +30,7 @@ func TestRow27ClusterDown(t *testing.T) {
 		} {
 			leases := make(map[*world]*holdfast.Lease)
 			for i, w := range ws {
-				crowds[i].await(10, 40*time.Second)
+				crowds[i].await(10)
 				leases[w] = w.hold(w.clients[0], "held")[0]
 			}
 			fault.begin()
@@ -65,7 +65,7 @@ func TestRow27ClusterDown(t *testing.T) {
 			}
 			fault.end()
 			for i, w := range ws {
-				crowds[i].await(10, 40*time.Second)
+				crowds[i].await(10)
 				w.kept(w.hold(w.clients[0], "held"))
 			}
 		}

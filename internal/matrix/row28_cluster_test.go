@@ -23,7 +23,7 @@ func TestRow28ClusterScriptFlush(t *testing.T) {
 				s.Do(t, "SCRIPT", "FLUSH")
 			}
 			for _, c := range crowds {
-				c.await(5, 40*time.Second)
+				c.await(5)
 			}
 		}
 		for _, w := range ws {
@@ -31,7 +31,7 @@ func TestRow28ClusterScriptFlush(t *testing.T) {
 		}
 		c.Failover(c.ReplicasOf(c.Nodes()[0])[0]) // who has never run any
 		for i, w := range ws {
-			crowds[i].await(5, 40*time.Second)
+			crowds[i].await(5)
 			crowds[i].end(true)
 			w.renewed(leases[w])
 			w.kept(leases[w])

@@ -34,10 +34,10 @@ func scriptsFlushed(f fleet) {
 		holders = append(holders, w.keep(w.open(), w.key("held")))
 	}
 	for range 3 {
-		crowds.await(40 * time.Second)
+		crowds.await()
 		f.master().Do(f[0], "SCRIPT", "FLUSH")
 	}
-	crowds.await(40 * time.Second)
+	crowds.await()
 	crowds.end(false)
 	for _, h := range holders {
 		h.kept()

@@ -59,7 +59,7 @@ func TestRow32ClusterPassing(t *testing.T) {
 			}, func() { config("save", ""); _ = os.Remove(dump) }},
 		} {
 			for _, c := range crowds {
-				c.await(10, 40*time.Second)
+				c.await(10)
 			}
 			master.Do(t, "DEL", ws[0].prefix)
 			fault.begin()
@@ -80,7 +80,7 @@ func TestRow32ClusterPassing(t *testing.T) {
 		}
 		master.Do(t, "DEL", ws[0].prefix)
 		for i, w := range ws {
-			crowds[i].await(10, 40*time.Second)
+			crowds[i].await(10)
 			crowds[i].end(true)
 			w.kept(leases[w])
 		}
@@ -103,14 +103,14 @@ func TestRow33ClusterConnections(t *testing.T) {
 			crowds = append(crowds, w.crowd(2, 2))
 		}
 		for _, c := range crowds {
-			c.await(10, 40*time.Second)
+			c.await(10)
 		}
 		master.Do(t, "CONFIG", "SET", "maxclients", "1")
 		kill()
 		time.Sleep(time.Second)
 		master.Do(t, "CONFIG", "SET", "maxclients", "10000")
 		for i, w := range ws {
-			crowds[i].await(10, 40*time.Second)
+			crowds[i].await(10)
 			w.kept(leases[w])
 			crowds[i].end(true)
 		}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -53,18 +52,18 @@ func TestRow34ClusterSeedsGone(t *testing.T) {
 			crowds = append(crowds, w.crowd(2, 2))
 		}
 		for _, c := range crowds {
-			c.await(10, 40*time.Second)
+			c.await(10)
 		}
 		seed.Kill()
 		c.Failover(c.ReplicasOf(c.Nodes()[0])[0])
 		for _, c := range crowds {
-			c.await(10, 40*time.Second)
+			c.await(10)
 		}
 		for _, w := range ws {
 			c.Migrate(redistest.SlotOf(w.prefix), c.Nodes()[1])
 		}
 		for i, w := range ws {
-			crowds[i].await(10, 40*time.Second)
+			crowds[i].await(10)
 			crowds[i].end(true)
 			w.renewed(leases[w])
 			w.kept(leases[w])
