@@ -84,7 +84,6 @@ const (
 )
 
 var (
-	refusal    = regexp.MustCompile(`NOPERM|The user executing the script can't|ACL failure in script`)
 	ofKey      = regexp.MustCompile(`access .*\bkeys?\b`)
 	ofChannel  = regexp.MustCompile(`(access|publish) .*\bchannels?\b`)
 	ofACommand = regexp.MustCompile(`run the '([^' ]+)' command`)
@@ -94,7 +93,7 @@ var (
 // and which command it is if that is told.
 func Refused(said string) (r Refusal, command string) {
 	switch {
-	case !refusal.MatchString(said):
+	case driver.CodeOf(driver.ServerError(said)) != "NOPERM":
 		return NotRefused, ""
 	case ofChannel.MatchString(said):
 		return ChannelRefused, ""
