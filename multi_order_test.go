@@ -118,27 +118,101 @@ func TestMultiOppositeOrders(t *testing.T) {
 	wg.Wait()
 }
 
-// A set that had to give way begins with what was in its way the next time,
-// since others may take their locks in another order; and if that was wrong, it
-// returns to the order of all.
+// A set that had to give way to a stranger begins with what was in its way the
+// next time, since strangers may take their locks in another order; and if that
+// was wrong, it returns to the order of all, which clients of this library keep
+// to.
 func TestMultiLearnsTheOrder(t *testing.T) {
 	t.Parallel()
 	p := newTwoServers(t)
 	set := p.set(t, 0, 1)
-	first := p.begins(t, set)
-	for _, what := range []string{"learned", "forgotten"} {
+	usual := p.begins(t, set)
+	first := usual
+	for _, c := range []struct {
+		blocker func(t *testing.T, i int, n string) (release func())
+		then    int
+		what    string
+	}{
+		{p.friend, usual, "learned from a client of this library"},
+		{p.stranger, 1 - usual, "not learned"},
+		{p.friend, usual, "not forgotten"},
+	} {
 		n := name(t)
-		held := lock(t, t.Context(), p.others[1-first].Mutex(n))
+		free := c.blocker(t, 1-first, n)
 		before := grants(t, p.servers[first])
 		ch := background(t.Context(), set(n))
 		eventually(t, 10*time.Second, "the set has given way", func() bool {
 			return grants(t, p.servers[first]) > before && !locked(t, p.others[first].Mutex(n))
 		})
-		release(t, held)
+		free()
 		release(t, entered(t, ch))
-		if now := p.begins(t, set); now == first {
-			t.Fatalf("nothing was %s", what)
+		if first = p.begins(t, set); first != c.then {
+			t.Fatal(c.what)
 		}
-		first = 1 - first
+	}
+}
+
+// stranger takes the mutex on a server as a client of Redisson does.
+func (p *twoServers) stranger(t *testing.T, i int, n string) (release func()) {
+	t.Helper()
+	s := p.servers[i]
+	s.Do(t, "HSET", n, "0a4b7f6e-3a5e-4f6c-9c1d-1f2e3d4c5b6a:1", "1")
+	s.Do(t, "PEXPIRE", n, "60000")
+	return func() {
+		s.Do(t, "DEL", n)
+		s.Do(t, "PUBLISH", "redisson_lock__channel:{"+n+"}", "0")
+	}
+}
+
+// friend takes the mutex on a server as everybody does.
+func (p *twoServers) friend(t *testing.T, i int, n string) func() {
+	t.Helper()
+	l := lock(t, t.Context(), p.others[i].Mutex(n))
+	return func() { release(t, l) }
+}
+
+// Many sets for which something was held for long, so that all of them have
+// given way, find back to their order: they do not go on giving way to each
+// other.
+func TestMultiFindsBackToTheOrder(t *testing.T) {
+	t.Parallel()
+	s, s2 := redistest.Start(t), redistest.Start(t)
+	for what, second := range map[string]func(c, c2 *holdfast.Client, n string) holdfast.Locker{
+		"queue":       func(c, _ *holdfast.Client, n string) holdfast.Locker { return c.FairMutex(n + "fair") },
+		"two servers": func(_, c2 *holdfast.Client, n string) holdfast.Locker { return c2.Mutex(n) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			n := name(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			var rounds atomic.Int64
+			var wg sync.WaitGroup
+			for range 3 {
+				c, c2 := open(t, s.URL(), quick), open(t, s2.URL(), quick)
+				for range 8 {
+					wg.Go(func() {
+						for ctx.Err() == nil {
+							l, err := holdfast.Multi(c.Mutex(n), second(c, c2, n)).Lock(ctx)
+							if err == nil {
+								rounds.Add(1)
+								err = l.Release(ctx)
+							}
+							if ctx.Err() == nil && err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+			}
+			for _, blocker := range []holdfast.Locker{open(t, s.URL()).Mutex(n), second(open(t, s.URL()), open(t, s2.URL()), n)} {
+				held := lock(t, t.Context(), blocker)
+				time.Sleep(4 * time.Second) // for many to have waited a moment with something in hand
+				release(t, held)
+				before := rounds.Load()
+				eventually(t, 20*time.Second, "the sets get on with it", func() bool { return rounds.Load() > before+200 })
+			}
+			cancel()
+			wg.Wait()
+		})
 	}
 }

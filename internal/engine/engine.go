@@ -143,15 +143,20 @@ func (e *Engine) ID() string { return e.id }
 // Lease returns the lease time of holds that are renewed.
 func (e *Engine) Lease() time.Duration { return e.o.Lease }
 
-// newID returns a random UUID (version 4): the form of a Redisson client's id.
+// newID returns a random UUID: the form of a Redisson client's id. That is of
+// version 4; ours is of version 8, which is free to use, so that clients of
+// this library know each other.
 func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
-	b[6] = b[6]&0x0f | 0x40
+	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
 	h := hex.EncodeToString(b[:])
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
+
+// ours reports whether an owner is one of this library, in any process.
+func ours(owner string) bool { return len(owner) > 36 && owner[14] == '8' && owner[36] == ':' }
 
 // owner returns a name that no acquisition had before, in any process.
 func (e *Engine) owner() string {

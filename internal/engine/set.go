@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
@@ -35,9 +36,17 @@ func (w *Want) release(renewed bool) {
 // back and begins again with what it could not get, which it waits for with
 // nothing in hand. Each time the moment is twice as long, up to holdAndWait, so
 // that it gets its locks also where all of them are in use.
+//
+// A set that does not begin as all the others do is in their way as soon as it
+// has something. So it does not wait for the rest, but for a glance, and then
+// returns to the order of all. If it waited, there would be no end to that where
+// many want the same: whoever is in order holds what the others lack, and so do
+// they, and each gives up just before its turn. Only where strangers are in the
+// way, who have another order, it waits in theirs as long as in its own.
 const (
 	moment      = time.Second
 	holdAndWait = 2 * time.Second
+	glance      = 100 * time.Millisecond
 )
 
 // AcquireAll takes all wants or none, in an order that is the same for
@@ -50,6 +59,7 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 	var timer *time.Timer
 	patience := moment
 	habit := 0
+	strangers := false // are about, so that another order may be the right one
 	for start := (*Want)(nil); ; {
 		planned, err := plan(limited, wants)
 		if err != nil {
@@ -57,26 +67,33 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 		}
 		if start == nil {
 			habit = recall(planned)
-			start = planned[habit].wants[0]
+			start, strangers = planned[habit].wants[0], habit != 0
 		}
 		units, first := startWith(start, planned)
+		keep := patience
+		if first != 0 && !strangers {
+			keep = glance
+		}
 		// A fixed lease counts from when the last lock was granted, so the
 		// others are renewed until then.
 		r.Keep = !r.renewed() && len(units) > 1
 		began := clock.Early()
-		n, err := takeAll(calls, limited, units, r, patience)
+		n, err := takeAll(calls, limited, units, r, keep)
 		if err == nil {
-			if first != habit {
+			if first != habit && (first == 0 || strangers) {
 				remember(planned, first)
 			}
 			return nil
 		}
+		var again *errAgain
+		if errors.As(err, &again) && r.Wait != 0 {
+			strangers = n < len(units) && units[n].heldByStrangers(limited)
+		}
 		for _, u := range units[:n] {
 			u.release(r)
 		}
-		var again *errAgain
 		switch {
-		case !errors.As(err, &again):
+		case again == nil:
 			if len(wants) > 1 {
 				blame(err, units[n].wants[0])
 			}
@@ -93,7 +110,11 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 				_ = w.Engine.recognise(limited)
 			}
 		}
-		start, patience = again.want, min(2*patience, holdAndWait)
+		if first == 0 || strangers {
+			start, patience = again.want, min(2*patience, holdAndWait)
+		} else {
+			start = planned[0].wants[0]
+		}
 		// Whoever was woken by what has just been given back goes first.
 		if _, err := sleep(limited, nil, nil, &timer, time.Millisecond+rand.N(10*time.Millisecond)); err != nil {
 			return overWait(ctx, gaveUp(err, &out, 0))
@@ -287,6 +308,20 @@ func (u unit) release(r Request) {
 		}
 		return nil
 	})
+}
+
+// heldByStrangers reports whether one of the locks is held by somebody who may
+// take his locks in any order: not by a client of this library.
+func (u unit) heldByStrangers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	for _, w := range u.wants {
+		owners, err := script.Holders(ctx, u.e.d, w.Kind.Holding("").Key)
+		if err == nil && slices.ContainsFunc(owners, func(owner string) bool { return !ours(owner) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // each calls f for all wants at once and returns the first error.

@@ -282,6 +282,16 @@ var All = []Mutant{
 		".", "TestMultiWaitsWithNothingInHand",
 	},
 	{
+		"a set that is out of order waits as long as the others",
+		"internal/engine/set.go", "keep = glance", "keep = patience",
+		".", "TestMultiFindsBackToTheOrder",
+	},
+	{
+		"a set takes clients of this library for strangers",
+		"internal/engine/engine.go", "owner[14] == '8'", "owner[14] == '4'",
+		".", "TestMultiLearnsTheOrder",
+	},
+	{
 		"a set waits without an end with some of it in hand",
 		"internal/engine/set.go", "patience/2+rand.N(patience)", "100*patience",
 		".", "TestMultiWaitsWithNothingInHand",

@@ -89,6 +89,24 @@ type State struct {
 	Waiting []string      // owners in the queue, first come first
 }
 
+// Holders returns the owners of the lock that has that key, whatever kind of a
+// mutex or read/write lock it is.
+func Holders(ctx context.Context, d driver.Driver, key string) (owners []string, err error) {
+	r, err := d.Do(ctx, driver.Call{Script: mutexInspect, Keys: []string{key}})
+	if err != nil {
+		return nil, err
+	}
+	if r.Type != driver.List || len(r.List)%2 == 0 {
+		return nil, unexpected(mutexInspect, r)
+	}
+	for i := 1; i < len(r.List); i += 2 {
+		if field := r.List[i].Str; field != "mode" {
+			owners = append(owners, field)
+		}
+	}
+	return owners, nil
+}
+
 // Inspect looks at the mutex.
 func (m *Mutex) Inspect(ctx context.Context, d driver.Driver) (State, error) {
 	r, err := d.Do(ctx, driver.Call{Script: mutexInspect, Keys: m.keys[:1]})
