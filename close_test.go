@@ -119,7 +119,7 @@ func TestNothingLeaks(t *testing.T) {
 		nothingLeaks(t, rounds, func(c *holdfast.Client, name string) holdfast.Locker { return k.make(c, name) })
 	})
 	t.Run("multi", func(t *testing.T) {
-		nothingLeaks(t, 3000, func(c *holdfast.Client, name string) holdfast.Locker {
+		nothingLeaks(t, 1000, func(c *holdfast.Client, name string) holdfast.Locker {
 			return holdfast.Multi(c.Mutex(name), c.RWMutex("leak:rw"), c.FairMutex("leak:fair"))
 		})
 	})
