@@ -213,3 +213,33 @@ func TestMultiAllAtOnce(t *testing.T) {
 	}
 	eventually(t, 10*time.Second, "nothing is left", func() bool { return len(s.Keys(t)) == 0 })
 }
+
+// A set whose caller gives up when it has all locks, and only their time is to
+// be set, gives them back and says why.
+func TestMultiGivenUpAtTheLast(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := open(t, p.URL())
+	set := func(n string) holdfast.Locker { return holdfast.Multi(c.Mutex(n+"a"), c.FairMutex(n+"b")) }
+	lease := holdfast.LeaseTime(time.Minute)
+	release(t, lock(t, t.Context(), set(name(t)), lease)) // so that the server knows the scripts
+	n := name(t)
+	scripts := 0
+	arrived, letGo := p.HoldReply(func(cmd []string) bool {
+		if redistest.Command("EVALSHA")(cmd) {
+			scripts++
+		}
+		return scripts == 3 // one for each lock, and one for the time of either
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ch := background(ctx, set(n), lease)
+	<-arrived
+	cancel() // the releases behind that reply go on in the background
+	if o := awaitAfter(t, 6*time.Second, ch); !errors.Is(o.err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", o.err)
+	}
+	letGo()
+	eventually(t, 10*time.Second, "both are free again", func() bool { return len(s.Keys(t)) == 0 })
+}

@@ -87,14 +87,15 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 		}
 		var again *errAgain
 		if errors.As(err, &again) && r.Wait != 0 {
-			strangers = n < len(units) && units[n].heldByStrangers(limited)
+			held := n < len(units) && !errors.Is(again.err, ErrUnavailable) // rather than lost, or not known
+			strangers = held && units[n].heldByStrangers(limited)
 		}
 		for _, u := range units[:n] {
 			u.release(r)
 		}
 		switch {
 		case again == nil:
-			if len(wants) > 1 {
+			if len(wants) > 1 && n < len(units) {
 				blame(err, units[n].wants[0])
 			}
 			return overWait(ctx, err)

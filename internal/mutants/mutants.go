@@ -282,6 +282,11 @@ var All = []Mutant{
 		".", "TestMultiWaitsWithNothingInHand",
 	},
 	{
+		"a set that is given up at the last brings the program down",
+		"internal/engine/set.go", "len(wants) > 1 && n < len(units)", "len(wants) > 1",
+		".", "TestMultiGivenUpAtTheLast",
+	},
+	{
 		"a set that is out of order waits as long as the others",
 		"internal/engine/set.go", "keep = glance", "keep = patience",
 		".", "TestMultiFindsBackToTheOrder",
