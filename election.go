@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -127,7 +128,13 @@ func (e *Election) Lead(ctx context.Context, candidate string, fn func(context.C
 	}
 	for {
 		again, err := e.lead(ctx, candidate, fn, opts)
-		if !again || ctx.Err() != nil {
+		if !again {
+			return err
+		}
+		if done := ctx.Err(); done != nil {
+			if !errors.Is(err, done) {
+				err = fmt.Errorf("%w (%w)", err, done)
+			}
 			return err
 		}
 		select { // whatever is wrong, there is time to mend it
@@ -153,7 +160,10 @@ func (e *Election) lead(ctx context.Context, candidate string, fn func(context.C
 	defer func() { // also when fn panics
 		released := lease.Release(ctx)
 		again = errors.Is(released, ErrLost) && goesOn(released)
-		if released != nil {
+		switch {
+		case again: // what fn returns after a loss is dropped
+			err = released
+		case released != nil:
 			err = errors.Join(err, released)
 		}
 	}()

@@ -103,3 +103,27 @@ func TestElectionAsMutex(t *testing.T) {
 		}
 	}
 }
+
+// A context that ends after the lead was lost, and before the function has
+// returned, ends Lead with its own error, and what the function returns is
+// dropped.
+func TestLeadLostAndDone(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c, other := open(t, s.URL(), quick), open(t, s.URL())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	e := c.Election(name(t))
+	late := errors.New("of the function, after the loss")
+	err := e.Lead(ctx, "a", func(term context.Context) error {
+		if ok, err := other.Election(e.Name()).Depose(t.Context()); !ok || err != nil {
+			t.Error(ok, err)
+		}
+		<-term.Done()
+		cancel()
+		return late
+	})
+	if !errors.Is(err, context.Canceled) || errors.Is(err, late) {
+		t.Errorf("error %v, want context.Canceled and not what the function has returned", err)
+	}
+}
