@@ -186,6 +186,9 @@ func (l *Lease) enterAll(ctx context.Context, held *Lease, part func(*Client) *L
 	if held.why() != 0 {
 		return held.loss()
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	return errSlow
 }
 

@@ -190,3 +190,17 @@ func TestOneClientClosed(t *testing.T) {
 		}
 	}
 }
+
+// Entering again with a context that is done ends with its error, and is no
+// outage.
+func TestEnterWithDoneContext(t *testing.T) {
+	t.Parallel()
+	m := over(t, urls(start(t, 3))).Mutex("m")
+	l := voted(t, m, 3)
+	ctx, cancel := context.WithCancel(l.Context())
+	cancel()
+	if _, err := m.Lock(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrUnavailable) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	release(t, l)
+}
