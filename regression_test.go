@@ -270,3 +270,62 @@ func TestForceUnlockByAnyKind(t *testing.T) {
 		}
 	})
 }
+
+// A release waits for no extension that waits for the server, however many were
+// there before.
+func TestReleaseBehindExtensions(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	l := lock(t, t.Context(), open(t, p.URL()).Mutex(name(t)))
+	p.Freeze()
+	defer p.Thaw()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for range 3 {
+		wg.Go(func() { _ = l.Extend(t.Context(), time.Minute) })
+	}
+	time.Sleep(100 * time.Millisecond) // until they are there
+	start := time.Now()
+	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrUnavailable) {
+		t.Errorf("error %v, want ErrUnavailable", err)
+	}
+	if took := time.Since(start); took > 3*time.Second+late {
+		t.Errorf("Release took %v", took)
+	}
+}
+
+// Who waits behind an extension that waits for the server minds its own context.
+func TestContextBehindExtension(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	m := open(t, p.URL()).Mutex(name(t))
+	l := lock(t, t.Context(), m)
+	p.Freeze()
+	defer p.Thaw()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	long, stop := context.WithCancel(t.Context())
+	defer stop()
+	wg.Go(func() { _ = l.Extend(long, time.Minute) })
+	time.Sleep(100 * time.Millisecond) // until it is there
+	var calls sync.WaitGroup
+	for what, call := range map[string]func(context.Context) error{
+		"Extend":  func(ctx context.Context) error { return l.Extend(ctx, time.Minute) },
+		"TryLock": func(ctx context.Context) error { _, err := m.TryLock(ctx); return err },
+	} {
+		calls.Go(func() {
+			ctx, cancel := context.WithTimeout(l.Context(), 100*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: error %v, want context.DeadlineExceeded", what, err)
+			}
+			if took := time.Since(start); took > late {
+				t.Errorf("%s took %v with a context of 100ms", what, took)
+			}
+		})
+	}
+	calls.Wait()
+}

@@ -132,7 +132,14 @@ func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.H
 }
 
 func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.Holder) error {
-	h.nest.Lock()
+	if r.Wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.Wait+answerTime)
+		defer cancel()
+	}
+	if err := h.nest.enter(ctx); err != nil {
+		return err
+	}
 	defer h.nest.Unlock()
 	if !h.mine(pass) {
 		return ErrNotHeld
@@ -140,11 +147,6 @@ func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.H
 	lease := r.Lease
 	if r.renewed() {
 		lease = h.e.o.Lease
-	}
-	if r.Wait > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.Wait+answerTime)
-		defer cancel()
 	}
 	err := h.claim(ctx, lease, r.patience(h.e), func(ctx context.Context) (bool, error) {
 		v, err := h.e.acquire(ctx, h.kind, script.Claim{Owner: h.owner, Count: h.count + 1, Lease: lease})
@@ -191,7 +193,9 @@ func (h *Hold) Extend(ctx context.Context, pass int, d time.Duration) error {
 }
 
 func (h *Hold) extend(ctx context.Context, pass int, d time.Duration) error {
-	h.nest.Lock()
+	if err := h.nest.enter(ctx); err != nil {
+		return err
+	}
 	defer h.nest.Unlock()
 	if !h.mine(pass) {
 		return ErrNotHeld
@@ -284,17 +288,18 @@ func (h *Hold) enterAlone() {
 	if turn == nil {
 		return
 	}
-	timer := time.NewTimer(haste)
-	defer timer.Stop()
-	select {
-	case <-turn:
-		return
-	case <-timer.C:
+	ticker := time.NewTicker(haste) // there may be several before it
+	defer ticker.Stop()
+	for {
+		select {
+		case <-turn:
+			return
+		case <-ticker.C:
+		}
+		h.mu.Lock()
+		if h.hurry != nil {
+			h.hurry()
+		}
+		h.mu.Unlock()
 	}
-	h.mu.Lock()
-	if h.hurry != nil {
-		h.hurry()
-	}
-	h.mu.Unlock()
-	<-turn
 }

@@ -117,7 +117,7 @@ func (h *Hold) abandon() {
 		return
 	}
 	g := h.detach()
-	h.e.undo(h.kind, h.owner, h.most, h.doubt)
+	h.e.undo(h.kind, h.owner, h.longest(), h.doubt)
 	g.give()
 	h.e.leave(g)
 }
@@ -177,16 +177,16 @@ func (h *Hold) free() error {
 				e.Yield(h.kind, heard)
 			}
 			if h.doubt || doubt {
-				e.undo(h.kind, h.owner, h.most, true)
+				e.undo(h.kind, h.owner, h.longest(), true)
 			}
 			return nil
 		case driver.ClassOf(err) == driver.Fatal:
-			e.undo(h.kind, h.owner, h.most, true) // it may be allowed again before the lease ends
+			e.undo(h.kind, h.owner, h.longest(), true) // it may be allowed again before the lease ends
 			return refused(err)
 		}
 		doubt = doubt || driver.ClassOf(err) == driver.Ambiguous
 		if out.note(err, sent) > releaseTime || e.isClosing() {
-			e.undo(h.kind, h.owner, h.most, true)
+			e.undo(h.kind, h.owner, h.longest(), true)
 			return fmt.Errorf("%w; trying on in the background, the lock expires in %v at the latest",
 				out.error(), (ends - clock.Now()).Round(100*time.Millisecond))
 		}

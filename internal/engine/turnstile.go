@@ -1,6 +1,10 @@
 package engine
 
-import "sync"
+import (
+	"context"
+	"slices"
+	"sync"
+)
 
 // A turnstile is a mutex that serves first come, first served, and that can be
 // waited for beside other things.
@@ -18,7 +22,7 @@ func (t *turnstile) Lock() {
 }
 
 // queue returns nil if it has the turn, and otherwise what tells when.
-func (t *turnstile) queue() <-chan struct{} {
+func (t *turnstile) queue() chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.taken {
@@ -40,4 +44,27 @@ func (t *turnstile) Unlock() {
 	}
 	close(t.line[0])
 	t.line = t.line[1:]
+}
+
+// enter waits for its turn, but not longer than ctx.
+func (t *turnstile) enter(ctx context.Context) error {
+	turn := t.queue()
+	if turn == nil {
+		return nil
+	}
+	select {
+	case <-turn:
+		return nil
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	i := slices.Index(t.line, turn)
+	if i >= 0 {
+		t.line = slices.Delete(t.line, i, i+1)
+	}
+	t.mu.Unlock()
+	if i < 0 { // it came at the same moment
+		t.Unlock()
+	}
+	return ctx.Err()
 }

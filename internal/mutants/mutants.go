@@ -90,7 +90,7 @@ var All = []Mutant{
 	},
 	{
 		"a failed release is not tried again",
-		"internal/engine/release.go", "			e.undo(h.kind, h.owner, h.most, true)\n			return fmt.Errorf", "			return fmt.Errorf",
+		"internal/engine/release.go", "			e.undo(h.kind, h.owner, h.longest(), true)\n			return fmt.Errorf", "			return fmt.Errorf",
 		"internal/engine", "TestRefusedRelease",
 	},
 	{
@@ -290,6 +290,16 @@ var All = []Mutant{
 		"a set that is out of order waits as long as the others",
 		"internal/engine/set.go", "keep = glance", "keep = patience",
 		".", "TestMultiFindsBackToTheOrder",
+	},
+	{
+		"a release makes room for itself only once",
+		"internal/engine/hold.go", "		case <-ticker.C:\n", "		case <-ticker.C:\n			ticker.Stop()\n",
+		".", "TestReleaseBehindExtensions",
+	},
+	{
+		"an extension in the queue does not mind its context",
+		"internal/engine/turnstile.go", "	case <-ctx.Done():\n", "	case <-context.Background().Done():\n",
+		".", "TestContextBehindExtension",
 	},
 	{
 		"a set takes clients of this library for strangers",
