@@ -3,7 +3,9 @@ package holdfast_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -242,4 +244,130 @@ func TestMultiGivenUpAtTheLast(t *testing.T) {
 	}
 	letGo()
 	eventually(t, 10*time.Second, "both are free again", func() bool { return len(s.Keys(t)) == 0 })
+}
+
+// sortedServers starts two servers, first the one that sets begin with.
+func sortedServers(t *testing.T) [2]*redistest.Server {
+	t.Helper()
+	id := func(s *redistest.Server) string {
+		_, after, _ := strings.Cut(fmt.Sprint(s.Do(t, "INFO", "server")), "run_id:")
+		return after[:40]
+	}
+	a, b := redistest.Start(t), redistest.Start(t)
+	if id(a) > id(b) {
+		a, b = b, a
+	}
+	return [2]*redistest.Server{a, b}
+}
+
+// How long a set has waited for its first lock is not taken for an outage of the
+// server with the second.
+func TestMultiOutageAfterLongWait(t *testing.T) {
+	t.Parallel()
+	s := sortedServers(t)
+	p := redistest.NewProxy(t, s[1].Addr())
+	o := holdfast.Options{RetryTimeout: 8 * time.Second}
+	n := name(t)
+	m := holdfast.Multi(open(t, s[0].URL(), o).Mutex(n), open(t, p.URL(), o).Mutex(n))
+	release(t, lock(t, t.Context(), m))
+	held := lock(t, t.Context(), open(t, s[0].URL()).Mutex(n))
+	set := background(t.Context(), m)
+	time.Sleep(9 * time.Second) // longer than it bears with an outage
+	p.Refuse(true)
+	p.Cut()
+	time.AfterFunc(2*time.Second, func() { p.Refuse(false) })
+	release(t, held)
+	if o := awaitAfter(t, 10*time.Second, set); o.err != nil {
+		t.Error(o.err)
+	} else {
+		release(t, o.lease)
+	}
+}
+
+// A wait that is over before the servers have said who they are is an outage,
+// and not the end of a context.
+func TestMultiWaitOverWhilePlanning(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, redistest.Start(t).Addr())
+	m := holdfast.Multi(open(t, s.URL()).Mutex(name(t)), open(t, p.URL()).Mutex(name(t)))
+	p.Freeze()
+	if _, err := m.Lock(t.Context(), holdfast.Wait(300*time.Millisecond)); !errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want ErrUnavailable without context.DeadlineExceeded", err)
+	}
+}
+
+// A set that is given up when none of its servers answers gives its locks back
+// all at once.
+func TestMultiGivesBackAtOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	n := name(t)
+	var proxies []*redistest.Proxy
+	locks := []holdfast.Locker{open(t, s.URL()).FairMutex(n)}
+	for i := range 5 { // clients, which are servers to a set
+		p := redistest.NewProxy(t, s.Addr())
+		proxies = append(proxies, p)
+		locks = append(locks, open(t, p.URL()).Mutex(fmt.Sprint(n, i)))
+	}
+	m := holdfast.Multi(locks...)
+	release(t, lock(t, t.Context(), m))
+	scripts := 0
+	arrived, letGo := proxies[0].HoldReply(func(cmd []string) bool {
+		if redistest.Command("EVALSHA")(cmd) {
+			scripts++
+		}
+		return scripts == 2 // the one for the lease time, when all have been granted
+	})
+	defer letGo()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	set := background(ctx, m, holdfast.LeaseTime(time.Minute))
+	<-arrived
+	for _, p := range proxies {
+		p.Freeze()
+	}
+	cancel()
+	if o := awaitAfter(t, 3*time.Second, set); o.err == nil { // two for one that does not answer
+		t.Error("it was granted")
+	}
+	for _, p := range proxies {
+		p.Thaw()
+	}
+}
+
+// A set gets its locks also if it only ever finds the one free that it needs
+// last, and others queue for the first.
+func TestMultiBetweenQueueAndLongHold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	n := name(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	keep := func(m holdfast.Locker, d time.Duration) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if l, err := m.Lock(ctx); err == nil {
+					time.Sleep(d)
+					_ = l.Release(ctx)
+				}
+			}
+		})
+	}
+	c, other := open(t, s.URL()), open(t, s.URL())
+	keep(other.Mutex(n+"b"), 5*time.Second)
+	eventually(t, 5*time.Second, "one is held", func() bool { return locked(t, c.Mutex(n+"b")) })
+	for range 3 {
+		keep(other.FairMutex(n+"a"), 300*time.Millisecond)
+	}
+	queued(t, s, n+"a", 2)
+	release(t, func() *holdfast.Lease {
+		o := awaitAfter(t, 40*time.Second, background(ctx, holdfast.Multi(c.FairMutex(n+"a"), c.Mutex(n+"b"))))
+		if o.err != nil {
+			t.Fatal(o.err)
+		}
+		return o.lease
+	}())
+	cancel()
+	wg.Wait()
 }

@@ -41,8 +41,10 @@ func (w *Want) release(renewed bool) {
 // has something. So it does not wait for the rest, but for a glance, and then
 // returns to the order of all. If it waited, there would be no end to that where
 // many want the same: whoever is in order holds what the others lack, and so do
-// they, and each gives up just before its turn. Only where strangers are in the
-// way, who have another order, it waits in theirs as long as in its own.
+// they, and each gives up just before its turn. The glances grow, though, for
+// those who only ever get what they need for long in the wrong order. And where
+// strangers are in the way, who have another order, it waits in theirs as long
+// as in its own.
 const (
 	moment      = time.Second
 	holdAndWait = 2 * time.Second
@@ -60,10 +62,11 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 	patience := moment
 	habit := 0
 	strangers := false // are about, so that another order may be the right one
+	astray := 0        // how often it was out of order without them
 	for start := (*Want)(nil); ; {
 		planned, err := plan(limited, wants)
 		if err != nil {
-			return err
+			return overWait(ctx, err)
 		}
 		if start == nil {
 			habit = recall(planned)
@@ -72,12 +75,12 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 		units, first := startWith(start, planned)
 		keep := patience
 		if first != 0 && !strangers {
-			keep = glance
+			keep = min(glance<<(2*astray), patience)
+			astray = min(astray+1, 3)
 		}
 		// A fixed lease counts from when the last lock was granted, so the
 		// others are renewed until then.
 		r.Keep = !r.renewed() && len(units) > 1
-		began := clock.Early()
 		n, err := takeAll(calls, limited, units, r, keep)
 		if err == nil {
 			if first != habit && (first == 0 || strangers) {
@@ -90,9 +93,7 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 			held := n < len(units) && !errors.Is(again.err, ErrUnavailable) // rather than lost, or not known
 			strangers = held && units[n].heldByStrangers(limited)
 		}
-		for _, u := range units[:n] {
-			u.release(r)
-		}
+		releaseAll(units[:n], r)
 		switch {
 		case again == nil:
 			if len(wants) > 1 && n < len(units) {
@@ -103,13 +104,11 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 			return &Busy{}
 		case !errors.Is(again.err, ErrUnavailable):
 			out.over()
-		case out.note(again.err, began) > r.patience(again.want.Engine):
+		case out.note(again.err, again.asked) > r.patience(again.want.Engine):
 			return out.error()
 		}
 		if patience == moment { // perhaps the order was wrong
-			for _, w := range wants {
-				_ = w.Engine.recognise(limited)
-			}
+			recogniseAll(limited, wants)
 		}
 		if first == 0 || strangers {
 			start, patience = again.want, min(2*patience, holdAndWait)
@@ -133,8 +132,9 @@ func blame(err error, w *Want) {
 
 // errAgain says that a set has to begin again, and with what.
 type errAgain struct {
-	want *Want
-	err  error
+	want  *Want
+	err   error
+	asked time.Duration // since when it was asked for
 }
 
 func (*errAgain) Error() string { return "begin again" }
@@ -149,6 +149,7 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 			}
 			continue
 		}
+		asked := clock.Early()
 		waiting, cancel := context.WithTimeout(limited, patience/2+rand.N(patience))
 		err := u.take(calls, waiting, r)
 		over := waiting.Err() != nil
@@ -156,7 +157,7 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 		switch {
 		case err == nil:
 		case over && limited.Err() == nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrClosed):
-			return i, &errAgain{u.wants[0], err}
+			return i, &errAgain{u.wants[0], overWait(limited, err), asked}
 		default:
 			return i, err
 		}
@@ -165,7 +166,7 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 	for _, u := range units {
 		for _, w := range u.wants {
 			if !w.Hold.Valid() {
-				return n, &errAgain{w, nil} // lost while others were waited for
+				return n, &errAgain{w, nil, 0} // lost while others were waited for
 			}
 		}
 	}
@@ -177,7 +178,7 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 		pass, _ := w.Hold.Grant()
 		err := w.Hold.Extend(calls, pass, r.Lease)
 		if errors.Is(err, ErrLost) {
-			err = &errAgain{w, nil}
+			err = &errAgain{w, nil, 0}
 		}
 		return err
 	})
@@ -301,9 +302,9 @@ func (u unit) take(calls, waiting context.Context, r Request) error {
 	return c.runGroup(u.wants)
 }
 
-// release gives back what was taken, all at once.
-func (u unit) release(r Request) {
-	_ = each([]unit{u}, func(w *Want) error {
+// releaseAll gives back what was taken, all at once.
+func releaseAll(units []unit, r Request) {
+	_ = each(units, func(w *Want) error {
 		if w.Hold != nil {
 			w.release(r.renewed())
 		}
@@ -343,4 +344,17 @@ func each(units []unit, f func(*Want) error) error {
 	}
 	wg.Wait()
 	return first
+}
+
+// recogniseAll asks all servers who they are, at once, and each of them once.
+func recogniseAll(ctx context.Context, wants []*Want) {
+	var wg sync.WaitGroup
+	asked := make(map[*Engine]bool)
+	for _, w := range wants {
+		if e := w.Engine; !asked[e] {
+			asked[e] = true
+			wg.Go(func() { _ = e.recognise(ctx) })
+		}
+	}
+	wg.Wait()
 }

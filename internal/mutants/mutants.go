@@ -253,7 +253,7 @@ var All = []Mutant{
 	},
 	{
 		"a set that cannot be had keeps what it has",
-		"internal/engine/set.go", "			u.release(r)\n", "			_ = u\n",
+		"internal/engine/set.go", "		releaseAll(units[:n], r)\n", "",
 		".", "TestMultiAllOrNothing",
 	},
 	{
@@ -288,8 +288,18 @@ var All = []Mutant{
 	},
 	{
 		"a set that is out of order waits as long as the others",
-		"internal/engine/set.go", "keep = glance", "keep = patience",
+		"internal/engine/set.go", "keep = min(glance<<(2*astray), patience)", "keep = patience",
 		".", "TestMultiFindsBackToTheOrder",
+	},
+	{
+		"a set that is out of order never looks for longer than a glance",
+		"internal/engine/set.go", "glance<<(2*astray)", "glance",
+		".", "TestMultiBetweenQueueAndLongHold",
+	},
+	{
+		"the wait for the first lock counts as an outage of the second",
+		"internal/engine/set.go", "		asked := clock.Early()\n", "		asked := clock.Early() - 9*time.Second\n",
+		".", "TestMultiOutageAfterLongWait",
 	},
 	{
 		"a release makes room for itself only once",
