@@ -188,7 +188,7 @@ func TestMultiFindsBackToTheOrder(t *testing.T) {
 			var rounds atomic.Int64
 			var wg sync.WaitGroup
 			for range 3 {
-				c, c2 := open(t, s.URL(), quick), open(t, s2.URL(), quick)
+				c, c2 := open(t, s.URL()), open(t, s2.URL())
 				for range 8 {
 					wg.Go(func() {
 						for ctx.Err() == nil {
