@@ -28,29 +28,6 @@ func (w *Want) release(renewed bool) {
 	w.Hold = nil
 }
 
-// While some locks of a set are kept, others are not waited for without an end.
-// The order of all sets is the same, so they cannot wait for each other in a
-// circle; but Redisson takes its locks in the order in which they are given, so
-// may whoever locks by hand, and two processes may disagree after a server was
-// restarted. So a set that has waited a moment with something in hand gives that
-// back and begins again with what it could not get, which it waits for with
-// nothing in hand. Each time the moment is twice as long, up to holdAndWait, so
-// that it gets its locks also where all of them are in use.
-//
-// A set that does not begin as all the others do is in their way as soon as it
-// has something. So it does not wait for the rest, but for a glance, and then
-// returns to the order of all. If it waited, there would be no end to that where
-// many want the same: whoever is in order holds what the others lack, and so do
-// they, and each gives up just before its turn. The glances grow, though, for
-// those who only ever get what they need for long in the wrong order. And where
-// strangers are in the way, who have another order, it waits in theirs as long
-// as in its own.
-const (
-	moment      = time.Second
-	holdAndWait = 2 * time.Second
-	glance      = 100 * time.Millisecond
-)
-
 // AcquireAll takes all wants or none, in an order that is the same for
 // everybody. Those of one engine whose keys may share a script are taken by
 // one, so that while they are waited for none of them is held.
@@ -59,39 +36,25 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 	defer cancel()
 	var out outage
 	var timer *time.Timer
-	patience := moment
-	habit := 0
-	strangers := false // are about, so that another order may be the right one
-	astray := 0        // how often it was out of order without them
-	for start := (*Want)(nil); ; {
+	way := course{patience: moment}
+	for {
 		planned, err := plan(limited, wants)
 		if err != nil {
 			return overWait(ctx, err)
 		}
-		if start == nil {
-			habit = recall(planned)
-			start, strangers = planned[habit].wants[0], habit != 0
-		}
-		units, first := startWith(start, planned)
-		keep := patience
-		if first != 0 && !strangers {
-			keep = min(glance<<(2*astray), patience)
-			astray = min(astray+1, 3)
-		}
+		units, keep := way.lay(planned)
 		// A fixed lease counts from when the last lock was granted, so the
 		// others are renewed until then.
 		r.Keep = !r.renewed() && len(units) > 1
 		n, err := takeAll(calls, limited, units, r, keep)
 		if err == nil {
-			if first != habit && (first == 0 || strangers) {
-				remember(planned, first)
-			}
+			way.learn(planned)
 			return nil
 		}
 		var again *errAgain
 		if errors.As(err, &again) && r.Wait != 0 {
 			held := n < len(units) && !errors.Is(again.err, ErrUnavailable) // rather than lost, or not known
-			strangers = held && units[n].heldByStrangers(limited)
+			way.strangers = held && units[n].heldByStrangers(limited)
 		}
 		releaseAll(units[:n], r)
 		switch {
@@ -107,14 +70,10 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 		case out.note(again.err, again.asked) > r.patience(again.want.Engine):
 			return out.error()
 		}
-		if patience == moment { // perhaps the order was wrong
+		if way.patience == moment { // perhaps the order was wrong
 			recogniseAll(limited, wants)
 		}
-		if first == 0 || strangers {
-			start, patience = again.want, min(2*patience, holdAndWait)
-		} else {
-			start = planned[0].wants[0]
-		}
+		way.giveWay(planned, again.want)
 		// Whoever was woken by what has just been given back goes first.
 		if _, err := sleep(limited, nil, nil, &timer, time.Millisecond+rand.N(10*time.Millisecond)); err != nil {
 			return overWait(ctx, gaveUp(err, &out, 0))
@@ -239,13 +198,6 @@ func plan(ctx context.Context, wants []*Want) ([]unit, error) {
 		units = append(units, unit{w.Engine, []*Want{w}})
 	}
 	return units, nil
-}
-
-// startWith puts the unit of a want before all others, and returns where it
-// was.
-func startWith(w *Want, planned []unit) ([]unit, int) {
-	i := slices.IndexFunc(planned, func(u unit) bool { return slices.Contains(u.wants, w) })
-	return slices.Concat(planned[i:i+1], planned[:i], planned[i+1:]), i
 }
 
 // identity returns what distinguishes the server from all others, for

@@ -278,7 +278,7 @@ var All = []Mutant{
 	},
 	{
 		"a set keeps what it has while it waits for what it cannot get",
-		"internal/engine/set.go", "start, patience = again.want, ", "start, patience = nil, ",
+		"internal/engine/course.go", "c.start, c.patience = missing, ", "c.start, c.patience = nil, ",
 		".", "TestMultiWaitsWithNothingInHand",
 	},
 	{
@@ -288,12 +288,12 @@ var All = []Mutant{
 	},
 	{
 		"a set that is out of order waits as long as the others",
-		"internal/engine/set.go", "keep = min(glance<<(2*astray), patience)", "keep = patience",
+		"internal/engine/course.go", "keep = min(glance<<(2*c.astray), c.patience)", "keep = c.patience",
 		".", "TestMultiFindsBackToTheOrder",
 	},
 	{
 		"a set that is out of order never looks for longer than a glance",
-		"internal/engine/set.go", "glance<<(2*astray)", "glance",
+		"internal/engine/course.go", "glance<<(2*c.astray)", "glance",
 		".", "TestMultiBetweenQueueAndLongHold",
 	},
 	{
@@ -323,7 +323,7 @@ var All = []Mutant{
 	},
 	{
 		"a set meets those with another order as if for the first time, each time",
-		"internal/engine/set.go", "				remember(planned, first)\n", "",
+		"internal/engine/course.go", "		remember(planned, c.first)\n", "",
 		".", "TestMultiLearnsTheOrder",
 	},
 	{
