@@ -181,13 +181,16 @@ func (c *contest) ask() (grant, error) {
 			w.Forget()
 		}
 		c.claim.Longest = c.left()
-		floor := c.e.token.Load()
+		floor := c.floor()
 		place := c.place()
 		sent := clock.Now()
 		v, err := c.e.acquire(c.asking, c.k, c.claim)
 		if err == nil && v.Granted() && c.claim.Lease > 0 && !c.e.dog.InTime(sent, c.claim.Lease) {
 			v, err = script.Verdict{}, errTooLate
 			sent = clock.Now() // the server has answered: asking again may give it in time
+		}
+		if err == nil && v.Granted() && !c.credible(v) {
+			err = errNoGrant
 		}
 		var pause time.Duration
 		switch {
@@ -245,6 +248,40 @@ func (c *contest) ask() (grant, error) {
 		}
 	}
 }
+
+// floor returns the highest token known for the lock before it is asked for. The
+// parts of a group keep theirs.
+func (c *contest) floor() int64 {
+	switch k := c.k.(type) {
+	case Kind:
+		return c.e.tokens.floor(k.Holding("").Key)
+	case group:
+		for _, w := range k {
+			w.floor = c.e.tokens.floor(w.Kind.Holding("").Key)
+		}
+	}
+	return 0
+}
+
+// credible reports whether the tokens of a grant can be what the scripts return
+// for one.
+func (c *contest) credible(v script.Verdict) bool {
+	switch k := c.k.(type) {
+	case Kind:
+		return k.Traits().Counting || isClockToken(v.Token)
+	case group:
+		for i, w := range k {
+			if !w.Kind.Traits().Counting && !isClockToken(v.Tokens[i]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// errNoGrant is the error of a reply that says yes with a token that is not the
+// time of any server.
+var errNoGrant = &driver.Error{Class: driver.Fatal, Err: errors.New("the reply grants the lock with a token that is not the time of a server: the data under its keys is not that of a lock, or the server's clock is wrong")}
 
 // place returns where the lock lives now.
 func (c *contest) place() driver.Place {

@@ -91,7 +91,7 @@ type Engine struct {
 
 	id     string // the first part of every owner
 	owners atomic.Uint64
-	token  atomic.Int64           // the highest one seen
+	tokens tokens
 	server atomic.Pointer[string] // its run id, once asked
 	unlook func()                 // ends the watch over the servers
 
@@ -163,19 +163,6 @@ func (e *Engine) owner() string {
 	b := make([]byte, 0, 64)
 	b = append(append(b, e.id...), ':')
 	return string(strconv.AppendUint(b, e.owners.Add(1), 10))
-}
-
-// fence returns the token of a grant, given the highest one known before it
-// was asked for. The server takes it from its clock; should that be set back,
-// this process at least goes on from where it was.
-func (e *Engine) fence(token, floor int64) int64 {
-	token = max(token, floor+1)
-	for {
-		old := e.token.Load()
-		if token <= old || e.token.CompareAndSwap(old, token) {
-			return token
-		}
-	}
 }
 
 // begin notes a call under way, unless the engine is closed.

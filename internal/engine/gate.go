@@ -201,15 +201,18 @@ func (g *gate) fail(o outage) {
 	g.failed, g.failedAt = o, clock.Early()
 }
 
-// outage returns what others met while somebody has waited for the turn since
-// then: he has waited for the same server.
+// outage returns the outage that ended the attempt of the previous turn holder,
+// as a caller met it that has waited for the turn since then: both wait for the
+// same server, each from its own start.
 func (g *gate) outage(since time.Duration) outage {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.failedAt > since {
-		return g.failed
+	if g.failedAt <= since {
+		return outage{}
 	}
-	return outage{}
+	o := g.failed
+	o.since = max(o.since, since) // this one has waited for the server only since then
+	return o
 }
 
 // give passes the bare turn to the next in the queue.

@@ -12,7 +12,7 @@ import (
 // A grant is what the server said yes to.
 type grant struct {
 	script.Verdict
-	floor    int64 // the highest token known before
+	floor    int64 // the highest token of the name that was known before
 	sent     time.Duration
 	received time.Duration
 	place    driver.Place // where it was asked for
@@ -24,7 +24,7 @@ func (c *contest) hold(k Kind, user watchdog.Holder, g grant) *Hold {
 	counting := k.Traits().Counting
 	token := g.Token
 	if !counting {
-		token = c.e.fence(token, g.floor)
+		token = c.e.tokens.fence(k.Holding("").Key, token, g.floor)
 	}
 	h := &Hold{
 		Charge: watchdog.Charge{

@@ -71,7 +71,7 @@ func (c *contest) runGroup(wants []*Want) error {
 	if err == nil {
 		for i, w := range wants {
 			part := g
-			part.Token = g.Tokens[i]
+			part.Token, part.floor = g.Tokens[i], w.floor
 			c.r.Under = w.Under
 			if w.Hold = c.hold(w.Kind, w.User, part); w.Hold == nil {
 				c.doubt = true

@@ -106,7 +106,7 @@ func (h *Hold) nextToken() int64 {
 	if short := need - (clock.Early() - h.granted); short > 0 {
 		time.Sleep(short)
 	}
-	return h.e.fence(h.token+1, 0)
+	return h.e.tokens.fence(h.Key, h.token+1, 0)
 }
 
 // abandon gets rid of a hold that was passed to somebody who has gone.

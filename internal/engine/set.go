@@ -21,6 +21,7 @@ type Want struct {
 	Under  *Hold // see Request
 	User   watchdog.Holder
 	Hold   *Hold // once it is granted
+	floor  int64 // the highest token known before it was asked for
 }
 
 func (w *Want) release(renewed bool) {

@@ -110,7 +110,7 @@ var All = []Mutant{
 	},
 	{
 		"tokens do not grow when a lock is handed over",
-		"internal/engine/release.go", "return h.e.fence(h.token+1, 0)", "return h.token",
+		"internal/engine/release.go", "return h.e.tokens.fence(h.Key, h.token+1, 0)", "return h.token",
 		".", "TestTokensGrow",
 	},
 	{

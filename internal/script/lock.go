@@ -2,6 +2,7 @@ package script
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -74,7 +75,8 @@ func verdict(n int64) Verdict {
 	if n > 0 {
 		return Verdict{Token: n}
 	}
-	return Verdict{TTL: time.Duration(-1-n) * time.Millisecond}
+	const longest = math.MaxInt64 / int64(time.Millisecond) // a stored time can be beyond what a Duration holds
+	return Verdict{TTL: time.Duration(min(-1-n, longest)) * time.Millisecond}
 }
 
 // Freed is the answer to a release.

@@ -1,0 +1,34 @@
+package mutants
+
+func init() { All = append(All, promises...) }
+
+// promises are the mutants of tokens, of releases, and of waiters behind a lease
+// of their own client.
+var promises = []Mutant{
+	{
+		"one floor of tokens for all names",
+		"internal/engine/tokens.go", "func (t *tokens) get(id uint64) int64 { return max(t.recent[id], t.older[id]) }",
+		"func (t *tokens) get(uint64) (top int64) {\n\tfor _, f := range t.recent {\n\t\ttop = max(top, f)\n\t}\n\treturn top\n}",
+		"internal/engine", "TestTokensOfSkewedMasters",
+	},
+	{
+		"tokens fall with the clock of the server",
+		"internal/engine/tokens.go", "token = max(token, floor+1)", "token = max(token, 0*floor)",
+		"internal/engine", "TestTokensAfterClockSetBack",
+	},
+	{
+		"the floors of names are never forgotten",
+		"internal/engine/tokens.go", "len(t.recent) >= maxFloors", "len(t.recent) >= maxFloors<<10",
+		"internal/engine", "TestFloorsAreBounded",
+	},
+	{
+		"any positive reply is a grant",
+		"internal/engine/tokens.go", "return token > minClockToken && token < maxClockToken", "return token > 0",
+		"internal/engine", "TestIncredibleGrant",
+	},
+	{
+		"a caller inherits the whole outage of the previous turn",
+		"internal/engine/gate.go", "o.since = max(o.since, since)", "_ = since",
+		"internal/engine", "TestOutageOfPreviousTurn",
+	},
+}
