@@ -307,10 +307,10 @@ func (e *Engine) ask(ctx context.Context, repeat bool, call func(context.Context
 func (e *Engine) Force(k Kind, force func() error) error {
 	key, sided := k.Holding("").Key, k.Traits().Sided
 	var lost []*Hold
-	for _, c := range e.dog.Charges() {
+	for _, c := range e.dog.On(key) {
 		h := c.Holder.(*Hold)
 		switch {
-		case h.Key != key, sided && h.kind.Gate() != k.Gate():
+		case sided && h.kind.Gate() != k.Gate():
 		case h.under != nil && h.under.Valid(): // stands and falls with that one
 		case e.dog.Lose(c, watchdog.Forced):
 			lost = append(lost, h)

@@ -46,6 +46,9 @@ type Charge struct {
 	skew    time.Duration // taken off, too
 	at      time.Duration // when the watchdog looks at it next
 	index   int           // in the watchdog's heap; -1 when not there
+
+	// The other charges on the key, a list without a fixed order.
+	next, prev *Charge
 }
 
 // Deadline returns the moment, as of clock.Now, up to which the server is

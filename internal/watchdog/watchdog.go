@@ -51,6 +51,7 @@ type Watchdog struct {
 
 	mu      sync.Mutex
 	guarded charges
+	on      map[string]*Charge // the first charge of each key; see Charge.next
 	graves  graves
 	flying  map[lane]bool     // with calls under way
 	behind  map[lane][]*grave // which wait for such a lane
@@ -70,6 +71,7 @@ type Watchdog struct {
 func New(d driver.Driver, every time.Duration, log *slog.Logger) *Watchdog {
 	w := &Watchdog{
 		d: d, every: every, log: log,
+		on:     make(map[string]*Charge),
 		flying: make(map[lane]bool),
 		behind: make(map[lane][]*grave),
 		wake:   make(chan struct{}, 1),
@@ -103,6 +105,7 @@ func (w *Watchdog) Guard(c *Charge, sent, renewal time.Duration) bool {
 	}
 	c.schedule()
 	heap.Push(&w.guarded, c)
+	w.link(c)
 	w.busy = true
 	w.rouse(c.at)
 	return true
@@ -146,8 +149,8 @@ func (w *Watchdog) period(renewal time.Duration) time.Duration {
 func (w *Watchdog) Verify(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, c := range slices.Clone(w.guarded) {
-		if c.Key == key && c.renewal > 0 {
+	for c := w.on[key]; c != nil; c = c.next {
+		if c.renewal > 0 {
 			c.due = 0
 			w.reschedule(c)
 		}
@@ -184,8 +187,34 @@ func (w *Watchdog) drop(c *Charge) bool {
 		return false
 	}
 	heap.Remove(&w.guarded, c.index)
+	w.unlink(c)
 	c.deadline.Store(0)
 	return true
+}
+
+// link adds a charge to those on its key. The caller holds w.mu.
+func (w *Watchdog) link(c *Charge) {
+	c.next = w.on[c.Key]
+	if c.next != nil {
+		c.next.prev = c
+	}
+	w.on[c.Key] = c
+}
+
+// unlink takes a charge out of those on its key. The caller holds w.mu.
+func (w *Watchdog) unlink(c *Charge) {
+	if c.next != nil {
+		c.next.prev = c.prev
+	}
+	switch {
+	case c.prev != nil:
+		c.prev.next = c.next
+	case c.next != nil:
+		w.on[c.Key] = c.next
+	default:
+		delete(w.on, c.Key)
+	}
+	c.next, c.prev = nil, nil
 }
 
 // Lose takes a lease out of care and tells its holder why.
@@ -202,6 +231,18 @@ func (w *Watchdog) Denied(c *Charge) Reason {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return c.denied(w.d.Place(c.Key).Term)
+}
+
+// On returns the leases in care on a key. Its cost does not depend on the
+// leases on other keys.
+func (w *Watchdog) On(key string) []*Charge {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var cs []*Charge
+	for c := w.on[key]; c != nil; c = c.next {
+		cs = append(cs, c)
+	}
+	return cs
 }
 
 // Charges returns the leases in care.
