@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
@@ -48,7 +50,9 @@ func (h *Hold) forget(user watchdog.Holder) bool {
 	return h.lost == 0
 }
 
-// releaseNested gives back one of several.
+// releaseNested gives back one of several. If the server does not confirm it,
+// the count at the server stays too high, which only shows in inspection: the
+// last release frees the lock whatever the count.
 func (h *Hold) releaseNested(renewed bool) error {
 	h.count--
 	if renewed {
@@ -57,14 +61,18 @@ func (h *Hold) releaseNested(renewed bool) error {
 			h.e.dog.Renew(&h.Charge, 0)
 		}
 	}
-	freed, err := h.kind.Release(context.Background(), h.e.d, h.owner, h.count)
-	if err == nil && !freed.Held {
+	over := !h.Valid()
+	freed, _, err := h.lower(h.count)
+	switch {
+	case err == nil && freed.Held:
+		return nil
+	case err == nil:
 		h.Disown()
 		return ErrLost
+	case over:
+		return ErrLost
 	}
-	// An error leaves the count at the server too high, which only shows in
-	// inspection: the last release frees the lock whatever the count.
-	return nil
+	return err
 }
 
 // pass hands the hold to the next in the queue, if the slice allows it.
@@ -135,11 +143,36 @@ func (h *Hold) detach() *gate {
 // answer, before it goes on in the background.
 const releaseTime = time.Second
 
-// free gives the lock back at the server.
+// lower makes the server lower the hold count to left; zero frees the lock. It
+// retries for releaseTime. It reports whether an attempt without an answer may
+// have taken effect.
+func (h *Hold) lower(left int) (freed script.Freed, doubt bool, err error) {
+	var out outage
+	for {
+		sent := clock.Early()
+		freed, err = h.kind.Release(context.Background(), h.e.d, h.owner, left)
+		switch {
+		case err == nil:
+			return freed, doubt, nil
+		case driver.ClassOf(err) == driver.Fatal:
+			return freed, doubt, refused(err)
+		}
+		doubt = doubt || driver.ClassOf(err) == driver.Ambiguous
+		if out.note(err, sent) > releaseTime || h.e.isClosing() {
+			return freed, doubt, out.error()
+		}
+		time.Sleep(out.pause())
+	}
+}
+
+// free gives the lock back at the server. It returns nil only if the lock was
+// held until free was called: the server says that the owner held it, or it says
+// no to a repeated request whose first copy was sent while the lease was valid.
 func (h *Hold) free() error {
 	e := h.e
 	ends := h.Deadline()
-	if !e.dog.Drop(&h.Charge) { // from here on nobody renews it
+	over := clock.Now() >= ends
+	if !e.dog.Drop(&h.Charge) { // from here on nothing renews it
 		return ErrLost
 	}
 	h.count = 0
@@ -156,40 +189,43 @@ func (h *Hold) free() error {
 			e.leave(g)
 		}()
 	}
-	var out outage
-	doubt := false
-	for {
-		sent := clock.Early()
-		freed, err := h.kind.Release(context.Background(), e.d, h.owner, 0)
-		switch {
-		case err == nil && !freed.Held && !doubt:
-			why := e.dog.Denied(&h.Charge)
-			if why == watchdog.NotOwner && sent >= ends {
-				why = watchdog.Expired // on a busy machine nobody has come to say so yet
-			}
-			h.mu.Lock()
-			h.lost = why
-			h.mu.Unlock()
-			return ErrLost
-		case err == nil:
-			heard = freed.Heard
-			if h.kind.Traits().Orderly {
-				e.Yield(h.kind, heard)
-			}
-			if h.doubt || doubt {
-				e.undo(h.kind, h.owner, h.longest(), true)
-			}
-			return nil
-		case driver.ClassOf(err) == driver.Fatal:
-			e.undo(h.kind, h.owner, h.longest(), true) // it may be allowed again before the lease ends
-			return refused(err)
-		}
-		doubt = doubt || driver.ClassOf(err) == driver.Ambiguous
-		if out.note(err, sent) > releaseTime || e.isClosing() {
-			e.undo(h.kind, h.owner, h.longest(), true)
-			return fmt.Errorf("%w; trying on in the background, the lock expires in %v at the latest",
-				out.error(), (ends - clock.Now()).Round(100*time.Millisecond))
-		}
-		time.Sleep(out.pause())
+	freed, doubt, err := h.lower(0)
+	if h.doubt || doubt || err != nil {
+		e.undo(h.kind, h.owner, h.longest(), true) // a copy may arrive late, or be allowed later
 	}
+	switch {
+	case err == nil && (freed.Held || doubt && !over):
+		heard = freed.Heard
+		if h.kind.Traits().Orderly {
+			e.Yield(h.kind, heard)
+		}
+		return nil
+	case err == nil:
+		why := e.dog.Denied(&h.Charge)
+		if why == watchdog.NotOwner && clock.Now() >= ends {
+			why = watchdog.Expired // the watchdog has not run since
+		}
+		return h.lose(why)
+	case over:
+		return h.lose(watchdog.Expired)
+	case errors.Is(err, ErrUnavailable):
+		return fmt.Errorf("%w; still retrying in the background%s", err, expiry(ends))
+	}
+	return err
+}
+
+// lose notes why the hold was lost.
+func (h *Hold) lose(why watchdog.Reason) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lost = why
+	return ErrLost
+}
+
+// expiry says when a lock ends that could not be released.
+func expiry(ends time.Duration) string {
+	if left := ends - clock.Now(); left > 0 {
+		return fmt.Sprintf(", the lock expires in %v at the latest", left.Round(100*time.Millisecond))
+	}
+	return ""
 }

@@ -31,4 +31,19 @@ var promises = []Mutant{
 		"internal/engine/gate.go", "o.since = max(o.since, since)", "_ = since",
 		"internal/engine", "TestOutageOfPreviousTurn",
 	},
+	{
+		"a release after the end passes for one in time",
+		"internal/engine/release.go", "freed.Held || doubt && !over", "freed.Held || doubt",
+		"internal/engine", "TestReleaseAfterTheEnd",
+	},
+	{
+		"a lease that is over counts as unreachable",
+		"internal/engine/release.go", "	case over:\n		return h.lose(watchdog.Expired)\n", "",
+		"internal/engine", "TestReleaseAfterTheEnd",
+	},
+	{
+		"a nested release hides what the server says",
+		"internal/engine/release.go", "	case over:\n		return ErrLost\n	}\n	return err\n", "	case over:\n		return ErrLost\n	}\n	return nil\n",
+		"internal/engine", "TestReleaseNested",
+	},
 }
