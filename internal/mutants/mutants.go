@@ -90,7 +90,7 @@ var All = []Mutant{
 	},
 	{
 		"a failed release is not tried again",
-		"internal/engine/release.go", "			e.undo(h.kind, h.owner, h.longest(), true)\n			return fmt.Errorf", "			return fmt.Errorf",
+		"internal/engine/release.go", "if h.doubt || doubt || err != nil {", "if h.doubt || doubt {",
 		"internal/engine", "TestRefusedRelease",
 	},
 	{
@@ -372,7 +372,7 @@ var All = []Mutant{
 	// All kinds
 	{
 		"a lease that was over is said to have been taken by somebody",
-		"internal/engine/release.go", "why == watchdog.NotOwner && sent >= ends", "false",
+		"internal/engine/release.go", "why == watchdog.NotOwner && clock.Now() >= ends", "false",
 		"internal/engine", "TestReleasedAfterItsEnd",
 	},
 	{
