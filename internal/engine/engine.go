@@ -27,7 +27,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"log/slog"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -94,6 +93,7 @@ type Engine struct {
 	tokens tokens
 	server atomic.Pointer[string] // its run id, once asked
 	unlook func()                 // ends the watch over the servers
+	forced forces
 
 	granting driver.Driver // for what counts only once replicas have it
 	waitless atomic.Bool   // the server knows no way to wait for replicas
@@ -104,11 +104,10 @@ type Engine struct {
 	lanes   []int // that are free, of those below lane
 	lane    int
 	gates   map[string]*gate
-	yields  map[string]yield         // what to remember of gates that are gone
-	forced  map[string]time.Duration // when keys were freed by force, lately
-	habits  map[string]int           // with what to begin, see recall
-	active  int                      // calls under way
-	closing chan struct{}            // closed by Close
+	yields  map[string]yield // what to remember of gates that are gone
+	habits  map[string]int   // with what to begin, see recall
+	active  int              // calls under way
+	closing chan struct{}    // closed by Close
 	closed  bool
 	idle    chan struct{} // closed when closing and no call is under way
 	done    chan struct{} // closed when Close is through
@@ -122,7 +121,6 @@ func New(d driver.Driver, o Options) *Engine {
 		id:      newID(),
 		gates:   make(map[string]*gate),
 		yields:  make(map[string]yield),
-		forced:  make(map[string]time.Duration),
 		habits:  make(map[string]int),
 		closing: make(chan struct{}),
 		idle:    make(chan struct{}),
@@ -209,20 +207,20 @@ func (e *Engine) Close(limit time.Duration) {
 	case <-e.idle:
 	case <-ctx.Done():
 	}
-	charges := e.dog.Charges()
-	e.dog.Close() // from here on nothing is granted
+	charges := e.dog.Close() // from here on nothing is granted
 	calls := e.dog.Exhume()
 	for _, c := range charges {
-		if h := c.Holder.(*Hold); e.dog.Lose(c, watchdog.Closed) {
-			calls = append(calls, h.kind.Free(h.owner))
-		}
+		h := c.Holder.(*Hold)
+		h.Lost(watchdog.Closed)
+		calls = append(calls, h.kind.Free(h.owner))
 	}
 	e.free(limit, calls)
 	e.unlook()
 	e.hub.Close()
 }
 
-// free runs calls, those of one node together, as long as the node answers.
+// free runs calls that free locks, those of one node together, as long as the
+// node answers. It logs which locks are left.
 func (e *Engine) free(limit time.Duration, calls []driver.Call) {
 	nodes := make(map[string][]driver.Call)
 	for _, c := range calls {
@@ -232,30 +230,59 @@ func (e *Engine) free(limit time.Duration, calls []driver.Call) {
 	var wg sync.WaitGroup
 	for _, calls := range nodes {
 		wg.Go(func() {
-			for some := range slices.Chunk(calls, 500) {
-				if err := e.freeAll(limit, some); err != nil {
-					e.o.Log.Warn("could not free locks while closing, they will expire", "error", err)
-					return
-				}
+			if left, err := e.freeAll(limit, calls); len(left) > 0 {
+				e.o.Log.Warn("could not free locks, they will expire", "locks", len(left), "keys", firstKeys(left), "error", err)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// freeAll runs calls of one node, again and again until it answers.
-func (e *Engine) freeAll(limit time.Duration, calls []driver.Call) error {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
+// firstKeys returns the keys of some calls, for the log.
+func firstKeys(calls []driver.Call) []string {
+	var keys []string
+	for _, c := range calls[:min(len(calls), 10)] {
+		keys = append(keys, c.Keys[0])
+	}
+	return keys
+}
+
+// freeAll runs calls of one node in pipelines. Those that fail run again, until
+// the limit is over. It returns those that have not succeeded, and the error of
+// one of them.
+func (e *Engine) freeAll(limit time.Duration, calls []driver.Call) (left []driver.Call, err error) {
+	start := clock.Early()
+	rest := limit
 	var out outage
 	for {
-		results := e.d.DoMany(ctx, calls)
-		err := results[len(results)-1].Err
-		if err == nil || driver.ClassOf(err) == driver.Fatal || ctx.Err() != nil {
-			return err
+		var again []driver.Call
+		var why error
+		for some := range slices.Chunk(calls, 500) {
+			if why != nil && driver.CodeOf(why) == "" { // the node does not answer
+				again = append(again, some...)
+				continue
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), rest)
+			for i, r := range e.d.DoMany(ctx, some) {
+				switch {
+				case r.Err == nil || driver.CodeOf(r.Err) == "WRONGTYPE": // the key is no lock any more
+				case driver.ClassOf(r.Err) == driver.Fatal:
+					left, err = append(left, some[i]), r.Err
+				default:
+					again, why = append(again, some[i]), r.Err
+				}
+			}
+			cancel()
 		}
-		out.note(err, clock.Early())
+		if len(again) == 0 {
+			return left, err
+		}
+		if out.note(why, start) >= limit {
+			return append(left, again...), why
+		}
 		time.Sleep(out.pause())
+		rest = max(limit-(clock.Early()-start), time.Millisecond)
+		calls = again
 	}
 }
 
@@ -304,6 +331,10 @@ func (e *Engine) ask(ctx context.Context, repeat bool, call func(context.Context
 
 // Force takes a lock from whoever holds it in this process, runs what takes it
 // from everybody, and has a look at what was granted meanwhile.
+//
+// A grant is guarded first and then looks whether its key was forced meanwhile;
+// Force notes it first and then verifies what is guarded. So one of them sees
+// the other.
 func (e *Engine) Force(k Kind, force func() error) error {
 	key, sided := k.Holding("").Key, k.Traits().Sided
 	var lost []*Hold
@@ -322,11 +353,7 @@ func (e *Engine) Force(k Kind, force func() error) error {
 			e.undo(h.kind, h.owner, h.longest(), true)
 		}
 	}
-	now := clock.Now()
-	e.mu.Lock()
-	maps.DeleteFunc(e.forced, func(_ string, at time.Duration) bool { return now-at > e.o.Lease })
-	e.forced[key] = now
-	e.mu.Unlock()
+	e.forced.note(key)
 	e.dog.Verify(key)
 	return err
 }

@@ -47,12 +47,11 @@ func (c *contest) hold(k Kind, user watchdog.Holder, g grant) *Hold {
 	if c.keeps() {
 		h.gate = c.g // the turn stays with the hold
 	}
-	c.e.mu.Lock()
 	if h.gate != nil {
+		c.e.mu.Lock()
 		h.gate.refs++
+		c.e.mu.Unlock()
 	}
-	forced := c.e.forced[h.Key] > g.sent // perhaps after the grant
-	c.e.mu.Unlock()
 	var renewal time.Duration
 	if c.r.renewed() || c.r.Keep {
 		renewal = h.Lease
@@ -63,7 +62,7 @@ func (c *contest) hold(k Kind, user watchdog.Holder, g grant) *Hold {
 		}
 		return nil
 	}
-	if forced {
+	if c.e.forced.since(h.Key, g.sent) { // perhaps after the grant
 		c.e.dog.Verify(h.Key)
 	}
 	return h

@@ -76,6 +76,15 @@ func (d *Driver) Remaining(key string) time.Duration {
 	return 0
 }
 
+// Expire sets how long a key is still held, as a replica that takes over may do.
+func (d *Driver) Expire(key string, after time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.get(key); h != nil {
+		h.until = time.Now().Add(after)
+	}
+}
+
 // Delete takes a key away, without a message.
 func (d *Driver) Delete(key string) {
 	d.mu.Lock()
@@ -157,9 +166,9 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published string) {
 		list := make([]driver.Reply, len(c.Keys))
 		for i, key := range c.Keys {
 			list[i] = number(0)
-			if h := d.get(key); h != nil && h.owner == c.Args[i+1] {
+			if h := d.get(key); h != nil && h.owner == c.Args[2*i+1] {
 				list[i] = number(1)
-				if until := lease(c.Args[0]); until.After(h.until) {
+				if until := lease(c.Args[2*i]); until.After(h.until) {
 					h.until = until
 				}
 			}

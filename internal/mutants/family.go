@@ -83,12 +83,12 @@ var readWrite = []Mutant{
 	},
 	{
 		"a read lease that Java has cut short is not mended",
-		"internal/script/renew.go", "return h.Reads != \"\" }", "return false }",
+		"internal/watchdog/charge.go", "return max(c.renewal, (claim", "return max(c.renewal, (min(claim, time.Millisecond)",
 		".", "TestReadLeaseCutShort",
 	},
 	{
 		"renewing a reader leaves its own time as it was",
-		"internal/script/lua/read_renew.lua", "raise(own)\n", "",
+		"internal/script/lua/read_renew.lua", "raise(own, ARGV[2 * i - 1])\n", "",
 		"internal/script", "TestReadWrite$",
 	},
 	{

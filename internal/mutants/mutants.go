@@ -35,12 +35,12 @@ var All = []Mutant{
 	},
 	{
 		"an ambiguous renewal extends the lease",
-		"internal/watchdog/renew.go", "		case a.err != nil || a.short != nil && a.held[i]:\n			c.short", "		case a.err != nil || a.short != nil && a.held[i]:\n			if driver.ClassOf(a.err) == driver.Ambiguous {\n				c.extend(a.sent, a.renewal)\n			}\n			c.short",
+		"internal/watchdog/renew.go", "		case a.err != nil || a.short != nil && a.held[i]:\n			c.short", "		case a.err != nil || a.short != nil && a.held[i]:\n			if driver.ClassOf(a.err) == driver.Ambiguous {\n				c.extend(a.sent, a.asked[i])\n			}\n			c.short",
 		"internal/watchdog", "TestAmbiguousRenewal",
 	},
 	{
 		"renewal does not check the owner",
-		"internal/script/lua/renew.lua", "redis.call('hexists', key, ARGV[i + 1])", "redis.call('exists', key)",
+		"internal/script/lua/renew.lua", "redis.call('hexists', key, ARGV[2 * i])", "redis.call('exists', key)",
 		"internal/script", "TestRenew",
 	},
 	{
@@ -85,7 +85,7 @@ var All = []Mutant{
 	},
 	{
 		"an extension takes the lock if nobody has it",
-		"internal/script/lua/renew.lua", "renewed[i] = redis.call('type', key).ok == 'hash' and redis.call('hexists', key, ARGV[i + 1]) or 0", "redis.call('hsetnx', key, ARGV[i + 1], 1) renewed[i] = 1",
+		"internal/script/lua/renew.lua", "renewed[i] = redis.call('type', key).ok == 'hash' and redis.call('hexists', key, ARGV[2 * i]) or 0", "redis.call('hsetnx', key, ARGV[2 * i], 1) renewed[i] = 1",
 		".", "TestExtendAfterLoss",
 	},
 	{
@@ -125,7 +125,7 @@ var All = []Mutant{
 	},
 	{
 		"a dead node stops the renewals of all",
-		"internal/watchdog/renew.go", "lane{w.d.Place(c.Key).Node, c.asks(now),", "lane{\"\", c.asks(now),",
+		"internal/watchdog/renew.go", "node:   w.d.Place(c.Key).Node,", "node:   \"\",",
 		"internal/watchdog", "TestNodesAreIndependent",
 	},
 	{

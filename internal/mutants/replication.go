@@ -31,7 +31,7 @@ var replication = []Mutant{
 	},
 	{
 		"a renewal that too few replicas have counts",
-		"internal/watchdog/renew.go", "renewal != glance && r.Acked < w.acks", "false && r.Acked < w.acks",
+		"internal/watchdog/renew.go", "a.err == nil && acked && r.Acked < w.acks", "false && r.Acked < w.acks",
 		"internal/watchdog", "TestShortOfReplicas",
 	},
 	{

@@ -94,7 +94,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"a renewal leaves the end of permits as it was",
-		"internal/script/lua/permits_renew.lua", "redis.call('zadd', key, ends, id)", "redis.call('zadd', key, ends - ARGV[1], id)",
+		"internal/script/lua/permits_renew.lua", "redis.call('zadd', key, ends, id)", "redis.call('zadd', key, ends - ARGV[2 * i - 1], id)",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{

@@ -78,7 +78,7 @@ func renewIDs(leases ...string) op {
 		for _, l := range leases {
 			hs = append(hs, script.NewPermits(name, 0).HoldingOf(inRow(strings.Fields(l))))
 		}
-		_, err := d.Do(ctx, script.Renew(time.Minute, hs))
+		_, err := d.Do(ctx, renewEach(time.Minute, hs))
 		return err
 	}
 }

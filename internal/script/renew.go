@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	renew        = load("renew")
-	readRenew    = load("read_renew")
+	renew        = load("renew", "raise")
+	readRenew    = load("read_renew", "raise")
 	permitsRenew = load("permits_renew", "clock", "permits")
 )
 
@@ -42,25 +42,20 @@ func (h Holding) script() *driver.Script {
 	return renew
 }
 
-// Shared reports whether others can shorten it: Redisson's readers set the time
-// of the whole lock to their own, and early ones that of all readers.
-func (h Holding) Shared() bool { return h.Reads != "" }
-
 // Weight is how much work it is to renew it.
 func (h Holding) Weight() int { return max(len(h.Permits)/idSize, 1) }
 
-// Renew returns the call that gives every holding the whole lease time again.
-// All keys must share a slot, and all holdings be of one sort.
-func Renew(lease time.Duration, hs []Holding) driver.Call {
+// Renew returns the call that makes every holding last for at least its lease
+// time from now on. All keys must share a slot, and all holdings be of one sort.
+func Renew(leases []time.Duration, hs []Holding) driver.Call {
 	c := driver.Call{
 		Script: hs[0].script(),
 		Keys:   make([]string, 0, 2*len(hs)),
-		Args:   make([]string, 1, 1+len(hs)),
+		Args:   make([]string, 0, 2*len(hs)),
 	}
-	c.Args[0] = millis(lease)
-	for _, h := range hs {
+	for i, h := range hs {
 		c.Keys = append(c.Keys, h.Key)
-		c.Args = append(c.Args, cmp.Or(h.Permits, h.Owner))
+		c.Args = append(c.Args, millis(leases[i]), cmp.Or(h.Permits, h.Owner))
 		if h.Reads != "" {
 			c.Keys = append(c.Keys, h.Reads)
 		}
@@ -68,10 +63,10 @@ func Renew(lease time.Duration, hs []Holding) driver.Call {
 	return c
 }
 
-// Prolong gives one holding the whole lease time again. It reports whether it is
-// still held.
+// Prolong makes one holding last for at least lease from now on. It reports
+// whether it is still held.
 func Prolong(ctx context.Context, d driver.Driver, h Holding, lease time.Duration) (bool, error) {
-	r, err := d.Do(ctx, Renew(lease, []Holding{h}))
+	r, err := d.Do(ctx, Renew([]time.Duration{lease}, []Holding{h}))
 	if err != nil {
 		return false, err
 	}

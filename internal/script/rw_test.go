@@ -34,7 +34,7 @@ func renewReads(owners ...string) op {
 		for _, o := range owners {
 			hs = append(hs, script.NewRead(name).Holding(o))
 		}
-		_, err := d.Do(ctx, script.Renew(time.Minute, hs))
+		_, err := d.Do(ctx, renewEach(time.Minute, hs))
 		return err
 	}
 }

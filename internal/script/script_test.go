@@ -3,6 +3,7 @@ package script_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -99,6 +100,11 @@ func inspectMutex(ctx context.Context, d driver.Driver, name string) error {
 	return err
 }
 
+// renewEach is the call that renews all holdings for the same time.
+func renewEach(lease time.Duration, hs []script.Holding) driver.Call {
+	return script.Renew(slices.Repeat([]time.Duration{lease}, len(hs)), hs)
+}
+
 // renewAll renews the leases of owners of one mutex for 60 s.
 func renewAll(owners ...string) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
@@ -106,7 +112,7 @@ func renewAll(owners ...string) op {
 		for _, o := range owners {
 			hs = append(hs, script.NewMutex(name).Holding(o))
 		}
-		_, err := d.Do(ctx, script.Renew(time.Minute, hs))
+		_, err := d.Do(ctx, renewEach(time.Minute, hs))
 		return err
 	}
 }
@@ -382,7 +388,7 @@ func TestRenew(t *testing.T) {
 	for _, key := range []string{"mine", "theirs", "gone", "longer", "endless"} {
 		hs = append(hs, script.Holding{Key: n + ":" + key, Owner: "a:1"})
 	}
-	r, err := b.d.Do(t.Context(), script.Renew(30*time.Second, hs))
+	r, err := b.d.Do(t.Context(), renewEach(30*time.Second, hs))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,6 +399,74 @@ func TestRenew(t *testing.T) {
 	for key, want := range map[string]int64{"mine": 30000, "theirs": 5000, "longer": 600000, "endless": 30000} {
 		if got := s.Int(t, "PTTL", n+":"+key); got > want || got < want-4000 {
 			t.Errorf("%s: TTL %d, want %d", key, got, want)
+		}
+	}
+}
+
+// A key with an absurd end is renewed like any other, and costs no other.
+func TestRenewAbsurdEnd(t *testing.T) {
+	b := newBench(t)
+	n := b.m.Gate()
+	reader := script.NewRead(n + ":doc").Holding("a:1")
+	b.s.Do(t, "HSET", reader.Key, "mode", "read", "a:1", "1")
+	b.s.Do(t, "SET", reader.Reads+":1", "1")
+	mutex := func(key string) script.Holding { return script.NewMutex(n + ":" + key).Holding("a:1") }
+	for _, h := range []script.Holding{mutex("victim"), mutex("other")} {
+		b.s.Do(t, "HSET", h.Key, "a:1", "1")
+		b.s.Do(t, "PEXPIRE", h.Key, "5000")
+	}
+	for _, key := range []string{mutex("victim").Key, reader.Key, reader.Reads + ":1"} {
+		b.s.Do(t, "PEXPIRE", key, "9000000000000000000")
+	}
+	for _, hs := range [][]script.Holding{{mutex("victim"), mutex("other")}, {reader}} {
+		for range 2 {
+			r, err := b.d.Do(t.Context(), renewEach(30*time.Second, hs))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if held, err := script.Renewed(r, len(hs)); err != nil || slices.Contains(held, false) {
+				t.Errorf("renewed %v, %v", held, err)
+			}
+		}
+	}
+	if ttl := b.s.Int(t, "PTTL", mutex("other").Key); ttl < 20_000 {
+		t.Errorf("the other lock has %d ms", ttl)
+	}
+	const century = 100 * 365 * 24 * 3600 * 1000 // in ms
+	for _, key := range []string{mutex("victim").Key, reader.Key, reader.Reads + ":1"} {
+		if ttl := b.s.Int(t, "PTTL", key); ttl < century {
+			t.Errorf("%s was shortened to %d ms", key, ttl)
+		}
+	}
+}
+
+// In one call, each lease has a time of its own.
+func TestRenewEachForItsTime(t *testing.T) {
+	b := newBench(t)
+	n := b.m.Gate()
+	leases := []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}
+	var mutexes, readers []script.Holding
+	for i := range leases {
+		m, r := script.NewMutex(fmt.Sprint(n, ":m", i)).Holding("a:1"), script.NewRead(fmt.Sprint(n, ":r", i)).Holding("a:1")
+		b.s.Do(t, "HSET", m.Key, "a:1", "1")
+		b.s.Do(t, "HSET", r.Key, "mode", "read", "a:1", "1")
+		b.s.Do(t, "SET", r.Reads+":1", "1")
+		for _, key := range []string{m.Key, r.Key, r.Reads + ":1"} {
+			b.s.Do(t, "PEXPIRE", key, "5000")
+		}
+		mutexes, readers = append(mutexes, m), append(readers, r)
+	}
+	for _, hs := range [][]script.Holding{mutexes, readers} {
+		if _, err := b.d.Do(t.Context(), script.Renew(leases, hs)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, lease := range leases {
+		for _, key := range []string{mutexes[i].Key, readers[i].Key, readers[i].Reads + ":1"} {
+			want := lease.Milliseconds()
+			if got := b.s.Int(t, "PTTL", key); got > want || got < want-4000 {
+				t.Errorf("%s: TTL %d, want %d", key, got, want)
+			}
 		}
 	}
 }

@@ -38,11 +38,13 @@ type Charge struct {
 
 	// Guarded by the watchdog's lock.
 	granted time.Duration // the lease that the deadline comes from
-	renewal time.Duration // what renewals ask for; zero: it is only watched, or kept
-	due     time.Duration // when to renew next
+	renewal time.Duration // what renewals ask for; zero: the lease is only verified
+	due     time.Duration // when to renew or verify next
 	flying  bool          // a renewal is under way
-	verify  bool          // the server has to say whether it still keeps it
+	verify  bool          // the server may not keep it any more, and has to be asked at once
+	again   bool          // the same became true while a renewal was under way
 	short   bool          // the last renewal has not reached enough replicas
+	refused uint          // how often in a row the server has refused to renew it
 	skew    time.Duration // taken off, too
 	at      time.Duration // when the watchdog looks at it next
 	index   int           // in the watchdog's heap; -1 when not there
@@ -104,14 +106,31 @@ func (c *Charge) gap() time.Duration {
 // warning is when the holder is told that the lease ends.
 func (c *Charge) warning() time.Duration { return c.Deadline() - c.gap() }
 
-// kept reports whether the lease is of fixed time, and others may shorten it:
-// it is given back what it has left, every now and then.
-func (c *Charge) kept() bool { return c.renewal == 0 && c.Shared() }
+// asks returns for how long a renewal that is sent now makes the server keep the
+// lease: for as long as the deadline claims, or for longer. So a lease is never
+// confirmed by a server that ends it before the deadline: a replica that was
+// promoted may have missed an extension, and Redisson's readers set the time of
+// the whole lock to their own. A lease of fixed time is not prolonged by it.
+func (c *Charge) asks(now time.Duration) time.Duration {
+	rest := max(c.Deadline()-now, 0)
+	claim := rest + margin(rest) + c.skew
+	return max(c.renewal, (claim + time.Millisecond - 1).Truncate(time.Millisecond))
+}
+
+// doubt has the server asked at once whether it keeps the lease. The answer to a
+// request that is under way does not count.
+func (c *Charge) doubt() {
+	if c.flying {
+		c.again = true
+		return
+	}
+	c.verify, c.due = true, 0
+}
 
 // schedule sets when to look at the charge next.
 func (c *Charge) schedule() {
 	c.at = c.warning()
-	if (c.renewal > 0 || c.verify || c.kept()) && !c.flying {
+	if !c.flying {
 		c.at = min(c.at, c.due)
 	}
 }

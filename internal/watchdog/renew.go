@@ -5,6 +5,8 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -12,27 +14,36 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// glance is the renewal of what is only to be verified: since no renewal shortens
-// a lease, one for the shortest time changes nothing.
-const glance = time.Millisecond
-
-// asks returns for how long to renew a lease. One that others may shorten gets
-// back what it has left, although it is not to last any longer.
-func (c *Charge) asks(now time.Duration) time.Duration {
-	if c.kept() {
-		// Many ask for the same then, and the holder is told before it is over.
-		return max((c.warning() + c.Tail() - now).Truncate(c.gap()/2), glance)
-	}
-	return cmp.Or(c.renewal, glance)
+// A lane is a row of calls that wait for each other. Leases of any length share
+// one, unless they differ in how long they can wait for an answer.
+type lane struct {
+	node   string
+	sort   string // of what is renewed; "": graves
+	acked  bool   // replicas have to acknowledge it
+	urgent bool
+	rank   int // of the patience: at most twice as long for one as for another
 }
 
-// A lane is a row of calls that wait for each other. What is urgent, or of
-// another lease time, has its own patience, and graves can wait.
-type lane struct {
-	node    string
-	renewal time.Duration // zero: graves
-	sort    string        // of what is renewed
-	urgent  bool
+// lane returns the lane in which to renew a charge. The caller holds w.mu.
+func (w *Watchdog) lane(c *Charge, now time.Duration) lane {
+	return lane{
+		node:   w.d.Place(c.Key).Node,
+		sort:   c.Sort(),
+		acked:  w.acks > 0 && c.renewal > 0,
+		urgent: c.verify || c.warning()-now < c.renewal/3,
+		rank:   bits.Len64(uint64(w.patience(c, now).Milliseconds())),
+	}
+}
+
+// patience is how long to wait for the answer to a renewal. One that is answered
+// after the deadline that it was to move is useless, and half of the rest is left
+// for another try.
+func (w *Watchdog) patience(c *Charge, now time.Duration) time.Duration {
+	limit := w.every
+	if c.renewal > 0 {
+		limit = c.renewal / 6
+	}
+	return max(min(limit, (c.warning()-now)/2), time.Millisecond)
 }
 
 // launch sends what is due, one goroutine per lane. Leases that are due soon
@@ -42,10 +53,10 @@ func (w *Watchdog) launch(now time.Duration) {
 	if len(w.guarded) > 0 && w.guarded[0].at <= now {
 		renew := make(map[lane][]*Charge)
 		for _, c := range w.guarded {
-			if c.renewal == 0 && !c.verify && !c.kept() || c.flying || c.due > now+w.every/8 {
+			if c.flying || c.due > now+w.every/8 {
 				continue
 			}
-			l := lane{w.d.Place(c.Key).Node, c.asks(now), c.Sort(), c.verify || c.warning()-now < c.renewal/3}
+			l := w.lane(c, now)
 			if w.flying[l] {
 				c.due = now + w.retry() // when it may be free
 				continue
@@ -99,14 +110,9 @@ func (w *Watchdog) fly(l lane, calls func()) {
 
 // renewal returns what renews the leases of a lane. The caller holds w.mu.
 func (w *Watchdog) renewal(l lane, cs []*Charge, now time.Duration) func() {
-	limit := l.renewal / 6
-	if l.renewal == glance {
-		limit = w.every
-	}
+	limit := never
 	for _, c := range cs {
-		// A renewal that is answered after the deadline it was to move helps
-		// nobody, and half of the rest is left for another try.
-		limit = min(limit, max((c.warning()-now)/2, time.Millisecond))
+		limit = min(limit, w.patience(c, now))
 	}
 	// One call per slot, and per so many leases.
 	var flights [][]*Charge
@@ -124,44 +130,44 @@ func (w *Watchdog) renewal(l lane, cs []*Charge, now time.Duration) func() {
 		flights[i] = append(flights[i], c)
 		weights[i] += c.Weight()
 	}
-	return func() { w.renew(flights, l.renewal, limit) }
-}
-
-func (w *Watchdog) renew(flights [][]*Charge, renewal, limit time.Duration) {
-	ctx, cancel := context.WithTimeout(w.life, limit)
-	defer cancel()
-	for len(flights) > 0 {
-		flights = w.send(ctx, flights, renewal, limit)
+	return func() {
+		for len(flights) > 0 {
+			flights = w.send(flights, l.acked, limit)
+		}
 	}
 }
 
 // send renews the leases of some flights, each by one call. It returns those
-// that have to be tried in smaller ones: a slot that is on its way from one node
-// to another serves only calls whose keys are all on one side.
-func (w *Watchdog) send(ctx context.Context, flights [][]*Charge, renewal, limit time.Duration) (smaller [][]*Charge) {
+// that have to be tried in smaller ones.
+func (w *Watchdog) send(flights [][]*Charge, acked bool, limit time.Duration) (smaller [][]*Charge) {
+	ctx, cancel := context.WithTimeout(w.life, limit)
+	defer cancel()
 	calls := make([]driver.Call, len(flights))
-	terms := make([]uint64, len(flights))
+	answers := make([]answer, len(flights))
+	w.mu.Lock()
+	now := clock.Now()
 	for i, cs := range flights {
+		asked := make([]time.Duration, len(cs))
 		hs := make([]script.Holding, len(cs))
 		for j, c := range cs {
-			hs[j] = c.Holding
+			asked[j], hs[j] = c.asks(now), c.Holding
 		}
-		calls[i] = script.Renew(renewal, hs)
-		terms[i] = w.d.Place(cs[0].Key).Term
+		calls[i] = script.Renew(asked, hs)
+		answers[i] = answer{asked: asked, term: w.d.Place(cs[0].Key).Term}
 	}
+	w.mu.Unlock()
 	sent := clock.Early()
-	for i, r := range w.ask(ctx, calls, renewal, limit) {
-		cs, a := flights[i], answer{err: r.Err, sent: sent, renewal: renewal, term: terms[i]}
-		if driver.CodeOf(r.Err) == "TRYAGAIN" && len(cs) > 1 && ctx.Err() == nil {
-			for _, c := range cs {
-				smaller = append(smaller, []*Charge{c})
-			}
+	for i, r := range w.ask(ctx, calls, acked, limit) {
+		cs, a := flights[i], answers[i]
+		if len(cs) > 1 && divisible(r.Err) && w.life.Err() == nil {
+			smaller = slices.AppendSeq(smaller, slices.Chunk(cs, (len(cs)+7)/8))
 			continue
 		}
-		if r.Err == nil {
+		a.err, a.sent = r.Err, sent
+		if a.err == nil {
 			a.held, a.err = script.Renewed(r.Reply, len(cs))
 		}
-		if a.err == nil && renewal != glance && r.Acked < w.acks {
+		if a.err == nil && acked && r.Acked < w.acks {
 			a.short = fmt.Errorf("%d of %d replicas have acknowledged it", r.Acked, w.acks)
 		}
 		w.settle(cs, a)
@@ -169,9 +175,17 @@ func (w *Watchdog) send(ctx context.Context, flights [][]*Charge, renewal, limit
 	return smaller
 }
 
+// divisible reports whether a call for several leases may have failed through
+// one of their keys: the server has refused it, or serves only calls whose keys
+// are all on one side of a slot that is being moved. Then each lease is settled
+// by an answer of its own, so that no key costs a lease on another.
+func divisible(err error) bool {
+	return err != nil && (driver.ClassOf(err) == driver.Fatal || driver.CodeOf(err) == "TRYAGAIN")
+}
+
 // ask sends renewals, and waits for as many replicas as have to know of them.
-func (w *Watchdog) ask(ctx context.Context, calls []driver.Call, renewal, limit time.Duration) []driver.Result {
-	if w.acks == 0 || renewal == glance {
+func (w *Watchdog) ask(ctx context.Context, calls []driver.Call, acked bool, limit time.Duration) []driver.Result {
+	if !acked {
 		return w.d.DoMany(ctx, calls)
 	}
 	return w.d.DoAcked(ctx, calls, w.acks, min(w.ackTime, limit/2)) // so that the server can say how many
@@ -179,12 +193,12 @@ func (w *Watchdog) ask(ctx context.Context, calls []driver.Call, renewal, limit 
 
 // An answer is what came of one renewal.
 type answer struct {
-	held    []bool
-	err     error
-	short   error // that too few replicas know of it
-	sent    time.Duration
-	renewal time.Duration
-	term    uint64
+	held  []bool
+	err   error
+	short error // that too few replicas know of it
+	sent  time.Duration
+	asked []time.Duration // for how long to keep each lease
+	term  uint64
 }
 
 // settle takes in the answer to one renewal.
@@ -194,25 +208,22 @@ func (w *Watchdog) settle(cs []*Charge, a answer) {
 	needed := false // that it is renewed
 	w.mu.Lock()
 	for i, c := range cs {
-		c.flying = false
+		again := c.again
+		c.flying, c.again = false, false
+		c.verify = c.verify || again
 		switch {
 		case c.index < 0: // released or lost meanwhile
 		case a.err != nil || a.short != nil && a.held[i]:
 			c.short = a.short != nil || c.short && driver.ClassOf(a.err) == driver.Ambiguous
-			c.due = clock.Now() + w.retry()
-			if c.kept() && !c.verify { // it lasts anyway, most likely
-				c.due = clock.Now() + w.every
-			} else {
-				needed = true
-			}
+			c.due = clock.Now() + w.pause(c, a.err)
+			needed = needed || c.renewal > 0 || c.verify
 			w.reschedule(c)
 		case a.held[i]:
-			c.short, c.verify = false, false
-			if c.Term = a.term; c.Term != w.d.Place(c.Key).Term {
-				c.verify = true // once more: it was changed meanwhile
-			}
+			c.short, c.refused = false, 0
+			c.Term = a.term
+			c.verify = again || c.Term != w.d.Place(c.Key).Term // once more: it was changed meanwhile
 			if c.renewal > 0 {
-				c.extend(a.sent, a.renewal)
+				c.extend(a.sent, a.asked[i])
 			}
 			c.due = a.sent + w.period(c.renewal)
 			if c.verify {
@@ -243,4 +254,19 @@ func (w *Watchdog) settle(cs []*Charge, a answer) {
 		}
 		w.log.Warn(text, "name", c.Called(), "owner", c.Owner)
 	}
+}
+
+// pause is how long to wait after a renewal without success. The caller holds
+// w.mu.
+func (w *Watchdog) pause(c *Charge, err error) time.Duration {
+	if c.renewal == 0 && !c.verify {
+		return w.every // a matter of routine
+	}
+	if err == nil || driver.ClassOf(err) != driver.Fatal {
+		return w.retry()
+	}
+	// The server refuses until an operator changes something, and each lease
+	// costs a call of its own.
+	c.refused = min(c.refused+1, 8)
+	return min(w.retry()<<c.refused, w.every/4)
 }

@@ -2,12 +2,17 @@
 // should not be held.
 //
 // One goroutine per client watches the clock; while calls are under way there
-// is one more for each lane: a node, a lease time, a degree of urgency. So what
-// is slow delays neither the rest nor the bad news: a holder is told that its
-// lease ends before the server can give the lock to anybody else, whatever the
-// network does.
+// is one more for each lane: a node, a script, a degree of urgency. So what is
+// slow delays neither the rest nor the bad news: a holder is told that its lease
+// ends before the server can give the lock to anybody else, whatever the network
+// does. None of these goroutines runs code of the user's, except the methods of
+// the contexts from which those of leases are derived.
 //
-//	guarded ── renewed in time ──▶ guarded
+// A lease of fixed time is verified as often as others are renewed, by the same
+// call: the server is asked to keep it for the rest of its time, which changes
+// nothing unless somebody has shortened it.
+//
+//	guarded ── renewed or verified in time ──▶ guarded
 //	   │ ├──── warning passed, or "not owner" ──▶ lost: the holder is told
 //	   │ └──── Drop ──▶ out of care
 //	buried ── freed, or expired at the server ──▶ gone
@@ -21,7 +26,6 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -57,6 +61,7 @@ type Watchdog struct {
 	behind  map[lane][]*grave // which wait for such a lane
 	sleeps  time.Duration     // until when run sleeps, if nobody wakes it
 	busy    bool              // something was guarded since run looked last
+	suspect bool              // some term has changed since run looked last
 	warned  time.Duration     // when failed renewals were reported last
 	running bool
 	closed  bool
@@ -99,9 +104,9 @@ func (w *Watchdog) Guard(c *Charge, sent, renewal time.Duration) bool {
 	}
 	c.renewal, c.skew = renewal, w.skew
 	c.extend(sent, c.Lease)
-	c.due = min(sent+w.period(renewal), c.warning())
+	c.due = sent + w.period(renewal)
 	if c.Term != w.d.Place(c.Key).Term { // it has changed since the lease was asked for
-		c.verify, c.due = true, 0
+		c.doubt()
 	}
 	c.schedule()
 	heap.Push(&w.guarded, c)
@@ -124,7 +129,8 @@ func (w *Watchdog) Extend(c *Charge, sent, lease time.Duration) bool {
 	return true
 }
 
-// Renew says for how long to renew a lease from now on; zero: not at all.
+// Renew says for how long to renew a lease from now on; zero: it is only
+// verified.
 func (w *Watchdog) Renew(c *Charge, renewal time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,11 +138,12 @@ func (w *Watchdog) Renew(c *Charge, renewal time.Duration) {
 		return
 	}
 	c.renewal = renewal
-	c.due = min(clock.Now()+w.period(renewal), c.warning())
+	c.due = clock.Now() + w.period(renewal)
 	w.reschedule(c)
 }
 
-// period is the time between renewals for that long.
+// period is the time between renewals for that long, and between verifications
+// of a lease that is not renewed.
 func (w *Watchdog) period(renewal time.Duration) time.Duration {
 	if renewal > 0 {
 		return min(w.every, renewal/3)
@@ -144,31 +151,44 @@ func (w *Watchdog) period(renewal time.Duration) time.Duration {
 	return w.every
 }
 
-// Verify renews the leases on a key at once, to see whether they are still
-// held.
+// Verify has the server asked at once whether it still keeps the leases on a
+// key.
 func (w *Watchdog) Verify(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := w.on[key]; c != nil; c = c.next {
-		if c.renewal > 0 {
-			c.due = 0
-			w.reschedule(c)
-		}
+		c.doubt()
+		w.reschedule(c)
 	}
 }
 
 // Suspect has the leases verified at once whose server may have forgotten them.
+// It does not block, as [driver.Driver.Watch] demands.
 func (w *Watchdog) Suspect() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.guarded) > 0 {
+		w.suspect = true
+		w.rouse(0)
+	}
+}
+
+// verifySuspects has those leases verified whose term has changed. The caller
+// holds w.mu.
+func (w *Watchdog) verifySuspects() {
+	if !w.suspect {
+		return
+	}
+	w.suspect = false
 	n := 0
-	for _, c := range slices.Clone(w.guarded) {
+	for _, c := range w.guarded {
 		if !c.verify && c.Term != w.d.Place(c.Key).Term {
-			c.verify, c.due = true, 0
-			w.reschedule(c)
+			c.doubt()
+			c.schedule()
 			n++
 		}
 	}
+	heap.Init(&w.guarded)
 	if n > 0 {
 		w.log.Info("a server was replaced or restarted, or a slot has moved: verifying leases", "leases", n)
 	}
@@ -245,13 +265,6 @@ func (w *Watchdog) On(key string) []*Charge {
 	return cs
 }
 
-// Charges returns the leases in care.
-func (w *Watchdog) Charges() []*Charge {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return append([]*Charge(nil), w.guarded...)
-}
-
 func (w *Watchdog) reschedule(c *Charge) {
 	c.schedule()
 	heap.Fix(&w.guarded, c.index)
@@ -300,6 +313,7 @@ func (w *Watchdog) look() time.Duration {
 	now := clock.Now()
 	ended := w.ended(now)
 	if !w.closed {
+		w.verifySuspects()
 		w.launch(now)
 	}
 	next := never
@@ -319,7 +333,7 @@ func (w *Watchdog) look() time.Duration {
 	}
 	w.busy = false
 	w.mu.Unlock()
-	for _, c := range ended { // first of all: a logger may take its time
+	for _, c := range ended {
 		if c.short && c.renewal > 0 {
 			c.Holder.Lost(Unacked)
 		} else {
@@ -361,11 +375,20 @@ func (w *Watchdog) retry() time.Duration {
 	return pause/2 + rand.N(pause)
 }
 
-// Close stops all care at once and waits until nothing runs any more.
-func (w *Watchdog) Close() {
+// Close stops all care at once and waits until nothing runs any more. It returns
+// the leases that were in care, which end with it: their holders are not told.
+func (w *Watchdog) Close() []*Charge {
 	w.mu.Lock()
 	w.closed = true
+	cs := []*Charge(w.guarded)
+	w.guarded = nil
+	clear(w.on)
+	for _, c := range cs {
+		c.index, c.next, c.prev = -1, nil, nil
+		c.deadline.Store(0)
+	}
 	w.mu.Unlock()
 	w.end()
 	w.wg.Wait()
+	return cs
 }

@@ -1,26 +1,21 @@
--- Renew many read leases, each for its own owner only, and never shorten one.
+-- Renew many read leases, each for its own time and its own owner only, and never shorten one.
 -- KEYS  2i - 1  a lock
 --       2i      what the names of the reader's own keys begin with: no slot that is being moved serves
 --               this, since some of them may be on the other side
--- ARGV  1       lease time in ms
---       1 + i   the owner of lease i
+-- ARGV  2i - 1  lease time in ms
+--       2i      the owner of lease i
 -- RETURN  a list: 1 renewed, 0 that owner does not hold it
-local lease = tonumber(ARGV[1])
 local renewed = {}
-local function raise(key)
-  -- Written also if there is enough left: the master may be the only one to know.
-  redis.call('pexpire', key, math.max(redis.call('pttl', key), lease))
-end
 for i = 1, #KEYS / 2 do
   renewed[i] = 0
   -- One key that is no lock any more must not keep the others from being renewed.
-  local count = redis.call('type', KEYS[2 * i - 1]).ok == 'hash' and redis.call('hget', KEYS[2 * i - 1], ARGV[i + 1])
+  local count = redis.call('type', KEYS[2 * i - 1]).ok == 'hash' and redis.call('hget', KEYS[2 * i - 1], ARGV[2 * i])
   for n = 1, tonumber(count) or 0 do
     local own = KEYS[2 * i] .. ':' .. n
     if redis.call('exists', own) == 1 then
-      if renewed[i] == 0 then raise(KEYS[2 * i - 1]) end -- first, as in read_acquire
+      if renewed[i] == 0 then raise(KEYS[2 * i - 1], ARGV[2 * i - 1]) end -- first, as in read_acquire
       renewed[i] = 1
-      raise(own)
+      raise(own, ARGV[2 * i - 1])
     end
   end
 end
