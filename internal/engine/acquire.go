@@ -94,7 +94,7 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 			if errors.Is(err, ErrClosed) {
 				return nil, ErrClosed
 			}
-			return nil, &Busy{Local: true, Err: ctx.Err()}
+			return nil, g.busy(ctx.Err())
 		case h == nil:
 			c := contest{e: e, waiting: limited, asking: calls, g: g, turn: true, k: k, traits: k.Traits(), r: r, out: g.outage(came)}
 			h, err := c.run(k, user)
@@ -105,7 +105,7 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 			return h, nil
 		case calls.Err() != nil: // done as well
 			h.abandon()
-			return nil, &Busy{Local: true, Err: ctx.Err()}
+			return nil, g.busy(ctx.Err())
 		case h.adopt(user):
 			return h, nil
 		}

@@ -31,7 +31,9 @@ type contest struct {
 	own      *wait.Waiter  // where the gate keeps none; nil until joined
 	doubt    bool          // a request of this owner may have run unknown to us
 	out      outage        // of the server
+	began    time.Duration // when this began
 	ttl      time.Duration // what the holder had left
+	seen     time.Duration // when it had that
 	failures int           // how often the lock was held
 	blocker  string        // which of several it was
 	why      string        // in words, if not that
@@ -39,6 +41,7 @@ type contest struct {
 	missed   int           // how often somebody else was faster after a message
 	woken    bool          // by a message, just now
 	asked    bool          // at least once
+	told     bool          // the log says that the holder is a lease of this client
 	timer    *time.Timer
 }
 
@@ -66,7 +69,7 @@ func (c *contest) take() (script.Verdict, error) {
 		if _, err = c.e.sleep(c.waiting, nil, &c.timer, g.After-(clock.Early()-g.received)); err != nil {
 			c.doubt = true // it was granted, but in vain
 			c.why = g.Why
-			err = gaveUp(err, &c.out, g.After)
+			err = gaveUp(err, &c.out, max(g.After-(clock.Early()-g.received), time.Millisecond))
 		}
 	}
 	c.end(err)
@@ -75,6 +78,7 @@ func (c *contest) take() (script.Verdict, error) {
 
 // begin prepares the claim of a new owner.
 func (c *contest) begin() {
+	c.began = clock.Early()
 	c.claim = script.Claim{Count: 1, Lease: c.r.Lease, Wait: !c.once}
 	if c.traits.Numbered {
 		c.lane, c.claim.Owner = c.e.number()
@@ -109,6 +113,7 @@ func (c *contest) blame(err error) {
 	var busy *Busy
 	if errors.As(err, &busy) {
 		busy.Key = c.blocker
+		busy.Local = busy.Local || c.localHolder() != nil
 		if busy.Why == "" {
 			busy.Why = c.why
 		}
@@ -174,7 +179,7 @@ func (c *contest) ask() (grant, error) {
 	}
 	for {
 		if err := c.over(); err != nil {
-			return grant{}, gaveUp(err, &c.out, c.ttl)
+			return grant{}, gaveUp(err, &c.out, c.remaining())
 		}
 		c.asked = true
 		if w := c.waiter(); w != nil {
@@ -197,7 +202,7 @@ func (c *contest) ask() (grant, error) {
 		case err == nil && v.Granted():
 			if err := c.asking.Err(); err != nil { // too late for the caller, who may be gone
 				c.doubt = true
-				return grant{}, gaveUp(err, &c.out, c.ttl)
+				return grant{}, gaveUp(err, &c.out, c.remaining())
 			}
 			c.out.over()
 			return grant{v, floor, sent, clock.Early(), place}, nil
@@ -210,6 +215,7 @@ func (c *contest) ask() (grant, error) {
 			if c.ttl = v.TTL; c.ttl == 0 {
 				c.ttl = time.Millisecond // held, for a moment
 			}
+			c.seen = clock.Early()
 			if c.woken {
 				c.missed++
 			}
@@ -236,7 +242,7 @@ func (c *contest) ask() (grant, error) {
 			if c.asking.Err() != nil && c.failures > 0 && c.out.err == nil {
 				// The request was cut short by the caller, not by the server,
 				// which has said before that the lock is held.
-				return grant{}, &Busy{TTL: c.ttl, Err: c.asking.Err()}
+				return grant{}, &Busy{TTL: c.remaining(), Err: c.asking.Err()}
 			}
 			if c.out.note(err, sent) > c.r.patience(c.e) {
 				return grant{}, c.out.error()
@@ -282,6 +288,14 @@ func (c *contest) credible(v script.Verdict) bool {
 // errNoGrant is the error of a reply that says yes with a token that is not the
 // time of any server.
 var errNoGrant = &driver.Error{Class: driver.Fatal, Err: errors.New("the reply grants the lock with a token that is not the time of a server: the data under its keys is not that of a lock, or the server's clock is wrong")}
+
+// remaining is what the holder has left, as far as the last answer tells.
+func (c *contest) remaining() time.Duration {
+	if c.ttl <= 0 {
+		return c.ttl
+	}
+	return max(c.ttl-(clock.Early()-c.seen), time.Millisecond)
+}
 
 // place returns where the lock lives now.
 func (c *contest) place() driver.Place {
@@ -358,7 +372,7 @@ func (c *contest) queue() (waited bool, err error) {
 	if errors.Is(err, ErrClosed) {
 		return false, ErrClosed
 	}
-	return false, gaveUp(c.waiting.Err(), &c.out, c.ttl)
+	return false, gaveUp(c.waiting.Err(), &c.out, c.remaining())
 }
 
 // pause returns how long to wait before the next look at a held lock, or that
@@ -376,6 +390,13 @@ func (c *contest) pause() (d time.Duration, again bool) {
 	}
 	if c.ttl >= 0 {
 		d = min(d, c.ttl+time.Millisecond)
+	}
+	if h := c.localHolder(); h != nil && !c.told {
+		if clock.Early()-c.began >= localWait {
+			c.told = c.e.noteLocalWait(h)
+		} else {
+			d = min(d, localWait)
+		}
 	}
 	return c.beat(d), false
 }

@@ -42,7 +42,7 @@ func (c *contest) wait(d time.Duration) error {
 		_, err = c.e.sleep(c.waiting, nil, &c.timer, late)
 	}
 	if err != nil {
-		return gaveUp(err, &c.out, c.ttl)
+		return gaveUp(err, &c.out, c.remaining())
 	}
 	c.woken = woken
 	return nil

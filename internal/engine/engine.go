@@ -88,12 +88,13 @@ type Engine struct {
 	hub *wait.Hub
 	dog *watchdog.Watchdog
 
-	id     string // the first part of every owner
-	owners atomic.Uint64
-	tokens tokens
-	server atomic.Pointer[string] // its run id, once asked
-	unlook func()                 // ends the watch over the servers
-	forced forces
+	id        string // the first part of every owner
+	owners    atomic.Uint64
+	tokens    tokens
+	localWait atomic.Int64           // when noteLocalWait logged last
+	server    atomic.Pointer[string] // its run id, once asked
+	unlook    func()                 // ends the watch over the servers
+	forced    forces
 
 	granting driver.Driver // for what counts only once replicas have it
 	waitless atomic.Bool   // the server knows no way to wait for replicas

@@ -47,12 +47,16 @@ func (b *Busy) Error() string {
 		if b.TTL > 0 {
 			text = fmt.Sprintf("%s; that may change in %v", text, b.TTL)
 		}
+	case b.Local:
+		text += ": " + where + "held by another lease of this client"
+		if b.TTL > 0 {
+			text += fmt.Sprintf(", which ends in %v unless renewed", b.TTL)
+		}
+		text += " (to enter it again, use the context of that lease)"
 	case b.TTL > 0:
 		text = fmt.Sprintf("%s: %sheld by another owner, whose lease ends in %v unless renewed", text, where, b.TTL)
 	case b.TTL < 0:
 		text += ": " + where + "held by another owner, without an end (if the key is not that of a lock, choose another name)"
-	case b.Local:
-		text += ": held by another lease of this client (to enter it again, use the context of that lease)"
 	}
 	if b.Err != nil {
 		text += ": " + b.Err.Error()

@@ -16,9 +16,12 @@ type gate struct {
 	refs int // calls and holds that use it; guarded by Engine.mu
 
 	mu    sync.Mutex
-	turns int // given; more than one only where many may hold the lock
+	turns int   // given; more than one only where many may hold the lock
+	hold  *Hold // that keeps the turn; nil while the server is asked
 	head  *ticket
 	tail  *ticket
+
+	verified time.Duration // when the hold was verified last for those in the queue
 
 	failed   outage        // that made the last one with the turn give up
 	failedAt time.Duration // when
@@ -33,8 +36,9 @@ type gate struct {
 type ticket struct {
 	next, prev *ticket
 	queued     bool
-	renewed    bool       // wants a hold that is renewed
-	turn       chan *Hold // receives the turn, with a hold or without
+	renewed    bool        // wants a hold that is renewed
+	turn       chan *Hold  // receives the turn, with a hold or without
+	timer      *time.Timer // when to look whether the hold in front is still held
 }
 
 // gate returns the gate of a name and notes one more use of it.
@@ -124,23 +128,35 @@ func (e *Engine) take(ctx context.Context, g *gate, renewed bool) (*Hold, error)
 		g.mu.Unlock()
 		return nil, nil
 	}
+	pause := min(e.o.Poll, localWait)
 	t, ok := e.tickets.Get().(*ticket)
 	if !ok {
-		t = &ticket{turn: make(chan *Hold, 1)}
+		t = &ticket{turn: make(chan *Hold, 1), timer: time.NewTimer(pause)}
+	} else {
+		t.timer.Reset(pause)
 	}
 	defer e.tickets.Put(t)
+	defer t.timer.Stop()
 	t.renewed = renewed
 	g.push(t)
 	g.mu.Unlock()
 
 	var err error
-	select {
-	case h := <-t.turn:
-		return h, nil
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-e.closing:
-		err = ErrClosed
+	for told := false; err == nil; {
+		select {
+		case h := <-t.turn:
+			return h, nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-e.closing:
+			err = ErrClosed
+		case <-t.timer.C:
+			if h := g.blocking(t, e.o.Poll-pause); h != nil {
+				e.dog.Verify(h.Key)
+			}
+			told = told || e.noteLocalWait(g.holder())
+			t.timer.Reset(pause)
+		}
 	}
 	g.mu.Lock()
 	queued := t.queued
@@ -152,6 +168,35 @@ func (e *Engine) take(ctx context.Context, g *gate, renewed bool) (*Hold, error)
 		return <-t.turn, err
 	}
 	return nil, errNoTurn{err}
+}
+
+// blocking returns the hold that the first in the queue waits for, if t is the
+// first and that hold was not verified for so long. A lock that was deleted at
+// the server looks held to this client until its hold is verified, and those who
+// queue behind the hold do not ask the server themselves.
+func (g *gate) blocking(t *ticket, unverified time.Duration) *Hold {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := clock.Early()
+	if g.head != t || g.hold == nil || now-max(g.verified, g.hold.granted) < unverified {
+		return nil
+	}
+	g.verified = now
+	return g.hold
+}
+
+// holder returns the hold that keeps the turn, or nil.
+func (g *gate) holder() *Hold {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.hold
+}
+
+// keep notes which hold keeps the turn; nil: none does any more.
+func (g *gate) keep(h *Hold) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.hold = h
 }
 
 // crowded reports whether anybody in the process waits for that name.

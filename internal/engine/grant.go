@@ -44,8 +44,10 @@ func (c *contest) hold(k Kind, user watchdog.Holder, g grant) *Hold {
 		unsure:   c.r.renewed(),
 	}
 	h.Holder = h
+	stale := c.supersede(h)
 	if c.keeps() {
 		h.gate = c.g // the turn stays with the hold
+		h.gate.keep(h)
 	}
 	if h.gate != nil {
 		c.e.mu.Lock()
@@ -58,11 +60,12 @@ func (c *contest) hold(k Kind, user watchdog.Holder, g grant) *Hold {
 	}
 	if !c.e.dog.Guard(&h.Charge, g.sent, renewal) {
 		if h.gate != nil {
+			h.gate.keep(nil)
 			c.e.leave(h.gate)
 		}
 		return nil
 	}
-	if c.e.forced.since(h.Key, g.sent) { // perhaps after the grant
+	if c.e.forced.since(h.Key, g.sent) || stale { // perhaps after the grant
 		c.e.dog.Verify(h.Key)
 	}
 	return h

@@ -70,6 +70,7 @@ func (h *Hold) Lost(why watchdog.Reason) {
 		h.e.dog.Bury(h.kind.Free(h.owner), end, end, end+most, nil)
 	}
 	if g != nil {
+		g.keep(nil)
 		g.give()
 		h.e.leave(g)
 	}

@@ -136,6 +136,9 @@ func (h *Hold) detach() *gate {
 	defer h.mu.Unlock()
 	g := h.gate
 	h.gate = nil
+	if g != nil {
+		g.keep(nil)
+	}
 	return g
 }
 

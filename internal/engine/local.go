@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// What a client knows of a lock because it holds the lock itself.
+
+// localWait is how long a call waits for a lease of its own client before the log
+// says so. It is also how often a queue looks at the hold in front of it.
+const localWait = time.Second
+
+// noteLocalWait logs that a call waits for a hold of its own client, at most once
+// per localWait in a client. It reports whether it did.
+func (e *Engine) noteLocalWait(h *Hold) bool {
+	if h == nil {
+		return false
+	}
+	now, last := int64(clock.Early()), e.localWait.Load()
+	if last != 0 && now-last < int64(localWait) || !e.localWait.CompareAndSwap(last, now) {
+		return false
+	}
+	e.o.Log.Info("waiting for a lock that another lease of this client holds; to enter it again, use the context of that lease", "name", h.Called(), "owner", h.owner)
+	return true
+}
+
+// excludes reports whether a hold keeps others of a kind out.
+func (h *Hold) excludes(t script.Traits) bool {
+	mine := h.kind.Traits()
+	return !mine.Orderly && !t.Orderly && !(mine.Sharing && t.Sharing)
+}
+
+// localHolder returns a hold of this client that keeps the caller out, or nil.
+func (c *contest) localHolder() *Hold {
+	key := c.blocker
+	if k, ok := c.k.(Kind); ok {
+		key = k.Holding("").Key
+	}
+	for _, other := range c.e.dog.On(key) {
+		if h := other.Holder.(*Hold); h != c.r.Under && h.excludes(c.traits) {
+			return h
+		}
+	}
+	return nil
+}
+
+// supersede ends the holds of this client that a grant proves lost: the server
+// has given the lock to another owner. It reports whether a hold is newer than the
+// grant, which is then to be verified itself.
+func (c *contest) supersede(granted *Hold) (stale bool) {
+	t := granted.kind.Traits()
+	for _, other := range c.e.dog.On(granted.Key) {
+		h := other.Holder.(*Hold)
+		switch {
+		case h == granted.under || !h.excludes(t):
+		case h.base < granted.base:
+			c.e.dog.Lose(other, c.e.dog.Denied(other))
+		default:
+			stale = true
+		}
+	}
+	return stale
+}
+
+// busy is the error of a call that did not get the turn.
+func (g *gate) busy(err error) error {
+	h := g.holder()
+	if h == nil {
+		return &Busy{Why: whyTurn, Err: err}
+	}
+	return &Busy{Local: true, TTL: max(h.Deadline()-clock.Now(), 0), Err: err}
+}
+
+// whyTurn is why a call ends that queued behind another call of its client.
+const whyTurn = "other calls of this client wait for it"
