@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -225,4 +226,96 @@ func TestFirstComeFirstServed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A lock is taken away at the server from a lease of this client: deleted,
+// flushed, or freed by force by another client. Those of this client that queue
+// behind the lease get it within the poll interval, and the lease is told.
+func TestQueueBehindTakenLock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	// Neither a renewal nor the end of a lease may come to the help of a waiter.
+	c := open(t, s.URL(), holdfast.Options{WatchdogTimeout: 10 * time.Minute, PollInterval: 300 * time.Millisecond})
+	far := open(t, s.URL())
+	takes := map[string]func(t *testing.T, k kind, name string){
+		"deleted": func(t *testing.T, _ kind, name string) { s.Do(t, "DEL", name) },
+		"forced": func(t *testing.T, k kind, name string) {
+			if freed, err := k.make(far, name).ForceUnlock(t.Context()); !freed || err != nil {
+				t.Fatal(freed, err)
+			}
+		},
+	}
+	for how, take := range takes {
+		for _, lease := range []time.Duration{0, 5 * time.Minute} {
+			each(t, "PSFW", func(t *testing.T, k kind) {
+				m := k.make(c, fmt.Sprint(how, lease, k.name))
+				var opts []holdfast.Option
+				if lease > 0 {
+					opts = append(opts, holdfast.LeaseTime(lease))
+				}
+				l, err := m.Lock(t.Context(), opts...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				waiter := background(t.Context(), m)
+				time.Sleep(50 * time.Millisecond) // so that it mostly waits already
+				take(t, k, m.Name())
+				next := enteredAfter(t, 5*time.Second, waiter)
+				if l.Valid() {
+					t.Error("two leases are valid")
+				}
+				if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrLost) {
+					t.Errorf("release of what was taken away: %v", err)
+				}
+				release(t, next)
+			})
+		}
+	}
+}
+
+// What was taken away from a lease of this client is granted to the next call,
+// and the lease is told at once.
+func TestTryTakenLock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := open(t, s.URL())
+	each(t, "PSFW", func(t *testing.T, k kind) {
+		m := k.make(c, name(t))
+		l := lock(t, t.Context(), m, holdfast.LeaseTime(5*time.Minute))
+		s.Do(t, "DEL", m.Name())
+		next, err := m.TryLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Valid() {
+			t.Error("two leases are valid")
+		}
+		release(t, next)
+	})
+}
+
+// An error says what the holder has left when the wait ends, and whether the
+// holder is a lease of the same client.
+func TestNotAcquiredTells(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, far := open(t, s.URL()), open(t, s.URL())
+	each(t, "PSFRW", func(t *testing.T, k kind) {
+		m := k.make(c, name(t))
+		l := lock(t, t.Context(), m, holdfast.LeaseTime(5*time.Minute))
+		for who, client := range map[string]*holdfast.Client{"same client": c, "other client": far} {
+			_, err := k.rival(client, m.Name()).TryLock(t.Context(), holdfast.Wait(1500*time.Millisecond))
+			if !errors.Is(err, holdfast.ErrNotAcquired) {
+				t.Fatalf("%s: %v", who, err)
+			}
+			if local := strings.Contains(err.Error(), "another lease of this client"); local != (client == c) {
+				t.Errorf("%s: %v", who, err)
+			}
+			ttl := time.Duration(s.Int(t, "PTTL", m.Name())) * time.Millisecond
+			if left := holdfast.Remaining(err); left < ttl-late || left > ttl+time.Second {
+				t.Errorf("%s: %v remain, the server says %v", who, left, ttl)
+			}
+		}
+		release(t, l)
+	})
 }

@@ -46,4 +46,29 @@ var promises = []Mutant{
 		"internal/engine/release.go", "	case over:\n		return ErrLost\n	}\n	return err\n", "	case over:\n		return ErrLost\n	}\n	return nil\n",
 		"internal/engine", "TestReleaseNested",
 	},
+	{
+		"waiters trust the lease of their own client",
+		"internal/engine/gate.go", "				e.dog.Verify(h.Key)\n", "				_ = h\n",
+		"internal/engine", "TestQueueBehindDeletedLock",
+	},
+	{
+		"each waiter has the lease in front verified",
+		"internal/engine/gate.go", "g.head != t || g.hold == nil || now-max(g.verified, g.hold.granted) < unverified", "g.hold == nil || t == nil || now < unverified",
+		"internal/engine", "TestQueueBehindLease",
+	},
+	{
+		"a grant leaves the dead lease valid",
+		"internal/engine/local.go", "c.e.dog.Lose(other, c.e.dog.Denied(other))", "_ = other",
+		"internal/engine", "TestGrantBesideDeadLease",
+	},
+	{
+		"a late grant ends a newer lease",
+		"internal/engine/local.go", "case h.base < granted.base:", "case h.base != granted.base:",
+		"internal/engine", "TestGrantBehindNewerOne",
+	},
+	{
+		"the time that remains is that of the last look",
+		"internal/engine/contest.go", "return max(c.ttl-(clock.Early()-c.seen), time.Millisecond)", "return c.ttl",
+		"internal/engine", "TestRemainingIsOfNow",
+	},
 }
