@@ -240,10 +240,13 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 // stays, see [RWMutex]). Release works when ctx is done
 // already, so that it can be deferred: nothing in ctx stops a release.
 //
-// After a loss it returns an error that matches [ErrLost]: whatever was done
-// under the lock may have overlapped with others. When the server does not
-// answer within a second or two it returns [ErrUnavailable] and goes on trying
-// in the background, until the lock would have expired anyway.
+// A nil error means that the lock was held until Release was called. After a
+// loss the error matches [ErrLost]: what was done under the lock may have
+// overlapped with others. That is also the error if the lease was over when
+// Release was called and the server does not say that it still kept the lock.
+// If the server does not answer within a second or two, the error matches
+// [ErrUnavailable], and Release continues in the background until the lock has
+// expired.
 //
 // The parts of a lease on several locks are released together, with any one of
 // them.
