@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 		select {}
 	case "clock":
 		fmt.Println(redistest.Now())
+	case "stalls":
+		stallWorker()
 	case "server":
 		tb := orphan{dir: os.Getenv("DIR")}
 		fmt.Println(redistest.Start(tb).Addr())
