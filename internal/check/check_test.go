@@ -251,6 +251,7 @@ func TestCluster(t *testing.T) {
 	}
 	c.Masters()[2].Do(t, "CONFIG", "SET", "cluster-require-full-coverage", "yes")
 	c.Masters()[0].Stop()
+	c.Watchful()
 	eventually(t, "the cluster is down", func() bool {
 		fs := run(t, d, check.Wants{})
 		return len(topic(fs, "answer")) == 2 && strings.Contains(topic(fs, "answer")[0].Text+topic(fs, "answer")[1].Text, "CLUSTERDOWN")

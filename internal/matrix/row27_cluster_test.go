@@ -34,6 +34,7 @@ func TestRow27ClusterDown(t *testing.T) {
 				leases[w] = w.hold(w.clients[0], "held")[0]
 			}
 			fault.begin()
+			c.Watchful()
 			for _, w := range ws {
 				w.eventually(30*time.Second, "the cluster is down", func() bool {
 					_, err := mine.Try("EXISTS", w.prefix+"held")
@@ -68,6 +69,7 @@ func TestRow27ClusterDown(t *testing.T) {
 				crowds[i].await(10)
 				w.kept(w.hold(w.clients[0], "held"))
 			}
+			c.Patient()
 		}
 		for _, c := range crowds {
 			c.end(true)

@@ -7,15 +7,18 @@ import (
 	"time"
 )
 
-// Cluster is a Redis Cluster whose slots are spread evenly over its masters. A
-// node that does not answer is taken for dead after a second; a failover takes
-// about two and a half.
+// Cluster is a Redis Cluster whose slots are spread evenly over its masters. Its
+// nodes wait 15 s for a silent node: a busy machine must not replace a master
+// that the test has not touched. [Cluster.AwaitFailover] has them wait for a
+// second only, so that a failover takes about two and a half.
 type Cluster struct {
 	*topology
 	nodes  []*Server
 	shards [][]*Server // the nodes by whom they replace, first masters first
 	ids    map[*Server]string
 	met    time.Time // when the nodes were last told of each other
+
+	timeout string // for how long a node may be silent, in milliseconds
 }
 
 // StartCluster starts three masters with a replica each and waits until all
@@ -30,7 +33,7 @@ func StartCluster(tb testing.TB, opts ...Option) *Cluster {
 	for range c.masters * (1 + c.replicas) {
 		specs = append(specs, c.member(
 			"--cluster-enabled", "yes",
-			"--cluster-node-timeout", "1000",
+			"--cluster-node-timeout", "15000",
 			"--cluster-config-file", "../nodes.conf", // not among the data
 		))
 	}
@@ -44,6 +47,7 @@ func StartCluster(tb testing.TB, opts ...Option) *Cluster {
 		return c.formed()
 	})
 	c.tolerate(timeout)
+	c.timeout = timeout
 	return c
 }
 
@@ -53,13 +57,30 @@ func StartCluster(tb testing.TB, opts ...Option) *Cluster {
 // each other less often.
 const forming = "3000"
 
-// tolerate lets nodes be silent for so many milliseconds. One that is restarted
-// has what it was started with.
-func (c *Cluster) tolerate(timeout string) {
+// tolerate lets nodes be silent for so many milliseconds. It applies to the
+// nodes that run. One that is restarted has what it was started with.
+func (c *Cluster) tolerate(timeout string, except ...*Server) {
 	c.tb.Helper()
-	for _, s := range c.nodes {
-		s.Do(c.tb, "CONFIG", "SET", "cluster-node-timeout", timeout)
+	for _, s := range running(c.nodes) {
+		if !slices.Contains(except, s) {
+			s.Do(c.tb, "CONFIG", "SET", "cluster-node-timeout", timeout)
+		}
 	}
+}
+
+// Watchful has the nodes take one for dead that does not answer for a second. A
+// test calls it when the node that they shall miss is silent already.
+func (c *Cluster) Watchful() {
+	c.tb.Helper()
+	c.tolerate("1000")
+}
+
+// Patient ends [Cluster.Watchful]. A node that was taken for dead, and that no
+// other has replaced, must be back before: nodes wait for twice the time that
+// they tolerate until they believe that it is.
+func (c *Cluster) Patient() {
+	c.tb.Helper()
+	c.tolerate(c.timeout)
 }
 
 // introduce lets the nodes know each other. Each pair is named rather than left
@@ -235,10 +256,14 @@ func (c *Cluster) Failover(replica *Server, mode ...string) {
 }
 
 // AwaitFailover waits until another node has taken the place of the master
-// from, and all nodes that run know it, and returns it with the time that took.
+// from, which does not answer the others, and all nodes that run know it. It
+// returns the new master and the time that took. The nodes are watchful until
+// then. The old master stays so: cut off, it is to stop serving.
 func (c *Cluster) AwaitFailover(from *Server) (*Server, time.Duration) {
 	c.tb.Helper()
 	begin := time.Now()
+	c.Watchful()
+	defer c.tolerate(c.timeout, from)
 	shard := c.shardOf(from)
 	var master *Server
 	awaitThat(c.tb, "another master", func() bool {

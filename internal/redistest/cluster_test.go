@@ -66,8 +66,7 @@ func others(servers []*redistest.Server, one *redistest.Server) []*redistest.Ser
 
 func TestClusterMigration(t *testing.T) {
 	t.Parallel()
-	c := redistest.StartCluster(t, redistest.WithReplicas(0), redistest.WithPassword("secret"),
-		redistest.Args("--cluster-node-timeout", "15000")) // nobody is missed who stands still
+	c := redistest.StartCluster(t, redistest.WithReplicas(0), redistest.WithPassword("secret"))
 	from := c.MasterOf("{k}")
 	to := others(c.Masters(), from)[0]
 	slot := redistest.SlotOf("{k}")
@@ -150,6 +149,7 @@ func TestClusterIdentity(t *testing.T) {
 		key += "a"
 	}
 	s.Kill()
+	c.Watchful()
 	eventually(t, "the dead node is noticed", func() bool {
 		return strings.Contains(other.Do(t, "CLUSTER", "NODES").(string), " master,fail ")
 	})
