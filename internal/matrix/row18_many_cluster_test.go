@@ -23,20 +23,25 @@ type party struct {
 }
 
 // newParty has 50 locks held and waited for at the first shard, and 10 held at
-// the others.
+// the others. What must survive belongs to a client with long leases, which holds
+// some of the 50, too.
 func (w *world) newParty() *party {
 	p := &party{world: w}
 	p.rec = redistest.NewRecorder(&p.record)
-	holder, waiter := w.open(), w.open()
+	holder, lasting, waiter := w.open(), w.open(long), w.open()
 	about := w.mode.Mode.String()
 	var waiters []holdfast.Locker
 	for i := range 50 {
-		m := holder.Mutex(tag(0, fmt.Sprint(about, "-", i, "-")))
+		c := holder
+		if i%5 == 0 {
+			c = lasting
+		}
+		m := c.Mutex(tag(0, fmt.Sprint(about, "-", i, "-")))
 		p.held = append(p.held, p.lock(m))
 		waiters = append(waiters, witness{waiter.Mutex(m.Name()), p})
 	}
 	for i := range 10 {
-		p.elsewhere = append(p.elsewhere, p.lock(holder.Mutex(tag(1+i%2, fmt.Sprint(about, "-", i, "-")))))
+		p.elsewhere = append(p.elsewhere, p.lock(lasting.Mutex(tag(1+i%2, fmt.Sprint(about, "-", i, "-")))))
 	}
 	p.waiting = w.line(waiters...)
 	return p
@@ -98,10 +103,14 @@ func TestRow18ClusterKilledUnderMany(t *testing.T) {
 		steady := ws[1].steady(tag(1, "steady"))
 		time.Sleep(time.Second) // for async: replicas have it all
 		old.Kill()
+		c.Watchful()
 		first := make(map[*party]*queue)
+		var elsewhere []*holdfast.Lease
 		for _, p := range parties {
 			first[p] = p.line(p.open().Mutex(p.prefix + "first"))
+			elsewhere = append(elsewhere, p.elsewhere...)
 		}
+		ws[0].renewedTwice(elsewhere)
 		next, took := c.AwaitFailover(old)
 		replaced := time.Now()
 		old.Restart()
