@@ -580,13 +580,14 @@ func TestGrantReplyLost(t *testing.T) {
 func TestFairReleaseReplyLost(t *testing.T) {
 	t.Parallel()
 	r, holder := fairRig(t)
+	stalls := redistest.MeterStalls(t, r.s)
 	release(t, holder)
 	l := lock(t, t.Context(), r.m)
 	c := open(t, r.s.URL())
 	next := enqueue(t, t.Context(), r.s, c.FairMutex("rig"))
 	after := enqueue(t, t.Context(), r.s, c.FairMutex("rig"))
 	dropped := r.dropNext()
-	releaseUnheard(t, l)
+	releaseUnheard(t, stalls, l)
 	<-dropped
 	got := entered(t, next.got)
 	r.has(t, fmt.Sprintf("[%s 1]", next.owner))

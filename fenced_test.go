@@ -220,6 +220,7 @@ func TestFencedReplyLost(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
+	stalls := redistest.MeterStalls(t, s)
 	m := open(t, p.URL()).FencedMutex("rig")
 	l := lock(t, t.Context(), m) // so that the server knows the scripts
 	release(t, lock(t, l.Context(), m))
@@ -240,7 +241,7 @@ func TestFencedReplyLost(t *testing.T) {
 		}
 		release(t, inner)
 		dropped = drop()
-		releaseUnheard(t, l)
+		releaseUnheard(t, stalls, l)
 		<-dropped
 		wantToken(t, m, want)
 		if s.Int(t, "EXISTS", "rig") != 0 {

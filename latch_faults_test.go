@@ -57,11 +57,12 @@ func (r *latchRig) dropTwo() (first, second <-chan struct{}) {
 // lost.
 func (r *latchRig) unheard(t *testing.T, what string, call func() error) {
 	t.Helper()
+	stalls := redistest.MeterStalls(t, r.s)
 	first, second := r.dropTwo()
 	start := time.Now()
 	err := call()
 	<-first
-	if stoodStill(err, start) { // perhaps it was not sent again
+	if stoodStill(stalls, err, start) { // perhaps it was not sent again
 		return
 	}
 	if err != nil {

@@ -52,18 +52,34 @@ func (r *rig) has(t *testing.T, want string) {
 
 func (r *rig) dropNext() <-chan struct{} { return r.p.DropReply(1, redistest.Command("EVALSHA")) }
 
-// stoodStill reports whether a call whose reply was lost has failed because the
-// machine stood still: most are repeated for a second and no longer.
-func stoodStill(err error, start time.Time) bool {
-	return errors.Is(err, holdfast.ErrUnavailable) && time.Since(start) > time.Second
+// stoodStill reports whether a call that began at start, and whose reply was
+// lost, has failed because this process or the server did not run. Most calls are
+// repeated for a second and no longer, and may then fail. A call that fails
+// without a stall on record has not been repeated as it should.
+func stoodStill(stalls *redistest.StallMeter, err error, start time.Time) bool {
+	return errors.Is(err, holdfast.ErrUnavailable) && stalls.Since(start) > aWhile
 }
 
 // releaseUnheard is release where the reply is lost.
-func releaseUnheard(tb testing.TB, l *holdfast.Lease) {
+func releaseUnheard(tb testing.TB, stalls *redistest.StallMeter, l *holdfast.Lease) {
 	tb.Helper()
 	start := time.Now()
-	if err := l.Release(context.Background()); err != nil && !stoodStill(err, start) {
+	if err := l.Release(context.Background()); err != nil && !stoodStill(stalls, err, start) {
 		tb.Error(err)
+	}
+}
+
+// loseReply runs a call and loses the reply to its first script, which has run in
+// any case. It reports whether the call has failed because of a standstill.
+func loseReply(stalls *redistest.StallMeter, p *redistest.Proxy, call func() error) (excused bool, err error) {
+	dropped := p.DropReply(1, redistest.Command("EVALSHA"))
+	start := time.Now()
+	err = call()
+	select {
+	case <-dropped:
+		return stoodStill(stalls, err, start), err
+	case <-time.After(late):
+		return false, errors.Join(err, errors.New("no reply was lost"))
 	}
 }
 
@@ -73,6 +89,7 @@ func TestAcquireReplyLost(t *testing.T) {
 	each(t, "PF", func(t *testing.T, k kind) {
 		t.Parallel()
 		r := newRigOf(t, k)
+		stalls := redistest.MeterStalls(t, r.s)
 		for name, take := range map[string]func() (*holdfast.Lease, error){
 			"lock":     func() (*holdfast.Lease, error) { return r.m.Lock(t.Context()) },
 			"try lock": func() (*holdfast.Lease, error) { return r.m.TryLock(t.Context()) },
@@ -80,7 +97,7 @@ func TestAcquireReplyLost(t *testing.T) {
 			dropped := r.dropNext()
 			start := time.Now()
 			l, err := take()
-			if name == "try lock" && stoodStill(err, start) {
+			if name == "try lock" && stoodStill(stalls, err, start) {
 				eventually(t, 10*time.Second, "what may have been acquired is given back", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
 				continue
 			}
@@ -119,6 +136,7 @@ func TestReleaseReplyLost(t *testing.T) {
 	each(t, "PF", func(t *testing.T, k kind) {
 		t.Parallel()
 		r := newRigOf(t, k)
+		stalls := redistest.MeterStalls(t, r.s)
 		rival := open(t, r.s.URL())
 		l := lock(t, t.Context(), r.m)
 		dropped := r.dropNext()
@@ -127,7 +145,7 @@ func TestReleaseReplyLost(t *testing.T) {
 			<-dropped // the lock is free, but the one who freed it does not know
 			taken <- lock(t, t.Context(), k.make(rival, "rig"))
 		}()
-		releaseUnheard(t, l)
+		releaseUnheard(t, stalls, l)
 		got := <-taken
 		r.has(t, fmt.Sprintf("[%s 1]", got.Owner()))
 		release(t, got)

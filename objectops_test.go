@@ -149,7 +149,7 @@ func TestObjectLostReply(t *testing.T) {
 	}
 	things[1].make(s, t, "a")
 	var got bool
-	excused, err := loseReply(p, func() (err error) {
+	excused, err := loseReply(redistest.MeterStalls(t, s), p, func() (err error) {
 		got, err = o.Delete(t.Context())
 		return err
 	})

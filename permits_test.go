@@ -68,27 +68,6 @@ func (r *permitRig) back(t *testing.T) {
 
 func (r *permitRig) dropNext() <-chan struct{} { return r.p.DropReply(1, redistest.Command("EVALSHA")) }
 
-// loseReply runs a call and loses the reply to its first script. A call that does
-// not wait gives up when a second has passed since it was sent: it is excused if
-// the reply itself came late, because the machine stood still. The script has
-// run in any case.
-func loseReply(p *redistest.Proxy, call func() error) (excused bool, err error) {
-	start := time.Now()
-	dropped := p.DropReply(1, redistest.Command("EVALSHA"))
-	took := make(chan time.Duration, 1)
-	go func() {
-		<-dropped
-		took <- time.Since(start)
-	}()
-	err = call()
-	select {
-	case d := <-took:
-		return d > aWhile && errors.Is(err, holdfast.ErrUnavailable), err
-	case <-time.After(late):
-		return false, errors.Join(err, errors.New("no reply was lost"))
-	}
-}
-
 // serverMillis is the server's clock in milliseconds.
 func serverMillis(tb testing.TB, s *redistest.Server) int64 {
 	tb.Helper()
@@ -100,6 +79,7 @@ func serverMillis(tb testing.TB, s *redistest.Server) int64 {
 func TestPermitsTakeReplyLost(t *testing.T) {
 	t.Parallel()
 	r := newPermitRig(t)
+	stalls := redistest.MeterStalls(t, r.s)
 	const lease = 10 * time.Second
 	for call, take := range map[string]func() (*holdfast.Lease, error){
 		"Acquire":    func() (*holdfast.Lease, error) { return r.sem.Acquire(t.Context(), 2, holdfast.LeaseTime(lease)) },
@@ -107,18 +87,18 @@ func TestPermitsTakeReplyLost(t *testing.T) {
 	} {
 		r.p.Refuse(true)
 		dropped := r.dropNext() // and with the reply goes the only connection
-		mended, outage := make(chan int64, 1), make(chan time.Duration, 1)
+		mended := make(chan int64, 1)
 		start := time.Now()
 		go func() {
 			<-dropped
 			time.Sleep(100 * time.Millisecond)
 			mended <- serverMillis(t, r.s)
 			r.p.Refuse(false)
-			outage <- time.Since(start)
 		}()
 		l, err := take()
-		if <-outage > aWhile && call == "TryAcquire" && errors.Is(err, holdfast.ErrUnavailable) {
-			r.back(t) // the machine stood still for longer than a try bears with
+		if call == "TryAcquire" && stoodStill(stalls, err, start) {
+			<-mended
+			r.back(t)
 			continue
 		}
 		if err != nil {
@@ -227,7 +207,7 @@ func TestPermitsReleaseReplyLost(t *testing.T) {
 		<-dropped // they are free, but the one who gave them back does not know
 		taken <- obtain(t, r.far, 3)
 	}()
-	if excused, err := loseReply(r.p, func() error { return l.Release(t.Context()) }); err != nil && !excused {
+	if excused, err := loseReply(redistest.MeterStalls(t, r.s), r.p, func() error { return l.Release(t.Context()) }); err != nil && !excused {
 		t.Error(err)
 	}
 	got := <-taken
@@ -262,10 +242,11 @@ func TestPermitsRenewReplyLost(t *testing.T) {
 func TestPermitsOrderReplyLost(t *testing.T) {
 	t.Parallel()
 	r := newPermitRig(t)
+	stalls := redistest.MeterStalls(t, r.s)
 	ctx := t.Context()
 	lose := func(what string, order func() error) {
 		t.Helper()
-		if excused, err := loseReply(r.p, order); err != nil && !excused {
+		if excused, err := loseReply(stalls, r.p, order); err != nil && !excused {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -19,9 +19,10 @@ var slow = holdfast.Rate{Permits: 10, Per: time.Minute}
 func TestTakeReplyLost(t *testing.T) {
 	t.Parallel()
 	r := newLimiterRig(t, slow)
+	stalls := redistest.MeterStalls(t, r.s)
 	start := time.Now()
 	ok := false
-	excused, err := loseReply(r.p, func() (err error) {
+	excused, err := loseReply(stalls, r.p, func() (err error) {
 		ok, err = r.l.AllowN(t.Context(), 2)
 		return err
 	})
@@ -48,7 +49,7 @@ func TestTakeReplyLost(t *testing.T) {
 
 	lose := func(what string, order func() error) {
 		t.Helper()
-		if excused, err := loseReply(r.p, order); err != nil && !excused {
+		if excused, err := loseReply(stalls, r.p, order); err != nil && !excused {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

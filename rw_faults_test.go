@@ -79,11 +79,11 @@ func about(owner string, words []string) bool {
 }
 
 // releaseLost releases a lease whose reply is lost.
-func releaseLost(t *testing.T, l *holdfast.Lease, freed func() bool) {
+func releaseLost(t *testing.T, stalls *redistest.StallMeter, l *holdfast.Lease, freed func() bool) {
 	t.Helper()
 	start := time.Now()
 	err := l.Release(t.Context())
-	if stoodStill(err, start) {
+	if stoodStill(stalls, err, start) {
 		eventually(t, 10*time.Second, "released in the background", freed)
 	} else if err != nil {
 		t.Error(err)
@@ -93,6 +93,7 @@ func releaseLost(t *testing.T, l *holdfast.Lease, freed func() bool) {
 func TestRWReplyLost(t *testing.T) {
 	t.Parallel()
 	rwRigs(t, func(t *testing.T, r *rwRig) {
+		stalls := redistest.MeterStalls(t, r.s)
 		gone := "" // who is undone in the background
 		for call, take := range map[string]func() (*holdfast.Lease, error){
 			"Lock":    func() (*holdfast.Lease, error) { return r.m.Lock(t.Context()) },
@@ -101,7 +102,7 @@ func TestRWReplyLost(t *testing.T) {
 			dropped := r.p.DropReply(1, func(cmd []string) bool { return strings.EqualFold(cmd[0], "EVALSHA") && !about(gone, cmd) })
 			start := time.Now()
 			l, err := take()
-			if call == "TryLock" && stoodStill(err, start) {
+			if call == "TryLock" && stoodStill(stalls, err, start) {
 				eventually(t, 10*time.Second, "undone", func() bool { return len(r.s.Keys(t)) == 0 })
 				break
 			}
@@ -123,7 +124,7 @@ func TestRWReplyLost(t *testing.T) {
 			r.has(t, l.Owner(), 1)
 
 			dropped = r.dropNextOf(l.Owner())
-			releaseLost(t, l, func() bool { return len(r.s.Keys(t)) == 0 })
+			releaseLost(t, stalls, l, func() bool { return len(r.s.Keys(t)) == 0 })
 			<-dropped
 			r.has(t, "", 0)
 			gone = l.Owner()
@@ -137,6 +138,7 @@ func TestRWReleaseReplyLost(t *testing.T) {
 	t.Parallel()
 	rwRigs(t, func(t *testing.T, r *rwRig) {
 		rival := open(t, r.s.URL()).RWMutex("rig")
+		stalls := redistest.MeterStalls(t, r.s)
 		for _, other := range []mutexLike{rival, rival.RLocker()} {
 			l := lock(t, t.Context(), r.m)
 			dropped := r.dropNextOf(l.Owner())
@@ -145,7 +147,7 @@ func TestRWReleaseReplyLost(t *testing.T) {
 				<-dropped // the lock is free, but the one who freed it does not know
 				taken <- lock(t, t.Context(), other)
 			}()
-			releaseLost(t, l, func() bool {
+			releaseLost(t, stalls, l, func() bool {
 				return !about(l.Owner(), r.s.Keys(t)) && !about(l.Owner(), r.s.Strings(t, "HKEYS", "rig"))
 			})
 			got := <-taken
@@ -181,6 +183,7 @@ func TestDowngradeReplyLost(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
+	stalls := redistest.MeterStalls(t, s)
 	m := open(t, p.URL()).RWMutex("rig")
 	drop := func() <-chan struct{} { return p.DropReply(1, redistest.Command("EVALSHA")) }
 	for range 2 { // the first round makes the scripts known
@@ -192,11 +195,11 @@ func TestDowngradeReplyLost(t *testing.T) {
 			t.Errorf("%d holds to read", n)
 		}
 		dropped = drop()
-		releaseLost(t, w, func() bool { return s.Int(t, "HEXISTS", "rig", w.Owner()+":write") == 0 })
+		releaseLost(t, stalls, w, func() bool { return s.Int(t, "HEXISTS", "rig", w.Owner()+":write") == 0 })
 		<-dropped
 		wantSides(t, m, false, true)
 		dropped = drop()
-		releaseLost(t, r, func() bool { return len(s.Keys(t)) == 0 })
+		releaseLost(t, stalls, r, func() bool { return len(s.Keys(t)) == 0 })
 		<-dropped
 		if keys := s.Keys(t); len(keys) > 0 {
 			t.Errorf("keys left: %q", keys)

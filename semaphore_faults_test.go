@@ -80,10 +80,11 @@ func TestSemaphoreTakeReplyLost(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			r := newSemRig(t, redistest.Start(t))
+			stalls := redistest.MeterStalls(t, r.s)
 			first, second := r.dropNext(), r.p.DropReply(2, redistest.Command("EVALSHA"))
 			start := time.Now()
 			err := take(r.sem)
-			if how == "try acquire" && stoodStill(err, start) {
+			if how == "try acquire" && stoodStill(stalls, err, start) {
 				r.settles(t)
 				return
 			}
@@ -118,9 +119,10 @@ func TestSemaphoreWaiterReplyLost(t *testing.T) {
 func TestSemaphoreRefusalLost(t *testing.T) {
 	t.Parallel()
 	r := newSemRig(t, redistest.Start(t))
+	stalls := redistest.MeterStalls(t, r.s)
 	dropped := r.dropNext()
 	start := time.Now()
-	if err := r.sem.TryAcquire(t.Context(), 6); !errors.Is(err, holdfast.ErrNotAcquired) && !stoodStill(err, start) {
+	if err := r.sem.TryAcquire(t.Context(), 6); !errors.Is(err, holdfast.ErrNotAcquired) && !stoodStill(stalls, err, start) {
 		t.Errorf("error %v", err)
 	}
 	<-dropped
@@ -198,6 +200,7 @@ func TestSemaphoreLateTake(t *testing.T) {
 func TestSemaphoreOrderReplyLost(t *testing.T) {
 	t.Parallel()
 	r := newSemRig(t, redistest.Start(t))
+	stalls := redistest.MeterStalls(t, r.s)
 	for _, row := range []struct {
 		what string
 		do   func() (any, error)
@@ -216,7 +219,7 @@ func TestSemaphoreOrderReplyLost(t *testing.T) {
 		first, second := r.dropNext(), r.p.DropReply(2, redistest.Command("EVALSHA"))
 		start := time.Now()
 		got, err := row.do()
-		if stoodStill(err, start) {
+		if stoodStill(stalls, err, start) {
 			_, _ = r.sem.Available(t.Context()) // in place of the second
 		} else if got != row.want || err != nil {
 			t.Errorf("%s: %v, want %v; %v", row.what, got, row.want, err)
@@ -231,10 +234,11 @@ func TestSemaphoreOrderReplyLost(t *testing.T) {
 func TestSemaphoreAvailableReplyLost(t *testing.T) {
 	t.Parallel()
 	r := newSemRig(t, redistest.Start(t))
+	stalls := redistest.MeterStalls(t, r.s)
 	hasFree(t, r.sem, 5)
 	dropped := r.dropNext()
 	start := time.Now()
-	if n, err := r.sem.Available(t.Context()); (n != 5 || err != nil) && !stoodStill(err, start) {
+	if n, err := r.sem.Available(t.Context()); (n != 5 || err != nil) && !stoodStill(stalls, err, start) {
 		t.Errorf("%d permits are free; %v", n, err)
 	}
 	<-dropped

@@ -42,6 +42,7 @@ func permitsLeaveNothing(t *testing.T, rounds int, cut bool) {
 	const clients, goroutines, sems, permits = 3, 8, 4, 6
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
+	stalls := redistest.MeterStalls(t, s)
 	var cs []*holdfast.Client
 	for range clients {
 		cs = append(cs, open(t, p.URL(), quick))
@@ -59,7 +60,7 @@ func permitsLeaveNothing(t *testing.T, rounds int, cut bool) {
 				if !cut && timedRound(t, c, i) {
 					doubts.Add(1)
 				}
-				if permitRound(t, c.Semaphore(fmt.Sprint("sem:", i%sems)), 1+i%permits, cut) {
+				if permitRound(t, stalls, c.Semaphore(fmt.Sprint("sem:", i%sems)), 1+i%permits, cut) {
 					doubts.Add(1)
 				}
 			}
@@ -96,14 +97,14 @@ func permitsLeaveNothing(t *testing.T, rounds int, cut bool) {
 
 // permitRound takes permits and gives them back. It reports whether that goes on
 // in the background, as it does if the machine stands still after a cut.
-func permitRound(t *testing.T, sem *holdfast.Semaphore, permits int, cut bool) (doubt bool) {
+func permitRound(t *testing.T, stalls *redistest.StallMeter, sem *holdfast.Semaphore, permits int, cut bool) (doubt bool) {
 	if err := sem.Acquire(context.Background(), permits); err != nil {
 		t.Error(err)
 		return false
 	}
 	start := time.Now()
 	err := sem.Release(context.Background(), permits)
-	if cut && stoodStill(err, start) {
+	if cut && stoodStill(stalls, err, start) {
 		return true
 	}
 	if err != nil {

@@ -127,6 +127,7 @@ func TestValueReplyLost(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
+	stalls := redistest.MeterStalls(t, s)
 	ctx, c := t.Context(), open(t, p.URL())
 	n, b, g := c.AtomicLong("n"), holdfast.NewBucket(c, "b", holdfast.StringCodec{}), c.IDGenerator("g")
 	text := func(v string, ok bool, err error) (any, error) {
@@ -167,7 +168,7 @@ func TestValueReplyLost(t *testing.T) {
 		start := time.Now()
 		got, err := test.do()
 		<-dropped
-		if stoodStill(err, start) {
+		if stoodStill(stalls, err, start) {
 			continue
 		}
 		if got != test.want || err != nil || p.Count("EVALSHA") < 2 {

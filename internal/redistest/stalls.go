@@ -11,7 +11,7 @@ import (
 
 const (
 	// stallBeat is the time between two looks at what a StallMeter watches.
-	stallBeat = 10 * time.Millisecond
+	stallBeat = 20 * time.Millisecond
 
 	// stallMin is the delay of one look from which on it counts as a stall.
 	// Delays below it are normal scheduling.
