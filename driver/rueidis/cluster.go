@@ -29,13 +29,13 @@ func newCluster(d *Driver) *cluster { return &cluster{d: d, known: d.c.Addrs} }
 // witnesses is how many nodes are asked at a time.
 const witnesses = 3
 
-func (c *cluster) find(ctx context.Context, _ *table) (layout, error) {
+func (c *cluster) find(ctx context.Context) (layout, error) {
 	var nodes []*node
 	for _, i := range rand.Perm(len(c.known)) {
 		nodes = append(nodes, c.d.node(c.known[i]))
 	}
 	if len(c.last.slots) > 0 {
-		hurried, cancel := context.WithTimeout(ctx, grace)
+		hurried, cancel := context.WithTimeout(ctx, briefly)
 		v := look(hurried, nodes[0])
 		cancel()
 		if v.rank == 1 && slices.Equal(v.slots, c.last.slots) {
@@ -44,7 +44,7 @@ func (c *cluster) find(ctx context.Context, _ *table) (layout, error) {
 	}
 	var errs []error
 	for some := range slices.Chunk(nodes, witnesses) {
-		views := poll(ctx, some, look, func(v view) bool { return v.rank >= 0 })
+		views := poll(ctx, some, look, func(v view) bool { return v.rank >= 0 }, briefly)
 		if best := slices.MaxFunc(views, view.compare); best.rank >= 0 {
 			c.remember(best.layout)
 			return best.layout, nil

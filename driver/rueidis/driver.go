@@ -41,6 +41,8 @@ var _ driver.Driver = (*Driver)(nil)
 type table struct {
 	masters []*node // in the order of their addresses
 	slots   []*node // nil unless it is a cluster
+
+	why *conflict // why there are no masters; nil: there are, or none was found yet
 }
 
 // at returns the node that a key lives on, or nil if nobody knows.
@@ -95,7 +97,7 @@ func (d *Driver) begin(ctx context.Context) error {
 	}
 	// Those that do not answer will be greeted when they do.
 	_ = poll(ctx, d.table.Load().masters, func(ctx context.Context, n *node) error { return n.greetOnce(ctx) },
-		func(err error) bool { return err == nil })
+		func(err error) bool { return err == nil }, briefly)
 	return nil
 }
 
@@ -174,7 +176,7 @@ func (d *Driver) Place(key string) driver.Place {
 	slot := d.slot(key)
 	n := d.table.Load().at(slot)
 	if n == nil {
-		return driver.Place{Slot: slot}
+		return driver.Place{Slot: slot, Replicas: -1}
 	}
 	return driver.Place{Node: n.addr, Slot: slot, Term: n.term.Load(), Replicas: int(n.replicas.Load())}
 }
@@ -213,6 +215,9 @@ func (d *Driver) changed() {
 // Facts implements driver.Driver.
 func (d *Driver) Facts(ctx context.Context, nodes ...string) []driver.Facts {
 	masters := d.table.Load().masters
+	if len(masters) == 0 {
+		return []driver.Facts{{Err: d.nobody()}}
+	}
 	if len(nodes) > 0 {
 		masters = slices.DeleteFunc(slices.Clone(masters), func(n *node) bool { return !slices.Contains(nodes, n.addr) })
 	}

@@ -205,7 +205,7 @@ func TestFirstCallPublishesSharded(t *testing.T) {
 // A pointer is a source that names one master.
 type pointer struct{ addr string }
 
-func (p *pointer) find(context.Context, *table) (layout, error) {
+func (p *pointer) find(context.Context) (layout, error) {
 	return layout{masters: []string{p.addr}}, nil
 }
 func (*pointer) confirm(context.Context, *node, bool) error { return nil }

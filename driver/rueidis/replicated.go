@@ -4,18 +4,22 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// replicated is a source: of a few servers that are known by their addresses,
-// the one is used that says it is the master. Of two, which can be while one
-// does not yet know that it was replaced, the one that has replicas. If that does
-// not decide it, none is: clients that chose differently would both be granted
-// one lock.
+// replicated is a source. It asks a few servers, which are known by their
+// addresses, for their role, and uses the one that is the master. Two masters
+// are a conflict, whatever replicas they have: replicas move from one to the
+// other, and clients that look at different moments would choose differently.
 type replicated struct{ d *Driver }
+
+// hearing is the grace for the other servers once one is known to be a master.
+// One that answers later counts as absent in this round.
+const hearing = time.Second
 
 // A lead is what a server says of itself.
 type lead struct {
@@ -25,32 +29,39 @@ type lead struct {
 	err      error
 }
 
-func (s *replicated) find(ctx context.Context, _ *table) (layout, error) {
+func (s *replicated) find(ctx context.Context) (layout, error) {
+	found := layout{others: s.d.c.Addrs}
+	grace := hearing
+	if end, ok := ctx.Deadline(); ok {
+		grace = min(grace, time.Until(end)/2) // the rest is for the master that is found
+	}
 	var nodes []*node
 	for _, addr := range s.d.c.Addrs {
 		nodes = append(nodes, s.d.node(addr))
 	}
-	var masters []lead
+	var masters []string
 	var errs []error
-	for _, l := range poll(ctx, nodes, role, func(l lead) bool { return l.master && l.replicas > 0 }) {
+	for _, l := range poll(ctx, nodes, role, func(l lead) bool { return l.master }, grace) {
 		switch {
 		case l.err != nil:
 			errs = append(errs, l.err)
 		case l.master:
-			masters = append(masters, l)
+			masters = append(masters, l.addr)
 		}
 	}
-	slices.SortFunc(masters, func(a, b lead) int { return b.replicas - a.replicas })
+	slices.Sort(masters)
 	switch {
 	case len(masters) == 0 && len(errs) > 0:
-		return layout{}, worst(errs)
+		return found, worst(errs)
 	case len(masters) == 0:
-		return layout{}, driver.ServerError("READONLY none of the servers is a master")
-	case len(masters) > 1 && (masters[1].replicas > 0 || masters[0].replicas == 0):
-		return layout{}, &driver.Error{Class: driver.Fatal, Err: fmt.Errorf(
-			"%s and %s both call themselves the master: name the servers of one master only, or use sentinels", masters[0].addr, masters[1].addr)}
+		return found, driver.ServerError("READONLY none of the servers is a master")
+	case len(masters) > 1:
+		return found, &driver.Error{Class: driver.Fatal, Err: &conflict{fmt.Sprintf(
+			"%s and %s both call themselves the master, so none is used: make one a replica of the other (REPLICAOF), "+
+				"or name the servers of one master only", masters[0], masters[1])}}
 	}
-	return layout{masters: []string{masters[0].addr}, others: s.d.c.Addrs}, nil
+	found.masters = masters
+	return found, nil
 }
 
 // countReplicas asks a server how many replicas it has.
@@ -82,5 +93,9 @@ func role(ctx context.Context, n *node) lead {
 
 func (*replicated) close() {}
 
-// confirm has nothing to ask but the server's own word.
-func (*replicated) confirm(context.Context, *node, bool) error { return nil }
+// confirm has nothing to ask but the server's own word. But a server on a new
+// connection may have been replaced meanwhile, so all are asked soon.
+func (s *replicated) confirm(context.Context, *node, bool) error {
+	s.d.suspect()
+	return nil
+}

@@ -15,10 +15,13 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A source knows who serves what.
+// A source knows which server serves what. It asks witnesses: the servers
+// themselves, sentinels, or nodes of a cluster.
 type source interface {
-	// find asks for it, with what is in use now as a hint.
-	find(context.Context, *table) (layout, error)
+	// find asks the witnesses. Its error says that the answer is not known:
+	// witnesses that do not answer leave the table as it is. Witnesses that
+	// contradict each other are a conflict, and then no server is used.
+	find(context.Context) (layout, error)
 	// confirm says whether a server that calls itself a master, on a new
 	// connection, is to be used as one. The same is so if it is known from
 	// before.
@@ -39,6 +42,13 @@ type span struct {
 	first, last int
 	addr        string
 }
+
+// A conflict is the error of a source whose witnesses contradict each other.
+// Each of them may be right, and clients that chose differently would both be
+// granted one lock. So the table is emptied until the witnesses agree again.
+type conflict struct{ text string }
+
+func (c *conflict) Error() string { return c.text }
 
 func newSource(d *Driver) source {
 	switch d.c.Mode {
@@ -132,8 +142,8 @@ func (d *Driver) moved(slot int, n *node) {
 }
 
 // poll asks several nodes at once. It returns what they say: all of them, or,
-// once one has said something good, those that do not take much longer.
-func poll[T any](ctx context.Context, nodes []*node, ask func(context.Context, *node) T, good func(T) bool) []T {
+// once one has said something good, those that answer within the grace.
+func poll[T any](ctx context.Context, nodes []*node, ask func(context.Context, *node) T, good func(T) bool, grace time.Duration) []T {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan T, len(nodes))
@@ -156,14 +166,17 @@ func poll[T any](ctx context.Context, nodes []*node, ask func(context.Context, *
 	return said
 }
 
-// grace is how long to wait for others once one has said something good.
-const grace = 100 * time.Millisecond
+// briefly is the grace where the answer of one node is enough.
+const briefly = 100 * time.Millisecond
 
 func byAddr(a, b *node) int { return cmp.Compare(a.addr, b.addr) }
 
-// nobody is the error of calls whose key nobody serves.
+// nobody is the error of calls whose key no server is known for.
 func (d *Driver) nobody() error {
 	d.suspect()
+	if t := d.table.Load(); t.why != nil {
+		return d.mine(driver.Unsent(t.why))
+	}
 	return d.mine(&driver.Error{Class: driver.Definite, Code: "CLUSTERDOWN", Err: errors.New("no server is known for the key now")})
 }
 
@@ -199,10 +212,14 @@ func (d *Driver) scan() {
 	}
 }
 
-// refresh asks the source who serves what.
+// refresh asks the source which server serves what. If that is not known, the
+// table stays. If the witnesses contradict each other, it is emptied.
 func (d *Driver) refresh(ctx context.Context) error {
-	found, err := d.source.find(ctx, d.table.Load())
+	found, err := d.source.find(ctx)
 	if err != nil {
+		if c := (*conflict)(nil); errors.As(err, &c) {
+			d.doubt(c, found)
+		}
 		return err
 	}
 	if d.c.Mode != Cluster {
@@ -210,9 +227,7 @@ func (d *Driver) refresh(ctx context.Context) error {
 		n := d.node(found.masters[0])
 		if err := n.greetOnce(ctx); err != nil {
 			if now := d.table.Load().at(0); now != nil && now != n { // which is not the master any more
-				d.table.Store(new(table))
-				d.retire(new(table), found)
-				d.changed()
+				d.use(new(table), found)
 			}
 			return err
 		}
@@ -246,10 +261,23 @@ func (d *Driver) refresh(ctx context.Context) error {
 			n.term.Store(d.nextTerm()) // it may have been one before, and have missed something
 		}
 	}
+	d.use(t, found)
+	return nil
+}
+
+// doubt empties the table because of a conflict. The leases of all keys are
+// verified when it is filled again, in a new term.
+func (d *Driver) doubt(c *conflict, found layout) {
+	if old := d.table.Load(); old.why == nil || old.why.text != c.text {
+		d.use(&table{why: c}, found)
+	}
+}
+
+// use replaces the table.
+func (d *Driver) use(t *table, found layout) {
 	d.table.Store(t)
 	d.retire(t, found)
 	d.changed()
-	return nil
 }
 
 // retire closes the nodes that nobody needs any more. Whoever waits for an

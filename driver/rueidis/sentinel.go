@@ -67,7 +67,7 @@ type said struct {
 	err   error
 }
 
-func (s *sentinels) find(ctx context.Context, _ *table) (layout, error) {
+func (s *sentinels) find(ctx context.Context) (layout, error) {
 	best, err := s.master(ctx)
 	if err != nil {
 		return layout{}, err
@@ -103,7 +103,7 @@ func (s *sentinels) master(ctx context.Context) (said, error) {
 	s.mu.Unlock()
 	best, agreed := said{epoch: -1}, 0
 	var errs []error
-	for _, a := range poll(ctx, nodes, s.ask, func(a said) bool { return a.err == nil }) {
+	for _, a := range poll(ctx, nodes, s.ask, func(a said) bool { return a.err == nil }, briefly) {
 		switch {
 		case a.err != nil:
 			errs = append(errs, a.err)

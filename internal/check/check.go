@@ -72,6 +72,9 @@ func Run(ctx context.Context, d driver.Driver, w Wants, names []string) ([]Findi
 	if len(facts) == 0 {
 		return nil, driver.Unsent(errors.New("no server is known"))
 	}
+	if f := facts[0]; f.Node == "" && f.Err != nil { // no server was asked
+		return nil, f.Err
+	}
 	var fs []Finding
 	for _, f := range facts {
 		if errors.Is(f.Err, driver.ErrClosed) {
