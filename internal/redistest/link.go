@@ -64,7 +64,7 @@ func (l *link) run() {
 
 // dial connects to the server, unless the link was cut.
 func (l *link) dial() bool {
-	conn, err := new(net.Dialer).DialContext(l.ctx, "tcp", l.proxy.target)
+	conn, err := new(net.Dialer).DialContext(l.ctx, "tcp", *l.proxy.target.Load())
 	if err != nil {
 		return false
 	}

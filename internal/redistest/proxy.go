@@ -20,7 +20,7 @@ import (
 // supported. All methods may be called at any time from any goroutine.
 type Proxy struct {
 	tb       testing.TB
-	target   string
+	target   atomic.Pointer[string]
 	listener net.Listener
 
 	requests gate // what goes to the server
@@ -47,11 +47,11 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 	}
 	p := &Proxy{
 		tb:       tb,
-		target:   target,
 		listener: listener,
 		links:    make(map[*link]struct{}),
 		counts:   make(map[string]int),
 	}
+	p.target.Store(&target)
 	accepting := make(chan struct{})
 	go func() {
 		defer close(accepting)
@@ -64,6 +64,10 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 	})
 	return p
 }
+
+// Lead has new connections go to another server, as a name does that is given
+// to another machine. Cut ends those that lead to the old one.
+func (p *Proxy) Lead(target string) { p.target.Store(&target) }
 
 // Addr returns the host and port that clients connect to.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }

@@ -38,7 +38,7 @@ func StartSentinels(tb testing.TB, opts ...Option) *Sentinels {
 	tb.Helper()
 	s := &Sentinels{topology: newTopology(tb, append([]Option{WithReplicas(2)}, opts...))}
 	s.nodes = s.startReplicas(s.replicas)
-	s.sentinels = s.start([]spec{s.watcher(), s.watcher(), s.watcher()})
+	s.sentinels = s.start([]spec{s.watcher(s.nodes[0]), s.watcher(s.nodes[0]), s.watcher(s.nodes[0])})
 	s.AwaitReplicas(s.replicas)
 	awaitThat(tb, "all Sentinels know each other and the replicas", s.complete)
 	if !s.patient {
@@ -49,15 +49,55 @@ func StartSentinels(tb testing.TB, opts ...Option) *Sentinels {
 	return s
 }
 
+// Redeploy kills some of the Sentinels, by their index, starts new ones in
+// their places, at new addresses, and waits until all that run know each other.
+// The new ones know nothing of earlier failovers but what the rest tells them.
+func (s *Sentinels) Redeploy(which ...int) {
+	s.tb.Helper()
+	master := s.Master()
+	var specs []spec
+	for _, i := range which {
+		s.sentinels[i].Kill()
+		specs = append(specs, s.watcher(master))
+	}
+	for i, w := range s.start(specs) {
+		s.sentinels[which[i]] = w
+	}
+	awaitThat(s.tb, "all Sentinels know each other", s.acquainted)
+	for _, i := range which {
+		s.sentinels[i].Do(s.tb, "SENTINEL", "SET", masterName, "down-after-milliseconds", downAfter)
+	}
+	awaitThat(s.tb, "the Sentinels know the replicas", func() bool { return s.see(s.sentinels) })
+}
+
+// acquainted reports whether every Sentinel lists all others.
+func (s *Sentinels) acquainted() bool {
+	for _, w := range s.sentinels {
+		reply, _ := w.Try("SENTINEL", "SENTINELS", masterName)
+		list, _ := reply.([]any)
+		listed := make(map[string]bool)
+		for _, e := range list {
+			peer := pairs(e, nil)
+			listed[net.JoinHostPort(peer["ip"], peer["port"])] = true
+		}
+		for _, other := range s.sentinels {
+			if other != w && !listed[other.Addr()] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // watcher returns the spec of a Sentinel.
-func (s *Sentinels) watcher() spec {
+func (s *Sentinels) watcher(master *Server) spec {
 	host, front := s.settle()
 	sp := spec{host: host, front: front, tls: s.files, sentinel: true, greeting: impatience}
 	set := func(words ...string) { sp.args = append(append(sp.args, "--sentinel"), words...) }
 	if front != host {
 		set("announce-ip", front)
 	}
-	set("monitor", masterName, s.nodes[0].front, strconv.Itoa(s.nodes[0].port), "2")
+	set("monitor", masterName, master.front, strconv.Itoa(master.port), "2")
 	set("down-after-milliseconds", masterName, patience) // until all know each other
 	set("failover-timeout", masterName, "3000")
 	set("parallel-syncs", masterName, "2")
@@ -84,7 +124,19 @@ func (s *Sentinels) watcher() spec {
 func (s *Sentinels) complete() bool {
 	for _, w := range running(s.sentinels) {
 		master := pairs(w.Try("SENTINEL", "MASTER", masterName))
-		if master["flags"] != "master" || master["num-other-sentinels"] != strconv.Itoa(len(s.sentinels)-1) {
+		known, _ := strconv.Atoi(master["num-other-sentinels"]) // also those that Redeploy has killed
+		if known < len(s.sentinels)-1 {
+			return false
+		}
+	}
+	return s.see(running(s.sentinels))
+}
+
+// see reports whether Sentinels know the master and all replicas that run, and
+// nothing is going on.
+func (s *Sentinels) see(watchers []*Server) bool {
+	for _, w := range watchers {
+		if pairs(w.Try("SENTINEL", "MASTER", masterName))["flags"] != "master" {
 			return false
 		}
 		reply, _ := w.Try("SENTINEL", "REPLICAS", masterName)
