@@ -110,6 +110,41 @@ func TestTwoMastersOneWithReplicas(t *testing.T) {
 	})
 }
 
+// Sentinels of two groups monitor different masters under one name. A client
+// that is given the addresses of both groups uses neither master while both
+// groups answer.
+func TestTwoGroupsOfSentinels(t *testing.T) {
+	t.Parallel()
+	one, other := redistest.StartSentinels(t, redistest.WithReplicas(0)), redistest.StartSentinels(t, redistest.WithReplicas(0))
+	list := one.Addrs()
+	var doors []*redistest.Proxy
+	for _, addr := range other.Addrs() {
+		p := redistest.NewProxy(t, addr)
+		p.Refuse(true)
+		doors, list = append(doors, p), append(list, p.Addr())
+	}
+	d := connect(t, "redis-sentinel://"+strings.Join(list, ",")+"?scan_interval=100ms&master_name="+one.MasterName())
+	serves := func() bool {
+		_, err := d.Do(t.Context(), addOne("k"))
+		return err == nil
+	}
+	if !serves() || d.Place("k").Node != one.Master().Addr() {
+		t.Fatalf("one group answers, and the key lives at %+v", d.Place("k"))
+	}
+	for _, p := range doors {
+		p.Refuse(false)
+	}
+	eventually(t, patience, "no master is used, and the error names both", func() bool {
+		_, err := d.Do(t.Context(), addOne("k"))
+		return err != nil && driver.ClassOf(err) == driver.Definite && strings.Contains(err.Error(), "different masters") &&
+			strings.Contains(err.Error(), one.Master().Addr()) && strings.Contains(err.Error(), other.Master().Addr())
+	})
+	for _, w := range other.Sentinels() {
+		w.Kill()
+	}
+	eventually(t, patience, "the other group is gone, and the master is used again", serves)
+}
+
 // Servers that do not answer contradict nothing: the one that was the master is
 // used as soon as it answers again, in the same term.
 func TestAbsentWitnesses(t *testing.T) {

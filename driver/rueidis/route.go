@@ -143,7 +143,7 @@ func (d *Driver) moved(slot int, n *node) {
 
 // poll asks several nodes at once. It returns what they say: all of them, or,
 // once one has said something good, those that answer within the grace.
-func poll[T any](ctx context.Context, nodes []*node, ask func(context.Context, *node) T, good func(T) bool, grace time.Duration) []T {
+func poll[N, T any](ctx context.Context, nodes []N, ask func(context.Context, N) T, good func(T) bool, grace time.Duration) []T {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan T, len(nodes))
