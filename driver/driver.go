@@ -103,5 +103,9 @@ type Handler interface {
 	// Lost says of some channels that their connection broke, or no longer
 	// answers, or that they have moved to another node; until the next
 	// Subscribed no message will come on them.
+	//
+	// An error that matches [ErrRefused] means that the server refuses these
+	// channels: the user lacks the right to them. Other channels are not
+	// affected. The driver reports it once and tries again from time to time.
 	Lost(channels []string, err error)
 }

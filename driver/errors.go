@@ -36,6 +36,15 @@ func (c Class) String() string {
 // ErrClosed is what calls on a closed driver fail with.
 var ErrClosed = errors.New("driver is closed")
 
+// ErrRefused is matched by the error of [Handler] Lost where the server refuses
+// channels; see [Refused].
+var ErrRefused = errors.New("the server refuses the subscription")
+
+// Refused wraps the reply of a server that refuses to subscribe a channel.
+func Refused(err error) error {
+	return &Error{Class: ClassOf(err), Code: CodeOf(err), Err: fmt.Errorf("%w: %w", ErrRefused, err)}
+}
+
 // An Error is a failed call.
 type Error struct {
 	Class Class

@@ -41,6 +41,7 @@ func Run(t *testing.T, open Open) {
 		{"Subscribe", testSubscribe},
 		{"SubscribeMany", testSubscribeMany},
 		{"Resubscribe", testResubscribe},
+		{"Forbidden", testForbidden},
 		{"HalfOpen", testHalfOpen},
 		{"Close", testClose},
 	} {

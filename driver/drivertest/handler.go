@@ -1,12 +1,18 @@
 package drivertest
 
 import (
+	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A handler notes events: "c:payload", "+c" for a confirmation, "lost".
+// A handler notes events: "c:payload", "+c" for a confirmation, "lost", and
+// "refused c" where the server does not allow a channel.
 type handler struct {
 	mu     sync.Mutex
 	events chan string
@@ -18,7 +24,16 @@ func newHandler() *handler {
 }
 
 func (h *handler) Message(channel, payload string) { h.events <- channel + ":" + payload }
-func (h *handler) Lost([]string, error)            { h.events <- "lost" }
+
+func (h *handler) Lost(channels []string, err error) {
+	if !errors.Is(err, driver.ErrRefused) {
+		h.events <- "lost"
+		return
+	}
+	for _, c := range channels {
+		h.events <- "refused " + c
+	}
+}
 
 func (h *handler) Subscribed(channel string, generation uint64) {
 	h.mu.Lock()
@@ -47,4 +62,24 @@ func (h *handler) want(t *testing.T, event string) {
 			t.Fatalf("no event %q", event)
 		}
 	}
+}
+
+// wantAll waits for some events, in any order, and returns all that came.
+func (h *handler) wantAll(t *testing.T, events ...string) (came []string) {
+	t.Helper()
+	missing := make(map[string]bool)
+	for _, e := range events {
+		missing[e] = true
+	}
+	timeout := time.After(15 * time.Second)
+	for len(missing) > 0 {
+		select {
+		case e := <-h.events:
+			came = append(came, e)
+			delete(missing, e)
+		case <-timeout:
+			t.Fatalf("missing events: %v; %d others came", slices.Collect(maps.Keys(missing)), len(came))
+		}
+	}
+	return came
 }

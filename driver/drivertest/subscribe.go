@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -130,4 +131,80 @@ func testHalfOpen(t *testing.T, open Open) {
 	}
 	p.Thaw()
 	h.want(t, "+a")
+}
+
+// Limit creates the user "limited", password "secret", at some servers. It may
+// do everything, but subscribe only to channels that begin with "good".
+func Limit(t *testing.T, servers ...*redistest.Server) {
+	t.Helper()
+	for _, s := range servers {
+		s.Do(t, "ACL", "SETUSER", "limited", "on", ">secret", "~*", "+@all", "resetchannels", "&good*")
+	}
+}
+
+// Forbidden checks that a channel that the server refuses costs no other
+// channel its messages. The driver is connected as the user of [Limit]; s is
+// the server that has the slot of "x". Messages are published with each of the
+// commands.
+func Forbidden(t *testing.T, d driver.Driver, s *redistest.Server, commands ...string) {
+	const n = 100
+	h := newHandler()
+	l := d.Listen(h)
+	refused := 0
+	wait := func(events ...string) {
+		t.Helper()
+		for _, e := range h.wantAll(t, events...) {
+			if e == "refused bad{x}" {
+				refused++
+			}
+		}
+	}
+	shout := func(channel string) {
+		t.Helper()
+		var all []string
+		for i := range n {
+			for _, command := range commands {
+				payload := fmt.Sprint(command, i)
+				s.Do(t, command, channel, payload)
+				all = append(all, channel+":"+payload)
+			}
+		}
+		wait(all...)
+	}
+	l.Subscribe("good{x}", "bad{x}", "good1{x}")
+	wait("+good{x}", "+good1{x}", "refused bad{x}")
+	shout("good{x}")
+	l.Subscribe("good2{x}")
+	wait("+good2{x}")
+	for range 2 {
+		s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
+		wait("lost", "+good{x}", "+good1{x}", "+good2{x}")
+		shout("good{x}")
+		shout("good2{x}")
+	}
+	if refused != 1 {
+		t.Errorf("the refusal was reported %d times, want once", refused)
+	}
+	// A right that is given later is noticed.
+	s.Do(t, "ACL", "SETUSER", "limited", "&bad*")
+	wait("+bad{x}")
+	shout("bad{x}")
+	l.Unsubscribe("good{x}", "bad{x}", "good1{x}", "good2{x}")
+	waitChannels(t, s, 0)
+	// Taken back, it is noticed too: the server ends the connection.
+	l.Subscribe("bad{x}", "good{x}")
+	wait("+bad{x}", "+good{x}")
+	s.Do(t, "ACL", "SETUSER", "limited", "resetchannels", "&good*")
+	wait("lost", "refused bad{x}", "+good{x}")
+	shout("good{x}")
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func testForbidden(t *testing.T, open Open) {
+	s := redistest.Start(t)
+	Limit(t, s)
+	d := connect(t, open, "redis://limited:secret@"+s.Addr())
+	Forbidden(t, d, s, "PUBLISH")
 }

@@ -35,10 +35,23 @@ type feed struct {
 	generation atomic.Uint64
 
 	// Guarded by l.mu.
-	wanted map[string]bool
-	fresh  map[string]bool   // channels to be subscribed, or unsubscribed
-	asked  map[string]family // what the present connection was asked for
+	wanted   map[string]bool
+	fresh    map[string]bool      // channels to be subscribed, or unsubscribed
+	asked    map[string]family    // what the present connection was asked for
+	suspects map[string]suspicion // channels that the server may refuse
 }
+
+// A suspicion says what is known of a channel that was in a command that the
+// server has refused. Such a channel gets a command of its own, so that it
+// costs the others nothing.
+type suspicion struct {
+	alone   bool // it was refused in a command of its own, and the handler knows
+	resting bool // it will be tried again
+}
+
+// refusedRest is how long a channel that the server refuses rests before it is
+// tried again.
+const refusedRest = 5 * time.Second
 
 // A family is a set of families of channels.
 type family uint8
@@ -51,10 +64,11 @@ const (
 func newFeed(l *listener, n *node) *feed {
 	f := &feed{
 		l: l, n: n,
-		kick:   make(chan struct{}, 1),
-		wanted: make(map[string]bool),
-		fresh:  make(map[string]bool),
-		asked:  make(map[string]family),
+		kick:     make(chan struct{}, 1),
+		wanted:   make(map[string]bool),
+		fresh:    make(map[string]bool),
+		asked:    make(map[string]family),
+		suspects: make(map[string]suspicion),
 	}
 	f.ctx, f.cancel = context.WithCancel(l.ctx)
 	return f
@@ -77,6 +91,7 @@ func (f *feed) add(channel string) {
 // drop has a channel unsubscribed. The caller holds l.mu.
 func (f *feed) drop(channel string) {
 	delete(f.wanted, channel)
+	delete(f.suspects, channel)
 	f.fresh[channel] = true
 	raise(f.kick)
 }
@@ -182,7 +197,8 @@ func (f *feed) write(sub *redis.PubSub, q *queue) error {
 	return nil
 }
 
-// tasks returns what to do about all channels that are not as they should be.
+// tasks returns what to do about the channels that are not as they should be.
+// Those that the server may refuse come last, in a command each.
 func (f *feed) tasks() []task {
 	f.l.mu.Lock()
 	defer f.l.mu.Unlock()
@@ -191,18 +207,25 @@ func (f *feed) tasks() []task {
 		slot int // sharded channels of different slots need a command each
 	}
 	groups := make(map[group][]string)
+	var last []task
+	add := func(kind, channel string, slot int) {
+		if _, suspect := f.suspects[channel]; suspect && f.wanted[channel] {
+			last = append(last, task{kind, []string{channel}})
+			return
+		}
+		g := group{kind, slot}
+		groups[g] = append(groups[g], channel)
+	}
 	for c := range f.fresh {
 		families, prefix := f.asked[c], "un"
 		if f.wanted[c] {
 			families, prefix = f.families(c), ""
 		}
 		if families&plain != 0 {
-			g := group{kind: prefix + subscribe}
-			groups[g] = append(groups[g], c)
+			add(prefix+subscribe, c, 0)
 		}
 		if families&sharded != 0 {
-			g := group{"s" + prefix + subscribe, driver.Slot(c)}
-			groups[g] = append(groups[g], c)
+			add("s"+prefix+subscribe, c, driver.Slot(c))
 		}
 		if f.wanted[c] {
 			f.asked[c] = families
@@ -210,14 +233,14 @@ func (f *feed) tasks() []task {
 			delete(f.asked, c)
 		}
 	}
-	clear(f.fresh)
+	f.fresh = make(map[string]bool) // to range over one that was large once takes long
 	var tasks []task
 	for g, channels := range groups {
 		for some := range slices.Chunk(channels, maxSubscribe) {
 			tasks = append(tasks, task{g.kind, some})
 		}
 	}
-	return tasks
+	return append(tasks, last...)
 }
 
 // read takes in what the server says.
@@ -272,6 +295,9 @@ func (f *feed) heard(q *queue, s *redis.Subscription, have map[string]family) er
 	}
 	f.l.mu.Lock()
 	all := now != 0 && now == f.asked[s.Channel]
+	if all {
+		delete(f.suspects, s.Channel)
+	}
 	f.l.mu.Unlock()
 	if all && (s.Kind == subscribe || s.Kind == ssubscribe) {
 		f.l.subscribed(f, s.Channel)
@@ -285,24 +311,68 @@ func (f *feed) refused(q *queue, err error) error {
 	if !ok {
 		return err
 	}
-	if t.kind == subscribe || t.kind == ssubscribe {
-		f.giveUp(t.channels, classify(err))
+	if t.kind != subscribe && t.kind != ssubscribe {
+		return nil
+	}
+	if err = classify(err); driver.ClassOf(err) == driver.Fatal {
+		f.suspect(t.channels, err)
+	} else {
+		f.giveUp(t.channels, err)
 	}
 	return nil
+}
+
+// suspect takes in that the server has refused a command with some channels.
+// It does not say which of them it refuses, so each is tried alone. One that
+// was alone is reported to the handler, once, and tried again from time to time.
+func (f *feed) suspect(channels []string, err error) {
+	f.l.mu.Lock()
+	var report, rest []string
+	for _, c := range channels {
+		s, known := f.suspects[c]
+		switch {
+		case !f.wanted[c]:
+			continue
+		case !known && len(channels) > 1:
+			f.fresh[c] = true
+			raise(f.kick)
+		default:
+			if !s.alone {
+				report = append(report, c)
+			}
+			if !s.resting {
+				rest = append(rest, c)
+			}
+			s = suspicion{alone: true, resting: true}
+		}
+		f.suspects[c] = s
+	}
+	f.l.mu.Unlock()
+	if len(report) > 0 {
+		f.l.lost(f, report, driver.Refused(err))
+	}
+	if len(rest) > 0 {
+		f.again(rest, refusedRest)
+	}
 }
 
 // giveUp leaves channels to the listener, which will find out who has them, or
 // try again here.
 func (f *feed) giveUp(channels []string, err error) {
 	f.l.lost(f, channels, err)
-	rest := shortest
-	if driver.ClassOf(err) == driver.Fatal {
-		rest = longest // somebody has to change something first
-	}
+	f.again(channels, shortest)
+}
+
+// again has the listener look at channels after a rest.
+func (f *feed) again(channels []string, rest time.Duration) {
 	time.AfterFunc(rest, func() {
 		f.l.mu.Lock()
 		defer f.l.mu.Unlock()
 		for _, c := range channels {
+			if s, ok := f.suspects[c]; ok {
+				s.resting = false
+				f.suspects[c] = s
+			}
 			if f.l.want[c] == f {
 				f.l.send[c] = true
 			}

@@ -126,10 +126,13 @@ func (l *listener) spread() bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for c, again := range l.send {
+	send := l.send
+	l.send = make(map[string]bool) // to range over one that was large once takes long
+	for c, again := range send {
 		n, err := l.d.at(l.ctx, driver.Home(c))
 		if err != nil {
 			l.d.ring()
+			l.send[c] = again
 			continue
 		}
 		f := l.feed(n)
@@ -145,9 +148,8 @@ func (l *listener) spread() bool {
 				f.add(c)
 			}
 		default: // it has moved since
-			continue
+			l.send[c] = again
 		}
-		delete(l.send, c)
 	}
 	return len(l.send) == 0
 }

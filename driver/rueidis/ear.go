@@ -2,7 +2,7 @@ package rueidis
 
 import (
 	"context"
-	"maps"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -16,6 +16,10 @@ import (
 // delays the rest for long.
 const maxSubscribe = 500
 
+// refusedRest is how long a channel that the server refuses rests before it is
+// tried again.
+const refusedRest = 5 * time.Second
+
 // An ear keeps one connection to a node subscribed to a set of channels. One
 // goroutine owns the connection; it brings what the server has into line with
 // what is wanted, whatever happened in between.
@@ -23,19 +27,35 @@ const maxSubscribe = 500
 // In a cluster there are two families of channels, and it is up to whoever
 // publishes which he uses. So the ear listens to both, and a channel counts as
 // subscribed once both are confirmed.
+//
+// A change costs the same however many channels there are: only channels in
+// the queue are looked at. All of them are when a connection opens or breaks.
 type ear struct {
 	l      *listener
 	n      *node
 	ctx    context.Context
 	cancel context.CancelFunc
-	kick   chan struct{} // buffered: something changed in wanted
+	kick   chan struct{} // buffered: the queue is not empty
 	done   chan struct{} // closed when the goroutine has ended
 
-	mu     sync.Mutex
-	wanted map[string]bool
-	fresh  map[string]bool // wanted since the last look: to be confirmed, even if had already
-	have   map[string]family
-	moved  map[string]bool // whose slot has gone elsewhere, and the sharded subscription with it
+	mu      sync.Mutex
+	subs    map[string]*sub // channels that are wanted, or that the server still has
+	queue   []*sub          // may differ from what is wanted
+	resting []*sub          // refused by the server
+	tried   time.Time       // when the first of resting was refused
+}
+
+// A sub is a channel of an ear. The ear's mutex guards it.
+type sub struct {
+	channel string
+	wanted  bool
+	fresh   bool   // to be confirmed, even if the server has it already
+	queued  bool   // it is in ear.queue
+	rests   bool   // it is in ear.resting
+	asked   family // what the present connection was asked for
+	have    family // what the server has confirmed
+	alone   family // where it gets a command of its own: one that it shared was refused
+	refused family // where the server refuses it, and the handler knows
 }
 
 // A family is a set of families that a channel is subscribed in.
@@ -49,10 +69,9 @@ const (
 func newEar(l *listener, n *node) *ear {
 	e := &ear{
 		l: l, n: n,
-		kick:   make(chan struct{}, 1),
-		done:   make(chan struct{}),
-		wanted: make(map[string]bool),
-		fresh:  make(map[string]bool),
+		kick: make(chan struct{}, 1),
+		done: make(chan struct{}),
+		subs: make(map[string]*sub),
 	}
 	e.ctx, e.cancel = context.WithCancel(n.life)
 	go e.run()
@@ -61,21 +80,45 @@ func newEar(l *listener, n *node) *ear {
 
 func (e *ear) want(channel string) {
 	e.mu.Lock()
-	e.wanted[channel], e.fresh[channel] = true, true
+	s := e.subs[channel]
+	if s == nil {
+		s = &sub{channel: channel}
+		e.subs[channel] = s
+	}
+	s.wanted, s.fresh = true, true
+	e.enqueue(s)
 	e.mu.Unlock()
-	e.look()
 }
 
 func (e *ear) drop(channel string) {
 	e.mu.Lock()
-	delete(e.wanted, channel)
-	delete(e.fresh, channel)
-	delete(e.moved, channel)
+	if s := e.subs[channel]; s != nil {
+		s.wanted, s.fresh = false, false
+		s.alone, s.refused = 0, 0
+		e.enqueue(s)
+	}
 	e.mu.Unlock()
-	e.look()
 }
 
-func (e *ear) look() {
+// add puts a channel into the queue. The caller holds e.mu.
+func (e *ear) add(s *sub) {
+	if !s.queued {
+		s.queued = true
+		e.queue = append(e.queue, s)
+	}
+}
+
+// forget drops a channel that is neither wanted nor subscribed. The caller
+// holds e.mu.
+func (e *ear) forget(s *sub) {
+	if !s.wanted && s.asked == 0 && e.subs[s.channel] == s {
+		delete(e.subs, s.channel)
+	}
+}
+
+// enqueue has a channel looked at. The caller holds e.mu.
+func (e *ear) enqueue(s *sub) {
+	e.add(s)
 	select {
 	case e.kick <- struct{}{}:
 	default:
@@ -99,10 +142,7 @@ func (e *ear) run() {
 			return
 		}
 		e.l.d.suspect()
-		e.mu.Lock()
-		lost := slices.Collect(maps.Keys(e.wanted))
-		e.mu.Unlock()
-		e.l.h.Lost(lost, err)
+		e.l.h.Lost(e.reset(), err)
 		if time.Since(opened) > longest {
 			pause = shortest // it did work for a while
 		}
@@ -114,59 +154,174 @@ func (e *ear) run() {
 	}
 }
 
+// reset forgets what the last connection had, and returns what is wanted of the
+// next.
+func (e *ear) reset() (wanted []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.queue, e.resting = nil, nil
+	for c, s := range e.subs {
+		if !s.wanted {
+			delete(e.subs, c)
+			continue
+		}
+		s.asked, s.have, s.queued, s.rests = 0, 0, false, false
+		e.add(s)
+		wanted = append(wanted, c)
+	}
+	return wanted
+}
+
 // serve subscribes one connection to what is wanted, until it breaks.
 func (e *ear) serve(generation uint64) error {
 	if err := e.n.greetOnce(e.ctx); err != nil { // it says which families it knows
 		return err
 	}
-	e.mu.Lock()
-	e.have, e.moved = make(map[string]family), make(map[string]bool)
-	e.mu.Unlock()
 	p, err := e.n.call(e.ctx, func(kind, channel, payload string) { e.heard(kind, channel, payload, generation) })
 	if err != nil {
 		return err
 	}
 	defer p.hangUp()
-	asked := make(map[string]family) // for which a subscription was sent
+	both := e.n.listensSharded()
 	ping := time.NewTicker(pingGap)
 	defer ping.Stop()
 	for {
-		todo := e.diff(asked)
+		tasks := e.tasks()
 		var retry <-chan time.Time
-		for _, t := range todo {
-			word := t.word()
-			err := p.do(e.ctx, word, len(t.channels), append([]string{strings.ToUpper(word)}, t.channels...)...)
-			if err == nil {
-				continue
-			}
-			if driver.ClassOf(err) != driver.Definite || driver.CodeOf(err) == "" {
+		for _, t := range tasks {
+			later, err := e.perform(p, t)
+			if err != nil {
 				return err
 			}
-			// The server is busy, or the slot is on its way to another node, which
-			// the channels will follow to when the driver knows. Until then they
-			// are tried here.
-			e.l.d.suspect()
-			for _, c := range t.channels {
-				asked[c] ^= t.family
+			if later {
+				retry = time.After(50 * time.Millisecond)
 			}
-			retry = time.After(50 * time.Millisecond)
 		}
-		if len(todo) > 0 && retry == nil {
+		if len(tasks) > 0 && retry == nil {
 			continue
 		}
 		select {
 		case <-e.kick:
 		case <-retry:
 		case <-ping.C:
-			if err := p.do(e.ctx, "PONG", 1, "PING"); driver.ClassOf(err) == driver.Ambiguous && err != nil {
+			if _, err := p.do(e.ctx, "PONG", nil, []string{"PING"}); err != nil {
 				return err
 			}
+			if now := e.n.listensSharded(); now != both {
+				return errFamilies // all channels have to be subscribed anew
+			}
+			e.wake()
 		case <-p.dead:
 			return driver.Unknown(p.err)
 		case <-e.ctx.Done():
 			return nil
 		}
 	}
+}
+
+// errFamilies is why a connection is closed when the server has turned out to
+// know other families of channels than before.
+var errFamilies = driver.Unsent(errors.New("the server's version has changed"))
+
+// wake has refused channels tried again, once they have rested.
+func (e *ear) wake() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.resting) == 0 || time.Since(e.tried) < refusedRest {
+		return
+	}
+	for _, s := range e.resting {
+		s.rests = false
+		e.enqueue(s)
+	}
+	e.resting = nil
+}
+
+// perform sends a task. It reports whether some of its channels have to be
+// tried again soon, and fails if the connection is of no more use.
+func (e *ear) perform(p *phone, t task) (later bool, err error) {
+	word, channels := t.word(), make([]string, len(t.subs))
+	for i, s := range t.subs {
+		channels[i] = s.channel
+	}
+	cmds := [][]string{append([]string{strings.ToUpper(word)}, channels...)}
+	if t.alone {
+		cmds = cmds[:0]
+		for _, c := range channels {
+			cmds = append(cmds, []string{strings.ToUpper(word), c})
+		}
+	}
+	errs, err := p.do(e.ctx, word, channels, cmds...)
+	if err != nil {
+		return false, err
+	}
+	var refused []string
+	var reason error
+	e.mu.Lock()
+	for i, s := range t.subs {
+		err := errs[min(i, len(errs)-1)]
+		switch code := driver.CodeOf(err); {
+		case err == nil:
+			e.succeeded(t, s)
+			continue
+		case code == "NOAUTH":
+			e.mu.Unlock()
+			return false, err // the next connection logs in again
+		case driver.ClassOf(err) == driver.Definite:
+			// The server is busy, or the slot is on its way to another node, which
+			// the channels will follow to when the driver knows. Until then they
+			// are tried here.
+			later = true
+			e.add(s)
+		case t.want && !t.alone && len(t.subs) > 1:
+			// The server does not say which of them it refuses.
+			s.alone |= t.family
+			e.add(s)
+		default:
+			if t.want && s.wanted {
+				if s.refused == 0 {
+					refused, reason = append(refused, s.channel), err
+				}
+				s.refused |= t.family
+			}
+			e.rest(s)
+		}
+		if t.want {
+			s.asked &^= t.family
+		}
+	}
+	e.mu.Unlock()
+	if later {
+		e.l.d.suspect()
+	}
+	if len(refused) > 0 {
+		e.l.h.Lost(refused, driver.Refused(reason))
+	}
+	return later, nil
+}
+
+// succeeded notes that the server has done a task for a channel. The caller
+// holds e.mu.
+func (e *ear) succeeded(t task, s *sub) {
+	s.alone &^= t.family
+	s.refused &^= t.family
+	if t.want {
+		return
+	}
+	s.asked &^= t.family
+	e.forget(s)
+}
+
+// rest keeps a channel from being tried again at once. The caller holds e.mu.
+func (e *ear) rest(s *sub) {
+	if s.rests {
+		return
+	}
+	if len(e.resting) == 0 {
+		e.tried = time.Now()
+	}
+	s.rests = true
+	e.resting = append(e.resting, s)
 }
 
 // heard takes in what the server says.
@@ -179,25 +334,27 @@ func (e *ear) heard(kind, channel, payload string, generation uint64) {
 		return
 	}
 	e.mu.Lock()
-	had := e.have[channel]
+	s := e.subs[channel]
+	if s == nil {
+		e.mu.Unlock()
+		return
+	}
+	had := s.have
 	switch kind {
 	case "subscribe":
-		e.have[channel] |= plain
+		s.have |= plain
 	case "ssubscribe":
-		e.have[channel] |= sharded
+		s.have |= sharded
 	case "unsubscribe":
-		e.have[channel] &^= plain
+		s.have &^= plain
 	case "sunsubscribe":
-		e.have[channel] &^= sharded
+		s.have &^= sharded
 	}
-	now, need, wanted := e.have[channel], e.families(channel), e.wanted[channel]
-	if now == 0 {
-		delete(e.have, channel)
-	}
+	now, need, wanted := s.have, e.families(channel), s.wanted
 	moved := wanted && had == need && now != need
 	if wanted && had&^now == sharded {
-		e.moved[channel] = true
-		e.look()
+		s.asked &^= sharded // the slot has gone elsewhere
+		e.enqueue(s)
 	}
 	e.mu.Unlock()
 	switch {
@@ -211,17 +368,22 @@ func (e *ear) heard(kind, channel, payload string, generation uint64) {
 
 // families returns where a channel has to be listened to.
 func (e *ear) families(channel string) family {
-	if (e.n.sharded.Load() || e.n.publishesSharded()) && driver.Home(channel) == channel {
+	if e.n.listensSharded() && driver.Home(channel) == channel {
 		return plain | sharded
 	}
 	return plain
 }
 
-// A task is a command that subscribes or unsubscribes some channels.
+// listensSharded reports whether channels may be published to by SPUBLISH.
+func (n *node) listensSharded() bool { return n.sharded.Load() || n.publishesSharded() }
+
+// A task is a command that subscribes or unsubscribes some channels, or a
+// command for each of them.
 type task struct {
-	family   family
-	want     bool
-	channels []string
+	family family
+	want   bool
+	alone  bool
+	subs   []*sub
 }
 
 // word is the name of the command, and of its confirmation.
@@ -236,57 +398,51 @@ func (t task) word() string {
 	return word
 }
 
-// diff returns what to do so that the connection has what is wanted, given what
-// was asked of it, and notes that it will be.
-func (e *ear) diff(asked map[string]family) []task {
+// tasks empties the queue and returns what to do so that the connection has
+// what is wanted. Channels that may be refused come last.
+func (e *ear) tasks() []task {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	type group struct {
 		family family
 		want   bool
+		alone  bool
 		slot   int // sharded channels of different slots need a command each
 	}
-	groups := make(map[group][]string)
-	add := func(c string, f family, want bool) {
-		g := group{f, want, 0}
-		if f == sharded {
-			g.slot = driver.Slot(c)
-		}
-		groups[g] = append(groups[g], c)
-	}
-	for c := range e.wanted {
-		need := e.families(c)
-		if e.moved[c] {
-			asked[c] &^= sharded
-			delete(e.moved, c)
+	groups := make(map[group][]*sub)
+	for _, s := range e.queue {
+		s.queued = false
+		var need family
+		if s.wanted {
+			need = e.families(s.channel)
 		}
 		for _, f := range []family{plain, sharded} {
-			if need&f != 0 && (asked[c]&f == 0 || e.fresh[c]) {
-				add(c, f, true)
-				asked[c] |= f
+			want := need&f != 0
+			if want && s.asked&f != 0 && !s.fresh || !want && s.asked&f == 0 {
+				continue
+			}
+			g := group{family: f, want: want, alone: want && s.alone&f != 0}
+			if f == sharded && !g.alone {
+				g.slot = driver.Slot(s.channel)
+			}
+			groups[g] = append(groups[g], s)
+			if want {
+				s.asked |= f
 			}
 		}
-		delete(e.fresh, c)
+		s.fresh = false
+		e.forget(s)
 	}
-	for c, had := range asked {
-		if e.wanted[c] {
-			continue
-		}
-		for _, f := range []family{plain, sharded} {
-			if had&f != 0 {
-				add(c, f, false)
+	e.queue = nil
+	var tasks, last []task
+	for g, subs := range groups {
+		for some := range slices.Chunk(subs, maxSubscribe) {
+			if t := (task{g.family, g.want, g.alone, some}); g.alone {
+				last = append(last, t)
+			} else {
+				tasks = append(tasks, t)
 			}
 		}
-		asked[c] = 0
-		if had == 0 {
-			delete(asked, c)
-		}
 	}
-	var tasks []task
-	for g, channels := range groups {
-		for some := range slices.Chunk(channels, maxSubscribe) {
-			tasks = append(tasks, task{g.family, g.want, some})
-		}
-	}
-	return tasks
+	return append(tasks, last...)
 }

@@ -29,9 +29,19 @@ type phone struct {
 	err     error         // why, once dead
 
 	mu      sync.Mutex
-	pending string     // the kind of reply that the request under way is waiting for; "": none is
-	left    int        // how many of them
-	reply   chan error // buffered
+	pending *request // the one under way, or nil
+}
+
+// A request is some commands that were sent at once. Each is answered by one
+// error or by a confirmation for each of its channels.
+type request struct {
+	kind     string   // of the confirmations
+	channels []string // in the order in which they are confirmed; nil: they name none
+	each     int      // confirmations per command
+	errs     []error  // by command
+	command  int      // the one that the next reply belongs to
+	heard    int      // confirmations of it, so far
+	done     chan struct{}
 }
 
 // call opens a phone. What it hears goes to heard, from a goroutine that ends
@@ -41,7 +51,7 @@ func (n *node) call(ctx context.Context, heard func(kind, channel, payload strin
 	if err != nil {
 		return nil, n.classify(err)
 	}
-	p := &phone{conn: conn, timeout: n.c.Timeout, heard: heard, dead: make(chan struct{}), reply: make(chan error, 1)}
+	p := &phone{conn: conn, timeout: n.c.Timeout, heard: heard, dead: make(chan struct{})}
 	go p.listen()
 	var login [][]string
 	switch {
@@ -54,7 +64,11 @@ func (n *node) call(ctx context.Context, heard func(kind, channel, payload strin
 		login = append(login, []string{"CLIENT", "SETNAME", n.c.ClientName})
 	}
 	for _, cmd := range login {
-		if err := p.do(ctx, "OK", 1, cmd...); err != nil {
+		errs, err := p.do(ctx, "OK", nil, cmd)
+		if err == nil {
+			err = errs[0]
+		}
+		if err != nil {
 			p.hangUp()
 			return nil, err
 		}
@@ -68,44 +82,49 @@ func (p *phone) hangUp() {
 	<-p.dead
 }
 
-// do sends a command and waits for n replies of some kind, or for an error.
-func (p *phone) do(ctx context.Context, kind string, n int, cmd ...string) error {
+// do sends commands and waits until all are answered. It returns what the
+// server says of each: nil, or why it refuses. The channels are those of all
+// commands, the same number in each.
+func (p *phone) do(ctx context.Context, kind string, channels []string, cmds ...[]string) ([]error, error) {
+	r := &request{kind: kind, channels: channels, each: max(len(channels)/len(cmds), 1), errs: make([]error, len(cmds)), done: make(chan struct{})}
 	p.mu.Lock()
-	p.pending, p.left = kind, n
+	p.pending = r
 	p.mu.Unlock()
 	var b []byte
-	b = fmt.Appendf(b, "*%d\r\n", len(cmd))
-	for _, arg := range cmd {
-		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(arg), arg)
+	for _, cmd := range cmds {
+		b = fmt.Appendf(b, "*%d\r\n", len(cmd))
+		for _, arg := range cmd {
+			b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(arg), arg)
+		}
 	}
 	_ = p.conn.SetWriteDeadline(time.Now().Add(p.timeout))
 	if _, err := p.conn.Write(b); err != nil {
-		return driver.Unknown(err)
+		return nil, driver.Unknown(err)
 	}
 	timer := time.NewTimer(p.timeout)
 	defer timer.Stop()
 	select {
-	case err := <-p.reply:
-		return err
+	case <-r.done:
+		return r.errs, nil
 	case <-p.dead:
-		return driver.Unknown(p.err)
+		return nil, driver.Unknown(p.err)
 	case <-timer.C:
-		return &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no answer within %v", p.timeout)}
+		return nil, &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no answer within %v", p.timeout)}
 	case <-ctx.Done():
-		return driver.Unknown(ctx.Err())
+		return nil, driver.Unknown(ctx.Err())
 	}
 }
 
 // listen takes in what comes, until nothing can.
 func (p *phone) listen() {
 	defer close(p.dead)
-	r := bufio.NewReader(p.conn)
+	r := bufio.NewReaderSize(p.conn, maxLine)
 	for {
 		words, err := read(r, 0)
 		var refused *driver.Error
 		switch {
 		case errors.As(err, &refused):
-			p.answer(p.awaited(), 1<<30, err)
+			p.refuse(err)
 		case err != nil:
 			p.err = err
 			return
@@ -113,64 +132,86 @@ func (p *phone) listen() {
 			p.heard(words[0], words[1], words[2])
 		case len(words) == 3:
 			p.heard(words[0], words[1], "")
-			p.answer(words[0], 1, nil)
+			p.confirm(words[0], words[1])
 		case len(words) > 0:
-			p.answer(strings.ToUpper(words[0]), 1, nil) // OK, or a pong of either sort
+			p.confirm(strings.ToUpper(words[0]), "") // OK, or a pong of either sort
 		}
 	}
 }
 
-func (p *phone) awaited() string {
+// confirm takes in that something was done.
+func (p *phone) confirm(kind, channel string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.pending
-}
-
-// answer counts replies to the request under way.
-func (p *phone) answer(kind string, n int, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pending == "" || p.pending != kind {
-		return
+	r := p.pending
+	if r == nil || r.kind != kind || r.channels != nil && r.channels[r.command*r.each+r.heard] != channel {
+		return // not what was asked for, such as the end of a slot's subscriptions
 	}
-	if p.left -= n; p.left <= 0 {
-		p.pending = ""
-		p.reply <- err
+	if r.heard++; r.heard == r.each {
+		p.next(nil)
 	}
 }
 
-// maxReply bounds what is believed of a length: no message of anybody's locks is
-// as long.
-const maxReply = 64 << 20
+// refuse takes in that the server has refused a command.
+func (p *phone) refuse(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pending != nil {
+		p.next(err)
+	}
+}
+
+// next ends a command of the request under way. The caller holds p.mu.
+func (p *phone) next(err error) {
+	r := p.pending
+	r.errs[r.command] = err
+	r.command, r.heard = r.command+1, 0
+	if r.command == len(r.errs) {
+		p.pending = nil
+		close(r.done)
+	}
+}
+
+// What a server may say, at most: the length of a line, the length of a string,
+// the number of strings in a list. No message on the channels of locks comes
+// near it.
+const (
+	maxLine  = 16 << 10
+	maxReply = 64 << 20
+	maxWords = 16
+)
 
 // read reads a reply: a string or number as one word, a list of these as
 // several. An error reply is a *driver.Error.
 func read(r *bufio.Reader, depth int) ([]string, error) {
-	line, err := r.ReadString('\n')
+	line, err := r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return nil, errGarbled
+	}
 	if err != nil {
 		return nil, err
 	}
-	line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
-	if line == "" {
+	text := strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r")
+	if text == "" {
 		return nil, errGarbled
 	}
-	rest := line[1:]
-	switch line[0] {
-	case '+', ':':
+	sort, rest := text[0], text[1:]
+	switch {
+	case sort == '+' || sort == ':':
 		return []string{rest}, nil
-	case '-':
+	case sort == '-' && depth == 0:
 		return nil, driver.ServerError(rest)
-	case '$', '*':
+	case sort == '$' || sort == '*' && depth == 0:
 	default:
 		return nil, errGarbled
 	}
 	n, err := strconv.Atoi(rest)
 	switch {
-	case err != nil || n > maxReply || line[0] == '*' && (n > 16 || depth > 0):
+	case err != nil || n < -1 || n > maxReply || sort == '*' && n > maxWords:
 		return nil, errGarbled
 	case n < 0:
 		return []string{""}, nil // nothing
-	case line[0] == '$':
+	case sort == '$':
 		b := make([]byte, n+2)
 		if _, err := io.ReadFull(r, b); err != nil {
 			return nil, err

@@ -169,15 +169,14 @@ func TestMovedBeforeSubscribed(t *testing.T) {
 	n.sharded.Store(true)
 	e := &ear{
 		l: &listener{d: &Driver{kick: make(chan struct{}, 1)}, h: nobody{}}, n: n, ctx: context.Background(),
-		kick: make(chan struct{}, 1), wanted: map[string]bool{"c": true},
-		fresh: map[string]bool{}, have: map[string]family{}, moved: map[string]bool{},
+		kick: make(chan struct{}, 1), subs: make(map[string]*sub),
 	}
-	asked := make(map[string]family)
-	e.diff(asked)
+	e.want("c")
+	e.tasks()
 	e.heard("ssubscribe", "c", "", 1)
 	e.heard("sunsubscribe", "c", "", 1)
 	e.heard("subscribe", "c", "", 1)
-	if len(e.diff(asked)) == 0 {
+	if len(e.tasks()) == 0 {
 		t.Error("nobody will subscribe again")
 	}
 }

@@ -130,8 +130,11 @@ func New(d driver.Driver, o Options) *Engine {
 	e.granting = granting{d, e}
 	e.dog.Require(o.Replication.acks(), o.Replication.Timeout, o.Replication.Skew)
 	e.unlook = d.Watch(e.dog.Suspect)
-	e.hub = wait.NewHub(d, o.Linger, func(err error) {
-		o.Log.Warn("subscriptions interrupted, will be restored", "error", err)
+	e.hub = wait.NewHub(d, o.Linger, wait.Told{
+		Lost: func(err error) { o.Log.Warn("subscriptions interrupted, will be restored", "error", err) },
+		Refused: func(channel string, err error) {
+			o.Log.Warn("subscription refused, waiters of the channel will poll", "channel", channel, "error", err)
+		},
 	})
 	return e
 }

@@ -100,7 +100,7 @@ var All = []Mutant{
 	},
 	{
 		"idle subscriptions are kept for ever",
-		"internal/wait/hub.go", "if left := h.linger - time.Since(ch.idle); left <= 0 {", "if left := h.linger; left <= 0 {",
+		"internal/wait/hub.go", "if left := h.linger - time.Since(ch.idle); left > 0 ||", "if left := h.linger; left > 0 ||",
 		"internal/wait", "TestHub",
 	},
 	{

@@ -10,6 +10,8 @@
 package wait
 
 import (
+	"container/list"
+	"errors"
 	"sync"
 	"time"
 
@@ -20,27 +22,44 @@ import (
 type Hub struct {
 	d      driver.Driver
 	linger time.Duration
-	lost   func(error)
+	told   Told
 
 	mu       sync.Mutex
 	listener driver.Listener // nil until somebody waits
 	channels map[string]*channel
-	sweeper  *time.Timer // armed while idle channels linger
-	down     bool        // the connection is broken, and that was reported
+	idle     list.List       // of *channel without a waiter, the longest idle first
+	sweeper  *time.Timer     // armed while idle channels linger
+	down     bool            // the connection is broken, and that was reported
+	refused  map[string]bool // channels that were reported as refused, maxRefused at most
 	closed   bool
 }
+
+// Told is what a hub reports. The functions are called without a lock, from
+// the goroutine of the driver that found out.
+type Told struct {
+	// Lost says that a connection broke. It is called once until the
+	// connection is restored.
+	Lost func(error)
+
+	// Refused says that the server refuses a channel, which other channels are
+	// not affected by. It is called once per channel.
+	Refused func(channel string, err error)
+}
+
+// maxRefused bounds how many channels are reported as refused.
+const maxRefused = 1000
 
 type channel struct {
 	name    string
 	live    bool // the server has confirmed it on the present connection
 	waiters map[*Waiter]struct{}
-	idle    time.Time // since when it has no waiter
+	idle    time.Time     // since when it has no waiter
+	place   *list.Element // in Hub.idle; nil: it has waiters
 }
 
-// NewHub returns a hub that keeps idle subscriptions for the given time, and
-// reports a broken connection to lost, once until it is restored.
-func NewHub(d driver.Driver, linger time.Duration, lost func(error)) *Hub {
-	return &Hub{d: d, linger: linger, lost: lost, channels: make(map[string]*channel)}
+// NewHub returns a hub that keeps idle subscriptions for the given time.
+func NewHub(d driver.Driver, linger time.Duration, told Told) *Hub {
+	return &Hub{d: d, linger: linger, told: told, channels: make(map[string]*channel), refused: make(map[string]bool)}
 }
 
 // A Waiter is woken by what happens on its channels.
@@ -71,6 +90,7 @@ func (h *Hub) join(wake chan struct{}, tap *Tap, names []string) *Waiter {
 			h.channels[name] = ch
 		}
 		ch.waiters[w] = struct{}{}
+		h.busy(ch)
 		w.chs[i] = ch
 		if !known && listener != nil {
 			listener.Subscribe(name) // under the lock: no sweep may come between
@@ -122,10 +142,12 @@ func (w *Waiter) Leave() {
 	defer h.mu.Unlock()
 	for _, ch := range w.chs {
 		delete(ch.waiters, w)
-		if len(ch.waiters) > 0 || h.closed {
+		if len(ch.waiters) > 0 || h.closed || h.channels[ch.name] != ch {
 			continue
 		}
+		h.busy(ch)
 		ch.idle = time.Now()
+		ch.place = h.idle.PushBack(ch)
 		if h.sweeper == nil {
 			h.sweeper = time.AfterFunc(h.linger, h.sweep)
 		}
@@ -141,6 +163,7 @@ func (w *Waiter) Drop() {
 	for _, ch := range w.chs {
 		delete(ch.waiters, w)
 		if len(ch.waiters) == 0 && h.channels[ch.name] == ch {
+			h.busy(ch)
 			delete(h.channels, ch.name)
 			gone = append(gone, ch.name)
 		}
@@ -150,7 +173,20 @@ func (w *Waiter) Drop() {
 	}
 }
 
-// sweep unsubscribes from channels that nobody has waited on for a while.
+// busy takes a channel off the list of idle ones. The caller holds h.mu.
+func (h *Hub) busy(ch *channel) {
+	if ch.place != nil {
+		h.idle.Remove(ch.place)
+		ch.place = nil
+	}
+}
+
+// maxSweep bounds how many channels one sweep unsubscribes, since all others
+// wait for it.
+const maxSweep = 500
+
+// sweep unsubscribes from channels that have been idle for a while. It looks at
+// these and one more, however many channels there are.
 func (h *Hub) sweep() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,20 +195,15 @@ func (h *Hub) sweep() {
 		return
 	}
 	var gone []string
-	var next time.Duration
-	for name, ch := range h.channels {
-		if len(ch.waiters) > 0 {
-			continue
+	for front := h.idle.Front(); front != nil; front = h.idle.Front() {
+		ch := front.Value.(*channel)
+		if left := h.linger - time.Since(ch.idle); left > 0 || len(gone) == maxSweep {
+			h.sweeper = time.AfterFunc(max(left, 0), h.sweep)
+			break
 		}
-		if left := h.linger - time.Since(ch.idle); left <= 0 {
-			gone = append(gone, name)
-			delete(h.channels, name)
-		} else {
-			next = max(next, left)
-		}
-	}
-	if next > 0 {
-		h.sweeper = time.AfterFunc(next, h.sweep)
+		h.busy(ch)
+		gone = append(gone, ch.name)
+		delete(h.channels, ch.name)
 	}
 	if len(gone) > 0 {
 		h.listener.Unsubscribe(gone...)
@@ -209,9 +240,26 @@ func (e ear) Message(channel, payload string) { e.h.rouse(Notice{Message, channe
 func (e ear) Subscribed(channel string, _ uint64) { e.h.rouse(Notice{Confirmed, channel, ""}) }
 
 func (e ear) Lost(channels []string, err error) {
+	if errors.Is(err, driver.ErrRefused) {
+		for _, name := range e.h.unrefused(channels) {
+			e.h.told.Refused(name, err)
+		}
+		return
+	}
 	e.h.mu.Lock()
+	e.h.mute(channels)
+	known := e.h.down
+	e.h.down = true
+	e.h.mu.Unlock()
+	if !known {
+		e.h.told.Lost(err)
+	}
+}
+
+// mute notes that no messages arrive on some channels. The caller holds h.mu.
+func (h *Hub) mute(channels []string) {
 	for _, name := range channels {
-		ch := e.h.channels[name]
+		ch := h.channels[name]
 		if ch == nil {
 			continue
 		}
@@ -222,15 +270,24 @@ func (e ear) Lost(channels []string, err error) {
 			}
 		}
 	}
-	known := e.h.down
-	e.h.down = true
-	e.h.mu.Unlock()
-	if !known {
-		e.h.lost(err)
-	}
 }
 
-// rouse tells all who wait on a channel, which is plainly live.
+// unrefused notes that the server refuses some channels, and returns those for
+// which that is new.
+func (h *Hub) unrefused(channels []string) (fresh []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mute(channels)
+	for _, name := range channels {
+		if h.channels[name] != nil && !h.refused[name] && len(h.refused) < maxRefused {
+			h.refused[name] = true
+			fresh = append(fresh, name)
+		}
+	}
+	return fresh
+}
+
+// rouse tells all who wait on a channel.
 func (h *Hub) rouse(n Notice) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -239,7 +296,10 @@ func (h *Hub) rouse(n Notice) {
 	if ch == nil {
 		return
 	}
-	ch.live = true
+	if n.Sort == Confirmed { // a message alone shows one family of channels only
+		ch.live = true
+		delete(h.refused, n.Channel)
+	}
 	for w := range ch.waiters {
 		w.hear(n)
 	}

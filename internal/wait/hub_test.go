@@ -3,6 +3,7 @@ package wait_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -40,7 +41,7 @@ func TestHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fake.New()
 		lost := 0
-		h := wait.NewHub(d, time.Second, func(error) { lost++ })
+		h := wait.NewHub(d, time.Second, wait.Told{Lost: func(error) { lost++ }})
 		defer h.Close()
 		a, other := h.Join(nil, "redisson_lock__channel:{a}"), h.Join(nil, "redisson_lock__channel:{b}")
 		for _, w := range []*wait.Waiter{a, other} {
@@ -99,7 +100,7 @@ func TestHub(t *testing.T) {
 func TestHubClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fake.New()
-		h := wait.NewHub(d, time.Second, func(error) {})
+		h := wait.NewHub(d, time.Second, wait.Told{Lost: func(error) {}})
 		h.Join(nil, "c").Leave()
 		h.Close()
 		w := h.Join(nil, "c") // a straggler
@@ -114,7 +115,7 @@ func TestHubClosed(t *testing.T) {
 func TestTap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fake.New()
-		h := wait.NewHub(d, time.Second, func(error) {})
+		h := wait.NewHub(d, time.Second, wait.Told{Lost: func(error) {}})
 		defer h.Close()
 		const a = "redisson_lock__channel:{a}"
 		tap := h.Tap(func(string, string) bool { return true }, a)
@@ -168,4 +169,139 @@ func TestTap(t *testing.T) {
 		h.Close()
 		tap.Confirm() // a straggler
 	})
+}
+
+// A refused channel is reported once, and is no broken connection.
+func TestHubRefused(t *testing.T) {
+	d := &recorder{}
+	var refused []string
+	lost := 0
+	h := wait.NewHub(d, time.Second, wait.Told{
+		Lost:    func(error) { lost++ },
+		Refused: func(channel string, _ error) { refused = append(refused, channel) },
+	})
+	defer h.Close()
+	bad, good := h.Join(nil, "bad"), h.Join(nil, "good")
+	d.h.Subscribed("good", 1)
+	for range 3 {
+		d.h.Lost([]string{"bad"}, driver.Refused(driver.ServerError("NOPERM no permissions to access a channel")))
+	}
+	if !slices.Equal(refused, []string{"bad"}) || lost != 0 {
+		t.Errorf("refused %v, lost %d times", refused, lost)
+	}
+	if bad.Live() || !good.Live() {
+		t.Error("the wrong channel is live")
+	}
+	// A message shows one family of channels only; the other may be refused.
+	d.h.Message("bad", "x")
+	if bad.Live() || !woken1(bad) {
+		t.Error("a message makes a refused channel live, or does not wake")
+	}
+	d.h.Subscribed("bad", 1)
+	if !bad.Live() {
+		t.Error("not live although confirmed")
+	}
+	d.h.Lost([]string{"bad"}, driver.Refused(driver.ServerError("NOPERM no permissions to access a channel")))
+	if len(refused) != 2 {
+		t.Errorf("a right that was taken away: refused %v", refused)
+	}
+}
+
+func woken1(w *wait.Waiter) bool {
+	select {
+	case <-w.Wake():
+		return true
+	default:
+		return false
+	}
+}
+
+// A recorder is a driver that listens.
+type recorder struct {
+	driver.Driver
+	h     driver.Handler
+	gone  []int // how many channels each Unsubscribe had
+	names map[string]bool
+}
+
+func (r *recorder) Listen(h driver.Handler) driver.Listener {
+	r.h, r.names = h, make(map[string]bool)
+	return r
+}
+
+func (r *recorder) Subscribe(channels ...string) {
+	for _, c := range channels {
+		r.names[c] = true
+	}
+}
+
+func (r *recorder) Unsubscribe(channels ...string) {
+	for _, c := range channels {
+		delete(r.names, c)
+	}
+	r.gone = append(r.gone, len(channels))
+}
+
+func (*recorder) Close() error { return nil }
+
+// A sweep takes the channels that were idle longest, some at a time, and leaves
+// alone what is waited on.
+func TestHubSweeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 1200
+		d := &recorder{}
+		h := wait.NewHub(d, time.Second, wait.Told{})
+		defer h.Close()
+		h.Join(nil, "stays")
+		var waiters []*wait.Waiter
+		for i := range n {
+			waiters = append(waiters, h.Join(nil, fmt.Sprint("c", i)))
+		}
+		for _, w := range waiters {
+			w.Leave()
+		}
+		time.Sleep(500 * time.Millisecond)
+		again := h.Join(nil, "c7")
+		late := h.Join(nil, "late")
+		late.Leave()
+		time.Sleep(600 * time.Millisecond)
+		synctest.Wait()
+		if len(d.names) != 3 || !d.names["c7"] || !d.names["late"] || !d.names["stays"] {
+			t.Errorf("%d channels are left, want three", len(d.names))
+		}
+		for _, k := range d.gone {
+			if k > 500 {
+				t.Errorf("%d channels in one sweep", k)
+			}
+		}
+		again.Leave()
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if len(d.names) != 1 || !d.names["stays"] {
+			t.Errorf("%d channels are left, want one", len(d.names))
+		}
+		late.Leave() // twice: the channel is gone
+		h.Join(nil, "late")
+		time.Sleep(time.Hour)
+		if !d.names["late"] {
+			t.Error("a channel was unsubscribed that is waited on")
+		}
+	})
+}
+
+// What a waiter costs does not depend on how many channels there are.
+func BenchmarkHub(b *testing.B) {
+	for _, n := range []int{100, 10_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			h := wait.NewHub(&recorder{}, time.Millisecond, wait.Told{})
+			defer h.Close()
+			for i := range n {
+				h.Join(nil, fmt.Sprint("c", i))
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				h.Join(nil, fmt.Sprint("d", i%1000)).Leave()
+			}
+		})
+	}
 }
