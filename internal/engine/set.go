@@ -185,7 +185,6 @@ func plan(ctx context.Context, wants []*Want) ([]unit, error) {
 			cmp.Compare(boolInt(pa.queue == ""), boolInt(pb.queue == "")),
 			cmp.Compare(pa.slot, pb.slot), // nodes change, slots do not
 			cmp.Compare(pa.queue, pb.queue),
-			cmp.Compare(boolInt(a.Kind.Traits().Counting), boolInt(b.Kind.Traits().Counting)), // last, so that no number is used in vain
 			cmp.Compare(a.Kind.Gate(), b.Kind.Gate()),
 		)
 	})

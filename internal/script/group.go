@@ -14,14 +14,15 @@ var (
 )
 
 // join returns the script in lua/name.lua, behind functions that do what the
-// parts do.
+// parts do. Such a function has redis as a parameter, so that the script can
+// decide what becomes of its commands.
 func join(name string, parts ...*driver.Script) *driver.Script {
 	var b strings.Builder
 	b.WriteString("local scripts = {}\n")
 	for _, p := range parts {
-		b.WriteString("scripts." + p.Name + " = function(KEYS, ARGV)\n" + p.Source + "end\n")
+		b.WriteString("scripts." + p.Name + " = function(KEYS, ARGV, redis)\n" + p.Source + "end\n")
 	}
-	return driver.NewScript(name, b.String()+read(name))
+	return newScript(name, b.String()+read("lib/group"))
 }
 
 // AcquireGroup runs the claims, all or none. Each comes with the call that
@@ -60,7 +61,7 @@ func AcquireGroup(ctx context.Context, d driver.Driver, claims, frees []driver.C
 
 // FreeGroup returns the call that runs those that free the parts of a group.
 func FreeGroup(frees []driver.Call) driver.Call {
-	c := driver.Call{Script: groupRelease}
+	c := driver.Call{Script: groupRelease, Args: []string{publish}}
 	for _, f := range frees {
 		appendCall(&c, f)
 	}

@@ -17,10 +17,11 @@ import (
 // variable are the commands in scripts that are not spelt out where they are
 // called.
 var variable = map[string][]string{
-	"redis.call(PROBE[t]":                  {"strlen", "hlen", "llen", "zcard"},
-	"redis.call(walk":                      {"zrange", "zrevrange"},
-	"object_delete.lua redis.call(ARGV[4]": {"del", "unlink"},
-	"object_expire.lua redis.call(ARGV[4]": {"pexpire", "pexpireat"},
+	"redis.call(PROBE[t]":                   {"strlen", "hlen", "llen", "zcard"},
+	"redis.call(walk":                       {"zrange", "zrevrange"},
+	"group_acquire.lua redis.call(unpack(w": {"zadd", "pexpire"}, // of write_acquire
+	"object_delete.lua redis.call(ARGV[4]":  {"del", "unlink"},
+	"object_expire.lua redis.call(ARGV[4]":  {"pexpire", "pexpireat"},
 }
 
 // commands returns the commands that the scripts run, and in which files.

@@ -26,8 +26,15 @@ func load(name string, libs ...string) *driver.Script {
 	for _, lib := range libs {
 		source += read("lib/" + lib)
 	}
-	s := driver.NewScript(name, source+read(name))
-	if m := publishes.FindStringSubmatch(s.Source); m != nil {
+	return newScript(name, source)
+}
+
+// newScript returns the script in lua/name.lua behind the given source. The
+// header of the file says which argument names the command to publish with.
+func newScript(name, source string) *driver.Script {
+	file := read(name)
+	s := driver.NewScript(name, source+file)
+	if m := publishes.FindStringSubmatch(file); m != nil {
 		s.Publish, _ = strconv.Atoi(m[1])
 	}
 	return s

@@ -1,32 +1,53 @@
--- Take several locks, or none. What grants and frees each of them stands before this.
+-- Take several locks, or none. The functions that take and free each of them stand before this.
 -- KEYS  the keys of all calls, one after the other
--- ARGV  for each lock two calls, that which takes it and that which frees it:
---       the name of the script, the number of its keys, that of its arguments, and these
--- RETURN  a list: 0, then the token of each lock; or the number of the first lock that
---         could not be had, and what its script has returned
-local keys, args = 0, 0
-local function call()
-  local name, nkeys, nargs = ARGV[args + 1], tonumber(ARGV[args + 2]), tonumber(ARGV[args + 3])
-  local k, a = {unpack(KEYS, keys + 1, keys + nkeys)}, {unpack(ARGV, args + 4, args + 3 + nargs)}
-  keys, args = keys + nkeys, args + 3 + nargs
-  return name, k, a
+-- ARGV  for each lock two calls, one that takes it and one that frees it: the name of the
+--       script, the number of its keys, the number of its arguments, and these
+-- RETURN  a list: 0, then the token of each lock; or the number of the first lock that was
+--         not granted, and the reply of its script
+local READS = {
+  exists = true, get = true, hexists = true, hget = true, hgetall = true, hkeys = true, hlen = true, hmget = true, hscan = true, hstrlen = true,
+  llen = true, mget = true, pttl = true, strlen = true, time = true, ttl = true, type = true,
+  zcard = true, zcount = true, zrange = true, zrangebyscore = true, zrevrange = true, zscan = true, zscore = true
+}
+local list = calls(1)
+
+local function granted(ok, reply) return ok and type(reply) == 'number' and reply > 0 end
+local function refusal(i, ok, reply)
+  if ok and type(reply) == 'number' then return {i, reply} end
+  if type(reply) == 'table' then return reply end -- an error, as a script returns it
+  return redis.error_reply(tostring(reply))
 end
-local tokens, taken = {0}, {}
-while args < #ARGV do
-  local name, k, a = call()
-  local free, fk, fa = call()
-  local ok, reply = pcall(scripts[name], k, a)
-  if ok and type(reply) == 'number' and reply > 0 then
-    table.insert(tokens, reply)
-    fa[#fa] = 'HEXISTS' -- instead of PUBLISH: nobody has seen it taken
-    table.insert(taken, {free, fk, fa})
-  else
-    for i = #taken, 1, -1 do
-      scripts[taken[i][1]](taken[i][2], taken[i][3])
+
+-- Look at all locks before the first write, so that a group that is not granted uses up no token and no listener hears of it.
+-- A look runs the script without its writes. Those of a script that refuses say that it waits, and are made.
+for i = 1, #list, 2 do
+  local writes = {}
+  local ok, reply = list[i](through(function(name, command, ...)
+    if READS[command] then return redis[name](command, ...) end
+    writes[#writes + 1] = {command, ...}
+    return 1
+  end))
+  if not granted(ok, reply) then
+    if ok and type(reply) == 'number' then
+      for _, w in ipairs(writes) do redis.call(unpack(w)) end
     end
-    if ok and type(reply) == 'number' then return {#tokens, reply} end
-    if type(reply) == 'table' then return reply end -- an error, as a script returns it
-    return redis.error_reply(tostring(reply))
+    return refusal((i + 1) / 2, ok, reply)
   end
+end
+
+-- The user may lack a right to one of the commands that write. Then all locks are freed without a message, since no client has
+-- seen them taken.
+local mute = through(function(name, command, ...)
+  if command == 'PUBLISH' then return 0 end
+  return redis[name](command, ...)
+end)
+local tokens = {0}
+for i = 1, #list, 2 do
+  local ok, reply = list[i](redis)
+  if not granted(ok, reply) then
+    for j = i, 1, -2 do list[j + 1](mute) end
+    return refusal((i + 1) / 2, ok, reply)
+  end
+  tokens[#tokens + 1] = reply
 end
 return tokens

@@ -1,13 +1,16 @@
--- Free several locks. What frees each of them stands before this.
+-- Free several locks. The functions that free each of them stand before this.
 -- KEYS  the keys of all calls, one after the other
--- ARGV  for each lock the call which frees it: the name of the script, the number of its
---       keys, that of its arguments, and these
+-- ARGV  1 PUBLISH or SPUBLISH
+--       then for each lock the call that frees it: the name of the script, the number of its
+--       keys, the number of its arguments, and these
 -- RETURN  how many were held
-local keys, args, held = 0, 0, 0
-while args < #ARGV do
-  local name, nkeys, nargs = ARGV[args + 1], tonumber(ARGV[args + 2]), tonumber(ARGV[args + 3])
-  local ok, reply = pcall(scripts[name], {unpack(KEYS, keys + 1, keys + nkeys)}, {unpack(ARGV, args + 4, args + 3 + nargs)})
-  if ok and reply > 0 then held = held + 1 end -- one that fails must not keep the others
-  keys, args = keys + nkeys, args + 3 + nargs
+local view = through(function(name, command, ...)
+  if command == 'PUBLISH' then command = ARGV[1] end
+  return redis[name](command, ...)
+end)
+local held = 0
+for _, call in ipairs(calls(2)) do
+  local ok, reply = call(view)
+  if ok and type(reply) == 'number' and reply > 0 then held = held + 1 end -- one that fails must not keep the others
 end
 return held
