@@ -154,7 +154,7 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 	}
 	for _, part := range entered { // which may have been long ago
 		if s.lease > 0 && err == nil {
-			err = part.extend(ctx, s.lease)
+			err = part.hold.Prolong(ctx, part.pass, r)
 		}
 	}
 	if err == nil && !whole.Valid() {

@@ -173,16 +173,14 @@ func (l *Lease) enterAll(ctx context.Context, held *Lease, part func(*Client) *L
 	go func() {
 		for range pending {
 			if again := <-results; again != nil {
-				_ = again.release()
+				go func() { _ = again.release() }()
 			}
 		}
 	}()
 	if len(l.parts.leases) >= l.parts.need {
 		return nil
 	}
-	for _, p := range l.parts.leases {
-		_ = p.release()
-	}
+	_ = l.parts.release()
 	if held.why() != 0 {
 		return held.loss()
 	}

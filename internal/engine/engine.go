@@ -91,9 +91,8 @@ type Engine struct {
 	id        string // the first part of every owner
 	owners    atomic.Uint64
 	tokens    tokens
-	localWait atomic.Int64           // when noteLocalWait logged last
-	server    atomic.Pointer[string] // its run id, once asked
-	unlook    func()                 // ends the watch over the servers
+	localWait atomic.Int64 // when noteLocalWait logged last
+	unlook    func()       // ends the watch over the servers
 	forced    forces
 
 	granting driver.Driver // for what counts only once replicas have it
@@ -105,10 +104,11 @@ type Engine struct {
 	lanes   []int // that are free, of those below lane
 	lane    int
 	gates   map[string]*gate
-	yields  map[string]yield // what to remember of gates that are gone
-	habits  map[string]int   // with what to begin, see recall
-	active  int              // calls under way
-	closing chan struct{}    // closed by Close
+	yields  map[string]yield  // what to remember of gates that are gone
+	habits  map[string]int    // with what to begin, see recall
+	servers map[server]string // run ids, see identity
+	active  int               // calls under way
+	closing chan struct{}     // closed by Close
 	closed  bool
 	idle    chan struct{} // closed when closing and no call is under way
 	done    chan struct{} // closed when Close is through
@@ -123,6 +123,7 @@ func New(d driver.Driver, o Options) *Engine {
 		gates:   make(map[string]*gate),
 		yields:  make(map[string]yield),
 		habits:  make(map[string]int),
+		servers: make(map[server]string),
 		closing: make(chan struct{}),
 		idle:    make(chan struct{}),
 		done:    make(chan struct{}),
@@ -298,7 +299,7 @@ func (e *Engine) undo(k target, owner string, lease time.Duration, doubt bool) {
 	if doubt {
 		again += e.o.Patience / 4
 	}
-	if !e.dog.Bury(k.Free(owner), now, again, now+lease, nil) {
+	if !e.dog.Bury(k.Free(owner), now, again, again+lease, nil) {
 		e.free(releaseTime, []driver.Call{k.Free(owner)}) // closed: now or never
 	}
 }
@@ -314,6 +315,16 @@ func (e *Engine) Ask(ctx context.Context, repeat bool, call func(context.Context
 }
 
 func (e *Engine) ask(ctx context.Context, repeat bool, call func(context.Context) error) error {
+	patience := time.Second
+	if !repeat {
+		patience = -1
+	}
+	return e.persist(ctx, patience, call)
+}
+
+// persist runs a call at the server, and repeats it for that long while the
+// server cannot serve.
+func (e *Engine) persist(ctx context.Context, patience time.Duration, call func(context.Context) error) error {
 	var out outage
 	var timer *time.Timer
 	for {
@@ -324,7 +335,7 @@ func (e *Engine) ask(ctx context.Context, repeat bool, call func(context.Context
 			return nil
 		case driver.ClassOf(err) == driver.Fatal:
 			return refused(err)
-		case out.note(err, sent) > time.Second || !repeat:
+		case out.note(err, sent) > patience:
 			return out.error()
 		}
 		if _, err := e.sleep(ctx, nil, &timer, out.pause()); err != nil {

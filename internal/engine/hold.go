@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -129,15 +130,21 @@ func (h *Hold) mine(pass int) bool { return h.count > 0 && h.passes == pass }
 // Reenter takes the hold once more. ErrNotHeld says that its user has just
 // given it back.
 func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.Holder) error {
-	return h.patiently(func() error { return h.reenter(ctx, pass, r, user) })
+	limited := ctx
+	if r.Wait > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, r.Wait+answerTime)
+		defer cancel()
+	}
+	err := h.patiently(func() error { return h.reenter(limited, pass, r, user) })
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
+		// An earlier call on the same hold waits for the server.
+		return fmt.Errorf("%w: no answer in the time to wait", ErrUnavailable)
+	}
+	return overWait(ctx, err)
 }
 
 func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.Holder) error {
-	if r.Wait > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.Wait+answerTime)
-		defer cancel()
-	}
 	if err := h.nest.enter(ctx); err != nil {
 		return err
 	}
@@ -190,10 +197,16 @@ func (h *Hold) Admit(pass int, r Request) error {
 
 // Extend makes the server keep the hold for at least d from now on.
 func (h *Hold) Extend(ctx context.Context, pass int, d time.Duration) error {
-	return h.patiently(func() error { return h.extend(ctx, pass, d) })
+	return h.patiently(func() error { return h.extend(ctx, pass, d, h.e.o.Patience) })
 }
 
-func (h *Hold) extend(ctx context.Context, pass int, d time.Duration) error {
+// Prolong is Extend by the lease of a request, with the patience of that
+// request.
+func (h *Hold) Prolong(ctx context.Context, pass int, r Request) error {
+	return h.patiently(func() error { return h.extend(ctx, pass, r.Lease, r.patience(h.e)) })
+}
+
+func (h *Hold) extend(ctx context.Context, pass int, d, patience time.Duration) error {
 	if err := h.nest.enter(ctx); err != nil {
 		return err
 	}
@@ -204,7 +217,7 @@ func (h *Hold) extend(ctx context.Context, pass int, d time.Duration) error {
 	h.mu.Lock()
 	h.passable = false // its time is no longer that of every other hold
 	h.mu.Unlock()
-	return h.claim(ctx, d, h.e.o.Patience, func(ctx context.Context) (bool, error) {
+	return h.claim(ctx, d, patience, func(ctx context.Context) (bool, error) {
 		return script.Prolong(ctx, h.e.prolonging(), h.Holding, d)
 	})
 }

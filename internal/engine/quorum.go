@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -70,10 +72,14 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 		limited, cancel = context.WithTimeout(ctx, r.Wait)
 		defer cancel()
 	}
-	var wake chan struct{}
+	waiters := make([]*wait.Waiter, len(wants)) // nil until a server has refused
 	var out outage
-	var timer *time.Timer
 	for failures := 0; ; failures++ {
+		for _, w := range waiters {
+			if w != nil {
+				w.Forget()
+			}
+		}
 		sent := clock.Early()
 		t := q.ask(ctx, wants, r)
 		err := t.error(q)
@@ -94,16 +100,17 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 		default:
 			out.over()
 		}
-		if wake == nil {
-			wake = make(chan struct{}, 1)
-			for _, w := range wants {
-				defer w.listen(wake).Leave()
+		if waiters[0] == nil {
+			for i, w := range wants {
+				waiters[i] = w.Engine.hub.Join(nil, w.Kind.Channels("")...)
+				defer waiters[i].Leave()
 			}
 		}
 		// Those who have split the votes must not ask again at the same time.
 		apart := 10 * time.Millisecond << min(failures, 4)
-		woken, err := sleep(limited, nil, wake, &timer, t.pause()+rand.N(apart))
-		if woken {
+		heard, err := q.listen(limited, wants, waiters, &t, rand.N(apart))
+		if heard {
+			var timer *time.Timer
 			_, err = sleep(limited, nil, nil, &timer, rand.N(apart))
 		}
 		if err != nil {
@@ -112,17 +119,59 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 	}
 }
 
-func (w *Want) listen(wake chan struct{}) *wait.Waiter {
-	return w.Engine.hub.Join(wake, w.Kind.Channels("")...)
+// listen waits until so many of the servers that have refused were heard of that
+// their votes would be enough, and for the pause of the tally and that much more
+// at most. What others publish, and what this waiter has given back elsewhere,
+// changes nothing.
+func (q *Quorum) listen(ctx context.Context, wants []*Want, waiters []*wait.Waiter, t *tally, more time.Duration) (heard bool, err error) {
+	poll := time.Duration(math.MaxInt64)
+	var cases []reflect.SelectCase
+	add := func(c any) {
+		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)})
+	}
+	for _, i := range t.refused {
+		o := &wants[i].Engine.o
+		if waiters[i].Live() {
+			poll = min(poll, o.Poll)
+		} else {
+			poll = min(poll, o.PollBlind)
+		}
+		add(waiters[i].Wake())
+	}
+	timer := time.NewTimer(t.pause(q, poll) + more)
+	defer timer.Stop()
+	add(timer.C)
+	add(ctx.Done())
+	for _, w := range wants {
+		if !w.Engine.isClosing() {
+			add(w.Engine.closing)
+		}
+	}
+	for missing := t.missing(q); missing > 0; missing-- {
+		switch i, _, _ := reflect.Select(cases); {
+		case i < len(t.refused):
+			cases[i].Chan = reflect.Value{} // once
+		case i == len(t.refused):
+			return false, nil
+		case i == len(t.refused)+1:
+			return false, ctx.Err()
+		default:
+			return false, nil // one client less to ask
+		}
+	}
+	return true, nil
 }
 
 // A tally counts votes.
 type tally struct {
 	granted, busy, young, failed int
-	ttl                          time.Duration // the longest of those who are in the way
-	err                          error         // the last failure
-	late                         bool          // enough were granted, but too late to be of use
-	same                         bool          // two votes are of one server
+	pending                      int             // not yet counted when it was clear that they change nothing
+	refused                      []int           // the wants of the busy ones
+	ttls                         []time.Duration // what others have left there; negative: no end
+	ttl                          time.Duration   // the longest of those who are in the way
+	err                          error           // the last failure
+	late                         bool            // enough were granted, but too late to be of use
+	same                         bool            // two votes are of one server
 }
 
 // count adds a vote.
@@ -136,6 +185,7 @@ func (t *tally) count(v vote) {
 			t.young++
 		} else {
 			t.busy++
+			t.refused, t.ttls = append(t.refused, v.i), append(t.ttls, busy.TTL)
 		}
 		t.ttl = max(t.ttl, busy.TTL)
 	default:
@@ -144,12 +194,29 @@ func (t *tally) count(v vote) {
 	}
 }
 
-// pause is how long to wait if nothing is heard.
-func (t *tally) pause() time.Duration {
-	if t.busy == 0 {
+// missing is how many of the servers that have refused would have to grant the
+// lock.
+func (t *tally) missing(q *Quorum) int { return q.Need - t.granted - t.pending }
+
+// pause is how long to wait if nothing is heard: until the leases of others have
+// ended at enough servers, or for the poll interval.
+func (t *tally) pause(q *Quorum, poll time.Duration) time.Duration {
+	const soon = 500 * time.Millisecond // for those that have failed, or have started lately
+	missing := t.missing(q)
+	switch {
+	case missing <= 0:
 		return 0
+	case missing > t.busy:
+		return min(max(t.ttl, 0), soon)
 	}
-	return min(max(t.ttl, 0), 500*time.Millisecond)
+	ends := slices.Clone(t.ttls)
+	for i, ttl := range ends {
+		if ttl < 0 {
+			ends[i] = poll
+		}
+	}
+	slices.Sort(ends)
+	return min(ends[missing-1]+time.Millisecond, poll)
 }
 
 // error says why there is no quorum, or nil if there is.
@@ -174,6 +241,7 @@ func (t *tally) error(q *Quorum) error {
 // A vote is the answer of one server.
 type vote struct {
 	i   int
+	id  string // of the server
 	h   *Hold
 	err error
 }
@@ -193,17 +261,18 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 		w.Hold = nil
 		sent, ok := q.nodes[i].ask(q.Limit)
 		if !ok {
-			votes <- vote{i, nil, errSilent}
+			votes <- vote{i: i, err: errSilent}
 			continue
 		}
 		go func() {
-			var h *Hold
-			_, err := w.Engine.identity(calls)
-			if err == nil {
-				h, err = w.Engine.Acquire(calls, w.Kind, once, w.User)
+			v := vote{i: i}
+			place := w.Engine.d.Place(w.Kind.Holding("").Key)
+			v.id, v.err = w.Engine.identity(calls, server{place.Node, place.Term}, once.patience(w.Engine))
+			if v.err == nil {
+				v.h, v.err = w.Engine.Acquire(calls, w.Kind, once, w.User)
 			}
 			q.nodes[i].answered(sent)
-			votes <- vote{i, h, err}
+			votes <- v
 		}()
 	}
 	t := tally{failed: q.Servers - len(wants)}
@@ -212,11 +281,12 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 	defer limit.Stop()
 	var grace <-chan time.Time
 	pending := len(wants)
+	ids := make([]string, len(wants))
 	for enough := false; pending > 0 && !enough; {
 		select {
 		case v := <-votes:
 			pending--
-			wants[v.i].Hold = v.h
+			wants[v.i].Hold, ids[v.i] = v.h, v.id
 			t.count(v)
 			if t.granted == q.Need && grace == nil {
 				grace = time.After(max(straggle, 3*(clock.Early()-begun)))
@@ -234,15 +304,15 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 			t.err = errSilent
 		}
 	}
+	t.pending = max(q.Servers-t.granted-t.busy-t.young-t.failed, 0)
 	go q.await(pending, votes, wants, r, cancel)
 	valid := 0
 	seen := make(map[string]bool)
-	for _, w := range wants {
+	for i, w := range wants {
 		if w.Hold != nil && w.Hold.Valid() {
 			valid++
-			id := *w.Engine.server.Load()
-			t.same = t.same || seen[id]
-			seen[id] = true
+			t.same = t.same || seen[ids[i]]
+			seen[ids[i]] = true
 		}
 	}
 	t.late = valid < q.Need
@@ -253,13 +323,14 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 	return t
 }
 
-// await sees to the votes that came too late to count.
+// await gives back the votes that came too late to count, each as soon as it
+// has come: a server that does not answer does not keep the votes of others.
 func (q *Quorum) await(pending int, votes <-chan vote, wants []*Want, r Request, cancel func()) {
 	defer cancel()
 	for range pending {
 		v := <-votes
 		if v.h != nil {
-			_ = v.h.Release(wants[v.i].User, r.renewed())
+			go func() { _ = v.h.Release(wants[v.i].User, r.renewed()) }()
 		}
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
@@ -39,7 +41,7 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 	var timer *time.Timer
 	way := course{patience: moment}
 	for {
-		planned, err := plan(limited, wants)
+		planned, err := plan(limited, wants, r)
 		if err != nil {
 			return overWait(ctx, err)
 		}
@@ -72,7 +74,7 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 			return out.error()
 		}
 		if way.patience == moment { // perhaps the order was wrong
-			recogniseAll(limited, wants)
+			_, _ = identities(wants, func(e *Engine) (string, error) { return e.recognise(limited, server{}) })
 		}
 		way.giveWay(planned, again.want)
 		// Whoever was woken by what has just been given back goes first.
@@ -136,7 +138,7 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 	return n, each(units, func(w *Want) error {
 		w.Engine.dog.Renew(&w.Hold.Charge, 0)
 		pass, _ := w.Hold.Grant()
-		err := w.Hold.Extend(calls, pass, r.Lease)
+		err := w.Hold.Prolong(calls, pass, r)
 		if errors.Is(err, ErrLost) {
 			err = &errAgain{w, nil, 0}
 		}
@@ -153,19 +155,12 @@ type unit struct {
 // plan sorts the wants into units: by server, and there first what the server
 // itself keeps a queue for, so that its place is waited for with as little in
 // hand as possible.
-func plan(ctx context.Context, wants []*Want) ([]unit, error) {
-	servers := make(map[*Engine]string)
-	for _, w := range wants {
-		servers[w.Engine] = ""
-	}
-	if len(servers) > 1 {
-		for e := range servers {
-			id, err := e.identity(ctx)
-			if err != nil {
-				return nil, err
-			}
-			servers[e] = id
-		}
+func plan(ctx context.Context, wants []*Want, r Request) ([]unit, error) {
+	servers, err := identities(wants, func(e *Engine) (string, error) {
+		return e.identity(ctx, server{}, r.patience(e))
+	})
+	if err != nil {
+		return nil, err
 	}
 	type place struct {
 		slot  int
@@ -200,34 +195,61 @@ func plan(ctx context.Context, wants []*Want) ([]unit, error) {
 	return units, nil
 }
 
-// identity returns what distinguishes the server from all others, for
-// everybody who asks it.
-func (e *Engine) identity(ctx context.Context) (string, error) {
-	if id := e.server.Load(); id != nil {
-		return *id, nil
-	}
-	err := e.Ask(ctx, true, e.recognise)
-	if id := e.server.Load(); id != nil {
-		return *id, nil
-	}
-	return "", err
+// A server is the master at a node in a term. The zero server stands for all
+// masters of an engine.
+type server struct {
+	node string
+	term uint64
 }
 
-// recognise asks the server who it is.
-func (e *Engine) recognise(ctx context.Context) error {
+// identity returns the run id of a server, which distinguishes it from all
+// others for every client. It waits for an answer as long as patience says.
+func (e *Engine) identity(ctx context.Context, s server, patience time.Duration) (string, error) {
+	e.mu.Lock()
+	id, ok := e.servers[s]
+	e.mu.Unlock()
+	if ok {
+		return id, nil
+	}
+	if err := e.begin(); err != nil {
+		return "", err
+	}
+	defer e.end()
+	err := e.persist(ctx, patience, func(ctx context.Context) (err error) {
+		id, err = e.recognise(ctx, s)
+		return err
+	})
+	return id, err
+}
+
+// recognise asks a server for its run id. Of all masters it takes the lowest, as
+// every client does; those that do not answer are left out. Clients that have
+// heard different masters may disagree until they ask again.
+func (e *Engine) recognise(ctx context.Context, s server) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	var id string
-	for _, f := range e.d.Facts(ctx) {
-		if f.Err != nil {
-			return f.Err
-		}
-		if id == "" || f.RunID < id { // of several, one that all will choose
-			id = f.RunID
+	var nodes []string
+	if s.node != "" {
+		nodes = []string{s.node}
+	}
+	id, known := "", false
+	err := driver.Unsent(errors.New("no server is known now"))
+	for _, f := range e.d.Facts(ctx, nodes...) {
+		switch {
+		case f.Err != nil:
+			err = f.Err
+		case !known || f.RunID < id:
+			id, known = f.RunID, true
 		}
 	}
-	e.server.Store(&id)
-	return nil
+	if !known {
+		return "", err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.servers, func(old server, _ string) bool { return old.node == s.node })
+	e.servers[s] = id
+	return id, nil
 }
 
 func (u unit) take(calls, waiting context.Context, r Request) error {
@@ -298,15 +320,27 @@ func each(units []unit, f func(*Want) error) error {
 	return first
 }
 
-// recogniseAll asks all servers who they are, at once, and each of them once.
-func recogniseAll(ctx context.Context, wants []*Want) {
-	var wg sync.WaitGroup
-	asked := make(map[*Engine]bool)
+// identities returns what distinguishes the servers of each engine, which ask
+// returns. One engine alone needs nothing of that kind.
+func identities(wants []*Want, ask func(*Engine) (string, error)) (map[*Engine]string, error) {
+	ids := make(map[*Engine]string)
 	for _, w := range wants {
-		if e := w.Engine; !asked[e] {
-			asked[e] = true
-			wg.Go(func() { _ = e.recognise(ctx) })
-		}
+		ids[w.Engine] = ""
+	}
+	if len(ids) == 1 {
+		return ids, nil
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var first error
+	for _, e := range slices.Collect(maps.Keys(ids)) {
+		wg.Go(func() {
+			id, err := ask(e)
+			mu.Lock()
+			defer mu.Unlock()
+			ids[e], first = id, cmp.Or(first, err)
+		})
 	}
 	wg.Wait()
+	return ids, first
 }

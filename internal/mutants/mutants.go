@@ -273,7 +273,7 @@ var All = []Mutant{
 	},
 	{
 		"the lease of a set counts from its first lock",
-		"internal/engine/set.go", "		pass, _ := w.Hold.Grant()\n		err := w.Hold.Extend(calls, pass, r.Lease)\n", "		var err error\n",
+		"internal/engine/set.go", "		pass, _ := w.Hold.Grant()\n		err := w.Hold.Prolong(calls, pass, r)\n", "		var err error\n",
 		".", "TestMultiLeaseCountsFromTheLast",
 	},
 	{

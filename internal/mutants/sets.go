@@ -28,4 +28,44 @@ var sets = []Mutant{
 		"internal/script/script.go", "		s.Publish, _ = strconv.Atoi(m[1])\n", "		s.Publish, _ = strconv.Atoi(m[1])\n		if name == \"group_release\" {\n			s.Publish = 0\n		}\n",
 		"internal/script", "TestGroupPublishesAsTold",
 	},
+	{
+		"a set needs all masters of a cluster",
+		"internal/engine/set.go", "			err = f.Err\n", "			return \"\", f.Err\n",
+		"internal/engine", "TestSetBesideDeadMaster",
+	},
+	{
+		"a set has less patience at first than a single lock",
+		"internal/engine/set.go", "e.identity(ctx, server{}, r.patience(e))", "e.identity(ctx, server{}, time.Second+0*r.patience(e))",
+		"internal/engine", "TestSetPatienceAtFirst",
+	},
+	{
+		"servers that are not known have an identity",
+		"internal/engine/set.go", "	if !known {\n		return \"\", err\n	}\n", "	_ = err\n",
+		"internal/engine", "TestQuorumBeforeMastersAreKnown",
+	},
+	{
+		"two clients of one server have two votes",
+		"internal/engine/quorum.go", "t.same = t.same || seen[ids[i]]", "t.same = t.same || false",
+		"internal/engine", "TestQuorumBeforeMastersAreKnown",
+	},
+	{
+		"late votes are given back one after the other",
+		"internal/engine/quorum.go", "go func() { _ = v.h.Release(wants[v.i].User, r.renewed()) }()", "_ = v.h.Release(wants[v.i].User, r.renewed())",
+		"internal/engine", "TestQuorumLateVotes",
+	},
+	{
+		"waiters of a redlock wake themselves by what they give back",
+		"internal/engine/quorum.go", "for missing := t.missing(q); missing > 0; missing-- {", "for missing := min(t.missing(q), 0); missing > 0; missing-- {",
+		"redlock", "TestWaitersAskSeldom",
+	},
+	{
+		"what is in doubt and short is freed once only",
+		"internal/engine/engine.go", "now, again, again+lease, nil)", "now, again, now+lease, nil)",
+		"internal/engine", "TestUndoShortLease",
+	},
+	{
+		"entering again at a silent server ends with the error of a context",
+		"internal/engine/hold.go", "ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {", "ctx.Err() == nil && false {",
+		"internal/engine", "TestReenterAtSilentServer",
+	},
 }

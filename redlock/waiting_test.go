@@ -1,0 +1,85 @@
+package redlock_test
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+var scriptCalls = regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`)
+
+// scripts returns how many scripts a server has run.
+func scripts(t *testing.T, s *redistest.Server) int {
+	t.Helper()
+	m := scriptCalls.FindStringSubmatch(fmt.Sprint(s.Do(t, "INFO", "commandstats")))
+	if m == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// While another holds just a majority, waiters ask about once in a poll
+// interval: the votes that they get from the rest, and give back, wake neither
+// them nor each other. Once the majority is given back they are woken.
+func TestWaitersAskSeldom(t *testing.T) {
+	t.Parallel()
+	servers := start(t, 3)
+	for _, s := range servers[:2] {
+		s.Do(t, "HSET", "m", "0a4b7f6e-3a5e-4f6c-9c1d-1f2e3d4c5b6a:1", "1")
+		s.Do(t, "PEXPIRE", "m", "600000")
+	}
+	const waiters = 3
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var got []time.Time
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range waiters {
+		m := over(t, urls(servers)).Mutex("m")
+		wg.Go(func() {
+			err := holdfast.Do(ctx, m, func(context.Context) error {
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, time.Now())
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, s := range servers { // until all of them listen
+		for s.Do(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{m}").([]any)[1] != int64(waiters) {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	time.Sleep(time.Second) // and have looked once more
+	const span = 4 * time.Second
+	before := scripts(t, servers[2])
+	time.Sleep(span)
+	// Each asks once in 5 s and gives the vote back.
+	if n := scripts(t, servers[2]) - before; n > 6*waiters {
+		t.Errorf("%d scripts in %v for %d waiters", n, span, waiters)
+	}
+	freed := time.Now()
+	for _, s := range servers[:2] {
+		s.Do(t, "DEL", "m")
+		s.Do(t, "PUBLISH", "redisson_lock__channel:{m}", "0")
+	}
+	wg.Wait()
+	if late := got[0].Sub(freed); late > 3*time.Second {
+		t.Errorf("the first got in %v after the majority was free", late)
+	}
+	empty(t, servers)
+}
