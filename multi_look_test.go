@@ -52,3 +52,48 @@ func TestMultiLooksBeforeItWrites(t *testing.T) {
 	}
 	release(t, l)
 }
+
+// A set waits for a server that it has never spoken to as long as a single lock
+// does.
+func TestMultiBearsAnOutageAtFirst(t *testing.T) {
+	t.Parallel()
+	s1, s2 := redistest.Start(t), redistest.Start(t)
+	p := redistest.NewProxy(t, s2.Addr())
+	n := name(t)
+	m := holdfast.Multi(open(t, s1.URL()).Mutex(n), open(t, p.URL()).Mutex(n))
+	p.Refuse(true)
+	p.Cut()
+	time.AfterFunc(3200*time.Millisecond, func() { p.Refuse(false) })
+	release(t, lock(t, t.Context(), m))
+}
+
+// A try of a set with a lease time gives up soon also at the last step, when all
+// locks are granted and their time is to be set.
+func TestMultiTryGivesUpSoonAtTheLast(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	o := holdfast.Options{RetryTimeout: 20 * time.Second}
+	c, near := open(t, p.URL()+"?timeout=1s", o), open(t, s.URL(), o)
+	set := func(n string) holdfast.Locker { return holdfast.Multi(near.FairMutex(n+"a"), c.Mutex(n+"b")) }
+	lease := holdfast.LeaseTime(time.Minute)
+	release(t, lock(t, t.Context(), set(name(t)), lease)) // so that the server knows the scripts
+	scripts := 0
+	arrived, letGo := p.HoldReply(func(cmd []string) bool {
+		if redistest.Command("EVALSHA")(cmd) {
+			scripts++
+		}
+		return scripts == 2 // one for the lock, and one for its time
+	})
+	defer letGo()
+	go func() {
+		<-arrived
+		p.Freeze()
+	}()
+	defer p.Thaw()
+	began := time.Now()
+	_, err := set(name(t)).TryLock(t.Context(), lease)
+	if took := time.Since(began); !errors.Is(err, holdfast.ErrUnavailable) || took > 12*time.Second {
+		t.Errorf("after %v: %v", took, err)
+	}
+}

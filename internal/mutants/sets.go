@@ -68,4 +68,9 @@ var sets = []Mutant{
 		"internal/engine/hold.go", "ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {", "ctx.Err() == nil && false {",
 		"internal/engine", "TestReenterAtSilentServer",
 	},
+	{
+		"a try of a set waits at the last step as long as a lock",
+		"internal/engine/hold.go", "h.extend(ctx, pass, r.Lease, r.patience(h.e))", "h.extend(ctx, pass, r.Lease, h.e.o.Patience)",
+		".", "TestMultiTryGivesUpSoonAtTheLast",
+	},
 }
