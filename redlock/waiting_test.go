@@ -83,3 +83,20 @@ func TestWaitersAskSeldom(t *testing.T) {
 	}
 	empty(t, servers)
 }
+
+// An error says what the holder has left when the wait ends, not when the servers
+// were asked last.
+func TestRemainingIsOfNow(t *testing.T) {
+	t.Parallel()
+	servers := start(t, 3)
+	for _, s := range servers {
+		s.Do(t, "HSET", "m", "0a4b7f6e-3a5e-4f6c-9c1d-1f2e3d4c5b6a:1", "1")
+		s.Do(t, "PEXPIRE", "m", "600000")
+	}
+	_, err := over(t, urls(servers)).Mutex("m").TryLock(t.Context(), holdfast.Wait(3*time.Second))
+	left := holdfast.Remaining(err)
+	ttl := time.Duration(servers[0].Int(t, "PTTL", "m")) * time.Millisecond
+	if left > ttl+time.Second || left < ttl-time.Minute {
+		t.Errorf("%v remain, the server says %v: %v", left, ttl, err)
+	}
+}

@@ -114,7 +114,7 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 			_, err = sleep(limited, nil, nil, &timer, rand.N(apart))
 		}
 		if err != nil {
-			return overWait(ctx, gaveUp(err, &out, t.ttl))
+			return overWait(ctx, gaveUp(err, &out, t.remaining()))
 		}
 	}
 }
@@ -169,6 +169,7 @@ type tally struct {
 	refused                      []int           // the wants of the busy ones
 	ttls                         []time.Duration // what others have left there; negative: no end
 	ttl                          time.Duration   // the longest of those who are in the way
+	seen                         time.Duration   // when they had that
 	err                          error           // the last failure
 	late                         bool            // enough were granted, but too late to be of use
 	same                         bool            // two votes are of one server
@@ -192,6 +193,14 @@ func (t *tally) count(v vote) {
 		t.failed++
 		t.err = v.err
 	}
+}
+
+// remaining is what the last of those who are in the way has left now.
+func (t *tally) remaining() time.Duration {
+	if t.ttl <= 0 {
+		return t.ttl
+	}
+	return max(t.ttl-(clock.Early()-t.seen), time.Millisecond)
 }
 
 // missing is how many of the servers that have refused would have to grant the
@@ -305,6 +314,7 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 		}
 	}
 	t.pending = max(q.Servers-t.granted-t.busy-t.young-t.failed, 0)
+	t.seen = clock.Early()
 	go q.await(pending, votes, wants, r, cancel)
 	valid := 0
 	seen := make(map[string]bool)
