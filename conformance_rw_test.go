@@ -41,17 +41,20 @@ var ample = holdfast.LeaseTime(ampleLease)
 // waits for.
 const longest = 4 * time.Second
 
-// slip is how many ms the keys of a lease end apart at most: as long as a script
-// takes on a busy machine.
-const slip = 50
+// slip returns how many ms the keys of a lease end apart at most: as long as a
+// script takes, and the clock may go on between two of its commands. The meter
+// must have run since the lease was taken.
+func slip(stalls *redistest.StallMeter) int64 {
+	return 50 + stalls.Since(time.Time{}).Milliseconds()
+}
 
 // entersAt checks that a writer with an ample lease gets in as soon as the server's clock has passed
 // ends, and not before.
-func entersAt(tb testing.TB, s *redistest.Server, writer <-chan outcome, ends int64, bound time.Duration) {
+func entersAt(tb testing.TB, s *redistest.Server, stalls *redistest.StallMeter, writer <-chan outcome, ends int64, bound time.Duration) {
 	tb.Helper()
 	l := enteredAfter(tb, longest, writer)
 	after := expiry(tb, s, l.Name()) - ampleLease.Milliseconds() - ends
-	if after < -slip || after > bound.Milliseconds() {
+	if after < -slip(stalls) || after > bound.Milliseconds() {
 		tb.Errorf("entered %d ms after the last lease ended, want between 0 and %v", after, bound)
 	}
 	release(tb, l)
@@ -60,6 +63,7 @@ func entersAt(tb testing.TB, s *redistest.Server, writer <-chan outcome, ends in
 func TestRW01WriterWaitsForLongestReader(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
+	stalls := redistest.MeterStalls(t, s)
 	a, b := open(t, s.URL()), open(t, s.URL())
 	n := name(t)
 	long := lock(t, t.Context(), a.RWMutex(n).RLocker(), holdfast.LeaseTime(longest))
@@ -68,7 +72,7 @@ func TestRW01WriterWaitsForLongestReader(t *testing.T) {
 	if ends < expiry(t, s, holdKey(short, 1)) {
 		t.Fatal("the longer lease ends first")
 	}
-	entersAt(t, s, background(t.Context(), b.RWMutex(n), ample), ends, late)
+	entersAt(t, s, stalls, background(t.Context(), b.RWMutex(n), ample), ends, late)
 	wantLost(t, long, holdfast.LossExpired)
 	wantLost(t, short, holdfast.LossExpired)
 }
@@ -172,6 +176,7 @@ func TestRW07DeadReaderEndsInTime(t *testing.T) {
 	} {
 		t.Run(tt.writer, func(t *testing.T) {
 			t.Parallel()
+			stalls := redistest.MeterStalls(t, s)
 			a, b := open(t, s.URL()), open(t, s.URL())
 			w := open(t, s.URL(), holdfast.Options{PollInterval: tt.poll}).RWMutex(name(t))
 			dead := lock(t, t.Context(), a.RWMutex(w.Name()).RLocker(), holdfast.LeaseTime(longest))
@@ -184,14 +189,13 @@ func TestRW07DeadReaderEndsInTime(t *testing.T) {
 				time.Sleep(50 * time.Millisecond) // until it waits, most likely
 			}
 			release(t, alive)
-			// The clock may go on between two commands of a script.
-			if now := expiry(t, s, w.Name()); now < ends-slip || now > ends+slip {
+			if now, slip := expiry(t, s, w.Name()), slip(stalls); now < ends-slip || now > ends+slip {
 				t.Errorf("the lock ends %d ms after its only reader", now-ends)
 			}
 			if !tt.waiting {
 				writer = background(t.Context(), w, ample)
 			}
-			entersAt(t, s, writer, ends, tt.late)
+			entersAt(t, s, stalls, writer, ends, tt.late)
 		})
 	}
 }
@@ -199,6 +203,7 @@ func TestRW07DeadReaderEndsInTime(t *testing.T) {
 func TestRW08StaggeredReads(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
+	stalls := redistest.MeterStalls(t, s)
 	m := open(t, s.URL()).RWMutex(name(t))
 	other := open(t, s.URL()).RWMutex(m.Name())
 	for _, back := range []string{"the first", "the second"} {
@@ -215,7 +220,7 @@ func TestRW08StaggeredReads(t *testing.T) {
 			release(t, second)
 		}
 		// What is left lasts as long as what was there.
-		entersAt(t, s, background(t.Context(), other, ample), ends, late)
+		entersAt(t, s, stalls, background(t.Context(), other, ample), ends, late)
 		wantLost(t, left, holdfast.LossExpired)
 	}
 }
@@ -415,6 +420,7 @@ func init() {
 func TestRW16ManyDeadReaders(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
+	stalls := redistest.MeterStalls(t, s)
 	m := open(t, s.URL()).RWMutex(name(t))
 	p := redistest.Worker(t, "readers", "URL="+address(t, s.URL()), "NAME="+m.Name())
 	if line := <-p.Lines(); line != "ready" {
@@ -426,7 +432,7 @@ func TestRW16ManyDeadReaders(t *testing.T) {
 	}
 	p.Kill()
 	ends := expiry(t, s, m.Name())
-	entersAt(t, s, background(t.Context(), m, ample), ends, late)
+	entersAt(t, s, stalls, background(t.Context(), m, ample), ends, late)
 }
 
 // Only a holder has something to release, so a non-owner is somebody whose

@@ -520,6 +520,7 @@ func TestReadersWakeTogether(t *testing.T) {
 func TestDeadReaderFreesWriter(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
+	stalls := redistest.MeterStalls(t, s)
 	const poll = 200 * time.Millisecond
 	c := open(t, s.URL(), holdfast.Options{PollInterval: poll, WatchdogTimeout: steady.WatchdogTimeout, RenewEvery: steady.RenewEvery})
 	m := c.RWMutex(name(t))
@@ -532,7 +533,7 @@ func TestDeadReaderFreesWriter(t *testing.T) {
 	ends := expiry(t, s, fmt.Sprintf("{%s}:%s:rwlock_timeout:1", m.Name(), dead))
 	time.Sleep(400 * time.Millisecond) // in which the living renews itself
 	release(t, alive)
-	entersAt(t, s, writer, ends, late+poll)
+	entersAt(t, s, stalls, writer, ends, late+poll)
 }
 
 // A nested shorter lease never cuts a longer one, nor does the end of a longer
