@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // A Class says what an error of a call means for the state of the server.
@@ -149,4 +150,22 @@ func Unknown(err error) error {
 		return &Error{Class: Ambiguous, Err: fmt.Errorf("no answer: %w", err)}
 	}
 	return &Error{Class: Ambiguous, Err: fmt.Errorf("connection lost before the answer: %w", err)}
+}
+
+// ForCaller returns the error of a call with ctx as the caller may see it: it
+// matches [context.Canceled] and [context.DeadlineExceeded] only if ctx is done.
+// Where a driver has ended an attempt by a context of its own, because it closed
+// a connection or had no more patience, the error keeps its class, code and text.
+func ForCaller(ctx context.Context, err error) error {
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) || isDone(ctx) {
+		return err
+	}
+	return &Error{Class: ClassOf(err), Code: CodeOf(err), Err: errors.New("given up inside this client: " + err.Error())}
+}
+
+// isDone reports whether a context is done, or will be when its timer, which may
+// be late, has run.
+func isDone(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && time.Until(end) <= 0
 }

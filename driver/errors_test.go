@@ -1,6 +1,12 @@
 package driver
 
-import "testing"
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
 
 func TestServerError(t *testing.T) {
 	t.Parallel()
@@ -30,5 +36,38 @@ func TestServerError(t *testing.T) {
 		if CodeOf(err) != tt.code || ClassOf(err) != tt.class || err.Error() != tt.shown {
 			t.Errorf("%q is %s, %v, %q", tt.text, CodeOf(err), ClassOf(err), err)
 		}
+	}
+}
+
+// overdue is a context whose deadline has passed, and whose timer is late.
+type overdue struct{ context.Context }
+
+func (overdue) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
+
+func TestForCaller(t *testing.T) {
+	alive, done := context.Background(), func() context.Context {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		return ctx
+	}()
+	later, cancel := context.WithTimeout(alive, time.Hour)
+	defer cancel()
+	for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
+		for _, err := range []error{cause, Unsent(cause), Unknown(cause), &Error{Class: Fatal, Code: "X", Err: cause}} {
+			for _, ctx := range []context.Context{alive, later} {
+				got := ForCaller(ctx, err)
+				if errors.Is(got, cause) || ClassOf(got) != ClassOf(err) || CodeOf(got) != CodeOf(err) || !strings.Contains(got.Error(), cause.Error()) {
+					t.Errorf("the caller's context is alive: %v becomes %v (%v, %q)", err, got, ClassOf(got), CodeOf(got))
+				}
+			}
+			for _, ctx := range []context.Context{done, overdue{alive}} {
+				if got := ForCaller(ctx, err); !errors.Is(got, cause) {
+					t.Errorf("the caller's context is done: %v becomes %v", err, got)
+				}
+			}
+		}
+	}
+	if err := errors.New("other"); ForCaller(alive, err) != err || ForCaller(alive, nil) != nil {
+		t.Error("an error that is not of a context was changed")
 	}
 }

@@ -38,6 +38,8 @@ func Run(t *testing.T, open Open) {
 		{"Cancel", testCancel},
 		{"Deadline", testDeadline},
 		{"SilentServer", testSilentServer},
+		{"OthersGiveUp", testOthersGiveUp},
+		{"ClosedMeanwhile", testClosedMeanwhile},
 		{"Subscribe", testSubscribe},
 		{"SubscribeMany", testSubscribeMany},
 		{"Resubscribe", testResubscribe},

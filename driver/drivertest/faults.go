@@ -153,6 +153,74 @@ func testSilentServer(t *testing.T, open Open) {
 	if driver.ClassOf(err) != driver.Ambiguous {
 		t.Errorf("%v is %v, want ambiguous", err, driver.ClassOf(err))
 	}
+	if ofContext(err) {
+		t.Errorf("the caller's context is not done, but the error is that of one: %v", err)
+	}
+}
+
+// ofContext reports whether an error matches that of a context.
+func ofContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Callers need a connection that others have begun to open. When those give up,
+// the rest is not told that its contexts are done.
+func testOthersGiveUp(t *testing.T, open Open) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	d := connect(t, open, p.URL())
+	p.Delay(10 * time.Millisecond) // so that it takes a while to open one
+	for range 5 {
+		p.Refuse(true)
+		p.Cut()
+		time.Sleep(300 * time.Millisecond) // the driver tries less and less often by itself
+		p.Refuse(false)
+		var wg sync.WaitGroup
+		for i := range 5 {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Duration(i)*10*time.Millisecond, cancel)
+			wg.Go(func() { _, _ = d.Do(ctx, call(incr, "k")) })
+			wg.Go(func() {
+				if _, err := d.Do(context.Background(), call(incr, "k")); ofContext(err) {
+					t.Errorf("the caller's context is not done, but the error is that of one: %v", err)
+				}
+			})
+			wg.Go(func() {
+				if r := d.DoAcked(context.Background(), []driver.Call{call(incr, "k")}, 1, time.Millisecond)[0]; ofContext(r.Err) {
+					t.Errorf("the caller's context is not done, but the error is that of one: %v", r.Err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// Calls that are under way when the driver is closed say so.
+func testClosedMeanwhile(t *testing.T, open Open) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	d := connect(t, open, p.URL())
+	p.Freeze()
+	const callers = 10
+	errs, begun := make(chan error, callers), new(sync.WaitGroup)
+	begun.Add(callers)
+	for range callers {
+		go func() {
+			begun.Done()
+			_, err := d.Do(context.Background(), call(incr, "k"))
+			errs <- err
+		}()
+	}
+	begun.Wait()
+	time.Sleep(50 * time.Millisecond) // most are on their way
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	for range callers {
+		if err := <-errs; !errors.Is(err, driver.ErrClosed) || ofContext(err) {
+			t.Errorf("call under way while the driver is closed: %v", err)
+		}
+	}
 }
 
 func testClose(t *testing.T, open Open) {

@@ -136,28 +136,29 @@ func (d *Driver) run(ctx context.Context, calls []driver.Call, w wait) []driver.
 	for i, c := range calls {
 		orders[i] = newOrder(c)
 	}
-	bounded := ctx
-	if w.on {
-		// go-redis gives the answer to a WAIT ten seconds more than it needs.
-		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, w.timeout+2*d.timeout())
-		defer cancel()
-	}
+	// go-redis dials several times, and gives the answer to a WAIT ten seconds more
+	// than it needs.
+	limit := w.timeout + 2*d.timeout()
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	failed := func(err error) []driver.Result {
 		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			err = &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no answer within %v", w.timeout+2*d.timeout())}
+			err = &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no answer within %v", limit)}
 		}
 		return slices.Repeat([]driver.Result{{Err: err}}, len(orders))
 	}
-	return aside(bounded, d, failed, func() []driver.Result {
+	results := aside(bounded, d, failed, func() []driver.Result {
 		d.dispatch(bounded, orders, w)
 		results := make([]driver.Result, len(orders))
 		for i, o := range orders {
 			results[i] = o.result
-			results[i].Err = d.whose(ctx, o.result.Err)
 		}
 		return results
 	})
+	for i := range results {
+		results[i].Err = d.whose(ctx, results[i].Err)
+	}
+	return results
 }
 
 // dispatch sends orders to the nodes that they are for: one, or else some keys

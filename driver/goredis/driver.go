@@ -12,8 +12,9 @@
 //
 // Scripts are never sent again behind the caller's back, whatever MaxRetries
 // says: Holdfast does that itself, since it knows until when. A call returns
-// when its context is done, also without ContextTimeoutEnabled; the connection
-// it leaves behind is busy until the server answers or ReadTimeout has passed.
+// when its context is done, also without ContextTimeoutEnabled, and after twice
+// ReadTimeout; the connection it leaves behind is busy until the server answers
+// or ReadTimeout has passed.
 // A dead subscription is noticed after ReadTimeout and a second, and a cluster
 // is looked at once a second while in use and at once when something went
 // wrong, whatever ClusterStateReloadInterval says.
@@ -109,7 +110,7 @@ func New(ctx context.Context, client redis.UniversalClient) (*Driver, error) {
 	d.life, d.end = context.WithCancel(context.Background())
 	if err := d.look(ctx); err != nil {
 		d.end()
-		return nil, err
+		return nil, d.whose(ctx, err)
 	}
 	d.minding.Go(d.mind)
 	return d, nil

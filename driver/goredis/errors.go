@@ -40,16 +40,16 @@ func unreached(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrClosed)
 }
 
-// whose says of a call without an answer whose patience has ended: the
-// caller's, or that of the client.
+// whose returns the error of a call as its caller may see it. All errors pass
+// through it. It says whose patience has ended: the caller's, or that of the
+// client.
 func (d *Driver) whose(ctx context.Context, err error) error {
 	switch {
 	case err == nil || driver.ClassOf(err) != driver.Ambiguous || driver.CodeOf(err) != "":
-		return err
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && !errors.Is(err, driver.ErrClosed):
 		return driver.Unknown(ctx.Err())
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no answer within %v", d.timeout())}
 	}
-	return err
+	return driver.ForCaller(ctx, err)
 }

@@ -194,7 +194,7 @@ func (n *node) facts(ctx context.Context) driver.Facts {
 	f.Settings = make(map[string]string)
 	for i, name := range driver.Cares {
 		if err := settings[i].Err(); err != nil {
-			f.SettingsErr = classify(err) // some servers let nobody see their settings
+			f.SettingsErr = n.d.whose(ctx, classify(err)) // some servers let nobody see their settings
 			break
 		}
 		if v, ok := settings[i].Val()[name]; ok {

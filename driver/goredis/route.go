@@ -231,7 +231,7 @@ func (d *Driver) Facts(ctx context.Context, nodes ...string) []driver.Facts {
 		if d.cluster != nil {
 			var err error
 			if masters, err = d.masters(ctx); err != nil {
-				return none(classify(err))
+				return none(d.whose(ctx, classify(err)))
 			}
 		}
 		if len(nodes) > 0 {

@@ -17,12 +17,16 @@ import (
 // do runs one script. With asking, it may concern a slot that the node is about
 // to take over.
 func (n *node) do(ctx context.Context, call driver.Call, asking bool) driver.Result {
-	if n.mayBlock(ctx) {
-		call = clone(call) // may outlive this method
-		return detour(ctx, func(err error) driver.Result { return driver.Result{Err: err} },
-			func() driver.Result { return n.one(ctx, call, asking) })
+	if !n.mayBlock() {
+		return n.one(ctx, call, asking)
 	}
-	return n.one(ctx, call, asking)
+	call = clone(call) // may outlive this method
+	limited, cancel := context.WithTimeout(ctx, n.c.Timeout)
+	defer cancel()
+	r := detour(limited, func(err error) driver.Result { return driver.Result{Err: err} },
+		func() driver.Result { return n.one(limited, call, asking) })
+	r.Err = n.whose(ctx, r.Err)
+	return r
 }
 
 func (n *node) one(ctx context.Context, call driver.Call, asking bool) driver.Result {
@@ -45,12 +49,18 @@ func (n *node) one(ctx context.Context, call driver.Call, asking bool) driver.Re
 
 // doMany runs several scripts as one pipeline.
 func (n *node) doMany(ctx context.Context, calls []driver.Call, asking bool) []driver.Result {
-	if !n.mayBlock(ctx) {
+	if !n.mayBlock() {
 		return n.many(ctx, calls, asking)
 	}
 	calls = cloneAll(calls)
-	return detour(ctx, func(err error) []driver.Result { return failed(calls, err) },
-		func() []driver.Result { return n.many(ctx, calls, asking) })
+	limited, cancel := context.WithTimeout(ctx, n.c.Timeout)
+	defer cancel()
+	results := detour(limited, func(err error) []driver.Result { return failed(calls, err) },
+		func() []driver.Result { return n.many(limited, calls, asking) })
+	for i := range results {
+		results[i].Err = n.whose(ctx, results[i].Err)
+	}
+	return results
 }
 
 func (n *node) many(ctx context.Context, calls []driver.Call, asking bool) (results []driver.Result) {
@@ -64,26 +74,16 @@ func (n *node) many(ctx context.Context, calls []driver.Call, asking bool) (resu
 }
 
 func (n *node) once(ctx context.Context, calls []driver.Call, asking bool) []driver.Result {
-	if err := n.connect(); err != nil {
+	// Nothing is sent to a server that has not said who it is. And a connection is
+	// never opened with the context of a call: all callers that wait for it would
+	// fail when that one gives up.
+	if err := n.greetOnce(ctx); err != nil {
 		return failed(calls, err)
-	}
-	// Under sentinels nothing may be sent to a stranger; and which channels a node
-	// of a cluster knows has to be known before.
-	if n.c.Mode == Sentinel || n.c.Mode == Cluster {
-		if err := n.greetOnce(ctx); err != nil {
-			return failed(calls, err)
-		}
 	}
 	client := *n.client.Load()
 	done := n.bound(ctx)
 	defer done.release()
-	multi := make([]rueidis.Completed, 0, 2+2*len(calls))
-	// With nothing known of whoever answers, he says first who he is.
-	greet := !done.link.known.Load()
-	done.greets = greet
-	if greet {
-		multi = append(multi, n.b().Info().Build())
-	}
+	multi := make([]rueidis.Completed, 0, 2*len(calls))
 	for _, call := range calls {
 		if asking {
 			multi = append(multi, n.b().Asking().Build())
@@ -94,11 +94,6 @@ func (n *node) once(ctx context.Context, calls []driver.Call, asking bool) []dri
 	if errors.Is(resps[0].Error(), errStranger) {
 		done.link.known.Store(false)
 		return failed(calls, errStranger)
-	}
-	var stranger error
-	if greet {
-		stranger = n.introduce(done, resps[0])
-		resps = resps[1:]
 	}
 	results := make([]driver.Result, len(calls))
 	for i, call := range calls {
@@ -112,9 +107,6 @@ func (n *node) once(ctx context.Context, calls []driver.Call, asking bool) []dri
 			}
 		}
 		results[i] = n.result(ctx, done, resp)
-		if stranger != nil && results[i].Err == nil { // it ran, but somewhere else
-			results[i] = driver.Result{Err: driver.Unknown(stranger)}
-		}
 	}
 	return results
 }
@@ -123,22 +115,26 @@ func (n *node) once(ctx context.Context, calls []driver.Call, asking bool) []dri
 // nobody else uses meanwhile.
 func (n *node) doAcked(ctx context.Context, calls []driver.Call, replicas int, timeout time.Duration, asking bool) []driver.Result {
 	calls = cloneAll(calls)
-	return detour(ctx, func(err error) []driver.Result { return failed(calls, err) }, func() []driver.Result {
-		if err := n.greetOnce(ctx); err != nil {
+	limited, cancel := context.WithTimeout(context.WithValue(ctx, grantKey{}, true), n.c.Timeout+timeout)
+	defer cancel()
+	results := detour(limited, func(err error) []driver.Result { return failed(calls, err) }, func() []driver.Result {
+		if err := n.greetOnce(limited); err != nil {
 			return failed(calls, err)
 		}
-		bounded, cancel := context.WithTimeout(context.WithValue(ctx, grantKey{}, true), n.c.Timeout+timeout)
-		defer cancel()
-		results := n.acked(ctx, bounded, calls, replicas, timeout, asking)
-		// On a new connection, somebody else may have answered.
-		if err := n.greetOnce(ctx); err != nil {
+		results := n.acked(limited, calls, replicas, timeout, asking)
+		// On a new connection, another server may have answered.
+		if err := n.greetOnce(limited); err != nil {
 			return failed(calls, driver.Unknown(err))
 		}
 		return results
 	})
+	for i := range results {
+		results[i].Err = n.whose(ctx, results[i].Err)
+	}
+	return results
 }
 
-func (n *node) acked(ctx, bounded context.Context, calls []driver.Call, replicas int, timeout time.Duration, asking bool) []driver.Result {
+func (n *node) acked(ctx context.Context, calls []driver.Call, replicas int, timeout time.Duration, asking bool) []driver.Result {
 	client := *n.client.Load()
 	wait := func() rueidis.Completed {
 		return n.b().Wait().Numreplicas(int64(replicas)).Timeout(max(timeout.Milliseconds(), 1)).Build()
@@ -151,7 +147,7 @@ func (n *node) acked(ctx, bounded context.Context, calls []driver.Call, replicas
 			}
 			multi = append(multi, eval(call))
 		}
-		return client.DoMulti(bounded, append(multi, wait())...)
+		return client.DoMulti(ctx, append(multi, wait())...)
 	}
 	step := 1 + btoi(asking)
 	resps := send(calls, n.evalsha)
@@ -170,7 +166,6 @@ func (n *node) acked(ctx, bounded context.Context, calls []driver.Call, replicas
 			}
 			r.Acked = int(k)
 		}
-		r.Err = n.whose(ctx, r.Err)
 		results[i] = r
 	}
 	return results
@@ -270,6 +265,9 @@ func (n *node) whose(ctx context.Context, err error) error {
 		return driver.Unknown(context.DeadlineExceeded)
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+		if l := n.link.Load(); l == nil || !l.ready.Load() {
+			return &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no connection to %s within %v", n.addr, n.c.Timeout)}
+		}
 		return &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no answer within %v", n.c.Timeout)}
 	}
 	return err

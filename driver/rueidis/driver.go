@@ -77,7 +77,7 @@ func Open(ctx context.Context, c Config) (*Driver, error) {
 		if ctx.Err() != nil {
 			err = driver.Unsent(context.Cause(ctx))
 		}
-		return nil, err
+		return nil, driver.ForCaller(ctx, err)
 	}
 	if d.source != nil {
 		d.scans.Go(d.scan)
@@ -131,7 +131,7 @@ func (d *Driver) at(call driver.Call) *node {
 func (d *Driver) Do(ctx context.Context, call driver.Call) (driver.Reply, error) {
 	n := d.at(call)
 	if n == nil {
-		return driver.Reply{}, d.nobody()
+		return driver.Reply{}, d.nobody(ctx)
 	}
 	r := n.do(ctx, call, false)
 	if r.Err != nil {
@@ -157,7 +157,7 @@ func (d *Driver) DoAcked(ctx context.Context, calls []driver.Call, replicas int,
 func (d *Driver) many(ctx context.Context, calls []driver.Call, run func(*node, []driver.Call, bool) []driver.Result) []driver.Result {
 	n := d.at(calls[0])
 	if n == nil {
-		return failed(calls, d.nobody())
+		return failed(calls, d.nobody(ctx))
 	}
 	results := run(n, calls, false)
 	for i := range results {
@@ -216,7 +216,7 @@ func (d *Driver) changed() {
 func (d *Driver) Facts(ctx context.Context, nodes ...string) []driver.Facts {
 	masters := d.table.Load().masters
 	if len(masters) == 0 {
-		return []driver.Facts{{Err: d.nobody()}}
+		return []driver.Facts{{Err: d.nobody(ctx)}}
 	}
 	if len(nodes) > 0 {
 		masters = slices.DeleteFunc(slices.Clone(masters), func(n *node) bool { return !slices.Contains(nodes, n.addr) })
@@ -226,7 +226,8 @@ func (d *Driver) Facts(ctx context.Context, nodes ...string) []driver.Facts {
 	for i, n := range masters {
 		wg.Go(func() {
 			facts[i] = n.facts(ctx)
-			facts[i].Err = d.mine(facts[i].Err)
+			facts[i].Err = d.outward(ctx, facts[i].Err)
+			facts[i].SettingsErr = d.outward(ctx, facts[i].SettingsErr)
 		})
 	}
 	wg.Wait()
@@ -258,10 +259,11 @@ func (d *Driver) closeNodes() {
 	}
 }
 
-// mine tells an error that the end of the driver has brought about.
-func (d *Driver) mine(err error) error {
+// outward returns an error as the caller of the driver may see it. All errors
+// pass through it. What the end of the driver has brought about is ErrClosed.
+func (d *Driver) outward(ctx context.Context, err error) error {
 	if err != nil && d.life.Err() != nil && driver.ClassOf(err) != driver.Fatal {
 		return &driver.Error{Class: driver.Fatal, Err: driver.ErrClosed}
 	}
-	return err
+	return driver.ForCaller(ctx, err)
 }

@@ -139,13 +139,10 @@ func (l *link) Close() error {
 	return l.Conn.Close()
 }
 
-// mayBlock reports whether a call might wait for something without a look at
-// its context: for a connection that somebody else is opening, or for a place
-// in the full queue of a server that does not answer.
-func (n *node) mayBlock(ctx context.Context) bool {
-	if ctx.Done() == nil {
-		return false
-	}
+// mayBlock reports whether a call might wait for something that minds neither
+// its context nor its timeout: for a connection that is being opened, or for a
+// place in the full queue of a server that does not answer.
+func (n *node) mayBlock() bool {
 	l := n.link.Load()
 	return l == nil || !l.ready.Load() || n.calls.Load() > maxCalls
 }
@@ -200,6 +197,9 @@ func (n *node) dialer(network string) func(context.Context, string, *net.Dialer,
 		// Others will wait for this connection, too: it must not fail with the
 		// caller that happened to need it first.
 		conn, err := n.dial(n.life, network, addr, nd, conf)
+		if err != nil && n.life.Err() != nil {
+			err = errGone
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -216,8 +216,10 @@ func (n *node) dialer(network string) func(context.Context, string, *net.Dialer,
 	}
 }
 
-// dial opens a connection.
+// dial opens a connection, and hears a first answer on it, within the timeout of
+// the dialer.
 func (n *node) dial(ctx context.Context, network, addr string, nd *net.Dialer, conf *tls.Config) (conn net.Conn, err error) {
+	end := time.Now().Add(nd.Timeout)
 	if conf != nil {
 		conn, err = (&tls.Dialer{NetDialer: nd, Config: conf}).DialContext(ctx, network, addr)
 	} else {
@@ -230,7 +232,7 @@ func (n *node) dial(ctx context.Context, network, addr string, nd *net.Dialer, c
 		}
 	}
 	if err == nil {
-		err = knock(conn, nd.Timeout)
+		err = knock(conn, end)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotDialled, err)
@@ -241,8 +243,8 @@ func (n *node) dial(ctx context.Context, network, addr string, nd *net.Dialer, c
 // knock says hello and waits until anybody answers. A server that has no room
 // for another client, or serves only its own machine, says so unasked and hangs
 // up, and rueidis panics at words that it has not asked for.
-func knock(conn net.Conn, timeout time.Duration) error {
-	_ = conn.SetDeadline(time.Now().Add(timeout))
+func knock(conn net.Conn, end time.Time) error {
+	_ = conn.SetDeadline(end)
 	_, err := conn.Write([]byte("*1\r\n$4\r\nPING\r\n"))
 	var line []byte
 	for b := make([]byte, 1); err == nil && b[0] != '\n' && len(line) < 1000; {

@@ -2,6 +2,7 @@ package rueidis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"runtime"
@@ -232,6 +233,53 @@ func TestDethroned(t *testing.T) {
 	}
 	if _, err := d.Do(t.Context(), put("x")); err == nil {
 		t.Error("granted by a master that was replaced")
+	}
+}
+
+// A server is replaced while a connection to it is being opened. The caller that
+// waits for it is told that, and not that its own context is done.
+func TestReplacedWhileDialling(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // no TLS handshake ever ends there
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	d := &Driver{
+		c: Config{
+			Mode: Sentinel, Network: "tcp", DialTimeout: 4 * patient, Timeout: 4 * patient,
+			TLS: &tls.Config{ServerName: "x", MinVersion: tls.VersionTLS12},
+		},
+		source: &pointer{}, kick: make(chan struct{}, 1), nodes: make(map[string]*node), watchers: make(map[int]func()),
+	}
+	d.life, d.end = context.WithCancel(context.Background())
+	defer d.Close()
+	d.table.Store(&table{masters: []*node{d.node(silent.Addr().String())}})
+	errs := make(chan error, 1)
+	go func() {
+		_, err := d.Do(context.Background(), put("x"))
+		errs <- err
+	}()
+	if _, err := silent.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	d.use(new(table), layout{})
+	err = <-errs
+	if errors.Is(err, context.Canceled) || driver.ClassOf(err) != driver.Definite || !strings.Contains(err.Error(), "another server") {
+		t.Errorf("the server was replaced: %v is %v, want definite, and not that of a context", err, driver.ClassOf(err))
+	}
+}
+
+// A context of the driver has ended an attempt. Its callers do not take it for
+// their own.
+func TestOutward(t *testing.T) {
+	t.Parallel()
+	d := &Driver{life: context.Background()}
+	for _, err := range []error{driver.Unsent(context.Canceled), driver.Unknown(context.DeadlineExceeded)} {
+		got := d.outward(t.Context(), err)
+		if errors.Is(got, context.Canceled) || errors.Is(got, context.DeadlineExceeded) || driver.ClassOf(got) != driver.ClassOf(err) {
+			t.Errorf("%v reaches the caller as %v", err, got)
+		}
 	}
 }
 

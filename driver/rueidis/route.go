@@ -94,7 +94,7 @@ func (d *Driver) follow(ctx context.Context, n *node, r *driver.Result, run func
 	case "READONLY", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "LOADING", "UNBLOCKED":
 		d.suspect()
 	}
-	r.Err = d.mine(r.Err)
+	r.Err = d.outward(ctx, r.Err)
 }
 
 // redirect returns where an error sends to, given whose error it is.
@@ -172,12 +172,12 @@ const briefly = 100 * time.Millisecond
 func byAddr(a, b *node) int { return cmp.Compare(a.addr, b.addr) }
 
 // nobody is the error of calls whose key no server is known for.
-func (d *Driver) nobody() error {
+func (d *Driver) nobody(ctx context.Context) error {
 	d.suspect()
 	if t := d.table.Load(); t.why != nil {
-		return d.mine(driver.Unsent(t.why))
+		return d.outward(ctx, driver.Unsent(t.why))
 	}
-	return d.mine(&driver.Error{Class: driver.Definite, Code: "CLUSTERDOWN", Err: errors.New("no server is known for the key now")})
+	return d.outward(ctx, &driver.Error{Class: driver.Definite, Code: "CLUSTERDOWN", Err: errors.New("no server is known for the key now")})
 }
 
 // suspect has the source asked soon.

@@ -2,6 +2,7 @@ package rueidis_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -116,5 +117,36 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 	if took := time.Since(begin); took > 2*soon {
 		t.Errorf("Close took %v", took)
+	}
+}
+
+// Callers wait for a connection that is being opened. Some give up; the others
+// are served on it.
+func TestDialOutlivesCaller(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	d := connect(t, p.URL())
+	p.Delay(20 * time.Millisecond) // it takes a few answers to open one
+	for range 5 {
+		p.Refuse(true)
+		p.Cut()
+		time.Sleep(300 * time.Millisecond) // the driver tries less and less often by itself
+		p.Refuse(false)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() { _, _ = d.Do(ctx, addOne("k")) })
+		}
+		time.Sleep(5 * time.Millisecond)
+		for range 3 {
+			wg.Go(func() {
+				if _, err := d.Do(context.Background(), addOne("k")); err != nil {
+					t.Errorf("others have given up: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		cancel()
 	}
 }

@@ -70,4 +70,19 @@ var discovery = []Mutant{
 		"driver/rueidis/council.go", "	answers = identify(answers)\n", "	answers = append([]testimony(nil), answers...)\n	for i := range answers {\n		answers[i].id = answers[i].from\n	}\n",
 		"driver/rueidis", "TestCouncil",
 	},
+	{
+		"a caller that gives up takes the connection of others with it",
+		"driver/rueidis/node.go", "		done := n.bound(context.WithoutCancel(ctx)) // who gives up", "		done := n.bound(ctx) // who gives up",
+		"driver/rueidis", "TestDialOutlivesCaller",
+	},
+	{
+		"the errors of contexts inside the driver reach its callers",
+		"driver/rueidis/driver.go", "	return driver.ForCaller(ctx, err)\n}", "	return err\n}",
+		"driver/rueidis", "TestOutward",
+	},
+	{
+		"the error of any context passes for that of the caller",
+		"driver/errors.go", "|| isDone(ctx) {", "|| true {",
+		"driver", "TestForCaller",
+	},
 }
