@@ -1,7 +1,6 @@
 package holdfast_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -121,9 +120,9 @@ func TestSecretsStaySecret(t *testing.T) {
 	const secret = "hunter2-hunter2"
 	s := redistest.Start(t, "--requirepass", secret)
 	p := redistest.NewProxy(t, s.Addr())
-	var log bytes.Buffer
+	log := new(safeBuffer)
 	o := steady // or a standstill ends the lease before a renewal has failed
-	o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.RetryTimeout = 5 * time.Second
 	var errs []error
 	try := func(url string) *holdfast.Client {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/asynclog"
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
@@ -48,8 +49,10 @@ type Options struct {
 	// none.
 	ClockSkew time.Duration
 
-	// Logger hears of what the caller is not told otherwise: renewals that
-	// fail, subscriptions that break. Default: nothing is logged.
+	// Logger receives what no call returns: renewals that fail, subscriptions
+	// that break. Its handler runs on a goroutine of its own, so a slow one
+	// delays nothing: up to 1024 records wait for it, further ones are dropped
+	// and counted. Close waits 100 ms for it. Default: nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -182,6 +185,7 @@ func New(d driver.Driver, o Options) (*Client, error) {
 	if err := o.check(); err != nil {
 		return nil, &Error{Op: "new client", Err: err}
 	}
+	o.Logger = asynclog.New(o.Logger)
 	e := engine.New(d, engine.Options{
 		Lease:       o.WatchdogTimeout,
 		Renew:       o.RenewEvery,
@@ -205,13 +209,18 @@ func New(d driver.Driver, o Options) (*Client, error) {
 // closeTime bounds how long Close waits for a server that does not answer.
 const closeTime = 2 * time.Second
 
+// logTime bounds how long Close waits for the user's logger.
+const logTime = 100 * time.Millisecond
+
 // Close ends the client and its driver. Waiting calls return [ErrClosed],
 // contexts of leases that are still held end with a cause that matches it, and
 // their locks are freed, or expire if the server does not answer within two
 // seconds. Closing twice is fine.
 func (c *Client) Close() error {
 	c.engine.Close(closeTime)
-	return c.driver.Close()
+	err := c.driver.Close()
+	asynclog.Flush(c.options.Logger, logTime)
+	return err
 }
 
 // fits refuses lease times of which the skew of the clocks would leave little.

@@ -18,13 +18,14 @@ const module = "github.com/holdfast-go/holdfast"
 // mayImport says which packages of this module each package may import, apart
 // from its tests. Calls go one way down: primitive, engine, script, driver.
 var mayImport = map[string][]string{
-	".":                  {"driver", "driver/rueidis", "internal/check", "internal/clock", "internal/config", "internal/engine", "internal/family", "internal/script", "internal/watchdog"},
+	".":                  {"driver", "driver/rueidis", "internal/asynclog", "internal/check", "internal/clock", "internal/config", "internal/engine", "internal/family", "internal/script", "internal/watchdog"},
 	"redlock":            {".", "internal/family"},
 	"driver":             {},
 	"driver/rueidis":     {"driver"},
 	"driver/drivertest":  {"driver", "internal/redistest"},
 	"fence":              {"driver", "internal/script"},
 	"inspect":            {"driver", "internal/engine", "internal/script"}, // of the engine, the errors
+	"internal/asynclog":  {},
 	"internal/check":     {"driver", "internal/script"},
 	"internal/clock":     {},
 	"internal/config":    {"driver/rueidis"},

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/asynclog"
 	"github.com/holdfast-go/holdfast/internal/config"
 )
 
@@ -40,7 +41,8 @@ func OpenConfig(ctx context.Context, file string, options ...Options) (*Client, 
 	if err := o.add(s); err != nil {
 		return fail(invalid("%s: %w", file, err))
 	}
-	log := o.withDefaults().Logger
+	log := asynclog.New(o.withDefaults().Logger)
+	o.Logger = log
 	if len(s.Ignored) > 0 {
 		log.Info("settings of the file have no effect", "file", file, "keys", strings.Join(s.Ignored, " "))
 	}

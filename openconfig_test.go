@@ -1,7 +1,6 @@
 package holdfast_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -49,8 +48,8 @@ holdfast:
 "password": "${HOLDFAST_TEST_PASSWORD}", "lockWatchdogTimeout": 20000, "threads": 16, "codec": {"class": "org.redisson.codec.Kryo5Codec"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log bytes.Buffer
-			o := holdfast.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			log := new(safeBuffer)
+			o := holdfast.Options{Logger: slog.New(slog.NewTextHandler(log, nil))}
 			c, err := holdfast.OpenConfig(t.Context(), write(t, fmt.Sprintf(text, s.Addr())), o)
 			if err != nil {
 				t.Fatal(err)
@@ -67,6 +66,7 @@ holdfast:
 			if list := fmt.Sprint(s.Do(t, "CLIENT", "LIST")); !strings.Contains(list, "name=from-a-file") {
 				t.Errorf("no client of that name: %s", list)
 			}
+			eventually(t, 10*time.Second, "a word in the log", func() bool { return log.String() != "" })
 			if text := log.String(); strings.Count(text, "no effect") != 1 || !strings.Contains(text, `level=INFO`) ||
 				!strings.Contains(text, "threads") || !strings.Contains(text, "codec") || !strings.Contains(text, "singleServerConfig.connectionPoolSize") {
 				t.Errorf("log: %s", text)

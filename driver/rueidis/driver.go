@@ -10,6 +10,7 @@ package rueidis
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -206,8 +207,9 @@ func (d *Driver) confirm(ctx context.Context, n *node, same bool) error {
 
 func (d *Driver) changed() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, f := range d.watchers {
+	watchers := slices.Collect(maps.Values(d.watchers))
+	d.mu.Unlock()
+	for _, f := range watchers {
 		f()
 	}
 }

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/asynclog"
+	"github.com/holdfast-go/holdfast/internal/fake"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+)
+
+// stuck is a handler that blocks until the channel is closed.
+type stuck struct {
+	until <-chan struct{}
+	calls *atomic.Int64
+}
+
+func (h stuck) Enabled(context.Context, slog.Level) bool {
+	h.calls.Add(1)
+	<-h.until
+	return false
+}
+func (h stuck) Handle(context.Context, slog.Record) error { return nil }
+func (h stuck) WithAttrs([]slog.Attr) slog.Handler        { return h }
+func (h stuck) WithGroup(string) slog.Handler             { return h }
+
+// A witness notes what the server had left when it was told.
+type witness struct {
+	d    *fake.Driver
+	key  string
+	why  watchdog.Reason
+	at   time.Time
+	left time.Duration
+}
+
+func (w *witness) Lost(why watchdog.Reason) {
+	w.why, w.at, w.left = why, time.Now(), w.d.Remaining(w.key)
+}
+
+// Whatever is logged, a logger that blocks for ever delays nothing: no loss after
+// a failover, no end of a lease, no renewal, no release, and not Close.
+func TestStuckLogger(t *testing.T) {
+	in(t, func(d *fake.Driver, _, far *Engine) {
+		until, calls := make(chan struct{}), new(atomic.Int64)
+		defer close(until)
+		o := options
+		o.Log = asynclog.New(slog.New(stuck{until, calls}))
+		e := New(d, o)
+		var all []*witness
+		take := func(key string, r Request) *witness {
+			w := &witness{d: d, key: key}
+			if _, err := e.Acquire(context.Background(), script.NewMutex(key), r, w); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, w)
+			return w
+		}
+		var forgotten []string
+		for i := range 200 {
+			take(fmt.Sprint("renewed", i), forever)
+			take(fmt.Sprint("fixed", i), Request{Lease: 12*time.Second + time.Duration(i)*time.Millisecond, Wait: Forever})
+			take(fmt.Sprint("lost", i), forever)
+			forgotten = append(forgotten, fmt.Sprint("lost", i))
+		}
+		acquire(t, far, forever)
+		if _, err := e.Acquire(context.Background(), script.NewMutex("k"), Request{Wait: 100 * time.Millisecond}, nil); err == nil {
+			t.Fatal("granted")
+		}
+		d.Reconnect(errors.New("connection reset"))
+		d.FailOver(forgotten...)
+		failed := time.Now()
+		time.Sleep(time.Second)
+		if calls.Load() != 1 {
+			t.Fatalf("the logger was called %d times, want once, without an end", calls.Load())
+		}
+		for _, w := range all {
+			switch lost := w.key[:4] == "lost"; {
+			case lost && (w.why != watchdog.Failover || w.at.Sub(failed) > time.Millisecond):
+				t.Errorf("%s: told %v after %v", w.key, w.why, w.at.Sub(failed))
+			case !lost && w.why != 0:
+				t.Errorf("%s: told %v", w.key, w.why)
+			}
+		}
+		d.Fail(func(c driver.Call) error {
+			if c.Script.Name == "renew" {
+				return driver.Unsent(errors.New("no network"))
+			}
+			return nil
+		})
+		time.Sleep(time.Minute)
+		for _, w := range all {
+			if w.key[:4] != "lost" && (w.why != watchdog.Expired || w.left <= 0) {
+				t.Errorf("%s: told %v with %v left at the server", w.key, w.why, w.left)
+			}
+		}
+		d.Fail(nil)
+		last := take("last", forever)
+		start := time.Now()
+		e.Close(time.Second)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("closing took %v", took)
+		}
+		if last.why != watchdog.Closed || d.Holder("last") != "" {
+			t.Errorf("after Close: told %v, held by %q", last.why, d.Holder("last"))
+		}
+		if calls.Load() != 1 {
+			t.Errorf("the logger was called %d times", calls.Load())
+		}
+	})
+}
