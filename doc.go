@@ -18,8 +18,8 @@
 // the network fails, or the process was stopped for too long, its
 // [Lease.Context] ends, with a cause that matches [ErrLost], before the server
 // can give the lock to anybody else; when somebody deletes the lock at the
-// server, it ends at the next renewal. Pass that context to the work that the
-// lock protects.
+// server, it ends within [Options].RenewEvery. Pass that context to the work that
+// the lock protects.
 //
 // A lease is renewed by the client's watchdog until it is released, every ten
 // seconds for another thirty, unless [LeaseTime] fixes its length.

@@ -59,9 +59,10 @@ func (s *settings) request(wait time.Duration) engine.Request {
 	return engine.Request{Lease: s.lease, Wait: wait, Pause: s.pause}
 }
 
-// LeaseTime fixes how long the lease lasts. Nobody renews it: when d is over,
+// LeaseTime fixes how long the lease lasts. It is not renewed: when d is over,
 // the lock is free, released or not. The context of the lease ends a little
-// before: 5 % of d, at most 5 s.
+// before: 5 % of d, at most 5 s. Every [Options].RenewEvery the client verifies
+// that the server still keeps the lease.
 func LeaseTime(d time.Duration) Option {
 	return func(s *settings) {
 		if d < minLease || d > maxLease {

@@ -1,0 +1,97 @@
+package mutants
+
+func init() { All = append(All, watchdogs...) }
+
+// watchdogs are the mutants of renewal, verification, closing and logging.
+var watchdogs = []Mutant{
+	{
+		"a lease is confirmed by a server that ends it before the deadline",
+		"internal/watchdog/charge.go", "return max(c.renewal, (claim", "return max(c.renewal, (min(claim, time.Millisecond)",
+		"internal/watchdog", "TestFailoverOfExtended",
+	},
+	{
+		"a lease of fixed time is not verified",
+		"internal/watchdog/charge.go", "	if !c.flying {\n", "	if !c.flying && (c.renewal > 0 || c.verify) {\n",
+		"internal/watchdog", "TestFixedLeaseTakenAway",
+	},
+	{
+		"to verify a lease of fixed time prolongs it",
+		"internal/watchdog/charge.go", "rest := max(c.Deadline()-now, 0)", "rest := c.granted + 0*now",
+		".", "TestFixedLeaseNotProlonged",
+	},
+	{
+		"an answer that was under way verifies a lease",
+		"internal/watchdog/charge.go", "		c.again = true\n", "		c.again = false\n",
+		"internal/watchdog", "TestVerifyDuringRenewal",
+	},
+	{
+		"a key that the server refuses costs the leases on others",
+		"internal/watchdog/renew.go", "driver.ClassOf(err) == driver.Fatal || ", "",
+		".", "TestBadKeyCostsNoOther",
+	},
+	{
+		"a server that refuses everything is asked all the time",
+		"internal/watchdog/renew.go", "return min(w.retry()<<c.refused, w.every/4)", "return w.retry()",
+		"internal/watchdog", "TestRefusedEverything",
+	},
+	{
+		"a renewal writes an absurd TTL back",
+		"internal/script/lua/lib/raise.lua", "math.min(math.max(redis.call('pttl', key), ms), 2 ^ 53)", "math.max(redis.call('pttl', key), ms)",
+		"internal/script", "TestRenewAbsurdEnd",
+	},
+	{
+		"all leases of a call have the time of the first",
+		"internal/script/lua/renew.lua", "raise(key, ARGV[2 * i - 1])", "raise(key, ARGV[1])",
+		"internal/script", "TestRenewEachForItsTime",
+	},
+	{
+		"leases of different length do not share a call",
+		"internal/watchdog/renew.go", "rank:   bits.Len64(uint64(w.patience(c, now).Milliseconds())),", "rank:   bits.Len64(0) + int(c.Deadline()),",
+		"internal/watchdog", "TestVariedFixedReads",
+	},
+	{
+		"leases on a key are forgotten with one of them",
+		"internal/watchdog/watchdog.go", "	case c.next != nil:\n		w.on[c.Key] = c.next\n", "",
+		"internal/watchdog", "TestOn$",
+	},
+	{
+		"closing forgets what was granted at the last moment",
+		"internal/watchdog/watchdog.go", "	cs := []*Charge(w.guarded)\n", "	cs := []*Charge(w.guarded)\n	w.mu.Unlock()\n	w.mu.Lock()\n	cs = cs[:max(len(cs)-1, 0)]\n",
+		"internal/watchdog", "TestCloseIsAtomic",
+	},
+	{
+		"closing judges many releases by the last one",
+		"internal/engine/engine.go", "				default:\n					again, why", "				case i == len(some)-1:\n					again, why",
+		"internal/engine", "TestCloseFreesEach",
+	},
+	{
+		"closing does not say what it leaves behind",
+		"internal/engine/engine.go", "left, err = append(left, some[i]), r.Err", "err = r.Err",
+		"internal/engine", "TestCloseSaysWhatIsLeft",
+	},
+	{
+		"a lease that was granted beside a ForceUnlock is believed in",
+		"internal/engine/grant.go", "if c.e.forced.since(h.Key, g.sent) {", "if false && c.e.forced.since(h.Key, g.sent) {",
+		"internal/engine", "TestForceBesideFixedGrant",
+	},
+	{
+		"a lease of fixed time is not verified on demand",
+		"internal/watchdog/watchdog.go", "		c.doubt()\n		w.reschedule(c)\n", "		if c.renewal > 0 {\n			c.doubt()\n		}\n		w.reschedule(c)\n",
+		"internal/engine", "TestForceBesideFixedGrant",
+	},
+	{
+		"the user's logger runs on the goroutines of the library",
+		"client.go", "	o.Logger = asynclog.New(o.Logger)\n", "",
+		".", "TestStuckLogger",
+	},
+	{
+		"the user's logger is asked for its level where something is logged",
+		"internal/asynclog/asynclog.go", "func (*handler) Enabled(context.Context, slog.Level) bool { return true }", "func (h *handler) Enabled(ctx context.Context, l slog.Level) bool { return h.user.Enabled(ctx, l) }",
+		"internal/engine", "TestStuckLogger",
+	},
+	{
+		"log records wait without a bound",
+		"internal/asynclog/asynclog.go", "if len(h.entries) >= size {", "if false {",
+		"internal/asynclog", "TestBlocked",
+	},
+}
