@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"regexp"
 )
 
@@ -14,6 +15,11 @@ import (
 //	SQL{}              SQLite
 //	SQL{Dollar: true}  PostgreSQL, and what speaks its language
 //	SQL{MySQL: true}   MySQL, MariaDB
+//
+// All transactions must meet at one place. That is one primary, or a cluster
+// of MySQL whose primaries certify transactions against each other (Galera,
+// Group Replication): there the commit of the late holder fails. Asynchronous
+// replication between several primaries is not enough.
 //
 // The wrong one fails at the first Check, with an error of syntax or arguments.
 type SQL struct {
@@ -77,7 +83,13 @@ func (s SQL) CreateTable(ctx context.Context, db Execer) error {
 //
 // Other errors come from the database. As with any transaction some of them
 // mean "once more from the start": a deadlock, a failure to serialize at higher
-// levels than READ COMMITTED, SQLITE_BUSY (set a busy_timeout).
+// levels than READ COMMITTED, SQLITE_BUSY (set a busy_timeout). With several
+// primaries the commit itself can fail with a deadlock: that is a refusal, too.
+// A transaction whose Check or commit has failed must not be taken for done.
+//
+// TiDB reads from a snapshot of the moment at which the transaction began, which
+// is before Check. Use a pessimistic transaction there, and read what the lock
+// protects with SELECT ... FOR UPDATE.
 func (s SQL) Check(ctx context.Context, tx *sql.Tx, resource string, token int64) error {
 	table, err := s.table()
 	if err != nil {
@@ -92,10 +104,18 @@ func (s SQL) Check(ctx context.Context, tx *sql.Tx, resource string, token int64
 	raise, look := s.statements(table)
 	args := []any{resource, token}
 	if s.MySQL {
-		args = append(args, token)
+		if token == math.MaxInt64 {
+			return invalid("the token is %d, the highest number of all: use that of a lease, lease.Token()", token)
+		}
+		args = []any{resource, token + 1, token + 1}
 	}
 	if _, err := tx.ExecContext(ctx, raise, args...); err != nil {
 		return fmt.Errorf("fence: raise token of %.80q: %w", resource, err)
+	}
+	if s.MySQL {
+		if _, err := tx.ExecContext(ctx, "UPDATE "+table+" SET token = token - 1 WHERE resource = ?", resource); err != nil {
+			return fmt.Errorf("fence: raise token of %.80q: %w", resource, err)
+		}
 	}
 	var seen int64
 	if err := tx.QueryRowContext(ctx, look, resource).Scan(&seen); err != nil {
@@ -113,6 +133,11 @@ func (s SQL) Check(ctx context.Context, tx *sql.Tx, resource string, token int64
 // same moment. (An UPDATE that finds nothing and then an INSERT would fail with
 // a duplicate key in PostgreSQL, and in MySQL, where both rivals have locked
 // the gap, with a deadlock.) The second sees what has come of it.
+//
+// MySQL does not write a row whose values stay as they are. With several
+// primaries such a row is in no write set and conflicts with nothing. So the
+// token is first made one too high, and Check takes that off again: one of the
+// two changes the row.
 func (s SQL) statements(table string) (raise, look string) {
 	first, second, third := "?", "?", "?"
 	if s.Dollar {
@@ -123,7 +148,7 @@ func (s SQL) statements(table string) (raise, look string) {
 	look = "SELECT token FROM " + table + " WHERE resource = " + first
 	if s.MySQL {
 		raise = "INSERT INTO " + table + " (resource, token) VALUES (" + first + ", " + second + ")" +
-			" ON DUPLICATE KEY UPDATE token = GREATEST(token, " + third + ")"
+			" ON DUPLICATE KEY UPDATE token = GREATEST(token + 1, " + third + ")"
 		look += " FOR UPDATE" // or it would see what was there when the transaction first read
 	}
 	return raise, look

@@ -94,13 +94,21 @@ func startPostgres(t *testing.T) (*url.URL, *sql.DB) {
 
 func startMariaDB(t *testing.T) (*url.URL, *sql.DB) {
 	t.Helper()
+	return startMariaDBWith(t)
+}
+
+// startMariaDBWith gives the server more options.
+func startMariaDBWith(t *testing.T, options ...string) (*url.URL, *sql.DB) {
+	t.Helper()
 	install := installed(t, "MariaDB", "mariadb-install-db", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
 	daemon := installed(t, "MariaDB", "mariadbd", "/usr/sbin", "/usr/libexec", "/usr/local/bin", "/opt/homebrew/bin")
 	h := newHouse(t, "mysql")
 	data, socket := filepath.Join(h.dir, "data"), filepath.Join(h.dir, "socket")
 	h.run(t, install, "--no-defaults", "--datadir="+data, "--skip-test-db", "--auth-root-authentication-method=normal", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0")
-	h.start(t, daemon, "--no-defaults", "--datadir="+data, "--socket="+socket, "--port="+h.port, "--bind-address=127.0.0.1", "--skip-networking=0",
-		"--pid-file="+filepath.Join(h.dir, "pid"), "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=16M")
+	h.start(t, daemon, append([]string{
+		"--no-defaults", "--datadir=" + data, "--socket=" + socket, "--port=" + h.port, "--bind-address=127.0.0.1", "--skip-networking=0",
+		"--pid-file=" + filepath.Join(h.dir, "pid"), "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=16M",
+	}, options...)...)
 	db := h.open(t, "mysql", "root@unix("+socket+")/")
 	for _, statement := range []string{"CREATE DATABASE shop", "CREATE USER shop IDENTIFIED BY '" + secret + "'", "GRANT ALL ON shop.* TO shop"} {
 		if _, err := db.Exec(statement); err != nil {
