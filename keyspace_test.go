@@ -84,13 +84,19 @@ func TestListenWithoutEvents(t *testing.T) {
 	}
 	s.Do(t, "ACL", "SETUSER", "default", "-config")
 	ch := listenTo(t.Context(), c.Semaphore("a").Object())
-	if h := next(t, ch); !errors.Is(h.err, holdfast.ErrNoEvents) || !strings.Contains(h.err.Error(), "CONFIG GET") {
+	if h := next(t, ch); !errors.Is(h.err, holdfast.ErrNoEvents) || !strings.Contains(h.err.Error(), "+config|get, which also shows passwords") {
 		t.Errorf("without the right to ask: %v", h)
 	}
 	over(t, ch)
 	if channels := s.Channels(t); len(channels) > 0 {
 		t.Errorf("subscribed all the same: %v", channels)
 	}
+	without := redistest.StartWith(t, redistest.Args("--rename-command", "CONFIG", ""))
+	ch = listenTo(t.Context(), open(t, without.URL()).Semaphore("a").Object())
+	if h := next(t, ch); !errors.Is(h.err, holdfast.ErrNoEvents) || strings.Contains(h.err.Error(), "ACL") || !strings.Contains(h.err.Error(), "must have the command CONFIG GET") {
+		t.Errorf("without the command: %v", h)
+	}
+	over(t, ch)
 	ch = listenTo(t.Context(), c.Semaphore("a{").Object())
 	if h := next(t, ch); !errors.Is(h.err, holdfast.ErrInvalid) {
 		t.Errorf("bad name: %v", h)

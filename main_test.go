@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	if prefixes := os.Getenv("HOLDFAST_TEST_ACL"); prefixes != "" {
 		var rights []string
 		for p := range strings.SplitSeq(prefixes, ",") {
-			keys, channels, commands := check.Rule(p, 0, false)
+			keys, channels, commands := check.Rule("", p, 0, false)
 			rights = slices.Concat(rights, keys, channels, commands)
 		}
 		redistest.LimitEverybody(rights...)

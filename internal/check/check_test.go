@@ -129,15 +129,55 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
+// A server that hides its settings from the user says in INFO whether it evicts,
+// and whether it has an append-only file. Check names the rest as not checked.
 func TestHiddenSettings(t *testing.T) {
 	t.Parallel()
-	s := redistest.StartWith(t, redistest.WithUser("app", "secret", "~*", "&*", "+@all", "-config"), redistest.Args("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"))
+	hiding := []redistest.Option{redistest.WithUser("app", "secret", "~*", "&*", "+@all", "-config")}
+	s := redistest.StartWith(t, append(hiding, redistest.Args("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"))...)
 	fs := run(t, connect(t, s.URL()), check.Wants{})
-	want{"settings", "info", "+config|get"}.check(t, fs)
+	want{"memory", "danger", "noeviction"}.check(t, fs)
+	want{"persistence", "warning", "appendonly yes"}.check(t, fs)
+	want{topic: "settings"}.check(t, fs)
+
+	s = redistest.StartWith(t, append(hiding, redistest.Args(good...))...)
+	fs = run(t, connect(t, s.URL()), check.Wants{})
 	want{topic: "memory"}.check(t, fs)
-	for _, skipped := range []string{"memory", "persistence", "min-replicas", "coverage"} {
-		if text := topic(fs, "settings")[0].Text; !strings.Contains(text, skipped) {
-			t.Errorf("it does not say that %s was left out: %s", skipped, text)
+	want{topic: "persistence"}.check(t, fs)
+	want{"settings", "info", "ACL SETUSER <user> +config|get, would let this one see all settings, passwords"}.check(t, fs)
+	if found := topic(fs, "settings"); len(found) != 1 || !strings.HasPrefix(found[0].Text, "not checked: persistence (appendfsync)") {
+		t.Errorf("found %+v", found)
+	}
+}
+
+// On a server without the command CONFIG no right helps.
+func TestNoConfigCommand(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartWith(t, redistest.Args(append([]string{"--rename-command", "CONFIG", ""}, good...)...))
+	fs := run(t, connect(t, s.URL()), check.Wants{})
+	want{"settings", "info", "where the server is configured"}.check(t, fs)
+	if found := topic(fs, "settings"); len(found) == 1 && (strings.Contains(found[0].Change, "ACL") || !strings.Contains(found[0].Text, "unknown command")) {
+		t.Errorf("found %+v", found)
+	}
+}
+
+// Of a replica that hides its settings, and of a cluster, Check says what it has
+// not seen.
+func TestNotChecked(t *testing.T) {
+	for name, tt := range map[string]struct {
+		w    check.Wants
+		f    driver.Facts
+		want string
+	}{
+		"nothing known":   {check.Wants{}, driver.Facts{}, "not checked: memory (maxmemory); persistence (appendonly)"},
+		"replicas":        {check.Wants{Mode: check.Acked}, driver.Facts{Replicas: 1}, "min-replicas (min-replicas-to-write, min-replicas-max-lag)"},
+		"cluster":         {check.Wants{}, driver.Facts{Cluster: true}, "coverage (cluster-require-full-coverage)"},
+		"strange in INFO": {check.Wants{}, driver.Facts{Info: map[string]string{"aof_enabled": "2"}}, "persistence (appendonly)"},
+	} {
+		tt.f.Node, tt.f.Role, tt.f.Version = "n", "master", "7.0.0"
+		found := topic(check.Settings(tt.w, tt.f), "settings")
+		if len(found) != 1 || !strings.Contains(found[0].Text, tt.want) {
+			t.Errorf("%s: found %+v, want %q", name, found, tt.want)
 		}
 	}
 }

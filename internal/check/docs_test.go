@@ -1,63 +1,85 @@
 package check_test
 
 import (
+	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/check"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // documented returns the commands in docs/operations.md that give rights to a
-// user, up to and after the heading of a topology.
-func documented(t *testing.T, user string) (all [][]string, inCluster [][]string) {
+// user, by what they are for: a section, or a paragraph that begins in bold.
+func documented(t *testing.T, user string) map[string][][]string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, cluster, ok := strings.Cut(string(text), "**Cluster.**")
-	if !ok {
-		t.Fatal("no word about clusters")
-	}
-	lines := func(text string) (cs [][]string) {
-		for line := range strings.Lines(text) {
-			if words := strings.Fields(line); strings.HasPrefix(line, "ACL SETUSER "+user+" ") {
-				cs = append(cs, words)
-			}
+	all := make(map[string][][]string)
+	what := ""
+	for line := range strings.Lines(string(text)) {
+		if m := topicLine.FindStringSubmatch(line); m != nil {
+			what = strings.TrimSuffix(m[1]+m[2], ".")
 		}
-		return cs
+		if strings.HasPrefix(line, "ACL SETUSER "+user+" ") {
+			all[what] = append(all[what], strings.Fields(line))
+		}
 	}
-	return lines(plain), lines(cluster)
+	return all
+}
+
+var topicLine = regexp.MustCompile(`^##+ (.*)|^\*\*(.*?)\*\*`)
+
+// The headings of docs/operations.md.
+const (
+	forLocks   = "The rights of the user"
+	forCluster = "Cluster"
+)
+
+// same compares documented rights with those that are needed.
+func same(t *testing.T, what string, commands [][]string, rule []string) {
+	t.Helper()
+	var said []string
+	for _, c := range commands {
+		said = append(said, c[3:]...)
+	}
+	said = slices.DeleteFunc(said, func(s string) bool { return slices.Contains([]string{"reset", "on", ">secret"}, s) })
+	for _, right := range rule {
+		if !slices.Contains(said, right) {
+			t.Errorf("docs/operations.md does not grant %s to %s", right, what)
+		}
+	}
+	for _, right := range said {
+		if !slices.Contains(rule, right) {
+			t.Errorf("docs/operations.md grants %s to %s, which does not need it", right, what)
+		}
+	}
 }
 
 // What the documentation tells to type in is the rule, no more and no less, and
 // it is enough.
 func TestDocumentedRights(t *testing.T) {
 	t.Parallel()
-	single, more := documented(t, "app")
+	all := documented(t, "app")
+	single := all[forLocks]
 	for _, cluster := range []bool{false, true} {
 		commands := single
 		if cluster {
-			commands = slices.Concat(single, more)
+			commands = slices.Concat(single, all[forCluster])
 		}
-		var said []string
-		for _, c := range commands {
-			said = append(said, c[3:]...)
-		}
-		said = slices.DeleteFunc(said, func(s string) bool { return slices.Contains([]string{"reset", "on", ">secret", "+role"}, s) })
-		keys, channels, rights := check.Rule("app:", 0, cluster)
-		rule := slices.Concat(keys, channels, rights)
-		for _, right := range rule {
-			if !slices.Contains(said, right) {
-				t.Errorf("docs/operations.md does not grant %s (cluster: %v)", right, cluster)
-			}
-		}
-		for _, right := range said {
-			if !slices.Contains(rule, right) {
-				t.Errorf("docs/operations.md grants %s, which nobody needs (cluster: %v)", right, cluster)
+		keys, channels, rights := check.Rule("", "app:", 0, cluster)
+		same(t, fmt.Sprintf("locks (cluster: %v)", cluster), commands, slices.Concat(keys, channels, rights))
+	}
+	for _, c := range single {
+		for _, right := range c[3:] {
+			if slices.Contains([]string{"+config|get", "+config", "+select", "+restore", "+move", "+copy", "+dump", "allkeys", "~*", "&*", "+@all"}, right) {
+				t.Errorf("the least rights contain %s, which gives away more than locks", right)
 			}
 		}
 	}
@@ -65,8 +87,66 @@ func TestDocumentedRights(t *testing.T) {
 	for _, c := range single {
 		s.Do(t, c...)
 	}
-	if fs := run(t, connect(t, "redis://app:secret@"+s.Addr()), check.Wants{Mode: check.Acked}, ours...); len(fs) != 0 {
-		t.Errorf("found %+v", fs)
+	for _, f := range run(t, connect(t, "redis://app:secret@"+s.Addr()), check.Wants{Mode: check.Acked}, ours...) {
+		if f.Severity != check.Info || f.Topic != "rights" && f.Topic != "settings" {
+			t.Errorf("found %+v", f)
+		}
+	}
+}
+
+// The user with the documented rights reads no password of the server.
+func TestDocumentedRightsHidePasswords(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--masterauth", "hidden")
+	for _, c := range documented(t, "app")[forLocks] {
+		s.Do(t, c...)
+	}
+	got := s.Do(t, "ACL", "DRYRUN", "app", "CONFIG", "GET", "masterauth")
+	if text := fmt.Sprint(got); !strings.Contains(text, "no permissions") {
+		t.Errorf("CONFIG GET: %v", got)
+	}
+}
+
+// Each feature has a block of its own, which is the rule, no more and no less.
+// With that block Check does not miss the right any more.
+func TestDocumentedFeatures(t *testing.T) {
+	t.Parallel()
+	all := documented(t, "app")
+	for _, f := range script.Features {
+		keys, channels, rights := check.Rule(f, "app:", 0, false)
+		same(t, string(f), all[string(f)], slices.Concat(keys, channels, rights))
+	}
+	same(t, "another database", all["Another database than 0"], []string{"+select"})
+	s := redistest.Start(t, good...)
+	grant := func(of string) {
+		for _, c := range all[of] {
+			s.Do(t, c...)
+		}
+	}
+	grant(forLocks)
+	d := connect(t, "redis://app:secret@"+s.Addr())
+	wants := check.Wants{Mode: check.Acked}
+	for _, f := range script.Features {
+		needs := func() bool {
+			return slices.ContainsFunc(run(t, d, wants, ours...), func(found check.Finding) bool {
+				keys, channels, rights := check.Rule(f, "app:", 0, false)
+				for _, right := range slices.Concat(keys, channels, rights) {
+					if strings.Contains(found.Change, " "+strings.TrimSuffix(right, "*")) {
+						return true
+					}
+				}
+				return false
+			})
+		}
+		if !needs() {
+			t.Errorf("nothing says that %s lacks rights", f)
+		}
+		if grant(string(f)); f != script.Objects && needs() { // Dumps still lacks what both need
+			t.Errorf("%s has its rights, and something says that it lacks some", f)
+		}
+	}
+	if fs := run(t, d, wants, ours...); len(fs) != 0 {
+		t.Errorf("with all features, found %+v", fs)
 	}
 }
 
@@ -75,13 +155,12 @@ func TestDocumentedRights(t *testing.T) {
 func TestDocumentedRightsOfSentinels(t *testing.T) {
 	t.Parallel()
 	g := redistest.StartSentinels(t, redistest.WithReplicas(1))
-	single, _ := documented(t, "app")
 	for _, s := range g.Nodes() {
-		for _, c := range single {
+		for _, c := range documented(t, "app")[forLocks] {
 			s.Do(t, c...)
 		}
 	}
-	watcher, _ := documented(t, "watcher")
+	watcher := documented(t, "watcher")["Sentinel"]
 	if len(watcher) != 1 {
 		t.Fatalf("the rights at sentinels: %q", watcher)
 	}
@@ -90,7 +169,11 @@ func TestDocumentedRightsOfSentinels(t *testing.T) {
 	}
 	url := "redis-sentinel://app:secret@" + strings.Join(g.Addrs(), ",") + "?master_name=" + g.MasterName() + "&sentinel_username=watcher&sentinel_password=secret"
 	d := connect(t, url)
-	rights := func() []check.Finding { return topic(run(t, d, check.Wants{Mode: check.Acked}, ours...), "rights") }
+	rights := func() []check.Finding {
+		return slices.DeleteFunc(topic(run(t, d, check.Wants{Mode: check.Acked}, ours...), "rights"), func(f check.Finding) bool {
+			return f.Severity == check.Info // features
+		})
+	}
 	if fs := rights(); len(fs) != 0 {
 		t.Errorf("found %+v", fs)
 	}

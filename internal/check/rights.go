@@ -28,6 +28,12 @@ func (i *inspector) find(s Severity, text string, rights ...string) {
 	i.fs = append(i.fs, Finding{i.server.Node, s, "rights", text, grant(rights...)})
 }
 
+// findFeature reports rights that only features need, which a program may do
+// without.
+func (i *inspector) findFeature(text string, rights ...string) {
+	i.fs = append(i.fs, Finding{i.server.Node, Info, "rights", text, grantFeature(rights...)})
+}
+
 // rights are the findings about what the user may do.
 func rights(ctx context.Context, d driver.Driver, w Wants, facts []driver.Facts, names []string) []Finding {
 	var fs []Finding
@@ -129,27 +135,38 @@ func (i *inspector) scripts(name string) bool {
 	return true
 }
 
-// commands reports the commands that the user may not run, one finding for all
-// that are needed by the same.
+// commands reports the commands that the user may not run: one finding for those
+// that all need, one for each other user of them, and one for all features.
 func (i *inspector) commands(rs []script.Refusal) {
 	var users []string
-	refused := make(map[string][]string)
+	lacking := make(map[string][]script.Command)
 	for n, cmd := range script.Commands {
 		if rs[n] != script.CommandRefused {
 			continue
 		}
-		if refused[cmd.For] == nil {
+		if lacking[cmd.For] == nil {
 			users = append(users, cmd.For)
 		}
-		refused[cmd.For] = append(refused[cmd.For], "+"+cmd.Name())
+		lacking[cmd.For] = append(lacking[cmd.For], cmd)
 	}
+	var features, rights []string
 	for _, user := range users {
-		names := strings.ReplaceAll(strings.Join(refused[user], ", "), "+", "")
-		if user == "" {
-			i.find(Danger, "the user may not run what all scripts need: "+names, refused[user]...)
-		} else {
-			i.find(Warning, "the user may not run what is needed by "+user+": "+names, refused[user]...)
+		var names, grants []string
+		for _, cmd := range lacking[user] {
+			names, grants = append(names, cmd.Name()), append(grants, "+"+cmd.Name())
 		}
+		list := strings.Join(names, ", ")
+		switch {
+		case user == "":
+			i.find(Danger, "the user lacks permission to run what all scripts need: "+list, grants...)
+		case lacking[user][0].Feature == "":
+			i.find(Warning, "the user lacks permission to run what "+user+" needs: "+list, grants...)
+		default:
+			features, rights = append(features, user+" ("+list+")"), append(rights, grants...)
+		}
+	}
+	if features != nil {
+		i.findFeature("locks work, but the user lacks permission to run what these need: "+strings.Join(features, "; "), rights...)
 	}
 }
 
@@ -188,18 +205,32 @@ func (i *inspector) keys(name string) {
 	if !may(name) {
 		i.find(Danger, fmt.Sprintf("the user may not use the key %q", name), "~"+script.Escape(name))
 	}
-	by, patterns := i.lacking(name, "~", func(u script.Uses) []string { return u.Keys }, may)
-	if patterns != nil {
-		i.find(Warning, fmt.Sprintf("the user may not use some keys of %q, should it be one of: %s", name, strings.Join(by, "; ")), patterns...)
+	i.lacking(name, "~", "use some keys", func(u script.Uses) []string { return u.Keys }, may)
+}
+
+// lacking reports what objects with a name use and the user may not: one finding
+// for all kinds of objects, and one for features.
+func (i *inspector) lacking(name, sign, to string, of func(script.Uses) []string, may func(string) bool) {
+	text := func(by []string) string {
+		return fmt.Sprintf("the user lacks permission to %s of %.80q, if it is one of: %s", to, name, strings.Join(by, "; "))
+	}
+	known := make(map[string]bool) // by pattern, whether the user may
+	if by, patterns := i.patterns(name, sign, false, known, of, may); patterns != nil {
+		i.find(Warning, text(by), patterns...)
+	}
+	if by, patterns := i.patterns(name, sign, true, known, of, may); patterns != nil {
+		i.findFeature(text(by), patterns...)
 	}
 }
 
-// lacking returns the patterns of what objects with a name use and the user may
-// not, and which kinds of objects these are.
-func (i *inspector) lacking(name, sign string, of func(script.Uses) []string, may func(string) bool) (by, patterns []string) {
+// patterns returns the patterns of what objects with a name use and the user may
+// not, and which kinds of objects, or features, these are.
+func (i *inspector) patterns(name, sign string, features bool, known map[string]bool, of func(script.Uses) []string, may func(string) bool) (by, patterns []string) {
 	escaped := script.UsesOf(script.Escape(name), i.server.Database)
-	known := make(map[string]bool) // by pattern, whether the user may
 	for n, u := range script.UsesOf(name, i.server.Database) {
+		if (u.Feature != "") != features {
+			continue
+		}
 		for m, what := range of(u) {
 			p := sign + of(escaped[n])[m]
 			if _, ok := known[p]; !ok {
@@ -236,11 +267,10 @@ func (i *inspector) channels(name string) (refused bool) {
 		if r != script.ChannelRefused {
 			continue
 		}
-		by, patterns := i.lacking(n, "&", of, func(channel string) bool {
+		i.lacking(n, "&", "listen to some channels", of, func(channel string) bool {
 			r, _ := i.listen(n, channel)
 			return r != script.ChannelRefused
 		})
-		i.find(Warning, fmt.Sprintf("the user may not listen to some channels of %q, should it be one of: %s", n, strings.Join(by, "; ")), patterns...)
 	}
 	return false
 }

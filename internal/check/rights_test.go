@@ -8,12 +8,23 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/check"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// rule returns the documented rights for names that begin with app:, but for
-// some.
+// all returns the documented rights for names that begin with app:, those of
+// locks and of all features.
+func all(cluster bool) (keys, channels, commands []string) {
+	for _, f := range append([]script.Feature{""}, script.Features...) {
+		k, ch, c := check.Rule(f, "app:", 0, cluster)
+		keys, channels, commands = append(keys, k...), append(channels, ch...), append(commands, c...)
+	}
+	slices.Sort(commands)
+	return keys, channels, slices.Compact(commands)
+}
+
+// rule returns all of them but for some.
 func rule(cluster bool, without ...string) []string {
-	keys, channels, commands := check.Rule("app:", 0, cluster)
+	keys, channels, commands := all(cluster)
 	rule := slices.Concat(keys, []string{"resetchannels"}, channels, []string{"-@all"}, commands)
 	return slices.DeleteFunc(rule, func(right string) bool { return slices.Contains(without, right) })
 }
@@ -37,7 +48,8 @@ func TestEachRight(t *testing.T) {
 	if fs := run(t, as(t, s), wants, ours...); len(fs) != 0 {
 		t.Fatalf("with all rights: %+v", fs)
 	}
-	_, _, commands := check.Rule("app:", 0, false)
+	_, _, needed := check.Rule("", "app:", 0, false)
+	_, _, commands := all(false)
 	for _, right := range commands {
 		t.Run(right, func(t *testing.T) {
 			fs := run(t, as(t, s, right), wants, ours...)
@@ -51,12 +63,12 @@ func TestEachRight(t *testing.T) {
 				t.Errorf("found that is not so: %+v", more)
 			}
 			for _, f := range fs {
-				if needed := !slices.Contains([]string{"+config|get"}, right); needed && f.Severity == check.Info {
-					t.Errorf("%s is needed: %+v", right, f)
+				if need := slices.Contains(needed, right); need != (f.Severity > check.Info) {
+					t.Errorf("locks need %s: %v; and found: %+v", right, need, f)
 				}
 			}
 			// And to do so helps.
-			s.Do(t, slices.Concat([]string{"ACL", "SETUSER", "app"}, strings.Fields(strings.Split(strings.TrimPrefix(fs[0].Change, "ACL SETUSER <user>"), ",")[0]))...)
+			give(t, s, fs[0])
 			if fs := run(t, connect(t, "redis://app:secret@"+s.Addr()), wants, ours...); len(fs) != 0 {
 				t.Errorf("granted, and still found: %+v", fs)
 			}
@@ -67,11 +79,22 @@ func TestEachRight(t *testing.T) {
 	}
 }
 
+// give does what a finding says.
+func give(t *testing.T, s *redistest.Server, f check.Finding) {
+	t.Helper()
+	_, rights, ok := strings.Cut(f.Change, "ACL SETUSER <user> ")
+	rights, _, _ = strings.Cut(rights, ",")
+	if !ok {
+		t.Fatalf("it does not say what to grant: %+v", f)
+	}
+	s.Do(t, slices.Concat([]string{"ACL", "SETUSER", "app"}, strings.Fields(rights))...)
+}
+
 // Whoever lacks a key or a channel is told which.
 func TestEachPattern(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, good...)
-	keys, channels, _ := check.Rule("app:", 0, false)
+	keys, channels, _ := all(false)
 	for _, right := range slices.Concat(keys, channels) {
 		t.Run(right, func(t *testing.T) {
 			fs := run(t, as(t, s, right), check.Wants{}, ours...)
@@ -80,7 +103,7 @@ func TestEachPattern(t *testing.T) {
 				t.Fatalf("found %+v", fs)
 			}
 			for _, f := range fs {
-				s.Do(t, slices.Concat([]string{"ACL", "SETUSER", "app"}, strings.Fields(strings.TrimPrefix(f.Change, "ACL SETUSER <user>")))...)
+				give(t, s, f)
 			}
 			if fs := run(t, connect(t, "redis://app:secret@"+s.Addr()), check.Wants{}, ours...); len(fs) != 0 {
 				t.Errorf("granted, and still found: %+v", fs)

@@ -13,24 +13,55 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A rule looks at one server that has answered. It is left out where the server
-// does not show a setting that it needs.
+// A rule looks at one server that has answered.
 type rule struct {
 	topic string
-	needs []string
-	judge func(Wants, driver.Facts) (s Severity, text, change string) // no text: all is well
+	judge func(Wants, *subject) (s Severity, text, change string) // no text: all is well, or not known
 }
 
 var rules = []rule{
-	{"role", nil, role},
-	{"version", nil, version},
-	{"restart", nil, restart},
-	{"memory", []string{"maxmemory", "maxmemory-policy"}, memory},
-	{"persistence", []string{"appendonly", "appendfsync", "save"}, persistence},
-	{"replicas", nil, replicas},
-	{"links", nil, links},
-	{"min-replicas", []string{"min-replicas-to-write", "min-replicas-max-lag"}, minReplicas},
-	{"coverage", []string{"cluster-require-full-coverage"}, coverage},
+	{"role", role},
+	{"version", version},
+	{"restart", restart},
+	{"memory", memory},
+	{"persistence", persistence},
+	{"replicas", replicas},
+	{"links", links},
+	{"min-replicas", minReplicas},
+	{"coverage", coverage},
+}
+
+// A subject is a server to look at. It notes which settings a rule could not see.
+type subject struct {
+	driver.Facts
+	hidden []string
+}
+
+// reported are settings that INFO shows as well: to users who lack the right to
+// CONFIG GET.
+var reported = map[string]struct {
+	field string
+	value map[string]string // nil: as it is
+}{
+	"maxmemory":        {"maxmemory", nil},
+	"maxmemory-policy": {"maxmemory_policy", nil},
+	"appendonly":       {"aof_enabled", map[string]string{"0": "no", "1": "yes"}},
+}
+
+// setting returns a setting of the server, if that shows it in any way.
+func (s *subject) setting(name string) (value string, ok bool) {
+	if value, ok = s.Settings[name]; ok {
+		return value, true
+	}
+	if r, known := reported[name]; known {
+		if value, ok = s.Info[r.field]; ok && r.value != nil {
+			value, ok = r.value[value]
+		}
+	}
+	if !ok {
+		s.hidden = append(s.hidden, name)
+	}
+	return value, ok
 }
 
 // settings are the findings about one server.
@@ -39,24 +70,33 @@ func settings(w Wants, f driver.Facts) []Finding {
 		return []Finding{silent(f)}
 	}
 	var fs []Finding
-	var left []string
+	var hidden []string
 	for _, r := range rules {
-		if slices.ContainsFunc(r.needs, func(s string) bool { _, ok := f.Settings[s]; return !ok }) {
-			left = append(left, r.topic)
-			continue
-		}
-		if s, text, change := r.judge(w, f); text != "" {
+		server := &subject{Facts: f}
+		if s, text, change := r.judge(w, server); text != "" {
 			fs = append(fs, Finding{f.Node, s, r.topic, text, change})
 		}
-	}
-	if left != nil {
-		text := "the server does not show all of its settings, so nobody has looked at: " + strings.Join(left, ", ")
-		if f.SettingsErr != nil {
-			text += "; it says: " + f.SettingsErr.Error()
+		if server.hidden != nil {
+			hidden = append(hidden, r.topic+" ("+strings.Join(server.hidden, ", ")+")")
 		}
-		fs = append(fs, Finding{f.Node, Info, "settings", text, grant("+config|get") + ", or look at them yourself"})
+	}
+	if hidden != nil {
+		fs = append(fs, unseen(f, hidden))
 	}
 	return fs
+}
+
+// unseen is the finding about settings that the server does not show.
+func unseen(f driver.Facts, hidden []string) Finding {
+	text := "not checked: " + strings.Join(hidden, "; ")
+	if f.SettingsErr != nil {
+		text += ". The server does not show its settings: " + f.SettingsErr.Error()
+	}
+	change := "look at these settings where the server is configured"
+	if driver.CodeOf(f.SettingsErr) == "NOPERM" {
+		change = "run CONFIG GET as another user. " + grant("+config|get") + ", would let this one see all settings, passwords such as requirepass and masterauth among them"
+	}
+	return Finding{f.Node, Info, "settings", text, change}
 }
 
 // silent is the finding about a server that has not answered.
@@ -67,7 +107,7 @@ func silent(f driver.Facts) Finding {
 	return Finding{f.Node, Danger, "answer", "the server has not answered, and nothing else is known of it: " + f.Err.Error(), "start it, or mend the way to it"}
 }
 
-func role(_ Wants, f driver.Facts) (Severity, string, string) {
+func role(_ Wants, f *subject) (Severity, string, string) {
 	if f.Role == "master" {
 		return 0, "", ""
 	}
@@ -83,7 +123,7 @@ var lacks = []struct {
 	{7, 0, "sharded channels: in a cluster, every message goes to every node"},
 }
 
-func version(_ Wants, f driver.Facts) (Severity, string, string) {
+func version(_ Wants, f *subject) (Severity, string, string) {
 	var major, minor int
 	if n, _ := fmt.Sscanf(f.Version, "%d.%d", &major, &minor); n < 2 {
 		return Info, fmt.Sprintf("the version of the server is %q, which says nothing", f.Version), "use Redis or Valkey, if it is neither"
@@ -103,41 +143,55 @@ func version(_ Wants, f driver.Facts) (Severity, string, string) {
 	return Info, "version " + f.Version + " has no " + strings.Join(without, ", no "), "use a later one if you need that"
 }
 
-func restart(w Wants, f driver.Facts) (Severity, string, string) {
+func restart(w Wants, f *subject) (Severity, string, string) {
 	if f.Uptime >= w.Lease {
 		return 0, "", ""
 	}
 	s := Warning
-	if f.Settings["appendonly"] == "yes" {
+	if on, _ := f.setting("appendonly"); on == "yes" {
 		s = Info
 	}
 	return s, fmt.Sprintf("the server came up %v ago: what it has forgotten may still be held, for up to %v", f.Uptime, w.Lease), "let that time pass before you rely on a lock"
 }
 
-func memory(_ Wants, f driver.Facts) (Severity, string, string) {
-	policy := f.Settings["maxmemory-policy"]
-	if f.Settings["maxmemory"] == "0" || policy == "noeviction" {
+func memory(_ Wants, f *subject) (Severity, string, string) {
+	limit, ok := f.setting("maxmemory")
+	if !ok || limit == "0" {
+		return 0, "", ""
+	}
+	policy, ok := f.setting("maxmemory-policy")
+	if !ok || policy == "noeviction" {
 		return 0, "", ""
 	}
 	return Danger, "a full server deletes locks, since its maxmemory-policy is " + policy, "CONFIG SET maxmemory-policy noeviction"
 }
 
-func persistence(_ Wants, f driver.Facts) (Severity, string, string) {
-	fsync := f.Settings["appendfsync"]
-	switch {
-	case f.Settings["appendonly"] != "yes" && f.Settings["save"] == "":
-		return Warning, "the server keeps nothing on disk: a restart forgets all locks, and their tokens", "CONFIG SET appendonly yes"
-	case f.Settings["appendonly"] != "yes":
-		return Warning, "the server keeps snapshots only: a restart forgets locks that are newer than the last one", "CONFIG SET appendonly yes"
+func persistence(_ Wants, f *subject) (Severity, string, string) {
+	on, ok := f.setting("appendonly")
+	if !ok {
+		return 0, "", ""
+	}
+	if on != "yes" {
+		text := "the server keeps no append-only file: a restart forgets locks"
+		switch save, ok := f.Settings["save"]; {
+		case ok && save == "":
+			text = "the server keeps nothing on disk: a restart forgets all locks, and their tokens"
+		case ok:
+			text = "the server keeps snapshots only: a restart forgets locks that are newer than the last one"
+		}
+		return Warning, text, "CONFIG SET appendonly yes"
+	}
+	switch fsync, ok := f.setting("appendfsync"); {
+	case !ok || fsync == "always":
+		return 0, "", ""
 	case fsync == "no":
 		return Warning, "a machine that loses power forgets what the system has not written yet, since appendfsync is no", "CONFIG SET appendfsync always"
-	case fsync != "always":
+	default:
 		return Info, "a machine that loses power forgets up to two seconds, since appendfsync is " + fsync, "CONFIG SET appendfsync always"
 	}
-	return 0, "", ""
 }
 
-func replicas(w Wants, f driver.Facts) (Severity, string, string) {
+func replicas(w Wants, f *subject) (Severity, string, string) {
 	switch {
 	case w.Mode == Strict && f.Replicas < w.Required:
 		return Danger, fmt.Sprintf("%d replicas must have every lock, and %d are connected: nothing can be locked", w.Required, f.Replicas), "connect the others, or ask for fewer"
@@ -152,7 +206,7 @@ func replicas(w Wants, f driver.Facts) (Severity, string, string) {
 // lag is from when on a replica is late. They report every second.
 const lag = 5 * time.Second
 
-func links(_ Wants, f driver.Facts) (Severity, string, string) {
+func links(_ Wants, f *subject) (Severity, string, string) {
 	var bad []string
 	for _, name := range slices.Sorted(maps.Keys(f.Info)) {
 		if n, ok := strings.CutPrefix(name, "slave"); !ok || strings.Trim(n, "0123456789") != "" {
@@ -174,11 +228,16 @@ func links(_ Wants, f driver.Facts) (Severity, string, string) {
 	return Warning, "replicas that do not keep up: " + strings.Join(bad, ", "), "look at their logs and at the network between"
 }
 
-func minReplicas(w Wants, f driver.Facts) (Severity, string, string) {
-	least, err := strconv.Atoi(f.Settings["min-replicas-to-write"])
-	longest, err2 := strconv.Atoi(f.Settings["min-replicas-max-lag"])
+func minReplicas(w Wants, f *subject) (Severity, string, string) {
 	need := w.required()
-	if need == 0 || f.Replicas == 0 || errors.Join(err, err2) != nil || least >= need && longest > 0 {
+	if need == 0 || f.Replicas == 0 {
+		return 0, "", ""
+	}
+	toWrite, ok := f.setting("min-replicas-to-write")
+	maxLag, ok2 := f.setting("min-replicas-max-lag")
+	least, err := strconv.Atoi(toWrite)
+	longest, err2 := strconv.Atoi(maxLag)
+	if !ok || !ok2 || errors.Join(err, err2) != nil || least >= need && longest > 0 {
 		return 0, "", ""
 	}
 	s := Warning
@@ -190,8 +249,11 @@ func minReplicas(w Wants, f driver.Facts) (Severity, string, string) {
 			max(min(need, f.Replicas), least), cmp.Or(longest, 10))
 }
 
-func coverage(_ Wants, f driver.Facts) (Severity, string, string) {
-	if !f.Cluster || f.Settings["cluster-require-full-coverage"] != "yes" {
+func coverage(_ Wants, f *subject) (Severity, string, string) {
+	if !f.Cluster {
+		return 0, "", ""
+	}
+	if full, ok := f.setting("cluster-require-full-coverage"); !ok || full != "yes" {
 		return 0, "", ""
 	}
 	return Info, "one shard without a master stops all the others", "CONFIG SET cluster-require-full-coverage no"

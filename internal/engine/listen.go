@@ -87,7 +87,11 @@ func (v *vigil) enquire(ctx context.Context) error {
 		return err
 	}
 	if err = facts.SettingsErr; err != nil {
-		return fmt.Errorf("%w: the server does not say whether it publishes them (%w): let the user run CONFIG GET, and set notify-keyspace-events to Kgx there", ErrNoEvents, err)
+		next := "the server must have the command CONFIG GET, and notify-keyspace-events set to Kgx"
+		if driver.CodeOf(err) == "NOPERM" {
+			next = "listen as a user that may run CONFIG GET (ACL SETUSER <user> +config|get, which also shows passwords: see docs/operations.md), and set notify-keyspace-events to Kgx"
+		}
+		return fmt.Errorf("%w: the server does not say whether it publishes them (%w): %s", ErrNoEvents, err, next)
 	}
 	events, err := script.NewEvents(facts, v.key)
 	if err != nil {

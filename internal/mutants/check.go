@@ -6,7 +6,7 @@ func init() { All = append(All, checks...) }
 var checks = []Mutant{
 	{
 		"locks are thought safe from eviction because they have a TTL",
-		"internal/check/rules.go", `f.Settings["maxmemory"] == "0" || policy == "noeviction"`, `f.Settings["maxmemory"] == "0" || policy == "noeviction" || strings.HasPrefix(policy, "volatile")`,
+		"internal/check/rules.go", `if !ok || policy == "noeviction" {`, `if !ok || policy == "noeviction" || strings.HasPrefix(policy, "volatile") {`,
 		"internal/check", "TestSettings",
 	},
 	{

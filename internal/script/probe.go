@@ -20,8 +20,9 @@ var (
 
 // A Command is one that scripts run.
 type Command struct {
-	form string // in which it changes nothing, see lua/probe.lua
-	For  string // what fails without it, where that is not the locks
+	form    string  // in which it changes nothing, see lua/probe.lua
+	For     string  // what fails without it, where that is not the locks
+	Feature Feature // the first one that needs it
 }
 
 // Name is that of the command as rights are given: "get", "memory|usage".
@@ -47,26 +48,28 @@ var Commands = slices.Concat(
 		"zadd K x x", "zrem K x", "zremrangebyrank K x x", "zremrangebyscore K x x",
 		"time", "ping"),
 	neededBy("package redlock and this check", "info server"),
-	neededBy("Object", "llen K"),
-	neededBy("Object.ExpireAt", "pexpireat K x"),
-	neededBy("Object.Touch", "touch K"),
-	neededBy("Object.Rename and Restore", "rename M M"),
-	neededBy("Object.Copy", "copy M M db x"),
-	neededBy("Object.Move", "move M x", "select x"),
-	neededBy("Object.Dump", "dump K"),
-	neededBy("Object.Restore", "restore K x x"),
-	neededBy("Object.MemoryUse", "memory usage K"),
-	neededBy("Object.IdleTime", "object idletime K"),
+	featured(Objects, "Object", "llen K"),
+	featured(Objects, "Object.ExpireAt", "pexpireat K x"),
+	featured(Objects, "Object.Touch", "touch K"),
+	featured(Objects, "Object.Rename and Restore", "rename M M"),
+	featured(Objects, "Object.MemoryUse", "memory usage K"),
+	featured(Objects, "Object.IdleTime", "object idletime K"),
+	featured(Databases, "Object.Copy", "copy M M db x"),
+	featured(Databases, "Object.Move", "move M x", "select x"),
+	featured(Dumps, "Object.Dump", "dump K"),
+	featured(Dumps, "Object.Restore", "restore K x x"),
 )
 
 // Looks are the commands of package inspect's scripts that no others run. They are
 // for operators: SCAN shows the names of all keys, whoever they are of.
 var Looks = neededBy("package inspect", "scan 0", "hscan K 0", "hstrlen K x", "pubsub numsub", "pubsub shardnumsub")
 
-func neededBy(what string, forms ...string) []Command {
+func neededBy(what string, forms ...string) []Command { return featured("", what, forms...) }
+
+func featured(feature Feature, what string, forms ...string) []Command {
 	cs := make([]Command, len(forms))
 	for i, f := range forms {
-		cs[i] = Command{f, what}
+		cs[i] = Command{f, what, feature}
 	}
 	return cs
 }

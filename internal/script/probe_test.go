@@ -160,7 +160,14 @@ func TestRefused(t *testing.T) {
 // The rights for a prefix cover every key of every call in the golden files, and
 // no more than they have to.
 func TestPatterns(t *testing.T) {
-	keys, channels := script.Patterns("job", 0)
+	patterns := func(prefix string) (keys, channels []string) {
+		for _, f := range append([]script.Feature{""}, script.Features...) {
+			k, c := script.Patterns(f, prefix, 0)
+			keys, channels = append(keys, k...), append(channels, c...)
+		}
+		return keys, channels
+	}
+	keys, channels := patterns("job")
 	all, err := filepath.Glob("testdata/*.golden")
 	if err != nil || len(all) == 0 {
 		t.Fatal(all, err)
@@ -188,7 +195,7 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("no pattern is for the channel %q", of)
 		}
 	}
-	if keys, channels := script.Patterns("e", 0); slices.Contains(keys, "re*") || slices.Contains(channels, "re*") || matches(channels, "__keyevent") {
+	if keys, channels := patterns("e"); slices.Contains(keys, "re*") || slices.Contains(channels, "re*") || matches(channels, "__keyevent") {
 		t.Errorf("a letter of the prefix ends the prefix of a key: %q, %q", keys, channels)
 	}
 	for _, foreign := range []string{"other", "{other}:job", "redisson_lock_queue:{other}", "holdfast:once:{other:job}:x"} {
@@ -196,7 +203,7 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("the patterns allow %q, which is somebody else's", foreign)
 		}
 	}
-	if keys, _ := script.Patterns("a*[b]?", 0); !slices.Contains(keys, `a\*\[b\]\?*`) {
+	if keys, _ := patterns("a*[b]?"); !slices.Contains(keys, `a\*\[b\]\?*`) {
 		t.Errorf("the prefix is not escaped: %q", keys)
 	}
 }
