@@ -65,7 +65,14 @@ func (c *Client) Check(ctx context.Context, names ...string) ([]Finding, error) 
 			return nil, &Error{Op: "check", Err: invalid("%.80q: %w", n, err)}
 		}
 	}
-	found, err := check.Run(ctx, c.driver, c.options.wants(), names)
+	wants := c.options.wants()
+	switch {
+	case unverified(c.driver):
+		wants.Insecure = unverifiedText
+	case c.anyHost:
+		wants.Insecure = anyHostText
+	}
+	found, err := check.Run(ctx, c.driver, wants, names)
 	switch {
 	case err == nil:
 	case errors.Is(err, driver.ErrClosed):

@@ -49,10 +49,12 @@ type Options struct {
 	// none.
 	ClockSkew time.Duration
 
-	// Logger receives what no call returns: renewals that fail, subscriptions
-	// that break. Its handler runs on a goroutine of its own, so a slow one
-	// delays nothing: up to 1024 records wait for it, further ones are dropped
-	// and counted. Close waits 100 ms for it. Default: nothing is logged.
+	// Logger receives what no return value tells: renewals that fail,
+	// subscriptions that break, certificates that are not checked. Its handler
+	// runs on a goroutine of its own, so a slow one delays nothing: up to 1024
+	// records wait for it, further ones are dropped and counted. Close waits
+	// 100 ms for it. Default: warnings go to slog.Default(), nothing else is
+	// logged. To log nothing, set it to slog.New(slog.DiscardHandler).
 	Logger *slog.Logger
 }
 
@@ -135,7 +137,7 @@ func (o Options) withDefaults() Options {
 		o.Handoffs = 64
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.New(warnings{})
 	}
 	return o
 }
@@ -172,6 +174,7 @@ type Client struct {
 	engine  *engine.Engine
 	driver  driver.Driver
 	options Options
+	anyHost bool // the file of OpenConfig wants no check of hosts in certificates
 }
 
 // New returns a client that talks to Redis through d, which it closes when it
@@ -186,6 +189,9 @@ func New(d driver.Driver, o Options) (*Client, error) {
 		return nil, &Error{Op: "new client", Err: err}
 	}
 	o.Logger = asynclog.New(o.Logger)
+	if unverified(d) {
+		o.Logger.Warn(unverifiedText)
+	}
 	e := engine.New(d, engine.Options{
 		Lease:       o.WatchdogTimeout,
 		Renew:       o.RenewEvery,

@@ -46,10 +46,14 @@ func OpenConfig(ctx context.Context, file string, options ...Options) (*Client, 
 	if len(s.Ignored) > 0 {
 		log.Info("settings of the file have no effect", "file", file, "keys", strings.Join(s.Ignored, " "))
 	}
-	if s.Unverified {
-		log.Warn("the certificates of the servers are not checked", "file", file)
+	if s.AnyHost {
+		log.Warn(anyHostText, "file", file)
 	}
-	return connect(ctx, s.Servers, o)
+	c, err := connect(ctx, s.Servers, o)
+	if err == nil {
+		c.anyHost = s.AnyHost
+	}
+	return c, err
 }
 
 // add completes o with what a file says.

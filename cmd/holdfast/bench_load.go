@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,7 +40,7 @@ type benchResult struct {
 // counts them meanwhile. The client closes with its driver.
 func (j benchJob) run(ctx context.Context, d driver.Driver, running *atomic.Int64) (benchResult, error) {
 	counted := &benchDriver{Driver: d}
-	client, err := holdfast.New(counted, holdfast.Options{RetryTimeout: 3 * time.Second})
+	client, err := holdfast.New(counted, holdfast.Options{RetryTimeout: 3 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return benchResult{}, err
 	}

@@ -102,7 +102,7 @@ lock was lost, 122 the server does not answer or refuses, 130 Ctrl-C.`,
 		}
 		return hint(usage("%w", err), cmd.CommandPath()+" --help lists its flags.")
 	})
-	a.target.flags(root.PersistentFlags(), a.env)
+	a.target.flags(root.PersistentFlags(), a.streams)
 	_ = root.RegisterFlagCompletionFunc("url", cobra.NoFileCompletions)
 	root.SuggestionsMinimumDistance = 2
 	root.SetHelpCommand(helpCommand(root))

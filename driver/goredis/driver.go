@@ -30,6 +30,7 @@ package goredis
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"slices"
@@ -154,6 +155,19 @@ func (d *Driver) changed() {
 	for _, f := range watchers {
 		f()
 	}
+}
+
+// Unverified reports whether the client uses TLS without checking whose
+// certificate the servers show.
+func (d *Driver) Unverified() bool {
+	var t *tls.Config
+	switch {
+	case d.single != nil:
+		t = d.single.Options().TLSConfig
+	case d.cluster != nil:
+		t = d.cluster.Options().TLSConfig
+	}
+	return t != nil && t.InsecureSkipVerify && t.VerifyConnection == nil && t.VerifyPeerCertificate == nil
 }
 
 // Close implements driver.Driver. It does not close the client.

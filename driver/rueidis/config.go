@@ -95,6 +95,15 @@ type Config struct {
 	RESP2   bool    // speak the older protocol, for servers and proxies that know no other
 }
 
+// Unverified reports whether connections use TLS without checking whose
+// certificate the servers show: InsecureSkipVerify without a function that
+// verifies instead.
+func (c *Config) Unverified() bool {
+	return slices.ContainsFunc([]*tls.Config{c.TLS, c.SentinelTLS}, func(t *tls.Config) bool {
+		return t != nil && t.InsecureSkipVerify && t.VerifyConnection == nil && t.VerifyPeerCertificate == nil
+	})
+}
+
 // check fills in the defaults and refuses what contradicts itself.
 func (c *Config) check() error {
 	if c.Network == "" {

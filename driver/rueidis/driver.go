@@ -236,6 +236,9 @@ func (d *Driver) Facts(ctx context.Context, nodes ...string) []driver.Facts {
 	return facts
 }
 
+// Unverified reports what that of its Config does.
+func (d *Driver) Unverified() bool { return d.c.Unverified() }
+
 // Close implements driver.Driver.
 func (d *Driver) Close() error {
 	d.end()

@@ -48,6 +48,7 @@ type Wants struct {
 	Required int           // replicas that must have a write, in the mode Strict
 	Skew     time.Duration // by which clocks of servers may differ; 0: nobody has said
 	Lease    time.Duration // the longest
+	Insecure string        // what is wrong with the use of TLS; empty: nothing
 }
 
 // required is how many replicas must have a write.

@@ -21,6 +21,7 @@ type rule struct {
 
 var rules = []rule{
 	{"role", role},
+	{"tls", encryption},
 	{"version", version},
 	{"restart", restart},
 	{"memory", memory},
@@ -112,6 +113,10 @@ func role(_ Wants, f *subject) (Severity, string, string) {
 		return 0, "", ""
 	}
 	return Danger, fmt.Sprintf("the server is not a master but %q: it refuses to write", f.Role), "connect to the master, or to the sentinels that know it"
+}
+
+func encryption(w Wants, _ *subject) (Severity, string, string) {
+	return Warning, w.Insecure, "name the authority that has signed the certificates, with tls_ca in the URL or holdfast.tls.ca in the file, and let them be checked"
 }
 
 // lacks are what servers before some version do without.

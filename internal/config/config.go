@@ -28,8 +28,8 @@ type Settings struct {
 	SyncTimeout time.Duration // how long they have to confirm
 	ClockSkew   time.Duration
 
-	Ignored    []string // keys that have no effect, in the order of the file
-	Unverified bool     // the certificates of the servers are not checked
+	Ignored []string // keys that have no effect, in the order of the file
+	AnyHost bool     // of the certificates of the servers, the host is not checked
 }
 
 // Parse reads the text of a file. Its variables are looked up with env.

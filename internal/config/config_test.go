@@ -50,7 +50,6 @@ func TestFiles(t *testing.T) {
 			}),
 			RetryTimeout: 16500 * time.Millisecond,
 			Replication:  "async",
-			Unverified:   true,
 		},
 		"sentinel.yaml": {
 			Servers: with(func(c *rueidis.Config) {

@@ -171,11 +171,13 @@ func finishTLS(r *reader) error {
 	if err := r.versions(t); err != nil {
 		return err
 	}
-	switch {
-	case r.verification == "CA_ONLY", r.verification == "NONE" && f.ca != "": // as Redisson has it
+	switch chain := r.verification == "CA_ONLY" || r.verification == "NONE" && f.ca != ""; { // as Redisson has it
+	case chain && f.serverName != "": // the certificate must be for that name, whatever the address is
+	case chain:
 		checkChainOnly(t)
+		r.s.AnyHost = true
 	case r.verification == "NONE":
-		t.InsecureSkipVerify, r.s.Unverified = true, true
+		t.InsecureSkipVerify = true
 	}
 	c.TLS = t
 	if c.Mode == rueidis.Sentinel {

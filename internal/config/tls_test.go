@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -62,35 +63,47 @@ func TestVerification(t *testing.T) {
 	for _, test := range []struct {
 		mode, ca, host string
 		ok             bool
+		serverName     string
 	}{
-		{"STRICT", cert, "right", true},
-		{"STRICT", cert, "wrong", false},
-		{"STRICT", other, "right", false},
-		{"STRICT", "", "right", false},
-		{"CA_ONLY", cert, "wrong", true},
-		{"CA_ONLY", other, "right", false},
-		{"CA_ONLY", "", "right", false},
-		{"NONE", cert, "wrong", true}, // with a store of authorities, Redisson asks them even then
-		{"NONE", other, "right", false},
-		{"NONE", "", "wrong", true},
-		{"", cert, "wrong", false},
+		{"STRICT", cert, "right", true, ""},
+		{"STRICT", cert, "wrong", false, ""},
+		{"STRICT", other, "right", false, ""},
+		{"STRICT", "", "right", false, ""},
+		{"CA_ONLY", cert, "wrong", true, ""},
+		{"CA_ONLY", other, "right", false, ""},
+		{"CA_ONLY", "", "right", false, ""},
+		{"NONE", cert, "wrong", true, ""}, // with a store of authorities, Redisson asks them even then
+		{"NONE", other, "right", false, ""},
+		{"NONE", "", "wrong", true, ""},
+		{"", cert, "wrong", false, ""},
+		{"CA_ONLY", cert, "wrong", true, "right"}, // serverName replaces the host
+		{"CA_ONLY", cert, "right", false, "wrong"},
+		{"CA_ONLY", other, "right", false, "right"},
+		{"NONE", cert, "right", false, "wrong"},
+		{"NONE", "", "right", true, "wrong"},
 	} {
 		text := "singleServerConfig: {address: 'rediss://h:1'}\n"
 		if test.mode != "" {
 			text += "sslVerificationMode: " + test.mode + "\n"
 		}
 		if test.ca != "" {
-			text += fmt.Sprintf("sslTruststore: file:ca.jks\nholdfast: {tls: {ca: %q}}\n", test.ca)
+			text += "sslTruststore: file:ca.jks\n"
+		}
+		if test.ca+test.serverName != "" {
+			text += fmt.Sprintf("holdfast: {tls: {ca: %q, serverName: %q}}\n", test.ca, test.serverName)
 		}
 		s, err := Parse([]byte(text), environment)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Unverified != (test.mode == "NONE" && test.ca == "") {
-			t.Errorf("%+v: unverified is %v", test, s.Unverified)
+		if chain := test.mode == "CA_ONLY" || test.mode == "NONE" && test.ca != ""; s.AnyHost != (chain && test.serverName == "") {
+			t.Errorf("%+v: any host is %v", test, s.AnyHost)
+		}
+		if s.Servers.Unverified() != (test.mode == "NONE" && test.ca == "") {
+			t.Errorf("%+v: unverified is %v", test, s.Servers.Unverified())
 		}
 		c := s.Servers.TLS.Clone()
-		c.ServerName = test.host
+		c.ServerName = cmp.Or(c.ServerName, test.host) // as clients do
 		near, far := net.Pipe()
 		server := tls.Server(far, &tls.Config{Certificates: []tls.Certificate{pair}})
 		go func() { _ = server.Handshake(); _ = far.Close() }()

@@ -20,4 +20,14 @@ var ofCommand = []Mutant{
 		"internal/check/rules.go", "	if r, known := reported[name]; known {", "	if r, known := reported[name]; known && false {",
 		"internal/check", "TestHiddenSettings",
 	},
+	{
+		"warnings of a client without a logger are discarded",
+		"logger.go", "return level >= slog.LevelWarn && slog", "return level > slog.LevelWarn && slog",
+		".", "TestUnverifiedTLSIsSaid",
+	},
+	{
+		"TLS that checks only the authority ignores the name of the server",
+		"internal/config/servers.go", `case chain && f.serverName != "":`, `case chain && false:`,
+		"internal/config", "TestVerification",
+	},
 }
