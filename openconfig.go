@@ -23,12 +23,16 @@ import (
 // [Open] and [Options], not Redisson's. See docs/configuration.md for all keys.
 //
 // Options may add to the file, not contradict it. Errors are those of Open; an
-// error about the file names the line and the key, and never a value.
+// error about the file names the line and the key if there is such a key, and
+// never a value.
 func OpenConfig(ctx context.Context, file string, options ...Options) (*Client, error) {
 	fail := func(err error) (*Client, error) { return nil, &Error{Op: "open", Err: err} }
 	o, err := theOptions(options)
 	if err != nil {
 		return fail(err)
+	}
+	if strings.Contains(file, "://") { // which may hold a password
+		return fail(invalid("this is a URL, not the name of a file: use Open"))
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -89,7 +89,9 @@ func TestOpenConfigFails(t *testing.T) {
 		want    string
 	}{
 		{"", holdfast.Options{}, "the file is empty"},
-		{base + "thread: 16", holdfast.Options{}, "line 3: thread: there is no such setting at the top of the file: did you mean threads?"},
+		{base + "thread: 16", holdfast.Options{}, "line 3: there is no such setting at the top of the file: did you mean threads?"},
+		{base + strings.ReplaceAll(secret, "-", "_") + ": 16", holdfast.Options{}, "line 3: there is no such setting at the top of the file"},
+		{base + "username: '${" + strings.ReplaceAll(secret, "-", "_") + "}'", holdfast.Options{}, "line 3: username: names a variable that the environment does not have"},
 		{base + "lockWatchdogTimeout: 20000", holdfast.Options{WatchdogTimeout: time.Minute}, "lockWatchdogTimeout is 20s in the file, but Options.WatchdogTimeout is 1m0s"},
 		{base + "lockWatchdogTimeout: 20", holdfast.Options{}, "WatchdogTimeout is 20ms"},
 		{base + "holdfast: {renewEvery: 1s}", holdfast.Options{RenewEvery: 2 * time.Second}, "holdfast.renewEvery is 1s"},
@@ -100,13 +102,16 @@ func TestOpenConfigFails(t *testing.T) {
 		{base + "holdfast: {renewEvery: 20s}", holdfast.Options{}, "RenewEvery is 20s"},
 	} {
 		_, err := holdfast.OpenConfig(t.Context(), write(t, test.text), test.options)
-		if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), secret) {
+		if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s\n%v, want %q", test.text, err, test.want)
 		}
 	}
 	_, err := holdfast.OpenConfig(t.Context(), filepath.Join(t.TempDir(), "nothing.yaml"))
 	if !errors.Is(err, holdfast.ErrInvalid) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
+	}
+	if _, err := holdfast.OpenConfig(t.Context(), "redis://:"+secret+"@h"); !errors.Is(err, holdfast.ErrInvalid) || strings.Contains(err.Error(), secret) {
+		t.Errorf("a URL for a file: %v", err)
 	}
 	if _, err := holdfast.OpenConfig(t.Context(), write(t, base), holdfast.Options{}, holdfast.Options{}); !errors.Is(err, holdfast.ErrInvalid) {
 		t.Errorf("two Options: %v", err)

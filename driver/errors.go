@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A Class says what an error of a call means for the state of the server.
@@ -45,6 +48,9 @@ var ErrRefused = errors.New("the server refuses the subscription")
 func Refused(err error) error {
 	return &Error{Class: ClassOf(err), Code: CodeOf(err), Err: fmt.Errorf("%w: %w", ErrRefused, err)}
 }
+
+// ErrNotRedis says that something else than Redis or Valkey has answered.
+var ErrNotRedis = errors.New("this does not speak the Redis protocol")
 
 // An Error is a failed call.
 type Error struct {
@@ -93,7 +99,8 @@ var denied = regexp.MustCompile(`^(ERR )?(The user executing the script can't|AC
 
 // ServerError classes an error reply by its code, which is its first word.
 // Servers before Redis 7 bury the code of a failed command inside a script
-// behind the script's name and line; it is dug out.
+// behind the script's name and line; it is dug out. The text of the error has a
+// bounded length, and no control characters.
 func ServerError(text string) error {
 	text = unbury(text)
 	if i := strings.LastIndex(text, " script: "); i >= 0 && strings.Contains(text[i:], ", on @user_script:") {
@@ -110,7 +117,7 @@ func ServerError(text string) error {
 	if denied.MatchString(text) {
 		code = "NOPERM"
 	}
-	e := &Error{Class: Fatal, Code: code, Err: errors.New(text)}
+	e := &Error{Class: Fatal, Code: clip(code), Err: errors.New(clip(text))}
 	switch {
 	case passing[code]:
 		e.Class = Definite
@@ -120,6 +127,22 @@ func ServerError(text string) error {
 		e.Class = Ambiguous
 	}
 	return e
+}
+
+// longest is how many bytes of what a server says an error repeats.
+const longest = 300
+
+// clip shortens what a server says, and escapes what is not plain text: it goes
+// to logs and terminals.
+func clip(text string) string {
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "..."
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) {
+		text = strconv.Quote(text)
+		text = text[1 : len(text)-1]
+	}
+	return text
 }
 
 // unbury returns what a command inside a script has said. It may look like this,

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 func TestServerError(t *testing.T) {
@@ -69,5 +70,23 @@ func TestForCaller(t *testing.T) {
 	}
 	if err := errors.New("other"); ForCaller(alive, err) != err || ForCaller(alive, nil) != nil {
 		t.Error("an error that is not of a context was changed")
+	}
+}
+
+// However much a server says, an error repeats a bounded part of it, on one line.
+func TestServerErrorIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"ERR " + strings.Repeat("x", 5<<20),
+		strings.Repeat("X", 5<<20),
+		"ERR " + strings.Repeat("é", 5<<20),
+		"ERR two\nlines\x1b[2J\xff",
+		"ERR " + strings.Repeat("\x00", 5<<20),
+	} {
+		err := ServerError(text)
+		said := err.Error()
+		if len(said) > 4*longest+10 || len(CodeOf(err)) > longest+3 || !utf8.ValidString(said) || strings.ContainsAny(said, "\n\x1b\x00") {
+			t.Errorf("%.20q has an error of %d bytes: %.400q", text, len(said), said)
+		}
 	}
 }

@@ -135,6 +135,9 @@ func parseURL(raw string) (Config, error) {
 	if err != nil {
 		return c, errors.New("the query of the URL is malformed: write ?name=value&name=value, percent-encoded")
 	}
+	if err := checkNames(query); err != nil {
+		return c, err
+	}
 	return c, c.setQuery(q, s.secure)
 }
 
@@ -238,10 +241,8 @@ func (c *Config) setDB(s string) error {
 func (c *Config) setQuery(q url.Values, secure bool) error {
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		values := q[name]
-		modes, ok := parameters[name]
+		modes := parameters[name]
 		switch {
-		case !ok:
-			return unknownParameter(name)
 		case len(values) > 1:
 			return fmt.Errorf("parameter %q is given more than once", name)
 		case values[0] == "":
@@ -304,13 +305,21 @@ var forms = map[Mode]string{
 	Cluster:    "redis-cluster://host1,host2",
 }
 
-// unknownParameter names the parameter only if it looks like one.
-func unknownParameter(name string) error {
-	list := strings.Join(slices.Sorted(maps.Keys(parameters)), ", ")
-	if strings.ContainsFunc(name, notInHost) {
-		return fmt.Errorf("unknown parameter: known are %s", list)
+// checkNames refuses parameters that do not exist. The error tells which one by
+// its number: what stands there may be a piece of a password.
+func checkNames(query string) error {
+	for i, part := range strings.Split(query, "&") {
+		name, _, _ := strings.Cut(part, "=")
+		if name, err := url.QueryUnescape(name); part != "" && (err != nil || !known(name)) {
+			return fmt.Errorf("parameter %d of the URL is unknown: known are %s", i+1, strings.Join(slices.Sorted(maps.Keys(parameters)), ", "))
+		}
 	}
-	return fmt.Errorf("unknown parameter %q: known are %s", name, list)
+	return nil
+}
+
+func known(parameter string) bool {
+	_, ok := parameters[parameter]
+	return ok
 }
 
 func (c *Config) setTLS(q url.Values, secure bool) error {

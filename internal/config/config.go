@@ -3,7 +3,8 @@
 //
 // Every key that Redisson knows is honoured, or has no effect here and is
 // reported, or is refused because to ignore it would be wrong. Anything else is
-// refused as well. Errors name keys and lines, never values.
+// refused as well. Errors name lines and known keys, never values, unknown keys or
+// variables.
 package config
 
 import (

@@ -187,10 +187,11 @@ func unknown(line int, path, name string, rules map[string]rule) error {
 	if path != "" {
 		at = "in section " + path
 	}
+	// The name is not repeated: it may be a misplaced value, such as a password.
 	if near := nearest(name, rules); near != "" {
-		return wrong(line, name, "there is no such setting %s: did you mean %s?", at, near)
+		return wrong(line, "", "there is no such setting %s: did you mean %s?", at, near)
 	}
-	return wrong(line, name, "there is no such setting %s: docs/configuration.md lists all", at)
+	return wrong(line, "", "there is no such setting %s: docs/configuration.md lists all", at)
 }
 
 // nearest returns the key that name is most likely a slip of, or "".

@@ -20,7 +20,7 @@ func (r *reader) text(key string, n *yaml.Node) (string, error) {
 	if n.Kind != yaml.ScalarNode {
 		return "", wrong(n.Line, key, "must be a single value")
 	}
-	missing := ""
+	missing := false
 	s := variable.ReplaceAllStringFunc(n.Value, func(match string) string {
 		m := variable.FindStringSubmatch(match)
 		value, ok := r.env(m[1])
@@ -28,13 +28,13 @@ func (r *reader) text(key string, n *yaml.Node) (string, error) {
 		switch {
 		case has && value == "":
 			return fallback
-		case !ok && missing == "":
-			missing = m[1]
+		case !ok:
+			missing = true
 		}
 		return value
 	})
-	if missing != "" {
-		return "", wrong(n.Line, key, "the environment has no variable %s: set it, or write ${%s:-default}", missing, missing)
+	if missing { // the name may be a password with a dollar in it
+		return "", wrong(n.Line, key, "names a variable that the environment does not have: set it, or write ${NAME:-default}")
 	}
 	return s, nil
 }
