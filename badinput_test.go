@@ -191,7 +191,7 @@ func TestUnwillingServers(t *testing.T) {
 		}
 	}
 	s.Do(t, "SET", "string", "precious")
-	refuse("another type", "string", holdfast.ErrRefused, "WRONGTYPE")
+	refuse("another type", "string", holdfast.ErrRefused, "choose another name")
 	if got := s.Do(t, "GET", "string"); got != "precious" {
 		t.Errorf("the key is now %v", got)
 	}

@@ -246,7 +246,7 @@ func refused(err error) error {
 	if errors.Is(err, driver.ErrClosed) {
 		return ErrClosed
 	}
-	return fmt.Errorf("%w: %w", ErrRefused, err)
+	return fmt.Errorf("%w: %w%s", ErrRefused, err, refusalHints[driver.CodeOf(err)])
 }
 
 func boolInt(b bool) int {

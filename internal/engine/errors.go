@@ -21,6 +21,12 @@ var (
 	ErrNotReplicated = errors.New("not replicated")
 )
 
+// refusalHints say what to change when a server refuses, by its code.
+var refusalHints = map[string]string{
+	"WRONGTYPE": ": a value of another type is stored by that name: choose another name",
+	"NOPERM":    ": Check says which rights the user lacks",
+}
+
 // Busy is the ErrNotAcquired of a lock that somebody else holds.
 type Busy struct {
 	TTL   time.Duration // what the holder still has; negative: no end; zero: not known
