@@ -102,7 +102,7 @@ func (m *RWMutex) RLocker() *RLocker { return m.read }
 // An RWState is what the server says about an [RWMutex] at one moment.
 type RWState struct {
 	Writer  Party   // the zero Party if nobody writes
-	Readers []Party // those whose time is not over
+	Readers []Party // those whose time is not over; of more than about a thousand only some
 }
 
 // A Party is one of those who hold an [RWMutex].
@@ -175,8 +175,12 @@ func (r *RLocker) Do(ctx context.Context, fn func(context.Context) error, opts .
 // State asks the server who writes and who reads.
 func (r *RLocker) State(ctx context.Context) (RWState, error) {
 	var s RWState
+	var own string
+	if l := r.client.find(ctx, r.kind, r.name); l != nil {
+		own = l.Owner()
+	}
 	err := r.ask(ctx, "inspect", true, func(ctx context.Context) error {
-		seen, err := r.wire.Inspect(ctx, r.client.driver)
+		seen, err := r.wire.Inspect(ctx, r.client.driver, own)
 		s = RWState{Writer: Party{seen.Writer.Owner, seen.Writer.Count, seen.Writer.TTL}}
 		for _, p := range seen.Readers {
 			s.Readers = append(s.Readers, Party{p.Owner, p.Count, p.TTL})

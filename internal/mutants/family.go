@@ -10,7 +10,7 @@ var fair = []Mutant{
 	},
 	{
 		"the dead keep their places",
-		"internal/script/lua/lib/fair.lua", "if till > now then return owner, till, dropped end", "if true then return owner, math.max(till, now + 1000), dropped end",
+		"internal/script/lua/lib/fair.lua", "if #dead == DROPS then till = now + 1 end", "till = math.max(till, now + 1000)",
 		"internal/script", "TestFair$",
 	},
 	{
@@ -25,22 +25,22 @@ var fair = []Mutant{
 	},
 	{
 		"those who wait give no signs of life",
-		"internal/script/lua/fair_acquire.lua", "if not limit or not silent or silent >= BEAT then", "if not limit then",
+		"internal/script/lua/fair_acquire.lua", "if not queued or not silent or silent >= BEAT then", "if not queued then",
 		"internal/script", "TestFair$",
 	},
 	{
 		"a waiter of ours is evicted once the Java waiters in front of it are through",
-		"internal/script/lua/fair_acquire.lua", "limit = limit + (silent or 0)", "limit = now",
+		"internal/script/lua/fair_acquire.lua", "till = till + (silent or 0)", "till = now",
 		"internal/script", "TestFair$",
 	},
 	{
 		"a dead waiter of ours keeps Java waiters for as long as those behind it may wait",
-		"internal/script/lua/fair_acquire.lua", "limit = 0", "limit = limit",
+		"internal/script/lua/fair_acquire.lua", "till = 0 -- nobody", "till = till -- nobody",
 		"internal/script", "TestFair$",
 	},
 	{
 		"limits grow for as long as a queue is not empty",
-		"internal/script/lua/fair_acquire.lua", "last and tonumber(redis.call('zscore', KEYS[3], last)) or 0)", "last and SLACK + tonumber(redis.call('zscore', KEYS[3], last)) or 0)",
+		"internal/script/lua/fair_acquire.lua", "before and limit(before) or 0)", "before and SLACK + limit(before) or 0)",
 		"internal/script", "TestFairLimitsStay",
 	},
 	{
@@ -63,7 +63,7 @@ var readWrite = []Mutant{
 	},
 	{
 		"writers do not look who holds the lock",
-		"internal/script/lua/write_acquire.lua", "elseif redis.call('hexists', KEYS[1], ARGV[2]) == 0 then", "elseif false then",
+		"internal/script/lua/write_acquire.lua", "elseif not holds then", "elseif false then",
 		"internal/script", "TestReadWrite$",
 	},
 	{
@@ -113,7 +113,7 @@ var readWrite = []Mutant{
 	},
 	{
 		"a release to write takes what the writer reads",
-		"internal/script/lua/lib/rw.lua", "  local longest = readers(lock, root, math.huge)\n", "  local longest = 0\n",
+		"internal/script/lua/lib/rw.lua", "  local longest = readers(lock, root, ttl)\n", "  local longest = 0\n",
 		"internal/script", "TestReadWrite$",
 	},
 	{

@@ -57,7 +57,7 @@ func decodeLeader(r driver.Reply) (Leader, time.Duration, error) {
 	if r.Type != driver.List || len(r.List) != 1 && len(r.List) != 4 || r.List[0].Type != driver.Int {
 		return bad()
 	}
-	ttl := time.Duration(r.List[0].Int) * time.Millisecond
+	ttl := remaining(r.List[0].Int)
 	if len(r.List) == 1 {
 		return Leader{}, ttl, nil
 	}

@@ -9,10 +9,10 @@ import (
 )
 
 var (
-	fairAcquire = load("fair_acquire", "fair")
+	fairAcquire = load("fair_acquire", "held", "fair")
 	fairRelease = load("fair_release", "fair")
-	fairForce   = load("fair_force", "fair")
-	fairInspect = load("fair_inspect")
+	fairForce   = load("fair_force", "foreign", "inspect", "fair")
+	fairInspect = load("fair_inspect", "fields")
 )
 
 // fairBeat is how often a waiter gives a sign of life. After two that did not

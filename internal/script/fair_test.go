@@ -138,19 +138,19 @@ var fairQueueRows = []row{
 		title: "queue/first",
 		given: taken,
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
-		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s, TTL 3600s", "queue list a:1, TTL 3600s", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/holder without end",
 		given: []string{"HSET N b:1 1"},
 		do:    acquire(fair, wait("a:1")), reply: "0",
-		state: []string{"N hash b:1=1", "limits zset a:1+10s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
+		state: []string{"N hash b:1=1", "limits zset a:1+10s, TTL 3600s", "queue list a:1, TTL 3600s", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/behind one of ours",
 		given: append(queue("c:1 90 1.9"), taken...),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
-		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+90s c:1+90s", "queue list c:1 a:1", "signs zset a:1+3s c:1+3s, TTL 30s"},
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+90s c:1+90s, TTL 3600s", "queue list c:1 a:1, TTL 3600s", "signs zset a:1+3s c:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/behind a Java waiter",
@@ -192,13 +192,13 @@ var fairQueueRows = []row{
 		title: "queue/a sign of life, a second after the last",
 		given: append(queue("a:1 70 1.9"), taken...),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
-		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s, TTL 3600s", "queue list a:1, TTL 3600s", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/a sign of life after Java subtracted 300 s",
 		given: slices.Concat(queue("a:1 70 1.9"), taken, []string{"ZINCRBY limits -300000 a:1"}),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
-		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s, TTL 3600s", "queue list a:1, TTL 3600s", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "queue/back after Java dropped it",
@@ -211,6 +211,18 @@ var fairQueueRows = []row{
 		given: queue("a:1 70 1.9"),
 		do:    acquire(fair, wait("a:1")), reply: "token",
 		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "queue/a sign of life, and a Java waiter has come",
+		given: slices.Concat(queue("a:1 70 1.9", "j:7 370 -"), taken, []string{"EXPIRE queue 3600", "EXPIRE limits 3600"}),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s j:7+370s", "queue list a:1 j:7", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
+		title: "queue/its turn, and a Java waiter has come",
+		given: append(queue("a:1 70 1.9", "j:7 370 -"), "EXPIRE queue 3600", "EXPIRE limits 3600"),
+		do:    acquire(fair, wait("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s", "limits zset j:7+370s", "queue list j:7"},
 	},
 	{
 		title: "queue/its turn, others behind it",
@@ -253,14 +265,14 @@ var fairQueueRows = []row{
 		title: "sweep/dead head, in time, another is next",
 		given: queue("b:1 70 -1", "c:1 70 1.9", "a:1 70 1.9"),
 		do:    acquire(fair, wait("a:1")), reply: "held 3s", again: "held 70s",
-		state: []string{"limits zset a:1+80s c:1+70s", "queue list c:1 a:1", "signs zset a:1+3s c:1+3s, TTL 30s"},
+		state: []string{"limits zset a:1+80s c:1+70s, TTL 3600s", "queue list c:1 a:1, TTL 3600s", "signs zset a:1+3s c:1+3s, TTL 30s"},
 		heard: "0 on channel:c:1",
 	},
 	{
 		title: "sweep/dead head, in time, held",
 		given: append(queue("c:1 70 -1", "a:1 70 1.9"), taken...),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",
-		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s", "queue list a:1", "signs zset a:1+3s, TTL 30s"},
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s, TTL 3600s", "queue list a:1, TTL 3600s", "signs zset a:1+3s, TTL 30s"},
 	},
 	{
 		title: "sweep/dead behind a living head",
@@ -278,7 +290,7 @@ var fairQueueRows = []row{
 		title: "sweep/silent head, late",
 		given: queue("b:1 70 -9", "c:1 70 -9", "a:1 70 -5"),
 		do:    acquire(fair, wait("a:1")), reply: "held 70s",
-		state: []string{"limits zset a:1+80s b:1+70s c:1+70s", "queue list b:1 c:1 a:1", "signs zset +3s a:1+3s b:1+past c:1+past, TTL 30s"},
+		state: []string{"limits zset a:1+80s b:1+70s c:1+70s, TTL 3600s", "queue list b:1 c:1 a:1, TTL 3600s", "signs zset +3s a:1+3s b:1+past c:1+past, TTL 30s"},
 		heard: "0 on channel:b:1", // which may have missed that it is free
 	},
 	{
@@ -392,6 +404,12 @@ var fairReleaseRows = []row{
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset c:1+70s", "queue list c:1", "signs zset c:1+3s, TTL 30s"},
 	},
 	{
+		title: "leave/held, and a Java waiter has come",
+		given: slices.Concat(queue("a:1 70 1.9", "j:7 370 -"), taken, []string{"EXPIRE queue 3600", "EXPIRE limits 3600"}),
+		do:    release(fair, "a:1", 0), reply: "0",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset j:7+370s", "queue list j:7"},
+	},
+	{
 		title: "leave/free, the next is called",
 		given: queue("a:1 70 1.9", "j:7 300 -"),
 		do:    release(fair, "a:1", 0), reply: "0",
@@ -448,6 +466,12 @@ var fairForceRows = []row{
 		do:    forceFair(""), reply: "1", again: "0",
 		state: []string{"limits zset c:1+70s", "queue list c:1", "signs zset c:1+3s, TTL 30s"},
 		heard: "0 on channel:c:1",
+	},
+	{
+		title: "force/somebody's data with a mode",
+		given: []string{"HSET N mode read name Ann", "EXPIRE N 60"},
+		do:    forceFair(""), reply: "WRONGTYPE",
+		state: []string{"N hash mode=read name=Ann, TTL 60s"},
 	},
 	{
 		title: "force/that owner",

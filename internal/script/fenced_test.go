@@ -88,8 +88,44 @@ var fencedRows = []row{
 	{
 		title: "acquire/again, negative counter",
 		given: []string{"HSET N a:1 1", "PEXPIRE N 60000", "SET token -5"},
-		do:    acquire(fenced, again("a:1", 2, 600)), reply: "1",
-		state: []string{"N hash a:1=2, TTL 600s", "token string -5"},
+		do:    acquire(fenced, again("a:1", 2, 600)), reply: "ERR",
+		state: []string{"N hash a:1=1, TTL 60s", "token string -5"},
+	},
+	{
+		title: "acquire/the last token that Lua knows",
+		given: []string{"SET token 9007199254740990"},
+		do:    acquire(fenced, try("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s", "token string 9007199254740991"},
+	},
+	{
+		title: "acquire/the counter is at 2^53 - 1",
+		given: []string{"SET token 9007199254740991"},
+		do:    acquire(fenced, try("a:1")), reply: "ERR",
+		state: []string{"token string 9007199254740991"},
+	},
+	{
+		title: "acquire/the counter is at 2^63 - 2",
+		given: []string{"SET token 9223372036854775806"},
+		do:    acquire(fenced, try("a:1")), reply: "ERR",
+		state: []string{"token string 9223372036854775806"},
+	},
+	{
+		title: "acquire/again, the counter is at 2^53 - 1",
+		given: []string{"HSET N a:1 1", "PEXPIRE N 60000", "SET token 9007199254740991"},
+		do:    acquire(fenced, again("a:1", 2, 60)), reply: "token",
+		state: []string{"N hash a:1=2, TTL 60s", "token string 9007199254740991"},
+	},
+	{
+		title: "acquire/again, the counter is above 2^53",
+		given: []string{"HSET N a:1 1", "PEXPIRE N 60000", "SET token 9007199254740993"},
+		do:    acquire(fenced, again("a:1", 2, 60)), reply: "ERR",
+		state: []string{"N hash a:1=1, TTL 60s", "token string 9007199254740993"},
+	},
+	{
+		title: "acquire/the counter is not written as a number is",
+		given: []string{"SET token 1e3"},
+		do:    acquire(fenced, try("a:1")), reply: "ERR",
+		state: []string{"token string 1e3"},
 	},
 	{
 		title: "acquire/counter is no number",
@@ -132,9 +168,10 @@ var fencedRows = []row{
 		state: []string{"token string 41"},
 		heard: "0 on channel",
 	},
-	{title: "token/none", do: token, reply: "0"},
-	{title: "token/last", given: []string{"SET token 41"}, do: token, reply: "41", state: []string{"token string 41"}},
-	{title: "token/no number", given: []string{"SET token x"}, do: token, reply: "ERR", state: []string{"token string x"}},
+	{title: "token/none", do: token, reply: "nil"},
+	{title: "token/last", given: []string{"SET token 41"}, do: token, reply: `"41"`, state: []string{"token string 41"}},
+	{title: "token/above 2^53", given: []string{"SET token 9007199254740993"}, do: token, reply: `"9007199254740993"`, state: []string{"token string 9007199254740993"}},
+	{title: "token/no number", given: []string{"SET token x"}, do: token, reply: "fatal", state: []string{"token string x"}},
 	{title: "token/another type", given: []string{"RPUSH token x"}, do: token, reply: "WRONGTYPE", state: []string{"token list x"}},
 }
 

@@ -2,8 +2,9 @@ package script
 
 import (
 	"context"
-	"math"
+	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,9 +59,20 @@ type Verdict struct {
 // Granted reports whether the claim was granted.
 func (v Verdict) Granted() bool { return v.Token > 0 }
 
+// do runs a script. If a key has another type than the script expects, the
+// error names the keys, because the server does not.
+func do(ctx context.Context, d driver.Driver, c driver.Call) (driver.Reply, error) {
+	r, err := d.Do(ctx, c)
+	if driver.CodeOf(err) == "WRONGTYPE" && strings.HasPrefix(err.Error(), "WRONGTYPE Operation") {
+		err = &driver.Error{Class: driver.Fatal, Code: "WRONGTYPE", Err: fmt.Errorf(
+			"WRONGTYPE one of the keys %s holds data of another type: use another name for the lock, or delete the key", strings.Join(c.Keys, ", "))}
+	}
+	return r, err
+}
+
 // claim runs a script that grants a lock or says how long it is held.
 func claim(ctx context.Context, d driver.Driver, c driver.Call) (Verdict, error) {
-	r, err := d.Do(ctx, c)
+	r, err := do(ctx, d, c)
 	switch {
 	case err != nil:
 		return Verdict{}, err
@@ -70,13 +82,21 @@ func claim(ctx context.Context, d driver.Driver, c driver.Call) (Verdict, error)
 	return verdict(r.Int), nil
 }
 
+// longest is how long a lock is held at most, as far as callers are told: a
+// stored time may be any number.
+const longest = 100 * 365 * 24 * time.Hour
+
 // verdict decodes a number: a token, or -1 - the remaining milliseconds.
 func verdict(n int64) Verdict {
 	if n > 0 {
 		return Verdict{Token: n}
 	}
-	const longest = math.MaxInt64 / int64(time.Millisecond) // a stored time can be beyond what a Duration holds
-	return Verdict{TTL: time.Duration(min(-1-n, longest)) * time.Millisecond}
+	return Verdict{TTL: remaining(-1 - n)}
+}
+
+// remaining returns a time in milliseconds as a Duration, which is shorter.
+func remaining(ms int64) time.Duration {
+	return time.Duration(min(ms, longest.Milliseconds())) * time.Millisecond
 }
 
 // Freed is the answer to a release.
@@ -87,7 +107,7 @@ type Freed struct {
 
 // leave runs a script that releases a lock.
 func leave(ctx context.Context, d driver.Driver, c driver.Call) (Freed, error) {
-	r, err := d.Do(ctx, c)
+	r, err := do(ctx, d, c)
 	if err != nil {
 		return Freed{}, err
 	}
@@ -99,7 +119,7 @@ func leave(ctx context.Context, d driver.Driver, c driver.Call) (Freed, error) {
 
 // force runs a script that says whether it has freed anything.
 func force(ctx context.Context, d driver.Driver, c driver.Call) (bool, error) {
-	r, err := d.Do(ctx, c)
+	r, err := do(ctx, d, c)
 	if err == nil && r.Type != driver.Int {
 		err = unexpected(c.Script, r)
 	}

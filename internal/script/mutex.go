@@ -11,8 +11,8 @@ import (
 var (
 	mutexAcquire = load("mutex_acquire")
 	mutexRelease = load("mutex_release")
-	mutexForce   = load("mutex_force")
-	mutexInspect = load("mutex_inspect")
+	mutexForce   = load("mutex_force", "foreign", "inspect")
+	mutexInspect = load("mutex_inspect", "fields")
 )
 
 // A Mutex is the wire of Redisson's RLock: a hash that maps the owner to its
@@ -126,12 +126,12 @@ func decodeState(r driver.Reply) (State, error) {
 		return State{}, nil
 	}
 	count, err := strconv.Atoi(r.List[2].Str)
-	if err != nil || r.List[1].Type != driver.Str {
+	if err != nil || r.List[1].Type != driver.Str || len(r.List) != 3 {
 		return State{}, unexpected(mutexInspect, r)
 	}
 	return State{
 		Owner: r.List[1].Str,
 		Count: count,
-		TTL:   time.Duration(r.List[0].Int) * time.Millisecond,
+		TTL:   remaining(r.List[0].Int),
 	}, nil
 }

@@ -42,13 +42,12 @@ var Commands = slices.Concat(
 		"get K", "set K x px x", "del M", "unlink M", "exists K", "type K", "strlen K",
 		"pttl K", "pexpire K x", "persist M",
 		"incr S", "incrby K x", "decr S", "decrby K x",
-		"hexists K x", "hget K x", "hmget K x", "hgetall K", "hkeys K", "hlen K", "hset K x x x", "hdel K x",
-		"lindex K 0", "lrange K 0 0", "lrem K x x", "lpop K", "rpush S x",
+		"hexists K x", "hget K x", "hmget K x", "hgetall K", "hkeys K", "hlen K", "hstrlen K x", "hscan K 0", "hrandfield K", "hset K x x x", "hdel K x",
+		"lindex K 0", "lrange K 0 0", "llen K", "lrem K x x", "lpop K", "rpush S x",
 		"zscore K x", "zcard K", "zcount K 0 0", "zrange K 0 0", "zrangebyscore K 0 0", "zrevrange K 0 0", "zrevrangebyscore K 0 0",
 		"zadd K x x", "zrem K x", "zremrangebyrank K x x", "zremrangebyscore K x x",
 		"time", "ping"),
 	neededBy("package redlock and this check", "info server"),
-	featured(Objects, "Object", "llen K"),
 	featured(Objects, "Object.ExpireAt", "pexpireat K x"),
 	featured(Objects, "Object.Touch", "touch K"),
 	featured(Objects, "Object.Rename and Restore", "rename M M"),
@@ -62,7 +61,7 @@ var Commands = slices.Concat(
 
 // Looks are the commands of package inspect's scripts that no others run. They are
 // for operators: SCAN shows the names of all keys, whoever they are of.
-var Looks = neededBy("package inspect", "scan 0", "hscan K 0", "hstrlen K x", "pubsub numsub", "pubsub shardnumsub")
+var Looks = neededBy("package inspect", "scan 0", "pubsub numsub", "pubsub shardnumsub")
 
 func neededBy(what string, forms ...string) []Command { return featured("", what, forms...) }
 

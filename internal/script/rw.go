@@ -10,13 +10,13 @@ import (
 )
 
 var (
-	readAcquire  = load("read_acquire")
-	readRelease  = load("read_release", "rw")
-	readForce    = load("read_force")
-	writeAcquire = load("write_acquire")
-	writeRelease = load("write_release", "rw")
-	writeForce   = load("write_force", "rw")
-	rwInspect    = load("rw_inspect")
+	readAcquire  = load("read_acquire", "held", "foreign", "clock", "writers", "rw")
+	readRelease  = load("read_release", "foreign", "rw")
+	readForce    = load("read_force", "foreign", "inspect", "rw")
+	writeAcquire = load("write_acquire", "held", "clock", "rw")
+	writeRelease = load("write_release", "clock", "writers", "rw")
+	writeForce   = load("write_force", "foreign", "inspect", "rw")
+	rwInspect    = load("rw_inspect", "foreign", "rw")
 )
 
 const (
@@ -140,7 +140,7 @@ func (l *Write) Claim(c Claim) driver.Call {
 	}
 	return driver.Call{
 		Script: writeAcquire,
-		Keys:   []string{l.name, l.writers},
+		Keys:   []string{l.name, l.writers, l.root},
 		Args:   []string{millis(c.Lease), writer(c.Owner), strconv.Itoa(c.Count), first},
 	}
 }
@@ -189,9 +189,10 @@ type Party struct {
 	TTL   time.Duration // of a reader
 }
 
-// Inspect looks at the lock from both sides.
-func (l *rw) Inspect(ctx context.Context, d driver.Driver) (RWState, error) {
-	r, err := d.Do(ctx, driver.Call{Script: rwInspect, Keys: []string{l.name, l.root}})
+// Inspect looks at the lock from both sides. Of more than about a thousand
+// readers it returns only some, and among them the one that is named.
+func (l *rw) Inspect(ctx context.Context, d driver.Driver, reader string) (RWState, error) {
+	r, err := d.Do(ctx, driver.Call{Script: rwInspect, Keys: []string{l.name, l.root}, Args: []string{reader}})
 	if err != nil {
 		return RWState{}, err
 	}
@@ -204,7 +205,7 @@ func decodeRWState(r driver.Reply) (RWState, error) {
 		return bad()
 	}
 	var s RWState
-	if s.TTL = time.Duration(r.List[0].Int) * time.Millisecond; r.List[0].Int == -2 {
+	if s.TTL = remaining(r.List[0].Int); r.List[0].Int == -2 {
 		return RWState{}, nil
 	}
 	if r.List[1].Str == "" {
@@ -214,7 +215,7 @@ func decodeRWState(r driver.Reply) (RWState, error) {
 		if p[0].Type != driver.Str || p[1].Type != driver.Int || p[2].Type != driver.Int {
 			return bad()
 		}
-		party := Party{Owner: p[0].Str, Count: int(p[1].Int), TTL: time.Duration(p[2].Int) * time.Millisecond}
+		party := Party{Owner: p[0].Str, Count: int(p[1].Int), TTL: remaining(p[2].Int)}
 		if owner, ok := strings.CutSuffix(party.Owner, ":write"); ok {
 			s.Writer = Party{Owner: owner, Count: party.Count, TTL: s.TTL}
 		} else if p[2].Int != -2 { // a dead reader holds nothing

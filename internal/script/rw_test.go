@@ -23,7 +23,7 @@ func forceWrite(ctx context.Context, d driver.Driver, name string) error {
 }
 
 func inspectRW(ctx context.Context, d driver.Driver, name string) error {
-	_, err := script.NewRead(name).Inspect(ctx, d)
+	_, err := script.NewRead(name).Inspect(ctx, d, "")
 	return err
 }
 
@@ -178,6 +178,60 @@ var readAcquireRows = []row{
 		do:    acquire(read, try("a:1")), reply: "WRONGTYPE",
 		state: []string{"N string x"},
 	},
+	{
+		title: "read/somebody's data",
+		given: []string{"HSET N mode read title x", "EXPIRE N 60"},
+		do:    acquire(read, try("a:1")), reply: "WRONGTYPE",
+		state: []string{"N hash mode=read title=x, TTL 60s"},
+	},
+	{
+		title: "read/somebody's data without end",
+		given: []string{"HSET N mode read user:1 5"},
+		do:    acquire(read, try("a:1")), reply: "WRONGTYPE",
+		state: []string{"N hash mode=read user:1=5"},
+	},
+	{
+		title: "read/a mode and nothing else",
+		given: []string{"HSET N mode read", "EXPIRE N 60"},
+		do:    acquire(read, try("a:1")), reply: "WRONGTYPE",
+		state: []string{"N hash mode=read, TTL 60s"},
+	},
+	{
+		title: "read/beside a count that is none",
+		given: []string{"HSET N mode read b:1 9000000000000000000", "EXPIRE N 60"},
+		do:    acquire(read, try("a:1")), reply: "WRONGTYPE",
+		state: []string{"N hash b:1=9000000000000000000 mode=read, TTL 60s"},
+	},
+	{
+		title: "read/beside one that entered very often", // as a Java thread can
+		given: []string{"HSET N mode read j:7 99999", "EXPIRE N 60"},
+		do:    acquire(read, try("a:1")), reply: "token",
+		state: []string{"N hash a:1=1 j:7=99999 mode=read, TTL 60s", "a:1#1 string 1, TTL 60s"},
+	},
+	{
+		title: "read/again, its count is none",
+		given: append(reads("a:1", 60), "HSET N a:1 9000000000000000000"),
+		do:    acquire(read, again("a:1", 2, 60)), reply: "WRONGTYPE",
+		state: []string{"N hash a:1=9000000000000000000 mode=read, TTL 60s", "a:1#1 string 1, TTL 60s"},
+	},
+	{
+		title: "read/again, too often",
+		given: reads("a:1", 60),
+		do:    acquire(read, again("a:1", 1001, 60)), reply: "ERR",
+		state: []string{"N hash a:1=1 mode=read, TTL 60s", "a:1#1 string 1, TTL 60s"},
+	},
+	{
+		title: "read/a writer went first, and is dead",
+		given: []string{"ZADD writers +-1 c:1:write"},
+		do:    acquire(read, try("a:1")), reply: "token",
+		state: []string{"N hash a:1=1 mode=read, TTL 60s", "a:1#1 string 1, TTL 60s", "writers zset c:1:write+past"},
+	},
+	{
+		title: "read/a writer goes first for ever",
+		given: []string{"ZADD writers 9000000000000000 c:1:write"},
+		do:    acquire(read, try("a:1")), reply: "token",
+		state: []string{"N hash a:1=1 mode=read, TTL 60s", "a:1#1 string 1, TTL 60s", "writers zset c:1:write+never"},
+	},
 	{title: "read/memory full", full: true, do: acquire(read, try("a:1")), reply: "OOM"},
 	{
 		title: "read/again, memory full", full: true,
@@ -296,6 +350,42 @@ var readReleaseRows = []row{
 		do:    release(read, "a:1", 0), reply: "0",
 		state: []string{"N hash j:7=1 mode=read, TTL 60s", "j:7#1 string 1, TTL 60s"},
 	},
+	{
+		title: "leave read/its count is none",
+		given: append(reads("a:1", 60), "HSET N a:1 9000000000000000000"),
+		do:    release(read, "a:1", 0), reply: "WRONGTYPE",
+		state: []string{"N hash a:1=9000000000000000000 mode=read, TTL 60s", "a:1#1 string 1, TTL 60s"},
+	},
+	{
+		title: "leave read/another's count is none", // it counts as long as the lock lasts
+		given: append(reads("a:1", 60), "HSET N b:1 9000000000000000000"),
+		do:    release(read, "a:1", 0), reply: "1", again: "0",
+		state: []string{"N hash b:1=9000000000000000000 mode=read, TTL 60s"},
+	},
+	{
+		title: "leave read/others entered very often",
+		given: append(reads("a:1", 60), "HSET N j:7 99999"),
+		do:    release(read, "a:1", 0), reply: "1", again: "0",
+		state: []string{"N hash j:7=99999 mode=read, TTL 60s"},
+	},
+	{
+		title: "leave read/somebody has written into the hash",
+		given: append(reads("a:1", 60), "HSET N title x user:1 5"),
+		do:    release(read, "a:1", 0), reply: "1", again: "0",
+		state: []string{"N hash mode=read title=x user:1=5, TTL 60s"},
+	},
+	{
+		title: "leave read/a hold of another has no end",
+		given: slices.Concat(reads("j:7", 60), reads("a:1", 600), []string{"PERSIST j:7#1"}),
+		do:    release(read, "a:1", 0), reply: "1", again: "0",
+		state: []string{"N hash j:7=1 mode=read, TTL 600s", "j:7#1 string 1"},
+	},
+	{
+		title: "leave read/Java cut the TTL of all, two stay",
+		given: slices.Concat(reads("j:7", 900), reads("b:1", 600), reads("a:1", 30)),
+		do:    release(read, "a:1", 0), reply: "1", again: "0",
+		state: []string{"N hash b:1=1 j:7=1 mode=read, TTL 900s", "b:1#1 string 1, TTL 600s", "j:7#1 string 1, TTL 900s"},
+	},
 	{title: "leave read/nobody reads", do: release(read, "a:1", 0), reply: "0"},
 	{
 		title: "leave read/held by a mutex",
@@ -335,6 +425,12 @@ var readRenewRows = []row{
 		given: append(reads("j:7", 20), "HSET N a:1 1"),
 		do:    renewReads("a:1"), reply: "[0]",
 		state: []string{"N hash a:1=1 j:7=1 mode=read, TTL 20s", "j:7#1 string 1, TTL 20s"},
+	},
+	{
+		title: "renew read/its count is none",
+		given: append(reads("a:1", 20), "HSET N a:1 9000000000000000000"),
+		do:    renewReads("a:1"), reply: "[1]",
+		state: []string{"N hash a:1=9000000000000000000 mode=read, TTL 60s", "a:1#1 string 1, TTL 60s"},
 	},
 	{
 		title: "renew read/memory full", full: true,
@@ -380,6 +476,24 @@ var writeAcquireRows = []row{
 		given: reads("j:7", 100),
 		do:    acquire(write, wait("a:1")), reply: "held 100s",
 		state: []string{"N hash j:7=1 mode=read, TTL 100s", "j:7#1 string 1, TTL 100s"},
+	},
+	{
+		title: "write/held by readers that are dead",
+		given: []string{"HSET N mode read j:7 2 b:1 1", "EXPIRE N 600"},
+		do:    acquire(write, wait("a:1")), reply: "token",
+		state: []string{"N hash a:1:write=1 mode=write, TTL 60s"},
+	},
+	{
+		title: "write/held by a reader that is alive, and one that is dead",
+		given: append(reads("j:7", 100), "HSET N b:1 1"),
+		do:    acquire(write, wait("a:1")), reply: "held 100s",
+		state: []string{"N hash j:7=1 mode=read, TTL 100s", "j:7#1 string 1, TTL 100s"},
+	},
+	{
+		title: "write/somebody's data",
+		given: []string{"HSET N mode read title x user:1 5", "EXPIRE N 60"},
+		do:    acquire(write, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash mode=read title=x user:1=5, TTL 60s"},
 	},
 	{
 		title: "write/held by its own reading",
@@ -554,6 +668,18 @@ var writeReleaseRows = []row{
 		state: []string{"writers zset c:1:write+3s, TTL 3s"},
 	},
 	{
+		title: "stop waiting/others have died",
+		given: []string{"ZADD writers +-1 c:1:write", "ZADD writers +3 a:1:write", "PEXPIRE writers 3000"},
+		do:    release(writeFirst, "a:1", 0), reply: "0",
+		heard: "1 on rw",
+	},
+	{
+		title: "stop waiting/others wait, others have died",
+		given: append(writerWaits, "ZADD writers +-1 d:1:write", "ZADD writers +3 a:1:write"),
+		do:    release(writeFirst, "a:1", 0), reply: "0",
+		state: []string{"writers zset c:1:write+3s, TTL 3s"},
+	},
+	{
 		title: "stop waiting/a writer holds it",
 		given: append(writes("b:1", 1, 60), "ZADD writers +3 a:1:write"),
 		do:    release(writeFirst, "a:1", 0), reply: "0",
@@ -573,6 +699,18 @@ var rwForceRows = []row{
 		given: append(reads("b:1", 60), writes("a:1", 1, 60)...),
 		do:    forceRead, reply: "0",
 		state: []string{"N hash a:1:write=1 b:1=1 mode=write, TTL 60s", "b:1#1 string 1, TTL 60s"},
+	},
+	{
+		title: "force read/somebody's data",
+		given: []string{"HSET N mode read title x", "EXPIRE N 60"},
+		do:    forceRead, reply: "WRONGTYPE",
+		state: []string{"N hash mode=read title=x, TTL 60s"},
+	},
+	{
+		title: "force write/somebody's data",
+		given: []string{"HSET N mode write x:write 1 title x", "EXPIRE N 60"},
+		do:    forceWrite, reply: "WRONGTYPE",
+		state: []string{"N hash mode=write title=x x:write=1, TTL 60s"},
 	},
 	{title: "force read/free", do: forceRead, reply: "0"},
 	{title: "force read/held by a mutex", given: ofMutex, do: forceRead, reply: "0", state: []string{"N hash b:1=1, TTL 60s"}},
@@ -621,6 +759,12 @@ var rwInspectRows = []row{
 		do:    inspectRW, reply: `[-1 "write" "b:1" 1 60s "a:1:write" 2 -2]`,
 		state: []string{"N hash a:1:write=2 b:1=1 mode=write", "b:1#1 string 1, TTL 60s"},
 	},
+	{
+		title: "inspect rw/somebody's data",
+		given: []string{"HSET N mode read title x", "EXPIRE N 60"},
+		do:    inspectRW, reply: "WRONGTYPE",
+		state: []string{"N hash mode=read title=x, TTL 60s"},
+	},
 	{title: "inspect rw/held by a mutex", given: ofMutex, do: inspectRW, reply: "fatal", state: []string{"N hash b:1=1, TTL 60s"}},
 	{title: "inspect rw/another type", given: []string{"SET N x"}, do: inspectRW, reply: "WRONGTYPE", state: []string{"N string x"}},
 }
@@ -633,7 +777,7 @@ func TestReadWriteInspect(t *testing.T) {
 	l := newLab(t, s, d, "N")
 	inspect := func() script.RWState {
 		t.Helper()
-		got, err := script.NewRead("N").Inspect(t.Context(), d)
+		got, err := script.NewRead("N").Inspect(t.Context(), d, "")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -169,6 +169,19 @@ var mutexRows = []row{
 		state: []string{"N hash mail=a@b name=Ann"},
 	},
 	{
+		title: "force mutex/somebody's data with a mode",
+		given: []string{"HSET N mode read name Ann", "EXPIRE N 60"},
+		do:    forceMutex(""), reply: "WRONGTYPE",
+		state: []string{"N hash mode=read name=Ann, TTL 60s"},
+	},
+	{
+		title: "force mutex/readers",
+		given: reads("j:7", 60),
+		do:    forceMutex(""), reply: "1", again: "0",
+		state: []string{"j:7#1 string 1, TTL 60s"},
+		heard: "0 on channel",
+	},
+	{
 		title: "force mutex/that owner",
 		given: taken,
 		do:    forceMutex("b:1"), reply: "1", again: "0",

@@ -4,6 +4,8 @@
 -- RETURN  the ms until it is free if it is not renewed: -1 without end, -2 nobody leads
 --         owner, what it says of itself, term: if somebody leads and has said so
 local found = { redis.call('pttl', KEYS[1]) }
+-- A hash with other fields, or with a longer one, is not that of an election.
+if redis.call('hlen', KEYS[1]) ~= 2 or redis.call('hstrlen', KEYS[1], 'leader') > 65536 then return found end
 local fields = redis.call('hgetall', KEYS[1])
 local owner, said
 for i = 1, #fields, 2 do

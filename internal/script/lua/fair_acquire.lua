@@ -20,46 +20,48 @@ if ARGV[3] ~= '1' then return -1 end
 
 -- Who waits asks every second. Whoever is late may not have been able to, and then others were not, either: for a moment
 -- nobody is dropped, so that all can speak. But not again and again, or one on a slow line would keep the dead.
-local BEAT, LATE, MOMENT, AGAIN = 500, 1500, 1500, 10000
-local sign = tonumber(redis.call('zscore', KEYS[4], owner))
-local silent = sign and now + LIFE - sign
-local peace = tonumber(redis.call('zscore', KEYS[4], '')) or 0
+local BEAT, LATE, AGAIN = 500, 1500, 10000
+local last = sign(owner, LIFE)
+local silent = last and now + LIFE - last
+local peace = sign('', MOMENT) or 0
 if silent and silent > LATE and peace + AGAIN < now then
   peace = now + MOMENT
   redis.call('pexpire', KEYS[4], 10 * LIFE) -- where memory is full nothing is refused after a first write
   redis.call('zadd', KEYS[4], peace, '')
 end
-local head, till, dropped = first(silent and silent >= BEAT and peace <= now)
+local head, ends, dropped = first(silent and silent >= BEAT and peace <= now)
 if ttl == -2 and (not head or head == owner) then
   if head then
     redis.call('lpop', KEYS[2])
     forget(owner)
+    keep(false)
   end
   return grant()
 end
 if ARGV[4] == '1' then
-  local limit = tonumber(redis.call('zscore', KEYS[3], owner))
-  local last = not limit and redis.call('lindex', KEYS[2], -1)
-  local length = not limit and redis.call('rpush', KEYS[2], owner)
-  if not limit or not silent or silent >= BEAT then
+  local till, queued = limit(owner)
+  local before = not queued and redis.call('lindex', KEYS[2], -1)
+  local length = not queued and redis.call('rpush', KEYS[2], owner)
+  if not queued or not silent or silent >= BEAT then
     redis.call('pexpire', KEYS[4], 10 * LIFE)
     redis.call('zadd', KEYS[4], now + LIFE, owner)
-    if not limit then
+    if not queued then
       -- Every Java waiter in front will take its turn off this limit when it is through, or what it has added to its
       -- own limit if that was more; those behind will not. Nothing is added to that: nobody would take it off again.
       -- Whom Java has swept out cannot know which others of ours are still there.
       local ours = silent and 1 or redis.call('zcount', KEYS[4], now, '+inf') - (peace >= now and 1 or 0)
-      limit = math.max(now + SLACK + TURN * math.max(length - ours, 0), last and tonumber(redis.call('zscore', KEYS[3], last)) or 0)
+      till = math.max(now + SLACK + TURN * math.max(length - ours, 0), before and limit(before) or 0)
     elseif head == owner then
-      limit = 0 -- nobody is left who could take anything off it
+      till = 0 -- nobody is left who could take anything off it
     else
-      limit = limit + (silent or 0) -- as far ahead as it was, however long the holder takes
+      till = till + (silent or 0) -- as far ahead as it was, however long the holder takes
     end
-    redis.call('zadd', KEYS[3], math.max(limit, now + SLACK), owner)
+    redis.call('zadd', KEYS[3], math.max(till, now + SLACK), owner)
     redis.call('pexpire', KEYS[4], 10 * LIFE)
+    keep(true)
   end
 end
-if ttl ~= -2 then return -1 - ttl end
+if ttl ~= -2 then return held(ttl) end
 -- Whoever is next and does not take what is free may not have heard of it.
 if dropped or (silent and silent >= BEAT) then call(ARGV[5], head) end
-return -1 - math.max(till - now, 1)
+return held(math.max(ends - now, 1))

@@ -4,13 +4,12 @@
 --       2 the only owner to take it from, or '' for any
 -- RETURN  1 freed, 0 not held (by that owner)
 if redis.call('hlen', KEYS[1]) == 0 then return 0 end -- fails on a key of another type
--- A hash that is not that of a lock is somebody's data, and not deleted.
-local fields = redis.call('hkeys', KEYS[1])
-if redis.call('hexists', KEYS[1], 'mode') == 0 and (#fields > 1 or not string.find(fields[1], ':%d+$')) then
-  return redis.error_reply('WRONGTYPE the hash is not that of a lock')
-end
+if not lock(KEYS[1], 100) then return foreign(KEYS[1]) end
 if ARGV[2] ~= '' and redis.call('hexists', KEYS[1], ARGV[2]) == 0 then return 0 end
 redis.call('del', KEYS[1])
 local head = first(false)
-if head then call(ARGV[1], head) end
+if head then
+  call(ARGV[1], head)
+  keep(false)
+end
 return 1

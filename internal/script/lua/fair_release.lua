@@ -18,6 +18,7 @@ end
 if redis.call('zscore', KEYS[3], owner) or redis.call('zscore', KEYS[4], owner) then
   redis.call('lrem', KEYS[2], 0, owner)
   forget(owner)
+  keep(false)
 elseif not held then
   return 0
 end
@@ -25,4 +26,5 @@ if held then redis.call('del', KEYS[1]) end
 if redis.call('exists', KEYS[1]) == 1 then return 0 end
 local head = first(false)
 local heard = head and call(ARGV[3], head) or 0
+if head then keep(false) end
 return held and 1 + heard or 0

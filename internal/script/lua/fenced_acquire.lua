@@ -8,22 +8,21 @@
 --         <= 0  held by another owner, or, to enter again, no longer held:
 --               -1 - the remaining ms, 0 if it never expires
 local ttl = redis.call('pttl', KEYS[1])
-local token
-if ttl == -2 then
-  if ARGV[3] ~= '1' then return -1 end
-  if (tonumber(redis.call('get', KEYS[2])) or 0) < 0 then
-    return redis.error_reply('ERR the counter of fencing tokens is negative')
-  end
+local held = ttl ~= -2 and redis.call('hexists', KEYS[1], ARGV[2]) == 1
+if ttl == -2 and ARGV[3] ~= '1' then return -1 end
+if ttl ~= -2 and not held then return -1 - ttl end
+-- A number of Lua is exact up to 2^53. Above that a token would be given twice.
+local count = redis.call('get', KEYS[2]) or '0'
+if count ~= '0' and not string.find(count, '^[1-9]%d*$') or tonumber(count) > 2 ^ 53 - (held and 1 or 2) then
+  return redis.error_reply('ERR the counter of fencing tokens ' .. KEYS[2] .. ' is not a number from 0 to 2^53 - 2: set it to the last token that was given')
+end
+local token = tonumber(count)
+if not held or token == 0 then -- 0: the counter was deleted while the lock was held
   token = redis.call('incr', KEYS[2])
   redis.call('persist', KEYS[2]) -- Redisson's MultiLock gives it the lease time, after which tokens would begin anew
-elseif redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
-  return -1 - ttl
-else
-  -- The owner's own; unless somebody has deleted the counter.
-  token = tonumber(redis.call('get', KEYS[2])) or redis.call('incr', KEYS[2])
 end
 redis.call('hset', KEYS[1], ARGV[2], ARGV[3])
 if ttl < tonumber(ARGV[1]) then
   redis.call('pexpire', KEYS[1], ARGV[1])
 end
-return math.max(token, 1)
+return token

@@ -11,23 +11,29 @@
 --               -1 - the remaining ms, 0 if it never expires
 local ttl = redis.call('pttl', KEYS[1])
 local mode = redis.call('hget', KEYS[1], 'mode')
-local count = tonumber(redis.call('hget', KEYS[1], ARGV[2]))
-if ARGV[3] ~= '1' then
+local value = redis.call('hget', KEYS[1], ARGV[2])
+local count = tonumber(ARGV[3])
+if count > DEPTH then
+  return redis.error_reply('ERR the read lock ' .. KEYS[1] .. ' can be entered ' .. DEPTH .. ' times: release it before you enter it again')
+end
+if count > 1 then
   -- The hash may outlive a hold of one reader: its own keys say whether it lives.
+  local holds = value and depth(value)
+  if value and not holds then return foreign(KEYS[1]) end
   local alive = false
-  for i = 1, count or 0 do
-    alive = alive or redis.call('exists', KEYS[2] .. ':' .. i) == 1
+  for i = holds or 0, 1, -1 do
+    alive = redis.call('exists', KEYS[2] .. ':' .. i) == 1
+    if alive then break end
   end
   if not alive then return -1 end
-elseif not count then
+elseif not value then
   if ttl ~= -2 and mode ~= 'read' and (ARGV[4] == '' or redis.call('hexists', KEYS[1], ARGV[4]) == 0) then
-    return -1 - ttl -- also where the key is a lock of another kind
+    return held(ttl) -- also where the key is a lock of another kind
   end
+  if mode == 'read' and not joinable(KEYS[1], ttl) then return foreign(KEYS[1]) end
   if mode ~= 'write' and redis.call('exists', KEYS[3]) == 1 then
-    local clock = redis.call('time')
-    local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-    local last = redis.call('zrange', KEYS[3], -1, -1, 'withscores')
-    if tonumber(last[2]) > now then return -1 - (last[2] - now) end
+    local ms = first(KEYS[3], clock())
+    if ms > 0 then return held(ms) end
   end
   if not mode then redis.call('hset', KEYS[1], 'mode', 'read') end
 end

@@ -5,11 +5,19 @@
 -- ARGV  1 PUBLISH or SPUBLISH
 -- RETURN  1 freed, 0 not held by readers
 if redis.call('hget', KEYS[1], 'mode') ~= 'read' then return 0 end
-for _, reader in ipairs(redis.call('hkeys', KEYS[1])) do
-  for n = 1, tonumber(redis.call('hget', KEYS[1], reader)) or 0 do
-    redis.call('del', KEYS[3] .. ':' .. reader .. ':rwlock_timeout:' .. n)
+if not lock(KEYS[1], FEW) then return foreign(KEYS[1]) end
+-- The keys of the first readers are deleted with it. Where there are more, they end by themselves.
+local found, cursor = nil, '0'
+repeat
+  found, cursor = page(KEYS[1], cursor)
+  for i = 1, #found, 2 do
+    local count = party(found[i], found[i + 1]) == 'reader' and depth(found[i + 1]) or 0
+    for n = 1, math.min(count, steps) do
+      redis.call('del', KEYS[3] .. ':' .. found[i] .. ':rwlock_timeout:' .. n)
+    end
+    steps = steps - math.max(count, 1)
   end
-end
-redis.call('del', KEYS[1])
+until cursor == '0' or steps <= 0
+redis.call('unlink', KEYS[1])
 redis.call(ARGV[1], KEYS[2], '0')
 return 1

@@ -8,17 +8,19 @@
 --       3 PUBLISH or SPUBLISH
 -- RETURN  0  the owner does not hold it; nothing was done
 --         1 + the clients that heard that it is free, or 1 if it is still held
-local count = tonumber(redis.call('hget', KEYS[1], ARGV[1]))
-if not count then return 0 end
+local value = redis.call('hget', KEYS[1], ARGV[1])
+if not value then return 0 end
+local count = depth(value)
+if not count then return foreign(KEYS[1]) end
 local left = tonumber(ARGV[2])
 local longest = 0
-for i = count, math.max(left, 1), -1 do
+for i = math.max(count, left), math.max(left, 1), -1 do
   longest = math.max(longest, redis.call('pttl', KEYS[2] .. ':' .. i))
   if i > left then redis.call('del', KEYS[2] .. ':' .. i) end
 end
 if left > 0 then
   -- What is left lasts as long as what was there. The order matters where memory is full.
-  if redis.call('pexpire', KEYS[2] .. ':' .. left, longest) == 0 and longest > 0 then
+  if longest > 0 and redis.call('pexpire', KEYS[2] .. ':' .. left, longest) == 0 then
     redis.call('set', KEYS[2] .. ':' .. left, '1', 'px', longest)
   end
   redis.call('hset', KEYS[1], ARGV[1], left)
@@ -32,7 +34,7 @@ local ttl = redis.call('pttl', KEYS[1])
 if longest + 10 < ttl and redis.call('hlen', KEYS[1]) > 1 then return 1 end -- that was another one
 longest = readers(KEYS[1], KEYS[4], ttl)
 if longest > 0 then
-  if longest ~= ttl then redis.call('pexpire', KEYS[1], longest) end
+  if longest ~= ttl and longest < math.huge then redis.call('pexpire', KEYS[1], longest) end
   return 1
 end
 redis.call('del', KEYS[1])

@@ -5,9 +5,13 @@
 -- ARGV  1 PUBLISH or SPUBLISH
 -- RETURN  1 freed, 0 not held by a writer
 if redis.call('hget', KEYS[1], 'mode') ~= 'write' then return 0 end
-for _, field in ipairs(redis.call('hkeys', KEYS[1])) do
-  if string.sub(field, -6) == ':write' then redis.call('hdel', KEYS[1], field) end
-end
+if redis.call('hlen', KEYS[1]) > 100000 or not lock(KEYS[1], FEW) then return foreign(KEYS[1]) end
+local cursor = '0'
+repeat
+  local found = redis.call('hscan', KEYS[1], cursor, 'match', '*:write', 'count', 1000)
+  for i = 1, #found[2], 2 do redis.call('hdel', KEYS[1], found[2][i]) end
+  cursor = found[1]
+until cursor == '0'
 settle(KEYS[1], KEYS[3])
 left(ARGV[1], KEYS[2])
 return 1

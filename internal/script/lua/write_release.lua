@@ -9,7 +9,7 @@
 -- RETURN  0  the owner does not hold it
 --         1 + the clients that heard of it, or 1 if it is still held
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
-  if redis.call('zrem', KEYS[2], ARGV[1]) == 1 and redis.call('exists', KEYS[2]) == 0 and redis.call('hget', KEYS[1], 'mode') ~= 'write' then
+  if leave(KEYS[2], ARGV[1], clock()) and redis.call('hget', KEYS[1], 'mode') ~= 'write' then
     redis.call(ARGV[3], KEYS[3], '1') -- readers may come in again
   end
   return 0

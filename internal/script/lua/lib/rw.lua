@@ -1,36 +1,97 @@
 -- The readers of a read/write lock.
 -- The lock is a hash: mode -> read or write, a reader -> its count, a writer with :write appended -> its count.
--- Each hold of a reader has a key of its own, which says how long that hold lasts.
+-- Each hold of a reader has a key of its own, which says how long that hold lasts. The count is stored data and not trusted:
+-- a reader counts as alive as long as the hash lives if its count is not 1 to DEPTH, or if there is too much to look at.
+local DEPTH = 1000 -- how often a reader can enter
+local FEW = 100    -- up to that many readers, a call looks at all of them
+local steps = 1000 -- a call looks at so many keys of readers
 
--- readers returns how long the last of all readers has, or 0 if none is alive. It stops where the answer is at least enough.
--- root is what the names of all readers' keys begin with.
-local function readers(lock, root, enough)
-  local longest = 0
-  local fields = redis.call('hkeys', lock)
-  for i = #fields, 1, -1 do -- who came last is likely to stay longest
-    local count = tonumber(redis.call('hget', lock, fields[i])) or 0
-    local own = 0
-    for n = count, 1, -1 do
-      own = math.max(own, redis.call('pttl', root .. ':' .. fields[i] .. ':rwlock_timeout:' .. n))
-    end
-    longest = math.max(longest, own)
-    if longest > 0 and longest >= enough then return longest end
-    if own == 0 and count > 0 and string.sub(fields[i], -6) ~= ':write' then
-      redis.call('hdel', lock, fields[i]) -- dead
-    end
+-- depth returns how often a reader has entered by the value of its field, or nil if the value is not 1 to DEPTH.
+local function depth(value)
+  local count = tonumber(string.match(value, '^[1-9]%d?%d?%d?$') or nil)
+  return count and count <= DEPTH and count or nil
+end
+
+-- party returns what a field of a read/write lock is by its name and value: 'mode', 'reader' or 'writer'. It returns nil if the
+-- field is not one that Redisson or Holdfast writes.
+local function party(field, value)
+  if field == 'mode' then return field end
+  if not string.find(value, '^[1-9]%d?%d?%d?%d?$') then return nil end
+  return string.find(field, ':%d+$') and 'reader' or string.find(field, ':%d+:write$') and 'writer' or nil
+end
+
+-- page returns fields, each with its value behind it, and the cursor of the next page, '0' after the last one.
+local function page(lock, cursor)
+  local found = redis.call('hscan', lock, cursor, 'count', 10)
+  return found[2], found[1]
+end
+
+-- sample returns ten fields with their values, or all if there are not so many.
+local function sample(lock)
+  local found = redis.pcall('hrandfield', lock, 10, 'withvalues')
+  return found.err and page(lock, '0') or found -- Redis 6.0 does not know it
+end
+
+-- remains returns how long the last hold of a reader has, 0 if none is alive. The hash has life.
+local function remains(own, value, life)
+  local count, longest = depth(value), 0
+  if not count or count > steps then return life end
+  steps = steps - count
+  for n = count, 1, -1 do
+    local ttl = redis.call('pttl', own .. ':' .. n)
+    if ttl == -1 then return life end
+    longest = math.max(longest, ttl)
   end
   return longest
 end
 
+-- readers drops the dead that it sees. It returns how long the last reader has, 0 if none is alive, and whether it has seen one
+-- that is alive. root is what the names of all readers' keys begin with, and ttl is that of the hash. Where many read, one that
+-- is alive is enough, and the hash keeps its TTL: it may last longer than its last reader, but not shorter.
+local function readers(lock, root, ttl)
+  local life = ttl == -1 and math.huge or ttl
+  local many = redis.call('hlen', lock) > FEW + 1
+  local longest, dead, strange, missed = 0, {}, false, false
+  local function look(found)
+    for i = 1, #found, 2 do
+      local is = party(found[i], found[i + 1])
+      strange = strange or not is
+      if strange or steps <= 0 or many and longest > 0 then
+        missed = true
+        return
+      end
+      steps = steps - 1
+      if is == 'reader' then
+        local own = remains(root .. ':' .. found[i] .. ':rwlock_timeout', found[i + 1], life)
+        if own == 0 then dead[#dead + 1] = found[i] end
+        longest = math.max(longest, own)
+      end
+    end
+  end
+  if many then look(sample(lock)) end
+  local found, cursor = nil, '0'
+  while not missed and not (many and longest > 0) do
+    found, cursor = page(lock, cursor)
+    look(found)
+    if cursor == '0' then break end
+  end
+  -- A hash with a field that is not a reader's is left as it is.
+  if strange then return life, true end
+  if #dead > 0 then redis.call('hdel', lock, unpack(dead)) end
+  if missed or many and longest > 0 then return math.max(longest, life), longest > 0 end
+  return longest, longest > 0
+end
+
 -- settle makes the lock one of its readers, after its writer has left, or deletes it if there are none.
 local function settle(lock, root)
-  local longest = readers(lock, root, math.huge)
-  if longest > 0 then
-    redis.call('hset', lock, 'mode', 'read')
-    redis.call('pexpire', lock, longest)
-  else
+  local ttl = redis.call('pttl', lock)
+  local longest = readers(lock, root, ttl)
+  if longest == 0 then
     redis.call('del', lock)
+    return
   end
+  redis.call('hset', lock, 'mode', 'read')
+  if longest ~= ttl and longest < math.huge then redis.call('pexpire', lock, longest) end
 end
 
 -- left tells who waits that a writer has left, and returns how many clients heard it. 1 wakes all threads of Redisson that
@@ -39,4 +100,16 @@ local function left(publish, channel)
   local heard = redis.call(publish, channel, '1')
   redis.call(publish, channel, '0')
   return heard
+end
+
+-- joinable reports whether a hash with the mode read can be a lock, by some of its fields. A lock without an end is rare, so its
+-- owners must look like those of Redisson and Holdfast.
+local function joinable(lock, ttl)
+  local found, owners = sample(lock), 0
+  for i = 1, #found, 2 do
+    local is = party(found[i], found[i + 1])
+    if not is or is ~= 'mode' and ttl == -1 and not string.find(found[i], '^%x+%-%x+%-%x+%-%x+%-%x+:') then return false end
+    if is ~= 'mode' then owners = owners + 1 end
+  end
+  return owners > 0 or redis.call('hlen', lock) > 1
 end

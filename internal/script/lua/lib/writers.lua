@@ -1,0 +1,16 @@
+-- The writers that wait and want to be let in first: a sorted set, writer -> until when it keeps readers out.
+local MOST = 60000 -- ms; no writer writes a time that is further ahead
+
+-- first returns for how many ms writers keep readers out, 0 if none does.
+local function first(writers, now)
+  local last = redis.call('zrevrangebyscore', writers, now + MOST, '(' .. now, 'withscores', 'limit', 0, 1)
+  return last[2] and last[2] - now or 0
+end
+
+-- leave takes a writer out, and the dead with it. It reports whether readers may come in again.
+local function leave(writers, writer, now)
+  if redis.call('zrem', writers, writer) == 0 then return false end
+  local dead = redis.call('zcount', writers, '-inf', now)
+  if dead > 0 then redis.call('zremrangebyrank', writers, 0, math.min(dead, 1000) - 1) end
+  return first(writers, now) == 0
+end
