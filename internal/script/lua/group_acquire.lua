@@ -5,7 +5,7 @@
 -- RETURN  a list: 0, then the token of each lock; or the number of the first lock that was
 --         not granted, and the reply of its script
 local READS = {
-  exists = true, get = true, hexists = true, hget = true, hgetall = true, hkeys = true, hlen = true, hmget = true, hscan = true, hstrlen = true,
+  exists = true, get = true, hexists = true, hget = true, hgetall = true, hkeys = true, hlen = true, hmget = true, hrandfield = true, hscan = true, hstrlen = true,
   llen = true, mget = true, pttl = true, strlen = true, time = true, ttl = true, type = true,
   zcard = true, zcount = true, zrange = true, zrangebyscore = true, zrevrange = true, zscan = true, zscore = true
 }
