@@ -42,8 +42,13 @@ func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
 }
 
 // TryLock takes the mutex if it is free, and otherwise returns [ErrNotAcquired]
-// at once, or after [Wait]. [Remaining] tells how long the holder still has. A
-// server that cannot be reached is tried for a second.
+// at once, or after [Wait]. [Remaining] tells how long the holder still has.
+//
+// A server that does not answer, or cannot serve, is tried again for a second.
+// With the last pause and the last request, TryLock fails with [ErrUnavailable]
+// at most 1.5 s and the timeout of one request after the call. The timeout is
+// that of [Open], 2 s by default, and where the grant waits for replicas that of
+// [Replication] in addition.
 func (m *Mutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.tryLock(ctx, opts)
 }

@@ -76,6 +76,10 @@ func LeaseTime(d time.Duration) Option {
 // once. It ends the waiting and nothing else, whereas a deadline on the
 // context would also end the work under the lock. Given to [Client.Mutex], it
 // makes TryLock wait as well.
+//
+// A request that is under way when d is over gets one more second to be
+// answered: without the answer it is not known whether the lock is held. So a
+// call returns at most a second after d.
 func Wait(d time.Duration) Option {
 	return func(s *settings) {
 		if d < 0 {

@@ -265,9 +265,6 @@ func (n *node) whose(ctx context.Context, err error) error {
 		return driver.Unknown(context.DeadlineExceeded)
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
-		if l := n.link.Load(); l == nil || !l.ready.Load() {
-			return &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no connection to %s within %v", n.addr, n.c.Timeout)}
-		}
 		return &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no answer within %v", n.c.Timeout)}
 	}
 	return err

@@ -88,7 +88,7 @@ type Config struct {
 	SentinelTLS *tls.Config // nil: no TLS to the sentinels
 
 	DialTimeout  time.Duration // 2 s
-	Timeout      time.Duration // how long a call waits for its answer; 2 s
+	Timeout      time.Duration // how long a call waits for its answer, and for a connection if it needs one; 2 s
 	ScanInterval time.Duration // how often to look who serves what, unless Mode is Single; 1 s
 
 	Sharded Sharded // Cluster only

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/rueidis"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -148,5 +149,35 @@ func TestDialOutlivesCaller(t *testing.T) {
 		}
 		wg.Wait()
 		cancel()
+	}
+}
+
+// A call takes no longer than its timeout, whatever it has to wait for: an
+// answer, or a connection that takes longer to open.
+func TestCallIsBounded(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, err := rueidis.ParseURL(s.URL() + "?timeout=500ms&dial_timeout=1m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := rueidis.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	s.Pause()
+	defer s.Resume()   // or Close waits for the dial
+	for i := range 4 { // the first costs the connection
+		begin := time.Now()
+		_, err := d.Do(context.Background(), addOne("k"))
+		if took := time.Since(begin); err == nil || took > c.Timeout+soon {
+			t.Errorf("call %d of a silent server: %v after %v", i+1, err, took)
+		}
+		begin = time.Now()
+		r := d.DoAcked(context.Background(), []driver.Call{addOne("k")}, 1, c.Timeout)[0]
+		if took := time.Since(begin); r.Err == nil || took > 2*c.Timeout+soon {
+			t.Errorf("call %d of a silent server, to be acknowledged: %v after %v", i+1, r.Err, took)
+		}
 	}
 }

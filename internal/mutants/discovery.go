@@ -85,4 +85,9 @@ var discovery = []Mutant{
 		"driver/errors.go", "|| isDone(ctx) {", "|| true {",
 		"driver", "TestForCaller",
 	},
+	{
+		"a call without a deadline waits for a connection as long as that takes",
+		"driver/rueidis/link.go", "func (n *node) mayBlock() bool {\n", "func (n *node) mayBlock() bool {\n	if n.c.Timeout < n.c.DialTimeout {\n		return false\n	}\n",
+		"driver/rueidis", "TestCallIsBounded",
+	},
 }
