@@ -144,11 +144,18 @@ type LostError struct {
 	Name   string
 	Owner  string
 	Reason LossReason
+
+	// Cause is the error of the last renewal, if that has failed and the lease
+	// is over for it; otherwise nil. It matches no error of a context.
+	Cause error
 }
 
 func (e *LostError) Error() string {
 	return fmt.Sprintf("holdfast: lease on %.80q lost: %s", e.Name, e.Reason)
 }
+
+// Unwrap returns the cause.
+func (e *LostError) Unwrap() error { return e.Cause }
 
 // Is reports whether target is [ErrLost], or [ErrClosed] if that is why.
 func (e *LostError) Is(target error) bool {

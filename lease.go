@@ -300,7 +300,24 @@ func (l *Lease) loss() *LostError {
 	if !ok {
 		reason = LossExpired // it is being taken out of care right now
 	}
-	return &LostError{Name: l.name, Owner: l.Owner(), Reason: reason}
+	lost := &LostError{Name: l.name, Owner: l.Owner(), Reason: reason}
+	if reason == LossExpired || reason == LossUnreplicated {
+		lost.Cause = l.fault()
+	}
+	return lost
+}
+
+// fault returns the error of the last renewal, or nil. A timeout of a request is
+// not the end of a context of the caller's, so that mark is taken off.
+func (l *Lease) fault() error {
+	if l.hold == nil {
+		return nil
+	}
+	err := l.hold.Fault()
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return errors.New(err.Error())
+	}
+	return err
 }
 
 // A keeper is a lease as the watchdog sees it.

@@ -89,6 +89,11 @@ func (m *MultiMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
 
 // TryLock takes all locks if all are free, and otherwise none, and returns
 // [ErrNotAcquired] at once, or after [Wait].
+//
+// Locks that one script takes are looked at before the first of them is taken, so
+// a try that fails changes nothing. Otherwise (several clients, several slots of
+// a cluster, a [FairMutex]) the first locks are taken and given back: a
+// [FencedMutex] uses up a token, and keyspace listeners hear of it.
 func (m *MultiMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.acquireAll(ctx, "try lock", 0, opts)
 }

@@ -63,6 +63,11 @@ func (s *settings) request(wait time.Duration) engine.Request {
 // the lock is free, released or not. The context of the lease ends a little
 // before: 5 % of d, at most 5 s. Every [Options].RenewEvery the client verifies
 // that the server still keeps the lease.
+//
+// A lock that is entered again has one end for all its leases, the latest that
+// any of them has asked for. A later lease time of an inner lease therefore
+// keeps the outer lease alive as well, also after the inner one was released.
+// An inner lease that is renewed does the same.
 func LeaseTime(d time.Duration) Option {
 	return func(s *settings) {
 		if d < minLease || d > maxLease {

@@ -55,6 +55,9 @@ func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
 // so that a stream of readers cannot keep it out. It is for [Client.RWMutex].
 // Only readers that use Holdfast respect that: Redisson's do not know of it.
 // A reader that enters again what it holds is let in all the same.
+//
+// Readers have no share of their own: writers that lock again and again without
+// a pause can keep readers out for as long as they do.
 func WriterFirst() Option {
 	return func(s *settings) { s.writerFirst = true }
 }

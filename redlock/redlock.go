@@ -98,6 +98,8 @@ func (r *Redlock) Mutex(name string, opts ...holdfast.Option) *Mutex {
 func (m *Mutex) Name() string { return m.lock.Name() }
 
 // Lock waits until most servers have granted the mutex, or until ctx is done.
+// It asks again when as many servers as it lacks votes have announced a release,
+// when enough leases of others have ended, and every PollInterval.
 // The error matches [holdfast.ErrNotAcquired] if others kept it, and
 // [holdfast.ErrUnavailable] if too few servers answered.
 func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Lease, error) {

@@ -73,4 +73,14 @@ var sets = []Mutant{
 		"internal/engine/hold.go", "h.extend(ctx, pass, r.Lease, r.patience(h.e))", "h.extend(ctx, pass, r.Lease, h.e.o.Patience)",
 		".", "TestMultiTryGivesUpSoonAtTheLast",
 	},
+	{
+		"a loss does not say why renewals have failed",
+		"internal/watchdog/renew.go", "			c.fault.Store(&failed)\n", "",
+		".", "TestLossHasCause",
+	},
+	{
+		"a loss is taken for the end of a context",
+		"lease.go", "		return errors.New(err.Error())\n", "		return err\n",
+		".", "TestLossHasCause",
+	},
 }

@@ -34,7 +34,8 @@ type Charge struct {
 	Lease  time.Duration // that was granted
 	Term   uint64        // in which the server was known to keep it; see driver.Place
 
-	deadline atomic.Int64 // as of clock.Now; zero when in nobody's care
+	deadline atomic.Int64          // as of clock.Now; zero when in nobody's care
+	fault    atomic.Pointer[error] // of the last renewal; nil: there was none, or it has succeeded
 
 	// Guarded by the watchdog's lock.
 	granted time.Duration // the lease that the deadline comes from
@@ -56,6 +57,14 @@ type Charge struct {
 // Deadline returns the moment, as of clock.Now, up to which the server is
 // known to keep the lease for its owner.
 func (c *Charge) Deadline() time.Duration { return time.Duration(c.deadline.Load()) }
+
+// Fault returns the error of the last renewal, or nil.
+func (c *Charge) Fault() error {
+	if err := c.fault.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
 // Valid reports whether the deadline lies ahead.
 func (c *Charge) Valid() bool { return clock.Now() < c.Deadline() }

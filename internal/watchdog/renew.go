@@ -206,6 +206,7 @@ func (w *Watchdog) settle(cs []*Charge, a answer) {
 	var lost []*Charge
 	var whys []Reason
 	needed := false // that it is renewed
+	failed := cmp.Or(a.err, a.short)
 	w.mu.Lock()
 	for i, c := range cs {
 		again := c.again
@@ -214,11 +215,13 @@ func (w *Watchdog) settle(cs []*Charge, a answer) {
 		switch {
 		case c.index < 0: // released or lost meanwhile
 		case a.err != nil || a.short != nil && a.held[i]:
+			c.fault.Store(&failed)
 			c.short = a.short != nil || c.short && driver.ClassOf(a.err) == driver.Ambiguous
 			c.due = clock.Now() + w.pause(c, a.err)
 			needed = needed || c.renewal > 0 || c.verify
 			w.reschedule(c)
 		case a.held[i]:
+			c.fault.Store(nil)
 			c.short, c.refused = false, 0
 			c.Term = a.term
 			c.verify = again || c.Term != w.d.Place(c.Key).Term // once more: it was changed meanwhile
@@ -235,7 +238,6 @@ func (w *Watchdog) settle(cs []*Charge, a answer) {
 			lost, whys = append(lost, c), append(whys, c.denied(a.term, w.d.Place(c.Key).Term))
 		}
 	}
-	failed := cmp.Or(a.err, a.short)
 	warn := needed && w.life.Err() == nil && (w.warned == 0 || a.sent-w.warned >= time.Second) // not for every try
 	if warn {
 		w.warned = a.sent
