@@ -83,10 +83,10 @@ func TestThousandCancelled(t *testing.T) {
 	keen, moody := often(200), often(1000)
 	s := redistest.Fresh(t)
 	n := name(t)
-	first := lock(t, t.Context(), open(t, s.URL()).FairMutex(n))
+	first := lock(t, t.Context(), open(t, enduring(s.URL())).FairMutex(n))
 	var cs [4]*holdfast.Client
 	for i := range cs {
-		cs[i] = open(t, s.URL())
+		cs[i] = open(t, enduring(s.URL()))
 	}
 	var (
 		order   []string // guarded by the lock under test

@@ -3,6 +3,7 @@ package holdfast_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -57,6 +58,9 @@ func open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Clie
 		o.Replication.Timeout = min(5*time.Second, cmp.Or(o.WatchdogTimeout, time.Minute))
 	}
 	c, err := holdfast.Open(context.Background(), address(tb, url), o)
+	for end := time.Now().Add(30 * time.Second); errors.Is(err, holdfast.ErrUnavailable) && time.Now().Before(end); {
+		c, err = holdfast.Open(context.Background(), address(tb, url), o) // the server stood still
+	}
 	if err != nil {
 		tb.Fatal(err)
 	}

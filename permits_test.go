@@ -26,7 +26,7 @@ func newPermitRig(t *testing.T, o ...holdfast.Options) *permitRig {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
 	r := &permitRig{s: s, p: p, c: open(t, p.URL(), o...)}
-	r.sem, r.far = r.c.LeasedSemaphore("rig"), open(t, s.URL(), o...).LeasedSemaphore("rig")
+	r.sem, r.far = r.c.LeasedSemaphore("rig"), open(t, enduring(s.URL()), o...).LeasedSemaphore("rig")
 	for range 2 { // so that the server knows the scripts
 		if _, err := r.sem.TrySet(t.Context(), 3, 0); err != nil {
 			t.Fatal(err)
