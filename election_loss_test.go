@@ -110,7 +110,7 @@ func TestElectionAsMutex(t *testing.T) {
 func TestLeadLostAndDone(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c, other := open(t, s.URL(), quick), open(t, s.URL())
+	c, other := open(t, s.URL(), steady), open(t, s.URL())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	e := c.Election(name(t))
