@@ -120,9 +120,15 @@ func (w *world) key(name string) string { return name + "-" + w.mode.Mode.String
 // follows waits until a client has found a master.
 func (w *world) follows(c *holdfast.Client, master *redistest.Server) {
 	w.Helper()
-	w.eventually(30*time.Second, "the client has found the new master", func() bool {
-		return c.Driver().Place("").Node == master.Addr()
-	})
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		at := c.Driver().Place("").Node
+		if at == master.Addr() {
+			return
+		}
+		if time.Now().After(end) {
+			w.Fatalf("%v: the client is at %q, want the new master %s; the Sentinels name %s", w.mode.Mode, at, master.Addr(), w.sentinels.Master().Addr())
+		}
+	}
 }
 
 // A holder has a lease and notes for how long it counts on it.
@@ -151,6 +157,9 @@ func (w *world) keep(c *holdfast.Client, name string, opts ...holdfast.Option) *
 // watch notes what becomes of a lease.
 func (w *world) watch(l *holdfast.Lease) *holder {
 	h := &holder{Lease: l, w: w, over: make(chan struct{}), news: make(chan struct{})}
+	if w.strictly() && w.stalls == nil {
+		w.stalls = redistest.MeterStalls(w, w.master(l.Name()))
+	}
 	context.AfterFunc(l.Context(), func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -196,10 +205,15 @@ func (h *holder) kept() {
 }
 
 // lost waits for the loss of the lease, checks that it is for one of the
-// reasons, and returns when its holder was told.
+// reasons, and returns when its holder was told. If the last renewals before the
+// end got no answer, since the master or this process stood still, the holder
+// cannot know that replicas were missing.
 func (h *holder) lost(within time.Duration, reasons ...holdfast.LossReason) time.Time {
 	h.w.Helper()
 	_, why := loss(h.Lease, within)
+	if why == holdfast.LossExpired && slices.Contains(reasons, holdfast.LossUnreplicated) && h.w.stalls.Since(time.Now().Add(-lease)) > 500*time.Millisecond {
+		why = holdfast.LossUnreplicated
+	}
 	switch {
 	case why == "not lost":
 		h.w.Fatalf("the hold on %q was not lost within %v", h.Name(), within)

@@ -25,6 +25,7 @@ type world struct {
 
 	prefix  string // of the names of the crowd
 	clients []*holdfast.Client
+	stalls  *redistest.StallMeter // of the master; see holder.lost
 
 	single    *redistest.Server    // nil in other worlds
 	sentinels *redistest.Sentinels // nil in other worlds
@@ -94,6 +95,9 @@ func (w *world) openAt(url string, change ...func(*holdfast.Options)) *holdfast.
 		f(&o)
 	}
 	c, err := holdfast.Open(w.Context(), url, o)
+	for end := time.Now().Add(30 * time.Second); errors.Is(err, holdfast.ErrUnavailable) && time.Now().Before(end); {
+		c, err = holdfast.Open(w.Context(), url, o) // a server stood still
+	}
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package matrix_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -28,10 +27,12 @@ func TestRow19StaleMaster(t *testing.T) {
 		var before *holder
 		clients := make([]*holdfast.Client, len(f)) // at the old master, before there is another
 		for i, w := range f {
-			clients[i] = w.openAt(stale)
-			if w.strictly() {
+			if w.strictly() { // its lease is to end
+				clients[i] = w.openAt(stale)
 				before = w.keep(clients[i], w.key("held"))
+				continue
 			}
+			clients[i] = w.openAt(stale, long)
 		}
 		crowds.await()
 		s.Partition(side{old, other}, append(s.Sentinels(), chosen))
@@ -39,7 +40,7 @@ func TestRow19StaleMaster(t *testing.T) {
 		for i, w := range f {
 			if w.strictly() {
 				holders[i] = before
-				w.notReplicated(clients[i].Mutex("new").TryLock(context.Background()))
+				w.notReplicated(clients[i].Mutex("new"))
 				continue
 			}
 			holders[i] = w.keep(clients[i], w.key("held"))
@@ -55,7 +56,7 @@ func TestRow19StaleMaster(t *testing.T) {
 				waits = w.rival(fresh, w.key("held"))
 				h.lost(lease+slack, holdfast.LossUnreplicated)
 				h.inTime()
-				w.notReplicated(w.open().Mutex("new").TryLock(context.Background()))
+				w.notReplicated(w.open().Mutex("new"))
 				continue
 			}
 			r := w.rival(fresh, w.key("held"))
@@ -73,7 +74,7 @@ func TestRow19StaleMaster(t *testing.T) {
 		s.AwaitReplicas(2)
 		for _, h := range holders {
 			if !h.w.strictly() {
-				h.lost(lease+slack, holdfast.LossFailover, holdfast.LossExpired)
+				h.lost(20*time.Second+slack, holdfast.LossFailover, holdfast.LossExpired)
 			}
 		}
 		waits.await(time.Now().Add(time.Second))
