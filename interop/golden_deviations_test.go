@@ -25,9 +25,9 @@ var (
 var (
 	shorterLease = deviates("entering again with a shorter lease does not cut the longer one",
 		`key \S+ hash OWN2=[12] for 10s`, `key \S+ hash OWN2=[12] for 60s`)
-	fairLimits = deviates("our waiters give signs of life, and write 10 s from each; Redisson's write 300 s once, each after the one before (ADR 8)",
-		`key redisson_lock_timeout:\S+ zset( OWN\d@NOW\+[36](30|45)s)+( for 60s)?`,
-		`key redisson_lock_timeout:\S+ zset( OWN\d@NOW\+10s)+|key holdfast:waiting:\S+ zset( OWN\d@NOW)+ for 25s`)
+	fairLimits = deviates("our waiters give signs of life, write 10 s from each, and let the queue end an hour after the last; Redisson's write 300 s once, each after the one before, and the queue has no end (ADR 8)",
+		`key redisson_lock_timeout:\S+ zset( OWN\d@NOW\+[36](30|45)s)+( for 60s)?|key redisson_lock_queue:\S+ list( OWN\d)+`,
+		`key redisson_lock_(timeout:\S+ zset( OWN\d@NOW\+10s)+|queue:\S+ list( OWN\d)+) for 3600s|key holdfast:waiting:\S+ zset( OWN\d@NOW)+ for 25s`)
 	noLease = deviates("who holds nothing has nothing to release, and says nothing; Redisson asks the server, and tells the others",
 		`publish redisson_rwlock:\S+ [01]`, `answer error`)
 	addedLease = deviates("writing again raises the TTL to the lease, where Redisson adds the lease to it",
@@ -54,7 +54,7 @@ var (
 		`key \S+:1 hash OWN2=1 for 30s|key \S+:1 hash OWN4=1 for 60s|key \S+:2 hash OWN3=1 for 60s`)
 	lockObject = deviates("nobody moves a lock under its holder, or changes its end (ADR 18)",
 		`answer true|key \S+ hash OWN1=1( for 60s)?|key redisson_\S+ (list OWN2|zset OWN2@NOW\+330s)( for 60s)?`,
-		`answer error|key \S+ hash OWN1=1 for 30s|key redisson_\S+ list OWN2`)
+		`answer error|key \S+ hash OWN1=1 for 30s|key redisson_\S+ list OWN2 for 3600s`)
 	deletedQueue = deviates("delete is an unlock by force: the queue stays, and the next one is called (ADR 18)",
 		``, `publish redisson_lock__channel:\S+:OWN2 0|key \S+ hash OWN2=1 for 30s`)
 	deletedTwice = deviates("the lock is where it was, and not where Redisson has moved it",
