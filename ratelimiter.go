@@ -216,12 +216,14 @@ func (l *RateLimiter) Release(ctx context.Context, n int) error {
 	if n == 0 {
 		return nil
 	}
-	r, err := l.order(ctx, "give back to", l.wire(n).Release, nil)
-	if err != nil {
-		return err
-	}
-	if err := script.DecodeReleased(r); err != nil {
-		return l.explain("give back to", n, err)
+	for n > 0 { // a request gives back what a limited number of entries stand for
+		r, err := l.order(ctx, "give back to", l.wire(n).Release, nil)
+		if err != nil {
+			return err
+		}
+		if n, err = script.DecodeReleased(r); err != nil {
+			return l.explain("give back to", n, err)
+		}
 	}
 	return nil
 }

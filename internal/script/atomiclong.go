@@ -12,7 +12,7 @@ import (
 var (
 	valueGet          = load("value_get")
 	valueSet          = load("value_set")
-	atomicLongAdd     = load("atomiclong_add", "once")
+	atomicLongAdd     = load("atomiclong_add", "once", "int64")
 	atomicLongSwap    = load("atomiclong_swap", "once", "int64")
 	atomicLongCompare = load("atomiclong_compare", "once", "int64")
 )

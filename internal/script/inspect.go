@@ -15,7 +15,7 @@ import (
 var (
 	inspectScan  = load("inspect_scan", "inspect")
 	inspectLook  = load("inspect_look", "clock", "inspect")
-	inspectBreak = load("inspect_break", "fair", "rw")
+	inspectBreak = load("inspect_break", "inspect", "fair", "rw")
 )
 
 // routes returns keys for all slots of a cluster, which nobody uses.
@@ -167,7 +167,7 @@ func DecodeSight(r driver.Reply) (Sight, error) {
 		if h[0].Type != driver.Str || h[1].Type != driver.Str || h[2].Type != driver.Int || h[3].Type != driver.Int {
 			return bad()
 		}
-		holder := Holder{h[0].Str, h[1].Str, int(h[2].Int), time.Duration(h[3].Int) * time.Millisecond}
+		holder := Holder{h[0].Str, h[1].Str, int(h[2].Int), remaining(h[3].Int)}
 		if holder.Mode == "permit" {
 			holder.Owner = hex.EncodeToString([]byte(holder.Owner))
 		}

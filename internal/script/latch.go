@@ -10,7 +10,7 @@ import (
 
 var (
 	latchSet       = load("latch_set", "once", "tell")
-	latchCountdown = load("latch_countdown", "once", "tell")
+	latchCountdown = load("latch_countdown", "once", "int64", "tell")
 )
 
 // A Latch is the wire of Redisson's RCountDownLatch: a number that is deleted

@@ -11,11 +11,11 @@ import (
 )
 
 var (
-	limiterTake    = load("limiter_take", "clock", "limiter")
-	limiterCancel  = load("limiter_cancel", "clock", "limiter")
-	limiterRelease = load("limiter_release", "once", "clock", "limiter")
-	limiterSet     = load("limiter_set", "once", "clock", "limiter")
-	limiterInspect = load("limiter_inspect", "clock", "limiter")
+	limiterTake    = load("limiter_take", "clock", "int64", "limiter")
+	limiterCancel  = load("limiter_cancel", "clock", "int64", "limiter")
+	limiterRelease = load("limiter_release", "once", "clock", "int64", "limiter")
+	limiterSet     = load("limiter_set", "once", "clock", "int64", "limiter")
+	limiterInspect = load("limiter_inspect", "clock", "int64", "limiter")
 )
 
 // The errors of a limiter, as the server tells them.
@@ -86,7 +86,7 @@ func decodeLimiter(r driver.Reply) (Verdict, error) {
 	if r.Type != driver.List || len(r.List) != 2 || r.List[0].Type != driver.Int || r.List[1].Type != driver.Int {
 		return Verdict{}, unexpected(limiterTake, r)
 	}
-	ms := time.Duration(max(r.List[1].Int, 0)) * time.Millisecond
+	ms := remaining(max(r.List[1].Int, 0))
 	switch r.List[0].Int {
 	case 1:
 		return Verdict{Token: 1, After: ms, Why: notYet}, nil
@@ -126,15 +126,16 @@ func (l *Limiter) Release(request string) driver.Call {
 	}
 }
 
-// DecodeReleased decodes the reply to a release of permits of a rate limiter.
-func DecodeReleased(r driver.Reply) error {
+// DecodeReleased decodes the reply to a release of permits of a rate limiter:
+// how many are left for another request.
+func DecodeReleased(r driver.Reply) (left int, err error) {
 	if r.Type != driver.Int {
-		return unexpected(limiterRelease, r)
+		return 0, unexpected(limiterRelease, r)
 	}
 	if r.Int < 0 {
-		return ErrNoRate
+		return 0, ErrNoRate
 	}
-	return nil
+	return int(max(r.Int-1, 0)), nil
 }
 
 // A Rate is how many permits there are per interval.
@@ -194,8 +195,8 @@ func decodeRate(r driver.Reply) (Rate, int, error) {
 	}
 	return Rate{
 		Permits:   int(n[0]),
-		Interval:  time.Duration(n[1]) * time.Millisecond,
+		Interval:  remaining(n[1]),
 		PerClient: n[2] == 1,
-		Keep:      time.Duration(n[3]) * time.Millisecond,
+		Keep:      remaining(n[3]),
 	}, int(n[4]), nil
 }

@@ -99,10 +99,10 @@ var limiterSetRows = []row{
 		state: []string{rate(keptFor(tenOfEach, 120))},
 	},
 	{
-		title: "look/over", // and leave it
+		title: "look/over", // and forget it
 		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +-70 @b:1*4", "ZADD ./permits +-25 @j:7*6"},
 		do:    inspectRate, reply: "[10 60s 0 0 4]",
-		state: []string{rate(ten), "permits zset @b:1*4+past @j:7*6+past", "value string 0"},
+		state: []string{rate(ten), "permits zset @j:7*6+past", "value string 4"},
 	},
 	{
 		title: "look/others take ahead",

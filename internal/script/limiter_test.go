@@ -51,7 +51,7 @@ func releaseRate(request string, n int) op {
 		if err != nil {
 			return err
 		}
-		if err := script.DecodeReleased(r); err != nil {
+		if _, err := script.DecodeReleased(r); err != nil {
 			return &driver.Error{Class: driver.Fatal, Err: err}
 		}
 		return nil

@@ -94,9 +94,11 @@ func verdict(n int64) Verdict {
 	return Verdict{TTL: remaining(-1 - n)}
 }
 
-// remaining returns a time in milliseconds as a Duration, which is shorter.
+// remaining returns a number of milliseconds as a Duration. One beyond longest
+// is cut to that.
 func remaining(ms int64) time.Duration {
-	return time.Duration(min(ms, longest.Milliseconds())) * time.Millisecond
+	most := longest.Milliseconds()
+	return time.Duration(min(max(ms, -most), most)) * time.Millisecond
 }
 
 // Freed is the answer to a release.

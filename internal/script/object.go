@@ -67,7 +67,7 @@ func (o *Object) all() []string { return append(o.names(), names(o.parts.Beside)
 // not exist.
 func (o *Object) TTL(ctx context.Context, d driver.Driver) (time.Duration, error) {
 	n, err := o.look(ctx, d, objectTTL, o.names(), -2)
-	return time.Duration(n) * time.Millisecond, err
+	return remaining(n), err
 }
 
 // Memory returns how many bytes the object takes, or -1 if it does not exist.

@@ -12,11 +12,11 @@ import (
 )
 
 var (
-	permitsAcquire = load("permits_acquire", "clock", "permits")
-	permitsRelease = load("permits_release", "clock", "permits")
-	permitsReturn  = load("permits_return", "once", "clock", "permits")
-	permitsResize  = load("permits_resize")
-	permitsInspect = load("permits_inspect", "clock", "permits")
+	permitsAcquire = load("permits_acquire", "clock", "int64", "permits")
+	permitsRelease = load("permits_release", "clock", "int64", "permits")
+	permitsReturn  = load("permits_return", "once", "clock", "int64", "permits")
+	permitsResize  = load("permits_resize", "int64")
+	permitsInspect = load("permits_inspect", "clock", "int64", "permits")
 )
 
 // idSize is the length of the id of a permit, in bytes.
@@ -183,7 +183,7 @@ func decodePermitState(r driver.Reply) (PermitState, error) {
 	left := r.List[2].Int
 	s := PermitState{Free: int(r.List[0].Int), Taken: int(r.List[1].Int), Held: left != -2}
 	if s.Held {
-		s.TTL = time.Duration(left) * time.Millisecond
+		s.TTL = remaining(left)
 	}
 	return s, nil
 }

@@ -9,12 +9,12 @@ import (
 )
 
 var (
-	number           = load("number")
-	semaphoreAcquire = load("semaphore_acquire", "once")
-	semaphoreUndo    = load("semaphore_undo", "once")
-	semaphoreRelease = load("semaphore_release", "once")
+	number           = load("number", "int64")
+	semaphoreAcquire = load("semaphore_acquire", "once", "int64")
+	semaphoreUndo    = load("semaphore_undo", "once", "int64")
+	semaphoreRelease = load("semaphore_release", "once", "int64")
 	semaphoreSet     = load("semaphore_set", "once")
-	semaphoreDrain   = load("semaphore_drain", "once")
+	semaphoreDrain   = load("semaphore_drain", "once", "int64")
 )
 
 // Why nobody gets permits.
@@ -114,12 +114,10 @@ func flag(b bool) string {
 	return "0"
 }
 
-// DecodeInt decodes a reply that is a number.
+// DecodeInt decodes a reply that is a number, or its text.
 func DecodeInt(r driver.Reply) (int, error) {
-	if r.Type != driver.Int {
-		return 0, unexpected(number, r)
-	}
-	return int(r.Int), nil
+	n, err := DecodeInt64(r)
+	return int(n), err
 }
 
 func decodeBool(s *driver.Script, r driver.Reply, err error) (bool, error) {

@@ -6,7 +6,12 @@
 --       3 how long to remember it, in ms
 -- RETURN  the number afterwards, as text
 local known = recall(KEYS[2], ARGV[2])
-if known then return known end
--- Fails, and changes nothing, where the sum has more than 64 bits. Its reply is a double here.
-redis.call('incrby', KEYS[1], ARGV[1])
+if known then return told(KEYS[2], known) end
+number(KEYS[1]) -- fails on a value of another kind
+local sum = redis.pcall('incrby', KEYS[1], ARGV[1]) -- a double here, or an error that does not name the key
+if type(sum) == 'table' and sum.err and string.find(sum.err, 'overflow') then
+  unreadable(KEYS[1], 'a number to which ' .. ARGV[1] .. ' can be added in 64 bits', 'set it to another one')
+elseif type(sum) == 'table' then
+  return sum
+end
 return remember(KEYS[2], ARGV[2], redis.call('get', KEYS[1]), ARGV[3])

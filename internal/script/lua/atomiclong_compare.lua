@@ -8,8 +8,7 @@
 -- RETURN  1 set, 0 it was another
 local known = recall(KEYS[2], ARGV[2])
 if known then return known == 'set' and 1 or 0 end
-local old = int64(redis.call('get', KEYS[1]) or '0')
-if not old then return redis.error_reply('ERR the value is not a number') end
+local old = number(KEYS[1]) or '0'
 -- A refusal is remembered, too: a copy that comes late must not swap what its sender was told has not been.
 if old ~= ARGV[1] then
   remember(KEYS[2], ARGV[2], 'other', ARGV[3])

@@ -6,9 +6,8 @@
 --       3 how long to remember it, in ms
 -- RETURN  the number before, as text
 local known = recall(KEYS[2], ARGV[2])
-if known then return known end
-local old = int64(redis.call('get', KEYS[1]) or '0')
-if not old then return redis.error_reply('ERR the value is not a number') end
+if known then return told(KEYS[2], known) end
+local old = number(KEYS[1]) or '0'
 if ARGV[1] == '' then
   redis.call('del', KEYS[1])
 else

@@ -6,8 +6,11 @@
 --       2 the mode: read, write, or '' for a mutex of any kind
 --       3 and on: the fields of those who may lose it
 -- RETURN  1 freed; 0 not held by them, or by others as well, or there is too much to look at
-local key, mode, looks = KEYS[1], ARGV[2], 100000
-if redis.call('type', key).ok ~= 'hash' or redis.call('hlen', key) > looks or (redis.call('hget', key, 'mode') or '') ~= mode then return 0 end
+local key, mode, looks = KEYS[1], ARGV[2], 2000
+if redis.call('type', key).ok ~= 'hash' or redis.call('hlen', key) > looks or redis.call('hstrlen', key, 'mode') ~= #mode then return 0 end
+if mode ~= '' and redis.call('hget', key, 'mode') ~= mode then return 0 end
+local fields = names(key, looks)
+if not fields then return 0 end
 local seen, held = {}, false
 for i = 3, #ARGV do seen[ARGV[i]] = true end
 -- A reader's own keys say whether it lives.
@@ -25,7 +28,7 @@ local function alive(field)
   end
   return lives
 end
-for _, field in ipairs(redis.call('hkeys', key)) do
+for _, field in ipairs(fields) do
   if field ~= (mode == '' and 'leader' or 'mode') and alive(field) then
     if not seen[field] then return 0 end
     held = true

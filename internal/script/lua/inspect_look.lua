@@ -31,7 +31,7 @@ end
 
 -- left returns how long a reader of so many holds has, -2 if it is dead. Where counts are large, nobody else is to wait
 -- for all to be looked at: what is not counts as alive.
-local looks = 10 * most
+local looks = 2 * most
 local function left(field, count)
   local longest = -2
   for n = count, math.max(count - 99, 1), -1 do
@@ -67,14 +67,15 @@ if is(KEYS[1], 'hash') then
 elseif is(KEYS[1], 'string') and is(KEYS[5], 'zset') and redis.call('strlen', KEYS[1]) <= 20 then
   if not string.find(redis.call('get', KEYS[1]), '^-?%d+$') then return { '' } end
   local now = clock()
-  local taken = redis.call('zrangebyscore', KEYS[5], now + 1, '+inf', 'withscores', 'limit', 0, most)
-  for i = 1, #taken, 2 do
-    if #taken[i] ~= 16 then return { '' } end
-    local ends = tonumber(taken[i + 1])
-    hold(taken[i], 'permit', 1, ends < 922337203685477 and ends - now or -1)
+  local all, over = redis.call('zcard', KEYS[5]), redis.call('zcount', KEYS[5], '-inf', now)
+  for i = over, math.min(all, over + most) - 1 do
+    local taken = redis.call('zrange', KEYS[5], i, i, 'withscores')
+    if #taken[1] ~= 16 then return { '' } end
+    local ends = tonumber(taken[2])
+    hold(taken[1], 'permit', 1, ends < 922337203685477 and math.ceil(ends - now) or -1)
   end
   kind, channels = 'semaphore', { ARGV[4] }
-  more = redis.call('zcount', KEYS[5], now + 1, '+inf') - #taken / 2
+  more = math.max(all - over - most, 0)
 elseif redis.call('exists', KEYS[1]) == 1 then
   return { '' }
 end
@@ -87,8 +88,13 @@ if kind == 'mutex' or kind == 'election' then
   end
   if is(KEYS[2], 'list') then
     if kind ~= 'election' then kind = 'fair' end
-    queue = redis.call('lrange', KEYS[2], 0, most - 1)
-    more = more + redis.call('llen', KEYS[2]) - #queue
+    local length = redis.call('llen', KEYS[2])
+    for i = 0, math.min(length, most) - 1 do
+      local owner = redis.call('lindex', KEYS[2], i)
+      if not spend(#owner) then break end
+      queue[#queue + 1] = owner
+    end
+    more = more + length - #queue
     for _, owner in ipairs(queue) do channels[#channels + 1] = ARGV[2] .. ':' .. owner end
   end
 end

@@ -9,8 +9,12 @@ local page = redis.call('scan', ARGV[1], 'match', ARGV[2], 'count', ARGV[3], 'ty
 if ARGV[4] ~= 'hash' then return page end
 local keys = {}
 for _, key in ipairs(page[2]) do
-  -- One that cannot be read here is for those who ask for it to find out about.
-  local read, mode = pcall(lock, key, 20)
-  if not read or mode then keys[#keys + 1] = key end
+  if bytes < 0 then
+    keys[#keys + 1] = key
+  else
+    -- One that cannot be read here is for those who ask for it to find out about.
+    local read, mode = pcall(lock, key, 20)
+    if not read or mode then keys[#keys + 1] = key end
+  end
 end
 return { page[1], keys }

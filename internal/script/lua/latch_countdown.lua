@@ -5,18 +5,21 @@
 --       2 how long to remember it, in ms
 --       3 PUBLISH or SPUBLISH
 --       4 the channel that waiters listen to: no key, since it may live in another slot
--- RETURN  the count afterwards
+-- RETURN  the count afterwards; as text if it has more than 53 bits
 local known = recall(KEYS[2], ARGV[1])
-if known then return tonumber(known) or 0 end
+if known then return exact(told(KEYS[2], known)) end
+local left = number(KEYS[1])
 -- A server that is out of memory refuses DECR, unless the script has written before.
 redis.call('pexpire', KEYS[2], ARGV[2])
-local left = redis.call('exists', KEYS[1]) == 1 and redis.call('decr', KEYS[1]) or nil
 if not left then
-  left = 0
-elseif left <= 0 then
-  left = 0
+  left = '0'
+elseif less(left, '2') then
+  left = '0'
   redis.call('del', KEYS[1])
   tell(ARGV[3], ARGV[4], '0')
+else
+  redis.call('decr', KEYS[1])
+  left = redis.call('get', KEYS[1]) -- the reply to DECR is a double here
 end
 remember(KEYS[2], ARGV[1], left, ARGV[2])
-return left
+return exact(left)

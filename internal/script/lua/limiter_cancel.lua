@@ -10,12 +10,12 @@
 local l = configured(KEYS)
 if not l then return 0 end
 local now = clock()
-local entry = struct.pack('Bc0I', #ARGV[2], ARGV[2], ARGV[1])
+local entry = struct.pack(PACK, #ARGV[2], ARGV[2], ARGV[1])
 local at = tonumber(redis.call('zscore', l.log, entry) or nil)
 if not at or ARGV[3] == '1' and at <= now then return 0 end
 -- A server that is out of memory refuses INCRBY, unless the script has written before.
 redis.call('zrem', l.log, '')
-reclaim(l, now, 1000)
+available(l, now)
 if redis.call('zrem', l.log, entry) == 1 then redis.call('incrby', l.free, ARGV[1]) end
 keepAlive(l, KEYS, now)
 return 1

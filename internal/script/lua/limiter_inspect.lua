@@ -6,5 +6,5 @@
 -- RETURN  nothing, if it has no rate; or rate, interval in ms, 1 per client or 0, ms that it is kept unused, free permits
 local l = configured(KEYS)
 if not l then return {} end
-local free = available(l, clock(), -1)
+local _, free = available(l, clock(), true)
 return { l.rate, l.interval, l.own and 1 or 0, l.keep, math.max(free, 0) }

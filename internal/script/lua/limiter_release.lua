@@ -1,4 +1,4 @@
--- Give back permits that were not needed: those that were taken last. Running it twice does what running it once does.
+-- Give back permits that were not needed: those that were taken last, of at most 1000 entries. Running it twice does what running it once does.
 -- KEYS  1 the rate
 --       2 free permits, 3 those of the client
 --       4 the log of what was taken, 5 that of the client
@@ -7,9 +7,9 @@
 -- ARGV  1 how many
 --       2 number of the request
 --       3 how long to remember it, in ms
--- RETURN  1 done, -1 there is no rate
+-- RETURN  1 done, 1 + how many are left to be given back by another request, -1 there is no rate
 local known = recall(KEYS[7], ARGV[2])
-if known then return known == 'done' and 1 or -1 end
+if known == 'done' then return 1 elseif known == 'no rate' or known == 'late' then return -1 elseif known then return 1 + told(KEYS[7], known) end
 local l = configured(KEYS)
 if not l then
   remember(KEYS[7], ARGV[2], 'no rate', ARGV[3])
@@ -18,21 +18,22 @@ end
 local now, back = clock(), tonumber(ARGV[1])
 -- A server that is out of memory refuses INCRBY, unless the script has written before.
 redis.call('pexpire', KEYS[7], ARGV[3])
-local free = reclaim(l, now, math.max(back, 1000))
+local free = available(l, now)
 -- They leave the log as well, or they would be free a second time when they are over.
-local log = redis.call('zrevrangebyscore', l.log, now, '-inf', 'withscores', 'limit', 0, back)
-for i = 1, #log, 2 do unpack(log[i]) end -- all or nothing
+local log = redis.call('zrevrangebyscore', l.log, now, '-inf', 'withscores', 'limit', 0, math.min(back, MOST))
+for i = 1, #log, 2 do unpack(l.log, log[i]) end -- all or nothing
+local given = 0
 for i = 1, #log, 2 do
-  local id, n = unpack(log[i])
+  local id, n = unpack(l.log, log[i])
   local less = math.min(n, back)
   redis.call('zrem', l.log, log[i])
-  if less < n then redis.call('zadd', l.log, log[i + 1], struct.pack('Bc0I', #id, id, n - less)) end
-  -- Redisson gives permits back without taking them off the log: no more than there are become free.
-  redis.call('incrby', l.free, math.max(math.min(less, l.rate - free), 0))
-  free = free + less
-  back = back - less
+  if less < n then redis.call('zadd', l.log, log[i + 1], struct.pack(PACK, #id, id, n - less)) end
+  given, back = given + less, back - less
   if back == 0 then break end
 end
+-- Redisson gives permits back without taking them off the log: no more than there are become free.
+redis.call('incrby', l.free, math.max(math.min(given, l.rate - free), 0))
 keepAlive(l, KEYS, now)
-remember(KEYS[7], ARGV[2], 'done', ARGV[3])
-return 1
+local left = #log == 2 * MOST and back or 0
+remember(KEYS[7], ARGV[2], left == 0 and 'done' or left, ARGV[3])
+return 1 + left

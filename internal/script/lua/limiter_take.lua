@@ -14,22 +14,22 @@ local l = configured(KEYS)
 if not l then return { -1, 0 } end
 local want, now, longest = tonumber(ARGV[1]), clock(), tonumber(ARGV[3])
 if want > l.rate then return { -2, l.rate } end
-local entry = struct.pack('Bc0I', #ARGV[2], ARGV[2], want)
+local entry = struct.pack(PACK, #ARGV[2], ARGV[2], want)
 local at = tonumber(redis.call('zscore', l.log, entry) or nil)
 local taken = 1
 if not at then
-  local lack = want - reclaim(l, now, math.max(want, 1000))
+  local lack = want - available(l, now)
   at = now
   -- Those who came before have taken what is free, or will be; each entry is free an interval later, and is one permit at least.
   -- So many of the oldest must be over, or all but so many of the newest: whichever is less to look at.
   local room = l.rate - want
-  local walk = (lack <= room or room >= 1000) and 'zrange' or 'zrevrange'
-  local entries = lack > 0 and redis.call(walk, l.log, 0, math.min(lack, 1000) - 1, 'withscores') or {}
+  local walk = (lack <= room or room >= MOST) and 'zrange' or 'zrevrange'
+  local entries = lack > 0 and redis.call(walk, l.log, 0, math.min(lack, MOST) - 1, 'withscores') or {}
   for i = 1, #entries, 2 do
     if lack <= 0 or room < 0 then break end
-    local n = sum({ entries[i] })
+    local _, n = unpack(l.log, entries[i])
     if walk == 'zrange' then lack = lack - n else room = room - n end
-    at = math.max(now, tonumber(entries[i + 1]) + l.interval + 1)
+    at = math.max(now, math.ceil(entries[i + 1]) + l.interval + 1)
   end
   if room < 0 then lack = 0 end
   if lack > 0 or longest >= 0 and at - now > longest then
@@ -40,4 +40,4 @@ if not at then
   end
 end
 keepAlive(l, KEYS, now)
-return { taken, math.max(at - now, 0) }
+return { taken, math.max(math.ceil(at - now), 0) }

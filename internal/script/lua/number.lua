@@ -1,5 +1,4 @@
 -- Read a number.
 -- KEYS  1 the key
--- RETURN  the number, 0 if there is none
-local text = redis.call('get', KEYS[1])
-return tonumber(text or 0) or redis.error_reply('ERR the value is not a number')
+-- RETURN  the number, 0 if there is none; its text if it has more than 53 bits
+return exact(number(KEYS[1]) or '0')

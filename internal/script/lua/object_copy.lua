@@ -7,7 +7,7 @@
 --       4 1: also if something has the name of the copy
 -- RETURN  1 copied, 0 something has the name of the copy, -1 there is nothing to copy
 local known = recall(KEYS[1], ARGV[2])
-if known then return tonumber(known) or 0 end
+if known then return answered(known) end
 if not present(2) then return answer(-1) end
 if present(2 + #types) and ARGV[4] == '0' then return answer(0) end
 -- First what needs memory: a server that has none refuses it, unless the script has written before.

@@ -10,7 +10,7 @@
 --       7 the channel that waiters listen to, or nothing: no key, since it may live in another slot
 -- RETURN  1 deleted, 0 there was nothing
 local known = recall(KEYS[1], ARGV[2])
-if known then return tonumber(known) or 0 end
+if known then return answered(known) end
 if not present(2) then return answer(0) end
 for i = 2, #types + 1 do redis.call(ARGV[4], KEYS[i]) end
 if ARGV[7] ~= '' then tell(ARGV[5], ARGV[7], ARGV[6]) end

@@ -9,7 +9,7 @@
 --       6 what must be the case: NX no end is set, XX one is, GT the new one is later, LT it is sooner
 -- RETURN  1 done, 0 it is not the case, or there is no such object
 local known = recall(KEYS[1], ARGV[2])
-if known then return tonumber(known) or 0 end
+if known then return answered(known) end
 if not present(2) then return answer(0) end
 local left = -2 -- the object lasts as long as the first of its keys that exists
 for i = 2, #types + 1 do

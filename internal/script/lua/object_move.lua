@@ -8,7 +8,7 @@
 --       5 the other one
 -- RETURN  1 moved, 0 something has its name there, or there is nothing to move
 local known = recall(KEYS[1], ARGV[2])
-if known then return tonumber(known) or 0 end
+if known then return answered(known) end
 if not present(2) then return answer(0) end
 local taken = false
 redis.call('select', ARGV[5])

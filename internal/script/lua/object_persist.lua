@@ -6,7 +6,7 @@
 --       3 how long to remember it, in ms
 -- RETURN  1 done, 0 it had none, or there is no such object
 local known = recall(KEYS[1], ARGV[2])
-if known then return tonumber(known) or 0 end
+if known then return answered(known) end
 present(2)
 local done = 0
 for i = 2, #types + 1 do done = math.max(done, redis.call('persist', KEYS[i])) end

@@ -7,7 +7,7 @@
 --       4 1: also if something has the new name
 -- RETURN  1 renamed, 0 something has the new name, -1 there is nothing to rename
 local known = recall(KEYS[1], ARGV[2])
-if known then return tonumber(known) or 0 end
+if known then return answered(known) end
 if not present(2) then return answer(-1) end
 if present(2 + #types) and ARGV[4] == '0' then return answer(0) end
 for i = 2, #types + 1 do

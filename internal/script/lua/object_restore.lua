@@ -9,7 +9,7 @@
 --       6.. for each key what DUMP said, '' if it did not exist
 -- RETURN  1 done, 0 it exists, -1 these are no dumps of such keys
 local known = recall(KEYS[1], ARGV[2])
-if known then return tonumber(known) or 0 end
+if known then return answered(known) end
 if present(2) and ARGV[4] == '0' then return answer(0) end
 local failed
 for i, t in ipairs(types) do

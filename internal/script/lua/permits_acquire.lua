@@ -9,19 +9,19 @@
 --         <= 0  not enough: -1 - the ms until the next lease ends, 0 if none does
 --         nothing, if there is no such semaphore
 local now = clock()
-restore(KEYS[1], redis.call('zremrangebyscore', KEYS[2], 0, now), ARGV[3], KEYS[3])
+local free = whole(KEYS[1]) -- before anything is written: what is unreadable is left alone
+local back = over(KEYS[2], now)
+restore(KEYS[1], back, ARGV[3], KEYS[3])
 local ids, missing = split(ARGV[2]), 0
 for _, id in ipairs(ids) do
   if not redis.call('zscore', KEYS[2], id) then missing = missing + 1 end
 end
 if missing > 0 then
-  local free = tonumber(redis.call('get', KEYS[1]) or 0)
-  if not free then return redis.error_reply('ERR the value is not a number') end
-  if free < missing then
-    if redis.call('exists', KEYS[1]) == 0 then return false end
+  if not free then return false end
+  if free + back < missing then
     local next = tonumber(redis.call('zrange', KEYS[2], 0, 0, 'withscores')[2])
-    -- What Java holds without an end has the highest score there is.
-    return next and next < 922337203685477 and now - next - 1 or 0
+    -- Whatever the scores are, this is no grant: where more leases are over than are taken off at a time, it is -1.
+    return next and next < FOREVER and -1 - math.max(math.ceil(next - now), 0) or 0
   end
   redis.call('decrby', KEYS[1], missing)
 end

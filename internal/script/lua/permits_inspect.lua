@@ -6,11 +6,10 @@
 --         how many are taken
 --         the ms that the permit is still taken, -1 without end, -2 it is not
 local now = clock()
-local free = tonumber(redis.call('get', KEYS[1]) or 0)
-if not free then return redis.error_reply('ERR the value is not a number') end
+local free = whole(KEYS[1])
 -- Those whose lease is over come back when somebody asks for permits next.
-local over = redis.call('zcount', KEYS[2], 0, now)
+local over = redis.call('zcount', KEYS[2], '-inf', now)
 local ends = tonumber(ARGV[1] ~= '' and redis.call('zscore', KEYS[2], ARGV[1]) or nil) or 0
-local left = ends <= now and -2 or ends < 922337203685477 and ends - now or -1
+local left = ends <= now and -2 or ends < FOREVER and math.ceil(ends - now) or -1
 -- Where there is no semaphore they come back to nobody.
-return { redis.call('exists', KEYS[1]) == 1 and free + over or 0, redis.call('zcard', KEYS[2]) - over, left }
+return { free and free + over or 0, redis.call('zcard', KEYS[2]) - over, left }

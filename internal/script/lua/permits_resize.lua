@@ -5,10 +5,10 @@
 -- ARGV  1 how many
 --       2 PUBLISH or SPUBLISH
 -- RETURN  how many are free afterwards; less than zero: too many are taken
-local free = tonumber(redis.call('get', KEYS[1]) or 0)
-if not free then return redis.error_reply('ERR the value is not a number') end
+local held = whole(KEYS[1])
+local free = held or 0
 local more = ARGV[1] - free - redis.call('zcard', KEYS[2])
-if more ~= 0 or redis.call('exists', KEYS[1]) == 0 then
+if more ~= 0 or not held then
   free = redis.call('incrby', KEYS[1], more)
   redis.pcall(ARGV[2], KEYS[3], ARGV[1]) -- it is done, whether anybody may be told or not
 end

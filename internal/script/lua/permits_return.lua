@@ -11,6 +11,7 @@
 local known = recall(KEYS[4], ARGV[2])
 if known then return known == 'done' and 1 or 0 end
 local now = clock()
+whole(KEYS[1]) -- fails where the permits could not be given back
 local ids = split(ARGV[1])
 for _, id in ipairs(ids) do
   local ends = tonumber(redis.call('zscore', KEYS[2], id))
@@ -19,7 +20,7 @@ for _, id in ipairs(ids) do
     return 0
   end
 end
-local back = redis.call('zremrangebyscore', KEYS[2], 0, now)
+local back = over(KEYS[2], now)
 for _, id in ipairs(ids) do back = back + redis.call('zrem', KEYS[2], id) end
 remember(KEYS[4], ARGV[2], 'done', ARGV[3])
 restore(KEYS[1], back, ARGV[4], KEYS[3])

@@ -7,11 +7,9 @@
 -- RETURN  1 taken, 0 not enough, -1 there is no such semaphore
 local known = recall(KEYS[2], ARGV[2])
 if known then return known == 'taken' and 1 or 0 end
-local value = redis.call('get', KEYS[1])
-if not value then return -1 end
-local free = tonumber(value)
-if not free then return redis.error_reply('ERR the value is not a number') end
-if free < tonumber(ARGV[1]) then return 0 end
+local free = number(KEYS[1])
+if not free then return -1 end
+if less(free, ARGV[1]) then return 0 end
 -- A server may forbid some commands: what cannot be noted must not be taken, and what was not taken not be noted.
 remember(KEYS[2], ARGV[2], 'failed', ARGV[3])
 redis.call('decrby', KEYS[1], ARGV[1])

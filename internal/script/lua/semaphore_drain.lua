@@ -3,12 +3,11 @@
 --       2 the mark of the lane
 -- ARGV  1 number of the request
 --       2 how long to remember it, in ms
--- RETURN  how many
+-- RETURN  how many; as text if that has more than 53 bits
 local known = recall(KEYS[2], ARGV[1])
-if known then return tonumber(known) or 0 end
-local free = tonumber(redis.call('get', KEYS[1]) or 0)
-if not free then return redis.error_reply('ERR the value is not a number') end
-free = math.max(free, 0)
-if free > 0 then redis.call('decrby', KEYS[1], free) end
+if known then return exact(told(KEYS[2], known)) end
+local free = number(KEYS[1]) or '0'
+if less(free, '0') then free = '0' end
+if free ~= '0' then redis.call('decrby', KEYS[1], free) end
 remember(KEYS[2], ARGV[1], free, ARGV[2])
-return free
+return exact(free)

@@ -10,6 +10,7 @@
 -- RETURN  0 there is no such semaphore, 1 + the clients that heard of it
 local known = recall(KEYS[2], ARGV[2])
 if known then return known == 'done' and 1 or 0 end
+whole(KEYS[1]) -- fails where nothing can be added
 -- A server that is out of memory refuses INCRBY, unless the script has written before.
 redis.call('pexpire', KEYS[2], ARGV[3])
 if ARGV[5] == '1' and redis.call('exists', KEYS[1]) == 0 then

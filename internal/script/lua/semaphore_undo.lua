@@ -9,6 +9,7 @@
 -- RETURN  0 it had taken nothing, 1 given back
 local known = recall(KEYS[2], ARGV[2])
 if known == 'late' then return 0 end
+if known == 'taken' then whole(KEYS[1]) end -- fails where nothing can be given back
 -- A server that is out of memory refuses SET, unless the script has written before.
 redis.call('pexpire', KEYS[2], ARGV[3])
 remember(KEYS[2], ARGV[2], 'undone', ARGV[3])

@@ -8,8 +8,14 @@
 local clock = redis.call('time')
 local now = tonumber(clock[1]) - tonumber(ARGV[4])
 local last = redis.call('hmget', KEYS[1], 'sec', 'seq')
-local sec, seq = tonumber(last[1]), tonumber(last[2])
-if not sec or not seq then
+local sec, seq = last[1], last[2]
+if sec and seq then
+  local function between(text, most) return string.find(text, '^%d+$') and #text <= 10 and tonumber(text) < most end
+  if not between(sec, 2 ^ 31) or not between(seq, 2 ^ 32) then
+    error('the key ' .. KEYS[1] .. ' does not hold the last of a row of time ids: use another name, or delete the key', 0)
+  end
+  sec, seq = tonumber(sec), tonumber(seq)
+else
   if redis.call('exists', KEYS[1]) == 1 then return redis.error_reply('WRONGTYPE the hash is not that of time ids') end
   -- New, or forgotten: above all that an earlier hash can have given out. If that was begun in an earlier second, it has
   -- come to the present second at most; if in this one, to the next, but not to as many numbers as nanoseconds.

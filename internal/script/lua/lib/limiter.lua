@@ -1,61 +1,90 @@
--- What an entry of a log says: a length, as many random bytes, and the permits.
-local function unpack(entry)
-  if #entry ~= 5 + string.byte(entry) then
-    error('the log was written by a Redisson before 3.17: see "Old releases" in docs/mixed-fleet.md')
+local MOST = 1000   -- how many entries of a log a script looks at
+local LONG = 10000  -- and where it has to add all of them up, since the count was lost
+local PACK = 'Bc0I' -- a length, as many random bytes, and the permits
+-- What an entry of a log says.
+local function unpack(log, entry)
+  if #entry == 0 or #entry ~= 5 + string.byte(entry) then
+    unreadable(log, 'the log of a rate limiter', 'delete it, or see "Old releases" in docs/mixed-fleet.md if a Redisson before 3.17 wrote it')
   end
-  return struct.unpack('Bc0I', entry)
+  return struct.unpack(PACK, entry)
 end
 -- How many permits the entries of a log stand for.
-local function sum(entries)
+local function sum(log, entries, step)
   local permits = 0
-  for _, entry in ipairs(entries) do
-    local _, n = unpack(entry)
+  for i = 1, #entries, step or 1 do
+    local _, n = unpack(log, entries[i])
     permits = permits + n
   end
   return permits
 end
--- The rate of a limiter and the keys of its state; nothing if it has no rate.
-local function configured(keys)
+-- The rate of a limiter and the keys of its state; nothing if it has no rate. It fails on a rate or a log that cannot be
+-- read, unless the rate is to be replaced.
+local function configured(keys, replace)
   local c = redis.call('hmget', keys[1], 'rate', 'interval', 'type', 'keepAliveTime')
   if not (c[1] and c[2] and c[3]) then return nil end
-  local l = { rate = tonumber(c[1]), interval = tonumber(c[2]), keep = tonumber(c[4] or 0), free = keys[2], log = keys[4] }
+  local function natural(text) return string.find(text, '^%d+$') and #text <= 16 and tonumber(text) <= 2 ^ 53 and tonumber(text) end
+  local l = { rate = natural(c[1]), interval = natural(c[2]), keep = natural(c[4] or '0'), free = keys[2], log = keys[4] }
   -- Who changes the rate cannot see what others have of their own, so they note for which rate it is.
   if c[3] == '1' then l.own, l.free, l.log, l.basis = true, keys[3], keys[5], keys[6] end
+  l.broken = not (l.rate and l.interval and l.keep and (c[3] == '0' or c[3] == '1'))
+  if l.broken and not replace then unreadable(keys[1], 'a rate that can be read', 'set one with SetRate') end
+  if not l.broken then
+    local first, last = redis.call('zrange', l.log, 0, 0), redis.call('zrevrange', l.log, 0, 0, 'withscores')
+    if first[1] then unpack(l.log, first[1]) end
+    if last[1] then unpack(l.log, last[1]) end
+    if last[2] and not (tonumber(last[2]) < 2 ^ 53) then unreadable(l.log, 'times', 'delete it') end
+    l.last = tonumber(last[2])
+  end
   return l
 end
--- How many permits are free now, whether that is not what is written down, and how many entries are over; no more than so many
--- are looked at, and the others count as used, so that nobody else has to wait for long.
-local function available(l, now, most)
-  local free = tonumber(redis.call('get', l.free) or nil)
+-- How many permits are free now. What is over is forgotten, and the number is written down; if it is only to be looked
+-- at, then only where something is over. Where too much is over to look at, the rest counts as used until the next call,
+-- so that nobody else has to wait for long; the second result counts a permit for each of the rest.
+local function available(l, now, look)
+  local had = whole(l.free)
+  local basis = l.own and whole(l.basis) or not l.own and l.rate
   -- A ms more, since times are cut to whole ones: no span of an interval sees more than the rate.
-  local past = now - l.interval - 1
-  if redis.call('zcount', l.log, past + 1, '+inf') == 0 then return l.rate, free ~= l.rate, redis.call('zcard', l.log) end
-  local entries = redis.call('zrangebyscore', l.log, 0, past, 'limit', 0, most)
-  local over = sum(entries)
-  local sound = free and free + over <= l.rate and (free + over == l.rate or redis.call('exists', l.log) == 1)
-  if sound and not (l.own and tonumber(redis.call('get', l.basis) or nil) ~= l.rate) then return free + over, over > 0, #entries end
-  return l.rate - sum(redis.call('zrangebyscore', l.log, past + 1, '+inf')), true, redis.call('zcount', l.log, 0, past)
-end
--- Write down how many are free, and forget what is over.
-local function reclaim(l, now, most)
-  local free, changed, over = available(l, now, most)
-  if over > 0 and over == redis.call('zcard', l.log) then
-    redis.call('unlink', l.log)
-  elseif over > 0 then
-    redis.call('zremrangebyrank', l.log, 0, over - 1)
+  local past = string.format('(%.0f', now - l.interval - 1)
+  local total, live = redis.call('zcard', l.log), redis.call('zcount', l.log, past, '+inf')
+  local over = total - live
+  local free, drop, keep, rest = had and basis and had + l.rate - basis, math.min(over, MOST), nil, 0
+  if live == 0 then
+    free, drop = l.rate, total
+  else
+    if free and drop > 0 then free = free + sum(l.log, redis.call('zrange', l.log, 0, drop - 1)) end
+    rest = over - drop
+    local sound = free and free <= l.rate
+    if (not sound or rest > 0) and live <= (sound and MOST or LONG) then
+      -- What is over may be too much to be taken off one by one; what is not is put into a new log then.
+      keep = redis.call('zrange', l.log, total - live, -1, 'withscores')
+      free = l.rate - sum(l.log, keep, 2)
+      if rest == 0 then keep = nil end
+      drop, rest = over, 0
+    elseif not sound then
+      -- The count was lost, and the log is too long to make up for it: all permits count as taken by its last entry.
+      local n = math.min(l.rate, 2 ^ 32 - 1)
+      keep = { struct.pack(PACK, 16, string.rep('\0', 16), n), l.last }
+      free, drop, rest = l.rate - n, total, 0
+    end
   end
-  if changed then
+  if not look or over > 0 then
+    if keep or drop > 0 and drop == total then
+      redis.call('unlink', l.log)
+      for i = 1, #(keep or {}), 2 do redis.call('zadd', l.log, keep[i + 1], keep[i]) end
+    elseif drop > 0 then
+      redis.call('zremrangebyrank', l.log, 0, drop - 1)
+    end
     -- Not SET, which would drop a TTL.
-    redis.call('incrby', l.free, free - (tonumber(redis.call('get', l.free) or nil) or 0))
-    if l.own then redis.call('set', l.basis, l.rate) end
+    if free ~= had then redis.call('incrby', l.free, free - (had or 0)) end
+    if l.own and basis ~= l.rate then redis.call('set', l.basis, l.rate) end
   end
-  return free
+  return free, math.min(free + rest, l.rate - live)
 end
 -- Let everything expire that nobody uses; but nothing that is needed yet.
 local function keepAlive(l, keys, now)
   local last = tonumber(redis.call('zrevrange', l.log, 0, 0, 'withscores')[2]) or now
-  local needed = math.max(last - now, 0) + l.interval + 1000
-  local ttl = redis.call('pttl', keys[1])
+  local needed = math.ceil(math.max(last - now, 0)) + l.interval + 1000
+  local ttl = math.min(redis.call('pttl', keys[1]), 2 ^ 53)
   if l.keep > 0 then
     ttl = math.max(l.keep, needed)
     redis.call('pexpire', keys[1], ttl)

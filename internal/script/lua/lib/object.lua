@@ -12,7 +12,10 @@ local function present(first)
   local found = false
   for i, t in ipairs(types) do
     local key = KEYS[first + i - 1]
-    redis.call(PROBE[t], key)
+    -- The only hashes that are treated so are those of rate limiters.
+    if redis.call(PROBE[t], key) > 0 and t == 'hash' and redis.call('hexists', key, 'rate') + redis.call('hexists', key, 'interval') < 2 then
+      error('the key ' .. key .. ' does not hold a rate limiter: use another name, or delete the key', 0)
+    end
     found = found or redis.call('exists', key) == 1
   end
   return found
@@ -24,4 +27,11 @@ local function answer(reply)
   redis.call('pexpire', KEYS[1], ARGV[3])
   remember(KEYS[1], ARGV[2], reply, ARGV[3])
   return reply
+end
+
+-- answered returns what had come of the request.
+local function answered(known)
+  local reply = told(KEYS[1], known)
+  if #reply > 2 or math.abs(tonumber(reply)) > 1 then error('the key ' .. KEYS[1] .. ' does not hold the mark of a request: delete it', 0) end
+  return tonumber(reply)
 end

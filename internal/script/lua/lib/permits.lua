@@ -4,9 +4,25 @@ local function split(row)
   for at = 1, #row, 16 do ids[#ids + 1] = string.sub(row, at, at + 15) end
   return ids
 end
--- Give back permits, unless the semaphore is gone. Returns how many clients heard of it.
+local FOREVER = 922337203685477 -- the score of what Java holds without an end, and less than any above it
+-- over takes permits whose lease is over off the leases, at most 1000 at a time, and returns how many. It fails where the
+-- sorted set is not that of a semaphore.
+local function over(leases, now)
+  local function check(ids)
+    for _, id in ipairs(ids) do
+      if #id ~= 16 then unreadable(leases, 'the leases of a semaphore', 'use another name, or delete the key') end
+    end
+  end
+  check(redis.call('zrange', leases, 0, 0)) -- the others may be long
+  local ids = redis.call('zrangebyscore', leases, '-inf', now, 'limit', 0, 1000)
+  check(ids)
+  if #ids == 1000 then return redis.call('zremrangebyrank', leases, 0, #ids - 1) end
+  -- Also if there are none: a server that is out of memory refuses ZADD, unless the script has written before.
+  return redis.call('zremrangebyscore', leases, '-inf', now)
+end
+-- restore gives back permits, unless the semaphore is gone. It returns how many clients heard of it.
 local function restore(free, n, publish, channel)
-  if n == 0 or redis.call('exists', free) == 0 then return 0 end
+  if n == 0 or not whole(free) then return 0 end
   local total = redis.call('incrby', free, n)
   if total <= 0 then return 0 end
   local heard = redis.pcall(publish, channel, total) -- it is done, whether anybody may be told or not
