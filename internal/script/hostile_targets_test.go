@@ -1,0 +1,164 @@
+package script_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// The keys of the object N, by what they hold.
+var (
+	lockKeys    = map[string]string{"N": "lock"}
+	fencedKeys  = map[string]string{"N": "lock", "redisson_lock_token:{N}": "token"}
+	fairKeys    = map[string]string{"N": "lock", "redisson_lock_queue:{N}": "queue", "redisson_lock_timeout:{N}": "times", "holdfast:waiting:{N}": "times"}
+	rwKeys      = map[string]string{"N": "rw", "{N}:a:1:rwlock_timeout:1": "hold", "holdfast:writers:{N}": "times"}
+	groupKeys   = map[string]string{"N": "lock", "N3": "rw", "N4": "rw", "N5": "lock", "holdfast:writers:{N3}": "times", "holdfast:writers:{N4}": "times", "redisson_lock_token:{N5}": "token"}
+	permitKeys  = map[string]string{"N": "count", "{N}:timeout": "leases"}
+	returnKeys  = map[string]string{"N": "count", "{N}:timeout": "leases", "holdfast:once:{N}:a:1": "mark"}
+	countedKeys = map[string]string{"N": "count", "holdfast:once:{N}:a:1": "mark"}
+	longKeys    = map[string]string{"N": "long", "holdfast:once:{N}:c:0": "mark"}
+	valueKeys   = map[string]string{"N": "value"}
+	bucketKeys  = map[string]string{"N": "value", "holdfast:once:{N}:c:0": "mark", "holdfast:once:{N}:c:0:old": "value"}
+	idKeys      = map[string]string{"N": "long", "{N}:allocation": "size"}
+	idInitKeys  = map[string]string{"N": "long", "{N}:allocation": "size", "holdfast:once:{N}:c:0": "mark"}
+	rateKeys    = map[string]string{"N": "rate", "{N}:value": "free", "{N}:value:c": "free", "{N}:permits": "log", "{N}:permits:c": "log", "{N}:value:c:rate": "basis"}
+	rateOnce    = map[string]string{"N": "rate", "{N}:value": "free", "{N}:value:c": "free", "{N}:permits": "log", "{N}:permits:c": "log", "{N}:value:c:rate": "basis", "holdfast:once:{N}:a:1": "mark"}
+	objectKeys  = map[string]string{"N": "value", "{N}:allocation": "value"}
+	objectOnce  = map[string]string{"N": "value", "{N}:allocation": "value", "holdfast:once:{N}:c:0": "mark"}
+	objectTwice = map[string]string{"N": "value", "{N}:allocation": "value", "new{N}": "value", "new{N}:allocation": "value", "holdfast:once:{N}:c:0": "mark"}
+	rateObject  = map[string]string{"N": "rate", "{N}:value": "free", "{N}:value:c": "free", "{N}:permits": "log", "{N}:permits:c": "log", "{N}:value:c:rate": "basis", "holdfast:once:{N}:c:0": "mark"}
+	lookKeys    = map[string]string{"N": "rw", "redisson_lock_queue:{N}": "queue", "redisson_lock_token:{N}": "token", "{N}:timeout": "leases", "{N}:a:1:rwlock_timeout:1": "hold"}
+	breakKeys   = map[string]string{"N": "rw", "redisson_lock_queue:{N}": "queue", "redisson_lock_timeout:{N}": "times", "holdfast:waiting:{N}": "times", "{N}:a:1:rwlock_timeout:1": "hold"}
+)
+
+// targets are all scripts. A script may have several.
+var targets = []target{
+	{script: "mutex_acquire", keys: lockKeys, do: grabs(mutex, try(newcomer), newcomer, true)},
+	{script: "mutex_acquire", keys: lockKeys, do: grabs(mutex, again("a:1", 2, 60), "a:1", true)},
+	{script: "mutex_release", keys: lockKeys, do: plain(release(mutex, "a:1", 0))},
+	{script: "mutex_release", keys: lockKeys, do: plain(release(mutex, "a:1", 1))},
+	{script: "mutex_force", keys: lockKeys, do: plain(forceMutex(""))},
+	{script: "mutex_force", keys: lockKeys, do: plain(forceMutex("a:1"))},
+	{script: "mutex_inspect", keys: lockKeys, do: plain(inspectMutex)},
+	{script: "mutex_inspect", keys: lockKeys, do: plain(func(ctx context.Context, d driver.Driver, name string) error {
+		_, err := script.Holders(ctx, d, name)
+		return err
+	})},
+	{script: "renew", keys: lockKeys, do: renewal(script.NewMutex("N").Holding("a:1"))},
+	{script: "fenced_acquire", keys: fencedKeys, do: grabFenced},
+	{script: "fair_acquire", keys: fairKeys, do: grabs(fair, try(newcomer), newcomer, true)},
+	{script: "fair_acquire", keys: fairKeys, do: grabs(fair, wait(newcomer), newcomer, true)},
+	{script: "fair_acquire", keys: fairKeys, do: grabs(fair, wait("a:1"), "a:1", true)},
+	{script: "fair_release", keys: fairKeys, do: plain(release(fair, "a:1", 0))},
+	{script: "fair_release", keys: fairKeys, do: plain(release(fair, "a:1", 1))},
+	{script: "fair_force", keys: fairKeys, do: plain(forceFair(""))},
+	{script: "fair_inspect", keys: fairKeys, do: plain(inspectFair)},
+	{script: "read_acquire", keys: rwKeys, do: grabRead},
+	{script: "read_acquire", keys: rwKeys, do: plain(acquire(read, again("a:1", 2, 60)))},
+	{script: "read_release", keys: rwKeys, do: plain(release(read, "a:1", 0))},
+	{script: "read_release", keys: rwKeys, do: plain(release(read, "a:1", 1))},
+	{script: "read_release", keys: rwKeys, do: plain(release(read, newcomer, 0))},
+	{script: "read_renew", keys: rwKeys, do: renewal(script.NewRead("N").Holding("a:1"), script.NewRead("N").Holding(newcomer))},
+	{script: "read_force", keys: rwKeys, do: plain(forceRead)},
+	{script: "write_acquire", keys: rwKeys, do: grabs(write, try(newcomer), newcomer+":write", true)},
+	{script: "write_acquire", keys: rwKeys, do: grabs(writeFirst, wait(newcomer), newcomer+":write", true)},
+	{script: "write_release", keys: rwKeys, do: plain(release(write, "a:1", 0))},
+	{script: "write_release", keys: rwKeys, do: plain(release(write, "a:1", 1))},
+	{script: "write_force", keys: rwKeys, do: plain(forceWrite)},
+	{script: "rw_inspect", keys: rwKeys, do: plain(inspectRW)},
+	{script: "group_acquire", keys: groupKeys, do: plain(acquireGroup())},
+	{script: "group_release", keys: groupKeys, do: plain(freeGroup())},
+	{script: "election_proclaim", keys: fencedKeys, do: plain(proclaim("a:1", "A"))},
+	{script: "election_inspect", keys: fencedKeys, do: plain(inspectElection)},
+
+	{script: "permits_acquire", keys: permitKeys, do: grabPermits(1, newcomer)},
+	{script: "permits_acquire", keys: permitKeys, do: grabPermits(1, "a:1")},
+	{script: "permits_acquire", keys: permitKeys, do: grabPermits(3, newcomer)},
+	{script: "permits_release", keys: permitKeys, do: plain(release(leased(1), "a:1", 0))},
+	{script: "permits_return", keys: returnKeys, do: decoded(func(name string) driver.Call {
+		return script.NewPermits(name, 0).Return("a:1:7", inRow([]string{"a:1.0"}))
+	}, decodeFlag)},
+	{script: "permits_resize", keys: permitKeys, do: plain(resize(3))},
+	{script: "permits_inspect", keys: permitKeys, do: plain(inspectLeased("a:1.0"))},
+	{script: "permits_renew", keys: permitKeys, do: renewal(script.NewPermits("N", 1).Holding("a:1"))},
+
+	{script: "semaphore_acquire", keys: countedKeys, do: grabSemaphore},
+	{script: "semaphore_undo", keys: countedKeys, do: plain(undoPermits(1, "a:1:7"))},
+	{script: "semaphore_release", keys: countedKeys, do: plain(givePermits(1, "a:1:7"))},
+	{script: "semaphore_release", keys: countedKeys, do: plain(giveIfExists(1, "a:1:7"))},
+	{script: "semaphore_set", keys: countedKeys, do: plain(setPermits(3, "a:1:7", 0))},
+	{script: "semaphore_drain", keys: countedKeys, do: decoded(func(name string) driver.Call { return script.NewSemaphore(name, 0).Drain("a:1:7") }, script.DecodeInt)},
+	{script: "number", keys: map[string]string{"N": "count"}, do: plain(available)},
+	{script: "number", keys: map[string]string{"N": "count"}, do: grabLatch},
+	{script: "number", keys: map[string]string{"redisson_lock_token:{N}": "token"}, do: plain(token)},
+	{script: "latch_set", keys: countedKeys, do: plain(setCount(3, "a:1:7"))},
+	{script: "latch_countdown", keys: countedKeys, do: plain(countDown("a:1:7"))},
+
+	{script: "limiter_take", keys: rateKeys, do: grabRate(asLong)},
+	{script: "limiter_take", keys: rateKeys, do: grabRate(0)},
+	{script: "limiter_cancel", keys: rateKeys, do: decoded(func(name string) driver.Call { return limiter(name, 1).Free("a:1") }, decodeFlag)},
+	{script: "limiter_cancel", keys: rateKeys, do: decoded(func(name string) driver.Call { return limiter(name, 1).Cancel("a:1") }, decodeFlag)},
+	{script: "limiter_release", keys: rateOnce, do: plain(releaseRate("a:1:7", 5))},
+	{script: "limiter_set", keys: rateOnce, do: decoded(func(name string) driver.Call { return limiter(name, 0).Set("a:1:7", ten, script.WhenNew) }, decodeFlag)},
+	{script: "limiter_set", keys: rateOnce, do: decoded(func(name string) driver.Call { return limiter(name, 0).Set("a:1:7", ten, script.Always) }, decodeFlag)},
+	{script: "limiter_set", keys: rateOnce, do: decoded(func(name string) driver.Call { return limiter(name, 0).Set("a:1:7", tenOfEach, script.WhenOld) }, decodeFlag)},
+	{script: "limiter_inspect", keys: rateKeys, do: plain(inspectRate)},
+
+	{script: "value_get", keys: map[string]string{"N": "long"}, do: plain(loadLong)},
+	{script: "value_set", keys: valueKeys, do: plain(storeLong(5))},
+	{script: "atomiclong_add", keys: longKeys, do: decoded(func(name string) driver.Call { return script.NewAtomicLong(name).Add(request, 1) }, script.DecodeInt64)},
+	{script: "atomiclong_swap", keys: longKeys, do: decoded(func(name string) driver.Call { return script.NewAtomicLong(name).Swap(request, 1) }, script.DecodeInt64)},
+	{script: "atomiclong_compare", keys: longKeys, do: decoded(func(name string) driver.Call { return script.NewAtomicLong(name).Compare(request, 1, 2) }, decodeFlag)},
+	{script: "bucket_try", keys: bucketKeys, do: decoded(func(name string) driver.Call { return script.NewBucket(name).Try(request, "v", 0, true) }, decodeFlag)},
+	{script: "bucket_swap", keys: bucketKeys, do: plain(ordered(func(name string) driver.Call { return script.NewBucket(name).Swap(request, "w", 0) }))},
+	{script: "bucket_compare", keys: bucketKeys, do: decoded(func(name string) driver.Call { return script.NewBucket(name).CompareSet(request, "v", "w") }, decodeFlag)},
+	{script: "bucket_expire", keys: valueKeys, do: plain(func(ctx context.Context, d driver.Driver, name string) error {
+		_, _, err := script.NewBucket(name).Expire(ctx, d, time.Minute)
+		return err
+	})},
+	{script: "bucket_size", keys: valueKeys, do: plain(func(ctx context.Context, d driver.Driver, name string) error {
+		_, err := script.NewBucket(name).Size(ctx, d)
+		return err
+	})},
+	{script: "idgenerator_init", keys: idInitKeys, do: decoded(func(name string) driver.Call { return script.NewIDGenerator(name).Init(request, 1, 10) }, decodeFlag)},
+	{script: "idgenerator_next", keys: idKeys, do: plain(fetchIDs(none))},
+	{script: "idgenerator_next", keys: idKeys, do: plain(fetchIDs(script.Block{First: 100, Size: 100}))},
+	{script: "timeid_next", keys: map[string]string{"N": "stamp"}, do: plain(nextTimeIDs(script.Stamp{}, 5))},
+
+	{script: "object_exists", keys: objectKeys, typed: true, do: plain(looked(two, (*script.Object).Exists))},
+	{script: "object_touch", keys: objectKeys, typed: true, do: plain(looked(two, (*script.Object).Touch))},
+	{script: "object_ttl", keys: objectKeys, typed: true, do: plain(looked(two, (*script.Object).TTL))},
+	{script: "object_memory", keys: objectKeys, typed: true, do: plain(looked(two, (*script.Object).Memory))},
+	{script: "object_idle", keys: objectKeys, typed: true, do: plain(looked(two, (*script.Object).Idle))},
+	{script: "object_delete", keys: objectOnce, typed: true, do: object(two, func(o *script.Object) driver.Call { return o.Delete(request, false) })},
+	{script: "object_delete", keys: rateObject, typed: true, do: object(script.LimiterShape("c"), func(o *script.Object) driver.Call { return o.Delete(request, true) })},
+	{script: "object_rename", keys: objectTwice, typed: true, do: object(two, func(o *script.Object) driver.Call { return o.Rename(request, "new{N}", true) })},
+	{script: "object_copy", keys: objectTwice, typed: true, do: object(two, func(o *script.Object) driver.Call { return o.Copy(request, "new{N}", true) })},
+	{script: "object_move", keys: objectOnce, typed: true, do: object(two, func(o *script.Object) driver.Call { return o.Move(request, 0, 1) })},
+	{script: "object_expire", keys: objectOnce, typed: true, do: object(two, func(o *script.Object) driver.Call { return o.Expire(request, time.Minute, nil) })},
+	{script: "object_expire", keys: rateObject, typed: true, do: object(script.LimiterShape("c"), func(o *script.Object) driver.Call { return o.Expire(request, time.Minute, nil) })},
+	{script: "object_persist", keys: objectOnce, typed: true, do: object(two, func(o *script.Object) driver.Call { return o.Persist(request) })},
+	{script: "object_dump", keys: objectKeys, typed: true, do: plain(dumped(two))},
+	{script: "object_restore", keys: objectOnce, typed: true, do: object(two, func(o *script.Object) driver.Call { return o.Restore(request, []string{dumpA, ""}, 0, true) })},
+
+	{script: "inspect_look", keys: lookKeys, do: plain(lookAt(1000))},
+	{script: "inspect_look", keys: lookKeys, do: plain(look)},
+	{script: "inspect_scan", keys: map[string]string{"N": "rw"}, do: plain(walk("*", 0))},
+	{script: "inspect_scan", keys: map[string]string{"{N}:timeout": "leases"}, do: plain(walk("*", 1))},
+	{script: "inspect_break", keys: breakKeys, do: plain(breaks("rw", [2]string{"a:1", "read"}))},
+	{script: "inspect_break", keys: breakKeys, do: plain(breaks("rw", [2]string{"a:1", "write"}, [2]string{"a:1", "read"}))},
+	{script: "inspect_break", keys: breakKeys, do: plain(breaks("mutex", [2]string{"a:1", "exclusive"}))},
+}
+
+// lookAt lists that many of each.
+func lookAt(most int) op {
+	return func(ctx context.Context, d driver.Driver, name string) error {
+		r, err := d.Do(ctx, script.Look(d, name, most))
+		if err == nil {
+			_, err = script.DecodeSight(r)
+		}
+		return err
+	}
+}
