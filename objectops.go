@@ -51,8 +51,44 @@ func (o *Object) Exists(ctx context.Context) (bool, error) {
 // Delete deletes the object, and reports whether it existed. Those who wait for
 // a [Latch] are told. Of a lock it is ForceUnlock; of an [RWMutex], for the
 // writer and all readers. What a lock keeps between leases stays: the queue of a
-// [FairMutex], the counter of a [FencedMutex].
+// [FairMutex], the counter of a [FencedMutex] or an [Election]. To delete these
+// as well, use [Object.Retire].
 func (o *Object) Delete(ctx context.Context) (bool, error) { return o.delete(ctx, "delete", false) }
+
+// Retire deletes the object and everything that the server keeps for its name,
+// and reports whether there was anything. Use it for a name that will not be used
+// again.
+//
+// For a [FencedMutex] and an [Election] that includes the counter of fencing
+// tokens. If the name is used again, tokens and terms begin at 1. A guard that
+// has seen a higher token of the old counter then refuses every new holder, and
+// a guard that has seen none accepts an old holder that is still running. So
+// retire such a name only when no process uses it any more, and delete what its
+// guards remember (package fence) before the name is used again.
+//
+// For a [FairMutex] it includes the queue: processes that still wait enter the
+// queue again, in another order. For every other kind, Retire is Delete.
+//
+// A lock is taken from its holder first. If another owner takes it before the
+// rest is deleted, Retire keeps the rest and returns [ErrNotAcquired].
+func (o *Object) Retire(ctx context.Context) (bool, error) {
+	freed, err := o.delete(ctx, "retire", true)
+	if err != nil || o.free == nil || !o.wire.Keeps() {
+		return freed, err
+	}
+	r, err := o.order(ctx, "retire", o.wire.Forget, nil)
+	if err != nil {
+		return freed, err
+	}
+	free, gone, err := script.DecodeMoved(r)
+	if err == nil && !free {
+		err = fmt.Errorf("%w: another owner took it after it was freed: stop the processes that use it", ErrNotAcquired)
+	}
+	if err != nil {
+		return freed, o.fail("retire", err)
+	}
+	return freed || gone, nil
+}
 
 // Unlink is Delete, but the server frees the memory of a large object later, and
 // does not keep others waiting for that.

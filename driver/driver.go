@@ -7,11 +7,12 @@
 //
 // # Rules every driver keeps
 //
-// Holdfast only sends scripts that may run twice without harm, so a driver is
-// free to send a call again. It must never report success for a call that it
-// does not know to have run, and it must say honestly which of three things an
-// error means: see [Class]. An error matches that of a context only if the
-// context of its caller is done: see [ForCaller].
+// A driver sends a call again only if it knows that the first copy did not run
+// and will not: after MOVED, ASK or NOSCRIPT, or if it was never written. It must
+// never report success for a call that it does not know to have run, and it must
+// say honestly which of three things an error means: see [Class]. An error
+// matches that of a context only if the context of its caller is done: see
+// [ForCaller].
 package driver
 
 import (

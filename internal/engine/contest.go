@@ -28,6 +28,7 @@ type contest struct {
 
 	claim    script.Claim
 	lane     int           // of a claim that the server knows by its number
+	mark     string        // by which it does
 	own      *wait.Waiter  // where the gate keeps none; nil until joined
 	doubt    bool          // a request of this owner may have run unknown to us
 	out      outage        // of the server
@@ -43,6 +44,11 @@ type contest struct {
 	asked    bool          // at least once
 	told     bool          // the log says that the holder is a lease of this client
 	timer    *time.Timer
+}
+
+// numbered is a target whose claims the server knows by their numbers.
+type numbered interface {
+	Claim(c script.Claim) driver.Call
 }
 
 // run asks the server until it grants the lock.
@@ -82,6 +88,10 @@ func (c *contest) begin() {
 	c.claim = script.Claim{Count: 1, Lease: c.r.Lease, Wait: !c.once}
 	if c.traits.Numbered {
 		c.lane, c.claim.Owner = c.e.number()
+		if n, ok := c.k.(numbered); ok {
+			c.mark = script.MarkOf(n.Claim(c.claim))
+			c.claim.Spent = c.e.spent(c.lane, c.mark)
+		}
 	} else {
 		c.claim.Owner = c.e.owner()
 	}
@@ -103,6 +113,9 @@ func (c *contest) end(err error) {
 		}
 	}
 	if c.traits.Numbered && (err == nil || !c.doubt) {
+		if c.mark != "" && !c.doubt {
+			c.e.answered(c.lane, c.mark)
+		}
 		c.e.reuse(c.lane) // or when it is undone
 	}
 	c.leave(err == nil)

@@ -101,7 +101,8 @@ type Engine struct {
 	tickets sync.Pool // of *ticket
 
 	mu      sync.Mutex
-	lanes   []int // that are free, of those below lane
+	lanes   []int          // that are free, of those below lane
+	marks   map[int]string // by lane: that of a request that was sent once and answered
 	lane    int
 	gates   map[string]*gate
 	yields  map[string]yield  // what to remember of gates that are gone

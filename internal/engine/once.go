@@ -43,6 +43,37 @@ func (e *Engine) reuse(lane int) {
 	e.lanes = append(e.lanes, lane)
 }
 
+// A mark is of use while a copy of its request may come. A request that was
+// sent once and answered has no other copy, so the next request of its lane
+// deletes its mark: what a client leaves at the server grows with its lanes, not
+// with the objects that it uses. In a cluster that needs both in one slot;
+// other marks expire.
+
+// spent returns the mark that a call of a lane may delete.
+func (e *Engine) spent(lane int, mark string) string {
+	e.mu.Lock()
+	last := e.marks[lane]
+	delete(e.marks, lane)
+	e.mu.Unlock()
+	if last == "" || last == mark {
+		return ""
+	}
+	if was, is := e.d.Place(last), e.d.Place(mark); was.Node != is.Node || was.Slot != is.Slot {
+		return ""
+	}
+	return last
+}
+
+// answered notes that a request of a lane was sent once and answered.
+func (e *Engine) answered(lane int, mark string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.marks == nil {
+		e.marks = make(map[int]string)
+	}
+	e.marks[lane] = mark
+}
+
 // orderLife is how long an order is repeated: not as long as the server
 // remembers that it was carried out.
 const orderLife = script.MarkLife / 2
@@ -75,13 +106,21 @@ func (e *Engine) Once(ctx context.Context, order, later Order) (driver.Reply, er
 		defer cancel()
 	}
 	lane, request := e.number()
+	call := order(request)
+	mark := script.MarkOf(call)
+	call = script.Spend(call, e.spent(lane, mark))
 	var r driver.Reply
+	sent := 0
 	err := e.ask(ctx, true, func(ctx context.Context) (err error) {
-		r, err = e.d.Do(ctx, order(request))
+		sent++
+		r, err = e.d.Do(ctx, call)
 		return err
 	})
 	switch {
 	case err == nil:
+		if sent == 1 {
+			e.answered(lane, mark)
+		}
 		e.reuse(lane)
 	case later != nil && !errors.Is(err, ErrRefused):
 		if e.bury(later(request), lane) && errors.Is(err, ErrUnavailable) {

@@ -36,6 +36,7 @@ type Claim struct {
 	Lease time.Duration
 	Wait  bool   // the owner will wait if it is not granted
 	Under string // the owner of a hold of another kind that lets this one in
+	Spent string // of a numbered claim, the mark that it may delete: see Spend
 
 	// Longest is how long a grant may lie ahead, see Verdict.After; negative:
 	// as long as it takes.

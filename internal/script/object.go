@@ -117,7 +117,19 @@ func (o *Object) Delete(request string, later bool) driver.Call {
 	if later {
 		verb = "UNLINK"
 	}
-	return o.order(objectDelete, request, nil, verb, publish, o.parts.Message, o.parts.Channel)
+	return o.order(objectDelete, request, nil, verb, publish, o.parts.Message, o.parts.Channel, flag(false))
+}
+
+// Keeps reports whether the object, a lock, has keys that outlive its leases.
+func (o *Object) Keeps() bool { return len(o.parts.Beside) > 0 }
+
+// Forget returns the call that deletes what a lock keeps between leases, if the
+// lock is free. See [DecodeMoved]: what is not sound is not free.
+func (o *Object) Forget(request string) driver.Call {
+	kept := &Object{parts: Parts{Keys: o.parts.Beside}}
+	c := kept.order(objectDelete, request, []string{o.Key()}, "UNLINK", publish, "", "", flag(true))
+	c.Keys[0], _ = mark(o.Key(), request)
+	return c
 }
 
 // Rename returns the call that gives the object a new name, if asked to also

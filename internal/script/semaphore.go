@@ -46,9 +46,14 @@ func (s *Semaphore) Gate() string { return s.channel }
 // Channels returns the channel on which permits are announced.
 func (s *Semaphore) Channels(string) []string { return []string{s.channel} }
 
+// Claim returns the call of Acquire.
+func (s *Semaphore) Claim(c Claim) driver.Call {
+	return numbered(semaphoreAcquire, s.name, c.Owner, strconv.Itoa(s.permits))
+}
+
 // Acquire takes the permits if there are enough.
 func (s *Semaphore) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
-	r, err := d.Do(ctx, numbered(semaphoreAcquire, s.name, c.Owner, strconv.Itoa(s.permits)))
+	r, err := d.Do(ctx, Spend(s.Claim(c), c.Spent))
 	switch {
 	case err != nil:
 		return Verdict{}, err

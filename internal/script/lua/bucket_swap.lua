@@ -15,6 +15,7 @@ if known then
   if known == 'old' and not old then return redis.error_reply('ERR done long ago: the old value is not kept any more') end
   return old
 end
+redis.call('strlen', KEYS[3]) -- fails on a key of another type
 local old = redis.call('get', KEYS[1])
 if ARGV[4] == 'del' then
   redis.call('del', KEYS[1])

@@ -21,7 +21,7 @@ local function alive(field)
   for n = 1, math.min(tonumber(redis.call('hget', key, field)) or 0, looks) do
     looks = looks - 1
     local hold = KEYS[7] .. ':' .. field .. ':rwlock_timeout:' .. n
-    if redis.call('exists', hold) == 1 then
+    if redis.call('type', hold).ok == 'string' then
       own[#own + 1] = hold
       lives = true
     end

@@ -1,6 +1,6 @@
 -- Delete an object. Running it twice does what running it once does.
 -- KEYS  1 the mark of the lane
---       2.. its keys
+--       2.. its keys, then that of a lock that must be free, if any
 -- ARGV  1 see lib/object.lua
 --       2 number of the request
 --       3 how long to remember it, in ms
@@ -8,9 +8,11 @@
 --       5 PUBLISH or SPUBLISH
 --       6 what to publish
 --       7 the channel that waiters listen to, or nothing: no key, since it may live in another slot
--- RETURN  1 deleted, 0 there was nothing
+--       8 1: there is such a lock
+-- RETURN  1 deleted, 0 there was nothing, -1 the lock is not free
 local known = recall(KEYS[1], ARGV[2])
 if known then return answered(known) end
+if ARGV[8] == '1' and redis.call('exists', KEYS[2 + #types]) == 1 then return answer(-1) end
 if not present(2) then return answer(0) end
 for i = 2, #types + 1 do redis.call(ARGV[4], KEYS[i]) end
 if ARGV[7] ~= '' then tell(ARGV[5], ARGV[7], ARGV[6]) end

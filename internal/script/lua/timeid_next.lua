@@ -10,7 +10,7 @@ local now = tonumber(clock[1]) - tonumber(ARGV[4])
 local last = redis.call('hmget', KEYS[1], 'sec', 'seq')
 local sec, seq = last[1], last[2]
 if sec and seq then
-  local function between(text, most) return string.find(text, '^%d+$') and #text <= 10 and tonumber(text) < most end
+  local function between(text, most) return (text == '0' or string.find(text, '^[1-9]%d*$')) and #text <= 10 and tonumber(text) < most end
   if not between(sec, 2 ^ 31) or not between(seq, 2 ^ 32) then
     error('the key ' .. KEYS[1] .. ' does not hold the last of a row of time ids: use another name, or delete the key', 0)
   end

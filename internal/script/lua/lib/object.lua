@@ -12,9 +12,11 @@ local function present(first)
   local found = false
   for i, t in ipairs(types) do
     local key = KEYS[first + i - 1]
-    -- The only hashes that are treated so are those of rate limiters.
-    if redis.call(PROBE[t], key) > 0 and t == 'hash' and redis.call('hexists', key, 'rate') + redis.call('hexists', key, 'interval') < 2 then
-      error('the key ' .. key .. ' does not hold a rate limiter: use another name, or delete the key', 0)
+    if redis.call(PROBE[t], key) > 0 and t == 'hash' then
+      local f = redis.call('hmget', key, 'rate', 'interval', 'sec', 'seq')
+      if not (f[1] and f[2] or f[3] and f[4]) then
+        error('the key ' .. key .. ' does not hold a rate limiter or time ids: use another name, or delete the key', 0)
+      end
     end
     found = found or redis.call('exists', key) == 1
   end
