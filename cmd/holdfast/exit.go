@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -86,7 +87,7 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 		next = cmd.CommandPath() + " --help says how to use it."
 	}
 	text := "holdfast: " + strings.TrimPrefix(err.Error(), "holdfast: ")
-	fmt.Fprintln(a.err, harmless(credentials.ReplaceAllString(text, "://...@")))
+	fmt.Fprintln(a.err, harmless(redacted(text)))
 	if next != "" {
 		fmt.Fprintln(a.err, harmless(next))
 	}
@@ -96,6 +97,20 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 // credentials are what stands before the host in a URL, which may be part of a
 // message where somebody has typed it in the wrong place.
 var credentials = regexp.MustCompile(`://\S*@`)
+
+// examples are what our own advice puts there.
+var examples = []string{"://user:password@", "://:password@"}
+
+// redacted returns a message without credentials. The examples of our own advice
+// stay readable.
+func redacted(text string) string {
+	return credentials.ReplaceAllStringFunc(text, func(found string) string {
+		if slices.Contains(examples, found) {
+			return found
+		}
+		return "://...@"
+	})
+}
 
 // harmless returns a message, in which there may be something from a stranger,
 // such that it says nothing to the terminal. Unlike [term.Quote] it leaves lines
@@ -117,7 +132,6 @@ var refusals = map[string]string{
 	"NOAUTH":    "Give a user and a password that it knows: HOLDFAST_URL=redis://user:password@host:6379, both percent-encoded.",
 	"WRONGPASS": "Give a user and a password that it knows: HOLDFAST_URL=redis://user:password@host:6379, both percent-encoded.",
 	"NOPERM":    "holdfast doctor NAME says which rights a user of that lock needs.",
-	"WRONGTYPE": "Something that is not a lock is stored by that name: choose another one.",
 }
 
 // advise says what an error of the library means here.
@@ -131,6 +145,8 @@ func advise(err error) (status int, next string) {
 		return lost, ""
 	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return unreachable, "Name the authority that has signed the certificate: rediss://host:6379?tls_ca=FILE; and with tls_server_name=NAME whose it is, if that is not the host."
+	case errors.Is(err, driver.ErrNotRedis):
+		return unreachable, "" // the error says what to change
 	case errors.Is(err, holdfast.ErrUnavailable):
 		return unreachable, "Is the server there? Name it with --url or HOLDFAST_URL, or start one with holdfast serve."
 	case errors.Is(err, holdfast.ErrRefused):

@@ -212,7 +212,8 @@ func interruptible(f func(ctx context.Context, args []string) error) func(*cobra
 	}
 }
 
-// version is what `go install` or the build has written into the binary.
+// version is what `go install` or the build has written into the binary: the
+// version of a release, or that of a revision, which contains its hash.
 func version() string {
 	b, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -220,10 +221,10 @@ func version() string {
 	}
 	v := b.Main.Version
 	if v == "" || v == "(devel)" {
-		v = "devel"
+		v = "devel, revision not recorded: go run leaves it out, go build -buildvcs=true records it"
 		for _, s := range b.Settings {
 			if s.Key == "vcs.revision" {
-				v += " " + s.Value[:min(12, len(s.Value))]
+				v = "devel " + s.Value[:min(12, len(s.Value))]
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"ls", "-url=redis://:secret@localhost"}, 2, "", `^holdfast: unknown shorthand flag: 'u' in -url=redis://\.\.\.@localhost\n`},
 		{[]string{"ls", "one", "redis://me:secret@localhost"}, 2, "", `redis://\.\.\.@localhost`},
 		{[]string{"run", "one", "--wait", "redis://me:secret@localhost", "--", "true"}, 2, "", `redis://\.\.\.@localhost.*redis://\.\.\.@localhost`},
-		{[]string{"ls", "--config", "redis://me:secret@localhost"}, 2, "", `redis://\.\.\.@localhost`},
+		{[]string{"ls", "--config", "redis://me:secret@localhost"}, 2, "", `^holdfast: --config names a file: give a URL with --url\n`},
 	} {
 		r := hold(t, tt.args...)
 		r.want(t, tt.status, tt.out, tt.err)

@@ -33,6 +33,8 @@ in its environment
   HOLDFAST_LOCK    the name of the lock
   HOLDFAST_OWNER   the owner, as holdfast ls shows it
   HOLDFAST_TOKEN   the fencing token: a number that rises with every holder
+  HOLDFAST_URL     as it was, but without user and passwords: the program needs
+                   none for the lock. --keep-password leaves it as it is.
 
 When the lock cannot be kept, because the server does not answer any more or the
 lease is nearly over, the program gets SIGTERM, and --grace later SIGKILL, so
@@ -78,6 +80,7 @@ Exit status:
 	f.DurationVar(&job.lease, "lease", 0, "how long to hold the lock, which is then not renewed (default: as long as the program runs)")
 	f.DurationVar(&job.watchdog, "watchdog", 0, "how long the lock outlives a machine that dies (default: 30s, or what --config says)")
 	f.DurationVar(&job.grace, "grace", 0, "time between SIGTERM and SIGKILL when the lock cannot be kept\n(default: a sixth of --watchdog or --lease, at most 10s)")
+	f.BoolVar(&job.keep, "keep-password", false, "pass HOLDFAST_URL on to the program with its passwords")
 	f.BoolVar(&job.verbose, "verbose", false, "say when it waits, holds and releases the lock, and what goes wrong")
 	return cmd
 }
@@ -88,7 +91,7 @@ type runJob struct {
 	name    string
 	program []string
 
-	fair, fenced, verbose        bool
+	fair, fenced, verbose, keep  bool
 	wait, lease, watchdog, grace time.Duration
 	waits                        bool // for ever
 	fixed                        bool // the lease is

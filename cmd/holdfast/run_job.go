@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -107,7 +108,7 @@ func (j *runJob) say(format string, args ...any) {
 func (j *runJob) work(lease *holdfast.Lease, signals <-chan os.Signal) error {
 	cmd := exec.Command(j.program[0], j.program[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = j.in, j.out, j.err
-	cmd.Env = append(os.Environ(),
+	cmd.Env = append(j.environment(os.Environ()),
 		"HOLDFAST_LOCK="+lease.Name(),
 		"HOLDFAST_OWNER="+lease.Owner(),
 		"HOLDFAST_TOKEN="+strconv.FormatInt(lease.Token(), 10))
@@ -129,6 +130,25 @@ func (j *runJob) work(lease *holdfast.Lease, signals <-chan os.Signal) error {
 	}
 	w.until(w.program.Exited(), signals)
 	return w.finish()
+}
+
+// environment returns that of the program: ours, but for the secrets in
+// HOLDFAST_URL.
+func (j *runJob) environment(ours []string) []string {
+	if j.keep {
+		return ours
+	}
+	var env []string
+	for _, e := range ours {
+		if url, ok := strings.CutPrefix(e, "HOLDFAST_URL="); ok {
+			if url = withoutSecrets(url); url == "" {
+				continue
+			}
+			e = "HOLDFAST_URL=" + url
+		}
+		env = append(env, e)
+	}
+	return env
 }
 
 // finish gives the lock back and returns the program's status, or the loss.

@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver/rueidis"
 )
 
 // standard is the server if none is named: where redis-cli looks, too.
@@ -39,6 +43,28 @@ func (t *target) address() string {
 	return t.env("HOLDFAST_URL")
 }
 
+// withoutSecrets returns a URL without user and passwords, so that it names the
+// same servers, or "" if it is not one that could be used.
+func withoutSecrets(raw string) string {
+	if _, err := rueidis.ParseURL(raw); err != nil {
+		return ""
+	}
+	scheme, rest, _ := strings.Cut(raw, "://")
+	if _, after, ok := strings.Cut(rest, "@"); ok { // a URL has one
+		rest = after
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	kept := slices.DeleteFunc(strings.Split(query, "&"), func(parameter string) bool {
+		name, _, _ := strings.Cut(parameter, "=")
+		name, err := url.QueryUnescape(name)
+		return err != nil || name == "" || name == "sentinel_username" || name == "sentinel_password"
+	})
+	if len(kept) > 0 {
+		rest += "?" + strings.Join(kept, "&")
+	}
+	return scheme + "://" + rest
+}
+
 // open connects with the server that was named, or with the standard one. It
 // prints the warnings that come with it, such as that certificates are not
 // checked. What comes later goes to the logger of o, and nowhere if there is none.
@@ -51,6 +77,8 @@ func (t *target) open(ctx context.Context, o holdfast.Options) (*holdfast.Client
 	switch {
 	case t.config != "" && t.url != "":
 		return nil, usage("there are both --url and --config: give one of them")
+	case strings.Contains(t.config, "://"):
+		return nil, usage("--config names a file: give a URL with --url")
 	case t.config != "":
 		return holdfast.OpenConfig(ctx, t.config, o)
 	case t.named():

@@ -31,8 +31,13 @@ func unlockCommand(a *app) *cobra.Command {
 		Use:   "unlock NAME --force",
 		Short: "Break a lock whose holder does not release it",
 		Long: `Unlock frees a lock that others hold. It shows who they are, asks, and then
-breaks the lock only if they are still the ones that hold it: a hold that is
-newer is never broken. Those who wait are woken.
+breaks the lock only if the same owners still hold it. Those who wait are woken.
+
+Every acquisition by Go has an owner of its own, so one that is newer than what
+was shown is not broken. (Goroutines of one process that hand a lock on to each
+other are one owner.) In Java the owner is the thread: a thread that has
+released the lock and taken it again since is the same owner, and its new hold
+is broken.
 
 A holder that still works learns of it when it renews its lease, within ten
 seconds as a rule. Until then two of them may believe to hold the lock: prefer
