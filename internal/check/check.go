@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -88,6 +89,9 @@ func Run(ctx context.Context, d driver.Driver, w Wants, names []string) ([]Findi
 	if err := ctx.Err(); err != nil {
 		return nil, driver.Unsent(err) // some of it is only that there was no time
 	}
+	for i := range fs {
+		fs[i].Text = clip(fs[i].Text)
+	}
 	slices.SortStableFunc(fs, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Topic, b.Topic))
 	})
@@ -104,4 +108,15 @@ func surely(ctx context.Context, d driver.Driver, w Wants, fs []Finding) []Findi
 		fs = clocks(w, d.Facts(ctx))
 	}
 	return fs
+}
+
+// longest is how many bytes the text of a finding has: there may be something in
+// it that a server has said.
+const longest = 4000
+
+func clip(text string) string {
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "..."
+	}
+	return text
 }

@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/check"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -183,4 +185,46 @@ func TestDocumentedRightsOfSentinels(t *testing.T) {
 	if fs := rights(); len(fs) != 0 {
 		t.Errorf("found after the failover: %+v", fs)
 	}
+}
+
+// The README, docs/operations.md and the check name the same oldest version.
+func TestOldestVersion(t *testing.T) {
+	fs := check.Settings(check.Wants{}, driver.Facts{Node: "n", Version: "5.0.14", Role: "master"})
+	found := topic(fs, "version")
+	if len(found) != 1 || found[0].Severity != check.Danger {
+		t.Fatalf("found %+v", fs)
+	}
+	oldest := strings.TrimSuffix(strings.TrimPrefix(found[0].Change, "use "), " or later")
+	want{"version", "info", "later"}.check(t, check.Settings(check.Wants{}, driver.Facts{Node: "n", Version: oldest + ".0", Role: "master"}))
+	for file, text := range map[string]string{"../../README.md": "Redis " + oldest + " or later", "../../docs/operations.md": "| version | before " + oldest + " |"} {
+		if b, err := os.ReadFile(file); err != nil || !strings.Contains(string(b), text) {
+			t.Errorf("%s does not say %q (%v)", file, text, err)
+		}
+	}
+}
+
+// What a server says of itself does not make a finding endless.
+func TestFindingsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	d := vast{connect(t, s.URL())}
+	for _, f := range run(t, d, check.Wants{Mode: check.Async}) {
+		if len(f.Text) > 5000 || len(f.Change) > 5000 {
+			t.Errorf("%s has a text of %d bytes", f.Topic, len(f.Text))
+		}
+	}
+}
+
+// vast is a server that says much.
+type vast struct{ driver.Driver }
+
+func (v vast) Facts(ctx context.Context, nodes ...string) []driver.Facts {
+	fs := v.Driver.Facts(ctx, nodes...)
+	much := strings.Repeat("x", 1<<20)
+	for i := range fs {
+		fs[i].Version, fs[i].Role = "6.0."+much, much
+		fs[i].Settings = map[string]string{"maxmemory": "1", "maxmemory-policy": much, "appendonly": "yes", "appendfsync": much}
+		fs[i].Info = map[string]string{"slave0": "ip=" + much}
+	}
+	return fs
 }

@@ -30,4 +30,19 @@ var ofCommand = []Mutant{
 		"internal/config/servers.go", `case chain && f.serverName != "":`, `case chain && false:`,
 		"internal/config", "TestVerification",
 	},
+	{
+		"an unknown parameter of a URL is repeated",
+		"driver/rueidis/url.go", `"parameter %d of the URL is unknown: known are %s", i+1,`, `"parameter %q of the URL is unknown: known are %s", name,`,
+		"driver/rueidis", "TestParseURLRefuses",
+	},
+	{
+		"a server fills an error with what it likes",
+		"driver/errors.go", "if len(text) > longest {", "if false {",
+		"driver", "TestServerErrorIsBounded",
+	},
+	{
+		"any answer counts as Redis",
+		"driver/rueidis/link.go", "case len(line) > 0 && !strings.ContainsRune(replies, rune(line[0])):", "case false:",
+		"driver/rueidis", "TestNotRedis",
+	},
 }
