@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -60,6 +61,13 @@ var Cares = []string{
 	"min-replicas-to-write", "min-replicas-max-lag", "cluster-node-timeout", "cluster-require-full-coverage",
 }
 
+// What is believed of the numbers in INFO, at most: no work may grow with a
+// number that a server makes up.
+const (
+	maxReplicas = 10_000
+	maxUptime   = math.MaxInt32 * time.Second
+)
+
 // NewFacts returns the facts in what the command INFO says.
 func NewFacts(info string) Facts {
 	f := Facts{Info: make(map[string]string)}
@@ -68,20 +76,25 @@ func NewFacts(info string) Facts {
 			f.Info[k] = v
 		}
 	}
-	number := func(name string) int {
+	number := func(name string, most int) int {
 		n, _ := strconv.Atoi(f.Info[name])
-		return n
+		return min(max(n, 0), most)
 	}
 	f.Version = f.Info["redis_version"]
 	f.RunID = f.Info["run_id"]
 	f.ReplID = f.Info["master_replid"]
 	f.Role = f.Info["role"]
-	for i := range number("connected_slaves") { // one that has yet to receive everything acknowledges nothing
-		if state := f.Info["slave"+strconv.Itoa(i)]; state == "" || strings.Contains(state, "state=online") {
-			f.Replicas++
+	f.Replicas = number("connected_slaves", maxReplicas)
+	for i := range f.Replicas { // one that has yet to receive everything acknowledges nothing
+		state, ok := f.Info["slave"+strconv.Itoa(i)]
+		if !ok {
+			break // some servers list none
+		}
+		if !strings.Contains(state, "state=online") {
+			f.Replicas--
 		}
 	}
-	f.Cluster = number("cluster_enabled") == 1
-	f.Uptime = time.Duration(number("uptime_in_seconds")) * time.Second
+	f.Cluster = number("cluster_enabled", 1) == 1
+	f.Uptime = time.Duration(number("uptime_in_seconds", int(maxUptime/time.Second))) * time.Second
 	return f
 }

@@ -23,3 +23,22 @@ func TestRelease(t *testing.T) {
 		}
 	}
 }
+
+// Numbers that a server makes up cost no work and do not overflow.
+func TestForgedFacts(t *testing.T) {
+	t.Parallel()
+	const online, late = "ip=10.0.0.1,port=6379,state=online,offset=1,lag=0", "ip=10.0.0.1,port=6379,state=wait_bgsave,offset=1,lag=0"
+	for info, want := range map[string]Facts{
+		"connected_slaves:9223372036854775807\r\nuptime_in_seconds:9223372036854775807\r\n":      {Replicas: maxReplicas, Uptime: maxUptime},
+		"connected_slaves:-9223372036854775808\r\nuptime_in_seconds:-5\r\n":                      {},
+		"connected_slaves:99999999999999999999\r\nuptime_in_seconds:x\r\n":                       {Replicas: maxReplicas},
+		"connected_slaves:3\r\nslave0:" + online + "\r\nslave1:" + late + "\r\nslave2:" + online: {Replicas: 2},
+		"connected_slaves:2\r\n":                        {Replicas: 2}, // a server that lists none
+		"connected_slaves:1\r\nslave0:" + late + "\r\n": {},
+	} {
+		got := NewFacts(info)
+		if got.Replicas != want.Replicas || got.Uptime != want.Uptime {
+			t.Errorf("%q: %d replicas, up for %v; want %d and %v", info, got.Replicas, got.Uptime, want.Replicas, want.Uptime)
+		}
+	}
+}

@@ -243,11 +243,23 @@ func (f *feed) tasks() []task {
 	return append(tasks, last...)
 }
 
+// receive returns what the server says next. go-redis panics at some messages
+// that no server sends; the connection belongs to this feed alone and is closed
+// then.
+func receive(sub *redis.PubSub) (m any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the server has sent what go-redis cannot read: %v", p)
+		}
+	}()
+	return sub.Receive(dead)
+}
+
 // read takes in what the server says.
 func (f *feed) read(sub *redis.PubSub, q *queue) error {
 	have := make(map[string]family) // confirmed
 	for {
-		m, err := sub.Receive(dead)
+		m, err := receive(sub)
 		var said redis.Error
 		if err != nil && !errors.As(err, &said) {
 			return err

@@ -203,6 +203,7 @@ func (n *node) dialer(network string) func(context.Context, string, *net.Dialer,
 		if err != nil {
 			return nil, err
 		}
+		conn = &guard{Conn: conn}
 		if !command {
 			// What is granted on it may come from somebody else than the one before.
 			if l := n.link.Load(); l != nil && ctx.Value(grantKey{}) != nil {

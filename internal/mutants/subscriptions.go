@@ -39,4 +39,29 @@ var subscriptions = []Mutant{
 		"internal/wait/hub.go", "		h.busy(ch)\n		w.chs[i] = ch\n", "		w.chs[i] = ch\n",
 		"internal/wait", "TestHubSweeps",
 	},
+	{
+		"what a server sends reaches rueidis unchecked",
+		"driver/rueidis/link.go", "		conn = &guard{Conn: conn}\n", "",
+		"driver/rueidis", "TestForgedReplies/EVALSHA",
+	},
+	{
+		"replies that were not asked for are accepted",
+		"driver/rueidis/guard.go", "if r.depth == 0 && owed.Add(-1) < 0 {", "if r.depth == 0 && owed.Add(-1) < -1<<40 {",
+		"driver/rueidis", "TestForgedReplies/EVALSHA",
+	},
+	{
+		"negative lengths are accepted",
+		"driver/rueidis/guard.go", "if n != 1 || r.typ != '$' && r.typ != '*' {", "if n == 0 {",
+		"driver/rueidis", "TestForgedReplies/EVALSHA",
+	},
+	{
+		"lists may be nested as deep as a server likes",
+		"driver/rueidis/guard.go", "	r.left[r.depth] = n\n	r.depth++\n", "	r.left[min(r.depth, maxDepth-1)] = n\n	r.depth = min(r.depth+1, maxDepth-1)\n",
+		"driver/rueidis", "TestGuardPasses",
+	},
+	{
+		"the number of replicas in INFO is believed",
+		"driver/facts.go", "return min(max(n, 0), most)", "_ = most\n		return n",
+		"driver", "TestForgedFacts",
+	},
 }
