@@ -86,12 +86,12 @@ var stored = []Mutant{
 	},
 	{
 		"a queue ends although a Java thread waits in it",
-		"internal/script/lua/lib/fair.lua", "if not ours then redis.call('persist', KEYS[i]) elseif signed then", "if signed then",
+		"internal/script/lua/lib/fair.lua", "if not ours then redis.call('persist', KEYS[i]) elseif raise then", "if raise then",
 		"internal/script", "TestFair$",
 	},
 	{
 		"killed waiters of a fair mutex leave their queue for ever",
-		"internal/script/lua/lib/fair.lua", " elseif signed then redis.call('pexpire', KEYS[i], LEFT) end", " end",
+		"internal/script/lua/lib/fair.lua", " elseif raise then redis.call('pexpire', KEYS[i], LEFT) end", " end",
 		"internal/script", "TestFair$",
 	},
 	{

@@ -213,6 +213,18 @@ var fairQueueRows = []row{
 		state: []string{"N hash a:1=1, TTL 60s"},
 	},
 	{
+		title: "queue/a sign of life, and the queue would end soon",
+		given: slices.Concat(queue("a:1 70 1.9"), taken, []string{"EXPIRE queue 600", "EXPIRE limits 600"}),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s, TTL 3600s", "queue list a:1, TTL 3600s", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
+		title: "queue/a sign of life, and the queue would not end soon",
+		given: slices.Concat(queue("a:1 70 1.9"), taken, []string{"EXPIRE queue 3000", "EXPIRE limits 3000"}),
+		do:    acquire(fair, wait("a:1")), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s, TTL 3000s", "queue list a:1, TTL 3000s", "signs zset a:1+3s, TTL 30s"},
+	},
+	{
 		title: "queue/a sign of life, and a Java waiter has come",
 		given: slices.Concat(queue("a:1 70 1.9", "j:7 370 -"), taken, []string{"EXPIRE queue 3600", "EXPIRE limits 3600"}),
 		do:    acquire(fair, wait("a:1")), reply: "held 60s",

@@ -9,7 +9,7 @@ local LIFE = 2500    -- ms between a sign of life and death
 local SLACK = 10000  -- ms that Redisson's clocks may be off
 local TURN = 300000  -- ms that Redisson takes off the limits of all when one of its waiters is through
 local MOMENT = 1500  -- ms for which nobody is dropped after somebody was late
-local LEFT = 3600000 -- ms from the last sign of life to the end of a queue in which only ours wait
+local LEFT = 3600000 -- ms from the last signs of life to the end of a queue in which only ours wait, or half as many
 local DROPS = 500    -- a call drops so many of the dead
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -54,19 +54,20 @@ local function first(in_time)
   return owner or nil, till, #dead > 0
 end
 
--- keep lets the queue end LEFT ms after the last sign of life if all who wait there are ours. Redisson's waiters do not say that
+-- keep lets the queue end LEFT ms after the last signs of life if all who wait there are ours. Redisson's waiters do not say that
 -- they still wait, so with one of them in it a queue has no end. signed is whether this call is a sign of life.
 local function keep(signed)
   local waiting = redis.call('llen', KEYS[2])
   if waiting == 0 then return end
   local ours = waiting <= redis.call('zcard', KEYS[4]) - (redis.call('zscore', KEYS[4], '') and 1 or 0)
-  if ours and signed then -- Java may have dropped one that has signs, so they are compared
+  local raise = ours and signed and redis.call('pttl', KEYS[2]) < LEFT / 2
+  if raise then -- Java may have dropped one that has signs, so numbers are not enough
     for _, owner in ipairs(redis.call('lrange', KEYS[2], 0, 99)) do
       ours = ours and redis.call('zscore', KEYS[4], owner)
     end
   end
   for i = 2, 3 do
-    if not ours then redis.call('persist', KEYS[i]) elseif signed then redis.call('pexpire', KEYS[i], LEFT) end
+    if not ours then redis.call('persist', KEYS[i]) elseif raise then redis.call('pexpire', KEYS[i], LEFT) end
   end
 end
 
