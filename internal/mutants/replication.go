@@ -6,7 +6,7 @@ func init() { All = append(All, replication...) }
 var replication = []Mutant{
 	{
 		"replicas are counted on another connection than the one that wrote",
-		"driver/rueidis/calls.go", "return client.DoMulti(bounded, append(multi, wait())...)", "return append(client.DoMulti(bounded, multi...), client.Do(bounded, wait()))",
+		"driver/rueidis/calls.go", "return client.DoMulti(ctx, append(multi, wait())...)", "return append(client.DoMulti(ctx, multi...), client.Do(ctx, wait()))",
 		"internal/matrix", "TestStrictRefusesAndGivesBack",
 	},
 	{
@@ -81,22 +81,22 @@ var replication = []Mutant{
 	},
 	{
 		"the first sentinel that answers is believed",
-		"driver/rueidis/sentinel.go", "case a.epoch > best.epoch:", "case best.epoch < 0:",
+		"driver/rueidis/council.go", "if a.epoch > best.epoch {", "if best.epoch < 0 {",
 		"internal/matrix", "TestRow34SentinelOfThePast",
 	},
 	{
 		"what the sentinels have said is forgotten",
-		"driver/rueidis/sentinel.go", "if best.epoch < s.epoch &&", "if best.epoch < 0 &&",
+		"driver/rueidis/council.go", "if best.epoch < c.epoch &&", "if best.epoch < 0 &&",
 		"internal/matrix", "TestRow34SentinelOfThePast",
 	},
 	{
 		"the new master is found when the failover is through",
-		"driver/rueidis/sentinel.go", "net.JoinHostPort(addr[0], addr[1])", "net.JoinHostPort(master[\"ip\"], master[\"port\"])",
+		"driver/rueidis/sentinel.go", "t.addr, err = s.named(ctx, w)", "t.addr = named",
 		"internal/matrix", "TestRow34FailoverNotThrough",
 	},
 	{
 		"a master that comes back is believed without the sentinels",
-		"driver/rueidis/sentinel.go", "case best.addr != n.addr:", "case best.addr == \"\":",
+		"driver/rueidis/sentinel.go", "case addr != n.addr:", "case addr == \"\":",
 		"internal/matrix", "TestRow17ReplicaKeepsData",
 	},
 	{
