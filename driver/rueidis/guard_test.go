@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// verdict returns what a guard says of replies that arrive in pieces of a
+// checked returns what a guard says of replies that arrive in pieces of a
 // given size, with some commands sent before.
-func verdict(b []byte, size int, owed int64) (left int64, err error) {
+func checked(b []byte, size int, owed int64) (left int64, err error) {
 	var r replies
 	var n atomic.Int64
 	n.Store(owed)
@@ -30,25 +30,25 @@ const validReplies = "+OK\r\n-ERR no\r\n:-7\r\n$5\r\nhello\r\n$0\r\n\r\n$-1\r\n*
 func TestGuardPasses(t *testing.T) {
 	const replies = 15
 	for size := 1; size < len(validReplies); size++ {
-		if left, err := verdict([]byte(validReplies), size, replies); left != 0 || err != nil {
+		if left, err := checked([]byte(validReplies), size, replies); left != 0 || err != nil {
 			t.Fatalf("in pieces of %d: %d commands are not answered, %v", size, left, err)
 		}
 	}
-	if _, err := verdict([]byte(validReplies), 7, replies-1); err != errUnasked {
+	if _, err := checked([]byte(validReplies), 7, replies-1); err != errUnasked {
 		t.Errorf("a reply more than commands: %v", err)
 	}
 	nested := strings.Repeat("*1\r\n", maxDepth)
-	if _, err := verdict([]byte(nested+":1\r\n"), 5, 1); err != nil {
+	if _, err := checked([]byte(nested+":1\r\n"), 5, 1); err != nil {
 		t.Errorf("lists in lists: %v", err)
 	}
-	if _, err := verdict([]byte(nested+"*1\r\n"), 5, 1); err == nil {
+	if _, err := checked([]byte(nested+"*1\r\n"), 5, 1); err == nil {
 		t.Error("lists that are nested too deep are accepted")
 	}
 	large := fmt.Sprintf("*2\r\n$%d\r\n", maxString/2+1)
-	if _, err := verdict([]byte(large+strings.Repeat("x", maxString/2+1)+"\r\n"+large[4:]), 1<<20, 1); err == nil {
+	if _, err := checked([]byte(large+strings.Repeat("x", maxString/2+1)+"\r\n"+large[4:]), 1<<20, 1); err == nil {
 		t.Error("strings that are too long together are accepted")
 	}
-	if _, err := verdict([]byte(strings.Repeat(fmt.Sprintf("*%d\r\n", maxElements/2), 3)), 5, 1); err == nil {
+	if _, err := checked([]byte(strings.Repeat(fmt.Sprintf("*%d\r\n", maxElements/2), 3)), 5, 1); err == nil {
 		t.Error("lists that are too long together are accepted")
 	}
 }
@@ -76,9 +76,9 @@ func FuzzGuard(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		left, err := verdict(b, len(b)+1, 5)
+		left, err := checked(b, len(b)+1, 5)
 		for _, size := range []int{1, 2, 3, 7} {
-			l, e := verdict(b, size, 5)
+			l, e := checked(b, size, 5)
 			if (e == nil) != (err == nil) || e == nil && l != left {
 				t.Errorf("%q at once: %d, %v; in pieces of %d: %d, %v", b, left, err, size, l, e)
 			}

@@ -241,8 +241,8 @@ func (n *node) dial(ctx context.Context, network, addr string, nd *net.Dialer, c
 	return conn, nil
 }
 
-// replies are the bytes that replies in the Redis protocol begin with.
-const replies = "+-:$*_#,(!=%~>|"
+// replyTypes are the bytes that replies in the Redis protocol begin with.
+const replyTypes = "+-:$*_#,(!=%~>|"
 
 // knock says hello and waits until anybody answers. A server that has no room
 // for another client, or serves only its own machine, says so unasked and hangs
@@ -260,7 +260,7 @@ func knock(conn net.Conn, end time.Time) error {
 	switch {
 	case strings.HasPrefix(said, "-DENIED"), strings.HasPrefix(said, "-ERR max"):
 		err = driver.ServerError(said[1:])
-	case len(line) > 0 && !strings.ContainsRune(replies, rune(line[0])):
+	case len(line) > 0 && !strings.ContainsRune(replyTypes, rune(line[0])):
 		err = fmt.Errorf("%w: it has answered %.40q. Name the port of a Redis or Valkey server, with rediss:// if that is for TLS", driver.ErrNotRedis, said)
 	case len(line) > 0: // an error, too, is an answer
 		err = nil

@@ -215,8 +215,8 @@ func (w *Watchdog) settle(cs []*Charge, a answer) {
 		switch {
 		case c.index < 0: // released or lost meanwhile
 		case a.err != nil || a.short != nil && a.held[i]:
-			c.fault.Store(&failed)
 			c.short = a.short != nil || c.short && driver.ClassOf(a.err) == driver.Ambiguous
+			c.fault.Store(&failed)
 			c.due = clock.Now() + w.pause(c, a.err)
 			needed = needed || c.renewal > 0 || c.verify
 			w.reschedule(c)
