@@ -41,7 +41,8 @@ func (c *Client) LeasedSemaphore(name string, opts ...Option) *LeasedSemaphore {
 func (s *LeasedSemaphore) wire(n int) *script.Permits { return script.NewPermits(s.name, n) }
 
 // TrySet sets the number of permits if the semaphore does not exist yet, and
-// reports whether it did. With a ttl other than zero the semaphore, and all
+// reports whether it did. An existing semaphore keeps its number, even if that
+// differs: change it with [LeasedSemaphore.Set]. With a ttl other than zero the semaphore, and all
 // permits with it, are gone when that is over; a holder then learns of it when
 // it renews next.
 func (s *LeasedSemaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) (bool, error) {
@@ -71,9 +72,10 @@ func (s *LeasedSemaphore) Add(ctx context.Context, permits int) error {
 const maxPermits = 1000
 
 // Acquire waits until it has taken that many permits, 1 to 1000, all at once, or
-// until ctx is done; also if there is no such semaphore yet. The error is as that of [Mutex.Lock]; what was granted too late for
-// ctx is given back. The lease is one for all of them: [Lease.Permits] are
-// their ids.
+// until ctx is done. The error is as that of [Mutex.Lock]; what was granted too
+// late for ctx is given back. The lease is one for all of them: [Lease.Permits]
+// are their ids. A semaphore that does not exist, and the order of waiters, are
+// treated as in [Semaphore.Acquire].
 func (s *LeasedSemaphore) Acquire(ctx context.Context, permits int, opts ...Option) (*Lease, error) {
 	return s.take(ctx, "acquire", permits, engine.Forever, opts)
 }
@@ -144,7 +146,8 @@ func (s *LeasedSemaphore) inspect(ctx context.Context, id string) (script.Permit
 // ReleaseIDs gives back permits by their ids, for whoever was handed those
 // instead of a lease: by another process, or by Java. It gives back all of them
 // or none: if one is not taken, or its lease is over, the error matches
-// [ErrNotHeld]. The holder of a lease on one of them learns that it is lost when
+// [ErrNotHeld]. An id is 32 hexadecimal digits; the error of anything else
+// matches [ErrInvalid], since no permit can have it. The holder of a lease on one of them learns that it is lost when
 // it renews next.
 func (s *LeasedSemaphore) ReleaseIDs(ctx context.Context, ids ...string) error {
 	row, err := parseIDs(ids)

@@ -43,7 +43,7 @@ type Rate struct {
 	Permits   int           // that many
 	Per       time.Duration // in any span of that length
 	PerClient bool          // for each [Client], which mostly is a process, not for all together
-	KeepAlive time.Duration // a limiter that nobody has used for so long (and Per) is gone, with its rate; zero: never
+	KeepAlive time.Duration // an unused limiter is deleted after this long, with its rate; zero: never. See RateLimiter.SetRate
 }
 
 func (r Rate) check() error {
@@ -67,7 +67,10 @@ func (l *RateLimiter) TrySetRate(ctx context.Context, r Rate) (bool, error) {
 	return l.setRate(ctx, r, script.WhenNew)
 }
 
-// SetRate sets the rate, and forgets what was taken. Of a limiter per client it
+// SetRate sets the rate, and forgets what was taken. With Rate.KeepAlive, the
+// limiter expires that long after its last use, or Rate.Per and a second after
+// the last permit that was given, whichever is later: what was given counts for
+// an interval, so the limiter must not be forgotten before. Of a limiter per client it
 // forgets what this one took.
 func (l *RateLimiter) SetRate(ctx context.Context, r Rate) error {
 	_, err := l.setRate(ctx, r, script.Always)

@@ -33,8 +33,9 @@ func (c *Client) Semaphore(name string, opts ...Option) *Semaphore {
 func (s *Semaphore) wire(n int) *script.Semaphore { return script.NewSemaphore(s.name, n) }
 
 // TrySet sets the number of permits if the semaphore does not exist yet, and
-// reports whether it did. With a ttl other than zero the semaphore is gone when
-// that is over.
+// reports whether it did. An existing semaphore keeps its number, even if that
+// differs: change it with [Semaphore.Add]. With a ttl other than zero the
+// semaphore is gone when that is over.
 func (s *Semaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) (bool, error) {
 	return trySet(ctx, &s.object, permits, ttl)
 }
@@ -42,6 +43,16 @@ func (s *Semaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) 
 // Acquire waits until it has taken that many permits, all at once, or until ctx
 // is done. Zero permits are always there. The error is as that of [Mutex.Lock];
 // what was granted too late for ctx is given back.
+//
+// Acquire also waits for a semaphore that does not exist, as Redisson does: no
+// process has called TrySet, or the server has lost its data. It then logs a
+// warning, and again every ten seconds.
+//
+// Waiters of one client are served in the order in which they came, whatever
+// they ask for. A call for one permit waits behind a call for two, also while
+// one permit is free. A program that releases permits only after such a call
+// returns can therefore deadlock where Redisson, which lets it overtake, does
+// not: release first, use another [Client], or use TryAcquire with a wait.
 func (s *Semaphore) Acquire(ctx context.Context, permits int, opts ...Option) error {
 	return s.take(ctx, "acquire", permits, engine.Forever, opts)
 }

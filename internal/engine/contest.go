@@ -43,6 +43,7 @@ type contest struct {
 	woken    bool          // by a message, just now
 	asked    bool          // at least once
 	told     bool          // the log says that the holder is a lease of this client
+	noticed  time.Duration // when the log last said that there is nothing to wait for; zero: never
 	timer    *time.Timer
 }
 
@@ -232,6 +233,9 @@ func (c *contest) ask() (grant, error) {
 			if c.woken {
 				c.missed++
 			}
+			if !c.once && v.Missing != "" {
+				c.notice(v)
+			}
 			if c.once || v.Final {
 				return grant{}, &Busy{TTL: v.TTL, Young: v.Young}
 			}
@@ -308,6 +312,17 @@ func (c *contest) remaining() time.Duration {
 		return c.ttl
 	}
 	return max(c.ttl-(clock.Early()-c.seen), time.Millisecond)
+}
+
+// noticeEvery is how often a wait for something that does not exist is logged.
+const noticeEvery = 10 * time.Second
+
+// notice logs that what the caller waits for does not exist.
+func (c *contest) notice(v script.Verdict) {
+	if now := clock.Now(); c.noticed == 0 || now-c.noticed >= noticeEvery {
+		c.noticed = now
+		c.e.o.Log.Warn("waiting for something that does not exist", "name", v.Missing, "why", v.Why)
+	}
 }
 
 // place returns where the lock lives now.

@@ -55,6 +55,8 @@ type Verdict struct {
 	Final bool          // it was not, and will not be while this claim can wait
 	Why   string        // it was not, or not yet, in words for people; "": somebody holds it
 	Err   error         // it was not, and never will be
+
+	Missing string // the name of what was asked for, if there is no such thing
 }
 
 // Granted reports whether the claim was granted.

@@ -152,7 +152,7 @@ var objectEnds = []row{
 	},
 	{
 		title: "object forget/the lock is held", given: []string{"SET token 41", "HSET N a:1 1", "PEXPIRE N 60000"},
-		do:    changed(script.FencedShape, func(o *script.Object, _ string) driver.Call { return o.Forget(asked) }), reply: "held past",
+		do: changed(script.FencedShape, func(o *script.Object, _ string) driver.Call { return o.Forget(asked) }), reply: "held past",
 		state: []string{"N hash a:1=1, TTL 60s", absent, "token string 41"},
 	},
 	{title: "object delete/nobody is told", do: deleted(script.LatchShape, false), reply: "0", state: []string{refused}},

@@ -106,7 +106,7 @@ func (p *Permits) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdic
 	case err != nil:
 		return Verdict{}, err
 	case r.Type == driver.Nil:
-		return Verdict{TTL: -1, Why: noSemaphore}, nil
+		return Verdict{TTL: -1, Why: noSemaphore, Missing: p.name}, nil
 	case r.Type != driver.Int:
 		return Verdict{}, unexpected(call.Script, r)
 	}

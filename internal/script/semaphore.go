@@ -20,7 +20,7 @@ var (
 // Why nobody gets permits.
 const (
 	notEnough   = "there are not enough free permits"
-	noSemaphore = "the semaphore does not exist: set it with TrySet"
+	noSemaphore = "the semaphore does not exist: set the number of permits with TrySet"
 )
 
 // A Semaphore is the wire of Redisson's RSemaphore, for those who want that many
@@ -60,7 +60,7 @@ func (s *Semaphore) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verd
 	case r.Type != driver.Int || r.Int < -1 || r.Int > 1:
 		return Verdict{}, unexpected(semaphoreAcquire, r)
 	case r.Int < 0:
-		return Verdict{TTL: -1, Why: noSemaphore}, nil
+		return Verdict{TTL: -1, Why: noSemaphore, Missing: s.name}, nil
 	case r.Int == 0:
 		return Verdict{TTL: -1, Why: notEnough}, nil
 	}
