@@ -73,3 +73,30 @@ func TestMarkOfDoubtStays(t *testing.T) {
 		t.Errorf("marks %v, want those of the second, which was sent twice, and of the fourth, which is the last", marks)
 	}
 }
+
+// The same for a grant whose reply was lost.
+func TestMarkOfDoubtfulGrantStays(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := open(t, p.URL())
+	take := func(name string) {
+		t.Helper()
+		s.Do(t, "SET", name, "5")
+		if err := c.Semaphore(name).Acquire(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Int(t, "GET", name); got != 4 {
+			t.Errorf("%d permits of %s are free", got, name)
+		}
+	}
+	take("first")
+	dropped := p.DropReply(1, func(cmd []string) bool { return cmd[0] == "EVALSHA" })
+	take("second")
+	<-dropped
+	take("third")
+	take("fourth")
+	if keys := fmt.Sprint(s.Keys(t)); !strings.Contains(keys, "once:{second}") || strings.Contains(keys, "once:{third}") {
+		t.Errorf("keys %v, want the mark of the second, which was sent twice, and not that of the third", keys)
+	}
+}

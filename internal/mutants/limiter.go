@@ -6,7 +6,7 @@ func init() { All = append(All, limiter...) }
 var limiter = []Mutant{
 	{
 		"permits are free a millisecond before the interval is over",
-		"internal/script/lua/lib/limiter.lua", "local past = now - l.interval - 1", "local past = now - l.interval",
+		"internal/script/lua/lib/limiter.lua", "string.format('(%.0f', now - l.interval - 1)", "string.format('(%.0f', now - l.interval)",
 		"internal/script", "TestRateInStillTime",
 	},
 	{

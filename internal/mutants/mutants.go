@@ -187,7 +187,7 @@ var All = []Mutant{
 	},
 	{
 		"permits that Java has given back are given back once more",
-		"internal/script/lua/limiter_release.lua", "math.max(math.min(less, l.rate - free), 0)", "less",
+		"internal/script/lua/limiter_release.lua", "math.max(math.min(given, l.rate - free), 0)", "given",
 		"internal/script", "TestLimiter",
 	},
 	{

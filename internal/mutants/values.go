@@ -11,7 +11,7 @@ var values = []Mutant{
 	},
 	{
 		"an addition whose reply was lost counts twice",
-		"internal/script/lua/atomiclong_add.lua", "if known then return known end", "",
+		"internal/script/lua/atomiclong_add.lua", "if known then return told(KEYS[2], known) end", "",
 		".", "TestValueReplyLost",
 	},
 	{

@@ -42,8 +42,7 @@ func TestHostileData(t *testing.T) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("run with -args -hostile.seed=%d to repeat this", seed)
-	h := &hostile{T: t, s: redistest.Start(t, "--lua-time-limit", "300"), frozen: make(map[string]bool)}
-	h.d = connect(t, h.s.URL())
+	h := newHostile(t, seed)
 	covered := make(map[string]bool)
 	for _, g := range targets {
 		covered[g.script] = true
@@ -97,6 +96,13 @@ type hostile struct {
 	what   string             // the case
 	held   map[string]content // by key
 	called []driver.Call
+}
+
+func newHostile(t *testing.T, seed uint64) *hostile {
+	t.Helper()
+	h := &hostile{T: t, s: redistest.Start(t, "--lua-time-limit", "300"), frozen: make(map[string]bool), rand: rand.New(rand.NewPCG(seed, 0))}
+	h.d = connect(t, h.s.URL())
+	return h
 }
 
 // Do runs a call and notes it.

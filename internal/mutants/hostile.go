@@ -1,0 +1,73 @@
+package mutants
+
+func init() { All = append(All, hostile...) }
+
+// hostile are the mutants of what scripts do with data that no client of ours
+// wrote, and of what requests and locks leave at the server.
+var hostile = []Mutant{
+	{
+		"a refusal of permits is positive",
+		"internal/script/lua/permits_acquire.lua", "-1 - math.max(math.ceil(next - now), 0)", "now - next - 1",
+		"internal/script", "TestRefusalIsNeverPositive",
+	},
+	{
+		"permits are taken from a sorted set of others",
+		"internal/script/lua/lib/permits.lua", "if #id ~= 16 then", "if false then",
+		"internal/script", "TestHostileData/^permits_acquire",
+	},
+	{
+		"a latch opens on a count that cannot be read",
+		"internal/script/lua/number.lua", "return exact(number(KEYS[1]) or '0')", "return tonumber(redis.call('get', KEYS[1]) or 0) or 0",
+		"internal/script", "TestHostileData/^number",
+	},
+	{
+		"a rate that cannot be read is used",
+		"internal/script/lua/lib/limiter.lua", "if l.broken and not replace then", "if false then",
+		"internal/script", "TestHostileData/^limiter_take",
+	},
+	{
+		"what is over is added up at every look",
+		"internal/script/lua/lib/limiter.lua", "if not look or over > 0 then", "if not look then",
+		"internal/script", "TestLimiter$",
+	},
+	{
+		"a script looks at all entries of a log",
+		"internal/script/lua/lib/limiter.lua", "math.min(over, MOST), nil, 0", "over, nil, 0",
+		"internal/script", "TestLongLogIsBounded",
+	},
+	{
+		"elements of any size are read",
+		"internal/script/lua/lib/inspect.lua", "return bytes >= 0", "return true",
+		"internal/script", "TestLargeData",
+	},
+	{
+		"the mark of a request that was sent twice is deleted",
+		"internal/engine/once.go", "if sent == 1 {", "if sent >= 1 {",
+		".", "TestMarkOfDoubtStays",
+	},
+	{
+		"marks stay for every object",
+		"internal/engine/once.go", "	e.marks[lane] = mark\n", "",
+		".", "TestMarksAreReclaimed",
+	},
+	{
+		"the mark of a request of unknown fate is deleted",
+		"internal/engine/contest.go", "if c.mark != \"\" && !c.doubt {", "if c.mark != \"\" {",
+		".", "TestMarkOfDoubtfulGrantStays",
+	},
+	{
+		"a retired lock keeps its counter",
+		"objectops.go", "if err != nil || o.free == nil || !o.wire.Keeps() {", "if true {",
+		".", "TestRetire$",
+	},
+	{
+		"the counter of a lock that is held is deleted",
+		"internal/script/lua/object_delete.lua", "if ARGV[8] == '1' and redis.call('exists', KEYS[2 + #types]) == 1 then return answer(-1) end", "",
+		"internal/script", "TestSentAgain/object_forget",
+	},
+	{
+		"a wait for a semaphore that does not exist is silent",
+		"internal/engine/contest.go", "if !c.once && v.Missing != \"\" {", "if false {",
+		".", "TestWaitForMissingSemaphore$",
+	},
+}
