@@ -180,8 +180,8 @@ func (b *Bucket[T]) replace(ctx context.Context, op string, call func(request st
 // encode returns what stands for a value at the server, if all is well with
 // what a method was given.
 func (b *Bucket[T]) encode(op string, ttl time.Duration, v T) (string, error) {
-	if b.set.err != nil {
-		return "", b.fail(op, b.set.err)
+	if err := b.ready(context.Background()); err != nil {
+		return "", b.fail(op, err)
 	}
 	if err := checkTTL(ttl); err != nil {
 		return "", b.fail(op, err)

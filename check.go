@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,9 @@ func (f Finding) String() string {
 // [ErrInvalid] if a name makes no sense, with [ErrClosed], and with the error of
 // ctx.
 func (c *Client) Check(ctx context.Context, names ...string) ([]Finding, error) {
+	if err := cmp.Or(c.usable(), checkContext(ctx)); err != nil {
+		return nil, &Error{Op: "check", Err: err}
+	}
 	for _, n := range names {
 		if err := script.CheckName(n); err != nil {
 			return nil, &Error{Op: "check", Err: invalid("%.80q: %w", n, err)}

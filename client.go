@@ -223,10 +223,29 @@ const logTime = 100 * time.Millisecond
 // their locks are freed, or expire if the server does not answer within two
 // seconds. Closing twice is fine.
 func (c *Client) Close() error {
+	if err := c.usable(); err != nil {
+		return &Error{Op: "close", Err: err}
+	}
 	c.engine.Close(closeTime)
 	err := c.driver.Close()
 	asynclog.Flush(c.options.Logger, logTime)
 	return err
+}
+
+// usable says what is wrong with a client that was not opened.
+func (c *Client) usable() error {
+	if c == nil || c.engine == nil {
+		return invalid("the client is nil or a zero value: use what Open has returned, if that was without an error")
+	}
+	return nil
+}
+
+// must panics with what usable says, where there is no error to return.
+func (c *Client) must() *Client {
+	if err := c.usable(); err != nil {
+		panic("holdfast: " + err.Error())
+	}
+	return c
 }
 
 // fits refuses lease times of which the skew of the clocks would leave little.
@@ -239,9 +258,9 @@ func (c *Client) fits(lease time.Duration) error {
 
 // ID returns the random name of this client, the first part of the owner of
 // every lease it holds.
-func (c *Client) ID() string { return c.engine.ID() }
+func (c *Client) ID() string { return c.must().engine.ID() }
 
 // Driver returns the driver that the client talks through, for packages such as
 // fence that run scripts of their own. It ends with the client; do not close
 // it.
-func (c *Client) Driver() driver.Driver { return c.driver }
+func (c *Client) Driver() driver.Driver { return c.must().driver }

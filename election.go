@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ func checkSaid(candidate string) error {
 // if lease does not lead any more, [ErrNotHeld] if it was released, and
 // [ErrInvalid] if it never led this election.
 func (e *Election) Proclaim(ctx context.Context, lease *Lease, candidate string) error {
-	err := checkSaid(candidate)
+	err := cmp.Or(e.ready(ctx), checkSaid(candidate))
 	if lease == nil || lease.find(e.client, e.kind, e.name) != lease {
 		err = invalid("the lease is not one of this election")
 	}
@@ -199,6 +200,7 @@ func (e *Election) Observe(ctx context.Context, opts ...Option) iter.Seq2[Leader
 		if set.waitSet {
 			set.fail(invalid("Wait is not for an observer: let its context end"))
 		}
+		set.fail(e.ready(ctx))
 		if set.leaseless("observer"); set.err != nil {
 			yield(Leader{}, e.fail("observe", set.err))
 			return

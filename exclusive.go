@@ -53,6 +53,9 @@ func (x *exclusive) isLocked(ctx context.Context) (bool, error) {
 
 func (x *exclusive) holdCount(ctx context.Context) (int, error) {
 	s, err := x.state(ctx)
+	if err != nil {
+		return 0, err
+	}
 	if l := x.client.find(ctx, x.kind, x.name); l == nil || l.Owner() != s.Owner {
 		return 0, err
 	}

@@ -44,7 +44,11 @@ type IDGenerator struct {
 // counter at the server. The rules for names are those of [Client.Mutex].
 func (c *Client) IDGenerator(name string) *IDGenerator {
 	wire := script.NewIDGenerator(name)
-	return &IDGenerator{newObject(c, "id generator", name, nil), wire, c.engine.NewSeries(wire)}
+	g := &IDGenerator{newObject(c, "id generator", name, nil), wire, nil}
+	if c.usable() == nil {
+		g.ids = c.engine.NewSeries(wire)
+	}
+	return g
 }
 
 // TryInit sets the first id, and how many are reserved at a time, if no id was
@@ -68,7 +72,7 @@ func (g *IDGenerator) TryInit(ctx context.Context, first, block int64) (bool, er
 // answer within a second or two is [ErrUnavailable]. [ErrRefused] also says that
 // there are no more numbers of 64 bits.
 func (g *IDGenerator) Next(ctx context.Context) (int64, error) {
-	err := g.set.err
+	err := g.ready(ctx)
 	if err == nil {
 		var id int64
 		if id, err = g.ids.Next(ctx); err == nil {

@@ -54,7 +54,7 @@ var eventKinds = map[script.Fate]EventKind{
 func (o *Object) Listen(ctx context.Context) iter.Seq2[Event, error] {
 	key := script.NewObject(script.One, o.name)
 	return func(yield func(Event, error) bool) {
-		err := o.set.err
+		err := o.ready(ctx)
 		if err == nil {
 			err = o.client.engine.Listen(ctx, key.Key(),
 				func(ctx context.Context) (bool, error) { return key.Exists(ctx, o.client.driver) },

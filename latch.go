@@ -54,6 +54,7 @@ func (l *Latch) CountDown(ctx context.Context) (left int, err error) {
 // restored, and every [Options].PollInterval, so that no lost message keeps it.
 func (l *Latch) Wait(ctx context.Context, opts ...Option) error {
 	set := l.set.with(opts)
+	set.fail(l.ready(ctx))
 	set.leaseless(l.kind)
 	if set.err != nil {
 		return l.fail("wait for", set.err)

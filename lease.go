@@ -45,6 +45,9 @@ func (l *Lease) Owner() string {
 	if l.parts != nil {
 		return l.parts.leases[0].Owner()
 	}
+	if l.hold == nil {
+		return "" // the zero Lease
+	}
 	return l.hold.Owner()
 }
 
@@ -76,10 +79,16 @@ func (l *Lease) Valid() bool {
 	return !l.done && clock.Now() < l.deadline()
 }
 
+// zero reports whether the lease was never granted.
+func (l *Lease) zero() bool { return l.hold == nil && l.parts == nil }
+
 // deadline is as of clock.Now. It is zero once the lock is lost.
 func (l *Lease) deadline() time.Duration {
 	if l.parts != nil {
 		return l.parts.deadline()
+	}
+	if l.hold == nil {
+		return 0
 	}
 	return l.hold.Deadline()
 }
@@ -117,6 +126,9 @@ func (l *Lease) Deadline() time.Time {
 func (l *Lease) Context() context.Context {
 	if l.whole != nil {
 		return l.whole.Context()
+	}
+	if l.zero() {
+		panic("holdfast: Context of a zero Lease: use what Lock has returned, if that was without an error")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,6 +213,12 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.whole != nil {
 		return l.whole.Extend(ctx, d)
 	}
+	if err := checkContext(ctx); err != nil {
+		return l.wrap("extend", err)
+	}
+	if l.zero() {
+		return l.wrap("extend", ErrNotHeld)
+	}
 	if p := l.parts; p != nil && p.longest > 0 && d > p.longest {
 		return l.wrap("extend", invalid("extension is %v, more than the longest lease that the servers know of, %v", d, p.longest))
 	}
@@ -253,6 +271,9 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 func (l *Lease) Release(ctx context.Context) error {
 	if l.whole != nil {
 		return l.whole.Release(ctx)
+	}
+	if l.zero() {
+		return l.wrap("release", ErrNotHeld)
 	}
 	l.mu.Lock()
 	if l.done {
@@ -363,6 +384,9 @@ func (c *leaseContext) Value(key any) any {
 // when ctx does; work that is to outlive a lease needs
 // Detach(context.WithoutCancel(ctx)).
 func Detach(ctx context.Context) context.Context {
+	if ctx == nil {
+		panic("holdfast: Detach of a nil context: use context.Background()")
+	}
 	return &leaseContext{ctx, nil}
 }
 
@@ -370,6 +394,9 @@ func Detach(ctx context.Context) context.Context {
 // several, or nil. Work that runs in Do finds its lease with it, and thus its
 // token.
 func LeaseOf(ctx context.Context) *Lease {
+	if ctx == nil {
+		return nil
+	}
 	l, _ := ctx.Value(leaseKey{}).(*Lease)
 	return l
 }

@@ -63,6 +63,9 @@ func do(ctx context.Context, l Locker, fn func(context.Context) error, opts []Op
 // be had, or that it was lost, so its Lock panics where l.Lock would return an
 // error, and its Unlock panics after a loss. Nor can it enter a lock again.
 func SyncLocker(ctx context.Context, l Locker, opts ...Option) sync.Locker {
+	if l == nil {
+		panic("holdfast: SyncLocker of a nil lock: give one, such as Client.Mutex returns")
+	}
 	return &syncLocker{ctx: Detach(ctx), lock: l, opts: opts}
 }
 

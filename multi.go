@@ -59,7 +59,7 @@ func Multi(locks ...Locker) *MultiMutex {
 		}
 		o, _ := one.target()
 		names = append(names, o.name)
-		m.set.fail(o.set.err)
+		m.set.fail(o.ready(context.Background()))
 		if seen[o.client] == nil {
 			seen[o.client] = make(map[string]bool)
 		}
@@ -108,6 +108,7 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 	if len(m.locks) == 0 {
 		s.fail(invalid("Multi without a lock"))
 	}
+	s.fail(m.ready(ctx))
 	if s.writerFirst {
 		s.fail(invalid("WriterFirst is for Client.RWMutex, not for a call"))
 	}

@@ -25,6 +25,7 @@ type object struct {
 
 func newObject(c *Client, kind, name string, opts []Option) object {
 	o := object{client: c, kind: kind, name: name, set: settings{}.with(opts)}
+	o.set.fail(c.usable())
 	if err := script.CheckName(name); err != nil {
 		o.set.fail(invalid("%w", err))
 	}
@@ -32,6 +33,24 @@ func newObject(c *Client, kind, name string, opts []Option) object {
 		o.set.fail(invalid("WriterFirst is for Client.RWMutex, not for a %s", kind))
 	}
 	return o
+}
+
+// ready says what is wrong with the object, or with the context of a call.
+func (o *object) ready(ctx context.Context) error {
+	switch {
+	case o.set.err != nil:
+		return o.set.err
+	case o.client == nil && o.kind != "multi": // whose parts have one
+		return invalid("this is a zero value: make it with a method of Client, or of Redlock")
+	}
+	return checkContext(ctx)
+}
+
+func checkContext(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("the context is nil: use context.Background()")
+	}
+	return nil
 }
 
 // leaseless refuses options that only apply to leases.
@@ -45,6 +64,9 @@ func (o *object) Name() string { return o.name }
 
 // acquire takes a lock, or enters again what ctx already holds.
 func (o *object) acquire(ctx context.Context, op string, k engine.Kind, wait time.Duration, opts []Option) (*Lease, error) {
+	if err := o.ready(ctx); err != nil {
+		return nil, o.fail(op, err)
+	}
 	s := o.set.with(opts)
 	if s.writerFirst != o.set.writerFirst {
 		s.fail(invalid("WriterFirst is for Client.RWMutex, not for a call"))
@@ -133,7 +155,7 @@ func (l *Lease) enter(ctx context.Context, r engine.Request, nonReentrant bool) 
 // ask puts a question to the server, or gives an order that must not be
 // repeated blindly.
 func (o *object) ask(ctx context.Context, op string, repeat bool, question func(context.Context) error) error {
-	err := o.set.err
+	err := o.ready(ctx)
 	if err == nil {
 		err = o.client.engine.Ask(ctx, repeat, question)
 	}
@@ -147,7 +169,7 @@ func (o *object) ask(ctx context.Context, op string, repeat bool, question func(
 // something to be done later nothing in ctx stops it, see [engine.Engine.Once].
 func (o *object) order(ctx context.Context, op string, call, later engine.Order) (driver.Reply, error) {
 	var r driver.Reply
-	err := o.set.err
+	err := o.ready(ctx)
 	if err == nil {
 		r, err = o.client.engine.Once(ctx, call, later)
 	}

@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -46,7 +47,7 @@ func (o *Object) restore(ctx context.Context, dump []byte, ttl time.Duration, re
 	if err := o.lockless("restore", useOther); err != nil {
 		return err
 	}
-	if err := checkTTL(ttl); err != nil {
+	if err := cmp.Or(o.ready(ctx), checkTTL(ttl)); err != nil {
 		return o.fail("restore", err)
 	}
 	dumps, err := o.wire.Dumps(dump, o.kind)

@@ -274,8 +274,8 @@ func (o *Object) transfer(ctx context.Context, op, name string, call func(reques
 	if err := o.lockless(op, useOther); err != nil {
 		return false, err
 	}
-	if o.set.err != nil {
-		return false, o.fail(op, o.set.err)
+	if err := o.ready(ctx); err != nil {
+		return false, o.fail(op, err)
 	}
 	d := o.client.driver
 	switch err := script.CheckName(name); {

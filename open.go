@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func theOptions(options []Options) (Options, error) {
 // connect is where Open and OpenConfig end.
 func connect(ctx context.Context, config rueidis.Config, o Options) (*Client, error) {
 	fail := func(err error) (*Client, error) { return nil, &Error{Op: "open", Err: err} }
-	if err := o.withDefaults().check(); err != nil {
+	if err := cmp.Or(checkContext(ctx), o.withDefaults().check()); err != nil {
 		return fail(err)
 	}
 	d, err := rueidis.Open(ctx, config)

@@ -38,8 +38,8 @@ func newQuorum(clients []*Client, servers int, limit, longest time.Duration) (*q
 	var least time.Duration
 	for i, c := range clients {
 		switch {
-		case c == nil:
-			return nil, invalid("client %d is nil", i)
+		case c.usable() != nil:
+			return nil, invalid("client %d is nil or a zero value: leave out the servers that could not be opened, and set Servers", i)
 		case seen[c]:
 			return nil, invalid("client %d is there twice: each vote needs a server of its own", i)
 		}

@@ -179,7 +179,7 @@ func (l *RateLimiter) request(op string, opts []Option) (engine.Request, error) 
 }
 
 func (l *RateLimiter) take(ctx context.Context, op string, n int, r engine.Request) (engine.Taken, error) {
-	err := l.set.err
+	err := l.ready(ctx)
 	if err == nil {
 		err = checkCount("the number of permits", n, 0)
 	}
@@ -245,6 +245,9 @@ func (r *Reservation) Delay() time.Duration { return max(time.Until(r.at), 0) }
 // Cancel gives the permits back, if they may not be used yet. Those that come
 // after keep the time that they were given, so that a gap among them stays one.
 func (r *Reservation) Cancel(ctx context.Context) error {
+	if r.limiter == nil {
+		return &Error{Op: "cancel a reservation", Err: invalid("this is a zero value: RateLimiter.Reserve makes one")}
+	}
 	if r.permits == 0 {
 		return nil
 	}

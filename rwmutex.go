@@ -26,8 +26,8 @@ var (
 // Readers may keep a writer waiting as long as there is always one of them; see
 // [WriterFirst].
 type RWMutex struct {
-	write *writeLock
-	read  *RLocker
+	write writeLock
+	read  RLocker
 }
 
 const writeKind = "write lock"
@@ -46,8 +46,8 @@ func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
 	r.kind, r.beside = "read lock", o.kind
 	o.never = r.kind
 	return &RWMutex{
-		&writeLock{o, script.NewWrite(name, o.set.writerFirst)},
-		&RLocker{r, script.NewRead(name)},
+		writeLock{o, script.NewWrite(name, o.set.writerFirst)},
+		RLocker{r, script.NewRead(name)},
 	}
 }
 
@@ -95,12 +95,12 @@ func (m *RWMutex) TryRLock(ctx context.Context, opts ...Option) (*Lease, error) 
 
 // RDo runs fn while holding the mutex to read, as [Mutex.Do] does.
 func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
-	return do(ctx, m.read, fn, opts)
+	return do(ctx, &m.read, fn, opts)
 }
 
 // RLocker returns the mutex as its readers see it: a [Locker] whose Lock is
 // RLock.
-func (m *RWMutex) RLocker() *RLocker { return m.read }
+func (m *RWMutex) RLocker() *RLocker { return &m.read }
 
 // An RWState is what the server says about an [RWMutex] at one moment.
 type RWState struct {
@@ -134,7 +134,7 @@ func (m *RWMutex) HoldCount(ctx context.Context) (int, error) {
 // ForceUnlock takes the mutex from its writer, as [Mutex.ForceUnlock] does.
 // Readers, and what the writer has taken to read, are left alone.
 func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
-	w := m.write
+	w := &m.write
 	return w.force(ctx, w.wire, func(ctx context.Context) (bool, error) { return w.wire.Force(ctx, w.client.driver) })
 }
 

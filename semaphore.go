@@ -66,6 +66,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, permits int, opts ...Option)
 
 func (s *Semaphore) take(ctx context.Context, op string, permits int, wait time.Duration, opts []Option) error {
 	set := s.set.with(opts)
+	set.fail(s.ready(ctx))
 	set.leaseless(s.kind)
 	if err := checkCount("the number of permits", permits, 0); err != nil {
 		set.fail(err)

@@ -54,6 +54,8 @@ func (s *Script) Run(ctx context.Context, d driver.Driver, resource string, toke
 	switch {
 	case s == nil || s.script == nil:
 		return driver.Reply{}, invalid("there is no script: make it with NewScript")
+	case ctx == nil:
+		return driver.Reply{}, invalid("the context is nil: use context.Background()")
 	case d == nil:
 		return driver.Reply{}, invalid("the driver is nil: use that of a client, client.Driver()")
 	}
@@ -85,7 +87,12 @@ func (s *Script) Run(ctx context.Context, d driver.Driver, resource string, toke
 // The reply is that of the body. A stale token is answered by an error whose
 // code, the first word, is STALE; so a body should not return such an error
 // for anything else.
-func (s *Script) Source() string { return s.script.Source }
+func (s *Script) Source() string {
+	if s == nil || s.script == nil {
+		panic("holdfast: Source of a zero fence.Script: make it with NewScript")
+	}
+	return s.script.Source
+}
 
 // Key returns the key under which Redis keeps the highest token that a
 // resource has seen: holdfast:fence:{resource}, or without these braces if the

@@ -50,6 +50,9 @@ func (s SQL) CreateTable(ctx context.Context, db Execer) error {
 	if db == nil {
 		return invalid("the database is nil")
 	}
+	if ctx == nil {
+		return invalid("the context is nil: use context.Background()")
+	}
 	text, end := "VARCHAR(512)", ""
 	if s.MySQL {
 		text, end = "VARBINARY(512)", " ENGINE=InnoDB" // others know no transactions
@@ -100,6 +103,9 @@ func (s SQL) Check(ctx context.Context, tx *sql.Tx, resource string, token int64
 	}
 	if tx == nil {
 		return invalid("the transaction is nil")
+	}
+	if ctx == nil {
+		return invalid("the context is nil: use context.Background()")
 	}
 	raise, look := s.statements(table)
 	args := []any{resource, token}

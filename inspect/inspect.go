@@ -12,10 +12,13 @@
 package inspect
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // A Kind is a kind of lock.
@@ -88,3 +91,14 @@ type Inspector struct{ driver driver.Driver }
 
 // New returns an inspector that asks through d: holdfast.Client.Driver.
 func New(d driver.Driver) *Inspector { return &Inspector{d} }
+
+// ready says what is wrong with the inspector, or with the context of a call.
+func (i *Inspector) ready(ctx context.Context) error {
+	switch {
+	case i == nil || i.driver == nil:
+		return fmt.Errorf("%w: there is no driver: use inspect.New(client.Driver())", engine.ErrInvalid)
+	case ctx == nil:
+		return fmt.Errorf("%w: the context is nil: use context.Background()", engine.ErrInvalid)
+	}
+	return nil
+}

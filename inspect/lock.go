@@ -23,6 +23,9 @@ const (
 // key is something else; a semaphore of which no permit is taken is a number like
 // any other.
 func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
+	if err := i.ready(ctx); err != nil {
+		return Lock{}, explain("look at a lock", err)
+	}
 	if name == "" {
 		return Lock{}, explain("look at a lock", fmt.Errorf("%w: the name is empty", engine.ErrInvalid))
 	}
@@ -38,8 +41,8 @@ func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
 	panic("not reached: one name gives one lock")
 }
 
-// Break frees a lock, if nobody holds it but those in seen: it never breaks a
-// newer hold. It reports whether it did. Holders learn of it when they renew next;
+// Break frees a lock, if the owners in seen hold it and no others. It reports
+// whether it did. Holders learn of it when they renew next;
 // those who wait are woken. A Java thread that has released the lock and taken it
 // again since is the same owner, and not told apart; nor are the goroutines of one
 // client that hand a lock on to each other. Where there are more holders than seen
@@ -48,6 +51,9 @@ func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
 // Of a semaphore, the permits in seen are given back, if all of them are still
 // taken. Others are no concern of it.
 func (i *Inspector) Break(ctx context.Context, seen Lock) (bool, error) {
+	if err := i.ready(ctx); err != nil {
+		return false, explain("break a lock", err)
+	}
 	s := script.Sight{Kind: string(seen.Kind)}
 	for _, h := range seen.Holders {
 		s.Holders = append(s.Holders, script.Holder{Owner: h.Owner, Mode: string(h.Mode)})

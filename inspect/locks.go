@@ -30,7 +30,11 @@ func (i *Inspector) Locks(ctx context.Context, q Query) iter.Seq2[Lock, error] {
 			Inspector: i, ctx: ctx, yield: yield, seen: make(map[string]bool),
 			limit: cmp.Or(q.Limit, 1_000), keys: cmp.Or(q.Keys, 1_000_000), pause: q.Pause,
 		}
-		var err error
+		err := i.ready(ctx)
+		if err != nil {
+			yield(Lock{}, explain("list locks", err))
+			return
+		}
 		if min(q.Limit, q.Keys) < 0 || q.Pause < 0 {
 			err = fmt.Errorf("%w: the limits of a query must not be negative", engine.ErrInvalid)
 		} else if err = l.run(cmp.Or(q.Match, "*")); err == nil && l.more {

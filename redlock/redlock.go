@@ -91,11 +91,22 @@ type Mutex struct{ lock holdfast.Locker }
 // Mutex returns the mutex with that name. Names and options are those of
 // [holdfast.Client.Mutex].
 func (r *Redlock) Mutex(name string, opts ...holdfast.Option) *Mutex {
+	if r == nil || r.lock == nil {
+		return new(Mutex)
+	}
 	return &Mutex{r.lock(name, opts).(holdfast.Locker)}
 }
 
 // Name returns the name of the mutex.
-func (m *Mutex) Name() string { return m.lock.Name() }
+func (m *Mutex) Name() string { return m.locker().Name() }
+
+// locker returns the lock. That of a zero Mutex refuses all calls.
+func (m *Mutex) locker() holdfast.Locker {
+	if m == nil || m.lock == nil {
+		return new(holdfast.Mutex)
+	}
+	return m.lock
+}
 
 // Lock waits until most servers have granted the mutex, or until ctx is done.
 // It asks again when as many servers as it lacks votes have announced a release,
@@ -103,13 +114,13 @@ func (m *Mutex) Name() string { return m.lock.Name() }
 // The error matches [holdfast.ErrNotAcquired] if others kept it, and
 // [holdfast.ErrUnavailable] if too few servers answered.
 func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Lease, error) {
-	return m.lock.Lock(ctx, opts...)
+	return m.locker().Lock(ctx, opts...)
 }
 
 // TryLock asks all servers once, at the same time, and takes no longer than
 // Options.NodeTimeout; or as long as [holdfast.Wait] says.
 func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Lease, error) {
-	return m.lock.TryLock(ctx, opts...)
+	return m.locker().TryLock(ctx, opts...)
 }
 
 // Do runs fn while holding the mutex, as [holdfast.Mutex.Do] does.

@@ -31,6 +31,7 @@ package goredis
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -88,6 +89,9 @@ func (e *UnsupportedError) Error() string {
 // Closing the driver, or the holdfast.Client on it, leaves the client open:
 // whoever opened it closes it, last.
 func New(ctx context.Context, client redis.UniversalClient) (*Driver, error) {
+	if ctx == nil {
+		return nil, errors.New("the context is nil: use context.Background()")
+	}
 	d := &Driver{
 		crew:     crew{jobs: make(chan func())},
 		used:     make(chan struct{}, 1),

@@ -10,6 +10,7 @@ package rueidis
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -60,6 +61,9 @@ func (t *table) at(slot int) *node {
 // Open connects to the servers that c describes. It fails when they do not
 // answer, unless ctx is done before.
 func Open(ctx context.Context, c Config) (*Driver, error) {
+	if ctx == nil {
+		return nil, errors.New("the context is nil: use context.Background()")
+	}
 	if err := c.check(); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ var ofCommand = []Mutant{
 	},
 	{
 		"an unknown parameter of a URL is repeated",
-		"driver/rueidis/url.go", `"parameter %d of the URL is unknown: known are %s", i+1,`, `"parameter %q of the URL is unknown: known are %s", name,`,
+		"driver/rueidis/url.go", `"parameter %d of the URL is unknown: known are %s", i+1,`, `"parameter %d of the URL is unknown ("+name+"): known are %s", i+1,`,
 		"driver/rueidis", "TestParseURLRefuses",
 	},
 	{
@@ -44,5 +44,15 @@ var ofCommand = []Mutant{
 		"any answer counts as Redis",
 		"driver/rueidis/link.go", "case len(line) > 0 && !strings.ContainsRune(replies, rune(line[0])):", "case false:",
 		"driver/rueidis", "TestNotRedis",
+	},
+	{
+		"Open takes a nil context",
+		"open.go", "cmp.Or(checkContext(ctx), o.withDefaults().check())", "cmp.Or(nil, o.withDefaults().check())",
+		".", "TestNilAndZero",
+	},
+	{
+		"a zero lock is used",
+		"object.go", `case o.client == nil && o.kind != "multi":`, `case false:`,
+		".", "TestNilAndZero",
 	},
 }
