@@ -65,7 +65,7 @@ func (f *Forger) Forged() int { return int(f.count.Load()) }
 func (f *Forger) Arm(on bool) bool { return f.armed.Swap(on) }
 
 func (f *Forger) serve(c net.Conn) {
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	r := bufio.NewReader(c)
 	for {
 		cmd, err := readCommand(r)

@@ -33,7 +33,7 @@ func (g *guard) Read(b []byte) (int, error) {
 	n, err := g.Conn.Read(b)
 	if n > 0 {
 		if g.bad = g.in.check(b[:n], &g.owed); g.bad != nil {
-			_ = g.Conn.Close()
+			_ = g.Close()
 			return 0, g.bad
 		}
 	}

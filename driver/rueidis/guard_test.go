@@ -2,6 +2,7 @@ package rueidis
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -34,7 +35,7 @@ func TestGuardPasses(t *testing.T) {
 			t.Fatalf("in pieces of %d: %d commands are not answered, %v", size, left, err)
 		}
 	}
-	if _, err := checked([]byte(validReplies), 7, replies-1); err != errUnasked {
+	if _, err := checked([]byte(validReplies), 7, replies-1); !errors.Is(err, errUnasked) {
 		t.Errorf("a reply more than commands: %v", err)
 	}
 	nested := strings.Repeat("*1\r\n", maxDepth)
