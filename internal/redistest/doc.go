@@ -14,6 +14,8 @@
 // ([Server.MoveClock]) and a [Network] in between that keeps any two of them
 // apart.
 //
+// [MeterStalls] tells a slow machine from a broken promise.
+//
 // [Worker] runs code of a test in a process of its own, [Recorder] and
 // [CheckExclusive] prove that critical sections of several processes never
 // overlapped, and [CheckGoroutines] that a test left nothing running.

@@ -3,6 +3,7 @@ package redistest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -188,6 +189,6 @@ func (a *admin) ping(ctx context.Context) bool {
 	conn := a.conn
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	_, err := a.exchange([]string{"PING"})
-	_, answered := err.(replyError) // such as LOADING: it runs
-	return err == nil || answered
+	var refusal replyError // such as LOADING: the server runs
+	return err == nil || errors.As(err, &refusal)
 }
