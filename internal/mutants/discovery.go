@@ -90,4 +90,9 @@ var discovery = []Mutant{
 		"driver/rueidis/link.go", "func (n *node) mayBlock() bool {\n", "func (n *node) mayBlock() bool {\n	if n.c.Timeout < n.c.DialTimeout {\n		return false\n	}\n",
 		"driver/rueidis", "TestCallIsBounded",
 	},
+	{
+		"the new master of a failover has the epoch of the old one",
+		"driver/rueidis/sentinel.go", "		_, epoch, err = s.described(ctx, w)\n", "		_, _, err = s.described(ctx, w)\n",
+		"driver/rueidis", "TestFailoverGoingOn",
+	},
 }

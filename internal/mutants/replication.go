@@ -92,7 +92,7 @@ var replication = []Mutant{
 	{
 		"the new master is found when the failover is through",
 		"driver/rueidis/sentinel.go", "t.addr, err = s.named(ctx, w)", "t.addr = named",
-		"internal/matrix", "TestRow34FailoverNotThrough",
+		"driver/rueidis", "TestFailoverGoingOn",
 	},
 	{
 		"a master that comes back is believed without the sentinels",
