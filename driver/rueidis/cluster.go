@@ -1,6 +1,7 @@
 package rueidis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -75,15 +76,17 @@ func (*cluster) confirm(context.Context, *node, bool) error { return nil }
 type view struct {
 	layout
 	rank  int // -1: not at all, 0: it is cut off from the majority, 1: well
-	epoch int
+	epoch int // the highest that the node has heard of
+	own   int // the one of its own slots, or of its master's
 	err   error
 }
 
+// compare orders views by how far they are to be believed. A node may have heard
+// of the latest epoch before it hears which slots have changed with it. The node
+// that has made the change knows: the epoch is its own. So of two masters that
+// claim one slot, the later is believed.
 func (v view) compare(w view) int {
-	if v.rank != w.rank {
-		return v.rank - w.rank
-	}
-	return v.epoch - w.epoch
+	return cmp.Or(v.rank-w.rank, v.epoch-w.epoch, v.own-w.own)
 }
 
 // look asks a node for its view.
@@ -100,6 +103,7 @@ func look(ctx context.Context, n *node) view {
 	facts := driver.NewFacts(text).Info
 	v := view{}
 	v.epoch, _ = strconv.Atoi(facts["cluster_current_epoch"])
+	v.own, _ = strconv.Atoi(facts["cluster_my_epoch"])
 	if facts["cluster_state"] == "ok" {
 		v.rank = 1
 	}

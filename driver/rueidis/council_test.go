@@ -1,6 +1,7 @@
 package rueidis
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -115,5 +116,19 @@ func TestCouncil(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Of views of a cluster, the one is believed that belongs to a majority, knows
+// the latest epoch, and has made the latest change.
+func TestBestView(t *testing.T) {
+	t.Parallel()
+	rising := []view{{rank: -1, epoch: 9, own: 9}, {epoch: 9, own: 9}, {rank: 1, epoch: 7, own: 7}, {rank: 1, epoch: 8, own: 3}, {rank: 1, epoch: 8, own: 8}}
+	for i, v := range rising {
+		for j, w := range rising {
+			if got := v.compare(w); cmp.Compare(got, 0) != cmp.Compare(i, j) {
+				t.Errorf("view %d compared with view %d: %d", i, j, got)
+			}
+		}
 	}
 }

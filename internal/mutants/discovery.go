@@ -95,4 +95,9 @@ var discovery = []Mutant{
 		"driver/rueidis/sentinel.go", "		_, epoch, err = s.described(ctx, w)\n", "		_, _, err = s.described(ctx, w)\n",
 		"driver/rueidis", "TestFailoverGoingOn",
 	},
+	{
+		"of two masters that claim one slot, any is believed",
+		"driver/rueidis/cluster.go", "v.epoch-w.epoch, v.own-w.own)", "v.epoch-w.epoch)",
+		"driver/rueidis", "TestBestView",
+	},
 }
