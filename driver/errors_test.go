@@ -68,7 +68,7 @@ func TestForCaller(t *testing.T) {
 			}
 		}
 	}
-	if err := errors.New("other"); ForCaller(alive, err) != err || ForCaller(alive, nil) != nil {
+	if err := errors.New("other"); !errors.Is(ForCaller(alive, err), err) || ForCaller(alive, nil) != nil {
 		t.Error("an error that is not of a context was changed")
 	}
 }
