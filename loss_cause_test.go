@@ -30,7 +30,7 @@ func TestLossHasCause(t *testing.T) {
 			<-l.Context().Done()
 			err := context.Cause(l.Context())
 			var lost *holdfast.LostError
-			if !errors.As(err, &lost) || lost.Reason != holdfast.LossExpired || lost.Cause == nil || errors.Unwrap(lost) != lost.Cause {
+			if !errors.As(err, &lost) || lost.Reason != holdfast.LossExpired || lost.Cause == nil || !errors.Is(err, lost.Cause) {
 				t.Fatalf("%#v", err)
 			}
 			if !errors.Is(err, holdfast.ErrLost) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, driver.ErrClosed) {
