@@ -55,7 +55,7 @@ type sub struct {
 	asked   family // what the present connection was asked for
 	have    family // what the server has confirmed
 	alone   family // where it gets a command of its own: one that it shared was refused
-	refused family // where the server refuses it, and the handler knows
+	refused family // where the server refuses to subscribe or unsubscribe it, and the handler knows
 }
 
 // A family is a set of families that a channel is subscribed in.
@@ -84,6 +84,9 @@ func (e *ear) want(channel string) {
 	if s == nil {
 		s = &sub{channel: channel}
 		e.subs[channel] = s
+	}
+	if !s.wanted {
+		s.refused = 0
 	}
 	s.wanted, s.fresh = true, true
 	e.enqueue(s)
@@ -278,7 +281,7 @@ func (e *ear) perform(p *phone, t task) (later bool, err error) {
 			s.alone |= t.family
 			e.add(s)
 		default:
-			if t.want && s.wanted {
+			if t.want == s.wanted {
 				if s.refused == 0 {
 					refused, reason = append(refused, s.channel), err
 				}

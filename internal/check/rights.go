@@ -99,7 +99,8 @@ func (i *inspector) answer(err error) (r script.Refusal, command string) {
 	if err == nil {
 		return script.NotRefused, ""
 	}
-	if r, command = script.Refused(err.Error()); r == script.NotRefused && !i.broken {
+	said := strings.TrimPrefix(err.Error(), driver.ErrRefused.Error()+": ")
+	if r, command = script.Refused(said); r == script.NotRefused && !i.broken {
 		i.broken = true
 		i.fs = append(i.fs, Finding{i.server.Node, Danger, "answer", "the server does not do what changes nothing: " + err.Error(), "let it be able to write: see what it says"})
 	}
