@@ -46,9 +46,9 @@ func (l *lab) within(most int, do op) string {
 	return reply
 }
 
-// many lets n readers read: each with a hold of a time in seconds, or dead if
-// that is zero. The hash lasts for ttl seconds.
-func (l *lab) many(n, seconds, ttl int) {
+// many lets 10,000 readers read: each with a hold of a time in seconds, or dead
+// if that is zero. The hash lasts for ttl seconds.
+func (l *lab) many(seconds, ttl int) {
 	l.Helper()
 	l.s.Do(l, "EVAL", `
 		redis.call('hset', KEYS[1], 'mode', 'read')
@@ -57,7 +57,7 @@ func (l *lab) many(n, seconds, ttl int) {
 			if ARGV[2] ~= '0' then redis.call('set', KEYS[2] .. ':r:' .. i .. ':rwlock_timeout:1', 1, 'ex', ARGV[2]) end
 		end
 		return redis.call('expire', KEYS[1], ARGV[3])`,
-		"2", l.name, l.root, strconv.Itoa(n), strconv.Itoa(seconds), strconv.Itoa(ttl))
+		"2", l.name, l.root, "10000", strconv.Itoa(seconds), strconv.Itoa(ttl))
 }
 
 // Releasing one of many readers does not look at all others, and does not cut
@@ -65,7 +65,7 @@ func (l *lab) many(n, seconds, ttl int) {
 func TestReleaseOneOfManyReaders(t *testing.T) {
 	s := redistest.Start(t)
 	l := newLab(t, s, connect(t, s.URL()), "N")
-	l.many(10_000, 60, 60)
+	l.many(60, 60)
 	l.run("HSET N j:7 1", "SET j:7#1 1 EX 300", "EXPIRE N 300")
 	if got := l.within(100, acquire(read, again("a:1", 1, 600))); got != "token" {
 		t.Fatal(got)
@@ -86,7 +86,7 @@ func TestReleaseOneOfManyReaders(t *testing.T) {
 func TestWriterBehindManyDeadReaders(t *testing.T) {
 	s := redistest.Start(t)
 	l := newLab(t, s, connect(t, s.URL()), "N")
-	l.many(10_000, 0, 600)
+	l.many(0, 600)
 	l.run("HSET N j:7 1", "SET j:7#1 1 EX 600")
 	ask := func() (script.Verdict, bool) {
 		t.Helper()
@@ -126,7 +126,7 @@ func TestManyReaders(t *testing.T) {
 	d := connect(t, s.URL())
 	t.Run("force", func(t *testing.T) {
 		l := newLab(t, s, d, "N")
-		l.many(10_000, 60, 60)
+		l.many(60, 60)
 		if got := l.within(2500, forceRead); got != "1" || s.Int(t, "EXISTS", "N") != 0 {
 			t.Error(got)
 		}
@@ -134,7 +134,7 @@ func TestManyReaders(t *testing.T) {
 	})
 	t.Run("downgrade", func(t *testing.T) {
 		l := newLab(t, s, d, "N")
-		l.many(10_000, 60, 60)
+		l.many(60, 60)
 		l.run("HSET N mode write a:1:write 1")
 		if got := l.within(100, release(write, "a:1", 0)); got != "2" {
 			t.Error(got)
@@ -145,7 +145,7 @@ func TestManyReaders(t *testing.T) {
 	})
 	t.Run("force write", func(t *testing.T) {
 		l := newLab(t, s, d, "N")
-		l.many(10_000, 60, 60)
+		l.many(60, 60)
 		l.run("HSET N mode write a:1:write 1")
 		if got := l.within(1000, forceWrite); got != "1" || s.Int(t, "HEXISTS", "N", "a:1:write") != 0 {
 			t.Error(got)
@@ -153,7 +153,7 @@ func TestManyReaders(t *testing.T) {
 	})
 	t.Run("inspect", func(t *testing.T) {
 		l := newLab(t, s, d, "N")
-		l.many(10_000, 60, 60)
+		l.many(60, 60)
 		l.run("HSET N a:1 1", "SET a:1#1 1 EX 60")
 		before := ran(t, s)
 		state, err := script.NewRead("N").Inspect(t.Context(), d, "a:1")
