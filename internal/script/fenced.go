@@ -44,9 +44,5 @@ func (f *Fenced) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict
 
 // Token returns the token of the last grant, or zero before the first.
 func (f *Fenced) Token(ctx context.Context, d driver.Driver) (int64, error) {
-	r, err := d.Do(ctx, driver.Call{Script: number, Keys: f.keys[1:]})
-	if err != nil {
-		return 0, err
-	}
-	return DecodeInt64(r)
+	return NewAtomicLong(f.keys[1]).Load(ctx, d)
 }

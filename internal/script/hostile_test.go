@@ -839,7 +839,9 @@ func decodeMoved(r driver.Reply) (bool, error) {
 func decodeNothing(driver.Reply) (bool, error) { return true, nil }
 
 func renewal(hs ...script.Holding) func(*hostile, string) error {
-	return decoded(func(string) driver.Call { return script.Renew(slices.Repeat([]time.Duration{time.Minute}, len(hs)), hs) }, func(r driver.Reply) ([]bool, error) { return script.Renewed(r, len(hs)) })
+	return decoded(func(string) driver.Call {
+		return script.Renew(slices.Repeat([]time.Duration{time.Minute}, len(hs)), hs)
+	}, func(r driver.Reply) ([]bool, error) { return script.Renewed(r, len(hs)) })
 }
 
 func object(shape script.Shape, call func(o *script.Object) driver.Call) func(*hostile, string) error {

@@ -127,7 +127,7 @@ func TestManyReaders(t *testing.T) {
 	t.Run("force", func(t *testing.T) {
 		l := newLab(t, s, d, "N")
 		l.many(60, 60)
-		if got := l.within(2500, forceRead); got != "1" || s.Int(t, "EXISTS", "N") != 0 {
+		if got := l.within(3000, forceRead); got != "1" || s.Int(t, "EXISTS", "N") != 0 {
 			t.Error(got)
 		}
 		l.hears("0 on rw")

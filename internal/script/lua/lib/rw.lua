@@ -4,7 +4,7 @@
 -- a reader counts as alive as long as the hash lives if its count is not 1 to DEPTH, or if there is too much to look at.
 local DEPTH = 1000 -- how often a reader can enter
 local FEW = 100    -- up to that many readers, a call looks at all of them
-local steps = 1000 -- a call looks at so many keys of readers
+local steps = 2000 -- a call looks at so many fields and keys of readers: enough for each reader by itself
 
 -- depth returns how often a reader has entered by the value of its field, or nil if the value is not 1 to DEPTH.
 local function depth(value)
@@ -56,11 +56,11 @@ local function readers(lock, root, ttl)
     for i = 1, #found, 2 do
       local is = party(found[i], found[i + 1])
       strange = strange or not is
-      if strange or steps <= 0 or many and longest > 0 then
+      steps = steps - 1
+      if strange or steps < (is == 'reader' and depth(found[i + 1]) or 0) or many and longest > 0 then
         missed = true
         return
       end
-      steps = steps - 1
       if is == 'reader' then
         local own = remains(root .. ':' .. found[i] .. ':rwlock_timeout', found[i + 1], life)
         if own == 0 then dead[#dead + 1] = found[i] end
