@@ -18,7 +18,11 @@ func TestLargeData(t *testing.T) {
 	for key, role := range targets[i].keys {
 		for _, c := range h.contents(key, role) {
 			if c.costly() {
-				h.attack(targets[i], key, map[string]content{key: c, "N": h.sound("N", "count")})
+				held := map[string]content{key: c}
+				if key != "N" {
+					held["N"] = h.sound("N", map[string]string{"leases": "count"}[role]+map[string]string{"queue": "lock"}[role])
+				}
+				h.attack(targets[i], key, held)
 			}
 		}
 	}
