@@ -114,8 +114,11 @@ func (c *contest) end(err error) {
 		}
 	}
 	if c.traits.Numbered && (err == nil || !c.doubt) {
-		if c.mark != "" && !c.doubt {
-			c.e.answered(c.lane, c.mark)
+		if mark := c.mark; mark != "" && !c.doubt {
+			if err != nil {
+				mark = c.claim.Spent // a claim that is not granted leaves no mark
+			}
+			c.e.answered(c.lane, mark)
 		}
 		c.e.reuse(c.lane) // or when it is undone
 	}

@@ -52,7 +52,7 @@ var hostile = []Mutant{
 	},
 	{
 		"the mark of a request of unknown fate is deleted",
-		"internal/engine/contest.go", "if c.mark != \"\" && !c.doubt {", "if c.mark != \"\" {",
+		"internal/engine/contest.go", "mark != \"\" && !c.doubt {", "mark != \"\" {",
 		".", "TestMarkOfDoubtfulGrantStays",
 	},
 	{
