@@ -12,7 +12,7 @@ var (
 	fairAcquire = load("fair_acquire", "held", "fair")
 	fairRelease = load("fair_release", "fair")
 	fairForce   = load("fair_force", "foreign", "inspect", "fair")
-	fairInspect = load("fair_inspect", "fields")
+	fairInspect = load("fair_inspect", "foreign", "inspect", "owned")
 )
 
 // fairBeat is how often a waiter gives a sign of life. After two that did not

@@ -524,7 +524,7 @@ var fairForceRows = []row{
 	{
 		title: "inspect/held by a reader",
 		given: []string{"HSET N mode read b:1 1"},
-		do:    inspectFair, reply: "fatal",
+		do:    inspectFair, reply: "WRONGTYPE",
 		state: []string{"N hash b:1=1 mode=read"},
 	},
 	{

@@ -12,7 +12,7 @@ var (
 	mutexAcquire = load("mutex_acquire")
 	mutexRelease = load("mutex_release")
 	mutexForce   = load("mutex_force", "foreign", "inspect")
-	mutexInspect = load("mutex_inspect", "fields")
+	mutexInspect = load("mutex_inspect", "foreign", "inspect", "owned")
 )
 
 // A Mutex is the wire of Redisson's RLock: a hash that maps the owner to its
@@ -90,9 +90,9 @@ type State struct {
 }
 
 // Holders returns the owners of the lock that has that key, whatever kind of a
-// mutex or read/write lock it is.
+// mutex or read/write lock it is. Of many readers it returns only some.
 func Holders(ctx context.Context, d driver.Driver, key string) (owners []string, err error) {
-	r, err := d.Do(ctx, driver.Call{Script: mutexInspect, Keys: []string{key}})
+	r, err := d.Do(ctx, driver.Call{Script: mutexInspect, Keys: []string{key}, Args: []string{"1"}})
 	if err != nil {
 		return nil, err
 	}
@@ -100,16 +100,14 @@ func Holders(ctx context.Context, d driver.Driver, key string) (owners []string,
 		return nil, unexpected(mutexInspect, r)
 	}
 	for i := 1; i < len(r.List); i += 2 {
-		if field := r.List[i].Str; field != "mode" {
-			owners = append(owners, field)
-		}
+		owners = append(owners, r.List[i].Str)
 	}
 	return owners, nil
 }
 
 // Inspect looks at the mutex.
 func (m *Mutex) Inspect(ctx context.Context, d driver.Driver) (State, error) {
-	r, err := d.Do(ctx, driver.Call{Script: mutexInspect, Keys: m.keys[:1]})
+	r, err := d.Do(ctx, driver.Call{Script: mutexInspect, Keys: m.keys[:1], Args: []string{"0"}})
 	if err != nil {
 		return State{}, err
 	}

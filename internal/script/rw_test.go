@@ -765,7 +765,7 @@ var rwInspectRows = []row{
 		do:    inspectRW, reply: "WRONGTYPE",
 		state: []string{"N hash mode=read title=x, TTL 60s"},
 	},
-	{title: "inspect rw/held by a mutex", given: ofMutex, do: inspectRW, reply: "fatal", state: []string{"N hash b:1=1, TTL 60s"}},
+	{title: "inspect rw/held by a mutex", given: ofMutex, do: inspectRW, reply: "WRONGTYPE", state: []string{"N hash b:1=1, TTL 60s"}},
 	{title: "inspect rw/another type", given: []string{"SET N x"}, do: inspectRW, reply: "WRONGTYPE", state: []string{"N string x"}},
 }
 

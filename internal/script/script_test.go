@@ -202,7 +202,7 @@ var mutexRows = []row{
 	{
 		title: "inspect mutex/held by a reader",
 		given: reads("j:7", 60),
-		do:    inspectMutex, reply: "fatal",
+		do:    inspectMutex, reply: "WRONGTYPE",
 		state: []string{"N hash j:7=1 mode=read, TTL 60s", "j:7#1 string 1, TTL 60s"},
 	},
 	{

@@ -15,7 +15,7 @@ local function grant()
   if ttl < tonumber(ARGV[1]) then redis.call('pexpire', KEYS[1], ARGV[1]) end
   return clock[1] * 1000000 + clock[2]
 end
-if ttl ~= -2 and redis.call('hexists', KEYS[1], owner) == 1 then return grant() end
+if ttl ~= -2 and redis.call('hexists', KEYS[1], owner) == 1 and redis.call('hexists', KEYS[1], 'mode') == 0 then return grant() end -- 1: a read/write lock
 if ARGV[3] ~= '1' then return -1 end
 
 -- Who waits asks every second. Whoever is late may not have been able to, and then others were not, either: for a moment

@@ -3,4 +3,12 @@
 --       2 the queue
 -- RETURN  two lists: the remaining ms (-1 never expires, -2 not held), then owner, count;
 --         the first thousand in the queue
-return {fields(KEYS[1]), redis.call('lrange', KEYS[2], 0, 999)}
+local mode, seen = owned(KEYS[1])
+if mode ~= '' then return foreign(KEYS[1]) end
+local queue = {}
+for i = 0, 999 do
+  local owner = redis.call('lindex', KEYS[2], i)
+  if not owner or not spend(#owner) then break end
+  queue[#queue + 1] = owner
+end
+return {seen, queue}

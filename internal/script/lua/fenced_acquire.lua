@@ -8,7 +8,7 @@
 --         <= 0  held by another owner, or, to enter again, no longer held:
 --               -1 - the remaining ms, 0 if it never expires
 local ttl = redis.call('pttl', KEYS[1])
-local held = ttl ~= -2 and redis.call('hexists', KEYS[1], ARGV[2]) == 1
+local held = ttl ~= -2 and redis.call('hexists', KEYS[1], ARGV[2]) == 1 and redis.call('hexists', KEYS[1], 'mode') == 0 -- 1: a read/write lock
 if ttl == -2 and ARGV[3] ~= '1' then return -1 end
 if ttl ~= -2 and not held then return -1 - ttl end
 -- A number of Lua is exact up to 2^53. Above that a token would be given twice.

@@ -7,7 +7,7 @@
 local READS = {
   exists = true, get = true, hexists = true, hget = true, hgetall = true, hkeys = true, hlen = true, hmget = true, hrandfield = true, hscan = true, hstrlen = true,
   llen = true, mget = true, pttl = true, strlen = true, time = true, ttl = true, type = true,
-  zcard = true, zcount = true, zrange = true, zrangebyscore = true, zrevrange = true, zscan = true, zscore = true
+  zcard = true, zcount = true, zrange = true, zrangebyscore = true, zrevrange = true, zrevrangebyscore = true, zscan = true, zscore = true
 }
 local list = calls(1)
 

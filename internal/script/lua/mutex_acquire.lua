@@ -9,7 +9,7 @@
 local ttl = redis.call('pttl', KEYS[1])
 if ttl == -2 then
   if ARGV[3] ~= '1' then return -1 end
-elseif redis.call('hexists', KEYS[1], ARGV[2]) == 0 then
+elseif redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then -- 1: a read/write lock
   return -1 - ttl
 end
 redis.call('hset', KEYS[1], ARGV[2], ARGV[3])

@@ -13,9 +13,10 @@ repeat
   for i = 1, #found, 2 do
     local count = party(found[i], found[i + 1]) == 'reader' and depth(found[i + 1]) or 0
     for n = 1, math.min(count, steps) do
-      redis.call('del', KEYS[3] .. ':' .. found[i] .. ':rwlock_timeout:' .. n)
+      local own = KEYS[3] .. ':' .. found[i] .. ':rwlock_timeout:' .. n
+      if redis.call('type', own).ok == 'string' then redis.call('del', own) end
     end
-    steps = steps - math.max(count, 1)
+    steps = steps - math.max(2 * count, 1)
   end
 until cursor == '0' or steps <= 0
 redis.call('unlink', KEYS[1])

@@ -15,8 +15,11 @@ if not count then return foreign(KEYS[1]) end
 local left = tonumber(ARGV[2])
 local longest = 0
 for i = math.max(count, left), math.max(left, 1), -1 do
-  longest = math.max(longest, redis.call('pttl', KEYS[2] .. ':' .. i))
-  if i > left then redis.call('del', KEYS[2] .. ':' .. i) end
+  local own = KEYS[2] .. ':' .. i
+  if redis.call('type', own).ok == 'string' then
+    longest = math.max(longest, redis.call('pttl', own))
+    if i > left then redis.call('del', own) end
+  end
 end
 if left > 0 then
   -- What is left lasts as long as what was there. The order matters where memory is full.

@@ -6,25 +6,27 @@
 --         its field, its count and the ms that it has left (-2: it has no time of its own, or is dead); of many readers
 --         only some
 local ttl = redis.call('pttl', KEYS[1])
-local strange = false
-local seen = {ttl, redis.call('hget', KEYS[1], 'mode') or ''}
+if ttl == -2 then return {ttl, ''} end
+local mode = redis.call('hstrlen', KEYS[1], 'mode') <= 5 and redis.call('hget', KEYS[1], 'mode')
+if mode ~= 'read' and mode ~= 'write' then return foreign(KEYS[1]) end
+local seen = {ttl, mode}
+-- add reports whether a field is one that a lock has.
 local function add(field, value)
   local is = party(field, value)
-  if is == 'mode' then return end
-  strange = strange or not is
+  if not is or is == 'mode' then return is end
   local remaining = is == 'writer' and -2 or remains(KEYS[2] .. ':' .. field .. ':rwlock_timeout', value, ttl)
   seen[#seen + 1] = field
-  seen[#seen + 1] = tonumber(value) or 0
+  seen[#seen + 1] = tonumber(value)
   seen[#seen + 1] = remaining == 0 and -2 or remaining
+  return is
 end
 local own = ARGV[1] ~= '' and redis.call('hget', KEYS[1], ARGV[1])
-if own then add(ARGV[1], own) end
+if own and not add(ARGV[1], own) then return foreign(KEYS[1]) end
 local found, cursor = nil, '0'
 repeat
   found, cursor = page(KEYS[1], cursor)
   for i = 1, #found, 2 do
-    if not own or found[i] ~= ARGV[1] then add(found[i], found[i + 1]) end
+    if not (own and found[i] == ARGV[1]) and not add(found[i], found[i + 1]) then return foreign(KEYS[1]) end
   end
 until cursor == '0' or #seen > 3000 or steps <= 0
--- A hash without a mode is a lock of another kind.
-return strange and seen[2] ~= '' and foreign(KEYS[1]) or seen
+return seen

@@ -11,6 +11,7 @@ local TURN = 300000  -- ms that Redisson takes off the limits of all when one of
 local MOMENT = 1500  -- ms for which nobody is dropped after somebody was late
 local LEFT = 3600000 -- ms from the last signs of life to the end of a queue in which only ours wait, or half as many
 local DROPS = 500    -- a call drops so many of the dead
+local BYTES = 100000 -- and no more than so many bytes of them, but one in any case
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
@@ -41,13 +42,14 @@ end
 -- server either; for anybody else a waiter must be dead by Redisson's rule as well. An owner without any time would
 -- block the queue for ever. After DROPS of the dead the next one is waited for a ms, dead or not: the next call goes on.
 local function first(in_time)
-  local dead, owner, till = {}, nil, nil
+  local dead, owner, till, bytes = {}, nil, nil, 0
   repeat
     owner = redis.call('lindex', KEYS[2], 0)
     till = owner and limit(owner) or 0
     local living = owner and (in_time or till <= now) and sign(owner, LIFE)
     if living then till = living end
-    if #dead == DROPS then till = now + 1 end
+    bytes = bytes + (owner and #owner or 0)
+    if #dead == DROPS or #dead > 0 and bytes > BYTES then till = now + 1 end
     if owner and till <= now then dead[#dead + 1] = redis.call('lpop', KEYS[2]) end
   until not owner or till > now
   if #dead > 0 then forget(unpack(dead)) end
@@ -62,8 +64,8 @@ local function keep(signed)
   local ours = waiting <= redis.call('zcard', KEYS[4]) - (redis.call('zscore', KEYS[4], '') and 1 or 0)
   local raise = ours and signed and redis.call('pttl', KEYS[2]) < LEFT / 2
   if raise then -- Java may have dropped one that has signs, so numbers are not enough
-    for _, owner in ipairs(redis.call('lrange', KEYS[2], 0, 99)) do
-      ours = ours and redis.call('zscore', KEYS[4], owner)
+    for i = 0, math.min(waiting, 100) - 1 do
+      ours = ours and redis.call('zscore', KEYS[4], redis.call('lindex', KEYS[2], i))
     end
   end
   for i = 2, 3 do

@@ -38,15 +38,16 @@ local function entered(key, field, mode, endless)
 end
 
 -- lock returns the mode of a lock, or '' if it has none, the fields of at most so many owners with their counts, and how
--- many fields more it has; nothing if the hash is not that of a lock.
-local function lock(key, most)
+-- many fields more it has; nothing if the hash is not that of a lock. If the caller has named the lock, owners of a lock without
+-- an end need not look like those of Redisson and Holdfast.
+local function lock(key, most, named)
   local size, long = redis.call('hlen', key), redis.call('hstrlen', key, 'mode')
   local mode = (long == 4 or long == 5) and redis.call('hget', key, 'mode') or ''
   if mode ~= 'read' and mode ~= 'write' then mode = '' end
   if mode == '' and size > 2 then return nil end
   local fields = names(key, size <= most + 1 and size or most)
   if not fields then return nil end
-  local owners, counts, others, endless = {}, {}, 0, redis.call('pttl', key) == -1
+  local owners, counts, others, endless = {}, {}, 0, not named and redis.call('pttl', key) == -1
   for _, field in ipairs(fields) do
     if field == (mode == '' and 'leader' or 'mode') then
       if redis.call('hstrlen', key, field) > SAID then return nil end

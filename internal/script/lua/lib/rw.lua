@@ -16,7 +16,7 @@ end
 -- field is not one that Redisson or Holdfast writes.
 local function party(field, value)
   if field == 'mode' then return field end
-  if not string.find(value, '^[1-9]%d?%d?%d?%d?$') then return nil end
+  if #field > 500 or not string.find(value, '^[1-9]%d?%d?%d?%d?$') then return nil end -- no pattern runs on a long text
   return string.find(field, ':%d+$') and 'reader' or string.find(field, ':%d+:write$') and 'writer' or nil
 end
 
@@ -26,9 +26,9 @@ local function page(lock, cursor)
   return found[2], found[1]
 end
 
--- sample returns ten fields with their values, or all if there are not so many.
-local function sample(lock)
-  local found = redis.pcall('hrandfield', lock, 10, 'withvalues')
+-- sample returns n fields with their values, or all if there are not so many.
+local function sample(lock, n)
+  local found = redis.pcall('hrandfield', lock, n, 'withvalues')
   return found.err and page(lock, '0') or found -- Redis 6.0 does not know it
 end
 
@@ -68,7 +68,7 @@ local function readers(lock, root, ttl)
       end
     end
   end
-  if many then look(sample(lock)) end
+  if many then look(sample(lock, 10)) end
   local found, cursor = nil, '0'
   while not missed and not (many and longest > 0) do
     found, cursor = page(lock, cursor)
@@ -105,7 +105,7 @@ end
 -- joinable reports whether a hash with the mode read can be a lock, by some of its fields. A lock without an end is rare, so its
 -- owners must look like those of Redisson and Holdfast.
 local function joinable(lock, ttl)
-  local found, owners = sample(lock), 0
+  local found, owners = sample(lock, 2), 0 -- fields of data that is not a lock may be long
   for i = 1, #found, 2 do
     local is = party(found[i], found[i + 1])
     if not is or is ~= 'mode' and ttl == -1 and not string.find(found[i], '^%x+%-%x+%-%x+%-%x+%-%x+:') then return false end
