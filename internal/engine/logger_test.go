@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,15 +34,29 @@ func (h stuck) WithGroup(string) slog.Handler             { return h }
 
 // A witness notes what the server had left when it was told.
 type witness struct {
-	d    *fake.Driver
-	key  string
+	d   *fake.Driver
+	key string
+
+	mu   sync.Mutex
+	said testimony
+}
+
+type testimony struct {
 	why  watchdog.Reason
 	at   time.Time
 	left time.Duration
 }
 
 func (w *witness) Lost(why watchdog.Reason) {
-	w.why, w.at, w.left = why, time.Now(), w.d.Remaining(w.key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said = testimony{why, time.Now(), w.d.Remaining(w.key)}
+}
+
+func (w *witness) told() testimony {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.said
 }
 
 // Whatever is logged, a logger that blocks for ever delays nothing: no loss after
@@ -81,11 +96,12 @@ func TestStuckLogger(t *testing.T) {
 			t.Fatalf("the logger was called %d times, want once, without an end", calls.Load())
 		}
 		for _, w := range all {
+			said := w.told()
 			switch lost := w.key[:4] == "lost"; {
-			case lost && (w.why != watchdog.Failover || w.at.Sub(failed) > time.Millisecond):
-				t.Errorf("%s: told %v after %v", w.key, w.why, w.at.Sub(failed))
-			case !lost && w.why != 0:
-				t.Errorf("%s: told %v", w.key, w.why)
+			case lost && (said.why != watchdog.Failover || said.at.Sub(failed) > time.Millisecond):
+				t.Errorf("%s: told %v after %v", w.key, said.why, said.at.Sub(failed))
+			case !lost && said.why != 0:
+				t.Errorf("%s: told %v", w.key, said.why)
 			}
 		}
 		d.Fail(func(c driver.Call) error {
@@ -96,8 +112,8 @@ func TestStuckLogger(t *testing.T) {
 		})
 		time.Sleep(time.Minute)
 		for _, w := range all {
-			if w.key[:4] != "lost" && (w.why != watchdog.Expired || w.left <= 0) {
-				t.Errorf("%s: told %v with %v left at the server", w.key, w.why, w.left)
+			if said := w.told(); w.key[:4] != "lost" && (said.why != watchdog.Expired || said.left <= 0) {
+				t.Errorf("%s: told %v with %v left at the server", w.key, said.why, said.left)
 			}
 		}
 		d.Fail(nil)
@@ -107,8 +123,8 @@ func TestStuckLogger(t *testing.T) {
 		if took := time.Since(start); took != 0 {
 			t.Errorf("closing took %v", took)
 		}
-		if last.why != watchdog.Closed || d.Holder("last") != "" {
-			t.Errorf("after Close: told %v, held by %q", last.why, d.Holder("last"))
+		if why := last.told().why; why != watchdog.Closed || d.Holder("last") != "" {
+			t.Errorf("after Close: told %v, held by %q", why, d.Holder("last"))
 		}
 		if calls.Load() != 1 {
 			t.Errorf("the logger was called %d times", calls.Load())
