@@ -17,7 +17,6 @@ type recorder struct {
 	gate  chan struct{} // nil: open
 	mu    sync.Mutex
 	lines []string
-	with  string
 }
 
 func (r *recorder) Enabled(_ context.Context, l slog.Level) bool {
