@@ -108,7 +108,7 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 	if len(m.locks) == 0 {
 		s.fail(invalid("Multi without a lock"))
 	}
-	s.fail(m.ready(ctx))
+	s.fail(checkContext(ctx))
 	if s.writerFirst {
 		s.fail(invalid("WriterFirst is for Client.RWMutex, not for a call"))
 	}

@@ -22,10 +22,12 @@ import (
 var (
 	contextType = reflect.TypeFor[context.Context]()
 	errorType   = reflect.TypeFor[error]()
+
+	noContext context.Context // is nil
 )
 
 // argument returns something that a method can do with, in place of a type.
-func argument(t reflect.Type, ctx context.Context) reflect.Value {
+func argument(ctx context.Context, t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
 	switch {
 	case t == contextType && ctx != nil:
@@ -49,7 +51,7 @@ func argument(t reflect.Type, ctx context.Context) reflect.Value {
 // tried calls a function and returns the error in its results, also of an
 // iteration, and what it panicked with. It reports whether the function has a
 // place for an error.
-func tried(f reflect.Value, ctx context.Context) (err error, hasError bool, panicked any) {
+func tried(ctx context.Context, f reflect.Value) (panicked any, hasError bool, err error) {
 	defer func() { panicked = recover() }()
 	var in []reflect.Value
 	n := f.Type().NumIn()
@@ -57,7 +59,7 @@ func tried(f reflect.Value, ctx context.Context) (err error, hasError bool, pani
 		n--
 	}
 	for i := range n {
-		in = append(in, argument(f.Type().In(i), ctx))
+		in = append(in, argument(ctx, f.Type().In(i)))
 	}
 	for _, r := range f.Call(in) {
 		if r.Kind() == reflect.Func && r.Type().CanSeq2() {
@@ -72,14 +74,14 @@ func tried(f reflect.Value, ctx context.Context) (err error, hasError bool, pani
 			err, _ = r.Interface().(error)
 		}
 	}
-	return err, hasError, nil
+	return nil, hasError, err
 }
 
 // judge wants a typed error, or a panic that says what to change. A method without
 // an error may also just return.
-func judge(t *testing.T, what string, f reflect.Value, ctx context.Context) {
+func judge(ctx context.Context, t *testing.T, what string, f reflect.Value) {
 	t.Helper()
-	err, hasError, panicked := tried(f, ctx)
+	panicked, hasError, err := tried(ctx, f)
 	var raw runtime.Error
 	switch {
 	case panicked != nil:
@@ -91,13 +93,13 @@ func judge(t *testing.T, what string, f reflect.Value, ctx context.Context) {
 	}
 }
 
-func methods(t *testing.T, what string, v any, ctx context.Context, skip ...string) {
+func methods(ctx context.Context, t *testing.T, what string, v any, skip ...string) {
 	t.Helper()
 	r := reflect.ValueOf(v)
 	for i := range r.NumMethod() {
 		name := r.Type().Method(i).Name
 		if !strings.Contains(" "+strings.Join(skip, " ")+" ", " "+name+" ") {
-			judge(t, fmt.Sprintf("%s: %T.%s", what, v, name), r.Method(i), ctx)
+			judge(ctx, t, fmt.Sprintf("%s: %T.%s", what, v, name), r.Method(i))
 		}
 	}
 }
@@ -138,17 +140,31 @@ func TestNilAndZero(t *testing.T) {
 
 	t.Run("no context", func(t *testing.T) {
 		for _, o := range makers(t, c) {
-			methods(t, "no context", o, nil)
+			methods(noContext, t, "no context", o)
 		}
-		methods(t, "no context", c, nil, "Close")
+		methods(noContext, t, "no context", c, "Close")
+		clients := []*holdfast.Client{c}
+		for range 2 {
+			more, err := holdfast.New(fake.New(), holdfast.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer more.Close()
+			clients = append(clients, more)
+		}
+		votes, err := redlock.New(clients, redlock.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		methods(noContext, t, "no context", votes.Mutex("x"))
 	})
 	for name, none := range map[string]*holdfast.Client{"nil client": nil, "zero client": new(holdfast.Client)} {
 		t.Run(name, func(t *testing.T) {
 			for _, o := range makers(t, none) {
-				methods(t, name, o, ctx)
-				methods(t, name+", no context", o, nil)
+				methods(ctx, t, name, o)
+				methods(noContext, t, name+", no context", o)
 			}
-			methods(t, name, none, ctx)
+			methods(ctx, t, name, none)
 		})
 	}
 	t.Run("zero objects", func(t *testing.T) {
@@ -157,18 +173,17 @@ func TestNilAndZero(t *testing.T) {
 				continue // users cannot make one
 			}
 			zero := reflect.New(reflect.TypeOf(o).Elem()).Interface()
-			methods(t, "zero", zero, ctx)
-			methods(t, "zero, no context", zero, nil)
+			methods(ctx, t, "zero", zero)
+			methods(noContext, t, "zero, no context", zero)
 		}
-		methods(t, "zero", new(holdfast.Lease), ctx)
-		methods(t, "zero", new(holdfast.Reservation), ctx)
-		methods(t, "zero", new(redlock.Redlock), ctx)
-		methods(t, "zero", new(redlock.Mutex), ctx)
-		methods(t, "zero", new(inspect.Inspector), ctx)
-		methods(t, "zero", new(fence.Script), ctx)
+		methods(ctx, t, "zero", new(holdfast.Lease))
+		methods(ctx, t, "zero", new(holdfast.Reservation))
+		methods(ctx, t, "zero", new(redlock.Redlock))
+		methods(ctx, t, "zero", new(redlock.Mutex))
+		methods(ctx, t, "zero", new(inspect.Inspector))
+		methods(ctx, t, "zero", new(fence.Script))
 	})
 	t.Run("functions", func(t *testing.T) {
-		var noContext context.Context
 		var noClient *holdfast.Client
 		for name, f := range map[string]any{
 			"Open":                      func() error { _, err := holdfast.Open(noContext, "redis://127.0.0.1:1"); return err },
@@ -211,8 +226,8 @@ func TestNilAndZero(t *testing.T) {
 				return err
 			},
 		} {
-			judge(t, name, reflect.ValueOf(f), ctx)
+			judge(ctx, t, name, reflect.ValueOf(f))
 		}
-		methods(t, "no context", inspect.New(d), nil, "Break")
+		methods(noContext, t, "no context", inspect.New(d), "Break")
 	})
 }

@@ -24,8 +24,15 @@ type object struct {
 }
 
 func newObject(c *Client, kind, name string, opts []Option) object {
-	o := object{client: c, kind: kind, name: name, set: settings{}.with(opts)}
+	o := newNamed(kind, name, opts)
+	o.client = c
 	o.set.fail(c.usable())
+	return o
+}
+
+// newNamed returns an object that belongs to no single client.
+func newNamed(kind, name string, opts []Option) object {
+	o := object{kind: kind, name: name, set: settings{}.with(opts)}
 	if err := script.CheckName(name); err != nil {
 		o.set.fail(invalid("%w", err))
 	}
@@ -40,7 +47,7 @@ func (o *object) ready(ctx context.Context) error {
 	switch {
 	case o.set.err != nil:
 		return o.set.err
-	case o.client == nil && o.kind != "multi": // whose parts have one
+	case o.client == nil:
 		return invalid("this is a zero value: make it with a method of Client, or of Redlock")
 	}
 	return checkContext(ctx)

@@ -71,7 +71,7 @@ type quorumLock struct {
 }
 
 func (q *quorum) lock(name string, opts []Option) Locker {
-	return &quorumLock{newObject(nil, "redlock", name, opts), q}
+	return &quorumLock{newNamed("redlock", name, opts), q}
 }
 
 func (l *quorumLock) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
@@ -84,6 +84,7 @@ func (l *quorumLock) TryLock(ctx context.Context, opts ...Option) (*Lease, error
 
 func (l *quorumLock) vote(ctx context.Context, op string, wait time.Duration, opts []Option) (*Lease, error) {
 	s := l.set.with(opts)
+	s.fail(checkContext(ctx))
 	if s.err == nil && s.lease > l.q.longest {
 		s.fail(invalid("LeaseTime is %v, more than the longest lease that the servers know of, %v: raise Options.LongestLease everywhere", s.lease, l.q.longest))
 	}
