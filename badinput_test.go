@@ -191,7 +191,10 @@ func TestUnwillingServers(t *testing.T) {
 		}
 	}
 	s.Do(t, "SET", "string", "precious")
-	refuse("another type", "string", holdfast.ErrRefused, "choose another name")
+	refuse("another type", "string", holdfast.ErrRefused, "WRONGTYPE")
+	if _, err := c.Mutex("string").TryLock(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "choose another name") {
+		t.Errorf("another type: %v", err)
+	}
 	if got := s.Do(t, "GET", "string"); got != "precious" {
 		t.Errorf("the key is now %v", got)
 	}
