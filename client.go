@@ -188,10 +188,10 @@ func New(d driver.Driver, o Options) (*Client, error) {
 	if err := o.check(); err != nil {
 		return nil, &Error{Op: "new client", Err: err}
 	}
-	o.Logger = asynclog.New(o.Logger)
 	if unverified(d) {
-		o.Logger.Warn(unverifiedText)
+		o.Logger.Warn(unverifiedText) // on the goroutine of the caller, who can see it before New returns
 	}
+	o.Logger = asynclog.New(o.Logger)
 	e := engine.New(d, engine.Options{
 		Lease:       o.WatchdogTimeout,
 		Renew:       o.RenewEvery,

@@ -252,9 +252,9 @@ func knock(conn net.Conn, end time.Time) error {
 	_, err := conn.Write([]byte("*1\r\n$4\r\nPING\r\n"))
 	var line []byte
 	for b := make([]byte, 1); err == nil && b[0] != '\n' && len(line) < 1000; {
-		if _, err = conn.Read(b); err == nil {
-			line = append(line, b[0])
-		}
+		var n int
+		n, err = conn.Read(b)
+		line = append(line, b[:n]...)
 	}
 	said := strings.TrimSpace(string(line))
 	switch {
@@ -262,8 +262,10 @@ func knock(conn net.Conn, end time.Time) error {
 		err = driver.ServerError(said[1:])
 	case len(line) > 0 && !strings.ContainsRune(replyTypes, rune(line[0])):
 		err = fmt.Errorf("%w: it has answered %.40q. Name the port of a Redis or Valkey server, with rediss:// if that is for TLS", driver.ErrNotRedis, said)
-	case len(line) > 0: // an error, too, is an answer
+	case len(line) > 0 && line[len(line)-1] == '\n': // an error, too, is an answer
 		err = nil
+	case err == nil:
+		err = fmt.Errorf("%w: it has answered with a line of more than %d bytes", driver.ErrNotRedis, len(line))
 	}
 	if err != nil {
 		_ = conn.Close()

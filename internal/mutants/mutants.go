@@ -50,7 +50,7 @@ var All = []Mutant{
 	},
 	{
 		"acquire does not look who holds the lock",
-		"internal/script/lua/mutex_acquire.lua", "elseif redis.call('hexists', KEYS[1], ARGV[2]) == 0 then\n  return -1 - ttl\nend", "end",
+		"internal/script/lua/mutex_acquire.lua", "elseif redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then -- 1: a read/write lock\n  return -1 - ttl\nend", "end",
 		".", "TestExclusion",
 	},
 	{

@@ -71,4 +71,9 @@ var promises = []Mutant{
 		"internal/engine/contest.go", "return max(c.ttl-(clock.Early()-c.seen), time.Millisecond)", "return c.ttl",
 		"internal/engine", "TestRemainingIsOfNow",
 	},
+	{
+		"part of a line counts as an answer to a new connection",
+		"driver/rueidis/link.go", "case len(line) > 0 && line[len(line)-1] == '\\n':", "case len(line) > 0:",
+		"driver/rueidis", "TestKnock",
+	},
 }

@@ -81,7 +81,7 @@ var stored = []Mutant{
 	},
 	{
 		"a queue full of the dead lets anybody in",
-		"internal/script/lua/lib/fair.lua", "if #dead == DROPS then till = now + 1 end", "if #dead == DROPS then owner = false end",
+		"internal/script/lua/lib/fair.lua", "if #dead == DROPS or #dead > 0 and bytes > BYTES then till = now + 1 end", "if #dead == DROPS then owner = false end",
 		"internal/script", "TestFairManyDead",
 	},
 	{
