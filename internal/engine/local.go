@@ -30,7 +30,7 @@ func (e *Engine) noteLocalWait(h *Hold) bool {
 // excludes reports whether a hold keeps others of a kind out.
 func (h *Hold) excludes(t script.Traits) bool {
 	mine := h.kind.Traits()
-	return !mine.Orderly && !t.Orderly && !(mine.Sharing && t.Sharing)
+	return !mine.Orderly && !t.Orderly && (!mine.Sharing || !t.Sharing)
 }
 
 // localHolder returns a hold of this client that keeps the caller out, or nil.
