@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/internal/asynclog"
 	"github.com/holdfast-go/holdfast/internal/config"
 )
 
@@ -45,7 +44,7 @@ func OpenConfig(ctx context.Context, file string, options ...Options) (*Client, 
 	if err := o.add(s); err != nil {
 		return fail(invalid("%s: %w", file, err))
 	}
-	log := asynclog.New(o.withDefaults().Logger)
+	log := o.withDefaults().Logger // on the goroutine of the caller
 	o.Logger = log
 	if len(s.Ignored) > 0 {
 		log.Info("settings of the file have no effect", "file", file, "keys", strings.Join(s.Ignored, " "))

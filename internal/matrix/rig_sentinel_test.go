@@ -211,7 +211,7 @@ func (h *holder) kept() {
 func (h *holder) lost(within time.Duration, reasons ...holdfast.LossReason) time.Time {
 	h.w.Helper()
 	_, why := loss(h.Lease, within)
-	if why == holdfast.LossExpired && slices.Contains(reasons, holdfast.LossUnreplicated) && h.w.stalls.Since(time.Now().Add(-lease)) > 500*time.Millisecond {
+	if why == holdfast.LossExpired && !slices.Contains(reasons, why) && slices.Contains(reasons, holdfast.LossUnreplicated) && h.w.stalls.Since(time.Now().Add(-lease)) > 500*time.Millisecond {
 		why = holdfast.LossUnreplicated
 	}
 	switch {
