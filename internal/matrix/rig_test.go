@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -82,6 +83,16 @@ const lease = 4 * time.Second
 func (w *world) open(change ...func(*holdfast.Options)) *holdfast.Client {
 	w.Helper()
 	return w.openAt(w.url, change...)
+}
+
+// enduring returns a URL for clients that wait for the answer of a server that may
+// stand still for longer than the two seconds that are the default.
+func enduring(url string) string {
+	sep := "?"
+	if strings.Contains(url, sep) {
+		sep = "&"
+	}
+	return url + sep + "timeout=10s&dial_timeout=10s"
 }
 
 // openAt returns a client with another URL.

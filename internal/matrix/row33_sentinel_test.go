@@ -59,7 +59,7 @@ func TestRow33TurnedAway(t *testing.T) {
 				var clients []*holdfast.Client
 				var holders []*holder
 				for i, w := range f {
-					clients = append(clients, w.open(func(o *holdfast.Options) {
+					clients = append(clients, w.openAt(enduring(w.url), func(o *holdfast.Options) {
 						o.RetryTimeout = 10 * time.Second
 						o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 					}))
