@@ -135,7 +135,10 @@ func (h *hostile) every(g target) {
 		contents := h.contents(key, g.keys[key])
 		large := slices.DeleteFunc(slices.Clone(contents), func(c content) bool { return !c.costly() })
 		if !*hostileLong && len(large) > 0 {
-			contents = append(slices.DeleteFunc(contents, content.costly), large[h.rand.IntN(len(large))])
+			contents = slices.DeleteFunc(contents, content.costly)
+			if h.rand.IntN(2) == 0 {
+				contents = append(contents, large[h.rand.IntN(len(large))])
+			}
 		}
 		for _, c := range contents {
 			besides := []bool{true, false}
