@@ -25,7 +25,7 @@ test: deps ## Run all tests of all modules in all topologies, with the race dete
 modules: deps ## Run all tests of all modules, with one server where it does not matter
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo "== left out: the flash sale with PostgreSQL (./scripts/deps --databases)"
 	@command -v mariadbd >/dev/null || echo "== left out: the flash sale with MariaDB (./scripts/deps --databases)"
-	@failed=0; for m in $(MODULES); do echo "== go test -race $$m"; (cd $$m && go test -race -parallel 8 -timeout 15m ./...) || failed=1; done; exit $$failed
+	@failed=0; for m in $(MODULES); do echo "== go test -race $$m"; (cd $$m && go test -race -p 1 -parallel 8 -timeout 15m ./...) || failed=1; done; exit $$failed
 
 .PHONY: topologies
 topologies: deps ## Run the tests that are not about one server with replicas, Sentinels, a cluster
