@@ -48,6 +48,7 @@ var Commands = slices.Concat(
 		"zadd K x x", "zrem K x", "zremrangebyrank K x x", "zremrangebyscore K x x",
 		"time", "ping"),
 	neededBy("package redlock and this check", "info server"),
+	neededBy("Redisson beside Holdfast", "hkeys K"),
 	featured(Objects, "Object.ExpireAt", "pexpireat K x"),
 	featured(Objects, "Object.Touch", "touch K"),
 	featured(Objects, "Object.Rename and Restore", "rename M M"),

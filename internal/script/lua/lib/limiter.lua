@@ -30,8 +30,10 @@ local function configured(keys, replace)
   if l.broken and not replace then unreadable(keys[1], 'a rate that can be read', 'set one with SetRate') end
   if not l.broken then
     local first, last = redis.call('zrange', l.log, 0, 0), redis.call('zrevrange', l.log, 0, 0, 'withscores')
-    if first[1] then unpack(l.log, first[1]) end
-    if last[1] then unpack(l.log, last[1]) end
+    -- Redisson before 3.17 wrote entries of 8 bytes. They count as used until they are over, and then cannot be read.
+    for _, entry in ipairs({ first[1], last[1] }) do
+      if #entry ~= 8 then unpack(l.log, entry) end
+    end
     if last[2] and not (tonumber(last[2]) < 2 ^ 53) then unreadable(l.log, 'times', 'delete it') end
     l.last = tonumber(last[2])
   end

@@ -10,7 +10,8 @@ local FOREVER = 922337203685477 -- the score of what Java holds without an end, 
 local function over(leases, now)
   local function check(ids)
     for _, id in ipairs(ids) do
-      if #id ~= 16 then unreadable(leases, 'the leases of a semaphore', 'use another name, or delete the key') end
+      -- Redisson before 3.14 wrote ids as 32 hex digits.
+      if #id ~= 16 and not (#id == 32 and string.find(id, '^%x+$')) then unreadable(leases, 'the leases of a semaphore', 'use another name, or delete the key') end
     end
   end
   check(redis.call('zrange', leases, 0, 0)) -- the others may be long
