@@ -12,7 +12,7 @@ var hostile = []Mutant{
 	},
 	{
 		"permits are taken from a sorted set of others",
-		"internal/script/lua/lib/permits.lua", "if #id ~= 16 then", "if false then",
+		"internal/script/lua/lib/permits.lua", "if #id ~= 16 and not", "if false and not",
 		"internal/script", "TestHostileData/^permits_acquire",
 	},
 	{

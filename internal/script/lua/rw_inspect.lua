@@ -8,7 +8,7 @@
 local ttl = redis.call('pttl', KEYS[1])
 if ttl == -2 then return {ttl, ''} end
 local mode = redis.call('hstrlen', KEYS[1], 'mode') <= 5 and redis.call('hget', KEYS[1], 'mode')
-if mode ~= 'read' and mode ~= 'write' then return foreign(KEYS[1]) end
+if mode ~= 'read' and mode ~= 'write' or not joinable(KEYS[1], 0) then return foreign(KEYS[1]) end -- before all of it is read
 local seen = {ttl, mode}
 -- add reports whether a field is one that a lock has.
 local function add(field, value)
