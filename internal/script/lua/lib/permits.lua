@@ -10,7 +10,7 @@ local FOREVER = 922337203685477 -- the score of what Java holds without an end, 
 local function over(leases, now)
   local function check(ids)
     for _, id in ipairs(ids) do
-      -- Redisson before 3.14 wrote ids as 32 hex digits.
+      -- Redisson 3.13.6 writes ids of 32 hex digits.
       if #id ~= 16 and not (#id == 32 and string.find(id, '^%x+$')) then unreadable(leases, 'the leases of a semaphore', 'use another name, or delete the key') end
     end
   end
