@@ -224,14 +224,16 @@ func TestReenterAtSilentServer(t *testing.T) {
 		on = true
 		mu.Unlock()
 		var wg sync.WaitGroup
-		for range 2 {
+		// The second call waits behind the first, and gives up before it.
+		for _, wait := range []time.Duration{time.Second, time.Second / 2} {
 			wg.Go(func() {
 				began := time.Now()
-				err := h.Reenter(t.Context(), 0, Request{Wait: time.Second}, new(user))
+				err := h.Reenter(t.Context(), 0, Request{Wait: wait}, new(user))
 				if took := time.Since(began); !errors.Is(err, ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || took > 3*time.Second {
-					t.Errorf("after %v: %v", took, err)
+					t.Errorf("wait %v, after %v: %v", wait, took, err)
 				}
 			})
+			synctest.Wait()
 		}
 		wg.Wait()
 		mu.Lock()

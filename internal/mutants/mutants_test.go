@@ -4,6 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/build"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,10 +33,63 @@ func mutated(t *testing.T, m Mutant) []byte {
 	return bytes.Replace(source, []byte(m.Old), []byte(m.New), 1)
 }
 
-// Every mutant fits the code as it is.
+// Every mutant fits the code as it is, and compiles.
 func TestMutantsApply(t *testing.T) {
+	exports := compiled(t)
 	for _, m := range All {
-		t.Run(m.Name, func(t *testing.T) { mutated(t, m) })
+		t.Run(m.Name, func(t *testing.T) {
+			source := mutated(t, m)
+			if filepath.Ext(m.File) == ".go" {
+				typeCheck(t, m.File, source, exports)
+			}
+		})
+	}
+}
+
+// compiled returns the files with the compiled packages that this module uses, by import path.
+func compiled(t *testing.T) map[string]string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-export", "-deps", "-test", "-f", "{{.ImportPath}}={{.Export}}", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(map[string]string)
+	for line := range strings.Lines(string(out)) {
+		if path, file, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			files[path] = file
+		}
+	}
+	return files
+}
+
+// typeCheck checks the package of a file with other contents of that file.
+func typeCheck(t *testing.T, name string, source []byte, exports map[string]string) {
+	t.Helper()
+	folder := filepath.Join(root, filepath.Dir(name))
+	pkg, err := build.ImportDir(folder, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, f := range pkg.GoFiles {
+		var contents any
+		if f == filepath.Base(name) {
+			contents = source
+		}
+		file, err := parser.ParseFile(fset, filepath.Join(folder, f), contents, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	config := types.Config{Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})}
+	if _, err := config.Check(pkg.ImportPath, fset, files, nil); err != nil {
+		t.Error(err)
 	}
 }
 
