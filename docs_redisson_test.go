@@ -78,7 +78,7 @@ func fenced(page, language string) (blocks []string) {
 var (
 	codeSpan = regexp.MustCompile("`([^`\n]+)`")
 	prelude  = regexp.MustCompile("`(\\w+) := ([^`]+)`")
-	ours     = regexp.MustCompile(`^(holdfast|redlock|fence|client|lease|Options|[a-z])\.[A-Z]`)
+	ours     = regexp.MustCompile(`^(holdfast|fence|client|lease|Options|[a-z])\.[A-Z]`)
 )
 
 // preludes returns what a section says its variables are, as declarations.
@@ -126,7 +126,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
-	"github.com/holdfast-go/holdfast/redlock"
 )
 
 var (
@@ -152,7 +151,7 @@ var (
 
 	_ = errors.Is
 	_ fence.SQL
-	_ redlock.Options
+	_ holdfast.RedlockOptions
 )
 
 `
@@ -176,7 +175,7 @@ func (s *scope) eval(expr string) error {
 // exported returns an importer for what this module exports, as compiled now.
 func exported(t *testing.T) types.Importer {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".", "./fence", "./redlock").Output()
+	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".", "./fence").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

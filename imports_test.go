@@ -18,8 +18,7 @@ const module = "github.com/holdfast-go/holdfast"
 // mayImport says which packages of this module each package may import, apart
 // from its tests. Calls go one way down: primitive, engine, script, driver.
 var mayImport = map[string][]string{
-	".":                  {"driver", "driver/rueidis", "internal/asynclog", "internal/check", "internal/clock", "internal/config", "internal/engine", "internal/family", "internal/script", "internal/watchdog"},
-	"redlock":            {".", "internal/family"},
+	".":                  {"driver", "driver/rueidis", "internal/asynclog", "internal/check", "internal/clock", "internal/config", "internal/engine", "internal/script", "internal/watchdog"},
 	"driver":             {},
 	"driver/rueidis":     {"driver"},
 	"driver/drivertest":  {"driver", "internal/redistest"},
@@ -34,7 +33,6 @@ var mayImport = map[string][]string{
 	"internal/watchdog":  {"driver", "internal/clock", "internal/script"},
 	"internal/engine":    {"driver", "internal/clock", "internal/script", "internal/wait", "internal/watchdog"},
 	"internal/fake":      {"driver"},
-	"internal/family":    {},
 	"internal/redistest": {},
 	"internal/mutants":   {},
 	"internal/matrix":    {},

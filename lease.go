@@ -57,7 +57,7 @@ func (l *Lease) Owner() string {
 //
 // A lease to read has a token that is not below that of any writer before it. A
 // lease on several locks has none, that is zero; its [Lease.Parts] have. One of
-// package redlock has none at all.
+// a [Redlock] has none.
 func (l *Lease) Token() int64 { return l.token }
 
 // Permits returns the ids of the permits of a [LeasedSemaphore], as Redisson

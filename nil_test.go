@@ -16,7 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/fake"
-	"github.com/holdfast-go/holdfast/redlock"
 )
 
 var (
@@ -152,7 +151,7 @@ func TestNilAndZero(t *testing.T) {
 			defer more.Close()
 			clients = append(clients, more)
 		}
-		votes, err := redlock.New(clients, redlock.Options{})
+		votes, err := holdfast.NewRedlock(clients, holdfast.RedlockOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,8 +177,8 @@ func TestNilAndZero(t *testing.T) {
 		}
 		methods(ctx, t, "zero", new(holdfast.Lease))
 		methods(ctx, t, "zero", new(holdfast.Reservation))
-		methods(ctx, t, "zero", new(redlock.Redlock))
-		methods(ctx, t, "zero", new(redlock.Mutex))
+		methods(ctx, t, "zero", new(holdfast.Redlock))
+		methods(ctx, t, "zero", new(holdfast.RedlockMutex))
 		methods(ctx, t, "zero", new(inspect.Inspector))
 		methods(ctx, t, "zero", new(fence.Script))
 	})
@@ -204,10 +203,10 @@ func TestNilAndZero(t *testing.T) {
 			"NewBucket without a codec": func() error { return holdfast.NewBucket[string](c, "x", nil).Set(ctx, "", 0) },
 			"Proclaim":                  func() error { return c.Election("x").Proclaim(ctx, nil, "me") },
 			"Proclaim with a zero":      func() error { return c.Election("x").Proclaim(ctx, new(holdfast.Lease), "me") },
-			"redlock.New":               func() error { _, err := redlock.New(nil, redlock.Options{}); return err },
-			"redlock.New of nil":        func() error { _, err := redlock.New([]*holdfast.Client{nil, nil, nil}, redlock.Options{}); return err },
-			"redlock.New of zero": func() error {
-				_, err := redlock.New([]*holdfast.Client{new(holdfast.Client), new(holdfast.Client), new(holdfast.Client)}, redlock.Options{})
+			"NewRedlock":               func() error { _, err := holdfast.NewRedlock(nil, holdfast.RedlockOptions{}); return err },
+			"NewRedlock of nil":        func() error { _, err := holdfast.NewRedlock([]*holdfast.Client{nil, nil, nil}, holdfast.RedlockOptions{}); return err },
+			"NewRedlock of zero": func() error {
+				_, err := holdfast.NewRedlock([]*holdfast.Client{new(holdfast.Client), new(holdfast.Client), new(holdfast.Client)}, holdfast.RedlockOptions{})
 				return err
 			},
 			"fence.Run":             func() error { _, err := fence.NewScript("return 1").Run(ctx, nil, "x", 1, nil, nil); return err },

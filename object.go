@@ -48,10 +48,13 @@ func (o *object) ready(ctx context.Context) error {
 	case o.set.err != nil:
 		return o.set.err
 	case o.client == nil:
-		return invalid("this is a zero value: make it with a method of Client, or of Redlock")
+		return errZero
 	}
 	return checkContext(ctx)
 }
+
+// errZero is the error of every call on a zero value.
+var errZero = invalid("this is a zero value: make it with a method of Client, or of Redlock")
 
 func checkContext(ctx context.Context) error {
 	if ctx == nil {

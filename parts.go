@@ -14,7 +14,7 @@ type parts struct {
 	need   int
 	limit  time.Duration // for each of them to answer; zero: none
 
-	quorum  any           // that has granted them; nil: none
+	redlock *Redlock      // that has granted them; nil: none
 	longest time.Duration // lease that it can grant; zero: any
 }
 

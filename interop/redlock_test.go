@@ -10,7 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
-	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // A votes is three servers that know nothing of each other, with clients of both
@@ -18,7 +17,7 @@ import (
 type votes struct {
 	servers []*redistest.Server
 	sites   []site
-	locks   *redlock.Redlock
+	locks   *holdfast.Redlock
 }
 
 // longest is the longest lease there: so long a server that has just come up
@@ -37,7 +36,7 @@ func newVotes(t *testing.T, release interop.Release) *votes {
 		v.servers, v.sites, clients = append(v.servers, s), append(v.sites, here), append(clients, here.golang)
 	}
 	var err error
-	if v.locks, err = redlock.New(clients, redlock.Options{NodeTimeout: longest / 2}); err != nil {
+	if v.locks, err = holdfast.NewRedlock(clients, holdfast.RedlockOptions{NodeTimeout: longest / 2}); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range v.servers {

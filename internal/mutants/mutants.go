@@ -336,37 +336,37 @@ var All = []Mutant{
 	{
 		"a server votes that has just come up",
 		"internal/script/lua/lib/vote.lua", "if up < tonumber(ARGV[4]) and", "if false and",
-		"redlock", "TestForgottenVote",
+		"test/redlock", "TestForgottenVote",
 	},
 	{
 		"a minority is enough",
 		"internal/engine/quorum.go", "Need: servers/2 + 1", "Need: servers / 2",
-		"redlock", "TestFewerClients",
+		"test/redlock", "TestFewerClients",
 	},
 	{
 		"a server that does not answer is waited for",
 		"internal/engine/quorum.go", "limit := time.NewTimer(q.Limit)", "limit := time.NewTimer(15 * q.Limit)",
-		"redlock", "TestDeafDriver",
+		"test/redlock", "TestDeafDriver",
 	},
 	{
 		"votes that come late are kept",
 		"internal/engine/quorum.go", "		if v.h != nil {\n", "		if false {\n",
-		"redlock", "TestLateVote",
+		"test/redlock", "TestLateVote",
 	},
 	{
 		"a split vote is kept",
 		"internal/engine/quorum.go", "		q.giveBack(wants, r)\n", "",
-		"redlock", "TestSplitVote",
+		"test/redlock", "TestSplitVote",
 	},
 	{
 		"the holder is not told that the majority is lost",
 		"parts.go", "if left--; left < p.need {", "if left--; left == 0 {",
-		"redlock", "TestMajorityLost",
+		"test/redlock", "TestMajorityLost",
 	},
 	{
 		"an extension beyond the longest lease",
 		"lease.go", "p != nil && p.longest > 0 && d > p.longest {", "p != nil && false {",
-		"redlock", "TestExtendBeyondLongestLease",
+		"test/redlock", "TestExtendBeyondLongestLease",
 	},
 
 	// All kinds

@@ -56,7 +56,7 @@ var sets = []Mutant{
 	{
 		"waiters of a redlock wake themselves by what they give back",
 		"internal/engine/quorum.go", "for missing := t.missing(q); missing > 0; missing-- {", "for missing := min(t.missing(q), 0); missing > 0; missing-- {",
-		"redlock", "TestWaitersAskSeldom",
+		"test/redlock", "TestWaitersAskSeldom",
 	},
 	{
 		"what is in doubt and short is freed once only",

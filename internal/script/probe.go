@@ -47,7 +47,7 @@ var Commands = slices.Concat(
 		"zscore K x", "zcard K", "zcount K 0 0", "zrange K 0 0", "zrangebyscore K 0 0", "zrevrange K 0 0", "zrevrangebyscore K 0 0",
 		"zadd K x x", "zrem K x", "zremrangebyrank K x x", "zremrangebyscore K x x",
 		"time", "ping"),
-	neededBy("package redlock and this check", "info server"),
+	neededBy("Redlock and this check", "info server"),
 	neededBy("Redisson beside Holdfast", "hkeys K"),
 	featured(Objects, "Object.ExpireAt", "pexpireat K x"),
 	featured(Objects, "Object.Touch", "touch K"),

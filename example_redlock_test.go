@@ -1,4 +1,4 @@
-package redlock_test
+package holdfast_test
 
 import (
 	"context"
@@ -6,12 +6,11 @@ import (
 	"log"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // Five servers, of which two may be gone. One that cannot be reached when the
 // program starts is left out, but still counts.
-func Example() {
+func ExampleRedlock() {
 	ctx := context.Background()
 	servers := []string{"redis://r1:6379", "redis://r2:6379", "redis://r3:6379", "redis://r4:6379", "redis://r5:6379"}
 	var clients []*holdfast.Client
@@ -24,7 +23,7 @@ func Example() {
 		defer c.Close()
 		clients = append(clients, c)
 	}
-	locks, err := redlock.New(clients, redlock.Options{Servers: len(servers)})
+	locks, err := holdfast.NewRedlock(clients, holdfast.RedlockOptions{Servers: len(servers)})
 	if err != nil {
 		log.Fatal(err) // no majority
 	}

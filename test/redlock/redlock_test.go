@@ -16,7 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/rueidis"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/redlock"
 )
 
 func TestMain(m *testing.M) {
@@ -81,7 +80,7 @@ func urls(servers []*redistest.Server) []string {
 }
 
 // over returns a redlock with clients of its own.
-func over(tb testing.TB, urls []string, o ...redlock.Options) *redlock.Redlock {
+func over(tb testing.TB, urls []string, o ...holdfast.RedlockOptions) *holdfast.Redlock {
 	tb.Helper()
 	var clients []*holdfast.Client
 	for _, url := range urls {
@@ -90,9 +89,9 @@ func over(tb testing.TB, urls []string, o ...redlock.Options) *redlock.Redlock {
 	return of(tb, clients, o...)
 }
 
-func of(tb testing.TB, clients []*holdfast.Client, o ...redlock.Options) *redlock.Redlock {
+func of(tb testing.TB, clients []*holdfast.Client, o ...holdfast.RedlockOptions) *holdfast.Redlock {
 	tb.Helper()
-	r, err := redlock.New(clients, append(o, redlock.Options{NodeTimeout: nodeTimeout})[0])
+	r, err := holdfast.NewRedlock(clients, append(o, holdfast.RedlockOptions{NodeTimeout: nodeTimeout})[0])
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -209,17 +208,17 @@ func TestBadInput(t *testing.T) {
 	s := redistest.Shared(t)
 	a, b, c := open(t, s.URL()), open(t, s.URL()), open(t, s.URL())
 	for what, try := range map[string]func() error{
-		"two":         func() error { _, err := redlock.New([]*holdfast.Client{a, b}, redlock.Options{}); return err },
-		"none":        func() error { _, err := redlock.New(nil, redlock.Options{}); return err },
-		"nil":         func() error { _, err := redlock.New([]*holdfast.Client{a, b, nil}, redlock.Options{}); return err },
-		"twice":       func() error { _, err := redlock.New([]*holdfast.Client{a, b, a}, redlock.Options{}); return err },
-		"no majority": func() error { _, err := redlock.New([]*holdfast.Client{a, b}, redlock.Options{Servers: 5}); return err },
+		"two":         func() error { _, err := holdfast.NewRedlock([]*holdfast.Client{a, b}, holdfast.RedlockOptions{}); return err },
+		"none":        func() error { _, err := holdfast.NewRedlock(nil, holdfast.RedlockOptions{}); return err },
+		"nil":         func() error { _, err := holdfast.NewRedlock([]*holdfast.Client{a, b, nil}, holdfast.RedlockOptions{}); return err },
+		"twice":       func() error { _, err := holdfast.NewRedlock([]*holdfast.Client{a, b, a}, holdfast.RedlockOptions{}); return err },
+		"no majority": func() error { _, err := holdfast.NewRedlock([]*holdfast.Client{a, b}, holdfast.RedlockOptions{Servers: 5}); return err },
 		"too slow": func() error {
-			_, err := redlock.New([]*holdfast.Client{a, b, c}, redlock.Options{NodeTimeout: time.Minute})
+			_, err := holdfast.NewRedlock([]*holdfast.Client{a, b, c}, holdfast.RedlockOptions{NodeTimeout: time.Minute})
 			return err
 		},
 		"longest": func() error {
-			_, err := redlock.New([]*holdfast.Client{a, b, c}, redlock.Options{LongestLease: time.Second})
+			_, err := holdfast.NewRedlock([]*holdfast.Client{a, b, c}, holdfast.RedlockOptions{LongestLease: time.Second})
 			return err
 		},
 		"name": func() error {
@@ -379,7 +378,7 @@ func TestDeafDriver(t *testing.T) {
 	t.Cleanup(func() { _ = c.Close() })
 	t.Cleanup(func() { close(deaf.stuck) })
 	clients := []*holdfast.Client{open(t, servers[0].URL()), open(t, servers[1].URL()), c}
-	r := of(t, clients, redlock.Options{NodeTimeout: nodeTimeout})
+	r := of(t, clients, holdfast.RedlockOptions{NodeTimeout: nodeTimeout})
 	for range 3 {
 		began := time.Now()
 		l := try(t, r.Mutex("m"))
@@ -401,7 +400,7 @@ func TestDeafDriver(t *testing.T) {
 func TestFewerClients(t *testing.T) {
 	t.Parallel()
 	servers := start(t, 3)
-	r := over(t, urls(servers[:2]), redlock.Options{Servers: 3, NodeTimeout: nodeTimeout})
+	r := over(t, urls(servers[:2]), holdfast.RedlockOptions{Servers: 3, NodeTimeout: nodeTimeout})
 	l := try(t, r.Mutex("m"))
 	wantBusy(t, over(t, urls(servers)).Mutex("m"))
 	release(t, l)
@@ -416,7 +415,7 @@ func TestLateVote(t *testing.T) {
 	t.Parallel()
 	servers := start(t, 3)
 	p := redistest.NewProxy(t, servers[2].Addr())
-	m := over(t, []string{servers[0].URL(), servers[1].URL(), p.URL()}, redlock.Options{NodeTimeout: nodeTimeout}).Mutex("m")
+	m := over(t, []string{servers[0].URL(), servers[1].URL(), p.URL()}, holdfast.RedlockOptions{NodeTimeout: nodeTimeout}).Mutex("m")
 	release(t, try(t, m)) // the servers know the scripts
 	p.Delay(lease / 8)
 	l := voted(t, m, 2) // by the quick ones
@@ -446,7 +445,7 @@ func TestSplitVote(t *testing.T) {
 		late = append(late, p)
 		us[i] = p.URL()
 	}
-	m := over(t, us, redlock.Options{NodeTimeout: nodeTimeout}).Mutex("m")
+	m := over(t, us, holdfast.RedlockOptions{NodeTimeout: nodeTimeout}).Mutex("m")
 	wantBusy(t, m) // the servers know the scripts
 	empty(t, servers[2:])
 	for _, p := range late {
@@ -476,7 +475,7 @@ func contendWorker() {
 		}
 		clients = append(clients, c)
 	}
-	r, err := redlock.New(clients, redlock.Options{})
+	r, err := holdfast.NewRedlock(clients, holdfast.RedlockOptions{})
 	if err != nil {
 		panic(err)
 	}
@@ -614,7 +613,7 @@ func TestYoungServers(t *testing.T) {
 		us = append(us, redistest.Start(t).URL())
 	}
 	// To start them all may take longer than the lease.
-	m := over(t, us, redlock.Options{NodeTimeout: nodeTimeout, LongestLease: time.Minute}).Mutex("m")
+	m := over(t, us, holdfast.RedlockOptions{NodeTimeout: nodeTimeout, LongestLease: time.Minute}).Mutex("m")
 	_, err := m.TryLock(t.Context())
 	if !errors.Is(err, holdfast.ErrNotAcquired) || !strings.Contains(err.Error(), "started lately") || holdfast.Remaining(err) <= 0 {
 		t.Errorf("%v, remaining %v", err, holdfast.Remaining(err))

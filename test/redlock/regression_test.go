@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/rueidis"
 	"github.com/holdfast-go/holdfast/internal/redistest"
-	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // A server that has forgotten its votes gives none for as long as the longest
@@ -143,7 +142,7 @@ func TestUnavailableAtTheDeadline(t *testing.T) {
 		proxies = append(proxies, p)
 		us = append(us, p.URL())
 	}
-	m := over(t, us, redlock.Options{NodeTimeout: 50 * time.Millisecond}).Mutex("m")
+	m := over(t, us, holdfast.RedlockOptions{NodeTimeout: 50 * time.Millisecond}).Mutex("m")
 	for _, p := range proxies {
 		p.Freeze()
 		defer p.Thaw()

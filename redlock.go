@@ -1,0 +1,284 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+var _ Locker = (*RedlockMutex)(nil)
+
+// A Redlock is a group of independent Redis servers. It grants a lock when a
+// majority of the servers grants it. It implements the Redlock algorithm, which
+// Redisson calls RedissonRedLock.
+//
+//	clients := []*holdfast.Client{a, b, c, d, e} // five servers, none a replica of another
+//	locks, err := holdfast.NewRedlock(clients, holdfast.RedlockOptions{})
+//	...
+//	err = locks.Mutex("order:42").Do(ctx, func(ctx context.Context) error {
+//		return charge(ctx)
+//	})
+//
+// # What it protects from
+//
+// The lock stays available, and a held lock is not lost, while fewer than half
+// of the servers are down, partitioned or slow. A restarted server may have
+// forgotten its votes. It does not vote until every lease that it may have
+// granted before has expired: 30 s by default. This also applies when all servers
+// start for the first time. In tests, use clients with a short WatchdogTimeout.
+//
+// # What it does not protect from
+//
+// A lease is valid until its deadline by the clocks of the client and of most
+// servers. Clocks may run at slightly different speeds: each lease is shortened
+// by 1 %. A server whose clock jumps forward drops its votes early. If this
+// happens on enough servers, two owners may hold the lock. A server whose keys are
+// deleted may vote twice. Work that is already on its way does not stop when the
+// lease is lost. Calling [Lease.Valid] right before an irrevocable step makes the
+// window small, but does not close it.
+//
+// There is no fencing token, because the servers share no counter: [Lease.Token]
+// is zero.
+//
+// # When to prefer one server
+//
+// If two holders at once would do damage, use one server and a [FencedMutex], and
+// let the resource check the token. This stays correct whatever clocks and
+// processes do. If two holders at once would only repeat work, one server with
+// replicas is simpler and cheaper. Use a Redlock if the lock must stay available
+// while any one server may fail at any moment.
+type Redlock struct {
+	clients []*Client
+	quorum  *engine.Quorum
+	longest time.Duration
+}
+
+// RedlockOptions configure a [Redlock]. The zero value is a good choice.
+type RedlockOptions struct {
+	// Servers is the number of servers. The default is the number of clients. Set
+	// it if some servers could not be opened, so that there are fewer clients than
+	// servers: every process must use the majority of all servers. A server
+	// without a client has no vote in this process.
+	Servers int
+
+	// NodeTimeout bounds the time for one server to answer. A server that does
+	// not answer in time has not voted. It is not asked again until it has
+	// answered. The default is 200 ms.
+	NodeTimeout time.Duration
+
+	// LongestLease is the longest lease time that any process uses on these
+	// servers. A restarted server does not vote for this long. All processes must
+	// use the same value. The default, and the minimum, is the longest
+	// WatchdogTimeout of the clients.
+	LongestLease time.Duration
+}
+
+// NewRedlock returns a Redlock on the servers of the clients. There must be at
+// least three servers, preferably an odd number, none a replica of another.
+// Redlock does not close the clients.
+func NewRedlock(clients []*Client, o RedlockOptions) (*Redlock, error) {
+	r, err := newRedlock(clients, o.Servers, o.NodeTimeout, o.LongestLease)
+	if err != nil {
+		return nil, &Error{Op: "new redlock", Err: err}
+	}
+	return r, nil
+}
+
+func newRedlock(clients []*Client, servers int, limit, longest time.Duration) (*Redlock, error) {
+	if servers == 0 {
+		servers = len(clients)
+	}
+	if limit == 0 {
+		limit = 200 * time.Millisecond
+	}
+	seen := make(map[*Client]bool)
+	var least time.Duration
+	for i, c := range clients {
+		switch {
+		case c.usable() != nil:
+			return nil, invalid("client %d is nil or a zero value: leave out the servers that could not be opened, and set Servers", i)
+		case seen[c]:
+			return nil, invalid("client %d is there twice: each vote needs a server of its own", i)
+		}
+		seen[c] = true
+		least = max(least, c.engine.Lease())
+	}
+	if longest == 0 {
+		longest = least
+	}
+	switch {
+	case longest < least:
+		return nil, invalid("LongestLease is %v, less than the WatchdogTimeout of a client, %v", longest, least)
+	case servers < 3:
+		return nil, invalid("%d servers: a majority that survives the loss of one needs at least 3", servers)
+	case len(clients) > servers:
+		return nil, invalid("%d clients for %d servers: each needs a server of its own", len(clients), servers)
+	case len(clients) <= servers/2:
+		return nil, invalid("%d clients for %d servers: that is no majority", len(clients), servers)
+	case limit < time.Millisecond || limit > longest/2:
+		return nil, invalid("NodeTimeout is %v: choose between 1ms and half of the longest lease, %v", limit, longest/2)
+	}
+	return &Redlock{clients, engine.NewQuorum(servers, len(clients), limit), longest}, nil
+}
+
+// A RedlockMutex is a named lock of a [Redlock] that one owner at a time can hold.
+// It is safe for concurrent use.
+type RedlockMutex struct {
+	object
+	redlock *Redlock
+}
+
+// Mutex returns the mutex with that name. Names and options are those of
+// [Client.Mutex].
+func (r *Redlock) Mutex(name string, opts ...Option) *RedlockMutex {
+	if r == nil || r.quorum == nil {
+		return new(RedlockMutex)
+	}
+	return &RedlockMutex{newNamed("redlock", name, opts), r}
+}
+
+// Lock waits until a majority of the servers grants the mutex, or until ctx is
+// done. It asks again when enough servers have published a release, when enough
+// leases of other owners have expired, and every PollInterval.
+//
+// The error matches [ErrNotAcquired] if other owners kept the lock, and
+// [ErrUnavailable] if too few servers answered.
+func (m *RedlockMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
+	return m.vote(ctx, "lock", engine.Forever, opts)
+}
+
+// TryLock asks all servers once, at the same time. It returns after
+// RedlockOptions.NodeTimeout at the latest, or after [Wait].
+func (m *RedlockMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
+	return m.vote(ctx, "try lock", 0, opts)
+}
+
+// Do runs fn while holding the mutex, as [Mutex.Do] does.
+func (m *RedlockMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
+	return do(ctx, m, fn, opts)
+}
+
+func (m *RedlockMutex) vote(ctx context.Context, op string, wait time.Duration, opts []Option) (*Lease, error) {
+	s := m.set.with(opts)
+	if m.redlock == nil {
+		s.fail(errZero)
+	}
+	s.fail(checkContext(ctx))
+	if s.err == nil && s.lease > m.redlock.longest {
+		s.fail(invalid("LeaseTime is %v, more than the longest lease that the servers know of, %v: raise Options.LongestLease everywhere", s.lease, m.redlock.longest))
+	}
+	if s.err != nil {
+		return nil, m.fail(op, s.err)
+	}
+	r := s.request(wait)
+	whole := &Lease{
+		kind: m.kind, name: m.name,
+		parts:  &parts{need: m.redlock.quorum.Need, limit: m.redlock.quorum.Limit, redlock: m.redlock, longest: m.redlock.longest},
+		exit:   s.onRelease,
+		parent: ctx, outer: LeaseOf(ctx),
+	}
+	part := func(c *Client) *Lease {
+		return &Lease{client: c, kind: "vote", name: m.name, renewed: r.Lease == 0, parent: ctx, whole: whole}
+	}
+	var err error
+	switch held := m.redlock.find(ctx, m.name); {
+	case held != nil && s.nonReentrant:
+		err = ErrReentrant
+	case held != nil:
+		err = whole.enterAll(ctx, held, part, r)
+	default:
+		err = m.redlock.acquire(ctx, whole, part, r)
+	}
+	if err != nil {
+		return nil, m.fail(op, err)
+	}
+	whole.announce(s.onAcquire)
+	return whole, nil
+}
+
+// acquire makes the votes of most servers the parts of a lease.
+func (r *Redlock) acquire(ctx context.Context, whole *Lease, part func(*Client) *Lease, req engine.Request) error {
+	wants := make([]*engine.Want, len(r.clients))
+	leases := make([]*Lease, len(r.clients))
+	for i, c := range r.clients {
+		leases[i] = part(c)
+		wants[i] = &engine.Want{Engine: c.engine, Kind: script.NewVote(whole.name, r.longest), User: (*keeper)(leases[i])}
+	}
+	if err := r.quorum.Acquire(ctx, wants, req); errors.Is(err, engine.ErrSameServer) {
+		return invalid("%w: each vote needs a server of its own", err)
+	} else if err != nil {
+		return err
+	}
+	for i, w := range wants {
+		if w.Hold != nil {
+			leases[i].hold = w.Hold
+			leases[i].pass, _ = w.Hold.Grant()
+			whole.parts.leases = append(whole.parts.leases, leases[i])
+		}
+	}
+	return nil
+}
+
+// enterAll makes the lease one more on what held holds.
+func (l *Lease) enterAll(ctx context.Context, held *Lease, part func(*Client) *Lease, r engine.Request) error {
+	if held.why() != 0 {
+		return held.loss()
+	}
+	results := make(chan *Lease, len(held.parts.leases)) // nil: not entered
+	r.Hasty = true
+	for _, p := range held.parts.leases {
+		go func() {
+			again := part(p.client)
+			again.hold, again.pass = p.hold, p.pass
+			if again.hold.Reenter(ctx, again.pass, r, (*keeper)(again)) != nil {
+				again = nil
+			}
+			results <- again
+		}()
+	}
+	limit := time.NewTimer(l.parts.limit)
+	defer limit.Stop()
+	pending := len(held.parts.leases)
+	for timeout := false; pending > 0 && !timeout; {
+		select {
+		case again := <-results:
+			pending--
+			if again != nil {
+				l.parts.leases = append(l.parts.leases, again)
+			}
+		case <-limit.C:
+			timeout = true
+		}
+	}
+	go func() {
+		for range pending {
+			if again := <-results; again != nil {
+				go func() { _ = again.release() }()
+			}
+		}
+	}()
+	if len(l.parts.leases) >= l.parts.need {
+		return nil
+	}
+	_ = l.parts.release()
+	if held.why() != 0 {
+		return held.loss()
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return errSlow
+}
+
+// find returns the innermost lease of that name in ctx that is not released.
+func (r *Redlock) find(ctx context.Context, name string) *Lease {
+	for l := LeaseOf(ctx); l != nil; l = l.outer {
+		if l.parts != nil && l.parts.redlock == r && l.name == name && !l.released() {
+			return l
+		}
+	}
+	return nil
+}
