@@ -22,14 +22,14 @@ import (
 // An AtomicLong is a name and no more; it is safe for concurrent use.
 // [Client.AtomicLong] makes one.
 type AtomicLong struct {
-	object
+	named
 	wire *script.AtomicLong
 }
 
 // AtomicLong returns the number with that name, which is its key at the server.
 // The rules for names are those of [Client.Mutex].
 func (c *Client) AtomicLong(name string) *AtomicLong {
-	return &AtomicLong{newObject(c, "atomic long", name, nil), script.NewAtomicLong(name)}
+	return &AtomicLong{newNamed(c, "atomic long", name, nil), script.NewAtomicLong(name)}
 }
 
 // Load returns the number.

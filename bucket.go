@@ -29,7 +29,7 @@ import (
 // A Bucket is a name and a codec; it is safe for concurrent use. [NewBucket]
 // makes one.
 type Bucket[T any] struct {
-	object
+	named
 	wire  *script.Bucket
 	codec Codec[T]
 }
@@ -42,7 +42,7 @@ type Bucket[T any] struct {
 //
 // The rules for names are those of [Client.Mutex].
 func NewBucket[T any](client *Client, name string, codec Codec[T]) *Bucket[T] {
-	b := &Bucket[T]{newObject(client, "bucket", name, nil), script.NewBucket(name), codec}
+	b := &Bucket[T]{newNamed(client, "bucket", name, nil), script.NewBucket(name), codec}
 	if client == nil {
 		b.set.fail(invalid("the client is nil"))
 	}

@@ -24,14 +24,14 @@ import (
 // An Election is a name and no more; it is safe for concurrent use.
 // [Client.Election] makes one.
 type Election struct {
-	object
+	named
 	wire *script.Election
 }
 
 // Election returns the election with that name. The options apply to all of its
 // calls.
 func (c *Client) Election(name string, opts ...Option) *Election {
-	o := newObject(c, "election", name, opts)
+	o := newNamed(c, "election", name, opts)
 	o.set.nonReentrant = true
 	return &Election{o, script.NewElection(name)}
 }

@@ -11,7 +11,7 @@ import (
 
 // exclusive is what the locks have in common that one owner holds at a time.
 type exclusive struct {
-	object
+	named
 	wire interface {
 		engine.Kind
 		Inspect(context.Context, driver.Driver) (script.State, error)
@@ -69,7 +69,7 @@ func (x *exclusive) forceUnlock(ctx context.Context) (bool, error) {
 // asObject returns the lock as an object, of which no more can be done than
 // leases allow.
 func (x *exclusive) asObject(shape script.Shape) *Object {
-	o := x.object.asObject(shape)
+	o := x.named.asObject(shape)
 	o.free = x.forceUnlock
 	return o
 }

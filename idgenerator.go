@@ -35,7 +35,7 @@ import (
 //
 // An IDGenerator is safe for concurrent use. [Client.IDGenerator] makes one.
 type IDGenerator struct {
-	object
+	named
 	wire *script.IDGenerator
 	ids  *engine.Series
 }
@@ -44,7 +44,7 @@ type IDGenerator struct {
 // counter at the server. The rules for names are those of [Client.Mutex].
 func (c *Client) IDGenerator(name string) *IDGenerator {
 	wire := script.NewIDGenerator(name)
-	g := &IDGenerator{newObject(c, "id generator", name, nil), wire, nil}
+	g := &IDGenerator{newNamed(c, "id generator", name, nil), wire, nil}
 	if c.usable() == nil {
 		g.ids = c.engine.NewSeries(wire)
 	}

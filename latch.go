@@ -20,7 +20,7 @@ import (
 // A Latch is a name and no more; it is safe for concurrent use. [Client.Latch]
 // makes one.
 type Latch struct {
-	object
+	named
 	wire *script.Latch
 }
 
@@ -28,7 +28,7 @@ type Latch struct {
 // be. Of the options, [Wait] and [Poll]
 // apply to it.
 func (c *Client) Latch(name string, opts ...Option) *Latch {
-	return &Latch{newObject(c, "latch", name, opts).leaseless(), script.NewLatch(name)}
+	return &Latch{newNamed(c, "latch", name, opts).leaseless(), script.NewLatch(name)}
 }
 
 // TrySet closes the latch until it has been counted down that often, and

@@ -26,7 +26,7 @@ var _ Locker = (*MultiMutex)(nil)
 // locks is lost. A lock that the context of a call already holds is entered
 // again.
 type MultiMutex struct {
-	object
+	named
 	locks []Locker
 }
 
@@ -37,7 +37,7 @@ type MultiMutex struct {
 func Multi(locks ...Locker) *MultiMutex {
 	var names []string
 	var all []Locker
-	m := &MultiMutex{object: object{kind: "multi"}}
+	m := &MultiMutex{named: named{kind: "multi"}}
 	for _, l := range locks {
 		if inner, ok := l.(*MultiMutex); ok && inner != nil {
 			all = append(all, inner.locks...)
@@ -74,12 +74,12 @@ func Multi(locks ...Locker) *MultiMutex {
 
 // A single is a lock by one name.
 type single interface {
-	target() (*object, engine.Kind)
+	target() (*named, engine.Kind)
 }
 
-func (x *exclusive) target() (*object, engine.Kind) { return &x.object, x.wire }
-func (m *RWMutex) target() (*object, engine.Kind)   { return &m.write.object, m.write.wire }
-func (r *RLocker) target() (*object, engine.Kind)   { return &r.object, r.wire }
+func (x *exclusive) target() (*named, engine.Kind) { return &x.named, x.wire }
+func (m *RWMutex) target() (*named, engine.Kind)   { return &m.write.named, m.write.wire }
+func (r *RLocker) target() (*named, engine.Kind)   { return &r.named, r.wire }
 
 // Lock waits until it holds all locks, or until ctx is done. It is otherwise as
 // [Mutex.Lock]. A lease time counts from when the last lock was granted.

@@ -25,7 +25,7 @@ type Mutex struct{ exclusive }
 // keys, and "holdfast:", are reserved. The error of a bad name or option is
 // returned by each call.
 func (c *Client) Mutex(name string, opts ...Option) *Mutex {
-	return &Mutex{exclusive{newObject(c, "mutex", name, opts), script.NewMutex(name)}}
+	return &Mutex{exclusive{newNamed(c, "mutex", name, opts), script.NewMutex(name)}}
 }
 
 // Lock waits until it holds the mutex, or until ctx is done. With a context of

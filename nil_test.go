@@ -203,8 +203,11 @@ func TestNilAndZero(t *testing.T) {
 			"NewBucket without a codec": func() error { return holdfast.NewBucket[string](c, "x", nil).Set(ctx, "", 0) },
 			"Proclaim":                  func() error { return c.Election("x").Proclaim(ctx, nil, "me") },
 			"Proclaim with a zero":      func() error { return c.Election("x").Proclaim(ctx, new(holdfast.Lease), "me") },
-			"NewRedlock":               func() error { _, err := holdfast.NewRedlock(nil, holdfast.RedlockOptions{}); return err },
-			"NewRedlock of nil":        func() error { _, err := holdfast.NewRedlock([]*holdfast.Client{nil, nil, nil}, holdfast.RedlockOptions{}); return err },
+			"NewRedlock":                func() error { _, err := holdfast.NewRedlock(nil, holdfast.RedlockOptions{}); return err },
+			"NewRedlock of nil": func() error {
+				_, err := holdfast.NewRedlock([]*holdfast.Client{nil, nil, nil}, holdfast.RedlockOptions{})
+				return err
+			},
 			"NewRedlock of zero": func() error {
 				_, err := holdfast.NewRedlock([]*holdfast.Client{new(holdfast.Client), new(holdfast.Client), new(holdfast.Client)}, holdfast.RedlockOptions{})
 				return err

@@ -2,245 +2,328 @@ package holdfast
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// An object is what all named things have in common.
-type object struct {
-	client *Client
-	kind   string // as errors call it
-	name   string
-	beside string // the kind under whose lease this one may also be taken; "": none
-	never  string // the kind under whose lease it never can be; "": none
-
-	repeats bool // to take it again is to take more of it
-	set     settings
+// An Object is a named thing of any kind, seen as something that the server
+// keeps: it can be looked at, deleted, renamed, copied, saved, and given an end.
+// The method Object of each kind returns it. It does what Redisson's RObject and
+// RExpirable do.
+//
+// What an object has at the server may be several keys. They stay together:
+// every method treats all of them, at one moment. A key of another type is
+// somebody else's, and is not touched: [ErrRefused].
+//
+// The keys of a lock are what leases stand on. They can be looked at, and
+// Delete and Unlink are its ForceUnlock; what would take the lock from its
+// holder unnoticed, or change how long the lease lasts, is refused with
+// [ErrUnsupported].
+//
+// In a cluster, a new name must be in the slot of the old one: give both the
+// same hash tag, as in "{orders}:a" and "{orders}:b".
+type Object struct {
+	named
+	wire *script.Object
+	free func(context.Context) (bool, error) // of a lock: takes it from whoever holds it
+	deep string                              // of a lock: why its keys cannot be looked at; "": they can
 }
 
-func newObject(c *Client, kind, name string, opts []Option) object {
-	o := newNamed(kind, name, opts)
-	o.client = c
-	o.set.fail(c.usable())
-	return o
+// asObject returns the object with all that it has at the server.
+func (o *named) asObject(shape script.Shape) *Object {
+	return &Object{named: *o, wire: script.NewObject(shape, o.name)}
 }
 
-// newNamed returns an object that belongs to no single client.
-func newNamed(kind, name string, opts []Option) object {
-	o := object{kind: kind, name: name, set: settings{}.with(opts)}
-	if err := script.CheckName(name); err != nil {
-		o.set.fail(invalid("%w", err))
-	}
-	if o.set.writerFirst && kind != writeKind {
-		o.set.fail(invalid("WriterFirst is for Client.RWMutex, not for a %s", kind))
-	}
-	return o
-}
-
-// ready says what is wrong with the object, or with the context of a call.
-func (o *object) ready(ctx context.Context) error {
-	switch {
-	case o.set.err != nil:
-		return o.set.err
-	case o.client == nil:
-		return errZero
-	}
-	return checkContext(ctx)
-}
-
-// errZero is the error of every call on a zero value.
-var errZero = invalid("this is a zero value: make it with a method of Client, or of Redlock")
-
-func checkContext(ctx context.Context) error {
-	if ctx == nil {
-		return invalid("the context is nil: use context.Background()")
-	}
-	return nil
-}
-
-// leaseless refuses options that only apply to leases.
-func (o object) leaseless() object {
-	o.set.leaseless(o.kind)
-	return o
-}
-
-// Name returns the name of the object.
-func (o *object) Name() string { return o.name }
-
-// acquire takes a lock, or enters again what ctx already holds.
-func (o *object) acquire(ctx context.Context, op string, k engine.Kind, wait time.Duration, opts []Option) (*Lease, error) {
-	if err := o.ready(ctx); err != nil {
-		return nil, o.fail(op, err)
-	}
-	s := o.set.with(opts)
-	if s.writerFirst != o.set.writerFirst {
-		s.fail(invalid("WriterFirst is for Client.RWMutex, not for a call"))
-	}
-	if err := o.client.fits(s.lease); err != nil {
-		s.fail(err)
-	}
-	if s.err != nil {
-		return nil, o.fail(op, s.err)
-	}
-	l := &Lease{
-		client: o.client, kind: o.kind, name: o.name,
-		renewed: s.lease == 0, exit: s.onRelease,
-		parent: ctx, outer: LeaseOf(ctx),
-	}
-	r := s.request(wait)
-	var entered bool
-	var err error
-	if !o.repeats {
-		entered, r.Under, err = o.prepare(ctx, l, r, s.nonReentrant)
-	}
-	if !entered && err == nil {
-		l.hold, err = o.client.engine.Acquire(ctx, k, r, (*keeper)(l))
-	}
-	if err != nil {
-		return nil, o.fail(op, err)
-	}
-	if !entered {
-		l.pass, l.token = l.hold.Grant()
-	}
-	l.announce(s.onAcquire)
-	return l, nil
-}
-
-// prepare looks at what ctx holds already. It makes l one more lease on the
-// same lock, and reports that, or returns the hold that lets l in.
-func (o *object) prepare(ctx context.Context, l *Lease, r engine.Request, nonReentrant bool) (entered bool, under *engine.Hold, err error) {
-	entered, err = l.enter(ctx, r, nonReentrant)
-	switch {
-	case entered || err != nil:
-	case o.beside != "":
-		under, err = l.besides(ctx, o.beside, r)
-	case o.never != "" && o.client.find(ctx, o.never, o.name) != nil:
-		err = ErrUpgrade
-	}
-	return entered, under, err
-}
-
-// besides returns the hold of that kind which ctx has on the same lock and
-// which lets this lease in, or nil.
-func (l *Lease) besides(ctx context.Context, kind string, r engine.Request) (*engine.Hold, error) {
-	held := l.client.find(ctx, kind, l.name)
-	switch {
-	case held == nil:
-		return nil, nil
-	case held.why() != 0:
-		return nil, held.loss()
-	case held.hold.Admit(held.pass, r) != nil: // released at this very moment
-		return nil, nil
-	}
-	l.survives = kind
-	return held.hold, nil
-}
-
-// enter makes l one more lease on what ctx already holds. It reports whether
-// ctx does.
-func (l *Lease) enter(ctx context.Context, r engine.Request, nonReentrant bool) (bool, error) {
-	held := l.client.find(ctx, l.kind, l.name)
-	if held == nil {
-		return false, nil
-	}
-	if nonReentrant {
-		return false, ErrReentrant
-	}
-	l.hold, l.pass, l.token = held.hold, held.pass, held.token
-	err := held.hold.Reenter(ctx, l.pass, r, (*keeper)(l))
-	switch {
-	case errors.Is(err, ErrNotHeld): // released at this very moment
-		return false, nil
-	case errors.Is(err, ErrLost):
-		return false, l.loss()
-	}
-	return err == nil, err
-}
-
-// ask puts a question to the server, or gives an order that must not be
-// repeated blindly.
-func (o *object) ask(ctx context.Context, op string, repeat bool, question func(context.Context) error) error {
-	err := o.ready(ctx)
-	if err == nil {
-		err = o.client.engine.Ask(ctx, repeat, question)
-	}
-	if err != nil {
-		return o.fail(op, err)
-	}
-	return nil
-}
-
-// order has the server do something once, however often it has to be sent. With
-// something to be done later nothing in ctx stops it, see [engine.Engine.Once].
-func (o *object) order(ctx context.Context, op string, call, later engine.Order) (driver.Reply, error) {
-	var r driver.Reply
-	err := o.ready(ctx)
-	if err == nil {
-		r, err = o.client.engine.Once(ctx, call, later)
-	}
-	if err != nil {
-		return r, o.fail(op, err)
-	}
-	return r, nil
-}
-
-// decide gives an order whose answer is yes or no.
-func (o *object) decide(ctx context.Context, op string, call engine.Order) (bool, error) {
-	n, err := o.count(ctx, op, call, nil)
-	return n == 1, err
-}
-
-// count gives an order whose answer is a number.
-func (o *object) count(ctx context.Context, op string, call, later engine.Order) (int, error) {
-	r, err := o.order(ctx, op, call, later)
-	if err != nil {
-		return 0, err
-	}
-	n, err := script.DecodeInt(r)
-	if err != nil {
-		return 0, o.fail(op, err)
-	}
-	return n, nil
-}
-
-// checkCount says what is wrong with a number of permits or the like.
-func checkCount(what string, n, least int) error {
-	if n < least || n > math.MaxInt32 {
-		return invalid("%s is %d: choose between %d and %d", what, n, least, math.MaxInt32)
-	}
-	return nil
-}
-
-// checkTTL says what is wrong with the time that something is to exist.
-func checkTTL(d time.Duration) error {
-	if d != 0 && (d < time.Millisecond || d > maxLease) {
-		return invalid("the TTL is %v: choose between 1ms and %v, or 0 for no end", d, maxLease)
-	}
-	return nil
-}
-
-// force frees a lock whoever holds it.
-func (o *object) force(ctx context.Context, k engine.Kind, force func(context.Context) (bool, error)) (bool, error) {
-	var freed bool
-	err := o.ask(ctx, "force unlock", false, func(ctx context.Context) error {
-		return o.client.engine.Force(k, func() (err error) {
-			freed, err = force(ctx)
-			return err
-		})
+// Exists reports whether the object exists; a lock does while it is held.
+func (o *Object) Exists(ctx context.Context) (bool, error) {
+	var yes bool
+	err := o.ask(ctx, "look at", true, func(ctx context.Context) (err error) {
+		yes, err = o.wire.Exists(ctx, o.client.driver)
+		return err
 	})
-	return freed, err
+	return yes, err
 }
 
-// fail says what failed. A loss says enough by itself.
-func (o *object) fail(op string, err error) error {
-	var lost *LostError
-	if errors.As(err, &lost) {
-		return lost
+// Delete deletes the object, and reports whether it existed. Those who wait for
+// a [Latch] are told. Of a lock it is ForceUnlock; of an [RWMutex], for the
+// writer and all readers. What a lock keeps between leases stays: the queue of a
+// [FairMutex], the counter of a [FencedMutex] or an [Election]. To delete these
+// as well, use [Object.Retire].
+func (o *Object) Delete(ctx context.Context) (bool, error) { return o.delete(ctx, "delete", false) }
+
+// Retire deletes the object and everything that the server keeps for its name,
+// and reports whether there was anything. Use it for a name that will not be used
+// again.
+//
+// For a [FencedMutex] and an [Election] that includes the counter of fencing
+// tokens. If the name is used again, tokens and terms begin at 1. A guard that
+// has seen a higher token of the old counter then refuses every new holder, and
+// a guard that has seen none accepts an old holder that is still running. So
+// retire such a name only when no process uses it any more, and delete what its
+// guards remember (package fence) before the name is used again.
+//
+// For a [FairMutex] it includes the queue: processes that still wait enter the
+// queue again, in another order. For every other kind, Retire is Delete.
+//
+// A lock is taken from its holder first. If another owner takes it before the
+// rest is deleted, Retire keeps the rest and returns [ErrNotAcquired].
+func (o *Object) Retire(ctx context.Context) (bool, error) {
+	freed, err := o.delete(ctx, "retire", true)
+	if err != nil || o.free == nil || !o.wire.Keeps() {
+		return freed, err
 	}
-	return &Error{Op: op, Kind: o.kind, Name: o.name, Err: err}
+	r, err := o.order(ctx, "retire", o.wire.Forget, nil)
+	if err != nil {
+		return freed, err
+	}
+	free, gone, err := script.DecodeMoved(r)
+	if err == nil && !free {
+		err = fmt.Errorf("%w: another owner took it after it was freed: stop the processes that use it", ErrNotAcquired)
+	}
+	if err != nil {
+		return freed, o.fail("retire", err)
+	}
+	return freed || gone, nil
+}
+
+// Unlink is Delete, but the server frees the memory of a large object later, and
+// does not keep others waiting for that.
+func (o *Object) Unlink(ctx context.Context) (bool, error) { return o.delete(ctx, "unlink", true) }
+
+func (o *Object) delete(ctx context.Context, op string, later bool) (bool, error) {
+	if o.free != nil {
+		return o.free(ctx)
+	}
+	return o.decide(ctx, op, func(request string) driver.Call { return o.wire.Delete(request, later) })
+}
+
+// Touch has the server note that the object is in use, which matters where it
+// evicts what was not used for long. It reports whether the object exists.
+func (o *Object) Touch(ctx context.Context) (bool, error) {
+	if err := o.shallow("touch"); err != nil {
+		return false, err
+	}
+	var yes bool
+	err := o.ask(ctx, "touch", true, func(ctx context.Context) (err error) {
+		yes, err = o.wire.Touch(ctx, o.client.driver)
+		return err
+	})
+	return yes, err
+}
+
+// MemoryUse returns how many bytes the object takes at the server.
+func (o *Object) MemoryUse(ctx context.Context) (int64, error) {
+	var n int64
+	err := o.measure(ctx, "measure", &n, func(ctx context.Context) (int64, error) { return o.wire.Memory(ctx, o.client.driver) })
+	return n, err
+}
+
+// IdleTime returns how long ago the object was used, in whole seconds. A server
+// that evicts what is used least often does not know: [ErrRefused].
+func (o *Object) IdleTime(ctx context.Context) (time.Duration, error) {
+	var n int64
+	err := o.measure(ctx, "look at", &n, func(ctx context.Context) (int64, error) {
+		d, err := o.wire.Idle(ctx, o.client.driver)
+		return int64(d), err
+	})
+	return time.Duration(n), err
+}
+
+// measure asks for a number that is negative if there is no such object.
+func (o *Object) measure(ctx context.Context, op string, n *int64, ask func(context.Context) (int64, error)) error {
+	if err := o.shallow(op); err != nil {
+		return err
+	}
+	err := o.ask(ctx, op, true, func(ctx context.Context) (err error) {
+		*n, err = ask(ctx)
+		return err
+	})
+	if err == nil && *n < 0 {
+		*n, err = 0, o.fail(op, missing("it does not exist"))
+	}
+	return err
+}
+
+// shallow refuses to look at what is not known to be all of a lock.
+func (o *Object) shallow(op string) error {
+	if o.deep != "" {
+		return o.fail(op, fmt.Errorf("%w: %s", ErrUnsupported, o.deep))
+	}
+	return nil
+}
+
+// TTL returns how long the object lasts; negative: it has no end.
+func (o *Object) TTL(ctx context.Context) (time.Duration, error) {
+	var ttl time.Duration
+	err := o.ask(ctx, "look at", true, func(ctx context.Context) (err error) {
+		ttl, err = o.wire.TTL(ctx, o.client.driver)
+		return err
+	})
+	if err == nil && ttl == -2*time.Millisecond {
+		return 0, o.fail("look at", missing("it does not exist"))
+	}
+	return ttl, err
+}
+
+// An ExpireCondition is what must be the case for [Object.Expire] to change
+// anything.
+type ExpireCondition string
+
+// The conditions, and what Redis calls them. An object without an end lasts
+// longer than any other.
+const (
+	IfNoTTL  ExpireCondition = "NX" // it has no end
+	IfTTL    ExpireCondition = "XX" // it has one
+	IfLater  ExpireCondition = "GT" // the new end is later than the one it has
+	IfSooner ExpireCondition = "LT" // the new end is sooner than the one it has
+)
+
+const useExtend = "use Lease.Extend to change how long it is held"
+
+// Expire lets the object end after d, if all conditions hold. It reports whether
+// it did; it did not if there is no such object.
+func (o *Object) Expire(ctx context.Context, d time.Duration, conditions ...ExpireCondition) (bool, error) {
+	if d == 0 {
+		return false, o.fail("expire", invalid("the TTL is 0: use Delete to end it now, or Persist to let it last"))
+	}
+	if d < time.Millisecond || d > maxLease {
+		return false, o.fail("expire", invalid("the TTL is %v: choose between 1ms and %v", d, maxLease))
+	}
+	return o.expire(ctx, conditions, func(request string, conditions []string) driver.Call {
+		return o.wire.Expire(request, d, conditions)
+	})
+}
+
+// ExpireAt is Expire with a moment, by the clock of the server. One that is over
+// ends the object at once.
+func (o *Object) ExpireAt(ctx context.Context, t time.Time, conditions ...ExpireCondition) (bool, error) {
+	if t.Before(time.Unix(1, 0)) || time.Until(t) > maxLease {
+		return false, o.fail("expire", invalid("the moment is %v: choose one after 1970 and within %v", t, maxLease))
+	}
+	return o.expire(ctx, conditions, func(request string, conditions []string) driver.Call {
+		return o.wire.ExpireAt(request, t, conditions)
+	})
+}
+
+func (o *Object) expire(ctx context.Context, conditions []ExpireCondition, call func(string, []string) driver.Call) (bool, error) {
+	if err := o.lockless("expire", useExtend); err != nil {
+		return false, err
+	}
+	var words []string
+	for _, c := range conditions {
+		switch c {
+		case IfNoTTL, IfTTL, IfLater, IfSooner:
+			words = append(words, string(c))
+		default:
+			return false, o.fail("expire", invalid("the condition is %.20q: choose IfNoTTL, IfTTL, IfLater or IfSooner", c))
+		}
+	}
+	return o.decide(ctx, "expire", func(request string) driver.Call { return call(request, words) })
+}
+
+// Persist takes the end from the object, and reports whether it had one.
+func (o *Object) Persist(ctx context.Context) (bool, error) {
+	if err := o.lockless("clear the expiry of", useExtend); err != nil {
+		return false, err
+	}
+	return o.decide(ctx, "clear the expiry of", o.wire.Persist)
+}
+
+// lockless refuses what would make a lock lie.
+func (o *Object) lockless(op, instead string) error {
+	if o.free != nil {
+		return o.fail(op, fmt.Errorf("%w: it would not be the lock that its holder has: %s", ErrUnsupported, instead))
+	}
+	return nil
+}
+
+// Rename gives the object a new name. An object of the same kind that has it is
+// replaced.
+func (o *Object) Rename(ctx context.Context, name string) error {
+	_, err := o.transfer(ctx, "rename", name, func(request string) driver.Call { return o.wire.Rename(request, name, true) })
+	return err
+}
+
+// RenameIfAbsent is Rename, unless anything of an object by the new name exists.
+// It reports whether it did.
+func (o *Object) RenameIfAbsent(ctx context.Context, name string) (bool, error) {
+	return o.transfer(ctx, "rename", name, func(request string) driver.Call { return o.wire.Rename(request, name, false) })
+}
+
+// Copy copies the object, and how long it lasts, unless anything of an object by
+// the new name exists. It reports whether it did.
+func (o *Object) Copy(ctx context.Context, name string) (bool, error) {
+	return o.transfer(ctx, "copy", name, func(request string) driver.Call { return o.wire.Copy(request, name, false) })
+}
+
+// CopyReplace is Copy, and replaces an object of the same kind that has the new
+// name.
+func (o *Object) CopyReplace(ctx context.Context, name string) error {
+	_, err := o.transfer(ctx, "copy", name, func(request string) driver.Call { return o.wire.Copy(request, name, true) })
+	return err
+}
+
+const useOther = "lock by the other name instead, or free it with Delete, which is its ForceUnlock"
+
+// transfer does what leads to another name.
+func (o *Object) transfer(ctx context.Context, op, name string, call func(request string) driver.Call) (bool, error) {
+	if err := o.lockless(op, useOther); err != nil {
+		return false, err
+	}
+	if err := o.ready(ctx); err != nil {
+		return false, o.fail(op, err)
+	}
+	d := o.client.driver
+	switch err := script.CheckName(name); {
+	case err != nil:
+		return false, o.fail(op, invalid("the new name: %w", err))
+	case o.wire.Shares(name):
+		return false, o.fail(op, invalid("the new name %.80q has the same keys as the old one", name))
+	case d.Place(o.name) != d.Place(name):
+		return false, o.fail(op, invalid("the new name %.80q is in another slot of the cluster: give both the same hash tag, as in {a}:1 and {a}:2", name))
+	}
+	r, err := o.order(ctx, op, call, nil)
+	if err != nil {
+		return false, err
+	}
+	existed, done, err := script.DecodeMoved(r)
+	if err == nil && !existed {
+		err = missing("it does not exist")
+	}
+	if err != nil {
+		return false, o.fail(op, err)
+	}
+	return done, nil
+}
+
+// Move moves the object to another database of the server, unless anything of an
+// object by its name exists there. It reports whether it did; it did not if
+// there is no such object. This client's objects are those of its own database.
+func (o *Object) Move(ctx context.Context, database int) (bool, error) {
+	if err := o.lockless("move", useOther); err != nil {
+		return false, err
+	}
+	if database < 0 || database > math.MaxInt32 {
+		return false, o.fail("move", invalid("the database is %d: choose one from 0 on", database))
+	}
+	var own int
+	var cluster bool
+	err := o.ask(ctx, "move", true, func(ctx context.Context) error {
+		facts, err := driver.FactsAt(ctx, o.client.driver, o.name)
+		own, cluster = facts.Database, facts.Cluster
+		return err
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case cluster:
+		return false, o.fail("move", fmt.Errorf("%w: a cluster has one database: rename the object, or copy it, instead", ErrUnsupported))
+	case own == database:
+		return false, o.fail("move", invalid("the database is %d, where it is already: choose another one", database))
+	}
+	return o.decide(ctx, "move", func(request string) driver.Call { return o.wire.Move(request, own, database) })
 }

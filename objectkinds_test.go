@@ -107,7 +107,7 @@ func TestObjectKinds(t *testing.T) {
 					t.Errorf("%s does not end: %d", key, ttl)
 				}
 			}
-			if done, err := o.ClearExpiry(ctx); !done || err != nil {
+			if done, err := o.Persist(ctx); !done || err != nil {
 				t.Error(done, err)
 			}
 			for _, key := range before {

@@ -64,7 +64,7 @@ func TestObjectOfLock(t *testing.T) {
 			for what, call := range map[string]func() error{
 				"Lease.Extend expire":     func() error { _, err := o.Expire(ctx, time.Minute); return err },
 				"Lease.Extend expire at":  func() error { _, err := o.ExpireAt(ctx, time.Now().Add(time.Minute)); return err },
-				"Lease.Extend clear":      func() error { _, err := o.ClearExpiry(ctx); return err },
+				"Lease.Extend clear":      func() error { _, err := o.Persist(ctx); return err },
 				"ForceUnlock rename":      func() error { return o.Rename(ctx, "b") },
 				"ForceUnlock rename if":   func() error { _, err := o.RenameIfAbsent(ctx, "b"); return err },
 				"ForceUnlock copy":        func() error { _, err := o.Copy(ctx, "b"); return err },

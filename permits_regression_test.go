@@ -39,7 +39,7 @@ type copier struct {
 }
 
 func (c *copier) Do(ctx context.Context, call driver.Call) (driver.Reply, error) {
-	if call.Script.Name == "permits_acquire" {
+	if call.Script.Name == "leased_acquire" {
 		c.mu.Lock()
 		c.last = call
 		c.mu.Unlock()

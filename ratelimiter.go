@@ -25,17 +25,17 @@ import (
 //
 // A RateLimiter is a name and no more; it is safe for concurrent use.
 // [Client.RateLimiter] makes one.
-type RateLimiter struct{ object }
+type RateLimiter struct{ named }
 
 // RateLimiter returns the rate limiter with that name, see [Client.Mutex] for
 // what that may be. It needs a rate, see
 // [RateLimiter.TrySetRate]. Of the options, [Wait] applies to it.
 func (c *Client) RateLimiter(name string, opts ...Option) *RateLimiter {
-	return &RateLimiter{newObject(c, "rate limiter", name, opts).leaseless()}
+	return &RateLimiter{newNamed(c, "rate limiter", name, opts).leaseless()}
 }
 
-func (l *RateLimiter) wire(n int) *script.Limiter {
-	return script.NewLimiter(l.name, l.client.ID(), n)
+func (l *RateLimiter) wire(n int) *script.RateLimiter {
+	return script.NewRateLimiter(l.name, l.client.ID(), n)
 }
 
 // A Rate is what a [RateLimiter] allows.
@@ -259,4 +259,4 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 
 // Object returns the limiter as an object, with what all clients share and what
 // this one has of its own.
-func (l *RateLimiter) Object() *Object { return l.asObject(script.LimiterShape(l.client.ID())) }
+func (l *RateLimiter) Object() *Object { return l.asObject(script.RateLimiterShape(l.client.ID())) }

@@ -24,7 +24,7 @@ func TestExpiryOfLimiterPerClient(t *testing.T) {
 	if ok, err := a.Allow(t.Context()); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	if done, err := b.Object().ClearExpiry(t.Context()); !done || err != nil {
+	if done, err := b.Object().Persist(t.Context()); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	time.Sleep(4500 * time.Millisecond)

@@ -127,7 +127,7 @@ func newRedlock(clients []*Client, servers int, limit, longest time.Duration) (*
 // A RedlockMutex is a named lock of a [Redlock] that one owner at a time can hold.
 // It is safe for concurrent use.
 type RedlockMutex struct {
-	object
+	named
 	redlock *Redlock
 }
 
@@ -137,7 +137,7 @@ func (r *Redlock) Mutex(name string, opts ...Option) *RedlockMutex {
 	if r == nil || r.quorum == nil {
 		return new(RedlockMutex)
 	}
-	return &RedlockMutex{newNamed("redlock", name, opts), r}
+	return &RedlockMutex{newClientless("redlock", name, opts), r}
 }
 
 // Lock waits until a majority of the servers grants the mutex, or until ctx is

@@ -34,14 +34,14 @@ const writeKind = "write lock"
 
 // writeLock is the side of the writers.
 type writeLock struct {
-	object
+	named
 	wire *script.Write
 }
 
 // RWMutex returns the read/write mutex with that name. Names and options are as
 // for [Client.Mutex].
 func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
-	o := newObject(c, writeKind, name, opts)
+	o := newNamed(c, writeKind, name, opts)
 	r := o
 	r.kind, r.beside = "read lock", o.kind
 	o.never = r.kind
@@ -156,7 +156,7 @@ func (m *RWMutex) Object() *Object {
 
 // An RLocker is an [RWMutex] as its readers see it.
 type RLocker struct {
-	object
+	named
 	wire *script.Read
 }
 
@@ -213,7 +213,7 @@ func (r *RLocker) ForceUnlock(ctx context.Context) (bool, error) {
 }
 
 // holds returns how often one of the parties, that of ctx, holds the lock.
-func (o *object) holds(ctx context.Context, parties ...Party) int {
+func (o *named) holds(ctx context.Context, parties ...Party) int {
 	l := o.client.find(ctx, o.kind, o.name)
 	if l == nil {
 		return 0

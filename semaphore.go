@@ -22,12 +22,12 @@ import (
 // many, also to more than there are; between processes there is no order. A
 // Semaphore is a name and no more; it is safe for concurrent use.
 // [Client.Semaphore] makes one.
-type Semaphore struct{ object }
+type Semaphore struct{ named }
 
 // Semaphore returns the semaphore with that name, see [Client.Mutex] for what
 // that may be. Of the options, [Wait] and [Poll] apply to it.
 func (c *Client) Semaphore(name string, opts ...Option) *Semaphore {
-	return &Semaphore{newObject(c, "semaphore", name, opts).leaseless()}
+	return &Semaphore{newNamed(c, "semaphore", name, opts).leaseless()}
 }
 
 func (s *Semaphore) wire(n int) *script.Semaphore { return script.NewSemaphore(s.name, n) }
@@ -37,7 +37,7 @@ func (s *Semaphore) wire(n int) *script.Semaphore { return script.NewSemaphore(s
 // differs: change it with [Semaphore.Add]. With a ttl other than zero the
 // semaphore is gone when that is over.
 func (s *Semaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) (bool, error) {
-	return trySet(ctx, &s.object, permits, ttl)
+	return trySet(ctx, &s.named, permits, ttl)
 }
 
 // Acquire waits until it has taken that many permits, all at once, or until ctx
@@ -124,7 +124,7 @@ func (s *Semaphore) release(ctx context.Context, permits int, existing bool) (bo
 // are not free, in which case [Semaphore.Available] is negative until they come
 // back. It creates a semaphore that does not exist.
 func (s *Semaphore) Add(ctx context.Context, permits int) error {
-	return addPermits(ctx, &s.object, permits)
+	return addPermits(ctx, &s.named, permits)
 }
 
 // Drain takes all free permits and returns how many there were.
@@ -146,7 +146,7 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 func (s *Semaphore) Object() *Object { return s.asObject(script.One) }
 
 // trySet sets the number of permits of a semaphore that does not exist.
-func trySet(ctx context.Context, o *object, permits int, ttl time.Duration) (bool, error) {
+func trySet(ctx context.Context, o *named, permits int, ttl time.Duration) (bool, error) {
 	err := checkCount("the number of permits", permits, 0)
 	if err == nil {
 		err = checkTTL(ttl)
@@ -160,7 +160,7 @@ func trySet(ctx context.Context, o *object, permits int, ttl time.Duration) (boo
 }
 
 // addPermits changes the number of free permits.
-func addPermits(ctx context.Context, o *object, permits int) error {
+func addPermits(ctx context.Context, o *named, permits int) error {
 	if err := checkCount("the number of permits", permits, -math.MaxInt32); err != nil {
 		return o.fail("add", err)
 	}

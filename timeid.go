@@ -43,7 +43,7 @@ import (
 // tells the server with each request how far it has come. Make one and keep it.
 // It is safe for concurrent use. [Client.TimeID] makes one.
 type TimeID struct {
-	object
+	named
 	wire *script.TimeID
 	last atomic.Int64 // the highest id that this one has given out
 }
@@ -72,7 +72,7 @@ type TimeID struct {
 // TimeID returns the row of ids with that name, which is its key at the server.
 // The rules for names are those of [Client.Mutex].
 func (c *Client) TimeID(name string) *TimeID {
-	return &TimeID{object: newObject(c, "time id", name, nil), wire: script.NewTimeID(name)}
+	return &TimeID{named: newNamed(c, "time id", name, nil), wire: script.NewTimeID(name)}
 }
 
 // maxTimeIDs is how many ids can be drawn at a time: so few that a server which

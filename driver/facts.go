@@ -29,7 +29,7 @@ type Facts struct {
 	Clock time.Duration
 
 	// Info is all that the server says of itself, and Settings the values of
-	// the settings that Holdfast cares about: see Cares. Where the server will
+	// the settings that Holdfast cares about: see SettingNames. Where the server will
 	// not show its settings, SettingsErr says why.
 	Info        map[string]string
 	Settings    map[string]string
@@ -55,8 +55,8 @@ func FactsAt(ctx context.Context, d Driver, key string) (Facts, error) {
 	return Facts{}, Unsent(errors.New("no server is known for the key now"))
 }
 
-// Cares lists the settings of a server that [Facts] holds.
-var Cares = []string{
+// SettingNames lists the settings of a server that [Facts] holds.
+var SettingNames = []string{
 	"notify-keyspace-events", "maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save",
 	"min-replicas-to-write", "min-replicas-max-lag", "cluster-node-timeout", "cluster-require-full-coverage",
 }

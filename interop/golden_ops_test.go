@@ -117,7 +117,7 @@ func expire(seconds int) op {
 
 var (
 	persist = asObject(java("clearExpire"), func(o *holdfast.Object, _ *goSide) (any, error) {
-		return o.ClearExpiry(bg)
+		return o.Persist(bg)
 	})
 	remove = asObject(java("delete"), func(o *holdfast.Object, _ *goSide) (any, error) {
 		return o.Delete(bg)

@@ -29,7 +29,7 @@ func TestLockOfJavaAsObject(t *testing.T) {
 		}
 		_, err := golang.Expire(ctx, time.Second)
 		fails(t, err, holdfast.ErrUnsupported)
-		_, err = golang.ClearExpiry(ctx)
+		_, err = golang.Persist(ctx)
 		fails(t, err, holdfast.ErrUnsupported)
 		_, err = golang.Move(ctx, 1)
 		fails(t, err, holdfast.ErrUnsupported)

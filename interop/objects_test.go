@@ -69,7 +69,7 @@ type keeper interface {
 	Touch(t *testing.T) bool
 	Expire(t *testing.T, d time.Duration) bool
 	ExpireAt(t *testing.T, at time.Time) bool
-	ClearExpiry(t *testing.T) bool
+	Persist(t *testing.T) bool
 	TTL(t *testing.T) time.Duration
 	IdleTime(t *testing.T) time.Duration
 	MemoryUse(t *testing.T) int64
@@ -93,7 +93,7 @@ func (k javaKeeper) Expire(t *testing.T, d time.Duration) bool {
 func (k javaKeeper) ExpireAt(t *testing.T, at time.Time) bool {
 	return k.ask(t, "expireAt", at.UnixMilli()).Bool()
 }
-func (k javaKeeper) ClearExpiry(t *testing.T) bool { return k.ask(t, "clearExpire").Bool() }
+func (k javaKeeper) Persist(t *testing.T) bool { return k.ask(t, "clearExpire").Bool() }
 func (k javaKeeper) TTL(t *testing.T) time.Duration {
 	return time.Duration(k.ask(t, "remainTimeToLive").Int()) * time.Millisecond
 }
@@ -117,8 +117,8 @@ func (k goKeeper) ExpireAt(t *testing.T, at time.Time) bool {
 	return must[bool](t)(k.Object.ExpireAt(t.Context(), at))
 }
 
-func (k goKeeper) ClearExpiry(t *testing.T) bool {
-	return must[bool](t)(k.Object.ClearExpiry(t.Context()))
+func (k goKeeper) Persist(t *testing.T) bool {
+	return must[bool](t)(k.Object.Persist(t.Context()))
 }
 
 func (k goKeeper) TTL(t *testing.T) time.Duration {
@@ -204,9 +204,9 @@ func (r *room) keeps(t *testing.T, fill func(t *testing.T, n string), one, other
 	last(n, -time.Millisecond)
 	same("expires", one(n).Expire(t, time.Hour), true)
 	last(n, time.Hour)
-	same("ends no more", other(n).ClearExpiry(t), true)
+	same("ends no more", other(n).Persist(t), true)
 	last(n, -time.Millisecond)
-	same("ends no more, again", one(n).ClearExpiry(t), false)
+	same("ends no more, again", one(n).Persist(t), false)
 	same("expires", one(n).ExpireAt(t, time.Now().Add(time.Minute)), true)
 	last(n, time.Minute)
 

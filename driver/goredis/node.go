@@ -178,8 +178,8 @@ func (n *node) facts(ctx context.Context) driver.Facts {
 	defer func() { _ = conn.Close() }()
 	pipe := conn.Pipeline()
 	info := pipe.Info(ctx)
-	settings := make([]*redis.MapStringStringCmd, len(driver.Cares))
-	for i, name := range driver.Cares {
+	settings := make([]*redis.MapStringStringCmd, len(driver.SettingNames))
+	for i, name := range driver.SettingNames {
 		settings[i] = pipe.ConfigGet(ctx, name) // likewise
 	}
 	_, _ = pipe.Exec(ctx)
@@ -192,7 +192,7 @@ func (n *node) facts(ctx context.Context) driver.Facts {
 		f.Clock = now.Sub(asked.Add(took / 2))
 	}
 	f.Settings = make(map[string]string)
-	for i, name := range driver.Cares {
+	for i, name := range driver.SettingNames {
 		if err := settings[i].Err(); err != nil {
 			f.SettingsErr = n.d.whose(ctx, classify(err)) // some servers let nobody see their settings
 			break

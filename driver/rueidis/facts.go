@@ -21,7 +21,7 @@ func (n *node) facts(ctx context.Context) driver.Facts {
 		defer done.release()
 		done.greets = true // it asks something harmless
 		multi := []rueidis.Completed{n.b().Time().Build(), n.b().Info().Build()}
-		for _, name := range driver.Cares { // before Redis 7, one at a time
+		for _, name := range driver.SettingNames { // before Redis 7, one at a time
 			multi = append(multi, n.b().ConfigGet().Parameter(name).Build())
 		}
 		asked := time.Now()

@@ -52,7 +52,7 @@ var ofCommand = []Mutant{
 	},
 	{
 		"a zero lock is used",
-		"object.go", "	case o.client == nil:\n", "	case false:\n",
+		"named.go", "	case o.client == nil:\n", "	case false:\n",
 		".", "TestNilAndZero",
 	},
 }

@@ -58,27 +58,27 @@ var fair = []Mutant{
 var readWrite = []Mutant{
 	{
 		"a lock of readers outlasts the last of them by a lease time",
-		"internal/script/lua/read_release.lua", "if longest + 10 < ttl and", "if longest < ttl and",
+		"internal/script/lua/rwmutex_read_release.lua", "if longest + 10 < ttl and", "if longest < ttl and",
 		"internal/script", "TestReadOutlastedByAMoment",
 	},
 	{
 		"writers do not look who holds the lock",
-		"internal/script/lua/write_acquire.lua", "elseif not holds then", "elseif false then",
+		"internal/script/lua/rwmutex_write_acquire.lua", "elseif not holds then", "elseif false then",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"a reader that leaves frees the lock although others read",
-		"internal/script/lua/read_release.lua", "if longest > 0 then\n", "if false then\n",
+		"internal/script/lua/rwmutex_read_release.lua", "if longest > 0 then\n", "if false then\n",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"a dead reader counts as long as the lock lasts",
-		"internal/script/lua/read_release.lua", "longest = readers(KEYS[1], KEYS[4], ttl)", "longest = redis.call('hlen', KEYS[1]) > 1 and ttl or 0",
+		"internal/script/lua/rwmutex_read_release.lua", "longest = readers(KEYS[1], KEYS[4], ttl)", "longest = redis.call('hlen', KEYS[1]) > 1 and ttl or 0",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"a reader whose own time is over is renewed",
-		"internal/script/lua/read_renew.lua", "if redis.call('type', own).ok == 'string' then", "if true then",
+		"internal/script/lua/rwmutex_read_renew.lua", "if redis.call('type', own).ok == 'string' then", "if true then",
 		"internal/script", "TestReadWrite$",
 	},
 	{
@@ -88,37 +88,37 @@ var readWrite = []Mutant{
 	},
 	{
 		"renewing a reader leaves its own time as it was",
-		"internal/script/lua/read_renew.lua", "raise(own, ARGV[2 * i - 1])\n", "",
+		"internal/script/lua/rwmutex_read_renew.lua", "raise(own, ARGV[2 * i - 1])\n", "",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"a reader that comes for a short time cuts that of all",
-		"internal/script/lua/read_acquire.lua", "if ttl < tonumber(ARGV[1]) then redis.call('pexpire', KEYS[1], ARGV[1]) end", "redis.call('pexpire', KEYS[1], ARGV[1])",
+		"internal/script/lua/rwmutex_read_acquire.lua", "if ttl < tonumber(ARGV[1]) then redis.call('pexpire', KEYS[1], ARGV[1]) end", "redis.call('pexpire', KEYS[1], ARGV[1])",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"leaving once cuts the longer of two nested reads",
-		"internal/script/lua/read_release.lua", "longest = math.max(longest, redis.call('pttl', own))", "longest = redis.call('pttl', own)",
+		"internal/script/lua/rwmutex_read_release.lua", "longest = math.max(longest, redis.call('pttl', own))", "longest = redis.call('pttl', own)",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"a downgrade tells nobody",
-		"internal/script/lua/write_release.lua", "return 1 + left(ARGV[3], KEYS[3])", "return redis.call('exists', KEYS[1]) == 1 and 1 or 1 + left(ARGV[3], KEYS[3])",
+		"internal/script/lua/rwmutex_write_release.lua", "return 1 + left(ARGV[3], KEYS[3])", "return redis.call('exists', KEYS[1]) == 1 and 1 or 1 + left(ARGV[3], KEYS[3])",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"a Java thread that does not sleep yet misses that a writer has left",
-		"internal/script/lua/lib/rw.lua", "  redis.call(publish, channel, '0')\n", "",
+		"internal/script/lua/lib/rwmutex.lua", "  redis.call(publish, channel, '0')\n", "",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"a release to write takes what the writer reads",
-		"internal/script/lua/lib/rw.lua", "  local longest = readers(lock, root, ttl)\n", "  local longest = 0\n",
+		"internal/script/lua/lib/rwmutex.lua", "  local longest = readers(lock, root, ttl)\n", "  local longest = 0\n",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"readers do not care for a writer that goes first",
-		"internal/script/lua/read_acquire.lua", "if mode ~= 'write' and redis.call('exists', KEYS[3]) == 1 then", "if false then",
+		"internal/script/lua/rwmutex_read_acquire.lua", "if mode ~= 'write' and redis.call('exists', KEYS[3]) == 1 then", "if false then",
 		"internal/script", "TestReadWrite$",
 	},
 }

@@ -7,13 +7,13 @@ func init() { All = append(All, hostile...) }
 var hostile = []Mutant{
 	{
 		"a refusal of permits is positive",
-		"internal/script/lua/permits_acquire.lua", "-1 - math.max(math.ceil(next - now), 0)", "now - next - 1",
+		"internal/script/lua/leased_acquire.lua", "-1 - math.max(math.ceil(next - now), 0)", "now - next - 1",
 		"internal/script", "TestRefusalIsNeverPositive",
 	},
 	{
 		"permits are taken from a sorted set of others",
-		"internal/script/lua/lib/permits.lua", "if #id ~= 16 and not", "if false and not",
-		"internal/script", "TestHostileData/^permits_acquire",
+		"internal/script/lua/lib/leased.lua", "if #id ~= 16 and not", "if false and not",
+		"internal/script", "TestHostileData/^leased_acquire",
 	},
 	{
 		"a latch opens on a count that cannot be read",
@@ -22,17 +22,17 @@ var hostile = []Mutant{
 	},
 	{
 		"a rate that cannot be read is used",
-		"internal/script/lua/lib/limiter.lua", "if l.broken and not replace then", "if false then",
-		"internal/script", "TestHostileData/^limiter_take",
+		"internal/script/lua/lib/ratelimiter.lua", "if l.broken and not replace then", "if false then",
+		"internal/script", "TestHostileData/^ratelimiter_take",
 	},
 	{
 		"what is over is added up at every look",
-		"internal/script/lua/lib/limiter.lua", "if not look or over > 0 then", "if not look then",
+		"internal/script/lua/lib/ratelimiter.lua", "if not look or over > 0 then", "if not look then",
 		"internal/script", "TestLimiter$",
 	},
 	{
 		"a script looks at all entries of a log",
-		"internal/script/lua/lib/limiter.lua", "math.min(over, MOST), nil, 0", "over, nil, 0",
+		"internal/script/lua/lib/ratelimiter.lua", "math.min(over, MOST), nil, 0", "over, nil, 0",
 		"internal/script", "TestLongLogIsBounded",
 	},
 	{
@@ -57,7 +57,7 @@ var hostile = []Mutant{
 	},
 	{
 		"a retired lock keeps its counter",
-		"objectops.go", "if err != nil || o.free == nil || !o.wire.Keeps() {", "if true {",
+		"object.go", "if err != nil || o.free == nil || !o.wire.Keeps() {", "if true {",
 		".", "TestRetire$",
 	},
 	{

@@ -6,27 +6,27 @@ func init() { All = append(All, limiter...) }
 var limiter = []Mutant{
 	{
 		"permits are free a millisecond before the interval is over",
-		"internal/script/lua/lib/limiter.lua", "string.format('(%.0f', now - l.interval - 1)", "string.format('(%.0f', now - l.interval)",
+		"internal/script/lua/lib/ratelimiter.lua", "string.format('(%.0f', now - l.interval - 1)", "string.format('(%.0f', now - l.interval)",
 		"internal/script", "TestRateInStillTime",
 	},
 	{
 		"permits that are taken ahead are not counted",
-		"internal/script/lua/limiter_take.lua", "redis.call('decrby', l.free, want)", "if at == now then redis.call('decrby', l.free, want) end",
+		"internal/script/lua/ratelimiter_take.lua", "redis.call('decrby', l.free, want)", "if at == now then redis.call('decrby', l.free, want) end",
 		"internal/script", "TestRateInStillTime",
 	},
 	{
 		"permits are taken however far ahead",
-		"internal/script/lua/limiter_take.lua", "if lack > 0 or longest >= 0 and at - now > longest then", "if lack > 0 then",
+		"internal/script/lua/ratelimiter_take.lua", "if lack > 0 or longest >= 0 and at - now > longest then", "if lack > 0 then",
 		"internal/script", "TestRateInStillTime",
 	},
 	{
 		"permits that are given back are free once more when they are over",
-		"internal/script/lua/limiter_release.lua", "  redis.call('zrem', l.log, log[i])\n", "",
+		"internal/script/lua/ratelimiter_release.lua", "  redis.call('zrem', l.log, log[i])\n", "",
 		"internal/script", "TestRateInStillTime",
 	},
 	{
 		"permits of a rate are given back again if that is sent again",
-		"internal/script/lua/limiter_release.lua", "local known = recall(KEYS[7], ARGV[2])", "local known",
+		"internal/script/lua/ratelimiter_release.lua", "local known = recall(KEYS[7], ARGV[2])", "local known",
 		"internal/script", "TestRateInStillTime",
 	},
 	{

@@ -187,7 +187,7 @@ var All = []Mutant{
 	},
 	{
 		"permits that Java has given back are given back once more",
-		"internal/script/lua/limiter_release.lua", "math.max(math.min(given, l.rate - free), 0)", "given",
+		"internal/script/lua/ratelimiter_release.lua", "math.max(math.min(given, l.rate - free), 0)", "given",
 		"internal/script", "TestLimiter",
 	},
 	{
@@ -199,12 +199,12 @@ var All = []Mutant{
 	// RWMutex
 	{
 		"readers do not look for a writer",
-		"internal/script/lua/read_acquire.lua", "if ttl ~= -2 and mode ~= 'read' and (ARGV[4] == '' or redis.call('hexists', KEYS[1], ARGV[4]) == 0) then", "if false then",
+		"internal/script/lua/rwmutex_read_acquire.lua", "if ttl ~= -2 and mode ~= 'read' and (ARGV[4] == '' or redis.call('hexists', KEYS[1], ARGV[4]) == 0) then", "if false then",
 		".", "TestRWHistories",
 	},
 	{
 		"a reader that wants to write waits for itself",
-		"object.go", "case o.never != \"\" && o.client.find(ctx, o.never, o.name) != nil:", "case false:",
+		"named.go", "case o.never != \"\" && o.client.find(ctx, o.never, o.name) != nil:", "case false:",
 		".", "TestUpgrade$",
 	},
 	{
@@ -219,7 +219,7 @@ var All = []Mutant{
 	},
 	{
 		"what a writer reads ends with its writing",
-		"object.go", "	l.survives = kind\n", "",
+		"named.go", "	l.survives = kind\n", "",
 		".", "TestDowngradeContext",
 	},
 

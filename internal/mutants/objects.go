@@ -31,7 +31,7 @@ var objects = []Mutant{
 	},
 	{
 		"a lock can be given an end",
-		"objectops.go", "	if o.free != nil {\n		return o.fail(op, fmt.Errorf(", "	if o.free == nil && op == \"\" {\n		return o.fail(op, fmt.Errorf(",
+		"object.go", "	if o.free != nil {\n		return o.fail(op, fmt.Errorf(", "	if o.free == nil && op == \"\" {\n		return o.fail(op, fmt.Errorf(",
 		".", "TestObjectOfLock",
 	},
 }

@@ -64,42 +64,42 @@ var semaphores = []Mutant{
 	// LeasedSemaphore
 	{
 		"a lease of permits is taken away before its end",
-		"internal/script/lua/permits_acquire.lua", "local back = over(KEYS[2], now)", "local back = over(KEYS[2], now + 1)",
+		"internal/script/lua/leased_acquire.lua", "local back = over(KEYS[2], now)", "local back = over(KEYS[2], now + 1)",
 		"internal/script", "TestPermitsInStillTime",
 	},
 	{
 		"permits whose lease is over do not come back",
-		"internal/script/lua/permits_acquire.lua", "restore(KEYS[1], back, ARGV[3], KEYS[3])\n", "",
+		"internal/script/lua/leased_acquire.lua", "restore(KEYS[1], back, ARGV[3], KEYS[3])\n", "",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
 		"permits are counted again if they are asked for again",
-		"internal/script/lua/permits_acquire.lua", "if not redis.call('zscore', KEYS[2], id) then missing = missing + 1 end", "missing = missing + 1",
+		"internal/script/lua/leased_acquire.lua", "if not redis.call('zscore', KEYS[2], id) then missing = missing + 1 end", "missing = missing + 1",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
 		"a late copy of a request cuts the lease of permits",
-		"internal/script/lua/permits_acquire.lua", "if tonumber(redis.call('zscore', KEYS[2], id) or 0) < now + ARGV[1] then", "if true then",
+		"internal/script/lua/leased_acquire.lua", "if tonumber(redis.call('zscore', KEYS[2], id) or 0) < now + ARGV[1] then", "if true then",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
 		"each request for permits has ids of its own",
-		"internal/script/permits.go", "[]byte(owner + \":\" + strconv.Itoa(i))", "[]byte(time.Now().String() + strconv.Itoa(i))",
+		"internal/script/leased.go", "[]byte(owner + \":\" + strconv.Itoa(i))", "[]byte(time.Now().String() + strconv.Itoa(i))",
 		"internal/script", "TestPermitIDs",
 	},
 	{
 		"permits whose lease is over are renewed",
-		"internal/script/lua/permits_renew.lua", "if not ends or ends <= now then", "if not ends then",
+		"internal/script/lua/leased_renew.lua", "if not ends or ends <= now then", "if not ends then",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
 		"a renewal leaves the end of permits as it was",
-		"internal/script/lua/permits_renew.lua", "redis.call('zadd', key, ends, id)", "redis.call('zadd', key, ends - ARGV[2 * i - 1], id)",
+		"internal/script/lua/leased_renew.lua", "redis.call('zadd', key, ends, id)", "redis.call('zadd', key, ends - ARGV[2 * i - 1], id)",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
 		"the first permit of a lease is renewed alone",
-		"internal/script/lua/permits_renew.lua", "for _, id in ipairs(renewed[i] == 1 and ids or {}) do\n    local had", "for _, id in ipairs(renewed[i] == 1 and { ids[1] } or {}) do\n    local had",
+		"internal/script/lua/leased_renew.lua", "for _, id in ipairs(renewed[i] == 1 and ids or {}) do\n    local had", "for _, id in ipairs(renewed[i] == 1 and { ids[1] } or {}) do\n    local had",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
@@ -109,12 +109,12 @@ var semaphores = []Mutant{
 	},
 	{
 		"permits whose lease is over are given back as if they were held",
-		"internal/script/lua/permits_release.lua", "if ends > now then held = held + 1 end", "held = held + 1",
+		"internal/script/lua/leased_release.lua", "if ends > now then held = held + 1 end", "held = held + 1",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
 		"some permits are given back although one is not held",
-		"internal/script/lua/permits_return.lua", "if not ends or ends <= now then", "if false then",
+		"internal/script/lua/leased_return.lua", "if not ends or ends <= now then", "if false then",
 		"internal/script", "TestLeasedPermits$",
 	},
 }

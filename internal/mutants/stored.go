@@ -6,37 +6,37 @@ func init() { All = append(All, stored...) }
 var stored = []Mutant{
 	{
 		"a reader that seems to have entered very often counts as dead",
-		"internal/script/lua/lib/rw.lua", "if not count or count > steps then return life end", "if not count or count > steps then return 0 end",
+		"internal/script/lua/lib/rwmutex.lua", "if not count or count > steps then return life end", "if not count or count > steps then return 0 end",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"the release of one of many readers cuts the time of those that it did not look at",
-		"internal/script/lua/lib/rw.lua", "  if missed or many and longest > 0 then return math.max(longest, life), longest > 0 end\n", "",
+		"internal/script/lua/lib/rwmutex.lua", "  if missed or many and longest > 0 then return math.max(longest, life), longest > 0 end\n", "",
 		"internal/script", "TestReleaseOneOfManyReaders",
 	},
 	{
 		"the release of one of many readers looks at all of them",
-		"internal/script/lua/lib/rw.lua", "local FEW = 100 ", "local FEW = 100000 ",
+		"internal/script/lua/lib/rwmutex.lua", "local FEW = 100 ", "local FEW = 100000 ",
 		"internal/script", "TestReleaseOneOfManyReaders",
 	},
 	{
 		"dead readers keep a writer out for as long as the hash lasts",
-		"internal/script/lua/write_acquire.lua", "  if longest == 0 then\n", "  if false then\n",
+		"internal/script/lua/rwmutex_write_acquire.lua", "  if longest == 0 then\n", "  if false then\n",
 		"internal/script", "TestWriterBehindManyDeadReaders",
 	},
 	{
 		"dead readers are dropped from somebody's data",
-		"internal/script/lua/lib/rw.lua", "  if strange then return life, true end\n", "",
+		"internal/script/lua/lib/rwmutex.lua", "  if strange then return life, true end\n", "",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"one unreadable count costs a batch its leases",
-		"internal/script/lua/read_renew.lua", "if n > 10 and steps == 0 then break end", "if steps == 0 then break end",
+		"internal/script/lua/rwmutex_read_renew.lua", "if n > 10 and steps == 0 then break end", "if steps == 0 then break end",
 		"internal/script", "TestReadersCountIsNotTrusted",
 	},
 	{
 		"a reader makes a lock of somebody's data",
-		"internal/script/lua/read_acquire.lua", "  if mode == 'read' and not joinable(KEYS[1], ttl) then return foreign(KEYS[1]) end\n", "",
+		"internal/script/lua/rwmutex_read_acquire.lua", "  if mode == 'read' and not joinable(KEYS[1], ttl) then return foreign(KEYS[1]) end\n", "",
 		"internal/script", "TestReadWrite$",
 	},
 	{
@@ -51,7 +51,7 @@ var stored = []Mutant{
 	},
 	{
 		"to stop readers by force deletes somebody's data",
-		"internal/script/lua/read_force.lua", "if not lock(KEYS[1], FEW) then return foreign(KEYS[1]) end\n", "",
+		"internal/script/lua/rwmutex_read_force.lua", "if not lock(KEYS[1], FEW) then return foreign(KEYS[1]) end\n", "",
 		"internal/script", "TestReadWrite$",
 	},
 	{

@@ -737,7 +737,7 @@ func grabRead(h *hostile, name string) error {
 
 func grabPermits(n int, owner string) func(*hostile, string) error {
 	return func(h *hostile, name string) error {
-		p := script.NewPermits(name, n)
+		p := script.NewLeased(name, n)
 		v, err := p.Acquire(h.Context(), h.driver(), try(owner))
 		if !h.verdict(v, err) {
 			return err
@@ -757,7 +757,7 @@ func grabPermits(n int, owner string) func(*hostile, string) error {
 			}
 		}
 		if over := h.s.Int(h, "ZCOUNT", "{"+name+"}:timeout", "-inf", strconv.FormatInt(now(h, h.s)+1000, 10)); over == 0 && free < 1000 {
-			if v, err := script.NewPermits(name, int(free)+1).Acquire(h.Context(), h.d, try("z:9")); err == nil && v.Granted() {
+			if v, err := script.NewLeased(name, int(free)+1).Acquire(h.Context(), h.d, try("z:9")); err == nil && v.Granted() {
 				h.wrong("granted %d of %d free permits", free+1, free)
 			}
 		}

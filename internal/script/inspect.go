@@ -15,7 +15,7 @@ import (
 var (
 	inspectScan  = load("inspect_scan", "inspect")
 	inspectLook  = load("inspect_look", "clock", "inspect")
-	inspectBreak = load("inspect_break", "inspect", "fair", "rw")
+	inspectBreak = load("inspect_break", "inspect", "fair", "rwmutex")
 )
 
 // routes returns keys for all slots of a cluster, which nobody uses.
@@ -127,7 +127,7 @@ type Holder struct {
 // Look returns the call that looks at the lock with that name, and lists at most
 // so many of its holders, and of those who wait. DecodeSight is for the reply.
 func Look(d driver.Driver, name string, most int) driver.Call {
-	fair, rw, permits := NewFair(name), newRW(name), NewPermits(name, 0)
+	fair, rw, permits := NewFair(name), newRW(name), NewLeased(name, 0)
 	return driver.Call{
 		Script: inspectLook,
 		Keys:   together(d, name, fair.keys[1], NewFenced(name).keys[1], rw.root, permits.leases),
@@ -194,7 +194,7 @@ func (s Sight) Break(ctx context.Context, d driver.Driver, name, request string)
 		if !ok || len(ids) == 0 {
 			return false, nil
 		}
-		return force(ctx, d, NewPermits(name, 0).Return(request, row))
+		return force(ctx, d, NewLeased(name, 0).Return(request, row))
 	}
 	mode, fields := "", []string(nil)
 	for _, h := range s.Holders {

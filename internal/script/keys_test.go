@@ -56,7 +56,7 @@ func TestShapes(t *testing.T) {
 			{LatchShape, []string{name}, nil},
 			{LeasedShape, []string{name, r + ":timeout"}, nil},
 			{GeneratorShape, []string{name, r + ":allocation"}, nil},
-			{LimiterShape("c-1"), []string{name, r + ":value", r + ":value:c-1", r + ":permits", r + ":permits:c-1", r + ":value:c-1:rate"}, nil},
+			{RateLimiterShape("c-1"), []string{name, r + ":value", r + ":value:c-1", r + ":permits", r + ":permits:c-1", r + ":value:c-1:rate"}, nil},
 			{MutexShape, []string{name}, nil},
 			{FencedShape, []string{name}, []string{"redisson_lock_token:" + r}},
 			{FairShape, []string{name}, []string{"redisson_lock_queue:" + r, "redisson_lock_timeout:" + r, "holdfast:waiting:" + r}},

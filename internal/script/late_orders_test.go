@@ -14,7 +14,7 @@ func TestLateCopyOfOtherRefusals(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
 	giveLimiter := func(ctx context.Context, d driver.Driver, name string) error {
-		_, err := d.Do(ctx, script.NewLimiter(name, "c", 1).Release("a:1:7"))
+		_, err := d.Do(ctx, script.NewRateLimiter(name, "c", 1).Release("a:1:7"))
 		return err
 	}
 	for _, r := range []struct {

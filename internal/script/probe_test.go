@@ -19,7 +19,7 @@ import (
 var variable = map[string][]string{
 	"redis.call(PROBE[t]":                   {"strlen", "hlen", "llen", "zcard"},
 	"redis.call(walk":                       {"zrange", "zrevrange"},
-	"group_acquire.lua redis.call(unpack(w": {"zadd", "pexpire"}, // of write_acquire
+	"group_acquire.lua redis.call(unpack(w": {"zadd", "pexpire"}, // of rwmutex_write_acquire
 	"object_delete.lua redis.call(ARGV[4]":  {"del", "unlink"},
 	"object_expire.lua redis.call(ARGV[4]":  {"pexpire", "pexpireat"},
 }

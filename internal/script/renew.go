@@ -9,9 +9,9 @@ import (
 )
 
 var (
-	renew        = load("renew", "raise")
-	readRenew    = load("read_renew", "raise")
-	permitsRenew = load("permits_renew", "clock", "permits")
+	renew       = load("renew", "raise")
+	readRenew   = load("rwmutex_read_renew", "raise")
+	leasedRenew = load("leased_renew", "clock", "leased")
 )
 
 // A Holding is a lock and the owner that holds it.
@@ -35,7 +35,7 @@ func (h Holding) Sort() string { return h.script().Name }
 func (h Holding) script() *driver.Script {
 	switch {
 	case h.Permits != "":
-		return permitsRenew
+		return leasedRenew
 	case h.Reads != "":
 		return readRenew
 	}

@@ -38,8 +38,8 @@ var Features = []Feature{Objects, Databases, Dumps, Listening, Fencing, SeeSetti
 // the rights for both.
 func UsesOf(name string, database int) []Uses {
 	mutex, fair, rw := NewMutex(name), NewFair(name), newRW(name)
-	sem, permits, latch := NewSemaphore(name, 1), NewPermits(name, 1), NewLatch(name)
-	limiter, election := NewLimiter(name, "*", 1), NewElection(name)
+	sem, permits, latch := NewSemaphore(name, 1), NewLeased(name, 1), NewLatch(name)
+	limiter, election := NewRateLimiter(name, "*", 1), NewElection(name)
 	once, _ := mark(name, "*:1")
 	return []Uses{
 		{"any mutex", "", mutex.keys[1:], mutex.Channels("*")},

@@ -35,7 +35,7 @@ func LatchShape(name string) Parts {
 
 // LeasedShape is that of a semaphore whose permits have an end.
 func LeasedShape(name string) Parts {
-	return Parts{Keys: []Key{{name, "string"}, {NewPermits(name, 0).leases, "zset"}}}
+	return Parts{Keys: []Key{{name, "string"}, {NewLeased(name, 0).leases, "zset"}}}
 }
 
 // GeneratorShape is that of a generator of ids.
@@ -43,11 +43,11 @@ func GeneratorShape(name string) Parts {
 	return Parts{Keys: []Key{{name, "string"}, {suffixed(name, "allocation"), "string"}}}
 }
 
-// LimiterShape returns that of a rate limiter as the client with that id sees
+// RateLimiterShape returns that of a rate limiter as the client with that id sees
 // it. What other clients have there is theirs.
-func LimiterShape(client string) Shape {
+func RateLimiterShape(client string) Shape {
 	return func(name string) Parts {
-		k := NewLimiter(name, client, 0).keys
+		k := NewRateLimiter(name, client, 0).keys
 		return Parts{Keys: []Key{
 			{k[0], "hash"}, {k[1], "string"}, {k[2], "string"}, {k[3], "zset"}, {k[4], "zset"}, {k[5], "string"},
 		}}

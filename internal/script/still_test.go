@@ -45,7 +45,7 @@ func (s *still) wants(want, got int64) {
 func TestPermitsInStillTime(t *testing.T) {
 	server := redistest.Start(t)
 	s := &still{T: t, Driver: connect(t, server.URL()), name: "N"}
-	p := script.NewPermits(s.name, 1)
+	p := script.NewLeased(s.name, 1)
 	take := func(owner string) int64 {
 		t.Helper()
 		v, err := p.Acquire(t.Context(), s, script.Claim{Owner: owner, Lease: time.Second})

@@ -111,8 +111,8 @@ var wire = map[string][]step{
 		{"let it say so", proclaim(other, "10.0.0.2:80")},
 		{"look who leads now", inspectElection},
 	},
-	"permits": leasedWire,
-	"rw": {
+	"leased": leasedWire,
+	"rwmutex": {
 		{"take it to read", acquire(read, again(me, 1, 30))},
 		{"let another read, too", acquire(read, again(other, 1, 60))},
 		{"read again", acquire(read, again(me, 2, 100))},
@@ -193,8 +193,8 @@ var wire = map[string][]step{
 		{"count down to zero", countDown(other + ":2")},
 		{"look at it", awaitLatch},
 	},
-	"limiter": limiterWire,
-	"inspect": inspectWire,
+	"ratelimiter": limiterWire,
+	"inspect":     inspectWire,
 }
 
 // The wire is golden: a change of it is a change of the protocol, and goes

@@ -208,11 +208,23 @@ func TestBadInput(t *testing.T) {
 	s := redistest.Shared(t)
 	a, b, c := open(t, s.URL()), open(t, s.URL()), open(t, s.URL())
 	for what, try := range map[string]func() error{
-		"two":         func() error { _, err := holdfast.NewRedlock([]*holdfast.Client{a, b}, holdfast.RedlockOptions{}); return err },
-		"none":        func() error { _, err := holdfast.NewRedlock(nil, holdfast.RedlockOptions{}); return err },
-		"nil":         func() error { _, err := holdfast.NewRedlock([]*holdfast.Client{a, b, nil}, holdfast.RedlockOptions{}); return err },
-		"twice":       func() error { _, err := holdfast.NewRedlock([]*holdfast.Client{a, b, a}, holdfast.RedlockOptions{}); return err },
-		"no majority": func() error { _, err := holdfast.NewRedlock([]*holdfast.Client{a, b}, holdfast.RedlockOptions{Servers: 5}); return err },
+		"two": func() error {
+			_, err := holdfast.NewRedlock([]*holdfast.Client{a, b}, holdfast.RedlockOptions{})
+			return err
+		},
+		"none": func() error { _, err := holdfast.NewRedlock(nil, holdfast.RedlockOptions{}); return err },
+		"nil": func() error {
+			_, err := holdfast.NewRedlock([]*holdfast.Client{a, b, nil}, holdfast.RedlockOptions{})
+			return err
+		},
+		"twice": func() error {
+			_, err := holdfast.NewRedlock([]*holdfast.Client{a, b, a}, holdfast.RedlockOptions{})
+			return err
+		},
+		"no majority": func() error {
+			_, err := holdfast.NewRedlock([]*holdfast.Client{a, b}, holdfast.RedlockOptions{Servers: 5})
+			return err
+		},
 		"too slow": func() error {
 			_, err := holdfast.NewRedlock([]*holdfast.Client{a, b, c}, holdfast.RedlockOptions{NodeTimeout: time.Minute})
 			return err

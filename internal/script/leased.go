@@ -12,11 +12,11 @@ import (
 )
 
 var (
-	permitsAcquire = load("permits_acquire", "clock", "int64", "permits")
-	permitsRelease = load("permits_release", "clock", "int64", "permits")
-	permitsReturn  = load("permits_return", "once", "clock", "int64", "permits")
-	permitsResize  = load("permits_resize", "int64")
-	permitsInspect = load("permits_inspect", "clock", "int64", "permits")
+	leasedAcquire = load("leased_acquire", "clock", "int64", "leased")
+	leasedRelease = load("leased_release", "clock", "int64", "leased")
+	leasedReturn  = load("leased_return", "once", "clock", "int64", "leased")
+	leasedResize  = load("leased_resize", "int64")
+	leasedInspect = load("leased_inspect", "clock", "int64", "leased")
 )
 
 // idSize is the length of the id of a permit, in bytes.
@@ -26,30 +26,30 @@ const idSize = 16
 // want that many: the number of free permits, a sorted set of the ids of those
 // that are taken by when their leases end, and a channel for those who wait.
 // All times are the server's.
-type Permits struct {
+type Leased struct {
 	name    string
 	leases  string
 	channel string
 	n       int
 }
 
-// NewPermits returns the wire of the leased semaphore with that name.
-func NewPermits(name string, n int) *Permits {
-	return &Permits{name, suffixed(name, "timeout"), prefixed("redisson_sc", name), n}
+// NewLeased returns the wire of the leased semaphore with that name.
+func NewLeased(name string, n int) *Leased {
+	return &Leased{name, suffixed(name, "timeout"), prefixed("redisson_sc", name), n}
 }
 
 // Traits say that permits go to those who came first.
-func (p *Permits) Traits() Traits { return Traits{Orderly: true} }
+func (p *Leased) Traits() Traits { return Traits{Orderly: true} }
 
 // Gate is that of all who want permits, however many.
-func (p *Permits) Gate() string { return p.leases }
+func (p *Leased) Gate() string { return p.leases }
 
 // Channels returns the channel on which permits are announced.
-func (p *Permits) Channels(string) []string { return []string{p.channel} }
+func (p *Leased) Channels(string) []string { return []string{p.channel} }
 
 // ids returns the ids of an owner's permits in a row. They are made from its
 // name, so that one who asks again asks for the same.
-func (p *Permits) ids(owner string) string {
+func (p *Leased) ids(owner string) string {
 	var row []byte
 	for i := range p.n {
 		sum := sha256.Sum256([]byte(owner + ":" + strconv.Itoa(i)))
@@ -59,7 +59,7 @@ func (p *Permits) ids(owner string) string {
 }
 
 // IDs returns the ids of an owner's permits as Redisson writes them.
-func (p *Permits) IDs(owner string) []string {
+func (p *Leased) IDs(owner string) []string {
 	row := p.ids(owner)
 	ids := make([]string, p.n)
 	for i := range ids {
@@ -82,24 +82,24 @@ func ParseIDs(ids []string) (row string, ok bool) {
 }
 
 // Holding is the ids in the sorted set.
-func (p *Permits) Holding(owner string) Holding {
+func (p *Leased) Holding(owner string) Holding {
 	return Holding{Key: p.leases, Owner: owner, Name: p.name, Permits: p.ids(owner)}
 }
 
 // HoldingOf is that of ids in a row.
-func (p *Permits) HoldingOf(row string) Holding { return Holding{Key: p.leases, Permits: row} }
+func (p *Leased) HoldingOf(row string) Holding { return Holding{Key: p.leases, Permits: row} }
 
 // Claim returns the call of Acquire.
-func (p *Permits) Claim(c Claim) driver.Call {
+func (p *Leased) Claim(c Claim) driver.Call {
 	return driver.Call{
-		Script: permitsAcquire,
+		Script: leasedAcquire,
 		Keys:   []string{p.name, p.leases, p.channel},
 		Args:   []string{millis(c.Lease), p.ids(c.Owner), publish},
 	}
 }
 
 // Acquire takes the permits if there are enough.
-func (p *Permits) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
+func (p *Leased) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
 	call := p.Claim(c)
 	r, err := d.Do(ctx, call)
 	switch {
@@ -118,14 +118,14 @@ func (p *Permits) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdic
 }
 
 // Release gives the permits back.
-func (p *Permits) Release(ctx context.Context, d driver.Driver, owner string, _ int) (Freed, error) {
+func (p *Leased) Release(ctx context.Context, d driver.Driver, owner string, _ int) (Freed, error) {
 	return leave(ctx, d, p.Free(owner))
 }
 
 // Free returns the call that gives back what owner may have.
-func (p *Permits) Free(owner string) driver.Call {
+func (p *Leased) Free(owner string) driver.Call {
 	return driver.Call{
-		Script: permitsRelease,
+		Script: leasedRelease,
 		Keys:   []string{p.name, p.leases, p.channel},
 		Args:   []string{p.ids(owner), publish},
 	}
@@ -133,19 +133,19 @@ func (p *Permits) Free(owner string) driver.Call {
 
 // Return returns the call that gives back permits by their ids in a row, all or
 // none. The reply says which.
-func (p *Permits) Return(request, row string) driver.Call {
+func (p *Leased) Return(request, row string) driver.Call {
 	key, n := mark(p.name, request)
 	return driver.Call{
-		Script: permitsReturn,
+		Script: leasedReturn,
 		Keys:   []string{p.name, p.leases, p.channel, key},
 		Args:   []string{row, n, millis(MarkLife), publish},
 	}
 }
 
 // Resize sets how many permits there are in all. It returns how many are free.
-func (p *Permits) Resize(ctx context.Context, d driver.Driver) (int, error) {
+func (p *Leased) Resize(ctx context.Context, d driver.Driver) (int, error) {
 	r, err := d.Do(ctx, driver.Call{
-		Script: permitsResize,
+		Script: leasedResize,
 		Keys:   []string{p.name, p.leases, p.channel},
 		Args:   []string{strconv.Itoa(p.n), publish},
 	})
@@ -163,8 +163,8 @@ type PermitState struct {
 }
 
 // Inspect looks at the permits, and at the one with that id if one is given.
-func (p *Permits) Inspect(ctx context.Context, d driver.Driver, id string) (PermitState, error) {
-	r, err := d.Do(ctx, driver.Call{Script: permitsInspect, Keys: []string{p.name, p.leases}, Args: []string{id}})
+func (p *Leased) Inspect(ctx context.Context, d driver.Driver, id string) (PermitState, error) {
+	r, err := d.Do(ctx, driver.Call{Script: leasedInspect, Keys: []string{p.name, p.leases}, Args: []string{id}})
 	if err != nil {
 		return PermitState{}, err
 	}
@@ -173,11 +173,11 @@ func (p *Permits) Inspect(ctx context.Context, d driver.Driver, id string) (Perm
 
 func decodePermitState(r driver.Reply) (PermitState, error) {
 	if r.Type != driver.List || len(r.List) != 3 {
-		return PermitState{}, unexpected(permitsInspect, r)
+		return PermitState{}, unexpected(leasedInspect, r)
 	}
 	for _, e := range r.List {
 		if e.Type != driver.Int {
-			return PermitState{}, unexpected(permitsInspect, r)
+			return PermitState{}, unexpected(leasedInspect, r)
 		}
 	}
 	left := r.List[2].Int

@@ -11,11 +11,11 @@ import (
 )
 
 var (
-	limiterTake    = load("limiter_take", "clock", "int64", "limiter")
-	limiterCancel  = load("limiter_cancel", "clock", "int64", "limiter")
-	limiterRelease = load("limiter_release", "once", "clock", "int64", "limiter")
-	limiterSet     = load("limiter_set", "once", "clock", "int64", "limiter")
-	limiterInspect = load("limiter_inspect", "clock", "int64", "limiter")
+	rateLimiterTake    = load("ratelimiter_take", "clock", "int64", "ratelimiter")
+	rateLimiterCancel  = load("ratelimiter_cancel", "clock", "int64", "ratelimiter")
+	rateLimiterRelease = load("ratelimiter_release", "once", "clock", "int64", "ratelimiter")
+	rateLimiterSet     = load("ratelimiter_set", "once", "clock", "int64", "ratelimiter")
+	rateLimiterInspect = load("ratelimiter_inspect", "clock", "int64", "ratelimiter")
 )
 
 // The errors of a limiter, as the server tells them.
@@ -32,45 +32,45 @@ const notYet = "the rate does not allow it yet"
 // was taken by when, the last two once for all clients and once for each. All
 // times are the server's. A permit that will be free later is taken ahead of
 // time by an entry with that time, which Redisson takes for what it is: used.
-type Limiter struct {
+type RateLimiter struct {
 	keys    [6]string
 	name    string
 	permits int
 }
 
-// NewLimiter returns the wire of the rate limiter with that name, for a client.
-func NewLimiter(name, client string, permits int) *Limiter {
+// NewRateLimiter returns the wire of the rate limiter with that name, for a client.
+func NewRateLimiter(name, client string, permits int) *RateLimiter {
 	value, log := suffixed(name, "value"), suffixed(name, "permits")
 	own := suffixed(value, client)
-	return &Limiter{
+	return &RateLimiter{
 		keys: [6]string{name, value, own, log, suffixed(log, client), suffixed(own, "rate")},
 		name: name, permits: permits,
 	}
 }
 
 // Traits are those of what leaves nothing to hold.
-func (l *Limiter) Traits() Traits { return Traits{Lossy: true} }
+func (l *RateLimiter) Traits() Traits { return Traits{Lossy: true} }
 
 // Gate is not needed: the server gives everybody a time.
-func (l *Limiter) Gate() string { return l.keys[3] }
+func (l *RateLimiter) Gate() string { return l.keys[3] }
 
 // Channels are none: time frees permits, not people.
-func (l *Limiter) Channels(string) []string { return nil }
+func (l *RateLimiter) Channels(string) []string { return nil }
 
 // entry is the id of a request in the log.
-func (l *Limiter) entry(owner string) string {
+func (l *RateLimiter) entry(owner string) string {
 	sum := sha256.Sum256([]byte(owner))
 	return string(sum[:idSize])
 }
 
 // Acquire takes the permits, perhaps ahead of time.
-func (l *Limiter) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
+func (l *RateLimiter) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
 	longest := int64(-1)
 	if c.Longest >= 0 {
 		longest = c.Longest.Milliseconds()
 	}
 	r, err := d.Do(ctx, driver.Call{
-		Script: limiterTake,
+		Script: rateLimiterTake,
 		Keys:   l.keys[:],
 		Args:   []string{strconv.Itoa(l.permits), l.entry(c.Owner), strconv.FormatInt(longest, 10)},
 	})
@@ -84,7 +84,7 @@ func (l *Limiter) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdic
 
 func decodeLimiter(r driver.Reply) (Verdict, error) {
 	if r.Type != driver.List || len(r.List) != 2 || r.List[0].Type != driver.Int || r.List[1].Type != driver.Int {
-		return Verdict{}, unexpected(limiterTake, r)
+		return Verdict{}, unexpected(rateLimiterTake, r)
 	}
 	ms := remaining(max(r.List[1].Int, 0))
 	switch r.List[0].Int {
@@ -97,19 +97,19 @@ func decodeLimiter(r driver.Reply) (Verdict, error) {
 	case -2:
 		return Verdict{Err: ErrTooMany}, nil
 	}
-	return Verdict{}, unexpected(limiterTake, r)
+	return Verdict{}, unexpected(rateLimiterTake, r)
 }
 
 // Free returns the call that gives back what a request may have taken.
-func (l *Limiter) Free(owner string) driver.Call { return l.cancel(owner, false) }
+func (l *RateLimiter) Free(owner string) driver.Call { return l.cancel(owner, false) }
 
 // Cancel returns the call that gives back what may not be used yet. The reply
 // says whether it did.
-func (l *Limiter) Cancel(owner string) driver.Call { return l.cancel(owner, true) }
+func (l *RateLimiter) Cancel(owner string) driver.Call { return l.cancel(owner, true) }
 
-func (l *Limiter) cancel(owner string, ahead bool) driver.Call {
+func (l *RateLimiter) cancel(owner string, ahead bool) driver.Call {
 	return driver.Call{
-		Script: limiterCancel,
+		Script: rateLimiterCancel,
 		Keys:   l.keys[:],
 		Args:   []string{strconv.Itoa(l.permits), l.entry(owner), flag(ahead)},
 	}
@@ -117,10 +117,10 @@ func (l *Limiter) cancel(owner string, ahead bool) driver.Call {
 
 // Release returns the call that gives the permits back, up to the rate. The
 // reply is for DecodeReleased.
-func (l *Limiter) Release(request string) driver.Call {
+func (l *RateLimiter) Release(request string) driver.Call {
 	key, n := mark(l.name, request)
 	return driver.Call{
-		Script: limiterRelease,
+		Script: rateLimiterRelease,
 		Keys:   append(l.keys[:], key),
 		Args:   []string{strconv.Itoa(l.permits), n, millis(MarkLife)},
 	}
@@ -130,7 +130,7 @@ func (l *Limiter) Release(request string) driver.Call {
 // how many are left for another request.
 func DecodeReleased(r driver.Reply) (left int, err error) {
 	if r.Type != driver.Int {
-		return 0, unexpected(limiterRelease, r)
+		return 0, unexpected(rateLimiterRelease, r)
 	}
 	if r.Int < 0 {
 		return 0, ErrNoRate
@@ -157,10 +157,10 @@ const (
 )
 
 // Set returns the call that sets the rate. The reply says whether it did.
-func (l *Limiter) Set(request string, r Rate, when When) driver.Call {
+func (l *RateLimiter) Set(request string, r Rate, when When) driver.Call {
 	key, n := mark(l.name, request)
 	return driver.Call{
-		Script: limiterSet,
+		Script: rateLimiterSet,
 		Keys:   append(l.keys[:], key),
 		Args: []string{
 			strconv.Itoa(r.Permits), millis(r.Interval), flag(r.PerClient), millis(r.Keep),
@@ -171,8 +171,8 @@ func (l *Limiter) Set(request string, r Rate, when When) driver.Call {
 
 // Inspect returns the rate and how many permits are free. Without a rate,
 // Rate.Permits is zero.
-func (l *Limiter) Inspect(ctx context.Context, d driver.Driver) (Rate, int, error) {
-	r, err := d.Do(ctx, driver.Call{Script: limiterInspect, Keys: l.keys[:]})
+func (l *RateLimiter) Inspect(ctx context.Context, d driver.Driver) (Rate, int, error) {
+	r, err := d.Do(ctx, driver.Call{Script: rateLimiterInspect, Keys: l.keys[:]})
 	if err != nil {
 		return Rate{}, 0, err
 	}
@@ -181,7 +181,7 @@ func (l *Limiter) Inspect(ctx context.Context, d driver.Driver) (Rate, int, erro
 
 func decodeRate(r driver.Reply) (Rate, int, error) {
 	if r.Type != driver.List || len(r.List) != 0 && len(r.List) != 5 {
-		return Rate{}, 0, unexpected(limiterInspect, r)
+		return Rate{}, 0, unexpected(rateLimiterInspect, r)
 	}
 	if len(r.List) == 0 {
 		return Rate{}, 0, nil
@@ -189,7 +189,7 @@ func decodeRate(r driver.Reply) (Rate, int, error) {
 	var n [5]int64
 	for i, e := range r.List {
 		if e.Type != driver.Int || e.Int < 0 {
-			return Rate{}, 0, unexpected(limiterInspect, r)
+			return Rate{}, 0, unexpected(rateLimiterInspect, r)
 		}
 		n[i] = e.Int
 	}

@@ -18,7 +18,7 @@ import (
 var permitIDs = func() map[string]string {
 	ids := make(map[string]string)
 	for _, owner := range []string{"a:1", "b:1", "c:1", "j:7"} {
-		for i, id := range script.NewPermits("", 3).IDs(owner) {
+		for i, id := range script.NewLeased("", 3).IDs(owner) {
 			raw, _ := script.ParseIDs([]string{id})
 			ids[fmt.Sprint(owner, ".", i)] = raw
 		}
@@ -59,13 +59,13 @@ func inRow(words []string) (row string) {
 
 // leased is the kind of those who want n permits.
 func leased(n int) func(name string) kind {
-	return func(name string) kind { return script.NewPermits(name, n) }
+	return func(name string) kind { return script.NewLeased(name, n) }
 }
 
 // returnIDs gives permits back by their ids.
 func returnIDs(request string, ids ...string) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		_, err := d.Do(ctx, script.NewPermits(name, 0).Return(request, inRow(ids)))
+		_, err := d.Do(ctx, script.NewLeased(name, 0).Return(request, inRow(ids)))
 		return err
 	}
 }
@@ -76,7 +76,7 @@ func renewIDs(leases ...string) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
 		var hs []script.Holding
 		for _, l := range leases {
-			hs = append(hs, script.NewPermits(name, 0).HoldingOf(inRow(strings.Fields(l))))
+			hs = append(hs, script.NewLeased(name, 0).HoldingOf(inRow(strings.Fields(l))))
 		}
 		_, err := d.Do(ctx, renewEach(time.Minute, hs))
 		return err
@@ -85,14 +85,14 @@ func renewIDs(leases ...string) op {
 
 func resize(n int) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		_, err := script.NewPermits(name, n).Resize(ctx, d)
+		_, err := script.NewLeased(name, n).Resize(ctx, d)
 		return err
 	}
 }
 
 func inspectLeased(id string) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		_, err := script.NewPermits(name, 0).Inspect(ctx, d, permitIDs[id])
+		_, err := script.NewLeased(name, 0).Inspect(ctx, d, permitIDs[id])
 		return err
 	}
 }
@@ -123,9 +123,9 @@ func TestLeasedPermits(t *testing.T) { check(t, leasedRows) }
 // The ids of an owner's permits are made from its name, and read as Java
 // writes them.
 func TestPermitIDs(t *testing.T) {
-	p := script.NewPermits("x", 3)
+	p := script.NewLeased("x", 3)
 	ids := p.IDs(me)
-	if again := script.NewPermits("y", 3).IDs(me); fmt.Sprint(ids) != fmt.Sprint(again) {
+	if again := script.NewLeased("y", 3).IDs(me); fmt.Sprint(ids) != fmt.Sprint(again) {
 		t.Errorf("ids %q, and asked again %q", ids, again)
 	}
 	row, ok := script.ParseIDs(ids)
@@ -137,7 +137,7 @@ func TestPermitIDs(t *testing.T) {
 	}
 	seen := make(map[string]bool)
 	for _, owner := range []string{me, other, "a:1", "a:11", "a:1:1"} {
-		for _, id := range script.NewPermits("x", 20).IDs(owner) {
+		for _, id := range script.NewLeased("x", 20).IDs(owner) {
 			if seen[id] {
 				t.Fatalf("%s twice", id)
 			}

@@ -18,7 +18,7 @@ for i = 1, #KEYS / 2 do
     if n > 10 then steps = steps - 1 end
     local own = KEYS[2 * i] .. ':' .. n
     if redis.call('type', own).ok == 'string' then
-      if renewed[i] == 0 then raise(KEYS[2 * i - 1], ARGV[2 * i - 1]) end -- first, as in read_acquire
+      if renewed[i] == 0 then raise(KEYS[2 * i - 1], ARGV[2 * i - 1]) end -- first, as in rwmutex_read_acquire
       renewed[i] = 1
       raise(own, ARGV[2 * i - 1])
     end

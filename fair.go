@@ -25,7 +25,7 @@ type FairMutex struct{ exclusive }
 // FairMutex returns the fair mutex with that name. Names and options are as
 // for [Client.Mutex].
 func (c *Client) FairMutex(name string, opts ...Option) *FairMutex {
-	return &FairMutex{exclusive{newObject(c, "fair mutex", name, opts), script.NewFair(name)}}
+	return &FairMutex{exclusive{newNamed(c, "fair mutex", name, opts), script.NewFair(name)}}
 }
 
 // Lock waits in the queue until it holds the mutex, or until ctx is done. It is

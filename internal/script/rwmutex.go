@@ -10,13 +10,13 @@ import (
 )
 
 var (
-	readAcquire  = load("read_acquire", "held", "foreign", "clock", "writers", "rw")
-	readRelease  = load("read_release", "foreign", "rw")
-	readForce    = load("read_force", "foreign", "inspect", "rw")
-	writeAcquire = load("write_acquire", "held", "clock", "rw")
-	writeRelease = load("write_release", "clock", "writers", "rw")
-	writeForce   = load("write_force", "foreign", "inspect", "rw")
-	rwInspect    = load("rw_inspect", "foreign", "rw")
+	readAcquire  = load("rwmutex_read_acquire", "held", "foreign", "clock", "writers", "rwmutex")
+	readRelease  = load("rwmutex_read_release", "foreign", "rwmutex")
+	readForce    = load("rwmutex_read_force", "foreign", "inspect", "rwmutex")
+	writeAcquire = load("rwmutex_write_acquire", "held", "clock", "rwmutex")
+	writeRelease = load("rwmutex_write_release", "clock", "writers", "rwmutex")
+	writeForce   = load("rwmutex_write_force", "foreign", "inspect", "rwmutex")
+	rwInspect    = load("rwmutex_inspect", "foreign", "rwmutex")
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 // asLong is how far ahead somebody takes permits who waits as long as it takes.
 const asLong time.Duration = -1
 
-func limiter(name string, n int) *script.Limiter { return script.NewLimiter(name, "c", n) }
+func limiter(name string, n int) *script.RateLimiter { return script.NewRateLimiter(name, "c", n) }
 
 func takeRate(owner string, n int, longest time.Duration) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {

@@ -33,7 +33,7 @@ func (r *drain) run(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(3 * time.Millisecond) {
 		r.n++
 		owner, asked := fmt.Sprint("a:", r.n), time.Now()
-		v, err := script.NewLimiter("N", r.client, 1).Acquire(r.Context(), r.d, script.Claim{Owner: owner})
+		v, err := script.NewRateLimiter("N", r.client, 1).Acquire(r.Context(), r.d, script.Claim{Owner: owner})
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func (r *drain) most(from, interval int64) (most int) {
 func (r *drain) set(client string, rate script.Rate, when script.When) {
 	r.Helper()
 	r.n++
-	_, err := r.d.Do(r.Context(), script.NewLimiter("N", client, 0).Set(fmt.Sprint("s:0:", r.n), rate, when))
+	_, err := r.d.Do(r.Context(), script.NewRateLimiter("N", client, 0).Set(fmt.Sprint("s:0:", r.n), rate, when))
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -28,17 +28,17 @@ import (
 //
 // A LeasedSemaphore is a name and no more; it is safe for concurrent use.
 // [Client.LeasedSemaphore] makes one.
-type LeasedSemaphore struct{ object }
+type LeasedSemaphore struct{ named }
 
 // LeasedSemaphore returns the semaphore with that name, see [Client.Mutex] for
 // what that may be. The options apply to all of its calls.
 func (c *Client) LeasedSemaphore(name string, opts ...Option) *LeasedSemaphore {
-	o := newObject(c, "leased semaphore", name, opts)
+	o := newNamed(c, "leased semaphore", name, opts)
 	o.repeats = true
 	return &LeasedSemaphore{o}
 }
 
-func (s *LeasedSemaphore) wire(n int) *script.Permits { return script.NewPermits(s.name, n) }
+func (s *LeasedSemaphore) wire(n int) *script.Leased { return script.NewLeased(s.name, n) }
 
 // TrySet sets the number of permits if the semaphore does not exist yet, and
 // reports whether it did. An existing semaphore keeps its number, even if that
@@ -46,7 +46,7 @@ func (s *LeasedSemaphore) wire(n int) *script.Permits { return script.NewPermits
 // permits with it, are gone when that is over; a holder then learns of it when
 // it renews next.
 func (s *LeasedSemaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) (bool, error) {
-	return trySet(ctx, &s.object, permits, ttl)
+	return trySet(ctx, &s.named, permits, ttl)
 }
 
 // Set changes how many permits there are, taken and free together, to that
@@ -65,7 +65,7 @@ func (s *LeasedSemaphore) Set(ctx context.Context, permits int) error {
 // Add adds permits, or takes some away if permits is negative: also such that
 // are not free. It creates a semaphore that does not exist.
 func (s *LeasedSemaphore) Add(ctx context.Context, permits int) error {
-	return addPermits(ctx, &s.object, permits)
+	return addPermits(ctx, &s.named, permits)
 }
 
 // maxPermits is how many permits one lease may have: a script has to name each.

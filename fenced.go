@@ -32,7 +32,7 @@ type FencedMutex struct {
 // for [Client.Mutex].
 func (c *Client) FencedMutex(name string, opts ...Option) *FencedMutex {
 	wire := script.NewFenced(name)
-	return &FencedMutex{exclusive{newObject(c, "fenced mutex", name, opts), wire}, wire}
+	return &FencedMutex{exclusive{newNamed(c, "fenced mutex", name, opts), wire}, wire}
 }
 
 // Lock waits until it holds the mutex, or until ctx is done, as [Mutex.Lock]

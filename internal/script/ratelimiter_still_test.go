@@ -16,7 +16,7 @@ type stillRate struct{ still }
 // than zero if they were not given: -1 and the ms after which asking may help.
 func (s *stillRate) take(owner string, n int, longest time.Duration) int64 {
 	s.Helper()
-	v, err := script.NewLimiter(s.name, "c", n).Acquire(s.Context(), s, script.Claim{Owner: owner, Longest: longest})
+	v, err := script.NewRateLimiter(s.name, "c", n).Acquire(s.Context(), s, script.Claim{Owner: owner, Longest: longest})
 	switch {
 	case err != nil || v.Err != nil:
 		s.Fatal(err, v.Err)
@@ -40,7 +40,7 @@ func (s *stillRate) order(c driver.Call) int64 {
 }
 
 // of is the limiter for those who want that many.
-func (s *stillRate) of(n int) *script.Limiter { return script.NewLimiter(s.name, "c", n) }
+func (s *stillRate) of(n int) *script.RateLimiter { return script.NewRateLimiter(s.name, "c", n) }
 
 func (s *stillRate) has(free int) {
 	s.Helper()
@@ -119,7 +119,7 @@ func TestRateInStillTime(t *testing.T) {
 		"each client has its own": func(s *stillRate) {
 			s.rate(script.Rate{Permits: 10, Interval: time.Second, PerClient: true}, "e:1:2")
 			s.wants(0, s.take("a:1", 10, now))
-			if _, n, err := script.NewLimiter(s.name, "d", 0).Inspect(s.Context(), s); n != 10 || err != nil {
+			if _, n, err := script.NewRateLimiter(s.name, "d", 0).Inspect(s.Context(), s); n != 10 || err != nil {
 				s.Errorf("%d are free for another client; %v", n, err)
 			}
 		},

@@ -1,0 +1,246 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// named is what all named things have in common.
+type named struct {
+	client *Client
+	kind   string // as errors call it
+	name   string
+	beside string // the kind under whose lease this one may also be taken; "": none
+	never  string // the kind under whose lease it never can be; "": none
+
+	repeats bool // to take it again is to take more of it
+	set     settings
+}
+
+func newNamed(c *Client, kind, name string, opts []Option) named {
+	o := newClientless(kind, name, opts)
+	o.client = c
+	o.set.fail(c.usable())
+	return o
+}
+
+// newClientless returns one that belongs to no single client.
+func newClientless(kind, name string, opts []Option) named {
+	o := named{kind: kind, name: name, set: settings{}.with(opts)}
+	if err := script.CheckName(name); err != nil {
+		o.set.fail(invalid("%w", err))
+	}
+	if o.set.writerFirst && kind != writeKind {
+		o.set.fail(invalid("WriterFirst is for Client.RWMutex, not for a %s", kind))
+	}
+	return o
+}
+
+// ready says what is wrong with the object, or with the context of a call.
+func (o *named) ready(ctx context.Context) error {
+	switch {
+	case o.set.err != nil:
+		return o.set.err
+	case o.client == nil:
+		return errZero
+	}
+	return checkContext(ctx)
+}
+
+// errZero is the error of every call on a zero value.
+var errZero = invalid("this is a zero value: make it with a method of Client, or of Redlock")
+
+func checkContext(ctx context.Context) error {
+	if ctx == nil {
+		return invalid("the context is nil: use context.Background()")
+	}
+	return nil
+}
+
+// leaseless refuses options that only apply to leases.
+func (o named) leaseless() named {
+	o.set.leaseless(o.kind)
+	return o
+}
+
+// Name returns the name of the object.
+func (o *named) Name() string { return o.name }
+
+// acquire takes a lock, or enters again what ctx already holds.
+func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time.Duration, opts []Option) (*Lease, error) {
+	if err := o.ready(ctx); err != nil {
+		return nil, o.fail(op, err)
+	}
+	s := o.set.with(opts)
+	if s.writerFirst != o.set.writerFirst {
+		s.fail(invalid("WriterFirst is for Client.RWMutex, not for a call"))
+	}
+	if err := o.client.fits(s.lease); err != nil {
+		s.fail(err)
+	}
+	if s.err != nil {
+		return nil, o.fail(op, s.err)
+	}
+	l := &Lease{
+		client: o.client, kind: o.kind, name: o.name,
+		renewed: s.lease == 0, exit: s.onRelease,
+		parent: ctx, outer: LeaseOf(ctx),
+	}
+	r := s.request(wait)
+	var entered bool
+	var err error
+	if !o.repeats {
+		entered, r.Under, err = o.prepare(ctx, l, r, s.nonReentrant)
+	}
+	if !entered && err == nil {
+		l.hold, err = o.client.engine.Acquire(ctx, k, r, (*keeper)(l))
+	}
+	if err != nil {
+		return nil, o.fail(op, err)
+	}
+	if !entered {
+		l.pass, l.token = l.hold.Grant()
+	}
+	l.announce(s.onAcquire)
+	return l, nil
+}
+
+// prepare looks at what ctx holds already. It makes l one more lease on the
+// same lock, and reports that, or returns the hold that lets l in.
+func (o *named) prepare(ctx context.Context, l *Lease, r engine.Request, nonReentrant bool) (entered bool, under *engine.Hold, err error) {
+	entered, err = l.enter(ctx, r, nonReentrant)
+	switch {
+	case entered || err != nil:
+	case o.beside != "":
+		under, err = l.besides(ctx, o.beside, r)
+	case o.never != "" && o.client.find(ctx, o.never, o.name) != nil:
+		err = ErrUpgrade
+	}
+	return entered, under, err
+}
+
+// besides returns the hold of that kind which ctx has on the same lock and
+// which lets this lease in, or nil.
+func (l *Lease) besides(ctx context.Context, kind string, r engine.Request) (*engine.Hold, error) {
+	held := l.client.find(ctx, kind, l.name)
+	switch {
+	case held == nil:
+		return nil, nil
+	case held.why() != 0:
+		return nil, held.loss()
+	case held.hold.Admit(held.pass, r) != nil: // released at this very moment
+		return nil, nil
+	}
+	l.survives = kind
+	return held.hold, nil
+}
+
+// enter makes l one more lease on what ctx already holds. It reports whether
+// ctx does.
+func (l *Lease) enter(ctx context.Context, r engine.Request, nonReentrant bool) (bool, error) {
+	held := l.client.find(ctx, l.kind, l.name)
+	if held == nil {
+		return false, nil
+	}
+	if nonReentrant {
+		return false, ErrReentrant
+	}
+	l.hold, l.pass, l.token = held.hold, held.pass, held.token
+	err := held.hold.Reenter(ctx, l.pass, r, (*keeper)(l))
+	switch {
+	case errors.Is(err, ErrNotHeld): // released at this very moment
+		return false, nil
+	case errors.Is(err, ErrLost):
+		return false, l.loss()
+	}
+	return err == nil, err
+}
+
+// ask puts a question to the server, or gives an order that must not be
+// repeated blindly.
+func (o *named) ask(ctx context.Context, op string, repeat bool, question func(context.Context) error) error {
+	err := o.ready(ctx)
+	if err == nil {
+		err = o.client.engine.Ask(ctx, repeat, question)
+	}
+	if err != nil {
+		return o.fail(op, err)
+	}
+	return nil
+}
+
+// order has the server do something once, however often it has to be sent. With
+// something to be done later nothing in ctx stops it, see [engine.Engine.Once].
+func (o *named) order(ctx context.Context, op string, call, later engine.Order) (driver.Reply, error) {
+	var r driver.Reply
+	err := o.ready(ctx)
+	if err == nil {
+		r, err = o.client.engine.Once(ctx, call, later)
+	}
+	if err != nil {
+		return r, o.fail(op, err)
+	}
+	return r, nil
+}
+
+// decide gives an order whose answer is yes or no.
+func (o *named) decide(ctx context.Context, op string, call engine.Order) (bool, error) {
+	n, err := o.count(ctx, op, call, nil)
+	return n == 1, err
+}
+
+// count gives an order whose answer is a number.
+func (o *named) count(ctx context.Context, op string, call, later engine.Order) (int, error) {
+	r, err := o.order(ctx, op, call, later)
+	if err != nil {
+		return 0, err
+	}
+	n, err := script.DecodeInt(r)
+	if err != nil {
+		return 0, o.fail(op, err)
+	}
+	return n, nil
+}
+
+// checkCount says what is wrong with a number of permits or the like.
+func checkCount(what string, n, least int) error {
+	if n < least || n > math.MaxInt32 {
+		return invalid("%s is %d: choose between %d and %d", what, n, least, math.MaxInt32)
+	}
+	return nil
+}
+
+// checkTTL says what is wrong with the time that something is to exist.
+func checkTTL(d time.Duration) error {
+	if d != 0 && (d < time.Millisecond || d > maxLease) {
+		return invalid("the TTL is %v: choose between 1ms and %v, or 0 for no end", d, maxLease)
+	}
+	return nil
+}
+
+// force frees a lock whoever holds it.
+func (o *named) force(ctx context.Context, k engine.Kind, force func(context.Context) (bool, error)) (bool, error) {
+	var freed bool
+	err := o.ask(ctx, "force unlock", false, func(ctx context.Context) error {
+		return o.client.engine.Force(k, func() (err error) {
+			freed, err = force(ctx)
+			return err
+		})
+	})
+	return freed, err
+}
+
+// fail says what failed. A loss says enough by itself.
+func (o *named) fail(op string, err error) error {
+	var lost *LostError
+	if errors.As(err, &lost) {
+		return lost
+	}
+	return &Error{Op: op, Kind: o.kind, Name: o.name, Err: err}
+}
