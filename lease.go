@@ -297,7 +297,7 @@ func (l *Lease) release() error {
 	if l.parts != nil {
 		return l.parts.release()
 	}
-	return l.hold.Release((*keeper)(l), l.renewed)
+	return l.hold.Release((*lossHandler)(l), l.renewed)
 }
 
 func (l *Lease) wrap(op string, err error) error {
@@ -341,11 +341,11 @@ func (l *Lease) fault() error {
 	return err
 }
 
-// A keeper is a lease as the watchdog sees it.
-type keeper Lease
+// A lossHandler is a lease as the watchdog sees it.
+type lossHandler Lease
 
 // Lost ends the context of the lease.
-func (k *keeper) Lost(watchdog.Reason) {
+func (k *lossHandler) Lost(watchdog.Reason) {
 	l := (*Lease)(k)
 	if l.whole != nil {
 		l.whole.lostPart()

@@ -140,7 +140,7 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 				entered = append(entered, part)
 			default:
 				wanted = append(wanted, part)
-				wants = append(wants, &engine.Want{Engine: o.client.engine, Kind: k, Under: under, User: (*keeper)(part)})
+				wants = append(wants, &engine.Want{Engine: o.client.engine, Kind: k, Under: under, User: (*lossHandler)(part)})
 			}
 		}
 		if len(wants) == 0 {

@@ -99,7 +99,7 @@ func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time
 		entered, r.Under, err = o.prepare(ctx, l, r, s.nonReentrant)
 	}
 	if !entered && err == nil {
-		l.hold, err = o.client.engine.Acquire(ctx, k, r, (*keeper)(l))
+		l.hold, err = o.client.engine.Acquire(ctx, k, r, (*lossHandler)(l))
 	}
 	if err != nil {
 		return nil, o.fail(op, err)
@@ -152,7 +152,7 @@ func (l *Lease) enter(ctx context.Context, r engine.Request, nonReentrant bool) 
 		return false, ErrReentrant
 	}
 	l.hold, l.pass, l.token = held.hold, held.pass, held.token
-	err := held.hold.Reenter(ctx, l.pass, r, (*keeper)(l))
+	err := held.hold.Reenter(ctx, l.pass, r, (*lossHandler)(l))
 	switch {
 	case errors.Is(err, ErrNotHeld): // released at this very moment
 		return false, nil

@@ -205,7 +205,7 @@ func (r *Redlock) acquire(ctx context.Context, whole *Lease, part func(*Client) 
 	leases := make([]*Lease, len(r.clients))
 	for i, c := range r.clients {
 		leases[i] = part(c)
-		wants[i] = &engine.Want{Engine: c.engine, Kind: script.NewVote(whole.name, r.longest), User: (*keeper)(leases[i])}
+		wants[i] = &engine.Want{Engine: c.engine, Kind: script.NewVote(whole.name, r.longest), User: (*lossHandler)(leases[i])}
 	}
 	if err := r.quorum.Acquire(ctx, wants, req); errors.Is(err, engine.ErrSameServer) {
 		return invalid("%w: each vote needs a server of its own", err)
@@ -233,7 +233,7 @@ func (l *Lease) enterAll(ctx context.Context, held *Lease, part func(*Client) *L
 		go func() {
 			again := part(p.client)
 			again.hold, again.pass = p.hold, p.pass
-			if again.hold.Reenter(ctx, again.pass, r, (*keeper)(again)) != nil {
+			if again.hold.Reenter(ctx, again.pass, r, (*lossHandler)(again)) != nil {
 				again = nil
 			}
 			results <- again

@@ -46,15 +46,15 @@ import (
 
 // Driver is a driver.Driver on somebody else's client.
 type Driver struct {
-	single  *redis.Client        // nil if it is a cluster
-	cluster *redis.ClusterClient // nil if it is one server, or one behind sentinels
-	life    context.Context      // done when the driver is closed
-	end     context.CancelFunc
-	crew    crew
-	used    chan struct{}  // buffered: a look at the servers is due within a second
-	alarm   chan struct{}  // buffered: and now
-	minding sync.WaitGroup // the goroutine that looks
-	terms   atomic.Uint64
+	single     *redis.Client        // nil if it is a cluster
+	cluster    *redis.ClusterClient // nil if it is one server, or one behind sentinels
+	life       context.Context      // done when the driver is closed
+	end        context.CancelFunc
+	workerPool workerPool
+	used       chan struct{}  // buffered: a look at the servers is due within a second
+	alarm      chan struct{}  // buffered: and now
+	minding    sync.WaitGroup // the goroutine that looks
+	terms      atomic.Uint64
 
 	nodes  sync.Map // by *redis.Client: *node
 	one    *node    // the only one, unless it is a cluster
@@ -93,10 +93,10 @@ func New(ctx context.Context, client redis.UniversalClient) (*Driver, error) {
 		return nil, errors.New("the context is nil: use context.Background()")
 	}
 	d := &Driver{
-		crew:     crew{jobs: make(chan func())},
-		used:     make(chan struct{}, 1),
-		alarm:    make(chan struct{}, 1),
-		watchers: make(map[int]func()),
+		workerPool: workerPool{jobs: make(chan func())},
+		used:       make(chan struct{}, 1),
+		alarm:      make(chan struct{}, 1),
+		watchers:   make(map[int]func()),
 	}
 	switch c := client.(type) {
 	case *redis.Client:

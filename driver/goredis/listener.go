@@ -14,8 +14,8 @@ import (
 // errMoved is why a channel is lost that another node has taken over.
 var errMoved = errors.New("the channel has moved to another node")
 
-// A listener spreads channels over feeds, one for each node. One goroutine
-// decides which channel belongs where; it does so again when a feed cannot
+// A listener spreads channels over subscribers, one for each node. One goroutine
+// decides which channel belongs where; it does so again when a subscriber cannot
 // have a channel any more and when the driver says that something has moved.
 type listener struct {
 	d          *Driver
@@ -26,20 +26,20 @@ type listener struct {
 	generation atomic.Uint64
 	telling    sync.Mutex // held while the handler is called
 
-	mu    sync.Mutex
-	want  map[string]*feed // all channels, and where they are listened to, if anywhere
-	send  map[string]bool  // channels to be sent somewhere; true: to be confirmed in any case
-	feeds map[*node]*feed
+	mu          sync.Mutex
+	want        map[string]*subscriber // all channels, and where they are listened to, if anywhere
+	send        map[string]bool        // channels to be sent somewhere; true: to be confirmed in any case
+	subscribers map[*node]*subscriber
 }
 
 // Listen implements driver.Driver.
 func (d *Driver) Listen(h driver.Handler) driver.Listener {
 	l := &listener{
 		d: d, h: h,
-		astray: make(chan struct{}, 1),
-		want:   make(map[string]*feed),
-		send:   make(map[string]bool),
-		feeds:  make(map[*node]*feed),
+		astray:      make(chan struct{}, 1),
+		want:        make(map[string]*subscriber),
+		send:        make(map[string]bool),
+		subscribers: make(map[*node]*subscriber),
 	}
 	l.ctx, l.cancel = context.WithCancel(d.life)
 	go l.run()
@@ -108,10 +108,10 @@ func (l *listener) check() {
 	for c, f := range l.want {
 		l.send[c] = l.send[c] || f != nil && f.asked[c] != f.families(c)
 	}
-	for n, f := range l.feeds {
+	for n, f := range l.subscribers {
 		if l.d.cluster != nil && len(f.wanted) == 0 {
 			f.cancel()
-			delete(l.feeds, n)
+			delete(l.subscribers, n)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (l *listener) spread() bool {
 			l.send[c] = again
 			continue
 		}
-		f := l.feed(n)
+		f := l.subscriber(n)
 		switch l.want[c] {
 		case nil:
 			if len(moved) > 0 { // the connection may be older than the last one
@@ -154,7 +154,7 @@ func (l *listener) spread() bool {
 	return len(l.send) == 0
 }
 
-// fetch takes channels back from feeds that have them no more.
+// fetch takes channels back from subscribers that have them no more.
 func (l *listener) fetch() (moved []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,12 +172,12 @@ func (l *listener) fetch() (moved []string) {
 	return moved
 }
 
-// feed returns the feed from a node. The caller holds l.mu.
-func (l *listener) feed(n *node) *feed {
-	f := l.feeds[n]
+// subscriber returns the subscriber from a node. The caller holds l.mu.
+func (l *listener) subscriber(n *node) *subscriber {
+	f := l.subscribers[n]
 	if f == nil {
 		f = newFeed(l, n)
-		l.feeds[n] = f
+		l.subscribers[n] = f
 		go f.run()
 	}
 	return f
@@ -192,8 +192,8 @@ func (l *listener) tell(f func(driver.Handler)) {
 	}
 }
 
-// lost tells that a feed has lost channels.
-func (l *listener) lost(f *feed, channels []string, err error) {
+// lost tells that a subscriber has lost channels.
+func (l *listener) lost(f *subscriber, channels []string, err error) {
 	l.d.ring() // they may belong elsewhere
 	l.tell(func(h driver.Handler) {
 		l.mu.Lock()
@@ -205,8 +205,8 @@ func (l *listener) lost(f *feed, channels []string, err error) {
 	})
 }
 
-// subscribed tells that a feed has a channel now.
-func (l *listener) subscribed(f *feed, channel string) {
+// subscribed tells that a subscriber has a channel now.
+func (l *listener) subscribed(f *subscriber, channel string) {
 	l.tell(func(h driver.Handler) {
 		l.mu.Lock()
 		mine := l.want[channel] == f

@@ -40,7 +40,7 @@ func (n *node) one(ctx context.Context, call driver.Call, asking bool) driver.Re
 	if isNoScript(resp) {
 		resp = client.Do(done, n.eval(call))
 	}
-	if errors.Is(resp.Error(), errStranger) {
+	if errors.Is(resp.Error(), errUnidentified) {
 		done.link.known.Store(false)
 		return n.many(ctx, []driver.Call{call}, asking)[0]
 	}
@@ -66,7 +66,7 @@ func (n *node) doMany(ctx context.Context, calls []driver.Call, asking bool) []d
 func (n *node) many(ctx context.Context, calls []driver.Call, asking bool) (results []driver.Result) {
 	for range 3 { // it mostly takes one, and two when the connection has just broken
 		results = n.once(ctx, calls, asking)
-		if !errors.Is(results[0].Err, errStranger) {
+		if !errors.Is(results[0].Err, errUnidentified) {
 			break
 		}
 	}
@@ -91,9 +91,9 @@ func (n *node) once(ctx context.Context, calls []driver.Call, asking bool) []dri
 		multi = append(multi, n.evalsha(call))
 	}
 	resps := client.DoMulti(done, multi...)
-	if errors.Is(resps[0].Error(), errStranger) {
+	if errors.Is(resps[0].Error(), errUnidentified) {
 		done.link.known.Store(false)
-		return failed(calls, errStranger)
+		return failed(calls, errUnidentified)
 	}
 	results := make([]driver.Result, len(calls))
 	for i, call := range calls {

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// anEar returns an ear without a connection that has n channels.
-func anEar(tb testing.TB, n int) *ear {
-	e := &ear{
+// anEar returns an subscriber without a connection that has n channels.
+func anEar(tb testing.TB, n int) *subscriber {
+	e := &subscriber{
 		l: &listener{d: &Driver{kick: make(chan struct{}, 1)}, h: nobody{}}, ctx: context.Background(),
 		n:    newNode(context.Background(), Config{}, "127.0.0.1:1", new(doubter)),
 		kick: make(chan struct{}, 1), subs: make(map[string]*sub),
@@ -24,7 +24,7 @@ func anEar(tb testing.TB, n int) *ear {
 }
 
 // settle does what is to be done as if the server confirmed it.
-func settle(e *ear) (looked int) {
+func settle(e *subscriber) (looked int) {
 	looked = len(e.queue)
 	for _, t := range e.tasks() {
 		e.mu.Lock()

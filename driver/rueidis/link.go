@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// errStranger is the error of a call that would have been the first on a new
+// errUnidentified is the error of a call that would have been the first on a new
 // connection. Before that, whoever answers there has to say who he is.
-var errStranger = driver.Unsent(errors.New("the connection broke"))
+var errUnidentified = driver.Unsent(errors.New("the connection broke"))
 
 // errNotDialled marks calls that failed before there was a connection.
 var errNotDialled = errors.New("cannot connect")
@@ -189,7 +189,7 @@ func (n *node) dialer(network string) func(context.Context, string, *net.Dialer,
 		if command {
 			call.dialled = true
 			if !call.greets {
-				return nil, errStranger
+				return nil, errUnidentified
 			}
 		}
 		// The connection that connect makes is the first to carry commands.

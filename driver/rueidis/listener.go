@@ -10,7 +10,7 @@ import (
 )
 
 // A listener keeps a set of channels subscribed, each on the node where it
-// lives: one ear per node. When channels move to another node, so do they.
+// lives: one subscriber per node. When channels move to another node, so do they.
 type listener struct {
 	d           *Driver
 	h           driver.Handler
@@ -18,15 +18,15 @@ type listener struct {
 	end         context.CancelFunc
 	settling    sync.WaitGroup
 
-	mu     sync.Mutex
-	want   map[string]*node // where each channel is listened to; nil: nowhere yet
-	ears   map[*node]*ear
-	closed bool
+	mu          sync.Mutex
+	want        map[string]*node // where each channel is listened to; nil: nowhere yet
+	subscribers map[*node]*subscriber
+	closed      bool
 }
 
 // Listen implements driver.Driver.
 func (d *Driver) Listen(h driver.Handler) driver.Listener {
-	l := &listener{d: d, h: h, want: make(map[string]*node), ears: make(map[*node]*ear)}
+	l := &listener{d: d, h: h, want: make(map[string]*node), subscribers: make(map[*node]*subscriber)}
 	var life context.Context
 	life, l.end = context.WithCancel(d.life)
 	moved := make(chan struct{}, 1)
@@ -61,7 +61,7 @@ func (l *listener) Subscribe(channels ...string) {
 		n := l.home(c)
 		l.want[c] = n
 		if n != nil {
-			l.ear(n).want(c)
+			l.subscriber(n).want(c)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func (l *listener) Unsubscribe(channels ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range channels {
-		if e := l.ears[l.want[c]]; e != nil {
+		if e := l.subscribers[l.want[c]]; e != nil {
 			e.drop(c)
 		}
 		delete(l.want, c)
@@ -83,13 +83,13 @@ func (l *listener) home(channel string) *node {
 	return l.d.table.Load().at(l.d.slot(driver.Home(channel)))
 }
 
-// ear returns the ear at a node. It stays when nothing is left to hear: who
+// subscriber returns the subscriber at a node. It stays when nothing is left to hear: who
 // waited once often waits again.
-func (l *listener) ear(n *node) *ear {
-	e := l.ears[n]
+func (l *listener) subscriber(n *node) *subscriber {
+	e := l.subscribers[n]
 	if e == nil {
 		e = newEar(l, n)
-		l.ears[n] = e
+		l.subscribers[n] = e
 	}
 	return e
 }
@@ -111,7 +111,7 @@ func (l *listener) settle() {
 	}
 	for _, c := range moves {
 		n := l.home(c)
-		if e := l.ears[l.want[c]]; e != nil {
+		if e := l.subscribers[l.want[c]]; e != nil {
 			e.drop(c)
 		}
 		l.want[c] = n
@@ -124,12 +124,12 @@ func (l *listener) settle() {
 	defer l.mu.Unlock()
 	for _, c := range moves {
 		if n, ok := l.want[c]; ok && n != nil && !l.closed {
-			l.ear(n).want(c)
+			l.subscriber(n).want(c)
 		}
 	}
-	for n, e := range l.ears { // of nodes that are not used any more
+	for n, e := range l.subscribers { // of nodes that are not used any more
 		if n.life.Err() != nil {
-			delete(l.ears, n)
+			delete(l.subscribers, n)
 			l.settling.Go(e.close)
 		}
 	}
@@ -143,13 +143,13 @@ func (l *listener) Close() error {
 	l.settling.Wait()
 	l.mu.Lock()
 	l.closed = true
-	ears := l.ears
-	l.ears = nil
+	subscribers := l.subscribers
+	l.subscribers = nil
 	l.mu.Unlock()
-	for _, e := range ears {
+	for _, e := range subscribers {
 		e.cancel()
 	}
-	for _, e := range ears {
+	for _, e := range subscribers {
 		e.close()
 	}
 	return nil

@@ -152,7 +152,7 @@ func TestFactsConfirmNobody(t *testing.T) {
 func TestShardedOnListens(t *testing.T) {
 	n := aNode(t, Cluster, "127.0.0.1:1", new(doubter))
 	n.c.Sharded = ShardedOn
-	if e := (&ear{n: n}); n.publishesSharded() && e.families("c")&sharded == 0 {
+	if e := (&subscriber{n: n}); n.publishesSharded() && e.families("c")&sharded == 0 {
 		t.Error("publishes where it does not listen")
 	}
 }
@@ -168,7 +168,7 @@ func (nobody) Lost([]string, error)      {}
 func TestMovedBeforeSubscribed(t *testing.T) {
 	n := aNode(t, Cluster, "127.0.0.1:1", new(doubter))
 	n.sharded.Store(true)
-	e := &ear{
+	e := &subscriber{
 		l: &listener{d: &Driver{kick: make(chan struct{}, 1)}, h: nobody{}}, n: n, ctx: context.Background(),
 		kick: make(chan struct{}, 1), subs: make(map[string]*sub),
 	}

@@ -17,15 +17,15 @@ import (
 )
 
 // sentinels are a source. All sentinels are asked at once who the master is, and
-// a council decides which answer counts.
+// a sentinelView decides which answer counts.
 type sentinels struct {
 	c    Config
 	name string
 	life context.Context
 
-	mu       sync.Mutex
-	watchers map[string]*watcher // by address: those that were given, and those that others list
-	council  council
+	mu           sync.Mutex
+	watchers     map[string]*watcher // by address: those that were given, and those that others list
+	sentinelView sentinelView
 }
 
 // A watcher is a sentinel at an address.
@@ -135,7 +135,7 @@ func (s *sentinels) master(ctx context.Context) (string, error) {
 		return "", worst(errs)
 	}
 	s.mu.Lock()
-	v, err := s.council.judge(answers)
+	v, err := s.sentinelView.judge(answers)
 	s.mu.Unlock()
 	s.watch(v.peers, v.whole)
 	return v.master, err

@@ -54,12 +54,12 @@ func (r Request) patience(e *Engine) time.Duration {
 }
 
 // Acquire returns a hold of k for user, who is told if it is lost later.
-func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.Holder) (*Hold, error) {
+func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.LossHandler) (*Hold, error) {
 	if err := e.begin(); err != nil {
 		return nil, err
 	}
 	defer e.end()
-	if t := k.Traits(); r.Wait != 0 && !t.Queueing && !t.Sharing && !t.Orderly {
+	if t := k.Traits(); r.Wait != 0 && !t.ServerQueue && !t.Shared && !t.FIFO {
 		return e.acquireInTurn(ctx, k, r, user)
 	}
 	c, leave, err := e.enter(ctx, k, r)
@@ -76,14 +76,14 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.H
 
 // acquireInTurn acquires what one at a time can hold, and only the one that has
 // the turn asks for. The turn stays with the hold.
-func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watchdog.Holder) (*Hold, error) {
+func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watchdog.LossHandler) (*Hold, error) {
 	limited, calls, cancel := r.limit(ctx)
 	defer cancel()
 	g := e.gate(k.Gate())
 	defer e.leave(g)
 	for {
 		came := clock.Early()
-		h, err := e.take(limited, g, r.renewed())
+		h, err := e.awaitTurn(limited, g, r.renewed())
 		switch {
 		case err != nil:
 			if h != nil {
@@ -96,7 +96,7 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 			}
 			return nil, g.busy(ctx.Err())
 		case h == nil:
-			c := contest{e: e, waiting: limited, asking: calls, g: g, turn: true, k: k, traits: k.Traits(), r: r, out: g.outage(came)}
+			c := acquisition{e: e, waiting: limited, asking: calls, g: g, turn: true, k: k, traits: k.Traits(), r: r, out: g.outage(came)}
 			h, err := c.run(k, user)
 			if err != nil {
 				g.give()
@@ -113,16 +113,16 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 	}
 }
 
-// enter returns a contest in which a turn, if there is one, is for waiting only;
+// enter returns a acquisition in which a turn, if there is one, is for waiting only;
 // and what to do when it is over.
-func (e *Engine) enter(ctx context.Context, k target, r Request) (c *contest, leave func(), err error) {
+func (e *Engine) enter(ctx context.Context, k target, r Request) (c *acquisition, leave func(), err error) {
 	t := k.Traits()
-	c = &contest{e: e, lightly: true, once: r.Wait == 0, k: k, traits: t, r: r}
-	if c.once && t.Orderly && e.crowded(k.Gate()) {
+	c = &acquisition{e: e, lightly: true, once: r.Wait == 0, k: k, traits: t, r: r}
+	if c.once && t.FIFO && e.crowded(k.Gate()) {
 		return nil, nil, &Busy{Local: true, Why: whyQueue}
 	}
 	c.waiting, c.asking, leave = r.limit(ctx)
-	if cancel := leave; !c.once && (t.Sharing || t.Orderly) {
+	if cancel := leave; !c.once && (t.Shared || t.FIFO) {
 		c.g = e.gate(k.Gate())
 		leave = func() {
 			e.leave(c.g)

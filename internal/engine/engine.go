@@ -64,7 +64,7 @@ type Kind interface {
 	// Release lowers the hold count to left, or frees the lock.
 	Release(ctx context.Context, d driver.Driver, owner string, left int) (script.Freed, error)
 	// Holding is what the watchdog renews for an owner.
-	Holding(owner string) script.Holding
+	Ref(owner string) script.LockRef
 }
 
 // Options are the times and bounds of an engine. All must be set.
@@ -83,10 +83,10 @@ type Options struct {
 
 // An Engine does the work of one client.
 type Engine struct {
-	d   driver.Driver
-	o   Options
-	hub *wait.Hub
-	dog *watchdog.Watchdog
+	d        driver.Driver
+	o        Options
+	hub      *wait.Hub
+	watchdog *watchdog.Watchdog
 
 	id        string // the first part of every owner
 	owners    atomic.Uint64
@@ -100,38 +100,38 @@ type Engine struct {
 
 	tickets sync.Pool // of *ticket
 
-	mu      sync.Mutex
-	lanes   []int          // that are free, of those below lane
-	marks   map[int]string // by lane: that of a request that was sent once and answered
-	lane    int
-	gates   map[string]*gate
-	yields  map[string]yield  // what to remember of gates that are gone
-	habits  map[string]int    // with what to begin, see recall
-	servers map[server]string // run ids, see identity
-	active  int               // calls under way
-	closing chan struct{}     // closed by Close
-	closed  bool
-	idle    chan struct{} // closed when closing and no call is under way
-	done    chan struct{} // closed when Close is through
+	mu           sync.Mutex
+	sequences    []int          // that are free, of those below sequence
+	marks        map[int]string // by sequence: that of a request that was sent once and answered
+	nextSequence int
+	gates        map[string]*gate
+	yields       map[string]yield  // what to remember of gates that are gone
+	firsts       map[string]int    // with what to begin, see recall
+	servers      map[server]string // run ids, see identity
+	active       int               // calls under way
+	closing      chan struct{}     // closed by Close
+	closed       bool
+	idle         chan struct{} // closed when closing and no call is under way
+	done         chan struct{} // closed when Close is through
 }
 
 // New returns an engine on d.
 func New(d driver.Driver, o Options) *Engine {
 	e := &Engine{
 		d: d, o: o,
-		dog:     watchdog.New(d, o.Renew, o.Log),
-		id:      newID(),
-		gates:   make(map[string]*gate),
-		yields:  make(map[string]yield),
-		habits:  make(map[string]int),
-		servers: make(map[server]string),
-		closing: make(chan struct{}),
-		idle:    make(chan struct{}),
-		done:    make(chan struct{}),
+		watchdog: watchdog.New(d, o.Renew, o.Log),
+		id:       newID(),
+		gates:    make(map[string]*gate),
+		yields:   make(map[string]yield),
+		firsts:   make(map[string]int),
+		servers:  make(map[server]string),
+		closing:  make(chan struct{}),
+		idle:     make(chan struct{}),
+		done:     make(chan struct{}),
 	}
 	e.granting = granting{d, e}
-	e.dog.Require(o.Replication.acks(), o.Replication.Timeout, o.Replication.Skew)
-	e.unlook = d.Watch(e.dog.Suspect)
+	e.watchdog.Require(o.Replication.acks(), o.Replication.Timeout, o.Replication.Skew)
+	e.unlook = d.Watch(e.watchdog.Suspect)
 	e.hub = wait.NewHub(d, o.Linger, wait.Told{
 		Lost: func(err error) { o.Log.Warn("subscriptions interrupted, will be restored", "error", err) },
 		Refused: func(channel string, err error) {
@@ -213,10 +213,10 @@ func (e *Engine) Close(limit time.Duration) {
 	case <-e.idle:
 	case <-ctx.Done():
 	}
-	charges := e.dog.Close() // from here on nothing is granted
-	calls := e.dog.Exhume()
+	charges := e.watchdog.Close() // from here on nothing is granted
+	calls := e.watchdog.DrainPending()
 	for _, c := range charges {
-		h := c.Holder.(*Hold)
+		h := c.Handler.(*Hold)
 		h.Lost(watchdog.Closed)
 		calls = append(calls, h.kind.Free(h.owner))
 	}
@@ -300,7 +300,7 @@ func (e *Engine) undo(k target, owner string, lease time.Duration, doubt bool) {
 	if doubt {
 		again += e.o.Patience / 4
 	}
-	if !e.dog.Bury(k.Free(owner), now, again, again+lease, nil) {
+	if !e.watchdog.ReleaseLater(k.Free(owner), now, again, again+lease, nil) {
 		e.free(releaseTime, []driver.Call{k.Free(owner)}) // closed: now or never
 	}
 }
@@ -352,14 +352,14 @@ func (e *Engine) persist(ctx context.Context, patience time.Duration, call func(
 // Force notes it first and then verifies what is guarded. So one of them sees
 // the other.
 func (e *Engine) Force(k Kind, force func() error) error {
-	key, sided := k.Holding("").Key, k.Traits().Sided
+	key, sided := k.Ref("").Key, k.Traits().PerSide
 	var lost []*Hold
-	for _, c := range e.dog.On(key) {
-		h := c.Holder.(*Hold)
+	for _, c := range e.watchdog.On(key) {
+		h := c.Handler.(*Hold)
 		switch {
 		case sided && h.kind.Gate() != k.Gate():
 		case h.under != nil && h.under.Valid(): // stands and falls with that one
-		case e.dog.Lose(c, watchdog.Forced):
+		case e.watchdog.Lose(c, watchdog.Forced):
 			lost = append(lost, h)
 		}
 	}
@@ -370,6 +370,6 @@ func (e *Engine) Force(k Kind, force func() error) error {
 		}
 	}
 	e.forced.note(key)
-	e.dog.Verify(key)
+	e.watchdog.Verify(key)
 	return err
 }

@@ -120,8 +120,8 @@ func (e *Engine) leave(g *gate) {
 	}
 }
 
-// take waits for the turn. With it may come a hold that was passed on.
-func (e *Engine) take(ctx context.Context, g *gate, renewed bool) (*Hold, error) {
+// awaitTurn waits for the turn. With it may come a hold that was passed on.
+func (e *Engine) awaitTurn(ctx context.Context, g *gate, renewed bool) (*Hold, error) {
 	g.mu.Lock()
 	if g.turns == 0 {
 		g.turns = 1
@@ -152,7 +152,7 @@ func (e *Engine) take(ctx context.Context, g *gate, renewed bool) (*Hold, error)
 			err = ErrClosed
 		case <-t.timer.C:
 			if h := g.blocking(t, e.o.Poll-pause); h != nil {
-				e.dog.Verify(h.Key)
+				e.watchdog.Verify(h.Key)
 			}
 			told = told || e.noteLocalWait(g.holder())
 			t.timer.Reset(pause)

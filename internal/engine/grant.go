@@ -20,15 +20,15 @@ type grant struct {
 
 // hold takes what was granted into care. It returns nil if the engine was
 // closed meanwhile.
-func (c *contest) hold(k Kind, user watchdog.Holder, g grant) *Hold {
-	counting := k.Traits().Counting
+func (c *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
+	counting := k.Traits().ServerTokens
 	token := g.Token
 	if !counting {
-		token = c.e.tokens.fence(k.Holding("").Key, token, g.floor)
+		token = c.e.tokens.fence(k.Ref("").Key, token, g.floor)
 	}
 	h := &Hold{
-		Charge: watchdog.Charge{
-			Holding: k.Holding(c.claim.Owner),
+		Watched: watchdog.Watched{
+			LockRef: k.Ref(c.claim.Owner),
 			Lease:   c.claim.Lease,
 			Term:    g.place.Term,
 		},
@@ -43,7 +43,7 @@ func (c *contest) hold(k Kind, user watchdog.Holder, g grant) *Hold {
 		most:     c.claim.Lease,
 		unsure:   c.r.renewed(),
 	}
-	h.Holder = h
+	h.Handler = h
 	stale := c.supersede(h)
 	if c.keeps() {
 		h.gate = c.g // the turn stays with the hold
@@ -58,7 +58,7 @@ func (c *contest) hold(k Kind, user watchdog.Holder, g grant) *Hold {
 	if c.r.renewed() || c.r.Keep {
 		renewal = h.Lease
 	}
-	if !c.e.dog.Guard(&h.Charge, g.sent, renewal) {
+	if !c.e.watchdog.Guard(&h.Watched, g.sent, renewal) {
 		if h.gate != nil {
 			h.gate.keep(nil)
 			c.e.leave(h.gate)
@@ -66,7 +66,7 @@ func (c *contest) hold(k Kind, user watchdog.Holder, g grant) *Hold {
 		return nil
 	}
 	if c.e.forced.since(h.Key, g.sent) || stale { // perhaps after the grant
-		c.e.dog.Verify(h.Key)
+		c.e.watchdog.Verify(h.Key)
 	}
 	return h
 }

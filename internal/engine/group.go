@@ -15,8 +15,8 @@ type group []*Want
 func (g group) Traits() script.Traits {
 	var t script.Traits
 	for _, w := range g {
-		if b := w.Kind.Traits().Beat; b > 0 && (t.Beat == 0 || b < t.Beat) {
-			t.Beat = b
+		if b := w.Kind.Traits().Heartbeat; b > 0 && (t.Heartbeat == 0 || b < t.Heartbeat) {
+			t.Heartbeat = b
 		}
 	}
 	return t
@@ -65,7 +65,7 @@ func (g group) frees(owner string) []driver.Call {
 }
 
 // runGroup asks the server until it grants all wants at once.
-func (c *contest) runGroup(wants []*Want) error {
+func (c *acquisition) runGroup(wants []*Want) error {
 	c.begin()
 	g, err := c.ask()
 	if err == nil {

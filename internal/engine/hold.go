@@ -15,7 +15,7 @@ import (
 
 // A Hold is a lock that the server has granted to one owner of this process.
 type Hold struct {
-	watchdog.Charge
+	watchdog.Watched
 	owner    string
 	e        *Engine
 	kind     Kind
@@ -34,8 +34,8 @@ type Hold struct {
 
 	mu     sync.Mutex
 	gate   *gate // whose turn comes with the hold; nil if none does
-	user   watchdog.Holder
-	nested []watchdog.Holder // users that have entered again
+	user   watchdog.LossHandler
+	nested []watchdog.LossHandler // users that have entered again
 	lost   watchdog.Reason
 	unsure bool          // a renewal or extension may have prolonged it unknown to us
 	most   time.Duration // the longest lease ever asked for
@@ -57,18 +57,18 @@ func (h *Hold) Lost(why watchdog.Reason) {
 	for _, u := range nested {
 		u.Lost(why)
 	}
-	if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().Orderly { // perhaps some of it is left
+	if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().FIFO { // perhaps some of it is left
 		now := clock.Now()
-		h.e.dog.Bury(h.kind.Free(h.owner), now, now, now+most, nil)
+		h.e.watchdog.ReleaseLater(h.kind.Free(h.owner), now, now, now+most, nil)
 	}
-	if (why == watchdog.Expired || why == watchdog.Unacked) && (unsure || h.kind.Traits().Sharing) { // what is shared may outlive it
+	if (why == watchdog.Expired || why == watchdog.Unacked) && (unsure || h.kind.Traits().Shared) { // what is shared may outlive it
 		// A renewal without an answer may have prolonged it at the server.
 		// Until its known time is over, though, the user is about to stop.
 		end := clock.Now() + h.Tail()
-		if h.kind.Traits().Sharing {
+		if h.kind.Traits().Shared {
 			most = max(most, outlast) // the rest of it lasts as long as others hold the lock
 		}
-		h.e.dog.Bury(h.kind.Free(h.owner), end, end, end+most, nil)
+		h.e.watchdog.ReleaseLater(h.kind.Free(h.owner), end, end, end+most, nil)
 	}
 	if g != nil {
 		g.keep(nil)
@@ -81,7 +81,7 @@ func (h *Hold) Lost(why watchdog.Reason) {
 func (h *Hold) Owner() string { return h.owner }
 
 // Disown notes that the server has said that the owner does not hold it.
-func (h *Hold) Disown() { h.e.dog.Lose(&h.Charge, h.e.dog.Denied(&h.Charge)) }
+func (h *Hold) Disown() { h.e.watchdog.Lose(&h.Watched, h.e.watchdog.Denied(&h.Watched)) }
 
 // IDs returns the names of the parts of a hold that has some.
 func (h *Hold) IDs() []string {
@@ -113,7 +113,7 @@ func (h *Hold) Grant() (pass int, token int64) {
 }
 
 // adopt gives a hold that was passed on to its new user.
-func (h *Hold) adopt(user watchdog.Holder) bool {
+func (h *Hold) adopt(user watchdog.LossHandler) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.lost != 0 {
@@ -129,7 +129,7 @@ func (h *Hold) mine(pass int) bool { return h.count > 0 && h.passes == pass }
 
 // Reenter takes the hold once more. ErrNotHeld says that its user has just
 // given it back.
-func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.Holder) error {
+func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.LossHandler) error {
 	limited := ctx
 	if r.Wait > 0 {
 		var cancel context.CancelFunc
@@ -144,7 +144,7 @@ func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.H
 	return overWait(ctx, err)
 }
 
-func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.Holder) error {
+func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.LossHandler) error {
 	if err := h.nest.enter(ctx); err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.H
 		lease = h.e.o.Lease
 	}
 	err := h.claim(ctx, lease, r.patience(h.e), func(ctx context.Context) (bool, error) {
-		v, err := h.e.acquire(ctx, h.kind, script.Claim{Owner: h.owner, Count: h.count + 1, Lease: lease})
+		v, err := h.e.claim(ctx, h.kind, script.Claim{Owner: h.owner, Count: h.count + 1, Lease: lease})
 		return v.Granted(), err
 	})
 	if err != nil {
@@ -175,7 +175,7 @@ func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.H
 	h.count++
 	if r.renewed() {
 		h.renewers++
-		h.e.dog.Renew(&h.Charge, lease)
+		h.e.watchdog.Renew(&h.Watched, lease)
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func (h *Hold) extend(ctx context.Context, pass int, d, patience time.Duration) 
 	h.passable = false // its time is no longer that of every other hold
 	h.mu.Unlock()
 	return h.claim(ctx, d, patience, func(ctx context.Context) (bool, error) {
-		return script.Prolong(ctx, h.e.prolonging(), h.Holding, d)
+		return script.Prolong(ctx, h.e.prolonging(), h.LockRef, d)
 	})
 }
 
@@ -254,7 +254,7 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 		granted, err := ask(ctx)
 		switch {
 		case err == nil && granted:
-			if !h.e.dog.Extend(&h.Charge, sent, lease) {
+			if !h.e.watchdog.Extend(&h.Watched, sent, lease) {
 				return ErrLost
 			}
 			return nil

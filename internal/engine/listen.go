@@ -14,15 +14,15 @@ import (
 // Gone is the fate of a key of which nobody knows how it went.
 const Gone script.Fate = 255
 
-// A vigil listens to what happens to one key.
+// A keyWatcher listens to what happens to one key.
 //
 // Messages can be lost: while the connection is broken, when nobody takes them
-// in time, when the server fails over or is flushed. So the vigil also looks,
+// in time, when the server fails over or is flushed. So the keyWatcher also looks,
 // whenever the subscription was restored, and every now and then: a key that was
 // there and is not, without a message, is gone. Since the message may just be on
 // its way, the channels are then confirmed once more: what comes before that was
 // sent before the look.
-type vigil struct {
+type keyWatcher struct {
 	e      *Engine
 	key    string
 	events *script.Events
@@ -41,7 +41,7 @@ type vigil struct {
 // Listen calls heard with each fate of a key, until that returns false or ctx
 // is done. It looks with exists.
 func (e *Engine) Listen(ctx context.Context, key string, exists func(context.Context) (bool, error), heard func(script.Fate) bool) error {
-	v := &vigil{e: e, key: key, exists: exists, heard: heard, owed: make(map[string]bool)}
+	v := &keyWatcher{e: e, key: key, exists: exists, heard: heard, owed: make(map[string]bool)}
 	err := v.begin(ctx)
 	if err == nil {
 		defer v.tap.Leave()
@@ -57,7 +57,7 @@ func (e *Engine) Listen(ctx context.Context, key string, exists func(context.Con
 var errEnough = errors.New("enough")
 
 // begin finds out how to hear of the key, and whether it is there.
-func (v *vigil) begin(ctx context.Context) error {
+func (v *keyWatcher) begin(ctx context.Context) error {
 	e := v.e
 	if err := v.enquire(ctx); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (v *vigil) begin(ctx context.Context) error {
 }
 
 // enquire asks the server whether, and where, it publishes what happens.
-func (v *vigil) enquire(ctx context.Context) error {
+func (v *keyWatcher) enquire(ctx context.Context) error {
 	e := v.e
 	var facts driver.Facts
 	err := e.Ask(ctx, true, func(ctx context.Context) (err error) {
@@ -104,7 +104,7 @@ func (v *vigil) enquire(ctx context.Context) error {
 }
 
 // run waits for what happens.
-func (v *vigil) run(ctx context.Context) error {
+func (v *keyWatcher) run(ctx context.Context) error {
 	var timer *time.Timer
 	for {
 		if v.stale && !v.fence {
@@ -130,7 +130,7 @@ func (v *vigil) run(ctx context.Context) error {
 }
 
 // take hears what has come.
-func (v *vigil) take(ctx context.Context) error {
+func (v *keyWatcher) take(ctx context.Context) error {
 	notices, missed := v.tap.Take()
 	for _, n := range notices {
 		switch n.Sort {
@@ -168,7 +168,7 @@ func (v *vigil) take(ctx context.Context) error {
 }
 
 // tell reports that the key has ended.
-func (v *vigil) tell(ctx context.Context, f script.Fate) error {
+func (v *keyWatcher) tell(ctx context.Context, f script.Fate) error {
 	v.present, v.fence, v.again = false, false, false
 	if err := ctx.Err(); err != nil {
 		return err
@@ -181,7 +181,7 @@ func (v *vigil) tell(ctx context.Context, f script.Fate) error {
 
 // look sees whether the key is there. A server that cannot say so now is asked
 // again.
-func (v *vigil) look(ctx context.Context) error {
+func (v *keyWatcher) look(ctx context.Context) error {
 	live := v.tap.Live()
 	var exists bool
 	err := v.e.Ask(ctx, true, func(ctx context.Context) (err error) {
@@ -218,7 +218,7 @@ func (v *vigil) look(ctx context.Context) error {
 }
 
 // confirm has the channels confirmed once more.
-func (v *vigil) confirm() {
+func (v *keyWatcher) confirm() {
 	v.again = false
 	for _, c := range v.events.Channels() {
 		v.owed[c] = true

@@ -30,17 +30,17 @@ func (e *Engine) noteLocalWait(h *Hold) bool {
 // excludes reports whether a hold keeps others of a kind out.
 func (h *Hold) excludes(t script.Traits) bool {
 	mine := h.kind.Traits()
-	return !mine.Orderly && !t.Orderly && (!mine.Sharing || !t.Sharing)
+	return !mine.FIFO && !t.FIFO && (!mine.Shared || !t.Shared)
 }
 
 // localHolder returns a hold of this client that keeps the caller out, or nil.
-func (c *contest) localHolder() *Hold {
+func (c *acquisition) localHolder() *Hold {
 	key := c.blocker
 	if k, ok := c.k.(Kind); ok {
-		key = k.Holding("").Key
+		key = k.Ref("").Key
 	}
-	for _, other := range c.e.dog.On(key) {
-		if h := other.Holder.(*Hold); h != c.r.Under && h.excludes(c.traits) {
+	for _, other := range c.e.watchdog.On(key) {
+		if h := other.Handler.(*Hold); h != c.r.Under && h.excludes(c.traits) {
 			return h
 		}
 	}
@@ -50,14 +50,14 @@ func (c *contest) localHolder() *Hold {
 // supersede ends the holds of this client that a grant proves lost: the server
 // has given the lock to another owner. It reports whether a hold is newer than the
 // grant, which is then to be verified itself.
-func (c *contest) supersede(granted *Hold) (stale bool) {
+func (c *acquisition) supersede(granted *Hold) (stale bool) {
 	t := granted.kind.Traits()
-	for _, other := range c.e.dog.On(granted.Key) {
-		h := other.Holder.(*Hold)
+	for _, other := range c.e.watchdog.On(granted.Key) {
+		h := other.Handler.(*Hold)
 		switch {
 		case h == granted.under || !h.excludes(t):
 		case h.base < granted.base:
-			c.e.dog.Lose(other, c.e.dog.Denied(other))
+			c.e.watchdog.Lose(other, c.e.watchdog.Denied(other))
 		default:
 			stale = true
 		}

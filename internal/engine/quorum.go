@@ -275,7 +275,7 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 		}
 		go func() {
 			v := vote{i: i}
-			place := w.Engine.d.Place(w.Kind.Holding("").Key)
+			place := w.Engine.d.Place(w.Kind.Ref("").Key)
 			v.id, v.err = w.Engine.identity(calls, server{place.Node, place.Term}, once.patience(w.Engine))
 			if v.err == nil {
 				v.h, v.err = w.Engine.Acquire(calls, w.Kind, once, w.User)

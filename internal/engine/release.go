@@ -17,7 +17,7 @@ import (
 // Release gives back what user has of the hold. The last time it is passed on
 // inside the process or freed at the server. ErrLost says that it was lost
 // before.
-func (h *Hold) Release(user watchdog.Holder, renewed bool) error {
+func (h *Hold) Release(user watchdog.LossHandler, renewed bool) error {
 	if err := h.e.begin(); err != nil {
 		<-h.e.done // whatever is held is being freed
 		return ErrLost
@@ -39,7 +39,7 @@ func (h *Hold) Release(user watchdog.Holder, renewed bool) error {
 
 // forget takes a user off the list of those to be told of a loss. It reports
 // whether there was none so far.
-func (h *Hold) forget(user watchdog.Holder) bool {
+func (h *Hold) forget(user watchdog.LossHandler) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.user == user {
@@ -58,7 +58,7 @@ func (h *Hold) releaseNested(renewed bool) error {
 	if renewed {
 		h.renewers--
 		if h.renewers == 0 {
-			h.e.dog.Renew(&h.Charge, 0)
+			h.e.watchdog.Renew(&h.Watched, 0)
 		}
 	}
 	over := !h.Valid()
@@ -121,7 +121,7 @@ func (h *Hold) nextToken() int64 {
 func (h *Hold) abandon() {
 	h.nest.Lock()
 	defer h.nest.Unlock()
-	if h.pass() || !h.e.dog.Drop(&h.Charge) {
+	if h.pass() || !h.e.watchdog.Drop(&h.Watched) {
 		return
 	}
 	g := h.detach()
@@ -175,7 +175,7 @@ func (h *Hold) free() error {
 	e := h.e
 	ends := h.Deadline()
 	over := clock.Now() >= ends
-	if !e.dog.Drop(&h.Charge) { // from here on nothing renews it
+	if !e.watchdog.Drop(&h.Watched) { // from here on nothing renews it
 		return ErrLost
 	}
 	h.count = 0
@@ -199,12 +199,12 @@ func (h *Hold) free() error {
 	switch {
 	case err == nil && (freed.Held || doubt && !over):
 		heard = freed.Heard
-		if h.kind.Traits().Orderly {
+		if h.kind.Traits().FIFO {
 			e.Yield(h.kind, heard)
 		}
 		return nil
 	case err == nil:
-		why := e.dog.Denied(&h.Charge)
+		why := e.watchdog.Denied(&h.Watched)
 		if why == watchdog.NotOwner && clock.Now() >= ends {
 			why = watchdog.Expired // the watchdog has not run since
 		}

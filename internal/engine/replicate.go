@@ -107,8 +107,8 @@ func (e *Engine) need(ctx context.Context, key string) int {
 
 // acquire asks for a claim. What was granted counts when enough replicas have
 // it; that somebody else holds the lock needs no witness.
-func (e *Engine) acquire(ctx context.Context, k target, c script.Claim) (script.Verdict, error) {
-	if t := k.Traits(); t.Looking || t.Lossy || e.o.Replication.Mode == Async {
+func (e *Engine) claim(ctx context.Context, k target, c script.Claim) (script.Verdict, error) {
+	if t := k.Traits(); t.ReadOnly || t.Unreplicated || e.o.Replication.Mode == Async {
 		return k.Acquire(ctx, e.d, c)
 	}
 	v, err := k.Acquire(ctx, e.granting, c)

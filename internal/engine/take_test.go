@@ -61,7 +61,7 @@ func (r *room) leave(n int) {
 // tries does not push in.
 func TestTakeInOrder(t *testing.T) {
 	in(t, func(_ *fake.Driver, e, _ *Engine) {
-		r := &room{traits: script.Traits{Orderly: true}, free: 2}
+		r := &room{traits: script.Traits{FIFO: true}, free: 2}
 		order := make(chan int, 2)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -122,10 +122,10 @@ func TestTakeAhead(t *testing.T) {
 	})
 }
 
-// lane returns the lane of a numbered request.
-func lane(request string) string { return strings.Split(request, ":")[1] }
+// sequence returns the sequence of a numbered request.
+func sequence(request string) string { return strings.Split(request, ":")[1] }
 
-// The lane of a request is used again, but not while nobody knows what became of
+// The sequence of a request is used again, but not while nobody knows what became of
 // it.
 func TestLanes(t *testing.T) {
 	in(t, func(d *fake.Driver, e, _ *Engine) {
@@ -139,7 +139,7 @@ func TestLanes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if lane(r.asked[0]) != lane(r.asked[2]) || r.asked[0] == r.asked[1] {
+		if sequence(r.asked[0]) != sequence(r.asked[2]) || r.asked[0] == r.asked[1] {
 			t.Errorf("requests %q", r.asked)
 		}
 		r.fail = &driver.Error{Class: driver.Ambiguous, Err: errors.New("lost")}
@@ -156,8 +156,8 @@ func TestLanes(t *testing.T) {
 			if err := take(); err != nil {
 				t.Fatal(err)
 			}
-			if last := r.asked[len(r.asked)-1]; lane(last) == lane(doubtful) {
-				t.Errorf("%s used the lane of %s", last, doubtful)
+			if last := r.asked[len(r.asked)-1]; sequence(last) == sequence(doubtful) {
+				t.Errorf("%s used the sequence of %s", last, doubtful)
 			}
 		}
 		d.Fail(nil)
@@ -165,8 +165,8 @@ func TestLanes(t *testing.T) {
 		if err := take(); err != nil {
 			t.Fatal(err)
 		}
-		if last := r.asked[len(r.asked)-1]; lane(last) != lane(doubtful) {
-			t.Errorf("the lane of %s is lost: %s", doubtful, last)
+		if last := r.asked[len(r.asked)-1]; sequence(last) != sequence(doubtful) {
+			t.Errorf("the sequence of %s is lost: %s", doubtful, last)
 		}
 	})
 }
@@ -233,7 +233,7 @@ func TestOnceInsists(t *testing.T) {
 // Whoever has given something back that others wait for lets them try first.
 func TestTakeYields(t *testing.T) {
 	in(t, func(_ *fake.Driver, e, _ *Engine) {
-		p := party{&room{traits: script.Traits{Orderly: true}, free: 9}, 1}
+		p := party{&room{traits: script.Traits{FIFO: true}, free: 9}, 1}
 		for _, heard := range []int{0, 2} {
 			e.Yield(p, heard)
 			began := time.Now()

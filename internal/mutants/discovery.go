@@ -32,42 +32,42 @@ var discovery = []Mutant{
 	},
 	{
 		"a sentinel that is gone counts for ever",
-		"driver/rueidis/council.go", "		c.members = group\n", "		for id := range c.members {\n			group[id] = true\n		}\n		c.members = group\n",
+		"driver/rueidis/sentinelview.go", "		c.members = group\n", "		for id := range c.members {\n			group[id] = true\n		}\n		c.members = group\n",
 		"driver/rueidis", "TestCouncil",
 	},
 	{
 		"a sentinel deployed anew is believed alone",
-		"driver/rueidis/council.go", "size := max(len(group), len(c.members))", "size := len(group)",
+		"driver/rueidis/sentinelview.go", "size := max(len(group), len(c.members))", "size := len(group)",
 		"driver/rueidis", "TestCouncil",
 	},
 	{
 		"sentinels that have missed a failover are believed",
-		"driver/rueidis/council.go", "		return v, errPast\n", "		_ = errPast\n",
+		"driver/rueidis/sentinelview.go", "		return v, errPast\n", "		_ = errPast\n",
 		"driver/rueidis", "TestCouncil",
 	},
 	{
 		"a group of sentinels deployed anew is not believed",
-		"driver/rueidis/council.go", "(!v.whole || c.remembers(answers, group))", "(true || c.remembers(answers, group))",
+		"driver/rueidis/sentinelview.go", "(!v.whole || c.remembers(answers, group))", "(true || c.remembers(answers, group))",
 		"driver/rueidis", "TestSentinelsDeployedAnew",
 	},
 	{
 		"an old sentinel that was forgotten outweighs the new group",
-		"driver/rueidis/council.go", "		answers = present //", "		_ = present //",
+		"driver/rueidis/sentinelview.go", "		answers = present //", "		_ = present //",
 		"driver/rueidis", "TestCouncil",
 	},
 	{
 		"a failover is forgotten when the sentinel that led it is silent",
-		"driver/rueidis/council.go", "silent[id] = group[id]", "silent[id] = false",
+		"driver/rueidis/sentinelview.go", "silent[id] = group[id]", "silent[id] = false",
 		"driver/rueidis", "TestCouncil",
 	},
 	{
 		"of two groups of sentinels the first is believed",
-		"driver/rueidis/council.go", "a.epoch == best.epoch && a.addr != best.addr", "a.epoch != best.epoch && a.addr != best.addr",
+		"driver/rueidis/sentinelview.go", "a.epoch == best.epoch && a.addr != best.addr", "a.epoch != best.epoch && a.addr != best.addr",
 		"driver/rueidis", "TestTwoGroupsOfSentinels",
 	},
 	{
 		"a sentinel counts once for each of its addresses",
-		"driver/rueidis/council.go", "	answers = identify(answers)\n", "	answers = append([]testimony(nil), answers...)\n	for i := range answers {\n		answers[i].id = answers[i].from\n	}\n",
+		"driver/rueidis/sentinelview.go", "	answers = identify(answers)\n", "	answers = append([]testimony(nil), answers...)\n	for i := range answers {\n		answers[i].id = answers[i].from\n	}\n",
 		"driver/rueidis", "TestCouncil",
 	},
 	{

@@ -83,7 +83,7 @@ var readWrite = []Mutant{
 	},
 	{
 		"a read lease that Java has cut short is not mended",
-		"internal/watchdog/charge.go", "return max(c.renewal, (claim", "return max(c.renewal, (min(claim, time.Millisecond)",
+		"internal/watchdog/watched.go", "return max(c.renewal, (claim", "return max(c.renewal, (min(claim, time.Millisecond)",
 		".", "TestReadLeaseCutShort",
 	},
 	{

@@ -47,12 +47,12 @@ var hostile = []Mutant{
 	},
 	{
 		"marks stay for every object",
-		"internal/engine/once.go", "	e.marks[lane] = mark\n", "",
+		"internal/engine/once.go", "	e.marks[sequence] = mark\n", "",
 		".", "TestMarksAreReclaimed",
 	},
 	{
 		"the mark of a request of unknown fate is deleted",
-		"internal/engine/contest.go", "mark != \"\" && !c.doubt {", "mark != \"\" {",
+		"internal/engine/acquisition.go", "mark != \"\" && !c.doubt {", "mark != \"\" {",
 		".", "TestMarkOfDoubtfulGrantStays",
 	},
 	{
@@ -67,7 +67,7 @@ var hostile = []Mutant{
 	},
 	{
 		"a wait for a semaphore that does not exist is silent",
-		"internal/engine/contest.go", "if !c.once && v.Missing != \"\" {", "if false {",
+		"internal/engine/acquisition.go", "if !c.once && v.Missing != \"\" {", "if false {",
 		".", "TestWaitForMissingSemaphore$",
 	},
 }

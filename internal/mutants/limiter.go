@@ -31,17 +31,17 @@ var limiter = []Mutant{
 	},
 	{
 		"whoever gives up keeps what was promised",
-		"internal/engine/contest.go", "c.doubt = true // it was granted, but in vain", "// it was granted, but in vain",
+		"internal/engine/acquisition.go", "c.doubt = true // it was granted, but in vain", "// it was granted, but in vain",
 		"internal/engine", "TestTakeAhead",
 	},
 	{
 		"whoever cannot have it in time waits all the same",
-		"internal/engine/contest.go", "if c.once || v.Final {", "if c.once {",
+		"internal/engine/acquisition.go", "if c.once || v.Final {", "if c.once {",
 		"internal/engine", "TestTakeAhead",
 	},
 	{
 		"what is promised for later is used at once",
-		"internal/engine/contest.go", "err == nil && g.After > 0 && !c.r.Ahead", "err == nil && g.After > 0 && c.r.Ahead",
+		"internal/engine/acquisition.go", "err == nil && g.After > 0 && !c.r.Ahead", "err == nil && g.After > 0 && c.r.Ahead",
 		"internal/engine", "TestTakeAhead",
 	},
 }

@@ -20,17 +20,17 @@ type Mutant struct {
 var All = []Mutant{
 	{
 		"lease counted from the reply instead of before the request",
-		"internal/engine/grant.go", "!c.e.dog.Guard(&h.Charge, g.sent, renewal)", "!c.e.dog.Guard(&h.Charge, clock.Now()+0*g.sent, renewal)",
+		"internal/engine/grant.go", "!c.e.watchdog.Guard(&h.Watched, g.sent, renewal)", "!c.e.watchdog.Guard(&h.Watched, clock.Now()+0*g.sent, renewal)",
 		"internal/engine", "TestLeaseCountsFromBefore",
 	},
 	{
 		"grants that come too late are used",
-		"internal/engine/contest.go", "!c.e.dog.InTime(sent, c.claim.Lease)", "false && !c.e.dog.InTime(sent, c.claim.Lease)",
+		"internal/engine/acquisition.go", "!c.e.watchdog.InTime(sent, c.claim.Lease)", "false && !c.e.watchdog.InTime(sent, c.claim.Lease)",
 		"internal/engine", "TestGrantedTooLate",
 	},
 	{
 		"no warning before the deadline",
-		"internal/watchdog/charge.go", "return c.Deadline() - c.gap() }", "return c.Deadline() + 2*c.gap() }",
+		"internal/watchdog/watched.go", "return c.Deadline() - c.gap() }", "return c.Deadline() + 2*c.gap() }",
 		".", "TestToldBeforeAnybodyElse",
 	},
 	{
@@ -75,12 +75,12 @@ var All = []Mutant{
 	},
 	{
 		"waiters trust messages and have no poll bound",
-		"internal/engine/contest.go", "d = c.e.o.Poll\n", "d = time.Hour\n",
+		"internal/engine/acquisition.go", "d = c.e.o.Poll\n", "d = time.Hour\n",
 		"internal/engine", "TestLostMessage",
 	},
 	{
 		"cancelled acquires are not undone",
-		"internal/engine/contest.go", "case !c.doubt || c.traits.Looking:", "case true:",
+		"internal/engine/acquisition.go", "case !c.doubt || c.traits.ReadOnly:", "case true:",
 		"internal/engine", "TestGrantedTooLateForTheCaller",
 	},
 	{
@@ -150,12 +150,12 @@ var All = []Mutant{
 	},
 	{
 		"a server that cannot serve looks busy",
-		"internal/engine/contest.go", "return grant{}, c.out.error()", "return grant{}, &Busy{}",
+		"internal/engine/acquisition.go", "return grant{}, c.out.error()", "return grant{}, &Busy{}",
 		"internal/engine", "TestPatience",
 	},
 	{
 		"a call that was given up returns its lock",
-		"internal/engine/contest.go", "if err := c.asking.Err(); err != nil { // too late", "if err := c.asking.Err(); err != nil && false { // too late",
+		"internal/engine/acquisition.go", "if err := c.asking.Err(); err != nil { // too late", "if err := c.asking.Err(); err != nil && false { // too late",
 		"internal/engine", "TestGrantedTooLateForTheCaller",
 	},
 	{
@@ -192,7 +192,7 @@ var All = []Mutant{
 	},
 	{
 		"whoever gives up stays in the queue",
-		"internal/engine/contest.go", "if c.asked && c.claim.Wait && c.traits.Beat > 0 {", "if false {",
+		"internal/engine/acquisition.go", "if c.asked && c.claim.Wait && c.traits.Heartbeat > 0 {", "if false {",
 		".", "TestFA06SecondGivesUp",
 	},
 
@@ -214,7 +214,7 @@ var All = []Mutant{
 	},
 	{
 		"readers do not let those in who wait behind them",
-		"internal/engine/contest.go", "		c.g.open()\n", "",
+		"internal/engine/acquisition.go", "		c.g.open()\n", "",
 		".", "TestDowngrade$/same",
 	},
 	{
@@ -241,7 +241,7 @@ var All = []Mutant{
 	},
 	{
 		"fenced tokens are made while handing over",
-		"internal/script/fenced.go", "return Traits{Counting: true}", "return Traits{}",
+		"internal/script/fenced.go", "return Traits{ServerTokens: true}", "return Traits{}",
 		".", "TestFencedContention",
 	},
 
@@ -253,12 +253,12 @@ var All = []Mutant{
 	},
 	{
 		"a set that cannot be had keeps what it has",
-		"internal/engine/set.go", "		releaseAll(units[:n], r)\n", "",
+		"internal/engine/multi.go", "		releaseAll(units[:n], r)\n", "",
 		".", "TestMultiAllOrNothing",
 	},
 	{
 		"everybody has another order of servers",
-		"internal/engine/set.go", "cmp.Compare(servers[a.Engine], servers[b.Engine])", "cmp.Compare(servers[a.Engine], servers[a.Engine])",
+		"internal/engine/multi.go", "cmp.Compare(servers[a.Engine], servers[b.Engine])", "cmp.Compare(servers[a.Engine], servers[a.Engine])",
 		".", "TestMultiSameOrder",
 	},
 	{
@@ -273,32 +273,32 @@ var All = []Mutant{
 	},
 	{
 		"the lease of a set counts from its first lock",
-		"internal/engine/set.go", "		pass, _ := w.Hold.Grant()\n		err := w.Hold.Prolong(calls, pass, r)\n", "		var err error\n",
+		"internal/engine/multi.go", "		pass, _ := w.Hold.Grant()\n		err := w.Hold.Prolong(calls, pass, r)\n", "		var err error\n",
 		".", "TestMultiLeaseCountsFromTheLast",
 	},
 	{
 		"a set keeps what it has while it waits for what it cannot get",
-		"internal/engine/course.go", "c.start, c.patience = missing, ", "c.start, c.patience = nil, ",
+		"internal/engine/multi_order.go", "c.start, c.patience = missing, ", "c.start, c.patience = nil, ",
 		".", "TestMultiWaitsWithNothingInHand",
 	},
 	{
 		"a set that is given up at the last brings the program down",
-		"internal/engine/set.go", "len(wants) > 1 && n < len(units)", "len(wants) > 1",
+		"internal/engine/multi.go", "len(wants) > 1 && n < len(units)", "len(wants) > 1",
 		".", "TestMultiGivenUpAtTheLast",
 	},
 	{
 		"a set that is out of order waits as long as the others",
-		"internal/engine/course.go", "keep = min(glance<<(2*c.astray), c.patience)", "keep = c.patience",
+		"internal/engine/multi_order.go", "keep = min(outOfOrderWait<<(2*c.astray), c.patience)", "keep = c.patience",
 		".", "TestMultiFindsBackToTheOrder",
 	},
 	{
-		"a set that is out of order never looks for longer than a glance",
-		"internal/engine/course.go", "glance<<(2*c.astray)", "glance",
+		"a set that is out of order never waits longer",
+		"internal/engine/multi_order.go", "outOfOrderWait<<(2*c.astray)", "outOfOrderWait",
 		".", "TestMultiBetweenQueueAndLongHold",
 	},
 	{
 		"the wait for the first lock counts as an outage of the second",
-		"internal/engine/set.go", "		asked := clock.Early()\n", "		asked := clock.Early() - 9*time.Second\n",
+		"internal/engine/multi.go", "		asked := clock.Early()\n", "		asked := clock.Early() - 9*time.Second\n",
 		".", "TestMultiOutageAfterLongWait",
 	},
 	{
@@ -318,17 +318,17 @@ var All = []Mutant{
 	},
 	{
 		"a set waits without an end with some of it in hand",
-		"internal/engine/set.go", "patience/2+rand.N(patience)", "100*patience",
+		"internal/engine/multi.go", "patience/2+rand.N(patience)", "100*patience",
 		".", "TestMultiWaitsWithNothingInHand",
 	},
 	{
 		"a set meets those with another order as if for the first time, each time",
-		"internal/engine/course.go", "		remember(planned, c.first)\n", "",
+		"internal/engine/multi_order.go", "		remember(planned, c.first)\n", "",
 		".", "TestMultiLearnsTheOrder",
 	},
 	{
 		"what was learned of the order is never forgotten",
-		"internal/engine/habit.go", "	delete(e.habits, key)\n", "",
+		"internal/engine/multi_order.go", "	delete(e.firsts, key)\n", "",
 		".", "TestMultiLearnsTheOrder",
 	},
 

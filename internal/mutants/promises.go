@@ -48,7 +48,7 @@ var promises = []Mutant{
 	},
 	{
 		"waiters trust the lease of their own client",
-		"internal/engine/gate.go", "				e.dog.Verify(h.Key)\n", "				_ = h\n",
+		"internal/engine/gate.go", "				e.watchdog.Verify(h.Key)\n", "				_ = h\n",
 		"internal/engine", "TestQueueBehindDeletedLock",
 	},
 	{
@@ -58,7 +58,7 @@ var promises = []Mutant{
 	},
 	{
 		"a grant leaves the dead lease valid",
-		"internal/engine/local.go", "c.e.dog.Lose(other, c.e.dog.Denied(other))", "_ = other",
+		"internal/engine/local.go", "c.e.watchdog.Lose(other, c.e.watchdog.Denied(other))", "_ = other",
 		"internal/engine", "TestGrantBesideDeadLease",
 	},
 	{
@@ -68,7 +68,7 @@ var promises = []Mutant{
 	},
 	{
 		"the time that remains is that of the last look",
-		"internal/engine/contest.go", "return max(c.ttl-(clock.Early()-c.seen), time.Millisecond)", "return c.ttl",
+		"internal/engine/acquisition.go", "return max(c.ttl-(clock.Early()-c.seen), time.Millisecond)", "return c.ttl",
 		"internal/engine", "TestRemainingIsOfNow",
 	},
 	{

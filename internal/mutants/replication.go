@@ -66,27 +66,27 @@ var replication = []Mutant{
 	},
 	{
 		"clocks of servers are taken to agree",
-		"internal/watchdog/charge.go", "d := sent + lease - margin(lease) - c.skew", "d := sent + lease - margin(lease)",
+		"internal/watchdog/watched.go", "d := sent + lease - margin(lease) - c.skew", "d := sent + lease - margin(lease)",
 		"internal/watchdog", "TestSkew",
 	},
 	{
 		"leases are not verified when the server has changed",
-		"internal/engine/engine.go", "d.Watch(e.dog.Suspect)", "d.Watch(func() {})",
+		"internal/engine/engine.go", "d.Watch(e.watchdog.Suspect)", "d.Watch(func() {})",
 		"internal/matrix", "TestRow17RestartWithoutData/single",
 	},
 	{
 		"a loss at a failover is not told from others",
-		"internal/watchdog/charge.go", "return Failover", "return NotOwner",
+		"internal/watchdog/watched.go", "return Failover", "return NotOwner",
 		"internal/watchdog", "TestFailover",
 	},
 	{
 		"the first sentinel that answers is believed",
-		"driver/rueidis/council.go", "if a.epoch > best.epoch {", "if best.epoch < 0 {",
+		"driver/rueidis/sentinelview.go", "if a.epoch > best.epoch {", "if best.epoch < 0 {",
 		"internal/matrix", "TestRow34SentinelOfThePast",
 	},
 	{
 		"what the sentinels have said is forgotten",
-		"driver/rueidis/council.go", "if best.epoch < c.epoch &&", "if best.epoch < 0 &&",
+		"driver/rueidis/sentinelview.go", "if best.epoch < c.epoch &&", "if best.epoch < 0 &&",
 		"internal/matrix", "TestRow34SentinelOfThePast",
 	},
 	{

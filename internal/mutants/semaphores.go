@@ -12,7 +12,7 @@ var semaphores = []Mutant{
 		"internal/script", "TestSemaphore$",
 	},
 	{
-		"a request runs although its lane has gone on",
+		"a request runs although its sequence has gone on",
 		"internal/script/lua/lib/once.lua", "if last > tonumber(number) then return 'late' end", "",
 		"internal/script", "TestSemaphore$",
 	},
@@ -27,8 +27,8 @@ var semaphores = []Mutant{
 		"internal/script", "TestLateCopyOfRefusedRequest",
 	},
 	{
-		"the lane of a request in doubt is used again",
-		"internal/engine/contest.go", "c.traits.Numbered && (err == nil || !c.doubt)", "c.traits.Numbered",
+		"the sequence of a request in doubt is used again",
+		"internal/engine/acquisition.go", "c.traits.Numbered && (err == nil || !c.doubt)", "c.traits.Numbered",
 		"internal/engine", "TestLanes",
 	},
 	{
@@ -45,12 +45,12 @@ var semaphores = []Mutant{
 	// Order inside a process
 	{
 		"newcomers take permits that others wait for",
-		"internal/engine/contest.go", "if !c.traits.Orderly || c.g == nil || c.g.free() {", "if true {",
+		"internal/engine/acquisition.go", "if !c.traits.FIFO || c.g == nil || c.g.free() {", "if true {",
 		"internal/engine", "TestTakeInOrder",
 	},
 	{
 		"whoever only tries takes permits that others wait for",
-		"internal/engine/acquire.go", "if c.once && t.Orderly && e.crowded(k.Gate()) {", "if false {",
+		"internal/engine/acquire.go", "if c.once && t.FIFO && e.crowded(k.Gate()) {", "if false {",
 		"internal/engine", "TestTakeInOrder",
 	},
 
@@ -104,7 +104,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"a lease that has lost a permit keeps the others",
-		"internal/engine/hold.go", "if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().Orderly {", "if false {",
+		"internal/engine/hold.go", "if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().FIFO {", "if false {",
 		".", "TestPermitsRestComesBack",
 	},
 	{

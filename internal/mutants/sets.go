@@ -30,17 +30,17 @@ var sets = []Mutant{
 	},
 	{
 		"a set needs all masters of a cluster",
-		"internal/engine/set.go", "			err = f.Err\n", "			return \"\", f.Err\n",
+		"internal/engine/multi.go", "			err = f.Err\n", "			return \"\", f.Err\n",
 		"internal/engine", "TestSetBesideDeadMaster",
 	},
 	{
 		"a set has less patience at first than a single lock",
-		"internal/engine/set.go", "e.identity(ctx, server{}, r.patience(e))", "e.identity(ctx, server{}, time.Second+0*r.patience(e))",
+		"internal/engine/multi.go", "e.identity(ctx, server{}, r.patience(e))", "e.identity(ctx, server{}, time.Second+0*r.patience(e))",
 		"internal/engine", "TestSetPatienceAtFirst",
 	},
 	{
 		"servers that are not known have an identity",
-		"internal/engine/set.go", "	if !known {\n		return \"\", err\n	}\n", "	_ = err\n",
+		"internal/engine/multi.go", "	if !known {\n		return \"\", err\n	}\n", "	_ = err\n",
 		"internal/engine", "TestQuorumBeforeMastersAreKnown",
 	},
 	{

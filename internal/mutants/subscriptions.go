@@ -6,17 +6,17 @@ func init() { All = append(All, subscriptions...) }
 var subscriptions = []Mutant{
 	{
 		"a channel that the server refuses shares a command with others",
-		"driver/rueidis/ear.go", "alone: want && s.alone&f != 0}", "alone: want && false}",
+		"driver/rueidis/subscriber.go", "alone: want && s.alone&f != 0}", "alone: want && false}",
 		"driver/rueidis", "TestConformance/RESP3/Forbidden",
 	},
 	{
 		"a channel that the server refuses costs the connection",
-		"driver/rueidis/ear.go", "case code == \"NOAUTH\":", "case code == \"NOAUTH\" || code == \"NOPERM\":",
+		"driver/rueidis/subscriber.go", "case code == \"NOAUTH\":", "case code == \"NOAUTH\" || code == \"NOPERM\":",
 		".", "TestForbiddenChannel",
 	},
 	{
 		"a refused channel is never tried again",
-		"driver/rueidis/ear.go", "			e.wake()\n", "",
+		"driver/rueidis/subscriber.go", "			e.wake()\n", "",
 		"driver/rueidis", "TestConformance/RESP3/Forbidden",
 	},
 	{
@@ -26,7 +26,7 @@ var subscriptions = []Mutant{
 	},
 	{
 		"every change of a subscription looks at all channels",
-		"driver/rueidis/ear.go", "	e.queue = nil\n	var tasks, last []task\n", "	var tasks, last []task\n",
+		"driver/rueidis/subscriber.go", "	e.queue = nil\n	var tasks, last []task\n", "	var tasks, last []task\n",
 		"driver/rueidis", "TestChangeLooksAtOneChannel",
 	},
 	{

@@ -32,7 +32,7 @@ var topology = []Mutant{
 	},
 	{
 		"the end of a sharded subscription is ignored",
-		"driver/rueidis/ear.go", "if wanted && had&^now == sharded {", "if moved {",
+		"driver/rueidis/subscriber.go", "if wanted && had&^now == sharded {", "if moved {",
 		"driver/rueidis", "TestMovedBeforeSubscribed",
 	},
 	{
@@ -42,7 +42,7 @@ var topology = []Mutant{
 	},
 	{
 		"only one family of channels is listened to",
-		"driver/rueidis/ear.go", "		return plain | sharded\n", "		return plain\n",
+		"driver/rueidis/subscriber.go", "		return plain | sharded\n", "		return plain\n",
 		"driver/rueidis", "TestTopologies/cluster$",
 	},
 	{
@@ -87,7 +87,7 @@ var topology = []Mutant{
 	},
 	{
 		"the clocks of the servers are trusted",
-		"internal/watchdog/charge.go", "d := sent + lease - margin(lease) - c.skew", "d := sent + lease - margin(lease)",
+		"internal/watchdog/watched.go", "d := sent + lease - margin(lease) - c.skew", "d := sent + lease - margin(lease)",
 		"internal/matrix", "TestRow22ClusterClocks",
 	},
 }

@@ -6,22 +6,22 @@ func init() { All = append(All, watchdogs...) }
 var watchdogs = []Mutant{
 	{
 		"a lease is confirmed by a server that ends it before the deadline",
-		"internal/watchdog/charge.go", "return max(c.renewal, (claim", "return max(c.renewal, (min(claim, time.Millisecond)",
+		"internal/watchdog/watched.go", "return max(c.renewal, (claim", "return max(c.renewal, (min(claim, time.Millisecond)",
 		"internal/watchdog", "TestFailoverOfExtended",
 	},
 	{
 		"a lease of fixed time is not verified",
-		"internal/watchdog/charge.go", "	if !c.flying {\n", "	if !c.flying && (c.renewal > 0 || c.verify) {\n",
+		"internal/watchdog/watched.go", "	if !c.flying {\n", "	if !c.flying && (c.renewal > 0 || c.verify) {\n",
 		"internal/watchdog", "TestFixedLeaseTakenAway",
 	},
 	{
 		"to verify a lease of fixed time prolongs it",
-		"internal/watchdog/charge.go", "rest := max(c.Deadline()-now, 0)", "rest := c.granted + 0*now",
+		"internal/watchdog/watched.go", "rest := max(c.Deadline()-now, 0)", "rest := c.granted + 0*now",
 		".", "TestFixedLeaseNotProlonged",
 	},
 	{
 		"an answer that was under way verifies a lease",
-		"internal/watchdog/charge.go", "		c.again = true\n", "		c.again = false\n",
+		"internal/watchdog/watched.go", "		c.again = true\n", "		c.again = false\n",
 		"internal/watchdog", "TestVerifyDuringRenewal",
 	},
 	{
@@ -56,7 +56,7 @@ var watchdogs = []Mutant{
 	},
 	{
 		"closing forgets what was granted at the last moment",
-		"internal/watchdog/watchdog.go", "	cs := []*Charge(w.guarded)\n", "	cs := []*Charge(w.guarded)\n	w.mu.Unlock()\n	w.mu.Lock()\n	cs = cs[:max(len(cs)-1, 0)]\n",
+		"internal/watchdog/watchdog.go", "	cs := []*Watched(w.guarded)\n", "	cs := []*Watched(w.guarded)\n	w.mu.Unlock()\n	w.mu.Lock()\n	cs = cs[:max(len(cs)-1, 0)]\n",
 		"internal/watchdog", "TestCloseIsAtomic",
 	},
 	{

@@ -82,7 +82,7 @@ type Change struct {
 }
 
 // Traits say that to look changes nothing.
-func (c *Change) Traits() Traits { return Traits{Looking: true} }
+func (c *Change) Traits() Traits { return Traits{ReadOnly: true} }
 
 // Gate is not needed.
 func (c *Change) Gate() string { return c.Election.news }

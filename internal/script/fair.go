@@ -38,7 +38,7 @@ func NewFair(name string) *Fair {
 }
 
 // Traits say that the server keeps the queue.
-func (f *Fair) Traits() Traits { return Traits{Queueing: true, Beat: fairBeat} }
+func (f *Fair) Traits() Traits { return Traits{ServerQueue: true, Heartbeat: fairBeat} }
 
 // Gate is the queue, although nobody waits before it in this process.
 func (f *Fair) Gate() string { return f.keys[1] }
@@ -46,8 +46,8 @@ func (f *Fair) Gate() string { return f.keys[1] }
 // Channels returns the channel on which owner is called.
 func (f *Fair) Channels(owner string) []string { return []string{f.keys[4] + ":" + owner} }
 
-// Holding is the owner's field of the hash.
-func (f *Fair) Holding(owner string) Holding { return Holding{Key: f.keys[0], Owner: owner} }
+// Ref is the owner's field of the hash.
+func (f *Fair) Ref(owner string) LockRef { return LockRef{Key: f.keys[0], Owner: owner} }
 
 // Claim returns the call of Acquire.
 func (f *Fair) Claim(c Claim) driver.Call {

@@ -22,7 +22,7 @@ func NewFenced(name string) *Fenced {
 }
 
 // Traits say that tokens come from the server.
-func (f *Fenced) Traits() Traits { return Traits{Counting: true} }
+func (f *Fenced) Traits() Traits { return Traits{ServerTokens: true} }
 
 // Gate is not that of a mutex, whose holds have other tokens.
 func (f *Fenced) Gate() string { return f.keys[1] }

@@ -46,7 +46,7 @@ var targets = []target{
 		_, err := script.Holders(ctx, d, name)
 		return err
 	})},
-	{script: "renew", keys: lockKeys, do: renewal(script.NewMutex("N").Holding("a:1"))},
+	{script: "renew", keys: lockKeys, do: renewal(script.NewMutex("N").Ref("a:1"))},
 	{script: "fenced_acquire", keys: fencedKeys, do: grabFenced},
 	{script: "fair_acquire", keys: fairKeys, do: grabs(fair, try(newcomer), newcomer)},
 	{script: "fair_acquire", keys: fairKeys, do: grabs(fair, wait(newcomer), newcomer)},
@@ -60,7 +60,7 @@ var targets = []target{
 	{script: "rwmutex_read_release", keys: rwKeys, do: plain(release(read, "a:1", 0))},
 	{script: "rwmutex_read_release", keys: rwKeys, do: plain(release(read, "a:1", 1))},
 	{script: "rwmutex_read_release", keys: rwKeys, do: plain(release(read, newcomer, 0))},
-	{script: "rwmutex_read_renew", keys: rwKeys, do: renewal(script.NewRead("N").Holding("a:1"), script.NewRead("N").Holding(newcomer))},
+	{script: "rwmutex_read_renew", keys: rwKeys, do: renewal(script.NewRead("N").Ref("a:1"), script.NewRead("N").Ref(newcomer))},
 	{script: "rwmutex_read_force", keys: rwKeys, do: plain(forceRead)},
 	{script: "rwmutex_write_acquire", keys: rwKeys, do: grabs(write, try(newcomer), newcomer+":write")},
 	{script: "rwmutex_write_acquire", keys: rwKeys, do: grabs(writeFirst, wait(newcomer), newcomer+":write")},
@@ -82,7 +82,7 @@ var targets = []target{
 	}, decodeFlag)},
 	{script: "leased_resize", keys: permitKeys, do: plain(resize(3))},
 	{script: "leased_inspect", keys: permitKeys, do: plain(inspectLeased("a:1.0"))},
-	{script: "leased_renew", keys: permitKeys, do: renewal(script.NewLeased("N", 1).Holding("a:1"))},
+	{script: "leased_renew", keys: permitKeys, do: renewal(script.NewLeased("N", 1).Ref("a:1"))},
 
 	{script: "semaphore_acquire", keys: countedKeys, do: grabSemaphore},
 	{script: "semaphore_undo", keys: countedKeys, do: plain(undoPermits(1, "a:1:7"))},

@@ -851,7 +851,7 @@ func decodeMoved(r driver.Reply) (bool, error) {
 	return done, err
 }
 
-func renewal(hs ...script.Holding) func(*hostile, string) error {
+func renewal(hs ...script.LockRef) func(*hostile, string) error {
 	return decoded(func(string) driver.Call {
 		return script.Renew(slices.Repeat([]time.Duration{time.Minute}, len(hs)), hs)
 	}, func(r driver.Reply) ([]bool, error) { return script.Renewed(r, len(hs)) })

@@ -39,7 +39,7 @@ func NewLeased(name string, n int) *Leased {
 }
 
 // Traits say that permits go to those who came first.
-func (p *Leased) Traits() Traits { return Traits{Orderly: true} }
+func (p *Leased) Traits() Traits { return Traits{FIFO: true} }
 
 // Gate is that of all who want permits, however many.
 func (p *Leased) Gate() string { return p.leases }
@@ -81,13 +81,13 @@ func ParseIDs(ids []string) (row string, ok bool) {
 	return b.String(), true
 }
 
-// Holding is the ids in the sorted set.
-func (p *Leased) Holding(owner string) Holding {
-	return Holding{Key: p.leases, Owner: owner, Name: p.name, Permits: p.ids(owner)}
+// Ref is the ids in the sorted set.
+func (p *Leased) Ref(owner string) LockRef {
+	return LockRef{Key: p.leases, Owner: owner, Name: p.name, Permits: p.ids(owner)}
 }
 
 // HoldingOf is that of ids in a row.
-func (p *Leased) HoldingOf(row string) Holding { return Holding{Key: p.leases, Permits: row} }
+func (p *Leased) HoldingOf(row string) LockRef { return LockRef{Key: p.leases, Permits: row} }
 
 // Claim returns the call of Acquire.
 func (p *Leased) Claim(c Claim) driver.Call {

@@ -74,7 +74,7 @@ func returnIDs(request string, ids ...string) op {
 // given as one text.
 func renewIDs(leases ...string) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		var hs []script.Holding
+		var hs []script.LockRef
 		for _, l := range leases {
 			hs = append(hs, script.NewLeased(name, 0).HoldingOf(inRow(strings.Fields(l))))
 		}
@@ -129,8 +129,8 @@ func TestPermitIDs(t *testing.T) {
 		t.Errorf("ids %q, and asked again %q", ids, again)
 	}
 	row, ok := script.ParseIDs(ids)
-	if !ok || row != p.Holding(me).Permits || len(row) != 3*16 {
-		t.Errorf("parsed %q, %v; want what is renewed: %q", row, ok, p.Holding(me).Permits)
+	if !ok || row != p.Ref(me).Permits || len(row) != 3*16 {
+		t.Errorf("parsed %q, %v; want what is renewed: %q", row, ok, p.Ref(me).Permits)
 	}
 	if upper, ok := script.ParseIDs([]string{strings.ToUpper(ids[0])}); !ok || upper != row[:16] {
 		t.Errorf("in upper case: %q, %v", upper, ok)

@@ -18,15 +18,15 @@ const publish = "PUBLISH"
 
 // Traits are what those who wait for a lock of some kind must know.
 type Traits struct {
-	Sharing  bool          // many may hold it together
-	Queueing bool          // the server keeps the queue
-	Sided    bool          // others hold the same key in another way, whom a force does not concern
-	Counting bool          // the server counts the grants: each has to come from there
-	Orderly  bool          // as many hold it together as there is room for: who came first asks first
-	Numbered bool          // the server knows a request again by its number, not by what it holds
-	Looking  bool          // to ask changes nothing, so there is nothing to undo
-	Lossy    bool          // a server that takes over need not know of a grant
-	Beat     time.Duration // who waits must ask at least that often, and say when it gives up; zero: need not
+	Shared       bool          // many may hold it together
+	ServerQueue  bool          // the server keeps the queue
+	PerSide      bool          // others hold the same key in another way, whom a force does not concern
+	ServerTokens bool          // the server counts the grants: each has to come from there
+	FIFO         bool          // as many hold it together as there is room for: who came first asks first
+	Numbered     bool          // the server knows a request again by its number, not by what it holds
+	ReadOnly     bool          // to ask changes nothing, so there is nothing to undo
+	Unreplicated bool          // a server that takes over need not know of a grant
+	Heartbeat    time.Duration // who waits must ask at least that often, and say when it gives up; zero: need not
 }
 
 // A Claim is a wish to hold a lock.

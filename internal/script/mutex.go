@@ -35,8 +35,8 @@ func (m *Mutex) Gate() string { return m.keys[0] }
 // Channels returns the channel on which a release is announced.
 func (m *Mutex) Channels(string) []string { return m.keys[1:] }
 
-// Holding is the owner's field of the hash.
-func (m *Mutex) Holding(owner string) Holding { return Holding{Key: m.keys[0], Owner: owner} }
+// Ref is the owner's field of the hash.
+func (m *Mutex) Ref(owner string) LockRef { return LockRef{Key: m.keys[0], Owner: owner} }
 
 // Claim returns the call of Acquire.
 func (m *Mutex) Claim(c Claim) driver.Call {

@@ -49,7 +49,7 @@ func NewRateLimiter(name, client string, permits int) *RateLimiter {
 }
 
 // Traits are those of what leaves nothing to hold.
-func (l *RateLimiter) Traits() Traits { return Traits{Lossy: true} }
+func (l *RateLimiter) Traits() Traits { return Traits{Unreplicated: true} }
 
 // Gate is not needed: the server gives everybody a time.
 func (l *RateLimiter) Gate() string { return l.keys[3] }

@@ -22,7 +22,7 @@ type Vote struct {
 func NewVote(name string, longest time.Duration) *Vote { return &Vote{NewMutex(name), longest} }
 
 // Traits say that votes are not handed over: each has to come from the server.
-func (v *Vote) Traits() Traits { return Traits{Counting: true} }
+func (v *Vote) Traits() Traits { return Traits{ServerTokens: true} }
 
 // Gate is not that of a mutex, whose holds are handed over.
 func (v *Vote) Gate() string { return v.Mutex.Gate() + "\x00vote" }

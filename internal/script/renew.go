@@ -14,8 +14,8 @@ var (
 	leasedRenew = load("leased_renew", "clock", "leased")
 )
 
-// A Holding is a lock and the owner that holds it.
-type Holding struct {
+// A LockRef is a lock and the owner that holds it.
+type LockRef struct {
 	Key   string
 	Owner string // its field in the hash
 	Reads string // of a reader, the beginning of the names of its own keys
@@ -27,12 +27,12 @@ type Holding struct {
 }
 
 // Called is what people call it.
-func (h Holding) Called() string { return cmp.Or(h.Name, h.Key) }
+func (h LockRef) Called() string { return cmp.Or(h.Name, h.Key) }
 
 // Sort tells apart holdings that no call can renew together.
-func (h Holding) Sort() string { return h.script().Name }
+func (h LockRef) Sort() string { return h.script().Name }
 
-func (h Holding) script() *driver.Script {
+func (h LockRef) script() *driver.Script {
 	switch {
 	case h.Permits != "":
 		return leasedRenew
@@ -43,11 +43,11 @@ func (h Holding) script() *driver.Script {
 }
 
 // Weight is how much work it is to renew it.
-func (h Holding) Weight() int { return max(len(h.Permits)/idSize, 1) }
+func (h LockRef) Weight() int { return max(len(h.Permits)/idSize, 1) }
 
 // Renew returns the call that makes every holding last for at least its lease
 // time from now on. All keys must share a slot, and all holdings be of one sort.
-func Renew(leases []time.Duration, hs []Holding) driver.Call {
+func Renew(leases []time.Duration, hs []LockRef) driver.Call {
 	c := driver.Call{
 		Script: hs[0].script(),
 		Keys:   make([]string, 0, 2*len(hs)),
@@ -65,8 +65,8 @@ func Renew(leases []time.Duration, hs []Holding) driver.Call {
 
 // Prolong makes one holding last for at least lease from now on. It reports
 // whether it is still held.
-func Prolong(ctx context.Context, d driver.Driver, h Holding, lease time.Duration) (bool, error) {
-	r, err := d.Do(ctx, Renew([]time.Duration{lease}, []Holding{h}))
+func Prolong(ctx context.Context, d driver.Driver, h LockRef, lease time.Duration) (bool, error) {
+	r, err := d.Do(ctx, Renew([]time.Duration{lease}, []LockRef{h}))
 	if err != nil {
 		return false, err
 	}

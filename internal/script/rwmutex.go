@@ -53,14 +53,14 @@ type Read struct{ rw }
 func NewRead(name string) *Read { return &Read{newRW(name)} }
 
 // Traits say that readers read together.
-func (l *Read) Traits() Traits { return Traits{Sharing: true, Sided: true} }
+func (l *Read) Traits() Traits { return Traits{Shared: true, PerSide: true} }
 
 // Gate is that of readers.
 func (l *Read) Gate() string { return l.channel + "\x00read" }
 
-// Holding is the reader's field of the hash, and its own keys.
-func (l *Read) Holding(owner string) Holding {
-	return Holding{Key: l.name, Owner: owner, Reads: l.own(owner)}
+// Ref is the reader's field of the hash, and its own keys.
+func (l *Read) Ref(owner string) LockRef {
+	return LockRef{Key: l.name, Owner: owner, Reads: l.own(owner)}
 }
 
 // Claim returns the call of Acquire.
@@ -116,9 +116,9 @@ func NewWrite(name string, first bool) *Write { return &Write{newRW(name), first
 // Traits say whether a waiter has to keep readers out.
 func (l *Write) Traits() Traits {
 	if l.first {
-		return Traits{Sided: true, Beat: writerBeat}
+		return Traits{PerSide: true, Heartbeat: writerBeat}
 	}
-	return Traits{Sided: true}
+	return Traits{PerSide: true}
 }
 
 // Gate is that of writers.
@@ -127,9 +127,9 @@ func (l *Write) Gate() string { return l.channel + "\x00write" }
 // writer is the field of an owner that writes.
 func writer(owner string) string { return owner + ":write" }
 
-// Holding is the writer's field of the hash.
-func (l *Write) Holding(owner string) Holding {
-	return Holding{Key: l.name, Owner: writer(owner)}
+// Ref is the writer's field of the hash.
+func (l *Write) Ref(owner string) LockRef {
+	return LockRef{Key: l.name, Owner: writer(owner)}
 }
 
 // Claim returns the call of Acquire.

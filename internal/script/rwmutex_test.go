@@ -30,9 +30,9 @@ func inspectRW(ctx context.Context, d driver.Driver, name string) error {
 // renewReads renews the holds of readers for 60 s.
 func renewReads(owners ...string) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		var hs []script.Holding
+		var hs []script.LockRef
 		for _, o := range owners {
-			hs = append(hs, script.NewRead(name).Holding(o))
+			hs = append(hs, script.NewRead(name).Ref(o))
 		}
 		_, err := d.Do(ctx, renewEach(time.Minute, hs))
 		return err

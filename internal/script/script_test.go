@@ -101,16 +101,16 @@ func inspectMutex(ctx context.Context, d driver.Driver, name string) error {
 }
 
 // renewEach is the call that renews all holdings for the same time.
-func renewEach(lease time.Duration, hs []script.Holding) driver.Call {
+func renewEach(lease time.Duration, hs []script.LockRef) driver.Call {
 	return script.Renew(slices.Repeat([]time.Duration{lease}, len(hs)), hs)
 }
 
 // renewAll renews the leases of owners of one mutex for 60 s.
 func renewAll(owners ...string) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		var hs []script.Holding
+		var hs []script.LockRef
 		for _, o := range owners {
-			hs = append(hs, script.NewMutex(name).Holding(o))
+			hs = append(hs, script.NewMutex(name).Ref(o))
 		}
 		_, err := d.Do(ctx, renewEach(time.Minute, hs))
 		return err
@@ -397,9 +397,9 @@ func TestRenew(t *testing.T) {
 	put(n+":theirs", "b:1", "5000")
 	put(n+":longer", "a:1", "600000")
 	put(n+":endless", "a:1", "")
-	var hs []script.Holding
+	var hs []script.LockRef
 	for _, key := range []string{"mine", "theirs", "gone", "longer", "endless"} {
-		hs = append(hs, script.Holding{Key: n + ":" + key, Owner: "a:1"})
+		hs = append(hs, script.LockRef{Key: n + ":" + key, Owner: "a:1"})
 	}
 	r, err := b.d.Do(t.Context(), renewEach(30*time.Second, hs))
 	if err != nil {
@@ -420,18 +420,18 @@ func TestRenew(t *testing.T) {
 func TestRenewAbsurdEnd(t *testing.T) {
 	b := newBench(t)
 	n := b.m.Gate()
-	reader := script.NewRead(n + ":doc").Holding("a:1")
+	reader := script.NewRead(n + ":doc").Ref("a:1")
 	b.s.Do(t, "HSET", reader.Key, "mode", "read", "a:1", "1")
 	b.s.Do(t, "SET", reader.Reads+":1", "1")
-	mutex := func(key string) script.Holding { return script.NewMutex(n + ":" + key).Holding("a:1") }
-	for _, h := range []script.Holding{mutex("victim"), mutex("other")} {
+	mutex := func(key string) script.LockRef { return script.NewMutex(n + ":" + key).Ref("a:1") }
+	for _, h := range []script.LockRef{mutex("victim"), mutex("other")} {
 		b.s.Do(t, "HSET", h.Key, "a:1", "1")
 		b.s.Do(t, "PEXPIRE", h.Key, "5000")
 	}
 	for _, key := range []string{mutex("victim").Key, reader.Key, reader.Reads + ":1"} {
 		b.s.Do(t, "PEXPIRE", key, "9000000000000000000")
 	}
-	for _, hs := range [][]script.Holding{{mutex("victim"), mutex("other")}, {reader}} {
+	for _, hs := range [][]script.LockRef{{mutex("victim"), mutex("other")}, {reader}} {
 		for range 2 {
 			r, err := b.d.Do(t.Context(), renewEach(30*time.Second, hs))
 			if err != nil {
@@ -458,9 +458,9 @@ func TestRenewEachForItsTime(t *testing.T) {
 	b := newBench(t)
 	n := b.m.Gate()
 	leases := []time.Duration{10 * time.Second, 20 * time.Second, 30 * time.Second}
-	var mutexes, readers []script.Holding
+	var mutexes, readers []script.LockRef
 	for i := range leases {
-		m, r := script.NewMutex(fmt.Sprint(n, ":m", i)).Holding("a:1"), script.NewRead(fmt.Sprint(n, ":r", i)).Holding("a:1")
+		m, r := script.NewMutex(fmt.Sprint(n, ":m", i)).Ref("a:1"), script.NewRead(fmt.Sprint(n, ":r", i)).Ref("a:1")
 		b.s.Do(t, "HSET", m.Key, "a:1", "1")
 		b.s.Do(t, "HSET", r.Key, "mode", "read", "a:1", "1")
 		b.s.Do(t, "SET", r.Reads+":1", "1")
@@ -469,7 +469,7 @@ func TestRenewEachForItsTime(t *testing.T) {
 		}
 		mutexes, readers = append(mutexes, m), append(readers, r)
 	}
-	for _, hs := range [][]script.Holding{mutexes, readers} {
+	for _, hs := range [][]script.LockRef{mutexes, readers} {
 		if _, err := b.d.Do(t.Context(), script.Renew(leases, hs)); err != nil {
 			t.Fatal(err)
 		}

@@ -59,7 +59,7 @@ func TestPermitsInStillTime(t *testing.T) {
 	}
 	renew := func(owner string) bool {
 		t.Helper()
-		held, err := script.Prolong(t.Context(), s, p.Holding(owner), time.Second)
+		held, err := script.Prolong(t.Context(), s, p.Ref(owner), time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 // ones, too: those that the new server knows are kept, and the holders of the
 // others are told why.
 func TestFailover(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		k.d.Watch(k.w.Suspect)
 		var kept, lost []*keeper
 		for i := range 20 {
@@ -64,7 +64,7 @@ func TestFailover(t *testing.T) {
 
 // A lease that another took away in the same term was lost to him.
 func TestNotFailover(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		k.d.Watch(k.w.Suspect)
 		_, user := k.guard("a", true)
 		k.d.FailOver()
@@ -79,7 +79,7 @@ func TestNotFailover(t *testing.T) {
 
 // Where renewals need replicas, one that too few have heard of does not count.
 func TestShortOfReplicas(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		k.w.Require(2, time.Second, 0)
 		k.d.Replicas(2)
 		c, user := k.guard("a", true)
@@ -102,7 +102,7 @@ func TestShortOfReplicas(t *testing.T) {
 
 // The skew of the servers' clocks shortens every lease.
 func TestSkew(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		plain, _ := k.guard("a", false)
 		k.w.Require(0, 0, time.Second)
 		skewed, _ := k.guard("b", false)
@@ -133,7 +133,7 @@ func (d halfMoved) DoMany(ctx context.Context, calls []driver.Call) []driver.Res
 
 // A slot that stays half-moved costs no lease.
 func TestHalfMovedSlot(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		k.w.Close()
 		k.w = New(halfMoved{k.d}, lease/3, slog.New(slog.DiscardHandler))
 		var users []*keeper
@@ -153,7 +153,7 @@ func TestHalfMovedSlot(t *testing.T) {
 // A lease whose server was replaced while it was being granted is verified,
 // too, also if nobody renews it.
 func TestFailoverBeforeGuard(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		k.d.Watch(k.w.Suspect)
 		sent := clock.Now()
 		if _, err := script.NewMutex("a").Acquire(context.Background(), k.d, script.Claim{Owner: "me:1", Count: 1, Lease: lease}); err != nil {
@@ -162,7 +162,7 @@ func TestFailoverBeforeGuard(t *testing.T) {
 		term := k.d.Place("a").Term
 		k.d.FailOver("a")
 		user := new(keeper)
-		c := &Charge{Holding: script.Holding{Key: "a", Owner: "me:1"}, Holder: user, Lease: lease, Term: term}
+		c := &Watched{LockRef: script.LockRef{Key: "a", Owner: "me:1"}, Handler: user, Lease: lease, Term: term}
 		k.w.Guard(c, sent, 0)
 		time.Sleep(time.Second)
 		if why := user.reason(); why != Failover {

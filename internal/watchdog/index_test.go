@@ -9,12 +9,12 @@ import (
 
 // On returns the leases on a key, and only those, however they come and go.
 func TestOn(t *testing.T) {
-	in(t, func(k *kennel) {
-		share := func(n int) *Charge {
+	in(t, func(k *rig) {
+		share := func(n int) *Watched {
 			c, _ := k.guard("shared", n%2 == 0)
 			return c
 		}
-		same := func(want ...*Charge) {
+		same := func(want ...*Watched) {
 			t.Helper()
 			got := k.w.On("shared")
 			if len(got) != len(want) {

@@ -16,17 +16,17 @@ import (
 
 // A lane is a row of calls that wait for each other. Leases of any length share
 // one, unless they differ in how long they can wait for an answer.
-type lane struct {
+type queueKey struct {
 	node   string
-	sort   string // of what is renewed; "": graves
+	sort   string // of what is renewed; "": pending
 	acked  bool   // replicas have to acknowledge it
 	urgent bool
 	rank   int // of the patience: at most twice as long for one as for another
 }
 
 // lane returns the lane in which to renew a charge. The caller holds w.mu.
-func (w *Watchdog) lane(c *Charge, now time.Duration) lane {
-	return lane{
+func (w *Watchdog) queueOf(c *Watched, now time.Duration) queueKey {
+	return queueKey{
 		node:   w.d.Place(c.Key).Node,
 		sort:   c.Sort(),
 		acked:  w.acks > 0 && c.renewal > 0,
@@ -38,7 +38,7 @@ func (w *Watchdog) lane(c *Charge, now time.Duration) lane {
 // patience is how long to wait for the answer to a renewal. One that is answered
 // after the deadline that it was to move is useless, and half of the rest is left
 // for another try.
-func (w *Watchdog) patience(c *Charge, now time.Duration) time.Duration {
+func (w *Watchdog) patience(c *Watched, now time.Duration) time.Duration {
 	limit := w.every
 	if c.renewal > 0 {
 		limit = c.renewal / 6
@@ -51,12 +51,12 @@ func (w *Watchdog) patience(c *Charge, now time.Duration) time.Duration {
 // The caller holds w.mu.
 func (w *Watchdog) launch(now time.Duration) {
 	if len(w.guarded) > 0 && w.guarded[0].at <= now {
-		renew := make(map[lane][]*Charge)
+		renew := make(map[queueKey][]*Watched)
 		for _, c := range w.guarded {
 			if c.flying || c.due > now+w.every/8 {
 				continue
 			}
-			l := w.lane(c, now)
+			l := w.queueOf(c, now)
 			if w.flying[l] {
 				c.due = now + w.retry() // when it may be free
 				continue
@@ -72,26 +72,26 @@ func (w *Watchdog) launch(now time.Duration) {
 			w.fly(l, w.renewal(l, cs, now))
 		}
 	}
-	bury := make(map[lane][]*grave)
-	for len(w.graves) > 0 && w.graves[0].due <= now {
-		g := heap.Pop(&w.graves).(*grave)
+	release := make(map[queueKey][]*pendingRelease)
+	for len(w.pending) > 0 && w.pending[0].due <= now {
+		g := heap.Pop(&w.pending).(*pendingRelease)
 		if now >= g.until {
 			continue // whatever it was, it is over
 		}
-		l := lane{node: g.node}
-		bury[l] = append(bury[l], g)
+		l := queueKey{node: g.node}
+		release[l] = append(release[l], g)
 	}
-	for l, gs := range bury {
+	for l, gs := range release {
 		if w.flying[l] {
 			w.behind[l] = append(w.behind[l], gs...)
 			continue
 		}
-		w.fly(l, func() { w.bury(gs) })
+		w.fly(l, func() { w.release(gs) })
 	}
 }
 
 // fly runs calls in their lane. The caller holds w.mu.
-func (w *Watchdog) fly(l lane, calls func()) {
+func (w *Watchdog) fly(l queueKey, calls func()) {
 	w.flying[l] = true
 	w.wg.Add(1)
 	go func() {
@@ -101,7 +101,7 @@ func (w *Watchdog) fly(l lane, calls func()) {
 		defer w.mu.Unlock()
 		delete(w.flying, l)
 		for _, g := range w.behind[l] {
-			heap.Push(&w.graves, g)
+			heap.Push(&w.pending, g)
 		}
 		delete(w.behind, l)
 		w.rouse(0)
@@ -109,48 +109,48 @@ func (w *Watchdog) fly(l lane, calls func()) {
 }
 
 // renewal returns what renews the leases of a lane. The caller holds w.mu.
-func (w *Watchdog) renewal(l lane, cs []*Charge, now time.Duration) func() {
+func (w *Watchdog) renewal(l queueKey, cs []*Watched, now time.Duration) func() {
 	limit := never
 	for _, c := range cs {
 		limit = min(limit, w.patience(c, now))
 	}
 	// One call per slot, and per so many leases.
-	var flights [][]*Charge
+	var batches [][]*Watched
 	open := make(map[int]int)
 	var weights []int
 	for _, c := range cs {
 		slot := w.d.Place(c.Key).Slot
 		i, ok := open[slot]
-		if !ok || weights[i]+c.Weight() > batch {
-			i = len(flights)
+		if !ok || weights[i]+c.Weight() > maxBatch {
+			i = len(batches)
 			open[slot] = i
-			flights = append(flights, nil)
+			batches = append(batches, nil)
 			weights = append(weights, 0)
 		}
-		flights[i] = append(flights[i], c)
+		batches[i] = append(batches[i], c)
 		weights[i] += c.Weight()
 	}
 	return func() {
-		for len(flights) > 0 {
-			flights = w.send(flights, l.acked, limit)
+		for len(batches) > 0 {
+			batches = w.send(batches, l.acked, limit)
 		}
 	}
 }
 
-// send renews the leases of some flights, each by one call. It returns those
+// send renews the leases of some batches, each by one call. It returns those
 // that have to be tried in smaller ones.
-func (w *Watchdog) send(flights [][]*Charge, acked bool, limit time.Duration) (smaller [][]*Charge) {
+func (w *Watchdog) send(batches [][]*Watched, acked bool, limit time.Duration) (smaller [][]*Watched) {
 	ctx, cancel := context.WithTimeout(w.life, limit)
 	defer cancel()
-	calls := make([]driver.Call, len(flights))
-	answers := make([]answer, len(flights))
+	calls := make([]driver.Call, len(batches))
+	answers := make([]answer, len(batches))
 	w.mu.Lock()
 	now := clock.Now()
-	for i, cs := range flights {
+	for i, cs := range batches {
 		asked := make([]time.Duration, len(cs))
-		hs := make([]script.Holding, len(cs))
+		hs := make([]script.LockRef, len(cs))
 		for j, c := range cs {
-			asked[j], hs[j] = c.asks(now), c.Holding
+			asked[j], hs[j] = c.asks(now), c.LockRef
 		}
 		calls[i] = script.Renew(asked, hs)
 		answers[i] = answer{asked: asked, term: w.d.Place(cs[0].Key).Term}
@@ -158,7 +158,7 @@ func (w *Watchdog) send(flights [][]*Charge, acked bool, limit time.Duration) (s
 	w.mu.Unlock()
 	sent := clock.Early()
 	for i, r := range w.ask(ctx, calls, acked, limit) {
-		cs, a := flights[i], answers[i]
+		cs, a := batches[i], answers[i]
 		if len(cs) > 1 && divisible(r.Err) && w.life.Err() == nil {
 			smaller = slices.AppendSeq(smaller, slices.Chunk(cs, (len(cs)+7)/8))
 			continue
@@ -202,8 +202,8 @@ type answer struct {
 }
 
 // settle takes in the answer to one renewal.
-func (w *Watchdog) settle(cs []*Charge, a answer) {
-	var lost []*Charge
+func (w *Watchdog) settle(cs []*Watched, a answer) {
+	var lost []*Watched
 	var whys []Reason
 	needed := false // that it is renewed
 	failed := cmp.Or(a.err, a.short)
@@ -244,7 +244,7 @@ func (w *Watchdog) settle(cs []*Charge, a answer) {
 	}
 	w.mu.Unlock()
 	for i, c := range lost {
-		c.Holder.Lost(whys[i])
+		c.Handler.Lost(whys[i])
 	}
 	if warn {
 		w.log.Warn("cannot renew leases, will try again", "leases", len(cs), "error", failed)
@@ -260,7 +260,7 @@ func (w *Watchdog) settle(cs []*Charge, a answer) {
 
 // pause is how long to wait after a renewal without success. The caller holds
 // w.mu.
-func (w *Watchdog) pause(c *Charge, err error) time.Duration {
+func (w *Watchdog) pause(c *Watched, err error) time.Duration {
 	if c.renewal == 0 && !c.verify {
 		return w.every // a matter of routine
 	}

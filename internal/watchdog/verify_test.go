@@ -16,10 +16,10 @@ import (
 )
 
 // extend prolongs a lease as Lease.Extend does.
-func (k *kennel) extend(c *Charge, d time.Duration) {
+func (k *rig) extend(c *Watched, d time.Duration) {
 	k.t.Helper()
 	sent := clock.Now()
-	if held, err := script.Prolong(context.Background(), k.d, c.Holding, d); !held || err != nil {
+	if held, err := script.Prolong(context.Background(), k.d, c.LockRef, d); !held || err != nil {
 		k.t.Fatal(held, err)
 	}
 	if !k.w.Extend(c, sent, d) {
@@ -31,7 +31,7 @@ func (k *kennel) extend(c *Charge, d time.Duration) {
 // only when the new server keeps it for as long as its deadline claims.
 func TestFailoverOfExtended(t *testing.T) {
 	for _, renewed := range []bool{false, true} {
-		in(t, func(k *kennel) {
+		in(t, func(k *rig) {
 			k.d.Watch(k.w.Suspect)
 			c, user := k.guard("a", renewed)
 			k.extend(c, 5*time.Minute)
@@ -56,7 +56,7 @@ func TestFailoverOfExtended(t *testing.T) {
 // The holder of a fixed lease learns within a period that the server does not
 // keep it any more, as one does whose lease is renewed.
 func TestFixedLeaseTakenAway(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		c, user := k.guard("a", false)
 		k.extend(c, time.Hour)
 		other, neighbour := k.guard("b", false)
@@ -81,7 +81,7 @@ func TestFixedLeaseTakenAway(t *testing.T) {
 // To verify fixed leases costs as much as to renew others: a call for so many
 // leases in each period.
 func TestFixedLeasesAreCheap(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		const n, periods = 2000, 12
 		for i := range n {
 			c, _ := k.guard(fmt.Sprint("a", i), false)
@@ -93,7 +93,7 @@ func TestFixedLeasesAreCheap(t *testing.T) {
 		time.Sleep(periods * lease / 3)
 		calls := k.d.Calls("renew") - before
 		t.Logf("%d calls in each period for %d leases", calls/periods, n)
-		if most := (n/batch + 20) * (periods + 1); calls > most {
+		if most := (n/maxBatch + 20) * (periods + 1); calls > most {
 			t.Errorf("%d calls in %d periods, want at most %d", calls, periods, most)
 		}
 	})
@@ -127,21 +127,21 @@ func (d *reading) DoMany(ctx context.Context, calls []driver.Call) []driver.Resu
 
 // Read leases of all lengths travel together.
 func TestVariedFixedReads(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		d := &reading{Driver: k.d}
 		k.w.Close()
 		k.w = New(d, lease/3, slog.New(slog.DiscardHandler))
 		const n = 2000
 		for i := range n {
 			length := 20*time.Second + time.Duration(i)*37*time.Millisecond
-			h := script.Holding{Key: fmt.Sprint("a", i), Owner: "me:1", Reads: fmt.Sprint("{a", i, "}:me:1")}
-			k.w.Guard(&Charge{Holding: h, Holder: new(keeper), Lease: length}, clock.Now(), 0)
+			h := script.LockRef{Key: fmt.Sprint("a", i), Owner: "me:1", Reads: fmt.Sprint("{a", i, "}:me:1")}
+			k.w.Guard(&Watched{LockRef: h, Handler: new(keeper), Lease: length}, clock.Now(), 0)
 		}
 		time.Sleep(lease/3 + time.Second)
 		d.mu.Lock()
 		calls, most := d.calls, d.most
 		d.mu.Unlock()
-		if calls == 0 || calls > n/batch+20 || most > 10 {
+		if calls == 0 || calls > n/maxBatch+20 || most > 10 {
 			t.Errorf("%d calls in up to %d pipelines at a time, for %d leases", calls, most, n)
 		}
 		time.Sleep(time.Hour)
@@ -160,7 +160,7 @@ func (d answering) DoMany(ctx context.Context, calls []driver.Call) []driver.Res
 // An answer to what was asked before does not verify anything.
 func TestVerifyDuringRenewal(t *testing.T) {
 	for _, renewed := range []bool{false, true} {
-		in(t, func(k *kennel) {
+		in(t, func(k *rig) {
 			k.w.Close()
 			k.w = New(answering{k.d}, lease/3, slog.New(slog.DiscardHandler))
 			c, user := k.guard("a", renewed)
@@ -203,7 +203,7 @@ func TestBadKeys(t *testing.T) {
 		"ERR value is not an integer or out of range script: f, on @user_script:10.",
 		"TRYAGAIN Multiple keys request during rehashing of slot",
 	} {
-		in(t, func(k *kennel) {
+		in(t, func(k *rig) {
 			k.w.Close()
 			k.w = New(picky{k.d, map[string]string{"a7": text, "a77": text}}, lease/3, slog.New(slog.DiscardHandler))
 			users := make(map[string]*keeper)
@@ -228,7 +228,7 @@ func TestBadKeys(t *testing.T) {
 
 // A server that refuses everything is not asked all the time.
 func TestRefusedEverything(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		const n = 256
 		for i := range n {
 			k.guard(fmt.Sprint("a", i), true)
@@ -248,12 +248,12 @@ func TestCloseIsAtomic(t *testing.T) {
 	for range 200 {
 		w := New(fake.New(), lease/3, slog.New(slog.DiscardHandler))
 		const n = 8
-		var charges [n]Charge
+		var watchedHeap [n]Watched
 		var guarded [n]bool
 		var wg sync.WaitGroup
 		for i := range n {
-			charges[i] = Charge{Holding: script.Holding{Key: "a", Owner: "me:1"}, Holder: new(keeper), Lease: lease}
-			guard := func() { guarded[i] = w.Guard(&charges[i], clock.Now(), lease) }
+			watchedHeap[i] = Watched{LockRef: script.LockRef{Key: "a", Owner: "me:1"}, Handler: new(keeper), Lease: lease}
+			guard := func() { guarded[i] = w.Guard(&watchedHeap[i], clock.Now(), lease) }
 			if i == 0 {
 				guard() // one at least is in care
 				continue
@@ -263,7 +263,7 @@ func TestCloseIsAtomic(t *testing.T) {
 		ended := w.Close()
 		wg.Wait()
 		for i := range n {
-			c := &charges[i]
+			c := &watchedHeap[i]
 			if slices.Contains(ended, c) != guarded[i] {
 				t.Fatalf("guarded: %v, ended by Close: %v", guarded[i], !guarded[i])
 			}

@@ -34,8 +34,8 @@ import (
 )
 
 const (
-	// batch is how many leases one call renews.
-	batch = 128
+	// maxBatch is how many leases one call renews.
+	maxBatch = 128
 	// maxSleep bounds how long the watchdog trusts a timer: timers stand still
 	// while the machine sleeps, leases do not.
 	maxSleep = time.Second
@@ -54,15 +54,15 @@ type Watchdog struct {
 	skew    time.Duration // of the servers' clocks
 
 	mu      sync.Mutex
-	guarded charges
-	on      map[string]*Charge // the first charge of each key; see Charge.next
-	graves  graves
-	flying  map[lane]bool     // with calls under way
-	behind  map[lane][]*grave // which wait for such a lane
-	sleeps  time.Duration     // until when run sleeps, if nobody wakes it
-	busy    bool              // something was guarded since run looked last
-	suspect bool              // some term has changed since run looked last
-	warned  time.Duration     // when failed renewals were reported last
+	guarded watchedHeap
+	on      map[string]*Watched // the first charge of each key; see Watched.next
+	pending pendingHeap
+	flying  map[queueKey]bool              // with calls under way
+	behind  map[queueKey][]*pendingRelease // which wait for such a lane
+	sleeps  time.Duration                  // until when run sleeps, if nobody wakes it
+	busy    bool                           // something was guarded since run looked last
+	suspect bool                           // some term has changed since run looked last
+	warned  time.Duration                  // when failed renewals were reported last
 	running bool
 	closed  bool
 
@@ -76,9 +76,9 @@ type Watchdog struct {
 func New(d driver.Driver, every time.Duration, log *slog.Logger) *Watchdog {
 	w := &Watchdog{
 		d: d, every: every, log: log,
-		on:     make(map[string]*Charge),
-		flying: make(map[lane]bool),
-		behind: make(map[lane][]*grave),
+		on:     make(map[string]*Watched),
+		flying: make(map[queueKey]bool),
+		behind: make(map[queueKey][]*pendingRelease),
 		wake:   make(chan struct{}, 1),
 	}
 	w.life, w.end = context.WithCancel(context.Background())
@@ -95,7 +95,7 @@ func (w *Watchdog) Require(acks int, within, skew time.Duration) {
 // Guard takes a lease into care that was granted to a request sent at that
 // moment. With a renewal it is kept alive, for that long each time, until Drop.
 // A watchdog that is closed takes nothing any more.
-func (w *Watchdog) Guard(c *Charge, sent, renewal time.Duration) bool {
+func (w *Watchdog) Guard(c *Watched, sent, renewal time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -118,7 +118,7 @@ func (w *Watchdog) Guard(c *Charge, sent, renewal time.Duration) bool {
 
 // Extend notes that a request sent at that moment was granted that lease time.
 // It reports whether the lease was still in care.
-func (w *Watchdog) Extend(c *Charge, sent, lease time.Duration) bool {
+func (w *Watchdog) Extend(c *Watched, sent, lease time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c.index < 0 {
@@ -131,7 +131,7 @@ func (w *Watchdog) Extend(c *Charge, sent, lease time.Duration) bool {
 
 // Renew says for how long to renew a lease from now on; zero: it is only
 // verified.
-func (w *Watchdog) Renew(c *Charge, renewal time.Duration) {
+func (w *Watchdog) Renew(c *Watched, renewal time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c.index < 0 || c.renewal == renewal {
@@ -196,13 +196,13 @@ func (w *Watchdog) verifySuspects() {
 
 // Drop takes a lease out of care, without a word to its holder. It reports
 // whether it was still there: if not, it has been lost.
-func (w *Watchdog) Drop(c *Charge) bool {
+func (w *Watchdog) Drop(c *Watched) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.drop(c)
 }
 
-func (w *Watchdog) drop(c *Charge) bool {
+func (w *Watchdog) drop(c *Watched) bool {
 	if c.index < 0 {
 		return false
 	}
@@ -213,7 +213,7 @@ func (w *Watchdog) drop(c *Charge) bool {
 }
 
 // link adds a charge to those on its key. The caller holds w.mu.
-func (w *Watchdog) link(c *Charge) {
+func (w *Watchdog) link(c *Watched) {
 	c.next = w.on[c.Key]
 	if c.next != nil {
 		c.next.prev = c
@@ -222,7 +222,7 @@ func (w *Watchdog) link(c *Charge) {
 }
 
 // unlink takes a charge out of those on its key. The caller holds w.mu.
-func (w *Watchdog) unlink(c *Charge) {
+func (w *Watchdog) unlink(c *Watched) {
 	if c.next != nil {
 		c.next.prev = c.prev
 	}
@@ -238,16 +238,16 @@ func (w *Watchdog) unlink(c *Charge) {
 }
 
 // Lose takes a lease out of care and tells its holder why.
-func (w *Watchdog) Lose(c *Charge, why Reason) bool {
+func (w *Watchdog) Lose(c *Watched, why Reason) bool {
 	if !w.Drop(c) {
 		return false
 	}
-	c.Holder.Lost(why)
+	c.Handler.Lost(why)
 	return true
 }
 
 // Denied returns why a server says that the owner of a lease does not hold it.
-func (w *Watchdog) Denied(c *Charge) Reason {
+func (w *Watchdog) Denied(c *Watched) Reason {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return c.denied(w.d.Place(c.Key).Term)
@@ -255,17 +255,17 @@ func (w *Watchdog) Denied(c *Charge) Reason {
 
 // On returns the leases in care on a key. Its cost does not depend on the
 // leases on other keys.
-func (w *Watchdog) On(key string) []*Charge {
+func (w *Watchdog) On(key string) []*Watched {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var cs []*Charge
+	var cs []*Watched
 	for c := w.on[key]; c != nil; c = c.next {
 		cs = append(cs, c)
 	}
 	return cs
 }
 
-func (w *Watchdog) reschedule(c *Charge) {
+func (w *Watchdog) reschedule(c *Watched) {
 	c.schedule()
 	heap.Fix(&w.guarded, c.index)
 	w.rouse(c.at)
@@ -320,8 +320,8 @@ func (w *Watchdog) look() time.Duration {
 	if len(w.guarded) > 0 {
 		next = w.guarded[0].at
 	}
-	if len(w.graves) > 0 {
-		next = min(next, w.graves[0].due)
+	if len(w.pending) > 0 {
+		next = min(next, w.pending[0].due)
 	}
 	sleep := never
 	w.sleeps = never
@@ -335,9 +335,9 @@ func (w *Watchdog) look() time.Duration {
 	w.mu.Unlock()
 	for _, c := range ended {
 		if c.short && c.renewal > 0 {
-			c.Holder.Lost(Unacked)
+			c.Handler.Lost(Unacked)
 		} else {
-			c.Holder.Lost(Expired)
+			c.Handler.Lost(Expired)
 		}
 	}
 	for _, c := range ended {
@@ -351,8 +351,8 @@ func (w *Watchdog) look() time.Duration {
 }
 
 // ended takes the leases out of care whose warning has passed.
-func (w *Watchdog) ended(now time.Duration) []*Charge {
-	var ended, later []*Charge
+func (w *Watchdog) ended(now time.Duration) []*Watched {
+	var ended, later []*Watched
 	for len(w.guarded) > 0 && w.guarded[0].at <= now {
 		c := w.guarded[0]
 		if c.warning() <= now {
@@ -377,10 +377,10 @@ func (w *Watchdog) retry() time.Duration {
 
 // Close stops all care at once and waits until nothing runs any more. It returns
 // the leases that were in care, which end with it: their holders are not told.
-func (w *Watchdog) Close() []*Charge {
+func (w *Watchdog) Close() []*Watched {
 	w.mu.Lock()
 	w.closed = true
-	cs := []*Charge(w.guarded)
+	cs := []*Watched(w.guarded)
 	w.guarded = nil
 	clear(w.on)
 	for _, c := range cs {

@@ -45,24 +45,24 @@ func (k *keeper) reason() Reason {
 	return why
 }
 
-type kennel struct {
+type rig struct {
 	t *testing.T
 	d *fake.Driver
 	w *Watchdog
 }
 
 // in runs a test in faked time, at whose end nothing may be left running.
-func in(t *testing.T, test func(k *kennel)) {
+func in(t *testing.T, test func(k *rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fake.New()
-		k := &kennel{t, d, New(d, lease/3, slog.New(slog.DiscardHandler))}
+		k := &rig{t, d, New(d, lease/3, slog.New(slog.DiscardHandler))}
 		test(k)
 		k.w.Close()
 	})
 }
 
 // guard takes a lock and gives it into care.
-func (k *kennel) guard(key string, renewed bool) (*Charge, *keeper) {
+func (k *rig) guard(key string, renewed bool) (*Watched, *keeper) {
 	k.t.Helper()
 	sent := clock.Now()
 	v, err := script.NewMutex(key).Acquire(context.Background(), k.d, script.Claim{Owner: "me:1", Count: 1, Lease: lease})
@@ -70,7 +70,7 @@ func (k *kennel) guard(key string, renewed bool) (*Charge, *keeper) {
 		k.t.Fatal(v, err)
 	}
 	user := new(keeper)
-	c := &Charge{Holding: script.Holding{Key: key, Owner: "me:1"}, Holder: user, Lease: lease}
+	c := &Watched{LockRef: script.LockRef{Key: key, Owner: "me:1"}, Handler: user, Lease: lease}
 	var renewal time.Duration
 	if renewed {
 		renewal = lease
@@ -80,7 +80,7 @@ func (k *kennel) guard(key string, renewed bool) (*Charge, *keeper) {
 }
 
 func TestRenewedForADay(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		c, user := k.guard("a", true)
 		const day = 24 * time.Hour
 		time.Sleep(day)
@@ -103,7 +103,7 @@ func TestRenewedForADay(t *testing.T) {
 // The holder is told a gap before the deadline, that is well before the server
 // forgets it, to the millisecond, also when nobody answers.
 func TestToldInTime(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		fixed, user1 := k.guard("fixed", false)
 		start := time.Now()
 		lost := errors.New("no network")
@@ -115,7 +115,7 @@ func TestToldInTime(t *testing.T) {
 		for _, test := range []struct {
 			name string
 			user *keeper
-			c    *Charge
+			c    *Watched
 			want time.Duration
 		}{{"fixed", user1, fixed, ends(0)}, {"renewed", user2, renewed, ends(10 * time.Second)}} {
 			why, at := test.user.told()
@@ -131,7 +131,7 @@ func TestToldInTime(t *testing.T) {
 
 // A renewal whose answer is lost counts for nothing, and hurts nothing.
 func TestAmbiguousRenewal(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		c, user := k.guard("a", true)
 		n := 0
 		k.d.Fail(func(call driver.Call) error {
@@ -156,7 +156,7 @@ func TestAmbiguousRenewal(t *testing.T) {
 }
 
 func TestNotOwner(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		_, user := k.guard("a", true)
 		_, other := k.guard("b", true)
 		k.d.Delete("a")
@@ -173,7 +173,7 @@ func TestNotOwner(t *testing.T) {
 
 // Leases that were taken one after the other are soon renewed together.
 func TestBatches(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		const n = 1000
 		for i := range n {
 			k.guard(fmt.Sprint("a", i), true)
@@ -184,7 +184,7 @@ func TestBatches(t *testing.T) {
 		const periods = 60
 		time.Sleep(periods * lease / 3)
 		calls := k.d.Calls("renew") - before
-		if most := (n + batch - 1) / batch * (periods + 1); calls > most {
+		if most := (n + maxBatch - 1) / maxBatch * (periods + 1); calls > most {
 			t.Errorf("%d calls in %d periods for %d leases, want at most %d", calls, periods, n, most)
 		}
 	})
@@ -192,7 +192,7 @@ func TestBatches(t *testing.T) {
 
 // One node that hangs delays no other.
 func TestNodesAreIndependent(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		hang := &hanging{Driver: k.d}
 		k.w.Close()
 		k.w = New(hang, lease/3, slog.New(slog.DiscardHandler))
@@ -222,7 +222,7 @@ func (h *hanging) DoMany(ctx context.Context, calls []driver.Call) []driver.Resu
 
 // After the machine slept past the deadline, the lease is over at once.
 func TestSleepingMachine(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		c, user := k.guard("a", true)
 		time.Sleep(time.Second)
 		clock.Skip(40 * time.Second)
@@ -237,7 +237,7 @@ func TestSleepingMachine(t *testing.T) {
 }
 
 func TestBury(t *testing.T) {
-	in(t, func(k *kennel) {
+	in(t, func(k *rig) {
 		m := script.NewMutex("a")
 		take := func() {
 			k.t.Helper()
@@ -249,7 +249,7 @@ func TestBury(t *testing.T) {
 		take()
 		k.d.Fail(func(driver.Call) error { return driver.Unsent(errors.New("no network")) })
 		now := clock.Now()
-		k.w.Bury(m.Free("me:1"), now, now, now+lease, nil)
+		k.w.ReleaseLater(m.Free("me:1"), now, now, now+lease, nil)
 		time.Sleep(5 * time.Second)
 		k.d.Fail(nil)
 		time.Sleep(2 * time.Second)
@@ -258,7 +258,7 @@ func TestBury(t *testing.T) {
 		}
 		// An acquire that arrives after the first attempt to undo it.
 		now = clock.Now()
-		k.w.Bury(m.Free("me:1"), now, now+time.Second, now+lease, nil)
+		k.w.ReleaseLater(m.Free("me:1"), now, now+time.Second, now+lease, nil)
 		time.Sleep(500 * time.Millisecond)
 		take()
 		time.Sleep(time.Second)
@@ -268,12 +268,12 @@ func TestBury(t *testing.T) {
 		calls := k.d.Calls("mutex_release")
 		time.Sleep(time.Hour)
 		if n := k.d.Calls("mutex_release"); n != calls {
-			t.Errorf("%d more calls for graves that are done", n-calls)
+			t.Errorf("%d more calls for pending that are done", n-calls)
 		}
 	})
 }
 
-// slow takes its time for every batch of calls.
+// slow takes its time for every maxBatch of calls.
 type slow struct{ *fake.Driver }
 
 const slowness = 100 * time.Millisecond
@@ -285,21 +285,21 @@ func (d slow) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
 
 // What has to be freed while other calls to free something are under way goes
 // out as soon as those are back.
-func TestBuriedBehindOthers(t *testing.T) {
-	in(t, func(k *kennel) {
+func TestReleaseLaterBehindOthers(t *testing.T) {
+	in(t, func(k *rig) {
 		w := New(slow{k.d}, lease/3, slog.New(slog.DiscardHandler))
 		defer w.Close()
-		bury := func(key string) {
+		release := func(key string) {
 			m := script.NewMutex(key)
 			if _, err := m.Acquire(context.Background(), k.d, script.Claim{Owner: "me:1", Count: 1, Lease: lease}); err != nil {
 				t.Fatal(err)
 			}
 			now := clock.Now()
-			w.Bury(m.Free("me:1"), now, now, now+lease, nil)
+			w.ReleaseLater(m.Free("me:1"), now, now, now+lease, nil)
 		}
-		bury("a")
+		release("a")
 		time.Sleep(slowness / 2)
-		bury("b")
+		release("b")
 		time.Sleep(slowness)
 		if k.d.Holder("a") != "" || k.d.Holder("b") == "" {
 			t.Fatalf("after one batch: a is held by %q, b by %q", k.d.Holder("a"), k.d.Holder("b"))

@@ -19,8 +19,8 @@ const (
 
 // letOthersTry waits a moment, if this process has just released the lock and
 // others listen for that.
-func (c *contest) letOthersTry() error {
-	if c.g == nil || c.lightly && !c.traits.Orderly || c.r.Pause != nil || !c.g.yields() {
+func (c *acquisition) letOthersTry() error {
+	if c.g == nil || c.lightly && !c.traits.FIFO || c.r.Pause != nil || !c.g.yields() {
 		return nil
 	}
 	c.polite = true
@@ -32,7 +32,7 @@ func (c *contest) letOthersTry() error {
 }
 
 // wait waits for a message, but no longer than d.
-func (c *contest) wait(d time.Duration) error {
+func (c *acquisition) wait(d time.Duration) error {
 	var wake <-chan struct{}
 	if w := c.waiter(); w != nil {
 		wake = w.Wake()
@@ -49,7 +49,7 @@ func (c *contest) wait(d time.Duration) error {
 }
 
 // late is how much later than others to ask after a message.
-func (c *contest) late() time.Duration {
+func (c *acquisition) late() time.Duration {
 	if !c.polite {
 		return 0
 	}

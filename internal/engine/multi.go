@@ -21,7 +21,7 @@ type Want struct {
 	Engine *Engine
 	Kind   Kind
 	Under  *Hold // see Request
-	User   watchdog.Holder
+	User   watchdog.LossHandler
 	Hold   *Hold // once it is granted
 	floor  int64 // the highest token known before it was asked for
 }
@@ -39,7 +39,7 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 	defer cancel()
 	var out outage
 	var timer *time.Timer
-	way := course{patience: moment}
+	way := multiOrder{patience: moment}
 	for {
 		planned, err := plan(limited, wants, r)
 		if err != nil {
@@ -88,7 +88,7 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 func blame(err error, w *Want) {
 	var busy *Busy
 	if errors.As(err, &busy) && busy.Key == "" {
-		busy.Key = w.Kind.Holding("").Called()
+		busy.Key = w.Kind.Ref("").Called()
 	}
 }
 
@@ -136,7 +136,7 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 		return n, nil
 	}
 	return n, each(units, func(w *Want) error {
-		w.Engine.dog.Renew(&w.Hold.Charge, 0)
+		w.Engine.watchdog.Renew(&w.Hold.Watched, 0)
 		pass, _ := w.Hold.Grant()
 		err := w.Hold.Prolong(calls, pass, r)
 		if errors.Is(err, ErrLost) {
@@ -167,8 +167,8 @@ func plan(ctx context.Context, wants []*Want, r Request) ([]unit, error) {
 		queue string // of those that have one each
 	}
 	where := func(w *Want) place {
-		p := place{slot: w.Engine.d.Place(w.Kind.Holding("").Key).Slot}
-		if w.Kind.Traits().Queueing {
+		p := place{slot: w.Engine.d.Place(w.Kind.Ref("").Key).Slot}
+		if w.Kind.Traits().ServerQueue {
 			p.queue = w.Kind.Gate()
 		}
 		return p
@@ -262,13 +262,13 @@ func (u unit) take(calls, waiting context.Context, r Request) error {
 	if len(u.wants) == 1 {
 		w := u.wants[0]
 		r.Under = w.Under
-		c := contest{e: e, waiting: waiting, asking: calls, once: once, lightly: true, k: w.Kind, traits: w.Kind.Traits(), r: r}
+		c := acquisition{e: e, waiting: waiting, asking: calls, once: once, lightly: true, k: w.Kind, traits: w.Kind.Traits(), r: r}
 		var err error
 		w.Hold, err = c.run(w.Kind, w.User)
 		return err
 	}
 	k := group(u.wants)
-	c := contest{e: e, waiting: waiting, asking: calls, once: once, lightly: true, k: k, traits: k.Traits(), r: r}
+	c := acquisition{e: e, waiting: waiting, asking: calls, once: once, lightly: true, k: k, traits: k.Traits(), r: r}
 	if !once {
 		c.g = e.gate(k.Gate())
 		defer e.leave(c.g)
@@ -292,7 +292,7 @@ func (u unit) heldByStrangers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	for _, w := range u.wants {
-		owners, err := script.Holders(ctx, u.e.d, w.Kind.Holding("").Key)
+		owners, err := script.Holders(ctx, u.e.d, w.Kind.Ref("").Key)
 		if err == nil && slices.ContainsFunc(owners, func(owner string) bool { return !ours(owner) }) {
 			return true
 		}

@@ -21,18 +21,18 @@ const (
 	Unacked                    // no renewal has reached enough replicas in time
 )
 
-// A Holder is told when its lease is lost, once.
-type Holder interface {
+// A LossHandler is told when its lease is lost, once.
+type LossHandler interface {
 	Lost(Reason)
 }
 
-// A Charge is a lease in the watchdog's care. Set the exported fields before
+// A Watched is a lease in the watchdog's care. Set the exported fields before
 // Guard and leave them alone afterwards.
-type Charge struct {
-	script.Holding
-	Holder Holder
-	Lease  time.Duration // that was granted
-	Term   uint64        // in which the server was known to keep it; see driver.Place
+type Watched struct {
+	script.LockRef
+	Handler LossHandler
+	Lease   time.Duration // that was granted
+	Term    uint64        // in which the server was known to keep it; see driver.Place
 
 	deadline atomic.Int64          // as of clock.Now; zero when in nobody's care
 	fault    atomic.Pointer[error] // of the last renewal; nil: there was none, or it has succeeded
@@ -50,16 +50,16 @@ type Charge struct {
 	at      time.Duration // when the watchdog looks at it next
 	index   int           // in the watchdog's heap; -1 when not there
 
-	// The other charges on the key, a list without a fixed order.
-	next, prev *Charge
+	// The other watchedHeap on the key, a list without a fixed order.
+	next, prev *Watched
 }
 
 // Deadline returns the moment, as of clock.Now, up to which the server is
 // known to keep the lease for its owner.
-func (c *Charge) Deadline() time.Duration { return time.Duration(c.deadline.Load()) }
+func (c *Watched) Deadline() time.Duration { return time.Duration(c.deadline.Load()) }
 
 // Fault returns the error of the last renewal, or nil.
-func (c *Charge) Fault() error {
+func (c *Watched) Fault() error {
 	if err := c.fault.Load(); err != nil {
 		return *err
 	}
@@ -67,7 +67,7 @@ func (c *Charge) Fault() error {
 }
 
 // Valid reports whether the deadline lies ahead.
-func (c *Charge) Valid() bool { return clock.Now() < c.Deadline() }
+func (c *Watched) Valid() bool { return clock.Now() < c.Deadline() }
 
 // margin is taken off every lease, for clocks that do not run at one speed: a
 // hundredth, and of long leases a thousandth, which is still twice as much as
@@ -91,11 +91,11 @@ func (w *Watchdog) InTime(sent, lease time.Duration) bool {
 
 // Tail returns how much of the lease is left at the server when its holder is
 // told that it ends. It may be asked once the lease is out of care.
-func (c *Charge) Tail() time.Duration { return c.gap() + margin(c.granted) + c.skew }
+func (c *Watched) Tail() time.Duration { return c.gap() + margin(c.granted) + c.skew }
 
 // extend moves the deadline to what a confirmed request, sent at that moment,
 // grants. It never moves it back.
-func (c *Charge) extend(sent, lease time.Duration) {
+func (c *Watched) extend(sent, lease time.Duration) {
 	d := sent + lease - margin(lease) - c.skew
 	if d > c.Deadline() {
 		c.deadline.Store(int64(d))
@@ -105,7 +105,7 @@ func (c *Charge) extend(sent, lease time.Duration) {
 
 // gap is how long before the deadline the holder is told. A renewal that is
 // shorter than what was granted before has to get its chance until then.
-func (c *Charge) gap() time.Duration {
+func (c *Watched) gap() time.Duration {
 	if c.renewal > 0 {
 		return gap(min(c.granted, c.renewal))
 	}
@@ -113,14 +113,14 @@ func (c *Charge) gap() time.Duration {
 }
 
 // warning is when the holder is told that the lease ends.
-func (c *Charge) warning() time.Duration { return c.Deadline() - c.gap() }
+func (c *Watched) warning() time.Duration { return c.Deadline() - c.gap() }
 
 // asks returns for how long a renewal that is sent now makes the server keep the
 // lease: for as long as the deadline claims, or for longer. So a lease is never
 // confirmed by a server that ends it before the deadline: a replica that was
 // promoted may have missed an extension, and Redisson's readers set the time of
 // the whole lock to their own. A lease of fixed time is not prolonged by it.
-func (c *Charge) asks(now time.Duration) time.Duration {
+func (c *Watched) asks(now time.Duration) time.Duration {
 	rest := max(c.Deadline()-now, 0)
 	claim := rest + margin(rest) + c.skew
 	return max(c.renewal, (claim + time.Millisecond - 1).Truncate(time.Millisecond))
@@ -128,7 +128,7 @@ func (c *Charge) asks(now time.Duration) time.Duration {
 
 // doubt has the server asked at once whether it keeps the lease. The answer to a
 // request that is under way does not count.
-func (c *Charge) doubt() {
+func (c *Watched) doubt() {
 	if c.flying {
 		c.again = true
 		return
@@ -137,7 +137,7 @@ func (c *Charge) doubt() {
 }
 
 // schedule sets when to look at the charge next.
-func (c *Charge) schedule() {
+func (c *Watched) schedule() {
 	c.at = c.warning()
 	if !c.flying {
 		c.at = min(c.at, c.due)
@@ -146,7 +146,7 @@ func (c *Charge) schedule() {
 
 // denied returns why a server says that the owner does not hold it, given the
 // terms before and after it was asked.
-func (c *Charge) denied(terms ...uint64) Reason {
+func (c *Watched) denied(terms ...uint64) Reason {
 	for _, term := range terms {
 		if c.Term != term {
 			return Failover
@@ -155,24 +155,24 @@ func (c *Charge) denied(terms ...uint64) Reason {
 	return NotOwner
 }
 
-// charges is a heap of charges, the next one first.
-type charges []*Charge
+// watchedHeap is a heap of watchedHeap, the next one first.
+type watchedHeap []*Watched
 
-func (h charges) Len() int           { return len(h) }
-func (h charges) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h watchedHeap) Len() int           { return len(h) }
+func (h watchedHeap) Less(i, j int) bool { return h[i].at < h[j].at }
 
-func (h charges) Swap(i, j int) {
+func (h watchedHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
 
-func (h *charges) Push(x any) {
-	c := x.(*Charge)
+func (h *watchedHeap) Push(x any) {
+	c := x.(*Watched)
 	c.index = len(*h)
 	*h = append(*h, c)
 }
 
-func (h *charges) Pop() any {
+func (h *watchedHeap) Pop() any {
 	old := *h
 	c := old[len(old)-1]
 	old[len(old)-1] = nil

@@ -20,17 +20,17 @@ const maxSubscribe = 500
 // tried again.
 const refusedRest = 5 * time.Second
 
-// An ear keeps one connection to a node subscribed to a set of channels. One
+// An subscriber keeps one connection to a node subscribed to a set of channels. One
 // goroutine owns the connection; it brings what the server has into line with
 // what is wanted, whatever happened in between.
 //
 // In a cluster there are two families of channels, and it is up to whoever
-// publishes which he uses. So the ear listens to both, and a channel counts as
+// publishes which he uses. So the subscriber listens to both, and a channel counts as
 // subscribed once both are confirmed.
 //
 // A change costs the same however many channels there are: only channels in
 // the queue are looked at. All of them are when a connection opens or breaks.
-type ear struct {
+type subscriber struct {
 	l      *listener
 	n      *node
 	ctx    context.Context
@@ -45,13 +45,13 @@ type ear struct {
 	tried   time.Time       // when the first of resting was refused
 }
 
-// A sub is a channel of an ear. The ear's mutex guards it.
+// A sub is a channel of an subscriber. The subscriber's mutex guards it.
 type sub struct {
 	channel string
 	wanted  bool
 	fresh   bool   // to be confirmed, even if the server has it already
-	queued  bool   // it is in ear.queue
-	rests   bool   // it is in ear.resting
+	queued  bool   // it is in subscriber.queue
+	rests   bool   // it is in subscriber.resting
 	asked   family // what the present connection was asked for
 	have    family // what the server has confirmed
 	alone   family // where it gets a command of its own: one that it shared was refused
@@ -66,8 +66,8 @@ const (
 	sharded                    // SPUBLISH
 )
 
-func newEar(l *listener, n *node) *ear {
-	e := &ear{
+func newEar(l *listener, n *node) *subscriber {
+	e := &subscriber{
 		l: l, n: n,
 		kick: make(chan struct{}, 1),
 		done: make(chan struct{}),
@@ -78,7 +78,7 @@ func newEar(l *listener, n *node) *ear {
 	return e
 }
 
-func (e *ear) want(channel string) {
+func (e *subscriber) want(channel string) {
 	e.mu.Lock()
 	s := e.subs[channel]
 	if s == nil {
@@ -93,7 +93,7 @@ func (e *ear) want(channel string) {
 	e.mu.Unlock()
 }
 
-func (e *ear) drop(channel string) {
+func (e *subscriber) drop(channel string) {
 	e.mu.Lock()
 	if s := e.subs[channel]; s != nil {
 		s.wanted, s.fresh = false, false
@@ -104,7 +104,7 @@ func (e *ear) drop(channel string) {
 }
 
 // add puts a channel into the queue. The caller holds e.mu.
-func (e *ear) add(s *sub) {
+func (e *subscriber) add(s *sub) {
 	if !s.queued {
 		s.queued = true
 		e.queue = append(e.queue, s)
@@ -113,14 +113,14 @@ func (e *ear) add(s *sub) {
 
 // forget drops a channel that is neither wanted nor subscribed. The caller
 // holds e.mu.
-func (e *ear) forget(s *sub) {
+func (e *subscriber) forget(s *sub) {
 	if !s.wanted && s.asked == 0 && e.subs[s.channel] == s {
 		delete(e.subs, s.channel)
 	}
 }
 
 // enqueue has a channel looked at. The caller holds e.mu.
-func (e *ear) enqueue(s *sub) {
+func (e *subscriber) enqueue(s *sub) {
 	e.add(s)
 	select {
 	case e.kick <- struct{}{}:
@@ -128,13 +128,13 @@ func (e *ear) enqueue(s *sub) {
 	}
 }
 
-func (e *ear) close() {
+func (e *subscriber) close() {
 	e.cancel()
 	<-e.done
 }
 
 // run opens a connection, serves it until it breaks, and opens the next.
-func (e *ear) run() {
+func (e *subscriber) run() {
 	defer close(e.done)
 	const shortest, longest = 20 * time.Millisecond, time.Second
 	pause := shortest
@@ -159,7 +159,7 @@ func (e *ear) run() {
 
 // reset forgets what the last connection had, and returns what is wanted of the
 // next.
-func (e *ear) reset() (wanted []string) {
+func (e *subscriber) reset() (wanted []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.queue, e.resting = nil, nil
@@ -176,7 +176,7 @@ func (e *ear) reset() (wanted []string) {
 }
 
 // serve subscribes one connection to what is wanted, until it breaks.
-func (e *ear) serve(generation uint64) error {
+func (e *subscriber) serve(generation uint64) error {
 	if err := e.n.greetOnce(e.ctx); err != nil { // it says which families it knows
 		return err
 	}
@@ -227,7 +227,7 @@ func (e *ear) serve(generation uint64) error {
 var errFamilies = driver.Unsent(errors.New("the server's version has changed"))
 
 // wake has refused channels tried again, once they have rested.
-func (e *ear) wake() {
+func (e *subscriber) wake() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.resting) == 0 || time.Since(e.tried) < refusedRest {
@@ -242,7 +242,7 @@ func (e *ear) wake() {
 
 // perform sends a task. It reports whether some of its channels have to be
 // tried again soon, and fails if the connection is of no more use.
-func (e *ear) perform(p *phone, t task) (later bool, err error) {
+func (e *subscriber) perform(p *subConn, t task) (later bool, err error) {
 	word, channels := t.word(), make([]string, len(t.subs))
 	for i, s := range t.subs {
 		channels[i] = s.channel
@@ -305,7 +305,7 @@ func (e *ear) perform(p *phone, t task) (later bool, err error) {
 
 // succeeded notes that the server has done a task for a channel. The caller
 // holds e.mu.
-func (e *ear) succeeded(t task, s *sub) {
+func (e *subscriber) succeeded(t task, s *sub) {
 	s.alone &^= t.family
 	s.refused &^= t.family
 	if t.want {
@@ -316,7 +316,7 @@ func (e *ear) succeeded(t task, s *sub) {
 }
 
 // rest keeps a channel from being tried again at once. The caller holds e.mu.
-func (e *ear) rest(s *sub) {
+func (e *subscriber) rest(s *sub) {
 	if s.rests {
 		return
 	}
@@ -328,7 +328,7 @@ func (e *ear) rest(s *sub) {
 }
 
 // heard takes in what the server says.
-func (e *ear) heard(kind, channel, payload string, generation uint64) {
+func (e *subscriber) heard(kind, channel, payload string, generation uint64) {
 	if e.ctx.Err() != nil {
 		return
 	}
@@ -370,7 +370,7 @@ func (e *ear) heard(kind, channel, payload string, generation uint64) {
 }
 
 // families returns where a channel has to be listened to.
-func (e *ear) families(channel string) family {
+func (e *subscriber) families(channel string) family {
 	if e.n.listensSharded() && driver.Home(channel) == channel {
 		return plain | sharded
 	}
@@ -403,7 +403,7 @@ func (t task) word() string {
 
 // tasks empties the queue and returns what to do so that the connection has
 // what is wanted. Channels that may be refused come last.
-func (e *ear) tasks() []task {
+func (e *subscriber) tasks() []task {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	type group struct {

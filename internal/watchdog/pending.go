@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
-// A grave is a hold that nobody counts on any more and that may still exist at
+// A pendingRelease is a hold that nobody counts on any more and that may still exist at
 // the server: the acquire of a caller that gave up, a release without an
 // answer. It is freed again and again until the server says so, or until it
 // has expired there anyway.
-type grave struct {
+type pendingRelease struct {
 	node  string
 	free  driver.Call
 	due   time.Duration
@@ -23,15 +23,15 @@ type grave struct {
 	tries int           // that the server has refused
 }
 
-// graves is a heap of graves, the next one first.
-type graves []*grave
+// pendingHeap is a heap of pending releases, the next one first.
+type pendingHeap []*pendingRelease
 
-func (h graves) Len() int           { return len(h) }
-func (h graves) Less(i, j int) bool { return h[i].due < h[j].due }
-func (h graves) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *graves) Push(x any)        { *h = append(*h, x.(*grave)) }
+func (h pendingHeap) Len() int           { return len(h) }
+func (h pendingHeap) Less(i, j int) bool { return h[i].due < h[j].due }
+func (h pendingHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *pendingHeap) Push(x any)        { *h = append(*h, x.(*pendingRelease)) }
 
-func (h *graves) Pop() any {
+func (h *pendingHeap) Pop() any {
 	old := *h
 	g := old[len(old)-1]
 	old[len(old)-1] = nil
@@ -39,28 +39,28 @@ func (h *graves) Pop() any {
 	return g
 }
 
-// Bury frees what free releases, from the given moment on and until it would
+// ReleaseLater frees what free releases, from the given moment on and until it would
 // have expired. An answer counts from again on. All moments are as of
 // clock.Now. Once the server has freed it, rest is called, unless that is nil.
 // It reports whether the watchdog will do that: a closed one will not.
-func (w *Watchdog) Bury(free driver.Call, from, again, until time.Duration, rest func()) bool {
+func (w *Watchdog) ReleaseLater(free driver.Call, from, again, until time.Duration, rest func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return false
 	}
-	heap.Push(&w.graves, &grave{node: w.d.Place(free.Keys[0]).Node, free: free, due: from, again: again, until: until, rest: rest})
+	heap.Push(&w.pending, &pendingRelease{node: w.d.Place(free.Keys[0]).Node, free: free, due: from, again: again, until: until, rest: rest})
 	w.rouse(from)
 	return true
 }
 
-// Exhume takes all graves away and returns the calls that would free what is
+// DrainPending takes all pending away and returns the calls that would free what is
 // in them.
-func (w *Watchdog) Exhume() []driver.Call {
+func (w *Watchdog) DrainPending() []driver.Call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var calls []driver.Call
-	for _, g := range w.graves {
+	for _, g := range w.pending {
 		calls = append(calls, g.free)
 	}
 	for _, gs := range w.behind {
@@ -68,11 +68,11 @@ func (w *Watchdog) Exhume() []driver.Call {
 			calls = append(calls, g.free)
 		}
 	}
-	w.graves, w.behind = nil, make(map[lane][]*grave)
+	w.pending, w.behind = nil, make(map[queueKey][]*pendingRelease)
 	return calls
 }
 
-func (w *Watchdog) bury(gs []*grave) {
+func (w *Watchdog) release(gs []*pendingRelease) {
 	calls := make([]driver.Call, len(gs))
 	for i, g := range gs {
 		calls[i] = g.free
@@ -100,6 +100,6 @@ func (w *Watchdog) bury(gs []*grave) {
 		default:
 			g.due = now + w.retry()
 		}
-		heap.Push(&w.graves, g)
+		heap.Push(&w.pending, g)
 	}
 }

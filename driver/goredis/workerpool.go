@@ -9,8 +9,8 @@ import (
 
 // go-redis minds a context while a call waits for a connection, but not while
 // it waits for the answer. So calls run in goroutines that the caller can leave
-// behind: those of a crew, which stay for the next call.
-type crew struct {
+// behind: those of a workerPool, which stay for the next call.
+type workerPool struct {
 	jobs chan func() // unbuffered: somebody idle takes it
 	idle atomic.Int32
 }
@@ -19,7 +19,7 @@ type crew struct {
 // and end.
 const maxIdle = 128
 
-func (c *crew) run(life context.Context, job func()) {
+func (c *workerPool) run(life context.Context, job func()) {
 	select {
 	case c.jobs <- job:
 	default:
@@ -27,7 +27,7 @@ func (c *crew) run(life context.Context, job func()) {
 	}
 }
 
-func (c *crew) work(life context.Context, job func()) {
+func (c *workerPool) work(life context.Context, job func()) {
 	for {
 		job()
 		if c.idle.Add(1) > maxIdle {
@@ -53,7 +53,7 @@ func aside[T any](ctx context.Context, d *Driver, failed func(error) T, job func
 		return failed(driver.Unsent(ctx.Err()))
 	}
 	ch := make(chan T, 1)
-	d.crew.run(d.life, func() { ch <- job() })
+	d.workerPool.run(d.life, func() { ch <- job() })
 	select {
 	case v := <-ch:
 		return v

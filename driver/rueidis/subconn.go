@@ -15,13 +15,13 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A phone is a connection that is only listened to. It speaks the older of
+// A subConn is a connection that is only listened to. It speaks the older of
 // Redis's protocols, which every server knows and in which all that can be heard
 // is a list of strings.
 //
 // rueidis could do that, but for one thing: it panics when a server that is busy,
 // or loads its data, refuses to end a subscription.
-type phone struct {
+type subConn struct {
 	conn    net.Conn
 	timeout time.Duration
 	heard   func(kind, channel, payload string)
@@ -44,14 +44,14 @@ type request struct {
 	done     chan struct{}
 }
 
-// call opens a phone. What it hears goes to heard, from a goroutine that ends
+// call opens a subConn. What it hears goes to heard, from a goroutine that ends
 // with hangUp.
-func (n *node) call(ctx context.Context, heard func(kind, channel, payload string)) (*phone, error) {
+func (n *node) call(ctx context.Context, heard func(kind, channel, payload string)) (*subConn, error) {
 	conn, err := n.dial(ctx, n.c.Network, n.addr, &net.Dialer{Timeout: n.c.DialTimeout, KeepAlive: pingGap}, n.c.TLS)
 	if err != nil {
 		return nil, n.classify(err)
 	}
-	p := &phone{conn: conn, timeout: n.c.Timeout, heard: heard, dead: make(chan struct{})}
+	p := &subConn{conn: conn, timeout: n.c.Timeout, heard: heard, dead: make(chan struct{})}
 	go p.listen()
 	var login [][]string
 	switch {
@@ -77,7 +77,7 @@ func (n *node) call(ctx context.Context, heard func(kind, channel, payload strin
 }
 
 // hangUp ends the connection. Nothing is heard after it has returned.
-func (p *phone) hangUp() {
+func (p *subConn) hangUp() {
 	_ = p.conn.Close()
 	<-p.dead
 }
@@ -85,7 +85,7 @@ func (p *phone) hangUp() {
 // do sends commands and waits until all are answered. It returns what the
 // server says of each: nil, or why it refuses. The channels are those of all
 // commands, the same number in each.
-func (p *phone) do(ctx context.Context, kind string, channels []string, cmds ...[]string) ([]error, error) {
+func (p *subConn) do(ctx context.Context, kind string, channels []string, cmds ...[]string) ([]error, error) {
 	r := &request{kind: kind, channels: channels, each: max(len(channels)/len(cmds), 1), errs: make([]error, len(cmds)), done: make(chan struct{})}
 	p.mu.Lock()
 	p.pending = r
@@ -116,7 +116,7 @@ func (p *phone) do(ctx context.Context, kind string, channels []string, cmds ...
 }
 
 // listen takes in what comes, until nothing can.
-func (p *phone) listen() {
+func (p *subConn) listen() {
 	defer close(p.dead)
 	r := bufio.NewReaderSize(p.conn, maxLine)
 	for {
@@ -140,7 +140,7 @@ func (p *phone) listen() {
 }
 
 // confirm takes in that something was done.
-func (p *phone) confirm(kind, channel string) {
+func (p *subConn) confirm(kind, channel string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.pending
@@ -153,7 +153,7 @@ func (p *phone) confirm(kind, channel string) {
 }
 
 // refuse takes in that the server has refused a command.
-func (p *phone) refuse(err error) {
+func (p *subConn) refuse(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pending != nil {
@@ -162,7 +162,7 @@ func (p *phone) refuse(err error) {
 }
 
 // next ends a command of the request under way. The caller holds p.mu.
-func (p *phone) next(err error) {
+func (p *subConn) next(err error) {
 	r := p.pending
 	r.errs[r.command] = err
 	r.command, r.heard = r.command+1, 0

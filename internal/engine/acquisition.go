@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// A contest is one caller's way to a lock, from the moment it may ask.
-type contest struct {
+// A acquisition is one caller's way to a lock, from the moment it may ask.
+type acquisition struct {
 	e       *Engine
 	waiting context.Context // until it is done
 	asking  context.Context // a request under way, until it is done
@@ -27,7 +27,7 @@ type contest struct {
 	r       Request
 
 	claim    script.Claim
-	lane     int           // of a claim that the server knows by its number
+	sequence int           // of a claim that the server knows by its number
 	mark     string        // by which it does
 	own      *wait.Waiter  // where the gate keeps none; nil until joined
 	doubt    bool          // a request of this owner may have run unknown to us
@@ -53,7 +53,7 @@ type numbered interface {
 }
 
 // run asks the server until it grants the lock.
-func (c *contest) run(k Kind, user watchdog.Holder) (*Hold, error) {
+func (c *acquisition) run(k Kind, user watchdog.LossHandler) (*Hold, error) {
 	c.begin()
 	g, err := c.ask()
 	var h *Hold
@@ -68,7 +68,7 @@ func (c *contest) run(k Kind, user watchdog.Holder) (*Hold, error) {
 }
 
 // take asks the server until it grants what nobody has to hold.
-func (c *contest) take() (script.Verdict, error) {
+func (c *acquisition) take() (script.Verdict, error) {
 	c.begin()
 	c.claim.Lease = 0 // there is none that could be over
 	g, err := c.ask()
@@ -84,14 +84,14 @@ func (c *contest) take() (script.Verdict, error) {
 }
 
 // begin prepares the claim of a new owner.
-func (c *contest) begin() {
+func (c *acquisition) begin() {
 	c.began = clock.Early()
 	c.claim = script.Claim{Count: 1, Lease: c.r.Lease, Wait: !c.once}
 	if c.traits.Numbered {
-		c.lane, c.claim.Owner = c.e.number()
+		c.sequence, c.claim.Owner = c.e.number()
 		if n, ok := c.k.(numbered); ok {
 			c.mark = script.MarkOf(n.Claim(c.claim))
-			c.claim.Spent = c.e.spent(c.lane, c.mark)
+			c.claim.Spent = c.e.spent(c.sequence, c.mark)
 		}
 	} else {
 		c.claim.Owner = c.e.owner()
@@ -105,7 +105,7 @@ func (c *contest) begin() {
 }
 
 // end leaves nothing behind but what was granted.
-func (c *contest) end(err error) {
+func (c *acquisition) end(err error) {
 	if err != nil {
 		c.blame(err)
 		c.withdraw()
@@ -118,15 +118,15 @@ func (c *contest) end(err error) {
 			if err != nil {
 				mark = c.claim.Spent // a claim that is not granted leaves no mark
 			}
-			c.e.answered(c.lane, mark)
+			c.e.answered(c.sequence, mark)
 		}
-		c.e.reuse(c.lane) // or when it is undone
+		c.e.reuse(c.sequence) // or when it is undone
 	}
 	c.leave(err == nil)
 }
 
 // blame says which of several locks was held, or what else was in the way.
-func (c *contest) blame(err error) {
+func (c *acquisition) blame(err error) {
 	var busy *Busy
 	if errors.As(err, &busy) {
 		busy.Key = c.blocker
@@ -143,8 +143,8 @@ const withdrawTime = 250 * time.Millisecond
 
 // withdraw takes back what was asked for and may be granted yet, and the place
 // in a queue at the server.
-func (c *contest) withdraw() {
-	if c.asked && c.claim.Wait && c.traits.Beat > 0 {
+func (c *acquisition) withdraw() {
+	if c.asked && c.claim.Wait && c.traits.Heartbeat > 0 {
 		// Those behind it should not have to wait for the background.
 		ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
 		defer cancel()
@@ -153,12 +153,12 @@ func (c *contest) withdraw() {
 		}
 	}
 	switch {
-	case !c.doubt || c.traits.Looking:
+	case !c.doubt || c.traits.ReadOnly:
 	case c.traits.Numbered:
-		c.e.bury(c.k.Free(c.claim.Owner), c.lane)
+		c.e.completeLater(c.k.Free(c.claim.Owner), c.sequence)
 	default:
 		lease := cmp.Or(c.claim.Lease, orderLife)
-		if c.traits.Beat > 0 {
+		if c.traits.Heartbeat > 0 {
 			lease = max(lease, outlast) // a place in a queue does not end with it
 		}
 		c.e.undo(c.k, c.claim.Owner, lease, true)
@@ -168,10 +168,10 @@ func (c *contest) withdraw() {
 // outlast is longer than anything lasts that a waiter leaves behind.
 const outlast = 15 * time.Second
 
-// leave gives up what only a contest needs.
-func (c *contest) leave(granted bool) {
+// leave gives up what only a acquisition needs.
+func (c *acquisition) leave(granted bool) {
 	if c.own != nil {
-		if c.traits.Queueing {
+		if c.traits.ServerQueue {
 			c.own.Drop() // nobody else will ever listen there
 		} else {
 			c.own.Leave()
@@ -179,7 +179,7 @@ func (c *contest) leave(granted bool) {
 	}
 	switch {
 	case !c.turn || c.keeps():
-	case granted && c.traits.Sharing:
+	case granted && c.traits.Shared:
 		c.g.open()
 	default:
 		c.g.give()
@@ -187,7 +187,7 @@ func (c *contest) leave(granted bool) {
 }
 
 // ask asks until the lock is granted, or there is a reason to stop.
-func (c *contest) ask() (grant, error) {
+func (c *acquisition) ask() (grant, error) {
 	if err := c.letOthersTry(); err != nil {
 		return grant{}, err
 	}
@@ -206,8 +206,8 @@ func (c *contest) ask() (grant, error) {
 		floor := c.floor()
 		place := c.place()
 		sent := clock.Now()
-		v, err := c.e.acquire(c.asking, c.k, c.claim)
-		if err == nil && v.Granted() && c.claim.Lease > 0 && !c.e.dog.InTime(sent, c.claim.Lease) {
+		v, err := c.e.claim(c.asking, c.k, c.claim)
+		if err == nil && v.Granted() && c.claim.Lease > 0 && !c.e.watchdog.InTime(sent, c.claim.Lease) {
 			v, err = script.Verdict{}, errTooLate
 			sent = clock.Now() // the server has answered: asking again may give it in time
 		}
@@ -277,13 +277,13 @@ func (c *contest) ask() (grant, error) {
 
 // floor returns the highest token known for the lock before it is asked for. The
 // parts of a group keep theirs.
-func (c *contest) floor() int64 {
+func (c *acquisition) floor() int64 {
 	switch k := c.k.(type) {
 	case Kind:
-		return c.e.tokens.floor(k.Holding("").Key)
+		return c.e.tokens.floor(k.Ref("").Key)
 	case group:
 		for _, w := range k {
-			w.floor = c.e.tokens.floor(w.Kind.Holding("").Key)
+			w.floor = c.e.tokens.floor(w.Kind.Ref("").Key)
 		}
 	}
 	return 0
@@ -291,13 +291,13 @@ func (c *contest) floor() int64 {
 
 // credible reports whether the tokens of a grant can be what the scripts return
 // for one.
-func (c *contest) credible(v script.Verdict) bool {
+func (c *acquisition) credible(v script.Verdict) bool {
 	switch k := c.k.(type) {
 	case Kind:
-		return k.Traits().Counting || isClockToken(v.Token)
+		return k.Traits().ServerTokens || isClockToken(v.Token)
 	case group:
 		for i, w := range k {
-			if !w.Kind.Traits().Counting && !isClockToken(v.Tokens[i]) {
+			if !w.Kind.Traits().ServerTokens && !isClockToken(v.Tokens[i]) {
 				return false
 			}
 		}
@@ -310,7 +310,7 @@ func (c *contest) credible(v script.Verdict) bool {
 var errNoGrant = &driver.Error{Class: driver.Fatal, Err: errors.New("the reply grants the lock with a token that is not the time of a server: the data under its keys is not that of a lock, or the server's clock is wrong")}
 
 // remaining is what the holder has left, as far as the last answer tells.
-func (c *contest) remaining() time.Duration {
+func (c *acquisition) remaining() time.Duration {
 	if c.ttl <= 0 {
 		return c.ttl
 	}
@@ -321,7 +321,7 @@ func (c *contest) remaining() time.Duration {
 const noticeEvery = 10 * time.Second
 
 // notice logs that what the caller waits for does not exist.
-func (c *contest) notice(v script.Verdict) {
+func (c *acquisition) notice(v script.Verdict) {
 	if now := clock.Now(); c.noticed == 0 || now-c.noticed >= noticeEvery {
 		c.noticed = now
 		c.e.o.Log.Warn("waiting for something that does not exist", "name", v.Missing, "why", v.Why)
@@ -329,12 +329,12 @@ func (c *contest) notice(v script.Verdict) {
 }
 
 // place returns where the lock lives now.
-func (c *contest) place() driver.Place {
+func (c *acquisition) place() driver.Place {
 	switch k := c.k.(type) {
 	case Kind:
-		return c.e.d.Place(k.Holding("").Key)
+		return c.e.d.Place(k.Ref("").Key)
 	case group:
-		return c.e.d.Place(k[0].Kind.Holding("").Key)
+		return c.e.d.Place(k[0].Kind.Ref("").Key)
 	}
 	return driver.Place{} // nothing to hold
 }
@@ -344,7 +344,7 @@ var errTooLate = &driver.Error{Class: driver.Ambiguous, Err: errors.New("the lea
 
 // over returns why to stop asking, or nil. Whoever came here without any time
 // left may ask once.
-func (c *contest) over() error {
+func (c *acquisition) over() error {
 	if err := c.asking.Err(); err != nil || !c.asked {
 		return err
 	}
@@ -352,7 +352,7 @@ func (c *contest) over() error {
 }
 
 // left is how long the caller would wait for a grant that lies ahead.
-func (c *contest) left() time.Duration {
+func (c *acquisition) left() time.Duration {
 	if c.once {
 		return 0
 	}
@@ -367,8 +367,8 @@ const whyQueue = "others of this client were here before"
 
 // lineUp waits for the turn before anybody is asked, where those who came first
 // ask first and somebody waits already.
-func (c *contest) lineUp() error {
-	if !c.traits.Orderly || c.g == nil || c.g.free() {
+func (c *acquisition) lineUp() error {
+	if !c.traits.FIFO || c.g == nil || c.g.free() {
 		return nil
 	}
 	if _, err := c.queue(); err != nil {
@@ -383,7 +383,7 @@ func (c *contest) lineUp() error {
 
 // queue waits for the turn where it is needed only now that the lock was found
 // held. It reports whether that took time, so that the next look is due.
-func (c *contest) queue() (waited bool, err error) {
+func (c *acquisition) queue() (waited bool, err error) {
 	if c.turn || c.g == nil {
 		return false, nil
 	}
@@ -392,7 +392,7 @@ func (c *contest) queue() (waited bool, err error) {
 		return false, nil
 	}
 	came := clock.Early()
-	_, err = c.e.take(c.waiting, c.g, false)
+	_, err = c.e.awaitTurn(c.waiting, c.g, false)
 	switch {
 	case err == nil:
 		c.turn, c.out = true, c.g.outage(came)
@@ -408,7 +408,7 @@ func (c *contest) queue() (waited bool, err error) {
 
 // pause returns how long to wait before the next look at a held lock, or that
 // the next look is due at once.
-func (c *contest) pause() (d time.Duration, again bool) {
+func (c *acquisition) pause() (d time.Duration, again bool) {
 	if c.r.Pause != nil {
 		return c.beat(c.r.Pause(c.failures)), false
 	}
@@ -434,19 +434,19 @@ func (c *contest) pause() (d time.Duration, again bool) {
 
 // beat shortens a pause so that the server hears often enough that this waiter
 // is alive.
-func (c *contest) beat(d time.Duration) time.Duration {
-	if c.traits.Beat > 0 {
-		return min(d, c.traits.Beat)
+func (c *acquisition) beat(d time.Duration) time.Duration {
+	if c.traits.Heartbeat > 0 {
+		return min(d, c.traits.Heartbeat)
 	}
 	return d
 }
 
 // keeps reports whether the turn stays with the hold, and the waiter with the
 // gate.
-func (c *contest) keeps() bool { return c.g != nil && !c.lightly }
+func (c *acquisition) keeps() bool { return c.g != nil && !c.lightly }
 
 // waiter returns what is woken by a release, or nil before join.
-func (c *contest) waiter() *wait.Waiter {
+func (c *acquisition) waiter() *wait.Waiter {
 	if c.keeps() {
 		return c.g.waiter
 	}
@@ -455,7 +455,7 @@ func (c *contest) waiter() *wait.Waiter {
 
 // join begins to listen for releases. It reports whether messages arrive
 // already; if not, the confirmation will wake the waiter.
-func (c *contest) join() bool {
+func (c *acquisition) join() bool {
 	w := c.waiter()
 	if w == nil {
 		w = c.e.hub.Join(nil, c.k.Channels(c.claim.Owner)...)

@@ -99,7 +99,7 @@ func TestCouncil(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var c council
+			var c sentinelView
 			for i, p := range polls {
 				v, err := c.judge(p.answers)
 				got := v.master

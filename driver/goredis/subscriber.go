@@ -19,13 +19,13 @@ import (
 // delays the rest for long.
 const maxSubscribe = 500
 
-// A feed keeps one connection to a node subscribed to a set of channels. Two
+// A subscriber keeps one connection to a node subscribed to a set of channels. Two
 // goroutines serve it: one writes, one reads.
 //
 // In a cluster there are two families of channels, and it is up to whoever
-// publishes which he uses. So the feed takes both, and a channel counts as
+// publishes which he uses. So the subscriber takes both, and a channel counts as
 // subscribed once both are confirmed.
-type feed struct {
+type subscriber struct {
 	l      *listener
 	n      *node
 	ctx    context.Context
@@ -61,8 +61,8 @@ const (
 	sharded                    // SPUBLISH
 )
 
-func newFeed(l *listener, n *node) *feed {
-	f := &feed{
+func newFeed(l *listener, n *node) *subscriber {
+	f := &subscriber{
 		l: l, n: n,
 		kick:     make(chan struct{}, 1),
 		wanted:   make(map[string]bool),
@@ -75,7 +75,7 @@ func newFeed(l *listener, n *node) *feed {
 }
 
 // families returns where a channel has to be listened to.
-func (f *feed) families(channel string) family {
+func (f *subscriber) families(channel string) family {
 	if f.n.sharded.Load() && driver.Home(channel) == channel {
 		return plain | sharded
 	}
@@ -83,13 +83,13 @@ func (f *feed) families(channel string) family {
 }
 
 // add has a channel subscribed, also if it is already. The caller holds l.mu.
-func (f *feed) add(channel string) {
+func (f *subscriber) add(channel string) {
 	f.wanted[channel], f.fresh[channel] = true, true
 	raise(f.kick)
 }
 
 // drop has a channel unsubscribed. The caller holds l.mu.
-func (f *feed) drop(channel string) {
+func (f *subscriber) drop(channel string) {
 	delete(f.wanted, channel)
 	delete(f.suspects, channel)
 	f.fresh[channel] = true
@@ -97,7 +97,7 @@ func (f *feed) drop(channel string) {
 }
 
 // run opens a connection, serves it until it breaks, and opens the next.
-func (f *feed) run() {
+func (f *subscriber) run() {
 	defer f.cancel()
 	rest := shortest
 	for f.ctx.Err() == nil {
@@ -124,7 +124,7 @@ var errSilent = errors.New("the subscription is not answered any more")
 
 // dead is the context of what is written to and read from a subscription. With
 // any other, go-redis opens another connection when that fails, and subscribes
-// it in one go and all alone; with this one it cannot, and the feed does.
+// it in one go and all alone; with this one it cannot, and the subscriber does.
 var dead = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -132,7 +132,7 @@ var dead = func() context.Context {
 }()
 
 // serve subscribes one connection to what is wanted, until it breaks.
-func (f *feed) serve() error {
+func (f *subscriber) serve() error {
 	sub := f.n.client.Subscribe(f.ctx) // to nothing yet
 	defer func() { _ = sub.Close() }()
 	if err := sub.Ping(f.ctx); err != nil { // opens the connection
@@ -172,7 +172,7 @@ func (f *feed) serve() error {
 }
 
 // ping has the server say something, and fails if it did not.
-func (f *feed) ping(sub *redis.PubSub, q *queue) error {
+func (f *subscriber) ping(sub *redis.PubSub, q *queue) error {
 	if since := q.waiting(); since > min(f.n.d.timeout(), maxSilence) {
 		return fmt.Errorf("%w, for %v", errSilent, since.Round(time.Millisecond))
 	} else if since > 0 {
@@ -187,7 +187,7 @@ func (f *feed) ping(sub *redis.PubSub, q *queue) error {
 const maxSilence = 5 * time.Second
 
 // write brings the subscriptions into line with what is wanted.
-func (f *feed) write(sub *redis.PubSub, q *queue) error {
+func (f *subscriber) write(sub *redis.PubSub, q *queue) error {
 	for _, t := range f.tasks() {
 		q.push(t)
 		if err := t.do(sub); err != nil {
@@ -199,7 +199,7 @@ func (f *feed) write(sub *redis.PubSub, q *queue) error {
 
 // tasks returns what to do about the channels that are not as they should be.
 // Those that the server may refuse come last, in a command each.
-func (f *feed) tasks() []task {
+func (f *subscriber) tasks() []task {
 	f.l.mu.Lock()
 	defer f.l.mu.Unlock()
 	type group struct {
@@ -244,7 +244,7 @@ func (f *feed) tasks() []task {
 }
 
 // receive returns what the server says next. go-redis panics at some messages
-// that no server sends; the connection belongs to this feed alone and is closed
+// that no server sends; the connection belongs to this subscriber alone and is closed
 // then.
 func receive(sub *redis.PubSub) (m any, err error) {
 	defer func() {
@@ -256,7 +256,7 @@ func receive(sub *redis.PubSub) (m any, err error) {
 }
 
 // read takes in what the server says.
-func (f *feed) read(sub *redis.PubSub, q *queue) error {
+func (f *subscriber) read(sub *redis.PubSub, q *queue) error {
 	have := make(map[string]family) // confirmed
 	for {
 		m, err := receive(sub)
@@ -282,7 +282,7 @@ func (f *feed) read(sub *redis.PubSub, q *queue) error {
 }
 
 // heard takes in that the server has subscribed or unsubscribed a channel.
-func (f *feed) heard(q *queue, s *redis.Subscription, have map[string]family) error {
+func (f *subscriber) heard(q *queue, s *redis.Subscription, have map[string]family) error {
 	err := q.answered(s.Kind, s.Channel)
 	switch s.Kind {
 	case subscribe:
@@ -318,7 +318,7 @@ func (f *feed) heard(q *queue, s *redis.Subscription, have map[string]family) er
 }
 
 // refused takes in that the server will not do something.
-func (f *feed) refused(q *queue, err error) error {
+func (f *subscriber) refused(q *queue, err error) error {
 	t, ok := q.next()
 	if !ok {
 		return err
@@ -337,7 +337,7 @@ func (f *feed) refused(q *queue, err error) error {
 // suspect takes in that the server has refused a command with some channels.
 // It does not say which of them it refuses, so each is tried alone. One that
 // was alone is reported to the handler, once, and tried again from time to time.
-func (f *feed) suspect(channels []string, err error) {
+func (f *subscriber) suspect(channels []string, err error) {
 	f.l.mu.Lock()
 	var report, rest []string
 	for _, c := range channels {
@@ -370,13 +370,13 @@ func (f *feed) suspect(channels []string, err error) {
 
 // giveUp leaves channels to the listener, which will find out who has them, or
 // try again here.
-func (f *feed) giveUp(channels []string, err error) {
+func (f *subscriber) giveUp(channels []string, err error) {
 	f.l.lost(f, channels, err)
 	f.again(channels, shortest)
 }
 
 // again has the listener look at channels after a rest.
-func (f *feed) again(channels []string, rest time.Duration) {
+func (f *subscriber) again(channels []string, rest time.Duration) {
 	time.AfterFunc(rest, func() {
 		f.l.mu.Lock()
 		defer f.l.mu.Unlock()

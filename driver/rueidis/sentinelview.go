@@ -19,7 +19,7 @@ type testimony struct {
 	err    error
 }
 
-// A council is what is known of the sentinels as a group. Each sentinel counts
+// A sentinelView is what is known of the sentinels as a group. Each sentinel counts
 // once, by its id, whatever addresses lead to it.
 //
 // The latest failover counts, and epochs say which that is. They only grow,
@@ -28,13 +28,13 @@ type testimony struct {
 // cut off from the rest, or the present, told by a new group. It is believed if
 // most of the group say it, and if all sentinels that knew the higher epoch have
 // taken it back or left the group.
-type council struct {
+type sentinelView struct {
 	members map[string]bool // the group, by ids, when most of it answered last
 	epoch   int             // of the latest failover
 	heard   map[string]bool // the ids of those that have told of it
 }
 
-// A verdict is what a council makes of some answers.
+// A verdict is what a sentinelView makes of some answers.
 type verdict struct {
 	master string   // the address of the master
 	whole  bool     // most of the group has answered
@@ -44,7 +44,7 @@ type verdict struct {
 var errPast = driver.Unsent(errors.New("only sentinels answer that have missed the last failover"))
 
 // judge decides which of some answers counts.
-func (c *council) judge(answers []testimony) (verdict, error) {
+func (c *sentinelView) judge(answers []testimony) (verdict, error) {
 	answers = identify(answers)
 	// The group is whom most of those list that answer.
 	lists := make(map[string]int)
@@ -105,7 +105,7 @@ func (c *council) judge(answers []testimony) (verdict, error) {
 
 // remembers reports whether a sentinel of the group may still know the latest
 // failover: it has told of it, and has not answered now.
-func (c *council) remembers(answers []testimony, group map[string]bool) bool {
+func (c *sentinelView) remembers(answers []testimony, group map[string]bool) bool {
 	silent := make(map[string]bool)
 	for id := range c.heard {
 		silent[id] = group[id]
