@@ -47,11 +47,6 @@ type acquisition struct {
 	timer    *time.Timer
 }
 
-// numbered is a target whose claims the server knows by their numbers.
-type numbered interface {
-	Claim(c script.Claim) driver.Call
-}
-
 // run asks the server until it grants the lock.
 func (c *acquisition) run(k Kind, user watchdog.LossHandler) (*Hold, error) {
 	c.begin()
@@ -89,10 +84,8 @@ func (c *acquisition) begin() {
 	c.claim = script.Claim{Count: 1, Lease: c.r.Lease, Wait: !c.once}
 	if c.traits.Numbered {
 		c.sequence, c.claim.Owner = c.e.number()
-		if n, ok := c.k.(numbered); ok {
-			c.mark = script.MarkOf(n.Claim(c.claim))
-			c.claim.Spent = c.e.spent(c.sequence, c.mark)
-		}
+		c.mark = script.MarkOf(c.k.Claim(c.claim))
+		c.claim.Spent = c.e.spent(c.sequence, c.mark)
 	} else {
 		c.claim.Owner = c.e.owner()
 	}

@@ -42,6 +42,7 @@ import (
 
 // A target is what can be asked for: a lock, or several at once.
 type target interface {
+	script.Claimer
 	// Traits say how to wait for it.
 	Traits() script.Traits
 	// Gate names the queue in this process. Kinds whose holds differ have
@@ -49,8 +50,6 @@ type target interface {
 	Gate() string
 	// Channels are where an owner hears of a release.
 	Channels(owner string) []string
-	// Acquire grants a claim or says how long the lock is held.
-	Acquire(context.Context, driver.Driver, script.Claim) (script.Verdict, error)
 	// Free returns the call that takes back whatever owner may hold or have
 	// left behind while it waited.
 	Free(owner string) driver.Call
@@ -59,8 +58,6 @@ type target interface {
 // A Kind is a lock of some kind and name, as it speaks to the server.
 type Kind interface {
 	target
-	// Claim returns the call of Acquire.
-	Claim(script.Claim) driver.Call
 	// Release lowers the hold count to left, or frees the lock.
 	Release(ctx context.Context, d driver.Driver, owner string, left int) (script.Freed, error)
 	// Holding is what the watchdog renews for an owner.
@@ -95,8 +92,7 @@ type Engine struct {
 	unlook    func()       // ends the watch over the servers
 	forced    forces
 
-	granting driver.Driver // for what counts only once replicas have it
-	waitless atomic.Bool   // the server knows no way to wait for replicas
+	waitless atomic.Bool // the server knows no way to wait for replicas
 
 	tickets sync.Pool // of *ticket
 
@@ -129,7 +125,6 @@ func New(d driver.Driver, o Options) *Engine {
 		idle:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}
-	e.granting = granting{d, e}
 	e.watchdog.Require(o.Replication.acks(), o.Replication.Timeout, o.Replication.Skew)
 	e.unlook = d.Watch(e.watchdog.Suspect)
 	e.hub = wait.NewHub(d, o.Linger, wait.Told{

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -40,8 +39,8 @@ func (g group) Channels(owner string) []string {
 	return channels
 }
 
-// Acquire takes all parts or none.
-func (g group) Acquire(ctx context.Context, d driver.Driver, c script.Claim) (script.Verdict, error) {
+// Claim returns the call that takes all parts or none.
+func (g group) Claim(c script.Claim) driver.Call {
 	claims := make([]driver.Call, len(g))
 	for i, w := range g {
 		c.Under = ""
@@ -50,7 +49,16 @@ func (g group) Acquire(ctx context.Context, d driver.Driver, c script.Claim) (sc
 		}
 		claims[i] = w.Kind.Claim(c)
 	}
-	return script.AcquireGroup(ctx, d, claims, g.frees(c.Owner))
+	return script.ClaimGroup(claims, g.frees(c.Owner))
+}
+
+// Decode decodes the reply to a claim. A refusal names the part that was not free.
+func (g group) Decode(_ script.Claim, r driver.Reply) (script.Verdict, error) {
+	v, blocker, err := script.DecodeGroup(r, len(g))
+	if err == nil && !v.Granted() {
+		v.Key = g[blocker].Kind.Ref("").Key
+	}
+	return v, err
 }
 
 // Free returns the call that frees all parts.

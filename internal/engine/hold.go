@@ -218,7 +218,7 @@ func (h *Hold) extend(ctx context.Context, pass int, d, patience time.Duration) 
 	h.passable = false // its time is no longer that of every other hold
 	h.mu.Unlock()
 	return h.claim(ctx, d, patience, func(ctx context.Context) (bool, error) {
-		return script.Prolong(ctx, h.e.prolonging(), h.LockRef, d)
+		return h.e.prolong(ctx, h.LockRef, d)
 	})
 }
 

@@ -140,7 +140,7 @@ func TestQuorumBeforeMastersAreKnown(t *testing.T) {
 // hold takes a mutex for an owner that no engine knows.
 func hold(t *testing.T, d driver.Driver, name string) {
 	t.Helper()
-	if v, err := script.NewMutex(name).Acquire(t.Context(), d, script.Claim{Owner: "x:1", Count: 1, Lease: time.Hour}); err != nil || !v.Granted() {
+	if v, err := script.Acquire(t.Context(), d, script.NewMutex(name), script.Claim{Owner: "x:1", Count: 1, Lease: time.Hour}); err != nil || !v.Granted() {
 		t.Fatal(v, err)
 	}
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -38,53 +37,80 @@ func (r Replication) acks() int {
 	return 0
 }
 
-// An unacked is the error of a request that the server has carried out, but too
-// few replicas have heard of.
-type unacked struct {
-	reply     driver.Reply
-	got, need int
+// claim sends a claim. A grant counts when enough replicas have it. A refusal
+// needs no replica.
+func (e *Engine) claim(ctx context.Context, k target, c script.Claim) (script.Verdict, error) {
+	call := k.Claim(c)
+	need := 0
+	if t := k.Traits(); !t.ReadOnly && !t.Unreplicated {
+		need = e.replicas(ctx, call.Keys[0])
+	}
+	reply, acked, err := e.do(ctx, call, need)
+	if err != nil {
+		return script.Verdict{}, script.NameKeys(call, err)
+	}
+	v, err := k.Decode(c, reply)
+	if err == nil && v.Granted() && acked < need && !e.replicasGone(ctx, call.Keys[0]) {
+		return script.Verdict{}, notReplicated(acked, need)
+	}
+	return v, err
 }
 
-func (u *unacked) Error() string {
-	return fmt.Sprintf("%v: %d of %d replicas have acknowledged it in time", ErrNotReplicated, u.got, u.need)
+// prolong makes the server keep a lock for at least d from now on. It reports
+// whether the owner still holds it. In Strict mode, an extension counts when
+// enough replicas have it, as a renewal does.
+func (e *Engine) prolong(ctx context.Context, ref script.LockRef, d time.Duration) (bool, error) {
+	need := e.o.Replication.acks()
+	reply, acked, err := e.do(ctx, script.Renew([]time.Duration{d}, []script.LockRef{ref}), need)
+	if err != nil {
+		return false, err
+	}
+	held, err := script.Renewed(reply, 1)
+	if err != nil || !held[0] {
+		return false, err
+	}
+	if acked < need {
+		return false, notReplicated(acked, need)
+	}
+	return true, nil
 }
 
-func (u *unacked) Unwrap() error { return ErrNotReplicated }
-
-// granting is the driver for what counts only once replicas have it.
-type granting struct {
-	driver.Driver
-	e *Engine
-}
-
-// Do runs a script and waits for as many replicas as the mode asks for.
-func (g granting) Do(ctx context.Context, call driver.Call) (driver.Reply, error) {
-	need := g.e.need(ctx, call.Keys[0])
+// do runs a call and waits for that many replicas. It returns how many have
+// acknowledged it.
+func (e *Engine) do(ctx context.Context, call driver.Call, need int) (reply driver.Reply, acked int, err error) {
 	if need == 0 {
-		return g.Driver.Do(ctx, call)
+		reply, err = e.d.Do(ctx, call)
+		return reply, 0, err
 	}
-	r := g.DoAcked(ctx, []driver.Call{call}, need, g.e.o.Replication.Timeout)[0]
-	switch {
-	case r.Err == nil && r.Acked >= need:
-		return r.Reply, nil
-	case r.Err != nil && g.e.o.Replication.Mode == Acked && strings.Contains(r.Err.Error(), "unknown command"):
-		g.e.waitless.Store(true) // as some proxies are
-		return g.Driver.Do(ctx, call)
-	case r.Err != nil:
-		return r.Reply, r.Err
+	r := e.d.DoAcked(ctx, []driver.Call{call}, need, e.o.Replication.Timeout)[0]
+	if r.Err != nil && e.o.Replication.Mode == Acked && strings.Contains(r.Err.Error(), "unknown command") {
+		e.waitless.Store(true) // the call goes through a proxy without WAIT
+		reply, err = e.d.Do(ctx, call)
+		return reply, need, err
 	}
-	if g.e.o.Replication.Mode == Acked && ctx.Err() == nil {
-		ctx, cancel := context.WithTimeout(ctx, answerTime)
-		defer cancel()
-		if f, err := driver.FactsAt(ctx, g.e.d, call.Keys[0]); err == nil && f.Replicas == 0 {
-			return r.Reply, nil // there are none any more
-		}
-	}
-	return driver.Reply{}, &driver.Error{Class: driver.Ambiguous, Err: &unacked{r.Reply, r.Acked, need}}
+	return r.Reply, r.Acked, r.Err
 }
 
-// need is how many replicas must have what is written to a key.
-func (e *Engine) need(ctx context.Context, key string) int {
+// notReplicated is the error of a call that too few replicas have acknowledged.
+// The server has carried it out.
+func notReplicated(acked, need int) error {
+	return &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("%w: %d of %d replicas acknowledged it in time", ErrNotReplicated, acked, need)}
+}
+
+// replicasGone reports whether the master of a key has no replicas any more, so
+// that Acked mode needs none.
+func (e *Engine) replicasGone(ctx context.Context, key string) bool {
+	if e.o.Replication.Mode != Acked || ctx.Err() != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	f, err := driver.FactsAt(ctx, e.d, key)
+	return err == nil && f.Replicas == 0
+}
+
+// replicas returns how many replicas must have what is written to a key.
+func (e *Engine) replicas(ctx context.Context, key string) int {
 	switch o := &e.o.Replication; o.Mode {
 	case Strict:
 		return o.Replicas
@@ -96,52 +122,11 @@ func (e *Engine) need(ctx context.Context, key string) int {
 		if n < 0 {
 			f, err := driver.FactsAt(ctx, e.d, key)
 			if err != nil {
-				return 1 // nobody knows
+				return 1 // unknown
 			}
 			n = f.Replicas
 		}
 		return min(n, 1)
 	}
 	return 0
-}
-
-// acquire asks for a claim. What was granted counts when enough replicas have
-// it; that somebody else holds the lock needs no witness.
-func (e *Engine) claim(ctx context.Context, k target, c script.Claim) (script.Verdict, error) {
-	if t := k.Traits(); t.ReadOnly || t.Unreplicated || e.o.Replication.Mode == Async {
-		return k.Acquire(ctx, e.d, c)
-	}
-	v, err := k.Acquire(ctx, e.granting, c)
-	if err != nil {
-		return e.read(ctx, k, c, err)
-	}
-	return v, nil
-}
-
-// read returns what a server has said although too few replicas have heard it, if
-// it was a no.
-func (e *Engine) read(ctx context.Context, k target, c script.Claim, err error) (script.Verdict, error) {
-	var u *unacked
-	if errors.As(err, &u) {
-		if said, wrong := k.Acquire(ctx, answered{e.d, u.reply}, c); wrong == nil && !said.Granted() {
-			return said, nil
-		}
-	}
-	return script.Verdict{}, err
-}
-
-// answered is a driver that has the answer already.
-type answered struct {
-	driver.Driver
-	reply driver.Reply
-}
-
-func (a answered) Do(context.Context, driver.Call) (driver.Reply, error) { return a.reply, nil }
-
-// prolonging is the driver for what moves the end of a lease: like a renewal.
-func (e *Engine) prolonging() driver.Driver {
-	if e.o.Replication.Mode == Strict {
-		return e.granting
-	}
-	return e.d
 }

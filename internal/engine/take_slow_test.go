@@ -13,7 +13,7 @@ import (
 // A slow server takes its time for each answer, which is always yes.
 type slowServer struct{ party }
 
-func (s slowServer) Acquire(context.Context, driver.Driver, script.Claim) (script.Verdict, error) {
+func (s slowServer) Decode(script.Claim, driver.Reply) (script.Verdict, error) {
 	time.Sleep(options.Lease)
 	return script.Verdict{Token: 1}, nil
 }

@@ -16,7 +16,7 @@ var replication = []Mutant{
 	},
 	{
 		"one replica is enough",
-		"internal/engine/replicate.go", "r.Err == nil && r.Acked >= need:", "r.Err == nil && r.Acked >= 1:",
+		"internal/engine/replicate.go", "v.Granted() && acked < need", "v.Granted() && acked < 1",
 		"internal/engine", "TestStrictGivesBack",
 	},
 	{
@@ -46,12 +46,12 @@ var replication = []Mutant{
 	},
 	{
 		"extensions of strict locks need no replica",
-		"internal/engine/replicate.go", "	if e.o.Replication.Mode == Strict {\n		return e.granting\n	}\n", "",
+		"internal/engine/replicate.go", "	need := e.o.Replication.acks()\n", "	need := 0\n",
 		"internal/engine", "TestStrictExtension",
 	},
 	{
 		"what too few replicas have is not given back",
-		"internal/engine/replicate.go", "return driver.Reply{}, &driver.Error{Class: driver.Ambiguous,", "return driver.Reply{}, &driver.Error{Class: driver.Definite,",
+		"internal/engine/replicate.go", "&driver.Error{Class: driver.Ambiguous,", "&driver.Error{Class: driver.Definite,",
 		"internal/engine", "TestStrictGivesBack",
 	},
 	{

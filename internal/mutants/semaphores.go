@@ -29,7 +29,7 @@ var semaphores = []Mutant{
 	{
 		"the sequence of a request in doubt is used again",
 		"internal/engine/acquisition.go", "c.traits.Numbered && (err == nil || !c.doubt)", "c.traits.Numbered",
-		"internal/engine", "TestLanes",
+		"internal/engine", "TestSequences",
 	},
 	{
 		"whoever gives a permit back takes it again before others can",

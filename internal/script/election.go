@@ -45,11 +45,15 @@ type Leader struct {
 // Inspect looks who leads, and for how long if that is not renewed; negative:
 // without end.
 func (e *Election) Inspect(ctx context.Context, d driver.Driver) (Leader, time.Duration, error) {
-	r, err := d.Do(ctx, driver.Call{Script: electionInspect, Keys: e.keys[:]})
+	r, err := d.Do(ctx, e.inspect())
 	if err != nil {
 		return Leader{}, 0, err
 	}
 	return decodeLeader(r)
+}
+
+func (e *Election) inspect() driver.Call {
+	return driver.Call{Script: electionInspect, Keys: e.keys[:]}
 }
 
 func decodeLeader(r driver.Reply) (Leader, time.Duration, error) {
@@ -92,9 +96,12 @@ func (c *Change) Channels(owner string) []string {
 	return append(c.Election.Channels(owner), c.Election.news)
 }
 
-// Acquire looks whether somebody else leads.
-func (c *Change) Acquire(ctx context.Context, d driver.Driver, _ Claim) (Verdict, error) {
-	now, ttl, err := c.Election.Inspect(ctx, d)
+// Claim returns the call that reads the leader.
+func (c *Change) Claim(Claim) driver.Call { return c.Election.inspect() }
+
+// Decode grants a claim if the leader is another one, which replaces Seen.
+func (c *Change) Decode(_ Claim, r driver.Reply) (Verdict, error) {
+	now, ttl, err := decodeLeader(r)
 	if err != nil {
 		return Verdict{}, err
 	}

@@ -232,7 +232,7 @@ func TestElectionSaysAnything(t *testing.T) {
 		"", "leader", "a:1", "0", "line\r\nline", "\x00\x01\xff\xfe", `{"k":"\u00e9"}`, "'--]]\\", "日本", strings.Repeat("x", 64<<10),
 	} {
 		s.Do(t, "FLUSHALL")
-		if v, err := e.Acquire(t.Context(), d, try("a:1")); err != nil || v.Token != 1 {
+		if v, err := script.Acquire(t.Context(), d, e, try("a:1")); err != nil || v.Token != 1 {
 			t.Fatal(v, err)
 		}
 		if ok, err := e.Proclaim(t.Context(), d, "a:1", said); !ok || err != nil {
@@ -256,7 +256,7 @@ func TestElectionChange(t *testing.T) {
 	c := &script.Change{Election: e, Any: true}
 	sees := func(want bool, l script.Leader, ttl time.Duration) {
 		t.Helper()
-		v, err := c.Acquire(t.Context(), d, script.Claim{})
+		v, err := script.Acquire(t.Context(), d, c, script.Claim{})
 		if err != nil || v.Granted() != want || c.Seen != l {
 			t.Errorf("granted %v, seen %+v, error %v; want %v, %+v", v.Granted(), c.Seen, err, want, l)
 		}

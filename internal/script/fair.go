@@ -49,7 +49,8 @@ func (f *Fair) Channels(owner string) []string { return []string{f.keys[4] + ":"
 // Ref is the owner's field of the hash.
 func (f *Fair) Ref(owner string) LockRef { return LockRef{Key: f.keys[0], Owner: owner} }
 
-// Claim returns the call of Acquire.
+// Claim returns the call that takes the mutex if it is the owner's turn, enters it
+// again if the count is more than one, or else queues the owner if it waits.
 func (f *Fair) Claim(c Claim) driver.Call {
 	wait := "0"
 	if c.Wait {
@@ -62,10 +63,9 @@ func (f *Fair) Claim(c Claim) driver.Call {
 	}
 }
 
-// Acquire takes the mutex if it is the owner's turn, enters it again if
-// claim.Count is more than one, and else queues if claim.Wait says so.
-func (f *Fair) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
-	return claim(ctx, d, f.Claim(c))
+// Decode decodes the reply to a claim.
+func (f *Fair) Decode(_ Claim, r driver.Reply) (Verdict, error) {
+	return decodeVerdict(fairAcquire, r)
 }
 
 // Release lowers the owner's hold count to left; zero frees the mutex.

@@ -27,7 +27,8 @@ func (f *Fenced) Traits() Traits { return Traits{ServerTokens: true} }
 // Gate is not that of a mutex, whose holds have other tokens.
 func (f *Fenced) Gate() string { return f.keys[1] }
 
-// Claim returns the call of Acquire.
+// Claim returns the call that takes the mutex if it is free, or enters it again if
+// the count is more than one.
 func (f *Fenced) Claim(c Claim) driver.Call {
 	return driver.Call{
 		Script: fencedAcquire,
@@ -36,10 +37,9 @@ func (f *Fenced) Claim(c Claim) driver.Call {
 	}
 }
 
-// Acquire takes the mutex if it is free, or enters it again if claim.Count is
-// more than one.
-func (f *Fenced) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
-	return claim(ctx, d, f.Claim(c))
+// Decode decodes the reply to a claim.
+func (f *Fenced) Decode(_ Claim, r driver.Reply) (Verdict, error) {
+	return decodeVerdict(fencedAcquire, r)
 }
 
 // Token returns the token of the last grant, or zero before the first.

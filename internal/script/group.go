@@ -1,7 +1,6 @@
 package script
 
 import (
-	"context"
 	"strconv"
 	"strings"
 
@@ -25,18 +24,20 @@ func join(name string, parts ...*driver.Script) *driver.Script {
 	return newScript(name, b.String()+read("lib/group"))
 }
 
-// AcquireGroup runs the claims, all or none. Each comes with the call that
-// frees what it takes. All keys must share a slot.
-func AcquireGroup(ctx context.Context, d driver.Driver, claims, frees []driver.Call) (Verdict, error) {
+// ClaimGroup returns the call that runs all claims or none. Each comes with the
+// call that frees what it takes. All keys must share a slot.
+func ClaimGroup(claims, frees []driver.Call) driver.Call {
 	c := driver.Call{Script: groupAcquire}
 	for i := range claims {
 		appendCall(&c, claims[i])
 		appendCall(&c, frees[i])
 	}
-	r, err := d.Do(ctx, c)
-	if err != nil {
-		return Verdict{}, err
-	}
+	return c
+}
+
+// DecodeGroup decodes the reply to the claims on that many locks. If they were not
+// granted, it also returns the index of the lock that was not free.
+func DecodeGroup(r driver.Reply, n int) (v Verdict, blocker int, err error) {
 	bad := r.Type != driver.List || len(r.List) == 0
 	for _, e := range r.List {
 		bad = bad || e.Type != driver.Int
@@ -44,19 +45,17 @@ func AcquireGroup(ctx context.Context, d driver.Driver, claims, frees []driver.C
 	switch {
 	case bad:
 	case r.List[0].Int != 0 && len(r.List) == 2:
-		v := verdict(min(r.List[1].Int, 0))
-		if i := r.List[0].Int - 1; i >= 0 && i < int64(len(claims)) {
-			v.Key = claims[i].Keys[0]
+		if i := r.List[0].Int - 1; i >= 0 && i < int64(n) {
+			return verdict(min(r.List[1].Int, 0)), int(i), nil
 		}
-		return v, nil
-	case r.List[0].Int == 0 && len(r.List) == 1+len(claims):
-		v := Verdict{Token: 1, Tokens: make([]int64, len(claims))}
-		for i := range claims {
+	case r.List[0].Int == 0 && len(r.List) == 1+n:
+		v := Verdict{Token: 1, Tokens: make([]int64, n)}
+		for i := range n {
 			v.Tokens[i] = r.List[1+i].Int
 		}
-		return v, nil
+		return v, 0, nil
 	}
-	return Verdict{}, unexpected(groupAcquire, r)
+	return Verdict{}, 0, unexpected(groupAcquire, r)
 }
 
 // FreeGroup returns the call that runs those that free the parts of a group.

@@ -20,7 +20,7 @@ func takeParts(ctx context.Context, d driver.Driver, claim script.Claim, parts .
 		claims = append(claims, p.Claim(claim))
 		frees = append(frees, p.Free(claim.Owner))
 	}
-	return script.AcquireGroup(ctx, d, claims, frees)
+	return takeGroup(ctx, d, claims, frees)
 }
 
 // changes returns how many changes the server has made to its keys.
@@ -119,7 +119,7 @@ func TestGroupKnowsItsCommands(t *testing.T) {
 	list, _, _ = strings.Cut(list, "}")
 	known := regexp.MustCompile(`[a-z]+`).FindAllString(strings.ReplaceAll(list, "true", ""), -1)
 	called := make(map[string]bool)
-	for _, name := range []string{"mutex_acquire", "fenced_acquire", "rwmutex_read_acquire", "rwmutex_write_acquire", "mutex_release", "rwmutex_read_release", "rwmutex_write_release", "lib/rw"} {
+	for _, name := range []string{"mutex_acquire", "fenced_acquire", "rwmutex_read_acquire", "rwmutex_write_acquire", "mutex_release", "rwmutex_read_release", "rwmutex_write_release", "lib/rwmutex"} {
 		for _, m := range regexp.MustCompile(`redis\.p?call\('(\w+)'`).FindAllStringSubmatch(read(name), -1) {
 			called[m[1]] = true
 		}

@@ -22,6 +22,19 @@ func parts(name string) []part {
 	return []part{script.NewMutex(name), script.NewRead(name + "3"), script.NewWrite(name+"4", true), script.NewFenced(name + "5")}
 }
 
+// takeGroup sends the claims of a group. A refusal names the key that was not free.
+func takeGroup(ctx context.Context, d driver.Driver, claims, frees []driver.Call) (script.Verdict, error) {
+	r, err := d.Do(ctx, script.ClaimGroup(claims, frees))
+	if err != nil {
+		return script.Verdict{}, err
+	}
+	v, blocker, err := script.DecodeGroup(r, len(claims))
+	if err == nil && !v.Granted() {
+		v.Key = claims[blocker].Keys[0]
+	}
+	return v, err
+}
+
 func acquireGroup() op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
 		var claims, frees []driver.Call
@@ -29,7 +42,7 @@ func acquireGroup() op {
 			claims = append(claims, p.Claim(wait("a:1")))
 			frees = append(frees, p.Free("a:1"))
 		}
-		_, err := script.AcquireGroup(ctx, d, claims, frees)
+		_, err := takeGroup(ctx, d, claims, frees)
 		return err
 	}
 }
@@ -47,7 +60,7 @@ func freeGroup() op {
 
 func vote(longest int) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		_, err := script.NewVote(name, seconds(longest)).Acquire(ctx, d, try("a:1"))
+		_, err := script.Acquire(ctx, d, script.NewVote(name, seconds(longest)), try("a:1"))
 		return err
 	}
 }
@@ -133,7 +146,7 @@ func TestVoteTooYoung(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
 	l := newLab(t, s, d, "N")
-	v, err := script.NewVote("N", seconds(3600)).Acquire(t.Context(), d, try("a:1"))
+	v, err := script.Acquire(t.Context(), d, script.NewVote("N", seconds(3600)), try("a:1"))
 	if err != nil || v.Granted() || !v.Young || v.TTL > seconds(3601) || v.TTL < seconds(3500) {
 		t.Errorf("%+v, %v", v, err)
 	}
@@ -154,8 +167,8 @@ func TestVoteAtTheEndOfYouth(t *testing.T) {
 	}
 	for {
 		up := uptime()
-		young, err1 := script.NewVote("young", seconds(up)).Acquire(t.Context(), d, try("a:1"))
-		old, err2 := script.NewVote("old", seconds(up-1)).Acquire(t.Context(), d, try("a:1"))
+		young, err1 := script.Acquire(t.Context(), d, script.NewVote("young", seconds(up)), try("a:1"))
+		old, err2 := script.Acquire(t.Context(), d, script.NewVote("old", seconds(up-1)), try("a:1"))
 		if uptime() != up { // in the middle of it
 			s.Do(t, "FLUSHALL")
 			continue

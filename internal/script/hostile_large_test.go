@@ -62,7 +62,7 @@ func TestLongLogIsBounded(t *testing.T) {
 				if err != nil || free < test.least {
 					t.Errorf("%d free, want at least %d (%v)", free, test.least, err)
 				}
-				if _, err := script.NewRateLimiter("N", "c", 1).Acquire(t.Context(), h.d, script.Claim{Owner: "a:1"}); err != nil {
+				if _, err := script.Acquire(t.Context(), h.d, script.NewRateLimiter("N", "c", 1), script.Claim{Owner: "a:1"}); err != nil {
 					t.Error(err)
 				}
 				ended, _, _ := h.look(digests, nil, nil)
@@ -90,7 +90,7 @@ func TestRefusalIsNeverPositive(t *testing.T) {
 			return
 		}
 		for range 4 { // 2500 are taken off in three calls
-			v, err := script.NewLeased("N", 1).Acquire(t.Context(), d, try("a:1"))
+			v, err := script.Acquire(t.Context(), d, script.NewLeased("N", 1), try("a:1"))
 			if err != nil || v.Granted() {
 				t.Errorf("score %s: token %d, %v", score, v.Token, err)
 			}

@@ -697,7 +697,7 @@ const newcomer = "n:9"
 
 func grabs(k func(string) kind, c script.Claim, field string) func(*hostile, string) error {
 	return func(h *hostile, name string) error {
-		v, err := k(name).Acquire(h.Context(), h.driver(), c)
+		v, err := script.Acquire(h.Context(), h.driver(), k(name), c)
 		if h.verdict(v, err) {
 			h.exclusive(name, field)
 			h.clockToken(v.Token)
@@ -707,7 +707,7 @@ func grabs(k func(string) kind, c script.Claim, field string) func(*hostile, str
 }
 
 func grabFenced(h *hostile, name string) error {
-	v, err := script.NewFenced(name).Acquire(h.Context(), h.driver(), try(newcomer))
+	v, err := script.Acquire(h.Context(), h.driver(), script.NewFenced(name), try(newcomer))
 	if !h.verdict(v, err) {
 		return err
 	}
@@ -723,7 +723,7 @@ func grabFenced(h *hostile, name string) error {
 }
 
 func grabRead(h *hostile, name string) error {
-	v, err := script.NewRead(name).Acquire(h.Context(), h.driver(), try(newcomer))
+	v, err := script.Acquire(h.Context(), h.driver(), script.NewRead(name), try(newcomer))
 	if !h.verdict(v, err) {
 		return err
 	}
@@ -738,7 +738,7 @@ func grabRead(h *hostile, name string) error {
 func grabPermits(n int, owner string) func(*hostile, string) error {
 	return func(h *hostile, name string) error {
 		p := script.NewLeased(name, n)
-		v, err := p.Acquire(h.Context(), h.driver(), try(owner))
+		v, err := script.Acquire(h.Context(), h.driver(), p, try(owner))
 		if !h.verdict(v, err) {
 			return err
 		}
@@ -757,7 +757,7 @@ func grabPermits(n int, owner string) func(*hostile, string) error {
 			}
 		}
 		if over := h.s.Int(h, "ZCOUNT", "{"+name+"}:timeout", "-inf", strconv.FormatInt(now(h, h.s)+1000, 10)); over == 0 && free < 1000 {
-			if v, err := script.NewLeased(name, int(free)+1).Acquire(h.Context(), h.d, try("z:9")); err == nil && v.Granted() {
+			if v, err := script.Acquire(h.Context(), h.d, script.NewLeased(name, int(free)+1), try("z:9")); err == nil && v.Granted() {
 				h.wrong("granted %d of %d free permits", free+1, free)
 			}
 		}
@@ -766,7 +766,7 @@ func grabPermits(n int, owner string) func(*hostile, string) error {
 }
 
 func grabSemaphore(h *hostile, name string) error {
-	v, err := script.NewSemaphore(name, 1).Acquire(h.Context(), h.driver(), script.Claim{Owner: "a:1:7", Count: 1})
+	v, err := script.Acquire(h.Context(), h.driver(), script.NewSemaphore(name, 1), script.Claim{Owner: "a:1:7", Count: 1})
 	if mark, ok := h.held["holdfast:once:{"+name+"}:a:1"]; h.verdict(v, err) && (!ok || !strings.HasPrefix(mark.value, "7 ")) {
 		was, ok := h.before(name)
 		if now := h.got("GET", name); !ok || was < 1 || now != strconv.FormatInt(was-1, 10) {
@@ -777,7 +777,7 @@ func grabSemaphore(h *hostile, name string) error {
 }
 
 func grabLatch(h *hostile, name string) error {
-	v, err := script.NewLatch(name).Acquire(h.Context(), h.driver(), script.Claim{})
+	v, err := script.Acquire(h.Context(), h.driver(), script.NewLatch(name), script.Claim{})
 	if h.verdict(v, err) {
 		if n, ok := h.before(name); !ok || n > 0 {
 			h.wrong("open")
@@ -788,7 +788,7 @@ func grabLatch(h *hostile, name string) error {
 
 func grabRate(longest time.Duration) func(*hostile, string) error {
 	return func(h *hostile, name string) error {
-		v, err := limiter(name, 3).Acquire(h.Context(), h.driver(), script.Claim{Owner: newcomer, Longest: longest})
+		v, err := script.Acquire(h.Context(), h.driver(), limiter(name, 3), script.Claim{Owner: newcomer, Longest: longest})
 		if v.Err != nil {
 			return nil // without a rate, or less than that
 		}

@@ -42,7 +42,7 @@ type row struct {
 type op func(ctx context.Context, d driver.Driver, name string) error
 
 type kind interface {
-	Acquire(ctx context.Context, d driver.Driver, c script.Claim) (script.Verdict, error)
+	script.Claimer
 	Release(ctx context.Context, d driver.Driver, owner string, left int) (script.Freed, error)
 }
 
@@ -73,7 +73,7 @@ func under(owner, writer string) script.Claim {
 
 func acquire(k func(string) kind, c script.Claim) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		_, err := k(name).Acquire(ctx, d, c)
+		_, err := script.Acquire(ctx, d, k(name), c)
 		return err
 	}
 }

@@ -36,17 +36,25 @@ func (l *Latch) Gate() string { return l.channel }
 // Channels returns the channel on which it is announced that the latch is open.
 func (l *Latch) Channels(string) []string { return []string{l.channel} }
 
-// Acquire looks whether the latch is open.
-func (l *Latch) Acquire(ctx context.Context, d driver.Driver, _ Claim) (Verdict, error) {
-	n, err := l.Count(ctx, d)
-	if err != nil || n <= 0 {
-		return Verdict{Token: 1}, err
+// Claim returns the call that reads the count.
+func (l *Latch) Claim(Claim) driver.Call {
+	return driver.Call{Script: number, Keys: []string{l.name}}
+}
+
+// Decode grants a claim if the latch is open.
+func (l *Latch) Decode(_ Claim, r driver.Reply) (Verdict, error) {
+	n, err := DecodeInt(r)
+	if err != nil {
+		return Verdict{}, err
+	}
+	if n <= 0 {
+		return Verdict{Token: 1}, nil
 	}
 	return Verdict{TTL: -1, Why: fmt.Sprintf("the count was %d at the last look", n)}, nil
 }
 
 // Free has nothing to free.
-func (l *Latch) Free(string) driver.Call { return driver.Call{Script: number, Keys: []string{l.name}} }
+func (l *Latch) Free(string) driver.Call { return l.Claim(Claim{}) }
 
 // Count returns the count; that of an open latch is zero.
 func (l *Latch) Count(ctx context.Context, d driver.Driver) (int, error) {

@@ -21,7 +21,7 @@ func countDown(request string) op {
 }
 
 func awaitLatch(ctx context.Context, d driver.Driver, name string) error {
-	_, err := script.NewLatch(name).Acquire(ctx, d, script.Claim{Owner: "a:1"})
+	_, err := script.Acquire(ctx, d, script.NewLatch(name), script.Claim{Owner: "a:1"})
 	return err
 }
 

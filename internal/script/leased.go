@@ -22,7 +22,7 @@ var (
 // idSize is the length of the id of a permit, in bytes.
 const idSize = 16
 
-// Permits are the wire of Redisson's RPermitExpirableSemaphore, for those who
+// Leased is the wire of Redisson's RPermitExpirableSemaphore, for those who
 // want that many: the number of free permits, a sorted set of the ids of those
 // that are taken by when their leases end, and a channel for those who wait.
 // All times are the server's.
@@ -89,7 +89,7 @@ func (p *Leased) Ref(owner string) LockRef {
 // HoldingOf is that of ids in a row.
 func (p *Leased) HoldingOf(row string) LockRef { return LockRef{Key: p.leases, Permits: row} }
 
-// Claim returns the call of Acquire.
+// Claim returns the call that takes the permits if enough are free.
 func (p *Leased) Claim(c Claim) driver.Call {
 	return driver.Call{
 		Script: leasedAcquire,
@@ -98,23 +98,16 @@ func (p *Leased) Claim(c Claim) driver.Call {
 	}
 }
 
-// Acquire takes the permits if there are enough.
-func (p *Leased) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
-	call := p.Claim(c)
-	r, err := d.Do(ctx, call)
-	switch {
-	case err != nil:
-		return Verdict{}, err
-	case r.Type == driver.Nil:
+// Decode decodes the reply to a claim.
+func (p *Leased) Decode(_ Claim, r driver.Reply) (Verdict, error) {
+	if r.Type == driver.Nil {
 		return Verdict{TTL: -1, Why: noSemaphore, Missing: p.name}, nil
-	case r.Type != driver.Int:
-		return Verdict{}, unexpected(call.Script, r)
 	}
-	v := verdict(r.Int)
-	if !v.Granted() {
+	v, err := decodeVerdict(leasedAcquire, r)
+	if err == nil && !v.Granted() {
 		v.Why = notEnough
 	}
-	return v, nil
+	return v, err
 }
 
 // Release gives the permits back.

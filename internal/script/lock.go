@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -62,25 +61,44 @@ type Verdict struct {
 // Granted reports whether the claim was granted.
 func (v Verdict) Granted() bool { return v.Token > 0 }
 
-// do runs a script. If a key has another type than the script expects, the
-// error names the keys, because the server does not.
+// do runs a script.
 func do(ctx context.Context, d driver.Driver, c driver.Call) (driver.Reply, error) {
 	r, err := d.Do(ctx, c)
+	return r, NameKeys(c, err)
+}
+
+// NameKeys returns the error of a call. If a key has another type than the script
+// expects, the error names the keys, because the server does not.
+func NameKeys(c driver.Call, err error) error {
 	if driver.CodeOf(err) == "WRONGTYPE" && strings.HasPrefix(err.Error(), "WRONGTYPE Operation") {
 		err = &driver.Error{Class: driver.Fatal, Code: "WRONGTYPE", Err: fmt.Errorf(
 			"WRONGTYPE one of the keys %s holds data of another type: use another name for the lock, or delete the key", strings.Join(c.Keys, ", "))}
 	}
-	return r, err
+	return err
 }
 
-// claim runs a script that grants a lock or says how long it is held.
-func claim(ctx context.Context, d driver.Driver, c driver.Call) (Verdict, error) {
-	r, err := do(ctx, d, c)
-	switch {
-	case err != nil:
+// A Claimer is anything that can be claimed: a lock, permits, a look at a latch.
+type Claimer interface {
+	// Claim returns the call that sends a claim.
+	Claim(Claim) driver.Call
+	// Decode decodes the reply to that call.
+	Decode(Claim, driver.Reply) (Verdict, error)
+}
+
+// Acquire sends a claim and decodes the reply.
+func Acquire(ctx context.Context, d driver.Driver, k Claimer, c Claim) (Verdict, error) {
+	r, err := do(ctx, d, k.Claim(c))
+	if err != nil {
 		return Verdict{}, err
-	case r.Type != driver.Int:
-		return Verdict{}, unexpected(c.Script, r)
+	}
+	return k.Decode(c, r)
+}
+
+// decodeVerdict decodes the reply of a script that returns a token, or how long
+// the lock is held.
+func decodeVerdict(s *driver.Script, r driver.Reply) (Verdict, error) {
+	if r.Type != driver.Int {
+		return Verdict{}, unexpected(s, r)
 	}
 	return verdict(r.Int), nil
 }
@@ -148,17 +166,3 @@ type written struct {
 }
 
 var lastMillis atomic.Pointer[written]
-
-// args keeps the arguments of the calls on the fast path off the heap.
-type args struct{ buf [4]string }
-
-var argsPool = sync.Pool{New: func() any { return new(args) }}
-
-func newArgs() *args { return argsPool.Get().(*args) }
-
-func (a *args) set(s ...string) []string { return a.buf[:copy(a.buf[:], s)] }
-
-func (a *args) free() {
-	*a = args{}
-	argsPool.Put(a)
-}

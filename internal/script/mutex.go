@@ -38,7 +38,8 @@ func (m *Mutex) Channels(string) []string { return m.keys[1:] }
 // Ref is the owner's field of the hash.
 func (m *Mutex) Ref(owner string) LockRef { return LockRef{Key: m.keys[0], Owner: owner} }
 
-// Claim returns the call of Acquire.
+// Claim returns the call that takes the mutex if it is free, or enters it again if
+// the count is more than one.
 func (m *Mutex) Claim(c Claim) driver.Call {
 	return driver.Call{
 		Script: mutexAcquire,
@@ -47,32 +48,21 @@ func (m *Mutex) Claim(c Claim) driver.Call {
 	}
 }
 
-// Acquire takes the mutex if it is free, or enters it again if claim.Count is
-// more than one.
-func (m *Mutex) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
-	a := newArgs()
-	defer a.free()
-	return claim(ctx, d, driver.Call{
-		Script: mutexAcquire,
-		Keys:   m.keys[:1],
-		Args:   a.set(millis(c.Lease), c.Owner, strconv.Itoa(c.Count)),
-	})
+// Decode decodes the reply to a claim.
+func (m *Mutex) Decode(_ Claim, r driver.Reply) (Verdict, error) {
+	return decodeVerdict(mutexAcquire, r)
 }
 
 // Release lowers the owner's hold count to left; zero frees the mutex.
 func (m *Mutex) Release(ctx context.Context, d driver.Driver, owner string, left int) (Freed, error) {
-	a := newArgs()
-	defer a.free()
-	return leave(ctx, d, driver.Call{
-		Script: mutexRelease,
-		Keys:   m.keys[:1],
-		Args:   a.set(owner, strconv.Itoa(left), m.keys[1], publish),
-	})
+	return leave(ctx, d, m.release(owner, left))
 }
 
 // Free returns the call that releases the mutex if owner holds it.
-func (m *Mutex) Free(owner string) driver.Call {
-	return driver.Call{Script: mutexRelease, Keys: m.keys[:1], Args: []string{owner, "0", m.keys[1], publish}}
+func (m *Mutex) Free(owner string) driver.Call { return m.release(owner, 0) }
+
+func (m *Mutex) release(owner string, left int) driver.Call {
+	return driver.Call{Script: mutexRelease, Keys: m.keys[:1], Args: []string{owner, strconv.Itoa(left), m.keys[1], publish}}
 }
 
 // Force frees the mutex whoever holds it, or only if owner does, unless that

@@ -63,22 +63,24 @@ func (l *RateLimiter) entry(owner string) string {
 	return string(sum[:idSize])
 }
 
-// Acquire takes the permits, perhaps ahead of time.
-func (l *RateLimiter) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
+// Claim returns the call that takes the permits, or reserves them for later.
+func (l *RateLimiter) Claim(c Claim) driver.Call {
 	longest := int64(-1)
 	if c.Longest >= 0 {
 		longest = c.Longest.Milliseconds()
 	}
-	r, err := d.Do(ctx, driver.Call{
+	return driver.Call{
 		Script: rateLimiterTake,
 		Keys:   l.keys[:],
 		Args:   []string{strconv.Itoa(l.permits), l.entry(c.Owner), strconv.FormatInt(longest, 10)},
-	})
-	if err != nil {
-		return Verdict{}, err
 	}
+}
+
+// Decode decodes the reply to a claim. A refusal is final if the permits come free
+// later than the claim can wait.
+func (l *RateLimiter) Decode(c Claim, r driver.Reply) (Verdict, error) {
 	v, err := decodeLimiter(r)
-	v.Final = !v.Granted() && longest >= 0 && v.TTL.Milliseconds() > longest
+	v.Final = !v.Granted() && c.Longest >= 0 && v.TTL.Milliseconds() > c.Longest.Milliseconds()
 	return v, err
 }
 

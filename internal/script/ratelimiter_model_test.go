@@ -89,7 +89,7 @@ func (m *trial) take() {
 	longest := []time.Duration{asLong, 0, time.Duration(m.r.Int64N(int64(100 * time.Millisecond)))}[m.r.IntN(3)]
 	asked := time.Now()
 	free := m.rate.Permits - m.taken(fmt.Sprint(now(m, m.s)-m.rate.Interval.Milliseconds()))
-	v, err := limiter("N", p.permits).Acquire(m.Context(), m.d, script.Claim{Owner: p.owner, Longest: longest})
+	v, err := script.Acquire(m.Context(), m.d, limiter("N", p.permits), script.Claim{Owner: p.owner, Longest: longest})
 	err = cmp.Or(err, v.Err)
 	if errors.Is(err, script.ErrNoRate) && m.rate.Keep > 0 {
 		m.note("gone")
@@ -222,7 +222,7 @@ func (m *trial) repeat() {
 		return // it would be refused now, or is forgotten
 	}
 	before := m.s.Int(m, "ZCARD", m.key("permits"))
-	v, err := limiter("N", p.permits).Acquire(m.Context(), m.d, script.Claim{Owner: p.owner})
+	v, err := script.Acquire(m.Context(), m.d, limiter("N", p.permits), script.Claim{Owner: p.owner})
 	err = cmp.Or(err, v.Err)
 	switch {
 	case errors.Is(err, script.ErrNoRate) && m.rate.Keep > 0:

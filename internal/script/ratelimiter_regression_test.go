@@ -33,7 +33,7 @@ func (r *drain) run(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(3 * time.Millisecond) {
 		r.n++
 		owner, asked := fmt.Sprint("a:", r.n), time.Now()
-		v, err := script.NewRateLimiter("N", r.client, 1).Acquire(r.Context(), r.d, script.Claim{Owner: owner})
+		v, err := script.Acquire(r.Context(), r.d, script.NewRateLimiter("N", r.client, 1), script.Claim{Owner: owner})
 		if err != nil {
 			r.Fatal(err)
 		}

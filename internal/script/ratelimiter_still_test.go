@@ -16,7 +16,7 @@ type stillRate struct{ still }
 // than zero if they were not given: -1 and the ms after which asking may help.
 func (s *stillRate) take(owner string, n int, longest time.Duration) int64 {
 	s.Helper()
-	v, err := script.NewRateLimiter(s.name, "c", n).Acquire(s.Context(), s, script.Claim{Owner: owner, Longest: longest})
+	v, err := script.Acquire(s.Context(), s, script.NewRateLimiter(s.name, "c", n), script.Claim{Owner: owner, Longest: longest})
 	switch {
 	case err != nil || v.Err != nil:
 		s.Fatal(err, v.Err)

@@ -24,7 +24,7 @@ func limiter(name string, n int) *script.RateLimiter { return script.NewRateLimi
 
 func takeRate(owner string, n int, longest time.Duration) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		_, err := limiter(name, n).Acquire(ctx, d, script.Claim{Owner: owner, Longest: longest})
+		_, err := script.Acquire(ctx, d, limiter(name, n), script.Claim{Owner: owner, Longest: longest})
 		return err
 	}
 }
@@ -169,7 +169,7 @@ func TestLimiterErrors(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
 	take := func(n int) error {
-		v, err := limiter("N", n).Acquire(t.Context(), d, script.Claim{Owner: "a:1", Longest: asLong})
+		v, err := script.Acquire(t.Context(), d, limiter("N", n), script.Claim{Owner: "a:1", Longest: asLong})
 		return cmp.Or(err, v.Err)
 	}
 	if err := take(1); !errors.Is(err, script.ErrNoRate) {
@@ -196,7 +196,7 @@ func TestLimiterFarAhead(t *testing.T) {
 	l := newLab(t, s, d, "N")
 	claim := func(i int, longest time.Duration) script.Verdict {
 		t.Helper()
-		v, err := limiter("N", 1).Acquire(t.Context(), d, script.Claim{Owner: fmt.Sprint("a:", i), Longest: longest})
+		v, err := script.Acquire(t.Context(), d, limiter("N", 1), script.Claim{Owner: fmt.Sprint("a:", i), Longest: longest})
 		if err != nil {
 			t.Fatal(err)
 		}

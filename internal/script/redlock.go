@@ -1,7 +1,6 @@
 package script
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -27,7 +26,7 @@ func (v *Vote) Traits() Traits { return Traits{ServerTokens: true} }
 // Gate is not that of a mutex, whose holds are handed over.
 func (v *Vote) Gate() string { return v.Mutex.Gate() + "\x00vote" }
 
-// Claim returns the call of Acquire.
+// Claim returns the call that asks for the vote.
 func (v *Vote) Claim(c Claim) driver.Call {
 	call := v.Mutex.Claim(c)
 	call.Script = voteAcquire
@@ -35,12 +34,10 @@ func (v *Vote) Claim(c Claim) driver.Call {
 	return call
 }
 
-// Acquire asks for the vote.
-func (v *Vote) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
-	call := v.Claim(c)
-	r, err := d.Do(ctx, call)
-	if err != nil || r.Type == driver.Int {
-		return verdict(r.Int), err
+// Decode decodes the reply to a claim.
+func (v *Vote) Decode(_ Claim, r driver.Reply) (Verdict, error) {
+	if r.Type == driver.Int {
+		return verdict(r.Int), nil
 	}
 	left, err := strconv.ParseInt(strings.TrimPrefix(r.Str, "young "), 10, 64)
 	if err != nil {

@@ -63,7 +63,8 @@ func (l *Read) Ref(owner string) LockRef {
 	return LockRef{Key: l.name, Owner: owner, Reads: l.own(owner)}
 }
 
-// Claim returns the call of Acquire.
+// Claim returns the call that takes the lock if no writer but Under holds it, or
+// enters it again if the count is more than one.
 func (l *Read) Claim(c Claim) driver.Call {
 	under := ""
 	if c.Under != "" {
@@ -76,10 +77,9 @@ func (l *Read) Claim(c Claim) driver.Call {
 	}
 }
 
-// Acquire takes the lock if no writer has it, or only claim.Under, or enters
-// it again if claim.Count is more than one.
-func (l *Read) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
-	return claim(ctx, d, l.Claim(c))
+// Decode decodes the reply to a claim.
+func (l *Read) Decode(_ Claim, r driver.Reply) (Verdict, error) {
+	return decodeVerdict(readAcquire, r)
 }
 
 // Release lowers the owner's hold count to left; zero gives the lock up.
@@ -132,7 +132,8 @@ func (l *Write) Ref(owner string) LockRef {
 	return LockRef{Key: l.name, Owner: writer(owner)}
 }
 
-// Claim returns the call of Acquire.
+// Claim returns the call that takes the lock if it is free, or enters it again if
+// the count is more than one.
 func (l *Write) Claim(c Claim) driver.Call {
 	first := "0"
 	if l.first && c.Wait {
@@ -145,10 +146,9 @@ func (l *Write) Claim(c Claim) driver.Call {
 	}
 }
 
-// Acquire takes the lock if it is free, or enters it again if claim.Count is
-// more than one.
-func (l *Write) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
-	return claim(ctx, d, l.Claim(c))
+// Decode decodes the reply to a claim.
+func (l *Write) Decode(_ Claim, r driver.Reply) (Verdict, error) {
+	return decodeVerdict(writeAcquire, r)
 }
 
 // Release lowers the owner's hold count to left; zero gives the lock up. What

@@ -804,7 +804,7 @@ func TestReadWriteTokens(t *testing.T) {
 	d := connect(t, s.URL())
 	var last int64
 	for i, k := range []kind{write("N"), read("N"), write("N")} {
-		v, err := k.Acquire(t.Context(), d, try("a:1"))
+		v, err := script.Acquire(t.Context(), d, k, try("a:1"))
 		if err != nil || v.Token <= last {
 			t.Fatalf("grant %d: %+v after %d, %v", i, v, last, err)
 		}

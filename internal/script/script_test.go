@@ -49,7 +49,7 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) acquire(owner string, count int, lease time.Duration) script.Verdict {
 	b.t.Helper()
-	v, err := b.m.Acquire(b.t.Context(), b.d, script.Claim{Owner: owner, Count: count, Lease: lease})
+	v, err := script.Acquire(b.t.Context(), b.d, b.m, script.Claim{Owner: owner, Count: count, Lease: lease})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func TestMutexAcquire(t *testing.T) {
 	t.Run("another type", func(t *testing.T) {
 		b := newBench(t)
 		b.s.Do(t, "SET", b.m.Gate(), "x")
-		_, err := b.m.Acquire(t.Context(), b.d, script.Claim{Owner: "a:1", Count: 1, Lease: time.Minute})
+		_, err := script.Acquire(t.Context(), b.d, b.m, script.Claim{Owner: "a:1", Count: 1, Lease: time.Minute})
 		if driver.CodeOf(err) != "WRONGTYPE" {
 			t.Errorf("error %v", err)
 		}
@@ -372,7 +372,7 @@ func TestMutexRelease(t *testing.T) {
 		b.acquire("a:1", 1, time.Minute)
 		b.acquire("a:1", 2, time.Minute)
 		s.Do(t, "CONFIG", "SET", "maxmemory", "1")
-		_, err := b.m.Acquire(t.Context(), b.d, script.Claim{Owner: "a:1", Count: 3, Lease: time.Minute})
+		_, err := script.Acquire(t.Context(), b.d, b.m, script.Claim{Owner: "a:1", Count: 3, Lease: time.Minute})
 		if driver.CodeOf(err) != "OOM" {
 			t.Errorf("acquire: %v", err)
 		}

@@ -46,17 +46,14 @@ func (s *Semaphore) Gate() string { return s.channel }
 // Channels returns the channel on which permits are announced.
 func (s *Semaphore) Channels(string) []string { return []string{s.channel} }
 
-// Claim returns the call of Acquire.
+// Claim returns the call that takes the permits if enough are free.
 func (s *Semaphore) Claim(c Claim) driver.Call {
-	return numbered(semaphoreAcquire, s.name, c.Owner, strconv.Itoa(s.permits))
+	return Spend(numbered(semaphoreAcquire, s.name, c.Owner, strconv.Itoa(s.permits)), c.Spent)
 }
 
-// Acquire takes the permits if there are enough.
-func (s *Semaphore) Acquire(ctx context.Context, d driver.Driver, c Claim) (Verdict, error) {
-	r, err := d.Do(ctx, Spend(s.Claim(c), c.Spent))
+// Decode decodes the reply to a claim.
+func (s *Semaphore) Decode(_ Claim, r driver.Reply) (Verdict, error) {
 	switch {
-	case err != nil:
-		return Verdict{}, err
 	case r.Type != driver.Int || r.Int < -1 || r.Int > 1:
 		return Verdict{}, unexpected(semaphoreAcquire, r)
 	case r.Int < 0:

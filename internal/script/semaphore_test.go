@@ -10,7 +10,7 @@ import (
 
 func takePermits(n int, request string) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		_, err := script.NewSemaphore(name, n).Acquire(ctx, d, script.Claim{Owner: request, Count: 1})
+		_, err := script.Acquire(ctx, d, script.NewSemaphore(name, n), script.Claim{Owner: request, Count: 1})
 		return err
 	}
 }

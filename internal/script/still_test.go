@@ -48,7 +48,7 @@ func TestPermitsInStillTime(t *testing.T) {
 	p := script.NewLeased(s.name, 1)
 	take := func(owner string) int64 {
 		t.Helper()
-		v, err := p.Acquire(t.Context(), s, script.Claim{Owner: owner, Lease: time.Second})
+		v, err := script.Acquire(t.Context(), s, p, script.Claim{Owner: owner, Lease: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -92,7 +92,7 @@ func TestWriterBehindManyDeadReaders(t *testing.T) {
 		t.Helper()
 		var v script.Verdict
 		before := ran(t, s)
-		v, err := script.NewWrite("N", false).Acquire(t.Context(), l.d, wait("a:1"))
+		v, err := script.Acquire(t.Context(), l.d, script.NewWrite("N", false), wait("a:1"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +249,7 @@ func TestFairManyDead(t *testing.T) {
 		if got := l.within(2500, acquire(fair, try("b:1"))); got == "token" {
 			t.Fatal("b:1 was let in before a:1, which waits")
 		}
-		v, err := script.NewFair("N").Acquire(t.Context(), d, wait("a:1"))
+		v, err := script.Acquire(t.Context(), d, script.NewFair("N"), wait("a:1"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,7 +346,7 @@ func TestHeldForEver(t *testing.T) {
 		t.Run(c.title, func(t *testing.T) {
 			l := newLab(t, s, d, "N")
 			l.run(c.given...)
-			v, err := c.k.Acquire(t.Context(), d, wait("a:1"))
+			v, err := script.Acquire(t.Context(), d, c.k, wait("a:1"))
 			if err != nil || v.Granted() || v.TTL < time.Hour || v.TTL > math.MaxInt64/2 {
 				t.Errorf("%+v, %v", v, err)
 			}

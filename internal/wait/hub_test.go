@@ -29,7 +29,7 @@ func woken(w *wait.Waiter) bool {
 func publish(t *testing.T, d driver.Driver) {
 	t.Helper()
 	m := script.NewMutex("a")
-	if _, err := m.Acquire(context.Background(), d, script.Claim{Owner: "o:1", Count: 1, Lease: time.Minute}); err != nil {
+	if _, err := script.Acquire(context.Background(), d, m, script.Claim{Owner: "o:1", Count: 1, Lease: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.Release(context.Background(), d, "o:1", 0); err != nil {

@@ -156,7 +156,7 @@ func TestFailoverBeforeGuard(t *testing.T) {
 	in(t, func(k *rig) {
 		k.d.Watch(k.w.Suspect)
 		sent := clock.Now()
-		if _, err := script.NewMutex("a").Acquire(context.Background(), k.d, script.Claim{Owner: "me:1", Count: 1, Lease: lease}); err != nil {
+		if _, err := script.Acquire(context.Background(), k.d, script.NewMutex("a"), script.Claim{Owner: "me:1", Count: 1, Lease: lease}); err != nil {
 			t.Fatal(err)
 		}
 		term := k.d.Place("a").Term

@@ -65,7 +65,7 @@ func in(t *testing.T, test func(k *rig)) {
 func (k *rig) guard(key string, renewed bool) (*Watched, *keeper) {
 	k.t.Helper()
 	sent := clock.Now()
-	v, err := script.NewMutex(key).Acquire(context.Background(), k.d, script.Claim{Owner: "me:1", Count: 1, Lease: lease})
+	v, err := script.Acquire(context.Background(), k.d, script.NewMutex(key), script.Claim{Owner: "me:1", Count: 1, Lease: lease})
 	if err != nil || !v.Granted() {
 		k.t.Fatal(v, err)
 	}
@@ -241,7 +241,7 @@ func TestBury(t *testing.T) {
 		m := script.NewMutex("a")
 		take := func() {
 			k.t.Helper()
-			v, err := m.Acquire(context.Background(), k.d, script.Claim{Owner: "me:1", Count: 1, Lease: lease})
+			v, err := script.Acquire(context.Background(), k.d, m, script.Claim{Owner: "me:1", Count: 1, Lease: lease})
 			if err != nil || !v.Granted() {
 				k.t.Fatal(v, err)
 			}
@@ -291,7 +291,7 @@ func TestReleaseLaterBehindOthers(t *testing.T) {
 		defer w.Close()
 		release := func(key string) {
 			m := script.NewMutex(key)
-			if _, err := m.Acquire(context.Background(), k.d, script.Claim{Owner: "me:1", Count: 1, Lease: lease}); err != nil {
+			if _, err := script.Acquire(context.Background(), k.d, m, script.Claim{Owner: "me:1", Count: 1, Lease: lease}); err != nil {
 				t.Fatal(err)
 			}
 			now := clock.Now()
