@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -59,15 +58,15 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 		return nil, err
 	}
 	defer e.end()
-	if t := k.Traits(); r.Wait != 0 && !t.ServerQueue && !t.Shared && !t.FIFO {
+	if r.Wait != 0 && k.Traits().Queue == script.OneAtATime {
 		return e.acquireInTurn(ctx, k, r, user)
 	}
-	c, leave, err := e.enter(ctx, k, r)
+	a, leave, err := e.enter(ctx, k, r)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	h, err := c.run(k, user)
+	h, err := a.run(k, user)
 	if err != nil {
 		return nil, overWait(ctx, err)
 	}
@@ -96,8 +95,8 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 			}
 			return nil, g.busy(ctx.Err())
 		case h == nil:
-			c := acquisition{e: e, waiting: limited, asking: calls, g: g, turn: true, k: k, traits: k.Traits(), r: r, out: g.outage(came)}
-			h, err := c.run(k, user)
+			a := acquisition{e: e, k: k, traits: k.Traits(), r: r, waiting: limited, asking: calls, g: g, turn: true, keep: true, out: g.outage(came)}
+			h, err := a.run(k, user)
 			if err != nil {
 				g.give()
 				return nil, overWait(ctx, err)
@@ -113,23 +112,23 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 	}
 }
 
-// enter returns a acquisition in which a turn, if there is one, is for waiting only;
-// and what to do when it is over.
-func (e *Engine) enter(ctx context.Context, k target, r Request) (c *acquisition, leave func(), err error) {
+// enter returns an acquisition that gives up the turn, if there is one, when it has
+// the lock; and a function to call when it is over.
+func (e *Engine) enter(ctx context.Context, k target, r Request) (a *acquisition, leave func(), err error) {
 	t := k.Traits()
-	c = &acquisition{e: e, lightly: true, once: r.Wait == 0, k: k, traits: t, r: r}
-	if c.once && t.FIFO && e.crowded(k.Gate()) {
+	a = &acquisition{e: e, k: k, traits: t, r: r, once: r.Wait == 0}
+	if a.once && t.Queue == script.InOrder && e.crowded(k.Gate()) {
 		return nil, nil, &Busy{Local: true, Why: whyQueue}
 	}
-	c.waiting, c.asking, leave = r.limit(ctx)
-	if cancel := leave; !c.once && (t.Shared || t.FIFO) {
-		c.g = e.gate(k.Gate())
+	a.waiting, a.asking, leave = r.limit(ctx)
+	if cancel := leave; !a.once && (t.Queue == script.Together || t.Queue == script.InOrder) {
+		a.g = e.gate(k.Gate())
 		leave = func() {
-			e.leave(c.g)
+			e.leave(a.g)
 			cancel()
 		}
 	}
-	return c, leave, nil
+	return a, leave, nil
 }
 
 // limit returns the contexts for the waiting and for the requests of a call.
@@ -155,16 +154,16 @@ func (e *Engine) Take(ctx context.Context, k target, r Request) (Taken, error) {
 		return Taken{}, err
 	}
 	defer e.end()
-	c, leave, err := e.enter(ctx, k, r)
+	a, leave, err := e.enter(ctx, k, r)
 	if err != nil {
 		return Taken{}, err
 	}
 	defer leave()
-	v, err := c.take()
+	v, err := a.take()
 	if err != nil {
 		return Taken{}, overWait(ctx, err)
 	}
-	return Taken{v, c.claim.Owner}, nil
+	return Taken{v, a.claim.Owner}, nil
 }
 
 // overWait takes the mark of our own timers off the error of a wait that was
@@ -186,72 +185,4 @@ func overWait(ctx context.Context, err error) error {
 		last.Err = errors.New(last.Code)
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, last)
-}
-
-// gaveUp is the error of a wait that err has ended.
-func gaveUp(err error, out *outage, ttl time.Duration) error {
-	switch {
-	case errors.Is(err, ErrClosed):
-		return err
-	case out.err != nil:
-		return fmt.Errorf("%w (%w)", out.error(), err)
-	case ttl == 0:
-		return err // nobody has said that the lock is held
-	}
-	return &Busy{TTL: ttl, Err: err}
-}
-
-func (e *Engine) isClosing() bool {
-	select {
-	case <-e.closing:
-		return true
-	default:
-		return false
-	}
-}
-
-// An outage is a row of failed attempts.
-type outage struct {
-	err   error // the last one; nil: the server works
-	since time.Duration
-	n     int
-}
-
-// note adds a failure of a request sent at that moment, and returns how long
-// the outage has lasted.
-func (o *outage) note(err error, sent time.Duration) time.Duration {
-	if o.err == nil {
-		o.since = sent
-		o.n = 0
-	}
-	if !errors.Is(o.err, ErrNotReplicated) || driver.ClassOf(err) != driver.Ambiguous { // which says less
-		o.err = err
-	}
-	o.n++
-	return clock.Early() - o.since
-}
-
-func (o *outage) over() { o.err = nil }
-
-// pause is how long to wait before the next attempt: 5 ms, doubling up to half
-// a second, with jitter.
-func (o *outage) pause() time.Duration {
-	d := min(5*time.Millisecond<<min(o.n-1, 10), 500*time.Millisecond)
-	return d/2 + rand.N(d/2)
-}
-
-func (o *outage) error() error { return fmt.Errorf("%w: %w", ErrUnavailable, o.err) }
-
-func refused(err error) error {
-	if errors.Is(err, driver.ErrClosed) {
-		return ErrClosed
-	}
-	return fmt.Errorf("%w: %w%s", ErrRefused, err, refusalHints[driver.CodeOf(err)])
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

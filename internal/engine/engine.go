@@ -164,6 +164,15 @@ func (e *Engine) owner() string {
 	return string(strconv.AppendUint(b, e.owners.Add(1), 10))
 }
 
+func (e *Engine) isClosing() bool {
+	select {
+	case <-e.closing:
+		return true
+	default:
+		return false
+	}
+}
+
 // begin notes a call under way, unless the engine is closed.
 func (e *Engine) begin() error {
 	e.mu.Lock()
@@ -330,7 +339,7 @@ func (e *Engine) persist(ctx context.Context, patience time.Duration, call func(
 		case err == nil:
 			return nil
 		case driver.ClassOf(err) == driver.Fatal:
-			return refused(err)
+			return refusedError(err)
 		case out.note(err, sent) > patience:
 			return out.error()
 		}
@@ -367,4 +376,11 @@ func (e *Engine) Force(k Kind, force func() error) error {
 	e.forced.note(key)
 	e.watchdog.Verify(key)
 	return err
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -20,53 +20,53 @@ type grant struct {
 
 // hold takes what was granted into care. It returns nil if the engine was
 // closed meanwhile.
-func (c *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
+func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
 	counting := k.Traits().ServerTokens
 	token := g.Token
 	if !counting {
-		token = c.e.tokens.fence(k.Ref("").Key, token, g.floor)
+		token = a.e.tokens.fence(k.Ref("").Key, token, g.floor)
 	}
 	h := &Hold{
 		Watched: watchdog.Watched{
-			LockRef: k.Ref(c.claim.Owner),
-			Lease:   c.claim.Lease,
+			LockRef: k.Ref(a.claim.Owner),
+			Lease:   a.claim.Lease,
 			Term:    g.place.Term,
 		},
-		owner: c.claim.Owner, under: c.r.Under,
-		e: c.e, kind: k, doubt: c.doubt,
+		owner: a.claim.Owner, under: a.r.Under,
+		e: a.e, kind: k, doubt: a.doubt,
 		base: token, token: token,
 		granted:  clock.Early(),
-		passable: c.r.renewed() && !counting,
+		passable: a.r.renewed() && !counting,
 		count:    1,
-		renewers: boolInt(c.r.renewed()),
+		renewers: boolInt(a.r.renewed()),
 		user:     user,
-		most:     c.claim.Lease,
-		unsure:   c.r.renewed(),
+		most:     a.claim.Lease,
+		unsure:   a.r.renewed(),
 	}
 	h.Handler = h
-	stale := c.supersede(h)
-	if c.keeps() {
-		h.gate = c.g // the turn stays with the hold
+	stale := a.supersede(h)
+	if a.keep {
+		h.gate = a.g // the turn stays with the hold
 		h.gate.keep(h)
 	}
 	if h.gate != nil {
-		c.e.mu.Lock()
+		a.e.mu.Lock()
 		h.gate.refs++
-		c.e.mu.Unlock()
+		a.e.mu.Unlock()
 	}
 	var renewal time.Duration
-	if c.r.renewed() || c.r.Keep {
+	if a.r.renewed() || a.r.Keep {
 		renewal = h.Lease
 	}
-	if !c.e.watchdog.Guard(&h.Watched, g.sent, renewal) {
+	if !a.e.watchdog.Guard(&h.Watched, g.sent, renewal) {
 		if h.gate != nil {
 			h.gate.keep(nil)
-			c.e.leave(h.gate)
+			a.e.leave(h.gate)
 		}
 		return nil
 	}
-	if c.e.forced.since(h.Key, g.sent) || stale { // perhaps after the grant
-		c.e.watchdog.Verify(h.Key)
+	if a.e.forced.since(h.Key, g.sent) || stale { // perhaps after the grant
+		a.e.watchdog.Verify(h.Key)
 	}
 	return h
 }

@@ -73,16 +73,16 @@ func (g group) frees(owner string) []driver.Call {
 }
 
 // runGroup asks the server until it grants all wants at once.
-func (c *acquisition) runGroup(wants []*Want) error {
-	c.begin()
-	g, err := c.ask()
+func (a *acquisition) runGroup(wants []*Want) error {
+	a.begin()
+	g, err := a.ask()
 	if err == nil {
 		for i, w := range wants {
 			part := g
 			part.Token, part.floor = g.Tokens[i], w.floor
-			c.r.Under = w.Under
-			if w.Hold = c.hold(w.Kind, w.User, part); w.Hold == nil {
-				c.doubt = true
+			a.r.Under = w.Under
+			if w.Hold = a.hold(w.Kind, w.User, part); w.Hold == nil {
+				a.doubt = true
 				err = ErrClosed
 				break
 			}
@@ -91,10 +91,10 @@ func (c *acquisition) runGroup(wants []*Want) error {
 	if err != nil {
 		for _, w := range wants {
 			if w.Hold != nil { // closing, which frees them as well
-				w.release(c.r.renewed())
+				w.release(a.r.renewed())
 			}
 		}
 	}
-	c.end(err)
+	a.end(err)
 	return err
 }

@@ -57,16 +57,16 @@ func (h *Hold) Lost(why watchdog.Reason) {
 	for _, u := range nested {
 		u.Lost(why)
 	}
-	if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().FIFO { // perhaps some of it is left
+	if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().Queue == script.InOrder { // perhaps some of it is left
 		now := clock.Now()
 		h.e.watchdog.ReleaseLater(h.kind.Free(h.owner), now, now, now+most, nil)
 	}
-	if (why == watchdog.Expired || why == watchdog.Unacked) && (unsure || h.kind.Traits().Shared) { // what is shared may outlive it
+	if (why == watchdog.Expired || why == watchdog.Unacked) && (unsure || h.kind.Traits().Queue == script.Together) { // what is shared may outlive it
 		// A renewal without an answer may have prolonged it at the server.
 		// Until its known time is over, though, the user is about to stop.
 		end := clock.Now() + h.Tail()
-		if h.kind.Traits().Shared {
-			most = max(most, outlast) // the rest of it lasts as long as others hold the lock
+		if h.kind.Traits().Queue == script.Together {
+			most = max(most, longestWait) // the rest of it lasts as long as others hold the lock
 		}
 		h.e.watchdog.ReleaseLater(h.kind.Free(h.owner), end, end, end+most, nil)
 	}
@@ -262,7 +262,7 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 			h.Disown()
 			return ErrLost
 		case driver.ClassOf(err) == driver.Fatal:
-			return refused(err)
+			return refusedError(err)
 		}
 		if driver.ClassOf(err) == driver.Ambiguous {
 			h.mu.Lock()

@@ -30,17 +30,17 @@ func (e *Engine) noteLocalWait(h *Hold) bool {
 // excludes reports whether a hold keeps others of a kind out.
 func (h *Hold) excludes(t script.Traits) bool {
 	mine := h.kind.Traits()
-	return !mine.FIFO && !t.FIFO && (!mine.Shared || !t.Shared)
+	return mine.Queue != script.InOrder && t.Queue != script.InOrder && (mine.Queue != script.Together || t.Queue != script.Together)
 }
 
 // localHolder returns a hold of this client that keeps the caller out, or nil.
-func (c *acquisition) localHolder() *Hold {
-	key := c.blocker
-	if k, ok := c.k.(Kind); ok {
+func (a *acquisition) localHolder() *Hold {
+	key := a.blocker
+	if k, ok := a.k.(Kind); ok {
 		key = k.Ref("").Key
 	}
-	for _, other := range c.e.watchdog.On(key) {
-		if h := other.Handler.(*Hold); h != c.r.Under && h.excludes(c.traits) {
+	for _, other := range a.e.watchdog.On(key) {
+		if h := other.Handler.(*Hold); h != a.r.Under && h.excludes(a.traits) {
 			return h
 		}
 	}
@@ -50,14 +50,14 @@ func (c *acquisition) localHolder() *Hold {
 // supersede ends the holds of this client that a grant proves lost: the server
 // has given the lock to another owner. It reports whether a hold is newer than the
 // grant, which is then to be verified itself.
-func (c *acquisition) supersede(granted *Hold) (stale bool) {
+func (a *acquisition) supersede(granted *Hold) (stale bool) {
 	t := granted.kind.Traits()
-	for _, other := range c.e.watchdog.On(granted.Key) {
+	for _, other := range a.e.watchdog.On(granted.Key) {
 		h := other.Handler.(*Hold)
 		switch {
 		case h == granted.under || !h.excludes(t):
 		case h.base < granted.base:
-			c.e.watchdog.Lose(other, c.e.watchdog.Denied(other))
+			a.e.watchdog.Lose(other, a.e.watchdog.Denied(other))
 		default:
 			stale = true
 		}

@@ -168,7 +168,7 @@ func plan(ctx context.Context, wants []*Want, r Request) ([]unit, error) {
 	}
 	where := func(w *Want) place {
 		p := place{slot: w.Engine.d.Place(w.Kind.Ref("").Key).Slot}
-		if w.Kind.Traits().ServerQueue {
+		if w.Kind.Traits().Queue == script.AtServer {
 			p.queue = w.Kind.Gate()
 		}
 		return p
@@ -262,18 +262,18 @@ func (u unit) take(calls, waiting context.Context, r Request) error {
 	if len(u.wants) == 1 {
 		w := u.wants[0]
 		r.Under = w.Under
-		c := acquisition{e: e, waiting: waiting, asking: calls, once: once, lightly: true, k: w.Kind, traits: w.Kind.Traits(), r: r}
+		a := acquisition{e: e, k: w.Kind, traits: w.Kind.Traits(), r: r, waiting: waiting, asking: calls, once: once}
 		var err error
-		w.Hold, err = c.run(w.Kind, w.User)
+		w.Hold, err = a.run(w.Kind, w.User)
 		return err
 	}
 	k := group(u.wants)
-	c := acquisition{e: e, waiting: waiting, asking: calls, once: once, lightly: true, k: k, traits: k.Traits(), r: r}
+	a := acquisition{e: e, k: k, traits: k.Traits(), r: r, waiting: waiting, asking: calls, once: once}
 	if !once {
-		c.g = e.gate(k.Gate())
-		defer e.leave(c.g)
+		a.g = e.gate(k.Gate())
+		defer e.leave(a.g)
 	}
-	return c.runGroup(u.wants)
+	return a.runGroup(u.wants)
 }
 
 // releaseAll gives back what was taken, all at once.

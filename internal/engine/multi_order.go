@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // While some locks of a set are kept, others are not waited for without an end.
@@ -94,7 +96,7 @@ func shape(planned []unit) string {
 	var b strings.Builder
 	for _, u := range planned {
 		b.WriteString(u.e.id)
-		if u.wants[0].Kind.Traits().ServerQueue {
+		if u.wants[0].Kind.Traits().Queue == script.AtServer {
 			b.WriteByte('q')
 		}
 	}

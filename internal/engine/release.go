@@ -158,7 +158,7 @@ func (h *Hold) lower(left int) (freed script.Freed, doubt bool, err error) {
 		case err == nil:
 			return freed, doubt, nil
 		case driver.ClassOf(err) == driver.Fatal:
-			return freed, doubt, refused(err)
+			return freed, doubt, refusedError(err)
 		}
 		doubt = doubt || driver.ClassOf(err) == driver.Ambiguous
 		if out.note(err, sent) > releaseTime || h.e.isClosing() {
@@ -199,7 +199,7 @@ func (h *Hold) free() error {
 	switch {
 	case err == nil && (freed.Held || doubt && !over):
 		heard = freed.Heard
-		if h.kind.Traits().FIFO {
+		if h.kind.Traits().Queue == script.InOrder {
 			e.Yield(h.kind, heard)
 		}
 		return nil

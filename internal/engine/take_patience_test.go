@@ -16,7 +16,7 @@ import (
 // Patience with a server that is away is that of each call, not that of all
 // before it in the queue as well.
 func TestPatienceInQueue(t *testing.T) {
-	for name, traits := range map[string]script.Traits{"orderly": {FIFO: true}, "sharing": {Shared: true, ReadOnly: true}} {
+	for name, traits := range map[string]script.Traits{"orderly": {Queue: script.InOrder}, "sharing": {Queue: script.Together, ReadOnly: true}} {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(_ *fake.Driver, e, _ *Engine) {
 				r := &room{traits: traits}

@@ -67,7 +67,7 @@ func (r *room) leave(n int) {
 // tries does not push in.
 func TestTakeInOrder(t *testing.T) {
 	in(t, func(_ *fake.Driver, e, _ *Engine) {
-		r := &room{traits: script.Traits{FIFO: true}, free: 2}
+		r := &room{traits: script.Traits{Queue: script.InOrder}, free: 2}
 		order := make(chan int, 2)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -244,7 +244,7 @@ func TestOnceInsists(t *testing.T) {
 // Whoever has given something back that others wait for lets them try first.
 func TestTakeYields(t *testing.T) {
 	in(t, func(_ *fake.Driver, e, _ *Engine) {
-		p := party{&room{traits: script.Traits{FIFO: true}, free: 9}, 1}
+		p := party{&room{traits: script.Traits{Queue: script.InOrder}, free: 9}, 1}
 		for _, heard := range []int{0, 2} {
 			e.Yield(p, heard)
 			began := time.Now()

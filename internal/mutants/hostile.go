@@ -52,7 +52,7 @@ var hostile = []Mutant{
 	},
 	{
 		"the mark of a request of unknown fate is deleted",
-		"internal/engine/acquisition.go", "mark != \"\" && !c.doubt {", "mark != \"\" {",
+		"internal/engine/acquisition.go", "mark != \"\" && !a.doubt {", "mark != \"\" {",
 		".", "TestMarkOfDoubtfulGrantStays",
 	},
 	{
@@ -67,7 +67,7 @@ var hostile = []Mutant{
 	},
 	{
 		"a wait for a semaphore that does not exist is silent",
-		"internal/engine/acquisition.go", "if !c.once && v.Missing != \"\" {", "if false {",
+		"internal/engine/acquisition.go", "if !a.once && v.Missing != \"\" {", "if false {",
 		".", "TestWaitForMissingSemaphore$",
 	},
 }

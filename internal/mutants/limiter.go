@@ -31,17 +31,17 @@ var limiter = []Mutant{
 	},
 	{
 		"whoever gives up keeps what was promised",
-		"internal/engine/acquisition.go", "c.doubt = true // it was granted, but in vain", "// it was granted, but in vain",
+		"internal/engine/acquisition.go", "a.doubt = true // it was granted, but is not used", "// it was granted, but is not used",
 		"internal/engine", "TestTakeAhead",
 	},
 	{
 		"whoever cannot have it in time waits all the same",
-		"internal/engine/acquisition.go", "if c.once || v.Final {", "if c.once {",
+		"internal/engine/acquisition.go", "if a.once || v.Final {", "if a.once {",
 		"internal/engine", "TestTakeAhead",
 	},
 	{
 		"what is promised for later is used at once",
-		"internal/engine/acquisition.go", "err == nil && g.After > 0 && !c.r.Ahead", "err == nil && g.After > 0 && c.r.Ahead",
+		"internal/engine/acquisition.go", "err == nil && g.After > 0 && !a.r.Ahead", "err == nil && g.After > 0 && a.r.Ahead",
 		"internal/engine", "TestTakeAhead",
 	},
 }

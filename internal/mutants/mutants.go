@@ -20,12 +20,12 @@ type Mutant struct {
 var All = []Mutant{
 	{
 		"lease counted from the reply instead of before the request",
-		"internal/engine/grant.go", "!c.e.watchdog.Guard(&h.Watched, g.sent, renewal)", "!c.e.watchdog.Guard(&h.Watched, clock.Now()+0*g.sent, renewal)",
+		"internal/engine/grant.go", "!a.e.watchdog.Guard(&h.Watched, g.sent, renewal)", "!a.e.watchdog.Guard(&h.Watched, clock.Now()+0*g.sent, renewal)",
 		"internal/engine", "TestLeaseCountsFromBefore",
 	},
 	{
 		"grants that come too late are used",
-		"internal/engine/acquisition.go", "!c.e.watchdog.InTime(sent, c.claim.Lease)", "false && !c.e.watchdog.InTime(sent, c.claim.Lease)",
+		"internal/engine/acquisition.go", "!a.e.watchdog.InTime(g.sent, a.claim.Lease)", "false && !a.e.watchdog.InTime(g.sent, a.claim.Lease)",
 		"internal/engine", "TestGrantedTooLate",
 	},
 	{
@@ -75,12 +75,12 @@ var All = []Mutant{
 	},
 	{
 		"waiters trust messages and have no poll bound",
-		"internal/engine/acquisition.go", "d = c.e.o.Poll\n", "d = time.Hour\n",
+		"internal/engine/acquisition_wait.go", "d = a.e.o.Poll\n", "d = time.Hour\n",
 		"internal/engine", "TestLostMessage",
 	},
 	{
 		"cancelled acquires are not undone",
-		"internal/engine/acquisition.go", "case !c.doubt || c.traits.ReadOnly:", "case true:",
+		"internal/engine/acquisition.go", "case !a.doubt || a.traits.ReadOnly:", "case true:",
 		"internal/engine", "TestGrantedTooLateForTheCaller",
 	},
 	{
@@ -150,12 +150,12 @@ var All = []Mutant{
 	},
 	{
 		"a server that cannot serve looks busy",
-		"internal/engine/acquisition.go", "return grant{}, c.out.error()", "return grant{}, &Busy{}",
+		"internal/engine/acquisition.go", "return 0, a.out.error()", "return 0, &Busy{}",
 		"internal/engine", "TestPatience",
 	},
 	{
 		"a call that was given up returns its lock",
-		"internal/engine/acquisition.go", "if err := c.asking.Err(); err != nil { // too late", "if err := c.asking.Err(); err != nil && false { // too late",
+		"internal/engine/acquisition.go", "case a.asking.Err() != nil: // too late", "case a.asking.Err() != nil && false: // too late",
 		"internal/engine", "TestGrantedTooLateForTheCaller",
 	},
 	{
@@ -192,7 +192,7 @@ var All = []Mutant{
 	},
 	{
 		"whoever gives up stays in the queue",
-		"internal/engine/acquisition.go", "if c.asked && c.claim.Wait && c.traits.Heartbeat > 0 {", "if false {",
+		"internal/engine/acquisition.go", "if a.asked && a.claim.Wait && a.traits.Heartbeat > 0 {", "if false {",
 		".", "TestFA06SecondGivesUp",
 	},
 
@@ -214,7 +214,7 @@ var All = []Mutant{
 	},
 	{
 		"readers do not let those in who wait behind them",
-		"internal/engine/acquisition.go", "		c.g.open()\n", "",
+		"internal/engine/acquisition.go", "		a.g.open()\n", "",
 		".", "TestDowngrade$/same",
 	},
 	{

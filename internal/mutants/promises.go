@@ -58,7 +58,7 @@ var promises = []Mutant{
 	},
 	{
 		"a grant leaves the dead lease valid",
-		"internal/engine/local.go", "c.e.watchdog.Lose(other, c.e.watchdog.Denied(other))", "_ = other",
+		"internal/engine/local.go", "a.e.watchdog.Lose(other, a.e.watchdog.Denied(other))", "_ = other",
 		"internal/engine", "TestGrantBesideDeadLease",
 	},
 	{
@@ -68,7 +68,7 @@ var promises = []Mutant{
 	},
 	{
 		"the time that remains is that of the last look",
-		"internal/engine/acquisition.go", "return max(c.ttl-(clock.Early()-c.seen), time.Millisecond)", "return c.ttl",
+		"internal/engine/acquisition.go", "return max(a.ttl-(clock.Early()-a.seen), time.Millisecond)", "return a.ttl",
 		"internal/engine", "TestRemainingIsOfNow",
 	},
 	{

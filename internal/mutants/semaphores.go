@@ -28,7 +28,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"the sequence of a request in doubt is used again",
-		"internal/engine/acquisition.go", "c.traits.Numbered && (err == nil || !c.doubt)", "c.traits.Numbered",
+		"internal/engine/acquisition.go", "a.traits.Numbered && (err == nil || !a.doubt)", "a.traits.Numbered",
 		"internal/engine", "TestSequences",
 	},
 	{
@@ -45,12 +45,12 @@ var semaphores = []Mutant{
 	// Order inside a process
 	{
 		"newcomers take permits that others wait for",
-		"internal/engine/acquisition.go", "if !c.traits.FIFO || c.g == nil || c.g.free() {", "if true {",
+		"internal/engine/acquisition_wait.go", "a.g == nil || a.g.free() {", "true {",
 		"internal/engine", "TestTakeInOrder",
 	},
 	{
 		"whoever only tries takes permits that others wait for",
-		"internal/engine/acquire.go", "if c.once && t.FIFO && e.crowded(k.Gate()) {", "if false {",
+		"internal/engine/acquire.go", "if a.once && t.Queue == script.InOrder && e.crowded(k.Gate()) {", "if false {",
 		"internal/engine", "TestTakeInOrder",
 	},
 
@@ -104,7 +104,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"a lease that has lost a permit keeps the others",
-		"internal/engine/hold.go", "if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().FIFO {", "if false {",
+		"internal/engine/hold.go", "if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().Queue == script.InOrder {", "if false {",
 		".", "TestPermitsRestComesBack",
 	},
 	{

@@ -71,7 +71,7 @@ var watchdogs = []Mutant{
 	},
 	{
 		"a lease that was granted beside a ForceUnlock is believed in",
-		"internal/engine/grant.go", "if c.e.forced.since(h.Key, g.sent) || stale {", "if stale {",
+		"internal/engine/grant.go", "if a.e.forced.since(h.Key, g.sent) || stale {", "if stale {",
 		"internal/engine", "TestForceBesideFixedGrant",
 	},
 	{

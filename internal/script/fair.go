@@ -15,9 +15,9 @@ var (
 	fairInspect = load("fair_inspect", "foreign", "inspect", "owned")
 )
 
-// fairBeat is how often a waiter gives a sign of life. After two that did not
+// fairHeartbeat is how often a waiter gives a sign of life. After two that did not
 // come it is taken for dead, see lua/lib/fair.lua.
-const fairBeat = time.Second
+const fairHeartbeat = time.Second
 
 // Fair is the wire of Redisson's fair lock: the hash of a mutex, a list of those
 // who wait, a sorted set of their deadlines, and a channel for each of them.
@@ -38,7 +38,7 @@ func NewFair(name string) *Fair {
 }
 
 // Traits say that the server keeps the queue.
-func (f *Fair) Traits() Traits { return Traits{ServerQueue: true, Heartbeat: fairBeat} }
+func (f *Fair) Traits() Traits { return Traits{Queue: AtServer, Heartbeat: fairHeartbeat} }
 
 // Gate is the queue, although nobody waits before it in this process.
 func (f *Fair) Gate() string { return f.keys[1] }

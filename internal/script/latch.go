@@ -28,7 +28,7 @@ func NewLatch(name string) *Latch {
 }
 
 // Traits say that to wait for a latch changes nothing.
-func (l *Latch) Traits() Traits { return Traits{Shared: true, ReadOnly: true} }
+func (l *Latch) Traits() Traits { return Traits{Queue: Together, ReadOnly: true} }
 
 // Gate is that of all who wait.
 func (l *Latch) Gate() string { return l.channel }

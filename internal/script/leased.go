@@ -39,7 +39,7 @@ func NewLeased(name string, n int) *Leased {
 }
 
 // Traits say that permits go to those who came first.
-func (p *Leased) Traits() Traits { return Traits{FIFO: true} }
+func (p *Leased) Traits() Traits { return Traits{Queue: InOrder} }
 
 // Gate is that of all who want permits, however many.
 func (p *Leased) Gate() string { return p.leases }

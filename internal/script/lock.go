@@ -15,17 +15,33 @@ import (
 // driver.Script.
 const publish = "PUBLISH"
 
-// Traits are what those who wait for a lock of some kind must know.
+// A Queue says how the waiters of one process wait for a lock.
+type Queue uint8
+
+// The queues.
+const (
+	// OneAtATime is for locks with one holder. One waiter of a process asks the
+	// server, and the others queue behind it. The turn stays with the hold.
+	OneAtATime Queue = iota
+	// Together is for locks that many can hold. One waiter asks while the lock is
+	// held. When it gets the lock, all others ask, too.
+	Together
+	// InOrder is for a limited number of holders. The waiters of a process ask one
+	// after the other, in the order of their arrival.
+	InOrder
+	// AtServer is for locks whose queue the server keeps. Every waiter asks itself.
+	AtServer
+)
+
+// Traits say how the engine has to treat a kind of lock.
 type Traits struct {
-	Shared       bool          // many may hold it together
-	ServerQueue  bool          // the server keeps the queue
-	PerSide      bool          // others hold the same key in another way, whom a force does not concern
-	ServerTokens bool          // the server counts the grants: each has to come from there
-	FIFO         bool          // as many hold it together as there is room for: who came first asks first
-	Numbered     bool          // the server knows a request again by its number, not by what it holds
-	ReadOnly     bool          // to ask changes nothing, so there is nothing to undo
-	Unreplicated bool          // a server that takes over need not know of a grant
-	Heartbeat    time.Duration // who waits must ask at least that often, and say when it gives up; zero: need not
+	Queue        Queue
+	ServerTokens bool          // tokens come from a counter at the server, so a hold is never handed over
+	PerSide      bool          // readers and writers share the key, and a force concerns one side
+	Numbered     bool          // the server knows a repeated request by its number
+	ReadOnly     bool          // a claim changes nothing, so there is nothing to undo
+	Unreplicated bool          // a grant does not wait for replicas
+	Heartbeat    time.Duration // a waiter must ask at least this often, and say when it gives up; zero: need not
 }
 
 // A Claim is a wish to hold a lock.

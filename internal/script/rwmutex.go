@@ -20,10 +20,10 @@ var (
 )
 
 const (
-	// writerBeat is how often a writer that goes first says that it waits.
-	writerBeat = time.Second
+	// writerHeartbeat is how often a writer that goes first says that it waits.
+	writerHeartbeat = time.Second
 	// writerLife is for how long that keeps readers out.
-	writerLife = 3 * writerBeat
+	writerLife = 3 * writerHeartbeat
 )
 
 // rw is the wire of Redisson's RReadWriteLock: a hash with the mode, the
@@ -53,7 +53,7 @@ type Read struct{ rw }
 func NewRead(name string) *Read { return &Read{newRW(name)} }
 
 // Traits say that readers read together.
-func (l *Read) Traits() Traits { return Traits{Shared: true, PerSide: true} }
+func (l *Read) Traits() Traits { return Traits{Queue: Together, PerSide: true} }
 
 // Gate is that of readers.
 func (l *Read) Gate() string { return l.channel + "\x00read" }
@@ -116,7 +116,7 @@ func NewWrite(name string, first bool) *Write { return &Write{newRW(name), first
 // Traits say whether a waiter has to keep readers out.
 func (l *Write) Traits() Traits {
 	if l.first {
-		return Traits{PerSide: true, Heartbeat: writerBeat}
+		return Traits{PerSide: true, Heartbeat: writerHeartbeat}
 	}
 	return Traits{PerSide: true}
 }

@@ -38,7 +38,7 @@ func NewSemaphore(name string, permits int) *Semaphore {
 }
 
 // Traits say that a request is known by its number.
-func (s *Semaphore) Traits() Traits { return Traits{FIFO: true, Numbered: true} }
+func (s *Semaphore) Traits() Traits { return Traits{Queue: InOrder, Numbered: true} }
 
 // Gate is that of all who want permits, however many.
 func (s *Semaphore) Gate() string { return s.channel }

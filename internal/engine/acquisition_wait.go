@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
+)
+
+// How an acquisition waits: for its turn in the process, and for a message of the
+// server.
+//
+// A release wakes every client that listens, and the fastest gets the lock. The
+// process that has just released it would mostly be the fastest. So it waits for
+// the message as the others do, and then lets the clients go first that have
+// waited longer: it asks one step later for each rival, and one step earlier for
+// each time that a rival was faster.
+const (
+	yieldTime = 3 * time.Millisecond // to wait for the message
+	yieldStep = 150 * time.Microsecond
+	maxRivals = 16
+)
+
+// letOthersTry waits a moment if this process has just released the lock and other
+// clients listen for the release.
+func (a *acquisition) letOthersTry() error {
+	if a.g == nil || !a.keep && a.traits.Queue != script.InOrder || a.r.Pause != nil || !a.g.yields() {
+		return nil
+	}
+	a.polite = true
+	a.join()
+	if err := a.wait(yieldTime); errors.Is(err, ErrClosed) {
+		return err
+	}
+	return nil // the time may be over, but one request is due
+}
+
+// whyQueue is why a call that does not wait is refused.
+const whyQueue = "others of this client were here before"
+
+// lineUp waits for the turn before the first request, where the calls of a process
+// ask in the order of their arrival and one of them waits already.
+func (a *acquisition) lineUp() error {
+	if a.traits.Queue != script.InOrder || a.g == nil || a.g.free() {
+		return nil
+	}
+	if _, err := a.queue(); err != nil {
+		if a.waiting.Err() != nil && !errors.Is(err, ErrClosed) {
+			return &Busy{Local: true, Why: whyQueue, Err: a.waiting.Err()}
+		}
+		return err
+	}
+	a.join() // so that one refused request is enough to wait for messages
+	return nil
+}
+
+// queue waits for the turn, which a held lock makes necessary. It reports whether
+// it has waited, so that the next request is due.
+func (a *acquisition) queue() (waited bool, err error) {
+	if a.turn || a.g == nil {
+		return false, nil
+	}
+	if a.g.tryTake() {
+		a.turn = true
+		return false, nil
+	}
+	came := clock.Early()
+	_, err = a.e.awaitTurn(a.waiting, a.g, false)
+	switch {
+	case err == nil:
+		a.turn, a.out = true, a.g.outage(came)
+		return true, nil
+	case !errors.As(err, new(errNoTurn)):
+		a.turn = true // it came at the same moment
+	}
+	if errors.Is(err, ErrClosed) {
+		return false, ErrClosed
+	}
+	return false, gaveUp(a.waiting.Err(), &a.out, a.remaining())
+}
+
+// pause returns how long to wait for a message about a held lock, or that the next
+// request is due at once.
+func (a *acquisition) pause() (d time.Duration, again bool) {
+	if a.r.Pause != nil {
+		return a.heartbeat(a.r.Pause(a.refusals)), false
+	}
+	if a.waiter() == nil && a.join() && len(a.k.Channels(a.claim.Owner)) > 0 {
+		return 0, true // it may have been released before the subscription was confirmed
+	}
+	d = a.e.o.PollBlind
+	if a.waiter().Live() {
+		d = a.e.o.Poll
+	}
+	if a.ttl >= 0 {
+		d = min(d, a.ttl+time.Millisecond)
+	}
+	if h := a.localHolder(); h != nil && !a.told {
+		if clock.Early()-a.began >= localWait {
+			a.told = a.e.noteLocalWait(h)
+		} else {
+			d = min(d, localWait)
+		}
+	}
+	return a.heartbeat(d), false
+}
+
+// heartbeat shortens a pause so that the server hears often enough that this waiter
+// is alive.
+func (a *acquisition) heartbeat(d time.Duration) time.Duration {
+	if a.traits.Heartbeat > 0 {
+		return min(d, a.traits.Heartbeat)
+	}
+	return d
+}
+
+// waiter returns what a release wakes, or nil before join.
+func (a *acquisition) waiter() *wait.Waiter {
+	if a.keep {
+		return a.g.waiter
+	}
+	return a.own
+}
+
+// join subscribes to releases. It reports whether messages arrive already. If not,
+// the confirmation of the subscription wakes the waiter.
+func (a *acquisition) join() bool {
+	w := a.waiter()
+	if w == nil {
+		w = a.e.hub.Join(nil, a.k.Channels(a.claim.Owner)...)
+		if a.keep {
+			a.g.waiter = w
+		} else {
+			a.own = w
+		}
+	}
+	return w.Live()
+}
+
+// wait waits for a message, for at most d.
+func (a *acquisition) wait(d time.Duration) error {
+	var wake <-chan struct{}
+	if w := a.waiter(); w != nil {
+		wake = w.Wake()
+	}
+	woken, err := a.e.sleep(a.waiting, wake, &a.timer, d)
+	if delay := a.delay(); woken && err == nil && delay > 0 {
+		_, err = a.e.sleep(a.waiting, nil, &a.timer, delay)
+	}
+	if err != nil {
+		return gaveUp(err, &a.out, a.remaining())
+	}
+	a.woken = woken
+	return nil
+}
+
+// delay returns how much later than other clients to ask after a message.
+func (a *acquisition) delay() time.Duration {
+	if !a.polite {
+		return 0
+	}
+	return yieldStep * time.Duration(max(min(a.g.rivals, maxRivals)-a.missed, 0))
+}
+
+// sleep waits for wake, for at most d.
+func (e *Engine) sleep(ctx context.Context, wake <-chan struct{}, timer **time.Timer, d time.Duration) (woken bool, err error) {
+	return sleep(ctx, e.closing, wake, timer, d)
+}
+
+func sleep(ctx context.Context, closing, wake <-chan struct{}, timer **time.Timer, d time.Duration) (woken bool, err error) {
+	if *timer == nil {
+		*timer = time.NewTimer(d)
+	} else {
+		(*timer).Reset(d)
+	}
+	defer (*timer).Stop()
+	select {
+	case <-wake:
+		return true, nil
+	case <-(*timer).C:
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-closing:
+		return false, ErrClosed
+	}
+}
