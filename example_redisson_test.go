@@ -15,10 +15,10 @@ import (
 func charge(ctx context.Context, client *holdfast.Client) error {
 	lease, err := client.Mutex("order:42").Lock(ctx)
 	if err != nil {
-		return err // ctx is done, or the server cannot be used
+		return err // ctx is done, or the server is unavailable
 	}
 	defer lease.Release(ctx)
-	return work(lease.Context()) // which ends if the lock is lost
+	return work(lease.Context()) // the context ends if the lock is lost
 }
 
 func chargeInShort(ctx context.Context, client *holdfast.Client) error {
@@ -42,10 +42,10 @@ func chargeSlowly(ctx context.Context, client *holdfast.Client) error {
 	if err := work(lease.Context()); err != nil {
 		return err // context.Cause(lease.Context()) says whether the lock was lost
 	}
-	if !lease.Valid() { // asks nobody
+	if !lease.Valid() { // checks the clock, not the server
 		return holdfast.ErrLost
 	}
-	return send(ctx, lease.Token()) // which refuses a token below one that it has seen
+	return send(ctx, lease.Token()) // the receiver refuses tokens below the highest it has seen
 }
 
 func readAndWrite(ctx context.Context, client *holdfast.Client) error {
