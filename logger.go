@@ -10,6 +10,11 @@ import (
 // warnings is the default handler: it passes warnings and errors on to
 // slog.Default(), as that is when they happen. A program that never heard of
 // [Options.Logger] learns that way of what no return value tells.
+//
+// The levels are a contract. Warn is for what the user must know and can act on;
+// a warning that comes often, or that the user cannot act on, is a defect. Info
+// and Debug are for programs that set a logger. The library does not write to
+// standard error, which belongs to the program.
 type warnings struct {
 	with func(slog.Handler) slog.Handler // nil: as it is
 }

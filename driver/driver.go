@@ -92,6 +92,10 @@ type Listener interface {
 
 // A Handler hears what happens on the channels of a [Listener]. It is called
 // from the goroutine that reads the connection and must not block.
+//
+// A Go channel of events instead would need one more goroutine per client and
+// one more switch between goroutines per wake-up. A full channel would either
+// block the reader or drop messages.
 type Handler interface {
 	// Message delivers what was published on a channel.
 	Message(channel, payload string)

@@ -9,6 +9,15 @@
 //
 // What it returns is true of one lock at one moment; the next may be seen a
 // moment later.
+//
+// Redisson keeps no list of its locks, so the package scans all keys. SCAN runs
+// inside a script: scripts are routed by a key, so no driver needs a method of
+// its own for it. A hash counts as a lock if it has the fields of a lock and
+// nothing else. Every script bounds what it reads, whatever is stored.
+//
+// The package needs an operator's rights. SCAN shows the names of all keys, so
+// programs should not have the right to it. Redis knows the owner of a lock, but
+// not which process is behind it.
 package inspect
 
 import (

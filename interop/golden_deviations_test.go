@@ -36,12 +36,12 @@ var (
 		`key \S+:OWN2:rwlock_timeout:1 string 1 for 60s`, `key \S+:OWN2:rwlock_timeout:1 string 1 for 30s`)
 	raised = deviates("a renewal raises the end of the lock, and does not cut it (B9)",
 		`key \S+ hash OWN1=1 OWN2=1 mode=read for 15s`, `key \S+ hash OWN1=1 OWN2=1 mode=read for 60s`)
-	ownReader = deviates("a writer that reads is a reader with a name of its own (ADR 9)",
+	ownReader = deviates("a writer that reads is a reader with a name of its own (docs/protocol.md)",
 		`key \S+ hash (OWN1:write=1 )?OWN1=1.*|key \S+:OWN[12]:rwlock_timeout:1 .*|key \S+ hash OWN2=1 mode=read.*`,
 		`key \S+ hash (OWN1:write=1 )?OWN2=1.*|key \S+:OWN[23]:rwlock_timeout:1 .*|key \S+ hash OWN3=1 mode=read.*`)
 	downgrade = deviates("those who wait to read are told of a downgrade (B23)",
 		``, `publish redisson_rwlock:\S+ [10]`)
-	writerLeft = deviates("the 0 is for a thread that has asked and does not sleep yet: it would miss the 1 (ADR 26)",
+	writerLeft = deviates("the 0 is for a thread that has asked and does not sleep yet: it would miss the 1 (docs/protocol.md)",
 		``, `publish redisson_rwlock:\S+ 0`)
 	readersKeys = deviates("what is unlocked by force leaves no keys of readers behind",
 		`key \S+:OWN\d:rwlock_timeout:\d string 1 for 30s`, ``)

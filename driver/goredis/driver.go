@@ -23,6 +23,25 @@
 // clients of the nodes, so hooks must be there to see them: add them with
 // OnNewNode, as redisotel does.
 //
+// The driver trusts go-redis about the topology: one node's view of a cluster,
+// and the first sentinel that answers. The default driver asks several. The node
+// of a client for sentinels has no address, only the name that go-redis gives it.
+//
+// # Design
+//
+// The driver uses the program's client instead of a second one made from its
+// Options. A second client would double the connections and lack the hooks. It
+// does not use OnConnect or AddHook to see new connections, because those belong
+// to the program and cannot be undone. So after a call has failed, or the pool
+// has dropped a connection, the driver identifies the server before the reply
+// counts. It does not use WithTimeout for every call, because that loses the
+// hooks.
+//
+// # Versions
+//
+// The driver needs go-redis 9.22 or later: 9.19 could hang in Close while a
+// reply was outstanding.
+//
 // go-redis 9.22 has a data race of its own while it finds out that a server
 // sends no maintenance notifications. To keep the race detector quiet, set
 // MaintNotificationsConfig with the mode maintnotifications.ModeDisabled.
