@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Links between documents lead somewhere, every decision is in the index, and
-// every test that a document names exists.
+// Links between documents lead somewhere, every decision is in the index and has
+// its sections, and every test that a document names exists.
 func TestDocs(t *testing.T) {
 	docs := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/adr/*.md"} {
@@ -24,6 +24,7 @@ func TestDocs(t *testing.T) {
 	tests := declared(t)
 	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
 	named := regexp.MustCompile("`((?:Test|Fuzz|Example|Benchmark)[A-Za-z0-9_]*)`")
+	decision := regexp.MustCompile(`(?s)^# \d+\. [^\n]+\n\nDate: \d{4}-\d\d-\d\d · Status: (?:Accepted|Superseded by [^\n]+)\n\n## Context\n.*\n## Decision\n.*\n## Consequences\n`)
 	index := ""
 	for _, doc := range docs {
 		data, err := os.ReadFile(doc)
@@ -49,8 +50,14 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	for _, doc := range docs {
-		if base := filepath.Base(doc); strings.HasPrefix(doc, "docs/adr/0") && !strings.Contains(index, "("+base+")") {
+		if !strings.HasPrefix(doc, "docs/adr/0") {
+			continue
+		}
+		if !strings.Contains(index, "("+filepath.Base(doc)+")") {
 			t.Errorf("%s is not in the index", doc)
+		}
+		if !decision.MatchString(readDoc(t, doc)) {
+			t.Errorf("%s is not a decision with date, status, context, decision and consequences", doc)
 		}
 	}
 }
