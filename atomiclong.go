@@ -86,4 +86,4 @@ func (a *AtomicLong) change(ctx context.Context, op string, call func(request st
 }
 
 // Object returns the number as an object, to delete it or let it end.
-func (a *AtomicLong) Object() *Object { return a.asObject(script.One) }
+func (a *AtomicLong) Object() *Object { return a.asObject() }

@@ -206,4 +206,4 @@ func (b *Bucket[T]) decode(op, value string, ok bool, err error) (T, bool, error
 }
 
 // Object returns the bucket as an object, to rename it or let it end.
-func (b *Bucket[T]) Object() *Object { return b.asObject(script.One) }
+func (b *Bucket[T]) Object() *Object { return b.asObject() }

@@ -227,7 +227,7 @@ func (e *Election) Observe(ctx context.Context, opts ...Option) iter.Seq2[Leader
 // Object returns the election as an object, to look at it or listen to it. To
 // delete it is to depose whoever leads.
 func (e *Election) Object() *Object {
-	o := e.asObject(script.FencedShape)
+	o := e.asObject()
 	o.free = e.Depose
 	return o
 }

@@ -68,8 +68,8 @@ func (x *exclusive) forceUnlock(ctx context.Context) (bool, error) {
 
 // asObject returns the lock as an object, of which no more can be done than
 // leases allow.
-func (x *exclusive) asObject(shape script.Shape) *Object {
-	o := x.named.asObject(shape)
+func (x *exclusive) asObject() *Object {
+	o := x.named.asObject()
 	o.free = x.forceUnlock
 	return o
 }

@@ -60,4 +60,4 @@ func (m *FairMutex) HoldCount(ctx context.Context) (int, error) { return m.holdC
 func (m *FairMutex) ForceUnlock(ctx context.Context) (bool, error) { return m.forceUnlock(ctx) }
 
 // Object returns the mutex as an object, to look at it or listen to it.
-func (m *FairMutex) Object() *Object { return m.asObject(script.FairShape) }
+func (m *FairMutex) Object() *Object { return m.asObject() }

@@ -77,4 +77,4 @@ func (m *FencedMutex) HoldCount(ctx context.Context) (int, error) { return m.hol
 func (m *FencedMutex) ForceUnlock(ctx context.Context) (bool, error) { return m.forceUnlock(ctx) }
 
 // Object returns the mutex as an object, to look at it or listen to it.
-func (m *FencedMutex) Object() *Object { return m.asObject(script.FencedShape) }
+func (m *FencedMutex) Object() *Object { return m.asObject() }

@@ -85,4 +85,4 @@ func (g *IDGenerator) Next(ctx context.Context) (int64, error) {
 // Object returns what the server has of the generator as an object. What is left
 // of a block stays with the generator. One that is deleted starts again, and
 // gives out the same ids.
-func (g *IDGenerator) Object() *Object { return g.asObject(script.GeneratorShape) }
+func (g *IDGenerator) Object() *Object { return g.asObject() }

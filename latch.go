@@ -77,4 +77,4 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 
 // Object returns the latch as an object, to delete it or let it end: then it is
 // open.
-func (l *Latch) Object() *Object { return l.asObject(script.LatchShape) }
+func (l *Latch) Object() *Object { return l.asObject() }

@@ -201,7 +201,7 @@ func (s *LeasedSemaphore) RemainingID(ctx context.Context, id string) (time.Dura
 // Object returns the semaphore as an object, with its permits. When it is
 // deleted, renamed, or comes to its end, holders lose their permits, and learn
 // of it when they renew next.
-func (s *LeasedSemaphore) Object() *Object { return s.asObject(script.LeasedShape) }
+func (s *LeasedSemaphore) Object() *Object { return s.asObject() }
 
 func parseIDs(ids []string) (row string, err error) {
 	if len(ids) == 0 || len(ids) > maxPermits {

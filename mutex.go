@@ -79,4 +79,4 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) { return m.holdCount
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) { return m.forceUnlock(ctx) }
 
 // Object returns the mutex as an object, to look at it or listen to it.
-func (m *Mutex) Object() *Object { return m.asObject(script.MutexShape) }
+func (m *Mutex) Object() *Object { return m.asObject() }

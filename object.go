@@ -34,8 +34,11 @@ type Object struct {
 }
 
 // asObject returns the object with all that it has at the server.
-func (o *named) asObject(shape script.Shape) *Object {
-	return &Object{named: *o, wire: script.NewObject(shape, o.name)}
+func (o *named) asObject() *Object {
+	if o.client.usable() != nil { // every call fails
+		return &Object{named: *o}
+	}
+	return &Object{named: *o, wire: script.NewObject(o.kind, o.name, o.client.ID())}
 }
 
 // Exists reports whether the object exists; a lock does while it is held.

@@ -52,7 +52,7 @@ var eventKinds = map[script.Fate]EventKind{
 // loop may take its time for each event: of what does not fit the queue
 // meanwhile, the last end is told, as what it was or as EventGone.
 func (o *Object) Listen(ctx context.Context) iter.Seq2[Event, error] {
-	key := script.NewObject(script.One, o.name)
+	key := script.NewObject("bucket", o.name, "")
 	return func(yield func(Event, error) bool) {
 		err := o.ready(ctx)
 		if err == nil {

@@ -259,4 +259,4 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 
 // Object returns the limiter as an object, with what all clients share and what
 // this one has of its own.
-func (l *RateLimiter) Object() *Object { return l.asObject(script.RateLimiterShape(l.client.ID())) }
+func (l *RateLimiter) Object() *Object { return l.asObject() }

@@ -140,7 +140,7 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 
 // Object returns the mutex as an object, to look at it or listen to it.
 func (m *RWMutex) Object() *Object {
-	o := m.write.asObject(script.MutexShape)
+	o := m.write.asObject()
 	o.kind = "read/write mutex"
 	o.deep = "each reader has keys of its own, which only State knows"
 	o.free = func(ctx context.Context) (bool, error) {

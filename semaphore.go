@@ -143,7 +143,7 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 }
 
 // Object returns the semaphore as an object, to delete it or let it end.
-func (s *Semaphore) Object() *Object { return s.asObject(script.One) }
+func (s *Semaphore) Object() *Object { return s.asObject() }
 
 // trySet sets the number of permits of a semaphore that does not exist.
 func trySet(ctx context.Context, o *named, permits int, ttl time.Duration) (bool, error) {

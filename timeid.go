@@ -130,4 +130,4 @@ func ParseTimeID(id int64) (at time.Time, sequence int64) {
 }
 
 // Object returns the row of ids as an object.
-func (t *TimeID) Object() *Object { return t.asObject(script.MutexShape) }
+func (t *TimeID) Object() *Object { return t.asObject() }

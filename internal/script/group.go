@@ -1,6 +1,7 @@
 package script
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -8,9 +9,22 @@ import (
 )
 
 var (
-	groupAcquire = join("group_acquire", mutexAcquire, fencedAcquire, readAcquire, writeAcquire, mutexRelease, readRelease, writeRelease)
-	groupRelease = join("group_release", mutexRelease, readRelease, writeRelease)
+	groupAcquire = join("group_acquire", append(groupScripts(func(k Kind) *driver.Script { return k.Acquire }), groupReleases...)...)
+	groupRelease = join("group_release", groupReleases...)
+
+	groupReleases = groupScripts(func(k Kind) *driver.Script { return k.Release })
 )
+
+// groupScripts returns a script of each kind that can be part of a group.
+func groupScripts(of func(Kind) *driver.Script) []*driver.Script {
+	var scripts []*driver.Script
+	for _, k := range Kinds {
+		if s := of(k); s != nil && !slices.Contains(scripts, s) {
+			scripts = append(scripts, s)
+		}
+	}
+	return scripts
+}
 
 // join returns the script in lua/name.lua, behind functions that do what the
 // parts do. Such a function has redis as a parameter, so that the script can

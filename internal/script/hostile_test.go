@@ -857,6 +857,6 @@ func renewal(hs ...script.LockRef) func(*hostile, string) error {
 	}, func(r driver.Reply) ([]bool, error) { return script.Renewed(r, len(hs)) })
 }
 
-func object(shape script.Shape, call func(o *script.Object) driver.Call) func(*hostile, string) error {
-	return decoded(func(name string) driver.Call { return call(script.NewObject(shape, name)) }, decodeMoved)
+func object(kind string, call func(o *script.Object) driver.Call) func(*hostile, string) error {
+	return decoded(func(name string) driver.Call { return call(script.NewObject(kind, name, "c")) }, decodeMoved)
 }

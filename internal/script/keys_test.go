@@ -49,19 +49,19 @@ func TestShapes(t *testing.T) {
 	for _, name := range []string{"doc", "x{t}"} {
 		r := root(name)
 		for _, c := range []struct {
-			shape        Shape
+			kind         string
 			keys, beside []string
 		}{
-			{One, []string{name}, nil},
-			{LatchShape, []string{name}, nil},
-			{LeasedShape, []string{name, r + ":timeout"}, nil},
-			{GeneratorShape, []string{name, r + ":allocation"}, nil},
-			{RateLimiterShape("c-1"), []string{name, r + ":value", r + ":value:c-1", r + ":permits", r + ":permits:c-1", r + ":value:c-1:rate"}, nil},
-			{MutexShape, []string{name}, nil},
-			{FencedShape, []string{name}, []string{"redisson_lock_token:" + r}},
-			{FairShape, []string{name}, []string{"redisson_lock_queue:" + r, "redisson_lock_timeout:" + r, "holdfast:waiting:" + r}},
+			{"bucket", []string{name}, nil},
+			{"latch", []string{name}, nil},
+			{"leased semaphore", []string{name, r + ":timeout"}, nil},
+			{"id generator", []string{name, r + ":allocation"}, nil},
+			{"rate limiter", []string{name, r + ":value", r + ":value:c-1", r + ":permits", r + ":permits:c-1", r + ":value:c-1:rate"}, nil},
+			{"mutex", []string{name}, nil},
+			{"fenced mutex", []string{name}, []string{"redisson_lock_token:" + r}},
+			{"fair mutex", []string{name}, []string{"redisson_lock_queue:" + r, "redisson_lock_timeout:" + r, "holdfast:waiting:" + r}},
 		} {
-			o := NewObject(c.shape, name)
+			o := NewObject(c.kind, name, "c-1")
 			if o.Key() != name || !slices.Equal(o.names(), c.keys) || !slices.Equal(o.all(), slices.Concat(c.keys, c.beside)) {
 				t.Errorf("%q: keys %q", name, o.all())
 			}
@@ -73,7 +73,7 @@ func TestShapes(t *testing.T) {
 			}
 		}
 	}
-	if o := NewObject(GeneratorShape, "doc"); !o.Shares("{doc}") || !o.Shares("doc") || o.Shares("doc2") {
+	if o := NewObject("id generator", "doc", ""); !o.Shares("{doc}") || !o.Shares("doc") || o.Shares("doc2") {
 		t.Error("who shares keys with doc is not seen")
 	}
 }

@@ -29,12 +29,16 @@ var (
 // An Object is the wire of what can be done with an object of any kind: to its
 // keys, which stay together.
 type Object struct {
-	shape Shape
+	shape func(name string) Parts
 	parts Parts
 }
 
-// NewObject returns the wire of the object of that shape and name.
-func NewObject(shape Shape, name string) *Object { return &Object{shape, shape(name)} }
+// NewObject returns the wire of the object of that kind and name, as the client
+// with that id sees it.
+func NewObject(kind, name, client string) *Object {
+	shape := func(name string) Parts { return KindOf(kind).Shape(name, client) }
+	return &Object{shape, shape(name)}
+}
 
 // Key is the key by the name of the object.
 func (o *Object) Key() string { return o.parts.Keys[0].Name }

@@ -25,16 +25,16 @@ const (
 )
 
 // changed changes the object of that shape by the name of the lab.
-func changed(shape script.Shape, call func(*script.Object, string) driver.Call) op {
+func changed(kind string, call func(*script.Object, string) driver.Call) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		r, err := d.Do(ctx, call(script.NewObject(shape, name), name))
+		r, err := d.Do(ctx, call(script.NewObject(kind, name, "c"), name))
 		_, _, _ = script.DecodeMoved(r)
 		return err
 	}
 }
 
-func deleted(shape script.Shape, later bool) op {
-	return changed(shape, func(o *script.Object, _ string) driver.Call { return o.Delete(asked, later) })
+func deleted(kind string, later bool) op {
+	return changed(kind, func(o *script.Object, _ string) driver.Call { return o.Delete(asked, later) })
 }
 
 // sibling is a name in the slot of another.
@@ -45,42 +45,42 @@ func sibling(name string) string {
 	return "new{" + name + "}"
 }
 
-func renamed(shape script.Shape, replace bool) op {
-	return changed(shape, func(o *script.Object, name string) driver.Call { return o.Rename(asked, sibling(name), replace) })
+func renamed(kind string, replace bool) op {
+	return changed(kind, func(o *script.Object, name string) driver.Call { return o.Rename(asked, sibling(name), replace) })
 }
 
-func copied(shape script.Shape, replace bool) op {
-	return changed(shape, func(o *script.Object, name string) driver.Call { return o.Copy(asked, sibling(name), replace) })
+func copied(kind string, replace bool) op {
+	return changed(kind, func(o *script.Object, name string) driver.Call { return o.Copy(asked, sibling(name), replace) })
 }
 
-func moved(shape script.Shape) op {
-	return changed(shape, func(o *script.Object, _ string) driver.Call { return o.Move(asked, 0, 1) })
+func moved(kind string) op {
+	return changed(kind, func(o *script.Object, _ string) driver.Call { return o.Move(asked, 0, 1) })
 }
 
-func expired(shape script.Shape, seconds int, conditions ...string) op {
-	return changed(shape, func(o *script.Object, _ string) driver.Call {
+func expired(kind string, seconds int, conditions ...string) op {
+	return changed(kind, func(o *script.Object, _ string) driver.Call {
 		return o.Expire(asked, time.Duration(seconds)*time.Second, conditions)
 	})
 }
 
-func expiredAt(shape script.Shape, seconds int, conditions ...string) op {
-	return changed(shape, func(o *script.Object, _ string) driver.Call {
+func expiredAt(kind string, seconds int, conditions ...string) op {
+	return changed(kind, func(o *script.Object, _ string) driver.Call {
 		return o.ExpireAt(asked, time.Now().Add(time.Duration(seconds)*time.Second), conditions)
 	})
 }
 
-func persisted(shape script.Shape) op {
-	return changed(shape, func(o *script.Object, _ string) driver.Call { return o.Persist(asked) })
+func persisted(kind string) op {
+	return changed(kind, func(o *script.Object, _ string) driver.Call { return o.Persist(asked) })
 }
 
-func restored(shape script.Shape, ttl time.Duration, replace bool, dumps ...string) op {
-	return changed(shape, func(o *script.Object, _ string) driver.Call { return o.Restore(asked, dumps, ttl, replace) })
+func restored(kind string, ttl time.Duration, replace bool, dumps ...string) op {
+	return changed(kind, func(o *script.Object, _ string) driver.Call { return o.Restore(asked, dumps, ttl, replace) })
 }
 
 // looked asks about the object of that shape.
-func looked[T any](shape script.Shape, look func(*script.Object, context.Context, driver.Driver) (T, error)) op {
+func looked[T any](kind string, look func(*script.Object, context.Context, driver.Driver) (T, error)) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		_, err := look(script.NewObject(shape, name), ctx, d)
+		_, err := look(script.NewObject(kind, name, "c"), ctx, d)
 		return err
 	}
 }
@@ -92,9 +92,9 @@ func wired(n int, call func(o *script.Object, request string) driver.Call) op {
 	})
 }
 
-func dumped(shape script.Shape) op {
+func dumped(kind string) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		_, err := script.NewObject(shape, name).Dump(ctx, d, "thing")
+		_, err := script.NewObject(kind, name, "c").Dump(ctx, d, "thing")
 		return err
 	}
 }
@@ -106,7 +106,7 @@ const (
 	dumpJunk = "\x00\x01\x61\x09\x00\x6f\x0c\xbe\x57\xdb\xb0\x1e\x00"
 )
 
-var one, two = script.One, script.GeneratorShape
+var one, two = "bucket", "id generator"
 
 func pair() []string {
 	return []string{"SET N 1", "SET allocation 5"}
@@ -119,12 +119,12 @@ var objectLooks = []row{
 	{title: "object exists/a part", given: []string{"SET allocation 5"}, do: looked(two, (*script.Object).Exists), reply: "1", state: []string{"allocation string 5"}},
 	{
 		title: "object exists/what is beside it", given: []string{"SET token 5"},
-		do: looked(script.FencedShape, (*script.Object).Exists), reply: "0", state: []string{"token string 5"},
+		do: looked("fenced mutex", (*script.Object).Exists), reply: "0", state: []string{"token string 5"},
 	},
 	{title: "object touch/no", do: looked(two, (*script.Object).Touch), reply: "0"},
 	{
 		title: "object touch/what is beside it", given: []string{"SET token 5"},
-		do: looked(script.FencedShape, (*script.Object).Touch), reply: "1", state: []string{"token string 5"},
+		do: looked("fenced mutex", (*script.Object).Touch), reply: "1", state: []string{"token string 5"},
 	},
 	{title: "object ttl/none", do: looked(two, (*script.Object).TTL), reply: "held 3s"},
 	{title: "object ttl/no end", given: []string{"SET N 1", "SET allocation 1 EX 60"}, do: looked(two, (*script.Object).TTL), reply: "held past", state: []string{"N string 1", "allocation string 1, TTL 60s"}},
@@ -144,18 +144,18 @@ var objectEnds = []row{
 	},
 	{
 		title: "object delete/those who wait are told", given: []string{"SET N 3"},
-		do: deleted(script.LatchShape, false), reply: "1", state: []string{noted}, heard: "1 on latch",
+		do: deleted("latch", false), reply: "1", state: []string{noted}, heard: "1 on latch",
 	},
 	{
 		title: "object forget/what a lock keeps", given: []string{"SET token 41"},
-		do: changed(script.FencedShape, func(o *script.Object, _ string) driver.Call { return o.Forget(asked) }), reply: "1", state: []string{noted},
+		do: changed("fenced mutex", func(o *script.Object, _ string) driver.Call { return o.Forget(asked) }), reply: "1", state: []string{noted},
 	},
 	{
 		title: "object forget/the lock is held", given: []string{"SET token 41", "HSET N a:1 1", "PEXPIRE N 60000"},
-		do: changed(script.FencedShape, func(o *script.Object, _ string) driver.Call { return o.Forget(asked) }), reply: "held past",
+		do: changed("fenced mutex", func(o *script.Object, _ string) driver.Call { return o.Forget(asked) }), reply: "held past",
 		state: []string{"N hash a:1=1, TTL 60s", absent, "token string 41"},
 	},
-	{title: "object delete/nobody is told", do: deleted(script.LatchShape, false), reply: "0", state: []string{refused}},
+	{title: "object delete/nobody is told", do: deleted("latch", false), reply: "0", state: []string{refused}},
 }
 
 var objectMoves = []row{
@@ -243,7 +243,7 @@ var objectDumps = []row{
 	{title: "object restore/over another", given: pair(), do: restored(two, 0, true, dumpA, ""), reply: "1", state: []string{"N string a", noted}},
 	{title: "object restore/somebody else's", given: taken, do: restored(one, 0, true, dumpA), reply: "WRONGTYPE", state: []string{"N hash b:1=1, TTL 60s"}},
 	{title: "object restore/damaged in part", given: pair(), do: restored(two, 0, true, dumpA, dumpJunk), reply: "held past", state: []string{"N string 1", "allocation string 5", absent}},
-	{title: "object restore/another type", do: restored(script.LeasedShape, 0, true, dumpA, dumpA), reply: "held past", state: []string{absent}},
+	{title: "object restore/another type", do: restored("leased semaphore", 0, true, dumpA, dumpA), reply: "held past", state: []string{absent}},
 	{title: "object restore/memory full", full: true, given: pair(), do: restored(two, 0, true, dumpA, dumpA), reply: "OOM", state: []string{"N string 1", "allocation string 5"}},
 }
 
@@ -253,7 +253,7 @@ func TestObject(t *testing.T) { check(t, objectRows) }
 func TestObjectSizes(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
-	o := script.NewObject(script.LeasedShape, "N")
+	o := script.NewObject("leased semaphore", "N", "c")
 	s.Do(t, "SET", "N", "1")
 	s.Do(t, "ZADD", "{N}:timeout", "1", "x")
 	n, err := o.Memory(t.Context(), d)
@@ -278,7 +278,7 @@ func TestObjectSizes(t *testing.T) {
 
 // A package that was changed anywhere is not taken.
 func TestDumps(t *testing.T) {
-	two := script.NewObject(script.GeneratorShape, "N")
+	two := script.NewObject("id generator", "N", "c")
 	good := func(dumps ...string) []byte {
 		var list []driver.Reply
 		for _, d := range dumps {
@@ -316,7 +316,7 @@ func TestDumps(t *testing.T) {
 
 func FuzzDumps(f *testing.F) {
 	f.Add([]byte("\x01\x05thing"))
-	o := script.NewObject(script.GeneratorShape, "N")
+	o := script.NewObject("id generator", "N", "c")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if dumps, err := o.Dumps(b, "thing"); err == nil && (len(dumps) != 2 || fmt.Sprint(dumps) == "[ ]") {
 			t.Errorf("%q gives %q", b, dumps)

@@ -37,26 +37,23 @@ var Features = []Feature{Objects, Databases, Dumps, Listening, Fencing, SeeSetti
 // are. Most scripts are given the channel among their keys, so the user needs
 // the rights for both.
 func UsesOf(name string, database int) []Uses {
-	mutex, fair, rw := NewMutex(name), NewFair(name), newRW(name)
-	sem, permits, latch := NewSemaphore(name, 1), NewLeased(name, 1), NewLatch(name)
-	limiter, election := NewRateLimiter(name, "*", 1), NewElection(name)
-	once, _ := mark(name, "*:1")
-	return []Uses{
-		{"any mutex", "", mutex.keys[1:], mutex.Channels("*")},
-		{"FairMutex", "", fair.keys[1:], fair.Channels("*")},
-		{"RWMutex", "", []string{rw.root, rw.own("*") + ":*", rw.writers, rw.channel}, rw.Channels("*")},
-		{"FencedMutex and Election", "", election.keys[1:], nil},
-		{"Election", "", []string{election.news}, []string{election.news}},
-		{"Semaphore", "", []string{sem.channel, once}, sem.Channels("*")},
-		{"LeasedSemaphore", "", []string{permits.leases, permits.channel, once}, permits.Channels("*")},
-		{"Latch", "", []string{once}, latch.Channels("*")},
-		{"RateLimiter", "", append(limiter.keys[1:], once), nil},
-		{"IDGenerator", "", append(names(GeneratorShape(name).Keys[1:]), once), nil},
-		{"AtomicLong, Bucket and Object", "", []string{once}, nil},
-		{"Object.Restore", Dumps, []string{restoring(name, "*")}, nil},
-		{"Object.Listen", Listening, nil, []string{"__keyspace@" + strconv.Itoa(database) + "__:" + name}},
-		{"package fence", Fencing, []string{FenceKey(name)}, nil},
+	var uses []Uses
+	for _, k := range Kinds {
+		if k.Uses != nil {
+			uses = append(uses, k.Uses(name))
+		}
 	}
+	return append(uses,
+		Uses{By: "Object.Restore", Feature: Dumps, Keys: []string{restoring(name, "*")}},
+		Uses{By: "Object.Listen", Feature: Listening, Channels: []string{"__keyspace@" + strconv.Itoa(database) + "__:" + name}},
+		Uses{By: "package fence", Feature: Fencing, Keys: []string{FenceKey(name)}},
+	)
+}
+
+// anyMark is the mark of any request for an object with that name.
+func anyMark(name string) string {
+	key, _ := mark(name, "*:1")
+	return key
 }
 
 // Patterns are the keys and channels that a feature uses of all objects whose
