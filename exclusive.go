@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// exclusive is what the locks have in common that one owner holds at a time.
+// exclusive is the common part of all locks with one holder.
 type exclusive struct {
 	named
 	wire interface {
@@ -19,21 +19,13 @@ type exclusive struct {
 	}
 }
 
-func (x *exclusive) lock(ctx context.Context, opts []Option) (*Lease, error) {
-	return x.acquire(ctx, "lock", x.wire, engine.Forever, opts)
-}
-
-func (x *exclusive) tryLock(ctx context.Context, opts []Option) (*Lease, error) {
-	return x.acquire(ctx, "try lock", x.wire, 0, opts)
-}
-
-// A State is what the server says about a lock at one moment.
+// A State is the state of a lock at the server at one moment.
 type State struct {
 	Locked  bool
-	Owner   string        // of a lease ([Lease.Owner]) or of a Java thread
-	Holds   int           // how often the owner has entered it
+	Owner   string        // of a lease ([Lease.Owner]), or of a Java thread
+	Holds   int           // how many times the owner holds it
 	TTL     time.Duration // until it expires if it is not renewed; negative: never
-	Waiting []string      // the queue of a [FairMutex], first come first
+	Waiting []string      // the owners in the queue of a [FairMutex], first come first
 }
 
 func (x *exclusive) state(ctx context.Context) (State, error) {
@@ -66,8 +58,7 @@ func (x *exclusive) forceUnlock(ctx context.Context) (bool, error) {
 	return x.force(ctx, x.wire, func(ctx context.Context) (bool, error) { return x.wire.Force(ctx, x.client.driver, "") })
 }
 
-// asObject returns the lock as an object, of which no more can be done than
-// leases allow.
+// asObject returns the lock as an object. Deleting it frees the lock.
 func (x *exclusive) asObject() *Object {
 	o := x.named.asObject()
 	o.free = x.forceUnlock

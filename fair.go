@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -31,13 +32,13 @@ func (c *Client) FairMutex(name string, opts ...Option) *FairMutex {
 // Lock waits in the queue until it holds the mutex, or until ctx is done. It is
 // otherwise as [Mutex.Lock].
 func (m *FairMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
-	return m.lock(ctx, opts)
+	return m.acquire(ctx, "lock", m.wire, engine.Forever, opts)
 }
 
 // TryLock takes the mutex if it is free and nobody waits for it, and otherwise
 // returns [ErrNotAcquired] at once. With [Wait] it waits in the queue.
 func (m *FairMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
-	return m.tryLock(ctx, opts)
+	return m.acquire(ctx, "try lock", m.wire, 0, opts)
 }
 
 // Do runs fn while holding the mutex, as [Mutex.Do] does.

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -38,12 +39,12 @@ func (c *Client) FencedMutex(name string, opts ...Option) *FencedMutex {
 // Lock waits until it holds the mutex, or until ctx is done, as [Mutex.Lock]
 // does. The token is [Lease.Token].
 func (m *FencedMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
-	return m.lock(ctx, opts)
+	return m.acquire(ctx, "lock", m.wire, engine.Forever, opts)
 }
 
 // TryLock takes the mutex if it is free, as [Mutex.TryLock] does.
 func (m *FencedMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
-	return m.tryLock(ctx, opts)
+	return m.acquire(ctx, "try lock", m.wire, 0, opts)
 }
 
 // Do runs fn while holding the mutex, as [Mutex.Do] does. Inside of fn, the

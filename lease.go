@@ -11,24 +11,24 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// A Lease is a lock that is held. Every successful call that takes a lock
-// returns one, and each has to be released. It is safe for concurrent use and
-// may be passed on to other goroutines.
+// A Lease is a held lock. Every successful call that takes a lock returns a Lease,
+// and each Lease must be released. A Lease is safe for concurrent use and may be
+// passed to other goroutines.
 type Lease struct {
 	client  *Client
 	kind    string
 	name    string
-	hold    *engine.Hold // nil if it has parts
+	hold    *engine.Hold // nil if the lease has parts
 	pass    int          // which user of the hold this lease is
 	token   int64
 	renewed bool
-	parts   *parts // of a lease on several locks
-	whole   *Lease // of which this one is a part
+	parts   *parts // of a lease on several locks; nil: a lease on one lock
+	whole   *Lease // the lease on several locks that this one is a part of; nil: none
 
 	parent   context.Context     // the context given to Lock
 	outer    *Lease              // the innermost lease that parent carries
-	survives string              // the kind of the lease in parent beside which it was granted, and whose end it survives
-	exit     func(*Lease, error) // after Release
+	survives string              // the kind of a lease in parent whose release this lease survives
+	exit     func(*Lease, error) // called after Release
 
 	mu     sync.Mutex
 	done   bool // released
@@ -39,8 +39,8 @@ type Lease struct {
 // Name returns the name of the lock.
 func (l *Lease) Name() string { return l.name }
 
-// Owner returns the name under which the server knows the holder: the client's
-// ID, a colon and a number. A lease on several locks has the first one's.
+// Owner returns the name of the holder at the server: the client's ID, a colon and
+// a number. For a lease on several locks, it is the owner of the first lock.
 func (l *Lease) Owner() string {
 	if l.parts != nil {
 		return l.parts.leases[0].Owner()
@@ -51,17 +51,18 @@ func (l *Lease) Owner() string {
 	return l.hold.Owner()
 }
 
-// Token returns the fencing token: a number above those of all earlier leases
-// on this name by the same kind of lock. Send it along with every write, and let the resource refuse
-// numbers below the highest it has seen. Re-entering a lock keeps the token.
+// Token returns the fencing token. It is higher than the tokens of all earlier
+// leases on this name by the same kind of lock. Send it with every write, and let
+// the resource reject tokens below the highest that it has seen. Re-entering a lock
+// keeps the token.
 //
-// A lease to read has a token that is not below that of any writer before it. A
-// lease on several locks has none, that is zero; its [Lease.Parts] have. One of
-// a [Redlock] has none.
+// The token of a read lease is at least as high as that of any earlier write lease.
+// A lease on several locks has the token zero; its [Lease.Parts] have tokens. A
+// lease of a [Redlock] has the token zero.
 func (l *Lease) Token() int64 { return l.token }
 
-// Permits returns the ids of the permits of a [LeasedSemaphore], as Redisson
-// writes them, or nil for a lease on a lock.
+// Permits returns the permit ids of a lease of a [LeasedSemaphore], in Redisson's
+// format. It returns nil for a lease on a lock.
 func (l *Lease) Permits() []string {
 	if l.hold == nil {
 		return nil
@@ -69,10 +70,9 @@ func (l *Lease) Permits() []string {
 	return l.hold.IDs()
 }
 
-// Valid reports whether the lock is held at this moment. It compares clocks
-// and costs no request. Ask it right before an irrevocable step: a process
-// that was stopped and resumed may run for a moment before it learns that its
-// [Lease.Context] is done.
+// Valid reports whether the lock is held now. It compares clocks and sends no
+// request. Call it right before an irrevocable step: a process that was stopped and
+// resumed may run for a moment before its [Lease.Context] is done.
 func (l *Lease) Valid() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +82,7 @@ func (l *Lease) Valid() bool {
 // zero reports whether the lease was never granted.
 func (l *Lease) zero() bool { return l.hold == nil && l.parts == nil }
 
-// deadline is as of clock.Now. It is zero once the lock is lost.
+// deadline returns the deadline by clock.Now. It is zero once the lock is lost.
 func (l *Lease) deadline() time.Duration {
 	if l.parts != nil {
 		return l.parts.deadline()
@@ -93,7 +93,7 @@ func (l *Lease) deadline() time.Duration {
 	return l.hold.Deadline()
 }
 
-// why returns the reason for which the lock was lost, or zero.
+// why returns why the lock was lost, or zero if it was not lost.
 func (l *Lease) why() watchdog.Reason {
 	if l.parts != nil {
 		if lost := l.parts.lost(); lost != nil {
@@ -104,9 +104,8 @@ func (l *Lease) why() watchdog.Reason {
 	return l.hold.Loss()
 }
 
-// Deadline returns the time up to which the server is known to keep the lock
-// for this lease. Renewals move it. It is the zero Time once the lease has
-// ended.
+// Deadline returns the time until which the server is known to keep the lock for
+// this lease. Renewals move it. It is the zero Time once the lease has ended.
 func (l *Lease) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,80 +115,8 @@ func (l *Lease) Deadline() time.Time {
 	return time.Time{}
 }
 
-// Context returns the context for the work that the lock protects. It is
-// derived from the one given to Lock and ends with it, or with the lease: when
-// that is lost, its [context.Cause] matches [ErrLost].
-//
-// The context carries the owner, so that locking the same name with it enters
-// the lock again. Goroutines that share it are one owner: the lock does not
-// keep them apart. See [Detach].
-func (l *Lease) Context() context.Context {
-	if l.whole != nil {
-		return l.whole.Context()
-	}
-	if l.zero() {
-		panic("holdfast: Context of a zero Lease: use what Lock has returned, if that was without an error")
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ctx == nil {
-		ctx, cancel := l.derive()
-		l.ctx, l.cancel = &leaseContext{ctx, l}, cancel
-		switch {
-		case l.done:
-			cancel(&released{l})
-		case l.why() != 0:
-			cancel(l.loss())
-		}
-	}
-	return l.ctx
-}
-
-// derive returns the context of the lease, without the lease.
-func (l *Lease) derive() (context.Context, context.CancelCauseFunc) {
-	if l.survives == "" {
-		return context.WithCancelCause(l.parent)
-	}
-	free := context.WithoutCancel(l.parent)
-	stop := context.CancelFunc(func() {})
-	if d, ok := l.parent.Deadline(); ok {
-		free, stop = context.WithDeadline(free, d)
-	}
-	ctx, cancel := context.WithCancelCause(free)
-	context.AfterFunc(ctx, stop)
-	l.follow(l.parent, ctx, cancel)
-	return ctx, cancel
-}
-
-// follow ends the context of the lease with another one, unless that ends
-// because the lease was released beside which this one was granted: then it
-// follows the context that that one was taken with.
-func (l *Lease) follow(other, ctx context.Context, cancel context.CancelCauseFunc) {
-	if other.Err() != nil {
-		var r *released
-		cause := context.Cause(other)
-		if errors.As(cause, &r) && r.lease.find(l.client, l.survives, l.name) != nil {
-			l.follow(r.lease.parent, ctx, cancel)
-			return
-		}
-		if _, ok := ctx.Deadline(); ok && errors.Is(other.Err(), context.DeadlineExceeded) {
-			return // its own is over as well, and says so better
-		}
-		cancel(cause)
-		return
-	}
-	stop := context.AfterFunc(other, func() { l.follow(other, ctx, cancel) })
-	context.AfterFunc(ctx, func() { stop() })
-}
-
-// released is the cause of the context of a lease that was released.
-type released struct{ lease *Lease }
-
-func (*released) Error() string { return "holdfast: use of a released lease: " + ErrNotHeld.Error() }
-func (*released) Unwrap() error { return ErrNotHeld }
-
-// announce tells the program that it has the lease. Should the program fail at
-// that, it gives the lease back.
+// announce calls the OnAcquire hook. If the hook panics, announce releases the
+// lease.
 func (l *Lease) announce(fn func(*Lease)) {
 	if fn == nil {
 		return
@@ -205,10 +132,10 @@ func (l *Lease) announce(fn func(*Lease)) {
 }
 
 // Extend makes the server keep the lock for at least d from now on. It never
-// shortens what is left of a lease. As always, [Lease.Deadline] is a little
-// earlier. The error matches [ErrLost] if the lock was lost, [ErrNotHeld] if it
-// was released, and [ErrUnavailable] if the server has not answered, in which
-// case the lease lasts as long as before.
+// shortens a lease. [Lease.Deadline] is a little earlier than the server's end of
+// the lease. The error matches [ErrLost] if the lock was lost, [ErrNotHeld] if the
+// lease was released, and [ErrUnavailable] if the server did not answer. In the
+// last case the deadline does not change.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.whole != nil {
 		return l.whole.Extend(ctx, d)
@@ -245,29 +172,28 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	if l.parts != nil {
 		err := l.parts.all(func(p *Lease) error { return p.extend(ctx, d) })
 		if err == nil && clock.Now() >= l.deadline() {
-			err = ErrLost // while some of them were extended
+			err = ErrLost // while the parts were extended
 		}
 		return err
 	}
 	return l.hold.Extend(ctx, l.pass, d)
 }
 
-// Release gives the lock back, once per lease; releasing again does nothing.
-// The lease's context is ended first, and with it the contexts of leases that
-// were taken with it, so release those before (what a writer has taken to read
-// stays, see [RWMutex]). Release works when ctx is done
-// already, so that it can be deferred: nothing in ctx stops a release.
+// Release releases the lock. A second call does nothing and returns nil. Release
+// first ends the lease's context, and with it the contexts of leases that were
+// acquired with that context, so release those first. A read lease that a writer
+// acquired survives, see [RWMutex]. Release ignores the cancellation of ctx, so that
+// it can be deferred.
 //
-// A nil error means that the lock was held until Release was called. After a
-// loss the error matches [ErrLost]: what was done under the lock may have
-// overlapped with others. That is also the error if the lease was over when
-// Release was called and the server does not say that it still kept the lock.
-// If the server does not answer within a second or two, the error matches
+// A nil error means that the lock was held until Release was called. The error
+// matches [ErrLost] if the lease was lost before: the work under the lock may have
+// overlapped with that of other owners. It also matches ErrLost if the lease was
+// over when Release was called, unless the server confirms that it still kept the
+// lock. If the server does not answer within a second or two, the error matches
 // [ErrUnavailable], and Release continues in the background until the lock has
 // expired.
 //
-// The parts of a lease on several locks are released together, with any one of
-// them.
+// Releasing one part of a lease on several locks releases all of them.
 func (l *Lease) Release(ctx context.Context) error {
 	if l.whole != nil {
 		return l.whole.Release(ctx)
@@ -319,7 +245,7 @@ func (l *Lease) loss() *LostError {
 	}
 	reason, ok := lossReasons[l.why()]
 	if !ok {
-		reason = LossExpired // it is being taken out of care right now
+		reason = LossExpired // the watchdog drops it at this moment
 	}
 	lost := &LostError{Name: l.name, Owner: l.Owner(), Reason: reason}
 	if reason == LossExpired || reason == LossUnreplicated {
@@ -328,8 +254,8 @@ func (l *Lease) loss() *LostError {
 	return lost
 }
 
-// fault returns the error of the last renewal, or nil. A timeout of a request is
-// not the end of a context of the caller's, so that mark is taken off.
+// fault returns the error of the last renewal, or nil. A request that timed out must
+// not look like the end of the caller's context, so fault hides the context error.
 func (l *Lease) fault() error {
 	if l.hold == nil {
 		return nil
@@ -341,7 +267,7 @@ func (l *Lease) fault() error {
 	return err
 }
 
-// A lossHandler is a lease as the watchdog sees it.
+// A lossHandler ends the context of a lease that was lost.
 type lossHandler Lease
 
 // Lost ends the context of the lease.
@@ -362,72 +288,4 @@ func (l *Lease) end() {
 	if cancel != nil {
 		cancel(l.loss())
 	}
-}
-
-// A leaseContext carries a lease.
-type leaseContext struct {
-	context.Context
-	lease *Lease
-}
-
-type leaseKey struct{}
-
-func (c *leaseContext) Value(key any) any {
-	if key == (leaseKey{}) {
-		return c.lease
-	}
-	return c.Context.Value(key)
-}
-
-// Detach returns a context that carries no leases: work that is started with
-// it contends for the locks that ctx holds like anybody else. It still ends
-// when ctx does; work that is to outlive a lease needs
-// Detach(context.WithoutCancel(ctx)).
-func Detach(ctx context.Context) context.Context {
-	if ctx == nil {
-		panic("holdfast: Detach of a nil context: use context.Background()")
-	}
-	return &leaseContext{ctx, nil}
-}
-
-// LeaseOf returns the lease that ctx comes from, the innermost if there are
-// several, or nil. Work that runs in Do finds its lease with it, and thus its
-// token.
-func LeaseOf(ctx context.Context) *Lease {
-	if ctx == nil {
-		return nil
-	}
-	l, _ := ctx.Value(leaseKey{}).(*Lease)
-	return l
-}
-
-// find returns the innermost lease on that lock in ctx that is not released.
-func (c *Client) find(ctx context.Context, kind, name string) *Lease {
-	for l := LeaseOf(ctx); l != nil; l = l.outer {
-		if found := l.find(c, kind, name); found != nil && !l.released() {
-			return found
-		}
-	}
-	return nil
-}
-
-// find returns the lease, or the part of it, that is on that lock.
-func (l *Lease) find(c *Client, kind, name string) *Lease {
-	if l.parts != nil {
-		for _, p := range l.parts.leases {
-			if p.client == c && p.name == name && p.kind == kind {
-				return p
-			}
-		}
-	}
-	if l.client == c && l.name == name && l.kind == kind {
-		return l
-	}
-	return nil
-}
-
-func (l *Lease) released() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.done
 }

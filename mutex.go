@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -38,7 +39,7 @@ func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 // [Options].RetryTimeout; [ErrRefused] if it will not. A lock that was granted
 // too late for ctx is given back.
 func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
-	return m.lock(ctx, opts)
+	return m.acquire(ctx, "lock", m.wire, engine.Forever, opts)
 }
 
 // TryLock takes the mutex if it is free, and otherwise returns [ErrNotAcquired]
@@ -50,7 +51,7 @@ func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
 // that of [Open], 2 s by default, and where the grant waits for replicas that of
 // [Replication] in addition.
 func (m *Mutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
-	return m.tryLock(ctx, opts)
+	return m.acquire(ctx, "try lock", m.wire, 0, opts)
 }
 
 // Do runs fn while holding the mutex, with a context that ends when the lock

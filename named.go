@@ -11,15 +11,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// named is what all named things have in common.
+// named is the common part of all objects with a name.
 type named struct {
 	client *Client
-	kind   string // as errors call it
+	kind   string // as in errors and in script.Kinds
 	name   string
-	beside string // the kind under whose lease this one may also be taken; "": none
-	never  string // the kind under whose lease it never can be; "": none
+	beside string // the kind whose lease in the context admits this one; "": none
+	never  string // the kind whose lease in the context excludes this one; "": none
 
-	repeats bool // to take it again is to take more of it
+	repeats bool // acquiring it again takes more of it, as with permits
 	set     settings
 }
 
@@ -30,7 +30,7 @@ func newNamed(c *Client, kind, name string, opts []Option) named {
 	return o
 }
 
-// newClientless returns one that belongs to no single client.
+// newClientless returns an object that belongs to no single client.
 func newClientless(kind, name string, opts []Option) named {
 	o := named{kind: kind, name: name, set: settings{}.with(opts)}
 	if err := script.CheckName(name); err != nil {
@@ -42,7 +42,7 @@ func newClientless(kind, name string, opts []Option) named {
 	return o
 }
 
-// ready says what is wrong with the object, or with the context of a call.
+// ready returns what is wrong with the object or with the context of a call, or nil.
 func (o *named) ready(ctx context.Context) error {
 	switch {
 	case o.set.err != nil:
@@ -63,7 +63,7 @@ func checkContext(ctx context.Context) error {
 	return nil
 }
 
-// leaseless refuses options that only apply to leases.
+// leaseless rejects options that only apply to leases.
 func (o named) leaseless() named {
 	o.set.leaseless(o.kind)
 	return o
@@ -72,7 +72,7 @@ func (o named) leaseless() named {
 // Name returns the name of the object.
 func (o *named) Name() string { return o.name }
 
-// acquire takes a lock, or enters again what ctx already holds.
+// acquire acquires a lock, or enters it again if ctx holds it already.
 func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time.Duration, opts []Option) (*Lease, error) {
 	if err := o.ready(ctx); err != nil {
 		return nil, o.fail(op, err)
@@ -111,8 +111,9 @@ func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time
 	return l, nil
 }
 
-// prepare looks at what ctx holds already. It makes l one more lease on the
-// same lock, and reports that, or returns the hold that lets l in.
+// prepare looks for leases that ctx carries. If ctx holds the lock, prepare makes l
+// one more lease on the same hold and reports that. Otherwise it returns the hold
+// that admits l, if there is one.
 func (o *named) prepare(ctx context.Context, l *Lease, r engine.Request, nonReentrant bool) (entered bool, under *engine.Hold, err error) {
 	entered, err = l.enter(ctx, r, nonReentrant)
 	switch {
@@ -125,8 +126,8 @@ func (o *named) prepare(ctx context.Context, l *Lease, r engine.Request, nonReen
 	return entered, under, err
 }
 
-// besides returns the hold of that kind which ctx has on the same lock and
-// which lets this lease in, or nil.
+// besides returns the hold of that kind that ctx has on the same lock and that
+// admits this lease, or nil.
 func (l *Lease) besides(ctx context.Context, kind string, r engine.Request) (*engine.Hold, error) {
 	held := l.client.find(ctx, kind, l.name)
 	switch {
@@ -134,15 +135,15 @@ func (l *Lease) besides(ctx context.Context, kind string, r engine.Request) (*en
 		return nil, nil
 	case held.why() != 0:
 		return nil, held.loss()
-	case held.hold.Admit(held.pass, r) != nil: // released at this very moment
+	case held.hold.Admit(held.pass, r) != nil: // released at this moment
 		return nil, nil
 	}
 	l.survives = kind
 	return held.hold, nil
 }
 
-// enter makes l one more lease on what ctx already holds. It reports whether
-// ctx does.
+// enter makes l one more lease on the hold that ctx has on the lock. It reports
+// whether ctx has one.
 func (l *Lease) enter(ctx context.Context, r engine.Request, nonReentrant bool) (bool, error) {
 	held := l.client.find(ctx, l.kind, l.name)
 	if held == nil {
@@ -154,7 +155,7 @@ func (l *Lease) enter(ctx context.Context, r engine.Request, nonReentrant bool) 
 	l.hold, l.pass, l.token = held.hold, held.pass, held.token
 	err := held.hold.Reenter(ctx, l.pass, r, (*lossHandler)(l))
 	switch {
-	case errors.Is(err, ErrNotHeld): // released at this very moment
+	case errors.Is(err, ErrNotHeld): // released at this moment
 		return false, nil
 	case errors.Is(err, ErrLost):
 		return false, l.loss()
@@ -162,8 +163,7 @@ func (l *Lease) enter(ctx context.Context, r engine.Request, nonReentrant bool) 
 	return err == nil, err
 }
 
-// ask puts a question to the server, or gives an order that must not be
-// repeated blindly.
+// ask runs a request. With repeat, it is repeated while the server is unavailable.
 func (o *named) ask(ctx context.Context, op string, repeat bool, question func(context.Context) error) error {
 	err := o.ready(ctx)
 	if err == nil {
@@ -175,8 +175,8 @@ func (o *named) ask(ctx context.Context, op string, repeat bool, question func(c
 	return nil
 }
 
-// order has the server do something once, however often it has to be sent. With
-// something to be done later nothing in ctx stops it, see [engine.Engine.Once].
+// order makes the server carry out a request once, even if it has to be sent several
+// times. With later set, the cancellation of ctx is ignored, see [engine.Engine.Once].
 func (o *named) order(ctx context.Context, op string, call, later engine.Order) (driver.Reply, error) {
 	var r driver.Reply
 	err := o.ready(ctx)
@@ -189,13 +189,13 @@ func (o *named) order(ctx context.Context, op string, call, later engine.Order) 
 	return r, nil
 }
 
-// decide gives an order whose answer is yes or no.
+// decide sends an order whose reply is yes or no.
 func (o *named) decide(ctx context.Context, op string, call engine.Order) (bool, error) {
 	n, err := o.count(ctx, op, call, nil)
 	return n == 1, err
 }
 
-// count gives an order whose answer is a number.
+// count sends an order whose reply is a number.
 func (o *named) count(ctx context.Context, op string, call, later engine.Order) (int, error) {
 	r, err := o.order(ctx, op, call, later)
 	if err != nil {
@@ -208,7 +208,7 @@ func (o *named) count(ctx context.Context, op string, call, later engine.Order) 
 	return n, nil
 }
 
-// checkCount says what is wrong with a number of permits or the like.
+// checkCount checks a number of permits or the like.
 func checkCount(what string, n, least int) error {
 	if n < least || n > math.MaxInt32 {
 		return invalid("%s is %d: choose between %d and %d", what, n, least, math.MaxInt32)
@@ -216,7 +216,7 @@ func checkCount(what string, n, least int) error {
 	return nil
 }
 
-// checkTTL says what is wrong with the time that something is to exist.
+// checkTTL checks the time for which something is to exist.
 func checkTTL(d time.Duration) error {
 	if d != 0 && (d < time.Millisecond || d > maxLease) {
 		return invalid("the TTL is %v: choose between 1ms and %v, or 0 for no end", d, maxLease)
@@ -224,7 +224,7 @@ func checkTTL(d time.Duration) error {
 	return nil
 }
 
-// force frees a lock whoever holds it.
+// force frees a lock, whichever owner holds it.
 func (o *named) force(ctx context.Context, k engine.Kind, force func(context.Context) (bool, error)) (bool, error) {
 	var freed bool
 	err := o.ask(ctx, "force unlock", false, func(ctx context.Context) error {
@@ -236,7 +236,7 @@ func (o *named) force(ctx context.Context, k engine.Kind, force func(context.Con
 	return freed, err
 }
 
-// fail says what failed. A loss says enough by itself.
+// fail returns the error of an operation on the object. A LostError stays as it is.
 func (o *named) fail(op string, err error) error {
 	var lost *LostError
 	if errors.As(err, &lost) {

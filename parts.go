@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// parts are what a lease on several locks consists of. It is worth something as
-// long as enough of them are.
+// parts are the leases that a lease on several locks consists of. The lease is valid
+// while enough of them are valid.
 type parts struct {
 	leases []*Lease
 	need   int
-	limit  time.Duration // for each of them to answer; zero: none
+	limit  time.Duration // for each server to answer; zero: none
 
-	redlock *Redlock      // that has granted them; nil: none
-	longest time.Duration // lease that it can grant; zero: any
+	redlock *Redlock      // the Redlock that granted them; nil: none
+	longest time.Duration // the longest lease of the Redlock; zero: any
 }
 
-// Parts returns the leases on each of the locks, in their order, for their
-// names and tokens; nil for a lease on one lock.
+// Parts returns the leases on each of several locks, in their order. Use them for
+// names and tokens. It returns nil for a lease on one lock.
 func (l *Lease) Parts() []*Lease {
 	if l.parts == nil {
 		return nil
@@ -27,7 +27,7 @@ func (l *Lease) Parts() []*Lease {
 	return slices.Clone(l.parts.leases)
 }
 
-// deadline is the moment at which there are too few left.
+// deadline returns the moment from which too few parts are valid.
 func (p *parts) deadline() time.Duration {
 	ends := make([]time.Duration, len(p.leases))
 	for i, l := range p.leases {
@@ -37,7 +37,7 @@ func (p *parts) deadline() time.Duration {
 	return ends[len(ends)-p.need]
 }
 
-// lost returns the part with whose loss the whole was lost, or nil.
+// lost returns the part whose loss made the whole invalid, or nil.
 func (p *parts) lost() *Lease {
 	left := len(p.leases)
 	for _, l := range p.leases {
@@ -50,21 +50,21 @@ func (p *parts) lost() *Lease {
 	return nil
 }
 
-// lostPart ends the context of the lease if it was lost with a part.
+// lostPart ends the context of the lease if too few parts are left.
 func (l *Lease) lostPart() {
 	l.mu.Lock()
-	watched := l.cancel != nil // else the parts may not even be complete
+	watched := l.cancel != nil // else the parts may be incomplete
 	l.mu.Unlock()
 	if watched && l.parts.lost() != nil {
 		l.end()
 	}
 }
 
-// straggle is how long parts are waited for when enough have succeeded.
-const straggle = 10 * time.Millisecond
+// stragglerTime is the extra wait for the other parts once enough have succeeded.
+const stragglerTime = 10 * time.Millisecond
 
-// all calls f for all parts at once. Too many failures are a failure. Those that
-// do not answer within the limit go on in the background.
+// all calls f for all parts concurrently. It fails if too few calls succeed. Calls
+// that do not return within the limit go on in the background.
 func (p *parts) all(f func(*Lease) error) error {
 	results := make(chan error, len(p.leases))
 	for _, l := range p.leases {
@@ -84,7 +84,7 @@ func (p *parts) all(f func(*Lease) error) error {
 			if err != nil {
 				errs = append(errs, err)
 			} else if good++; good == p.need && pending > 1 && p.limit > 0 {
-				timer := time.NewTimer(straggle)
+				timer := time.NewTimer(stragglerTime)
 				defer timer.Stop()
 				limit = timer.C
 			}
@@ -108,7 +108,7 @@ func (p *parts) all(f func(*Lease) error) error {
 // errSlow is the error of a part that did not answer within the limit.
 var errSlow = fmt.Errorf("%w: no answer within the limit", ErrUnavailable)
 
-// release gives all parts back, whether they were lost or not.
+// release releases all parts, lost ones too.
 func (p *parts) release() error {
 	return p.all(func(l *Lease) error {
 		l.mu.Lock()

@@ -199,7 +199,7 @@ func (m *RedlockMutex) vote(ctx context.Context, op string, wait time.Duration, 
 	return whole, nil
 }
 
-// acquire makes the votes of most servers the parts of a lease.
+// acquire asks all servers for their votes, and makes these the parts of the lease.
 func (r *Redlock) acquire(ctx context.Context, whole *Lease, part func(*Client) *Lease, req engine.Request) error {
 	wants := make([]*engine.Want, len(r.clients))
 	leases := make([]*Lease, len(r.clients))
@@ -222,7 +222,7 @@ func (r *Redlock) acquire(ctx context.Context, whole *Lease, part func(*Client) 
 	return nil
 }
 
-// enterAll makes the lease one more on what held holds.
+// enterAll makes the lease one more on the parts of held.
 func (l *Lease) enterAll(ctx context.Context, held *Lease, part func(*Client) *Lease, r engine.Request) error {
 	if held.why() != 0 {
 		return held.loss()
@@ -273,7 +273,7 @@ func (l *Lease) enterAll(ctx context.Context, held *Lease, part func(*Client) *L
 	return errSlow
 }
 
-// find returns the innermost lease of that name in ctx that is not released.
+// find returns the innermost unreleased lease with that name in ctx, or nil.
 func (r *Redlock) find(ctx context.Context, name string) *Lease {
 	for l := LeaseOf(ctx); l != nil; l = l.outer {
 		if l.parts != nil && l.parts.redlock == r && l.name == name && !l.released() {
