@@ -1,25 +1,3 @@
-// Package engine acquires, holds and releases locks of all kinds, and knows
-// none of them: a kind is a [Kind], which speaks to the server, and a
-// [Request]. Every wait and every retry of Holdfast is in here.
-//
-// # One name, one turn
-//
-// Of all goroutines in the process that want one name, only the one that has
-// the turn at its gate talks to the server; the others queue behind it, first
-// come first served. The turn stays with the hold until that is released or
-// lost, and then goes to the next. So the server sees one waiter per process
-// and name, however many goroutines there are.
-//
-// Where many may hold a lock together, the turn is for waiting only: whoever
-// is let in calls all others after him. Where the server keeps the queue,
-// there is no gate, and each waiter stands in that queue himself.
-//
-// # Hand-off
-//
-// A hold that is released while others queue is passed to the next of them
-// inside the process, without a word to the server, as long as the slice
-// lasts: a number of passes and a time, counted from when the server granted
-// it. Then it is really released, so that other processes have their share.
 package engine
 
 import (

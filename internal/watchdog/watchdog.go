@@ -1,24 +1,3 @@
-// Package watchdog keeps leases alive, says when one is lost, and frees what
-// should not be held.
-//
-// One goroutine per client watches the clock; while calls are under way there
-// is one more for each lane: a node, a script, a degree of urgency. So what is
-// slow delays neither the rest nor the bad news: a holder is told that its lease
-// ends before the server can give the lock to anybody else, whatever the network
-// does. None of these goroutines runs code of the user's, except the methods of
-// the contexts from which those of leases are derived.
-//
-// A lease of fixed time is verified as often as others are renewed, by the same
-// call: the server is asked to keep it for the rest of its time, which changes
-// nothing unless somebody has shortened it.
-//
-//	guarded ── renewed or verified in time ──▶ guarded
-//	   │ ├──── warning passed, or "not owner" ──▶ lost: the holder is told
-//	   │ └──── Drop ──▶ out of care
-//	buried ── freed, or expired at the server ──▶ gone
-//
-// A lease counts from before the request that granted it was sent, and it
-// ends a margin before the server's TTL does.
 package watchdog
 
 import (

@@ -1,0 +1,74 @@
+// Package engine acquires, holds and releases locks of all kinds. It does not know
+// the kinds: a [Kind] builds the calls and decodes the replies, and its traits say
+// how to wait for it. Every wait and every retry of Holdfast is in this package.
+//
+// # From a call to a lease
+//
+// [Engine.Acquire] starts an acquisition (acquisition.go). It sends the claim of a
+// new owner until the server grants it, and waits for a message in between:
+//
+//	yield ─▶ line up ─▶ ask ── granted ──▶ Hold
+//	                    ▲ ├─── refused ──▶ take the turn, subscribe, wait ──▶ ask
+//	                    │ ├─── failed ───▶ pause ──▶ ask
+//	                    └─┴─── over ─────▶ withdraw, and undo what is in doubt
+//
+// A granted claim becomes a [Hold], which the watchdog keeps alive:
+//
+//	held ── Reenter, Extend, renewals ──▶ held
+//	  ├──── Release, other goroutines wait ──▶ passed on inside the process
+//	  ├──── Release ──▶ freed at the server
+//	  └──── lost: every user of the hold is told, then the turn goes on
+//
+// [Engine.Take] does the same for claims that leave nothing to hold: permits of a
+// plain semaphore, a look at a latch, a change of leader.
+//
+// # One name, one turn
+//
+// In a process, all goroutines that want one name queue at its gate, first come
+// first served. Only the goroutine that has the turn talks to the server. The turn
+// stays with the hold until the hold is released or lost, and then goes to the next
+// goroutine. So the server sees one waiter per process and name.
+//
+// The queue of a kind ([script.Queue]) changes this. Where many can hold a lock
+// together, the turn is only for waiting: the goroutine that gets in lets all others
+// ask. Where the number of holders is limited, goroutines ask in the order of their
+// arrival. Where the server keeps the queue, there is no gate.
+//
+// # Hand-off
+//
+// A release passes the hold to the next goroutine in the queue without a request, up
+// to a number of times and for a limited time after the grant. After that the lock is
+// released at the server, so that other processes get their share. A process that has
+// just released a lock lets other clients ask first.
+//
+// # Time
+//
+// All moments are durations of the monotonic clock ([clock.Now], which also counts
+// while the machine sleeps). A lease counts from before its request was sent, and
+// ends a margin before the server's TTL. A grant that arrives after this is not used.
+//
+// # Failures
+//
+// The driver classes every error: the request was not sent, it may have been
+// executed, or the server refuses it for good. An outage is a series of the first
+// two; it ends the call after the patience of the request. A request whose reply was
+// lost leaves a doubt. The engine then asks the watchdog to release what the request
+// may have acquired, until the server confirms that or the lease has expired.
+//
+// A request that must not be executed twice, such as raising a number, has a number
+// of its own in a sequence. The server remembers the last number of each sequence and
+// its reply (once.go).
+//
+// # Who calls whom
+//
+// Calls go down: primitive, engine, script, driver. Two things come up: messages
+// (driver to [wait.Hub]) and losses (watchdog to Hold to lease). Both are direct
+// calls, not channels, which saves a goroutine switch. They must not block.
+//
+// # Several locks
+//
+// [AcquireAll] takes several locks as one (multi.go): locks in one slot of one server
+// by one script (group.go), others one after the other in an order that all clients
+// share. [Quorum] asks several servers for one lock (quorum.go). Both use the same
+// acquisition as a single lock.
+package engine
