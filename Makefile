@@ -30,14 +30,14 @@ modules: deps ## Run all tests of all modules, with one server where it does not
 .PHONY: topologies
 topologies: deps ## Run the tests that are not about one server with replicas, Sentinels, a cluster
 	@set -f; failed=0; for t in $(TOPOLOGIES); do echo "== go test -race, $$t"; \
-		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 8 -timeout 15m . ./fence ./inspect || failed=1; done; \
+		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 8 -p 1 -timeout 15m . ./test/conformance ./test/behaviour ./test/faults ./fence ./inspect || failed=1; done; \
 	echo "== go test -race, cluster without sharded channels"; \
-		HOLDFAST_TEST_TOPOLOGY='cluster?sharded=off' go test -race -parallel 8 -timeout 15m -run $(CONTRACT) . || failed=1; \
+		HOLDFAST_TEST_TOPOLOGY='cluster?sharded=off' go test -race -parallel 8 -timeout 15m -run $(CONTRACT) ./test/conformance || failed=1; \
 	echo "== go test, as a user with the least rights"; $(MAKE) --no-print-directory acl || failed=1; exit $$failed
 
 .PHONY: acl
 acl: deps ## Run the contract of all kinds as a user with the rights in docs/operations.md
-	HOLDFAST_TEST_ACL=Test go test -count=1 -parallel 8 -timeout 10m -run $(CONTRACT) .
+	HOLDFAST_TEST_ACL=Test go test -count=1 -parallel 8 -timeout 10m -run $(CONTRACT) ./test/conformance
 
 .PHONY: no-interop
 no-interop:
@@ -73,7 +73,7 @@ fuzz: ## Fuzz everything that parses, 30 s each
 
 .PHONY: bench
 bench: deps ## Measure, side by side with a bare client
-	go test -run '^$$' -bench . -benchtime 2s .
+	go test -run '^$$' -bench . -benchtime 2s ./bench
 
 .PHONY: lint
 lint: ## Vet and lint all modules

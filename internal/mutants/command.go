@@ -23,7 +23,7 @@ var ofCommand = []Mutant{
 	{
 		"warnings of a client without a logger are discarded",
 		"logger.go", "return level >= slog.LevelWarn && slog", "return level > slog.LevelWarn && slog",
-		".", "TestUnverifiedTLSIsSaid",
+		"test/behaviour", "TestUnverifiedTLSIsSaid",
 	},
 	{
 		"TLS that checks only the authority ignores the name of the server",
@@ -48,11 +48,11 @@ var ofCommand = []Mutant{
 	{
 		"Open takes a nil context",
 		"open.go", "cmp.Or(checkContext(ctx), o.withDefaults().check())", "cmp.Or(nil, o.withDefaults().check())",
-		".", "TestNilAndZero",
+		"test/behaviour", "TestNilAndZero",
 	},
 	{
 		"a zero lock is used",
 		"named.go", "	case o.client == nil:\n", "	case false:\n",
-		".", "TestNilAndZero",
+		"test/behaviour", "TestNilAndZero",
 	},
 }

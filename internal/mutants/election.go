@@ -12,7 +12,7 @@ var election = []Mutant{
 	{
 		"all leaders have the same term",
 		"internal/script/lua/fenced_acquire.lua", "token = redis.call('incr', KEYS[2])\n  redis", "token = tonumber(redis.call('get', KEYS[2])) or redis.call('incr', KEYS[2])\n  redis",
-		".", "TestElection$",
+		"test/behaviour", "TestElection$",
 	},
 	{
 		"observers do not look when a lease is over",
@@ -22,21 +22,21 @@ var election = []Mutant{
 	{
 		"whoever loses the lead does not lead again",
 		"election.go", "again = errors.Is(released, ErrLost) && goesOn(released)", "again = errors.Is(released, ErrClosed)",
-		".", "TestLeadAgain",
+		"test/behaviour", "TestLeadAgain",
 	},
 	{
 		"the work of a leader is not told of the loss",
 		"election.go", "return false, fn(lease.Context())", "return false, fn(ctx)",
-		".", "TestLead$",
+		"test/behaviour", "TestLead$",
 	},
 	{
 		"a leader that hears that it does not lead goes on",
 		"election.go", "		lease.hold.Disown()\n", "",
-		".", "TestProclaimTellsOfLoss",
+		"test/behaviour", "TestProclaimTellsOfLoss",
 	},
 	{
 		"a leader that nobody heard of stays in office",
 		"election.go", "		_ = lease.Release(ctx)\n", "",
-		".", "TestUnannouncedHooks",
+		"test/behaviour", "TestUnannouncedHooks",
 	},
 }

@@ -6,7 +6,7 @@ var fair = []Mutant{
 	{
 		"the last in the queue is the first",
 		"internal/script/lua/fair_acquire.lua", "redis.call('rpush', KEYS[2], owner)", "redis.call('lpush', KEYS[2], owner)",
-		".", "TestFIFOAcrossProcesses",
+		"test/behaviour", "TestFIFOAcrossProcesses",
 	},
 	{
 		"the dead keep their places",
@@ -84,7 +84,7 @@ var readWrite = []Mutant{
 	{
 		"a read lease that Java has cut short is not mended",
 		"internal/watchdog/watched.go", "return max(c.renewal, (claim", "return max(c.renewal, (min(claim, time.Millisecond)",
-		".", "TestReadLeaseCutShort",
+		"test/behaviour", "TestReadLeaseCutShort",
 	},
 	{
 		"renewing a reader leaves its own time as it was",

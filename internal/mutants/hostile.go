@@ -43,22 +43,22 @@ var hostile = []Mutant{
 	{
 		"the mark of a request that was sent twice is deleted",
 		"internal/engine/once.go", "if sent == 1 {", "if sent >= 1 {",
-		".", "TestMarkOfDoubtStays",
+		"test/faults", "TestMarkOfDoubtStays",
 	},
 	{
 		"marks stay for every object",
 		"internal/engine/once.go", "	e.marks[sequence] = mark\n", "",
-		".", "TestMarksAreReclaimed",
+		"test/faults", "TestMarksAreReclaimed",
 	},
 	{
 		"the mark of a request of unknown fate is deleted",
 		"internal/engine/acquisition.go", "mark != \"\" && !a.doubt {", "mark != \"\" {",
-		".", "TestMarkOfDoubtfulGrantStays",
+		"test/faults", "TestMarkOfDoubtfulGrantStays",
 	},
 	{
 		"a retired lock keeps its counter",
 		"object.go", "if err != nil || o.free == nil || !o.wire.Keeps() {", "if true {",
-		".", "TestRetire$",
+		"test/behaviour", "TestRetire$",
 	},
 	{
 		"the counter of a lock that is held is deleted",
@@ -68,6 +68,6 @@ var hostile = []Mutant{
 	{
 		"a wait for a semaphore that does not exist is silent",
 		"internal/engine/acquisition.go", "if !a.once && v.Missing != \"\" {", "if false {",
-		".", "TestWaitForMissingSemaphore$",
+		"test/behaviour", "TestWaitForMissingSemaphore$",
 	},
 }

@@ -31,7 +31,7 @@ var All = []Mutant{
 	{
 		"no warning before the deadline",
 		"internal/watchdog/watched.go", "return c.Deadline() - c.gap() }", "return c.Deadline() + 2*c.gap() }",
-		".", "TestToldBeforeAnybodyElse",
+		"test/faults", "TestToldBeforeAnybodyElse",
 	},
 	{
 		"an ambiguous renewal extends the lease",
@@ -51,17 +51,17 @@ var All = []Mutant{
 	{
 		"acquire does not look who holds the lock",
 		"internal/script/lua/mutex_acquire.lua", "elseif redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then -- 1: a read/write lock\n  return -1 - ttl\nend", "end",
-		".", "TestExclusion",
+		"interop", "TestExclusion",
 	},
 	{
 		"acquire counts up instead of setting",
 		"internal/script/lua/mutex_acquire.lua", "redis.call('hset', KEYS[1], ARGV[2], ARGV[3])", "redis.call('hincrby', KEYS[1], ARGV[2], 1)",
-		".", "TestAcquireReplyLost",
+		"test/faults", "TestAcquireReplyLost",
 	},
 	{
 		"entering again cuts the lease",
 		"internal/script/lua/mutex_acquire.lua", "if ttl < tonumber(ARGV[1]) then", "if true then",
-		".", "TestLeaseTimes",
+		"interop", "TestLeaseTimes",
 	},
 	{
 		"partial release writes first what a full server refuses",
@@ -71,7 +71,7 @@ var All = []Mutant{
 	{
 		"no second look after the subscription is confirmed",
 		"internal/wait/hub.go", "e.h.rouse(Notice{Confirmed, channel, \"\"})", "_ = channel",
-		".", "TestReleaseBeforeSubscribed",
+		"test/faults", "TestReleaseBeforeSubscribed",
 	},
 	{
 		"waiters trust messages and have no poll bound",
@@ -86,7 +86,7 @@ var All = []Mutant{
 	{
 		"an extension takes the lock if nobody has it",
 		"internal/script/lua/renew.lua", "renewed[i] = redis.call('type', key).ok == 'hash' and redis.call('hexists', key, ARGV[2 * i]) or 0", "redis.call('hsetnx', key, ARGV[2 * i], 1) renewed[i] = 1",
-		".", "TestExtendAfterLoss",
+		"test/faults", "TestExtendAfterLoss",
 	},
 	{
 		"a failed release is not tried again",
@@ -111,12 +111,12 @@ var All = []Mutant{
 	{
 		"tokens do not grow when a lock is handed over",
 		"internal/engine/release.go", "return h.e.tokens.fence(h.Key, h.token+1, 0)", "return h.token",
-		".", "TestTokensGrow",
+		"test/behaviour", "TestTokensGrow",
 	},
 	{
 		"closing frees nothing",
 		"internal/engine/engine.go", "	e.free(limit, calls)\n", "	_ = calls\n",
-		".", "TestClose$",
+		"test/behaviour", "TestClose$",
 	},
 	{
 		"a sleeping machine does not age",
@@ -193,34 +193,34 @@ var All = []Mutant{
 	{
 		"whoever gives up stays in the queue",
 		"internal/engine/acquisition.go", "if a.asked && a.claim.Wait && a.traits.Heartbeat > 0 {", "if false {",
-		".", "TestFA06SecondGivesUp",
+		"test/conformance", "TestFA06SecondGivesUp",
 	},
 
 	// RWMutex
 	{
 		"readers do not look for a writer",
 		"internal/script/lua/rwmutex_read_acquire.lua", "if ttl ~= -2 and mode ~= 'read' and (ARGV[4] == '' or redis.call('hexists', KEYS[1], ARGV[4]) == 0) then", "if false then",
-		".", "TestRWHistories",
+		"test/faults", "TestRWHistories",
 	},
 	{
 		"a reader that wants to write waits for itself",
 		"named.go", "case o.never != \"\" && o.client.find(ctx, o.never, o.name) != nil:", "case false:",
-		".", "TestUpgrade$",
+		"test/behaviour", "TestUpgrade$",
 	},
 	{
 		"a writer that reads is handed over to the next writer",
 		"internal/engine/hold.go", "	h.passable = false // or the other one would be in with a stranger\n", "",
-		".", "TestReadUnderPassedWrite",
+		"test/faults", "TestReadUnderPassedWrite",
 	},
 	{
 		"readers do not let those in who wait behind them",
 		"internal/engine/acquisition.go", "		a.g.open()\n", "",
-		".", "TestDowngrade$/same",
+		"test/behaviour", "TestDowngrade$/same",
 	},
 	{
 		"what a writer reads ends with its writing",
 		"named.go", "	l.survives = kind\n", "",
-		".", "TestDowngradeContext",
+		"test/behaviour", "TestDowngradeContext",
 	},
 
 	// FencedMutex
@@ -242,7 +242,7 @@ var All = []Mutant{
 	{
 		"fenced tokens are made while handing over",
 		"internal/script/fenced.go", "return Traits{ServerTokens: true}", "return Traits{}",
-		".", "TestFencedContention",
+		"test/behaviour", "TestFencedContention",
 	},
 
 	// Multi
@@ -254,82 +254,82 @@ var All = []Mutant{
 	{
 		"a set that cannot be had keeps what it has",
 		"internal/engine/multi.go", "		releaseAll(units[:n], r)\n", "",
-		".", "TestMultiAllOrNothing",
+		"interop", "TestMultiAllOrNothing",
 	},
 	{
 		"everybody has another order of servers",
 		"internal/engine/multi.go", "cmp.Compare(servers[a.Engine], servers[b.Engine])", "cmp.Compare(servers[a.Engine], servers[a.Engine])",
-		".", "TestMultiSameOrder",
+		"test/behaviour", "TestMultiSameOrder",
 	},
 	{
 		"the loss of a part is not told",
 		"lease.go", "		l.whole.lostPart()\n", "",
-		".", "TestMultiLosesOne",
+		"test/behaviour", "TestMultiLosesOne",
 	},
 	{
 		"a set is valid as long as any part is",
 		"parts.go", "return ends[len(ends)-p.need]", "return ends[len(ends)-1]",
-		".", "TestMultiLosesOne",
+		"test/behaviour", "TestMultiLosesOne",
 	},
 	{
 		"the lease of a set counts from its first lock",
 		"internal/engine/multi.go", "		pass, _ := w.Hold.Grant()\n		err := w.Hold.Prolong(calls, pass, r)\n", "		var err error\n",
-		".", "TestMultiLeaseCountsFromTheLast",
+		"test/faults", "TestMultiLeaseCountsFromTheLast",
 	},
 	{
 		"a set keeps what it has while it waits for what it cannot get",
 		"internal/engine/multi_order.go", "c.start, c.patience = missing, ", "c.start, c.patience = nil, ",
-		".", "TestMultiWaitsWithNothingInHand",
+		"test/behaviour", "TestMultiWaitsWithNothingInHand",
 	},
 	{
 		"a set that is given up at the last brings the program down",
 		"internal/engine/multi.go", "len(wants) > 1 && n < len(units)", "len(wants) > 1",
-		".", "TestMultiGivenUpAtTheLast",
+		"test/faults", "TestMultiGivenUpAtTheLast",
 	},
 	{
 		"a set that is out of order waits as long as the others",
 		"internal/engine/multi_order.go", "keep = min(outOfOrderWait<<(2*c.astray), c.patience)", "keep = c.patience",
-		".", "TestMultiFindsBackToTheOrder",
+		"test/behaviour", "TestMultiFindsBackToTheOrder",
 	},
 	{
 		"a set that is out of order never waits longer",
 		"internal/engine/multi_order.go", "outOfOrderWait<<(2*c.astray)", "outOfOrderWait",
-		".", "TestMultiBetweenQueueAndLongHold",
+		"test/behaviour", "TestMultiBetweenQueueAndLongHold",
 	},
 	{
 		"the wait for the first lock counts as an outage of the second",
 		"internal/engine/multi.go", "		asked := clock.Early()\n", "		asked := clock.Early() - 9*time.Second\n",
-		".", "TestMultiOutageAfterLongWait",
+		"test/faults", "TestMultiOutageAfterLongWait",
 	},
 	{
 		"a release makes room for itself only once",
 		"internal/engine/hold.go", "		case <-ticker.C:\n", "		case <-ticker.C:\n			ticker.Stop()\n",
-		".", "TestReleaseBehindExtensions",
+		"test/faults", "TestReleaseBehindExtensions",
 	},
 	{
 		"an extension in the queue does not mind its context",
 		"internal/engine/turnstile.go", "	case <-ctx.Done():\n", "	case <-context.Background().Done():\n",
-		".", "TestContextBehindExtension",
+		"test/faults", "TestContextBehindExtension",
 	},
 	{
 		"a set takes clients of this library for strangers",
 		"internal/engine/engine.go", "owner[14] == '8'", "owner[14] == '4'",
-		".", "TestMultiLearnsTheOrder",
+		"test/behaviour", "TestMultiLearnsTheOrder",
 	},
 	{
 		"a set waits without an end with some of it in hand",
 		"internal/engine/multi.go", "patience/2+rand.N(patience)", "100*patience",
-		".", "TestMultiWaitsWithNothingInHand",
+		"test/behaviour", "TestMultiWaitsWithNothingInHand",
 	},
 	{
 		"a set meets those with another order as if for the first time, each time",
 		"internal/engine/multi_order.go", "		remember(planned, c.first)\n", "",
-		".", "TestMultiLearnsTheOrder",
+		"test/behaviour", "TestMultiLearnsTheOrder",
 	},
 	{
 		"what was learned of the order is never forgotten",
 		"internal/engine/multi_order.go", "	delete(e.firsts, key)\n", "",
-		".", "TestMultiLearnsTheOrder",
+		"test/behaviour", "TestMultiLearnsTheOrder",
 	},
 
 	// redlock
@@ -383,11 +383,11 @@ var All = []Mutant{
 	{
 		"a hook that panics keeps the lock",
 		"lease.go", "		if !ok {\n", "		if !ok && false {\n",
-		".", "TestHookPanics/push",
+		"test/behaviour", "TestHookPanics/push",
 	},
 	{
 		"a forced lock is not told to holders of another kind",
 		"internal/engine/engine.go", "sided && h.kind.Gate() != k.Gate()", "(sided || true) && h.kind.Gate() != k.Gate()",
-		".", "TestForceUnlockTellsFencedHolder",
+		"test/behaviour", "TestForceUnlockTellsFencedHolder",
 	},
 }

@@ -7,7 +7,7 @@ var objects = []Mutant{
 	{
 		"an object is deleted although its key is somebody else's",
 		"internal/script/lua/lib/object.lua", "if redis.call(PROBE[t], key) > 0 and t == 'hash' then", "if t == 'hash' then",
-		".", "TestObjectDelete",
+		"test/behaviour", "TestObjectDelete",
 	},
 	{
 		"a renamed object keeps parts of the one that it replaces",
@@ -22,16 +22,16 @@ var objects = []Mutant{
 	{
 		"an end that is about to be heard is told twice",
 		"internal/engine/listen.go", "		v.fence = true\n", "		return v.tell(ctx, Gone)\n",
-		".", "TestListenLooks",
+		"test/behaviour", "TestListenLooks",
 	},
 	{
 		"a listener that missed something does not look",
 		"internal/wait/tap.go", "			t.missed = true", "",
-		".", "TestListenSlowly",
+		"test/behaviour", "TestListenSlowly",
 	},
 	{
 		"a lock can be given an end",
 		"object.go", "	if o.free != nil {\n		return o.fail(op, fmt.Errorf(", "	if o.free == nil && op == \"\" {\n		return o.fail(op, fmt.Errorf(",
-		".", "TestObjectOfLock",
+		"test/behaviour", "TestObjectOfLock",
 	},
 }

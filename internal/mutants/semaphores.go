@@ -105,7 +105,7 @@ var semaphores = []Mutant{
 	{
 		"a lease that has lost a permit keeps the others",
 		"internal/engine/hold.go", "if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().Queue == script.InOrder {", "if false {",
-		".", "TestPermitsRestComesBack",
+		"test/behaviour", "TestPermitsRestComesBack",
 	},
 	{
 		"permits whose lease is over are given back as if they were held",

@@ -71,16 +71,16 @@ var sets = []Mutant{
 	{
 		"a try of a set waits at the last step as long as a lock",
 		"internal/engine/hold.go", "h.extend(ctx, pass, r.Lease, r.patience(h.e))", "h.extend(ctx, pass, r.Lease, h.e.o.Patience)",
-		".", "TestMultiTryGivesUpSoonAtTheLast",
+		"test/faults", "TestMultiTryGivesUpSoonAtTheLast",
 	},
 	{
 		"a loss does not say why renewals have failed",
 		"internal/watchdog/renew.go", "			c.fault.Store(&failed)\n", "",
-		".", "TestLossHasCause",
+		"test/faults", "TestLossHasCause",
 	},
 	{
 		"a loss is taken for the end of a context",
 		"lease.go", "		return errors.New(err.Error())\n", "		return err\n",
-		".", "TestLossHasCause",
+		"test/faults", "TestLossHasCause",
 	},
 }

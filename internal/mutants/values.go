@@ -7,47 +7,47 @@ var values = []Mutant{
 	{
 		"a value replaces a lock",
 		"internal/script/lua/value_set.lua", "redis.call('strlen', KEYS[1])", "",
-		".", "TestValuesLeaveLocksAlone",
+		"test/behaviour", "TestValuesLeaveLocksAlone",
 	},
 	{
 		"an addition whose reply was lost counts twice",
 		"internal/script/lua/atomiclong_add.lua", "if known then return told(KEYS[2], known) end", "",
-		".", "TestValueReplyLost",
+		"test/faults", "TestValueReplyLost",
 	},
 	{
 		"the sum is a double",
 		"internal/script/lua/atomiclong_add.lua", "redis.call('get', KEYS[1])", "string.format('%.0f', redis.call('incrby', KEYS[1], 0))",
-		".", "TestAtomicLong$",
+		"test/behaviour", "TestAtomicLong$",
 	},
 	{
 		"the old value is not kept for those who ask again",
 		"internal/script/lua/bucket_swap.lua", "if old then redis.call('set', KEYS[3], old, 'px', ARGV[1]) end", "",
-		".", "TestValueReplyLost",
+		"test/faults", "TestValueReplyLost",
 	},
 	{
 		"a value that does not decode shows",
 		"codec.go", ": what should be of type %v, in %q, is not\", text, mismatch.Type, mismatch.Field)", ": %v %v\", text, mismatch, mismatch.Field)",
-		".", "TestCodecErrors",
+		"test/behaviour", "TestCodecErrors",
 	},
 	{
 		"an id more than was reserved",
 		"internal/engine/series.go", "n <= b.Size", "n <= b.Size+1",
-		".", "TestIDsAcrossProcesses",
+		"test/behaviour", "TestIDsAcrossProcesses",
 	},
 	{
 		"a generator begins again with its server",
 		"internal/script/lua/idgenerator_next.lua", "and less(first, ARGV[1]) then", "and false then",
-		".", "TestIDsOfSurvivor",
+		"test/faults", "TestIDsOfSurvivor",
 	},
 	{
 		"whoever waits for ids gets the error of another's context",
 		"internal/engine/series.go", "ctx.Err() == nil && errors.Is", "errors.Is",
-		".", "TestIDFetchIsShared",
+		"test/behaviour", "TestIDFetchIsShared",
 	},
 	{
 		"all who wait for ids try a dead server one after the other",
 		"internal/engine/series.go", "s.failed = err\n", "",
-		".", "TestIDFetchFails",
+		"test/faults", "TestIDFetchFails",
 	},
 	{
 		"a forgotten row of time ids begins in the present second",
@@ -57,11 +57,11 @@ var values = []Mutant{
 	{
 		"a forgotten row of time ids begins at the microsecond",
 		"internal/script/lua/timeid_next.lua", "tonumber(clock[2]) * 1000", "tonumber(clock[2])",
-		".", "TestTimeIDsForgotten",
+		"test/faults", "TestTimeIDsForgotten",
 	},
 	{
 		"time ids follow a clock that is set back",
 		"internal/script/lua/timeid_next.lua", "if now > sec then", "if now ~= sec then",
-		".", "TestTimeID$",
+		"test/behaviour", "TestTimeID$",
 	},
 }

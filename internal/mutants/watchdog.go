@@ -17,7 +17,7 @@ var watchdogs = []Mutant{
 	{
 		"to verify a lease of fixed time prolongs it",
 		"internal/watchdog/watched.go", "rest := max(c.Deadline()-now, 0)", "rest := c.granted + 0*now",
-		".", "TestFixedLeaseNotProlonged",
+		"test/faults", "TestFixedLeaseNotProlonged",
 	},
 	{
 		"an answer that was under way verifies a lease",
@@ -27,7 +27,7 @@ var watchdogs = []Mutant{
 	{
 		"a key that the server refuses costs the leases on others",
 		"internal/watchdog/renew.go", "driver.ClassOf(err) == driver.Fatal || ", "",
-		".", "TestBadKeyCostsNoOther",
+		"test/faults", "TestBadKeyCostsNoOther",
 	},
 	{
 		"a server that refuses everything is asked all the time",
@@ -82,7 +82,7 @@ var watchdogs = []Mutant{
 	{
 		"the user's logger runs on the goroutines of the library",
 		"client.go", "	o.Logger = asynclog.New(o.Logger)\n", "",
-		".", "TestStuckLogger",
+		"internal/engine", "TestStuckLogger",
 	},
 	{
 		"the user's logger is asked for its level where something is logged",

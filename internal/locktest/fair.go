@@ -1,0 +1,171 @@
+package locktest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// The keys of a queue.
+func QueueKey(name string) string     { return "redisson_lock_queue:{" + name + "}" }
+func DeadlinesKey(name string) string { return "redisson_lock_timeout:{" + name + "}" }
+func signsKey(name string) string     { return "holdfast:waiting:{" + name + "}" }
+
+// Queue returns the owners that wait for a name, the next one first.
+func Queue(tb testing.TB, s *redistest.Server, name string) []string {
+	tb.Helper()
+	return s.Strings(tb, "LRANGE", QueueKey(name), "0", "-1")
+}
+
+// AwaitQueue waits until that many wait for a name, and returns them.
+func AwaitQueue(tb testing.TB, s *redistest.Server, name string, n int) []string {
+	tb.Helper()
+	Eventually(tb, 30*time.Second, fmt.Sprint(n, " wait for ", name), func() bool {
+		return s.Int(tb, "LLEN", QueueKey(name)) == int64(n)
+	})
+	return Queue(tb, s, name)
+}
+
+// A Place is one in a queue.
+type Place struct {
+	Owner string
+	Got   <-chan Outcome
+}
+
+// Enqueue lets somebody wait for m, and returns when it does.
+func Enqueue(tb testing.TB, ctx context.Context, s *redistest.Server, m holdfast.Locker, opts ...holdfast.Option) Place {
+	tb.Helper()
+	before := Queue(tb, s, m.Name())
+	p := Place{Got: Background(ctx, m, opts...)}
+	// Not by their number: others may leave meanwhile.
+	Eventually(tb, 30*time.Second, "one more waits for "+m.Name(), func() bool {
+		now := Queue(tb, s, m.Name())
+		i := slices.IndexFunc(now, func(owner string) bool { return !slices.Contains(before, owner) })
+		if i >= 0 {
+			p.Owner = now[i]
+		}
+		return i >= 0
+	})
+	return p
+}
+
+// WantQueue checks who waits for a name.
+func WantQueue(tb testing.TB, s *redistest.Server, name string, places ...Place) {
+	tb.Helper()
+	want := make([]string, len(places))
+	for i, p := range places {
+		want[i] = p.Owner
+	}
+	if got := Queue(tb, s, name); !slices.Equal(got, want) {
+		tb.Errorf("the queue is %q, want %q", got, want)
+	}
+}
+
+// WantNoQueue checks that nothing is left of a queue, also not a channel.
+func WantNoQueue(tb testing.TB, s *redistest.Server, name string) {
+	tb.Helper()
+	Eventually(tb, 10*time.Second, "nothing is left of the queue of "+name, func() bool {
+		return s.Int(tb, "EXISTS", QueueKey(name), DeadlinesKey(name), signsKey(name)) == 0
+	})
+	Eventually(tb, 10*time.Second, "no channel of "+name+" is left", func() bool {
+		return len(s.Strings(tb, "PUBSUB", "CHANNELS", "redisson_lock__channel:{"+name+"}*")) == 0
+	})
+}
+
+// EnterInOrder checks that those in the queue get in one after the other.
+func EnterInOrder(tb testing.TB, places ...Place) {
+	tb.Helper()
+	for i, p := range places {
+		l := Entered(tb, p.Got)
+		if l.Owner() != p.Owner {
+			tb.Errorf("number %d in the queue was %s, and is %s", i, p.Owner, l.Owner())
+		}
+		for j, q := range places[i+1:] {
+			select {
+			case o := <-q.Got:
+				tb.Fatalf("number %d is in beside number %d: %v", i+1+j, i, o.Err)
+			default:
+			}
+		}
+		Release(tb, l)
+	}
+}
+
+// WantDeadlines checks that the deadlines by which Redisson tells the living
+// from the dead are neither over nor further ahead than a lease and five
+// minutes.
+func WantDeadlines(tb testing.TB, s *redistest.Server, name string, lease time.Duration) {
+	tb.Helper()
+	reply := s.Do(tb, "EVAL", `
+		local t, all = redis.call('time'), {}
+		for _, owner in ipairs(redis.call('lrange', KEYS[1], 0, -1)) do
+			table.insert(all, (redis.call('zscore', KEYS[2], owner) or 0) - t[1] * 1000 - math.floor(t[2] / 1000))
+		end
+		return all`, "2", QueueKey(name), DeadlinesKey(name))
+	for i, ms := range reply.([]any) {
+		left := time.Duration(ms.(int64)) * time.Millisecond
+		if left <= 0 || left > lease+5*time.Minute {
+			tb.Errorf("number %d in the queue has %v left, want more than nothing and at most %v", i, left, lease+5*time.Minute)
+		}
+	}
+}
+
+// queueWorker lets some goroutines lock a fair mutex once, and writes down when
+// each was in.
+func queueWorker() {
+	ctx := context.Background()
+	c, err := holdfast.Open(ctx, os.Getenv("TEST_URL"), holdfast.Options{WatchdogTimeout: 10 * time.Second})
+	if err != nil {
+		panic(err)
+	}
+	m := c.FairMutex(os.Getenv("TEST_NAME"))
+	n, err := strconv.Atoi(os.Getenv("TEST_WAITERS"))
+	if err != nil {
+		panic(err)
+	}
+	rec := redistest.NewRecorder(os.Stdout)
+	Parallel(n, func(int) {
+		l, err := m.Lock(ctx)
+		if err != nil {
+			panic(err)
+		}
+		leave := rec.Enter(m.Name(), l.Owner())
+		time.Sleep(time.Millisecond)
+		leave()
+		if err := l.Release(ctx); err != nil {
+			panic(err)
+		}
+	})
+}
+
+// EnqueueProcess lets a process wait for a name, with so many goroutines, and
+// returns when all of them do.
+func EnqueueProcess(tb testing.TB, s *redistest.Server, name string, waiters int) *redistest.Process {
+	tb.Helper()
+	n := int(s.Int(tb, "LLEN", QueueKey(name)))
+	w := redistest.Worker(tb, "queue", "TEST_URL="+Address(tb, s.URL()), "TEST_NAME="+name, fmt.Sprint("TEST_WAITERS=", waiters))
+	AwaitQueue(tb, s, name, n+waiters)
+	return w
+}
+
+// Visits returns what a worker has recorded until its end.
+func Visits(tb testing.TB, w *redistest.Process) []redistest.Interval {
+	tb.Helper()
+	var text strings.Builder
+	for line := range w.Lines() {
+		fmt.Fprintln(&text, line)
+	}
+	ivs, err := redistest.ReadIntervals(strings.NewReader(text.String()))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return ivs
+}

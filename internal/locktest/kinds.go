@@ -1,0 +1,67 @@
+package locktest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A MutexLike is a lock of any kind that can be looked at.
+type MutexLike interface {
+	holdfast.Locker
+	IsLocked(ctx context.Context) (bool, error)
+	HoldCount(ctx context.Context) (int, error)
+	ForceUnlock(ctx context.Context) (bool, error)
+}
+
+// A Kind is a lock to which the contract applies.
+type Kind struct {
+	Letter string // which tests are for it, see each
+	Name   string
+	Late   time.Duration // after an expiry a waiter may come that late
+	Make   func(c *holdfast.Client, name string) MutexLike
+}
+
+var Kinds = []Kind{
+	{"P", "push", Late, func(c *holdfast.Client, name string) MutexLike {
+		return c.Mutex(name)
+	}},
+	{"S", "poll", Late + 128*time.Millisecond, func(c *holdfast.Client, name string) MutexLike {
+		return c.Mutex(name, holdfast.Poll(holdfast.Backoff{}))
+	}},
+	{"F", "fair", Late, func(c *holdfast.Client, name string) MutexLike {
+		return c.FairMutex(name)
+	}},
+	{"P", "fenced", Late, func(c *holdfast.Client, name string) MutexLike {
+		return c.FencedMutex(name)
+	}},
+	{"R", "read", Late, func(c *holdfast.Client, name string) MutexLike {
+		return c.RWMutex(name).RLocker()
+	}},
+	{"W", "write", Late, func(c *holdfast.Client, name string) MutexLike {
+		return c.RWMutex(name)
+	}},
+}
+
+// Each runs a test for the kinds with the given letters: P plain, S spin,
+// F fair, R and W the sides of a read/write lock.
+func Each(t *testing.T, letters string, test func(t *testing.T, k Kind)) {
+	t.Helper()
+	for _, k := range Kinds {
+		if strings.Contains(letters, k.Letter) {
+			t.Run(k.Name, func(t *testing.T) { test(t, k) })
+		}
+	}
+}
+
+// Rival makes a lock that whoever holds one of this kind keeps out: readers do
+// not keep each other out.
+func (k Kind) Rival(c *holdfast.Client, name string) MutexLike {
+	if k.Letter == "R" {
+		return c.RWMutex(name)
+	}
+	return k.Make(c, name)
+}

@@ -1,0 +1,156 @@
+package locktest
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// NewLeasedSemaphore returns a semaphore with a name of its own and so many permits.
+func NewLeasedSemaphore(tb testing.TB, c *holdfast.Client, permits int) *holdfast.LeasedSemaphore {
+	tb.Helper()
+	sem := c.LeasedSemaphore(Name(tb))
+	if set, err := sem.TrySet(context.Background(), permits, 0); !set || err != nil {
+		tb.Fatalf("TrySet: %v, %v", set, err)
+	}
+	return sem
+}
+
+// Obtain takes permits, or ends the test.
+func Obtain(tb testing.TB, sem *holdfast.LeasedSemaphore, permits int, opts ...holdfast.Option) *holdfast.Lease {
+	tb.Helper()
+	return Lock(tb, context.Background(), sem.Locker(permits), opts...)
+}
+
+// WantPermits checks how many permits are free, and how many taken.
+func WantPermits(tb testing.TB, sem *holdfast.LeasedSemaphore, available, taken int) {
+	tb.Helper()
+	st, err := sem.State(context.Background())
+	if want := (holdfast.PermitState{Available: available, Taken: taken}); st != want || err != nil {
+		tb.Errorf("%+v, %v; want %+v", st, err, want)
+	}
+	if n, err := sem.Available(context.Background()); n != available || err != nil {
+		tb.Errorf("%d available, %v; want %d", n, err, available)
+	}
+}
+
+// PermitExpiry returns when the lease of a permit ends, in milliseconds of the server's
+// clock, or 0 if the server has forgotten it.
+func PermitExpiry(tb testing.TB, s *redistest.Server, sem *holdfast.LeasedSemaphore, id string) int64 {
+	tb.Helper()
+	raw := make([]byte, 16)
+	for i := range raw {
+		n, err := strconv.ParseUint(id[2*i:2*i+2], 16, 8)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		raw[i] = byte(n)
+	}
+	score, ok := s.Do(tb, "ZSCORE", "{"+sem.Name()+"}:timeout", string(raw)).(string)
+	if !ok {
+		return 0
+	}
+	end, err := strconv.ParseInt(score, 10, 64)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return end
+}
+
+// JavaForever is the score of a permit that Java has without an end.
+const JavaForever = 922337203685477
+
+// JavaTakes takes a permit as Java does, for all that the server has of it.
+func JavaTakes(tb testing.TB, s *redistest.Server, sem *holdfast.LeasedSemaphore, id string, ends int64) {
+	tb.Helper()
+	s.Do(tb, "DECRBY", sem.Name(), "1")
+	s.Do(tb, "ZADD", "{"+sem.Name()+"}:timeout", fmt.Sprint(ends), id)
+}
+
+// Awake waits until a waiter for permits of the rig listens and has looked once
+// more.
+func (r *LeasedRig) Awake(t *testing.T) {
+	t.Helper()
+	AwaitListener(t, r.S, "redisson_sc:{rig}")
+	time.Sleep(100 * time.Millisecond)
+}
+
+// ObtainedLast returns when the last lease ends, as of the server.
+func ObtainedLast(t *testing.T, r *LeasedRig) int64 {
+	t.Helper()
+	return r.S.Int(t, "EVAL", "return redis.call('zrange', KEYS[1], -1, -1, 'withscores')[2]", "1", "{rig}:timeout")
+}
+
+// A LeasedRig is a semaphore with three permits on a client whose replies can be
+// lost, and an undisturbed look at the server.
+type LeasedRig struct {
+	S   *redistest.Server
+	P   *redistest.Proxy
+	C   *holdfast.Client
+	Sem *holdfast.LeasedSemaphore
+	Far *holdfast.LeasedSemaphore // the same in another client, past the proxy
+}
+
+func NewLeasedRig(t *testing.T, o ...holdfast.Options) *LeasedRig {
+	t.Helper()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	r := &LeasedRig{S: s, P: p, C: Open(t, p.URL(), o...)}
+	r.Sem, r.Far = r.C.LeasedSemaphore("rig"), Open(t, Enduring(s.URL()), o...).LeasedSemaphore("rig")
+	for range 2 { // so that the server knows the scripts
+		if _, err := r.Sem.TrySet(t.Context(), 3, 0); err != nil {
+			t.Fatal(err)
+		}
+		l := Obtain(t, r.Sem, 1, holdfast.LeaseTime(time.Minute))
+		for _, err := range []error{
+			l.Extend(t.Context(), time.Minute), r.Sem.Add(t.Context(), 0), r.Sem.Set(t.Context(), 3),
+			r.Sem.ReleaseIDs(t.Context(), Obtain(t, r.Sem, 1).Permits()...),
+		} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		Release(t, l)
+	}
+	r.Has(t, 3, 0)
+	return r
+}
+
+// Has checks the number of free permits, and that of leases, past everything
+// that could make either look right.
+func (r *LeasedRig) Has(t *testing.T, free, leases int64) {
+	t.Helper()
+	if n := r.S.Int(t, "GET", "rig"); n != free {
+		t.Errorf("%d free, want %d", n, free)
+	}
+	if n := r.S.Int(t, "ZCARD", "{rig}:timeout"); n != leases {
+		t.Errorf("%d leases, want %d", n, leases)
+	}
+}
+
+// Back waits until all permits are free, and nothing is left of leases.
+func (r *LeasedRig) Back(t *testing.T) {
+	t.Helper()
+	Eventually(t, 10*time.Second, "all permits are back", func() bool {
+		return r.S.Int(t, "GET", "rig") == 3 && r.S.Int(t, "EXISTS", "{rig}:timeout") == 0
+	})
+}
+
+func (r *LeasedRig) DropNext() <-chan struct{} { return r.P.DropReply(1, redistest.Command("EVALSHA")) }
+
+// Settled checks that all permits come back, and no more than there were.
+func (r *LeasedRig) Settled(t *testing.T) {
+	t.Helper()
+	Eventually(t, 10*time.Second, "all are free", func() bool {
+		st, err := r.Far.State(t.Context())
+		return err == nil && st == holdfast.PermitState{Available: 3}
+	})
+	Release(t, Obtain(t, r.Far, 3, holdfast.LeaseTime(time.Minute))) // reaps what is over
+	// A request that its caller gave up may come only now, and is undone then.
+	r.Back(t)
+}

@@ -1,0 +1,35 @@
+package locktest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// StoodStill reports whether a call that began at start, and whose reply was
+// lost, has failed because this process or the server did not run. Most calls are
+// repeated for a second and no longer, and may then fail. A call that fails
+// without a stall on record has not been repeated as it should.
+func StoodStill(stalls *redistest.StallMeter, err error, start time.Time) bool {
+	return errors.Is(err, holdfast.ErrUnavailable) && stalls.Since(start) > AWhile
+}
+
+// LoseReply runs a call and loses the reply to its first script, which has run in
+// any case. It reports whether the call has failed because of a standstill.
+func LoseReply(stalls *redistest.StallMeter, p *redistest.Proxy, call func() error) (excused bool, err error) {
+	dropped := p.DropReply(1, redistest.Command("EVALSHA"))
+	start := time.Now()
+	err = call()
+	select {
+	case <-dropped:
+		return StoodStill(stalls, err, start), err
+	case <-time.After(Late):
+		return false, errors.Join(err, errors.New("no reply was lost"))
+	}
+}
+
+// PatientQuery is the query of a client that bears with silence for longer than
+// any deadline in these tests: if a call returns in time, it is for its own.
+const PatientQuery = "?timeout=20s"

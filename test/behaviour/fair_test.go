@@ -1,0 +1,315 @@
+package behaviour_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// owners returns who was in, one after the other.
+func owners(tb testing.TB, ivs []redistest.Interval) []string {
+	tb.Helper()
+	if err := redistest.CheckExclusive(ivs); err != nil {
+		tb.Error(err)
+	}
+	slices.SortFunc(ivs, func(a, b redistest.Interval) int { return cmp.Compare(a.Enter, b.Enter) })
+	all := make([]string, len(ivs))
+	for i, iv := range ivs {
+		all[i] = iv.Owner
+	}
+	return all
+}
+
+// wantOrder checks that those who came to the server got in, in that order.
+func wantOrder(tb testing.TB, came, got []string) {
+	tb.Helper()
+	for i := range min(len(came), len(got)) {
+		if came[i] != got[i] {
+			tb.Errorf("number %d in the queue was %s, number %d to get in was %s", i, came[i], i, got[i])
+			break
+		}
+	}
+	if len(came) != len(got) {
+		tb.Errorf("%d waited and %d got in", len(came), len(got))
+	}
+}
+
+// Whatever process they are in, those who wait get in as they have come to the
+// server.
+func TestFIFOAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	const processes, waiters = 4, 50
+	s := redistest.Shared(t)
+	n := locktest.Name(t)
+	l := locktest.Lock(t, t.Context(), locktest.Open(t, s.URL()).FairMutex(n))
+	ws := []*redistest.Process{locktest.EnqueueProcess(t, s, n, waiters)}
+	before := locktest.Queue(t, s, n)
+	for range processes - 1 { // at the same time, so that they mix
+		ws = append(ws, redistest.Worker(t, "queue", "TEST_URL="+s.URL(), "TEST_NAME="+n, fmt.Sprint("TEST_WAITERS=", waiters)))
+	}
+	came := locktest.AwaitQueue(t, s, n, processes*waiters)
+	if !slices.Equal(came[:waiters], before) {
+		t.Error("somebody has come before those who waited")
+	}
+	locktest.Release(t, l)
+	var ivs []redistest.Interval
+	for _, w := range ws {
+		ivs = append(ivs, locktest.Visits(t, w)...)
+	}
+	wantOrder(t, came, owners(t, ivs))
+	locktest.WantNoQueue(t, s, n)
+}
+
+// Those who give up cost nobody his place, whether the lock is held or going
+// from hand to hand at that moment.
+func TestThousandCancelled(t *testing.T) {
+	redistest.CheckGoroutines(t)
+	keen, moody := locktest.Often(200), locktest.Often(1000)
+	s := redistest.Fresh(t)
+	n := locktest.Name(t)
+	first := locktest.Lock(t, t.Context(), locktest.Open(t, locktest.Enduring(s.URL())).FairMutex(n))
+	var cs [4]*holdfast.Client
+	for i := range cs {
+		cs[i] = locktest.Open(t, locktest.Enduring(s.URL()))
+	}
+	var (
+		order   []string // guarded by the lock under test
+		entered int      // of the keen ones
+		wg      sync.WaitGroup
+		cancels []context.CancelFunc
+	)
+	for _, i := range rand.Perm(keen + moody) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		if i >= keen {
+			cancels = append(cancels, cancel)
+		}
+		wg.Go(func() {
+			l, err := cs[i%len(cs)].FairMutex(n).Lock(ctx)
+			if err != nil {
+				if i < keen || !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				return
+			}
+			order = append(order, l.Owner())
+			if i < keen {
+				entered++
+			}
+			time.Sleep(time.Millisecond)
+			if err := l.Release(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	came := locktest.AwaitQueue(t, s, n, keen+moody)
+	rand.Shuffle(len(cancels), func(i, j int) { cancels[i], cancels[j] = cancels[j], cancels[i] })
+
+	for _, cancel := range cancels[:moody/2] {
+		cancel()
+	}
+	stayed := locktest.AwaitQueue(t, s, n, keen+moody/2)
+	if !subsequence(stayed, came) {
+		t.Error("the order has changed while others gave up")
+	}
+	locktest.Release(t, first)
+	for _, cancel := range cancels[moody/2:] {
+		cancel()
+		time.Sleep(rand.N(time.Millisecond))
+	}
+	wg.Wait()
+	if !subsequence(order, stayed) {
+		t.Error("the order of entry is not that of arrival")
+	}
+	if entered != keen {
+		t.Errorf("%d of %d who did not give up got in", entered, keen)
+	}
+	t.Logf("%d of %d who gave up got in before that", len(order)-keen, moody)
+	locktest.WantNoQueue(t, s, n)
+	locktest.Eventually(t, 5*time.Second, "no key and no channel is left", func() bool {
+		return len(s.Keys(t)) == 0 && len(s.Channels(t)) == 0
+	})
+	for _, c := range cs {
+		_ = c.Close()
+	}
+}
+
+// subsequence reports whether part is what is left of whole without some.
+func subsequence(part, whole []string) bool {
+	for _, w := range whole {
+		if len(part) > 0 && part[0] == w {
+			part = part[1:]
+		}
+	}
+	return len(part) == 0
+}
+
+// Nobody who lives loses his place, however long he waits. Redisson's deadlines
+// would have passed long ago if nobody moved them on.
+func TestLiveWaitersKeepTheirPlaces(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	n := locktest.Name(t)
+	cs := []*holdfast.Client{locktest.Open(t, s.URL()), locktest.Open(t, s.URL()), locktest.Open(t, s.URL()), locktest.Open(t, s.URL())}
+	l := locktest.Lock(t, t.Context(), locktest.Open(t, s.URL(), locktest.Steady).FairMutex(n))
+	var places []locktest.Place
+	for i := range 20 {
+		places = append(places, locktest.Enqueue(t, t.Context(), s, cs[i%len(cs)].FairMutex(n)))
+	}
+	for range 24 { // twelve seconds: more than the slack of ten
+		time.Sleep(500 * time.Millisecond)
+		locktest.WantQueue(t, s, n, places...)
+		locktest.WantDeadlines(t, s, n, locktest.Steady.WatchdogTimeout)
+	}
+	locktest.Release(t, l)
+	locktest.EnterInOrder(t, places...)
+	locktest.WantNoQueue(t, s, n)
+}
+
+// A hand-over costs the server the same, however many wait.
+func TestHandOverCost(t *testing.T) {
+	t.Parallel()
+	cost := func(waiters int) (scripts, all float64) {
+		s := redistest.Start(t)
+		n := locktest.Name(t)
+		l := locktest.Lock(t, t.Context(), locktest.Open(t, s.URL()).FairMutex(n))
+		cs := []*holdfast.Client{locktest.Open(t, s.URL()), locktest.Open(t, s.URL())}
+		var wg sync.WaitGroup
+		for i := range waiters {
+			wg.Go(func() {
+				l, err := cs[i%len(cs)].FairMutex(n).Lock(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := l.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		locktest.AwaitQueue(t, s, n, waiters)
+		locktest.Eventually(t, 10*time.Second, "all have subscribed", func() bool { return len(s.Channels(t)) == waiters })
+		s.Do(t, "CONFIG", "RESETSTAT")
+		start := time.Now()
+		locktest.Release(t, l)
+		wg.Wait()
+		took := time.Since(start)
+		a, b := locktest.Executed(t, s)
+		// Those who wait give a sign of life every second, which is not the
+		// price of a hand-over.
+		signs := float64(waiters) * took.Seconds() / 2
+		t.Logf("%d hand-overs in %v: %d scripts, %d commands, up to %.0f signs of life", waiters, took, a, b, signs)
+		return (float64(a) - signs) / float64(waiters), (float64(b) - 9*signs) / float64(waiters)
+	}
+	for _, waiters := range []int{10, 200} {
+		scripts, all := cost(waiters)
+		if scripts > 5 || all > 60 {
+			t.Errorf("with %d waiters, a hand-over costs %.1f scripts and %.1f commands", waiters, scripts, all)
+		}
+	}
+}
+
+// Some Redisson calls lower the deadlines of all who wait, by more than there
+// was. Who gives signs of life keeps his place all the same.
+func TestLoweredDeadlines(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	n := locktest.Name(t)
+	l := locktest.Lock(t, t.Context(), locktest.Open(t, s.URL()).FairMutex(n))
+	c := locktest.Open(t, s.URL())
+	places := []locktest.Place{locktest.Enqueue(t, t.Context(), s, c.FairMutex(n)), locktest.Enqueue(t, t.Context(), s, c.FairMutex(n))}
+	time.Sleep(100 * time.Millisecond)
+	for _, p := range places {
+		s.Do(t, "ZINCRBY", locktest.DeadlinesKey(n), "-300000", p.Owner)
+	}
+	start := time.Now()
+	locktest.Release(t, l)
+	l = locktest.Entered(t, places[0].Got)
+	if took := time.Since(start); took > locktest.Late {
+		t.Errorf("the first one got in after %v, want at once", took)
+	}
+	locktest.WantQueue(t, s, n, places[1])
+	locktest.Release(t, l)
+	locktest.EnterInOrder(t, places[1])
+	locktest.WantNoQueue(t, s, n)
+}
+
+// Without subscriptions, and looking as seldom as it likes, a waiter keeps its
+// place and gets in.
+func TestFairPoll(t *testing.T) {
+	t.Parallel()
+	s := redistest.Fresh(t)
+	n := locktest.Name(t)
+	l := locktest.Lock(t, t.Context(), locktest.Open(t, s.URL()).FairMutex(n))
+	lazy := holdfast.Poll(holdfast.Backoff{Initial: time.Minute, Max: time.Minute})
+	var places []locktest.Place
+	for range 3 {
+		places = append(places, locktest.Enqueue(t, t.Context(), s, locktest.Open(t, s.URL()).FairMutex(n, lazy)))
+	}
+	time.Sleep(4 * time.Second) // more than a sign of life lasts
+	locktest.WantQueue(t, s, n, places...)
+	if chs := s.Channels(t); len(chs) > 0 {
+		t.Errorf("subscribed to %q", chs)
+	}
+	locktest.Release(t, l)
+	locktest.EnterInOrder(t, places...)
+	locktest.WantNoQueue(t, s, n)
+}
+
+// A Mutex and a FairMutex by one name exclude each other.
+func TestFairBesidePlain(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := locktest.Open(t, s.URL())
+	n := locktest.Name(t)
+	plain, fair := c.Mutex(n), c.FairMutex(n)
+	l := locktest.Lock(t, t.Context(), plain)
+	locktest.WantRefused(t, fair)
+	p := locktest.Enqueue(t, t.Context(), s, fair)
+	locktest.Release(t, l)
+	l = locktest.Entered(t, p.Got)
+	locktest.WantRefused(t, plain)
+	locktest.Release(t, l)
+	locktest.WantFree(t, plain)
+	locktest.WantNoQueue(t, s, n)
+}
+
+// Closing a client turns its waiters away and takes them out of the queue.
+func TestFairClose(t *testing.T) {
+	redistest.CheckGoroutines(t)
+	s := redistest.Shared(t)
+	n := locktest.Name(t)
+	other := locktest.Open(t, s.URL())
+	l := locktest.Lock(t, t.Context(), other.FairMutex(n))
+	c := locktest.Open(t, s.URL())
+	var closed []locktest.Place
+	for range 20 {
+		closed = append(closed, locktest.Enqueue(t, t.Context(), s, c.FairMutex(n)))
+	}
+	last := locktest.Enqueue(t, t.Context(), s, other.FairMutex(n))
+	start := time.Now()
+	_ = c.Close()
+	if took := time.Since(start); took > locktest.Late {
+		t.Errorf("Close took %v", took)
+	}
+	for _, p := range closed {
+		if err := locktest.Await(t, p.Got).Err; !errors.Is(err, holdfast.ErrClosed) {
+			t.Errorf("a waiter was turned away with %v, want ErrClosed", err)
+		}
+	}
+	locktest.WantQueue(t, s, n, last)
+	locktest.Release(t, l)
+	locktest.EnterInOrder(t, last)
+	locktest.WantNoQueue(t, s, n)
+	_ = other.Close()
+}

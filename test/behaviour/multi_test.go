@@ -1,0 +1,582 @@
+package behaviour_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// Sixteen goroutines over random, overlapping sets of eight names: each round
+// ends, every name is held by one at a time, and nothing is left.
+func TestMultiOverlapping(t *testing.T) {
+	t.Parallel()
+	const goroutines, names = 16, 8
+	rounds := int64(locktest.Often(5000))
+	s := redistest.Fresh(t)
+	a, b := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
+	base := locktest.Name(t)
+	var sections [names]*locktest.Section
+	for i := range sections {
+		sections[i] = locktest.NewSection(fmt.Sprint(base, i))
+	}
+	var visits [names]atomic.Int64
+	var done atomic.Int64
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	locktest.Parallel(goroutines, func(g int) {
+		c := []*holdfast.Client{a, b}[g%2]
+		for done.Add(1) <= rounds {
+			var locks []holdfast.Locker
+			var in []int
+			for _, i := range rand.Perm(names)[:1+rand.IntN(4)] {
+				in = append(in, i)
+				locks = append(locks, c.Mutex(sections[i].Name))
+			}
+			l, err := holdfast.Multi(locks...).Lock(ctx)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, i := range in {
+				sections[i].Visit(l, 0)
+				visits[i].Add(1)
+			}
+			locktest.Release(t, l)
+		}
+	})
+	for i := range sections {
+		sections[i].Check(t, int(visits[i].Load()))
+	}
+	locktest.Eventually(t, 10*time.Second, "nothing is left", func() bool { return s.Int(t, "DBSIZE") == 0 })
+}
+
+// The same over three servers, with fair and read/write locks among them, and
+// with callers that give up.
+func TestMultiOverServers(t *testing.T) {
+	t.Parallel()
+	const goroutines, rounds = 8, 60
+	var servers []*redistest.Server
+	var clients []*holdfast.Client
+	for range 3 {
+		s := redistest.Start(t)
+		servers = append(servers, s)
+		clients = append(clients, locktest.Open(t, s.URL()))
+	}
+	base := locktest.Name(t)
+	makers := []func(c *holdfast.Client, n string) holdfast.Locker{
+		func(c *holdfast.Client, n string) holdfast.Locker { return c.Mutex(n) },
+		func(c *holdfast.Client, n string) holdfast.Locker { return c.FairMutex(n) },
+		func(c *holdfast.Client, n string) holdfast.Locker { return c.RWMutex(n) },
+		func(c *holdfast.Client, n string) holdfast.Locker { return c.FencedMutex(n) },
+	}
+	var sections [3][4]*locktest.Section
+	for i := range sections {
+		for j := range sections[i] {
+			sections[i][j] = locktest.NewSection(fmt.Sprint(base, i, j))
+		}
+	}
+	var visits [3][4]atomic.Int64
+	locktest.Parallel(goroutines, func(int) {
+		for range rounds {
+			var locks []holdfast.Locker
+			var in [][2]int
+			for _, n := range rand.Perm(12)[:2+rand.IntN(3)] {
+				i, j := n/4, n%4
+				in = append(in, [2]int{i, j})
+				locks = append(locks, makers[j](clients[i], sections[i][j].Name))
+			}
+			wait := time.Duration(rand.IntN(100)) * time.Millisecond
+			if rand.IntN(4) > 0 {
+				wait = time.Minute
+			}
+			l, err := holdfast.Multi(locks...).Lock(t.Context(), holdfast.Wait(wait))
+			if err != nil {
+				if !locktest.Tolerable(err) || wait == time.Minute {
+					t.Error(err)
+				}
+				continue
+			}
+			for _, at := range in {
+				sections[at[0]][at[1]].Visit(l, 0)
+				visits[at[0]][at[1]].Add(1)
+			}
+			locktest.Release(t, l)
+		}
+	})
+	for i := range sections {
+		for j := range sections[i] {
+			sections[i][j].Check(t, int(visits[i][j].Load()))
+		}
+		s := servers[i]
+		locktest.Eventually(t, 10*time.Second, "nothing is left but the counter", func() bool { return s.Int(t, "DBSIZE") <= 1 })
+	}
+}
+
+// A set that cannot be had leaves nothing of itself, wherever it stops.
+func TestMultiAllOrNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c, other := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
+	far := redistest.Start(t)
+	d := locktest.Open(t, far.URL())
+	n := locktest.Name(t)
+	mine := []holdfast.Locker{
+		c.Mutex(n + "a"), c.FencedMutex(n + "b"), c.RWMutex(n + "c"), c.RWMutex(n + "d").RLocker(), c.FairMutex(n + "e"), d.Mutex(n + "f"),
+	}
+	theirs := []holdfast.Locker{
+		other.Mutex(n + "a"), other.Mutex(n + "b"), other.RWMutex(n + "c").RLocker(), other.RWMutex(n + "d"), other.Mutex(n + "e"), locktest.Open(t, far.URL()).Mutex(n + "f"),
+	}
+	m := holdfast.Multi(mine...)
+	for i, blocker := range theirs {
+		held := locktest.Lock(t, t.Context(), blocker)
+		if _, err := m.TryLock(t.Context()); !errors.Is(err, holdfast.ErrNotAcquired) {
+			t.Errorf("without %d: %v", i, err)
+		}
+		if _, err := m.TryLock(t.Context(), holdfast.Wait(time.Second)); !locktest.TimedOut(err) {
+			t.Errorf("without %d, with a wait: %v", i, err)
+		}
+		for j, l := range theirs {
+			if j != i {
+				locktest.WantFree(t, l)
+			}
+		}
+		ch := locktest.Background(t.Context(), m)
+		time.Sleep(20 * time.Millisecond)
+		locktest.Release(t, held)
+		l := locktest.Entered(t, ch)
+		for _, l := range theirs {
+			locktest.WantRefused(t, l)
+		}
+		locktest.Release(t, l)
+		for _, l := range theirs {
+			locktest.WantFree(t, l)
+		}
+	}
+	// A key of another type is found when others are taken already.
+	s.Do(t, "SET", n+"z", "precious")
+	if _, err := holdfast.Multi(c.Mutex(n+"a"), c.Mutex(n+"z")).TryLock(t.Context()); !errors.Is(err, holdfast.ErrRefused) {
+		t.Errorf("a key of another type: %v", err)
+	}
+	locktest.WantFree(t, theirs[0])
+}
+
+// The lease on several locks ends when one of them is lost.
+func TestMultiLosesOne(t *testing.T) {
+	s := redistest.Shared(t)
+	c, other := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
+	n := locktest.Name(t)
+	a, b := c.Mutex(n+"a"), c.Mutex(n+"b")
+	l := locktest.Lock(t, t.Context(), holdfast.Multi(a, b))
+	ctx := l.Context()
+	if !l.Valid() || ctx.Err() != nil || l.Deadline().Before(time.Now()) {
+		t.Fatal("not held")
+	}
+	if _, err := b.ForceUnlock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if l.Valid() || !errors.Is(context.Cause(ctx), holdfast.ErrLost) {
+		t.Errorf("valid %v, cause %v", l.Valid(), context.Cause(ctx))
+	}
+	locktest.WantRefused(t, other.Mutex(n+"a")) // until it is released
+	err := l.Release(t.Context())
+	var lost *holdfast.LostError
+	if !errors.As(err, &lost) || lost.Name != n+"b" || lost.Reason != holdfast.LossForced {
+		t.Errorf("release: %v", err)
+	}
+	locktest.WantFree(t, other.Mutex(n+"a"))
+}
+
+// What a context holds already is entered again, by the whole and by the parts.
+func TestMultiEntersAgain(t *testing.T) {
+	s := redistest.Shared(t)
+	c := locktest.Open(t, s.URL())
+	n := locktest.Name(t)
+	a, b, r := c.Mutex(n+"a"), c.Mutex(n+"b"), c.RWMutex(n+"c")
+	m := holdfast.Multi(a, b, r)
+	outer := locktest.Lock(t, t.Context(), a)
+	l := locktest.Lock(t, outer.Context(), m)
+	if n := locktest.HoldCount(t, l.Context(), a); n != 2 {
+		t.Errorf("a is held %d times, want 2", n)
+	}
+	again := locktest.Lock(t, l.Context(), m)
+	inner := locktest.Lock(t, again.Context(), b)
+	if n := locktest.HoldCount(t, inner.Context(), b); n != 3 {
+		t.Errorf("b is held %d times, want 3", n)
+	}
+	if l.Token() != 0 || len(l.Parts()) != 3 || l.Parts()[0].Token() != outer.Token() || l.Parts()[1].Token() == 0 {
+		t.Errorf("tokens %d, %v", l.Token(), l.Parts())
+	}
+	if _, err := m.Lock(l.Context(), holdfast.NonReentrant()); !errors.Is(err, holdfast.ErrReentrant) {
+		t.Errorf("non-reentrant: %v", err)
+	}
+	for _, l := range []*holdfast.Lease{inner, again, l} {
+		locktest.Release(t, l)
+	}
+	locktest.WantFree(t, b)
+	locktest.WantRefused(t, c.Mutex(n+"a"))
+	locktest.Release(t, outer)
+	read, err := r.RLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Lock(read.Context()); !errors.Is(err, holdfast.ErrUpgrade) {
+		t.Errorf("upgrade: %v", err)
+	}
+	locktest.WantFree(t, a)
+	locktest.Release(t, read)
+}
+
+// Wait and lease times are what they are said to be, over one server and over
+// two.
+func TestMultiTimes(t *testing.T) {
+	t.Parallel()
+	s, far := redistest.Start(t), redistest.Start(t)
+	c, d := locktest.Open(t, s.URL()), locktest.Open(t, far.URL())
+	locktest.Parallel(2, func(i int) {
+		n := locktest.Name(t)
+		locks := [][]holdfast.Locker{
+			{c.Mutex(n + "a"), c.Mutex(n + "b")},
+			{c.Mutex(n + "a"), c.FairMutex(n + "b"), d.Mutex(n + "c")},
+		}[i]
+		m := holdfast.Multi(locks...)
+		const wait, lease = time.Second, 4 * time.Second
+		last := locks[len(locks)-1]
+		held := locktest.Lock(t, t.Context(), last)
+		start := time.Now()
+		_, err := m.Lock(t.Context(), holdfast.Wait(wait), holdfast.LeaseTime(lease))
+		if took := time.Since(start); !locktest.TimedOut(err) || took < wait || took > wait+locktest.Late {
+			t.Errorf("waited %v: %v", took, err)
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("our own timer shows: %v", err)
+		}
+		// It waits longer than its lease, and still has the whole of it.
+		ch := locktest.Background(t.Context(), m, holdfast.LeaseTime(lease))
+		time.Sleep(lease + lease/2)
+		locktest.Release(t, held)
+		l := locktest.Entered(t, ch)
+		if left := time.Until(l.Deadline()); left > lease || left < lease/4 {
+			t.Errorf("%v left of %v", left, lease)
+		}
+		for _, key := range []string{n + "a", n + "b"} {
+			if ttl := s.Int(t, "PTTL", key); ttl > lease.Milliseconds() || ttl < lease.Milliseconds()/8 {
+				t.Errorf("TTL of %s is %d ms", key, ttl)
+			}
+		}
+		<-l.Context().Done() // nobody renews it
+		if !errors.Is(context.Cause(l.Context()), holdfast.ErrLost) {
+			t.Error(context.Cause(l.Context()))
+		}
+		locktest.WantLost(t, l, holdfast.LossExpired)
+		locktest.Eventually(t, 10*time.Second, "free", func() bool { return s.Int(t, "EXISTS", n+"a", n+"b") == 0 })
+	})
+}
+
+// A fenced lock in a set keeps its counter, which must not expire.
+func TestMultiKeepsTheCounter(t *testing.T) {
+	s := redistest.Shared(t)
+	c := locktest.Open(t, s.URL())
+	n := locktest.Name(t)
+	m := holdfast.Multi(c.FencedMutex(n), c.Mutex(n+"b"))
+	for want := range int64(3) {
+		l := locktest.Lock(t, t.Context(), m, holdfast.LeaseTime(time.Minute))
+		if got := l.Parts()[0].Token(); got != want+1 {
+			t.Errorf("token %d, want %d", got, want+1)
+		}
+		locktest.Release(t, l)
+	}
+	if ttl := s.Int(t, "PTTL", "redisson_lock_token:{"+n+"}"); ttl != -1 {
+		t.Errorf("the counter expires in %d ms", ttl)
+	}
+}
+
+func TestMultiBadInput(t *testing.T) {
+	c := locktest.Open(t, redistest.Shared(t).URL())
+	n := locktest.Name(t)
+	for what, m := range map[string]*holdfast.MultiMutex{
+		"nothing":       holdfast.Multi(),
+		"nil":           holdfast.Multi(nil),
+		"a bad name":    holdfast.Multi(c.Mutex("a{b")),
+		"twice":         holdfast.Multi(c.Mutex(n), c.Mutex(n)),
+		"twice, nested": holdfast.Multi(c.Mutex(n), holdfast.Multi(c.RWMutex(n))),
+		"a stranger":    holdfast.Multi(c.Mutex(n), stranger{}),
+	} {
+		if _, err := m.Lock(t.Context()); !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+type stranger struct{ holdfast.Locker }
+
+// A set that has waited for one of its locks for a while gives back the others,
+// and goes on to wait with nothing in hand.
+func TestMultiWaitsWithNothingInHand(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
+	n := locktest.Name(t)
+	first := other.FairMutex(n + "a") // there is a queue for it at the server, so a set takes it first
+	held := locktest.Lock(t, t.Context(), other.Mutex(n+"b"))
+	before := grants(t, s)
+	ch := locktest.Background(t.Context(), holdfast.Multi(c.Mutex(n+"b"), c.FairMutex(n+"a")))
+	locktest.Eventually(t, 5*time.Second, "the set has had its first lock", func() bool { return grants(t, s) > before && !locktest.Locked(t, first) })
+	for range 30 {
+		locktest.WantFree(t, first)
+		time.Sleep(10 * time.Millisecond)
+	}
+	locktest.Release(t, held)
+	locktest.Release(t, locktest.Entered(t, ch))
+	locktest.WantFree(t, first)
+}
+
+// A set keeps its place in the queue of a fair lock, however long that takes.
+func TestMultiKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c, other := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
+	n := locktest.Name(t)
+	held := locktest.Lock(t, t.Context(), other.FairMutex(n))
+	set := locktest.Background(t.Context(), holdfast.Multi(c.Mutex(n+"x"), c.FairMutex(n)))
+	locktest.AwaitQueue(t, s, n, 1)
+	next := locktest.Enqueue(t, t.Context(), s, other.FairMutex(n))
+	locktest.WantFree(t, other.Mutex(n+"x")) // nothing is kept meanwhile
+	time.Sleep(3200 * time.Millisecond)
+	locktest.Release(t, held)
+	l := locktest.Entered(t, set)
+	select {
+	case <-next.Got:
+		t.Error("who came later got in as well")
+	case <-time.After(50 * time.Millisecond):
+	}
+	locktest.Release(t, l)
+	locktest.Release(t, locktest.Entered(t, next.Got))
+}
+
+// A lease time counts from the last grant also for what was entered again long
+// before.
+func TestMultiEntersForTheWholeLease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c, other := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
+	n := locktest.Name(t)
+	const lease, wait = 12 * time.Second, 2500 * time.Millisecond
+	outer := locktest.Lock(t, t.Context(), c.Mutex(n+"a"), holdfast.LeaseTime(lease/2))
+	held := locktest.Lock(t, t.Context(), other.Mutex(n+"b"))
+	set := locktest.Background(outer.Context(), holdfast.Multi(c.Mutex(n+"a"), c.Mutex(n+"b")), holdfast.LeaseTime(lease))
+	time.Sleep(wait)
+	freed := time.Now()
+	locktest.Release(t, held)
+	l := locktest.Entered(t, set)
+	if left := time.Until(l.Deadline()); left > lease || l.Deadline().Sub(freed) < lease-wait/2 {
+		t.Errorf("%v left of %v, %v after the last lock was free", left, lease, time.Since(freed))
+	}
+	locktest.Release(t, l)
+	locktest.Release(t, outer)
+}
+
+// A set is not granted with a lock in it that was lost while another one was
+// waited for.
+func TestMultiLosesWhatItEntered(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c, other := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
+	brief := holdfast.LeaseTime(200 * time.Millisecond)
+	for _, tt := range []struct {
+		why  holdfast.LossReason
+		opts []holdfast.Option
+		lose func(*holdfast.Mutex)
+	}{
+		{holdfast.LossExpired, []holdfast.Option{brief}, func(*holdfast.Mutex) { time.Sleep(400 * time.Millisecond) }},
+		{holdfast.LossForced, nil, func(m *holdfast.Mutex) { _, _ = m.ForceUnlock(t.Context()) }},
+	} {
+		t.Run(string(tt.why), func(t *testing.T) {
+			n := locktest.Name(t)
+			a, b := c.Mutex(n+"a"), c.Mutex(n+"b")
+			outer := locktest.Lock(t, t.Context(), a, tt.opts...)
+			held := locktest.Lock(t, t.Context(), other.Mutex(n+"b"))
+			set := locktest.Background(context.WithoutCancel(outer.Context()), holdfast.Multi(a, b), tt.opts...)
+			time.Sleep(50 * time.Millisecond) // until it waits, most likely
+			tt.lose(a)
+			locktest.WantFree(t, other.Mutex(n+"a"))
+			locktest.Release(t, held)
+			if o := locktest.Await(t, set); !errors.Is(o.Err, holdfast.ErrLost) {
+				t.Errorf("error %v, want ErrLost", o.Err)
+			}
+			locktest.WantFree(t, other.Mutex(n+"b"))
+			locktest.WantLost(t, outer, tt.why)
+		})
+	}
+}
+
+// What is read beside a write lease stays when that is released, also where it
+// was one of several locks.
+func TestMultiDowngrade(t *testing.T) {
+	c := locktest.Open(t, redistest.Shared(t).URL())
+	n := locktest.Name(t)
+	m := c.RWMutex(n)
+	w := locktest.Lock(t, t.Context(), holdfast.Multi(m, c.Mutex(n+"x")))
+	r := locktest.Lock(t, w.Context(), m.RLocker())
+	ctx := r.Context()
+	locktest.Release(t, w)
+	select {
+	case <-ctx.Done():
+		t.Errorf("ended with the write lease: %v", context.Cause(ctx))
+	case <-time.After(50 * time.Millisecond):
+	}
+	locktest.WantFree(t, c.Mutex(n+"x"))
+	locktest.WantFree(t, m.RLocker())
+	locktest.WantRefused(t, m)
+	if !r.Valid() {
+		t.Error("not valid")
+	}
+	locktest.Release(t, r)
+	locktest.WantFree(t, m)
+}
+
+// Whatever is done to a lease on several locks at the same moment, nothing of
+// it is left.
+func TestMultiAllAtOnce(t *testing.T) {
+	redistest.CheckGoroutines(t)
+	s := redistest.Fresh(t)
+	c := locktest.Open(t, s.URL())
+	a, b := c.Mutex("a"), c.RWMutex("b")
+	m := holdfast.Multi(a, b)
+	for range 200 {
+		l := locktest.Lock(t, t.Context(), m, holdfast.OnAcquire(func(l *holdfast.Lease) {
+			if rand.IntN(8) == 0 {
+				locktest.Release(t, l)
+			}
+		}))
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				time.Sleep(rand.N(300 * time.Microsecond))
+				switch rand.IntN(7) {
+				case 0:
+					_, _ = b.ForceUnlock(t.Context())
+				case 1:
+					_ = l.Extend(t.Context(), time.Minute)
+				case 2:
+					_ = l.Release(t.Context())
+				case 3:
+					_, _, _, _ = l.Context(), l.Valid(), l.Deadline(), l.Parts()[1].Valid()
+				case 4:
+					_ = l.Parts()[0].Extend(t.Context(), time.Minute)
+				case 5:
+					if r, err := b.RLock(l.Context()); err == nil {
+						_ = r.Context()
+						_ = r.Release(t.Context())
+					}
+				case 6:
+					if again, err := m.Lock(l.Context()); err == nil {
+						_ = again.Release(t.Context())
+					}
+				}
+			})
+		}
+		wg.Wait()
+		_ = l.Release(t.Context())
+	}
+	locktest.Eventually(t, 10*time.Second, "nothing is left", func() bool { return len(s.Keys(t)) == 0 })
+}
+
+// A set gets its locks also if it only ever finds the one free that it needs
+// last, and others queue for the first.
+func TestMultiBetweenQueueAndLongHold(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	n := locktest.Name(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	keep := func(m holdfast.Locker, d time.Duration) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if l, err := m.Lock(ctx); err == nil {
+					time.Sleep(d)
+					_ = l.Release(ctx)
+				}
+			}
+		})
+	}
+	c, other := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
+	keep(other.Mutex(n+"b"), 5*time.Second)
+	locktest.Eventually(t, 5*time.Second, "one is held", func() bool { return locktest.Locked(t, c.Mutex(n+"b")) })
+	for range 3 {
+		keep(other.FairMutex(n+"a"), 300*time.Millisecond)
+	}
+	locktest.AwaitQueue(t, s, n+"a", 2)
+	locktest.Release(t, func() *holdfast.Lease {
+		o := locktest.AwaitAfter(t, 40*time.Second, locktest.Background(ctx, holdfast.Multi(c.FairMutex(n+"a"), c.Mutex(n+"b"))))
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		return o.Lease
+	}())
+	cancel()
+	wg.Wait()
+}
+
+// writes returns how many changes the server has made to its keys.
+func writes(t *testing.T, s *redistest.Server) (n int) {
+	t.Helper()
+	_, after, _ := strings.Cut(fmt.Sprint(s.Do(t, "INFO", "persistence")), "rdb_changes_since_last_save:")
+	if _, err := fmt.Sscan(after, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A set on one server that is not granted writes nothing, neither when it tries
+// nor while it waits: it uses up no fencing token, and no listener hears of it.
+func TestMultiLooksBeforeItWrites(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c, other := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
+	n := locktest.Name(t)
+	m := holdfast.Multi(c.FencedMutex(n+"1"), c.FencedMutex(n+"2"))
+	held := locktest.Lock(t, t.Context(), other.FencedMutex(n+"2"), holdfast.LeaseTime(time.Minute))
+	before := writes(t, s)
+	for range 5 {
+		if _, err := m.TryLock(t.Context()); !errors.Is(err, holdfast.ErrNotAcquired) {
+			t.Fatal(err)
+		}
+	}
+	ch := locktest.Background(t.Context(), m)
+	locktest.AwaitListener(t, s, "redisson_lock__channel:{"+n+"2}")
+	for range 5 { // each wakes it, and it looks in vain
+		s.Do(t, "PUBLISH", "redisson_lock__channel:{"+n+"2}", "0")
+		time.Sleep(20 * time.Millisecond)
+	}
+	if n := writes(t, s) - before; n != 0 {
+		t.Errorf("%d changes for a set that was not granted", n)
+	}
+	locktest.Release(t, held)
+	l := locktest.Entered(t, ch)
+	if token := l.Parts()[0].Token(); token != 1 {
+		t.Errorf("the first grant has token %d", token)
+	}
+	locktest.Release(t, l)
+}
+
+// A set that cannot be had says which lock it is for.
+func TestMultiNamesTheBlocker(t *testing.T) {
+	c := locktest.Open(t, redistest.Shared(t).URL())
+	n := locktest.Name(t)
+	l := locktest.Lock(t, t.Context(), c.Mutex(n+"b"))
+	_, err := holdfast.Multi(c.Mutex(n+"a"), c.Mutex(n+"b"), c.Mutex(n+"c")).TryLock(t.Context())
+	if !errors.Is(err, holdfast.ErrNotAcquired) || !strings.Contains(err.Error(), `"`+n+`b" is held`) {
+		t.Error(err)
+	}
+	locktest.Release(t, l)
+}

@@ -1,0 +1,176 @@
+package behaviour_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+func TestRateLimiter(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	c := locktest.Open(t, s.URL(), locktest.Quick)
+	l := c.RateLimiter(locktest.Name(t))
+	if _, err := l.Allow(t.Context()); !errors.Is(err, holdfast.ErrNotFound) {
+		t.Fatalf("without a rate: %v", err)
+	}
+	rate := holdfast.Rate{Permits: 2, Per: 2 * locktest.Late}
+	if ok, err := l.TrySetRate(t.Context(), rate); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if r, err := l.Rate(t.Context()); r != rate || err != nil {
+		t.Fatal(r, err)
+	}
+	if _, err := l.AllowN(t.Context(), 3); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Fatalf("more than the rate: %v", err)
+	}
+	start := time.Now()
+	for i, want := range []bool{true, true, false} {
+		if ok, err := l.Allow(t.Context()); ok != want || err != nil {
+			t.Fatalf("%d: %v, %v", i, ok, err)
+		}
+	}
+	// Too far ahead: refused at once.
+	began := time.Now()
+	err := l.Wait(t.Context(), holdfast.Wait(locktest.Late))
+	if !errors.Is(err, holdfast.ErrNotAcquired) || holdfast.Remaining(err) < locktest.Late || time.Since(began) > locktest.Late {
+		t.Fatalf("after %v: %v, remaining %v", time.Since(began), err, holdfast.Remaining(err))
+	}
+	r, err := l.ReserveN(t.Context(), 2)
+	if err != nil || r.Delay() <= time.Second {
+		t.Fatal(err, r.Delay())
+	}
+	// After that one's time.
+	later, err := l.Reserve(t.Context())
+	if err != nil || later.Delay() <= r.Delay()+time.Second {
+		t.Fatal(err, later.Delay())
+	}
+	for _, r := range []*holdfast.Reservation{r, later} {
+		if err := r.Cancel(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What a caller that gives up was promised comes back.
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error)
+	go func() { gone <- l.WaitN(ctx, 2) }()
+	locktest.Eventually(t, 10*time.Second, "the reservation", func() bool { return s.Do(t, "GET", "{"+l.Name()+"}:value") == "-2" })
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	locktest.Eventually(t, 10*time.Second, "the cancellation", func() bool { return s.Do(t, "GET", "{"+l.Name()+"}:value") != "-2" })
+	if err := l.WaitN(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < rate.Per-locktest.AWhile {
+		t.Errorf("too early: %v", took)
+	}
+	if n, err := l.Available(t.Context()); n != 0 || err != nil {
+		t.Error(n, err)
+	}
+	if err := l.Release(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := l.Available(t.Context()); n != 2 || err != nil {
+		t.Error(n, err)
+	}
+}
+
+// Reserve says when permits may be used, instead of waiting; however many were
+// promised before.
+func TestReserveDoesNotWait(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	l := locktest.Open(t, s.URL()).RateLimiter(locktest.Name(t))
+	if err := l.SetRate(t.Context(), holdfast.Rate{Permits: 1, Per: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1100 {
+		ctx, cancel := context.WithCancel(t.Context())
+		stop := time.AfterFunc(10*time.Second, cancel)
+		_, err := l.Reserve(ctx)
+		stop.Stop()
+		cancel()
+		if err != nil {
+			t.Fatalf("reservation %d waited for 10 s: %v", i, err)
+		}
+	}
+}
+
+// What a client took counts for the whole interval, whatever becomes of the end
+// of the limiter.
+func TestExpiryOfLimiterPerClient(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	n := locktest.Name(t)
+	a, b := locktest.Open(t, s.URL()).RateLimiter(n), locktest.Open(t, s.URL()).RateLimiter(n)
+	if err := a.SetRate(t.Context(), holdfast.Rate{Permits: 1, Per: time.Hour, PerClient: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Object().Expire(t.Context(), 4*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := a.Allow(t.Context()); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if done, err := b.Object().Persist(t.Context()); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	time.Sleep(4500 * time.Millisecond)
+	if ok, err := a.Allow(t.Context()); ok || err != nil {
+		t.Errorf("a second permit of one per hour: %v, %v", ok, err)
+	}
+}
+
+// One request does not keep the server from all others for long, however many
+// were before.
+func TestLimiterAfterManyUses(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL())
+	l := c.RateLimiter("many")
+	const rate = 500_000
+	if err := l.SetRate(t.Context(), holdfast.Rate{Permits: rate, Per: time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	// As many entries as if each had been taken by itself; not all at once, since
+	// a command has ten seconds on a busy machine.
+	const step = rate / 20
+	for from := 0; from < rate; from += step {
+		s.Do(t, "EVAL", `local t = redis.call('time')[1] * 1000 - 5000
+for i = ARGV[1] + 1, ARGV[1] + ARGV[2] do redis.call('zadd', KEYS[1], t, struct.pack('Bc0I', 16, string.format('%016d', i), 1)) end
+redis.call('set', KEYS[2], 0)`, "2", "{many}:permits", "{many}:value", fmt.Sprint(from), fmt.Sprint(step))
+	}
+	before := worked(t, s)
+	ok, err := l.Allow(t.Context())
+	if took := worked(t, s) - before; err != nil || took > 300*time.Millisecond {
+		t.Errorf("%v, %v after %v", ok, err, took)
+	}
+}
+
+// worked returns for how long the server has computed, which is not the time
+// that has passed on a busy machine.
+func worked(tb testing.TB, s *redistest.Server) time.Duration {
+	tb.Helper()
+	var sum float64
+	for line := range strings.Lines(fmt.Sprint(s.Do(tb, "INFO", "cpu"))) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if key == "used_cpu_user" || key == "used_cpu_sys" {
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			sum += n
+		}
+	}
+	return time.Duration(sum * float64(time.Second))
+}

@@ -1,0 +1,489 @@
+package conformance_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/rueidis"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A permitUse is what one call has taken of a rate limiter. Times are those of
+// redistest.Now.
+type permitUse struct {
+	ID        string // of the entry in the log
+	Permits   int
+	Sent      int64         // the request
+	After     time.Duration // when they may be used, as the server has said
+	Used      int64         // when the caller was told that they may be, or 0
+	Cancelled bool          // and the server has agreed
+}
+
+// A permitSpy is a driver that notes what a call takes in the permitUse that
+// the context of the call carries, and refuses to send times.
+type permitSpy struct{ driver.Driver }
+
+type spyKey struct{}
+
+func (p permitSpy) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
+	if err := checkTimeless(c); err != nil {
+		return driver.Reply{}, &driver.Error{Class: driver.Fatal, Err: err}
+	}
+	sent := redistest.Now()
+	r, err := p.Driver.Do(ctx, c)
+	u, ok := ctx.Value(spyKey{}).(*permitUse)
+	switch {
+	case err != nil || !ok:
+	case c.Script.Name == "ratelimiter_take" && r.List[0].Int == 1:
+		n, _ := strconv.Atoi(c.Args[0])
+		*u = permitUse{ID: hex.EncodeToString([]byte(c.Args[1])), Permits: n, Sent: sent, After: time.Duration(r.List[1].Int) * time.Millisecond}
+	case c.Script.Name == "ratelimiter_cancel":
+		u.Cancelled = r.Int == 1
+	}
+	return r, err
+}
+
+// checkTimeless says which argument of a call could be a time of day. Those of
+// a rate limiter are numbers of permits, lengths of time, a word, and ids of 16
+// bytes, which are hashes of a name; the time now is above 1.7e9 in any unit.
+func checkTimeless(c driver.Call) error {
+	for i, arg := range c.Args {
+		if n, err := strconv.ParseFloat(arg, 64); err == nil && n > 1e9 {
+			return fmt.Errorf("argument %d of %s is %s, which may be a time", i+1, c.Script.Name, arg)
+		}
+		if len(arg) > 10 && len(arg) != 16 {
+			return fmt.Errorf("argument %d of %s is %q, which may hold a time", i+1, c.Script.Name, arg)
+		}
+	}
+	return nil
+}
+
+func openSpy(url string) (*holdfast.Client, error) {
+	config, err := rueidis.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	d, err := rueidis.Open(context.Background(), config)
+	if err != nil {
+		return nil, err
+	}
+	return holdfast.New(permitSpy{d}, holdfast.Options{})
+}
+
+// A ledger knows by the log of the server when permits may be used.
+type ledger struct {
+	s     *redistest.Server
+	name  string
+	log   string
+	value string
+	at    map[string]int64 // ms of the server, by id
+	free  []int            // how many were, whenever it looked
+	close func()           // look once more, and no more
+}
+
+// newLedger reads the log of a limiter again and again. An entry stays there
+// for an interval and longer, so that none escapes.
+func newLedger(t *testing.T, s *redistest.Server, l *holdfast.RateLimiter) *ledger {
+	g := &ledger{s: s, name: l.Name(), log: "{" + l.Name() + "}:permits", value: "{" + l.Name() + "}:value", at: make(map[string]int64)}
+	stop, done := make(chan struct{}), make(chan struct{})
+	g.close = sync.OnceFunc(func() {
+		close(stop)
+		<-done
+	})
+	t.Cleanup(g.close)
+	go func() {
+		defer close(done)
+		for {
+			g.look(t)
+			select {
+			case <-stop:
+				g.look(t)
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}()
+	return g
+}
+
+func (g *ledger) look(t *testing.T) {
+	reply, err := g.s.Try("ZRANGE", g.log, "0", "-1", "WITHSCORES")
+	list, ok := reply.([]any)
+	if err != nil || !ok {
+		t.Error(reply, err)
+		return
+	}
+	for i := 0; i < len(list); i += 2 {
+		entry, _ := list[i].(string)
+		score, _ := list[i+1].(string)
+		at, err := strconv.ParseInt(score, 10, 64)
+		if len(entry) != 21 || err != nil {
+			t.Errorf("entry %q at %q: %v", entry, score, err)
+			continue
+		}
+		g.at[hex.EncodeToString([]byte(entry[1:17]))] = at
+	}
+	if text, err := g.s.Try("GET", g.value); err == nil {
+		free, _ := strconv.Atoi(fmt.Sprint(text))
+		g.free = append(g.free, free)
+	}
+}
+
+// A mark is permits that may be used from a time on.
+type mark struct {
+	at      int64 // ms of the server
+	permits int
+}
+
+// marks returns what was used by the times in the ledger, in order.
+func (g *ledger) marks(t *testing.T, uses []permitUse) []mark {
+	t.Helper()
+	var ms []mark
+	for _, u := range uses {
+		at, ok := g.at[u.ID]
+		switch {
+		case u.Cancelled:
+			continue
+		case !ok:
+			t.Errorf("%d permits were taken, but nobody saw entry %s", u.Permits, u.ID)
+		case time.Duration(u.Used-u.Sent) < u.After:
+			t.Errorf("%d permits were used %v after they were asked for, and may be after %v", u.Permits, time.Duration(u.Used-u.Sent), u.After)
+		}
+		ms = append(ms, mark{at, u.Permits})
+	}
+	slices.SortFunc(ms, func(a, b mark) int { return cmp.Compare(a.at, b.at) })
+	return ms
+}
+
+// checkRate checks every span of the length of the interval: those that begin
+// with a use are the fullest. Times are cut to whole ms, so two that differ by
+// the interval may be less than that apart.
+func checkRate(t *testing.T, ms []mark, rate holdfast.Rate) {
+	t.Helper()
+	sum, last := 0, 0
+	for _, m := range ms {
+		sum += m.permits
+		for ; m.at-ms[last].at > rate.Per.Milliseconds(); last++ {
+			sum -= ms[last].permits
+		}
+		if sum > rate.Permits {
+			t.Fatalf("%d permits between %d and %d, of %d", sum, ms[last].at, m.at, rate.Permits)
+		}
+	}
+}
+
+func serverTime(tb testing.TB, s *redistest.Server) int64 {
+	tb.Helper()
+	clock := s.Strings(tb, "TIME")
+	sec, err1 := strconv.ParseInt(clock[0], 10, 64)
+	usec, err2 := strconv.ParseInt(clock[1], 10, 64)
+	if err := errors.Join(err1, err2); err != nil {
+		tb.Fatal(err)
+	}
+	return sec*1000 + usec/1000
+}
+
+func init() { workers["permits"] = permitsWorker }
+
+// permitsWorker has goroutines that use permits, in every way there is, from
+// the first line that it reads to the second. It writes down what each has used.
+func permitsWorker() {
+	c, err := openSpy(os.Getenv("TEST_URL"))
+	if err != nil {
+		panic(err)
+	}
+	l := c.RateLimiter(os.Getenv("TEST_NAME"))
+	if _, err := l.Rate(context.Background()); err != nil { // connected
+		panic(err)
+	}
+	fmt.Println("ready")
+	in := bufio.NewScanner(os.Stdin)
+	in.Scan()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		in.Scan()
+	}()
+	var mu sync.Mutex
+	out := json.NewEncoder(os.Stdout)
+	var wg sync.WaitGroup
+	for range 32 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				u, err := usePermits(l)
+				if errors.Is(err, holdfast.ErrUnavailable) {
+					continue // the machine stood still, and nobody has used anything
+				}
+				if err != nil {
+					panic(err)
+				}
+				if u.ID != "" {
+					mu.Lock()
+					err = out.Encode(u)
+					mu.Unlock()
+				}
+				if err != nil {
+					panic(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// usePermits waits for permits, mostly; one time in ten it takes some ahead of
+// time and changes its mind, at once or when others have come after.
+func usePermits(l *holdfast.RateLimiter) (u permitUse, err error) {
+	ctx := context.WithValue(context.Background(), spyKey{}, &u)
+	switch n := rand.IntN(100); {
+	case n < 35:
+		err = l.Wait(ctx)
+	case n < 75:
+		err = l.WaitN(ctx, 2+rand.IntN(4))
+	case n < 85:
+		var ok bool
+		for range 10 {
+			if ok, err = l.Allow(ctx); ok || err != nil {
+				break
+			}
+			time.Sleep(rand.N(20 * time.Millisecond))
+		}
+	default:
+		var r *holdfast.Reservation
+		if r, err = l.Reserve(ctx); err != nil {
+			break
+		}
+		if n < 90 {
+			time.Sleep(r.Delay())
+			break
+		}
+		if n < 95 {
+			time.Sleep(rand.N(50 * time.Millisecond))
+		}
+		if err := r.Cancel(ctx); err != nil {
+			return u, err
+		}
+		if !u.Cancelled {
+			time.Sleep(r.Delay())
+		}
+	}
+	u.Used = redistest.Now()
+	return u, err
+}
+
+// Eight processes want more permits than there are, for a minute. In no span of
+// an interval they get more than the rate, and over the whole time nearly all
+// of it.
+func TestRateAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	length := time.Minute
+	if testing.Short() {
+		length = 10 * time.Second
+	}
+	s := redistest.Start(t)
+	rate := holdfast.Rate{Permits: 600, Per: 3 * time.Second} // for so long the ledger may look away
+	c, err := openSpy(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	l := c.RateLimiter(locktest.Name(t))
+	locktest.SetRate(t, l, rate)
+	var (
+		mu   sync.Mutex
+		uses []permitUse
+		ws   []*redistest.Process
+		read sync.WaitGroup
+	)
+	for range 8 {
+		w := redistest.Worker(t, "permits", "TEST_URL="+s.URL(), "TEST_NAME="+l.Name())
+		ws = append(ws, w)
+		<-w.Lines()
+		read.Go(func() {
+			for line := range w.Lines() {
+				var u permitUse
+				if err := json.Unmarshal([]byte(line), &u); err != nil {
+					t.Errorf("%q: %v", line, err)
+				}
+				mu.Lock()
+				uses = append(uses, u)
+				mu.Unlock()
+			}
+		})
+	}
+	g := newLedger(t, s, l)
+	// Use all of a first interval bit by bit, so that they do not come back all
+	// at once, and whatever the workers do lies ahead.
+	for range 20 {
+		var u permitUse
+		ctx := context.WithValue(t.Context(), spyKey{}, &u)
+		if ok, err := l.AllowN(ctx, rate.Permits/20); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		u.Used = redistest.Now()
+		mu.Lock()
+		uses = append(uses, u)
+		mu.Unlock()
+		time.Sleep(rate.Per / 25)
+	}
+	for _, w := range ws {
+		w.Send("go")
+	}
+	locktest.Eventually(t, time.Minute, "all want more than there is", func() bool { return s.Int(t, "GET", g.value) < -int64(rate.Permits)/3 })
+	begin := serverTime(t, s)
+	time.Sleep(length)
+	end := serverTime(t, s)
+	for _, w := range ws {
+		w.Send("stop")
+	}
+	for _, w := range ws {
+		if err := w.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	read.Wait()
+	g.close()
+
+	ms := g.marks(t, uses)
+	checkRate(t, ms, rate)
+	// So many intervals have passed that were open to use, each a millisecond
+	// longer, since times are cut to whole ones.
+	cycle := rate.Per.Milliseconds() + 1
+	cycles := (end - begin) / cycle
+	used, cancelled := 0, 0
+	for _, m := range ms {
+		if m.at >= begin && m.at < begin+cycles*cycle {
+			used += m.permits
+		}
+	}
+	for _, u := range uses {
+		if u.Cancelled {
+			cancelled += u.Permits
+		}
+	}
+	could := rate.Permits * int(cycles)
+	slices.Sort(g.free)
+	t.Logf("%d calls, %d permits used of %d (%.2f %%), %d cancelled; free between %d and %d, mostly %d",
+		len(uses), used, could, 100*float64(used)/float64(could), cancelled, g.free[0], g.free[len(g.free)-1], g.free[len(g.free)/2])
+	if used < could*95/100 {
+		t.Errorf("only %d permits were used, of %d", used, could)
+	}
+	if cancelled < used/100 {
+		t.Errorf("only %d permits were cancelled, of %d", cancelled, used)
+	}
+}
+
+// Other clients write the time of their own clocks, which may be wrong. Ours
+// give no more than the rate all the same. (Against a client that takes what is
+// in the log for over because its own clock is ahead, nothing helps: it deletes
+// it.)
+func TestRateBesideWrongClocks(t *testing.T) {
+	t.Parallel()
+	length := 9 * time.Second
+	if testing.Short() {
+		length = 6 * time.Second
+	}
+	for peer, test := range map[string]struct {
+		skew time.Duration
+		most int // so that something is left for ours
+	}{
+		"ahead":  {5 * time.Second, 40},
+		"behind": {-5 * time.Second, 1 << 30},
+	} {
+		t.Run(peer, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			rate := holdfast.Rate{Permits: 100, Per: 3 * time.Second} // for so long the ledger may look away
+			c, err := openSpy(s.URL())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			l := c.RateLimiter(locktest.Name(t))
+			locktest.SetRate(t, l, rate)
+			g := newLedger(t, s, l)
+			ctx, cancel := context.WithTimeout(t.Context(), length)
+			defer cancel()
+			var wg sync.WaitGroup
+			foreign := 0
+			wg.Go(func() {
+				for ; ctx.Err() == nil && foreign < test.most; time.Sleep(5 * time.Millisecond) {
+					foreign += takeAsOther(t, s, g, test.skew)
+				}
+			})
+			var mu sync.Mutex
+			var uses []permitUse
+			for i := range 16 {
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						var u permitUse
+						ctx := context.WithValue(ctx, spyKey{}, &u)
+						var ok bool
+						var err error
+						if i == 0 { // seldom, or the others would never find one that is free
+							err = l.Wait(ctx)
+							ok = err == nil
+						} else {
+							ok, err = l.Allow(ctx)
+						}
+						if u.Used = redistest.Now(); ok {
+							mu.Lock()
+							uses = append(uses, u)
+							mu.Unlock()
+						} else if err != nil && ctx.Err() == nil && !locktest.TimedOut(err) {
+							t.Error(err)
+						}
+						time.Sleep(rand.N(100 * time.Millisecond))
+					}
+				})
+			}
+			wg.Wait()
+			g.close()
+			ms := g.marks(t, uses)
+			checkRate(t, ms, rate)
+			t.Logf("%d permits for us, %d for the other", len(ms), foreign)
+			if len(ms) < rate.Permits || foreign < 10 {
+				t.Errorf("%d permits for us, %d for the other: too few to mean anything", len(ms), foreign)
+			}
+		})
+	}
+}
+
+// takeAsOther takes a permit as a client does that goes by its own clock, and
+// returns how many it got.
+func takeAsOther(t *testing.T, s *redistest.Server, g *ledger, skew time.Duration) int {
+	id := make([]byte, 16)
+	for i := range id {
+		id[i] = byte(rand.IntN(256))
+	}
+	n, err := s.Try("EVAL", `redis.call('setnx', KEYS[1], redis.call('hget', KEYS[3], 'rate'))
+		if tonumber(redis.call('get', KEYS[1])) < 1 then return 0 end
+		redis.call('zadd', KEYS[2], ARGV[1], struct.pack('Bc0I', #ARGV[2], ARGV[2], 1))
+		redis.call('decrby', KEYS[1], 1)
+		return 1`, "3", g.value, g.log, g.name, fmt.Sprint(serverTime(t, s)+skew.Milliseconds()), string(id))
+	if err != nil {
+		t.Error(err)
+	}
+	got, _ := n.(int64)
+	return int(got)
+}

@@ -1,0 +1,496 @@
+package faults_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// What a process had that was killed comes back within the lease time, and who
+// waits gets it then.
+func TestPermitsKilledProcess(t *testing.T) {
+	t.Parallel()
+	r := locktest.NewLeasedRig(t, locktest.Unpolled)
+	w := redistest.Worker(t, "leased holder", "TEST_URL="+r.S.URL(), "TEST_NAME=rig", "TEST_FIXED=", "TEST_PERMITS=3")
+	for start := time.Now(); time.Since(start) < 2*locktest.Steady.WatchdogTimeout; { // it is renewed
+		<-w.Lines()
+	}
+	go func() {
+		for range w.Lines() {
+		}
+	}()
+	r.Has(t, 0, 3)
+	const lease = time.Minute
+	waiter := locktest.Background(t.Context(), r.Sem.Locker(2), holdfast.LeaseTime(lease))
+	r.Awake(t)
+	w.Kill()
+	last := locktest.ObtainedLast(t, r)
+	if left := last - locktest.ServerMillis(t, r.S); left > locktest.Steady.WatchdogTimeout.Milliseconds() {
+		t.Errorf("the permits outlive the process by %d ms", left)
+	}
+	got := locktest.EnteredAfter(t, locktest.Steady.WatchdogTimeout, waiter)
+	if after := locktest.PermitExpiry(t, r.S, r.Sem, got.Permits()[0]) - lease.Milliseconds() - last; after < 0 || after > locktest.Late.Milliseconds() {
+		t.Errorf("entered %d ms after the leases ended", after)
+	}
+	locktest.Release(t, got)
+	r.Has(t, 3, 0)
+}
+
+// visit is stay for a lease on permits: an interval for each of them.
+func visit(rec *redistest.Recorder, l *holdfast.Lease, work time.Duration) {
+	iv := locktest.Stay(l, work)
+	if iv.Enter == 0 {
+		return
+	}
+	for _, id := range l.Permits() {
+		iv.Owner = id
+		rec.Record(iv)
+	}
+}
+
+// most returns how many intervals there were at the same time at most. One that
+// begins when another ends does not overlap with it.
+func most(ivs []redistest.Interval) (n int, at int64) {
+	type edge struct {
+		at    int64
+		delta int
+	}
+	var edges []edge
+	for _, iv := range ivs {
+		edges = append(edges, edge{iv.Enter, 1}, edge{iv.Leave, -1})
+	}
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.delta, b.delta)) })
+	now := 0
+	for _, e := range edges {
+		if now += e.delta; now > n {
+			n, at = now, e.at
+		}
+	}
+	return n, at
+}
+
+// checkPermits checks that never more permits than that were held at the same
+// time, according to those who held them, but as many once; and that there were
+// enough of them for the check to mean anything.
+func checkPermits(t *testing.T, out *bytes.Buffer, permits, atLeast int) {
+	t.Helper()
+	text := out.String()
+	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
+		text = text[:i+1] // the last line of a killed process may be torn
+	}
+	ivs, err := redistest.ReadIntervals(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ivs) < atLeast {
+		t.Errorf("only %d permits were taken, want %d", len(ivs), atLeast)
+	}
+	n, at := most(ivs)
+	if n != permits {
+		t.Errorf("%d permits were held at the same time, want %d", n, permits)
+	}
+	if n > permits {
+		for _, iv := range ivs {
+			if iv.Enter <= at && at <= iv.Leave {
+				t.Logf("at %d: %s from %d to %d", at, iv.Owner, iv.Enter, iv.Leave)
+			}
+		}
+	}
+	t.Logf("%d permits taken", len(ivs))
+}
+
+func TestMost(t *testing.T) {
+	iv := func(enter, leave int64) redistest.Interval { return redistest.Interval{Enter: enter, Leave: leave} }
+	for _, test := range []struct {
+		ivs  []redistest.Interval
+		want int
+	}{
+		{nil, 0},
+		{[]redistest.Interval{iv(1, 2), iv(2, 3), iv(3, 4)}, 1},
+		{[]redistest.Interval{iv(1, 10), iv(2, 3), iv(3, 4)}, 2},
+		{[]redistest.Interval{iv(5, 7), iv(1, 6), iv(4, 6)}, 3},
+	} {
+		if n, _ := most(test.ivs); n != test.want {
+			t.Errorf("%v: %d, want %d", test.ivs, n, test.want)
+		}
+	}
+}
+
+// A holder that is cut off must know that it has lost its permits before anybody
+// else can have them, whoever finds out that they are over. Rivals ask without a
+// pause; the moments at which the holder's context ended and the first of them
+// got in are compared.
+func TestPermitsToldBeforeAnybodyElse(t *testing.T) {
+	for fault, sever := range map[string]func(*locktest.LeasedRig){
+		"link frozen":    func(r *locktest.LeasedRig) { r.P.Freeze() },
+		"replies frozen": func(r *locktest.LeasedRig) { r.P.FreezeReplies() }, // renewals arrive, and nobody hears of it
+		"link refused":   func(r *locktest.LeasedRig) { r.P.Refuse(true); r.P.Cut() },
+		"server stopped": func(r *locktest.LeasedRig) {
+			r.S.Pause()
+			time.AfterFunc(locktest.Steady.WatchdogTimeout+locktest.AWhile, r.S.Resume)
+		},
+	} {
+		fixed := []holdfast.Option{holdfast.LeaseTime(locktest.Steady.WatchdogTimeout)}
+		t.Run(fault+"/renewed, three", func(t *testing.T) { t.Parallel(); toldBefore(t, sever, nil, 3) })
+		t.Run(fault+"/fixed, one", func(t *testing.T) { t.Parallel(); toldBefore(t, sever, fixed, 1) })
+		t.Run(fault+"/fixed, three", func(t *testing.T) { t.Parallel(); toldBefore(t, sever, fixed, 3) })
+	}
+}
+
+func toldBefore(t *testing.T, sever func(*locktest.LeasedRig), opts []holdfast.Option, permits int) {
+	o := locktest.Steady
+	o.PollInterval = 300 * time.Millisecond
+	r := locktest.NewLeasedRig(t, o)
+	redistest.MeterStalls(t).Rounds(t, observable, func() error { return toldBeforeRound(t, r, sever, opts, permits) })
+}
+
+func toldBeforeRound(t *testing.T, r *locktest.LeasedRig, sever func(*locktest.LeasedRig), opts []holdfast.Option, permits int) error {
+	t.Helper()
+	if err := r.Sem.Set(t.Context(), permits); err != nil {
+		t.Fatal(err)
+	}
+	l := locktest.Obtain(t, r.Sem, permits, opts...)
+	ctx := l.Context()
+	told := make(chan int64, 1)
+	context.AfterFunc(ctx, func() { told <- redistest.Now() })
+	if len(opts) == 0 {
+		time.Sleep(time.Second) // renewed at least once
+		if !l.Valid() {
+			t.Fatal("lost before anything happened")
+		}
+	}
+	sever(r)
+	got, in := firstRival(t, r)
+	if l.Valid() {
+		t.Error("both are valid")
+	}
+	verdict := toldBeforeRival(t, told, in)
+	var lost *holdfast.LostError
+	if cause := context.Cause(ctx); !errors.As(cause, &lost) || lost.Reason != holdfast.LossExpired {
+		t.Errorf("cause %v", cause)
+	}
+	if got.Token() <= l.Token() {
+		t.Errorf("token %d after %d", got.Token(), l.Token())
+	}
+	r.P.Refuse(false)
+	r.P.Thaw()
+	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrLost) {
+		t.Errorf("release after a loss: %v", err)
+	}
+	// Neither the late release nor the undoing of the lost lease may touch the
+	// rival, or bring back more than there were.
+	time.Sleep(time.Second)
+	if !got.Valid() {
+		t.Error("the rival lost its permit")
+	}
+	locktest.Release(t, got)
+	locktest.Eventually(t, 10*time.Second, "all are back", func() bool {
+		st, err := r.Far.State(t.Context())
+		return err == nil && st == holdfast.PermitState{Available: permits}
+	})
+	locktest.Release(t, locktest.Obtain(t, r.Far, permits, holdfast.LeaseTime(time.Minute))) // and what is over is reaped
+	r.Has(t, int64(permits), 0)
+	return verdict
+}
+
+// firstRival lets two goroutines ask for a permit without a pause, past the
+// proxy, and returns what the first of them got, and when. The other gets none.
+func firstRival(t *testing.T, r *locktest.LeasedRig) (*holdfast.Lease, int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var (
+		mu  sync.Mutex
+		got *holdfast.Lease
+		in  int64
+	)
+	locktest.Parallel(2, func(int) {
+		for ctx.Err() == nil {
+			l, err := r.Far.TryAcquire(ctx, 1, holdfast.LeaseTime(time.Minute))
+			now := redistest.Now()
+			if err != nil {
+				continue
+			}
+			mu.Lock()
+			first := got == nil
+			if first {
+				got, in = l, now
+				cancel()
+			} else {
+				in = min(in, now)
+			}
+			mu.Unlock()
+			if !first {
+				_ = l.Release(context.Background())
+			}
+		}
+	})
+	if got == nil {
+		t.Fatal("nobody got in")
+	}
+	return got, in
+}
+
+// Leases of all lengths run out, are extended and given back, on a line that
+// freezes and breaks, while others wait for the very moment at which one ends.
+func TestPermitsExclusionInOneProcess(t *testing.T) {
+	t.Parallel()
+	const permits, enough = 3, 100
+	r := locktest.NewLeasedRig(t, locktest.Quick)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := new(locktest.Buffer)
+	rec := redistest.NewRecorder(out)
+	var wg sync.WaitGroup
+	for _, sem := range []*holdfast.LeasedSemaphore{r.Sem, r.Sem, locktest.Open(t, r.P.URL(), locktest.Quick).LeasedSemaphore("rig"), r.Far} {
+		for range 4 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					if err := leasedRound(ctx, sem, rec); !locktest.Tolerable(err) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	few := func() bool { return strings.Count(out.String(), "\n") < enough } // as yet, on a busy machine
+	for i, start := 0, time.Now(); time.Since(start) < 5*time.Second || few() && time.Since(start) < time.Minute; i++ {
+		time.Sleep(100 * time.Millisecond)
+		switch i % 4 {
+		case 0, 2:
+			r.P.Cut()
+		case 1:
+			r.P.Freeze()
+			time.Sleep(rand.N(300 * time.Millisecond))
+			r.P.Thaw()
+		case 3:
+			r.P.FreezeReplies()
+			time.Sleep(rand.N(300 * time.Millisecond))
+			r.P.Thaw()
+		}
+	}
+	cancel()
+	wg.Wait()
+	checkPermits(t, bytes.NewBufferString(out.String()), permits, enough)
+	r.Settled(t)
+}
+
+// leasedRound takes some permits, in one of all the ways there are, stays for a
+// moment, and mostly gives them back.
+func leasedRound(ctx context.Context, sem *holdfast.LeasedSemaphore, rec *redistest.Recorder) error {
+	var opts []holdfast.Option
+	work, overstay := rand.N(3*time.Millisecond), false
+	if rand.IntN(4) == 0 {
+		opts = append(opts, holdfast.LeaseTime(30*time.Millisecond+rand.N(100*time.Millisecond)))
+		overstay = rand.IntN(2) == 0
+	}
+	l, err := sem.Acquire(ctx, 1+rand.IntN(6)/4+rand.IntN(6)/5, opts...)
+	if err != nil {
+		return err
+	}
+	if rand.IntN(8) == 0 {
+		_ = l.Extend(ctx, 100*time.Millisecond+rand.N(200*time.Millisecond))
+	}
+	if overstay {
+		visit(rec, l, time.Minute) // until it is over
+		if rand.IntN(2) == 0 {
+			return nil // and is never released
+		}
+	} else {
+		visit(rec, l, work)
+	}
+	return l.Release(ctx)
+}
+
+func init() { workers["leased holder"] = leasedHolder }
+
+// leasedHolder holds permits and says, again and again, whether it may rely on
+// them.
+func leasedHolder() {
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), locktest.Steady)
+	if err != nil {
+		panic(err)
+	}
+	var opts []holdfast.Option
+	if os.Getenv("TEST_FIXED") != "" {
+		opts = append(opts, holdfast.LeaseTime(locktest.Steady.WatchdogTimeout))
+	}
+	n, err := strconv.Atoi(os.Getenv("TEST_PERMITS"))
+	if err != nil {
+		panic(err)
+	}
+	l, err := c.LeasedSemaphore(os.Getenv("TEST_NAME")).Acquire(context.Background(), n, opts...)
+	if err != nil {
+		panic(err)
+	}
+	ctx := l.Context()
+	for {
+		now := redistest.Now() // before the question, lest a stop between the two count
+		valid := l.Valid()
+		fmt.Println(now, valid)
+		if !valid {
+			<-ctx.Done() // must come on its own
+			fmt.Println(redistest.Now(), "cause:", context.Cause(ctx))
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A process that was stopped for longer than its lease must see, at its first
+// look after it was resumed, that its permits are gone; those of one that was
+// killed come back within the lease time.
+func TestPermitsStoppedProcess(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL())
+	for _, fixed := range []string{"", "yes"} {
+		for _, permits := range []int{1, 2} {
+			sem := locktest.NewLeasedSemaphore(t, c, permits)
+			w := redistest.Worker(t, "leased holder", "TEST_URL="+s.URL(), "TEST_NAME="+sem.Name(), "TEST_FIXED="+fixed, fmt.Sprint("TEST_PERMITS=", permits))
+			for range 20 {
+				<-w.Lines()
+			}
+			w.Pause()
+			l := locktest.Obtain(t, sem, 1) // when the lease has run out
+			in := redistest.Now()
+			w.Resume()
+			sawEnd := false
+			for line := range w.Lines() {
+				f := strings.Fields(line)
+				at, err := strconv.ParseInt(f[0], 10, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f[1] == "true" && at > in {
+					t.Errorf("holder was sure of its permits %v after another had one", time.Duration(at-in))
+				}
+				sawEnd = sawEnd || f[1] == "cause:" && strings.Contains(line, "lost")
+			}
+			if !sawEnd {
+				t.Error("the context of the stopped holder did not end with a loss")
+			}
+			locktest.Release(t, l)
+			locktest.WantPermits(t, sem, permits, 0)
+		}
+	}
+}
+
+func init() { workers["leased worker"] = leasedWorker }
+
+// leasedWorker has four goroutines take permits and give them back, and writes
+// down when each was held.
+func leasedWorker() {
+	sem := openAtLast().LeasedSemaphore("rig")
+	rec := redistest.NewRecorder(os.Stdout)
+	locktest.Parallel(4, func(int) {
+		for {
+			if err := leasedRound(context.Background(), sem, rec); !locktest.Tolerable(err) {
+				panic(err)
+			}
+		}
+	})
+}
+
+// Processes that share three permits are killed, and frozen for longer than
+// their leases last. Never are more than three permits held, by the clocks of
+// those who hold them, and in the end all three are there: none is lost, and
+// none was made.
+func TestPermitsAcrossProcesses(t *testing.T) {
+	t.Parallel()
+	r := locktest.NewLeasedRig(t, locktest.Quick)
+	var (
+		mu  sync.Mutex
+		out bytes.Buffer
+		wg  sync.WaitGroup
+	)
+	start := func() *redistest.Process {
+		w := redistest.Worker(t, "leased worker", "TEST_URL="+r.S.URL())
+		wg.Go(func() {
+			for line := range w.Lines() {
+				mu.Lock()
+				fmt.Fprintln(&out, line)
+				mu.Unlock()
+			}
+		})
+		return w
+	}
+	taken := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return bytes.Count(out.Bytes(), []byte("\n"))
+	}
+	const enough = 200
+	ws := []*redistest.Process{start(), start(), start(), start()}
+	// All take part before anything happens to one.
+	locktest.Eventually(t, time.Minute, "permits are taken", func() bool { return taken() > 50 })
+	// For longer on a busy machine, where few are taken.
+	for begin := time.Now(); time.Since(begin) < 10*time.Second || taken() < enough && time.Since(begin) < time.Minute; {
+		time.Sleep(100*time.Millisecond + rand.N(300*time.Millisecond))
+		i := rand.IntN(len(ws))
+		if rand.IntN(2) == 0 {
+			ws[i].Kill()
+			ws[i] = start()
+			continue
+		}
+		ws[i].Pause()
+		time.Sleep(rand.N(2 * locktest.Quick.WatchdogTimeout))
+		ws[i].Resume()
+	}
+	for _, w := range ws {
+		w.Kill()
+	}
+	wg.Wait()
+	checkPermits(t, &out, 3, enough)
+	r.Settled(t)
+}
+
+// leakyRound takes permits and gives them back, and every so often does not get
+// that far.
+func leakyRound(t *testing.T, sem *holdfast.LeasedSemaphore, permits, i int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var opts []holdfast.Option
+	switch i % 20 {
+	case 3:
+		time.AfterFunc(time.Millisecond, cancel)
+	case 7:
+		opts = append(opts, holdfast.Wait(2*time.Millisecond))
+	case 11:
+		opts = append(opts, holdfast.LeaseTime(10*time.Millisecond))
+	}
+	l, err := sem.Acquire(ctx, permits, opts...)
+	if !locktest.Tolerable(err) {
+		t.Error(err)
+	}
+	if err != nil {
+		return
+	}
+	switch i % 20 {
+	case 11:
+		<-l.Context().Done() // lost, and never released
+	case 13:
+		if err := sem.ReleaseIDs(ctx, l.Permits()...); !locktest.Tolerable(err) && !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Error(err)
+		}
+		fallthrough // which finds nothing
+	default:
+		if err := l.Release(ctx); !locktest.Tolerable(err) {
+			t.Error(err)
+		}
+	}
+}

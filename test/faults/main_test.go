@@ -1,0 +1,15 @@
+// Package faults_test checks what happens when servers, networks, processes or
+// clocks fail.
+package faults_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/locktest"
+)
+
+// workers are the programs that a test can start as a process of its own, by
+// name. Test files add theirs in init.
+var workers = map[string]func(){}
+
+func TestMain(m *testing.M) { locktest.Main(m, workers) }

@@ -1,0 +1,488 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A rig is a client whose replies can be lost, and an undisturbed look at the
+// server.
+type rig struct {
+	s *redistest.Server
+	p *redistest.Proxy
+	c *holdfast.Client
+	m locktest.MutexLike
+}
+
+func newRig(t *testing.T, o ...holdfast.Options) *rig {
+	t.Helper()
+	return newRigOf(t, locktest.Kinds[0], o...)
+}
+
+func newRigOf(t *testing.T, k locktest.Kind, o ...holdfast.Options) *rig {
+	t.Helper()
+	return newRigAt(t, "", k, o...)
+}
+
+// newRigAt returns a rig whose client has a query in its URL.
+func newRigAt(t *testing.T, query string, k locktest.Kind, o ...holdfast.Options) *rig {
+	t.Helper()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := locktest.Open(t, p.URL()+query, o...)
+	r := &rig{s, p, c, k.Make(c, "rig")}
+	l := locktest.Lock(t, t.Context(), r.m) // so that the server knows the scripts
+	locktest.Release(t, locktest.Lock(t, l.Context(), r.m))
+	locktest.Release(t, l)
+	return r
+}
+
+func (r *rig) has(t *testing.T, want string) {
+	t.Helper()
+	if got := fmt.Sprint(r.s.Do(t, "HGETALL", "rig")); got != want {
+		t.Errorf("the server has %s, want %s", got, want)
+	}
+}
+
+func (r *rig) dropNext() <-chan struct{} { return r.p.DropReply(1, redistest.Command("EVALSHA")) }
+
+// releaseUnheard is release where the reply is lost.
+func releaseUnheard(tb testing.TB, stalls *redistest.StallMeter, l *holdfast.Lease) {
+	tb.Helper()
+	start := time.Now()
+	if err := l.Release(context.Background()); err != nil && !locktest.StoodStill(stalls, err, start) {
+		tb.Error(err)
+	}
+}
+
+// Acquired once, although the request ran twice; one release frees it.
+func TestAcquireReplyLost(t *testing.T) {
+	t.Parallel()
+	locktest.Each(t, "PF", func(t *testing.T, k locktest.Kind) {
+		t.Parallel()
+		r := newRigOf(t, k)
+		stalls := redistest.MeterStalls(t, r.s)
+		for name, take := range map[string]func() (*holdfast.Lease, error){
+			"lock":     func() (*holdfast.Lease, error) { return r.m.Lock(t.Context()) },
+			"try lock": func() (*holdfast.Lease, error) { return r.m.TryLock(t.Context()) },
+		} {
+			dropped := r.dropNext()
+			start := time.Now()
+			l, err := take()
+			if name == "try lock" && locktest.StoodStill(stalls, err, start) {
+				locktest.Eventually(t, 10*time.Second, "what may have been acquired is given back", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
+				continue
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			<-dropped
+			r.has(t, fmt.Sprintf("[%s 1]", l.Owner()))
+			locktest.Release(t, l)
+			r.has(t, "[]")
+		}
+	})
+}
+
+func TestReenterReplyLost(t *testing.T) {
+	t.Parallel()
+	locktest.Each(t, "PF", func(t *testing.T, k locktest.Kind) {
+		t.Parallel()
+		r := newRigOf(t, k)
+		outer := locktest.Lock(t, t.Context(), r.m)
+		dropped := r.dropNext()
+		inner := locktest.Lock(t, outer.Context(), r.m)
+		<-dropped
+		r.has(t, fmt.Sprintf("[%s 2]", outer.Owner()))
+		locktest.Release(t, inner)
+		r.has(t, fmt.Sprintf("[%s 1]", outer.Owner()))
+		locktest.Release(t, outer)
+		r.has(t, "[]")
+	})
+}
+
+// Released once, although the request ran twice, and never what somebody else
+// holds by then.
+func TestReleaseReplyLost(t *testing.T) {
+	t.Parallel()
+	locktest.Each(t, "PF", func(t *testing.T, k locktest.Kind) {
+		t.Parallel()
+		r := newRigOf(t, k)
+		stalls := redistest.MeterStalls(t, r.s)
+		rival := locktest.Open(t, r.s.URL())
+		l := locktest.Lock(t, t.Context(), r.m)
+		dropped := r.dropNext()
+		taken := make(chan *holdfast.Lease)
+		go func() {
+			<-dropped // the lock is free, but the one who freed it does not know
+			taken <- locktest.Lock(t, t.Context(), k.Make(rival, "rig"))
+		}()
+		releaseUnheard(t, stalls, l)
+		got := <-taken
+		r.has(t, fmt.Sprintf("[%s 1]", got.Owner()))
+		locktest.Release(t, got)
+		if err := l.Release(t.Context()); err != nil {
+			t.Errorf("second release: %v", err)
+		}
+	})
+}
+
+func TestRenewReplyLost(t *testing.T) {
+	t.Parallel()
+	locktest.Each(t, "PF", func(t *testing.T, k locktest.Kind) {
+		t.Parallel()
+		r := newRigOf(t, k, locktest.Steady)
+		l := locktest.Lock(t, t.Context(), r.m)
+		for range 3 {
+			<-r.dropNext() // nothing but renewals goes out
+		}
+		time.Sleep(locktest.Steady.RenewEvery)
+		if !l.Valid() {
+			t.Error("lost by a lost reply")
+		}
+		r.has(t, fmt.Sprintf("[%s 1]", l.Owner()))
+		locktest.Release(t, l)
+		r.has(t, "[]")
+	})
+}
+
+// The caller gives up while its request is on the way: what the request
+// acquires is given back at once, not when the lease ends.
+func TestCancelledAcquireLeavesNothing(t *testing.T) {
+	t.Parallel()
+	locktest.Each(t, "PF", func(t *testing.T, k locktest.Kind) {
+		t.Parallel()
+		for name, take := range map[string]func(context.Context, *rig) (*holdfast.Lease, error){
+			"lock":     func(ctx context.Context, r *rig) (*holdfast.Lease, error) { return r.m.Lock(ctx) },
+			"try lock": func(ctx context.Context, r *rig) (*holdfast.Lease, error) { return r.m.TryLock(ctx) },
+			"wait": func(_ context.Context, r *rig) (*holdfast.Lease, error) {
+				return r.m.TryLock(context.Background(), holdfast.Wait(50*time.Millisecond))
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				r := newRigAt(t, locktest.PatientQuery, k)
+				arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
+				ctx, cancel := context.WithCancel(t.Context())
+				go func() {
+					<-arrived
+					time.Sleep(50 * time.Millisecond)
+					cancel()
+				}()
+				start := time.Now()
+				l, err := take(ctx, r)
+				if err == nil {
+					t.Fatalf("acquired %v without a reply", l)
+				}
+				if took := time.Since(start); took > 2*locktest.Late { // a moment for the answer included
+					t.Errorf("gave up after %v", took)
+				}
+				if name != "wait" && !errors.Is(err, context.Canceled) {
+					t.Errorf("error %v", err)
+				}
+				if errors.Is(err, holdfast.ErrNotAcquired) {
+					t.Errorf("%v: claims that somebody else has it", err)
+				}
+				letGo()
+				locktest.Eventually(t, 5*time.Second, "free again", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
+			})
+		}
+	})
+}
+
+// The request is delayed on the way and runs when its caller has long given
+// up.
+func TestLateAcquireLeavesNothing(t *testing.T) {
+	t.Parallel()
+	locktest.Each(t, "PF", func(t *testing.T, k locktest.Kind) {
+		t.Parallel()
+		r := newRigOf(t, k)
+		r.p.Freeze()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less could be over before the request is sent
+		defer cancel()
+		if _, err := r.m.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrUnavailable) {
+			t.Errorf("error %v", err)
+		}
+		r.p.Thaw()
+		locktest.Eventually(t, 10*time.Second, "acquire and undo have both run", func() bool {
+			return r.p.Count("EVALSHA") > 4 && r.s.Int(t, "EXISTS", "rig") == 0
+		})
+		// It stays free: nothing is renewed that nobody holds.
+		locktest.Release(t, locktest.Lock(t, t.Context(), r.m))
+	})
+}
+
+// A deadline is kept on a server that does not answer, and success never comes
+// after it.
+func TestDeadlineIsKept(t *testing.T) {
+	t.Parallel()
+	r := newRigAt(t, locktest.PatientQuery, locktest.Kinds[0])
+	r.p.FreezeReplies()
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		start := time.Now()
+		l, err := r.m.Lock(ctx)
+		if err == nil {
+			t.Errorf("acquired %v after the deadline", l)
+		}
+		if took := time.Since(start); took > locktest.Late {
+			t.Errorf("returned after %v", took)
+		}
+		cancel()
+	}
+	r.p.Thaw()
+}
+
+func TestReleaseWithDeadContext(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	l := locktest.Lock(t, ctx, r.m)
+	cancel()
+	if err := l.Release(ctx); err != nil {
+		t.Errorf("release with a cancelled context: %v", err)
+	}
+	r.has(t, "[]")
+}
+
+// With the server out of reach, a release goes on in the background.
+func TestReleaseGoesOn(t *testing.T) {
+	t.Parallel()
+	locktest.Each(t, "PF", func(t *testing.T, k locktest.Kind) {
+		t.Parallel()
+		r := newRigOf(t, k)
+		l := locktest.Lock(t, t.Context(), r.m)
+		r.p.Refuse(true)
+		r.p.Cut()
+		start := time.Now()
+		err := l.Release(t.Context())
+		if !errors.Is(err, holdfast.ErrUnavailable) {
+			t.Errorf("release without a server: %v", err)
+		}
+		if took := time.Since(start); took > 4*time.Second+locktest.Late {
+			t.Errorf("took %v", took)
+		}
+		if r.s.Int(t, "EXISTS", "rig") != 1 {
+			t.Fatal("released although cut off?")
+		}
+		r.p.Refuse(false)
+		locktest.Eventually(t, 10*time.Second, "released in the background", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
+	})
+}
+
+// The same for a lease that was extended: in the background for as long as
+// that lasts, not only as long as it was taken for.
+func TestReleaseGoesOnAfterExtend(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, locktest.Steady)
+	l := locktest.Lock(t, t.Context(), r.m)
+	if err := l.Extend(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	r.p.Refuse(true)
+	r.p.Cut()
+	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrUnavailable) {
+		t.Errorf("release without a server: %v", err)
+	}
+	time.Sleep(locktest.Steady.WatchdogTimeout + time.Second)
+	r.p.Refuse(false)
+	locktest.Eventually(t, 10*time.Second, "released in the background", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
+}
+
+// One look at a server that does not answer takes as long as one request may.
+func TestTryLockOnSilentServer(t *testing.T) {
+	t.Parallel()
+	r := newRigAt(t, "?timeout=5s", locktest.Kinds[0])
+	r.s.Pause()
+	defer r.s.Resume()
+	start := time.Now()
+	_, err := r.m.TryLock(t.Context())
+	if took := time.Since(start); !errors.Is(err, holdfast.ErrUnavailable) || took > 5*time.Second+locktest.Late {
+		t.Errorf("%v after %v", err, took)
+	}
+}
+
+// Callers that give up all the time do not cost others their leases, nor the
+// client its connection every time.
+func TestImpatientCallers(t *testing.T) {
+	t.Parallel()
+	for name, impatient := range map[string]func() (context.Context, context.CancelFunc){
+		"deadline": func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(context.Background(), 10*time.Millisecond)
+		},
+		"cancelled": func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(10*time.Millisecond, cancel)
+			return ctx, cancel
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.Start(t)
+			p := redistest.NewProxy(t, s.Addr())
+			c := locktest.Open(t, p.URL(), locktest.Steady)
+			l := locktest.Lock(t, t.Context(), c.Mutex("steady"))
+			p.Delay(30 * time.Millisecond)
+			for start := time.Now(); time.Since(start) < 5*time.Second; {
+				ctx, cancel := impatient()
+				_, _ = c.Mutex("other").TryLock(ctx)
+				cancel()
+			}
+			if !l.Valid() {
+				t.Error("lost on a healthy server")
+			}
+			if n := p.Count("HELLO"); n > 10 {
+				t.Errorf("%d connections", n)
+			}
+			p.Delay(0)
+			locktest.Release(t, l)
+		})
+	}
+}
+
+// Thousands of callers on a server that is silent: all return in time.
+func TestManyDeadlines(t *testing.T) {
+	t.Parallel()
+	r := newRigAt(t, "?timeout=60s", locktest.Kinds[0]) // for longer than a slow machine takes for all of them
+	r.p.Freeze()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	var wg sync.WaitGroup
+	for i := range 3000 {
+		wg.Go(func() { _, _ = r.c.Mutex(fmt.Sprint("many:", i)).TryLock(ctx) })
+	}
+	wg.Wait()
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("the last one returned after %v", took)
+	}
+	r.p.Thaw()
+}
+
+// Cancelled long before its deadline.
+func TestCancelBeforeDeadline(t *testing.T) {
+	t.Parallel()
+	r := newRigAt(t, locktest.PatientQuery, locktest.Kinds[0])
+	r.p.Freeze()
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	time.AfterFunc(50*time.Millisecond, cancel)
+	start := time.Now()
+	_, err := r.m.TryLock(ctx)
+	if took := time.Since(start); took > locktest.Late {
+		t.Errorf("returned after %v", took)
+	}
+	if !errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+	r.p.Thaw()
+}
+
+// A server that says nothing is not the caller's deadline.
+func TestOwnTimeoutIsNotTheCallers(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	var c *holdfast.Client
+	locktest.Eventually(t, 20*time.Second, "the server has answered in so short a time", func() (ok bool) {
+		var err error
+		c, err = holdfast.Open(t.Context(), s.URL()+"?timeout=200ms", holdfast.Options{RetryTimeout: 300 * time.Millisecond})
+		if err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	defer c.Close()
+	s.Pause()
+	defer s.Resume()
+	for name, take := range map[string]func() (*holdfast.Lease, error){
+		"lock": func() (*holdfast.Lease, error) { return c.Mutex("x").Lock(context.Background()) },
+		"wait": func() (*holdfast.Lease, error) {
+			return c.Mutex("x").TryLock(context.Background(), holdfast.Wait(50*time.Millisecond))
+		},
+	} {
+		if _, err := take(); !errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// slowness is how long a slow logger takes.
+const slowness = 5 * time.Second
+
+type slowHandler struct{ slog.Handler }
+
+func (slowHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (slowHandler) Handle(context.Context, slog.Record) error {
+	time.Sleep(slowness)
+	return nil
+}
+
+// A release waits for no extension that waits for the server, however many were
+// there before.
+func TestReleaseBehindExtensions(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	l := locktest.Lock(t, t.Context(), locktest.Open(t, p.URL()).Mutex(locktest.Name(t)))
+	p.Freeze()
+	defer p.Thaw()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for range 3 {
+		wg.Go(func() { _ = l.Extend(t.Context(), time.Minute) })
+	}
+	time.Sleep(100 * time.Millisecond) // until they are there
+	start := time.Now()
+	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrUnavailable) {
+		t.Errorf("error %v, want ErrUnavailable", err)
+	}
+	if took := time.Since(start); took > 3*time.Second+locktest.Late {
+		t.Errorf("Release took %v", took)
+	}
+}
+
+// Who waits behind an extension that waits for the server minds its own context.
+func TestContextBehindExtension(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	m := locktest.Open(t, p.URL()).Mutex(locktest.Name(t))
+	l := locktest.Lock(t, t.Context(), m)
+	p.Freeze()
+	defer p.Thaw()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	long, stop := context.WithCancel(t.Context())
+	defer stop()
+	wg.Go(func() { _ = l.Extend(long, time.Minute) })
+	time.Sleep(100 * time.Millisecond) // until it is there
+	var calls sync.WaitGroup
+	for what, call := range map[string]func(context.Context) error{
+		"Extend":  func(ctx context.Context) error { return l.Extend(ctx, time.Minute) },
+		"TryLock": func(ctx context.Context) error { _, err := m.TryLock(ctx); return err },
+	} {
+		calls.Go(func() {
+			ctx, cancel := context.WithTimeout(l.Context(), 100*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: error %v, want context.DeadlineExceeded", what, err)
+			}
+			if took := time.Since(start); took > locktest.Late {
+				t.Errorf("%s took %v with a context of 100ms", what, took)
+			}
+		})
+	}
+	calls.Wait()
+}

@@ -1,0 +1,504 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A semRig is a semaphore whose replies can be lost, and an undisturbed look at
+// the server.
+type semRig struct {
+	s   *redistest.Server
+	p   *redistest.Proxy
+	c   *holdfast.Client
+	sem *holdfast.Semaphore
+}
+
+// newSemRig returns one with five permits, on a server that knows the scripts.
+func newSemRig(t *testing.T, s *redistest.Server) *semRig {
+	t.Helper()
+	p := redistest.NewProxy(t, s.Addr())
+	c := locktest.Open(t, p.URL())
+	r := &semRig{s, p, c, locktest.NewSemaphore(t, c, "rig", 5)}
+	locktest.Acquire(t, r.sem, 1)
+	locktest.ReleasePermits(t, r.sem, 1)
+	if _, err := c.Semaphore("other").Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// free returns how many permits are free, as the server has it.
+func (r *semRig) free(t *testing.T) int64 {
+	t.Helper()
+	if r.s.Int(t, "EXISTS", "rig") == 0 {
+		return 0
+	}
+	return r.s.Int(t, "GET", "rig")
+}
+
+func (r *semRig) has(t *testing.T, want int64) {
+	t.Helper()
+	if got := r.free(t); got != want {
+		t.Errorf("%d permits are free, want %d", got, want)
+	}
+}
+
+// settles waits until that many permits are free, and checks that it stays so.
+func (r *semRig) settles(t *testing.T) {
+	t.Helper()
+	const want = 5
+	locktest.Eventually(t, 15*time.Second, fmt.Sprint(want, " permits are free"), func() bool { return r.free(t) == want })
+	time.Sleep(locktest.AWhile)
+	r.has(t, want)
+}
+
+func (r *semRig) dropNext() <-chan struct{} { return r.p.DropReply(1, redistest.Command("EVALSHA")) }
+
+// leave cuts the semaphore off from its server.
+func (r *semRig) leave() {
+	r.p.Refuse(true)
+	r.p.Cut()
+}
+
+// Taken once, although the request ran twice.
+func TestSemaphoreTakeReplyLost(t *testing.T) {
+	t.Parallel()
+	for how, take := range map[string]func(*holdfast.Semaphore) error{
+		"acquire":     func(sem *holdfast.Semaphore) error { return sem.Acquire(context.Background(), 2) },
+		"try acquire": func(sem *holdfast.Semaphore) error { return sem.TryAcquire(context.Background(), 2) },
+		"wait": func(sem *holdfast.Semaphore) error {
+			return sem.Acquire(context.Background(), 2, holdfast.Wait(10*time.Second))
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := newSemRig(t, redistest.Start(t))
+			stalls := redistest.MeterStalls(t, r.s)
+			first, second := r.dropNext(), r.p.DropReply(2, redistest.Command("EVALSHA"))
+			start := time.Now()
+			err := take(r.sem)
+			if how == "try acquire" && locktest.StoodStill(stalls, err, start) {
+				r.settles(t)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			<-first
+			<-second
+			r.has(t, 3)
+			locktest.ReleasePermits(t, r.sem, 2)
+			r.has(t, 5)
+		})
+	}
+}
+
+// The same for one that had to wait.
+func TestSemaphoreWaiterReplyLost(t *testing.T) {
+	t.Parallel()
+	r := newSemRig(t, redistest.Start(t))
+	holder := locktest.Open(t, r.s.URL()).Semaphore("rig")
+	locktest.Acquire(t, holder, 4)
+	done := locktest.Acquiring(t, r.s, r.sem, 2)
+	locktest.Waits(t, done) // it has looked for the last time
+	dropped := r.dropNext()
+	locktest.ReleasePermits(t, holder, 4)
+	<-dropped
+	locktest.Came(t, done)
+	r.has(t, 3)
+}
+
+// The server says "not enough", and that is lost.
+func TestSemaphoreRefusalLost(t *testing.T) {
+	t.Parallel()
+	r := newSemRig(t, redistest.Start(t))
+	stalls := redistest.MeterStalls(t, r.s)
+	dropped := r.dropNext()
+	start := time.Now()
+	if err := r.sem.TryAcquire(t.Context(), 6); !errors.Is(err, holdfast.ErrNotAcquired) && !locktest.StoodStill(stalls, err, start) {
+		t.Errorf("error %v", err)
+	}
+	<-dropped
+	r.settles(t)
+	locktest.Acquire(t, r.sem, 5)
+	r.has(t, 0)
+}
+
+// The caller gives up while its request is on the way: what it took comes back.
+func TestSemaphoreGivenUpInDoubt(t *testing.T) {
+	t.Parallel()
+	for how, take := range map[string]func(context.Context, *holdfast.Semaphore) error{
+		"acquire":     func(ctx context.Context, sem *holdfast.Semaphore) error { return sem.Acquire(ctx, 2) },
+		"try acquire": func(ctx context.Context, sem *holdfast.Semaphore) error { return sem.TryAcquire(ctx, 2) },
+		"wait": func(_ context.Context, sem *holdfast.Semaphore) error {
+			return sem.Acquire(context.Background(), 2, holdfast.Wait(2*time.Second)) // time to arrive, and to look at it
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := newSemRig(t, redistest.Start(t))
+			arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ran := make(chan any, 1)
+			go func() {
+				<-arrived
+				n, _ := r.s.Try("GET", "rig")
+				ran <- n
+				cancel()
+			}()
+			sem := locktest.Open(t, r.p.URL()+locktest.PatientQuery).Semaphore("rig") // or it would ask again
+			start := time.Now()
+			err := take(ctx, sem)
+			if n := <-ran; n != "3" {
+				t.Errorf("%v permits are free while the request is in doubt", n)
+			}
+			if err == nil {
+				t.Fatal("taken without a reply")
+			}
+			if took := time.Since(start); took > 2*locktest.Late { // a moment for the answer included
+				t.Errorf("gave up after %v", took)
+			}
+			if how != "wait" && !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v", err)
+			}
+			if errors.Is(err, holdfast.ErrNotAcquired) {
+				t.Errorf("%v: claims that there are not enough", err)
+			}
+			letGo()
+			r.settles(t)
+		})
+	}
+}
+
+// The request runs when its caller has long given up.
+func TestSemaphoreLateTake(t *testing.T) {
+	t.Parallel()
+	r := newSemRig(t, redistest.Start(t))
+	sem := locktest.Open(t, r.p.URL()+locktest.PatientQuery).Semaphore("rig")
+	r.p.Freeze()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // or it might not be asked at all
+	defer cancel()
+	if err := sem.Acquire(ctx, 2); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrUnavailable) {
+		t.Errorf("error %v", err)
+	}
+	before := r.p.Count("EVALSHA")
+	r.p.Thaw()
+	locktest.Eventually(t, 10*time.Second, "the request and its undoing have run", func() bool { return r.p.Count("EVALSHA") > before+1 })
+	r.settles(t)
+	locktest.Acquire(t, r.sem, 5)
+}
+
+// Orders are carried out once, and answered as if nothing had been lost.
+func TestSemaphoreOrderReplyLost(t *testing.T) {
+	t.Parallel()
+	r := newSemRig(t, redistest.Start(t))
+	stalls := redistest.MeterStalls(t, r.s)
+	for _, row := range []struct {
+		what string
+		do   func() (any, error)
+		want any
+		free int64
+	}{
+		{"release", func() (any, error) { return nil, r.sem.Release(t.Context(), 2) }, nil, 7},
+		{"release if it exists", func() (any, error) { return r.sem.ReleaseIfExists(t.Context(), 1) }, true, 8},
+		{"add", func() (any, error) { return nil, r.sem.Add(t.Context(), 2) }, nil, 10},
+		{"add less than none", func() (any, error) { return nil, r.sem.Add(t.Context(), -4) }, nil, 6},
+		{"drain", func() (any, error) { return r.sem.Drain(t.Context()) }, 6, 0},
+		{"set again", func() (any, error) { return r.sem.TrySet(t.Context(), 3, 0) }, false, 0},
+		{"release what is gone", func() (any, error) { return r.s.Int(t, "DEL", "rig"), r.sem.Release(t.Context(), 1) }, int64(1), 1},
+		{"set", func() (any, error) { r.s.Do(t, "DEL", "rig"); return r.sem.TrySet(t.Context(), 3, 0) }, true, 3},
+	} {
+		first, second := r.dropNext(), r.p.DropReply(2, redistest.Command("EVALSHA"))
+		start := time.Now()
+		got, err := row.do()
+		if locktest.StoodStill(stalls, err, start) {
+			_, _ = r.sem.Available(t.Context()) // in place of the second
+		} else if got != row.want || err != nil {
+			t.Errorf("%s: %v, want %v; %v", row.what, got, row.want, err)
+		}
+		<-first
+		<-second
+		r.has(t, row.free)
+	}
+}
+
+// A read that got no answer is repeated.
+func TestSemaphoreAvailableReplyLost(t *testing.T) {
+	t.Parallel()
+	r := newSemRig(t, redistest.Start(t))
+	stalls := redistest.MeterStalls(t, r.s)
+	locktest.WantFreePermits(t, r.sem, 5)
+	dropped := r.dropNext()
+	start := time.Now()
+	if n, err := r.sem.Available(t.Context()); (n != 5 || err != nil) && !locktest.StoodStill(stalls, err, start) {
+		t.Errorf("%d permits are free; %v", n, err)
+	}
+	<-dropped
+}
+
+func TestSemaphoreReleaseWithDeadContext(t *testing.T) {
+	t.Parallel()
+	r := newSemRig(t, redistest.Start(t))
+	locktest.Acquire(t, r.sem, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.sem.Release(ctx, 2); err != nil {
+		t.Error(err)
+	}
+	if ok, err := r.sem.ReleaseIfExists(ctx, 1); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	r.has(t, 5)
+	if err := r.sem.Acquire(ctx, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("acquire with a dead context: %v", err)
+	}
+	r.settles(t)
+}
+
+// With the server away for three seconds, a release goes on in the background,
+// and gives back once.
+func TestSemaphoreReleaseGoesOn(t *testing.T) {
+	t.Parallel()
+	for how, away := range map[string]func(r *semRig) (back func()){
+		"cut off": func(r *semRig) func() {
+			r.leave()
+			return func() { r.p.Refuse(false) }
+		},
+		// Everything that was sent meanwhile runs, once the server goes on.
+		"paused": func(r *semRig) func() {
+			r.s.Pause()
+			return r.s.Resume
+		},
+		// Whatever is sent runs, and no answer comes.
+		"mute": func(r *semRig) func() {
+			r.p.FreezeReplies()
+			return r.p.Thaw
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := newSemRig(t, redistest.Start(t))
+			locktest.Acquire(t, r.sem, 2)
+			back := away(r)
+			start := time.Now()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			err := r.sem.Release(ctx, 2)
+			if !errors.Is(err, holdfast.ErrUnavailable) {
+				t.Errorf("release without a server: %v", err)
+			}
+			if took := time.Since(start); took > 4*time.Second+locktest.Late {
+				t.Errorf("took %v", took)
+			}
+			time.Sleep(3*time.Second - time.Since(start))
+			if how == "cut off" {
+				r.has(t, 3)
+				r.dropNext() // it gets through, and that is not known
+			}
+			back()
+			r.settles(t)
+			locktest.Acquire(t, r.sem, 5)
+			locktest.ReleasePermits(t, r.sem, 5)
+			r.has(t, 5)
+		})
+	}
+}
+
+// A request is given up, and the client closed at once: what the request took
+// is given back all the same. Nothing else would ever bring it back.
+func TestCloseGivesBackPermitsInDoubt(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for i := range 200 { // Close has to come when the undoing is about to connect
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			p := redistest.NewProxy(t, s.Addr())
+			c := locktest.Open(t, p.URL())
+			sem := locktest.NewSemaphore(t, c, locktest.Name(t), 5)
+			locktest.Acquire(t, sem, 1)
+			locktest.ReleasePermits(t, sem, 1)
+			arrived, letGo := p.HoldReply(redistest.Command("EVALSHA"))
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-arrived
+				cancel()
+			}()
+			if err := sem.Acquire(ctx, 2); !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v", err)
+			}
+			letGo()
+			start := time.Now()
+			_ = c.Close()
+			took := time.Since(start)
+			// A server that does not answer is borne with for two seconds.
+			if free := s.Do(t, "GET", sem.Name()); free != "5" && took < 2*time.Second {
+				t.Errorf("%v permits are free", free)
+			}
+		})
+	}
+}
+
+// What the server must remember of requests that failed is bounded by how many
+// are under way at a time as well.
+func TestFailedRequestsLeaveFewMarks(t *testing.T) {
+	t.Parallel()
+	const rounds, most = 200, 50 // undoing goes on beside
+	// refused tries in vain, and waits until that is being undone: if the machine
+	// stood still there, many would be under way at a time.
+	refused := func(t *testing.T, r *semRig) {
+		t.Helper()
+		before := r.p.Count("EVALSHA")
+		if err := r.sem.TryAcquire(t.Context(), 1); !errors.Is(err, holdfast.ErrRefused) {
+			t.Fatal(err)
+		}
+		locktest.Eventually(t, 10*time.Second, "undone", func() bool { return r.p.Count("EVALSHA") > before+1 })
+	}
+	t.Run("given up", func(t *testing.T) {
+		t.Parallel()
+		r := newSemRig(t, redistest.Start(t))
+		for range rounds {
+			arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-arrived
+				cancel()
+			}()
+			if err := r.sem.Acquire(ctx, 1); !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			letGo()
+			locktest.Eventually(t, 5*time.Second, "given back", func() bool { return r.free(t) == 5 })
+		}
+		if n := marks(t, r.s); n > most {
+			t.Errorf("%d marks of %d rounds, one at a time", n, rounds)
+		}
+	})
+	t.Run("out of memory", func(t *testing.T) {
+		t.Parallel()
+		r := newSemRig(t, redistest.Start(t))
+		r.s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+		for range rounds {
+			refused(t, r)
+		}
+		time.Sleep(locktest.AWhile) // for what goes on in the background
+		if n := marks(t, r.s); n > most {
+			t.Errorf("%d marks of %d rounds, one at a time, on a server without memory", n, rounds)
+		}
+	})
+	t.Run("not a semaphore", func(t *testing.T) {
+		t.Parallel()
+		r := newSemRig(t, redistest.Start(t))
+		r.s.Do(t, "DEL", "rig")
+		r.s.Do(t, "RPUSH", "rig", "x")
+		for range rounds {
+			refused(t, r)
+		}
+		time.Sleep(locktest.AWhile)
+		if n := marks(t, r.s); n > most {
+			t.Errorf("%d marks of %d rounds, one at a time", n, rounds)
+		}
+	})
+}
+
+// Marks do not grow with the number of objects: a request that was answered
+// needs none when the next one comes.
+func TestMarksAreReclaimed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL())
+	for i := range 100 {
+		name := fmt.Sprint("object:", i)
+		if _, err := c.Latch(name).TrySet(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Latch(name).CountDown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		sem := c.Semaphore("semaphore:" + name)
+		if _, err := sem.TrySet(t.Context(), 1, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := sem.Acquire(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := sem.Release(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	marks := 0
+	for _, key := range s.Keys(t) {
+		if strings.HasPrefix(key, "holdfast:once:") {
+			marks++
+		}
+	}
+	if marks > 1 {
+		t.Errorf("%d marks of one goroutine are left", marks)
+	}
+}
+
+// The mark of a request that was sent twice stays: a copy may come yet.
+func TestMarkOfDoubtStays(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := locktest.Open(t, p.URL())
+	count := func(name string) {
+		t.Helper()
+		s.Do(t, "SET", name, "5")
+		if left, err := c.Latch(name).CountDown(t.Context()); left != 4 || err != nil {
+			t.Fatal(left, err)
+		}
+	}
+	count("first") // the script is known from now on
+	dropped := p.DropReply(1, func(cmd []string) bool { return cmd[0] == "EVALSHA" })
+	count("second")
+	<-dropped
+	count("third")
+	count("fourth")
+	var marks []string
+	for _, key := range s.Keys(t) {
+		if strings.HasPrefix(key, "holdfast:once:") {
+			marks = append(marks, key[:strings.Index(key, "}")+1])
+		}
+	}
+	if got := fmt.Sprint(marks); !strings.Contains(got, "{second}") || !strings.Contains(got, "{fourth}") || len(marks) != 2 {
+		t.Errorf("marks %v, want those of the second, which was sent twice, and of the fourth, which is the last", marks)
+	}
+}
+
+// The same for a grant whose reply was lost.
+func TestMarkOfDoubtfulGrantStays(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := locktest.Open(t, p.URL())
+	take := func(name string) {
+		t.Helper()
+		s.Do(t, "SET", name, "5")
+		if err := c.Semaphore(name).Acquire(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Int(t, "GET", name); got != 4 {
+			t.Errorf("%d permits of %s are free", got, name)
+		}
+	}
+	take("first")
+	dropped := p.DropReply(1, func(cmd []string) bool { return cmd[0] == "EVALSHA" })
+	take("second")
+	<-dropped
+	take("third")
+	take("fourth")
+	if keys := fmt.Sprint(s.Keys(t)); !strings.Contains(keys, "once:{second}") || strings.Contains(keys, "once:{third}") {
+		t.Errorf("keys %v, want the mark of the second, which was sent twice, and not that of the third", keys)
+	}
+}
