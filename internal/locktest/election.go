@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Campaign waits until it leads, or ends the test.
+// Campaign campaigns until it leads, or ends the test.
 func Campaign(tb testing.TB, ctx context.Context, e *holdfast.Election, said string, opts ...holdfast.Option) *holdfast.Lease {
 	tb.Helper()
 	l, err := e.Campaign(ctx, said, opts...)
@@ -18,7 +18,8 @@ func Campaign(tb testing.TB, ctx context.Context, e *holdfast.Election, said str
 	return l
 }
 
-// WantLeader checks who leads, as the server sees it; nil: nobody.
+// WantLeader checks which lease leads, as the server sees it. If l is nil, there
+// must be no leader.
 func WantLeader(tb testing.TB, e *holdfast.Election, l *holdfast.Lease, said string) {
 	tb.Helper()
 	var want holdfast.Leader
@@ -30,15 +31,16 @@ func WantLeader(tb testing.TB, e *holdfast.Election, l *holdfast.Lease, said str
 	}
 }
 
-// A View is what an observer sees, from its first look on. It is closed at the
-// end of the loop.
+// A View receives what an observer sees. It is closed at the end of the loop.
 type View chan Sight
 
+// A Sight is one step of the loop of an observer.
 type Sight struct {
 	Leader holdfast.Leader
 	Err    error
 }
 
+// Observe observes an election in another goroutine.
 func Observe(ctx context.Context, e *holdfast.Election, opts ...holdfast.Option) View {
 	v := make(View, 100)
 	go func() {
@@ -50,7 +52,7 @@ func Observe(ctx context.Context, e *holdfast.Election, opts ...holdfast.Option)
 	return v
 }
 
-// Any returns what is seen next, be it an error.
+// Any returns the next sight, which may be an error.
 func (v View) Any(tb testing.TB) Sight {
 	tb.Helper()
 	select {
@@ -65,7 +67,7 @@ func (v View) Any(tb testing.TB) Sight {
 	}
 }
 
-// Next returns who is seen next.
+// Next returns the next leader.
 func (v View) Next(tb testing.TB) holdfast.Leader {
 	tb.Helper()
 	s := v.Any(tb)
@@ -75,7 +77,7 @@ func (v View) Next(tb testing.TB) holdfast.Leader {
 	return s.Leader
 }
 
-// After returns who is seen next, but for the moment between two leaders.
+// After returns the next leader, and skips the moment between two leaders.
 func (v View) After(tb testing.TB) holdfast.Leader {
 	tb.Helper()
 	l := v.Next(tb)
@@ -98,9 +100,10 @@ func (v View) Ends(tb testing.TB) {
 	}
 }
 
+// NoLeader is what observers see while there is no leader.
 var NoLeader holdfast.Leader
 
-// LeaderOf is a lease as observers see it.
+// LeaderOf returns a lease as observers see it.
 func LeaderOf(l *holdfast.Lease, said string) holdfast.Leader {
 	return holdfast.Leader{Name: said, Term: l.Token(), Owner: l.Owner()}
 }

@@ -14,10 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// The keys of a queue.
-func QueueKey(name string) string     { return "redisson_lock_queue:{" + name + "}" }
+// QueueKey returns the key of the queue of a fair lock.
+func QueueKey(name string) string { return "redisson_lock_queue:{" + name + "}" }
+
+// DeadlinesKey returns the key of the deadlines of those in the queue.
 func DeadlinesKey(name string) string { return "redisson_lock_timeout:{" + name + "}" }
-func signsKey(name string) string     { return "holdfast:waiting:{" + name + "}" }
+
+// signsKey returns the key of the signs of life of those in the queue.
+func signsKey(name string) string { return "holdfast:waiting:{" + name + "}" }
 
 // Queue returns the owners that wait for a name, the next one first.
 func Queue(tb testing.TB, s *redistest.Server, name string) []string {
@@ -25,7 +29,7 @@ func Queue(tb testing.TB, s *redistest.Server, name string) []string {
 	return s.Strings(tb, "LRANGE", QueueKey(name), "0", "-1")
 }
 
-// AwaitQueue waits until that many wait for a name, and returns them.
+// AwaitQueue waits until n owners wait for a name, and returns them.
 func AwaitQueue(tb testing.TB, s *redistest.Server, name string, n int) []string {
 	tb.Helper()
 	Eventually(tb, 30*time.Second, fmt.Sprint(n, " wait for ", name), func() bool {
@@ -34,13 +38,13 @@ func AwaitQueue(tb testing.TB, s *redistest.Server, name string, n int) []string
 	return Queue(tb, s, name)
 }
 
-// A Place is one in a queue.
+// A Place is a waiter in a queue.
 type Place struct {
 	Owner string
 	Got   <-chan Outcome
 }
 
-// Enqueue lets somebody wait for m, and returns when it does.
+// Enqueue locks m in another goroutine, and returns when that is in the queue.
 func Enqueue(tb testing.TB, ctx context.Context, s *redistest.Server, m holdfast.Locker, opts ...holdfast.Option) Place {
 	tb.Helper()
 	before := Queue(tb, s, m.Name())
@@ -69,7 +73,7 @@ func WantQueue(tb testing.TB, s *redistest.Server, name string, places ...Place)
 	}
 }
 
-// WantNoQueue checks that nothing is left of a queue, also not a channel.
+// WantNoQueue checks that nothing is left of a queue, including its channels.
 func WantNoQueue(tb testing.TB, s *redistest.Server, name string) {
 	tb.Helper()
 	Eventually(tb, 10*time.Second, "nothing is left of the queue of "+name, func() bool {
@@ -80,7 +84,8 @@ func WantNoQueue(tb testing.TB, s *redistest.Server, name string) {
 	})
 }
 
-// EnterInOrder checks that those in the queue get in one after the other.
+// EnterInOrder checks that the waiters enter one after the other, in this order,
+// and releases each lease.
 func EnterInOrder(tb testing.TB, places ...Place) {
 	tb.Helper()
 	for i, p := range places {
@@ -99,9 +104,8 @@ func EnterInOrder(tb testing.TB, places ...Place) {
 	}
 }
 
-// WantDeadlines checks that the deadlines by which Redisson tells the living
-// from the dead are neither over nor further ahead than a lease and five
-// minutes.
+// WantDeadlines checks the deadlines by which Redisson finds dead waiters. Each lies
+// in the future, and at most a lease and five minutes ahead.
 func WantDeadlines(tb testing.TB, s *redistest.Server, name string, lease time.Duration) {
 	tb.Helper()
 	reply := s.Do(tb, "EVAL", `
@@ -118,8 +122,8 @@ func WantDeadlines(tb testing.TB, s *redistest.Server, name string, lease time.D
 	}
 }
 
-// queueWorker lets some goroutines lock a fair mutex once, and writes down when
-// each was in.
+// queueWorker locks a fair mutex once in each of some goroutines, and records the
+// intervals.
 func queueWorker() {
 	ctx := context.Background()
 	c, err := holdfast.Open(ctx, os.Getenv("TEST_URL"), holdfast.Options{WatchdogTimeout: 10 * time.Second})
@@ -146,8 +150,8 @@ func queueWorker() {
 	})
 }
 
-// EnqueueProcess lets a process wait for a name, with so many goroutines, and
-// returns when all of them do.
+// EnqueueProcess starts a process in which that many goroutines wait for a name, and
+// returns when all are in the queue.
 func EnqueueProcess(tb testing.TB, s *redistest.Server, name string, waiters int) *redistest.Process {
 	tb.Helper()
 	n := int(s.Int(tb, "LLEN", QueueKey(name)))
@@ -156,7 +160,7 @@ func EnqueueProcess(tb testing.TB, s *redistest.Server, name string, waiters int
 	return w
 }
 
-// Visits returns what a worker has recorded until its end.
+// Visits returns the intervals that a worker has recorded, after its end.
 func Visits(tb testing.TB, w *redistest.Process) []redistest.Interval {
 	tb.Helper()
 	var text strings.Builder

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A MutexLike is a lock of any kind that can be looked at.
+// A MutexLike is a lock of any kind.
 type MutexLike interface {
 	holdfast.Locker
 	IsLocked(ctx context.Context) (bool, error)
@@ -17,14 +17,15 @@ type MutexLike interface {
 	ForceUnlock(ctx context.Context) (bool, error)
 }
 
-// A Kind is a lock to which the contract applies.
+// A Kind is a kind of lock to which the contract applies.
 type Kind struct {
-	Letter string // which tests are for it, see each
+	Letter string // which tests are for it, see Each
 	Name   string
-	Late   time.Duration // after an expiry a waiter may come that late
+	Late   time.Duration // how late a waiter may be after an expiry
 	Make   func(c *holdfast.Client, name string) MutexLike
 }
 
+// Kinds are all kinds of locks. The first is the plain mutex.
 var Kinds = []Kind{
 	{"P", "push", Late, func(c *holdfast.Client, name string) MutexLike {
 		return c.Mutex(name)
@@ -57,8 +58,8 @@ func Each(t *testing.T, letters string, test func(t *testing.T, k Kind)) {
 	}
 }
 
-// Rival makes a lock that whoever holds one of this kind keeps out: readers do
-// not keep each other out.
+// Rival returns a lock that a holder of this kind excludes. For readers it is the
+// write side, since readers do not exclude each other.
 func (k Kind) Rival(c *holdfast.Client, name string) MutexLike {
 	if k.Letter == "R" {
 		return c.RWMutex(name)

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// NewLatch returns a latch that is to be counted down that often.
+// NewLatch returns a latch with the given count.
 func NewLatch(tb testing.TB, c *holdfast.Client, name string, count int) *holdfast.Latch {
 	tb.Helper()
 	l := c.Latch(name)
@@ -18,7 +18,7 @@ func NewLatch(tb testing.TB, c *holdfast.Client, name string, count int) *holdfa
 	return l
 }
 
-// CountDown counts a latch down and checks what is left.
+// CountDown counts a latch down and checks the new count.
 func CountDown(tb testing.TB, l *holdfast.Latch, left int) {
 	tb.Helper()
 	if n, err := l.CountDown(context.Background()); n != left || err != nil {
@@ -34,7 +34,8 @@ func WantCount(tb testing.TB, l *holdfast.Latch, want int) {
 	}
 }
 
-// AwaitingLatch waits for a latch in another goroutine. It returns when that waits.
+// AwaitingLatch waits for a latch in another goroutine, and returns when that
+// goroutine waits.
 func AwaitingLatch(tb testing.TB, s *redistest.Server, l *holdfast.Latch) <-chan error {
 	tb.Helper()
 	done := make(chan error, 1)
@@ -43,6 +44,7 @@ func AwaitingLatch(tb testing.TB, s *redistest.Server, l *holdfast.Latch) <-chan
 	return done
 }
 
+// LatchChannel returns the channel on which a latch is announced to be open.
 func LatchChannel(l *holdfast.Latch) string {
 	return "redisson_countdownlatch__channel__{" + l.Name() + "}"
 }

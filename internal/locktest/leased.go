@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// NewLeasedSemaphore returns a semaphore with a name of its own and so many permits.
+// NewLeasedSemaphore returns a semaphore with that many permits and a name that no
+// other test uses.
 func NewLeasedSemaphore(tb testing.TB, c *holdfast.Client, permits int) *holdfast.LeasedSemaphore {
 	tb.Helper()
 	sem := c.LeasedSemaphore(Name(tb))
@@ -21,13 +22,13 @@ func NewLeasedSemaphore(tb testing.TB, c *holdfast.Client, permits int) *holdfas
 	return sem
 }
 
-// Obtain takes permits, or ends the test.
+// Obtain acquires permits, or ends the test.
 func Obtain(tb testing.TB, sem *holdfast.LeasedSemaphore, permits int, opts ...holdfast.Option) *holdfast.Lease {
 	tb.Helper()
 	return Lock(tb, context.Background(), sem.Locker(permits), opts...)
 }
 
-// WantPermits checks how many permits are free, and how many taken.
+// WantPermits checks how many permits are available, and how many are taken.
 func WantPermits(tb testing.TB, sem *holdfast.LeasedSemaphore, available, taken int) {
 	tb.Helper()
 	st, err := sem.State(context.Background())
@@ -39,8 +40,8 @@ func WantPermits(tb testing.TB, sem *holdfast.LeasedSemaphore, available, taken 
 	}
 }
 
-// PermitExpiry returns when the lease of a permit ends, in milliseconds of the server's
-// clock, or 0 if the server has forgotten it.
+// PermitExpiry returns when the lease of a permit ends, in milliseconds of the
+// server's clock. It returns 0 if the server does not know the permit.
 func PermitExpiry(tb testing.TB, s *redistest.Server, sem *holdfast.LeasedSemaphore, id string) int64 {
 	tb.Helper()
 	raw := make([]byte, 16)
@@ -62,46 +63,29 @@ func PermitExpiry(tb testing.TB, s *redistest.Server, sem *holdfast.LeasedSemaph
 	return end
 }
 
-// JavaForever is the score of a permit that Java has without an end.
+// JavaForever is the score of a permit that Redisson holds without a lease time.
 const JavaForever = 922337203685477
 
-// JavaTakes takes a permit as Java does, for all that the server has of it.
+// JavaTakes writes what Redisson writes when it acquires a permit.
 func JavaTakes(tb testing.TB, s *redistest.Server, sem *holdfast.LeasedSemaphore, id string, ends int64) {
 	tb.Helper()
 	s.Do(tb, "DECRBY", sem.Name(), "1")
 	s.Do(tb, "ZADD", "{"+sem.Name()+"}:timeout", fmt.Sprint(ends), id)
 }
 
-// Awake waits until a waiter for permits of the rig listens and has looked once
-// more.
-func (r *LeasedRig) Awake(t *testing.T) {
-	t.Helper()
-	AwaitListener(t, r.S, "redisson_sc:{rig}")
-	time.Sleep(100 * time.Millisecond)
-}
-
-// ObtainedLast returns when the last lease ends, as of the server.
-func ObtainedLast(t *testing.T, r *LeasedRig) int64 {
-	t.Helper()
-	return r.S.Int(t, "EVAL", "return redis.call('zrange', KEYS[1], -1, -1, 'withscores')[2]", "1", "{rig}:timeout")
-}
-
 // A LeasedRig is a semaphore with three permits on a client whose replies can be
-// lost, and an undisturbed look at the server.
+// lost.
 type LeasedRig struct {
-	S   *redistest.Server
-	P   *redistest.Proxy
-	C   *holdfast.Client
+	Rig
 	Sem *holdfast.LeasedSemaphore
-	Far *holdfast.LeasedSemaphore // the same in another client, past the proxy
+	Far *holdfast.LeasedSemaphore // the same semaphore, in another client that bypasses the proxy
 }
 
+// NewLeasedRig returns a rig whose server knows the scripts.
 func NewLeasedRig(t *testing.T, o ...holdfast.Options) *LeasedRig {
 	t.Helper()
-	s := redistest.Start(t)
-	p := redistest.NewProxy(t, s.Addr())
-	r := &LeasedRig{S: s, P: p, C: Open(t, p.URL(), o...)}
-	r.Sem, r.Far = r.C.LeasedSemaphore("rig"), Open(t, Enduring(s.URL()), o...).LeasedSemaphore("rig")
+	r := &LeasedRig{Rig: NewRig(t, redistest.Start(t), "", o...)}
+	r.Sem, r.Far = r.Client.LeasedSemaphore("rig"), Open(t, Enduring(r.Server.URL()), o...).LeasedSemaphore("rig")
 	for range 2 { // so that the server knows the scripts
 		if _, err := r.Sem.TrySet(t.Context(), 3, 0); err != nil {
 			t.Fatal(err)
@@ -121,36 +105,49 @@ func NewLeasedRig(t *testing.T, o ...holdfast.Options) *LeasedRig {
 	return r
 }
 
-// Has checks the number of free permits, and that of leases, past everything
-// that could make either look right.
+// Has checks how many free permits and how many leases the server has. It reads
+// the keys themselves, not what a client makes of them.
 func (r *LeasedRig) Has(t *testing.T, free, leases int64) {
 	t.Helper()
-	if n := r.S.Int(t, "GET", "rig"); n != free {
+	if n := r.Server.Int(t, "GET", "rig"); n != free {
 		t.Errorf("%d free, want %d", n, free)
 	}
-	if n := r.S.Int(t, "ZCARD", "{rig}:timeout"); n != leases {
+	if n := r.Server.Int(t, "ZCARD", "{rig}:timeout"); n != leases {
 		t.Errorf("%d leases, want %d", n, leases)
 	}
 }
 
-// Back waits until all permits are free, and nothing is left of leases.
+// Back waits until all permits are free and no lease is left.
 func (r *LeasedRig) Back(t *testing.T) {
 	t.Helper()
 	Eventually(t, 10*time.Second, "all permits are back", func() bool {
-		return r.S.Int(t, "GET", "rig") == 3 && r.S.Int(t, "EXISTS", "{rig}:timeout") == 0
+		return r.Server.Int(t, "GET", "rig") == 3 && r.Server.Int(t, "EXISTS", "{rig}:timeout") == 0
 	})
 }
 
-func (r *LeasedRig) DropNext() <-chan struct{} { return r.P.DropReply(1, redistest.Command("EVALSHA")) }
-
-// Settled checks that all permits come back, and no more than there were.
+// Settled checks that exactly the three permits become free again.
 func (r *LeasedRig) Settled(t *testing.T) {
 	t.Helper()
 	Eventually(t, 10*time.Second, "all are free", func() bool {
 		st, err := r.Far.State(t.Context())
 		return err == nil && st == holdfast.PermitState{Available: 3}
 	})
-	Release(t, Obtain(t, r.Far, 3, holdfast.LeaseTime(time.Minute))) // reaps what is over
-	// A request that its caller gave up may come only now, and is undone then.
+	Release(t, Obtain(t, r.Far, 3, holdfast.LeaseTime(time.Minute))) // removes expired leases
+	// A request that its caller gave up may arrive only now, and is undone then.
 	r.Back(t)
+}
+
+// Awake waits until a waiter for permits of the rig has subscribed and has looked
+// once more.
+func (r *LeasedRig) Awake(t *testing.T) {
+	t.Helper()
+	AwaitListener(t, r.Server, "redisson_sc:{rig}")
+	time.Sleep(100 * time.Millisecond)
+}
+
+// LastExpiry returns when the last lease ends, in milliseconds of the server's
+// clock.
+func (r *LeasedRig) LastExpiry(t *testing.T) int64 {
+	t.Helper()
+	return r.Server.Int(t, "EVAL", "return redis.call('zrange', KEYS[1], -1, -1, 'withscores')[2]", "1", "{rig}:timeout")
 }

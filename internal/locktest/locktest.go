@@ -17,14 +17,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Late is how late things may be that are awaited: the machine may be busy, or
-// stand still for two seconds. Who is not told and looks at intervals is later.
+// Late is how late an awaited event may be. The machine may be busy, or stand still
+// for two seconds. It is shorter than the interval at which waiters poll.
 const Late = 4 * time.Second
 
-// AWhile is how long to watch that nothing happens.
+// AWhile is how long a test watches that nothing happens.
 const AWhile = 500 * time.Millisecond
 
-// Parallel runs f in n goroutines and waits for their end.
+// Parallel runs f in n goroutines and waits until all have returned.
 func Parallel(n int, f func(i int)) {
 	var wg sync.WaitGroup
 	for i := range n {
@@ -33,12 +33,13 @@ func Parallel(n int, f func(i int)) {
 	wg.Wait()
 }
 
+// Median returns the median of ds. It sorts ds.
 func Median(ds []time.Duration) time.Duration {
 	slices.Sort(ds)
 	return ds[len(ds)/2]
 }
 
-// Tolerable reports whether an error is one that a bad network explains.
+// Tolerable reports whether err is nil or an error that a bad network explains.
 func Tolerable(err error) bool {
 	for _, target := range []error{holdfast.ErrUnavailable, holdfast.ErrNotAcquired, holdfast.ErrLost, context.Canceled} {
 		if errors.Is(err, target) {
@@ -48,7 +49,7 @@ func Tolerable(err error) bool {
 	return err == nil
 }
 
-// Must returns a result, or ends the test.
+// Must returns a function that returns a result, or ends the test on an error.
 func Must[T any](tb testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {
 		tb.Helper()
@@ -59,7 +60,8 @@ func Must[T any](tb testing.TB) func(v T, err error) T {
 	}
 }
 
-// Open returns a client for one test.
+// Open returns a client that is closed at the end of the test.
+// HOLDFAST_TEST_REPLICATION=strict makes it wait for replicas.
 func Open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Client {
 	tb.Helper()
 	var o holdfast.Options
@@ -68,10 +70,10 @@ func Open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Clie
 	}
 	if os.Getenv("HOLDFAST_TEST_REPLICATION") == "strict" && o.Replication == (holdfast.Replication{}) {
 		o.Replication = holdfast.Replication{Mode: holdfast.Strict, Replicas: redistest.Replicas}
-		o.ClockSkew = 20 * time.Millisecond // the servers have one clock, and tests short leases
+		o.ClockSkew = 20 * time.Millisecond // the servers share a clock, and tests use short leases
 	}
 	if o.Replication == (holdfast.Replication{}) {
-		// A replica may stand still for longer than the second that is the default.
+		// A replica may stand still for longer than the default of one second.
 		o.Replication.Timeout = min(5*time.Second, cmp.Or(o.WatchdogTimeout, time.Minute))
 	}
 	c, err := holdfast.Open(context.Background(), Address(tb, url), o)
@@ -85,8 +87,8 @@ func Open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Clie
 	return c
 }
 
-// Address returns the URL for a client: an enduring one of the shared server, which
-// nobody stops.
+// Address returns the URL for a client. For the shared server, which no test
+// stops, it is an enduring one.
 func Address(tb testing.TB, url string) string {
 	tb.Helper()
 	if url == redistest.Shared(tb).URL() {
@@ -95,9 +97,8 @@ func Address(tb testing.TB, url string) string {
 	return url
 }
 
-// Enduring returns a URL for clients that wait for the answer of a server that
-// may stand still, but is never stopped: the two seconds that are the default
-// are as long as that.
+// Enduring returns a URL for clients that wait longer for a reply. A server that is
+// never stopped may stand still for two seconds, which is the default timeout.
 func Enduring(url string) string {
 	sep := "?"
 	if strings.Contains(url, sep) {
@@ -106,9 +107,8 @@ func Enduring(url string) string {
 	return url + sep + "timeout=10s&dial_timeout=10s"
 }
 
-// Often returns how often to do something for the sake of load: as often as
-// wanted with one server, and less often elsewhere, where the load is the same
-// and every server costs.
+// Often returns how often to repeat something that only makes load: n times with
+// one server, and fewer times with several servers, which share the machine.
 func Often(n int) int {
 	if redistest.Topology() == "single" {
 		return n
@@ -133,7 +133,7 @@ func Lock(tb testing.TB, ctx context.Context, m holdfast.Locker, opts ...holdfas
 	return l
 }
 
-// Release gives a lease back, or marks the test as failed.
+// Release releases a lease, or marks the test as failed.
 func Release(tb testing.TB, l *holdfast.Lease) {
 	tb.Helper()
 	if err := l.Release(context.Background()); err != nil {
@@ -145,7 +145,7 @@ func Release(tb testing.TB, l *holdfast.Lease) {
 func Eventually(tb testing.TB, limit time.Duration, what string, cond func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
-		over := time.Now().After(end) // before the look: one that comes after the end counts
+		over := time.Now().After(end) // before cond: a result that comes after the end counts
 		if cond() {
 			return
 		}

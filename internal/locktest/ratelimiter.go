@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
+// SetRate sets the rate of l, or ends the test.
 func SetRate(tb testing.TB, l *holdfast.RateLimiter, rate holdfast.Rate) {
 	tb.Helper()
 	if err := l.SetRate(context.Background(), rate); err != nil {
@@ -14,6 +15,7 @@ func SetRate(tb testing.TB, l *holdfast.RateLimiter, rate holdfast.Rate) {
 	}
 }
 
+// Reserve reserves n permits, or ends the test.
 func Reserve(tb testing.TB, l *holdfast.RateLimiter, n int) *holdfast.Reservation {
 	tb.Helper()
 	r, err := l.ReserveN(context.Background(), n)
@@ -23,7 +25,7 @@ func Reserve(tb testing.TB, l *holdfast.RateLimiter, n int) *holdfast.Reservatio
 	return r
 }
 
-// WantAllow checks whether n permits can be had now.
+// WantAllow checks whether AllowN grants n permits now.
 func WantAllow(tb testing.TB, l *holdfast.RateLimiter, n int, want bool) {
 	tb.Helper()
 	if ok, err := l.AllowN(context.Background(), n); ok != want || err != nil {

@@ -2,11 +2,37 @@ package locktest
 
 import (
 	"errors"
+	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
+
+// A Rig is a server of its own and a client that reaches it through a proxy, so
+// that replies can be lost. Server bypasses the proxy.
+type Rig struct {
+	Server *redistest.Server
+	Proxy  *redistest.Proxy
+	Client *holdfast.Client
+}
+
+// NewRig returns a rig for s. The client has the query in its URL.
+func NewRig(tb testing.TB, s *redistest.Server, query string, o ...holdfast.Options) Rig {
+	tb.Helper()
+	p := redistest.NewProxy(tb, s.Addr())
+	return Rig{s, p, Open(tb, p.URL()+query, o...)}
+}
+
+// DropNext drops the reply to the next script. The channel is closed when that
+// has happened.
+func (r Rig) DropNext() <-chan struct{} { return r.Proxy.DropReply(1, redistest.Command("EVALSHA")) }
+
+// Disconnect cuts the connections of the client and refuses new ones.
+func (r Rig) Disconnect() {
+	r.Proxy.Refuse(true)
+	r.Proxy.Cut()
+}
 
 // StoodStill reports whether a call that began at start, and whose reply was
 // lost, has failed because this process or the server did not run. Most calls are

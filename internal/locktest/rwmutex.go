@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// HoldKey returns the key that says how long the n-th hold of a reader lasts.
+// HoldKey returns the key whose TTL is that of the n-th hold of a reader.
 func HoldKey(l *holdfast.Lease, n int) string {
 	return fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", l.Name(), l.Owner(), n)
 }
 
-// WantSides checks what both sides of m say about themselves.
+// WantSides checks which sides of m are locked.
 func WantSides(tb testing.TB, m *holdfast.RWMutex, write, read bool) {
 	tb.Helper()
 	if Locked(tb, m) != write {
@@ -25,10 +25,10 @@ func WantSides(tb testing.TB, m *holdfast.RWMutex, write, read bool) {
 	}
 }
 
-// WritersKey returns the key of the writers that go first.
+// WritersKey returns the key of the waiting writers with WriterFirst.
 func WritersKey(name string) string { return "holdfast:writers:{" + name + "}" }
 
-// WantNoWriters checks that nobody is known to wait for m.
+// WantNoWriters checks that the server knows of no waiting writer.
 func WantNoWriters(tb testing.TB, s *redistest.Server, name string) {
 	tb.Helper()
 	if s.Int(tb, "EXISTS", WritersKey(name)) != 0 {
@@ -36,7 +36,7 @@ func WantNoWriters(tb testing.TB, s *redistest.Server, name string) {
 	}
 }
 
-// AwaitFirstWriters waits until the server knows of so many writers that go first.
+// AwaitFirstWriters waits until the server knows of n waiting writers.
 func AwaitFirstWriters(tb testing.TB, s *redistest.Server, name string, n int64) {
 	tb.Helper()
 	Eventually(tb, 5*time.Second, "the writer waits", func() bool { return s.Int(tb, "ZCARD", WritersKey(name)) == n })

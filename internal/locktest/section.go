@@ -12,15 +12,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A Section is what a lock protects. It notices when two are in it at once.
+// A Section is what a lock protects. It detects overlapping visits.
 type Section struct {
 	Name     string
 	recorder *redistest.Recorder
 	recorded bytes.Buffer
-	count    int // not atomic, on purpose: who overlaps loses an increment
+	count    int // not atomic on purpose: overlapping visits lose an increment
 	reads    atomic.Int64
 }
 
+// NewSection returns a section that the lock of the given name protects.
 func NewSection(name string) *Section {
 	s := &Section{Name: name}
 	s.recorder = redistest.NewRecorder(&s.recorded)
@@ -45,8 +46,7 @@ func (s *Section) Visit(l *holdfast.Lease, inside time.Duration) {
 	leave()
 }
 
-// Check checks that there were so many visits, one after the other unless both
-// are of readers.
+// Check checks the number of visits, and that only readers have overlapped.
 func (s *Section) Check(tb testing.TB, visits int) {
 	tb.Helper()
 	ivs, err := redistest.ReadIntervals(&s.recorded)
@@ -61,17 +61,16 @@ func (s *Section) Check(tb testing.TB, visits int) {
 	}
 }
 
-// Record works under a lease, as long as that is valid, and writes down from
-// when to when it was.
+// Record works under a lease while it is valid, and records the interval.
 func Record(rec *redistest.Recorder, l *holdfast.Lease, work time.Duration) {
 	if iv := Stay(l, work); iv.Enter != 0 {
 		rec.Record(iv)
 	}
 }
 
-// Stay works under a lease, as long as that is valid, and returns from when to
-// when it was. The clock is read before the lease is asked: however long the
-// scheduler takes in between, the lock was held at that moment.
+// Stay works under a lease while it is valid, and returns the interval. It reads
+// the clock before it asks the lease. However long the scheduler takes in between,
+// the lock was held at that moment.
 func Stay(l *holdfast.Lease, work time.Duration) redistest.Interval {
 	iv := redistest.Interval{Name: l.Name(), Owner: fmt.Sprint(l.Owner(), "#", l.Token())}
 	for start := time.Now(); ; time.Sleep(min(work, time.Millisecond)) {
@@ -90,8 +89,8 @@ func Stay(l *holdfast.Lease, work time.Duration) redistest.Interval {
 	return iv
 }
 
-// CheckExclusive checks recorded intervals, of which there must be enough for
-// the check to mean anything.
+// CheckExclusive checks that the intervals recorded in out do not overlap, and that
+// there are enough of them.
 func CheckExclusive(t *testing.T, out *bytes.Buffer, atLeast int) {
 	t.Helper()
 	text := out.String()

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// NewSemaphore returns one with that many permits, or one that is not set up if
-// that is negative.
+// NewSemaphore returns a semaphore with that many permits. If the number is
+// negative, the semaphore is not set up.
 func NewSemaphore(tb testing.TB, c *holdfast.Client, name string, permits int) *holdfast.Semaphore {
 	tb.Helper()
 	sem := c.Semaphore(name)
@@ -21,7 +21,7 @@ func NewSemaphore(tb testing.TB, c *holdfast.Client, name string, permits int) *
 	return sem
 }
 
-// Acquire takes permits, or ends the test.
+// Acquire acquires permits, or ends the test.
 func Acquire(tb testing.TB, sem *holdfast.Semaphore, permits int) {
 	tb.Helper()
 	if err := sem.Acquire(context.Background(), permits); err != nil {
@@ -29,7 +29,7 @@ func Acquire(tb testing.TB, sem *holdfast.Semaphore, permits int) {
 	}
 }
 
-// ReleasePermits gives permits back, or marks the test as failed.
+// ReleasePermits releases permits, or marks the test as failed.
 func ReleasePermits(tb testing.TB, sem *holdfast.Semaphore, permits int) {
 	tb.Helper()
 	if err := sem.Release(context.Background(), permits); err != nil {
@@ -45,7 +45,8 @@ func WantFreePermits(tb testing.TB, sem *holdfast.Semaphore, want int) {
 	}
 }
 
-// Acquiring takes permits in another goroutine. It returns when that waits.
+// Acquiring acquires permits in another goroutine, and returns when that goroutine
+// waits.
 func Acquiring(tb testing.TB, s *redistest.Server, sem *holdfast.Semaphore, permits int) <-chan error {
 	tb.Helper()
 	done := make(chan error, 1)

@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Calls returns how often the server ran a command since the statistics were
+// Calls returns how often the server has run a command since its statistics were
 // reset.
 func Calls(tb testing.TB, s *redistest.Server, command string) int {
 	var n int
@@ -22,8 +23,8 @@ func Calls(tb testing.TB, s *redistest.Server, command string) int {
 	return 0
 }
 
-// Executed returns how many commands the server has run, scripts and what they
-// consist of.
+// Executed returns how many scripts the server has run, and how many commands in
+// all, including those in scripts.
 func Executed(t *testing.T, s *redistest.Server) (scripts, all int) {
 	t.Helper()
 	text, _ := s.Do(t, "INFO", "commandstats").(string)
@@ -42,8 +43,14 @@ func Executed(t *testing.T, s *redistest.Server) (scripts, all int) {
 	return scripts, all
 }
 
-// ServerMillis is the server's clock in milliseconds.
-func ServerMillis(tb testing.TB, s *redistest.Server) int64 {
+// ServerTime returns the server's clock in milliseconds.
+func ServerTime(tb testing.TB, s *redistest.Server) int64 {
 	tb.Helper()
-	return s.Int(tb, "EVAL", "local t = redis.call('time') return t[1] * 1000 + math.floor(t[2] / 1000)", "0")
+	clock := s.Strings(tb, "TIME")
+	sec, err1 := strconv.ParseInt(clock[0], 10, 64)
+	usec, err2 := strconv.ParseInt(clock[1], 10, 64)
+	if err := errors.Join(err1, err2); err != nil {
+		tb.Fatal(err)
+	}
+	return sec*1000 + usec/1000
 }

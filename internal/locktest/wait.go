@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// An Outcome is what a call that takes a lock has returned.
+// An Outcome is the result of Lock.
 type Outcome struct {
 	Lease *holdfast.Lease
 	Err   error
@@ -26,14 +26,14 @@ func Background(ctx context.Context, m holdfast.Locker, opts ...holdfast.Option)
 	return ch
 }
 
-// Await returns what a call in the background has returned, or ends the test.
-// Its time is less than a waiter lets pass that has heard no message.
+// Await returns the result of a call in the background, or ends the test. It waits
+// for less than the poll interval, so only a message can have woken the waiter.
 func Await(tb testing.TB, ch <-chan Outcome) Outcome {
 	tb.Helper()
 	return AwaitAfter(tb, 0, ch)
 }
 
-// AwaitAfter is await for a call that is to return after d.
+// AwaitAfter is Await for a call that is expected to return after d.
 func AwaitAfter(tb testing.TB, d time.Duration, ch <-chan Outcome) Outcome {
 	tb.Helper()
 	select {
@@ -45,13 +45,13 @@ func AwaitAfter(tb testing.TB, d time.Duration, ch <-chan Outcome) Outcome {
 	}
 }
 
-// Entered is await for a call that has to succeed.
+// Entered is Await for a call that must succeed.
 func Entered(tb testing.TB, ch <-chan Outcome) *holdfast.Lease {
 	tb.Helper()
 	return EnteredAfter(tb, 0, ch)
 }
 
-// EnteredAfter is awaitAfter for a call that has to succeed.
+// EnteredAfter is AwaitAfter for a call that must succeed.
 func EnteredAfter(tb testing.TB, d time.Duration, ch <-chan Outcome) *holdfast.Lease {
 	tb.Helper()
 	o := AwaitAfter(tb, d, ch)
@@ -61,21 +61,20 @@ func EnteredAfter(tb testing.TB, d time.Duration, ch <-chan Outcome) *holdfast.L
 	return o.Lease
 }
 
-// TimedOut reports whether one has not got what it has waited for until its time
-// was over. If it has asked just then, a server that stands still may not have
-// answered.
+// TimedOut reports whether err is that of a call that has not acquired anything in
+// its time. A server that stood still at the end may not have answered.
 func TimedOut(err error) bool {
 	return errors.Is(err, holdfast.ErrNotAcquired) || errors.Is(err, holdfast.ErrUnavailable)
 }
 
-// EnteredPastDead is entered for one who waits behind somebody that was killed,
-// which shows after a few seconds.
+// EnteredPastDead is Entered for a waiter behind a killed one, which is detected
+// after a few seconds.
 func EnteredPastDead(tb testing.TB, ch <-chan Outcome) *holdfast.Lease {
 	tb.Helper()
 	return EnteredAfter(tb, 11*time.Second, ch)
 }
 
-// Listeners is how many connections listen on a channel.
+// Listeners returns how many connections have subscribed to a channel.
 func Listeners(tb testing.TB, s *redistest.Server, channel string) int {
 	tb.Helper()
 	reply, ok := s.Do(tb, "PUBSUB", "NUMSUB", channel).([]any)
@@ -85,8 +84,8 @@ func Listeners(tb testing.TB, s *redistest.Server, channel string) int {
 	return int(reply[1].(int64))
 }
 
-// Came checks that a call in the background returns without an error, earlier
-// than one would that has heard no message.
+// Came checks that a call in the background returns without an error, and earlier
+// than polling alone would allow.
 func Came(tb testing.TB, done <-chan error) {
 	tb.Helper()
 	select {
@@ -109,7 +108,7 @@ func Waits(tb testing.TB, done <-chan error) {
 	}
 }
 
-// AwaitListener waits until somebody listens on a channel.
+// AwaitListener waits until there is a subscription to a channel.
 func AwaitListener(tb testing.TB, s *redistest.Server, channel string) {
 	tb.Helper()
 	Eventually(tb, 10*time.Second, "a subscription of "+channel, func() bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Locked asks m whether it is.
+// Locked reports whether m is locked, or ends the test.
 func Locked(tb testing.TB, m MutexLike) bool {
 	tb.Helper()
 	is, err := m.IsLocked(context.Background())
@@ -20,7 +20,8 @@ func Locked(tb testing.TB, m MutexLike) bool {
 	return is
 }
 
-// HoldCount returns how often the owner in ctx holds m, whether ctx is done or not.
+// HoldCount returns how often the owner in ctx holds m. It ignores whether ctx is
+// done.
 func HoldCount(tb testing.TB, ctx context.Context, m MutexLike) int {
 	tb.Helper()
 	n, err := m.HoldCount(context.WithoutCancel(ctx))
@@ -30,7 +31,7 @@ func HoldCount(tb testing.TB, ctx context.Context, m MutexLike) int {
 	return n
 }
 
-// WantRefused checks that somebody else cannot have m.
+// WantRefused checks that another owner cannot lock m.
 func WantRefused(tb testing.TB, m holdfast.Locker) {
 	tb.Helper()
 	l, err := m.TryLock(context.Background())
@@ -42,7 +43,7 @@ func WantRefused(tb testing.TB, m holdfast.Locker) {
 	}
 }
 
-// WantFree checks that anybody can have m.
+// WantFree checks that m can be locked.
 func WantFree(tb testing.TB, m holdfast.Locker) {
 	tb.Helper()
 	l, err := m.TryLock(context.Background())
@@ -53,7 +54,7 @@ func WantFree(tb testing.TB, m holdfast.Locker) {
 	Release(tb, l)
 }
 
-// WantLost checks that releasing l says that it was lost, and why.
+// WantLost checks that Release reports that l was lost, and why.
 func WantLost(tb testing.TB, l *holdfast.Lease, why holdfast.LossReason) {
 	tb.Helper()
 	err := l.Release(context.Background())
@@ -68,8 +69,7 @@ func WantLost(tb testing.TB, l *holdfast.Lease, why holdfast.LossReason) {
 	}
 }
 
-// WantTTL checks how long the server keeps a key: at most for d, and not much
-// less.
+// WantTTL checks that the server keeps a key for d, or a little less.
 func WantTTL(tb testing.TB, s *redistest.Server, key string, d time.Duration) {
 	tb.Helper()
 	ttl := time.Duration(s.Int(tb, "PTTL", key)) * time.Millisecond
@@ -78,7 +78,7 @@ func WantTTL(tb testing.TB, s *redistest.Server, key string, d time.Duration) {
 	}
 }
 
-// WantToken checks what the server says about the last grant of m.
+// WantToken checks the token of the last grant of m.
 func WantToken(tb testing.TB, m *holdfast.FencedMutex, want int64) {
 	tb.Helper()
 	if got, err := m.Token(context.Background()); got != want || err != nil {

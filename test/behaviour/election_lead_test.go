@@ -15,6 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
+var errWork = errors.New("work")
+
 // Lead returns what fn does, and has resigned by then.
 func TestLead(t *testing.T) {
 	t.Parallel()
@@ -201,8 +203,6 @@ func TestCandidatesOfOneClient(t *testing.T) {
 	locktest.CheckExclusive(t, &out, candidates*rounds)
 	locktest.WantLeader(t, cs[0].Election(n), nil, "")
 }
-
-var errWork = errors.New("work")
 
 // Lead returns the error of its function as it is, as Do does.
 func TestLeadReturnsTheError(t *testing.T) {

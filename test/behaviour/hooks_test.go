@@ -14,23 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Hooks of a mutex and of a call are both called.
-func TestHooksAdd(t *testing.T) {
-	c := locktest.Open(t, redistest.Shared(t).URL())
-	var heard []string
-	hooks := func(who string) []holdfast.Option {
-		return []holdfast.Option{
-			holdfast.OnAcquire(func(*holdfast.Lease) { heard = append(heard, who+" in") }),
-			holdfast.OnRelease(func(*holdfast.Lease, error) { heard = append(heard, who+" out") }),
-		}
-	}
-	m := c.Mutex(locktest.Name(t), hooks("mutex")...)
-	locktest.Release(t, locktest.Lock(t, t.Context(), m, hooks("call")...))
-	if got := strings.Join(heard, ", "); got != "mutex in, call in, mutex out, call out" {
-		t.Error(got)
-	}
-}
-
 // A diary is what happened, in order.
 type diary []string
 
@@ -151,4 +134,21 @@ func TestHookPanics(t *testing.T) {
 		}
 		locktest.Release(t, l)
 	})
+}
+
+// Hooks of a mutex and of a call are both called.
+func TestHooksAdd(t *testing.T) {
+	c := locktest.Open(t, redistest.Shared(t).URL())
+	var heard []string
+	hooks := func(who string) []holdfast.Option {
+		return []holdfast.Option{
+			holdfast.OnAcquire(func(*holdfast.Lease) { heard = append(heard, who+" in") }),
+			holdfast.OnRelease(func(*holdfast.Lease, error) { heard = append(heard, who+" out") }),
+		}
+	}
+	m := c.Mutex(locktest.Name(t), hooks("mutex")...)
+	locktest.Release(t, locktest.Lock(t, t.Context(), m, hooks("call")...))
+	if got := strings.Join(heard, ", "); got != "mutex in, call in, mutex out, call out" {
+		t.Error(got)
+	}
 }

@@ -89,9 +89,9 @@ func TestPermitsOfJava(t *testing.T) {
 	r := locktest.NewLeasedRig(t, locktest.Unpolled)
 	near, far := strings.Repeat("n", 16), strings.Repeat("f", 16)
 	const first = 5 * time.Second
-	end := locktest.ServerMillis(t, r.S) + first.Milliseconds()
-	locktest.JavaTakes(t, r.S, r.Sem, near, end)
-	locktest.JavaTakes(t, r.S, r.Sem, far, locktest.JavaForever)
+	end := locktest.ServerTime(t, r.Server) + first.Milliseconds()
+	locktest.JavaTakes(t, r.Server, r.Sem, near, end)
+	locktest.JavaTakes(t, r.Server, r.Sem, far, locktest.JavaForever)
 	locktest.WantPermits(t, r.Sem, 1, 2)
 	_, err := r.Sem.TryAcquire(t.Context(), 2)
 	if left := holdfast.Remaining(err); !errors.Is(err, holdfast.ErrNotAcquired) || left <= 0 || left > first {
@@ -99,7 +99,7 @@ func TestPermitsOfJava(t *testing.T) {
 	}
 	const lease = 10 * time.Second
 	got := locktest.EnteredAfter(t, first, locktest.Background(t.Context(), r.Sem.Locker(2), holdfast.LeaseTime(lease)))
-	if after := locktest.PermitExpiry(t, r.S, r.Sem, got.Permits()[0]) - lease.Milliseconds() - end; after < 0 || after > locktest.Late.Milliseconds() {
+	if after := locktest.PermitExpiry(t, r.Server, r.Sem, got.Permits()[0]) - lease.Milliseconds() - end; after < 0 || after > locktest.Late.Milliseconds() {
 		t.Errorf("entered %d ms after Java's lease ended", after)
 	}
 	locktest.Release(t, got)
@@ -146,9 +146,9 @@ func TestPermitsWaiterWakes(t *testing.T) {
 			}
 		},
 		"Java": func(t *testing.T, r *locktest.LeasedRig, _ *holdfast.Lease) {
-			r.S.Do(t, "DEL", "{rig}:timeout")
-			r.S.Do(t, "INCRBY", "rig", "3")
-			r.S.Do(t, "PUBLISH", "redisson_sc:{rig}", "3")
+			r.Server.Do(t, "DEL", "{rig}:timeout")
+			r.Server.Do(t, "INCRBY", "rig", "3")
+			r.Server.Do(t, "PUBLISH", "redisson_sc:{rig}", "3")
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -177,10 +177,10 @@ func TestPermitsWaiterOutlivesLeases(t *testing.T) {
 	for i := range time.Duration(3) {
 		locktest.Obtain(t, r.Far, 1, holdfast.LeaseTime((i+1)*step))
 	}
-	last := locktest.ObtainedLast(t, r)
+	last := r.LastExpiry(t)
 	const lease = time.Minute
 	got := locktest.EnteredAfter(t, 3*step, locktest.Background(t.Context(), r.Sem.Locker(3), holdfast.LeaseTime(lease)))
-	if after := locktest.PermitExpiry(t, r.S, r.Sem, got.Permits()[0]) - lease.Milliseconds() - last; after < 0 || after > locktest.Late.Milliseconds() {
+	if after := locktest.PermitExpiry(t, r.Server, r.Sem, got.Permits()[0]) - lease.Milliseconds() - last; after < 0 || after > locktest.Late.Milliseconds() {
 		t.Errorf("entered %d ms after the last lease ended", after)
 	}
 	locktest.Release(t, got)
@@ -304,15 +304,15 @@ func TestPermitsRenewedTogether(t *testing.T) {
 		ls = append(ls, locktest.Obtain(t, r.Sem, 1+i%2))
 	}
 	time.Sleep(time.Second) // until they are renewed in a row
-	before := locktest.ObtainedLast(t, r)
+	before := r.LastExpiry(t)
 	start := time.Now()
-	r.P.ResetCounts()
-	locktest.Eventually(t, 10*time.Second, "the leases are moved by two seconds", func() bool { return locktest.ObtainedLast(t, r)-before >= 2000 })
+	r.Proxy.ResetCounts()
+	locktest.Eventually(t, 10*time.Second, "the leases are moved by two seconds", func() bool { return r.LastExpiry(t)-before >= 2000 })
 	// Two calls take all of them, four or five times. On a busy machine they are
 	// taken at different times, and so it may be an eighth of them at a time.
-	n := r.P.Total()
+	n := r.Proxy.Total()
 	if rounds := int(time.Since(start)/(500*time.Millisecond)) + 2; n > 20*rounds {
-		t.Errorf("%d commands for %d leases, in %d rounds: %v", n, leases, rounds, r.P.Commands())
+		t.Errorf("%d commands for %d leases, in %d rounds: %v", n, leases, rounds, r.Proxy.Commands())
 	}
 	for _, l := range ls {
 		if !l.Valid() {
@@ -399,8 +399,8 @@ func TestPermitsClose(t *testing.T) {
 	for n := range 3 {
 		waiters = append(waiters, locktest.Background(context.Background(), r.Sem.Locker(1+n)))
 	}
-	locktest.AwaitListener(t, r.S, "redisson_sc:{rig}")
-	if err := r.C.Close(); err != nil {
+	locktest.AwaitListener(t, r.Server, "redisson_sc:{rig}")
+	if err := r.Client.Close(); err != nil {
 		t.Error(err)
 	}
 	for _, w := range waiters {

@@ -2,8 +2,6 @@ package behaviour_test
 
 import (
 	"context"
-	"regexp"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,17 +38,10 @@ func (p *twoServers) set(t *testing.T, order ...int) func(n string) *holdfast.Mu
 	}
 }
 
-var hsets = regexp.MustCompile(`cmdstat_hset:calls=(\d+)`)
-
 // grants is how often a server has granted a lock.
 func grants(t *testing.T, s *redistest.Server) int {
 	t.Helper()
-	info, _ := s.Do(t, "INFO", "commandstats").(string)
-	if m := hsets.FindStringSubmatch(info); m != nil {
-		n, _ := strconv.Atoi(m[1])
-		return n
-	}
-	return 0
+	return locktest.Calls(t, s, "hset")
 }
 
 // begins returns on which server sets take their first lock: those that find the

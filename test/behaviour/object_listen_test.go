@@ -332,15 +332,3 @@ func TestListenClosed(t *testing.T) {
 		t.Errorf("after Close: %v", h)
 	}
 }
-
-// inDatabase returns the URL of a database and its number, which is 0 in a
-// cluster, where there is no other.
-func inDatabase(s *redistest.Server, n int) (url string, db int) {
-	switch redistest.Topology() {
-	case "cluster":
-		return s.URL(), 0
-	case "sentinel":
-		return strings.Replace(s.URL(), "/0?", fmt.Sprintf("/%d?", n), 1), n
-	}
-	return fmt.Sprintf("%s/%d", s.URL(), n), n
-}

@@ -56,6 +56,18 @@ func data(tb testing.TB, s *redistest.Server) []string {
 	return slices.DeleteFunc(s.Keys(tb), func(k string) bool { return strings.HasPrefix(k, "holdfast:once:") })
 }
 
+// inDatabase returns the URL of a database and its number, which is 0 in a
+// cluster, where there is no other.
+func inDatabase(s *redistest.Server, n int) (url string, db int) {
+	switch redistest.Topology() {
+	case "cluster":
+		return s.URL(), 0
+	case "sentinel":
+		return strings.Replace(s.URL(), "/0?", fmt.Sprintf("/%d?", n), 1), n
+	}
+	return fmt.Sprintf("%s/%d", s.URL(), n), n
+}
+
 // yes ends the test unless a call has said what was wanted.
 func yes(tb testing.TB, what string, got bool, err error, want bool) {
 	tb.Helper()

@@ -245,7 +245,7 @@ func TestFA07TriesRunOut(t *testing.T) {
 	locktest.WantQueue(t, s, n, last)
 	locktest.WantDeadlines(t, s, n, lease)
 	// The lease must not end before all of that is seen, so its end is set now.
-	ends := serverTime(t, s) + 500
+	ends := locktest.ServerTime(t, s) + 500
 	s.Do(t, "PEXPIREAT", n, fmt.Sprint(ends))
 	l := locktest.EnteredAfter(t, time.Second, last.Got)
 	if after := expiry(t, s, n) - 10_000 - ends; after < 0 || after > locktest.Late.Milliseconds() {

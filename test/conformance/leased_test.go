@@ -137,7 +137,7 @@ func permitAfterExpiry(t *testing.T, take func(t *testing.T, sem *holdfast.Lease
 	nearAndFar(t, holder, func(t *testing.T, c *holdfast.Client) {
 		const lease = 10 * time.Second
 		sem := locktest.NewLeasedSemaphore(t, holder, 1)
-		began := serverTime(t, s)
+		began := locktest.ServerTime(t, s)
 		old := locktest.Obtain(t, sem, 1, holdfast.LeaseTime(time.Second))
 		// If the machine stands still it may be over and forgotten.
 		end := max(locktest.PermitExpiry(t, s, sem, old.Permits()[0]), began+1000)

@@ -187,17 +187,6 @@ func checkRate(t *testing.T, ms []mark, rate holdfast.Rate) {
 	}
 }
 
-func serverTime(tb testing.TB, s *redistest.Server) int64 {
-	tb.Helper()
-	clock := s.Strings(tb, "TIME")
-	sec, err1 := strconv.ParseInt(clock[0], 10, 64)
-	usec, err2 := strconv.ParseInt(clock[1], 10, 64)
-	if err := errors.Join(err1, err2); err != nil {
-		tb.Fatal(err)
-	}
-	return sec*1000 + usec/1000
-}
-
 func init() { workers["permits"] = permitsWorker }
 
 // permitsWorker has goroutines that use permits, in every way there is, from
@@ -350,9 +339,9 @@ func TestRateAcrossProcesses(t *testing.T) {
 		w.Send("go")
 	}
 	locktest.Eventually(t, time.Minute, "all want more than there is", func() bool { return s.Int(t, "GET", g.value) < -int64(rate.Permits)/3 })
-	begin := serverTime(t, s)
+	begin := locktest.ServerTime(t, s)
 	time.Sleep(length)
-	end := serverTime(t, s)
+	end := locktest.ServerTime(t, s)
 	for _, w := range ws {
 		w.Send("stop")
 	}
@@ -480,7 +469,7 @@ func takeAsOther(t *testing.T, s *redistest.Server, g *ledger, skew time.Duratio
 		if tonumber(redis.call('get', KEYS[1])) < 1 then return 0 end
 		redis.call('zadd', KEYS[2], ARGV[1], struct.pack('Bc0I', #ARGV[2], ARGV[2], 1))
 		redis.call('decrby', KEYS[1], 1)
-		return 1`, "3", g.value, g.log, g.name, fmt.Sprint(serverTime(t, s)+skew.Milliseconds()), string(id))
+		return 1`, "3", g.value, g.log, g.name, fmt.Sprint(locktest.ServerTime(t, s)+skew.Milliseconds()), string(id))
 	if err != nil {
 		t.Error(err)
 	}

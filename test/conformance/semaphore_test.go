@@ -14,6 +14,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
+// refused checks that permits are not there for who does not wait.
+func refused(tb testing.TB, sem *holdfast.Semaphore, permits int) {
+	tb.Helper()
+	start := time.Now()
+	if err := sem.TryAcquire(context.Background(), permits); !errors.Is(err, holdfast.ErrNotAcquired) {
+		tb.Errorf("TryAcquire of %d: %v", permits, err)
+	}
+	if took := time.Since(start); took > locktest.Late {
+		tb.Errorf("the answer took %v", took)
+	}
+}
+
 func TestSE01AddedBeforeSetUp(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -344,17 +356,5 @@ func TestSE17NobodyStarves(t *testing.T) {
 	locktest.WantFreePermits(t, cs[0].Semaphore(n), math.MaxInt32)
 	if all.Load() == 0 {
 		t.Error("nobody wanted all")
-	}
-}
-
-// refused checks that permits are not there for who does not wait.
-func refused(tb testing.TB, sem *holdfast.Semaphore, permits int) {
-	tb.Helper()
-	start := time.Now()
-	if err := sem.TryAcquire(context.Background(), permits); !errors.Is(err, holdfast.ErrNotAcquired) {
-		tb.Errorf("TryAcquire of %d: %v", permits, err)
-	}
-	if took := time.Since(start); took > locktest.Late {
-		tb.Errorf("the answer took %v", took)
 	}
 }

@@ -295,7 +295,7 @@ func fairRig(t *testing.T) (r *rig, holder *holdfast.Lease) {
 	t.Helper()
 	i := slices.IndexFunc(locktest.Kinds, func(k locktest.Kind) bool { return k.Letter == "F" })
 	r = newRigOf(t, locktest.Kinds[i])
-	return r, locktest.Lock(t, t.Context(), locktest.Open(t, r.s.URL()).FairMutex("rig"))
+	return r, locktest.Lock(t, t.Context(), locktest.Open(t, r.Server.URL()).FairMutex("rig"))
 }
 
 // The reply to the request that queues is lost: the next one does not queue
@@ -303,18 +303,18 @@ func fairRig(t *testing.T) (r *rig, holder *holdfast.Lease) {
 func TestEnqueueReplyLost(t *testing.T) {
 	t.Parallel()
 	r, holder := fairRig(t)
-	before := locktest.Enqueue(t, t.Context(), r.s, locktest.Open(t, r.s.URL()).FairMutex("rig"))
-	dropped := r.dropNext()
-	lost := locktest.Enqueue(t, t.Context(), r.s, r.m)
-	after := locktest.Enqueue(t, t.Context(), r.s, locktest.Open(t, r.s.URL()).FairMutex("rig"))
+	before := locktest.Enqueue(t, t.Context(), r.Server, locktest.Open(t, r.Server.URL()).FairMutex("rig"))
+	dropped := r.DropNext()
+	lost := locktest.Enqueue(t, t.Context(), r.Server, r.m)
+	after := locktest.Enqueue(t, t.Context(), r.Server, locktest.Open(t, r.Server.URL()).FairMutex("rig"))
 	<-dropped
 	for range 3 { // signs of life
-		<-r.dropNext()
-		locktest.WantQueue(t, r.s, "rig", before, lost, after)
+		<-r.DropNext()
+		locktest.WantQueue(t, r.Server, "rig", before, lost, after)
 	}
 	locktest.Release(t, holder)
 	locktest.EnterInOrder(t, before, lost, after)
-	locktest.WantNoQueue(t, r.s, "rig")
+	locktest.WantNoQueue(t, r.Server, "rig")
 }
 
 // The reply to the request that was granted is lost: the next one finds that
@@ -322,17 +322,17 @@ func TestEnqueueReplyLost(t *testing.T) {
 func TestGrantReplyLost(t *testing.T) {
 	t.Parallel()
 	r, holder := fairRig(t)
-	lost := locktest.Enqueue(t, t.Context(), r.s, r.m)
-	after := locktest.Enqueue(t, t.Context(), r.s, locktest.Open(t, r.s.URL()).FairMutex("rig"))
-	locktest.Eventually(t, 5*time.Second, "both have subscribed", func() bool { return len(r.s.Channels(t)) == 2 })
+	lost := locktest.Enqueue(t, t.Context(), r.Server, r.m)
+	after := locktest.Enqueue(t, t.Context(), r.Server, locktest.Open(t, r.Server.URL()).FairMutex("rig"))
+	locktest.Eventually(t, 5*time.Second, "both have subscribed", func() bool { return len(r.Server.Channels(t)) == 2 })
 	time.Sleep(100 * time.Millisecond) // until it has looked once more
-	dropped := r.dropNext()
+	dropped := r.DropNext()
 	locktest.Release(t, holder)
 	<-dropped
-	locktest.Eventually(t, 10*time.Second, "the lock is taken", func() bool { return r.s.Int(t, "HEXISTS", "rig", lost.Owner) == 1 })
-	locktest.WantQueue(t, r.s, "rig", after)
+	locktest.Eventually(t, 10*time.Second, "the lock is taken", func() bool { return r.Server.Int(t, "HEXISTS", "rig", lost.Owner) == 1 })
+	locktest.WantQueue(t, r.Server, "rig", after)
 	locktest.EnterInOrder(t, lost, after)
-	locktest.WantNoQueue(t, r.s, "rig")
+	locktest.WantNoQueue(t, r.Server, "rig")
 	r.has(t, "[]")
 }
 
@@ -340,21 +340,21 @@ func TestGrantReplyLost(t *testing.T) {
 func TestFairReleaseReplyLost(t *testing.T) {
 	t.Parallel()
 	r, holder := fairRig(t)
-	stalls := redistest.MeterStalls(t, r.s)
+	stalls := redistest.MeterStalls(t, r.Server)
 	locktest.Release(t, holder)
 	l := locktest.Lock(t, t.Context(), r.m)
-	c := locktest.Open(t, r.s.URL())
-	next := locktest.Enqueue(t, t.Context(), r.s, c.FairMutex("rig"))
-	after := locktest.Enqueue(t, t.Context(), r.s, c.FairMutex("rig"))
-	dropped := r.dropNext()
+	c := locktest.Open(t, r.Server.URL())
+	next := locktest.Enqueue(t, t.Context(), r.Server, c.FairMutex("rig"))
+	after := locktest.Enqueue(t, t.Context(), r.Server, c.FairMutex("rig"))
+	dropped := r.DropNext()
 	releaseUnheard(t, stalls, l)
 	<-dropped
 	got := locktest.Entered(t, next.Got)
 	r.has(t, fmt.Sprintf("[%s 1]", next.Owner))
-	locktest.WantQueue(t, r.s, "rig", after)
+	locktest.WantQueue(t, r.Server, "rig", after)
 	locktest.Release(t, got)
 	locktest.EnterInOrder(t, after)
-	locktest.WantNoQueue(t, r.s, "rig")
+	locktest.WantNoQueue(t, r.Server, "rig")
 }
 
 // The reply to a request that leaves the queue is lost, or the request is: the
@@ -363,28 +363,27 @@ func TestGiveUpReplyLost(t *testing.T) {
 	t.Parallel()
 	for fault, harm := range map[string]func(*rig) (mend func()){
 		"reply": func(r *rig) func() {
-			dropped := r.dropNext()
+			dropped := r.DropNext()
 			return func() { <-dropped }
 		},
 		"request": func(r *rig) func() {
-			r.p.Refuse(true)
-			r.p.Cut()
-			return func() { r.p.Refuse(false) }
+			r.Disconnect()
+			return func() { r.Proxy.Refuse(false) }
 		},
 		"late": func(r *rig) func() {
-			r.p.Freeze()
-			return r.p.Thaw
+			r.Proxy.Freeze()
+			return r.Proxy.Thaw
 		},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			r, holder := fairRig(t)
-			c := locktest.Open(t, r.s.URL())
+			c := locktest.Open(t, r.Server.URL())
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			before := locktest.Enqueue(t, t.Context(), r.s, c.FairMutex("rig"))
-			lost := locktest.Enqueue(t, ctx, r.s, r.m)
-			after := locktest.Enqueue(t, t.Context(), r.s, c.FairMutex("rig"))
+			before := locktest.Enqueue(t, t.Context(), r.Server, c.FairMutex("rig"))
+			lost := locktest.Enqueue(t, ctx, r.Server, r.m)
+			after := locktest.Enqueue(t, t.Context(), r.Server, c.FairMutex("rig"))
 			time.Sleep(100 * time.Millisecond) // until it has looked once more
 			mend := harm(r)
 			start := time.Now()
@@ -396,13 +395,13 @@ func TestGiveUpReplyLost(t *testing.T) {
 				t.Errorf("gave up after %v", took)
 			}
 			mend()
-			locktest.Eventually(t, 10*time.Second, "the queue is left", func() bool { return len(locktest.Queue(t, r.s, "rig")) == 2 })
-			locktest.WantQueue(t, r.s, "rig", before, after)
+			locktest.Eventually(t, 10*time.Second, "the queue is left", func() bool { return len(locktest.Queue(t, r.Server, "rig")) == 2 })
+			locktest.WantQueue(t, r.Server, "rig", before, after)
 			locktest.Release(t, holder)
 			locktest.EnterInOrder(t, before, after)
-			locktest.WantNoQueue(t, r.s, "rig")
+			locktest.WantNoQueue(t, r.Server, "rig")
 			time.Sleep(3 * time.Second) // when what was in doubt is undone once more
-			locktest.Eventually(t, locktest.Late, "no key is left", func() bool { return len(r.s.Keys(t)) == 0 })
+			locktest.Eventually(t, locktest.Late, "no key is left", func() bool { return len(r.Server.Keys(t)) == 0 })
 		})
 	}
 }

@@ -13,12 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A latchRig is a latch whose replies can be lost, and an undisturbed look at
-// the server.
+// A latchRig is a latch on a client whose replies can be lost.
 type latchRig struct {
-	s *redistest.Server
-	p *redistest.Proxy
-	c *holdfast.Client
+	locktest.Rig
 	l *holdfast.Latch
 }
 
@@ -26,9 +23,8 @@ type latchRig struct {
 // scripts.
 func newLatchRig(t *testing.T, s *redistest.Server) *latchRig {
 	t.Helper()
-	p := redistest.NewProxy(t, s.Addr())
-	c := locktest.Open(t, p.URL())
-	r := &latchRig{s, p, c, locktest.NewLatch(t, c, "rig", 4)}
+	r := &latchRig{Rig: locktest.NewRig(t, s, "")}
+	r.l = locktest.NewLatch(t, r.Client, "rig", 4)
 	locktest.CountDown(t, r.l, 3)
 	locktest.WantCount(t, r.l, 3)
 	return r
@@ -37,7 +33,7 @@ func newLatchRig(t *testing.T, s *redistest.Server) *latchRig {
 // has checks the count at the server; "<nil>" is none.
 func (r *latchRig) has(t *testing.T, want any) {
 	t.Helper()
-	if got := r.s.Do(t, "GET", "rig"); got != want {
+	if got := r.Server.Do(t, "GET", "rig"); got != want {
 		t.Errorf("the count is %v, want %v", got, want)
 	}
 }
@@ -45,20 +41,20 @@ func (r *latchRig) has(t *testing.T, want any) {
 // settles waits until the server has that count, and checks that it stays so.
 func (r *latchRig) settles(t *testing.T, want any) {
 	t.Helper()
-	locktest.Eventually(t, 15*time.Second, "the count", func() bool { return r.s.Do(t, "GET", "rig") == want })
+	locktest.Eventually(t, 15*time.Second, "the count", func() bool { return r.Server.Do(t, "GET", "rig") == want })
 	time.Sleep(locktest.AWhile)
 	r.has(t, want)
 }
 
 func (r *latchRig) dropTwo() (first, second <-chan struct{}) {
-	return r.p.DropReply(1, redistest.Command("EVALSHA")), r.p.DropReply(2, redistest.Command("EVALSHA"))
+	return r.Proxy.DropReply(1, redistest.Command("EVALSHA")), r.Proxy.DropReply(2, redistest.Command("EVALSHA"))
 }
 
 // unheard makes a call that is tried for a second, and of which two replies are
 // lost.
 func (r *latchRig) unheard(t *testing.T, what string, call func() error) {
 	t.Helper()
-	stalls := redistest.MeterStalls(t, r.s)
+	stalls := redistest.MeterStalls(t, r.Server)
 	first, second := r.dropTwo()
 	start := time.Now()
 	err := call()
@@ -76,8 +72,8 @@ func (r *latchRig) unheard(t *testing.T, what string, call func() error) {
 func TestLatchReplyLost(t *testing.T) {
 	t.Parallel()
 	r := newLatchRig(t, redistest.Start(t))
-	waiter := locktest.Open(t, r.s.URL()).Latch("rig")
-	done := locktest.AwaitingLatch(t, r.s, waiter)
+	waiter := locktest.Open(t, r.Server.URL()).Latch("rig")
+	done := locktest.AwaitingLatch(t, r.Server, waiter)
 	wrong := func(err error, got any) error {
 		return cmp.Or(err, fmt.Errorf("got %v", got))
 	}
@@ -99,7 +95,7 @@ func TestLatchReplyLost(t *testing.T) {
 			if first {
 				count = 2
 			}
-			ok, err := r.c.Latch("rig").TrySet(t.Context(), count)
+			ok, err := r.Client.Latch("rig").TrySet(t.Context(), count)
 			if ok != first || err != nil {
 				return wrong(err, ok)
 			}
@@ -143,17 +139,16 @@ func TestLatchCountDownGoesOn(t *testing.T) {
 	t.Parallel()
 	for how, away := range map[string]func(r *latchRig) (back func()){
 		"cut off": func(r *latchRig) func() {
-			r.p.Refuse(true)
-			r.p.Cut()
-			return func() { r.p.Refuse(false) }
+			r.Disconnect()
+			return func() { r.Proxy.Refuse(false) }
 		},
 		"paused": func(r *latchRig) func() {
-			r.s.Pause()
-			return r.s.Resume
+			r.Server.Pause()
+			return r.Server.Resume
 		},
 		"mute": func(r *latchRig) func() {
-			r.p.FreezeReplies()
-			return r.p.Thaw
+			r.Proxy.FreezeReplies()
+			return r.Proxy.Thaw
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -184,8 +179,8 @@ func TestLatchCountDownGoesOn(t *testing.T) {
 func TestLatchGivenUp(t *testing.T) {
 	t.Parallel()
 	r := newLatchRig(t, redistest.Start(t))
-	before := r.s.Keys(t)
-	arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
+	before := r.Server.Keys(t)
+	arrived, letGo := r.Proxy.HoldReply(redistest.Command("EVALSHA"))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
@@ -201,8 +196,8 @@ func TestLatchGivenUp(t *testing.T) {
 	}
 	letGo()
 	r.has(t, "3")
-	if after := r.s.Keys(t); len(after) != len(before) {
+	if after := r.Server.Keys(t); len(after) != len(before) {
 		t.Errorf("before %v, after %v", before, after)
 	}
-	locktest.Eventually(t, 10*time.Second, "no subscription left", func() bool { return len(r.s.Channels(t)) == 0 })
+	locktest.Eventually(t, 10*time.Second, "no subscription left", func() bool { return len(r.Server.Channels(t)) == 0 })
 }

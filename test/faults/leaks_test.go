@@ -269,6 +269,65 @@ func TestRWNothingLeaks(t *testing.T) {
 	}
 }
 
+// rwRound reads or writes, and every so often does not get that far.
+func rwRound(t *testing.T, c *holdfast.Client, name string, i int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var opts []holdfast.Option
+	switch i % 20 {
+	case 3, 4:
+		time.AfterFunc(time.Millisecond, cancel)
+	case 7, 8:
+		opts = append(opts, holdfast.Wait(2*time.Millisecond))
+	case 11, 12:
+		opts = append(opts, holdfast.LeaseTime(10*time.Millisecond))
+	}
+	m := c.RWMutex(name)
+	if i%5 == 0 {
+		m = c.RWMutex(name, holdfast.WriterFirst())
+	}
+	side := holdfast.Locker(m)
+	if i%3 > 0 {
+		side = m.RLocker()
+	}
+	l, err := side.Lock(ctx, opts...)
+	if !locktest.Tolerable(err) {
+		t.Error(err)
+	}
+	if err != nil {
+		return
+	}
+	switch i % 20 {
+	case 11, 12:
+		<-l.Context().Done() // lost, and never released
+		return
+	case 13, 14, 15:
+		inner, err := side.Lock(l.Context())
+		if err == nil {
+			err = inner.Release(ctx)
+		}
+		if !locktest.Tolerable(err) {
+			t.Error(err)
+		}
+	}
+	var r *holdfast.Lease
+	if side == m && i%2 == 0 {
+		r, err = m.RLock(l.Context())
+		if !locktest.Tolerable(err) {
+			t.Error(err)
+		}
+	}
+	if err := l.Release(ctx); !locktest.Tolerable(err) {
+		t.Error(err)
+	}
+	if r != nil {
+		_ = r.Context()
+		if err := r.Release(ctx); !locktest.Tolerable(err) {
+			t.Error(err)
+		}
+	}
+}
+
 // Nothing is left of thousands of contended rounds, some of them cancelled, some
 // lost, some cut off: but the permits themselves, as many as there were.
 func TestPermitsNothingLeaks(t *testing.T) {
@@ -336,12 +395,48 @@ func TestPermitsNothingLeaks(t *testing.T) {
 	}
 }
 
+// leakyRound takes permits and gives them back, and every so often does not get
+// that far.
+func leakyRound(t *testing.T, sem *holdfast.LeasedSemaphore, permits, i int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var opts []holdfast.Option
+	switch i % 20 {
+	case 3:
+		time.AfterFunc(time.Millisecond, cancel)
+	case 7:
+		opts = append(opts, holdfast.Wait(2*time.Millisecond))
+	case 11:
+		opts = append(opts, holdfast.LeaseTime(10*time.Millisecond))
+	}
+	l, err := sem.Acquire(ctx, permits, opts...)
+	if !locktest.Tolerable(err) {
+		t.Error(err)
+	}
+	if err != nil {
+		return
+	}
+	switch i % 20 {
+	case 11:
+		<-l.Context().Done() // lost, and never released
+	case 13:
+		if err := sem.ReleaseIDs(ctx, l.Permits()...); !locktest.Tolerable(err) && !errors.Is(err, holdfast.ErrNotHeld) {
+			t.Error(err)
+		}
+		fallthrough // which finds nothing
+	default:
+		if err := l.Release(ctx); !locktest.Tolerable(err) {
+			t.Error(err)
+		}
+	}
+}
+
 // Nothing is left of thousands of rounds, some of them cancelled, some given
 // up, some cut off.
 func TestLimiterNothingLeaks(t *testing.T) {
 	redistest.CheckGoroutines(t)
 	r := newLimiterRig(t, holdfast.Rate{Permits: 50, Per: 100 * time.Millisecond, PerClient: true}, locktest.Quick)
-	cs := []*holdfast.Client{r.c, locktest.Open(t, r.p.URL(), locktest.Quick), locktest.Open(t, r.p.URL(), locktest.Quick)}
+	cs := []*holdfast.Client{r.Client, locktest.Open(t, r.Proxy.URL(), locktest.Quick), locktest.Open(t, r.Proxy.URL(), locktest.Quick)}
 	next := make(chan int)
 	var wg sync.WaitGroup
 	for g := range 24 {
@@ -353,7 +448,7 @@ func TestLimiterNothingLeaks(t *testing.T) {
 	}
 	for i := range 3000 {
 		if i%500 == 250 {
-			r.p.Cut()
+			r.Proxy.Cut()
 		}
 		next <- i
 	}
@@ -365,17 +460,44 @@ func TestLimiterNothingLeaks(t *testing.T) {
 	// The state of each client ends by itself; marks of numbered requests stay
 	// for minutes.
 	locktest.Eventually(t, 15*time.Second, "nothing but the rate is left", func() bool {
-		for _, key := range r.s.Keys(t) {
+		for _, key := range r.Server.Keys(t) {
 			if key != "rig" && !strings.HasPrefix(key, "holdfast:once:") {
 				return false
 			}
 		}
 		return true
 	})
-	for _, key := range r.s.Keys(t) {
-		if key != "rig" && r.s.Int(t, "PTTL", key) == -1 {
+	for _, key := range r.Server.Keys(t) {
+		if key != "rig" && r.Server.Int(t, "PTTL", key) == -1 {
 			t.Errorf("%s stays for ever", key)
 		}
+	}
+}
+
+// limiterRound takes permits in one of the ways that there are, and every so
+// often gives up.
+func limiterRound(t *testing.T, l *holdfast.RateLimiter, i int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var err error
+	switch i % 10 {
+	case 0, 1:
+		time.AfterFunc(time.Millisecond, cancel)
+		err = l.WaitN(ctx, 1+i%5)
+	case 2:
+		err = l.Wait(ctx, holdfast.Wait(5*time.Millisecond))
+	case 3, 4:
+		_, err = l.AllowN(ctx, 1+i%3)
+	case 5:
+		var r *holdfast.Reservation
+		if r, err = l.Reserve(ctx); err == nil {
+			err = r.Cancel(ctx)
+		}
+	default:
+		err = l.Wait(ctx)
+	}
+	if !locktest.Tolerable(err) {
+		t.Error(err)
 	}
 }
 

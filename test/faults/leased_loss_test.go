@@ -20,36 +20,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// What a process had that was killed comes back within the lease time, and who
-// waits gets it then.
-func TestPermitsKilledProcess(t *testing.T) {
-	t.Parallel()
-	r := locktest.NewLeasedRig(t, locktest.Unpolled)
-	w := redistest.Worker(t, "leased holder", "TEST_URL="+r.S.URL(), "TEST_NAME=rig", "TEST_FIXED=", "TEST_PERMITS=3")
-	for start := time.Now(); time.Since(start) < 2*locktest.Steady.WatchdogTimeout; { // it is renewed
-		<-w.Lines()
-	}
-	go func() {
-		for range w.Lines() {
-		}
-	}()
-	r.Has(t, 0, 3)
-	const lease = time.Minute
-	waiter := locktest.Background(t.Context(), r.Sem.Locker(2), holdfast.LeaseTime(lease))
-	r.Awake(t)
-	w.Kill()
-	last := locktest.ObtainedLast(t, r)
-	if left := last - locktest.ServerMillis(t, r.S); left > locktest.Steady.WatchdogTimeout.Milliseconds() {
-		t.Errorf("the permits outlive the process by %d ms", left)
-	}
-	got := locktest.EnteredAfter(t, locktest.Steady.WatchdogTimeout, waiter)
-	if after := locktest.PermitExpiry(t, r.S, r.Sem, got.Permits()[0]) - lease.Milliseconds() - last; after < 0 || after > locktest.Late.Milliseconds() {
-		t.Errorf("entered %d ms after the leases ended", after)
-	}
-	locktest.Release(t, got)
-	r.Has(t, 3, 0)
-}
-
 // visit is stay for a lease on permits: an interval for each of them.
 func visit(rec *redistest.Recorder, l *holdfast.Lease, work time.Duration) {
 	iv := locktest.Stay(l, work)
@@ -136,12 +106,12 @@ func TestMost(t *testing.T) {
 // got in are compared.
 func TestPermitsToldBeforeAnybodyElse(t *testing.T) {
 	for fault, sever := range map[string]func(*locktest.LeasedRig){
-		"link frozen":    func(r *locktest.LeasedRig) { r.P.Freeze() },
-		"replies frozen": func(r *locktest.LeasedRig) { r.P.FreezeReplies() }, // renewals arrive, and nobody hears of it
-		"link refused":   func(r *locktest.LeasedRig) { r.P.Refuse(true); r.P.Cut() },
+		"link frozen":    func(r *locktest.LeasedRig) { r.Proxy.Freeze() },
+		"replies frozen": func(r *locktest.LeasedRig) { r.Proxy.FreezeReplies() }, // renewals arrive, and nobody hears of it
+		"link refused":   func(r *locktest.LeasedRig) { r.Disconnect() },
 		"server stopped": func(r *locktest.LeasedRig) {
-			r.S.Pause()
-			time.AfterFunc(locktest.Steady.WatchdogTimeout+locktest.AWhile, r.S.Resume)
+			r.Server.Pause()
+			time.AfterFunc(locktest.Steady.WatchdogTimeout+locktest.AWhile, r.Server.Resume)
 		},
 	} {
 		fixed := []holdfast.Option{holdfast.LeaseTime(locktest.Steady.WatchdogTimeout)}
@@ -186,8 +156,8 @@ func toldBeforeRound(t *testing.T, r *locktest.LeasedRig, sever func(*locktest.L
 	if got.Token() <= l.Token() {
 		t.Errorf("token %d after %d", got.Token(), l.Token())
 	}
-	r.P.Refuse(false)
-	r.P.Thaw()
+	r.Proxy.Refuse(false)
+	r.Proxy.Thaw()
 	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrLost) {
 		t.Errorf("release after a loss: %v", err)
 	}
@@ -256,7 +226,7 @@ func TestPermitsExclusionInOneProcess(t *testing.T) {
 	out := new(locktest.Buffer)
 	rec := redistest.NewRecorder(out)
 	var wg sync.WaitGroup
-	for _, sem := range []*holdfast.LeasedSemaphore{r.Sem, r.Sem, locktest.Open(t, r.P.URL(), locktest.Quick).LeasedSemaphore("rig"), r.Far} {
+	for _, sem := range []*holdfast.LeasedSemaphore{r.Sem, r.Sem, locktest.Open(t, r.Proxy.URL(), locktest.Quick).LeasedSemaphore("rig"), r.Far} {
 		for range 4 {
 			wg.Go(func() {
 				for ctx.Err() == nil {
@@ -272,15 +242,15 @@ func TestPermitsExclusionInOneProcess(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		switch i % 4 {
 		case 0, 2:
-			r.P.Cut()
+			r.Proxy.Cut()
 		case 1:
-			r.P.Freeze()
+			r.Proxy.Freeze()
 			time.Sleep(rand.N(300 * time.Millisecond))
-			r.P.Thaw()
+			r.Proxy.Thaw()
 		case 3:
-			r.P.FreezeReplies()
+			r.Proxy.FreezeReplies()
 			time.Sleep(rand.N(300 * time.Millisecond))
-			r.P.Thaw()
+			r.Proxy.Thaw()
 		}
 	}
 	cancel()
@@ -419,7 +389,7 @@ func TestPermitsAcrossProcesses(t *testing.T) {
 		wg  sync.WaitGroup
 	)
 	start := func() *redistest.Process {
-		w := redistest.Worker(t, "leased worker", "TEST_URL="+r.S.URL())
+		w := redistest.Worker(t, "leased worker", "TEST_URL="+r.Server.URL())
 		wg.Go(func() {
 			for line := range w.Lines() {
 				mu.Lock()
@@ -459,38 +429,32 @@ func TestPermitsAcrossProcesses(t *testing.T) {
 	r.Settled(t)
 }
 
-// leakyRound takes permits and gives them back, and every so often does not get
-// that far.
-func leakyRound(t *testing.T, sem *holdfast.LeasedSemaphore, permits, i int) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var opts []holdfast.Option
-	switch i % 20 {
-	case 3:
-		time.AfterFunc(time.Millisecond, cancel)
-	case 7:
-		opts = append(opts, holdfast.Wait(2*time.Millisecond))
-	case 11:
-		opts = append(opts, holdfast.LeaseTime(10*time.Millisecond))
+// What a process had that was killed comes back within the lease time, and who
+// waits gets it then.
+func TestPermitsKilledProcess(t *testing.T) {
+	t.Parallel()
+	r := locktest.NewLeasedRig(t, locktest.Unpolled)
+	w := redistest.Worker(t, "leased holder", "TEST_URL="+r.Server.URL(), "TEST_NAME=rig", "TEST_FIXED=", "TEST_PERMITS=3")
+	for start := time.Now(); time.Since(start) < 2*locktest.Steady.WatchdogTimeout; { // it is renewed
+		<-w.Lines()
 	}
-	l, err := sem.Acquire(ctx, permits, opts...)
-	if !locktest.Tolerable(err) {
-		t.Error(err)
-	}
-	if err != nil {
-		return
-	}
-	switch i % 20 {
-	case 11:
-		<-l.Context().Done() // lost, and never released
-	case 13:
-		if err := sem.ReleaseIDs(ctx, l.Permits()...); !locktest.Tolerable(err) && !errors.Is(err, holdfast.ErrNotHeld) {
-			t.Error(err)
+	go func() {
+		for range w.Lines() {
 		}
-		fallthrough // which finds nothing
-	default:
-		if err := l.Release(ctx); !locktest.Tolerable(err) {
-			t.Error(err)
-		}
+	}()
+	r.Has(t, 0, 3)
+	const lease = time.Minute
+	waiter := locktest.Background(t.Context(), r.Sem.Locker(2), holdfast.LeaseTime(lease))
+	r.Awake(t)
+	w.Kill()
+	last := r.LastExpiry(t)
+	if left := last - locktest.ServerTime(t, r.Server); left > locktest.Steady.WatchdogTimeout.Milliseconds() {
+		t.Errorf("the permits outlive the process by %d ms", left)
 	}
+	got := locktest.EnteredAfter(t, locktest.Steady.WatchdogTimeout, waiter)
+	if after := locktest.PermitExpiry(t, r.Server, r.Sem, got.Permits()[0]) - lease.Milliseconds() - last; after < 0 || after > locktest.Late.Milliseconds() {
+		t.Errorf("entered %d ms after the leases ended", after)
+	}
+	locktest.Release(t, got)
+	r.Has(t, 3, 0)
 }

@@ -15,34 +15,30 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// patient are the settings of waiters: if they only woke when a lease ends,
-// they would be far too late.
-var patient = holdfast.Options{WatchdogTimeout: 20 * time.Second, PollInterval: 300 * time.Millisecond}
-
 // What Java takes over when it sees that a lease is over, or takes away, the
 // holder is told of when it renews next, and nothing is given back twice.
 func TestPermitsTakenAway(t *testing.T) {
 	t.Parallel()
 	for how, take := range map[string]func(t *testing.T, r *locktest.LeasedRig){
 		"given back by its id": func(t *testing.T, r *locktest.LeasedRig) {
-			r.S.Do(t, "EVAL", "redis.call('zremrangebyrank', KEYS[2], 0, 0) redis.call('incrby', KEYS[1], 1)", "2", "rig", "{rig}:timeout")
+			r.Server.Do(t, "EVAL", "redis.call('zremrangebyrank', KEYS[2], 0, 0) redis.call('incrby', KEYS[1], 1)", "2", "rig", "{rig}:timeout")
 		},
 		"reaped": func(t *testing.T, r *locktest.LeasedRig) {
-			r.S.Do(t, "EVAL", "redis.call('incrby', KEYS[1], redis.call('zremrangebyrank', KEYS[2], 0, -1))", "2", "rig", "{rig}:timeout")
+			r.Server.Do(t, "EVAL", "redis.call('incrby', KEYS[1], redis.call('zremrangebyrank', KEYS[2], 0, -1))", "2", "rig", "{rig}:timeout")
 		},
 		"deleted": func(t *testing.T, r *locktest.LeasedRig) {
-			r.S.Do(t, "DEL", "rig", "{rig}:timeout")
-			r.S.Do(t, "SET", "rig", "3")
+			r.Server.Do(t, "DEL", "rig", "{rig}:timeout")
+			r.Server.Do(t, "SET", "rig", "3")
 		},
 		"flushed": func(t *testing.T, r *locktest.LeasedRig) {
-			r.S.Do(t, "FLUSHALL")
-			r.S.Do(t, "SET", "rig", "3")
+			r.Server.Do(t, "FLUSHALL")
+			r.Server.Do(t, "SET", "rig", "3")
 		},
 		"replaced": func(t *testing.T, r *locktest.LeasedRig) {
-			r.S.Do(t, "SET", "{rig}:timeout", "x")
+			r.Server.Do(t, "SET", "{rig}:timeout", "x")
 			time.AfterFunc(time.Second, func() {
-				r.S.Do(t, "DEL", "{rig}:timeout")
-				r.S.Do(t, "SET", "rig", "3")
+				r.Server.Do(t, "DEL", "{rig}:timeout")
+				r.Server.Do(t, "SET", "rig", "3")
 			})
 		},
 	} {
@@ -72,8 +68,8 @@ func TestPermitsTakenAway(t *testing.T) {
 func TestPermitsWithoutMessages(t *testing.T) {
 	t.Parallel()
 	for harm, do := range map[string]func(*testing.T, *locktest.LeasedRig){
-		"dropped": func(_ *testing.T, r *locktest.LeasedRig) { r.P.DropMessages(true) },
-		"killed":  func(t *testing.T, r *locktest.LeasedRig) { r.S.Do(t, "CLIENT", "KILL", "TYPE", "pubsub") },
+		"dropped": func(_ *testing.T, r *locktest.LeasedRig) { r.Proxy.DropMessages(true) },
+		"killed":  func(t *testing.T, r *locktest.LeasedRig) { r.Server.Do(t, "CLIENT", "KILL", "TYPE", "pubsub") },
 	} {
 		t.Run(harm, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +85,7 @@ func TestPermitsWithoutMessages(t *testing.T) {
 				if took := time.Since(start); took > patient.PollInterval+locktest.Late {
 					t.Errorf("entered %v later", took)
 				}
-				r.P.DropMessages(false)
+				r.Proxy.DropMessages(false)
 				locktest.Release(t, got)
 			}
 		})
@@ -101,21 +97,21 @@ func TestPermitsWithoutMessages(t *testing.T) {
 func TestPermitsTakeReplyLost(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewLeasedRig(t)
-	stalls := redistest.MeterStalls(t, r.S)
+	stalls := redistest.MeterStalls(t, r.Server)
 	const lease = 10 * time.Second
 	for call, take := range map[string]func() (*holdfast.Lease, error){
 		"Acquire":    func() (*holdfast.Lease, error) { return r.Sem.Acquire(t.Context(), 2, holdfast.LeaseTime(lease)) },
 		"TryAcquire": func() (*holdfast.Lease, error) { return r.Sem.TryAcquire(t.Context(), 2, holdfast.LeaseTime(lease)) },
 	} {
-		r.P.Refuse(true)
+		r.Proxy.Refuse(true)
 		dropped := r.DropNext() // and with the reply goes the only connection
 		mended := make(chan int64, 1)
 		start := time.Now()
 		go func() {
 			<-dropped
 			time.Sleep(100 * time.Millisecond)
-			mended <- locktest.ServerMillis(t, r.S)
-			r.P.Refuse(false)
+			mended <- locktest.ServerTime(t, r.Server)
+			r.Proxy.Refuse(false)
 		}()
 		l, err := take()
 		if call == "TryAcquire" && locktest.StoodStill(stalls, err, start) {
@@ -129,11 +125,11 @@ func TestPermitsTakeReplyLost(t *testing.T) {
 		r.Has(t, 1, 2)
 		from := <-mended
 		for _, id := range l.Permits() {
-			end := locktest.PermitExpiry(t, r.S, r.Sem, id)
+			end := locktest.PermitExpiry(t, r.Server, r.Sem, id)
 			if end < from+lease.Milliseconds() {
 				t.Errorf("%s: the lease counts from %d ms before the second request", call, from+lease.Milliseconds()-end)
 			}
-			there := time.Duration(end-locktest.ServerMillis(t, r.S)) * time.Millisecond
+			there := time.Duration(end-locktest.ServerTime(t, r.Server)) * time.Millisecond
 			if left := time.Until(l.Deadline()); there < left {
 				t.Errorf("%s: the holder counts on %v, the server on %v", call, left, there)
 			}
@@ -161,7 +157,7 @@ func TestPermitsGivenUpInDoubt(t *testing.T) {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
 			r := locktest.NewLeasedRig(t)
-			arrived, letGo := r.P.HoldReply(redistest.Command("EVALSHA"))
+			arrived, letGo := r.Proxy.HoldReply(redistest.Command("EVALSHA"))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			go func() {
@@ -190,15 +186,15 @@ func TestPermitsGivenUpInDoubt(t *testing.T) {
 	t.Run("late", func(t *testing.T) { // it runs when its caller has long given up
 		t.Parallel()
 		r := locktest.NewLeasedRig(t)
-		r.P.Freeze()
+		r.Proxy.Freeze()
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond) // long enough to have sent it
 		defer cancel()
 		if _, err := r.Sem.Acquire(ctx, 2); !errors.Is(err, holdfast.ErrUnavailable) {
 			t.Errorf("error %v", err)
 		}
-		r.P.ResetCounts()
-		r.P.Thaw()
-		locktest.Eventually(t, 10*time.Second, "acquire and undo have both run", func() bool { return r.P.Count("EVALSHA") >= 2 })
+		r.Proxy.ResetCounts()
+		r.Proxy.Thaw()
+		locktest.Eventually(t, 10*time.Second, "acquire and undo have both run", func() bool { return r.Proxy.Count("EVALSHA") >= 2 })
 		r.Back(t)
 	})
 	t.Run("while waiting", func(t *testing.T) {
@@ -207,9 +203,9 @@ func TestPermitsGivenUpInDoubt(t *testing.T) {
 		held := locktest.Obtain(t, r.Far, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		waiter := locktest.Background(ctx, r.Sem.Locker(2))
-		locktest.AwaitListener(t, r.S, "redisson_sc:{rig}")
+		locktest.AwaitListener(t, r.Server, "redisson_sc:{rig}")
 		time.Sleep(100 * time.Millisecond) // so that it has looked once more
-		arrived, letGo := r.P.HoldReply(redistest.Command("EVALSHA"))
+		arrived, letGo := r.Proxy.HoldReply(redistest.Command("EVALSHA"))
 		locktest.Release(t, held) // the waiter asks, and is granted what it does not hear of
 		<-arrived
 		cancel()
@@ -233,7 +229,7 @@ func TestPermitsReleaseReplyLost(t *testing.T) {
 		<-dropped // they are free, but the one who gave them back does not know
 		taken <- locktest.Obtain(t, r.Far, 3)
 	}()
-	if excused, err := locktest.LoseReply(redistest.MeterStalls(t, r.S), r.P, func() error { return l.Release(t.Context()) }); err != nil && !excused {
+	if excused, err := locktest.LoseReply(redistest.MeterStalls(t, r.Server), r.Proxy, func() error { return l.Release(t.Context()) }); err != nil && !excused {
 		t.Error(err)
 	}
 	got := <-taken
@@ -268,11 +264,11 @@ func TestPermitsRenewReplyLost(t *testing.T) {
 func TestPermitsOrderReplyLost(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewLeasedRig(t)
-	stalls := redistest.MeterStalls(t, r.S)
+	stalls := redistest.MeterStalls(t, r.Server)
 	ctx := t.Context()
 	lose := func(what string, order func() error) {
 		t.Helper()
-		if excused, err := locktest.LoseReply(stalls, r.P, order); err != nil && !excused {
+		if excused, err := locktest.LoseReply(stalls, r.Proxy, order); err != nil && !excused {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -293,7 +289,7 @@ func TestPermitsOrderReplyLost(t *testing.T) {
 	})
 	lose("State", func() error { _, err := r.Sem.State(ctx); return err })
 	lose("ReleaseIDs", func() error { return r.Sem.ReleaseIDs(ctx, ids[0]) })
-	r.S.Do(t, "DEL", "rig")
+	r.Server.Do(t, "DEL", "rig")
 	lose("TrySet", func() error {
 		set, err := r.Sem.TrySet(ctx, 3, 0)
 		if !set {
@@ -317,13 +313,12 @@ func TestPermitsReleaseGoesOn(t *testing.T) {
 			t.Parallel()
 			r := locktest.NewLeasedRig(t)
 			l := locktest.Obtain(t, r.Sem, 2)
-			r.P.Refuse(true)
-			r.P.Cut()
+			r.Disconnect()
 			if err := give(r, l); !errors.Is(err, holdfast.ErrUnavailable) {
 				t.Errorf("release without a server: %v", err)
 			}
 			r.Has(t, 1, 2)
-			r.P.Refuse(false)
+			r.Proxy.Refuse(false)
 			r.Back(t)
 		})
 	}
@@ -335,8 +330,8 @@ func TestPermitsRenewedWithoutMemory(t *testing.T) {
 	t.Parallel()
 	o := holdfast.Options{WatchdogTimeout: 5 * time.Second, RenewEvery: locktest.Steady.RenewEvery}
 	r := locktest.NewLeasedRig(t, o)
-	permits, mutex := locktest.Obtain(t, r.Sem, 2), locktest.Lock(t, t.Context(), r.C.Mutex("mutex"))
-	r.S.Do(t, "CONFIG", "SET", "maxmemory", "1")
+	permits, mutex := locktest.Obtain(t, r.Sem, 2), locktest.Lock(t, t.Context(), r.Client.Mutex("mutex"))
+	r.Server.Do(t, "CONFIG", "SET", "maxmemory", "1")
 	time.Sleep(o.WatchdogTimeout + time.Second)
 	for what, l := range map[string]*holdfast.Lease{"mutex": mutex, "permits": permits} {
 		if !l.Valid() {
@@ -344,7 +339,7 @@ func TestPermitsRenewedWithoutMemory(t *testing.T) {
 		}
 		_ = l.Release(t.Context())
 	}
-	r.S.Do(t, "CONFIG", "SET", "maxmemory", "0")
+	r.Server.Do(t, "CONFIG", "SET", "maxmemory", "0")
 }
 
 // A copier is a driver that can send the last request for permits once more, as

@@ -134,3 +134,15 @@ func TestSlowLogger(t *testing.T) {
 	}
 	locktest.Release(t, got)
 }
+
+// slowness is how long a slow logger takes.
+const slowness = 5 * time.Second
+
+type slowHandler struct{ slog.Handler }
+
+func (slowHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (slowHandler) Handle(context.Context, slog.Record) error {
+	time.Sleep(slowness)
+	return nil
+}

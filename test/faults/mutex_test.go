@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -14,12 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A rig is a client whose replies can be lost, and an undisturbed look at the
-// server.
+// A rig is a lock on a client whose replies can be lost.
 type rig struct {
-	s *redistest.Server
-	p *redistest.Proxy
-	c *holdfast.Client
+	locktest.Rig
 	m locktest.MutexLike
 }
 
@@ -36,10 +32,8 @@ func newRigOf(t *testing.T, k locktest.Kind, o ...holdfast.Options) *rig {
 // newRigAt returns a rig whose client has a query in its URL.
 func newRigAt(t *testing.T, query string, k locktest.Kind, o ...holdfast.Options) *rig {
 	t.Helper()
-	s := redistest.Start(t)
-	p := redistest.NewProxy(t, s.Addr())
-	c := locktest.Open(t, p.URL()+query, o...)
-	r := &rig{s, p, c, k.Make(c, "rig")}
+	r := &rig{Rig: locktest.NewRig(t, redistest.Start(t), query, o...)}
+	r.m = k.Make(r.Client, "rig")
 	l := locktest.Lock(t, t.Context(), r.m) // so that the server knows the scripts
 	locktest.Release(t, locktest.Lock(t, l.Context(), r.m))
 	locktest.Release(t, l)
@@ -48,12 +42,10 @@ func newRigAt(t *testing.T, query string, k locktest.Kind, o ...holdfast.Options
 
 func (r *rig) has(t *testing.T, want string) {
 	t.Helper()
-	if got := fmt.Sprint(r.s.Do(t, "HGETALL", "rig")); got != want {
+	if got := fmt.Sprint(r.Server.Do(t, "HGETALL", "rig")); got != want {
 		t.Errorf("the server has %s, want %s", got, want)
 	}
 }
-
-func (r *rig) dropNext() <-chan struct{} { return r.p.DropReply(1, redistest.Command("EVALSHA")) }
 
 // releaseUnheard is release where the reply is lost.
 func releaseUnheard(tb testing.TB, stalls *redistest.StallMeter, l *holdfast.Lease) {
@@ -70,16 +62,16 @@ func TestAcquireReplyLost(t *testing.T) {
 	locktest.Each(t, "PF", func(t *testing.T, k locktest.Kind) {
 		t.Parallel()
 		r := newRigOf(t, k)
-		stalls := redistest.MeterStalls(t, r.s)
+		stalls := redistest.MeterStalls(t, r.Server)
 		for name, take := range map[string]func() (*holdfast.Lease, error){
 			"lock":     func() (*holdfast.Lease, error) { return r.m.Lock(t.Context()) },
 			"try lock": func() (*holdfast.Lease, error) { return r.m.TryLock(t.Context()) },
 		} {
-			dropped := r.dropNext()
+			dropped := r.DropNext()
 			start := time.Now()
 			l, err := take()
 			if name == "try lock" && locktest.StoodStill(stalls, err, start) {
-				locktest.Eventually(t, 10*time.Second, "what may have been acquired is given back", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
+				locktest.Eventually(t, 10*time.Second, "what may have been acquired is given back", func() bool { return r.Server.Int(t, "EXISTS", "rig") == 0 })
 				continue
 			}
 			if err != nil {
@@ -99,7 +91,7 @@ func TestReenterReplyLost(t *testing.T) {
 		t.Parallel()
 		r := newRigOf(t, k)
 		outer := locktest.Lock(t, t.Context(), r.m)
-		dropped := r.dropNext()
+		dropped := r.DropNext()
 		inner := locktest.Lock(t, outer.Context(), r.m)
 		<-dropped
 		r.has(t, fmt.Sprintf("[%s 2]", outer.Owner()))
@@ -117,10 +109,10 @@ func TestReleaseReplyLost(t *testing.T) {
 	locktest.Each(t, "PF", func(t *testing.T, k locktest.Kind) {
 		t.Parallel()
 		r := newRigOf(t, k)
-		stalls := redistest.MeterStalls(t, r.s)
-		rival := locktest.Open(t, r.s.URL())
+		stalls := redistest.MeterStalls(t, r.Server)
+		rival := locktest.Open(t, r.Server.URL())
 		l := locktest.Lock(t, t.Context(), r.m)
-		dropped := r.dropNext()
+		dropped := r.DropNext()
 		taken := make(chan *holdfast.Lease)
 		go func() {
 			<-dropped // the lock is free, but the one who freed it does not know
@@ -143,7 +135,7 @@ func TestRenewReplyLost(t *testing.T) {
 		r := newRigOf(t, k, locktest.Steady)
 		l := locktest.Lock(t, t.Context(), r.m)
 		for range 3 {
-			<-r.dropNext() // nothing but renewals goes out
+			<-r.DropNext() // nothing but renewals goes out
 		}
 		time.Sleep(locktest.Steady.RenewEvery)
 		if !l.Valid() {
@@ -171,7 +163,7 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				r := newRigAt(t, locktest.PatientQuery, k)
-				arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
+				arrived, letGo := r.Proxy.HoldReply(redistest.Command("EVALSHA"))
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() {
 					<-arrived
@@ -193,7 +185,7 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 					t.Errorf("%v: claims that somebody else has it", err)
 				}
 				letGo()
-				locktest.Eventually(t, 5*time.Second, "free again", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
+				locktest.Eventually(t, 5*time.Second, "free again", func() bool { return r.Server.Int(t, "EXISTS", "rig") == 0 })
 			})
 		}
 	})
@@ -206,15 +198,15 @@ func TestLateAcquireLeavesNothing(t *testing.T) {
 	locktest.Each(t, "PF", func(t *testing.T, k locktest.Kind) {
 		t.Parallel()
 		r := newRigOf(t, k)
-		r.p.Freeze()
+		r.Proxy.Freeze()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less could be over before the request is sent
 		defer cancel()
 		if _, err := r.m.Lock(ctx); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrUnavailable) {
 			t.Errorf("error %v", err)
 		}
-		r.p.Thaw()
+		r.Proxy.Thaw()
 		locktest.Eventually(t, 10*time.Second, "acquire and undo have both run", func() bool {
-			return r.p.Count("EVALSHA") > 4 && r.s.Int(t, "EXISTS", "rig") == 0
+			return r.Proxy.Count("EVALSHA") > 4 && r.Server.Int(t, "EXISTS", "rig") == 0
 		})
 		// It stays free: nothing is renewed that nobody holds.
 		locktest.Release(t, locktest.Lock(t, t.Context(), r.m))
@@ -226,7 +218,7 @@ func TestLateAcquireLeavesNothing(t *testing.T) {
 func TestDeadlineIsKept(t *testing.T) {
 	t.Parallel()
 	r := newRigAt(t, locktest.PatientQuery, locktest.Kinds[0])
-	r.p.FreezeReplies()
+	r.Proxy.FreezeReplies()
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		start := time.Now()
@@ -239,7 +231,7 @@ func TestDeadlineIsKept(t *testing.T) {
 		}
 		cancel()
 	}
-	r.p.Thaw()
+	r.Proxy.Thaw()
 }
 
 func TestReleaseWithDeadContext(t *testing.T) {
@@ -261,8 +253,7 @@ func TestReleaseGoesOn(t *testing.T) {
 		t.Parallel()
 		r := newRigOf(t, k)
 		l := locktest.Lock(t, t.Context(), r.m)
-		r.p.Refuse(true)
-		r.p.Cut()
+		r.Disconnect()
 		start := time.Now()
 		err := l.Release(t.Context())
 		if !errors.Is(err, holdfast.ErrUnavailable) {
@@ -271,11 +262,11 @@ func TestReleaseGoesOn(t *testing.T) {
 		if took := time.Since(start); took > 4*time.Second+locktest.Late {
 			t.Errorf("took %v", took)
 		}
-		if r.s.Int(t, "EXISTS", "rig") != 1 {
+		if r.Server.Int(t, "EXISTS", "rig") != 1 {
 			t.Fatal("released although cut off?")
 		}
-		r.p.Refuse(false)
-		locktest.Eventually(t, 10*time.Second, "released in the background", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
+		r.Proxy.Refuse(false)
+		locktest.Eventually(t, 10*time.Second, "released in the background", func() bool { return r.Server.Int(t, "EXISTS", "rig") == 0 })
 	})
 }
 
@@ -288,22 +279,21 @@ func TestReleaseGoesOnAfterExtend(t *testing.T) {
 	if err := l.Extend(t.Context(), time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	r.p.Refuse(true)
-	r.p.Cut()
+	r.Disconnect()
 	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrUnavailable) {
 		t.Errorf("release without a server: %v", err)
 	}
 	time.Sleep(locktest.Steady.WatchdogTimeout + time.Second)
-	r.p.Refuse(false)
-	locktest.Eventually(t, 10*time.Second, "released in the background", func() bool { return r.s.Int(t, "EXISTS", "rig") == 0 })
+	r.Proxy.Refuse(false)
+	locktest.Eventually(t, 10*time.Second, "released in the background", func() bool { return r.Server.Int(t, "EXISTS", "rig") == 0 })
 }
 
 // One look at a server that does not answer takes as long as one request may.
 func TestTryLockOnSilentServer(t *testing.T) {
 	t.Parallel()
 	r := newRigAt(t, "?timeout=5s", locktest.Kinds[0])
-	r.s.Pause()
-	defer r.s.Resume()
+	r.Server.Pause()
+	defer r.Server.Resume()
 	start := time.Now()
 	_, err := r.m.TryLock(t.Context())
 	if took := time.Since(start); !errors.Is(err, holdfast.ErrUnavailable) || took > 5*time.Second+locktest.Late {
@@ -353,26 +343,26 @@ func TestImpatientCallers(t *testing.T) {
 func TestManyDeadlines(t *testing.T) {
 	t.Parallel()
 	r := newRigAt(t, "?timeout=60s", locktest.Kinds[0]) // for longer than a slow machine takes for all of them
-	r.p.Freeze()
+	r.Proxy.Freeze()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	start := time.Now()
 	var wg sync.WaitGroup
 	for i := range 3000 {
-		wg.Go(func() { _, _ = r.c.Mutex(fmt.Sprint("many:", i)).TryLock(ctx) })
+		wg.Go(func() { _, _ = r.Client.Mutex(fmt.Sprint("many:", i)).TryLock(ctx) })
 	}
 	wg.Wait()
 	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("the last one returned after %v", took)
 	}
-	r.p.Thaw()
+	r.Proxy.Thaw()
 }
 
 // Cancelled long before its deadline.
 func TestCancelBeforeDeadline(t *testing.T) {
 	t.Parallel()
 	r := newRigAt(t, locktest.PatientQuery, locktest.Kinds[0])
-	r.p.Freeze()
+	r.Proxy.Freeze()
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
@@ -385,7 +375,7 @@ func TestCancelBeforeDeadline(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
-	r.p.Thaw()
+	r.Proxy.Thaw()
 }
 
 // A server that says nothing is not the caller's deadline.
@@ -414,18 +404,6 @@ func TestOwnTimeoutIsNotTheCallers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-// slowness is how long a slow logger takes.
-const slowness = 5 * time.Second
-
-type slowHandler struct{ slog.Handler }
-
-func (slowHandler) Enabled(context.Context, slog.Level) bool { return true }
-
-func (slowHandler) Handle(context.Context, slog.Record) error {
-	time.Sleep(slowness)
-	return nil
 }
 
 // A release waits for no extension that waits for the server, however many were

@@ -13,16 +13,59 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
+// A limiterRig is a rate limiter on a client whose replies can be lost.
+type limiterRig struct {
+	locktest.Rig
+	l *holdfast.RateLimiter
+}
+
+// newLimiterRig returns a rig whose server knows the scripts, and of which
+// nothing is taken.
+func newLimiterRig(t *testing.T, rate holdfast.Rate, o ...holdfast.Options) *limiterRig {
+	t.Helper()
+	r := &limiterRig{Rig: locktest.NewRig(t, redistest.Start(t), "", o...)}
+	r.l = r.Client.RateLimiter("rig")
+	locktest.SetRate(t, r.l, rate)
+	if err := r.l.WaitN(t.Context(), rate.Permits); err != nil {
+		t.Fatal(err)
+	}
+	if err := locktest.Reserve(t, r.l, 1).Cancel(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.l.Release(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	locktest.SetRate(t, r.l, rate)
+	return r
+}
+
+// has checks how many permits are free at the server, less than zero if some
+// are taken ahead, and how many entries the log has.
+func (r *limiterRig) has(t *testing.T, free, entries int64) {
+	t.Helper()
+	if f, n := r.Server.Int(t, "GET", "{rig}:value"), r.Server.Int(t, "ZCARD", "{rig}:permits"); f != free || n != entries {
+		t.Errorf("%d permits are free after %d entries, want %d after %d", f, n, free, entries)
+	}
+}
+
+// gets waits until the server has so many free permits.
+func (r *limiterRig) gets(t *testing.T, free int64) {
+	t.Helper()
+	locktest.Eventually(t, 10*time.Second, fmt.Sprintf("%d permits are free", free), func() bool {
+		return r.Server.Do(t, "GET", "{rig}:value") == fmt.Sprint(free)
+	})
+}
+
 var slow = holdfast.Rate{Permits: 10, Per: time.Minute}
 
 // Taken once, although the request ran twice.
 func TestTakeReplyLost(t *testing.T) {
 	t.Parallel()
 	r := newLimiterRig(t, slow)
-	stalls := redistest.MeterStalls(t, r.s)
+	stalls := redistest.MeterStalls(t, r.Server)
 	start := time.Now()
 	ok := false
-	excused, err := locktest.LoseReply(stalls, r.p, func() (err error) {
+	excused, err := locktest.LoseReply(stalls, r.Proxy, func() (err error) {
 		ok, err = r.l.AllowN(t.Context(), 2)
 		return err
 	})
@@ -33,13 +76,13 @@ func TestTakeReplyLost(t *testing.T) {
 		t.Errorf("AllowN: %v, %v", ok, err)
 	}
 	r.has(t, 8, 1)
-	dropped := r.dropNext()
+	dropped := r.DropNext()
 	if err := r.l.WaitN(t.Context(), 3); err != nil {
 		t.Error(err)
 	}
 	<-dropped
 	r.has(t, 5, 2)
-	dropped = r.dropNext()
+	dropped = r.DropNext()
 	ahead := locktest.Reserve(t, r.l, 6)
 	<-dropped
 	r.has(t, -1, 3)
@@ -49,7 +92,7 @@ func TestTakeReplyLost(t *testing.T) {
 
 	lose := func(what string, order func() error) {
 		t.Helper()
-		if excused, err := locktest.LoseReply(stalls, r.p, order); err != nil && !excused {
+		if excused, err := locktest.LoseReply(stalls, r.Proxy, order); err != nil && !excused {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -86,8 +129,8 @@ func TestCancelledTakeLeavesNothing(t *testing.T) {
 	} {
 		t.Run(call, func(t *testing.T) {
 			r := newLimiterRig(t, slow)
-			patient := locktest.Open(t, r.p.URL()+"?timeout=20s").RateLimiter("rig") // who gives up is the caller
-			arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
+			patient := locktest.Open(t, r.Proxy.URL()+"?timeout=20s").RateLimiter("rig") // who gives up is the caller
+			arrived, letGo := r.Proxy.HoldReply(redistest.Command("EVALSHA"))
 			defer letGo()
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
@@ -140,7 +183,7 @@ func TestWaitTooShort(t *testing.T) {
 	t.Parallel()
 	r := newLimiterRig(t, slow)
 	locktest.WantAllow(t, r.l, 10, true)
-	r.p.ResetCounts()
+	r.Proxy.ResetCounts()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for call, take := range map[string]func() error{
@@ -161,7 +204,7 @@ func TestWaitTooShort(t *testing.T) {
 		}
 	}
 	r.has(t, 0, 1)
-	if n := r.p.Count("EVALSHA"); n != 3 {
+	if n := r.Proxy.Count("EVALSHA"); n != 3 {
 		t.Errorf("%d commands for three calls", n)
 	}
 }
@@ -170,7 +213,7 @@ func TestWaitTooShort(t *testing.T) {
 func TestWaitIsOneCommand(t *testing.T) {
 	t.Parallel()
 	r := newLimiterRig(t, holdfast.Rate{Permits: 10, Per: time.Second})
-	r.p.ResetCounts()
+	r.Proxy.ResetCounts()
 	start := time.Now()
 	locktest.Parallel(30, func(int) {
 		if err := r.l.Wait(t.Context()); err != nil {
@@ -180,7 +223,7 @@ func TestWaitIsOneCommand(t *testing.T) {
 	if took := time.Since(start); took < 2*time.Second-locktest.AWhile {
 		t.Errorf("30 permits at 10 per second took %v", took)
 	}
-	if n := r.p.Count("EVALSHA") + r.p.Count("EVAL"); n != 30 {
+	if n := r.Proxy.Count("EVALSHA") + r.Proxy.Count("EVAL"); n != 30 {
 		t.Errorf("%d commands for 30 waits", n)
 	}
 }
@@ -189,7 +232,7 @@ func TestWaitIsOneCommand(t *testing.T) {
 func TestLimiterRestartedEmpty(t *testing.T) {
 	t.Parallel()
 	r := newLimiterRig(t, slow)
-	r.s.Restart()
+	r.Server.Restart()
 	locktest.Eventually(t, 10*time.Second, "connected again", func() bool {
 		_, err := r.l.Rate(t.Context())
 		return !errors.Is(err, holdfast.ErrUnavailable)
@@ -234,8 +277,8 @@ func TestLimiterServerAway(t *testing.T) {
 	if _, err := r.l.Available(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r.s.Pause()
-	defer r.s.Resume()
+	r.Server.Pause()
+	defer r.Server.Resume()
 	asked := make(chan error, 1)
 	go func() { asked <- r.l.Wait(t.Context()) }()
 	if err := <-done; err != nil {
@@ -250,7 +293,7 @@ func TestLimiterServerAway(t *testing.T) {
 		t.Errorf("without a server: %v", err)
 	default:
 	}
-	r.s.Resume()
+	r.Server.Resume()
 	if err := <-asked; err != nil {
 		t.Errorf("the server is back: %v", err)
 	}
@@ -271,7 +314,7 @@ func TestLimiterClose(t *testing.T) {
 	}
 	r.gets(t, -waiters)
 	start := time.Now()
-	if err := r.c.Close(); err != nil {
+	if err := r.Client.Close(); err != nil {
 		t.Error(err)
 	}
 	if took := time.Since(start); took > locktest.Late {
@@ -288,100 +331,21 @@ func TestLimiterClose(t *testing.T) {
 	}
 }
 
-// limiterRound takes permits in one of the ways that there are, and every so
-// often gives up.
-func limiterRound(t *testing.T, l *holdfast.RateLimiter, i int) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var err error
-	switch i % 10 {
-	case 0, 1:
-		time.AfterFunc(time.Millisecond, cancel)
-		err = l.WaitN(ctx, 1+i%5)
-	case 2:
-		err = l.Wait(ctx, holdfast.Wait(5*time.Millisecond))
-	case 3, 4:
-		_, err = l.AllowN(ctx, 1+i%3)
-	case 5:
-		var r *holdfast.Reservation
-		if r, err = l.Reserve(ctx); err == nil {
-			err = r.Cancel(ctx)
-		}
-	default:
-		err = l.Wait(ctx)
-	}
-	if !locktest.Tolerable(err) {
-		t.Error(err)
-	}
-}
-
 // That there is no rate, or that the rate is too low, is an answer: nothing was
 // taken, so there is nothing to take back.
 func TestLimiterAnswersAreNotInDoubt(t *testing.T) {
 	t.Parallel()
 	r := newLimiterRig(t, slow, holdfast.Options{RetryTimeout: 400 * time.Millisecond})
-	r.p.ResetCounts()
+	r.Proxy.ResetCounts()
 	if _, err := r.l.AllowN(t.Context(), 11); !errors.Is(err, holdfast.ErrInvalid) {
 		t.Error(err)
 	}
-	r.s.Do(t, "DEL", "rig")
+	r.Server.Do(t, "DEL", "rig")
 	if _, err := r.l.Allow(t.Context()); !errors.Is(err, holdfast.ErrNotFound) {
 		t.Error(err)
 	}
 	time.Sleep(500 * time.Millisecond) // what is sent in the background would be by now
-	if n := r.p.Count("EVALSHA"); n != 2 {
+	if n := r.Proxy.Count("EVALSHA"); n != 2 {
 		t.Errorf("%d commands for two calls", n)
 	}
-}
-
-// A limiterRig is a rate limiter of a client whose replies can be lost, and an
-// undisturbed look at the server.
-type limiterRig struct {
-	s *redistest.Server
-	p *redistest.Proxy
-	c *holdfast.Client
-	l *holdfast.RateLimiter
-}
-
-// newLimiterRig returns a rig whose server knows the scripts, and of which
-// nothing is taken.
-func newLimiterRig(t *testing.T, rate holdfast.Rate, o ...holdfast.Options) *limiterRig {
-	t.Helper()
-	s := redistest.Start(t)
-	p := redistest.NewProxy(t, s.Addr())
-	c := locktest.Open(t, p.URL(), o...)
-	r := &limiterRig{s, p, c, c.RateLimiter("rig")}
-	locktest.SetRate(t, r.l, rate)
-	if err := r.l.WaitN(t.Context(), rate.Permits); err != nil {
-		t.Fatal(err)
-	}
-	if err := locktest.Reserve(t, r.l, 1).Cancel(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.l.Release(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	locktest.SetRate(t, r.l, rate)
-	return r
-}
-
-// has checks how many permits are free at the server, less than zero if some
-// are taken ahead, and how many entries the log has.
-func (r *limiterRig) has(t *testing.T, free, entries int64) {
-	t.Helper()
-	if f, n := r.s.Int(t, "GET", "{rig}:value"), r.s.Int(t, "ZCARD", "{rig}:permits"); f != free || n != entries {
-		t.Errorf("%d permits are free after %d entries, want %d after %d", f, n, free, entries)
-	}
-}
-
-// gets waits until the server has so many free permits.
-func (r *limiterRig) gets(t *testing.T, free int64) {
-	t.Helper()
-	locktest.Eventually(t, 10*time.Second, fmt.Sprintf("%d permits are free", free), func() bool {
-		return r.s.Do(t, "GET", "{rig}:value") == fmt.Sprint(free)
-	})
-}
-
-func (r *limiterRig) dropNext() <-chan struct{} {
-	return r.p.DropReply(1, redistest.Command("EVALSHA"))
 }

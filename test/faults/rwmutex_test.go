@@ -14,62 +14,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Who asks to read with the context of a write lease must not be let in under
-// that when it was handed to the next goroutine meanwhile.
-func TestReadUnderPassedWrite(t *testing.T) {
-	s := redistest.Start(t)
-	p := redistest.NewProxy(t, s.Addr())
-	m := locktest.Open(t, p.URL(), holdfast.Options{HandoffTime: time.Minute}).RWMutex("passed")
-	w := locktest.Lock(t, t.Context(), m)
-	locktest.Release(t, locktest.Lock(t, w.Context(), m.RLocker())) // the server knows the scripts
-	locktest.Release(t, w)
-	w = locktest.Lock(t, t.Context(), m)
-	writer := locktest.Background(t.Context(), m)
-	time.Sleep(100 * time.Millisecond) // until it waits, most likely
-	arrived, letGo := p.HoldReply(redistest.Command("EVALSHA"))
-	defer letGo()
-	reader := locktest.Background(context.WithoutCancel(w.Context()), m.RLocker())
-	<-arrived // granted, as one who writes
-	go func() {
-		time.Sleep(100 * time.Millisecond)
-		letGo()
-	}()
-	locktest.Release(t, w)
-	r := locktest.Entered(t, reader)
-	select {
-	case o := <-writer:
-		if r.Valid() && o.Lease.Valid() {
-			t.Error("somebody reads while another writes")
-		}
-		locktest.Release(t, r)
-		locktest.Release(t, o.Lease)
-	case <-time.After(200 * time.Millisecond):
-		locktest.Release(t, r)
-		locktest.Release(t, locktest.Entered(t, writer))
-	}
-}
-
-// An rwRig is one side of a read/write lock on a client whose replies can be
-// lost, and an undisturbed look at the server.
+// An rwRig is a rig with one side of a read/write lock.
 type rwRig struct {
-	s    *redistest.Server
-	p    *redistest.Proxy
-	c    *holdfast.Client
-	m    locktest.MutexLike
+	*rig
 	mode string // read or write
 }
 
 func rwRigs(t *testing.T, test func(t *testing.T, r *rwRig), o ...holdfast.Options) {
 	t.Helper()
 	locktest.Each(t, "RW", func(t *testing.T, k locktest.Kind) {
-		s := redistest.Start(t)
-		p := redistest.NewProxy(t, s.Addr())
-		r := &rwRig{s: s, p: p, c: locktest.Open(t, p.URL(), o...), mode: k.Name}
-		r.m = k.Make(r.c, "rig")
-		l := locktest.Lock(t, t.Context(), r.m) // so that the server knows the scripts
-		locktest.Release(t, locktest.Lock(t, l.Context(), r.m))
-		locktest.Release(t, l)
-		test(t, r)
+		test(t, &rwRig{newRigOf(t, k, o...), k.Name})
 	})
 }
 
@@ -89,10 +43,10 @@ func (r *rwRig) has(t *testing.T, owner string, holds int) {
 		}
 	}
 	slices.Sort(keys)
-	if got := r.s.Keys(t); !slices.Equal(got, keys) {
+	if got := r.Server.Keys(t); !slices.Equal(got, keys) {
 		t.Errorf("the server has the keys %q, want %q", got, keys)
 	}
-	got := r.s.Strings(t, "HGETALL", "rig")
+	got := r.Server.Strings(t, "HGETALL", "rig")
 	slices.Sort(got)
 	slices.Sort(fields)
 	if !slices.Equal(got, fields) {
@@ -100,12 +54,10 @@ func (r *rwRig) has(t *testing.T, owner string, holds int) {
 	}
 }
 
-func (r *rwRig) dropNext() <-chan struct{} { return r.p.DropReply(1, redistest.Command("EVALSHA")) }
-
-// dropNextOf is dropNext for an owner. What is done meanwhile for one who has
+// dropNextOf is DropNext for an owner. What is done meanwhile for one who has
 // gone does not count.
 func (r *rwRig) dropNextOf(owner string) <-chan struct{} {
-	return r.p.DropReply(1, func(cmd []string) bool { return strings.EqualFold(cmd[0], "EVALSHA") && about(owner, cmd) })
+	return r.Proxy.DropReply(1, func(cmd []string) bool { return strings.EqualFold(cmd[0], "EVALSHA") && about(owner, cmd) })
 }
 
 // about reports whether any of these words names an owner.
@@ -128,17 +80,17 @@ func releaseLost(t *testing.T, stalls *redistest.StallMeter, l *holdfast.Lease, 
 func TestRWReplyLost(t *testing.T) {
 	t.Parallel()
 	rwRigs(t, func(t *testing.T, r *rwRig) {
-		stalls := redistest.MeterStalls(t, r.s)
+		stalls := redistest.MeterStalls(t, r.Server)
 		gone := "" // who is undone in the background
 		for call, take := range map[string]func() (*holdfast.Lease, error){
 			"Lock":    func() (*holdfast.Lease, error) { return r.m.Lock(t.Context()) },
 			"TryLock": func() (*holdfast.Lease, error) { return r.m.TryLock(t.Context()) },
 		} {
-			dropped := r.p.DropReply(1, func(cmd []string) bool { return strings.EqualFold(cmd[0], "EVALSHA") && !about(gone, cmd) })
+			dropped := r.Proxy.DropReply(1, func(cmd []string) bool { return strings.EqualFold(cmd[0], "EVALSHA") && !about(gone, cmd) })
 			start := time.Now()
 			l, err := take()
 			if call == "TryLock" && locktest.StoodStill(stalls, err, start) {
-				locktest.Eventually(t, 10*time.Second, "undone", func() bool { return len(r.s.Keys(t)) == 0 })
+				locktest.Eventually(t, 10*time.Second, "undone", func() bool { return len(r.Server.Keys(t)) == 0 })
 				break
 			}
 			if err != nil {
@@ -159,7 +111,7 @@ func TestRWReplyLost(t *testing.T) {
 			r.has(t, l.Owner(), 1)
 
 			dropped = r.dropNextOf(l.Owner())
-			releaseLost(t, stalls, l, func() bool { return len(r.s.Keys(t)) == 0 })
+			releaseLost(t, stalls, l, func() bool { return len(r.Server.Keys(t)) == 0 })
 			<-dropped
 			r.has(t, "", 0)
 			gone = l.Owner()
@@ -172,8 +124,8 @@ func TestRWReplyLost(t *testing.T) {
 func TestRWReleaseReplyLost(t *testing.T) {
 	t.Parallel()
 	rwRigs(t, func(t *testing.T, r *rwRig) {
-		rival := locktest.Open(t, r.s.URL()).RWMutex("rig")
-		stalls := redistest.MeterStalls(t, r.s)
+		rival := locktest.Open(t, r.Server.URL()).RWMutex("rig")
+		stalls := redistest.MeterStalls(t, r.Server)
 		for _, other := range []locktest.MutexLike{rival, rival.RLocker()} {
 			l := locktest.Lock(t, t.Context(), r.m)
 			dropped := r.dropNextOf(l.Owner())
@@ -183,7 +135,7 @@ func TestRWReleaseReplyLost(t *testing.T) {
 				taken <- locktest.Lock(t, t.Context(), other)
 			}()
 			releaseLost(t, stalls, l, func() bool {
-				return !about(l.Owner(), r.s.Keys(t)) && !about(l.Owner(), r.s.Strings(t, "HKEYS", "rig"))
+				return !about(l.Owner(), r.Server.Keys(t)) && !about(l.Owner(), r.Server.Strings(t, "HKEYS", "rig"))
 			})
 			got := <-taken
 			time.Sleep(50 * time.Millisecond)
@@ -201,7 +153,7 @@ func TestRWRenewReplyLost(t *testing.T) {
 	rwRigs(t, func(t *testing.T, r *rwRig) {
 		l := locktest.Lock(t, t.Context(), r.m)
 		for range 3 {
-			<-r.dropNext() // nothing but renewals goes out
+			<-r.DropNext() // nothing but renewals goes out
 		}
 		time.Sleep(locktest.Steady.RenewEvery)
 		if !l.Valid() {
@@ -251,7 +203,7 @@ func TestRWCancelledAcquireLeavesNothing(t *testing.T) {
 			"Lock":    func(ctx context.Context) (*holdfast.Lease, error) { return r.m.Lock(ctx) },
 			"TryLock": func(ctx context.Context) (*holdfast.Lease, error) { return r.m.TryLock(ctx) },
 		} {
-			arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
+			arrived, letGo := r.Proxy.HoldReply(redistest.Command("EVALSHA"))
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				<-arrived
@@ -262,7 +214,7 @@ func TestRWCancelledAcquireLeavesNothing(t *testing.T) {
 				t.Fatalf("%s: %v, %v", call, l, err)
 			}
 			letGo()
-			locktest.Eventually(t, 5*time.Second, "free again", func() bool { return len(r.s.Keys(t)) == 0 })
+			locktest.Eventually(t, 5*time.Second, "free again", func() bool { return len(r.Server.Keys(t)) == 0 })
 		}
 	})
 }
@@ -312,61 +264,37 @@ func TestRWCancelledWaitLeavesNothing(t *testing.T) {
 	locktest.Eventually(t, 5*time.Second, "no key left", func() bool { return len(s.Keys(t)) == 0 })
 }
 
-// rwRound reads or writes, and every so often does not get that far.
-func rwRound(t *testing.T, c *holdfast.Client, name string, i int) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var opts []holdfast.Option
-	switch i % 20 {
-	case 3, 4:
-		time.AfterFunc(time.Millisecond, cancel)
-	case 7, 8:
-		opts = append(opts, holdfast.Wait(2*time.Millisecond))
-	case 11, 12:
-		opts = append(opts, holdfast.LeaseTime(10*time.Millisecond))
-	}
-	m := c.RWMutex(name)
-	if i%5 == 0 {
-		m = c.RWMutex(name, holdfast.WriterFirst())
-	}
-	side := holdfast.Locker(m)
-	if i%3 > 0 {
-		side = m.RLocker()
-	}
-	l, err := side.Lock(ctx, opts...)
-	if !locktest.Tolerable(err) {
-		t.Error(err)
-	}
-	if err != nil {
-		return
-	}
-	switch i % 20 {
-	case 11, 12:
-		<-l.Context().Done() // lost, and never released
-		return
-	case 13, 14, 15:
-		inner, err := side.Lock(l.Context())
-		if err == nil {
-			err = inner.Release(ctx)
+// Who asks to read with the context of a write lease must not be let in under
+// that when it was handed to the next goroutine meanwhile.
+func TestReadUnderPassedWrite(t *testing.T) {
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	m := locktest.Open(t, p.URL(), holdfast.Options{HandoffTime: time.Minute}).RWMutex("passed")
+	w := locktest.Lock(t, t.Context(), m)
+	locktest.Release(t, locktest.Lock(t, w.Context(), m.RLocker())) // the server knows the scripts
+	locktest.Release(t, w)
+	w = locktest.Lock(t, t.Context(), m)
+	writer := locktest.Background(t.Context(), m)
+	time.Sleep(100 * time.Millisecond) // until it waits, most likely
+	arrived, letGo := p.HoldReply(redistest.Command("EVALSHA"))
+	defer letGo()
+	reader := locktest.Background(context.WithoutCancel(w.Context()), m.RLocker())
+	<-arrived // granted, as one who writes
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		letGo()
+	}()
+	locktest.Release(t, w)
+	r := locktest.Entered(t, reader)
+	select {
+	case o := <-writer:
+		if r.Valid() && o.Lease.Valid() {
+			t.Error("somebody reads while another writes")
 		}
-		if !locktest.Tolerable(err) {
-			t.Error(err)
-		}
-	}
-	var r *holdfast.Lease
-	if side == m && i%2 == 0 {
-		r, err = m.RLock(l.Context())
-		if !locktest.Tolerable(err) {
-			t.Error(err)
-		}
-	}
-	if err := l.Release(ctx); !locktest.Tolerable(err) {
-		t.Error(err)
-	}
-	if r != nil {
-		_ = r.Context()
-		if err := r.Release(ctx); !locktest.Tolerable(err) {
-			t.Error(err)
-		}
+		locktest.Release(t, r)
+		locktest.Release(t, o.Lease)
+	case <-time.After(200 * time.Millisecond):
+		locktest.Release(t, r)
+		locktest.Release(t, locktest.Entered(t, writer))
 	}
 }

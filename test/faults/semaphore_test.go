@@ -13,24 +13,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A semRig is a semaphore whose replies can be lost, and an undisturbed look at
-// the server.
+// A semRig is a semaphore on a client whose replies can be lost.
 type semRig struct {
-	s   *redistest.Server
-	p   *redistest.Proxy
-	c   *holdfast.Client
+	locktest.Rig
 	sem *holdfast.Semaphore
 }
 
 // newSemRig returns one with five permits, on a server that knows the scripts.
 func newSemRig(t *testing.T, s *redistest.Server) *semRig {
 	t.Helper()
-	p := redistest.NewProxy(t, s.Addr())
-	c := locktest.Open(t, p.URL())
-	r := &semRig{s, p, c, locktest.NewSemaphore(t, c, "rig", 5)}
+	r := &semRig{Rig: locktest.NewRig(t, s, "")}
+	r.sem = locktest.NewSemaphore(t, r.Client, "rig", 5)
 	locktest.Acquire(t, r.sem, 1)
 	locktest.ReleasePermits(t, r.sem, 1)
-	if _, err := c.Semaphore("other").Drain(t.Context()); err != nil {
+	if _, err := r.Client.Semaphore("other").Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -39,10 +35,10 @@ func newSemRig(t *testing.T, s *redistest.Server) *semRig {
 // free returns how many permits are free, as the server has it.
 func (r *semRig) free(t *testing.T) int64 {
 	t.Helper()
-	if r.s.Int(t, "EXISTS", "rig") == 0 {
+	if r.Server.Int(t, "EXISTS", "rig") == 0 {
 		return 0
 	}
-	return r.s.Int(t, "GET", "rig")
+	return r.Server.Int(t, "GET", "rig")
 }
 
 func (r *semRig) has(t *testing.T, want int64) {
@@ -61,14 +57,6 @@ func (r *semRig) settles(t *testing.T) {
 	r.has(t, want)
 }
 
-func (r *semRig) dropNext() <-chan struct{} { return r.p.DropReply(1, redistest.Command("EVALSHA")) }
-
-// leave cuts the semaphore off from its server.
-func (r *semRig) leave() {
-	r.p.Refuse(true)
-	r.p.Cut()
-}
-
 // Taken once, although the request ran twice.
 func TestSemaphoreTakeReplyLost(t *testing.T) {
 	t.Parallel()
@@ -82,8 +70,8 @@ func TestSemaphoreTakeReplyLost(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			r := newSemRig(t, redistest.Start(t))
-			stalls := redistest.MeterStalls(t, r.s)
-			first, second := r.dropNext(), r.p.DropReply(2, redistest.Command("EVALSHA"))
+			stalls := redistest.MeterStalls(t, r.Server)
+			first, second := r.DropNext(), r.Proxy.DropReply(2, redistest.Command("EVALSHA"))
 			start := time.Now()
 			err := take(r.sem)
 			if how == "try acquire" && locktest.StoodStill(stalls, err, start) {
@@ -106,11 +94,11 @@ func TestSemaphoreTakeReplyLost(t *testing.T) {
 func TestSemaphoreWaiterReplyLost(t *testing.T) {
 	t.Parallel()
 	r := newSemRig(t, redistest.Start(t))
-	holder := locktest.Open(t, r.s.URL()).Semaphore("rig")
+	holder := locktest.Open(t, r.Server.URL()).Semaphore("rig")
 	locktest.Acquire(t, holder, 4)
-	done := locktest.Acquiring(t, r.s, r.sem, 2)
+	done := locktest.Acquiring(t, r.Server, r.sem, 2)
 	locktest.Waits(t, done) // it has looked for the last time
-	dropped := r.dropNext()
+	dropped := r.DropNext()
 	locktest.ReleasePermits(t, holder, 4)
 	<-dropped
 	locktest.Came(t, done)
@@ -121,8 +109,8 @@ func TestSemaphoreWaiterReplyLost(t *testing.T) {
 func TestSemaphoreRefusalLost(t *testing.T) {
 	t.Parallel()
 	r := newSemRig(t, redistest.Start(t))
-	stalls := redistest.MeterStalls(t, r.s)
-	dropped := r.dropNext()
+	stalls := redistest.MeterStalls(t, r.Server)
+	dropped := r.DropNext()
 	start := time.Now()
 	if err := r.sem.TryAcquire(t.Context(), 6); !errors.Is(err, holdfast.ErrNotAcquired) && !locktest.StoodStill(stalls, err, start) {
 		t.Errorf("error %v", err)
@@ -146,17 +134,17 @@ func TestSemaphoreGivenUpInDoubt(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			r := newSemRig(t, redistest.Start(t))
-			arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
+			arrived, letGo := r.Proxy.HoldReply(redistest.Command("EVALSHA"))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			ran := make(chan any, 1)
 			go func() {
 				<-arrived
-				n, _ := r.s.Try("GET", "rig")
+				n, _ := r.Server.Try("GET", "rig")
 				ran <- n
 				cancel()
 			}()
-			sem := locktest.Open(t, r.p.URL()+locktest.PatientQuery).Semaphore("rig") // or it would ask again
+			sem := locktest.Open(t, r.Proxy.URL()+locktest.PatientQuery).Semaphore("rig") // or it would ask again
 			start := time.Now()
 			err := take(ctx, sem)
 			if n := <-ran; n != "3" {
@@ -184,16 +172,16 @@ func TestSemaphoreGivenUpInDoubt(t *testing.T) {
 func TestSemaphoreLateTake(t *testing.T) {
 	t.Parallel()
 	r := newSemRig(t, redistest.Start(t))
-	sem := locktest.Open(t, r.p.URL()+locktest.PatientQuery).Semaphore("rig")
-	r.p.Freeze()
+	sem := locktest.Open(t, r.Proxy.URL()+locktest.PatientQuery).Semaphore("rig")
+	r.Proxy.Freeze()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // or it might not be asked at all
 	defer cancel()
 	if err := sem.Acquire(ctx, 2); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, holdfast.ErrUnavailable) {
 		t.Errorf("error %v", err)
 	}
-	before := r.p.Count("EVALSHA")
-	r.p.Thaw()
-	locktest.Eventually(t, 10*time.Second, "the request and its undoing have run", func() bool { return r.p.Count("EVALSHA") > before+1 })
+	before := r.Proxy.Count("EVALSHA")
+	r.Proxy.Thaw()
+	locktest.Eventually(t, 10*time.Second, "the request and its undoing have run", func() bool { return r.Proxy.Count("EVALSHA") > before+1 })
 	r.settles(t)
 	locktest.Acquire(t, r.sem, 5)
 }
@@ -202,7 +190,7 @@ func TestSemaphoreLateTake(t *testing.T) {
 func TestSemaphoreOrderReplyLost(t *testing.T) {
 	t.Parallel()
 	r := newSemRig(t, redistest.Start(t))
-	stalls := redistest.MeterStalls(t, r.s)
+	stalls := redistest.MeterStalls(t, r.Server)
 	for _, row := range []struct {
 		what string
 		do   func() (any, error)
@@ -215,10 +203,10 @@ func TestSemaphoreOrderReplyLost(t *testing.T) {
 		{"add less than none", func() (any, error) { return nil, r.sem.Add(t.Context(), -4) }, nil, 6},
 		{"drain", func() (any, error) { return r.sem.Drain(t.Context()) }, 6, 0},
 		{"set again", func() (any, error) { return r.sem.TrySet(t.Context(), 3, 0) }, false, 0},
-		{"release what is gone", func() (any, error) { return r.s.Int(t, "DEL", "rig"), r.sem.Release(t.Context(), 1) }, int64(1), 1},
-		{"set", func() (any, error) { r.s.Do(t, "DEL", "rig"); return r.sem.TrySet(t.Context(), 3, 0) }, true, 3},
+		{"release what is gone", func() (any, error) { return r.Server.Int(t, "DEL", "rig"), r.sem.Release(t.Context(), 1) }, int64(1), 1},
+		{"set", func() (any, error) { r.Server.Do(t, "DEL", "rig"); return r.sem.TrySet(t.Context(), 3, 0) }, true, 3},
 	} {
-		first, second := r.dropNext(), r.p.DropReply(2, redistest.Command("EVALSHA"))
+		first, second := r.DropNext(), r.Proxy.DropReply(2, redistest.Command("EVALSHA"))
 		start := time.Now()
 		got, err := row.do()
 		if locktest.StoodStill(stalls, err, start) {
@@ -236,9 +224,9 @@ func TestSemaphoreOrderReplyLost(t *testing.T) {
 func TestSemaphoreAvailableReplyLost(t *testing.T) {
 	t.Parallel()
 	r := newSemRig(t, redistest.Start(t))
-	stalls := redistest.MeterStalls(t, r.s)
+	stalls := redistest.MeterStalls(t, r.Server)
 	locktest.WantFreePermits(t, r.sem, 5)
-	dropped := r.dropNext()
+	dropped := r.DropNext()
 	start := time.Now()
 	if n, err := r.sem.Available(t.Context()); (n != 5 || err != nil) && !locktest.StoodStill(stalls, err, start) {
 		t.Errorf("%d permits are free; %v", n, err)
@@ -271,18 +259,18 @@ func TestSemaphoreReleaseGoesOn(t *testing.T) {
 	t.Parallel()
 	for how, away := range map[string]func(r *semRig) (back func()){
 		"cut off": func(r *semRig) func() {
-			r.leave()
-			return func() { r.p.Refuse(false) }
+			r.Disconnect()
+			return func() { r.Proxy.Refuse(false) }
 		},
 		// Everything that was sent meanwhile runs, once the server goes on.
 		"paused": func(r *semRig) func() {
-			r.s.Pause()
-			return r.s.Resume
+			r.Server.Pause()
+			return r.Server.Resume
 		},
 		// Whatever is sent runs, and no answer comes.
 		"mute": func(r *semRig) func() {
-			r.p.FreezeReplies()
-			return r.p.Thaw
+			r.Proxy.FreezeReplies()
+			return r.Proxy.Thaw
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -303,7 +291,7 @@ func TestSemaphoreReleaseGoesOn(t *testing.T) {
 			time.Sleep(3*time.Second - time.Since(start))
 			if how == "cut off" {
 				r.has(t, 3)
-				r.dropNext() // it gets through, and that is not known
+				r.DropNext() // it gets through, and that is not known
 			}
 			back()
 			r.settles(t)
@@ -357,17 +345,17 @@ func TestFailedRequestsLeaveFewMarks(t *testing.T) {
 	// stood still there, many would be under way at a time.
 	refused := func(t *testing.T, r *semRig) {
 		t.Helper()
-		before := r.p.Count("EVALSHA")
+		before := r.Proxy.Count("EVALSHA")
 		if err := r.sem.TryAcquire(t.Context(), 1); !errors.Is(err, holdfast.ErrRefused) {
 			t.Fatal(err)
 		}
-		locktest.Eventually(t, 10*time.Second, "undone", func() bool { return r.p.Count("EVALSHA") > before+1 })
+		locktest.Eventually(t, 10*time.Second, "undone", func() bool { return r.Proxy.Count("EVALSHA") > before+1 })
 	}
 	t.Run("given up", func(t *testing.T) {
 		t.Parallel()
 		r := newSemRig(t, redistest.Start(t))
 		for range rounds {
-			arrived, letGo := r.p.HoldReply(redistest.Command("EVALSHA"))
+			arrived, letGo := r.Proxy.HoldReply(redistest.Command("EVALSHA"))
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				<-arrived
@@ -379,32 +367,32 @@ func TestFailedRequestsLeaveFewMarks(t *testing.T) {
 			letGo()
 			locktest.Eventually(t, 5*time.Second, "given back", func() bool { return r.free(t) == 5 })
 		}
-		if n := marks(t, r.s); n > most {
+		if n := marks(t, r.Server); n > most {
 			t.Errorf("%d marks of %d rounds, one at a time", n, rounds)
 		}
 	})
 	t.Run("out of memory", func(t *testing.T) {
 		t.Parallel()
 		r := newSemRig(t, redistest.Start(t))
-		r.s.Do(t, "CONFIG", "SET", "maxmemory", "1")
+		r.Server.Do(t, "CONFIG", "SET", "maxmemory", "1")
 		for range rounds {
 			refused(t, r)
 		}
 		time.Sleep(locktest.AWhile) // for what goes on in the background
-		if n := marks(t, r.s); n > most {
+		if n := marks(t, r.Server); n > most {
 			t.Errorf("%d marks of %d rounds, one at a time, on a server without memory", n, rounds)
 		}
 	})
 	t.Run("not a semaphore", func(t *testing.T) {
 		t.Parallel()
 		r := newSemRig(t, redistest.Start(t))
-		r.s.Do(t, "DEL", "rig")
-		r.s.Do(t, "RPUSH", "rig", "x")
+		r.Server.Do(t, "DEL", "rig")
+		r.Server.Do(t, "RPUSH", "rig", "x")
 		for range rounds {
 			refused(t, r)
 		}
 		time.Sleep(locktest.AWhile)
-		if n := marks(t, r.s); n > most {
+		if n := marks(t, r.Server); n > most {
 			t.Errorf("%d marks of %d rounds, one at a time", n, rounds)
 		}
 	})

@@ -170,11 +170,11 @@ func TestServerRestartedWhileWaiting(t *testing.T) {
 func TestSemaphoreRestartedInDoubt(t *testing.T) {
 	t.Parallel()
 	r := newSemRig(t, redistest.Start(t, "--appendonly", "yes"))
-	dropped := r.dropNext()
+	dropped := r.DropNext()
 	done := make(chan error, 1)
 	go func() { done <- r.sem.Acquire(t.Context(), 2) }()
 	<-dropped
-	r.s.RestartWithData()
+	r.Server.RestartWithData()
 	locktest.Came(t, done)
 	r.has(t, 3)
 }

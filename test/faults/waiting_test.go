@@ -16,6 +16,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
+// patient are the settings of waiters: if they only woke when a lease ends,
+// they would be far too late.
+var patient = holdfast.Options{WatchdogTimeout: 20 * time.Second, PollInterval: 300 * time.Millisecond}
+
 func init() { workers["wait"] = waitWorker }
 
 // waitWorker lets sixteen goroutines lock and release once for every line that

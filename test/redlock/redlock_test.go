@@ -1,3 +1,4 @@
+// Package redlock_test checks Redlock, with servers that fail.
 package redlock_test
 
 import (
@@ -5,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync"
@@ -13,18 +13,11 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/driver/rueidis"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-func TestMain(m *testing.M) {
-	if name := redistest.WorkerName(); name != "" {
-		contendWorker()
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { locktest.Main(m, map[string]func(){"contend": contendWorker}) }
 
 const lease = 4 * time.Second // the longest here, and so how long a young server does not vote
 
@@ -107,10 +100,15 @@ func try(tb testing.TB, m holdfast.Locker, opts ...holdfast.Option) *holdfast.Le
 	return l
 }
 
-func release(tb testing.TB, l *holdfast.Lease) {
+// voted returns a lease with the votes of n servers.
+func voted(tb testing.TB, m holdfast.Locker, n int, opts ...holdfast.Option) *holdfast.Lease {
 	tb.Helper()
-	if err := l.Release(context.Background()); err != nil {
-		tb.Error(err)
+	for {
+		l := try(tb, m, opts...)
+		if len(l.Parts()) == n {
+			return l
+		}
+		locktest.Release(tb, l) // one was slow, or all of them
 	}
 }
 
@@ -156,7 +154,7 @@ func TestMutex(t *testing.T) { // not parallel, or it would see the goroutines o
 	if err := again.Extend(t.Context(), lease); err != nil {
 		t.Error(err)
 	}
-	release(t, again)
+	locktest.Release(t, again)
 	wantBusy(t, b)
 	// It is renewed.
 	time.Sleep(lease + lease/2)
@@ -173,13 +171,13 @@ func TestMutex(t *testing.T) { // not parallel, or it would see the goroutines o
 		got <- l
 	}()
 	time.Sleep(100 * time.Millisecond)
-	release(t, l)
+	locktest.Release(t, l)
 	began := time.Now()
 	l = <-got
 	if late := time.Since(began); late > soon {
 		t.Errorf("got in %v after the release", late)
 	}
-	release(t, l)
+	locktest.Release(t, l)
 	// A fixed lease ends by itself.
 	l = try(t, a, holdfast.LeaseTime(lease/2))
 	<-l.Context().Done()
@@ -248,165 +246,6 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// A minority of servers that are dead, silent or cut off changes nothing; and
-// without a majority the answer comes soon, and is not "busy".
-func TestMinority(t *testing.T) {
-	t.Parallel()
-	servers := start(t, 5)
-	p := redistest.NewProxy(t, servers[2].Addr())
-	us := urls(servers)
-	us[2] = p.URL()
-	r := over(t, us)
-	others := over(t, us)
-	quickly := func(what string, err error, since time.Time) {
-		t.Helper()
-		if took := time.Since(since); took > soon {
-			t.Errorf("%s: took %v, %v", what, took, err)
-		}
-	}
-	servers[0].Kill()
-	servers[1].Pause()
-	for i := range 5 {
-		began := time.Now()
-		l, err := r.Mutex("m").TryLock(t.Context())
-		quickly("one dead, one silent", err, began)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantBusy(t, others.Mutex("m"))
-		if i == 0 {
-			time.Sleep(lease + lease/2) // renewed by those that are left
-			if !l.Valid() {
-				t.Error("lost with three of five")
-			}
-		}
-		began = time.Now()
-		release(t, l)
-		quickly("release", nil, began)
-	}
-	p.Freeze()
-	began := time.Now()
-	_, err := r.Mutex("m").TryLock(t.Context())
-	quickly("no majority", err, began)
-	if !errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrNotAcquired) {
-		t.Errorf("no majority: %v", err)
-	}
-	p.Thaw()
-	servers[1].Resume()
-	l, err := r.Mutex("m").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	release(t, l)
-	empty(t, servers[1:])
-}
-
-// A lease is over, and its holder told, before most servers could give the lock
-// to somebody else.
-func TestMajorityLost(t *testing.T) {
-	t.Parallel()
-	servers := start(t, 3)
-	l := try(t, over(t, urls(servers)).Mutex("m"))
-	ctx := l.Context()
-	servers[0].Pause()
-	servers[1].Pause()
-	paused := time.Now()
-	select {
-	case <-ctx.Done():
-	case <-time.After(4 * lease):
-		t.Fatal("not told")
-	}
-	if !errors.Is(context.Cause(ctx), holdfast.ErrLost) || time.Since(paused) > lease+soon/2 {
-		t.Errorf("told after %v: %v", time.Since(paused), context.Cause(ctx))
-	}
-	servers[0].Resume()
-	servers[1].Resume()
-	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrLost) {
-		t.Errorf("release: %v", err)
-	}
-	empty(t, servers)
-}
-
-// A server that was restarted without its data does not vote as long as what it
-// has forgotten may be in use.
-func TestForgottenVote(t *testing.T) {
-	t.Parallel()
-	servers := start(t, 3)
-	p := redistest.NewProxy(t, servers[2].Addr())
-	one := over(t, []string{servers[0].URL(), servers[1].URL(), p.URL()})
-	other := over(t, urls(servers))
-	p.Refuse(true)
-	p.Cut()
-	l := try(t, one.Mutex("m")) // by the first two only
-	restarted := time.Now()
-	servers[1].Restart()
-	// The second has forgotten its vote, and the third never had one to give.
-	_, err := other.Mutex("m").TryLock(t.Context())
-	if l.Valid() && err == nil {
-		t.Fatal("two hold the lock")
-	}
-	if !errors.Is(err, holdfast.ErrNotAcquired) {
-		t.Errorf("after the restart: %v", err)
-	}
-	next, err := other.Mutex("m").Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l.Valid() || time.Since(restarted) < lease-time.Second {
-		t.Errorf("granted %v after the restart, and the other lease is valid: %v", time.Since(restarted), l.Valid())
-	}
-	_ = l.Release(t.Context())
-	release(t, next)
-}
-
-// deafDriver does not care for contexts.
-type deafDriver struct {
-	driver.Driver
-	stuck chan struct{}
-}
-
-func (d deafDriver) Do(context.Context, driver.Call) (driver.Reply, error) {
-	<-d.stuck
-	return driver.Reply{}, driver.Unsent(io.ErrClosedPipe)
-}
-
-// The limit for each server is kept also when a driver does not keep it.
-func TestDeafDriver(t *testing.T) {
-	t.Parallel()
-	servers := start(t, 3)
-	conf, err := rueidis.ParseURL(servers[2].URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := rueidis.Open(t.Context(), conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	deaf := deafDriver{d, make(chan struct{})}
-	c, err := holdfast.New(deaf, quick)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	t.Cleanup(func() { close(deaf.stuck) })
-	clients := []*holdfast.Client{open(t, servers[0].URL()), open(t, servers[1].URL()), c}
-	r := of(t, clients, holdfast.RedlockOptions{NodeTimeout: nodeTimeout})
-	for range 3 {
-		began := time.Now()
-		l := try(t, r.Mutex("m"))
-		release(t, l)
-		if took := time.Since(began); took > soon {
-			t.Errorf("took %v", took)
-		}
-	}
-	servers[1].Kill()
-	began := time.Now()
-	_, err = r.Mutex("m").TryLock(t.Context())
-	if took := time.Since(began); !errors.Is(err, holdfast.ErrUnavailable) || took > soon {
-		t.Errorf("no majority: after %v, %v", took, err)
-	}
-}
-
 // Where not all servers could be reached at the start, a majority is still one
 // of all.
 func TestFewerClients(t *testing.T) {
@@ -415,33 +254,11 @@ func TestFewerClients(t *testing.T) {
 	r := over(t, urls(servers[:2]), holdfast.RedlockOptions{Servers: 3, NodeTimeout: nodeTimeout})
 	l := try(t, r.Mutex("m"))
 	wantBusy(t, over(t, urls(servers)).Mutex("m"))
-	release(t, l)
+	locktest.Release(t, l)
 	servers[0].Kill()
 	if _, err := r.Mutex("m").TryLock(t.Context()); !errors.Is(err, holdfast.ErrUnavailable) {
 		t.Errorf("one of three: %v", err)
 	}
-}
-
-// A vote that comes when the lock is held without it is given back at once.
-func TestLateVote(t *testing.T) {
-	t.Parallel()
-	servers := start(t, 3)
-	p := redistest.NewProxy(t, servers[2].Addr())
-	m := over(t, []string{servers[0].URL(), servers[1].URL(), p.URL()}, holdfast.RedlockOptions{NodeTimeout: nodeTimeout}).Mutex("m")
-	release(t, try(t, m)) // the servers know the scripts
-	p.Delay(lease / 8)
-	l := voted(t, m, 2) // by the quick ones
-	for began := time.Now(); len(servers[2].Keys(t)) > 0; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > lease*3/4 {
-			t.Fatal("the late vote is kept")
-		}
-	}
-	if !l.Valid() {
-		t.Error("the lease has ended with the late vote")
-	}
-	p.Delay(0)
-	release(t, l)
-	empty(t, servers)
 }
 
 // Whoever has too few votes gives them back before saying so.
@@ -471,7 +288,7 @@ func TestSplitVote(t *testing.T) {
 		p.Delay(0)
 	}
 	for _, l := range held {
-		release(t, l)
+		locktest.Release(t, l)
 	}
 }
 
@@ -509,21 +326,8 @@ func contend(ctx context.Context, m holdfast.Locker, rec *redistest.Recorder) {
 		if n%10 == 9 {
 			work = 2 * brief // as long as it is valid, and beyond
 		}
-		iv := redistest.Interval{Name: "m", Owner: fmt.Sprint(l.Owner(), "#", n)}
-		for start := time.Now(); ; time.Sleep(time.Millisecond) {
-			now := redistest.Now()
-			if !l.Valid() {
-				break
-			}
-			if iv.Enter == 0 {
-				iv.Enter = now
-			}
-			iv.Leave = now
-			if time.Since(start) >= work {
-				break
-			}
-		}
-		if iv.Enter != 0 {
+		if iv := locktest.Stay(l, work); iv.Enter != 0 {
+			iv.Owner = fmt.Sprint(l.Owner(), "#", n)
 			rec.Record(iv)
 		}
 		_ = l.Release(ctx)
@@ -617,17 +421,38 @@ func TestOneServerTwice(t *testing.T) {
 	empty(t, servers[:1])
 }
 
-// Servers that have just been started say so.
-func TestYoungServers(t *testing.T) {
+// A server that has forgotten its votes gives none for as long as the longest
+// lease. So none may last longer, by whichever lease it is extended.
+func TestExtendBeyondLongestLease(t *testing.T) {
 	t.Parallel()
-	var us []string
-	for range 3 {
-		us = append(us, redistest.Start(t).URL())
+	servers := start(t, 3)
+	l := voted(t, over(t, urls(servers)).Mutex("m"), 3)
+	for i, part := range append(l.Parts(), l) {
+		if err := part.Extend(t.Context(), lease+time.Millisecond); !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("lease %d of 4, extended beyond the longest: %v", i+1, err)
+		}
+		if err := part.Extend(t.Context(), lease); err != nil {
+			t.Error(err)
+		}
 	}
-	// To start them all may take longer than the lease.
-	m := over(t, us, holdfast.RedlockOptions{NodeTimeout: nodeTimeout, LongestLease: time.Minute}).Mutex("m")
-	_, err := m.TryLock(t.Context())
-	if !errors.Is(err, holdfast.ErrNotAcquired) || !strings.Contains(err.Error(), "started lately") || holdfast.Remaining(err) <= 0 {
-		t.Errorf("%v, remaining %v", err, holdfast.Remaining(err))
+	for i, s := range servers {
+		if ttl := s.Int(t, "PTTL", "m"); ttl > lease.Milliseconds() {
+			t.Errorf("server %d keeps its vote for %d ms", i, ttl)
+		}
 	}
+	locktest.Release(t, l)
+}
+
+// Entering again with a context that is done ends with its error, and is no
+// outage.
+func TestEnterWithDoneContext(t *testing.T) {
+	t.Parallel()
+	m := over(t, urls(start(t, 3))).Mutex("m")
+	l := voted(t, m, 3)
+	ctx, cancel := context.WithCancel(l.Context())
+	cancel()
+	if _, err := m.Lock(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrUnavailable) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+	locktest.Release(t, l)
 }

@@ -2,32 +2,13 @@ package redlock_test
 
 import (
 	"context"
-	"fmt"
-	"regexp"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 )
-
-var scriptCalls = regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`)
-
-// scripts returns how many scripts a server has run.
-func scripts(t *testing.T, s *redistest.Server) int {
-	t.Helper()
-	m := scriptCalls.FindStringSubmatch(fmt.Sprint(s.Do(t, "INFO", "commandstats")))
-	if m == nil {
-		return 0
-	}
-	n, err := strconv.Atoi(m[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
 
 // While another holds just a majority, waiters ask about once in a poll
 // interval: the votes that they get from the rest, and give back, wake neither
@@ -66,10 +47,10 @@ func TestWaitersAskSeldom(t *testing.T) {
 	}
 	time.Sleep(time.Second) // and have looked once more
 	const span = 4 * time.Second
-	before := scripts(t, servers[2])
+	before := locktest.Calls(t, servers[2], "evalsha")
 	time.Sleep(span)
 	// Each asks once in 5 s and gives the vote back.
-	if n := scripts(t, servers[2]) - before; n > 6*waiters {
+	if n := locktest.Calls(t, servers[2], "evalsha") - before; n > 6*waiters {
 		t.Errorf("%d scripts in %v for %d waiters", n, span, waiters)
 	}
 	freed := time.Now()
