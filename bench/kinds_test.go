@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// BenchmarkKinds takes and releases locks of each kind that nobody else wants,
-// turn by turn with the floor.
+// BenchmarkKinds locks and releases an uncontended lock of each kind, in turn with
+// the floor.
 func BenchmarkKinds(b *testing.B) {
 	s := redistest.Start(b)
 	f := newFloor(b, s)

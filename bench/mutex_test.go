@@ -16,8 +16,8 @@ import (
 )
 
 // A floor is the least that a lock and its release can cost with this client
-// library: two bare EVALSHA, with the shortest scripts that still take and
-// free the hash, and nobody around them.
+// library: two bare EVALSHA with the shortest scripts that still set and delete
+// the hash.
 type floor struct {
 	client       rueidis.Client
 	lock, unlock string // SHA-1
@@ -59,8 +59,8 @@ func pair(tb testing.TB, ctx context.Context, m *holdfast.Mutex) {
 	}
 }
 
-// BenchmarkUncontended takes and releases a lock that nobody else wants, turn
-// by turn with the floor, so that both see the same noise.
+// BenchmarkUncontended locks and releases an uncontended lock, in turn with the
+// floor, so that both see the same noise.
 func BenchmarkUncontended(b *testing.B) {
 	s := redistest.Start(b)
 	f := newFloor(b, s)
@@ -130,7 +130,7 @@ func BenchmarkOwnNames(b *testing.B) {
 }
 
 // BenchmarkHotName has 16 goroutines of one process fight for one name. A
-// hand-off is an acquisition by another goroutine than the one before.
+// hand-off is an acquisition by a goroutine other than the previous holder.
 func BenchmarkHotName(b *testing.B) {
 	s := redistest.Start(b)
 	p := redistest.NewProxy(b, s.Addr())
@@ -205,7 +205,7 @@ func TestHeldLeasesAreCheap(t *testing.T) {
 
 func held(tb testing.TB, s *redistest.Server, p *redistest.Proxy, n int) {
 	// One lease of ours and not one goroutine more per lease.
-	const period = 2 * time.Second // and leases that bear a busy machine
+	const period = 2 * time.Second // with leases long enough for a busy machine
 	c := locktest.Open(tb, p.URL(), holdfast.Options{WatchdogTimeout: 20 * time.Second, RenewEvery: period})
 	ctx := context.Background()
 	pair(tb, ctx, c.Mutex("warm-up"))

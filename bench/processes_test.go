@@ -142,8 +142,8 @@ func BenchmarkWakeUp(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		// Whoever has just released a lock is polite for a moment; this is about
-		// somebody who has not.
+		// A client that has just released a lock yields for a moment. This measures
+		// one that has not.
 		time.Sleep(5 * time.Millisecond)
 		asked <- struct{}{}
 		time.Sleep(2 * time.Millisecond) // until it waits

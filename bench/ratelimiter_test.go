@@ -80,8 +80,8 @@ func BenchmarkLimiter(b *testing.B) {
 	}
 }
 
-// BenchmarkReserve takes permits ahead of time behind others who have done so:
-// the script has to count them.
+// BenchmarkReserve reserves permits behind earlier reservations, which the script
+// has to count.
 func BenchmarkReserve(b *testing.B) {
 	s := redistest.Start(b)
 	c := locktest.Open(b, s.URL())

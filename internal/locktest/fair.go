@@ -61,7 +61,7 @@ func Enqueue(tb testing.TB, ctx context.Context, s *redistest.Server, m holdfast
 	return p
 }
 
-// WantQueue checks who waits for a name.
+// WantQueue checks which owners wait for a name.
 func WantQueue(tb testing.TB, s *redistest.Server, name string, places ...Place) {
 	tb.Helper()
 	want := make([]string, len(places))

@@ -56,6 +56,7 @@ func LoseReply(stalls *redistest.StallMeter, p *redistest.Proxy, call func() err
 	}
 }
 
-// PatientQuery is the query of a client that bears with silence for longer than
-// any deadline in these tests: if a call returns in time, it is for its own.
+// PatientQuery is the URL query of a client that waits for replies for longer than
+// any deadline in these tests. A call that returns in time has kept its own
+// deadline.
 const PatientQuery = "?timeout=20s"

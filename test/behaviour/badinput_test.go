@@ -73,7 +73,7 @@ func TestBadNamesAndOptions(t *testing.T) {
 		"tiny watchdog":     {WatchdogTimeout: time.Millisecond},
 		"endless watchdog":  {WatchdogTimeout: math.MaxInt64},
 		"lazy renewal":      {RenewEvery: time.Minute},
-		"hectic renewal":    {RenewEvery: 10}, // somebody forgot the unit
+		"hectic renewal":    {RenewEvery: 10}, // a forgotten unit
 		"negative renewal":  {RenewEvery: -1},
 		"negative poll":     {PollInterval: -1},
 		"negative retry":    {RetryTimeout: -1},
@@ -86,7 +86,7 @@ func TestBadNamesAndOptions(t *testing.T) {
 	check("no driver", err)
 	_, err = holdfast.Open(t.Context(), s.URL(), holdfast.Options{}, holdfast.Options{})
 	check("two options", err)
-	if n := p.Total() - p.Count("PING"); n != 0 { // whoever is idle for a second sends one
+	if n := p.Total() - p.Count("PING"); n != 0 { // an idle connection sends one every second
 		t.Errorf("%d commands were sent: %v", n, p.Commands())
 	}
 	l := locktest.Lock(t, t.Context(), m)
@@ -117,7 +117,7 @@ func TestBadURLs(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if _, err := holdfast.Open(ctx, "redis://127.0.0.1:1"); !errors.Is(err, holdfast.ErrUnavailable) {
-		t.Errorf("nobody there: %v, want ErrUnavailable", err)
+		t.Errorf("no server: %v, want ErrUnavailable", err)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	defer c.Close()
 	l := locktest.Lock(t, t.Context(), c.Mutex("x"))
 	s.Do(t, "CONFIG", "SET", "requirepass", "changed")
-	p.Cut() // who connects now is turned away
+	p.Cut() // new connections are refused from now on
 	_, err := c.Mutex("y").Lock(t.Context())
 	errs = append(errs, err)
 	if !errors.Is(err, holdfast.ErrRefused) {

@@ -54,8 +54,8 @@ func TestLead(t *testing.T) {
 	locktest.WantLeader(t, there, nil, "")
 }
 
-// Whoever loses the lead is run again when it is elected again, and not beside
-// whoever led in between.
+// After the lead is lost, the function runs again when its candidate is elected
+// again. It does not overlap with the leader in between.
 func TestLeadAgain(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -154,7 +154,7 @@ func TestLeadContextDone(t *testing.T) {
 	if !errors.Is(err, holdfast.ErrClosed) || runs != 2 {
 		t.Errorf("closed: %d runs, error %v", runs, err)
 	}
-	locktest.Eventually(t, 5*time.Second, "nobody leads", func() bool {
+	locktest.Eventually(t, 5*time.Second, "there is no leader", func() bool {
 		l, err := there.Leader(t.Context())
 		return err == nil && l == holdfast.Leader{}
 	})
@@ -241,8 +241,8 @@ func TestProclaimTellsOfLoss(t *testing.T) {
 	locktest.Release(t, next)
 }
 
-// Who was elected and could not say so has led nobody: the program does not
-// hear of a lease that ends without having begun.
+// A candidate that was elected and could not announce it has not led. Its hooks do
+// not run for a lease that ends without having begun.
 func TestUnannouncedHooks(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -51,7 +51,7 @@ func TestObservers(t *testing.T) {
 		locktest.Release(t, l)
 		all(locktest.NoLeader)
 	}
-	// Whoever comes late sees who leads, at once; and nobody hears of those who
+	// A late observer sees the leader at once. Observers do not see candidates that
 	// only try.
 	l := locktest.Campaign(t, t.Context(), e, "b")
 	all(locktest.LeaderOf(l, "b"))
@@ -118,7 +118,7 @@ func TestObserveLeavesNothing(t *testing.T) {
 			}()
 		}
 	}
-	if looked != 3 { // nobody, the leader; the leader
+	if looked != 3 { // no leader, the leader; the leader
 		t.Errorf("%d sightings", looked)
 	}
 	locktest.Eventually(t, 5*time.Second, "no subscription left", func() bool { return len(s.Channels(t)) == 0 })
@@ -126,7 +126,7 @@ func TestObserveLeavesNothing(t *testing.T) {
 	seen.Next(t)
 	locktest.AwaitListener(t, s, news)
 	cancel()
-	if l, ok := <-seen; ok && (l.Err != nil || l.Leader != locktest.NoLeader) { // the leader goes as well
+	if l, ok := <-seen; ok && (l.Err != nil || l.Leader != locktest.NoLeader) { // the leader leaves too
 		t.Errorf("saw %+v", l)
 	}
 	locktest.Eventually(t, 5*time.Second, "no subscription left", func() bool { return len(s.Channels(t)) == 0 })
@@ -139,7 +139,7 @@ func TestObserveLeavesNothing(t *testing.T) {
 		time.AfterFunc(100*time.Millisecond, func() { locktest.Release(t, lease) })
 	}
 	if channels := s.Channels(t); len(channels) > 0 {
-		t.Errorf("whoever polls listens on %q", channels)
+		t.Errorf("an election that polls has subscribed to %q", channels)
 	}
 	c.Close()
 }

@@ -133,7 +133,7 @@ func TestProclaim(t *testing.T) {
 	locktest.WantLeader(t, e, theirs, "theirs")
 	locktest.WantLeader(t, c.Election(n+"2"), elsewhere, "elsewhere")
 
-	// Whoever leads no more cannot speak for the next.
+	// A former leader cannot proclaim for the next one.
 	locktest.Release(t, theirs)
 	l := locktest.Campaign(t, t.Context(), e, "mine")
 	if err := other.Election(n).Proclaim(t.Context(), theirs, "a"); !errors.Is(err, holdfast.ErrNotHeld) {
@@ -257,6 +257,6 @@ func TestPollingElectionDoesNotListen(t *testing.T) {
 	}
 	time.Sleep(500 * time.Millisecond)
 	if channels := s.Channels(t); len(channels) > 0 {
-		t.Errorf("whoever polls listens on %q", channels)
+		t.Errorf("an election that polls has subscribed to %q", channels)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// owners returns who was in, one after the other.
+// owners returns the owners of the intervals, in order of time.
 func owners(tb testing.TB, ivs []redistest.Interval) []string {
 	tb.Helper()
 	if err := redistest.CheckExclusive(ivs); err != nil {
@@ -30,7 +30,8 @@ func owners(tb testing.TB, ivs []redistest.Interval) []string {
 	return all
 }
 
-// wantOrder checks that those who came to the server got in, in that order.
+// wantOrder checks that the owners entered in the order of their arrival at the
+// server.
 func wantOrder(tb testing.TB, came, got []string) {
 	tb.Helper()
 	for i := range min(len(came), len(got)) {
@@ -44,7 +45,7 @@ func wantOrder(tb testing.TB, came, got []string) {
 	}
 }
 
-// Whatever process they are in, those who wait get in as they have come to the
+// Waiters of several processes enter in the order in which they arrived at the
 // server.
 func TestFIFOAcrossProcesses(t *testing.T) {
 	t.Parallel()
@@ -59,7 +60,7 @@ func TestFIFOAcrossProcesses(t *testing.T) {
 	}
 	came := locktest.AwaitQueue(t, s, n, processes*waiters)
 	if !slices.Equal(came[:waiters], before) {
-		t.Error("somebody has come before those who waited")
+		t.Error("a later owner entered before the waiters")
 	}
 	locktest.Release(t, l)
 	var ivs []redistest.Interval
@@ -70,8 +71,8 @@ func TestFIFOAcrossProcesses(t *testing.T) {
 	locktest.WantNoQueue(t, s, n)
 }
 
-// Those who give up cost nobody his place, whether the lock is held or going
-// from hand to hand at that moment.
+// Waiters that give up do not change the places of others, whether the lock is held
+// or being handed over at that moment.
 func TestThousandCancelled(t *testing.T) {
 	redistest.CheckGoroutines(t)
 	keen, moody := locktest.Often(200), locktest.Often(1000)
@@ -132,9 +133,9 @@ func TestThousandCancelled(t *testing.T) {
 		t.Error("the order of entry is not that of arrival")
 	}
 	if entered != keen {
-		t.Errorf("%d of %d who did not give up got in", entered, keen)
+		t.Errorf("%d of %d waiters that did not give up entered", entered, keen)
 	}
-	t.Logf("%d of %d who gave up got in before that", len(order)-keen, moody)
+	t.Logf("%d of %d waiters that gave up entered before that", len(order)-keen, moody)
 	locktest.WantNoQueue(t, s, n)
 	locktest.Eventually(t, 5*time.Second, "no key and no channel is left", func() bool {
 		return len(s.Keys(t)) == 0 && len(s.Channels(t)) == 0
@@ -154,8 +155,8 @@ func subsequence(part, whole []string) bool {
 	return len(part) == 0
 }
 
-// Nobody who lives loses his place, however long he waits. Redisson's deadlines
-// would have passed long ago if nobody moved them on.
+// A live waiter keeps its place, however long it waits. Redisson's deadlines would
+// have passed long ago if they were not moved on.
 func TestLiveWaitersKeepTheirPlaces(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -205,8 +206,8 @@ func TestHandOverCost(t *testing.T) {
 		wg.Wait()
 		took := time.Since(start)
 		a, b := locktest.Executed(t, s)
-		// Those who wait give a sign of life every second, which is not the
-		// price of a hand-over.
+		// Each waiter gives a sign of life every second, which is not part of the
+		// cost of a hand-over.
 		signs := float64(waiters) * took.Seconds() / 2
 		t.Logf("%d hand-overs in %v: %d scripts, %d commands, up to %.0f signs of life", waiters, took, a, b, signs)
 		return (float64(a) - signs) / float64(waiters), (float64(b) - 9*signs) / float64(waiters)
@@ -219,8 +220,8 @@ func TestHandOverCost(t *testing.T) {
 	}
 }
 
-// Some Redisson calls lower the deadlines of all who wait, by more than there
-// was. Who gives signs of life keeps his place all the same.
+// Some calls of Redisson lower the deadlines of all waiters into the past. A waiter
+// that gives signs of life keeps its place nevertheless.
 func TestLoweredDeadlines(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)

@@ -69,7 +69,7 @@ func fencedWorker() {
 	})
 }
 
-// Whoever comes later has the next number.
+// A later holder has a higher token.
 func TestFencedContention(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)

@@ -123,7 +123,7 @@ func TestHookPanics(t *testing.T) {
 			d.want(t, "acquired true", "released false <nil>")
 			locktest.WantFree(t, k.Rival(locktest.Open(t, url), m.Name()))
 		}
-		// One inside another: only that one is given back.
+		// One inside another: only the inner one is released.
 		l := locktest.Lock(t, ctx, m)
 		func() {
 			defer func() { _ = recover() }()

@@ -73,8 +73,8 @@ func TestIDGenerator(t *testing.T) {
 	}
 }
 
-// A block is fetched by one of those who want it. The others wait with their own
-// contexts, and that of the one who fetches does not end their wait.
+// One of the callers fetches a block. The others wait with their own contexts, and
+// the context of the fetching caller does not end their wait.
 func TestIDFetchIsShared(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -107,7 +107,7 @@ func TestIDFetchIsShared(t *testing.T) {
 	second := start(leaving)
 	leave()
 	if r := <-second; !errors.Is(r.err, context.Canceled) {
-		t.Errorf("one who has waited: %v", r.err)
+		t.Errorf("a caller that has waited: %v", r.err)
 	}
 	if n := p.Count("EVALSHA"); n != 1 {
 		t.Errorf("%d requests for one block", n)
@@ -115,14 +115,14 @@ func TestIDFetchIsShared(t *testing.T) {
 	time.Sleep(1200 * time.Millisecond) // longer than a server is tried
 	giveUp()
 	if r := <-first; !errors.Is(r.err, context.Canceled) {
-		t.Errorf("the one who has fetched: %v", r.err)
+		t.Errorf("the caller that has fetched: %v", r.err)
 	}
 	letGo()
 	seen := make(map[int64]bool)
 	for _, ch := range others {
 		r := <-ch
 		if r.err != nil || seen[r.id] {
-			t.Fatalf("one of those who have waited: %d, %v", r.id, r.err)
+			t.Fatalf("a caller that has waited: %d, %v", r.id, r.err)
 		}
 		seen[r.id] = true
 	}

@@ -60,8 +60,8 @@ func TestPermitsOfALease(t *testing.T) {
 	})
 }
 
-// A lease of which one permit is gone is lost as a whole: the others come back
-// at once, not when they would have ended.
+// A lease that has lost one permit is lost as a whole. Its other permits are
+// released at once, not at the end of the lease.
 func TestPermitsRestComesBack(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
@@ -82,8 +82,8 @@ func TestPermitsRestComesBack(t *testing.T) {
 	})
 }
 
-// Permits that Java has are counted, waited for until their leases end, and can
-// be given back by their ids.
+// Permits that Redisson holds are counted. Waiters wait for the end of their leases,
+// and their ids can be released.
 func TestPermitsOfJava(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewLeasedRig(t, locktest.Unpolled)
@@ -125,7 +125,7 @@ func TestPermitsOfJava(t *testing.T) {
 	r.Has(t, 3, 0)
 }
 
-// Whatever makes room wakes who waits.
+// Everything that frees permits wakes the waiters.
 func TestPermitsWaiterWakes(t *testing.T) {
 	t.Parallel()
 	for how, makeRoom := range map[string]func(t *testing.T, r *locktest.LeasedRig, l *holdfast.Lease){
@@ -168,8 +168,8 @@ func TestPermitsWaiterWakes(t *testing.T) {
 	}
 }
 
-// Who wants many waits for the end of as many leases as it takes, of which
-// nobody sends word.
+// A waiter for many permits waits for the end of as many leases as it needs. No
+// message announces the end of a lease.
 func TestPermitsWaiterOutlivesLeases(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewLeasedRig(t, locktest.Unpolled)
@@ -187,12 +187,12 @@ func TestPermitsWaiterOutlivesLeases(t *testing.T) {
 	r.Has(t, 3, 0)
 }
 
-// Inside a process, permits go to those who came first, also to one who wants
-// many, whom nobody passes; and if that one gives up, to those behind.
+// Waiters in a process are served FIFO, however many permits they request. If the
+// first one gives up, the next ones are served.
 func TestPermitsOrder(t *testing.T) {
 	t.Parallel()
 	for _, giveUp := range []bool{false, true} {
-		t.Run(fmt.Sprint("give up: ", giveUp), func(t *testing.T) { // not in parallel, so that parked knows whom it counts
+		t.Run(fmt.Sprint("give up: ", giveUp), func(t *testing.T) { // not in parallel, so that parked counts only these waiters
 			r := locktest.NewLeasedRig(t, locktest.Unpolled)
 			first := []*holdfast.Lease{locktest.Obtain(t, r.Sem, 1), locktest.Obtain(t, r.Sem, 1), locktest.Obtain(t, r.Far, 1)}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -243,7 +243,7 @@ func TestPermitsOrder(t *testing.T) {
 			}
 			mu.Lock()
 			if len(order) > 0 {
-				t.Errorf("%v came before the first, who wants three", order)
+				t.Errorf("%v came before the first, which wants three", order)
 			}
 			mu.Unlock()
 			r.Has(t, 2, 1)
@@ -353,7 +353,8 @@ func TestRenewalOfManyPermits(t *testing.T) {
 	}
 }
 
-// The context of a lease is no way in: who acquires with it takes more.
+// A semaphore is not reentrant. Acquire with the context of a lease takes more
+// permits.
 func TestPermitsAgain(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewLeasedRig(t)
@@ -388,7 +389,7 @@ func TestPermitsAgain(t *testing.T) {
 	r.Has(t, 3, 0)
 }
 
-// Close gives permits back, of whatever lease, and turns away who waits.
+// Close releases the permits of all leases, and ends the waits.
 func TestPermitsClose(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewLeasedRig(t)

@@ -15,7 +15,7 @@ import (
 // twoServers have a lock each for every name.
 type twoServers struct {
 	servers [2]*redistest.Server
-	others  [2]*holdfast.Client // who may be in the way
+	others  [2]*holdfast.Client // clients that hold locks which a set waits for
 }
 
 func newTwoServers(t *testing.T) *twoServers {
@@ -156,7 +156,7 @@ func (p *twoServers) stranger(t *testing.T, i int, n string) (release func()) {
 	}
 }
 
-// friend takes the mutex on a server as everybody does.
+// friend locks the mutex on a server, as usual.
 func (p *twoServers) friend(t *testing.T, i int, n string) func() {
 	t.Helper()
 	l := locktest.Lock(t, t.Context(), p.others[i].Mutex(n))

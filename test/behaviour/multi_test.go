@@ -273,7 +273,7 @@ func TestMultiTimes(t *testing.T) {
 				t.Errorf("TTL of %s is %d ms", key, ttl)
 			}
 		}
-		<-l.Context().Done() // nobody renews it
+		<-l.Context().Done() // it is not renewed
 		if !errors.Is(context.Cause(l.Context()), holdfast.ErrLost) {
 			t.Error(context.Cause(l.Context()))
 		}
@@ -319,8 +319,8 @@ func TestMultiBadInput(t *testing.T) {
 
 type stranger struct{ holdfast.Locker }
 
-// A set that has waited for one of its locks for a while gives back the others,
-// and goes on to wait with nothing in hand.
+// A set that has waited for one of its locks for a while releases the others, and
+// continues to wait while it holds none.
 func TestMultiWaitsWithNothingInHand(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -356,7 +356,7 @@ func TestMultiKeepsItsPlace(t *testing.T) {
 	l := locktest.Entered(t, set)
 	select {
 	case <-next.Got:
-		t.Error("who came later got in as well")
+		t.Error("the later one entered too")
 	case <-time.After(50 * time.Millisecond):
 	}
 	locktest.Release(t, l)
@@ -554,7 +554,7 @@ func TestMultiLooksBeforeItWrites(t *testing.T) {
 	}
 	ch := locktest.Background(t.Context(), m)
 	locktest.AwaitListener(t, s, "redisson_lock__channel:{"+n+"2}")
-	for range 5 { // each wakes it, and it looks in vain
+	for range 5 { // each wakes it, and the lock is still held
 		s.Do(t, "PUBLISH", "redisson_lock__channel:{"+n+"2}", "0")
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -292,8 +292,8 @@ func TestLeaseIsSafeForConcurrentUse(t *testing.T) {
 	}
 }
 
-// A lock that is entered again with a later end lasts until then, for the outer
-// lease as well.
+// A lock that is entered again with a later end lasts until then, also for the outer
+// lease.
 func TestInnerLeaseTimeKeepsTheOuter(t *testing.T) {
 	t.Parallel()
 	c := locktest.Open(t, redistest.Shared(t).URL())
@@ -351,7 +351,7 @@ func TestForceUnlockBesideTryLock(t *testing.T) {
 	}
 }
 
-// The Unlock of somebody who lost the lock does not free it for the next.
+// Unlock after a loss does not free the lock of the next holder.
 func TestSyncLockerAfterLoss(t *testing.T) {
 	t.Parallel()
 	m := locktest.Open(t, redistest.Shared(t).URL()).Mutex(locktest.Name(t))

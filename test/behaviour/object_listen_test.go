@@ -191,8 +191,7 @@ func TestListenLock(t *testing.T) {
 	}
 }
 
-// A server that was restarted may have forgotten that it was to publish events:
-// whoever listens is told.
+// A restarted server may have forgotten to publish events. Listeners are told.
 func TestListenForgotten(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--notify-keyspace-events", "Kgx")

@@ -205,7 +205,7 @@ func TestObjectOfLock(t *testing.T) {
 	}
 }
 
-// Whoever loses a lock to Delete is told so.
+// A holder that loses its lock to Delete is told.
 func TestObjectDeleteLock(t *testing.T) {
 	t.Parallel()
 	for kind, of := range lockables {

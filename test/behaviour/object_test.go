@@ -487,7 +487,7 @@ func TestObjectSlots(t *testing.T) {
 	}
 }
 
-// Those who wait for a latch that is deleted are through.
+// Waiters for a latch that is deleted return.
 func TestObjectDeleteLatch(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)

@@ -171,7 +171,7 @@ func TestOpenConfigFails(t *testing.T) {
 	same := holdfast.Options{WatchdogTimeout: 20 * time.Second}
 	_, err = holdfast.OpenConfig(t.Context(), write(t, base+"lockWatchdogTimeout: 20000"), same)
 	if !errors.Is(err, holdfast.ErrUnavailable) || strings.Contains(err.Error(), secret) {
-		t.Errorf("nobody there: %v, want ErrUnavailable", err)
+		t.Errorf("no server: %v, want ErrUnavailable", err)
 	}
 }
 

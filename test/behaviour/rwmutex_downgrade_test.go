@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Who writes may go on to read and let others read as well. Those who wait are
-// told at once.
+// A writer may downgrade to reading, which lets others read. Waiting readers are told
+// at once.
 func TestDowngrade(t *testing.T) {
 	t.Parallel()
 	url := redistest.Shared(t).URL()
@@ -130,7 +130,7 @@ func TestDowngradeContext(t *testing.T) {
 	}
 }
 
-// A tally is a context that counts who waits for its end.
+// A tally is a context that counts how many wait for its end.
 type tally struct {
 	context.Context
 	mu    sync.Mutex
@@ -184,13 +184,13 @@ func TestDowngradeDoesNotLeak(t *testing.T) {
 		}
 		locktest.Release(t, second)
 	}
-	locktest.Eventually(t, 5*time.Second, "nobody waits for the end of the given context", func() bool { return ctx.count() == 0 })
+	locktest.Eventually(t, 5*time.Second, "nothing waits for the end of the given context", func() bool { return ctx.count() == 0 })
 	if keys := s.Keys(t); len(keys) > 0 {
 		t.Errorf("keys left: %q", keys)
 	}
 }
 
-// Who reads cannot write: it would wait for itself.
+// A reader cannot write, since it would wait for itself.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	url := redistest.Shared(t).URL()
@@ -239,7 +239,7 @@ func TestUpgrade(t *testing.T) {
 	locktest.Release(t, nested)
 	locktest.Release(t, r)
 	w := locktest.Lock(t, context.WithoutCancel(r.Context()), m)
-	// Who writes may read and, with that context, enter again to write.
+	// A writer may read and, with that context, enter again to write.
 	r = locktest.Lock(t, w.Context(), m.RLocker())
 	locktest.Release(t, locktest.Lock(t, r.Context(), m))
 	locktest.Release(t, w)

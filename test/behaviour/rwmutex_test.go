@@ -70,7 +70,7 @@ func TestReadersWakeTogether(t *testing.T) {
 			}
 			for _, w := range ws {
 				if line := <-w.Lines(); line != "ready" {
-					t.Fatalf("somebody did not wait: %s", line)
+					t.Fatalf("a reader did not wait: %s", line)
 				}
 			}
 			freed := redistest.Now()
@@ -85,8 +85,8 @@ func TestReadersWakeTogether(t *testing.T) {
 					last = max(last, ivs[0].Enter)
 				}
 			}
-			// Two hundred take their time on a slow machine. Who is not told would be
-			// in after a minute.
+			// Two hundred take their time on a slow machine. A reader that is not told
+			// would enter after a minute.
 			if took := time.Duration(last - freed); took > 5*locktest.Late {
 				t.Errorf("all were in after %v", took)
 			} else {
@@ -147,7 +147,7 @@ func TestNestedLeaseTimesOfBothSides(t *testing.T) {
 					time.Sleep(brief + 300*time.Millisecond)
 					for _, l := range left {
 						if !l.Valid() || l.Context().Err() != nil {
-							t.Errorf("given back %s: what is left has ended: %v", backs[i], context.Cause(l.Context()))
+							t.Errorf("released %s: the remaining lease has ended: %v", backs[i], context.Cause(l.Context()))
 						}
 					}
 					locktest.WantRefused(t, k.Rival(other, m.Name()))
@@ -218,17 +218,17 @@ func TestRenewalLeavesLongReader(t *testing.T) {
 	locktest.WantFree(t, m)
 }
 
-// A Redisson that renews its read lock sets the time of the whole lock to its
-// own, and an early one that of all readers. Whoever reads for a fixed time
-// beside it gets back what is left of it, and no more; or is told.
+// A Redisson that renews its read lock sets the TTL of the whole lock to its own,
+// and an early version of it also those of all readers. A reader with a fixed lease time
+// beside it gets the rest of its time back, and no more, or is told of the loss.
 func TestReadLeaseCutShort(t *testing.T) {
 	t.Parallel()
 	s := redistest.One(t)
 	c := locktest.Open(t, s.URL(), holdfast.Options{WatchdogTimeout: 6 * time.Second})
 	n := locktest.Name(t)
 	const whole = 20 * time.Second
-	// To the server, what is given back begins when it arrives there: that may
-	// be so much later than it was sent.
+	// For the server, the restored time begins when the request arrives, which may be
+	// that much later than it was sent.
 	const delay = 3 * time.Second
 	l := locktest.Lock(t, t.Context(), c.RWMutex(n).RLocker(), holdfast.LeaseTime(whole))
 	start := time.Now()
@@ -239,7 +239,7 @@ func TestReadLeaseCutShort(t *testing.T) {
 	time.Sleep(delay - 500*time.Millisecond) // or the whole time could be taken for what is left
 	for _, key := range []string{n, own[0]} {
 		s.Do(t, "PEXPIRE", key, "6000")
-		locktest.Eventually(t, 5*time.Second, "what was cut short is mended", func() bool { return s.Int(t, "PTTL", key) > 7000 })
+		locktest.Eventually(t, 5*time.Second, "the time that was cut short is restored", func() bool { return s.Int(t, "PTTL", key) > 7000 })
 		most := (whole - time.Since(start) + delay).Milliseconds()
 		if left := s.Int(t, "PTTL", key); left > most {
 			t.Errorf("%s lasts for %d ms, want %d: the lease is of fixed time", key, left, most)
@@ -273,7 +273,7 @@ func TestForceUnlockSaysThatItFreed(t *testing.T) {
 			}
 		}
 		if missed > 0 {
-			t.Errorf("%d of 300 times ForceUnlock claims that nobody held the lock", missed)
+			t.Errorf("%d of 300 times ForceUnlock reports that the lock was not held", missed)
 		}
 	})
 }
@@ -341,8 +341,7 @@ func TestReentryBesideRelease(t *testing.T) {
 	})
 }
 
-// Nobody writes where the key of those who want to write first is something
-// else.
+// If the key of the waiting writers has another type, no writer gets the lock.
 func TestWritersKeyOfAnotherType(t *testing.T) {
 	s := redistest.Shared(t)
 	m := locktest.Open(t, s.URL()).RWMutex(locktest.Name(t))
@@ -351,7 +350,7 @@ func TestWritersKeyOfAnotherType(t *testing.T) {
 		t.Errorf("error %v, want ErrRefused", err)
 	}
 	if s.Int(t, "EXISTS", m.Name()) == 1 {
-		t.Error("refused, and held all the same")
+		t.Error("refused, and held nevertheless")
 	}
 }
 
@@ -375,8 +374,7 @@ func TestDeadReadersAreForgotten(t *testing.T) {
 	locktest.Release(t, stays)
 }
 
-// Force hits all holders of one side, in whichever client they are, and nobody
-// else.
+// ForceUnlock frees all holders of one side, in all clients, and no others.
 func TestRWForceUnlock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)

@@ -94,7 +94,7 @@ func TestWriterFirst(t *testing.T) {
 	})
 }
 
-// A writer that goes first stops those who come later, and nobody else.
+// A writer with WriterFirst stops only later readers.
 func TestWriterFirstStopsNewReaders(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -102,7 +102,7 @@ func TestWriterFirstStopsNewReaders(t *testing.T) {
 	first := b.RWMutex(locktest.Name(t), holdfast.WriterFirst())
 	m := a.RWMutex(first.Name())
 	r := locktest.Lock(t, t.Context(), m.RLocker())
-	locktest.WantRefused(t, first) // a try does not wait, so it stops nobody
+	locktest.WantRefused(t, first) // a try does not wait, so it stops no reader
 	locktest.WantNoWriters(t, s, m.Name())
 	locktest.WantFree(t, m.RLocker())
 
@@ -118,7 +118,7 @@ func TestWriterFirstStopsNewReaders(t *testing.T) {
 	locktest.Release(t, r)
 
 	// Both writers, one after the other, whichever is first, and only then the
-	// reader. The one who writes may read.
+	// reader. A writer may read.
 	for range 2 {
 		var w *holdfast.Lease
 		select {

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Inside a process permits go to those who came first, also to those who want
-// many, and who only tries does not push in.
+// Waiters in a process are served FIFO, however many permits they request. A try
+// does not overtake them.
 func TestSemaphoreOrder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -51,7 +51,7 @@ func TestSemaphoreOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, b := <-turns, <-second; a != 1 || b != 2 {
-		t.Errorf("who wanted three came %d., who came later %d.", a, b)
+		t.Errorf("the waiter for three came as number %d, the later one as number %d", a, b)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestReleaseOfNoneSaysWhatFailed(t *testing.T) {
 	}
 }
 
-// Where pub/sub is not wanted, nobody subscribes.
+// With Poll there is no subscription.
 func TestSemaphoreAndLatchPoll(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

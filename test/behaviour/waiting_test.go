@@ -21,7 +21,7 @@ func TestWaitersAreCheap(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
-	// Those who pass it on may take as long as they like: the machine is slow.
+	// The hand-over may take as long as it needs: the machine may be slow.
 	holder, waiter := locktest.Open(t, s.URL()), locktest.Open(t, p.URL(), holdfast.Options{HandoffTime: time.Minute})
 	n := locktest.Name(t)
 	l := locktest.Lock(t, t.Context(), holder.Mutex(n))
@@ -65,7 +65,7 @@ func parked(function string) (n int) {
 	return n
 }
 
-// Arrival decides who is next.
+// Waiters enter in the order of their arrival.
 func TestFirstComeFirstServed(t *testing.T) {
 	t.Parallel()
 	for name, handoffs := range map[string]int{"handed over": 0, "through the server": -1} {
@@ -204,7 +204,7 @@ func TestShortWait(t *testing.T) {
 	s := redistest.Fresh(t)
 	a, b := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
 	l := locktest.Lock(t, t.Context(), a.Mutex("x"))
-	locktest.Eventually(t, 20*time.Second, "somebody listens, and wants nothing", func() bool {
+	locktest.Eventually(t, 20*time.Second, "there is a subscription without a waiter", func() bool {
 		_, err := b.Mutex("x").TryLock(t.Context(), holdfast.Wait(20*time.Millisecond))
 		return errors.Is(err, holdfast.ErrNotAcquired) // else what it has asked may run later
 	})
@@ -213,8 +213,8 @@ func TestShortWait(t *testing.T) {
 		start := time.Now()
 		l, err := a.Mutex("x").TryLock(t.Context(), holdfast.Wait(time.Millisecond))
 		if errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrNotAcquired) && time.Since(start) > time.Second {
-			// In so short a time a busy server may not answer, nor anybody hear of
-			// it. What it grants all the same is undone first.
+			// In such a short time a busy server may not answer. What it grants
+			// nevertheless is undone first.
 			locktest.Release(t, locktest.Lock(t, t.Context(), a.Mutex("x")))
 			continue
 		}

@@ -13,8 +13,7 @@ import (
 // The tests in this file are those that Redisson runs in a cluster only. Like
 // all of [redistest.Shared] they run in every topology.
 
-// spread returns names, the first of which are kept by different masters of a
-// cluster.
+// spread returns n names. In a cluster, different masters keep the first ones.
 func spread(tb testing.TB, n int) []string {
 	tb.Helper()
 	var names []string

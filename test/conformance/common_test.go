@@ -219,15 +219,15 @@ func TestCM07HoldCount(t *testing.T) {
 	})
 }
 
-// Only a holder has something to release, so a non-owner is somebody whose
-// lease is over and who may not know it.
+// Only a holder has a lease to release. So a non-owner is a former holder whose
+// lease is over, and which may not know that.
 func TestCM08ReleaseByNonOwner(t *testing.T) {
 	locktest.Each(t, "PFSGR", func(t *testing.T, k locktest.Kind) {
 		s := redistest.Shared(t)
 		a, b := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
 		for _, tt := range []struct {
 			owner string
-			take  func(t *testing.T, name string) *holdfast.Lease // from whoever has it
+			take  func(t *testing.T, name string) *holdfast.Lease // from the current holder
 			why   holdfast.LossReason
 		}{
 			{"another client", func(t *testing.T, name string) *holdfast.Lease {
@@ -491,9 +491,9 @@ func TestCM18UninterruptibleWait(t *testing.T) {
 			l := locktest.Lock(t, t.Context(), k.Make(holder, m.Name()))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			// Whoever is cancelled before it knows that the lock is held says less.
-			// Those of the holder's client know it, unless they queue at the server.
-			// In another client, the first one asks for both.
+			// A waiter that is cancelled before it knows that the lock is held reports
+			// less. Waiters in the holder's client know it, unless they queue at the
+			// server. In another client, the first one asks for both.
 			both := k.Letter == "F"
 			answered := make(chan struct{}, 1)
 			deaf := locktest.Background(context.WithValue(context.WithoutCancel(ctx), heardKey{}, answered), m)
@@ -574,7 +574,7 @@ func wasAnswered(t *testing.T, answered <-chan struct{}) {
 	select {
 	case <-answered:
 	case <-time.After(20 * time.Second):
-		t.Fatal("nobody has asked the server")
+		t.Fatal("the server was not asked")
 	}
 }
 

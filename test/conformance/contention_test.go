@@ -125,11 +125,11 @@ func TestCM21NoChannelLeft(t *testing.T) {
 	wantNoChannels(t, s)
 }
 
-// wantNoChannels checks that somebody has subscribed and that all of it ends.
+// wantNoChannels checks that there were subscriptions and that all of them end.
 func wantNoChannels(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	if stats, _ := s.Do(t, "INFO", "commandstats").(string); !strings.Contains(stats, "subscribe:") {
-		t.Error("nobody has subscribed to anything")
+		t.Error("there was no subscription")
 	}
 	locktest.Eventually(t, 10*time.Second, "no channel is left", func() bool { return len(s.Channels(t)) == 0 })
 	if keys := s.Keys(t); len(keys) > 0 {
@@ -140,7 +140,7 @@ func wantNoChannels(t *testing.T, s *redistest.Server) {
 func TestCM22TwoPerName(t *testing.T) {
 	redistest.CheckGoroutines(t)
 	s := redistest.Fresh(t)
-	// Nobody looks by himself: who is not woken is refused.
+	// Waiters do not poll. One that is not woken is refused.
 	deaf := holdfast.Options{PollInterval: time.Hour}
 	const wait = 20 * time.Second
 	cs := [2]*holdfast.Client{locktest.Open(t, locktest.Enduring(s.URL()), deaf), locktest.Open(t, locktest.Enduring(s.URL()), deaf)}

@@ -23,9 +23,8 @@ func TestFA01LeasesRunOutInOrder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	n := locktest.Name(t)
-	// The end of a lease that is shorter than the second between two looks may
-	// be seen that much later, and what has ended when it comes is no lease: who
-	// hears of it too late has to queue again, behind the others.
+	// Waiters look once in a second. With a shorter lease, a grant may be over when
+	// its waiter sees it, and the waiter would have to queue again behind the others.
 	const waiters, lease = 4, 5 * time.Second
 	l := locktest.Lock(t, t.Context(), locktest.Open(t, s.URL()).FairMutex(n))
 	cs := []*holdfast.Client{locktest.Open(t, s.URL()), locktest.Open(t, s.URL())}
@@ -42,7 +41,7 @@ func TestFA01LeasesRunOutInOrder(t *testing.T) {
 			t.Errorf("number %d in the queue was %s, and is %s", i, p.Owner, got.Owner())
 		}
 		if last != nil && (last.Valid() || got.Token() <= last.Token()) {
-			t.Errorf("number %d came before the lease of the one before it was over", i)
+			t.Errorf("number %d entered before the lease of its predecessor was over", i)
 		}
 		last = got
 	}
@@ -84,7 +83,7 @@ func TestFA02FiveHundredWaiters(t *testing.T) {
 	start := time.Now()
 	locktest.Release(t, first)
 	wg.Wait()
-	// Those who hear nothing look once in a second.
+	// Waiters that get no message look once in a second.
 	if took := time.Since(start); took > max(30*time.Second, time.Duration(waiters)*200*time.Millisecond) {
 		t.Errorf("all were in after %v", took)
 	}
@@ -165,7 +164,7 @@ func TestFA05DeadlinesBehindDeadWaiter(t *testing.T) {
 	if got := churn(t, s, n, 10*time.Millisecond, lease); got != 0 {
 		t.Errorf("%d tries have succeeded beside the holder", got)
 	}
-	// Who could not leave the queue in time does so in the background.
+	// A waiter that could not leave the queue in time leaves it in the background.
 	locktest.Eventually(t, 10*time.Second, "the tries have left", func() bool { return s.Int(t, "LLEN", locktest.QueueKey(n)) <= 1 })
 	p := locktest.Enqueue(t, t.Context(), s, locktest.Open(t, s.URL()).FairMutex(n))
 	locktest.WantDeadlines(t, s, n, lease)
@@ -197,14 +196,14 @@ func TestFA06SecondGivesUp(t *testing.T) {
 		places = append(places, locktest.Enqueue(t, each, s, locktest.Open(t, s.URL()).FairMutex(n)))
 		locktest.WantDeadlines(t, s, n, lease)
 	}
-	// Whoever listens has heard that the lock is held.
+	// A waiter that has subscribed knows that the lock is held.
 	locktest.AwaitListener(t, s, "redisson_lock__channel:{"+n+"}:"+places[1].Owner)
 	cancel()
 	if err := locktest.Await(t, places[1].Got).Err; !errors.Is(err, context.Canceled) || !errors.Is(err, holdfast.ErrNotAcquired) {
 		t.Errorf("the second gave up with %v", err)
 	}
 	places = slices.Delete(places, 1, 2)
-	// Who cannot leave the queue in time does so in the background.
+	// A waiter that cannot leave the queue in time leaves it in the background.
 	locktest.Eventually(t, 10*time.Second, "the second has left", func() bool { return s.Int(t, "LLEN", locktest.QueueKey(n)) == int64(len(places)) })
 	locktest.WantQueue(t, s, n, places...)
 	locktest.WantDeadlines(t, s, n, lease)
@@ -240,7 +239,7 @@ func TestFA07TriesRunOut(t *testing.T) {
 			t.Errorf("the try ended with %v, want ErrNotAcquired", err)
 		}
 	}
-	// Who cannot leave the queue in time does so in the background.
+	// A waiter that cannot leave the queue in time leaves it in the background.
 	locktest.Eventually(t, 10*time.Second, "the tries have left", func() bool { return s.Int(t, "LLEN", locktest.QueueKey(n)) == 1 })
 	locktest.WantQueue(t, s, n, last)
 	locktest.WantDeadlines(t, s, n, lease)
@@ -255,7 +254,7 @@ func TestFA07TriesRunOut(t *testing.T) {
 	locktest.WantNoQueue(t, s, n)
 }
 
-// The deadlines of those who wait on do not suffer from a grant.
+// A grant does not spoil the deadlines of the remaining waiters.
 func TestFA08DeadlinesAfterGrant(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -331,7 +330,7 @@ func TestFA10FailedTryLeavesNothing(t *testing.T) {
 	locktest.WantFree(t, m)
 }
 
-// Those who only try once do not pass those who wait.
+// A single try does not overtake waiters.
 func TestFA10TryDoesNotPass(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -379,7 +378,7 @@ func TestFA12KeyNames(t *testing.T) {
 			"holdfast:waiting:" + tagged, "redisson_lock_queue:" + tagged, "redisson_lock_timeout:" + tagged, name,
 		}
 		slices.Sort(want)
-		locktest.Eventually(t, 10*time.Second, "somebody waits and listens", func() bool {
+		locktest.Eventually(t, 10*time.Second, "a waiter has subscribed", func() bool {
 			return s.Int(t, "LLEN", "redisson_lock_queue:"+tagged) == 1 && len(s.Channels(t)) == 1
 		})
 		if keys := s.Keys(t); !slices.Equal(keys, want) {
@@ -438,9 +437,9 @@ func pausedServer(t *testing.T, pause time.Duration, during bool) {
 	locktest.WantNoQueue(t, s, n)
 }
 
-// The server or the way to it stands still for a time that is more than a sign
-// of life lasts for those who gave it first, and less for the others. These
-// must not take the former for dead.
+// The server or the network stands still. The pause is longer than the signs of life
+// of the first waiters last, and shorter than those of the others. These must not
+// take the first ones for dead.
 func TestShortPause(t *testing.T) {
 	t.Parallel()
 	for _, pause := range []time.Duration{2200, 2450, 2700, 2950} {

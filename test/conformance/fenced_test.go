@@ -39,7 +39,7 @@ func TestFL01TokensCount(t *testing.T) {
 	if ttl := s.Int(t, "PTTL", key); ttl != -1 {
 		t.Errorf("the counter lasts %d ms, want for ever", ttl)
 	}
-	// Who cannot have the lock does not count.
+	// A refused try does not use up a token.
 	l := locktest.Lock(t, t.Context(), m)
 	locktest.WantRefused(t, m)
 	locktest.Release(t, l)

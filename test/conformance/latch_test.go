@@ -34,7 +34,7 @@ func TestLA01OpenedInTime(t *testing.T) {
 	if took := time.Since(start); took < 500*time.Millisecond || took > 500*time.Millisecond+locktest.Late {
 		t.Errorf("came through after %v", took)
 	}
-	<-done // who has counted may hear of it last
+	<-done // the goroutine that counted may return last
 }
 
 func TestLA02OpenedTooLate(t *testing.T) {

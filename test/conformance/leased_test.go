@@ -27,13 +27,13 @@ func wantNotHeld(tb testing.TB, what string, err error) {
 	}
 }
 
-// nobodysID is the id of a permit that nobody has.
-var nobodysID = strings.Repeat("0a", 16)
+// unknownID is the id of a permit that does not exist.
+var unknownID = strings.Repeat("0a", 16)
 
 func TestPE02Extend(t *testing.T) {
 	t.Parallel()
 	sem := locktest.NewLeasedSemaphore(t, locktest.Open(t, redistest.Shared(t).URL()), 1)
-	wantNotHeld(t, "extending an unknown id", sem.ExtendID(t.Context(), nobodysID, time.Minute))
+	wantNotHeld(t, "extending an unknown id", sem.ExtendID(t.Context(), unknownID, time.Minute))
 	l := locktest.Obtain(t, sem, 1, holdfast.LeaseTime(4*time.Second))
 	id := l.Permits()[0]
 	const extension = 5 * time.Second
@@ -127,8 +127,8 @@ func TestPE07TTL(t *testing.T) {
 	locktest.WantPermits(t, sem, 0, 0)
 }
 
-// permitAfterExpiry checks that a waiter gets a permit that is never given back
-// as soon as its lease ends at the server, and not before.
+// permitAfterExpiry checks that a waiter gets a permit that is never released as soon
+// as its lease ends at the server, and not before.
 func permitAfterExpiry(t *testing.T, take func(t *testing.T, sem *holdfast.LeasedSemaphore, lease holdfast.Option) locktest.Outcome) {
 	t.Helper()
 	t.Parallel()
@@ -310,7 +310,7 @@ func TestPE15TimedTry(t *testing.T) {
 		if took := time.Since(start); took < pause || took > pause+locktest.Late {
 			t.Errorf("entered after %v", took)
 		}
-		<-done // who has given it back may hear of it last
+		<-done // the goroutine that released it may return last
 		locktest.Release(t, got)
 	})
 }
@@ -331,7 +331,7 @@ func TestPE17UnknownID(t *testing.T) {
 	t.Parallel()
 	sem := locktest.NewLeasedSemaphore(t, locktest.Open(t, redistest.Shared(t).URL()), 2)
 	l := locktest.Obtain(t, sem, 1)
-	wantNotHeld(t, "releasing an unknown id", sem.ReleaseIDs(t.Context(), nobodysID))
+	wantNotHeld(t, "releasing an unknown id", sem.ReleaseIDs(t.Context(), unknownID))
 	for _, bad := range []string{"", "1234", l.Permits()[0] + "00", strings.Repeat("x", 32)} {
 		if err := sem.ReleaseIDs(t.Context(), bad); !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("releasing %q: %v", bad, err)
@@ -398,8 +398,8 @@ func TestPE20SixteenClients(t *testing.T) {
 	contendForOne(t, sems, locktest.Often(100))
 }
 
-// inBackground takes permits, twice as many in all as there are, in the
-// background, and gives back by their ids what came first.
+// inBackground acquires twice as many permits as there are, in the background, and
+// releases the first ones by their ids.
 func inBackground(t *testing.T, permits int) {
 	t.Helper()
 	t.Parallel()
@@ -487,7 +487,7 @@ func TestPE27AllOrNothing(t *testing.T) {
 	locktest.Release(t, back)
 	time.Sleep(200 * time.Millisecond)
 	locktest.WantPermits(t, sem, 3, 2)
-	for what, bad := range map[string]string{"expired": expired, "released": back.Permits()[0], "unknown": nobodysID} {
+	for what, bad := range map[string]string{"expired": expired, "released": back.Permits()[0], "unknown": unknownID} {
 		for at := range 3 {
 			list := append([]string{}, ids...)
 			list = append(list[:at], append([]string{bad}, list[at:]...)...)
@@ -505,7 +505,7 @@ func TestPE28Remaining(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	sem := locktest.NewLeasedSemaphore(t, locktest.Open(t, s.URL()), 3)
-	if _, err := sem.RemainingID(t.Context(), nobodysID); !errors.Is(err, holdfast.ErrNotHeld) {
+	if _, err := sem.RemainingID(t.Context(), unknownID); !errors.Is(err, holdfast.ErrNotHeld) {
 		t.Errorf("an unknown id: %v", err)
 	}
 	locktest.JavaTakes(t, s, sem, strings.Repeat("j", 16), locktest.JavaForever)
@@ -523,7 +523,7 @@ func TestPE28Remaining(t *testing.T) {
 	}
 	locktest.Release(t, l)
 	if _, err := sem.RemainingID(t.Context(), l.Permits()[0]); !errors.Is(err, holdfast.ErrNotHeld) {
-		t.Errorf("an id that was given back: %v", err)
+		t.Errorf("a released id: %v", err)
 	}
 }
 

@@ -19,7 +19,7 @@ func TestML01HeldTogether(t *testing.T) {
 	l := locktest.Lock(t, t.Context(), m, holdfast.LeaseTime(10*time.Second))
 	for _, one := range locks {
 		if locktest.HoldCount(t, l.Context(), one) != 1 || locktest.HoldCount(t, t.Context(), one) != 0 {
-			t.Errorf("%s is not held by the lease, or by somebody else", one.Name())
+			t.Errorf("%s is not held by the lease, or by another owner", one.Name())
 		}
 	}
 	locktest.Release(t, l)

@@ -122,7 +122,7 @@ func TestPL06ManyNames(t *testing.T) {
 }
 
 // manyNames lets goroutines lock the same names in the same order and write to
-// a value under each. Whoever gets no lease goes on to the next name.
+// a value under each. A goroutine that gets no lease continues with the next name.
 func manyNames(t *testing.T, c *holdfast.Client, goroutines, names int, take func(context.Context, *holdfast.Mutex) (*holdfast.Lease, error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -189,8 +189,8 @@ func TestPL07OwnerIsExplicit(t *testing.T) {
 	}
 }
 
-// unshaken are the settings of leases that must not be lost. They bear with a
-// machine that stands still for two seconds and is slow to come back.
+// unshaken are the settings of leases that must not be lost, even on a machine that
+// stands still for two seconds and is slow afterwards.
 var unshaken = holdfast.Options{WatchdogTimeout: 4 * time.Second, RenewEvery: 200 * time.Millisecond}
 
 func TestRN01ServerRestartedEmpty(t *testing.T) {
@@ -283,8 +283,8 @@ func TestNR01ContenderEnters(t *testing.T) {
 	})
 }
 
-// wantReentryFails checks that whoever holds l cannot take m in any way, and
-// that one release frees it all the same.
+// wantReentryFails checks that the owner of l cannot lock m again in any way, and
+// that one release frees it nevertheless.
 func wantReentryFails(t *testing.T, m locktest.MutexLike, l *holdfast.Lease) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(l.Context(), 10*time.Second)

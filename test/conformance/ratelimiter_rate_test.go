@@ -160,7 +160,7 @@ func (g *ledger) marks(t *testing.T, uses []permitUse) []mark {
 		case u.Cancelled:
 			continue
 		case !ok:
-			t.Errorf("%d permits were taken, but nobody saw entry %s", u.Permits, u.ID)
+			t.Errorf("%d permits were taken, but entry %s was never seen", u.Permits, u.ID)
 		case time.Duration(u.Used-u.Sent) < u.After:
 			t.Errorf("%d permits were used %v after they were asked for, and may be after %v", u.Permits, time.Duration(u.Used-u.Sent), u.After)
 		}
@@ -221,7 +221,7 @@ func permitsWorker() {
 				}
 				u, err := usePermits(l)
 				if errors.Is(err, holdfast.ErrUnavailable) {
-					continue // the machine stood still, and nobody has used anything
+					continue // the machine stood still, and no permit was used
 				}
 				if err != nil {
 					panic(err)
@@ -290,7 +290,7 @@ func TestRateAcrossProcesses(t *testing.T) {
 		length = 10 * time.Second
 	}
 	s := redistest.Start(t)
-	rate := holdfast.Rate{Permits: 600, Per: 3 * time.Second} // for so long the ledger may look away
+	rate := holdfast.Rate{Permits: 600, Per: 3 * time.Second} // the ledger may pause for this long
 	c, err := openSpy(s.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -402,7 +402,7 @@ func TestRateBesideWrongClocks(t *testing.T) {
 		t.Run(peer, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			rate := holdfast.Rate{Permits: 100, Per: 3 * time.Second} // for so long the ledger may look away
+			rate := holdfast.Rate{Permits: 100, Per: 3 * time.Second} // the ledger may pause for this long
 			c, err := openSpy(s.URL())
 			if err != nil {
 				t.Fatal(err)

@@ -78,14 +78,14 @@ func limiterGone(t *testing.T, s *redistest.Server) bool {
 	return !slices.ContainsFunc(s.Keys(t), func(key string) bool { return !strings.HasPrefix(key, "holdfast:once:") })
 }
 
-// Redisson gives a TTL to all keys at once. Here it is somebody else who gives
-// one to the limiter, and the next use passes it on.
+// Redisson sets a TTL on all keys at once. Here another client sets one on the
+// limiter, and the next use copies it to the other keys.
 func TestRL02RL03TTL(t *testing.T) {
 	t.Parallel()
 	for kind, rate := range map[string]holdfast.Rate{
 		"for all": {Permits: 5, Per: time.Minute},
-		// What a client has of its own ends by itself, after the interval: nobody
-		// else could let it last longer should the limiter last longer after all.
+		// The keys of a client expire after the interval. No other client could extend
+		// them if the life of the limiter were extended.
 		"per client": {Permits: 5, Per: 4 * time.Second, PerClient: true},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -100,9 +100,9 @@ func TestRL02RL03TTL(t *testing.T) {
 	}
 }
 
-// 500 per 2 s instead of 10,000 per 10 s, and a look every 200 ms: those who
-// wait want four times as much at any time, so that a machine that is slow, or
-// stands still for two seconds, can keep up.
+// 500 per 2 s instead of 10,000 per 10 s, and a look every 200 ms. The waiters want
+// four times as much at any time, so that a machine that is slow, or stands still
+// for two seconds, can keep up.
 func TestRL04Saturated(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -304,8 +304,8 @@ func takeInTurns(t *testing.T, rate holdfast.Rate, takes int) []int64 {
 	return at
 }
 
-// 216 takes instead of 1000, and 4 s instead of one: what was taken must be seen
-// in the log before it is forgotten, also by who stands still for a while.
+// 216 takes instead of 1000, and 4 s instead of one. The test must see each take in
+// the log before it is removed, even if the machine stands still for a while.
 func TestRL15NoSecondAboveTheRate(t *testing.T) {
 	t.Parallel()
 	at := takeInTurns(t, holdfast.Rate{Permits: 72, Per: 4 * time.Second}, 216)
@@ -353,8 +353,8 @@ func TestRL14Delete(t *testing.T) {
 	}
 }
 
-// The contract of those who change a rate. Redisson's setRate can keep what was
-// taken, or not; here SetRate forgets it, and UpdateRate keeps it.
+// The contract of changing a rate. Redisson's setRate can keep what was taken, or
+// not. Here SetRate forgets it, and UpdateRate keeps it.
 
 // minute returns a rate per minute.
 func minute(permits int) holdfast.Rate { return holdfast.Rate{Permits: permits, Per: time.Minute} }

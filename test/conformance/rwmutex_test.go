@@ -155,8 +155,8 @@ func TestRW07DeadReaderEndsInTime(t *testing.T) {
 		late    time.Duration
 	}{
 		{"comes later", false, 5 * time.Second, locktest.Late},
-		// It has seen the second reader's time, and nobody tells it that this
-		// is over, so the poll bound counts.
+		// It has seen the second reader's time, and no message announces its end, so
+		// the poll interval counts.
 		{"waits meanwhile", true, 300 * time.Millisecond, locktest.Late + 300*time.Millisecond},
 	} {
 		t.Run(tt.writer, func(t *testing.T) {
@@ -420,8 +420,8 @@ func TestRW16ManyDeadReaders(t *testing.T) {
 	entersAt(t, s, stalls, locktest.Background(t.Context(), m, ample), ends, locktest.Late)
 }
 
-// Only a holder has something to release, so a non-owner is somebody whose
-// lease is over and who may not know it.
+// Only a holder has a lease to release. So a non-owner is a former holder whose
+// lease is over, and which may not know that.
 func TestRW17ReleaseByNonOwner(t *testing.T) {
 	s := redistest.Shared(t)
 	a, b := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())

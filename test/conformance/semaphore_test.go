@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// refused checks that permits are not there for who does not wait.
+// refused checks that TryAcquire does not get that many permits.
 func refused(tb testing.TB, sem *holdfast.Semaphore, permits int) {
 	tb.Helper()
 	start := time.Now()
@@ -71,10 +71,10 @@ func TestSE02None(t *testing.T) {
 	locktest.ReleasePermits(t, set, 0)
 	locktest.WantFreePermits(t, set, 3)
 	if ok, err := sem.ReleaseIfExists(t.Context(), 0); ok || err != nil {
-		t.Errorf("none given back to a semaphore that is not there: %v, %v", ok, err)
+		t.Errorf("no permits released to a missing semaphore: %v, %v", ok, err)
 	}
 	if ok, err := set.ReleaseIfExists(t.Context(), 0); !ok || err != nil {
-		t.Errorf("none given back: %v, %v", ok, err)
+		t.Errorf("no permits released: %v, %v", ok, err)
 	}
 	locktest.WantFreePermits(t, set, 3)
 }
@@ -232,7 +232,7 @@ func TestSE10TimedTake(t *testing.T) {
 	if took := time.Since(start); took < time.Second {
 		t.Errorf("came in after %v, before the second release", took)
 	}
-	<-done // who has given it back may hear of it last
+	<-done // the goroutine that released it may return last
 	locktest.WantFreePermits(t, sem, 0)
 }
 
@@ -275,7 +275,7 @@ func TestSE13ReleaseIfExists(t *testing.T) {
 	c := locktest.Open(t, s.URL())
 	sem := locktest.NewSemaphore(t, c, locktest.Name(t), -1)
 	if ok, err := sem.ReleaseIfExists(t.Context(), 1); ok || err != nil {
-		t.Errorf("given back to nobody: %v, %v", ok, err)
+		t.Errorf("released to a missing semaphore: %v, %v", ok, err)
 	}
 	if s.Int(t, "EXISTS", sem.Name()) != 0 {
 		t.Error("it was created")
@@ -284,7 +284,7 @@ func TestSE13ReleaseIfExists(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	if ok, err := sem.ReleaseIfExists(t.Context(), 3); !ok || err != nil {
-		t.Errorf("given back: %v, %v", ok, err)
+		t.Errorf("released: %v, %v", ok, err)
 	}
 	locktest.WantFreePermits(t, sem, 3)
 }
@@ -355,6 +355,6 @@ func TestSE17NobodyStarves(t *testing.T) {
 	})
 	locktest.WantFreePermits(t, cs[0].Semaphore(n), math.MaxInt32)
 	if all.Load() == 0 {
-		t.Error("nobody wanted all")
+		t.Error("no goroutine wanted all permits")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Without a server Close ends as well, with holds and waiters and all.
+// Close returns also without a server, while locks are held and waited for.
 func TestCloseWithoutServer(t *testing.T) {
 	locktest.Each(t, "PF", func(t *testing.T, k locktest.Kind) {
 		redistest.CheckGoroutines(t)

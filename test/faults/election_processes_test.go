@@ -90,7 +90,7 @@ func govern(ctx context.Context, l *holdfast.Lease, resign <-chan struct{}) {
 	say("lost", redistest.Now())
 }
 
-// observerWorker writes down whom it sees: the term, the time and the name.
+// observerWorker prints the leaders that it sees: term, time and name.
 func observerWorker() {
 	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), locktest.Steady)
 	if err != nil {
@@ -189,7 +189,7 @@ func (r *race) next() reign {
 		return *r.reigns[term]
 	case <-time.After(20 * time.Second):
 		r.check() // which may say why
-		r.t.Fatal("nobody is elected")
+		r.t.Fatal("there is no leader")
 		return reign{}
 	}
 }
@@ -262,9 +262,9 @@ func TestElectionUnderFaults(t *testing.T) {
 		leader = next
 	}
 	rule()
-	// Whoever goes on this late could see that it is to quit before it sees that
-	// it has lost.
-	locktest.Eventually(t, 10*time.Second, "all who were outlived say that they have lost", func() bool {
+	// A candidate that resumes this late could see that it must quit before it sees
+	// that it has lost.
+	locktest.Eventually(t, 10*time.Second, "all candidates that were superseded report that they have lost", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return !slices.ContainsFunc(r.inOrder(), func(g *reign) bool { return g.outlived && !g.lost })
@@ -354,7 +354,7 @@ func (r *race) checkSeen(seen []sighting) {
 	r.t.Logf("%d sightings, at most %v after the candidate itself knew", len(seen), worst)
 }
 
-// A sighting is whom the observer saw, and when.
+// A sighting is the leader that the observer saw, and when.
 type sighting struct {
 	term, at int64
 	name     string

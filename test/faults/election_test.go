@@ -79,7 +79,7 @@ func TestUnannounced(t *testing.T) {
 			if test.heal != nil {
 				test.heal(s)
 			}
-			locktest.Eventually(t, 10*time.Second, "nobody leads", func() bool { return s.Int(t, "EXISTS", e.Name()) == 0 })
+			locktest.Eventually(t, 10*time.Second, "there is no leader", func() bool { return s.Int(t, "EXISTS", e.Name()) == 0 })
 			s.Do(t, "CONFIG", "SET", "maxmemory", "0")
 			l, err := locktest.Open(t, s.URL()).Election(e.Name()).TryCampaign(t.Context(), "b")
 			if err != nil {
@@ -210,7 +210,7 @@ func TestObserveOutage(t *testing.T) {
 				}
 			}
 			locktest.Release(t, l)
-			l = locktest.Campaign(t, t.Context(), e, "b") // nothing of which is heard
+			l = locktest.Campaign(t, t.Context(), e, "b") // without a message to the observer
 			away(p, false)
 			sees("after the outage", locktest.LeaderOf(l, "b"))
 			locktest.Release(t, l)

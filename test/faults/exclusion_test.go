@@ -126,8 +126,8 @@ func (c *lineCount) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// longEnough returns whether to go on: for so long, and on a busy machine longer,
-// if there is not enough yet.
+// longEnough returns a function that reports whether to continue: until d has passed,
+// and on a busy machine longer, until there is enough.
 func longEnough(d time.Duration, enough func() bool) (going func() bool) {
 	end := time.Now().Add(d)
 	return func() bool {
@@ -137,9 +137,8 @@ func longEnough(d time.Duration, enough func() bool) (going func() bool) {
 }
 
 // harm returns how much time to leave between one fault and the next in a test
-// of exclusion, and how many acquisitions it needs in order to mean anything.
-// Behind whoever is killed or cut off at its head, a queue stands still for
-// seconds.
+// of exclusion, and how many acquisitions make it meaningful. A queue stands still
+// for seconds when its first waiter is killed or cut off.
 func harm(k locktest.Kind, every time.Duration) (pause time.Duration, enough int) {
 	if k.Letter == "F" {
 		return 3 * every, 50

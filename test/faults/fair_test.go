@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// deadAfter bounds how long those who died at the head of a queue keep the next
-// one waiting: three seconds without a sign of life, and one until the next
-// look. The rest is for a busy machine.
+// deadAfter bounds how long dead waiters at the head of a queue delay the next one:
+// three seconds without a sign of life, and one until the next look. The rest is
+// for a busy machine.
 const deadAfter = 4*time.Second + locktest.Late
 
 // heardOut waits until the server has read the last words of processes that do
@@ -222,8 +222,8 @@ func TestFairWithoutMessages(t *testing.T) {
 	}
 }
 
-// The queue is gone with the server's memory. Everybody gets in, if in another
-// order.
+// The queue is lost with the server's memory. All waiters enter, though perhaps in
+// another order.
 func TestFairRestartedEmpty(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -290,7 +290,7 @@ func TestDeadHeadCost(t *testing.T) {
 	locktest.WantNoQueue(t, s, n)
 }
 
-// fairRig is a rig for a fair mutex that somebody else holds.
+// fairRig returns a rig for a fair mutex that another client holds.
 func fairRig(t *testing.T) (r *rig, holder *holdfast.Lease) {
 	t.Helper()
 	i := slices.IndexFunc(locktest.Kinds, func(k locktest.Kind) bool { return k.Letter == "F" })
@@ -317,8 +317,8 @@ func TestEnqueueReplyLost(t *testing.T) {
 	locktest.WantNoQueue(t, r.Server, "rig")
 }
 
-// The reply to the request that was granted is lost: the next one finds that
-// it was, and nobody is in the queue who holds the lock.
+// The reply to the granted request is lost. The next request finds the grant, and the
+// holder of the lock is not in the queue.
 func TestGrantReplyLost(t *testing.T) {
 	t.Parallel()
 	r, holder := fairRig(t)
@@ -433,8 +433,8 @@ func TestSlowWaiterBehindDead(t *testing.T) {
 	}
 }
 
-// A server that is out of memory turns newcomers away, and lets those who wait
-// keep their places.
+// A server that is out of memory refuses new waiters, and the others keep their
+// places.
 func TestFairOutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -458,8 +458,8 @@ func TestFairOutOfMemory(t *testing.T) {
 	}
 }
 
-// Who gives up while the server cannot be reached leaves the queue when it can,
-// however short the lease would have been.
+// A waiter that gives up while the server is unreachable leaves the queue when the
+// server is back, however short the lease would have been.
 func TestGiveUpDuringOutage(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

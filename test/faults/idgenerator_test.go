@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Many who wait for a server that is gone do not try one after the other.
+// Many callers that wait for a missing server do not try one after the other.
 func TestIDFetchFails(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

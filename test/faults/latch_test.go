@@ -50,8 +50,7 @@ func (r *latchRig) dropTwo() (first, second <-chan struct{}) {
 	return r.Proxy.DropReply(1, redistest.Command("EVALSHA")), r.Proxy.DropReply(2, redistest.Command("EVALSHA"))
 }
 
-// unheard makes a call that is tried for a second, and of which two replies are
-// lost.
+// unheard makes a call that is retried for a second, and loses two of its replies.
 func (r *latchRig) unheard(t *testing.T, what string, call func() error) {
 	t.Helper()
 	stalls := redistest.MeterStalls(t, r.Server)
@@ -175,7 +174,7 @@ func TestLatchCountDownGoesOn(t *testing.T) {
 	}
 }
 
-// Who waits for a latch leaves nothing behind, however it ends.
+// A waiter for a latch leaves nothing behind, however its wait ends.
 func TestLatchGivenUp(t *testing.T) {
 	t.Parallel()
 	r := newLatchRig(t, redistest.Start(t))

@@ -49,7 +49,7 @@ func nothingLeaks(t *testing.T, rounds int, lock func(c *holdfast.Client, name s
 		})
 	}
 	for i := range rounds {
-		if i%1000 == 500 { // not at the end, when nobody would be subscribed for a moment
+		if i%1000 == 500 { // not at the end, when there would be no subscription for a moment
 			p.Cut()
 		}
 		next <- i
@@ -175,8 +175,8 @@ func permitsLeaveNothing(t *testing.T, rounds int, cut bool) {
 			t.Errorf("left: %s", key)
 		}
 	}
-	// A latch takes marks like a semaphore, and there is one. Who got no answer
-	// in time has left a mark of his own.
+	// A latch takes marks like a semaphore, and there is one. A call without a reply
+	// in time has left a mark of its own.
 	n, most := marks(t, s), (sems+1)*(clients*goroutines+int(doubts.Load()))
 	if n > most || doubts.Load() > 50 {
 		t.Errorf("%d marks after %d rounds, want %d at most, with %d in doubt", n, rounds, most, doubts.Load())
@@ -188,7 +188,7 @@ func permitsLeaveNothing(t *testing.T, rounds int, cut bool) {
 	}
 }
 
-// permitRound takes permits and gives them back. It reports whether that goes on
+// permitRound acquires and releases permits. It reports whether the release continues
 // in the background, as it does if the machine stands still after a cut.
 func permitRound(t *testing.T, stalls *redistest.StallMeter, sem *holdfast.Semaphore, permits int, cut bool) (doubt bool) {
 	if err := sem.Acquire(context.Background(), permits); err != nil {
@@ -255,7 +255,7 @@ func TestRWNothingLeaks(t *testing.T) {
 		})
 	}
 	for i := range rounds {
-		if i%500 == 250 { // not at the end, when nobody would be subscribed for a moment
+		if i%500 == 250 { // not at the end, when there would be no subscription for a moment
 			p.Cut()
 		}
 		next <- i
@@ -354,7 +354,7 @@ func TestPermitsNothingLeaks(t *testing.T) {
 		})
 	}
 	for i := range rounds {
-		if i%500 == 250 { // not at the end, when nobody would be subscribed for a moment
+		if i%500 == 250 { // not at the end, when there would be no subscription for a moment
 			p.Cut()
 		}
 		next <- i
@@ -395,8 +395,8 @@ func TestPermitsNothingLeaks(t *testing.T) {
 	}
 }
 
-// leakyRound takes permits and gives them back, and every so often does not get
-// that far.
+// leakyRound acquires and releases permits, and every so often does not get that
+// far.
 func leakyRound(t *testing.T, sem *holdfast.LeasedSemaphore, permits, i int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -534,7 +534,7 @@ func TestElectionNothingLeaks(t *testing.T) {
 		})
 	}
 	for i := range rounds {
-		if i%250 == 125 { // not at the end, when nobody would be subscribed for a moment
+		if i%250 == 125 { // not at the end, when there would be no subscription for a moment
 			p.Cut()
 		}
 		next <- i

@@ -53,9 +53,9 @@ func most(ivs []redistest.Interval) (n int, at int64) {
 	return n, at
 }
 
-// checkPermits checks that never more permits than that were held at the same
-// time, according to those who held them, but as many once; and that there were
-// enough of them for the check to mean anything.
+// checkPermits checks the recorded intervals: never more than that many permits were
+// held at the same time, but as many at least once. There must be enough intervals
+// for the check to mean anything.
 func checkPermits(t *testing.T, out *bytes.Buffer, permits, atLeast int) {
 	t.Helper()
 	text := out.String()
@@ -100,14 +100,14 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// A holder that is cut off must know that it has lost its permits before anybody
-// else can have them, whoever finds out that they are over. Rivals ask without a
-// pause; the moments at which the holder's context ended and the first of them
-// got in are compared.
+// A holder that is cut off must know that it has lost its permits before another
+// owner can get them, whichever client finds that they have expired. Rivals ask
+// without a pause. The test compares when the holder's context ended with when the
+// first rival entered.
 func TestPermitsToldBeforeAnybodyElse(t *testing.T) {
 	for fault, sever := range map[string]func(*locktest.LeasedRig){
 		"link frozen":    func(r *locktest.LeasedRig) { r.Proxy.Freeze() },
-		"replies frozen": func(r *locktest.LeasedRig) { r.Proxy.FreezeReplies() }, // renewals arrive, and nobody hears of it
+		"replies frozen": func(r *locktest.LeasedRig) { r.Proxy.FreezeReplies() }, // renewals arrive, but their replies do not
 		"link refused":   func(r *locktest.LeasedRig) { r.Disconnect() },
 		"server stopped": func(r *locktest.LeasedRig) {
 			r.Server.Pause()
@@ -210,13 +210,13 @@ func firstRival(t *testing.T, r *locktest.LeasedRig) (*holdfast.Lease, int64) {
 		}
 	})
 	if got == nil {
-		t.Fatal("nobody got in")
+		t.Fatal("no rival entered")
 	}
 	return got, in
 }
 
-// Leases of all lengths run out, are extended and given back, on a line that
-// freezes and breaks, while others wait for the very moment at which one ends.
+// Leases of all lengths expire, are extended and released, on a connection that
+// freezes and breaks, while others wait for the moment at which one ends.
 func TestPermitsExclusionInOneProcess(t *testing.T) {
 	t.Parallel()
 	const permits, enough = 3, 100
@@ -259,8 +259,8 @@ func TestPermitsExclusionInOneProcess(t *testing.T) {
 	r.Settled(t)
 }
 
-// leasedRound takes some permits, in one of all the ways there are, stays for a
-// moment, and mostly gives them back.
+// leasedRound acquires some permits in one of all possible ways, stays for a moment,
+// and mostly releases them.
 func leasedRound(ctx context.Context, sem *holdfast.LeasedSemaphore, rec *redistest.Recorder) error {
 	var opts []holdfast.Option
 	work, overstay := rand.N(3*time.Millisecond), false
@@ -362,8 +362,8 @@ func TestPermitsStoppedProcess(t *testing.T) {
 
 func init() { workers["leased worker"] = leasedWorker }
 
-// leasedWorker has four goroutines take permits and give them back, and writes
-// down when each was held.
+// leasedWorker acquires and releases permits in four goroutines, and records the
+// intervals.
 func leasedWorker() {
 	sem := openAtLast().LeasedSemaphore("rig")
 	rec := redistest.NewRecorder(os.Stdout)
@@ -376,10 +376,9 @@ func leasedWorker() {
 	})
 }
 
-// Processes that share three permits are killed, and frozen for longer than
-// their leases last. Never are more than three permits held, by the clocks of
-// those who hold them, and in the end all three are there: none is lost, and
-// none was made.
+// Processes that share three permits are killed, and frozen for longer than their
+// leases last. By the clocks of the holders, never more than three permits are held.
+// In the end there are exactly three permits.
 func TestPermitsAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewLeasedRig(t, locktest.Quick)
@@ -429,8 +428,8 @@ func TestPermitsAcrossProcesses(t *testing.T) {
 	r.Settled(t)
 }
 
-// What a process had that was killed comes back within the lease time, and who
-// waits gets it then.
+// The permits of a killed process become free within the lease time, and a waiter
+// gets them then.
 func TestPermitsKilledProcess(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewLeasedRig(t, locktest.Unpolled)

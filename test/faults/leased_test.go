@@ -15,12 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// What Java takes over when it sees that a lease is over, or takes away, the
-// holder is told of when it renews next, and nothing is given back twice.
+// Redisson removes a lease, expired or not. The holder is told at the next renewal,
+// and no permit is released twice.
 func TestPermitsTakenAway(t *testing.T) {
 	t.Parallel()
 	for how, take := range map[string]func(t *testing.T, r *locktest.LeasedRig){
-		"given back by its id": func(t *testing.T, r *locktest.LeasedRig) {
+		"released by its id": func(t *testing.T, r *locktest.LeasedRig) {
 			r.Server.Do(t, "EVAL", "redis.call('zremrangebyrank', KEYS[2], 0, 0) redis.call('incrby', KEYS[1], 1)", "2", "rig", "{rig}:timeout")
 		},
 		"reaped": func(t *testing.T, r *locktest.LeasedRig) {
@@ -139,8 +139,8 @@ func TestPermitsTakeReplyLost(t *testing.T) {
 	}
 }
 
-// The caller gives up while its request is on the way: what the request takes
-// is given back at once, not when the lease ends.
+// The caller gives up while its request is under way. What the request acquires is
+// released at once, not at the end of the lease.
 func TestPermitsGivenUpInDoubt(t *testing.T) {
 	t.Parallel()
 	for call, take := range map[string]func(context.Context, *locktest.LeasedRig) (*holdfast.Lease, error){
@@ -177,7 +177,7 @@ func TestPermitsGivenUpInDoubt(t *testing.T) {
 				asked = false // its time was over before that, if the machine stood still
 			}
 			if err == nil || asked && errors.Is(err, holdfast.ErrNotAcquired) {
-				t.Errorf("%v, %v: without a reply nobody can say", l, err)
+				t.Errorf("%v, %v: without a reply this is not known", l, err)
 			}
 			letGo()
 			r.Back(t)
@@ -217,8 +217,8 @@ func TestPermitsGivenUpInDoubt(t *testing.T) {
 	})
 }
 
-// Given back once, although the request ran twice, and never what somebody else
-// has by then.
+// Released once, although the request ran twice. Permits that another owner holds by
+// then are not released.
 func TestPermitsReleaseReplyLost(t *testing.T) {
 	t.Parallel()
 	r := locktest.NewLeasedRig(t)
@@ -226,7 +226,7 @@ func TestPermitsReleaseReplyLost(t *testing.T) {
 	dropped := r.DropNext()
 	taken := make(chan *holdfast.Lease, 1)
 	go func() {
-		<-dropped // they are free, but the one who gave them back does not know
+		<-dropped // they are free, but the caller of Release does not know
 		taken <- locktest.Obtain(t, r.Far, 3)
 	}()
 	if excused, err := locktest.LoseReply(redistest.MeterStalls(t, r.Server), r.Proxy, func() error { return l.Release(t.Context()) }); err != nil && !excused {
@@ -243,7 +243,7 @@ func TestPermitsReleaseReplyLost(t *testing.T) {
 
 func TestPermitsRenewReplyLost(t *testing.T) {
 	t.Parallel()
-	// Long enough for a standstill and three renewals that nobody hears of.
+	// Long enough for a standstill and three renewals without a reply.
 	r := locktest.NewLeasedRig(t, holdfast.Options{WatchdogTimeout: 10 * time.Second, RenewEvery: locktest.Steady.RenewEvery})
 	ls := []*holdfast.Lease{locktest.Obtain(t, r.Sem, 2), locktest.Obtain(t, r.Sem, 1)}
 	for range 3 {
@@ -293,7 +293,7 @@ func TestPermitsOrderReplyLost(t *testing.T) {
 	lose("TrySet", func() error {
 		set, err := r.Sem.TrySet(ctx, 3, 0)
 		if !set {
-			err = errors.Join(err, errors.New("says that somebody else did"))
+			err = errors.Join(err, errors.New("reports that another call did"))
 		}
 		return err
 	})
@@ -324,8 +324,8 @@ func TestPermitsReleaseGoesOn(t *testing.T) {
 	}
 }
 
-// Leases are renewed although the server has no memory left: to renew needs
-// none, and a mutex is renewed as well.
+// Leases are renewed although the server has no memory left. A renewal needs none,
+// for a mutex either.
 func TestPermitsRenewedWithoutMemory(t *testing.T) {
 	t.Parallel()
 	o := holdfast.Options{WatchdogTimeout: 5 * time.Second, RenewEvery: locktest.Steady.RenewEvery}
@@ -388,8 +388,8 @@ func newCopier(t *testing.T, s *redistest.Server) (*copier, *holdfast.Client) {
 	return twice, c
 }
 
-// A late copy of the request does not shorten a lease that was extended
-// meanwhile, so that nobody else gets in while its holder is sure of it.
+// A late copy of the request does not shorten a lease that was extended meanwhile.
+// Otherwise another owner would enter while the lease is valid for its holder.
 func TestPermitsLateCopyOfExtended(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
@@ -411,8 +411,8 @@ func TestPermitsLateCopyOfExtended(t *testing.T) {
 	}
 }
 
-// A late copy of the request does not take a permit that was given back
-// meanwhile without counting it.
+// A late copy of the request does not take a permit that was released meanwhile
+// without counting it.
 func TestPermitsLateCopyOfDivided(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
@@ -426,7 +426,7 @@ func TestPermitsLateCopyOfDivided(t *testing.T) {
 		twice.again(t)
 		st, err := sem.State(t.Context())
 		if st.Available+st.Taken != 3 || err != nil {
-			t.Errorf("permit %d given back: %+v, %v; want three in all", back, st, err)
+			t.Errorf("permit %d released: %+v, %v; want three in all", back, st, err)
 		}
 		_ = l.Release(t.Context())
 		locktest.WantPermits(t, sem, 3, 0)

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// The log of a lost lease names the semaphore and its owner, not the ids of all
-// permits: whoever knows those can release them.
+// The log of a lost lease names the semaphore and its owner, not the ids of the
+// permits: an id is enough to release a permit.
 func TestLogOfLostPermits(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
@@ -96,7 +96,7 @@ func TestStuckLogger(t *testing.T) {
 		if h.lease.Valid() {
 			t.Errorf("%s: another has it, and the lease is valid", h.lease.Name())
 		}
-		select { // who tells it may stand still, but not for ever
+		select { // the notification may be late, but not for ever
 		case <-h.ctx.Done():
 		case <-time.After(locktest.Late):
 			t.Errorf("%s: another has it, and the holder was not told", h.lease.Name())
@@ -127,7 +127,7 @@ func TestSlowLogger(t *testing.T) {
 	if l.Valid() {
 		t.Error("another has the lock, and the lease is valid")
 	}
-	select { // who tells it may stand still, but not for as long as the logger
+	select { // the notification may be late, but not as late as the logger
 	case <-ctx.Done():
 	case <-time.After(slowness - 2*time.Second):
 		t.Error("another has the lock, and the holder was not told")

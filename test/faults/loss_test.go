@@ -56,9 +56,9 @@ func TestHookHearsOfLoss(t *testing.T) {
 	}
 }
 
-// A holder that is cut off must know that it has lost the lock before anybody
-// else can have it. A rival waits at the server without detour; the moments at
-// which the holder's context ended and the rival got in are compared.
+// A holder that is cut off must know that it has lost the lock before another owner
+// can get it. A rival waits at the server without the proxy. The test compares when
+// the holder's context ended with when the rival entered.
 func TestToldBeforeAnybodyElse(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -71,7 +71,7 @@ func TestToldBeforeAnybodyElse(t *testing.T) {
 			func(_ *redistest.Server, p *redistest.Proxy) { p.Thaw() },
 		},
 		{
-			// Renewals arrive and prolong the key, but nobody tells the holder.
+			// Renewals arrive and extend the key, but the holder gets no reply.
 			"replies frozen",
 			func(_ *redistest.Server, p *redistest.Proxy) { p.FreezeReplies() },
 			func(_ *redistest.Server, p *redistest.Proxy) { p.Thaw() },
@@ -138,12 +138,11 @@ func TestToldBeforeAnybodyElse(t *testing.T) {
 	}
 }
 
-// observable is for how long this process may stand still in a test of who was
-// told first: less than the time between a warning and the end of a lease.
+// observable is how long this process may stand still in a test that compares two
+// moments. It is less than the time between a warning and the end of a lease.
 const observable = 100 * time.Millisecond
 
-// toldBeforeRival returns an error if a holder was told after somebody else got
-// in.
+// toldBeforeRival returns an error if a holder was told after its rival entered.
 func toldBeforeRival(t *testing.T, told <-chan int64, in int64) error {
 	t.Helper()
 	select {
@@ -176,7 +175,7 @@ func TestToldWithoutServer(t *testing.T) {
 	}
 }
 
-// A lease that somebody took away is noticed at the next renewal.
+// A lease that was taken away is noticed at the next renewal.
 func TestTakenAway(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
@@ -224,7 +223,7 @@ func TestExtendAfterLoss(t *testing.T) {
 		t.Errorf("extended a lost lease: %v, valid %v", err, l.Valid())
 	}
 	if s.Int(t, "EXISTS", "x") != 0 {
-		t.Error("the lock was taken for nobody")
+		t.Error("the lock was taken without a holder")
 	}
 }
 

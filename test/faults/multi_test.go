@@ -36,9 +36,9 @@ func TestMultiLeaseCountsFromTheLast(t *testing.T) {
 	locktest.Release(t, l)
 }
 
-// Who locks two by hand, in whatever order, gets both, although a set holds one
-// of them and waits for the other: it gives way, and does not take back at once
-// what somebody further away has waited for.
+// A client that locks two mutexes one after the other, in any order, gets both,
+// although a set holds one of them and waits for the other. The set yields, and does
+// not take a lock back at once that a client with a slower connection waits for.
 func TestMultiGivesWay(t *testing.T) {
 	t.Parallel()
 	s1, s2 := redistest.Start(t), redistest.Start(t)
@@ -87,8 +87,8 @@ func TestMultiBearsAnOutage(t *testing.T) {
 	}
 }
 
-// A set whose caller gives up when it has all locks, and only their time is to
-// be set, gives them back and says why.
+// The caller of a set gives up when all locks are held and only their lease time is
+// not set yet. The set releases them and returns the reason.
 func TestMultiGivenUpAtTheLast(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -143,7 +143,7 @@ func TestMultiOutageAfterLongWait(t *testing.T) {
 	locktest.Release(t, locktest.Lock(t, t.Context(), m))
 	held := locktest.Lock(t, t.Context(), locktest.Open(t, s[0].URL()).Mutex(n))
 	set := locktest.Background(t.Context(), m)
-	time.Sleep(9 * time.Second) // longer than it bears with an outage
+	time.Sleep(9 * time.Second) // longer than it retries in an outage
 	p.Refuse(true)
 	p.Cut()
 	time.AfterFunc(2*time.Second, func() { p.Refuse(false) })
@@ -155,8 +155,8 @@ func TestMultiOutageAfterLongWait(t *testing.T) {
 	}
 }
 
-// A wait that is over before the servers have said who they are is an outage,
-// and not the end of a context.
+// A wait that ends before the servers have identified themselves is an outage, not
+// the end of a context.
 func TestMultiWaitOverWhilePlanning(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

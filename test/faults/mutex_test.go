@@ -71,7 +71,7 @@ func TestAcquireReplyLost(t *testing.T) {
 			start := time.Now()
 			l, err := take()
 			if name == "try lock" && locktest.StoodStill(stalls, err, start) {
-				locktest.Eventually(t, 10*time.Second, "what may have been acquired is given back", func() bool { return r.Server.Int(t, "EXISTS", "rig") == 0 })
+				locktest.Eventually(t, 10*time.Second, "what may have been acquired is released", func() bool { return r.Server.Int(t, "EXISTS", "rig") == 0 })
 				continue
 			}
 			if err != nil {
@@ -102,8 +102,8 @@ func TestReenterReplyLost(t *testing.T) {
 	})
 }
 
-// Released once, although the request ran twice, and never what somebody else
-// holds by then.
+// Released once, although the request ran twice. A lock that another owner holds by
+// then is not released.
 func TestReleaseReplyLost(t *testing.T) {
 	t.Parallel()
 	locktest.Each(t, "PF", func(t *testing.T, k locktest.Kind) {
@@ -115,7 +115,7 @@ func TestReleaseReplyLost(t *testing.T) {
 		dropped := r.DropNext()
 		taken := make(chan *holdfast.Lease)
 		go func() {
-			<-dropped // the lock is free, but the one who freed it does not know
+			<-dropped // the lock is free, but the caller of Release does not know
 			taken <- locktest.Lock(t, t.Context(), k.Make(rival, "rig"))
 		}()
 		releaseUnheard(t, stalls, l)
@@ -147,8 +147,8 @@ func TestRenewReplyLost(t *testing.T) {
 	})
 }
 
-// The caller gives up while its request is on the way: what the request
-// acquires is given back at once, not when the lease ends.
+// The caller gives up while its request is under way. What the request acquires is
+// released at once, not at the end of the lease.
 func TestCancelledAcquireLeavesNothing(t *testing.T) {
 	t.Parallel()
 	locktest.Each(t, "PF", func(t *testing.T, k locktest.Kind) {
@@ -182,7 +182,7 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 					t.Errorf("error %v", err)
 				}
 				if errors.Is(err, holdfast.ErrNotAcquired) {
-					t.Errorf("%v: claims that somebody else has it", err)
+					t.Errorf("%v: reports that another owner has it", err)
 				}
 				letGo()
 				locktest.Eventually(t, 5*time.Second, "free again", func() bool { return r.Server.Int(t, "EXISTS", "rig") == 0 })
@@ -208,7 +208,7 @@ func TestLateAcquireLeavesNothing(t *testing.T) {
 		locktest.Eventually(t, 10*time.Second, "acquire and undo have both run", func() bool {
 			return r.Proxy.Count("EVALSHA") > 4 && r.Server.Int(t, "EXISTS", "rig") == 0
 		})
-		// It stays free: nothing is renewed that nobody holds.
+		// It stays free: a lock without a holder is not renewed.
 		locktest.Release(t, locktest.Lock(t, t.Context(), r.m))
 	})
 }
@@ -430,7 +430,7 @@ func TestReleaseBehindExtensions(t *testing.T) {
 	}
 }
 
-// Who waits behind an extension that waits for the server minds its own context.
+// A call that waits behind an extension in progress obeys its own context.
 func TestContextBehindExtension(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -19,8 +19,7 @@ type limiterRig struct {
 	l *holdfast.RateLimiter
 }
 
-// newLimiterRig returns a rig whose server knows the scripts, and of which
-// nothing is taken.
+// newLimiterRig returns a rig whose server knows the scripts, with all permits free.
 func newLimiterRig(t *testing.T, rate holdfast.Rate, o ...holdfast.Options) *limiterRig {
 	t.Helper()
 	r := &limiterRig{Rig: locktest.NewRig(t, redistest.Start(t), "", o...)}
@@ -129,7 +128,7 @@ func TestCancelledTakeLeavesNothing(t *testing.T) {
 	} {
 		t.Run(call, func(t *testing.T) {
 			r := newLimiterRig(t, slow)
-			patient := locktest.Open(t, r.Proxy.URL()+"?timeout=20s").RateLimiter("rig") // who gives up is the caller
+			patient := locktest.Open(t, r.Proxy.URL()+"?timeout=20s").RateLimiter("rig") // so that the caller gives up first
 			arrived, letGo := r.Proxy.HoldReply(redistest.Command("EVALSHA"))
 			defer letGo()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -178,7 +177,7 @@ func TestWaitCancelled(t *testing.T) {
 	r.has(t, 7, 1) // it could be used
 }
 
-// Who cannot be served in time hears so at once, and leaves nothing behind.
+// A call that cannot be served in time fails at once, and leaves nothing behind.
 func TestWaitTooShort(t *testing.T) {
 	t.Parallel()
 	r := newLimiterRig(t, slow)
@@ -262,7 +261,7 @@ func TestLimiterRestartedEmpty(t *testing.T) {
 	locktest.WantAllow(t, r.l, 10, true)
 }
 
-// Who has been given a time needs no server to wait for it; who has not, waits
+// A caller with a granted time waits for it without the server. Other callers wait
 // for the server.
 func TestLimiterServerAway(t *testing.T) {
 	t.Parallel()
@@ -302,7 +301,7 @@ func TestLimiterServerAway(t *testing.T) {
 	}
 }
 
-// Close turns those away who wait, and gives back what they were promised.
+// Close ends the waits, and returns the reserved permits.
 func TestLimiterClose(t *testing.T) {
 	redistest.CheckGoroutines(t)
 	r := newLimiterRig(t, slow)

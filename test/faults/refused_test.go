@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A server that refuses a release has not done it: whoever is told so releases
-// again. A new user of Redis 7 has no channels unless it is given some.
+// A server that refuses a release must not have done a part of it, since the caller
+// will release again. A new user of Redis 7 has no rights for channels by default.
 func TestRefusedReleaseAddsNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -189,7 +189,7 @@ func TestUnwillingServers(t *testing.T) {
 				t.Errorf("%s, %s: %v, want %v and %s", what, method, err, want, code)
 			}
 			if errors.Is(err, holdfast.ErrNotAcquired) {
-				t.Errorf("%s, %s: %v looks as if somebody held it", what, method, err)
+				t.Errorf("%s, %s: %v looks as if the lock were held", what, method, err)
 			}
 			if took := time.Since(start); took > 5*time.Second {
 				t.Errorf("%s, %s: took %v", what, method, took)

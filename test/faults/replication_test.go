@@ -30,7 +30,7 @@ func TestStrictRenewalWithoutWrite(t *testing.T) {
 
 	r.Replicas()[0].Pause() // still connected, as far as the master can tell
 	hasty, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel() // who gives up while replicas are waited for takes the connection along
+	defer cancel() // giving up while replicas are awaited closes the connection
 	if err := l.Extend(hasty, time.Minute); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("extended: %v", err)
 	}
@@ -87,8 +87,8 @@ func TestStrictExtensionWrites(t *testing.T) {
 	}
 }
 
-// A replica that still fetches its first copy cannot acknowledge anything, and
-// takes over from nobody. It must not keep everybody out meanwhile.
+// A replica that still fetches its first copy cannot acknowledge anything, and cannot
+// become the master. It must not block all acquisitions meanwhile.
 func TestAckedWhileReplicaSyncs(t *testing.T) {
 	t.Parallel()
 	m := redistest.Start(t, "--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "60")

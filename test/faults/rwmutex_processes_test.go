@@ -91,9 +91,8 @@ func rwWorker() {
 	})
 }
 
-// Eight processes, each on a line of its own, are killed, halted, cut off and
-// left without answers. At no moment does anybody read or write while another
-// writes.
+// Eight processes, each behind a proxy of its own, are killed, halted, cut off and
+// left without replies. At no moment does one read or write while another writes.
 func TestRWHistories(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -190,7 +189,7 @@ func TestDeadWriterAmongOthers(t *testing.T) {
 	defer cancel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { // once in a second somebody has to wait for a moment
+	wg.Go(func() { // once in a second a writer waits for a moment
 		for ctx.Err() == nil {
 			w, err := a.RWMutex(n, holdfast.WriterFirst()).Lock(ctx)
 			if err != nil {

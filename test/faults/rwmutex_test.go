@@ -54,8 +54,8 @@ func (r *rwRig) has(t *testing.T, owner string, holds int) {
 	}
 }
 
-// dropNextOf is DropNext for an owner. What is done meanwhile for one who has
-// gone does not count.
+// dropNextOf is DropNext for the scripts of one owner. Those that undo something for
+// an earlier owner do not count.
 func (r *rwRig) dropNextOf(owner string) <-chan struct{} {
 	return r.Proxy.DropReply(1, func(cmd []string) bool { return strings.EqualFold(cmd[0], "EVALSHA") && about(owner, cmd) })
 }
@@ -81,7 +81,7 @@ func TestRWReplyLost(t *testing.T) {
 	t.Parallel()
 	rwRigs(t, func(t *testing.T, r *rwRig) {
 		stalls := redistest.MeterStalls(t, r.Server)
-		gone := "" // who is undone in the background
+		gone := "" // the owner that is undone in the background
 		for call, take := range map[string]func() (*holdfast.Lease, error){
 			"Lock":    func() (*holdfast.Lease, error) { return r.m.Lock(t.Context()) },
 			"TryLock": func() (*holdfast.Lease, error) { return r.m.TryLock(t.Context()) },
@@ -119,8 +119,8 @@ func TestRWReplyLost(t *testing.T) {
 	})
 }
 
-// Released once, although the request ran twice, and never what somebody else
-// holds by then.
+// Released once, although the request ran twice. A lock that another owner holds by
+// then is not released.
 func TestRWReleaseReplyLost(t *testing.T) {
 	t.Parallel()
 	rwRigs(t, func(t *testing.T, r *rwRig) {
@@ -131,7 +131,7 @@ func TestRWReleaseReplyLost(t *testing.T) {
 			dropped := r.dropNextOf(l.Owner())
 			taken := make(chan *holdfast.Lease, 1)
 			go func() {
-				<-dropped // the lock is free, but the one who freed it does not know
+				<-dropped // the lock is free, but the caller of Release does not know
 				taken <- locktest.Lock(t, t.Context(), other)
 			}()
 			releaseLost(t, stalls, l, func() bool {
@@ -194,8 +194,8 @@ func TestDowngradeReplyLost(t *testing.T) {
 	}
 }
 
-// The caller gives up while its request is on the way: what the request
-// acquires is given back at once, not when the lease ends.
+// The caller gives up while its request is under way. What the request acquires is
+// released at once, not at the end of the lease.
 func TestRWCancelledAcquireLeavesNothing(t *testing.T) {
 	t.Parallel()
 	rwRigs(t, func(t *testing.T, r *rwRig) {
@@ -255,17 +255,17 @@ func TestRWCancelledWaitLeavesNothing(t *testing.T) {
 		t.Errorf("%v, %v", r, err)
 	}
 	letGo()
-	locktest.Eventually(t, 5*time.Second, "nobody reads", func() bool { return len(s.Keys(t)) == 1 })
+	locktest.Eventually(t, 5*time.Second, "there is no reader", func() bool { return len(s.Keys(t)) == 1 })
 	if n := locktest.HoldCount(t, w.Context(), m); n != 1 || !w.Valid() {
 		t.Errorf("the writer has %d holds, valid: %v", n, w.Valid())
 	}
 	locktest.Release(t, w)
-	// The request may have been on its way when nobody read.
+	// The request may have been under way when there was no reader.
 	locktest.Eventually(t, 5*time.Second, "no key left", func() bool { return len(s.Keys(t)) == 0 })
 }
 
-// Who asks to read with the context of a write lease must not be let in under
-// that when it was handed to the next goroutine meanwhile.
+// RLock with the context of a write lease must not be granted under that lease when
+// it was handed to the next goroutine meanwhile.
 func TestReadUnderPassedWrite(t *testing.T) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
@@ -279,7 +279,7 @@ func TestReadUnderPassedWrite(t *testing.T) {
 	arrived, letGo := p.HoldReply(redistest.Command("EVALSHA"))
 	defer letGo()
 	reader := locktest.Background(context.WithoutCancel(w.Context()), m.RLocker())
-	<-arrived // granted, as one who writes
+	<-arrived // granted, as to a writer
 	go func() {
 		time.Sleep(100 * time.Millisecond)
 		letGo()
@@ -289,7 +289,7 @@ func TestReadUnderPassedWrite(t *testing.T) {
 	select {
 	case o := <-writer:
 		if r.Valid() && o.Lease.Valid() {
-			t.Error("somebody reads while another writes")
+			t.Error("a reader is in while another writes")
 		}
 		locktest.Release(t, r)
 		locktest.Release(t, o.Lease)

@@ -129,8 +129,8 @@ func (m *supervisor) recover() {
 	locktest.Eventually(m, locktest.Steady.WatchdogTimeout+5*time.Second, "the permit comes back by itself", func() bool { return m.free() == 1 })
 }
 
-// epoch lets all work, while somebody kills some of them, and returns how many
-// permits are gone when nobody is inside any more and nothing is on its way.
+// epoch lets all processes work while kill kills some of them. It returns how many
+// permits are missing when no process is inside and no request is under way.
 func (m *supervisor) epoch(kill func()) (lost int) {
 	m.Helper()
 	for len(m.alive) < 16 {
@@ -165,7 +165,7 @@ func (m *supervisor) killHolder(where string) {
 // killWaiters kills some that certainly wait, since the permit is not theirs.
 func (m *supervisor) killWaiters(n int) {
 	m.Helper()
-	// Without a subscription, so that only those who are to be killed have one.
+	// Without a subscription, so that only the processes to be killed have one.
 	giveBack, err := m.k.take(m.Context(), m.c, m.name, holdfast.Poll(holdfast.Backoff{Max: 2 * time.Millisecond}))
 	if err != nil {
 		m.Fatal(err)
@@ -187,7 +187,7 @@ func (m *supervisor) killWaiters(n int) {
 	locktest.Eventually(m, 30*time.Second, "the others go on", func() bool { return m.rounds.Load() >= start+20 })
 }
 
-// listening waits until all that are alive have a subscription, and nobody else.
+// listening waits until exactly the live processes have a subscription.
 func (m *supervisor) listening() {
 	m.Helper()
 	locktest.Eventually(m, 20*time.Second, "all that are alive wait", func() bool {
@@ -336,7 +336,7 @@ var permitKinds = []permitKind{
 		free: func(ctx context.Context, c *holdfast.Client, name string) (int, error) {
 			return c.Semaphore(name).Available(ctx)
 		},
-		// Nobody knows who had it, so somebody has to add one.
+		// The holder is not known, so a permit has to be added by hand.
 		recover: func(t *testing.T, c *holdfast.Client, name string) {
 			if err := c.Semaphore(name).Add(t.Context(), 1); err != nil {
 				t.Fatal(err)
@@ -424,7 +424,7 @@ func countUnderPermit(take func() (func(context.Context) error, error), file str
 	if err != nil {
 		panic(err)
 	}
-	// The count and the journal of counts are one, so that nobody can die between them.
+	// The count and the journal of counts are one, so that no process dies between them.
 	if _, err := fmt.Fprintf(f, "%10d %10d\n", value+1, os.Getpid()); err != nil {
 		panic(err)
 	}
@@ -462,8 +462,8 @@ func lastCount(file string) int {
 	return n
 }
 
-// Whoever takes a permit again as soon as it has given it back does not keep
-// others from it.
+// A process that acquires a permit again right after it has released it does not
+// starve the others.
 func TestPermitsAreShared(t *testing.T) {
 	t.Parallel()
 	for _, k := range permitKinds {

@@ -253,8 +253,8 @@ func TestSemaphoreReleaseWithDeadContext(t *testing.T) {
 	r.settles(t)
 }
 
-// With the server away for three seconds, a release goes on in the background,
-// and gives back once.
+// With the server away for three seconds, a release continues in the background, and
+// releases once.
 func TestSemaphoreReleaseGoesOn(t *testing.T) {
 	t.Parallel()
 	for how, away := range map[string]func(r *semRig) (back func()){
@@ -302,8 +302,8 @@ func TestSemaphoreReleaseGoesOn(t *testing.T) {
 	}
 }
 
-// A request is given up, and the client closed at once: what the request took
-// is given back all the same. Nothing else would ever bring it back.
+// A request is given up, and the client is closed at once. What the request acquired
+// is released nevertheless. Nothing else would ever release it.
 func TestCloseGivesBackPermitsInDoubt(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -336,13 +336,13 @@ func TestCloseGivesBackPermitsInDoubt(t *testing.T) {
 	}
 }
 
-// What the server must remember of requests that failed is bounded by how many
-// are under way at a time as well.
+// What the server must remember of failed requests is also bounded by how many are
+// under way at a time.
 func TestFailedRequestsLeaveFewMarks(t *testing.T) {
 	t.Parallel()
 	const rounds, most = 200, 50 // undoing goes on beside
-	// refused tries in vain, and waits until that is being undone: if the machine
-	// stood still there, many would be under way at a time.
+	// refused makes a try that fails, and waits until that is being undone. If the
+	// machine stood still there, many would be under way at a time.
 	refused := func(t *testing.T, r *semRig) {
 		t.Helper()
 		before := r.Proxy.Count("EVALSHA")
@@ -365,7 +365,7 @@ func TestFailedRequestsLeaveFewMarks(t *testing.T) {
 				t.Fatal(err)
 			}
 			letGo()
-			locktest.Eventually(t, 5*time.Second, "given back", func() bool { return r.free(t) == 5 })
+			locktest.Eventually(t, 5*time.Second, "all permits are free", func() bool { return r.free(t) == 5 })
 		}
 		if n := marks(t, r.Server); n > most {
 			t.Errorf("%d marks of %d rounds, one at a time", n, rounds)

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A lost message keeps nobody waiting: connections of subscribers are killed
-// again and again, while permits go round.
+// A lost message does not block waiters. The connections of subscribers are killed
+// again and again, while permits are passed around.
 func TestSemaphoreSubscribersKilled(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -31,7 +31,7 @@ func TestSemaphoreSubscribersKilled(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				sem := c.Semaphore(n)
-				for i := 0; i < 12 || kills.Load() < enough; i++ { // who kills may stand still
+				for i := 0; i < 12 || kills.Load() < enough; i++ { // the killing goroutine may stand still
 					if err := sem.Acquire(ctx, 2); err != nil {
 						t.Error(err)
 						return
@@ -64,7 +64,7 @@ func TestSemaphoreSubscribersKilled(t *testing.T) {
 	}
 }
 
-// The same with one waiter whose only message comes while nobody listens.
+// The same with one waiter whose only message comes while it has no subscription.
 func TestSubscriberKilledBeforeRelease(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -104,7 +104,7 @@ func TestLatchSubscribersKilled(t *testing.T) {
 	}
 }
 
-// With all messages suppressed, who waits comes in within the poll bound.
+// With all messages suppressed, a waiter enters within the poll interval.
 func TestSemaphoreAndLatchWithoutMessages(t *testing.T) {
 	t.Parallel()
 	const poll = 300 * time.Millisecond
@@ -129,9 +129,9 @@ func TestSemaphoreAndLatchWithoutMessages(t *testing.T) {
 	}
 }
 
-// The server is restarted while some wait. What it remembers decides: a
-// semaphore that is gone has no permits until somebody gives it some, and a
-// latch that is gone is open.
+// The server is restarted while there are waiters. What it remembers decides: a
+// missing semaphore has no permits until some are released, and a missing latch is
+// open.
 func TestServerRestartedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	for how, restart := range map[string]func(*redistest.Server){

@@ -44,7 +44,7 @@ func TestTimeIDsForgotten(t *testing.T) {
 	t.Logf("lost %d times", lost)
 }
 
-// The same with many who draw at full speed.
+// The same with many goroutines that draw at full speed.
 func TestTimeIDsForgottenByMany(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)

@@ -48,9 +48,8 @@ func waitWorker() {
 	}
 }
 
-// A lock that is free while somebody waits for it is taken, whatever happened
-// to the messages: they are dropped, the subscriptions are killed, the server
-// is restarted without its memory.
+// A free lock is taken by a waiter, whatever happened to the messages: they are
+// dropped, the subscriptions are killed, the server is restarted without its memory.
 func TestFreeLockIsTaken(t *testing.T) {
 	t.Parallel()
 	const rounds, processes, goroutines = 50, 4, 16
@@ -58,7 +57,7 @@ func TestFreeLockIsTaken(t *testing.T) {
 	p := redistest.NewProxy(t, s.Addr())
 	n := locktest.Name(t)
 	c := locktest.Open(t, s.URL(), patient)
-	m := c.Mutex(n, holdfast.Poll(holdfast.Backoff{})) // so that only those who wait subscribe
+	m := c.Mutex(n, holdfast.Poll(holdfast.Backoff{})) // so that only waiters subscribe
 	var ws []*redistest.Process
 	for range processes {
 		ws = append(ws, redistest.Worker(t, "wait", "TEST_URL="+p.URL(), "TEST_NAME="+n))
@@ -116,10 +115,10 @@ func TestFreeLockIsTaken(t *testing.T) {
 	t.Logf("free for at most %v", worst)
 }
 
-// Released between the failed try and the confirmed subscription, when the
-// message finds nobody: the waiter looks again and gets in at once, and not after
-// the second for which it would wait unheard. The machine may stand still in one
-// of the rounds, not in all.
+// The lock is released between the failed try and the confirmed subscription, so the
+// message has no receiver. The waiter looks again and enters at once, not after the
+// second for which it would wait without a message. The machine may stand still in
+// one of the rounds, not in all.
 func TestReleaseBeforeSubscribed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -69,8 +69,8 @@ func TestMinority(t *testing.T) {
 	empty(t, servers[1:])
 }
 
-// A lease is over, and its holder told, before most servers could give the lock
-// to somebody else.
+// A lease is over, and its holder told, before a majority could grant the lock to
+// another owner.
 func TestMajorityLost(t *testing.T) {
 	t.Parallel()
 	servers := start(t, 3)
@@ -175,7 +175,7 @@ func TestDeafDriver(t *testing.T) {
 	}
 }
 
-// A vote that comes when the lock is held without it is given back at once.
+// A vote that arrives when the lock is already held is released at once.
 func TestLateVote(t *testing.T) {
 	t.Parallel()
 	servers := start(t, 3)
@@ -229,7 +229,7 @@ func quickly(tb testing.TB, what string, f func() error) {
 	}
 }
 
-// Two silent servers of five keep nobody longer than one.
+// Two silent servers of five delay a call no longer than one.
 func TestTwoSilentServers(t *testing.T) {
 	t.Parallel()
 	servers := start(t, 5)

@@ -25,8 +25,8 @@ const lease = 4 * time.Second // the longest here, and so how long a young serve
 // the default.
 const nodeTimeout = lease / 2
 
-// soon is how long what does not depend on a silent server may take. Clients bear
-// with silence for much longer.
+// soon is how long a call may take that does not depend on a silent server. Clients
+// wait for replies for much longer.
 const soon, silence = 10 * time.Second, "?timeout=20s"
 
 var quick = holdfast.Options{WatchdogTimeout: lease, RenewEvery: lease / 16, RetryTimeout: 10 * time.Second}
@@ -161,7 +161,7 @@ func TestMutex(t *testing.T) { // not parallel, or it would see the goroutines o
 	if !l.Valid() || l.Context().Err() != nil {
 		t.Error("lost although nothing has happened")
 	}
-	// Whoever waits is woken.
+	// A waiter is woken.
 	got := make(chan *holdfast.Lease)
 	go func() {
 		l, err := b.Lock(context.Background())
@@ -261,7 +261,7 @@ func TestFewerClients(t *testing.T) {
 	}
 }
 
-// Whoever has too few votes gives them back before saying so.
+// A call with too few votes releases them before it returns.
 func TestSplitVote(t *testing.T) {
 	t.Parallel()
 	servers := start(t, 3)
@@ -414,7 +414,7 @@ func TestOneServerTwice(t *testing.T) {
 	t.Parallel()
 	servers := start(t, 2)
 	clients := []*holdfast.Client{open(t, servers[0].URL()), open(t, servers[0].URL()+"/1"), open(t, servers[1].URL())}
-	servers[1].Kill() // or it would depend on who answers first
+	servers[1].Kill() // or it would depend on which server answers first
 	if _, err := of(t, clients).Mutex("m").TryLock(t.Context()); !errors.Is(err, holdfast.ErrInvalid) {
 		t.Errorf("one server twice: %v", err)
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 // While another holds just a majority, waiters ask about once in a poll
-// interval: the votes that they get from the rest, and give back, wake neither
-// them nor each other. Once the majority is given back they are woken.
+// interval. The votes that they get from the rest, and release, wake neither them
+// nor each other. They are woken when the majority is released.
 func TestWaitersAskSeldom(t *testing.T) {
 	t.Parallel()
 	servers := start(t, 3)
