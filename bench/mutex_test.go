@@ -129,7 +129,7 @@ func BenchmarkOwnNames(b *testing.B) {
 	b.ReportMetric(float64(fl)/float64(o), "x-floor")
 }
 
-// BenchmarkHotName has 16 goroutines of one process fight for one name. A
+// BenchmarkHotName has 16 goroutines of one process contend for one name. A
 // hand-off is an acquisition by a goroutine other than the previous holder.
 func BenchmarkHotName(b *testing.B) {
 	s := redistest.Start(b)

@@ -25,8 +25,7 @@ type hotReport struct {
 	Longest time.Duration
 }
 
-// hotWorker fights for a name with four goroutines, from the moment it reads a
-// line.
+// hotWorker contends for a name with four goroutines, as soon as it has read a line.
 func hotWorker() {
 	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"))
 	if err != nil {
@@ -62,8 +61,8 @@ func hotWorker() {
 	}
 }
 
-// BenchmarkHotProcesses has eight processes of four goroutines each fight for
-// one name.
+// BenchmarkHotProcesses has eight processes of four goroutines each contend for one
+// name.
 func BenchmarkHotProcesses(b *testing.B) {
 	s := redistest.Start(b)
 	for b.Loop() {

@@ -245,8 +245,8 @@ func TestElectionBadInput(t *testing.T) {
 	}
 }
 
-// The options of an election apply to all of its calls: one that polls never
-// subscribes, be it to observe.
+// The options of an election apply to all of its calls. One that polls never
+// subscribes, not even to observe.
 func TestPollingElectionDoesNotListen(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)

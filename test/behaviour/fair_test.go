@@ -245,8 +245,7 @@ func TestLoweredDeadlines(t *testing.T) {
 	locktest.WantNoQueue(t, s, n)
 }
 
-// Without subscriptions, and looking as seldom as it likes, a waiter keeps its
-// place and gets in.
+// A waiter without subscription that polls seldom keeps its place and enters.
 func TestFairPoll(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)

@@ -44,8 +44,8 @@ func grants(t *testing.T, s *redistest.Server) int {
 	return locktest.Calls(t, s, "hset")
 }
 
-// begins returns on which server sets take their first lock: those that find the
-// lock on the other server held.
+// begins returns on which server a set takes its first lock, when the lock on the
+// other server is held.
 func (p *twoServers) begins(t *testing.T, set func(string) *holdfast.MultiMutex) int {
 	t.Helper()
 	var held []*holdfast.Lease
@@ -98,8 +98,8 @@ func TestMultiOppositeOrders(t *testing.T) {
 			for range 200 {
 				start := time.Now()
 				locktest.Release(t, locktest.Lock(t, t.Context(), set(n)))
-				// Those that block each other do so nearly every time; a machine
-				// that stands still, now and then.
+				// Sets that block each other do so nearly every time. A machine that
+				// stands still has that effect now and then.
 				if took := time.Since(start); took > time.Second && slow.Add(1) > 10 {
 					t.Errorf("blocked for %v, and not for the first time", took)
 					return

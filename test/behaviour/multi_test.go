@@ -538,7 +538,7 @@ func writes(t *testing.T, s *redistest.Server) (n int) {
 }
 
 // A set on one server that is not granted writes nothing, neither when it tries
-// nor while it waits: it uses up no fencing token, and no listener hears of it.
+// nor while it waits: it uses up no fencing token, and no message is published.
 func TestMultiLooksBeforeItWrites(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -253,7 +253,7 @@ func TestListenLooks(t *testing.T) {
 	hears(t, ch, holdfast.EventExpired, "a")
 }
 
-// A loop that takes its time hears of what it had no place for.
+// A slow loop is told that it has missed events.
 func TestListenSlowly(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t, "--notify-keyspace-events", "AK")

@@ -20,8 +20,8 @@ import (
 
 func init() { workers["read together"] = readTogetherWorker }
 
-// readTogetherWorker waits to read in many goroutines. It writes "ready" when
-// they wait, then when each was let in, and lets go at the next line.
+// readTogetherWorker waits to read in many goroutines. It prints "ready" when they
+// wait, then when each has entered, and releases the locks at the next line.
 func readTogetherWorker() {
 	n, _ := strconv.Atoi(os.Getenv("TEST_READERS"))
 	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), locktest.Unpolled)
@@ -54,8 +54,7 @@ func readTogetherWorker() {
 	fmt.Println("done")
 }
 
-// However many readers wait, in however many processes: all are let in when the
-// writer leaves, together.
+// All waiting readers, of all processes, enter together when the writer leaves.
 func TestReadersWakeTogether(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -219,8 +218,9 @@ func TestRenewalLeavesLongReader(t *testing.T) {
 }
 
 // A Redisson that renews its read lock sets the TTL of the whole lock to its own,
-// and an early version of it also those of all readers. A reader with a fixed lease time
-// beside it gets the rest of its time back, and no more, or is told of the loss.
+// and an early version of it also those of all readers. A reader with a fixed lease
+// time beside it gets the rest of its time back, and no more, or is told of the
+// loss.
 func TestReadLeaseCutShort(t *testing.T) {
 	t.Parallel()
 	s := redistest.One(t)

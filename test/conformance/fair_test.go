@@ -178,7 +178,7 @@ func TestFA05DeadlinesBehindDeadWaiter(t *testing.T) {
 }
 
 // Redisson tells each waiter how long those before it may take, and has to
-// correct that when one of them leaves. Here it is all the same to the others.
+// correct that when one of them leaves. Here it does not concern the others.
 func TestFA06SecondGivesUp(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -413,7 +413,7 @@ func TestFA13PausedServer(t *testing.T) {
 	}
 }
 
-// pausedServer checks that a queue survives that the server stands still.
+// pausedServer checks that a queue survives a pause of the server.
 func pausedServer(t *testing.T, pause time.Duration, during bool) {
 	t.Helper()
 	s := redistest.Start(t)

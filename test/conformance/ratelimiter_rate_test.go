@@ -240,8 +240,8 @@ func permitsWorker() {
 	wg.Wait()
 }
 
-// usePermits waits for permits, mostly; one time in ten it takes some ahead of
-// time and changes its mind, at once or when others have come after.
+// usePermits mostly waits for permits. One time in ten it reserves some and cancels
+// the reservation, at once or after later reservations of others.
 func usePermits(l *holdfast.RateLimiter) (u permitUse, err error) {
 	ctx := context.WithValue(context.Background(), spyKey{}, &u)
 	switch n := rand.IntN(100); {
@@ -321,8 +321,8 @@ func TestRateAcrossProcesses(t *testing.T) {
 		})
 	}
 	g := newLedger(t, s, l)
-	// Use all of a first interval bit by bit, so that they do not come back all
-	// at once, and whatever the workers do lies ahead.
+	// Use all permits of a first interval bit by bit, so that they do not become free
+	// all at once, and the workers get reservations in the future.
 	for range 20 {
 		var u permitUse
 		ctx := context.WithValue(t.Context(), spyKey{}, &u)
@@ -383,9 +383,8 @@ func TestRateAcrossProcesses(t *testing.T) {
 }
 
 // Other clients write the time of their own clocks, which may be wrong. Ours
-// give no more than the rate all the same. (Against a client that takes what is
-// in the log for over because its own clock is ahead, nothing helps: it deletes
-// it.)
+// grant no more than the rate nevertheless. (Nothing helps against a client whose
+// clock is ahead: it takes entries of the log for expired, and deletes them.)
 func TestRateBesideWrongClocks(t *testing.T) {
 	t.Parallel()
 	length := 9 * time.Second

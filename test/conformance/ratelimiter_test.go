@@ -126,8 +126,8 @@ func TestRL04Saturated(t *testing.T) {
 	exact := 0
 	for range 20 {
 		time.Sleep(200 * time.Millisecond)
-		// What lies within the interval up to this moment. In one step, since what
-		// is over is forgotten.
+		// The entries within the interval up to this moment. In one step, since expired
+		// entries are removed.
 		n := each * s.Int(t, "EVAL", `
 			local t = redis.call('time')
 			local now = t[1] * 1000 + math.floor(t[2] / 1000)

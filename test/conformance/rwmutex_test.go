@@ -33,8 +33,8 @@ func slip(stalls *redistest.StallMeter) int64 {
 	return 50 + stalls.Since(time.Time{}).Milliseconds()
 }
 
-// entersAt checks that a writer with an ample lease gets in as soon as the server's clock has passed
-// ends, and not before.
+// entersAt checks that a writer with an ample lease enters as soon as the server's
+// clock has passed ends, and not before.
 func entersAt(tb testing.TB, s *redistest.Server, stalls *redistest.StallMeter, writer <-chan locktest.Outcome, ends int64, bound time.Duration) {
 	tb.Helper()
 	l := locktest.EnteredAfter(tb, longest, writer)

@@ -117,7 +117,7 @@ func TestLeadOutage(t *testing.T) {
 	}
 }
 
-// A leader that says nothing any more is seen to be gone when its lease is over.
+// Observers see that a silent leader is gone when its lease has expired.
 func TestObserveExpiry(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -22,9 +22,8 @@ import (
 
 func init() { workers["contend"] = contendWorker }
 
-// contender fights for a few names until ctx is done, in every way there is:
-// with leases that are renewed and leases that run out, releasing in time and
-// not at all.
+// contender contends for a few names until ctx is done, in all ways: with leases
+// that are renewed and leases that expire, with releases in time and without.
 func contender(ctx context.Context, c *holdfast.Client, k locktest.Kind, names []string, rec *redistest.Recorder) error {
 	for ctx.Err() == nil {
 		m := k.Make(c, names[rand.IntN(len(names))])

@@ -97,8 +97,8 @@ func TestKilledWaiters(t *testing.T) {
 	}
 }
 
-// A process that stands still at the head of the queue is passed over. When it
-// goes on it has to queue again, and gets in.
+// A stopped process at the head of the queue is passed over. When it continues, it
+// has to queue again, and enters.
 func TestStoppedWaiter(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -131,8 +131,8 @@ func TestStoppedWaiter(t *testing.T) {
 	locktest.WantNoQueue(t, s, n)
 }
 
-// A waiter that could not be heard of for a while keeps its place, unless it
-// was its turn: then it has to queue again.
+// A waiter that was cut off for a while keeps its place, unless it was its turn.
+// Then it has to queue again.
 func TestFrozenWaiter(t *testing.T) {
 	t.Parallel()
 	const silence = 4500 * time.Millisecond
@@ -357,8 +357,8 @@ func TestFairReleaseReplyLost(t *testing.T) {
 	locktest.WantNoQueue(t, r.Server, "rig")
 }
 
-// The reply to a request that leaves the queue is lost, or the request is: the
-// queue is left all the same, and the others go on.
+// The request that leaves the queue is lost, or its reply. The waiter leaves the
+// queue nevertheless, and the others enter.
 func TestGiveUpReplyLost(t *testing.T) {
 	t.Parallel()
 	for fault, harm := range map[string]func(*rig) (mend func()){
@@ -406,8 +406,8 @@ func TestGiveUpReplyLost(t *testing.T) {
 	}
 }
 
-// A waiter behind a dead one gets in, also on a line that is so slow that it is
-// itself too late with every sign of life.
+// A waiter behind a dead one enters, even if its connection is so slow that all its
+// own signs of life are late.
 func TestSlowWaiterBehindDead(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

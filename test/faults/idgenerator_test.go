@@ -90,8 +90,8 @@ func TestIDsSurviveRestart(t *testing.T) {
 	t.Logf("%d ids", len(all))
 }
 
-// A generator that outlives the memory of its server repeats nothing of its own,
-// and lifts the counter for others.
+// A generator whose server has lost its memory does not repeat its own ids, and
+// raises the counter for others.
 func TestIDsOfSurvivor(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -156,8 +156,8 @@ func toldBeforeRival(t *testing.T, told <-chan int64, in int64) error {
 	return nil
 }
 
-// With the server gone for good there is no rival, but the context ends in
-// time all the same.
+// With the server gone for good there is no rival, but the context ends in time
+// nevertheless.
 func TestToldWithoutServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -53,11 +53,11 @@ func TestMultiGivesWay(t *testing.T) {
 			n := locktest.Name(t)
 			one := locktest.Lock(t, t.Context(), hands[0].Mutex(n))
 			set := locktest.Background(t.Context(), holdfast.Multi(near1.Mutex(n), near2.Mutex(n)))
-			// It waits, with the other one in hand or without: had it still to
-			// begin, it could have that in hand later on.
+			// The set waits, whether it holds the other lock or not. Without this wait
+			// it could take the other lock later on.
 			locktest.AwaitListener(t, map[*holdfast.Client]*redistest.Server{far1: s1, far2: s2}[hands[0]], "redisson_lock__channel:{"+n+"}")
 			locktest.Release(t, locktest.Lock(t, t.Context(), hands[1].Mutex(n), holdfast.Wait(8*time.Second)))
-			for range 5 { // and from now on it waits with nothing in hand
+			for range 5 { // from now on the set waits without a lock
 				locktest.WantFree(t, hands[1].Mutex(n))
 				time.Sleep(20 * time.Millisecond)
 			}
@@ -67,8 +67,8 @@ func TestMultiGivesWay(t *testing.T) {
 	}
 }
 
-// A server that is gone for a while is borne with, whichever of the two it is,
-// as long as for a single lock.
+// A set retries an unavailable server for as long as a single lock does, whichever
+// of the two servers it is.
 func TestMultiBearsAnOutage(t *testing.T) {
 	t.Parallel()
 	s1, s2 := redistest.Start(t), redistest.Start(t)

@@ -147,8 +147,8 @@ func TestCancelledTakeLeavesNothing(t *testing.T) {
 	}
 }
 
-// What a caller was promised that waits no longer comes back, and what it was
-// given in time does not.
+// A caller that stops waiting returns its reserved permits. Permits that were granted
+// in time are not returned.
 func TestWaitCancelled(t *testing.T) {
 	t.Parallel()
 	r := newLimiterRig(t, slow)
@@ -158,7 +158,7 @@ func TestWaitCancelled(t *testing.T) {
 	go func() { gone <- r.l.WaitN(ctx, 4) }()
 	r.gets(t, -4)
 	cancel()
-	// Perhaps before it has heard of the promise.
+	// Perhaps before the reply with the reservation has arrived.
 	if err := <-gone; !errors.Is(err, context.Canceled) || errors.Is(err, holdfast.ErrNotAcquired) && holdfast.Remaining(err) < 50*time.Second {
 		t.Errorf("%v, remaining %v", err, holdfast.Remaining(err))
 	}

@@ -328,7 +328,7 @@ func TestCloseGivesBackPermitsInDoubt(t *testing.T) {
 			start := time.Now()
 			_ = c.Close()
 			took := time.Since(start)
-			// A server that does not answer is borne with for two seconds.
+			// A silent server is retried for two seconds.
 			if free := s.Do(t, "GET", sem.Name()); free != "5" && took < 2*time.Second {
 				t.Errorf("%v permits are free", free)
 			}
@@ -434,7 +434,7 @@ func TestMarksAreReclaimed(t *testing.T) {
 	}
 }
 
-// The mark of a request that was sent twice stays: a copy may come yet.
+// The mark of a request that was sent twice stays: a late copy may still arrive.
 func TestMarkOfDoubtStays(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
