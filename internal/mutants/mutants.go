@@ -51,7 +51,7 @@ var All = []Mutant{
 	{
 		"acquire does not look who holds the lock",
 		"internal/script/lua/mutex_acquire.lua", "elseif redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then -- 1: a read/write lock\n  return -1 - ttl\nend", "end",
-		"interop", "TestExclusion",
+		"test/faults", "TestExclusion",
 	},
 	{
 		"acquire counts up instead of setting",
@@ -61,7 +61,7 @@ var All = []Mutant{
 	{
 		"entering again cuts the lease",
 		"internal/script/lua/mutex_acquire.lua", "if ttl < tonumber(ARGV[1]) then", "if true then",
-		"interop", "TestLeaseTimes",
+		"test/behaviour", "TestLeaseTimes",
 	},
 	{
 		"partial release writes first what a full server refuses",
@@ -254,7 +254,7 @@ var All = []Mutant{
 	{
 		"a set that cannot be had keeps what it has",
 		"internal/engine/multi.go", "		releaseAll(units[:n], r)\n", "",
-		"interop", "TestMultiAllOrNothing",
+		"test/behaviour", "TestMultiAllOrNothing",
 	},
 	{
 		"everybody has another order of servers",

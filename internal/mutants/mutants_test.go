@@ -14,6 +14,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -39,11 +41,34 @@ func TestMutantsApply(t *testing.T) {
 	for _, m := range All {
 		t.Run(m.Name, func(t *testing.T) {
 			source := mutated(t, m)
+			if !declared(t, m.Pkg, m.Test) {
+				t.Errorf("package %s has no test that matches %s", m.Pkg, m.Test)
+			}
 			if filepath.Ext(m.File) == ".go" {
 				typeCheck(t, m.File, source, exports)
 			}
 		})
 	}
+}
+
+var tests = regexp.MustCompile(`(?m)^func (Test\w*)\(`)
+
+// declared reports whether a package has a test that matches a pattern of -run.
+func declared(t *testing.T, pkg, pattern string) bool {
+	t.Helper()
+	top, _, _ := strings.Cut(pattern, "/")
+	match := regexp.MustCompile(top)
+	files, err := filepath.Glob(filepath.Join(root, pkg, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(tests.FindAllSubmatch(source, -1), func(found [][]byte) bool { return match.Match(found[1]) })
+	})
 }
 
 // compiled returns the files with the compiled packages that this module uses, by import path.

@@ -12,7 +12,7 @@ var subscriptions = []Mutant{
 	{
 		"a channel that the server refuses costs the connection",
 		"driver/rueidis/subscriber.go", "case code == \"NOAUTH\":", "case code == \"NOAUTH\" || code == \"NOPERM\":",
-		"driver/goredis", "TestForbiddenChannel",
+		"test/faults", "TestForbiddenChannel",
 	},
 	{
 		"a refused channel is never tried again",

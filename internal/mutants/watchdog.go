@@ -82,7 +82,7 @@ var watchdogs = []Mutant{
 	{
 		"the user's logger runs on the goroutines of the library",
 		"client.go", "	o.Logger = asynclog.New(o.Logger)\n", "",
-		"internal/engine", "TestStuckLogger",
+		"test/faults", "TestStuckLogger",
 	},
 	{
 		"the user's logger is asked for its level where something is logged",
