@@ -1,16 +1,14 @@
 # Everything one does with this repository. `make help` prints itself.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-MODULES := . cmd/holdfast driver/goredis
-# Each module with what its own go.mod says.
-export GOWORK := off
+MODULES := . cmd/holdfast driver/goredis tools/releasecheck
 TOPOLOGIES := replicated sentinel cluster
 PEERS := interop/target/current/lib/peer-1.jar interop/target/era/lib/peer-1.jar
 CONTRACT := '^Test(CM|PL|RN|NR|FA|RW|ML|FL|SE|PE|LA|RL)[0-9]'
 
 .PHONY: help
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: deps
 deps: ## Install what the tests need: a Redis server and a C compiler for the race detector
@@ -77,8 +75,17 @@ bench: deps ## Measure, side by side with a bare client
 
 .PHONY: lint
 lint: ## Vet and lint all modules
-	@set -e; for m in $(MODULES) interop; do echo "== lint $$m"; (cd $$m && go vet ./... && go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+	@GOWORK=off GOBIN=$(CURDIR)/bin go install -C tools tool
+	@set -e; for m in $(MODULES) interop; do echo "== lint $$m"; (cd $$m && go vet ./... && $(CURDIR)/bin/golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+
+.PHONY: release-check
+release-check: ## Prove that the modules can be used outside of this repository
+	go run ./tools/releasecheck
+
+.PHONY: tidy
+tidy: ## Tidy go.mod and go.sum of all modules, and let them require the version in VERSION
+	@./scripts/tidy
 
 .PHONY: demo
 demo: ## See why a shop needs a lock; needs nothing but Go
-	go run -C cmd/holdfast . demo
+	go run ./cmd/holdfast demo

@@ -3,7 +3,7 @@ module github.com/holdfast-go/holdfast/driver/goredis
 go 1.25.0
 
 require (
-	github.com/holdfast-go/holdfast v0.0.0
+	github.com/holdfast-go/holdfast v0.1.0
 	github.com/redis/go-redis/v9 v9.22.0
 )
 
@@ -14,5 +14,3 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 )
-
-replace github.com/holdfast-go/holdfast => ../../

@@ -1,0 +1,73 @@
+// Command releasecheck proves that the modules of this repository can be used
+// outside of it.
+//
+// In a clone, go.work lets the nested modules use the library beside them.
+// Dependents have no go.work, and they ignore replace directives. This program
+// packs every released module, at the version in the file VERSION, into a
+// module proxy on disk. With an empty module cache, without a workspace and
+// without a network it then does three things for each of them:
+//
+//   - it builds the module with its own go.mod and go.sum,
+//   - it builds a program that imports every package of the module,
+//   - it installs every command of the module and runs it with --version.
+//
+// All other modules come from the module cache of this machine. The program
+// first lets the go command fetch what is missing there.
+//
+// It takes one optional argument, the root of the repository, and is run by
+// make release-check.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// notReleased names the modules that nothing outside of this repository uses,
+// and the reason.
+var notReleased = map[string]string{
+	"tools":              "pins the linters",
+	"tools/releasecheck": "is this program",
+	"interop":            "holds only the tests with Redisson",
+}
+
+func main() {
+	root := "."
+	if len(os.Args) > 1 {
+		root = os.Args[1]
+	}
+	if err := run(root, notReleased); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, "releasecheck: failed")
+		os.Exit(1)
+	}
+}
+
+// run checks the repository at root. The keys of ignored are the directories of
+// the modules that are not released.
+func run(root string, ignored map[string]string) error {
+	r, err := open(root, ignored)
+	if err != nil {
+		return err
+	}
+	if problems := r.problems(); len(problems) > 0 {
+		return errors.Join(problems...)
+	}
+	tmp, err := os.MkdirTemp("", "releasecheck")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	o, err := newOutside(r, tmp)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, m := range r.modules {
+		if m.released {
+			failed = append(failed, o.check(m))
+		}
+	}
+	return errors.Join(failed...)
+}
