@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MODULES := . cmd/holdfast driver/goredis tools/releasecheck
+# What needs no server, or hardly any time.
+QUICK := ./driver ./internal/asynclog ./internal/clock ./internal/config ./internal/engine ./internal/wait ./internal/watchdog
 TOPOLOGIES := replicated sentinel cluster
 PEERS := interop/target/current/lib/peer-1.jar interop/target/era/lib/peer-1.jar
 CONTRACT := '^Test(CM|PL|RN|NR|FA|RW|ML|FL|SE|PE|LA|RL)[0-9]'
@@ -14,10 +16,24 @@ help: ## Print this list
 deps: ## Install what the tests need: a Redis server and a C compiler for the race detector
 	@./scripts/deps
 
+.PHONY: quick
+quick: deps ## Build everything and run the fast tests: two minutes, for every edit
+	@go build $(foreach m,$(MODULES) interop,./$(m)/...)
+	@go test -vet=off $(QUICK)
+	@go test -vet=off -parallel 8 -run '^Test(CM|PL)[0-9]|^Test(Docs|Imports|Requirements)$$|^Example' .
+
 .PHONY: test
-test: deps ## Run all tests of all modules in all topologies, with the race detector; JOBS=1 does one thing at a time
-	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),2) modules topologies \
-		$(if $(shell command -v javac >/dev/null && command -v mvn),interop,no-interop)
+test: modules ## Run the tests of all modules, with the race detector
+
+.PHONY: test-all
+test-all: test ## Run everything: make test, then make test-rest
+	@$(MAKE) --no-print-directory test-rest
+
+.PHONY: test-rest
+test-rest: deps ## Run what make test leaves out: topologies, acl, interop, a fifth of the seeded bugs, lint, release-check
+	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),1) lint release-check topologies \
+		$(if $(shell command -v javac >/dev/null && command -v mvn),interop,no-interop) \
+		mutants PART=$(or $(PART),$(shell echo $$(($$(git rev-list --count HEAD) % 5 + 1)))/5)
 
 .PHONY: modules
 modules: deps ## Run all tests of all modules, with one server where it does not matter
