@@ -90,9 +90,10 @@ bench: deps ## Measure, side by side with a bare client
 	go test -run '^$$' -bench . -benchtime 2s ./bench
 
 .PHONY: lint
-lint: ## Vet and lint all modules
-	@GOWORK=off GOBIN=$(CURDIR)/bin go install -C tools tool
+lint: ## Vet and lint all modules and the workflows
+	@for t in tools tools/actionlint; do GOWORK=off GOBIN=$(CURDIR)/bin go install -C $$t tool || exit 1; done
 	@set -e; for m in $(MODULES) interop; do echo "== lint $$m"; (cd $$m && go vet ./... && $(CURDIR)/bin/golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+	@echo "== lint .github/workflows"; bin/actionlint
 
 .PHONY: release-check
 release-check: ## Prove that the modules can be used outside of this repository

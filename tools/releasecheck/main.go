@@ -27,7 +27,8 @@ import (
 // notReleased names the modules that nothing outside of this repository uses,
 // and the reason.
 var notReleased = map[string]string{
-	"tools":              "pins the linters",
+	"tools":              "pins the linter of Go",
+	"tools/actionlint":   "pins the linter of workflows",
 	"tools/releasecheck": "is this program",
 	"interop":            "holds only the tests with Redisson",
 }
