@@ -47,7 +47,7 @@ func main() {
 
 // run checks the repository at root. The keys of ignored are the directories of
 // the modules that are not released.
-func run(root string, ignored map[string]string) error {
+func run(root string, ignored map[string]string) (err error) {
 	r, err := open(root, ignored)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func run(root string, ignored map[string]string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	o, err := newOutside(r, tmp)
 	if err != nil {
 		return err
