@@ -97,7 +97,7 @@ lint: ## Vet and lint all modules and the workflows
 
 .PHONY: release-check
 release-check: ## Prove that the modules can be used outside of this repository
-	go run ./tools/releasecheck
+	@GOWORK=off go run -C tools/releasecheck . $(CURDIR)
 
 .PHONY: tidy
 tidy: ## Tidy go.mod and go.sum of all modules, and let them require the version in VERSION

@@ -40,7 +40,7 @@ func newOutside(r *repository, tmp string) (*outside, error) {
 		}
 		fetch = append(fetch, "./"+path.Join(m.dir, "..."))
 	}
-	if out, err := command(r.root, nil, fetch...); err != nil {
+	if out, err := command(r.root, []string{"GOWORK=" + filepath.Join(r.root, "go.work")}, fetch...); err != nil {
 		return nil, fmt.Errorf("the modules do not even load in the workspace: go list: %w\n%s", err, out)
 	}
 	out, err := command(r.root, nil, "env", "-json", "GOMODCACHE", "GOCACHE")
