@@ -32,9 +32,9 @@ func (b Backoff) check() error {
 	d := b.withDefaults()
 	switch {
 	case d.Initial < 0 || d.Max < 0 || d.Multiplier < 1:
-		return invalid("Backoff %+v: neither pauses nor the multiplier can be negative", b)
+		return invalid("Backoff %+v: Initial, Max and Multiplier cannot be negative", b)
 	case d.Max < d.Initial:
-		return invalid("Backoff.Max is %v, less than Backoff.Initial, %v", d.Max, d.Initial)
+		return invalid("Backoff.Max is %v: choose at least Backoff.Initial (%v)", d.Max, d.Initial)
 	case d.Max > time.Hour:
 		return invalid("Backoff.Max is %v: choose at most an hour", d.Max)
 	}

@@ -188,7 +188,7 @@ func (b *Bucket[T]) encode(op string, ttl time.Duration, v T) (string, error) {
 	}
 	value, err := b.codec.Encode(v)
 	if err != nil {
-		return "", b.fail(op, &codecError{fmt.Sprintf("the value, a %T, cannot be encoded", v), err})
+		return "", b.fail(op, &codecError{fmt.Sprintf("value of type %T cannot be encoded", v), err})
 	}
 	return string(value), nil
 }
@@ -200,7 +200,7 @@ func (b *Bucket[T]) decode(op, value string, ok bool, err error) (T, bool, error
 	}
 	v, err := b.codec.Decode([]byte(value))
 	if err != nil {
-		return none, false, b.fail(op, &codecError{fmt.Sprintf("the %d bytes at the server are no %T", len(value), v), err})
+		return none, false, b.fail(op, &codecError{fmt.Sprintf("stored value (%d bytes) cannot be decoded as %T", len(value), v), err})
 	}
 	return v, true, nil
 }

@@ -147,7 +147,7 @@ func (o Options) check() error {
 	case o.WatchdogTimeout < 100*time.Millisecond || o.WatchdogTimeout > maxLease:
 		return invalid("WatchdogTimeout is %v: choose between 100ms and %v", o.WatchdogTimeout, maxLease)
 	case o.RenewEvery < 10*time.Millisecond || o.RenewEvery > o.WatchdogTimeout/2:
-		return invalid("RenewEvery is %v: choose between 10ms and half of WatchdogTimeout, %v", o.RenewEvery, o.WatchdogTimeout/2)
+		return invalid("RenewEvery is %v: choose between 10ms and half of WatchdogTimeout (%v)", o.RenewEvery, o.WatchdogTimeout/2)
 	case o.PollInterval < time.Millisecond:
 		return invalid("PollInterval is %v: choose at least 1ms", o.PollInterval)
 	case o.RetryTimeout < 0:
@@ -155,15 +155,15 @@ func (o Options) check() error {
 	case o.Replication.Mode > Strict:
 		return invalid("Replication.Mode is %v: choose Acked, Async or Strict", o.Replication.Mode)
 	case o.Replication.Mode == Strict && o.Replication.Replicas < 1:
-		return invalid("Replication.Replicas is %d: in mode Strict, say how many replicas each master has", o.Replication.Replicas)
+		return invalid("Replication.Replicas is %d: in mode Strict, set it to the number of replicas of each master", o.Replication.Replicas)
 	case o.Replication.Mode != Strict && o.Replication.Replicas != 0:
-		return invalid("Replication.Replicas is %d, but only mode Strict counts them", o.Replication.Replicas)
+		return invalid("Replication.Replicas is %d: it applies only to mode Strict; set it to 0", o.Replication.Replicas)
 	case o.Replication.Timeout < time.Millisecond || o.Replication.Timeout > o.WatchdogTimeout:
-		return invalid("Replication.Timeout is %v: choose between 1ms and WatchdogTimeout, %v", o.Replication.Timeout, o.WatchdogTimeout)
+		return invalid("Replication.Timeout is %v: choose between 1ms and WatchdogTimeout (%v)", o.Replication.Timeout, o.WatchdogTimeout)
 	case o.ClockSkew < 0 || o.ClockSkew > o.WatchdogTimeout/4:
-		return invalid("ClockSkew is %v: choose at most a quarter of WatchdogTimeout, %v", o.ClockSkew, o.WatchdogTimeout/4)
+		return invalid("ClockSkew is %v: choose at most a quarter of WatchdogTimeout (%v)", o.ClockSkew, o.WatchdogTimeout/4)
 	case o.HandoffTime < 0:
-		return invalid("HandoffTime is %v: it cannot be negative; to switch hand-offs off, set Handoffs to -1", o.HandoffTime)
+		return invalid("HandoffTime is %v: it cannot be negative; to disable hand-offs, set Handoffs to -1", o.HandoffTime)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (c *Client) Close() error {
 // usable says what is wrong with a client that was not opened.
 func (c *Client) usable() error {
 	if c == nil || c.engine == nil {
-		return invalid("the client is nil or a zero value: use what Open has returned, if that was without an error")
+		return invalid("the client is nil or a zero value: create it with Open, and check the error of Open")
 	}
 	return nil
 }
@@ -251,7 +251,7 @@ func (c *Client) must() *Client {
 // fits refuses lease times of which the skew of the clocks would leave little.
 func (c *Client) fits(lease time.Duration) error {
 	if least := 4 * c.options.ClockSkew; lease > 0 && lease < least {
-		return invalid("LeaseTime is %v: the clocks of the servers may be %v apart, so choose at least %v", lease, c.options.ClockSkew, least)
+		return invalid("LeaseTime is %v: ClockSkew is %v, so choose at least %v", lease, c.options.ClockSkew, least)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func decodeJSON[T any](b []byte) (T, error) {
 		return none, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return none, errors.New("there is more than one value")
+		return none, errors.New("data after the JSON value")
 	}
 	return v, nil
 }
@@ -168,15 +168,18 @@ func (e *codecError) Error() string {
 	var mismatch *json.UnmarshalTypeError
 	switch {
 	case errors.Is(e.cause, errNotUTF8):
-		return text + ": it is not UTF-8"
+		return text + ": not valid UTF-8"
 	case errors.As(e.cause, &syntax):
-		return fmt.Sprintf("%s: it is not JSON from byte %d on", text, syntax.Offset)
+		return fmt.Sprintf("%s: invalid JSON at byte %d", text, syntax.Offset)
 	case errors.As(e.cause, &mismatch):
-		return fmt.Sprintf("%s: what should be of type %v, in %q, is not", text, mismatch.Type, mismatch.Field)
+		if mismatch.Field != "" {
+			text += fmt.Sprintf(": field %q", mismatch.Field)
+		}
+		return fmt.Sprintf("%s: expected type %v", text, mismatch.Type)
 	case errors.Is(e.cause, io.EOF), errors.Is(e.cause, io.ErrUnexpectedEOF):
-		return text + ": the JSON is not complete"
+		return text + ": incomplete JSON"
 	}
-	return fmt.Sprintf("%s: the codec says so by an error of type %T", text, e.cause)
+	return fmt.Sprintf("%s: the codec returned an error of type %T", text, e.cause)
 }
 
 // Is reports whether target is [ErrCodec]. What the codec has said is not to be

@@ -75,7 +75,7 @@ func (e *Election) campaign(ctx context.Context, op, candidate string, wait time
 
 func checkSaid(candidate string) error {
 	if len(candidate) > maxSaid {
-		return invalid("what the leader says of itself has %d bytes, more than %d", len(candidate), maxSaid)
+		return invalid("the candidate has %d bytes: use at most %d", len(candidate), maxSaid)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func checkSaid(candidate string) error {
 func (e *Election) Proclaim(ctx context.Context, lease *Lease, candidate string) error {
 	err := cmp.Or(e.ready(ctx), checkSaid(candidate))
 	if lease == nil || lease.find(e.client, e.kind, e.name) != lease {
-		err = invalid("the lease is not one of this election")
+		err = invalid("the lease does not belong to this election")
 	}
 	if err == nil && lease.released() {
 		err = ErrNotHeld
@@ -198,7 +198,7 @@ func (e *Election) Observe(ctx context.Context, opts ...Option) iter.Seq2[Leader
 	return func(yield func(Leader, error) bool) {
 		set := settings{err: e.set.err, pause: e.set.pause}.with(opts)
 		if set.waitSet {
-			set.fail(invalid("Wait is not for an observer: let its context end"))
+			set.fail(invalid("Wait does not apply to Observe: cancel its context instead"))
 		}
 		set.fail(e.ready(ctx))
 		if set.leaseless("observer"); set.err != nil {

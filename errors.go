@@ -34,7 +34,7 @@ var (
 	// ErrUpgrade says that the context holds an [RWMutex] to read and wants to
 	// write: it would wait for itself. Release the read lease first, and look
 	// again at what was read once the write lease is granted.
-	ErrUpgrade = errors.New("this context holds the lock to read: release that lease before you lock to write")
+	ErrUpgrade = errors.New("this context holds the lock for reading: release the read lease before locking for writing")
 
 	// ErrUnavailable says that the server has not answered, or that it is
 	// alive but cannot serve now: it loads, fails over, or is read-only. It

@@ -57,9 +57,9 @@ func (c *Client) IDGenerator(name string) *IDGenerator {
 func (g *IDGenerator) TryInit(ctx context.Context, first, block int64) (bool, error) {
 	switch {
 	case block < 1 || block > math.MaxInt32:
-		return false, g.fail("set up", invalid("the block is %d ids: choose between 1 and %d", block, math.MaxInt32))
+		return false, g.fail("set up", invalid("the block size is %d: choose between 1 and %d", block, math.MaxInt32))
 	case first > math.MaxInt64-block:
-		return false, g.fail("set up", invalid("the first id is %d: that leaves no room for a block of %d", first, block))
+		return false, g.fail("set up", invalid("the first id is %d: choose a lower one, so that a block of %d ids fits", first, block))
 	}
 	return g.decide(ctx, "set up", func(request string) driver.Call { return g.wire.Init(request, first, block) })
 }

@@ -205,11 +205,11 @@ func (s *LeasedSemaphore) Object() *Object { return s.asObject() }
 
 func parseIDs(ids []string) (row string, err error) {
 	if len(ids) == 0 || len(ids) > maxPermits {
-		return "", invalid("%d ids of permits: give between 1 and %d", len(ids), maxPermits)
+		return "", invalid("%d permit ids: pass between 1 and %d", len(ids), maxPermits)
 	}
 	row, ok := script.ParseIDs(ids)
 	if !ok {
-		return "", invalid("the id of a permit has 32 hexadecimal digits")
+		return "", invalid("a permit id must have 32 hexadecimal digits")
 	}
 	return row, nil
 }

@@ -64,7 +64,7 @@ func do(ctx context.Context, l Locker, fn func(context.Context) error, opts []Op
 // error, and its Unlock panics after a loss. Nor can it enter a lock again.
 func SyncLocker(ctx context.Context, l Locker, opts ...Option) sync.Locker {
 	if l == nil {
-		panic("holdfast: SyncLocker of a nil lock: give one, such as Client.Mutex returns")
+		panic("holdfast: SyncLocker: the lock is nil: pass one, for example from Client.Mutex")
 	}
 	return &syncLocker{ctx: Detach(ctx), lock: l, opts: opts}
 }

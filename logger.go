@@ -50,8 +50,8 @@ func (w warnings) WithGroup(name string) slog.Handler {
 
 // The warnings about TLS connections that are not safe.
 const (
-	unverifiedText = "the certificates of the servers are not checked: anyone on the network between can pose as a server, read the password and grant locks"
-	anyHostText    = "the hosts in the certificates of the servers are not checked: anyone with a certificate of a trusted authority can pose as a server, read the password and grant locks"
+	unverifiedText = "the TLS certificates of the servers are not verified: an attacker on the network can impersonate a server, read the password and grant locks"
+	anyHostText    = "the host names in the TLS certificates of the servers are not verified: an attacker with a certificate from a trusted authority can impersonate a server, read the password and grant locks"
 )
 
 // unverified reports whether a driver says that it does not check certificates.

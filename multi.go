@@ -50,11 +50,11 @@ func Multi(locks ...Locker) *MultiMutex {
 	for _, l := range all {
 		one, ok := l.(single)
 		if v := reflect.ValueOf(l); ok && v.Kind() == reflect.Pointer && v.IsNil() {
-			m.set.fail(invalid("Multi of a nil %T", l))
+			m.set.fail(invalid("Multi: a lock is a nil %T", l))
 			continue
 		}
 		if !ok {
-			m.set.fail(invalid("Multi of a %T: it takes the locks of this package", l))
+			m.set.fail(invalid("Multi does not accept a %T: pass locks of this package", l))
 			continue
 		}
 		o, _ := one.target()
@@ -64,7 +64,7 @@ func Multi(locks ...Locker) *MultiMutex {
 			seen[o.client] = make(map[string]bool)
 		}
 		if seen[o.client][o.name] {
-			m.set.fail(invalid("Multi has %.80q twice: it would wait for itself", o.name))
+			m.set.fail(invalid("Multi contains %.80q twice: it would wait for itself", o.name))
 		}
 		seen[o.client][o.name] = true
 	}
@@ -106,7 +106,7 @@ func (m *MultiMutex) Do(ctx context.Context, fn func(context.Context) error, opt
 func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Duration, opts []Option) (*Lease, error) {
 	s := m.set.with(opts)
 	if len(m.locks) == 0 {
-		s.fail(invalid("Multi without a lock"))
+		s.fail(invalid("Multi has no locks: pass at least one"))
 	}
 	s.fail(checkContext(ctx))
 	if s.writerFirst {

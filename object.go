@@ -44,7 +44,7 @@ func (o *named) asObject() *Object {
 // Exists reports whether the object exists; a lock does while it is held.
 func (o *Object) Exists(ctx context.Context) (bool, error) {
 	var yes bool
-	err := o.ask(ctx, "look at", true, func(ctx context.Context) (err error) {
+	err := o.ask(ctx, "inspect", true, func(ctx context.Context) (err error) {
 		yes, err = o.wire.Exists(ctx, o.client.driver)
 		return err
 	})
@@ -85,7 +85,7 @@ func (o *Object) Retire(ctx context.Context) (bool, error) {
 	}
 	free, gone, err := script.DecodeMoved(r)
 	if err == nil && !free {
-		err = fmt.Errorf("%w: another owner took it after it was freed: stop the processes that use it", ErrNotAcquired)
+		err = fmt.Errorf("%w: another owner acquired the lock after it was freed: stop the processes that use it", ErrNotAcquired)
 	}
 	if err != nil {
 		return freed, o.fail("retire", err)
@@ -129,7 +129,7 @@ func (o *Object) MemoryUse(ctx context.Context) (int64, error) {
 // that evicts what is used least often does not know: [ErrRefused].
 func (o *Object) IdleTime(ctx context.Context) (time.Duration, error) {
 	var n int64
-	err := o.measure(ctx, "look at", &n, func(ctx context.Context) (int64, error) {
+	err := o.measure(ctx, "inspect", &n, func(ctx context.Context) (int64, error) {
 		d, err := o.wire.Idle(ctx, o.client.driver)
 		return int64(d), err
 	})
@@ -162,12 +162,12 @@ func (o *Object) shallow(op string) error {
 // TTL returns how long the object lasts; negative: it has no end.
 func (o *Object) TTL(ctx context.Context) (time.Duration, error) {
 	var ttl time.Duration
-	err := o.ask(ctx, "look at", true, func(ctx context.Context) (err error) {
+	err := o.ask(ctx, "inspect", true, func(ctx context.Context) (err error) {
 		ttl, err = o.wire.TTL(ctx, o.client.driver)
 		return err
 	})
 	if err == nil && ttl == -2*time.Millisecond {
-		return 0, o.fail("look at", missing("it does not exist"))
+		return 0, o.fail("inspect", missing("it does not exist"))
 	}
 	return ttl, err
 }
@@ -191,7 +191,7 @@ const useExtend = "use Lease.Extend to change how long it is held"
 // it did; it did not if there is no such object.
 func (o *Object) Expire(ctx context.Context, d time.Duration, conditions ...ExpireCondition) (bool, error) {
 	if d == 0 {
-		return false, o.fail("expire", invalid("the TTL is 0: use Delete to end it now, or Persist to let it last"))
+		return false, o.fail("expire", invalid("the TTL is 0: use Delete to delete the object now, or Persist to remove its TTL"))
 	}
 	if d < time.Millisecond || d > maxLease {
 		return false, o.fail("expire", invalid("the TTL is %v: choose between 1ms and %v", d, maxLease))
@@ -205,7 +205,7 @@ func (o *Object) Expire(ctx context.Context, d time.Duration, conditions ...Expi
 // ends the object at once.
 func (o *Object) ExpireAt(ctx context.Context, t time.Time, conditions ...ExpireCondition) (bool, error) {
 	if t.Before(time.Unix(1, 0)) || time.Until(t) > maxLease {
-		return false, o.fail("expire", invalid("the moment is %v: choose one after 1970 and within %v", t, maxLease))
+		return false, o.fail("expire", invalid("the time is %v: choose a time after 1970 and at most %v from now", t, maxLease))
 	}
 	return o.expire(ctx, conditions, func(request string, conditions []string) driver.Call {
 		return o.wire.ExpireAt(request, t, conditions)
@@ -239,7 +239,7 @@ func (o *Object) Persist(ctx context.Context) (bool, error) {
 // lockless refuses what would make a lock lie.
 func (o *Object) lockless(op, instead string) error {
 	if o.free != nil {
-		return o.fail(op, fmt.Errorf("%w: it would not be the lock that its holder has: %s", ErrUnsupported, instead))
+		return o.fail(op, fmt.Errorf("%w for a lock, because it would break the lease of the holder: %s", ErrUnsupported, instead))
 	}
 	return nil
 }
@@ -270,7 +270,7 @@ func (o *Object) CopyReplace(ctx context.Context, name string) error {
 	return err
 }
 
-const useOther = "lock by the other name instead, or free it with Delete, which is its ForceUnlock"
+const useOther = "use a lock with the other name, or free this one with Delete, which is ForceUnlock for a lock"
 
 // transfer does what leads to another name.
 func (o *Object) transfer(ctx context.Context, op, name string, call func(request string) driver.Call) (bool, error) {
@@ -285,9 +285,9 @@ func (o *Object) transfer(ctx context.Context, op, name string, call func(reques
 	case err != nil:
 		return false, o.fail(op, invalid("the new name: %w", err))
 	case o.wire.Shares(name):
-		return false, o.fail(op, invalid("the new name %.80q has the same keys as the old one", name))
+		return false, o.fail(op, invalid("the new name %.80q has the same keys as the old name: choose another one", name))
 	case d.Place(o.name) != d.Place(name):
-		return false, o.fail(op, invalid("the new name %.80q is in another slot of the cluster: give both the same hash tag, as in {a}:1 and {a}:2", name))
+		return false, o.fail(op, invalid("the new name %.80q is in another slot of the cluster: use the same hash tag in both names, as in {a}:1 and {a}:2", name))
 	}
 	r, err := o.order(ctx, op, call, nil)
 	if err != nil {
@@ -311,7 +311,7 @@ func (o *Object) Move(ctx context.Context, database int) (bool, error) {
 		return false, err
 	}
 	if database < 0 || database > math.MaxInt32 {
-		return false, o.fail("move", invalid("the database is %d: choose one from 0 on", database))
+		return false, o.fail("move", invalid("the database is %d: choose 0 or higher", database))
 	}
 	var own int
 	var cluster bool
@@ -324,9 +324,9 @@ func (o *Object) Move(ctx context.Context, database int) (bool, error) {
 	case err != nil:
 		return false, err
 	case cluster:
-		return false, o.fail("move", fmt.Errorf("%w: a cluster has one database: rename the object, or copy it, instead", ErrUnsupported))
+		return false, o.fail("move", fmt.Errorf("%w: a cluster has only one database: use Rename or Copy instead", ErrUnsupported))
 	case own == database:
-		return false, o.fail("move", invalid("the database is %d, where it is already: choose another one", database))
+		return false, o.fail("move", invalid("the object is already in database %d: choose another one", database))
 	}
 	return o.decide(ctx, "move", func(request string) driver.Call { return o.wire.Move(request, own, database) })
 }

@@ -64,9 +64,9 @@ func (o *Object) restore(ctx context.Context, dump []byte, ttl time.Duration, re
 	switch {
 	case err != nil:
 	case !good:
-		err = fmt.Errorf("%w: the server does not take it: it is damaged, of a newer server, or something else", ErrDump)
+		err = fmt.Errorf("%w: the server rejected it: it is damaged, not a dump, or from a newer server", ErrDump)
 	case !done:
-		err = fmt.Errorf("%w: it exists already: delete it, or use RestoreReplace", ErrRefused)
+		err = fmt.Errorf("%w: the object already exists: delete it, or use RestoreReplace", ErrRefused)
 	}
 	if err != nil {
 		return o.fail("restore", err)

@@ -53,7 +53,7 @@ func theOptions(options []Options) (Options, error) {
 	case 1:
 		return options[0], nil
 	}
-	return Options{}, invalid("%d Options given: give one", len(options))
+	return Options{}, invalid("%d Options given: pass at most one", len(options))
 }
 
 // connect is where Open and OpenConfig end.

@@ -31,7 +31,7 @@ func OpenConfig(ctx context.Context, file string, options ...Options) (*Client, 
 		return fail(err)
 	}
 	if strings.Contains(file, "://") { // which may hold a password
-		return fail(invalid("this is a URL, not the name of a file: use Open"))
+		return fail(invalid("this is a URL, not a file name: use Open"))
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -47,7 +47,7 @@ func OpenConfig(ctx context.Context, file string, options ...Options) (*Client, 
 	log := o.withDefaults().Logger // on the goroutine of the caller
 	o.Logger = log
 	if len(s.Ignored) > 0 {
-		log.Info("settings of the file have no effect", "file", file, "keys", strings.Join(s.Ignored, " "))
+		log.Info("settings in the file have no effect", "file", file, "keys", strings.Join(s.Ignored, " "))
 	}
 	if s.AnyHost {
 		log.Warn(anyHostText, "file", file)
@@ -62,14 +62,14 @@ func OpenConfig(ctx context.Context, file string, options ...Options) (*Client, 
 // add completes o with what a file says.
 func (o *Options) add(s config.Settings) error {
 	if s.Replication == "acked" && o.Replication.Mode != Acked {
-		return fmt.Errorf("checkLockSyncedSlaves or holdfast.replication says acked in the file, but Options.Replication is %v: leave one of them out", o.Replication.Mode)
+		return fmt.Errorf("checkLockSyncedSlaves or holdfast.replication says acked in the file, but Options.Replication is %v: remove one of them", o.Replication.Mode)
 	}
 	modes := map[string]ReplicationMode{"async": Async, "strict": Strict}
 	for _, err := range []error{
 		addTo(&o.WatchdogTimeout, s.WatchdogTimeout, "lockWatchdogTimeout", "WatchdogTimeout"),
 		addTo(&o.RenewEvery, s.RenewEvery, "holdfast.renewEvery", "RenewEvery"),
 		addTo(&o.PollInterval, s.PollInterval, "holdfast.pollInterval", "PollInterval"),
-		addTo(&o.RetryTimeout, s.RetryTimeout, "the time for retries (holdfast.retryTimeout, or timeout, retryAttempts and retryDelay together)", "RetryTimeout"),
+		addTo(&o.RetryTimeout, s.RetryTimeout, "the retry time (holdfast.retryTimeout, or timeout, retryAttempts and retryDelay together)", "RetryTimeout"),
 		addTo(&o.Handoffs, s.Handoffs, "holdfast.handoffs", "Handoffs"),
 		addTo(&o.HandoffTime, s.HandoffTime, "holdfast.handoffTime", "HandoffTime"),
 		addTo(&o.Replication.Mode, modes[s.Replication], "holdfast.replication or checkLockSyncedSlaves", "Replication.Mode"),
@@ -92,7 +92,7 @@ func addTo[T comparable](option *T, value T, key, name string) error {
 		return nil
 	}
 	if *option != zero {
-		return fmt.Errorf("%s is %v in the file, but Options.%s is %v: leave one of them out", key, value, name, *option)
+		return fmt.Errorf("%s is %v in the file, but Options.%s is %v: remove one of them", key, value, name, *option)
 	}
 	*option = value
 	return nil

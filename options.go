@@ -48,7 +48,7 @@ func (s settings) with(opts []Option) settings {
 // leaseless refuses what only applies to leases.
 func (s *settings) leaseless(kind string) {
 	if s.lease != 0 || s.nonReentrant || s.writerFirst || s.onAcquire != nil || s.onRelease != nil {
-		s.fail(invalid("there is no lease of a %s: of the options, only those about waiting apply to it", kind))
+		s.fail(invalid("options for leases do not apply to the %s: remove them", kind))
 	}
 }
 
@@ -88,7 +88,7 @@ func LeaseTime(d time.Duration) Option {
 func Wait(d time.Duration) Option {
 	return func(s *settings) {
 		if d < 0 {
-			s.fail(invalid("Wait is %v: it cannot be negative; leave it out to wait as long as the context", d))
+			s.fail(invalid("Wait is %v: it cannot be negative; omit it to wait until the context is done", d))
 		}
 		s.wait, s.waitSet = min(d.Truncate(time.Millisecond), maxLease), true
 	}

@@ -54,7 +54,7 @@ func (r Rate) check() error {
 	case r.Per < time.Millisecond || r.Per > maxLease || r.Per%time.Millisecond != 0:
 		return invalid("Rate.Per is %v: choose whole milliseconds, between 1ms and %v", r.Per, maxLease)
 	case r.KeepAlive != 0 && (r.KeepAlive < r.Per || r.KeepAlive > maxLease):
-		return invalid("Rate.KeepAlive is %v: choose at least Rate.Per, %v, or 0 for ever", r.KeepAlive, r.Per)
+		return invalid("Rate.KeepAlive is %v: choose at least Rate.Per (%v), or 0 to keep the limiter forever", r.KeepAlive, r.Per)
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (l *RateLimiter) explain(op string, n int, err error) error {
 	case errors.Is(err, script.ErrNoRate):
 		err = missing("%v: set one with TrySetRate", script.ErrNoRate)
 	case errors.Is(err, script.ErrTooMany):
-		err = invalid("%d permits are more than the rate ever allows at once", n)
+		err = invalid("%d permits are more than the rate allows in one interval: request fewer", n)
 	}
 	return l.fail(op, err)
 }
@@ -214,18 +214,18 @@ func (l *RateLimiter) Release(ctx context.Context, n int) error {
 		err = checkCount("the number of permits", n, 0)
 	}
 	if err != nil {
-		return l.fail("give back to", err)
+		return l.fail("release permits of", err)
 	}
 	if n == 0 {
 		return nil
 	}
 	for n > 0 { // a request gives back what a limited number of entries stand for
-		r, err := l.order(ctx, "give back to", l.wire(n).Release, nil)
+		r, err := l.order(ctx, "release permits of", l.wire(n).Release, nil)
 		if err != nil {
 			return err
 		}
 		if n, err = script.DecodeReleased(r); err != nil {
-			return l.explain("give back to", n, err)
+			return l.explain("release permits of", n, err)
 		}
 	}
 	return nil
@@ -246,12 +246,12 @@ func (r *Reservation) Delay() time.Duration { return max(time.Until(r.at), 0) }
 // after keep the time that they were given, so that a gap among them stays one.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if r.limiter == nil {
-		return &Error{Op: "cancel a reservation", Err: invalid("this is a zero value: RateLimiter.Reserve makes one")}
+		return &Error{Op: "cancel a reservation", Err: invalid("this is a zero value: create it with RateLimiter.Reserve")}
 	}
 	if r.permits == 0 {
 		return nil
 	}
-	return r.limiter.ask(ctx, "give back to", true, func(ctx context.Context) error {
+	return r.limiter.ask(ctx, "release permits of", true, func(ctx context.Context) error {
 		_, err := r.limiter.client.driver.Do(ctx, r.limiter.wire(r.permits).Cancel(r.request))
 		return err
 	})

@@ -142,7 +142,7 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 func (m *RWMutex) Object() *Object {
 	o := m.write.asObject()
 	o.kind = "read/write mutex"
-	o.deep = "each reader has keys of its own, which only State knows"
+	o.deep = "each reader has its own keys: use RWMutex.State"
 	o.free = func(ctx context.Context) (bool, error) {
 		written, err := m.ForceUnlock(ctx)
 		if err != nil {

@@ -50,7 +50,7 @@ func Refused(err error) error {
 }
 
 // ErrNotRedis says that something else than Redis or Valkey has answered.
-var ErrNotRedis = errors.New("this does not speak the Redis protocol")
+var ErrNotRedis = errors.New("the server does not speak the Redis protocol")
 
 // An Error is a failed call.
 type Error struct {
@@ -108,7 +108,7 @@ func ServerError(text string) error {
 	}
 	text, _, _ = strings.Cut(text, ", with args beginning with:") // which may be a password, or somebody's data
 	if strings.HasPrefix(text, "NOAUTH") {
-		text = "NOAUTH the server asks for a password: give one, as in redis://:password@host"
+		text = "NOAUTH the server requires a password: add it, as in redis://:password@host"
 	}
 	code, _, _ := strings.Cut(text, " ")
 	if code == "" || code != strings.ToUpper(code) {
@@ -183,7 +183,7 @@ func ForCaller(ctx context.Context, err error) error {
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) || isDone(ctx) {
 		return err
 	}
-	return &Error{Class: ClassOf(err), Code: CodeOf(err), Err: errors.New("given up inside this client: " + err.Error())}
+	return &Error{Class: ClassOf(err), Code: CodeOf(err), Err: errors.New("canceled inside this client: " + err.Error())}
 }
 
 // isDone reports whether a context is done, or will be when its timer, which may

@@ -92,9 +92,9 @@ type StaleError struct {
 
 func (e *StaleError) Error() string {
 	if e.Seen == 0 {
-		return fmt.Sprintf("fence: %.80q has seen a token above %d", e.Resource, e.Token)
+		return fmt.Sprintf("fence: %.80q refused token %d: it has seen a higher one", e.Resource, e.Token)
 	}
-	return fmt.Sprintf("fence: %.80q has seen token %d, above %d", e.Resource, e.Seen, e.Token)
+	return fmt.Sprintf("fence: %.80q refused token %d: it has seen token %d", e.Resource, e.Token, e.Seen)
 }
 
 // Is reports whether target is [ErrStale].
@@ -106,7 +106,7 @@ func check(resource string, token int64) error {
 		return invalid("resource %.80q: %v", resource, err)
 	}
 	if token <= 0 {
-		return invalid("the token is %d: use that of a lease, lease.Token()", token)
+		return invalid("the token is %d: use the token of a lease, lease.Token()", token)
 	}
 	return nil
 }

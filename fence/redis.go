@@ -53,17 +53,17 @@ func (s *Script) Run(ctx context.Context, d driver.Driver, resource string, toke
 	}
 	switch {
 	case s == nil || s.script == nil:
-		return driver.Reply{}, invalid("there is no script: make it with NewScript")
+		return driver.Reply{}, invalid("the script is nil or a zero value: create it with NewScript")
 	case ctx == nil:
 		return driver.Reply{}, invalid("the context is nil: use context.Background()")
 	case d == nil:
-		return driver.Reply{}, invalid("the driver is nil: use that of a client, client.Driver()")
+		return driver.Reply{}, invalid("the driver is nil: use client.Driver()")
 	}
 	// The slot alone: the node may change between two questions.
 	slot := d.Place(script.FenceKey(resource)).Slot
 	for _, key := range keys {
 		if d.Place(key).Slot != slot {
-			return driver.Reply{}, invalid("key %.80q is not in the slot of resource %.80q: give both the same hash tag, as in balance:{7} and account:{7}", key, resource)
+			return driver.Reply{}, invalid("key %.80q is not in the slot of resource %.80q: use the same hash tag in both, as in balance:{7} and account:{7}", key, resource)
 		}
 	}
 	r, err := d.Do(ctx, script.CallGuarded(s.script, resource, token, keys, args))
@@ -89,7 +89,7 @@ func (s *Script) Run(ctx context.Context, d driver.Driver, resource string, toke
 // for anything else.
 func (s *Script) Source() string {
 	if s == nil || s.script == nil {
-		panic("holdfast: Source of a zero fence.Script: make it with NewScript")
+		panic("holdfast: Source of a nil or zero fence.Script: create it with NewScript")
 	}
 	return s.script.Source
 }

@@ -111,7 +111,7 @@ func (s SQL) Check(ctx context.Context, tx *sql.Tx, resource string, token int64
 	args := []any{resource, token}
 	if s.MySQL {
 		if token == math.MaxInt64 {
-			return invalid("the token is %d, the highest number of all: use that of a lease, lease.Token()", token)
+			return invalid("the token is %d, the highest possible number: use the token of a lease, lease.Token()", token)
 		}
 		args = []any{resource, token + 1, token + 1}
 	}
@@ -125,7 +125,7 @@ func (s SQL) Check(ctx context.Context, tx *sql.Tx, resource string, token int64
 	}
 	var seen int64
 	if err := tx.QueryRowContext(ctx, look, resource).Scan(&seen); err != nil {
-		return fmt.Errorf("fence: look at token of %.80q: %w", resource, err)
+		return fmt.Errorf("fence: read token of %.80q: %w", resource, err)
 	}
 	if seen > token {
 		return &StaleError{Resource: resource, Token: token, Seen: seen}

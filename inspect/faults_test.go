@@ -90,7 +90,7 @@ func TestRights(t *testing.T) {
 		t.Errorf("without +pubsub: %+v", l)
 	}
 	s.Do(t, "ACL", "SETUSER", "operator", "resetkeys", "~holdfast:scan:*", "~read*", "~{read*", "~redisson_*:{read*")
-	if _, err := list(t, i, inspect.Query{}); !errors.Is(err, holdfast.ErrRefused) || !strings.Contains(err.Error(), "by a pattern") {
+	if _, err := list(t, i, inspect.Query{}); !errors.Is(err, holdfast.ErrRefused) || !strings.Contains(err.Error(), "use a pattern") {
 		t.Errorf("without keys: %v", err)
 	}
 	if locks := must(list(t, i, inspect.Query{Match: "read*"}))(t); len(locks) != 1 {

@@ -88,7 +88,7 @@ type Query struct {
 
 // ErrMore says that there are more keys than [Query] allows to look at, or more
 // locks than to list.
-var ErrMore = errors.New("there is more than was asked for")
+var ErrMore = errors.New("the list is incomplete")
 
 // ErrNotLock says that the key of that name belongs to something that is not a
 // lock.
@@ -105,7 +105,7 @@ func New(d driver.Driver) *Inspector { return &Inspector{d} }
 func (i *Inspector) ready(ctx context.Context) error {
 	switch {
 	case i == nil || i.driver == nil:
-		return fmt.Errorf("%w: there is no driver: use inspect.New(client.Driver())", engine.ErrInvalid)
+		return fmt.Errorf("%w: the driver is nil: use inspect.New(client.Driver())", engine.ErrInvalid)
 	case ctx == nil:
 		return fmt.Errorf("%w: the context is nil: use context.Background()", engine.ErrInvalid)
 	}

@@ -24,21 +24,21 @@ const (
 // any other.
 func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
 	if err := i.ready(ctx); err != nil {
-		return Lock{}, explain("look at a lock", err)
+		return Lock{}, explain("inspect a lock", err)
 	}
 	if name == "" {
-		return Lock{}, explain("look at a lock", fmt.Errorf("%w: the name is empty", engine.ErrInvalid))
+		return Lock{}, explain("inspect a lock", fmt.Errorf("%w: the name is empty", engine.ErrInvalid))
 	}
 	for lock, err := range i.look(ctx, []string{name}, full) {
 		if err == nil && lock.Kind == "" {
-			err = fmt.Errorf("%w, nor a semaphore with permits that are taken", ErrNotLock)
+			err = fmt.Errorf("%w: the key is something else, or a semaphore without taken permits", ErrNotLock)
 		}
 		if err != nil {
-			return Lock{}, explain(fmt.Sprintf("look at %.80q", name), err)
+			return Lock{}, explain(fmt.Sprintf("inspect %.80q", name), err)
 		}
 		return lock, nil
 	}
-	panic("not reached: one name gives one lock")
+	panic("unreachable: one name yields one lock")
 }
 
 // Break frees a lock, if the owners in seen hold it and no others. It reports
@@ -120,8 +120,8 @@ func explain(op string, err error) error {
 
 // advice says what to do about a refusal.
 var advice = map[script.Refusal]string{
-	script.CommandRefused: " (docs/operations.md has the rights that are needed to look at locks, or to break them)",
-	script.KeyRefused:     " (look only at names that the user may use, by a pattern; it needs ~holdfast:scan:* besides)",
+	script.CommandRefused: " (docs/operations.md lists the permissions that are needed to inspect and to break locks)",
+	script.KeyRefused:     " (use a pattern that matches only names that the user has permission for; the user also needs ~holdfast:scan:*)",
 }
 
 func refusal(err error) script.Refusal {

@@ -38,7 +38,7 @@ func (i *Inspector) Locks(ctx context.Context, q Query) iter.Seq2[Lock, error] {
 		if min(q.Limit, q.Keys) < 0 || q.Pause < 0 {
 			err = fmt.Errorf("%w: the limits of a query must not be negative", engine.ErrInvalid)
 		} else if err = l.run(cmp.Or(q.Match, "*")); err == nil && l.more {
-			err = fmt.Errorf("%w: raise the limits of the query, or give a pattern that fewer names match", ErrMore)
+			err = fmt.Errorf("%w: raise the limits of the query, or use a pattern that matches fewer names", ErrMore)
 		}
 		if err != nil && !l.ended {
 			yield(Lock{}, explain("list locks", err))
@@ -89,7 +89,7 @@ func (l *listing) walk(w script.Walk, route string, keys *int) error {
 		}
 		// What a cursor says is known to the server that gave it, and to no other.
 		if now := l.driver.Place(route); now.Node != place.Node || now.Term != place.Term {
-			return driver.Unsent(fmt.Errorf("another server has taken over from %s meanwhile: list them again", place.Node))
+			return driver.Unsent(fmt.Errorf("another server took over from %s during the listing: list again", place.Node))
 		}
 		if err := l.list(names); err != nil || l.over() {
 			return err

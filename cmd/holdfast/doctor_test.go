@@ -46,7 +46,7 @@ func TestDoctor(t *testing.T) {
 		says   string
 	}{
 		{"a good server", []string{"--url", good.URL()}, 0, `^Topology: single\n.*SERVER .*ROUND TRIP.*\n` + good.Addr() + ` +(Valkey )?\d+\.\d+\.\d+ +master +0 .*\d ms`},
-		{"a bad one", []string{"--url", bad.URL()}, 1, `danger +` + bad.Addr() + `, memory: a full server deletes locks.*\n +To change it: CONFIG SET maxmemory-policy noeviction\n.*warning .*persistence`},
+		{"a bad one", []string{"--url", bad.URL()}, 1, `danger +` + bad.Addr() + `, memory: the server deletes locks when its memory is full.*\n +To change it: CONFIG SET maxmemory-policy noeviction\n.*warning .*persistence`},
 		{"not bad enough", []string{"--url", good.URL(), "--fail-at", "danger"}, 0, `ROUND TRIP`},
 		{"all is too much", []string{"--url", "redis://app:pw@" + good.Addr(), "--fail-at", "info"}, 1, `info +` + good.Addr() + `, rights`},
 		{"with names", []string{"--url", good.URL(), "app:orders"}, 0, `ROUND TRIP`},

@@ -27,13 +27,13 @@ func TestUnverifiedTLS(t *testing.T) {
 		return name
 	}
 	unverified := file(", sslEnableEndpointIdentification: false")
-	const says = `^holdfast: warning: the certificates of the servers are not checked: [^\n]*\n`
+	const says = `^holdfast: warning: the TLS certificates of the servers are not verified: [^\n]*\n`
 	for _, args := range [][]string{{"ls"}, {"show", "x"}, {"run", "x", "--", "true"}, {"ls", "--json"}} {
 		hold(t, append([]string{"--config", unverified}, args...)...).want(t, 0, "*", says)
 	}
-	hold(t, "--config", unverified, "run", "x", "--verbose", "--", "true").want(t, 0, "", "WARN.*certificates of the servers are not checked")
+	hold(t, "--config", unverified, "run", "x", "--verbose", "--", "true").want(t, 0, "", "WARN.*certificates of the servers are not verified")
 	r := hold(t, "--config", unverified, "doctor")
-	r.want(t, 1, `warning +\S+, tls: the certificates of the servers are not checked`, says)
+	r.want(t, 1, `warning +\S+, tls: the TLS certificates of the servers are not verified`, says)
 	if r := hold(t, "--config", file("}\nholdfast: {tls: {ca: "+s.TLS().CA+"}"), "ls"); r.status != 0 || strings.Contains(r.err, "warning") {
 		t.Errorf("with an authority: %+v", r)
 	}
@@ -78,7 +78,7 @@ func TestWrongThings(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 	r := hold(t, "ls", "--url", "redis://"+strings.TrimPrefix(web.URL, "http://"))
-	r.want(t, 122, "", `this does not speak the Redis protocol: it has answered "HTTP/1.1 400 Bad Request`)
+	r.want(t, 122, "", `the server does not speak the Redis protocol: it has answered "HTTP/1.1 400 Bad Request`)
 	if strings.Contains(r.err, "Is the server there?") {
 		t.Error(r.err)
 	}
@@ -87,7 +87,7 @@ func TestWrongThings(t *testing.T) {
 	hold(t, "run", "text", "--url", s.URL(), "--", "true").want(t, 122, "", `WRONGTYPE.*choose another name\n$`)
 	bare := redistest.StartWith(t, redistest.Args("--rename-command", "CONFIG", "", "--appendonly", "yes"))
 	r = hold(t, "doctor", "--url", bare.URL())
-	r.want(t, 0, `not checked: persistence \(appendfsync\).*unknown command.*where the server is configured`, "")
+	r.want(t, 0, `not checked: persistence \(appendfsync\).*unknown command.*in the configuration of the server`, "")
 	if strings.Contains(r.out, "ACL") {
 		t.Error(r.out)
 	}

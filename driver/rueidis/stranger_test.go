@@ -42,7 +42,7 @@ func TestNotRedis(t *testing.T) {
 		"TLS alert": says("\x15\x03\x01\x00\x02\x02\x28"),
 	} {
 		err := try(t, "redis://"+addr)
-		if !errors.Is(err, driver.ErrNotRedis) || !strings.Contains(err.Error(), "this does not speak the Redis protocol") || len(err.Error()) > 400 {
+		if !errors.Is(err, driver.ErrNotRedis) || !strings.Contains(err.Error(), "the server does not speak the Redis protocol") || len(err.Error()) > 400 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -20,7 +20,7 @@ func TestWrongServers(t *testing.T) {
 		"redis-sentinel://" + one.Addr() + "?master_name=m":                "it is not a sentinel",
 		"redis-sentinel://" + sentinels.Addrs()[0] + "?master_name=nobody": "No such master",
 		"redis-cluster://" + one.Addr():                                    "is not part of a cluster: use redis://",
-		"redis://" + closed.Addr():                                         "asks for a password",
+		"redis://" + closed.Addr():                                         "requires a password",
 		"redis://:wrong-secret@" + closed.Addr():                           "WRONGPASS",
 	} {
 		err := try(t, url)

@@ -52,5 +52,5 @@ func grant(rights ...string) string { return "ACL SETUSER <user> " + strings.Joi
 
 // grantFeature is how to give a user the rights of features.
 func grantFeature(rights ...string) string {
-	return grant(rights...) + ", as far as the program uses that: docs/operations.md says what each right gives away"
+	return grant(rights...) + ", if the program uses these features: docs/operations.md says what each permission exposes"
 }

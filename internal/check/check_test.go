@@ -144,7 +144,7 @@ func TestHiddenSettings(t *testing.T) {
 	fs = run(t, connect(t, s.URL()), check.Wants{})
 	want{topic: "memory"}.check(t, fs)
 	want{topic: "persistence"}.check(t, fs)
-	want{"settings", "info", "ACL SETUSER <user> +config|get, would let this one see all settings, passwords"}.check(t, fs)
+	want{"settings", "info", "ACL SETUSER <user> +config|get, as an alternative, lets this user read all settings, including passwords"}.check(t, fs)
 	if found := topic(fs, "settings"); len(found) != 1 || !strings.HasPrefix(found[0].Text, "not checked: persistence (appendfsync)") {
 		t.Errorf("found %+v", found)
 	}
@@ -155,7 +155,7 @@ func TestNoConfigCommand(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartWith(t, redistest.Args(append([]string{"--rename-command", "CONFIG", ""}, good...)...))
 	fs := run(t, connect(t, s.URL()), check.Wants{})
-	want{"settings", "info", "where the server is configured"}.check(t, fs)
+	want{"settings", "info", "in the configuration of the server"}.check(t, fs)
 	if found := topic(fs, "settings"); len(found) == 1 && (strings.Contains(found[0].Change, "ACL") || !strings.Contains(found[0].Text, "unknown command")) {
 		t.Errorf("found %+v", found)
 	}

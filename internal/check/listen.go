@@ -39,7 +39,7 @@ func (i *inspector) listen(name string, channels ...string) (script.Refusal, str
 			}
 			return r, command
 		case <-ctx.Done():
-			i.fs = append(i.fs, Finding{i.server.Node, Warning, "answer", fmt.Sprintf("the server has not confirmed a subscription within %v", listenTime), "see whether something between blocks it"})
+			i.fs = append(i.fs, Finding{i.server.Node, Warning, "answer", fmt.Sprintf("the server did not confirm a subscription within %v", listenTime), "check whether a proxy or a firewall blocks it"})
 			return script.NotRefused, ""
 		}
 	}

@@ -69,7 +69,7 @@ func (i *inspector) look() {
 		unknown = r == script.KeyRefused
 	}
 	if refused := i.channels(name); !named && (unknown || refused) {
-		i.fs = append(i.fs, Finding{i.server.Node, Info, "rights", "the user may not use just any name, and nobody has said which ones it should", "give the names of some objects that it should be able to use"})
+		i.fs = append(i.fs, Finding{i.server.Node, Info, "rights", "the user has permission for some names only, and the check was given no names", "pass the names of some objects that the program uses"})
 	}
 }
 
@@ -102,7 +102,7 @@ func (i *inspector) answer(err error) (r script.Refusal, command string) {
 	said := strings.TrimPrefix(err.Error(), driver.ErrRefused.Error()+": ")
 	if r, command = script.Refused(said); r == script.NotRefused && !i.broken {
 		i.broken = true
-		i.fs = append(i.fs, Finding{i.server.Node, Danger, "answer", "the server does not do what changes nothing: " + err.Error(), "let it be able to write: see what it says"})
+		i.fs = append(i.fs, Finding{i.server.Node, Danger, "answer", "the server refuses a script that changes nothing: " + err.Error(), "fix what the server reports, so that it accepts writes"})
 	}
 	return r, command
 }
@@ -116,7 +116,7 @@ func (i *inspector) scripts(name string) bool {
 		if command != "" {
 			rights = []string{"+" + command}
 		}
-		i.find(Danger, "the user may not run scripts, which is all that Holdfast does", rights...)
+		i.find(Danger, "the user lacks permission to run scripts, which all operations need", rights...)
 	}
 	if r == script.CommandRefused || i.broken {
 		return false
@@ -131,7 +131,7 @@ func (i *inspector) scripts(name string) bool {
 	}
 	i.commands(rs)
 	if rs[len(script.Commands)] == script.CommandRefused {
-		i.find(Danger, "the user may not publish: those who wait for a lock are not told that it is free", publishing(i.server)...)
+		i.find(Danger, "the user lacks permission to publish: waiters are not notified when a lock is released", publishing(i.server)...)
 	}
 	return true
 }
@@ -189,9 +189,9 @@ func (i *inspector) acks(name string) {
 		if what, command := script.Refused(r.Err.Error()); what != script.CommandRefused || command != "wait" && command != "" {
 			continue
 		}
-		s, text := Danger, "the user may not wait for replicas, so that nothing can be locked"
+		s, text := Danger, "the user lacks permission to wait for replicas: no lock can be acquired"
 		if i.w.required() == 0 {
-			s, text = Info, "the user may not wait for replicas, which you do not ask for"
+			s, text = Info, "the user lacks permission to wait for replicas; the replication mode does not need it"
 		}
 		i.find(s, text, "+wait")
 	}
@@ -204,7 +204,7 @@ func (i *inspector) keys(name string) {
 		return r != script.KeyRefused
 	}
 	if !may(name) {
-		i.find(Danger, fmt.Sprintf("the user may not use the key %q", name), "~"+script.Escape(name))
+		i.find(Danger, fmt.Sprintf("the user lacks permission for the key %q", name), "~"+script.Escape(name))
 	}
 	i.lacking(name, "~", "use some keys", func(u script.Uses) []string { return u.Keys }, may)
 }
@@ -281,6 +281,6 @@ func (i *inspector) subscribing(r script.Refusal, command string) bool {
 	if r != script.CommandRefused {
 		return false
 	}
-	i.find(Warning, "the user may not run "+command+": whoever waits for a lock asks again and again instead of being told", "+"+cmp.Or(command, "subscribe"))
+	i.find(Warning, "the user lacks permission to run "+command+": waiters poll instead of being notified", "+"+cmp.Or(command, "subscribe"))
 	return true
 }

@@ -93,9 +93,9 @@ func unseen(f driver.Facts, hidden []string) Finding {
 	if f.SettingsErr != nil {
 		text += ". The server does not show its settings: " + f.SettingsErr.Error()
 	}
-	change := "look at these settings where the server is configured"
+	change := "check these settings in the configuration of the server"
 	if driver.CodeOf(f.SettingsErr) == "NOPERM" {
-		change = "run CONFIG GET as another user. " + grant("+config|get") + ", would let this one see all settings, passwords such as requirepass and masterauth among them"
+		change = "run CONFIG GET as another user. " + grant("+config|get") + ", as an alternative, lets this user read all settings, including passwords such as requirepass and masterauth"
 	}
 	return Finding{f.Node, Info, "settings", text, change}
 }
@@ -103,20 +103,20 @@ func unseen(f driver.Facts, hidden []string) Finding {
 // silent is the finding about a server that has not answered.
 func silent(f driver.Facts) Finding {
 	if driver.CodeOf(f.Err) == "NOPERM" {
-		return Finding{f.Node, Danger, "rights", "the user may not ask what the server is: " + f.Err.Error(), grant("+info", "+time")}
+		return Finding{f.Node, Danger, "rights", "the user lacks permission to ask for the state of the server: " + f.Err.Error(), grant("+info", "+time")}
 	}
-	return Finding{f.Node, Danger, "answer", "the server has not answered, and nothing else is known of it: " + f.Err.Error(), "start it, or mend the way to it"}
+	return Finding{f.Node, Danger, "answer", "the server did not answer and was not checked: " + f.Err.Error(), "start the server or fix the network"}
 }
 
 func role(_ Wants, f *subject) (Severity, string, string) {
 	if f.Role == "master" {
 		return 0, "", ""
 	}
-	return Danger, fmt.Sprintf("the server is not a master but %q: it refuses to write", f.Role), "connect to the master, or to the sentinels that know it"
+	return Danger, fmt.Sprintf("the role of the server is %q, not master: it refuses writes", f.Role), "connect to the master, or to its sentinels"
 }
 
 func encryption(w Wants, _ *subject) (Severity, string, string) {
-	return Warning, w.Insecure, "name the authority that has signed the certificates, with tls_ca in the URL or holdfast.tls.ca in the file, and let them be checked"
+	return Warning, w.Insecure, "set the certificate authority with tls_ca in the URL or holdfast.tls.ca in the file, and turn verification on"
 }
 
 // lacks are what servers before some version do without.
@@ -131,7 +131,7 @@ var lacks = []struct {
 func version(_ Wants, f *subject) (Severity, string, string) {
 	var major, minor int
 	if n, _ := fmt.Sscanf(f.Version, "%d.%d", &major, &minor); n < 2 {
-		return Info, fmt.Sprintf("the version of the server is %q, which says nothing", f.Version), "use Redis or Valkey, if it is neither"
+		return Info, fmt.Sprintf("the server version %q is not recognized", f.Version), "use Redis or Valkey"
 	}
 	if major < 6 {
 		return Danger, "version " + f.Version + " is not supported", "use 6.0 or later"
@@ -145,7 +145,7 @@ func version(_ Wants, f *subject) (Severity, string, string) {
 	if without == nil {
 		return 0, "", ""
 	}
-	return Info, "version " + f.Version + " has no " + strings.Join(without, ", no "), "use a later one if you need that"
+	return Info, "version " + f.Version + " has no " + strings.Join(without, ", no "), "use a later version if you need this"
 }
 
 func restart(w Wants, f *subject) (Severity, string, string) {
@@ -156,7 +156,7 @@ func restart(w Wants, f *subject) (Severity, string, string) {
 	if on, _ := f.setting("appendonly"); on == "yes" {
 		s = Info
 	}
-	return s, fmt.Sprintf("the server came up %v ago: what it has forgotten may still be held, for up to %v", f.Uptime, w.Lease), "let that time pass before you rely on a lock"
+	return s, fmt.Sprintf("the server started %v ago: locks that it lost in the restart may still be held, for up to %v", f.Uptime, w.Lease), "wait for this time before you rely on a lock"
 }
 
 func memory(_ Wants, f *subject) (Severity, string, string) {
@@ -168,7 +168,7 @@ func memory(_ Wants, f *subject) (Severity, string, string) {
 	if !ok || policy == "noeviction" {
 		return 0, "", ""
 	}
-	return Danger, "a full server deletes locks, since its maxmemory-policy is " + policy, "CONFIG SET maxmemory-policy noeviction"
+	return Danger, "the server deletes locks when its memory is full: maxmemory-policy is " + policy, "CONFIG SET maxmemory-policy noeviction"
 }
 
 func persistence(_ Wants, f *subject) (Severity, string, string) {
@@ -177,12 +177,12 @@ func persistence(_ Wants, f *subject) (Severity, string, string) {
 		return 0, "", ""
 	}
 	if on != "yes" {
-		text := "the server keeps no append-only file: a restart forgets locks"
+		text := "the server has no append-only file: a restart loses locks"
 		switch save, ok := f.Settings["save"]; {
 		case ok && save == "":
-			text = "the server keeps nothing on disk: a restart forgets all locks, and their tokens"
+			text = "the server saves nothing to disk: a restart loses all locks and their tokens"
 		case ok:
-			text = "the server keeps snapshots only: a restart forgets locks that are newer than the last one"
+			text = "the server saves only snapshots: a restart loses locks that are newer than the last snapshot"
 		}
 		return Warning, text, "CONFIG SET appendonly yes"
 	}
@@ -190,20 +190,20 @@ func persistence(_ Wants, f *subject) (Severity, string, string) {
 	case !ok || fsync == "always":
 		return 0, "", ""
 	case fsync == "no":
-		return Warning, "a machine that loses power forgets what the system has not written yet, since appendfsync is no", "CONFIG SET appendfsync always"
+		return Warning, "a power failure loses writes that are not on disk yet: appendfsync is no", "CONFIG SET appendfsync always"
 	default:
-		return Info, "a machine that loses power forgets up to two seconds, since appendfsync is " + fsync, "CONFIG SET appendfsync always"
+		return Info, "a power failure loses up to two seconds of writes: appendfsync is " + fsync, "CONFIG SET appendfsync always"
 	}
 }
 
 func replicas(w Wants, f *subject) (Severity, string, string) {
 	switch {
 	case w.Mode == Strict && f.Replicas < w.Required:
-		return Danger, fmt.Sprintf("%d replicas must have every lock, and %d are connected: nothing can be locked", w.Required, f.Replicas), "connect the others, or ask for fewer"
+		return Danger, fmt.Sprintf("%d replicas must acknowledge every lock, but %d are connected: no lock can be acquired", w.Required, f.Replicas), "connect more replicas, or lower Replication.Replicas"
 	case w.Mode == Acked && f.Replicas == 0 && f.Info["repl_backlog_active"] == "1": // it had some
-		return Warning, "no replica is connected any more: a lock counts although nobody else has it", "start the replicas"
+		return Warning, "no replica is connected any more: locks are granted although no replica has them", "start the replicas"
 	case w.Mode == Async && f.Replicas > 0:
-		return Info, "replicas may lack what was written last: a failover can forget a lock", "use the replication mode Acked, or Strict"
+		return Info, "replicas may lack the latest writes: a failover can lose a lock", "use the replication mode Acked or Strict"
 	}
 	return 0, "", ""
 }
@@ -224,13 +224,13 @@ func links(_ Wants, f *subject) (Severity, string, string) {
 		}
 		late, err := strconv.Atoi(r["lag"])
 		if r["state"] != "online" || err != nil || time.Duration(late)*time.Second >= lag {
-			bad = append(bad, fmt.Sprintf("%s:%s (%s, last heard of %s s ago)", r["ip"], r["port"], r["state"], r["lag"]))
+			bad = append(bad, fmt.Sprintf("%s:%s (%s, last acknowledgement %s s ago)", r["ip"], r["port"], r["state"], r["lag"]))
 		}
 	}
 	if bad == nil {
 		return 0, "", ""
 	}
-	return Warning, "replicas that do not keep up: " + strings.Join(bad, ", "), "look at their logs and at the network between"
+	return Warning, "replicas that do not keep up: " + strings.Join(bad, ", "), "check their logs and the network"
 }
 
 func minReplicas(w Wants, f *subject) (Severity, string, string) {
@@ -249,7 +249,7 @@ func minReplicas(w Wants, f *subject) (Severity, string, string) {
 	if w.Mode == Acked {
 		s = Info // it promises nothing that this would keep
 	}
-	return s, fmt.Sprintf("a master that was deposed goes on to write for a while: its min-replicas-to-write is %d and its min-replicas-max-lag %d", least, longest),
+	return s, fmt.Sprintf("a master that was replaced accepts writes for a while: min-replicas-to-write is %d and min-replicas-max-lag is %d", least, longest),
 		fmt.Sprintf("CONFIG SET min-replicas-to-write %d min-replicas-max-lag %d; the server then refuses all writes, not only locks, while fewer replicas are connected",
 			max(min(need, f.Replicas), least), cmp.Or(longest, 10))
 }
@@ -261,7 +261,7 @@ func coverage(_ Wants, f *subject) (Severity, string, string) {
 	if full, ok := f.setting("cluster-require-full-coverage"); !ok || full != "yes" {
 		return 0, "", ""
 	}
-	return Info, "one shard without a master stops all the others", "CONFIG SET cluster-require-full-coverage no"
+	return Info, "if one shard has no master, the whole cluster stops", "CONFIG SET cluster-require-full-coverage no"
 }
 
 // plain is by how much clocks may differ if nobody has said.
@@ -290,12 +290,12 @@ func clocks(w Wants, facts []driver.Facts) []Finding {
 		s, limit = Warning, plain
 	}
 	if apart := last.Clock - first.Clock; apart > limit {
-		fs = append(fs, Finding{last.Node, s, "skew", fmt.Sprintf("the clock of the server is %v ahead of that of %s; %v is allowed for", apart.Round(time.Millisecond), first.Node, limit), synchronize})
+		fs = append(fs, Finding{last.Node, s, "skew", fmt.Sprintf("the clock of the server is %v ahead of that of %s; %v is allowed", apart.Round(time.Millisecond), first.Node, limit), synchronize})
 	}
 	return fs
 }
 
-const synchronize = "let all machines set their clocks by NTP, slewing and not stepping them"
+const synchronize = "synchronize the clocks of all machines with NTP, by slewing, not by stepping"
 
 func ahead(d time.Duration) string {
 	if d < 0 {

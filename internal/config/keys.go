@@ -47,12 +47,12 @@ func common() map[string]rule {
 	return join(map[string]rule{
 		"username":   str(func(r *reader) *string { return &servers(r).Username }),
 		"password":   secret(func(r *reader) *rueidis.Secret { return &servers(r).Password }),
-		"nameMapper": {refuse: "names would be mapped in Java and not here, so that both would use different locks: use the mapped names in the program, and leave it out", unless: plainNames},
+		"nameMapper": {refuse: "Java would map names and Go would not, so they would use different locks: use the mapped names in the Go program, and remove this key", unless: plainNames},
 		"commandMapper": {
-			refuse: "commands that the server knows by other names cannot be called from here: leave it out, if the server has the usual names",
+			refuse: "renamed commands are not supported: remove this key if the server uses the standard names",
 			unless: plainCommands,
 		},
-		"credentialsResolver": {refuse: "it is Java code, which cannot run here: give username and password, perhaps as ${VARIABLES}", unless: plainCredentials},
+		"credentialsResolver": {refuse: "it is Java code, which cannot run here: set username and password, for example from ${VARIABLES}", unless: plainCredentials},
 
 		"sslVerificationMode": choice("STRICT, CA_ONLY or NONE", map[string]func(*reader){
 			"STRICT":  func(r *reader) { r.verification = "STRICT" },
@@ -62,9 +62,9 @@ func common() map[string]rule {
 		"sslProtocols":           {read: readProtocols},
 		"sslTruststore":          {read: func(*reader, string, *yaml.Node) error { return nil }}, // see finishTLS
 		"sslKeystore":            {read: func(*reader, string, *yaml.Node) error { return nil }},
-		"sslCiphers":             {refuse: "the ciphers are Go's choice, which knows which are safe: leave it out"},
-		"sslTrustManagerFactory": {refuse: "it is Java code, which cannot run here: name the authorities in holdfast.tls.ca"},
-		"sslKeyManagerFactory":   {refuse: "it is Java code, which cannot run here: name the certificate in holdfast.tls.cert and key"},
+		"sslCiphers":             {refuse: "Go chooses the ciphers: remove this key"},
+		"sslTrustManagerFactory": {refuse: "it is Java code, which cannot run here: set holdfast.tls.ca to the file of the certificate authorities"},
+		"sslKeyManagerFactory":   {refuse: "it is Java code, which cannot run here: set holdfast.tls.cert and holdfast.tls.key to the files of the certificate"},
 	}, ignored("sslProvider", "sslKeystoreType", "sslTruststorePassword", "sslKeystorePassword",
 		"tcpKeepAlive", "tcpKeepAliveCount", "tcpKeepAliveIdle", "tcpKeepAliveInterval", "tcpUserTimeout", "tcpNoDelay"))
 }
@@ -99,7 +99,7 @@ func replicas() map[string]rule {
 
 // scanned are the keys of all sections whose servers are watched.
 func scanned() map[string]rule {
-	nat := "addresses would be mapped in Java and not here: let the servers announce addresses that can be reached from here, and leave it out"
+	nat := "Java would map addresses and Go would not: make the servers announce reachable addresses, and remove this key"
 	return join(replicas(), map[string]rule{
 		"scanInterval": millis(func(r *reader) *time.Duration { return &servers(r).ScanInterval }),
 		"natMapper":    {refuse: nat, unless: plainNat},
@@ -165,7 +165,7 @@ func ownTLS() map[string]rule {
 func readHandoffs(r *reader, key string, n *yaml.Node) error {
 	v, err := r.number(key, n, -1, 1<<30, "a number such as 64, or -1 for never")
 	if err == nil && v == 0 {
-		return wrong(n.Line, key, "must not be 0: write -1 for never, or leave it out for the default")
+		return wrong(n.Line, key, "must not be 0: write -1 for never, or omit it for the default")
 	}
 	r.s.Handoffs = int(v)
 	return err
@@ -181,8 +181,8 @@ func topLevel() map[string]rule {
 			"RESP2": func(r *reader) { servers(r).RESP2 = true },
 			"RESP3": func(r *reader) { servers(r).RESP2 = false },
 		}),
-		"nettyHook": {refuse: "it changes connections by Java code, which cannot run here: leave it out", unless: plainHook},
-		"secretKey": {refuse: "encrypted passwords cannot be read here: give them as ${VARIABLES} of the environment"},
+		"nettyHook": {refuse: "it is Java code, which cannot run here: remove this key", unless: plainHook},
+		"secretKey": {refuse: "encrypted passwords are not supported: use ${VARIABLES} from the environment"},
 		"holdfast": {read: func(r *reader, key string, n *yaml.Node) error {
 			return r.mapping(n, key, own())
 		}},
@@ -194,16 +194,16 @@ func topLevel() map[string]rule {
 	for name, keys := range sections() {
 		rules[name] = rule{read: func(r *reader, key string, n *yaml.Node) error {
 			if r.section != "" {
-				return wrong(n.Line, key, "the servers are already named by %s: keep one of the two", r.section)
+				return wrong(n.Line, key, "the servers are already configured in %s: keep one of the two sections", r.section)
 			}
 			r.section = name
 			return r.mapping(n, key, keys)
 		}}
 	}
 	for _, name := range []string{"proxyServersConfig", "multiClusterServersConfig", "multiSentinelServersConfig"} {
-		rules[name] = rule{refuse: "this arrangement of servers exists in Redisson PRO only: name servers of which one is the master, sentinels, or a cluster"}
+		rules[name] = rule{refuse: "this section exists only in Redisson PRO: use the section for a master and its replicas, for sentinels, or for a cluster"}
 	}
-	rules["elasticacheServersConfig"] = rule{refuse: "newer versions of Redisson call it replicatedServersConfig: rename it"}
+	rules["elasticacheServersConfig"] = rule{refuse: "newer versions of Redisson use the name replicatedServersConfig: rename it"}
 	return rules
 }
 

@@ -47,11 +47,11 @@ func document(text []byte) (*yaml.Node, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	err := d.Decode(&doc)
 	if errors.Is(err, io.EOF) {
-		return nil, wrong(0, "", "the file is empty: name the servers, as in singleServerConfig: {address: \"redis://host:6379\"}")
+		return nil, wrong(0, "", "the file is empty: add the servers, as in singleServerConfig: {address: \"redis://host:6379\"}")
 	}
 	if err == nil {
 		if next := d.Decode(&more); next == nil {
-			return nil, wrong(more.Line, "", "a second document begins here: one file holds one")
+			return nil, wrong(more.Line, "", "a second document begins here: keep only one")
 		} else if !errors.Is(next, io.EOF) {
 			err = next
 		}
@@ -59,9 +59,9 @@ func document(text []byte) (*yaml.Node, error) {
 	if err != nil {
 		// The text of the error may repeat a piece of the file.
 		if m := lineOf.FindStringSubmatch(err.Error()); m != nil {
-			return nil, wrong(0, "", "neither YAML nor JSON near line %s: check the indentation, and put values with special characters in quotes", m[1])
+			return nil, wrong(0, "", "not valid YAML or JSON near line %s: check the indentation, and quote values that contain special characters", m[1])
 		}
-		return nil, wrong(0, "", "neither YAML nor JSON: check the indentation, and put values with special characters in quotes")
+		return nil, wrong(0, "", "not valid YAML or JSON: check the indentation, and quote values that contain special characters")
 	}
 	root := follow(doc.Content[0])
 	if root.Kind != yaml.MappingNode {
@@ -114,7 +114,7 @@ func (r *reader) mapping(n *yaml.Node, path string, rules map[string]rule) error
 		k, value := n.Content[i], follow(n.Content[i+1])
 		name := k.Value
 		if k.Kind != yaml.ScalarNode || !nameLike.MatchString(name) {
-			return wrong(k.Line, path, "there is something that is not the name of a setting: check the indentation")
+			return wrong(k.Line, path, "expected the name of a setting: check the indentation")
 		}
 		rule, ok := rules[name]
 		if !ok {
@@ -169,12 +169,12 @@ var nameLike = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.]{0,63}$|^<<$`)
 
 func unknown(line int, path, name string, rules map[string]rule) error {
 	if name == "<<" {
-		return wrong(line, "<<", "merge keys are not read: write the settings out")
+		return wrong(line, "<<", "merge keys are not supported: write the settings out")
 	}
 	var sections []string
 	for where, keys := range places() {
 		if _, ok := keys[name]; ok && where == "" {
-			return wrong(line, name, "stands at the top of the file, not in %s", path)
+			return wrong(line, name, "belongs at the top of the file, not in %s", path)
 		} else if ok {
 			sections = append(sections, where)
 		}
@@ -189,9 +189,9 @@ func unknown(line int, path, name string, rules map[string]rule) error {
 	}
 	// The name is not repeated: it may be a misplaced value, such as a password.
 	if near := nearest(name, rules); near != "" {
-		return wrong(line, "", "there is no such setting %s: did you mean %s?", at, near)
+		return wrong(line, "", "unknown setting %s: did you mean %s?", at, near)
 	}
-	return wrong(line, "", "there is no such setting %s: docs/configuration.md lists all", at)
+	return wrong(line, "", "unknown setting %s: docs/configuration.md lists all settings", at)
 }
 
 // nearest returns the key that name is most likely a slip of, or "".

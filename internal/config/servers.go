@@ -19,7 +19,7 @@ func readAddresses(r *reader, key string, n *yaml.Node) error {
 		return err
 	}
 	if len(list) == 0 {
-		return wrong(n.Line, key, "the list is empty: name at least one server as redis://host:port")
+		return wrong(n.Line, key, "the list is empty: add at least one server, as redis://host:port")
 	}
 	for _, url := range list {
 		r.addresses = append(r.addresses, address{key, n.Line, url})
@@ -43,20 +43,20 @@ var addressKeys = map[string]struct {
 func finishServers(r *reader) error {
 	c := servers(r)
 	if r.section == "" {
-		return wrong(0, "", "the file names no servers: add one of the sections singleServerConfig, masterSlaveServersConfig, "+
+		return wrong(0, "", "the file has no servers: add one of the sections singleServerConfig, masterSlaveServersConfig, "+
 			"sentinelServersConfig, clusterServersConfig and replicatedServersConfig")
 	}
 	section := r.given[r.section]
 	want := addressKeys[r.section]
 	if _, ok := r.given[want.key]; !ok {
-		return wrong(section.line, r.section, "has no %s: name the server as redis://host:port", want.key)
+		return wrong(section.line, r.section, "has no %s: set it to redis://host:port", want.key)
 	}
 	c.Mode, c.DB = want.mode, r.database
 	switch {
 	case c.Mode == rueidis.Cluster && c.DB != 0:
-		return wrong(r.given["database"].line, "database", "a cluster has database 0 only: leave it out")
+		return wrong(r.given["database"].line, "database", "a cluster has only database 0: remove this key")
 	case c.Mode == rueidis.Sentinel && c.MasterName == "":
-		return wrong(section.line, r.section, "has no masterName: say what the sentinels call the master")
+		return wrong(section.line, r.section, "has no masterName: set it to the name that the sentinels use for the master")
 	}
 	if err := r.credentials(); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (r *reader) credentials() error {
 		case pair.name != "" && pair.secret == "":
 			return wrong(r.given[pair.user].line, pair.user, "has no effect without a password: add %s", pair.password)
 		case strings.HasPrefix(string(pair.secret), "{aes}"):
-			return wrong(r.given[pair.password].line, pair.password, "encrypted passwords cannot be read here: give it as a ${VARIABLE} of the environment")
+			return wrong(r.given[pair.password].line, pair.password, "encrypted passwords are not supported: use a ${VARIABLE} from the environment")
 		}
 	}
 	return nil
@@ -101,7 +101,7 @@ func (r *reader) addServer(a address) error {
 	c := servers(r)
 	if m := socket.FindStringSubmatch(a.url); m != nil {
 		if c.Mode != rueidis.Single {
-			return wrong(a.line, a.key, "a Unix socket leads to a single server only: write redis://host:port")
+			return wrong(a.line, a.key, "a Unix socket is possible only for a single server: write redis://host:port")
 		}
 		c.Network, c.Addr = "unix", m[1]
 		return nil
@@ -114,13 +114,13 @@ func (r *reader) addServer(a address) error {
 	case err != nil:
 		return wrong(a.line, a.key, "%w", err)
 	case parsed.Mode != rueidis.Single:
-		return wrong(a.line, a.key, "one address has a comma in it: write a list")
+		return wrong(a.line, a.key, "an address contains a comma: write a list")
 	case c.Mode == rueidis.Single:
 		c.Addr = parsed.Addr
 	case slices.Contains(c.Addrs, parsed.Addr):
-		return wrong(a.line, a.key, "the same server is named twice")
+		return wrong(a.line, a.key, "the same server is listed twice: remove one of them")
 	case len(c.Addrs) > 0 && (c.TLS == nil) != (parsed.TLS == nil):
-		return wrong(a.line, a.key, "some addresses are with TLS and some without: write redis:// or rediss:// for all")
+		return wrong(a.line, a.key, "some addresses use TLS and some do not: write redis:// or rediss:// for all")
 	case a.key == "masterAddress":
 		c.Addrs = slices.Insert(c.Addrs, 0, parsed.Addr)
 	default:
@@ -129,7 +129,7 @@ func (r *reader) addServer(a address) error {
 	c.TLS = parsed.TLS
 	if parsed.Password != "" {
 		if c.Mode != rueidis.Single || c.Password != "" {
-			return wrong(a.line, a.key, "holds a password: give it once, as password (of sentinels: sentinelPassword)")
+			return wrong(a.line, a.key, "contains a password: set it once, as password (for sentinels: sentinelPassword)")
 		}
 		c.Username, c.Password = parsed.Username, parsed.Password
 	}
@@ -147,12 +147,12 @@ func finishTLS(r *reader) error {
 	f := r.files
 	if c.TLS == nil {
 		if f.line > 0 {
-			return wrong(f.line, "holdfast.tls", "the addresses are without TLS: write rediss:// or valkeys://")
+			return wrong(f.line, "holdfast.tls", "the addresses do not use TLS: write rediss:// or valkeys://")
 		}
 		return nil
 	}
 	if old, ok := r.given["sslEnableEndpointIdentification"]; ok && r.given["sslVerificationMode"].line > 0 {
-		return wrong(old.line, "sslEnableEndpointIdentification", "is the older name of sslVerificationMode: keep only that one")
+		return wrong(old.line, "sslEnableEndpointIdentification", "is the older name of sslVerificationMode: keep only sslVerificationMode")
 	}
 	// Redisson's stores are Java's; the same certificates can be named as files
 	// beside them, which Redisson does not look at.
@@ -161,7 +161,7 @@ func finishTLS(r *reader) error {
 		"sslKeystore":   {"cert and key", f.cert},
 	} {
 		if g, ok := r.given[store]; ok && instead.file == "" {
-			return wrong(g.line, store, "a key store of Java cannot be read here: export it in PEM form and name the files in holdfast.tls.%s", instead.key)
+			return wrong(g.line, store, "Java key stores are not supported: export it as PEM, and set holdfast.tls.%s to the files", instead.key)
 		}
 	}
 	t, err := rueidis.TLSFiles(f.ca, f.cert, f.key, f.serverName)
@@ -194,7 +194,7 @@ func (r *reader) versions(t *tls.Config) error {
 	two, three := slices.Contains(r.protocols, "TLSv1.2"), slices.Contains(r.protocols, "TLSv1.3")
 	switch {
 	case !two && !three:
-		return wrong(r.given["sslProtocols"].line, "sslProtocols", "must name TLSv1.2 or TLSv1.3: older ones are not safe")
+		return wrong(r.given["sslProtocols"].line, "sslProtocols", "must contain TLSv1.2 or TLSv1.3: older versions are not safe")
 	case !two:
 		t.MinVersion = tls.VersionTLS13
 	case !three:
@@ -253,14 +253,14 @@ func finishReplication(r *reader) error {
 		case s.Replication == "":
 			s.Replication = "async"
 		case *r.synced == (s.Replication == "async"):
-			return wrong(g.line, "checkLockSyncedSlaves", "contradicts holdfast.replication: leave one of them out")
+			return wrong(g.line, "checkLockSyncedSlaves", "contradicts holdfast.replication: remove one of them")
 		}
 	}
 	switch {
 	case s.Replication == "strict" && s.Replicas == 0:
 		return wrong(r.given["replication"].line, "replication", "strict needs the number of replicas that must confirm: add replicas")
 	case s.Replication != "strict" && s.Replicas != 0:
-		return wrong(r.given["replicas"].line, "replicas", "only has a meaning with replication: strict")
+		return wrong(r.given["replicas"].line, "replicas", "applies only to replication: strict")
 	}
 	return nil
 }

@@ -137,10 +137,10 @@ func TestTLSSettings(t *testing.T) {
 		t.Errorf("both names of a setting: %v", err)
 	}
 	for more, want := range map[string]string{
-		"sslTruststore: file:ca.jks":                                "line 2: sslTruststore: a key store of Java",
-		"sslKeystore: file:me.p12":                                  "line 2: sslKeystore: a key store of Java",
-		"sslKeystore: file:me.p12\nholdfast: {tls: {ca: /nothing}}": "line 2: sslKeystore: a key store of Java",
-		"sslProtocols: [TLSv1.1]":                                   "line 2: sslProtocols: must name TLSv1.2",
+		"sslTruststore: file:ca.jks":                                "line 2: sslTruststore: Java key stores",
+		"sslKeystore: file:me.p12":                                  "line 2: sslKeystore: Java key stores",
+		"sslKeystore: file:me.p12\nholdfast: {tls: {ca: /nothing}}": "line 2: sslKeystore: Java key stores",
+		"sslProtocols: [TLSv1.1]":                                   "line 2: sslProtocols: must contain TLSv1.2",
 		"holdfast: {tls: {ca: /does/not/exist}}":                    "holdfast.tls.ca: open /does/not/exist",
 		"holdfast: {tls: {cert: x}}":                                "holdfast.tls.cert and key go together",
 		"sslVerificationMode: FULL":                                 "must be STRICT, CA_ONLY or NONE",

@@ -34,7 +34,7 @@ func (r *reader) text(key string, n *yaml.Node) (string, error) {
 		return value
 	})
 	if missing { // the name may be a password with a dollar in it
-		return "", wrong(n.Line, key, "names a variable that the environment does not have: set it, or write ${NAME:-default}")
+		return "", wrong(n.Line, key, "refers to an environment variable that is not set: set it, or write ${NAME:-default}")
 	}
 	return s, nil
 }
@@ -157,7 +157,7 @@ func readDelay(r *reader, key string, n *yaml.Node) error {
 			continue
 		case "delay", "baseDelay", "maxDelay":
 		default:
-			return wrong(n.Line, key, "a delay has delay, or baseDelay and maxDelay")
+			return wrong(n.Line, key, "a delay has the key delay, or the keys baseDelay and maxDelay")
 		}
 		s, err := r.text(key, value)
 		if err != nil {
@@ -175,10 +175,10 @@ func readDelay(r *reader, key string, n *yaml.Node) error {
 	case "DecorrelatedJitterDelay":
 		base = most // it may reach its highest at once
 	default:
-		return wrong(n.Line, key, "this delay is Java code, which cannot run here: choose one of Redisson's")
+		return wrong(n.Line, key, "this delay is Java code, which cannot run here: use one of Redisson's delays")
 	}
 	if most == 0 {
-		return wrong(n.Line, key, "the delay has no length: give ConstantDelay a delay, all others baseDelay and maxDelay")
+		return wrong(n.Line, key, "the delay is zero: set delay for ConstantDelay, or baseDelay and maxDelay for the others")
 	}
 	r.delay = func(n int) time.Duration { return pauses(n, base, most) }
 	return nil
@@ -206,7 +206,7 @@ var iso = regexp.MustCompile(`(?i)^P(?:(\d{1,4})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,8
 func javaDuration(s string) (time.Duration, error) {
 	m := iso.FindStringSubmatch(s)
 	if m == nil {
-		return 0, errors.New("must be a duration as Java writes it, such as PT1S or PT0.1S")
+		return 0, errors.New("must be a duration in Java format, such as PT1S or PT0.1S")
 	}
 	total := 0.0
 	for i, unit := range []time.Duration{24 * time.Hour, time.Hour, time.Minute, time.Second} {

@@ -26,8 +26,8 @@ var values = []Mutant{
 	},
 	{
 		"a value that does not decode shows",
-		"codec.go", ": what should be of type %v, in %q, is not\", text, mismatch.Type, mismatch.Field)", ": %v %v\", text, mismatch, mismatch.Field)",
-		"test/behaviour", "TestCodecErrors",
+		"codec.go", ": expected type %v\", text, mismatch.Type)", ": %v\", text, mismatch)",
+		".", "TestCodecErrors",
 	},
 	{
 		"an id more than was reserved",

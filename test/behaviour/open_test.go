@@ -141,9 +141,9 @@ func TestOpenConfigFails(t *testing.T) {
 		want    string
 	}{
 		{"", holdfast.Options{}, "the file is empty"},
-		{base + "thread: 16", holdfast.Options{}, "line 3: there is no such setting at the top of the file: did you mean threads?"},
-		{base + strings.ReplaceAll(secret, "-", "_") + ": 16", holdfast.Options{}, "line 3: there is no such setting at the top of the file"},
-		{base + "username: '${" + strings.ReplaceAll(secret, "-", "_") + "}'", holdfast.Options{}, "line 3: username: names a variable that the environment does not have"},
+		{base + "thread: 16", holdfast.Options{}, "line 3: unknown setting at the top of the file: did you mean threads?"},
+		{base + strings.ReplaceAll(secret, "-", "_") + ": 16", holdfast.Options{}, "line 3: unknown setting at the top of the file"},
+		{base + "username: '${" + strings.ReplaceAll(secret, "-", "_") + "}'", holdfast.Options{}, "line 3: username: refers to an environment variable that is not set"},
 		{base + "lockWatchdogTimeout: 20000", holdfast.Options{WatchdogTimeout: time.Minute}, "lockWatchdogTimeout is 20s in the file, but Options.WatchdogTimeout is 1m0s"},
 		{base + "lockWatchdogTimeout: 20", holdfast.Options{}, "WatchdogTimeout is 20ms"},
 		{base + "holdfast: {renewEvery: 1s}", holdfast.Options{RenewEvery: 2 * time.Second}, "holdfast.renewEvery is 1s"},
