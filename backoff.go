@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A Backoff is how [Poll] paces itself: the first pause is Initial, each
-// further one Multiplier times the last and a little jitter, up to Max. Zero
-// fields take Redisson's defaults: 1 ms, doubled, up to 128 ms. With a
-// Multiplier of 1 all pauses are alike.
+// A Backoff configures the pauses of [Poll]. The first pause is Initial. Each
+// further pause is Multiplier times the last one, plus a little jitter, up to
+// Max. Zero fields have Redisson's defaults: 1 ms, 2 and 128 ms. With a
+// Multiplier of 1 all pauses have the same length.
 type Backoff struct {
-	Initial    time.Duration
-	Max        time.Duration
-	Multiplier int
+	Initial    time.Duration // the first pause
+	Max        time.Duration // the longest pause
+	Multiplier int           // the factor between two pauses
 }
 
 func (b Backoff) withDefaults() Backoff {
@@ -41,12 +41,12 @@ func (b Backoff) check() error {
 	return nil
 }
 
-// pause returns the time to wait after that many failures in a row.
+// pause returns the pause after the given number of failures in a row.
 func (b Backoff) pause(failures int) time.Duration {
 	d := b.Initial
 	for i := 1; i < failures && d < b.Max && b.Multiplier > 1; i++ {
 		if d > b.Max/time.Duration(b.Multiplier) {
-			return b.Max // and no overflow
+			return b.Max // avoids an overflow
 		}
 		d = d*time.Duration(b.Multiplier) + rand.N(time.Duration(i)*time.Millisecond)
 	}

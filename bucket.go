@@ -9,38 +9,38 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Bucket is a named value that processes share. It is what Redisson calls
-// RBucket, and shares its values with it if both use the same [Codec].
+// A Bucket is a named value that processes share. It corresponds to RBucket in
+// Redisson and shares its values with it if both use the same [Codec].
 //
-// Where a method takes a ttl, that is how long the value lasts; zero means for
-// ever.
+// The parameter ttl of a method is how long the value lasts. Zero means that it
+// does not expire.
 //
-// The methods that report something about the value before do what they do once,
-// however often that has to be tried: a request whose answer was lost is sent
-// again, and the server, which knows it by its number for ten minutes, gives the
-// first answer. [Bucket.Set], [Bucket.SetKeepTTL] and [Bucket.GetAndExpire] are
-// simply sent again, and may then overwrite what somebody else has set in
-// between. When the error matches [ErrUnavailable], nobody knows whether the
-// change was made.
+// Methods that report something about the old value make their change once,
+// even if they have to be sent several times: if an answer is lost, the request
+// is sent again, and the server returns the first answer. The server recognizes
+// a repeated request for ten minutes. [Bucket.Set], [Bucket.SetKeepTTL] and
+// [Bucket.GetAndExpire] are simply sent again, which may overwrite a value that
+// another process has set in between. If the error matches [ErrUnavailable], it
+// is not known whether the change was made.
 //
-// A value that the codec cannot decode is an error that matches [ErrCodec]; it
-// does not repeat the value.
+// If the codec cannot decode a value, the error matches [ErrCodec]. The error
+// does not contain the value.
 //
-// A Bucket is a name and a codec; it is safe for concurrent use. [NewBucket]
-// makes one.
+// A Bucket is only a name and a codec, and is safe for concurrent use. Use
+// [NewBucket] to create one.
 type Bucket[T any] struct {
 	named
 	wire  *script.Bucket
 	codec Codec[T]
 }
 
-// NewBucket returns the bucket with that name, which is its key at the server,
-// for values of the codec's type:
+// NewBucket returns the bucket with the given name, for values of the type of
+// the codec. The name is its key on the server:
 //
 //	greeting := holdfast.NewBucket(client, "greeting", holdfast.StringCodec{})
 //	order := holdfast.NewBucket(client, "order:42", holdfast.JSONCodec[Order]{})
 //
-// The rules for names are those of [Client.Mutex].
+// The name must follow the rules of [Client.Mutex].
 func NewBucket[T any](client *Client, name string, codec Codec[T]) *Bucket[T] {
 	b := &Bucket[T]{newNamed(client, "bucket", name, nil), script.NewBucket(name), codec}
 	if client == nil {
@@ -57,7 +57,8 @@ func (b *Bucket[T]) Get(ctx context.Context) (v T, ok bool, err error) {
 	return b.read(ctx, "get", func(ctx context.Context) (string, bool, error) { return b.wire.Get(ctx, b.client.driver) })
 }
 
-// GetAndExpire returns the value and sets how long it lasts from now on.
+// GetAndExpire returns the value and sets its TTL. If there is no value, ok is
+// false.
 func (b *Bucket[T]) GetAndExpire(ctx context.Context, ttl time.Duration) (v T, ok bool, err error) {
 	if err := checkTTL(ttl); err != nil {
 		return v, false, b.fail("get and expire", err)
@@ -67,7 +68,7 @@ func (b *Bucket[T]) GetAndExpire(ctx context.Context, ttl time.Duration) (v T, o
 	})
 }
 
-// Set sets the value, whatever was there.
+// Set sets the value and its TTL.
 func (b *Bucket[T]) Set(ctx context.Context, v T, ttl time.Duration) error {
 	value, err := b.encode("set", ttl, v)
 	if err != nil {
@@ -76,7 +77,7 @@ func (b *Bucket[T]) Set(ctx context.Context, v T, ttl time.Duration) error {
 	return b.ask(ctx, "set", true, func(ctx context.Context) error { return b.wire.Set(ctx, b.client.driver, value, ttl) })
 }
 
-// SetKeepTTL sets the value, which ends when the one before would have.
+// SetKeepTTL sets the value and keeps the TTL of the old value.
 func (b *Bucket[T]) SetKeepTTL(ctx context.Context, v T) error {
 	value, err := b.encode("set", 0, v)
 	if err != nil {
@@ -90,8 +91,8 @@ func (b *Bucket[T]) SetIfAbsent(ctx context.Context, v T, ttl time.Duration) (bo
 	return b.try(ctx, "set if absent", v, ttl, false)
 }
 
-// SetIfExists sets the value if there is one, and reports whether it did. The
-// TTL of the one before does not stay.
+// SetIfExists sets the value and its TTL if there is a value, and reports
+// whether it did.
 func (b *Bucket[T]) SetIfExists(ctx context.Context, v T, ttl time.Duration) (bool, error) {
 	return b.try(ctx, "set if exists", v, ttl, true)
 }
@@ -104,8 +105,8 @@ func (b *Bucket[T]) try(ctx context.Context, op string, v T, ttl time.Duration, 
 	return b.decide(ctx, op, func(request string) driver.Call { return b.wire.Try(request, value, ttl, existing) })
 }
 
-// Swap sets the value and returns the one before. If there was none, ok is
-// false. If that one cannot be decoded, the new one is set all the same.
+// Swap sets the value and returns the old value. If there was none, ok is
+// false. If the old value cannot be decoded, the new value is set nevertheless.
 func (b *Bucket[T]) Swap(ctx context.Context, v T, ttl time.Duration) (old T, ok bool, err error) {
 	value, err := b.encode("swap", ttl, v)
 	if err != nil {
@@ -114,15 +115,15 @@ func (b *Bucket[T]) Swap(ctx context.Context, v T, ttl time.Duration) (old T, ok
 	return b.replace(ctx, "swap", func(request string) driver.Call { return b.wire.Swap(request, value, ttl) })
 }
 
-// GetAndDelete deletes the value and returns it. If there was none, ok is false.
-// If it cannot be decoded, it is deleted all the same.
+// GetAndDelete deletes the value and returns it. If there was none, ok is
+// false. If the value cannot be decoded, it is deleted nevertheless.
 func (b *Bucket[T]) GetAndDelete(ctx context.Context) (v T, ok bool, err error) {
 	return b.replace(ctx, "get and delete", b.wire.Delete)
 }
 
 // CompareAndSwap sets the value to v if it is old, and reports whether it was.
-// Values are compared as the codec writes them, byte by byte. As with Redisson,
-// the new value lasts for ever: a TTL of the old one does not stay.
+// It compares the encoded values byte by byte. As with Redisson, the new value
+// has no TTL.
 func (b *Bucket[T]) CompareAndSwap(ctx context.Context, old, v T) (swapped bool, err error) {
 	was, err := b.encode("compare and swap", 0, old)
 	if err != nil {
@@ -136,6 +137,7 @@ func (b *Bucket[T]) CompareAndSwap(ctx context.Context, old, v T) (swapped bool,
 }
 
 // CompareAndDelete deletes the value if it is old, and reports whether it was.
+// It compares the encoded values byte by byte.
 func (b *Bucket[T]) CompareAndDelete(ctx context.Context, old T) (deleted bool, err error) {
 	was, err := b.encode("compare and delete", 0, old)
 	if err != nil {
@@ -144,7 +146,8 @@ func (b *Bucket[T]) CompareAndDelete(ctx context.Context, old T) (deleted bool, 
 	return b.decide(ctx, "compare and delete", func(request string) driver.Call { return b.wire.CompareDelete(request, was) })
 }
 
-// Size returns how many bytes the value has at the server; none has zero.
+// Size returns the size of the encoded value in bytes, or zero if there is
+// none.
 func (b *Bucket[T]) Size(ctx context.Context) (int, error) {
 	var n int
 	err := b.ask(ctx, "size", true, func(ctx context.Context) (err error) {
@@ -154,7 +157,7 @@ func (b *Bucket[T]) Size(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// read asks for the value.
+// read runs a query whose result is a value.
 func (b *Bucket[T]) read(ctx context.Context, op string, question func(context.Context) (string, bool, error)) (v T, ok bool, err error) {
 	var value string
 	err = b.ask(ctx, op, true, func(ctx context.Context) (err error) {
@@ -164,7 +167,7 @@ func (b *Bucket[T]) read(ctx context.Context, op string, question func(context.C
 	return b.decode(op, value, ok, err)
 }
 
-// replace gives an order whose answer is a value.
+// replace runs an operation whose result is a value.
 func (b *Bucket[T]) replace(ctx context.Context, op string, call func(request string) driver.Call) (v T, ok bool, err error) {
 	r, err := b.order(ctx, op, call, nil)
 	if err != nil {
@@ -177,8 +180,7 @@ func (b *Bucket[T]) replace(ctx context.Context, op string, call func(request st
 	return b.decode(op, value, ok, nil)
 }
 
-// encode returns what stands for a value at the server, if all is well with
-// what a method was given.
+// encode checks the arguments of a method and returns the encoded value.
 func (b *Bucket[T]) encode(op string, ttl time.Duration, v T) (string, error) {
 	if err := b.ready(context.Background()); err != nil {
 		return "", b.fail(op, err)
@@ -205,5 +207,6 @@ func (b *Bucket[T]) decode(op, value string, ok bool, err error) (T, bool, error
 	return v, true, nil
 }
 
-// Object returns the bucket as an object, to rename it or let it end.
+// Object returns the bucket as an object, for example to rename it or to set
+// its TTL.
 func (b *Bucket[T]) Object() *Object { return b.asObject() }

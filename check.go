@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Severity says how bad a [Finding] is. A greater one is worse.
+// A Severity says how serious a [Finding] is. A greater value is more serious.
 type Severity uint8
 
 // The severities.
 const (
-	Info    = Severity(check.Info)    // good to know
-	Warning = Severity(check.Warning) // a fault costs more than it has to
+	Info    = Severity(check.Info)    // for information
+	Warning = Severity(check.Warning) // a failure has worse effects than necessary
 	Danger  = Severity(check.Danger)  // locks can be lost, or do not work
 )
 
@@ -34,32 +34,33 @@ func (s Severity) String() string {
 	return fmt.Sprintf("severity %d", uint8(s))
 }
 
-// A Finding is something about a server that [Client.Check] has found.
+// A Finding is a problem or a remark about a server, found by [Client.Check].
 type Finding struct {
-	Node     string // which server
+	Node     string // the server
 	Severity Severity
-	Topic    string // such as "memory": of one kind are all findings of a topic
-	Text     string // what is so
-	Change   string // what to change: a command, or a setting
+	Topic    string // the group of the finding, such as "memory"
+	Text     string // what was found
+	Change   string // what to change: a command or a setting
 }
 
-// String returns the finding in one line.
+// String returns the finding as one line.
 func (f Finding) String() string {
 	return fmt.Sprintf("%v: %s: %s: %s. To change it: %s", f.Severity, f.Node, f.Topic, f.Text, f.Change)
 }
 
-// Check looks whether the servers are set up such that locks there can be relied
-// on, and whether the user may do all that Holdfast needs. It returns what it has
-// found, the worst first; with nothing but [Info] all is well. What there is to
-// find, and its cures, are in docs/operations.md.
+// Check examines whether locks on the servers are reliable with the current
+// configuration, and whether the user has all permissions that Holdfast needs.
+// It returns the findings, the most serious first. If all findings are [Info],
+// the servers are fine. The file docs/operations.md lists all findings and how
+// to fix them.
 //
-// A program does well to call it when it starts, and every hour. Give it the
-// names of some objects if the user may not use all keys: then it tries the keys
-// and channels of these. It changes nothing.
+// Call Check when a program starts, and for example every hour. If the user has
+// permission only for some keys, pass the names of some objects: Check then
+// tests the keys and channels of these objects. Check changes nothing.
 //
-// A server that does not answer is a finding. Check itself fails with
-// [ErrInvalid] if a name makes no sense, with [ErrClosed], and with the error of
-// ctx.
+// A server that does not answer is a finding. Check fails with [ErrInvalid] if
+// a name is invalid, with [ErrClosed] if the client is closed, and with the
+// error of ctx if ctx is done.
 func (c *Client) Check(ctx context.Context, names ...string) ([]Finding, error) {
 	if err := cmp.Or(c.usable(), checkContext(ctx)); err != nil {
 		return nil, &Error{Op: "check", Err: err}
@@ -91,7 +92,7 @@ func (c *Client) Check(ctx context.Context, names ...string) ([]Finding, error) 
 	return fs, nil
 }
 
-// wants are what these options rely on.
+// wants returns what the check needs to know about the options.
 func (o Options) wants() check.Wants {
 	return check.Wants{Mode: check.Mode(o.Replication.Mode.String()), Required: o.Replication.Replicas, Skew: o.ClockSkew, Lease: o.WatchdogTimeout}
 }

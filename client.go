@@ -10,91 +10,101 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// Options are the settings of a [Client]. The zero value is a good choice.
+// Options configure a [Client]. The zero value is a good choice.
 type Options struct {
-	// WatchdogTimeout is the lease time of leases that the watchdog renews,
-	// and so the longest that a lock outlives a killed process. Default: 30 s.
+	// WatchdogTimeout is the lease time of leases that the watchdog renews.
+	// After a crash of the process, the lock expires within this time. The
+	// default is 30 s.
 	WatchdogTimeout time.Duration
 
-	// RenewEvery is the time between renewals. It must leave room for a second
-	// try, so at most half of WatchdogTimeout. Default: a third of it.
+	// RenewEvery is the time between two renewals. It must be at most half of
+	// WatchdogTimeout, to leave time for a second attempt. The default is a
+	// third of WatchdogTimeout.
 	RenewEvery time.Duration
 
-	// PollInterval is how often a waiter looks at the lock although no message
-	// has come. Messages normally wake it within a millisecond; this is the
-	// bound where one was lost. Default: 5 s.
+	// PollInterval is the time after which a waiter checks the lock even if it
+	// has received no message. A message normally wakes a waiter within a
+	// millisecond. PollInterval bounds the delay if a message is lost. The
+	// default is 5 s.
 	PollInterval time.Duration
 
-	// RetryTimeout is how long a call that may wait puts up with a server that
-	// does not answer, or cannot serve, before it fails with [ErrUnavailable].
-	// TryLock and questions give up after a second. Default: 10 s.
+	// RetryTimeout is how long a call that may wait retries while the server
+	// does not answer or cannot serve. Then the call fails with
+	// [ErrUnavailable]. TryLock and queries retry for one second. The default
+	// is 10 s.
 	RetryTimeout time.Duration
 
-	// Handoffs is how often in a row a lock is passed from one goroutine of
-	// this client to the next that waits for it, without asking the server;
-	// then others are let in. Default: 64. Negative: never.
+	// Handoffs is how many times in a row a lock is passed from one waiting
+	// goroutine of this client to the next without asking the server. Then
+	// other clients can get the lock. The default is 64. A negative value
+	// disables hand-offs.
 	Handoffs int
 
-	// HandoffTime is how long such a row may take. Default: 5 ms.
+	// HandoffTime bounds the time of such a sequence of hand-offs. The default
+	// is 5 ms.
 	HandoffTime time.Duration
 
-	// Replication says when a lock counts as granted on a server that has
-	// replicas. Default: when one of those connected has it, which is what
-	// Redisson does.
+	// Replication configures when a lock counts as granted on a server that has
+	// replicas. By default, one connected replica must have the lock, as with
+	// Redisson.
 	Replication Replication
 
-	// ClockSkew is how far apart the clocks of a master and its replicas may
-	// be. It is taken off every lease, since a replica that takes over ends
-	// leases by its own clock. Default: 250 ms if Replication is [Strict], else
-	// none.
+	// ClockSkew is the largest difference between the clocks of a master and
+	// its replicas. Every lease is shortened by it, because a promoted replica
+	// expires leases by its own clock. The default is 250 ms if
+	// Replication.Mode is [Strict], and zero otherwise.
 	ClockSkew time.Duration
 
-	// Logger receives what no return value tells: renewals that fail,
-	// subscriptions that break, certificates that are not checked. Its handler
-	// runs on a goroutine of its own, so a slow one delays nothing: up to 1024
-	// records wait for it, further ones are dropped and counted. Close waits
-	// 100 ms for it. Default: warnings go to slog.Default(), nothing else is
-	// logged. To log nothing, set it to slog.New(slog.DiscardHandler).
+	// Logger receives what no return value reports: failed renewals, broken
+	// subscriptions, certificates that are not verified. Its handler runs on
+	// its own goroutine, so a slow handler delays nothing. Up to 1024 records
+	// are queued. Further records are dropped and counted. Close waits up to
+	// 100 ms for the handler. By default, warnings and errors go to
+	// slog.Default(). To log nothing, use slog.New(slog.DiscardHandler).
 	Logger *slog.Logger
 }
 
-// Replication says how many replicas must have a lock before it counts as
-// granted. A lock that only the master knows is gone when that dies, and another
-// client may then get it from the replica that takes over while the first still
-// counts on it.
+// Replication configures how many replicas must have a lock before it counts as
+// granted. If only the master has the lock and the master fails, the lock is
+// lost. Another client may then get the lock from the promoted replica while
+// the first client still relies on it.
 type Replication struct {
+	// Mode is the way to treat replicas. The default is Acked.
 	Mode ReplicationMode
 
-	// Replicas is how many replicas of a master must have it in mode [Strict]:
-	// all that it has, or one without the lock might be the one that takes over.
+	// Replicas is the number of replicas that must have the lock in mode
+	// [Strict]. Set it to the number of replicas of each master. Otherwise a
+	// replica without the lock might be promoted.
 	Replicas int
 
-	// Timeout is how long to wait for them. Default: 1 s, or WatchdogTimeout if
-	// that is less.
+	// Timeout is how long to wait for the replicas. The default is 1 s, or
+	// WatchdogTimeout if that is shorter.
 	Timeout time.Duration
 }
 
-// A ReplicationMode is one of the ways to treat replicas.
+// A ReplicationMode is a way to treat replicas.
 type ReplicationMode uint8
 
-// The modes. Only Strict keeps a lock exclusive when a replica takes over; with
-// the others, let the resource check tokens: see package fence.
+// The replication modes. Only Strict keeps a lock exclusive when a replica is
+// promoted. With the other modes, let the resource check tokens: see package
+// fence.
 const (
-	// Acked has one replica acknowledge each acquisition, if any is connected;
-	// one that hangs counts as connected until the server gives it up, after its
-	// repl-timeout, and until then calls fail with [ErrNotReplicated]. Should
-	// another replica take over than the one that has it, the lock is lost, and
-	// so it may be in two hands for a moment.
+	// Acked waits until one replica has acknowledged the acquisition, if a
+	// replica is connected. The lock is lost if a different replica is
+	// promoted. Then two owners may hold it for a moment. A replica that hangs
+	// counts as connected until the server drops it, after repl-timeout. Until
+	// then calls fail with [ErrNotReplicated].
 	Acked ReplicationMode = iota
 
 	// Async waits for no replica.
 	Async
 
-	// Strict has a fixed number of replicas acknowledge each acquisition and
-	// each renewal. What too few have acknowledged is given back, and the call
-	// fails with [ErrNotReplicated]; a lease that too few have heard of is
-	// lost. All clients have to be strict, and no replica that acknowledged may
-	// lose its memory before it takes over.
+	// Strict waits until a fixed number of replicas has acknowledged each
+	// acquisition and each renewal. If too few replicas acknowledge an
+	// acquisition, the lock is released and the call fails with
+	// [ErrNotReplicated]. If too few replicas acknowledge the renewals, the
+	// lease is lost. All clients must use this mode. A replica that has
+	// acknowledged must not lose its memory before it is promoted.
 	Strict
 )
 
@@ -111,8 +121,8 @@ func (m ReplicationMode) String() string {
 	return fmt.Sprintf("ReplicationMode(%d)", m)
 }
 
-// The bounds of all lease times. The lower one is what a lease needs to be of
-// any use over a network; the upper one keeps the arithmetic of clocks sound.
+// The bounds of all lease times. A shorter lease is of no use over a network. A
+// longer one could overflow the arithmetic of clocks.
 const (
 	minLease = 10 * time.Millisecond
 	maxLease = 10 * 365 * 24 * time.Hour
@@ -168,18 +178,19 @@ func (o Options) check() error {
 	return nil
 }
 
-// A Client is a connection to Redis and everything that is locked through it.
-// It is safe for concurrent use; a program needs one per server.
+// A Client is a connection to Redis and holds the leases that were acquired
+// through it. It is safe for concurrent use. A program needs one Client per
+// server.
 type Client struct {
 	engine  *engine.Engine
 	driver  driver.Driver
 	options Options
-	anyHost bool // the file of OpenConfig wants no check of hosts in certificates
+	anyHost bool // the configuration file disables the check of host names in certificates
 }
 
-// New returns a client that talks to Redis through d, which it closes when it
-// is closed. Most programs use [Open] instead. With package driver/rueidis, New
-// serves those who want to give a tls.Config or a password outside of a URL.
+// New returns a client that uses the driver d. Closing the client closes d.
+// Most programs use [Open] instead. Use New with package driver/rueidis to set
+// a tls.Config, or a password outside of a URL.
 func New(d driver.Driver, o Options) (*Client, error) {
 	if d == nil {
 		return nil, &Error{Op: "new client", Err: invalid("the driver is nil")}
@@ -189,7 +200,7 @@ func New(d driver.Driver, o Options) (*Client, error) {
 		return nil, &Error{Op: "new client", Err: err}
 	}
 	if unverified(d) {
-		o.Logger.Warn(unverifiedText) // on the goroutine of the caller, who can see it before New returns
+		o.Logger.Warn(unverifiedText) // on the goroutine of the caller, so it is logged before New returns
 	}
 	o.Logger = asynclog.New(o.Logger)
 	e := engine.New(d, engine.Options{
@@ -212,16 +223,16 @@ func New(d driver.Driver, o Options) (*Client, error) {
 	return &Client{engine: e, driver: d, options: o}, nil
 }
 
-// closeTime bounds how long Close waits for a server that does not answer.
+// closeTime is how long Close waits for a server that does not answer.
 const closeTime = 2 * time.Second
 
-// logTime bounds how long Close waits for the user's logger.
+// logTime is how long Close waits for the user's logger.
 const logTime = 100 * time.Millisecond
 
-// Close ends the client and its driver. Waiting calls return [ErrClosed],
-// contexts of leases that are still held end with a cause that matches it, and
-// their locks are freed, or expire if the server does not answer within two
-// seconds. Closing twice is fine.
+// Close closes the client and its driver. Waiting calls return [ErrClosed]. The
+// contexts of leases that are still held end with a cause that matches
+// ErrClosed. Their locks are released, or they expire if the server does not
+// answer within two seconds. Closing twice is allowed.
 func (c *Client) Close() error {
 	if err := c.usable(); err != nil {
 		return &Error{Op: "close", Err: err}
@@ -232,7 +243,7 @@ func (c *Client) Close() error {
 	return err
 }
 
-// usable says what is wrong with a client that was not opened.
+// usable returns an error if the client was not opened.
 func (c *Client) usable() error {
 	if c == nil || c.engine == nil {
 		return invalid("the client is nil or a zero value: create it with Open, and check the error of Open")
@@ -240,7 +251,7 @@ func (c *Client) usable() error {
 	return nil
 }
 
-// must panics with what usable says, where there is no error to return.
+// must panics with the error of usable. It is for methods that return no error.
 func (c *Client) must() *Client {
 	if err := c.usable(); err != nil {
 		panic("holdfast: " + err.Error())
@@ -248,7 +259,7 @@ func (c *Client) must() *Client {
 	return c
 }
 
-// fits refuses lease times of which the skew of the clocks would leave little.
+// fits returns an error if the clock skew would use up most of the lease time.
 func (c *Client) fits(lease time.Duration) error {
 	if least := 4 * c.options.ClockSkew; lease > 0 && lease < least {
 		return invalid("LeaseTime is %v: ClockSkew is %v, so choose at least %v", lease, c.options.ClockSkew, least)
@@ -256,11 +267,10 @@ func (c *Client) fits(lease time.Duration) error {
 	return nil
 }
 
-// ID returns the random name of this client, the first part of the owner of
-// every lease it holds.
+// ID returns the random id of this client. It is the first part of the owner of
+// each of its leases.
 func (c *Client) ID() string { return c.must().engine.ID() }
 
-// Driver returns the driver that the client talks through, for packages such as
-// fence that run scripts of their own. It ends with the client; do not close
-// it.
+// Driver returns the driver of the client, for packages such as fence that run
+// their own scripts. Do not close it: it is closed together with the client.
 func (c *Client) Driver() driver.Driver { return c.must().driver }

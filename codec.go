@@ -13,19 +13,19 @@ import (
 	"unicode/utf8"
 )
 
-// A Codec turns values into the bytes that stand at the server, and back. Java
-// peers must be set to the same one: Redisson's default, Kryo, is none that Go
-// can read.
+// A Codec converts values to the bytes that are stored on the server, and back.
+// Java peers must use the same encoding. Redisson's default codec, Kryo, cannot
+// be read in Go.
 //
-// A codec is used by many goroutines at once. Values that are equal should have
-// equal bytes, since it is bytes that [Bucket.CompareAndSwap] compares.
+// A Codec must be safe for concurrent use. Equal values should have equal
+// bytes, because [Bucket.CompareAndSwap] compares bytes.
 type Codec[T any] interface {
 	Encode(T) ([]byte, error)
 	Decode([]byte) (T, error)
 }
 
-// StringCodec is the codec of text: its bytes in UTF-8, as with Redisson's
-// StringCodec. Others are refused.
+// StringCodec stores a string as UTF-8, like Redisson's StringCodec. It returns
+// an error for a string that is not valid UTF-8.
 type StringCodec struct{}
 
 // Encode implements [Codec].
@@ -46,8 +46,7 @@ func (StringCodec) Decode(b []byte) (string, error) {
 
 var errNotUTF8 = errors.New("not UTF-8")
 
-// BytesCodec is the codec of bytes, which stay as they are, as with Redisson's
-// ByteArrayCodec.
+// BytesCodec stores bytes unchanged, like Redisson's ByteArrayCodec.
 type BytesCodec struct{}
 
 // Encode implements [Codec].
@@ -56,19 +55,19 @@ func (BytesCodec) Encode(b []byte) ([]byte, error) { return b, nil }
 // Decode implements [Codec].
 func (BytesCodec) Decode(b []byte) ([]byte, error) { return b, nil }
 
-// JSONCodec is the codec of everything that package encoding/json can write. It
-// writes the bytes that Redisson's TypedJsonJacksonCodec does, without spaces
-// and with the keys of each object sorted, so that both sides find their values
-// equal, provided that:
+// JSONCodec stores a value as JSON, with package encoding/json. It writes the
+// same bytes as Redisson's TypedJsonJacksonCodec: without spaces, and with the
+// keys of each object sorted. So values from both sides are equal, provided
+// that:
 //
-//   - fields that Java leaves out because they are null are left out here, too:
-//     give them the tag omitempty;
-//   - maps are sorted in Java, too, as a TreeMap is;
-//   - there are no fractions in them, which the two languages write differently:
-//     1 and 1.0, 1e+21 and 1.0E21.
+//   - fields that Java omits because they are null are omitted in Go, too: use
+//     the tag omitempty;
+//   - maps are sorted in Java, too, for example in a TreeMap;
+//   - numbers have no fraction, because the two languages write them
+//     differently: 1 and 1.0, 1e+21 and 1.0E21.
 //
-// Either side reads what the other writes all the same. Whole numbers of any
-// length are kept exactly: inside a value of type any they are of type
+// Each side can read what the other side writes in any case. Integers of any
+// length are kept exactly: inside a value of type any they have the type
 // [json.Number].
 type JSONCodec[T any] struct{}
 
@@ -101,7 +100,7 @@ func decodeJSON[T any](b []byte) (T, error) {
 	return v, nil
 }
 
-// appendJSON writes what decodeJSON has read. The encoder of encoding/json
+// appendJSON encodes the result of decodeJSON. The encoder of encoding/json
 // would escape other characters than Jackson does.
 func appendJSON(b []byte, v any) []byte {
 	switch v := v.(type) {
@@ -134,8 +133,8 @@ func appendJSON(b []byte, v any) []byte {
 	return append(b, "null"...)
 }
 
-// appendJSONString escapes what must be, and, as Jackson does when it writes
-// UTF-8, what lies beyond the first plane of Unicode.
+// appendJSONString encodes a string. Like Jackson, it also escapes characters
+// beyond the first plane of Unicode.
 func appendJSONString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {
@@ -155,8 +154,8 @@ func appendJSONString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// A codecError is what a codec has said, without its words: they may repeat the
-// value.
+// A codecError is an error of a codec. It hides the text of the original error,
+// which may contain the value.
 type codecError struct {
 	text  string
 	cause error
@@ -182,6 +181,6 @@ func (e *codecError) Error() string {
 	return fmt.Sprintf("%s: the codec returned an error of type %T", text, e.cause)
 }
 
-// Is reports whether target is [ErrCodec]. What the codec has said is not to be
-// found by unwrapping: who logs that would log the value.
+// Is reports whether target is [ErrCodec]. There is no Unwrap: a program that
+// logs the original error would log the value.
 func (e *codecError) Is(target error) bool { return target == ErrCodec }

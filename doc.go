@@ -1,6 +1,6 @@
-// Package holdfast offers distributed locks and synchronizers on Redis and
-// Valkey, on the very keys and channels that Redisson (Java) uses, so that
-// services in Go and in Java can share a lock.
+// Package holdfast provides distributed locks and synchronizers on Redis and
+// Valkey. It uses the same keys and channels as Redisson (Java), so services in
+// Go and in Java can share a lock.
 //
 //	client, err := holdfast.Open(ctx, "redis://localhost:6379")
 //	if err != nil {
@@ -9,50 +9,62 @@
 //	defer client.Close()
 //
 //	err = client.Mutex("order:42").Do(ctx, func(ctx context.Context) error {
-//		return charge(ctx) // ctx ends the moment the lock can no longer be relied on
+//		return charge(ctx) // ctx ends when the lock is lost
 //	})
 //
 // # Leases
 //
-// Holding a lock is holding a [Lease]. It can end without being released. When
-// the network fails, or the process was stopped for too long, its
-// [Lease.Context] ends, with a cause that matches [ErrLost], before the server
-// can give the lock to anybody else; when somebody deletes the lock at the
-// server, it ends within [Options].RenewEvery. Pass that context to the work that
-// the lock protects.
+// A [Lease] represents a lock that is held. A lease can end before it is
+// released. If the network fails, or if the process was paused for too long,
+// its [Lease.Context] ends before the server can grant the lock to another
+// owner. If the lock is deleted on the server, the context ends within
+// [Options].RenewEvery. In both cases the cause of the context matches
+// [ErrLost]. Pass this context to the work that the lock protects.
 //
-// A lease is renewed by the client's watchdog until it is released, every ten
-// seconds for another thirty, unless [LeaseTime] fixes its length.
+// The watchdog of the client renews a lease every ten seconds, for another
+// thirty seconds, until it is released. [LeaseTime] sets a fixed length
+// instead.
 //
 // # Owners and re-entry
 //
-// Every acquisition has an owner of its own; goroutines have no identity. A
-// lease's context carries its owner: locking the same mutex with that context,
-// or one derived from it, enters it again, and it is free once every lease has
-// been released. Any other context contends. See [Detach] and [NonReentrant].
+// Every acquisition has its own owner. Goroutines have no identity. The context
+// of a lease carries its owner: locking the same mutex with that context, or
+// with a context derived from it, enters the mutex again. The mutex is free
+// when all of these leases are released. Locking with any other context waits
+// for the mutex. See [Detach] and [NonReentrant].
 //
 // # Kinds of locks
 //
-// A [Mutex] is what most programs need. A [FairMutex] serves in the order of
-// arrival, an [RWMutex] many readers or one writer, a [FencedMutex] has tokens
-// from a counter that outlives it. [Multi] takes several locks as one. All of
-// them are a [Locker]. Package redlock locks over several independent servers,
-// and package fence checks tokens at the resource.
+//   - A [Mutex] is the right lock for most programs.
+//   - A [FairMutex] is granted in the order of arrival.
+//   - An [RWMutex] has many readers or one writer.
+//   - A [FencedMutex] takes its tokens from a counter that is kept when the
+//     lock is released.
+//   - [Multi] takes several locks as one.
+//   - A [Redlock] locks on a majority of several independent servers.
 //
-// # Next to the locks
+// All of these locks implement [Locker]. Package fence checks tokens at the
+// resource.
 //
-// A [LeasedSemaphore] lets some in at a time, a [Latch] waits until all are
-// done, a [RateLimiter] spreads them over time, and an [Election] chooses one of
-// them. [IDGenerator] and [TimeID] make unique numbers; an [AtomicLong] and a
-// [Bucket] are shared values. Each of these, and of the locks, has an [Object],
-// to look after its keys. They share one space of names: what is a semaphore must
-// not be a counter as well.
+// # Other synchronizers
 //
-// # What is promised, and what is not
+//   - A [LeasedSemaphore] limits how many holders there are at a time.
+//   - A [Latch] waits until a number of steps are done.
+//   - A [RateLimiter] limits how many permits are granted per interval.
+//   - An [Election] chooses one process as the leader.
+//   - An [IDGenerator] and a [TimeID] generate unique numbers.
+//   - An [AtomicLong] and a [Bucket] are shared values.
 //
-// At no moment do two leases on one lock both answer true to [Lease.Valid], as
-// long as the server keeps its memory and its clock. No lock service can
-// stop work that has already been sent on its way: for that, let the resource
-// check [Lease.Token], which grows with every grant. docs/guarantees.md spells
-// out each promise, and which test shows it.
+// Each of these, and each lock, has a method Object. It returns an [Object],
+// which manages the keys on the server. All of them share one namespace: do not
+// use the same name for a semaphore and a counter.
+//
+// # Guarantees
+//
+// Two owners never hold an exclusive lock at the same time, as long as the
+// server keeps its memory and its clock: at any moment, [Lease.Valid] returns
+// true for at most one of them. No lock service can stop a request that was
+// already sent. To be safe from late requests, let the resource check
+// [Lease.Token], which increases with every grant. The file docs/guarantees.md
+// lists each guarantee and the test that verifies it.
 package holdfast

@@ -12,44 +12,45 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// An Election chooses one of many processes to lead, and another one when that
-// ends.
+// An Election chooses one of many processes as the leader, and another one when
+// the leader stops leading.
 //
-// To lead is to hold a [Lease]: its context ends before anybody else can be
-// elected (unless somebody deposes it, see [Election.Depose]), its token is the
-// term, which is higher with each leader, and to resign is to release it. An
-// election is a [FencedMutex] whose holder says who
-// it is; Redisson has none.
+// The leader holds a [Lease]. Its context ends before another process can be
+// elected, unless the leader is deposed, see [Election.Depose]. Its token is
+// the term, which increases with each leader. To resign, release the lease. An
+// election is a [FencedMutex] whose holder publishes a name. Redisson has no
+// equivalent.
 //
-// An Election is a name and no more; it is safe for concurrent use.
-// [Client.Election] makes one.
+// An Election is only a name and is safe for concurrent use. Use
+// [Client.Election] to create one.
 type Election struct {
 	named
 	wire *script.Election
 }
 
-// Election returns the election with that name. The options apply to all of its
-// calls.
+// Election returns the election with the given name. The options apply to all
+// of its calls.
 func (c *Client) Election(name string, opts ...Option) *Election {
 	o := newNamed(c, "election", name, opts)
 	o.set.nonReentrant = true
 	return &Election{o, script.NewElection(name)}
 }
 
-// maxSaid is how long what a leader says of itself may be, in bytes.
+// maxSaid is the maximum length of a candidate in bytes.
 const maxSaid = 64 << 10
 
-// Campaign waits until it leads, or until ctx is done. The candidate is what it
-// says of itself, and what observers will see as [Leader].Name: an address, for
-// instance, of no more than 64 KiB. [Lease.Release] resigns. The error is as that of [Mutex.Lock]; with the context of a leader it
-// matches [ErrReentrant], and [ErrLost] if the lead was lost before it could be
+// Campaign waits until this process is the leader, or until ctx is done. The
+// candidate is a description of this process, such as its address, of at most
+// 64 KiB. Observers see it as [Leader].Name. [Lease.Release] resigns. The
+// errors are those of [Mutex.Lock]. The error matches [ErrReentrant] if ctx is
+// the context of a leader, and [ErrLost] if the lead was lost before it was
 // announced.
 func (e *Election) Campaign(ctx context.Context, candidate string, opts ...Option) (*Lease, error) {
 	return e.campaign(ctx, "campaign in", candidate, engine.Forever, opts)
 }
 
-// TryCampaign leads if nobody does, and otherwise returns [ErrNotAcquired] at
-// once, or after [Wait].
+// TryCampaign becomes the leader if there is none. Otherwise it returns
+// [ErrNotAcquired] at once, or after [Wait].
 func (e *Election) TryCampaign(ctx context.Context, candidate string, opts ...Option) (*Lease, error) {
 	return e.campaign(ctx, "campaign in", candidate, 0, opts)
 }
@@ -58,14 +59,14 @@ func (e *Election) campaign(ctx context.Context, op, candidate string, wait time
 	if err := checkSaid(candidate); err != nil {
 		return nil, e.fail(op, err)
 	}
-	// The program hears of its lease when others can see it.
+	// OnAcquire is called when observers can see the leader.
 	announce := e.set.with(opts).onAcquire
 	lease, err := e.acquire(ctx, op, e.wire, wait, append(opts[:len(opts):len(opts)], func(s *settings) { s.onAcquire = nil }))
 	if err != nil {
 		return nil, err
 	}
 	if err := e.proclaim(ctx, op, lease, candidate); err != nil {
-		lease.exit = nil // nobody has heard of it
+		lease.exit = nil // OnAcquire was not called
 		_ = lease.Release(ctx)
 		return nil, err
 	}
@@ -80,9 +81,9 @@ func checkSaid(candidate string) error {
 	return nil
 }
 
-// Proclaim changes what the leader says of itself. The error matches [ErrLost]
-// if lease does not lead any more, [ErrNotHeld] if it was released, and
-// [ErrInvalid] if it never led this election.
+// Proclaim changes the candidate that the leader has published. The error
+// matches [ErrLost] if the lead was lost, [ErrNotHeld] if the lease was
+// released, and [ErrInvalid] if it is not a lease of this election.
 func (e *Election) Proclaim(ctx context.Context, lease *Lease, candidate string) error {
 	err := cmp.Or(e.ready(ctx), checkSaid(candidate))
 	if lease == nil || lease.find(e.client, e.kind, e.name) != lease {
@@ -110,19 +111,22 @@ func (e *Election) proclaim(ctx context.Context, op string, lease *Lease, candid
 	return err
 }
 
-// Depose ends the term of whoever leads, and reports whether anybody did. A
-// leader in this client is told at once; others learn of it when they renew
-// next.
+// Depose ends the term of the current leader, and reports whether there was
+// one. A leader that uses this client learns it at once. Other leaders learn it
+// at their next renewal.
 func (e *Election) Depose(ctx context.Context) (bool, error) {
 	return e.force(ctx, e.wire, func(ctx context.Context) (bool, error) { return e.wire.Force(ctx, e.client.driver, "") })
 }
 
-// Lead runs fn whenever this process leads, until fn returns while it still
-// does, or until ctx is done. The context of fn ends when the lead is lost, and
-// fn must then return; it is run again when the process is elected again. A
-// server that cannot be reached does not end Lead. Lead resigns before it
-// returns the error of fn; what fn returns after a loss is dropped. When ctx is
-// done, the error matches that of ctx.
+// Lead runs fn whenever this process is the leader. The context of fn ends when
+// the lead is lost. Then fn must return, and Lead runs it again when the
+// process is elected again. Lead ignores the error that fn returns after a
+// loss.
+//
+// Lead ends when fn returns while the process still leads. It then resigns and
+// returns the error of fn. It also ends when ctx is done, and returns an error
+// that matches the error of ctx. Lead does not end because the server cannot be
+// reached.
 func (e *Election) Lead(ctx context.Context, candidate string, fn func(context.Context) error, opts ...Option) error {
 	if fn == nil {
 		return e.fail("lead", invalid("the function is nil"))
@@ -138,18 +142,18 @@ func (e *Election) Lead(ctx context.Context, candidate string, fn func(context.C
 			}
 			return err
 		}
-		select { // whatever is wrong, there is time to mend it
+		select {
 		case <-ctx.Done():
 		case <-time.After(leadPause):
 		}
 	}
 }
 
-// leadPause is the time between two terms of one leader, or between two tries
-// while the server cannot be reached.
+// leadPause is the time between two terms of one leader, and between two
+// attempts while the server cannot be reached.
 const leadPause = 10 * time.Millisecond
 
-// lead runs fn in one term. It reports whether that ended before fn did.
+// lead runs fn for one term. It reports whether the term ended before fn did.
 func (e *Election) lead(ctx context.Context, candidate string, fn func(context.Context) error, opts []Option) (again bool, err error) {
 	goesOn := func(err error) bool {
 		return (errors.Is(err, ErrLost) || errors.Is(err, ErrUnavailable)) && !errors.Is(err, ErrClosed)
@@ -162,7 +166,7 @@ func (e *Election) lead(ctx context.Context, candidate string, fn func(context.C
 		released := lease.Release(ctx)
 		again = errors.Is(released, ErrLost) && goesOn(released)
 		switch {
-		case again: // what fn returns after a loss is dropped
+		case again: // ignore the error of fn after a loss
 			err = released
 		case released != nil:
 			err = errors.Join(err, released)
@@ -171,14 +175,15 @@ func (e *Election) lead(ctx context.Context, candidate string, fn func(context.C
 	return false, fn(lease.Context())
 }
 
-// A Leader is who leads an [Election]. The zero Leader is nobody.
+// A Leader is the leader of an [Election]. The zero Leader means that there is
+// none.
 type Leader struct {
-	Name  string // as it says itself
-	Term  int64  // the token of its lease; zero: nobody leads
-	Owner string // of its lease
+	Name  string // the candidate that it has published
+	Term  int64  // the token of its lease; zero if there is no leader
+	Owner string // the owner of its lease
 }
 
-// Leader asks the server who leads.
+// Leader asks the server for the current leader.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	var l script.Leader
 	err := e.ask(ctx, "inspect", true, func(ctx context.Context) (err error) {
@@ -188,10 +193,11 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return Leader{l.Said, l.Term, l.Owner}, err
 }
 
-// Observe returns who leads, and then whoever does after every change; the zero
-// [Leader] while nobody does. Changes that follow each other too fast may be
-// seen as one. It goes on until ctx is done or the loop is left; an error that
-// matches [ErrUnavailable] does not end it. Of the options, [Poll] applies.
+// Observe returns an iterator over the leaders. It yields the current leader,
+// and then the new leader after every change. It yields the zero [Leader] if
+// there is no leader. Changes in quick succession may be reported as one. The
+// iteration ends when ctx is done. An error that matches [ErrUnavailable] does
+// not end it, all other errors do. Of the options, only [Poll] applies.
 //
 //	for leader, err := range election.Observe(ctx) {
 func (e *Election) Observe(ctx context.Context, opts ...Option) iter.Seq2[Leader, error] {
@@ -218,14 +224,14 @@ func (e *Election) Observe(ctx context.Context, opts ...Option) iter.Seq2[Leader
 			case !yield(Leader{}, e.fail("observe", err)) || !errors.Is(err, ErrUnavailable):
 				return
 			default:
-				change.Any = true // who leads is news after that
+				change.Any = true // report the leader again after an error
 			}
 		}
 	}
 }
 
-// Object returns the election as an object, to look at it or listen to it. To
-// delete it is to depose whoever leads.
+// Object returns the election as an object, for example to inspect it or to
+// listen to it. Deleting it deposes the leader.
 func (e *Election) Object() *Object {
 	o := e.asObject()
 	o.free = e.Depose

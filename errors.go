@@ -9,85 +9,87 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// What an error means to the caller. Match with [errors.Is]; the text around
-// it is in [*Error].
+// The errors of this package. Match them with [errors.Is]. Most are wrapped in an
+// [*Error], which adds the operation and the name of the object.
 var (
-	// ErrNotAcquired says that somebody else held the lock for as long as the
-	// call could wait; or that there were no permits, that the latch was closed,
-	// that the rate did not allow it. The error of a wait that a context has ended matches
-	// that context's error, too; if the context was done before anybody was
-	// asked, it matches only that.
+	// ErrNotAcquired means that the lock, permits or rate were not available
+	// while the call could wait, or that the latch was not open. If a context
+	// ended the wait, the error also matches the error of that context. If the
+	// context was done before the first request, the error matches only the
+	// error of the context.
 	ErrNotAcquired = engine.ErrNotAcquired
 
-	// ErrLost says that a lease has ended before it was released. The error is
-	// a [*LostError], which knows why.
+	// ErrLost means that a lease ended before it was released. The error is a
+	// [*LostError], which has the reason.
 	ErrLost = engine.ErrLost
 
-	// ErrNotHeld says that the lease has been released before, or that a permit
-	// is not taken.
+	// ErrNotHeld means that the lease was already released, or that a permit is
+	// not taken.
 	ErrNotHeld = engine.ErrNotHeld
 
-	// ErrReentrant says that the context already holds the lock and the call
-	// is [NonReentrant].
+	// ErrReentrant means that the context already holds the lock and the call
+	// has the option [NonReentrant].
 	ErrReentrant = errors.New("already held by this context")
 
-	// ErrUpgrade says that the context holds an [RWMutex] to read and wants to
-	// write: it would wait for itself. Release the read lease first, and look
-	// again at what was read once the write lease is granted.
+	// ErrUpgrade means that the context holds an [RWMutex] for reading and the
+	// call would lock it for writing. The call would wait for itself. Release
+	// the read lease first. After the write lease is granted, read the data
+	// again.
 	ErrUpgrade = errors.New("this context holds the lock for reading: release the read lease before locking for writing")
 
-	// ErrUnavailable says that the server has not answered, or that it is
-	// alive but cannot serve now: it loads, fails over, or is read-only. It
-	// never means that the lock is taken. If a context ended the wait for the
-	// answer, the error matches that context's error, too.
+	// ErrUnavailable means that the server did not answer, or that it cannot
+	// serve at the moment: it is loading, failing over, or read-only. It never
+	// means that another owner holds the lock. If a context ended the wait for
+	// the answer, the error also matches the error of that context.
 	ErrUnavailable = engine.ErrUnavailable
 
-	// ErrRefused says that the server refuses, and will until something is
-	// changed there: its memory is full, the user may not, the name belongs to
-	// a key of another type.
+	// ErrRefused means that the server refuses the request until its state or
+	// configuration changes: its memory is full, the user lacks permission, or
+	// the name belongs to a key of another type.
 	ErrRefused = engine.ErrRefused
 
-	// ErrNotReplicated says that the server has granted the lock, but fewer
-	// replicas than [Options.Replication] asks for have acknowledged it in time;
-	// it was given back. The error matches [ErrUnavailable], too.
+	// ErrNotReplicated means that the server granted the lock, but fewer
+	// replicas than required by [Options.Replication] acknowledged it in time.
+	// The lock was released. The error also matches [ErrUnavailable].
 	ErrNotReplicated = engine.ErrNotReplicated
 
-	// ErrInvalid says that an argument makes no sense; the text says what to
+	// ErrInvalid means that an argument is invalid. The text says what to
 	// change. Nothing was sent.
 	ErrInvalid = engine.ErrInvalid
 
-	// ErrNotFound says that there is no such thing at the server.
+	// ErrNotFound means that the object does not exist on the server.
 	ErrNotFound = errors.New("not found")
 
-	// ErrCodec says that a [Codec] could not encode the value it was given, so
-	// that nothing was sent, or could not decode the one at the server: another
-	// codec has written it, or it is of another type. The value is not in the
-	// text.
+	// ErrCodec means that a [Codec] could not encode a value, in which case
+	// nothing was sent, or could not decode the value on the server. The value
+	// may be of another type or from another codec. The text does not contain
+	// the value.
 	ErrCodec = errors.New("codec")
 
-	// ErrUnsupported says that this cannot be done with an object of that
-	// kind; the text says what to use instead. Nothing was sent.
+	// ErrUnsupported means that this kind of object does not support the
+	// operation. The text says what to use instead. Nothing was sent.
 	ErrUnsupported = errors.New("not supported")
 
-	// ErrDump says that what [Object.Restore] was given is not a dump of such
-	// an object, or was damaged. Nothing was changed.
+	// ErrDump means that the argument of [Object.Restore] is not a dump of this
+	// kind of object, or that the dump is damaged. Nothing was changed.
 	ErrDump = errors.New("not a dump of this kind of object")
 
-	// ErrNoEvents says that the server does not publish the events that
-	// [Object.Listen] needs, or does not say whether it does; the text says
-	// what to set there.
+	// ErrNoEvents means that the server does not publish the events that
+	// [Object.Listen] needs, or does not show whether it does. The text says
+	// which setting to change.
 	ErrNoEvents = engine.ErrNoEvents
 
-	// ErrClosed says that the client has been closed.
+	// ErrClosed means that the client is closed.
 	ErrClosed = engine.ErrClosed
 )
 
-// An Error is what failed, on which object, and why.
+// An Error describes a failed operation. Most functions of this package return
+// errors of this type, or a [*LostError].
 type Error struct {
-	Op   string // "lock", "release", ...
-	Kind string // "mutex"
-	Name string
-	Err  error
+	Op   string // the operation, such as "lock" or "release"
+	Kind string // the kind of object, such as "mutex"
+	Name string // the name of the object
+	Err  error  // the cause
 }
 
 func (e *Error) Error() string {
@@ -97,13 +99,13 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("holdfast: %s %s %.80q: %v", e.Op, e.Kind, e.Name, e.Err)
 }
 
-// Unwrap returns the cause.
+// Unwrap returns e.Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Remaining returns how long the holder of a lock still has it, or how long it
-// takes until a permit is free, as far as an error that matches [ErrNotAcquired]
-// knows. It is negative for a lock that
-// never expires and zero if nothing is known.
+// Remaining returns how long the current holder still has the lock, or how long
+// it takes until a permit is free. The argument is an error that matches
+// [ErrNotAcquired]. The result is negative if the lock never expires, and zero
+// if the time is not known.
 func Remaining(err error) time.Duration {
 	var busy *engine.Busy
 	if errors.As(err, &busy) {
@@ -112,20 +114,20 @@ func Remaining(err error) time.Duration {
 	return 0
 }
 
-// A LossReason says how a lease was lost.
+// A LossReason says why a lease was lost.
 type LossReason string
 
 // The reasons for a loss.
 const (
-	LossExpired  LossReason = "expired"   // no renewal was confirmed in time, or the lease time was over
-	LossNotOwner LossReason = "not owner" // the server says that another owner holds the lock, or nobody
-	LossForced   LossReason = "forced"    // this client freed the lock by force
+	LossExpired  LossReason = "expired"   // no renewal was confirmed in time, or the fixed lease time has passed
+	LossNotOwner LossReason = "not owner" // on the server, another owner holds the lock or it is free
+	LossForced   LossReason = "forced"    // this client called ForceUnlock
 	LossClosed   LossReason = "closed"    // the client was closed
 
-	// LossFailover: a replica has taken over, or the server was restarted, and
-	// does not know the lease.
+	// LossFailover means that a replica was promoted or the server was
+	// restarted, and that the server does not know the lease.
 	LossFailover LossReason = "failover"
-	// LossUnreplicated: no renewal has reached enough replicas in time.
+	// LossUnreplicated means that no renewal reached enough replicas in time.
 	LossUnreplicated LossReason = "not replicated"
 )
 
@@ -138,15 +140,16 @@ var lossReasons = map[watchdog.Reason]LossReason{
 	watchdog.Unacked:  LossUnreplicated,
 }
 
-// A LostError is the error, and the cause of the context, of a lease that was
-// lost. It matches [ErrLost].
+// A LostError is the error of a lost lease, and the cause of its context. It
+// matches [ErrLost].
 type LostError struct {
-	Name   string
-	Owner  string
-	Reason LossReason
+	Name   string     // the name of the lock
+	Owner  string     // the owner, see [Lease.Owner]
+	Reason LossReason // why the lease was lost
 
-	// Cause is the error of the last renewal, if that has failed and the lease
-	// is over for it; otherwise nil. It matches no error of a context.
+	// Cause is the error of the last renewal if the lease expired because
+	// renewals failed, and nil otherwise. It does not match any error of
+	// package context.
 	Cause error
 }
 
@@ -154,10 +157,11 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("holdfast: lease on %.80q lost: %s", e.Name, e.Reason)
 }
 
-// Unwrap returns the cause.
+// Unwrap returns e.Cause.
 func (e *LostError) Unwrap() error { return e.Cause }
 
-// Is reports whether target is [ErrLost], or [ErrClosed] if that is why.
+// Is reports whether target is [ErrLost], or [ErrClosed] if the reason is
+// [LossClosed].
 func (e *LostError) Is(target error) bool {
 	return target == ErrLost || target == ErrClosed && e.Reason == LossClosed
 }

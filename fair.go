@@ -9,33 +9,34 @@ import (
 
 var _ Locker = (*FairMutex)(nil)
 
-// A FairMutex is a [Mutex] that is granted in the order in which those who wait
-// have come to the server, whatever process they are in. It is what Redisson
-// returns from getFairLock, and shares its locks and its queue with it.
+// A FairMutex is a [Mutex] that is granted in the order in which requests
+// arrive at the server, from all processes. It corresponds to getFairLock in
+// Redisson and shares its locks and its queue with it.
 //
-// A waiter whose process dies is skipped after a few seconds; one that gives
-// up leaves the queue at once. Fairness has its price: every grant costs two
-// requests and a message, where a Mutex under load is mostly handed over
-// inside the process. Use it where the order matters.
+// If the process of a waiter dies, the waiter is skipped after a few seconds. A
+// waiter that gives up leaves the queue at once. A FairMutex is slower than a
+// Mutex: every grant needs two requests and a message, while a contended Mutex
+// is mostly handed over inside the process. Use it if the order matters.
 //
-// A Mutex and a FairMutex by one name exclude each other, but the Mutex does
-// not queue, and is not told when the FairMutex is released: it finds out when it
-// looks next. Use one of them for a name.
+// A Mutex and a FairMutex with the same name exclude each other. But the Mutex
+// does not enter the queue, and it gets no message when the FairMutex is
+// released: it finds out at its next poll. Use only one of the two kinds for a
+// name.
 type FairMutex struct{ exclusive }
 
-// FairMutex returns the fair mutex with that name. Names and options are as
-// for [Client.Mutex].
+// FairMutex returns the fair mutex with the given name. Names and options are
+// those of [Client.Mutex].
 func (c *Client) FairMutex(name string, opts ...Option) *FairMutex {
 	return &FairMutex{exclusive{newNamed(c, "fair mutex", name, opts), script.NewFair(name)}}
 }
 
-// Lock waits in the queue until it holds the mutex, or until ctx is done. It is
-// otherwise as [Mutex.Lock].
+// Lock waits in the queue until it holds the mutex, or until ctx is done.
+// Otherwise it is like [Mutex.Lock].
 func (m *FairMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.acquire(ctx, "lock", m.wire, engine.Forever, opts)
 }
 
-// TryLock takes the mutex if it is free and nobody waits for it, and otherwise
+// TryLock acquires the mutex if it is free and the queue is empty. Otherwise it
 // returns [ErrNotAcquired] at once. With [Wait] it waits in the queue.
 func (m *FairMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.acquire(ctx, "try lock", m.wire, 0, opts)
@@ -46,19 +47,19 @@ func (m *FairMutex) Do(ctx context.Context, fn func(context.Context) error, opts
 	return do(ctx, m, fn, opts)
 }
 
-// State asks the server who holds the mutex and who waits for it.
+// State asks the server for the holder of the mutex and the queue.
 func (m *FairMutex) State(ctx context.Context) (State, error) { return m.state(ctx) }
 
-// IsLocked asks the server whether anybody holds the mutex.
+// IsLocked asks the server whether the mutex is held.
 func (m *FairMutex) IsLocked(ctx context.Context) (bool, error) { return m.isLocked(ctx) }
 
-// HoldCount asks the server how often the owner that ctx carries holds the
-// mutex.
+// HoldCount asks the server how many times the owner in ctx holds the mutex.
 func (m *FairMutex) HoldCount(ctx context.Context) (int, error) { return m.holdCount(ctx) }
 
-// ForceUnlock frees the mutex, as [Mutex.ForceUnlock] does. Those who wait keep
-// their places.
+// ForceUnlock frees the mutex, like [Mutex.ForceUnlock]. The queue stays as it
+// is.
 func (m *FairMutex) ForceUnlock(ctx context.Context) (bool, error) { return m.forceUnlock(ctx) }
 
-// Object returns the mutex as an object, to look at it or listen to it.
+// Object returns the mutex as an object, for example to inspect it or to listen
+// to it.
 func (m *FairMutex) Object() *Object { return m.asObject() }

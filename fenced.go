@@ -9,52 +9,57 @@ import (
 
 var _ Locker = (*FencedMutex)(nil)
 
-// A FencedMutex is a [Mutex] whose tokens come from a counter at the server: 1,
-// 2, 3 and so on for each grant. It is what Redisson calls RFencedLock, and
+// A FencedMutex is a [Mutex] whose tokens come from a counter on the server: 1,
+// 2, 3 and so on for each grant. It corresponds to RFencedLock in Redisson and
 // shares its locks and its counter with it.
 //
-// The tokens of other locks rise as well, but are made of the server's clock,
-// so that nothing is left behind when the lock is released. Use a FencedMutex
-// where the clock may be set back, where a Java program shares the lock, or
-// where the token should survive as long as the data: the counter is kept when
-// the lock is released, and lasts as long as the server keeps its data. If the
-// server loses it, the tokens begin at 1 again, and a resource that remembers
-// higher ones refuses them: see package fence. A fenced lease is never handed
-// over inside the process, so a contended FencedMutex is slower than a Mutex.
+// The tokens of other locks also increase, but they are made from the server's
+// clock, so nothing stays on the server when the lock is released. Use a
+// FencedMutex in these cases:
 //
-// Entering the mutex again keeps the token. (Redisson raises it, so that the
-// outer section finds its own token outdated.)
+//   - The clock may be set back.
+//   - A Java program shares the lock.
+//   - The token must last as long as the data. The counter is kept when the
+//     lock is released, as long as the server keeps its data.
+//
+// If the server loses the counter, tokens begin at 1 again. A resource that
+// remembers a higher token refuses them: see package fence. A FencedMutex is
+// never handed over inside the process, so under contention it is slower than a
+// Mutex.
+//
+// Entering the mutex again keeps the token. Redisson increases it, so that the
+// token of the outer section is outdated.
 type FencedMutex struct {
 	exclusive
 	counter *script.Fenced
 }
 
-// FencedMutex returns the fenced mutex with that name. Names and options are as
-// for [Client.Mutex].
+// FencedMutex returns the fenced mutex with the given name. Names and options
+// are those of [Client.Mutex].
 func (c *Client) FencedMutex(name string, opts ...Option) *FencedMutex {
 	wire := script.NewFenced(name)
 	return &FencedMutex{exclusive{newNamed(c, "fenced mutex", name, opts), wire}, wire}
 }
 
-// Lock waits until it holds the mutex, or until ctx is done, as [Mutex.Lock]
-// does. The token is [Lease.Token].
+// Lock waits until it holds the mutex, or until ctx is done, like [Mutex.Lock].
+// [Lease.Token] returns the token.
 func (m *FencedMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.acquire(ctx, "lock", m.wire, engine.Forever, opts)
 }
 
-// TryLock takes the mutex if it is free, as [Mutex.TryLock] does.
+// TryLock acquires the mutex if it is free, like [Mutex.TryLock].
 func (m *FencedMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.acquire(ctx, "try lock", m.wire, 0, opts)
 }
 
-// Do runs fn while holding the mutex, as [Mutex.Do] does. Inside of fn, the
-// token is LeaseOf(ctx).Token().
+// Do runs fn while holding the mutex, like [Mutex.Do]. In fn, the token is
+// LeaseOf(ctx).Token().
 func (m *FencedMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
 	return do(ctx, m, fn, opts)
 }
 
 // Token asks the server for the token of the last grant. It is zero before the
-// first one.
+// first grant.
 func (m *FencedMutex) Token(ctx context.Context) (int64, error) {
 	var token int64
 	err := m.ask(ctx, "read the token of", true, func(ctx context.Context) (err error) {
@@ -64,18 +69,18 @@ func (m *FencedMutex) Token(ctx context.Context) (int64, error) {
 	return token, err
 }
 
-// State asks the server who holds the mutex.
+// State asks the server for the holder of the mutex.
 func (m *FencedMutex) State(ctx context.Context) (State, error) { return m.state(ctx) }
 
-// IsLocked asks the server whether anybody holds the mutex.
+// IsLocked asks the server whether the mutex is held.
 func (m *FencedMutex) IsLocked(ctx context.Context) (bool, error) { return m.isLocked(ctx) }
 
-// HoldCount asks the server how often the owner that ctx carries holds the
-// mutex.
+// HoldCount asks the server how many times the owner in ctx holds the mutex.
 func (m *FencedMutex) HoldCount(ctx context.Context) (int, error) { return m.holdCount(ctx) }
 
-// ForceUnlock frees the mutex, as [Mutex.ForceUnlock] does. The counter stays.
+// ForceUnlock frees the mutex, like [Mutex.ForceUnlock]. The counter is kept.
 func (m *FencedMutex) ForceUnlock(ctx context.Context) (bool, error) { return m.forceUnlock(ctx) }
 
-// Object returns the mutex as an object, to look at it or listen to it.
+// Object returns the mutex as an object, for example to inspect it or to listen
+// to it.
 func (m *FencedMutex) Object() *Object { return m.asObject() }

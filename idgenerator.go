@@ -9,39 +9,41 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// An IDGenerator gives out numbers that no other generator by its name gives
-// out, in any process. It is what Redisson calls RIdGenerator, and shares its
-// numbers with it. Make one and keep it: unlike other things with a name, it holds
-// something, the ids that it will give out next.
+// An IDGenerator generates numbers that are unique among all generators with
+// the same name, in all processes. It corresponds to RIdGenerator in Redisson
+// and shares its counter with it. Create one and keep it: unlike other named
+// objects, it has a state, the ids that it has reserved.
 //
-// It reserves a block of ids at the server, 5000 unless [IDGenerator.TryInit]
-// says otherwise, and gives them out from memory: in a few nanoseconds each,
-// with one request per block. What is left of a block when the process ends is
-// never given out, so there are gaps; and while the ids of one generator rise,
-// those of two processes are not in the order of time. For that, see [TimeID].
+// It reserves a block of ids on the server, 5000 by default, see
+// [IDGenerator.TryInit]. Then it returns these ids from memory, in a few
+// nanoseconds each. It sends one request per block. The unused ids of a block
+// are lost when the process ends, so there are gaps. The ids of one generator
+// increase, but ids of different processes are not in the order of time. If you
+// need this order, see [TimeID].
 //
 // # When the server restarts
 //
-// Ids are unique as long as the server keeps its counter. It keeps it over a
-// crash if it appends each write to its file before it answers (appendonly yes,
-// appendfsync always). With appendfsync everysec, with snapshots only, or if a
-// replica takes over that had not got the latest writes, the blocks that were
-// reserved last may be given out a second time. A server without persistence
-// starts again at 1.
+// Ids are unique as long as the server keeps its counter. The counter survives
+// a crash if the server writes each change to its file before it answers
+// (appendonly yes, appendfsync always). With appendfsync everysec, with
+// snapshots only, or after the promotion of a replica that lacks the latest
+// writes, the blocks that were reserved last may be reserved again. A server
+// without persistence starts again at 1.
 //
-// Whatever the server has lost, an IDGenerator never repeats an id of its own:
-// it tells the server with each request how far it has come, and the server's
-// counter is lifted to that. It does not know of the blocks of others.
+// An IDGenerator never repeats its own ids, whatever the server has lost: each
+// request contains the highest reserved id, and the server raises its counter
+// to it. An IDGenerator does not know the blocks of other generators.
 //
-// An IDGenerator is safe for concurrent use. [Client.IDGenerator] makes one.
+// An IDGenerator is safe for concurrent use. Use [Client.IDGenerator] to create
+// one.
 type IDGenerator struct {
 	named
 	wire *script.IDGenerator
 	ids  *engine.Series
 }
 
-// IDGenerator returns a generator with that name, which is the key of its
-// counter at the server. The rules for names are those of [Client.Mutex].
+// IDGenerator returns a generator with the given name. The name is the key of
+// its counter on the server. It must follow the rules of [Client.Mutex].
 func (c *Client) IDGenerator(name string) *IDGenerator {
 	wire := script.NewIDGenerator(name)
 	g := &IDGenerator{newNamed(c, "id generator", name, nil), wire, nil}
@@ -51,9 +53,9 @@ func (c *Client) IDGenerator(name string) *IDGenerator {
 	return g
 }
 
-// TryInit sets the first id, and how many are reserved at a time, if no id was
-// given out yet and nobody has set them. It reports whether it did. Large blocks
-// cost fewer requests, and more ids are lost when a process ends.
+// TryInit sets the first id and the size of a block, if no id was generated yet
+// and TryInit was not called before. It reports whether it did. Large blocks
+// need fewer requests, but more ids are lost when a process ends.
 func (g *IDGenerator) TryInit(ctx context.Context, first, block int64) (bool, error) {
 	switch {
 	case block < 1 || block > math.MaxInt32:
@@ -64,13 +66,15 @@ func (g *IDGenerator) TryInit(ctx context.Context, first, block int64) (bool, er
 	return g.decide(ctx, "set up", func(request string) driver.Call { return g.wire.Init(request, first, block) })
 }
 
-// Next returns an id, higher than all that this generator has returned before.
+// Next returns an id that is higher than all ids that this generator has
+// returned before.
 //
-// While there are ids at hand, it does not wait, and takes no notice of ctx. The
-// call that finds none reserves a block, and others wait for it as long as their
-// own ctx lets them; if it fails, the next one tries. A server that does not
-// answer within a second or two is [ErrUnavailable]. [ErrRefused] also says that
-// there are no more numbers of 64 bits.
+// While the generator has reserved ids, Next returns at once and ignores ctx.
+// Otherwise it reserves a new block. Concurrent calls wait for this block as
+// long as their own ctx is not done. If the request fails, the next waiting
+// call tries again. Next returns [ErrUnavailable] if the server does not answer
+// within about two seconds, and [ErrRefused] if the server refuses the request
+// or all 64-bit numbers are used.
 func (g *IDGenerator) Next(ctx context.Context) (int64, error) {
 	err := g.ready(ctx)
 	if err == nil {
@@ -82,7 +86,7 @@ func (g *IDGenerator) Next(ctx context.Context) (int64, error) {
 	return 0, g.fail("take an id from", err)
 }
 
-// Object returns what the server has of the generator as an object. What is left
-// of a block stays with the generator. One that is deleted starts again, and
-// gives out the same ids.
+// Object returns the counter on the server as an object. Deleting it does not
+// affect the ids that this generator has reserved. Other generators then start
+// again at 1 and repeat ids.
 func (g *IDGenerator) Object() *Object { return g.asObject() }

@@ -8,31 +8,31 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Latch is a named count that processes count down, and wait for until it is
-// zero. It is what Redisson calls RCountDownLatch, and shares its counts with
-// it.
+// A Latch is a named count that processes count down, and that processes can
+// wait for until it is zero. It corresponds to RCountDownLatch in Redisson and
+// shares its counts with it.
 //
-// A latch at zero does not exist any more, and so is the same as one that was
-// never set, or has expired: set it before anybody waits for it. It can then be
-// set again. A process that dies counts nothing down, so bound the wait, and give
-// each run a name of its own.
+// A latch is open when its count is zero. It is then deleted, so it cannot be
+// distinguished from a latch that was never set or that has expired. Set the
+// latch before a process waits for it. An open latch can be set again. A
+// process that dies does not count down, so bound the wait, and use a new name
+// for each run.
 //
-// A Latch is a name and no more; it is safe for concurrent use. [Client.Latch]
-// makes one.
+// A Latch is only a name and is safe for concurrent use. Use [Client.Latch] to
+// create one.
 type Latch struct {
 	named
 	wire *script.Latch
 }
 
-// Latch returns the latch with that name, see [Client.Mutex] for what that may
-// be. Of the options, [Wait] and [Poll]
-// apply to it.
+// Latch returns the latch with the given name. The name must follow the rules
+// of [Client.Mutex]. Of the options, only [Wait] and [Poll] apply.
 func (c *Client) Latch(name string, opts ...Option) *Latch {
 	return &Latch{newNamed(c, "latch", name, opts).leaseless(), script.NewLatch(name)}
 }
 
-// TrySet closes the latch until it has been counted down that often, and
-// reports whether it did: a closed latch stays as it is.
+// TrySet closes the latch and sets its count, if the latch is open. It reports
+// whether it did. A closed latch does not change.
 func (l *Latch) TrySet(ctx context.Context, count int) (bool, error) {
 	if err := checkCount("the count", count, 1); err != nil {
 		return false, l.fail("set", err)
@@ -40,18 +40,18 @@ func (l *Latch) TrySet(ctx context.Context, count int) (bool, error) {
 	return l.decide(ctx, "set", func(request string) driver.Call { return l.wire.Set(request, count) })
 }
 
-// CountDown counts down by one, and returns what is left. An open latch stays
-// open. Nothing in ctx stops it: when the server does not answer within a second
-// or two it returns [ErrUnavailable] and goes on trying in the background. It
-// counts once, however often that has to be tried.
+// CountDown decrements the count and returns the new count. An open latch stays
+// open. CountDown ignores the end of ctx. If the server does not answer within
+// about two seconds, CountDown returns [ErrUnavailable] and keeps trying in the
+// background. It counts once, even if the request has to be sent several times.
 func (l *Latch) CountDown(ctx context.Context) (left int, err error) {
 	return l.count(ctx, "count down", l.wire.CountDown, l.wire.CountDown)
 }
 
-// Wait waits until the latch is open, or until ctx is done; with the option
-// [Wait], no longer than that says. The error is as that of [Mutex.Lock]. A
-// waiter looks at the latch at every message, whenever its subscription was
-// restored, and every [Options].PollInterval, so that no lost message keeps it.
+// Wait waits until the latch is open, or until ctx is done. The option [Wait]
+// bounds the time. The errors are those of [Mutex.Lock]. A waiter checks the
+// latch after every message, after every new subscription, and every
+// [Options].PollInterval, so it also wakes up if a message was lost.
 func (l *Latch) Wait(ctx context.Context, opts ...Option) error {
 	set := l.set.with(opts)
 	set.fail(l.ready(ctx))
@@ -65,7 +65,7 @@ func (l *Latch) Wait(ctx context.Context, opts ...Option) error {
 	return nil
 }
 
-// Count returns how often the latch has to be counted down yet.
+// Count returns the current count. It is zero if the latch is open.
 func (l *Latch) Count(ctx context.Context) (int, error) {
 	var n int
 	err := l.ask(ctx, "inspect", true, func(ctx context.Context) (err error) {
@@ -75,6 +75,6 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// Object returns the latch as an object, to delete it or let it end: then it is
-// open.
+// Object returns the latch as an object, for example to delete it or to set its
+// TTL. The latch is open when it is deleted or has expired.
 func (l *Latch) Object() *Object { return l.asObject() }

@@ -9,29 +9,29 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A LeasedSemaphore is a named number of permits that are taken as leases: the
-// watchdog renews them, or [LeaseTime] fixes their length, and those of a
-// process that is killed come back by themselves. It is what Redisson calls
-// RPermitExpirableSemaphore, and shares its permits with it.
+// A LeasedSemaphore is a named number of permits that are held as leases. The
+// watchdog renews the leases, or [LeaseTime] sets a fixed length. The permits
+// of a killed process become free when their leases expire. It corresponds to
+// RPermitExpirableSemaphore in Redisson and shares its permits with it.
 //
-// It is the semaphore to use, unless Java peers use the plain one, see
-// [Semaphore]. One permit makes it a mutex that whoever knows the id of the
-// permit can release.
+// Use it instead of [Semaphore], unless Java peers use the plain semaphore. A
+// semaphore with one permit is a mutex that can be released by any process that
+// knows the id of the permit.
 //
-// Inside a process, permits go to those who came first, also to those who want
-// many, also to more than there are; between processes there is no order. The
-// context of a lease does not let its holder in again: whoever acquires twice
-// takes twice.
+// The waiters in a process are served in the order of arrival, regardless of
+// how many permits they request. There is no order between processes. The
+// context of a lease does not enter the semaphore again: each acquisition takes
+// more permits.
 //
-// Time is the server's. A Java peer measures leases with its own clock, and may
-// take a permit away too early if that is fast.
+// Leases are measured with the server's clock. A Java peer measures leases with
+// its own clock. If this clock is fast, the peer may free a permit too early.
 //
-// A LeasedSemaphore is a name and no more; it is safe for concurrent use.
-// [Client.LeasedSemaphore] makes one.
+// A LeasedSemaphore is only a name and is safe for concurrent use. Use
+// [Client.LeasedSemaphore] to create one.
 type LeasedSemaphore struct{ named }
 
-// LeasedSemaphore returns the semaphore with that name, see [Client.Mutex] for
-// what that may be. The options apply to all of its calls.
+// LeasedSemaphore returns the semaphore with the given name. The name must
+// follow the rules of [Client.Mutex]. The options apply to all of its calls.
 func (c *Client) LeasedSemaphore(name string, opts ...Option) *LeasedSemaphore {
 	o := newNamed(c, "leased semaphore", name, opts)
 	o.repeats = true
@@ -41,17 +41,17 @@ func (c *Client) LeasedSemaphore(name string, opts ...Option) *LeasedSemaphore {
 func (s *LeasedSemaphore) wire(n int) *script.Leased { return script.NewLeased(s.name, n) }
 
 // TrySet sets the number of permits if the semaphore does not exist yet, and
-// reports whether it did. An existing semaphore keeps its number, even if that
-// differs: change it with [LeasedSemaphore.Set]. With a ttl other than zero the semaphore, and all
-// permits with it, are gone when that is over; a holder then learns of it when
-// it renews next.
+// reports whether it did. An existing semaphore keeps its number, even if it
+// differs: change it with [LeasedSemaphore.Set]. If ttl is not zero, the
+// semaphore and all of its permits are deleted after ttl. A holder then learns
+// at its next renewal that its lease is lost.
 func (s *LeasedSemaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) (bool, error) {
 	return trySet(ctx, &s.named, permits, ttl)
 }
 
-// Set changes how many permits there are, taken and free together, to that
-// many, and creates a semaphore that does not exist. If more are taken already,
-// [PermitState].Available is negative until enough of them have come back.
+// Set sets the total number of permits, taken and free, and creates the
+// semaphore if it does not exist. If more permits are taken,
+// [PermitState].Available is negative until enough of them are released.
 func (s *LeasedSemaphore) Set(ctx context.Context, permits int) error {
 	if err := checkCount("the number of permits", permits, 0); err != nil {
 		return s.fail("set", err)
@@ -62,27 +62,30 @@ func (s *LeasedSemaphore) Set(ctx context.Context, permits int) error {
 	})
 }
 
-// Add adds permits, or takes some away if permits is negative: also such that
-// are not free. It creates a semaphore that does not exist.
+// Add adds permits. A negative number removes permits, even if they are not
+// free. Add creates the semaphore if it does not exist.
 func (s *LeasedSemaphore) Add(ctx context.Context, permits int) error {
 	return addPermits(ctx, &s.named, permits)
 }
 
-// maxPermits is how many permits one lease may have: a script has to name each.
+// maxPermits is the maximum number of permits of one lease, because a script
+// has to name each of them.
 const maxPermits = 1000
 
-// Acquire waits until it has taken that many permits, 1 to 1000, all at once, or
-// until ctx is done. The error is as that of [Mutex.Lock]; what was granted too
-// late for ctx is given back. The lease is one for all of them: [Lease.Permits]
-// are their ids. A semaphore that does not exist, and the order of waiters, are
-// treated as in [Semaphore.Acquire].
+// Acquire waits until it has acquired the given number of permits at once, or
+// until ctx is done. The number must be between 1 and 1000. The errors are
+// those of [Mutex.Lock]. Permits that are granted after ctx is done are
+// released. There is one lease for all permits, and [Lease.Permits] returns
+// their ids. If the semaphore does not exist, and for the order of waiters, see
+// [Semaphore.Acquire].
 func (s *LeasedSemaphore) Acquire(ctx context.Context, permits int, opts ...Option) (*Lease, error) {
 	return s.take(ctx, "acquire", permits, engine.Forever, opts)
 }
 
-// TryAcquire takes that many permits if they are free and nobody in this
-// process waits for some, and otherwise returns [ErrNotAcquired] at once, or
-// after [Wait]. [Remaining] tells when the next lease of others ends.
+// TryAcquire acquires the given number of permits if they are free and no call
+// in this process waits for permits. Otherwise it returns [ErrNotAcquired] at
+// once, or after [Wait]. [Remaining] returns when the next lease of another
+// holder ends.
 func (s *LeasedSemaphore) TryAcquire(ctx context.Context, permits int, opts ...Option) (*Lease, error) {
 	return s.take(ctx, "try acquire", permits, 0, opts)
 }
@@ -94,13 +97,13 @@ func (s *LeasedSemaphore) take(ctx context.Context, op string, permits int, wait
 	return s.acquire(ctx, op, s.wire(permits), wait, opts)
 }
 
-// Do runs fn while holding that many permits, as [Mutex.Do] does.
+// Do runs fn while holding the given number of permits, like [Mutex.Do].
 func (s *LeasedSemaphore) Do(ctx context.Context, permits int, fn func(context.Context) error, opts ...Option) error {
 	return do(ctx, s.Locker(permits), fn, opts)
 }
 
-// Locker returns a lock that is held by whoever has that many permits, for what
-// takes any lock: [DoValue], [SyncLocker]. [Multi] does not take it.
+// Locker returns a [Locker] whose Lock acquires the given number of permits.
+// Use it with [DoValue] and [SyncLocker]. [Multi] does not accept it.
 func (s *LeasedSemaphore) Locker(permits int) Locker { return &permitLocker{s, permits} }
 
 type permitLocker struct {
@@ -116,10 +119,10 @@ func (l *permitLocker) TryLock(ctx context.Context, opts ...Option) (*Lease, err
 	return l.TryAcquire(ctx, l.permits, opts...)
 }
 
-// A PermitState is what the server says about permits at one moment.
+// A PermitState is the state of the permits on the server at one moment.
 type PermitState struct {
-	Available int // free; negative if there are fewer than are taken
-	Taken     int
+	Available int // the number of free permits; negative if more are taken than exist
+	Taken     int // the number of taken permits
 }
 
 // State asks the server how many permits are free and how many are taken.
@@ -143,12 +146,12 @@ func (s *LeasedSemaphore) inspect(ctx context.Context, id string) (script.Permit
 	return seen, err
 }
 
-// ReleaseIDs gives back permits by their ids, for whoever was handed those
-// instead of a lease: by another process, or by Java. It gives back all of them
-// or none: if one is not taken, or its lease is over, the error matches
-// [ErrNotHeld]. An id is 32 hexadecimal digits; the error of anything else
-// matches [ErrInvalid], since no permit can have it. The holder of a lease on one of them learns that it is lost when
-// it renews next.
+// ReleaseIDs releases permits by their ids. Use it if another process, for
+// example in Java, has passed on ids instead of a lease. It releases all of
+// them or none. The error matches [ErrNotHeld] if a permit is not taken or its
+// lease has expired, and [ErrInvalid] if an id does not have 32 hexadecimal
+// digits. The holder of a lease on one of the permits learns at its next
+// renewal that the lease is lost.
 func (s *LeasedSemaphore) ReleaseIDs(ctx context.Context, ids ...string) error {
 	row, err := parseIDs(ids)
 	if err != nil {
@@ -162,9 +165,8 @@ func (s *LeasedSemaphore) ReleaseIDs(ctx context.Context, ids ...string) error {
 	return err
 }
 
-// ExtendID makes the server keep a permit for at least d from now on, as
-// [Lease.Extend] does for a lease. The error matches [ErrNotHeld] if the permit
-// is not taken.
+// ExtendID makes the server keep a permit for at least d from now on, like
+// [Lease.Extend]. The error matches [ErrNotHeld] if the permit is not taken.
 func (s *LeasedSemaphore) ExtendID(ctx context.Context, id string, d time.Duration) error {
 	row, err := parseIDs([]string{id})
 	if err == nil {
@@ -184,8 +186,9 @@ func (s *LeasedSemaphore) ExtendID(ctx context.Context, id string, d time.Durati
 	return err
 }
 
-// RemainingID returns how long a permit is still taken; negative: it has no end,
-// as Java may take it. The error matches [ErrNotHeld] if it is not taken.
+// RemainingID returns how long a permit is still taken. The result is negative
+// if the permit does not expire, which is possible for permits that Java has
+// acquired. The error matches [ErrNotHeld] if the permit is not taken.
 func (s *LeasedSemaphore) RemainingID(ctx context.Context, id string) (time.Duration, error) {
 	row, err := parseIDs([]string{id})
 	if err != nil {
@@ -198,9 +201,9 @@ func (s *LeasedSemaphore) RemainingID(ctx context.Context, id string) (time.Dura
 	return seen.TTL, err
 }
 
-// Object returns the semaphore as an object, with its permits. When it is
-// deleted, renamed, or comes to its end, holders lose their permits, and learn
-// of it when they renew next.
+// Object returns the semaphore and its permits as an object. If it is deleted
+// or renamed, or if it expires, the holders lose their permits and learn it at
+// their next renewal.
 func (s *LeasedSemaphore) Object() *Object { return s.asObject() }
 
 func parseIDs(ids []string) (row string, err error) {

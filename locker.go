@@ -7,23 +7,24 @@ import (
 	"sync/atomic"
 )
 
-// A Locker is any lock of this module.
+// A Locker is any lock of this package.
 type Locker interface {
 	// Name returns the name of the lock.
 	Name() string
-	// Lock waits until the lock is held or ctx is done.
+	// Lock waits until it holds the lock, or until ctx is done.
 	Lock(ctx context.Context, opts ...Option) (*Lease, error)
-	// TryLock does not wait, or only as long as the option Wait says.
+	// TryLock acquires the lock if it is free. It waits only with the option
+	// Wait.
 	TryLock(ctx context.Context, opts ...Option) (*Lease, error)
 }
 
-// Do runs fn while holding any lock, as [Mutex.Do] does.
+// Do runs fn while holding any lock, like [Mutex.Do].
 func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...Option) error {
 	return do(ctx, l, fn, opts)
 }
 
-// DoValue runs fn while holding a lock, as [Mutex.Do] does, and returns its
-// value. The value counts only if the error is nil: it may have been computed
+// DoValue runs fn while holding a lock, like [Mutex.Do], and returns its value.
+// Use the value only if the error is nil. Otherwise it may have been computed
 // after the lock was lost.
 func DoValue[T any](ctx context.Context, l Locker, fn func(context.Context) (T, error), opts ...Option) (T, error) {
 	var value T
@@ -58,10 +59,10 @@ func do(ctx context.Context, l Locker, fn func(context.Context) error, opts []Op
 	return fn(lease.Context())
 }
 
-// SyncLocker adapts a lock to [sync.Locker], for code that takes nothing else.
-// Prefer Lock or Do: a sync.Locker has no way to say that the lock could not
-// be had, or that it was lost, so its Lock panics where l.Lock would return an
-// error, and its Unlock panics after a loss. Nor can it enter a lock again.
+// SyncLocker adapts a lock to [sync.Locker], for code that requires this
+// interface. Prefer Lock or Do. A sync.Locker cannot return an error, so its
+// Lock panics if l.Lock returns an error, and its Unlock panics if the lock was
+// lost. It cannot enter a lock again.
 func SyncLocker(ctx context.Context, l Locker, opts ...Option) sync.Locker {
 	if l == nil {
 		panic("holdfast: SyncLocker: the lock is nil: pass one, for example from Client.Mutex")
@@ -74,8 +75,8 @@ type syncLocker struct {
 	lock Locker
 	opts []Option
 
-	// Locked from Lock to Unlock, also when the lease was lost in between:
-	// nobody may release the lease of somebody else.
+	// mu is locked from Lock to Unlock, even if the lease is lost in between, so
+	// that a call of Unlock cannot release the lease of a later Lock.
 	mu    sync.Mutex
 	lease atomic.Pointer[Lease]
 }

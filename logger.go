@@ -7,19 +7,14 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// warnings is the default handler: it passes warnings and errors on to
-// slog.Default(), as that is when they happen. A program that never heard of
-// [Options.Logger] learns that way of what no return value tells.
-//
-// The levels are a contract. Warn is for what the user must know and can act on;
-// a warning that comes often, or that the user cannot act on, is a defect. Info
-// and Debug are for programs that set a logger. The library does not write to
-// standard error, which belongs to the program.
+// warnings is the default handler. It passes warnings and errors to the handler
+// that slog.Default() has at that time. So a program that does not set
+// [Options.Logger] still gets them.
 type warnings struct {
-	with func(slog.Handler) slog.Handler // nil: as it is
+	with func(slog.Handler) slog.Handler // adds attributes and groups; nil: none
 }
 
-// target returns the handler to pass records on to.
+// target returns the handler that gets the records.
 func (w warnings) target() slog.Handler {
 	h := slog.Default().Handler()
 	if w.with != nil {
@@ -48,13 +43,13 @@ func (w warnings) WithGroup(name string) slog.Handler {
 	return warnings{func(slog.Handler) slog.Handler { return w.target().WithGroup(name) }}
 }
 
-// The warnings about TLS connections that are not safe.
+// The warnings about insecure TLS connections.
 const (
 	unverifiedText = "the TLS certificates of the servers are not verified: an attacker on the network can impersonate a server, read the password and grant locks"
 	anyHostText    = "the host names in the TLS certificates of the servers are not verified: an attacker with a certificate from a trusted authority can impersonate a server, read the password and grant locks"
 )
 
-// unverified reports whether a driver says that it does not check certificates.
+// unverified reports whether a driver does not verify certificates.
 func unverified(d driver.Driver) bool {
 	u, ok := d.(interface{ Unverified() bool })
 	return ok && u.Unverified()

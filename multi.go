@@ -11,29 +11,29 @@ import (
 
 var _ Locker = (*MultiMutex)(nil)
 
-// A MultiMutex is several locks that are taken and released as one: all of
-// them, or none. It is what Redisson calls RedissonMultiLock. The locks may be
-// of different kinds and clients; [Multi] makes one.
+// A MultiMutex is a group of locks that are acquired and released together: all
+// of them, or none. It corresponds to RedissonMultiLock in Redisson. The locks
+// may be of different kinds and may belong to different clients. Use [Multi] to
+// create one.
 //
-// Locks of one client that live on one server are taken by one script: while
-// they are waited for, none of them is held. With several servers, or with a
-// [FairMutex] among them, they are taken one after the other, in an order that
-// is the same for everybody, so that two of them cannot wait for each other.
-// Where somebody keeps to another order, as Redisson does, it gives way after a
-// moment, and learns from that.
+// Locks of one client on one server are acquired by one script. While the call
+// waits for them, it holds none of them. Locks on several servers, or a group
+// with a [FairMutex], are acquired one after the other. All calls use the same
+// order, so two of them cannot wait for each other. If another process uses a
+// different order, as Redisson does, the MultiMutex releases its locks after a
+// moment, and tries that order next time.
 //
-// The lease on all of them has one context, which ends as soon as any of the
-// locks is lost. A lock that the context of a call already holds is entered
-// again.
+// The lease has one context for all locks. It ends as soon as any of the locks
+// is lost. A lock that the context of a call already holds is entered again.
 type MultiMutex struct {
 	named
 	locks []Locker
 }
 
-// Multi returns the locks as one. It takes the locks of this package, in any
-// mixture. Options that the locks were made with, hooks included, do not apply
-// to it; it takes its own with each call. Two clients of one server are two
-// servers to it, so name a lock through one of them only.
+// Multi combines the locks. It accepts any mixture of locks of this package.
+// The options of the individual locks, including hooks, do not apply. Pass the
+// options to each call instead. Two clients of one server count as two servers,
+// so do not use a lock through two clients.
 func Multi(locks ...Locker) *MultiMutex {
 	var names []string
 	var all []Locker
@@ -72,7 +72,7 @@ func Multi(locks ...Locker) *MultiMutex {
 	return m
 }
 
-// A single is a lock by one name.
+// A single is a lock with one name.
 type single interface {
 	target() (*named, engine.Kind)
 }
@@ -81,24 +81,25 @@ func (x *exclusive) target() (*named, engine.Kind) { return &x.named, x.wire }
 func (m *RWMutex) target() (*named, engine.Kind)   { return &m.write.named, m.write.wire }
 func (r *RLocker) target() (*named, engine.Kind)   { return &r.named, r.wire }
 
-// Lock waits until it holds all locks, or until ctx is done. It is otherwise as
-// [Mutex.Lock]. A lease time counts from when the last lock was granted.
+// Lock waits until it holds all locks, or until ctx is done. Otherwise it is
+// like [Mutex.Lock]. A lease time starts when the last lock is granted.
 func (m *MultiMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.acquireAll(ctx, "lock", engine.Forever, opts)
 }
 
-// TryLock takes all locks if all are free, and otherwise none, and returns
-// [ErrNotAcquired] at once, or after [Wait].
+// TryLock acquires all locks if all of them are free. Otherwise it acquires
+// none and returns [ErrNotAcquired] at once, or after [Wait].
 //
-// Locks that one script takes are looked at before the first of them is taken, so
-// a try that fails changes nothing. Otherwise (several clients, several slots of
-// a cluster, a [FairMutex]) the first locks are taken and given back: a
-// [FencedMutex] uses up a token, and keyspace listeners hear of it.
+// If one script acquires the locks, it checks all of them before it acquires
+// the first. So a failed attempt changes nothing. In other cases (several
+// clients, several slots of a cluster, a [FairMutex]) a failed attempt acquires
+// and releases some of the locks. A [FencedMutex] then uses up a token, and
+// keyspace listeners receive events.
 func (m *MultiMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.acquireAll(ctx, "try lock", 0, opts)
 }
 
-// Do runs fn while holding all locks, as [Mutex.Do] does.
+// Do runs fn while holding all locks, like [Mutex.Do].
 func (m *MultiMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
 	return do(ctx, m, fn, opts)
 }
@@ -158,7 +159,7 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 		part.hold = wants[i].Hold
 		part.pass, part.token = part.hold.Grant()
 	}
-	for _, part := range entered { // which may have been long ago
+	for _, part := range entered { // they were entered before the wait
 		if s.lease > 0 && err == nil {
 			err = part.hold.Prolong(ctx, part.pass, r)
 		}

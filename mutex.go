@@ -9,75 +9,80 @@ import (
 
 var _ Locker = (*Mutex)(nil)
 
-// A Mutex is a named lock that one owner at a time can hold, in any process
-// that uses the same server. It is what Redisson calls RLock, and shares its
-// locks with it.
+// A Mutex is a named lock that one owner at a time can hold, among all
+// processes that use the same server. It corresponds to RLock in Redisson and
+// shares its locks with it.
 //
-// A Mutex is a name and no more: it holds nothing, costs nothing to make, and
-// many may exist by one name. It is safe for concurrent use. [Client.Mutex]
-// makes one.
+// A Mutex is only a name. Creating one sends nothing. Several Mutex values with
+// the same name are the same lock. A Mutex is safe for concurrent use. Use
+// [Client.Mutex] to create one.
 type Mutex struct{ exclusive }
 
-// Mutex returns the mutex with that name, which is its key at the server: do
-// not give it that of your data. The options apply to all of its calls.
+// Mutex returns the mutex with the given name. The name is its key on the
+// server, so do not use the key of your data. The options apply to all of its
+// calls.
 //
-// A name has 1 to 512 bytes of UTF-8 without control characters. Braces may
-// only mark a hash tag, as in "order:{42}"; the prefixes of Redisson's other
-// keys, and "holdfast:", are reserved. The error of a bad name or option is
-// returned by each call.
+// A name has 1 to 512 bytes of UTF-8 without control characters. Braces are
+// allowed only for a hash tag, as in "order:{42}". The prefixes of Redisson's
+// other keys and "holdfast:" are reserved. If the name or an option is invalid,
+// each call returns an error that matches [ErrInvalid].
 func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 	return &Mutex{exclusive{newNamed(c, "mutex", name, opts), script.NewMutex(name)}}
 }
 
-// Lock waits until it holds the mutex, or until ctx is done. With a context of
-// a lease on this mutex it enters it again, see [Lease.Context]. A deadline of
-// ctx also ends the context of the lease; to bound the waiting alone, use
-// [Wait].
+// Lock waits until it holds the mutex, or until ctx is done. If ctx comes from
+// a lease on this mutex, Lock enters the mutex again, see [Lease.Context]. A
+// deadline of ctx also ends the context of the lease. To bound only the
+// waiting, use [Wait].
 //
-// The error matches [ErrNotAcquired] if others kept the lock all the time, and
-// then also ctx's error; [ErrUnavailable] if the server could not serve for
-// [Options].RetryTimeout; [ErrRefused] if it will not. A lock that was granted
-// too late for ctx is given back.
+// The error matches [ErrNotAcquired], and the error of ctx if ctx is done, if
+// other owners held the lock all the time. It matches [ErrUnavailable] if the
+// server could not serve for [Options].RetryTimeout, and [ErrRefused] if the
+// server refuses the request. A lock that is granted after ctx is done is
+// released.
 func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.acquire(ctx, "lock", m.wire, engine.Forever, opts)
 }
 
-// TryLock takes the mutex if it is free, and otherwise returns [ErrNotAcquired]
-// at once, or after [Wait]. [Remaining] tells how long the holder still has.
+// TryLock acquires the mutex if it is free. Otherwise it returns
+// [ErrNotAcquired] at once, or after [Wait]. [Remaining] returns how long the
+// holder still has the lock.
 //
-// A server that does not answer, or cannot serve, is tried again for a second.
-// With the last pause and the last request, TryLock fails with [ErrUnavailable]
-// at most 1.5 s and the timeout of one request after the call. The timeout is
-// that of [Open], 2 s by default, and where the grant waits for replicas that of
-// [Replication] in addition.
+// If the server does not answer or cannot serve, TryLock retries for one
+// second. Including the last pause and the last request, it fails with
+// [ErrUnavailable] after at most 1.5 s plus the timeout of one request. This
+// timeout is a parameter of [Open], 2 s by default. If the grant waits for
+// replicas, add the timeout of [Replication].
 func (m *Mutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.acquire(ctx, "try lock", m.wire, 0, opts)
 }
 
-// Do runs fn while holding the mutex, with a context that ends when the lock
-// is lost. With the option Wait(0) it runs fn only if the mutex is free.
+// Do runs fn while holding the mutex. The context of fn ends when the lock is
+// lost. With the option Wait(0), Do runs fn only if the mutex is free.
 //
-// Do returns the error of [Mutex.Lock] if fn was not run, and otherwise that
-// of fn, joined with that of [Lease.Release]: [ErrLost] if the lock was lost
-// before fn returned, [ErrUnavailable] if it could not be given back.
+// Do returns the error of [Mutex.Lock] if fn was not run. Otherwise it returns
+// the error of fn, joined with the error of [Lease.Release]: [ErrLost] if the
+// lock was lost before fn returned, [ErrUnavailable] if the lock could not be
+// released.
 func (m *Mutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
 	return do(ctx, m, fn, opts)
 }
 
-// State asks the server who holds the mutex.
+// State asks the server for the holder of the mutex.
 func (m *Mutex) State(ctx context.Context) (State, error) { return m.state(ctx) }
 
-// IsLocked asks the server whether anybody holds the mutex.
+// IsLocked asks the server whether the mutex is held.
 func (m *Mutex) IsLocked(ctx context.Context) (bool, error) { return m.isLocked(ctx) }
 
-// HoldCount asks the server how often the owner that ctx carries holds the
-// mutex. It is zero if ctx does not descend from the context of a lease on it.
+// HoldCount asks the server how many times the owner in ctx holds the mutex. It
+// is zero if ctx does not come from a lease on this mutex.
 func (m *Mutex) HoldCount(ctx context.Context) (int, error) { return m.holdCount(ctx) }
 
-// ForceUnlock frees the mutex, whoever holds it, and reports whether anybody
-// did. A holder in this client has lost its lease in any case, and is told at
-// once; others learn of it when they renew next.
+// ForceUnlock frees the mutex, regardless of its holder, and reports whether it
+// was held. A holder that uses this client loses its lease in any case, and
+// learns it at once. Other holders learn it at their next renewal.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) { return m.forceUnlock(ctx) }
 
-// Object returns the mutex as an object, to look at it or listen to it.
+// Object returns the mutex as an object, for example to inspect it or to listen
+// to it.
 func (m *Mutex) Object() *Object { return m.asObject() }

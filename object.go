@@ -10,38 +10,35 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// An Object is a named thing of any kind, seen as something that the server
-// keeps: it can be looked at, deleted, renamed, copied, saved, and given an end.
-// The method Object of each kind returns it. It does what Redisson's RObject and
-// RExpirable do.
+// An Object represents a named object of any kind as data on the server. It can
+// be inspected, deleted, renamed, copied and dumped, and its TTL can be set.
+// The method Object of each kind returns it. It corresponds to RObject and
+// RExpirable in Redisson.
 //
-// What an object has at the server may be several keys. They stay together:
-// every method treats all of them, at one moment. A key of another type is
-// somebody else's, and is not touched: [ErrRefused].
+// An object may have several keys on the server. Every method handles all of
+// them atomically. A key of another type does not belong to the object. It is
+// not changed, and the method returns [ErrRefused].
 //
-// The keys of a lock are what leases stand on. They can be looked at, and
-// Delete and Unlink are its ForceUnlock; what would take the lock from its
-// holder unnoticed, or change how long the lease lasts, is refused with
+// The keys of a lock belong to its holder. They can be inspected. Delete and
+// Unlink are the same as ForceUnlock. Methods that would take the lock from its
+// holder unnoticed, or would change the length of the lease, return
 // [ErrUnsupported].
 //
-// In a cluster, a new name must be in the slot of the old one: give both the
-// same hash tag, as in "{orders}:a" and "{orders}:b".
+// In a cluster, a new name must be in the same slot as the old name: use the
+// same hash tag in both, as in "{orders}:a" and "{orders}:b".
 type Object struct {
 	named
 	wire *script.Object
-	free func(context.Context) (bool, error) // of a lock: takes it from whoever holds it
-	deep string                              // of a lock: why its keys cannot be looked at; "": they can
+	free func(context.Context) (bool, error) // for a lock: frees it from its holder
+	deep string                              // for a lock: why its keys cannot be inspected; "" if they can
 }
 
-// asObject returns the object with all that it has at the server.
-func (o *named) asObject() *Object {
-	if o.client.usable() != nil { // every call fails
-		return &Object{named: *o}
-	}
-	return &Object{named: *o, wire: script.NewObject(o.kind, o.name, o.client.ID())}
+// asObject returns the object with all of its keys on the server.
+func (o *named) asObject(shape script.Shape) *Object {
+	return &Object{named: *o, wire: script.NewObject(shape, o.name)}
 }
 
-// Exists reports whether the object exists; a lock does while it is held.
+// Exists reports whether the object exists. A lock exists while it is held.
 func (o *Object) Exists(ctx context.Context) (bool, error) {
 	var yes bool
 	err := o.ask(ctx, "inspect", true, func(ctx context.Context) (err error) {
@@ -51,29 +48,29 @@ func (o *Object) Exists(ctx context.Context) (bool, error) {
 	return yes, err
 }
 
-// Delete deletes the object, and reports whether it existed. Those who wait for
-// a [Latch] are told. Of a lock it is ForceUnlock; of an [RWMutex], for the
-// writer and all readers. What a lock keeps between leases stays: the queue of a
-// [FairMutex], the counter of a [FencedMutex] or an [Election]. To delete these
-// as well, use [Object.Retire].
+// Delete deletes the object, and reports whether it existed. Waiters of a
+// [Latch] are notified. For a lock, Delete is ForceUnlock. For an [RWMutex], it
+// frees the lock from the writer and all readers. Data that is kept between
+// leases is not deleted: the queue of a [FairMutex], the counter of a
+// [FencedMutex] or an [Election]. To delete this too, use [Object.Retire].
 func (o *Object) Delete(ctx context.Context) (bool, error) { return o.delete(ctx, "delete", false) }
 
-// Retire deletes the object and everything that the server keeps for its name,
-// and reports whether there was anything. Use it for a name that will not be used
-// again.
+// Retire deletes the object and all data that the server keeps for its name. It
+// reports whether there was any. Use it for a name that will not be used again.
 //
-// For a [FencedMutex] and an [Election] that includes the counter of fencing
+// For a [FencedMutex] and an [Election] this includes the counter of fencing
 // tokens. If the name is used again, tokens and terms begin at 1. A guard that
-// has seen a higher token of the old counter then refuses every new holder, and
-// a guard that has seen none accepts an old holder that is still running. So
-// retire such a name only when no process uses it any more, and delete what its
-// guards remember (package fence) before the name is used again.
+// has seen a higher token of the old counter then refuses every new holder. A
+// guard that has seen none accepts an old holder that is still running. So
+// retire such a name only when no process uses it any more, and delete the
+// memory of its guards (package fence) before the name is used again.
 //
-// For a [FairMutex] it includes the queue: processes that still wait enter the
+// For a [FairMutex] it includes the queue. Processes that still wait enter the
 // queue again, in another order. For every other kind, Retire is Delete.
 //
-// A lock is taken from its holder first. If another owner takes it before the
-// rest is deleted, Retire keeps the rest and returns [ErrNotAcquired].
+// Retire first frees the lock from its holder. If another owner acquires it
+// before the rest is deleted, Retire keeps the rest and returns
+// [ErrNotAcquired].
 func (o *Object) Retire(ctx context.Context) (bool, error) {
 	freed, err := o.delete(ctx, "retire", true)
 	if err != nil || o.free == nil || !o.wire.Keeps() {
@@ -93,8 +90,8 @@ func (o *Object) Retire(ctx context.Context) (bool, error) {
 	return freed || gone, nil
 }
 
-// Unlink is Delete, but the server frees the memory of a large object later, and
-// does not keep others waiting for that.
+// Unlink is like Delete, but the server frees the memory of a large object in
+// the background and does not block other requests.
 func (o *Object) Unlink(ctx context.Context) (bool, error) { return o.delete(ctx, "unlink", true) }
 
 func (o *Object) delete(ctx context.Context, op string, later bool) (bool, error) {
@@ -104,8 +101,8 @@ func (o *Object) delete(ctx context.Context, op string, later bool) (bool, error
 	return o.decide(ctx, op, func(request string) driver.Call { return o.wire.Delete(request, later) })
 }
 
-// Touch has the server note that the object is in use, which matters where it
-// evicts what was not used for long. It reports whether the object exists.
+// Touch updates the time of the last access, which matters if the server evicts
+// the least recently used keys. It reports whether the object exists.
 func (o *Object) Touch(ctx context.Context) (bool, error) {
 	if err := o.shallow("touch"); err != nil {
 		return false, err
@@ -118,15 +115,18 @@ func (o *Object) Touch(ctx context.Context) (bool, error) {
 	return yes, err
 }
 
-// MemoryUse returns how many bytes the object takes at the server.
+// MemoryUse returns the size of the object in the memory of the server, in
+// bytes. The error matches [ErrNotFound] if the object does not exist.
 func (o *Object) MemoryUse(ctx context.Context) (int64, error) {
 	var n int64
 	err := o.measure(ctx, "measure", &n, func(ctx context.Context) (int64, error) { return o.wire.Memory(ctx, o.client.driver) })
 	return n, err
 }
 
-// IdleTime returns how long ago the object was used, in whole seconds. A server
-// that evicts what is used least often does not know: [ErrRefused].
+// IdleTime returns the time since the last access, in whole seconds. The error
+// matches [ErrNotFound] if the object does not exist, and [ErrRefused] if the
+// server evicts the least frequently used keys, because it then does not record
+// the time.
 func (o *Object) IdleTime(ctx context.Context) (time.Duration, error) {
 	var n int64
 	err := o.measure(ctx, "inspect", &n, func(ctx context.Context) (int64, error) {
@@ -136,7 +136,7 @@ func (o *Object) IdleTime(ctx context.Context) (time.Duration, error) {
 	return time.Duration(n), err
 }
 
-// measure asks for a number that is negative if there is no such object.
+// measure runs a query whose result is negative if the object does not exist.
 func (o *Object) measure(ctx context.Context, op string, n *int64, ask func(context.Context) (int64, error)) error {
 	if err := o.shallow(op); err != nil {
 		return err
@@ -151,7 +151,7 @@ func (o *Object) measure(ctx context.Context, op string, n *int64, ask func(cont
 	return err
 }
 
-// shallow refuses to look at what is not known to be all of a lock.
+// shallow returns an error if not all keys of the lock are known.
 func (o *Object) shallow(op string) error {
 	if o.deep != "" {
 		return o.fail(op, fmt.Errorf("%w: %s", ErrUnsupported, o.deep))
@@ -159,7 +159,9 @@ func (o *Object) shallow(op string) error {
 	return nil
 }
 
-// TTL returns how long the object lasts; negative: it has no end.
+// TTL returns the remaining time of the object. It is negative if the object
+// does not expire. The error matches [ErrNotFound] if the object does not
+// exist.
 func (o *Object) TTL(ctx context.Context) (time.Duration, error) {
 	var ttl time.Duration
 	err := o.ask(ctx, "inspect", true, func(ctx context.Context) (err error) {
@@ -172,23 +174,22 @@ func (o *Object) TTL(ctx context.Context) (time.Duration, error) {
 	return ttl, err
 }
 
-// An ExpireCondition is what must be the case for [Object.Expire] to change
-// anything.
+// An ExpireCondition is a condition for [Object.Expire] and [Object.ExpireAt].
 type ExpireCondition string
 
-// The conditions, and what Redis calls them. An object without an end lasts
-// longer than any other.
+// The conditions, with the names that Redis uses. An object without a TTL counts as
+// one with an infinite TTL.
 const (
-	IfNoTTL  ExpireCondition = "NX" // it has no end
-	IfTTL    ExpireCondition = "XX" // it has one
-	IfLater  ExpireCondition = "GT" // the new end is later than the one it has
-	IfSooner ExpireCondition = "LT" // the new end is sooner than the one it has
+	IfNoTTL  ExpireCondition = "NX" // the object has no TTL
+	IfTTL    ExpireCondition = "XX" // the object has a TTL
+	IfLater  ExpireCondition = "GT" // the new TTL is longer than the current one
+	IfSooner ExpireCondition = "LT" // the new TTL is shorter than the current one
 )
 
 const useExtend = "use Lease.Extend to change how long it is held"
 
-// Expire lets the object end after d, if all conditions hold. It reports whether
-// it did; it did not if there is no such object.
+// Expire sets the TTL of the object if all conditions are true. It reports
+// whether it did. The result is false if the object does not exist.
 func (o *Object) Expire(ctx context.Context, d time.Duration, conditions ...ExpireCondition) (bool, error) {
 	if d == 0 {
 		return false, o.fail("expire", invalid("the TTL is 0: use Delete to delete the object now, or Persist to remove its TTL"))
@@ -201,8 +202,8 @@ func (o *Object) Expire(ctx context.Context, d time.Duration, conditions ...Expi
 	})
 }
 
-// ExpireAt is Expire with a moment, by the clock of the server. One that is over
-// ends the object at once.
+// ExpireAt is like Expire, with a point in time of the server's clock. If t is
+// in the past, the object is deleted at once.
 func (o *Object) ExpireAt(ctx context.Context, t time.Time, conditions ...ExpireCondition) (bool, error) {
 	if t.Before(time.Unix(1, 0)) || time.Until(t) > maxLease {
 		return false, o.fail("expire", invalid("the time is %v: choose a time after 1970 and at most %v from now", t, maxLease))
@@ -228,7 +229,7 @@ func (o *Object) expire(ctx context.Context, conditions []ExpireCondition, call 
 	return o.decide(ctx, "expire", func(request string) driver.Call { return call(request, words) })
 }
 
-// Persist takes the end from the object, and reports whether it had one.
+// Persist removes the TTL of the object, and reports whether it had one.
 func (o *Object) Persist(ctx context.Context) (bool, error) {
 	if err := o.lockless("clear the expiry of", useExtend); err != nil {
 		return false, err
@@ -236,7 +237,8 @@ func (o *Object) Persist(ctx context.Context) (bool, error) {
 	return o.decide(ctx, "clear the expiry of", o.wire.Persist)
 }
 
-// lockless refuses what would make a lock lie.
+// lockless returns an error for operations that would make the lease of a lock
+// wrong.
 func (o *Object) lockless(op, instead string) error {
 	if o.free != nil {
 		return o.fail(op, fmt.Errorf("%w for a lock, because it would break the lease of the holder: %s", ErrUnsupported, instead))
@@ -244,27 +246,27 @@ func (o *Object) lockless(op, instead string) error {
 	return nil
 }
 
-// Rename gives the object a new name. An object of the same kind that has it is
-// replaced.
+// Rename renames the object. It replaces an object of the same kind with the
+// new name. The error matches [ErrNotFound] if the object does not exist.
 func (o *Object) Rename(ctx context.Context, name string) error {
 	_, err := o.transfer(ctx, "rename", name, func(request string) driver.Call { return o.wire.Rename(request, name, true) })
 	return err
 }
 
-// RenameIfAbsent is Rename, unless anything of an object by the new name exists.
-// It reports whether it did.
+// RenameIfAbsent is like Rename, but does nothing if any key of an object with
+// the new name exists. It reports whether it renamed the object.
 func (o *Object) RenameIfAbsent(ctx context.Context, name string) (bool, error) {
 	return o.transfer(ctx, "rename", name, func(request string) driver.Call { return o.wire.Rename(request, name, false) })
 }
 
-// Copy copies the object, and how long it lasts, unless anything of an object by
-// the new name exists. It reports whether it did.
+// Copy copies the object and its TTL. It does nothing if any key of an object
+// with the new name exists. It reports whether it copied the object.
 func (o *Object) Copy(ctx context.Context, name string) (bool, error) {
 	return o.transfer(ctx, "copy", name, func(request string) driver.Call { return o.wire.Copy(request, name, false) })
 }
 
-// CopyReplace is Copy, and replaces an object of the same kind that has the new
-// name.
+// CopyReplace is like Copy, but replaces an object of the same kind with the
+// new name.
 func (o *Object) CopyReplace(ctx context.Context, name string) error {
 	_, err := o.transfer(ctx, "copy", name, func(request string) driver.Call { return o.wire.Copy(request, name, true) })
 	return err
@@ -272,7 +274,7 @@ func (o *Object) CopyReplace(ctx context.Context, name string) error {
 
 const useOther = "use a lock with the other name, or free this one with Delete, which is ForceUnlock for a lock"
 
-// transfer does what leads to another name.
+// transfer runs an operation that has another name as its target.
 func (o *Object) transfer(ctx context.Context, op, name string, call func(request string) driver.Call) (bool, error) {
 	if err := o.lockless(op, useOther); err != nil {
 		return false, err
@@ -303,9 +305,10 @@ func (o *Object) transfer(ctx context.Context, op, name string, call func(reques
 	return done, nil
 }
 
-// Move moves the object to another database of the server, unless anything of an
-// object by its name exists there. It reports whether it did; it did not if
-// there is no such object. This client's objects are those of its own database.
+// Move moves the object to another database of the server, unless any key of an
+// object with the same name exists there. It reports whether it did. The result
+// is false if the object does not exist. After the move, this client does not
+// see the object, because a client uses one database.
 func (o *Object) Move(ctx context.Context, database int) (bool, error) {
 	if err := o.lockless("move", useOther); err != nil {
 		return false, err

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// Dump returns the object as it is now, without how long it lasts, for
-// [Object.Restore]. If it is one key at the server, the bytes are those of
-// Redis's DUMP, which Redisson's restore takes as well. An object of several
-// keys is dumped in a form of our own, with the kind of the object and a
-// checksum.
+// Dump returns the current content of the object, without its TTL, for
+// [Object.Restore]. For an object with one key, the result is that of the Redis
+// command DUMP, which Redisson can restore. For an object with several keys,
+// the result has a format of Holdfast, with the kind of the object and a
+// checksum. The error matches [ErrNotFound] if the object does not exist.
 func (o *Object) Dump(ctx context.Context) ([]byte, error) {
 	if err := o.lockless("dump", useOther); err != nil {
 		return nil, err
@@ -30,15 +30,15 @@ func (o *Object) Dump(ctx context.Context) ([]byte, error) {
 	return dump, err
 }
 
-// Restore makes the object what the dump says, all of it or nothing, unless any
-// of it exists: [ErrRefused]. It lasts for the ttl; zero: without an end. A dump
-// that is not of an object of this kind, or of a server that is much newer, is
-// refused with [ErrDump].
+// Restore creates the object from a dump, completely or not at all. If any key
+// of the object exists, it returns [ErrRefused]. The object expires after ttl.
+// A ttl of zero means that it does not expire. The error matches [ErrDump] if
+// the dump is of another kind of object, or of a server that is much newer.
 func (o *Object) Restore(ctx context.Context, dump []byte, ttl time.Duration) error {
 	return o.restore(ctx, dump, ttl, false)
 }
 
-// RestoreReplace is Restore, and replaces the object if it exists.
+// RestoreReplace is like Restore, but replaces the object if it exists.
 func (o *Object) RestoreReplace(ctx context.Context, dump []byte, ttl time.Duration) error {
 	return o.restore(ctx, dump, ttl, true)
 }

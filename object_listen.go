@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// An Event is something that has happened to an [Object].
+// An Event reports that an [Object] has ended.
 type Event struct {
 	Kind EventKind
-	Name string // of the object
+	Name string // the name of the object
 }
 
 // An EventKind says how an object has ended.
@@ -20,10 +20,10 @@ type EventKind string
 // The kinds of events.
 const (
 	EventDeleted EventKind = "deleted"
-	EventExpired EventKind = "expired" // its TTL was over
+	EventExpired EventKind = "expired" // its TTL has passed
 	EventEvicted EventKind = "evicted" // the server needed the memory
 	EventMoved   EventKind = "moved"   // it was renamed, or moved to another database
-	EventGone    EventKind = "gone"    // it was there and is not any more; nobody knows how
+	EventGone    EventKind = "gone"    // it does not exist any more, and the cause is not known
 )
 
 var eventKinds = map[script.Fate]EventKind{
@@ -34,23 +34,26 @@ var eventKinds = map[script.Fate]EventKind{
 	engine.Gone:    EventGone,
 }
 
-// Listen returns what happens to the object from when the loop begins until ctx
-// is done, which ends the loop without a word. A lock ends whenever it is
-// released. An object of several keys ends with the one by its name.
+// Listen returns an iterator over the events of the object, from the start of
+// the iteration until ctx is done. The end of ctx ends the iteration without an
+// error. For a lock, each release is an event. An object with several keys ends
+// when the key with its name ends.
 //
-// The server must publish keyspace events, of the classes g and x at least: set
-// its notify-keyspace-events to Kgx. Otherwise the loop gets [ErrNoEvents] at
-// once, or when the server has forgotten it in a restart, and ends; as it does
-// with [ErrClosed] when the client is closed, and with [ErrUnavailable] if the
-// server cannot be reached at the beginning.
+// The server must publish keyspace events, at least of the classes g and x: set
+// notify-keyspace-events to Kgx. Otherwise the iteration yields [ErrNoEvents]
+// and ends, at once or when the server has lost the setting in a restart. It
+// also ends with [ErrClosed] when the client is closed, and with
+// [ErrUnavailable] if the server cannot be reached at the beginning.
 //
-// Messages can get lost, for instance while the connection is broken, and some
-// ends of an object have none, such as FLUSHALL. Therefore Listen looks at the
-// object whenever it has subscribed again, and every [Options].PollInterval, and
-// reports one that was there and is not as [EventGone]. An object that was both
-// made and ended where no message arrives, between two looks, is not seen. The
-// loop may take its time for each event: of what does not fit the queue
-// meanwhile, the last end is told, as what it was or as EventGone.
+// Messages can be lost, for example while the connection is broken. Some
+// operations, such as FLUSHALL, send no message. Therefore Listen checks the
+// object after every new subscription and every [Options].PollInterval. If the
+// object existed before and does not exist any more, Listen yields [EventGone].
+// It misses an object that was created and ended between two checks without a
+// message.
+//
+// The body of the loop may be slow. If the queue of events is full, the last
+// event is still reported, with its kind or as EventGone.
 func (o *Object) Listen(ctx context.Context) iter.Seq2[Event, error] {
 	key := script.NewObject("bucket", o.name, "")
 	return func(yield func(Event, error) bool) {

@@ -10,29 +10,36 @@ import (
 	"github.com/holdfast-go/holdfast/driver/rueidis"
 )
 
-// Open connects to Redis or Valkey servers at a URL:
+// Open connects to the Redis or Valkey servers of a URL:
 //
 //	redis://user:password@host:6379/0           a single server; database 0
-//	redis://host1:6379,host2:6379,host3:6379/0  a master and its replicas: whichever is the master is used
+//	redis://host1:6379,host2:6379,host3:6379/0  a master and its replicas; Open finds the master
 //	redis-sentinel://host1:26379,host2/0?master_name=mymaster
 //	redis-cluster://host1:6379,host2:6379
 //	unix:///run/redis/redis.sock?db=1           a Unix socket
 //
 // With rediss, rediss-sentinel and rediss-cluster, connections use TLS. The
-// schemes may begin with valkey instead of redis, and valkeys instead of
+// schemes may begin with valkey instead of redis, and with valkeys instead of
 // rediss.
 //
-// Its query may set db, client_name, timeout (of one request, 2s), dial_timeout
-// (2s), protocol (2 or 3), for TLS tls_ca, tls_cert, tls_key (files) and
-// tls_server_name, and where there are several servers scan_interval (1s), how
-// often to look which of them does what. With sentinels, it may also set
-// sentinel_username, sentinel_password and sentinel_tls (on or off); with a
-// cluster, sharded (auto, on or off), by which commands to publish. User,
-// password and query are percent-encoded. At most one Options may follow.
+// The query of the URL may contain these parameters:
 //
-// Open fails with [ErrInvalid] if the URL or the options make no sense, with
-// [ErrRefused] if the server turns the user away and with [ErrUnavailable] if
-// it does not answer. [OpenConfig] reads the same from a file.
+//   - db, client_name, protocol (2 or 3);
+//   - timeout (of one request, 2s) and dial_timeout (2s);
+//   - for TLS: tls_ca, tls_cert, tls_key (files) and tls_server_name;
+//   - with several servers: scan_interval (1s), the interval for checking the
+//     roles of the servers;
+//   - with sentinels: sentinel_username, sentinel_password and sentinel_tls (on
+//     or off);
+//   - with a cluster: sharded (auto, on or off), whether to use sharded
+//     pub/sub.
+//
+// User, password and query are percent-encoded. At most one Options may be
+// passed.
+//
+// Open fails with [ErrInvalid] if the URL or the options are invalid, with
+// [ErrRefused] if the server rejects the user, and with [ErrUnavailable] if the
+// server does not answer. [OpenConfig] reads the same settings from a file.
 func Open(ctx context.Context, url string, options ...Options) (*Client, error) {
 	o, err := theOptions(options)
 	if err != nil {
@@ -45,7 +52,7 @@ func Open(ctx context.Context, url string, options ...Options) (*Client, error) 
 	return connect(ctx, config, o)
 }
 
-// theOptions returns the Options of a call that takes at most one.
+// theOptions returns the Options of a call that accepts at most one.
 func theOptions(options []Options) (Options, error) {
 	switch len(options) {
 	case 0:
@@ -56,7 +63,7 @@ func theOptions(options []Options) (Options, error) {
 	return Options{}, invalid("%d Options given: pass at most one", len(options))
 }
 
-// connect is where Open and OpenConfig end.
+// connect opens the driver and creates the client, for Open and OpenConfig.
 func connect(ctx context.Context, config rueidis.Config, o Options) (*Client, error) {
 	fail := func(err error) (*Client, error) { return nil, &Error{Op: "open", Err: err} }
 	if err := cmp.Or(checkContext(ctx), o.withDefaults().check()); err != nil {

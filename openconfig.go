@@ -10,27 +10,29 @@ import (
 )
 
 // OpenConfig connects to the servers that a file describes. The file is YAML or
-// JSON with Redisson's keys: one of the sections singleServerConfig,
+// JSON with Redisson's keys. It has one of the sections singleServerConfig,
 // masterSlaveServersConfig, replicatedServersConfig, sentinelServersConfig and
-// clusterServersConfig, and settings such as lockWatchdogTimeout beside it.
-// ${NAME} and ${NAME:-default} stand for variables of the environment.
+// clusterServersConfig, and may have other settings such as
+// lockWatchdogTimeout. ${NAME} and ${NAME:-default} are replaced with
+// environment variables.
 //
-// What Redisson has no key for stands in a section holdfast, which Redisson
-// does not look at, so that one file can serve Java and Go. Keys of Redisson
-// that have no effect here are logged. Those that cannot be ignored safely are
-// refused, as are unknown ones. What the file leaves out has the default of
-// [Open] and [Options], not Redisson's. See docs/configuration.md for all keys.
+// The section holdfast contains the settings that Redisson does not have.
+// Redisson ignores this section, so Java and Go can use the same file.
+// Redisson's keys that have no effect in Go are logged. Unknown keys, and keys
+// that cannot be ignored safely, are errors. For settings that are not in the
+// file, the defaults are those of [Open] and [Options], not Redisson's. The
+// file docs/configuration.md lists all keys.
 //
-// Options may add to the file, not contradict it. Errors are those of Open; an
-// error about the file names the line and the key if there is such a key, and
-// never a value.
+// Options may add settings to the file, but must not contradict it. The errors
+// are those of Open. An error about the file contains the line and the key if
+// the key is known, but never a value.
 func OpenConfig(ctx context.Context, file string, options ...Options) (*Client, error) {
 	fail := func(err error) (*Client, error) { return nil, &Error{Op: "open", Err: err} }
 	o, err := theOptions(options)
 	if err != nil {
 		return fail(err)
 	}
-	if strings.Contains(file, "://") { // which may hold a password
+	if strings.Contains(file, "://") { // not repeated in the error: it may contain a password
 		return fail(invalid("this is a URL, not a file name: use Open"))
 	}
 	text, err := os.ReadFile(file)
@@ -44,7 +46,7 @@ func OpenConfig(ctx context.Context, file string, options ...Options) (*Client, 
 	if err := o.add(s); err != nil {
 		return fail(invalid("%s: %w", file, err))
 	}
-	log := o.withDefaults().Logger // on the goroutine of the caller
+	log := o.withDefaults().Logger // logs on the goroutine of the caller
 	o.Logger = log
 	if len(s.Ignored) > 0 {
 		log.Info("settings in the file have no effect", "file", file, "keys", strings.Join(s.Ignored, " "))
@@ -59,7 +61,7 @@ func OpenConfig(ctx context.Context, file string, options ...Options) (*Client, 
 	return c, err
 }
 
-// add completes o with what a file says.
+// add adds the settings of a file to o.
 func (o *Options) add(s config.Settings) error {
 	if s.Replication == "acked" && o.Replication.Mode != Acked {
 		return fmt.Errorf("checkLockSyncedSlaves or holdfast.replication says acked in the file, but Options.Replication is %v: remove one of them", o.Replication.Mode)
@@ -84,8 +86,8 @@ func (o *Options) add(s config.Settings) error {
 	return nil
 }
 
-// addTo sets an option to what the file says. They may not contradict each
-// other: whoever reads only one of the two would be misled.
+// addTo sets an option to the value in the file. It returns an error if both
+// are set and differ, because a reader of only one of them would be misled.
 func addTo[T comparable](option *T, value T, key, name string) error {
 	var zero T
 	if value == zero || value == *option {

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// An Option is a wish for one call, or, given to [Client.Mutex], for all calls
-// of that mutex.
+// An Option configures one call or, if it is passed to a method such as
+// [Client.Mutex], all calls of that object.
 type Option func(*settings)
 
 type settings struct {
@@ -28,8 +28,8 @@ func (s *settings) fail(err error) {
 	}
 }
 
-// with returns the settings as opts change them. Without any, which is the
-// common case, nothing moves to the heap.
+// with returns the settings changed by opts. It does not allocate if there are
+// no options, which is the common case.
 func (s settings) with(opts []Option) settings {
 	if len(opts) == 0 {
 		return s
@@ -45,7 +45,7 @@ func (s settings) with(opts []Option) settings {
 	return changed
 }
 
-// leaseless refuses what only applies to leases.
+// leaseless records an error if an option is set that only applies to leases.
 func (s *settings) leaseless(kind string) {
 	if s.lease != 0 || s.nonReentrant || s.writerFirst || s.onAcquire != nil || s.onRelease != nil {
 		s.fail(invalid("options for leases do not apply to the %s: remove them", kind))
@@ -59,15 +59,15 @@ func (s *settings) request(wait time.Duration) engine.Request {
 	return engine.Request{Lease: s.lease, Wait: wait, Pause: s.pause}
 }
 
-// LeaseTime fixes how long the lease lasts. It is not renewed: when d is over,
-// the lock is free, released or not. The context of the lease ends a little
-// before: 5 % of d, at most 5 s. Every [Options].RenewEvery the client verifies
-// that the server still keeps the lease.
+// LeaseTime sets a fixed lease time. The watchdog does not renew the lease:
+// when d has passed, the lock is free, even if it was not released. The context
+// of the lease ends a little earlier, by 5 % of d and at most 5 s. The client
+// verifies every [Options].RenewEvery that the server still has the lease.
 //
-// A lock that is entered again has one end for all its leases, the latest that
-// any of them has asked for. A later lease time of an inner lease therefore
-// keeps the outer lease alive as well, also after the inner one was released.
-// An inner lease that is renewed does the same.
+// If a lock is entered again, all leases on it have the same end: the latest
+// end that any of them requested. So a longer inner lease also extends the
+// outer lease, even after the inner lease was released. The same is true for an
+// inner lease that is renewed.
 func LeaseTime(d time.Duration) Option {
 	return func(s *settings) {
 		if d < minLease || d > maxLease {
@@ -77,14 +77,14 @@ func LeaseTime(d time.Duration) Option {
 	}
 }
 
-// Wait bounds how long to wait for the lock; less than a millisecond tries
-// once. It ends the waiting and nothing else, whereas a deadline on the
-// context would also end the work under the lock. Given to [Client.Mutex], it
-// makes TryLock wait as well.
+// Wait bounds the time to wait for the lock. With less than a millisecond, the
+// call tries once. Wait bounds only the waiting. A deadline of the context
+// would also end the work under the lock. If Wait is passed to [Client.Mutex],
+// TryLock waits too.
 //
-// A request that is under way when d is over gets one more second to be
-// answered: without the answer it is not known whether the lock is held. So a
-// call returns at most a second after d.
+// A request that is in flight when d has passed gets one more second for its
+// answer, because without the answer the client does not know whether it holds
+// the lock. So a call returns at most one second after d.
 func Wait(d time.Duration) Option {
 	return func(s *settings) {
 		if d < 0 {
@@ -94,14 +94,15 @@ func Wait(d time.Duration) Option {
 	}
 }
 
-// NonReentrant makes a call whose context already holds the lock fail at once
-// with [ErrReentrant] instead of entering it again.
+// NonReentrant makes a call fail with [ErrReentrant] if its context already
+// holds the lock. Without it, the call enters the lock again.
 func NonReentrant() Option {
 	return func(s *settings) { s.nonReentrant = true }
 }
 
-// OnAcquire has fn called with every lease that is taken, before the call that
-// took it returns; in Do, before the work begins. Of several, each is called.
+// OnAcquire calls fn with each acquired lease, before the call that acquired it
+// returns, or before the function of Do runs. If the option is given several
+// times, all functions are called.
 func OnAcquire(fn func(*Lease)) Option {
 	return func(s *settings) {
 		if fn == nil {
@@ -117,8 +118,9 @@ func OnAcquire(fn func(*Lease)) Option {
 	}
 }
 
-// OnRelease has fn called when a lease has been released, with the error that
-// [Lease.Release] is about to return: nil, or what went wrong.
+// OnRelease calls fn after a lease was released. The error is the error that
+// [Lease.Release] will return. It is nil if the release succeeded. If the
+// option is given several times, all functions are called.
 func OnRelease(fn func(*Lease, error)) Option {
 	return func(s *settings) {
 		if fn == nil {
@@ -134,9 +136,9 @@ func OnRelease(fn func(*Lease, error)) Option {
 	}
 }
 
-// Poll waits by looking at the lock again and again, as often as b says, and
-// without subscribing to anything. It costs more commands and finds a free
-// lock later; use it where pub/sub is not allowed. Redisson has it as getSpinLock.
+// Poll makes a call poll the lock, with the pauses of b, instead of subscribing
+// to a channel. This sends more commands, and finds a free lock later. Use it
+// where pub/sub is not allowed. It corresponds to getSpinLock in Redisson.
 func Poll(b Backoff) Option {
 	return func(s *settings) {
 		if err := b.check(); err != nil {

@@ -11,25 +11,27 @@ import (
 )
 
 // A RateLimiter is a named number of permits per interval that processes share.
-// It is what Redisson calls RRateLimiter, and shares its permits with it; its
-// methods have the names of those in golang.org/x/time/rate.
+// It corresponds to RRateLimiter in Redisson and shares its permits with it.
+// Its methods have the names of those in golang.org/x/time/rate.
 //
-// In no span of time as long as the interval are more permits given than the
-// rate says, by the server's clock: clocks of clients play no part. Inside of it
-// they are not spread: ten per second may be given at once, and then none for a
-// second; for one every tenth of a second, say so. Whoever has to wait is given a
-// time at once, after those who came before, from whatever process, and waits for
-// it without asking again. The limit is on when permits are given: a program
-// that is held up between that and its request may send it together with those
-// of the next interval.
+// In any time span of the length of the interval, the limiter grants at most
+// the permits of the rate, by the server's clock. The clocks of clients do not
+// matter. Permits are not spread over the interval: with ten permits per
+// second, ten may be granted at once, and then none for a second. To spread
+// them, set a rate of one permit per tenth of a second.
 //
-// A RateLimiter is a name and no more; it is safe for concurrent use.
-// [Client.RateLimiter] makes one.
+// A call that has to wait gets its time at once, after all earlier calls of all
+// processes. It waits for that time without asking again. The rate limits when
+// permits are granted. A program that is delayed between the grant and its own
+// request may send that request in the next interval.
+//
+// A RateLimiter is only a name and is safe for concurrent use. Use
+// [Client.RateLimiter] to create one.
 type RateLimiter struct{ named }
 
-// RateLimiter returns the rate limiter with that name, see [Client.Mutex] for
-// what that may be. It needs a rate, see
-// [RateLimiter.TrySetRate]. Of the options, [Wait] applies to it.
+// RateLimiter returns the rate limiter with the given name. The name must
+// follow the rules of [Client.Mutex]. The limiter needs a rate, see
+// [RateLimiter.TrySetRate]. Of the options, only [Wait] applies.
 func (c *Client) RateLimiter(name string, opts ...Option) *RateLimiter {
 	return &RateLimiter{newNamed(c, "rate limiter", name, opts).leaseless()}
 }
@@ -38,12 +40,18 @@ func (l *RateLimiter) wire(n int) *script.RateLimiter {
 	return script.NewRateLimiter(l.name, l.client.ID(), n)
 }
 
-// A Rate is what a [RateLimiter] allows.
+// A Rate is the number of permits that a [RateLimiter] grants per interval.
 type Rate struct {
-	Permits   int           // that many
-	Per       time.Duration // in any span of that length
-	PerClient bool          // for each [Client], which mostly is a process, not for all together
-	KeepAlive time.Duration // an unused limiter is deleted after this long, with its rate; zero: never. See RateLimiter.SetRate
+	// Permits is the number of permits per interval.
+	Permits int
+	// Per is the interval, in whole milliseconds.
+	Per time.Duration
+	// PerClient applies the rate to each [Client] separately, which usually means
+	// to each process. By default, all clients share the permits.
+	PerClient bool
+	// KeepAlive is the time after which an unused limiter and its rate are
+	// deleted, see [RateLimiter.SetRate]. Zero means never.
+	KeepAlive time.Duration
 }
 
 func (r Rate) check() error {
@@ -59,26 +67,27 @@ func (r Rate) check() error {
 	return nil
 }
 
-// TrySetRate sets the rate if there is none, and reports whether it did: not if
-// there is one, be it another. Every process may call it when it starts. To bring
-// a new rate into use, follow it with [RateLimiter.UpdateRate], which keeps what
-// was taken, or use [RateLimiter.SetRate], which forgets it.
+// TrySetRate sets the rate if there is none, and reports whether it did. An
+// existing rate is kept, even if it differs. Every process may call it at its
+// start. To change an existing rate, call [RateLimiter.UpdateRate], which keeps
+// the count of granted permits, or [RateLimiter.SetRate], which resets it.
 func (l *RateLimiter) TrySetRate(ctx context.Context, r Rate) (bool, error) {
 	return l.setRate(ctx, r, script.WhenNew)
 }
 
-// SetRate sets the rate, and forgets what was taken. With Rate.KeepAlive, the
-// limiter expires that long after its last use, or Rate.Per and a second after
-// the last permit that was given, whichever is later: what was given counts for
-// an interval, so the limiter must not be forgotten before. Of a limiter per client it
-// forgets what this one took.
+// SetRate sets the rate and resets the count of granted permits. If the rate is
+// per client, it resets the count of this client only.
+//
+// With Rate.KeepAlive, the limiter is deleted when it was not used for that
+// time, but not earlier than Rate.Per plus one second after the last granted
+// permit, because a granted permit counts for one interval.
 func (l *RateLimiter) SetRate(ctx context.Context, r Rate) error {
 	_, err := l.setRate(ctx, r, script.Always)
 	return err
 }
 
-// UpdateRate changes the rate if there is one, and reports whether there is.
-// What was taken counts, unless Rate.PerClient changes.
+// UpdateRate changes the rate if there is one, and reports whether it did. It
+// keeps the count of granted permits, unless Rate.PerClient changes.
 func (l *RateLimiter) UpdateRate(ctx context.Context, r Rate) (bool, error) {
 	return l.setRate(ctx, r, script.WhenOld)
 }
@@ -98,7 +107,7 @@ func (l *RateLimiter) Rate(ctx context.Context) (Rate, error) {
 	return r, err
 }
 
-// Available returns how many permits could be had now.
+// Available returns how many permits are available now.
 func (l *RateLimiter) Available(ctx context.Context) (int, error) {
 	_, n, err := l.inspect(ctx)
 	return n, err
@@ -117,11 +126,12 @@ func (l *RateLimiter) inspect(ctx context.Context) (Rate, int, error) {
 	return Rate{Permits: r.Permits, Per: r.Interval, PerClient: r.PerClient, KeepAlive: r.Keep}, n, err
 }
 
-// Allow reports whether it could take a permit now.
+// Allow takes a permit if one is available now, and reports whether it did.
 func (l *RateLimiter) Allow(ctx context.Context) (bool, error) { return l.AllowN(ctx, 1) }
 
-// AllowN reports whether it could take n permits now. More than the rate are an
-// error that matches [ErrInvalid], and without a rate it is [ErrNotFound].
+// AllowN takes n permits if they are available now, and reports whether it did.
+// The error matches [ErrInvalid] if n is more than the rate allows in one
+// interval, and [ErrNotFound] if there is no rate.
 func (l *RateLimiter) AllowN(ctx context.Context, n int) (bool, error) {
 	_, err := l.take(ctx, "take from", n, engine.Request{})
 	if errors.Is(err, ErrNotAcquired) && ctx.Err() == nil {
@@ -130,16 +140,16 @@ func (l *RateLimiter) AllowN(ctx context.Context, n int) (bool, error) {
 	return err == nil, err
 }
 
-// Wait waits until it may use a permit.
+// Wait waits until it may use one permit. See WaitN.
 func (l *RateLimiter) Wait(ctx context.Context, opts ...Option) error {
 	return l.WaitN(ctx, 1, opts...)
 }
 
-// WaitN waits until it may use n permits. It returns [ErrNotAcquired] at once if
-// that would be after the deadline of ctx, or after the time that the option
-// [Wait] gives; [Remaining] then tells when. What a caller that gives up had
-// been promised is given back. With Wait(0) it is [RateLimiter.AllowN] that tells
-// when to come again.
+// WaitN waits until it may use n permits. If this time is after the deadline of
+// ctx, or after the time of the option [Wait], WaitN returns [ErrNotAcquired]
+// at once, and [Remaining] returns how long it would take. If ctx is done
+// during the wait, the permits are released. With Wait(0), WaitN is like
+// [RateLimiter.AllowN], but the error has the time after which to try again.
 func (l *RateLimiter) WaitN(ctx context.Context, n int, opts ...Option) error {
 	r, err := l.request("wait for", opts)
 	if err == nil {
@@ -148,13 +158,14 @@ func (l *RateLimiter) WaitN(ctx context.Context, n int, opts ...Option) error {
 	return err
 }
 
-// Reserve takes one permit that may be used later, see ReserveN.
+// Reserve reserves one permit. See ReserveN.
 func (l *RateLimiter) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
 	return l.ReserveN(ctx, 1, opts...)
 }
 
-// ReserveN takes n permits, and says when they may be used instead of waiting
-// for that. It returns [ErrNotAcquired] where [RateLimiter.WaitN] would.
+// ReserveN takes n permits for later use. It does not wait: [Reservation.Delay]
+// returns when they may be used. It returns [ErrNotAcquired] in the same cases
+// as [RateLimiter.WaitN].
 func (l *RateLimiter) ReserveN(ctx context.Context, n int, opts ...Option) (*Reservation, error) {
 	r, err := l.request("reserve from", opts)
 	if err != nil {
@@ -168,7 +179,7 @@ func (l *RateLimiter) ReserveN(ctx context.Context, n int, opts ...Option) (*Res
 	return &Reservation{limiter: l, permits: n, request: taken.Owner, at: time.Now().Add(taken.After)}, nil
 }
 
-// request returns how to take permits that may have to be waited for.
+// request returns the request for permits that the call may have to wait for.
 func (l *RateLimiter) request(op string, opts []Option) (engine.Request, error) {
 	set := l.set.with(opts)
 	set.leaseless(l.kind)
@@ -196,7 +207,7 @@ func (l *RateLimiter) take(ctx context.Context, op string, n int, r engine.Reque
 	return taken, err
 }
 
-// explain says what the errors of the wire mean.
+// explain converts the errors of package script.
 func (l *RateLimiter) explain(op string, n int, err error) error {
 	switch {
 	case errors.Is(err, script.ErrNoRate):
@@ -207,7 +218,7 @@ func (l *RateLimiter) explain(op string, n int, err error) error {
 	return l.fail(op, err)
 }
 
-// Release gives back n permits that were taken and not needed, up to the rate.
+// Release returns n unused permits to the limiter, at most up to the rate.
 func (l *RateLimiter) Release(ctx context.Context, n int) error {
 	err := l.set.err
 	if err == nil {
@@ -219,7 +230,7 @@ func (l *RateLimiter) Release(ctx context.Context, n int) error {
 	if n == 0 {
 		return nil
 	}
-	for n > 0 { // a request gives back what a limited number of entries stand for
+	for n > 0 { // one request releases the permits of a limited number of entries
 		r, err := l.order(ctx, "release permits of", l.wire(n).Release, nil)
 		if err != nil {
 			return err
@@ -231,7 +242,7 @@ func (l *RateLimiter) Release(ctx context.Context, n int) error {
 	return nil
 }
 
-// A Reservation is permits that were taken ahead of time.
+// A Reservation holds permits for later use.
 type Reservation struct {
 	limiter *RateLimiter
 	permits int
@@ -239,11 +250,12 @@ type Reservation struct {
 	at      time.Time
 }
 
-// Delay returns how long to wait before the permits may be used.
+// Delay returns how long to wait before the permits may be used. It is zero if
+// they may be used now.
 func (r *Reservation) Delay() time.Duration { return max(time.Until(r.at), 0) }
 
-// Cancel gives the permits back, if they may not be used yet. Those that come
-// after keep the time that they were given, so that a gap among them stays one.
+// Cancel releases the permits if they may not be used yet. Later reservations
+// keep their times, so the released time may stay unused.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if r.limiter == nil {
 		return &Error{Op: "cancel a reservation", Err: invalid("this is a zero value: create it with RateLimiter.Reserve")}
@@ -257,6 +269,6 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	})
 }
 
-// Object returns the limiter as an object, with what all clients share and what
-// this one has of its own.
+// Object returns the limiter as an object, with the data that all clients share
+// and the data of this client.
 func (l *RateLimiter) Object() *Object { return l.asObject() }

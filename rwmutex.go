@@ -13,18 +13,18 @@ var (
 	_ Locker = (*RLocker)(nil)
 )
 
-// An RWMutex is a lock that many readers or one writer can hold. It is what
-// Redisson calls RReadWriteLock, and shares its locks with it.
+// An RWMutex is a lock that many readers or one writer can hold. It corresponds
+// to RReadWriteLock in Redisson and shares its locks with it.
 //
-// A writer may also read: RLock with the context of a lease of Lock is granted
-// beside it, and stays when the write lease is released, so that others can
-// read as well (a downgrade); so does its context, unless the write lease is
-// lost. The other way round is impossible: Lock with the
-// context of a read lease returns [ErrUpgrade] at once, since it would wait for
-// itself.
+// A writer may also lock for reading: RLock with the context of a write lease
+// is granted at once. The read lease and its context stay valid when the write
+// lease is released, so that other readers can enter (a downgrade). If the
+// write lease is lost, the context of the read lease ends too. The opposite is
+// not possible: Lock with the context of a read lease returns [ErrUpgrade] at
+// once, because it would wait for itself.
 //
-// Readers may keep a writer waiting as long as there is always one of them; see
-// [WriterFirst].
+// A writer waits while there are readers. If new readers keep arriving, it may
+// wait indefinitely: see [WriterFirst].
 type RWMutex struct {
 	write writeLock
 	read  RLocker
@@ -32,14 +32,14 @@ type RWMutex struct {
 
 const writeKind = "write lock"
 
-// writeLock is the side of the writers.
+// writeLock is the lock of the writers.
 type writeLock struct {
 	named
 	wire *script.Write
 }
 
-// RWMutex returns the read/write mutex with that name. Names and options are as
-// for [Client.Mutex].
+// RWMutex returns the read/write mutex with the given name. Names and options
+// are those of [Client.Mutex].
 func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
 	o := newNamed(c, writeKind, name, opts)
 	r := o
@@ -51,13 +51,13 @@ func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
 	}
 }
 
-// WriterFirst makes a writer that waits go before all readers that come later,
-// so that a stream of readers cannot keep it out. It is for [Client.RWMutex].
-// Only readers that use Holdfast respect that: Redisson's do not know of it.
-// A reader that enters again what it holds is let in all the same.
+// WriterFirst makes a waiting writer go before all readers that arrive later,
+// so that readers cannot keep it waiting indefinitely. It is an option of
+// [Client.RWMutex]. Only readers that use Holdfast respect it, Redisson's
+// readers do not. A reader that already holds the lock can enter it again.
 //
-// Readers have no share of their own: writers that lock again and again without
-// a pause can keep readers out for as long as they do.
+// There is no minimum share for readers: writers that lock again and again
+// without a pause can keep readers waiting indefinitely.
 func WriterFirst() Option {
 	return func(s *settings) { s.writerFirst = true }
 }
@@ -65,80 +65,81 @@ func WriterFirst() Option {
 // Name returns the name of the lock.
 func (m *RWMutex) Name() string { return m.write.name }
 
-// Lock waits until it holds the mutex alone, or until ctx is done. It is
-// otherwise as [Mutex.Lock].
+// Lock waits until it holds the mutex for writing, or until ctx is done.
+// Otherwise it is like [Mutex.Lock].
 func (m *RWMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.write.acquire(ctx, "lock", m.write.wire, engine.Forever, opts)
 }
 
-// TryLock takes the mutex if nobody holds it, as [Mutex.TryLock] does.
+// TryLock acquires the mutex for writing if it is free, like [Mutex.TryLock].
 func (m *RWMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.write.acquire(ctx, "try lock", m.write.wire, 0, opts)
 }
 
-// Do runs fn while holding the mutex alone, as [Mutex.Do] does.
+// Do runs fn while holding the mutex for writing, like [Mutex.Do].
 func (m *RWMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
 	return do(ctx, m, fn, opts)
 }
 
-// RLock waits until it may read, or until ctx is done: until no writer holds
-// the mutex, except for the one whose context this is.
+// RLock waits until it holds the mutex for reading, or until ctx is done. It
+// waits while a writer holds the mutex, unless ctx comes from the lease of that
+// writer.
 func (m *RWMutex) RLock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.read.Lock(ctx, opts...)
 }
 
-// TryRLock takes the mutex to read if no writer holds it, and otherwise returns
-// [ErrNotAcquired] at once, or after [Wait].
+// TryRLock acquires the mutex for reading if no writer holds it. Otherwise it
+// returns [ErrNotAcquired] at once, or after [Wait].
 func (m *RWMutex) TryRLock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.read.TryLock(ctx, opts...)
 }
 
-// RDo runs fn while holding the mutex to read, as [Mutex.Do] does.
+// RDo runs fn while holding the mutex for reading, like [Mutex.Do].
 func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
 	return do(ctx, &m.read, fn, opts)
 }
 
-// RLocker returns the mutex as its readers see it: a [Locker] whose Lock is
-// RLock.
+// RLocker returns a [Locker] whose Lock is RLock.
 func (m *RWMutex) RLocker() *RLocker { return &m.read }
 
-// An RWState is what the server says about an [RWMutex] at one moment.
+// An RWState is the state of an [RWMutex] on the server at one moment.
 type RWState struct {
-	Writer  Party   // the zero Party if nobody writes
-	Readers []Party // those whose time is not over; of more than about a thousand only some
+	Writer  Party   // the zero Party if there is no writer
+	Readers []Party // the readers whose leases have not expired; incomplete if there are more than about a thousand
 }
 
-// A Party is one of those who hold an [RWMutex].
+// A Party is a holder of an [RWMutex].
 type Party struct {
-	Owner string        // of a lease ([Lease.Owner]) or of a Java thread
-	Holds int           // how often the owner has entered it
-	TTL   time.Duration // until it expires if it is not renewed; negative: never
+	Owner string        // the owner of a lease ([Lease.Owner]), or a Java thread
+	Holds int           // how many times the owner has entered the lock
+	TTL   time.Duration // the time until the hold expires if it is not renewed; negative if it never expires
 }
 
-// State asks the server who writes and who reads.
+// State asks the server for the writer and the readers.
 func (m *RWMutex) State(ctx context.Context) (RWState, error) { return m.read.State(ctx) }
 
-// IsLocked asks the server whether anybody holds the mutex to write.
+// IsLocked asks the server whether a writer holds the mutex.
 func (m *RWMutex) IsLocked(ctx context.Context) (bool, error) {
 	s, err := m.State(ctx)
 	return s.Writer.Owner != "", err
 }
 
-// HoldCount asks the server how often the owner that ctx carries holds the
-// mutex to write.
+// HoldCount asks the server how many times the owner in ctx holds the mutex for
+// writing.
 func (m *RWMutex) HoldCount(ctx context.Context) (int, error) {
 	s, err := m.State(ctx)
 	return m.write.holds(ctx, s.Writer), err
 }
 
-// ForceUnlock takes the mutex from its writer, as [Mutex.ForceUnlock] does.
-// Readers, and what the writer has taken to read, are left alone.
+// ForceUnlock frees the mutex from its writer, like [Mutex.ForceUnlock]. It
+// does not affect read leases, including those of the writer.
 func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 	w := &m.write
 	return w.force(ctx, w.wire, func(ctx context.Context) (bool, error) { return w.wire.Force(ctx, w.client.driver) })
 }
 
-// Object returns the mutex as an object, to look at it or listen to it.
+// Object returns the mutex as an object, for example to inspect it or to listen
+// to it.
 func (m *RWMutex) Object() *Object {
 	o := m.write.asObject()
 	o.kind = "read/write mutex"
@@ -154,7 +155,7 @@ func (m *RWMutex) Object() *Object {
 	return o
 }
 
-// An RLocker is an [RWMutex] as its readers see it.
+// An RLocker is the [Locker] of the readers of an [RWMutex].
 type RLocker struct {
 	named
 	wire *script.Read
@@ -175,7 +176,7 @@ func (r *RLocker) Do(ctx context.Context, fn func(context.Context) error, opts .
 	return do(ctx, r, fn, opts)
 }
 
-// State asks the server who writes and who reads.
+// State asks the server for the writer and the readers.
 func (r *RLocker) State(ctx context.Context) (RWState, error) {
 	var s RWState
 	var own string
@@ -193,26 +194,27 @@ func (r *RLocker) State(ctx context.Context) (RWState, error) {
 	return s, err
 }
 
-// IsLocked asks the server whether anybody holds the mutex to read.
+// IsLocked asks the server whether a reader holds the mutex.
 func (r *RLocker) IsLocked(ctx context.Context) (bool, error) {
 	s, err := r.State(ctx)
 	return len(s.Readers) > 0, err
 }
 
-// HoldCount asks the server how often the owner that ctx carries holds the
-// mutex to read.
+// HoldCount asks the server how many times the owner in ctx holds the mutex for
+// reading.
 func (r *RLocker) HoldCount(ctx context.Context) (int, error) {
 	s, err := r.State(ctx)
 	return r.holds(ctx, s.Readers...), err
 }
 
-// ForceUnlock takes the mutex from all readers. Where a writer holds it, that
-// one and what it has taken to read are left alone.
+// ForceUnlock frees the mutex from all readers. If a writer holds the mutex,
+// its write lease and its read leases are not affected.
 func (r *RLocker) ForceUnlock(ctx context.Context) (bool, error) {
 	return r.force(ctx, r.wire, func(ctx context.Context) (bool, error) { return r.wire.Force(ctx, r.client.driver) })
 }
 
-// holds returns how often one of the parties, that of ctx, holds the lock.
+// holds returns how many times the owner in ctx holds the lock, if it is one of
+// the parties.
 func (o *named) holds(ctx context.Context, parties ...Party) int {
 	l := o.client.find(ctx, o.kind, o.name)
 	if l == nil {

@@ -10,22 +10,23 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Semaphore is a named number of permits that processes take and give back.
-// It is what Redisson calls RSemaphore, and shares its permits with it.
+// A Semaphore is a named number of permits that processes acquire and release.
+// It corresponds to RSemaphore in Redisson and shares its permits with it.
 //
-// Use a [LeasedSemaphore] instead, unless Java peers use this one: here nobody
-// knows who has a permit, so those of a process that is killed are gone until
-// somebody adds as many, and nothing stops a program from giving back more than
-// it took.
+// Use a [LeasedSemaphore] instead, unless Java peers use this one. A Semaphore
+// does not record the holders of its permits. The permits of a killed process
+// are lost until a process adds new ones, and a program can release more
+// permits than it has acquired.
 //
-// Inside a process, permits go to those who came first, also to those who want
-// many, also to more than there are; between processes there is no order. A
-// Semaphore is a name and no more; it is safe for concurrent use.
-// [Client.Semaphore] makes one.
+// The waiters in a process are served in the order of arrival, regardless of
+// how many permits they request. There is no order between processes.
+//
+// A Semaphore is only a name and is safe for concurrent use. Use
+// [Client.Semaphore] to create one.
 type Semaphore struct{ named }
 
-// Semaphore returns the semaphore with that name, see [Client.Mutex] for what
-// that may be. Of the options, [Wait] and [Poll] apply to it.
+// Semaphore returns the semaphore with the given name. The name must follow the
+// rules of [Client.Mutex]. Of the options, only [Wait] and [Poll] apply.
 func (c *Client) Semaphore(name string, opts ...Option) *Semaphore {
 	return &Semaphore{newNamed(c, "semaphore", name, opts).leaseless()}
 }
@@ -33,33 +34,34 @@ func (c *Client) Semaphore(name string, opts ...Option) *Semaphore {
 func (s *Semaphore) wire(n int) *script.Semaphore { return script.NewSemaphore(s.name, n) }
 
 // TrySet sets the number of permits if the semaphore does not exist yet, and
-// reports whether it did. An existing semaphore keeps its number, even if that
-// differs: change it with [Semaphore.Add]. With a ttl other than zero the
-// semaphore is gone when that is over.
+// reports whether it did. An existing semaphore keeps its number, even if it
+// differs: change it with [Semaphore.Add]. If ttl is not zero, the semaphore is
+// deleted after ttl.
 func (s *Semaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) (bool, error) {
 	return trySet(ctx, &s.named, permits, ttl)
 }
 
-// Acquire waits until it has taken that many permits, all at once, or until ctx
-// is done. Zero permits are always there. The error is as that of [Mutex.Lock];
-// what was granted too late for ctx is given back.
+// Acquire waits until it has acquired the given number of permits at once, or
+// until ctx is done. Zero permits are always available. The errors are those of
+// [Mutex.Lock]. Permits that are granted after ctx is done are released.
 //
-// Acquire also waits for a semaphore that does not exist, as Redisson does: no
-// process has called TrySet, or the server has lost its data. It then logs a
-// warning, and again every ten seconds.
+// If the semaphore does not exist, because no process has called TrySet or
+// because the server has lost its data, Acquire waits for it, as Redisson does.
+// It then logs a warning every ten seconds.
 //
-// Waiters of one client are served in the order in which they came, whatever
-// they ask for. A call for one permit waits behind a call for two, also while
-// one permit is free. A program that releases permits only after such a call
-// returns can therefore deadlock where Redisson, which lets it overtake, does
-// not: release first, use another [Client], or use TryAcquire with a wait.
+// The waiters of one client are served in the order of arrival, regardless of
+// how many permits they request. A call for one permit waits behind a call for
+// two, even while one permit is free. So a program that releases permits only
+// after such a call has returned can deadlock. It does not deadlock with
+// Redisson, where the call can overtake. To avoid this, release the permits
+// first, use another [Client], or use TryAcquire with [Wait].
 func (s *Semaphore) Acquire(ctx context.Context, permits int, opts ...Option) error {
 	return s.take(ctx, "acquire", permits, engine.Forever, opts)
 }
 
-// TryAcquire takes that many permits if they are free and nobody in this
-// process waits for some, and otherwise returns [ErrNotAcquired] at once, or
-// after [Wait].
+// TryAcquire acquires the given number of permits if they are free and no call
+// in this process waits for permits. Otherwise it returns [ErrNotAcquired] at
+// once, or after [Wait].
 func (s *Semaphore) TryAcquire(ctx context.Context, permits int, opts ...Option) error {
 	return s.take(ctx, "try acquire", permits, 0, opts)
 }
@@ -83,17 +85,18 @@ func (s *Semaphore) take(ctx context.Context, op string, permits int, wait time.
 	return nil
 }
 
-// Release gives back that many permits. Nothing in ctx stops it: when the
-// server does not answer within a second or two it returns [ErrUnavailable] and
-// goes on trying in the background. The permits are given back once, however
-// often that has to be tried. A semaphore that does not exist is created.
+// Release releases the given number of permits. It ignores the end of ctx. If
+// the server does not answer within about two seconds, Release returns
+// [ErrUnavailable] and keeps trying in the background. The permits are released
+// once, even if the request has to be sent several times. Release creates the
+// semaphore if it does not exist.
 func (s *Semaphore) Release(ctx context.Context, permits int) error {
 	_, err := s.release(ctx, permits, false)
 	return err
 }
 
-// ReleaseIfExists is Release, but does not create a semaphore that does not
-// exist. It reports whether it does.
+// ReleaseIfExists is like Release, but does not create a semaphore. It reports
+// whether the semaphore exists.
 func (s *Semaphore) ReleaseIfExists(ctx context.Context, permits int) (bool, error) {
 	return s.release(ctx, permits, true)
 }
@@ -112,7 +115,7 @@ func (s *Semaphore) release(ctx context.Context, permits int, existing bool) (bo
 	wire := s.wire(permits)
 	reply, err := s.count(ctx, "release",
 		func(request string) driver.Call { return wire.Release(request, existing) },
-		// What is late must not make up a semaphore that the server has forgotten.
+		// A late retry must not create a semaphore that the server has lost.
 		func(request string) driver.Call { return wire.Release(request, true) })
 	if reply > 0 {
 		s.client.engine.Yield(wire, reply-1)
@@ -120,14 +123,14 @@ func (s *Semaphore) release(ctx context.Context, permits int, existing bool) (bo
 	return reply > 0, err
 }
 
-// Add adds permits, or takes some away if permits is negative: also such that
-// are not free, in which case [Semaphore.Available] is negative until they come
-// back. It creates a semaphore that does not exist.
+// Add adds permits. A negative number removes permits, even if they are not
+// free. [Semaphore.Available] is then negative until they are released. Add
+// creates the semaphore if it does not exist.
 func (s *Semaphore) Add(ctx context.Context, permits int) error {
 	return addPermits(ctx, &s.named, permits)
 }
 
-// Drain takes all free permits and returns how many there were.
+// Drain acquires all free permits and returns their number.
 func (s *Semaphore) Drain(ctx context.Context) (int, error) {
 	return s.count(ctx, "drain", s.wire(0).Drain, nil)
 }
@@ -142,7 +145,8 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// Object returns the semaphore as an object, to delete it or let it end.
+// Object returns the semaphore as an object, for example to delete it or to set
+// its TTL.
 func (s *Semaphore) Object() *Object { return s.asObject() }
 
 // trySet sets the number of permits of a semaphore that does not exist.

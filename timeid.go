@@ -8,84 +8,87 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A TimeID gives out numbers that consist of a time and a sequence, as orders
-// and invoices have them. No two are the same, and they rise strictly: of two
-// calls, in whatever processes, the one that begins after the other has returned
-// gets the higher number.
+// A TimeID generates numbers that consist of a time and a sequence number, for
+// example for orders and invoices. The numbers are unique and strictly
+// increasing: if a call begins after another call has returned, in any process,
+// it gets a higher number.
 //
-// Of the 63 bits, the upper 31 are the seconds since 2022-01-01 00:00 UTC, by
-// the clock of the server, which lasts until 2090. The lower 32 are a counter
-// that starts anew each UTC day. [ParseTimeID] takes an id apart. An id has more
-// bits than a number in JavaScript: send it there as text.
+// The upper 31 of the 63 bits are the seconds since 2022-01-01 00:00 UTC, by
+// the server's clock. They last until 2090. The lower 32 bits are a counter
+// that starts again each UTC day. [ParseTimeID] splits an id into both parts.
+// An id has more bits than a JavaScript number can hold, so send it to
+// JavaScript as a string.
 //
-// Each call is one request to the server. For many ids, and if the order between
-// processes does not matter, an [IDGenerator] is a thousand times faster.
+// Each call sends one request to the server. If you need many ids, and the
+// order between processes does not matter, use an [IDGenerator]. It is about a
+// thousand times faster.
 //
 // # Clocks and restarts
 //
-// When the clock of the server is set back, the time of the ids stands still
-// until it has caught up, and the counter goes on. The time of an id can be
-// ahead of the clock by that much, and by one second when the counter is new.
+// If the server's clock is set back, the time of the ids stays the same until
+// the clock has caught up, and the counter continues. The time of an id can be
+// ahead of the clock by this difference, and by one second if the counter is
+// new.
 //
-// A counter that does not exist, because it is new or because the server has
-// lost its data, begins in the next second, and not at 1 but at the nanosecond of
-// the present one. Therefore no id is repeated by a server that
-// comes back empty, or whose data was deleted, even in the same second, provided
-// that its clock was not set back and that not more than 1000 ids were drawn
-// per microsecond, which is beyond what a server can do.
+// A counter does not exist if it is new or if the server has lost its data. It
+// then begins in the next second, at the current nanosecond instead of 1. So a
+// server without its old data repeats no ids, even within the same second,
+// provided that its clock was not set back and that it generated at most 1000
+// ids per microsecond. A server cannot exceed this rate.
 //
-// A server that comes back with old data, because it saves in intervals, or a
-// replica that takes over without the latest ids, repeats none either if that
-// takes more than two seconds and their clocks agree. With appendfsync always it
-// may be faster.
+// A server may also restart with old data, because it saves in intervals, or a
+// replica without the latest ids may be promoted. No ids are repeated if this
+// takes more than two seconds and the clocks agree. With appendfsync always, it
+// may take less time.
 //
-// In any case a TimeID never repeats an id of its own, nor goes below it: it
-// tells the server with each request how far it has come. Make one and keep it.
-// It is safe for concurrent use. [Client.TimeID] makes one.
+// A TimeID never repeats its own ids and never returns a lower one, because
+// each request contains the last id. Create one and keep it. It is safe for
+// concurrent use. Use [Client.TimeID] to create one.
 type TimeID struct {
 	named
 	wire *script.TimeID
-	last atomic.Int64 // the highest id that this one has given out
+	last atomic.Int64 // the highest id that it has returned
 }
 
-// Why a new counter begins where it does: it knows the clock and nothing else,
-// and must lie above all that a forgotten one has given out. That one's time was
-// at most the second of its last id by the clock; or, if it began in that
-// second, the one after. If the server forgets in a later second than the
-// forgotten counter began in, then "the second after the present one" is above
-// it. If in the same second, both have that time, and their sequences must not
-// meet: the new one starts at the nanoseconds of its beginning, and the old one,
-// which started at those of its own, has not come as far if it has given out
-// fewer ids than nanoseconds have passed. Microseconds, which are all the server
-// has, would not do without the factor: NextN draws 1000 at once, and two
-// requests with the loss between them fit into some microseconds.
+// Why a new counter begins at this place: it knows only the clock, and must be
+// above all ids of the lost counter. The time of the lost counter was at most
+// the clock's second of its last id, or the second after it if the counter had
+// begun in that second.
 //
-// Rejected: random bits, which only make a collision rare, and a sequence that
-// is the clock all the time, which is no counter.
+// If the data is lost in a later second than the lost counter began in, the
+// next second is above the time of the lost counter. If it is lost in the same
+// second, both counters have the same time, and their sequences must not
+// overlap. The new counter starts at the current nanosecond. The lost counter
+// started at an earlier nanosecond, and has not reached this one if it has
+// generated fewer ids than nanoseconds have passed. The server has only
+// microseconds, so they are multiplied by 1000: NextN requests 1000 ids at
+// once, and two requests with the loss between them take several microseconds.
 //
-// The key lives for two days after its last use, so that a name that is not used
-// any more leaves nothing behind. To lose it then is harmless: a new counter
-// begins in the second after the present one, and that lies two days after all
-// that was given out. Were the clock ahead when the key was last used, so is the
-// end of its life.
+// Rejected alternatives: random bits, which only make a collision unlikely, and
+// a sequence that always follows the clock, which is not a counter.
+//
+// The key expires two days after its last use, so an unused name leaves nothing
+// behind. Losing it is harmless: a new counter begins in the next second, two
+// days after the last id. If the clock was ahead at the last use, so is the
+// expiry of the key.
 
-// TimeID returns the row of ids with that name, which is its key at the server.
-// The rules for names are those of [Client.Mutex].
+// TimeID returns the generator with the given name. The name is its key on the
+// server. It must follow the rules of [Client.Mutex].
 func (c *Client) TimeID(name string) *TimeID {
 	return &TimeID{named: newNamed(c, "time id", name, nil), wire: script.NewTimeID(name)}
 }
 
-// maxTimeIDs is how many ids can be drawn at a time: so few that a server which
-// loses its data between two requests cannot give them out faster than its clock
-// gives numbers, 1000 per microsecond.
+// maxTimeIDs is the maximum number of ids per request. With this limit, a
+// server that loses its data between two requests cannot have generated more
+// than 1000 ids per microsecond.
 const maxTimeIDs = 1000
 
-// Next returns the next id. When a day has no more of its 4294967295 ids, the
-// error matches [ErrRefused].
+// Next returns the next id. The error matches [ErrRefused] if all 4294967295
+// ids of a day are used.
 func (t *TimeID) Next(ctx context.Context) (int64, error) { return t.draw(ctx, 1) }
 
-// NextN returns the next n ids, from 1 to 1000, with one request. They have
-// the same time, and each is one more than that before.
+// NextN returns the next n ids with one request. The number n must be between 1
+// and 1000. The ids have the same time and consecutive sequence numbers.
 func (t *TimeID) NextN(ctx context.Context, n int) ([]int64, error) {
 	if n < 1 || n > maxTimeIDs {
 		return nil, t.fail("take an id from", invalid("the number of ids is %d: choose between 1 and %d", n, maxTimeIDs))
@@ -101,7 +104,7 @@ func (t *TimeID) NextN(ctx context.Context, n int) ([]int64, error) {
 	return ids, nil
 }
 
-// draw draws n ids and returns the first.
+// draw requests n ids and returns the first.
 func (t *TimeID) draw(ctx context.Context, n int) (int64, error) {
 	var first int64
 	err := t.ask(ctx, "take an id from", true, func(ctx context.Context) error {
@@ -117,17 +120,17 @@ func (t *TimeID) draw(ctx context.Context, n int) (int64, error) {
 	return first, nil
 }
 
-// note remembers the highest id.
+// note records the highest id.
 func (t *TimeID) note(id int64) {
 	for last := t.last.Load(); last < id && !t.last.CompareAndSwap(last, id); last = t.last.Load() {
 	}
 }
 
-// ParseTimeID returns what an id of a [TimeID] consists of: a time in UTC, to
-// the second, and a sequence.
+// ParseTimeID returns the parts of an id of a [TimeID]: the time in UTC, to the
+// second, and the sequence number.
 func ParseTimeID(id int64) (at time.Time, sequence int64) {
 	return time.Unix(script.TimeIDEpoch+id>>32, 0).UTC(), id & (1<<32 - 1)
 }
 
-// Object returns the row of ids as an object.
+// Object returns the generator as an object.
 func (t *TimeID) Object() *Object { return t.asObject() }
