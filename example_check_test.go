@@ -14,14 +14,14 @@ func ExampleClient_Check() {
 	defer client.Close()
 
 	fit := func(ctx context.Context) error {
-		found, err := client.Check(ctx, "app:orders") // some names, if the user may not use all keys
+		found, err := client.Check(ctx, "app:orders") // some names, if the user has permission only for some keys
 		if err != nil {
-			return err // it could not be done at all
+			return err // the check itself failed
 		}
 		for _, f := range found {
 			log.Println(f)
 		}
-		if len(found) > 0 && found[0].Severity == holdfast.Danger { // the worst comes first
+		if len(found) > 0 && found[0].Severity == holdfast.Danger { // the most serious finding is the first
 			return errors.New("the server is not fit for locks")
 		}
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A file that Redisson reads as well; it does not look at the last section.
+// Redisson can read the same file. It ignores the section holdfast.
 func ExampleOpenConfig() {
 	ctx := context.Background()
 	url := os.Getenv("REDIS_URL")

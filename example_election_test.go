@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// One of many processes leads; all of them, and others too, see which.
+// One of many processes is the leader. Every process can observe which one.
 func ExampleElection_Campaign() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -18,14 +18,14 @@ func ExampleElection_Campaign() {
 	election := client.Election("example:scheduler")
 
 	observing := make(chan bool)
-	go func() { // as another process would
+	go func() { // another process would do the same
 		defer close(observing)
 		for leader, err := range election.Observe(ctx) {
 			switch {
 			case err != nil:
-				log.Print(err) // it goes on if the server is only away
+				log.Print(err) // the loop continues if the server is only unavailable
 			case leader.Term == 0:
-				fmt.Println("nobody leads")
+				fmt.Println("no leader")
 			default:
 				fmt.Println("the leader is", leader.Name)
 			}
@@ -39,23 +39,23 @@ func ExampleElection_Campaign() {
 		log.Fatal(err)
 	}
 	<-observing
-	// Lead as long as lease.Context() is not done, and send the term along with
-	// whatever only a leader may do: lease.Token().
+	// Lead until lease.Context() is done. Send the term, lease.Token(), with every
+	// request that only a leader may send.
 	_, err = election.TryCampaign(ctx, "10.0.0.8:8080")
-	fmt.Println("another one is refused:", errors.Is(err, holdfast.ErrNotAcquired))
+	fmt.Println("another candidate is refused:", errors.Is(err, holdfast.ErrNotAcquired))
 
 	lease.Release(ctx) // resign
 	<-observing
 	stop()
 	<-observing // the loop has ended
 	// Output:
-	// nobody leads
+	// no leader
 	// the leader is 10.0.0.7:8080
-	// another one is refused: true
-	// nobody leads
+	// another candidate is refused: true
+	// no leader
 }
 
-// Lead is for work that must run somewhere, but never twice at a time.
+// Lead is for work that must run in some process, but never in two at a time.
 func ExampleElection_Lead() {
 	ctx := context.Background()
 	client := connect()
@@ -69,17 +69,17 @@ func ExampleElection_Lead() {
 		}
 		fmt.Println(leader.Name, "leads")
 		fmt.Println("its term is its token:", leader.Term == holdfast.LeaseOf(ctx).Token())
-		// Work until ctx is done, which is when the lead is lost; then this
-		// function is run again once this process leads again.
+		// Work until ctx is done, which means that the lead is lost. Lead calls
+		// this function again when this process is the leader again.
 		return errors.New("out of work")
 	})
 	fmt.Println(err)
 
 	leader, err := election.Leader(ctx)
-	fmt.Println("nobody leads:", leader == holdfast.Leader{}, err)
+	fmt.Println("no leader:", leader == holdfast.Leader{}, err)
 	// Output:
 	// host-7 leads
 	// its term is its token: true
 	// out of work
-	// nobody leads: true <nil>
+	// no leader: true <nil>
 }

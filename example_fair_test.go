@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A fair mutex is granted in the order of arrival, whatever process those who
-// wait are in.
+// A fair mutex is granted in the order of arrival, across all processes.
 func ExampleClient_FairMutex() {
 	ctx := context.Background()
 	client := connect()

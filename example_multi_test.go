@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A transfer needs two accounts, and nobody may see one without the other.
+// A transfer needs the locks of both accounts at the same time.
 func ExampleMulti() {
 	ctx := context.Background()
 	client := connect()
@@ -33,7 +33,7 @@ func ExampleMulti() {
 	// example:account:2 true
 }
 
-// Code that takes a Locker does not care what kind of lock it is.
+// A function that takes a Locker works with every kind of lock.
 func ExampleLocker() {
 	client := connect()
 	defer client.Close()

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Lock waits, TryLock does not. Whoever finds the lock taken learns for how
-// long.
+// Lock waits, TryLock does not. The error says how long the holder still has
+// the lock.
 func ExampleMutex_TryLock() {
 	ctx := context.Background()
 	client := connect()
@@ -36,8 +36,8 @@ func ExampleMutex_TryLock() {
 	// true
 }
 
-// The context of a lease carries its owner: a function that locks can call
-// another that locks the same mutex.
+// The context of a lease carries its owner. So a function that holds a mutex
+// can call another function that locks the same mutex.
 func ExampleMutex_Lock_reentrant() {
 	ctx := context.Background()
 	client := connect()
@@ -60,7 +60,8 @@ func ExampleMutex_Lock_reentrant() {
 	// <nil>
 }
 
-// A lease of a fixed length is not renewed. Its context says when it is over.
+// A lease with a fixed length is not renewed. Its context ends when the time
+// has passed.
 func ExampleLeaseTime() {
 	ctx := context.Background()
 	client := connect()
@@ -75,15 +76,15 @@ func ExampleLeaseTime() {
 	// Output: true false
 }
 
-// The token of a lease grows with every grant. A resource that refuses lower
-// numbers than it has seen is safe from holders that wake up too late.
+// The token increases with every grant. A resource that refuses lower tokens
+// than it has seen is safe from holders that have lost their lock.
 func ExampleLease_Token() {
 	ctx := context.Background()
 	client := connect()
 	defer client.Close()
 	mutex := client.Mutex("example:file")
 
-	var highest int64 // what the resource remembers
+	var highest int64 // the highest token that the resource has seen
 	write := func(token int64) bool {
 		if token < highest {
 			return false
@@ -104,7 +105,7 @@ func ExampleLease_Token() {
 	// Output: true false
 }
 
-// A function under a lock can have a result.
+// DoValue returns the result of the function.
 func ExampleDoValue() {
 	ctx := context.Background()
 	client := connect()

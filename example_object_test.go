@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Everything by a name can be looked at, renamed, and given an end.
+// Every named object can be inspected and renamed, and can have a TTL.
 func ExampleObject() {
 	ctx := context.Background()
 	client := connect()
@@ -39,7 +39,7 @@ func ExampleObject() {
 	// true <nil>
 }
 
-// The server says when an object has ended, if it was told to:
+// The server reports the end of an object if keyspace events are enabled:
 // CONFIG SET notify-keyspace-events Kgx.
 func ExampleObject_Listen() {
 	client := connect()

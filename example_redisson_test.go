@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// What Java programs do most, in Go. docs/from-redisson.md shows the functions
-// of this file beside their Java twins, word for word.
+// Common tasks of Java programs, in Go. docs/from-redisson.md shows the functions
+// of this file, word for word, next to the Java code.
 
 func charge(ctx context.Context, client *holdfast.Client) error {
 	lease, err := client.Mutex("order:42").Lock(ctx)
@@ -71,7 +71,7 @@ func inTurn(ctx context.Context, client *holdfast.Client) error {
 func work(context.Context) error        { fmt.Println("at work"); return nil }
 func send(context.Context, int64) error { fmt.Println("sent"); return nil }
 
-// The functions of docs/from-redisson.md.
+// The functions that docs/from-redisson.md shows.
 func Example_redisson() {
 	ctx := context.Background()
 	client := connect()

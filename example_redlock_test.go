@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Five servers, of which two may be gone. One that cannot be reached when the
-// program starts is left out, but still counts.
+// Five servers, two of which may fail. A server that cannot be reached when the
+// program starts has no client, but still counts for the majority.
 func ExampleRedlock() {
 	ctx := context.Background()
 	servers := []string{"redis://r1:6379", "redis://r2:6379", "redis://r3:6379", "redis://r4:6379", "redis://r5:6379"}
@@ -28,7 +28,7 @@ func ExampleRedlock() {
 		log.Fatal(err) // no majority
 	}
 	err = locks.Mutex("nightly-report").Do(ctx, func(ctx context.Context) error {
-		fmt.Println("alone, until ctx ends")
+		fmt.Println("holding the lock until ctx ends")
 		return nil
 	})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Many read or one writes. Who has written may go on to read, and lets others
-// read as well.
+// Many readers or one writer hold the lock. A writer can keep the lock for
+// reading, which lets other readers in.
 func ExampleClient_RWMutex() {
 	ctx := context.Background()
 	client := connect()
@@ -22,7 +22,7 @@ func ExampleClient_RWMutex() {
 		log.Fatal(err)
 	}
 	_, err = prices.TryRLock(ctx)
-	fmt.Println("while one writes, others cannot read:", errors.Is(err, holdfast.ErrNotAcquired))
+	fmt.Println("readers are refused while a writer holds the lock:", errors.Is(err, holdfast.ErrNotAcquired))
 
 	read, err := prices.RLock(write.Context())
 	if err != nil {
@@ -32,22 +32,22 @@ func ExampleClient_RWMutex() {
 	write.Release(ctx)
 
 	err = prices.RDo(ctx, func(context.Context) error {
-		fmt.Println("two read")
+		fmt.Println("two readers")
 		return nil
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	_, err = prices.Lock(read.Context())
-	fmt.Println("who reads cannot write:", errors.Is(err, holdfast.ErrUpgrade))
+	fmt.Println("a reader cannot become a writer:", errors.Is(err, holdfast.ErrUpgrade))
 	// Output:
-	// while one writes, others cannot read: true
-	// two read
-	// who reads cannot write: true
+	// readers are refused while a writer holds the lock: true
+	// two readers
+	// a reader cannot become a writer: true
 }
 
-// The server counts the grants of a fenced mutex. Redisson's RFencedLock shares
-// the counter.
+// The server counts the grants of a fenced mutex. It shares the counter with
+// Redisson's RFencedLock.
 func ExampleClient_FencedMutex() {
 	ctx := context.Background()
 	client := connect()
@@ -73,7 +73,7 @@ func ExampleClient_FencedMutex() {
 	// token + 3
 }
 
-// What has to happen with every lease of a lock is said once.
+// Options of the mutex apply to all of its leases.
 func ExampleOnAcquire() {
 	ctx := context.Background()
 	client := connect()
@@ -97,8 +97,8 @@ func ExampleOnAcquire() {
 	// released example:audited <nil>
 }
 
-// Readers that come and go all the time keep a writer out, unless it goes
-// first.
+// New readers can keep a writer waiting indefinitely. With WriterFirst, the
+// writer goes before readers that arrive later.
 func ExampleWriterFirst() {
 	ctx := context.Background()
 	client := connect()
@@ -106,11 +106,11 @@ func ExampleWriterFirst() {
 
 	catalogue := client.RWMutex("example:catalogue", holdfast.WriterFirst())
 	err := catalogue.Do(ctx, func(context.Context) error {
-		fmt.Println("writing, before all readers that came later")
+		fmt.Println("writing before readers that arrived later")
 		return nil
 	})
 	fmt.Println(err)
 	// Output:
-	// writing, before all readers that came later
+	// writing before readers that arrived later
 	// <nil>
 }

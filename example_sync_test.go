@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// At most two at a time, over all processes. The permit of a process that is
-// killed comes back when its lease is over.
+// At most two holders at a time, across all processes. The permit of a killed
+// process becomes free when its lease expires.
 func ExampleLeasedSemaphore() {
 	ctx := context.Background()
 	client := connect()
@@ -40,7 +40,7 @@ func ExampleLeasedSemaphore() {
 	// 2 0 <nil>
 }
 
-// A semaphore that Java peers use as well.
+// A semaphore that is shared with Java.
 func ExampleSemaphore() {
 	ctx := context.Background()
 	client := connect()
@@ -65,7 +65,7 @@ func ExampleSemaphore() {
 	// 3 <nil>
 }
 
-// Wait until three parts of a job are done, in whatever processes they run.
+// Wait until three parts of a job are done, in any process.
 func ExampleLatch() {
 	ctx := context.Background()
 	client := connect()
@@ -88,8 +88,8 @@ func ExampleLatch() {
 	// Output: <nil>
 }
 
-// No more than three requests a minute to somebody else's service, from all
-// processes together.
+// At most three requests per minute to an external service, from all processes
+// together.
 func ExampleRateLimiter() {
 	ctx := context.Background()
 	client := connect()
@@ -104,7 +104,7 @@ func ExampleRateLimiter() {
 		ok, err := limiter.Allow(ctx)
 		fmt.Println(ok, err)
 	}
-	// Wait would have to wait for a minute, so it does not begin to.
+	// The next permit is available in a minute, so Wait returns at once.
 	err = limiter.Wait(ctx, holdfast.Wait(time.Second))
 	fmt.Println(errors.Is(err, holdfast.ErrNotAcquired), holdfast.Remaining(err).Round(time.Minute))
 	// Output:
@@ -115,7 +115,7 @@ func ExampleRateLimiter() {
 	// true 1m0s
 }
 
-// A reservation says when, and leaves the waiting to the caller.
+// A reservation says how long to wait, and does not wait itself.
 func ExampleRateLimiter_Reserve() {
 	ctx := context.Background()
 	client := connect()
@@ -132,7 +132,7 @@ func ExampleRateLimiter_Reserve() {
 		}
 		fmt.Println(r.Delay().Round(time.Hour))
 		if r.Delay() > time.Minute {
-			fmt.Println(r.Cancel(ctx)) // too late for us
+			fmt.Println(r.Cancel(ctx)) // this is too late
 		}
 	}
 	// Output:

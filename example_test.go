@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// connect returns a client of the server that the examples share.
+// connect returns a client of the server that all examples share.
 func connect() *holdfast.Client {
 	client, err := holdfast.Open(context.Background(), redistest.ExampleURL())
 	if err != nil {
@@ -18,7 +18,7 @@ func connect() *holdfast.Client {
 	return client
 }
 
-// The whole of it: open, lock, work, release.
+// Open a client, lock, work, release.
 func Example() {
 	ctx := context.Background()
 	client := connect() // holdfast.Open(ctx, "redis://localhost:6379")
@@ -26,7 +26,7 @@ func Example() {
 
 	err := client.Mutex("example:order:42").Do(ctx, func(ctx context.Context) error {
 		fmt.Println("charging order 42, alone")
-		return nil // pass ctx to whatever works here: it ends if the lock is lost
+		return nil // pass ctx to the work: it ends if the lock is lost
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A counter that all processes share. It counts once, also where the network
-// fails and the request has to be sent again.
+// A counter that all processes share. Each Add counts once, even if the network
+// fails and the request is sent again.
 func ExampleAtomicLong() {
 	ctx := context.Background()
 	client := connect()
@@ -29,7 +29,8 @@ func ExampleAtomicLong() {
 	// false <nil>
 }
 
-// A value with an end, changed only by whoever has seen the latest one.
+// A value with a TTL. CompareAndSwap changes it only if no other process has
+// changed it.
 func ExampleBucket() {
 	ctx := context.Background()
 	client := connect()
@@ -59,8 +60,7 @@ func ExampleBucket() {
 	// false <nil>
 }
 
-// What is in a bucket of text is that text, for every other client of the server
-// as well.
+// StringCodec stores the plain text, so every Redis client can read it.
 func ExampleNewBucket() {
 	ctx := context.Background()
 	client := connect()
@@ -76,12 +76,13 @@ func ExampleNewBucket() {
 	// hello true <nil>
 }
 
-// Ids from memory: one request to the server for a hundred of them.
+// The generator returns ids from memory, with one request to the server per
+// hundred ids.
 func ExampleIDGenerator() {
 	ctx := context.Background()
 	client := connect()
 	defer client.Close()
-	ids := client.IDGenerator("example:ids") // make one and keep it
+	ids := client.IDGenerator("example:ids") // create one and keep it
 
 	if _, err := ids.TryInit(ctx, 1000, 100); err != nil {
 		log.Fatal(err)
@@ -96,7 +97,7 @@ func ExampleIDGenerator() {
 	// 1002 <nil>
 }
 
-// Ids in the order of time, over all processes, that say when they were drawn.
+// Ids in the order of time, across all processes. Each id contains its time.
 func ExampleTimeID() {
 	ctx := context.Background()
 	client := connect()
