@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// open returns a client of the server that the examples share.
+// open returns a client of the server that all examples share.
 func open() *holdfast.Client {
 	client, err := holdfast.Open(context.Background(), redistest.ExampleURL())
 	if err != nil {
@@ -22,7 +22,7 @@ func open() *holdfast.Client {
 	return client
 }
 
-// Two holders, one after the other, and the first comes back late.
+// Two holders, one after the other. The first one writes too late.
 func ExampleScript() {
 	ctx := context.Background()
 	client := open() // holdfast.Open(ctx, "redis://localhost:6379")
@@ -33,8 +33,8 @@ func ExampleScript() {
 	read := fence.NewScript(`return tonumber(redis.call('GET', KEYS[1]) or 0)`)
 	write := fence.NewScript(`redis.call('SET', KEYS[1], ARGV[1])`)
 
-	// pay adds to the balance. Meanwhile is what happens between its reading
-	// and its writing; the lease may be lost by then.
+	// pay adds to the balance. It calls meanwhile between its read and its write.
+	// The lease may be lost then.
 	pay := func(amount int64, meanwhile func()) error {
 		lease, err := client.Mutex(account).Lock(ctx)
 		if err != nil {
@@ -51,7 +51,7 @@ func ExampleScript() {
 		return err
 	}
 	err := pay(50, func() {
-		// As if the lease had run out: somebody else gets the lock, and pays.
+		// Simulate an expired lease: another holder gets the lock and pays.
 		if _, err := client.Mutex(account).ForceUnlock(ctx); err != nil {
 			log.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func ExampleScript() {
 	// Output: too late: true
 }
 
-// A transaction that reads and writes, guarded from its beginning to its end.
+// A transaction that reads and writes with a guard.
 func ExampleSQL() {
 	pay := func(ctx context.Context, db *sql.DB, lease *holdfast.Lease, amount int64) error {
 		tx, err := db.BeginTx(ctx, nil)
@@ -73,7 +73,7 @@ func ExampleSQL() {
 		defer tx.Rollback() // does nothing after Commit
 		guard := fence.SQL{Dollar: true}
 		if err := guard.Check(ctx, tx, "account:7", lease.Token()); err != nil {
-			return err // fence.ErrStale: take the lock again, and begin again
+			return err // fence.ErrStale: acquire the lock again and start again
 		}
 		var balance int64
 		if err := tx.QueryRowContext(ctx, "SELECT balance FROM accounts WHERE id = 7").Scan(&balance); err != nil {
@@ -84,5 +84,5 @@ func ExampleSQL() {
 		}
 		return tx.Commit()
 	}
-	_ = pay // with a db of PostgreSQL, on which guard.CreateTable(ctx, db) was called once
+	_ = pay // db is a PostgreSQL database, in which guard.CreateTable(ctx, db) was called once
 }

@@ -1,64 +1,68 @@
-// Package fence checks fencing tokens where it counts: at the resource that a
-// lock protects.
+// Package fence checks fencing tokens at the resource that a lock protects.
 //
 // # The problem
 //
-// A process takes a lock, reads a balance, and is stopped: by a long collection
-// of garbage, a machine that swaps, a laptop that is closed. Its lease runs
-// out, another process takes the lock, pays in 100 and is done. Then the first
-// one wakes up. It may have asked [holdfast.Lease.Valid] an instant before it
-// was stopped, so nothing keeps it from writing what it had computed, and the
-// 100 are gone. No lock service can prevent that. The resource can: it
-// remembers the highest token that it was shown, and refuses lower ones.
+// A process acquires a lock, reads a balance, and is paused, for example by a
+// long garbage collection, by swapping, or because a laptop is closed. Its
+// lease expires. Another process acquires the lock, adds 100 to the balance and
+// releases the lock. Then the first process resumes. Even if it called
+// [holdfast.Lease.Valid] just before the pause, it now writes the balance that
+// it computed before, and the 100 are lost. No lock service can prevent this.
+// The resource can: it remembers the highest token that it has seen, and
+// refuses lower tokens.
 //
 // # The guards
 //
-//   - [Script] guards what is in Redis: it checks the token and runs a Lua
-//     script of yours, in one atomic step.
-//   - [SQL] guards what is in an SQL database: called in a transaction, it
-//     checks the token and keeps rivals out until the transaction ends.
+//   - [Script] guards data in Redis: it checks the token and runs your Lua
+//     script in one atomic step.
+//   - [SQL] guards data in an SQL database: called in a transaction, it checks
+//     the token and blocks other holders until the transaction ends.
 //
-// A single row can carry its own fence, without this package. No row affected
-// then means a stale token, or no such row; but in MySQL also that the row had
-// these very values already, unless the connection has clientFoundRows=true.
+// A single row can also have its own fence, without this package. If no row is
+// affected, the token is stale or the row does not exist. In MySQL, it may also
+// mean that the row already has these values, unless the connection has
+// clientFoundRows=true.
 //
 //	UPDATE stock SET n = ?, fence = <token> WHERE id = ? AND fence <= <token>
 //
-// Whichever it is, there are four rules:
+// For all guards there are four rules:
 //
-//   - Show the token before you read, not only when you write. Otherwise the
-//     late holder can still write between your read and your write, unnoticed,
-//     because the resource has not seen your token yet. Read with a guarded
-//     script; with SQL, call Check at the beginning of the transaction that
-//     reads; for a row with its own fence, raise that first.
-//   - All writers use the guard. It does not see those who go around it.
-//   - One resource, one lock. Tokens rise from lease to lease of one name; those
-//     of different names, or of different kinds of locks by one name, cannot be
-//     compared. A lock may guard many resources.
-//   - After [ErrStale] do not try again with the same token. Take the lock
-//     again, read again.
+//   - Check the token before you read, not only when you write. Otherwise a
+//     late holder can write unnoticed between your read and your write, because
+//     the resource has not seen your token yet. Read with a guarded script.
+//     With SQL, call Check at the beginning of the transaction that reads. For
+//     a row with its own fence, raise the fence first.
+//   - All writers must use the guard. It does not see writers that bypass it.
+//   - Use one lock per resource. Tokens increase from lease to lease of one
+//     name. Tokens of different names, or of different kinds of locks with the
+//     same name, cannot be compared. One lock may guard many resources.
+//   - After [ErrStale], do not try again with the same token. Acquire the lock
+//     again and read again.
 //
 // # What guards do not do
 //
-// A guard orders writes, it does not undo them: what the late holder wrote
-// before the next one showed its token stays. It knows nothing of effects
-// elsewhere, such as a mail that was sent. If it loses its memory (the key is
-// evicted, a replica is promoted that had not heard of the last write, a
-// backup is restored), a late holder can pass until somebody shows a higher
-// token. And it is as good as the tokens are.
+// A guard orders writes, but does not undo them: what a late holder wrote
+// before the next holder showed its token stays. A guard does not know about
+// effects elsewhere, such as a mail that was sent. If a guard loses its memory
+// (the key is evicted, a replica without the last write is promoted, a backup
+// is restored), a late holder can write until the guard sees a higher token.
+// And a guard is only as reliable as the tokens.
 //
 // # Which lock to use
 //
-// The tokens of a [holdfast.Mutex] and most others come from the clock of the
-// server. If that is set back, rightful holders are refused until it has caught
-// up. Those of a [holdfast.FencedMutex] are counted at the server, 1, 2, 3, and
-// do not depend on any clock; but if that server loses its data while the guard
-// keeps its own, rightful holders are refused until the counter has caught up,
-// which may be never. Then raise it by hand, with SET redisson_lock_token:{name}
-// to the number that the [StaleError] says was seen. So use a FencedMutex where
-// the server's data is as durable as that of the resource, or where Java
-// programs share the lock, and a Mutex elsewhere. Never change from one to the
-// other while a guard remembers.
+// The tokens of a [holdfast.Mutex] and of most other locks come from the
+// server's clock. If the clock is set back, valid holders are refused until it
+// has caught up.
+//
+// The tokens of a [holdfast.FencedMutex] come from a counter on the server, 1,
+// 2, 3, and do not depend on a clock. If the server loses its data but the
+// guard does not, valid holders are refused until the counter has caught up,
+// which may never happen. Then raise the counter by hand: SET
+// redisson_lock_token:{name} to the value of Seen in the [StaleError].
+//
+// So use a FencedMutex if the data of the server is as durable as the data of
+// the resource, or if Java programs share the lock. Otherwise use a Mutex.
+// Never change from one to the other while a guard remembers tokens.
 //
 // [holdfast.Mutex]: https://pkg.go.dev/github.com/holdfast-go/holdfast#Mutex
 // [holdfast.FencedMutex]: https://pkg.go.dev/github.com/holdfast-go/holdfast#FencedMutex
@@ -73,21 +77,21 @@ import (
 )
 
 var (
-	// ErrStale says that the resource has seen a higher token: the lock has
-	// been lost, and the next holder has been here. Nothing was written. The
-	// error is a [*StaleError].
+	// ErrStale means that the resource has seen a higher token: the lock was
+	// lost, and the next holder has already used the resource. Nothing was
+	// written. The error is a [*StaleError].
 	ErrStale = errors.New("stale fencing token")
 
-	// ErrInvalid says that an argument makes no sense; the text says what to
+	// ErrInvalid means that an argument is invalid. The text says what to
 	// change. Nothing was sent.
 	ErrInvalid = errors.New("invalid argument")
 )
 
-// A StaleError is a refused token. It matches [ErrStale].
+// A StaleError is the error for a refused token. It matches [ErrStale].
 type StaleError struct {
-	Resource string
-	Token    int64 // the one that was refused
-	Seen     int64 // the one that the resource has seen; 0 if that is not known
+	Resource string // the name of the resource
+	Token    int64  // the refused token
+	Seen     int64  // the higher token that the resource has seen; 0 if it is not known
 }
 
 func (e *StaleError) Error() string {
@@ -100,7 +104,7 @@ func (e *StaleError) Error() string {
 // Is reports whether target is [ErrStale].
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
-// check looks at what all guards are given.
+// check checks the arguments that all guards have.
 func check(resource string, token int64) error {
 	if err := script.CheckName(resource); err != nil {
 		return invalid("resource %.80q: %v", resource, err)

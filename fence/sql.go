@@ -9,23 +9,24 @@ import (
 	"regexp"
 )
 
-// SQL guards what is in an SQL database: it keeps the highest token of each
-// resource in a table of its own. The zero value suits SQLite (3.24 or later).
+// SQL guards data in an SQL database. It keeps the highest token of each
+// resource in its own table. The zero value is for SQLite (3.24 or later).
 //
 //	SQL{}              SQLite
-//	SQL{Dollar: true}  PostgreSQL, and what speaks its language
+//	SQL{Dollar: true}  PostgreSQL and compatible databases
 //	SQL{MySQL: true}   MySQL, MariaDB
 //
-// All transactions must meet at one place. That is one primary, or a cluster
-// of MySQL whose primaries certify transactions against each other (Galera,
-// Group Replication): there the commit of the late holder fails. Asynchronous
-// replication between several primaries is not enough.
+// With the wrong settings, the first Check fails with an error about syntax or
+// arguments.
 //
-// The wrong one fails at the first Check, with an error of syntax or arguments.
+// All transactions must be ordered by one authority: one primary, or a MySQL
+// cluster whose primaries certify transactions against each other (Galera,
+// Group Replication). In such a cluster, the commit of a late holder fails.
+// Asynchronous replication between several primaries is not enough.
 type SQL struct {
-	Table  string // name, or schema.name; default: holdfast_fence
-	Dollar bool   // placeholders are $1, $2 instead of ?
-	MySQL  bool   // upserts are written ON DUPLICATE KEY instead of ON CONFLICT
+	Table  string // the table, as name or schema.name; the default is holdfast_fence
+	Dollar bool   // use the placeholders $1, $2 instead of ?
+	MySQL  bool   // use ON DUPLICATE KEY instead of ON CONFLICT
 }
 
 // An Execer is a *sql.DB, *sql.Conn or *sql.Tx.
@@ -33,13 +34,13 @@ type Execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// CreateTable creates the table if it does not exist. The place for it is where
-// the other tables are created: several processes that do it at the same moment
-// can get an error from PostgreSQL, and MySQL commits the transaction that it
-// is done in. Those who would rather write it themselves:
+// CreateTable creates the table if it does not exist. Call it where your other
+// tables are created. In PostgreSQL, concurrent calls in several processes can
+// fail. In MySQL, it commits the current transaction. You can also create the
+// table yourself:
 //
 //	CREATE TABLE holdfast_fence (
-//		resource VARCHAR(512) NOT NULL PRIMARY KEY, -- MySQL: VARBINARY(512), lest A be a
+//		resource VARCHAR(512) NOT NULL PRIMARY KEY, -- MySQL: VARBINARY(512), to distinguish A from a
 //		token    BIGINT NOT NULL
 //	)
 func (s SQL) CreateTable(ctx context.Context, db Execer) error {
@@ -55,7 +56,7 @@ func (s SQL) CreateTable(ctx context.Context, db Execer) error {
 	}
 	text, end := "VARCHAR(512)", ""
 	if s.MySQL {
-		text, end = "VARBINARY(512)", " ENGINE=InnoDB" // others know no transactions
+		text, end = "VARBINARY(512)", " ENGINE=InnoDB" // other engines have no transactions
 	}
 	_, err = db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS "+table+
 		" (resource "+text+" NOT NULL PRIMARY KEY, token BIGINT NOT NULL)"+end)
@@ -65,34 +66,35 @@ func (s SQL) CreateTable(ctx context.Context, db Execer) error {
 	return nil
 }
 
-// Check shows the token to the resource, as a part of the transaction. It fails
-// with [ErrStale] if the resource has seen a higher token; then roll back. An
-// equal one passes: a holder may have as many transactions as it likes.
+// Check checks the token as a part of the transaction. If the resource has seen
+// a higher token, Check fails with [ErrStale]. Then roll back. An equal token
+// passes, so a holder can run several transactions.
 //
-// Check locks the row of the resource, whatever its answer. So the transactions
-// on a resource go one after the other: a late holder that comes first is done
-// before Check returns, and one that comes later waits, and is refused. (SQLite
-// has one lock for the whole database.) One that is stopped inside its
-// transaction keeps the next one waiting, until the database ends it: see
-// idle_in_transaction_session_timeout in PostgreSQL, idle_transaction_timeout
-// in MariaDB.
+// Check locks the row of the resource in any case. So the transactions on a
+// resource run one after the other. If a late holder is first, its transaction
+// ends before Check returns. If it is second, it waits and is refused. (SQLite
+// has one lock for the whole database.) A holder that is paused inside its
+// transaction blocks the next one until the database ends the transaction: see
+// idle_in_transaction_session_timeout in PostgreSQL and
+// idle_transaction_timeout in MariaDB.
 //
-// Call it first in the transaction. What was read before is from before the
-// lock, and at the level REPEATABLE READ, which is MySQL's default, so is
-// everything that is read afterwards. If one transaction reads and another
-// writes, both call it, and the first has to be committed as well: a rollback
-// takes the token back. With several resources, check them in the same order
-// everywhere, or the database may find a deadlock.
+// Call Check first in the transaction. Data that was read earlier is older than
+// the lock. At the level REPEATABLE READ, the default of MySQL, this is also
+// true for data that is read later. If one transaction reads and another one
+// writes, both must call Check, and the first must be committed: a rollback
+// also removes the token. With several resources, check them in the same order
+// in all transactions to avoid deadlocks.
 //
-// Other errors come from the database. As with any transaction some of them
-// mean "once more from the start": a deadlock, a failure to serialize at higher
-// levels than READ COMMITTED, SQLITE_BUSY (set a busy_timeout). With several
-// primaries the commit itself can fail with a deadlock: that is a refusal, too.
-// A transaction whose Check or commit has failed must not be taken for done.
+// Other errors come from the database. As with any transaction, some of them
+// mean that the transaction must be repeated from the start: a deadlock, a
+// serialization failure at a level above READ COMMITTED, SQLITE_BUSY (set a
+// busy_timeout). With several primaries, the commit itself can fail with a
+// deadlock, which is also a refusal. If Check or the commit fails, do not
+// treat the transaction as done.
 //
-// TiDB reads from a snapshot of the moment at which the transaction began, which
-// is before Check. Use a pessimistic transaction there, and read what the lock
-// protects with SELECT ... FOR UPDATE.
+// TiDB reads from a snapshot of the beginning of the transaction, which is
+// before Check. With TiDB, use a pessimistic transaction, and read the
+// protected data with SELECT ... FOR UPDATE.
 func (s SQL) Check(ctx context.Context, tx *sql.Tx, resource string, token int64) error {
 	table, err := s.table()
 	if err != nil {
@@ -133,17 +135,18 @@ func (s SQL) Check(ctx context.Context, tx *sql.Tx, resource string, token int64
 	return nil
 }
 
-// statements returns the two halves of a check. The first makes the row if
-// there is none, and locks it in any case, also when the token stays as it is;
-// being one statement, it needs no luck with a rival that makes the row at the
-// same moment. (An UPDATE that finds nothing and then an INSERT would fail with
-// a duplicate key in PostgreSQL, and in MySQL, where both rivals have locked
-// the gap, with a deadlock.) The second sees what has come of it.
+// statements returns the two statements of a check. The first creates the row
+// if it does not exist, and locks it in any case, even if the token does not
+// change. It is one statement, so two transactions can create the row at the
+// same time. (An UPDATE without a match followed by an INSERT would fail with a
+// duplicate key in PostgreSQL. In MySQL it would fail with a deadlock, because
+// both transactions have locked the gap.) The second statement reads the
+// result.
 //
-// MySQL does not write a row whose values stay as they are. With several
-// primaries such a row is in no write set and conflicts with nothing. So the
-// token is first made one too high, and Check takes that off again: one of the
-// two changes the row.
+// MySQL does not write a row whose values do not change. With several primaries
+// such a row is not in the write set and conflicts with nothing. So the first
+// statement sets the token one too high, and Check subtracts one again: at
+// least one of the two statements changes the row.
 func (s SQL) statements(table string) (raise, look string) {
 	first, second, third := "?", "?", "?"
 	if s.Dollar {
@@ -155,13 +158,13 @@ func (s SQL) statements(table string) (raise, look string) {
 	if s.MySQL {
 		raise = "INSERT INTO " + table + " (resource, token) VALUES (" + first + ", " + second + ")" +
 			" ON DUPLICATE KEY UPDATE token = GREATEST(token + 1, " + third + ")"
-		look += " FOR UPDATE" // or it would see what was there when the transaction first read
+		look += " FOR UPDATE" // otherwise it would read from the snapshot of the transaction
 	}
 	return raise, look
 }
 
-// identifier is what a name of a table may be without quotes. It is pasted into
-// statements, which have no placeholders for names.
+// identifier matches table names that need no quotes. The name is inserted into
+// the statements, because there are no placeholders for names.
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$`)
 
 func (s SQL) table() (string, error) {

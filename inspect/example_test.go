@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// connect returns a client of the server that the examples share.
+// connect returns a client of the server that all examples share.
 func connect() *holdfast.Client {
 	client, err := holdfast.Open(context.Background(), redistest.ExampleURL())
 	if err != nil {
@@ -19,7 +19,8 @@ func connect() *holdfast.Client {
 	return client
 }
 
-// What is held now, by whom; and taking it away from whoever was seen.
+// List the held locks and their holders, and break each lock if its holder is
+// still the same.
 func Example() {
 	ctx := context.Background()
 	client := connect() // holdfast.Open(ctx, "redis://localhost:6379")

@@ -1,23 +1,14 @@
-// Package inspect is the operator's view of the locks on a server: which are
-// held, of which kind, by whom and for how long, and who waits. It reads what
-// Holdfast and Redisson have left there, and changes nothing but for
+// Package inspect shows the locks on a server: which locks are held, their
+// kinds, their holders, their remaining times, and their waiters. It reads the
+// keys of Holdfast and Redisson. It changes nothing, except for
 // [Inspector.Break].
 //
 //	for lock, err := range inspect.New(client.Driver()).Locks(ctx, inspect.Query{}) {
 //		...
 //	}
 //
-// What it returns is true of one lock at one moment; the next may be seen a
-// moment later.
-//
-// Redisson keeps no list of its locks, so the package scans all keys. SCAN runs
-// inside a script: scripts are routed by a key, so no driver needs a method of
-// its own for it. A hash counts as a lock if it has the fields of a lock and
-// nothing else. Every script bounds what it reads, whatever is stored.
-//
-// The package needs an operator's rights. SCAN shows the names of all keys, so
-// programs should not have the right to it. Redis knows the owner of a lock, but
-// not which process is behind it.
+// Each [Lock] is the state of one lock at one moment. The locks of a list are
+// read one after the other.
 package inspect
 
 import (
@@ -33,18 +24,19 @@ import (
 // A Kind is a kind of lock.
 type Kind string
 
-// The kinds. A fair mutex that nobody waits for looks like any other: it is a
-// Mutex here. So is a lock that is free and has left nothing behind.
+// The kinds. A fair mutex without waiters cannot be distinguished from a plain one
+// and is reported as Mutex. A free lock that keeps no data on the server is also
+// reported as Mutex.
 const (
 	Mutex     Kind = "mutex"
-	Fair      Kind = "fair"      // with a queue
-	Fenced    Kind = "fenced"    // with a counter of tokens
-	Election  Kind = "election"  // whose leader has proclaimed something
-	RW        Kind = "rw"        // readers, or a writer
-	Semaphore Kind = "semaphore" // a leased one, with permits that are taken
+	Fair      Kind = "fair"      // a fair mutex with a queue
+	Fenced    Kind = "fenced"    // a mutex with a counter of tokens
+	Election  Kind = "election"  // an election with a leader that has published its name
+	RW        Kind = "rw"        // a read/write mutex
+	Semaphore Kind = "semaphore" // a leased semaphore with taken permits
 )
 
-// A Mode is how a lock is held.
+// A Mode is the way in which a lock is held.
 type Mode string
 
 // The modes.
@@ -55,53 +47,54 @@ const (
 	Permit    Mode = "permit"
 )
 
-// A Lock is what the server says about a lock at one moment.
+// A Lock is the state of a lock on the server at one moment.
 type Lock struct {
 	Name    string
 	Kind    Kind
-	Holders []Holder // none if it is free; readers and permits may be several
-	Queue   []string // owners that wait for a fair mutex, first come first
-	// Clients is how many clients listen for the release, each for one or
-	// more that wait; negative if the server does not tell.
+	Holders []Holder // the holders; several for readers and permits, none if the lock is free
+	Queue   []string // the owners that wait for a fair mutex, in the order of arrival
+	// Clients is the number of clients that listen for the release. Each of
+	// them may have several waiters. It is negative if the server does not show
+	// it.
 	Clients int
-	Token   int64  // the last that was given out; 0 if it has no counter
-	Leader  string // what the leader of an election has proclaimed
-	More    int    // how many holders and waiters more there are than are listed
+	Token   int64  // the token of the last grant; 0 if the lock has no counter
+	Leader  string // the candidate that the leader of an election has published
+	More    int    // the number of holders and waiters that are not listed
 }
 
-// A Holder holds a lock.
+// A Holder is an owner that holds a lock.
 type Holder struct {
-	Owner string // of a lease, or of a Java thread; the id of a permit
+	Owner string // the owner of a lease, a Java thread, or the id of a permit
 	Mode  Mode
-	Holds int           // how often it has entered the lock
-	TTL   time.Duration // until it expires if it is not renewed; negative: never
+	Holds int           // how many times the owner has entered the lock
+	TTL   time.Duration // the time until the hold expires if it is not renewed; negative if it never expires
 }
 
-// A Query says which locks to list. The zero value means all, within bounds that
-// no server minds.
+// A Query selects the locks to list. The zero value selects all locks, with
+// limits that are safe for any server.
 type Query struct {
-	Match string        // a pattern as that of SCAN: * ? [ab] \
-	Limit int           // how many locks at most; default 1,000
-	Keys  int           // how many keys to go through, about; default 1,000,000
-	Pause time.Duration // after every few hundred keys; default none
+	Match string        // a pattern for names, as for SCAN: * ? [ab] \; the default matches all
+	Limit int           // the maximum number of locks; the default is 1,000
+	Keys  int           // the approximate maximum number of keys to scan; the default is 1,000,000
+	Pause time.Duration // a pause after every few hundred keys; the default is none
 }
 
-// ErrMore says that there are more keys than [Query] allows to look at, or more
-// locks than to list.
+// ErrMore means that a limit of the [Query] was reached, so the list is not
+// complete.
 var ErrMore = errors.New("the list is incomplete")
 
-// ErrNotLock says that the key of that name belongs to something that is not a
-// lock.
+// ErrNotLock means that the key with this name is not a lock.
 var ErrNotLock = errors.New("not a lock")
 
-// An Inspector looks at the locks on one server, or on all masters of a cluster.
-// It is safe for concurrent use.
+// An Inspector inspects the locks on one server, or on all masters of a
+// cluster. It is safe for concurrent use.
 type Inspector struct{ driver driver.Driver }
 
-// New returns an inspector that asks through d: holdfast.Client.Driver.
+// New returns an inspector that uses the driver d, for example that of
+// holdfast.Client.Driver.
 func New(d driver.Driver) *Inspector { return &Inspector{d} }
 
-// ready says what is wrong with the inspector, or with the context of a call.
+// ready returns an error if the inspector or the context of a call is invalid.
 func (i *Inspector) ready(ctx context.Context) error {
 	switch {
 	case i == nil || i.driver == nil:

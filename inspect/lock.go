@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	batch = 50    // locks to look at in one pipeline
-	full  = 1_000 // holders and waiters that Lock shows
+	batch = 50    // locks per pipeline
+	full  = 1_000 // maximum number of holders and waiters in the result of Lock
 )
 
-// Lock looks at one lock. One that is free has no holders, and maybe a queue. The
-// first 1,000 holders and waiters are shown. The error matches [ErrNotLock] if the
-// key is something else; a semaphore of which no permit is taken is a number like
-// any other.
+// Lock returns the state of one lock, with up to 1,000 holders and waiters. A
+// free lock has no holders, but may have a queue. The error matches
+// [ErrNotLock] if the key is not a lock. This includes a semaphore without
+// taken permits, because its key is a plain number.
 func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
 	if err := i.ready(ctx); err != nil {
 		return Lock{}, explain("inspect a lock", err)
@@ -41,15 +41,16 @@ func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
 	panic("unreachable: one name yields one lock")
 }
 
-// Break frees a lock, if the owners in seen hold it and no others. It reports
-// whether it did. Holders learn of it when they renew next;
-// those who wait are woken. A Java thread that has released the lock and taken it
-// again since is the same owner, and not told apart; nor are the goroutines of one
-// client that hand a lock on to each other. Where there are more holders than seen
-// lists, nothing is done.
+// Break frees a lock if exactly the owners in seen still hold it. It reports
+// whether it did. The holders learn it at their next renewal. Waiters are
+// woken. If the lock has more holders than seen lists, Break does nothing.
 //
-// Of a semaphore, the permits in seen are given back, if all of them are still
-// taken. Others are no concern of it.
+// Break cannot distinguish a Java thread that has released the lock and
+// acquired it again, because it is the same owner. It cannot distinguish the
+// goroutines of one client that hand a lock over to each other.
+//
+// For a semaphore, Break releases the permits in seen if all of them are still
+// taken. Other permits are not affected.
 func (i *Inspector) Break(ctx context.Context, seen Lock) (bool, error) {
 	if err := i.ready(ctx); err != nil {
 		return false, explain("break a lock", err)
@@ -68,8 +69,8 @@ func (i *Inspector) Break(ctx context.Context, seen Lock) (bool, error) {
 	return done, nil
 }
 
-// look looks at locks that live on one node. One without a kind is none. The
-// names in errors are for the caller to tell.
+// look reads the state of locks on one node. A Lock without a kind is not a
+// lock. The caller adds the names to errors.
 func (i *Inspector) look(ctx context.Context, names []string, most int) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {
 		for names := range slices.Chunk(names, batch) {
@@ -78,7 +79,7 @@ func (i *Inspector) look(ctx context.Context, names []string, most int) iter.Seq
 				calls[n] = script.Look(i.driver, name, most)
 			}
 			for n, r := range i.driver.DoMany(ctx, calls) {
-				// Of a slot that is half moved, the lock may be there, and its queue not.
+				// While a slot moves, the node may have the lock but not its queue.
 				if driver.CodeOf(r.Err) == "TRYAGAIN" {
 					calls[n].Keys = calls[n].Keys[:1]
 					r.Reply, r.Err = i.driver.Do(ctx, calls[n])
@@ -103,7 +104,7 @@ func found(name string, s script.Sight) Lock {
 	return l
 }
 
-// explain returns an error that callers can tell by its class.
+// explain wraps an error so that callers can match its class.
 func explain(op string, err error) error {
 	var failed *driver.Error
 	switch {
@@ -118,7 +119,7 @@ func explain(op string, err error) error {
 	return fmt.Errorf("holdfast: %s: %w", op, err)
 }
 
-// advice says what to do about a refusal.
+// advice says what to do about a refused request.
 var advice = map[script.Refusal]string{
 	script.CommandRefused: " (docs/operations.md lists the permissions that are needed to inspect and to break locks)",
 	script.KeyRefused:     " (use a pattern that matches only names that the user has permission for; the user also needs ~holdfast:scan:*)",

@@ -13,17 +13,18 @@ import (
 )
 
 const (
-	stride = 250 // keys to go through in one call, about
-	brief  = 100 // holders and waiters that Locks shows of each lock
+	stride = 250 // approximate number of keys per call
+	brief  = 100 // maximum number of holders and waiters per lock in a list
 )
 
-// Locks lists the locks that are held now, in no order. It goes through the keys
-// of all masters with SCAN, a few hundred at a time, which is safe on a server at
-// work. A lock that is held all the while is listed once, unless its slot moves
-// from one master to another; others may be missed. Of each lock the first 100
-// holders and waiters are shown.
+// Locks lists the locks that are held now, in no particular order. It scans the
+// keys of all masters with SCAN, a few hundred at a time, which is safe on a
+// busy server. A lock that is held during the whole scan is listed once, unless
+// its slot moves to another master. Other locks may be missed. Each lock has up
+// to 100 holders and waiters.
 //
-// An error ends the list: [ErrMore] if it is not complete.
+// An error ends the list. The error matches [ErrMore] if a limit of the query
+// was reached.
 func (i *Inspector) Locks(ctx context.Context, q Query) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {
 		l := &listing{
@@ -51,12 +52,12 @@ type listing struct {
 	*Inspector
 	ctx   context.Context
 	yield func(Lock, error) bool
-	seen  map[string]bool // names that have been looked at: SCAN may return one twice
-	limit int             // locks that may yet be listed
-	keys  int             // keys to go through on each walk
+	seen  map[string]bool // names that were already read: SCAN may return a name twice
+	limit int             // remaining number of locks
+	keys  int             // number of keys to scan per walk
 	pause time.Duration
-	more  bool // than may be looked at, or listed
-	ended bool // the caller wants no more
+	more  bool // a limit was reached
+	ended bool // the caller has left the loop
 }
 
 func (l *listing) run(pattern string) error {
@@ -71,10 +72,10 @@ func (l *listing) run(pattern string) error {
 	return nil
 }
 
-// over reports whether nothing else can be listed.
+// over reports whether the listing has to stop.
 func (l *listing) over() bool { return l.ended || l.limit < 0 }
 
-// walk goes through the keys of one server, as many as are left.
+// walk scans the keys of one server, as many as are left.
 func (l *listing) walk(w script.Walk, route string, keys *int) error {
 	place := l.driver.Place(route)
 	for cursor := ""; cursor != "0"; *keys -= stride {
@@ -87,7 +88,7 @@ func (l *listing) walk(w script.Walk, route string, keys *int) error {
 		if cursor, names, err = w.Step(l.ctx, l.driver, route, cmp.Or(cursor, "0"), min(stride, *keys)); err != nil {
 			return err
 		}
-		// What a cursor says is known to the server that gave it, and to no other.
+		// A cursor is valid only on the server that returned it.
 		if now := l.driver.Place(route); now.Node != place.Node || now.Term != place.Term {
 			return driver.Unsent(fmt.Errorf("another server took over from %s during the listing: list again", place.Node))
 		}
@@ -95,7 +96,7 @@ func (l *listing) walk(w script.Walk, route string, keys *int) error {
 			return err
 		}
 		if cursor == "0" {
-			return nil // there was not as much as asked for
+			return nil // the scan is complete
 		}
 		if err := l.rest(); err != nil {
 			return err
@@ -104,7 +105,7 @@ func (l *listing) walk(w script.Walk, route string, keys *int) error {
 	return nil
 }
 
-// list looks at what may be locks, and yields those that are held.
+// list reads the state of possible locks, and yields those that are held.
 func (l *listing) list(names []string) error {
 	byNode := make(map[string][]string)
 	for _, n := range names {
@@ -134,7 +135,7 @@ func (l *listing) list(names []string) error {
 	return nil
 }
 
-// rest lets others use the server for a while.
+// rest pauses, so that other clients can use the server.
 func (l *listing) rest() error {
 	if l.pause == 0 {
 		return l.ctx.Err()
