@@ -1,18 +1,22 @@
-// Package driver is the seam between Holdfast and a Redis client library.
+// Package driver defines the interface between Holdfast and a Redis client
+// library.
 //
-// A [Driver] runs Lua scripts, listens to channels and says where keys live;
-// that is all Holdfast asks of Redis. Most programs never see this package:
-// holdfast.Open builds the default driver. Implement [Driver] to run Holdfast
-// on another client, and prove the result with package drivertest.
+// A [Driver] runs Lua scripts, subscribes to channels, and knows which node has
+// a key. Holdfast needs nothing else from Redis. Most programs do not use this
+// package: holdfast.Open creates the default driver. To run Holdfast on another
+// client library, implement [Driver] and test the implementation with package
+// drivertest.
 //
-// # Rules every driver keeps
+// # Rules for drivers
 //
-// A driver sends a call again only if it knows that the first copy did not run
-// and will not: after MOVED, ASK or NOSCRIPT, or if it was never written. It must
-// never report success for a call that it does not know to have run, and it must
-// say honestly which of three things an error means: see [Class]. An error
-// matches that of a context only if the context of its caller is done: see
-// [ForCaller].
+//   - A driver sends a call again only if it knows that the first copy did not
+//     run and will not run: after MOVED, ASK or NOSCRIPT, or if it was never
+//     written.
+//   - A driver must not report success for a call if it does not know that the
+//     call has run.
+//   - Each error must have the correct class, see [Class].
+//   - An error matches an error of package context only if the context of the
+//     caller is done, see [ForCaller].
 package driver
 
 import (
@@ -20,98 +24,99 @@ import (
 	"time"
 )
 
-// A Driver is what Holdfast needs of a Redis client. It is safe for concurrent
-// use. It does not keep the slices inside a [Call] after a method returned.
+// A Driver is the interface of a Redis client for Holdfast. It is safe for
+// concurrent use. It does not keep the slices of a [Call] after a method has
+// returned.
 type Driver interface {
-	// Do runs one script on the node that owns its keys: by its hash
-	// (EVALSHA), and by its source (EVAL) where that node does not know it
-	// yet. Do returns soon after ctx is done, also when the server is silent;
-	// the error of a call that may have run all the same is [Ambiguous].
+	// Do runs one script on the node that has its keys. It uses the hash of the
+	// script (EVALSHA), or the source (EVAL) if the node does not know the
+	// script yet. Do returns soon after ctx is done, even if the server does
+	// not answer. If the call may have run nevertheless, the error is
+	// [Ambiguous].
 	Do(ctx context.Context, call Call) (Reply, error)
 
 	// DoMany runs several scripts as one pipeline and returns their results in
-	// order. All keys live on one node, see Place; where some have just moved,
-	// their calls follow them.
+	// order. All keys must be on one node, see Place. If some keys have just
+	// moved, their calls go to the new node.
 	DoMany(ctx context.Context, calls []Call) []Result
 
-	// DoAcked is DoMany followed, on the same connection, by a wait of at most
-	// timeout for that many replicas to acknowledge what the scripts wrote.
-	// Result.Acked says how many did. Fewer than asked for is not an error.
+	// DoAcked runs scripts like DoMany. Then it waits on the same connection,
+	// for at most timeout, until the given number of replicas has acknowledged
+	// the writes of the scripts. Result.Acked is the number of replicas that
+	// did. If there are fewer than requested, this is not an error.
 	DoAcked(ctx context.Context, calls []Call, replicas int, timeout time.Duration) []Result
 
-	// Listen opens a set of subscriptions, empty at first.
+	// Listen opens a set of subscriptions. The set is empty at first.
 	Listen(Handler) Listener
 
-	// Place says where a key lives. It answers from memory.
+	// Place returns where a key is. It answers from memory.
 	Place(key string) Place
 
-	// Watch has f called whenever the Term of some place has changed, until
-	// stop is called. It must not block.
+	// Watch calls f whenever the Term of a place has changed, until stop is
+	// called. The function f must not block.
 	Watch(f func()) (stop func())
 
-	// Facts asks the masters what they are: those at the given nodes, or all of
-	// them.
+	// Facts asks the masters at the given nodes, or all masters, for
+	// information about themselves.
 	Facts(ctx context.Context, nodes ...string) []Facts
 
-	// Close ends all calls and connections. Closing twice is fine.
+	// Close ends all calls and closes all connections. Closing twice is allowed.
 	Close() error
 }
 
-// A Place is where a key lives. Keys of one Node can share a pipeline; keys of
-// one Node and Slot can share a script.
+// A Place is the location of a key. Keys with the same Node can share a
+// pipeline. Keys with the same Node and Slot can share a script.
 type Place struct {
 	Node string
 	Slot int
 
-	// Term changes when the server that keeps the key may have forgotten it: a
-	// replica was promoted, the process was restarted, the slot has moved. Of
-	// two calls in one term, the later sees what the earlier wrote.
+	// Term changes when the server that has the key may have lost it: a replica
+	// was promoted, the process was restarted, or the slot has moved. If two
+	// calls have the same Term, the later call sees the writes of the earlier
+	// call.
 	Term uint64
 
-	// Replicas is how many replicas the node had when the driver looked last;
-	// negative: it has not looked yet.
+	// Replicas is the number of replicas of the node when the driver last
+	// checked. It is negative if the driver has not checked yet.
 	Replicas int
 }
 
-// A Listener is a set of subscribed channels on connections that heal by
-// themselves. A channel is listened to on the node that its hash tag, or the key
-// in the name of a keyspace channel, lives on. Its methods do not wait for the server; confirmations and messages
-// reach the [Handler].
+// A Listener is a set of subscribed channels. Its connections are restored
+// automatically. It subscribes to a channel on the node of the channel's hash
+// tag, or, for a keyspace channel, on the node of the key in its name. Its
+// methods do not wait for the server. Confirmations and messages go to the
+// [Handler].
 type Listener interface {
-	// Subscribe adds channels to the set. Each is confirmed to the handler,
-	// now and again after every reconnection.
+	// Subscribe adds channels to the set. Each channel is confirmed to the
+	// handler, now and after every reconnection.
 	Subscribe(channels ...string)
 
-	// Unsubscribe takes channels out of the set.
+	// Unsubscribe removes channels from the set.
 	Unsubscribe(channels ...string)
 
-	// Close ends all subscriptions. The handler is not called after it
+	// Close ends all subscriptions. The handler is not called after Close has
 	// returned.
 	Close() error
 }
 
-// A Handler hears what happens on the channels of a [Listener]. It is called
-// from the goroutine that reads the connection and must not block.
-//
-// A Go channel of events instead would need one more goroutine per client and
-// one more switch between goroutines per wake-up. A full channel would either
-// block the reader or drop messages.
+// A Handler receives the messages and events of a [Listener]. It is called from
+// the goroutine that reads the connection and must not block.
 type Handler interface {
-	// Message delivers what was published on a channel.
+	// Message delivers a message of a channel.
 	Message(channel, payload string)
 
-	// Subscribed says that messages published from now on will arrive. What
-	// was published before, for instance while the connection was broken, is
-	// gone: whoever waits must look for himself. The generation grows with
-	// every new connection.
+	// Subscribed reports that messages that are published from now on will
+	// arrive. Earlier messages are lost, for example those that were published
+	// while the connection was broken. So a waiter must now check the state
+	// that it waits for. The generation increases with every new connection.
 	Subscribed(channel string, generation uint64)
 
-	// Lost says of some channels that their connection broke, or no longer
-	// answers, or that they have moved to another node; until the next
-	// Subscribed no message will come on them.
+	// Lost reports that the connection of some channels is broken or does not
+	// answer any more, or that the channels have moved to another node. No
+	// messages arrive on them until the next call of Subscribed.
 	//
-	// An error that matches [ErrRefused] means that the server refuses these
-	// channels: the user lacks the right to them. Other channels are not
-	// affected. The driver reports it once and tries again from time to time.
+	// If the error matches [ErrRefused], the server refuses these channels
+	// because the user lacks permission. Other channels are not affected. The
+	// driver reports this once and tries again from time to time.
 	Lost(channels []string, err error)
 }

@@ -12,16 +12,17 @@ import (
 	"unicode/utf8"
 )
 
-// A Class says what an error of a call means for the state of the server.
+// A Class says whether a failed call may have changed the state of the server.
 type Class uint8
 
 const (
-	// Ambiguous means that the call may or may not have run, or may still run.
+	// Ambiguous means that the call may have run, or may still run.
 	Ambiguous Class = iota
 	// Definite means that the call did not run, and may succeed later.
 	Definite
-	// Fatal means that the call did not run, and will not until somebody
-	// changes something: rights, the type of a key, memory.
+	// Fatal means that the call did not run, and will fail again until the
+	// configuration or the state of the server changes: permissions, the type
+	// of a key, memory.
 	Fatal
 )
 
@@ -37,34 +38,35 @@ func (c Class) String() string {
 	}
 }
 
-// ErrClosed is what calls on a closed driver fail with.
+// ErrClosed is the error of calls on a closed driver.
 var ErrClosed = errors.New("driver is closed")
 
-// ErrRefused is matched by the error of [Handler] Lost where the server refuses
-// channels; see [Refused].
+// ErrRefused is matched by the error of [Handler].Lost if the server refuses
+// channels. See [Refused].
 var ErrRefused = errors.New("the server refuses the subscription")
 
-// Refused wraps the reply of a server that refuses to subscribe a channel.
+// Refused wraps the error reply of a server that refuses to subscribe to a
+// channel.
 func Refused(err error) error {
 	return &Error{Class: ClassOf(err), Code: CodeOf(err), Err: fmt.Errorf("%w: %w", ErrRefused, err)}
 }
 
-// ErrNotRedis says that something else than Redis or Valkey has answered.
+// ErrNotRedis means that the answer did not come from Redis or Valkey.
 var ErrNotRedis = errors.New("the server does not speak the Redis protocol")
 
 // An Error is a failed call.
 type Error struct {
-	Class Class
-	Code  string // the server's error code, such as "WRONGTYPE"; empty if the server did not speak
-	Err   error
+	Class Class  // whether the call may have run
+	Code  string // the error code of the server, such as "WRONGTYPE"; empty if the server did not answer
+	Err   error  // the cause
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// ClassOf returns the class of a call's error. An error that is not an [Error]
-// is ambiguous: what is not known to have failed may have happened.
+// ClassOf returns the class of the error of a call. An error that is not an
+// [Error] is ambiguous, because the call may have run. [ErrClosed] is fatal.
 func ClassOf(err error) Class {
 	var e *Error
 	if errors.As(err, &e) {
@@ -76,7 +78,7 @@ func ClassOf(err error) Class {
 	return Ambiguous
 }
 
-// CodeOf returns the server's error code, or "".
+// CodeOf returns the error code of the server, or "" if there is none.
 func CodeOf(err error) string {
 	var e *Error
 	if errors.As(err, &e) {
@@ -85,28 +87,29 @@ func CodeOf(err error) string {
 	return ""
 }
 
-// passing lists the codes of a server that cannot serve now but may soon:
-// it starts, fails over, moves slots or runs somebody's long script.
+// passing contains the codes of a server that cannot serve now but may serve
+// soon: it starts, fails over, moves slots, or runs a long script of another
+// client.
 var passing = map[string]bool{
 	"LOADING": true, "READONLY": true, "CLUSTERDOWN": true, "MASTERDOWN": true,
 	"TRYAGAIN": true, "MOVED": true, "ASK": true, "BUSY": true, "NOREPLICAS": true,
 	"MISCONF": true, "NOSCRIPT": true,
 }
 
-// denied matches what a server says, without a code, of a command in a script
-// that the user has no right to: before Redis 7.2, and from then on.
+// denied matches the replies, without a code, for a command in a script that
+// the user lacks permission for: before Redis 7.2, and since.
 var denied = regexp.MustCompile(`^(ERR )?(The user executing the script can't|ACL failure in script:)`)
 
-// ServerError classes an error reply by its code, which is its first word.
-// Servers before Redis 7 bury the code of a failed command inside a script
-// behind the script's name and line; it is dug out. The text of the error has a
-// bounded length, and no control characters.
+// ServerError returns the error for an error reply, classified by its code, the
+// first word. Servers before Redis 7 put the code of a failed command of a
+// script behind the name and the line of the script. ServerError extracts it.
+// The text of the error has a limited length and no control characters.
 func ServerError(text string) error {
 	text = unbury(text)
 	if i := strings.LastIndex(text, " script: "); i >= 0 && strings.Contains(text[i:], ", on @user_script:") {
-		text = text[:i] // where in the script is of no use to anybody
+		text = text[:i] // drop the position in the script
 	}
-	text, _, _ = strings.Cut(text, ", with args beginning with:") // which may be a password, or somebody's data
+	text, _, _ = strings.Cut(text, ", with args beginning with:") // the arguments may be a password or user data
 	if strings.HasPrefix(text, "NOAUTH") {
 		text = "NOAUTH the server requires a password: add it, as in redis://:password@host"
 	}
@@ -129,11 +132,11 @@ func ServerError(text string) error {
 	return e
 }
 
-// longest is how many bytes of what a server says an error repeats.
+// longest is the maximum number of bytes of a server message in an error.
 const longest = 300
 
-// clip shortens what a server says, and escapes what is not plain text: it goes
-// to logs and terminals.
+// clip shortens a server message and escapes what is not printable, because it
+// goes to logs and terminals.
 func clip(text string) string {
 	if len(text) > longest {
 		text = strings.ToValidUTF8(text[:longest], "") + "..."
@@ -145,8 +148,9 @@ func clip(text string) string {
 	return text
 }
 
-// unbury returns what a command inside a script has said. It may look like this,
-// or the first half of it may be missing if the script has passed it on:
+// unbury extracts the reply of a command that a script has called. The message
+// may look like this. The first half may be missing if the script has returned
+// the error itself:
 //
 //	ERR Error running script (call to f_SHA): @user_script:15: @user_script: 15: -READONLY You can't ...
 func unbury(text string) string {
@@ -163,11 +167,11 @@ func unbury(text string) string {
 	}
 }
 
-// Unsent wraps an error of a call that never left this process.
+// Unsent wraps the error of a call that was not sent. The result is [Definite].
 func Unsent(err error) error { return &Error{Class: Definite, Err: err} }
 
-// Unknown wraps an error that leaves open whether the call ran. The errors of
-// a context stay matchable.
+// Unknown wraps an error if it is not known whether the call has run. The
+// result is [Ambiguous]. It still matches the errors of package context.
 func Unknown(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &Error{Class: Ambiguous, Err: fmt.Errorf("no answer: %w", err)}
@@ -175,10 +179,11 @@ func Unknown(err error) error {
 	return &Error{Class: Ambiguous, Err: fmt.Errorf("connection lost before the answer: %w", err)}
 }
 
-// ForCaller returns the error of a call with ctx as the caller may see it: it
-// matches [context.Canceled] and [context.DeadlineExceeded] only if ctx is done.
-// Where a driver has ended an attempt by a context of its own, because it closed
-// a connection or had no more patience, the error keeps its class, code and text.
+// ForCaller returns the error of a call with ctx for the caller. The result
+// matches [context.Canceled] and [context.DeadlineExceeded] only if ctx is
+// done. If the driver has ended an attempt with its own context, for example
+// because of a timeout or a closed connection, the error keeps its class, code
+// and text.
 func ForCaller(ctx context.Context, err error) error {
 	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) || isDone(ctx) {
 		return err
@@ -186,8 +191,8 @@ func ForCaller(ctx context.Context, err error) error {
 	return &Error{Class: ClassOf(err), Code: CodeOf(err), Err: errors.New("canceled inside this client: " + err.Error())}
 }
 
-// isDone reports whether a context is done, or will be when its timer, which may
-// be late, has run.
+// isDone reports whether a context is done or its deadline has passed. The
+// timer of a context may be late.
 func isDone(ctx context.Context) bool {
 	end, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && time.Until(end) <= 0

@@ -10,33 +10,35 @@ import (
 	"time"
 )
 
-// Facts are what a driver knows about one server.
+// Facts contains information about one server.
 type Facts struct {
-	Node string // as in Place
-	Err  error  // it did not answer, and nothing else is known
+	Node string // the node, as in Place
+	Err  error  // the error if the server did not answer; the other fields are then zero
 
-	Version  string // of Redis, "7.0.15"; of others, that of the Redis that they are compatible with
-	RunID    string // changes when the server process does
-	ReplID   string // changes when a replica was promoted
-	Role     string // "master" or "slave", in Redis's words
-	Replicas int    // connected replicas that are in sync
+	Version  string // the Redis version, such as "7.0.15", or the Redis version that the server is compatible with
+	RunID    string // changes when the server process restarts
+	ReplID   string // changes when a replica is promoted
+	Role     string // "master" or "slave"
+	Replicas int    // the number of connected replicas that are in sync
 	Cluster  bool
 	Uptime   time.Duration
-	Database int // that scripts run in
+	Database int // the database that scripts run in
 
-	// Clock is how far the server's clock is ahead of the one here, give or
-	// take half the time that the question took.
+	// Clock is the difference between the server's clock and the local clock.
+	// It is positive if the server's clock is ahead. The error is at most half
+	// of the round-trip time.
 	Clock time.Duration
 
-	// Info is all that the server says of itself, and Settings the values of
-	// the settings that Holdfast cares about: see SettingNames. Where the server will
-	// not show its settings, SettingsErr says why.
+	// Info contains all fields of the reply of INFO. Settings contains the
+	// settings of SettingNames. If the server does not show its settings,
+	// SettingsErr is the reason.
 	Info        map[string]string
 	Settings    map[string]string
 	SettingsErr error
 }
 
-// Release returns the version for people: as in Version, or "Valkey 8.0.1".
+// Release returns the version for display: Version, or for example "Valkey
+// 8.0.1".
 func (f Facts) Release() string {
 	if v := f.Info["valkey_version"]; v != "" {
 		return "Valkey " + v
@@ -47,7 +49,7 @@ func (f Facts) Release() string {
 // Mode returns how the server runs: "standalone", "sentinel" or "cluster".
 func (f Facts) Mode() string { return cmp.Or(f.Info["redis_mode"], f.Info["server_mode"]) }
 
-// FactsAt returns the facts of the node that a key lives on.
+// FactsAt returns the facts of the node that has a key.
 func FactsAt(ctx context.Context, d Driver, key string) (Facts, error) {
 	if facts := d.Facts(ctx, d.Place(key).Node); len(facts) == 1 {
 		return facts[0], facts[0].Err
@@ -55,20 +57,20 @@ func FactsAt(ctx context.Context, d Driver, key string) (Facts, error) {
 	return Facts{}, Unsent(errors.New("no server is known for the key now"))
 }
 
-// SettingNames lists the settings of a server that [Facts] holds.
+// SettingNames lists the settings in [Facts].Settings.
 var SettingNames = []string{
 	"notify-keyspace-events", "maxmemory", "maxmemory-policy", "appendonly", "appendfsync", "save",
 	"min-replicas-to-write", "min-replicas-max-lag", "cluster-node-timeout", "cluster-require-full-coverage",
 }
 
-// What is believed of the numbers in INFO, at most: no work may grow with a
-// number that a server makes up.
+// Upper bounds for numbers in INFO. A wrong number from a server must not cause
+// unbounded work.
 const (
 	maxReplicas = 10_000
 	maxUptime   = math.MaxInt32 * time.Second
 )
 
-// NewFacts returns the facts in what the command INFO says.
+// NewFacts returns the facts from a reply of the command INFO.
 func NewFacts(info string) Facts {
 	f := Facts{Info: make(map[string]string)}
 	for line := range strings.Lines(info) {
@@ -85,10 +87,10 @@ func NewFacts(info string) Facts {
 	f.ReplID = f.Info["master_replid"]
 	f.Role = f.Info["role"]
 	f.Replicas = number("connected_slaves", maxReplicas)
-	for i := range f.Replicas { // one that has yet to receive everything acknowledges nothing
+	for i := range f.Replicas { // a replica that is not in sync does not acknowledge
 		state, ok := f.Info["slave"+strconv.Itoa(i)]
 		if !ok {
-			break // some servers list none
+			break // some servers do not list their replicas
 		}
 		if !strings.Contains(state, "state=online") {
 			f.Replicas--

@@ -5,15 +5,16 @@ import (
 	"encoding/hex"
 )
 
-// A Script is a Lua script and the name Redis caches it by.
+// A Script is a Lua script with the hash that Redis caches it by.
 type Script struct {
-	Name   string // "mutex_acquire"
-	Source string
-	SHA    string // lower-case hexadecimal SHA-1 of Source
+	Name   string // the name, such as "mutex_acquire"
+	Source string // the Lua source
+	SHA    string // the SHA-1 of Source in lower-case hexadecimal
 
-	// Publish is the number, from 1, of the argument that names the command to
-	// publish with, "PUBLISH". A driver whose listeners use sharded channels
-	// puts "SPUBLISH" there instead. Zero: the script publishes nothing.
+	// Publish is the index, starting at 1, of the argument that contains the
+	// publish command, "PUBLISH". If the listeners of a driver use sharded
+	// channels, the driver replaces it with "SPUBLISH". Zero means that the
+	// script does not publish.
 	Publish int
 }
 
@@ -30,15 +31,15 @@ type Call struct {
 	Args   []string
 }
 
-// A Result is the outcome of one of several calls.
+// A Result is the result of one of several calls.
 type Result struct {
 	Reply Reply
 	Err   error
-	Acked int // replicas that acknowledged it, after DoAcked
+	Acked int // the number of replicas that acknowledged the call, after DoAcked
 }
 
-// A Reply is what a script returned: an integer, a string, a list of replies,
-// or nothing (the zero Reply).
+// A Reply is the return value of a script: an integer, a string, a list of
+// replies, or nil (the zero Reply).
 type Reply struct {
 	Type ReplyType
 	Int  int64
@@ -46,7 +47,7 @@ type Reply struct {
 	List []Reply
 }
 
-// A ReplyType tells which field of a [Reply] counts.
+// A ReplyType says which field of a [Reply] is set.
 type ReplyType uint8
 
 // The types of replies.

@@ -2,11 +2,12 @@ package driver
 
 import "strings"
 
-// Slots is how many slots the keys of a cluster are spread over.
+// Slots is the number of slots of a cluster.
 const Slots = 16384
 
-// Slot returns the slot of a key: a checksum of its hash tag, which is what is
-// between the first { and the next }, or of the whole key if there is none.
+// Slot returns the slot of a key. It is a checksum of the hash tag, which is
+// the part between the first { and the next }, or of the whole key if there is
+// no hash tag.
 func Slot(key string) int {
 	if _, after, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {
@@ -20,7 +21,7 @@ func Slot(key string) int {
 	return int(crc % Slots)
 }
 
-// crcTable is that of the CRC-16 of XMODEM, whose polynomial is 0x1021.
+// crcTable is the table of the CRC-16 of XMODEM, with the polynomial 0x1021.
 var crcTable = func() (table [256]uint16) {
 	for i := range table {
 		crc := uint16(i) << 8
@@ -36,9 +37,9 @@ var crcTable = func() (table [256]uint16) {
 	return table
 }()
 
-// Home returns the key at whose node a channel is to be listened to: that in the
-// name of a keyspace channel, which no other node publishes on, or else the
-// channel itself.
+// Home returns the key whose node publishes a channel. For a keyspace channel
+// it is the key in its name, because only the node of that key publishes its
+// events. For other channels it is the channel itself.
 func Home(channel string) string {
 	if rest, ok := strings.CutPrefix(channel, "__keyspace@"); ok {
 		if _, key, ok := strings.Cut(rest, "__:"); ok {

@@ -1,8 +1,8 @@
 // Package drivertest is the conformance suite of package driver. A driver that
-// passes [Run] can carry Holdfast.
+// passes [Run] can be used with Holdfast.
 //
-// The suite runs against real servers and a proxy that drops, delays and
-// freezes, because the promises of a driver are about what happens then.
+// The suite runs against real servers, and against a proxy that drops, delays
+// and freezes connections.
 package drivertest
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Open connects a driver to the server at url, with a timeout of a second for
-// one request. The suite closes it.
+// Open connects a driver to the server at url, with a timeout of one second per
+// request. The suite closes the driver.
 type Open func(ctx context.Context, url string) (driver.Driver, error)
 
 // Run runs the suite.
@@ -94,8 +94,8 @@ func testReplies(t *testing.T, open Open) {
 	}
 }
 
-// The source of a script crosses the wire once per server; the hash does from
-// then on, and a server that has forgotten the script costs one more request.
+// The source of a script is sent once per server. After that only the hash is
+// sent. A server that has lost the script costs one more request.
 func testScriptsAreSentOnce(t *testing.T, open Open) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())

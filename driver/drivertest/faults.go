@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A reply that is lost leaves open whether the call ran, and no driver may
-// claim to know.
+// If a reply is lost, it is not known whether the call has run, and the driver
+// must say so.
 func testLostReply(t *testing.T, open Open) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
@@ -41,11 +41,11 @@ func testServerGone(t *testing.T, open Open) {
 	}
 	s.Stop()
 	var err error
-	for range 3 { // the first may still find the broken connection
+	for range 3 { // the first call may still use the broken connection
 		_, err = d.Do(t.Context(), call(incr, "k"))
 	}
 	if driver.ClassOf(err) != driver.Definite {
-		t.Errorf("nobody listens: %v is %v, want definite", err, driver.ClassOf(err))
+		t.Errorf("server is down: %v is %v, want definite", err, driver.ClassOf(err))
 	}
 	if _, err := open(t.Context(), s.URL()); err == nil {
 		t.Error("connected to a server that is gone")
@@ -60,11 +60,11 @@ func testServerGone(t *testing.T, open Open) {
 	t.Errorf("server is back, but: %v", err)
 }
 
-// Timeout is how long a driver is to wait for a server that does not answer.
+// Timeout is how long a driver should wait for a server that does not answer.
 const Timeout = 5 * time.Second
 
-// promptly is how soon a call must return on a machine that may stand still for
-// two seconds: before the time is over that drivers give a server.
+// promptly is the limit for a call to return, on a machine that may pause for
+// two seconds. It is shorter than the time that drivers wait for a server.
 const promptly = Timeout - time.Second
 
 func testCancel(t *testing.T, open Open) {
@@ -95,7 +95,7 @@ func testCancel(t *testing.T, open Open) {
 			err := <-errs
 			switch class := driver.ClassOf(err); {
 			case class == driver.Definite && errors.Is(err, context.Canceled):
-				unsent++ // it may have been kept from doing anything for so long
+				unsent++ // the goroutine may have started too late to send anything
 			case class != driver.Ambiguous:
 				t.Errorf("%d callers: cancelled on the way, %v is %v", callers, err, class)
 			}
@@ -123,8 +123,8 @@ func testDeadline(t *testing.T, open Open) {
 	p := redistest.NewProxy(t, s.Addr())
 	d := connect(t, open, p.URL())
 	p.Freeze()
-	// Again and again, since the first may cost the connection, and then the
-	// next ones meet one that is being opened.
+	// Repeat the call: the first one may close the connection, and the next ones
+	// then wait for a connection that is being opened.
 	for i := range 4 {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		start := time.Now()
@@ -139,7 +139,7 @@ func testDeadline(t *testing.T, open Open) {
 	}
 }
 
-// A call without a deadline ends all the same, when the server is silent.
+// A call without a deadline ends even if the server does not answer.
 func testSilentServer(t *testing.T, open Open) {
 	s := redistest.Start(t)
 	d := connect(t, open, s.URL())
@@ -158,22 +158,23 @@ func testSilentServer(t *testing.T, open Open) {
 	}
 }
 
-// ofContext reports whether an error matches that of a context.
+// ofContext reports whether an error matches an error of package context.
 func ofContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Callers need a connection that others have begun to open. When those give up,
-// the rest is not told that its contexts are done.
+// Some callers wait for a connection that other callers have begun to open.
+// When the others are canceled, the error of the remaining callers must not
+// match an error of a context.
 func testOthersGiveUp(t *testing.T, open Open) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
 	d := connect(t, open, p.URL())
-	p.Delay(10 * time.Millisecond) // so that it takes a while to open one
+	p.Delay(10 * time.Millisecond) // so that opening a connection takes a while
 	for range 5 {
 		p.Refuse(true)
 		p.Cut()
-		time.Sleep(300 * time.Millisecond) // the driver tries less and less often by itself
+		time.Sleep(300 * time.Millisecond) // the driver itself retries less and less often
 		p.Refuse(false)
 		var wg sync.WaitGroup
 		for i := range 5 {
@@ -195,7 +196,7 @@ func testOthersGiveUp(t *testing.T, open Open) {
 	}
 }
 
-// Calls that are under way when the driver is closed say so.
+// Calls that are in flight when the driver is closed fail with ErrClosed.
 func testClosedMeanwhile(t *testing.T, open Open) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
@@ -212,7 +213,7 @@ func testClosedMeanwhile(t *testing.T, open Open) {
 		}()
 	}
 	begun.Wait()
-	time.Sleep(50 * time.Millisecond) // most are on their way
+	time.Sleep(50 * time.Millisecond) // most calls are in flight
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}

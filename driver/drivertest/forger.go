@@ -12,22 +12,23 @@ import (
 	"testing"
 )
 
-// A Forger is a server that answers as one should, but for one command, which
-// it answers with something forged while it is armed.
+// A Forger is a server that answers normally, except for one command. While it
+// is armed, it answers this command with a forged reply.
 type Forger struct {
 	net.Listener
 	resp2  bool
 	armed  atomic.Bool
 	count  atomic.Int64
-	Mute   bool   // it says nothing after that
-	at     string // the command
+	Mute   bool   // send nothing after the forged reply
+	at     string // the command to forge the reply of
 	forged []byte
 	mu     sync.Mutex
 	conns  []net.Conn
 }
 
-// NewForger starts a forger that forges the reply to a command. What is forged
-// may be nothing: then it closes the connection. The test stops it.
+// NewForger starts a forger that forges the reply to the command at. If forged
+// is empty, it closes the connection instead. It is stopped at the end of the
+// test.
 func NewForger(t *testing.T, resp2 bool, at, forged string) *Forger {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,10 +59,10 @@ func NewForger(t *testing.T, resp2 bool, at, forged string) *Forger {
 	return f
 }
 
-// Forged returns how many replies were forged.
+// Forged returns the number of forged replies.
 func (f *Forger) Forged() int { return int(f.count.Load()) }
 
-// Arm has the reply forged from now on, or not. It returns what was the case.
+// Arm turns forging on or off. It returns the previous state.
 func (f *Forger) Arm(on bool) bool { return f.armed.Swap(on) }
 
 func (f *Forger) serve(c net.Conn) {
@@ -111,7 +112,7 @@ func readCommand(r *bufio.Reader) (cmd []string, err error) {
 	return cmd, err
 }
 
-// info has as many replicas as a number has room for.
+// info has the largest possible number of replicas.
 var info = "redis_version:7.0.15\r\nrole:master\r\nconnected_slaves:9223372036854775807\r\nrun_id:" + strings.Repeat("a", 40) + "\r\n"
 
 func (f *Forger) answer(cmd []string) []byte {
@@ -138,7 +139,8 @@ func (f *Forger) answer(cmd []string) []byte {
 	}
 }
 
-// Forgeries are replies that no server sends, or not to what it is asked.
+// Forgeries returns replies that no server sends, or not as a reply to the
+// command.
 func Forgeries() map[string]string {
 	deep := strings.Repeat("*1\r\n", 4_000_000)
 	return map[string]string{

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A handler notes events: "c:payload", "+c" for a confirmation, "lost", and
-// "refused c" where the server does not allow a channel.
+// A handler records events: "c:payload" for a message, "+c" for a confirmation,
+// "lost", and "refused c" if the server refuses a channel.
 type handler struct {
 	mu     sync.Mutex
 	events chan string
@@ -48,7 +48,7 @@ func (h *handler) generation(channel string) uint64 {
 	return h.gen[channel]
 }
 
-// want waits for an event and passes over others.
+// want waits for an event and skips other events.
 func (h *handler) want(t *testing.T, event string) {
 	t.Helper()
 	timeout := time.After(15 * time.Second)
@@ -64,7 +64,8 @@ func (h *handler) want(t *testing.T, event string) {
 	}
 }
 
-// wantAll waits for some events, in any order, and returns all that came.
+// wantAll waits for the given events, in any order, and returns all events that
+// it has received.
 func (h *handler) wantAll(t *testing.T, events ...string) (came []string) {
 	t.Helper()
 	missing := make(map[string]bool)

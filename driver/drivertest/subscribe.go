@@ -26,10 +26,10 @@ func testSubscribe(t *testing.T, open Open) {
 		t.Fatal(err)
 	}
 	h.want(t, "a:hello")
-	// Asking again for a channel that is there confirms it again.
+	// Subscribing to a channel again confirms it again.
 	l.Subscribe("a")
 	h.want(t, "+a")
-	// Commands are not disturbed by a subscription.
+	// A subscription does not affect commands.
 	if _, err := d.Do(t.Context(), call(incr, "k")); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func waitChannels(t *testing.T, s *redistest.Server, n int) {
 	t.Fatalf("%d channels at the server, want %d", len(s.Channels(t)), n)
 }
 
-// Ten thousand channels need no tuning, and no connection each.
+// Ten thousand channels work without tuning, and share a few connections.
 func testSubscribeMany(t *testing.T, open Open) {
 	const n = 10_000
 	s := redistest.Start(t)
@@ -115,7 +115,7 @@ func testResubscribe(t *testing.T, open Open) {
 	shoutUntilHeard()
 }
 
-// A connection that is dead without a sign is noticed within a few seconds.
+// A dead connection without a TCP reset is noticed within a few seconds.
 func testHalfOpen(t *testing.T, open Open) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
@@ -133,8 +133,9 @@ func testHalfOpen(t *testing.T, open Open) {
 	h.want(t, "+a")
 }
 
-// Limit creates the user "limited", password "secret", at some servers. It may
-// do everything, but subscribe only to channels that begin with "good".
+// Limit creates the user "limited" with the password "secret" on the servers.
+// The user may run all commands, but may subscribe only to channels that begin
+// with "good".
 func Limit(t *testing.T, servers ...*redistest.Server) {
 	t.Helper()
 	for _, s := range servers {
@@ -142,10 +143,9 @@ func Limit(t *testing.T, servers ...*redistest.Server) {
 	}
 }
 
-// Forbidden checks that a channel that the server refuses costs no other
-// channel its messages. The driver is connected as the user of [Limit]; s is
-// the server that has the slot of "x". Messages are published with each of the
-// commands.
+// Forbidden checks that a refused channel does not affect the messages of other
+// channels. The driver is connected as the user of [Limit]. The server s has
+// the slot of "x". Messages are published with each of the commands.
 func Forbidden(t *testing.T, d driver.Driver, s *redistest.Server, commands ...string) {
 	const n = 100
 	h := newHandler()
@@ -185,13 +185,13 @@ func Forbidden(t *testing.T, d driver.Driver, s *redistest.Server, commands ...s
 	if refused != 1 {
 		t.Errorf("the refusal was reported %d times, want once", refused)
 	}
-	// A right that is given later is noticed.
+	// The driver notices a permission that is granted later.
 	s.Do(t, "ACL", "SETUSER", "limited", "&bad*")
 	wait("+bad{x}")
 	shout("bad{x}")
 	l.Unsubscribe("good{x}", "bad{x}", "good1{x}", "good2{x}")
 	waitChannels(t, s, 0)
-	// Taken back, it is noticed too: the server ends the connection.
+	// It also notices that the permission is revoked: the server closes the connection.
 	l.Subscribe("bad{x}", "good{x}")
 	wait("+bad{x}", "+good{x}")
 	s.Do(t, "ACL", "SETUSER", "limited", "resetchannels", "&good*")
