@@ -1,11 +1,11 @@
-// Package asynclog keeps a logger of the user's away from the goroutines of the
-// library.
+// Package asynclog isolates the goroutines of the library from the logger of
+// the user.
 //
-// A slog handler is code of the user's: it may block for as long as it likes, as
-// one does that writes to a full pipe. [New] returns a logger that never blocks:
-// it queues records, and a goroutine of its own hands them to the user's handler
-// in their order. The goroutine runs only while there is something to hand over.
-// A queue that is full drops records, and says later how many.
+// A slog handler is user code and may block, for example if it writes to a full
+// pipe. [New] returns a logger that never blocks: it queues records, and a
+// separate goroutine passes them to the user's handler in order. The goroutine
+// runs only while the queue has records. If the queue is full, records are
+// dropped, and the number of dropped records is logged later.
 package asynclog
 
 import (
@@ -15,34 +15,33 @@ import (
 	"time"
 )
 
-// size is how many records wait for the user's handler at most.
+// size is the maximum number of queued records.
 const size = 1024
 
-// A queue holds the records that the user's handler has not had yet.
+// A queue holds the records that the user's handler has not handled yet.
 type queue struct {
 	user slog.Handler
 
 	mu      sync.Mutex
 	entries []entry
-	dropped int           // since the last record that was queued
-	idle    chan struct{} // closed when the goroutine has ended; nil: there is none
+	dropped int           // number of records dropped since the last queued record
+	idle    chan struct{} // closed when the goroutine ends; nil if it does not run
 }
 
 type entry struct {
 	record  slog.Record
-	derive  func(slog.Handler) slog.Handler // what With and WithGroup ask for
-	dropped int                             // how many were dropped before it
+	derive  func(slog.Handler) slog.Handler // adds the attributes and groups
+	dropped int                             // number of records dropped before it
 }
 
-// A handler is what the library logs to.
+// A handler is the slog handler of the library.
 type handler struct {
 	*queue
 	derive func(slog.Handler) slog.Handler
 }
 
-// New returns a logger that passes records to log, and never blocks. A logger
-// that does so already, and one that discards everything, are returned as they
-// are.
+// New returns a logger that passes records to log and never blocks. If log is
+// already such a logger, or discards everything, New returns log.
 func New(log *slog.Logger) *slog.Logger {
 	h := log.Handler()
 	if _, ok := h.(*handler); ok || h == slog.DiscardHandler {
@@ -51,8 +50,8 @@ func New(log *slog.Logger) *slog.Logger {
 	return slog.New(&handler{&queue{user: h}, func(h slog.Handler) slog.Handler { return h }})
 }
 
-// Flush waits until the user's handler has had all records of a logger that New
-// has returned, or until the limit is over.
+// Flush waits until the user's handler has handled all records of a logger that
+// New has returned, or until the limit has passed.
 func Flush(log *slog.Logger, limit time.Duration) {
 	h, ok := log.Handler().(*handler)
 	if !ok {
@@ -72,8 +71,8 @@ func Flush(log *slog.Logger, limit time.Duration) {
 	}
 }
 
-// Enabled queues records of all levels: only the user's handler knows which it
-// wants.
+// Enabled returns true for all levels: only the user's handler knows which
+// levels it needs.
 func (*handler) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle queues a record.
@@ -103,7 +102,7 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return &handler{h.queue, func(user slog.Handler) slog.Handler { return h.derive(user).WithGroup(name) }}
 }
 
-// run hands over what is queued.
+// run passes the queued records to the handler.
 func (q *queue) run(idle chan struct{}) {
 	defer close(idle)
 	for {
@@ -130,7 +129,7 @@ func (q *queue) run(idle chan struct{}) {
 	}
 }
 
-// note says how many records were dropped.
+// note logs how many records were dropped.
 func (q *queue) note(dropped int) {
 	r := slog.NewRecord(time.Now(), slog.LevelWarn, "log records were dropped: the logger is too slow", 0)
 	r.AddAttrs(slog.Int("dropped", dropped))
@@ -140,6 +139,6 @@ func (q *queue) note(dropped int) {
 func handle(user slog.Handler, r slog.Record) {
 	ctx := context.Background()
 	if user.Enabled(ctx, r.Level) {
-		_ = user.Handle(ctx, r) // slog itself ignores it
+		_ = user.Handle(ctx, r) // slog ignores the error, too
 	}
 }

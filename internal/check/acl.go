@@ -7,21 +7,23 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// beside are the commands that drivers send, apart from those that scripts run,
-// and what a feature shares with another. Every user may run HELLO and AUTH.
+// beside contains the commands that drivers send outside of scripts, and the
+// commands that a feature shares with another. Every user may run HELLO and
+// AUTH.
 var beside = map[script.Feature][]string{
 	"":                 {"eval", "evalsha", "publish", "subscribe", "unsubscribe", "wait"},
-	script.Dumps:       {"rename"}, // as Objects
+	script.Dumps:       {"rename"}, // shared with Objects
 	script.SeeSettings: {"config|get"},
 }
 
-// inCluster are those that only clusters need. Servers before 7.0 have no
-// sharded channels.
+// inCluster contains the commands that only clusters need. Servers before 7.0
+// have no sharded channels.
 var inCluster = []string{"cluster|info", "cluster|slots", "asking", "spublish", "ssubscribe", "sunsubscribe"}
 
-// Rule returns the rights that a user needs for a feature, the empty one being
-// that of all locks, on objects whose names begin with prefix, in the words of ACL
-// SETUSER. Features need those of locks, too.
+// Rule returns the permissions that a user needs for a feature, on objects
+// whose names begin with prefix, in the syntax of ACL SETUSER. The empty
+// feature stands for all locks. The other features need the permissions of
+// locks, too.
 func Rule(feature script.Feature, prefix string, database int, cluster bool) (keys, channels, commands []string) {
 	ks, cs := script.Patterns(feature, prefix, database)
 	for _, k := range ks {
@@ -47,10 +49,10 @@ func Rule(feature script.Feature, prefix string, database int, cluster bool) (ke
 	return keys, channels, commands
 }
 
-// grant is how to give a user rights.
+// grant returns the command that grants permissions to a user.
 func grant(rights ...string) string { return "ACL SETUSER <user> " + strings.Join(rights, " ") }
 
-// grantFeature is how to give a user the rights of features.
+// grantFeature returns the command that grants the permissions of features.
 func grantFeature(rights ...string) string {
 	return grant(rights...) + ", if the program uses these features: docs/operations.md says what each permission exposes"
 }

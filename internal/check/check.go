@@ -1,6 +1,6 @@
-// Package check looks at servers with the eyes of somebody who relies on the
-// locks there: what is set such that they can be lost, and what the user is not
-// allowed that scripts need.
+// Package check examines whether locks on the servers are reliable: settings
+// with which locks can be lost, and permissions that the scripts need and the
+// user lacks.
 package check
 
 import (
@@ -14,17 +14,17 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A Severity says how bad a finding is.
+// A Severity says how serious a finding is.
 type Severity uint8
 
 // The severities.
 const (
-	Info    Severity = iota // good to know
-	Warning                 // a fault costs more than it has to
+	Info    Severity = iota // for information
+	Warning                 // a failure has worse effects than necessary
 	Danger                  // locks can be lost, or do not work
 )
 
-// A Finding is something that is so, and what to change.
+// A Finding is a problem or a remark, and what to change.
 type Finding struct {
 	Node     string
 	Severity Severity
@@ -33,26 +33,26 @@ type Finding struct {
 	Change   string
 }
 
-// A Mode says when a write counts.
+// A Mode says when a write counts as done.
 type Mode string
 
 // The modes.
 const (
-	Async  Mode = "async"  // when the master has it
-	Acked  Mode = "acked"  // when a replica has it, if there is any
-	Strict Mode = "strict" // when so many replicas have it
+	Async  Mode = "async"  // the master has the write
+	Acked  Mode = "acked"  // a replica has the write, if there is a replica
+	Strict Mode = "strict" // the required number of replicas has the write
 )
 
-// Wants are what a client relies on.
+// Wants contains the requirements of a client.
 type Wants struct {
 	Mode     Mode
-	Required int           // replicas that must have a write, in the mode Strict
-	Skew     time.Duration // by which clocks of servers may differ; 0: nobody has said
-	Lease    time.Duration // the longest
-	Insecure string        // what is wrong with the use of TLS; empty: nothing
+	Required int           // number of replicas that must have a write, in mode Strict
+	Skew     time.Duration // maximum difference between the clocks of the servers; 0 if not configured
+	Lease    time.Duration // the longest lease time
+	Insecure string        // the problem with TLS; empty if there is none
 }
 
-// required is how many replicas must have a write.
+// required returns how many replicas must have a write.
 func (w Wants) required() int {
 	switch w.Mode {
 	case Strict:
@@ -63,9 +63,9 @@ func (w Wants) required() int {
 	return 0
 }
 
-// Run checks all servers, and what the user may do with objects of those names.
-// The findings are sorted, the worst first. It fails if the driver is closed, or
-// ctx done.
+// Run checks all servers, and the permissions of the user for objects with the
+// given names. It returns the findings, the most serious first. It fails if the
+// driver is closed or ctx is done.
 func Run(ctx context.Context, d driver.Driver, w Wants, names []string) ([]Finding, error) {
 	facts := d.Facts(ctx)
 	if err := ctx.Err(); err != nil {
@@ -87,7 +87,7 @@ func Run(ctx context.Context, d driver.Driver, w Wants, names []string) ([]Findi
 	fs = append(fs, surely(ctx, d, w, clocks(w, facts))...)
 	fs = append(fs, rights(ctx, d, w, facts, names)...)
 	if err := ctx.Err(); err != nil {
-		return nil, driver.Unsent(err) // some of it is only that there was no time
+		return nil, driver.Unsent(err) // some findings may be a result of the timeout
 	}
 	for i := range fs {
 		fs[i].Text = clip(fs[i].Text)
@@ -98,8 +98,8 @@ func Run(ctx context.Context, d driver.Driver, w Wants, names []string) ([]Findi
 	return fs, nil
 }
 
-// surely returns the findings about clocks if they stay: an answer that came
-// late is taken for a clock that is wrong.
+// surely repeats the check of the clocks, and returns the findings only if they
+// persist: a delayed answer looks like a wrong clock.
 func surely(ctx context.Context, d driver.Driver, w Wants, fs []Finding) []Finding {
 	for range 3 {
 		if fs == nil {
@@ -110,8 +110,8 @@ func surely(ctx context.Context, d driver.Driver, w Wants, fs []Finding) []Findi
 	return fs
 }
 
-// longest is how many bytes the text of a finding has: there may be something in
-// it that a server has said.
+// longest is the maximum length of the text of a finding in bytes, because it
+// may contain a message of a server.
 const longest = 4000
 
 func clip(text string) string {

@@ -9,11 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// listenTime bounds how long a server may take to confirm a subscription.
+// listenTime is how long a server may take to confirm a subscription.
 const listenTime = 5 * time.Second
 
-// listen subscribes to channels, lets go of the first and subscribes to two more
-// of the object with that name. It says what the server has against it.
+// listen subscribes to channels, unsubscribes from the first, and subscribes to
+// two more channels of the object with the given name. It returns what the
+// server refuses.
 func (i *inspector) listen(name string, channels ...string) (script.Refusal, string) {
 	ctx, cancel := context.WithTimeout(i.ctx, listenTime)
 	defer cancel()
@@ -24,7 +25,7 @@ func (i *inspector) listen(name string, channels ...string) (script.Refusal, str
 	steps := []struct{ add, drop []string }{
 		{channels, nil},
 		{[]string{another + "2"}, channels[:1]},
-		{[]string{another + "3"}, nil}, // confirmed after what came before was done
+		{[]string{another + "3"}, nil}, // confirmed after the previous step was done
 	}
 	for n, step := range steps {
 		e.expect(step.add)
@@ -35,7 +36,7 @@ func (i *inspector) listen(name string, channels ...string) (script.Refusal, str
 		case err := <-e.lost:
 			r, command := i.answer(err)
 			if r == script.ChannelRefused && n > 0 {
-				r = script.NotRefused // nobody has asked for these
+				r = script.NotRefused // these channels are not part of the check
 			}
 			return r, command
 		case <-ctx.Done():
@@ -46,7 +47,7 @@ func (i *inspector) listen(name string, channels ...string) (script.Refusal, str
 	return script.NotRefused, ""
 }
 
-// An ear waits for channels to be confirmed.
+// An ear waits for the confirmation of channels.
 type ear struct {
 	mu   sync.Mutex
 	want map[string]bool

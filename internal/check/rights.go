@@ -13,14 +13,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// An inspector finds out what the user may do on one server.
+// An inspector checks the permissions of the user on one server.
 type inspector struct {
 	ctx    context.Context
 	d      driver.Driver
 	w      Wants
 	server driver.Facts
-	names  []string // that live there
-	broken bool     // calls fail for other reasons than the rights of the user
+	names  []string // names of objects on this server
+	broken bool     // calls fail for other reasons than permissions
 	fs     []Finding
 }
 
@@ -28,13 +28,12 @@ func (i *inspector) find(s Severity, text string, rights ...string) {
 	i.fs = append(i.fs, Finding{i.server.Node, s, "rights", text, grant(rights...)})
 }
 
-// findFeature reports rights that only features need, which a program may do
-// without.
+// findFeature reports permissions that only optional features need.
 func (i *inspector) findFeature(text string, rights ...string) {
 	i.fs = append(i.fs, Finding{i.server.Node, Info, "rights", text, grantFeature(rights...)})
 }
 
-// rights are the findings about what the user may do.
+// rights returns the findings about the permissions of the user.
 func rights(ctx context.Context, d driver.Driver, w Wants, facts []driver.Facts, names []string) []Finding {
 	var fs []Finding
 	for _, f := range facts {
@@ -73,8 +72,8 @@ func (i *inspector) look() {
 	}
 }
 
-// subject returns the name of an object that lives on the server, one that the
-// caller has named if there is any.
+// subject returns the name of an object on the server. It prefers a name that
+// the caller has given.
 func (i *inspector) subject() (name string, named bool) {
 	if len(i.names) > 0 {
 		return i.names[0], true
@@ -87,14 +86,16 @@ func (i *inspector) subject() (name string, named bool) {
 	return name, false
 }
 
-// refused says what of a call the user may not, and which command if that is
-// it. What else is wrong is reported, and fatal to the rest.
+// refused runs a call and returns what the user lacks permission for, and the
+// command if a command is refused. It reports any other error as a finding, and
+// the check of the server then stops.
 func (i *inspector) refused(c driver.Call) (r script.Refusal, command string) {
 	_, err := i.d.Do(i.ctx, c)
 	return i.answer(err)
 }
 
-// answer says of the error of a call what the user may not.
+// answer returns what the user lacks permission for, according to the error of
+// a call.
 func (i *inspector) answer(err error) (r script.Refusal, command string) {
 	if err == nil {
 		return script.NotRefused, ""
@@ -107,8 +108,8 @@ func (i *inspector) answer(err error) (r script.Refusal, command string) {
 	return r, command
 }
 
-// scripts tries whether the user may run scripts, and commands in them. It
-// reports whether the first is so.
+// scripts checks whether the user may run scripts, and commands in scripts. It
+// reports whether scripts can be run.
 func (i *inspector) scripts(name string) bool {
 	r, command := i.refused(script.ProbeKey(name, true))
 	if r == script.CommandRefused {
@@ -122,7 +123,7 @@ func (i *inspector) scripts(name string) bool {
 		return false
 	}
 	if r == script.KeyRefused && i.server.Cluster {
-		return true // no other way leads to that node
+		return true // without the key, no call reaches this node
 	}
 	rs, err := script.Probe(i.ctx, i.d, name, r != script.KeyRefused)
 	if err != nil {
@@ -136,8 +137,9 @@ func (i *inspector) scripts(name string) bool {
 	return true
 }
 
-// commands reports the commands that the user may not run: one finding for those
-// that all need, one for each other user of them, and one for all features.
+// commands reports the commands that the user may not run: one finding for the
+// commands that all kinds need, one for each kind that needs more, and one for
+// all features.
 func (i *inspector) commands(rs []script.Refusal) {
 	var users []string
 	lacking := make(map[string][]script.Command)
@@ -171,7 +173,7 @@ func (i *inspector) commands(rs []script.Refusal) {
 	}
 }
 
-// publishing are the rights to publish.
+// publishing returns the permissions to publish.
 func publishing(server driver.Facts) []string {
 	if server.Cluster {
 		return []string{"+publish", "+spublish"}
@@ -179,7 +181,7 @@ func publishing(server driver.Facts) []string {
 	return []string{"+publish"}
 }
 
-// acks tries whether the user may wait for replicas.
+// acks checks whether the user may wait for replicas.
 func (i *inspector) acks(name string) {
 	c := script.ProbeKey(name, false)
 	for _, r := range i.d.DoAcked(i.ctx, []driver.Call{c}, 1, time.Millisecond) {
@@ -197,7 +199,7 @@ func (i *inspector) acks(name string) {
 	}
 }
 
-// keys tries the keys that objects with a name have.
+// keys checks the keys of objects with the given name.
 func (i *inspector) keys(name string) {
 	may := func(key string) bool {
 		r, _ := i.refused(script.ProbeKey(key, false))
@@ -209,13 +211,14 @@ func (i *inspector) keys(name string) {
 	i.lacking(name, "~", "use some keys", func(u script.Uses) []string { return u.Keys }, may)
 }
 
-// lacking reports what objects with a name use and the user may not: one finding
-// for all kinds of objects, and one for features.
+// lacking reports keys or channels of objects with the given name that the user
+// lacks permission for: one finding for all kinds of objects, and one for
+// features.
 func (i *inspector) lacking(name, sign, to string, of func(script.Uses) []string, may func(string) bool) {
 	text := func(by []string) string {
 		return fmt.Sprintf("the user lacks permission to %s of %.80q, if it is one of: %s", to, name, strings.Join(by, "; "))
 	}
-	known := make(map[string]bool) // by pattern, whether the user may
+	known := make(map[string]bool) // whether the user has permission, by pattern
 	if by, patterns := i.patterns(name, sign, false, known, of, may); patterns != nil {
 		i.find(Warning, text(by), patterns...)
 	}
@@ -224,8 +227,8 @@ func (i *inspector) lacking(name, sign, to string, of func(script.Uses) []string
 	}
 }
 
-// patterns returns the patterns of what objects with a name use and the user may
-// not, and which kinds of objects, or features, these are.
+// patterns returns the patterns of keys or channels that the user lacks
+// permission for, and the kinds of objects or features that need them.
 func (i *inspector) patterns(name, sign string, features bool, known map[string]bool, of func(script.Uses) []string, may func(string) bool) (by, patterns []string) {
 	escaped := script.UsesOf(script.Escape(name), i.server.Database)
 	for n, u := range script.UsesOf(name, i.server.Database) {
@@ -247,8 +250,8 @@ func (i *inspector) patterns(name, sign string, features bool, known map[string]
 	return slices.Compact(by), patterns
 }
 
-// channels tries the channels of all names, or one. It reports whether the user
-// may not use that one.
+// channels checks the channels of all names, or of one probe name if there are
+// none. It reports whether the channel of the probe name is refused.
 func (i *inspector) channels(name string) (refused bool) {
 	if len(i.names) == 0 {
 		r, command := i.listen(name, script.ProbeChannel(name))
@@ -276,7 +279,7 @@ func (i *inspector) channels(name string) (refused bool) {
 	return false
 }
 
-// subscribing reports a command that a listener needs and may not run.
+// subscribing reports a command that listeners need and the user may not run.
 func (i *inspector) subscribing(r script.Refusal, command string) bool {
 	if r != script.CommandRefused {
 		return false

@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A rule looks at one server that has answered.
+// A rule checks one server that has answered.
 type rule struct {
 	topic string
-	judge func(Wants, *subject) (s Severity, text, change string) // no text: all is well, or not known
+	judge func(Wants, *subject) (s Severity, text, change string) // the text is empty if there is no problem, or if it is not known
 }
 
 var rules = []rule{
@@ -32,24 +32,25 @@ var rules = []rule{
 	{"coverage", coverage},
 }
 
-// A subject is a server to look at. It notes which settings a rule could not see.
+// A subject is a server to check. It records the settings that a rule could not
+// see.
 type subject struct {
 	driver.Facts
 	hidden []string
 }
 
-// reported are settings that INFO shows as well: to users who lack the right to
-// CONFIG GET.
+// reported contains settings that INFO also shows, for users without the
+// permission for CONFIG GET.
 var reported = map[string]struct {
 	field string
-	value map[string]string // nil: as it is
+	value map[string]string // maps the values; nil if they are the same
 }{
 	"maxmemory":        {"maxmemory", nil},
 	"maxmemory-policy": {"maxmemory_policy", nil},
 	"appendonly":       {"aof_enabled", map[string]string{"0": "no", "1": "yes"}},
 }
 
-// setting returns a setting of the server, if that shows it in any way.
+// setting returns a setting of the server, if the server shows it.
 func (s *subject) setting(name string) (value string, ok bool) {
 	if value, ok = s.Settings[name]; ok {
 		return value, true
@@ -65,7 +66,7 @@ func (s *subject) setting(name string) (value string, ok bool) {
 	return value, ok
 }
 
-// settings are the findings about one server.
+// settings returns the findings about one server.
 func settings(w Wants, f driver.Facts) []Finding {
 	if f.Err != nil {
 		return []Finding{silent(f)}
@@ -87,7 +88,7 @@ func settings(w Wants, f driver.Facts) []Finding {
 	return fs
 }
 
-// unseen is the finding about settings that the server does not show.
+// unseen returns the finding about settings that the server does not show.
 func unseen(f driver.Facts, hidden []string) Finding {
 	text := "not checked: " + strings.Join(hidden, "; ")
 	if f.SettingsErr != nil {
@@ -100,7 +101,7 @@ func unseen(f driver.Facts, hidden []string) Finding {
 	return Finding{f.Node, Info, "settings", text, change}
 }
 
-// silent is the finding about a server that has not answered.
+// silent returns the finding about a server that has not answered.
 func silent(f driver.Facts) Finding {
 	if driver.CodeOf(f.Err) == "NOPERM" {
 		return Finding{f.Node, Danger, "rights", "the user lacks permission to ask for the state of the server: " + f.Err.Error(), grant("+info", "+time")}
@@ -119,7 +120,7 @@ func encryption(w Wants, _ *subject) (Severity, string, string) {
 	return Warning, w.Insecure, "set the certificate authority with tls_ca in the URL or holdfast.tls.ca in the file, and turn verification on"
 }
 
-// lacks are what servers before some version do without.
+// lacks contains features that servers before some version do not have.
 var lacks = []struct {
 	major, minor int
 	what         string
@@ -200,7 +201,7 @@ func replicas(w Wants, f *subject) (Severity, string, string) {
 	switch {
 	case w.Mode == Strict && f.Replicas < w.Required:
 		return Danger, fmt.Sprintf("%d replicas must acknowledge every lock, but %d are connected: no lock can be acquired", w.Required, f.Replicas), "connect more replicas, or lower Replication.Replicas"
-	case w.Mode == Acked && f.Replicas == 0 && f.Info["repl_backlog_active"] == "1": // it had some
+	case w.Mode == Acked && f.Replicas == 0 && f.Info["repl_backlog_active"] == "1": // it had replicas before
 		return Warning, "no replica is connected any more: locks are granted although no replica has them", "start the replicas"
 	case w.Mode == Async && f.Replicas > 0:
 		return Info, "replicas may lack the latest writes: a failover can lose a lock", "use the replication mode Acked or Strict"
@@ -208,7 +209,8 @@ func replicas(w Wants, f *subject) (Severity, string, string) {
 	return 0, "", ""
 }
 
-// lag is from when on a replica is late. They report every second.
+// lag is the delay from which a replica is considered late. Replicas report
+// every second.
 const lag = 5 * time.Second
 
 func links(_ Wants, f *subject) (Severity, string, string) {
@@ -247,7 +249,7 @@ func minReplicas(w Wants, f *subject) (Severity, string, string) {
 	}
 	s := Warning
 	if w.Mode == Acked {
-		s = Info // it promises nothing that this would keep
+		s = Info // mode Acked makes no guarantee that depends on this setting
 	}
 	return s, fmt.Sprintf("a master that was replaced accepts writes for a while: min-replicas-to-write is %d and min-replicas-max-lag is %d", least, longest),
 		fmt.Sprintf("CONFIG SET min-replicas-to-write %d min-replicas-max-lag %d; the server then refuses all writes, not only locks, while fewer replicas are connected",
@@ -264,10 +266,10 @@ func coverage(_ Wants, f *subject) (Severity, string, string) {
 	return Info, "if one shard has no master, the whole cluster stops", "CONFIG SET cluster-require-full-coverage no"
 }
 
-// plain is by how much clocks may differ if nobody has said.
+// plain is the allowed difference between clocks if none is configured.
 const plain = time.Second
 
-// clocks are the findings about the clocks of the servers.
+// clocks returns the findings about the clocks of the servers.
 func clocks(w Wants, facts []driver.Facts) []Finding {
 	var fs []Finding
 	var first, last driver.Facts

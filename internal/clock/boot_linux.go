@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-const clockBoottime = 7 // CLOCK_BOOTTIME, which counts the time spent asleep
+const clockBoottime = 7 // CLOCK_BOOTTIME, which includes sleep
 
 func sinceBoot() time.Duration {
 	var ts syscall.Timespec

@@ -4,6 +4,6 @@ package clock
 
 import "time"
 
-// sinceBoot is zero where the system offers no clock that counts sleep; the
-// monotonic clock then decides alone.
+// sinceBoot returns zero on systems without a clock that includes sleep. Then
+// only the monotonic clock is used.
 func sinceBoot() time.Duration { return 0 }

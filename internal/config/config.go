@@ -1,9 +1,9 @@
-// Package config reads configuration files in the form of Redisson's: YAML or
-// JSON, with the keys that its users know, and a section of our own.
+// Package config reads configuration files in Redisson's format: YAML or JSON,
+// with Redisson's keys and the additional section holdfast.
 //
-// Every key that Redisson knows is honoured, or has no effect here and is
-// reported, or is refused because to ignore it would be wrong. Anything else is
-// refused as well. Errors name lines and known keys, never values, unknown keys or
+// A key of Redisson is used, or has no effect here and is reported, or is
+// refused because ignoring it would be wrong. Unknown keys are refused. Errors
+// contain line numbers and known keys, but never values, unknown keys or
 // variables.
 package config
 
@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/driver/rueidis"
 )
 
-// Settings are what a file says. Zero means that it says nothing.
+// Settings are the settings of a file. A zero field means that the file does
+// not have the setting.
 type Settings struct {
 	Servers rueidis.Config
 
@@ -25,15 +26,15 @@ type Settings struct {
 	HandoffTime     time.Duration
 
 	Replication string        // "async", "acked" or "strict"
-	Replicas    int           // how many must confirm; with "strict" only
-	SyncTimeout time.Duration // how long they have to confirm
+	Replicas    int           // number of replicas that must acknowledge; only with "strict"
+	SyncTimeout time.Duration // how long to wait for the replicas
 	ClockSkew   time.Duration
 
 	Ignored []string // keys that have no effect, in the order of the file
-	AnyHost bool     // of the certificates of the servers, the host is not checked
+	AnyHost bool     // the host names in the certificates of the servers are not verified
 }
 
-// Parse reads the text of a file. Its variables are looked up with env.
+// Parse parses the text of a file. It gets environment variables from env.
 func Parse(text []byte, env func(string) (string, bool)) (Settings, error) {
 	root, err := document(text)
 	if err != nil {
@@ -51,18 +52,18 @@ func Parse(text []byte, env func(string) (string, bool)) (Settings, error) {
 	return r.s, nil
 }
 
-// A reader collects what a file says.
+// A reader collects the settings while a file is parsed.
 type reader struct {
 	env   func(string) (string, bool)
 	s     Settings
 	given map[string]given // by key
 
-	section   string // the one that names the servers
+	section   string // the section with the servers
 	addresses []address
 	database  int
 
 	attempts *int
-	delay    func(n int) time.Duration // the longest pauses of n attempts, together
+	delay    func(n int) time.Duration // the maximum sum of the pauses of n attempts
 	interval time.Duration             // instead of delay, in older files
 
 	verification string // STRICT, CA_ONLY or NONE
@@ -71,11 +72,11 @@ type reader struct {
 	synced       *bool // checkLockSyncedSlaves
 }
 
-// given says where a key stands and what it says there.
+// given is the position and the value of a key.
 type given struct {
 	where string
 	line  int
-	value string // of a scalar
+	value string // the value of a scalar
 	plain bool   // it is a scalar
 }
 

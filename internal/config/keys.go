@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/driver/rueidis"
 )
 
-// Redisson's values that stand for "nothing special", as its own dumps of a
-// configuration show them.
+// Redisson's default classes, as they appear in a configuration that Redisson has
+// written.
 var (
 	plainNames       = []string{"org.redisson.api.DefaultNameMapper", "org.redisson.config.DefaultNameMapper"}
 	plainCommands    = []string{"org.redisson.config.DefaultCommandMapper"}
@@ -42,7 +42,8 @@ func secret(field func(*reader) *rueidis.Secret) rule {
 	return str(func(r *reader) *string { return (*string)(field(r)) })
 }
 
-// common are the keys that stand at the top, and in older files in sections.
+// common returns the rules for keys at the top of a file, which older files
+// have in sections.
 func common() map[string]rule {
 	return join(map[string]rule{
 		"username":   str(func(r *reader) *string { return &servers(r).Username }),
@@ -69,7 +70,7 @@ func common() map[string]rule {
 		"tcpKeepAlive", "tcpKeepAliveCount", "tcpKeepAliveIdle", "tcpKeepAliveInterval", "tcpUserTimeout", "tcpNoDelay"))
 }
 
-// connection are the keys of all sections of servers.
+// connection returns the rules for keys of all sections with servers.
 func connection() map[string]rule {
 	return join(common(), map[string]rule{
 		"timeout":        millis(func(r *reader) *time.Duration { return &servers(r).Timeout }),
@@ -90,14 +91,16 @@ func connection() map[string]rule {
 		"dnsMonitoring", "dnsMonitoringInterval", "dnsMonitoringTimes"))
 }
 
-// replicas are the keys of all sections with more than one server.
+// replicas returns the rules for keys of all sections with more than one
+// server.
 func replicas() map[string]rule {
 	return join(connection(), ignored("readMode", "subscriptionMode", "loadBalancer", "fallbackLoadingToMaster",
 		"slaveConnectionMinimumIdleSize", "slaveConnectionPoolSize", "masterConnectionMinimumIdleSize", "masterConnectionPoolSize",
 		"failedSlaveReconnectionInterval", "failedSlaveCheckInterval", "failedSlaveNodeDetector"))
 }
 
-// scanned are the keys of all sections whose servers are watched.
+// scanned returns the rules for keys of all sections whose servers are
+// monitored.
 func scanned() map[string]rule {
 	nat := "Java would map addresses and Go would not: make the servers announce reachable addresses, and remove this key"
 	return join(replicas(), map[string]rule{
@@ -107,7 +110,7 @@ func scanned() map[string]rule {
 	})
 }
 
-// sections are the keys of each section that names servers.
+// sections returns the rules for each section with servers.
 func sections() map[string]map[string]rule {
 	return map[string]map[string]rule{
 		"singleServerConfig": join(connection(), map[string]rule{"address": {read: readAddresses}},
@@ -131,8 +134,8 @@ func sections() map[string]map[string]rule {
 	}
 }
 
-// own are the keys that Redisson does not know. It ignores the whole section,
-// so that one file can serve both.
+// own returns the rules for the section holdfast. Redisson ignores this
+// section, so that one file can be used for both.
 func own() map[string]rule {
 	replication := func(mode string) func(*reader) { return func(r *reader) { r.s.Replication = mode } }
 	return map[string]rule{
@@ -171,7 +174,7 @@ func readHandoffs(r *reader, key string, n *yaml.Node) error {
 	return err
 }
 
-// topLevel are the keys at the top of a file.
+// topLevel returns the rules for keys at the top of a file.
 func topLevel() map[string]rule {
 	rules := join(common(), map[string]rule{
 		"lockWatchdogTimeout":   millis(func(r *reader) *time.Duration { return &r.s.WatchdogTimeout }),
@@ -207,7 +210,7 @@ func topLevel() map[string]rule {
 	return rules
 }
 
-// places returns the keys of all places in a file, by path.
+// places returns the rules for all places in a file, by path.
 func places() map[string]map[string]rule {
 	all := sections()
 	all[""], all["holdfast"], all["holdfast.tls"] = topLevel(), own(), ownTLS()

@@ -13,10 +13,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// An Error is what is wrong with a file.
+// An Error describes what is wrong with a file.
 type Error struct {
-	Line int    // from 1; zero if no line is to blame
-	Key  string // empty if no key is
+	Line int    // the line, starting at 1; zero if it is not known
+	Key  string // the key; empty if there is none
 	Err  error
 }
 
@@ -32,7 +32,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns the error without its place.
+// Unwrap returns the error without its position.
 func (e *Error) Unwrap() error { return e.Err }
 
 func wrong(line int, key, format string, args ...any) error {
@@ -41,7 +41,7 @@ func wrong(line int, key, format string, args ...any) error {
 
 var lineOf = regexp.MustCompile(`^yaml: line (\d+):`)
 
-// document returns the mapping that a file consists of.
+// document returns the top-level mapping of a file.
 func document(text []byte) (*yaml.Node, error) {
 	var doc, more yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -57,7 +57,7 @@ func document(text []byte) (*yaml.Node, error) {
 		}
 	}
 	if err != nil {
-		// The text of the error may repeat a piece of the file.
+		// The text of the error is not used: it may contain a part of the file.
 		if m := lineOf.FindStringSubmatch(err.Error()); m != nil {
 			return nil, wrong(0, "", "not valid YAML or JSON near line %s: check the indentation, and quote values that contain special characters", m[1])
 		}
@@ -70,7 +70,7 @@ func document(text []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
-// follow returns what an alias stands for.
+// follow resolves an alias.
 func follow(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode && n.Alias != nil {
 		return n.Alias
@@ -80,11 +80,11 @@ func follow(n *yaml.Node) *yaml.Node {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// class returns the name of the Java class that a value is of, or "".
+// class returns the name of the Java class of a value, or "".
 func class(n *yaml.Node) string {
 	if n.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == "class" { // as JSON has it
+			if n.Content[i].Value == "class" { // in JSON
 				return n.Content[i+1].Value
 			}
 		}
@@ -96,14 +96,14 @@ func class(n *yaml.Node) string {
 	return tag
 }
 
-// A rule says what becomes of a key. The zero rule: it has no effect.
+// A rule says how to handle a key. With the zero rule, the key has no effect.
 type rule struct {
-	read   func(r *reader, key string, n *yaml.Node) error // honours it
-	refuse string                                          // why it is refused
-	unless []string                                        // except with values of these Java classes, which change nothing
+	read   func(r *reader, key string, n *yaml.Node) error // reads the value
+	refuse string                                          // the reason to refuse the key
+	unless []string                                        // values of these Java classes have no effect and are not refused
 }
 
-// mapping applies rules to the keys of n. The path says where n stands, for
+// mapping applies rules to the keys of n. The path is the position of n for
 // errors: "" or the name of a section.
 func (r *reader) mapping(n *yaml.Node, path string, rules map[string]rule) error {
 	if n.Kind != yaml.MappingNode {
@@ -152,8 +152,8 @@ func (r *reader) apply(u rule, name, path string, line int, value *yaml.Node) er
 	return nil
 }
 
-// once refuses a key that stands at the top and in a section, unless both say
-// the same.
+// once refuses a key that is both at the top and in a section, unless both have
+// the same value.
 func (r *reader) once(name, path string, line int, value *yaml.Node) error {
 	now := given{path, line, value.Value, value.Kind == yaml.ScalarNode}
 	before, ok := r.given[name]
@@ -164,7 +164,8 @@ func (r *reader) once(name, path string, line int, value *yaml.Node) error {
 	return nil
 }
 
-// What looks otherwise may be a misplaced value, which no error repeats.
+// A key that does not match may be a misplaced value. Errors must not contain
+// values.
 var nameLike = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.]{0,63}$|^<<$`)
 
 func unknown(line int, path, name string, rules map[string]rule) error {
@@ -194,7 +195,7 @@ func unknown(line int, path, name string, rules map[string]rule) error {
 	return wrong(line, "", "unknown setting %s: docs/configuration.md lists all settings", at)
 }
 
-// nearest returns the key that name is most likely a slip of, or "".
+// nearest returns the key that is most similar to name, or "".
 func nearest(name string, rules map[string]rule) string {
 	best, least := "", 1+max(2, len(name)/4)
 	for _, key := range slices.Sorted(maps.Keys(rules)) {
@@ -205,7 +206,8 @@ func nearest(name string, rules map[string]rule) string {
 	return best
 }
 
-// distance counts the letters to insert, delete or replace between a and b.
+// distance returns the number of insertions, deletions and replacements between
+// a and b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -27,7 +27,7 @@ func readAddresses(r *reader, key string, n *yaml.Node) error {
 	return nil
 }
 
-// addressKeys are what names the servers in each section.
+// addressKeys contains the key for the addresses in each section.
 var addressKeys = map[string]struct {
 	mode rueidis.Mode
 	key  string
@@ -39,7 +39,7 @@ var addressKeys = map[string]struct {
 	"clusterServersConfig":     {rueidis.Cluster, "nodeAddresses"},
 }
 
-// finishServers puts together what the file says about the servers.
+// finishServers checks the settings of the servers and completes them.
 func finishServers(r *reader) error {
 	c := servers(r)
 	if r.section == "" {
@@ -141,7 +141,7 @@ func readProtocols(r *reader, key string, n *yaml.Node) (err error) {
 	return err
 }
 
-// finishTLS completes the settings of TLS, if the addresses ask for it.
+// finishTLS completes the TLS settings if the addresses use TLS.
 func finishTLS(r *reader) error {
 	c := servers(r)
 	f := r.files
@@ -154,8 +154,8 @@ func finishTLS(r *reader) error {
 	if old, ok := r.given["sslEnableEndpointIdentification"]; ok && r.given["sslVerificationMode"].line > 0 {
 		return wrong(old.line, "sslEnableEndpointIdentification", "is the older name of sslVerificationMode: keep only sslVerificationMode")
 	}
-	// Redisson's stores are Java's; the same certificates can be named as files
-	// beside them, which Redisson does not look at.
+	// Redisson uses Java key stores. The section holdfast, which Redisson ignores,
+	// can name the same certificates as files.
 	for store, instead := range map[string]struct{ key, file string }{
 		"sslTruststore": {"ca", f.ca},
 		"sslKeystore":   {"cert and key", f.cert},
@@ -171,8 +171,8 @@ func finishTLS(r *reader) error {
 	if err := r.versions(t); err != nil {
 		return err
 	}
-	switch chain := r.verification == "CA_ONLY" || r.verification == "NONE" && f.ca != ""; { // as Redisson has it
-	case chain && f.serverName != "": // the certificate must be for that name, whatever the address is
+	switch chain := r.verification == "CA_ONLY" || r.verification == "NONE" && f.ca != ""; { // as in Redisson
+	case chain && f.serverName != "": // the certificate must have this name, regardless of the address
 	case chain:
 		checkChainOnly(t)
 		r.s.AnyHost = true
@@ -186,7 +186,7 @@ func finishTLS(r *reader) error {
 	return nil
 }
 
-// versions narrows t to the versions of the protocol that the file names.
+// versions restricts t to the protocol versions in the file.
 func (r *reader) versions(t *tls.Config) error {
 	if len(r.protocols) == 0 {
 		return nil
@@ -204,10 +204,10 @@ func (r *reader) versions(t *tls.Config) error {
 }
 
 // checkChainOnly makes t accept any server with a certificate from a trusted
-// authority, whatever host the certificate is for.
+// authority, regardless of the host name in the certificate.
 func checkChainOnly(t *tls.Config) {
 	roots := t.RootCAs
-	t.InsecureSkipVerify = true // skips the chain too, hence the following
+	t.InsecureSkipVerify = true // also disables the check of the chain, which VerifyConnection replaces
 	t.VerifyConnection = func(s tls.ConnectionState) error {
 		o := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
 		for _, cert := range s.PeerCertificates[1:] {
@@ -218,7 +218,7 @@ func checkChainOnly(t *tls.Config) {
 	}
 }
 
-// finishRetry turns attempts and pauses into the time that they take at most.
+// finishRetry converts attempts and pauses to the maximum time that they take.
 func finishRetry(r *reader) error {
 	if r.s.RetryTimeout != 0 || r.attempts == nil && r.delay == nil && r.interval == 0 {
 		return nil
@@ -247,7 +247,7 @@ func finishReplication(r *reader) error {
 	if r.synced != nil {
 		g := r.given["checkLockSyncedSlaves"]
 		switch {
-		case servers(r).Mode == rueidis.Single: // there are none, and Redisson does not ask
+		case servers(r).Mode == rueidis.Single: // no replicas: Redisson does not check either
 		case s.Replication == "" && *r.synced:
 			s.Replication = "acked"
 		case s.Replication == "":

@@ -13,8 +13,9 @@ import (
 
 var variable = regexp.MustCompile(`\$\{([A-Za-z0-9_.]+)(:-[^}]*)?\}`)
 
-// text returns a scalar, its variables replaced. Unlike Redisson, which
-// replaces them in the text of the file, a value cannot break the file.
+// text returns a scalar with its variables replaced. Redisson replaces
+// variables in the text of the file. Here a value cannot change the structure
+// of the file.
 func (r *reader) text(key string, n *yaml.Node) (string, error) {
 	n = follow(n)
 	if n.Kind != yaml.ScalarNode {
@@ -33,13 +34,14 @@ func (r *reader) text(key string, n *yaml.Node) (string, error) {
 		}
 		return value
 	})
-	if missing { // the name may be a password with a dollar in it
+	if missing { // the name is not repeated: it may be a password with a dollar sign
 		return "", wrong(n.Line, key, "refers to an environment variable that is not set: set it, or write ${NAME:-default}")
 	}
 	return s, nil
 }
 
-// list returns the items of a list; one item may stand without brackets.
+// list returns the items of a list. A single item may be written without
+// brackets.
 func (r *reader) list(key string, n *yaml.Node) ([]string, error) {
 	items := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
@@ -68,10 +70,10 @@ func (r *reader) number(key string, n *yaml.Node, least, most int64, what string
 	return v, nil
 }
 
-// longest bounds all times: far enough for everybody, and far from overflow.
+// longest is the upper bound of all times. It avoids overflows.
 const longest = 10 * 365 * 24 * time.Hour
 
-// The constructors of rules: each reads into the field that it is given.
+// The following functions return rules that read a value into a field.
 
 func str(field func(*reader) *string) rule {
 	return rule{read: func(r *reader, key string, n *yaml.Node) (err error) {
@@ -125,7 +127,7 @@ func boolean(set func(*reader, bool)) rule {
 	}}
 }
 
-// choice calls the function of the word that the value is, in any case.
+// choice calls the function of the word that is the value, ignoring case.
 func choice(words string, set map[string]func(*reader)) rule {
 	return rule{read: func(r *reader, key string, n *yaml.Node) error {
 		s, err := r.text(key, n)
@@ -143,7 +145,7 @@ func choice(words string, set map[string]func(*reader)) rule {
 
 const delays = "org.redisson.config."
 
-// readDelay reads Redisson's strategies of pauses.
+// readDelay reads one of Redisson's delay strategies.
 func readDelay(r *reader, key string, n *yaml.Node) error {
 	kind, ok := strings.CutPrefix(class(n), delays)
 	if !ok || n.Kind != yaml.MappingNode {
@@ -173,7 +175,7 @@ func readDelay(r *reader, key string, n *yaml.Node) error {
 		base, most = delay, delay
 	case "EqualJitterDelay", "FullJitterDelay":
 	case "DecorrelatedJitterDelay":
-		base = most // it may reach its highest at once
+		base = most // it may reach its maximum at once
 	default:
 		return wrong(n.Line, key, "this delay is Java code, which cannot run here: use one of Redisson's delays")
 	}
@@ -184,7 +186,7 @@ func readDelay(r *reader, key string, n *yaml.Node) error {
 	return nil
 }
 
-// pauses adds n pauses that double from base to most.
+// pauses returns the sum of n pauses that double from base to most.
 func pauses(n int, base, most time.Duration) time.Duration {
 	var total time.Duration
 	for ; n > 0 && base < most; n-- {
@@ -202,7 +204,7 @@ func pauses(n int, base, most time.Duration) time.Duration {
 
 var iso = regexp.MustCompile(`(?i)^P(?:(\d{1,4})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,8})M)?(?:(\d{1,9}(?:\.\d{1,9})?)S)?)?$`)
 
-// javaDuration reads what Java writes for a duration, such as PT1.5S.
+// javaDuration parses a duration in the format of Java, such as PT1.5S.
 func javaDuration(s string) (time.Duration, error) {
 	m := iso.FindStringSubmatch(s)
 	if m == nil {
