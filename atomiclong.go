@@ -63,8 +63,8 @@ func (a *AtomicLong) Swap(ctx context.Context, v int64) (old int64, err error) {
 	return a.change(ctx, "swap", func(request string) driver.Call { return a.wire.Swap(request, v) })
 }
 
-// CompareAndSwap sets the number to v and removes its TTL if the number is old.
-// It reports whether the number was old. A number that was never set is zero.
+// CompareAndSwap sets the number to v and removes its TTL if the number equals
+// old. It reports whether it did. A number that was never set is zero.
 func (a *AtomicLong) CompareAndSwap(ctx context.Context, old, v int64) (swapped bool, err error) {
 	return a.decide(ctx, "compare and swap", func(request string) driver.Call { return a.wire.Compare(request, old, v) })
 }

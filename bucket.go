@@ -121,9 +121,9 @@ func (b *Bucket[T]) GetAndDelete(ctx context.Context) (v T, ok bool, err error) 
 	return b.replace(ctx, "get and delete", b.wire.Delete)
 }
 
-// CompareAndSwap sets the value to v if it is old, and reports whether it was.
-// It compares the encoded values byte by byte. As with Redisson, the new value
-// has no TTL.
+// CompareAndSwap sets the value to v if it equals old, and reports whether it
+// did. It compares the encoded values byte by byte. As with Redisson, the new
+// value has no TTL.
 func (b *Bucket[T]) CompareAndSwap(ctx context.Context, old, v T) (swapped bool, err error) {
 	was, err := b.encode("compare and swap", 0, old)
 	if err != nil {
@@ -136,8 +136,8 @@ func (b *Bucket[T]) CompareAndSwap(ctx context.Context, old, v T) (swapped bool,
 	return b.decide(ctx, "compare and swap", func(request string) driver.Call { return b.wire.CompareSet(request, was, value) })
 }
 
-// CompareAndDelete deletes the value if it is old, and reports whether it was.
-// It compares the encoded values byte by byte.
+// CompareAndDelete deletes the value if it equals old, and reports whether it
+// did. It compares the encoded values byte by byte.
 func (b *Bucket[T]) CompareAndDelete(ctx context.Context, old T) (deleted bool, err error) {
 	was, err := b.encode("compare and delete", 0, old)
 	if err != nil {

@@ -41,7 +41,7 @@
 //   - A [FencedMutex] takes its tokens from a counter that is kept when the
 //     lock is released.
 //   - [Multi] takes several locks as one.
-//   - A [Redlock] locks on a majority of several independent servers.
+//   - A [Redlock] grants locks by a majority of several independent servers.
 //
 // All of these locks implement [Locker]. Package fence checks tokens at the
 // resource.
@@ -55,9 +55,9 @@
 //   - An [IDGenerator] and a [TimeID] generate unique numbers.
 //   - An [AtomicLong] and a [Bucket] are shared values.
 //
-// Each of these, and each lock, has a method Object. It returns an [Object],
-// which manages the keys on the server. All of them share one namespace: do not
-// use the same name for a semaphore and a counter.
+// Each of these, and each lock on a single name, has a method Object. It returns
+// an [Object], which manages the keys on the server. All kinds share one
+// namespace: do not use the same name for a semaphore and a counter.
 //
 // # Guarantees
 //

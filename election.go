@@ -112,8 +112,8 @@ func (e *Election) proclaim(ctx context.Context, op string, lease *Lease, candid
 }
 
 // Depose ends the term of the current leader, and reports whether there was
-// one. A leader that uses this client learns it at once. Other leaders learn it
-// at their next renewal.
+// one. If the leader uses this client, its lease ends at once. Other leaders
+// notice it at their next renewal.
 func (e *Election) Depose(ctx context.Context) (bool, error) {
 	return e.force(ctx, e.wire, func(ctx context.Context) (bool, error) { return e.wire.Force(ctx, e.client.driver, "") })
 }

@@ -12,11 +12,12 @@ import (
 // The errors of this package. Match them with [errors.Is]. Most are wrapped in an
 // [*Error], which adds the operation and the name of the object.
 var (
-	// ErrNotAcquired means that the lock, permits or rate were not available
-	// while the call could wait, or that the latch was not open. If a context
-	// ended the wait, the error also matches the error of that context. If the
-	// context was done before the first request, the error matches only the
-	// error of the context.
+	// ErrNotAcquired means that the call could not get the lock or the permits
+	// in the time that it could wait. For a [Latch] it means that the latch
+	// stayed closed, for a [RateLimiter] that the rate did not allow the
+	// permits in time. If a context ended the wait, the error also matches the
+	// error of that context. If the context was done before the first request,
+	// the error matches only the error of the context.
 	ErrNotAcquired = engine.ErrNotAcquired
 
 	// ErrLost means that a lease ended before it was released. The error is a

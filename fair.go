@@ -42,7 +42,7 @@ func (m *FairMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error)
 	return m.acquire(ctx, "try lock", m.wire, 0, opts)
 }
 
-// Do runs fn while holding the mutex, as [Mutex.Do] does.
+// Do runs fn while holding the mutex, like [Mutex.Do].
 func (m *FairMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
 	return do(ctx, m, fn, opts)
 }
@@ -56,8 +56,7 @@ func (m *FairMutex) IsLocked(ctx context.Context) (bool, error) { return m.isLoc
 // HoldCount asks the server how many times the owner in ctx holds the mutex.
 func (m *FairMutex) HoldCount(ctx context.Context) (int, error) { return m.holdCount(ctx) }
 
-// ForceUnlock frees the mutex, like [Mutex.ForceUnlock]. The queue stays as it
-// is.
+// ForceUnlock frees the mutex, like [Mutex.ForceUnlock]. The queue is kept.
 func (m *FairMutex) ForceUnlock(ctx context.Context) (bool, error) { return m.forceUnlock(ctx) }
 
 // Object returns the mutex as an object, for example to inspect it or to listen

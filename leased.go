@@ -43,8 +43,8 @@ func (s *LeasedSemaphore) wire(n int) *script.Leased { return script.NewLeased(s
 // TrySet sets the number of permits if the semaphore does not exist yet, and
 // reports whether it did. An existing semaphore keeps its number, even if it
 // differs: change it with [LeasedSemaphore.Set]. If ttl is not zero, the
-// semaphore and all of its permits are deleted after ttl. A holder then learns
-// at its next renewal that its lease is lost.
+// semaphore and all of its permits are deleted after ttl. The holders notice
+// the loss at their next renewal.
 func (s *LeasedSemaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) (bool, error) {
 	return trySet(ctx, &s.named, permits, ttl)
 }
@@ -73,19 +73,20 @@ func (s *LeasedSemaphore) Add(ctx context.Context, permits int) error {
 const maxPermits = 1000
 
 // Acquire waits until it has acquired the given number of permits at once, or
-// until ctx is done. The number must be between 1 and 1000. The errors are
-// those of [Mutex.Lock]. Permits that are granted after ctx is done are
-// released. There is one lease for all permits, and [Lease.Permits] returns
-// their ids. If the semaphore does not exist, and for the order of waiters, see
-// [Semaphore.Acquire].
+// until ctx is done. The number must be between 1 and 1000. There is one lease
+// for all permits, and [Lease.Permits] returns their ids.
+//
+// The errors are those of [Mutex.Lock]. Permits that are granted after ctx is
+// done are released. See [Semaphore.Acquire] for a semaphore that does not
+// exist, and for the order of waiters.
 func (s *LeasedSemaphore) Acquire(ctx context.Context, permits int, opts ...Option) (*Lease, error) {
 	return s.take(ctx, "acquire", permits, engine.Forever, opts)
 }
 
 // TryAcquire acquires the given number of permits if they are free and no call
 // in this process waits for permits. Otherwise it returns [ErrNotAcquired] at
-// once, or after [Wait]. [Remaining] returns when the next lease of another
-// holder ends.
+// once, or after [Wait]. [Remaining] returns how long it takes until the next
+// lease of another holder ends.
 func (s *LeasedSemaphore) TryAcquire(ctx context.Context, permits int, opts ...Option) (*Lease, error) {
 	return s.take(ctx, "try acquire", permits, 0, opts)
 }
@@ -150,8 +151,8 @@ func (s *LeasedSemaphore) inspect(ctx context.Context, id string) (script.Permit
 // example in Java, has passed on ids instead of a lease. It releases all of
 // them or none. The error matches [ErrNotHeld] if a permit is not taken or its
 // lease has expired, and [ErrInvalid] if an id does not have 32 hexadecimal
-// digits. The holder of a lease on one of the permits learns at its next
-// renewal that the lease is lost.
+// digits. If a lease holds one of the permits, its holder notices the loss at
+// its next renewal.
 func (s *LeasedSemaphore) ReleaseIDs(ctx context.Context, ids ...string) error {
 	row, err := parseIDs(ids)
 	if err != nil {
@@ -202,8 +203,8 @@ func (s *LeasedSemaphore) RemainingID(ctx context.Context, id string) (time.Dura
 }
 
 // Object returns the semaphore and its permits as an object. If it is deleted
-// or renamed, or if it expires, the holders lose their permits and learn it at
-// their next renewal.
+// or renamed, or if it expires, the holders lose their permits. They notice it
+// at their next renewal.
 func (s *LeasedSemaphore) Object() *Object { return s.asObject() }
 
 func parseIDs(ids []string) (row string, err error) {

@@ -33,7 +33,7 @@ type MultiMutex struct {
 // Multi combines the locks. It accepts any mixture of locks of this package.
 // The options of the individual locks, including hooks, do not apply. Pass the
 // options to each call instead. Two clients of one server count as two servers,
-// so do not use a lock through two clients.
+// so do not pass the same lock through two clients.
 func Multi(locks ...Locker) *MultiMutex {
 	var names []string
 	var all []Locker

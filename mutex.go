@@ -35,11 +35,11 @@ func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 // deadline of ctx also ends the context of the lease. To bound only the
 // waiting, use [Wait].
 //
-// The error matches [ErrNotAcquired], and the error of ctx if ctx is done, if
-// other owners held the lock all the time. It matches [ErrUnavailable] if the
-// server could not serve for [Options].RetryTimeout, and [ErrRefused] if the
-// server refuses the request. A lock that is granted after ctx is done is
-// released.
+// The error matches [ErrNotAcquired] if other owners held the lock all the
+// time. If ctx ended the wait, it also matches the error of ctx. The error
+// matches [ErrUnavailable] if the server could not serve for
+// [Options].RetryTimeout, and [ErrRefused] if the server refuses the request. A
+// lock that is granted after ctx is done is released.
 func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.acquire(ctx, "lock", m.wire, engine.Forever, opts)
 }
@@ -79,8 +79,9 @@ func (m *Mutex) IsLocked(ctx context.Context) (bool, error) { return m.isLocked(
 func (m *Mutex) HoldCount(ctx context.Context) (int, error) { return m.holdCount(ctx) }
 
 // ForceUnlock frees the mutex, regardless of its holder, and reports whether it
-// was held. A holder that uses this client loses its lease in any case, and
-// learns it at once. Other holders learn it at their next renewal.
+// was held. If a lease of this client holds the mutex, it is lost in any case
+// and its context ends at once. Other holders notice the loss at their next
+// renewal.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) { return m.forceUnlock(ctx) }
 
 // Object returns the mutex as an object, for example to inspect it or to listen

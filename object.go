@@ -20,9 +20,8 @@ import (
 // not changed, and the method returns [ErrRefused].
 //
 // The keys of a lock belong to its holder. They can be inspected. Delete and
-// Unlink are the same as ForceUnlock. Methods that would take the lock from its
-// holder unnoticed, or would change the length of the lease, return
-// [ErrUnsupported].
+// Unlink are the same as ForceUnlock. Methods that would invalidate the lease
+// of the holder, or change its length, return [ErrUnsupported].
 //
 // In a cluster, a new name must be in the same slot as the old name: use the
 // same hash tag in both, as in "{orders}:a" and "{orders}:b".

@@ -30,10 +30,10 @@ func (o *Object) Dump(ctx context.Context) ([]byte, error) {
 	return dump, err
 }
 
-// Restore creates the object from a dump, completely or not at all. If any key
-// of the object exists, it returns [ErrRefused]. The object expires after ttl.
-// A ttl of zero means that it does not expire. The error matches [ErrDump] if
-// the dump is of another kind of object, or of a server that is much newer.
+// Restore creates the object from a dump, in one atomic step. If any key of the
+// object exists, it returns [ErrRefused]. The object expires after ttl. A ttl
+// of zero means that it does not expire. The error matches [ErrDump] if the
+// dump is of another kind of object, or of a server that is much newer.
 func (o *Object) Restore(ctx context.Context, dump []byte, ttl time.Duration) error {
 	return o.restore(ctx, dump, ttl, false)
 }

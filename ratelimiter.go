@@ -21,9 +21,10 @@ import (
 // them, set a rate of one permit per tenth of a second.
 //
 // A call that has to wait gets its time at once, after all earlier calls of all
-// processes. It waits for that time without asking again. The rate limits when
-// permits are granted. A program that is delayed between the grant and its own
-// request may send that request in the next interval.
+// processes. Then it waits until that time without asking again. The rate
+// limits when permits are granted. A program that is delayed between the grant
+// and its own request may send that request together with those of the next
+// interval.
 //
 // A RateLimiter is only a name and is safe for concurrent use. Use
 // [Client.RateLimiter] to create one.
@@ -164,8 +165,8 @@ func (l *RateLimiter) Reserve(ctx context.Context, opts ...Option) (*Reservation
 }
 
 // ReserveN takes n permits for later use. It does not wait: [Reservation.Delay]
-// returns when they may be used. It returns [ErrNotAcquired] in the same cases
-// as [RateLimiter.WaitN].
+// returns how long to wait before they may be used. It returns [ErrNotAcquired]
+// in the same cases as [RateLimiter.WaitN].
 func (l *RateLimiter) ReserveN(ctx context.Context, n int, opts ...Option) (*Reservation, error) {
 	r, err := l.request("reserve from", opts)
 	if err != nil {

@@ -30,16 +30,17 @@ import (
 // ahead of the clock by this difference, and by one second if the counter is
 // new.
 //
-// A counter does not exist if it is new or if the server has lost its data. It
-// then begins in the next second, at the current nanosecond instead of 1. So a
-// server without its old data repeats no ids, even within the same second,
-// provided that its clock was not set back and that it generated at most 1000
-// ids per microsecond. A server cannot exceed this rate.
+// If the server has no counter, because the name is new or because the server
+// has lost its data, a new counter begins in the next second, at the current
+// nanosecond instead of 1. So a server without its old data repeats no ids,
+// even within the same second, provided that its clock was not set back and
+// that it generated at most 1000 ids per microsecond. A server cannot exceed
+// this rate.
 //
 // A server may also restart with old data, because it saves in intervals, or a
-// replica without the latest ids may be promoted. No ids are repeated if this
-// takes more than two seconds and the clocks agree. With appendfsync always, it
-// may take less time.
+// replica without the latest ids may be promoted. No ids are repeated if the
+// restart or the promotion takes more than two seconds and the clocks agree.
+// With appendfsync always, a restart may be faster.
 //
 // A TimeID never repeats its own ids and never returns a lower one, because
 // each request contains the last id. Create one and keep it. It is safe for
