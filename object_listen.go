@@ -37,7 +37,7 @@ var eventKinds = map[script.Fate]EventKind{
 // Listen returns an iterator over the events of the object, from the start of
 // the iteration until ctx is done. The end of ctx ends the iteration without an
 // error. For a lock, each release is an event. An object with several keys ends
-// when the key with its name ends.
+// when its main key ends, which has the name of the object.
 //
 // The server must publish keyspace events, at least of the classes g and x: set
 // notify-keyspace-events to Kgx. Otherwise the iteration yields [ErrNoEvents]

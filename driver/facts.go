@@ -13,7 +13,7 @@ import (
 // Facts contains information about one server.
 type Facts struct {
 	Node string // the node, as in Place
-	Err  error  // the error if the server did not answer; the other fields are then zero
+	Err  error  // the error if the server did not answer; then nothing else is known
 
 	Version  string // the Redis version, such as "7.0.15", or the Redis version that the server is compatible with
 	RunID    string // changes when the server process restarts

@@ -37,9 +37,9 @@ var crcTable = func() (table [256]uint16) {
 	return table
 }()
 
-// Home returns the key whose node publishes a channel. For a keyspace channel
-// it is the key in its name, because only the node of that key publishes its
-// events. For other channels it is the channel itself.
+// Home returns a key on the node where a listener must subscribe to a channel.
+// For a keyspace channel it is the key in its name, because only the node of
+// that key publishes its events. For other channels it is the channel itself.
 func Home(channel string) string {
 	if rest, ok := strings.CutPrefix(channel, "__keyspace@"); ok {
 		if _, key, ok := strings.Cut(rest, "__:"); ok {

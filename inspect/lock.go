@@ -42,12 +42,12 @@ func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
 }
 
 // Break frees a lock if exactly the owners in seen still hold it. It reports
-// whether it did. The holders learn it at their next renewal. Waiters are
+// whether it did. The holders notice it at their next renewal. Waiters are
 // woken. If the lock has more holders than seen lists, Break does nothing.
 //
-// Break cannot distinguish a Java thread that has released the lock and
-// acquired it again, because it is the same owner. It cannot distinguish the
-// goroutines of one client that hand a lock over to each other.
+// Break does not notice if a Java thread has released the lock and acquired it
+// again, because the owner is the same. The same is true for the goroutines of
+// one client that hand a lock over to each other.
 //
 // For a semaphore, Break releases the permits in seen if all of them are still
 // taken. Other permits are not affected.
