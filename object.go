@@ -33,8 +33,11 @@ type Object struct {
 }
 
 // asObject returns the object with all of its keys on the server.
-func (o *named) asObject(shape script.Shape) *Object {
-	return &Object{named: *o, wire: script.NewObject(shape, o.name)}
+func (o *named) asObject() *Object {
+	if o.client.usable() != nil { // every call fails
+		return &Object{named: *o}
+	}
+	return &Object{named: *o, wire: script.NewObject(o.kind, o.name, o.client.ID())}
 }
 
 // Exists reports whether the object exists. A lock exists while it is held.

@@ -27,7 +27,7 @@ var values = []Mutant{
 	{
 		"a value that does not decode shows",
 		"codec.go", ": expected type %v\", text, mismatch.Type)", ": %v\", text, mismatch)",
-		".", "TestCodecErrors",
+		"test/behaviour", "TestCodecErrors",
 	},
 	{
 		"an id more than was reserved",

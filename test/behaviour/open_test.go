@@ -31,7 +31,7 @@ func TestCheck(t *testing.T) {
 	for _, f := range fs {
 		topics[f.Topic] = f
 	}
-	line := "danger: " + s.Addr() + ": memory: a full server deletes locks, since its maxmemory-policy is allkeys-lru. To change it: CONFIG SET maxmemory-policy noeviction"
+	line := "danger: " + s.Addr() + ": memory: the server deletes locks when its memory is full: maxmemory-policy is allkeys-lru. To change it: CONFIG SET maxmemory-policy noeviction"
 	if got := topics["memory"].String(); got != line {
 		t.Errorf("%s\nwant\n%s", got, line)
 	}
@@ -179,7 +179,7 @@ func TestOpenConfigFails(t *testing.T) {
 // no log, and Check finds it.
 func TestUnverifiedTLSIsSaid(t *testing.T) {
 	s := redistest.StartWith(t, redistest.WithTLS(), redistest.Args("--tls-auth-clients", "no", "--appendonly", "yes", "--appendfsync", "always"))
-	const all, host = "the certificates of the servers are not checked", "the hosts in the certificates of the servers are not checked"
+	const all, host = "the TLS certificates of the servers are not verified", "the host names in the TLS certificates of the servers are not verified"
 	for _, tt := range []struct{ name, settings, says string }{
 		{"strict", "holdfast: {tls: {ca: %q}}", ""},
 		{"none", "sslVerificationMode: NONE # %s", all},
