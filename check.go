@@ -16,19 +16,19 @@ type Severity uint8
 
 // The severities.
 const (
-	Info    = Severity(check.Info)    // for information
-	Warning = Severity(check.Warning) // a failure has worse effects than necessary
-	Danger  = Severity(check.Danger)  // locks can be lost, or do not work
+	SeverityInfo    = Severity(check.Info)    // for information
+	SeverityWarning = Severity(check.Warning) // a failure has worse effects than necessary
+	SeverityDanger  = Severity(check.Danger)  // locks can be lost, or do not work
 )
 
 // String returns the severity in lower case.
 func (s Severity) String() string {
 	switch s {
-	case Info:
+	case SeverityInfo:
 		return "info"
-	case Warning:
+	case SeverityWarning:
 		return "warning"
-	case Danger:
+	case SeverityDanger:
 		return "danger"
 	}
 	return fmt.Sprintf("severity %d", uint8(s))
@@ -50,7 +50,7 @@ func (f Finding) String() string {
 
 // Check examines whether locks on the servers are reliable with the current
 // configuration, and whether the user has all permissions that Holdfast needs.
-// It returns the findings, the most serious first. If all findings are [Info],
+// It returns the findings, the most serious first. If all findings are [SeverityInfo],
 // the servers are fine. The file docs/operations.md lists all findings and how
 // to fix them.
 //

@@ -21,7 +21,7 @@ func ExampleClient_Check() {
 		for _, f := range found {
 			log.Println(f)
 		}
-		if len(found) > 0 && found[0].Severity == holdfast.Danger { // the most serious finding is the first
+		if len(found) > 0 && found[0].Severity == holdfast.SeverityDanger { // the most serious finding is the first
 			return errors.New("the server is not fit for locks")
 		}
 		return nil

@@ -104,12 +104,12 @@ func (m *RWMutex) RLocker() *RLocker { return &m.read }
 
 // An RWState is the state of an [RWMutex] on the server at one moment.
 type RWState struct {
-	Writer  Party   // the zero Party if there is no writer
-	Readers []Party // the readers whose leases have not expired; incomplete if there are more than about a thousand
+	Writer  RWHolder   // the zero RWHolder if there is no writer
+	Readers []RWHolder // the readers whose leases have not expired; incomplete if there are more than about a thousand
 }
 
-// A Party is a holder of an [RWMutex].
-type Party struct {
+// An RWHolder is a holder of an [RWMutex].
+type RWHolder struct {
 	Owner string        // the owner of a lease ([Lease.Owner]), or a Java thread
 	Holds int           // how many times the owner has entered the lock
 	TTL   time.Duration // the time until the hold expires if it is not renewed; negative if it never expires
@@ -185,9 +185,9 @@ func (r *RLocker) State(ctx context.Context) (RWState, error) {
 	}
 	err := r.ask(ctx, "inspect", true, func(ctx context.Context) error {
 		seen, err := r.wire.Inspect(ctx, r.client.driver, own)
-		s = RWState{Writer: Party{seen.Writer.Owner, seen.Writer.Count, seen.Writer.TTL}}
+		s = RWState{Writer: RWHolder{seen.Writer.Owner, seen.Writer.Count, seen.Writer.TTL}}
 		for _, p := range seen.Readers {
-			s.Readers = append(s.Readers, Party{p.Owner, p.Count, p.TTL})
+			s.Readers = append(s.Readers, RWHolder{p.Owner, p.Count, p.TTL})
 		}
 		return err
 	})
@@ -215,7 +215,7 @@ func (r *RLocker) ForceUnlock(ctx context.Context) (bool, error) {
 
 // holds returns how many times the owner in ctx holds the lock, if it is one of
 // the parties.
-func (o *named) holds(ctx context.Context, parties ...Party) int {
+func (o *named) holds(ctx context.Context, parties ...RWHolder) int {
 	l := o.client.find(ctx, o.kind, o.name)
 	if l == nil {
 		return 0

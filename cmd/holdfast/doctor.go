@@ -18,7 +18,7 @@ import (
 func init() { commands = append(commands, doctorCommand) }
 
 func doctorCommand(a *app) *cobra.Command {
-	asJSON, bad := false, doctorLevel(holdfast.Warning)
+	asJSON, bad := false, doctorLevel(holdfast.SeverityWarning)
 	cmd := &cobra.Command{
 		Use:   "doctor [NAME...]",
 		Short: "Look whether locks on a server can be relied on",
@@ -139,7 +139,7 @@ func examine(ctx context.Context, client *holdfast.Client, names []string) (*exa
 			s = doctorServer{Node: f.Node, Error: f.Err.Error(), silent: driver.CodeOf(f.Err) == ""}
 		} else if s.Embedded = server.IsEmbedded(f.Info); s.Embedded {
 			found = append(found, holdfast.Finding{
-				Node: f.Node, Severity: holdfast.Warning, Topic: "embedded", Text: "this is an " + server.Limits,
+				Node: f.Node, Severity: holdfast.SeverityWarning, Topic: "embedded", Text: "this is an " + server.Limits,
 				Change: "install redis-server or valkey-server, and start that: holdfast serve --server real",
 			})
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // doctorStyles are the colours of the severities.
-var doctorStyles = map[holdfast.Severity]term.Style{holdfast.Info: term.Cyan, holdfast.Warning: term.Yellow, holdfast.Danger: term.Red}
+var doctorStyles = map[holdfast.Severity]term.Style{holdfast.SeverityInfo: term.Cyan, holdfast.SeverityWarning: term.Yellow, holdfast.SeverityDanger: term.Red}
 
 // show shows everything to people.
 func (e *examination) show(s *term.Screen) {

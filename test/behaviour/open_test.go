@@ -36,10 +36,10 @@ func TestCheck(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", got, line)
 	}
 	// These come from the options.
-	if f := topics["replicas"]; f.Severity != holdfast.Danger || !strings.HasPrefix(f.Text, "2 replicas") {
+	if f := topics["replicas"]; f.Severity != holdfast.SeverityDanger || !strings.HasPrefix(f.Text, "2 replicas") {
 		t.Errorf("two replicas are wanted: %v", fs)
 	}
-	if f := topics["restart"]; f.Severity != holdfast.Warning || !strings.HasSuffix(f.Text, "30s") {
+	if f := topics["restart"]; f.Severity != holdfast.SeverityWarning || !strings.HasSuffix(f.Text, "30s") {
 		t.Errorf("the lease time is 30 s: %v", fs)
 	}
 	if !slices.IsSortedFunc(fs, func(a, b holdfast.Finding) int { return int(b.Severity) - int(a.Severity) }) {
@@ -210,7 +210,7 @@ func TestUnverifiedTLSIsSaid(t *testing.T) {
 			}
 			var said string
 			for _, f := range found {
-				if f.Topic == "tls" && f.Severity == holdfast.Warning {
+				if f.Topic == "tls" && f.Severity == holdfast.SeverityWarning {
 					said += f.Text
 				}
 			}

@@ -31,7 +31,7 @@ func nearAndFar(t *testing.T, holder *holdfast.Client, test func(t *testing.T, c
 // readers it returns one.
 func look(tb testing.TB, m locktest.MutexLike) (owner string, holds int) {
 	tb.Helper()
-	var p holdfast.Party
+	var p holdfast.RWHolder
 	var err error
 	switch m := m.(type) {
 	case interface {

@@ -134,7 +134,7 @@ var features = []struct {
 	})},
 	{"Check", func(ctx context.Context, c, _ *holdfast.Client, name string) error {
 		found, err := c.Check(ctx, name)
-		if len(found) > 0 && found[0].Severity == holdfast.Danger {
+		if len(found) > 0 && found[0].Severity == holdfast.SeverityDanger {
 			return errors.New(found[0].String())
 		}
 		return err
