@@ -20,10 +20,10 @@ import (
 
 func init() { commands = append(commands, benchCommand, benchWorker) }
 
-// A bench is what was asked for.
+// A bench holds the settings of a measurement.
 type bench struct {
 	*app
-	mode                         server.Mode // empty: start none
+	mode                         server.Mode // empty: start no server
 	kind                         benchKind
 	time                         time.Duration
 	goroutines, processes, names int
@@ -35,42 +35,45 @@ func benchCommand(a *app) *cobra.Command {
 	b := &bench{app: a, kind: "mutex"}
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "See how fast locks are on a server of yours",
-		Long: `Bench takes and releases locks on a server for a few seconds and shows how many
-there were, how long it took to have one, and what they cost the server. First
-it has the goroutines of one process run a script that does nothing: no lock
-that asks the server can be faster, so compare the two lines, not machines.
+		Short: "Measure how fast locks are on a server",
+		Long: `Bench acquires and releases locks on a server for a few seconds. It shows how
+many locks were acquired, how long each acquisition took, and how many commands
+were sent. It first measures empty scripts, run by the goroutines of one
+process. A lock that needs the server cannot be faster than an empty script, so
+compare these two lines rather than results from different machines.
 
-It puts a load on the server: do not run it where others depend on one. Its
-names begin with --prefix and something random, and it removes them at the end,
-also on Ctrl-C. The embedded server is refused unless --force is given:
-what it does says nothing about Redis.
+Bench puts load on the server: do not run it on a production server. Its lock
+names start with --prefix and a random part. It removes its keys at the end,
+also after Ctrl-C. It rejects the embedded server unless --force is given,
+because the speed of that server says nothing about Redis.
 
-With few names, goroutines contend. A hand-off is a lock that another goroutine
-gets than the one that had it before; most of them happen inside the process,
-without the server. (With several --processes, a goroutine that gets it back
-from another process is not counted.) Commands are those that this command has
-sent: scripts, waits for replicas, and subscriptions per channel; the server
-itself is not asked, since it would count those of others, too.
+With few names, the goroutines compete for the same locks. A hand-off is an
+acquisition by a goroutine other than the previous holder. Most hand-offs happen
+inside the process, without the server. (With several --processes, bench does
+not count it as a hand-off when a lock returns from another process to the same
+goroutine.) Bench counts the commands that it sends: scripts, waits for
+replicas, and subscriptions per channel. It does not use the server's counters,
+because these include the commands of other clients.
 
-  --kind mutex, fair, fenced   one at a time
-  --kind rw                    nine of ten take it to read
+  --kind mutex, fair, fenced   one holder at a time
+  --kind rw                    nine of ten acquisitions are reads
 
 With --json, it prints one document:
 
-  server         node and version, and embedded
-  kind, names, goroutines, processes     what was asked for
-  tookMs         how long it ran
-  locks          latencies of those taken and released: count, perSecond, p50Ms,
-                 p90Ms, p99Ms, maxMs
-  floor          the same for scripts that do nothing
-  histogram      how many locks took how long: belowMs, count
-  handoffs       how many there were; null if the kind has none
-  handoffsWithoutServer                  of these, inside the process
-  scripts, subscriptions, messages       sent to, and heard from the server
-  commandsPerLock, commandsPerHandoff    of scripts and subscriptions`,
+  server         node, version, embedded
+  kind, names, goroutines, processes     the settings
+  tookMs         duration of the measurement
+  locks          latencies of the acquisitions: count, perSecond, p50Ms, p90Ms,
+                 p99Ms, maxMs
+  floor          the same for empty scripts
+  histogram      list of latency classes, each with belowMs and count
+  handoffs       number of hand-offs; null if the kind has none
+  handoffsWithoutServer                  hand-offs inside the process
+  scripts, subscriptions, messages       sent to and received from the server
+  commandsPerLock, commandsPerHandoff    scripts and subscriptions per lock or
+                                         hand-off`,
 		Example: `  holdfast bench
-  holdfast bench --server real                             # starts one for it
+  holdfast bench --server real                             # starts a server
   holdfast bench --kind fair --goroutines 64 --for 10s
   holdfast bench --names 1000 --processes 4 --json`,
 		Args:              noArguments,
@@ -78,20 +81,20 @@ With --json, it prints one document:
 		RunE:              interruptible(func(ctx context.Context, _ []string) error { return b.run(ctx) }),
 	}
 	f := cmd.Flags()
-	serverFlag(cmd, &b.mode, "start a server for it, and stop that at the end")
-	f.Var(&b.kind, "kind", "which kind of lock")
+	serverFlag(cmd, &b.mode, "start this kind of server and stop it at the end")
+	f.Var(&b.kind, "kind", "kind of lock")
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(benchKindNames, cobra.ShellCompDirectiveNoFileComp))
-	f.DurationVar(&b.time, "for", 5*time.Second, "for how long")
-	f.IntVar(&b.goroutines, "goroutines", 16, "how many goroutines, in each process")
-	f.IntVar(&b.processes, "processes", 1, "how many processes")
-	f.IntVar(&b.names, "names", 1, "how many locks they share")
-	f.StringVar(&b.prefix, "prefix", "holdfast-bench:", "how their names begin, if the user may not use all keys")
-	f.BoolVar(&b.force, "force", false, "use an embedded server, too")
-	f.BoolVar(&b.json, "json", false, "print JSON, for machines")
+	f.DurationVar(&b.time, "for", 5*time.Second, "duration of the measurement")
+	f.IntVar(&b.goroutines, "goroutines", 16, "number of goroutines in each process")
+	f.IntVar(&b.processes, "processes", 1, "number of processes")
+	f.IntVar(&b.names, "names", 1, "number of locks that the goroutines share")
+	f.StringVar(&b.prefix, "prefix", "holdfast-bench:", "prefix of the lock names, for a user with access to some keys only")
+	f.BoolVar(&b.force, "force", false, "allow an embedded server")
+	f.BoolVar(&b.json, "json", false, "print JSON, as described above")
 	return cmd
 }
 
-// check refuses what makes no sense.
+// check validates the flags.
 func (b *bench) check() error {
 	err := errors.Join(
 		within("goroutines", b.goroutines, 1, 10_000),
@@ -101,11 +104,11 @@ func (b *bench) check() error {
 	case err != nil:
 		return err
 	case b.time < 100*time.Millisecond || b.time > time.Hour:
-		return usage("--for is %v: choose between 100ms and 1h", b.time)
+		return usage("--for is %v: it must be between 100ms and 1h", b.time)
 	case b.mode != "" && (b.target.url != "" || b.target.config != ""):
-		return usage("--server starts a server: leave out --url and --config, or leave out --server")
+		return usage("--server starts a server: omit either --server or --url and --config")
 	case strings.ContainsAny(b.prefix, "{}"):
-		return usage("--prefix has a brace: leave it out, so that the locks spread over a cluster")
+		return usage("--prefix contains a brace: remove it, because it would keep the locks in one slot of a cluster")
 	case b.mode == server.Embedded && !b.force:
 		return errEmbedded()
 	}
@@ -113,7 +116,7 @@ func (b *bench) check() error {
 }
 
 func errEmbedded() error {
-	return hint(usage("this is an embedded server: what it does says nothing about Redis"), "Name a real one with --url, start one with --server real, or use --force.")
+	return hint(usage("this is an embedded server: its speed says nothing about Redis"), "Use a real server with --url, start one with --server real, or add --force.")
 }
 
 func (b *bench) run(ctx context.Context) error {
@@ -126,19 +129,19 @@ func (b *bench) run(ctx context.Context) error {
 			return err
 		}
 		defer s.Stop()
-		fmt.Fprintf(b.notices(), "Started %s at %s, for this only.\n", s.What, s.URL)
+		fmt.Fprintf(b.notices(), "Started %s at %s for this run.\n", s.What, s.URL)
 		b.target.url, b.target.config = s.URL, ""
 	}
 	client, err := b.target.open(ctx, holdfast.Options{})
 	if errors.Is(err, holdfast.ErrUnavailable) && !b.target.named() {
-		return hint(err, "Name a server with --url or HOLDFAST_URL, or let bench start one: --server real.")
+		return hint(err, "Set a server with --url or HOLDFAST_URL, or let bench start one with --server real.")
 	}
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	facts, err := driver.FactsAt(ctx, client.Driver(), b.prefix)
-	embedded := err == nil && server.IsEmbedded(facts.Info) // who may not ask has a real one
+	embedded := err == nil && server.IsEmbedded(facts.Info) // only a real server can deny INFO
 	if embedded && !b.force {
 		return errEmbedded()
 	}
@@ -154,7 +157,7 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
-// measure measures the floor and the locks, and removes what they have left.
+// measure measures empty scripts and locks, and then removes all keys.
 func (b *bench) measure(ctx context.Context, client *holdfast.Client) (*benchReport, error) {
 	names := make([]string, b.names)
 	prefix := b.prefix + rand.Text()
@@ -165,7 +168,7 @@ func (b *bench) measure(ctx context.Context, client *holdfast.Client) (*benchRep
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
 		if err := b.kind.remove(ctx, client.Driver(), names); err != nil {
-			fmt.Fprintf(b.notices(), "Some keys with %s in their names may be left: %s\n", prefix, harmless(err.Error()))
+			fmt.Fprintf(b.notices(), "Some keys with %s in their names may remain on the server: %s\n", prefix, harmless(err.Error()))
 		}
 	}()
 	var running atomic.Int64
@@ -183,9 +186,9 @@ func (b *bench) measure(ctx context.Context, client *holdfast.Client) (*benchRep
 	return b.report(result, newBenchLatency(floor, took)), nil
 }
 
-// remove removes what is left of locks that nobody has. That is the counter of
-// a fenced mutex, which no method removes since whoever holds a token relies on
-// it; and after a worker was killed, its hold and its place in the queue.
+// remove deletes the keys of the locks. These are the counter of a fenced mutex,
+// which outlives the lock because tokens must keep rising, and the hold and the
+// queue entry of a worker that was killed.
 func (k benchKind) remove(ctx context.Context, d driver.Driver, names []string) error {
 	script := driver.NewScript("bench_remove", "return redis.call('DEL', unpack(KEYS))")
 	for _, n := range names {
@@ -200,7 +203,7 @@ func (k benchKind) remove(ctx context.Context, d driver.Driver, names []string) 
 	return nil
 }
 
-// floor measures scripts that do nothing.
+// floor measures empty scripts.
 func (b *bench) floor(ctx context.Context, d driver.Driver, names []string, running *atomic.Int64) (*hdrhistogram.Histogram, time.Duration, error) {
 	limit := min(b.time/4, 2*time.Second)
 	defer b.progress("scripts", running, limit)()
@@ -214,7 +217,7 @@ func (b *bench) floor(ctx context.Context, d driver.Driver, names []string, runn
 	return h, time.Since(began), errors.Join(ctx.Err(), err)
 }
 
-// load runs the job in as many processes as wanted.
+// load runs the job in this process, or in several worker processes.
 func (b *bench) load(ctx context.Context, job benchJob, running *atomic.Int64) (benchResult, error) {
 	if b.processes > 1 {
 		return b.workers(ctx, job, running)
@@ -227,7 +230,7 @@ func (b *bench) load(ctx context.Context, job benchJob, running *atomic.Int64) (
 	return job.run(ctx, client.Driver(), running)
 }
 
-// progress shows how it goes, until what it returns is called.
+// progress shows a progress line until end is called.
 func (b *bench) progress(what string, running *atomic.Int64, limit time.Duration) (end func()) {
 	began, done, gone := time.Now(), make(chan struct{}), make(chan struct{})
 	line := b.notices().Progress(what)

@@ -8,15 +8,15 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// benchCalls are what a client has sent to the server and heard from it.
+// benchCalls counts what a client has sent to the server and received from it.
 type benchCalls struct {
 	Scripts       int64 // EVALSHA, and WAIT for replicas
 	Subscriptions int64 // SUBSCRIBE and UNSUBSCRIBE, per channel
-	Messages      int64 // heard
+	Messages      int64 // received
 }
 
-// benchDriver counts what passes through a driver. To count here needs no rights
-// and is not mixed up with what others send.
+// benchDriver counts the calls of a driver. Counting in the client needs no
+// permissions and excludes the commands of other clients.
 type benchDriver struct {
 	driver.Driver
 	scripts, subscriptions, messages atomic.Int64

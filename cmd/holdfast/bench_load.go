@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A benchJob is what one process has to do.
+// A benchJob is the work of one process.
 type benchJob struct {
 	Kind       benchKind
 	Names      []string
@@ -24,20 +24,20 @@ type benchJob struct {
 	For        time.Duration
 }
 
-// A benchResult is what one process, or all of them, have measured.
+// A benchResult is the measurement of one process or the sum of several.
 type benchResult struct {
-	Locks    int64         // taken and released
-	Handoffs int64         // taken by another goroutine than the one before
-	Passed   int64         // of these, without asking the server
+	Locks    int64         // acquisitions
+	Handoffs int64         // acquisitions by a goroutine other than the previous holder
+	Passed   int64         // hand-offs without the server
 	Calls    benchCalls    // sent to the server
-	Took     time.Duration // the longest of all processes
+	Took     time.Duration // of the slowest process
 
-	// Latency has nanoseconds from asking for a lock until it is there.
+	// Latency holds the duration of the acquisitions in nanoseconds.
 	Latency *hdrhistogram.Snapshot
 }
 
-// run takes and releases locks until the time is over or ctx ends. Running
-// counts them meanwhile. The client closes with its driver.
+// run acquires and releases locks until the time is over or ctx is done. It counts
+// them in running.
 func (j benchJob) run(ctx context.Context, d driver.Driver, running *atomic.Int64) (benchResult, error) {
 	counted := &benchDriver{Driver: d}
 	client, err := holdfast.New(counted, holdfast.Options{RetryTimeout: 3 * time.Second, Logger: slog.New(slog.DiscardHandler)})
@@ -65,10 +65,10 @@ func (j benchJob) run(ctx context.Context, d driver.Driver, running *atomic.Int6
 	return r, err
 }
 
-// A benchTake takes a lock, in the given round.
+// A benchTake acquires a lock in the given round.
 type benchTake func(ctx context.Context, round int) (*holdfast.Lease, error)
 
-// A benchName is a lock, and who had it last.
+// A benchName is a lock with its last goroutine and owner.
 type benchName struct {
 	take             benchTake
 	goroutine        atomic.Int64
@@ -76,7 +76,7 @@ type benchName struct {
 	handoffs, passed atomic.Int64
 }
 
-// once takes the lock and releases it, and returns how long it took to have it.
+// once acquires and releases the lock. It returns the duration of the acquisition.
 func (n *benchName) once(ctx context.Context, goroutine, round int) (time.Duration, error) {
 	began := time.Now()
 	lease, err := n.take(ctx, round)
@@ -88,16 +88,16 @@ func (n *benchName) once(ctx context.Context, goroutine, round int) (time.Durati
 	before := n.owner.Swap(&owner)
 	if n.goroutine.Swap(int64(goroutine)) != int64(goroutine) {
 		n.handoffs.Add(1)
-		if before != nil && *before == owner { // the hold is the same, so the server does not know
+		if before != nil && *before == owner { // same owner: handed over without the server
 			n.passed.Add(1)
 		}
 	}
 	return took, lease.Release(context.WithoutCancel(ctx))
 }
 
-// benchAll has some goroutines do something again and again for a time, at least
-// once, and returns how long each took. The first error ends all, but not that
-// ctx has ended.
+// benchAll calls do repeatedly in several goroutines until d is over, and at least
+// once. It returns the durations. The first error ends all goroutines; an error
+// because ctx is done is not returned.
 func benchAll(ctx context.Context, d time.Duration, goroutines int, do func(ctx context.Context, goroutine, round int) (time.Duration, error)) (*hdrhistogram.Histogram, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -142,10 +142,10 @@ func newLatencies() *hdrhistogram.Histogram { return hdrhistogram.New(100, int64
 // A benchKind is the value of --kind.
 type benchKind string
 
-// benchKinds are the kinds of locks, and how each is taken.
+// benchKinds maps each kind of lock to how it is acquired.
 var benchKinds = map[benchKind]struct {
-	shared bool     // many may have it, so there are no hand-offs
-	beside []string // what the names of its other keys begin with
+	shared bool     // several owners may hold it, so there are no hand-offs
+	beside []string // prefixes of its other keys
 	take   func(c *holdfast.Client, name string) benchTake
 }{
 	"mutex":  {false, nil, benchLocker((*holdfast.Client).Mutex)},
@@ -162,7 +162,7 @@ var benchKinds = map[benchKind]struct {
 	}},
 }
 
-// benchKindNames are those of --kind, in the order of the help.
+// benchKindNames lists the values of --kind in the order of the help.
 var benchKindNames = []string{"mutex", "fair", "fenced", "rw"}
 
 func benchLocker[L holdfast.Locker](lock func(*holdfast.Client, string, ...holdfast.Option) L) func(*holdfast.Client, string) benchTake {
@@ -183,5 +183,5 @@ func (k *benchKind) Set(text string) error {
 
 func (k *benchKind) String() string { return string(*k) }
 
-// Type is what --help calls the value.
+// Type returns the placeholder of the value in --help.
 func (k *benchKind) Type() string { return strings.Join(benchKindNames, "|") }

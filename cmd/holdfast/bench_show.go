@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 )
 
-// A benchReport is what bench has to say.
+// A benchReport is the output of bench.
 type benchReport struct {
 	Server        benchServer   `json:"server"`
 	Kind          benchKind     `json:"kind"`
@@ -56,7 +56,7 @@ func newBenchLatency(h *hdrhistogram.Histogram, took time.Duration) benchLatency
 	return benchLatency{h.TotalCount(), float64(h.TotalCount()) / took.Seconds(), at(50), at(90), at(99), float64(h.Max()) / 1e6}
 }
 
-// report makes the report of a result. Server is left to fill in.
+// report returns the report of a result. The caller sets Server.
 func (b *bench) report(r benchResult, floor benchLatency) *benchReport {
 	h := hdrhistogram.Import(r.Latency)
 	commands := float64(r.Calls.Scripts + r.Calls.Subscriptions)
@@ -73,8 +73,8 @@ func (b *bench) report(r benchResult, floor benchLatency) *benchReport {
 	return report
 }
 
-// benchBuckets counts in steps of 1, 2 and 5, without the empty ones at both
-// ends.
+// benchBuckets returns a histogram in steps of 1, 2 and 5, without empty buckets
+// at both ends.
 func benchBuckets(h *hdrhistogram.Histogram) (buckets []benchBucket) {
 	bars := h.Distribution()
 	for unit := time.Microsecond; unit < 100*time.Second; unit *= 10 {
@@ -96,7 +96,7 @@ func benchBuckets(h *hdrhistogram.Histogram) (buckets []benchBucket) {
 	return buckets
 }
 
-// show shows the report to people.
+// show prints the report as text.
 func (r *benchReport) show(s *term.Screen) {
 	fmt.Fprintf(s, "%s on %s of kind %s for %.1f s, server %s at %s\n\n",
 		plural(r.Goroutines*r.Processes, "goroutine"), plural(r.Names, "name"), r.Kind, r.TookMs/1000, term.Quote(r.Server.Version, 20), term.Quote(r.Server.Node, 60))
@@ -108,7 +108,7 @@ func (r *benchReport) show(s *term.Screen) {
 		table.Add(row.what, term.Thousands(row.Count), term.Thousands(int64(row.PerSecond)), benchTime(row.P50), benchTime(row.P90), benchTime(row.P99), benchTime(row.Max))
 	}
 	table.Write(s)
-	fmt.Fprint(s, "\nTime from asking for a lock to having it:\n")
+	fmt.Fprint(s, "\nTime to acquire a lock:\n")
 	var most int64
 	for _, b := range r.Histogram {
 		most = max(most, b.Count)
@@ -120,14 +120,14 @@ func (r *benchReport) show(s *term.Screen) {
 		}
 		fmt.Fprintf(s, "  < %-6s %5.1f %%  %s\n", b.below, 100*float64(b.Count)/float64(r.Locks.Count), s.Paint(term.Green, bar))
 	}
-	fmt.Fprintf(s, "\n%.2f commands per lock (%s, %s; %s heard)\n", r.PerLock,
+	fmt.Fprintf(s, "\n%.2f commands per lock (%s, %s; %s received)\n", r.PerLock,
 		plural(int(r.Scripts), "script"), plural(int(r.Subscriptions), "subscription"), plural(int(r.Messages), "message"))
 	if r.Handoffs != nil {
-		fmt.Fprintf(s, "%.2f commands per hand-off (%s, %.0f %% of them without the server)\n",
+		fmt.Fprintf(s, "%.2f commands per hand-off (%s, %.0f %% without the server)\n",
 			*r.PerHandoff, plural(int(*r.Handoffs), "hand-off"), 100*float64(*r.Passed)/float64(max(*r.Handoffs, 1)))
 	}
 	if r.Server.Embedded {
-		fmt.Fprintln(s, s.Paint(term.Yellow, "This was an embedded server: it says nothing about Redis."))
+		fmt.Fprintln(s, s.Paint(term.Yellow, "This was an embedded server: its speed says nothing about Redis."))
 	}
 }
 

@@ -129,8 +129,8 @@ func TestBenchShows(t *testing.T) {
 	p := startTerminal(t, 100, 30, nil, "bench", "--server", "real", "--for", "4s")
 	p.shows(t, `scripts .*━.*\d+% \d`)
 	p.shows(t, `locks .*━.*\d+% [\d,]+, [\d,]+ a second`)
-	p.wait(t).want(t, 0, `Started (redis|valkey)-server \S+ at redis://127.*16 goroutines on 1 name of kind mutex for \d+\.\d s`+
-		`.*locks +[\d,]+ .*empty scripts.*Time from asking.*  < \d+\S+ +\d+\.\d %.*█.*commands per lock.*commands per hand-off.*without the server`, "*")
+	p.wait(t).want(t, 0, `Started (redis|valkey)-server \S+ at redis://127.*for this run\.(?s:.*)16 goroutines on 1 name of kind mutex for \d+\.\d s`+
+		`.*locks +[\d,]+ .*empty scripts.*Time to acquire a lock:.*  < \d+\S+ +\d+\.\d %.*█.*commands per lock.*commands per hand-off.*without the server`, "*")
 }
 
 // TestBenchInterrupted wants nothing to be left, whoever gets the Ctrl-C.
@@ -169,12 +169,12 @@ func TestBenchFails(t *testing.T) {
 	}{
 		{"embedded", []string{"--url", "redis://" + addr}, 2, `^holdfast: this is an embedded server: .*\n.*--url.*--server real.*--force`},
 		{"embedded, its own", []string{"--server", "embedded"}, 2, `^holdfast: this is an embedded server: `},
-		{"unreachable", []string{"--url", "redis://127.0.0.1:1"}, 122, `refused\nIs the server there`},
-		{"two servers", []string{"--server", "real", "--url", "redis://localhost"}, 2, `leave out --url and --config`},
-		{"no time", []string{"--for", "1ms"}, 2, `--for is 1ms: choose between`},
-		{"nobody", []string{"--goroutines", "0"}, 2, `--goroutines is 0: choose between`},
-		{"too many", []string{"--processes", "1000"}, 2, `--processes is 1000: choose between`},
-		{"no names", []string{"--names", "-1"}, 2, `--names is -1: choose between`},
+		{"unreachable", []string{"--url", "redis://127.0.0.1:1"}, 122, `refused\nIs the server running`},
+		{"two servers", []string{"--server", "real", "--url", "redis://localhost"}, 2, `omit either --server or --url and --config`},
+		{"no time", []string{"--for", "1ms"}, 2, `--for is 1ms: it must be between`},
+		{"nobody", []string{"--goroutines", "0"}, 2, `--goroutines is 0: it must be between`},
+		{"too many", []string{"--processes", "1000"}, 2, `--processes is 1000: it must be between`},
+		{"no names", []string{"--names", "-1"}, 2, `--names is -1: it must be between`},
 		{"no kind", []string{"--kind", "fast"}, 2, `it must be mutex, fair, fenced, rw`},
 		{"a reserved name", []string{"--prefix", "holdfast:", "--server", "real"}, 2, `names that begin with "holdfast:" are reserved`},
 	} {
@@ -195,7 +195,7 @@ func TestBenchFails(t *testing.T) {
 		p := start(t, nil, "bench", "--for", "1m", "--processes", "2", "--url", s.URL())
 		eventually(t, "locks are taken", func() bool { return len(s.Keys(t)) > 0 })
 		s.Kill()
-		p.wait(t).want(t, 122, "", `may be left.*holdfast: a process of it has failed: `)
+		p.wait(t).want(t, 122, "", `may remain on the server.*holdfast: a bench process failed: `)
 	})
 }
 
@@ -212,7 +212,7 @@ func TestBenchWorkerKilled(t *testing.T) {
 	for _, pid := range benchChildren(t, p.cmd.Process.Pid)[:1] {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	p.wait(t).want(t, 1, "", `^holdfast: a process of it has failed: signal: killed\n`)
+	p.wait(t).want(t, 1, "", `^holdfast: a bench process failed: signal: killed\n`)
 	if left := s.Keys(t); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}

@@ -20,33 +20,34 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A benchOrder is what a worker process reads: the job, and later a second
-// value, at which it begins. When its input ends it stops. The URL comes this
-// way because it may hold a password.
+// A benchOrder is the request to a worker process. The worker starts when it reads
+// a second value, and stops at the end of its input. The URL is sent this way, not
+// as an argument, because it may contain a password.
 type benchOrder struct {
 	URL, Config string
 	Job         benchJob
 }
 
-// benchNews are what it writes: that it is ready, how far it is, its result.
+// benchNews is a message from a worker: that it is ready, its progress, or its
+// result.
 type benchNews struct {
 	Locks  int64
 	Result *benchResult
 }
 
-// benchWorker is the command that bench runs in other processes.
+// benchWorker is the hidden command that bench runs in its worker processes.
 func benchWorker(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:    "bench-worker",
 		Hidden: true,
-		Short:  "One process of bench",
+		Short:  "Run one process of bench",
 		RunE: interruptible(func(ctx context.Context, _ []string) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			var order benchOrder
 			in, out := json.NewDecoder(a.in), json.NewEncoder(a.out)
 			if err := in.Decode(&order); err != nil {
-				return usage("bench-worker is a part of bench: it reads its orders from there")
+				return usage("bench-worker is internal: run holdfast bench instead")
 			}
 			a.target.url, a.target.config = order.URL, order.Config
 			client, err := a.target.open(ctx, holdfast.Options{})
@@ -60,7 +61,7 @@ func benchWorker(a *app) *cobra.Command {
 				return &exit{interrupted, nil}
 			}
 			go func() {
-				_ = in.Decode(&begin) // until nobody is there who wants the result
+				_ = in.Decode(&begin) // returns when the parent closes the input
 				cancel()
 			}()
 			var running atomic.Int64
@@ -87,8 +88,8 @@ func benchWorker(a *app) *cobra.Command {
 	}
 }
 
-// workers runs the job in several processes, which begin together, and adds up
-// what they have measured.
+// workers runs the job in several processes, which start together, and adds up
+// their results.
 func (b *bench) workers(ctx context.Context, job benchJob, running *atomic.Int64) (benchResult, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -125,8 +126,8 @@ func (b *bench) workers(ctx context.Context, job benchJob, running *atomic.Int64
 	return total, errors.Join(errs...)
 }
 
-// worker runs one process. It calls ready once, come what may, and lets the
-// process begin when begin returns.
+// worker runs one process. It calls ready once, also on an error, and starts the
+// measurement when begin returns.
 func (b *bench) worker(ctx context.Context, job benchJob, running *atomic.Int64, ready, begin func()) (benchResult, error) {
 	defer ready()
 	program, err := os.Executable()
@@ -140,7 +141,7 @@ func (b *bench) worker(ctx context.Context, job benchJob, running *atomic.Int64,
 	if err != nil {
 		return benchResult{}, err
 	}
-	cmd.Cancel = in.Close // it releases what it has, and ends
+	cmd.Cancel = in.Close // the worker releases its locks and exits
 	cmd.WaitDelay = 30 * time.Second
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -156,7 +157,7 @@ func (b *bench) worker(ctx context.Context, job benchJob, running *atomic.Int64,
 	for first := true; ; first = false {
 		var n benchNews
 		if err := news.Decode(&n); err != nil {
-			break // what was wrong, it has said elsewhere
+			break // the worker reports errors on standard error
 		}
 		if first {
 			ready()
@@ -177,9 +178,9 @@ func (b *bench) worker(ctx context.Context, job benchJob, running *atomic.Int64,
 	case err != nil || result == nil:
 		text := strings.TrimPrefix(strings.TrimSpace(said.String()), "holdfast: ")
 		if text == "" && err != nil {
-			text = err.Error() // it was killed
+			text = err.Error() // the worker was killed
 		}
-		return benchResult{}, &exit{max(cmd.ProcessState.ExitCode(), failed), fmt.Errorf("a process of it has failed: %s", text)}
+		return benchResult{}, &exit{max(cmd.ProcessState.ExitCode(), failed), fmt.Errorf("a bench process failed: %s", text)}
 	}
 	return *result, nil
 }

@@ -21,7 +21,7 @@ import (
 
 func init() { commands = append(commands, demoCommand, demoShopCommand) }
 
-// demo is what the user has asked for.
+// demo holds the flags of the command.
 type demo struct {
 	*app
 	crowd sale.Crowd
@@ -35,45 +35,47 @@ func demoCommand(a *app) *cobra.Command {
 	d := &demo{app: a, mode: server.Auto}
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "See why a shop needs a lock: a flash sale, with and without one",
-		Long: `Demo holds a flash sale: a few coupons, one per person, and thousands of buyers
-who click more than once, at several shops. Each shop is a process of its own;
-they share a database, and order ids that no two of them give out. To sell is to
-read the stock, to let the bank take its time, and to write the order and the
-new stock. The same sale is held several ways, and the books are compared:
+		Short: "Simulate a flash sale with and without locks",
+		Long: `Demo simulates a flash sale. A few coupons are on sale, one per person, and
+thousands of buyers click more than once, in several shops. Each shop is a
+process. The shops share a database and a generator of unique order ids. To sell
+a coupon, a shop reads the stock, waits for the payment, and writes the order
+and the new stock. Demo runs the same sale in several ways and compares the
+results:
 
   none    no lock
   setnx   the lock of many tutorials: SET name locked NX PX 100, then DEL name
   mutex   Holdfast's mutex
-  paused  the same, but a shop process is stopped (SIGSTOP) in the worst moment,
-          after its last check of the lock and before its write, until its lease
-          is over and the others are done
-  fenced  the same, and the database checks the fencing token of each write
+  paused  as mutex, but one shop process is stopped (SIGSTOP) at the worst time:
+          after its last check of the lock and before its write. It resumes when
+          its lease is over and the other shops are done.
+  fenced  as paused, and the database checks the fencing token of each write
 
-It takes less than half a minute and needs nothing. Where no server is named, by
---url or HOLDFAST_URL, it starts one of its own, and the database is a file of
-SQLite's; in the end nothing is left of either. At a server or in a database of
-yours it uses names that nobody else has, and removes them.
+Demo takes less than half a minute and needs no setup. Unless --url or
+HOLDFAST_URL names a server, it starts one. The default database is an SQLite
+file. Demo removes both at the end. On your own server or database it uses
+unique names and removes them.
 
-The exit status is 0 only if mutex and fenced are spotless, that is: all coupons
-were sold, none twice, none to the same person, and the stock says so.
+The exit status is 0 only if mutex and fenced are spotless: all coupons are
+sold, none is sold twice, no person has two, and the stock is correct.
 
-With --json there is one object on the standard output:
+With --json, it prints one document:
 
   seed, shops, buyers, clicks, stock
-  server   what it is; embedded  whether it is a small one inside the command
+  server   name of the server; embedded  true if it runs inside the command
   database SQLite, PostgreSQL, MySQL or MariaDB
-  ways     a list, of each way:
+  ways     list of the ways, each with
     way, title
     sold, oversold, unsold, doubleOrders, lostUpdates
-    refused          late writes that the fencing guard has refused
-    ordersPerSecond, p50Ms, p99Ms  of an order, from the click on
-    durationMs       from the first click to the last order
-    pausedShop, pauseMs, soldMeanwhile  of a shop that was stopped
-    spotless         whether nothing is wrong
-    mustBeSpotless   whether that is promised
-    why              for people
-  ok       whether all that must be spotless is`,
+    refused          late writes that the fencing guard refused
+    ordersPerSecond  orders per second
+    p50Ms, p99Ms     latency of an order, from the click
+    durationMs       time from the first click to the last order
+    pausedShop, pauseMs, soldMeanwhile  about the shop that was stopped
+    spotless         true if nothing is wrong
+    mustBeSpotless   true if Holdfast guarantees it
+    why              explanation for people
+  ok       true if every way that must be spotless is spotless`,
 		Example: `  holdfast demo
   holdfast demo --shops 5 --buyers 5000 --stock 200
   holdfast demo --url redis://localhost:6379 --seed 42
@@ -83,18 +85,18 @@ With --json there is one object on the standard output:
 		RunE:              interruptible(func(ctx context.Context, _ []string) error { return d.run(ctx) }),
 	}
 	f := cmd.Flags()
-	f.IntVar(&d.crowd.Shops, "shops", 3, "shops, each a process of its own")
-	f.IntVar(&d.crowd.Buyers, "buyers", 2000, "people who want a coupon")
-	f.IntVar(&d.crowd.Stock, "stock", 100, "coupons")
-	f.Uint64Var(&d.crowd.Seed, "seed", 0, "repeats a sale: who clicks when and where, how long banks take, when a\nshop is stopped (default: random)")
-	serverFlag(cmd, &d.mode, "which server to start if none is named")
-	f.StringVar(&d.db, "db", "", "database: sqlite, sqlite:FILE, postgres://... or mysql://...\n(default: HOLDFAST_DB, which hides a password from ps; else sqlite)")
-	f.StringSliceVar(&d.only, "only", nil, "hold it these ways only, such as none,mutex")
+	f.IntVar(&d.crowd.Shops, "shops", 3, "number of shops, each a process")
+	f.IntVar(&d.crowd.Buyers, "buyers", 2000, "number of people who want a coupon")
+	f.IntVar(&d.crowd.Stock, "stock", 100, "number of coupons")
+	f.Uint64Var(&d.crowd.Seed, "seed", 0, "repeat a sale: the same clicks, payment times and paused order\n(default: random)")
+	serverFlag(cmd, &d.mode, "server to start if no server is given")
+	f.StringVar(&d.db, "db", "", "database: sqlite, sqlite:FILE, postgres://... or mysql://...\n(default: HOLDFAST_DB, which hides the password from ps, or sqlite)")
+	f.StringSliceVar(&d.only, "only", nil, "run the sale in these ways only, such as none,mutex")
 	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(sale.Names(), cobra.ShellCompDirectiveNoFileComp))
-	f.BoolVar(&d.json, "json", false, "write one JSON object, for machines")
+	f.BoolVar(&d.json, "json", false, "print JSON, as described above")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if d.target.named() && f.Changed("server") {
-			return usage("a server is named, so none is started: leave out --server, or --url, HOLDFAST_URL and --config")
+			return usage("--server starts a server, but a server is given: omit --server, or omit --url, HOLDFAST_URL and --config")
 		}
 		if !f.Changed("seed") {
 			d.crowd.Seed = uint64(demoRandom()) % 1_000_000
@@ -104,14 +106,14 @@ With --json there is one object on the standard output:
 	return cmd
 }
 
-// demoRandom is a random number.
+// demoRandom returns a random number.
 func demoRandom() uint32 {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return binary.BigEndian.Uint32(b[:])
 }
 
-// check returns the ways to hold the sale, or what is wrong with the flags.
+// check validates the flags and returns the ways to run the sale.
 func (d *demo) check() ([]sale.Way, error) {
 	err := errors.Join(
 		within("shops", d.crowd.Shops, 2, 20),
@@ -153,7 +155,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	defer leave()
 	defer func() { err = errors.Join(err, m.Close(ctx)) }()
 	if err := m.Open(ctx); err != nil {
-		return hint(err, "Name a database with --db or HOLDFAST_DB, and a user who may create tables there. Without that the demo takes a file of SQLite's.")
+		return hint(err, "Set a database with --db or HOLDFAST_DB, and a user with permission to create tables. Without both, the demo uses an SQLite file.")
 	}
 	if !d.json {
 		d.introduce(m, what)
@@ -169,14 +171,14 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return demoVerdict(results)
 }
 
-// A demoServer is a server, for people.
+// A demoServer describes a server for display.
 type demoServer struct {
 	name   string
-	limits string // what to know about the embedded one
+	limits string // limits of an embedded server; "" for others
 }
 
-// connect connects with the server that was named, or with one of its own, and
-// returns what it is.
+// connect connects to the given server, or starts one. The caller must call leave
+// at the end.
 func (d *demo) connect(ctx context.Context, m *sale.Market) (what demoServer, leave func(), err error) {
 	t, stop := d.target, func() {}
 	what.name = "your server at " + t.shown()
@@ -201,7 +203,7 @@ func (d *demo) connect(ctx context.Context, m *sale.Market) (what demoServer, le
 	return what, func() { _ = m.Client.Close(); stop() }, nil
 }
 
-// hold holds the sale all ways.
+// hold runs the sale in all ways.
 func (d *demo) hold(ctx context.Context, m *sale.Market, ways []sale.Way) ([]sale.Result, error) {
 	var results []sale.Result
 	for i, w := range ways {
@@ -217,17 +219,17 @@ func (d *demo) hold(ctx context.Context, m *sale.Market, ways []sale.Way) ([]sal
 	return results, nil
 }
 
-// demoVerdict is an error if Holdfast has failed.
+// demoVerdict returns an error if a sale with Holdfast has a wrong result.
 func demoVerdict(results []sale.Result) error {
 	for _, r := range results {
 		if r.Way.Ours && !r.Spotless() {
-			return &exit{failed, fmt.Errorf("%s must be spotless, but there are: %s", term.Quote(r.Way.Title, 40), r.Faults())}
+			return &exit{failed, fmt.Errorf("%s must be spotless, but has errors: %s", term.Quote(r.Way.Title, 40), r.Faults())}
 		}
 	}
 	return nil
 }
 
-// demoShop returns the command of one shop: this very program.
+// demoShop returns the command of one shop, which is this program.
 func demoShop() *exec.Cmd {
 	program, err := os.Executable()
 	if err != nil {
@@ -239,7 +241,7 @@ func demoShop() *exec.Cmd {
 func demoShopCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:    "demo-shop",
-		Short:  "Be a shop of holdfast demo",
+		Short:  "Run one shop of holdfast demo",
 		Hidden: true,
 		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

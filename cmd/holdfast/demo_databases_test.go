@@ -65,11 +65,11 @@ func TestDemoDatabases(t *testing.T) {
 			weak := *u
 			weak.User = url.UserPassword("weak", secret)
 			r := hold(t, "demo", "--server", "embedded", "--db", weak.String())
-			r.want(t, 1, "", `^holdfast: create the tables: [^\n]*denied[^\n]*\n(clean up after the sale: drop holdfast_demo_[0-9a-f]+_\*: [^\n]*denied[^\n]*\n)?Name a database with --db`)
+			r.want(t, 1, "", `^holdfast: cannot create the tables: [^\n]*denied[^\n]*\n(cannot clean up after the sale: cannot drop holdfast_demo_[0-9a-f]+_\*: [^\n]*denied[^\n]*\n)?Set a database with --db`)
 
 			u.User = url.UserPassword(u.User.Username(), "wr0ng"+secret)
 			r = hold(t, "demo", "--server", "embedded", "--db", u.String())
-			r.want(t, 1, "", `^holdfast: the database cannot be used: [^\n]*`+test.wrong+`[^\n]*\nName a database with --db .* may create tables there.*\n$`)
+			r.want(t, 1, "", `^holdfast: cannot use the database: [^\n]*`+test.wrong+`[^\n]*\nSet a database with --db .* permission to create tables.*\n$`)
 			if strings.Contains(r.err, "wr0ng") || strings.Contains(r.err, "s3cret") {
 				t.Errorf("the password is in %q", r.err)
 			}

@@ -10,25 +10,25 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 )
 
-// introduce says what is about to happen.
+// introduce prints the settings of the sale.
 func (d *demo) introduce(m *sale.Market, what demoServer) {
 	s := d.screen()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s, one per person. %s, %s.\n",
 		s.Paint(term.Bold, "A flash sale:"), plural(m.Stock, "coupon"), plural(m.Buyers, "buyer"), plural(m.Clicks(), "click"))
-	demoParagraph(&b, s, fmt.Sprintf("%d shops, each a process. Orders in %s. Locks and order ids at %s.", m.Shops, m.DB.Kind, what.name), "", term.Plain)
+	demoParagraph(&b, s, fmt.Sprintf("%d shops, each a process. Orders are in %s. Locks and order ids are on %s.", m.Shops, m.DB.Kind, what.name), "", term.Plain)
 	if what.limits != "" {
 		demoParagraph(&b, s, "("+what.limits+".)", "", term.Dim)
 	}
-	demoParagraph(&b, s, fmt.Sprintf("--seed %d repeats these clicks and payments; which of them collide may differ.", m.Seed), "", term.Plain)
+	demoParagraph(&b, s, fmt.Sprintf("--seed %d repeats these clicks and payments. Their timing may differ.", m.Seed), "", term.Plain)
 	if !sale.CanPause {
-		fmt.Fprintln(&b, "This system cannot stop processes: the ways paused and fenced are left out.")
+		fmt.Fprintln(&b, "This system cannot stop processes: paused and fenced are skipped.")
 	}
 	_, _ = io.WriteString(s, b.String()+"\n")
 }
 
-// show shows the table, with some words under each row that say why. It fits
-// a terminal with 80 columns, therefore the titles have two lines.
+// show prints the table with an explanation under each row. The titles have two
+// lines so that the table fits into 80 columns.
 func (d *demo) show(results []sale.Result) {
 	s := d.screen()
 	t := term.Table{Titles: []string{"", " ", " over-", " double", " lost", " orders", " click", " to order", ""}}
@@ -67,7 +67,7 @@ func (d *demo) show(results []sale.Result) {
 	}
 	if len(results) == len(sale.Ways()) && demoVerdict(results) == nil {
 		fmt.Fprintln(&b)
-		demoParagraph(&b, s, "Take a lock that is renewed while its holder lives; where a late write would hurt, let the database check its token. README.md shows both in Go.", "", term.Plain)
+		demoParagraph(&b, s, "Use a lock that is renewed while its holder runs. Where a late write would do harm, let the database check the fencing token. README.md shows both in Go.", "", term.Plain)
 	}
 	_, _ = io.WriteString(s, b.String())
 }
@@ -89,7 +89,7 @@ func demoTime(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
 }
 
-// demoParagraph writes text in lines of at most 80 columns.
+// demoParagraph writes text wrapped at 80 columns or at the terminal width.
 func demoParagraph(b *strings.Builder, s *term.Screen, text, indent string, style term.Style) {
 	width, _ := s.Size()
 	width = min(width, 80) - len(indent)
@@ -104,7 +104,7 @@ func demoParagraph(b *strings.Builder, s *term.Screen, text, indent string, styl
 	fmt.Fprintln(b, indent+s.Paint(style, line))
 }
 
-// demoDocument is what --json writes; the help of the command explains it.
+// demoDocument is the JSON output. The help of the command describes it.
 type demoDocument struct {
 	Seed     uint64    `json:"seed"`
 	Shops    int       `json:"shops"`

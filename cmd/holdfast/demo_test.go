@@ -144,7 +144,7 @@ func TestDemoURL(t *testing.T) {
 	s := redistest.Start(t)
 	s.Do(t, "SET", "mine", "1")
 	r := holdWith(t, []string{"HOLDFAST_URL=" + s.URL() + "?timeout=20s"}, "", append(small, "demo", "--only", "setnx,mutex")...)
-	r.want(t, 0, `at your server.*naive SETNX.*Holdfast +10 +0 +0 +0 .*spotless`, "")
+	r.want(t, 0, `on your\s+server.*naive SETNX.*Holdfast +10 +0 +0 +0 .*spotless`, "")
 	if strings.Contains(r.out, "\x1b") || strings.Contains(r.out, "paused") {
 		t.Errorf("%q", r.out)
 	}
@@ -165,9 +165,9 @@ func TestDemoServerErrors(t *testing.T) {
 	s := redistest.Start(t)
 	s.Do(t, "ACL", "SETUSER", "weak", "on", ">pw", "~app:*", "+@all")
 	hold(t, append(small, "demo", "--only", "mutex", "--url", "redis://weak:pw@"+s.Addr())...).want(t, 122, "*",
-		`^holdfast: Holdfast's mutex: shop \d: .*NOPERM.*\nholdfast doctor NAME says which rights`)
+		`^holdfast: Holdfast's mutex: shop \d: .*NOPERM.*\nRun holdfast doctor NAME to see which permissions`)
 	replica := redistest.Start(t, "--replicaof", "127.0.0.1 1") // of nobody, so that it does not begin to load something
-	hold(t, append(small, "demo", "--only", "none", "--url", replica.URL())...).want(t, 122, "*", `shop \d: .*READONLY.*\nIs the server there`)
+	hold(t, append(small, "demo", "--only", "none", "--url", replica.URL())...).want(t, 122, "*", `shop \d: .*READONLY.*\nIs the server running`)
 }
 
 // A lock that others delete all the time cannot be spotless, and that is said.
@@ -184,7 +184,7 @@ func TestDemoNotSpotless(t *testing.T) {
 		}
 	}
 	r := p.wait(t)
-	r.want(t, 1, `"spotless":false.*"ok":false`, `holdfast: Holdfast's mutex must be spotless, but there are: .*lost updates`)
+	r.want(t, 1, `"spotless":false.*"ok":false`, `holdfast: Holdfast's mutex must be spotless, but has errors: .*lost updates`)
 }
 
 // Ctrl-C while a shop is stopped: everything is gone at once.
@@ -265,20 +265,20 @@ func TestDemoMisused(t *testing.T) {
 		status int
 		err    string
 	}{
-		{"--shops 1", 2, "--shops is 1: choose between 2 and 20"},
+		{"--shops 1", 2, "--shops is 1: it must be between 2 and 20"},
 		{"--buyers 0", 2, "--buyers is 0"},
 		{"--stock -1", 2, "--stock is -1"},
-		{"--only nothing", 2, "there is no way nothing.*choose from none, setnx, mutex, paused, fenced"},
+		{"--only nothing", 2, "unknown way nothing: choose from none, setnx, mutex, paused, fenced"},
 		{"--server nonsense", 2, "auto, embedded or real"},
-		{"--server real --url redis://" + addr, 2, "leave out --server"},
+		{"--server real --url redis://" + addr, 2, "omit --server"},
 		{"--seed x", 2, "seed"},
 		{"--db oracle://x", 2, "--db: it must be sqlite"},
-		{"--db sqlite:/no/such/dir/x.db --server embedded", 1, "the database cannot be used"},
-		{"--db postgres://u:s3cret@" + addr + "/x --server embedded", 1, "the database cannot be used: .*refused"},
-		{"--db mysql://u:s3cret@" + addr + "/x --server embedded", 1, "the database cannot be used: .*refused"},
-		{"--db postgres://u:s3cret@" + addr + "/x?pool=%zz --server embedded", 1, "the database cannot be used"},
-		{"--url redis://:s3cret@" + addr, 122, "Is the server there"},
-		{"more", 2, "takes no argument"},
+		{"--db sqlite:/no/such/dir/x.db --server embedded", 1, "cannot use the database"},
+		{"--db postgres://u:s3cret@" + addr + "/x --server embedded", 1, "cannot use the database: .*refused"},
+		{"--db mysql://u:s3cret@" + addr + "/x --server embedded", 1, "cannot use the database: .*refused"},
+		{"--db postgres://u:s3cret@" + addr + "/x?pool=%zz --server embedded", 1, "cannot use the database"},
+		{"--url redis://:s3cret@" + addr, 122, "Is the server running"},
+		{"more", 2, "takes no arguments"},
 	} {
 		r := hold(t, append([]string{"demo"}, strings.Fields(test.args)...)...)
 		r.want(t, test.status, "", test.err)
@@ -287,7 +287,7 @@ func TestDemoMisused(t *testing.T) {
 		}
 	}
 	r := holdWith(t, nil, "nonsense\n", "demo-shop")
-	r.want(t, 1, "", "started by holdfast demo, and not by hand")
+	r.want(t, 1, "", "run holdfast demo instead")
 }
 
 // A file that was there stays as it was; one that was not is gone.

@@ -21,46 +21,46 @@ func doctorCommand(a *app) *cobra.Command {
 	asJSON, bad := false, doctorLevel(holdfast.SeverityWarning)
 	cmd := &cobra.Command{
 		Use:   "doctor [NAME...]",
-		Short: "Look whether locks on a server can be relied on",
-		Long: `Doctor looks whether the servers are set up such that locks there can be relied
-on, and whether the user may do all that Holdfast needs. It says what it has
-found, the worst first, and what to change. Give it the names of some locks if
-the user may not use all keys. It changes nothing.
+		Short: "Check whether a server is set up for reliable locks",
+		Long: `Doctor checks whether the servers are configured for reliable locks, and whether
+the user has the permissions that Holdfast needs. It prints its findings, the
+worst first, and what to change. If the user may access some keys only, give the
+names of some locks. Doctor changes nothing.
 
-danger: locks can be lost, or do not work. warning: a fault costs more than it
-has to. info: good to know. docs/operations.md has all that can be found, and
-the cures.
+Severities: danger means that locks can be lost or do not work; warning means
+that a fault has worse effects than necessary; info is for your information.
+docs/operations.md lists all findings and what to do about each.
 
-Of each server it also shows how long a script takes there and back (the median
-of some), and how far its clock is ahead of the one here.
+For each server, doctor also shows the median round-trip time of a script, and
+how far the server's clock is ahead of the local clock.
 
 Exit status: 0 if there is nothing worse than info, 1 if there is, 122 if no
-server answers or the user is turned away. --fail-at chooses the severity from
-which on the status is 1.
+server answers or the server rejects the user. --fail-at sets the lowest
+severity that makes the exit status 1.
 
 With --json, it prints one document:
 
   topology  single, replicated, sentinel or cluster
-  servers   the masters, each with
+  servers   list of the masters, each with
               node          host and port
-              error         why it has not answered; then there is nothing else
-              version       of the server
-              role          master, or slave
-              replicas      how many are connected and in sync
-              embedded      true if it is good for trying things out only
-              uptimeMs      since it was started
-              roundTripMs   of a script; null if none got through
-              clockAheadMs  of the one here
-  findings  what was found, each with severity, node, topic, text and change
-  worst     danger, warning, info, or none`,
+              error         why it did not answer; then only node is set
+              version       version of the server
+              role          master or slave
+              replicas      number of replicas that are connected and in sync
+              embedded      true for a server that is only for trying things out
+              uptimeMs      time since it was started
+              roundTripMs   round-trip time of a script; null if it failed
+              clockAheadMs  how far its clock is ahead of the local clock
+  findings  list of the findings, each with severity, node, topic, text, change
+  worst     highest severity of the findings: danger, warning, info or none`,
 		Example: `  holdfast doctor
   holdfast doctor --url redis-sentinel://sentinel1,sentinel2?master_name=shop
-  holdfast doctor app:orders app:stock   # as a user who may use app:* only
+  holdfast doctor app:orders app:stock   # for a user with access to app:* only
   holdfast doctor --fail-at danger --json`,
 		Args: func(_ *cobra.Command, names []string) error {
 			for _, n := range names {
 				if strings.Contains(n, "://") {
-					return usage("a URL is not a name of a lock: give it with --url")
+					return usage("a URL is not the name of a lock: use --url for it")
 				}
 			}
 			return nil
@@ -86,12 +86,12 @@ With --json, it prints one document:
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for machines")
-	cmd.Flags().Var(&bad, "fail-at", "the least severity that makes the exit status 1")
+	cmd.Flags().Var(&bad, "fail-at", "lowest severity that makes the exit status 1")
 	_ = cmd.RegisterFlagCompletionFunc("fail-at", cobra.FixedCompletions(doctorLevels, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// An examination is what doctor has seen.
+// An examination is the result of doctor.
 type examination struct {
 	Topology string          `json:"topology"`
 	Servers  []doctorServer  `json:"servers"`
@@ -110,7 +110,7 @@ type doctorServer struct {
 	RoundTripMs  *float64 `json:"roundTripMs"`
 	ClockAheadMs float64  `json:"clockAheadMs"`
 	cluster      bool
-	silent       bool // not even an error came from it
+	silent       bool // it sent no reply, not even an error
 }
 
 type doctorFinding struct {
@@ -122,7 +122,7 @@ type doctorFinding struct {
 	severity holdfast.Severity
 }
 
-// examine asks the servers for everything.
+// examine checks the servers and measures their round-trip times.
 func examine(ctx context.Context, client *holdfast.Client, names []string) (*examination, error) {
 	found, err := client.Check(ctx, names...)
 	if err != nil {
@@ -139,8 +139,8 @@ func examine(ctx context.Context, client *holdfast.Client, names []string) (*exa
 			s = doctorServer{Node: f.Node, Error: f.Err.Error(), silent: driver.CodeOf(f.Err) == ""}
 		} else if s.Embedded = server.IsEmbedded(f.Info); s.Embedded {
 			found = append(found, holdfast.Finding{
-				Node: f.Node, Severity: holdfast.SeverityWarning, Topic: "embedded", Text: "this is an " + server.Limits,
-				Change: "install redis-server or valkey-server, and start that: holdfast serve --server real",
+				Node: f.Node, Severity: holdfast.Warning, Topic: "embedded", Text: "this is an " + server.Limits,
+				Change: "install redis-server or valkey-server, and start it with holdfast serve --server real",
 			})
 		}
 		if rtt, ok := doctorRoundTrip(ctx, d, f.Node); ok {
@@ -159,7 +159,7 @@ func examine(ctx context.Context, client *holdfast.Client, names []string) (*exa
 	return e, ctx.Err()
 }
 
-// topology says how the servers belong together, as far as one can see.
+// topology sets e.Topology from the URL and the facts of the servers.
 func (e *examination) topology(url string) {
 	scheme, _, _ := strings.Cut(url, "://")
 	switch {
@@ -174,7 +174,7 @@ func (e *examination) topology(url string) {
 	}
 }
 
-// verdict is the exit status.
+// verdict returns nil or the exit status.
 func (e *examination) verdict(bad holdfast.Severity) error {
 	switch {
 	case !slices.ContainsFunc(e.Servers, func(s doctorServer) bool { return !s.silent }):
@@ -185,10 +185,11 @@ func (e *examination) verdict(bad holdfast.Severity) error {
 	return nil
 }
 
-// doctorRoundTrip is the median time that a script takes to a node and back.
-func doctorRoundTrip(ctx context.Context, d driver.Driver, node string) (time.Duration, bool) {
+// doctorRoundTrip returns the median round-trip time of a script on a node. ok is
+// false if a script failed or no key belongs to the node.
+func doctorRoundTrip(ctx context.Context, d driver.Driver, node string) (median time.Duration, ok bool) {
 	call := driver.Call{Script: driver.NewScript("doctor", "return 1")}
-	for i := 0; d.Place("").Node != node; i++ { // a script without a key may not go where we want it
+	for i := 0; d.Place("").Node != node; i++ { // a script without a key may go to another node
 		if i == 1000 {
 			return 0, false
 		}
@@ -205,7 +206,7 @@ func doctorRoundTrip(ctx context.Context, d driver.Driver, node string) (time.Du
 		}
 		took = append(took, time.Since(began))
 	}
-	slices.Sort(took[1:]) // the first one has to send the script
+	slices.Sort(took[1:]) // the first call also loads the script
 	return took[1+len(took)/2], true
 }
 
@@ -227,5 +228,5 @@ func (l *doctorLevel) Set(text string) error {
 
 func (l *doctorLevel) String() string { return holdfast.Severity(*l).String() }
 
-// Type is what --help calls the value.
+// Type returns the placeholder of the value in --help.
 func (l *doctorLevel) Type() string { return strings.Join(doctorLevels, "|") }

@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 )
 
-// doctorStyles are the colours of the severities.
-var doctorStyles = map[holdfast.Severity]term.Style{holdfast.SeverityInfo: term.Cyan, holdfast.SeverityWarning: term.Yellow, holdfast.SeverityDanger: term.Red}
+// doctorStyles maps each severity to its colour.
+var doctorStyles = map[holdfast.Severity]term.Style{holdfast.Info: term.Cyan, holdfast.Warning: term.Yellow, holdfast.Danger: term.Red}
 
-// show shows everything to people.
+// show prints the result as text.
 func (e *examination) show(s *term.Screen) {
 	table := term.Table{Titles: []string{"SERVER", "VERSION", "ROLE", " REPLICAS", " UP", " ROUND TRIP", " CLOCK"}}
 	for _, v := range e.Servers {
@@ -34,14 +34,15 @@ func (e *examination) show(s *term.Screen) {
 		fmt.Fprintf(s, "         To change it: %s\n", s.Paint(term.Bold, sentence(f.Change)))
 	}
 	if len(e.Findings) == 0 {
-		fmt.Fprintf(s, "\n%s\n", s.Paint(term.Green, "There is nothing to say of it: locks there can be relied on."))
+		fmt.Fprintf(s, "\n%s\n", s.Paint(term.Green, "No findings: locks on this server are reliable."))
 	}
 }
 
-// sentence is text from others that belongs on one line.
+// sentence returns text from a server on one line, with control characters
+// escaped.
 func sentence(text string) string { return harmless(strings.Join(strings.Fields(text), " ")) }
 
-// doctorUptime is a time for which the two greatest units are enough.
+// doctorUptime formats a duration with its two largest units.
 func doctorUptime(d time.Duration) string {
 	day := 24 * time.Hour
 	switch {

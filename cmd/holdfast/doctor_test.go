@@ -57,7 +57,7 @@ func TestDoctor(t *testing.T) {
 		})
 	}
 	hold(t, "doctor", "--url", good.URL(), "").want(t, 2, "", `^holdfast: check: invalid argument`)
-	hold(t, "doctor", "redis://:secret@localhost").want(t, 2, "", `^holdfast: a URL is not a name of a lock: give it with --url\n`)
+	hold(t, "doctor", "redis://:secret@localhost").want(t, 2, "", `^holdfast: a URL is not the name of a lock: use --url for it\n`)
 	hold(t, "doctor", "--fail-at", "nothing").want(t, 2, "", `it must be info, warning, danger`)
 }
 

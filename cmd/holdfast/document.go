@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 )
 
-// printJSON prints what --json asks for: a document, on one line.
+// printJSON prints v as JSON on one line.
 func (a *app) printJSON(v any) error {
 	text, err := term.JSON(v)
 	if err != nil {
@@ -16,7 +16,7 @@ func (a *app) printJSON(v any) error {
 	return err
 }
 
-// plural returns a number of things in words.
+// plural returns n with the noun in singular or plural.
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

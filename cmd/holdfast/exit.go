@@ -16,21 +16,20 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// The exit statuses. Those of a program that `holdfast run` has run are its
-// own; 120 to 122 are rarely used by others, 126 and up are the shell's.
+// The exit statuses. `holdfast run` also passes on the status of its program.
+// Programs rarely use 120 to 122; 126 and above follow the shell's convention.
 const (
-	failed      = 1   // the command has found something bad, or could not do its work
-	misused     = 2   // wrong flags or arguments: nothing was done
-	notAcquired = 120 // somebody else has the lock
+	failed      = 1   // the command found a problem or failed
+	misused     = 2   // wrong flags or arguments; nothing was done
+	notAcquired = 120 // another owner holds the lock
 	lost        = 121 // the lock was lost while the program ran
-	unreachable = 122 // the server does not answer, or refuses
+	unreachable = 122 // the server does not answer or rejects the request
 	cannotRun   = 126 // the program cannot be executed
-	notFound    = 127 // there is no such program
-	interrupted = 130 // by Ctrl-C: 128 and the number of the signal
+	notFound    = 127 // the program does not exist
+	interrupted = 130 // Ctrl-C: 128 plus the number of the signal
 )
 
-// An exit is an error that knows its status. One without an error says nothing:
-// all has been said.
+// An exit is an error with an exit status. If err is nil, no message is printed.
 type exit struct {
 	status int
 	err    error
@@ -45,18 +44,18 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// usage returns the error of a wrong flag or argument.
+// usage returns an error for a wrong flag or argument.
 func usage(format string, args ...any) error { return &exit{misused, fmt.Errorf(format, args...)} }
 
-// within refuses the value of a flag that is out of bounds.
+// within returns an error if the value of a flag is out of range.
 func within(flag string, n, low, high int) error {
 	if n < low || n > high {
-		return usage("--%s is %d: choose between %d and %d", flag, n, low, high)
+		return usage("--%s is %d: it must be between %d and %d", flag, n, low, high)
 	}
 	return nil
 }
 
-// hint adds to an error what to do next, a sentence.
+// hint adds a sentence to an error that says what to do next.
 func hint(err error, next string) error { return &hinted{err, next} }
 
 type hinted struct {
@@ -66,7 +65,7 @@ type hinted struct {
 
 func (h *hinted) Unwrap() error { return h.error }
 
-// report prints an error, says what to do next, and returns the exit status.
+// report prints an error and its hint, and returns the exit status.
 func (a *app) report(cmd *cobra.Command, err error) int {
 	if err == nil {
 		return 0
@@ -84,7 +83,7 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 	case errors.As(err, &h):
 		next = h.next
 	case status == misused && next == "":
-		next = cmd.CommandPath() + " --help says how to use it."
+		next = "Run " + cmd.CommandPath() + " --help for usage."
 	}
 	text := "holdfast: " + strings.TrimPrefix(err.Error(), "holdfast: ")
 	fmt.Fprintln(a.err, harmless(redacted(text)))
@@ -94,15 +93,14 @@ func (a *app) report(cmd *cobra.Command, err error) int {
 	return status
 }
 
-// credentials are what stands before the host in a URL, which may be part of a
-// message where somebody has typed it in the wrong place.
+// credentials matches the user and password in a URL. A message may contain a URL
+// that was passed as the wrong argument.
 var credentials = regexp.MustCompile(`://\S*@`)
 
-// examples are what our own advice puts there.
+// examples are the placeholders in the command's own hints.
 var examples = []string{"://user:password@", "://:password@"}
 
-// redacted returns a message without credentials. The examples of our own advice
-// stay readable.
+// redacted removes credentials from a message. It keeps the examples.
 func redacted(text string) string {
 	return credentials.ReplaceAllStringFunc(text, func(found string) string {
 		if slices.Contains(examples, found) {
@@ -112,9 +110,8 @@ func redacted(text string) string {
 	})
 }
 
-// harmless returns a message, in which there may be something from a stranger,
-// such that it says nothing to the terminal. Unlike [term.Quote] it leaves lines
-// and backslashes as they are.
+// harmless escapes the characters of a message that could control the terminal.
+// Unlike [term.Quote] it keeps line breaks and backslashes.
 func harmless(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -127,14 +124,14 @@ func harmless(text string) string {
 	return b.String()
 }
 
-// refusals are what to do when a server refuses, by the first word of its error.
+// refusals maps the first word of a server's error to a hint.
 var refusals = map[string]string{
-	"NOAUTH":    "Give a user and a password that it knows: HOLDFAST_URL=redis://user:password@host:6379, both percent-encoded.",
-	"WRONGPASS": "Give a user and a password that it knows: HOLDFAST_URL=redis://user:password@host:6379, both percent-encoded.",
-	"NOPERM":    "holdfast doctor NAME says which rights a user of that lock needs.",
+	"NOAUTH":    "Set a user and a password that the server accepts: HOLDFAST_URL=redis://user:password@host:6379 (percent-encode both).",
+	"WRONGPASS": "Set a user and a password that the server accepts: HOLDFAST_URL=redis://user:password@host:6379 (percent-encode both).",
+	"NOPERM":    "Run holdfast doctor NAME to see which permissions the user needs for that lock.",
 }
 
-// advise says what an error of the library means here.
+// advise returns the exit status and the hint for an error of the library.
 func advise(err error) (status int, next string) {
 	switch {
 	case errors.Is(err, holdfast.ErrInvalid):
@@ -144,11 +141,11 @@ func advise(err error) (status int, next string) {
 	case errors.Is(err, holdfast.ErrLost):
 		return lost, ""
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return unreachable, "Name the authority that has signed the certificate: rediss://host:6379?tls_ca=FILE; and with tls_server_name=NAME whose it is, if that is not the host."
+		return unreachable, "Name the CA that signed the certificate: rediss://host:6379?tls_ca=FILE. If the certificate is for another host name, add tls_server_name=NAME."
 	case errors.Is(err, driver.ErrNotRedis):
-		return unreachable, "" // the error says what to change
+		return unreachable, "" // the error text says what to do
 	case errors.Is(err, holdfast.ErrUnavailable):
-		return unreachable, "Is the server there? Name it with --url or HOLDFAST_URL, or start one with holdfast serve."
+		return unreachable, "Is the server running? Set its address with --url or HOLDFAST_URL, or start a server with holdfast serve."
 	case errors.Is(err, holdfast.ErrRefused):
 		return unreachable, refusals[driver.CodeOf(err)]
 	}

@@ -78,8 +78,8 @@ func TestWrongThings(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 	r := hold(t, "ls", "--url", "redis://"+strings.TrimPrefix(web.URL, "http://"))
-	r.want(t, 122, "", `the server does not speak the Redis protocol: it has answered "HTTP/1.1 400 Bad Request`)
-	if strings.Contains(r.err, "Is the server there?") {
+	r.want(t, 122, "", `this does not speak the Redis protocol: it has answered "HTTP/1.1 400 Bad Request`)
+	if strings.Contains(r.err, "Is the server running?") {
 		t.Error(r.err)
 	}
 	s := redistest.Start(t)

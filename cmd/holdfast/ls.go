@@ -23,17 +23,17 @@ func lsCommand(a *app) *cobra.Command {
 	var q lsQuery
 	cmd := &cobra.Command{
 		Use:   "ls [PATTERN]",
-		Short: "List what is locked, by whom, and who waits",
-		Long: `Ls lists the locks that are held, of Holdfast and of Redisson: their kind, who
-holds them, how often that one has entered, when the hold ends if it is not
-renewed, and who waits.
+		Short: "List locks, their holders and their waiters",
+		Long: `Ls lists the held locks of Holdfast and Redisson. For each lock it shows the
+kind, the holders, when each hold expires unless it is renewed, how many wait,
+and how often each holder has entered the lock.
 
 ` + lsPatterns + `
 
-The server is asked with SCAN, a few hundred keys at a time, which does not hold
-up others; --limit, --keys and --pause bound the work. If the list is not
-complete, ls says so. It changes nothing. Names are shown such that they do no
-harm; with --json they are complete.
+Ls reads the keys with SCAN, a few hundred at a time, and so does not block
+other clients. --limit, --keys and --pause bound the work. If the list is
+incomplete, ls says so. Ls changes nothing. It escapes names that could harm the
+terminal and shortens long ones; --json prints them in full.
 
 ` + lsSchema + `
 
@@ -41,7 +41,7 @@ Ls prints one document on one line:
 
   {"locks": [LOCK, ...], "complete": true}
 
-complete is false if --limit or --keys has ended the list.`,
+complete is false if --limit or --keys ended the list early.`,
 		Example: `  holdfast ls
   holdfast ls 'orders:*'
   holdfast ls --json | jq -r '.locks[] | select(.kind == "rw") | .name'`,
@@ -75,9 +75,9 @@ complete is false if --limit or --keys has ended the list.`,
 	return cmd
 }
 
-// lsPatterns is the part of the help about patterns.
-const lsPatterns = `PATTERN is a name in which * stands for anything, ? for one character and [ab]
-for one of these; a backslash takes that meaning away. Quote it for the shell.`
+// lsPatterns is the help text about patterns.
+const lsPatterns = `In PATTERN, * matches any text, ? one character, and [ab] one of the listed
+characters. A backslash escapes the next character. Quote PATTERN for the shell.`
 
 // lsDocument is what ls prints for machines.
 type lsDocument struct {
@@ -98,11 +98,11 @@ func (q *lsQuery) flags(f *pflag.FlagSet) {
 	f.BoolVar(&q.json, "json", false, "print JSON, as described above")
 }
 
-// arguments takes the pattern, and checks the flags.
+// arguments stores the pattern and checks the flags.
 func (q *lsQuery) arguments(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 1:
-		return usage("%s takes one pattern, but there is also %s: quote patterns for the shell, as in '*'", cmd.CommandPath(), term.Quote(args[1], 40))
+		return usage("%s takes one pattern, got also %s: quote patterns for the shell, as in '*'", cmd.CommandPath(), term.Quote(args[1], 40))
 	case q.Limit < 1:
 		return usage("--limit is %d: it must be 1 or more", q.Limit)
 	case q.Keys < 1:
@@ -115,7 +115,7 @@ func (q *lsQuery) arguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// run lists the locks by name, and tells whether these are all.
+// run returns the locks sorted by name. complete is false if there may be more.
 func (q *lsQuery) run(ctx context.Context, i *inspect.Inspector) (locks []inspect.Lock, complete bool, err error) {
 	for lock, err := range i.Locks(ctx, q.Query) {
 		switch {
@@ -139,21 +139,21 @@ func lsSorted(locks []inspect.Lock) []inspect.Lock {
 
 func (q *lsQuery) nothing() string {
 	if q.Match == "" {
-		return "Nothing is locked."
+		return "No locks are held."
 	}
-	return "Nothing is locked by a name like " + term.Quote(q.Match, 60) + "."
+	return "No locks are held that match " + term.Quote(q.Match, 60) + "."
 }
 
-// incomplete says why there may be more than those listed.
+// incomplete returns a message that says why the list may be incomplete.
 func (q *lsQuery) incomplete(listed int) string {
 	if listed >= q.Limit {
-		return fmt.Sprintf("There may be more: these are the first %d that were found. Ask for more with --limit, or for fewer with a pattern.", listed)
+		return fmt.Sprintf("There may be more: ls stopped after %d locks. Raise --limit or give a pattern.", listed)
 	}
-	return fmt.Sprintf("There may be more: %d keys of the server were looked at. Look at more with --keys.", q.Keys)
+	return fmt.Sprintf("There may be more: ls stopped after %d keys. Raise --keys.", q.Keys)
 }
 
-// completeLocks offers the names of locks to the shell. It says nothing if it
-// cannot, since the user is in the middle of a line.
+// completeLocks returns lock names for shell completion. On an error it returns
+// none: a message would disturb the line that the user is typing.
 func (a *app) completeLocks(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -172,7 +172,7 @@ func (a *app) completeLocks(cmd *cobra.Command, args []string, typed string) ([]
 	}
 	var names []cobra.Completion
 	for _, lock := range locks {
-		if term.Quote(lock.Name, len(lock.Name)) == lock.Name { // others cannot be typed
+		if term.Quote(lock.Name, len(lock.Name)) == lock.Name { // other names cannot be typed
 			names = append(names, cobra.CompletionWithDesc(lock.Name, string(lock.Kind)))
 		}
 	}

@@ -7,26 +7,27 @@ import (
 	"github.com/holdfast-go/holdfast/inspect"
 )
 
-// lsSchema describes an lsLock, for the help of all commands that print one.
+// lsSchema describes lsLock in the help of the commands that print it.
 const lsSchema = `With --json, a lock is a LOCK:
 
-  name     its name
+  name     name of the lock
   kind     mutex, fair, fenced, election, rw or semaphore
-  holders  those who hold it, each with
-             owner        who it is; of a semaphore, the id of the permit
+  holders  list of the holders, each with
+             owner        owner id; for a semaphore, the id of the permit
              mode         exclusive, read, write or permit
-             holds        how often it has entered the lock
-             expiresInMs  until the hold ends if it is not renewed; null: never
-  queue    those who wait in a queue, the next one first, each with an owner
-  clients  how many clients wait for the release; null: the server does not tell
-  token    the last fencing token; absent if there is no counter
+             holds        how often the owner has entered the lock
+             expiresInMs  time until the hold expires unless it is renewed;
+                          null: it never expires
+  queue    list of the queued waiters, the next one first, each with an owner
+  clients  number of clients that wait for the release; null: unknown
+  token    last fencing token; absent if there is no counter
   leader   what the leader of an election has proclaimed; absent if nothing
-  more     how many holders and waiters there are that are not listed
+  more     number of holders and waiters that are not listed
 
-Where a name, owner or leader is not UTF-8, its wrong bytes are U+FFFD and the
-field nameBase64, ownerBase64 or leaderBase64 beside it has the true ones.`
+If a name, owner or leader is not valid UTF-8, U+FFFD replaces its invalid bytes
+and the field nameBase64, ownerBase64 or leaderBase64 has the exact bytes.`
 
-// An lsLock is a lock for machines.
+// An lsLock is the JSON form of a lock.
 type lsLock struct {
 	Name         string     `json:"name"`
 	NameBase64   string     `json:"nameBase64,omitempty"`
@@ -53,7 +54,7 @@ type lsHolder struct {
 }
 
 func lsLocks(locks []inspect.Lock) []lsLock {
-	list := make([]lsLock, len(locks)) // not nil, which would be null
+	list := make([]lsLock, len(locks)) // not nil: JSON would show null
 	for i, lock := range locks {
 		list[i] = lsLockOf(lock)
 	}
@@ -82,7 +83,8 @@ func lsLockOf(lock inspect.Lock) lsLock {
 	return l
 }
 
-// lsBase64 returns the bytes of text that JSON cannot hold as it is.
+// lsBase64 encodes text in base64 if it is not valid UTF-8. Otherwise it returns
+// "".
 func lsBase64(text string) string {
 	if utf8.ValidString(text) {
 		return ""

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	lsWidest  = 120 // columns that a name or an owner may take where nobody is looking
-	lsHolders = 8   // of one lock that are listed
+	lsWidest  = 120 // maximum width of a name or owner without a terminal
+	lsHolders = 8   // maximum number of holders listed per lock
 )
 
-// lsTable returns the locks as a table, a line for each holder. Those that fresh
-// returns true for stand out.
+// lsTable returns the locks as a table with a row per holder. It highlights the
+// holders for which fresh returns true.
 func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool) *term.Table {
 	t := &term.Table{Titles: []string{"NAME", "KIND", "HELD BY", " EXPIRES IN", "WAITING", " HOLDS"}, Shrink: []int{0, 2}}
 	for _, lock := range locks {
@@ -37,14 +37,14 @@ func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool
 			name, waiting = "", ""
 		}
 		if len(lock.Holders) > lsHolders || lock.More > 0 && len(lock.Queue) == 0 {
-			t.Rows = append(t.Rows, []term.Cell{{Text: name}, {}, {Text: "and more: holdfast show", Style: term.Dim}})
+			t.Rows = append(t.Rows, []term.Cell{{Text: name}, {}, {Text: "more: holdfast show", Style: term.Dim}})
 		}
 	}
 	return t
 }
 
-// lsOwnerCell returns a cell in which the number after the client stays when it
-// is cut: it is what tells the owners of one client apart.
+// lsOwnerCell returns the cell of an owner. If the cell is cut, it keeps the
+// number at the end, which distinguishes the owners of one client.
 func lsOwnerCell(owner string, style term.Style) term.Cell {
 	c := term.Cell{Text: term.Quote(owner, lsWidest), Style: style}
 	if i := strings.LastIndexByte(c.Text, ':'); i >= 0 {
@@ -53,7 +53,7 @@ func lsOwnerCell(owner string, style term.Style) term.Cell {
 	return c
 }
 
-// lsName returns the name of a lock for people.
+// lsName returns the name of a lock for display.
 func lsName(name string, max int) string {
 	if name == "" {
 		return `""`
@@ -68,8 +68,8 @@ func lsKind(lock inspect.Lock, h inspect.Holder) string {
 	return string(lock.Kind)
 }
 
-// lsWaiting says how many wait. Those in a queue are known one by one; of
-// others, the server knows the clients that they belong to.
+// lsWaiting returns how many wait for a lock. A queue lists its waiters. For other
+// locks the server only knows the number of waiting clients.
 func lsWaiting(lock inspect.Lock) string {
 	switch {
 	case len(lock.Queue) > 0:
@@ -82,8 +82,8 @@ func lsWaiting(lock inspect.Lock) string {
 	return plural(lock.Clients, "client")
 }
 
-// lsQueued returns how many wait in a queue, whether they are listed or not. A
-// lock with a queue has one holder.
+// lsQueued returns the length of the queue, including waiters that are not listed.
+// A lock with a queue has one holder, so More counts waiters.
 func lsQueued(lock inspect.Lock) int {
 	if len(lock.Queue) == 0 {
 		return 0
@@ -91,13 +91,13 @@ func lsQueued(lock inspect.Lock) int {
 	return len(lock.Queue) + lock.More
 }
 
-// lsFree reports whether nobody holds a lock. If all that were looked at are dead
-// readers, one of the others may hold it; a lock with a queue has none.
+// lsFree reports whether a lock has no holder. If all readers that were checked
+// have expired, another reader may hold it. A lock with a queue has no readers.
 func lsFree(lock inspect.Lock) bool {
 	return len(lock.Holders) == 0 && (lock.More == 0 || len(lock.Queue) > 0)
 }
 
-// lsDuration returns the time that a hold has left, in a few characters.
+// lsDuration formats the remaining time of a hold in a few characters.
 func lsDuration(d time.Duration) string {
 	switch minutes := d / time.Minute; {
 	case d < 0:
@@ -113,8 +113,8 @@ func lsDuration(d time.Duration) string {
 	}
 }
 
-// lsUrgency returns the style of a hold that ends soon. A watchdog renews long
-// before that, so its owner may be dead.
+// lsUrgency returns the style for the remaining time of a hold. A watchdog renews
+// a hold long before it expires, so an owner with little time left may be dead.
 func lsUrgency(d time.Duration) term.Style {
 	switch {
 	case d < 0 || d >= 10*time.Second:

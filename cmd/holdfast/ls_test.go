@@ -91,8 +91,8 @@ func lsDecode[T any](tb testing.TB, line string) T {
 func TestLs(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	hold(t, "ls", "--url", s.URL()).want(t, 0, "", `^Nothing is locked\.\n$`)
-	hold(t, "ls", "a*", "--url", s.URL()).want(t, 0, "", `^Nothing is locked by a name like a\*\.\n$`)
+	hold(t, "ls", "--url", s.URL()).want(t, 0, "", `^No locks are held\.\n$`)
+	hold(t, "ls", "a*", "--url", s.URL()).want(t, 0, "", `^No locks are held that match a\*\.\n$`)
 	hold(t, "ls", "--json", "--url", s.URL()).want(t, 0, `^\{"locks":\[\],"complete":true\}\n$`, "")
 
 	client, other := lsOpen(t, s), lsOpen(t, s)
@@ -132,7 +132,7 @@ func TestLs(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 
-	hold(t, "ls", "--limit", "2", "--url", s.URL()).want(t, 0, "NAME", `There may be more: these are the first 2 .*--limit`)
+	hold(t, "ls", "--limit", "2", "--url", s.URL()).want(t, 0, "NAME", `There may be more: ls stopped after 2 locks\. Raise --limit`)
 	if list := lsDecode[lsDocument](t, hold(t, "ls", "--limit", "2", "--json", "--url", s.URL()).out); list.Complete || len(list.Locks) != 2 {
 		t.Errorf("%+v", list)
 	}
@@ -150,7 +150,7 @@ func TestLsMany(t *testing.T) {
 	for i := range 150 {
 		s.Do(t, "RPUSH", "redisson_lock_queue:{queue}", fmt.Sprint("somebody:", i))
 	}
-	hold(t, "ls", "--url", s.URL()).want(t, 0, `^NAME [^\n]*\npage +rw read [^\n]*\n( +rw read [^\n]*\n){7} +and more: holdfast show\nqueue +fair [^\n]* 150 queued +1\n$`, "")
+	hold(t, "ls", "--url", s.URL()).want(t, 0, `^NAME [^\n]*\npage +rw read [^\n]*\n( +rw read [^\n]*\n){7} +more: holdfast show\nqueue +fair [^\n]* 150 queued +1\n$`, "")
 	hold(t, "show", "page", "--url", s.URL()).want(t, 0, `(read, 1 hold, .*){10}`, "")
 }
 
@@ -159,7 +159,7 @@ func TestLsBounded(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	s.Do(t, "EVAL", "for i = 1, 20000 do redis.call('SET', 'k' .. i, 1) end", "0")
-	hold(t, "ls", "--keys", "1000", "--url", s.URL()).want(t, 0, "", `There may be more: 1000 keys of the server were looked at\..*--keys`)
+	hold(t, "ls", "--keys", "1000", "--url", s.URL()).want(t, 0, "", `There may be more: ls stopped after 1000 keys\. Raise --keys`)
 	scans := strings.Count(s.Do(t, "INFO", "commandstats").(string), "cmdstat_keys:")
 	if scans != 0 {
 		t.Error("KEYS was used")
@@ -190,18 +190,18 @@ func TestLsUsage(t *testing.T) {
 		args []string
 		err  string
 	}{
-		{[]string{"ls", "a", "b"}, "takes one pattern, but there is also b"},
+		{[]string{"ls", "a", "b"}, "takes one pattern, got also b"},
 		{[]string{"ls", "--limit", "0"}, "--limit is 0: it must be 1 or more"},
 		{[]string{"ls", "--keys", "-1"}, "--keys is -1: it must be 1 or more"},
 		{[]string{"ls", "--pause", "-1s"}, "--pause is -1s: it must not be negative"},
 		{[]string{"show"}, "needs the name of a lock"},
-		{[]string{"show", "a", "b"}, "takes one name, but there is also b"},
+		{[]string{"show", "a", "b"}, "takes one name, got also b"},
 		{[]string{"watch", "--every", "1ms"}, "--every is 1ms: it must be 100ms or more"},
 		{[]string{"watch", "--count", "-1"}, "--count is -1"},
 		{[]string{"unlock", "--force"}, "needs the name of a lock"},
 		{[]string{"unlock", "a"}, "a lock is released by its holder.*add --force"},
-		{[]string{"unlock", "a", "--force"}, "no terminal to ask at.*--owner.*--yes"},
-		{[]string{"unlock", "a", "--force", "--json"}, "nobody is asked.*--owner.*--yes"},
+		{[]string{"unlock", "a", "--force"}, "no terminal to ask for confirmation.*--owner.*--yes"},
+		{[]string{"unlock", "a", "--force", "--json"}, "--json does not ask.*--owner.*--yes"},
 	} {
 		hold(t, append(tt.args, "--url", "redis://127.0.0.1:1")...).want(t, 2, "", tt.err)
 	}
@@ -291,7 +291,7 @@ func TestShow(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	client := lsOpen(t, s)
-	hold(t, "show", "orders", "--url", s.URL()).want(t, 0, `^orders\n.*nobody: it is free`, "")
+	hold(t, "show", "orders", "--url", s.URL()).want(t, 0, `^orders\n.*none \(the lock is free\)`, "")
 	free := lsDecode[lsLock](t, hold(t, "show", "orders", "--json", "--url", s.URL()).out)
 	if free.Name != "orders" || free.Holders == nil || len(free.Holders) != 0 {
 		t.Errorf("%+v", free)

@@ -16,20 +16,20 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 )
 
-// streams are what connects the command with its user.
+// streams are the standard streams and the environment of the command.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) string
 }
 
-// app is what all commands share: the user, and the flags before them.
+// app is the state that all commands share: the streams and the global flags.
 type app struct {
 	streams
 	target target
 }
 
-// screen is where results go, notices where the rest goes.
+// screen returns the output for results, notices the output for messages.
 func (a *app) screen() *term.Screen  { return term.New(a.out, a.env) }
 func (a *app) notices() *term.Screen { return term.New(a.err, a.env) }
 
@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string, s streams) (status int) {
 	root := newRoot(a)
 	defer func() {
 		if r := recover(); r != nil {
-			status = a.report(root, hint(fmt.Errorf("this is a bug in holdfast: %v", r), "Please report it, with what you have typed and holdfast --version."))
+			status = a.report(root, hint(fmt.Errorf("bug in holdfast: %v", r), "Please report it with the command line and the output of holdfast --version."))
 		}
 	}()
 	root.SetArgs(args)
@@ -49,41 +49,43 @@ func run(ctx context.Context, args []string, s streams) (status int) {
 	return a.report(root.ExecuteContextC(ctx))
 }
 
-// commands are the commands. Each adds itself in its own file.
+// commands holds the constructors of the commands. Each command registers
+// itself in its own file.
 var commands []func(*app) *cobra.Command
 
-// groups are how --help shows them, in this order.
+// groups lists the commands by group, in the order of --help.
 var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"See it work:", []string{"demo", "serve", "bench"}},
-	{"Use it:", []string{"run"}},
-	{"Look after it:", []string{"ls", "show", "watch", "unlock", "doctor"}},
-	{"This command:", nil}, // help and completion
+	{"Try Holdfast:", []string{"demo", "serve", "bench"}},
+	{"Run programs:", []string{"run"}},
+	{"Inspect and manage locks:", []string{"ls", "show", "watch", "unlock", "doctor"}},
+	{"Other commands:", nil}, // help and completion
 }
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
-		Short: "Distributed locks on Redis and Valkey: see them work, look after them",
-		Long: `Holdfast is a library of distributed locks on Redis and Valkey. This command
-shows them at work, runs programs under a lock, and looks after the locks on a
-server.
+		Short: "Distributed locks on Redis and Valkey",
+		Long: `Holdfast is a Go library for distributed locks on Redis and Valkey. This command
+demonstrates the locks, runs programs under a lock, and inspects and manages the
+locks on a server.
 
-Exit status: 0 all is well, 1 something bad was found or went wrong, 2 wrong
-flags or arguments (nothing was done), 120 somebody else has the lock, 121 the
-lock was lost, 122 the server does not answer or refuses, 130 Ctrl-C.`,
-		Example: `  holdfast demo                         # see why a shop needs a lock
-  holdfast run nightly -- ./backup.sh   # one at a time, on all machines
-  holdfast ls                           # what is locked, and by whom`,
+Exit status: 0 success, 1 a problem was found or the command failed, 2 wrong
+flags or arguments (nothing was done), 120 another owner holds the lock, 121 the
+lock was lost, 122 the server does not answer or rejects the request, 130
+Ctrl-C.`,
+		Example: `  holdfast demo                         # compare a sale with and without locks
+  holdfast run nightly -- ./backup.sh   # run one at a time on all machines
+  holdfast ls                           # list locks and their holders`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("url") && a.target.url == "" { // as by a variable that is not set
-				return usage("--url is empty: name a server, or leave it out")
+			if cmd.Flags().Changed("url") && a.target.url == "" { // such as --url "$UNSET"
+				return usage("--url is empty: give a server URL or omit the flag")
 			}
 			return nil
 		},
@@ -98,9 +100,9 @@ lock was lost, 122 the server does not answer or refuses, 130 Ctrl-C.`,
 	root.SetVersionTemplate("holdfast {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if args := cmd.Flags().Args(); cmd == root && len(args) > 0 {
-			return noCommand(root, args[0]) // whose flag it is, nobody knows
+			return noCommand(root, args[0]) // the flag belongs to an unknown command
 		}
-		return hint(usage("%w", err), cmd.CommandPath()+" --help lists its flags.")
+		return hint(usage("%w", err), "Run "+cmd.CommandPath()+" --help to list its flags.")
 	})
 	a.target.flags(root.PersistentFlags(), a.streams)
 	_ = root.RegisterFlagCompletionFunc("url", cobra.NoFileCompletions)
@@ -109,11 +111,11 @@ lock was lost, 122 the server does not answer or refuses, 130 Ctrl-C.`,
 	addCommands(a, root)
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
-		if cmd.Name() == "completion" { // cobra's own shows its help, with a status of success
+		if cmd.Name() == "completion" { // by default, cobra prints the help and reports success
 			cmd.Args = cobra.ArbitraryArgs
 			cmd.RunE = func(cmd *cobra.Command, args []string) error {
 				if len(args) > 0 {
-					return usage("there is no completion for %s: choose bash, zsh, fish or powershell", shown(args[0]))
+					return usage("no completion for %s: choose bash, zsh, fish or powershell", shown(args[0]))
 				}
 				return cmd.Help()
 			}
@@ -139,20 +141,20 @@ func addCommands(a *app, root *cobra.Command) {
 				delete(byName, name)
 			}
 		}
-		root.SetHelpCommandGroupID(g.title) // the last one is that of help and completion
+		root.SetHelpCommandGroupID(g.title) // help and completion end up in the last group
 		root.SetCompletionCommandGroupID(g.title)
 	}
-	for _, cmd := range byName { // those that nobody types
+	for _, cmd := range byName { // the hidden commands
 		root.AddCommand(cmd)
 	}
 }
 
-// helpCommand is cobra's, but fails where there is nothing to help with.
+// helpCommand is like cobra's help command, but fails for an unknown command.
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:               "help [COMMAND]",
 		Short:             "Show the help of a command",
-		Long:              "Help shows the help of a command, as holdfast COMMAND --help does.",
+		Long:              "Help shows the help of a command, like holdfast COMMAND --help.",
 		Example:           "  holdfast help run",
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -167,38 +169,38 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// noCommand is the error of a command that does not exist.
+// noCommand returns the error for a command that does not exist.
 func noCommand(root *cobra.Command, name string) error {
-	err := usage("there is no command %s", shown(name))
+	err := usage("unknown command: %s", shown(name))
 	if name == "lock" {
-		return hint(err, "To run a program under a lock: holdfast run NAME -- PROGRAM")
+		return hint(err, "To run a program under a lock, use holdfast run NAME -- PROGRAM")
 	}
 	if like := root.SuggestionsFor(name); len(like) > 0 {
 		return hint(err, "Did you mean "+strings.Join(like, " or ")+"?")
 	}
-	return hint(err, "holdfast --help lists the commands.")
+	return hint(err, "Run holdfast --help to list the commands.")
 }
 
-// noArguments is for commands that take none; cobra's own text does not say
-// what to do.
+// noArguments checks the arguments of a command that takes none. Its error is
+// clearer than that of cobra.NoArgs.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage("%s takes no argument, but there is %s", cmd.CommandPath(), shown(args[0]))
+		return usage("%s takes no arguments, got %s", cmd.CommandPath(), shown(args[0]))
 	}
 	return nil
 }
 
-// shown is an argument as messages show it: shortened, harmless, and without
-// the password if it is a URL in the wrong place.
+// shown returns an argument for a message: shortened and escaped. It hides a URL,
+// which may contain a password.
 func shown(arg string) string {
 	if strings.Contains(arg, "://") {
-		return "a URL (give it with --url)"
+		return "a URL (use --url for it)"
 	}
 	return term.Quote(arg, 40)
 }
 
-// interruptible gives a command a context that ends with Ctrl-C, a hang-up or
-// SIGTERM. A second Ctrl-C ends the process.
+// interruptible runs a command with a context that SIGINT, SIGHUP and SIGTERM
+// cancel. A second signal ends the process.
 func interruptible(f func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -212,8 +214,8 @@ func interruptible(f func(ctx context.Context, args []string) error) func(*cobra
 	}
 }
 
-// version is what `go install` or the build has written into the binary: the
-// version of a release, or that of a revision, which contains its hash.
+// version returns the version that the Go command has recorded in the binary: a
+// release, or a pseudo-version or revision with the commit hash.
 func version() string {
 	b, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -221,7 +223,7 @@ func version() string {
 	}
 	v := b.Main.Version
 	if v == "" || v == "(devel)" {
-		v = "devel, revision not recorded: go run leaves it out, go build -buildvcs=true records it"
+		v = "devel, revision not recorded: go run omits it, go build -buildvcs=true records it"
 		for _, s := range b.Settings {
 			if s.Key == "vcs.revision" {
 				v = "devel " + s.Value[:min(12, len(s.Value))]

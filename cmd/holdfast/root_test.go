@@ -18,26 +18,26 @@ func TestUsage(t *testing.T) {
 		status   int
 		out, err string
 	}{
-		{nil, 0, `See it work:.*Use it:.*Look after it:.*This command:`, ""},
+		{nil, 0, `Try Holdfast:.*Run programs:.*Inspect and manage locks:.*Other commands:`, ""},
 		{[]string{"--help"}, 0, "Examples:", ""},
 		{[]string{"help"}, 0, "Examples:", ""},
 		{[]string{"help", "serve"}, 0, "^Serve starts", ""},
-		{[]string{"help", "nonsense"}, 2, "", `^holdfast: there is no command nonsense\n`},
+		{[]string{"help", "nonsense"}, 2, "", `^holdfast: unknown command: nonsense\n`},
 		{[]string{"--version"}, 0, `^holdfast \S+.* \(go1\.`, ""},
-		{[]string{"nonsense"}, 2, "", `^holdfast: there is no command nonsense\n.*--help`},
-		{[]string{"srve"}, 2, "", `^holdfast: there is no command srve\nDid you mean serve\?\n$`},
-		{[]string{"docter", "--nonsense"}, 2, "", `^holdfast: there is no command docter\nDid you mean doctor\?\n$`},
-		{[]string{"\x1b]0;title\a"}, 2, "", `^holdfast: there is no command \\x1b\]0;title\\a\n`},
-		{[]string{"redis://:secret@localhost"}, 2, "", `^holdfast: there is no command a URL \(give it with --url\)\n`},
-		{[]string{"--nonsense"}, 2, "", `^holdfast: unknown flag: --nonsense\nholdfast --help lists its flags\.\n$`},
+		{[]string{"nonsense"}, 2, "", `^holdfast: unknown command: nonsense\n.*--help`},
+		{[]string{"srve"}, 2, "", `^holdfast: unknown command: srve\nDid you mean serve\?\n$`},
+		{[]string{"docter", "--nonsense"}, 2, "", `^holdfast: unknown command: docter\nDid you mean doctor\?\n$`},
+		{[]string{"\x1b]0;title\a"}, 2, "", `^holdfast: unknown command: \\x1b\]0;title\\a\n`},
+		{[]string{"redis://:secret@localhost"}, 2, "", `^holdfast: unknown command: a URL \(use --url for it\)\n`},
+		{[]string{"--nonsense"}, 2, "", `^holdfast: unknown flag: --nonsense\nRun holdfast --help to list its flags\.\n$`},
 		{[]string{"--\x1b[2J"}, 2, "", `^holdfast: unknown flag: --\\x1b\[2J\n`},
-		{[]string{"serve", "--nonsense"}, 2, "", `^holdfast: unknown flag: --nonsense\nholdfast serve --help lists its flags\.\n$`},
-		{[]string{"serve", "one"}, 2, "", `^holdfast: holdfast serve takes no argument, but there is one\n`},
-		{[]string{"serve", "redis://:secret@localhost"}, 2, "", `^holdfast: holdfast serve takes no argument, but there is a URL \(give it with --url\)\n`},
+		{[]string{"serve", "--nonsense"}, 2, "", `^holdfast: unknown flag: --nonsense\nRun holdfast serve --help to list its flags\.\n$`},
+		{[]string{"serve", "one"}, 2, "", `^holdfast: holdfast serve takes no arguments, got one\n`},
+		{[]string{"serve", "redis://:secret@localhost"}, 2, "", `^holdfast: holdfast serve takes no arguments, got a URL \(use --url for it\)\n`},
 		{[]string{"ls", "-url=redis://:secret@localhost"}, 2, "", `^holdfast: unknown shorthand flag: 'u' in -url=redis://\.\.\.@localhost\n`},
 		{[]string{"ls", "one", "redis://me:secret@localhost"}, 2, "", `redis://\.\.\.@localhost`},
 		{[]string{"run", "one", "--wait", "redis://me:secret@localhost", "--", "true"}, 2, "", `redis://\.\.\.@localhost.*redis://\.\.\.@localhost`},
-		{[]string{"ls", "--config", "redis://me:secret@localhost"}, 2, "", `^holdfast: --config names a file: give a URL with --url\n`},
+		{[]string{"ls", "--config", "redis://me:secret@localhost"}, 2, "", `^holdfast: --config takes a file: use --url for a URL\n`},
 	} {
 		r := hold(t, tt.args...)
 		r.want(t, tt.status, tt.out, tt.err)
@@ -57,10 +57,10 @@ func TestServerErrors(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"redis://:secret@" + free, 122, `^holdfast: open: .*` + free + `.*refused\nIs the server there\? .*--url or HOLDFAST_URL.*holdfast serve`},
-		{"redis://:secret@" + guarded, 122, `^holdfast: open: .*WRONGPASS.*\nGive a user and a password that it knows: HOLDFAST_URL=`},
-		{"redis://" + guarded, 122, `^holdfast: open: .*NOAUTH.*\nGive a user and a password`},
-		{"rediss://:secret@" + redistest.StartWith(t, redistest.WithTLS()).Addr(), 122, `^holdfast: open: .*certificate.*\nName the authority .*tls_ca=`},
+		{"redis://:secret@" + free, 122, `^holdfast: open: .*` + free + `.*refused\nIs the server running\? .*--url or HOLDFAST_URL.*holdfast serve`},
+		{"redis://:secret@" + guarded, 122, `^holdfast: open: .*WRONGPASS.*\nSet a user and a password that the server accepts: HOLDFAST_URL=`},
+		{"redis://" + guarded, 122, `^holdfast: open: .*NOAUTH.*\nSet a user and a password`},
+		{"rediss://:secret@" + redistest.StartWith(t, redistest.WithTLS()).Addr(), 122, `^holdfast: open: .*certificate.*\nName the CA .*tls_ca=`},
 		{"redis//:secret@localhost", 2, `^holdfast: open: invalid argument: .*write redis://host:port\n`},
 		{"http://:secret@localhost", 2, `^holdfast: open: invalid argument: `},
 		{"redis://localhost?secret=secret", 2, `^holdfast: open: invalid argument: `},
@@ -72,7 +72,7 @@ func TestServerErrors(t *testing.T) {
 			}
 		}
 	}
-	hold(t, "doctor", "--url", "redis://localhost", "--config", "file").want(t, 2, "", "there are both --url and --config")
+	hold(t, "doctor", "--url", "redis://localhost", "--config", "file").want(t, 2, "", "--url and --config exclude each other")
 }
 
 // complete returns what the shell would offer.

@@ -22,41 +22,41 @@ func runCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run NAME [flags] -- PROGRAM [ARGUMENT...]",
 		Short: "Run a program while holding a lock",
-		Long: `Run waits for the lock NAME, runs a program while it holds it, and gives it back
-when the program has ended. The lock is renewed all the time; if this machine
-dies, it is free after --watchdog. With --lease it is not renewed: the program
-must be done by then.
+		Long: `Run waits for the lock NAME, runs a program while it holds the lock, and
+releases the lock when the program ends. It renews the lock while the program
+runs. If this machine fails, the lock expires after --watchdog. With --lease the
+lock is not renewed: the program must end before the lease does.
 
-Input, output, signals and the exit status are those of the program, which finds
-in its environment
+Holdfast passes its input, output and signals to the program, and exits with the
+exit status of the program. The environment of the program has
 
   HOLDFAST_LOCK    the name of the lock
-  HOLDFAST_OWNER   the owner, as holdfast ls shows it
+  HOLDFAST_OWNER   the owner, as shown by holdfast ls
   HOLDFAST_TOKEN   the fencing token: a number that rises with every holder
-  HOLDFAST_URL     as it was, but without user and passwords: the program needs
-                   none for the lock. --keep-password leaves it as it is.
+  HOLDFAST_URL     the variable without user and passwords, which the program
+                   does not need for the lock; --keep-password keeps them
 
-When the lock cannot be kept, because the server does not answer any more or the
-lease is nearly over, the program gets SIGTERM, and --grace later SIGKILL, so
-that it is dead before anybody else can get the lock. If the lock was taken away
-by force, it gets SIGTERM at once and SIGKILL at most a second later. So does
-what the program has started, unless that has cut all ties with it. Should
-holdfast itself be killed, or stopped for longer than the lease, Linux kills the
-program, but not what it has started.
+If the lock cannot be kept, because the server does not answer or the lease is
+nearly over, holdfast sends SIGTERM to the program, and SIGKILL after --grace.
+The program is dead before another owner can acquire the lock. If the lock was
+broken by force, holdfast sends SIGTERM at once, and SIGKILL at most a second
+later. Processes that the program has started get the same signals, unless they
+have detached from it. If holdfast itself is killed, or stopped for longer than
+the lease, Linux kills the program, but not the processes that it has started.
 
 Exit status:
   that of the program, or 128+n if signal n killed it
-  120  somebody else has the lock, and --wait is over
-  121  the lock was lost, or about to be, so that the program was stopped
-  122  the server cannot be reached, or refuses
-  126  the program cannot be executed; the lock was not taken
-  127  there is no such program; the lock was not taken
-  128+n  signal n came while holdfast waited for the lock
+  120  another owner holds the lock, and --wait is over
+  121  the lock was lost or about to be lost, and the program was stopped
+  122  the server cannot be reached or rejects the request
+  126  the program cannot be executed; the lock was not acquired
+  127  the program does not exist; the lock was not acquired
+  128+n  signal n arrived while holdfast waited for the lock
   2    wrong flags or arguments`,
 		Example: `  holdfast run nightly -- ./backup.sh                 # one at a time
-  holdfast run nightly --wait 0 -- ./backup.sh        # not if another one runs
-  holdfast run import --fair --wait 10m -- ./import   # in the order of arrival
-  holdfast run report --lease 1h -- ./report          # an hour at most
+  holdfast run nightly --wait 0 -- ./backup.sh        # fail if another runs
+  holdfast run import --fair --wait 10m -- ./import   # in order of arrival
+  holdfast run report --lease 1h -- ./report          # for an hour at most
   holdfast run deploy -- sh -c 'echo "$HOLDFAST_TOKEN"; make deploy'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f := cmd.Flags()
@@ -69,23 +69,23 @@ Exit status:
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
 		if strings.HasPrefix(err.Error(), "unknown") {
-			return usage("%w (the program and its arguments come after --)", err)
+			return usage("%w (put the program and its arguments after --)", err)
 		}
 		return usage("%w", err)
 	})
 	f := cmd.Flags()
-	f.BoolVar(&job.fair, "fair", false, "wait in the order of arrival")
-	f.BoolVar(&job.fenced, "fenced", false, "take tokens from a counter that the server keeps, instead of its clock")
-	f.DurationVar(&job.wait, "wait", 0, "how long to wait for the lock; 0 tries once (default: for ever)")
-	f.DurationVar(&job.lease, "lease", 0, "how long to hold the lock, which is then not renewed (default: as long as the program runs)")
-	f.DurationVar(&job.watchdog, "watchdog", 0, "how long the lock outlives a machine that dies (default: 30s, or what --config says)")
+	f.BoolVar(&job.fair, "fair", false, "grant the lock in order of arrival")
+	f.BoolVar(&job.fenced, "fenced", false, "take tokens from a counter on the server instead of its clock")
+	f.DurationVar(&job.wait, "wait", 0, "how long to wait for the lock; 0 tries once (default: forever)")
+	f.DurationVar(&job.lease, "lease", 0, "hold the lock for this long without renewing it (default: renew it while the program runs)")
+	f.DurationVar(&job.watchdog, "watchdog", 0, "the lock expires this long after a crash (default: 30s, or the value in --config)")
 	f.DurationVar(&job.grace, "grace", 0, "time between SIGTERM and SIGKILL when the lock cannot be kept\n(default: a sixth of --watchdog or --lease, at most 10s)")
-	f.BoolVar(&job.keep, "keep-password", false, "pass HOLDFAST_URL on to the program with its passwords")
-	f.BoolVar(&job.verbose, "verbose", false, "say when it waits, holds and releases the lock, and what goes wrong")
+	f.BoolVar(&job.keep, "keep-password", false, "pass HOLDFAST_URL to the program with its passwords")
+	f.BoolVar(&job.verbose, "verbose", false, "print a message when the lock is awaited, held or released, and log problems")
 	return cmd
 }
 
-// A runJob is what the user of `holdfast run` wants.
+// A runJob holds the flags and arguments of `holdfast run`.
 type runJob struct {
 	*app
 	name    string
@@ -93,28 +93,26 @@ type runJob struct {
 
 	fair, fenced, verbose, keep  bool
 	wait, lease, watchdog, grace time.Duration
-	waits                        bool // for ever
-	fixed                        bool // the lease is
-	graceGiven                   bool
+	waits                        bool // without limit: --wait is not set
+	fixed                        bool // --lease is set: the lock is not renewed
+	graceGiven                   bool // --grace is set
 }
 
 const (
-	// runWatchdog is the library's default.
+	// runWatchdog is the default watchdog time of the library.
 	runWatchdog = 30 * time.Second
 	// runShortest is the shortest lease in which a program can be stopped.
 	runShortest = time.Second
-	// runGrace is the longest time that a program gets to stop if nobody says
-	// otherwise.
+	// runGrace is the maximum of the default grace period.
 	runGrace = 10 * time.Second
-	// runReserve is how much of a lease is left when the program is killed. The
-	// library needs no more.
+	// runReserve is the maximum time between SIGKILL and the end of the lease.
 	runReserve = 5 * time.Second
 )
 
-// parse checks what was said, before anything is done.
+// parse checks the flags and arguments before anything is done.
 func (j *runJob) parse(args []string, dash int) error {
 	if dash != 1 || len(args) < 2 {
-		return usage("name one lock, and a program after --, as in: holdfast run nightly -- ./backup.sh --full")
+		return usage("give one lock name, and a program after --, as in: holdfast run nightly -- ./backup.sh --full")
 	}
 	j.name, j.program = args[0], args[1:]
 	lease := j.watchdog
@@ -126,35 +124,35 @@ func (j *runJob) parse(args []string, dash int) error {
 	}
 	switch {
 	case j.fair && j.fenced:
-		return usage("a lock is either --fair or --fenced: give one of them")
+		return usage("--fair and --fenced exclude each other: give one of them")
 	case j.fixed && j.watchdog != 0:
-		return usage("with --lease nothing is renewed: leave --watchdog away")
+		return usage("--watchdog has no effect with --lease, because the lock is not renewed: give one of them")
 	case j.wait < 0 || j.grace < 0:
-		return usage("a time cannot be negative: give --wait and --grace 0 or more")
+		return usage("--wait and --grace must not be negative")
 	case lease < runShortest && (j.fixed || lease != 0):
-		return usage("%v is too short to stop a program in time: give --lease or --watchdog at least %v", lease, runShortest)
-	case lease != 0 && j.grace > lease/4: // so that renewals have a chance before it
-		return usage("--grace is %v, more than a quarter of the time that the lock is taken for, %v: give less, or take it for longer", j.grace, lease)
+		return usage("%v is too short to stop a program in time: --lease and --watchdog must be at least %v", lease, runShortest)
+	case lease != 0 && j.grace > lease/4: // leaves time for renewals before SIGTERM
+		return usage("--grace is %v, more than a quarter of the lease of %v: lower --grace, or raise --lease or --watchdog", j.grace, lease)
 	}
 	return runnable(j.program[0])
 }
 
-// runnable returns the error of a program that cannot be run, while nobody
-// waits for it yet.
+// runnable returns an error if the program cannot be run. It is called before the
+// lock is acquired.
 func runnable(program string) error {
 	_, err := exec.LookPath(program)
 	return runFailure(program, err)
 }
 
-// runFailure returns the error of a program that could not be run, with the
-// status that a shell would return.
+// runFailure returns the error of a program that could not be run, with the exit
+// status of a shell.
 func runFailure(program string, err error) error {
 	if err == nil {
 		return nil
 	}
 	var at *exec.Error
 	if errors.As(err, &at) {
-		err = at.Err // without the name, which may be anything
+		err = at.Err // drop the program name, which is not escaped
 	}
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -177,7 +175,7 @@ func (e *runError) Error() string {
 }
 func (e *runError) Unwrap() error { return e.err }
 
-// options are those of the client.
+// options returns the options of the client.
 func (j *runJob) options() holdfast.Options {
 	o := holdfast.Options{WatchdogTimeout: j.watchdog}
 	if j.verbose {
@@ -186,7 +184,7 @@ func (j *runJob) options() holdfast.Options {
 	return o
 }
 
-// A runLock is a lock that says who holds it.
+// A runLock is a lock that can report its holder.
 type runLock interface {
 	holdfast.Locker
 	State(context.Context) (holdfast.State, error)

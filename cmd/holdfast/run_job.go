@@ -17,16 +17,17 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 )
 
-// run waits for the lock, runs the program, and gives the lock back.
+// run acquires the lock, runs the program and releases the lock.
 func (j *runJob) run(ctx context.Context) error {
 	signals := make(chan os.Signal, 16)
 	for _, s := range child.Signals {
-		if !signal.Ignored(s) { // as with nohup: the program is to ignore it, too
+		if !signal.Ignored(s) { // such as under nohup: the program inherits the setting
 			signal.Notify(signals, s)
 		}
 	}
 	defer signal.Stop(signals)
-	// A message that nobody reads must not end us: the lock would stay behind.
+	// A message to a closed pipe must not end this process: the lock would stay
+	// behind.
 	if !signal.Ignored(syscall.SIGPIPE) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}
@@ -43,9 +44,9 @@ func (j *runJob) run(ctx context.Context) error {
 	return j.work(lease, signals)
 }
 
-// runUntilSignal returns a context that a signal ends, until heard is called,
-// which returns the signal if there was one. A second signal has its usual
-// effect.
+// runUntilSignal returns a context that a signal cancels. The caller calls heard
+// when it no longer waits; heard returns the signal, or nil. A second signal has
+// its default effect.
 func runUntilSignal(ctx context.Context, signals chan os.Signal) (_ context.Context, heard func() os.Signal) {
 	ctx, cancel := context.WithCancel(ctx)
 	enough, ended := make(chan struct{}), make(chan struct{})
@@ -66,8 +67,8 @@ func runUntilSignal(ctx context.Context, signals chan os.Signal) (_ context.Cont
 	}
 }
 
-// acquire waits for the lock. What it has got is given back by done at the
-// latest.
+// acquire waits for the lock. The caller must call done, which closes the client
+// and so releases the lock if it is still held.
 func (j *runJob) acquire(ctx context.Context) (lease *holdfast.Lease, done func(), err error) {
 	client, err := j.target.open(ctx, j.options())
 	if err != nil {
@@ -83,23 +84,23 @@ func (j *runJob) acquire(ctx context.Context) (lease *holdfast.Lease, done func(
 	return lease, func() { _ = client.Close() }, err
 }
 
-// sayWhoHolds tells somebody at a terminal why nothing happens.
+// sayWhoHolds prints which owner holds the lock.
 func (j *runJob) sayWhoHolds(ctx context.Context, lock runLock) {
 	state, err := lock.State(ctx)
-	if err != nil || !state.Locked || ctx.Err() != nil { // or it is us who hold it by now
+	if err != nil || !state.Locked || ctx.Err() != nil { // ctx is done: this process may hold the lock by now
 		return
 	}
-	text := "waiting for lock " + term.Quote(j.name, 60) + ", held by " + term.Quote(state.Owner, 60)
+	text := "waiting for lock " + term.Quote(j.name, 60) + ": held by " + term.Quote(state.Owner, 60)
 	if state.TTL > 0 {
-		text += fmt.Sprintf(" for %v, or longer if it is renewed", state.TTL.Round(time.Second))
+		text += fmt.Sprintf(", expires in %v unless renewed", state.TTL.Round(time.Second))
 	}
 	if n := len(state.Waiting); n > 1 {
-		text += fmt.Sprintf("; %d wait", n)
+		text += fmt.Sprintf("; %d waiters", n)
 	}
 	j.say("%s", text)
 }
 
-// say writes a line that is not the program's.
+// say prints a message of holdfast, as opposed to output of the program.
 func (j *runJob) say(format string, args ...any) {
 	fmt.Fprintf(j.err, "holdfast: "+format+"\n", args...)
 }
@@ -112,15 +113,15 @@ func (j *runJob) work(lease *holdfast.Lease, signals <-chan os.Signal) error {
 		"HOLDFAST_LOCK="+lease.Name(),
 		"HOLDFAST_OWNER="+lease.Owner(),
 		"HOLDFAST_TOKEN="+strconv.FormatInt(lease.Token(), 10))
-	// At a terminal the program shares our group, so that it can read from there
-	// and pipelines stay together.
+	// At a terminal the program stays in the process group of this process, so that
+	// it can read from the terminal and pipelines work.
 	own := !child.Terminal()
 	if j.verbose {
 		j.say("holding lock %s, owner %s, token %d", term.Quote(j.name, 60), lease.Owner(), lease.Token())
 	}
 	w := newRunWatch(j, lease)
-	if !lease.Valid() { // we may have been stopped for long
-		return &exit{lost, fmt.Errorf("lock %s was lost before the program could be started", term.Quote(j.name, 60))}
+	if !lease.Valid() { // this process may have been stopped
+		return &exit{lost, fmt.Errorf("lock %s was lost before the program started", term.Quote(j.name, 60))}
 	}
 	var err error
 	if w.program, err = child.Start(cmd, own); err != nil {
@@ -132,7 +133,7 @@ func (j *runJob) work(lease *holdfast.Lease, signals <-chan os.Signal) error {
 	return w.finish()
 }
 
-// environment returns that of the program: ours, but for the secrets in
+// environment returns the environment of the program. It removes the secrets from
 // HOLDFAST_URL.
 func (j *runJob) environment(ours []string) []string {
 	if j.keep {
@@ -151,7 +152,8 @@ func (j *runJob) environment(ours []string) []string {
 	return env
 }
 
-// finish gives the lock back and returns the program's status, or the loss.
+// finish releases the lock. It returns the exit status of the program, or the loss
+// of the lock.
 func (w *runWatch) finish() error {
 	w.fuse.Out()
 	err := w.lease.Release(context.Background())
@@ -162,7 +164,7 @@ func (w *runWatch) finish() error {
 	case w.told:
 		return &exit{lost, fmt.Errorf("lock %s could not be kept; %s", term.Quote(w.job.name, 60), w.fate())}
 	case err != nil:
-		w.job.say("the program has ended, but lock %s could not be given back; it frees itself when its lease is over", term.Quote(w.job.name, 60))
+		w.job.say("the program ended, but lock %s could not be released; it expires with its lease", term.Quote(w.job.name, 60))
 	}
 	if w.job.verbose && err == nil {
 		w.job.say("released lock %s", term.Quote(w.job.name, 60))
@@ -173,10 +175,10 @@ func (w *runWatch) finish() error {
 	return nil
 }
 
-// fate says what has become of the program.
+// fate returns a text that says whether the program was stopped.
 func (w *runWatch) fate() string {
 	if w.told {
-		return "the program was stopped, and has not done all of its work"
+		return "the program was stopped before it finished"
 	}
-	return "the program has done its work, but another one may have run beside it"
+	return "the program finished, but another program may have run at the same time"
 }

@@ -27,10 +27,10 @@ func TestRunLost(t *testing.T) {
 		{"no server", []string{"--watchdog", "12s", "--grace", "3s"}, func(_ *testing.T, link *redistest.Proxy, _ *process) {
 			link.Refuse(true)
 			link.Cut()
-		}, 121, true, "no renewal was confirmed.*(lost: expired|could not be kept); the program was stopped"},
+		}, 121, true, "not renewed in time.*(lost: expired|could not be kept); the program was stopped"},
 		{"no answers", []string{"--watchdog", "12s", "--grace", "3s", "--fair"}, func(_ *testing.T, link *redistest.Proxy, _ *process) {
 			link.FreezeReplies()
-		}, 121, true, "no renewal was confirmed.*(lost: expired|could not be kept); the program was stopped"},
+		}, 121, true, "not renewed in time.*(lost: expired|could not be kept); the program was stopped"},
 		{"no grace", []string{"--watchdog", "12s", "--grace", "0"}, func(_ *testing.T, link *redistest.Proxy, _ *process) {
 			link.Freeze()
 		}, 121, false, "(lost: expired|could not be kept); the program was stopped"},
@@ -87,7 +87,7 @@ func TestRunForced(t *testing.T) {
 	s.Do(t, "DEL", scene.name)
 	dead := scene.dies(t, pid)
 	r := p.wait(t)
-	r.want(t, 121, "*", "not ours any more.*lost: not owner; the program was stopped")
+	r.want(t, 121, "*", "held by another owner or was deleted.*lost: not owner; the program was stopped")
 	scene.told(t, r, dead)
 }
 
@@ -158,7 +158,7 @@ func TestRunForcedAtTheEnd(t *testing.T) {
 		p := scene.start(t, s.URL(), flags...)
 		s.Do(t, "DEL", scene.name)
 		p.in.Close()
-		p.wait(t).want(t, 121, "*", "lost: not owner; the program has done its work")
+		p.wait(t).want(t, 121, "*", "lost: not owner; the program finished")
 	}
 }
 
@@ -188,7 +188,7 @@ func TestRunServerGoneAtTheEnd(t *testing.T) {
 	p := scene.start(t, s.URL())
 	s.Kill()
 	p.in.Close()
-	p.wait(t).want(t, 7, "*", "could not be given back; it frees itself")
+	p.wait(t).want(t, 7, "*", "could not be released; it expires")
 }
 
 // A pause that is shorter than the lease harms nobody.

@@ -148,7 +148,7 @@ func TestRunTerminalWaits(t *testing.T) {
 	url := s.URL() + "?timeout=20s" // it asks once for whom
 	holder := scene.start(t, s.URL())
 	p := startTerminal(t, 200, 24, nil, "run", "--url", url, scene.name, "--", "echo", "my turn")
-	p.shows(t, `waiting for lock TestRunTerminalWaits, held by [0-9a-f-]{36}:\d+ for \d+s`)
+	p.shows(t, `waiting for lock TestRunTerminalWaits: held by [0-9a-f-]{36}:\d+, expires in \d+s unless renewed`)
 	holder.in.Close()
 	p.shows(t, "my turn")
 	p.wait(t).want(t, 0, "*", "")

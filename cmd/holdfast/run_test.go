@@ -66,7 +66,7 @@ func TestRunMisused(t *testing.T) {
 		{[]string{"x", "touch", touched}, 2, "holdfast run nightly -- "},
 		{[]string{"--", "x", "touch", touched}, 2, "holdfast run nightly -- "},
 		{[]string{"x", "y", "--", "touch", touched}, 2, "holdfast run nightly -- "},
-		{[]string{"x", "ls", "-l"}, 2, "come after --"},
+		{[]string{"x", "ls", "-l"}, 2, "after --"},
 		{[]string{"x", "--wait", "soon", "--", "touch", touched}, 2, "--wait"},
 		{[]string{"x", "--wait", "-1s", "--", "touch", touched}, 2, "--wait"},
 		{[]string{"x", "--lease", "10ms", "--", "touch", touched}, 2, "at least 1s"},
@@ -104,7 +104,7 @@ func TestRunUnreachable(t *testing.T) {
 	locked := redistest.StartWith(t, redistest.WithPassword("right"))
 	for _, c := range []struct{ url, err string }{
 		{"redis://someone:geheim@127.0.0.1:1", "unavailable.*--url"},
-		{"redis://:geheim@" + locked.Addr(), "Give a user and a password"},
+		{"redis://:geheim@" + locked.Addr(), "Set a user and a password"},
 	} {
 		for _, env := range []bool{false, true} {
 			args, vars := []string{"run", "--url", c.url}, []string(nil)

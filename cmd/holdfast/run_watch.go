@@ -13,16 +13,16 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 )
 
-// A runWatch sees to it that a program is dead before its lock can be somebody
-// else's.
+// A runWatch ensures that a program is dead before another owner can acquire its
+// lock.
 //
 //	renewed                            SIGTERM            SIGKILL   end
 //	───┼──────────────────────────────────┼──────────────────┼───────┤
 //	                                      └───── grace ──────┴reserve┘
 //
-// The end is that of [holdfast.Lease.Deadline], up to which the fuse burns; the
-// server keeps the lock a little longer. The reserve is for a busy machine, and
-// for a large program to die.
+// The end is [holdfast.Lease.Deadline], when the fuse kills this process. The
+// server keeps the lock a little longer. The reserve covers delays on a busy
+// machine and the time that the kernel needs to end a large program.
 type runWatch struct {
 	job     *runJob
 	lease   *holdfast.Lease
@@ -30,15 +30,15 @@ type runWatch struct {
 	fuse    *child.Fuse
 
 	grace, reserve time.Duration
-	told           bool           // the program, that it must stop
-	said           sync.WaitGroup // that to the user, who may not be reading
-	gone           bool           // the lease, or the program after it was told
-	kill           time.Time      // if gone: when to kill what is left
-	killed         bool
+	told           bool           // SIGTERM was sent, or the lease is lost
+	said           sync.WaitGroup // waits for the message, whose reader may be slow
+	gone           bool           // the lease is lost, or the program ended after SIGTERM
+	kill           time.Time      // if gone: when to send SIGKILL
+	killed         bool           // SIGKILL was sent
 }
 
-// newRunWatch returns a watch over a program that is yet to be started. The fuse
-// burns already.
+// newRunWatch returns a runWatch for a program that is not started yet. It sets the
+// fuse.
 func newRunWatch(j *runJob, lease *holdfast.Lease) *runWatch {
 	w := &runWatch{job: j, lease: lease, fuse: child.NewFuse()}
 	end := lease.Deadline()
@@ -52,12 +52,12 @@ func newRunWatch(j *runJob, lease *holdfast.Lease) *runWatch {
 	return w
 }
 
-// runPause is how long a timer is trusted: it stands still while the machine
-// sleeps, the lease does not.
+// runPause is the longest sleep between two checks. Go timers stop while the
+// machine sleeps, but the lease does not.
 const runPause = time.Second
 
-// until watches over the lease until the program has ended. If it was told to
-// stop, what it has started is given the same time for it.
+// until watches the lease until the program has ended. If the program got SIGTERM,
+// until also waits for the processes that it started, for at most the grace period.
 func (w *runWatch) until(ended <-chan struct{}, signals <-chan os.Signal) {
 	lost := w.lease.Context().Done()
 	timer := time.NewTimer(0)
@@ -87,7 +87,7 @@ func (w *runWatch) until(ended <-chan struct{}, signals <-chan os.Signal) {
 	}
 }
 
-// look does what is due and returns when to look again.
+// look sends the signals that are due and returns the time until the next check.
 func (w *runWatch) look() time.Duration {
 	if w.gone {
 		if time.Now().After(w.kill) {
@@ -99,7 +99,7 @@ func (w *runWatch) look() time.Duration {
 	}
 	end := w.lease.Deadline()
 	if end.IsZero() {
-		return runPause // it is lost, and we are about to be told
+		return runPause // the lease is lost: its context is about to end
 	}
 	w.fuse.Set(end)
 	left := w.left()
@@ -112,37 +112,38 @@ func (w *runWatch) look() time.Duration {
 	case left > w.grace:
 		return left - w.grace
 	}
-	why := "no renewal was confirmed for too long"
+	why := "not renewed in time"
 	if w.job.fixed {
-		why = "its lease is nearly over"
+		why = "the lease is nearly over"
 	}
 	w.tell(why, left)
 	return left
 }
 
-// left returns how long the program may go on.
+// left returns the time until SIGKILL.
 func (w *runWatch) left() time.Duration { return time.Until(w.lease.Deadline().Add(-w.reserve)) }
 
-// lose acts on the loss of the lease. If its time is over, the lock will be
-// free in a moment; otherwise somebody may have it already.
+// lose handles the loss of the lease. If the lease has expired, the program is
+// killed at once. If the lock was broken, another owner may already hold it, and
+// the program gets at most a second.
 func (w *runWatch) lose(err error) {
 	w.gone, w.kill = true, time.Now()
 	var loss *holdfast.LostError
 	if errors.As(err, &loss) && (loss.Reason == holdfast.LossNotOwner || loss.Reason == holdfast.LossFailover) {
 		grace := min(w.grace, time.Second)
 		w.kill = w.kill.Add(grace)
-		w.tell("the server says that it is not ours any more", grace)
+		w.tell("it is held by another owner or was deleted", grace)
 	}
 	w.told = true
 }
 
-// tell tells the program to stop.
+// tell sends SIGTERM to the program, once.
 func (w *runWatch) tell(why string, left time.Duration) {
 	if !w.told {
 		w.told = true
 		w.program.SignalAll(syscall.SIGTERM)
 		w.said.Go(func() {
-			w.job.say("lock %s: %s: the program is stopped with SIGTERM, and with SIGKILL in %v",
+			w.job.say("lock %s: %s: stopping the program with SIGTERM, and with SIGKILL in %v",
 				term.Quote(w.job.name, 60), why, left.Round(100*time.Millisecond))
 		})
 	}

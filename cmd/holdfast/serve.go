@@ -19,20 +19,21 @@ func serveCommand(a *app) *cobra.Command {
 	mode, addr := server.Auto, ""
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Start a server to try things out",
-		Long: `Serve starts a server and keeps it until Ctrl-C: the redis-server or
-valkey-server on the PATH (--server real), or one inside this process
-(embedded); auto takes the latter where there is no other. Its URL goes to
-standard output, all else to standard error.
+		Short: "Start a server for trying things out",
+		Long: `Serve starts a server and runs it until Ctrl-C. With --server real it starts the
+redis-server or valkey-server on the PATH, with --server embedded a server
+inside this process. The default, auto, uses the embedded server if the PATH has
+no other. Serve prints the URL to standard output and messages to standard
+error.
 
-The server asks for no password. It therefore listens on loopback only, and
-never where another program listens already. It keeps nothing on disk: when it
-ends, all locks are forgotten.
+The server requires no password, so it listens on loopback only. Serve fails if
+the port is in use. The server stores nothing on disk: all locks are lost when
+it stops.
 
-The embedded server is miniredis, which is good enough for the demo and for
-trying things out. It does a few thousand operations a second, and it has no
-rate limiters, no Object.Listen, no users, no replicas and no settings. Leases
-there should not be shorter than half a second.`,
+The embedded server is miniredis. It is good enough for the demo and for trying
+things out. It handles a few thousand operations per second, and it has no rate
+limiters, no Object.Listen, no users, no replicas and no settings. Use leases of
+at least half a second with it.`,
 		Example: `  holdfast serve
   holdfast serve --addr 127.0.0.1:0                        # any free port
   holdfast serve --server embedded --addr 127.0.0.1:7000`,
@@ -40,7 +41,7 @@ there should not be shorter than half a second.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: interruptible(func(ctx context.Context, _ []string) error {
 			if a.target.url != "" || a.target.config != "" {
-				return usage("serve starts a server of its own: leave --url and --config out, or choose where it listens with --addr")
+				return usage("serve starts its own server: omit --url and --config, or set the address with --addr")
 			}
 			addr, err := serveLoopback(addr)
 			if err != nil {
@@ -49,18 +50,18 @@ there should not be shorter than half a second.`,
 			return a.serve(ctx, mode, addr)
 		}),
 	}
-	serverFlag(cmd, &mode, "which server to start")
-	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:6379", "where it listens, on loopback; port 0 is any that is free")
+	serverFlag(cmd, &mode, "server to start")
+	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:6379", "loopback address to listen on; port 0 takes a free port")
 	_ = cmd.RegisterFlagCompletionFunc("addr", cobra.NoFileCompletions)
 	return cmd
 }
 
-// serve runs a server until ctx ends, or the server does.
+// serve runs a server until ctx is done or the server ends.
 func (a *app) serve(ctx context.Context, mode server.Mode, addr string) error {
 	s, err := server.Start(ctx, mode, addr)
 	switch {
 	case errors.Is(err, server.ErrTaken):
-		return hint(err, "If that is a server, use it with --url redis://"+addr+". To start another, choose its port: --addr 127.0.0.1:0 takes any that is free.")
+		return hint(err, "If that is a Redis server, use it with --url redis://"+addr+". To start another server, choose another port: --addr 127.0.0.1:0 takes a free one.")
 	case ctx.Err() != nil:
 		return nil
 	case err != nil:
@@ -69,7 +70,7 @@ func (a *app) serve(ctx context.Context, mode server.Mode, addr string) error {
 	defer s.Stop()
 	fmt.Fprintln(a.out, s.URL)
 	notices := a.notices()
-	fmt.Fprintf(notices, "%s listens. Ctrl-C ends it, and it forgets everything then.\nIn another terminal: export HOLDFAST_URL=%s\n", s.What, s.URL)
+	fmt.Fprintf(notices, "%s is running. Ctrl-C stops it and discards its data.\nIn another terminal: export HOLDFAST_URL=%s\n", s.What, s.URL)
 	if s.Embedded {
 		fmt.Fprintln(notices, notices.Paint(term.Yellow, "This is an "+server.Limits+"."))
 	}
@@ -77,26 +78,27 @@ func (a *app) serve(ctx context.Context, mode server.Mode, addr string) error {
 	case <-ctx.Done():
 		return nil
 	case <-s.Ended:
-		return hint(fmt.Errorf("%s has ended by itself%s", s.What, s.LastWords()), "Whatever was locked there is forgotten. Start it again with holdfast serve.")
+		return hint(fmt.Errorf("%s stopped unexpectedly%s", s.What, s.LastWords()), "Its locks are lost. Start it again with holdfast serve.")
 	}
 }
 
-// serveLoopback returns the address if it is one of this machine alone.
+// serveLoopback checks that addr is a loopback address and returns it with an IP
+// address as host.
 func serveLoopback(addr string) (string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
-		return "", usage("--addr is %s, but must be a host and a port, such as 127.0.0.1:6379", term.Quote(addr, 40))
+		return "", usage("--addr is %s: it must be a host and a port, such as 127.0.0.1:6379", term.Quote(addr, 40))
 	}
 	if host == "localhost" {
 		host = "127.0.0.1"
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return "", usage("--addr is %s, where others could reach a server that asks for no password: use 127.0.0.1", term.Quote(addr, 40))
+		return "", usage("--addr is %s, but the server requires no password and must not be reachable from other machines: use 127.0.0.1", term.Quote(addr, 40))
 	}
 	return net.JoinHostPort(host, port), nil
 }
 
-// serverFlag is the flag of commands that can start a server.
+// serverFlag adds the flag --server to a command that can start a server.
 func serverFlag(cmd *cobra.Command, mode *server.Mode, help string) {
 	cmd.Flags().Var(mode, "server", help)
 	_ = cmd.RegisterFlagCompletionFunc("server", cobra.FixedCompletions(server.Modes, cobra.ShellCompDirectiveNoFileComp))

@@ -36,8 +36,8 @@ func TestServe(t *testing.T) {
 		env  []string
 		says string
 	}{
-		{"auto", nil, `^(redis|valkey)-server \d+\.\d+\.\d+ listens.*export HOLDFAST_URL=redis://127`},
-		{"auto", []string{"PATH="}, `^miniredis 2\.\d+\.\d+ listens.*This is an embedded server, for trying things out: `},
+		{"auto", nil, `^(redis|valkey)-server \d+\.\d+\.\d+ is running.*export HOLDFAST_URL=redis://127`},
+		{"auto", []string{"PATH="}, `^miniredis 2\.\d+\.\d+ is running.*This is an embedded server, for trying things out: `},
 		{"embedded", nil, `^miniredis .*embedded server`},
 		{"real", nil, `^(redis|valkey)-server`},
 	} {
@@ -68,17 +68,17 @@ func TestServeRefuses(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"a port that is taken", nil, []string{"--addr", taken}, 1, `^holdfast: ` + taken + `: another program listens there\n.*--url redis://` + taken + `.*--addr 127\.0\.0\.1:0`},
-		{"a port that is taken, embedded", nil, []string{"--addr", taken, "--server", "embedded"}, 1, `another program listens there\n.*--addr`},
-		{"all addresses", nil, []string{"--addr", ":0"}, 2, `others could reach a server that asks for no password: use 127\.0\.0\.1`},
-		{"a public address", nil, []string{"--addr", "0.0.0.0:0"}, 2, `asks for no password`},
-		{"a name", nil, []string{"--addr", "example.com:0"}, 2, `asks for no password`},
+		{"a port that is taken", nil, []string{"--addr", taken}, 1, `^holdfast: ` + taken + `: address in use by another program\n.*--url redis://` + taken + `.*--addr 127\.0\.0\.1:0`},
+		{"a port that is taken, embedded", nil, []string{"--addr", taken, "--server", "embedded"}, 1, `address in use by another program\n.*--addr`},
+		{"all addresses", nil, []string{"--addr", ":0"}, 2, `the server requires no password and must not be reachable from other machines: use 127\.0\.0\.1`},
+		{"a public address", nil, []string{"--addr", "0.0.0.0:0"}, 2, `requires no password`},
+		{"a name", nil, []string{"--addr", "example.com:0"}, 2, `requires no password`},
 		{"no port", nil, []string{"--addr", "127.0.0.1"}, 2, `must be a host and a port, such as`},
 		{"no number", nil, []string{"--addr", "127.0.0.1:redis"}, 2, `must be a host and a port, such as`},
-		{"a terminal's command", nil, []string{"--addr", "\x1b[2J"}, 2, `--addr is \\x1b\[2J, but`},
-		{"--url", nil, []string{"--url", "redis://:secret@localhost"}, 2, `serve starts a server of its own: leave --url and --config out`},
-		{"no server program", []string{"PATH="}, []string{"--server", "real"}, 1, `there is no redis-server or valkey-server on the PATH: install one, or use --server embedded`},
-		{"another mode", nil, []string{"--server", "fast"}, 2, `it must be auto, embedded or real\nholdfast serve --help`},
+		{"a terminal's command", nil, []string{"--addr", "\x1b[2J"}, 2, `--addr is \\x1b\[2J: it must be`},
+		{"--url", nil, []string{"--url", "redis://:secret@localhost"}, 2, `serve starts its own server: omit --url and --config`},
+		{"no server program", []string{"PATH="}, []string{"--server", "real"}, 1, `no redis-server or valkey-server on the PATH: install one, or use --server embedded`},
+		{"another mode", nil, []string{"--server", "fast"}, 2, `it must be auto, embedded or real\nRun holdfast serve --help`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -117,7 +117,7 @@ func TestServeServerDies(t *testing.T) {
 	if err := syscall.Kill(child(t, p), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	p.wait(t).want(t, 1, "^redis://", `holdfast: (redis|valkey)-server \S+ has ended by itself: .*bye bye\.\.\.\n.*is forgotten.*holdfast serve\.\n$`)
+	p.wait(t).want(t, 1, "^redis://", `holdfast: (redis|valkey)-server \S+ stopped unexpectedly: .*bye bye\.\.\.\nIts locks are lost.*holdfast serve\.\n$`)
 }
 
 // TestServeKilled wants no server to be left when nobody could stop it.

@@ -19,18 +19,17 @@ func showCommand(a *app) *cobra.Command {
 	json := false
 	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Show all about one lock",
-		Long: `Show prints what the server knows about one lock: everybody who holds it, and
-everybody who waits in its queue. It changes nothing.
+		Short: "Show the holders and waiters of a lock",
+		Long: `Show prints the state of one lock on the server: all holders, and all waiters in
+its queue. It changes nothing.
 
-The exit status is 0 also if the lock is free, which it says; a lock that nobody
-has ever used is free. It is 1 if there is something by that name that is not a
-lock.
+The exit status is 0 even if the lock is free. A lock that was never used is
+free. The exit status is 1 if the key of that name is not a lock.
 
 ` + lsSchema + `
 
-Show prints one LOCK on one line. One without holders is free, unless more says
-that there are others and it has no queue; its kind is mutex if nobody can tell.`,
+Show prints one LOCK on one line. A LOCK without holders is free, unless more is
+above 0 and queue is empty. The kind of a free lock is mutex if it is unknown.`,
 		Example: `  holdfast show orders
   holdfast show orders --json | jq '.holders | length'`,
 		Args:              showName,
@@ -56,22 +55,22 @@ that there are others and it has no queue; its kind is mutex if nobody can tell.
 	return cmd
 }
 
-// showName is for commands whose argument is the name of a lock.
+// showName checks the arguments of a command that takes the name of a lock.
 func showName(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
-		return usage("%s needs the name of a lock; holdfast ls lists those that are held", cmd.CommandPath())
+		return usage("%s needs the name of a lock: holdfast ls lists the held locks", cmd.CommandPath())
 	case len(args) > 1:
-		return usage("%s takes one name, but there is also %s", cmd.CommandPath(), term.Quote(args[1], 40))
+		return usage("%s takes one name, got also %s", cmd.CommandPath(), term.Quote(args[1], 40))
 	}
 	return nil
 }
 
-// showLook looks at one lock.
+// showLook reads the state of one lock.
 func showLook(ctx context.Context, i *inspect.Inspector, name string) (inspect.Lock, error) {
 	lock, err := i.Lock(ctx, name)
 	if errors.Is(err, inspect.ErrNotLock) {
-		return lock, &exit{failed, fmt.Errorf("%s is not a lock: something else is stored there by that name", lsName(name, 60))}
+		return lock, &exit{failed, fmt.Errorf("%s is not a lock: the key of that name holds something else", lsName(name, 60))}
 	}
 	if err == nil {
 		lsSorted([]inspect.Lock{lock})
@@ -79,28 +78,28 @@ func showLook(ctx context.Context, i *inspect.Inspector, name string) (inspect.L
 	return lock, err
 }
 
-// showWidest is how many columns of a text from a stranger are shown, which is
-// more than any name of Holdfast's has.
+// showWidest is the maximum width of a text from the server. Names of Holdfast
+// are shorter.
 const showWidest = 4096
 
-// showText returns all about a lock in lines.
+// showText formats the state of a lock, one fact per line.
 func showText(s *term.Screen, lock inspect.Lock) string {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-9s %s\n", label, fmt.Sprintf(format, args...))
 	}
 	b.WriteString(s.Paint(term.Bold, lsName(lock.Name, showWidest)) + "\n")
-	if len(lock.Holders) > 0 || lock.Kind != inspect.Mutex { // of a free one nobody can tell
+	if len(lock.Holders) > 0 || lock.Kind != inspect.Mutex { // the kind of a free lock may be unknown
 		line("kind", "%s", lock.Kind)
 	}
 	switch {
 	case lsFree(lock):
-		line("held by", "nobody: it is free")
+		line("held by", "none (the lock is free)")
 		if strings.ContainsAny(lock.Name, "*?[") {
-			line("", "(show takes a name; patterns are for holdfast ls)")
+			line("", "(show takes a name; for a pattern, use holdfast ls)")
 		}
 	case len(lock.Holders) == 0:
-		line("held by", "none of those that were looked at")
+		line("held by", "unknown: the readers that were checked have expired")
 	}
 	for i, h := range lock.Holders {
 		line(first(i, "held by"), "%s", term.Quote(h.Owner, showWidest))
@@ -110,11 +109,11 @@ func showText(s *term.Screen, lock inspect.Lock) string {
 		line(first(i, "queue"), "%d. %s", i+1, term.Quote(owner, showWidest))
 	}
 	switch {
-	case len(lock.Queue) > 0: // which says more
+	case len(lock.Queue) > 0: // the queue is already shown
 	case lock.Clients < 0:
-		line("waiting", "the server does not tell")
+		line("waiting", "unknown")
 	case lock.Clients > 0:
-		line("waiting", "%s, for one goroutine or more each", plural(lock.Clients, "client"))
+		line("waiting", "%s, each with one or more goroutines", plural(lock.Clients, "client"))
 	}
 	if lock.Token != 0 {
 		line("token", "%d", lock.Token)
@@ -123,12 +122,12 @@ func showText(s *term.Screen, lock inspect.Lock) string {
 		line("leader", "%s", term.Quote(lock.Leader, showWidest))
 	}
 	if lock.More > 0 {
-		line("more", "%d holders and waiters that are not listed", lock.More)
+		line("more", "%d holders and waiters not listed", lock.More)
 	}
 	return b.String()
 }
 
-// first returns a label for the first of several lines.
+// first returns the label for line 0, and "" for the following lines.
 func first(i int, label string) string {
 	if i == 0 {
 		return label

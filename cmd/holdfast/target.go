@@ -16,24 +16,24 @@ import (
 	"github.com/holdfast-go/holdfast/driver/rueidis"
 )
 
-// standard is the server if none is named: where redis-cli looks, too.
-const standard = "redis://127.0.0.1:6379"
+// defaultURL is the server if none is given. It is the default of redis-cli.
+const defaultURL = "redis://127.0.0.1:6379"
 
-// target is the server that a command is about.
+// target holds the flags that select the server.
 type target struct {
-	url    string // as given; empty if none was
-	config string // a configuration file of Redisson's
+	url    string // value of --url
+	config string // path of a Redisson configuration file
 	env    func(string) string
 	err    io.Writer // for warnings
 }
 
 func (t *target) flags(f *pflag.FlagSet, s streams) {
-	f.StringVar(&t.url, "url", "", "server, such as redis://host:6379, redis-sentinel://..., redis-cluster://...\n(default: HOLDFAST_URL, which hides a password from ps; else "+standard+")")
-	f.StringVar(&t.config, "config", "", "configuration file of Redisson's that names the servers, instead of --url")
+	f.StringVar(&t.url, "url", "", "server: redis://host:6379, redis-sentinel://...\nor redis-cluster://... (default: HOLDFAST_URL,\nwhich hides the password from ps, or else\n"+defaultURL+")")
+	f.StringVar(&t.config, "config", "", "Redisson configuration file that names the servers, instead of --url")
 	t.env, t.err = s.env, s.err
 }
 
-// named reports whether the user has named a server.
+// named reports whether a server is given by flag or environment.
 func (t *target) named() bool { return t.config != "" || t.address() != "" }
 
 func (t *target) address() string {
@@ -43,14 +43,14 @@ func (t *target) address() string {
 	return t.env("HOLDFAST_URL")
 }
 
-// withoutSecrets returns a URL without user and passwords, so that it names the
-// same servers, or "" if it is not one that could be used.
+// withoutSecrets removes the user and the passwords from a URL. The result names
+// the same servers. It is "" if the URL is invalid.
 func withoutSecrets(raw string) string {
 	if _, err := rueidis.ParseURL(raw); err != nil {
 		return ""
 	}
 	scheme, rest, _ := strings.Cut(raw, "://")
-	if _, after, ok := strings.Cut(rest, "@"); ok { // a URL has one
+	if _, after, ok := strings.Cut(rest, "@"); ok { // a valid URL has at most one @
 		rest = after
 	}
 	rest, query, _ := strings.Cut(rest, "?")
@@ -65,9 +65,9 @@ func withoutSecrets(raw string) string {
 	return scheme + "://" + rest
 }
 
-// open connects with the server that was named, or with the standard one. It
-// prints the warnings that come with it, such as that certificates are not
-// checked. What comes later goes to the logger of o, and nowhere if there is none.
+// open connects to the given server, or to defaultURL. Without a logger in o, it
+// prints the warnings of the connect, such as unverified certificates, and
+// discards later log records.
 func (t *target) open(ctx context.Context, o holdfast.Options) (*holdfast.Client, error) {
 	if o.Logger == nil {
 		h := &openingLog{w: t.err}
@@ -76,18 +76,18 @@ func (t *target) open(ctx context.Context, o holdfast.Options) (*holdfast.Client
 	}
 	switch {
 	case t.config != "" && t.url != "":
-		return nil, usage("there are both --url and --config: give one of them")
+		return nil, usage("--url and --config exclude each other: give one of them")
 	case strings.Contains(t.config, "://"):
-		return nil, usage("--config names a file: give a URL with --url")
+		return nil, usage("--config takes a file: use --url for a URL")
 	case t.config != "":
 		return holdfast.OpenConfig(ctx, t.config, o)
 	case t.named():
 		return holdfast.Open(ctx, t.address(), o)
 	}
-	return holdfast.Open(ctx, standard, o)
+	return holdfast.Open(ctx, defaultURL, o)
 }
 
-// An openingLog prints warnings for people until it is over.
+// An openingLog is a log handler that prints warnings until over is set.
 type openingLog struct {
 	w    io.Writer
 	over atomic.Bool

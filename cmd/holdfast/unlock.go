@@ -19,7 +19,7 @@ import (
 
 func init() { commands = append(commands, unlockCommand) }
 
-// unlockFlags is how the user wants a lock to be broken.
+// unlockFlags holds the flags of unlock.
 type unlockFlags struct {
 	force, yes, json bool
 	owners           []string
@@ -29,25 +29,26 @@ func unlockCommand(a *app) *cobra.Command {
 	var f unlockFlags
 	cmd := &cobra.Command{
 		Use:   "unlock NAME --force",
-		Short: "Break a lock whose holder does not release it",
-		Long: `Unlock frees a lock that others hold. It shows who they are, asks, and then
-breaks the lock only if the same owners still hold it. Those who wait are woken.
+		Short: "Break a lock that its holder does not release",
+		Long: `Unlock breaks a lock: it takes the lock away from its holders. It shows the
+holders, asks for confirmation, and breaks the lock only if the same owners
+still hold it. Waiters are woken.
 
-Every acquisition by Go has an owner of its own, so one that is newer than what
-was shown is not broken. (Goroutines of one process that hand a lock on to each
-other are one owner.) In Java the owner is the thread: a thread that has
-released the lock and taken it again since is the same owner, and its new hold
+In Go every acquisition has its own owner, so a hold that began after the
+holders were shown is not broken. (Goroutines of one process that hand the lock
+to each other share one owner.) In Java the owner is the thread: if a thread has
+released the lock and acquired it again, it is the same owner, and its new hold
 is broken.
 
-A holder that still works learns of it when it renews its lease, within ten
-seconds as a rule. Until then two of them may believe to hold the lock: prefer
-to stop the holder, whose lock expires by itself soon after.
+A running holder notices the loss when it renews its lease, usually within ten
+seconds. Until then two processes may both believe that they hold the lock. If
+possible, stop the holder instead: its lock then expires by itself.
 
-Without a terminal nobody can be asked. Then give --yes, or name the owner that
-you have seen with --owner, which is safer.
+Without a terminal, unlock cannot ask. Give --yes, or name the owner that you
+have seen with --owner, which is safer.
 
-The exit status is 0 if the lock is free now, which it may have been before, and
-1 if it is not: the answer was no, or others hold it than those that were shown.
+The exit status is 0 if the lock is free now, even if it was free before. It is
+1 if the lock is still held: the answer was no, or the holders have changed.
 
 ` + lsSchema + `
 
@@ -55,7 +56,8 @@ Unlock prints one document on one line:
 
   {"broken": true, "lock": LOCK}
 
-lock is what it was before; broken is false if it was free, or was left alone.`,
+lock is the state before the command. broken is false if the lock was free or
+was not broken.`,
 		Example: `  holdfast unlock orders --force
   holdfast unlock orders --force --owner 285475da-9152-4c83-822a-67ee2f116a79:52`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -74,9 +76,9 @@ lock is what it was before; broken is false if it was free, or was left alone.`,
 			return a.unlock(ctx, inspect.New(client.Driver()), args[0], f)
 		}),
 	}
-	cmd.Flags().BoolVar(&f.force, "force", false, "break the lock, which is all that this command can do")
+	cmd.Flags().BoolVar(&f.force, "force", false, "required: confirm that the lock may be broken")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
-	cmd.Flags().StringArrayVar(&f.owners, "owner", nil, "do not ask, and break the lock only if `OWNER` holds it; give it again for\neach of several")
+	cmd.Flags().StringArrayVar(&f.owners, "owner", nil, "do not ask, and break the lock only if `OWNER` holds it; repeat the flag\nfor several owners")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON, as described above")
 	return cmd
 }
@@ -85,17 +87,16 @@ func (f *unlockFlags) check(a *app) error {
 	sure := f.yes || len(f.owners) > 0
 	switch {
 	case !f.force:
-		return usage("a lock is released by its holder, or ends by itself when that one is gone; to break it all the same, add --force")
+		return usage("a lock is released by its holder, or expires after its holder is gone: add --force to break it anyway")
 	case f.json && !sure:
-		return usage("with --json nobody is asked: add --owner OWNER, as holdfast show has it, or --yes")
+		return usage("--json does not ask for confirmation: add --owner OWNER, as shown by holdfast show, or --yes")
 	case !sure && !a.interactive():
-		return usage("there is no terminal to ask at: add --owner OWNER, as holdfast show has it, or --yes")
+		return usage("no terminal to ask for confirmation: add --owner OWNER, as shown by holdfast show, or --yes")
 	}
 	return nil
 }
 
-// interactive reports whether there is somebody who sees a question and can
-// answer.
+// interactive reports whether input and output are a terminal.
 func (a *app) interactive() bool {
 	f, ok := a.in.(*os.File)
 	return ok && xterm.IsTerminal(int(f.Fd())) && a.screen().Terminal()
@@ -108,7 +109,7 @@ func (a *app) unlock(ctx context.Context, i *inspect.Inspector, name string, f u
 	}
 	switch {
 	case lsFree(seen):
-		return a.unlocked(f, seen, false, lsName(name, 60)+" is free: there is nothing to break.")
+		return a.unlocked(f, seen, false, lsName(name, 60)+" is free: nothing to break.")
 	case len(seen.Holders) == 0:
 		return a.left(f, seen, "it may be held by %s", unlockOwners(seen))
 	}
@@ -116,7 +117,7 @@ func (a *app) unlock(ctx context.Context, i *inspect.Inspector, name string, f u
 		_, _ = fmt.Fprint(a.out, showText(a.screen(), seen))
 	}
 	if len(f.owners) > 0 && !unlockSame(seen, f.owners) {
-		return a.left(f, seen, "it is held by %s, not by whom --owner says", unlockOwners(seen))
+		return a.left(f, seen, "it is held by %s, not by the --owner", unlockOwners(seen))
 	}
 	if !f.yes && len(f.owners) == 0 {
 		yes, err := a.ask(ctx, "Break it? [y/N] ")
@@ -124,7 +125,7 @@ func (a *app) unlock(ctx context.Context, i *inspect.Inspector, name string, f u
 			return err
 		}
 		if !yes {
-			return a.left(f, seen, "you did not say yes")
+			return a.left(f, seen, "not confirmed")
 		}
 	}
 	broken, err := i.Break(ctx, seen)
@@ -132,19 +133,19 @@ func (a *app) unlock(ctx context.Context, i *inspect.Inspector, name string, f u
 		return err
 	}
 	if broken {
-		return a.unlocked(f, seen, true, "It is broken. Its holder learns of it when it renews its lease.")
+		return a.unlocked(f, seen, true, "The lock is broken. Its holder notices when it renews its lease.")
 	}
 	now, err := showLook(ctx, i, name)
 	if err != nil {
 		return err
 	}
 	if lsFree(now) {
-		return a.unlocked(f, seen, false, "It has become free meanwhile: there was nothing to break.")
+		return a.unlocked(f, seen, false, "The lock was released in the meantime: nothing to break.")
 	}
-	return a.left(f, seen, "it is held by %s now", unlockOwners(now))
+	return a.left(f, seen, "it is now held by %s", unlockOwners(now))
 }
 
-// unlocked ends the command when the lock is free.
+// unlocked prints the result for a lock that is free now.
 func (a *app) unlocked(f unlockFlags, seen inspect.Lock, broken bool, text string) error {
 	if f.json {
 		return a.printJSON(unlockDocument{broken, lsLockOf(seen)})
@@ -153,23 +154,23 @@ func (a *app) unlocked(f unlockFlags, seen inspect.Lock, broken bool, text strin
 	return err
 }
 
-// left ends the command when the lock was left alone.
+// left prints the result for a lock that was not broken, and returns the error.
 func (a *app) left(f unlockFlags, seen inspect.Lock, format string, args ...any) error {
 	if f.json {
 		if err := a.printJSON(unlockDocument{false, lsLockOf(seen)}); err != nil {
 			return err
 		}
 	}
-	return &exit{failed, fmt.Errorf("nothing was broken: "+format, args...)}
+	return &exit{failed, fmt.Errorf("lock not broken: "+format, args...)}
 }
 
-// unlockDocument is what unlock prints for machines.
+// unlockDocument is the JSON output of unlock.
 type unlockDocument struct {
 	Broken bool   `json:"broken"`
 	Lock   lsLock `json:"lock"`
 }
 
-// unlockSame reports whether these owners hold the lock, and no others.
+// unlockSame reports whether exactly these owners hold the lock.
 func unlockSame(lock inspect.Lock, owners []string) bool {
 	held := make([]string, len(lock.Holders))
 	for i, h := range lock.Holders {
@@ -182,7 +183,7 @@ func unlockSame(lock inspect.Lock, owners []string) bool {
 
 func unlockOwners(lock inspect.Lock) string {
 	if len(lock.Holders) == 0 {
-		return "others than those that were looked at"
+		return "owners that were not checked"
 	}
 	text := term.Quote(lock.Holders[0].Owner, 100)
 	if n := len(lock.Holders) - 1; n > 0 {
@@ -191,14 +192,14 @@ func unlockOwners(lock inspect.Lock) string {
 	return text
 }
 
-// ask asks a question. The end of the input is a no.
+// ask prints a question and reads the answer. The end of the input means no.
 func (a *app) ask(ctx context.Context, question string) (yes bool, err error) {
 	_, _ = fmt.Fprint(a.out, question)
 	answer := make(chan string, 1)
 	go func() {
 		line, err := bufio.NewReader(a.in).ReadString('\n')
 		if err == io.EOF {
-			_, _ = fmt.Fprintln(a.out) // where the user would have pressed Return
+			_, _ = fmt.Fprintln(a.out) // the terminal has not echoed a line break
 		}
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()

@@ -18,12 +18,12 @@ func TestUnlockAsks(t *testing.T) {
 		status       int
 		says         string
 	}{
-		{"yes", "y\n", 0, `It is broken\.`},
-		{"shout", "YES\n", 0, `It is broken\.`},
-		{"no", "n\n", 1, `nothing was broken: you did not say yes`},
-		{"nothing", "\n", 1, `nothing was broken: you did not say yes`},
-		{"other", "yellow\n", 1, `nothing was broken: you did not say yes`},
-		{"end", "\x04", 1, `nothing was broken: you did not say yes`},
+		{"yes", "y\n", 0, `The lock is broken\.`},
+		{"shout", "YES\n", 0, `The lock is broken\.`},
+		{"no", "n\n", 1, `lock not broken: not confirmed`},
+		{"nothing", "\n", 1, `lock not broken: not confirmed`},
+		{"other", "yellow\n", 1, `lock not broken: not confirmed`},
+		{"end", "\x04", 1, `lock not broken: not confirmed`},
 		{"interrupt", "\x03", 130, `Break it\?`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestUnlockNewerHold(t *testing.T) {
 	}
 	newer := lsHold(t, client.Mutex("orders"))
 	_, _ = io.WriteString(p.in, "y\n")
-	p.wait(t).want(t, 1, `nothing was broken: it is held by `+newer.Owner()+` now`, "")
+	p.wait(t).want(t, 1, `lock not broken: it is now held by `+newer.Owner(), "")
 	if !newer.Valid() || s.Int(t, "HEXISTS", "orders", newer.Owner()) != 1 {
 		t.Error("the newer hold is broken")
 	}
@@ -64,7 +64,7 @@ func TestUnlockNewerHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = io.WriteString(p.in, "y\n")
-	p.wait(t).want(t, 0, `It has become free meanwhile`, "")
+	p.wait(t).want(t, 0, `The lock was released in the meantime`, "")
 }
 
 func TestUnlockWithoutTerminal(t *testing.T) {
@@ -75,17 +75,17 @@ func TestUnlockWithoutTerminal(t *testing.T) {
 		return hold(t, append([]string{"unlock", "orders", "--url", s.URL()}, args...)...)
 	}
 	held := func() bool { return s.Int(t, "EXISTS", "orders") == 1 }
-	unlock("--force", "--yes").want(t, 0, `^orders is free: there is nothing to break\.\n$`, "")
+	unlock("--force", "--yes").want(t, 0, `^orders is free: nothing to break\.\n$`, "")
 
 	owner := lsHold(t, client.Mutex("orders")).Owner()
 	unlock("--force").want(t, 2, "", "no terminal")
 	unlock("--yes").want(t, 2, "", "add --force")
-	unlock("--force", "--owner", "somebody:1").want(t, 1, "*", `nothing was broken: it is held by `+owner)
-	unlock("--force", "--owner", owner, "--owner", "another:1").want(t, 1, "*", `nothing was broken`)
+	unlock("--force", "--owner", "somebody:1").want(t, 1, "*", `lock not broken: it is held by `+owner)
+	unlock("--force", "--owner", owner, "--owner", "another:1").want(t, 1, "*", `lock not broken`)
 	if !held() {
 		t.Fatal("it was broken")
 	}
-	unlock("--force", "--owner", owner).want(t, 0, `It is broken`, "")
+	unlock("--force", "--owner", owner).want(t, 0, `The lock is broken`, "")
 	if held() {
 		t.Error("it is still held")
 	}
@@ -94,7 +94,7 @@ func TestUnlockWithoutTerminal(t *testing.T) {
 	for range 2 {
 		readers = append(readers, "--owner", lsHold(t, client.RWMutex("orders").RLocker()).Owner())
 	}
-	unlock(readers[:4]...).want(t, 1, `^\{"broken":false,"lock":\{"name":"orders","kind":"rw",`, "nothing was broken: it is held by .* and 1 more")
+	unlock(readers[:4]...).want(t, 1, `^\{"broken":false,"lock":\{"name":"orders","kind":"rw",`, "lock not broken: it is held by .* and 1 more")
 	unlock(readers...).want(t, 0, `^\{"broken":true,"lock":\{"name":"orders","kind":"rw",`, "")
 	if held() {
 		t.Error("it is still held")
@@ -115,7 +115,7 @@ func TestUnlockWakes(t *testing.T) {
 		got <- err
 	}()
 	eventually(t, "somebody waits", func() bool { return s.Int(t, "LLEN", "redisson_lock_queue:{orders}") == 1 })
-	hold(t, "unlock", "orders", "--force", "--yes", "--url", s.URL()).want(t, 0, "It is broken", "")
+	hold(t, "unlock", "orders", "--force", "--yes", "--url", s.URL()).want(t, 0, "The lock is broken", "")
 	if err := <-got; err != nil {
 		t.Error(err)
 	}
@@ -145,7 +145,7 @@ func TestUnlockDeadReaders(t *testing.T) {
 	}
 	s.Do(t, readers...)
 	s.Do(t, "PEXPIRE", "crowd", "600000")
-	hold(t, "ls", "--url", s.URL()).want(t, 0, `\ncrowd +and more: holdfast show\n$`, "")
-	hold(t, "show", "crowd", "--url", s.URL()).want(t, 0, `none of those that were looked at\n.*\d+ holders`, "")
-	hold(t, "unlock", "crowd", "--force", "--yes", "--url", s.URL()).want(t, 1, "", "nothing was broken: it may be held by others")
+	hold(t, "ls", "--url", s.URL()).want(t, 0, `\ncrowd +more: holdfast show\n$`, "")
+	hold(t, "show", "crowd", "--url", s.URL()).want(t, 0, `unknown: the readers that were checked have expired\n.*\d+ holders`, "")
+	hold(t, "unlock", "crowd", "--force", "--yes", "--url", s.URL()).want(t, 1, "", "lock not broken: it may be held by owners that were not checked")
 }

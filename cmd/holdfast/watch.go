@@ -20,28 +20,29 @@ func watchCommand(a *app) *cobra.Command {
 	every, count := time.Second, 0
 	cmd := &cobra.Command{
 		Use:   "watch [PATTERN]",
-		Short: "Watch what is locked, live",
-		Long: `Watch shows what ls shows, and keeps it up to date until q or Ctrl-C. Holds that
-are new are green; those that end soon, since nobody renews them, are yellow and
-then red. If the server goes away, the last picture stays until it is back.
+		Short: "Show locks and keep the list up to date",
+		Long: `Watch shows the list of ls and updates it until you press q or Ctrl-C. New holds
+are green. Holds that expire soon because they are not renewed are yellow, then
+red. If the server becomes unavailable, the last list stays until it is back.
 
 ` + lsPatterns + `
 
-The server is asked as by ls, and again after --every; but never for more than a
-fifth of the time, so that one with very many keys is asked less often.
+Watch reads the keys as ls does and reads them again after --every. It spends at
+most a fifth of the time reading, so it updates less often on a server with very
+many keys.
 
-Where the output is no terminal, every picture is printed below the last one,
-with its time.
+If the output is not a terminal, watch prints each list below the last one, with
+its time.
 
 ` + lsSchema + `
 
-Watch prints one document per picture, each on one line:
+Watch prints one document per update, each on one line:
 
   {"at": "2006-01-02T15:04:05.000Z", "locks": [LOCK, ...], "complete": true}
   {"at": "2006-01-02T15:04:05.000Z", "error": "..."}
 
-complete is false if --limit or --keys has ended the list. If the last of
---count pictures is an error, so is the exit status.`,
+complete is false if --limit or --keys ended the list early. If the last of
+--count updates is an error, the exit status reports it.`,
 		Example: `  holdfast watch
   holdfast watch 'orders:*' --every 250ms
   holdfast watch --json --count 10 | jq '.locks | length'`,
@@ -78,49 +79,49 @@ complete is false if --limit or --keys has ended the list. If the last of
 		}),
 	}
 	q.flags(cmd.Flags())
-	cmd.Flags().DurationVar(&every, "every", every, "how long to wait before the next picture")
-	cmd.Flags().IntVar(&count, "count", 0, "end after so many pictures; 0: never")
+	cmd.Flags().DurationVar(&every, "every", every, "time between two updates")
+	cmd.Flags().IntVar(&count, "count", 0, "stop after this many updates; 0: never")
 	return cmd
 }
 
-// A watcher takes pictures and shows them.
+// A watcher takes snapshots of the locks and shows them.
 type watcher struct {
 	query     lsQuery
 	every     time.Duration
-	count     int // after how many pictures to end; 0: never
+	count     int // number of snapshots; 0: no limit
 	inspector *inspect.Inspector
 	show      func(watchPicture) error
-	live      *term.Live // nil if the output is no terminal
+	live      *term.Live // nil if the output is not a terminal
 	title     string
 	known     map[watchHold]time.Time // when each hold was first seen
 }
 
-// A watchPicture is what was locked at one moment. If the server did not tell,
-// it has the error, and the locks of the last picture before.
+// A watchPicture is the state of the locks at one time. If reading failed, it has
+// the error and the locks of the previous snapshot.
 type watchPicture struct {
-	at       time.Time // of the locks
+	at       time.Time // when the locks were read
 	took     time.Duration
 	locks    []inspect.Lock
 	complete bool
-	tried    time.Time
+	tried    time.Time // when reading began
 	err      error
 }
 
 // A watchHold is one holder of one lock.
 type watchHold struct{ name, owner string }
 
-// run takes pictures until the user, or --count, ends it. That is its normal
-// end, and no error.
+// run takes and shows snapshots until a key, a signal or --count ends it. It then
+// returns nil, or the error of the last of --count snapshots.
 func (w *watcher) run(ctx context.Context) error {
 	var keys <-chan byte
 	var resize <-chan struct{}
-	last := watchPicture{complete: true} // which has nothing yet
-	taken := make(chan watchPicture, 1)  // of at most one at a time
+	last := watchPicture{complete: true} // empty until the first snapshot
+	taken := make(chan watchPicture, 1)  // at most one snapshot is in progress
 	take := func() { taken <- w.take(ctx) }
 	go take()
 	if w.live != nil {
 		keys, resize = w.live.Keys, w.live.Resize
-		if err := w.show(last); err != nil { // a server with many keys takes its time
+		if err := w.show(last); err != nil { // the first snapshot of a server with many keys takes long
 			return err
 		}
 	}
@@ -156,7 +157,7 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
-// take takes a picture.
+// take takes a snapshot.
 func (w *watcher) take(ctx context.Context) watchPicture {
 	p := watchPicture{tried: time.Now()}
 	p.locks, p.complete, p.err = w.query.run(ctx, w.inspector)
@@ -164,7 +165,7 @@ func (w *watcher) take(ctx context.Context) watchPicture {
 	return p
 }
 
-// next returns the picture after last, and learns what is known by it.
+// next completes the snapshot p, which follows last, and updates w.known.
 func (w *watcher) next(last, p watchPicture) watchPicture {
 	if p.err != nil {
 		p.locks, p.complete, p.at = last.locks, last.complete, last.at
@@ -180,7 +181,7 @@ func (w *watcher) next(last, p watchPicture) watchPicture {
 			case w.known != nil:
 				known[hold] = p.at
 			default:
-				known[hold] = time.Time{} // there before anybody watched
+				known[hold] = time.Time{} // held before the first snapshot
 			}
 		}
 	}
@@ -188,14 +189,14 @@ func (w *watcher) next(last, p watchPicture) watchPicture {
 	return p
 }
 
-// fresh returns which holds are new in a picture.
+// fresh returns a function that reports whether a hold is new in a snapshot.
 func (w *watcher) fresh(p watchPicture) func(inspect.Lock, inspect.Holder) bool {
 	return func(lock inspect.Lock, h inspect.Holder) bool {
 		return p.at.Sub(w.known[watchHold{lock.Name, h.Owner}]) < 3*time.Second
 	}
 }
 
-// watchDocument is a picture for machines.
+// watchDocument is the JSON form of a snapshot.
 type watchDocument struct {
 	At string `json:"at"`
 	*lsDocument
@@ -210,7 +211,7 @@ func (p watchPicture) document() watchDocument {
 	return watchDocument{At: p.at.UTC().Format(format), lsDocument: &lsDocument{lsLocks(p.locks), p.complete}}
 }
 
-// counts returns the numbers of a picture in words.
+// counts summarizes a snapshot: the numbers of locks, holders and waiters.
 func (p watchPicture) counts() string {
 	holders, waiting := 0, 0
 	for _, lock := range p.locks {

@@ -52,7 +52,7 @@ func TestWatchPicture(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range strings.Split(watchSees(t, p, columns, rows, `q quits`).Text(), "\n") {
+		for _, line := range strings.Split(watchSees(t, p, columns, rows, `Press q to quit`).Text(), "\n") {
 			if !strings.HasPrefix(line, "NAME") {
 				continue
 			}

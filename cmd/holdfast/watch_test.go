@@ -82,7 +82,7 @@ func TestWatch(t *testing.T) {
 	s := redistest.Start(t)
 	client := lsOpen(t, s)
 	p, before := watchStart(t, 100, 12, "--url", s.URL())
-	watchSees(t, p, 100, 12, `^holdfast watch  `+regexp.QuoteMeta(s.Addr())+`  \d\d:\d\d:\d\d  0 locks, 0 holders, 0 waiting\nq quits\n\nNothing is locked\.\n`)
+	watchSees(t, p, 100, 12, `^holdfast watch  `+regexp.QuoteMeta(s.Addr())+`  \d\d:\d\d:\d\d  0 locks, 0 holders, 0 waiting\nPress q to quit\.\n\nNo locks are held\.\n`)
 	if v := p.seen(100, 12); !v.Hidden || !v.NoWrap {
 		t.Error("there is a cursor")
 	}
@@ -150,7 +150,7 @@ func TestWatchEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, before := watchStart(t, 80, 24, "--url", s.URL())
-			watchSees(t, p, 80, 24, "Nothing is locked")
+			watchSees(t, p, 80, 24, "No locks are held")
 			end(p)
 			watchEnds(t, p, before)
 		})
@@ -172,15 +172,15 @@ func TestWatchServerGone(t *testing.T) {
 	p, before := watchStart(t, 80, 24, "--url", s.URL())
 	watchSees(t, p, 80, 24, "orders +mutex")
 	s.Pause()
-	watchSees(t, p, 80, 24, `Nothing new since \d\d:\d\d:\d\d\. Trying again: .*\norders +mutex`)
+	watchSees(t, p, 80, 24, `Last update \d\d:\d\d:\d\d\. Retrying: .*\norders +mutex`)
 	s.Resume()
-	watchSees(t, p, 80, 24, `q quits.*orders +mutex`)
+	watchSees(t, p, 80, 24, `Press q.*orders +mutex`)
 	s.Kill()
-	watchSees(t, p, 80, 24, `Nothing new since .*orders +mutex`)
+	watchSees(t, p, 80, 24, `Last update .*orders +mutex`)
 	s.Restart()
-	watchSees(t, p, 80, 24, `q quits.*Nothing is locked`)
+	watchSees(t, p, 80, 24, `Press q.*No locks are held`)
 	s.Pause()
-	watchSees(t, p, 80, 24, `Nothing new since`)
+	watchSees(t, p, 80, 24, `Last update`)
 	_, _ = io.WriteString(p.in, "q")
 	watchEnds(t, p, before)
 	if strings.Contains(p.out.String(), "secret") {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver/rueidis"
 )
 
-// lines returns a picture for a terminal, none longer than that is wide.
+// lines formats a snapshot for a terminal. No line is wider than the terminal.
 func (w *watcher) lines(s *term.Screen, p watchPicture) []string {
 	width, height := s.Size()
 	title := w.title
@@ -20,7 +20,7 @@ func (w *watcher) lines(s *term.Screen, p watchPicture) []string {
 	lines := []string{s.Paint(term.Bold, term.Line(title, width)), w.status(s, p, width), ""}
 	switch {
 	case p.tried.IsZero():
-		return append(lines, term.Line("Looking ...", width))
+		return append(lines, term.Line("Loading ...", width))
 	case len(p.locks) == 0 && p.err == nil:
 		return append(lines, term.Line(w.query.nothing(), width))
 	case len(p.locks) == 0:
@@ -36,7 +36,7 @@ func (w *watcher) lines(s *term.Screen, p watchPicture) []string {
 	}
 	lines = append(lines, strings.Split(strings.TrimSuffix(table.Text(s), "\n"), "\n")...)
 	if rest := len(lines) - height; rest > 0 {
-		lines[height-1] = s.Paint(term.Dim, term.Line(fmt.Sprintf("and %d more lines: make the window higher, or give a pattern", rest+1), width))
+		lines[height-1] = s.Paint(term.Dim, term.Line(fmt.Sprintf("and %d more lines: enlarge the window or give a pattern", rest+1), width))
 	}
 	return lines
 }
@@ -45,17 +45,17 @@ func (w *watcher) lines(s *term.Screen, p watchPicture) []string {
 func (w *watcher) status(s *term.Screen, p watchPicture, width int) string {
 	switch {
 	case p.err != nil && p.at.IsZero():
-		return s.Paint(term.Red, term.Line("Trying again: "+watchCause(p.err), width))
+		return s.Paint(term.Red, term.Line("Retrying: "+watchCause(p.err), width))
 	case p.err != nil:
-		return s.Paint(term.Red, term.Line(fmt.Sprintf("Nothing new since %s. Trying again: %s", p.at.Format(time.TimeOnly), watchCause(p.err)), width))
+		return s.Paint(term.Red, term.Line(fmt.Sprintf("Last update %s. Retrying: %s", p.at.Format(time.TimeOnly), watchCause(p.err)), width))
 	case !p.complete:
 		return s.Paint(term.Yellow, term.Line(w.query.incomplete(len(p.locks)), width))
 	}
-	return s.Paint(term.Dim, term.Line("q quits", width))
+	return s.Paint(term.Dim, term.Line("Press q to quit.", width))
 }
 
-// watchCause returns why the server did not tell, without what one knows, so that
-// it fits a line.
+// watchCause returns the cause of an error without the common prefix, so that it
+// fits on a line.
 func watchCause(err error) string {
 	text := err.Error()
 	if _, cause, ok := strings.Cut(text, holdfast.ErrUnavailable.Error()+": "); ok {
@@ -64,7 +64,7 @@ func watchCause(err error) string {
 	return strings.TrimPrefix(text, "holdfast: ")
 }
 
-// text returns a picture to be printed below the last one.
+// text formats a snapshot for output that is not a terminal.
 func (w *watcher) text(s *term.Screen, p watchPicture) string {
 	if p.err != nil {
 		return fmt.Sprintf("%s  %s\n", p.tried.Format(time.DateTime), term.Line(p.err.Error(), lsWidest))
@@ -76,18 +76,18 @@ func (w *watcher) text(s *term.Screen, p watchPicture) string {
 	return head + lsTable(p.locks, w.fresh(p)).Text(s) + "\n"
 }
 
-// shown returns the servers for people, without user, password or settings.
+// shown returns the addresses of the servers, without user, password or settings.
 func (t *target) shown() string {
 	if t.config != "" {
 		return t.config
 	}
 	url := t.address()
 	if url == "" {
-		url = standard
+		url = defaultURL
 	}
 	c, err := rueidis.ParseURL(url)
 	if err != nil {
-		return "the server"
+		return "server"
 	}
 	if c.Addr != "" {
 		return c.Addr

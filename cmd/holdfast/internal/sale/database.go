@@ -92,14 +92,14 @@ func locateURL(text string) (Database, error) {
 	_ = mysql.SetLogger(&mysql.NopLogger{}) // its errors are returned as well
 	c, err := mysql.ParseDSN("/?" + u.RawQuery)
 	if err != nil {
-		return Database{}, fmt.Errorf("what follows the ? is wrong: %w", err)
+		return Database{}, fmt.Errorf("invalid parameters after the ?: %w", err)
 	}
 	c.User, c.Passwd, c.Net, c.Addr, c.DBName = u.User.Username(), password, "tcp", u.Host, strings.TrimPrefix(u.Path, "/")
 	if u.Port() == "" {
 		c.Addr = net.JoinHostPort(u.Hostname(), "3306")
 	}
 	if c.DBName == "" {
-		return Database{}, errors.New("it names no database: add one, as in mysql://host:3306/name")
+		return Database{}, errors.New("the database name is missing: add it, as in mysql://host:3306/name")
 	}
 	c.InterpolateParams = true // one request per statement
 	kind := map[string]string{"mysql": "MySQL", "mariadb": "MariaDB"}[u.Scheme]
@@ -121,7 +121,7 @@ func (d Database) open(ctx context.Context, connections int) (*sql.DB, error) {
 	defer cancel()
 	if err := db.PingContext(ctx); err != nil {
 		_ = db.Close()
-		return nil, fmt.Errorf("the database cannot be used: %w", d.hide(err))
+		return nil, fmt.Errorf("cannot use the database: %w", d.hide(err))
 	}
 	return db, nil
 }

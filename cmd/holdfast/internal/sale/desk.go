@@ -34,7 +34,7 @@ func (d Database) create(ctx context.Context, db *sql.DB) error {
 		"CREATE INDEX {orders}_buyer ON {orders} (way, buyer)",
 	} {
 		if _, err := db.ExecContext(ctx, d.query(statement)); err != nil {
-			return fmt.Errorf("create the tables: %w", d.hide(err))
+			return fmt.Errorf("cannot create the tables: %w", d.hide(err))
 		}
 	}
 	return d.Guard.CreateTable(ctx, db)
@@ -44,7 +44,7 @@ func (d Database) create(ctx context.Context, db *sql.DB) error {
 func (d Database) drop(ctx context.Context, db *sql.DB) error {
 	for _, table := range []string{"{coupon}", "{orders}", "{fence}"} {
 		if _, err := db.ExecContext(ctx, d.query("DROP TABLE IF EXISTS "+table)); err != nil {
-			return fmt.Errorf("drop %s: %w", d.table("*"), d.hide(err))
+			return fmt.Errorf("cannot drop %s: %w", d.table("*"), d.hide(err))
 		}
 	}
 	return nil
@@ -106,7 +106,7 @@ type order struct {
 func (d *desk) sell(ctx context.Context, token int64, o order, left int) error {
 	return d.do(ctx, token, func(q querier) error {
 		if _, err := q.ExecContext(ctx, d.where.query("INSERT INTO {orders} (id, buyer, shop, way) VALUES (?, ?, ?, ?)"), o.id, o.buyer, o.shop, d.way.Name); err != nil {
-			return fmt.Errorf("write order %d: %w", o.id, err)
+			return fmt.Errorf("cannot write order %d: %w", o.id, err)
 		}
 		_, err := q.ExecContext(ctx, d.where.query("UPDATE {coupon} SET stock = ? WHERE way = ?"), left, d.way.Name)
 		return err

@@ -90,7 +90,7 @@ func (f *floor) start(ctx context.Context, i int) error {
 	s.cmd.Stdout = w
 	c, err := child.Start(s.cmd, true)
 	if err != nil {
-		return fmt.Errorf("start a shop: %w", err)
+		return fmt.Errorf("cannot start a shop: %w", err)
 	}
 	s.exited = c.Exited()
 	f.shops = append(f.shops, s)
@@ -110,7 +110,7 @@ func (f *floor) listen(ctx context.Context, s *staff, out io.Reader) {
 	for more := true; more; {
 		w := said{by: s}
 		if more = lines.Scan(); more && json.Unmarshal(lines.Bytes(), &w.word) != nil {
-			w.word = word{Kind: broken, Error: "it says what nobody understands"}
+			w.word = word{Kind: broken, Error: "invalid message"}
 		}
 		select {
 		case f.words <- w:
@@ -152,7 +152,7 @@ func (f *floor) hear(ctx context.Context, s said) error {
 	default:
 		if !s.by.done {
 			<-s.by.exited // it has written all that it had to say
-			return fmt.Errorf("shop %d has ended too early: %s", s.by.number, strings.TrimSpace(s.by.errs.String()))
+			return fmt.Errorf("shop %d ended too early: %s", s.by.number, strings.TrimSpace(s.by.errs.String()))
 		}
 	}
 	return nil
@@ -165,7 +165,7 @@ func (f *floor) stop(ctx context.Context, s *staff) (err error) {
 		return nil
 	}
 	if err := pause(s.cmd.Process); err != nil {
-		return fmt.Errorf("stop a shop: %w", err)
+		return fmt.Errorf("cannot stop a shop: %w", err)
 	}
 	f.stopped, f.since, f.result.Paused = s, time.Now(), s.number
 	f.before, err = f.desk.sold(ctx)
@@ -187,7 +187,7 @@ func (f *floor) look(ctx context.Context) error {
 			f.stopped = nil
 			s.tell(goOn)
 			if err := resume(s.cmd.Process); err != nil {
-				return fmt.Errorf("resume a shop: %w", err)
+				return fmt.Errorf("cannot resume a shop: %w", err)
 			}
 		}
 	}

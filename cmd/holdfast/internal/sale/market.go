@@ -59,7 +59,7 @@ func (m *Market) Close(ctx context.Context) error {
 		errs = append(errs, m.DB.drop(ctx, m.books), m.DB.hide(m.books.Close()))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("clean up after the sale: %w", err)
+		return fmt.Errorf("cannot clean up after the sale: %w", err)
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (m *Market) Hold(ctx context.Context, w Way) (Result, error) {
 		r.Sold, r.People, r.Left, err = d.books(ctx)
 	}
 	if err == nil && r.Sold != f.orders {
-		err = fmt.Errorf("the shops have sold %d, but the books know of %d", f.orders, r.Sold)
+		err = fmt.Errorf("the shops sold %d, but the database has %d orders", f.orders, r.Sold)
 	}
 	if ctx.Err() != nil {
 		return r, ctx.Err() // whatever went wrong, it is called off

@@ -46,7 +46,7 @@ func (r Result) Faults() string {
 	for _, f := range []struct {
 		n    int
 		what string
-	}{{r.Oversold(), "oversold"}, {r.Unsold(), "not sold although somebody wanted them"}, {r.Double(), "double orders"}, {r.Lost(), "lost updates"}} {
+	}{{r.Oversold(), "oversold"}, {r.Unsold(), "unsold despite demand"}, {r.Double(), "double orders"}, {r.Lost(), "lost updates"}} {
 		if f.n != 0 {
 			faults = append(faults, fmt.Sprintf("%d %s", f.n, f.what))
 		}
@@ -76,42 +76,42 @@ func (r Result) Quantile(q float64) time.Duration {
 func (r Result) Why() string {
 	switch {
 	case r.Way.Ours && !r.Spotless():
-		return "This must not happen: " + r.Faults() + ". Please report it, with all that is printed here."
+		return "This must not happen: " + r.Faults() + ". Please report it with this output."
 	case r.Spotless() && !r.Way.Ours:
-		return "Nothing went wrong on this machine this time, by luck. Run it again, or with more coupons and buyers."
+		return "Nothing went wrong this time, by luck. Run it again, or with more coupons and buyers."
 	}
 	switch r.Way.Name {
 	case "none":
 		return r.whyNone()
 	case "setnx":
-		return fmt.Sprintf("SET NX PX, DEL. Some payments take longer than the lock lasts, %d ms here: it expires, another shop enters, and the late one deletes that one's lock.", SETNXExpiry.Milliseconds())
+		return fmt.Sprintf("SET NX PX, DEL. Some payments take longer than the lock lasts (%d ms). The lock expires, another shop acquires it, and the slow shop then deletes the lock of the other.", SETNXExpiry.Milliseconds())
 	case "mutex":
-		return "One purchase at a time, payment and all: buyers wait, and fewer orders fit into a second. However slow the bank is, a watchdog renews the lock while its shop lives."
+		return "One purchase at a time, including the payment: buyers wait, so there are fewer orders per second. A watchdog renews the lock while its shop runs, however slow the payment is."
 	case "paused":
 		return r.whyPaused()
 	}
 	if r.Refused == 0 {
-		return "A shop was stopped before its write, but nobody has overtaken it: there was nothing to refuse."
+		return "A shop was stopped before its write, but no other shop wrote in the meantime: there was nothing to refuse."
 	}
-	return fmt.Sprintf("Shop %d was stopped before its write for %.1f s. But here the database remembers the highest token that it was shown, and each new holder of the lock has a higher one: it refused the late write (%d).", r.Paused, r.Pause.Seconds(), r.Refused)
+	return fmt.Sprintf("Shop %d was stopped for %.1f s before its write. Each new holder of the lock has a higher token, and the database stores the highest token that it has seen. It refused the late write (%d).", r.Paused, r.Pause.Seconds(), r.Refused)
 }
 
 func (r Result) whyNone() string {
-	why := "Shops that read the same stock write the same rest: updates are lost"
+	why := "Shops that read the same stock write the same new stock: updates are lost"
 	if r.Oversold() > 0 {
-		why += ", and more is sold than there was"
+		why += ", and more coupons are sold than exist"
 	}
 	why += "."
 	if r.Double() > 0 {
-		why += " Of two clicks of one person, neither sees the other's order."
+		why += " When one person clicks twice, neither purchase sees the other order."
 	}
 	return why
 }
 
 func (r Result) whyPaused() string {
-	after := "as if those were still there"
+	after := "so those sales are missing from it"
 	if r.Oversold() > 0 {
-		after = "and coupons were sold again"
+		after = "and coupons were sold a second time"
 	}
-	return fmt.Sprintf("Shop %d was stopped for %.1f s between its last check of the lock and its write. Its lease of %g s ran out, and the others sold %d. Then it wrote the stock that it had read before, %s. No lock can call back a write.", r.Paused, r.Pause.Seconds(), r.Way.lease().Seconds(), r.Meanwhile, after)
+	return fmt.Sprintf("Shop %d was stopped for %.1f s between its last check of the lock and its write. Its lease of %g s expired, and the other shops sold %d. Then it wrote the new stock from its old reading, %s. No lock can prevent a write that is already on its way.", r.Paused, r.Pause.Seconds(), r.Way.lease().Seconds(), r.Meanwhile, after)
 }

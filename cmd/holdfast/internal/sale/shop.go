@@ -89,7 +89,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, open func(context.C
 	lines.Buffer(nil, 1<<20)
 	s := &shop{out: json.NewEncoder(out), goOn: make(chan struct{}, 1)}
 	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &s.job) != nil {
-		return errors.New("a shop is started by holdfast demo, and not by hand")
+		return errors.New("demo-shop is internal: run holdfast demo instead")
 	}
 	opened := make(chan struct{})
 	go func() {
@@ -101,7 +101,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, open func(context.C
 				s.goOn <- struct{}{}
 			}
 		}
-		leave(errors.New("the sale was called off"))
+		leave(errors.New("the sale was canceled"))
 	}()
 	err := s.serve(ctx, opened, open)
 	if err != nil {

@@ -24,8 +24,8 @@ var all = []Way{
 	{Name: "none", Title: "no lock", Row: "no lock", lock: noLock},
 	{Name: "setnx", Title: "naive SETNX lock", Row: "naive SETNX", lock: setnxLock},
 	{Name: "mutex", Title: "Holdfast's mutex", Row: "Holdfast", lock: mutexLock, Ours: true},
-	{Name: "paused", Title: "Holdfast, a shop pauses", Row: "+ paused shop", lock: mutexLock, Pause: true},
-	{Name: "fenced", Title: "the same, with fencing", Row: "+ fencing", lock: mutexLock, Pause: true, guard: true, Ours: true},
+	{Name: "paused", Title: "Holdfast, one shop paused", Row: "+ paused shop", lock: mutexLock, Pause: true},
+	{Name: "fenced", Title: "Holdfast, one shop paused, with fencing", Row: "+ fencing", lock: mutexLock, Pause: true, guard: true, Ours: true},
 }
 
 // Ways returns those that this system can show, in their order.
@@ -66,7 +66,7 @@ func find(name string) (Way, error) {
 			return w, nil
 		}
 	}
-	return Way{}, fmt.Errorf("there is no way %s to hold the sale: choose from %s", term.Quote(name, 40), strings.Join(Names(), ", "))
+	return Way{}, fmt.Errorf("unknown way %s: choose from %s", term.Quote(name, 40), strings.Join(Names(), ", "))
 }
 
 // lease is how long a lock outlives a shop that is stopped. The others have to

@@ -113,5 +113,5 @@ func moduleVersion(path string) string {
 			}
 		}
 	}
-	return "of unknown version"
+	return "(unknown version)"
 }

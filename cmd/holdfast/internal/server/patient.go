@@ -9,7 +9,7 @@ import (
 // backlog is how much may wait for a client that does not read.
 const backlog = 16 << 20
 
-var errSlow = errors.New("the client does not read what it has asked for")
+var errSlow = errors.New("the client does not read its replies")
 
 // patient is a connection on which nobody waits for a client to read.
 // Miniredis publishes a message while the whole server stands still, so one

@@ -21,7 +21,7 @@ import (
 // startTime is how long a child may take until it answers.
 const startTime = 10 * time.Second
 
-var errEnded = errors.New("it has ended at once")
+var errEnded = errors.New("it exited immediately")
 
 // startProgram starts a server as a child process that keeps nothing on disk.
 func startProgram(ctx context.Context, program, path, addr string) (*Server, error) {
@@ -113,7 +113,7 @@ func (p *process) answers(ctx context.Context, addr string) (version string, err
 		case <-p.ended:
 			return "", errEnded
 		case <-ctx.Done():
-			return "", fmt.Errorf("it does not answer at %s: %w", addr, ctx.Err())
+			return "", fmt.Errorf("no answer on %s: %w", addr, ctx.Err())
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

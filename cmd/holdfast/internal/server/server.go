@@ -56,10 +56,10 @@ type Server struct {
 }
 
 // Limits is what people must know about the embedded server.
-const Limits = "embedded server, for trying things out: it forgets everything when it ends, does a few thousand operations a second, and has no rate limiters and no Object.Listen"
+const Limits = "embedded server, for trying things out: it loses its data when it stops, handles a few thousand operations per second, and has no rate limiters and no Object.Listen"
 
 // ErrTaken says that something else listens at the address.
-var ErrTaken = errors.New("another program listens there")
+var ErrTaken = errors.New("address in use by another program")
 
 // programs are looked for on the PATH in this order.
 var programs = []string{"redis-server", "valkey-server"}
@@ -78,7 +78,7 @@ func Start(ctx context.Context, mode Mode, addr string) (*Server, error) {
 			}
 		}
 		if mode == Real {
-			return nil, fmt.Errorf("there is no %s on the PATH: install one, or use --server embedded", strings.Join(programs, " or "))
+			return nil, fmt.Errorf("no %s on the PATH: install one, or use --server embedded", strings.Join(programs, " or "))
 		}
 	}
 	return startEmbedded(addr)
@@ -97,7 +97,7 @@ func listen(addr string) (net.Listener, error) {
 	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, windows):
 		return nil, fmt.Errorf("%s: %w", addr, ErrTaken)
 	case err != nil:
-		return nil, fmt.Errorf("cannot listen at %s: %w", addr, err)
+		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
 	}
 	return l, nil
 }

@@ -193,10 +193,10 @@ func TestPrograms(t *testing.T) {
 		cancel     bool // once it runs
 		want       string
 	}{
-		{"none", "", server.Real, false, `^there is no redis-server or valkey-server on the PATH: install one, or use --server embedded$`},
+		{"none", "", server.Real, false, `^no redis-server or valkey-server on the PATH: install one, or use --server embedded$`},
 		{"none, any will do", "", server.Auto, false, `^$`},
-		{"that fails", "echo first\necho out of memory >&2\nexit 1", server.Auto, false, `redis-server: it has ended at once: out of memory`},
-		{"that is mute", "echo > " + ready + "\nexec sleep 60", server.Real, true, `redis-server: it does not answer at 127.0.0.1:.*: context canceled`},
+		{"that fails", "echo first\necho out of memory >&2\nexit 1", server.Auto, false, `redis-server: it exited immediately: out of memory`},
+		{"that is mute", "echo > " + ready + "\nexec sleep 60", server.Real, true, `redis-server: no answer on 127.0.0.1:.*: context canceled`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
