@@ -1,5 +1,5 @@
-// Package child runs programs that do not outlive this process, and ends them
-// together with what they have started.
+// Package child runs programs that do not outlive this process. It can signal a
+// program together with its descendants.
 package child
 
 import (
@@ -8,18 +8,17 @@ import (
 	"syscall"
 )
 
-// A Child is a program that was started. Its methods are for one goroutine at a
-// time.
+// A Child is a started program. Its methods must not be called concurrently.
 type Child struct {
 	cmd    *exec.Cmd
-	own    bool // it leads a process group of its own
+	own    bool // it has its own process group
 	exited chan struct{}
-	family map[int]*os.Process // see relatives
+	family map[int]*os.Process // the program and its known descendants, by process id
 }
 
-// Start starts a program, in a process group of its own if wanted: then the
-// keys of the terminal do not reach it, and it cannot read from there. On Linux
-// it is killed should this process die.
+// Start starts a program. If own is true, the program gets its own process group:
+// then terminal keys such as Ctrl-C do not reach it, and it cannot read from the
+// terminal. On Linux the program is killed when this process dies.
 func Start(cmd *exec.Cmd, own bool) (*Child, error) {
 	c := &Child{cmd: cmd, own: own, exited: make(chan struct{})}
 	prepare(cmd, own)
@@ -40,12 +39,12 @@ func Start(cmd *exec.Cmd, own bool) (*Child, error) {
 	return c, nil
 }
 
-// Exited is closed when the program has ended, whatever may be left of what it
-// has started.
+// Exited returns a channel that is closed when the program has ended. Its
+// descendants may still run.
 func (c *Child) Exited() <-chan struct{} { return c.exited }
 
-// Status returns the exit status of a program that has ended, as a shell would:
-// that of one that was killed is 128 and the number of the signal.
+// Status returns the exit status of a program that has ended, as a shell does: 128
+// plus the number of the signal if it was killed.
 func (c *Child) Status() int {
 	if ws, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return 128 + int(ws.Signal())
@@ -53,5 +52,5 @@ func (c *Child) Status() int {
 	return c.cmd.ProcessState.ExitCode()
 }
 
-// Signal sends a signal to the program alone.
+// Signal sends a signal to the program, not to its descendants.
 func (c *Child) Signal(s os.Signal) { _ = c.cmd.Process.Signal(s) }

@@ -8,16 +8,15 @@ import (
 	"syscall"
 )
 
-// Signals are those that one program passes on to another.
+// Signals are the signals that a parent forwards to a program.
 var Signals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
 func prepare(*exec.Cmd, bool) {}
 
-// Forward passes on a signal that this process has got. Here the console has
-// sent it to the program as well.
+// Forward does nothing: the console sends its signals to the program itself.
 func (*Child) Forward(os.Signal) {}
 
-// SignalAll ends the program: there is no other signal here, and no group.
+// SignalAll kills the program: this system has no other signals and no groups.
 func (c *Child) SignalAll(os.Signal) { _ = c.cmd.Process.Kill() }
 
 // Alive reports whether the program runs.
@@ -30,5 +29,5 @@ func (c *Child) Alive() bool {
 	}
 }
 
-// Terminal reports whether this process belongs to a terminal.
+// Terminal reports whether this process has a controlling terminal.
 func Terminal() bool { return true }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signals are those that one program passes on to another.
+// Signals are the signals that a parent forwards to a program.
 var Signals = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
@@ -20,10 +20,10 @@ func prepare(cmd *exec.Cmd, own bool) {
 	endWithParent(cmd.SysProcAttr)
 }
 
-// Forward passes on a signal that this process has got. Those that end things
-// go to all that the program has started, as the terminal would send them; the
-// others mean something to the program alone. What the terminal has sent by
-// itself to its foreground group is not sent again.
+// Forward forwards a signal that this process has received. Signals that end
+// programs go to the program and its descendants, as a terminal does. Other signals
+// go to the program only. A signal that the terminal has already sent to its
+// foreground group is not sent again.
 func (c *Child) Forward(s os.Signal) {
 	switch s {
 	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP:
@@ -38,18 +38,17 @@ func (c *Child) Forward(s os.Signal) {
 	}
 }
 
-// SignalAll sends a signal to the program and to what it has started: to its
-// group, if it has one, and to those outside who are known to descend from it.
+// SignalAll sends a signal to the program and its descendants: to its process
+// group, if it has its own, and to known descendants in other groups.
 func (c *Child) SignalAll(s os.Signal) {
 	sig := s.(syscall.Signal)
 	for c.relatives() && sig == syscall.SIGKILL {
-		c.send(syscall.SIGSTOP) // so that none has children behind our back
+		c.send(syscall.SIGSTOP) // a stopped process cannot start others
 	}
 	c.send(sig)
 }
 
-// Alive reports whether anything is left of the program and of what it has
-// started.
+// Alive reports whether the program or a descendant still runs.
 func (c *Child) Alive() bool {
 	c.relatives()
 	return len(c.family) > 0 || c.own && syscall.Kill(-c.cmd.Process.Pid, 0) == nil
@@ -68,32 +67,32 @@ func (c *Child) send(sig syscall.Signal) {
 	}
 }
 
-// Terminal reports whether this process belongs to a terminal, whatever its
-// standard input is.
+// Terminal reports whether this process has a controlling terminal. It does not
+// depend on standard input.
 func Terminal() bool { return terminalGroup() >= 0 }
 
-// foreground reports whether the keys of the terminal reach this process. It
-// is also true for a terminal that has just hung up.
+// foreground reports whether this process is in the foreground group of the
+// terminal. It is also true if the terminal has just hung up.
 func foreground() bool {
 	group := terminalGroup()
 	return group <= 0 || group == syscall.Getpgrp()
 }
 
-// leader reports whether the session is that of this process. A terminal that
-// hangs up tells its leader alone.
+// leader reports whether this process is the session leader. A terminal that hangs
+// up signals only the session leader.
 func leader() bool {
 	session, err := unix.Getsid(0)
 	return err == nil && session == os.Getpid()
 }
 
-// terminalGroup returns the group that the terminal sends its signals to, zero
-// if it does not say, and -1 if there is no terminal.
+// terminalGroup returns the foreground process group of the terminal, 0 if it is
+// unknown, and -1 if there is no terminal.
 func terminalGroup() int {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return -1
 	}
-	defer tty.Close() //nolint:errcheck // it was only asked
+	defer tty.Close() //nolint:errcheck // only read
 	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
 	if err != nil {
 		return 0

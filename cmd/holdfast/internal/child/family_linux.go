@@ -8,14 +8,14 @@ import (
 	"syscall"
 )
 
-// relatives looks for processes that the program has started, or that those
-// have, and reports whether there are new ones. It remembers them: a process
-// whose parent has ended belongs to nobody. Those that had lost their parents
-// before anybody looked are not found.
+// relatives updates the known descendants of the program and reports whether there
+// are new ones. Known descendants are kept, because a process whose parent has
+// ended can no longer be found. Processes that lost their parent before the first
+// call are not found.
 func (c *Child) relatives() bool {
 	for pid, p := range c.family {
 		if p.Signal(syscall.Signal(0)) != nil {
-			delete(c.family, pid) // it has ended, and its number may be somebody else's
+			delete(c.family, pid) // it has ended, and its id may be reused
 		}
 	}
 	known := len(c.family)
@@ -39,9 +39,9 @@ func parents() map[int]int {
 	for _, file := range files {
 		stat, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has just ended
+			continue // the process has just ended
 		}
-		// 42 (name) S 1 ...: the name may contain anything.
+		// 42 (name) S 1 ...: the name may contain any characters.
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if len(fields) > 1 {

@@ -4,7 +4,8 @@ package child
 
 import "syscall"
 
-// relatives finds none: only Linux says in a simple way who descends from whom.
+// relatives finds no descendants: only Linux lists the parents of all processes in
+// a simple way.
 func (c *Child) relatives() bool {
 	if c.cmd.Process.Signal(syscall.Signal(0)) != nil {
 		clear(c.family)

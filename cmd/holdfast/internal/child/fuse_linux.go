@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	bootClock = 7 // CLOCK_BOOTTIME, which also counts the time that the machine sleeps
+	bootClock = 7 // CLOCK_BOOTTIME, which includes the time that the machine sleeps
 	absolute  = 1 // TIMER_ABSTIME
 )
 
-// A Fuse kills this process, and with it its children, when its time is over.
-// The kernel does it, so that it also happens while the process is stopped,
-// when nothing in it could act. A nil Fuse does nothing.
+// A Fuse is a kernel timer that kills this process, and with it the programs that
+// it has started. It also works while the process is stopped. A nil Fuse does
+// nothing.
 type Fuse struct{ id int32 }
 
-// sigevent and itimerspec are the kernel's.
+// sigevent and itimerspec are structures of the kernel.
 type sigevent struct {
 	value         uintptr
 	signal, where int32
@@ -25,7 +25,7 @@ type sigevent struct {
 
 type itimerspec struct{ every, at syscall.Timespec }
 
-// NewFuse returns a fuse that does not burn yet, or nil if the kernel has none.
+// NewFuse returns a fuse without a deadline, or nil if the kernel has no such timer.
 func NewFuse() *Fuse {
 	f := &Fuse{}
 	event := sigevent{signal: int32(syscall.SIGKILL)}
@@ -36,18 +36,19 @@ func NewFuse() *Fuse {
 	return f
 }
 
-// Set lets the fuse burn until then, instead of what was set before. A time that
-// has passed changes nothing.
+// Set sets the time at which the process is killed. It replaces an earlier time. If
+// end is in the past, it does nothing.
 func (f *Fuse) Set(end time.Time) {
 	var now syscall.Timespec
-	// The clock first: if the process is stopped in between, the fuse is short.
+	// Read the clock first: if the process is stopped in between, the fuse fires
+	// early rather than late.
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, bootClock, uintptr(unsafe.Pointer(&now)), 0)
 	if left := time.Until(end); errno == 0 && left > 0 {
 		f.set(syscall.NsecToTimespec(now.Nano() + left.Nanoseconds()))
 	}
 }
 
-// Out puts the fuse out.
+// Out disables the fuse.
 func (f *Fuse) Out() { f.set(syscall.Timespec{}) }
 
 func (f *Fuse) set(at syscall.Timespec) {

@@ -4,7 +4,7 @@ package child
 
 import "time"
 
-// A Fuse does nothing here; see that of Linux.
+// A Fuse does nothing on this system. On Linux it is a kernel timer.
 type Fuse struct{}
 
 // NewFuse returns nil.

@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// endWithParent makes a child end even if this process is killed.
+// endWithParent makes the kernel kill a child when its parent dies.
 func endWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// lockThread keeps the thread that starts a child for as long as the child
-// lives: it ends with the thread, not with the process.
+// lockThread keeps the thread that starts a child. The kernel kills the child when
+// this thread ends, not when the process ends.
 func lockThread() { runtime.LockOSThread() }

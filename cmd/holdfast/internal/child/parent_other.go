@@ -4,8 +4,7 @@ package child
 
 import "syscall"
 
-// endWithParent does nothing: only Linux can tie the life of a process to that
-// of its parent.
+// endWithParent does nothing: only Linux can kill a process when its parent dies.
 func endWithParent(*syscall.SysProcAttr) {}
 
 func lockThread() {}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Crowd is how many want what, and how often. The same one clicks in the same
-// order every time; only what overlaps with what is up to the machine.
+// A Crowd is the size of a sale. The same Crowd makes the same clicks in the same
+// order. Their timing depends on the machine.
 type Crowd struct {
 	Seed   uint64
 	Shops  int
@@ -19,20 +19,19 @@ type Crowd struct {
 // A Click is one attempt to buy.
 type Click struct {
 	Buyer int
-	Pay   time.Duration // how long the bank takes
+	Pay   time.Duration // duration of the payment
 }
 
-// Times are a hundredth of those in real life, or nobody would want to watch.
+// Times are a hundredth of realistic ones, to keep the demo short.
 const (
-	quickPay = 2 * time.Millisecond // to three times that
-	slowPay  = 120 * time.Millisecond
-	slowEach = 20 // one payment in so many is slow
-	patience = 0.01
+	quickPay = 2 * time.Millisecond   // a quick payment takes 1 to 3 times this
+	slowPay  = 120 * time.Millisecond // added to slow payments
+	slowEach = 20                     // one payment in slowEach is slow
+	patience = 0.01                   // maximum time to the second click, as a share of the sale
 )
 
-// Queues returns the clicks in front of each shop, in their order. Buyers are
-// impatient: they click up to three times, soon after each other, each time at
-// another shop.
+// Queues returns the clicks of each shop in order. A buyer clicks up to three
+// times in quick succession, each time in another shop.
 func (c Crowd) Queues() [][]Click {
 	r := rand.New(rand.NewPCG(c.Seed, 0))
 	type arrival struct {
@@ -51,7 +50,7 @@ func (c Crowd) Queues() [][]Click {
 	}
 	slices.SortStableFunc(all, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
 	queues := make([][]Click, c.Shops)
-	for n := r.IntN(slowEach); n < len(all); n += slowEach { // slow banks are spread evenly, so that none of the ways is spared
+	for n := r.IntN(slowEach); n < len(all); n += slowEach { // slow payments are spread evenly, so that every sale has some
 		all[n].Pay += slowPay + time.Duration(r.Int64N(int64(slowPay/2)))
 	}
 	for _, a := range all {
@@ -60,7 +59,7 @@ func (c Crowd) Queues() [][]Click {
 	return queues
 }
 
-// Clicks returns how many there are.
+// Clicks returns the number of clicks.
 func (c Crowd) Clicks() (n int) {
 	for _, q := range c.Queues() {
 		n += len(q)
@@ -68,8 +67,8 @@ func (c Crowd) Clicks() (n int) {
 	return n
 }
 
-// pauseAt is which of a shop's own orders a pause comes to: an early one, so
-// that most of the sale is still ahead, and that one of the shops gets there.
+// pauseAt returns the number of the order at which a shop pauses. It is small, so
+// that at least one shop reaches it and most of the sale follows.
 func (c Crowd) pauseAt() int {
 	return 1 + rand.New(rand.NewPCG(c.Seed, 1)).IntN(min(3, max(1, min(c.Stock, c.Buyers)/(2*c.Shops))))
 }

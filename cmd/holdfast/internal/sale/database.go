@@ -19,21 +19,22 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// A Database is where the orders are. It can be passed on to another process.
+// A Database describes the database of the orders. It can be sent to another
+// process.
 type Database struct {
-	Kind   string // for people
+	Kind   string // name for display
 	Driver string
-	Source string // what the driver wants
-	Secret string // the password in it, which no error may show
-	Prefix string // of the tables' names
+	Source string // data source name of the driver
+	Secret string // password in Source, hidden from errors
+	Prefix string // prefix of the table names
 	Guard  fence.SQL
 }
 
-// errDatabase says how to name one.
+// errDatabase says how to write the name of a database.
 var errDatabase = errors.New("it must be sqlite, sqlite:FILE, postgres://user:password@host:5432/name or mysql://user:password@host:3306/name")
 
-// Locate returns the database that text names. Forget removes the files that
-// were made for it.
+// Locate returns the database that text names. The caller must call forget, which
+// removes the files that were created.
 func Locate(text, prefix string) (d Database, forget func(), err error) {
 	forget = func() {}
 	scheme, rest, _ := strings.Cut(text, ":")
@@ -50,8 +51,8 @@ func Locate(text, prefix string) (d Database, forget func(), err error) {
 	return d, forget, err
 }
 
-// locateFile returns a file of SQLite's: a new one if there is none, which can
-// be written while others read.
+// locateFile returns an SQLite database. A new file uses WAL mode, which allows
+// reads during a write.
 func locateFile(file string) (Database, func(), error) {
 	pragmas, forget := "&_pragma=journal_mode(WAL)", func() {}
 	if file == "" {
@@ -61,7 +62,7 @@ func locateFile(file string) (Database, func(), error) {
 		}
 		file, forget = filepath.Join(dir, "sale.db"), func() { _ = os.RemoveAll(dir) }
 	} else if _, err := os.Stat(file); err == nil {
-		pragmas = "" // its owner has chosen
+		pragmas = "" // keep the mode of an existing file
 	} else {
 		forget = func() {
 			for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -78,8 +79,8 @@ func locateFile(file string) (Database, func(), error) {
 	}, forget, nil
 }
 
-// locateURL returns a database behind a URL. The errors of package url quote
-// what they do not understand, which may be the password.
+// locateURL returns the database of a URL. It does not return the errors of
+// package url, because these may quote the password.
 func locateURL(text string) (Database, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -89,7 +90,7 @@ func locateURL(text string) (Database, error) {
 	if strings.HasPrefix(u.Scheme, "postgres") {
 		return Database{Kind: "PostgreSQL", Driver: "pgx", Source: text, Secret: password, Guard: fence.SQL{Dollar: true}}, nil
 	}
-	_ = mysql.SetLogger(&mysql.NopLogger{}) // its errors are returned as well
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // its errors are also returned
 	c, err := mysql.ParseDSN("/?" + u.RawQuery)
 	if err != nil {
 		return Database{}, fmt.Errorf("invalid parameters after the ?: %w", err)
@@ -106,10 +107,10 @@ func locateURL(text string) (Database, error) {
 	return Database{Kind: kind, Driver: "mysql", Source: c.FormatDSN(), Secret: password, Guard: fence.SQL{MySQL: true}}, nil
 }
 
-// answerTime is how long a database may take to let somebody in.
+// answerTime is the limit for connecting to a database.
 const answerTime = 10 * time.Second
 
-// open connects.
+// open connects to the database.
 func (d Database) open(ctx context.Context, connections int) (*sql.DB, error) {
 	db, err := sql.Open(d.Driver, d.Source)
 	if err != nil {
@@ -126,7 +127,7 @@ func (d Database) open(ctx context.Context, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// hide returns an error of the database without the password, and on one line.
+// hide returns err with a text on one line and without the password.
 func (d Database) hide(err error) error {
 	if err == nil {
 		return nil
@@ -140,7 +141,7 @@ func (d Database) hide(err error) error {
 	return &plain{text, err}
 }
 
-// A plain error is another one in words that can be shown.
+// A plain error replaces the text of another error.
 type plain struct {
 	text string
 	err  error
@@ -149,11 +150,11 @@ type plain struct {
 func (p *plain) Error() string { return p.text }
 func (p *plain) Unwrap() error { return p.err }
 
-// table returns the name of a table that nobody else has.
+// table returns the name of a table with the prefix.
 func (d Database) table(name string) string { return d.Prefix + "_" + name }
 
-// query writes a statement as this database wants it: with names of tables for
-// {name}, and placeholders for ?.
+// query adapts a statement to this database: it replaces {name} by the name of the
+// table and ? by the placeholders of the database.
 func (d Database) query(text string) string {
 	text = strings.NewReplacer("{coupon}", d.table("coupon"), "{orders}", d.table("orders"), "{fence}", d.table("fence")).Replace(text)
 	if !d.Guard.Dollar {

@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// A desk is where one way of holding the sale keeps its books.
+// A desk reads and writes the tables of one way of the sale.
 type desk struct {
 	*sql.DB
 	where Database
 	way   Way
 }
 
-// connections is how many all shops have together at most, for databases allow
-// about a hundred.
+// connections is the maximum number of connections of all shops. Databases
+// usually allow about a hundred.
 const connections = 24
 
 func openDesk(ctx context.Context, d Database, w Way, shops int) (*desk, error) {
@@ -25,8 +25,8 @@ func openDesk(ctx context.Context, d Database, w Way, shops int) (*desk, error) 
 	return &desk{db, d, w}, nil
 }
 
-// create makes the tables. That nobody orders twice is up to the lock: a real
-// shop would have a unique index as well.
+// create creates the tables. They have no unique index on buyers, which a real
+// shop would have: here only the lock prevents double orders.
 func (d Database) create(ctx context.Context, db *sql.DB) error {
 	for _, statement := range []string{
 		"CREATE TABLE {coupon} (way VARCHAR(16) NOT NULL PRIMARY KEY, stock INT NOT NULL)",
@@ -40,7 +40,7 @@ func (d Database) create(ctx context.Context, db *sql.DB) error {
 	return d.Guard.CreateTable(ctx, db)
 }
 
-// drop removes the tables. If one cannot be removed, nor can the others.
+// drop removes the tables. It stops at the first error.
 func (d Database) drop(ctx context.Context, db *sql.DB) error {
 	for _, table := range []string{"{coupon}", "{orders}", "{fence}"} {
 		if _, err := db.ExecContext(ctx, d.query("DROP TABLE IF EXISTS "+table)); err != nil {
@@ -56,8 +56,8 @@ type querier interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
 }
 
-// do runs fn behind the guard, in a transaction, or else just as it is, each
-// statement on its own.
+// do runs fn. With the guard it runs fn in a transaction that first checks the
+// token. Without the guard each statement runs on its own.
 func (d *desk) do(ctx context.Context, token int64, fn func(querier) error) error {
 	if !d.way.guard {
 		return fn(d.DB)
@@ -85,7 +85,7 @@ func (d *desk) stock(ctx context.Context, q querier) (int, error) {
 	return d.ask(ctx, q, "SELECT stock FROM {coupon} WHERE way = ?", d.way.Name)
 }
 
-// look returns how many coupons are left, and how many the buyer has ordered.
+// look returns the stock and the number of earlier orders of the buyer.
 func (d *desk) look(ctx context.Context, token int64, buyer int) (left, before int, err error) {
 	err = d.do(ctx, token, func(q querier) error {
 		if left, err = d.stock(ctx, q); err != nil {
@@ -102,7 +102,7 @@ type order struct {
 	buyer, shop int
 }
 
-// sell writes an order, and how many coupons are left now.
+// sell writes an order and the new stock.
 func (d *desk) sell(ctx context.Context, token int64, o order, left int) error {
 	return d.do(ctx, token, func(q querier) error {
 		if _, err := q.ExecContext(ctx, d.where.query("INSERT INTO {orders} (id, buyer, shop, way) VALUES (?, ?, ?, ?)"), o.id, o.buyer, o.shop, d.way.Name); err != nil {
@@ -113,19 +113,19 @@ func (d *desk) sell(ctx context.Context, token int64, o order, left int) error {
 	})
 }
 
-// supply puts the coupons on sale.
+// supply writes the initial stock.
 func (d *desk) supply(ctx context.Context, stock int) error {
 	_, err := d.ExecContext(ctx, d.where.query("INSERT INTO {coupon} (way, stock) VALUES (?, ?)"), d.way.Name, stock)
 	return err
 }
 
-// sold returns how many orders there are.
+// sold returns the number of orders.
 func (d *desk) sold(ctx context.Context) (int, error) {
 	return d.ask(ctx, d, "SELECT COUNT(*) FROM {orders} WHERE way = ?", d.way.Name)
 }
 
-// books returns how many orders there are, of how many people, and how many
-// coupons are left by the books.
+// books returns the number of orders, the number of people who ordered, and the
+// stock.
 func (d *desk) books(ctx context.Context) (sold, people, left int, err error) {
 	if sold, err = d.sold(ctx); err != nil {
 		return

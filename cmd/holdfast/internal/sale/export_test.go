@@ -2,7 +2,7 @@ package sale
 
 import "time"
 
-// WithTimes returns the result with these times of orders.
+// WithTimes returns the result with these latencies of orders.
 func (r Result) WithTimes(times ...time.Duration) Result {
 	r.times = times
 	return r

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/child"
 )
 
-// A floor is a sale that is on: it tells the shops what to do, and listens to
-// what they say.
+// A floor is a running sale. It controls the shop processes and reads their
+// messages.
 type floor struct {
 	market *Market
 	desk   *desk
@@ -24,21 +24,21 @@ type floor struct {
 
 	shops          []*staff
 	ready, done    int
-	all            int // clicks to come
-	clicks, orders int // that have been served
+	all            int // number of clicks of the sale
+	clicks, orders int // number of served clicks and of orders so far
 	opened         time.Time
-	stopped        *staff // the shop that is stopped now
-	since          time.Time
-	before         int // orders when it was stopped
+	stopped        *staff    // the shop that is stopped now, or nil
+	since          time.Time // when it was stopped
+	before         int       // number of orders when it was stopped
 }
 
-// said is a word of a shop; none if it has ended.
+// said is a message of a shop. Its kind is empty if the shop has ended.
 type said struct {
 	by *staff
 	word
 }
 
-// staff is a shop as the floor sees it.
+// staff is a shop process.
 type staff struct {
 	number int // from 1
 	cmd    *exec.Cmd
@@ -48,7 +48,7 @@ type staff struct {
 	done   bool
 }
 
-// run holds the sale, and ends when all shops have.
+// run runs the sale until all shops are done.
 func (f *floor) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer f.close()
@@ -77,7 +77,7 @@ func (f *floor) run(ctx context.Context) error {
 	return nil
 }
 
-// start starts a shop.
+// start starts a shop process and sends its job.
 func (f *floor) start(ctx context.Context, i int) error {
 	s := &staff{number: i + 1, cmd: f.market.Shop()}
 	s.cmd.Stderr = &s.errs
@@ -99,12 +99,12 @@ func (f *floor) start(ctx context.Context, i int) error {
 		_ = w.Close()
 	}()
 	go f.listen(ctx, s, out)
-	// If it is gone already, its last word will say why.
+	// If the shop has already ended, listen reports it.
 	_ = json.NewEncoder(in).Encode(f.market.job(f.desk.way, i))
 	return nil
 }
 
-// listen passes on what a shop says. After the end of the sale nobody cares.
+// listen forwards the messages of a shop until ctx is done.
 func (f *floor) listen(ctx context.Context, s *staff, out io.Reader) {
 	lines := bufio.NewScanner(out)
 	for more := true; more; {
@@ -115,13 +115,13 @@ func (f *floor) listen(ctx context.Context, s *staff, out io.Reader) {
 		select {
 		case f.words <- w:
 		case <-ctx.Done():
-			_, _ = io.Copy(io.Discard, out) // lest it cannot end for want of a listener
+			_, _ = io.Copy(io.Discard, out) // the shop must not block on its output
 			return
 		}
 	}
 }
 
-// tell tells a shop something. If it is gone, its last word will say why.
+// tell sends a line to a shop. If the shop has ended, listen reports it.
 func (s *staff) tell(text string) { _, _ = io.WriteString(s.in, text+"\n") }
 
 func (f *floor) hear(ctx context.Context, s said) error {
@@ -151,14 +151,14 @@ func (f *floor) hear(ctx context.Context, s said) error {
 		return &plain{fmt.Sprintf("shop %d: %s", s.by.number, s.Error), causes[s.Cause]}
 	default:
 		if !s.by.done {
-			<-s.by.exited // it has written all that it had to say
+			<-s.by.exited // its error output is complete
 			return fmt.Errorf("shop %d ended too early: %s", s.by.number, strings.TrimSpace(s.by.errs.String()))
 		}
 	}
 	return nil
 }
 
-// stop stops a shop that is about to write, if it is the first.
+// stop stops a shop that is about to write, if none was stopped before.
 func (f *floor) stop(ctx context.Context, s *staff) (err error) {
 	if f.result.Paused != 0 {
 		s.tell(goOn)
@@ -172,8 +172,8 @@ func (f *floor) stop(ctx context.Context, s *staff) (err error) {
 	return err
 }
 
-// look is called now and then. It resumes the shop that is stopped once its
-// lease must be over and the others have nothing left to do.
+// look is called regularly. It shows the progress, and resumes the stopped shop
+// when its lease is over and the other shops are done.
 func (f *floor) look(ctx context.Context) error {
 	note := fmt.Sprintf("%d sold", f.orders)
 	if s := f.stopped; s != nil {
@@ -191,16 +191,17 @@ func (f *floor) look(ctx context.Context) error {
 			}
 		}
 	}
-	// Most clicks come when all is sold, and take no time.
+	// Most clicks come after the last coupon is sold and take little time.
 	sold, clicked := float64(f.orders)/float64(f.market.Stock), float64(f.clicks)/float64(f.all)
 	f.market.Progress(0.8*min(1, sold)+0.2*clicked, note)
 	return nil
 }
 
-// closeTime is how long a shop may take to release its lock and go.
+// closeTime is the time for a shop to release its lock and exit.
 const closeTime = 5 * time.Second
 
-// close sends all shops home, and those that do not go are ended.
+// close ends the input of all shops, which makes them exit. It kills the shops that
+// do not exit in time.
 func (f *floor) close() {
 	for _, s := range f.shops {
 		_ = s.in.Close()

@@ -10,17 +10,17 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A lock lets one in at a time, or so it says.
+// A lock acquires a lock. Some of the locks do not exclude other shops.
 type lock func(context.Context) (held, error)
 
-// held is a lock that somebody has.
+// held is an acquired lock.
 type held interface {
 	Valid() bool
 	Token() int64
 	Release(context.Context) error
 }
 
-// unchecked is what is left where nobody knows whether he has a lock.
+// unchecked is a lock that cannot tell whether it is still held.
 type unchecked struct{}
 
 func (unchecked) Valid() bool                   { return true }
@@ -31,26 +31,26 @@ func noLock(*shop) lock {
 	return func(context.Context) (held, error) { return unchecked{}, nil }
 }
 
-// mutexLock is Holdfast's: Lock, and Release.
+// mutexLock is Holdfast's mutex.
 func mutexLock(s *shop) lock {
 	m := s.client.Mutex(s.job.lockName())
 	return func(ctx context.Context) (held, error) { return m.Lock(ctx) }
 }
 
-// SETNXExpiry is when the naive lock expires. With payments a hundred times
-// faster than in real life, it stands for ten seconds.
+// SETNXExpiry is when the naive lock expires. Payments are a hundred times faster
+// than in reality, so it corresponds to ten seconds.
 const SETNXExpiry = 100 * time.Millisecond
 
-// The two commands of the naive lock. What goes to a server through Holdfast is
-// a script, but that makes no difference to them.
+// The two commands of the naive lock. They run inside scripts because the driver
+// sends only scripts. That does not change their effect.
 var (
 	setnx = driver.NewScript("setnx", "return redis.call('set', KEYS[1], 'locked', 'NX', 'PX', ARGV[1]) and 1 or 0")
 	del   = driver.NewScript("del", "return redis.call('del', KEYS[1])")
 )
 
-// setnxLock is the lock of many a tutorial: SET name locked NX PX 100, tried
-// again and again, and DEL name. It expires while its holder is still at work,
-// and then that one deletes the lock of the next.
+// setnxLock is the lock of many tutorials: SET name locked NX PX 100, repeated
+// until it succeeds, and DEL name. It may expire before its holder has finished.
+// That holder then deletes the lock of the next one.
 func setnxLock(s *shop) lock {
 	take := driver.Call{Script: setnx, Keys: []string{s.job.lockName()}, Args: []string{strconv.FormatInt(SETNXExpiry.Milliseconds(), 10)}}
 	return func(ctx context.Context) (held, error) {
@@ -79,7 +79,7 @@ func deleteKey(ctx context.Context, c *holdfast.Client, key string) error {
 	return err
 }
 
-// sleep is time.Sleep that ends with ctx.
+// sleep is time.Sleep that returns early when ctx is done.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

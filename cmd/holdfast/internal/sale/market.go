@@ -1,8 +1,8 @@
-// Package sale is a flash sale: a crowd wants the few coupons that some shops,
-// each a process of its own, sell from one database. It can be held with
-// different locks, and without one, to see what becomes of the books.
+// Package sale simulates a flash sale. Several shops, each a process, sell a few
+// coupons to many buyers from one database. The sale runs without a lock and with
+// different locks, to compare the resulting orders.
 //
-// A [Market] runs it; [Serve] is one of its shops.
+// A [Market] runs the sale. [Serve] runs one shop.
 package sale
 
 import (
@@ -16,21 +16,21 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A Market is where sales are held, one after the other.
+// A Market runs sales, one after the other.
 type Market struct {
 	Crowd
 	Client      *holdfast.Client
-	Names       string // what the names of all keys at the server begin with
-	URL, Config string // how the shops reach the server
+	Names       string // prefix of all keys on the server
+	URL, Config string // server, for the shops
 	DB          Database
 
-	Shop     func() *exec.Cmd                // makes a process that calls Serve
-	Progress func(done float64, note string) // called now and then; done is from 0 to 1
+	Shop     func() *exec.Cmd                // returns the command of a process that calls Serve
+	Progress func(done float64, note string) // called regularly; done is from 0 to 1
 
 	books *sql.DB
 }
 
-// Open makes the tables.
+// Open creates the tables.
 func (m *Market) Open(ctx context.Context) error {
 	db, err := m.DB.open(ctx, 2)
 	if err != nil {
@@ -40,7 +40,7 @@ func (m *Market) Open(ctx context.Context) error {
 	return m.DB.create(ctx, db)
 }
 
-// Close removes all that the sales have left behind, even if ctx is done.
+// Close removes the keys and tables of the sales, even if ctx is done.
 func (m *Market) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -49,10 +49,10 @@ func (m *Market) Close(ctx context.Context) error {
 		keys = append(keys, m.job(w, 0).lockName())
 	}
 	var errs []error
-	for _, key := range keys { // one by one: in a cluster they may be in different places
+	for _, key := range keys { // one by one: in a cluster they may be on different nodes
 		if err := deleteKey(ctx, m.Client, key); err != nil {
 			errs = append(errs, err)
-			break // it would be the same with the others
+			break // the other keys would fail for the same reason
 		}
 	}
 	if m.books != nil {
@@ -68,7 +68,7 @@ func (m *Market) job(w Way, shop int) Job {
 	return Job{Crowd: m.Crowd, Shop: shop, Way: w.Name, Names: m.Names, URL: m.URL, Config: m.Config, DB: m.DB}
 }
 
-// Hold holds the sale one way and returns what the books say.
+// Hold runs the sale in one way and returns the result.
 func (m *Market) Hold(ctx context.Context, w Way) (Result, error) {
 	d := &desk{m.books, m.DB, w}
 	r := Result{Way: w, Crowd: m.Crowd}
@@ -84,7 +84,7 @@ func (m *Market) Hold(ctx context.Context, w Way) (Result, error) {
 		err = fmt.Errorf("the shops sold %d, but the database has %d orders", f.orders, r.Sold)
 	}
 	if ctx.Err() != nil {
-		return r, ctx.Err() // whatever went wrong, it is called off
+		return r, ctx.Err() // canceled: other errors are a consequence
 	}
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", w.Title, m.DB.hide(err))

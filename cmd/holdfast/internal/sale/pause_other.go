@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// CanPause says whether this system can stop processes.
+// CanPause reports whether this system can stop processes.
 const CanPause = false
 
 func pause(*os.Process) error  { return errors.ErrUnsupported }

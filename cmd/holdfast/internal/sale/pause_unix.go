@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// CanPause says whether this system can stop processes.
+// CanPause reports whether this system can stop processes.
 const CanPause = true
 
 func pause(p *os.Process) error  { return p.Signal(syscall.SIGSTOP) }

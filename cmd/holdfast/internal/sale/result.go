@@ -8,39 +8,39 @@ import (
 	"time"
 )
 
-// A Result is what the books say after a sale.
+// A Result is the outcome of a sale.
 type Result struct {
 	Way     Way
 	Crowd   Crowd
-	Sold    int // orders
-	People  int // who have at least one
-	Left    int // coupons, by the books
-	Refused int // late writes that the guard has refused
+	Sold    int // number of orders
+	People  int // number of people with at least one order
+	Left    int // stock in the database
+	Refused int // number of late writes that the guard refused
 
-	Took  time.Duration // until the last order
-	times []time.Duration
+	Took  time.Duration   // time until the last order
+	times []time.Duration // latencies of the orders
 
-	Paused    int           // the shop that was stopped, from 1; 0: none
-	Pause     time.Duration // for so long
-	Meanwhile int           // orders at the other shops
+	Paused    int           // number of the stopped shop, from 1; 0: none
+	Pause     time.Duration // how long it was stopped
+	Meanwhile int           // orders of the other shops during the pause
 }
 
-// Oversold is how many were sold that did not exist.
+// Oversold returns how many orders exceed the stock.
 func (r Result) Oversold() int { return max(0, r.Sold-r.Crowd.Stock) }
 
-// Unsold is how many were not sold although somebody wanted them.
+// Unsold returns how many coupons were not sold although there was demand.
 func (r Result) Unsold() int { return max(0, min(r.Crowd.Stock, r.Crowd.Buyers)-r.Sold) }
 
-// Double is how many orders were not the first of a person.
+// Double returns how many orders were not the first of their buyer.
 func (r Result) Double() int { return r.Sold - r.People }
 
-// Lost is how many orders have left no trace in the stock.
+// Lost returns how many orders are missing from the stock.
 func (r Result) Lost() int { return r.Sold - (r.Crowd.Stock - r.Left) }
 
-// Spotless reports whether all is as it should be.
+// Spotless reports whether the result has no faults.
 func (r Result) Spotless() bool { return r.Faults() == "" }
 
-// Faults says what is wrong, or nothing.
+// Faults lists what is wrong. It returns "" if nothing is.
 func (r Result) Faults() string {
 	var faults []string
 	for _, f := range []struct {
@@ -54,7 +54,7 @@ func (r Result) Faults() string {
 	return strings.Join(faults, ", ")
 }
 
-// PerSecond is how many orders there were in a second.
+// PerSecond returns the number of orders per second.
 func (r Result) PerSecond() float64 {
 	if r.Took <= 0 {
 		return 0
@@ -62,8 +62,7 @@ func (r Result) PerSecond() float64 {
 	return float64(r.Sold) / r.Took.Seconds()
 }
 
-// Quantile is how long the given share of the orders took at most, from the
-// click on.
+// Quantile returns the q-quantile of the time from click to order.
 func (r Result) Quantile(q float64) time.Duration {
 	if len(r.times) == 0 {
 		return 0
@@ -72,7 +71,7 @@ func (r Result) Quantile(q float64) time.Duration {
 	return sorted[int(math.Ceil(q*float64(len(sorted))))-1]
 }
 
-// Why says in a sentence or two why it has come out as it has.
+// Why explains the result in a few sentences.
 func (r Result) Why() string {
 	switch {
 	case r.Way.Ours && !r.Spotless():

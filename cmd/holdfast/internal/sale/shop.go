@@ -15,55 +15,55 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// A Job is what a shop has to know. It comes on the standard input, where no
-// other user of the machine can read the passwords in it.
+// A Job is the input of a shop process. It is sent on standard input, because it
+// contains passwords that must not appear in the process list.
 type Job struct {
 	Crowd
 	Shop        int
 	Way         string
-	Names       string // what the names of all keys begin with
-	URL, Config string // of the server
+	Names       string // prefix of all keys
+	URL, Config string // server
 	DB          Database
 }
 
 func (j Job) lockName() string { return j.Names + ":coupon:" + j.Way }
 
-// What a shop is told after its job.
+// The commands that a shop reads after its job.
 const (
 	openDoors = "open"
 	goOn      = "go on"
 )
 
-// A word is what a shop says, one per line.
+// A word is a message of a shop, written as one line.
 type word struct {
 	Kind  string
-	Took  time.Duration `json:",omitempty"` // of an order
+	Took  time.Duration `json:",omitempty"` // latency of an order
 	Error string        `json:",omitempty"`
-	Cause int           `json:",omitempty"` // of the error: the number of one of causes
+	Cause int           `json:",omitempty"` // index into causes
 }
 
-// causes are the errors whose kind matters to who runs the sale.
+// causes are the errors that the parent process must recognize.
 var causes = []error{nil, holdfast.ErrUnavailable, holdfast.ErrRefused}
 
 func causeOf(err error) int {
 	return max(0, slices.IndexFunc(causes, func(cause error) bool { return cause != nil && errors.Is(err, cause) }))
 }
 
-// The words.
+// The kinds of messages.
 const (
 	ready   = "ready"
 	ordered = "ordered"
-	missed  = "missed"  // a click that came to nothing: sold out, or not the first
-	refused = "refused" // a write that the guard did not let through; it is tried again
-	writing = "writing" // about to write, and waiting to be told to go on
+	missed  = "missed"  // a click without an order: sold out, or the buyer has one
+	refused = "refused" // the guard refused a write; the shop tries again
+	writing = "writing" // about to write; the shop waits for goOn
 	done    = "done"
 	broken  = "broken"
 )
 
-// counters is how many customers a shop serves at a time.
+// counters is the number of goroutines per shop.
 const counters = 8
 
-// A shop sells to the clicks in its queue.
+// A shop serves the clicks in its queue.
 type shop struct {
 	job    Job
 	way    Way
@@ -72,16 +72,16 @@ type shop struct {
 	desk   *desk
 	lock   lock
 
-	mu     sync.Mutex // guards what follows, and the words
+	mu     sync.Mutex // guards out and orders
 	out    *json.Encoder
 	orders int
 
 	goOn  chan struct{}
-	quiet sync.RWMutex // held to write while the shop may be stopped, so that it is not stopped while it reads
+	quiet sync.RWMutex // write-locked while the shop may be stopped, so that it is not stopped during a read
 }
 
-// Serve is the life of a shop: it reads its job from in, sells, and says on out
-// what becomes of each click. It ends with in, and with the sale.
+// Serve runs a shop. It reads its job from in, serves the clicks, and writes the
+// result of each click to out. It returns at the end of in or of the sale.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, open func(context.Context, Job, holdfast.Options) (*holdfast.Client, error)) error {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
@@ -122,7 +122,7 @@ func (s *shop) serve(ctx context.Context, opened <-chan struct{}, open func(cont
 	if s.desk, err = openDesk(ctx, s.job.DB, s.way, s.job.Shops); err != nil {
 		return err
 	}
-	defer s.desk.Close() //nolint:errcheck // it is the end
+	defer s.desk.Close() //nolint:errcheck // the process ends
 	s.ids = s.client.TimeID(idsName(s.job.Names))
 	s.lock = s.way.lock(s)
 	queue := s.job.Queues()[s.job.Shop]
@@ -139,7 +139,7 @@ func (s *shop) serve(ctx context.Context, opened <-chan struct{}, open func(cont
 	return nil
 }
 
-// sell serves the queue at all counters.
+// sell serves the queue with several goroutines.
 func (s *shop) sell(ctx context.Context, queue []Click) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -167,14 +167,14 @@ func (s *shop) sell(ctx context.Context, queue []Click) error {
 	return context.Cause(ctx)
 }
 
-// attend serves one click, and says what came of it.
+// attend serves one click and reports the result.
 func (s *shop) attend(ctx context.Context, c Click) error {
 	came := time.Now()
 	for {
 		bought, err := s.buy(ctx, c)
 		switch {
 		case errors.Is(err, fence.ErrStale):
-			s.say(word{Kind: refused}) // nothing was written: once more, under a new lease
+			s.say(word{Kind: refused}) // nothing was written: try again with a new lease
 			continue
 		case errors.Is(err, errLate):
 			continue
@@ -189,24 +189,24 @@ func (s *shop) attend(ctx context.Context, c Click) error {
 	}
 }
 
-// errLate says that the lock was lost before anything was written.
+// errLate means that the lock was lost before anything was written.
 var errLate = errors.New("the lock was lost")
 
-// buy is what many would write: look whether something is left, take the lock,
-// look again, let the bank take its time, write the order and what is left now.
-// Nothing but the lock keeps two of them apart.
+// buy serves a click like typical shop code: check the stock, acquire the lock,
+// check again, wait for the payment, write the order and the new stock. Only the
+// lock excludes other purchases.
 func (s *shop) buy(ctx context.Context, c Click) (bool, error) {
 	s.quiet.RLock()
 	left, err := s.desk.stock(ctx, s.desk)
 	s.quiet.RUnlock()
 	if err != nil || left <= 0 {
-		return false, err // sold out: no need to queue for the lock
+		return false, err // sold out: the lock is not needed
 	}
 	lock, err := s.lock(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer lock.Release(ctx) //nolint:errcheck // a lock that was lost shows in the books
+	defer lock.Release(ctx) //nolint:errcheck // a lost lock shows in the result
 
 	left, before, err := s.desk.look(ctx, lock.Token(), c.Buyer)
 	if err != nil || left <= 0 || before > 0 {
@@ -222,9 +222,9 @@ func (s *shop) buy(ctx context.Context, c Click) (bool, error) {
 	if !lock.Valid() {
 		return false, errLate
 	}
-	// From here on nothing can be called back. A pause can come after any check,
-	// also that of a context somewhere down in the driver of the database; but it
-	// seldom does, and is made to come here.
+	// The write below can no longer be prevented. A real pause can follow any check,
+	// also the check of a context in the database driver, but it is rare. The demo
+	// makes it happen here.
 	if err := s.maybePause(ctx); err != nil {
 		return false, err
 	}
@@ -232,7 +232,7 @@ func (s *shop) buy(ctx context.Context, c Click) (bool, error) {
 	return err == nil, err
 }
 
-// maybePause gives the one who runs the sale the chance to stop this process.
+// maybePause lets the parent process stop this process, once per sale.
 func (s *shop) maybePause(ctx context.Context) error {
 	s.mu.Lock()
 	s.orders++
@@ -252,7 +252,8 @@ func (s *shop) maybePause(ctx context.Context) error {
 	}
 }
 
-// say writes a word. If nobody listens any more, the shop is about to be closed.
+// say writes a message. It ignores errors: if the parent does not read any more,
+// the shop is about to end.
 func (s *shop) say(w word) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,13 +9,13 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 )
 
-// A Way is how the shops keep out of each other's way.
+// A Way is one way to run the sale: a lock, with or without a pause and fencing.
 type Way struct {
-	Name  string // for flags and machines
-	Title string // for people
-	Row   string // the same, shorter, for a table of all
-	Ours  bool   // it must come out spotless
-	Pause bool   // a shop is stopped while it holds the lock
+	Name  string // for flags and JSON
+	Title string // for display
+	Row   string // short title, for the table
+	Ours  bool   // the result must be spotless
+	Pause bool   // one shop is stopped while it holds the lock
 	guard bool   // the database checks the tokens
 	lock  func(*shop) lock
 }
@@ -28,12 +28,12 @@ var all = []Way{
 	{Name: "fenced", Title: "Holdfast, one shop paused, with fencing", Row: "+ fencing", lock: mutexLock, Pause: true, guard: true, Ours: true},
 }
 
-// Ways returns those that this system can show, in their order.
+// Ways returns the ways that this system supports, in order.
 func Ways() []Way {
 	return slices.DeleteFunc(slices.Clone(all), func(w Way) bool { return w.Pause && !CanPause })
 }
 
-// Choose returns the ways with these names, or all.
+// Choose returns the ways with these names, or all if there are no names.
 func Choose(names []string) ([]Way, error) {
 	if len(names) == 0 {
 		return Ways(), nil
@@ -52,7 +52,7 @@ func Choose(names []string) ([]Way, error) {
 	return chosen, nil
 }
 
-// Names returns those of the ways.
+// Names returns the names of the ways.
 func Names() (names []string) {
 	for _, w := range Ways() {
 		names = append(names, w.Name)
@@ -69,8 +69,8 @@ func find(name string) (Way, error) {
 	return Way{}, fmt.Errorf("unknown way %s: choose from %s", term.Quote(name, 40), strings.Join(Names(), ", "))
 }
 
-// lease is how long a lock outlives a shop that is stopped. The others have to
-// wait for that long, so it is short where a shop is; zero is the default.
+// lease returns the lease time of the lock; zero means the default. It is short if
+// a shop is stopped, because the other shops wait until the lease is over.
 func (w Way) lease() time.Duration {
 	if w.Pause {
 		return 2 * time.Second

@@ -13,12 +13,13 @@ import (
 	protocol "github.com/alicebob/miniredis/v2/server"
 )
 
-// tick is how often the clock of the embedded server moves. A key may go that
-// much too early, which is what every lease allows for.
+// tick is the resolution of the clock of the embedded server. A key may expire
+// this much too early. Leases allow for that.
 const tick = 2 * time.Millisecond
 
-// startEmbedded runs miniredis. Its clock is moved by hand, so that it stands
-// still while a script runs: else a key could expire between two lines of it.
+// startEmbedded runs miniredis. It sets the clock of miniredis explicitly, so that
+// time does not advance during a script: otherwise a key could expire between two
+// commands of the script.
 func startEmbedded(addr string) (*Server, error) {
 	l, err := listen(addr)
 	if err != nil {
@@ -27,7 +28,7 @@ func startEmbedded(addr string) (*Server, error) {
 	m := miniredis.NewMiniRedis()
 	m.SetTime(time.Now())
 	m.ClockTTL(true)
-	first, err := m.Dial() // it starts without a listener: that is ours
+	first, err := m.Dial() // starts miniredis without a listener of its own
 	if err != nil {
 		_ = l.Close()
 		return nil, err
@@ -52,7 +53,7 @@ func startEmbedded(addr string) (*Server, error) {
 	}, nil
 }
 
-// accept serves whoever connects, until the listener is closed.
+// accept serves connections until the listener is closed.
 func accept(l net.Listener, s *protocol.Server) {
 	for {
 		conn, err := l.Accept()
@@ -76,8 +77,8 @@ func moveClock(m *miniredis.Miniredis, done <-chan struct{}) {
 	}
 }
 
-// introduce answers INFO, of which miniredis knows little, with what clients
-// look for, and with an honest name: see [IsEmbedded].
+// introduce answers INFO with the fields that clients need and miniredis lacks. It
+// also sets embeddedField: see [IsEmbedded].
 func introduce(what string) protocol.Hook {
 	began := time.Now()
 	id := fmt.Sprintf("%016x%016x%08x", began.UnixNano(), os.Getpid(), 0)
@@ -95,16 +96,16 @@ func introduce(what string) protocol.Hook {
 	}
 }
 
-// embeddedField is what only the embedded server says of itself.
+// embeddedField is the field of INFO that only the embedded server has.
 const embeddedField = "holdfast_embedded"
 
-// IsEmbedded reports whether what a server says in answer to INFO is that of an
-// embedded one, or of another miniredis, which does not know its version.
+// IsEmbedded reports whether info, the reply to INFO, is that of an embedded server
+// or of another miniredis, which has no version.
 func IsEmbedded(info map[string]string) bool {
 	return info[embeddedField] != "" || info["redis_version"] == ""
 }
 
-// moduleVersion is the version of a module that this program was built with.
+// moduleVersion returns the version of a module in this build.
 func moduleVersion(path string) string {
 	if b, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range b.Deps {

@@ -5,8 +5,7 @@ import (
 	"os/exec"
 )
 
-// Answers waits until the server at addr is the given program, for as long as
-// ctx.
+// Answers starts a program and waits until it answers on addr or ctx is done.
 func Answers(ctx context.Context, program *exec.Cmd, addr string) error {
 	c := &process{cmd: program}
 	if err := c.start(); err != nil {

@@ -6,19 +6,19 @@ import (
 	"sync"
 )
 
-// backlog is how much may wait for a client that does not read.
+// backlog is the maximum number of bytes that wait for a slow client.
 const backlog = 16 << 20
 
 var errSlow = errors.New("the client does not read its replies")
 
-// patient is a connection on which nobody waits for a client to read.
-// Miniredis publishes a message while the whole server stands still, so one
-// client that is stopped would stop all others. As in Redis, what a client has
-// not read is kept for it, and when it is too much the connection is closed.
+// patient is a connection whose Write does not block. Miniredis holds a global lock
+// while it publishes a message, so one stopped client would block all others. As in
+// Redis, unread replies are buffered, and the connection is closed when the buffer
+// is full.
 type patient struct {
 	net.Conn
 	mu      sync.Mutex
-	more    sync.Cond // there is more in pending, or it is closed
+	more    sync.Cond // signaled when pending grows or the connection is closed
 	pending []byte
 	closed  bool
 }
@@ -45,11 +45,11 @@ func (p *patient) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// send writes what is pending, until the connection is closed.
+// send writes the pending bytes until the connection is closed.
 func (p *patient) send() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var next []byte // of two buffers, one is filled while the other is sent
+	var next []byte // two buffers: one is filled while the other is sent
 	for {
 		for len(p.pending) == 0 && !p.closed {
 			p.more.Wait()
@@ -67,7 +67,7 @@ func (p *patient) send() {
 	}
 }
 
-// end closes the connection, which also ends a Write and a Read under way.
+// end closes the connection. This also ends pending calls of Write and Read.
 func (p *patient) end() {
 	if !p.closed {
 		p.closed, p.pending = true, nil

@@ -18,12 +18,12 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// startTime is how long a child may take until it answers.
+// startTime is the limit for a child to answer.
 const startTime = 10 * time.Second
 
 var errEnded = errors.New("it exited immediately")
 
-// startProgram starts a server as a child process that keeps nothing on disk.
+// startProgram starts a server as a child process that stores nothing on disk.
 func startProgram(ctx context.Context, program, path, addr string) (*Server, error) {
 	_, asked, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -32,7 +32,7 @@ func startProgram(ctx context.Context, program, path, addr string) (*Server, err
 	for tries := 5; ; tries-- {
 		s, err := tryProgram(ctx, program, path, addr)
 		if errors.Is(err, errEnded) && asked == "0" && tries > 1 {
-			continue // somebody was faster to take the port that was free
+			continue // another program may have taken the free port
 		}
 		return s, err
 	}
@@ -48,7 +48,7 @@ func tryProgram(ctx context.Context, program, path, addr string) (*Server, error
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a server that cannot write to it keeps nothing on disk, whatever happens
+	defer os.RemoveAll(dir) //nolint:errcheck // without its directory the server cannot store anything on disk
 	p := &process{cmd: exec.Command(path, "--port", port, "--bind", host, "--save", "", "--appendonly", "no", "--dir", dir)}
 	if err := p.start(); err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", program, err)
@@ -61,17 +61,17 @@ func tryProgram(ctx context.Context, program, path, addr string) (*Server, error
 	return &Server{What: program + " " + version, URL: "redis://" + addr, Ended: p.ended, Stop: p.stop, LastWords: p.said.last}, nil
 }
 
-// freePort returns the host and the port of addr, or a free one for port 0.
+// freePort returns the host and the port of addr. It replaces port 0 by a free one.
 func freePort(addr string) (host, port string, err error) {
 	l, err := listen(addr)
 	if err != nil {
 		return "", "", err
 	}
-	defer l.Close() //nolint:errcheck // it has served
+	defer l.Close() //nolint:errcheck // only reserved the port
 	return net.SplitHostPort(l.Addr().String())
 }
 
-// A process is a server that runs as one of its own.
+// A process is a server that runs as a child process.
 type process struct {
 	cmd   *exec.Cmd
 	said  tail
@@ -81,7 +81,7 @@ type process struct {
 // start starts the child.
 func (p *process) start() error {
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
-	p.cmd.WaitDelay = time.Second // if it has left a child of its own
+	p.cmd.WaitDelay = time.Second // for output pipes that a descendant keeps open
 	c, err := child.Start(p.cmd, true)
 	if err != nil {
 		return err
@@ -90,14 +90,14 @@ func (p *process) start() error {
 	return nil
 }
 
-// stop ends the child, and waits until it is gone.
+// stop kills the child and waits for its end.
 func (p *process) stop() {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
 }
 
-// answers waits until the server at addr is this child, and returns its
-// version. It may be another one, that has taken the port just before.
+// answers waits until this child answers on addr, and returns its version. It checks
+// the process id, because another server may have taken the port.
 func (p *process) answers(ctx context.Context, addr string) (version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -119,13 +119,13 @@ func (p *process) answers(ctx context.Context, addr string) (version string, err
 	}
 }
 
-// ask returns what the server at addr says of itself, or nothing.
+// ask returns the facts about the server on addr, or the zero value on an error.
 func ask(addr string) (none driver.Facts) {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return none
 	}
-	defer conn.Close() //nolint:errcheck // it has served
+	defer conn.Close() //nolint:errcheck // only read
 	_ = conn.SetDeadline(time.Now().Add(time.Second))
 	if _, err := conn.Write([]byte("INFO server\r\n")); err != nil {
 		return none
@@ -143,7 +143,7 @@ func ask(addr string) (none driver.Facts) {
 	return driver.NewFacts(string(text))
 }
 
-// A tail keeps the end of what is written to it.
+// A tail keeps the last 4096 bytes written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte
@@ -157,7 +157,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// last returns the last line, as the end of a sentence: ": aborting".
+// last returns the last line after a colon, such as ": aborting", or "".
 func (t *tail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,6 +1,5 @@
-// Package server starts a server for those who have none at hand: a
-// redis-server or valkey-server found on the PATH as a child process, or
-// miniredis inside this process.
+// Package server starts a temporary server: redis-server or valkey-server from the
+// PATH as a child process, or miniredis inside this process.
 package server
 
 import (
@@ -14,17 +13,17 @@ import (
 	"time"
 )
 
-// A Mode says which kind of server to start. It is a flag's value.
+// A Mode is the kind of server to start. It implements pflag.Value.
 type Mode string
 
 // The modes.
 const (
-	Auto     Mode = "auto"     // a real one if there is one, else the embedded one
+	Auto     Mode = "auto"     // a real server if installed, else the embedded one
 	Embedded Mode = "embedded" // inside this process
 	Real     Mode = "real"     // a child process
 )
 
-// Modes are all of them.
+// Modes lists all modes.
 var Modes = []string{string(Auto), string(Embedded), string(Real)}
 
 // Set sets the mode from a flag.
@@ -39,34 +38,33 @@ func (m *Mode) Set(text string) error {
 
 func (m *Mode) String() string { return string(*m) }
 
-// Type is what --help calls the value.
+// Type returns the placeholder of the value in --help.
 func (m *Mode) Type() string { return strings.Join(Modes, "|") }
 
-// A Server lives until Stop, and no longer than this process.
+// A Server is a running server. It ends with Stop, or with this process.
 type Server struct {
-	What     string // for people, such as "redis-server 7.0.15"
+	What     string // name and version, such as "redis-server 7.0.15"
 	URL      string
 	Embedded bool
-	Stop     func() // may be called again
+	Stop     func() // may be called more than once
 
-	// Ended is closed when the server is gone, stopped or not. LastWords are then
-	// the last line of a child, as the end of a sentence, or nothing.
+	// Ended is closed when the server has ended for any reason. LastWords then
+	// returns the last line of its output after ": ", or "".
 	Ended     <-chan struct{}
 	LastWords func() string
 }
 
-// Limits is what people must know about the embedded server.
+// Limits describes the limits of the embedded server, for messages.
 const Limits = "embedded server, for trying things out: it loses its data when it stops, handles a few thousand operations per second, and has no rate limiters and no Object.Listen"
 
-// ErrTaken says that something else listens at the address.
+// ErrTaken means that another program listens on the address.
 var ErrTaken = errors.New("address in use by another program")
 
-// programs are looked for on the PATH in this order.
+// programs lists the server programs in order of preference.
 var programs = []string{"redis-server", "valkey-server"}
 
-// Start starts a server on addr, such as 127.0.0.1:6379; port 0 is any that is
-// free. It has nothing to do with any other server: where one listens already,
-// Start fails with [ErrTaken].
+// Start starts a server on addr, such as 127.0.0.1:6379; port 0 takes a free port.
+// It returns [ErrTaken] if another program listens on addr.
 func Start(ctx context.Context, mode Mode, addr string) (*Server, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -84,8 +82,8 @@ func Start(ctx context.Context, mode Mode, addr string) (*Server, error) {
 	return startEmbedded(addr)
 }
 
-// listen listens at addr. Some systems let two programs do that, one of them at
-// all addresses of the machine: so it asks first.
+// listen listens on addr. It first tries to connect, because some systems let two
+// programs listen on one port, one of them on all addresses of the machine.
 func listen(addr string) (net.Listener, error) {
 	if conn, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
 		_ = conn.Close()

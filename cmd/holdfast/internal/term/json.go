@@ -9,9 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// JSON returns v on a line. It is the JSON of [json.Marshal], but whatever says
-// something to a terminal is escaped in it, since some of that is no control
-// character to JSON.
+// JSON returns v as JSON on one line. Unlike [json.Marshal] it escapes all
+// characters that could control a terminal.
 func JSON(v any) (string, error) {
 	var raw bytes.Buffer
 	e := json.NewEncoder(&raw)

@@ -10,28 +10,27 @@ import (
 	"golang.org/x/term"
 )
 
-// A Live is a terminal that shows one picture after the other, and hears keys.
-// What was on it before is back when it is closed.
+// A Live is a terminal in full-screen mode that shows successive contents and reads
+// keys. Close restores the previous contents.
 type Live struct {
 	screen *Screen
-	Keys   <-chan byte     // what is typed, without echo or Return; also CtrlC
-	Resize <-chan struct{} // that the size has changed
+	Keys   <-chan byte     // receives typed keys, including CtrlC, without echo
+	Resize <-chan struct{} // receives a value when the size changes
 	undo   []func()
 	once   sync.Once
 }
 
-// CtrlC is the key, which sends no signal while a terminal is live.
+// CtrlC is the key Ctrl-C, which sends no signal in full-screen mode.
 const CtrlC = 3
 
-// How a terminal is taken and given back: another screen, no cursor, and no
-// line that goes on in the next.
+// The sequences that begin and end full-screen mode: the alternate screen without a
+// cursor and without line wrapping.
 const (
 	take     = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"
 	giveBack = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
 )
 
-// Live takes the terminal over until it is closed. Keys are heard if in is a
-// terminal, too.
+// Live starts full-screen mode. It reads keys if in is a terminal.
 func (s *Screen) Live(in io.Reader) *Live {
 	l := &Live{screen: s}
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -47,17 +46,16 @@ func (s *Screen) Live(in io.Reader) *Live {
 	return l
 }
 
-// Close gives the terminal back. Closing twice is fine.
+// Close ends full-screen mode. It may be called more than once.
 func (l *Live) Close() {
 	l.once.Do(func() {
 		for _, f := range l.undo {
-			defer f() // the last first
+			defer f() // in reverse order
 		}
 	})
 }
 
-// Draw shows the lines, as many of them as there is room for. None may be
-// longer than the terminal is wide.
+// Draw shows as many of the lines as fit. No line may be wider than the terminal.
 func (l *Live) Draw(lines []string) {
 	_, height := l.screen.Size()
 	var b strings.Builder
@@ -70,8 +68,7 @@ func (l *Live) Draw(lines []string) {
 	_, _ = io.WriteString(l.screen, b.String())
 }
 
-// keys reads keys for as long as the process lives: a read cannot be called
-// off.
+// keys reads keys until the process ends, because a read cannot be canceled.
 func keys(f io.Reader) <-chan byte {
 	typed := make(chan byte)
 	go func() {
@@ -92,8 +89,8 @@ func keys(f io.Reader) <-chan byte {
 	return typed
 }
 
-// A skipper tells the bytes that stand for an arrow and the like from those
-// that stand for themselves: ESC and one more, which may begin a longer row.
+// A skipper recognizes escape sequences, such as those of arrow keys: ESC and one
+// more byte, which may begin a longer sequence.
 type skipper struct{ escape, row bool }
 
 func (s *skipper) over(key byte) bool {

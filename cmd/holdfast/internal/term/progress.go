@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Progress is a line that shows how far something is. On a screen that
-// cannot write over it, it writes nothing.
+// A Progress is a line that shows the progress of an operation. It writes nothing
+// if the screen cannot move its cursor.
 type Progress struct {
 	screen *Screen
 	mu     sync.Mutex
@@ -18,10 +18,10 @@ type Progress struct {
 	drawn  time.Time
 }
 
-// Progress begins a line.
+// Progress returns a progress line with a label.
 func (s *Screen) Progress(label string) *Progress { return &Progress{screen: s, label: label} }
 
-// Set says how far it is, from 0 to 1, and adds a note.
+// Set sets the progress, from 0 to 1, and a note.
 func (p *Progress) Set(done float64, format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -32,19 +32,19 @@ func (p *Progress) Set(done float64, format string, args ...any) {
 	p.drawn = time.Now()
 	columns, _ := p.screen.Size()
 	rest := columns - Width(p.label) - 3 // for the bar and the text
-	width := min(24, max(rest-4, 1))     // at least the percentage fits
+	width := min(24, max(rest-4, 1))     // leaves room for the percentage
 	full := int(p.done * float64(width))
 	bar := p.screen.Paint(Green, strings.Repeat("━", full)) + p.screen.Paint(Dim, strings.Repeat("─", width-full))
 	text := Line(fmt.Sprintf("%3.0f%% %s", p.done*100, p.note), rest-width)
 	_, _ = fmt.Fprintf(p.screen, "\r%s %s %s\x1b[K", p.label, bar, text)
 }
 
-// End takes the line away.
+// End removes the line.
 func (p *Progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.drawn.IsZero() {
 		_, _ = fmt.Fprint(p.screen, "\r\x1b[K")
 	}
-	p.drawn = time.Now().Add(time.Hour) // nothing more
+	p.drawn = time.Now().Add(time.Hour) // Set draws nothing from now on
 }

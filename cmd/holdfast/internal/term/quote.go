@@ -9,16 +9,14 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// Quote returns text from a stranger such that it stays on its line and in its
-// column and says nothing to the terminal, cut to max columns. What could do
-// more than be read, or cannot be seen, is written as Go does: \x1b, \u202e. So
-// are combining marks, bytes that are no UTF-8, and blanks at an end or beside
-// another. A backslash is doubled. No two texts look alike therefore, and one
-// that ends with … was cut.
+// Quote escapes untrusted text for one line of a terminal and cuts it to max
+// columns. Control characters and invisible characters are written as in Go: \x1b,
+// \u202e. So are combining marks, invalid UTF-8, and blanks at an end or next to
+// another blank. A backslash is doubled. Different texts therefore look different.
+// A result that ends with … was cut.
 func Quote(text string, max int) string { return quote(text, max, false) }
 
-// Line is [Quote] for text of one's own, in which there may be something from a
-// stranger: its blanks stay what they are.
+// Line is [Quote] for a message that may contain untrusted text: it keeps blanks.
 func Line(text string, max int) string { return quote(text, max, true) }
 
 func quote(text string, max int, blanks bool) string {
@@ -26,7 +24,7 @@ func quote(text string, max int, blanks bool) string {
 		return ""
 	}
 	var b strings.Builder
-	columns, fits := 0, 0 // fits is how much of b leaves a column for the …
+	columns, fits := 0, 0 // fits is the length of b that leaves a column for the …
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])
 		shown := text[i : i+size]
@@ -57,20 +55,20 @@ func quote(text string, max int, blanks bool) string {
 
 func hex(c byte) string { return string([]byte{"0123456789abcdef"[c>>4], "0123456789abcdef"[c&15]}) }
 
-// between reports whether text[i] stands between two that are no blanks.
+// between reports whether text[i] has a non-blank on each side.
 func between(text string, i int) bool {
 	return i > 0 && i < len(text)-1 && text[i-1] != ' ' && text[i+1] != ' '
 }
 
-// harmless reports whether every terminal shows r by itself, in the columns
-// that Width says.
+// harmless reports whether every terminal shows r as a character of its own with
+// the width that Width returns.
 func harmless(r rune) bool {
 	return r < utf8.RuneSelf && r >= ' ' && r != 0x7f ||
 		r >= utf8.RuneSelf && unicode.IsPrint(r) && !unicode.In(r, unicode.M, sociable) && condition.RuneWidth(r) > 0
 }
 
-// sociable are printable characters that join with their neighbours in some
-// terminals, those that look like a blank, and the … that means a cut.
+// sociable lists printable characters that some terminals join with their
+// neighbours, characters that look like a blank, and the … that marks a cut.
 var sociable = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0x0e33, 0x0e33, 1}, {0x0eb3, 0x0eb3, 1}, // vowels of Thai and Lao
@@ -81,14 +79,14 @@ var sociable = &unicode.RangeTable{
 		{0xff9e, 0xffa0, 1}, // marks of Katakana, and a blank
 	},
 	R32: []unicode.Range32{
-		{0x1f1e6, 0x1f1ff, 1}, // two of them are a flag
-		{0x1f3fb, 0x1f3ff, 1}, // tones of skin
+		{0x1f1e6, 0x1f1ff, 1}, // two of these form a flag
+		{0x1f3fb, 0x1f3ff, 1}, // skin tones
 	},
 }
 
 var condition = &runewidth.Condition{StrictEmojiNeutral: true}
 
-// Width returns how many columns text takes at most.
+// Width returns the maximum width of text in columns.
 func Width(text string) int {
 	w := 0
 	for _, r := range text {

@@ -2,5 +2,5 @@
 
 package term
 
-// resized tells nothing: the next picture has the new size.
+// resized returns a nil channel: the next update uses the new size.
 func resized() (changes <-chan struct{}, stop func()) { return nil, func() {} }

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// resized tells when the size of the terminal has changed.
+// resized returns a channel that receives a value when the size of the terminal
+// changes.
 func resized() (changes <-chan struct{}, stop func()) {
 	signals, tell := make(chan os.Signal, 1), make(chan struct{}, 1)
 	signal.Notify(signals, syscall.SIGWINCH)
@@ -16,7 +17,7 @@ func resized() (changes <-chan struct{}, stop func()) {
 		for range signals {
 			select {
 			case tell <- struct{}{}:
-			default: // it is told already
+			default: // a value is already pending
 			}
 		}
 	}()

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// A Cell is one text in a table. The text is shown as it is: [Quote] what comes
-// from others.
+// A Cell is one text in a table. It is written unchanged: use [Quote] for untrusted
+// text.
 type Cell struct {
 	Text  string
 	Style Style
-	Tail  int // how many bytes at the end to keep if it must be cut
+	Tail  int // number of bytes at the end to keep if the text is cut
 }
 
-// A Table has a line of titles and rows of cells. A title that begins with a
-// blank is that of a column of numbers, which ends at the right.
+// A Table has a line of titles and rows of cells. A column whose title begins with
+// a blank is aligned to the right.
 type Table struct {
 	Titles []string
 	Rows   [][]Cell
-	// Shrink are columns that give way where a terminal is narrow, so that no
-	// line is longer than it is wide. Without any, lines may be.
+	// Shrink lists the columns that shrink to fit the table into the width of the
+	// terminal. If it is empty, lines may be wider than the terminal.
 	Shrink []int
 }
 
@@ -32,10 +32,10 @@ func (t *Table) Add(texts ...string) {
 	t.Rows = append(t.Rows, row)
 }
 
-// Write writes the table, with as little space as it takes.
+// Write writes the table with minimal column widths.
 func (t *Table) Write(s *Screen) { _, _ = io.WriteString(s, t.Text(s)) }
 
-// Text returns what Write writes.
+// Text returns the text that Write writes.
 func (t *Table) Text(s *Screen) string {
 	limit := 1 << 30
 	if s.Terminal() && len(t.Shrink) > 0 {
@@ -56,11 +56,11 @@ func (t *Table) Text(s *Screen) string {
 	return b.String()
 }
 
-// gap is between two columns.
+// gap separates two columns.
 const gap = "  "
 
-// widths returns how wide each column is, if that can be such that lines are
-// not longer than limit. The widest gives way first.
+// widths returns the widths of the columns. It shrinks the widest column first
+// until the lines fit into limit, if possible.
 func (t *Table) widths(rows [][]Cell, limit int) []int {
 	widths := make([]int, len(t.Titles))
 	total := -len(gap)
@@ -88,9 +88,9 @@ func (t *Table) widths(rows [][]Cell, limit int) []int {
 	return widths
 }
 
-// writeRow writes a line that is not longer than limit.
+// writeRow writes a line that is at most limit columns wide.
 func writeRow(b *strings.Builder, s *Screen, row []Cell, widths []int, right []bool, limit int) {
-	used, pending := 0, 0 // columns written, and blanks that are due before the next text
+	used, pending := 0, 0 // columns written, and blanks to write before the next text
 	for i, c := range row {
 		if i > 0 {
 			pending += len(gap)
@@ -110,8 +110,8 @@ func writeRow(b *strings.Builder, s *Screen, row []Cell, widths []int, right []b
 	b.WriteByte('\n')
 }
 
-// cut returns the text if it takes no more than max columns, else its beginning,
-// a … and its tail.
+// cut returns the text if it fits into max columns. Otherwise it returns the
+// beginning, a … and the tail.
 func (c Cell) cut(max int) string {
 	if max <= 0 {
 		return ""

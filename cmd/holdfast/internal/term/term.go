@@ -1,5 +1,5 @@
-// Package term writes for people: tables, colours and progress, and names from
-// strangers such that they cannot do harm.
+// Package term writes to terminals: tables, colours and progress lines. It escapes
+// untrusted text.
 package term
 
 import (
@@ -10,17 +10,17 @@ import (
 	"golang.org/x/term"
 )
 
-// A Screen is where text for people goes: a terminal, or a file or pipe, which
-// gets neither colours nor lines that are written over.
+// A Screen is an output for text. If it is not a terminal, it gets no colours and
+// no progress lines.
 type Screen struct {
 	io.Writer
-	terminal *os.File // nil if it is none
-	dumb     bool     // it cannot move its cursor
+	terminal *os.File // nil if the output is not a terminal
+	dumb     bool     // the terminal cannot move its cursor
 	colours  bool
 }
 
-// New returns the screen behind w. There are no colours with NO_COLOR, nor on a
-// dumb terminal.
+// New returns a Screen that writes to w. It uses no colours if NO_COLOR is set or
+// the terminal is dumb.
 func New(w io.Writer, env func(string) string) *Screen {
 	s := &Screen{Writer: w}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -31,13 +31,13 @@ func New(w io.Writer, env func(string) string) *Screen {
 	return s
 }
 
-// Terminal reports whether somebody is looking.
+// Terminal reports whether the screen is a terminal.
 func (s *Screen) Terminal() bool { return s.terminal != nil }
 
-// Movable reports whether the cursor can be moved, to write over what is there.
+// Movable reports whether the screen is a terminal that can move its cursor.
 func (s *Screen) Movable() bool { return s.terminal != nil && !s.dumb }
 
-// Size returns the width and height of the terminal, or something reasonable.
+// Size returns the width and height of the terminal, or 100 and 25 if unknown.
 func (s *Screen) Size() (width, height int) {
 	if s.terminal != nil {
 		if w, h, err := term.GetSize(int(s.terminal.Fd())); err == nil && w > 0 && h > 0 {
@@ -47,7 +47,7 @@ func (s *Screen) Size() (width, height int) {
 	return 100, 25
 }
 
-// A Style is how text looks where there are colours.
+// A Style is a colour or weight of text: the parameter of an SGR sequence.
 type Style string
 
 // The styles.
@@ -61,7 +61,7 @@ const (
 	Cyan   Style = "36"
 )
 
-// Paint returns text in that style.
+// Paint returns text in a style, or unchanged if the screen has no colours.
 func (s *Screen) Paint(st Style, text string) string {
 	if !s.colours || st == Plain || text == "" {
 		return text
@@ -69,7 +69,7 @@ func (s *Screen) Paint(st Style, text string) string {
 	return "\x1b[" + string(st) + "m" + text + "\x1b[0m"
 }
 
-// Rewrite writes text over the lines before, of which there are as many as up.
+// Rewrite moves the cursor up by some lines and replaces them by text.
 func (s *Screen) Rewrite(up int, text string) {
 	var b strings.Builder
 	for range up {

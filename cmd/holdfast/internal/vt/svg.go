@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// A Frame is a screen and how long it is shown.
+// A Frame is the content of a screen and how long it is shown.
 type Frame struct {
 	rows [][]cell
 	For  time.Duration
 }
 
-// Frame returns the screen as it is now.
+// Frame returns the current content of the screen.
 func (s *Screen) Frame(d time.Duration) Frame {
 	rows := make([][]cell, len(s.cells))
 	for i, row := range s.cells {
@@ -23,19 +23,19 @@ func (s *Screen) Frame(d time.Duration) Frame {
 	return Frame{rows, d}
 }
 
-// Sizes in pixels. The font is whatever the reader has, so every text is given
-// the length that it takes here.
+// Sizes in pixels. The font depends on the viewer, so every text has an explicit
+// length.
 const (
 	cellWidth, cellHeight = 8.4, 19
 	margin                = 14
-	bar                   = 26 // above the screen, with a title
+	bar                   = 26 // height of the title bar
 )
 
-// colours of SGR, on a dark ground.
+// colours maps SGR parameters to colours on a dark background.
 var colours = map[string]string{"31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "36": "#79c0ff", "2": "#8b949e", "90": "#8b949e"}
 
-// SVG draws frames, one after the other and again from the first, with a title
-// above them. One frame is a still picture.
+// SVG draws frames as an endless animation with a title bar. One frame gives a
+// still picture.
 func SVG(title string, frames ...Frame) string {
 	columns, rows := 0, 0
 	var total time.Duration
@@ -78,7 +78,7 @@ func SVG(title string, frames ...Frame) string {
 	return b.String()
 }
 
-// drawLine draws the texts of a line, each of one style.
+// drawLine draws a line, one text element per style.
 func drawLine(b *strings.Builder, y int, row []cell) {
 	for x := 0; x < len(row); {
 		end := x + 1
@@ -97,7 +97,7 @@ func drawLine(b *strings.Builder, y int, row []cell) {
 	}
 }
 
-// look returns the attribute of a style.
+// look returns the style attribute of an element.
 func look(style string) string {
 	var css string
 	for s := range strings.SplitSeq(style, ";") {

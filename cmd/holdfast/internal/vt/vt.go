@@ -1,6 +1,6 @@
-// Package vt models a terminal, so that tests see what a person would see, and
-// draws its screen as a picture. It knows what the command writes, and calls
-// anything else [Screen.Strange].
+// Package vt emulates a terminal for tests and draws its screen as SVG. It supports
+// the sequences that the command writes and records all others in
+// [Screen.Strange].
 package vt
 
 import (
@@ -13,21 +13,22 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// A cell is one character of the screen. The second half of a wide one is empty.
+// A cell is one character of the screen. The second cell of a wide character is
+// empty.
 type cell struct {
 	text  string
-	style string // the numbers of SGR, such as "1;31"
+	style string // parameters of SGR, such as "1;31"
 }
 
-// A Screen is what a terminal shows.
+// A Screen is the state of a terminal.
 type Screen struct {
 	Columns, Rows int
 	Alternate     bool     // the alternate screen is shown
 	Hidden        bool     // the cursor is hidden
-	NoWrap        bool     // a line that is too long does not go on in the next
-	Scrolled      int      // how many lines have left at the top
-	Wrapped       int      // how many lines were too long
-	Strange       []string // sequences and control characters that it does not know
+	NoWrap        bool     // long lines do not wrap
+	Scrolled      int      // number of lines that have scrolled off the top
+	Wrapped       int      // number of lines that were too long
+	Strange       []string // unknown sequences and control characters
 
 	cells      [][]cell
 	saved      [][]cell // the main screen, while the alternate one is shown
@@ -51,7 +52,7 @@ func (s *Screen) blank() [][]cell {
 	return cells
 }
 
-// Text returns the screen's lines, without the blanks at their ends.
+// Text returns the lines of the screen without trailing blanks.
 func (s *Screen) Text() string {
 	var b strings.Builder
 	for _, row := range s.cells {
@@ -73,7 +74,7 @@ func line(row []cell) string {
 	return b.String()
 }
 
-// Write shows what a program has written.
+// Write processes the output of a program.
 func (s *Screen) Write(p []byte) (int, error) {
 	in := append(s.unfinished, p...)
 	s.unfinished = nil
@@ -88,8 +89,8 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// step takes the next character or sequence and returns its length, or 0 if it
-// is not complete.
+// step processes the next character or sequence and returns its length, or 0 if it
+// is incomplete.
 func (s *Screen) step(in []byte) int {
 	switch c := in[0]; {
 	case c == '\r':
@@ -145,7 +146,7 @@ func (s *Screen) put(r rune) {
 	s.col += width
 }
 
-// escape takes a sequence that begins with ESC [.
+// escape processes a sequence that begins with ESC.
 func (s *Screen) escape(in []byte) int {
 	if len(in) < 2 {
 		return 0
