@@ -193,7 +193,7 @@ func (k benchKind) remove(ctx context.Context, d driver.Driver, names []string) 
 	script := driver.NewScript("bench_remove", "return redis.call('DEL', unpack(KEYS))")
 	for _, n := range names {
 		keys := []string{n}
-		for _, prefix := range benchKinds[k].beside {
+		for _, prefix := range benchKinds[k].extraKeys {
 			keys = append(keys, prefix+":{"+n+"}")
 		}
 		if _, err := d.Do(ctx, driver.Call{Script: script, Keys: keys}); err != nil {

@@ -144,9 +144,9 @@ type benchKind string
 
 // benchKinds maps each kind of lock to how it is acquired.
 var benchKinds = map[benchKind]struct {
-	shared bool     // several owners may hold it, so there are no hand-offs
-	beside []string // prefixes of its other keys
-	take   func(c *holdfast.Client, name string) benchTake
+	shared    bool     // several owners may hold it, so there are no hand-offs
+	extraKeys []string // prefixes of its other keys
+	take      func(c *holdfast.Client, name string) benchTake
 }{
 	"mutex":  {false, nil, benchLocker((*holdfast.Client).Mutex)},
 	"fair":   {false, []string{"redisson_lock_queue", "redisson_lock_timeout", "holdfast:waiting"}, benchLocker((*holdfast.Client).FairMutex)},

@@ -20,17 +20,17 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A benchOrder is the request to a worker process. The worker starts when it reads
+// A benchRequest is the request to a worker process. The worker starts when it reads
 // a second value, and stops at the end of its input. The URL is sent this way, not
 // as an argument, because it may contain a password.
-type benchOrder struct {
+type benchRequest struct {
 	URL, Config string
 	Job         benchJob
 }
 
-// benchNews is a message from a worker: that it is ready, its progress, or its
+// benchMessage is a message from a worker: that it is ready, its progress, or its
 // result.
-type benchNews struct {
+type benchMessage struct {
 	Locks  int64
 	Result *benchResult
 }
@@ -44,18 +44,18 @@ func benchWorker(a *app) *cobra.Command {
 		RunE: interruptible(func(ctx context.Context, _ []string) error {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
-			var order benchOrder
+			var request benchRequest
 			in, out := json.NewDecoder(a.in), json.NewEncoder(a.out)
-			if err := in.Decode(&order); err != nil {
+			if err := in.Decode(&request); err != nil {
 				return usage("bench-worker is internal: run holdfast bench instead")
 			}
-			a.target.url, a.target.config = order.URL, order.Config
+			a.target.url, a.target.config = request.URL, request.Config
 			client, err := a.target.open(ctx, holdfast.Options{})
 			if err != nil {
 				return err
 			}
 			defer client.Close()
-			_ = out.Encode(benchNews{})
+			_ = out.Encode(benchMessage{})
 			var begin bool
 			if err := in.Decode(&begin); err != nil {
 				return &exit{interrupted, nil}
@@ -65,25 +65,25 @@ func benchWorker(a *app) *cobra.Command {
 				cancel()
 			}()
 			var running atomic.Int64
-			var telling sync.WaitGroup
+			var reporting sync.WaitGroup
 			done := make(chan struct{})
-			telling.Go(func() {
+			reporting.Go(func() {
 				for {
 					select {
 					case <-done:
 						return
 					case <-time.After(100 * time.Millisecond):
-						_ = out.Encode(benchNews{Locks: running.Load()})
+						_ = out.Encode(benchMessage{Locks: running.Load()})
 					}
 				}
 			})
-			r, err := order.Job.run(ctx, client.Driver(), &running)
+			r, err := request.Job.run(ctx, client.Driver(), &running)
 			close(done)
-			telling.Wait()
+			reporting.Wait()
 			if err := errors.Join(ctx.Err(), err); err != nil {
 				return err
 			}
-			return out.Encode(benchNews{Locks: r.Locks, Result: &r})
+			return out.Encode(benchMessage{Locks: r.Locks, Result: &r})
 		}),
 	}
 }
@@ -135,8 +135,8 @@ func (b *bench) worker(ctx context.Context, job benchJob, running *atomic.Int64,
 		return benchResult{}, err
 	}
 	cmd := exec.CommandContext(ctx, program, "bench-worker")
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return benchResult{}, err
@@ -150,22 +150,22 @@ func (b *bench) worker(ctx context.Context, job benchJob, running *atomic.Int64,
 	if err := cmd.Start(); err != nil {
 		return benchResult{}, err
 	}
-	orders, news := json.NewEncoder(in), json.NewDecoder(out)
-	_ = orders.Encode(benchOrder{b.target.address(), b.target.config, job})
+	requests, messages := json.NewEncoder(in), json.NewDecoder(out)
+	_ = requests.Encode(benchRequest{b.target.address(), b.target.config, job})
 	var result *benchResult
-	var told int64
+	var reported int64
 	for first := true; ; first = false {
-		var n benchNews
-		if err := news.Decode(&n); err != nil {
+		var n benchMessage
+		if err := messages.Decode(&n); err != nil {
 			break // the worker reports errors on standard error
 		}
 		if first {
 			ready()
 			begin()
-			_ = orders.Encode(true)
+			_ = requests.Encode(true)
 		}
-		running.Add(n.Locks - told)
-		told = n.Locks
+		running.Add(n.Locks - reported)
+		reported = n.Locks
 		if n.Result != nil {
 			result = n.Result
 		}
@@ -176,7 +176,7 @@ func (b *bench) worker(ctx context.Context, job benchJob, running *atomic.Int64,
 	case ctx.Err() != nil:
 		return benchResult{}, ctx.Err()
 	case err != nil || result == nil:
-		text := strings.TrimPrefix(strings.TrimSpace(said.String()), "holdfast: ")
+		text := strings.TrimPrefix(strings.TrimSpace(stderr.String()), "holdfast: ")
 		if text == "" && err != nil {
 			text = err.Error() // the worker was killed
 		}

@@ -142,25 +142,25 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.db == "" {
 		d.db = "sqlite"
 	}
-	var forget func()
-	m.DB, forget, err = sale.Locate(d.db, "holdfast_demo_"+name)
-	defer forget()
+	var removeFiles func()
+	m.DB, removeFiles, err = sale.Locate(d.db, "holdfast_demo_"+name)
+	defer removeFiles()
 	if err != nil {
 		return usage("--db: %w", err)
 	}
-	what, leave, err := d.connect(ctx, m)
+	what, disconnect, err := d.connect(ctx, m)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer disconnect()
 	defer func() { err = errors.Join(err, m.Close(ctx)) }()
 	if err := m.Open(ctx); err != nil {
 		return hint(err, "Set a database with --db or HOLDFAST_DB, and a user with permission to create tables. Without both, the demo uses an SQLite file.")
 	}
 	if !d.json {
-		d.introduce(m, what)
+		d.printSettings(m, what)
 	}
-	results, err := d.hold(ctx, m, ways)
+	results, err := d.runSales(ctx, m, ways)
 	if err != nil {
 		return err
 	}
@@ -177,9 +177,9 @@ type demoServer struct {
 	limits string // limits of an embedded server; "" for others
 }
 
-// connect connects to the given server, or starts one. The caller must call leave
+// connect connects to the given server, or starts one. The caller must call disconnect
 // at the end.
-func (d *demo) connect(ctx context.Context, m *sale.Market) (what demoServer, leave func(), err error) {
+func (d *demo) connect(ctx context.Context, m *sale.Market) (what demoServer, disconnect func(), err error) {
 	t, stop := d.target, func() {}
 	what.name = "your server at " + t.shown()
 	if !t.named() {
@@ -203,8 +203,8 @@ func (d *demo) connect(ctx context.Context, m *sale.Market) (what demoServer, le
 	return what, func() { _ = m.Client.Close(); stop() }, nil
 }
 
-// hold runs the sale in all ways.
-func (d *demo) hold(ctx context.Context, m *sale.Market, ways []sale.Way) ([]sale.Result, error) {
+// runSales runs the sale in all ways.
+func (d *demo) runSales(ctx context.Context, m *sale.Market, ways []sale.Way) ([]sale.Result, error) {
 	var results []sale.Result
 	for i, w := range ways {
 		bar := d.notices().Progress(fmt.Sprintf("%d/%d %-13s", i+1, len(ways), w.Row))

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 )
 
-// introduce prints the settings of the sale.
-func (d *demo) introduce(m *sale.Market, what demoServer) {
+// printSettings prints the settings of the sale.
+func (d *demo) printSettings(m *sale.Market, what demoServer) {
 	s := d.screen()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s, one per person. %s, %s.\n",

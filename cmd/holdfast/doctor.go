@@ -72,7 +72,7 @@ With --json, it prints one document:
 				return err
 			}
 			defer client.Close()
-			e, err := examine(ctx, client, names)
+			e, err := runDoctor(ctx, client, names)
 			if err != nil {
 				return err
 			}
@@ -82,7 +82,7 @@ With --json, it prints one document:
 			} else {
 				e.show(a.screen())
 			}
-			return cmp.Or(err, e.verdict(holdfast.Severity(bad)))
+			return cmp.Or(err, e.exitError(holdfast.Severity(bad)))
 		}),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for machines")
@@ -91,8 +91,8 @@ With --json, it prints one document:
 	return cmd
 }
 
-// An examination is the result of doctor.
-type examination struct {
+// A doctorReport is the result of doctor.
+type doctorReport struct {
 	Topology string          `json:"topology"`
 	Servers  []doctorServer  `json:"servers"`
 	Findings []doctorFinding `json:"findings"`
@@ -110,7 +110,7 @@ type doctorServer struct {
 	RoundTripMs  *float64 `json:"roundTripMs"`
 	ClockAheadMs float64  `json:"clockAheadMs"`
 	cluster      bool
-	silent       bool // it sent no reply, not even an error
+	noReply      bool // it sent no reply, not even an error
 }
 
 type doctorFinding struct {
@@ -122,13 +122,13 @@ type doctorFinding struct {
 	severity holdfast.Severity
 }
 
-// examine checks the servers and measures their round-trip times.
-func examine(ctx context.Context, client *holdfast.Client, names []string) (*examination, error) {
+// runDoctor checks the servers and measures their round-trip times.
+func runDoctor(ctx context.Context, client *holdfast.Client, names []string) (*doctorReport, error) {
 	found, err := client.Check(ctx, names...)
 	if err != nil {
 		return nil, err
 	}
-	e := &examination{Findings: make([]doctorFinding, 0, len(found)), Worst: "none"}
+	e := &doctorReport{Findings: make([]doctorFinding, 0, len(found)), Worst: "none"}
 	d := client.Driver()
 	for _, f := range d.Facts(ctx) {
 		s := doctorServer{
@@ -136,7 +136,7 @@ func examine(ctx context.Context, client *holdfast.Client, names []string) (*exa
 			UptimeMs: f.Uptime.Milliseconds(), ClockAheadMs: milliseconds(f.Clock),
 		}
 		if f.Err != nil {
-			s = doctorServer{Node: f.Node, Error: f.Err.Error(), silent: driver.CodeOf(f.Err) == ""}
+			s = doctorServer{Node: f.Node, Error: f.Err.Error(), noReply: driver.CodeOf(f.Err) == ""}
 		} else if s.Embedded = server.IsEmbedded(f.Info); s.Embedded {
 			found = append(found, holdfast.Finding{
 				Node: f.Node, Severity: holdfast.Warning, Topic: "embedded", Text: "this is an " + server.Limits,
@@ -160,7 +160,7 @@ func examine(ctx context.Context, client *holdfast.Client, names []string) (*exa
 }
 
 // topology sets e.Topology from the URL and the facts of the servers.
-func (e *examination) topology(url string) {
+func (e *doctorReport) topology(url string) {
 	scheme, _, _ := strings.Cut(url, "://")
 	switch {
 	case strings.HasSuffix(scheme, "-sentinel"):
@@ -174,10 +174,10 @@ func (e *examination) topology(url string) {
 	}
 }
 
-// verdict returns nil or the exit status.
-func (e *examination) verdict(bad holdfast.Severity) error {
+// exitError returns nil or the exit status.
+func (e *doctorReport) exitError(bad holdfast.Severity) error {
 	switch {
-	case !slices.ContainsFunc(e.Servers, func(s doctorServer) bool { return !s.silent }):
+	case !slices.ContainsFunc(e.Servers, func(s doctorServer) bool { return !s.noReply }):
 		return &exit{unreachable, nil}
 	case len(e.Findings) > 0 && e.Findings[0].severity >= bad:
 		return &exit{failed, nil}

@@ -13,7 +13,7 @@ import (
 var doctorStyles = map[holdfast.Severity]term.Style{holdfast.Info: term.Cyan, holdfast.Warning: term.Yellow, holdfast.Danger: term.Red}
 
 // show prints the result as text.
-func (e *examination) show(s *term.Screen) {
+func (e *doctorReport) show(s *term.Screen) {
 	table := term.Table{Titles: []string{"SERVER", "VERSION", "ROLE", " REPLICAS", " UP", " ROUND TRIP", " CLOCK"}}
 	for _, v := range e.Servers {
 		if v.Error != "" {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	lsWidest  = 120 // maximum width of a name or owner without a terminal
-	lsHolders = 8   // maximum number of holders listed per lock
+	lsMaxWidth = 120 // maximum width of a name or owner without a terminal
+	lsHolders  = 8   // maximum number of holders listed per lock
 )
 
 // lsTable returns the locks as a table with a row per holder. It highlights the
@@ -20,7 +20,7 @@ const (
 func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool) *term.Table {
 	t := &term.Table{Titles: []string{"NAME", "KIND", "HELD BY", " EXPIRES IN", "WAITING", " HOLDS"}, Shrink: []int{0, 2}}
 	for _, lock := range locks {
-		name, waiting := lsName(lock.Name, lsWidest), lsWaiting(lock)
+		name, waiting := lsName(lock.Name, lsMaxWidth), lsWaiting(lock)
 		for _, h := range lock.Holders[:min(len(lock.Holders), lsHolders)] {
 			style := term.Plain
 			if fresh != nil && fresh(lock, h) {
@@ -30,7 +30,7 @@ func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool
 				{Text: name, Style: style},
 				{Text: lsKind(lock, h)},
 				lsOwnerCell(h.Owner, style),
-				{Text: lsDuration(h.TTL), Style: lsUrgency(h.TTL)},
+				{Text: lsDuration(h.TTL), Style: lsExpiryStyle(h.TTL)},
 				{Text: waiting},
 				{Text: strconv.Itoa(h.Holds)},
 			})
@@ -46,7 +46,7 @@ func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool
 // lsOwnerCell returns the cell of an owner. If the cell is cut, it keeps the
 // number at the end, which distinguishes the owners of one client.
 func lsOwnerCell(owner string, style term.Style) term.Cell {
-	c := term.Cell{Text: term.Quote(owner, lsWidest), Style: style}
+	c := term.Cell{Text: term.Quote(owner, lsMaxWidth), Style: style}
 	if i := strings.LastIndexByte(c.Text, ':'); i >= 0 {
 		c.Tail = len(c.Text) - i
 	}
@@ -113,9 +113,9 @@ func lsDuration(d time.Duration) string {
 	}
 }
 
-// lsUrgency returns the style for the remaining time of a hold. A watchdog renews
+// lsExpiryStyle returns the style for the remaining time of a hold. A watchdog renews
 // a hold long before it expires, so an owner with little time left may be dead.
-func lsUrgency(d time.Duration) term.Style {
+func lsExpiryStyle(d time.Duration) term.Style {
 	switch {
 	case d < 0 || d >= 10*time.Second:
 		return term.Plain

@@ -101,8 +101,8 @@ type runJob struct {
 const (
 	// runWatchdog is the default watchdog time of the library.
 	runWatchdog = 30 * time.Second
-	// runShortest is the shortest lease in which a program can be stopped.
-	runShortest = time.Second
+	// runMinLease is the shortest lease in which a program can be stopped.
+	runMinLease = time.Second
 	// runGrace is the maximum of the default grace period.
 	runGrace = 10 * time.Second
 	// runReserve is the maximum time between SIGKILL and the end of the lease.
@@ -129,8 +129,8 @@ func (j *runJob) parse(args []string, dash int) error {
 		return usage("--watchdog has no effect with --lease, because the lock is not renewed: give one of them")
 	case j.wait < 0 || j.grace < 0:
 		return usage("--wait and --grace must not be negative")
-	case lease < runShortest && (j.fixed || lease != 0):
-		return usage("%v is too short to stop a program in time: --lease and --watchdog must be at least %v", lease, runShortest)
+	case lease < runMinLease && (j.fixed || lease != 0):
+		return usage("%v is too short to stop a program in time: --lease and --watchdog must be at least %v", lease, runMinLease)
 	case lease != 0 && j.grace > lease/4: // leaves time for renewals before SIGTERM
 		return usage("--grace is %v, more than a quarter of the lease of %v: lower --grace, or raise --lease or --watchdog", j.grace, lease)
 	}

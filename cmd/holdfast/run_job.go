@@ -32,10 +32,10 @@ func (j *runJob) run(ctx context.Context) error {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}
 
-	waiting, heard := runUntilSignal(ctx, signals)
+	waiting, received := runUntilSignal(ctx, signals)
 	lease, done, err := j.acquire(waiting)
 	defer done()
-	if s := heard(); s != nil {
+	if s := received(); s != nil {
 		return &exit{128 + int(s.(syscall.Signal)), nil}
 	}
 	if err != nil {
@@ -44,12 +44,12 @@ func (j *runJob) run(ctx context.Context) error {
 	return j.work(lease, signals)
 }
 
-// runUntilSignal returns a context that a signal cancels. The caller calls heard
-// when it no longer waits; heard returns the signal, or nil. A second signal has
+// runUntilSignal returns a context that a signal cancels. The caller calls received
+// when it no longer waits; received returns the signal, or nil. A second signal has
 // its default effect.
-func runUntilSignal(ctx context.Context, signals chan os.Signal) (_ context.Context, heard func() os.Signal) {
+func runUntilSignal(ctx context.Context, signals chan os.Signal) (_ context.Context, received func() os.Signal) {
 	ctx, cancel := context.WithCancel(ctx)
-	enough, ended := make(chan struct{}), make(chan struct{})
+	stop, ended := make(chan struct{}), make(chan struct{})
 	var s os.Signal
 	go func() {
 		defer close(ended)
@@ -57,11 +57,11 @@ func runUntilSignal(ctx context.Context, signals chan os.Signal) (_ context.Cont
 		case s = <-signals:
 			signal.Stop(signals)
 			cancel()
-		case <-enough:
+		case <-stop:
 		}
 	}()
 	return ctx, func() os.Signal {
-		close(enough)
+		close(stop)
 		<-ended
 		return s
 	}
@@ -157,12 +157,12 @@ func (j *runJob) environment(ours []string) []string {
 func (w *runWatch) finish() error {
 	w.fuse.Out()
 	err := w.lease.Release(context.Background())
-	w.said.Wait()
+	w.messages.Wait()
 	switch {
 	case errors.Is(err, holdfast.ErrLost):
-		return &exit{lost, fmt.Errorf("%w; %s", err, w.fate())}
-	case w.told:
-		return &exit{lost, fmt.Errorf("lock %s could not be kept; %s", term.Quote(w.job.name, 60), w.fate())}
+		return &exit{lost, fmt.Errorf("%w; %s", err, w.outcome())}
+	case w.stopping:
+		return &exit{lost, fmt.Errorf("lock %s could not be kept; %s", term.Quote(w.job.name, 60), w.outcome())}
 	case err != nil:
 		w.job.say("the program ended, but lock %s could not be released; it expires with its lease", term.Quote(w.job.name, 60))
 	}
@@ -175,9 +175,9 @@ func (w *runWatch) finish() error {
 	return nil
 }
 
-// fate returns a text that says whether the program was stopped.
-func (w *runWatch) fate() string {
-	if w.told {
+// outcome returns a text that says whether the program was stopped.
+func (w *runWatch) outcome() string {
+	if w.stopping {
 		return "the program was stopped before it finished"
 	}
 	return "the program finished, but another program may have run at the same time"

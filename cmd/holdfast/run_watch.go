@@ -30,10 +30,10 @@ type runWatch struct {
 	fuse    *child.Fuse
 
 	grace, reserve time.Duration
-	told           bool           // SIGTERM was sent, or the lease is lost
-	said           sync.WaitGroup // waits for the message, whose reader may be slow
-	gone           bool           // the lease is lost, or the program ended after SIGTERM
-	kill           time.Time      // if gone: when to send SIGKILL
+	stopping       bool           // SIGTERM was sent, or the lease is lost
+	messages       sync.WaitGroup // waits for the message, whose reader may be slow
+	ending         bool           // the lease is lost, or the program ended after SIGTERM
+	kill           time.Time      // if ending: when to send SIGKILL
 	killed         bool           // SIGKILL was sent
 }
 
@@ -52,9 +52,9 @@ func newRunWatch(j *runJob, lease *holdfast.Lease) *runWatch {
 	return w
 }
 
-// runPause is the longest sleep between two checks. Go timers stop while the
+// runMaxSleep is the longest sleep between two checks. Go timers stop while the
 // machine sleeps, but the lease does not.
-const runPause = time.Second
+const runMaxSleep = time.Second
 
 // until watches the lease until the program has ended. If the program got SIGTERM,
 // until also waits for the processes that it started, for at most the grace period.
@@ -66,19 +66,19 @@ func (w *runWatch) until(ended <-chan struct{}, signals <-chan os.Signal) {
 		select {
 		case <-ended:
 			ended = nil
-			if w.told && !w.gone {
-				w.gone, w.kill = true, time.Now().Add(min(w.grace, w.left()))
+			if w.stopping && !w.ending {
+				w.ending, w.kill = true, time.Now().Add(min(w.grace, w.left()))
 			}
 		case s := <-signals:
 			w.program.Forward(s)
 		case <-lost:
 			lost = nil
-			w.lose(context.Cause(w.lease.Context()))
+			w.handleLoss(context.Cause(w.lease.Context()))
 		case <-timer.C:
 		}
-		pause := min(max(w.look(), time.Millisecond), runPause)
+		pause := min(max(w.check(), time.Millisecond), runMaxSleep)
 		if ended == nil {
-			if !w.told || w.killed || !w.program.Alive() {
+			if !w.stopping || w.killed || !w.program.Alive() {
 				return
 			}
 			pause = min(pause, 20*time.Millisecond)
@@ -87,9 +87,9 @@ func (w *runWatch) until(ended <-chan struct{}, signals <-chan os.Signal) {
 	}
 }
 
-// look sends the signals that are due and returns the time until the next check.
-func (w *runWatch) look() time.Duration {
-	if w.gone {
+// check sends the signals that are due and returns the time until the next check.
+func (w *runWatch) check() time.Duration {
+	if w.ending {
 		if time.Now().After(w.kill) {
 			w.program.SignalAll(os.Kill)
 			w.fuse.Out()
@@ -99,15 +99,15 @@ func (w *runWatch) look() time.Duration {
 	}
 	end := w.lease.Deadline()
 	if end.IsZero() {
-		return runPause // the lease is lost: its context is about to end
+		return runMaxSleep // the lease is lost: its context is about to end
 	}
 	w.fuse.Set(end)
 	left := w.left()
 	switch {
 	case left <= 0:
-		w.lose(nil)
+		w.handleLoss(nil)
 		return 0
-	case w.told || w.grace == 0:
+	case w.stopping || w.grace == 0:
 		return left
 	case left > w.grace:
 		return left - w.grace
@@ -116,33 +116,33 @@ func (w *runWatch) look() time.Duration {
 	if w.job.fixed {
 		why = "the lease is nearly over"
 	}
-	w.tell(why, left)
+	w.terminate(why, left)
 	return left
 }
 
 // left returns the time until SIGKILL.
 func (w *runWatch) left() time.Duration { return time.Until(w.lease.Deadline().Add(-w.reserve)) }
 
-// lose handles the loss of the lease. If the lease has expired, the program is
+// handleLoss handles the loss of the lease. If the lease has expired, the program is
 // killed at once. If the lock was broken, another owner may already hold it, and
 // the program gets at most a second.
-func (w *runWatch) lose(err error) {
-	w.gone, w.kill = true, time.Now()
+func (w *runWatch) handleLoss(err error) {
+	w.ending, w.kill = true, time.Now()
 	var loss *holdfast.LostError
 	if errors.As(err, &loss) && (loss.Reason == holdfast.LossNotOwner || loss.Reason == holdfast.LossFailover) {
 		grace := min(w.grace, time.Second)
 		w.kill = w.kill.Add(grace)
-		w.tell("it is held by another owner or was deleted", grace)
+		w.terminate("it is held by another owner or was deleted", grace)
 	}
-	w.told = true
+	w.stopping = true
 }
 
-// tell sends SIGTERM to the program, once.
-func (w *runWatch) tell(why string, left time.Duration) {
-	if !w.told {
-		w.told = true
+// terminate sends SIGTERM to the program, once.
+func (w *runWatch) terminate(why string, left time.Duration) {
+	if !w.stopping {
+		w.stopping = true
 		w.program.SignalAll(syscall.SIGTERM)
-		w.said.Go(func() {
+		w.messages.Go(func() {
 			w.job.say("lock %s: %s: stopping the program with SIGTERM, and with SIGKILL in %v",
 				term.Quote(w.job.name, 60), why, left.Round(100*time.Millisecond))
 		})

@@ -40,7 +40,7 @@ above 0 and queue is empty. The kind of a free lock is mutex if it is unknown.`,
 				return err
 			}
 			defer client.Close()
-			lock, err := showLook(ctx, inspect.New(client.Driver()), args[0])
+			lock, err := showState(ctx, inspect.New(client.Driver()), args[0])
 			if err != nil {
 				return err
 			}
@@ -66,8 +66,8 @@ func showName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// showLook reads the state of one lock.
-func showLook(ctx context.Context, i *inspect.Inspector, name string) (inspect.Lock, error) {
+// showState reads the state of one lock.
+func showState(ctx context.Context, i *inspect.Inspector, name string) (inspect.Lock, error) {
 	lock, err := i.Lock(ctx, name)
 	if errors.Is(err, inspect.ErrNotLock) {
 		return lock, &exit{failed, fmt.Errorf("%s is not a lock: the key of that name holds something else", lsName(name, 60))}
@@ -78,9 +78,9 @@ func showLook(ctx context.Context, i *inspect.Inspector, name string) (inspect.L
 	return lock, err
 }
 
-// showWidest is the maximum width of a text from the server. Names of Holdfast
+// showMaxWidth is the maximum width of a text from the server. Names of Holdfast
 // are shorter.
-const showWidest = 4096
+const showMaxWidth = 4096
 
 // showText formats the state of a lock, one fact per line.
 func showText(s *term.Screen, lock inspect.Lock) string {
@@ -88,7 +88,7 @@ func showText(s *term.Screen, lock inspect.Lock) string {
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-9s %s\n", label, fmt.Sprintf(format, args...))
 	}
-	b.WriteString(s.Paint(term.Bold, lsName(lock.Name, showWidest)) + "\n")
+	b.WriteString(s.Paint(term.Bold, lsName(lock.Name, showMaxWidth)) + "\n")
 	if len(lock.Holders) > 0 || lock.Kind != inspect.Mutex { // the kind of a free lock may be unknown
 		line("kind", "%s", lock.Kind)
 	}
@@ -102,11 +102,11 @@ func showText(s *term.Screen, lock inspect.Lock) string {
 		line("held by", "unknown: the readers that were checked have expired")
 	}
 	for i, h := range lock.Holders {
-		line(first(i, "held by"), "%s", term.Quote(h.Owner, showWidest))
-		line("", "%s, %s, %s", h.Mode, plural(h.Holds, "hold"), s.Paint(lsUrgency(h.TTL), showExpiry(h)))
+		line(first(i, "held by"), "%s", term.Quote(h.Owner, showMaxWidth))
+		line("", "%s, %s, %s", h.Mode, plural(h.Holds, "hold"), s.Paint(lsExpiryStyle(h.TTL), showExpiry(h)))
 	}
 	for i, owner := range lock.Queue {
-		line(first(i, "queue"), "%d. %s", i+1, term.Quote(owner, showWidest))
+		line(first(i, "queue"), "%d. %s", i+1, term.Quote(owner, showMaxWidth))
 	}
 	switch {
 	case len(lock.Queue) > 0: // the queue is already shown
@@ -119,7 +119,7 @@ func showText(s *term.Screen, lock inspect.Lock) string {
 		line("token", "%d", lock.Token)
 	}
 	if lock.Leader != "" {
-		line("leader", "%s", term.Quote(lock.Leader, showWidest))
+		line("leader", "%s", term.Quote(lock.Leader, showMaxWidth))
 	}
 	if lock.More > 0 {
 		line("more", "%d holders and waiters not listed", lock.More)

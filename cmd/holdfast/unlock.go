@@ -103,7 +103,7 @@ func (a *app) interactive() bool {
 }
 
 func (a *app) unlock(ctx context.Context, i *inspect.Inspector, name string, f unlockFlags) error {
-	seen, err := showLook(ctx, i, name)
+	seen, err := showState(ctx, i, name)
 	if err != nil {
 		return err
 	}
@@ -111,13 +111,13 @@ func (a *app) unlock(ctx context.Context, i *inspect.Inspector, name string, f u
 	case lsFree(seen):
 		return a.unlocked(f, seen, false, lsName(name, 60)+" is free: nothing to break.")
 	case len(seen.Holders) == 0:
-		return a.left(f, seen, "it may be held by %s", unlockOwners(seen))
+		return a.notBroken(f, seen, "it may be held by %s", unlockOwners(seen))
 	}
 	if !f.json {
 		_, _ = fmt.Fprint(a.out, showText(a.screen(), seen))
 	}
 	if len(f.owners) > 0 && !unlockSame(seen, f.owners) {
-		return a.left(f, seen, "it is held by %s, not by the --owner", unlockOwners(seen))
+		return a.notBroken(f, seen, "it is held by %s, not by the --owner", unlockOwners(seen))
 	}
 	if !f.yes && len(f.owners) == 0 {
 		yes, err := a.ask(ctx, "Break it? [y/N] ")
@@ -125,7 +125,7 @@ func (a *app) unlock(ctx context.Context, i *inspect.Inspector, name string, f u
 			return err
 		}
 		if !yes {
-			return a.left(f, seen, "not confirmed")
+			return a.notBroken(f, seen, "not confirmed")
 		}
 	}
 	broken, err := i.Break(ctx, seen)
@@ -135,14 +135,14 @@ func (a *app) unlock(ctx context.Context, i *inspect.Inspector, name string, f u
 	if broken {
 		return a.unlocked(f, seen, true, "The lock is broken. Its holder notices when it renews its lease.")
 	}
-	now, err := showLook(ctx, i, name)
+	now, err := showState(ctx, i, name)
 	if err != nil {
 		return err
 	}
 	if lsFree(now) {
 		return a.unlocked(f, seen, false, "The lock was released in the meantime: nothing to break.")
 	}
-	return a.left(f, seen, "it is now held by %s", unlockOwners(now))
+	return a.notBroken(f, seen, "it is now held by %s", unlockOwners(now))
 }
 
 // unlocked prints the result for a lock that is free now.
@@ -154,8 +154,8 @@ func (a *app) unlocked(f unlockFlags, seen inspect.Lock, broken bool, text strin
 	return err
 }
 
-// left prints the result for a lock that was not broken, and returns the error.
-func (a *app) left(f unlockFlags, seen inspect.Lock, format string, args ...any) error {
+// notBroken prints the result for a lock that was not broken, and returns the error.
+func (a *app) notBroken(f unlockFlags, seen inspect.Lock, format string, args ...any) error {
 	if f.json {
 		if err := a.printJSON(unlockDocument{false, lsLockOf(seen)}); err != nil {
 			return err

@@ -66,14 +66,14 @@ complete is false if --limit or --keys ended the list early. If the last of
 			screen := a.screen()
 			switch {
 			case q.json:
-				w.show = func(p watchPicture) error { return a.printJSON(p.document()) }
+				w.show = func(p watchSnapshot) error { return a.printJSON(p.document()) }
 			case screen.Movable():
 				live := screen.Live(a.in)
 				defer live.Close()
 				w.live, w.title = live, "holdfast watch  "+a.target.shown()
-				w.show = func(p watchPicture) error { live.Draw(w.lines(screen, p)); return nil }
+				w.show = func(p watchSnapshot) error { live.Draw(w.lines(screen, p)); return nil }
 			default:
-				w.show = func(p watchPicture) error { _, err := io.WriteString(a.out, w.text(screen, p)); return err }
+				w.show = func(p watchSnapshot) error { _, err := io.WriteString(a.out, w.text(screen, p)); return err }
 			}
 			return w.run(ctx)
 		}),
@@ -90,15 +90,15 @@ type watcher struct {
 	every     time.Duration
 	count     int // number of snapshots; 0: no limit
 	inspector *inspect.Inspector
-	show      func(watchPicture) error
+	show      func(watchSnapshot) error
 	live      *term.Live // nil if the output is not a terminal
 	title     string
 	known     map[watchHold]time.Time // when each hold was first seen
 }
 
-// A watchPicture is the state of the locks at one time. If reading failed, it has
+// A watchSnapshot is the state of the locks at one time. If reading failed, it has
 // the error and the locks of the previous snapshot.
-type watchPicture struct {
+type watchSnapshot struct {
 	at       time.Time // when the locks were read
 	took     time.Duration
 	locks    []inspect.Lock
@@ -115,8 +115,8 @@ type watchHold struct{ name, owner string }
 func (w *watcher) run(ctx context.Context) error {
 	var keys <-chan byte
 	var resize <-chan struct{}
-	last := watchPicture{complete: true} // empty until the first snapshot
-	taken := make(chan watchPicture, 1)  // at most one snapshot is in progress
+	last := watchSnapshot{complete: true} // empty until the first snapshot
+	taken := make(chan watchSnapshot, 1)  // at most one snapshot is in progress
 	take := func() { taken <- w.take(ctx) }
 	go take()
 	if w.live != nil {
@@ -125,7 +125,7 @@ func (w *watcher) run(ctx context.Context) error {
 			return err
 		}
 	}
-	pictures := 0
+	snapshots := 0
 	var due <-chan time.Time
 	for {
 		select {
@@ -142,7 +142,7 @@ func (w *watcher) run(ctx context.Context) error {
 		case <-resize:
 		case p := <-taken:
 			last = w.next(last, p)
-			pictures++
+			snapshots++
 			due = time.After(max(w.every, 4*p.took))
 		}
 		if ctx.Err() != nil {
@@ -151,22 +151,22 @@ func (w *watcher) run(ctx context.Context) error {
 		if err := w.show(last); err != nil {
 			return err
 		}
-		if w.count > 0 && pictures == w.count {
+		if w.count > 0 && snapshots == w.count {
 			return last.err
 		}
 	}
 }
 
 // take takes a snapshot.
-func (w *watcher) take(ctx context.Context) watchPicture {
-	p := watchPicture{tried: time.Now()}
+func (w *watcher) take(ctx context.Context) watchSnapshot {
+	p := watchSnapshot{tried: time.Now()}
 	p.locks, p.complete, p.err = w.query.run(ctx, w.inspector)
 	p.at, p.took = time.Now(), time.Since(p.tried)
 	return p
 }
 
 // next completes the snapshot p, which follows last, and updates w.known.
-func (w *watcher) next(last, p watchPicture) watchPicture {
+func (w *watcher) next(last, p watchSnapshot) watchSnapshot {
 	if p.err != nil {
 		p.locks, p.complete, p.at = last.locks, last.complete, last.at
 		return p
@@ -190,7 +190,7 @@ func (w *watcher) next(last, p watchPicture) watchPicture {
 }
 
 // fresh returns a function that reports whether a hold is new in a snapshot.
-func (w *watcher) fresh(p watchPicture) func(inspect.Lock, inspect.Holder) bool {
+func (w *watcher) fresh(p watchSnapshot) func(inspect.Lock, inspect.Holder) bool {
 	return func(lock inspect.Lock, h inspect.Holder) bool {
 		return p.at.Sub(w.known[watchHold{lock.Name, h.Owner}]) < 3*time.Second
 	}
@@ -203,7 +203,7 @@ type watchDocument struct {
 	Error string `json:"error,omitempty"`
 }
 
-func (p watchPicture) document() watchDocument {
+func (p watchSnapshot) document() watchDocument {
 	const format = "2006-01-02T15:04:05.000Z07:00"
 	if p.err != nil {
 		return watchDocument{At: p.tried.UTC().Format(format), Error: p.err.Error()}
@@ -212,7 +212,7 @@ func (p watchPicture) document() watchDocument {
 }
 
 // counts summarizes a snapshot: the numbers of locks, holders and waiters.
-func (p watchPicture) counts() string {
+func (p watchSnapshot) counts() string {
 	holders, waiting := 0, 0
 	for _, lock := range p.locks {
 		holders += len(lock.Holders)

@@ -11,7 +11,7 @@ import (
 )
 
 // lines formats a snapshot for a terminal. No line is wider than the terminal.
-func (w *watcher) lines(s *term.Screen, p watchPicture) []string {
+func (w *watcher) lines(s *term.Screen, p watchSnapshot) []string {
 	width, height := s.Size()
 	title := w.title
 	if !p.at.IsZero() {
@@ -42,7 +42,7 @@ func (w *watcher) lines(s *term.Screen, p watchPicture) []string {
 }
 
 // status returns the line below the title.
-func (w *watcher) status(s *term.Screen, p watchPicture, width int) string {
+func (w *watcher) status(s *term.Screen, p watchSnapshot, width int) string {
 	switch {
 	case p.err != nil && p.at.IsZero():
 		return s.Paint(term.Red, term.Line("Retrying: "+watchCause(p.err), width))
@@ -65,9 +65,9 @@ func watchCause(err error) string {
 }
 
 // text formats a snapshot for output that is not a terminal.
-func (w *watcher) text(s *term.Screen, p watchPicture) string {
+func (w *watcher) text(s *term.Screen, p watchSnapshot) string {
 	if p.err != nil {
-		return fmt.Sprintf("%s  %s\n", p.tried.Format(time.DateTime), term.Line(p.err.Error(), lsWidest))
+		return fmt.Sprintf("%s  %s\n", p.tried.Format(time.DateTime), term.Line(p.err.Error(), lsMaxWidth))
 	}
 	head := fmt.Sprintf("%s  %s\n", p.at.Format(time.DateTime), p.counts())
 	if len(p.locks) == 0 {

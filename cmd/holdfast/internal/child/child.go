@@ -10,18 +10,18 @@ import (
 
 // A Child is a started program. Its methods must not be called concurrently.
 type Child struct {
-	cmd    *exec.Cmd
-	own    bool // it has its own process group
-	exited chan struct{}
-	family map[int]*os.Process // the program and its known descendants, by process id
+	cmd         *exec.Cmd
+	ownGroup    bool // it has its own process group
+	exited      chan struct{}
+	descendants map[int]*os.Process // the program and its known descendants, by process id
 }
 
-// Start starts a program. If own is true, the program gets its own process group:
-// then terminal keys such as Ctrl-C do not reach it, and it cannot read from the
-// terminal. On Linux the program is killed when this process dies.
-func Start(cmd *exec.Cmd, own bool) (*Child, error) {
-	c := &Child{cmd: cmd, own: own, exited: make(chan struct{})}
-	prepare(cmd, own)
+// Start starts a program. If ownGroup is true, the program gets its own process
+// group: then terminal keys such as Ctrl-C do not reach it, and it cannot read from
+// the terminal. On Linux the program is killed when this process dies.
+func Start(cmd *exec.Cmd, ownGroup bool) (*Child, error) {
+	c := &Child{cmd: cmd, ownGroup: ownGroup, exited: make(chan struct{})}
+	prepare(cmd, ownGroup)
 	started := make(chan error)
 	go func() {
 		lockThread()
@@ -35,7 +35,7 @@ func Start(cmd *exec.Cmd, own bool) (*Child, error) {
 	if err := <-started; err != nil {
 		return nil, err
 	}
-	c.family = map[int]*os.Process{cmd.Process.Pid: cmd.Process}
+	c.descendants = map[int]*os.Process{cmd.Process.Pid: cmd.Process}
 	return c, nil
 }
 

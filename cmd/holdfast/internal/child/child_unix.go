@@ -15,8 +15,8 @@ var Signals = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
-func prepare(cmd *exec.Cmd, own bool) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: own}
+func prepare(cmd *exec.Cmd, ownGroup bool) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: ownGroup}
 	endWithParent(cmd.SysProcAttr)
 }
 
@@ -27,7 +27,7 @@ func prepare(cmd *exec.Cmd, own bool) {
 func (c *Child) Forward(s os.Signal) {
 	switch s {
 	case syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP:
-		if !c.own && foreground() && (s != syscall.SIGHUP || !leader()) {
+		if !c.ownGroup && foreground() && (s != syscall.SIGHUP || !leader()) {
 			return
 		}
 		c.SignalAll(s)
@@ -42,7 +42,7 @@ func (c *Child) Forward(s os.Signal) {
 // group, if it has its own, and to known descendants in other groups.
 func (c *Child) SignalAll(s os.Signal) {
 	sig := s.(syscall.Signal)
-	for c.relatives() && sig == syscall.SIGKILL {
+	for c.findDescendants() && sig == syscall.SIGKILL {
 		c.send(syscall.SIGSTOP) // a stopped process cannot start others
 	}
 	c.send(sig)
@@ -50,17 +50,17 @@ func (c *Child) SignalAll(s os.Signal) {
 
 // Alive reports whether the program or a descendant still runs.
 func (c *Child) Alive() bool {
-	c.relatives()
-	return len(c.family) > 0 || c.own && syscall.Kill(-c.cmd.Process.Pid, 0) == nil
+	c.findDescendants()
+	return len(c.descendants) > 0 || c.ownGroup && syscall.Kill(-c.cmd.Process.Pid, 0) == nil
 }
 
 func (c *Child) send(sig syscall.Signal) {
 	group := -1
-	if c.own {
+	if c.ownGroup {
 		group = c.cmd.Process.Pid
 		_ = syscall.Kill(-group, sig)
 	}
-	for pid, p := range c.family {
+	for pid, p := range c.descendants {
 		if g, err := syscall.Getpgid(pid); err != nil || g != group {
 			_ = p.Signal(sig)
 		}

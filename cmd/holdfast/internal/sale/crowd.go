@@ -24,10 +24,10 @@ type Click struct {
 
 // Times are a hundredth of realistic ones, to keep the demo short.
 const (
-	quickPay = 2 * time.Millisecond   // a quick payment takes 1 to 3 times this
-	slowPay  = 120 * time.Millisecond // added to slow payments
-	slowEach = 20                     // one payment in slowEach is slow
-	patience = 0.01                   // maximum time to the second click, as a share of the sale
+	quickPay  = 2 * time.Millisecond   // a quick payment takes 1 to 3 times this
+	slowPay   = 120 * time.Millisecond // added to slow payments
+	slowEvery = 20                     // one payment in slowEvery is slow
+	clickGap  = 0.01                   // maximum time to the second click, as a share of the sale
 )
 
 // Queues returns the clicks of each shop in order. A buyer clicks up to three
@@ -45,12 +45,12 @@ func (c Crowd) Queues() [][]Click {
 		for i := range 1 + r.IntN(3) {
 			pay := quickPay + time.Duration(r.Int64N(int64(2*quickPay)))
 			all = append(all, arrival{Click{buyer, pay}, at, (shop + i) % c.Shops})
-			at += patience * r.Float64() * float64(i+1)
+			at += clickGap * r.Float64() * float64(i+1)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
 	queues := make([][]Click, c.Shops)
-	for n := r.IntN(slowEach); n < len(all); n += slowEach { // slow payments are spread evenly, so that every sale has some
+	for n := r.IntN(slowEvery); n < len(all); n += slowEvery { // slow payments are spread evenly, so that every sale has some
 		all[n].Pay += slowPay + time.Duration(r.Int64N(int64(slowPay/2)))
 	}
 	for _, a := range all {

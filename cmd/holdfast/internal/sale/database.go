@@ -33,14 +33,14 @@ type Database struct {
 // errDatabase says how to write the name of a database.
 var errDatabase = errors.New("it must be sqlite, sqlite:FILE, postgres://user:password@host:5432/name or mysql://user:password@host:3306/name")
 
-// Locate returns the database that text names. The caller must call forget, which
+// Locate returns the database that text names. The caller must call cleanup, which
 // removes the files that were created.
-func Locate(text, prefix string) (d Database, forget func(), err error) {
-	forget = func() {}
+func Locate(text, prefix string) (d Database, cleanup func(), err error) {
+	cleanup = func() {}
 	scheme, rest, _ := strings.Cut(text, ":")
 	switch scheme {
 	case "sqlite":
-		d, forget, err = locateFile(rest)
+		d, cleanup, err = locateFile(rest)
 	case "postgres", "postgresql", "mysql", "mariadb":
 		d, err = locateURL(text)
 	default:
@@ -48,23 +48,23 @@ func Locate(text, prefix string) (d Database, forget func(), err error) {
 	}
 	d.Prefix = prefix
 	d.Guard.Table = d.table("fence")
-	return d, forget, err
+	return d, cleanup, err
 }
 
 // locateFile returns an SQLite database. A new file uses WAL mode, which allows
 // reads during a write.
 func locateFile(file string) (Database, func(), error) {
-	pragmas, forget := "&_pragma=journal_mode(WAL)", func() {}
+	pragmas, cleanup := "&_pragma=journal_mode(WAL)", func() {}
 	if file == "" {
 		dir, err := os.MkdirTemp("", "holdfast-demo")
 		if err != nil {
-			return Database{}, forget, err
+			return Database{}, cleanup, err
 		}
-		file, forget = filepath.Join(dir, "sale.db"), func() { _ = os.RemoveAll(dir) }
+		file, cleanup = filepath.Join(dir, "sale.db"), func() { _ = os.RemoveAll(dir) }
 	} else if _, err := os.Stat(file); err == nil {
 		pragmas = "" // keep the mode of an existing file
 	} else {
-		forget = func() {
+		cleanup = func() {
 			for _, suffix := range []string{"", "-wal", "-shm"} {
 				_ = os.Remove(file + suffix)
 			}
@@ -76,7 +76,7 @@ func locateFile(file string) (Database, func(), error) {
 		Driver: "sqlite",
 		// Transactions wait for each other instead of failing.
 		Source: "file:" + uri.EscapedPath() + "?_txlock=immediate&_pragma=busy_timeout(60000)&_pragma=synchronous(NORMAL)" + pragmas,
-	}, forget, nil
+	}, cleanup, nil
 }
 
 // locateURL returns the database of a URL. It does not return the errors of
@@ -107,8 +107,8 @@ func locateURL(text string) (Database, error) {
 	return Database{Kind: kind, Driver: "mysql", Source: c.FormatDSN(), Secret: password, Guard: fence.SQL{MySQL: true}}, nil
 }
 
-// answerTime is the limit for connecting to a database.
-const answerTime = 10 * time.Second
+// connectTimeout is the limit for connecting to a database.
+const connectTimeout = 10 * time.Second
 
 // open connects to the database.
 func (d Database) open(ctx context.Context, connections int) (*sql.DB, error) {
@@ -118,7 +118,7 @@ func (d Database) open(ctx context.Context, connections int) (*sql.DB, error) {
 	}
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	if err := db.PingContext(ctx); err != nil {
 		_ = db.Close()
@@ -138,17 +138,17 @@ func (d Database) hide(err error) error {
 			text = strings.ReplaceAll(text, secret, "***")
 		}
 	}
-	return &plain{text, err}
+	return &textError{text, err}
 }
 
-// A plain error replaces the text of another error.
-type plain struct {
+// A textError replaces the text of another error.
+type textError struct {
 	text string
 	err  error
 }
 
-func (p *plain) Error() string { return p.text }
-func (p *plain) Unwrap() error { return p.err }
+func (p *textError) Error() string { return p.text }
+func (p *textError) Unwrap() error { return p.err }
 
 // table returns the name of a table with the prefix.
 func (d Database) table(name string) string { return d.Prefix + "_" + name }

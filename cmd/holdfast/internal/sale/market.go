@@ -27,7 +27,7 @@ type Market struct {
 	Shop     func() *exec.Cmd                // returns the command of a process that calls Serve
 	Progress func(done float64, note string) // called regularly; done is from 0 to 1
 
-	books *sql.DB
+	db *sql.DB
 }
 
 // Open creates the tables.
@@ -36,7 +36,7 @@ func (m *Market) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.books = db
+	m.db = db
 	return m.DB.create(ctx, db)
 }
 
@@ -55,8 +55,8 @@ func (m *Market) Close(ctx context.Context) error {
 			break // the other keys would fail for the same reason
 		}
 	}
-	if m.books != nil {
-		errs = append(errs, m.DB.drop(ctx, m.books), m.DB.hide(m.books.Close()))
+	if m.db != nil {
+		errs = append(errs, m.DB.drop(ctx, m.db), m.DB.hide(m.db.Close()))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("cannot clean up after the sale: %w", err)
@@ -70,15 +70,15 @@ func (m *Market) job(w Way, shop int) Job {
 
 // Hold runs the sale in one way and returns the result.
 func (m *Market) Hold(ctx context.Context, w Way) (Result, error) {
-	d := &desk{m.books, m.DB, w}
+	d := &ledger{m.db, m.DB, w}
 	r := Result{Way: w, Crowd: m.Crowd}
-	if err := d.supply(ctx, m.Stock); err != nil {
+	if err := d.setStock(ctx, m.Stock); err != nil {
 		return r, m.DB.hide(err)
 	}
-	f := &floor{market: m, desk: d, result: &r, all: m.Clicks(), words: make(chan said)}
+	f := &saleRun{market: m, ledger: d, result: &r, all: m.Clicks(), messages: make(chan shopMessage)}
 	err := f.run(ctx)
 	if err == nil {
-		r.Sold, r.People, r.Left, err = d.books(ctx)
+		r.Sold, r.People, r.Left, err = d.totals(ctx)
 	}
 	if err == nil && r.Sold != f.orders {
 		err = fmt.Errorf("the shops sold %d, but the database has %d orders", f.orders, r.Sold)

@@ -30,12 +30,12 @@ func (j Job) lockName() string { return j.Names + ":coupon:" + j.Way }
 
 // The commands that a shop reads after its job.
 const (
-	openDoors = "open"
-	goOn      = "go on"
+	startSale = "open"
+	proceed   = "go on"
 )
 
-// A word is a message of a shop, written as one line.
-type word struct {
+// A message is what a shop reports to its parent, one message per line.
+type message struct {
 	Kind  string
 	Took  time.Duration `json:",omitempty"` // latency of an order
 	Error string        `json:",omitempty"`
@@ -55,13 +55,13 @@ const (
 	ordered = "ordered"
 	missed  = "missed"  // a click without an order: sold out, or the buyer has one
 	refused = "refused" // the guard refused a write; the shop tries again
-	writing = "writing" // about to write; the shop waits for goOn
+	writing = "writing" // about to write; the shop waits for proceed
 	done    = "done"
 	broken  = "broken"
 )
 
-// counters is the number of goroutines per shop.
-const counters = 8
+// shopWorkers is the number of goroutines per shop.
+const shopWorkers = 8
 
 // A shop serves the clicks in its queue.
 type shop struct {
@@ -69,25 +69,25 @@ type shop struct {
 	way    Way
 	client *holdfast.Client
 	ids    *holdfast.TimeID
-	desk   *desk
+	ledger *ledger
 	lock   lock
 
 	mu     sync.Mutex // guards out and orders
 	out    *json.Encoder
 	orders int
 
-	goOn  chan struct{}
-	quiet sync.RWMutex // write-locked while the shop may be stopped, so that it is not stopped during a read
+	proceed chan struct{}
+	pausing sync.RWMutex // write-locked while the shop may be stopped, so that it is not stopped during a read
 }
 
 // Serve runs a shop. It reads its job from in, serves the clicks, and writes the
 // result of each click to out. It returns at the end of in or of the sale.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, open func(context.Context, Job, holdfast.Options) (*holdfast.Client, error)) error {
-	ctx, leave := context.WithCancelCause(ctx)
-	defer leave(nil)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
-	s := &shop{out: json.NewEncoder(out), goOn: make(chan struct{}, 1)}
+	s := &shop{out: json.NewEncoder(out), proceed: make(chan struct{}, 1)}
 	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &s.job) != nil {
 		return errors.New("demo-shop is internal: run holdfast demo instead")
 	}
@@ -95,17 +95,17 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, open func(context.C
 	go func() {
 		for lines.Scan() {
 			switch lines.Text() {
-			case openDoors:
+			case startSale:
 				close(opened)
-			case goOn:
-				s.goOn <- struct{}{}
+			case proceed:
+				s.proceed <- struct{}{}
 			}
 		}
-		leave(errors.New("the sale was canceled"))
+		cancel(errors.New("the sale was canceled"))
 	}()
 	err := s.serve(ctx, opened, open)
 	if err != nil {
-		s.say(word{Kind: broken, Error: strings.TrimPrefix(err.Error(), "holdfast: "), Cause: causeOf(err)})
+		s.send(message{Kind: broken, Error: strings.TrimPrefix(err.Error(), "holdfast: "), Cause: causeOf(err)})
 	}
 	return err
 }
@@ -119,14 +119,14 @@ func (s *shop) serve(ctx context.Context, opened <-chan struct{}, open func(cont
 		return err
 	}
 	defer s.client.Close()
-	if s.desk, err = openDesk(ctx, s.job.DB, s.way, s.job.Shops); err != nil {
+	if s.ledger, err = openLedger(ctx, s.job.DB, s.way, s.job.Shops); err != nil {
 		return err
 	}
-	defer s.desk.Close() //nolint:errcheck // the process ends
+	defer s.ledger.Close() //nolint:errcheck // the process ends
 	s.ids = s.client.TimeID(idsName(s.job.Names))
 	s.lock = s.way.lock(s)
 	queue := s.job.Queues()[s.job.Shop]
-	s.say(word{Kind: ready})
+	s.send(message{Kind: ready})
 	select {
 	case <-opened:
 	case <-ctx.Done():
@@ -135,7 +135,7 @@ func (s *shop) serve(ctx context.Context, opened <-chan struct{}, open func(cont
 	if err := s.sell(ctx, queue); err != nil {
 		return err
 	}
-	s.say(word{Kind: done})
+	s.send(message{Kind: done})
 	return nil
 }
 
@@ -145,10 +145,10 @@ func (s *shop) sell(ctx context.Context, queue []Click) error {
 	defer stop(nil)
 	clicks := make(chan Click)
 	var wg sync.WaitGroup
-	for range counters {
+	for range shopWorkers {
 		wg.Go(func() {
 			for c := range clicks {
-				if err := s.attend(ctx, c); err != nil {
+				if err := s.serveClick(ctx, c); err != nil {
 					stop(err)
 				}
 			}
@@ -167,23 +167,23 @@ func (s *shop) sell(ctx context.Context, queue []Click) error {
 	return context.Cause(ctx)
 }
 
-// attend serves one click and reports the result.
-func (s *shop) attend(ctx context.Context, c Click) error {
+// serveClick serves one click and reports the result.
+func (s *shop) serveClick(ctx context.Context, c Click) error {
 	came := time.Now()
 	for {
 		bought, err := s.buy(ctx, c)
 		switch {
 		case errors.Is(err, fence.ErrStale):
-			s.say(word{Kind: refused}) // nothing was written: try again with a new lease
+			s.send(message{Kind: refused}) // nothing was written: try again with a new lease
 			continue
 		case errors.Is(err, errLate):
 			continue
 		case err != nil:
 			return err
 		case bought:
-			s.say(word{Kind: ordered, Took: time.Since(came)})
+			s.send(message{Kind: ordered, Took: time.Since(came)})
 		default:
-			s.say(word{Kind: missed})
+			s.send(message{Kind: missed})
 		}
 		return nil
 	}
@@ -196,9 +196,9 @@ var errLate = errors.New("the lock was lost")
 // check again, wait for the payment, write the order and the new stock. Only the
 // lock excludes other purchases.
 func (s *shop) buy(ctx context.Context, c Click) (bool, error) {
-	s.quiet.RLock()
-	left, err := s.desk.stock(ctx, s.desk)
-	s.quiet.RUnlock()
+	s.pausing.RLock()
+	left, err := s.ledger.stock(ctx, s.ledger)
+	s.pausing.RUnlock()
 	if err != nil || left <= 0 {
 		return false, err // sold out: the lock is not needed
 	}
@@ -208,7 +208,7 @@ func (s *shop) buy(ctx context.Context, c Click) (bool, error) {
 	}
 	defer lock.Release(ctx) //nolint:errcheck // a lost lock shows in the result
 
-	left, before, err := s.desk.look(ctx, lock.Token(), c.Buyer)
+	left, before, err := s.ledger.check(ctx, lock.Token(), c.Buyer)
 	if err != nil || left <= 0 || before > 0 {
 		return false, err
 	}
@@ -228,7 +228,7 @@ func (s *shop) buy(ctx context.Context, c Click) (bool, error) {
 	if err := s.maybePause(ctx); err != nil {
 		return false, err
 	}
-	err = s.desk.sell(ctx, lock.Token(), order{id, c.Buyer, s.job.Shop}, left-1)
+	err = s.ledger.sell(ctx, lock.Token(), order{id, c.Buyer, s.job.Shop}, left-1)
 	return err == nil, err
 }
 
@@ -241,20 +241,20 @@ func (s *shop) maybePause(ctx context.Context) error {
 	if !pause {
 		return nil
 	}
-	s.quiet.Lock()
-	defer s.quiet.Unlock()
-	s.say(word{Kind: writing})
+	s.pausing.Lock()
+	defer s.pausing.Unlock()
+	s.send(message{Kind: writing})
 	select {
-	case <-s.goOn:
+	case <-s.proceed:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// say writes a message. It ignores errors: if the parent does not read any more,
+// send writes a message. It ignores errors: if the parent does not read any more,
 // the shop is about to end.
-func (s *shop) say(w word) {
+func (s *shop) send(w message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = s.out.Encode(w)

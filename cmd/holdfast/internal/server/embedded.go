@@ -35,7 +35,7 @@ func startEmbedded(addr string) (*Server, error) {
 	}
 	_ = first.Close()
 	what := "miniredis " + moduleVersion("github.com/alicebob/miniredis/v2")
-	m.Server().SetPreHook(introduce(what))
+	m.Server().SetPreHook(infoHook(what))
 
 	var goroutines sync.WaitGroup
 	done := make(chan struct{})
@@ -60,7 +60,7 @@ func accept(l net.Listener, s *protocol.Server) {
 		if err != nil {
 			return
 		}
-		s.ServeConn(newPatient(conn))
+		s.ServeConn(newBufferedConn(conn))
 	}
 }
 
@@ -77,9 +77,9 @@ func moveClock(m *miniredis.Miniredis, done <-chan struct{}) {
 	}
 }
 
-// introduce answers INFO with the fields that clients need and miniredis lacks. It
+// infoHook answers INFO with the fields that clients need and miniredis lacks. It
 // also sets embeddedField: see [IsEmbedded].
-func introduce(what string) protocol.Hook {
+func infoHook(what string) protocol.Hook {
 	began := time.Now()
 	id := fmt.Sprintf("%016x%016x%08x", began.UnixNano(), os.Getpid(), 0)
 	return func(c *protocol.Peer, command string, _ ...string) bool {

@@ -12,6 +12,6 @@ func Answers(ctx context.Context, program *exec.Cmd, addr string) error {
 		return err
 	}
 	defer c.stop()
-	_, err := c.answers(ctx, addr)
+	_, err := c.awaitReady(ctx, addr)
 	return err
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// startTime is the limit for a child to answer.
-const startTime = 10 * time.Second
+// startTimeout is the limit for a child to answer.
+const startTimeout = 10 * time.Second
 
 var errEnded = errors.New("it exited immediately")
 
@@ -53,12 +53,12 @@ func tryProgram(ctx context.Context, program, path, addr string) (*Server, error
 	if err := p.start(); err != nil {
 		return nil, fmt.Errorf("cannot start %s: %w", program, err)
 	}
-	version, err := p.answers(ctx, addr)
+	version, err := p.awaitReady(ctx, addr)
 	if err != nil {
 		p.stop()
-		return nil, fmt.Errorf("%s: %w%s", program, err, p.said.last())
+		return nil, fmt.Errorf("%s: %w%s", program, err, p.output.last())
 	}
-	return &Server{What: program + " " + version, URL: "redis://" + addr, Ended: p.ended, Stop: p.stop, LastWords: p.said.last}, nil
+	return &Server{What: program + " " + version, URL: "redis://" + addr, Ended: p.ended, Stop: p.stop, LastWords: p.output.last}, nil
 }
 
 // freePort returns the host and the port of addr. It replaces port 0 by a free one.
@@ -73,14 +73,14 @@ func freePort(addr string) (host, port string, err error) {
 
 // A process is a server that runs as a child process.
 type process struct {
-	cmd   *exec.Cmd
-	said  tail
-	ended <-chan struct{}
+	cmd    *exec.Cmd
+	output tail
+	ended  <-chan struct{}
 }
 
 // start starts the child.
 func (p *process) start() error {
-	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
+	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.WaitDelay = time.Second // for output pipes that a descendant keeps open
 	c, err := child.Start(p.cmd, true)
 	if err != nil {
@@ -96,13 +96,13 @@ func (p *process) stop() {
 	<-p.ended
 }
 
-// answers waits until this child answers on addr, and returns its version. It checks
-// the process id, because another server may have taken the port.
-func (p *process) answers(ctx context.Context, addr string) (version string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
+// awaitReady waits until this child answers on addr, and returns its version. It
+// checks the process id, because another server may have taken the port.
+func (p *process) awaitReady(ctx context.Context, addr string) (version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
-		f := ask(addr)
+		f := fetchFacts(addr)
 		if f.Info["process_id"] == strconv.Itoa(p.cmd.Process.Pid) {
 			if v := f.Info["valkey_version"]; v != "" {
 				return v, nil
@@ -119,8 +119,8 @@ func (p *process) answers(ctx context.Context, addr string) (version string, err
 	}
 }
 
-// ask returns the facts about the server on addr, or the zero value on an error.
-func ask(addr string) (none driver.Facts) {
+// fetchFacts returns the facts about the server on addr, or the zero value on an error.
+func fetchFacts(addr string) (none driver.Facts) {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return none

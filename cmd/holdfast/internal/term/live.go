@@ -26,8 +26,8 @@ const CtrlC = 3
 // The sequences that begin and end full-screen mode: the alternate screen without a
 // cursor and without line wrapping.
 const (
-	take     = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"
-	giveBack = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
+	enterLive = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"
+	leaveLive = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
 )
 
 // Live starts full-screen mode. It reads keys if in is a terminal.
@@ -41,8 +41,8 @@ func (s *Screen) Live(in io.Reader) *Live {
 	}
 	var stop func()
 	l.Resize, stop = resized()
-	l.undo = append(l.undo, stop, func() { _, _ = io.WriteString(s, giveBack) })
-	_, _ = io.WriteString(s, take)
+	l.undo = append(l.undo, stop, func() { _, _ = io.WriteString(s, leaveLive) })
+	_, _ = io.WriteString(s, enterLive)
 	return l
 }
 
@@ -72,7 +72,7 @@ func (l *Live) Draw(lines []string) {
 func keys(f io.Reader) <-chan byte {
 	typed := make(chan byte)
 	go func() {
-		var skip skipper
+		var skip escapeFilter
 		buf := make([]byte, 64)
 		for {
 			n, err := f.Read(buf)
@@ -80,7 +80,7 @@ func keys(f io.Reader) <-chan byte {
 				return
 			}
 			for _, key := range buf[:n] {
-				if !skip.over(key) {
+				if !skip.skips(key) {
 					typed <- key
 				}
 			}
@@ -89,16 +89,16 @@ func keys(f io.Reader) <-chan byte {
 	return typed
 }
 
-// A skipper recognizes escape sequences, such as those of arrow keys: ESC and one
+// An escapeFilter recognizes escape sequences, such as those of arrow keys: ESC and one
 // more byte, which may begin a longer sequence.
-type skipper struct{ escape, row bool }
+type escapeFilter struct{ escape, row bool }
 
-func (s *skipper) over(key byte) bool {
+func (s *escapeFilter) skips(key byte) bool {
 	switch {
 	case key == '\x1b':
-		*s = skipper{escape: true}
+		*s = escapeFilter{escape: true}
 	case s.escape:
-		*s = skipper{row: key == '[' || key == 'O'}
+		*s = escapeFilter{row: key == '[' || key == 'O'}
 	case s.row:
 		s.row = key < '@' || key > '~'
 	default:

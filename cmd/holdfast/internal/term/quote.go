@@ -64,12 +64,12 @@ func between(text string, i int) bool {
 // the width that Width returns.
 func harmless(r rune) bool {
 	return r < utf8.RuneSelf && r >= ' ' && r != 0x7f ||
-		r >= utf8.RuneSelf && unicode.IsPrint(r) && !unicode.In(r, unicode.M, sociable) && condition.RuneWidth(r) > 0
+		r >= utf8.RuneSelf && unicode.IsPrint(r) && !unicode.In(r, unicode.M, ambiguous) && condition.RuneWidth(r) > 0
 }
 
-// sociable lists printable characters that some terminals join with their
+// ambiguous lists printable characters that some terminals join with their
 // neighbours, characters that look like a blank, and the … that marks a cut.
-var sociable = &unicode.RangeTable{
+var ambiguous = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0x0e33, 0x0e33, 1}, {0x0eb3, 0x0eb3, 1}, // vowels of Thai and Lao
 		{0x1100, 0x11ff, 1},                      // parts of Hangul syllables

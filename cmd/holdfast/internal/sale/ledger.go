@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// A desk reads and writes the tables of one way of the sale.
-type desk struct {
+// A ledger reads and writes the tables of one way of the sale.
+type ledger struct {
 	*sql.DB
 	where Database
 	way   Way
@@ -17,12 +17,12 @@ type desk struct {
 // usually allow about a hundred.
 const connections = 24
 
-func openDesk(ctx context.Context, d Database, w Way, shops int) (*desk, error) {
+func openLedger(ctx context.Context, d Database, w Way, shops int) (*ledger, error) {
 	db, err := d.open(ctx, max(1, min(connections/shops, 4)))
 	if err != nil {
 		return nil, err
 	}
-	return &desk{db, d, w}, nil
+	return &ledger{db, d, w}, nil
 }
 
 // create creates the tables. They have no unique index on buyers, which a real
@@ -58,7 +58,7 @@ type querier interface {
 
 // do runs fn. With the guard it runs fn in a transaction that first checks the
 // token. Without the guard each statement runs on its own.
-func (d *desk) do(ctx context.Context, token int64, fn func(querier) error) error {
+func (d *ledger) do(ctx context.Context, token int64, fn func(querier) error) error {
 	if !d.way.guard {
 		return fn(d.DB)
 	}
@@ -76,17 +76,17 @@ func (d *desk) do(ctx context.Context, token int64, fn func(querier) error) erro
 	return tx.Commit()
 }
 
-func (d *desk) ask(ctx context.Context, q querier, text string, args ...any) (n int, err error) {
+func (d *ledger) ask(ctx context.Context, q querier, text string, args ...any) (n int, err error) {
 	err = q.QueryRowContext(ctx, d.where.query(text), args...).Scan(&n)
 	return n, err
 }
 
-func (d *desk) stock(ctx context.Context, q querier) (int, error) {
+func (d *ledger) stock(ctx context.Context, q querier) (int, error) {
 	return d.ask(ctx, q, "SELECT stock FROM {coupon} WHERE way = ?", d.way.Name)
 }
 
-// look returns the stock and the number of earlier orders of the buyer.
-func (d *desk) look(ctx context.Context, token int64, buyer int) (left, before int, err error) {
+// check returns the stock and the number of earlier orders of the buyer.
+func (d *ledger) check(ctx context.Context, token int64, buyer int) (left, before int, err error) {
 	err = d.do(ctx, token, func(q querier) error {
 		if left, err = d.stock(ctx, q); err != nil {
 			return err
@@ -103,7 +103,7 @@ type order struct {
 }
 
 // sell writes an order and the new stock.
-func (d *desk) sell(ctx context.Context, token int64, o order, left int) error {
+func (d *ledger) sell(ctx context.Context, token int64, o order, left int) error {
 	return d.do(ctx, token, func(q querier) error {
 		if _, err := q.ExecContext(ctx, d.where.query("INSERT INTO {orders} (id, buyer, shop, way) VALUES (?, ?, ?, ?)"), o.id, o.buyer, o.shop, d.way.Name); err != nil {
 			return fmt.Errorf("cannot write order %d: %w", o.id, err)
@@ -113,20 +113,20 @@ func (d *desk) sell(ctx context.Context, token int64, o order, left int) error {
 	})
 }
 
-// supply writes the initial stock.
-func (d *desk) supply(ctx context.Context, stock int) error {
+// setStock writes the initial stock.
+func (d *ledger) setStock(ctx context.Context, stock int) error {
 	_, err := d.ExecContext(ctx, d.where.query("INSERT INTO {coupon} (way, stock) VALUES (?, ?)"), d.way.Name, stock)
 	return err
 }
 
 // sold returns the number of orders.
-func (d *desk) sold(ctx context.Context) (int, error) {
+func (d *ledger) sold(ctx context.Context) (int, error) {
 	return d.ask(ctx, d, "SELECT COUNT(*) FROM {orders} WHERE way = ?", d.way.Name)
 }
 
-// books returns the number of orders, the number of people who ordered, and the
+// totals returns the number of orders, the number of people who ordered, and the
 // stock.
-func (d *desk) books(ctx context.Context) (sold, people, left int, err error) {
+func (d *ledger) totals(ctx context.Context) (sold, people, left int, err error) {
 	if sold, err = d.sold(ctx); err != nil {
 		return
 	}

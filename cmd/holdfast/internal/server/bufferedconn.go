@@ -11,11 +11,11 @@ const backlog = 16 << 20
 
 var errSlow = errors.New("the client does not read its replies")
 
-// patient is a connection whose Write does not block. Miniredis holds a global lock
+// bufferedConn is a connection whose Write does not block. Miniredis holds a global lock
 // while it publishes a message, so one stopped client would block all others. As in
 // Redis, unread replies are buffered, and the connection is closed when the buffer
 // is full.
-type patient struct {
+type bufferedConn struct {
 	net.Conn
 	mu      sync.Mutex
 	more    sync.Cond // signaled when pending grows or the connection is closed
@@ -23,14 +23,14 @@ type patient struct {
 	closed  bool
 }
 
-func newPatient(conn net.Conn) *patient {
-	p := &patient{Conn: conn}
+func newBufferedConn(conn net.Conn) *bufferedConn {
+	p := &bufferedConn{Conn: conn}
 	p.more.L = &p.mu
 	go p.send()
 	return p
 }
 
-func (p *patient) Write(b []byte) (int, error) {
+func (p *bufferedConn) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -46,7 +46,7 @@ func (p *patient) Write(b []byte) (int, error) {
 }
 
 // send writes the pending bytes until the connection is closed.
-func (p *patient) send() {
+func (p *bufferedConn) send() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var next []byte // two buffers: one is filled while the other is sent
@@ -68,7 +68,7 @@ func (p *patient) send() {
 }
 
 // end closes the connection. This also ends pending calls of Write and Read.
-func (p *patient) end() {
+func (p *bufferedConn) end() {
 	if !p.closed {
 		p.closed, p.pending = true, nil
 		_ = p.Conn.Close()
@@ -76,7 +76,7 @@ func (p *patient) end() {
 	}
 }
 
-func (p *patient) Close() error {
+func (p *bufferedConn) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.end()

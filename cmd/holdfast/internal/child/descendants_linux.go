@@ -8,28 +8,28 @@ import (
 	"syscall"
 )
 
-// relatives updates the known descendants of the program and reports whether there
+// findDescendants updates the known descendants of the program and reports whether there
 // are new ones. Known descendants are kept, because a process whose parent has
 // ended can no longer be found. Processes that lost their parent before the first
 // call are not found.
-func (c *Child) relatives() bool {
-	for pid, p := range c.family {
+func (c *Child) findDescendants() bool {
+	for pid, p := range c.descendants {
 		if p.Signal(syscall.Signal(0)) != nil {
-			delete(c.family, pid) // it has ended, and its id may be reused
+			delete(c.descendants, pid) // it has ended, and its id may be reused
 		}
 	}
-	known := len(c.family)
+	known := len(c.descendants)
 	parents := parents()
 	for found := true; found; {
 		found = false
 		for pid, parent := range parents {
-			if c.family[pid] == nil && c.family[parent] != nil {
-				c.family[pid], _ = os.FindProcess(pid)
+			if c.descendants[pid] == nil && c.descendants[parent] != nil {
+				c.descendants[pid], _ = os.FindProcess(pid)
 				found = true
 			}
 		}
 	}
-	return len(c.family) > known
+	return len(c.descendants) > known
 }
 
 // parents returns the parent of every process.

@@ -14,32 +14,32 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/child"
 )
 
-// A floor is a running sale. It controls the shop processes and reads their
+// A saleRun is a running sale. It controls the shop processes and reads their
 // messages.
-type floor struct {
-	market *Market
-	desk   *desk
-	result *Result
-	words  chan said
+type saleRun struct {
+	market   *Market
+	ledger   *ledger
+	result   *Result
+	messages chan shopMessage
 
-	shops          []*staff
+	shops          []*shopProcess
 	ready, done    int
 	all            int // number of clicks of the sale
 	clicks, orders int // number of served clicks and of orders so far
 	opened         time.Time
-	stopped        *staff    // the shop that is stopped now, or nil
-	since          time.Time // when it was stopped
-	before         int       // number of orders when it was stopped
+	stopped        *shopProcess // the shop that is stopped now, or nil
+	since          time.Time    // when it was stopped
+	before         int          // number of orders when it was stopped
 }
 
-// said is a message of a shop. Its kind is empty if the shop has ended.
-type said struct {
-	by *staff
-	word
+// shopMessage is a message of a shop. Its kind is empty if the shop has ended.
+type shopMessage struct {
+	by *shopProcess
+	message
 }
 
-// staff is a shop process.
-type staff struct {
+// shopProcess is a shop process.
+type shopProcess struct {
 	number int // from 1
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -49,7 +49,7 @@ type staff struct {
 }
 
 // run runs the sale until all shops are done.
-func (f *floor) run(ctx context.Context) error {
+func (f *saleRun) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer f.close()
 	defer cancel() // before close, which waits for the shops
@@ -58,15 +58,15 @@ func (f *floor) run(ctx context.Context) error {
 			return err
 		}
 	}
-	look := time.NewTicker(50 * time.Millisecond)
-	defer look.Stop()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
 	for f.done < len(f.shops) {
 		var err error
 		select {
-		case s := <-f.words:
-			err = f.hear(ctx, s)
-		case <-look.C:
-			err = f.look(ctx)
+		case s := <-f.messages:
+			err = f.handle(ctx, s)
+		case <-ticker.C:
+			err = f.tick(ctx)
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -78,8 +78,8 @@ func (f *floor) run(ctx context.Context) error {
 }
 
 // start starts a shop process and sends its job.
-func (f *floor) start(ctx context.Context, i int) error {
-	s := &staff{number: i + 1, cmd: f.market.Shop()}
+func (f *saleRun) start(ctx context.Context, i int) error {
+	s := &shopProcess{number: i + 1, cmd: f.market.Shop()}
 	s.cmd.Stderr = &s.errs
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
@@ -100,20 +100,20 @@ func (f *floor) start(ctx context.Context, i int) error {
 	}()
 	go f.listen(ctx, s, out)
 	// If the shop has already ended, listen reports it.
-	_ = json.NewEncoder(in).Encode(f.market.job(f.desk.way, i))
+	_ = json.NewEncoder(in).Encode(f.market.job(f.ledger.way, i))
 	return nil
 }
 
 // listen forwards the messages of a shop until ctx is done.
-func (f *floor) listen(ctx context.Context, s *staff, out io.Reader) {
+func (f *saleRun) listen(ctx context.Context, s *shopProcess, out io.Reader) {
 	lines := bufio.NewScanner(out)
 	for more := true; more; {
-		w := said{by: s}
-		if more = lines.Scan(); more && json.Unmarshal(lines.Bytes(), &w.word) != nil {
-			w.word = word{Kind: broken, Error: "invalid message"}
+		w := shopMessage{by: s}
+		if more = lines.Scan(); more && json.Unmarshal(lines.Bytes(), &w.message) != nil {
+			w.message = message{Kind: broken, Error: "invalid message"}
 		}
 		select {
-		case f.words <- w:
+		case f.messages <- w:
 		case <-ctx.Done():
 			_, _ = io.Copy(io.Discard, out) // the shop must not block on its output
 			return
@@ -121,16 +121,16 @@ func (f *floor) listen(ctx context.Context, s *staff, out io.Reader) {
 	}
 }
 
-// tell sends a line to a shop. If the shop has ended, listen reports it.
-func (s *staff) tell(text string) { _, _ = io.WriteString(s.in, text+"\n") }
+// send sends a line to a shop. If the shop has ended, listen reports it.
+func (s *shopProcess) send(text string) { _, _ = io.WriteString(s.in, text+"\n") }
 
-func (f *floor) hear(ctx context.Context, s said) error {
+func (f *saleRun) handle(ctx context.Context, s shopMessage) error {
 	switch s.Kind {
 	case ready:
 		if f.ready++; f.ready == len(f.shops) {
 			f.opened = time.Now()
 			for _, s := range f.shops {
-				s.tell(openDoors)
+				s.send(startSale)
 			}
 		}
 	case ordered:
@@ -148,7 +148,7 @@ func (f *floor) hear(ctx context.Context, s said) error {
 		s.by.done = true
 		f.done++
 	case broken:
-		return &plain{fmt.Sprintf("shop %d: %s", s.by.number, s.Error), causes[s.Cause]}
+		return &textError{fmt.Sprintf("shop %d: %s", s.by.number, s.Error), causes[s.Cause]}
 	default:
 		if !s.by.done {
 			<-s.by.exited // its error output is complete
@@ -159,33 +159,33 @@ func (f *floor) hear(ctx context.Context, s said) error {
 }
 
 // stop stops a shop that is about to write, if none was stopped before.
-func (f *floor) stop(ctx context.Context, s *staff) (err error) {
+func (f *saleRun) stop(ctx context.Context, s *shopProcess) (err error) {
 	if f.result.Paused != 0 {
-		s.tell(goOn)
+		s.send(proceed)
 		return nil
 	}
 	if err := pause(s.cmd.Process); err != nil {
 		return fmt.Errorf("cannot stop a shop: %w", err)
 	}
 	f.stopped, f.since, f.result.Paused = s, time.Now(), s.number
-	f.before, err = f.desk.sold(ctx)
+	f.before, err = f.ledger.sold(ctx)
 	return err
 }
 
-// look is called regularly. It shows the progress, and resumes the stopped shop
+// tick is called regularly. It shows the progress, and resumes the stopped shop
 // when its lease is over and the other shops are done.
-func (f *floor) look(ctx context.Context) error {
+func (f *saleRun) tick(ctx context.Context) error {
 	note := fmt.Sprintf("%d sold", f.orders)
 	if s := f.stopped; s != nil {
 		note += fmt.Sprintf(", shop %d is stopped", s.number)
-		if time.Since(f.since) > f.desk.way.lease()+100*time.Millisecond && f.done == len(f.shops)-1 {
-			sold, err := f.desk.sold(ctx)
+		if time.Since(f.since) > f.ledger.way.lease()+100*time.Millisecond && f.done == len(f.shops)-1 {
+			sold, err := f.ledger.sold(ctx)
 			if err != nil {
 				return err
 			}
 			f.result.Pause, f.result.Meanwhile = time.Since(f.since), sold-f.before
 			f.stopped = nil
-			s.tell(goOn)
+			s.send(proceed)
 			if err := resume(s.cmd.Process); err != nil {
 				return fmt.Errorf("cannot resume a shop: %w", err)
 			}
@@ -197,19 +197,19 @@ func (f *floor) look(ctx context.Context) error {
 	return nil
 }
 
-// closeTime is the time for a shop to release its lock and exit.
-const closeTime = 5 * time.Second
+// closeTimeout is the time for a shop to release its lock and exit.
+const closeTimeout = 5 * time.Second
 
 // close ends the input of all shops, which makes them exit. It kills the shops that
 // do not exit in time.
-func (f *floor) close() {
+func (f *saleRun) close() {
 	for _, s := range f.shops {
 		_ = s.in.Close()
 		if s == f.stopped {
 			_ = resume(s.cmd.Process)
 		}
 	}
-	late, cancel := context.WithTimeout(context.Background(), closeTime)
+	late, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	for _, s := range f.shops {
 		select {
