@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// says has a method called, and compares what it returns.
+// says calls a method and compares the value that it returns.
 func (o object) says(tb testing.TB, want any, method string, args ...any) {
 	tb.Helper()
 	got := o.do(tb, tb.Name(), method, args...).Value
@@ -24,7 +24,7 @@ func (o object) says(tb testing.TB, want any, method string, args ...any) {
 	}
 }
 
-// throws has a method called that must fail.
+// throws calls a method that must throw an exception.
 func (o object) throws(tb testing.TB, method string, args ...any) {
 	tb.Helper()
 	if a := o.Do(tb.Name(), method, args...); a.Err() == nil {
@@ -32,7 +32,7 @@ func (o object) throws(tb testing.TB, method string, args ...any) {
 	}
 }
 
-// gives compares what Holdfast returns, as in gives(t, 3)(sem.Available(ctx)).
+// gives compares the result of a Holdfast call, as in gives(t, 3)(sem.Available(ctx)).
 func gives[T comparable](tb testing.TB, want T) func(got T, err error) {
 	tb.Helper()
 	return func(got T, err error) {
@@ -46,7 +46,7 @@ func gives[T comparable](tb testing.TB, want T) func(got T, err error) {
 	}
 }
 
-// fails compares the error of Holdfast.
+// fails compares the error of a Holdfast call.
 func fails(tb testing.TB, err, want error) {
 	tb.Helper()
 	if !errors.Is(err, want) {
@@ -54,18 +54,18 @@ func fails(tb testing.TB, err, want error) {
 	}
 }
 
-// unpolled are the options of a client that learns by messages only.
+// unpolled are the options of a client that relies on messages and does not poll.
 var unpolled = holdfast.Options{PollInterval: time.Hour}
 
-// wakes checks that whoever waits is told by the other side.
+// wakes checks that the other side wakes a waiter.
 func wakes(t *testing.T, wait func() error, wake func()) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- wait() }()
 	select {
 	case err := <-done:
-		t.Fatalf("nothing to wait for: %v", err)
-	case <-time.After(200 * time.Millisecond): // it waits by now
+		t.Fatalf("the call did not wait: %v", err)
+	case <-time.After(200 * time.Millisecond): // the waiter waits by now
 	}
 	began := time.Now()
 	wake()
@@ -76,16 +76,15 @@ func wakes(t *testing.T, wait func() error, wake func()) {
 		}
 		t.Logf("awake after %v", time.Since(began))
 	case <-time.After(2 * slack):
-		t.Fatal("it was never told")
+		t.Fatal("the waiter was not woken")
 	}
 }
 
-// fleetSize is how many of either side are in a fleet.
+// fleetSize is the number of members of each side in a fleet.
 const fleetSize = 4
 
-// A fleet is threads of Java and goroutines that visit the same thing. Each
-// visit is recorded: from when its first call has returned to when its last
-// one began.
+// A fleet is a group of Java threads and goroutines that use the same object. Each
+// visit is recorded from the return of its first call to the start of its last call.
 type fleet struct {
 	mu     sync.Mutex
 	visits []redistest.Interval
@@ -97,8 +96,8 @@ func (f *fleet) record(owner string, entered, left int64) {
 	f.visits = append(f.visits, redistest.Interval{Name: "fleet", Owner: owner, Enter: entered, Leave: left})
 }
 
-// run has all of them make their rounds. The calls of Java enter
-// and leave; so does that of Go, which returns when it did.
+// run runs the rounds of all members. The Java calls enter and leave. The Go function
+// also enters and leaves, and returns the times of both.
 func (f *fleet) run(t *testing.T, p *interop.Peer, rounds int, java func(i int) []interop.Call, golang func() (entered, left int64, err error)) {
 	t.Helper()
 	n := name(t)

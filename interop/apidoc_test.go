@@ -15,8 +15,8 @@ import (
 
 const fromRedisson = "../docs/from-redisson.md"
 
-// documented are the types of Redisson whose methods docs/from-redisson.md has
-// all of, and the sections where they are.
+// documented maps the types of Redisson to their sections in docs/from-redisson.md,
+// which lists all methods of these types.
 var documented = []struct{ class, section string }{
 	{"RLock", "RLock"},
 	{"RFencedLock", "RFencedLock"},
@@ -43,7 +43,7 @@ var documented = []struct{ class, section string }{
 	{"RExpirable", "RExpirable"},
 }
 
-// Every method that Redisson has, in either release, is in the page.
+// The page lists every method of Redisson in both releases.
 func TestMethodsDocumented(t *testing.T) {
 	page := read(t, fromRedisson)
 	releases(t, func(t *testing.T, release interop.Release) {
@@ -56,7 +56,7 @@ func TestMethodsDocumented(t *testing.T) {
 			for _, m := range all {
 				listed := own
 				if m.class != d.class {
-					listed = any // it is inherited, and may be in the section of another heir
+					listed = any // an inherited method may be in the section of another subtype
 				}
 				if !twin(m, all) && !slices.Contains(listed, m.signature()) {
 					t.Errorf("%s: %s of %s is missing in the section %s", fromRedisson, m.signature(), m.class, d.section)
@@ -66,7 +66,7 @@ func TestMethodsDocumented(t *testing.T) {
 	})
 }
 
-// The Java that the page shows is Java.
+// The Java code in the page compiles.
 func TestSnippetsCompile(t *testing.T) {
 	var methods strings.Builder
 	for _, m := range regexp.MustCompile("(?s)\n```java\n(.*?)```").FindAllStringSubmatch(read(t, fromRedisson), -1) {
@@ -91,7 +91,7 @@ abstract class Snippets {
 	}
 }
 
-// Every way to get such an object is in the page, too.
+// The page lists every method that returns such an object.
 func TestGettersDocumented(t *testing.T) {
 	listed := signatures(section(read(t, fromRedisson), "RedissonClient"))
 	releases(t, func(t *testing.T, release interop.Release) {
@@ -111,8 +111,7 @@ func TestGettersDocumented(t *testing.T) {
 	})
 }
 
-// Every setting that Redisson can read from a file is in the page on
-// configuration.
+// The page on configuration lists every setting that Redisson can read from a file.
 func TestSettingsDocumented(t *testing.T) {
 	const file = "../docs/configuration.md"
 	page := read(t, file)
@@ -133,22 +132,21 @@ func TestSettingsDocumented(t *testing.T) {
 	})
 }
 
-// A method is one of Java's.
+// A method is a Java method.
 type method struct {
 	class, returns, name string
 	params               []string
 }
 
-// signature is the method as the page has it, such as tryLock(long, TimeUnit).
+// signature returns the method in the form of the page, such as tryLock(long, TimeUnit).
 func (m method) signature() string { return m.name + "(" + strings.Join(m.params, ", ") + ")" }
 
-// methods returns the public methods of a type, or none if there is no such
-// type.
+// methods returns the public methods of a type, or none if the type does not exist.
 func methods(t *testing.T, release interop.Release, class string) (all []method) {
 	t.Helper()
 	p := peer(t, release)
 	type ref map[string]string
-	kept := "type " + class // not its bare name, by which others call its methods
+	kept := "type " + class // not the plain name, which calls on the class use
 	a := p.Do(interop.Call{On: "java.lang.Class", Method: "forName", Args: []any{class}, As: kept})
 	if strings.Contains(a.Error, "ClassNotFoundException") {
 		return nil
@@ -173,14 +171,14 @@ func methods(t *testing.T, release interop.Release, class string) (all []method)
 	return all
 }
 
-// short is the name of a type without what all of Redisson's have in front.
+// short returns the name of a type without the package of Redisson.
 func short(class string) string { return strings.TrimPrefix(class, "org.redisson.api.") }
 
-// simple is the name of a type as one writes it in Java.
+// simple returns the name of a type as written in Java code.
 func simple(class string) string {
 	class = class[strings.LastIndexAny(class, ".$")+1:]
 	if class == "Object" {
-		return "V" // there is nothing else in these interfaces that takes an Object
+		return "V" // in these interfaces every Object parameter is a V
 	}
 	return class
 }
@@ -189,8 +187,8 @@ func isDocumented(class string) bool {
 	return slices.ContainsFunc(documented, func(d struct{ class, section string }) bool { return d.class == class })
 }
 
-// twin reports whether a method does for a caller who does not wait what
-// another one does for one who waits: for these, the page has one line.
+// twin reports whether a method is the asynchronous form of another method. The page has
+// one line for both.
 func twin(m method, all []method) bool {
 	name, ok := strings.CutSuffix(m.name, "Async")
 	m.name = name
@@ -206,7 +204,7 @@ func read(t *testing.T, file string) string {
 	return string(data)
 }
 
-// section returns what stands under a heading.
+// section returns the text under a heading.
 func section(page, heading string) string {
 	_, after, _ := strings.Cut(page, "\n## "+heading+"\n")
 	text, _, _ := strings.Cut(after, "\n## ")

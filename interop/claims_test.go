@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// What docs/from-redisson.md says of Redisson, where it differs from us, is so.
-// A claim that fails here has been cured in Java: then the page has to say so.
+// These tests check what docs/from-redisson.md claims about differences of Redisson. If a
+// claim fails, Redisson has been fixed, and the page must say so.
 func TestClaims(t *testing.T) {
 	r := newRoom(t, interop.Current)
 	for claim, check := range map[string]func(t *testing.T, r *room, n string){
@@ -29,7 +29,7 @@ func TestClaims(t *testing.T) {
 			rw := r.java.get(t, "getReadWriteLock", n)
 			rw.keep(t, "readLock").do(t, n, "lock")
 			if rw.keep(t, "writeLock").do(t, n, "tryLock", 500, "MILLISECONDS").Bool() {
-				t.Error("it got it")
+				t.Error("the call acquired the lock")
 			}
 			rw.keep(t, "readLock").do(t, n, "unlock")
 		},
@@ -41,9 +41,9 @@ func TestClaims(t *testing.T) {
 			read.do(t, n, "lock")
 			read.do(t, n, "unlock")
 			if !write.do(t, n, "isLocked").Bool() {
-				t.Fatal("it is free at once")
+				t.Fatal("the lock is free at once")
 			}
-			eventually(t, 20*time.Second, "the lock, which is still held, is free", func() bool {
+			eventually(t, 20*time.Second, "the lock is still held but reported as free", func() bool {
 				return !write.do(t, n, "isLocked").Bool()
 			})
 		},
@@ -124,14 +124,14 @@ func TestClaims(t *testing.T) {
 			latch.do(t, n, "countDown")
 			within(t, 10*time.Second, waiting)
 		},
-		"permits given back to a rate limiter are given twice": func(t *testing.T, r *room, n string) {
+		"permits released to a rate limiter are granted twice": func(t *testing.T, r *room, n string) {
 			l := r.java.get(t, "getRateLimiter", n)
 			l.do(t, n, "trySetRate", "OVERALL", 2, 6, "SECONDS")
 			l.do(t, n, "acquire", 2)
 			first := time.Now()
 			l.do(t, n, "release", 2)
 			time.Sleep(1500 * time.Millisecond)
-			l.do(t, n, "acquire", 2) // until six seconds later there should be none
+			l.do(t, n, "acquire", 2) // for six seconds there should be no permit
 			time.Sleep(time.Until(first.Add(6200 * time.Millisecond)))
 			if free := l.do(t, n, "availablePermits").Int(); free != 2 {
 				t.Error(free)
@@ -159,7 +159,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// remaining asks Redisson how long an object lasts.
+// remaining returns the remaining time of an object, according to Redisson.
 func (o object) remaining(tb testing.TB, thread string) time.Duration {
 	tb.Helper()
 	return time.Duration(o.do(tb, thread, "remainTimeToLive").Int()) * time.Millisecond
@@ -179,12 +179,12 @@ func moreThan(tb testing.TB, d, least time.Duration) {
 	}
 }
 
-// silent sees that a call is not answered for a second.
+// silent checks that a call is not answered within a second.
 func silent(tb testing.TB, ch <-chan interop.Answer) {
 	tb.Helper()
 	select {
 	case a := <-ch:
-		tb.Fatal("it answers: ", a, a.Err())
+		tb.Fatal("unexpected answer: ", a, a.Err())
 	case <-time.After(time.Second):
 	}
 }

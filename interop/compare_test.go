@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A workload is something that both libraries do, and what is to be told of it.
+// A workload is a task for both libraries, with the figures to print.
 type workload struct {
 	name    string
 	figures []string
@@ -36,7 +36,7 @@ var workloads = []workload{
 	{"hot name: 16 threads, one process", hotFigures, hot(1, 16)},
 	{"hot name: 4 processes of 4 threads", hotFigures, hot(4, 4)},
 	{"held: 1,000 locks", []string{"commands per period"}, func(tb testing.TB, c contender, s *redistest.Server, d time.Duration) []float64 {
-		const watchdog = 6 * time.Second // a machine may stand still for two
+		const watchdog = 6 * time.Second // a machine may stall for two seconds
 		held := many(fmt.Sprint("compare:held:", names.Add(1), ":"), 1000)
 		defer c.Hold(tb, s, held, watchdog)()
 		s.Do(tb, "CONFIG", "RESETSTAT")
@@ -74,7 +74,7 @@ func hot(processes, threads int) func(testing.TB, contender, *redistest.Server, 
 	}
 }
 
-// many are names of one kind.
+// many returns names with a common prefix.
 func many(prefix string, n int) (names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprint(prefix, i))
@@ -82,7 +82,7 @@ func many(prefix string, n int) (names []string) {
 	return names
 }
 
-// rate is how many turns there were each second.
+// rate returns the number of turns per second.
 func rate(all [][]turn) float64 {
 	n, first, last := 0, int64(1<<62), int64(0)
 	for _, vs := range all {
@@ -94,7 +94,7 @@ func rate(all [][]turn) float64 {
 	return float64(n) / time.Duration(last-first).Seconds()
 }
 
-// spent lists a part of each turn, the shortest first.
+// spent returns the durations of a part of each turn in ascending order.
 func spent(all [][]turn, part func(turn) int64) (times []int64) {
 	for _, vs := range all {
 		for _, v := range vs {
@@ -107,13 +107,13 @@ func spent(all [][]turn, part func(turn) int64) (times []int64) {
 
 func micros(sorted []int64, percentile int) float64 {
 	if len(sorted) == 0 {
-		return math.NaN() // somebody stood still for all of the time
+		return math.NaN() // a contender made no progress
 	}
 	return float64(sorted[min(len(sorted)-1, len(sorted)*percentile/100)]) / 1000
 }
 
-// commands is how many commands clients have sent since the statistics were
-// reset; those inside scripts do not count.
+// commands returns how many commands clients have sent since the statistics were reset.
+// Commands inside scripts do not count.
 func commands(tb testing.TB, s *redistest.Server) (total int) {
 	tb.Helper()
 	for line := range strings.Lines(s.Do(tb, "INFO", "commandstats").(string)) {
@@ -127,8 +127,8 @@ func commands(tb testing.TB, s *redistest.Server) (total int) {
 	return total
 }
 
-// BenchmarkSideBySide prints Holdfast and Redisson in one table, turn by turn
-// on one server. The figures are medians of three.
+// BenchmarkSideBySide prints Holdfast and Redisson in one table. They run alternately on
+// one server. The figures are medians of three runs.
 func BenchmarkSideBySide(b *testing.B) {
 	for b.Loop() {
 		sideBySide(b, os.Stdout, 3, 3*time.Second)
@@ -136,7 +136,7 @@ func BenchmarkSideBySide(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// The benchmark measures something.
+// The benchmark produces figures.
 func TestSideBySide(t *testing.T) {
 	var out strings.Builder
 	sideBySide(t, &out, 1, 100*time.Millisecond)
@@ -148,7 +148,7 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// sideBySide runs all workloads and prints what came of them.
+// sideBySide runs all workloads and prints the results.
 func sideBySide(tb testing.TB, to io.Writer, rounds int, d time.Duration) {
 	java, ours := &redissons{}, holdfasts{}
 	defer java.kill()
@@ -158,7 +158,7 @@ func sideBySide(tb testing.TB, to io.Writer, rounds int, d time.Duration) {
 
 	rows := [][]string{{"workload", "figure", "Holdfast", "without hand-offs", "Redisson"}}
 	for _, load := range workloads {
-		results := make(map[[2]int][]float64) // of a contender and a figure
+		results := make(map[[2]int][]float64) // by contender and figure
 		for range rounds {
 			for i, c := range contenders {
 				for f, value := range load.measure(tb, c, s, d) {
@@ -178,8 +178,8 @@ func sideBySide(tb testing.TB, to io.Writer, rounds int, d time.Duration) {
 	printTable(to, wakeUps(tb, s, ours, java, rounds*int(d/(30*time.Millisecond))))
 }
 
-// wakeUps measures how long it takes from a release in one process to the
-// grant in another, within each side and between them.
+// wakeUps measures the time from a release in one process to the grant in another, for
+// all combinations of the sides.
 func wakeUps(tb testing.TB, s *redistest.Server, ours holdfasts, java *redissons, rounds int) [][]string {
 	sides := map[string]contender{"Go": ours, "Java": java}
 	rows := [][]string{{"released by", "waited for by", "p50 µs", "p99 µs"}}
@@ -192,7 +192,7 @@ func wakeUps(tb testing.TB, s *redistest.Server, ours holdfasts, java *redissons
 				first.Lock(tb, 0)
 				entered := make(chan int64, 1)
 				go func() { entered <- second.Lock(tb, 0) }()
-				time.Sleep(10 * time.Millisecond) // it waits by now
+				time.Sleep(10 * time.Millisecond) // the waiter waits by now
 				left := first.Unlock(tb)
 				took = append(took, <-entered-left)
 				second.Unlock(tb)
@@ -204,7 +204,7 @@ func wakeUps(tb testing.TB, s *redistest.Server, ours holdfasts, java *redissons
 	return rows
 }
 
-// printTable prints rows, of which the first is the header, as Markdown.
+// printTable prints rows as Markdown. The first row is the header.
 func printTable(to io.Writer, rows [][]string) {
 	width := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -232,7 +232,7 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// figure has as many decimals as a figure of its size deserves.
+// figure formats a number with decimals that fit its size.
 func figure(v float64) string {
 	switch {
 	case v >= 100:

@@ -16,24 +16,24 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// A turn is a lock and its release, in nanoseconds of redistest.Now.
+// A turn is the times of an acquisition and its release, in nanoseconds of redistest.Now.
 type turn struct{ Asked, Entered, Left, Done int64 }
 
-// A contender is a library that is measured. What it does is put down as
-// turns, so that one code judges all of them.
+// A contender is a library under measurement. It records its turns, and the same code
+// evaluates the turns of all contenders.
 type contender interface {
-	// Run has threads of as many processes lock and release the names for a
-	// while, each thread the name of its number, or one of the fewer names.
-	// The turns are those of each thread.
+	// Run locks and releases the names for a while in threads of several processes. Each
+	// thread uses the name of its number modulo the number of names. Run returns the
+	// turns of each thread.
 	Run(tb testing.TB, s *redistest.Server, processes, threads int, names []string, d time.Duration) [][]turn
-	// Hold holds many names at once, until it is told to drop them.
+	// Hold holds many names at once until they are dropped.
 	Hold(tb testing.TB, s *redistest.Server, names []string, watchdog time.Duration) (drop func())
-	// Party is one owner of a name, in a process that no other party is in.
+	// Party returns an owner of a name in a process without other parties.
 	Party(tb testing.TB, s *redistest.Server, name string) party
 }
 
-// redissons are the peers of the benchmark, as many as it ever needed: a
-// virtual machine is slow until it is warm.
+// redissons are the peers of the benchmark. They are reused, because a Java virtual
+// machine is slow at first.
 type redissons struct{ peers []*interop.Peer }
 
 func (r *redissons) peer(tb testing.TB, i int) *interop.Peer {
@@ -98,7 +98,7 @@ type holdfasts struct{ options holdfast.Options }
 
 func init() { workers["contender"] = runInProcess }
 
-// An errand is what another process of ours is to do.
+// An errand is the job of a worker process.
 type errand struct {
 	URL     string
 	Options holdfast.Options
@@ -106,8 +106,8 @@ type errand struct {
 	Time    time.Duration
 }
 
-// runInProcess reads an errand, says that it is ready, and does it when it has
-// read another line.
+// runInProcess reads an errand, reports that it is ready, and starts when it reads
+// another line.
 func runInProcess() {
 	in := json.NewDecoder(os.Stdin)
 	var e errand
@@ -126,7 +126,7 @@ func runInProcess() {
 	}
 }
 
-// turns locks and releases each name by a goroutine of its own.
+// turns locks and releases each name in its own goroutine.
 func turns(c *holdfast.Client, names []string, d time.Duration) [][]turn {
 	all := make([][]turn, len(names))
 	end := redistest.Now() + int64(d)
@@ -172,7 +172,7 @@ func (h holdfasts) Run(tb testing.TB, s *redistest.Server, processes, threads in
 	}
 	for _, p := range running {
 		if l := <-p.Lines(); l != "ready" {
-			tb.Fatal("the other process says ", l)
+			tb.Fatal("output of the worker: ", l)
 		}
 	}
 	for _, p := range running {

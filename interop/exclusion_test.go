@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// Threads and goroutines take a lock in turn, and no two of them are inside at
-// any time, by one clock.
+// TestExclusion checks that threads and goroutines hold a lock one at a time. Both
+// sides use the same clock.
 func TestExclusion(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		exclusive(t, release, func(t *testing.T, k kind) {
@@ -24,9 +24,9 @@ func TestExclusion(t *testing.T) {
 	})
 }
 
-// compete has four threads take a lock so many times each, and four goroutines
-// as often and until the threads are through. It checks that they were inside
-// one at a time.
+// compete runs four threads and four goroutines that acquire and release a lock.
+// Threads do this the given number of times, goroutines at least as often and until
+// the threads are done. It checks that they held the lock one at a time.
 func compete(t *testing.T, rounds int, java func() object, golang func() holdfast.Locker) {
 	t.Helper()
 	const each = 4
@@ -39,7 +39,7 @@ func compete(t *testing.T, rounds int, java func() object, golang func() holdfas
 		all = append(all, redistest.Interval{Name: n, Owner: owner, Enter: entered, Leave: left})
 	}
 	var wg sync.WaitGroup
-	var threads atomic.Int64 // that are not through
+	var threads atomic.Int64 // number of threads that are not done
 	threads.Store(each)
 	for i := range each {
 		wg.Go(func() {
@@ -82,13 +82,13 @@ func compete(t *testing.T, rounds int, java func() object, golang func() holdfas
 	t.Logf("%d visits", len(all))
 }
 
-// Whoever waits is told by the other side's release, long before it would ask
-// by itself.
+// TestWakeUp checks that the release by the other side wakes a waiter, long before the
+// waiter would poll.
 func TestWakeUp(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		exclusive(t, release, func(t *testing.T, k kind) {
 			if k.name == "spin" {
-				t.Skip("it asks by itself")
+				t.Skip("a spin lock polls")
 			}
 			r := newRoom(t, release)
 			r.bothWays(t, k, func(t *testing.T, name string, first, second party) {
@@ -98,18 +98,18 @@ func TestWakeUp(t *testing.T) {
 					first.Lock(t, 0)
 					entered := make(chan int64, 1)
 					go func() { entered <- second.Lock(t, 0) }()
-					time.Sleep(200 * time.Millisecond) // it waits by now
+					time.Sleep(200 * time.Millisecond) // the second party waits by now
 					left := first.Unlock(t)
 					select {
 					case e := <-entered:
 						slowest = max(slowest, time.Duration(e-left))
 						second.Unlock(t)
 					case <-time.After(15 * time.Second):
-						t.Fatal("it was never told")
+						t.Fatal("the waiter was not woken")
 					}
 				}
 				t.Logf("slowest of %d: %v", rounds, slowest)
-				if slowest > slack { // a renewed lease has 30 s, and would be asked after in 10
+				if slowest > slack { // without a message the waiter would poll after 10 s or more
 					t.Errorf("a waiter slept for %v after the release", slowest)
 				}
 			})

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A process of ours that waits dies, and Redisson sweeps it out of the queue.
-// Those of ours that come later must not count it among the living: they would
-// take a thread for one of their own, and look dead when that is through.
+// A waiting Go process dies, and Redisson removes it from the queue. Later Go waiters
+// must not treat it as alive: they would take a thread for one of their own, and would
+// be treated as dead when that thread is done.
 func TestFairSweptByJava(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		w := l.worker(t)
@@ -21,14 +21,15 @@ func TestFairSweptByJava(t *testing.T) {
 		eventually(t, 30*time.Second, "its limit is over", func() bool {
 			return l.left(t, limitsKey(l.name), dead.owner) < 0
 		})
-		l.thread(t).TryLock(t, 0, 0) // which sweeps
+		l.thread(t).TryLock(t, 0, 0) // removes dead waiters
 		l.wantQueue(t)
 		l.join(t, l.thread(t))
 		l.join(t, l.goroutine())
 		l.join(t, l.thread(t))
 		l.wantQueue(t)
-		t.Logf("the goroutine is waited for another %v", l.left(t, limitsKey(l.name), l.places[1].owner))
-		// The first thread stays for a while, in which Redisson has reason to sweep.
+		t.Logf("remaining limit of the goroutine: %v", l.left(t, limitsKey(l.name), l.places[1].owner))
+		// The first thread holds the lock for a while, during which Redisson removes dead
+		// waiters.
 		holder.Unlock(t)
 		first := l.places[0]
 		<-first.entered
@@ -40,8 +41,8 @@ func TestFairSweptByJava(t *testing.T) {
 	})
 }
 
-// A holder dies after a thread has waited for longer than the lock had left
-// when it came. Nobody is told when a lock expires.
+// A holder dies after a thread has waited for longer than the lock's remaining time at
+// its arrival. No message announces that a lock has expired.
 func TestFairHolderDies(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		w := l.worker(t)
@@ -56,8 +57,8 @@ func TestFairHolderDies(t *testing.T) {
 	})
 }
 
-// A thread waits for longer than Redisson does by itself, and takes that off
-// everybody's limits when it is through.
+// A thread waits for longer than Redisson's default. When it is done, it subtracts its
+// wait time from the limits of all waiters.
 func TestFairLongWait(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		holder := l.goroutine()
@@ -73,14 +74,14 @@ func TestFairLongWait(t *testing.T) {
 		holder.Unlock(t)
 		<-first.entered
 		l.drop(first)
-		l.thread(t).TryLock(t, 0, 0) // which sweeps
+		l.thread(t).TryLock(t, 0, 0) // removes dead waiters
 		l.wantQueue(t)
 		l.serve(t, first.Unlock(t), slack)
 	})
 }
 
-// Redisson deletes a lock, or lets it expire, and its queue with it. Goroutines
-// queue again; threads find out when the lock would have been over, if at all.
+// Redisson deletes a lock and its queue, or lets both expire. Goroutines queue again.
+// Threads notice it at the original end of the lock, or never.
 func TestFairQueueGone(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		end := map[string][]any{"delete": nil, "expire": {1, "SECONDS"}}
@@ -107,10 +108,10 @@ func TestFairQueueGone(t *testing.T) {
 						n++
 					}
 				case <-time.After(10 * time.Second):
-					t.Fatalf("%s: %d goroutines of 2 were let in", method, n)
+					t.Fatalf("%s: %d of 2 goroutines entered", method, n)
 				}
 			}
-			l.server.Do(t, "DEL", l.name, queueKey(l.name), limitsKey(l.name), signsKey(l.name)) // what threads may still hold and wait for
+			l.server.Do(t, "DEL", l.name, queueKey(l.name), limitsKey(l.name), signsKey(l.name)) // threads may still hold it or wait for it
 		}
 	})
 }

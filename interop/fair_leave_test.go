@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// Some in the middle of the queue give up; the others keep their order, and
-// nobody has to wait for those who left.
+// Some waiters in the middle of the queue give up. The others keep their order and do not
+// wait for those that left.
 func TestFairGivesUp(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		const wait = 4 * time.Second
@@ -42,11 +42,11 @@ func TestFairGivesUp(t *testing.T) {
 			l.join(t, l.either(t, i))
 			for _, at := range quitters {
 				if !<-gone {
-					t.Error("somebody has not given up")
+					t.Error("a waiter has not given up")
 				}
 				l.drop(at)
 			}
-			// Who gives up waits for a moment only until its place is taken back.
+			// A waiter that gives up removes its queue entry before it returns.
 			eventually(t, 10*time.Second, "they have left the queue", func() bool { return len(l.queue(t)) <= len(l.places) })
 			l.wantQueue(t)
 			l.serve(t, holder.Unlock(t), slack)
@@ -55,9 +55,8 @@ func TestFairGivesUp(t *testing.T) {
 	})
 }
 
-// A thread that is interrupted stays in Redisson's queue until it counts as
-// dead: for what the lock had left when it came, and as long as it would have
-// waited. Then the others go on.
+// An interrupted thread stays in Redisson's queue until it is treated as dead: after the
+// remaining time of the lock at its arrival plus its wait time. Then the others continue.
 func TestFairInterrupted(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		const lease, wait = 7 * time.Second, 7 * time.Second
@@ -72,13 +71,13 @@ func TestFairInterrupted(t *testing.T) {
 		})
 		l.join(t, l.goroutine())
 		l.join(t, l.thread(t))
-		// In the middle of a command it would be told something else.
+		// During a command the interrupt would cause another exception.
 		eventually(t, wait, "it sleeps", func() bool { return p.asleep(t) })
 		good(t, java.Do(interop.Call{On: p.thread, Method: "interrupt"}))
 		if err := <-interrupted; err == nil || !strings.Contains(err.Error(), "InterruptedException") {
-			t.Error("it was not interrupted: ", err)
+			t.Error("the thread was not interrupted: ", err)
 		}
-		l.wantQueue(t) // it is still there
+		l.wantQueue(t) // the thread is still in the queue
 		holder.Unlock(t)
 		l.drop(at)
 		l.serve(t, came+int64(lease+wait), slack)
@@ -88,7 +87,7 @@ func TestFairInterrupted(t *testing.T) {
 
 func init() { workers["queue"] = queueWorker }
 
-// queueWorker locks a fair mutex as often as it is told to, and does not leave.
+// queueWorker locks a fair mutex with several goroutines and does not exit.
 func queueWorker() {
 	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), holdfast.Options{WatchdogTimeout: watchdogTime})
 	if err != nil {
@@ -103,13 +102,13 @@ func queueWorker() {
 	}
 }
 
-// worker starts a process whose goroutines want the lock.
+// worker starts a process whose goroutines wait for the lock.
 func (l *line) worker(tb testing.TB) *redistest.Process {
 	return redistest.Worker(tb, "queue", "TEST_URL="+l.server.URL(), "TEST_NAME="+l.name)
 }
 
-// A process of ours dies with places in the queue. The others go on after 4 s,
-// and 5 at most, for each row of the dead.
+// A Go process dies with entries in the queue. The other waiters continue after 4 to 5 s
+// for each series of dead entries.
 func TestFairKilledGo(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		w := l.worker(t)
@@ -125,34 +124,34 @@ func TestFairKilledGo(t *testing.T) {
 		for _, at := range dead {
 			l.drop(at)
 		}
-		l.serve(t, holder.Unlock(t), 8500*time.Millisecond) // by Redisson's rule they would go on after more than 9 s
+		l.serve(t, holder.Unlock(t), 8500*time.Millisecond) // by Redisson's rule they would continue after more than 9 s
 		l.wantOnlySignsLeft(t)
 	})
 }
 
-// Behind a process of ours that died, there are only threads.
+// Only threads wait behind a Go process that died.
 func TestFairKilledGoBeforeThreads(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		if l.release == interop.Era {
-			t.Skip("this Redisson sleeps until it is told, and nobody is left to tell it")
+			t.Skip("this release sleeps until a message arrives, and no client is left to send it")
 		}
 		w := l.worker(t)
 		holder := l.goroutine()
-		holder.Lock(t, 9*time.Second) // which is when threads look again
+		holder.Lock(t, 9*time.Second) // threads check again at that time
 		dead := l.await(t, nil, func(chan<- int64) { w.Send("lock") })
 		l.join(t, l.thread(t))
 		l.join(t, l.thread(t))
-		time.Sleep(2 * time.Second) // it has given signs of life
+		time.Sleep(2 * time.Second) // it has refreshed its queue entries
 		w.Kill()
-		t.Logf("the dead is waited for another %v", l.left(t, limitsKey(l.name), dead.owner))
+		t.Logf("remaining limit of the dead waiter: %v", l.left(t, limitsKey(l.name), dead.owner))
 		l.drop(dead)
 		l.serve(t, holder.Unlock(t), 10*time.Second+slack)
 		l.wantOnlySignsLeft(t)
 	})
 }
 
-// A process that runs Redisson dies with places in the queue. The others go on
-// when its limits are over.
+// A Redisson process dies with entries in the queue. The other waiters continue when its
+// limits are over.
 func TestFairKilledJava(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		const lease, wait = 8 * time.Second, 6 * time.Second
@@ -162,7 +161,7 @@ func TestFairKilledJava(t *testing.T) {
 			t.Fatal(err)
 		}
 		lock := fair.java(t, &redisson{r}, l.name)
-		for i := range 2 { // what a new process does first takes its time
+		for i := range 2 { // the first calls of a new process are slow
 			lock.do(t, fmt.Sprint(i), "lock")
 			lock.do(t, fmt.Sprint(i), "unlock")
 		}

@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// Many wait for short times, so that the queue changes all the time. No two are
-// inside at once, and both sides get on.
+// Many parties wait for short times, so that the queue changes often. They hold the lock
+// one at a time, and both sides make progress.
 func TestFairChurn(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		const each, visits, limit = 5, 50, time.Minute
 		var mu sync.Mutex
 		var all []redistest.Interval
-		entered, missed := [2]int{}, [2]int{} // of threads and of goroutines
+		entered, missed := [2]int{}, [2]int{} // by threads and by goroutines
 		enough := func() bool {
 			mu.Lock()
 			defer mu.Unlock()
@@ -50,7 +50,7 @@ func TestFairChurn(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		t.Logf("threads and goroutines: %v visits, %v in vain", entered, missed)
+		t.Logf("threads and goroutines: %v visits, %v timeouts", entered, missed)
 		if err := redistest.CheckExclusive(all); err != nil {
 			t.Error(err)
 		}
@@ -61,7 +61,7 @@ func TestFairChurn(t *testing.T) {
 	})
 }
 
-// tryTimed is TryLock, and returns when the lock was had.
+// tryTimed is TryLock that also returns when the lock was acquired.
 func tryTimed(tb testing.TB, p party, wait time.Duration) (entered int64, ok bool) {
 	if java, yes := p.(*javaParty); yes {
 		a := java.lock.do(tb, java.thread, "tryLock", wait.Milliseconds(), -1, "MILLISECONDS")
@@ -73,7 +73,7 @@ func tryTimed(tb testing.TB, p party, wait time.Duration) (entered int64, ok boo
 
 var calls = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+)`)
 
-// scripts returns how many scripts a server has run.
+// scripts returns the number of scripts that a server has run.
 func scripts(tb testing.TB, s *redistest.Server) (n int) {
 	tb.Helper()
 	for _, m := range calls.FindAllStringSubmatch(s.Do(tb, "INFO", "commandstats").(string), -1) {
@@ -86,8 +86,8 @@ func scripts(tb testing.TB, s *redistest.Server) (n int) {
 	return n
 }
 
-// Those who wait ask now and then, and not as fast as they can: whoever is the
-// next, while the lock is held, and when it has expired.
+// Waiters poll at intervals and not in a tight loop, while the lock is held and after it
+// has expired, with a thread or a goroutine at the head of the queue.
 func TestFairQuietQueue(t *testing.T) {
 	t.Parallel()
 	releases(t, func(t *testing.T, release interop.Release) {
@@ -97,7 +97,7 @@ func TestFairQuietQueue(t *testing.T) {
 			room:    &room{s, join(t, peer(t, release), interop.Single(s.Addr())), open(t, s.URL(), holdfast.Options{})},
 			release: release, name: name(t),
 		}
-		for i := range 2 { // who is the next
+		for i := range 2 { // the side at the head of the queue
 			const waiters, howLong = 6, time.Second
 			holder := l.either(t, i)
 			holder.Lock(t, 6*time.Second)
@@ -110,15 +110,15 @@ func TestFairQuietQueue(t *testing.T) {
 			waited := time.Since(began)
 			eventually(t, 20*time.Second, "the lock expires", func() bool { return s.Int(t, "EXISTS", l.name) == 0 || len(l.queue(t)) < waiters })
 			over := time.Now()
-			eventually(t, 10*time.Second, "the next one has it", func() bool { return len(l.queue(t)) < waiters })
+			eventually(t, 10*time.Second, "the next waiter has the lock", func() bool { return len(l.queue(t)) < waiters })
 			expired, free := scripts(t, s)-before-held, time.Since(over)
-			t.Logf("%d scripts in %v of waiting, %d until the next one had the expired lock", held, waited, expired)
+			t.Logf("%d scripts in %v of waiting, %d until the next waiter had the expired lock", held, waited, expired)
 			if float64(held) > 6*waiters*waited.Seconds() {
 				t.Errorf("%d scripts in %v", held, waited)
 			}
-			// Redisson asks at full speed while the lock is free and somebody else is next.
+			// Redisson polls in a tight loop while the lock is free and another waiter is next.
 			if float64(expired) > 10_000*max(1, free.Seconds()) {
-				t.Errorf("%d scripts until the next one had the lock, after %v", expired, free)
+				t.Errorf("%d scripts until the next waiter had the lock, after %v", expired, free)
 			}
 			l.serve(t, redistest.Now(), 5*time.Second)
 		}

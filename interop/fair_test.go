@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Threads and goroutines that queue are let in as they came.
+// Threads and goroutines get the lock in the order of the queue.
 func TestFairOrder(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		const waiters, rounds = 10, 4
@@ -26,8 +26,8 @@ func TestFairOrder(t *testing.T) {
 	})
 }
 
-// Both sides keep one queue, in the same form, with times that let nobody look
-// dead to the other.
+// Both sides use one queue in the same format. Its times do not make a waiter look dead to
+// the other side.
 func TestFairQueue(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		holder := l.goroutine()
@@ -41,10 +41,10 @@ func TestFairQueue(t *testing.T) {
 			}
 			at := l.join(t, p)
 			if owner == "" && !strings.HasPrefix(at.owner, clientID(holder.Owner(t))+":") {
-				t.Errorf("a goroutine waits as %s", at.owner)
+				t.Errorf("the owner of a waiting goroutine is %s", at.owner)
 			}
 			if owner != "" && at.owner != owner {
-				t.Errorf("a thread waits as %s, want %s", at.owner, owner)
+				t.Errorf("the owner of a waiting thread is %s, want %s", at.owner, owner)
 			}
 			owners = append(owners, at.owner)
 		}
@@ -56,16 +56,16 @@ func TestFairQueue(t *testing.T) {
 		}
 		signs := l.server.Strings(t, "ZRANGE", signsKey(l.name), "0", "-1")
 		if want := []string{owners[1], owners[3]}; !sameSet(signs, want) {
-			t.Errorf("signs of life of %q, want those of %q", signs, want)
+			t.Errorf("heartbeats of %q, want those of %q", signs, want)
 		}
 
-		// Redisson: the limit of the one before, or else what is left of the lease, and
-		// 300 s. Ours: as much as the thread before. All were written within the last
+		// Redisson: the limit of the previous waiter, or the remaining lease, plus 300 s.
+		// Holdfast: the limit of the previous thread. All were written within the last
 		// seconds.
 		const turn = 300 * time.Second
 		for i, want := range []time.Duration{time.Minute + turn, time.Minute + turn, time.Minute + 2*turn, time.Minute + 2*turn} {
 			if got := l.left(t, limitsKey(l.name), owners[i]); got > want || got < want-8*time.Second {
-				t.Errorf("number %d is waited for another %v, want %v", i, got, want)
+				t.Errorf("remaining limit of waiter %d is %v, want %v", i, got, want)
 			}
 		}
 		l.serve(t, holder.Unlock(t), slack)
@@ -73,14 +73,14 @@ func TestFairQueue(t *testing.T) {
 	})
 }
 
-// clientID is the first half of an owner.
+// clientID returns the first half of an owner id.
 func clientID(owner string) string { return owner[:strings.LastIndexByte(owner, ':')] }
 
 func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// Whoever holds a fair lock enters it again, past those who wait.
+// The holder of a fair lock can enter it again before the waiters.
 func TestFairReentry(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		for i := range 2 {
@@ -95,7 +95,7 @@ func TestFairReentry(t *testing.T) {
 			holder.Unlock(t)
 			l.wantQueue(t)
 			if l.either(t, i+1).TryLock(t, 0, 0) {
-				t.Error("a lock that is held once was given away")
+				t.Error("another party acquired a held lock")
 			}
 			l.serve(t, holder.Unlock(t), slack)
 		}
@@ -103,7 +103,7 @@ func TestFairReentry(t *testing.T) {
 	})
 }
 
-// A lock that is freed by force, by either side, goes to the next in the queue.
+// A lock that one side breaks goes to the next waiter in the queue.
 func TestFairForce(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		forces := []func() bool{
@@ -125,9 +125,9 @@ func TestFairForce(t *testing.T) {
 					t.Error("nothing was freed")
 				}
 				l.serve(t, begin, slack)
-				// Redisson's unlock of a fair lock that nobody holds is no error.
+				// Redisson's unlock of a free fair lock is not an error.
 				if g, ok := holder.(*goParty); ok && g.leases[0].Release(t.Context()) == nil {
-					t.Error("a holder was not told that its lock was taken away")
+					t.Error("the holder got no error for its broken lock")
 				}
 			}
 		}

@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// The tokens of threads and goroutines rise in the order in which they enter,
-// and each finds its own to be the last while it is inside.
+// The tokens of threads and goroutines rise in the order of their entries. While a party
+// holds the lock, its token is the last one.
 func TestFencedTokens(t *testing.T) {
 	t.Parallel()
-	const each, rounds, batch = 3, 60, 20 // goroutines go on as long as there are threads
+	const each, rounds, batch = 3, 60, 20 // goroutines continue while there are threads
 	r, n := newRoom(t, interop.Current), name(t)
 	type section struct {
 		redistest.Interval
@@ -39,7 +39,7 @@ func TestFencedTokens(t *testing.T) {
 		defer mu.Unlock()
 		return slices.SortedFunc(slices.Values(all), func(a, b section) int { return cmp.Compare(a.Enter, b.Enter) })
 	}
-	passes := func(all []section) (passed int) { // from one side to the other
+	passes := func(all []section) (passed int) { // number of changes between the sides
 		for i := 1; i < len(all); i++ {
 			if all[i-1].Owner[0] != all[i].Owner[0] {
 				passed++
@@ -55,7 +55,7 @@ func TestFencedTokens(t *testing.T) {
 		threads.Go(func() {
 			owner := fmt.Sprint("Java ", i)
 			lock := r.java.get(t, "getFencedLock", n)
-			// While goroutines stand still, threads may make all of their rounds among themselves.
+			// On a busy machine threads may make all of their rounds while goroutines do not run.
 			for done := 0; done < rounds || passes(inOrder()) < rounds/2 && time.Since(began) < time.Minute; done += batch {
 				a := r.java.Peer().Do(interop.Call{Thread: n + owner, Times: batch, Calls: []interop.Call{
 					lock.Call("", "lockAndGetToken"), lock.Call("", "getToken"), lock.Call("", "unlock"),
@@ -107,12 +107,12 @@ func TestFencedTokens(t *testing.T) {
 	passed := passes(all)
 	t.Logf("%d sections; from one side to the other: %d times", len(all), passed)
 	if passed < rounds/2 {
-		t.Error("that is no mixed fleet")
+		t.Error("too few changes between the sides")
 	}
 }
 
-// Redisson counts each entry, Holdfast each grant; the next of either is above
-// all that were given out.
+// Redisson counts each entry, Holdfast each grant. The next token of each side is higher
+// than all earlier tokens.
 func TestFencedReentry(t *testing.T) {
 	t.Parallel()
 	r, n := newRoom(t, interop.Current), name(t)
@@ -124,7 +124,7 @@ func TestFencedReentry(t *testing.T) {
 			t.Errorf("%s has token %d, want %d", what, got, want)
 		}
 	}
-	want("nobody", java.do(t, n, "getToken").Int(), 0)
+	want("no owner", java.do(t, n, "getToken").Int(), 0)
 	want("the first thread", java.do(t, n, "lockAndGetToken").Int(), 1)
 	want("the thread inside itself", java.do(t, n, "lockAndGetToken").Int(), 2)
 	want("the lock", must[int64](t)(golang.Token(ctx)), 2)
@@ -148,13 +148,13 @@ func TestFencedReentry(t *testing.T) {
 	java.do(t, n, "lock")
 	want("a thread that did not ask for one", java.do(t, n, "getToken").Int(), 4)
 
-	// The counter outlives the lock, and whoever frees it.
+	// The counter outlives the lock, also when the lock is broken.
 	if !must[bool](t)(golang.ForceUnlock(ctx)) {
-		t.Error("nobody held the lock")
+		t.Error("the lock was not held")
 	}
 	want("the next thread", java.do(t, n+"other", "lockAndGetToken").Int(), 5)
 	if !java.do(t, n, "forceUnlock").Bool() {
-		t.Error("nobody held the lock")
+		t.Error("the lock was not held")
 	}
 	p.Lock(t, 0)
 	want("the next lease", p.leases[0].Token(), 6)

@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// A guard that both sides show their tokens to refuses whoever comes late, on
-// either side.
+// A guard that checks the tokens of both sides refuses late writes of each side.
 func TestFencingOnBothSides(t *testing.T) {
 	ctx := t.Context()
 	r := newRoom(t, interop.Current)

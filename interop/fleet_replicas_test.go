@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// A planned failover, with locks held and waited for by both sides: they are
-// renewed at the new master, and handed over there; then all take turns again.
+// A planned failover while both sides hold locks and wait for locks. The locks are renewed
+// and handed over on the new master. Then all clients take turns again.
 func TestSentinelFleet(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinels(t)
@@ -40,12 +40,12 @@ func TestSentinelFleet(t *testing.T) {
 	beginAll(t, s.Nodes(), all)
 	old := s.Master()
 	old.Do(t, "SET", name(t), "all before is older")
-	if n := old.Int(t, "WAIT", "2", "15000"); n != 2 { // or it may be lost with the master
-		t.Fatalf("%d replicas have what is held", n)
+	if n := old.Int(t, "WAIT", "2", "15000"); n != 2 { // otherwise the data may be lost with the master
+		t.Fatalf("%d replicas have the held locks, want 2", n)
 	}
 	s.Failover()
 	master := s.Master()
-	eventually(t, time.Minute, "all listen at the new master", func() bool {
+	eventually(t, time.Minute, "all subscribe to the new master", func() bool {
 		heard := listening(t, master)
 		for _, h := range all {
 			if !heard[h.name] {
@@ -71,14 +71,14 @@ func TestSentinelFleet(t *testing.T) {
 	turns(t)
 }
 
-// Whoever waits for replicas and whoever does not hand each other locks, and
-// what no replica has is nobody's.
+// Clients that wait for replicas and clients that do not can hand locks to each other. A
+// lock that no replica has is not granted.
 func TestReplicatedFleet(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartReplicated(t, 2)
 	master, replicas := s.Master().Addr(), addrs(s.Replicas())
 	url := "redis://" + strings.Join(append([]string{master}, replicas...), ",")
-	// clients are of all ways to wait for replicas, for so long.
+	// clients returns clients of all replication modes with a wait time.
 	clients := func(t *testing.T, patience time.Duration) (java map[string]*redisson, golang map[string]*holdfast.Client) {
 		with := func(c interop.Config, check bool) interop.Config {
 			return c.With("checkLockSyncedSlaves", check).With("slavesSyncTimeout", patience.Milliseconds())
@@ -97,7 +97,7 @@ func TestReplicatedFleet(t *testing.T) {
 		return java, golang
 	}
 	t.Run("handed over", func(t *testing.T) {
-		java, golang := clients(t, 2500*time.Millisecond) // longer than a machine stands still, and shorter than Redisson waits for any answer
+		java, golang := clients(t, 2500*time.Millisecond) // longer than a busy machine stalls, shorter than Redisson's timeout
 		var all []*handover
 		for j, r := range java {
 			for g, c := range golang {
@@ -123,7 +123,7 @@ func TestReplicatedFleet(t *testing.T) {
 			if (err != nil) != refuses[who] {
 				t.Errorf("%s: %v", who, err)
 			}
-			// What was refused is taken back in the background.
+			// A refused lock is released in the background.
 			left := func() bool { return s.Master().Int(t, "EXISTS", name) == 1 }
 			for deadline := time.Now().Add(10 * time.Second); left() != (err == nil); time.Sleep(5 * time.Millisecond) {
 				if time.Now().After(deadline) {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// move gives the slot of a name to another master, and returns that.
+// move moves the slot of a name to another master and returns that master.
 func (f *clusterFleet) move(tb testing.TB, name string) *redistest.Server {
 	tb.Helper()
 	f.moving.Lock()
@@ -28,11 +28,11 @@ func (f *clusterFleet) move(tb testing.TB, name string) *redistest.Server {
 	return nil
 }
 
-// The slot moves while somebody waits. The server ends sharded subscriptions
-// then, and Redisson does not subscribe again: its waiters wake up at the end
-// of the lease that they have seen, or never. All others are told. (A client of
-// Redisson to which that has happened is not well afterwards: later calls of
-// lock may throw a RedisTimeoutException. So it has one of its own here.)
+// A slot moves while clients wait. The server then ends sharded subscriptions, and Redisson
+// does not subscribe again: its waiters wake up at the end of the lease that they have
+// seen, or never. All other waiters get the message. (Afterwards this client of Redisson is
+// not reliable: later calls of lock may throw a RedisTimeoutException. Therefore the test
+// uses its own client.)
 func (f *clusterFleet) movedWaiters(t *testing.T) {
 	t.Parallel()
 	var all []*handover
@@ -45,7 +45,7 @@ func (f *clusterFleet) movedWaiters(t *testing.T) {
 		moved[h] = f.move(t, h.name)
 	}
 	hears := func(h *handover) bool { return h.javaFirst || plain[h.java] }
-	eventually(t, 30*time.Second, "they listen at the new masters", func() bool {
+	eventually(t, 30*time.Second, "they subscribe to the new masters", func() bool {
 		for _, h := range all {
 			if hears(h) && !listening(t, moved[h])[h.name] {
 				return false
@@ -62,7 +62,7 @@ func (f *clusterFleet) movedWaiters(t *testing.T) {
 	}
 }
 
-// The slot moves to and fro while clients take turns.
+// The slot moves back and forth while clients take turns.
 func (f *clusterFleet) movedTurns(t *testing.T) {
 	t.Parallel()
 	for _, k := range []string{"mutex", "fair", "write"} {
@@ -82,8 +82,8 @@ func (f *clusterFleet) movedTurns(t *testing.T) {
 	}
 }
 
-// While a slot is on its way, Go's locks in it can be released. Redisson's
-// cannot: it tries again until they can, and threw what it was told in 2020.
+// While a slot is migrating, Go can release its locks in it. Redisson cannot: the current
+// release retries until it can, the release of 2020 throws the error.
 func (f *clusterFleet) halfMoved(t *testing.T) {
 	t.Parallel()
 	f.moving.Lock()
@@ -106,7 +106,7 @@ func (f *clusterFleet) halfMoved(t *testing.T) {
 	unlocked := make(chan int64)
 	go func() { unlocked <- java.Unlock(t) }()
 	migration.Finish()
-	era.do(t, tag, "unlock") // soon, for nobody renews it since it threw
+	era.do(t, tag, "unlock") // soon: it is not renewed after the exception
 	<-unlocked
 	for _, n := range []string{"go", "java", "era"} {
 		if !newGo(f.golang["auto"], mutex, tag+n).TryLock(t, 0, time.Minute) {
@@ -115,8 +115,8 @@ func (f *clusterFleet) halfMoved(t *testing.T) {
 	}
 }
 
-// Two hundred locks all over the slots are renewed by both sides, also while
-// some of them move. Redisson renews slot after slot, so the lease leaves room.
+// Both sides renew two hundred locks in many slots, also while some slots move. Redisson
+// renews slot by slot, so the lease is long enough for that.
 func (f *clusterFleet) many(t *testing.T) {
 	t.Parallel()
 	const lease = 9 * time.Second
@@ -173,6 +173,6 @@ func (f *clusterFleet) many(t *testing.T) {
 		}
 	}
 	for _, s := range java {
-		all(s, "unlock") // an error unless they are its own
+		all(s, "unlock") // fails unless it holds them
 	}
 }

@@ -14,23 +14,22 @@ import (
 )
 
 const (
-	// fleetLease is that of the leases that are renewed in a fleet: long enough
-	// to tell a waiter that was told from one that has waited for its end.
+	// fleetLease is the lease time in a fleet. It is long enough to distinguish a waiter
+	// that got a message from one that waited for the end of the lease.
 	fleetLease = 10 * time.Second
 	told       = 5 * time.Second
 )
 
-// clusterFleet is a cluster with Java clients of all ways to subscribe, and Go
-// clients of all ways to publish.
+// clusterFleet is a cluster with Java clients of all subscription modes and Go clients of
+// all publishing modes.
 type clusterFleet struct {
 	*redistest.Cluster
 	java   map[string]*redisson
 	golang map[string]*holdfast.Client
-	moving sync.Mutex // for one slot at a time
+	moving sync.Mutex // allows one slot migration at a time
 }
 
-// plain are the clients that publish with PUBLISH. The others use SPUBLISH,
-// since the servers know it.
+// plain lists the clients that publish with PUBLISH. The others use SPUBLISH.
 var plain = map[string]bool{"OFF": true, "era": true, "off": true}
 
 func startClusterFleet(t *testing.T) *clusterFleet {
@@ -60,7 +59,7 @@ func addrs(servers []*redistest.Server) (addrs []string) {
 	return addrs
 }
 
-// party returns one of either side, by the mode of its client.
+// party returns a party of the side that has a client with this mode.
 func (f *clusterFleet) party(tb testing.TB, mode string, k kind, name string) party {
 	if r := f.java[mode]; r != nil {
 		return newJava(tb, r, k, name, name+mode)
@@ -81,9 +80,9 @@ func TestClusterFleet(t *testing.T) {
 	})
 }
 
-// Go hears Java in every mode. Java hears Go if both publish alike; else it
-// finds out at the end of the lease that it has seen, or, of a semaphore or a
-// latch, when somebody publishes as it listens.
+// Go receives the messages of Java in every mode. Java receives the messages of Go if both
+// publish in the same way. Otherwise a Java waiter checks at the end of the lease that it
+// has seen. For a semaphore or a latch it waits for the next message in its own mode.
 func (f *clusterFleet) wakeUp(t *testing.T) {
 	var all, deaf []*handover
 	for _, c := range [][2]string{
@@ -101,7 +100,7 @@ func (f *clusterFleet) wakeUp(t *testing.T) {
 	}
 	beginAll(t, f.Nodes(), all)
 	pass(t, all)
-	var heard, looked time.Duration // the slowest
+	var heard, looked time.Duration // the longest times
 	for _, h := range all {
 		hears := h.javaFirst || plain[h.java] == plain[h.golang]
 		if !hears && !h.looks {
@@ -118,13 +117,13 @@ func (f *clusterFleet) wakeUp(t *testing.T) {
 			looked = max(looked, took)
 		}
 	}
-	t.Logf("of %d, the slowest that was told: %v; that looked: %v", len(all), heard, looked)
+	t.Logf("%d handovers; longest time with a message %v, without %v", len(all), heard, looked)
 	if looked < told {
-		t.Error("those who cannot hear were told")
+		t.Error("waiters that cannot receive the message were woken by it")
 	}
-	for _, h := range deaf { // by now those who look have come
+	for _, h := range deaf { // the waiters that check by themselves have arrived by now
 		if _, ok := h.took(t, 0); ok {
-			t.Errorf("%v: it was told", h)
+			t.Errorf("%v: the waiter got a message", h)
 			continue
 		}
 		mode := "on"
@@ -135,20 +134,20 @@ func (f *clusterFleet) wakeUp(t *testing.T) {
 		other.Hold(t)
 		h.passed = other.Pass(t)
 		if _, ok := h.took(t, 10*time.Second); !ok {
-			t.Errorf("%v: it was not told by Go %s, either", h, mode)
+			t.Errorf("%v: the waiter got no message from Go %s, either", h, mode)
 		}
 	}
 }
 
-// Clients that hear each other take locks in turn, over all masters; and so do
-// those that do not, only that some of them sleep for a lease at a time.
+// Clients that receive each other's messages take turns with locks on all masters. So do
+// clients that do not, but some of them sleep until the end of a lease.
 func (f *clusterFleet) exclusion(t *testing.T) {
 	t.Parallel()
 	for _, fleet := range []struct {
 		name  string
 		kinds []string
 		modes []string
-		least int // visits of each client
+		least int // minimum number of visits of each client
 	}{
 		{"sharded", []string{"mutex", "fair", "write"}, []string{"AUTO", "ON", "auto", "on"}, 5},
 		{"plain", []string{"mutex", "fair", "write"}, []string{"OFF", "era", "off", "off"}, 5},
@@ -174,7 +173,7 @@ func (f *clusterFleet) exclusion(t *testing.T) {
 	}
 }
 
-// A counted party says how often it was let in.
+// A counted party counts its entries.
 type counted struct {
 	party
 	visits atomic.Int64
@@ -186,8 +185,8 @@ func (c *counted) Lock(tb testing.TB, lease time.Duration) int64 {
 	return c.party.Lock(tb, lease)
 }
 
-// often is over after a time, or later, when each party was inside so often: on
-// a busy machine that may take a while.
+// often returns a channel that is closed when the time is over and each party has entered
+// often enough, or a minute after the time. On a busy machine this may take longer.
 func often(parties []party, least int, after time.Duration) <-chan struct{} {
 	over := make(chan struct{})
 	for i, p := range parties {
@@ -205,8 +204,9 @@ func often(parties []party, least int, after time.Duration) <-chan struct{} {
 	return over
 }
 
-// takeTurns has parties take a lock until it is over, and then once more, and
-// checks that no two were inside at a time. It returns how often each was.
+// takeTurns makes parties acquire and release a lock until over is closed, and then once
+// more. It checks that they held the lock one at a time, and returns the number of visits
+// of each.
 func takeTurns[T any](t *testing.T, name string, parties []party, over <-chan T) []int {
 	t.Helper()
 	stop := make(chan struct{})

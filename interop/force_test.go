@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// force frees what a party's lock is about, whoever holds it.
+// force breaks the lock of a party.
 func force(tb testing.TB, p party) bool {
 	tb.Helper()
 	if p, ok := p.(*javaParty); ok {
@@ -20,8 +20,8 @@ func force(tb testing.TB, p party) bool {
 	return must[bool](tb)(p.(*goParty).lock.(visible).ForceUnlock(context.Background()))
 }
 
-// What one side frees by force, the waiters of both have at once. The holder
-// at the other side learns that it has lost it, Redisson's when it unlocks.
+// When one side breaks a lock, the waiters of both sides get it at once. The holder on the
+// other side notices the loss; a holder in Redisson notices it at unlock.
 func TestForceUnlock(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
@@ -35,7 +35,7 @@ func TestForceUnlock(t *testing.T) {
 			waiters := r.visits(t, k, name, crowd...)
 			freed := redistest.Now()
 			if !force(t, forcer) {
-				t.Error("it says that nobody held the lock")
+				t.Error("the call reports that the lock was free")
 			}
 			if p, ok := holder.(*goParty); ok {
 				wantLoss(t, p.leases[0], renewal+slack)
@@ -49,19 +49,19 @@ func TestForceUnlock(t *testing.T) {
 			}
 			p.Unlock(t)
 			if force(t, forcer) {
-				t.Error("it says that somebody held a free lock")
+				t.Error("the call reports that a free lock was held")
 			}
 		})
 	})
 }
 
-// wantLoss waits for a lease to end that somebody else has ended.
+// wantLoss waits until a lease ends because its lock was broken.
 func wantLoss(tb testing.TB, l *holdfast.Lease, limit time.Duration) {
 	tb.Helper()
 	select {
 	case <-l.Context().Done():
 	case <-time.After(limit):
-		tb.Errorf("the lease knows nothing of its loss after %v", limit)
+		tb.Errorf("the lease does not report its loss after %v", limit)
 	}
 	var lost *holdfast.LostError
 	if cause := context.Cause(l.Context()); !errors.As(cause, &lost) || lost.Reason != holdfast.LossNotOwner || l.Valid() {

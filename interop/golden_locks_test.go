@@ -10,8 +10,8 @@ var lockScripts = []*script{
 	ofKind("mutex", script{name: "lock", era: true, deviates: []*deviation{latchKey}, steps: []step{
 		{does: "a locks", op: lock("a", "lock", 0)},
 		{does: "a locks again", op: lock("a", "lock", 0)},
-		{does: "b tries in vain", op: try("b", "tryLock", 0)},
-		{does: "b tries for a moment, in vain", op: try("b", "tryLock", time.Second)},
+		{does: "b tries and fails", op: try("b", "tryLock", 0)},
+		{does: "b tries for a second and fails", op: try("b", "tryLock", time.Second)},
 		{does: "b unlocks what it does not hold", op: unlock("b", "unlock")},
 		{does: "a unlocks once", op: unlock("a", "unlock")},
 		{does: "a unlocks", op: unlock("a", "unlock")},
@@ -19,7 +19,7 @@ var lockScripts = []*script{
 		{does: "b locks again, for 10 s", op: lock("b", "lock", 10*time.Second), deviates: []*deviation{shorterLease}},
 		{does: "b unlocks once", op: unlock("b", "unlock"), deviates: []*deviation{shorterLease}},
 		{does: "it is unlocked by force", op: freed("forceUnlock")},
-		{does: "it is unlocked by force, although it is free", op: freed("forceUnlock")},
+		{does: "it is unlocked by force while it is free", op: freed("forceUnlock")},
 	}}),
 	ofKind("mutex", script{name: "lock-renewed", config: shortWatchdog, plain: true, era: true, deviates: []*deviation{latchKey}, steps: []step{
 		{does: "a locks", op: lock("a", "lock", 0)},
@@ -37,7 +37,7 @@ var lockScripts = []*script{
 		{does: "a locks", op: lock("a", "lock", 0)},
 		{does: "a locks again", op: lock("a", "lock", 0)},
 		{does: "a unlocks once", op: unlock("a", "unlock")},
-		{does: "b tries in vain", op: try("b", "tryLock", 0)},
+		{does: "b tries and fails", op: try("b", "tryLock", 0)},
 		{does: "b waits", op: waiting("b"), until: queued(1)},
 		{does: "c waits", op: waiting("c"), until: queued(2)},
 		{does: "d waits for a moment, and gives up", op: try("d", "tryLock", time.Second), until: queued(2)},
@@ -46,7 +46,7 @@ var lockScripts = []*script{
 		{does: "c unlocks", op: unlock("c", "unlock")},
 		{does: "a locks for 60 s", op: lock("a", "lock", time.Minute)},
 		{does: "a unlocks", op: unlock("a", "unlock")},
-		{does: "a unlocks what nobody holds", op: unlock("a", "unlock"), deviates: []*deviation{noLease}},
+		{does: "a unlocks a free lock", op: unlock("a", "unlock"), deviates: []*deviation{noLease}},
 	}}),
 	ofKind("fair", script{name: "fair-left", plain: true, era: true, deviates: []*deviation{fairLimits}, steps: []step{
 		{does: "a locks", op: lock("a", "lock", 0)},
@@ -66,18 +66,18 @@ var lockScripts = []*script{
 		{does: "a reads", op: lock("a", "readLock.lock", 0)},
 		{does: "a reads again", op: lock("a", "readLock.lock", 0)},
 		{does: "b reads for 60 s", op: lock("b", "readLock.lock", time.Minute)},
-		{does: "c tries to write in vain", op: try("c", "writeLock.tryLock", 0)},
+		{does: "c tries to write and fails", op: try("c", "writeLock.tryLock", 0)},
 		{does: "b stops", op: unlock("b", "readLock.unlock")},
 		{does: "a stops once", op: unlock("a", "readLock.unlock")},
 		{does: "a stops", op: unlock("a", "readLock.unlock")},
 		{does: "c writes", op: lock("c", "writeLock.lock", 0)},
-		{does: "a tries to read in vain", op: try("a", "readLock.tryLock", 0)},
+		{does: "a tries to read and fails", op: try("a", "readLock.tryLock", 0)},
 		{does: "a stops reading, which it does not", op: unlock("a", "readLock.unlock")},
 		{does: "c writes again", op: lock("c", "writeLock.lock", 0), deviates: []*deviation{addedLease}},
 		{does: "c stops once", op: unlock("c", "writeLock.unlock")},
 		{does: "c stops", op: unlock("c", "writeLock.unlock"), deviates: []*deviation{writerLeft}},
-		{does: "a stops reading, although nobody does", op: unlock("a", "readLock.unlock"), deviates: []*deviation{noLease}},
-		{does: "c stops writing, although nobody does", op: unlock("c", "writeLock.unlock"), deviates: []*deviation{noLease}},
+		{does: "a stops reading without a reader", op: unlock("a", "readLock.unlock"), deviates: []*deviation{noLease}},
+		{does: "c stops writing without a writer", op: unlock("c", "writeLock.unlock"), deviates: []*deviation{noLease}},
 	}}),
 	readWrite(script{name: "rw-downgraded", era: true, deviates: []*deviation{latchKey, ownReader}, steps: []step{
 		{does: "a writes", op: lock("a", "writeLock.lock", 0)},
@@ -98,16 +98,16 @@ var lockScripts = []*script{
 	}}),
 	readWrite(script{name: "rw-forced", era: true, steps: []step{
 		{does: "a writes for 60 s", op: lock("a", "writeLock.lock", time.Minute)},
-		{does: "the readers are unlocked by force, although there are none", op: freed("readLock.forceUnlock")},
+		{does: "the read lock is unlocked by force without readers", op: freed("readLock.forceUnlock")},
 		{does: "the writer is unlocked by force", op: freed("writeLock.forceUnlock"), deviates: []*deviation{writerLeft}},
 		{does: "b reads", op: lock("b", "readLock.lock", 0)},
 		{does: "c reads", op: lock("c", "readLock.lock", 0)},
-		{does: "the writer is unlocked by force, although there is none", op: freed("writeLock.forceUnlock")},
+		{does: "the write lock is unlocked by force without a writer", op: freed("writeLock.forceUnlock")},
 		{does: "the readers are unlocked by force", op: freed("readLock.forceUnlock"), deviates: []*deviation{readersKeys}},
 	}}),
 	ofKind("fenced", script{name: "fenced", deviates: []*deviation{latchKey}, steps: []step{
 		{does: "a locks", op: lock("a", "lock", 0)},
-		{does: "b tries in vain", op: try("b", "tryLock", 0)},
+		{does: "b tries and fails", op: try("b", "tryLock", 0)},
 		{does: "a unlocks", op: unlock("a", "unlock")},
 		{does: "b locks for 60 s", op: lock("b", "lock", time.Minute)},
 		{does: "it is unlocked by force", op: freed("forceUnlock")},
@@ -127,7 +127,7 @@ var lockScripts = []*script{
 	ofKind("spin", script{name: "spin", deviates: []*deviation{latchKey}, steps: []step{
 		{does: "a locks", op: lock("a", "lock", 0)},
 		{does: "a locks again", op: lock("a", "lock", 0)},
-		{does: "b tries for a moment, in vain", op: try("b", "tryLock", time.Second)},
+		{does: "b tries for a second and fails", op: try("b", "tryLock", time.Second)},
 		{does: "a unlocks once", op: unlock("a", "unlock")},
 		{does: "a unlocks", op: unlock("a", "unlock"), deviates: []*deviation{spinTells}},
 		{does: "b locks for 60 s", op: lock("b", "lock", time.Minute)},
@@ -135,29 +135,29 @@ var lockScripts = []*script{
 	}}),
 	ofKind("non-reentrant", script{name: "non-reentrant", deviates: []*deviation{latchKey}, steps: []step{
 		{does: "a locks", op: lock("a", "lock", 0)},
-		{does: "a locks again, in vain", op: lock("a", "lock", 0)},
-		{does: "b tries in vain", op: try("b", "tryLock", 0)},
+		{does: "a locks again and fails", op: lock("a", "lock", 0)},
+		{does: "b tries and fails", op: try("b", "tryLock", 0)},
 		{does: "a unlocks", op: unlock("a", "unlock")},
 		{does: "b locks for 60 s", op: lock("b", "lock", time.Minute)},
 		{does: "it is unlocked by force", op: freed("forceUnlock")},
 	}}),
 	ofKind("multi", script{name: "multi", deviates: []*deviation{latchKey, ownParts}, steps: []step{
 		{does: "a locks", op: lock("a", "lock", 0)},
-		{does: "b tries in vain", op: try("b", "tryLock", 0)},
+		{does: "b tries and fails", op: try("b", "tryLock", 0)},
 		{does: "a unlocks", op: unlock("a", "unlock")},
 		{does: "b locks for 60 s", op: lock("b", "lock", time.Minute)},
 		{does: "b unlocks", op: unlock("b", "unlock")},
 	}}),
 }
 
-// ofKind is a script for one of the kinds.
+// ofKind returns a script for one of the kinds.
 func ofKind(name string, s script) *script {
 	k := kindOf(name)
 	s.java, s.lockers = k.java, map[string]func(*holdfast.Client, string) holdfast.Locker{"": k.golang}
 	return &s
 }
 
-// readWrite is a script for both sides of a read/write lock.
+// readWrite returns a script for both modes of a read/write lock.
 func readWrite(s script) *script {
 	s.java, s.lockers = getter("getReadWriteLock"), make(map[string]func(*holdfast.Client, string) holdfast.Locker)
 	for _, side := range []string{"read", "write"} {
@@ -166,20 +166,20 @@ func readWrite(s script) *script {
 	return &s
 }
 
-// shortWatchdog renews every second and a half or so.
+// shortWatchdog renews about every 1.5 s.
 func shortWatchdog(c *sides) {
 	c.java.With("lockWatchdogTimeout", 5000)
 	c.golang.WatchdogTimeout = 5 * time.Second
 }
 
-// slowWatchdog renews every five seconds, so that what is done before is seen
-// before.
+// slowWatchdog renews every five seconds, so that the steps before the renewal are recorded
+// before it.
 func slowWatchdog(c *sides) {
 	c.java.With("lockWatchdogTimeout", 15000)
 	c.golang.WatchdogTimeout = 15 * time.Second
 }
 
-// renewed holds when a key ends later than it did before the step.
+// renewed reports whether a key expires later than before the step.
 func renewed(s *stage) bool {
 	for k, at := range s.ends() {
 		if at > s.before[k] {
@@ -189,15 +189,15 @@ func renewed(s *stage) bool {
 	return false
 }
 
-// queued holds when so many wait for a lock that is held.
+// queued reports whether so many owners wait for a held lock.
 func queued(n int64) func(*stage) bool {
 	return func(s *stage) bool {
 		return s.count("LLEN "+s.derived("redisson_lock_queue")) == n && s.count("EXISTS %s") == 1
 	}
 }
 
-// queuedNone holds when nobody waits.
+// queuedNone reports whether the queue is empty.
 func queuedNone(s *stage) bool { return s.count("EXISTS "+s.derived("redisson_lock_queue")) == 0 }
 
-// nothing is done while others are waited for.
+// nothing is an operation that does nothing while the step waits for others.
 var nothing = op{golang: func(*goSide) (any, error) { return nil, nil }}

@@ -11,16 +11,15 @@ import (
 	"strings"
 )
 
-// aliases give what differs from run to run the same name in each: owners and
-// permits by the order in which they appear, times by how far ahead they lie.
+// aliases replaces values that differ between runs by stable names: owners and permits by the
+// order of their appearance, times by their distance from now.
 //
-// An owner keeps its name while the server knows it. A thread that comes again
-// is then as new as the next acquisition of Holdfast, whose owners are never
-// used twice.
+// An owner keeps its name while the server stores it. A thread that returns later gets a new
+// name, like an acquisition of Holdfast, which always has a new owner.
 type aliases struct {
 	given map[string]string
 	count map[string]int
-	times map[string]string // how far ahead they were when they were first seen
+	times map[string]string // distance from now when they were first seen
 }
 
 func newAliases() *aliases {
@@ -30,13 +29,13 @@ func newAliases() *aliases {
 const uuid = `[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}`
 
 var (
-	// What varies, most particular first: of requests, of clients, of owners, of
-	// permits and of entries in a limiter's log.
+	// The ids that vary, the most specific first: of requests, clients, owners, permits and
+	// entries in the log of a limiter.
 	variable = regexp.MustCompile(`\b[0-9a-f]{32}\b|once:.+?:` + uuid + `|` + uuid + `:\d+|` + uuid + `|ENTRY[0-9a-f]+`)
 	request  = regexp.MustCompile(`redisson_unlock_latch:.*:([0-9a-f]{32})`)
 )
 
-// member is the raw id of a permit or an entry as text.
+// member returns the raw id of a permit or an entry as text.
 func member(m string) string {
 	switch {
 	case len(m) == 16:
@@ -47,8 +46,8 @@ func member(m string) string {
 	return m
 }
 
-// step names the ids in some lines, in the order in which the commands have
-// them, and forgets those that are in none of the lines that last.
+// step assigns names to the ids in some lines, in the order of the commands, and removes ids
+// that are in none of the lasting lines.
 func (n *aliases) step(commands [][]string, passing, lasting []string) {
 	lines := append(slices.Clone(passing), lasting...)
 	here := make(map[string]bool)
@@ -91,7 +90,7 @@ func (n *aliases) step(commands [][]string, passing, lasting []string) {
 	}
 }
 
-// replace puts names in place of ids.
+// replace replaces ids by names.
 func (n *aliases) replace(line string) string {
 	return variable.ReplaceAllStringFunc(line, func(id string) string {
 		if name := n.given[id]; name != "" {
@@ -101,8 +100,8 @@ func (n *aliases) replace(line string) string {
 	})
 }
 
-// ahead says how far ahead something is, by the ms of the epoch. What has not
-// changed since it was first seen is as far ahead as it was then.
+// ahead returns how far a time in ms of the epoch is ahead. For a time that was seen before it
+// returns the distance at that time.
 func (n *aliases) ahead(what string, at, now int64) string {
 	id := fmt.Sprint(what, at)
 	if n.times[id] == "" {
@@ -111,7 +110,7 @@ func (n *aliases) ahead(what string, at, now int64) string {
 	return n.times[id]
 }
 
-// score is a number, or when something is, if it is the ms of the epoch.
+// score formats a number, or the distance of a time if it is in ms of the epoch.
 func (n *aliases) score(what, at string, now int64) string {
 	ms, err := strconv.ParseInt(at, 10, 64)
 	if err != nil || ms < 1e12 || ms > 1e14 {
@@ -123,9 +122,9 @@ func (n *aliases) score(what, at string, now int64) string {
 	return "NOW"
 }
 
-// ttlClass rounds up to five seconds, which is more than a step takes, and what
-// has been to the same. What is minutes ahead may count from an earlier step,
-// and is rounded up to fifteen.
+// ttlClass rounds a duration up to a multiple of five seconds, which is longer than a step. A
+// negative duration becomes five seconds, too. A duration of minutes may count from an earlier
+// step and is rounded up to a multiple of fifteen seconds.
 func ttlClass(ms int64) string {
 	unit := int64(5000)
 	if ms > 100_000 {

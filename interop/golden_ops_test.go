@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// lock takes a lock, with a lease that is renewed if it is 0. The method is
-// Redisson's, as in "lock" or "readLock.lock".
+// lock acquires a lock. A lease of 0 is renewed. The method is that of Redisson, such as "lock"
+// or "readLock.lock".
 func lock(who, method string, lease time.Duration) op {
 	c := by(who, method)
 	if lease != 0 {
@@ -22,10 +22,10 @@ func lock(who, method string, lease time.Duration) op {
 	}}
 }
 
-// waiting begins to wait for a lock that is not free.
+// waiting starts to wait for a lock that is not free.
 func waiting(who string) op { return behind(who, lock(who, "lock", 0)) }
 
-// behind begins an operation of an owner that takes a while.
+// behind starts an operation in the background.
 func behind(who string, o op) op {
 	return op{java: o.java, behind: true, golang: func(g *goSide) (any, error) {
 		comes := make(chan error, 1)
@@ -38,7 +38,7 @@ func behind(who string, o op) op {
 	}}
 }
 
-// try waits for a lock no longer than it is told to.
+// try waits for a lock for at most the given time.
 func try(who, method string, wait time.Duration) op {
 	c := by(who, method)
 	if wait != 0 {
@@ -50,7 +50,7 @@ func try(who, method string, wait time.Duration) op {
 	}}
 }
 
-// granted is what Redisson answers in place of an error.
+// granted converts an error to the boolean answer of Redisson.
 func granted(err error) (any, error) {
 	if errors.Is(err, holdfast.ErrNotAcquired) {
 		return false, nil
@@ -58,10 +58,10 @@ func granted(err error) (any, error) {
 	return true, err
 }
 
-// unlock leaves the lock that the owner has entered last.
+// unlock releases the lock that the owner has acquired last.
 func unlock(who, method string) op { return unlockNth(who, method, -1) }
 
-// unlockNth leaves the i-th lock that the owner holds; −1 is the last.
+// unlockNth releases the i-th lock that the owner holds; −1 is the last.
 func unlockNth(who, method string, i int) op {
 	return op{java: by(who, method), golang: func(g *goSide) (any, error) {
 		o := g.owner(who)
@@ -84,7 +84,7 @@ func unlockNth(who, method string, i int) op {
 	}}
 }
 
-// freed frees a lock, whoever holds it.
+// freed breaks a lock.
 func freed(method string) op {
 	return op{java: java(method), golang: func(g *goSide) (any, error) {
 		return g.locker(method).(interface {
@@ -93,12 +93,12 @@ func freed(method string) op {
 	}}
 }
 
-// same pairs a call with what it is in Go, for an object of type T.
+// same pairs a Java call with its Go form for an object of type T.
 func same[T any](c call, f func(T) (any, error)) op {
 	return op{java: c, golang: func(g *goSide) (any, error) { return f(g.object.(T)) }}
 }
 
-// asObject is an operation on what is kept at the server, whatever it is.
+// asObject returns an operation on any object.
 func asObject(c call, f func(o *holdfast.Object, g *goSide) (any, error)) op {
 	return op{java: c, golang: func(g *goSide) (any, error) {
 		thing := g.object

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A recorder says, step by step, what has become of a server that one client
-// uses alone: all keys with their types, contents and ends, and what was
-// published meanwhile. What differs from run to run has an alias (aliases).
+// A recorder records, step by step, the state of a server that only one client uses: all keys
+// with their types, contents and TTLs, and the published messages. Values that differ between
+// runs are replaced (aliases).
 type recorder struct {
 	server  *redistest.Server
 	watch   *monitor
@@ -27,9 +27,9 @@ func newRecorder(tb testing.TB) *recorder {
 	return &recorder{server: s, watch: newMonitor(tb, s), aliases: newAliases()}
 }
 
-// step returns what has happened since the last one, a line for each message,
-// for each string that came and went, and for each key that is there. The
-// answer of the step comes first, if it has one.
+// step returns the changes since the last step: a line for each message, for each string that
+// was created and deleted, and for each existing key. The answer of the step comes first, if it
+// has one.
 func (r *recorder) step(tb testing.TB, answer any) []string {
 	tb.Helper()
 	r.settle(tb)
@@ -64,12 +64,12 @@ func (r *recorder) step(tb testing.TB, answer any) []string {
 	for i, e := range entries {
 		lasting[i] = e.line(r.aliases.replace)
 	}
-	slices.Sort(lasting) // by the aliases, the same in each run
+	slices.Sort(lasting) // by the aliases, so that the order is the same in each run
 	return append(lines, lasting...)
 }
 
-// settle waits until Redisson, which does so after its answer, has deleted the
-// latch of an unlock. If it does not, that is recorded.
+// settle waits until Redisson has deleted the latch of an unlock, which it does after its
+// answer. If it does not delete it, the latch is recorded.
 func (r *recorder) settle(tb testing.TB) {
 	tb.Helper()
 	left := func(k string) bool { return strings.HasPrefix(k, "redisson_unlock_latch:") }
@@ -80,13 +80,13 @@ func (r *recorder) settle(tb testing.TB) {
 	}
 }
 
-// An entry is a key and what is in it.
+// An entry is a key with its contents.
 type entry struct {
 	key, kind, end string
 	content        []string
 }
 
-// line is the entry with other names. What has no order is sorted by these.
+// line returns the entry with aliases. Unordered contents are sorted by the aliases.
 func (e entry) line(rename func(string) string) string {
 	var content []string
 	for _, c := range e.content {
@@ -126,7 +126,7 @@ func (r *recorder) entry(tb testing.TB, k string) entry {
 	return e
 }
 
-// now is the server's time, in ms of the epoch.
+// now returns the server's time in ms of the epoch.
 func (r *recorder) now(tb testing.TB) int64 {
 	tb.Helper()
 	t := r.server.Strings(tb, "TIME")
@@ -142,7 +142,7 @@ func pairs(list []string, sign string) (joined []string) {
 	return joined
 }
 
-// period is the end of a string that a SET gives it.
+// period returns the TTL that a SET command gives a string.
 func period(options []string) string {
 	for i := 0; i+1 < len(options); i++ {
 		if strings.EqualFold(options[i], "PX") {
@@ -153,8 +153,8 @@ func period(options []string) string {
 	return ""
 }
 
-// A monitor sees all commands that a server executes, those of scripts among
-// them. Unlike a subscriber it is nobody who is told, so it changes no reply.
+// A monitor reads all commands that a server executes, including those of scripts. Unlike a
+// subscriber it does not change the replies of PUBLISH.
 type monitor struct {
 	conn  net.Conn
 	lines *bufio.Reader
@@ -176,14 +176,14 @@ func newMonitor(tb testing.TB, s *redistest.Server) *monitor {
 	return m
 }
 
-// commands returns those since the last call.
+// commands returns the commands since the last call.
 func (m *monitor) commands(tb testing.TB, s *redistest.Server) (commands [][]string) {
 	tb.Helper()
 	m.marks++
 	mark := fmt.Sprint("mark ", m.marks)
 	s.Do(tb, "ECHO", mark)
 	for {
-		// A line is a time, whose it is, and each word in quotes.
+		// A line has a time, the client, and each word in quotes.
 		_, rest, _ := strings.Cut(m.line(tb), "] ")
 		var words []string
 		for rest != "" {

@@ -10,24 +10,24 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// bg is the context of what nobody calls off.
+// bg is the context of calls that are not canceled.
 var bg = context.Background()
 
-// A stage is a server on which one side acts.
+// A stage is a server that one side uses.
 type stage struct {
 	tb   testing.TB
 	rec  *recorder
 	name string
 
-	before map[string]int64 // when each key would have ended, before the step
+	before map[string]int64 // expiry of each key before the step
 }
 
-// count is the number that a command answers with. Its %s are the name.
+// count returns the number that a command returns. Each %s in the command is the name.
 func (s *stage) count(command string) int64 {
 	return s.rec.server.Int(s.tb, strings.Fields(strings.ReplaceAll(command, "%s", s.name))...)
 }
 
-// ends returns when each key ends, in ms of the epoch.
+// ends returns the expiry of each key in ms of the epoch.
 func (s *stage) ends() map[string]int64 {
 	ends := make(map[string]int64)
 	for _, k := range s.rec.server.Keys(s.tb) {
@@ -36,7 +36,7 @@ func (s *stage) ends() map[string]int64 {
 	return ends
 }
 
-// derived is a key as Redisson derives it from the name.
+// derived returns a key that Redisson derives from the name.
 func (s *stage) derived(prefix string) string {
 	if strings.Contains(s.name, "{") {
 		return prefix + ":" + s.name
@@ -44,22 +44,22 @@ func (s *stage) derived(prefix string) string {
 	return prefix + ":{" + s.name + "}"
 }
 
-// An actor acts out steps.
+// An actor runs operations on one side.
 type actor interface {
 	stage() *stage
-	// do returns what the operation answers: nil, a truth, a number, a text,
-	// or "error".
+	// do returns the answer of the operation: nil, a boolean, a number, a string, or
+	// "error".
 	do(t *testing.T, o op) any
 }
 
-// An op is one operation in the words of either side.
+// An op is an operation with a form for each side.
 type op struct {
 	java   call
 	golang func(g *goSide) (any, error)
-	behind bool // it is begun, and not waited for
+	behind bool // runs in the background
 }
 
-// sides are the settings of either side.
+// sides holds the settings of both sides.
 type sides struct {
 	java   interop.Config
 	golang holdfast.Options
@@ -73,29 +73,29 @@ func (s *script) sides(addr string) *sides {
 	return c
 }
 
-// A call is a method of the script's object, or of one that its methods lead
-// to: "readLock.lock". Arguments may be of the types kept and other.
+// A call is a call of a method of the script's object, or of an object that a method returns:
+// "readLock.lock". Arguments may have the types kept and other.
 type call struct {
 	thread, method string
 	args           []any
-	as             string // keeps the answer by that name
+	as             string // keeps the answer under that name
 }
 
-// kept is an argument: what an earlier call has kept by that name.
+// kept is an argument: the answer that an earlier call has kept under that name.
 type kept string
 
-// other is an argument: another name, made from the stage's.
+// other is an argument: another name, derived from the name of the stage.
 type other string
 
 func (o other) of(s *stage) string { return s.name + string(o) }
 
-// java is a call by a thread that does not matter.
+// java returns a call in any thread.
 func java(method string, args ...any) call { return call{"main", method, args, ""} }
 
-// by is a call by a thread.
+// by returns a call in a thread.
 func by(thread, method string, args ...any) call { return call{thread, method, args, ""} }
 
-// javaSide is Redisson.
+// javaSide is the actor of Redisson.
 type javaSide struct {
 	on     stage
 	object object
@@ -118,7 +118,7 @@ func (j *javaSide) do(t *testing.T, o op) any {
 		return nil
 	}
 	for from, rest, ok := strings.Cut(method, "."); ok; from, rest, ok = strings.Cut(method, ".") {
-		// The same object each time, since locks remember their lease.
+		// Use the same object each time, because locks store their lease.
 		if _, known := j.kept[from]; !known {
 			j.kept[from] = j.object.keep(t, from).Object
 		}
@@ -149,7 +149,7 @@ func (j *javaSide) do(t *testing.T, o op) any {
 	}
 	a := object.Do(thread, method, args...)
 	if strings.HasPrefix(a.Error, "peer: ") || strings.HasPrefix(a.Error, "interop: ") {
-		t.Fatal(a.Err()) // it was not Redisson that refused
+		t.Fatal(a.Err()) // not an error of Redisson
 	}
 	if a.Err() != nil {
 		t.Log(a.Err())
@@ -161,7 +161,7 @@ func (j *javaSide) do(t *testing.T, o op) any {
 	return a.Value
 }
 
-// goSide is Holdfast.
+// goSide is the actor of Holdfast.
 type goSide struct {
 	on     stage
 	script *script
@@ -171,10 +171,10 @@ type goSide struct {
 	owners map[string]*goOwner
 }
 
-// A goOwner is what a thread is in Java.
+// A goOwner corresponds to a thread in Java.
 type goOwner struct {
 	leases []*holdfast.Lease
-	comes  chan error // while it waits behind
+	comes  chan error // while it waits in the background
 }
 
 func newGoSide(tb testing.TB, s *script, name string) *goSide {
@@ -208,7 +208,7 @@ func (g *goSide) owner(who string) *goOwner {
 	return g.owners[who]
 }
 
-// context is that of the last lease of an owner.
+// context returns the context of the last lease of an owner.
 func (o *goOwner) context() context.Context {
 	if len(o.leases) > 0 {
 		return o.leases[len(o.leases)-1].Context()

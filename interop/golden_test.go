@@ -18,30 +18,29 @@ import (
 
 var update = flag.Bool("update", false, "record anew what Redisson leaves in Redis")
 
-// A script is what one does with an object, step by step. Both sides do it on
-// a server of their own.
+// A script is a sequence of operations on an object. Each side runs it on its own server.
 type script struct {
 	name     string
 	java     func(tb testing.TB, r *redisson, name string) object
-	golang   func(c *holdfast.Client, name string) any                        // its twin, if it is no lock
-	lockers  map[string]func(c *holdfast.Client, name string) holdfast.Locker // if it is, by the object that the Java form calls; "" is the lock itself
+	golang   func(c *holdfast.Client, name string) any                        // the same object in Go, if it is not a lock
+	lockers  map[string]func(c *holdfast.Client, name string) holdfast.Locker // if it is a lock: by the object of the Java call; "" is the lock itself
 	config   func(c *sides)                                                   // settings other than the default ones
-	plain    bool                                                             // it takes its time, and one name will do
-	era      bool                                                             // the early Redisson has it as well
-	deviates []*deviation                                                     // what any step may have
+	plain    bool                                                             // it is slow, so one name is enough
+	era      bool                                                             // the early Redisson also has it
+	deviates []*deviation                                                     // deviations that any step may have
 	steps    []step
 }
 
-// A step is an operation in the words of either side.
+// A step is an operation with a form for each side.
 type step struct {
 	does string
 	op
-	until    func(s *stage) bool // when it is done, if that is later than its answer
+	until    func(s *stage) bool // reports the end of the step, if it is later than the answer
 	deviates []*deviation
 }
 
-// A deviation is a difference on purpose. It explains the lines that one of
-// the patterns matches, of what only that side has left.
+// A deviation is an intended difference. It explains the lines of one side that match its
+// pattern.
 type deviation struct {
 	why                string
 	redisson, holdfast *regexp.Regexp
@@ -52,10 +51,9 @@ func (d *deviation) explains(from, line string) bool {
 	return pattern != nil && pattern.MatchString(line)
 }
 
-// Holdfast leaves in Redis what Redisson does, step by step, but for the
-// deviations that are named; and both leave what they left when the golden
-// files were recorded. Those of the early Redisson show where it differs from
-// the current one.
+// After each step Holdfast has stored the same data in Redis as Redisson, except for the named
+// deviations. Both also match the golden files. The golden files of the early Redisson show
+// where it differs from the current release.
 func TestGolden(t *testing.T) {
 	var files []string
 	for _, s := range recordings {
@@ -117,11 +115,11 @@ func (s *script) names() []string {
 	return []string{"job", "a:{b}:c"}
 }
 
-// record makes all steps, and returns what each has left.
+// record runs all steps and returns the recorded data of each.
 func (s *script) record(t *testing.T, by actor) (steps [][]string) {
 	t.Helper()
 	stage := by.stage()
-	stage.rec.step(t, nil) // what it takes to connect
+	stage.rec.step(t, nil) // the commands of the connect
 	for _, st := range s.steps {
 		stage.before = stage.ends()
 		answer := by.do(t, st.op)
@@ -133,10 +131,10 @@ func (s *script) record(t *testing.T, by actor) (steps [][]string) {
 	return steps
 }
 
-// A difference is a line, and who alone has left it, if both have not.
+// A difference is a line and the side that has it, if only one has.
 type difference struct{ from, line string }
 
-// compare returns the lines of both, and then those of the second alone.
+// compare returns the lines of the first side, and then the lines that only the second has.
 func compare(a string, as []string, b string, bs []string) (all []difference) {
 	rest := slices.Clone(bs)
 	for _, line := range as {
@@ -153,8 +151,8 @@ func compare(a string, as []string, b string, bs []string) (all []difference) {
 	return all
 }
 
-// explain returns why a step deviates, and what is wrong: differences that
-// nothing explains, and deviations of the step that explain none.
+// explain returns the reasons of the deviations, and the errors: differences without a
+// deviation, and deviations of the step that explain no difference.
 func explain(s *script, st step, diff []difference, used map[*deviation]bool) (why, wrong []string) {
 	explained := make(map[int]bool)
 	for _, d := range append(slices.Clone(st.deviates), s.deviates...) {
@@ -179,7 +177,7 @@ func explain(s *script, st step, diff []difference, used map[*deviation]bool) (w
 	return why, wrong
 }
 
-// Nothing deviates in silence, and nothing is said to deviate that does not.
+// Every difference needs a deviation, and every deviation needs a difference.
 func TestGoldenExplains(t *testing.T) {
 	tells := deviates("it tells", "", "publish .*")
 	for _, test := range []struct {
@@ -229,7 +227,7 @@ func golden(t *testing.T, name, text string) {
 	want, got := strings.Split(string(data), "\n"), strings.Split(text, "\n")
 	for i := range max(len(want), len(got)) {
 		if i >= len(want) || i >= len(got) || want[i] != got[i] {
-			t.Errorf("%s, line %d, is\n\t%s\nin place of\n\t%s\n`make golden` records it anew", file, i+1, at(got, i), at(want, i))
+			t.Errorf("%s, line %d, is\n\t%s\nwant\n\t%s\n`make golden` records it again", file, i+1, at(got, i), at(want, i))
 			return
 		}
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// A view is what one side says of a lock to one of its owners.
+// A view is the state of a lock as one side reports it to one of its owners.
 type view struct {
 	locked bool
-	mine   int // how often the one who asks holds it
+	mine   int // hold count of the owner that asks
 	ttl    time.Duration
 }
 
@@ -37,12 +37,12 @@ func (p *goParty) view(tb testing.TB) view {
 	ctx, lock := context.WithoutCancel(p.context()), p.lock.(visible)
 	ttl, err := lock.Object().TTL(ctx)
 	if errors.Is(err, holdfast.ErrNotFound) {
-		ttl, err = -2*time.Millisecond, nil // in the server's words, which are Redisson's
+		ttl, err = -2*time.Millisecond, nil // the value of PTTL, which Redisson returns
 	}
 	return view{must[bool](tb)(lock.IsLocked(ctx)), must[int](tb)(lock.HoldCount(ctx)), must[time.Duration](tb)(ttl, err)}
 }
 
-// holder is who holds a lock, as Holdfast says.
+// holder returns the owner of a lock according to Holdfast.
 func holder(tb testing.TB, l holdfast.Locker) (owner string, holds int) {
 	tb.Helper()
 	ctx := context.Background()
@@ -56,7 +56,7 @@ func holder(tb testing.TB, l holdfast.Locker) (owner string, holds int) {
 	return s.Owner, s.Holds
 }
 
-// Each entry counts, at the server and to whoever looks from either side.
+// Each entry counts on the server, and both sides report the same count.
 func TestHolds(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
@@ -73,26 +73,26 @@ func TestHolds(t *testing.T) {
 					}
 					left := r.ttl(t, name)
 					got := p.(viewer).view(t)
-					if r.ttl(t, name) > left { // it was renewed meanwhile
+					if r.ttl(t, name) > left { // it was renewed in the meantime
 						left, got = r.ttl(t, name), p.(viewer).view(t)
 					}
 					if gap := left - got.ttl; gap < 0 || gap > slack {
-						t.Errorf("%T says that it lasts %v, the server said %v", p, got.ttl, left)
+						t.Errorf("%T reports a remaining time of %v, the server %v", p, got.ttl, left)
 					}
 					if got.ttl = 0; got != want {
-						t.Errorf("%T says %+v, want %+v", p, got, want)
+						t.Errorf("%T reports %+v, want %+v", p, got, want)
 					}
 				}
 				if holds == 0 {
 					return
 				}
 				if o, n := holder(t, k.golang(r.golang, name)); o != owner || n != holds {
-					t.Errorf("Holdfast says that %s holds it %d times, want %s and %d", o, n, owner, holds)
+					t.Errorf("Holdfast reports owner %s with %d holds, want %s and %d", o, n, owner, holds)
 				}
 				_, number, _ := strings.Cut(owner, ":")
 				_, javas := first.(*javaParty)
 				if held := k.java(t, r.java, name).do(t, "", "isHeldByThread", thread(t, number)).Bool(); held != javas {
-					t.Errorf("Redisson says that its thread %s holds the lock: %v", number, held)
+					t.Errorf("Redisson reports that its thread %s holds the lock: %v", number, held)
 				}
 				if second.TryLock(t, 0, 0) {
 					t.Errorf("both hold the lock")
@@ -114,8 +114,8 @@ func TestHolds(t *testing.T) {
 	}, "non-reentrant")
 }
 
-// A thread that does not hold the lock can do nothing to whoever does, not
-// even in the name of a thread with the number of a lease.
+// A thread that does not hold the lock cannot affect its holder, even if it uses the number
+// of a lease as its thread number.
 func TestStrangersUnlock(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
@@ -135,9 +135,9 @@ func TestStrangersUnlock(t *testing.T) {
 		wantMonitorError(t, lock.keep(t, "unlockAsync", thread(t, number)).Do("", "get"))
 		r.wantHolder(t, n, owner, holds)
 		lease := holder.leases[0]
-		end, ttl := lease.Deadline(), r.ttl(t, n) // in this order: it may be renewed
+		end, ttl := lease.Deadline(), r.ttl(t, n) // in this order, because it may be renewed in between
 		if !lease.Valid() || ttl < time.Until(end) {
-			t.Errorf("the lease is valid: %v, and the server keeps it for %v", lease.Valid(), ttl)
+			t.Errorf("the lease is valid: %v, with %v left on the server", lease.Valid(), ttl)
 		}
 		for range holds {
 			holder.Unlock(t)
@@ -146,8 +146,8 @@ func TestStrangersUnlock(t *testing.T) {
 	})
 }
 
-// Where a lock is not re-entrant, whoever holds it fails to take it again, and
-// holds it still.
+// The holder of a lock that is not re-entrant cannot acquire it again, and still holds it
+// after the attempt.
 func TestNonReentrant(t *testing.T) {
 	t.Parallel()
 	k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == "non-reentrant" })]
@@ -163,13 +163,13 @@ func TestNonReentrant(t *testing.T) {
 		case *goParty:
 			for _, lock := range []func(context.Context, ...holdfast.Option) (*holdfast.Lease, error){p.lock.Lock, p.lock.TryLock} {
 				if _, err := lock(p.context()); !errors.Is(err, holdfast.ErrReentrant) {
-					t.Errorf("taking it again: %v, want ErrReentrant", err)
+					t.Errorf("second acquisition: %v, want ErrReentrant", err)
 				}
 			}
 		}
 		r.wantHolder(t, name, owner, 1)
 		if second.TryLock(t, 0, 0) {
-			t.Error("the other side holds it as well")
+			t.Error("both sides hold the lock")
 		}
 		entered := r.visits(t, k, name, second)
 		next(t, name, entered, first.Unlock(t)).Unlock(t)
@@ -178,18 +178,17 @@ func TestNonReentrant(t *testing.T) {
 
 var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+`)
 
-// Whatever a lock is called, both sides leave the same keys and listen to the
-// same channels.
+// For any name of a lock, both sides use the same keys and channels.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
 		r := newRoom(t, release)
-		more, kept := 1, 0 // traces of a waiter: its channel; and of what was
+		more, kept := 1, 0 // number of keys and channels of a waiter, and of keys that remain
 		switch k.name {
 		case "spin":
-			more = 0 // it asks, and does not listen
+			more = 0 // a spin lock polls and does not subscribe
 		case "fair":
-			more = 3 // it stands in the queue, and has its time
+			more = 3 // its channel, the queue and its time limit
 		case "fenced":
 			kept = 1 // the counter
 		}
@@ -200,14 +199,14 @@ func TestNames(t *testing.T) {
 		} {
 			traces := func() (all []string) {
 				for _, key := range append(r.server.Keys(t), r.server.Channels(t)...) {
-					// The latter remember Redisson's answers to unlock.
+					// The latter store Redisson's answers to unlock.
 					if strings.Contains(key, n) && !strings.HasPrefix(key, "holdfast:") && !strings.HasPrefix(key, "redisson_unlock_latch:") {
 						all = append(all, ids.ReplaceAllString(key, "OWNER"))
 					}
 				}
 				return all
 			}
-			// busy is what is there while one party holds the lock and one waits.
+			// busy returns the keys and channels while one party holds the lock and one waits.
 			busy := func(holder, waiter, other party) (seen []string) {
 				eventually(t, 10*time.Second, "nothing is left", func() bool { return len(traces()) <= kept })
 				holder.Lock(t, 0)
@@ -216,18 +215,19 @@ func TestNames(t *testing.T) {
 				}
 				held := traces()
 				entered := r.visits(t, k, n, waiter)
-				eventually(t, 10*time.Second, "somebody waits", func() bool { seen = traces(); return len(seen) >= len(held)+more })
+				eventually(t, 10*time.Second, "a party waits", func() bool { seen = traces(); return len(seen) >= len(held)+more })
 				next(t, n, entered, holder.Unlock(t)).Unlock(t)
 				return seen
 			}
 			t.Run(title, func(t *testing.T) {
 				java := newJava(t, r.java, k, n, n)
 				golang := newGo(r.golang, k, n)
-				// The second is of another client, since those of one wait inside of it.
+				// The second party has another client, because goroutines of one client wait
+				// inside the client.
 				want := busy(java, newJava(t, r.java, k, n, n+"waiter"), golang)
 				got := busy(golang, newGo(open(t, r.server.URL()), k, n), java)
 				if !slices.Equal(got, want) {
-					t.Errorf("Holdfast leaves %q, Redisson %q", got, want)
+					t.Errorf("keys and channels of Holdfast %q, of Redisson %q", got, want)
 				}
 				r.wantHolder(t, n, "", 0)
 			})

@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// Generators of both sides never give out the same id, whoever has said where
-// to begin, or nobody.
+// The generators of both sides never return the same id, whichever side has initialized
+// them, or neither.
 func TestIDsOfFleet(t *testing.T) {
 	const first, block, each, draws = 1000, 7, 3, 400
 	ctx := context.Background()
 	for _, test := range []struct {
 		name        string
 		init        func(t *testing.T, java object, golang *holdfast.IDGenerator)
-		first, last int64 // that may be given out
+		first, last int64 // range of valid ids
 	}{
 		{"Java begins", func(t *testing.T, java object, golang *holdfast.IDGenerator) {
 			java.says(t, true, "tryInit", first, block)
@@ -27,7 +27,7 @@ func TestIDsOfFleet(t *testing.T) {
 			gives(t, true)(golang.TryInit(ctx, first, block))
 			java.says(t, false, "tryInit", 1, 1)
 		}, first, first + 2*each*draws + 2*block},
-		{"nobody does", func(*testing.T, object, *holdfast.IDGenerator) {}, 1, 10000}, // blocks of 5000
+		{"neither initializes", func(*testing.T, object, *holdfast.IDGenerator) {}, 1, 10000}, // blocks of 5000
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -40,10 +40,10 @@ func TestIDsOfFleet(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				if other, ok := drawn[id]; ok {
-					t.Errorf("%d was given to %s and to %s", id, other, who)
+					t.Errorf("id %d returned to %s and to %s", id, other, who)
 				}
 				if id < test.first || id > test.last {
-					t.Errorf("%d was given to %s", id, who)
+					t.Errorf("invalid id %d returned to %s", id, who)
 				}
 				drawn[id] = who
 			}
@@ -78,8 +78,8 @@ func TestIDsOfFleet(t *testing.T) {
 	}
 }
 
-// An allocation of which Redisson has set a half only is used as it is, and one
-// that is in use is not begun again.
+// An initialization that Redisson has completed only half is used as it is. An allocation
+// in use is not initialized again.
 func TestIDsHalfBegun(t *testing.T) {
 	t.Parallel()
 	ctx, r := t.Context(), newRoom(t, interop.Current)
@@ -87,7 +87,7 @@ func TestIDsHalfBegun(t *testing.T) {
 	java, golang := r.java.get(t, "getIdGenerator", n), r.golang.IDGenerator(n)
 	r.server.Do(t, "SET", n, "500")
 	gives(t, false)(golang.TryInit(ctx, 1, 10))
-	java.says(t, true, "tryInit", 1, 10) // which sets the other half
+	java.says(t, true, "tryInit", 1, 10) // sets the other half
 	gives(t, int64(500))(golang.Next(ctx))
 	java.says(t, 510, "nextId")
 	gives(t, int64(501))(golang.Next(ctx))

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// A victim is a process that takes locks, waits for others, and is killed.
+// A victim is a process that holds locks, waits for others, and is killed.
 type victim interface {
 	Hold(tb testing.TB, k kind, name string)
 	Wait(tb testing.TB, k kind, name string)
@@ -54,7 +54,7 @@ func (v goVictim) Hold(tb testing.TB, k kind, name string) {
 	tb.Helper()
 	v.Send(fmt.Sprint("hold ", k.name, " ", name))
 	if line := <-v.Lines(); line != name {
-		tb.Fatalf("the worker says %q", line)
+		tb.Fatalf("output of the worker: %q", line)
 	}
 }
 
@@ -85,8 +85,8 @@ func init() {
 	}
 }
 
-// What a killed process held is free when its lease is over, and not before.
-// One that waited keeps nobody from it.
+// The locks of a killed process are free when its leases are over, and not before. A killed
+// waiter does not block others.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	releases(t, func(t *testing.T, release interop.Release) {
@@ -107,10 +107,10 @@ func kill(t *testing.T, r *room, v victim, release interop.Release) {
 	others := open(t, r.server.URL(), holdfast.Options{PollInterval: time.Minute})
 	_, java := v.(*javaVictim)
 
-	// It waits for these ...
+	// The victim waits for these locks ...
 	type wanted struct {
 		name    string
-		ends    int64 // when it is free
+		ends    int64 // when the lock is free
 		holder  party
 		crowd   []party
 		waiters <-chan visit
@@ -143,9 +143,9 @@ func kill(t *testing.T, r *room, v victim, release interop.Release) {
 		at := redistest.Now()
 		ttl := r.ttl(t, w.name)
 		if ttl <= 0 || ttl > watchdog {
-			t.Fatalf("%s outlives its holder by %v", w.name, ttl)
+			t.Fatalf("%s remains for %v after the end of its holder", w.name, ttl)
 		}
-		held[i].ends = at + int64(ttl-5*time.Millisecond) // the server counts in whole ones
+		held[i].ends = at + int64(ttl-5*time.Millisecond) // the server rounds to milliseconds
 	}
 
 	for i, w := range hoped {

@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// A kind is a lock that both sides have.
+// A kind is a kind of lock that both sides have.
 type kind struct {
 	name   string
-	since  interop.Release // the earliest peer that has it
+	since  interop.Release // the earliest release that has it
 	java   func(tb testing.TB, r *redisson, name string) object
 	golang func(c *holdfast.Client, name string) holdfast.Locker
 }
@@ -50,12 +50,12 @@ var kinds = []kind{
 	}},
 }
 
-// kindOf returns the kind of that name.
+// kindOf returns the kind with a name.
 func kindOf(name string) kind {
 	return kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })]
 }
 
-// exclusive are the kinds of which one owner at a time has a name.
+// exclusive runs a test for each kind that has one owner at a time.
 func exclusive(t *testing.T, release interop.Release, f func(t *testing.T, k kind)) {
 	for _, k := range kinds {
 		if k.name != "read" && (release == interop.Current || k.since == interop.Era) {
@@ -64,23 +64,23 @@ func exclusive(t *testing.T, release interop.Release, f func(t *testing.T, k kin
 	}
 }
 
-// releases runs a test with each Redisson.
+// releases runs a test with each release of Redisson.
 func releases(t *testing.T, f func(t *testing.T, release interop.Release)) {
 	for _, r := range []interop.Release{interop.Current, interop.Era} {
 		t.Run(string(r), func(t *testing.T) { f(t, r) })
 	}
 }
 
-// A party is an owner of a lock, at either side: a thread or a context.
+// A party is an owner of a lock on one of the sides: a thread or a context.
 type party interface {
-	// Lock waits for the lock and returns when it was had, in nanoseconds of
-	// redistest.Now. A lease of 0 is one that is renewed.
+	// Lock acquires the lock and returns the time, in nanoseconds of redistest.Now. A
+	// lease of 0 is renewed.
 	Lock(tb testing.TB, lease time.Duration) (entered int64)
-	// TryLock waits no longer than it is told to.
+	// TryLock waits for the lock for at most the given time.
 	TryLock(tb testing.TB, wait, lease time.Duration) bool
-	// Unlock returns when it was begun.
+	// Unlock releases the lock and returns the time at which it began.
 	Unlock(tb testing.TB) (left int64)
-	// Owner is how the server knows the party while it holds the lock.
+	// Owner returns the owner id of the party while it holds the lock.
 	Owner(tb testing.TB) string
 }
 
@@ -106,7 +106,7 @@ func (p *javaParty) Lock(tb testing.TB, lease time.Duration) int64 {
 func (p *javaParty) TryLock(tb testing.TB, wait, lease time.Duration) bool {
 	tb.Helper()
 	if lease == 0 {
-		lease = -time.Millisecond // which is how Redisson says it
+		lease = -time.Millisecond // Redisson's value for a renewed lease
 	}
 	return p.lock.do(tb, p.thread, "tryLock", wait.Milliseconds(), lease.Milliseconds(), "MILLISECONDS").Bool()
 }
@@ -161,7 +161,7 @@ func (p *goParty) TryLock(tb testing.TB, wait, lease time.Duration) bool {
 		return false
 	}
 	if 0 < wait && wait < time.Second && errors.Is(err, holdfast.ErrUnavailable) {
-		return false // in so short a time a busy server may not answer
+		return false // a busy server may not answer in such a short time
 	}
 	if err != nil {
 		tb.Fatal(err)
@@ -183,14 +183,14 @@ func (p *goParty) Unlock(tb testing.TB) int64 {
 
 func (p *goParty) Owner(testing.TB) string { return p.leases[len(p.leases)-1].Owner() }
 
-// A room is a server with a client of either side.
+// A room is a server with a client of each side.
 type room struct {
 	server *redistest.Server
 	java   *redisson
 	golang *holdfast.Client
 }
 
-// newRoom returns one on the server that the tests share.
+// newRoom returns a room on the shared server.
 func newRoom(tb testing.TB, release interop.Release) *room {
 	tb.Helper()
 	s := redistest.One(tb)

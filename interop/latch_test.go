@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// Both sides count the same latch down.
+// Both sides count down the same latch.
 func TestLatchCounts(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
@@ -36,7 +36,7 @@ func TestLatchCounts(t *testing.T) {
 		java.says(t, false, "trySetCount", 9)
 		java.says(t, nil, "countDown")
 		java.says(t, nil, "countDown")
-		java.says(t, nil, "countDown") // which an open latch bears
+		java.says(t, nil, "countDown") // no effect on an open latch
 		gives(t, 0)(golang.Count(ctx))
 		gives(t, 0)(golang.CountDown(ctx))
 		java.says(t, 0, "getCount")
@@ -44,8 +44,7 @@ func TestLatchCounts(t *testing.T) {
 	})
 }
 
-// Whoever waits is told when the other side opens the latch, also one with
-// braces in its name.
+// A waiter is woken when the other side opens the latch, also if its name has braces.
 func TestLatchWakes(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
@@ -76,8 +75,8 @@ func TestLatchWakes(t *testing.T) {
 	})
 }
 
-// awaits has a thread wait for a latch, and returns once it sleeps. Until then
-// it would find a latch that is deleted open.
+// awaits makes a thread wait for a latch and returns when it sleeps. Before that, the thread
+// would see a deleted latch as open.
 func awaits(t *testing.T, p *interop.Peer, latch object, thread string) <-chan interop.Answer {
 	t.Helper()
 	good(t, p.Do(interop.Call{Thread: thread, On: "java.lang.Thread", Method: "currentThread", As: thread}))
@@ -86,9 +85,8 @@ func awaits(t *testing.T, p *interop.Peer, latch object, thread string) <-chan i
 	return ch
 }
 
-// A latch that either side deletes lets go those who wait in Go, at once. Java
-// stays, since Redisson's message of it is that of a latch that was set, until
-// the latch is opened by a count.
+// When a side deletes a latch, Go waiters return at once. Java waiters stay until a count
+// opens the latch, because Redisson sends the message of a new latch.
 func TestLatchDeleted(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
@@ -110,7 +108,7 @@ func TestLatchDeleted(t *testing.T) {
 				})
 				select {
 				case a := <-stuck:
-					t.Errorf("Java goes on: %v %v", a, a.Err())
+					t.Errorf("the Java waiter returned: %v %v", a, a.Err())
 				case <-time.After(500 * time.Millisecond):
 				}
 				gives(t, true)(golang.TrySet(ctx, 1))
@@ -121,7 +119,7 @@ func TestLatchDeleted(t *testing.T) {
 	})
 }
 
-// A latch is open when as many have counted down as it says, of either side.
+// A latch opens when its count is reached by both sides together.
 func TestLatchFleet(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()

@@ -17,11 +17,11 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// slack is how late something may come on a busy machine. What has to be told
-// apart lies further apart.
+// slack is the tolerance for delays on a busy machine. Times that a test must
+// distinguish differ by more.
 const slack = 5 * time.Second
 
-// owned are the kinds that have one hash, with one owner at a time in it.
+// owned returns the kinds that store one owner at a time in one hash.
 func owned(release interop.Release, but ...string) []kind {
 	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
 		return k.name == "read" || k.name == "multi" || slices.Contains(but, k.name) ||
@@ -29,7 +29,7 @@ func owned(release interop.Release, but ...string) []kind {
 	})
 }
 
-// eachOwned runs a test with each Redisson for each of these kinds.
+// eachOwned runs a test with each release for each of the owned kinds.
 func eachOwned(t *testing.T, f func(t *testing.T, release interop.Release, k kind), but ...string) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
@@ -39,8 +39,7 @@ func eachOwned(t *testing.T, f func(t *testing.T, release interop.Release, k kin
 	})
 }
 
-// newRoomWith returns a room with other settings than the usual. Both sides have
-// the same watchdog time.
+// newRoomWith returns a room with options. Both sides have the same watchdog time.
 func newRoomWith(tb testing.TB, release interop.Release, o holdfast.Options) *room {
 	tb.Helper()
 	s := redistest.One(tb)
@@ -51,15 +50,15 @@ func newRoomWith(tb testing.TB, release interop.Release, o holdfast.Options) *ro
 	return &room{s, join(tb, peer(tb, release), c), open(tb, s.URL(), o)}
 }
 
-// A meeting is of two parties, one of either side, that want one lock.
+// A meeting has two parties, one of each side, that use one lock.
 type meeting struct {
 	title, name   string
 	kind          kind
 	first, second party
 }
 
-// meetings are those of some kinds, both ways, for tests that would have to
-// wait for each: they wait for all at once.
+// meetings returns the meetings of some kinds in both orders. Tests that have to wait
+// use it to wait for all of them at once.
 func (r *room) meetings(tb testing.TB, kinds []kind) (all []meeting) {
 	tb.Helper()
 	for _, k := range kinds {
@@ -75,7 +74,7 @@ func (r *room) meetings(tb testing.TB, kinds []kind) (all []meeting) {
 	return all
 }
 
-// holders returns who holds a lock and how often, as the server has it.
+// holders returns the owners of a lock and their hold counts, as stored on the server.
 func (r *room) holders(tb testing.TB, name string) map[string]int {
 	tb.Helper()
 	fields := r.server.Strings(tb, "HGETALL", name)
@@ -93,7 +92,8 @@ func (r *room) holders(tb testing.TB, name string) map[string]int {
 	return all
 }
 
-// wantHolder holds the server to a lock that an owner has so often, if at all.
+// wantHolder checks that an owner holds the lock so many times and that no other owner
+// holds it. With 0 holds the lock must be free.
 func (r *room) wantHolder(tb testing.TB, name, owner string, holds int) {
 	tb.Helper()
 	want := map[string]int{}
@@ -105,13 +105,13 @@ func (r *room) wantHolder(tb testing.TB, name, owner string, holds int) {
 	}
 }
 
-// ttl returns how long a lock lasts if nobody renews it.
+// ttl returns the remaining time of a lock.
 func (r *room) ttl(tb testing.TB, name string) time.Duration {
 	tb.Helper()
 	return time.Duration(r.server.Int(tb, "PTTL", name)) * time.Millisecond
 }
 
-// A visible lock is one of Holdfast that can be looked at, and freed by force.
+// A visible lock is a Holdfast lock that can be inspected and broken.
 type visible interface {
 	holdfast.Locker
 	IsLocked(ctx context.Context) (bool, error)
@@ -120,7 +120,7 @@ type visible interface {
 	Object() *holdfast.Object
 }
 
-// must is for calls that fail only if everything does.
+// must returns the value of a call and fails the test on an error.
 func must[T any](tb testing.TB) func(v T, err error) T {
 	return func(v T, err error) T {
 		tb.Helper()
@@ -131,9 +131,9 @@ func must[T any](tb testing.TB) func(v T, err error) T {
 	}
 }
 
-// background lets parties wait, each by its function, and returns once they do.
-// A thread that listens has yet to fall asleep, and would miss the message of
-// a write lock until then: that message wakes only those who sleep.
+// background calls wait for each party in the background and returns when all wait. It
+// also waits until the threads sleep: the message of a write lock wakes only threads
+// that sleep, not those that have only subscribed.
 func (r *room) background(tb testing.TB, k kind, name string, ps []party, wait func(tb testing.TB, p party)) {
 	tb.Helper()
 	aside := newAside(tb)
@@ -145,7 +145,7 @@ func (r *room) background(tb testing.TB, k kind, name string, ps []party, wait f
 		go wait(aside, p)
 	}
 	if k.name == "spin" {
-		return // which asks, and does not listen
+		return // a spin lock polls and does not subscribe
 	}
 	eventually(tb, 30*time.Second, "they wait for "+name, func() bool { return r.listeners(tb, name) >= before+int64(len(ps)) })
 	for _, p := range ps {
@@ -155,9 +155,9 @@ func (r *room) background(tb testing.TB, k kind, name string, ps []party, wait f
 	}
 }
 
-// aside is a test as its goroutines see it: their failures end themselves, and
-// count only as long as the test runs. Once it has failed, what they wait for
-// never comes.
+// aside is the testing.TB for goroutines of a test. Fatal ends the goroutine. It fails
+// the test only while the test runs: after a failure, the goroutines may wait for
+// something that does not happen any more.
 type aside struct {
 	testing.TB
 	mu   sync.Mutex
@@ -184,13 +184,14 @@ func (a *aside) Fatal(args ...any) {
 	runtime.Goexit()
 }
 
-// asleep reports whether the thread waits for a message.
+// asleep reports whether the thread sleeps until a message arrives.
 func (p *javaParty) asleep(tb testing.TB) bool {
 	tb.Helper()
 	return blocked(tb, p.client.Peer(), p.thread, "Semaphore")
 }
 
-// blocked reports whether a thread, kept by its name, sleeps for such an object.
+// blocked reports whether a thread, which is kept under its name, is blocked by an
+// object of such a class.
 func blocked(tb testing.TB, p *interop.Peer, thread, by string) bool {
 	tb.Helper()
 	return strings.Contains(good(tb, p.Do(interop.Call{
@@ -198,7 +199,7 @@ func blocked(tb testing.TB, p *interop.Peer, thread, by string) bool {
 	})).String(), by)
 }
 
-// listeners is how many listen to the channels of a lock.
+// listeners returns the number of subscribers of the channels of a lock.
 func (r *room) listeners(tb testing.TB, name string) (n int64) {
 	tb.Helper()
 	for _, c := range r.server.Channels(tb) {
@@ -209,14 +210,14 @@ func (r *room) listeners(tb testing.TB, name string) (n int64) {
 	return n
 }
 
-// A visit is somebody's entry.
+// A visit is the entry of a party.
 type visit struct {
 	by party
 	at int64
 }
 
-// crowd is a thread and a goroutine. Of a write lock it is one of them, of the
-// side that does not free the lock: the second to come could miss the message.
+// crowd returns a thread and a goroutine. For a write lock it returns only the party of
+// the side that does not free the lock, because a second waiter could miss the message.
 func (r *room) crowd(tb testing.TB, k kind, name string, c *holdfast.Client, freedByJava bool) []party {
 	tb.Helper()
 	java, golang := newJava(tb, r.java, k, name, name+"waiter"), newGo(c, k, name)
@@ -230,7 +231,7 @@ func (r *room) crowd(tb testing.TB, k kind, name string, c *holdfast.Client, fre
 	}
 }
 
-// visits delivers the entries of parties, which wait by now.
+// visits starts parties that wait for the lock. The channel receives their entries.
 func (r *room) visits(tb testing.TB, k kind, name string, ps ...party) <-chan visit {
 	tb.Helper()
 	ch := make(chan visit, len(ps))
@@ -238,31 +239,31 @@ func (r *room) visits(tb testing.TB, k kind, name string, ps ...party) <-chan vi
 	return ch
 }
 
-// next waits for somebody to enter what is free from a time on, and wants it
-// neither earlier nor late.
+// next waits for an entry and checks that it is not before the lock is free and not
+// late.
 func next(tb testing.TB, name string, ch <-chan visit, from int64) party {
 	tb.Helper()
 	select {
 	case v := <-ch:
 		if late := time.Duration(v.at - from); late < 0 || late > slack {
-			tb.Errorf("%T came %v after %s was free", v.by, late, name)
+			tb.Errorf("%T entered %v after %s was free", v.by, late, name)
 		}
 		return v.by
 	case <-time.After(max(0, time.Duration(from-redistest.Now())) + 2*slack):
-		tb.Fatalf("nobody came for %s, %v after it was free", name, 2*slack)
+		tb.Fatalf("no party entered %s within %v after it was free", name, 2*slack)
 		panic("unreachable")
 	}
 }
 
-// wantMonitorError is for calls of threads that do not hold the lock.
+// wantMonitorError checks the answer to a thread that does not hold the lock.
 func wantMonitorError(tb testing.TB, a interop.Answer) {
 	tb.Helper()
 	if !strings.Contains(a.Error, "IllegalMonitorStateException") {
-		tb.Errorf("Redisson says %q and throws %q, want an IllegalMonitorStateException", fmt.Sprint(a.Value), a.Error)
+		tb.Errorf("Redisson returned %q and threw %q, want an IllegalMonitorStateException", fmt.Sprint(a.Value), a.Error)
 	}
 }
 
-// thread is the number of an owner as an argument for Redisson.
+// thread converts the number of an owner to an argument for Redisson.
 func thread(tb testing.TB, number string) int64 {
 	tb.Helper()
 	return must[int64](tb)(strconv.ParseInt(number, 10, 64))

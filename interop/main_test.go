@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// workers are what the test binary does when a test has started it as a
-// process of its own, by name.
+// workers maps the name of a worker to its function. A test starts the test binary
+// as a separate process to run a worker.
 var workers = map[string]func(){}
 
 func TestMain(m *testing.M) {
@@ -31,13 +31,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// peers are the processes that the tests share, one for each release.
+// peers holds the processes that the tests share, one for each release.
 var peers struct {
 	sync.Mutex
 	started map[interop.Release]*interop.Peer
 }
 
-// peer returns the process that the tests share.
+// peer returns the shared process of a release.
 func peer(tb testing.TB, release interop.Release) *interop.Peer {
 	tb.Helper()
 	peers.Lock()
@@ -56,7 +56,7 @@ func peer(tb testing.TB, release interop.Release) *interop.Peer {
 	return p
 }
 
-// ownPeer starts a process that a test may harm.
+// ownPeer starts a process for one test, which may kill or stop it.
 func ownPeer(tb testing.TB, release interop.Release) *interop.Peer {
 	tb.Helper()
 	p, err := interop.Start(release)
@@ -72,7 +72,7 @@ func ownPeer(tb testing.TB, release interop.Release) *interop.Peer {
 	return p
 }
 
-// join returns a client of Redisson for one test.
+// join opens a client of Redisson for one test.
 func join(tb testing.TB, p *interop.Peer, c interop.Config) *redisson {
 	tb.Helper()
 	r, err := p.Open(c)
@@ -83,7 +83,7 @@ func join(tb testing.TB, p *interop.Peer, c interop.Config) *redisson {
 	return &redisson{r}
 }
 
-// redisson is a client of Redisson whose errors end the test.
+// redisson is a client of Redisson. Its errors fail the test.
 type redisson struct{ *interop.Redisson }
 
 func (r *redisson) get(tb testing.TB, getter string, args ...any) object {
@@ -95,7 +95,7 @@ func (r *redisson) get(tb testing.TB, getter string, args ...any) object {
 	return object{o}
 }
 
-// object is one of Redisson's whose errors end the test.
+// object is an object of Redisson. Its errors fail the test.
 type object struct{ interop.Object }
 
 func (o object) keep(tb testing.TB, method string, args ...any) object {
@@ -112,7 +112,7 @@ func (o object) do(tb testing.TB, thread, method string, args ...any) interop.An
 	return good(tb, o.Do(thread, method, args...))
 }
 
-// good is an answer that is no error.
+// good fails the test if an answer is an error.
 func good(tb testing.TB, a interop.Answer) interop.Answer {
 	tb.Helper()
 	if a.Err() != nil {
@@ -121,19 +121,19 @@ func good(tb testing.TB, a interop.Answer) interop.Answer {
 	return a
 }
 
-// within waits for an answer that is due.
+// within waits for an answer and fails the test after the limit.
 func within(tb testing.TB, limit time.Duration, ch <-chan interop.Answer) interop.Answer {
 	tb.Helper()
 	select {
 	case a := <-ch:
 		return good(tb, a)
 	case <-time.After(limit):
-		tb.Fatalf("Redisson has not answered within %v", limit)
+		tb.Fatalf("no answer of Redisson within %v", limit)
 		panic("unreachable")
 	}
 }
 
-// open returns a client of Holdfast for one test.
+// open opens a client of Holdfast for one test.
 func open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Client {
 	tb.Helper()
 	var o holdfast.Options
@@ -141,7 +141,7 @@ func open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Clie
 		o = options[0]
 	}
 	if !strings.ContainsAny(url, "?,") {
-		url += "?timeout=5s" // one server that stands still for a while is not gone
+		url += "?timeout=5s" // tolerates a busy server
 	}
 	c, err := holdfast.Open(context.Background(), url, o)
 	if err != nil {
@@ -153,17 +153,17 @@ func open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Clie
 
 var names atomic.Int64
 
-// name is one that no other test uses.
+// name returns a unique name.
 func name(tb testing.TB) string {
 	return fmt.Sprint(strings.ReplaceAll(tb.Name(), "/", ":"), ":", names.Add(1))
 }
 
-// eventually waits for a condition.
+// eventually waits until a condition is true.
 func eventually(tb testing.TB, limit time.Duration, what string, cond func() bool) {
 	tb.Helper()
 	for deadline := time.Now().Add(limit); !cond(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			tb.Fatalf("not within %v: %s", limit, what)
+			tb.Fatalf("condition not met within %v: %s", limit, what)
 		}
 	}
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// A message that comes after the lock was found held, and before the waiter
-// has learned that, wakes it all the same.
+// A message wakes a waiter even if it arrives before the reply that the lock is held.
 func TestMessageBeforeSleep(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
@@ -20,11 +19,11 @@ func TestMessageBeforeSleep(t *testing.T) {
 		p := redistest.NewProxy(t, r.server.Addr())
 		behind := &room{r.server, join(t, peer(t, release), interop.Single(p.Addr())), open(t, p.URL())}
 		wake := func(t *testing.T, name string, first, second party) {
-			second.Lock(t, 0) // so that the server knows its script
+			second.Lock(t, 0) // loads its script
 			second.Unlock(t)
 			first.Lock(t, 0)
 			var asked atomic.Int64
-			held, deliver := p.HoldReply(func(cmd []string) bool { // the first time it did not listen yet
+			held, deliver := p.HoldReply(func(cmd []string) bool { // the first attempt comes before the subscription
 				return strings.HasPrefix(cmd[0], "EVAL") && strings.Contains(strings.Join(cmd, " "), name) && asked.Add(1) == 2
 			})
 			entered := make(chan visit, 1)
@@ -32,7 +31,7 @@ func TestMessageBeforeSleep(t *testing.T) {
 			go func() { entered <- visit{second, second.Lock(aside, 0)} }()
 			<-held
 			left := first.Unlock(t)
-			time.Sleep(200 * time.Millisecond) // the message is there by now
+			time.Sleep(200 * time.Millisecond) // the message has arrived by now
 			deliver()
 			next(t, name, entered, left).Unlock(t)
 		}
@@ -47,9 +46,8 @@ func TestMessageBeforeSleep(t *testing.T) {
 	}, "spin")
 }
 
-// The kinds that have nothing but a hash keep each other out. They also call
-// each other, but for Redisson's spin lock, which calls nobody: who waits for
-// that looks by itself.
+// Kinds that use only a hash exclude each other. They also wake each other's waiters, except
+// Redisson's spin lock, which sends no message: its waiters poll.
 func TestKindsShareNames(t *testing.T) {
 	t.Parallel()
 	const poll = time.Second

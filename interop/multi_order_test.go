@@ -23,9 +23,9 @@ func sites(tb testing.TB, p *interop.Peer, servers ...*redistest.Server) (all []
 	return all
 }
 
-// Redisson takes the parts of a multi lock as they are listed, Holdfast in an
-// order of its own. Whatever the one and the other is, on one server or on two,
-// threads and goroutines get through, one at a time.
+// Redisson acquires the parts of a multi lock in the given order, Holdfast in its own order.
+// For all orders, on one server or two, threads and goroutines make progress and hold the
+// locks one at a time.
 func TestMultiOrders(t *testing.T) {
 	t.Parallel()
 	one, two := redistest.Start(t), redistest.Start(t)

@@ -12,11 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// kindNamed returns one of kinds.
-// partName is the name of the i-th part of a multi lock.
+// partName returns the name of the i-th part of a multi lock.
 func partName(n string, i int) string { return fmt.Sprint(n, ":", i) }
 
-// A mixture is the kinds of the parts of a multi lock, in order.
+// A mixture lists the kinds of the parts of a multi lock in order.
 type mixture []string
 
 var mixtures = []mixture{
@@ -67,8 +66,8 @@ func everyMixture(t *testing.T, f func(t *testing.T, r *room, m mixture)) {
 	})
 }
 
-// left are the keys that have to do with a name, but for the counter of fencing
-// tokens, which stays, and what Redisson is about to delete.
+// left returns the keys that contain a name, except the counter of fencing tokens, which
+// remains, and keys that Redisson is about to delete.
 func left(tb testing.TB, s *redistest.Server, name string) []string {
 	tb.Helper()
 	keys := s.Strings(tb, "KEYS", "*"+name+"*")
@@ -85,20 +84,20 @@ func enters(tb testing.TB, p party) <-chan int64 {
 	return ch
 }
 
-// soon waits for an entry that is due.
+// soon waits for an entry that must happen soon.
 func soon(tb testing.TB, limit time.Duration, ch <-chan int64) int64 {
 	tb.Helper()
 	select {
 	case at := <-ch:
 		return at
 	case <-time.After(limit):
-		tb.Fatalf("not let in within %v", limit)
+		tb.Fatalf("no entry within %v", limit)
 		panic("unreachable")
 	}
 }
 
-// inTurn sees that the second is kept out by the first, whether it waits or
-// not, and let in soon after that has left.
+// inTurn checks that the first party excludes the second, whether that waits or not, and
+// that the second enters soon after the first has left.
 func inTurn(t *testing.T, first, second party, limit time.Duration) {
 	t.Helper()
 	first.Lock(t, 0)
@@ -108,14 +107,14 @@ func inTurn(t *testing.T, first, second party, limit time.Duration) {
 		}
 	}
 	ch := enters(t, second)
-	time.Sleep(100 * time.Millisecond) // it waits by now, most likely
+	time.Sleep(100 * time.Millisecond) // it probably waits by now
 	first.Unlock(t)
 	soon(t, limit, ch)
 	second.Unlock(t)
 }
 
-// A multi lock of either side keeps the other's out, which is let in by its
-// release, and nothing is left in the end.
+// A multi lock of one side excludes that of the other side. Its release wakes the other
+// side. No keys remain at the end.
 func TestMulti(t *testing.T) {
 	everyMixture(t, func(t *testing.T, r *room, m mixture) {
 		r.bothWays(t, m.kind(), func(t *testing.T, n string, first, second party) {
@@ -125,8 +124,8 @@ func TestMulti(t *testing.T) {
 	})
 }
 
-// One part that the other side holds by itself keeps a multi lock out, which
-// then has none of the others; and is itself kept out by a multi lock.
+// If the other side holds one part, a multi lock is not acquired and holds none of the other
+// parts. A held multi lock excludes each part.
 func TestMultiAllOrNothing(t *testing.T) {
 	everyMixture(t, func(t *testing.T, r *room, m mixture) {
 		for i := range m {
@@ -141,21 +140,21 @@ func TestMultiAllOrNothing(t *testing.T) {
 					before := left(t, r.server, n)
 					for _, wait := range []time.Duration{0, 300 * time.Millisecond} {
 						if all.TryLock(t, wait, 0) {
-							t.Fatalf("has what is held after waiting %v", wait)
+							t.Fatalf("acquired a held part after waiting %v", wait)
 						}
 						eventually(t, 5*time.Second, "nothing is left of the attempt", func() bool {
 							return slices.Equal(left(t, r.server, n), before)
 						})
 					}
 					ch := enters(t, all)
-					time.Sleep(100 * time.Millisecond) // it waits by now, most likely
+					time.Sleep(100 * time.Millisecond) // it probably waits by now
 					part.Unlock(t)
 					soon(t, 8*time.Second, ch)
 					if part.TryLock(t, 0, 0) {
-						t.Error("has what the multi lock holds")
+						t.Error("acquired a part of the held multi lock")
 					}
 					all.Unlock(t)
-					// What an attempt of it has left in a queue may be taken back a moment later.
+					// A queue entry of an attempt may be removed a moment later.
 					eventually(t, 5*time.Second, "the part is free afterwards", func() bool { return part.TryLock(t, 0, 0) })
 					part.Unlock(t)
 				})
@@ -164,8 +163,7 @@ func TestMultiAllOrNothing(t *testing.T) {
 	})
 }
 
-// A lease time counts for all parts, and the other side is let in when it is
-// over.
+// A lease time applies to all parts. The other side enters when it is over.
 func TestMultiLease(t *testing.T) {
 	const lease = 5 * time.Second
 	m := mixture{"mutex", "fair", "read", "write"}
@@ -174,7 +172,7 @@ func TestMultiLease(t *testing.T) {
 		r := newRoom(t, release)
 		r.bothWays(t, m.kind(), func(t *testing.T, n string, first, second party) {
 			t.Parallel()
-			began := redistest.Now() // the lease may be older than the answer
+			began := redistest.Now() // the lease may begin before the answer
 			first.Lock(t, lease)
 			for i := range m {
 				if ttl := r.server.Int(t, "PTTL", partName(n, i)); ttl <= 0 || ttl > lease.Milliseconds() {
@@ -183,15 +181,15 @@ func TestMultiLease(t *testing.T) {
 			}
 			after := time.Duration(soon(t, lease+20*time.Second, enters(t, second)) - began)
 			if after < lease-time.Second {
-				t.Errorf("the other side was let in after %v of a lease of %v", after, lease)
+				t.Errorf("the other side entered after %v of a lease of %v", after, lease)
 			}
 			second.Unlock(t)
 		})
 	})
 }
 
-// With a lease time, Redisson sets the TTL of a fenced part's counter as well, so
-// that the tokens begin anew when it is over (B11). Ours leaves the counter alone.
+// With a lease time, Redisson also sets the TTL of the counter of a fenced part, so that the
+// tokens restart when it is over (B11). Holdfast does not change the counter.
 func TestMultiLeaseOnCounter(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, interop.Current)
@@ -216,7 +214,7 @@ func TestMultiLeaseOnCounter(t *testing.T) {
 	}
 }
 
-// A multi lock is renewed by either side, all parts of it.
+// Each side renews all parts of its multi lock.
 func TestMultiRenewed(t *testing.T) {
 	m := mixture{"mutex", "fair", "read", "write"}
 	releases(t, func(t *testing.T, release interop.Release) {
@@ -244,8 +242,8 @@ func TestMultiRenewed(t *testing.T) {
 	})
 }
 
-// What a killed process of Redisson has held, and what it has waited for, ends
-// with its leases.
+// The locks that a killed Redisson process held or waited for are free when its leases are
+// over.
 func TestMultiKilled(t *testing.T) {
 	t.Parallel()
 	s := redistest.One(t)
@@ -259,7 +257,7 @@ func TestMultiKilled(t *testing.T) {
 		newJava(t, java, m.kind(), n, n).Lock(t, 0)
 		m.kind().java(t, java, n).Go(n+"waiter", "lock")
 	}
-	time.Sleep(time.Second) // until all wait, most likely
+	time.Sleep(time.Second) // all probably wait by then
 	p.Kill()
 	for n, m := range names {
 		g := newGo(golang, m.kind(), n)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// Go sees a lock that Java holds as an object, changes nothing of it, and can
-// delete it, which tells those who wait.
+// Go can inspect a lock that Java holds as an object without changing it, and can delete it.
+// The deletion wakes the waiters.
 func TestLockOfJavaAsObject(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
@@ -35,11 +35,11 @@ func TestLockOfJavaAsObject(t *testing.T) {
 		fails(t, err, holdfast.ErrUnsupported)
 		fails(t, golang.Rename(ctx, n+":2"), holdfast.ErrUnsupported)
 		if !mutex.do(t, n, "isHeldByCurrentThread").Bool() {
-			t.Error("Java holds it no more")
+			t.Error("Java does not hold the lock any more")
 		}
 
 		waiter := mutex.Go(n+" waits", "lock")
-		time.Sleep(200 * time.Millisecond) // it waits by now
+		time.Sleep(200 * time.Millisecond) // the waiter waits by now
 		gives(t, true)(golang.Delete(ctx))
 		within(t, 10*time.Second, waiter)
 		if mutex.do(t, n, "isHeldByCurrentThread").Bool() || !mutex.do(t, n, "isLocked").Bool() {
@@ -48,8 +48,8 @@ func TestLockOfJavaAsObject(t *testing.T) {
 	})
 }
 
-// What Redisson does to a lock as an object, while Go holds it, Go's renewals
-// make good, or its holder is told of.
+// If Redisson changes a lock as an object while Go holds it, Go's renewals repair it, or the
+// holder notices the loss.
 func TestLockOfGoAsObject(t *testing.T) {
 	r := newRoom(t, interop.Current)
 	r.golang = open(t, r.server.URL(), holdfast.Options{WatchdogTimeout: 6 * time.Second, RenewEvery: 300 * time.Millisecond})
@@ -83,27 +83,27 @@ func TestLockOfGoAsObject(t *testing.T) {
 					case <-l.Context().Done():
 						fails(t, context.Cause(l.Context()), holdfast.ErrLost)
 					case <-time.After(2 * slack):
-						t.Error("nobody told the holder")
+						t.Error("the holder did not notice the loss")
 					}
 					fails(t, l.Release(ctx), holdfast.ErrLost)
 					return
 				}
-				eventually(t, 2*slack, "the lease is as long as it was", func() bool {
+				eventually(t, 2*slack, "the lease was not changed", func() bool {
 					ttl := r.server.Int(t, "PTTL", n)
 					return ttl > 4500 && ttl <= 6000
 				})
 				fails(t, l.Release(ctx), nil)
 				if !newJava(t, r.java, k, n, n).TryLock(t, 0, 0) {
-					t.Error("Java cannot have it")
+					t.Error("Java cannot acquire the lock")
 				}
 			})
 		}
 	}
 }
 
-// Redisson gives the counter of tokens the end of the lease when it takes a
-// fenced lock as one of several (B11). The next grant takes that end away, so
-// that tokens go on rising.
+// Redisson sets the TTL of the token counter to the lease time when it acquires a fenced lock
+// as part of a multi lock (B11). The next grant of Holdfast removes this TTL, so that tokens
+// keep rising.
 func TestTokensAfterMultiLock(t *testing.T) {
 	t.Parallel()
 	ctx, r, n := t.Context(), newRoom(t, interop.Current), name(t)
@@ -124,7 +124,7 @@ func TestTokensAfterMultiLock(t *testing.T) {
 	}
 }
 
-// An election is a fenced lock to Java, which can look at it and wait for it.
+// To Java an election is a fenced lock. Java can inspect it and wait for it.
 func TestElectionAsLock(t *testing.T) {
 	t.Parallel()
 	ctx, r, n := t.Context(), newRoom(t, interop.Current), name(t)
@@ -139,7 +139,7 @@ func TestElectionAsLock(t *testing.T) {
 		t.Errorf("Java sees the term %d, and Go %d", token, l.Token())
 	}
 	wakes(t, func() error { return java.Do(n, "lock").Err() }, func() { fails(t, l.Release(ctx), nil) })
-	// Who holds it in Java leads nobody, but keeps others from it.
+	// A holder in Java is not a leader, but it excludes others.
 	gives(t, holdfast.Leader{})(golang.Leader(ctx))
 	_, err = golang.TryCampaign(ctx, "go:2")
 	fails(t, err, holdfast.ErrNotAcquired)
@@ -152,13 +152,13 @@ func TestElectionAsLock(t *testing.T) {
 		t.Errorf("term %d after %d", again.Token(), l.Token())
 	}
 	java.says(t, true, "forceUnlock")
-	eventually(t, 2*slack, "nobody leads", func() bool {
+	eventually(t, 2*slack, "there is no leader", func() bool {
 		leader, err := golang.Leader(ctx)
 		return err == nil && leader == holdfast.Leader{}
 	})
 }
 
-// A row of ids is a map to Java.
+// To Java an id generator is a map.
 func TestTimeIDAsMap(t *testing.T) {
 	t.Parallel()
 	ctx, r, n := t.Context(), newRoom(t, interop.Current), name(t)

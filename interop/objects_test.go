@@ -11,14 +11,14 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// objects are the things that both sides have and that are no locks. fill
-// brings all of their keys into being.
+// objects lists the objects that both sides have and that are not locks. fill creates all of
+// their keys.
 var objects = []struct {
 	name   string
 	getter string
 	since  interop.Release
 	keys   int
-	first  string // methods of Redisson that treat the key by the name only
+	first  string // methods of Redisson that handle only the key with the name
 	golang func(c *holdfast.Client, n string) *holdfast.Object
 	fill   func(t *testing.T, java object)
 }{
@@ -62,7 +62,7 @@ var objects = []struct {
 	},
 }
 
-// A keeper looks after an object, at either side.
+// A keeper calls the object methods of one side.
 type keeper interface {
 	Exists(t *testing.T) bool
 	Delete(t *testing.T) bool
@@ -75,7 +75,7 @@ type keeper interface {
 	MemoryUse(t *testing.T) int64
 }
 
-// javaKeeper is Redisson's.
+// javaKeeper is the keeper of Redisson.
 type javaKeeper struct{ object }
 
 func (k javaKeeper) ask(t *testing.T, method string, args ...any) interop.Answer {
@@ -103,7 +103,7 @@ func (k javaKeeper) IdleTime(t *testing.T) time.Duration {
 }
 func (k javaKeeper) MemoryUse(t *testing.T) int64 { return k.ask(t, "sizeInMemory").Int() }
 
-// goKeeper is Holdfast's.
+// goKeeper is the keeper of Holdfast.
 type goKeeper struct{ *holdfast.Object }
 
 func (k goKeeper) Exists(t *testing.T) bool { return must[bool](t)(k.Object.Exists(t.Context())) }
@@ -133,7 +133,7 @@ func (k goKeeper) MemoryUse(t *testing.T) int64 {
 	return must[int64](t)(k.Object.MemoryUse(t.Context()))
 }
 
-// keysOf returns the keys of an object, which are those with its name in them.
+// keysOf returns the keys of an object: all keys that contain its name.
 func (r *room) keysOf(t *testing.T, name string) []string {
 	t.Helper()
 	return slices.DeleteFunc(r.server.Keys(t), func(key string) bool {
@@ -141,8 +141,8 @@ func (r *room) keysOf(t *testing.T, name string) []string {
 	})
 }
 
-// What one side does to an object as a whole, it does to all of its keys, and
-// the other sees it.
+// An operation of one side on an object affects all of its keys, and the other side sees the
+// result.
 func TestObjects(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		r := newRoom(t, release)
@@ -176,7 +176,7 @@ func (r *room) keeps(t *testing.T, fill func(t *testing.T, n string), one, other
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}
-	last := func(name string, d time.Duration) { // a negative one is for ever
+	last := func(name string, d time.Duration) { // negative: no expiry
 		t.Helper()
 		for _, k := range []keeper{one(name), other(name)} {
 			if ttl := k.TTL(t); ttl > d || (ttl < 0) != (d < 0) {
@@ -215,16 +215,16 @@ func (r *room) keeps(t *testing.T, fill func(t *testing.T, n string), one, other
 	same("exists", one(n).Exists(t), false)
 }
 
-// What takes an object elsewhere takes all of its keys in Go, and in Redisson
-// mostly the first one.
+// Operations that move or copy an object handle all of its keys in Go, and mostly only the
+// first key in Redisson.
 func TestObjectsMoved(t *testing.T) {
 	r, ctx := newRoom(t, interop.Current), t.Context()
 	elsewhere := open(t, "redis://"+r.server.Addr()+"/1")
 	for _, op := range []struct {
 		java   string // the method
 		golang func(o *holdfast.Object, to string) error
-		stays  bool // the object does, too
-		goes   bool // it is at the new name afterwards
+		stays  bool // the object also remains under the old name
+		goes   bool // the object is under the new name afterwards
 	}{
 		{"rename", func(o *holdfast.Object, to string) error { return o.Rename(ctx, to) }, false, true},
 		{"renamenx", func(o *holdfast.Object, to string) error { _, err := o.RenameIfAbsent(ctx, to); return err }, false, true},
@@ -287,7 +287,7 @@ func TestObjectsMoved(t *testing.T) {
 	}
 }
 
-// What is one key at the server is dumped by one side and restored by the other.
+// An object with one key can be dumped by one side and restored by the other.
 func TestObjectDump(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()

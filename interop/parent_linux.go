@@ -2,7 +2,7 @@ package interop
 
 import "syscall"
 
-// dieWithParent keeps a peer from outliving a test that was killed.
+// dieWithParent makes the kernel kill a peer when the test process dies.
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

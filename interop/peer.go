@@ -1,10 +1,9 @@
-// Package interop holds Holdfast against Redisson itself: tests that drive
-// both on the same servers and the same names, and the benchmark that prints
-// them side by side.
+// Package interop tests Holdfast together with Redisson. The tests drive both on the
+// same servers and names. A benchmark compares both in one table.
 //
-// Redisson runs in a process of its own, the peer, which calls whatever method
-// it is told to call (src/main/java/holdfast/Peer.java). What the tests here
-// say of Redisson is therefore what Redisson did.
+// Redisson runs in a separate process, the peer, which calls the methods that the
+// tests name (src/main/java/holdfast/Peer.java). The tests therefore observe the
+// behaviour of Redisson itself.
 package interop
 
 import (
@@ -23,16 +22,16 @@ import (
 	"time"
 )
 
-// A Release is one of the Redissons that the peer is built with.
+// A Release is a release of Redisson that the peer is built with.
 type Release string
 
 // The releases.
 const (
 	Current Release = "current" // the newest
-	Era     Release = "era"     // one of 2020, which many services still run
+	Era     Release = "era"     // a release of 2020 that many services still use
 )
 
-// answerTime bounds the wait for anything that is asked of the peer.
+// answerTime is the limit for an answer of the peer.
 const answerTime = 5 * time.Minute
 
 // A Peer is a process that runs Redisson.
@@ -49,7 +48,7 @@ type Peer struct {
 	waiting map[int]chan<- Answer
 }
 
-// Start starts a peer. It needs what `make interop` builds.
+// Start starts a peer. `make interop` builds the files that it needs.
 func Start(release Release) (*Peer, error) {
 	lib, err := library(release)
 	if err != nil {
@@ -57,7 +56,7 @@ func Start(release Release) (*Peer, error) {
 	}
 	p := &Peer{Release: release, gone: make(chan struct{}), waiting: make(map[int]chan<- Answer)}
 	p.cmd = exec.Command("java", "-XX:+UseSerialGC", "-Xmx512m",
-		// The codecs of the early release look into these.
+		// The codecs of the early release access these packages by reflection.
 		"--add-opens=java.base/java.lang=ALL-UNNAMED", "--add-opens=java.base/java.io=ALL-UNNAMED", "--add-opens=java.base/java.util=ALL-UNNAMED",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
 		"-cp", filepath.Join(lib, "*"), "holdfast.Peer")
@@ -77,7 +76,7 @@ func Start(release Release) (*Peer, error) {
 	return p, nil
 }
 
-// library returns where the peer of a release is.
+// library returns the directory of the peer of a release.
 func library(release Release) (string, error) {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {
@@ -101,7 +100,7 @@ func (p *Peer) read(stdout io.Reader) {
 		}
 		var a Answer
 		if err := json.Unmarshal(line, &a); err != nil {
-			panic(fmt.Sprintf("interop: the peer says %q: %v", line, err))
+			panic(fmt.Sprintf("interop: invalid answer of the peer: %q: %v", line, err))
 		}
 		p.mu.Lock()
 		ch := p.waiting[a.ID]
@@ -113,8 +112,8 @@ func (p *Peer) read(stdout io.Reader) {
 	close(p.gone)
 }
 
-// A Call is a method to call. Args are numbers, strings, truths, [Object]s,
-// nil, and slices of these.
+// A Call is a method call. Args are numbers, strings, booleans, [Object]s, nil, and
+// slices of these.
 type Call struct {
 	Thread string `json:"thread,omitempty"`
 	On     string `json:"on,omitempty"`
@@ -122,13 +121,13 @@ type Call struct {
 	Args   []any  `json:"args,omitempty"`
 	As     string `json:"as,omitempty"`
 
-	// In place of a method: calls made one after the other, again and again.
+	// Instead of a method: calls in sequence, repeated.
 	Calls  []Call `json:"calls,omitempty"`
 	Times  int    `json:"times,omitempty"`
 	Millis int64  `json:"millis,omitempty"`
 }
 
-// An Answer is what came of a call.
+// An Answer is the result of a call.
 type Answer struct {
 	ID    int
 	Value any
@@ -160,7 +159,7 @@ func (a Answer) Began() int64 { return a.Spans[0][0] }
 // Ended returns when the last call ended.
 func (a Answer) Ended() int64 { return a.Spans[len(a.Spans)-1][1] }
 
-// Send has a call made, and delivers its answer.
+// Send sends a call to the peer. The channel receives the answer.
 func (p *Peer) Send(c Call) <-chan Answer {
 	ch := make(chan Answer, 1)
 	p.mu.Lock()
@@ -176,12 +175,12 @@ func (p *Peer) Send(c Call) <-chan Answer {
 	p.waiting[p.last] = ch
 	if _, err := p.stdin.Write(append(line, '\n')); err != nil {
 		delete(p.waiting, p.last)
-		ch <- Answer{ID: p.last, Error: "interop: the peer is gone: " + err.Error()}
+		ch <- Answer{ID: p.last, Error: "interop: the peer has ended: " + err.Error()}
 	}
 	return ch
 }
 
-// Do has a call made and waits for its answer.
+// Do sends a call to the peer and waits for the answer.
 func (p *Peer) Do(c Call) Answer { return p.await(p.Send(c)) }
 
 func (p *Peer) await(ch <-chan Answer) Answer {
@@ -200,13 +199,14 @@ func (p *Peer) await(ch <-chan Answer) Answer {
 	}
 }
 
-// Stderr returns what the ended process had to say, Redisson's log among it.
+// Stderr waits for the end of the process and returns its error output, which
+// includes the log of Redisson.
 func (p *Peer) Stderr() string {
 	<-p.gone
 	return strings.TrimSpace(p.stderr.String())
 }
 
-// Kill ends the process at once, as kill -9 does.
+// Kill kills the process, like kill -9.
 func (p *Peer) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.gone
@@ -215,5 +215,5 @@ func (p *Peer) Kill() {
 // Pause stops the process.
 func (p *Peer) Pause() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
 
-// Resume lets it go on.
+// Resume continues a paused process.
 func (p *Peer) Resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// permits are a semaphore with leases, as both sides see it.
+// permits is a leased semaphore with an object of each side.
 type permits struct {
 	name    string
 	release interop.Release
@@ -27,8 +27,8 @@ func (r *room) permits(t *testing.T, release interop.Release, total int) permits
 	return p
 }
 
-// javaTakes returns the id of a permit that Java has for so long; zero: without
-// an end.
+// javaTakes acquires a permit in Java and returns its id. With a lease of zero, the
+// permit does not expire.
 func (p permits) javaTakes(t *testing.T, lease time.Duration) string {
 	t.Helper()
 	if lease == 0 {
@@ -46,7 +46,7 @@ func (p permits) goTakes(t *testing.T, n int, opts ...holdfast.Option) *holdfast
 	return l
 }
 
-// are compares how many permits are free and taken.
+// are checks the numbers of free and acquired permits.
 func (p permits) are(t *testing.T, free, taken int) {
 	t.Helper()
 	gives(t, holdfast.PermitState{Available: free, Taken: taken})(p.golang.State(t.Context()))
@@ -57,8 +57,8 @@ func (p permits) are(t *testing.T, free, taken int) {
 	}
 }
 
-// lasts checks that a permit ends between so much and a few seconds less from
-// now, by the words of both sides.
+// lasts checks on both sides that the remaining time of a permit is d or a few seconds
+// less.
 func (p permits) lasts(t *testing.T, id string, d time.Duration) {
 	t.Helper()
 	left, err := p.golang.RemainingID(t.Context(), id)
@@ -68,7 +68,7 @@ func (p permits) lasts(t *testing.T, id string, d time.Duration) {
 	}
 }
 
-// Both sides count the same permits, free and taken.
+// TestLeasedCounts checks that both sides count the same free and acquired permits.
 func TestLeasedCounts(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
@@ -102,7 +102,8 @@ func TestLeasedCounts(t *testing.T) {
 	})
 }
 
-// The ids of one side are good at the other: to look at, extend and give back.
+// TestPermitIDs checks that each side can inspect, extend and release permits by the
+// ids of the other side.
 func TestPermitIDs(t *testing.T) {
 	t.Parallel()
 	ctx, r := t.Context(), newRoom(t, interop.Current)
@@ -152,7 +153,7 @@ func TestPermitIDs(t *testing.T) {
 		fails(t, p.golang.ReleaseIDs(ctx, fixed), holdfast.ErrNotHeld)
 		p.are(t, 3, 0)
 
-		// What Java gives back, its holder is told of.
+		// If Java releases a permit, its holder notices.
 		for _, release := range []string{"release", "tryRelease"} {
 			l := p.goTakes(t, 2)
 			p.are(t, 1, 2)
@@ -162,7 +163,7 @@ func TestPermitIDs(t *testing.T) {
 			case <-l.Context().Done():
 				fails(t, context.Cause(l.Context()), holdfast.ErrLost)
 			case <-time.After(2 * slack):
-				t.Error("nobody told it")
+				t.Error("the holder did not notice the loss")
 			}
 			fails(t, l.Release(ctx), holdfast.ErrLost)
 			p.are(t, 3, 0)
@@ -171,7 +172,7 @@ func TestPermitIDs(t *testing.T) {
 	t.Run("shortened", func(t *testing.T) {
 		p := r.permits(t, interop.Current, 1)
 		l := p.goTakes(t, 1)
-		p.java.says(t, true, "updateLeaseTime", l.Permits()[0], 4, "SECONDS") // which the next renewal makes good
+		p.java.says(t, true, "updateLeaseTime", l.Permits()[0], 4, "SECONDS") // the next renewal extends it again
 		eventually(t, 2*slack, "it is renewed", func() bool {
 			left, err := p.golang.RemainingID(ctx, l.Permits()[0])
 			return err == nil && left > 4*time.Second
@@ -181,7 +182,7 @@ func TestPermitIDs(t *testing.T) {
 	})
 }
 
-// Whoever waits for a permit is told when the other side gives one back.
+// TestLeasedWakes checks that a waiter is woken when the other side releases a permit.
 func TestLeasedWakes(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
@@ -234,14 +235,15 @@ func TestLeasedWakes(t *testing.T) {
 	})
 }
 
-// A permit whose lease is over is had by the other side, also that of a process
-// that was killed; and one without end when it is given back by its id.
+// TestPermitsEnd checks that the other side gets a permit when its lease is over, also
+// if its holder was killed. A permit without a lease is free when it is released by
+// its id.
 func TestPermitsEnd(t *testing.T) {
 	const lease = 4 * time.Second
 	had := func(t *testing.T, began time.Time) {
 		t.Helper()
 		if d := time.Since(began); d < lease-100*time.Millisecond || d > lease+slack {
-			t.Errorf("had after %v, with a lease of %v", d, lease)
+			t.Errorf("acquired after %v, with a lease of %v", d, lease)
 		}
 	}
 	releases(t, func(t *testing.T, release interop.Release) {
@@ -273,13 +275,13 @@ func TestPermitsEnd(t *testing.T) {
 			own := ownPeer(t, release)
 			r.java = join(t, own, interop.Single(r.server.Addr()))
 			p := r.permits(t, release, 2)
-			p.javaTakes(t, 3*time.Second) // which a new process may take its time for
+			p.javaTakes(t, 3*time.Second) // the first call of a new process is slow
 			began := time.Now()
 			endless := p.javaTakes(t, 0)
 			own.Kill()
 			l := p.goTakes(t, 1)
 			if d := time.Since(began); d > 8*time.Second {
-				t.Errorf("had after %v", d)
+				t.Errorf("acquired after %v", d)
 			}
 			gives(t, holdfast.PermitState{Taken: 2})(p.golang.State(t.Context()))
 			_, err := p.golang.TryAcquire(t.Context(), 1)
@@ -295,8 +297,8 @@ func TestPermitsEnd(t *testing.T) {
 	})
 }
 
-// The Redisson of old writes its ids as text. Permits are counted all the same,
-// and come back; only by their ids neither side knows those of the other.
+// TestPermitIDsOfOld checks the early Redisson, which stores ids as text. Both sides
+// count the same permits, but neither side knows the ids of the other.
 func TestPermitIDsOfOld(t *testing.T) {
 	t.Parallel()
 	ctx, r := t.Context(), newRoom(t, interop.Era)

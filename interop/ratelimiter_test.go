@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// limiter is one as both sides see it.
+// limiter is a rate limiter with an object of each side.
 type limiter struct {
 	name   string
 	java   object
@@ -24,7 +24,7 @@ func (r *room) limiter(t *testing.T) limiter {
 	return limiter{n, r.java.get(t, "getRateLimiter", n), r.golang.RateLimiter(n)}
 }
 
-// has compares the rate at both sides.
+// has checks the rate on both sides.
 func (l limiter) has(t *testing.T, want holdfast.Rate) {
 	t.Helper()
 	gives(t, want)(l.golang.Rate(t.Context()))
@@ -38,7 +38,7 @@ func (l limiter) has(t *testing.T, want holdfast.Rate) {
 	config.says(t, kind, "getRateType")
 }
 
-// args are Redisson's arguments of a rate.
+// args returns the arguments of Redisson for a rate.
 func (l limiter) args(t *testing.T, kind string, rate int, per string, keepState bool) object {
 	t.Helper()
 	args, err := peer(t, interop.Current).Static("org.redisson.api.ratelimiter.RateLimiterArgs", "of", kind, rate, per)
@@ -48,7 +48,7 @@ func (l limiter) args(t *testing.T, kind string, rate int, per string, keepState
 	return object{args}.keep(t, "keepState", keepState)
 }
 
-// A rate that one side sets is that of the other, and so is what is taken.
+// Both sides share the rate and the acquired permits.
 func TestRateIsShared(t *testing.T) {
 	t.Parallel()
 	ctx, r := t.Context(), newRoom(t, interop.Current)
@@ -72,13 +72,13 @@ func TestRateIsShared(t *testing.T) {
 	fails(t, err, holdfast.ErrInvalid)
 	l.java.throws(t, "tryAcquire", 6)
 
-	// What one side has taken the other can give back.
+	// One side can release permits that the other has acquired.
 	l.java.says(t, nil, "release", 1)
 	gives(t, 2)(l.golang.Available(ctx))
 	fails(t, l.golang.Release(ctx, 3), nil)
 	l.java.says(t, 5, "availablePermits")
 
-	// A new rate forgets what was taken, whoever sets it.
+	// A new rate, set by any side, resets the acquired permits.
 	gives(t, true)(l.golang.AllowN(ctx, 5))
 	l.java.says(t, nil, "setRate", "OVERALL", 3, "PT2M")
 	l.has(t, holdfast.Rate{Permits: 3, Per: 2 * time.Minute})
@@ -100,8 +100,7 @@ func TestRateIsShared(t *testing.T) {
 	l.java.says(t, false, "updateRate", l.args(t, "OVERALL", 6, "PT1M", true))
 }
 
-// Permits that Redisson has given back already, and left in the log, are not
-// free a second time.
+// Permits that Redisson has released but left in the log do not become free a second time.
 func TestRateGivenBackTwice(t *testing.T) {
 	t.Parallel()
 	ctx, r := t.Context(), newRoom(t, interop.Current)
@@ -115,8 +114,8 @@ func TestRateGivenBackTwice(t *testing.T) {
 	l.java.says(t, false, "tryAcquire", 5)
 }
 
-// With a rate per client, each has its own, and a rate that Redisson lowers
-// holds for what Holdfast has left of the old one.
+// With a rate per client, each client has its own permits. A rate that Redisson lowers also
+// applies to permits that Holdfast has left from the old rate.
 func TestRatePerClient(t *testing.T) {
 	t.Parallel()
 	ctx, r := t.Context(), newRoom(t, interop.Current)
@@ -140,13 +139,13 @@ func TestRatePerClient(t *testing.T) {
 	gives(t, true)(l.golang.Allow(ctx))
 	gives(t, false)(l.golang.Allow(ctx))
 
-	// From each to all together.
+	// Change from a rate per client to an overall rate.
 	l.java.says(t, nil, "setRate", "OVERALL", 2, "PT1M")
 	gives(t, true)(l.golang.AllowN(ctx, 2))
 	l.java.says(t, false, "tryAcquire")
 }
 
-// A limiter that nobody uses ends when the rate says, whoever has set it.
+// An unused limiter expires as its rate says, whichever side has set the rate.
 func TestRateKeptAlive(t *testing.T) {
 	t.Parallel()
 	ctx, r := t.Context(), newRoom(t, interop.Current)
@@ -182,7 +181,7 @@ func TestRateKeptAlive(t *testing.T) {
 	}
 }
 
-// Permits that Go has been promised are none to Java, which gets those after.
+// Java does not get permits that Go has reserved. It gets later ones.
 func TestRatePromised(t *testing.T) {
 	t.Parallel()
 	ctx, r := t.Context(), newRoom(t, interop.Current)
@@ -202,8 +201,8 @@ func TestRatePromised(t *testing.T) {
 	gives(t, 1)(l.golang.Available(ctx))
 }
 
-// A count without a log, as Redisson leaves it when the log is lost, stops
-// Java for ever (B21), and not Go.
+// If the log is lost, Redisson leaves a count without a log. This blocks Java forever (B21),
+// but not Go.
 func TestRateWithoutLog(t *testing.T) {
 	t.Parallel()
 	ctx, r := t.Context(), newRoom(t, interop.Current)
@@ -217,11 +216,10 @@ func TestRateWithoutLog(t *testing.T) {
 	l.java.says(t, true, "tryAcquire")
 }
 
-// Threads and goroutines together get what the rate allows, and in no span of
-// an interval more.
+// Threads and goroutines together get the permits of the rate, and in no interval more.
 func TestRateOfFleet(t *testing.T) {
 	const each, rate, interval, length = 3, 20, 500 * time.Millisecond, 8 * time.Second
-	const cut = 5 * time.Millisecond // Redisson's times are whole milliseconds, and its clock is another
+	const cut = 5 * time.Millisecond // Redisson uses whole milliseconds and another clock
 	for _, test := range []struct {
 		name      string
 		take      string // Java's method
@@ -291,7 +289,7 @@ func TestRateOfFleet(t *testing.T) {
 				if n, all := len(visits), rate*(int(took/interval)+1); n > all || n < all/2 {
 					t.Errorf("%d grants in %v, want about %d", n, took, all)
 				}
-				if count[owner] == 0 && test.take != "acquire" { // who waits in Java comes after all who wait in Go
+				if count[owner] == 0 && test.take != "acquire" { // Java waiters come after all Go waiters
 					t.Errorf("none for %s", owner)
 				}
 			}
@@ -299,8 +297,8 @@ func TestRateOfFleet(t *testing.T) {
 	}
 }
 
-// busiest is the largest number of grants of which each was asked for and had
-// inside one span of such a length.
+// busiest returns the largest number of grants that were requested and received within one
+// interval of the given length.
 func busiest(grants []redistest.Interval, span time.Duration) (most int) {
 	for _, first := range grants {
 		n := 0
@@ -314,9 +312,9 @@ func busiest(grants []redistest.Interval, span time.Duration) (most int) {
 	return most
 }
 
-// The Redisson of old writes another log, and cannot read ours: the two are not
-// to be mixed. Should they be, Holdfast gives no more than the rate, and is as
-// before when an interval has passed.
+// The early Redisson writes another format of the log and cannot read the current one. The
+// two must not be mixed. If they are, Holdfast still grants no more than the rate, and works
+// normally again after one interval.
 func TestRateOfOld(t *testing.T) {
 	t.Parallel()
 	ctx, r := t.Context(), newRoom(t, interop.Era)
@@ -333,13 +331,13 @@ func TestRateOfOld(t *testing.T) {
 	if ok, err := l.golang.AllowN(ctx, 4); ok {
 		t.Error("more than the rate")
 	} else {
-		t.Log("when it meets such entries: ", err)
+		t.Log("with entries of the early format: ", err)
 	}
 	if after := r.server.Strings(t, "ZRANGE", "{"+l.name+"}:permits", "0", "-1"); len(after) != len(before)+1 {
 		t.Errorf("%d entries, want %d", len(after), len(before)+1)
 	}
 	time.Sleep(interval + 100*time.Millisecond)
-	t.Log("Redisson says that so many are free: ", l.java.do(t, "", "availablePermits").Value)
+	t.Log("free permits according to Redisson: ", l.java.do(t, "", "availablePermits").Value)
 	gives(t, rate)(l.golang.Available(ctx))
 	gives(t, true)(l.golang.AllowN(ctx, rate))
 	gives(t, false)(l.golang.Allow(ctx))

@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 )
 
-// A Config is Redisson's configuration, with the keys of its YAML file.
+// A Config is a configuration of Redisson, with the keys of its YAML file.
 type Config map[string]any
 
-// Single configures one server, with few connections: more would only cost
-// time to open.
+// Single configures one server with few connections, because opening connections
+// takes time.
 func Single(addr string) Config {
 	return Config{"singleServerConfig": map[string]any{
 		"address": "redis://" + addr, "connectionMinimumIdleSize": 4, "subscriptionConnectionMinimumIdleSize": 1,
@@ -35,7 +35,7 @@ func Sentinel(master string, addrs ...string) Config {
 	}}
 }
 
-// MasterReplicas configures a master and the replicas that it has.
+// MasterReplicas configures a master and its replicas.
 func MasterReplicas(master string, replicas ...string) Config {
 	return Config{"masterSlaveServersConfig": map[string]any{
 		"masterAddress": "redis://" + master, "slaveAddresses": urls(replicas), "masterConnectionMinimumIdleSize": 2,
@@ -43,7 +43,7 @@ func MasterReplicas(master string, replicas ...string) Config {
 	}}
 }
 
-// Replicated configures servers of which one is the master.
+// Replicated configures servers. One of them is the master.
 func Replicated(addrs ...string) Config {
 	return Config{"replicatedServersConfig": map[string]any{
 		"nodeAddresses": urls(addrs), "masterConnectionMinimumIdleSize": 2, "slaveConnectionMinimumIdleSize": 1,
@@ -58,7 +58,8 @@ func urls(addrs []string) (urls []string) {
 	return urls
 }
 
-// With sets a key of the configuration. A dot leads into a section.
+// With sets a key of the configuration and returns c. A key "section.name" sets a key
+// in a section.
 func (c Config) With(key string, value any) Config {
 	section := map[string]any(c)
 	if s, k, ok := strings.Cut(key, "."); ok {
@@ -70,7 +71,7 @@ func (c Config) With(key string, value any) Config {
 
 var numbers atomic.Int64
 
-// ref is a new name for an object inside a peer.
+// ref returns a new name for an object in a peer.
 func ref(kind string) string { return fmt.Sprint(kind, numbers.Add(1)) }
 
 // A Redisson is a client that runs in a peer.
@@ -81,7 +82,7 @@ type Redisson struct {
 
 // Open creates a client.
 func (p *Peer) Open(c Config) (*Redisson, error) {
-	text, err := json.Marshal(c) // which is YAML as well
+	text, err := json.Marshal(c) // JSON is valid YAML
 	if err != nil {
 		return nil, err
 	}
@@ -107,50 +108,50 @@ func (r *Redisson) Get(getter string, args ...any) (Object, error) {
 	return r.Keep("", getter, args...)
 }
 
-// An Object is something that a peer keeps, mostly one of Redisson's.
+// An Object is an object that a peer keeps, usually one of Redisson.
 type Object struct {
 	peer *Peer
 	ref  string
 }
 
-// Peer is the process that has the object.
+// Peer returns the process that has the object.
 func (o Object) Peer() *Peer { return o.peer }
 
-// Static calls a static method of a class, and keeps the object that it returns.
+// Static calls a static method of a class and keeps the object that it returns.
 func (p *Peer) Static(class, method string, args ...any) (Object, error) {
 	o := Object{p, ref("object")}
 	return o, p.Do(Call{On: class, Method: method, Args: args, As: o.ref}).Err()
 }
 
-// MarshalJSON makes an object an argument of a call.
+// MarshalJSON encodes an object as an argument of a call.
 func (o Object) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"ref": o.ref})
 }
 
-// Call is a call of a method, for [Peer.Send] or as part of a longer one.
+// Call returns a method call for [Peer.Send] or [Object.Repeat].
 func (o Object) Call(thread, method string, args ...any) Call {
 	return Call{Thread: thread, On: o.ref, Method: method, Args: args}
 }
 
-// Do calls a method by a thread, and waits for the answer.
+// Do calls a method in a thread and waits for the answer.
 func (o Object) Do(thread, method string, args ...any) Answer {
 	return o.peer.Do(o.Call(thread, method, args...))
 }
 
-// Go calls a method by a thread, and goes on.
+// Go calls a method in a thread without waiting. The channel receives the answer.
 func (o Object) Go(thread, method string, args ...any) <-chan Answer {
 	return o.peer.Send(o.Call(thread, method, args...))
 }
 
-// Keep calls a method by a thread, and keeps the object that it returns.
+// Keep calls a method in a thread and keeps the object that it returns.
 func (o Object) Keep(thread, method string, args ...any) (Object, error) {
 	c := o.Call(thread, method, args...)
 	c.As = ref("object")
 	return Object{o.peer, c.As}, o.peer.Do(c).Err()
 }
 
-// Repeat has a thread make calls one after the other, so many times, and waits
-// for the answer.
+// Repeat makes the calls in sequence in one thread, repeats this several times, and
+// waits for the answer.
 func (o Object) Repeat(thread string, times int, calls ...Call) Answer {
 	return o.peer.Do(Call{Thread: thread, Times: times, Calls: calls})
 }

@@ -12,16 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// A votes is three servers that know nothing of each other, with clients of both
-// sides.
+// A votes is three independent servers with clients of both sides.
 type votes struct {
 	servers []*redistest.Server
 	sites   []site
 	locks   *holdfast.Redlock
 }
 
-// longest is the longest lease there: so long a server that has just come up
-// does not vote for us.
+// longest is the longest lease. A restarted server does not vote for this long.
 const longest = 6 * time.Second
 
 func newVotes(t *testing.T, release interop.Release) *votes {
@@ -31,7 +29,7 @@ func newVotes(t *testing.T, release interop.Release) *votes {
 	for range 3 {
 		s := redistest.Start(t)
 		java := interop.Single(s.Addr()).With("lockWatchdogTimeout", longest.Milliseconds()).
-			With("singleServerConfig.timeout", 5000).With("singleServerConfig.retryAttempts", 0) // or a dead server would cost a minute
+			With("singleServerConfig.timeout", 5000).With("singleServerConfig.retryAttempts", 0) // otherwise a dead server would take a minute
 		here := site{join(t, peer(t, release), java), open(t, s.URL(), holdfast.Options{WatchdogTimeout: longest})}
 		v.servers, v.sites, clients = append(v.servers, s), append(v.sites, here), append(clients, here.golang)
 	}
@@ -45,10 +43,10 @@ func newVotes(t *testing.T, release interop.Release) *votes {
 	return &v
 }
 
-// grown waits until a server is up for long enough to vote.
+// grown waits until a server has been up long enough to vote.
 func grown(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	eventually(t, 4*longest, "the server is old enough", func() bool {
+	eventually(t, 4*longest, "the server has been up long enough", func() bool {
 		_, after, _ := strings.Cut(fmt.Sprint(s.Do(t, "INFO", "server")), "uptime_in_seconds:")
 		var up int
 		_, _ = fmt.Sscan(after, &up)
@@ -56,7 +54,7 @@ func grown(t *testing.T, s *redistest.Server) {
 	})
 }
 
-// kind is the lock that needs most of the servers, whatever the client.
+// kind returns the lock that needs a majority of the servers.
 func (v *votes) kind() kind {
 	return kind{name: "redlock", java: func(tb testing.TB, _ *redisson, n string) object {
 		var locks []any
@@ -67,13 +65,13 @@ func (v *votes) kind() kind {
 	}, golang: func(_ *holdfast.Client, n string) holdfast.Locker { return v.locks.Mutex(n) }}
 }
 
-// room is where bothWays can be had.
+// room returns a room for bothWays.
 func (v *votes) room() *room {
 	return &room{v.servers[0], v.sites[0].java, v.sites[0].golang}
 }
 
-// Both sides need most of the servers for a name, and vote by the same key
-// there: one that has it keeps the other out, also while a server is down.
+// Both sides need a majority of the servers for a name and use the same key on them. A holder
+// of one side excludes the other side, also while a server is down.
 func TestRedlock(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
@@ -98,8 +96,8 @@ func (v *votes) compete(t *testing.T, rounds int) {
 	compete(t, rounds, func() object { return v.kind().java(t, nil, n) }, func() holdfast.Locker { return v.kind().golang(nil, n) })
 }
 
-// minority checks that a lock held on one server is in nobody's way, and one held
-// on two in everybody's.
+// minority checks that a key on one server does not exclude a party, and that keys on two
+// servers exclude all parties.
 func (v *votes) minority(t *testing.T) {
 	n := name(t)
 	parties := []party{newJava(t, nil, v.kind(), n, n), newGo(nil, v.kind(), n)}
@@ -107,7 +105,7 @@ func (v *votes) minority(t *testing.T) {
 		plain := newJava(t, s.java, kindOf("mutex"), n, n+"plain")
 		plain.Lock(t, 0)
 		defer plain.Unlock(t)
-		wait := []time.Duration{5 * time.Second, time.Second}[i] // the first time they get it
+		wait := []time.Duration{5 * time.Second, time.Second}[i] // the first attempt succeeds
 		for _, p := range parties {
 			if got := p.TryLock(t, wait, 0); got != (i == 0) {
 				t.Errorf("%T got the lock: %v, while it is held on %d of 3", p, got, i+1)
@@ -118,8 +116,7 @@ func (v *votes) minority(t *testing.T) {
 	}
 }
 
-// Redisson counts the vote of a server that has just come up and forgotten who
-// holds the lock. Holdfast does not.
+// Redisson counts the vote of a restarted server that has lost the lock. Holdfast does not.
 func TestRedlockForgotten(t *testing.T) {
 	t.Parallel()
 	v := newVotes(t, interop.Current)
@@ -134,6 +131,6 @@ func TestRedlockForgotten(t *testing.T) {
 		t.Errorf("with one vote that counts: %v", err)
 	}
 	if !newJava(t, nil, v.kind(), n, n+"other").TryLock(t, 15*time.Second, 0) {
-		t.Error("Redisson has not let another thread in")
+		t.Error("Redisson did not grant the lock to another thread")
 	}
 }

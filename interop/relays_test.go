@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// A relay is something that one client has and another waits for, and that is
-// passed on by a message.
+// A relay is an object that one client holds and another waits for. A message wakes the
+// waiter.
 type relay struct {
 	name string
-	// looks says that a Java waiter that hears nothing looks for itself when
-	// the lease that it has seen is over. Of what has no lease it never does.
+	// looks reports whether a Java waiter that gets no message checks again at the end
+	// of the lease that it has seen. Without a lease it never checks again.
 	looks  bool
 	java   func(tb testing.TB, r *redisson, name string) runner
 	golang func(c *holdfast.Client, name string) runner
@@ -25,17 +25,17 @@ type relay struct {
 
 // A runner is one client's part in a relay.
 type runner interface {
-	// Hold has it, which nobody else has.
+	// Hold acquires the object while it is free.
 	Hold(tb testing.TB)
-	// Wait waits until it is passed on.
+	// Wait waits for the object. The channel receives the end of the wait.
 	Wait() <-chan arrival
-	// Pass gives it up, and returns when that was begun.
+	// Pass releases the object and returns the time at which the release began.
 	Pass(tb testing.TB) int64
-	// Leave is called after Wait, and leaves it as it was before Hold.
+	// Leave is called after Wait and restores the state before Hold.
 	Leave(tb testing.TB)
 }
 
-// An arrival is when the wait has ended, by redistest.Now.
+// An arrival is the end of a wait, in nanoseconds of redistest.Now.
 type arrival struct {
 	at  int64
 	err error
@@ -65,7 +65,7 @@ func (r *javaRunner) Leave(tb testing.TB) {
 func (r *javaRunner) Wait() <-chan arrival {
 	answer, ch := r.waiter.Go(r.thread, r.wait[0].(string), r.wait[1:]...), make(chan arrival, 1)
 	go func() {
-		a := <-answer // never, if it waits for ever
+		a := <-answer // blocks if the thread waits forever
 		if a.Err() != nil {
 			ch <- arrival{err: a.Err()}
 			return
@@ -75,7 +75,7 @@ func (r *javaRunner) Wait() <-chan arrival {
 	return ch
 }
 
-// goRunner is a client that does what these functions do.
+// goRunner is a client that calls these functions.
 type goRunner struct{ hold, wait, pass, leave func(context.Context) error }
 
 func (r *goRunner) do(tb testing.TB, f func(context.Context) error) {
@@ -110,7 +110,7 @@ func (r *goRunner) Wait() <-chan arrival {
 	return ch
 }
 
-// lockRelay is that of a lock, or of the two sides of one.
+// lockRelay returns the relay of a lock, or of the two modes of a read/write lock.
 func lockRelay(name, held, wanted string) relay {
 	holder, waiter := kindOf(held), kindOf(wanted)
 	return relay{
@@ -173,8 +173,8 @@ var relays = []relay{
 // A handover is a relay between two clients.
 type handover struct {
 	relay
-	name         string // of what is handed over
-	java, golang string // the clients, as the test calls them
+	name         string // name of the object
+	java, golang string // modes of the clients
 	javaFirst    bool
 	from, to     runner
 	passed       int64
@@ -188,7 +188,7 @@ func (h *handover) String() string {
 	return h.relay.name + " from Go " + h.golang + " to Java " + h.java
 }
 
-// handovers are those of all relays between two clients, both ways.
+// handovers returns the handovers of all relays between two clients in both directions.
 func handovers(tb testing.TB, java, golang string, r *redisson, c *holdfast.Client) (all []*handover) {
 	for _, re := range relays {
 		for _, javaFirst := range []bool{true, false} {
@@ -203,29 +203,29 @@ func handovers(tb testing.TB, java, golang string, r *redisson, c *holdfast.Clie
 	return all
 }
 
-// beginAll has one side of each hold and the other one wait.
+// beginAll makes one side of each handover hold and the other side wait.
 func beginAll(tb testing.TB, servers []*redistest.Server, all []*handover) {
 	tb.Helper()
 	for _, h := range all {
 		h.from.Hold(tb)
 		h.arrived = h.to.Wait()
 	}
-	eventually(tb, time.Minute, "all listen", func() bool {
+	eventually(tb, time.Minute, "all have subscribed", func() bool {
 		heard := listening(tb, servers...)
 		return !slices.ContainsFunc(all, func(h *handover) bool { return !heard[h.name] })
 	})
-	time.Sleep(500 * time.Millisecond) // they have looked once more by now
+	time.Sleep(500 * time.Millisecond) // the waiters have checked once more by now
 }
 
-// pass has the holders give up.
+// pass makes all holders release.
 func pass(tb testing.TB, all []*handover) {
 	for _, h := range all {
 		h.passed = h.from.Pass(tb)
 	}
 }
 
-// took returns how long after the release the waiter came, if it has by the
-// limit.
+// took returns the time from the release to the arrival of the waiter. ok is false if
+// it has not arrived by the limit.
 func (h *handover) took(tb testing.TB, limit time.Duration) (time.Duration, bool) {
 	tb.Helper()
 	due := time.Now().Add(limit - time.Duration(redistest.Now()-h.passed))
@@ -242,7 +242,7 @@ func (h *handover) took(tb testing.TB, limit time.Duration) (time.Duration, bool
 	return time.Duration(a.at - h.passed), true
 }
 
-// listening returns the names to whose channels somebody listens.
+// listening returns the names whose channels have subscribers.
 func listening(tb testing.TB, servers ...*redistest.Server) map[string]bool {
 	names := make(map[string]bool)
 	for _, s := range servers {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// A lease lasts as long at either side. Where the two differ, in what happens
-// to it inside of another, neither harms the other.
+// A lease has the same duration on both sides. The sides handle nested leases differently,
+// but neither side affects the other.
 func TestLeaseTimes(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
@@ -36,7 +36,7 @@ func TestLeaseTimes(t *testing.T) {
 			}
 			again, left := long, 10*time.Second
 			if _, java := p.(*javaParty); java {
-				again, left = short, short // the last lease, now and again
+				again, left = short, short // the last lease applies, now and later
 				if k.name == "write" {
 					again = long + short
 				}
@@ -52,7 +52,7 @@ func TestLeaseTimes(t *testing.T) {
 
 const watchdog = 6 * time.Second // long enough for a busy machine to renew in
 
-// What one side renews, the other waits for, however long that takes.
+// While one side renews a lock, the other waits for it.
 func TestRenewed(t *testing.T) {
 	t.Parallel()
 	releases(t, func(t *testing.T, release interop.Release) {
@@ -82,24 +82,24 @@ func TestRenewed(t *testing.T) {
 	})
 }
 
-// What nobody renews ends, no message tells of it, and the other side is in
-// at once. Whoever comes late to unlock it is told, and changes nothing.
+// A lock that is not renewed expires without a message, and the other side enters at once. A
+// late unlock gets an error and changes nothing.
 func TestFixedLeases(t *testing.T) {
 	t.Parallel()
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		// One that was renewed would be before it ends. A waiter that did not know
-		// the end would not look before the test has failed.
+		// A renewed lock would be renewed before this lease ends. A waiter that does not know
+		// the end of the lease would check too late for this test.
 		r := newRoomWith(t, release, holdfast.Options{WatchdogTimeout: watchdog, PollInterval: time.Minute})
 		except := []string(nil)
 		if release == interop.Era {
-			except = append(except, "fair") // a thread of it may sleep for ever where nobody calls it
+			except = append(except, "fair") // its threads may sleep forever without a message
 		}
 		ms := r.meetings(t, owned(release, except...))
 		began := make([]int64, len(ms))
 		entered := make([]<-chan visit, len(ms))
 		for i, m := range ms {
-			m.first.Lock(t, 0) // so that it has renewed one before, and knows
+			m.first.Lock(t, 0) // so that it has renewed a lock before
 			m.first.Unlock(t)
 			began[i] = redistest.Now()
 			m.first.Lock(t, watchdog)
@@ -114,7 +114,7 @@ func TestFixedLeases(t *testing.T) {
 	})
 }
 
-// lateUnlock is what a party does that does not know that it was too slow.
+// lateUnlock unlocks a lock that has expired.
 func lateUnlock(t *testing.T, p party) {
 	t.Helper()
 	switch p := p.(type) {

@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// The rights that docs/operations.md and docs/mixed-fleet.md give are enough
-// for Java, too.
+// The permissions in docs/operations.md and docs/mixed-fleet.md are also enough for Java.
 func TestRightsOfJava(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -28,12 +27,12 @@ func TestRightsOfJava(t *testing.T) {
 			lock := k.java(t, r, n)
 			lock.do(t, n, "lock")
 			var waiting []<-chan interop.Answer
-			for _, thread := range []string{n + " 2", n + " 3"} { // so that a queue has somebody behind its head
+			for _, thread := range []string{n + " 2", n + " 3"} { // so that the queue has more than one waiter
 				waiting = append(waiting, peer(t, release).Send(interop.Call{Thread: thread, Times: 1, Calls: []interop.Call{
 					lock.Call("", "tryLock", 60, "SECONDS"), lock.Call("", "unlock"),
 				}}))
 			}
-			time.Sleep(500 * time.Millisecond) // they wait by now
+			time.Sleep(500 * time.Millisecond) // the threads wait by now
 			lock.do(t, n, "unlock")
 			for _, w := range waiting {
 				within(t, time.Minute, w)

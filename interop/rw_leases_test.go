@@ -15,7 +15,7 @@ import (
 
 func init() { workers["reader"] = readWorker }
 
-// readWorker reads until it is killed, and tells as whom.
+// readWorker holds a read lock until it is killed, and prints its owner.
 func readWorker() {
 	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), holdfast.Options{WatchdogTimeout: watchdogTime})
 	if err != nil {
@@ -29,9 +29,9 @@ func readWorker() {
 	bufio.NewScanner(os.Stdin).Scan()
 }
 
-// Readers of both sides are killed. Those that live go on reading, each side
-// renewing its own, and the dead keep nobody out for longer than their leases
-// last; but while the Redisson of 2020 reads, it renews the dead as well.
+// Readers of both sides are killed. The other readers continue, and each side renews its own
+// readers. Dead readers exclude writers only until their leases are over. However, while the
+// Redisson of 2020 reads, it also renews dead readers.
 func TestRWKilledReaders(t *testing.T) {
 	books(t, func(t *testing.T, b *book) {
 		doomed := ownPeer(t, b.release)
@@ -49,7 +49,7 @@ func TestRWKilledReaders(t *testing.T) {
 
 		time.Sleep(watchdogTime + time.Second)
 		for i, owner := range owners {
-			// The one of 2020 renews all readers, as long as they were alive when it did.
+			// The release of 2020 renews all readers that are in the hash.
 			if left := b.hold(t, owner, 1); left > 0 && b.release == interop.Current {
 				t.Errorf("dead reader %d has another %v", i, left)
 			}
@@ -73,11 +73,10 @@ func TestRWKilledReaders(t *testing.T) {
 	})
 }
 
-// Redisson renews a read lock by setting the time of the hash, which may have
-// been longer for the sake of another reader; the one of 2020 sets all readers'
-// times as well. When it does so no more, the lock would be gone while a reader
-// of ours still counts on it, if ours did not give it back what it has left.
-// They have to do so more often than Redisson's watchdog time.
+// Redisson renews a read lock by setting the TTL of the hash, which may shorten it for another
+// reader. The release of 2020 also sets the times of all readers. When Redisson stops renewing,
+// the lock would expire while a Go reader still relies on it, unless Go restores the TTL. Go
+// must do this more often than Redisson's watchdog time.
 func TestRWRenewalCutsLease(t *testing.T) {
 	const lease = 15 * time.Second
 	cases := []struct {
@@ -119,12 +118,12 @@ func TestRWRenewalCutsLease(t *testing.T) {
 				for begin := time.Now(); l.Valid(); time.Sleep(20 * time.Millisecond) {
 					if w, err := other.TryLock(t.Context()); err == nil {
 						if l.Valid() && w.Valid() {
-							t.Errorf("somebody writes after %v beside a reader, whose lease is valid for another %v", time.Since(begin), time.Until(l.Deadline()))
+							t.Errorf("a writer entered after %v beside a reader whose lease is valid for another %v", time.Since(begin), time.Until(l.Deadline()))
 						}
 						return
 					}
 					if time.Since(begin) > watchdogTime+2*time.Second {
-						return // nothing was cut
+						return // the TTL was not shortened
 					}
 				}
 			})
@@ -132,11 +131,11 @@ func TestRWRenewalCutsLease(t *testing.T) {
 	}
 }
 
-// Read and write locks are taken away by force, by either side. Whoever waits
-// is let in, and a goroutine that held it is told.
+// Each side breaks read and write locks. A waiter enters, and a goroutine that held the lock
+// notices the loss.
 func TestRWForce(t *testing.T) {
 	books(t, func(t *testing.T, b *book) {
-		for i := range 2 { // who forces, and who waits
+		for i := range 2 { // the side that breaks the lock, and the side that waits
 			force := func(what string) {
 				t.Helper()
 				freed := false
@@ -149,7 +148,7 @@ func TestRWForce(t *testing.T) {
 					freed, _ = lock.ForceUnlock(t.Context())
 				}
 				if !freed {
-					t.Errorf("nobody's %s lock was freed", what)
+					t.Errorf("no %s lock was broken", what)
 				}
 			}
 			readers := []party{b.either(t, 0, "read"), b.either(t, 1, "read")}
@@ -166,10 +165,10 @@ func TestRWForce(t *testing.T) {
 			select {
 			case <-lease.Context().Done():
 			case <-time.After(2 * watchdogTime):
-				t.Error("a reader was not told")
+				t.Error("a reader did not notice the loss")
 			}
 			if lease.Release(t.Context()) == nil {
-				t.Error("a reader has left what was taken away")
+				t.Error("a reader released a broken lock without an error")
 			}
 
 			reader := b.either(t, i, "read")
@@ -184,23 +183,23 @@ func TestRWForce(t *testing.T) {
 	})
 }
 
-// A goroutine that goes first keeps goroutines out, but not threads: Redisson
-// does not know of it.
+// A waiting writer with priority in Go excludes new Go readers, but not threads: Redisson
+// does not know this priority.
 func TestRWWriterFirst(t *testing.T) {
 	books(t, func(t *testing.T, b *book) {
 		reader := b.either(t, 0, "read")
 		reader.Lock(t, 0)
 		writer := &goParty{lock: b.golang.RWMutex(b.name, holdfast.WriterFirst())}
 		entered := begin(t, writer)
-		eventually(t, 10*time.Second, "the writer has just said that it waits", func() bool {
+		eventually(t, 10*time.Second, "the writer has announced that it waits", func() bool {
 			return b.server.Int(t, "PTTL", "holdfast:writers:{"+b.name+"}") > 2500
 		})
 		if b.either(t, 1, "read").TryLock(t, 0, 0) {
-			t.Error("a goroutine reads before a writer that goes first")
+			t.Error("a goroutine reads before a waiting writer with priority")
 		}
 		late := b.either(t, 0, "read")
 		if !late.TryLock(t, 0, 0) {
-			t.Error("a thread is kept out")
+			t.Error("a thread was not granted the lock")
 		}
 		reader.Unlock(t)
 		wantEntered(t, 1, entered, late.Unlock(t), slack)

@@ -21,8 +21,8 @@ type book struct {
 	name    string
 }
 
-// books runs a test with a read/write lock of each Redisson, by clients with
-// short watchdog times.
+// books runs a test with a read/write lock of each release. The clients have short watchdog
+// times.
 func books(t *testing.T, f func(t *testing.T, b *book)) {
 	t.Parallel()
 	releases(t, func(t *testing.T, release interop.Release) {
@@ -31,8 +31,8 @@ func books(t *testing.T, f func(t *testing.T, b *book)) {
 	})
 }
 
-// either is a new thread for even numbers, and a goroutine for odd ones, that
-// wants to "read" or "write".
+// either returns a new thread for even numbers and a goroutine for odd ones, for the mode
+// "read" or "write".
 func (b *book) either(tb testing.TB, i int, what string) party {
 	if i%2 == 0 {
 		return newJava(tb, b.java, kindOf(what), b.name, fmt.Sprint(b.name, " ", names.Add(1)))
@@ -40,7 +40,7 @@ func (b *book) either(tb testing.TB, i int, what string) party {
 	return newGo(b.golang, kindOf(what), b.name)
 }
 
-// fields is the hash of the lock.
+// fields returns the hash of the lock.
 func (b *book) fields(tb testing.TB) map[string]string {
 	tb.Helper()
 	list := b.server.Strings(tb, "HGETALL", b.name)
@@ -63,20 +63,20 @@ func (b *book) wantFields(tb testing.TB, list ...string) {
 	}
 }
 
-// hold is how long the i-th hold of a reader lasts; negative if there is none.
+// hold returns the remaining time of the i-th hold of a reader; negative if there is none.
 func (b *book) hold(tb testing.TB, reader string, i int) time.Duration {
 	tb.Helper()
 	return time.Duration(b.server.Int(tb, "PTTL", fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", b.name, reader, i))) * time.Millisecond
 }
 
-// Both sides read at once, and neither writes meanwhile.
+// Both sides can read at the same time. Neither can write in the meantime.
 func TestRWReaders(t *testing.T) {
 	books(t, func(t *testing.T, b *book) {
-		for i := range 2 { // who comes first, and leaves first
+		for i := range 2 { // the side that enters and leaves first
 			first, second := b.either(t, i, "read"), b.either(t, i+1, "read")
 			first.Lock(t, 0)
 			if !second.TryLock(t, 0, 0) {
-				t.Fatal("a reader keeps one of the other side out")
+				t.Fatal("a reader excludes a reader of the other side")
 			}
 			b.wantFields(t, "mode", "read", first.Owner(t), "1", second.Owner(t), "1")
 			first.Lock(t, 0)
@@ -99,12 +99,12 @@ func TestRWReaders(t *testing.T) {
 			for n := range 2 {
 				writer := b.either(t, n, "write")
 				if !writer.TryLock(t, 0, 0) {
-					t.Fatal("readers have left, and no writer is let in")
+					t.Fatal("no writer can enter after the readers have left")
 				}
 				b.wantFields(t, "mode", "write", writer.Owner(t)+":write", "1")
 				for n := range 2 {
 					if b.either(t, n, "read").TryLock(t, 0, 0) {
-						t.Error("somebody reads beside a writer")
+						t.Error("a reader entered beside a writer")
 					}
 				}
 				b.wantNoWriter(t)
@@ -115,18 +115,18 @@ func TestRWReaders(t *testing.T) {
 	})
 }
 
-// wantNoWriter checks that nobody of either side may write now.
+// wantNoWriter checks that no side can write now.
 func (b *book) wantNoWriter(tb testing.TB) {
 	tb.Helper()
 	for i := range 2 {
 		if b.either(tb, i, "write").TryLock(tb, 0, 0) {
-			tb.Fatal("somebody was let in to write")
+			tb.Fatal("a writer entered")
 		}
 	}
 }
 
-// Threads and goroutines read and write as it comes. No writer is inside beside
-// anybody else, by one clock.
+// Threads and goroutines read and write at random. A writer is always alone. Both sides use
+// the same clock.
 func TestRWExclusion(t *testing.T) {
 	books(t, func(t *testing.T, b *book) {
 		const each, rounds = 3, 100
@@ -189,8 +189,8 @@ func TestRWExclusion(t *testing.T) {
 	})
 }
 
-// begin lets parties lock, and returns where they tell when they have. They
-// wait by then.
+// begin makes parties lock and returns when they wait. The channel receives the times of
+// their entries.
 func begin(tb testing.TB, parties ...party) <-chan int64 {
 	entered := make(chan int64, len(parties))
 	for _, p := range parties {
@@ -200,7 +200,7 @@ func begin(tb testing.TB, parties ...party) <-chan int64 {
 		go func() { entered <- p.Lock(bystander{tb}, 0) }()
 	}
 	time.Sleep(300 * time.Millisecond)
-	for _, p := range parties { // a thread that does not sleep yet would miss the message of a writer
+	for _, p := range parties { // a thread that does not sleep yet misses the message of a writer
 		if p, ok := p.(*javaParty); ok {
 			eventually(tb, 30*time.Second, "a thread sleeps", func() bool { return len(entered) == len(parties) || p.asleep(tb) })
 		}
@@ -208,29 +208,29 @@ func begin(tb testing.TB, parties ...party) <-chan int64 {
 	return entered
 }
 
-// wantEntered waits for as many to enter as there are, and checks that it was
-// soon after somebody left.
+// wantEntered waits for the given number of entries and checks that they were soon after the
+// release.
 func wantEntered(tb testing.TB, n int, entered <-chan int64, left int64, soon time.Duration) {
 	tb.Helper()
 	for i := range n {
 		select {
 		case e := <-entered:
 			if d := time.Duration(e - left); d > soon {
-				tb.Errorf("somebody was let in after %v", d)
+				tb.Errorf("a party entered after %v", d)
 			}
 		case <-time.After(soon + 10*time.Second):
-			tb.Fatalf("%d of %d were let in", i, n)
+			tb.Fatalf("%d of %d entered", i, n)
 		}
 	}
 }
 
-// When a writer leaves, all readers of both sides are let in together; when the
-// last of them leaves, writers are, one by one.
+// When a writer leaves, all readers of both sides enter together. When the last reader leaves,
+// writers enter one by one.
 func TestRWWakeUp(t *testing.T) {
 	t.Parallel()
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		b := &book{newRoom(t, release), release, name(t)} // leases of 30 s, which nobody waits for
+		b := &book{newRoom(t, release), release, name(t)} // the leases of 30 s do not expire in this test
 		for i := range 2 {
 			writer := b.either(t, i, "write")
 			writer.Lock(t, 0)
@@ -244,7 +244,7 @@ func TestRWWakeUp(t *testing.T) {
 			writers := []party{b.either(t, i, "write"), b.either(t, i+1, "write")}
 			ready := []<-chan int64{begin(t, writers[0]), begin(t, writers[1])}
 			var left int64
-			for n := range readers { // a reader of the one side, then of the other, leaves last
+			for n := range readers { // the last reader is of one side, then of the other
 				left = readers[(n+i)%len(readers)].Unlock(t)
 			}
 			for range writers {
@@ -256,7 +256,7 @@ func TestRWWakeUp(t *testing.T) {
 					wantSoon(t, e, left)
 					left, ready[1] = writers[1].Unlock(t), nil
 				case <-time.After(15 * time.Second):
-					t.Fatal("a writer was never told")
+					t.Fatal("a writer was not woken")
 				}
 			}
 		}
@@ -267,12 +267,12 @@ func TestRWWakeUp(t *testing.T) {
 func wantSoon(tb testing.TB, entered, left int64) {
 	tb.Helper()
 	if d := time.Duration(entered - left); d > slack {
-		tb.Errorf("somebody was let in after %v", d)
+		tb.Errorf("a party entered after %v", d)
 	}
 }
 
-// A writer reads, stops writing and goes on reading, and others read beside it.
-// Redisson tells nobody of it, so a goroutine finds out when it looks next.
+// A writer also acquires a read lock and then releases the write lock. Other readers can then
+// enter. Redisson sends no message about it, so a goroutine notices it when it polls.
 func TestRWDowngrade(t *testing.T) {
 	t.Parallel()
 	releases(t, func(t *testing.T, release interop.Release) {

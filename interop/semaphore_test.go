@@ -38,7 +38,7 @@ func TestSemaphoreCounts(t *testing.T) {
 		gives(t, 3)(golang.Drain(ctx))
 		java.says(t, 0, "availablePermits")
 
-		// Permits can be taken away that are not free.
+		// The number of permits can be reduced below the number of acquired ones.
 		fails(t, golang.Add(ctx, -2), nil)
 		java.says(t, -2, "availablePermits")
 		java.says(t, nil, "addPermits", -1)
@@ -61,7 +61,7 @@ func TestSemaphoreCounts(t *testing.T) {
 	})
 }
 
-// What is negative Redisson drains to zero, and makes permits out of nothing.
+// Redisson drains a negative number of permits to zero and so creates permits.
 func TestSemaphoreDrainNegative(t *testing.T) {
 	t.Parallel()
 	ctx, r, n := t.Context(), newRoom(t, interop.Current), name(t)
@@ -73,7 +73,7 @@ func TestSemaphoreDrainNegative(t *testing.T) {
 	gives(t, 0)(golang.Available(ctx))
 }
 
-// A semaphore ends when either side has said, unless Redisson adds or drains.
+// A semaphore expires as set by any side, unless Redisson adds or drains permits.
 func TestSemaphoreTTL(t *testing.T) {
 	t.Parallel()
 	ctx, r := t.Context(), newRoom(t, interop.Current)
@@ -108,8 +108,7 @@ func TestSemaphoreTTL(t *testing.T) {
 	}
 }
 
-// Whoever waits for permits is told when the other side gives some back, or
-// makes some.
+// A waiter is woken when the other side releases or adds permits.
 func TestSemaphoreWakes(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		r := newRoom(t, release)
@@ -139,7 +138,7 @@ func TestSemaphoreWakes(t *testing.T) {
 					t.Parallel()
 					n, client := name(t), quiet
 					if release == interop.Era && test.call == "addPermits" {
-						client = r.golang // nothing was published then, but it looks by itself
+						client = r.golang // no message is published, but this client polls
 					}
 					java, golang := r.java.get(t, "getSemaphore", n), client.Semaphore(n)
 					wakes(t, func() error { return golang.Acquire(context.Background(), 2) }, func() { java.do(t, n, test.call, test.args...) })
@@ -150,8 +149,8 @@ func TestSemaphoreWakes(t *testing.T) {
 	})
 }
 
-// A message of Holdfast that says there are less than none, which Redisson's
-// listener cannot bear, does not keep Java's waiter from hearing the next.
+// A message of Holdfast with a negative number of permits makes Redisson's listener fail. The
+// Java waiter still receives the next message.
 func TestSemaphoreDebt(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
@@ -166,7 +165,7 @@ func TestSemaphoreDebt(t *testing.T) {
 	})
 }
 
-// A wait that is too long ends at either side, and takes nothing.
+// A wait times out on both sides and acquires nothing.
 func TestSemaphoreWaitEnds(t *testing.T) {
 	t.Parallel()
 	ctx, r, n := t.Context(), newRoom(t, interop.Current), name(t)
@@ -177,7 +176,7 @@ func TestSemaphoreWaitEnds(t *testing.T) {
 	java.says(t, 1, "availablePermits")
 }
 
-// crowd is the largest number of visits at one time.
+// crowd returns the largest number of visits at the same time.
 func crowd(visits []redistest.Interval) (most int) {
 	type event struct {
 		at    int64
@@ -196,8 +195,8 @@ func crowd(visits []redistest.Interval) (most int) {
 	return most
 }
 
-// Threads and goroutines share permits: never are more inside than there are,
-// and none is lost or gained.
+// Threads and goroutines share permits. The number of holders never exceeds the number of
+// permits, and no permit is lost or created.
 func TestPermitsExclude(t *testing.T) {
 	const permits, rounds = 3, 60
 	releases(t, func(t *testing.T, release interop.Release) {
@@ -251,5 +250,5 @@ func TestPermitsExclude(t *testing.T) {
 	})
 }
 
-// pause is a millisecond of a thread.
+// pause makes a thread sleep for a millisecond.
 var pause = interop.Call{On: "java.lang.Thread", Method: "sleep", Args: []any{1}}

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// long has a method called that returns a long, to the last digit.
+// long calls a method that returns a long and returns its exact value.
 func (o object) long(tb testing.TB, method string, args ...any) int64 {
 	tb.Helper()
 	text := o.keep(tb, method, args...).do(tb, "", "toString").String()
@@ -23,7 +23,7 @@ func (o object) long(tb testing.TB, method string, args ...any) int64 {
 	return v
 }
 
-// class returns a class of Java.
+// class returns a Java class.
 func class(tb testing.TB, p *interop.Peer, name string) object {
 	tb.Helper()
 	c, err := p.Static("java.lang.Class", "forName", name)
@@ -33,7 +33,7 @@ func class(tb testing.TB, p *interop.Peer, name string) object {
 	return object{c}
 }
 
-// codec returns one of Redisson's that is made without arguments.
+// codec returns a codec of Redisson that has a constructor without arguments.
 func codec(tb testing.TB, p *interop.Peer, name string) object {
 	tb.Helper()
 	return class(tb, p, name).keep(tb, "newInstance")
@@ -53,7 +53,7 @@ func TestAtomicLong(t *testing.T) {
 			}
 		}
 		is(0)
-		gives(t, true)(golang.CompareAndSwap(ctx, 0, 3)) // nothing counts as zero
+		gives(t, true)(golang.CompareAndSwap(ctx, 0, 3)) // a missing value counts as zero
 		java.says(t, false, "compareAndSet", 0, 9)
 		java.says(t, true, "compareAndSet", 3, 4)
 		gives(t, false)(golang.CompareAndSwap(ctx, 3, 9))
@@ -97,7 +97,7 @@ func TestAtomicLong(t *testing.T) {
 	})
 }
 
-// A number that ends goes on to end when it is added to, and not when it is set.
+// A number with a TTL keeps it when it is added to, and loses it when it is set.
 func TestAtomicLongTTL(t *testing.T) {
 	t.Parallel()
 	ctx, r, n := t.Context(), newRoom(t, interop.Current), name(t)
@@ -192,13 +192,13 @@ func TestBucket(t *testing.T) {
 		gives(t, true)(golang.CompareAndDelete(ctx, "i"))
 		is(nil)
 		gives(t, true)(golang.SetIfAbsent(ctx, "j", 0))
-		java.says(t, nil, "set", nil) // which is to delete it
+		java.says(t, nil, "set", nil) // deletes the value
 		is(nil)
 	})
 }
 
-// Redisson's default codecs are not ours: their text is no text to Go, or with
-// other bytes before it. But bytes stay bytes, and numbers numbers.
+// Redisson's default codecs differ from those of Holdfast: Go cannot decode their text, or sees
+// additional bytes before it. Bytes and numbers are compatible.
 func TestBucketCodecs(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
@@ -217,7 +217,7 @@ func TestBucketCodecs(t *testing.T) {
 			if err != nil || !ok {
 				t.Fatal(ok, err)
 			}
-			// Bytes that Go does not understand it can still keep for Java.
+			// Go can store bytes for Java that it cannot decode.
 			fails(t, holdfast.NewBucket(r.golang, n+":copy", holdfast.BytesCodec{}).Set(ctx, raw, 0), nil)
 			r.java.get(t, "getBucket", n+":copy").says(t, "text of Java", "get")
 			fails(t, holdfast.NewBucket(r.golang, n, holdfast.StringCodec{}).Set(ctx, "text of Go", 0), nil)
@@ -246,10 +246,10 @@ func TestBucketCodecs(t *testing.T) {
 	})
 }
 
-// JSON has the same bytes at both sides, so that both can compare it.
+// JSON has the same bytes on both sides, so that both can compare values.
 func TestBucketJSON(t *testing.T) {
 	t.Parallel()
-	const release = interop.Era // Jackson is an option of the current one, and is not here
+	const release = interop.Era // the current release needs Jackson, which is not installed here
 	type order struct {
 		Text  string   `json:"text"`
 		Items []string `json:"items"`

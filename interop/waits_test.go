@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// Whoever waits for a lock of the other side is in if the lock is free in time,
-// for as long as it wished, and otherwise waits no longer than it was told to.
+// A waiter for a lock of the other side acquires it with its lease time if the lock is free in
+// time. Otherwise it stops waiting after its wait time.
 func TestBoundedWaits(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {

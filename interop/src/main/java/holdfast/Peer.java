@@ -26,11 +26,12 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 /**
- * Calls methods at the word of another process. It knows nothing of Redisson:
- * whatever a call does and answers is Redisson's own doing.
+ * Calls methods for another process by reflection. It has no code for Redisson:
+ * all effects and answers are those of Redisson.
  *
- * <p>Each line of standard input is a JSON object, and is answered by one on
- * standard output when it is done, which need not be in the order of arrival:
+ * <p>Each line of standard input is a JSON object with a call. Each answer is one
+ * line on standard output. Answers are written when the calls end, not in the order
+ * of the calls:
  *
  * <pre>
  * {"id":1,"thread":"a","on":"r","call":"getLock","args":["job"],"as":"lock"}
@@ -38,17 +39,16 @@ import java.util.concurrent.Executors;
  * {"id":3,"thread":"a","times":1000,"calls":[{"on":"lock","call":"lock"},{"on":"lock","call":"unlock"}]}
  * </pre>
  *
- * <p>"thread" names the thread that makes the call, which is created when it
- * is first named; to Redisson each is another owner. "on" is an object that an
- * earlier call kept by "as", or a class. Among the arguments {"ref":"lock"} is
- * such an object; strings become enums and durations where those are wanted.
- * "calls" are made one after the other, "times" times or until "millis" have
- * passed, and end early at the first that throws.
+ * <p>"thread" is the name of the thread that makes the call. A new name creates a
+ * thread. To Redisson each thread is an owner. "on" is an object that an earlier
+ * call kept with "as", or a class. The argument {"ref":"lock"} is such an object.
+ * Strings are converted to enums and durations if the parameter has such a type.
+ * "calls" are made in sequence, "times" times or until "millis" have passed. They
+ * end at the first exception.
  *
- * <p>The answer has the "value", or the "error", and "spans": when each call
- * began and ended, in nanoseconds of the machine's monotonic clock. With
- * "calls", "value" lists what each of them returned. "owner" is the number of
- * the thread.
+ * <p>The answer has "value" or "error", and "spans": the start and the end of each
+ * call in nanoseconds of the machine's monotonic clock. With "calls", "value" is
+ * the list of the returned values. "owner" is the number of the thread.
  */
 public final class Peer {
     private static final Gson GSON = new GsonBuilder().disableHtmlEscaping().serializeNulls().create();
@@ -59,7 +59,7 @@ public final class Peer {
 
     public static void main(String[] args) throws Exception {
         new Peer().serve(new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8)));
-        // Whatever Redisson still runs ends with its process, and gives nothing back.
+        // End at once, without a shutdown of Redisson: its locks are not released.
         Runtime.getRuntime().halt(0);
     }
 
@@ -134,7 +134,7 @@ public final class Peer {
         if (method == null) {
             throw new NoSuchMethodException(type.getName() + "." + command.get("call").getAsString() + args);
         }
-        method.trySetAccessible(); // public methods of classes that are not
+        method.trySetAccessible(); // for public methods of classes that are not public
         long[] span = {System.nanoTime(), 0};
         spans.add(span);
         Object value;
@@ -149,9 +149,9 @@ public final class Peer {
         return value;
     }
 
-    private static final int NO = 1 << 20; // the cost of what does not fit
+    private static final int NO = 1 << 20; // the cost of an impossible conversion
 
-    /** Puts into[i] = e as a type, and returns how far-fetched that is. */
+    /** Converts e to a type, stores it in into[i], and returns the cost of the conversion. */
     @SuppressWarnings({"unchecked", "rawtypes"})
     private int convert(JsonElement e, Class<?> type, Object[] into, int i) {
         if (e.isJsonNull()) {
@@ -226,7 +226,7 @@ public final class Peer {
         return type == Object.class ? 10 : NO;
     }
 
-    /** What is no number, truth or text is told by its own words. */
+    /** Converts a value to JSON. Other types than numbers, booleans, strings and collections use toString. */
     private static JsonElement json(Object value) {
         if (value == null) {
             return JsonNull.INSTANCE;
