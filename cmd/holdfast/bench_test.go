@@ -54,9 +54,9 @@ func TestBench(t *testing.T) {
 		name   string
 		args   []string
 		shared bool
-		passed bool // inside the process
+		passed bool // hand-offs happen inside the process
 	}{
-		{"mutex", []string{"--for", "3s"}, false, true}, // a machine that stands still for 1 s would have none passed
+		{"mutex", []string{"--for", "3s"}, false, true}, // a machine that stalls for 1 s would have none in 1 s
 		{"fair", []string{"--kind", "fair"}, false, false},
 		{"fenced", []string{"--kind", "fenced", "--names", "3"}, false, false},
 		{"rw", []string{"--kind", "rw"}, true, false},
@@ -65,7 +65,7 @@ func TestBench(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			m := measured(t, hold(t, append([]string{"bench", "--json", "--for", "1s", "--url", s.URL()}, tt.args...)...))
+			m := measured(t, execute(t, append([]string{"bench", "--json", "--for", "1s", "--url", s.URL()}, tt.args...)...))
 			if m.Server.Node != s.Addr() || m.Server.Embedded || m.Server.Version == "" {
 				t.Errorf("the server: %+v", m.Server)
 			}
@@ -84,14 +84,14 @@ func TestBench(t *testing.T) {
 			switch {
 			case tt.shared:
 				if m.Handoffs != nil || m.CommandsPerHandoff != nil {
-					t.Error("hand-offs of a lock that many have")
+					t.Error("hand-offs of a shared lock")
 				}
 			case m.Handoffs == nil || *m.Handoffs == 0 || *m.Handoffs > m.Locks.Count || *m.HandoffsWithoutServer > *m.Handoffs:
 				t.Errorf("hand-offs: %+v", m)
 			case tt.passed != (*m.HandoffsWithoutServer > 0):
 				t.Errorf("%d hand-offs without the server", *m.HandoffsWithoutServer)
 			case !tt.passed && m.CommandsPerLock < 2:
-				t.Errorf("%v commands per lock, although each is taken and released at the server", m.CommandsPerLock)
+				t.Errorf("%v commands per lock, want at least 2: acquire and release", m.CommandsPerLock)
 			}
 			if left := s.Keys(t); len(left) > 0 {
 				t.Errorf("left behind: %q", left)
@@ -100,12 +100,11 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// TestBenchCount wants the commands that it says it has sent to be those that
-// the server got.
+// TestBenchCount compares the commands that bench counts with those of the server.
 func TestBenchCount(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	m := measured(t, hold(t, "bench", "--json", "--for", "300ms", "--kind", "fair", "--goroutines", "3", "--url", s.URL()))
+	m := measured(t, execute(t, "bench", "--json", "--for", "300ms", "--kind", "fair", "--goroutines", "3", "--url", s.URL()))
 	var scripts int64
 	for line := range strings.Lines(s.Do(t, "INFO", "commandstats").(string)) {
 		if strings.HasPrefix(line, "cmdstat_eval") {
@@ -118,7 +117,8 @@ func TestBenchCount(t *testing.T) {
 			scripts += calls
 		}
 	}
-	// beside those of the locks there are the floor's, and a few that are not known to the server at first, or remove what is left
+	// The server also counts the empty scripts, the retries of scripts that it did not
+	// know, and the scripts that remove the keys.
 	if counted := m.Scripts + m.Floor.Count; scripts < counted || scripts > counted+50 {
 		t.Errorf("the server has seen %d scripts, bench has counted %d", scripts, counted)
 	}
@@ -126,14 +126,14 @@ func TestBenchCount(t *testing.T) {
 
 func TestBenchShows(t *testing.T) {
 	t.Parallel()
-	p := startTerminal(t, 100, 30, nil, "bench", "--server", "real", "--for", "4s")
-	p.shows(t, `scripts .*━.*\d+% \d`)
-	p.shows(t, `locks .*━.*\d+% [\d,]+, [\d,]+ a second`)
+	p := startTerminal(t, 100, 30, nil, "bench", "--server", "real", "--for", "2s")
+	p.awaitOutput(t, `scripts .*━.*\d+% \d`)
+	p.awaitOutput(t, `locks .*━.*\d+% [\d,]+, [\d,]+ a second`)
 	p.wait(t).want(t, 0, `Started (redis|valkey)-server \S+ at redis://127.*for this run\.(?s:.*)16 goroutines on 1 name of kind mutex for \d+\.\d s`+
 		`.*locks +[\d,]+ .*empty scripts.*Time to acquire a lock:.*  < \d+\S+ +\d+\.\d %.*█.*commands per lock.*commands per hand-off.*without the server`, "*")
 }
 
-// TestBenchInterrupted wants nothing to be left, whoever gets the Ctrl-C.
+// TestBenchInterrupted checks that bench removes its keys after Ctrl-C.
 func TestBenchInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, processes := range []string{"1", "2"} {
@@ -172,7 +172,7 @@ func TestBenchFails(t *testing.T) {
 		{"unreachable", []string{"--url", "redis://127.0.0.1:1"}, 122, `refused\nIs the server running`},
 		{"two servers", []string{"--server", "real", "--url", "redis://localhost"}, 2, `omit either --server or --url and --config`},
 		{"no time", []string{"--for", "1ms"}, 2, `--for is 1ms: it must be between`},
-		{"nobody", []string{"--goroutines", "0"}, 2, `--goroutines is 0: it must be between`},
+		{"no goroutines", []string{"--goroutines", "0"}, 2, `--goroutines is 0: it must be between`},
 		{"too many", []string{"--processes", "1000"}, 2, `--processes is 1000: it must be between`},
 		{"no names", []string{"--names", "-1"}, 2, `--names is -1: it must be between`},
 		{"no kind", []string{"--kind", "fast"}, 2, `it must be mutex, fair, fenced, rw`},
@@ -180,12 +180,12 @@ func TestBenchFails(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			hold(t, append([]string{"bench", "--json"}, tt.args...)...).want(t, tt.status, "", tt.says)
+			execute(t, append([]string{"bench", "--json"}, tt.args...)...).want(t, tt.status, "", tt.says)
 		})
 	}
 	t.Run("forced", func(t *testing.T) {
 		t.Parallel()
-		if m := measured(t, hold(t, "bench", "--json", "--for", "300ms", "--force", "--url", "redis://"+addr)); !m.Server.Embedded {
+		if m := measured(t, execute(t, "bench", "--json", "--for", "300ms", "--force", "--url", "redis://"+addr)); !m.Server.Embedded {
 			t.Errorf("%+v", m)
 		}
 	})
@@ -199,16 +199,16 @@ func TestBenchFails(t *testing.T) {
 	})
 }
 
-// TestBenchWorkerKilled wants it said what has happened, and nothing left behind,
-// although the one that was killed could not clean up.
+// TestBenchWorkerKilled checks that bench reports a killed worker and removes the
+// keys of that worker.
 func TestBenchWorkerKilled(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		t.Skip("this system does not say which processes there are")
+		t.Skip("requires /proc")
 	}
 	s := redistest.Start(t)
 	p := start(t, nil, "bench", "--kind", "fair", "--processes", "2", "--for", "30s", "--url", s.URL())
-	eventually(t, "somebody waits", func() bool { return len(s.Keys(t)) > 2 })
+	eventually(t, "the queue has a waiter", func() bool { return len(s.Keys(t)) > 2 })
 	for _, pid := range benchChildren(t, p.cmd.Process.Pid)[:1] {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
@@ -235,11 +235,11 @@ func benchChildren(t *testing.T, parent int) (pids []int) {
 	return pids
 }
 
-// TestBenchPrefix is about a user who may use keys with the prefix only, and what
-// a mutex needs: it can remove all that it has made.
+// TestBenchPrefix runs bench as a user with access to keys with the prefix only. It
+// can remove all keys that it created.
 func TestBenchPrefix(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	s.Do(t, "ACL", "SETUSER", "bench", "on", ">pw", "~app:*", "~redisson_lock__channel:{app:*", "&*", "+@all")
-	hold(t, "bench", "--for", "200ms", "--prefix", "app:", "--url", "redis://bench:pw@"+s.Addr()).want(t, 0, "commands per lock", "")
+	execute(t, "bench", "--for", "200ms", "--prefix", "app:", "--url", "redis://bench:pw@"+s.Addr()).want(t, 0, "commands per lock", "")
 }

@@ -25,18 +25,18 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
 )
 
-// secret is a password that needs care in a URL.
+// secret is a password with characters that must be escaped in a URL.
 const secret = `s3cret/:@?#%`
 
-// TestDemoDatabases holds the sale in each database server that is installed,
-// started for the test and thrown away.
+// TestDemoDatabases runs the sale with each installed database server. It starts a
+// temporary server.
 func TestDemoDatabases(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		kind, wrong string
 		start       func(*testing.T) (*url.URL, *sql.DB)
-		tables      string // a query for the names of all tables of ours
-		forbid      string // makes a user weak, who may only look
+		tables      string // query for the names of the demo's tables
+		forbid      string // statement that creates the user weak, with read access only
 	}{
 		{"PostgreSQL", "password authentication failed", startPostgres, "SELECT tablename FROM pg_tables WHERE tablename LIKE 'holdfast%'", "CREATE ROLE weak LOGIN PASSWORD '" + secret + "'"},
 		{"MariaDB", "Access denied", startMariaDB, "SELECT table_name FROM information_schema.tables WHERE table_name LIKE 'holdfast%'", "GRANT SELECT ON shop.* TO weak IDENTIFIED BY '" + secret + "'"},
@@ -44,7 +44,7 @@ func TestDemoDatabases(t *testing.T) {
 		t.Run(test.kind, func(t *testing.T) {
 			t.Parallel()
 			u, db := test.start(t)
-			b := holdWith(t, []string{"HOLDFAST_DB=" + u.String()}, "", append(small, "demo", "--server", "embedded", "--json", "--only", "mutex,fenced")...).sold(t)
+			b := executeWith(t, []string{"HOLDFAST_DB=" + u.String()}, "", append(smallSale, "demo", "--server", "embedded", "--json", "--only", "mutex,fenced")...).wantSale(t)
 			if b.Database != test.kind {
 				t.Errorf("%+v", b)
 			}
@@ -64,11 +64,11 @@ func TestDemoDatabases(t *testing.T) {
 			}
 			weak := *u
 			weak.User = url.UserPassword("weak", secret)
-			r := hold(t, "demo", "--server", "embedded", "--db", weak.String())
+			r := execute(t, "demo", "--server", "embedded", "--db", weak.String())
 			r.want(t, 1, "", `^holdfast: cannot create the tables: [^\n]*denied[^\n]*\n(cannot clean up after the sale: cannot drop holdfast_demo_[0-9a-f]+_\*: [^\n]*denied[^\n]*\n)?Set a database with --db`)
 
 			u.User = url.UserPassword(u.User.Username(), "wr0ng"+secret)
-			r = hold(t, "demo", "--server", "embedded", "--db", u.String())
+			r = execute(t, "demo", "--server", "embedded", "--db", u.String())
 			r.want(t, 1, "", `^holdfast: cannot use the database: [^\n]*`+test.wrong+`[^\n]*\nSet a database with --db .* permission to create tables.*\n$`)
 			if strings.Contains(r.err, "wr0ng") || strings.Contains(r.err, "s3cret") {
 				t.Errorf("the password is in %q", r.err)
@@ -80,7 +80,7 @@ func TestDemoDatabases(t *testing.T) {
 func startPostgres(t *testing.T) (*url.URL, *sql.DB) {
 	t.Helper()
 	initdb := installed(t, "PostgreSQL", "initdb", "/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/opt/homebrew/bin")
-	h := newHouse(t, "postgres")
+	h := newDBServer(t, "postgres")
 	file := filepath.Join(h.dir, "password")
 	if err := os.WriteFile(file, []byte(secret), 0o644); err != nil {
 		t.Fatal(err)
@@ -97,12 +97,12 @@ func startMariaDB(t *testing.T) (*url.URL, *sql.DB) {
 	return startMariaDBWith(t)
 }
 
-// startMariaDBWith gives the server more options.
+// startMariaDBWith is startMariaDB with more options of the server.
 func startMariaDBWith(t *testing.T, options ...string) (*url.URL, *sql.DB) {
 	t.Helper()
 	install := installed(t, "MariaDB", "mariadb-install-db", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
 	daemon := installed(t, "MariaDB", "mariadbd", "/usr/sbin", "/usr/libexec", "/usr/local/bin", "/opt/homebrew/bin")
-	h := newHouse(t, "mysql")
+	h := newDBServer(t, "mysql")
 	data, socket := filepath.Join(h.dir, "data"), filepath.Join(h.dir, "socket")
 	h.run(t, install, "--no-defaults", "--datadir="+data, "--skip-test-db", "--auth-root-authentication-method=normal", "--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0")
 	h.start(t, daemon, append([]string{
@@ -133,21 +133,21 @@ func installed(t *testing.T, what, program string, dirs ...string) string {
 	return ""
 }
 
-// A house is where a database server lives for a test: a directory, a port, and
-// a user, since these servers refuse to run as root.
-type house struct {
+// A dbServer is the environment of a database server: a directory, a port and a
+// user, because these servers refuse to run as root.
+type dbServer struct {
 	dir, port string
-	as        *syscall.Credential // nil: who runs the test
+	as        *syscall.Credential // nil: the user of the test
 }
 
-func newHouse(t *testing.T, account string) *house {
+func newDBServer(t *testing.T, account string) *dbServer {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "holdfast-db") // not TempDir, whose parents others cannot enter
+	dir, err := os.MkdirTemp("", "holdfast-db") // other users cannot enter the parents of TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	h := &house{dir: dir}
+	h := &dbServer{dir: dir}
 	if os.Geteuid() == 0 {
 		u, err := user.Lookup(account)
 		if err != nil {
@@ -160,8 +160,8 @@ func newHouse(t *testing.T, account string) *house {
 			t.Fatal(err)
 		}
 	}
-	// It takes seconds until the server listens. Meanwhile nobody else takes one
-	// of these ports: connections have higher ones, and so has package redistest.
+	// It takes seconds until the server listens. No other process takes one of these
+	// ports in the meantime: connections and package redistest use higher ones.
 	for h.port == "" {
 		port := strconv.Itoa(10000 + rand.IntN(9000))
 		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
@@ -172,7 +172,7 @@ func newHouse(t *testing.T, account string) *house {
 	return h
 }
 
-func (h *house) command(program string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+func (h *dbServer) command(program string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	cmd, said := exec.Command(program, args...), new(bytes.Buffer)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = h.dir, said, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: h.as}
@@ -180,42 +180,42 @@ func (h *house) command(program string, args ...string) (*exec.Cmd, *bytes.Buffe
 	return cmd, said
 }
 
-// run runs a program to its end.
-func (h *house) run(t *testing.T, program string, args ...string) {
+// run runs a program and waits for its end.
+func (h *dbServer) run(t *testing.T, program string, args ...string) {
 	t.Helper()
 	if cmd, said := h.command(program, args...); cmd.Run() != nil {
 		t.Fatalf("%s: %s", program, said)
 	}
 }
 
-// start starts the server, and ends it with the test.
-func (h *house) start(t *testing.T, program string, args ...string) {
+// start starts the server and ends it at the end of the test.
+func (h *dbServer) start(t *testing.T, program string, args ...string) {
 	t.Helper()
 	cmd, said := h.command(program, args...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGINT) // PostgreSQL: at once; its children end with it
+		_ = cmd.Process.Signal(syscall.SIGINT) // PostgreSQL: fast shutdown, which also ends its child processes
 		if program := filepath.Base(program); program != "postgres" {
 			_ = cmd.Process.Kill()
 		}
 		_ = cmd.Wait()
 		if t.Failed() {
-			t.Logf("%s has said:\n%s", program, said)
+			t.Logf("output of %s:\n%s", program, said)
 		}
 	})
 }
 
-// open connects with the server as soon as it answers.
-func (h *house) open(t *testing.T, driver, source string) *sql.DB {
+// open connects to the server as soon as it answers.
+func (h *dbServer) open(t *testing.T, driver, source string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	ctx, cancel := context.WithTimeout(t.Context(), 2*late)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*waitLimit)
 	defer cancel()
 	for err = db.PingContext(ctx); err != nil; err = db.PingContext(ctx) {
 		if ctx.Err() != nil {

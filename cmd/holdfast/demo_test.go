@@ -19,11 +19,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// small makes a sale that is soon over.
-var small = []string{"--shops", "2", "--buyers", "60", "--stock", "10"}
+// smallSale are the flags of a short sale.
+var smallSale = []string{"--shops", "2", "--buyers", "60", "--stock", "10"}
 
-// demoBooks are what --json writes.
-type demoBooks struct {
+// A demoReport is the JSON output of demo.
+type demoReport struct {
 	Seed, Shops, Buyers, Clicks, Stock int
 	Server, Database                   string
 	Embedded, OK                       bool
@@ -35,12 +35,12 @@ type demoBooks struct {
 	}
 }
 
-// sold checks a result of demo --json: Holdfast is spotless, and what must go
-// wrong without it has.
-func (r result) sold(t *testing.T) demoBooks {
+// wantSale checks the output of demo --json: the ways with Holdfast are spotless,
+// and the ways that must fail have failed.
+func (r result) wantSale(t *testing.T) demoReport {
 	t.Helper()
 	r.want(t, 0, "^{.*}\n$", "")
-	var b demoBooks
+	var b demoReport
 	d := json.NewDecoder(strings.NewReader(r.out))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&b); err != nil {
@@ -63,7 +63,7 @@ func (r result) sold(t *testing.T) demoBooks {
 		case w.Way == "none" && w.Oversold == 0, w.Way == "paused" && w.LostUpdates == 0:
 			t.Errorf("nothing went wrong: %+v", w)
 		case w.Way == "fenced" && w.Refused == 0:
-			t.Errorf("no late write was refused: %+v", w)
+			t.Errorf("no waitLimit write was refused: %+v", w)
 		case (w.Way == "paused" || w.Way == "fenced") != (w.PausedShop > 0 && w.PauseMs >= 2000):
 			t.Errorf("%+v", w)
 		}
@@ -71,8 +71,8 @@ func (r result) sold(t *testing.T) demoBooks {
 	return b
 }
 
-// The demo as somebody sees it who has just found it: no flags, a terminal, and
-// a command without the race detector. It has the machine for itself.
+// TestDemo runs the demo like a new user: without flags, on a terminal, and with a
+// command without the race detector. It does not run in parallel with other tests.
 func TestDemo(t *testing.T) {
 	dir := t.TempDir()
 	raced := binary
@@ -84,9 +84,9 @@ func TestDemo(t *testing.T) {
 	began := time.Now()
 	p := startTerminal(t, 80, 40, []string{"TMPDIR=" + dir}, "demo")
 	for i := range 3 {
-		p.shows(t, fmt.Sprintf("\r%d/5", i+1)) // each in a time of its own
+		p.awaitOutput(t, fmt.Sprintf("\r%d/5", i+1)) // one after the other
 	}
-	p.shows(t, `4/5 \+ paused shop \x1b\[32m━.*shop \d is stopped\x1b`) // a bar that moves
+	p.awaitOutput(t, `4/5 \+ paused shop \x1b\[32m━.*shop \d is stopped\x1b`) // a moving progress bar
 	r := p.wait(t)
 	took := time.Since(began)
 	shown := strings.ReplaceAll(r.out[:strings.Index(r.out, "\r1/5")]+r.out[strings.LastIndex(r.out, "\x1b[K")+3:], "\r", "")
@@ -114,36 +114,37 @@ func TestDemo(t *testing.T) {
 			t.Errorf("%d columns: %q", n, line)
 		}
 	}
-	if r.status != 0 || took > 2*time.Minute { // a quarter of it is promised; tests share their machine
+	if r.status != 0 || took > 2*time.Minute { // the help promises half a minute; the machine may be busy
 		t.Errorf("status %d after %v", r.status, took)
 	}
-	demoLeaves(t, dir)
+	wantNothingLeft(t, dir)
 }
 
-// Everything in the command itself, small, for machines.
+// TestDemoEmbedded runs a small demo with the embedded server and JSON output.
 func TestDemoEmbedded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	b := holdWith(t, []string{"TMPDIR=" + dir}, "", append(small, "demo", "--server", "embedded", "--json", "--seed", "7")...).sold(t)
+	b := executeWith(t, []string{"TMPDIR=" + dir}, "", append(smallSale, "demo", "--server", "embedded", "--json", "--seed", "7")...).wantSale(t)
 	if b.Seed != 7 || b.Shops != 2 || b.Buyers != 60 || b.Stock != 10 || b.Clicks <= 60 || !b.Embedded || b.Database != "SQLite" || len(b.Ways) != 5 {
 		t.Errorf("%+v", b)
 	}
-	demoLeaves(t, dir)
+	wantNothingLeft(t, dir)
 }
 
-// One is one.
+// TestDemoOne checks the texts for one coupon and one buyer.
 func TestDemoOne(t *testing.T) {
 	t.Parallel()
-	hold(t, "demo", "--server", "embedded", "--buyers", "1", "--stock", "1", "--seed", "1", "--only", "mutex").want(t, 0,
+	execute(t, "demo", "--server", "embedded", "--buyers", "1", "--stock", "1", "--seed", "1", "--only", "mutex").want(t, 0,
 		`^A flash sale: 1 coupon, one per person. 1 buyer, [123] clicks?\.\n.*Holdfast +1 +0 +0 +0 .*spotless`, "")
 }
 
-// At somebody's server nothing is left in the end; nothing else is touched.
+// TestDemoURL checks that the demo removes its keys on a given server, and no other
+// keys.
 func TestDemoURL(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	s.Do(t, "SET", "mine", "1")
-	r := holdWith(t, []string{"HOLDFAST_URL=" + s.URL() + "?timeout=20s"}, "", append(small, "demo", "--only", "setnx,mutex")...)
+	r := executeWith(t, []string{"HOLDFAST_URL=" + s.URL() + "?timeout=20s"}, "", append(smallSale, "demo", "--only", "setnx,mutex")...)
 	r.want(t, 0, `on your\s+server.*naive SETNX.*Holdfast +10 +0 +0 +0 .*spotless`, "")
 	if strings.Contains(r.out, "\x1b") || strings.Contains(r.out, "paused") {
 		t.Errorf("%q", r.out)
@@ -151,7 +152,7 @@ func TestDemoURL(t *testing.T) {
 	demoKeys(t, s)
 }
 
-// demoKeys waits until only the user's own key is left.
+// demoKeys checks that only the user's own key is left.
 func demoKeys(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	if keys := fmt.Sprint(s.Do(t, "KEYS", "*")); keys != "[mine]" {
@@ -159,22 +160,23 @@ func demoKeys(t *testing.T, s *redistest.Server) {
 	}
 }
 
-// What a server does to a shop has the status of all that servers do.
+// TestDemoServerErrors checks the exit status of server errors in a shop process.
 func TestDemoServerErrors(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	s.Do(t, "ACL", "SETUSER", "weak", "on", ">pw", "~app:*", "+@all")
-	hold(t, append(small, "demo", "--only", "mutex", "--url", "redis://weak:pw@"+s.Addr())...).want(t, 122, "*",
+	execute(t, append(smallSale, "demo", "--only", "mutex", "--url", "redis://weak:pw@"+s.Addr())...).want(t, 122, "*",
 		`^holdfast: Holdfast's mutex: shop \d: .*NOPERM.*\nRun holdfast doctor NAME to see which permissions`)
-	replica := redistest.Start(t, "--replicaof", "127.0.0.1 1") // of nobody, so that it does not begin to load something
-	hold(t, append(small, "demo", "--only", "none", "--url", replica.URL())...).want(t, 122, "*", `shop \d: .*READONLY.*\nIs the server running`)
+	replica := redistest.Start(t, "--replicaof", "127.0.0.1 1") // its master does not exist, so that it does not load data
+	execute(t, append(smallSale, "demo", "--only", "none", "--url", replica.URL())...).want(t, 122, "*", `shop \d: .*READONLY.*\nIs the server running`)
 }
 
-// A lock that others delete all the time cannot be spotless, and that is said.
+// TestDemoNotSpotless deletes the lock repeatedly and checks that the demo reports
+// the wrong result.
 func TestDemoNotSpotless(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	p := start(t, []string{"HOLDFAST_URL=" + s.URL() + "?timeout=20s"}, "demo", "--buyers", "300", "--stock", "50", "--only", "mutex", "--json")
+	p := start(t, []string{"HOLDFAST_URL=" + s.URL() + "?timeout=20s"}, "demo", "--buyers", "100", "--stock", "20", "--only", "mutex", "--json")
 	for running := true; running; {
 		select {
 		case <-p.ended:
@@ -187,14 +189,15 @@ func TestDemoNotSpotless(t *testing.T) {
 	r.want(t, 1, `"spotless":false.*"ok":false`, `holdfast: Holdfast's mutex must be spotless, but has errors: .*lost updates`)
 }
 
-// Ctrl-C while a shop is stopped: everything is gone at once.
+// TestDemoInterrupted sends Ctrl-C while a shop is stopped. All processes, keys and
+// files must be removed.
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	s.Do(t, "SET", "mine", "1")
 	dir := t.TempDir()
-	p := startTerminal(t, 100, 30, []string{"HOLDFAST_URL=" + s.URL(), "TMPDIR=" + dir}, "demo", "--only", "paused", "--stock", "1000") // so that the others still sell when we look
-	p.shows(t, "is stopped")
+	p := startTerminal(t, 100, 30, []string{"HOLDFAST_URL=" + s.URL(), "TMPDIR=" + dir}, "demo", "--only", "paused", "--stock", "1000") // so that the other shops still sell
+	p.awaitOutput(t, "is stopped")
 	if n := len(demoProcesses(t, dir)); n < 4 {
 		t.Errorf("%d processes, want the command and 3 shops", n)
 	}
@@ -204,24 +207,24 @@ func TestDemoInterrupted(t *testing.T) {
 		t.Errorf("status %d:\n%s", r.status, r.out)
 	}
 	demoKeys(t, s)
-	demoLeaves(t, dir)
+	wantNothingLeft(t, dir)
 }
 
-// If the command is killed, its shops and its server end as well.
+// TestDemoKilled checks that shops and server end when the command is killed.
 func TestDemoKilled(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
-		t.Skip("this system does not say which processes there are")
+		t.Skip("requires /proc")
 	}
 	dir := t.TempDir()
 	p := startTerminal(t, 100, 30, []string{"TMPDIR=" + dir}, "demo", "--only", "paused")
-	p.shows(t, "is stopped")
+	p.awaitOutput(t, "is stopped")
 	p.signal(t, syscall.SIGKILL)
 	eventually(t, "all processes are gone", func() bool { return len(demoProcesses(t, dir)) == 0 })
 }
 
-// demoLeaves checks that neither files nor processes of a demo are left.
-func demoLeaves(t *testing.T, dir string) {
+// wantNothingLeft checks that no files and processes of a demo are left.
+func wantNothingLeft(t *testing.T, dir string) {
 	t.Helper()
 	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
 		t.Errorf("files: %v, %v", files, err)
@@ -244,8 +247,8 @@ func demoProcesses(t *testing.T, dir string) (pids []string) {
 	return pids
 }
 
-// The shell completes what has few values, and no names of files where there are
-// none.
+// TestDemoCompletion checks the completion of flag values. The shell must not offer
+// file names.
 func TestDemoCompletion(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -253,13 +256,13 @@ func TestDemoCompletion(t *testing.T) {
 		"--only":   `^none\nsetnx\nmutex\npaused\nfenced\n:4\n$`,
 		"":         `^:4\n$`,
 	} {
-		hold(t, append([]string{"__complete", "demo"}, append(strings.Fields(args), "")...)...).want(t, 0, want, "*")
+		execute(t, append([]string{"__complete", "demo"}, append(strings.Fields(args), "")...)...).want(t, 0, want, "*")
 	}
 }
 
 func TestDemoMisused(t *testing.T) {
 	t.Parallel()
-	const addr = "127.0.0.1:1" // nobody listens there, as somebody might on a port that was free just now
+	const addr = "127.0.0.1:1" // no server uses this port
 	for _, test := range []struct {
 		args   string
 		status int
@@ -280,17 +283,18 @@ func TestDemoMisused(t *testing.T) {
 		{"--url redis://:s3cret@" + addr, 122, "Is the server running"},
 		{"more", 2, "takes no arguments"},
 	} {
-		r := hold(t, append([]string{"demo"}, strings.Fields(test.args)...)...)
+		r := execute(t, append([]string{"demo"}, strings.Fields(test.args)...)...)
 		r.want(t, test.status, "", test.err)
 		if strings.Contains(r.err, "s3cret") {
 			t.Errorf("%s: the password is in %q", test.args, r.err)
 		}
 	}
-	r := holdWith(t, nil, "nonsense\n", "demo-shop")
+	r := executeWith(t, nil, "nonsense\n", "demo-shop")
 	r.want(t, 1, "", "run holdfast demo instead")
 }
 
-// A file that was there stays as it was; one that was not is gone.
+// TestDemoFile checks that an existing database file keeps its contents, and that a
+// new file is removed.
 func TestDemoFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -304,7 +308,7 @@ func TestDemoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range []string{old, fresh} {
-		b := hold(t, append(small, "demo", "--server", "embedded", "--json", "--only", "mutex", "--db", "sqlite:"+file)...).sold(t)
+		b := execute(t, append(smallSale, "demo", "--server", "embedded", "--json", "--only", "mutex", "--db", "sqlite:"+file)...).wantSale(t)
 		if len(b.Ways) != 1 {
 			t.Errorf("%+v", b)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A diagnosis is what doctor --json prints.
+// A diagnosis is the JSON output of doctor.
 type diagnosis struct {
 	Topology string
 	Servers  []struct {
@@ -37,7 +37,7 @@ func diagnose(t *testing.T, r result) (d diagnosis) {
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	good := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	good.Do(t, "ACL", "SETUSER", "app", "on", ">pw", "~app:*", "&*", "+@all") // of whom there is something to say, but nothing bad
+	good.Do(t, "ACL", "SETUSER", "app", "on", ">pw", "~app:*", "&*", "+@all") // gets a finding of severity info
 	bad := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
 	for _, tt := range []struct {
 		name   string
@@ -53,18 +53,18 @@ func TestDoctor(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			hold(t, append([]string{"doctor"}, tt.args...)...).want(t, tt.status, tt.says, "")
+			execute(t, append([]string{"doctor"}, tt.args...)...).want(t, tt.status, tt.says, "")
 		})
 	}
-	hold(t, "doctor", "--url", good.URL(), "").want(t, 2, "", `^holdfast: check: invalid argument`)
-	hold(t, "doctor", "redis://:secret@localhost").want(t, 2, "", `^holdfast: a URL is not the name of a lock: use --url for it\n`)
-	hold(t, "doctor", "--fail-at", "nothing").want(t, 2, "", `it must be info, warning, danger`)
+	execute(t, "doctor", "--url", good.URL(), "").want(t, 2, "", `^holdfast: check: invalid argument`)
+	execute(t, "doctor", "redis://:secret@localhost").want(t, 2, "", `^holdfast: a URL is not the name of a lock: use --url for it\n`)
+	execute(t, "doctor", "--fail-at", "nothing").want(t, 2, "", `it must be info, warning, danger`)
 }
 
 func TestDoctorJSON(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru")
-	r := hold(t, "doctor", "--json", "--url", s.URL())
+	r := execute(t, "doctor", "--json", "--url", s.URL())
 	d := diagnose(t, r)
 	if r.status != 1 || d.Topology != "single" || d.Worst != "danger" || len(d.Servers) != 1 {
 		t.Fatalf("status %d, %+v", r.status, d)
@@ -78,12 +78,12 @@ func TestDoctorJSON(t *testing.T) {
 	}
 }
 
-// TestDoctorTopologies looks at more than one server, and at an embedded one.
+// TestDoctorTopologies checks several servers and an embedded server.
 func TestDoctorTopologies(t *testing.T) {
 	t.Parallel()
 	t.Run("replicated", func(t *testing.T) {
 		t.Parallel()
-		d := diagnose(t, hold(t, "doctor", "--json", "--url", redistest.StartReplicated(t, 1).URL()))
+		d := diagnose(t, execute(t, "doctor", "--json", "--url", redistest.StartReplicated(t, 1).URL()))
 		if d.Topology != "replicated" || len(d.Servers) != 1 || d.Servers[0].Replicas != 1 {
 			t.Errorf("%+v", d)
 		}
@@ -91,7 +91,7 @@ func TestDoctorTopologies(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		c := redistest.StartCluster(t)
-		d := diagnose(t, hold(t, "doctor", "--json", "--url", c.URL()))
+		d := diagnose(t, execute(t, "doctor", "--json", "--url", c.URL()))
 		if d.Topology != "cluster" || len(d.Servers) != len(c.Masters()) {
 			t.Errorf("%+v", d)
 		}
@@ -104,26 +104,26 @@ func TestDoctorTopologies(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
 		p, addr := serves(t, nil, "--server", "embedded")
-		r := hold(t, "doctor", "--json", "--url", "redis://"+addr)
+		r := execute(t, "doctor", "--json", "--url", "redis://"+addr)
 		d := diagnose(t, r)
 		if r.status != 1 || d.Worst != "warning" || !d.Servers[0].Embedded {
 			t.Errorf("status %d, %+v", r.status, d)
 		}
-		hold(t, "doctor", "--url", "redis://"+addr).want(t, 1, `, embedded: this is an embedded server, .*has no rate limiters`, "")
+		execute(t, "doctor", "--url", "redis://"+addr).want(t, 1, `, embedded: this is an embedded server, .*has no rate limiters`, "")
 		p.signal(t, os.Interrupt)
 		p.wait(t)
 	})
 }
 
-// TestDoctorRights is about a user who may do little.
+// TestDoctorRights checks a user with few permissions.
 func TestDoctorRights(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	s.Do(t, "ACL", "SETUSER", "weak", "on", ">pass\x1bword", "~app:*", "+ping", "+hello", "+evalsha", "+eval")
 	u := url.URL{Scheme: "redis", User: url.UserPassword("weak", "pass\x1bword"), Host: s.Addr()}
-	r := hold(t, "doctor", "--url", u.String(), "app:orders")
+	r := execute(t, "doctor", "--url", u.String(), "app:orders")
 	r.want(t, 1, `danger .*rights.*\n +To change it: ACL SETUSER`, "")
 	if strings.Contains(r.out, "word") || strings.Contains(r.out, "\x1b") {
-		t.Error("it shows the password, or talks to the terminal:", r.out)
+		t.Error("the output contains the password or escape sequences:", r.out)
 	}
 }

@@ -9,20 +9,19 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// TestDocumented wants every field that --json prints to be in the help, where
-// it says what --json does.
+// TestDocumented checks that the help describes every field of the JSON output.
 func TestDocumented(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	client := lsOpen(t, s)
-	const strange = "orders:\xff" // no UTF-8
+	const strange = "orders:\xff" // not UTF-8
 	s.Do(t, "HSET", strange, "\xff:1", "1")
 	s.Do(t, "PEXPIRE", strange, "600000")
 	lsHold(t, client.FencedMutex("fenced"))
 	lsHold(t, client.FairMutex("queue"))
 	lsWait(t, lsOpen(t, s).FairMutex("queue"))
-	eventually(t, "somebody waits in the queue", func() bool {
-		return strings.Contains(hold(t, "show", "queue", "--url", s.URL()).out, "1. ")
+	eventually(t, "the queue has a waiter", func() bool {
+		return strings.Contains(execute(t, "show", "queue", "--url", s.URL()).out, "1. ")
 	})
 	for _, args := range [][]string{
 		{"demo", "--shops", "2", "--buyers", "9", "--stock", "4", "--only", "mutex,paused"},
@@ -35,12 +34,12 @@ func TestDocumented(t *testing.T) {
 		{"unlock", strange, "--force", "--yes"},
 	} {
 		t.Run(strings.ToValidUTF8(strings.Join(args, " "), "?"), func(t *testing.T) {
-			r := hold(t, append(args, "--json", "--url", s.URL())...)
+			r := execute(t, append(args, "--json", "--url", s.URL())...)
 			var document any
 			if err := json.Unmarshal([]byte(r.out), &document); err != nil {
 				t.Fatalf("%v: %s%s", err, r.out, r.err)
 			}
-			_, help, _ := strings.Cut(hold(t, args[0], "--help").out, "\nWith --json")
+			_, help, _ := strings.Cut(execute(t, args[0], "--help").out, "\nWith --json")
 			help, _, _ = strings.Cut(help, "\nUsage:\n")
 			fields := make(map[string]bool)
 			documented(document, fields)

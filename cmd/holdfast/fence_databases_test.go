@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// A check changes the row of the resource, also with a token that it has seen
-// before: where several MySQL servers take writes, only rows that a transaction
-// has changed make it conflict with others.
+// TestCheckChangesTheRow checks that a check always changes the row of the resource,
+// also with a known token. If several MySQL servers accept writes, a transaction
+// conflicts with others only on rows that it has changed.
 func TestCheckChangesTheRow(t *testing.T) {
 	t.Parallel()
 	_, db := startMariaDBWith(t, "--log-bin=changes", "--binlog-format=ROW")
-	logged := func() (n int) { // how many changes of rows
+	logged := func() (n int) { // number of row changes
 		t.Helper()
 		rows, err := db.Query("SHOW BINLOG EVENTS")
 		if err != nil {
@@ -65,6 +65,6 @@ func TestCheckChangesTheRow(t *testing.T) {
 		}
 	}
 	if err := guard.Check(t.Context(), new(sql.Tx), "r", math.MaxInt64); !errors.Is(err, fence.ErrInvalid) {
-		t.Errorf("a token with no room above it: %v", err)
+		t.Errorf("the largest token: %v, want ErrInvalid", err)
 	}
 }

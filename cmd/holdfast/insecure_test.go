@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Every command says on standard error that certificates are not checked, and
-// doctor has a finding.
+// TestUnverifiedTLS checks that every command warns on standard error if
+// certificates are not checked, and that doctor reports it.
 func TestUnverifiedTLS(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartWith(t, redistest.WithTLS(), redistest.Args("--tls-auth-clients", "no"))
@@ -29,17 +29,18 @@ func TestUnverifiedTLS(t *testing.T) {
 	unverified := file(", sslEnableEndpointIdentification: false")
 	const says = `^holdfast: warning: the TLS certificates of the servers are not verified: [^\n]*\n`
 	for _, args := range [][]string{{"ls"}, {"show", "x"}, {"run", "x", "--", "true"}, {"ls", "--json"}} {
-		hold(t, append([]string{"--config", unverified}, args...)...).want(t, 0, "*", says)
+		execute(t, append([]string{"--config", unverified}, args...)...).want(t, 0, "*", says)
 	}
-	hold(t, "--config", unverified, "run", "x", "--verbose", "--", "true").want(t, 0, "", "WARN.*certificates of the servers are not verified")
-	r := hold(t, "--config", unverified, "doctor")
-	r.want(t, 1, `warning +\S+, tls: the TLS certificates of the servers are not verified`, says)
-	if r := hold(t, "--config", file("}\nholdfast: {tls: {ca: "+s.TLS().CA+"}"), "ls"); r.status != 0 || strings.Contains(r.err, "warning") {
+	execute(t, "--config", unverified, "run", "x", "--verbose", "--", "true").want(t, 0, "", "WARN.*certificates of the servers are not checked")
+	r := execute(t, "--config", unverified, "doctor")
+	r.want(t, 1, `warning +\S+, tls: the certificates of the servers are not checked`, says)
+	if r := execute(t, "--config", file("}\nholdfast: {tls: {ca: "+s.TLS().CA+"}"), "ls"); r.status != 0 || strings.Contains(r.err, "warning") {
 		t.Errorf("with an authority: %+v", r)
 	}
 }
 
-// The program under run gets no password of ours, unless it is told to be given.
+// TestRunHidesPassword checks that the program under run gets no password, unless
+// --keep-password is given.
 func TestRunHidesPassword(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--requirepass", "s3same")
@@ -60,45 +61,46 @@ func TestRunHidesPassword(t *testing.T) {
 		if tt.url == "" {
 			env = nil
 		}
-		holdWith(t, env, "", append(append([]string{"run", "x"}, tt.args...), show...)...).want(t, 0, tt.want, "")
+		executeWith(t, env, "", append(append([]string{"run", "x"}, tt.args...), show...)...).want(t, 0, tt.want, "")
 	}
 }
 
-// The command's own advice is readable.
+// TestAdviceIsReadable checks that redaction keeps the examples in hints.
 func TestAdviceIsReadable(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--requirepass", "s3same")
-	hold(t, "ls", "--url", "redis://"+s.Addr()).want(t, 122, "", `NOAUTH .* as in redis://:password@host\n`)
-	hold(t, "ls", "--url", "redis://me@"+s.Addr()).want(t, 2, "", `write redis://user:password@host, or redis://:password@host\n`)
+	execute(t, "ls", "--url", "redis://"+s.Addr()).want(t, 122, "", `NOAUTH .* as in redis://:password@host\n`)
+	execute(t, "ls", "--url", "redis://me@"+s.Addr()).want(t, 2, "", `write redis://user:password@host, or redis://:password@host\n`)
 }
 
-// A port that is not Redis's, and a name that is not a lock, are told in words.
+// TestWrongThings checks the errors for a server that is not Redis and for a key
+// that is not a lock.
 func TestWrongThings(t *testing.T) {
 	t.Parallel()
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
-	r := hold(t, "ls", "--url", "redis://"+strings.TrimPrefix(web.URL, "http://"))
+	r := execute(t, "ls", "--url", "redis://"+strings.TrimPrefix(web.URL, "http://"))
 	r.want(t, 122, "", `this does not speak the Redis protocol: it has answered "HTTP/1.1 400 Bad Request`)
 	if strings.Contains(r.err, "Is the server running?") {
 		t.Error(r.err)
 	}
 	s := redistest.Start(t)
 	s.Do(t, "SET", "text", "x")
-	hold(t, "run", "text", "--url", s.URL(), "--", "true").want(t, 122, "", `WRONGTYPE.*choose another name\n$`)
+	execute(t, "run", "text", "--url", s.URL(), "--", "true").want(t, 122, "", `WRONGTYPE.*choose another name\n$`)
 	bare := redistest.StartWith(t, redistest.Args("--rename-command", "CONFIG", "", "--appendonly", "yes"))
-	r = hold(t, "doctor", "--url", bare.URL())
-	r.want(t, 0, `not checked: persistence \(appendfsync\).*unknown command.*in the configuration of the server`, "")
+	r = execute(t, "doctor", "--url", bare.URL())
+	r.want(t, 0, `not checked: persistence \(appendfsync\).*unknown command.*where the server is configured`, "")
 	if strings.Contains(r.out, "ACL") {
 		t.Error(r.out)
 	}
 }
 
-// A binary that was built in a clone knows its revision; one without says how.
+// TestVersion checks that a binary built in a clone reports its revision.
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	hold(t, "--version").want(t, 0, `^holdfast (v\d\S+|devel [0-9a-f]{12}|devel, revision not recorded: .* go build -buildvcs=true records it) \(go1\.`, "")
+	execute(t, "--version").want(t, 0, `^holdfast (v\d\S+|devel [0-9a-f]{12}|devel, revision not recorded: .* go build -buildvcs=true records it) \(go1\.`, "")
 	head, err := exec.Command("git", "rev-parse", "HEAD").Output()
-	if dir, err2 := os.Stat("../../.git"); err != nil || err2 != nil || !dir.IsDir() { // go does not look into a worktree
+	if dir, err2 := os.Stat("../../.git"); err != nil || err2 != nil || !dir.IsDir() { // go does not record the revision in a worktree
 		t.Skip("this is not a clone")
 	}
 	file := filepath.Join(t.TempDir(), "holdfast")

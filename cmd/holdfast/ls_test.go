@@ -27,7 +27,7 @@ func lsOpen(tb testing.TB, s *redistest.Server) *holdfast.Client {
 	return client
 }
 
-// lsHold takes a lock for the time of the test.
+// lsHold acquires a lock and holds it until the end of the test.
 func lsHold(tb testing.TB, l holdfast.Locker) *holdfast.Lease {
 	tb.Helper()
 	lease, err := l.Lock(context.Background())
@@ -37,7 +37,7 @@ func lsHold(tb testing.TB, l holdfast.Locker) *holdfast.Lease {
 	return lease
 }
 
-// lsWait waits for a lock that somebody else holds, until the test ends.
+// lsWait waits for a lock in the background until the end of the test.
 func lsWait(tb testing.TB, l holdfast.Locker) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -75,8 +75,7 @@ type lsDocument struct {
 	Error    string
 }
 
-// lsDecode reads a document, in which there may be nothing that the help does
-// not name.
+// lsDecode decodes a document. It fails on unknown fields.
 func lsDecode[T any](tb testing.TB, line string) T {
 	tb.Helper()
 	var v T
@@ -91,9 +90,9 @@ func lsDecode[T any](tb testing.TB, line string) T {
 func TestLs(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	hold(t, "ls", "--url", s.URL()).want(t, 0, "", `^No locks are held\.\n$`)
-	hold(t, "ls", "a*", "--url", s.URL()).want(t, 0, "", `^No locks are held that match a\*\.\n$`)
-	hold(t, "ls", "--json", "--url", s.URL()).want(t, 0, `^\{"locks":\[\],"complete":true\}\n$`, "")
+	execute(t, "ls", "--url", s.URL()).want(t, 0, "", `^No locks are held\.\n$`)
+	execute(t, "ls", "a*", "--url", s.URL()).want(t, 0, "", `^No locks are held that match a\*\.\n$`)
+	execute(t, "ls", "--json", "--url", s.URL()).want(t, 0, `^\{"locks":\[\],"complete":true\}\n$`, "")
 
 	client, other := lsOpen(t, s), lsOpen(t, s)
 	owners := make(map[string]string)
@@ -106,13 +105,13 @@ func TestLs(t *testing.T) {
 	again := lsHold(t, other.RWMutex("d:read").RLocker())
 	lsWait(t, other.FairMutex("a:fair"))
 	lsWait(t, other.Mutex("b:mutex"))
-	eventually(t, "somebody waits", func() bool {
-		list := lsDecode[lsDocument](t, hold(t, "ls", "--json", "--url", s.URL()).out).Locks
+	eventually(t, "the lock has a waiter", func() bool {
+		list := lsDecode[lsDocument](t, execute(t, "ls", "--json", "--url", s.URL()).out).Locks
 		return len(list) == 5 && len(list[0].Queue) == 1 && list[1].Clients != nil && *list[1].Clients == 1
 	})
 
-	r := hold(t, "ls", "--url", s.URL())
-	const left = `  +[123]\d\.\ds` // 30 if it was just renewed
+	r := execute(t, "ls", "--url", s.URL())
+	const left = `  +[123]\d\.\ds` // 30 s right after a renewal
 	r.want(t, 0, `^NAME +KIND +HELD BY +EXPIRES IN  WAITING +HOLDS\n`+
 		`a:fair +fair +`+owners["a:fair"]+left+`  1 queued +1\n`+
 		`b:mutex +mutex +`+owners["b:mutex"]+left+`  1 client +1\n`+
@@ -126,19 +125,19 @@ func TestLs(t *testing.T) {
 		}
 	}
 
-	list := lsDecode[lsDocument](t, hold(t, "ls", "[cd]:*", "--json", "--url", s.URL()).out)
+	list := lsDecode[lsDocument](t, execute(t, "ls", "[cd]:*", "--json", "--url", s.URL()).out)
 	if !list.Complete || len(list.Locks) != 2 || list.Locks[0].Kind != "fenced" || list.Locks[0].Token != 1 ||
 		len(list.Locks[1].Holders) != 2 || list.Locks[1].Holders[0].Mode != "read" || *list.Locks[1].Holders[0].ExpiresInMs < 10_000 {
 		t.Errorf("%+v", list)
 	}
 
-	hold(t, "ls", "--limit", "2", "--url", s.URL()).want(t, 0, "NAME", `There may be more: ls stopped after 2 locks\. Raise --limit`)
-	if list := lsDecode[lsDocument](t, hold(t, "ls", "--limit", "2", "--json", "--url", s.URL()).out); list.Complete || len(list.Locks) != 2 {
+	execute(t, "ls", "--limit", "2", "--url", s.URL()).want(t, 0, "NAME", `There may be more: ls stopped after 2 locks\. Raise --limit`)
+	if list := lsDecode[lsDocument](t, execute(t, "ls", "--limit", "2", "--json", "--url", s.URL()).out); list.Complete || len(list.Locks) != 2 {
 		t.Errorf("%+v", list)
 	}
 }
 
-// Of many holders some are listed, and of many who wait, all are counted.
+// TestLsMany checks that ls lists some of many holders and counts all waiters.
 func TestLsMany(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -148,25 +147,25 @@ func TestLsMany(t *testing.T) {
 	}
 	lsHold(t, client.FairMutex("queue"))
 	for i := range 150 {
-		s.Do(t, "RPUSH", "redisson_lock_queue:{queue}", fmt.Sprint("somebody:", i))
+		s.Do(t, "RPUSH", "redisson_lock_queue:{queue}", fmt.Sprint("waiter:", i))
 	}
-	hold(t, "ls", "--url", s.URL()).want(t, 0, `^NAME [^\n]*\npage +rw read [^\n]*\n( +rw read [^\n]*\n){7} +more: holdfast show\nqueue +fair [^\n]* 150 queued +1\n$`, "")
-	hold(t, "show", "page", "--url", s.URL()).want(t, 0, `(read, 1 hold, .*){10}`, "")
+	execute(t, "ls", "--url", s.URL()).want(t, 0, `^NAME [^\n]*\npage +rw read [^\n]*\n( +rw read [^\n]*\n){7} +more: holdfast show\nqueue +fair [^\n]* 150 queued +1\n$`, "")
+	execute(t, "show", "page", "--url", s.URL()).want(t, 0, `(read, 1 hold, .*){10}`, "")
 }
 
-// A server with many keys is not gone through to the end.
+// TestLsBounded checks that --keys bounds the number of keys that ls reads.
 func TestLsBounded(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	s.Do(t, "EVAL", "for i = 1, 20000 do redis.call('SET', 'k' .. i, 1) end", "0")
-	hold(t, "ls", "--keys", "1000", "--url", s.URL()).want(t, 0, "", `There may be more: ls stopped after 1000 keys\. Raise --keys`)
+	execute(t, "ls", "--keys", "1000", "--url", s.URL()).want(t, 0, "", `There may be more: ls stopped after 1000 keys\. Raise --keys`)
 	scans := strings.Count(s.Do(t, "INFO", "commandstats").(string), "cmdstat_keys:")
 	if scans != 0 {
 		t.Error("KEYS was used")
 	}
 }
 
-// A list that could not be written is no success.
+// TestLsUnwritten checks that a failed write makes the command fail.
 func TestLsUnwritten(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -203,16 +202,16 @@ func TestLsUsage(t *testing.T) {
 		{[]string{"unlock", "a", "--force"}, "no terminal to ask for confirmation.*--owner.*--yes"},
 		{[]string{"unlock", "a", "--force", "--json"}, "--json does not ask.*--owner.*--yes"},
 	} {
-		hold(t, append(tt.args, "--url", "redis://127.0.0.1:1")...).want(t, 2, "", tt.err)
+		execute(t, append(tt.args, "--url", "redis://127.0.0.1:1")...).want(t, 2, "", tt.err)
 	}
 	for _, args := range [][]string{{"ls"}, {"show", "a"}, {"watch"}, {"unlock", "a", "--force", "--yes"}} {
-		hold(t, append(args, "--url", "redis://:secret@127.0.0.1:1")...).want(t, 122, "", `^holdfast: .*\n.*--url`)
-		hold(t, args[0], "--help").want(t, 0, "Examples:.*--json", "")
+		execute(t, append(args, "--url", "redis://:secret@127.0.0.1:1")...).want(t, 122, "", `^holdfast: .*\n.*--url`)
+		execute(t, args[0], "--help").want(t, 0, "Examples:.*--json", "")
 	}
 }
 
-// The table is no wider than the terminal, and has no colours if the user does
-// not want them.
+// TestLsTerminal checks that the table fits into the terminal and has no colours
+// with NO_COLOR.
 func TestLsTerminal(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -230,7 +229,7 @@ func TestLsTerminal(t *testing.T) {
 	}
 }
 
-// hostile are names that mean harm, or are hard to show.
+// hostile are names that attack a terminal or are hard to show.
 var hostile = []string{
 	"\x1b[2J\x1b[H\x1b]0;owned\a", "two\nlines\r\n", "\u009b31m", "\u202eevil", "<script>alert(1)</script>", "e\u0301\u200d",
 	"日本語", "\xff\xfe", "tab\tand\x00nul", "%s%d%!", "  blanks  ", `back\slash`, "\x1b", strings.Repeat("\x1b[31m", 1<<10), strings.Repeat("x", 1<<20),
@@ -243,14 +242,14 @@ func TestLsHostile(t *testing.T) {
 		s.Do(t, "HSET", name, "\x1b[31mowner\n\xff:1", "1")
 		s.Do(t, "PEXPIRE", name, "600000")
 	}
-	url := s.URL() + "?timeout=20s" // the race detector takes its time with a MiB
-	r := hold(t, "ls", "--url", url)
+	url := s.URL() + "?timeout=20s" // the race detector is slow with 1 MiB
+	r := execute(t, "ls", "--url", url)
 	if n := strings.Count(r.out, "\n"); n != len(hostile)+1 || len(r.out) > 1<<15 || r.status != 0 || strings.ContainsFunc(r.out, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x9b || r == 0x202e }) {
 		t.Errorf("status %d, %d lines, %d bytes:\n%q", r.status, n, len(r.out), r.out)
 	}
-	line := hold(t, "ls", "--json", "--url", url).out
+	line := execute(t, "ls", "--json", "--url", url).out
 	if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return r < ' ' || r == 0x9b || r == 0x202e }) {
-		t.Error("the JSON speaks to the terminal")
+		t.Error("the JSON contains control characters")
 	}
 	found := make(map[string]bool)
 	for _, lock := range lsDecode[lsDocument](t, line).Locks {
@@ -271,9 +270,9 @@ func TestLsHostile(t *testing.T) {
 			t.Errorf("%.40q is not listed", name)
 		}
 		if strings.Contains(name, "\x00") || len(name) > 1<<16 {
-			continue // no argument can be that
+			continue // not possible as an argument
 		}
-		r := hold(t, "show", "--url", url, "--", name)
+		r := execute(t, "show", "--url", url, "--", name)
 		if strings.ContainsFunc(r.out+r.err, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x9b || r == 0x202e }) || r.status != 0 {
 			t.Errorf("show %q: status %d: %q %q", name, r.status, r.out, r.err)
 		}
@@ -291,8 +290,8 @@ func TestShow(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	client := lsOpen(t, s)
-	hold(t, "show", "orders", "--url", s.URL()).want(t, 0, `^orders\n.*none \(the lock is free\)`, "")
-	free := lsDecode[lsLock](t, hold(t, "show", "orders", "--json", "--url", s.URL()).out)
+	execute(t, "show", "orders", "--url", s.URL()).want(t, 0, `^orders\n.*none \(the lock is free\)`, "")
+	free := lsDecode[lsLock](t, execute(t, "show", "orders", "--json", "--url", s.URL()).out)
 	if free.Name != "orders" || free.Holders == nil || len(free.Holders) != 0 {
 		t.Errorf("%+v", free)
 	}
@@ -302,21 +301,21 @@ func TestShow(t *testing.T) {
 		t.Fatal(err)
 	}
 	lsWait(t, client.FairMutex("orders"))
-	eventually(t, "somebody waits", func() bool { return s.Int(t, "LLEN", "redisson_lock_queue:{orders}") == 1 })
+	eventually(t, "the lock has a waiter", func() bool { return s.Int(t, "LLEN", "redisson_lock_queue:{orders}") == 1 })
 	waiter := s.Strings(t, "LRANGE", "redisson_lock_queue:{orders}", "0", "-1")[0]
-	hold(t, "show", "orders", "--url", s.URL()).want(t, 0, `^orders\n  kind +fair\n  held by +`+lease.Owner()+
+	execute(t, "show", "orders", "--url", s.URL()).want(t, 0, `^orders\n  kind +fair\n  held by +`+lease.Owner()+
 		`\n +exclusive, 2 holds, expires in [123]\d\.\ds\n  queue +1\. `+waiter+`\n`, "")
-	lock := lsDecode[lsLock](t, hold(t, "show", "orders", "--json", "--url", s.URL()).out)
+	lock := lsDecode[lsLock](t, execute(t, "show", "orders", "--json", "--url", s.URL()).out)
 	if len(lock.Holders) != 1 || lock.Holders[0].Holds != 2 || len(lock.Queue) != 1 || lock.Queue[0].Owner != waiter {
 		t.Errorf("%+v", lock)
 	}
 
 	lsHold(t, client.FencedMutex("fenced"))
-	hold(t, "show", "fenced", "--url", s.URL()).want(t, 0, `kind +fenced.*token +1\n`, "")
+	execute(t, "show", "fenced", "--url", s.URL()).want(t, 0, `kind +fenced.*token +1\n`, "")
 	s.Do(t, "HSET", "java", "285475da-9152-4c83-822a-67ee2f116a79:52", "1")
-	hold(t, "show", "java", "--url", s.URL()).want(t, 0, `1 hold, never expires`, "")
+	execute(t, "show", "java", "--url", s.URL()).want(t, 0, `1 hold, never expires`, "")
 	s.Do(t, "SET", "text", "x")
-	hold(t, "show", "text", "--url", s.URL()).want(t, 1, "", `^holdfast: text is not a lock`)
+	execute(t, "show", "text", "--url", s.URL()).want(t, 1, "", `^holdfast: text is not a lock`)
 }
 
 func TestLsCompletion(t *testing.T) {
@@ -327,21 +326,21 @@ func TestLsCompletion(t *testing.T) {
 	lsHold(t, client.FencedMutex("orders:2"))
 	lsHold(t, client.Mutex("other*"))
 	s.Do(t, "HSET", "orders:\x1b", "285475da-9152-4c83-822a-67ee2f116a79:52", "1")
-	// The shell gets nothing if the server takes longer than a second, as on a
-	// busy machine: who wants it all the same asks again.
+	// On a busy machine the server may take longer than a second. Then there are no
+	// completions, so repeat the call.
 	offers := func(command, typed, want string) {
 		eventually(t, typed+" is completed", func() bool {
-			return matches(hold(t, "__complete", command, "--url", s.URL(), typed).out, want)
+			return matches(execute(t, "__complete", command, "--url", s.URL(), typed).out, want)
 		})
 	}
 	for _, command := range []string{"show", "unlock"} {
 		offers(command, "ord", `^orders:1\tmutex\norders:2\tfenced\n:4\n$`)
-		hold(t, "__complete", command, "--url", s.URL(), "o*").want(t, 0, `^:4\n$`, "*")
+		execute(t, "__complete", command, "--url", s.URL(), "o*").want(t, 0, `^:4\n$`, "*")
 		offers(command, "other*", `^other\*\tmutex\n:4\n$`)
-		hold(t, "__complete", command, "--url", s.URL(), "orders:1", "").want(t, 0, `^:4\n$`, "*")
+		execute(t, "__complete", command, "--url", s.URL(), "orders:1", "").want(t, 0, `^:4\n$`, "*")
 		began := time.Now()
-		hold(t, "__complete", command, "--url", "redis://127.0.0.1:1", "ord").want(t, 0, `^:4\n$`, "*")
-		if took := time.Since(began); took > late {
+		execute(t, "__complete", command, "--url", "redis://127.0.0.1:1", "ord").want(t, 0, `^:4\n$`, "*")
+		if took := time.Since(began); took > waitLimit {
 			t.Errorf("the shell had to wait for %v", took)
 		}
 	}

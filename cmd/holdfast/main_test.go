@@ -3,6 +3,7 @@ package main_test
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -22,10 +23,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// binary is the command, built as users build it.
+// binary is the path of the command, built with the race detector.
 var binary string
 
 func TestMain(m *testing.M) {
+	// Most tests wait for processes and leases and use little CPU time. The command
+	// line may override the number.
+	_ = flag.Set("test.parallel", "4")
 	dir, err := os.MkdirTemp("", "holdfast-command")
 	if err != nil {
 		panic(err)
@@ -34,11 +38,11 @@ func TestMain(m *testing.M) {
 	build := exec.Command("go", "build", "-race", "-o", binary, ".")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "the command cannot be built:", err)
+		fmt.Fprintln(os.Stderr, "cannot build the command:", err)
 		os.Exit(1)
 	}
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-		if signal.Ignored(sig) { // under nohup, say: the commands that we start do not inherit what is handled
+		if signal.Ignored(sig) { // such as under nohup: started commands would inherit it
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}
 	}
@@ -47,11 +51,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// late is how long a busy machine may take for what takes no time.
-const late = 40 * time.Second
+// waitLimit is the limit for operations that are fast on an idle machine.
+const waitLimit = 40 * time.Second
 
-// environment is that of the tests, without what would change the command, and
-// with more.
+// environment returns the environment of the tests without the variables that
+// affect the command, plus more.
 func environment(more ...string) []string {
 	var env []string
 	for _, e := range os.Environ() {
@@ -59,15 +63,14 @@ func environment(more ...string) []string {
 			env = append(env, e)
 		}
 	}
-	// The race detector would sleep for a second at the end of each process.
+	// By default the race detector sleeps for a second at the end of a process.
 	return append(append(env, "TERM=xterm-256color", "GORACE=atexit_sleep_ms=0"), more...)
 }
 
-// patient returns the arguments of a command, and if that is one that asks a
-// server only once, with more time for the answer: the usual 2 s may pass while a
-// busy machine stands still.
-func patient(args []string) []string {
-	once := slices.Contains(args, "--count") // of watch
+// withLongTimeout raises the timeout in --url for commands that call the server
+// only once. The default of 2 s is too short for a busy machine.
+func withLongTimeout(args []string) []string {
+	once := slices.Contains(args, "--count") // of the command watch
 	if len(args) == 0 || !once && !slices.Contains([]string{"bench", "doctor", "ls", "show", "unlock"}, args[0]) {
 		return args
 	}
@@ -80,20 +83,20 @@ func patient(args []string) []string {
 	return args
 }
 
-// A result is what a command has left.
+// A result is the output and the exit status of a command.
 type result struct {
 	out, err string
 	status   int
 }
 
-// hold runs the command to its end, without a terminal.
-func hold(tb testing.TB, args ...string) result {
+// execute runs the command without a terminal and waits for its end.
+func execute(tb testing.TB, args ...string) result {
 	tb.Helper()
-	return holdWith(tb, nil, "", args...)
+	return executeWith(tb, nil, "", args...)
 }
 
-// holdWith is hold with more environment, and something to read.
-func holdWith(tb testing.TB, env []string, input string, args ...string) result {
+// executeWith is execute with more environment and input.
+func executeWith(tb testing.TB, env []string, input string, args ...string) result {
 	tb.Helper()
 	p := start(tb, env, args...)
 	_, _ = io.WriteString(p.in, input)
@@ -101,7 +104,7 @@ func holdWith(tb testing.TB, env []string, input string, args ...string) result 
 	return p.wait(tb)
 }
 
-// A process is a command that runs.
+// A process is a running command.
 type process struct {
 	cmd      *exec.Cmd
 	in       io.WriteCloser
@@ -109,14 +112,14 @@ type process struct {
 	ended    chan struct{}
 }
 
-// start runs the command in the background, without a terminal. It is killed at
-// the end of the test if it still runs.
+// start starts the command without a terminal. The command is killed at the end of
+// the test.
 func start(tb testing.TB, env []string, args ...string) *process {
 	tb.Helper()
-	p := &process{cmd: exec.Command(binary, patient(args)...), ended: make(chan struct{})}
+	p := &process{cmd: exec.Command(binary, withLongTimeout(args)...), ended: make(chan struct{})}
 	p.cmd.Env = environment(env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // the terminal of who runs the tests is none of its business
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // detach it from the terminal of the test run
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		tb.Fatal(err)
@@ -125,11 +128,11 @@ func start(tb testing.TB, env []string, args ...string) *process {
 	return p
 }
 
-// startTerminal runs the command in a pseudo-terminal of that size. What it
-// writes to either stream is in p.out.
+// startTerminal starts the command in a pseudo-terminal. The output of both streams
+// is in p.out.
 func startTerminal(tb testing.TB, columns, rows uint16, env []string, args ...string) *process {
 	tb.Helper()
-	p := &process{cmd: exec.Command(binary, patient(args)...), ended: make(chan struct{})}
+	p := &process{cmd: exec.Command(binary, withLongTimeout(args)...), ended: make(chan struct{})}
 	p.cmd.Env = environment(env...)
 	f, err := pty.StartWithSize(p.cmd, &pty.Winsize{Cols: columns, Rows: rows})
 	if err != nil {
@@ -139,7 +142,7 @@ func startTerminal(tb testing.TB, columns, rows uint16, env []string, args ...st
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		_, _ = io.Copy(&p.out, f) // until the last process has closed it
+		_, _ = io.Copy(&p.out, f) // until the last process has closed the terminal
 	}()
 	go func() {
 		_ = p.cmd.Wait()
@@ -170,21 +173,21 @@ func (p *process) wait(tb testing.TB) result {
 	case <-time.After(2 * time.Minute):
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT)
 		<-p.ended
-		tb.Fatalf("the command does not end. It has written:\n%s\n%s", p.out.String(), p.err.String())
+		tb.Fatalf("the command does not end. Its output:\n%s\n%s", p.out.String(), p.err.String())
 	}
 	r := result{p.out.String(), p.err.String(), p.cmd.ProcessState.ExitCode()}
 	if strings.Contains(r.err+r.out, "DATA RACE") || strings.Contains(r.err+r.out, "goroutine 1 [") {
-		tb.Errorf("a race, or a stack trace:\n%s\n%s", r.out, r.err)
+		tb.Errorf("data race or stack trace:\n%s\n%s", r.out, r.err)
 	}
 	return r
 }
 
-// shows waits until the command has written something that matches, and
-// returns it.
-func (p *process) shows(tb testing.TB, pattern string) string {
+// awaitOutput waits until the output of the command matches the pattern, and returns
+// the match.
+func (p *process) awaitOutput(tb testing.TB, pattern string) string {
 	tb.Helper()
 	re := regexp.MustCompile(pattern)
-	for end := time.Now().Add(late); ; {
+	for end := time.Now().Add(waitLimit); ; {
 		if found := re.FindString(p.out.String()); found != "" {
 			return found
 		}
@@ -194,17 +197,17 @@ func (p *process) shows(tb testing.TB, pattern string) string {
 		select {
 		case <-p.ended:
 			if !re.MatchString(p.out.String() + p.err.String()) {
-				tb.Fatalf("the command has ended without %q. It has written:\n%s\n%s", pattern, p.out.String(), p.err.String())
+				tb.Fatalf("the command ended without %q in its output:\n%s\n%s", pattern, p.out.String(), p.err.String())
 			}
 		case <-time.After(10 * time.Millisecond):
 		}
 		if time.Now().After(end) {
-			tb.Fatalf("no %q. The command has written:\n%s\n%s", pattern, p.out.String(), p.err.String())
+			tb.Fatalf("no %q in the output of the command:\n%s\n%s", pattern, p.out.String(), p.err.String())
 		}
 	}
 }
 
-// signal sends a signal.
+// signal sends a signal to the command.
 func (p *process) signal(tb testing.TB, s os.Signal) {
 	tb.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -212,8 +215,8 @@ func (p *process) signal(tb testing.TB, s os.Signal) {
 	}
 }
 
-// want checks the exit status and what was written; empty patterns match
-// only nothing, "*" anything.
+// want checks the exit status and the output. An empty pattern matches only empty
+// output, "*" matches any output.
 func (r result) want(tb testing.TB, status int, out, err string) {
 	tb.Helper()
 	if r.status != status || !matches(r.out, out) || !matches(r.err, err) {
@@ -231,7 +234,7 @@ func matches(text, pattern string) bool {
 	return regexp.MustCompile("(?s)" + pattern).MatchString(text)
 }
 
-// A buffer can be read while it is written.
+// A buffer is a bytes.Buffer for concurrent use.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -249,12 +252,12 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// eventually waits until something holds.
+// eventually waits until a condition is true.
 func eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(late); !holds(); {
+	for end := time.Now().Add(waitLimit); !holds(); {
 		if time.Now().After(end) {
-			tb.Fatal("it never came true: " + what)
+			tb.Fatal("condition not met: " + what)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -39,19 +39,19 @@ func TestUsage(t *testing.T) {
 		{[]string{"run", "one", "--wait", "redis://me:secret@localhost", "--", "true"}, 2, "", `redis://\.\.\.@localhost.*redis://\.\.\.@localhost`},
 		{[]string{"ls", "--config", "redis://me:secret@localhost"}, 2, "", `^holdfast: --config takes a file: use --url for a URL\n`},
 	} {
-		r := hold(t, tt.args...)
+		r := execute(t, tt.args...)
 		r.want(t, tt.status, tt.out, tt.err)
 		if strings.Contains(r.err, "secret") {
-			t.Error("it shows a password:", r.err)
+			t.Error("the output contains a password:", r.err)
 		}
 	}
 }
 
-// TestServerErrors are the errors that all commands share, with one of them.
+// TestServerErrors tests errors that all commands share, with one command.
 func TestServerErrors(t *testing.T) {
 	t.Parallel()
 	guarded := redistest.Start(t, "--requirepass", "right").Addr()
-	const free = "127.0.0.1:1" // and it stays so
+	const free = "127.0.0.1:1" // no server uses this port
 	for _, tt := range []struct {
 		url    string
 		status int
@@ -65,21 +65,21 @@ func TestServerErrors(t *testing.T) {
 		{"http://:secret@localhost", 2, `^holdfast: open: invalid argument: `},
 		{"redis://localhost?secret=secret", 2, `^holdfast: open: invalid argument: `},
 	} {
-		for _, r := range []result{hold(t, "doctor", "--url", tt.url), holdWith(t, []string{"HOLDFAST_URL=" + tt.url}, "", "doctor")} {
+		for _, r := range []result{execute(t, "doctor", "--url", tt.url), executeWith(t, []string{"HOLDFAST_URL=" + tt.url}, "", "doctor")} {
 			r.want(t, tt.status, "", tt.says)
 			if strings.Contains(strings.ReplaceAll(r.err, "sentinel", ""), ":secret") || strings.Contains(r.err, "=secret") {
-				t.Error("it shows a password:", r.err)
+				t.Error("the output contains a password:", r.err)
 			}
 		}
 	}
-	hold(t, "doctor", "--url", "redis://localhost", "--config", "file").want(t, 2, "", "--url and --config exclude each other")
+	execute(t, "doctor", "--url", "redis://localhost", "--config", "file").want(t, 2, "", "--url and --config exclude each other")
 }
 
-// complete returns what the shell would offer.
+// complete returns the completions for the shell.
 func complete(t *testing.T, words ...string) []string {
 	t.Helper()
 	var offers []string
-	for line := range strings.Lines(hold(t, append([]string{"__complete"}, words...)...).out) {
+	for line := range strings.Lines(execute(t, append([]string{"__complete"}, words...)...).out) {
 		if offer, _, _ := strings.Cut(strings.TrimSpace(line), "\t"); offer != "" && !strings.HasPrefix(offer, ":") {
 			offers = append(offers, offer)
 		}
@@ -90,7 +90,7 @@ func complete(t *testing.T, words ...string) []string {
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	for shell, has := range map[string]string{"bash": "complete -o default", "zsh": "#compdef holdfast", "fish": "complete -c holdfast", "powershell": "Register-ArgumentCompleter"} {
-		hold(t, "completion", shell).want(t, 0, regexp.QuoteMeta(has), "")
+		execute(t, "completion", shell).want(t, 0, regexp.QuoteMeta(has), "")
 	}
 	for _, tt := range []struct{ words, want []string }{
 		{[]string{"se"}, []string{"serve"}},
@@ -106,21 +106,21 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestHelp wants every command to have a help with text and examples, whose
-// flags exist, and a place in the list of commands.
+// TestHelp checks that every command is in the list of commands and has a help text
+// and examples with valid flags.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	list := hold(t, "--help").out
+	list := execute(t, "--help").out
 	commands := complete(t, "")
 	if len(commands) < 4 {
-		t.Fatalf("only the commands %q", commands)
+		t.Fatalf("too few commands: %q", commands)
 	}
 	if strings.Contains(list, "Additional Commands") {
 		t.Errorf("a command is in no group:\n%s", list)
 	}
 	helps := map[string]string{"": list}
 	for _, c := range commands {
-		r := hold(t, c, "--help")
+		r := execute(t, c, "--help")
 		r.want(t, 0, ".", "")
 		helps[c] = r.out
 		if !regexp.MustCompile(`(?m)^  ` + c + ` +\S+ \S+`).MatchString(list) {
@@ -145,7 +145,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// checkExample looks whether the flags of an example exist.
+// checkExample checks that the flags of an example exist.
 func checkExample(t *testing.T, helps map[string]string, words []string) {
 	t.Helper()
 	i := slices.Index(words, "holdfast")
@@ -155,7 +155,7 @@ func checkExample(t *testing.T, helps map[string]string, words []string) {
 	}
 	help, ok := helps[words[i+1]]
 	if !ok {
-		t.Logf("the example %q is about a command that is not there", words)
+		t.Logf("the example %q uses an unknown command", words)
 		return
 	}
 	_, flags, _ := strings.Cut(help, "\nFlags:\n")
@@ -169,13 +169,13 @@ func checkExample(t *testing.T, helps map[string]string, words []string) {
 	}
 }
 
-// TestColours wants them on a terminal, and nowhere else.
+// TestColours checks that the commands use colours on a terminal only.
 func TestColours(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	url := s.URL()
 	lsHold(t, lsOpen(t, s).Mutex("orders"))
-	painted := regexp.MustCompile("\x1b\\[[1-9][0-9;]*m") // 0 puts an end to it
+	painted := regexp.MustCompile("\x1b\\[[1-9][0-9;]*m") // 0 resets the colour
 	for name, args := range map[string][]string{
 		"doctor": {"doctor", "--url", url},
 		"bench":  {"bench", "--url", url, "--for", "200ms"},
@@ -189,7 +189,7 @@ func TestColours(t *testing.T) {
 			t.Parallel()
 			output := func(p *process) string {
 				if name == "serve" {
-					p.shows(t, "This is an embedded server")
+					p.awaitOutput(t, "This is an embedded server")
 					p.signal(t, syscall.SIGINT)
 				}
 				r := p.wait(t)
@@ -204,22 +204,22 @@ func TestColours(t *testing.T) {
 				}
 			}
 			if out := output(start(t, nil, args...)); strings.Contains(out, "\x1b") {
-				t.Errorf("it talks to a terminal that is not there: %q", out)
+				t.Errorf("escape sequences without a terminal: %q", out)
 			}
 		})
 	}
 }
 
-// TestProgressNarrow wants a line that is written over not to be longer than the
-// terminal is wide: else it leaves something behind each time.
+// TestProgressNarrow checks that a progress line fits into the terminal: a longer
+// line would wrap and not be overwritten completely.
 func TestProgressNarrow(t *testing.T) {
 	t.Parallel()
 	url := redistest.Start(t).URL()
 	drawn, sgr := regexp.MustCompile("\r([^\r\n]*━[^\r\n]*)\x1b\\[K"), regexp.MustCompile("\x1b\\[[0-9;]*m")
 	for _, columns := range []uint16{30, 40, 60} {
 		for _, args := range [][]string{
-			{"bench", "--for", "1s"},
-			{"demo", "--only", "mutex", "--buyers", "120", "--stock", "60"},
+			{"bench", "--for", "500ms"},
+			{"demo", "--only", "mutex", "--buyers", "60", "--stock", "30"},
 		} {
 			p := startTerminal(t, columns, 30, nil, append(args, "--url", url)...)
 			lines := drawn.FindAllStringSubmatch(p.wait(t).out, -1)

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// However the lock is lost, a program that ignores SIGTERM is dead before
-// another one has the lock, which waits for it all the time. The leases leave 3 s
-// from one step to the next, since a busy machine may sleep through one of 1 s.
+// TestRunLost loses the lock in several ways. A program that ignores SIGTERM must be
+// dead before the next waiter gets the lock. The leases leave 3 s between two steps,
+// because 1 s is too short for a busy machine.
 func TestRunLost(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -21,7 +21,7 @@ func TestRunLost(t *testing.T) {
 		flags  []string
 		fault  func(*testing.T, *redistest.Proxy, *process)
 		status int
-		told   bool // to stop
+		told   bool // the program gets SIGTERM
 		err    string
 	}{
 		{"no server", []string{"--watchdog", "12s", "--grace", "3s"}, func(_ *testing.T, link *redistest.Proxy, _ *process) {
@@ -44,160 +44,172 @@ func TestRunLost(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s, scene := redistest.One(t), newRunScene(t)
+			s, rt := redistest.One(t), newRunTest(t)
 			link := redistest.NewProxy(t, s.Addr())
-			p := scene.start(t, link.URL(), c.flags...)
+			p := rt.start(t, link.URL(), c.flags...)
 			pid := runPID(t, p)
-			next := scene.wait(t, s.URL(), 50*time.Millisecond)
+			next := rt.wait(t, s.URL(), 50*time.Millisecond)
 			c.fault(t, link, p)
 			r := p.wait(t)
 			r.want(t, c.status, "*", c.err)
 			if told := strings.Contains(r.out, "got terminated."); told != c.told {
-				t.Errorf("the program was told: %v", told)
+				t.Errorf("the program got SIGTERM: %v, want %v", told, c.told)
 			}
 			next.wait(t).want(t, 7, "running", "")
 			eventually(t, "the program is dead", func() bool { return runDead(pid) })
-			if owners := scene.exclusive(t); len(owners) != 2 {
+			if owners := rt.exclusive(t); len(owners) != 2 {
 				t.Errorf("%d programs have run", len(owners))
 			}
 		})
 	}
 }
 
-// A server that is gone for longer than a lease, and comes back with its data.
+// TestRunServerDies kills the server for longer than a lease and restarts it with its
+// data.
 func TestRunServerDies(t *testing.T) {
 	t.Parallel()
-	s, scene := redistest.Start(t, "--appendonly", "yes"), newRunScene(t)
-	p := scene.start(t, s.URL(), "--watchdog", "12s", "--grace", "3s") // as in TestRunLost
+	s, rt := redistest.Start(t, "--appendonly", "yes"), newRunTest(t)
+	p := rt.start(t, s.URL(), "--watchdog", "12s", "--grace", "3s") // as in TestRunLost
 	s.Kill()
 	r := p.wait(t)
 	r.want(t, 121, "got terminated", "(lost: expired|could not be kept); the program was stopped")
 	s.RestartWithData()
-	hold(t, "run", "--url", s.URL(), scene.name, "--wait", "20s", "--", "true").want(t, 0, "", "")
+	execute(t, "run", "--url", s.URL(), rt.name, "--wait", "20s", "--", "true").want(t, 0, "", "")
 }
 
-// A lock that was freed by force may be somebody else's: the program must stop
-// at once, and so must what it has started.
+// TestRunForced breaks the lock. Another owner may hold it, so the program and its
+// descendants must stop at once.
 func TestRunForced(t *testing.T) {
 	t.Parallel()
-	s, scene := redistest.Shared(t), newRunScene(t)
-	p := start(t, []string{runProgram + "=" + scene.file}, "run", "--url", s.URL(), scene.name, "--watchdog", "12s",
+	s, rt := redistest.Shared(t), newRunTest(t)
+	p := start(t, []string{runProgram + "=" + rt.file}, "run", "--url", s.URL(), rt.name, "--watchdog", "12s",
 		"--", "sh", "-c", os.Args[0]+" 1m 0 & wait")
 	pid := runPID(t, p)
-	s.Do(t, "DEL", scene.name)
-	dead := scene.dies(t, pid)
+	s.Do(t, "DEL", rt.name)
+	dead := rt.awaitExit(t, pid)
 	r := p.wait(t)
 	r.want(t, 121, "*", "held by another owner or was deleted.*lost: not owner; the program was stopped")
-	scene.told(t, r, dead)
+	rt.wantTerminated(t, r, dead)
 }
 
-// Some programs put what they start into a group of its own, such as timeout(1).
-// That must stop as well.
+// TestRunForcedGroups checks descendants in another process group, such as those of
+// timeout(1).
 func TestRunForcedGroups(t *testing.T) {
 	t.Parallel()
-	s, scene := redistest.Shared(t), newRunScene(t)
-	p := start(t, []string{runProgram + "=" + scene.file}, "run", "--url", s.URL(), scene.name, "--watchdog", "12s",
+	s, rt := redistest.Shared(t), newRunTest(t)
+	p := start(t, []string{runProgram + "=" + rt.file}, "run", "--url", s.URL(), rt.name, "--watchdog", "12s",
 		"--", "sh", "-c", "timeout 1m "+os.Args[0]+" 1m 0; echo more")
 	pid := runPID(t, p)
-	s.Do(t, "DEL", scene.name)
-	dead := scene.dies(t, pid)
+	s.Do(t, "DEL", rt.name)
+	dead := rt.awaitExit(t, pid)
 	r := p.wait(t)
 	r.want(t, 121, "*", "lost: not owner; the program was stopped")
-	scene.told(t, r, dead)
+	rt.wantTerminated(t, r, dead)
 }
 
-// Nobody has to read what is said about it.
+// TestRunForcedUnread checks that the program is stopped even if standard error is
+// full and not read.
 func TestRunForcedUnread(t *testing.T) {
 	t.Parallel()
-	s, scene := redistest.Shared(t), newRunScene(t)
+	s, rt := redistest.Shared(t), newRunTest(t)
 	unread, full, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = full.SetWriteDeadline(time.Now().Add(time.Second))
-	_, _ = full.Write(make([]byte, 1<<20))
+	raw, err := full.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = raw.Write(func(fd uintptr) bool {
+		for err = nil; err == nil; {
+			_, err = syscall.Write(int(fd), make([]byte, 1<<10)) // until the pipe is full
+		}
+		return true
+	})
 	p := &process{ended: make(chan struct{})}
-	p.cmd = exec.Command(binary, "run", "--url", s.URL(), scene.name, "--watchdog", "12s", "--", "sh", "-c", os.Args[0]+" 1m 0 & wait")
-	p.cmd.Env = environment(runProgram + "=" + scene.file)
+	p.cmd = exec.Command(binary, "run", "--url", s.URL(), rt.name, "--watchdog", "12s", "--", "sh", "-c", os.Args[0]+" 1m 0 & wait")
+	p.cmd.Env = environment(runProgram + "=" + rt.file)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, full
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	p.run(t)
 	_ = full.Close()
 	pid := runPID(t, p)
-	s.Do(t, "DEL", scene.name)
-	dead := scene.dies(t, pid)
+	s.Do(t, "DEL", rt.name)
+	dead := rt.awaitExit(t, pid)
 	_ = unread.Close()
 	r := p.wait(t)
 	r.want(t, 121, "*", "")
-	scene.told(t, r, dead)
+	rt.wantTerminated(t, r, dead)
 }
 
-// A program that stops when it is told, but not at once, leaves what it has
-// started no more time than the lease has.
+// TestRunStopsLate checks that the descendants of a program that stops slowly after
+// SIGTERM do not get more time than the lease.
 func TestRunStopsLate(t *testing.T) {
 	t.Parallel()
-	s, scene := redistest.Shared(t), newRunScene(t)
-	p := start(t, []string{runProgram + "=" + scene.file}, "run", "--url", s.URL(), scene.name, "--lease", "16s", "--grace", "4s",
+	s, rt := redistest.Shared(t), newRunTest(t)
+	p := start(t, []string{runProgram + "=" + rt.file}, "run", "--url", s.URL(), rt.name, "--lease", "16s", "--grace", "4s",
 		"--", "sh", "-c", "trap 'sleep 3.5; exit' TERM; "+os.Args[0]+" 1m 0 & wait")
 	pid := runPID(t, p)
-	p.shows(t, "got terminated")
+	p.awaitOutput(t, "got terminated")
 	told := redistest.Now()
-	scene.dies(t, pid)
-	// With 4 s more from when the program has ended, it would be 7.5 s.
-	if took := time.Duration(scene.lastSign(t) - told); took > 7*time.Second {
-		t.Errorf("it was killed %v after it was told to stop, not 4s", took)
+	rt.awaitExit(t, pid)
+	// With another 4 s after the end of the program, it would be 7.5 s.
+	if took := time.Duration(rt.lastAlive(t) - told); took > 7*time.Second {
+		t.Errorf("killed %v after SIGTERM, want 4s", took)
 	}
 	p.wait(t).want(t, 121, "got terminated", "could not be kept; the program was stopped")
 }
 
-// A program that ends by itself after the lock was lost has not had it.
+// TestRunForcedAtTheEnd checks that a loss is reported even if the program ends by
+// itself after it.
 func TestRunForcedAtTheEnd(t *testing.T) {
 	t.Parallel()
-	s, scene := redistest.Shared(t), newRunScene(t)
-	for _, flags := range [][]string{{"--lease", "1m"}, {"--watchdog", "1m"}} { // neither looks before the end
-		p := scene.start(t, s.URL(), flags...)
-		s.Do(t, "DEL", scene.name)
+	s, rt := redistest.Shared(t), newRunTest(t)
+	for _, flags := range [][]string{{"--lease", "1m"}, {"--watchdog", "1m"}} { // neither checks the lock before the end
+		p := rt.start(t, s.URL(), flags...)
+		s.Do(t, "DEL", rt.name)
 		p.in.Close()
 		p.wait(t).want(t, 121, "*", "lost: not owner; the program finished")
 	}
 }
 
-// What comes back in time saves the program, but not what it has done: it was
-// told to stop.
+// TestRunRecovers checks that a program is not killed if renewals succeed again after
+// SIGTERM. The exit status still reports the loss, because the program got SIGTERM.
 func TestRunRecovers(t *testing.T) {
 	t.Parallel()
-	s, scene := redistest.One(t), newRunScene(t)
+	s, rt := redistest.One(t), newRunTest(t)
 	link := redistest.NewProxy(t, s.Addr())
-	p := scene.start(t, link.URL(), "--watchdog", "20s", "--grace", "5s")
+	p := rt.start(t, link.URL(), "--watchdog", "20s", "--grace", "5s")
 	link.Refuse(true)
 	link.Cut()
-	p.shows(t, `got terminated\.`)
+	p.awaitOutput(t, `got terminated\.`)
 	link.Refuse(false)
-	eventually(t, "the lock is renewed", func() bool { return s.Int(t, "PTTL", scene.name) > 12_500 })
+	eventually(t, "the lock is renewed", func() bool { return s.Int(t, "PTTL", rt.name) > 12_500 })
 	p.in.Close()
 	p.wait(t).want(t, 121, "*", "could not be kept; the program was stopped")
-	if s.Int(t, "EXISTS", scene.name) != 0 {
-		t.Error("the lock was not given back")
+	if s.Int(t, "EXISTS", rt.name) != 0 {
+		t.Error("the lock was not released")
 	}
 }
 
-// A program that is done while the server is gone has done its work.
+// TestRunServerGoneAtTheEnd checks that the status of a program is passed on if the
+// lock cannot be released because the server is down.
 func TestRunServerGoneAtTheEnd(t *testing.T) {
 	t.Parallel()
-	s, scene := redistest.Start(t), newRunScene(t)
-	p := scene.start(t, s.URL())
+	s, rt := redistest.Start(t), newRunTest(t)
+	p := rt.start(t, s.URL())
 	s.Kill()
 	p.in.Close()
 	p.wait(t).want(t, 7, "*", "could not be released; it expires")
 }
 
-// A pause that is shorter than the lease harms nobody.
+// TestRunShortPause checks that a pause shorter than the lease has no effect.
 func TestRunShortPause(t *testing.T) {
 	t.Parallel()
-	s, scene := redistest.Shared(t), newRunScene(t)
-	p := scene.start(t, s.URL())
+	s, rt := redistest.Shared(t), newRunTest(t)
+	p := rt.start(t, s.URL())
 	p.signal(t, syscall.SIGSTOP)
-	time.Sleep(500 * time.Millisecond)
+	eventually(t, "the command is stopped", func() bool { return runState(p.cmd.Process.Pid) == "T" })
 	p.signal(t, syscall.SIGCONT)
 	p.in.Close()
 	p.wait(t).want(t, 7, "*", "")

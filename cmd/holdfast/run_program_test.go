@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// runProgram names the variable that makes this test binary the program that
-// `holdfast run` runs.
+// runProgram is the variable that makes this test binary act as the program under
+// `holdfast run`.
 const runProgram = "RUN_TEST_PROGRAM"
 
 func init() {
@@ -25,9 +25,9 @@ func init() {
 	}
 }
 
-// runAsProgram writes to a file from when to when it has lived, again and
-// again, so that the file is true even if it is killed. It tells of all signals,
-// obeys none, and ends after a time, or with its input.
+// runAsProgram records in a file when it runs. It does so repeatedly, so that the
+// file is correct even if the program is killed. It reports all signals and ignores
+// them. It ends after a time or with its input.
 func runAsProgram(file string, args []string) (status int) {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
@@ -75,46 +75,48 @@ func runAsProgram(file string, args []string) (status int) {
 	}
 }
 
-// A runScene is a lock, and a file in which all programs write when they lived.
-type runScene struct {
+// A runTest has the name of a lock and the file in which all programs record when
+// they run.
+type runTest struct {
 	name, file string
 }
 
-func newRunScene(tb testing.TB) runScene {
-	return runScene{tb.Name(), filepath.Join(tb.TempDir(), "lives")}
+func newRunTest(tb testing.TB) runTest {
+	return runTest{tb.Name(), filepath.Join(tb.TempDir(), "intervals")}
 }
 
-// args are those of a run of the test's program, which lives that long, or as
-// long as its input if that is zero, and returns the status.
-func (s runScene) args(url string, life time.Duration, status int, flags ...string) []string {
+// args returns the arguments of `holdfast run` with the test program. The program
+// runs for the given time, or until its input ends if that is zero, and exits with
+// the status.
+func (s runTest) args(url string, life time.Duration, status int, flags ...string) []string {
 	args := append([]string{"run", "--url", url, s.name}, flags...)
 	return append(args, "--", os.Args[0], life.String(), strconv.Itoa(status))
 }
 
-// start starts the program and waits until it has the lock.
-func (s runScene) start(tb testing.TB, url string, flags ...string) *process {
+// start starts the program and waits until it runs.
+func (s runTest) start(tb testing.TB, url string, flags ...string) *process {
 	tb.Helper()
 	p := s.wait(tb, url, 0, flags...)
-	p.shows(tb, `running \d+\.`)
+	p.awaitOutput(tb, `running \d+\.`)
 	return p
 }
 
-// wait starts the program, which may have to wait for the lock.
-func (s runScene) wait(tb testing.TB, url string, life time.Duration, flags ...string) *process {
+// wait starts the program. It may have to wait for the lock.
+func (s runTest) wait(tb testing.TB, url string, life time.Duration, flags ...string) *process {
 	tb.Helper()
 	return start(tb, []string{runProgram + "=" + s.file}, s.args(url, life, 7, flags...)...)
 }
 
-// exclusive checks that no two programs have lived at a time, and returns their
-// owners in the order of their first signs of life.
-func (s runScene) exclusive(tb testing.TB) (owners []string) {
+// exclusive checks that no two programs ran at the same time. It returns their
+// owners in the order of their starts.
+func (s runTest) exclusive(tb testing.TB) (owners []string) {
 	tb.Helper()
-	lives := s.lives(tb)
-	if err := redistest.CheckExclusive(lives); err != nil {
+	intervals := s.intervals(tb)
+	if err := redistest.CheckExclusive(intervals); err != nil {
 		tb.Error(err)
 	}
 	seen := make(map[string]bool)
-	for _, l := range lives {
+	for _, l := range intervals {
 		if !seen[l.Owner] {
 			seen[l.Owner] = true
 			owners = append(owners, l.Owner)
@@ -123,59 +125,60 @@ func (s runScene) exclusive(tb testing.TB) (owners []string) {
 	return owners
 }
 
-// lives returns what the programs have written.
-func (s runScene) lives(tb testing.TB) []redistest.Interval {
+// intervals returns the records of the programs.
+func (s runTest) intervals(tb testing.TB) []redistest.Interval {
 	tb.Helper()
 	f, err := os.Open(s.file)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	defer f.Close()
-	lives, err := redistest.ReadIntervals(f)
+	intervals, err := redistest.ReadIntervals(f)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return lives
+	return intervals
 }
 
-// lastSign returns when a program has last lived for sure.
-func (s runScene) lastSign(tb testing.TB) (last int64) {
+// lastAlive returns the last time at which a program was alive.
+func (s runTest) lastAlive(tb testing.TB) (last int64) {
 	tb.Helper()
-	for _, l := range s.lives(tb) {
+	for _, l := range s.intervals(tb) {
 		last = max(last, l.Leave)
 	}
 	return last
 }
 
-// dies waits until the program is dead, and returns when that was seen.
-func (s runScene) dies(tb testing.TB, pid int) int64 {
+// awaitExit waits until the process is dead and returns the current time.
+func (s runTest) awaitExit(tb testing.TB, pid int) int64 {
 	tb.Helper()
-	eventually(tb, "what the program has started is dead", func() bool { return runDead(pid) })
+	eventually(tb, "the process is dead", func() bool { return runDead(pid) })
 	return redistest.Now()
 }
 
-// told checks that the program was told to stop before it was killed. It has a
-// second to say so, and cannot if the machine lets it stand still until then.
-func (s runScene) told(tb testing.TB, r result, dead int64) {
+// wantTerminated checks that the program got SIGTERM before it was killed. The
+// program has a second to report it. The check is skipped if the program did not get
+// to run in that time.
+func (s runTest) wantTerminated(tb testing.TB, r result, dead int64) {
 	tb.Helper()
-	still := time.Duration(dead - s.lastSign(tb))
+	still := time.Duration(dead - s.lastAlive(tb))
 	if !strings.Contains(r.out, "got terminated.") && still < 500*time.Millisecond {
-		tb.Errorf("the program was not told to stop, and had last lived %v before it was dead:\n%s", still, r.out)
+		tb.Errorf("the program got no SIGTERM; it was last alive %v before its end:\n%s", still, r.out)
 	}
 }
 
-// runPID is the process id of the program, which has said it.
+// runPID returns the process id of the program from its output.
 func runPID(tb testing.TB, p *process) int {
 	tb.Helper()
-	pid, err := strconv.Atoi(strings.Trim(strings.TrimPrefix(p.shows(tb, `running \d+\.`), "running "), "."))
+	pid, err := strconv.Atoi(strings.Trim(strings.TrimPrefix(p.awaitOutput(tb, `running \d+\.`), "running "), "."))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return pid
 }
 
-// runState returns the letter of a process's state, or nothing if there is no
-// such process.
+// runState returns the letter of the state of a process, or "" if the process does
+// not exist.
 func runState(pid int) string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, state, _ := strings.Cut(string(stat), ") ")
@@ -185,7 +188,7 @@ func runState(pid int) string {
 	return state[:1]
 }
 
-// runDead reports whether a process has ended; a zombie has.
+// runDead reports whether a process has ended. A zombie has ended.
 func runDead(pid int) bool {
 	return runState(pid) == "Z" || syscall.Kill(pid, 0) != nil
 }

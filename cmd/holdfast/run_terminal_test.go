@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// runType types on the terminal of a process.
+// runType types keys on the terminal of a process.
 func runType(tb testing.TB, p *process, keys string) {
 	tb.Helper()
 	if _, err := io.WriteString(p.in, keys); err != nil {
@@ -30,40 +30,42 @@ const (
 	ctrlZ = "\x1a"
 )
 
-// At a terminal a program reads from it, and Ctrl-C reaches it once, as does a
-// signal that somebody else sends.
+// TestRunTerminal checks that a program can read from the terminal, and that Ctrl-C
+// and other signals reach it once.
 func TestRunTerminal(t *testing.T) {
 	t.Parallel()
-	s, scene := redistest.Shared(t), newRunScene(t)
-	p := startTerminal(t, 80, 24, []string{runProgram + "=" + scene.file}, scene.args(s.URL(), 0, 7)...)
-	p.shows(t, `running \d+\.`)
+	s, rt := redistest.Shared(t), newRunTest(t)
+	p := startTerminal(t, 80, 24, []string{runProgram + "=" + rt.file}, rt.args(s.URL(), 0, 7)...)
+	p.awaitOutput(t, `running \d+\.`)
 	runType(t, p, ctrlC)
-	p.shows(t, `got interrupt\.`)
+	p.awaitOutput(t, `got interrupt\.`)
 	p.signal(t, syscall.SIGTERM)
-	p.shows(t, `got terminated\.`)
+	p.awaitOutput(t, `got terminated\.`)
 	runType(t, p, ctrlD)
 	r := p.wait(t)
 	r.want(t, 7, "*", "")
 	if n := strings.Count(r.out, "got "); n != 2 {
-		t.Errorf("%d signals have come, not 2:\n%s", n, r.out)
+		t.Errorf("the program got %d signals, want 2:\n%s", n, r.out)
 	}
 }
 
-// Ctrl-C ends a program that obeys, and its status is passed on.
+// TestRunTerminalInterrupt checks that Ctrl-C ends the program and that its status is
+// passed on.
 func TestRunTerminalInterrupt(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	p := startTerminal(t, 80, 24, nil, "run", "--url", s.URL(), t.Name(), "--", "cat")
 	runType(t, p, "hello\n")
-	p.shows(t, "hello\r\n(?s:.*)hello\r\n") // once by the terminal, once by cat; what took long is told in between
+	p.awaitOutput(t, "hello\r\n(?s:.*)hello\r\n") // once from the terminal, once from cat; a message may come in between
 	runType(t, p, ctrlC)
 	p.wait(t).want(t, 130, "*", "")
 	if s.Int(t, "EXISTS", t.Name()) != 0 {
-		t.Error("the lock was not given back")
+		t.Error("the lock was not released")
 	}
 }
 
-// A terminal that hangs up tells us alone if it has no shell.
+// TestRunTerminalHangsUp checks a terminal without a shell that hangs up. It signals
+// only holdfast, which must end the program.
 func TestRunTerminalHangsUp(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -82,18 +84,18 @@ func TestRunTerminalHangsUp(t *testing.T) {
 	_ = terminal.Close()
 	select {
 	case <-p.ended:
-	case <-time.After(late):
-		t.Fatal("the program goes on")
+	case <-time.After(waitLimit):
+		t.Fatal("the program still runs")
 	}
 	p.wait(t).want(t, 129, "*", "")
 	if s.Int(t, "EXISTS", t.Name()) != 0 {
-		t.Error("the lock was not given back")
+		t.Error("the lock was not released")
 	}
 }
 
-// In a shell with job control a program can be stopped and go on, can be in a
-// pipeline, and leaves the terminal as it was. The shell is itself run under a
-// lock.
+// TestRunTerminalJobs runs holdfast in a shell with job control. A program can be
+// stopped and resumed, can be part of a pipeline, and leaves the terminal unchanged.
+// The shell itself runs under a lock.
 func TestRunTerminalJobs(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -104,58 +106,60 @@ func TestRunTerminalJobs(t *testing.T) {
 	runType(t, shell, run+" -- sh -c 'echo running $$.; exec cat'"+say(1))
 	cat := runPID(t, shell)
 	runType(t, shell, "one\n")
-	shell.shows(t, "one\r\n(?s:.*)one\r\n")
+	shell.awaitOutput(t, "one\r\n(?s:.*)one\r\n")
 	runType(t, shell, ctrlZ)
-	shell.shows(t, "Stopped")
-	shell.shows(t, `status \d+ step 1001`)                                              // else that comes between what is typed and what fg says
-	eventually(t, "cat, too, has stopped", func() bool { return runState(cat) == "T" }) // else it might still read
+	shell.awaitOutput(t, "Stopped")
+	shell.awaitOutput(t, `status \d+ step 1001`)                                 // otherwise it could mix with the output of fg
+	eventually(t, "cat is stopped", func() bool { return runState(cat) == "T" }) // otherwise cat could still read
 	runType(t, shell, "fg"+say(2))
-	shell.shows(t, `\nfg; .*\n.* -- sh`) // the shell says what goes on
+	shell.awaitOutput(t, `\nfg; .*\n.* -- sh`) // the shell prints the resumed command
 	runType(t, shell, "two\n")
-	shell.shows(t, "two\r\n(?s:.*)two\r\n")
+	shell.awaitOutput(t, "two\r\n(?s:.*)two\r\n")
 	runType(t, shell, ctrlD)
-	shell.shows(t, "status 0 step 1002")
+	shell.awaitOutput(t, "status 0 step 1002")
 
-	// Whoever reads keys at the end of a pipeline still gets them.
+	// The last program of a pipeline can read from the terminal.
 	runType(t, shell, run+` -- echo from program | sh -c 'cat; read line </dev/tty; echo "read $line."'`+say(3))
-	shell.shows(t, "\nfrom program")
+	shell.awaitOutput(t, "\nfrom program")
 	runType(t, shell, "keys\n")
-	shell.shows(t, `read keys\.`)
-	shell.shows(t, "status 0 step 1003")
+	shell.awaitOutput(t, `read keys\.`)
+	shell.awaitOutput(t, "status 0 step 1003")
 
 	runType(t, shell, "exit 5\n")
 	shell.wait(t).want(t, 5, "*", "")
 }
 
-// At a terminal, too, what the program has started is killed with it.
+// TestRunTerminalForced checks that the descendants of a program at a terminal are
+// killed.
 func TestRunTerminalForced(t *testing.T) {
 	t.Parallel()
-	s, scene := redistest.Shared(t), newRunScene(t)
-	p := startTerminal(t, 80, 24, []string{runProgram + "=" + scene.file}, "run", "--url", s.URL(), scene.name, "--watchdog", "12s",
+	s, rt := redistest.Shared(t), newRunTest(t)
+	p := startTerminal(t, 80, 24, []string{runProgram + "=" + rt.file}, "run", "--url", s.URL(), rt.name, "--watchdog", "12s",
 		"--", "sh", "-c", "("+os.Args[0]+" 1m 0 & wait) & wait")
 	pid := runPID(t, p)
-	s.Do(t, "DEL", scene.name)
-	dead := scene.dies(t, pid)
+	s.Do(t, "DEL", rt.name)
+	dead := rt.awaitExit(t, pid)
 	r := p.wait(t)
 	r.want(t, 121, "lost: not owner; the program was stopped", "")
-	scene.told(t, r, dead)
+	rt.wantTerminated(t, r, dead)
 }
 
-// Who waits at a terminal is told for whom.
+// TestRunTerminalWaits checks that a command that waits at a terminal prints the
+// holder.
 func TestRunTerminalWaits(t *testing.T) {
 	t.Parallel()
-	s, scene := redistest.Shared(t), newRunScene(t)
-	url := s.URL() + "?timeout=20s" // it asks once for whom
-	holder := scene.start(t, s.URL())
-	p := startTerminal(t, 200, 24, nil, "run", "--url", url, scene.name, "--", "echo", "my turn")
-	p.shows(t, `waiting for lock TestRunTerminalWaits: held by [0-9a-f-]{36}:\d+, expires in \d+s unless renewed`)
+	s, rt := redistest.Shared(t), newRunTest(t)
+	url := s.URL() + "?timeout=20s" // it reads the holder only once
+	holder := rt.start(t, s.URL())
+	p := startTerminal(t, 200, 24, nil, "run", "--url", url, rt.name, "--", "echo", "my turn")
+	p.awaitOutput(t, `waiting for lock TestRunTerminalWaits: held by [0-9a-f-]{36}:\d+, expires in \d+s unless renewed`)
 	holder.in.Close()
-	p.shows(t, "my turn")
+	p.awaitOutput(t, "my turn")
 	p.wait(t).want(t, 0, "*", "")
 
-	holder = scene.start(t, s.URL())
-	p = startTerminal(t, 200, 24, nil, "run", "--url", url, scene.name, "--", "echo", "my turn")
-	p.shows(t, "waiting for lock")
+	holder = rt.start(t, s.URL())
+	p = startTerminal(t, 200, 24, nil, "run", "--url", url, rt.name, "--", "echo", "my turn")
+	p.awaitOutput(t, "waiting for lock")
 	runType(t, p, ctrlC)
 	p.wait(t).want(t, 130, "*", "")
 	holder.in.Close()

@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// serves starts a server by the command, and returns its address.
+// serves starts a server with the command and returns its address.
 func serves(t *testing.T, env []string, args ...string) (*process, string) {
 	t.Helper()
 	p := start(t, env, append([]string{"serve", "--addr", "127.0.0.1:0"}, args...)...)
-	url := p.shows(t, `redis://127\.0\.0\.1:\d+\n`)
+	url := p.awaitOutput(t, `redis://127\.0\.0\.1:\d+\n`)
 	return p, strings.TrimSpace(strings.TrimPrefix(url, "redis://"))
 }
 
@@ -45,7 +45,7 @@ func TestServe(t *testing.T) {
 			t.Parallel()
 			tmp := t.TempDir()
 			p, addr := serves(t, append(tt.env, "TMPDIR="+tmp), "--server", tt.mode)
-			hold(t, "doctor", "--fail-at", "danger", "--url", "redis://"+addr).want(t, 0, "master", "")
+			execute(t, "doctor", "--fail-at", "danger", "--url", "redis://"+addr).want(t, 0, "master", "")
 			p.signal(t, os.Interrupt)
 			p.wait(t).want(t, 0, `^redis://`+addr+`\n$`, tt.says)
 			if listens(addr) {
@@ -82,7 +82,7 @@ func TestServeRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := holdWith(t, tt.env, "", append([]string{"serve"}, tt.args...)...)
+			r := executeWith(t, tt.env, "", append([]string{"serve"}, tt.args...)...)
 			r.want(t, tt.status, "", tt.says)
 			if strings.Contains(r.err, "secret") {
 				t.Error("it shows a password:", r.err)
@@ -91,11 +91,11 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// child returns the process that the command has started.
+// child returns the id of a process that the command has started.
 func child(t *testing.T, p *process) int {
 	t.Helper()
 	if runtime.GOOS != "linux" {
-		t.Skip("it looks into /proc")
+		t.Skip("requires /proc")
 	}
 	found := 0
 	eventually(t, "the command has a child", func() bool {
@@ -120,12 +120,12 @@ func TestServeServerDies(t *testing.T) {
 	p.wait(t).want(t, 1, "^redis://", `holdfast: (redis|valkey)-server \S+ stopped unexpectedly: .*bye bye\.\.\.\nIts locks are lost.*holdfast serve\.\n$`)
 }
 
-// TestServeKilled wants no server to be left when nobody could stop it.
+// TestServeKilled checks that the server ends when the command is killed.
 func TestServeKilled(t *testing.T) {
 	t.Parallel()
 	tmp := t.TempDir()
 	p, addr := serves(t, []string{"TMPDIR=" + tmp}, "--server", "real")
-	child(t, p) // or it has none to leave behind
+	child(t, p) // waits for the server process
 	p.signal(t, os.Kill)
 	<-p.ended
 	eventually(t, "the server is gone", func() bool { return !listens(addr) })

@@ -30,7 +30,7 @@ func TestUnlockAsks(t *testing.T) {
 			t.Parallel()
 			lease := lsHold(t, client.Mutex(tt.name))
 			p := startTerminal(t, 80, 24, nil, "unlock", tt.name, "--force", "--url", s.URL())
-			p.shows(t, lease.Owner()+`(?s).*Break it\? \[y/N\] $`)
+			p.awaitOutput(t, lease.Owner()+`(?s).*Break it\? \[y/N\] $`)
 			_, _ = io.WriteString(p.in, tt.answer)
 			p.wait(t).want(t, tt.status, tt.says, "")
 			if held := s.Int(t, "EXISTS", tt.name) == 1; held == (tt.status == 0) {
@@ -40,14 +40,15 @@ func TestUnlockAsks(t *testing.T) {
 	}
 }
 
-// Who takes the lock between the question and the answer keeps it.
+// TestUnlockNewerHold checks that unlock does not break a hold that began after the
+// question.
 func TestUnlockNewerHold(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	client := lsOpen(t, s)
 	old := lsHold(t, client.Mutex("orders"))
 	p := startTerminal(t, 80, 24, nil, "unlock", "orders", "--force", "--url", s.URL())
-	p.shows(t, `Break it\?`)
+	p.awaitOutput(t, `Break it\?`)
 	if err := old.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func TestUnlockNewerHold(t *testing.T) {
 	}
 
 	p = startTerminal(t, 80, 24, nil, "unlock", "orders", "--force", "--url", s.URL())
-	p.shows(t, `Break it\?`)
+	p.awaitOutput(t, `Break it\?`)
 	if err := newer.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestUnlockWithoutTerminal(t *testing.T) {
 	s := redistest.Start(t)
 	client := lsOpen(t, s)
 	unlock := func(args ...string) result {
-		return hold(t, append([]string{"unlock", "orders", "--url", s.URL()}, args...)...)
+		return execute(t, append([]string{"unlock", "orders", "--url", s.URL()}, args...)...)
 	}
 	held := func() bool { return s.Int(t, "EXISTS", "orders") == 1 }
 	unlock("--force", "--yes").want(t, 0, `^orders is free: nothing to break\.\n$`, "")
@@ -80,7 +81,7 @@ func TestUnlockWithoutTerminal(t *testing.T) {
 	owner := lsHold(t, client.Mutex("orders")).Owner()
 	unlock("--force").want(t, 2, "", "no terminal")
 	unlock("--yes").want(t, 2, "", "add --force")
-	unlock("--force", "--owner", "somebody:1").want(t, 1, "*", `lock not broken: it is held by `+owner)
+	unlock("--force", "--owner", "other:1").want(t, 1, "*", `lock not broken: it is held by `+owner)
 	unlock("--force", "--owner", owner, "--owner", "another:1").want(t, 1, "*", `lock not broken`)
 	if !held() {
 		t.Fatal("it was broken")
@@ -103,7 +104,7 @@ func TestUnlockWithoutTerminal(t *testing.T) {
 	unlock("--force", "--yes").want(t, 1, "", "orders is not a lock")
 }
 
-// A lock that is broken goes to who waits for it.
+// TestUnlockWakes checks that a waiter gets a broken lock.
 func TestUnlockWakes(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -114,20 +115,21 @@ func TestUnlockWakes(t *testing.T) {
 		_, err := client.FairMutex("orders").Lock(t.Context())
 		got <- err
 	}()
-	eventually(t, "somebody waits", func() bool { return s.Int(t, "LLEN", "redisson_lock_queue:{orders}") == 1 })
-	hold(t, "unlock", "orders", "--force", "--yes", "--url", s.URL()).want(t, 0, "The lock is broken", "")
+	eventually(t, "the lock has a waiter", func() bool { return s.Int(t, "LLEN", "redisson_lock_queue:{orders}") == 1 })
+	execute(t, "unlock", "orders", "--force", "--yes", "--url", s.URL()).want(t, 0, "The lock is broken", "")
 	if err := <-got; err != nil {
 		t.Error(err)
 	}
 }
 
-// A signal at the question leaves the lock alone.
+// TestUnlockTerminated checks that a signal during the question does not break the
+// lock.
 func TestUnlockTerminated(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	lease := lsHold(t, lsOpen(t, s).Mutex("orders"))
 	p := startTerminal(t, 80, 24, nil, "unlock", "orders", "--force", "--url", s.URL())
-	p.shows(t, `Break it\?`)
+	p.awaitOutput(t, `Break it\?`)
 	p.signal(t, os.Interrupt)
 	p.wait(t).want(t, 130, "*", "")
 	if !lease.Valid() || s.Int(t, "EXISTS", "orders") != 1 {
@@ -135,7 +137,8 @@ func TestUnlockTerminated(t *testing.T) {
 	}
 }
 
-// If all readers that are looked at are dead, one of the others may live.
+// TestUnlockDeadReaders has more readers than unlock checks, and the checked ones
+// have expired. Another reader may hold the lock, so unlock must not call it free.
 func TestUnlockDeadReaders(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -145,7 +148,7 @@ func TestUnlockDeadReaders(t *testing.T) {
 	}
 	s.Do(t, readers...)
 	s.Do(t, "PEXPIRE", "crowd", "600000")
-	hold(t, "ls", "--url", s.URL()).want(t, 0, `\ncrowd +more: holdfast show\n$`, "")
-	hold(t, "show", "crowd", "--url", s.URL()).want(t, 0, `unknown: the readers that were checked have expired\n.*\d+ holders`, "")
-	hold(t, "unlock", "crowd", "--force", "--yes", "--url", s.URL()).want(t, 1, "", "lock not broken: it may be held by owners that were not checked")
+	execute(t, "ls", "--url", s.URL()).want(t, 0, `\ncrowd +more: holdfast show\n$`, "")
+	execute(t, "show", "crowd", "--url", s.URL()).want(t, 0, `unknown: the readers that were checked have expired\n.*\d+ holders`, "")
+	execute(t, "unlock", "crowd", "--force", "--yes", "--url", s.URL()).want(t, 1, "", "lock not broken: it may be held by owners that were not checked")
 }

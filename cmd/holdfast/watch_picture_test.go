@@ -13,14 +13,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-var update = flag.Bool("update", false, "record docs/watch.svg anew")
+var update = flag.Bool("update", false, "record docs/watch.svg again")
 
-// picture is where the README has it.
+// picture is the file that README.md shows.
 const picture = "../../docs/watch.svg"
 
-// TestWatchPicture checks that the picture in the README shows what watch shows
-// today. With -update it records one: ten seconds of a server where several
-// programs work.
+// TestWatchPicture checks that the picture in README.md has the columns of watch.
+// With -update it records a new picture: ten seconds of a server with several
+// clients.
 func TestWatchPicture(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -46,19 +46,19 @@ func TestWatchPicture(t *testing.T) {
 		lsHold(t, c.RWMutex("catalogue").RLocker())
 	}
 	p, _ := watchStart(t, columns, rows, "--url", s.URL(), "--every", "250ms")
-	watchSees(t, p, columns, rows, `catalogue .*ledger .*nightly-report .*2 queued.*order:42 `)
+	awaitScreen(t, p, columns, rows, `catalogue .*ledger .*nightly-report .*2 queued.*order:42 `)
 	if !*update {
 		recorded, err := os.ReadFile(picture)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range strings.Split(watchSees(t, p, columns, rows, `Press q to quit`).Text(), "\n") {
+		for _, line := range strings.Split(awaitScreen(t, p, columns, rows, `Press q to quit`).Text(), "\n") {
 			if !strings.HasPrefix(line, "NAME") {
 				continue
 			}
 			for _, title := range strings.Split(line, "  ") {
 				if title = strings.TrimSpace(title); !strings.Contains(string(recorded), ">"+title) {
-					t.Errorf("there is no %q in %s: record it anew with -update", title, picture)
+					t.Errorf("no %q in %s: record it again with -update", title, picture)
 				}
 			}
 		}
@@ -78,7 +78,7 @@ func TestWatchPicture(t *testing.T) {
 			step()
 		}
 		time.Sleep(time.Second)
-		frames = append(frames, p.seen(columns, rows).Frame(time.Second))
+		frames = append(frames, p.screen(columns, rows).Frame(time.Second))
 	}
 	if err := os.WriteFile(picture, []byte(vt.SVG("holdfast watch", frames...)), 0o644); err != nil {
 		t.Fatal(err)

@@ -18,19 +18,19 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// seen returns what a person sees.
-func (p *process) seen(columns, rows int) *vt.Screen {
+// screen returns the screen of the terminal.
+func (p *process) screen(columns, rows int) *vt.Screen {
 	s := vt.New(columns, rows)
 	_, _ = s.Write([]byte(p.out.String()))
 	return s
 }
 
-// watchSees waits until the screen shows something.
-func watchSees(tb testing.TB, p *process, columns, rows int, pattern string) *vt.Screen {
+// awaitScreen waits until the screen matches the pattern.
+func awaitScreen(tb testing.TB, p *process, columns, rows int, pattern string) *vt.Screen {
 	tb.Helper()
 	re := regexp.MustCompile("(?s)" + pattern)
-	for end := time.Now().Add(late); ; time.Sleep(20 * time.Millisecond) {
-		s := p.seen(columns, rows)
+	for end := time.Now().Add(waitLimit); ; time.Sleep(20 * time.Millisecond) {
+		s := p.screen(columns, rows)
 		if s.Alternate && re.MatchString(s.Text()) {
 			return s
 		}
@@ -40,7 +40,7 @@ func watchSees(tb testing.TB, p *process, columns, rows int, pattern string) *vt
 	}
 }
 
-// watchState returns how a terminal treats what is typed.
+// watchState returns the mode of a terminal.
 func watchState(tb testing.TB, f io.Writer) *xterm.State {
 	tb.Helper()
 	state, err := xterm.GetState(int(f.(*os.File).Fd()))
@@ -50,25 +50,25 @@ func watchState(tb testing.TB, f io.Writer) *xterm.State {
 	return state
 }
 
-// watchEnds checks that the command ends well and gives the terminal back.
-func watchEnds(tb testing.TB, p *process, before *xterm.State) {
+// wantCleanEnd checks that the command exits with status 0 and restores the terminal.
+func wantCleanEnd(tb testing.TB, p *process, before *xterm.State) {
 	tb.Helper()
 	p.wait(tb).want(tb, 0, "*", "")
-	s := p.seen(80, 24)
+	s := p.screen(80, 24)
 	if s.Alternate || s.Hidden || s.NoWrap || !strings.HasSuffix(p.out.String(), "\x1b[?1049l") {
-		tb.Errorf("the terminal is left with another screen: %v, no cursor: %v, no wrapping: %v", s.Alternate, s.Hidden, s.NoWrap)
+		tb.Errorf("the terminal is not restored: alternate screen %v, hidden cursor %v, no wrapping %v", s.Alternate, s.Hidden, s.NoWrap)
 	}
 	if text := strings.TrimSpace(s.Text()); text != "" {
-		tb.Errorf("it has left on the screen:\n%s", text)
+		tb.Errorf("text left on the screen:\n%s", text)
 	}
 	if after := watchState(tb, p.in); !reflect.DeepEqual(after, before) {
-		tb.Errorf("the terminal is left in another mode: %+v, not %+v", after, before)
+		tb.Errorf("the terminal is in mode %+v, want %+v", after, before)
 	}
 }
 
 func watchStart(tb testing.TB, columns, rows uint16, args ...string) (*process, *xterm.State) {
 	tb.Helper()
-	master, tty, err := pty.Open() // all terminals begin alike
+	master, tty, err := pty.Open() // all terminals start in the same mode
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -82,27 +82,27 @@ func TestWatch(t *testing.T) {
 	s := redistest.Start(t)
 	client := lsOpen(t, s)
 	p, before := watchStart(t, 100, 12, "--url", s.URL())
-	watchSees(t, p, 100, 12, `^holdfast watch  `+regexp.QuoteMeta(s.Addr())+`  \d\d:\d\d:\d\d  0 locks, 0 holders, 0 waiting\nPress q to quit\.\n\nNo locks are held\.\n`)
-	if v := p.seen(100, 12); !v.Hidden || !v.NoWrap {
-		t.Error("there is a cursor")
+	awaitScreen(t, p, 100, 12, `^holdfast watch  `+regexp.QuoteMeta(s.Addr())+`  \d\d:\d\d:\d\d  0 locks, 0 holders, 0 waiting\nPress q to quit\.\n\nNo locks are held\.\n`)
+	if v := p.screen(100, 12); !v.Hidden || !v.NoWrap {
+		t.Error("the cursor is visible or lines wrap")
 	}
 
 	orders := lsHold(t, client.Mutex("orders"))
-	watchSees(t, p, 100, 12, `1 lock, 1 holder, 0 waiting.*\nNAME .*\norders +mutex +`+orders.Owner()+` +\d\d\.\ds +1\n`)
+	awaitScreen(t, p, 100, 12, `1 lock, 1 holder, 0 waiting.*\nNAME .*\norders +mutex +`+orders.Owner()+` +\d\d\.\ds +1\n`)
 	if !strings.Contains(p.out.String(), "\x1b[32morders\x1b[0m") {
-		t.Error("a new lock does not stand out")
+		t.Error("a new lock is not highlighted")
 	}
-	eventually(t, "a lock that ends soon is yellow", func() bool {
-		s.Do(t, "PEXPIRE", "orders", "9000") // again, since the client renews it
+	eventually(t, "a lock that expires soon is yellow", func() bool {
+		s.Do(t, "PEXPIRE", "orders", "9000") // repeated, because the client renews it
 		return regexp.MustCompile(`\x1b\[33m[5-9]\.\ds\x1b`).MatchString(p.out.String())
 	})
-	s.Do(t, "PEXPIRE", "orders", "30000") // or it ends before the client renews it
-	p.shows(t, `\x1b\[2Korders `)         // and it is no longer new
+	s.Do(t, "PEXPIRE", "orders", "30000") // otherwise it could expire before its renewal
+	p.awaitOutput(t, `\x1b\[2Korders `)   // it is no longer highlighted
 
 	for i := range 20 {
 		lsHold(t, client.Mutex(fmt.Sprintf("many%02d", i)))
 	}
-	v := watchSees(t, p, 100, 12, `21 locks.*and 14 more lines: `)
+	v := awaitScreen(t, p, 100, 12, `21 locks.*and 14 more lines: `)
 	if v.Scrolled > 0 || v.Wrapped > 0 || len(v.Strange) > 0 {
 		t.Errorf("it scrolls: %v, wraps: %v, %q", v.Scrolled > 0, v.Wrapped > 0, v.Strange)
 	}
@@ -118,12 +118,12 @@ func TestWatch(t *testing.T) {
 			const top = "\x1b[1;1H"
 			pictures := strings.Split(p.out.String()[from:], top)
 			if len(pictures) < 4 {
-				return false // the last may not be complete
+				return false // the last one may be incomplete
 			}
 			fits := func(picture string) bool {
 				return strings.Contains(picture, fmt.Sprintf("\x1b[%d;1H", rows)) && !strings.Contains(picture, fmt.Sprintf("\x1b[%d;1H", rows+1))
 			}
-			// The first that is as high may have lines from before.
+			// The first one of the new height may contain lines of the old width.
 			before, picture := top+pictures[len(pictures)-3], top+pictures[len(pictures)-2]
 			v = vt.New(columns, rows)
 			_, _ = v.Write([]byte(picture))
@@ -133,9 +133,9 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%dx%d: wraps: %v, scrolls: %v, %q\n%s", columns, rows, v.Wrapped > 0, v.Scrolled > 0, v.Strange, v.Text())
 		}
 	}
-	_, _ = io.WriteString(p.in, "\x1b[A\x1b[1;5qx") // an arrow, and what is none of its business
+	_, _ = io.WriteString(p.in, "\x1b[A\x1b[1;5qx") // an arrow key, an unknown sequence, and an unknown key
 	_, _ = io.WriteString(p.in, "q")
-	watchEnds(t, p, before)
+	wantCleanEnd(t, p, before)
 }
 
 func TestWatchEnds(t *testing.T) {
@@ -150,41 +150,41 @@ func TestWatchEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, before := watchStart(t, 80, 24, "--url", s.URL())
-			watchSees(t, p, 80, 24, "No locks are held")
+			awaitScreen(t, p, 80, 24, "No locks are held")
 			end(p)
-			watchEnds(t, p, before)
+			wantCleanEnd(t, p, before)
 		})
 	}
 	t.Run("count", func(t *testing.T) {
 		t.Parallel()
 		p, before := watchStart(t, 80, 24, "--count", "2", "--url", s.URL())
-		watchEnds(t, p, before)
+		wantCleanEnd(t, p, before)
 	})
 }
 
-// The last picture stays while the server is gone, and the next one comes when
-// it is back.
+// TestWatchServerGone checks that the last list stays while the server is down, and
+// that watch updates it afterwards.
 func TestWatchServerGone(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartWith(t, redistest.WithPassword("secret"))
-	s.Do(t, "HSET", "orders", "somebody:1", "1")
+	s.Do(t, "HSET", "orders", "other:1", "1")
 	s.Do(t, "PEXPIRE", "orders", "600000")
 	p, before := watchStart(t, 80, 24, "--url", s.URL())
-	watchSees(t, p, 80, 24, "orders +mutex")
+	awaitScreen(t, p, 80, 24, "orders +mutex")
 	s.Pause()
-	watchSees(t, p, 80, 24, `Last update \d\d:\d\d:\d\d\. Retrying: .*\norders +mutex`)
+	awaitScreen(t, p, 80, 24, `Last update \d\d:\d\d:\d\d\. Retrying: .*\norders +mutex`)
 	s.Resume()
-	watchSees(t, p, 80, 24, `Press q.*orders +mutex`)
+	awaitScreen(t, p, 80, 24, `Press q.*orders +mutex`)
 	s.Kill()
-	watchSees(t, p, 80, 24, `Last update .*orders +mutex`)
+	awaitScreen(t, p, 80, 24, `Last update .*orders +mutex`)
 	s.Restart()
-	watchSees(t, p, 80, 24, `Press q.*No locks are held`)
+	awaitScreen(t, p, 80, 24, `Press q.*No locks are held`)
 	s.Pause()
-	watchSees(t, p, 80, 24, `Last update`)
+	awaitScreen(t, p, 80, 24, `Last update`)
 	_, _ = io.WriteString(p.in, "q")
-	watchEnds(t, p, before)
+	wantCleanEnd(t, p, before)
 	if strings.Contains(p.out.String(), "secret") {
-		t.Error("it shows the password")
+		t.Error("the output contains the password")
 	}
 }
 
@@ -197,12 +197,12 @@ func TestWatchHostile(t *testing.T) {
 	}
 	for _, columns := range []uint16{30, 80} {
 		p, before := watchStart(t, columns, 30, "--url", s.URL()+"?timeout=20s")
-		v := watchSees(t, p, int(columns), 30, `NAME.*xxxx…`)
+		v := awaitScreen(t, p, int(columns), 30, `NAME.*xxxx…`)
 		if v.Wrapped > 0 || v.Scrolled > 0 || len(v.Strange) > 0 {
 			t.Errorf("wraps: %v, scrolls: %v, %q\n%s", v.Wrapped > 0, v.Scrolled > 0, v.Strange, v.Text())
 		}
 		_, _ = io.WriteString(p.in, "q")
-		watchEnds(t, p, before)
+		wantCleanEnd(t, p, before)
 	}
 }
 
@@ -210,21 +210,21 @@ func TestWatchWithoutTerminal(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	args := []string{"watch", "--every", "100ms", "--count", "2", "--url", s.URL()}
-	hold(t, args...).want(t, 0, `^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  0 locks, 0 holders, 0 waiting\n){2}$`, "")
+	execute(t, args...).want(t, 0, `^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  0 locks, 0 holders, 0 waiting\n){2}$`, "")
 	owner := lsHold(t, lsOpen(t, s).Mutex("orders")).Owner()
 	picture := `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  1 lock, 1 holder, 0 waiting\nNAME [^\n]*\norders +mutex +` + owner + ` +[123]\d\.\ds +1\n\n`
-	hold(t, args...).want(t, 0, `^(`+picture+`){2}$`, "")
+	execute(t, args...).want(t, 0, `^(`+picture+`){2}$`, "")
 	p := startTerminal(t, 80, 24, []string{"TERM=dumb"}, args...)
 	if r := p.wait(t); strings.Contains(r.out, "\x1b") || !strings.Contains(r.out, "orders") {
 		t.Errorf("a dumb terminal got %q", r.out)
 	}
 
 	p = start(t, nil, "watch", "--json", "--every", "100ms", "--url", s.URL())
-	p.shows(t, `\n.*\n`)
+	p.awaitOutput(t, `\n.*\n`)
 	s.Kill()
-	p.shows(t, `"error":"`)
+	p.awaitOutput(t, `"error":"`)
 	s.Restart()
-	p.shows(t, `"locks":\[\]`)
+	p.awaitOutput(t, `"locks":\[\]`)
 	p.signal(t, syscall.SIGTERM)
 	r := p.wait(t)
 	r.want(t, 0, "*", "")
@@ -238,5 +238,5 @@ func TestWatchWithoutTerminal(t *testing.T) {
 		}
 	}
 	s.Kill()
-	hold(t, args...).want(t, 122, "", "holdfast: ")
+	execute(t, args...).want(t, 122, "", "holdfast: ")
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 )
 
-// These are the tests of fence.SQL. They are here because the library itself
-// requires no database. Their statements are plain enough for any other, too.
+// These are the tests of fence.SQL. They are here because the library has no
+// dependency on a database. They use SQLite.
 
 // open returns an empty database.
 func open(t *testing.T) *sql.DB {
@@ -32,7 +32,7 @@ func open(t *testing.T) *sql.DB {
 	return db
 }
 
-// A desk is a database with a guard, and a table of what was written.
+// A desk is a database with a guard and a table of the writes.
 type desk struct {
 	*testing.T
 	db    *sql.DB
@@ -42,7 +42,7 @@ type desk struct {
 func newDesk(t *testing.T) *desk {
 	t.Helper()
 	d := &desk{T: t, db: open(t)}
-	for range 2 { // the second time it is there
+	for range 2 { // the second time the table exists
 		if err := d.guard.CreateTable(t.Context(), d.db); err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func (d *desk) commit(tx *sql.Tx) {
 	}
 }
 
-// write adds a line to the table, numbered by what it sees there.
+// write adds a row to the table, numbered by the rows that it sees.
 func (d *desk) write(tx *sql.Tx, token int64) {
 	d.Helper()
 	var n int
@@ -84,7 +84,7 @@ func (d *desk) write(tx *sql.Tx, token int64) {
 	d.exec(tx, fmt.Sprintf("INSERT INTO written VALUES (%d, %d)", n, token))
 }
 
-// written returns the tokens in the order of the lines.
+// written returns the tokens in the order of the rows.
 func (d *desk) written() (tokens []int64) {
 	d.Helper()
 	rows, err := d.db.Query("SELECT token FROM written ORDER BY n")
@@ -105,7 +105,7 @@ func (d *desk) written() (tokens []int64) {
 	return tokens
 }
 
-// show checks a token and writes, in a transaction of its own.
+// show checks a token and writes a row in one transaction.
 func (d *desk) show(resource string, token int64) error {
 	d.Helper()
 	tx := d.begin()
@@ -126,6 +126,7 @@ func (d *desk) refused(err error, resource string, token, seen int64) {
 }
 
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	for _, step := range []struct{ token, seen int64 }{
 		{5, 0}, {5, 0}, {6, 0}, {5, 6}, {6, 0}, {1, 6}, {1 << 53, 0}, {1<<53 + 1, 0}, {1 << 53, 1<<53 + 1}, {math.MaxInt64, 0}, {1, math.MaxInt64},
@@ -140,7 +141,7 @@ func TestCheck(t *testing.T) {
 	if got := d.written(); !slices.Equal(got, []int64{5, 5, 6, 6, 1 << 53, 1<<53 + 1, math.MaxInt64}) {
 		t.Errorf("written: %v", got)
 	}
-	// Resources have nothing to do with each other, however alike.
+	// Resources are independent, even with similar names.
 	for _, resource := range []string{"R", "r:1", "ŕ", "r%", strings.Repeat("ü", 256)} {
 		if err := d.show(resource, 2); err != nil {
 			t.Error(err)
@@ -162,7 +163,7 @@ func TestCheckTwiceInOneTransaction(t *testing.T) {
 	d.refused(d.show("r", 3), "r", 3, 4)
 }
 
-// What is rolled back was never shown.
+// TestCheckRolledBack checks that a token in a rolled-back transaction has no effect.
 func TestCheckRolledBack(t *testing.T) {
 	d := newDesk(t)
 	for range 2 {
@@ -177,22 +178,24 @@ func TestCheckRolledBack(t *testing.T) {
 	}
 }
 
-// Two transactions overlap: the second to check has to wait for the first, with
-// whatever tokens, and then sees what that has done.
+// TestCheckWaits runs two overlapping transactions. The second check must wait for
+// the first transaction and then see its changes, with any tokens.
 func TestCheckWaits(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name                  string
 		before, first, second int64
 	}{
 		{"late holder first", 5, 5, 6},
-		{"late holder first, nobody before", 0, 5, 6},
+		{"late holder first, first use", 0, 5, 6},
 		{"late holder second", 5, 6, 5},
 		{"late holder second, nothing changes", 6, 6, 5},
-		{"late holder second, nobody before", 0, 6, 5},
+		{"late holder second, first use", 0, 6, 5},
 		{"same holder", 5, 5, 5},
-		{"same holder, nobody before", 0, 5, 5},
+		{"same holder, first use", 0, 5, 5},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			d := newDesk(t)
 			var want []int64
 			if test.before > 0 {
@@ -211,7 +214,7 @@ func TestCheckWaits(t *testing.T) {
 			case err := <-second:
 				t.Errorf("the second did not wait: %v", err)
 				second <- err
-			case <-time.After(100 * time.Millisecond):
+			case <-time.After(50 * time.Millisecond):
 			}
 			d.write(first, test.first)
 			d.commit(first)
@@ -232,9 +235,10 @@ func TestCheckWaits(t *testing.T) {
 	}
 }
 
-// Many at once, on a resource that nobody has used before: what is written is
-// in the order of tokens, and there are no errors but refusals.
+// TestCheckConcurrently shows many tokens at once for a new resource. The writes must
+// be in the order of tokens, and all errors must be refusals.
 func TestCheckConcurrently(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -260,8 +264,10 @@ func TestCheckConcurrently(t *testing.T) {
 	}
 }
 
-// First tokens of neighbours do not get into each other's way.
+// TestCheckNewResources checks that first tokens of different resources do not
+// conflict.
 func TestCheckNewResources(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	var wg sync.WaitGroup
 	for i := range 8 {

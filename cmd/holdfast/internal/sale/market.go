@@ -27,7 +27,8 @@ type Market struct {
 	Shop     func() *exec.Cmd                // returns the command of a process that calls Serve
 	Progress func(done float64, note string) // called regularly; done is from 0 to 1
 
-	db *sql.DB
+	db           *sql.DB
+	closeTimeout time.Duration // time for a shop to exit; 0: the default
 }
 
 // Open creates the tables.

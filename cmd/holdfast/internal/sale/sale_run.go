@@ -3,6 +3,7 @@ package sale
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -209,7 +210,7 @@ func (f *saleRun) close() {
 			_ = resume(s.cmd.Process)
 		}
 	}
-	late, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	late, cancel := context.WithTimeout(context.Background(), cmp.Or(f.market.closeTimeout, closeTimeout))
 	defer cancel()
 	for _, s := range f.shops {
 		select {

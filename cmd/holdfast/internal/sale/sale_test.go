@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/server"
 )
 
-// TestMain makes this program a shop, if it is to be one.
+// TestMain runs the tests, or a shop if the variable is set.
 func TestMain(m *testing.M) {
 	switch os.Getenv(shopVariable) {
 	case "":
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 
 const shopVariable = "HOLDFAST_SALE_SHOP"
 
-// market is one with a server and a database of its own, for a small crowd.
+// market returns a Market with its own server and database for a small sale.
 func market(t *testing.T, shop string) *sale.Market {
 	t.Helper()
 	s, err := server.Start(t.Context(), server.Embedded, "127.0.0.1:0")
@@ -47,7 +47,7 @@ func market(t *testing.T, shop string) *sale.Market {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
-	url := s.URL + "?timeout=20s" // a busy machine may stand still for the usual 2 s
+	url := s.URL + "?timeout=20s" // the default of 2 s is too short for a busy machine
 	client, err := holdfast.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
@@ -87,8 +87,8 @@ func way(t *testing.T, name string) sale.Way {
 	return ways[0]
 }
 
-// The shops are processes. Without a lock the books are wrong, with one they are
-// right; a shop that is stopped makes them wrong again, but not with the guard.
+// TestHold runs the sale in all ways. The result is wrong without a lock and correct
+// with one. A stopped shop makes it wrong again, unless the guard checks the tokens.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	m := market(t, "sell")
@@ -102,11 +102,11 @@ func TestHold(t *testing.T) {
 		case w.Ours && !r.Spotless():
 			t.Errorf("%s: %s", w.Name, r.Faults())
 		case w.Name == "none" && (r.Oversold() == 0 || r.Lost() == 0):
-			t.Error("nothing is wrong without a lock")
+			t.Error("the result is correct without a lock")
 		case w.Pause && (r.Paused == 0 || r.Pause < 2*time.Second || r.Meanwhile == 0):
-			t.Errorf("%s: shop %d was stopped for %v, and %d sold meanwhile", w.Name, r.Paused, r.Pause, r.Meanwhile)
+			t.Errorf("%s: shop %d was stopped for %v, and %d were sold in the meantime", w.Name, r.Paused, r.Pause, r.Meanwhile)
 		case w.Name == "paused" && r.Lost() == 0:
-			t.Error("the late write has done no harm")
+			t.Error("the late write had no effect")
 		case w.Name == "fenced" && r.Refused == 0:
 			t.Error("the late write was not refused")
 		}
@@ -116,8 +116,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// However few come, a shop is stopped where one is to be, and what is said of it
-// is true.
+// TestHoldFew checks that a shop is stopped even with few buyers, and that the
+// explanation is correct.
 func TestHoldFew(t *testing.T) {
 	t.Parallel()
 	m := market(t, "sell")
@@ -131,7 +131,7 @@ func TestHoldFew(t *testing.T) {
 	}
 }
 
-// A shop that ends is an error that says what it had to say.
+// TestShopGone checks that the error of a shop that ends has its error output.
 func TestShopGone(t *testing.T) {
 	t.Parallel()
 	_, err := market(t, "gone").Hold(t.Context(), way(t, "mutex"))
@@ -140,15 +140,16 @@ func TestShopGone(t *testing.T) {
 	}
 }
 
-// A shop that does not react is ended.
+// TestShopMute checks that a shop that does not exit is killed.
 func TestShopMute(t *testing.T) {
 	t.Parallel()
 	m := market(t, "mute")
+	m.SetCloseTimeout(200 * time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	shop := m.Shop
 	m.Shop = func() *exec.Cmd {
-		time.AfterFunc(200*time.Millisecond, cancel) // and not before there are shops
+		time.AfterFunc(200*time.Millisecond, cancel) // after the shops have started
 		return shop()
 	}
 	if _, err := m.Hold(ctx, way(t, "mutex")); !errors.Is(err, context.Canceled) {
@@ -156,12 +157,14 @@ func TestShopMute(t *testing.T) {
 	}
 }
 
-// The same seed makes the same crowd; another seed another one.
+// TestCrowd checks that the same seed makes the same clicks, and another seed makes
+// others.
 func TestCrowd(t *testing.T) {
+	t.Parallel()
 	c := sale.Crowd{Seed: 1, Shops: 3, Buyers: 500, Stock: 10}
 	queues := c.Queues()
 	if !reflect.DeepEqual(queues, c.Queues()) {
-		t.Error("a seed does not repeat a sale")
+		t.Error("the same seed makes different clicks")
 	}
 	clicks, slow := make(map[int]map[int]int), 0
 	for shop, q := range queues {
@@ -194,7 +197,7 @@ func TestCrowd(t *testing.T) {
 	}
 	c.Seed = 2
 	if reflect.DeepEqual(queues, c.Queues()) {
-		t.Error("all seeds make the same sale")
+		t.Error("different seeds make the same clicks")
 	}
 }
 
@@ -227,7 +230,7 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// Of a hundred orders, one may take longer than the 99th percentile.
+// TestQuantile checks the 99th percentile: one of a hundred orders may take longer.
 func TestQuantile(t *testing.T) {
 	var times []time.Duration
 	for i := range 100 {
@@ -245,7 +248,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// The words under a row name no damage that is not in it, and all that is.
+// TestWhy checks that the explanation names exactly the faults of the result.
 func TestWhy(t *testing.T) {
 	crowd := sale.Crowd{Stock: 100, Buyers: 2000}
 	for _, test := range []struct {
@@ -278,7 +281,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// No error tells the password.
+// TestLocate checks that no error contains the password.
 func TestLocate(t *testing.T) {
 	for _, bad := range []string{
 		"", "oracle://x", "postgres", "mysql:", "mysql://host", "mysql://host:3306/", "postgres://user:s3cret@host:port/x",

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/server"
 )
 
-// features are what Holdfast offers, each in a few steps that need the server
-// to understand its scripts, to expire keys and to deliver messages.
+// features lists the features of Holdfast. Each is used in a few steps that need the
+// scripts, the expiry of keys and the messages of the server.
 var features = []struct {
 	name string
 	uses func(ctx context.Context, c, other *holdfast.Client, name string) error
@@ -141,8 +141,8 @@ var features = []struct {
 	}},
 }
 
-// lockers is what every lock must do: it excludes, wakes who waits, and is free
-// once its lease is over.
+// lockers returns the steps for a lock: it excludes others, wakes a waiter, and
+// expires with its lease.
 func lockers(lock func(*holdfast.Client, string) holdfast.Locker) func(context.Context, *holdfast.Client, *holdfast.Client, string) error {
 	return func(ctx context.Context, c, other *holdfast.Client, name string) error {
 		held, err := lock(c, name).Lock(ctx)
@@ -155,15 +155,15 @@ func lockers(lock func(*holdfast.Client, string) holdfast.Locker) func(context.C
 		if _, err = lock(c, name).Lock(ctx, holdfast.LeaseTime(200*time.Millisecond)); err != nil {
 			return err
 		}
-		return passes(ctx, lock(other, name)) // when the one before has expired
+		return passes(ctx, lock(other, name)) // after the first lease has expired
 	}
 }
 
-// contended wants the lock to be taken until the lease is released, and a waiter
-// to have it then.
+// contended checks that the lock is held until the lease is released, and that a
+// waiter then gets it.
 func contended(ctx context.Context, l holdfast.Locker, held *holdfast.Lease) error {
 	if _, err := l.TryLock(ctx); !errors.Is(err, holdfast.ErrNotAcquired) {
-		return fmt.Errorf("two hold it: %w", err)
+		return fmt.Errorf("two owners hold the lock: %w", err)
 	}
 	return whileWaiting(func() error { return passes(ctx, l) }, func() error { return held.Release(ctx) })
 }
@@ -176,8 +176,8 @@ func passes(ctx context.Context, l holdfast.Locker) error {
 	return lease.Release(ctx)
 }
 
-// whileWaiting does something that ends a wait. Messages are the only thing that
-// does in time: the clients of these tests hardly poll.
+// whileWaiting calls do during a wait, which do ends. Only a message can end the wait
+// in time, because the clients of these tests poll once per minute.
 func whileWaiting(wait, do func() error) error {
 	waited := make(chan error, 1)
 	go func() { waited <- wait() }()
@@ -207,8 +207,8 @@ func object(f func(context.Context, *holdfast.Object) error) func(context.Contex
 	}
 }
 
-// lacks are the features that the embedded server does not have, and what it
-// says then. [server.Limits] and the help of serve name them.
+// lacks maps the features that the embedded server lacks to its error.
+// [server.Limits] and the help of serve name them.
 var lacks = map[string]string{
 	"RateLimiter":   "nonexistent global variable 'struct'",
 	"Object.Listen": "no keyspace events",

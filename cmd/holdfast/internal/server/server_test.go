@@ -33,9 +33,9 @@ func start(t *testing.T, mode server.Mode) *server.Server {
 	return s
 }
 
-// open connects with the server. The client hardly polls: who waits is woken by
-// a message, or not in time. It waits for answers longer than the usual 2 s, for
-// which a busy machine may stand still.
+// open connects to the server. The client polls once per minute, so only a message
+// can wake a waiter in time. Its timeout is longer than the default of 2 s, which is
+// too short for a busy machine.
 func open(t *testing.T, s *server.Server) *holdfast.Client {
 	t.Helper()
 	c, err := holdfast.Open(t.Context(), s.URL+"?timeout=20s", holdfast.Options{PollInterval: time.Minute})
@@ -48,7 +48,7 @@ func open(t *testing.T, s *server.Server) *holdfast.Client {
 
 func address(s *server.Server) string { return strings.TrimPrefix(s.URL, "redis://") }
 
-// both runs a test with either kind of server.
+// both runs a test with both kinds of servers.
 func both(t *testing.T, test func(*testing.T, server.Mode)) {
 	t.Parallel()
 	for _, mode := range []server.Mode{server.Embedded, server.Real} {
@@ -72,19 +72,19 @@ func TestServer(t *testing.T) {
 		}
 		select {
 		case <-s.Ended:
-			t.Error("it has ended by itself")
+			t.Error("the server ended unexpectedly")
 		default:
 		}
 		s.Stop()
 		s.Stop()
 		<-s.Ended
 		if conn, err := net.Dial("tcp", address(s)); err == nil {
-			t.Error("it is still there, at ", conn.RemoteAddr())
+			t.Error("the server still listens on ", conn.RemoteAddr())
 		}
 	})
 }
 
-// TestTime wants keys to expire by themselves, and not within a script.
+// TestTime checks that keys expire, but not during a script.
 func TestTime(t *testing.T) {
 	both(t, func(t *testing.T, mode server.Mode) {
 		d := open(t, start(t, mode)).Driver()
@@ -96,20 +96,20 @@ func TestTime(t *testing.T) {
 			return r.Int
 		}
 		if n := do(`redis.call('SET', KEYS[1], 1, 'PX', 50000); return redis.call('PTTL', KEYS[1])`); n < 40000 || n > 50000 {
-			t.Errorf("it is to live for %d ms, want 50000", n)
+			t.Errorf("the TTL is %d ms, want 50000", n)
 		}
 		do(`redis.call('SET', KEYS[1], 1, 'PX', 50); return 1`)
 		for end := time.Now().Add(20 * time.Second); do(`return redis.call('EXISTS', KEYS[1])`) == 1; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatal("it does not expire")
+				t.Fatal("the key does not expire")
 			}
 		}
-		for n := 10_000; ; n *= 2 { // until it takes longer than the key lives
+		for n := 10_000; ; n *= 2 { // until the script takes longer than the TTL
 			began := time.Now()
 			if do(fmt.Sprintf(`redis.call('SET', KEYS[1], 1, 'PX', 5)
 				for i = 1, %d do local _ = tostring(i) end
 				return redis.call('EXISTS', KEYS[1])`, n)) != 1 {
-				t.Fatal("it has expired while a script ran")
+				t.Fatal("the key expired during a script")
 			}
 			if time.Since(began) > 20*time.Millisecond {
 				break
@@ -118,8 +118,8 @@ func TestTime(t *testing.T) {
 	})
 }
 
-// TestStoppedSubscriber has a client listen that does not read. The others must
-// not notice, and the server must not keep everything.
+// TestStoppedSubscriber subscribes a client that does not read. It must not block
+// other clients, and the server must limit its buffer.
 func TestStoppedSubscriber(t *testing.T) {
 	t.Parallel()
 	s := start(t, server.Embedded)
@@ -147,17 +147,17 @@ func TestStoppedSubscriber(t *testing.T) {
 		}
 		n, err := replies.ReadString('\n')
 		if err != nil {
-			t.Fatalf("after %d messages the server stands still: %v", heard, err)
+			t.Fatalf("the server blocks after %d messages: %v", heard, err)
 		}
 		if n == ":0\r\n" {
 			break
 		}
 	}
 	if heard*size < 10<<20 || heard == most {
-		t.Errorf("the client was cut off after %d messages, want after some 16 MB", heard)
+		t.Errorf("the client was disconnected after %d messages, want after about 16 MB", heard)
 	}
 	if _, err := io.Copy(io.Discard, unread); errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Error("its connection is still open")
+		t.Error("the connection of the client is still open")
 	}
 }
 
@@ -174,23 +174,23 @@ func TestTaken(t *testing.T) {
 	})
 }
 
-// TestStranger wants a server that is not the child not to be taken for it.
+// TestStranger checks that another server on the port is not taken for the child.
 func TestStranger(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := server.Answers(ctx, exec.Command("sleep", "60"), redistest.One(t).Addr()); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v: a server of others counts as the child", err)
+		t.Errorf("%v, want a timeout: another server was taken for the child", err)
 	}
 }
 
-// TestPrograms starts programs on the PATH that are not what they seem.
+// TestPrograms starts programs on the PATH that are not working servers.
 func TestPrograms(t *testing.T) {
 	ready := filepath.Join(t.TempDir(), "ready")
 	for _, tt := range []struct {
 		name, text string
 		mode       server.Mode
-		cancel     bool // once it runs
+		cancel     bool // cancel the context when the program runs
 		want       string
 	}{
 		{"none", "", server.Real, false, `^no redis-server or valkey-server on the PATH: install one, or use --server embedded$`},
@@ -234,7 +234,7 @@ func TestPrograms(t *testing.T) {
 				t.Errorf("%v, want %s", err, tt.want)
 			}
 			if tt.cancel && !errors.Is(err, context.Canceled) {
-				t.Errorf("%v is not that of the context", err)
+				t.Errorf("%v, want the error of the context", err)
 			}
 			if left, _ := os.ReadDir(tmp); len(left) > 0 {
 				t.Errorf("left behind: %v", left)
@@ -244,6 +244,6 @@ func TestPrograms(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := server.Start(ctx, server.Embedded, "127.0.0.1:0"); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want that it was too late to start", err)
+		t.Errorf("%v, want an error because the context is done", err)
 	}
 }

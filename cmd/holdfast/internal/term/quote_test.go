@@ -55,8 +55,8 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// What Quote returns fits, says nothing to a terminal, and can be told from
-// what it returns for any other text.
+// FuzzQuote checks that the result of Quote fits, contains no control characters, and
+// differs from the result for any other text.
 func FuzzQuote(f *testing.F) {
 	for _, text := range []string{"", "orders", "\x1b[31m", "\xff", "\u202e", "e\u0301", "日本語", " a  b ", `\x1b`, "🇩🇪", "…", "\u009b", "\u2028"} {
 		f.Add(text, 10)
@@ -76,11 +76,11 @@ func checkQuoted(t *testing.T, quote func(string, int) string, text string, max 
 		t.Fatalf("%q is wider than %d", shown, max)
 	}
 	if !utf8.ValidString(shown) {
-		t.Fatalf("%q is no UTF-8", shown)
+		t.Fatalf("%q is not UTF-8", shown)
 	}
 	for _, r := range shown {
 		if !unicode.IsPrint(r) || unicode.In(r, unicode.M, unicode.Cf) {
-			t.Fatalf("%q holds %U", shown, r)
+			t.Fatalf("%q contains %U", shown, r)
 		}
 	}
 	whole := quote(text, 1<<30)
@@ -89,14 +89,14 @@ func checkQuoted(t *testing.T, quote func(string, int) string, text string, max 
 		t.Fatalf("%q reads back as %q (%v), not %q", whole, back, err, text)
 	}
 	if before, isCut := strings.CutSuffix(shown, "…"); isCut != (shown != whole) && max > 0 || !strings.HasPrefix(whole, before) {
-		t.Fatalf("%q is no beginning of %q", shown, whole)
+		t.Fatalf("%q is not a prefix of %q", shown, whole)
 	}
 	if max > 0 && term.Width(whole) <= max && shown != whole {
-		t.Fatalf("%q was cut although it fits %d", whole, max)
+		t.Fatalf("%q was cut although it fits into %d columns", whole, max)
 	}
 }
 
-// JSON says nothing to a terminal either, and loses nothing.
+// FuzzJSON checks that JSON contains no control characters and keeps all text.
 func FuzzJSON(f *testing.F) {
 	for _, text := range []string{"orders", "\x1b[31m", "\u009b31m", "\u202e", "\x7f", "🏽", "<b>", "\u2028", "\ufffd", "\U000e0001"} {
 		f.Add(text)
@@ -108,7 +108,7 @@ func FuzzJSON(f *testing.F) {
 		}
 		for _, r := range strings.TrimSuffix(line, "\n") {
 			if !unicode.IsPrint(r) || unicode.In(r, unicode.M, unicode.Cf) {
-				t.Fatalf("%q holds %U", line, r)
+				t.Fatalf("%q contains %U", line, r)
 			}
 		}
 		var back map[string]string

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 )
 
-// open returns a terminal of that size, and what it calls itself.
+// open returns a terminal with a size and a value of TERM.
 func open(t *testing.T, columns, rows uint16, kind string) *term.Screen {
 	t.Helper()
 	master, tty, err := pty.Open()
