@@ -98,19 +98,19 @@ type holdfasts struct{ options holdfast.Options }
 
 func init() { workers["contender"] = runInProcess }
 
-// An errand is the job of a worker process.
-type errand struct {
+// A workerJob is the job of a worker process.
+type workerJob struct {
 	URL     string
 	Options holdfast.Options
 	Names   []string
 	Time    time.Duration
 }
 
-// runInProcess reads an errand, reports that it is ready, and starts when it reads
+// runInProcess reads a workerJob, reports that it is ready, and starts when it reads
 // another line.
 func runInProcess() {
 	in := json.NewDecoder(os.Stdin)
-	var e errand
+	var e workerJob
 	if err := in.Decode(&e); err != nil {
 		panic(err)
 	}
@@ -158,7 +158,7 @@ func (h holdfasts) Run(tb testing.TB, s *redistest.Server, processes, threads in
 	tb.Helper()
 	var running []*redistest.Process
 	for i := range processes {
-		e := errand{URL: s.URL(), Options: h.options, Time: d}
+		e := workerJob{URL: s.URL(), Options: h.options, Time: d}
 		for t := range threads {
 			e.Names = append(e.Names, names[(i*threads+t)%len(names)])
 		}

@@ -18,7 +18,7 @@ import (
 func TestExclusion(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		exclusive(t, release, func(t *testing.T, k kind) {
-			r, n := newRoom(t, release), name(t)
+			r, n := newFixture(t, release), name(t)
 			compete(t, 100, func() object { return k.java(t, r.java, n) }, func() holdfast.Locker { return k.golang(r.golang, n) })
 		})
 	})
@@ -90,7 +90,7 @@ func TestWakeUp(t *testing.T) {
 			if k.name == "spin" {
 				t.Skip("a spin lock polls")
 			}
-			r := newRoom(t, release)
+			r := newFixture(t, release)
 			r.bothWays(t, k, func(t *testing.T, name string, first, second party) {
 				const rounds = 5
 				var slowest time.Duration

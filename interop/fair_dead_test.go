@@ -65,7 +65,7 @@ func TestFairLongWait(t *testing.T) {
 		holder.Lock(t, 0)
 		p := l.thread(t)
 		first := l.await(t, p, func(entered chan<- int64) {
-			at, _ := tryTimed(bystander{t}, p, 10*time.Minute)
+			at, _ := tryTimed(silentTB{t}, p, 10*time.Minute)
 			entered <- at
 		})
 		for i := range 3 {
@@ -96,7 +96,7 @@ func TestFairQueueGone(t *testing.T) {
 			for i, p := range l.places {
 				go func() {
 					<-p.entered
-					p.Unlock(bystander{t})
+					p.Unlock(silentTB{t})
 					entered <- i%2 == 1
 				}()
 			}

@@ -29,7 +29,7 @@ func TestFairGivesUp(t *testing.T) {
 			var quitters []*place
 			gone := make(chan bool, 3)
 			for _, p := range []party{l.goroutine(), l.thread(t)} {
-				quitters = append(quitters, l.await(t, p, func(chan<- int64) { gone <- !p.TryLock(bystander{t}, wait, 0) }))
+				quitters = append(quitters, l.await(t, p, func(chan<- int64) { gone <- !p.TryLock(silentTB{t}, wait, 0) }))
 				l.join(t, l.either(t, i))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), wait)

@@ -94,7 +94,7 @@ func TestFairQuietQueue(t *testing.T) {
 		t.Parallel()
 		s := redistest.Start(t)
 		l := &line{
-			room:    &room{s, join(t, peer(t, release), interop.Single(s.Addr())), open(t, s.URL(), holdfast.Options{})},
+			fixture: &fixture{s, join(t, peer(t, release), interop.Single(s.Addr())), open(t, s.URL(), holdfast.Options{})},
 			release: release, name: name(t),
 		}
 		for i := range 2 { // the side at the head of the queue

@@ -19,7 +19,7 @@ import (
 func TestFencedTokens(t *testing.T) {
 	t.Parallel()
 	const each, rounds, batch = 3, 60, 20 // goroutines continue while there are threads
-	r, n := newRoom(t, interop.Current), name(t)
+	r, n := newFixture(t, interop.Current), name(t)
 	type section struct {
 		redistest.Interval
 		token int64
@@ -115,7 +115,7 @@ func TestFencedTokens(t *testing.T) {
 // than all earlier tokens.
 func TestFencedReentry(t *testing.T) {
 	t.Parallel()
-	r, n := newRoom(t, interop.Current), name(t)
+	r, n := newFixture(t, interop.Current), name(t)
 	ctx := context.Background()
 	java, golang := r.java.get(t, "getFencedLock", n), r.golang.FencedMutex(n)
 	want := func(what string, got, want int64) {

@@ -12,7 +12,7 @@ import (
 // A guard that checks the tokens of both sides refuses late writes of each side.
 func TestFencingOnBothSides(t *testing.T) {
 	ctx := t.Context()
-	r := newRoom(t, interop.Current)
+	r := newFixture(t, interop.Current)
 	n := name(t)
 	key, err := fence.Key(n)
 	if err != nil {

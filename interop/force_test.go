@@ -26,7 +26,7 @@ func TestForceUnlock(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
 		const renewal = time.Second
-		r := newRoomWith(t, release, holdfast.Options{RenewEvery: renewal})
+		r := newFixtureWith(t, release, holdfast.Options{RenewEvery: renewal})
 		others := open(t, r.server.URL())
 		r.bothWays(t, k, func(t *testing.T, name string, holder, forcer party) {
 			holder.Lock(t, 0)

@@ -60,7 +60,7 @@ func holder(tb testing.TB, l holdfast.Locker) (owner string, holds int) {
 func TestHolds(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
-		r := newRoom(t, release)
+		r := newFixture(t, release)
 		r.bothWays(t, k, func(t *testing.T, name string, first, second party) {
 			var owner string
 			check := func(holds int) {
@@ -119,7 +119,7 @@ func TestHolds(t *testing.T) {
 func TestStrangersUnlock(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
-		r, n := newRoom(t, release), name(t)
+		r, n := newFixture(t, release), name(t)
 		holder := &goParty{lock: k.golang(r.golang, n)}
 		holds := 2
 		if k.name == "non-reentrant" {
@@ -151,7 +151,7 @@ func TestStrangersUnlock(t *testing.T) {
 func TestNonReentrant(t *testing.T) {
 	t.Parallel()
 	k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == "non-reentrant" })]
-	r := newRoom(t, interop.Current)
+	r := newFixture(t, interop.Current)
 	r.bothWays(t, k, func(t *testing.T, name string, first, second party) {
 		first.Lock(t, 0)
 		owner := first.Owner(t)
@@ -182,7 +182,7 @@ var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+`)
 func TestNames(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
-		r := newRoom(t, release)
+		r := newFixture(t, release)
 		more, kept := 1, 0 // number of keys and channels of a waiter, and of keys that remain
 		switch k.name {
 		case "spin":

@@ -31,7 +31,7 @@ func TestIDsOfFleet(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			r, n := newRoom(t, interop.Current), name(t)
+			r, n := newFixture(t, interop.Current), name(t)
 			java, golang := r.java.get(t, "getIdGenerator", n), r.golang.IDGenerator(n)
 			test.init(t, java, golang)
 			var mu sync.Mutex
@@ -82,7 +82,7 @@ func TestIDsOfFleet(t *testing.T) {
 // in use is not initialized again.
 func TestIDsHalfBegun(t *testing.T) {
 	t.Parallel()
-	ctx, r := t.Context(), newRoom(t, interop.Current)
+	ctx, r := t.Context(), newFixture(t, interop.Current)
 	n := name(t)
 	java, golang := r.java.get(t, "getIdGenerator", n), r.golang.IDGenerator(n)
 	r.server.Do(t, "SET", n, "500")

@@ -96,14 +96,14 @@ func TestKilled(t *testing.T) {
 		} {
 			t.Run(side, func(t *testing.T) {
 				t.Parallel()
-				r := newRoomWith(t, release, holdfast.Options{PollInterval: time.Minute})
+				r := newFixtureWith(t, release, holdfast.Options{PollInterval: time.Minute})
 				kill(t, r, start(t, release, r.server), release)
 			})
 		}
 	})
 }
 
-func kill(t *testing.T, r *room, v victim, release interop.Release) {
+func kill(t *testing.T, r *fixture, v victim, release interop.Release) {
 	others := open(t, r.server.URL(), holdfast.Options{PollInterval: time.Minute})
 	_, java := v.(*javaVictim)
 

@@ -183,22 +183,22 @@ func (p *goParty) Unlock(tb testing.TB) int64 {
 
 func (p *goParty) Owner(testing.TB) string { return p.leases[len(p.leases)-1].Owner() }
 
-// A room is a server with a client of each side.
-type room struct {
+// A fixture is a server with a client of each side.
+type fixture struct {
 	server *redistest.Server
 	java   *redisson
 	golang *holdfast.Client
 }
 
-// newRoom returns a room on the shared server.
-func newRoom(tb testing.TB, release interop.Release) *room {
+// newFixture returns a fixture on the shared server.
+func newFixture(tb testing.TB, release interop.Release) *fixture {
 	tb.Helper()
 	s := redistest.One(tb)
-	return &room{s, join(tb, peer(tb, release), interop.Single(s.Addr())), open(tb, s.URL())}
+	return &fixture{s, join(tb, peer(tb, release), interop.Single(s.Addr())), open(tb, s.URL())}
 }
 
 // bothWays runs a test with Java first and with Go first.
-func (r *room) bothWays(t *testing.T, k kind, f func(t *testing.T, name string, first, second party)) {
+func (r *fixture) bothWays(t *testing.T, k kind, f func(t *testing.T, name string, first, second party)) {
 	t.Run("Java first", func(t *testing.T) {
 		n := name(t)
 		f(t, n, newJava(t, r.java, k, n, n), newGo(r.golang, k, n))

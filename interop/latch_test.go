@@ -13,7 +13,7 @@ import (
 func TestLatchCounts(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		ctx, r, n := t.Context(), newRoom(t, release), name(t)
+		ctx, r, n := t.Context(), newFixture(t, release), name(t)
 		java, golang := r.java.get(t, "getCountDownLatch", n), r.golang.Latch(n)
 
 		java.says(t, 0, "getCount")
@@ -48,7 +48,7 @@ func TestLatchCounts(t *testing.T) {
 func TestLatchWakes(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		ctx, r := context.Background(), newRoom(t, release)
+		ctx, r := context.Background(), newFixture(t, release)
 		r.golang = open(t, r.server.URL(), unpolled)
 		for _, braces := range []string{"", ":{tag}"} {
 			t.Run("Java waits"+braces, func(t *testing.T) {
@@ -90,7 +90,7 @@ func awaits(t *testing.T, p *interop.Peer, latch object, thread string) <-chan i
 func TestLatchDeleted(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		ctx, r := context.Background(), newRoom(t, release)
+		ctx, r := context.Background(), newFixture(t, release)
 		r.golang = open(t, r.server.URL(), unpolled)
 		for _, who := range []string{"Java", "Go"} {
 			t.Run("by "+who, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestLatchFleet(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
 		const rounds = 50
-		ctx, r, n := context.Background(), newRoom(t, release), name(t)
+		ctx, r, n := context.Background(), newFixture(t, release), name(t)
 		java, golang := r.java.get(t, "getCountDownLatch", n), r.golang.Latch(n)
 		gives(t, true)(golang.TrySet(ctx, 2*fleetSize*rounds+1))
 		waits := java.Go(n, "await")

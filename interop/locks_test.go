@@ -39,15 +39,15 @@ func eachOwned(t *testing.T, f func(t *testing.T, release interop.Release, k kin
 	})
 }
 
-// newRoomWith returns a room with options. Both sides have the same watchdog time.
-func newRoomWith(tb testing.TB, release interop.Release, o holdfast.Options) *room {
+// newFixtureWith returns a fixture with options. Both sides have the same watchdog time.
+func newFixtureWith(tb testing.TB, release interop.Release, o holdfast.Options) *fixture {
 	tb.Helper()
 	s := redistest.One(tb)
 	c := interop.Single(s.Addr())
 	if o.WatchdogTimeout > 0 {
 		c = c.With("lockWatchdogTimeout", o.WatchdogTimeout.Milliseconds())
 	}
-	return &room{s, join(tb, peer(tb, release), c), open(tb, s.URL(), o)}
+	return &fixture{s, join(tb, peer(tb, release), c), open(tb, s.URL(), o)}
 }
 
 // A meeting has two parties, one of each side, that use one lock.
@@ -59,7 +59,7 @@ type meeting struct {
 
 // meetings returns the meetings of some kinds in both orders. Tests that have to wait
 // use it to wait for all of them at once.
-func (r *room) meetings(tb testing.TB, kinds []kind) (all []meeting) {
+func (r *fixture) meetings(tb testing.TB, kinds []kind) (all []meeting) {
 	tb.Helper()
 	for _, k := range kinds {
 		for _, order := range []string{"Java first", "Go first"} {
@@ -75,7 +75,7 @@ func (r *room) meetings(tb testing.TB, kinds []kind) (all []meeting) {
 }
 
 // holders returns the owners of a lock and their hold counts, as stored on the server.
-func (r *room) holders(tb testing.TB, name string) map[string]int {
+func (r *fixture) holders(tb testing.TB, name string) map[string]int {
 	tb.Helper()
 	fields := r.server.Strings(tb, "HGETALL", name)
 	all := make(map[string]int)
@@ -94,7 +94,7 @@ func (r *room) holders(tb testing.TB, name string) map[string]int {
 
 // wantHolder checks that an owner holds the lock so many times and that no other owner
 // holds it. With 0 holds the lock must be free.
-func (r *room) wantHolder(tb testing.TB, name, owner string, holds int) {
+func (r *fixture) wantHolder(tb testing.TB, name, owner string, holds int) {
 	tb.Helper()
 	want := map[string]int{}
 	if holds > 0 {
@@ -106,7 +106,7 @@ func (r *room) wantHolder(tb testing.TB, name, owner string, holds int) {
 }
 
 // ttl returns the remaining time of a lock.
-func (r *room) ttl(tb testing.TB, name string) time.Duration {
+func (r *fixture) ttl(tb testing.TB, name string) time.Duration {
 	tb.Helper()
 	return time.Duration(r.server.Int(tb, "PTTL", name)) * time.Millisecond
 }
@@ -134,15 +134,15 @@ func must[T any](tb testing.TB) func(v T, err error) T {
 // background calls wait for each party in the background and returns when all wait. It
 // also waits until the threads sleep: the message of a write lock wakes only threads
 // that sleep, not those that have only subscribed.
-func (r *room) background(tb testing.TB, k kind, name string, ps []party, wait func(tb testing.TB, p party)) {
+func (r *fixture) background(tb testing.TB, k kind, name string, ps []party, wait func(tb testing.TB, p party)) {
 	tb.Helper()
-	aside := newAside(tb)
+	goroutineTB := newGoroutineTB(tb)
 	before := r.listeners(tb, name)
 	for _, p := range ps {
 		if p, ok := p.(*javaParty); ok {
 			good(tb, p.client.Peer().Do(interop.Call{Thread: p.thread, On: "java.lang.Thread", Method: "currentThread", As: p.thread}))
 		}
-		go wait(aside, p)
+		go wait(goroutineTB, p)
 	}
 	if k.name == "spin" {
 		return // a spin lock polls and does not subscribe
@@ -155,17 +155,17 @@ func (r *room) background(tb testing.TB, k kind, name string, ps []party, wait f
 	}
 }
 
-// aside is the testing.TB for goroutines of a test. Fatal ends the goroutine. It fails
+// goroutineTB is the testing.TB for goroutines of a test. Fatal ends the goroutine. It fails
 // the test only while the test runs: after a failure, the goroutines may wait for
 // something that does not happen any more.
-type aside struct {
+type goroutineTB struct {
 	testing.TB
 	mu   sync.Mutex
 	over bool
 }
 
-func newAside(tb testing.TB) *aside {
-	a := &aside{TB: tb}
+func newGoroutineTB(tb testing.TB) *goroutineTB {
+	a := &goroutineTB{TB: tb}
 	tb.Cleanup(func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -174,7 +174,7 @@ func newAside(tb testing.TB) *aside {
 	return a
 }
 
-func (a *aside) Fatal(args ...any) {
+func (a *goroutineTB) Fatal(args ...any) {
 	a.mu.Lock()
 	if !a.over {
 		a.Helper()
@@ -200,7 +200,7 @@ func blocked(tb testing.TB, p *interop.Peer, thread, by string) bool {
 }
 
 // listeners returns the number of subscribers of the channels of a lock.
-func (r *room) listeners(tb testing.TB, name string) (n int64) {
+func (r *fixture) listeners(tb testing.TB, name string) (n int64) {
 	tb.Helper()
 	for _, c := range r.server.Channels(tb) {
 		if strings.Contains(c, name) {
@@ -218,7 +218,7 @@ type visit struct {
 
 // crowd returns a thread and a goroutine. For a write lock it returns only the party of
 // the side that does not free the lock, because a second waiter could miss the message.
-func (r *room) crowd(tb testing.TB, k kind, name string, c *holdfast.Client, freedByJava bool) []party {
+func (r *fixture) crowd(tb testing.TB, k kind, name string, c *holdfast.Client, freedByJava bool) []party {
 	tb.Helper()
 	java, golang := newJava(tb, r.java, k, name, name+"waiter"), newGo(c, k, name)
 	switch {
@@ -232,7 +232,7 @@ func (r *room) crowd(tb testing.TB, k kind, name string, c *holdfast.Client, fre
 }
 
 // visits starts parties that wait for the lock. The channel receives their entries.
-func (r *room) visits(tb testing.TB, k kind, name string, ps ...party) <-chan visit {
+func (r *fixture) visits(tb testing.TB, k kind, name string, ps ...party) <-chan visit {
 	tb.Helper()
 	ch := make(chan visit, len(ps))
 	r.background(tb, k, name, ps, func(tb testing.TB, p party) { ch <- visit{p, p.Lock(tb, 0)} })

@@ -15,9 +15,9 @@ import (
 func TestMessageBeforeSleep(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
-		r := newRoom(t, release)
+		r := newFixture(t, release)
 		p := redistest.NewProxy(t, r.server.Addr())
-		behind := &room{r.server, join(t, peer(t, release), interop.Single(p.Addr())), open(t, p.URL())}
+		behind := &fixture{r.server, join(t, peer(t, release), interop.Single(p.Addr())), open(t, p.URL())}
 		wake := func(t *testing.T, name string, first, second party) {
 			second.Lock(t, 0) // loads its script
 			second.Unlock(t)
@@ -27,8 +27,8 @@ func TestMessageBeforeSleep(t *testing.T) {
 				return strings.HasPrefix(cmd[0], "EVAL") && strings.Contains(strings.Join(cmd, " "), name) && asked.Add(1) == 2
 			})
 			entered := make(chan visit, 1)
-			aside := newAside(t)
-			go func() { entered <- visit{second, second.Lock(aside, 0)} }()
+			goroutineTB := newGoroutineTB(t)
+			go func() { entered <- visit{second, second.Lock(goroutineTB, 0)} }()
 			<-held
 			left := first.Unlock(t)
 			time.Sleep(200 * time.Millisecond) // the message has arrived by now
@@ -51,7 +51,7 @@ func TestMessageBeforeSleep(t *testing.T) {
 func TestKindsShareNames(t *testing.T) {
 	t.Parallel()
 	const poll = time.Second
-	r := newRoomWith(t, interop.Current, holdfast.Options{PollInterval: poll})
+	r := newFixtureWith(t, interop.Current, holdfast.Options{PollInterval: poll})
 	plain := owned(interop.Current, "fair", "write")
 	for _, a := range plain {
 		t.Run(a.name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func (m mixture) rival(i int) kind {
 }
 
 // everyMixture runs a test with each mixture that both sides have.
-func everyMixture(t *testing.T, f func(t *testing.T, r *room, m mixture)) {
+func everyMixture(t *testing.T, f func(t *testing.T, r *fixture, m mixture)) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		for _, m := range mixtures {
 			if release == interop.Era && slices.Contains(m, "fenced") {
@@ -60,7 +60,7 @@ func everyMixture(t *testing.T, f func(t *testing.T, r *room, m mixture)) {
 			}
 			t.Run(m.kind().name, func(t *testing.T) {
 				t.Parallel()
-				f(t, newRoom(t, release), m)
+				f(t, newFixture(t, release), m)
 			})
 		}
 	})
@@ -116,7 +116,7 @@ func inTurn(t *testing.T, first, second party, limit time.Duration) {
 // A multi lock of one side excludes that of the other side. Its release wakes the other
 // side. No keys remain at the end.
 func TestMulti(t *testing.T) {
-	everyMixture(t, func(t *testing.T, r *room, m mixture) {
+	everyMixture(t, func(t *testing.T, r *fixture, m mixture) {
 		r.bothWays(t, m.kind(), func(t *testing.T, n string, first, second party) {
 			inTurn(t, first, second, 8*time.Second)
 			eventually(t, 5*time.Second, "nothing is left", func() bool { return len(left(t, r.server, n)) == 0 })
@@ -127,7 +127,7 @@ func TestMulti(t *testing.T) {
 // If the other side holds one part, a multi lock is not acquired and holds none of the other
 // parts. A held multi lock excludes each part.
 func TestMultiAllOrNothing(t *testing.T) {
-	everyMixture(t, func(t *testing.T, r *room, m mixture) {
+	everyMixture(t, func(t *testing.T, r *fixture, m mixture) {
 		for i := range m {
 			for _, multi := range []string{"Java", "Go"} {
 				t.Run(fmt.Sprint(multi, " without part ", i), func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestMultiLease(t *testing.T) {
 	m := mixture{"mutex", "fair", "read", "write"}
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		r := newRoom(t, release)
+		r := newFixture(t, release)
 		r.bothWays(t, m.kind(), func(t *testing.T, n string, first, second party) {
 			t.Parallel()
 			began := redistest.Now() // the lease may begin before the answer
@@ -192,7 +192,7 @@ func TestMultiLease(t *testing.T) {
 // tokens restart when it is over (B11). Holdfast does not change the counter.
 func TestMultiLeaseOnCounter(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, interop.Current)
+	r := newFixture(t, interop.Current)
 	m := mixture{"fenced", "mutex"}
 	counter := func(n string) string { return "redisson_lock_token:{" + partName(n, 0) + "}" }
 	for what, c := range map[string]struct {
@@ -220,7 +220,7 @@ func TestMultiRenewed(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
 		s := redistest.One(t)
-		r := &room{
+		r := &fixture{
 			s,
 			join(t, peer(t, release), interop.Single(s.Addr()).With("lockWatchdogTimeout", watchdog.Milliseconds())),
 			open(t, s.URL(), holdfast.Options{WatchdogTimeout: watchdog}),

@@ -14,7 +14,7 @@ import (
 func TestLockOfJavaAsObject(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		ctx, r := t.Context(), newRoom(t, release)
+		ctx, r := t.Context(), newFixture(t, release)
 		n := name(t)
 		mutex, golang := r.java.get(t, "getLock", n), r.golang.Mutex(n).Object()
 		gives(t, false)(golang.Exists(ctx))
@@ -51,7 +51,7 @@ func TestLockOfJavaAsObject(t *testing.T) {
 // If Redisson changes a lock as an object while Go holds it, Go's renewals repair it, or the
 // holder notices the loss.
 func TestLockOfGoAsObject(t *testing.T) {
-	r := newRoom(t, interop.Current)
+	r := newFixture(t, interop.Current)
 	r.golang = open(t, r.server.URL(), holdfast.Options{WatchdogTimeout: 6 * time.Second, RenewEvery: 300 * time.Millisecond})
 	for _, test := range []struct {
 		name  string
@@ -106,7 +106,7 @@ func TestLockOfGoAsObject(t *testing.T) {
 // keep rising.
 func TestTokensAfterMultiLock(t *testing.T) {
 	t.Parallel()
-	ctx, r, n := t.Context(), newRoom(t, interop.Current), name(t)
+	ctx, r, n := t.Context(), newFixture(t, interop.Current), name(t)
 	golang := r.golang.FencedMutex(n)
 	multi := r.java.get(t, "getMultiLock", []any{r.java.get(t, "getFencedLock", n)})
 	multi.do(t, n, "lock", 4, "SECONDS")
@@ -127,7 +127,7 @@ func TestTokensAfterMultiLock(t *testing.T) {
 // To Java an election is a fenced lock. Java can inspect it and wait for it.
 func TestElectionAsLock(t *testing.T) {
 	t.Parallel()
-	ctx, r, n := t.Context(), newRoom(t, interop.Current), name(t)
+	ctx, r, n := t.Context(), newFixture(t, interop.Current), name(t)
 	java, golang := r.java.get(t, "getFencedLock", n), r.golang.Election(n)
 	l, err := golang.Campaign(ctx, "go:1")
 	if err != nil {
@@ -161,7 +161,7 @@ func TestElectionAsLock(t *testing.T) {
 // To Java an id generator is a map.
 func TestTimeIDAsMap(t *testing.T) {
 	t.Parallel()
-	ctx, r, n := t.Context(), newRoom(t, interop.Current), name(t)
+	ctx, r, n := t.Context(), newFixture(t, interop.Current), name(t)
 	id, err := r.golang.TimeID(n).Next(ctx)
 	if err != nil {
 		t.Fatal(err)

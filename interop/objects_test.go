@@ -62,8 +62,8 @@ var objects = []struct {
 	},
 }
 
-// A keeper calls the object methods of one side.
-type keeper interface {
+// An objectAPI calls the object methods of one side.
+type objectAPI interface {
 	Exists(t *testing.T) bool
 	Delete(t *testing.T) bool
 	Touch(t *testing.T) bool
@@ -75,66 +75,66 @@ type keeper interface {
 	MemoryUse(t *testing.T) int64
 }
 
-// javaKeeper is the keeper of Redisson.
-type javaKeeper struct{ object }
+// javaObject calls Redisson.
+type javaObject struct{ object }
 
-func (k javaKeeper) ask(t *testing.T, method string, args ...any) interop.Answer {
+func (k javaObject) ask(t *testing.T, method string, args ...any) interop.Answer {
 	t.Helper()
 	return k.do(t, "", method, args...)
 }
 
-func (k javaKeeper) Exists(t *testing.T) bool { return k.ask(t, "isExists").Bool() }
-func (k javaKeeper) Delete(t *testing.T) bool { return k.ask(t, "delete").Bool() }
-func (k javaKeeper) Touch(t *testing.T) bool  { return k.ask(t, "touch").Bool() }
-func (k javaKeeper) Expire(t *testing.T, d time.Duration) bool {
+func (k javaObject) Exists(t *testing.T) bool { return k.ask(t, "isExists").Bool() }
+func (k javaObject) Delete(t *testing.T) bool { return k.ask(t, "delete").Bool() }
+func (k javaObject) Touch(t *testing.T) bool  { return k.ask(t, "touch").Bool() }
+func (k javaObject) Expire(t *testing.T, d time.Duration) bool {
 	return k.ask(t, "expire", d.Milliseconds(), "MILLISECONDS").Bool()
 }
 
-func (k javaKeeper) ExpireAt(t *testing.T, at time.Time) bool {
+func (k javaObject) ExpireAt(t *testing.T, at time.Time) bool {
 	return k.ask(t, "expireAt", at.UnixMilli()).Bool()
 }
-func (k javaKeeper) Persist(t *testing.T) bool { return k.ask(t, "clearExpire").Bool() }
-func (k javaKeeper) TTL(t *testing.T) time.Duration {
+func (k javaObject) Persist(t *testing.T) bool { return k.ask(t, "clearExpire").Bool() }
+func (k javaObject) TTL(t *testing.T) time.Duration {
 	return time.Duration(k.ask(t, "remainTimeToLive").Int()) * time.Millisecond
 }
 
-func (k javaKeeper) IdleTime(t *testing.T) time.Duration {
+func (k javaObject) IdleTime(t *testing.T) time.Duration {
 	return time.Duration(k.ask(t, "getIdleTime").Int()) * time.Second
 }
-func (k javaKeeper) MemoryUse(t *testing.T) int64 { return k.ask(t, "sizeInMemory").Int() }
+func (k javaObject) MemoryUse(t *testing.T) int64 { return k.ask(t, "sizeInMemory").Int() }
 
-// goKeeper is the keeper of Holdfast.
-type goKeeper struct{ *holdfast.Object }
+// goObject calls Holdfast.
+type goObject struct{ *holdfast.Object }
 
-func (k goKeeper) Exists(t *testing.T) bool { return must[bool](t)(k.Object.Exists(t.Context())) }
-func (k goKeeper) Delete(t *testing.T) bool { return must[bool](t)(k.Object.Delete(t.Context())) }
-func (k goKeeper) Touch(t *testing.T) bool  { return must[bool](t)(k.Object.Touch(t.Context())) }
-func (k goKeeper) Expire(t *testing.T, d time.Duration) bool {
+func (k goObject) Exists(t *testing.T) bool { return must[bool](t)(k.Object.Exists(t.Context())) }
+func (k goObject) Delete(t *testing.T) bool { return must[bool](t)(k.Object.Delete(t.Context())) }
+func (k goObject) Touch(t *testing.T) bool  { return must[bool](t)(k.Object.Touch(t.Context())) }
+func (k goObject) Expire(t *testing.T, d time.Duration) bool {
 	return must[bool](t)(k.Object.Expire(t.Context(), d))
 }
 
-func (k goKeeper) ExpireAt(t *testing.T, at time.Time) bool {
+func (k goObject) ExpireAt(t *testing.T, at time.Time) bool {
 	return must[bool](t)(k.Object.ExpireAt(t.Context(), at))
 }
 
-func (k goKeeper) Persist(t *testing.T) bool {
+func (k goObject) Persist(t *testing.T) bool {
 	return must[bool](t)(k.Object.Persist(t.Context()))
 }
 
-func (k goKeeper) TTL(t *testing.T) time.Duration {
+func (k goObject) TTL(t *testing.T) time.Duration {
 	return must[time.Duration](t)(k.Object.TTL(t.Context()))
 }
 
-func (k goKeeper) IdleTime(t *testing.T) time.Duration {
+func (k goObject) IdleTime(t *testing.T) time.Duration {
 	return must[time.Duration](t)(k.Object.IdleTime(t.Context()))
 }
 
-func (k goKeeper) MemoryUse(t *testing.T) int64 {
+func (k goObject) MemoryUse(t *testing.T) int64 {
 	return must[int64](t)(k.Object.MemoryUse(t.Context()))
 }
 
 // keysOf returns the keys of an object: all keys that contain its name.
-func (r *room) keysOf(t *testing.T, name string) []string {
+func (r *fixture) keysOf(t *testing.T, name string) []string {
 	t.Helper()
 	return slices.DeleteFunc(r.server.Keys(t), func(key string) bool {
 		return strings.HasPrefix(key, "holdfast:once:") || strings.Trim(strings.SplitN(key, "}", 2)[0], "{") != name
@@ -145,7 +145,7 @@ func (r *room) keysOf(t *testing.T, name string) []string {
 // result.
 func TestObjects(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
-		r := newRoom(t, release)
+		r := newFixture(t, release)
 		for _, o := range objects {
 			if release == interop.Era && o.since == interop.Current {
 				continue
@@ -159,8 +159,8 @@ func TestObjects(t *testing.T) {
 						t.Fatalf("the keys are %q, want %d", keys, o.keys)
 					}
 				}
-				java := func(n string) keeper { return javaKeeper{r.java.get(t, o.getter, n)} }
-				golang := func(n string) keeper { return goKeeper{o.golang(r.golang, n)} }
+				java := func(n string) objectAPI { return javaObject{r.java.get(t, o.getter, n)} }
+				golang := func(n string) objectAPI { return goObject{o.golang(r.golang, n)} }
 				t.Run("Java first", func(t *testing.T) { r.keeps(t, fill, java, golang) })
 				t.Run("Go first", func(t *testing.T) { r.keeps(t, fill, golang, java) })
 			})
@@ -168,7 +168,7 @@ func TestObjects(t *testing.T) {
 	})
 }
 
-func (r *room) keeps(t *testing.T, fill func(t *testing.T, n string), one, other func(n string) keeper) {
+func (r *fixture) keeps(t *testing.T, fill func(t *testing.T, n string), one, other func(n string) objectAPI) {
 	n := name(t)
 	same := func(what string, got, want any) {
 		t.Helper()
@@ -178,7 +178,7 @@ func (r *room) keeps(t *testing.T, fill func(t *testing.T, n string), one, other
 	}
 	last := func(name string, d time.Duration) { // negative: no expiry
 		t.Helper()
-		for _, k := range []keeper{one(name), other(name)} {
+		for _, k := range []objectAPI{one(name), other(name)} {
 			if ttl := k.TTL(t); ttl > d || (ttl < 0) != (d < 0) {
 				t.Errorf("%T has %v left, want %v", k, ttl, d)
 			}
@@ -189,7 +189,7 @@ func (r *room) keeps(t *testing.T, fill func(t *testing.T, n string), one, other
 			}
 		}
 	}
-	for _, k := range []keeper{one(n), other(n)} {
+	for _, k := range []objectAPI{one(n), other(n)} {
 		same("exists", k.Exists(t), false)
 		same("deleted", k.Delete(t), false)
 		same("touched", k.Touch(t), false)
@@ -218,7 +218,7 @@ func (r *room) keeps(t *testing.T, fill func(t *testing.T, n string), one, other
 // Operations that move or copy an object handle all of its keys in Go, and mostly only the
 // first key in Redisson.
 func TestObjectsMoved(t *testing.T) {
-	r, ctx := newRoom(t, interop.Current), t.Context()
+	r, ctx := newFixture(t, interop.Current), t.Context()
 	elsewhere := open(t, "redis://"+r.server.Addr()+"/1")
 	for _, op := range []struct {
 		java   string // the method
@@ -291,7 +291,7 @@ func TestObjectsMoved(t *testing.T) {
 func TestObjectDump(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		ctx, r, p := t.Context(), newRoom(t, release), peer(t, release)
+		ctx, r, p := t.Context(), newFixture(t, release), peer(t, release)
 		encoder := object{must[interop.Object](t)(p.Static("java.util.Base64", "getEncoder"))}
 		decoder := object{must[interop.Object](t)(p.Static("java.util.Base64", "getDecoder"))}
 		for _, o := range objects {

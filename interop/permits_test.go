@@ -19,7 +19,7 @@ type permits struct {
 	golang  *holdfast.LeasedSemaphore
 }
 
-func (r *room) permits(t *testing.T, release interop.Release, total int) permits {
+func (r *fixture) permits(t *testing.T, release interop.Release, total int) permits {
 	t.Helper()
 	n := name(t)
 	p := permits{n, release, r.java.get(t, "getPermitExpirableSemaphore", n), r.golang.LeasedSemaphore(n)}
@@ -72,7 +72,7 @@ func (p permits) lasts(t *testing.T, id string, d time.Duration) {
 func TestLeasedCounts(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		ctx, r := t.Context(), newRoom(t, release)
+		ctx, r := t.Context(), newFixture(t, release)
 		p := r.permits(t, release, 5)
 		p.java.says(t, false, "trySetPermits", 9)
 		l := p.goTakes(t, 2)
@@ -106,7 +106,7 @@ func TestLeasedCounts(t *testing.T) {
 // ids of the other side.
 func TestPermitIDs(t *testing.T) {
 	t.Parallel()
-	ctx, r := t.Context(), newRoom(t, interop.Current)
+	ctx, r := t.Context(), newFixture(t, interop.Current)
 	r.golang = open(t, r.server.URL(), holdfast.Options{WatchdogTimeout: 6 * time.Second, RenewEvery: 300 * time.Millisecond})
 	t.Run("of Java", func(t *testing.T) {
 		p := r.permits(t, interop.Current, 3)
@@ -186,7 +186,7 @@ func TestPermitIDs(t *testing.T) {
 func TestLeasedWakes(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		ctx, r := context.Background(), newRoom(t, release)
+		ctx, r := context.Background(), newFixture(t, release)
 		r.golang = open(t, r.server.URL(), unpolled)
 		javaWaits := func(p permits) func() error {
 			return func() error { return p.java.Do("", "acquire", 1, "MINUTES").Err() }
@@ -250,7 +250,7 @@ func TestPermitsEnd(t *testing.T) {
 		t.Parallel()
 		t.Run("Java's", func(t *testing.T) {
 			t.Parallel()
-			r := newRoom(t, release)
+			r := newFixture(t, release)
 			r.golang = open(t, r.server.URL(), unpolled)
 			p, began := r.permits(t, release, 1), time.Now()
 			id := p.javaTakes(t, lease)
@@ -261,7 +261,7 @@ func TestPermitsEnd(t *testing.T) {
 		})
 		t.Run("Go's", func(t *testing.T) {
 			t.Parallel()
-			r := newRoom(t, release)
+			r := newFixture(t, release)
 			p, began := r.permits(t, release, 1), time.Now()
 			l := p.goTakes(t, 1, holdfast.LeaseTime(lease))
 			p.javaTakes(t, time.Minute)
@@ -271,7 +271,7 @@ func TestPermitsEnd(t *testing.T) {
 		})
 		t.Run("of the dead", func(t *testing.T) {
 			t.Parallel()
-			r := newRoom(t, release)
+			r := newFixture(t, release)
 			own := ownPeer(t, release)
 			r.java = join(t, own, interop.Single(r.server.Addr()))
 			p := r.permits(t, release, 2)
@@ -301,7 +301,7 @@ func TestPermitsEnd(t *testing.T) {
 // count the same permits, but neither side knows the ids of the other.
 func TestPermitIDsOfOld(t *testing.T) {
 	t.Parallel()
-	ctx, r := t.Context(), newRoom(t, interop.Era)
+	ctx, r := t.Context(), newFixture(t, interop.Era)
 	p := r.permits(t, interop.Era, 2)
 	id, l := p.javaTakes(t, time.Minute), p.goTakes(t, 1)
 	p.are(t, 0, 2)

@@ -24,9 +24,9 @@ func queueKey(name string) string  { return "redisson_lock_queue:{" + name + "}"
 func limitsKey(name string) string { return "redisson_lock_timeout:{" + name + "}" }
 func signsKey(name string) string  { return "holdfast:waiting:{" + name + "}" }
 
-// A line is the queue of a fair lock in a room.
+// A line is the queue of a fair lock in a fixture.
 type line struct {
-	*room
+	*fixture
 	release interop.Release
 	name    string
 	places  []*place // in the order of arrival
@@ -57,15 +57,15 @@ func (l *line) either(tb testing.TB, i int) party {
 // join makes a party wait for the lock and returns when it is in the queue.
 func (l *line) join(tb testing.TB, p party) *place {
 	tb.Helper()
-	return l.await(tb, p, func(entered chan<- int64) { entered <- p.Lock(bystander{tb}, 0) })
+	return l.await(tb, p, func(entered chan<- int64) { entered <- p.Lock(silentTB{tb}, 0) })
 }
 
-// A bystander is the testing.TB of a waiter that may outlive the test. It does not report
+// A silentTB is the testing.TB of a waiter that may outlive the test. It does not report
 // failures.
-type bystander struct{ testing.TB }
+type silentTB struct{ testing.TB }
 
-func (bystander) Helper()      {}
-func (bystander) Fatal(...any) { runtime.Goexit() }
+func (silentTB) Helper()      {}
+func (silentTB) Fatal(...any) { runtime.Goexit() }
 
 // await calls a function and waits until the queue has one more waiter.
 func (l *line) await(tb testing.TB, p party, begin func(entered chan<- int64)) *place {
@@ -216,17 +216,17 @@ func lines(t *testing.T, f func(t *testing.T, l *line)) {
 	t.Parallel()
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		f(t, &line{room: newRoom(t, release), release: release, name: name(t)})
+		f(t, &line{fixture: newFixture(t, release), release: release, name: name(t)})
 	})
 }
 
-// watchdogTime is the watchdog time of both sides in a brisk room.
+// watchdogTime is the watchdog time of both sides in a fixture with short leases.
 const watchdogTime = 6 * time.Second
 
-// newBriskRoom returns a room whose clients have a short watchdog time.
-func newBriskRoom(tb testing.TB, p *interop.Peer, s *redistest.Server) *room {
+// newShortLeaseFixture returns a fixture whose clients have a short watchdog time.
+func newShortLeaseFixture(tb testing.TB, p *interop.Peer, s *redistest.Server) *fixture {
 	tb.Helper()
-	return &room{
+	return &fixture{
 		s,
 		join(tb, p, interop.Single(s.Addr()).With("lockWatchdogTimeout", watchdogTime.Milliseconds())),
 		open(tb, s.URL(), holdfast.Options{WatchdogTimeout: watchdogTime}),

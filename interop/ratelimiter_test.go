@@ -18,7 +18,7 @@ type limiter struct {
 	golang *holdfast.RateLimiter
 }
 
-func (r *room) limiter(t *testing.T) limiter {
+func (r *fixture) limiter(t *testing.T) limiter {
 	t.Helper()
 	n := name(t)
 	return limiter{n, r.java.get(t, "getRateLimiter", n), r.golang.RateLimiter(n)}
@@ -51,7 +51,7 @@ func (l limiter) args(t *testing.T, kind string, rate int, per string, keepState
 // Both sides share the rate and the acquired permits.
 func TestRateIsShared(t *testing.T) {
 	t.Parallel()
-	ctx, r := t.Context(), newRoom(t, interop.Current)
+	ctx, r := t.Context(), newFixture(t, interop.Current)
 	l := r.limiter(t)
 	l.java.throws(t, "tryAcquire")
 	_, err := l.golang.Allow(ctx)
@@ -103,7 +103,7 @@ func TestRateIsShared(t *testing.T) {
 // Permits that Redisson has released but left in the log do not become free a second time.
 func TestRateGivenBackTwice(t *testing.T) {
 	t.Parallel()
-	ctx, r := t.Context(), newRoom(t, interop.Current)
+	ctx, r := t.Context(), newFixture(t, interop.Current)
 	l := r.limiter(t)
 	l.java.says(t, true, "trySetRate", "OVERALL", 5, "PT1M")
 	l.java.says(t, true, "tryAcquire", 5)
@@ -118,7 +118,7 @@ func TestRateGivenBackTwice(t *testing.T) {
 // applies to permits that Holdfast has left from the old rate.
 func TestRatePerClient(t *testing.T) {
 	t.Parallel()
-	ctx, r := t.Context(), newRoom(t, interop.Current)
+	ctx, r := t.Context(), newFixture(t, interop.Current)
 	l := r.limiter(t)
 	gives(t, true)(l.golang.TrySetRate(ctx, holdfast.Rate{Permits: 3, Per: time.Minute, PerClient: true}))
 	l.java.says(t, false, "trySetRate", "PER_CLIENT", 9, "PT1M")
@@ -148,7 +148,7 @@ func TestRatePerClient(t *testing.T) {
 // An unused limiter expires as its rate says, whichever side has set the rate.
 func TestRateKeptAlive(t *testing.T) {
 	t.Parallel()
-	ctx, r := t.Context(), newRoom(t, interop.Current)
+	ctx, r := t.Context(), newFixture(t, interop.Current)
 	for _, who := range []string{"Java", "Go"} {
 		t.Run(who, func(t *testing.T) {
 			l, rate := r.limiter(t), holdfast.Rate{Permits: 9, Per: 100 * time.Millisecond, KeepAlive: time.Minute}
@@ -184,7 +184,7 @@ func TestRateKeptAlive(t *testing.T) {
 // Java does not get permits that Go has reserved. It gets later ones.
 func TestRatePromised(t *testing.T) {
 	t.Parallel()
-	ctx, r := t.Context(), newRoom(t, interop.Current)
+	ctx, r := t.Context(), newFixture(t, interop.Current)
 	l := r.limiter(t)
 	l.java.says(t, true, "trySetRate", "OVERALL", 2, "PT6S")
 	began := time.Now()
@@ -205,7 +205,7 @@ func TestRatePromised(t *testing.T) {
 // but not Go.
 func TestRateWithoutLog(t *testing.T) {
 	t.Parallel()
-	ctx, r := t.Context(), newRoom(t, interop.Current)
+	ctx, r := t.Context(), newFixture(t, interop.Current)
 	l := r.limiter(t)
 	l.java.says(t, true, "trySetRate", "OVERALL", 2, "PT1M")
 	l.java.says(t, true, "tryAcquire", 2)
@@ -232,7 +232,7 @@ func TestRateOfFleet(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRoom(t, interop.Current)
+			r := newFixture(t, interop.Current)
 			l := r.limiter(t)
 			fails(t, l.golang.SetRate(t.Context(), holdfast.Rate{Permits: rate, Per: interval, PerClient: test.perClient}), nil)
 			began := redistest.Now()
@@ -317,7 +317,7 @@ func busiest(grants []redistest.Interval, span time.Duration) (most int) {
 // normally again after one interval.
 func TestRateOfOld(t *testing.T) {
 	t.Parallel()
-	ctx, r := t.Context(), newRoom(t, interop.Era)
+	ctx, r := t.Context(), newFixture(t, interop.Era)
 	const rate, interval = 6, 8 * time.Second
 	l := r.limiter(t)
 	l.java.says(t, true, "trySetRate", "OVERALL", rate, 8, "SECONDS")

@@ -38,13 +38,13 @@ func newVotes(t *testing.T, release interop.Release) *votes {
 		t.Fatal(err)
 	}
 	for _, s := range v.servers {
-		grown(t, s)
+		awaitVoter(t, s)
 	}
 	return &v
 }
 
-// grown waits until a server has been up long enough to vote.
-func grown(t *testing.T, s *redistest.Server) {
+// awaitVoter waits until a server has been up long enough to vote.
+func awaitVoter(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	eventually(t, 4*longest, "the server has been up long enough", func() bool {
 		_, after, _ := strings.Cut(fmt.Sprint(s.Do(t, "INFO", "server")), "uptime_in_seconds:")
@@ -65,9 +65,9 @@ func (v *votes) kind() kind {
 	}, golang: func(_ *holdfast.Client, n string) holdfast.Locker { return v.locks.Mutex(n) }}
 }
 
-// room returns a room for bothWays.
-func (v *votes) room() *room {
-	return &room{v.servers[0], v.sites[0].java, v.sites[0].golang}
+// fixture returns a fixture for bothWays.
+func (v *votes) fixture() *fixture {
+	return &fixture{v.servers[0], v.sites[0].java, v.sites[0].golang}
 }
 
 // Both sides need a majority of the servers for a name and use the same key on them. A holder
@@ -83,10 +83,10 @@ func TestRedlock(t *testing.T) {
 			}
 		}
 		t.Run("minority", v.minority)
-		t.Run("all up", func(t *testing.T) { v.room().bothWays(t, v.kind(), meet) })
+		t.Run("all up", func(t *testing.T) { v.fixture().bothWays(t, v.kind(), meet) })
 		t.Run("all up, many", func(t *testing.T) { v.compete(t, 20) })
 		v.servers[2].Kill()
-		t.Run("one down", func(t *testing.T) { v.room().bothWays(t, v.kind(), meet) })
+		t.Run("one down", func(t *testing.T) { v.fixture().bothWays(t, v.kind(), meet) })
 		t.Run("one down, many", func(t *testing.T) { v.compete(t, 5) })
 	})
 }

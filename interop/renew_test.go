@@ -16,7 +16,7 @@ import (
 func TestLeaseTimes(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
-		r := newRoom(t, release)
+		r := newFixture(t, release)
 		r.bothWays(t, k, func(t *testing.T, name string, p, _ party) {
 			wantTTL := func(what string, want time.Duration) {
 				t.Helper()
@@ -57,7 +57,7 @@ func TestRenewed(t *testing.T) {
 	t.Parallel()
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		r := newRoomWith(t, release, holdfast.Options{WatchdogTimeout: watchdog})
+		r := newFixtureWith(t, release, holdfast.Options{WatchdogTimeout: watchdog})
 		ms := r.meetings(t, owned(release))
 		owners := make([]string, len(ms))
 		entered := make([]<-chan visit, len(ms))
@@ -90,7 +90,7 @@ func TestFixedLeases(t *testing.T) {
 		t.Parallel()
 		// A renewed lock would be renewed before this lease ends. A waiter that does not know
 		// the end of the lease would check too late for this test.
-		r := newRoomWith(t, release, holdfast.Options{WatchdogTimeout: watchdog, PollInterval: time.Minute})
+		r := newFixtureWith(t, release, holdfast.Options{WatchdogTimeout: watchdog, PollInterval: time.Minute})
 		except := []string(nil)
 		if release == interop.Era {
 			except = append(except, "fair") // its threads may sleep forever without a message

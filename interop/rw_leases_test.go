@@ -33,9 +33,9 @@ func readWorker() {
 // readers. Dead readers exclude writers only until their leases are over. However, while the
 // Redisson of 2020 reads, it also renews dead readers.
 func TestRWKilledReaders(t *testing.T) {
-	books(t, func(t *testing.T, b *book) {
+	eachRWLock(t, func(t *testing.T, b *rwLock) {
 		doomed := ownPeer(t, b.release)
-		dead := &javaParty{newBriskRoom(t, doomed, b.server).java, object{}, "reader"}
+		dead := &javaParty{newShortLeaseFixture(t, doomed, b.server).java, object{}, "reader"}
 		dead.lock = kindOf("read").java(t, dead.client, b.name)
 		dead.Lock(t, 0)
 		w := redistest.Worker(t, "reader", "TEST_URL="+b.server.URL(), "TEST_NAME="+b.name)
@@ -82,26 +82,26 @@ func TestRWRenewalCutsLease(t *testing.T) {
 	cases := []struct {
 		name    string
 		options []holdfast.Option // of the reader
-		end     func(t *testing.T, b *book, java party)
+		end     func(t *testing.T, b *rwLock, java party)
 	}{
 		{
 			"fixed lease beside one that dies",
 			[]holdfast.Option{holdfast.LeaseTime(lease)},
-			func(t *testing.T, b *book, _ party) { _ = b.java.Close() },
+			func(t *testing.T, b *rwLock, _ party) { _ = b.java.Close() },
 		},
 		{
 			"fixed lease beside one that leaves",
 			[]holdfast.Option{holdfast.LeaseTime(lease)},
-			func(t *testing.T, _ *book, java party) { java.Unlock(t) },
+			func(t *testing.T, _ *rwLock, java party) { java.Unlock(t) },
 		},
 		{
 			"renewed lease beside one that dies", nil,
-			func(t *testing.T, b *book, _ party) { _ = b.java.Close() },
+			func(t *testing.T, b *rwLock, _ party) { _ = b.java.Close() },
 		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			books(t, func(t *testing.T, b *book) {
+			eachRWLock(t, func(t *testing.T, b *rwLock) {
 				java := b.either(t, 0, "read")
 				java.Lock(t, 0)
 				b.golang = open(t, b.server.URL(), holdfast.Options{WatchdogTimeout: lease, RenewEvery: time.Second})
@@ -134,7 +134,7 @@ func TestRWRenewalCutsLease(t *testing.T) {
 // Each side breaks read and write locks. A waiter enters, and a goroutine that held the lock
 // notices the loss.
 func TestRWForce(t *testing.T) {
-	books(t, func(t *testing.T, b *book) {
+	eachRWLock(t, func(t *testing.T, b *rwLock) {
 		for i := range 2 { // the side that breaks the lock, and the side that waits
 			force := func(what string) {
 				t.Helper()
@@ -186,7 +186,7 @@ func TestRWForce(t *testing.T) {
 // A waiting writer with priority in Go excludes new Go readers, but not threads: Redisson
 // does not know this priority.
 func TestRWWriterFirst(t *testing.T) {
-	books(t, func(t *testing.T, b *book) {
+	eachRWLock(t, func(t *testing.T, b *rwLock) {
 		reader := b.either(t, 0, "read")
 		reader.Lock(t, 0)
 		writer := &goParty{lock: b.golang.RWMutex(b.name, holdfast.WriterFirst())}

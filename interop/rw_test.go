@@ -14,26 +14,26 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// A book is a read/write lock in a room.
-type book struct {
-	*room
+// An rwLock is a read/write lock in a fixture.
+type rwLock struct {
+	*fixture
 	release interop.Release
 	name    string
 }
 
-// books runs a test with a read/write lock of each release. The clients have short watchdog
+// eachRWLock runs a test with a read/write lock of each release. The clients have short watchdog
 // times.
-func books(t *testing.T, f func(t *testing.T, b *book)) {
+func eachRWLock(t *testing.T, f func(t *testing.T, b *rwLock)) {
 	t.Parallel()
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		f(t, &book{newBriskRoom(t, peer(t, release), redistest.One(t)), release, name(t)})
+		f(t, &rwLock{newShortLeaseFixture(t, peer(t, release), redistest.One(t)), release, name(t)})
 	})
 }
 
 // either returns a new thread for even numbers and a goroutine for odd ones, for the mode
 // "read" or "write".
-func (b *book) either(tb testing.TB, i int, what string) party {
+func (b *rwLock) either(tb testing.TB, i int, what string) party {
 	if i%2 == 0 {
 		return newJava(tb, b.java, kindOf(what), b.name, fmt.Sprint(b.name, " ", names.Add(1)))
 	}
@@ -41,7 +41,7 @@ func (b *book) either(tb testing.TB, i int, what string) party {
 }
 
 // fields returns the hash of the lock.
-func (b *book) fields(tb testing.TB) map[string]string {
+func (b *rwLock) fields(tb testing.TB) map[string]string {
 	tb.Helper()
 	list := b.server.Strings(tb, "HGETALL", b.name)
 	m := map[string]string{}
@@ -52,7 +52,7 @@ func (b *book) fields(tb testing.TB) map[string]string {
 }
 
 // wantFields checks the hash of the lock, given as field, value, field, ...
-func (b *book) wantFields(tb testing.TB, list ...string) {
+func (b *rwLock) wantFields(tb testing.TB, list ...string) {
 	tb.Helper()
 	want := map[string]string{}
 	for i := 0; i < len(list); i += 2 {
@@ -64,14 +64,14 @@ func (b *book) wantFields(tb testing.TB, list ...string) {
 }
 
 // hold returns the remaining time of the i-th hold of a reader; negative if there is none.
-func (b *book) hold(tb testing.TB, reader string, i int) time.Duration {
+func (b *rwLock) hold(tb testing.TB, reader string, i int) time.Duration {
 	tb.Helper()
 	return time.Duration(b.server.Int(tb, "PTTL", fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", b.name, reader, i))) * time.Millisecond
 }
 
 // Both sides can read at the same time. Neither can write in the meantime.
 func TestRWReaders(t *testing.T) {
-	books(t, func(t *testing.T, b *book) {
+	eachRWLock(t, func(t *testing.T, b *rwLock) {
 		for i := range 2 { // the side that enters and leaves first
 			first, second := b.either(t, i, "read"), b.either(t, i+1, "read")
 			first.Lock(t, 0)
@@ -116,7 +116,7 @@ func TestRWReaders(t *testing.T) {
 }
 
 // wantNoWriter checks that no side can write now.
-func (b *book) wantNoWriter(tb testing.TB) {
+func (b *rwLock) wantNoWriter(tb testing.TB) {
 	tb.Helper()
 	for i := range 2 {
 		if b.either(tb, i, "write").TryLock(tb, 0, 0) {
@@ -128,7 +128,7 @@ func (b *book) wantNoWriter(tb testing.TB) {
 // Threads and goroutines read and write at random. A writer is always alone. Both sides use
 // the same clock.
 func TestRWExclusion(t *testing.T) {
-	books(t, func(t *testing.T, b *book) {
+	eachRWLock(t, func(t *testing.T, b *rwLock) {
 		const each, rounds = 3, 100
 		var mu sync.Mutex
 		var all []redistest.Interval
@@ -197,7 +197,7 @@ func begin(tb testing.TB, parties ...party) <-chan int64 {
 		if p, ok := p.(*javaParty); ok {
 			good(tb, p.client.Peer().Do(interop.Call{Thread: p.thread, On: "java.lang.Thread", Method: "currentThread", As: p.thread}))
 		}
-		go func() { entered <- p.Lock(bystander{tb}, 0) }()
+		go func() { entered <- p.Lock(silentTB{tb}, 0) }()
 	}
 	time.Sleep(300 * time.Millisecond)
 	for _, p := range parties { // a thread that does not sleep yet misses the message of a writer
@@ -230,7 +230,7 @@ func TestRWWakeUp(t *testing.T) {
 	t.Parallel()
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		b := &book{newRoom(t, release), release, name(t)} // the leases of 30 s do not expire in this test
+		b := &rwLock{newFixture(t, release), release, name(t)} // the leases of 30 s do not expire in this test
 		for i := range 2 {
 			writer := b.either(t, i, "write")
 			writer.Lock(t, 0)
@@ -278,7 +278,7 @@ func TestRWDowngrade(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
 		const poll = time.Second
-		b := &book{newRoom(t, release), release, name(t)}
+		b := &rwLock{newFixture(t, release), release, name(t)}
 		b.golang = open(t, b.server.URL(), holdfast.Options{PollInterval: poll})
 
 		thread := name(t)

@@ -17,7 +17,7 @@ import (
 func TestSemaphoreCounts(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		ctx, r, n := t.Context(), newRoom(t, release), name(t)
+		ctx, r, n := t.Context(), newFixture(t, release), name(t)
 		java, golang := r.java.get(t, "getSemaphore", n), r.golang.Semaphore(n)
 
 		java.says(t, 0, "availablePermits")
@@ -64,7 +64,7 @@ func TestSemaphoreCounts(t *testing.T) {
 // Redisson drains a negative number of permits to zero and so creates permits.
 func TestSemaphoreDrainNegative(t *testing.T) {
 	t.Parallel()
-	ctx, r, n := t.Context(), newRoom(t, interop.Current), name(t)
+	ctx, r, n := t.Context(), newFixture(t, interop.Current), name(t)
 	java, golang := r.java.get(t, "getSemaphore", n), r.golang.Semaphore(n)
 	fails(t, golang.Add(ctx, -2), nil)
 	gives(t, 0)(golang.Drain(ctx))
@@ -76,7 +76,7 @@ func TestSemaphoreDrainNegative(t *testing.T) {
 // A semaphore expires as set by any side, unless Redisson adds or drains permits.
 func TestSemaphoreTTL(t *testing.T) {
 	t.Parallel()
-	ctx, r := t.Context(), newRoom(t, interop.Current)
+	ctx, r := t.Context(), newFixture(t, interop.Current)
 	for _, setter := range []string{"Java", "Go"} {
 		t.Run(setter, func(t *testing.T) {
 			n := name(t)
@@ -111,7 +111,7 @@ func TestSemaphoreTTL(t *testing.T) {
 // A waiter is woken when the other side releases or adds permits.
 func TestSemaphoreWakes(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
-		r := newRoom(t, release)
+		r := newFixture(t, release)
 		r.golang = open(t, r.server.URL(), holdfast.Options{PollInterval: 500 * time.Millisecond})
 		quiet := open(t, r.server.URL(), unpolled)
 		for _, test := range []struct {
@@ -154,7 +154,7 @@ func TestSemaphoreWakes(t *testing.T) {
 func TestSemaphoreDebt(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		ctx, r, n := context.Background(), newRoom(t, release), name(t)
+		ctx, r, n := context.Background(), newFixture(t, release), name(t)
 		java, golang := r.java.get(t, "getSemaphore", n), r.golang.Semaphore(n)
 		wakes(t, func() error { return java.Do(n, "acquire").Err() }, func() {
 			fails(t, golang.Add(ctx, -3), nil)
@@ -168,7 +168,7 @@ func TestSemaphoreDebt(t *testing.T) {
 // A wait times out on both sides and acquires nothing.
 func TestSemaphoreWaitEnds(t *testing.T) {
 	t.Parallel()
-	ctx, r, n := t.Context(), newRoom(t, interop.Current), name(t)
+	ctx, r, n := t.Context(), newFixture(t, interop.Current), name(t)
 	java, golang := r.java.get(t, "getSemaphore", n), r.golang.Semaphore(n)
 	gives(t, true)(golang.TrySet(ctx, 1, 0))
 	java.says(t, false, "tryAcquire", 2, 300, "MILLISECONDS")
@@ -202,7 +202,7 @@ func TestPermitsExclude(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Run("semaphore", func(t *testing.T) {
 			t.Parallel()
-			r, n := newRoom(t, release), name(t)
+			r, n := newFixture(t, release), name(t)
 			java, golang := r.java.get(t, "getSemaphore", n), r.golang.Semaphore(n)
 			java.says(t, true, "trySetPermits", permits)
 			var f fleet
@@ -224,7 +224,7 @@ func TestPermitsExclude(t *testing.T) {
 		})
 		t.Run("leased", func(t *testing.T) {
 			t.Parallel()
-			r, n := newRoom(t, release), name(t)
+			r, n := newFixture(t, release), name(t)
 			java, golang := r.java.get(t, "getPermitExpirableSemaphore", n), r.golang.LeasedSemaphore(n)
 			gives(t, true)(golang.TrySet(t.Context(), permits, 0))
 			var f fleet

@@ -43,7 +43,7 @@ func codec(tb testing.TB, p *interop.Peer, name string) object {
 func TestAtomicLong(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		ctx, r, n := t.Context(), newRoom(t, release), name(t)
+		ctx, r, n := t.Context(), newFixture(t, release), name(t)
 		java, golang := r.java.get(t, "getAtomicLong", n), r.golang.AtomicLong(n)
 		is := func(want int64) {
 			t.Helper()
@@ -100,7 +100,7 @@ func TestAtomicLong(t *testing.T) {
 // A number with a TTL keeps it when it is added to, and loses it when it is set.
 func TestAtomicLongTTL(t *testing.T) {
 	t.Parallel()
-	ctx, r, n := t.Context(), newRoom(t, interop.Current), name(t)
+	ctx, r, n := t.Context(), newFixture(t, interop.Current), name(t)
 	java, golang := r.java.get(t, "getAtomicLong", n), r.golang.AtomicLong(n)
 	for what, test := range map[string]struct {
 		do    func() error
@@ -128,7 +128,7 @@ func TestAtomicLongTTL(t *testing.T) {
 func TestAtomicLongFleet(t *testing.T) {
 	t.Parallel()
 	const rounds = 100
-	r, n := newRoom(t, interop.Current), name(t)
+	r, n := newFixture(t, interop.Current), name(t)
 	java, golang := r.java.get(t, "getAtomicLong", n), r.golang.AtomicLong(n)
 	var f fleet
 	f.run(t, peer(t, interop.Current), rounds, func(int) []interop.Call {
@@ -144,7 +144,7 @@ func TestAtomicLongFleet(t *testing.T) {
 func TestBucket(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		ctx, r, n := t.Context(), newRoom(t, release), name(t)
+		ctx, r, n := t.Context(), newFixture(t, release), name(t)
 		java := r.java.get(t, "getBucket", n, codec(t, peer(t, release), "org.redisson.client.codec.StringCodec"))
 		golang := holdfast.NewBucket(r.golang, n, holdfast.StringCodec{})
 		is := func(want any) {
@@ -202,7 +202,7 @@ func TestBucket(t *testing.T) {
 func TestBucketCodecs(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		ctx, r, p := t.Context(), newRoom(t, release), peer(t, release)
+		ctx, r, p := t.Context(), newFixture(t, release), peer(t, release)
 		t.Run("default", func(t *testing.T) {
 			n := name(t)
 			java := r.java.get(t, "getBucket", n)
@@ -257,7 +257,7 @@ func TestBucketJSON(t *testing.T) {
 		Paid  bool     `json:"paid"`
 	}
 	value := order{"<größer> & \u0001 🔒 \"\\/\u2028", []string{"a", ""}, math.MaxInt64, true}
-	ctx, r, n, p := t.Context(), newRoom(t, release), name(t), peer(t, release)
+	ctx, r, n, p := t.Context(), newFixture(t, release), name(t), peer(t, release)
 	tree := class(t, p, "java.util.TreeMap")
 	typed := class(t, p, "org.redisson.codec.TypedJsonJacksonCodec").
 		keep(t, "getConstructor", []any{class(t, p, "java.lang.Class")}).keep(t, "newInstance", []any{tree})

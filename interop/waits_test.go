@@ -13,7 +13,7 @@ import (
 func TestBoundedWaits(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
-		r := newRoom(t, release)
+		r := newFixture(t, release)
 		r.bothWays(t, k, func(t *testing.T, name string, first, second party) {
 			first.Lock(t, 0)
 			const lease = 20 * time.Second
