@@ -13,19 +13,19 @@ import (
 func TestClaims(t *testing.T) {
 	r := newFixture(t, interop.Current)
 	for claim, check := range map[string]func(t *testing.T, r *fixture, n string){
-		"a shorter lease inside cuts the outer one": func(t *testing.T, r *fixture, n string) {
+		"a shorter nested lease shortens the outer one": func(t *testing.T, r *fixture, n string) {
 			lock := r.java.get(t, "getLock", n)
 			lock.do(t, n, "lock", 60, "SECONDS")
 			lock.do(t, n, "lock", 5, "SECONDS")
 			atMost(t, lock.remaining(t, n), 5*time.Second)
 		},
-		"writing again adds the leases up": func(t *testing.T, r *fixture, n string) {
+		"writing again adds the leases": func(t *testing.T, r *fixture, n string) {
 			lock := r.java.get(t, "getReadWriteLock", n).keep(t, "writeLock")
 			lock.do(t, n, "lock", 30, "SECONDS")
 			lock.do(t, n, "lock", 30, "SECONDS")
 			moreThan(t, lock.remaining(t, n), 40*time.Second)
 		},
-		"a reader that wants to write waits for itself": func(t *testing.T, r *fixture, n string) {
+		"a reader that locks for writing deadlocks": func(t *testing.T, r *fixture, n string) {
 			rw := r.java.get(t, "getReadWriteLock", n)
 			rw.keep(t, "readLock").do(t, n, "lock")
 			if rw.keep(t, "writeLock").do(t, n, "tryLock", 500, "MILLISECONDS").Bool() {
@@ -33,7 +33,7 @@ func TestClaims(t *testing.T) {
 			}
 			rw.keep(t, "readLock").do(t, n, "unlock")
 		},
-		"a read that is unlocked ends the renewal of the write around it": func(t *testing.T, r *fixture, n string) {
+		"unlocking a nested read lock ends the renewal of the write lock": func(t *testing.T, r *fixture, n string) {
 			java := join(t, peer(t, interop.Current), interop.Single(r.server.Addr()).With("lockWatchdogTimeout", 6000))
 			rw := java.get(t, "getReadWriteLock", n)
 			write, read := rw.keep(t, "writeLock"), rw.keep(t, "readLock")
@@ -47,7 +47,7 @@ func TestClaims(t *testing.T) {
 				return !write.do(t, n, "isLocked").Bool()
 			})
 		},
-		"lockAndGetToken takes no notice of its lease": func(t *testing.T, r *fixture, n string) {
+		"lockAndGetToken ignores its lease": func(t *testing.T, r *fixture, n string) {
 			lock := r.java.get(t, "getFencedLock", n)
 			lock.do(t, n, "lockAndGetToken", 5, "SECONDS")
 			moreThan(t, lock.remaining(t, n), 10*time.Second)
@@ -72,7 +72,7 @@ func TestClaims(t *testing.T) {
 			}
 			lock.do(t, n, "forceUnlock")
 		},
-		"a client that ends leaves its locks behind": func(t *testing.T, r *fixture, n string) {
+		"a client that shuts down does not release its locks": func(t *testing.T, r *fixture, n string) {
 			client := join(t, peer(t, interop.Current), interop.Single(r.server.Addr()))
 			client.get(t, "getLock", n).do(t, n, "lock")
 			if err := client.Close(); err != nil {
@@ -82,7 +82,7 @@ func TestClaims(t *testing.T) {
 				t.Error(locked, err)
 			}
 		},
-		"addPermits and drainPermits drop a TTL": func(t *testing.T, r *fixture, n string) {
+		"addPermits and drainPermits remove the TTL": func(t *testing.T, r *fixture, n string) {
 			for _, args := range [][]any{{"addPermits", 1}, {"drainPermits"}} {
 				s := r.java.get(t, "getSemaphore", n+args[0].(string))
 				s.do(t, n, "trySetPermits", 1, "PT60S")
@@ -91,7 +91,7 @@ func TestClaims(t *testing.T) {
 				atMost(t, s.remaining(t, n), 0)
 			}
 		},
-		"drainPermits makes permits of a debt": func(t *testing.T, r *fixture, n string) {
+		"drainPermits turns a negative count into permits": func(t *testing.T, r *fixture, n string) {
 			s := r.java.get(t, "getSemaphore", n)
 			s.do(t, n, "addPermits", -2)
 			s.do(t, n, "drainPermits")
@@ -99,7 +99,7 @@ func TestClaims(t *testing.T) {
 				t.Error(free)
 			}
 		},
-		"a permit without a lease has no end": func(t *testing.T, r *fixture, n string) {
+		"a permit without a lease never expires": func(t *testing.T, r *fixture, n string) {
 			s := r.java.get(t, "getPermitExpirableSemaphore", n)
 			s.do(t, n, "trySetPermits", 1)
 			id := s.do(t, n, "acquire").String()
@@ -114,7 +114,7 @@ func TestClaims(t *testing.T) {
 			s.do(t, n, "updateLeaseTime", id, 20, "SECONDS")
 			atMost(t, time.Duration(s.do(t, n, "getLeaseTime", id).Int())*time.Millisecond, 20*time.Second)
 		},
-		"a latch that is deleted keeps its waiters": func(t *testing.T, r *fixture, n string) {
+		"deleting a latch does not wake its waiters": func(t *testing.T, r *fixture, n string) {
 			latch := r.java.get(t, "getCountDownLatch", n)
 			latch.do(t, n, "trySetCount", 1)
 			waiting := awaits(t, peer(t, interop.Current), latch, n+" 2")
@@ -137,7 +137,7 @@ func TestClaims(t *testing.T) {
 				t.Error(free)
 			}
 		},
-		"a multi lock with a lease lets the counter of a fenced one end": func(t *testing.T, r *fixture, n string) {
+		"a multi lock with a lease sets a TTL on the counter of a fenced part": func(t *testing.T, r *fixture, n string) {
 			all := r.java.get(t, "getMultiLock", []any{r.java.get(t, "getFencedLock", n), r.java.get(t, "getLock", n+" 2")})
 			if !all.do(t, n, "tryLock", 20, 60, "SECONDS").Bool() {
 				t.Fatal("not locked")
