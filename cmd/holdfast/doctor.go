@@ -139,7 +139,7 @@ func runDoctor(ctx context.Context, client *holdfast.Client, names []string) (*d
 			s = doctorServer{Node: f.Node, Error: f.Err.Error(), noReply: driver.CodeOf(f.Err) == ""}
 		} else if s.Embedded = server.IsEmbedded(f.Info); s.Embedded {
 			found = append(found, holdfast.Finding{
-				Node: f.Node, Severity: holdfast.Warning, Topic: "embedded", Text: "this is an " + server.Limits,
+				Node: f.Node, Severity: holdfast.SeverityWarning, Topic: "embedded", Text: "this is an " + server.Limits,
 				Change: "install redis-server or valkey-server, and start it with holdfast serve --server real",
 			})
 		}

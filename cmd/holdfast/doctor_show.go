@@ -10,7 +10,7 @@ import (
 )
 
 // doctorStyles maps each severity to its colour.
-var doctorStyles = map[holdfast.Severity]term.Style{holdfast.Info: term.Cyan, holdfast.Warning: term.Yellow, holdfast.Danger: term.Red}
+var doctorStyles = map[holdfast.Severity]term.Style{holdfast.SeverityInfo: term.Cyan, holdfast.SeverityWarning: term.Yellow, holdfast.SeverityDanger: term.Red}
 
 // show prints the result as text.
 func (e *doctorReport) show(s *term.Screen) {
