@@ -54,7 +54,7 @@ func FactsAt(ctx context.Context, d Driver, key string) (Facts, error) {
 	if facts := d.Facts(ctx, d.Place(key).Node); len(facts) == 1 {
 		return facts[0], facts[0].Err
 	}
-	return Facts{}, Unsent(errors.New("no server is known for the key now"))
+	return Facts{}, Unsent(errors.New("no server is known for this key"))
 }
 
 // SettingNames lists the settings in [Facts].Settings.

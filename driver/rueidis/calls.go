@@ -14,34 +14,34 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// do runs one script. With asking, it may concern a slot that the node is about
-// to take over.
+// do runs one script. If asking is set, it sends ASKING first, because the node
+// is still importing the slot.
 func (n *node) do(ctx context.Context, call driver.Call, asking bool) driver.Result {
 	if !n.mayBlock() {
 		return n.one(ctx, call, asking)
 	}
-	call = clone(call) // may outlive this method
+	call = clone(call) // the call may outlive this method
 	limited, cancel := context.WithTimeout(ctx, n.c.Timeout)
 	defer cancel()
-	r := detour(limited, func(err error) driver.Result { return driver.Result{Err: err} },
+	r := runDetached(limited, func(err error) driver.Result { return driver.Result{Err: err} },
 		func() driver.Result { return n.one(limited, call, asking) })
-	r.Err = n.whose(ctx, r.Err)
+	r.Err = n.timeoutCause(ctx, r.Err)
 	return r
 }
 
 func (n *node) one(ctx context.Context, call driver.Call, asking bool) driver.Result {
-	if l := n.link.Load(); asking || l == nil || !l.known.Load() {
+	if c := n.conn.Load(); asking || c == nil || !c.known.Load() {
 		return n.many(ctx, []driver.Call{call}, asking)[0]
 	}
 	client := *n.client.Load()
-	done := n.bound(ctx)
+	done := n.newCallContext(ctx)
 	defer done.release()
 	resp := client.Do(done, n.evalsha(call))
 	if isNoScript(resp) {
 		resp = client.Do(done, n.eval(call))
 	}
 	if errors.Is(resp.Error(), errUnidentified) {
-		done.link.known.Store(false)
+		done.conn.known.Store(false)
 		return n.many(ctx, []driver.Call{call}, asking)[0]
 	}
 	return n.result(ctx, done, resp)
@@ -55,16 +55,16 @@ func (n *node) doMany(ctx context.Context, calls []driver.Call, asking bool) []d
 	calls = cloneAll(calls)
 	limited, cancel := context.WithTimeout(ctx, n.c.Timeout)
 	defer cancel()
-	results := detour(limited, func(err error) []driver.Result { return failed(calls, err) },
+	results := runDetached(limited, func(err error) []driver.Result { return failed(calls, err) },
 		func() []driver.Result { return n.many(limited, calls, asking) })
 	for i := range results {
-		results[i].Err = n.whose(ctx, results[i].Err)
+		results[i].Err = n.timeoutCause(ctx, results[i].Err)
 	}
 	return results
 }
 
 func (n *node) many(ctx context.Context, calls []driver.Call, asking bool) (results []driver.Result) {
-	for range 3 { // it mostly takes one, and two when the connection has just broken
+	for range 3 { // usually one attempt, two if the connection has just broken
 		results = n.once(ctx, calls, asking)
 		if !errors.Is(results[0].Err, errUnidentified) {
 			break
@@ -74,14 +74,14 @@ func (n *node) many(ctx context.Context, calls []driver.Call, asking bool) (resu
 }
 
 func (n *node) once(ctx context.Context, calls []driver.Call, asking bool) []driver.Result {
-	// Nothing is sent to a server that has not said who it is. And a connection is
-	// never opened with the context of a call: all callers that wait for it would
-	// fail when that one gives up.
-	if err := n.greetOnce(ctx); err != nil {
+	// No script is sent before the server is identified. No connection is opened
+	// with the context of one call: if that call were cancelled, all callers that
+	// wait for the connection would fail.
+	if err := n.ensureIdentified(ctx); err != nil {
 		return failed(calls, err)
 	}
 	client := *n.client.Load()
-	done := n.bound(ctx)
+	done := n.newCallContext(ctx)
 	defer done.release()
 	multi := make([]rueidis.Completed, 0, 2*len(calls))
 	for _, call := range calls {
@@ -92,7 +92,7 @@ func (n *node) once(ctx context.Context, calls []driver.Call, asking bool) []dri
 	}
 	resps := client.DoMulti(done, multi...)
 	if errors.Is(resps[0].Error(), errUnidentified) {
-		done.link.known.Store(false)
+		done.conn.known.Store(false)
 		return failed(calls, errUnidentified)
 	}
 	results := make([]driver.Result, len(calls))
@@ -111,25 +111,25 @@ func (n *node) once(ctx context.Context, calls []driver.Call, asking bool) []dri
 	return results
 }
 
-// doAcked runs several scripts and waits for replicas, on a connection that
-// nobody else uses meanwhile.
+// doAcked runs several scripts and waits for replicas. It has a connection for
+// itself while it runs.
 func (n *node) doAcked(ctx context.Context, calls []driver.Call, replicas int, timeout time.Duration, asking bool) []driver.Result {
 	calls = cloneAll(calls)
-	limited, cancel := context.WithTimeout(context.WithValue(ctx, grantKey{}, true), n.c.Timeout+timeout)
+	limited, cancel := context.WithTimeout(context.WithValue(ctx, ackedKey{}, true), n.c.Timeout+timeout)
 	defer cancel()
-	results := detour(limited, func(err error) []driver.Result { return failed(calls, err) }, func() []driver.Result {
-		if err := n.greetOnce(limited); err != nil {
+	results := runDetached(limited, func(err error) []driver.Result { return failed(calls, err) }, func() []driver.Result {
+		if err := n.ensureIdentified(limited); err != nil {
 			return failed(calls, err)
 		}
 		results := n.acked(limited, calls, replicas, timeout, asking)
 		// On a new connection, another server may have answered.
-		if err := n.greetOnce(limited); err != nil {
+		if err := n.ensureIdentified(limited); err != nil {
 			return failed(calls, driver.Unknown(err))
 		}
 		return results
 	})
 	for i := range results {
-		results[i].Err = n.whose(ctx, results[i].Err)
+		results[i].Err = n.timeoutCause(ctx, results[i].Err)
 	}
 	return results
 }
@@ -161,8 +161,8 @@ func (n *node) acked(ctx context.Context, calls []driver.Call, replicas int, tim
 		r := driver.Result{}
 		if r.Reply, r.Err = n.decode(resp); r.Err == nil {
 			k, err := acked.AsInt64()
-			if err != nil { // it ran, but who has it is not known
-				r = driver.Result{Err: n.unwaited(err)}
+			if err != nil { // the script ran, but the number of replicas is unknown
+				r = driver.Result{Err: n.waitError(err)}
 			}
 			r.Acked = int(k)
 		}
@@ -171,9 +171,10 @@ func (n *node) acked(ctx context.Context, calls []driver.Call, replicas int, tim
 	return results
 }
 
-// unwaited is the error of a call whose wait for replicas has failed. Of a server
-// that has just become a replica itself, that says nothing about the next one.
-func (n *node) unwaited(err error) error {
+// waitError returns the error of a call whose WAIT failed. A server that has
+// just become a replica refuses WAIT. This is not permanent, so the error is
+// ambiguous.
+func (n *node) waitError(err error) error {
 	if err = n.classify(err); driver.CodeOf(err) == "ERR" && !strings.Contains(err.Error(), "unknown command") {
 		return driver.Unknown(err)
 	}
@@ -188,8 +189,8 @@ func (n *node) eval(c driver.Call) rueidis.Completed {
 	return n.b().Eval().Script(c.Script.Source).Numkeys(int64(len(c.Keys))).Key(c.Keys...).Arg(n.args(c)...).Build()
 }
 
-// args returns the arguments of a call, with the family of channels that those
-// who wait for it are taken to listen to.
+// args returns the arguments of a call, with SPUBLISH in place of PUBLISH if the
+// node publishes to sharded channels.
 func (n *node) args(c driver.Call) []string {
 	i := c.Script.Publish - 1
 	if i < 0 || !n.publishesSharded() || i >= len(c.Args) || c.Args[i] != "PUBLISH" {
@@ -215,7 +216,7 @@ func (n *node) result(ctx context.Context, done *callContext, resp rueidis.Redis
 	if err == nil {
 		done.answered()
 	}
-	return driver.Result{Reply: reply, Err: n.whose(ctx, err)}
+	return driver.Result{Reply: reply, Err: n.timeoutCause(ctx, err)}
 }
 
 func (n *node) decode(r rueidis.RedisResult) (driver.Reply, error) {
@@ -252,16 +253,17 @@ func reply(m rueidis.RedisMessage) (driver.Reply, error) {
 	return driver.Reply{}, &driver.Error{Class: driver.Fatal, Err: errors.New("reply of a type that no script returns")}
 }
 
-// whose says of a call without an answer whose patience has ended, the
-// caller's or our own: rueidis sees only the deadline that we have lent it.
-func (n *node) whose(ctx context.Context, err error) error {
+// timeoutCause returns the error of a call without an answer. It distinguishes
+// the caller's deadline from the driver's own timeout: rueidis sees only the
+// deadline of the callContext.
+func (n *node) timeoutCause(ctx context.Context, err error) error {
 	if err == nil || driver.ClassOf(err) != driver.Ambiguous {
 		return err
 	}
 	if ctx.Err() != nil {
 		return driver.Unknown(ctx.Err())
 	}
-	if end, ok := ctx.Deadline(); ok && time.Until(end) <= 0 { // its timer is a little late
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= 0 { // the context's timer has not fired yet
 		return driver.Unknown(context.DeadlineExceeded)
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {

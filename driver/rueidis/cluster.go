@@ -15,19 +15,19 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// cluster is a source. As long as nothing changes, one node says so, each time
-// another. Else a few are asked at once, and the one is believed that belongs to
-// a majority and knows of the latest change: one alone may be cut off from the
-// others and live in the past.
+// cluster is a source. Each scan asks one random node. If its view is the known
+// one, the scan is done. Otherwise several nodes are asked at once, and the best
+// view is used: that of a node that belongs to a majority and knows the latest
+// change. A single node may be partitioned and have an outdated view.
 type cluster struct {
 	d     *Driver
-	known []string // all nodes that were heard of, and the addresses that were given
+	known []string // the nodes of the last layout and the configured addresses
 	last  layout
 }
 
 func newCluster(d *Driver) *cluster { return &cluster{d: d, known: d.c.Addrs} }
 
-// witnesses is how many nodes are asked at a time.
+// witnesses is how many nodes are asked at once.
 const witnesses = 3
 
 func (c *cluster) find(ctx context.Context) (layout, error) {
@@ -36,8 +36,8 @@ func (c *cluster) find(ctx context.Context) (layout, error) {
 		nodes = append(nodes, c.d.node(c.known[i]))
 	}
 	if len(c.last.slots) > 0 {
-		hurried, cancel := context.WithTimeout(ctx, briefly)
-		v := look(hurried, nodes[0])
+		hurried, cancel := context.WithTimeout(ctx, shortGrace)
+		v := askView(hurried, nodes[0])
 		cancel()
 		if v.rank == 1 && slices.Equal(v.slots, c.last.slots) {
 			return c.last, nil
@@ -45,19 +45,19 @@ func (c *cluster) find(ctx context.Context) (layout, error) {
 	}
 	var errs []error
 	for some := range slices.Chunk(nodes, witnesses) {
-		views := poll(ctx, some, look, func(v view) bool { return v.rank >= 0 }, briefly)
-		if best := slices.MaxFunc(views, view.compare); best.rank >= 0 {
-			c.remember(best.layout)
+		views := poll(ctx, some, askView, func(v clusterView) bool { return v.rank >= 0 }, shortGrace)
+		if best := slices.MaxFunc(views, clusterView.compare); best.rank >= 0 {
+			c.setLayout(best.layout)
 			return best.layout, nil
 		}
 		for _, v := range views {
 			errs = append(errs, v.err)
 		}
 	}
-	return layout{}, worst(errs)
+	return layout{}, mostSevere(errs)
 }
 
-func (c *cluster) remember(l layout) {
+func (c *cluster) setLayout(l layout) {
 	c.last = l
 	c.known = nil
 	for _, addr := range slices.Concat(l.masters, l.others, c.d.c.Addrs) {
@@ -69,29 +69,29 @@ func (c *cluster) remember(l layout) {
 
 func (*cluster) close() {}
 
-// confirm has nothing to ask: a node says itself which slots it serves.
+// confirm always succeeds: a node itself redirects keys that it does not serve.
 func (*cluster) confirm(context.Context, *node, bool) error { return nil }
 
-// A view is how one node sees the cluster.
-type view struct {
+// A clusterView is the state of the cluster as one node reports it.
+type clusterView struct {
 	layout
-	rank  int // -1: not at all, 0: it is cut off from the majority, 1: well
-	epoch int // the highest that the node has heard of
-	own   int // the one of its own slots, or of its master's
+	rank  int // -1: no answer, 0: the node is partitioned from the majority, 1: cluster_state is ok
+	epoch int // the highest epoch that the node knows
+	own   int // the epoch of its own slots, or of its master's
 	err   error
 }
 
-// compare orders views by how far they are to be believed. A node may have heard
-// of the latest epoch before it hears which slots have changed with it. The node
-// that has made the change knows: the epoch is its own. So of two masters that
-// claim one slot, the later is believed.
-func (v view) compare(w view) int {
+// compare orders views by reliability. A node may learn the latest epoch before
+// it learns which slots changed with it. The node that made the change knows
+// both, and the epoch is its own. So if two masters claim one slot, the view
+// with the later epoch of its own wins.
+func (v clusterView) compare(w clusterView) int {
 	return cmp.Or(v.rank-w.rank, v.epoch-w.epoch, v.own-w.own)
 }
 
-// look asks a node for its view.
-func look(ctx context.Context, n *node) view {
-	fail := func(err error) view { return view{rank: -1, err: err} }
+// askView asks a node for its view.
+func askView(ctx context.Context, n *node) clusterView {
+	fail := func(err error) clusterView { return clusterView{rank: -1, err: err} }
 	info, err := n.ask(ctx, func(b rueidis.Builder) rueidis.Completed { return b.ClusterInfo().Build() })
 	if err != nil {
 		if strings.Contains(err.Error(), "cluster support disabled") {
@@ -101,7 +101,7 @@ func look(ctx context.Context, n *node) view {
 	}
 	text, _ := info.ToString()
 	facts := driver.NewFacts(text).Info
-	v := view{}
+	v := clusterView{}
 	v.epoch, _ = strconv.Atoi(facts["cluster_current_epoch"])
 	v.own, _ = strconv.Atoi(facts["cluster_my_epoch"])
 	if facts["cluster_state"] == "ok" {
@@ -144,7 +144,7 @@ func look(ctx context.Context, n *node) view {
 	return v
 }
 
-// endpoint reads how to reach a node, as one says who is asked at that address.
+// endpoint returns the address of a node in a reply of the node at from.
 func endpoint(m rueidis.RedisMessage, from string) (string, bool) {
 	fields, _ := m.ToArray()
 	if len(fields) < 2 {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Secret is a password. It prints as "***" wherever it goes.
+// A Secret is a password. It is always printed as "***".
 type Secret string
 
 func (Secret) redacted() string { return "***" }
@@ -28,14 +28,14 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.redacted()) }
 // MarshalText returns "***".
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.redacted()), nil }
 
-// A Mode says how the servers belong together.
+// A Mode is the topology of the servers.
 type Mode int
 
 // The modes.
 const (
 	Single     Mode = iota // one server
-	Replicated             // a master and its replicas; whichever is the master is used
-	Sentinel               // sentinels name the master
+	Replicated             // a master and its replicas; the driver finds and uses the master
+	Sentinel               // sentinels report the master
 	Cluster                // a Redis Cluster
 )
 
@@ -54,27 +54,27 @@ func (m Mode) String() string {
 	return fmt.Sprintf("Mode(%d)", int(m))
 }
 
-// Sharded says which family of pub/sub commands the messages of a cluster are
-// published with. All clients of a cluster should choose the same: a waiter
-// that listens in one family hears nothing of the other. Redisson calls it
-// shardedSubscriptionMode.
+// Sharded selects the pub/sub commands for messages in a cluster. All clients of
+// a cluster should use the same value: a waiter that is subscribed with one
+// family of commands does not receive messages of the other. Redisson calls this
+// setting shardedSubscriptionMode.
 type Sharded int
 
-// The choices.
+// The values of Sharded.
 const (
-	ShardedAuto Sharded = iota // SPUBLISH where the servers know it, as Redisson does
+	ShardedAuto Sharded = iota // SPUBLISH if the servers support it, as Redisson does
 	ShardedOn                  // SPUBLISH
 	ShardedOff                 // PUBLISH
 )
 
-// Config says how to reach the servers. The zero value of every field but Addr
-// or Addrs means the default.
+// Config describes the servers and how to connect to them. The zero value of
+// every field except Addr and Addrs means the default.
 type Config struct {
 	Mode       Mode
 	Network    string   // "tcp" (the default) or "unix"
-	Addr       string   // host:port, or the path of a socket: the server of Mode Single
-	Addrs      []string // host:port: the servers of Replicated and Cluster, or the sentinels
-	MasterName string   // what the sentinels call the master
+	Addr       string   // mode Single: host:port, or the path of a socket
+	Addrs      []string // other modes: host:port of the servers, or of the sentinels
+	MasterName string   // the name of the master at the sentinels
 
 	Username         string
 	Password         Secret
@@ -87,16 +87,16 @@ type Config struct {
 	TLS         *tls.Config // nil: no TLS
 	SentinelTLS *tls.Config // nil: no TLS to the sentinels
 
-	DialTimeout  time.Duration // 2 s
-	Timeout      time.Duration // how long a call waits for its answer, and for a connection if it needs one; 2 s
-	ScanInterval time.Duration // how often to look who serves what, unless Mode is Single; 1 s
+	DialTimeout  time.Duration // default 2 s
+	Timeout      time.Duration // limit of a call, including the connection if one must be opened; default 2 s
+	ScanInterval time.Duration // how often to scan for changes of masters and slots, unless Mode is Single; default 1 s
 
 	Sharded Sharded // Cluster only
-	RESP2   bool    // speak the older protocol, for servers and proxies that know no other
+	RESP2   bool    // use RESP2, for servers and proxies without RESP3
 }
 
-// Unverified reports whether connections use TLS without checking whose
-// certificate the servers show: InsecureSkipVerify without a function that
+// Unverified reports whether connections use TLS without verification of the
+// server certificate: InsecureSkipVerify is set and there is no function that
 // verifies instead.
 func (c *Config) Unverified() bool {
 	return slices.ContainsFunc([]*tls.Config{c.TLS, c.SentinelTLS}, func(t *tls.Config) bool {
@@ -104,7 +104,7 @@ func (c *Config) Unverified() bool {
 	})
 }
 
-// check fills in the defaults and refuses what contradicts itself.
+// check sets the defaults. It returns an error if fields contradict each other.
 func (c *Config) check() error {
 	if c.Network == "" {
 		c.Network = "tcp"
@@ -125,7 +125,7 @@ func (c *Config) check() error {
 	case c.Network != "tcp" && c.Network != "unix":
 		return errors.New(`unknown Network: choose "tcp" or "unix"`)
 	case c.DB < 0:
-		return errors.New("the number of the database must not be negative")
+		return errors.New("the database number must not be negative")
 	}
 	if err := c.checkAddrs(); err != nil {
 		return err
@@ -139,13 +139,13 @@ func (c *Config) checkAddrs() error {
 		case len(c.Addrs) > 0:
 			return errors.New("several addresses in mode Single: give one Addr and no Addrs, or choose another Mode")
 		case c.Addr == "":
-			return errors.New("no address of a server given")
+			return errors.New("no server address given")
 		}
 		return nil
 	}
 	switch {
 	case c.Network == "unix":
-		return fmt.Errorf("mode %v needs addresses of the form host:port: a Unix socket leads to a single server only", c.Mode)
+		return fmt.Errorf("mode %v needs addresses of the form host:port: a Unix socket connects to a single server only", c.Mode)
 	case c.Addr != "":
 		return fmt.Errorf("mode %v takes Addrs: leave Addr out", c.Mode)
 	case len(c.Addrs) == 0:
@@ -156,23 +156,23 @@ func (c *Config) checkAddrs() error {
 			return fmt.Errorf("address %d is empty", i+1)
 		}
 		if first := slices.Index(c.Addrs, addr); first < i {
-			return fmt.Errorf("addresses %d and %d are the same: name each server once", first+1, i+1)
+			return fmt.Errorf("addresses %d and %d are the same: list each server once", first+1, i+1)
 		}
 	}
 	return nil
 }
 
-// checkMode refuses what has no meaning in the mode.
+// checkMode returns an error for a field that the mode does not use.
 func (c *Config) checkMode() error {
 	if c.Mode != Sentinel {
 		switch {
 		case c.MasterName != "":
-			return errors.New("a name of the master is given, but only sentinels know such names: choose mode Sentinel")
+			return errors.New("a master name is given, but only mode Sentinel uses it: choose mode Sentinel")
 		case c.SentinelUsername != "" || c.SentinelPassword != "" || c.SentinelTLS != nil:
-			return errors.New("settings of sentinels are given, but there are none: choose mode Sentinel")
+			return errors.New("sentinel settings are given, but only mode Sentinel uses them: choose mode Sentinel")
 		}
 	} else if c.MasterName == "" {
-		return errors.New("no name of the master given: say what the sentinels call it")
+		return errors.New("no master name given: give the name that the sentinels use for the master")
 	}
 	switch {
 	case c.Mode == Cluster && c.DB != 0:
@@ -180,16 +180,17 @@ func (c *Config) checkMode() error {
 	case c.Sharded < ShardedAuto || c.Sharded > ShardedOff:
 		return errors.New("unknown Sharded: choose ShardedAuto, ShardedOn or ShardedOff")
 	case c.Mode != Cluster && c.Sharded != ShardedAuto:
-		return errors.New("only a cluster knows sharded pub/sub: leave Sharded out")
+		return errors.New("only a cluster supports sharded pub/sub: leave Sharded out")
 	}
 	return nil
 }
 
-// TLSFiles returns the settings of TLS connections to a server whose
-// certificate is signed by one in the file ca, as a client that shows the
-// certificate in cert with its key. All are files in PEM form. Without ca, the
-// authorities of the system are trusted; serverName replaces the host of the
-// address when the certificate is checked.
+// TLSFiles returns a TLS configuration. The server certificate must be signed by
+// an authority in the file ca. The client presents the certificate in cert with
+// its key. All files are PEM files. If ca is empty, the system's authorities are
+// trusted. If cert and key are empty, the client presents no certificate. If
+// serverName is not empty, it replaces the host of the address when the server
+// certificate is verified.
 func TLSFiles(ca, cert, key, serverName string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: serverName}
 	if ca != "" {
@@ -199,7 +200,7 @@ func TLSFiles(ca, cert, key, serverName string) (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca: %s holds no certificate in PEM form", ca)
+			return nil, fmt.Errorf("ca: %s contains no PEM certificate", ca)
 		}
 	}
 	if (cert == "") != (key == "") {

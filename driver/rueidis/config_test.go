@@ -30,7 +30,7 @@ func TestConfigContradictions(t *testing.T) {
 		c    Config
 		want string
 	}{
-		{Config{}, "no address"},
+		{Config{}, "no server address"},
 		{Config{Addr: "h:1", Addrs: one}, "give one Addr and no Addrs"},
 		{Config{Addr: "h:1", Mode: -1}, "unknown Mode"},
 		{Config{Addr: "h:1", Network: "udp"}, "unknown Network"},
@@ -49,7 +49,7 @@ func TestConfigContradictions(t *testing.T) {
 		{Config{Mode: Replicated, Addrs: one, Network: "unix"}, "single server only"},
 		{Config{Mode: Replicated, Addrs: []string{"h:1", ""}}, "address 2 is empty"},
 		{Config{Mode: Replicated, Addrs: []string{"h:1", "h:2", "h:1"}}, "addresses 1 and 3"},
-		{Config{Mode: Sentinel, Addrs: one}, "no name of the master"},
+		{Config{Mode: Sentinel, Addrs: one}, "no master name given"},
 		{Config{Mode: Cluster, Addrs: one, DB: 1}, "database 0 only"},
 		{Config{Mode: Cluster, Addrs: one, Sharded: 7}, "unknown Sharded"},
 		{Config{Mode: Cluster, Addrs: one, MasterName: "m"}, "choose mode Sentinel"},

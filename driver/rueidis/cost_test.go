@@ -8,32 +8,32 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// anEar returns an subscriber without a connection that has n channels.
-func anEar(tb testing.TB, n int) *subscriber {
-	e := &subscriber{
-		l: &listener{d: &Driver{kick: make(chan struct{}, 1)}, h: nobody{}}, ctx: context.Background(),
-		n:    newNode(context.Background(), Config{}, "127.0.0.1:1", new(doubter)),
-		kick: make(chan struct{}, 1), subs: make(map[string]*sub),
+// aSubscriber returns a subscriber without a connection that has n channels.
+func aSubscriber(tb testing.TB, n int) *subscriber {
+	s := &subscriber{
+		l: &listener{d: &Driver{scanSignal: make(chan struct{}, 1)}, h: nobody{}}, ctx: context.Background(),
+		n:      newNode(context.Background(), Config{}, "127.0.0.1:1", new(doubter)),
+		signal: make(chan struct{}, 1), channels: make(map[string]*channelState),
 	}
-	tb.Cleanup(e.n.close)
+	tb.Cleanup(s.n.close)
 	for i := range n {
-		e.want(fmt.Sprint("c", i))
+		s.subscribe(fmt.Sprint("c", i))
 	}
-	settle(e)
-	return e
+	settle(s)
+	return s
 }
 
 // settle does what is to be done as if the server confirmed it.
-func settle(e *subscriber) (looked int) {
-	looked = len(e.queue)
-	for _, t := range e.tasks() {
-		e.mu.Lock()
-		for _, s := range t.subs {
-			e.succeeded(t, s)
+func settle(s *subscriber) (looked int) {
+	looked = len(s.queue)
+	for _, t := range s.tasks() {
+		s.mu.Lock()
+		for _, cs := range t.channels {
+			s.succeeded(t, cs)
 		}
-		e.mu.Unlock()
-		for _, s := range t.subs {
-			e.heard(t.word(), s.channel, "", 1)
+		s.mu.Unlock()
+		for _, cs := range t.channels {
+			s.handle(t.word(), cs.channel, "", 1)
 		}
 	}
 	return looked
@@ -44,19 +44,19 @@ func settle(e *subscriber) (looked int) {
 func TestChangeLooksAtOneChannel(t *testing.T) {
 	var allocs []float64
 	for _, n := range []int{100, 10_000} {
-		e := anEar(t, n)
+		s := aSubscriber(t, n)
 		allocs = append(allocs, testing.AllocsPerRun(100, func() {
-			e.want("one")
-			if looked := settle(e); looked != 1 {
+			s.subscribe("one")
+			if looked := settle(s); looked != 1 {
 				t.Fatalf("of %d channels one is subscribed, %d were looked at", n, looked)
 			}
-			e.drop("one")
-			if looked := settle(e); looked != 1 {
+			s.unsubscribe("one")
+			if looked := settle(s); looked != 1 {
 				t.Fatalf("of %d channels one is unsubscribed, %d were looked at", n, looked)
 			}
 		}))
-		if len(e.subs) != n || len(e.queue) != 0 || len(e.resting) != 0 {
-			t.Errorf("%d channels, %d in the queue, %d rest; want %d channels", len(e.subs), len(e.queue), len(e.resting), n)
+		if len(s.channels) != n || len(s.queue) != 0 || len(s.delayed) != 0 {
+			t.Errorf("%d channels, %d in the queue, %d rest; want %d channels", len(s.channels), len(s.queue), len(s.delayed), n)
 		}
 	}
 	if allocs[1] > 2*allocs[0] {

@@ -1,11 +1,11 @@
 // Package rueidis is Holdfast's default driver. It runs on the client library
 // github.com/redis/rueidis, and it is the only package that knows that library.
 //
-// A [Driver] routes calls to nodes, each with a connection of its own that the
-// commands of all goroutines share; subscriptions have a second one, so that a
-// flood of messages never delays a command, and calls that wait for replicas a
-// third. Who serves what is found out by a source: the sentinels, the cluster,
-// or the servers' own word.
+// A [Driver] routes calls to nodes. All goroutines share one connection per node
+// for commands. Subscriptions use a second connection, so that many messages do
+// not delay commands. Calls that wait for replicas use a third. A source finds
+// out which node serves which key: it asks the sentinels, the cluster, or the
+// servers themselves.
 package rueidis
 
 import (
@@ -20,34 +20,35 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// Driver is a driver.Driver on one server, or on several that belong together.
+// Driver is a driver.Driver for one server, or for several servers that belong
+// together.
 type Driver struct {
-	c      Config
-	source source // nil: there is one server, and always the same
-	life   context.Context
-	end    context.CancelFunc
-	table  atomic.Pointer[table]
-	terms  atomic.Uint64
-	kick   chan struct{} // buffered: look who serves what
-	scans  sync.WaitGroup
+	c          Config
+	source     source // nil in mode Single
+	life       context.Context
+	end        context.CancelFunc
+	table      atomic.Pointer[table]
+	terms      atomic.Uint64
+	scanSignal chan struct{} // buffered: a scan is due now
+	scans      sync.WaitGroup
 
 	mu       sync.Mutex
-	nodes    map[string]*node // all that are in use, by address
+	nodes    map[string]*node // all nodes in use, by address
 	watchers map[int]func()
 	watches  int
 }
 
 var _ driver.Driver = (*Driver)(nil)
 
-// A table says who serves what. It is never changed, but replaced.
+// A table maps keys to nodes. It is immutable: a change replaces the table.
 type table struct {
-	masters []*node // in the order of their addresses
-	slots   []*node // nil unless it is a cluster
+	masters []*node // sorted by address
+	slots   []*node // by slot; nil outside a cluster
 
-	why *conflict // why there are no masters; nil: there are, or none was found yet
+	conflict *conflict // why masters is empty; nil if it is not, or if no master was found yet
 }
 
-// at returns the node that a key lives on, or nil if nobody knows.
+// at returns the node that serves a slot, or nil if it is unknown.
 func (t *table) at(slot int) *node {
 	if t.slots != nil {
 		return t.slots[slot]
@@ -58,8 +59,8 @@ func (t *table) at(slot int) *node {
 	return t.masters[0]
 }
 
-// Open connects to the servers that c describes. It fails when they do not
-// answer, unless ctx is done before.
+// Open connects to the servers that c describes. It fails if they do not answer
+// or if ctx is done first.
 func Open(ctx context.Context, c Config) (*Driver, error) {
 	if ctx == nil {
 		return nil, errors.New("the context is nil: use context.Background()")
@@ -68,10 +69,10 @@ func Open(ctx context.Context, c Config) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{
-		c:        c,
-		kick:     make(chan struct{}, 1),
-		nodes:    make(map[string]*node),
-		watchers: make(map[int]func()),
+		c:          c,
+		scanSignal: make(chan struct{}, 1),
+		nodes:      make(map[string]*node),
+		watchers:   make(map[int]func()),
 	}
 	d.life, d.end = context.WithCancel(context.Background())
 	d.table.Store(new(table))
@@ -95,14 +96,14 @@ func (d *Driver) begin(ctx context.Context) error {
 	if d.source == nil {
 		n := d.node(d.c.Addr)
 		d.table.Store(&table{masters: []*node{n}})
-		return n.greet(ctx)
+		return n.identify(ctx)
 	}
 	if err := d.refresh(ctx); err != nil {
 		return err
 	}
-	// Those that do not answer will be greeted when they do.
-	_ = poll(ctx, d.table.Load().masters, func(ctx context.Context, n *node) error { return n.greetOnce(ctx) },
-		func(err error) bool { return err == nil }, briefly)
+	// Servers that do not answer now are identified when they do.
+	_ = poll(ctx, d.table.Load().masters, func(ctx context.Context, n *node) error { return n.ensureIdentified(ctx) },
+		func(err error) bool { return err == nil }, shortGrace)
 	return nil
 }
 
@@ -136,7 +137,7 @@ func (d *Driver) at(call driver.Call) *node {
 func (d *Driver) Do(ctx context.Context, call driver.Call) (driver.Reply, error) {
 	n := d.at(call)
 	if n == nil {
-		return driver.Reply{}, d.nobody(ctx)
+		return driver.Reply{}, d.noServer(ctx)
 	}
 	r := n.do(ctx, call, false)
 	if r.Err != nil {
@@ -162,7 +163,7 @@ func (d *Driver) DoAcked(ctx context.Context, calls []driver.Call, replicas int,
 func (d *Driver) many(ctx context.Context, calls []driver.Call, run func(*node, []driver.Call, bool) []driver.Result) []driver.Result {
 	n := d.at(calls[0])
 	if n == nil {
-		return failed(calls, d.nobody(ctx))
+		return failed(calls, d.noServer(ctx))
 	}
 	results := run(n, calls, false)
 	for i := range results {
@@ -222,7 +223,7 @@ func (d *Driver) changed() {
 func (d *Driver) Facts(ctx context.Context, nodes ...string) []driver.Facts {
 	masters := d.table.Load().masters
 	if len(masters) == 0 {
-		return []driver.Facts{{Err: d.nobody(ctx)}}
+		return []driver.Facts{{Err: d.noServer(ctx)}}
 	}
 	if len(nodes) > 0 {
 		masters = slices.DeleteFunc(slices.Clone(masters), func(n *node) bool { return !slices.Contains(nodes, n.addr) })
@@ -232,15 +233,16 @@ func (d *Driver) Facts(ctx context.Context, nodes ...string) []driver.Facts {
 	for i, n := range masters {
 		wg.Go(func() {
 			facts[i] = n.facts(ctx)
-			facts[i].Err = d.outward(ctx, facts[i].Err)
-			facts[i].SettingsErr = d.outward(ctx, facts[i].SettingsErr)
+			facts[i].Err = d.forCaller(ctx, facts[i].Err)
+			facts[i].SettingsErr = d.forCaller(ctx, facts[i].SettingsErr)
 		})
 	}
 	wg.Wait()
 	return facts
 }
 
-// Unverified reports what that of its Config does.
+// Unverified reports whether connections use TLS without verification of the
+// server certificate; see [Config.Unverified].
 func (d *Driver) Unverified() bool { return d.c.Unverified() }
 
 // Close implements driver.Driver.
@@ -268,9 +270,9 @@ func (d *Driver) closeNodes() {
 	}
 }
 
-// outward returns an error as the caller of the driver may see it. All errors
-// pass through it. What the end of the driver has brought about is ErrClosed.
-func (d *Driver) outward(ctx context.Context, err error) error {
+// forCaller converts an error for the caller of the driver. All errors pass
+// through it. An error that Close has caused becomes ErrClosed.
+func (d *Driver) forCaller(ctx context.Context, err error) error {
 	if err != nil && d.life.Err() != nil && driver.ClassOf(err) != driver.Fatal {
 		return &driver.Error{Class: driver.Fatal, Err: driver.ErrClosed}
 	}

@@ -10,18 +10,18 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// facts asks a server for all that is wanted of it.
+// facts asks a server for its Facts.
 func (n *node) facts(ctx context.Context) driver.Facts {
 	none := func(err error) driver.Facts { return driver.Facts{Node: n.addr, Err: err} }
-	return detour(ctx, none, func() driver.Facts {
+	return runDetached(ctx, none, func() driver.Facts {
 		if err := n.connect(); err != nil {
 			return none(err)
 		}
-		done := n.bound(context.WithoutCancel(ctx))
+		done := n.newCallContext(context.WithoutCancel(ctx))
 		defer done.release()
-		done.greets = true // it asks something harmless
+		done.identifies = true // these commands change nothing, so any server may answer
 		multi := []rueidis.Completed{n.b().Time().Build(), n.b().Info().Build()}
-		for _, name := range driver.SettingNames { // before Redis 7, one at a time
+		for _, name := range driver.SettingNames { // Redis before 7 accepts one name per command
 			multi = append(multi, n.b().ConfigGet().Parameter(name).Build())
 		}
 		asked := time.Now()
@@ -29,7 +29,7 @@ func (n *node) facts(ctx context.Context) driver.Facts {
 		took := time.Since(asked)
 		text, err := rs[1].ToString()
 		if err != nil {
-			return none(n.whose(ctx, n.classify(err)))
+			return none(n.timeoutCause(ctx, n.classify(err)))
 		}
 		f := driver.NewFacts(text)
 		f.Node, f.Database = n.addr, n.c.DB
@@ -40,14 +40,14 @@ func (n *node) facts(ctx context.Context) driver.Facts {
 		for _, r := range rs[2:] {
 			setting, err := r.AsStrMap()
 			if err != nil {
-				f.SettingsErr = n.classify(err) // some servers let nobody see their settings
+				f.SettingsErr = n.classify(err) // some servers do not permit CONFIG GET
 			}
 			maps.Copy(f.Settings, setting)
 		}
 		if len(f.Settings) == 0 && f.SettingsErr == nil {
-			f.SettingsErr = driver.ServerError("ERR the server shows none of its settings")
+			f.SettingsErr = driver.ServerError("ERR the server does not show its settings")
 		}
-		n.replicas.Store(int64(f.Replicas)) // and nothing else: nobody has confirmed who that is
+		n.replicas.Store(int64(f.Replicas)) // only this: the server's identity is not confirmed here
 		return f
 	})
 }

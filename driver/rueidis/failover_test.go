@@ -105,7 +105,7 @@ func TestFailoverGoingOn(t *testing.T) {
 	}
 	s := newSentinels(d)
 	defer s.close()
-	a := s.ask(t.Context(), s.watchers[addr])
+	a := s.askSentinel(t.Context(), s.nodes[addr])
 	if a.err != nil || a.addr != "10.0.0.2:2" || a.epoch != 6 || a.id != "me" {
 		t.Errorf("the sentinel says %+v, %v, want 10.0.0.2:2 in epoch 6", a, a.err)
 	}

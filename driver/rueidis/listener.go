@@ -9,24 +9,25 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A listener keeps a set of channels subscribed, each on the node where it
-// lives: one subscriber per node. When channels move to another node, so do they.
+// A listener keeps a set of channels subscribed, each on the node that serves
+// it. It has one subscriber per node. When a channel moves to another node, the
+// listener subscribes it there.
 type listener struct {
 	d           *Driver
 	h           driver.Handler
 	generations atomic.Uint64
 	end         context.CancelFunc
-	settling    sync.WaitGroup
+	wg          sync.WaitGroup
 
 	mu          sync.Mutex
-	want        map[string]*node // where each channel is listened to; nil: nowhere yet
+	channels    map[string]*node // the node of each channel; nil if it is not known yet
 	subscribers map[*node]*subscriber
 	closed      bool
 }
 
 // Listen implements driver.Driver.
 func (d *Driver) Listen(h driver.Handler) driver.Listener {
-	l := &listener{d: d, h: h, want: make(map[string]*node), subscribers: make(map[*node]*subscriber)}
+	l := &listener{d: d, h: h, channels: make(map[string]*node), subscribers: make(map[*node]*subscriber)}
 	var life context.Context
 	life, l.end = context.WithCancel(d.life)
 	moved := make(chan struct{}, 1)
@@ -36,12 +37,12 @@ func (d *Driver) Listen(h driver.Handler) driver.Listener {
 		default:
 		}
 	})
-	l.settling.Go(func() { // Watch must not block, and Lost may take its time
+	l.wg.Go(func() { // the callback of Watch must not block, but Handler.Lost may
 		defer unwatch()
 		for {
 			select {
 			case <-moved:
-				l.settle()
+				l.reassign()
 			case <-life.Done():
 				return
 			}
@@ -58,10 +59,10 @@ func (l *listener) Subscribe(channels ...string) {
 		return
 	}
 	for _, c := range channels {
-		n := l.home(c)
-		l.want[c] = n
+		n := l.nodeOf(c)
+		l.channels[c] = n
 		if n != nil {
-			l.subscriber(n).want(c)
+			l.subscriber(n).subscribe(c)
 		}
 	}
 }
@@ -71,35 +72,36 @@ func (l *listener) Unsubscribe(channels ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range channels {
-		if e := l.subscribers[l.want[c]]; e != nil {
-			e.drop(c)
+		if s := l.subscribers[l.channels[c]]; s != nil {
+			s.unsubscribe(c)
 		}
-		delete(l.want, c)
+		delete(l.channels, c)
 	}
 }
 
-// home returns the node to listen to a channel at.
-func (l *listener) home(channel string) *node {
+// nodeOf returns the node that a channel must be subscribed on, or nil if it is
+// unknown.
+func (l *listener) nodeOf(channel string) *node {
 	return l.d.table.Load().at(l.d.slot(driver.Home(channel)))
 }
 
-// subscriber returns the subscriber at a node. It stays when nothing is left to hear: who
-// waited once often waits again.
+// subscriber returns the subscriber of a node. It stays open when its last
+// channel is unsubscribed, since new channels often follow. The caller holds l.mu.
 func (l *listener) subscriber(n *node) *subscriber {
-	e := l.subscribers[n]
-	if e == nil {
-		e = newEar(l, n)
-		l.subscribers[n] = e
+	s := l.subscribers[n]
+	if s == nil {
+		s = newSubscriber(l, n)
+		l.subscribers[n] = s
 	}
-	return e
+	return s
 }
 
-// settle moves channels to the nodes where they live now.
-func (l *listener) settle() {
+// reassign moves channels to the nodes that serve them now.
+func (l *listener) reassign() {
 	l.mu.Lock()
 	var lost, moves []string
-	for c, was := range l.want {
-		if n := l.home(c); n != was {
+	for c, was := range l.channels {
+		if n := l.nodeOf(c); n != was {
 			moves = append(moves, c)
 			if was != nil {
 				lost = append(lost, c)
@@ -110,27 +112,27 @@ func (l *listener) settle() {
 		moves = nil
 	}
 	for _, c := range moves {
-		n := l.home(c)
-		if e := l.subscribers[l.want[c]]; e != nil {
-			e.drop(c)
+		n := l.nodeOf(c)
+		if s := l.subscribers[l.channels[c]]; s != nil {
+			s.unsubscribe(c)
 		}
-		l.want[c] = n
+		l.channels[c] = n
 	}
 	l.mu.Unlock()
 	if len(lost) > 0 && len(moves) > 0 {
-		l.h.Lost(lost, errMoved) // before any of them is confirmed again
+		l.h.Lost(lost, errMoved) // before a new subscription is confirmed
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range moves {
-		if n, ok := l.want[c]; ok && n != nil && !l.closed {
-			l.subscriber(n).want(c)
+		if n, ok := l.channels[c]; ok && n != nil && !l.closed {
+			l.subscriber(n).subscribe(c)
 		}
 	}
-	for n, e := range l.subscribers { // of nodes that are not used any more
+	for n, s := range l.subscribers { // close the subscribers of nodes that are closed
 		if n.life.Err() != nil {
 			delete(l.subscribers, n)
-			l.settling.Go(e.close)
+			l.wg.Go(s.close)
 		}
 	}
 }
@@ -140,17 +142,17 @@ var errMoved = driver.Unsent(errors.New("the channel has moved to another server
 // Close implements driver.Listener.
 func (l *listener) Close() error {
 	l.end()
-	l.settling.Wait()
+	l.wg.Wait()
 	l.mu.Lock()
 	l.closed = true
 	subscribers := l.subscribers
 	l.subscribers = nil
 	l.mu.Unlock()
-	for _, e := range subscribers {
-		e.cancel()
+	for _, s := range subscribers {
+		s.cancel()
 	}
-	for _, e := range subscribers {
-		e.close()
+	for _, s := range subscribers {
+		s.close()
 	}
 	return nil
 }

@@ -15,68 +15,68 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// The keep-alive gap and the write timeout of rueidis decide when a silent
-// connection is given up: a PING goes out after a second without traffic and
-// has Config.Timeout to be answered.
+// pingGap is the keep-alive interval. rueidis sends a PING after this time
+// without traffic, and closes the connection if no answer arrives within
+// Config.Timeout.
 const pingGap = time.Second
 
-// A node is one server. Commands of all goroutines share one connection to it,
-// which is opened when it is first needed and again whenever it broke.
+// A node is one server. All goroutines share one connection to it for commands.
+// The connection is opened at first use, and again after it has broken.
 //
-// Whoever answers on a new connection is asked who he is before anything else
-// counts: the server may have been replaced by a replica, or have been
-// restarted and forgotten everything. That begins a new term.
+// On each new connection, the node identifies the server before it sends other
+// commands. The server may have been replaced by a replica, or it may have been
+// restarted and have lost its data. A different identity begins a new term.
 type node struct {
-	addr string
-	c    Config
-	told events
+	addr   string
+	c      Config
+	events nodeEvents
 
-	client  atomic.Pointer[rueidis.Client] // nil until it was reached once
+	client  atomic.Pointer[rueidis.Client] // nil until the first connection
 	opening sync.Mutex
-	failed  time.Time // when it could not be reached last; under opening
+	failed  time.Time // when the last attempt to connect failed; guarded by opening
 	failure error
 	life    context.Context // done when the node is closed
 	end     context.CancelFunc
 
-	link     atomic.Pointer[link] // the connection that commands share
-	calls    atomic.Int64         // under way
-	broke    atomic.Bool          // a call was interrupted; see link.go
-	reviving atomic.Bool
+	conn         atomic.Pointer[commandConn] // nil until the first dial
+	calls        atomic.Int64                // calls in progress
+	interrupted  atomic.Bool                 // a call was interrupted; see callContext
+	reconnecting atomic.Bool
 
 	term     atomic.Uint64
 	replicas atomic.Int64
-	sharded  atomic.Bool // it knows sharded channels
+	sharded  atomic.Bool // the server supports sharded channels
 
-	mu  sync.Mutex
-	who identity
+	mu       sync.Mutex
+	identity identity
 }
 
-// An identity is what changes when a server may have forgotten something.
+// An identity changes when a server may have lost data.
 type identity struct{ run, repl string }
 
-// events are what a node tells the driver it belongs to.
-type events interface {
-	// term returns a number that no node had before.
+// nodeEvents are the callbacks of a node to its driver.
+type nodeEvents interface {
+	// nextTerm returns a number that no node has had before.
 	nextTerm() uint64
-	// changed says that a node is in a new term.
+	// changed reports that a node is in a new term.
 	changed()
-	// suspect says that a node may not be the right one any more.
-	suspect()
-	// confirm says whether a node, on a new connection, is to be used as a
-	// master; see source.
+	// scanNow requests a scan, because the node may no longer be a master.
+	scanNow()
+	// confirm returns nil if the node may be used as a master on its new
+	// connection; see source.
 	confirm(ctx context.Context, n *node, same bool) error
 }
 
-func newNode(ctx context.Context, c Config, addr string, told events) *node {
-	n := &node{addr: addr, c: c, told: told}
+func newNode(ctx context.Context, c Config, addr string, events nodeEvents) *node {
+	n := &node{addr: addr, c: c, events: events}
 	n.life, n.end = context.WithCancel(ctx)
-	n.term.Store(told.nextTerm())
+	n.term.Store(events.nextTerm())
 	n.replicas.Store(-1)
 	return n
 }
 
-// connect opens the first connection. It takes no context: others may wait for
-// it, too.
+// connect opens the first connection. It takes no context, because several
+// callers may wait for the connection.
 func (n *node) connect() error {
 	if n.client.Load() != nil {
 		return nil
@@ -88,14 +88,14 @@ func (n *node) connect() error {
 	case n.client.Load() != nil:
 		return nil
 	case n.life.Err() != nil:
-		return errGone
-	case n.failed.After(came): // somebody else has just tried
+		return errReplaced
+	case n.failed.After(came): // an attempt failed while this call waited
 		return n.failure
 	}
 	c := &n.c
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress:       []string{n.addr},
-		ForceSingleClient: true, // never guess at a cluster
+		ForceSingleClient: true, // do not detect clusters
 		Username:          c.Username,
 		Password:          string(c.Password),
 		SelectDB:          c.DB,
@@ -105,24 +105,24 @@ func (n *node) connect() error {
 		DialCtxFn:         n.dialer(c.Network),
 		ConnWriteTimeout:  c.Timeout,
 		AlwaysRESP2:       c.RESP2,
-		DisableRetry:      true, // the engine retries, since it knows until when
+		DisableRetry:      true, // the engine retries, since it knows the deadline
 		DisableCache:      true,
 		PipelineMultiplex: -1, // one connection: commands keep their order
-		// Those that wait for replicas have their own, closed when not needed.
+		// Calls that wait for replicas have their own connections, closed when idle.
 		BlockingPoolSize:    256,
 		BlockingPoolCleanup: 10 * time.Second,
-		// Lock traffic is small; the library's half MiB each way is not needed.
+		// Lock traffic is small and does not need the default of 0.5 MiB per buffer.
 		ReadBufferEachConn:  32 << 10,
 		WriteBufferEachConn: 32 << 10,
 	})
 	if err == nil && n.life.Err() != nil {
-		err = errGone
+		err = errReplaced
 	}
 	if err != nil {
 		if client != nil {
 			client.Close()
 		}
-		n.link.Store(nil)
+		n.conn.Store(nil)
 		n.failed, n.failure = time.Now(), n.classify(err)
 		return n.failure
 	}
@@ -140,53 +140,55 @@ func (n *node) close() {
 	}
 }
 
-// greet opens the connection, if need be, and asks who is there.
-func (n *node) greet(ctx context.Context) error {
-	return detour(ctx, func(err error) error { return err }, func() error {
+// identify opens the connection if necessary and asks the server for its
+// identity.
+func (n *node) identify(ctx context.Context) error {
+	return runDetached(ctx, func(err error) error { return err }, func() error {
 		if err := n.connect(); err != nil {
 			return err
 		}
-		done := n.bound(context.WithoutCancel(ctx)) // who gives up breaks nobody's connection
+		done := n.newCallContext(context.WithoutCancel(ctx)) // a cancelled call must not break the shared connection
 		defer done.release()
-		done.greets = true
-		return n.whose(ctx, n.introduce(done, (*n.client.Load()).Do(done, n.b().Info().Build())))
+		done.identifies = true
+		return n.timeoutCause(ctx, n.checkIdentity(done, (*n.client.Load()).Do(done, n.b().Info().Build())))
 	})
 }
 
-// introduce takes in who has answered on a connection.
-func (n *node) introduce(done *callContext, r rueidis.RedisResult) error {
+// checkIdentity handles the reply to INFO on a connection. It returns nil if the
+// server may be used.
+func (n *node) checkIdentity(done *callContext, r rueidis.RedisResult) error {
 	text, err := r.ToString()
 	if err != nil {
 		err = n.classify(err)
 		if driver.CodeOf(err) != "NOPERM" && !strings.Contains(err.Error(), "unknown command") {
 			return err
 		}
-		// Some servers tell nobody who they are. That works, too: only the
-		// reason for a loss will be less exact.
+		// Some servers do not permit INFO. They can be used; only the reported
+		// reason for a lost lease is less precise.
 	}
-	if f := driver.NewFacts(text); f.Mode() == "sentinel" && n.told != events(deaf{}) {
+	if f := driver.NewFacts(text); f.Mode() == "sentinel" && n.events != nodeEvents(noEvents{}) {
 		return &driver.Error{Class: driver.Fatal, Err: fmt.Errorf("%s is a sentinel: use redis-sentinel://", n.addr)}
 	} else if f.Role != "slave" || n.c.Mode == Single || n.c.Mode == Cluster {
 		n.mu.Lock()
-		same := n.who == identity{f.RunID, f.ReplID}
+		same := n.identity == identity{f.RunID, f.ReplID}
 		n.mu.Unlock()
-		if err := n.told.confirm(done.Context, n, same); err != nil {
-			n.told.suspect()
+		if err := n.events.confirm(done.Context, n, same); err != nil {
+			n.events.scanNow()
 			return err
 		}
 		n.learn(f)
-		// Only if it surely was the present connection.
-		if l := n.link.Load(); l == done.link || done.dialled {
-			l.ready.Store(true)
-			l.known.Store(true)
+		// Only if the reply certainly came on the current connection.
+		if c := n.conn.Load(); c == done.conn || done.dialled {
+			c.ready.Store(true)
+			c.known.Store(true)
 		}
 		return nil
 	}
-	n.told.suspect()
+	n.events.scanNow()
 	return driver.ServerError("READONLY the server is a replica now")
 }
 
-// learn takes in what a server says of itself.
+// learn records what a server reports about itself.
 func (n *node) learn(f driver.Facts) {
 	n.replicas.Store(int64(f.Replicas))
 	var major int
@@ -194,25 +196,27 @@ func (n *node) learn(f driver.Facts) {
 	n.sharded.Store(n.c.Mode == Cluster && major >= 7)
 	who := identity{f.RunID, f.ReplID}
 	n.mu.Lock()
-	renewed := n.who != identity{} && n.who != who
-	n.who = who
+	renewed := n.identity != identity{} && n.identity != who
+	n.identity = who
 	n.mu.Unlock()
 	if renewed {
-		n.term.Store(n.told.nextTerm())
-		n.told.changed()
+		n.term.Store(n.events.nextTerm())
+		n.events.changed()
 	}
 }
 
-// revive restores the connection, and asks who is there, as soon as it can.
-func (n *node) revive() {
-	if n.life.Err() != nil || !n.reviving.CompareAndSwap(false, true) {
+// reconnect restores the connection and identifies the server, in the
+// background. It retries until it succeeds, or fails for good, or the node is
+// closed.
+func (n *node) reconnect() {
+	if n.life.Err() != nil || !n.reconnecting.CompareAndSwap(false, true) {
 		return
 	}
-	n.told.suspect()
+	n.events.scanNow()
 	go func() {
-		defer n.reviving.Store(false)
+		defer n.reconnecting.Store(false)
 		for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-			err := n.greet(n.life)
+			err := n.identify(n.life)
 			if err == nil || driver.ClassOf(err) == driver.Fatal {
 				return
 			}
@@ -227,30 +231,30 @@ func (n *node) revive() {
 
 func (n *node) b() rueidis.Builder { return (*n.client.Load()).B() }
 
-// ask runs a command that is not a script.
+// ask runs a command other than a script.
 func (n *node) ask(ctx context.Context, build func(rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
 	type answer struct {
 		m   rueidis.RedisMessage
 		err error
 	}
-	a := detour(ctx, func(err error) answer { return answer{err: err} }, func() answer {
+	a := runDetached(ctx, func(err error) answer { return answer{err: err} }, func() answer {
 		if err := n.connect(); err != nil {
 			return answer{err: err}
 		}
-		done := n.bound(context.WithoutCancel(ctx))
+		done := n.newCallContext(context.WithoutCancel(ctx))
 		defer done.release()
-		done.greets = true // it asks something harmless
+		done.identifies = true // the command changes nothing, so any server may answer
 		m, err := (*n.client.Load()).Do(done, build(n.b())).ToMessage()
 		if err != nil {
-			return answer{err: n.whose(ctx, n.classify(err))}
+			return answer{err: n.timeoutCause(ctx, n.classify(err))}
 		}
 		return answer{m, nil}
 	})
 	return a.m, a.err
 }
 
-// errGone is the error of calls to a server that is not used any more.
-var errGone = driver.Unsent(errors.New("another server has taken its place"))
+// errReplaced is the error of calls to a node that is closed.
+var errReplaced = driver.Unsent(errors.New("the server was replaced by another one"))
 
 // classify turns an error of rueidis into one of package driver.
 func (n *node) classify(err error) error {
@@ -263,7 +267,7 @@ func (n *node) classify(err error) error {
 	case errors.As(err, &known):
 		return err
 	case errors.Is(err, rueidis.ErrClosing):
-		return driver.Unknown(errors.New("another server has taken its place"))
+		return driver.Unknown(errors.New("the server was replaced by another one"))
 	case errors.As(err, &op) && op.Op == "dial":
 		return driver.Unsent(err)
 	case errors.Is(err, errNotDialled):

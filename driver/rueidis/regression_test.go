@@ -24,7 +24,7 @@ type doubter struct {
 
 func (d *doubter) nextTerm() uint64 { return d.terms.Add(1) }
 func (*doubter) changed()           {}
-func (*doubter) suspect()           {}
+func (*doubter) scanNow()           {}
 
 func (d *doubter) confirm(_ context.Context, _ *node, same bool) error {
 	d.same.Store(same)
@@ -38,7 +38,7 @@ func (d *doubter) confirm(_ context.Context, _ *node, same bool) error {
 // still.
 const patient = 5 * time.Second
 
-func aNode(t *testing.T, mode Mode, addr string, told events) *node {
+func aNode(t *testing.T, mode Mode, addr string, told nodeEvents) *node {
 	c := Config{Mode: mode, Network: "tcp", DialTimeout: patient, Timeout: patient}
 	n := newNode(context.Background(), c, addr, told)
 	t.Cleanup(n.close)
@@ -54,7 +54,7 @@ func put(value string) driver.Call {
 
 // A server that comes back is not used before the sentinels have confirmed it,
 // also by whoever comes before the connection is restored.
-func TestStrangerGetsNothing(t *testing.T) {
+func TestUnidentifiedGetsNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	told := new(doubter)
@@ -66,7 +66,7 @@ func TestStrangerGetsNothing(t *testing.T) {
 	}
 	told.refuse.Store(true)
 	s.Stop()
-	for r := n.do(ctx, put("down"), false); r.Err == nil || n.link.Load().ready.Load(); {
+	for r := n.do(ctx, put("down"), false); r.Err == nil || n.conn.Load().ready.Load(); {
 		r = n.do(ctx, put("down"), false)
 	}
 	time.Sleep(2 * time.Second) // now it is tried once a second
@@ -92,7 +92,7 @@ func TestRefusedThoughRun(t *testing.T) {
 
 // Those who ask a silent server leave nothing behind for longer than a dial
 // takes, however many they are.
-func TestAskersOfSilentServer(t *testing.T) {
+func TestCallersOfSilentServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // connections are accepted, nothing is said
 	if err != nil {
 		t.Fatal(err)
@@ -127,14 +127,14 @@ func TestRedirectIPv6(t *testing.T) {
 }
 
 // To ask a server for facts does not make it one that was confirmed before.
-func TestFactsConfirmNobody(t *testing.T) {
+func TestFactsDoNotConfirm(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	told := new(doubter)
 	n := aNode(t, Sentinel, s.Addr(), told)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if err := n.greet(ctx); err != nil {
+	if err := n.identify(ctx); err != nil {
 		t.Fatal(err)
 	}
 	told.refuse.Store(true) // the next one is a stranger
@@ -142,7 +142,7 @@ func TestFactsConfirmNobody(t *testing.T) {
 	for f := n.facts(ctx); f.Err != nil; f = n.facts(ctx) {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := n.greet(ctx); err == nil || told.same.Load() {
+	if err := n.identify(ctx); err == nil || told.same.Load() {
 		t.Errorf("the server was restarted, and is taken for the one that was confirmed: %v", err)
 	}
 }
@@ -152,7 +152,7 @@ func TestFactsConfirmNobody(t *testing.T) {
 func TestShardedOnListens(t *testing.T) {
 	n := aNode(t, Cluster, "127.0.0.1:1", new(doubter))
 	n.c.Sharded = ShardedOn
-	if e := (&subscriber{n: n}); n.publishesSharded() && e.families("c")&sharded == 0 {
+	if s := (&subscriber{n: n}); n.publishesSharded() && s.familiesOf("c")&sharded == 0 {
 		t.Error("publishes where it does not listen")
 	}
 }
@@ -168,16 +168,16 @@ func (nobody) Lost([]string, error)      {}
 func TestMovedBeforeSubscribed(t *testing.T) {
 	n := aNode(t, Cluster, "127.0.0.1:1", new(doubter))
 	n.sharded.Store(true)
-	e := &subscriber{
-		l: &listener{d: &Driver{kick: make(chan struct{}, 1)}, h: nobody{}}, n: n, ctx: context.Background(),
-		kick: make(chan struct{}, 1), subs: make(map[string]*sub),
+	s := &subscriber{
+		l: &listener{d: &Driver{scanSignal: make(chan struct{}, 1)}, h: nobody{}}, n: n, ctx: context.Background(),
+		signal: make(chan struct{}, 1), channels: make(map[string]*channelState),
 	}
-	e.want("c")
-	e.tasks()
-	e.heard("ssubscribe", "c", "", 1)
-	e.heard("sunsubscribe", "c", "", 1)
-	e.heard("subscribe", "c", "", 1)
-	if len(e.tasks()) == 0 {
+	s.subscribe("c")
+	s.tasks()
+	s.handle("ssubscribe", "c", "", 1)
+	s.handle("sunsubscribe", "c", "", 1)
+	s.handle("subscribe", "c", "", 1)
+	if len(s.tasks()) == 0 {
 		t.Error("nobody will subscribe again")
 	}
 }
@@ -213,13 +213,13 @@ func (*pointer) close()                                     {}
 
 // A master that the sentinels have replaced is not used any more, whether its
 // successor answers yet or not.
-func TestDethroned(t *testing.T) {
+func TestDemoted(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := &pointer{s.Addr()}
 	d := &Driver{
 		c:      Config{Mode: Sentinel, Network: "tcp", DialTimeout: patient, Timeout: patient},
-		source: p, kick: make(chan struct{}, 1), nodes: make(map[string]*node), watchers: make(map[int]func()),
+		source: p, scanSignal: make(chan struct{}, 1), nodes: make(map[string]*node), watchers: make(map[int]func()),
 	}
 	d.life, d.end = context.WithCancel(context.Background())
 	defer d.Close()
@@ -250,7 +250,7 @@ func TestReplacedWhileDialling(t *testing.T) {
 			Mode: Sentinel, Network: "tcp", DialTimeout: 4 * patient, Timeout: 4 * patient,
 			TLS: &tls.Config{ServerName: "x", MinVersion: tls.VersionTLS12},
 		},
-		source: &pointer{}, kick: make(chan struct{}, 1), nodes: make(map[string]*node), watchers: make(map[int]func()),
+		source: &pointer{}, scanSignal: make(chan struct{}, 1), nodes: make(map[string]*node), watchers: make(map[int]func()),
 	}
 	d.life, d.end = context.WithCancel(context.Background())
 	defer d.Close()
@@ -263,20 +263,20 @@ func TestReplacedWhileDialling(t *testing.T) {
 	if _, err := silent.Accept(); err != nil {
 		t.Fatal(err)
 	}
-	d.use(new(table), layout{})
+	d.setTable(new(table), layout{})
 	err = <-errs
-	if errors.Is(err, context.Canceled) || driver.ClassOf(err) != driver.Definite || !strings.Contains(err.Error(), "another server") {
+	if errors.Is(err, context.Canceled) || driver.ClassOf(err) != driver.Definite || !strings.Contains(err.Error(), "was replaced") {
 		t.Errorf("the server was replaced: %v is %v, want definite, and not that of a context", err, driver.ClassOf(err))
 	}
 }
 
 // A context of the driver has ended an attempt. Its callers do not take it for
 // their own.
-func TestOutward(t *testing.T) {
+func TestForCaller(t *testing.T) {
 	t.Parallel()
 	d := &Driver{life: context.Background()}
 	for _, err := range []error{driver.Unsent(context.Canceled), driver.Unknown(context.DeadlineExceeded)} {
-		got := d.outward(t.Context(), err)
+		got := d.forCaller(t.Context(), err)
 		if errors.Is(got, context.Canceled) || errors.Is(got, context.DeadlineExceeded) || driver.ClassOf(got) != driver.ClassOf(err) {
 			t.Errorf("%v reaches the caller as %v", err, got)
 		}

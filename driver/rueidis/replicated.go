@@ -11,18 +11,18 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// replicated is a source. It asks a few servers, which are known by their
-// addresses, for their role, and uses the one that is the master. Two masters
-// are a conflict, whatever replicas they have: replicas move from one to the
-// other, and clients that look at different moments would choose differently.
+// replicated is a source. It asks the configured servers for their roles and
+// uses the master. Two masters are a conflict, however many replicas each has:
+// replicas move from one master to another, so clients that ask at different
+// times would choose different masters.
 type replicated struct{ d *Driver }
 
-// hearing is the grace for the other servers once one is known to be a master.
-// One that answers later counts as absent in this round.
-const hearing = time.Second
+// masterGrace is how long find waits for the other servers once one has reported
+// that it is a master. A server that answers later is ignored in this round.
+const masterGrace = time.Second
 
-// A lead is what a server says of itself.
-type lead struct {
+// A roleReply is the role that a server reports.
+type roleReply struct {
 	addr     string
 	master   bool
 	replicas int
@@ -31,9 +31,9 @@ type lead struct {
 
 func (s *replicated) find(ctx context.Context) (layout, error) {
 	found := layout{others: s.d.c.Addrs}
-	grace := hearing
+	grace := masterGrace
 	if end, ok := ctx.Deadline(); ok {
-		grace = min(grace, time.Until(end)/2) // the rest is for the master that is found
+		grace = min(grace, time.Until(end)/2) // the other half is for identifying the master
 	}
 	var nodes []*node
 	for _, addr := range s.d.c.Addrs {
@@ -41,7 +41,7 @@ func (s *replicated) find(ctx context.Context) (layout, error) {
 	}
 	var masters []string
 	var errs []error
-	for _, l := range poll(ctx, nodes, role, func(l lead) bool { return l.master }, grace) {
+	for _, l := range poll(ctx, nodes, askRole, func(l roleReply) bool { return l.master }, grace) {
 		switch {
 		case l.err != nil:
 			errs = append(errs, l.err)
@@ -52,13 +52,13 @@ func (s *replicated) find(ctx context.Context) (layout, error) {
 	slices.Sort(masters)
 	switch {
 	case len(masters) == 0 && len(errs) > 0:
-		return found, worst(errs)
+		return found, mostSevere(errs)
 	case len(masters) == 0:
 		return found, driver.ServerError("READONLY none of the servers is a master")
 	case len(masters) > 1:
 		return found, &driver.Error{Class: driver.Fatal, Err: &conflict{fmt.Sprintf(
-			"%s and %s both call themselves the master, so none is used: make one a replica of the other (REPLICAOF), "+
-				"or name the servers of one master only", masters[0], masters[1])}}
+			"%s and %s both report that they are the master, so neither is used: make one a replica of the other (REPLICAOF), "+
+				"or list the servers of one master only", masters[0], masters[1])}}
 	}
 	found.masters = masters
 	return found, nil
@@ -66,14 +66,14 @@ func (s *replicated) find(ctx context.Context) (layout, error) {
 
 // countReplicas asks a server how many replicas it has.
 func (n *node) countReplicas(ctx context.Context) {
-	if l := role(ctx, n); l.master {
+	if l := askRole(ctx, n); l.master {
 		n.replicas.CompareAndSwap(0, int64(l.replicas))
 	}
 }
 
-// role asks a server what it takes itself for.
-func role(ctx context.Context, n *node) lead {
-	l := lead{addr: n.addr}
+// askRole asks a server for its role.
+func askRole(ctx context.Context, n *node) roleReply {
+	l := roleReply{addr: n.addr}
 	m, err := n.ask(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Role().Build() })
 	if err != nil {
 		l.err = err
@@ -93,9 +93,9 @@ func role(ctx context.Context, n *node) lead {
 
 func (*replicated) close() {}
 
-// confirm has nothing to ask but the server's own word. But a server on a new
-// connection may have been replaced meanwhile, so all are asked soon.
+// confirm always succeeds: only the server itself knows its role. Another server
+// may have become the master since the last scan, so confirm requests a scan.
 func (s *replicated) confirm(context.Context, *node, bool) error {
-	s.d.suspect()
+	s.d.scanNow()
 	return nil
 }

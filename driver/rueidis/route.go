@@ -15,37 +15,37 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A source knows which server serves what. It asks witnesses: the servers
-// themselves, sentinels, or nodes of a cluster.
+// A source finds out which server serves which keys. It asks witnesses: the
+// servers themselves, sentinels, or cluster nodes.
 type source interface {
-	// find asks the witnesses. Its error says that the answer is not known:
-	// witnesses that do not answer leave the table as it is. Witnesses that
-	// contradict each other are a conflict, and then no server is used.
+	// find asks the witnesses. It returns an error if the layout is unknown. If
+	// witnesses do not answer, the table stays as it is. If they contradict each
+	// other, the error is a conflict, and no server is used.
 	find(context.Context) (layout, error)
-	// confirm says whether a server that calls itself a master, on a new
-	// connection, is to be used as one. The same is so if it is known from
-	// before.
+	// confirm returns nil if a server that reports to be a master, on a new
+	// connection, may be used as one. The parameter same says whether the server
+	// has the identity that the node had before.
 	confirm(ctx context.Context, n *node, same bool) error
 	close()
 }
 
-// A layout is what a source has found: the addresses of the masters, and in a
-// cluster which slots each of them serves.
+// A layout is the result of a source: the addresses of the masters and, in a
+// cluster, the slots that each of them serves.
 type layout struct {
 	masters []string
 	slots   []span
-	others  []string // that may be asked, too
+	others  []string // addresses of other nodes to keep: they may be asked again
 }
 
-// A span is a run of slots and the address of the node that serves them.
+// A span is a range of slots and the address of the node that serves them.
 type span struct {
 	first, last int
 	addr        string
 }
 
 // A conflict is the error of a source whose witnesses contradict each other.
-// Each of them may be right, and clients that chose differently would both be
-// granted one lock. So the table is emptied until the witnesses agree again.
+// Each of them may be right. If clients chose differently, two of them could
+// both acquire one lock. So the table is empty until the witnesses agree again.
 type conflict struct{ text string }
 
 func (c *conflict) Error() string { return c.text }
@@ -62,11 +62,12 @@ func newSource(d *Driver) source {
 	return nil
 }
 
-// maxRedirects bounds how often a call follows its key. It takes one step after
-// a slot has moved, and more only while the servers disagree.
+// maxRedirects limits how often a call is redirected. One redirect is enough
+// after a slot has moved. More happen only while the servers disagree.
 const maxRedirects = 5
 
-// follow runs a call again where its key lives now, if that is why it failed.
+// follow runs a call again on the node that serves its key, if the call failed
+// with a redirect.
 func (d *Driver) follow(ctx context.Context, n *node, r *driver.Result, run func(n *node, asking bool) driver.Result) {
 	for range maxRedirects {
 		code := driver.CodeOf(r.Err)
@@ -84,20 +85,20 @@ func (d *Driver) follow(ctx context.Context, n *node, r *driver.Result, run func
 		*r = run(n, code == "ASK")
 	}
 	if code := driver.CodeOf(r.Err); d.c.Mode != Cluster && (code == "MOVED" || code == "ASK") {
-		r.Err = &driver.Error{Class: driver.Fatal, Code: code, Err: fmt.Errorf("%s is a node of a cluster, and the key lives on another: use redis-cluster://", n.addr)}
+		r.Err = &driver.Error{Class: driver.Fatal, Code: code, Err: fmt.Errorf("%s is a cluster node that does not serve this key: use redis-cluster://", n.addr)}
 	}
 	switch driver.CodeOf(r.Err) {
 	case "":
-		if r.Err != nil && !errors.Is(ctx.Err(), context.Canceled) { // or it was the caller who gave up
-			d.suspect()
+		if r.Err != nil && !errors.Is(ctx.Err(), context.Canceled) { // a cancelled call says nothing about the server
+			d.scanNow()
 		}
 	case "READONLY", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "LOADING", "UNBLOCKED":
-		d.suspect()
+		d.scanNow()
 	}
-	r.Err = d.outward(ctx, r.Err)
+	r.Err = d.forCaller(ctx, r.Err)
 }
 
-// redirect returns where an error sends to, given whose error it is.
+// redirect parses the redirect that the node at from has returned.
 func redirect(err error, from string) (slot int, addr string, ok bool) {
 	words := strings.Fields(err.Error()) // MOVED 3999 127.0.0.1:6381
 	if len(words) < 3 {
@@ -110,9 +111,10 @@ func redirect(err error, from string) (slot int, addr string, ok bool) {
 	return slot, at(words[2], from), true
 }
 
-// at returns an address without its host as one on the host of whoever gave it.
+// at completes an address that the node at from has returned. An address without
+// a host is on the host of that node.
 func at(addr, from string) string {
-	i := strings.LastIndexByte(addr, ':') // the servers put no brackets around addresses of IPv6
+	i := strings.LastIndexByte(addr, ':') // servers write IPv6 addresses without brackets
 	host, port := strings.Trim(addr[:max(i, 0)], "[]"), addr[i+1:]
 	if host == "" || host == "?" {
 		host, _, _ = net.SplitHostPort(from)
@@ -120,7 +122,7 @@ func at(addr, from string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// moved notes that a slot has a new master.
+// moved records the new master of a slot.
 func (d *Driver) moved(slot int, n *node) {
 	d.mu.Lock()
 	old := d.table.Load()
@@ -138,11 +140,11 @@ func (d *Driver) moved(slot int, n *node) {
 	d.table.Store(t)
 	d.mu.Unlock()
 	d.changed()
-	d.suspect() // others will have moved with it
+	d.scanNow() // other slots may have moved, too
 }
 
-// poll asks several nodes at once. It returns what they say: all of them, or,
-// once one has said something good, those that answer within the grace.
+// poll asks several nodes at once and returns their answers. After the first
+// good answer, it waits for the others only for the grace period.
 func poll[N, T any](ctx context.Context, nodes []N, ask func(context.Context, N) T, good func(T) bool, grace time.Duration) []T {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -166,68 +168,69 @@ func poll[N, T any](ctx context.Context, nodes []N, ask func(context.Context, N)
 	return said
 }
 
-// briefly is the grace where the answer of one node is enough.
-const briefly = 100 * time.Millisecond
+// shortGrace is the grace period if the answer of one node is enough.
+const shortGrace = 100 * time.Millisecond
 
 func byAddr(a, b *node) int { return cmp.Compare(a.addr, b.addr) }
 
-// nobody is the error of calls whose key no server is known for.
-func (d *Driver) nobody(ctx context.Context) error {
-	d.suspect()
-	if t := d.table.Load(); t.why != nil {
-		return d.outward(ctx, driver.Unsent(t.why))
+// noServer returns the error of a call whose key is served by no known server.
+func (d *Driver) noServer(ctx context.Context) error {
+	d.scanNow()
+	if t := d.table.Load(); t.conflict != nil {
+		return d.forCaller(ctx, driver.Unsent(t.conflict))
 	}
-	return d.outward(ctx, &driver.Error{Class: driver.Definite, Code: "CLUSTERDOWN", Err: errors.New("no server is known for the key now")})
+	return d.forCaller(ctx, &driver.Error{Class: driver.Definite, Code: "CLUSTERDOWN", Err: errors.New("no server is known for this key")})
 }
 
-// suspect has the source asked soon.
-func (d *Driver) suspect() {
+// scanNow requests a scan without delay.
+func (d *Driver) scanNow() {
 	select {
-	case d.kick <- struct{}{}:
+	case d.scanSignal <- struct{}{}:
 	default:
 	}
 }
 
-// shortest is the least time between two looks at who serves what.
-const shortest = 50 * time.Millisecond
+// minScanGap is the minimum time between two scans.
+const minScanGap = 50 * time.Millisecond
 
-// scan keeps the table up to date: every now and then, and soon after something
-// did not work.
+// scan keeps the table up to date. It refreshes the table periodically, and when
+// scanNow is called.
 func (d *Driver) scan() {
 	for {
 		select {
-		case <-d.kick:
+		case <-d.scanSignal:
 		case <-time.After(d.c.ScanInterval/2 + rand.N(d.c.ScanInterval/2)):
 		case <-d.life.Done():
 			return
 		}
 		ctx, cancel := context.WithTimeout(d.life, d.c.Timeout)
-		_ = d.refresh(ctx) // the table is as good as any, until the next time
+		_ = d.refresh(ctx) // on an error, the next scan tries again
 		cancel()
 		select {
-		case <-time.After(shortest):
+		case <-time.After(minScanGap):
 		case <-d.life.Done():
 			return
 		}
 	}
 }
 
-// refresh asks the source which server serves what. If that is not known, the
-// table stays. If the witnesses contradict each other, it is emptied.
+// refresh asks the source for the layout and updates the table. If the layout is
+// unknown, the table stays. If the witnesses contradict each other, the table is
+// emptied.
 func (d *Driver) refresh(ctx context.Context) error {
 	found, err := d.source.find(ctx)
 	if err != nil {
 		if c := (*conflict)(nil); errors.As(err, &c) {
-			d.doubt(c, found)
+			d.clearTable(c, found)
 		}
 		return err
 	}
 	if d.c.Mode != Cluster {
-		// Whoever is called the master is believed only if it says so, too.
+		// The server itself must confirm that it is the master.
 		n := d.node(found.masters[0])
-		if err := n.greetOnce(ctx); err != nil {
-			if now := d.table.Load().at(0); now != nil && now != n { // which is not the master any more
-				d.use(new(table), found)
+		if err := n.ensureIdentified(ctx); err != nil {
+			if now := d.table.Load().at(0); now != nil && now != n { // the current one is no longer the master
+				d.setTable(new(table), found)
 			}
 			return err
 		}
@@ -248,7 +251,7 @@ func (d *Driver) refresh(ctx context.Context) error {
 		}
 	}
 	for _, n := range t.masters {
-		if n.replicas.Load() == 0 { // it may have got some
+		if n.replicas.Load() == 0 { // a replica may have joined
 			n.countReplicas(ctx)
 		}
 	}
@@ -258,31 +261,31 @@ func (d *Driver) refresh(ctx context.Context) error {
 	}
 	for _, n := range t.masters {
 		if !slices.Contains(old.masters, n) {
-			n.term.Store(d.nextTerm()) // it may have been one before, and have missed something
+			n.term.Store(d.nextTerm()) // it may have been a master before and have missed writes since
 		}
 	}
-	d.use(t, found)
+	d.setTable(t, found)
 	return nil
 }
 
-// doubt empties the table because of a conflict. The leases of all keys are
-// verified when it is filled again, in a new term.
-func (d *Driver) doubt(c *conflict, found layout) {
-	if old := d.table.Load(); old.why == nil || old.why.text != c.text {
-		d.use(&table{why: c}, found)
+// clearTable empties the table because of a conflict. When the table is filled
+// again, a new term begins, and the leases of all keys are verified.
+func (d *Driver) clearTable(c *conflict, found layout) {
+	if old := d.table.Load(); old.conflict == nil || old.conflict.text != c.text {
+		d.setTable(&table{conflict: c}, found)
 	}
 }
 
-// use replaces the table.
-func (d *Driver) use(t *table, found layout) {
+// setTable replaces the table.
+func (d *Driver) setTable(t *table, found layout) {
 	d.table.Store(t)
-	d.retire(t, found)
+	d.closeUnused(t, found)
 	d.changed()
 }
 
-// retire closes the nodes that nobody needs any more. Whoever waits for an
-// answer of one is told at once that there will be none.
-func (d *Driver) retire(t *table, found layout) {
+// closeUnused closes the nodes that are neither masters nor listed in found.
+// Calls that wait for an answer of such a node fail at once.
+func (d *Driver) closeUnused(t *table, found layout) {
 	var gone []*node
 	d.mu.Lock()
 	for addr, n := range d.nodes {
@@ -297,11 +300,11 @@ func (d *Driver) retire(t *table, found layout) {
 	}
 }
 
-// greetOnce asks a server who it is, unless it has said so on the present
-// connection.
-func (n *node) greetOnce(ctx context.Context) error {
-	if l := n.link.Load(); l != nil && l.ready.Load() && l.known.Load() {
+// ensureIdentified identifies the server, unless it is identified on the current
+// connection already.
+func (n *node) ensureIdentified(ctx context.Context) error {
+	if c := n.conn.Load(); c != nil && c.ready.Load() && c.known.Load() {
 		return nil
 	}
-	return n.greet(ctx)
+	return n.identify(ctx)
 }

@@ -16,36 +16,36 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// sentinels are a source. All sentinels are asked at once who the master is, and
-// a sentinelView decides which answer counts.
+// sentinels is a source. It asks all sentinels at once for the master, and a
+// sentinelView decides which answer counts.
 type sentinels struct {
 	c    Config
 	name string
 	life context.Context
 
-	mu           sync.Mutex
-	watchers     map[string]*watcher // by address: those that were given, and those that others list
-	sentinelView sentinelView
+	mu    sync.Mutex
+	nodes map[string]*sentinelNode // by address: the configured ones and those that other sentinels list
+	view  sentinelView
 }
 
-// A watcher is a sentinel at an address.
-type watcher struct {
+// A sentinelNode is a sentinel at an address.
+type sentinelNode struct {
 	*node
 
 	mu    sync.Mutex
-	link  *link     // the connection on which it said the following
-	since time.Time // when it did
+	conn  *commandConn // the connection on which id and peers were read
+	since time.Time    // when they were read
 	id    string
 	peers []peer
 }
 
-// A peer is a sentinel as others list it.
+// A peer is a sentinel in the list of another sentinel.
 type peer struct{ id, addr string }
 
 const (
-	// listEvery is how often a sentinel is asked for the others.
+	// listEvery is how often a sentinel is asked for its peers.
 	listEvery = 10 * time.Second
-	// maxPeers bounds how many sentinels are asked that others have listed.
+	// maxPeers limits how many listed sentinels are asked.
 	maxPeers = 64
 )
 
@@ -53,41 +53,41 @@ func newSentinels(d *Driver) *sentinels {
 	c := d.c
 	c.Mode, c.DB = Single, 0
 	c.Username, c.Password, c.TLS = c.SentinelUsername, c.SentinelPassword, c.SentinelTLS
-	s := &sentinels{c: c, name: c.MasterName, life: d.life, watchers: make(map[string]*watcher)}
-	s.watch(nil, true)
+	s := &sentinels{c: c, name: c.MasterName, life: d.life, nodes: make(map[string]*sentinelNode)}
+	s.setAddrs(nil, true)
 	return s
 }
 
-// watch has the sentinels at some addresses asked from now on, besides those
-// that were given. Only those, if they are all that count.
-func (s *sentinels) watch(addrs []string, all bool) {
+// setAddrs adds sentinels to those that are asked. If all is set, only the
+// configured sentinels and those at addrs stay; the others are closed.
+func (s *sentinels) setAddrs(addrs []string, all bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life.Err() != nil {
 		return
 	}
 	wanted := slices.Concat(s.c.Addrs, addrs)
-	for addr, w := range s.watchers {
+	for addr, n := range s.nodes {
 		if all && !slices.Contains(wanted, addr) {
-			delete(s.watchers, addr)
-			go w.close()
+			delete(s.nodes, addr)
+			go n.close()
 		}
 	}
 	for _, addr := range wanted {
-		if s.watchers[addr] == nil && len(s.watchers) < len(s.c.Addrs)+maxPeers {
-			s.watchers[addr] = &watcher{node: newNode(s.life, s.c, addr, deaf{})}
+		if s.nodes[addr] == nil && len(s.nodes) < len(s.c.Addrs)+maxPeers {
+			s.nodes[addr] = &sentinelNode{node: newNode(s.life, s.c, addr, noEvents{})}
 		}
 	}
 }
 
-// deaf is for nodes whose events do not matter.
-type deaf struct{}
+// noEvents ignores the events of a node.
+type noEvents struct{}
 
-func (deaf) confirm(context.Context, *node, bool) error { return nil }
+func (noEvents) confirm(context.Context, *node, bool) error { return nil }
 
-func (deaf) nextTerm() uint64 { return 0 }
-func (deaf) changed()         {}
-func (deaf) suspect()         {}
+func (noEvents) nextTerm() uint64 { return 0 }
+func (noEvents) changed()         {}
+func (noEvents) scanNow()         {}
 
 func (s *sentinels) find(ctx context.Context) (layout, error) {
 	addr, err := s.master(ctx)
@@ -97,19 +97,19 @@ func (s *sentinels) find(ctx context.Context) (layout, error) {
 	return layout{masters: []string{addr}}, nil
 }
 
-// confirm asks whether a server is the master. A master that comes back from the
-// dead still takes itself for one, when another has long taken over. Where no
-// sentinel answers, it is not known to have been replaced, and it is believed if
-// it has been the master without a break.
+// confirm asks the sentinels whether a server is the master. A master that was
+// unreachable may still report that role after another server has taken over. If
+// no sentinel answers, the server is accepted only if its identity has not
+// changed.
 func (s *sentinels) confirm(ctx context.Context, n *node, same bool) error {
 	addr, err := s.master(ctx)
 	switch {
 	case err != nil && same && driver.ClassOf(err) != driver.Fatal && !errors.As(err, new(*conflict)):
 		return nil
 	case err != nil:
-		return driver.Unsent(fmt.Errorf("no sentinel says who is the master: %w", err))
+		return driver.Unsent(fmt.Errorf("no sentinel reports a master: %w", err))
 	case addr != n.addr:
-		return driver.Unsent(errors.New("the sentinels call another server the master"))
+		return driver.Unsent(errors.New("the sentinels report another server as the master"))
 	}
 	return nil
 }
@@ -117,14 +117,14 @@ func (s *sentinels) confirm(ctx context.Context, n *node, same bool) error {
 // master asks the sentinels for the address of the master.
 func (s *sentinels) master(ctx context.Context) (string, error) {
 	s.mu.Lock()
-	var watchers []*watcher
-	for _, w := range s.watchers {
-		watchers = append(watchers, w)
+	var watchers []*sentinelNode
+	for _, n := range s.nodes {
+		watchers = append(watchers, n)
 	}
 	s.mu.Unlock()
-	var answers []testimony
+	var answers []sentinelReply
 	var errs []error
-	for _, a := range poll(ctx, watchers, s.ask, func(a testimony) bool { return a.err == nil }, briefly) {
+	for _, a := range poll(ctx, watchers, s.askSentinel, func(a sentinelReply) bool { return a.err == nil }, shortGrace) {
 		if a.err != nil {
 			errs = append(errs, a.err)
 		} else {
@@ -132,108 +132,107 @@ func (s *sentinels) master(ctx context.Context) (string, error) {
 		}
 	}
 	if len(answers) == 0 {
-		return "", worst(errs)
+		return "", mostSevere(errs)
 	}
 	s.mu.Lock()
-	v, err := s.sentinelView.judge(answers)
+	v, err := s.view.decide(answers)
 	s.mu.Unlock()
-	s.watch(v.peers, v.whole)
+	s.setAddrs(v.peers, v.majority)
 	return v.master, err
 }
 
-// worst returns the error that most needs to be known: one that will not go
-// away by itself.
-func worst(errs []error) error {
+// mostSevere returns the most severe error: a permanent one if there is one.
+func mostSevere(errs []error) error {
 	for _, class := range []driver.Class{driver.Fatal, driver.Ambiguous, driver.Definite} {
 		if i := slices.IndexFunc(errs, func(err error) bool { return driver.ClassOf(err) == class }); i >= 0 {
 			return errs[i]
 		}
 	}
-	return driver.Unsent(errors.New("nobody was asked"))
+	return driver.Unsent(errors.New("no server was asked"))
 }
 
-// ask asks a sentinel for the master, and for the others where that is due.
-func (s *sentinels) ask(ctx context.Context, w *watcher) testimony {
-	t := testimony{from: w.addr}
-	named, epoch, err := s.described(ctx, w)
+// askSentinel asks a sentinel for the master and, if due, for its peers.
+func (s *sentinels) askSentinel(ctx context.Context, n *sentinelNode) sentinelReply {
+	t := sentinelReply{from: n.addr}
+	named, epoch, err := s.describeMaster(ctx, n)
 	if err == nil {
-		t.addr, err = s.named(ctx, w)
+		t.addr, err = s.masterAddr(ctx, n)
 	}
 	if err == nil && t.addr != named {
-		// A failover is going on: the description still has the old address. The
-		// epoch must not be older than the new one.
-		_, epoch, err = s.described(ctx, w)
+		// A failover is in progress: the description still has the old address.
+		// Read the epoch again, so that it is not older than the new address.
+		_, epoch, err = s.describeMaster(ctx, n)
 	}
 	if err == nil {
-		err = w.introduceItself(ctx, s.name)
+		err = n.refreshPeers(ctx, s.name)
 	}
 	if err != nil {
-		return testimony{err: err}
+		return sentinelReply{err: err}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	t.epoch, t.id, t.peers = epoch, w.id, w.peers
-	if w.link != nil {
-		t.remote = w.link.RemoteAddr().String()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	t.epoch, t.id, t.peers = epoch, n.id, n.peers
+	if n.conn != nil {
+		t.remote = n.conn.RemoteAddr().String()
 	}
 	return t
 }
 
-// run runs a command of the sentinels.
-func (w *watcher) run(ctx context.Context, words ...string) (rueidis.RedisMessage, error) {
-	return w.ask(ctx, func(b rueidis.Builder) rueidis.Completed {
+// run runs a SENTINEL command.
+func (n *sentinelNode) run(ctx context.Context, words ...string) (rueidis.RedisMessage, error) {
+	return n.ask(ctx, func(b rueidis.Builder) rueidis.Completed {
 		return b.Arbitrary("SENTINEL").Args(words...).Build()
 	})
 }
 
-// described returns the address and the epoch in a sentinel's description of
-// the master.
-func (s *sentinels) described(ctx context.Context, w *watcher) (addr string, epoch int, err error) {
-	m, err := w.run(ctx, "MASTER", s.name)
+// describeMaster returns the address and the epoch in a sentinel's description
+// of the master.
+func (s *sentinels) describeMaster(ctx context.Context, n *sentinelNode) (addr string, epoch int, err error) {
+	m, err := n.run(ctx, "MASTER", s.name)
 	if err != nil {
 		if strings.Contains(err.Error(), "unknown command") {
-			err = &driver.Error{Class: driver.Fatal, Err: errors.New("it is not a sentinel")}
+			err = &driver.Error{Class: driver.Fatal, Err: errors.New("the server is not a sentinel")}
 		}
 		if driver.ClassOf(err) == driver.Fatal {
-			err = &driver.Error{Class: driver.Fatal, Code: driver.CodeOf(err), Err: fmt.Errorf("sentinel %s: %w", w.addr, err)}
+			err = &driver.Error{Class: driver.Fatal, Code: driver.CodeOf(err), Err: fmt.Errorf("sentinel %s: %w", n.addr, err)}
 		}
 		return "", 0, err
 	}
 	master, err := m.AsStrMap()
 	if err != nil || master["port"] == "" {
-		return "", 0, &driver.Error{Class: driver.Fatal, Err: fmt.Errorf("%s is no sentinel", w.addr)}
+		return "", 0, &driver.Error{Class: driver.Fatal, Err: fmt.Errorf("%s is not a sentinel", n.addr)}
 	}
 	epoch, _ = strconv.Atoi(master["config-epoch"])
 	return net.JoinHostPort(master["ip"], master["port"]), max(epoch, 0), nil
 }
 
-// named returns the address that a sentinel gives to clients.
-func (s *sentinels) named(ctx context.Context, w *watcher) (string, error) {
-	m, err := w.run(ctx, "GET-MASTER-ADDR-BY-NAME", s.name)
+// masterAddr returns the master's address that a sentinel gives to clients.
+func (s *sentinels) masterAddr(ctx context.Context, n *sentinelNode) (string, error) {
+	m, err := n.run(ctx, "GET-MASTER-ADDR-BY-NAME", s.name)
 	if err != nil {
 		return "", err
 	}
 	addr, err := m.AsStrSlice()
 	if err != nil || len(addr) != 2 {
-		return "", driver.Unknown(fmt.Errorf("sentinel %s does not know the address of the master", w.addr))
+		return "", driver.Unknown(fmt.Errorf("sentinel %s does not know the address of the master", n.addr))
 	}
 	return net.JoinHostPort(addr[0], addr[1]), nil
 }
 
-// introduceItself asks a sentinel for its id and for the others that it knows,
-// unless it has said so lately on this connection.
-func (w *watcher) introduceItself(ctx context.Context, master string) error {
-	l := w.node.link.Load()
-	w.mu.Lock()
-	known := w.link == l && l != nil && time.Since(w.since) < listEvery
-	w.mu.Unlock()
+// refreshPeers asks a sentinel for its id and its peers, unless both were read
+// on this connection less than listEvery ago.
+func (n *sentinelNode) refreshPeers(ctx context.Context, master string) error {
+	c := n.node.conn.Load()
+	n.mu.Lock()
+	known := n.conn == c && c != nil && time.Since(n.since) < listEvery
+	n.mu.Unlock()
 	if known {
 		return nil
 	}
-	// The answer may be an error: Redis before 6.2 does not know MYID, and the user
-	// may lack permission. Then addresses have to do.
+	// The answer may be an error: Redis before 6.2 has no MYID, and the user may
+	// lack permission. In this case sentinels are told apart by their addresses.
 	var id string
-	m, err := w.run(ctx, "MYID")
+	m, err := n.run(ctx, "MYID")
 	if err == nil {
 		id, _ = m.ToString()
 	} else if driver.CodeOf(err) == "" {
@@ -241,7 +240,7 @@ func (w *watcher) introduceItself(ctx context.Context, master string) error {
 	}
 	var peers []peer
 	var list []rueidis.RedisMessage
-	m, err = w.run(ctx, "SENTINELS", master)
+	m, err = n.run(ctx, "SENTINELS", master)
 	if err == nil {
 		list, _ = m.ToArray()
 	} else if driver.CodeOf(err) == "" {
@@ -256,16 +255,16 @@ func (w *watcher) introduceItself(ctx context.Context, master string) error {
 			peers = append(peers, peer{p["runid"], addr})
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.link, w.since, w.id, w.peers = l, time.Now(), id, peers
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.conn, n.since, n.id, n.peers = c, time.Now(), id, peers
 	return nil
 }
 
 func (s *sentinels) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, w := range s.watchers {
-		w.close()
+	for _, n := range s.nodes {
+		n.close()
 	}
 }

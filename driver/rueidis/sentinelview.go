@@ -8,45 +8,45 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A testimony is what one sentinel says.
-type testimony struct {
+// A sentinelReply is the answer of one sentinel.
+type sentinelReply struct {
 	from   string // the address at which it was asked
 	remote string // the other end of the connection
-	id     string // its own; "": it does not say
-	peers  []peer // the others that it knows
+	id     string // its own id; empty if it does not report one
+	peers  []peer // the sentinels that it lists
 	addr   string // of the master
 	epoch  int    // of the failover that made it the master
 	err    error
 }
 
-// A sentinelView is what is known of the sentinels as a group. Each sentinel counts
-// once, by its id, whatever addresses lead to it.
+// A sentinelView is what is known about the sentinels as a group. Each sentinel
+// counts once, by its id, even if it has several addresses.
 //
-// The latest failover counts, and epochs say which that is. They only grow,
-// unless the sentinels are deployed anew: then they begin at zero. So a lower
-// epoch than the last one is either the past, told by a few sentinels that are
-// cut off from the rest, or the present, told by a new group. It is believed if
-// most of the group say it, and if all sentinels that knew the higher epoch have
-// taken it back or left the group.
+// The latest failover counts, which is the one with the highest epoch. Epochs
+// only grow, except when the sentinels are redeployed: then they restart at
+// zero. So an epoch below the last known one is either outdated, reported by a
+// few partitioned sentinels, or current, reported by a new group. It is accepted
+// if a majority of the group has answered, and if each sentinel that reported
+// the higher epoch now reports another one or has left the group.
 type sentinelView struct {
-	members map[string]bool // the group, by ids, when most of it answered last
-	epoch   int             // of the latest failover
-	heard   map[string]bool // the ids of those that have told of it
+	members   map[string]bool // ids of the group when a majority last answered
+	epoch     int             // epoch of the latest failover
+	confirmed map[string]bool // ids of the sentinels that have reported it
 }
 
-// A verdict is what a sentinelView makes of some answers.
-type verdict struct {
-	master string   // the address of the master
-	whole  bool     // most of the group has answered
-	peers  []string // the addresses of the group; if not whole, of those that may belong to it
+// A decision is the result of sentinelView.decide.
+type decision struct {
+	master   string   // the address of the master
+	majority bool     // a majority of the group has answered
+	peers    []string // addresses of the group; without a majority, of all sentinels that may belong to it
 }
 
-var errPast = driver.Unsent(errors.New("only sentinels answer that have missed the last failover"))
+var errStale = driver.Unsent(errors.New("all sentinels that answered have missed the last failover"))
 
-// judge decides which of some answers counts.
-func (c *sentinelView) judge(answers []testimony) (verdict, error) {
-	answers = identify(answers)
-	// The group is whom most of those list that answer.
+// decide decides which answer counts.
+func (c *sentinelView) decide(answers []sentinelReply) (decision, error) {
+	answers = dedupe(answers)
+	// The group consists of the sentinels that most answers list.
 	lists := make(map[string]int)
 	addrs := make(map[string]string)
 	for _, a := range answers {
@@ -64,19 +64,19 @@ func (c *sentinelView) judge(answers []testimony) (verdict, error) {
 			group[id] = true
 		}
 	}
-	var present []testimony
+	var present []sentinelReply
 	for _, a := range answers {
 		if group[a.id] {
 			present = append(present, a)
 		}
 	}
-	var v verdict
+	var v decision
 	size := max(len(group), len(c.members))
-	if v.whole = 2*len(present) > size; v.whole {
-		answers = present // the others belong to a group of the past
+	if v.majority = 2*len(present) > size; v.majority {
+		answers = present // the others belong to an old group
 	}
 	for id := range lists {
-		if addrs[id] != "" && (group[id] || !v.whole) {
+		if addrs[id] != "" && (group[id] || !v.majority) {
 			v.peers = append(v.peers, addrs[id])
 		}
 	}
@@ -84,30 +84,30 @@ func (c *sentinelView) judge(answers []testimony) (verdict, error) {
 	if err != nil {
 		return v, err
 	}
-	if best.epoch < c.epoch && (!v.whole || c.remembers(answers, group)) {
-		return v, errPast
+	if best.epoch < c.epoch && (!v.majority || c.mayKnowLatest(answers, group)) {
+		return v, errStale
 	}
-	if v.whole {
+	if v.majority {
 		c.members = group
-		maps.DeleteFunc(c.heard, func(id string, _ bool) bool { return !group[id] })
+		maps.DeleteFunc(c.confirmed, func(id string, _ bool) bool { return !group[id] })
 	}
-	if best.epoch != c.epoch || c.heard == nil {
-		c.epoch, c.heard = best.epoch, make(map[string]bool)
+	if best.epoch != c.epoch || c.confirmed == nil {
+		c.epoch, c.confirmed = best.epoch, make(map[string]bool)
 	}
 	for _, a := range answers {
 		if a.epoch == best.epoch {
-			c.heard[a.id] = true
+			c.confirmed[a.id] = true
 		}
 	}
 	v.master = best.addr
 	return v, nil
 }
 
-// remembers reports whether a sentinel of the group may still know the latest
-// failover: it has told of it, and has not answered now.
-func (c *sentinelView) remembers(answers []testimony, group map[string]bool) bool {
+// mayKnowLatest reports whether a sentinel of the group may still know the
+// latest failover: it has reported it before and has not answered now.
+func (c *sentinelView) mayKnowLatest(answers []sentinelReply, group map[string]bool) bool {
 	silent := make(map[string]bool)
-	for id := range c.heard {
+	for id := range c.confirmed {
 		silent[id] = group[id]
 	}
 	for _, a := range answers {
@@ -121,11 +121,11 @@ func (c *sentinelView) remembers(answers []testimony, group map[string]bool) boo
 	return false
 }
 
-// latest returns an answer that tells of the latest failover. Of different
-// answers, that is the one of most of a group of that size, and otherwise a
-// conflict.
-func latest(answers []testimony, size int) (testimony, error) {
-	best := testimony{epoch: -1}
+// latest returns an answer with the highest epoch. If such answers differ, it
+// returns the one that a majority of a group of the given size has given. If
+// there is none, it returns a conflict.
+func latest(answers []sentinelReply, size int) (sentinelReply, error) {
+	best := sentinelReply{epoch: -1}
 	votes := make(map[string]int)
 	for _, a := range answers {
 		if a.epoch > best.epoch {
@@ -143,17 +143,17 @@ func latest(answers []testimony, size int) (testimony, error) {
 	}
 	for _, a := range answers {
 		if a.epoch == best.epoch && a.addr != best.addr {
-			return testimony{}, driver.Unsent(&conflict{fmt.Sprintf(
-				"the sentinels %s and %s name different masters, %s and %s, so none is used: have all of them monitor one master, under one address",
+			return sentinelReply{}, driver.Unsent(&conflict{fmt.Sprintf(
+				"the sentinels %s and %s report different masters, %s and %s, so neither is used: configure all sentinels to monitor the same master under the same address",
 				best.from, a.from, best.addr, a.addr)})
 		}
 	}
 	return best, nil
 }
 
-// identify returns one answer of each sentinel. A sentinel that does not say its
-// id has the one under which others list its address.
-func identify(answers []testimony) []testimony {
+// dedupe returns one answer per sentinel. A sentinel that does not report its id
+// gets the id under which other sentinels list its address.
+func dedupe(answers []sentinelReply) []sentinelReply {
 	listed := make(map[string]string) // by address
 	for _, a := range answers {
 		for _, p := range a.peers {
@@ -161,7 +161,7 @@ func identify(answers []testimony) []testimony {
 		}
 	}
 	at := make(map[string]int)
-	var each []testimony
+	var each []sentinelReply
 	for _, a := range answers {
 		for _, id := range []string{listed[a.from], listed[a.remote], a.remote, a.from} {
 			if a.id == "" {
@@ -171,7 +171,7 @@ func identify(answers []testimony) []testimony {
 		if i, ok := at[a.id]; !ok {
 			at[a.id] = len(each)
 			each = append(each, a)
-		} else if a.epoch > each[i].epoch { // it was asked twice, and has learned something meanwhile
+		} else if a.epoch > each[i].epoch { // asked at two addresses: the later epoch counts
 			each[i] = a
 		}
 	}

@@ -10,8 +10,8 @@ import (
 
 // says returns the answer of a sentinel, such as "o1", that lists some others
 // and has heard of a failover to a master.
-func says(id, peers string, epoch int, master string) testimony {
-	t := testimony{from: id + ":1", remote: id + ":1", id: id, addr: master, epoch: epoch}
+func says(id, peers string, epoch int, master string) sentinelReply {
+	t := sentinelReply{from: id + ":1", remote: id + ":1", id: id, addr: master, epoch: epoch}
 	for _, p := range strings.Fields(peers) {
 		t.peers = append(t.peers, peer{p, p + ":1"})
 	}
@@ -19,94 +19,94 @@ func says(id, peers string, epoch int, master string) testimony {
 }
 
 // by returns the answer with the sentinel asked at another address.
-func (t testimony) by(addr string) testimony {
+func (t sentinelReply) by(addr string) sentinelReply {
 	t.from = addr
 	return t
 }
 
 // nameless returns the answer of a sentinel that does not say its id.
-func (t testimony) nameless() testimony {
+func (t sentinelReply) nameless() sentinelReply {
 	t.id = ""
 	return t
 }
 
 // Each case is a row of polls, with the answers of each and what becomes of it:
 // the address of the master, "past" or "conflict".
-func TestCouncil(t *testing.T) {
+func TestSentinelView(t *testing.T) {
 	t.Parallel()
 	type poll struct {
-		answers []testimony
+		answers []sentinelReply
 		want    string
 	}
-	all := []testimony{says("o1", "o2 o3", 5, "b"), says("o2", "o1 o3", 5, "b"), says("o3", "o1 o2", 5, "b")}
-	fresh := []testimony{says("n1", "n2 n3", 0, "b"), says("n2", "n1 n3", 0, "b"), says("n3", "n1 n2", 0, "b")}
+	all := []sentinelReply{says("o1", "o2 o3", 5, "b"), says("o2", "o1 o3", 5, "b"), says("o3", "o1 o2", 5, "b")}
+	fresh := []sentinelReply{says("n1", "n2 n3", 0, "b"), says("n2", "n1 n3", 0, "b"), says("n3", "n1 n2", 0, "b")}
 	for name, polls := range map[string][]poll{
 		"one is enough for a start": {{all[:1], "b"}},
 		"the latest failover counts, although one knows of it": {
 			{all, "b"},
-			{[]testimony{says("o1", "o2 o3", 6, "c"), all[1], all[2]}, "c"},
+			{[]sentinelReply{says("o1", "o2 o3", 6, "c"), all[1], all[2]}, "c"},
 		},
 		"one that is cut off has missed it": {
 			{all, "b"},
-			{[]testimony{says("o1", "o2 o3", 4, "a")}, "past"},
+			{[]sentinelReply{says("o1", "o2 o3", 4, "a")}, "past"},
 		},
 		"who knew of it first is silent": {
 			{all, "b"},
-			{[]testimony{says("o1", "o2 o3", 6, "c"), all[1], all[2]}, "c"},
+			{[]sentinelReply{says("o1", "o2 o3", 6, "c"), all[1], all[2]}, "c"},
 			{all[1:], "past"},
-			{[]testimony{all[1], says("o3", "o1 o2", 6, "c")}, "c"},
+			{[]sentinelReply{all[1], says("o3", "o1 o2", 6, "c")}, "c"},
 		},
 		"one that was deployed anew alone": {
 			{all, "b"},
-			{[]testimony{says("o1", "", 0, "a")}, "past"},
-			{[]testimony{says("n1", "", 0, "a")}, "past"},
+			{[]sentinelReply{says("o1", "", 0, "a")}, "past"},
+			{[]sentinelReply{says("n1", "", 0, "a")}, "past"},
 		},
 		"known by name and by address": {
-			{append([]testimony{all[0].by("s1"), all[1].by("s2"), all[2].by("s3")}, all...), "b"},
-			{[]testimony{fresh[0].by("s1"), fresh[1].by("s2")}, "b"},
+			{append([]sentinelReply{all[0].by("s1"), all[1].by("s2"), all[2].by("s3")}, all...), "b"},
+			{[]sentinelReply{fresh[0].by("s1"), fresh[1].by("s2")}, "b"},
 		},
 		"without ids": {
-			{[]testimony{all[0].nameless().by("s1"), all[0].nameless(), all[1].nameless(), all[2].nameless()}, "b"},
-			{[]testimony{fresh[0].nameless().by("s1"), fresh[1].nameless().by("s2")}, "b"},
+			{[]sentinelReply{all[0].nameless().by("s1"), all[0].nameless(), all[1].nameless(), all[2].nameless()}, "b"},
+			{[]sentinelReply{fresh[0].nameless().by("s1"), fresh[1].nameless().by("s2")}, "b"},
 		},
 		"all are deployed anew": {
 			{all, "b"},
 			{fresh, "b"},
-			{[]testimony{says("n1", "n2 n3", 1, "c"), fresh[1], fresh[2]}, "c"},
+			{[]sentinelReply{says("n1", "n2 n3", 1, "c"), fresh[1], fresh[2]}, "c"},
 		},
 		"all are deployed anew, and an old one was forgotten": {
 			{all, "b"},
 			{append(all[:1:1], fresh...), "b"},
-			{append([]testimony{says("o1", "o2 o3", 6, "a"), says("n1", "n2 n3", 1, "c")}, fresh[1:]...), "c"},
+			{append([]sentinelReply{says("o1", "o2 o3", 6, "a"), says("n1", "n2 n3", 1, "c")}, fresh[1:]...), "c"},
 		},
 		"the same ones were told to monitor anew": {
 			{all, "b"},
-			{[]testimony{says("o1", "o2 o3", 0, "b"), says("o2", "o1 o3", 0, "b"), says("o3", "o1 o2", 0, "b")}, "b"},
+			{[]sentinelReply{says("o1", "o2 o3", 0, "b"), says("o2", "o1 o3", 0, "b"), says("o3", "o1 o2", 0, "b")}, "b"},
 		},
 		"one by one, and those that are gone stay listed": {
 			{all, "b"},
-			{[]testimony{says("n1", "o2 o3", 5, "b"), says("o2", "o1 o3 n1", 5, "b"), says("o3", "o1 o2 n1", 5, "b")}, "b"},
-			{[]testimony{says("n1", "o2 o3 n2", 5, "b"), says("n2", "o3 n1", 5, "b"), says("o3", "o1 o2 n1 n2", 5, "b")}, "b"},
-			{[]testimony{says("n1", "o2 o3 n2 n3", 5, "b"), says("n2", "o3 n1 n3", 5, "b"), says("n3", "n1 n2", 5, "b")}, "b"},
-			{[]testimony{says("n1", "n2 n3", 1, "c"), says("n2", "n1 n3", 1, "c"), says("n3", "n1 n2", 1, "c")}, "c"},
+			{[]sentinelReply{says("n1", "o2 o3", 5, "b"), says("o2", "o1 o3 n1", 5, "b"), says("o3", "o1 o2 n1", 5, "b")}, "b"},
+			{[]sentinelReply{says("n1", "o2 o3 n2", 5, "b"), says("n2", "o3 n1", 5, "b"), says("o3", "o1 o2 n1 n2", 5, "b")}, "b"},
+			{[]sentinelReply{says("n1", "o2 o3 n2 n3", 5, "b"), says("n2", "o3 n1 n3", 5, "b"), says("n3", "n1 n2", 5, "b")}, "b"},
+			{[]sentinelReply{says("n1", "n2 n3", 1, "c"), says("n2", "n1 n3", 1, "c"), says("n3", "n1 n2", 1, "c")}, "c"},
 		},
 		"two groups of one age": {
-			{[]testimony{says("o1", "o2", 0, "a"), says("o2", "o1", 0, "a"), says("n1", "n2", 0, "b"), says("n2", "n1", 0, "b")}, "conflict"},
+			{[]sentinelReply{says("o1", "o2", 0, "a"), says("o2", "o1", 0, "a"), says("n1", "n2", 0, "b"), says("n2", "n1", 0, "b")}, "conflict"},
 		},
 		"two of one group disagree": {
-			{[]testimony{says("o1", "o2 o3", 5, "a"), all[1]}, "conflict"},
+			{[]sentinelReply{says("o1", "o2 o3", 5, "a"), all[1]}, "conflict"},
 			{append(all[1:2:2], says("o1", "o2 o3", 5, "a"), all[2]), "b"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c sentinelView
 			for i, p := range polls {
-				v, err := c.judge(p.answers)
+				v, err := c.decide(p.answers)
 				got := v.master
 				switch {
 				case errors.As(err, new(*conflict)):
 					got = "conflict"
-				case errors.Is(err, errPast):
+				case errors.Is(err, errStale):
 					got = "past"
 				case err != nil:
 					got = fmt.Sprint(err)
@@ -123,7 +123,7 @@ func TestCouncil(t *testing.T) {
 // the latest epoch, and has made the latest change.
 func TestBestView(t *testing.T) {
 	t.Parallel()
-	rising := []view{{rank: -1, epoch: 9, own: 9}, {epoch: 9, own: 9}, {rank: 1, epoch: 7, own: 7}, {rank: 1, epoch: 8, own: 3}, {rank: 1, epoch: 8, own: 8}}
+	rising := []clusterView{{rank: -1, epoch: 9, own: 9}, {epoch: 9, own: 9}, {rank: 1, epoch: 7, own: 7}, {rank: 1, epoch: 8, own: 3}, {rank: 1, epoch: 8, own: 8}}
 	for i, v := range rising {
 		for j, w := range rising {
 			if got := v.compare(w); cmp.Compare(got, 0) != cmp.Compare(i, j) {

@@ -15,44 +15,43 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A subConn is a connection that is only listened to. It speaks the older of
-// Redis's protocols, which every server knows and in which all that can be heard
-// is a list of strings.
+// A subConn is a connection for subscriptions. It uses RESP2, which every server
+// supports and in which all messages are lists of strings.
 //
-// rueidis could do that, but for one thing: it panics when a server that is busy,
-// or loads its data, refuses to end a subscription.
+// The driver does not use rueidis for subscriptions, because rueidis panics when
+// a server that is busy or loading refuses UNSUBSCRIBE.
 type subConn struct {
 	conn    net.Conn
 	timeout time.Duration
-	heard   func(kind, channel, payload string)
-	dead    chan struct{} // closed when nothing more will be heard
-	err     error         // why, once dead
+	handle  func(kind, channel, payload string)
+	closed  chan struct{} // closed when reading has ended
+	err     error         // why reading has ended; read it after closed is closed
 
 	mu      sync.Mutex
-	pending *request // the one under way, or nil
+	pending *request // the request in progress, or nil
 }
 
-// A request is some commands that were sent at once. Each is answered by one
-// error or by a confirmation for each of its channels.
+// A request is a batch of commands that were sent together. The server answers
+// each command with one error or with one confirmation per channel.
 type request struct {
-	kind     string   // of the confirmations
-	channels []string // in the order in which they are confirmed; nil: they name none
-	each     int      // confirmations per command
-	errs     []error  // by command
-	command  int      // the one that the next reply belongs to
-	heard    int      // confirmations of it, so far
-	done     chan struct{}
+	kind      string   // the kind of the confirmations
+	channels  []string // in the order of the confirmations; nil if confirmations have no channel
+	each      int      // confirmations per command
+	errs      []error  // one per command
+	command   int      // index of the command that the next reply belongs to
+	confirmed int      // confirmations of this command so far
+	done      chan struct{}
 }
 
-// call opens a subConn. What it hears goes to heard, from a goroutine that ends
-// with hangUp.
-func (n *node) call(ctx context.Context, heard func(kind, channel, payload string)) (*subConn, error) {
+// openSubConn opens a subConn. A goroutine passes what the server sends to
+// handle, until close is called.
+func (n *node) openSubConn(ctx context.Context, heard func(kind, channel, payload string)) (*subConn, error) {
 	conn, err := n.dial(ctx, n.c.Network, n.addr, &net.Dialer{Timeout: n.c.DialTimeout, KeepAlive: pingGap}, n.c.TLS)
 	if err != nil {
 		return nil, n.classify(err)
 	}
-	p := &subConn{conn: conn, timeout: n.c.Timeout, heard: heard, dead: make(chan struct{})}
-	go p.listen()
+	c := &subConn{conn: conn, timeout: n.c.Timeout, handle: heard, closed: make(chan struct{})}
+	go c.readLoop()
 	var login [][]string
 	switch {
 	case n.c.Username != "":
@@ -64,32 +63,33 @@ func (n *node) call(ctx context.Context, heard func(kind, channel, payload strin
 		login = append(login, []string{"CLIENT", "SETNAME", n.c.ClientName})
 	}
 	for _, cmd := range login {
-		errs, err := p.do(ctx, "OK", nil, cmd)
+		errs, err := c.do(ctx, "OK", nil, cmd)
 		if err == nil {
 			err = errs[0]
 		}
 		if err != nil {
-			p.hangUp()
+			c.close()
 			return nil, err
 		}
 	}
-	return p, nil
+	return c, nil
 }
 
-// hangUp ends the connection. Nothing is heard after it has returned.
-func (p *subConn) hangUp() {
-	_ = p.conn.Close()
-	<-p.dead
+// close closes the connection. The handler is not called after close has
+// returned.
+func (c *subConn) close() {
+	_ = c.conn.Close()
+	<-c.closed
 }
 
-// do sends commands and waits until all are answered. It returns what the
-// server says of each: nil, or why it refuses. The channels are those of all
-// commands, the same number in each.
-func (p *subConn) do(ctx context.Context, kind string, channels []string, cmds ...[]string) ([]error, error) {
+// do sends commands and waits until the server has answered all of them. It
+// returns one error per command, nil if it was accepted. The channels are those
+// of all commands, with the same number in each command.
+func (c *subConn) do(ctx context.Context, kind string, channels []string, cmds ...[]string) ([]error, error) {
 	r := &request{kind: kind, channels: channels, each: max(len(channels)/len(cmds), 1), errs: make([]error, len(cmds)), done: make(chan struct{})}
-	p.mu.Lock()
-	p.pending = r
-	p.mu.Unlock()
+	c.mu.Lock()
+	c.pending = r
+	c.mu.Unlock()
 	var b []byte
 	for _, cmd := range cmds {
 		b = fmt.Appendf(b, "*%d\r\n", len(cmd))
@@ -97,103 +97,103 @@ func (p *subConn) do(ctx context.Context, kind string, channels []string, cmds .
 			b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(arg), arg)
 		}
 	}
-	_ = p.conn.SetWriteDeadline(time.Now().Add(p.timeout))
-	if _, err := p.conn.Write(b); err != nil {
+	_ = c.conn.SetWriteDeadline(time.Now().Add(c.timeout))
+	if _, err := c.conn.Write(b); err != nil {
 		return nil, driver.Unknown(err)
 	}
-	timer := time.NewTimer(p.timeout)
+	timer := time.NewTimer(c.timeout)
 	defer timer.Stop()
 	select {
 	case <-r.done:
 		return r.errs, nil
-	case <-p.dead:
-		return nil, driver.Unknown(p.err)
+	case <-c.closed:
+		return nil, driver.Unknown(c.err)
 	case <-timer.C:
-		return nil, &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no answer within %v", p.timeout)}
+		return nil, &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no answer within %v", c.timeout)}
 	case <-ctx.Done():
 		return nil, driver.Unknown(ctx.Err())
 	}
 }
 
-// listen takes in what comes, until nothing can.
-func (p *subConn) listen() {
-	defer close(p.dead)
-	r := bufio.NewReaderSize(p.conn, maxLine)
+// readLoop handles what the server sends, until the connection ends.
+func (c *subConn) readLoop() {
+	defer close(c.closed)
+	r := bufio.NewReaderSize(c.conn, maxLine)
 	for {
 		words, err := read(r, 0)
 		var refused *driver.Error
 		switch {
 		case errors.As(err, &refused):
-			p.refuse(err)
+			c.refuse(err)
 		case err != nil:
-			p.err = err
+			c.err = err
 			return
 		case len(words) == 3 && (words[0] == "message" || words[0] == "smessage"):
-			p.heard(words[0], words[1], words[2])
+			c.handle(words[0], words[1], words[2])
 		case len(words) == 3:
-			p.heard(words[0], words[1], "")
-			p.confirm(words[0], words[1])
+			c.handle(words[0], words[1], "")
+			c.confirm(words[0], words[1])
 		case len(words) > 0:
-			p.confirm(strings.ToUpper(words[0]), "") // OK, or a pong of either sort
+			c.confirm(strings.ToUpper(words[0]), "") // OK, or PONG in either form
 		}
 	}
 }
 
-// confirm takes in that something was done.
-func (p *subConn) confirm(kind, channel string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r := p.pending
-	if r == nil || r.kind != kind || r.channels != nil && r.channels[r.command*r.each+r.heard] != channel {
-		return // not what was asked for, such as the end of a slot's subscriptions
+// confirm handles a confirmation.
+func (c *subConn) confirm(kind, channel string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.pending
+	if r == nil || r.kind != kind || r.channels != nil && r.channels[r.command*r.each+r.confirmed] != channel {
+		return // not requested, such as the end of a slot's subscriptions
 	}
-	if r.heard++; r.heard == r.each {
-		p.next(nil)
-	}
-}
-
-// refuse takes in that the server has refused a command.
-func (p *subConn) refuse(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pending != nil {
-		p.next(err)
+	if r.confirmed++; r.confirmed == r.each {
+		c.next(nil)
 	}
 }
 
-// next ends a command of the request under way. The caller holds p.mu.
-func (p *subConn) next(err error) {
-	r := p.pending
+// refuse handles an error reply to a command.
+func (c *subConn) refuse(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending != nil {
+		c.next(err)
+	}
+}
+
+// next ends the current command of the pending request. The caller holds c.mu.
+func (c *subConn) next(err error) {
+	r := c.pending
 	r.errs[r.command] = err
-	r.command, r.heard = r.command+1, 0
+	r.command, r.confirmed = r.command+1, 0
 	if r.command == len(r.errs) {
-		p.pending = nil
+		c.pending = nil
 		close(r.done)
 	}
 }
 
-// What a server may say, at most: the length of a line, the length of a string,
-// the number of strings in a list. No message on the channels of locks comes
-// near it.
+// Limits of what a server may send: the length of a line, the length of a
+// string, the number of strings in a list. No message on the channels of locks
+// comes near them.
 const (
 	maxLine  = 16 << 10
 	maxReply = 64 << 20
 	maxWords = 16
 )
 
-// read reads a reply: a string or number as one word, a list of these as
-// several. An error reply is a *driver.Error.
+// read reads a reply. It returns a string or a number as one word and a list of
+// these as several words. It returns an error reply as a *driver.Error.
 func read(r *bufio.Reader, depth int) ([]string, error) {
 	line, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
-		return nil, errGarbled
+		return nil, errProtocol
 	}
 	if err != nil {
 		return nil, err
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r")
 	if text == "" {
-		return nil, errGarbled
+		return nil, errProtocol
 	}
 	sort, rest := text[0], text[1:]
 	switch {
@@ -203,14 +203,14 @@ func read(r *bufio.Reader, depth int) ([]string, error) {
 		return nil, driver.ServerError(rest)
 	case sort == '$' || sort == '*' && depth == 0:
 	default:
-		return nil, errGarbled
+		return nil, errProtocol
 	}
 	n, err := strconv.Atoi(rest)
 	switch {
 	case err != nil || n < -1 || n > maxReply || sort == '*' && n > maxWords:
-		return nil, errGarbled
+		return nil, errProtocol
 	case n < 0:
-		return []string{""}, nil // nothing
+		return []string{""}, nil // null
 	case sort == '$':
 		b := make([]byte, n+2)
 		if _, err := io.ReadFull(r, b); err != nil {
@@ -229,4 +229,4 @@ func read(r *bufio.Reader, depth int) ([]string, error) {
 	return words, nil
 }
 
-var errGarbled = errors.New("the server speaks no protocol of Redis")
+var errProtocol = errors.New("the server does not speak the Redis protocol")

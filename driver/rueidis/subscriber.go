@@ -4,195 +4,188 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// maxSubscribe bounds the channels in one SUBSCRIBE, so that none of them
-// delays the rest for long.
-const maxSubscribe = 500
-
-// refusedRest is how long a channel that the server refuses rests before it is
-// tried again.
-const refusedRest = 5 * time.Second
-
-// An subscriber keeps one connection to a node subscribed to a set of channels. One
-// goroutine owns the connection; it brings what the server has into line with
-// what is wanted, whatever happened in between.
+// A subscriber keeps one connection to a node subscribed to a set of channels.
+// One goroutine owns the connection. It compares what the server has with what
+// is wanted, and subscribes or unsubscribes the difference.
 //
-// In a cluster there are two families of channels, and it is up to whoever
-// publishes which he uses. So the subscriber listens to both, and a channel counts as
-// subscribed once both are confirmed.
+// In a cluster there are two families of channels, and the publisher chooses
+// one. So the subscriber subscribes to both, and a channel counts as subscribed
+// once both are confirmed.
 //
-// A change costs the same however many channels there are: only channels in
-// the queue are looked at. All of them are when a connection opens or breaks.
+// The cost of a change does not depend on the number of channels: the goroutine
+// only visits the channels in the queue. It visits all channels when a
+// connection opens or breaks.
 type subscriber struct {
 	l      *listener
 	n      *node
 	ctx    context.Context
 	cancel context.CancelFunc
-	kick   chan struct{} // buffered: the queue is not empty
+	signal chan struct{} // buffered: the queue is not empty
 	done   chan struct{} // closed when the goroutine has ended
 
-	mu      sync.Mutex
-	subs    map[string]*sub // channels that are wanted, or that the server still has
-	queue   []*sub          // may differ from what is wanted
-	resting []*sub          // refused by the server
-	tried   time.Time       // when the first of resting was refused
+	mu           sync.Mutex
+	channels     map[string]*channelState // all channels that are wanted or still subscribed
+	queue        []*channelState          // channels to compare with what is wanted
+	delayed      []*channelState          // channels that the server has refused
+	delayedSince time.Time                // when the first of delayed was refused
 }
 
-// A sub is a channel of an subscriber. The subscriber's mutex guards it.
-type sub struct {
-	channel string
-	wanted  bool
-	fresh   bool   // to be confirmed, even if the server has it already
-	queued  bool   // it is in subscriber.queue
-	rests   bool   // it is in subscriber.resting
-	asked   family // what the present connection was asked for
-	have    family // what the server has confirmed
-	alone   family // where it gets a command of its own: one that it shared was refused
-	refused family // where the server refuses to subscribe or unsubscribe it, and the handler knows
+// A channelState is the state of one channel of a subscriber. The subscriber's
+// mutex guards it.
+type channelState struct {
+	channel   string
+	wanted    bool
+	reconfirm bool     // subscribe again, to get a new confirmation
+	queued    bool     // it is in subscriber.queue
+	delayed   bool     // it is in subscriber.delayed
+	requested families // families requested on this connection
+	confirmed families // families that the server has confirmed
+	alone     families // families in which it needs a command of its own, since a shared one was refused
+	refused   families // families in which the server refuses a command and the handler was told
 }
 
-// A family is a set of families that a channel is subscribed in.
-type family uint8
+// families is a set of channel families.
+type families uint8
 
 const (
-	plain   family = 1 << iota // PUBLISH
-	sharded                    // SPUBLISH
+	plain   families = 1 << iota // PUBLISH
+	sharded                      // SPUBLISH
 )
 
-func newEar(l *listener, n *node) *subscriber {
-	e := &subscriber{
+func newSubscriber(l *listener, n *node) *subscriber {
+	s := &subscriber{
 		l: l, n: n,
-		kick: make(chan struct{}, 1),
-		done: make(chan struct{}),
-		subs: make(map[string]*sub),
+		signal:   make(chan struct{}, 1),
+		done:     make(chan struct{}),
+		channels: make(map[string]*channelState),
 	}
-	e.ctx, e.cancel = context.WithCancel(n.life)
-	go e.run()
-	return e
+	s.ctx, s.cancel = context.WithCancel(n.life)
+	go s.run()
+	return s
 }
 
-func (e *subscriber) want(channel string) {
-	e.mu.Lock()
-	s := e.subs[channel]
-	if s == nil {
-		s = &sub{channel: channel}
-		e.subs[channel] = s
+func (s *subscriber) subscribe(channel string) {
+	s.mu.Lock()
+	cs := s.channels[channel]
+	if cs == nil {
+		cs = &channelState{channel: channel}
+		s.channels[channel] = cs
 	}
-	if !s.wanted {
-		s.refused = 0
+	if !cs.wanted {
+		cs.refused = 0
 	}
-	s.wanted, s.fresh = true, true
-	e.enqueue(s)
-	e.mu.Unlock()
+	cs.wanted, cs.reconfirm = true, true
+	s.schedule(cs)
+	s.mu.Unlock()
 }
 
-func (e *subscriber) drop(channel string) {
-	e.mu.Lock()
-	if s := e.subs[channel]; s != nil {
-		s.wanted, s.fresh = false, false
-		s.alone, s.refused = 0, 0
-		e.enqueue(s)
+func (s *subscriber) unsubscribe(channel string) {
+	s.mu.Lock()
+	if cs := s.channels[channel]; cs != nil {
+		cs.wanted, cs.reconfirm = false, false
+		cs.alone, cs.refused = 0, 0
+		s.schedule(cs)
 	}
-	e.mu.Unlock()
+	s.mu.Unlock()
 }
 
-// add puts a channel into the queue. The caller holds e.mu.
-func (e *subscriber) add(s *sub) {
-	if !s.queued {
-		s.queued = true
-		e.queue = append(e.queue, s)
-	}
-}
-
-// forget drops a channel that is neither wanted nor subscribed. The caller
-// holds e.mu.
-func (e *subscriber) forget(s *sub) {
-	if !s.wanted && s.asked == 0 && e.subs[s.channel] == s {
-		delete(e.subs, s.channel)
+// enqueue puts a channel into the queue. The caller holds s.mu.
+func (s *subscriber) enqueue(cs *channelState) {
+	if !cs.queued {
+		cs.queued = true
+		s.queue = append(s.queue, cs)
 	}
 }
 
-// enqueue has a channel looked at. The caller holds e.mu.
-func (e *subscriber) enqueue(s *sub) {
-	e.add(s)
+// forget removes a channel that is neither wanted nor subscribed. The caller
+// holds s.mu.
+func (s *subscriber) forget(cs *channelState) {
+	if !cs.wanted && cs.requested == 0 && s.channels[cs.channel] == cs {
+		delete(s.channels, cs.channel)
+	}
+}
+
+// schedule puts a channel into the queue and signals the goroutine. The caller
+// holds s.mu.
+func (s *subscriber) schedule(cs *channelState) {
+	s.enqueue(cs)
 	select {
-	case e.kick <- struct{}{}:
+	case s.signal <- struct{}{}:
 	default:
 	}
 }
 
-func (e *subscriber) close() {
-	e.cancel()
-	<-e.done
+func (s *subscriber) close() {
+	s.cancel()
+	<-s.done
 }
 
 // run opens a connection, serves it until it breaks, and opens the next.
-func (e *subscriber) run() {
-	defer close(e.done)
+func (s *subscriber) run() {
+	defer close(s.done)
 	const shortest, longest = 20 * time.Millisecond, time.Second
 	pause := shortest
-	for e.ctx.Err() == nil {
+	for s.ctx.Err() == nil {
 		opened := time.Now()
-		err := e.serve(e.l.generations.Add(1))
-		if e.ctx.Err() != nil {
+		err := s.serve(s.l.generations.Add(1))
+		if s.ctx.Err() != nil {
 			return
 		}
-		e.l.d.suspect()
-		e.l.h.Lost(e.reset(), err)
+		s.l.d.scanNow()
+		s.l.h.Lost(s.reset(), err)
 		if time.Since(opened) > longest {
-			pause = shortest // it did work for a while
+			pause = shortest // the connection worked for a while
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause/2)):
-		case <-e.ctx.Done():
+		case <-s.ctx.Done():
 		}
 		pause = min(2*pause, longest)
 	}
 }
 
-// reset forgets what the last connection had, and returns what is wanted of the
-// next.
-func (e *subscriber) reset() (wanted []string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.queue, e.resting = nil, nil
-	for c, s := range e.subs {
-		if !s.wanted {
-			delete(e.subs, c)
+// reset discards the state of the last connection and returns the channels that
+// the next one must subscribe to.
+func (s *subscriber) reset() (wanted []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue, s.delayed = nil, nil
+	for c, cs := range s.channels {
+		if !cs.wanted {
+			delete(s.channels, c)
 			continue
 		}
-		s.asked, s.have, s.queued, s.rests = 0, 0, false, false
-		e.add(s)
+		cs.requested, cs.confirmed, cs.queued, cs.delayed = 0, 0, false, false
+		s.enqueue(cs)
 		wanted = append(wanted, c)
 	}
 	return wanted
 }
 
-// serve subscribes one connection to what is wanted, until it breaks.
-func (e *subscriber) serve(generation uint64) error {
-	if err := e.n.greetOnce(e.ctx); err != nil { // it says which families it knows
+// serve keeps one connection subscribed to what is wanted, until it breaks.
+func (s *subscriber) serve(generation uint64) error {
+	if err := s.n.ensureIdentified(s.ctx); err != nil { // the version tells which families it supports
 		return err
 	}
-	p, err := e.n.call(e.ctx, func(kind, channel, payload string) { e.heard(kind, channel, payload, generation) })
+	c, err := s.n.openSubConn(s.ctx, func(kind, channel, payload string) { s.handle(kind, channel, payload, generation) })
 	if err != nil {
 		return err
 	}
-	defer p.hangUp()
-	both := e.n.listensSharded()
+	defer c.close()
+	both := s.n.listensSharded()
 	ping := time.NewTicker(pingGap)
 	defer ping.Stop()
 	for {
-		tasks := e.tasks()
+		tasks := s.tasks()
 		var retry <-chan time.Time
 		for _, t := range tasks {
-			later, err := e.perform(p, t)
+			later, err := s.perform(c, t)
 			if err != nil {
 				return err
 			}
@@ -204,248 +197,77 @@ func (e *subscriber) serve(generation uint64) error {
 			continue
 		}
 		select {
-		case <-e.kick:
+		case <-s.signal:
 		case <-retry:
 		case <-ping.C:
-			if _, err := p.do(e.ctx, "PONG", nil, []string{"PING"}); err != nil {
+			if _, err := c.do(s.ctx, "PONG", nil, []string{"PING"}); err != nil {
 				return err
 			}
-			if now := e.n.listensSharded(); now != both {
-				return errFamilies // all channels have to be subscribed anew
+			if now := s.n.listensSharded(); now != both {
+				return errFamilies // all channels must be subscribed again
 			}
-			e.wake()
-		case <-p.dead:
-			return driver.Unknown(p.err)
-		case <-e.ctx.Done():
+			s.retryDelayed()
+		case <-c.closed:
+			return driver.Unknown(c.err)
+		case <-s.ctx.Done():
 			return nil
 		}
 	}
 }
 
-// errFamilies is why a connection is closed when the server has turned out to
-// know other families of channels than before.
+// errFamilies is the reason to close a connection when the server supports other
+// channel families than before.
 var errFamilies = driver.Unsent(errors.New("the server's version has changed"))
 
-// wake has refused channels tried again, once they have rested.
-func (e *subscriber) wake() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.resting) == 0 || time.Since(e.tried) < refusedRest {
-		return
-	}
-	for _, s := range e.resting {
-		s.rests = false
-		e.enqueue(s)
-	}
-	e.resting = nil
-}
-
-// perform sends a task. It reports whether some of its channels have to be
-// tried again soon, and fails if the connection is of no more use.
-func (e *subscriber) perform(p *subConn, t task) (later bool, err error) {
-	word, channels := t.word(), make([]string, len(t.subs))
-	for i, s := range t.subs {
-		channels[i] = s.channel
-	}
-	cmds := [][]string{append([]string{strings.ToUpper(word)}, channels...)}
-	if t.alone {
-		cmds = cmds[:0]
-		for _, c := range channels {
-			cmds = append(cmds, []string{strings.ToUpper(word), c})
-		}
-	}
-	errs, err := p.do(e.ctx, word, channels, cmds...)
-	if err != nil {
-		return false, err
-	}
-	var refused []string
-	var reason error
-	e.mu.Lock()
-	for i, s := range t.subs {
-		err := errs[min(i, len(errs)-1)]
-		switch code := driver.CodeOf(err); {
-		case err == nil:
-			e.succeeded(t, s)
-			continue
-		case code == "NOAUTH":
-			e.mu.Unlock()
-			return false, err // the next connection logs in again
-		case driver.ClassOf(err) == driver.Definite:
-			// The server is busy, or the slot is on its way to another node, which
-			// the channels will follow to when the driver knows. Until then they
-			// are tried here.
-			later = true
-			e.add(s)
-		case t.want && !t.alone && len(t.subs) > 1:
-			// The server does not say which of them it refuses.
-			s.alone |= t.family
-			e.add(s)
-		default:
-			if t.want == s.wanted {
-				if s.refused == 0 {
-					refused, reason = append(refused, s.channel), err
-				}
-				s.refused |= t.family
-			}
-			e.rest(s)
-		}
-		if t.want {
-			s.asked &^= t.family
-		}
-	}
-	e.mu.Unlock()
-	if later {
-		e.l.d.suspect()
-	}
-	if len(refused) > 0 {
-		e.l.h.Lost(refused, driver.Refused(reason))
-	}
-	return later, nil
-}
-
-// succeeded notes that the server has done a task for a channel. The caller
-// holds e.mu.
-func (e *subscriber) succeeded(t task, s *sub) {
-	s.alone &^= t.family
-	s.refused &^= t.family
-	if t.want {
-		return
-	}
-	s.asked &^= t.family
-	e.forget(s)
-}
-
-// rest keeps a channel from being tried again at once. The caller holds e.mu.
-func (e *subscriber) rest(s *sub) {
-	if s.rests {
-		return
-	}
-	if len(e.resting) == 0 {
-		e.tried = time.Now()
-	}
-	s.rests = true
-	e.resting = append(e.resting, s)
-}
-
-// heard takes in what the server says.
-func (e *subscriber) heard(kind, channel, payload string, generation uint64) {
-	if e.ctx.Err() != nil {
+// handle handles a message or a confirmation from the server.
+func (s *subscriber) handle(kind, channel, payload string, generation uint64) {
+	if s.ctx.Err() != nil {
 		return
 	}
 	if kind == "message" || kind == "smessage" {
-		e.l.h.Message(channel, payload)
+		s.l.h.Message(channel, payload)
 		return
 	}
-	e.mu.Lock()
-	s := e.subs[channel]
-	if s == nil {
-		e.mu.Unlock()
+	s.mu.Lock()
+	cs := s.channels[channel]
+	if cs == nil {
+		s.mu.Unlock()
 		return
 	}
-	had := s.have
+	had := cs.confirmed
 	switch kind {
 	case "subscribe":
-		s.have |= plain
+		cs.confirmed |= plain
 	case "ssubscribe":
-		s.have |= sharded
+		cs.confirmed |= sharded
 	case "unsubscribe":
-		s.have &^= plain
+		cs.confirmed &^= plain
 	case "sunsubscribe":
-		s.have &^= sharded
+		cs.confirmed &^= sharded
 	}
-	now, need, wanted := s.have, e.families(channel), s.wanted
+	now, need, wanted := cs.confirmed, s.familiesOf(channel), cs.wanted
 	moved := wanted && had == need && now != need
 	if wanted && had&^now == sharded {
-		s.asked &^= sharded // the slot has gone elsewhere
-		e.enqueue(s)
+		cs.requested &^= sharded // the slot has moved to another node
+		s.schedule(cs)
 	}
-	e.mu.Unlock()
+	s.mu.Unlock()
 	switch {
 	case moved:
-		e.l.d.suspect()
-		e.l.h.Lost([]string{channel}, errMoved)
+		s.l.d.scanNow()
+		s.l.h.Lost([]string{channel}, errMoved)
 	case wanted && now == need && (kind == "subscribe" || kind == "ssubscribe"):
-		e.l.h.Subscribed(channel, generation)
+		s.l.h.Subscribed(channel, generation)
 	}
 }
 
-// families returns where a channel has to be listened to.
-func (e *subscriber) families(channel string) family {
-	if e.n.listensSharded() && driver.Home(channel) == channel {
+// familiesOf returns the families in which a channel must be subscribed.
+func (s *subscriber) familiesOf(channel string) families {
+	if s.n.listensSharded() && driver.Home(channel) == channel {
 		return plain | sharded
 	}
 	return plain
 }
 
-// listensSharded reports whether channels may be published to by SPUBLISH.
+// listensSharded reports whether messages may be published with SPUBLISH.
 func (n *node) listensSharded() bool { return n.sharded.Load() || n.publishesSharded() }
-
-// A task is a command that subscribes or unsubscribes some channels, or a
-// command for each of them.
-type task struct {
-	family family
-	want   bool
-	alone  bool
-	subs   []*sub
-}
-
-// word is the name of the command, and of its confirmation.
-func (t task) word() string {
-	word := "subscribe"
-	if !t.want {
-		word = "un" + word
-	}
-	if t.family == sharded {
-		word = "s" + word
-	}
-	return word
-}
-
-// tasks empties the queue and returns what to do so that the connection has
-// what is wanted. Channels that may be refused come last.
-func (e *subscriber) tasks() []task {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	type group struct {
-		family family
-		want   bool
-		alone  bool
-		slot   int // sharded channels of different slots need a command each
-	}
-	groups := make(map[group][]*sub)
-	for _, s := range e.queue {
-		s.queued = false
-		var need family
-		if s.wanted {
-			need = e.families(s.channel)
-		}
-		for _, f := range []family{plain, sharded} {
-			want := need&f != 0
-			if want && s.asked&f != 0 && !s.fresh || !want && s.asked&f == 0 {
-				continue
-			}
-			g := group{family: f, want: want, alone: want && s.alone&f != 0}
-			if f == sharded && !g.alone {
-				g.slot = driver.Slot(s.channel)
-			}
-			groups[g] = append(groups[g], s)
-			if want {
-				s.asked |= f
-			}
-		}
-		s.fresh = false
-		e.forget(s)
-	}
-	e.queue = nil
-	var tasks, last []task
-	for g, subs := range groups {
-		for some := range slices.Chunk(subs, maxSubscribe) {
-			if t := (task{g.family, g.want, g.alone, some}); g.alone {
-				last = append(last, t)
-			} else {
-				tasks = append(tasks, t)
-			}
-		}
-	}
-	return append(tasks, last...)
-}

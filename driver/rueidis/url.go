@@ -14,7 +14,7 @@ import (
 	"unicode"
 )
 
-// scheme is what the first word of a URL says.
+// A scheme is the meaning of a URL scheme.
 type scheme struct {
 	mode   Mode
 	secure bool
@@ -36,8 +36,8 @@ var schemes = map[string]scheme{
 	"unix":             {},
 }
 
-// parameters lists what the query of a URL may say, and in which modes; no
-// modes mean all of them.
+// parameters lists the query parameters of a URL and the modes that they apply
+// to. nil means all modes.
 var parameters = map[string][]Mode{
 	"client_name":       nil,
 	"db":                {Single, Replicated, Sentinel},
@@ -64,9 +64,9 @@ var parameters = map[string][]Mode{
 //	redis-cluster://user:password@host1,host2,host3
 //	unix:///run/redis.sock?db=1
 //
-// Of several servers after redis://, whichever is the master is used. With
-// rediss, rediss-sentinel and rediss-cluster, connections use TLS. The schemes
-// may begin with valkey instead (valkeys with TLS).
+// If redis:// is followed by several servers, the driver finds and uses the
+// master. With rediss, rediss-sentinel and rediss-cluster, connections use TLS.
+// The schemes may begin with valkey instead (valkeys with TLS).
 //
 // The query may set db, client_name, dial_timeout, timeout and protocol (2 or
 // 3); scan_interval, where there is more than one server; for TLS tls_ca,
@@ -74,8 +74,8 @@ var parameters = map[string][]Mode{
 // sentinel_username, sentinel_password and sentinel_tls (on or off, if it
 // differs from the servers'); and for a cluster sharded (auto, on or off).
 //
-// User, password and query are percent-encoded. The error of a bad URL never
-// repeats it, since it may hold a password.
+// User, password and query are percent-encoded. The error for an invalid URL
+// never contains the URL, since that may contain a password.
 func ParseURL(raw string) (Config, error) {
 	c, err := parseURL(raw)
 	if err != nil {
@@ -88,7 +88,8 @@ func ParseURL(raw string) (Config, error) {
 	return c, nil
 }
 
-// parseURL cuts the URL by itself: package net/url takes no list of hosts.
+// parseURL splits the URL itself, because package net/url does not accept a list
+// of hosts.
 func parseURL(raw string) (Config, error) {
 	var c Config
 	name, rest, ok := strings.Cut(raw, "://")
@@ -100,21 +101,21 @@ func parseURL(raw string) (Config, error) {
 		return c, errors.New("unknown scheme: write redis://, redis-sentinel:// or redis-cluster://, rediss… for TLS, or unix:///path")
 	}
 	if strings.ContainsFunc(rest, unicode.IsControl) {
-		return c, errors.New("the URL holds a control character: percent-encode it")
+		return c, errors.New("the URL contains a control character: percent-encode it")
 	}
 	if strings.Contains(rest, "#") {
-		return c, errors.New("a URL of a server has no #fragment: percent-encode # as %23; the name of a master is written ?master_name=")
+		return c, errors.New("a server URL has no #fragment: percent-encode # as %23; give the master name as ?master_name=")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path := rest, ""
 	if i := strings.IndexByte(rest, '/'); i >= 0 {
 		authority, path = rest[:i], rest[i:]
 	}
-	// An @ further on is most likely the end of a password with a / or ? in it,
-	// of which no error may speak.
+	// An @ further on is most likely the end of a password with a / or ? in it.
+	// No error may contain a part of it.
 	if strings.Count(authority, "@") > 1 || strings.Contains(path+query, "@") {
-		return c, errors.New("an @ where none is expected: user and password are given once, before the first server; " +
-			"in all else percent-encode @ as %40, / as %2F and ? as %3F")
+		return c, errors.New("unexpected @: give user and password once, before the first server; " +
+			"elsewhere percent-encode @ as %40, / as %2F and ? as %3F")
 	}
 	c.Mode = s.mode
 	hosts := authority
@@ -147,7 +148,7 @@ func (c *Config) setUser(s string) error {
 	c.Username, err1 = url.PathUnescape(user)
 	password, err2 = url.PathUnescape(password)
 	if err1 != nil || err2 != nil {
-		return errors.New("user or password are badly encoded: percent-encode their special characters, % as %25")
+		return errors.New("user or password is badly encoded: percent-encode their special characters, % as %25")
 	}
 	c.Password = Secret(password)
 	if user != "" && password == "" {
@@ -194,7 +195,8 @@ func (c *Config) setHosts(hosts, path string) error {
 	return nil
 }
 
-// address completes host, host:port, [ipv6] or [ipv6]:port.
+// address parses host, host:port, [ipv6] or [ipv6]:port. It adds the default
+// port if there is none.
 func address(s, port string) (string, error) {
 	host, given := s, ""
 	if after, ok := strings.CutPrefix(s, "["); ok {
@@ -210,7 +212,7 @@ func address(s, port string) (string, error) {
 	case strings.Count(given, ":") > 1:
 		return "", errors.New("more than one colon: write host:port, an IPv6 address in brackets, and a password before an @")
 	case host == "":
-		return "", errors.New("no host is named: write host:port")
+		return "", errors.New("no host given: write host:port")
 	case given != "":
 		number, ok := strings.CutPrefix(given, ":")
 		n, err := strconv.ParseUint(number, 10, 16)
@@ -220,7 +222,7 @@ func address(s, port string) (string, error) {
 		port = strconv.FormatUint(n, 10)
 	}
 	if s[0] != '[' && strings.ContainsFunc(host, notInHost) {
-		return "", errors.New("the host has a character that no host has: write host:port")
+		return "", errors.New("the host contains an invalid character: write host:port")
 	}
 	return net.JoinHostPort(host, port), nil
 }
@@ -248,14 +250,14 @@ func (c *Config) setQuery(q url.Values, secure bool) error {
 		case values[0] == "":
 			return fmt.Errorf("parameter %q is empty: give it a value or leave it out", name)
 		case modes != nil && !slices.Contains(modes, c.Mode):
-			return fmt.Errorf("parameter %q means nothing in mode %v (%s): leave it out", name, c.Mode, forms[c.Mode])
+			return fmt.Errorf("parameter %q has no effect in mode %v (%s): leave it out", name, c.Mode, forms[c.Mode])
 		}
 	}
 	c.ClientName, c.MasterName = q.Get("client_name"), q.Get("master_name")
 	c.SentinelUsername, c.SentinelPassword = q.Get("sentinel_username"), Secret(q.Get("sentinel_password"))
 	switch {
 	case c.Mode == Sentinel && c.MasterName == "":
-		return errors.New("no name of the master given: add ?master_name=, with what the sentinels call it")
+		return errors.New("no master name given: add ?master_name= with the name that the sentinels use")
 	case c.SentinelUsername != "" && c.SentinelPassword == "":
 		return errors.New("sentinel_username without a password: add sentinel_password")
 	}
@@ -297,7 +299,7 @@ func (c *Config) setQuery(q url.Values, secure bool) error {
 	return c.setTLS(q, secure)
 }
 
-// forms shows a URL of each mode.
+// forms has an example URL for each mode.
 var forms = map[Mode]string{
 	Single:     "redis://host",
 	Replicated: "redis://host1,host2",
@@ -305,8 +307,9 @@ var forms = map[Mode]string{
 	Cluster:    "redis-cluster://host1,host2",
 }
 
-// checkNames refuses parameters that do not exist. The error tells which one by
-// its number: what stands there may be a piece of a password.
+// checkNames returns an error if a parameter does not exist. The error contains
+// the number of the parameter and not its name, since that may be part of a
+// password.
 func checkNames(query string) error {
 	for i, part := range strings.Split(query, "&") {
 		name, _, _ := strings.Cut(part, "=")

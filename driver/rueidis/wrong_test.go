@@ -15,9 +15,9 @@ func TestWrongServers(t *testing.T) {
 	closed := redistest.Start(t, "--requirepass", "secret")
 	sentinels := redistest.StartSentinels(t)
 	for url, want := range map[string]string{
-		"redis://" + one.Addr() + "," + another.Addr():                     "both call themselves the master",
+		"redis://" + one.Addr() + "," + another.Addr():                     "both report that they are the master",
 		"redis://" + sentinels.Addrs()[0]:                                  "is a sentinel: use redis-sentinel://",
-		"redis-sentinel://" + one.Addr() + "?master_name=m":                "it is not a sentinel",
+		"redis-sentinel://" + one.Addr() + "?master_name=m":                "the server is not a sentinel",
 		"redis-sentinel://" + sentinels.Addrs()[0] + "?master_name=nobody": "No such master",
 		"redis-cluster://" + one.Addr():                                    "is not part of a cluster: use redis://",
 		"redis://" + closed.Addr():                                         "requires a password",

@@ -39,7 +39,7 @@ func TestRow34TwoMasters(t *testing.T) {
 			if err == nil {
 				_ = l.Release(t.Context())
 			}
-			return errors.Is(err, holdfast.ErrUnavailable) && strings.Contains(err.Error(), "both call themselves the master")
+			return errors.Is(err, holdfast.ErrUnavailable) && strings.Contains(err.Error(), "both report that they are the master")
 		}
 	}
 	w.eventually(3*slack, "a client that sees two masters is granted nothing", refused(y))

@@ -42,7 +42,7 @@ var ofCommand = []Mutant{
 	},
 	{
 		"any answer counts as Redis",
-		"driver/rueidis/link.go", "case len(line) > 0 && !strings.ContainsRune(replyTypes, rune(line[0])):", "case false:",
+		"driver/rueidis/commandconn.go", "case len(line) > 0 && !strings.ContainsRune(replyTypes, rune(line[0])):", "case false:",
 		"driver/rueidis", "TestNotRedis",
 	},
 	{

@@ -7,7 +7,7 @@ func init() { All = append(All, discovery...) }
 var discovery = []Mutant{
 	{
 		"two masters: the one that was used last is used on",
-		"driver/rueidis/route.go", "			d.doubt(c, found)\n", "			_ = c\n",
+		"driver/rueidis/route.go", "			d.clearTable(c, found)\n", "			_ = c\n",
 		"driver/rueidis", "TestTwoMasters$",
 	},
 	{
@@ -17,12 +17,12 @@ var discovery = []Mutant{
 	},
 	{
 		"two masters: watchers are not told that no server is used",
-		"driver/rueidis/route.go", "		d.use(&table{why: c}, found)\n", "		d.table.Store(&table{why: c})\n",
+		"driver/rueidis/route.go", "		d.setTable(&table{conflict: c}, found)\n", "		d.table.Store(&table{conflict: c})\n",
 		"driver/rueidis", "TestTwoMasters$",
 	},
 	{
 		"two masters: the one that answers late is overlooked",
-		"driver/rueidis/replicated.go", "return l.master }, grace)", "return l.master }, min(grace, briefly))",
+		"driver/rueidis/replicated.go", "return l.master }, grace)", "return l.master }, min(grace, shortGrace))",
 		"driver/rueidis", "TestTwoMasters$",
 	},
 	{
@@ -33,32 +33,32 @@ var discovery = []Mutant{
 	{
 		"a sentinel that is gone counts for ever",
 		"driver/rueidis/sentinelview.go", "		c.members = group\n", "		for id := range c.members {\n			group[id] = true\n		}\n		c.members = group\n",
-		"driver/rueidis", "TestCouncil",
+		"driver/rueidis", "TestSentinelView",
 	},
 	{
 		"a sentinel deployed anew is believed alone",
 		"driver/rueidis/sentinelview.go", "size := max(len(group), len(c.members))", "size := len(group)",
-		"driver/rueidis", "TestCouncil",
+		"driver/rueidis", "TestSentinelView",
 	},
 	{
 		"sentinels that have missed a failover are believed",
-		"driver/rueidis/sentinelview.go", "		return v, errPast\n", "		_ = errPast\n",
-		"driver/rueidis", "TestCouncil",
+		"driver/rueidis/sentinelview.go", "		return v, errStale\n", "		_ = errStale\n",
+		"driver/rueidis", "TestSentinelView",
 	},
 	{
 		"a group of sentinels deployed anew is not believed",
-		"driver/rueidis/sentinelview.go", "(!v.whole || c.remembers(answers, group))", "(true || c.remembers(answers, group))",
+		"driver/rueidis/sentinelview.go", "(!v.majority || c.mayKnowLatest(answers, group))", "(true || c.mayKnowLatest(answers, group))",
 		"driver/rueidis", "TestSentinelsDeployedAnew",
 	},
 	{
 		"an old sentinel that was forgotten outweighs the new group",
 		"driver/rueidis/sentinelview.go", "		answers = present //", "		_ = present //",
-		"driver/rueidis", "TestCouncil",
+		"driver/rueidis", "TestSentinelView",
 	},
 	{
 		"a failover is forgotten when the sentinel that led it is silent",
 		"driver/rueidis/sentinelview.go", "silent[id] = group[id]", "silent[id] = false",
-		"driver/rueidis", "TestCouncil",
+		"driver/rueidis", "TestSentinelView",
 	},
 	{
 		"of two groups of sentinels the first is believed",
@@ -67,18 +67,18 @@ var discovery = []Mutant{
 	},
 	{
 		"a sentinel counts once for each of its addresses",
-		"driver/rueidis/sentinelview.go", "	answers = identify(answers)\n", "	answers = append([]testimony(nil), answers...)\n	for i := range answers {\n		answers[i].id = answers[i].from\n	}\n",
-		"driver/rueidis", "TestCouncil",
+		"driver/rueidis/sentinelview.go", "	answers = dedupe(answers)\n", "	answers = append([]sentinelReply(nil), answers...)\n	for i := range answers {\n		answers[i].id = answers[i].from\n	}\n",
+		"driver/rueidis", "TestSentinelView",
 	},
 	{
 		"a caller that gives up takes the connection of others with it",
-		"driver/rueidis/node.go", "		done := n.bound(context.WithoutCancel(ctx)) // who gives up", "		done := n.bound(ctx) // who gives up",
+		"driver/rueidis/node.go", "		done := n.newCallContext(context.WithoutCancel(ctx)) // a cancelled", "		done := n.newCallContext(ctx) // a cancelled",
 		"driver/rueidis", "TestDialOutlivesCaller",
 	},
 	{
 		"the errors of contexts inside the driver reach its callers",
 		"driver/rueidis/driver.go", "	return driver.ForCaller(ctx, err)\n}", "	return err\n}",
-		"driver/rueidis", "TestOutward",
+		"driver/rueidis", "TestForCaller",
 	},
 	{
 		"the error of any context passes for that of the caller",
@@ -87,12 +87,12 @@ var discovery = []Mutant{
 	},
 	{
 		"a call without a deadline waits for a connection as long as that takes",
-		"driver/rueidis/link.go", "func (n *node) mayBlock() bool {\n", "func (n *node) mayBlock() bool {\n	if n.c.Timeout < n.c.DialTimeout {\n		return false\n	}\n",
+		"driver/rueidis/commandconn.go", "func (n *node) mayBlock() bool {\n", "func (n *node) mayBlock() bool {\n	if n.c.Timeout < n.c.DialTimeout {\n		return false\n	}\n",
 		"driver/rueidis", "TestCallIsBounded",
 	},
 	{
 		"the new master of a failover has the epoch of the old one",
-		"driver/rueidis/sentinel.go", "		_, epoch, err = s.described(ctx, w)\n", "		_, _, err = s.described(ctx, w)\n",
+		"driver/rueidis/sentinel.go", "		_, epoch, err = s.describeMaster(ctx, n)\n", "		_, _, err = s.describeMaster(ctx, n)\n",
 		"driver/rueidis", "TestFailoverGoingOn",
 	},
 	{

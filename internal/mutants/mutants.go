@@ -130,7 +130,7 @@ var All = []Mutant{
 	},
 	{
 		"cancellation does not interrupt a lone caller",
-		"driver/rueidis/link.go", "_ = l.Conn.SetDeadline(time.Unix(1, 0))", "",
+		"driver/rueidis/commandconn.go", "_ = c.Conn.SetDeadline(time.Unix(1, 0))", "",
 		"driver/rueidis", "TestConformance/RESP3/Cancel",
 	},
 	{
@@ -145,7 +145,7 @@ var All = []Mutant{
 	},
 	{
 		"a cancellation reaches the call after the one that was cancelled",
-		"driver/rueidis/link.go", "if !c.over {", "if true {",
+		"driver/rueidis/commandconn.go", "if !c.returned {", "if true {",
 		"driver/rueidis", "TestCancelledBeforeTheNext",
 	},
 	{
@@ -160,7 +160,7 @@ var All = []Mutant{
 	},
 	{
 		"the password is part of the error",
-		"driver/rueidis/url.go", `errors.New("a URL of a server has no #fragment`, `errors.New(raw + "a URL of a server has no #fragment`,
+		"driver/rueidis/url.go", `errors.New("a server URL has no #fragment`, `errors.New(raw + "a server URL has no #fragment`,
 		"driver/rueidis", "TestParseURLRefuses",
 	},
 	{
@@ -378,7 +378,7 @@ var All = []Mutant{
 	{
 		"a deadline of the caller's is blamed on the server",
 		"driver/rueidis/calls.go", "ok && time.Until(end) <= 0", "ok && time.Until(end) <= -time.Hour",
-		"driver/rueidis", "TestWhosePatience",
+		"driver/rueidis", "TestTimeoutCause",
 	},
 	{
 		"a hook that panics keeps the lock",

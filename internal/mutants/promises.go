@@ -73,7 +73,7 @@ var promises = []Mutant{
 	},
 	{
 		"part of a line counts as an answer to a new connection",
-		"driver/rueidis/link.go", "case len(line) > 0 && line[len(line)-1] == '\\n':", "case len(line) > 0:",
-		"driver/rueidis", "TestKnock",
+		"driver/rueidis/commandconn.go", "case len(line) > 0 && line[len(line)-1] == '\\n':", "case len(line) > 0:",
+		"driver/rueidis", "TestFirstReply",
 	},
 }

@@ -41,7 +41,7 @@ var replication = []Mutant{
 	},
 	{
 		"a user who may not wait is told that the connection broke",
-		"driver/rueidis/calls.go", "Err: n.unwaited(err)", "Err: driver.Unknown(err)",
+		"driver/rueidis/calls.go", "Err: n.waitError(err)", "Err: driver.Unknown(err)",
 		"internal/matrix", "TestStrictWithoutWait",
 	},
 	{
@@ -91,7 +91,7 @@ var replication = []Mutant{
 	},
 	{
 		"the new master is found when the failover is through",
-		"driver/rueidis/sentinel.go", "t.addr, err = s.named(ctx, w)", "t.addr = named",
+		"driver/rueidis/sentinel.go", "t.addr, err = s.masterAddr(ctx, n)", "t.addr = named",
 		"driver/rueidis", "TestFailoverGoingOn",
 	},
 	{

@@ -6,7 +6,7 @@ func init() { All = append(All, subscriptions...) }
 var subscriptions = []Mutant{
 	{
 		"a channel that the server refuses shares a command with others",
-		"driver/rueidis/subscriber.go", "alone: want && s.alone&f != 0}", "alone: want && false}",
+		"driver/rueidis/subtask.go", "alone: want && cs.alone&f != 0}", "alone: want && false}",
 		"driver/rueidis", "TestConformance/RESP3/Forbidden",
 	},
 	{
@@ -16,7 +16,7 @@ var subscriptions = []Mutant{
 	},
 	{
 		"a refused channel is never tried again",
-		"driver/rueidis/subscriber.go", "			e.wake()\n", "",
+		"driver/rueidis/subscriber.go", "			s.retryDelayed()\n", "",
 		"driver/rueidis", "TestConformance/RESP3/Forbidden",
 	},
 	{
@@ -26,7 +26,7 @@ var subscriptions = []Mutant{
 	},
 	{
 		"every change of a subscription looks at all channels",
-		"driver/rueidis/subscriber.go", "	e.queue = nil\n	var tasks, last []task\n", "	var tasks, last []task\n",
+		"driver/rueidis/subtask.go", "	s.queue = nil\n	var tasks, last []task\n", "	var tasks, last []task\n",
 		"driver/rueidis", "TestChangeLooksAtOneChannel",
 	},
 	{
@@ -41,23 +41,23 @@ var subscriptions = []Mutant{
 	},
 	{
 		"what a server sends reaches rueidis unchecked",
-		"driver/rueidis/link.go", "		conn = &guard{Conn: conn}\n", "",
+		"driver/rueidis/commandconn.go", "		conn = &checkedConn{Conn: conn}\n", "",
 		"driver/rueidis", "TestForgedReplies/EVALSHA",
 	},
 	{
 		"replies that were not asked for are accepted",
-		"driver/rueidis/guard.go", "if r.depth == 0 && owed.Add(-1) < 0 {", "if r.depth == 0 && owed.Add(-1) < -1<<40 {",
+		"driver/rueidis/checkedconn.go", "if r.depth == 0 && owed.Add(-1) < 0 {", "if r.depth == 0 && owed.Add(-1) < -1<<40 {",
 		"driver/rueidis", "TestForgedReplies/EVALSHA",
 	},
 	{
 		"negative lengths are accepted",
-		"driver/rueidis/guard.go", "if n != 1 || r.typ != '$' && r.typ != '*' {", "if n == 0 {",
+		"driver/rueidis/checkedconn.go", "if n != 1 || r.typ != '$' && r.typ != '*' {", "if n == 0 {",
 		"driver/rueidis", "TestForgedReplies/EVALSHA",
 	},
 	{
 		"lists may be nested as deep as a server likes",
-		"driver/rueidis/guard.go", "	r.left[r.depth] = n\n	r.depth++\n", "	r.left[min(r.depth, maxDepth-1)] = n\n	r.depth = min(r.depth+1, maxDepth-1)\n",
-		"driver/rueidis", "TestGuardPasses",
+		"driver/rueidis/checkedconn.go", "	r.left[r.depth] = n\n	r.depth++\n", "	r.left[min(r.depth, maxDepth-1)] = n\n	r.depth = min(r.depth+1, maxDepth-1)\n",
+		"driver/rueidis", "TestCheckedConnPasses",
 	},
 	{
 		"the number of replicas in INFO is believed",

@@ -37,7 +37,7 @@ var topology = []Mutant{
 	},
 	{
 		"channels do not move with their slots",
-		"driver/rueidis/listener.go", "			case <-moved:\n				l.settle()", "			case <-moved:",
+		"driver/rueidis/listener.go", "			case <-moved:\n				l.reassign()", "			case <-moved:",
 		"driver/rueidis", "TestSlotMoves",
 	},
 	{
@@ -52,7 +52,7 @@ var topology = []Mutant{
 	},
 	{
 		"nobody hears that the servers have changed their parts",
-		"driver/rueidis/route.go", "	d.retire(t, found)\n	d.changed()\n", "	d.retire(t, found)\n",
+		"driver/rueidis/route.go", "	d.closeUnused(t, found)\n	d.changed()\n", "	d.closeUnused(t, found)\n",
 		"driver/rueidis", "TestFailover/cluster",
 	},
 	{

@@ -13,7 +13,7 @@ import (
 
 // A connection counts as open when its server has answered with a whole line.
 // What is left of a line would be taken for the next reply.
-func TestKnock(t *testing.T) {
+func TestFirstReply(t *testing.T) {
 	tests := []struct {
 		name, answer string
 		hangUp       bool
@@ -43,7 +43,7 @@ func TestKnock(t *testing.T) {
 			if test.ok {
 				wait = time.Minute
 			}
-			err := knock(conn, time.Now().Add(wait))
+			err := firstReply(conn, time.Now().Add(wait))
 			if (err == nil) != test.ok {
 				t.Errorf("error %v", err)
 			}

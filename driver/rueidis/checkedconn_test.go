@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// checked returns what a guard says of replies that arrive in pieces of a
+// checked returns what a checkedConn reports about replies that arrive in pieces of a
 // given size, with some commands sent before.
 func checked(b []byte, size int, owed int64) (left int64, err error) {
 	var r replies
@@ -28,14 +28,14 @@ const validReplies = "+OK\r\n-ERR no\r\n:-7\r\n$5\r\nhello\r\n$0\r\n\r\n$-1\r\n*
 
 // What servers send passes, however it is cut into pieces, and each reply is
 // counted.
-func TestGuardPasses(t *testing.T) {
+func TestCheckedConnPasses(t *testing.T) {
 	const replies = 15
 	for size := 1; size < len(validReplies); size++ {
 		if left, err := checked([]byte(validReplies), size, replies); left != 0 || err != nil {
 			t.Fatalf("in pieces of %d: %d commands are not answered, %v", size, left, err)
 		}
 	}
-	if _, err := checked([]byte(validReplies), 7, replies-1); !errors.Is(err, errUnasked) {
+	if _, err := checked([]byte(validReplies), 7, replies-1); !errors.Is(err, errUnexpected) {
 		t.Errorf("a reply more than commands: %v", err)
 	}
 	nested := strings.Repeat("*1\r\n", maxDepth)
@@ -55,7 +55,7 @@ func TestGuardPasses(t *testing.T) {
 }
 
 // Commands are counted, however they are cut into pieces.
-func TestGuardCounts(t *testing.T) {
+func TestCheckedConnCounts(t *testing.T) {
 	sent := []byte("*1\r\n$4\r\nPING\r\n*3\r\n$7\r\nEVALSHA\r\n$0\r\n\r\n$12\r\n*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nINFO\r\n$3\r\nall\r\n")
 	for size := 1; size < len(sent); size++ {
 		var c commands
@@ -71,8 +71,8 @@ func TestGuardCounts(t *testing.T) {
 	}
 }
 
-// What a guard says does not depend on how the replies arrive.
-func FuzzGuard(f *testing.F) {
+// The result does not depend on how the replies arrive.
+func FuzzCheckedConn(f *testing.F) {
 	for _, s := range []string{validReplies, "$-5\r\n", "*-7\r\n", "$9223372036854775807\r\n", "*1\r\n*1\r\n", ">0\r\n", "#true\r\n", "+OK\n"} {
 		f.Add([]byte(s))
 	}
@@ -87,19 +87,19 @@ func FuzzGuard(f *testing.F) {
 	})
 }
 
-// BenchmarkGuard measures what the guard adds to a call: the command on its way
+// BenchmarkCheckedConn measures what a checkedConn adds to a call: the command on its way
 // out and the reply on its way in.
-func BenchmarkGuard(b *testing.B) {
+func BenchmarkCheckedConn(b *testing.B) {
 	cmd := []byte("*8\r\n$7\r\nEVALSHA\r\n$40\r\n" + strings.Repeat("a", 40) + "\r\n$1\r\n2\r\n$4\r\nlock\r\n$31\r\n" + strings.Repeat("c", 31) +
 		"\r\n$5\r\n30000\r\n$38\r\n" + strings.Repeat("o", 38) + "\r\n$1\r\n1\r\n")
 	info := fmt.Appendf(nil, "$%d\r\n%s\r\n", 6000, bytes.Repeat([]byte("x"), 6000))
 	for name, reply := range map[string][]byte{"number": []byte(":1763278334123456\r\n"), "list": []byte("*3\r\n:1\r\n$5\r\nhello\r\n:-1\r\n"), "info": info} {
 		b.Run(name, func(b *testing.B) {
-			var g guard
+			var g checkedConn
 			b.ReportAllocs()
 			for b.Loop() {
-				g.owed.Add(g.out.count(cmd))
-				if err := g.in.check(reply, &g.owed); err != nil {
+				g.unanswered.Add(g.out.count(cmd))
+				if err := g.in.check(reply, &g.unanswered); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -8,87 +8,88 @@ import (
 	"sync/atomic"
 )
 
-// A guard is a connection that carries commands of rueidis. It refuses replies
-// that rueidis cannot survive, and closes the connection instead: rueidis
-// panics, in a goroutine of its own, at a reply that it did not ask for and at a
-// negative length, allocates whatever length a server claims, and recurses as
-// deep as lists are nested.
+// A checkedConn is a connection for commands of rueidis that checks all replies.
+// At a reply that rueidis cannot handle, it closes the connection: rueidis
+// panics, in a goroutine of its own, at an unexpected reply and at a negative
+// length, allocates any length that a server claims, and recurses without a
+// limit into nested lists.
 //
-// The guard follows the framing of what is read and written. It keeps no data
-// and allocates nothing.
-type guard struct {
+// A checkedConn parses the framing of what is read and written. It stores no
+// data and does not allocate.
+type checkedConn struct {
 	net.Conn
-	owed atomic.Int64 // commands that are not answered yet
-	in   replies
-	out  commands
-	bad  error // why nothing more is read
+	unanswered atomic.Int64 // commands without a reply so far
+	in         replies
+	out        commands
+	err        error // why reading has ended
 }
 
-// Read reads what the server says, and fails at the first part that is not
-// valid. What came with that part is dropped: it cannot be trusted either.
-func (g *guard) Read(b []byte) (int, error) {
-	if g.bad != nil {
-		return 0, g.bad
+// Read reads from the server. If the data contains an invalid part, Read fails
+// and drops all of it.
+func (c *checkedConn) Read(b []byte) (int, error) {
+	if c.err != nil {
+		return 0, c.err
 	}
-	n, err := g.Conn.Read(b)
+	n, err := c.Conn.Read(b)
 	if n > 0 {
-		if g.bad = g.in.check(b[:n], &g.owed); g.bad != nil {
-			_ = g.Close()
-			return 0, g.bad
+		if c.err = c.in.check(b[:n], &c.unanswered); c.err != nil {
+			_ = c.Close()
+			return 0, c.err
 		}
 	}
 	return n, err
 }
 
-// Write counts commands before they are sent, since the reply may be quick.
-func (g *guard) Write(b []byte) (int, error) {
-	g.owed.Add(g.out.count(b))
-	return g.Conn.Write(b)
+// Write counts the commands before it sends them, since the reply may arrive at
+// once.
+func (c *checkedConn) Write(b []byte) (int, error) {
+	c.unanswered.Add(c.out.count(b))
+	return c.Conn.Write(b)
 }
 
-// What a reply may be, at most. Servers accept no longer string, unless they are
-// told to; no reply that is asked for here comes near the other bounds.
+// Limits of a reply. By default, servers accept no longer string. No reply to a
+// command of this driver comes near the other limits.
 const (
 	maxString   = 512 << 20 // all strings of a reply together
 	maxElements = 1 << 20   // all lists of a reply together
 	maxDepth    = 32
-	maxText     = 16 << 20 // a line, such as an error
+	maxText     = 16 << 20 // one line, such as an error
 )
 
 var (
-	errUnasked = errors.New("the server has sent a reply that was not asked for")
-	errPush    = errors.New("the server has sent a message that was not subscribed to")
+	errUnexpected = errors.New("the server sent a reply that belongs to no command")
+	errPush       = errors.New("the server sent a message that belongs to no subscription")
 )
 
 func errReply(what string, n int64) error {
-	return fmt.Errorf("the server has sent a reply that is not valid: %s %d", what, n)
+	return fmt.Errorf("the server sent an invalid reply: %s %d", what, n)
 }
 
-// A part is what the next byte belongs to.
+// A part says what the next byte belongs to.
 type part uint8
 
 const (
 	partType   part = iota // the first byte of a reply
 	partText               // a line
 	partLength             // a line with a length
-	partString             // a string of a known length, and the end of its line
+	partString             // a string of a known length, with its line end
 )
 
-// replies follows the framing of what a server sends.
+// replies parses the framing of what a server sends.
 type replies struct {
 	part     part
 	typ      byte
-	last     byte  // of the line so far; of a length '0' for any digit
-	negative bool  // of the length so far
-	length   int64 // of the line, or what the line says
-	skip     int64 // bytes of a string that are still to come
-	strings  int64 // of the present reply
-	elements int64 // of the present reply
+	last     byte  // last byte of the line so far; in a length, '0' stands for any digit
+	negative bool  // the length has a minus sign
+	length   int64 // the length of the line, or the number in it
+	skip     int64 // bytes of the string still to come
+	strings  int64 // total length of the strings in this reply
+	elements int64 // total number of list elements in this reply
 	depth    int
-	left     [maxDepth]int64 // elements of each list that are still to come
+	left     [maxDepth]int64 // elements of each open list still to come
 }
 
-// check takes in what was read.
+// check parses what was read.
 func (r *replies) check(b []byte, owed *atomic.Int64) error {
 	for len(b) > 0 {
 		switch r.part {
@@ -100,7 +101,7 @@ func (r *replies) check(b []byte, owed *atomic.Int64) error {
 			}
 		case partType:
 			if r.depth == 0 && owed.Add(-1) < 0 {
-				return errUnasked
+				return errUnexpected
 			}
 			r.typ, r.last, r.length, r.negative = b[0], 0, 0, false
 			b = b[1:]
@@ -163,8 +164,8 @@ func (r *replies) check(b []byte, owed *atomic.Int64) error {
 	return nil
 }
 
-// validLine reports whether a line that is complete is one that rueidis takes
-// for as long as it is.
+// validLine reports whether a complete line has the length that rueidis assumes
+// for its type.
 func (r *replies) validLine() bool {
 	switch {
 	case r.last != '\r':
@@ -177,14 +178,14 @@ func (r *replies) validLine() bool {
 	return true
 }
 
-// begin takes in that a length is complete.
+// begin handles a complete length.
 func (r *replies) begin() error {
 	n := r.length
 	if r.negative {
 		if n != 1 || r.typ != '$' && r.typ != '*' {
 			return errReply("length", -n)
 		}
-		r.end() // nothing, in the older protocol
+		r.end() // null in RESP2
 		return nil
 	}
 	switch r.typ {
@@ -213,7 +214,7 @@ func (r *replies) begin() error {
 	return nil
 }
 
-// end takes in that a reply, or an element of a list, is complete.
+// end handles the end of a reply or of a list element.
 func (r *replies) end() {
 	r.part = partType
 	for r.depth > 0 {
@@ -225,15 +226,15 @@ func (r *replies) end() {
 	r.strings, r.elements = 0, 0
 }
 
-// commands follows the framing of what rueidis sends: lists of strings.
+// commands parses the framing of what rueidis sends: lists of strings.
 type commands struct {
 	part   part
 	length int64
 	skip   int64
-	args   int64 // of the present command that are still to come
+	args   int64 // arguments of this command still to come
 }
 
-// count returns how many commands begin in what is written.
+// count returns how many commands begin in b.
 func (c *commands) count(b []byte) (n int64) {
 	for len(b) > 0 {
 		switch c.part {
