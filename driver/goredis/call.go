@@ -12,132 +12,132 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// An order is a call on its way. It has copied what it needs of the
+// A command is a call in progress. It has a copy of what it needs from the
 // [driver.Call], since it may outlive it.
-type order struct {
-	script *driver.Script
-	key    string
-	args   []any // EVALSHA and all that follows
-	said   int   // where in args the command to publish with is, or zero
-	err    error // of go-redis
-	result driver.Result
+type command struct {
+	script     *driver.Script
+	key        string
+	args       []any // EVALSHA and its arguments
+	publishArg int   // index in args of the publish command, or zero
+	cmdErr     error // the error of go-redis
+	result     driver.Result
 }
 
-func newOrder(c driver.Call) *order {
-	o := &order{script: c.Script, args: make([]any, 0, 3+len(c.Keys)+len(c.Args))}
-	o.args = append(o.args, "evalsha", c.Script.SHA, len(c.Keys))
-	for _, k := range c.Keys {
-		o.args = append(o.args, k)
+func newCommand(call driver.Call) *command {
+	c := &command{script: call.Script, args: make([]any, 0, 3+len(call.Keys)+len(call.Args))}
+	c.args = append(c.args, "evalsha", call.Script.SHA, len(call.Keys))
+	for _, k := range call.Keys {
+		c.args = append(c.args, k)
 	}
-	if len(c.Keys) > 0 {
-		o.key = c.Keys[0]
+	if len(call.Keys) > 0 {
+		c.key = call.Keys[0]
 	}
-	if i := c.Script.Publish; i > 0 && i <= len(c.Args) && c.Args[i-1] == "PUBLISH" {
-		o.said = len(o.args) + i - 1
+	if i := call.Script.Publish; i > 0 && i <= len(call.Args) && call.Args[i-1] == "PUBLISH" {
+		c.publishArg = len(c.args) + i - 1
 	}
-	for _, a := range c.Args {
-		o.args = append(o.args, a)
+	for _, a := range call.Args {
+		c.args = append(c.args, a)
 	}
-	return o
+	return c
 }
 
-// once keeps go-redis from sending a command again, however often its options
-// allow it: Holdfast knows until when that makes sense.
-type once struct{ redis.Cmder }
+// noRetry keeps go-redis from retrying a command, whatever its options say.
+type noRetry struct{ redis.Cmder }
 
-func (once) NoRetry() bool { return true }
+func (noRetry) NoRetry() bool { return true }
 
-// command returns the order as a command, by the hash of its script or by its
-// source.
-func (o *order) command(ctx context.Context, source bool) *redis.Cmd {
-	args := o.args
+// cmd returns the command for go-redis: EVAL if source is set, EVALSHA otherwise.
+func (c *command) cmd(ctx context.Context, source bool) *redis.Cmd {
+	args := c.args
 	if source {
-		args = slices.Clone(args) // hooks may still look at the first one
-		args[0], args[1] = "eval", o.script.Source
+		args = slices.Clone(args) // hooks may still read the first one
+		args[0], args[1] = "eval", c.script.Source
 	}
 	return redis.NewCmd(ctx, args...)
 }
 
-// take notes what became of the order.
-func (o *order) take(cmd *redis.Cmd) {
+// setResult records the result of the command.
+func (c *command) setResult(cmd *redis.Cmd) {
 	var v any
-	v, o.err = cmd.Result()
-	o.result = driver.Result{}
+	v, c.cmdErr = cmd.Result()
+	c.result = driver.Result{}
 	switch {
-	case errors.Is(o.err, redis.Nil):
-		o.err = nil
-	case o.err == nil:
-		o.result.Reply, o.result.Err = reply(v)
+	case errors.Is(c.cmdErr, redis.Nil):
+		c.cmdErr = nil
+	case c.cmdErr == nil:
+		c.result.Reply, c.result.Err = reply(v)
 	default:
-		o.result.Err = classify(o.err)
+		c.result.Err = classify(c.cmdErr)
 	}
 }
 
-// A link is a connection, or a pool of them.
-type link interface {
+// A processor is a connection or a pool of connections.
+type processor interface {
 	Process(context.Context, redis.Cmder) error
 	Pipeline() redis.Pipeliner
 }
 
-// send runs orders, several as one pipeline.
-func send(ctx context.Context, l link, orders []*order, source func(*order) bool) {
-	if len(orders) == 1 {
-		cmd := orders[0].command(ctx, source(orders[0]))
-		_ = l.Process(ctx, once{cmd})
-		orders[0].take(cmd)
+// send runs commands. Several commands form one pipeline.
+func send(ctx context.Context, p processor, commands []*command, source func(*command) bool) {
+	if len(commands) == 1 {
+		cmd := commands[0].cmd(ctx, source(commands[0]))
+		_ = p.Process(ctx, noRetry{cmd})
+		commands[0].setResult(cmd)
 		return
 	}
-	pipe := l.Pipeline()
-	cmds := make([]*redis.Cmd, len(orders))
-	for i, o := range orders {
-		cmds[i] = o.command(ctx, source(o))
-		_ = pipe.Process(ctx, once{cmds[i]})
+	pipe := p.Pipeline()
+	cmds := make([]*redis.Cmd, len(commands))
+	for i, c := range commands {
+		cmds[i] = c.cmd(ctx, source(c))
+		_ = pipe.Process(ctx, noRetry{cmds[i]})
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	for i, o := range orders {
-		o.take(cmds[i])
+	for i, c := range commands {
+		c.setResult(cmds[i])
 	}
 }
 
-// sendAll runs orders by their hashes, and those that the server does not know
-// by their source.
-func sendAll(ctx context.Context, l link, orders []*order) {
-	send(ctx, l, orders, func(*order) bool { return false })
-	var unknown []*order
-	for _, o := range orders {
-		if redis.HasErrorPrefix(o.err, "NOSCRIPT") {
-			unknown = append(unknown, o)
+// sendAll runs commands with EVALSHA. It runs those whose script the server does
+// not have again with EVAL.
+func sendAll(ctx context.Context, p processor, commands []*command) {
+	send(ctx, p, commands, func(*command) bool { return false })
+	var unknown []*command
+	for _, c := range commands {
+		if redis.HasErrorPrefix(c.cmdErr, "NOSCRIPT") {
+			unknown = append(unknown, c)
 		}
 	}
 	if len(unknown) == 0 {
 		return
 	}
 	sent := make(map[*driver.Script]bool)
-	send(ctx, l, unknown, func(o *order) bool {
-		first := !sent[o.script]
-		sent[o.script] = true
+	send(ctx, p, unknown, func(c *command) bool {
+		first := !sent[c.script]
+		sent[c.script] = true
 		return first
 	})
 }
 
-// A wait is how long to wait for how many replicas. The zero wait is none.
-type wait struct {
+// A replicaWait says how many replicas to wait for and how long. The zero value
+// means no wait.
+type replicaWait struct {
 	on       bool
 	replicas int
 	timeout  time.Duration
 }
 
-// run runs calls and waits for replicas, for no longer than ctx.
-func (d *Driver) run(ctx context.Context, calls []driver.Call, w wait) []driver.Result {
+// run runs calls and waits for replicas. It returns at the latest when ctx is
+// done.
+func (d *Driver) run(ctx context.Context, calls []driver.Call, w replicaWait) []driver.Result {
 	if len(calls) == 0 {
 		return nil
 	}
-	orders := make([]*order, len(calls))
+	commands := make([]*command, len(calls))
 	for i, c := range calls {
-		orders[i] = newOrder(c)
+		commands[i] = newCommand(c)
 	}
-	// go-redis dials several times, and gives the answer to a WAIT ten seconds more
-	// than it needs.
+	// go-redis dials several times and waits up to ten seconds too long for the
+	// reply to WAIT, so the call needs a limit of its own.
 	limit := w.timeout + 2*d.timeout()
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -145,38 +145,38 @@ func (d *Driver) run(ctx context.Context, calls []driver.Call, w wait) []driver.
 		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 			err = &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("no answer within %v", limit)}
 		}
-		return slices.Repeat([]driver.Result{{Err: err}}, len(orders))
+		return slices.Repeat([]driver.Result{{Err: err}}, len(commands))
 	}
-	results := aside(bounded, d, failed, func() []driver.Result {
-		d.dispatch(bounded, orders, w)
-		results := make([]driver.Result, len(orders))
-		for i, o := range orders {
-			results[i] = o.result
+	results := runDetached(bounded, d, failed, func() []driver.Result {
+		d.dispatch(bounded, commands, w)
+		results := make([]driver.Result, len(commands))
+		for i, c := range commands {
+			results[i] = c.result
 		}
 		return results
 	})
 	for i := range results {
-		results[i].Err = d.whose(ctx, results[i].Err)
+		results[i].Err = d.forCaller(ctx, results[i].Err)
 	}
 	return results
 }
 
-// dispatch sends orders to the nodes that they are for: one, or else some keys
-// have just moved.
-func (d *Driver) dispatch(ctx context.Context, orders []*order, w wait) {
-	d.use()
-	groups := make(map[*node][]*order, 1)
-	for _, o := range orders {
-		n, err := d.at(ctx, o.key)
+// dispatch sends commands to the nodes of their keys. This is a single node,
+// unless some keys have just moved.
+func (d *Driver) dispatch(ctx context.Context, commands []*command, w replicaWait) {
+	d.scanSoon()
+	groups := make(map[*node][]*command, 1)
+	for _, c := range commands {
+		n, err := d.at(ctx, c.key)
 		if err != nil {
-			o.result.Err = driver.Unsent(err)
-			d.ring()
+			c.result.Err = driver.Unsent(err)
+			d.scanNow()
 			continue
 		}
-		if o.said > 0 && n.sharded.Load() {
-			o.args[o.said] = "SPUBLISH"
+		if c.publishArg > 0 && n.sharded.Load() {
+			c.args[c.publishArg] = "SPUBLISH"
 		}
-		groups[n] = append(groups[n], o)
+		groups[n] = append(groups[n], c)
 	}
 	for n, group := range groups {
 		if len(group) == 1 && !w.on {
@@ -184,94 +184,96 @@ func (d *Driver) dispatch(ctx context.Context, orders []*order, w wait) {
 		} else {
 			n.batch(ctx, group, w)
 		}
-		n.review(ctx, group)
+		n.verify(ctx, group)
 		if d.cluster != nil {
 			d.follow(ctx, n, group, w)
 		}
 	}
 }
 
-// batch runs orders, and waits for replicas, on one connection.
-func (n *node) batch(ctx context.Context, orders []*order, w wait) {
+// batch runs commands and waits for replicas on one connection.
+func (n *node) batch(ctx context.Context, commands []*command, w replicaWait) {
 	conn := n.client.Conn()
 	defer func() { _ = conn.Close() }()
-	sendAll(ctx, conn, orders)
-	w.wait(ctx, conn, orders)
+	sendAll(ctx, conn, commands)
+	w.wait(ctx, conn, commands)
 }
 
 // wait waits for replicas to acknowledge what has run on a connection.
-func (w wait) wait(ctx context.Context, conn *redis.Conn, orders []*order) {
-	ran := slices.DeleteFunc(slices.Clone(orders), func(o *order) bool { return o.result.Err != nil })
+func (w replicaWait) wait(ctx context.Context, conn *redis.Conn, commands []*command) {
+	ran := slices.DeleteFunc(slices.Clone(commands), func(c *command) bool { return c.result.Err != nil })
 	if !w.on || len(ran) == 0 {
 		return
 	}
-	// It can be sent again only on this connection. On another it would count
-	// what it never waited for.
+	// WAIT must run on this connection: it counts the replicas that have the
+	// writes of its own connection.
 	acked, err := conn.Wait(ctx, w.replicas, max(w.timeout, time.Millisecond)).Result()
-	for _, o := range ran {
-		if o.result.Acked = int(acked); err != nil {
-			// They ran. Who knows of it is open, and if the server was demoted
-			// meanwhile, whether anybody will.
+	for _, c := range ran {
+		if c.result.Acked = int(acked); err != nil {
+			// The scripts ran, but it is unknown whether their writes were
+			// replicated. If the server was demoted, they may be lost.
 			err := classify(err)
-			o.result = driver.Result{Err: &driver.Error{Class: driver.Ambiguous, Code: driver.CodeOf(err), Err: err}}
+			c.result = driver.Result{Err: &driver.Error{Class: driver.Ambiguous, Code: driver.CodeOf(err), Err: err}}
 		}
 	}
 }
 
-// follow runs orders again whose keys live elsewhere than was believed.
-func (d *Driver) follow(ctx context.Context, n *node, orders []*order, w wait) {
-	for _, o := range orders {
+// follow runs commands again on the nodes that serve their keys, if they failed
+// with a redirect or the node could not be reached.
+func (d *Driver) follow(ctx context.Context, n *node, commands []*command, w replicaWait) {
+	for _, c := range commands {
 		if ctx.Err() != nil {
 			return
 		}
-		moved, isMoved := redis.IsMovedError(o.err)
-		asked, isAsked := redis.IsAskError(o.err)
+		moved, isMoved := redis.IsMovedError(c.cmdErr)
+		asked, isAsked := redis.IsAskError(c.cmdErr)
 		var next *node
 		switch {
 		case isMoved:
 			next = d.nodeAt(moved)
 		case isAsked:
 			next = d.nodeAt(asked)
-		case unreached(o.err): // somebody may have taken over
+		case unreached(c.cmdErr): // another node may have taken over
 			d.reload(ctx)
-			if now, err := d.at(ctx, o.key); err == nil && now != n {
-				now.again(ctx, o, false, w)
+			if now, err := d.at(ctx, c.key); err == nil && now != n {
+				now.rerun(ctx, c, false, w)
 			}
 			continue
 		default:
 			continue
 		}
-		d.ring()
+		d.scanNow()
 		if next != nil {
-			next.again(ctx, o, isAsked, w)
+			next.rerun(ctx, c, isAsked, w)
 			continue
 		}
-		// Only go-redis can reach that node yet. Nobody waits for replicas there.
-		cmd := o.command(ctx, true)
-		_ = d.cluster.Process(ctx, once{cmd})
-		o.take(cmd)
+		// The driver does not know this node yet, but go-redis does. There is no
+		// wait for replicas in this case.
+		cmd := c.cmd(ctx, true)
+		_ = d.cluster.Process(ctx, noRetry{cmd})
+		c.setResult(cmd)
 	}
 }
 
-// again runs an order that was sent here from elsewhere. With asking, it
-// concerns a slot that the node is about to take over.
-func (n *node) again(ctx context.Context, o *order, asking bool, w wait) {
-	defer n.review(ctx, []*order{o})
+// rerun runs a command that was redirected to this node. If asking is set, it
+// sends ASKING first, because the node is still importing the slot.
+func (n *node) rerun(ctx context.Context, c *command, asking bool, w replicaWait) {
+	defer n.verify(ctx, []*command{c})
 	conn := n.client.Conn()
-	defer func() { _ = conn.Close() }() // before the review, which needs one, too
+	defer func() { _ = conn.Close() }() // before verify, which needs a connection, too
 	if asking {
-		if err := conn.Process(ctx, once{redis.NewCmd(ctx, "asking")}); err != nil {
-			o.result.Err = driver.Unsent(classify(err))
+		if err := conn.Process(ctx, noRetry{redis.NewCmd(ctx, "asking")}); err != nil {
+			c.result.Err = driver.Unsent(classify(err))
 			return
 		}
 	}
-	cmd := o.command(ctx, true)
-	_ = conn.Process(ctx, once{cmd})
-	o.take(cmd)
-	w.wait(ctx, conn, []*order{o})
+	cmd := c.cmd(ctx, true)
+	_ = conn.Process(ctx, noRetry{cmd})
+	c.setResult(cmd)
+	w.wait(ctx, conn, []*command{c})
 }
 
-// reply turns what go-redis has read into a reply.
+// reply converts a result of go-redis.
 func reply(v any) (driver.Reply, error) {
 	switch v := v.(type) {
 	case nil:
@@ -290,5 +292,5 @@ func reply(v any) (driver.Reply, error) {
 		}
 		return driver.Reply{Type: driver.List, List: list}, nil
 	}
-	return driver.Reply{}, &driver.Error{Class: driver.Fatal, Err: errors.New("reply of a type that no script returns")}
+	return driver.Reply{}, &driver.Error{Class: driver.Fatal, Err: errors.New("unexpected reply type: scripts return no such value")}
 }

@@ -1,49 +1,32 @@
-// Package goredis runs Holdfast on a client of github.com/redis/go-redis/v9
-// that the program already has: its connections, credentials, TLS settings and
-// hooks are used as they are.
+// Package goredis runs Holdfast on an existing client of
+// github.com/redis/go-redis/v9. It uses the connections, credentials, TLS
+// settings and hooks of that client.
 //
 //	d, err := goredis.New(ctx, rdb) // a *redis.Client or *redis.ClusterClient
 //	client, err := holdfast.New(d, holdfast.Options{})
 //
-// A program that has no such client is better served by holdfast.Open, whose
-// driver sends the commands of all goroutines over one connection.
+// A program without such a client should use holdfast.Open. The driver of
+// holdfast.Open sends the commands of all goroutines over one connection.
 //
 // # What differs from plain go-redis
 //
-// Scripts are never sent again behind the caller's back, whatever MaxRetries
-// says: Holdfast does that itself, since it knows until when. A call returns
-// when its context is done, also without ContextTimeoutEnabled, and after twice
-// ReadTimeout; the connection it leaves behind is busy until the server answers
-// or ReadTimeout has passed.
-// A dead subscription is noticed after ReadTimeout and a second, and a cluster
-// is looked at once a second while in use and at once when something went
-// wrong, whatever ClusterStateReloadInterval says.
+// MaxRetries does not apply: go-redis never retries a script. Holdfast retries
+// itself, since it knows the deadline.
 //
-// Each listener has one more connection per node. In a cluster, calls go to the
-// clients of the nodes, so hooks must be there to see them: add them with
-// OnNewNode, as redisotel does.
+// A call returns when its context is done, even without ContextTimeoutEnabled,
+// and at the latest after twice ReadTimeout. Its connection stays busy until the
+// server answers or ReadTimeout has passed.
 //
-// The driver trusts go-redis about the topology: one node's view of a cluster,
-// and the first sentinel that answers. The default driver asks several. The node
-// of a client for sentinels has no address, only the name that go-redis gives it.
+// A dead subscription is detected after ReadTimeout plus one second.
+// Independently of ClusterStateReloadInterval, the driver checks a cluster once a
+// second while it is in use, and immediately after an error.
 //
-// # Design
+// Each listener opens one more connection per node. In a cluster, calls go to
+// the clients of the nodes, so hooks must be added there: use OnNewNode, as
+// redisotel does.
 //
-// The driver uses the program's client instead of a second one made from its
-// Options. A second client would double the connections and lack the hooks. It
-// does not use OnConnect or AddHook to see new connections, because those belong
-// to the program and cannot be undone. So after a call has failed, or the pool
-// has dropped a connection, the driver identifies the server before the reply
-// counts. It does not use WithTimeout for every call, because that loses the
-// hooks.
-//
-// # Versions
-//
-// The driver needs go-redis 9.22 or later: 9.19 could hang in Close while a
-// reply was outstanding.
-//
-// go-redis 9.22 has a data race of its own while it finds out that a server
-// sends no maintenance notifications. To keep the race detector quiet, set
+// go-redis 9.22 has a data race while it detects that a server sends no
+// maintenance notifications. To avoid reports of the race detector, set
 // MaintNotificationsConfig with the mode maintnotifications.ModeDisabled.
 package goredis
 
@@ -63,22 +46,22 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// Driver is a driver.Driver on somebody else's client.
+// Driver is a driver.Driver on an existing go-redis client.
 type Driver struct {
-	single     *redis.Client        // nil if it is a cluster
-	cluster    *redis.ClusterClient // nil if it is one server, or one behind sentinels
+	single     *redis.Client        // nil in a cluster
+	cluster    *redis.ClusterClient // nil with one server, or with sentinels
 	life       context.Context      // done when the driver is closed
 	end        context.CancelFunc
 	workerPool workerPool
-	used       chan struct{}  // buffered: a look at the servers is due within a second
-	alarm      chan struct{}  // buffered: and now
-	minding    sync.WaitGroup // the goroutine that looks
+	scanDue    chan struct{}  // buffered: a scan is due within a second
+	scanSignal chan struct{}  // buffered: a scan is due now
+	scans      sync.WaitGroup // the goroutine that scans
 	terms      atomic.Uint64
 
-	nodes  sync.Map // by *redis.Client: *node
-	one    *node    // the only one, unless it is a cluster
-	routes *routes  // nil unless it is a cluster
-	moved  atomic.Bool
+	nodes  sync.Map    // *node by *redis.Client
+	one    *node       // the only node; nil in a cluster
+	routes *routes     // nil outside a cluster
+	moved  atomic.Bool // a slot has moved since the last call of changed
 
 	reloading sync.Mutex
 	reloaded  time.Time
@@ -90,31 +73,32 @@ type Driver struct {
 
 var _ driver.Driver = (*Driver)(nil)
 
-// An UnsupportedError is that of [New] for a client that cannot carry Holdfast.
+// An UnsupportedError is the error of [New] for a client of another type than it
+// supports.
 type UnsupportedError struct {
-	Type string // "*redis.Ring"
+	Type string // the type of the client, such as "*redis.Ring"
 }
 
 func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("a client of type %s cannot carry locks: give a *redis.Client or a *redis.ClusterClient", e.Type)
+	return fmt.Sprintf("a client of type %s is not supported: use a *redis.Client or a *redis.ClusterClient", e.Type)
 }
 
-// New returns a driver on a client, which must be a *redis.Client, for one
-// server or for sentinels, or a *redis.ClusterClient; others, such as a
-// *redis.Ring, do not agree on one server per key, and New fails with an
-// [UnsupportedError]. It asks the servers who they are, and fails if none
+// New returns a driver on a client. The client must be a *redis.Client, for one
+// server or for sentinels, or a *redis.ClusterClient. For other clients, such as
+// a *redis.Ring, New returns an [UnsupportedError], because two of them may use
+// different servers for one key. New identifies the servers and fails if none
 // answers before ctx is done.
 //
-// Closing the driver, or the holdfast.Client on it, leaves the client open:
-// whoever opened it closes it, last.
+// Closing the driver, or the holdfast.Client on it, does not close the client.
+// Close the client last.
 func New(ctx context.Context, client redis.UniversalClient) (*Driver, error) {
 	if ctx == nil {
 		return nil, errors.New("the context is nil: use context.Background()")
 	}
 	d := &Driver{
 		workerPool: workerPool{jobs: make(chan func())},
-		used:       make(chan struct{}, 1),
-		alarm:      make(chan struct{}, 1),
+		scanDue:    make(chan struct{}, 1),
+		scanSignal: make(chan struct{}, 1),
 		watchers:   make(map[int]func()),
 	}
 	switch c := client.(type) {
@@ -132,28 +116,28 @@ func New(ctx context.Context, client redis.UniversalClient) (*Driver, error) {
 		return nil, &UnsupportedError{fmt.Sprintf("%T", client)}
 	}
 	d.life, d.end = context.WithCancel(context.Background())
-	if err := d.look(ctx); err != nil {
+	if err := d.refresh(ctx); err != nil {
 		d.end()
-		return nil, d.whose(ctx, err)
+		return nil, d.forCaller(ctx, err)
 	}
-	d.minding.Go(d.mind)
+	d.scans.Go(d.scan)
 	return d, nil
 }
 
 // Do implements driver.Driver.
 func (d *Driver) Do(ctx context.Context, call driver.Call) (driver.Reply, error) {
-	r := d.run(ctx, []driver.Call{call}, wait{})[0]
+	r := d.run(ctx, []driver.Call{call}, replicaWait{})[0]
 	return r.Reply, r.Err
 }
 
 // DoMany implements driver.Driver.
 func (d *Driver) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
-	return d.run(ctx, calls, wait{})
+	return d.run(ctx, calls, replicaWait{})
 }
 
 // DoAcked implements driver.Driver.
 func (d *Driver) DoAcked(ctx context.Context, calls []driver.Call, replicas int, timeout time.Duration) []driver.Result {
-	return d.run(ctx, calls, wait{true, replicas, timeout})
+	return d.run(ctx, calls, replicaWait{true, replicas, timeout})
 }
 
 // Watch implements driver.Driver.
@@ -170,7 +154,7 @@ func (d *Driver) Watch(f func()) (stop func()) {
 	}
 }
 
-// changed tells the watchers that some place is in a new term.
+// changed calls the watchers, because a place is in a new term.
 func (d *Driver) changed() {
 	d.mu.Lock()
 	watchers := slices.Collect(maps.Values(d.watchers))
@@ -180,8 +164,8 @@ func (d *Driver) changed() {
 	}
 }
 
-// Unverified reports whether the client uses TLS without checking whose
-// certificate the servers show.
+// Unverified reports whether the client uses TLS without verification of the
+// server certificate.
 func (d *Driver) Unverified() bool {
 	var t *tls.Config
 	switch {
@@ -196,6 +180,6 @@ func (d *Driver) Unverified() bool {
 // Close implements driver.Driver. It does not close the client.
 func (d *Driver) Close() error {
 	d.end()
-	d.minding.Wait()
+	d.scans.Wait()
 	return nil
 }

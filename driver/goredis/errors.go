@@ -25,7 +25,7 @@ func classify(err error) error {
 	case unreached(err),
 		errors.Is(err, redis.ErrPoolTimeout),
 		errors.Is(err, redis.ErrPoolExhausted),
-		strings.HasPrefix(err.Error(), "redis: all sentinels specified"): // it has no other name
+		strings.HasPrefix(err.Error(), "redis: all sentinels specified"): // this error has no exported name
 		return driver.Unsent(err)
 	case errors.As(err, &said):
 		return driver.ServerError(said.Error())
@@ -33,17 +33,17 @@ func classify(err error) error {
 	return driver.Unknown(err)
 }
 
-// unreached reports whether a call did not even find a connection to its
-// server, since that is gone, or not used any more.
+// unreached reports whether a call failed because no connection to its server
+// could be opened, or because the client of that server is closed.
 func unreached(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, redis.ErrClosed)
 }
 
-// whose returns the error of a call as its caller may see it. All errors pass
-// through it. It says whose patience has ended: the caller's, or that of the
+// forCaller converts an error for the caller of the driver. All errors pass
+// through it. It distinguishes the caller's deadline from the timeout of the
 // client.
-func (d *Driver) whose(ctx context.Context, err error) error {
+func (d *Driver) forCaller(ctx context.Context, err error) error {
 	switch {
 	case err == nil || driver.ClassOf(err) != driver.Ambiguous || driver.CodeOf(err) != "":
 	case ctx.Err() != nil && !errors.Is(err, driver.ErrClosed):

@@ -11,24 +11,24 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// errMoved is why a channel is lost that another node has taken over.
-var errMoved = errors.New("the channel has moved to another node")
+// errMoved is the reason of Lost for a channel that another node serves now.
+var errMoved = errors.New("the channel has moved to another server")
 
-// A listener spreads channels over subscribers, one for each node. One goroutine
-// decides which channel belongs where; it does so again when a subscriber cannot
-// have a channel any more and when the driver says that something has moved.
+// A listener assigns channels to subscribers. It has one subscriber per node.
+// One goroutine makes the assignments. It repeats an assignment when a
+// subscriber has lost the channel and when the driver reports a change.
 type listener struct {
 	d          *Driver
 	h          driver.Handler
 	ctx        context.Context
 	cancel     context.CancelFunc
-	astray     chan struct{} // buffered: some channels are to be sent somewhere
+	signal     chan struct{} // buffered: unassigned is not empty
 	generation atomic.Uint64
-	telling    sync.Mutex // held while the handler is called
+	calling    sync.Mutex // held while the handler is called
 
 	mu          sync.Mutex
-	want        map[string]*subscriber // all channels, and where they are listened to, if anywhere
-	send        map[string]bool        // channels to be sent somewhere; true: to be confirmed in any case
+	channels    map[string]*subscriber // the subscriber of each channel; nil if it has none
+	unassigned  map[string]bool        // channels to assign; true: subscribe again if the subscriber is the same
 	subscribers map[*node]*subscriber
 }
 
@@ -36,9 +36,9 @@ type listener struct {
 func (d *Driver) Listen(h driver.Handler) driver.Listener {
 	l := &listener{
 		d: d, h: h,
-		astray:      make(chan struct{}, 1),
-		want:        make(map[string]*subscriber),
-		send:        make(map[string]bool),
+		signal:      make(chan struct{}, 1),
+		channels:    make(map[string]*subscriber),
+		unassigned:  make(map[string]bool),
 		subscribers: make(map[*node]*subscriber),
 	}
 	l.ctx, l.cancel = context.WithCancel(d.life)
@@ -51,12 +51,12 @@ func (l *listener) Subscribe(channels ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range channels {
-		if _, ok := l.want[c]; !ok {
-			l.want[c] = nil
+		if _, ok := l.channels[c]; !ok {
+			l.channels[c] = nil
 		}
-		l.send[c] = true
+		l.unassigned[c] = true
 	}
-	raise(l.astray)
+	signal(l.signal)
 }
 
 // Unsubscribe implements driver.Listener.
@@ -64,140 +64,142 @@ func (l *listener) Unsubscribe(channels ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range channels {
-		if f := l.want[c]; f != nil {
-			f.drop(c)
+		if s := l.channels[c]; s != nil {
+			s.unsubscribe(c)
 		}
-		delete(l.want, c)
-		delete(l.send, c)
+		delete(l.channels, c)
+		delete(l.unassigned, c)
 	}
 }
 
 // Close implements driver.Listener. It does not wait for connections that are
-// just being opened.
+// being opened.
 func (l *listener) Close() error {
 	l.cancel()
-	l.telling.Lock() // whoever tells something now is the last
-	defer l.telling.Unlock()
+	l.calling.Lock() // wait for the handler call in progress, which is the last
+	defer l.calling.Unlock()
 	return nil
 }
 
-// run sends channels where they belong.
+// run assigns channels until the listener is closed.
 func (l *listener) run() {
 	moved := make(chan struct{}, 1)
-	defer l.d.Watch(func() { raise(moved) })()
+	defer l.d.Watch(func() { signal(moved) })()
 	for {
 		var retry <-chan time.Time
-		if !l.spread() {
-			retry = time.After(shortest)
+		if !l.assign() {
+			retry = time.After(minPause)
 		}
 		select {
-		case <-l.astray:
+		case <-l.signal:
 		case <-retry:
 		case <-moved:
-			l.check()
+			l.recheck()
 		case <-l.ctx.Done():
 			return
 		}
 	}
 }
 
-// check has it checked for all channels whether they are at the right place.
-func (l *listener) check() {
+// recheck marks all channels for assignment, and closes subscribers of cluster
+// nodes that have no channels.
+func (l *listener) recheck() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for c, f := range l.want {
-		l.send[c] = l.send[c] || f != nil && f.asked[c] != f.families(c)
+	for c, s := range l.channels {
+		l.unassigned[c] = l.unassigned[c] || s != nil && s.requested[c] != s.familiesOf(c)
 	}
-	for n, f := range l.subscribers {
-		if l.d.cluster != nil && len(f.wanted) == 0 {
-			f.cancel()
+	for n, s := range l.subscribers {
+		if l.d.cluster != nil && len(s.wanted) == 0 {
+			s.cancel()
 			delete(l.subscribers, n)
 		}
 	}
 }
 
-// spread sends channels where they belong. It reports false if it does not know
-// of all where that is.
-func (l *listener) spread() bool {
-	// A channel that moves is lost first, then subscribed elsewhere.
-	moved := l.fetch()
+// assign subscribes each unassigned channel on the node that serves it. It
+// reports whether the nodes of all of them are known.
+func (l *listener) assign() bool {
+	// Report a moved channel as lost before it is subscribed on the new node.
+	moved := l.withdrawMoved()
 	if len(moved) > 0 {
-		l.tell(func(h driver.Handler) { h.Lost(moved, errMoved) })
+		l.notify(func(h driver.Handler) { h.Lost(moved, errMoved) })
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	send := l.send
-	l.send = make(map[string]bool) // to range over one that was large once takes long
+	send := l.unassigned
+	l.unassigned = make(map[string]bool) // ranging over a map that was once large is slow
 	for c, again := range send {
 		n, err := l.d.at(l.ctx, driver.Home(c))
 		if err != nil {
-			l.d.ring()
-			l.send[c] = again
+			l.d.scanNow()
+			l.unassigned[c] = again
 			continue
 		}
-		f := l.subscriber(n)
-		switch l.want[c] {
+		s := l.subscriber(n)
+		switch l.channels[c] {
 		case nil:
-			if len(moved) > 0 { // the connection may be older than the last one
-				f.generation.Store(l.generation.Add(1))
+			if len(moved) > 0 { // this connection may be older than the last one
+				s.generation.Store(l.generation.Add(1))
 			}
-			l.want[c] = f
-			f.add(c)
-		case f:
+			l.channels[c] = s
+			s.subscribe(c)
+		case s:
 			if again {
-				f.add(c)
+				s.subscribe(c)
 			}
-		default: // it has moved since
-			l.send[c] = again
+		default: // the channel has moved since withdrawMoved
+			l.unassigned[c] = again
 		}
 	}
-	return len(l.send) == 0
+	return len(l.unassigned) == 0
 }
 
-// fetch takes channels back from subscribers that have them no more.
-func (l *listener) fetch() (moved []string) {
+// withdrawMoved unsubscribes unassigned channels from nodes that no longer serve
+// them, and returns them.
+func (l *listener) withdrawMoved() (moved []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for c := range l.send {
-		f := l.want[c]
-		if f == nil {
+	for c := range l.unassigned {
+		s := l.channels[c]
+		if s == nil {
 			continue
 		}
-		if n, err := l.d.at(l.ctx, driver.Home(c)); err == nil && n != f.n {
-			f.drop(c)
-			l.want[c] = nil
+		if n, err := l.d.at(l.ctx, driver.Home(c)); err == nil && n != s.n {
+			s.unsubscribe(c)
+			l.channels[c] = nil
 			moved = append(moved, c)
 		}
 	}
 	return moved
 }
 
-// subscriber returns the subscriber from a node. The caller holds l.mu.
+// subscriber returns the subscriber of a node. The caller holds l.mu.
 func (l *listener) subscriber(n *node) *subscriber {
-	f := l.subscribers[n]
-	if f == nil {
-		f = newFeed(l, n)
-		l.subscribers[n] = f
-		go f.run()
+	s := l.subscribers[n]
+	if s == nil {
+		s = newSubscriber(l, n)
+		l.subscribers[n] = s
+		go s.run()
 	}
-	return f
+	return s
 }
 
-// tell calls the handler, unless the listener is closed.
-func (l *listener) tell(f func(driver.Handler)) {
-	l.telling.Lock()
-	defer l.telling.Unlock()
+// notify calls the handler, unless the listener is closed.
+func (l *listener) notify(f func(driver.Handler)) {
+	l.calling.Lock()
+	defer l.calling.Unlock()
 	if l.ctx.Err() == nil {
 		f(l.h)
 	}
 }
 
-// lost tells that a subscriber has lost channels.
-func (l *listener) lost(f *subscriber, channels []string, err error) {
-	l.d.ring() // they may belong elsewhere
-	l.tell(func(h driver.Handler) {
+// lost reports to the handler that a subscriber has lost channels.
+func (l *listener) lost(s *subscriber, channels []string, err error) {
+	l.d.scanNow() // another node may serve them now
+	l.notify(func(h driver.Handler) {
 		l.mu.Lock()
-		channels = slices.DeleteFunc(channels, func(c string) bool { return l.want[c] != f })
+		channels = slices.DeleteFunc(channels, func(c string) bool { return l.channels[c] != s })
 		l.mu.Unlock()
 		if len(channels) > 0 {
 			h.Lost(channels, err)
@@ -205,14 +207,14 @@ func (l *listener) lost(f *subscriber, channels []string, err error) {
 	})
 }
 
-// subscribed tells that a subscriber has a channel now.
-func (l *listener) subscribed(f *subscriber, channel string) {
-	l.tell(func(h driver.Handler) {
+// subscribed reports to the handler that a channel is subscribed.
+func (l *listener) subscribed(s *subscriber, channel string) {
+	l.notify(func(h driver.Handler) {
 		l.mu.Lock()
-		mine := l.want[channel] == f
+		mine := l.channels[channel] == s
 		l.mu.Unlock()
 		if mine {
-			h.Subscribed(channel, f.generation.Load())
+			h.Subscribed(channel, s.generation.Load())
 		}
 	})
 }

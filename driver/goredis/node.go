@@ -16,10 +16,10 @@ import (
 
 // A node is one master, as the client reaches it.
 //
-// The client opens connections as it likes and tells nobody, so what is known
-// of the server at the other end may be out of date. It is in doubt when a call
-// has failed, or the client has dropped a connection: then the server is asked
-// who it is before the next answer counts.
+// The client opens connections without notice, so another server may answer than
+// the one that was identified. A node is unverified after a failed call, and
+// after the client has dropped a connection. In this state the server is
+// identified again before the result of a call is returned.
 type node struct {
 	d      *Driver
 	addr   string
@@ -27,29 +27,29 @@ type node struct {
 
 	term     atomic.Uint64
 	replicas atomic.Int64
-	sharded  atomic.Bool   // it knows sharded channels, and they are needed
-	failed   atomic.Uint32 // calls, so far
-	settled  atomic.Uint64 // what had failed and was dropped when the server was asked last
+	sharded  atomic.Bool   // a cluster node that supports sharded channels
+	failures atomic.Uint32 // number of failed calls
+	verified atomic.Uint64 // troubleCount when the server was last identified
 
-	asking sync.Mutex
-	who    identity
+	identifying sync.Mutex
+	identity    identity
 }
 
-// An identity is what changes when a server may have forgotten something.
+// An identity changes when a server may have lost data.
 type identity struct{ run, repl, role string }
 
 func newNode(d *Driver, c *redis.Client) *node {
 	n := &node{d: d, addr: c.Options().Addr, client: c}
 	if o := c.Options(); o.ReadTimeout <= 0 || o.WriteTimeout <= 0 {
-		n.client = c.WithTimeout(defaultTimeout) // on the same connections
+		n.client = c.WithTimeout(defaultTimeout) // uses the same connections
 	}
 	n.term.Store(d.terms.Add(1))
 	n.replicas.Store(-1)
-	n.failed.Store(1) // it was never asked
+	n.failures.Store(1) // the server is not identified yet
 	return n
 }
 
-// node returns the node that a client of go-redis leads to.
+// node returns the node of a go-redis client.
 func (d *Driver) node(c *redis.Client) *node {
 	if n, ok := d.nodes.Load(c); ok {
 		return n.(*node)
@@ -58,7 +58,7 @@ func (d *Driver) node(c *redis.Client) *node {
 	return n.(*node)
 }
 
-// nodeAt returns the node at an address, as servers give it, or nil.
+// nodeAt returns the node at an address that a server has returned, or nil.
 func (d *Driver) nodeAt(addr string) (found *node) {
 	d.nodes.Range(func(_, v any) bool {
 		if n := v.(*node); n.addr == addr || n.client.NodeAddress() == addr {
@@ -69,54 +69,55 @@ func (d *Driver) nodeAt(addr string) (found *node) {
 	return found
 }
 
-// learn takes in what a server says of itself.
+// learn records what a server reports about itself.
 func (n *node) learn(f driver.Facts) {
 	n.replicas.Store(int64(f.Replicas))
 	var major int
 	_, _ = fmt.Sscanf(f.Version, "%d.", &major)
 	if s := f.Cluster && major >= 7; n.sharded.Swap(s) != s {
-		n.d.moved.Store(true) // in a way: listeners have to subscribe again
+		n.d.moved.Store(true) // listeners must subscribe again
 	}
 	who := identity{f.RunID, f.ReplID, f.Role}
-	renewed := n.who != identity{} && n.who != who
-	n.who = who
+	renewed := n.identity != identity{} && n.identity != who
+	n.identity = who
 	if renewed {
 		n.term.Store(n.d.terms.Add(1))
 		n.d.changed()
 	}
 }
 
-// trouble returns a number that grows with every call that fails and every
+// troubleCount returns a number that grows with every failed call and with every
 // connection that the client drops.
-func (n *node) trouble() uint64 {
-	return uint64(n.failed.Load())<<32 | uint64(n.client.PoolStats().StaleConns)
+func (n *node) troubleCount() uint64 {
+	return uint64(n.failures.Load())<<32 | uint64(n.client.PoolStats().StaleConns)
 }
 
-// inDoubt reports whether another server may answer now than was asked last.
-func (n *node) inDoubt() bool { return n.trouble() != n.settled.Load() }
+// unverified reports whether another server may answer than the one that was
+// identified last.
+func (n *node) unverified() bool { return n.troubleCount() != n.verified.Load() }
 
-// ask asks the server who it is.
-func (n *node) ask(ctx context.Context) error {
-	n.asking.Lock()
-	defer n.asking.Unlock()
-	return n.askLocked(ctx)
+// identify asks the server for its identity.
+func (n *node) identify(ctx context.Context) error {
+	n.identifying.Lock()
+	defer n.identifying.Unlock()
+	return n.identifyLocked(ctx)
 }
 
-func (n *node) askLocked(ctx context.Context) error {
-	before := n.trouble()
+func (n *node) identifyLocked(ctx context.Context) error {
+	before := n.troubleCount()
 	conn := n.client.Conn()
 	defer func() { _ = conn.Close() }()
 	pipe := conn.Pipeline()
 	var sections []*redis.StringCmd
-	for _, name := range []string{"server", "replication", "cluster"} { // several at once only since Redis 7
+	for _, name := range []string{"server", "replication", "cluster"} { // Redis before 7 accepts one section per INFO
 		cmd := redis.NewStringCmd(ctx, "info", name)
 		sections = append(sections, cmd)
-		_ = pipe.Process(ctx, once{cmd})
+		_ = pipe.Process(ctx, noRetry{cmd})
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		if err = classify(err); driver.CodeOf(err) == "NOPERM" {
-			n.settled.Store(before)
-			return nil // it tells nobody who it is, which nobody can help
+			n.verified.Store(before)
+			return nil // the user may not run INFO, so the identity stays unknown
 		}
 		return err
 	}
@@ -125,51 +126,53 @@ func (n *node) askLocked(ctx context.Context) error {
 		text.WriteString(s.Val())
 	}
 	n.learn(driver.NewFacts(text.String()))
-	n.settled.Store(before) // only now: until then, answers wait for it
+	n.verified.Store(before) // after learn, so that no result is returned before the new term
 	return nil
 }
 
-// review looks at what became of orders: whether it casts a doubt on the
-// server, or was brought about by another server than the last.
-func (n *node) review(ctx context.Context, orders []*order) {
-	for _, o := range orders {
-		if o.result.Err == nil {
+// verify checks the results of commands. If a failure means that the server may
+// have been replaced, verify marks the node as unverified and requests a scan.
+// Otherwise, if the node is unverified, verify identifies the server, so that
+// the results are not attributed to the wrong term.
+func (n *node) verify(ctx context.Context, commands []*command) {
+	for _, c := range commands {
+		if c.result.Err == nil {
 			continue
 		}
-		switch driver.CodeOf(o.result.Err) {
+		switch driver.CodeOf(c.result.Err) {
 		case "":
 			if errors.Is(ctx.Err(), context.Canceled) {
-				continue // it was the caller who gave up
+				continue // a cancelled call says nothing about the server
 			}
 			fallthrough
 		case "READONLY", "MASTERDOWN", "CLUSTERDOWN", "MOVED", "LOADING", "UNBLOCKED":
-			n.failed.Add(1)
-			n.d.ring()
+			n.failures.Add(1)
+			n.d.scanNow()
 			return
 		}
 	}
-	if !n.inDoubt() {
+	if !n.unverified() {
 		return
 	}
-	n.asking.Lock()
-	defer n.asking.Unlock()
-	// Unless somebody was faster. A connection of the client may still lead to
-	// the server before; the question breaks it, and the next takes another. If
-	// none gets an answer, the server stays in doubt.
-	for range maxAsk {
-		if !n.inDoubt() || ctx.Err() != nil {
+	n.identifying.Lock()
+	defer n.identifying.Unlock()
+	// Another goroutine may have identified the server by now. A pooled connection
+	// may still lead to the old server. The attempt breaks it, and the next attempt
+	// uses another one. If all attempts fail, the node stays unverified.
+	for range maxIdentify {
+		if !n.unverified() || ctx.Err() != nil {
 			return
 		}
-		if err := n.askLocked(ctx); err == nil || driver.ClassOf(err) == driver.Definite {
+		if err := n.identifyLocked(ctx); err == nil || driver.ClassOf(err) == driver.Definite {
 			return
 		}
 	}
 }
 
-// maxAsk bounds how often a server is asked before an answer of it counts.
-const maxAsk = 5
+// maxIdentify limits the attempts to identify a server in verify.
+const maxIdentify = 5
 
-// facts asks a server for all that is wanted of it.
+// facts asks a server for its Facts.
 func (n *node) facts(ctx context.Context) driver.Facts {
 	asked := time.Now()
 	now, timeErr := n.client.Time(ctx).Result()
@@ -180,11 +183,11 @@ func (n *node) facts(ctx context.Context) driver.Facts {
 	info := pipe.Info(ctx)
 	settings := make([]*redis.MapStringStringCmd, len(driver.SettingNames))
 	for i, name := range driver.SettingNames {
-		settings[i] = pipe.ConfigGet(ctx, name) // likewise
+		settings[i] = pipe.ConfigGet(ctx, name) // Redis before 7 accepts one name per command
 	}
 	_, _ = pipe.Exec(ctx)
 	if err := info.Err(); err != nil {
-		return driver.Facts{Node: n.addr, Err: n.d.whose(ctx, classify(err))}
+		return driver.Facts{Node: n.addr, Err: n.d.forCaller(ctx, classify(err))}
 	}
 	f := driver.NewFacts(info.Val())
 	f.Node, f.Database = n.addr, n.client.Options().DB
@@ -194,7 +197,7 @@ func (n *node) facts(ctx context.Context) driver.Facts {
 	f.Settings = make(map[string]string)
 	for i, name := range driver.SettingNames {
 		if err := settings[i].Err(); err != nil {
-			f.SettingsErr = n.d.whose(ctx, classify(err)) // some servers let nobody see their settings
+			f.SettingsErr = n.d.forCaller(ctx, classify(err)) // some servers do not permit CONFIG GET
 			break
 		}
 		if v, ok := settings[i].Val()[name]; ok {
@@ -202,10 +205,10 @@ func (n *node) facts(ctx context.Context) driver.Facts {
 		}
 	}
 	if f.SettingsErr == nil && len(f.Settings) == 0 {
-		f.SettingsErr = driver.ServerError("ERR the server shows none of its settings")
+		f.SettingsErr = driver.ServerError("ERR the server does not show its settings")
 	}
-	n.asking.Lock()
-	defer n.asking.Unlock()
+	n.identifying.Lock()
+	defer n.identifying.Unlock()
 	n.learn(f)
 	return f
 }

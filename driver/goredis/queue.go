@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The kinds of tasks, by the names that the server has for them.
+// The kinds of tasks, named like the server's confirmations.
 const (
 	subscribe    = "subscribe"
 	unsubscribe  = "unsubscribe"
@@ -18,8 +18,8 @@ const (
 	ping         = "ping"
 )
 
-// A task is a command on a subscribed connection. It has an answer for each of
-// its channels, or one if it fails.
+// A task is a command on a subscribed connection. The server answers it with one
+// confirmation per channel, or with one error.
 type task struct {
 	kind     string
 	channels []string
@@ -28,33 +28,34 @@ type task struct {
 func (t task) do(sub *redis.PubSub) error {
 	switch t.kind {
 	case subscribe:
-		return sub.Subscribe(dead, t.channels...)
+		return sub.Subscribe(doneCtx, t.channels...)
 	case unsubscribe:
-		return sub.Unsubscribe(dead, t.channels...)
+		return sub.Unsubscribe(doneCtx, t.channels...)
 	case ssubscribe:
-		return sub.SSubscribe(dead, t.channels...)
+		return sub.SSubscribe(doneCtx, t.channels...)
 	case sunsubscribe:
-		return sub.SUnsubscribe(dead, t.channels...)
+		return sub.SUnsubscribe(doneCtx, t.channels...)
 	default:
-		return sub.Ping(dead)
+		return sub.Ping(doneCtx)
 	}
 }
 
-// errOutOfStep is why a connection is given up that answers what nobody asked.
-var errOutOfStep = errors.New("the subscription has answered something else than it was asked")
+// errUnexpected is the reason to close a connection on which a reply does not
+// belong to the oldest task.
+var errUnexpected = errors.New("the server sent an unexpected reply on a subscription")
 
-// A queue has the tasks that are not answered yet, in their order: an error
-// does not say which it is about.
+// A queue holds the unanswered tasks in the order in which they were sent. The
+// order is needed because an error reply does not name its command.
 type queue struct {
-	heard  atomic.Int64 // when anything was, in Unix nanoseconds
-	pinged atomic.Int64 // when the server was, zero if it has answered
+	lastReply atomic.Int64 // time of the last reply, in Unix nanoseconds
+	pinged    atomic.Int64 // time of the unanswered ping in Unix nanoseconds, or zero
 
 	mu    sync.Mutex
 	tasks []task
 }
 
-// push adds a task. That comes before it is written, since the answer may be
-// quick.
+// push adds a task. Call it before the task is written, since the reply may
+// arrive at once.
 func (q *queue) push(t task) {
 	if t.kind == ping {
 		q.pinged.Store(time.Now().UnixNano())
@@ -64,19 +65,19 @@ func (q *queue) push(t task) {
 	q.tasks = append(q.tasks, t)
 }
 
-// answered takes off what has been answered.
+// answered removes a task, or one of its channels, after its confirmation.
 func (q *queue) answered(kind, channel string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.tasks) == 0 || q.tasks[0].kind != kind {
-		return errOutOfStep
+		return errUnexpected
 	}
 	t := &q.tasks[0]
 	switch {
 	case kind == ping:
 		q.pinged.Store(0)
 	case t.channels[0] != channel:
-		return errOutOfStep
+		return errUnexpected
 	case len(t.channels) > 1:
 		t.channels = t.channels[1:]
 		return nil
@@ -85,7 +86,7 @@ func (q *queue) answered(kind, channel string) error {
 	return nil
 }
 
-// next takes off the next task.
+// next removes and returns the oldest task.
 func (q *queue) next() (t task, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,12 +100,12 @@ func (q *queue) next() (t task, ok bool) {
 	return t, true
 }
 
-// waiting returns for how long the server has said nothing although it was
-// pinged.
-func (q *queue) waiting() time.Duration {
+// silence returns how long the server has sent nothing since it was pinged. It
+// is zero if the ping was answered.
+func (q *queue) silence() time.Duration {
 	pinged := q.pinged.Load()
 	if pinged == 0 {
 		return 0
 	}
-	return time.Since(time.Unix(0, max(pinged, q.heard.Load())))
+	return time.Since(time.Unix(0, max(pinged, q.lastReply.Load())))
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// routes are where the slots in use were served last. go-redis knows it at any
-// moment, but not that it has changed.
+// routes holds the last known node of each slot in use. go-redis knows the
+// current node, but does not report changes.
 type routes [driver.Slots]atomic.Pointer[route]
 
 type route struct {
-	key   string // some key in the slot
+	key   string // any key in the slot
 	n     *node
-	since uint64 // the term that began when the slot moved there, or zero
+	since uint64 // the term that began when the slot moved to n, or zero
 }
 
 func (d *Driver) slot(key string) int {
@@ -31,7 +31,7 @@ func (d *Driver) slot(key string) int {
 	return driver.Slot(key)
 }
 
-// at returns the node that a key lives on, from memory.
+// at returns the node that serves a key, without asking the servers.
 func (d *Driver) at(ctx context.Context, key string) (*node, error) {
 	if d.cluster == nil {
 		return d.one, nil
@@ -43,7 +43,8 @@ func (d *Driver) at(ctx context.Context, key string) (*node, error) {
 	return r.n, nil
 }
 
-// route returns how to get to a key in a cluster, and notes if that is new.
+// route returns the route to a key in a cluster. If the slot has moved, it
+// records the new route.
 func (d *Driver) route(ctx context.Context, key string) (*route, error) {
 	c, err := d.cluster.MasterForKey(ctx, key)
 	if err != nil {
@@ -60,7 +61,7 @@ func (d *Driver) route(ctx context.Context, key string) (*route, error) {
 		r.since = d.terms.Add(1)
 		at.Store(r)
 		d.moved.Store(true)
-		d.ring()
+		d.scanNow()
 	}
 	return r, nil
 }
@@ -78,13 +79,13 @@ func (d *Driver) Place(key string) driver.Place {
 	return driver.Place{
 		Node: n.addr,
 		Slot: d.slot(key),
-		// Terms are numbered together, so the later of two changes counts.
+		// All terms share one counter, so the higher number is the later change.
 		Term:     max(n.term.Load(), since),
 		Replicas: int(n.replicas.Load()),
 	}
 }
 
-// timeout returns how long the client waits for one answer.
+// timeout returns the read timeout of the client.
 func (d *Driver) timeout() time.Duration {
 	var t time.Duration
 	if d.cluster != nil {
@@ -98,60 +99,60 @@ func (d *Driver) timeout() time.Duration {
 	return t
 }
 
-// defaultTimeout is how long a client waits that would wait for ever.
+// defaultTimeout replaces the timeouts of a client that has none.
 const defaultTimeout = 3 * time.Second
 
-// use has the servers looked at within a second.
-func (d *Driver) use() { raise(d.used) }
+// scanSoon requests a scan within a second.
+func (d *Driver) scanSoon() { signal(d.scanDue) }
 
-// ring has the servers looked at now.
-func (d *Driver) ring() { raise(d.alarm) }
+// scanNow requests a scan without delay.
+func (d *Driver) scanNow() { signal(d.scanSignal) }
 
-// raise sets a flag: a channel with room for one.
-func raise(flag chan<- struct{}) {
+// signal sends to a channel with a buffer of one, unless it is full.
+func signal(flag chan<- struct{}) {
 	select {
 	case flag <- struct{}{}:
 	default:
 	}
 }
 
-// Between two looks at the servers there is at least the shortest time, and
-// also when nothing happened no more than the longest.
+// The minimum and maximum pause between two scans while the driver is in use.
+// They also limit the pauses between two connections of a subscriber.
 const (
-	shortest = 50 * time.Millisecond
-	longest  = time.Second
+	minPause = 50 * time.Millisecond
+	maxPause = time.Second
 )
 
-// mind looks at the servers again and again, while they are used.
-func (d *Driver) mind() {
+// scan refreshes what is known about the servers, while they are in use.
+func (d *Driver) scan() {
 	for {
 		select {
-		case <-d.used:
-		case <-d.alarm:
+		case <-d.scanDue:
+		case <-d.scanSignal:
 		case <-d.life.Done():
 			return
 		}
 		ctx, cancel := context.WithTimeout(d.life, d.timeout())
-		if d.look(ctx) != nil {
-			d.use() // look again
+		if d.refresh(ctx) != nil {
+			d.scanSoon() // try again
 		}
 		cancel()
 		if d.moved.Swap(false) {
 			d.changed()
 		}
-		if !pause(d.life, shortest) {
+		if !pause(d.life, minPause) {
 			return
 		}
 		select {
-		case <-d.alarm:
-			d.ring()
-		case <-time.After(longest - shortest):
+		case <-d.scanSignal:
+			d.scanNow()
+		case <-time.After(maxPause - minPause):
 		case <-d.life.Done():
 		}
 	}
 }
 
-// pause reports whether ctx still lives after some time.
+// pause waits for t. It reports false if ctx is done first.
 func pause(ctx context.Context, t time.Duration) bool {
 	select {
 	case <-time.After(t):
@@ -161,11 +162,11 @@ func pause(ctx context.Context, t time.Duration) bool {
 	}
 }
 
-// look asks all masters who they are. It fails if none answers.
-func (d *Driver) look(ctx context.Context) error {
-	return aside(ctx, d, same, func() error {
+// refresh identifies all masters. It fails if none answers.
+func (d *Driver) refresh(ctx context.Context) error {
+	return runDetached(ctx, d, same, func() error {
 		if d.cluster == nil {
-			return d.one.ask(ctx)
+			return d.one.identify(ctx)
 		}
 		masters, err := d.masters(ctx)
 		if err != nil {
@@ -173,13 +174,13 @@ func (d *Driver) look(ctx context.Context) error {
 		}
 		for i := range d.routes {
 			if r := d.routes[i].Load(); r != nil {
-				_, _ = d.at(ctx, r.key) // notes what has moved, before a dead master is asked
+				_, _ = d.at(ctx, r.key) // records moved slots before an unreachable master delays refresh
 			}
 		}
 		errs := make([]error, len(masters))
 		var wg sync.WaitGroup
 		for i, n := range masters {
-			wg.Go(func() { errs[i] = n.ask(ctx) })
+			wg.Go(func() { errs[i] = n.identify(ctx) })
 		}
 		wg.Wait()
 		d.nodes.Range(func(c, n any) bool {
@@ -195,8 +196,8 @@ func (d *Driver) look(ctx context.Context) error {
 	})
 }
 
-// masters returns all masters of a cluster, in the order of their addresses. It
-// has go-redis find out what they are.
+// masters returns all masters of a cluster, sorted by address. It makes go-redis
+// reload the state of the cluster.
 func (d *Driver) masters(ctx context.Context) ([]*node, error) {
 	var mu sync.Mutex
 	var masters []*node
@@ -208,16 +209,17 @@ func (d *Driver) masters(ctx context.Context) ([]*node, error) {
 	})
 	slices.SortFunc(masters, func(a, b *node) int { return cmp.Compare(a.addr, b.addr) })
 	if err == nil && len(masters) == 0 {
-		err = driver.Unsent(errors.New("the cluster has no masters now"))
+		err = driver.Unsent(errors.New("the cluster has no masters"))
 	}
 	return masters, err
 }
 
-// reload has go-redis find out who the masters are, unless it just did.
+// reload makes go-redis reload the state of the cluster, unless it has just done
+// so.
 func (d *Driver) reload(ctx context.Context) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
-	if time.Since(d.reloaded) > shortest {
+	if time.Since(d.reloaded) > minPause {
 		_, _ = d.masters(ctx)
 		d.reloaded = time.Now()
 	}
@@ -226,12 +228,12 @@ func (d *Driver) reload(ctx context.Context) {
 // Facts implements driver.Driver.
 func (d *Driver) Facts(ctx context.Context, nodes ...string) []driver.Facts {
 	none := func(err error) []driver.Facts { return []driver.Facts{{Err: err}} }
-	return aside(ctx, d, none, func() []driver.Facts {
+	return runDetached(ctx, d, none, func() []driver.Facts {
 		masters := []*node{d.one}
 		if d.cluster != nil {
 			var err error
 			if masters, err = d.masters(ctx); err != nil {
-				return none(d.whose(ctx, classify(err)))
+				return none(d.forCaller(ctx, classify(err)))
 			}
 		}
 		if len(nodes) > 0 {
@@ -242,7 +244,7 @@ func (d *Driver) Facts(ctx context.Context, nodes ...string) []driver.Facts {
 		for i, n := range masters {
 			wg.Go(func() {
 				failed := func(err error) driver.Facts { return driver.Facts{Node: n.addr, Err: err} }
-				facts[i] = aside(ctx, d, failed, func() driver.Facts { return n.facts(ctx) })
+				facts[i] = runDetached(ctx, d, failed, func() driver.Facts { return n.facts(ctx) })
 			})
 		}
 		wg.Wait()

@@ -15,180 +15,183 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// maxSubscribe bounds the channels in one SUBSCRIBE, so that none of them
-// delays the rest for long.
+// maxSubscribe limits the channels in one SUBSCRIBE, so that one command does
+// not delay the others for long.
 const maxSubscribe = 500
 
-// A subscriber keeps one connection to a node subscribed to a set of channels. Two
-// goroutines serve it: one writes, one reads.
+// A subscriber keeps one connection to a node subscribed to a set of channels.
+// It has two goroutines: one writes, one reads.
 //
-// In a cluster there are two families of channels, and it is up to whoever
-// publishes which he uses. So the subscriber takes both, and a channel counts as
-// subscribed once both are confirmed.
+// In a cluster there are two families of channels, and the publisher chooses
+// one. So the subscriber subscribes to both, and a channel counts as subscribed
+// once both are confirmed.
 type subscriber struct {
 	l      *listener
 	n      *node
 	ctx    context.Context
 	cancel context.CancelFunc
-	kick   chan struct{} // buffered: something is to be written
+	signal chan struct{} // buffered: changed is not empty
 
 	generation atomic.Uint64
 
 	// Guarded by l.mu.
-	wanted   map[string]bool
-	fresh    map[string]bool      // channels to be subscribed, or unsubscribed
-	asked    map[string]family    // what the present connection was asked for
-	suspects map[string]suspicion // channels that the server may refuse
+	wanted    map[string]bool
+	changed   map[string]bool     // channels to subscribe or unsubscribe
+	requested map[string]families // families requested on this connection
+	doubtful  map[string]refusal  // channels that the server may refuse
 }
 
-// A suspicion says what is known of a channel that was in a command that the
-// server has refused. Such a channel gets a command of its own, so that it
-// costs the others nothing.
-type suspicion struct {
-	alone   bool // it was refused in a command of its own, and the handler knows
-	resting bool // it will be tried again
+// A refusal is the state of a channel after the server has refused a command
+// with it. Such a channel gets a command of its own, so that it does not affect
+// other channels.
+type refusal struct {
+	alone   bool // it was refused in a command of its own, and the handler was told
+	delayed bool // a retry is scheduled
 }
 
-// refusedRest is how long a channel that the server refuses rests before it is
-// tried again.
-const refusedRest = 5 * time.Second
+// refusedDelay is the pause before a refused channel is tried again.
+const refusedDelay = 5 * time.Second
 
-// A family is a set of families of channels.
-type family uint8
+// families is a set of channel families.
+type families uint8
 
 const (
-	plain   family = 1 << iota // PUBLISH
-	sharded                    // SPUBLISH
+	plain   families = 1 << iota // PUBLISH
+	sharded                      // SPUBLISH
 )
 
-func newFeed(l *listener, n *node) *subscriber {
-	f := &subscriber{
+func newSubscriber(l *listener, n *node) *subscriber {
+	s := &subscriber{
 		l: l, n: n,
-		kick:     make(chan struct{}, 1),
-		wanted:   make(map[string]bool),
-		fresh:    make(map[string]bool),
-		asked:    make(map[string]family),
-		suspects: make(map[string]suspicion),
+		signal:    make(chan struct{}, 1),
+		wanted:    make(map[string]bool),
+		changed:   make(map[string]bool),
+		requested: make(map[string]families),
+		doubtful:  make(map[string]refusal),
 	}
-	f.ctx, f.cancel = context.WithCancel(l.ctx)
-	return f
+	s.ctx, s.cancel = context.WithCancel(l.ctx)
+	return s
 }
 
-// families returns where a channel has to be listened to.
-func (f *subscriber) families(channel string) family {
-	if f.n.sharded.Load() && driver.Home(channel) == channel {
+// familiesOf returns the families in which a channel must be subscribed.
+func (s *subscriber) familiesOf(channel string) families {
+	if s.n.sharded.Load() && driver.Home(channel) == channel {
 		return plain | sharded
 	}
 	return plain
 }
 
-// add has a channel subscribed, also if it is already. The caller holds l.mu.
-func (f *subscriber) add(channel string) {
-	f.wanted[channel], f.fresh[channel] = true, true
-	raise(f.kick)
+// subscribe subscribes a channel, again if it is subscribed already. The caller
+// holds l.mu.
+func (s *subscriber) subscribe(channel string) {
+	s.wanted[channel], s.changed[channel] = true, true
+	signal(s.signal)
 }
 
-// drop has a channel unsubscribed. The caller holds l.mu.
-func (f *subscriber) drop(channel string) {
-	delete(f.wanted, channel)
-	delete(f.suspects, channel)
-	f.fresh[channel] = true
-	raise(f.kick)
+// unsubscribe unsubscribes a channel. The caller holds l.mu.
+func (s *subscriber) unsubscribe(channel string) {
+	delete(s.wanted, channel)
+	delete(s.doubtful, channel)
+	s.changed[channel] = true
+	signal(s.signal)
 }
 
 // run opens a connection, serves it until it breaks, and opens the next.
-func (f *subscriber) run() {
-	defer f.cancel()
-	rest := shortest
-	for f.ctx.Err() == nil {
+func (s *subscriber) run() {
+	defer s.cancel()
+	delay := minPause
+	for s.ctx.Err() == nil {
 		opened := time.Now()
-		f.generation.Store(f.l.generation.Add(1))
-		err := f.serve()
-		if f.ctx.Err() != nil {
+		s.generation.Store(s.l.generation.Add(1))
+		err := s.serve()
+		if s.ctx.Err() != nil {
 			return
 		}
-		f.l.mu.Lock()
-		lost := slices.Collect(maps.Keys(f.wanted))
-		f.l.mu.Unlock()
-		f.l.lost(f, lost, classify(err))
-		if time.Since(opened) > longest {
-			rest = shortest // it did work for a while
+		s.l.mu.Lock()
+		lost := slices.Collect(maps.Keys(s.wanted))
+		s.l.mu.Unlock()
+		s.l.lost(s, lost, classify(err))
+		if time.Since(opened) > maxPause {
+			delay = minPause // the connection worked for a while
 		}
-		pause(f.ctx, rest/2+rand.N(rest/2))
-		rest = min(2*rest, longest)
+		pause(s.ctx, delay/2+rand.N(delay/2))
+		delay = min(2*delay, maxPause)
 	}
 }
 
-// errSilent is why a connection is given up that is not known to be broken.
-var errSilent = errors.New("the subscription is not answered any more")
+// errSilent is the reason to close a connection on which a ping is not answered.
+var errSilent = errors.New("the server no longer answers on the subscription")
 
-// dead is the context of what is written to and read from a subscription. With
-// any other, go-redis opens another connection when that fails, and subscribes
-// it in one go and all alone; with this one it cannot, and the subscriber does.
-var dead = func() context.Context {
+// doneCtx is the context of all writes and reads on a subscription. It is
+// cancelled. With a live context, go-redis would open a new connection after a
+// failure and subscribe all channels again by itself. The subscriber must do
+// this instead.
+var doneCtx = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// serve subscribes one connection to what is wanted, until it breaks.
-func (f *subscriber) serve() error {
-	sub := f.n.client.Subscribe(f.ctx) // to nothing yet
+// serve keeps one connection subscribed to what is wanted, until it breaks.
+func (s *subscriber) serve() error {
+	sub := s.n.client.Subscribe(s.ctx) // no channels yet
 	defer func() { _ = sub.Close() }()
-	if err := sub.Ping(f.ctx); err != nil { // opens the connection
+	if err := sub.Ping(s.ctx); err != nil { // opens the connection
 		return err
 	}
 	q := new(queue)
 	q.push(task{kind: ping})
-	f.l.mu.Lock()
-	clear(f.asked)
-	f.fresh = maps.Clone(f.wanted)
-	f.l.mu.Unlock()
-	raise(f.kick)
+	s.l.mu.Lock()
+	clear(s.requested)
+	s.changed = maps.Clone(s.wanted)
+	s.l.mu.Unlock()
+	signal(s.signal)
 
 	broken := make(chan error, 1)
-	go func() { broken <- f.read(sub, q) }()
-	beat := time.NewTicker(longest / 2)
-	defer beat.Stop()
+	go func() { broken <- s.readLoop(sub, q) }()
+	ticker := time.NewTicker(maxPause / 2)
+	defer ticker.Stop()
 	for {
 		var err error
 		select {
-		case <-f.kick:
-			err = f.write(sub, q)
-		case <-beat.C:
-			f.n.d.use()
-			err = f.ping(sub, q)
+		case <-s.signal:
+			err = s.write(sub, q)
+		case <-ticker.C:
+			s.n.d.scanSoon()
+			err = s.ping(sub, q)
 		case err := <-broken:
 			return err
-		case <-f.ctx.Done():
+		case <-s.ctx.Done():
 			return nil
 		}
 		if err != nil {
 			_ = sub.Close()
-			<-broken // nothing is heard of this connection any more
+			<-broken // no handler call follows from this connection
 			return err
 		}
 	}
 }
 
-// ping has the server say something, and fails if it did not.
-func (f *subscriber) ping(sub *redis.PubSub, q *queue) error {
-	if since := q.waiting(); since > min(f.n.d.timeout(), maxSilence) {
+// ping sends a PING. It fails if the server has not answered the last one in
+// time.
+func (s *subscriber) ping(sub *redis.PubSub, q *queue) error {
+	if since := q.silence(); since > min(s.n.d.timeout(), maxSilence) {
 		return fmt.Errorf("%w, for %v", errSilent, since.Round(time.Millisecond))
 	} else if since > 0 {
 		return nil
 	}
 	q.push(task{kind: ping})
-	return sub.Ping(dead)
+	return sub.Ping(doneCtx)
 }
 
-// maxSilence is when a subscription is given up, also by a client that is more
-// patient with commands.
+// maxSilence is the limit for an answer to a PING, even if the client has a
+// longer timeout for commands.
 const maxSilence = 5 * time.Second
 
-// write brings the subscriptions into line with what is wanted.
-func (f *subscriber) write(sub *redis.PubSub, q *queue) error {
-	for _, t := range f.tasks() {
+// write sends the commands that bring the subscriptions in line with what is
+// wanted.
+func (s *subscriber) write(sub *redis.PubSub, q *queue) error {
+	for _, t := range s.tasks() {
 		q.push(t)
 		if err := t.do(sub); err != nil {
 			return err
@@ -197,11 +200,11 @@ func (f *subscriber) write(sub *redis.PubSub, q *queue) error {
 	return nil
 }
 
-// tasks returns what to do about the channels that are not as they should be.
-// Those that the server may refuse come last, in a command each.
-func (f *subscriber) tasks() []task {
-	f.l.mu.Lock()
-	defer f.l.mu.Unlock()
+// tasks returns the commands for the changed channels. Channels that the server
+// may refuse come last, each in a command of its own.
+func (s *subscriber) tasks() []task {
+	s.l.mu.Lock()
+	defer s.l.mu.Unlock()
 	type group struct {
 		kind string
 		slot int // sharded channels of different slots need a command each
@@ -209,17 +212,17 @@ func (f *subscriber) tasks() []task {
 	groups := make(map[group][]string)
 	var last []task
 	add := func(kind, channel string, slot int) {
-		if _, suspect := f.suspects[channel]; suspect && f.wanted[channel] {
+		if _, suspect := s.doubtful[channel]; suspect && s.wanted[channel] {
 			last = append(last, task{kind, []string{channel}})
 			return
 		}
 		g := group{kind, slot}
 		groups[g] = append(groups[g], channel)
 	}
-	for c := range f.fresh {
-		families, prefix := f.asked[c], "un"
-		if f.wanted[c] {
-			families, prefix = f.families(c), ""
+	for c := range s.changed {
+		families, prefix := s.requested[c], "un"
+		if s.wanted[c] {
+			families, prefix = s.familiesOf(c), ""
 		}
 		if families&plain != 0 {
 			add(prefix+subscribe, c, 0)
@@ -227,13 +230,13 @@ func (f *subscriber) tasks() []task {
 		if families&sharded != 0 {
 			add("s"+prefix+subscribe, c, driver.Slot(c))
 		}
-		if f.wanted[c] {
-			f.asked[c] = families
+		if s.wanted[c] {
+			s.requested[c] = families
 		} else {
-			delete(f.asked, c)
+			delete(s.requested, c)
 		}
 	}
-	f.fresh = make(map[string]bool) // to range over one that was large once takes long
+	s.changed = make(map[string]bool) // ranging over a map that was once large is slow
 	var tasks []task
 	for g, channels := range groups {
 		for some := range slices.Chunk(channels, maxSubscribe) {
@@ -243,37 +246,37 @@ func (f *subscriber) tasks() []task {
 	return append(tasks, last...)
 }
 
-// receive returns what the server says next. go-redis panics at some messages
-// that no server sends; the connection belongs to this subscriber alone and is closed
-// then.
+// receive returns the next message from the server. go-redis panics at some
+// malformed messages. receive turns the panic into an error, and the subscriber
+// closes the connection.
 func receive(sub *redis.PubSub) (m any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the server has sent what go-redis cannot read: %v", p)
+			err = fmt.Errorf("the server sent a message that go-redis cannot read: %v", p)
 		}
 	}()
-	return sub.Receive(dead)
+	return sub.Receive(doneCtx)
 }
 
-// read takes in what the server says.
-func (f *subscriber) read(sub *redis.PubSub, q *queue) error {
-	have := make(map[string]family) // confirmed
+// readLoop handles what the server sends, until the connection breaks.
+func (s *subscriber) readLoop(sub *redis.PubSub, q *queue) error {
+	have := make(map[string]families) // confirmed families
 	for {
 		m, err := receive(sub)
 		var said redis.Error
 		if err != nil && !errors.As(err, &said) {
 			return err
 		}
-		q.heard.Store(time.Now().UnixNano())
+		q.lastReply.Store(time.Now().UnixNano())
 		switch m := m.(type) {
 		case *redis.Message:
-			f.l.tell(func(h driver.Handler) { h.Message(m.Channel, m.Payload) })
+			s.l.notify(func(h driver.Handler) { h.Message(m.Channel, m.Payload) })
 		case *redis.Subscription:
-			err = f.heard(q, m, have)
+			err = s.confirm(q, m, have)
 		case *redis.Pong:
 			err = q.answered(ping, "")
 		default:
-			err = f.refused(q, err)
+			err = s.handleError(q, err)
 		}
 		if err != nil {
 			return err
@@ -281,44 +284,44 @@ func (f *subscriber) read(sub *redis.PubSub, q *queue) error {
 	}
 }
 
-// heard takes in that the server has subscribed or unsubscribed a channel.
-func (f *subscriber) heard(q *queue, s *redis.Subscription, have map[string]family) error {
-	err := q.answered(s.Kind, s.Channel)
-	switch s.Kind {
+// confirm handles the confirmation that a channel is subscribed or unsubscribed.
+func (s *subscriber) confirm(q *queue, m *redis.Subscription, have map[string]families) error {
+	err := q.answered(m.Kind, m.Channel)
+	switch m.Kind {
 	case subscribe:
-		have[s.Channel] |= plain
+		have[m.Channel] |= plain
 	case ssubscribe:
-		have[s.Channel] |= sharded
+		have[m.Channel] |= sharded
 	case unsubscribe:
-		have[s.Channel] &^= plain
+		have[m.Channel] &^= plain
 	case sunsubscribe:
-		have[s.Channel] &^= sharded
-		if err != nil { // nobody asked for it: the slot is gone
-			f.giveUp([]string{s.Channel}, errMoved)
+		have[m.Channel] &^= sharded
+		if err != nil { // not requested: the slot has moved
+			s.reassign([]string{m.Channel}, errMoved)
 			err = nil
 		}
 	}
 	if err != nil {
 		return err
 	}
-	now := have[s.Channel]
+	now := have[m.Channel]
 	if now == 0 {
-		delete(have, s.Channel)
+		delete(have, m.Channel)
 	}
-	f.l.mu.Lock()
-	all := now != 0 && now == f.asked[s.Channel]
+	s.l.mu.Lock()
+	all := now != 0 && now == s.requested[m.Channel]
 	if all {
-		delete(f.suspects, s.Channel)
+		delete(s.doubtful, m.Channel)
 	}
-	f.l.mu.Unlock()
-	if all && (s.Kind == subscribe || s.Kind == ssubscribe) {
-		f.l.subscribed(f, s.Channel)
+	s.l.mu.Unlock()
+	if all && (m.Kind == subscribe || m.Kind == ssubscribe) {
+		s.l.subscribed(s, m.Channel)
 	}
 	return nil
 }
 
-// refused takes in that the server will not do something.
-func (f *subscriber) refused(q *queue, err error) error {
+// handleError handles an error reply to the oldest task.
+func (s *subscriber) handleError(q *queue, err error) error {
 	t, ok := q.next()
 	if !ok {
 		return err
@@ -327,68 +330,68 @@ func (f *subscriber) refused(q *queue, err error) error {
 		return nil
 	}
 	if err = classify(err); driver.ClassOf(err) == driver.Fatal {
-		f.suspect(t.channels, err)
+		s.refuse(t.channels, err)
 	} else {
-		f.giveUp(t.channels, err)
+		s.reassign(t.channels, err)
 	}
 	return nil
 }
 
-// suspect takes in that the server has refused a command with some channels.
-// It does not say which of them it refuses, so each is tried alone. One that
-// was alone is reported to the handler, once, and tried again from time to time.
-func (f *subscriber) suspect(channels []string, err error) {
-	f.l.mu.Lock()
-	var report, rest []string
+// refuse handles the refusal of a command with some channels. The server does
+// not report which of them it refuses, so each is tried alone. A channel that is
+// refused alone is reported to the handler once and retried periodically.
+func (s *subscriber) refuse(channels []string, err error) {
+	s.l.mu.Lock()
+	var report, retry []string
 	for _, c := range channels {
-		s, known := f.suspects[c]
+		r, known := s.doubtful[c]
 		switch {
-		case !f.wanted[c]:
+		case !s.wanted[c]:
 			continue
 		case !known && len(channels) > 1:
-			f.fresh[c] = true
-			raise(f.kick)
+			s.changed[c] = true
+			signal(s.signal)
 		default:
-			if !s.alone {
+			if !r.alone {
 				report = append(report, c)
 			}
-			if !s.resting {
-				rest = append(rest, c)
+			if !r.delayed {
+				retry = append(retry, c)
 			}
-			s = suspicion{alone: true, resting: true}
+			r = refusal{alone: true, delayed: true}
 		}
-		f.suspects[c] = s
+		s.doubtful[c] = r
 	}
-	f.l.mu.Unlock()
+	s.l.mu.Unlock()
 	if len(report) > 0 {
-		f.l.lost(f, report, driver.Refused(err))
+		s.l.lost(s, report, driver.Refused(err))
 	}
-	if len(rest) > 0 {
-		f.again(rest, refusedRest)
+	if len(retry) > 0 {
+		s.retryLater(retry, refusedDelay)
 	}
 }
 
-// giveUp leaves channels to the listener, which will find out who has them, or
-// try again here.
-func (f *subscriber) giveUp(channels []string, err error) {
-	f.l.lost(f, channels, err)
-	f.again(channels, shortest)
+// reassign reports channels as lost and returns them to the listener. The
+// listener assigns them to the node that serves them, which may be this one.
+func (s *subscriber) reassign(channels []string, err error) {
+	s.l.lost(s, channels, err)
+	s.retryLater(channels, minPause)
 }
 
-// again has the listener look at channels after a rest.
-func (f *subscriber) again(channels []string, rest time.Duration) {
-	time.AfterFunc(rest, func() {
-		f.l.mu.Lock()
-		defer f.l.mu.Unlock()
+// retryLater returns channels to the listener after a delay.
+func (s *subscriber) retryLater(channels []string, delay time.Duration) {
+	time.AfterFunc(delay, func() {
+		s.l.mu.Lock()
+		defer s.l.mu.Unlock()
 		for _, c := range channels {
-			if s, ok := f.suspects[c]; ok {
-				s.resting = false
-				f.suspects[c] = s
+			if r, ok := s.doubtful[c]; ok {
+				r.delayed = false
+				s.doubtful[c] = r
 			}
-			if f.l.want[c] == f {
-				f.l.send[c] = true
+			if s.l.channels[c] == s {
+				s.l.unassigned[c] = true
 			}
 		}
-		raise(f.l.astray)
+		signal(s.l.signal)
 	})
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// go-redis minds a context while a call waits for a connection, but not while
-// it waits for the answer. So calls run in goroutines that the caller can leave
-// behind: those of a workerPool, which stay for the next call.
+// A workerPool runs calls in goroutines that the caller need not wait for.
+// go-redis observes a context while a call waits for a connection, but not while
+// it waits for the answer. Idle goroutines stay for the next call.
 type workerPool struct {
-	jobs chan func() // unbuffered: somebody idle takes it
+	jobs chan func() // unbuffered: an idle goroutine receives the job
 	idle atomic.Int32
 }
 
-// maxIdle is how many goroutines wait for work. More than that run at times,
-// and end.
+// maxIdle limits the idle goroutines. If more are needed at a time, they end
+// after their job.
 const maxIdle = 128
 
 func (c *workerPool) run(life context.Context, job func()) {
@@ -43,9 +43,9 @@ func (c *workerPool) work(life context.Context, job func()) {
 	}
 }
 
-// aside runs a job that may take longer than ctx, or than the driver. If it
-// does, failed says what that means.
-func aside[T any](ctx context.Context, d *Driver, failed func(error) T, job func() T) T {
+// runDetached runs a job in the worker pool. If ctx is done or the driver is
+// closed first, it returns failed(err) without waiting for the job.
+func runDetached[T any](ctx context.Context, d *Driver, failed func(error) T, job func() T) T {
 	if d.life.Err() != nil {
 		return failed(&driver.Error{Class: driver.Fatal, Err: driver.ErrClosed})
 	}

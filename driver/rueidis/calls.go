@@ -250,7 +250,7 @@ func reply(m rueidis.RedisMessage) (driver.Reply, error) {
 		}
 		return driver.Reply{Type: driver.List, List: list}, nil
 	}
-	return driver.Reply{}, &driver.Error{Class: driver.Fatal, Err: errors.New("reply of a type that no script returns")}
+	return driver.Reply{}, &driver.Error{Class: driver.Fatal, Err: errors.New("unexpected reply type: scripts return no such value")}
 }
 
 // timeoutCause returns the error of a call without an answer. It distinguishes
