@@ -57,7 +57,7 @@ var semaphores = []Mutant{
 	// Waiting
 	{
 		"those who wait do not look when their subscription is restored",
-		"internal/wait/hub.go", "func (e ear) Subscribed(channel string, _ uint64) {", "func (e ear) Subscribed(channel string, gen uint64) {\n	if gen > 1 {\n		return\n	}\n",
+		"internal/wait/hub.go", "func (l handler) Subscribed(channel string, _ uint64) {", "func (l handler) Subscribed(channel string, gen uint64) {\n	if gen > 1 {\n		return\n	}\n",
 		"internal/engine", "TestReconnected",
 	},
 

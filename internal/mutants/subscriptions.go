@@ -36,7 +36,7 @@ var subscriptions = []Mutant{
 	},
 	{
 		"a channel that is waited on again is swept",
-		"internal/wait/hub.go", "		h.busy(ch)\n		w.chs[i] = ch\n", "		w.chs[i] = ch\n",
+		"internal/wait/hub.go", "		h.removeIdle(ch)\n		w.chs[i] = ch\n", "		w.chs[i] = ch\n",
 		"internal/wait", "TestHubSweeps",
 	},
 	{

@@ -1,12 +1,12 @@
 // Package wait turns published messages into wake-ups.
 //
-// A [Hub] keeps one subscription per channel, however many wait for it, and
-// keeps it for a moment after the last one left, since whoever waited once
-// often waits again. It starts no goroutine: the driver's reader calls it.
+// A [Hub] keeps one subscription per channel, however many waiters it has. It
+// keeps the subscription for a while after the last waiter has left, since new
+// waiters often follow. It starts no goroutine: the driver's reader calls it.
 //
-// A wake-up is a hint, never a fact. It comes for every message, and for every
-// confirmed subscription too, because what was published while the connection
-// was down is gone. A waiter that was woken looks at the server itself.
+// A wake-up is only a hint. A waiter is woken by every message and by every
+// confirmed subscription, because messages published while the connection was
+// down are lost. A woken waiter must ask the server for the state.
 package wait
 
 import (
@@ -18,43 +18,43 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A Hub is all the waiting of one client.
+// A Hub manages all waiters of one client.
 type Hub struct {
 	d      driver.Driver
 	linger time.Duration
 	told   Told
 
 	mu       sync.Mutex
-	listener driver.Listener // nil until somebody waits
+	listener driver.Listener // nil until the first Join
 	channels map[string]*channel
-	idle     list.List       // of *channel without a waiter, the longest idle first
+	idle     list.List       // *channel values without a waiter, the longest idle first
 	sweeper  *time.Timer     // armed while idle channels linger
-	down     bool            // the connection is broken, and that was reported
+	down     bool            // a lost connection was reported and is not restored yet
 	refused  map[string]bool // channels that were reported as refused, maxRefused at most
 	closed   bool
 }
 
-// Told is what a hub reports. The functions are called without a lock, from
-// the goroutine of the driver that found out.
+// Told holds the callbacks of a hub. The hub calls them without a lock, in a
+// goroutine of the driver.
 type Told struct {
-	// Lost says that a connection broke. It is called once until the
-	// connection is restored.
+	// Lost reports a broken connection. It is called once until the connection
+	// is restored.
 	Lost func(error)
 
-	// Refused says that the server refuses a channel, which other channels are
-	// not affected by. It is called once per channel.
+	// Refused reports that the server refuses a channel. Other channels are not
+	// affected. It is called once per channel.
 	Refused func(channel string, err error)
 }
 
-// maxRefused bounds how many channels are reported as refused.
+// maxRefused limits how many channels are reported as refused.
 const maxRefused = 1000
 
 type channel struct {
 	name    string
-	live    bool // the server has confirmed it on the present connection
+	live    bool // the server has confirmed it on the current connection
 	waiters map[*Waiter]struct{}
-	idle    time.Time     // since when it has no waiter
-	place   *list.Element // in Hub.idle; nil: it has waiters
+	idle    time.Time     // when the last waiter left
+	element *list.Element // in Hub.idle; nil if it has waiters
 }
 
 // NewHub returns a hub that keeps idle subscriptions for the given time.
@@ -62,17 +62,18 @@ func NewHub(d driver.Driver, linger time.Duration, told Told) *Hub {
 	return &Hub{d: d, linger: linger, told: told, channels: make(map[string]*channel), refused: make(map[string]bool)}
 }
 
-// A Waiter is woken by what happens on its channels.
+// A Waiter is woken by messages and confirmations on its channels.
 type Waiter struct {
 	hub  *Hub
 	chs  []*channel
 	wake chan struct{}
-	tap  *Tap // nil for those who need only the wake-up
+	tap  *Tap // nil if only wake-ups are needed
 }
 
-// Join begins to wait on some channels. A message published after they are
-// Live wakes the waiter, also when it comes before the waiter looks at Wake.
-// Waiters of several hubs can share the wake-up: a channel with room for one.
+// Join returns a new waiter on some channels. A message published after they are
+// Live wakes the waiter, even if it arrives before the waiter receives from
+// Wake. Waiters of several hubs can share wake, a channel with a buffer of one.
+// If wake is nil, the waiter has a channel of its own.
 func (h *Hub) Join(wake chan struct{}, names ...string) *Waiter { return h.join(wake, nil, names) }
 
 func (h *Hub) join(wake chan struct{}, tap *Tap, names []string) *Waiter {
@@ -90,28 +91,30 @@ func (h *Hub) join(wake chan struct{}, tap *Tap, names []string) *Waiter {
 			h.channels[name] = ch
 		}
 		ch.waiters[w] = struct{}{}
-		h.busy(ch)
+		h.removeIdle(ch)
 		w.chs[i] = ch
 		if !known && listener != nil {
-			listener.Subscribe(name) // under the lock: no sweep may come between
+			listener.Subscribe(name) // under the lock, so that no sweep unsubscribes it first
 		}
 	}
 	return w
 }
 
-// open returns the listener, which is nil once the hub is closed. The caller
-// holds h.mu.
+// open returns the listener and starts it if necessary. It returns nil if the
+// hub was closed before the first Join. The caller holds h.mu.
 func (h *Hub) open() driver.Listener {
 	if h.listener == nil && !h.closed {
-		h.listener = h.d.Listen(ear{h})
+		h.listener = h.d.Listen(handler{h})
 	}
 	return h.listener
 }
 
-// Wake receives after a message, and after the subscription was confirmed.
+// Wake returns the channel that receives a value after a message and after the
+// confirmation of a subscription.
 func (w *Waiter) Wake() <-chan struct{} { return w.wake }
 
-// Live reports whether a message published now would arrive.
+// Live reports whether a message published now on any of the channels would
+// arrive.
 func (w *Waiter) Live() bool {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
@@ -126,8 +129,8 @@ func (w *Waiter) Live() bool {
 	return true
 }
 
-// Forget drops a wake-up that is already due. What it tells, the caller is
-// about to find out.
+// Forget discards a pending wake-up. Call it before asking the server for the
+// state.
 func (w *Waiter) Forget() {
 	select {
 	case <-w.wake:
@@ -135,7 +138,8 @@ func (w *Waiter) Forget() {
 	}
 }
 
-// Leave ends the waiting.
+// Leave removes the waiter. Channels without waiters stay subscribed for a
+// while.
 func (w *Waiter) Leave() {
 	h := w.hub
 	h.mu.Lock()
@@ -145,16 +149,17 @@ func (w *Waiter) Leave() {
 		if len(ch.waiters) > 0 || h.closed || h.channels[ch.name] != ch {
 			continue
 		}
-		h.busy(ch)
+		h.removeIdle(ch)
 		ch.idle = time.Now()
-		ch.place = h.idle.PushBack(ch)
+		ch.element = h.idle.PushBack(ch)
 		if h.sweeper == nil {
 			h.sweeper = time.AfterFunc(h.linger, h.sweep)
 		}
 	}
 }
 
-// Drop ends the waiting on channels that nobody will wait on again.
+// Drop removes the waiter and unsubscribes its channels at once, if they have no
+// other waiters. Use it for channels that will not be used again.
 func (w *Waiter) Drop() {
 	h := w.hub
 	h.mu.Lock()
@@ -163,7 +168,7 @@ func (w *Waiter) Drop() {
 	for _, ch := range w.chs {
 		delete(ch.waiters, w)
 		if len(ch.waiters) == 0 && h.channels[ch.name] == ch {
-			h.busy(ch)
+			h.removeIdle(ch)
 			delete(h.channels, ch.name)
 			gone = append(gone, ch.name)
 		}
@@ -173,20 +178,20 @@ func (w *Waiter) Drop() {
 	}
 }
 
-// busy takes a channel off the list of idle ones. The caller holds h.mu.
-func (h *Hub) busy(ch *channel) {
-	if ch.place != nil {
-		h.idle.Remove(ch.place)
-		ch.place = nil
+// removeIdle removes a channel from the list of idle ones. The caller holds h.mu.
+func (h *Hub) removeIdle(ch *channel) {
+	if ch.element != nil {
+		h.idle.Remove(ch.element)
+		ch.element = nil
 	}
 }
 
-// maxSweep bounds how many channels one sweep unsubscribes, since all others
-// wait for it.
+// maxSweep limits how many channels one sweep unsubscribes, since the hub is
+// locked meanwhile.
 const maxSweep = 500
 
-// sweep unsubscribes from channels that have been idle for a while. It looks at
-// these and one more, however many channels there are.
+// sweep unsubscribes channels that have been idle for longer than linger. Its
+// cost does not depend on the number of other channels.
 func (h *Hub) sweep() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -201,7 +206,7 @@ func (h *Hub) sweep() {
 			h.sweeper = time.AfterFunc(max(left, 0), h.sweep)
 			break
 		}
-		h.busy(ch)
+		h.removeIdle(ch)
 		gone = append(gone, ch.name)
 		delete(h.channels, ch.name)
 	}
@@ -210,7 +215,7 @@ func (h *Hub) sweep() {
 	}
 }
 
-// Listens reports whether messages on the channel reach this hub now.
+// Listens reports whether the subscription of the channel is confirmed.
 func (h *Hub) Listens(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -232,32 +237,33 @@ func (h *Hub) Close() {
 	}
 }
 
-// An ear is the hub as the driver sees it.
-type ear struct{ h *Hub }
+// handler is the driver.Handler of a hub.
+type handler struct{ h *Hub }
 
-func (e ear) Message(channel, payload string) { e.h.rouse(Notice{Message, channel, payload}) }
+func (l handler) Message(channel, payload string) { l.h.deliver(Notice{Message, channel, payload}) }
 
-func (e ear) Subscribed(channel string, _ uint64) { e.h.rouse(Notice{Confirmed, channel, ""}) }
+func (l handler) Subscribed(channel string, _ uint64) { l.h.deliver(Notice{Confirmed, channel, ""}) }
 
-func (e ear) Lost(channels []string, err error) {
+func (l handler) Lost(channels []string, err error) {
 	if errors.Is(err, driver.ErrRefused) {
-		for _, name := range e.h.unrefused(channels) {
-			e.h.told.Refused(name, err)
+		for _, name := range l.h.recordRefused(channels) {
+			l.h.told.Refused(name, err)
 		}
 		return
 	}
-	e.h.mu.Lock()
-	e.h.mute(channels)
-	known := e.h.down
-	e.h.down = true
-	e.h.mu.Unlock()
+	l.h.mu.Lock()
+	l.h.markSilent(channels)
+	known := l.h.down
+	l.h.down = true
+	l.h.mu.Unlock()
 	if !known {
-		e.h.told.Lost(err)
+		l.h.told.Lost(err)
 	}
 }
 
-// mute notes that no messages arrive on some channels. The caller holds h.mu.
-func (h *Hub) mute(channels []string) {
+// markSilent records that no messages arrive on some channels. The caller holds
+// h.mu.
+func (h *Hub) markSilent(channels []string) {
 	for _, name := range channels {
 		ch := h.channels[name]
 		if ch == nil {
@@ -266,18 +272,18 @@ func (h *Hub) mute(channels []string) {
 		ch.live = false
 		for w := range ch.waiters {
 			if w.tap != nil {
-				w.hear(Notice{Sort: Lost})
+				w.notify(Notice{Sort: Lost})
 			}
 		}
 	}
 }
 
-// unrefused notes that the server refuses some channels, and returns those for
-// which that is new.
-func (h *Hub) unrefused(channels []string) (fresh []string) {
+// recordRefused records that the server refuses some channels. It returns those
+// that were not reported before.
+func (h *Hub) recordRefused(channels []string) (fresh []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mute(channels)
+	h.markSilent(channels)
 	for _, name := range channels {
 		if h.channels[name] != nil && !h.refused[name] && len(h.refused) < maxRefused {
 			h.refused[name] = true
@@ -287,8 +293,8 @@ func (h *Hub) unrefused(channels []string) (fresh []string) {
 	return fresh
 }
 
-// rouse tells all who wait on a channel.
-func (h *Hub) rouse(n Notice) {
+// deliver passes a notice to all waiters of its channel.
+func (h *Hub) deliver(n Notice) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.down = false
@@ -296,11 +302,11 @@ func (h *Hub) rouse(n Notice) {
 	if ch == nil {
 		return
 	}
-	if n.Sort == Confirmed { // a message alone shows one family of channels only
+	if n.Sort == Confirmed { // a message proves a subscription in one channel family only
 		ch.live = true
 		delete(h.refused, n.Channel)
 	}
 	for w := range ch.waiters {
-		w.hear(n)
+		w.notify(n)
 	}
 }

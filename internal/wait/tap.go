@@ -1,44 +1,44 @@
 package wait
 
-// A Tap is a waiter that wants to know what was published on its channels, not
-// only that something was. What it has not yet taken is kept, up to a bound: the
-// driver's reader waits for nobody.
+// A Tap is a waiter that receives the messages on its channels, and not only
+// wake-ups. It buffers a limited number of notices until Take, because the
+// driver's reader must not block.
 type Tap struct {
 	*Waiter
 	concerns func(channel, payload string) bool
 	notices  []Notice // guarded by Hub.mu
-	missed   bool     // some did not fit
+	missed   bool     // some notices did not fit
 }
 
-// maxNotices bounds what a tap keeps.
+// maxNotices is the size of the buffer of a tap.
 const maxNotices = 100
 
-// A Notice is something that a tap has heard.
+// A Notice is an event on the channels of a tap.
 type Notice struct {
 	Sort             Sort
-	Channel, Payload string // none if the connection was lost
+	Channel, Payload string // empty if Sort is Lost
 }
 
-// A Sort of notice says what it is about.
+// A Sort is the kind of a notice.
 type Sort uint8
 
 // The sorts of notices.
 const (
-	Message   Sort = iota // something was published
-	Confirmed             // from here on, messages on the channel arrive
-	Lost                  // from here on, none do
+	Message   Sort = iota // a message was published
+	Confirmed             // messages on the channel arrive from now on
+	Lost                  // no messages arrive from now on
 )
 
-// Tap begins to listen to some channels. Messages that do not concern it are
-// dropped.
+// Tap returns a new tap on some channels. It drops messages for which concerns
+// returns false.
 func (h *Hub) Tap(concerns func(channel, payload string) bool, names ...string) *Tap {
 	t := &Tap{concerns: concerns}
 	t.Waiter = h.join(nil, t, names)
 	return t
 }
 
-// Take returns what was heard since it was called last, and whether anything
-// after that was missed.
+// Take returns the notices since the last call, and whether later ones were
+// dropped because the buffer was full.
 func (t *Tap) Take() (heard []Notice, missed bool) {
 	t.hub.mu.Lock()
 	defer t.hub.mu.Unlock()
@@ -47,8 +47,8 @@ func (t *Tap) Take() (heard []Notice, missed bool) {
 	return heard, missed
 }
 
-// Confirm has the channels confirmed once more. Whatever was published before
-// it was called is heard before that.
+// Confirm subscribes the channels again. The notices of all messages published
+// before the call precede the new confirmations.
 func (t *Tap) Confirm() {
 	h := t.hub
 	h.mu.Lock()
@@ -61,8 +61,9 @@ func (t *Tap) Confirm() {
 	}
 }
 
-// hear keeps a notice and wakes the waiter. The caller holds Hub.mu.
-func (w *Waiter) hear(n Notice) {
+// notify stores a notice if the waiter has a tap, and wakes the waiter. The
+// caller holds Hub.mu.
+func (w *Waiter) notify(n Notice) {
 	if t := w.tap; t != nil {
 		switch {
 		case n.Sort == Message && !t.concerns(n.Channel, n.Payload):
@@ -75,6 +76,6 @@ func (w *Waiter) hear(n Notice) {
 	}
 	select {
 	case w.wake <- struct{}{}:
-	default: // a wake-up is due already
+	default: // a wake-up is pending already
 	}
 }
