@@ -1,6 +1,6 @@
-// Package fake is a driver without a server, for tests whose time is faked
-// (testing/synctest): it keeps locks in memory and does what the scripts would
-// do. What the scripts really do is tested on real servers.
+// Package fake has a driver without a server, for tests with fake time
+// (testing/synctest). It keeps locks in memory and imitates a few scripts. The
+// scripts themselves are tested on real servers.
 package fake
 
 import (
@@ -17,18 +17,18 @@ import (
 
 // A Driver keeps locks in memory.
 type Driver struct {
-	mu    sync.Mutex
-	locks map[string]*held
-	ear   *listener
-	calls map[string]int
-	fail  func(driver.Call) error
+	mu       sync.Mutex
+	locks    map[string]*lock
+	listener *listener
+	calls    map[string]int
+	fail     func(driver.Call) error
 
 	term     uint64
-	replicas int // that acknowledge everything
+	replicas int // number of replicas, all up to date
 	watchers []func()
 }
 
-type held struct {
+type lock struct {
 	owner string
 	count int
 	until time.Time
@@ -38,25 +38,26 @@ var _ driver.Driver = (*Driver)(nil)
 
 // New returns a driver with no lock held.
 func New() *Driver {
-	return &Driver{locks: make(map[string]*held), calls: make(map[string]int)}
+	return &Driver{locks: make(map[string]*lock), calls: make(map[string]int)}
 }
 
-// Fail makes calls fail with what f returns. The call still takes effect if
-// that error is ambiguous: its answer is what was lost. Nil ends it.
+// Fail makes calls fail with the error that f returns. If that error is
+// ambiguous, the call still takes effect: only its reply is lost. A nil f ends
+// the failures.
 func (d *Driver) Fail(f func(driver.Call) error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fail = f
 }
 
-// Calls returns how often the script of that name was called.
+// Calls returns how often the named script was called.
 func (d *Driver) Calls(script string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.calls[script]
 }
 
-// Holder returns who holds a key, or "".
+// Holder returns the owner of a key, or "" if the key is not held.
 func (d *Driver) Holder(key string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,7 +67,7 @@ func (d *Driver) Holder(key string) string {
 	return ""
 }
 
-// Remaining returns how long a key is still held.
+// Remaining returns the remaining lease of a key.
 func (d *Driver) Remaining(key string) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,7 +77,8 @@ func (d *Driver) Remaining(key string) time.Duration {
 	return 0
 }
 
-// Expire sets how long a key is still held, as a replica that takes over may do.
+// Expire sets the remaining lease of a key. After a failover, a new master may
+// have another remaining lease than the old one.
 func (d *Driver) Expire(key string, after time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,14 +87,14 @@ func (d *Driver) Expire(key string, after time.Duration) {
 	}
 }
 
-// Delete takes a key away, without a message.
+// Delete deletes a key without publishing a message.
 func (d *Driver) Delete(key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.locks, key)
 }
 
-func (d *Driver) get(key string) *held {
+func (d *Driver) get(key string) *lock {
 	h := d.locks[key]
 	if h != nil && !time.Now().Before(h.until) {
 		delete(d.locks, key)
@@ -117,10 +119,10 @@ func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 		return driver.Reply{}, err
 	}
 	reply, published := d.run(c)
-	ear := d.ear
+	l := d.listener
 	d.mu.Unlock()
-	if published != "" && ear != nil {
-		ear.publish(published)
+	if published != "" && l != nil {
+		l.publish(published)
 	}
 	if err != nil {
 		return driver.Reply{}, err
@@ -141,7 +143,7 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published string) {
 		case h == nil && c.Args[2] != "1":
 			return number(-1), ""
 		case h == nil:
-			h = &held{owner: c.Args[1]}
+			h = &lock{owner: c.Args[1]}
 			d.locks[c.Keys[0]] = h
 		case h.owner != c.Args[1]:
 			return number(-1 - int(time.Until(h.until).Milliseconds())), ""
@@ -178,14 +180,14 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published string) {
 	panic("fake: no script " + c.Script.Name)
 }
 
-// Replicas sets how many replicas there are. They acknowledge everything.
+// Replicas sets the number of replicas. All of them acknowledge every write.
 func (d *Driver) Replicas(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.replicas = n
 }
 
-// FailOver begins a new term, in which those keys are forgotten.
+// FailOver begins a new term and deletes the given keys.
 func (d *Driver) FailOver(forgotten ...string) {
 	d.mu.Lock()
 	d.term++
@@ -199,7 +201,8 @@ func (d *Driver) FailOver(forgotten ...string) {
 	}
 }
 
-// DoAcked implements driver.Driver. Too few replicas are waited for in vain.
+// DoAcked implements driver.Driver. If there are too few replicas, it waits for
+// the whole timeout.
 func (d *Driver) DoAcked(ctx context.Context, calls []driver.Call, replicas int, timeout time.Duration) []driver.Result {
 	results := d.DoMany(ctx, calls)
 	d.mu.Lock()
@@ -226,7 +229,7 @@ func (d *Driver) DoMany(ctx context.Context, calls []driver.Call) []driver.Resul
 	return results
 }
 
-// Place implements driver.Driver: a key's place is what precedes its first
+// Place implements driver.Driver. The node of a key is the part before its first
 // slash.
 func (d *Driver) Place(key string) driver.Place {
 	d.mu.Lock()
@@ -238,7 +241,7 @@ func (d *Driver) Place(key string) driver.Place {
 	return place
 }
 
-// Watch implements driver.Driver. There is no end to it.
+// Watch implements driver.Driver. The returned function does nothing.
 func (d *Driver) Watch(f func()) func() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -258,60 +261,60 @@ func (*Driver) Close() error { return nil }
 
 // A listener delivers messages in the goroutine of the publisher.
 type listener struct {
-	h        driver.Handler
-	mu       sync.Mutex
-	channels map[string]bool
-	deaf     bool
-	gen      uint64
+	h          driver.Handler
+	mu         sync.Mutex
+	channels   map[string]bool
+	lossy      bool
+	generation uint64
 }
 
 // Listen implements driver.Driver.
 func (d *Driver) Listen(h driver.Handler) driver.Listener {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ear = &listener{h: h, channels: make(map[string]bool), gen: 1}
-	return d.ear
+	d.listener = &listener{h: h, channels: make(map[string]bool), generation: 1}
+	return d.listener
 }
 
-// Deafen makes messages get lost, or not.
+// Deafen sets whether messages are lost.
 func (d *Driver) Deafen(on bool) {
 	d.mu.Lock()
-	ear := d.ear
+	l := d.listener
 	d.mu.Unlock()
-	ear.mu.Lock()
-	defer ear.mu.Unlock()
-	ear.deaf = on
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lossy = on
 }
 
-// Reconnect breaks the connection of the listener and restores it.
+// Reconnect simulates a lost and restored connection of the listener.
 func (d *Driver) Reconnect(err error) {
 	d.mu.Lock()
-	ear := d.ear
+	l := d.listener
 	d.mu.Unlock()
-	ear.mu.Lock()
-	ear.gen++
-	channels := slices.Collect(maps.Keys(ear.channels))
-	ear.mu.Unlock()
-	ear.h.Lost(channels, err)
-	ear.Subscribe(channels...)
+	l.mu.Lock()
+	l.generation++
+	channels := slices.Collect(maps.Keys(l.channels))
+	l.mu.Unlock()
+	l.h.Lost(channels, err)
+	l.Subscribe(channels...)
 }
 
 // Channels returns how many channels are subscribed.
 func (d *Driver) Channels() int {
 	d.mu.Lock()
-	ear := d.ear
+	l := d.listener
 	d.mu.Unlock()
-	if ear == nil {
+	if l == nil {
 		return 0
 	}
-	ear.mu.Lock()
-	defer ear.mu.Unlock()
-	return len(ear.channels)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.channels)
 }
 
 func (l *listener) publish(channel string) {
 	l.mu.Lock()
-	heard := l.channels[channel] && !l.deaf
+	heard := l.channels[channel] && !l.lossy
 	l.mu.Unlock()
 	if heard {
 		l.h.Message(channel, "0")
@@ -320,12 +323,12 @@ func (l *listener) publish(channel string) {
 
 func (l *listener) Subscribe(channels ...string) {
 	l.mu.Lock()
-	gen := l.gen
+	gen := l.generation
 	for _, c := range channels {
 		l.channels[c] = true
 	}
 	l.mu.Unlock()
-	go func() { // as the confirmation of a server would come
+	go func() { // asynchronous, like the confirmation of a server
 		for _, c := range channels {
 			l.h.Subscribed(c, gen)
 		}
