@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// adminTimeout bounds one command, so that a test that talks to a paused
-// server fails instead of hanging.
+// adminTimeout limits one command, so that a test that talks to a paused server
+// fails instead of hanging.
 const adminTimeout = 10 * time.Second
 
 // admin is a plain client on a connection of its own, dialled when it is first
 // needed.
 type admin struct {
 	addr  string
-	login *url.Userinfo // nil if the server does not ask
+	login *url.Userinfo // nil if the server needs none
 	tls   *tls.Config   // nil without TLS
 
 	mu     sync.Mutex
@@ -74,9 +74,8 @@ func (a *admin) dial() error {
 	return err
 }
 
-// exchange sends a command and reads its reply. After a failure the connection
-// is given up, because a late reply would be taken for that of the next
-// command.
+// exchange sends a command and reads its reply. It closes the connection after a
+// failure, because a late reply would be taken for that of the next command.
 func (a *admin) exchange(args []string) (any, error) {
 	err := a.conn.SetDeadline(time.Now().Add(adminTimeout))
 	if err == nil {

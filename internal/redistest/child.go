@@ -10,8 +10,8 @@ import (
 // killed. A server that runs an endless script would never end.
 const stopGrace = 5 * time.Second
 
-// child is a process that does not outlive this one, where the system can
-// arrange that.
+// child is a process that does not outlive this one, if the system supports
+// that.
 type child struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended
@@ -29,10 +29,9 @@ func spawn(cmd *exec.Cmd) (*child, error) {
 	return c, nil
 }
 
-// supervise starts the process and waits for its end. Both happen on one
-// thread that the goroutine owns: Linux ties the parent-death signal to the
-// thread that forked, and the runtime may end a thread long before the
-// process.
+// supervise starts the process and waits for its end. Both happen on one locked
+// thread: Linux ties the parent-death signal to the thread that forked, and the
+// runtime may end a thread long before the process.
 func (c *child) supervise(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -48,8 +47,8 @@ func (c *child) supervise(started chan<- error) {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// kill ends the process without giving it a chance to react. It only returns
-// once the process is gone and its sockets are closed.
+// kill kills the process. It returns once the process has ended and its sockets
+// are closed.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill() // fails when it has ended already
 	<-c.done
@@ -67,7 +66,7 @@ func (c *child) stop() {
 	}
 }
 
-// pause halts the process and returns when it stands still.
+// pause stops the process and returns when it no longer runs.
 func (c *child) pause() error {
 	if err := c.cmd.Process.Signal(sigStop); err != nil {
 		return err

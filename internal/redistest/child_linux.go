@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// dieWithParent has the kernel kill the process when the thread that starts it
-// ends, however the test binary comes to its end.
+// dieWithParent makes the kernel kill the process when the thread that starts it
+// ends, however the test binary ends.
 func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

@@ -8,5 +8,5 @@ import "os/exec"
 // of its parent.
 func dieWithParent(*exec.Cmd) {}
 
-// awaitStop trusts that a process stops soon after it was told to.
+// awaitStop does nothing: it assumes that a process stops soon after the signal.
 func awaitStop(int) error { return nil }

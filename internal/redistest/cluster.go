@@ -8,21 +8,21 @@ import (
 )
 
 // Cluster is a Redis Cluster whose slots are spread evenly over its masters. Its
-// nodes wait 15 s for a silent node: a busy machine must not replace a master
-// that the test has not touched. [Cluster.AwaitFailover] has them wait for a
-// second only, so that a failover takes about two and a half.
+// node timeout is 15 s, so that a busy machine does not cause a failover that
+// the test does not want. [Cluster.AwaitFailover] sets it to one second. A
+// failover then takes about 2.5 s.
 type Cluster struct {
 	*topology
 	nodes  []*Server
-	shards [][]*Server // the nodes by whom they replace, first masters first
+	shards [][]*Server // each master with its replicas, the first master first
 	ids    map[*Server]string
-	met    time.Time // when the nodes were last told of each other
+	met    time.Time // when CLUSTER MEET was last sent
 
-	timeout string // for how long a node may be silent, in milliseconds
+	timeout string // the node timeout in milliseconds
 }
 
-// StartCluster starts three masters with a replica each and waits until all
-// nodes agree on who has which slot.
+// StartCluster starts three masters with one replica each and waits until all
+// nodes agree on the slots.
 func StartCluster(tb testing.TB, opts ...Option) *Cluster {
 	tb.Helper()
 	c := &Cluster{
@@ -34,32 +34,32 @@ func StartCluster(tb testing.TB, opts ...Option) *Cluster {
 		specs = append(specs, c.member(
 			"--cluster-enabled", "yes",
 			"--cluster-node-timeout", "15000",
-			"--cluster-config-file", "../nodes.conf", // not among the data
+			"--cluster-config-file", "../nodes.conf", // outside the data directory
 		))
 	}
 	c.nodes = c.start(specs)
 	timeout := c.nodes[0].Strings(tb, "CONFIG", "GET", "cluster-node-timeout")[1]
-	c.tolerate(forming)
-	c.introduce()
+	c.setNodeTimeout(formingTimeout)
+	c.meetAll()
 	c.assign()
 	awaitThat(tb, "all nodes agree on the cluster", func() bool {
-		c.remind()
+		c.meetAgain()
 		return c.formed()
 	})
-	c.tolerate(timeout)
+	c.setNodeTimeout(timeout)
 	c.timeout = timeout
 	return c
 }
 
-// forming is how long a node may be silent, in milliseconds, while the cluster
-// is made: one that was kept from working for a second would forget whom it was
-// to meet, or be replaced before anybody has asked for it. More makes nodes tell
-// each other less often.
-const forming = "3000"
+// formingTimeout is the node timeout, in milliseconds, while the cluster is
+// formed. With less, a node that does not run for a second would forget the
+// nodes that it was to meet, or be replaced. With more, nodes exchange messages
+// less often.
+const formingTimeout = "3000"
 
-// tolerate lets nodes be silent for so many milliseconds. It applies to the
-// nodes that run. One that is restarted has what it was started with.
-func (c *Cluster) tolerate(timeout string, except ...*Server) {
+// setNodeTimeout sets the node timeout, in milliseconds, of the running nodes.
+// A node that is restarted has the timeout that it was started with.
+func (c *Cluster) setNodeTimeout(timeout string, except ...*Server) {
 	c.tb.Helper()
 	for _, s := range running(c.nodes) {
 		if !slices.Contains(except, s) {
@@ -68,24 +68,24 @@ func (c *Cluster) tolerate(timeout string, except ...*Server) {
 	}
 }
 
-// Watchful has the nodes take one for dead that does not answer for a second. A
-// test calls it when the node that they shall miss is silent already.
+// Watchful sets the node timeout to one second. Call it after the node that is
+// to be detected as failed has stopped answering.
 func (c *Cluster) Watchful() {
 	c.tb.Helper()
-	c.tolerate("1000")
+	c.setNodeTimeout("1000")
 }
 
-// Patient ends [Cluster.Watchful]. A node that was taken for dead, and that no
-// other has replaced, must be back before: nodes wait for twice the time that
-// they tolerate until they believe that it is.
+// Patient ends [Cluster.Watchful]. A node that was marked as failed, and that no
+// other node has replaced, must answer again before the call: nodes clear the
+// mark only after twice the node timeout.
 func (c *Cluster) Patient() {
 	c.tb.Helper()
-	c.tolerate(c.timeout)
+	c.setNodeTimeout(c.timeout)
 }
 
-// introduce lets the nodes know each other. Each pair is named rather than left
-// to gossip, which takes its time.
-func (c *Cluster) introduce() {
+// meetAll makes the nodes meet. It sends CLUSTER MEET for each pair, because
+// gossip is slow.
+func (c *Cluster) meetAll() {
 	c.tb.Helper()
 	for i, s := range c.nodes {
 		c.ids[s] = s.Do(c.tb, "CLUSTER", "MYID").(string)
@@ -97,9 +97,9 @@ func (c *Cluster) introduce() {
 	c.met = time.Now()
 }
 
-// remind lets nodes that do not know each other meet again. A node that gets no
-// answer in time forgets whom it was to meet.
-func (c *Cluster) remind() {
+// meetAgain repeats CLUSTER MEET for nodes that do not know each other. A node
+// that gets no answer in time forgets the other one.
+func (c *Cluster) meetAgain() {
 	c.tb.Helper()
 	if time.Since(c.met) < time.Second {
 		return
@@ -120,7 +120,7 @@ func (c *Cluster) meet(s, other *Server) {
 	s.Do(c.tb, "CLUSTER", "MEET", other.front, strconv.Itoa(other.port))
 }
 
-// assign gives the first nodes the slots and the others their masters.
+// assign assigns the slots to the first nodes, and a master to each other node.
 func (c *Cluster) assign() {
 	c.tb.Helper()
 	for i, master := range c.nodes[:c.masters] {
@@ -132,15 +132,15 @@ func (c *Cluster) assign() {
 		shard := &c.shards[i%c.masters]
 		*shard = append(*shard, replica)
 		awaitThat(c.tb, "a replica knows its master", func() bool {
-			c.remind()
+			c.meetAgain()
 			_, err := replica.Try("CLUSTER", "REPLICATE", c.ids[(*shard)[0]])
 			return err == nil
 		})
 	}
 }
 
-// formed reports whether every node serves and sees everything as it was
-// assigned.
+// formed reports whether every node serves and sees the slots and masters as
+// they were assigned.
 func (c *Cluster) formed() bool {
 	for _, shard := range c.shards {
 		if shard[0].attached(shard) != len(shard)-1 {
@@ -167,7 +167,7 @@ func (c *Cluster) formed() bool {
 // URL returns the addresses of all nodes for clients.
 func (c *Cluster) URL() string { return c.nodes[0].url("redis-cluster", "", nil, c.nodes...) }
 
-// Nodes returns all nodes, those that began as masters first.
+// Nodes returns all nodes, the initial masters first.
 func (c *Cluster) Nodes() []*Server { return c.nodes }
 
 // Masters returns the running nodes that have slots.
@@ -182,7 +182,7 @@ func (c *Cluster) Masters() []*Server {
 }
 
 // MasterOf returns the running node that has the slot of the key. If several
-// believe that they do, it is the one that was elected last. It waits until
+// nodes claim it, MasterOf returns the one that was elected last. It waits until
 // there is one.
 func (c *Cluster) MasterOf(key string) *Server {
 	c.tb.Helper()
@@ -217,17 +217,17 @@ func (c *Cluster) ReplicasOf(master *Server) []*Server {
 }
 
 // AwaitReplicas waits until n replicas follow the master and have its data, so
-// that they can take its place.
+// that they can replace it.
 func (c *Cluster) AwaitReplicas(master *Server, n int) time.Duration {
 	c.tb.Helper()
 	return awaitReplicas(c.tb, n, c.shardOf(master), func() *Server { return master })
 }
 
-// Failover has a replica take the place of its master, and waits until all
-// nodes that run know it as such and its master, if it runs, follows it. The
-// mode is none, "FORCE" or "TAKEOVER", as in CLUSTER FAILOVER. A crash of the
-// master within five seconds of two of them may end in two masters: Redis counts
-// votes of the election before.
+// Failover promotes a replica. It waits until all running nodes know the new
+// master, and until the old master, if it runs, follows it. The mode is empty,
+// "FORCE" or "TAKEOVER", as in CLUSTER FAILOVER. If the master crashes within
+// five seconds of two failovers, there may be two masters: Redis counts votes of
+// the previous election.
 func (c *Cluster) Failover(replica *Server, mode ...string) {
 	c.tb.Helper()
 	shard := c.shardOf(replica)
@@ -236,8 +236,8 @@ func (c *Cluster) Failover(replica *Server, mode ...string) {
 		if c.leads(shard, replica) {
 			return true
 		}
-		// Sent again, because an order that cannot be carried out in time is
-		// dropped without a word, and one that two nodes disagree on is undone.
+		// The command is repeated, because a failover that does not finish in time
+		// is dropped silently, and one that two nodes disagree on is undone.
 		if time.Since(last) > 2*time.Second && replica.role() != "master" {
 			last = time.Now()
 			_, _ = replica.Try(append([]string{"CLUSTER", "FAILOVER"}, mode...)...)
@@ -255,15 +255,16 @@ func (c *Cluster) Failover(replica *Server, mode ...string) {
 	c.AwaitReplicas(replica, len(running(shard))-1)
 }
 
-// AwaitFailover waits until another node has taken the place of the master
-// from, which does not answer the others, and all nodes that run know it. It
-// returns the new master and the time that took. The nodes are watchful until
-// then. The old master stays so: cut off, it is to stop serving.
+// AwaitFailover waits until another node has replaced the master from, which
+// does not answer the others, and all running nodes know it. It returns the new
+// master and the time that this took. The node timeout is one second meanwhile.
+// It stays at one second on the old master, so that the old master stops serving
+// while it is partitioned.
 func (c *Cluster) AwaitFailover(from *Server) (*Server, time.Duration) {
 	c.tb.Helper()
 	begin := time.Now()
 	c.Watchful()
-	defer c.tolerate(c.timeout, from)
+	defer c.setNodeTimeout(c.timeout, from)
 	shard := c.shardOf(from)
 	var master *Server
 	awaitThat(c.tb, "another master", func() bool {
@@ -278,7 +279,7 @@ func (c *Cluster) AwaitFailover(from *Server) (*Server, time.Duration) {
 	return master, time.Since(begin)
 }
 
-// awaitLeader waits until master leads.
+// awaitLeader waits until all nodes know the new master.
 func (c *Cluster) awaitLeader(shard []*Server, master *Server) {
 	c.tb.Helper()
 	awaitThat(c.tb, "all nodes know the new master", func() bool { return c.leads(shard, master) })
@@ -301,7 +302,7 @@ func (c *Cluster) leads(shard []*Server, master *Server) bool {
 	return true
 }
 
-// shardOf returns the node and those that replace it or that it replaces.
+// shardOf returns the node, its master and its replicas.
 func (c *Cluster) shardOf(s *Server) []*Server {
 	c.tb.Helper()
 	for _, shard := range c.shards {
@@ -309,7 +310,7 @@ func (c *Cluster) shardOf(s *Server) []*Server {
 			return shard
 		}
 	}
-	c.tb.Fatalf("redistest: %s is no node of the cluster", s.Addr())
+	c.tb.Fatalf("redistest: %s is not a node of the cluster", s.Addr())
 	return nil
 }
 

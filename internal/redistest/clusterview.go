@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// clusterNode is a node as another one, or it itself, sees it.
+// clusterNode is a node as one of the nodes sees it.
 type clusterNode struct {
 	id     string
 	flags  []string
-	master string // the id of whom it follows, else ""
+	master string // the id of its master, or ""
 	epoch  int
 	linked bool
 	slots  [][2]int // first and last of each range
@@ -18,7 +18,7 @@ type clusterNode struct {
 
 func (n clusterNode) isMaster() bool { return slices.Contains(n.flags, "master") }
 
-// suspect reports whether the node is taken for dead, or not known well yet.
+// suspect reports whether the node is marked as failed, or is in handshake.
 func (n clusterNode) suspect() bool {
 	return len(n.flags) == 0 || slices.ContainsFunc(n.flags, func(f string) bool {
 		return strings.HasPrefix(f, "fail") || f == "handshake" || f == "noaddr"
@@ -30,7 +30,7 @@ func (n clusterNode) has(slot int) bool {
 }
 
 // view returns the nodes by their ids, as one of them sees them. It is empty if
-// that one does not run.
+// that node does not run.
 func (c *Cluster) view(s *Server) map[string]clusterNode {
 	view := make(map[string]clusterNode)
 	if !s.Running() {
@@ -53,7 +53,7 @@ func (c *Cluster) self(s *Server) clusterNode { return c.view(s)[c.ids[s]] }
 //
 //	id ip:port@busport flags master ping pong epoch link slot first-last ...
 //
-// Slots on the move, in brackets, are left out.
+// Migrating slots, in brackets, are left out.
 func parseNode(line string) (clusterNode, bool) {
 	words := strings.Fields(line)
 	if len(words) < 8 {

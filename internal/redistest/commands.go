@@ -29,8 +29,8 @@ func (s *Server) Do(tb testing.TB, args ...string) any {
 	return reply
 }
 
-// Int runs a command that answers with an integer, or with a string that is
-// one.
+// Int runs a command that answers with an integer, or with a string that
+// contains one.
 func (s *Server) Int(tb testing.TB, args ...string) int64 {
 	tb.Helper()
 	switch reply := s.Do(tb, args...).(type) {

@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// topologyEnv is the variable that says where the tests of [Shared] and [Fresh]
-// run: "single" (or nothing), "replicated", "sentinel" or "cluster". What follows
-// a question mark is added to the URLs, as in "cluster?sharded=off".
+// topologyEnv is the environment variable for the topology of [Shared] and
+// [Fresh]: "single" (or empty), "replicated", "sentinel" or "cluster". The part
+// after a question mark is added to the URLs, as in "cluster?sharded=off".
 const topologyEnv = "HOLDFAST_TEST_TOPOLOGY"
 
-// Topology returns the kind of deployment that the tests of [Shared] and
-// [Fresh] run in: "single", "replicated", "sentinel" or "cluster".
+// Topology returns the topology of [Shared] and [Fresh]: "single", "replicated",
+// "sentinel" or "cluster".
 func Topology() string {
 	kind, _, _ := strings.Cut(os.Getenv(topologyEnv), "?")
 	if kind == "" {
@@ -27,26 +27,26 @@ func Topology() string {
 	return kind
 }
 
-// deployment is what a [Server] that stands for several is made of. Nothing in
-// it changes: it is slow to take a server for dead.
+// deployment is the group of servers behind a [Server] that represents several.
+// Its timeouts are long, so that no failover happens.
 type deployment struct {
 	url     string
-	masters []*Server // of a cluster, by their slots
+	masters []*Server // in a cluster, in the order of their slots
 	nodes   []*Server // the masters and their replicas
-	sharded bool      // whether messages go to the master of their channel only
+	sharded bool      // messages go only to the master of their channel
 }
 
-// patience is how long a server may be silent, in milliseconds, since tests that
-// are not about failovers must not see one.
-const patience = "60000"
+// silenceLimit is how long a server may not answer, in milliseconds, before it
+// counts as failed. It is long, since most tests must not see a failover.
+const silenceLimit = "60000"
 
-// Replicas is how many replicas each master of [Shared] and [Fresh] has, where
-// there are several servers.
+// Replicas is the number of replicas of each master of [Shared] and [Fresh], if
+// the topology is not "single".
 const Replicas = 1
 
-// deploy starts a deployment that lasts until the test binary ends.
+// deploy starts a deployment that runs until the test binary ends.
 func deploy() (d *deployment, err error) {
-	tb := &lasting{}
+	tb := &binaryTB{}
 	defer func() {
 		switch failure := recover().(type) {
 		case nil:
@@ -65,7 +65,7 @@ func deploy() (d *deployment, err error) {
 		s := StartSentinels(tb, WithReplicas(Replicas), func(s *setup) { s.patient = true })
 		d = &deployment{url: s.URL(), masters: s.nodes[:1], nodes: s.nodes}
 	case "cluster":
-		c := StartCluster(tb, WithReplicas(Replicas), Args("--cluster-node-timeout", patience))
+		c := StartCluster(tb, WithReplicas(Replicas), Args("--cluster-node-timeout", silenceLimit))
 		d = &deployment{url: c.URL(), masters: c.nodes[:c.masters], nodes: c.nodes, sharded: true}
 	default:
 		return nil, fmt.Errorf("redistest: %s is %q: choose single, replicated, sentinel or cluster", topologyEnv, kind)
@@ -85,29 +85,29 @@ func addQuery(url, query string) string {
 	return url + "?" + query
 }
 
-// skipElsewhere skips a test of one server where those of other deployments
-// run.
-func skipElsewhere(tb testing.TB) {
+// skipUnlessSingle skips a test of a single server if the topology is another
+// one.
+func skipUnlessSingle(tb testing.TB) {
 	tb.Helper()
 	if Topology() != "single" {
-		tb.Skipf("redistest: about one server, not a deployment of kind %s", Topology())
+		tb.Skipf("redistest: needs a single server, the topology is %s", Topology())
 	}
 }
 
-// freshLimit is how many deployments there are for [Fresh], at most. Each has
-// several processes that are never quite idle.
+// freshLimit limits the deployments of [Fresh]. Each has several processes that
+// are never completely idle.
 const freshLimit = 4
 
 var fresh = struct {
 	slots chan struct{}
 	mu    sync.Mutex
-	idle  map[string][]*Server // by what topologyEnv says
+	idle  map[string][]*Server // by the value of topologyEnv
 }{slots: make(chan struct{}, freshLimit), idle: make(map[string][]*Server)}
 
 // Fresh returns a server without data that no other test uses at the same time.
-// Like that of [Shared] it may stand for several. The arguments, as in
-// Fresh(tb, "--notify-keyspace-events", "Kgx"), must be such as can be changed
-// while a server runs.
+// Like the server of [Shared], it may represent several servers. The arguments,
+// as in Fresh(tb, "--notify-keyspace-events", "Kgx"), must be settings that can
+// be changed while a server runs.
 //
 // A test must not call it again before the cleanup of the first call.
 func Fresh(tb testing.TB, args ...string) *Server {
@@ -140,11 +140,10 @@ func Fresh(tb testing.TB, args ...string) *Server {
 	return s
 }
 
-// disconnect ends the connections of an earlier test that are left. What
-// somebody who is gone has sent may still be on its way: it must not arrive after
-// the data was deleted, and his subscriptions must not be seen any more. The
-// connection of the tests is a new one, so that everybody who came before is
-// known to the server when it is told. Sentinels keep theirs.
+// disconnect closes the connections that an earlier test has left. Commands on
+// them must not arrive after the data was deleted, and their subscriptions must
+// be gone. disconnect uses a new connection, so that the server knows all older
+// connections when it lists them. Connections of Sentinels stay open.
 func (d *deployment) disconnect(tb testing.TB) {
 	tb.Helper()
 	for _, s := range d.nodes {
@@ -162,7 +161,7 @@ func (d *deployment) disconnect(tb testing.TB) {
 	}
 }
 
-// takeFresh returns one that is idle, or a new one.
+// takeFresh returns an idle deployment or a new one.
 func takeFresh(kind string) (*Server, error) {
 	fresh.mu.Lock()
 	if idle := fresh.idle[kind]; len(idle) > 0 {
@@ -178,22 +177,22 @@ func takeFresh(kind string) (*Server, error) {
 	return &Server{several: d}, nil
 }
 
-// lasting is the owner of servers that last as long as the test binary.
-type lasting struct{ testing.TB }
+// binaryTB is the testing.TB of servers that run until the test binary ends.
+type binaryTB struct{ testing.TB }
 
-// fatal is what lasting panics with.
+// fatal is the value that binaryTB panics with.
 type fatal struct{ error }
 
-func (*lasting) Helper()                     {}
-func (*lasting) Cleanup(func())              {}
-func (*lasting) Fatal(args ...any)           { panic(fatal{errors.New(fmt.Sprint(args...))}) }
-func (*lasting) Fatalf(f string, arg ...any) { panic(fatal{fmt.Errorf(f, arg...)}) }
-func (*lasting) Skip(args ...any)            { panic(fatal{errNotInstalled}) }
+func (*binaryTB) Helper()                     {}
+func (*binaryTB) Cleanup(func())              {}
+func (*binaryTB) Fatal(args ...any)           { panic(fatal{errors.New(fmt.Sprint(args...))}) }
+func (*binaryTB) Fatalf(f string, arg ...any) { panic(fatal{fmt.Errorf(f, arg...)}) }
+func (*binaryTB) Skip(args ...any)            { panic(fatal{errNotInstalled}) }
 
-// TempDir returns a directory that is there until the test binary ends, however
-// it ends: nodes of a cluster write to theirs as long as they run.
-func (l *lasting) TempDir() string {
-	base, err := place()
+// TempDir returns a directory that exists until the test binary ends, however it
+// ends, because cluster nodes write to their directory while they run.
+func (l *binaryTB) TempDir() string {
+	base, err := sharedDir()
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -204,15 +203,17 @@ func (l *lasting) TempDir() string {
 	return dir
 }
 
-// abode is a directory that a process removes which waits for the end of the
-// test binary: then the system closes the pipe to it.
-type abode struct {
+// tempDir is a directory and the pipe to the process that removes it. When the
+// test binary ends, the system closes the pipe, and the process removes the
+// directory.
+type tempDir struct {
 	dir  string
 	pipe io.Closer
 }
 
-// place makes the one place for all files that last as long as the binary.
-var place = sync.OnceValues(func() (a abode, err error) {
+// sharedDir creates the directory for all files that are needed until the test
+// binary ends.
+var sharedDir = sync.OnceValues(func() (a tempDir, err error) {
 	if a.dir, err = os.MkdirTemp("", "holdfast-test-"); err != nil {
 		return a, err
 	}

@@ -1,26 +1,23 @@
-// Package redistest is the harness of the tests that need a real Redis and a
-// faulty network.
+// Package redistest is the harness for tests that need a real Redis server and
+// network faults.
 //
-// A lock is only as good as its behaviour when things go wrong, and mocks
-// agree with whatever their author believed. The package therefore runs real
-// redis-server processes ([Start], [Shared], [Fresh]), which tests may pause,
-// kill and restart, and puts a [Proxy] that understands the protocol between
-// client and server, which freezes, delays, cuts and drops exactly the reply a
-// test asks for.
+// It runs real redis-server processes ([Start], [Shared], [Fresh]), which tests
+// may pause, kill and restart. A [Proxy] between client and server understands
+// the protocol. It can freeze, delay and cut connections, and drop the reply to
+// a chosen command.
 //
-// [StartReplicated], [StartSentinels] and [StartCluster] run whole groups of
-// servers, which fail over and move slots as they do elsewhere. With options
-// they speak TLS, ask for passwords, have clocks that can be moved
-// ([Server.MoveClock]) and a [Network] in between that keeps any two of them
-// apart.
+// [StartReplicated], [StartSentinels] and [StartCluster] run groups of servers
+// with real failovers and slot migrations. With options, they use TLS and
+// passwords, have clocks that tests can move ([Server.MoveClock]), and are
+// connected by a [Network] that can separate any two of them.
 //
-// [MeterStalls] tells a slow machine from a broken promise.
+// [MeterStalls] distinguishes a slow machine from a defect.
 //
-// [Worker] runs code of a test in a process of its own, [Recorder] and
-// [CheckExclusive] prove that critical sections of several processes never
-// overlapped, and [CheckGoroutines] that a test left nothing running.
+// [Worker] runs code of a test in a separate process. [Recorder] and
+// [CheckExclusive] verify that critical sections of several processes do not
+// overlap. [CheckGoroutines] verifies that a test leaves no goroutine running.
 //
-// Everything is released in the Cleanup of the test that asked for it. On
-// Linux a test binary that is killed takes its servers and workers with it; on
-// other systems they may outlive it.
+// All resources are released in the Cleanup of the test that requested them. On
+// Linux, servers and workers end when the test binary is killed. On other
+// systems they may keep running.
 package redistest

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// ExampleURL returns the URL of the server that the examples of a package share:
-// that of [Shared], or what REDIS_URL names.
+// ExampleURL returns the URL of the server for the examples of a package: the
+// value of REDIS_URL if it is set, else the URL of [Shared].
 func ExampleURL() string {
 	if url := os.Getenv("REDIS_URL"); url != "" {
 		return url

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// drop is an order to swallow one reply.
+// drop is a fault that discards one reply.
 type drop struct {
 	match func(cmd []string) bool
-	left  int           // matching commands up to the one that is hit
-	done  chan struct{} // closed when the reply is swallowed
+	left  int           // matching commands up to the affected one
+	done  chan struct{} // closed when the reply is discarded
 }
 
-// hold is an order to hold back one reply.
+// hold is a fault that holds back one reply.
 type hold struct {
 	match    func(cmd []string) bool
 	arrived  chan struct{} // closed when the proxy has the reply
 	released chan struct{} // closed when the reply may pass
 }
 
-// arm assigns to a command the orders it triggers. The caller holds p.mu.
+// arm assigns to a command the faults that it triggers. The caller holds p.mu.
 func (p *Proxy) arm(req *request, cmd []string) {
 	p.drops = slices.DeleteFunc(p.drops, func(d *drop) bool {
 		if d.match(cmd) {
@@ -42,17 +42,17 @@ func (p *Proxy) arm(req *request, cmd []string) {
 	})
 }
 
-// Freeze stops all forwarding. Connections stay open, new ones are accepted
-// but silent, and neither bytes nor the end of a connection pass until
-// [Proxy.Thaw]. Nothing is lost: a command sent into the frozen proxy runs
-// after the thaw, even if its client has given up and closed the connection.
+// Freeze stops all forwarding until [Proxy.Thaw]. Connections stay open, and new
+// ones are accepted, but neither bytes nor the end of a connection pass. Nothing
+// is lost: a command sent into the frozen proxy runs after the thaw, even if its
+// client has closed the connection.
 func (p *Proxy) Freeze() {
 	p.requests.shut()
 	p.replies.shut()
 }
 
-// FreezeReplies is a [Proxy.Freeze] of the way to the clients only: commands
-// arrive and run, and no client learns of it.
+// FreezeReplies is a [Proxy.Freeze] of the direction to the clients only.
+// Commands arrive and run, but no client gets a reply.
 func (p *Proxy) FreezeReplies() { p.replies.shut() }
 
 // Thaw ends Freeze and FreezeReplies.
@@ -61,9 +61,9 @@ func (p *Proxy) Thaw() {
 	p.replies.open()
 }
 
-// Delay makes everything that servers send arrive later by d, like a long
-// line: pipelined replies are late once, not one after the other. It applies
-// to what arrives from now on; 0 turns it off.
+// Delay delays everything that servers send by d, like network latency:
+// pipelined replies are delayed together, not one after the other. It applies to
+// what arrives from now on. A delay of 0 turns it off.
 func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 
 // Cut closes every current connection. Clients see a reset; the server
@@ -73,16 +73,16 @@ func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
 // has received a reply certainly was.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
-	var links []*link
-	for l := range p.links {
-		links = append(links, l)
+	var conns []*proxyConn
+	for c := range p.conns {
+		conns = append(conns, c)
 	}
 	p.mu.Unlock()
-	for _, l := range links {
-		l.cut()
+	for _, c := range conns {
+		c.cut()
 	}
-	for _, l := range links {
-		<-l.ended
+	for _, c := range conns {
+		<-c.ended
 	}
 }
 
@@ -90,12 +90,12 @@ func (p *Proxy) Cut() {
 // current ones alone; see [Proxy.Cut].
 func (p *Proxy) Refuse(on bool) { p.refuse.Store(on) }
 
-// DropReply lets the n-th command that matches from now on run and swallows
-// its reply, then cuts the connection, so that the client cannot know whether
-// the command ran. The channel is closed when that has happened.
+// DropReply lets the n-th command that matches from now on run, discards its
+// reply and cuts the connection, so that the client cannot know whether the
+// command ran. The channel is closed when this has happened.
 //
-// Commands count on all connections together. Several orders may be armed.
-// The function match must not call the proxy.
+// Commands are counted over all connections. DropReply may be called several
+// times. The function match must not call the proxy.
 func (p *Proxy) DropReply(n int, match func(cmd []string) bool) <-chan struct{} {
 	p.tb.Helper()
 	if n < 1 {
@@ -108,10 +108,11 @@ func (p *Proxy) DropReply(n int, match func(cmd []string) bool) <-chan struct{} 
 	return d.done
 }
 
-// HoldReply holds back the reply of the next command that matches, and all
-// that follows on its connection, until release is called. The channel arrived
-// is closed when the reply has reached the proxy, hence the command has run.
-// Releasing twice, or before a command matched, is fine.
+// HoldReply holds back the reply of the next command that matches, and
+// everything that follows on its connection, until release is called. The
+// channel arrived is closed when the reply has reached the proxy, which means
+// that the command has run. It is safe to call release twice, or before a
+// command matched.
 //
 // The function match must not call the proxy.
 func (p *Proxy) HoldReply(match func(cmd []string) bool) (arrived <-chan struct{}, release func()) {
@@ -122,8 +123,8 @@ func (p *Proxy) HoldReply(match func(cmd []string) bool) (arrived <-chan struct{
 	return h.arrived, sync.OnceFunc(func() { close(h.released) })
 }
 
-// DropMessages swallows published messages on their way to subscribers while
-// on. Replies and the confirmations of subscriptions pass.
+// DropMessages sets whether published messages are discarded. Replies and
+// confirmations of subscriptions pass.
 func (p *Proxy) DropMessages(on bool) { p.dropMessages.Store(on) }
 
 // Command matches the commands of that name, in upper or lower case.

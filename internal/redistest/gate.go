@@ -33,7 +33,7 @@ func (g *gate) pass(ctx context.Context, forward func()) {
 	}
 }
 
-// shut closes the gate and waits for what is just passing.
+// shut closes the gate and waits for the forward in progress.
 func (g *gate) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

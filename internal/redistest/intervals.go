@@ -33,10 +33,10 @@ type Recorder struct {
 // NewRecorder returns a recorder that writes to w.
 func NewRecorder(w io.Writer) *Recorder { return &Recorder{w: w} }
 
-// Enter notes that owner has entered the critical section of name. The
-// interval is written when leave is called, which must be before the lock is
-// given up. It is lost if the process dies before that. A failed write panics,
-// because a check of half the intervals would prove nothing.
+// Enter records that owner has entered the critical section of name. The
+// interval is written when leave is called. Call leave before the lock is
+// released. The interval is lost if the process dies before. A failed write
+// panics, because a check of incomplete intervals would prove nothing.
 func (r *Recorder) Enter(name, owner string) (leave func()) {
 	iv := Interval{Name: name, Owner: owner, Enter: Now()}
 	return func() {
@@ -45,7 +45,7 @@ func (r *Recorder) Enter(name, owner string) (leave func()) {
 	}
 }
 
-// Record writes an interval whose ends the caller has taken itself.
+// Record writes an interval whose ends the caller has measured.
 func (r *Recorder) Record(iv Interval) {
 	line, err := json.Marshal(iv)
 	if err == nil {
@@ -76,8 +76,8 @@ func ReadIntervals(r io.Reader) ([]Interval, error) {
 	return ivs, lines.Err()
 }
 
-// CheckExclusive returns an error if two intervals of one name overlap that are
-// not both shared. It names the first such pair of each name.
+// CheckExclusive returns an error if two intervals of one name overlap and are
+// not both shared. The error contains the first such pair of each name.
 func CheckExclusive(ivs []Interval) error {
 	byName := make(map[string][]Interval)
 	for _, iv := range ivs {

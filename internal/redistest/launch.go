@@ -25,7 +25,7 @@ var (
 	errPortTaken    = errors.New("redistest: port taken")
 )
 
-// giveUp ends a test that cannot have its server.
+// giveUp ends a test whose server cannot be started.
 func giveUp(tb testing.TB, err error) {
 	tb.Helper()
 	if errors.Is(err, errNotInstalled) && testing.Short() {
@@ -65,8 +65,8 @@ func start(dir string, sp spec) (*Server, error) {
 		if s.admin.tls, err = sp.tls.config(); err != nil {
 			return nil, err
 		}
-		s.admin.addr, s.admin.login = s.realAddr(), sp.keeper
-		if password := option(sp.args, "--requirepass"); sp.keeper == nil && password != "" {
+		s.admin.addr, s.admin.login = s.realAddr(), sp.testLogin
+		if password := option(sp.args, "--requirepass"); sp.testLogin == nil && password != "" {
 			s.admin.login = url.UserPassword("", password)
 		}
 		if err = s.configure(); err != nil {
@@ -83,14 +83,14 @@ func start(dir string, sp spec) (*Server, error) {
 	return nil, err
 }
 
-// freePort returns a port of host that nothing listens on. It is below the
-// range from which systems by default take the ports of outgoing connections,
-// so that none of these occupies the port of a server while it is stopped, and
-// neither the bus port of a cluster node, 10000 above.
+// freePort returns a free port of host. The port, and the bus port of a cluster
+// node, which is 10000 higher, are below the default range for outgoing
+// connections. So no outgoing connection occupies the port while its server is
+// stopped.
 //
-// As long as the claim is not closed, no other test is given the port, also while
-// the server is stopped: it is the port of the same number for datagrams, which
-// servers have no use for.
+// Until the claim is closed, no other test gets the port, even while the server
+// is stopped. The claim is the UDP port of the same number, which servers do not
+// use.
 func freePort(host string) (port int, claim io.Closer, err error) {
 	low, high := 20000, 32000
 	if host != localhost {
@@ -141,14 +141,14 @@ func (s *Server) launch() error {
 		return fmt.Errorf("%w, the log of the server follows\n%s", err, text)
 	}
 	s.proc = proc
-	if len(s.greeting) > 0 {
-		_, err = s.Try(s.greeting...)
+	if len(s.initCommand) > 0 {
+		_, err = s.Try(s.initCommand...)
 	}
 	return err
 }
 
-// awaitReady waits until proc serves commands. Whoever took the port in
-// between might answer too, hence the look at the process id.
+// awaitReady waits until proc serves commands. Another process might have taken
+// the port and answer, so awaitReady checks the process id.
 func (s *Server) awaitReady(proc *child) error {
 	probe := admin{addr: s.admin.addr, login: s.admin.login, tls: s.admin.tls}
 	defer probe.close()
@@ -167,7 +167,7 @@ func (s *Server) awaitReady(proc *child) error {
 		}
 		select {
 		case <-proc.done:
-			return fmt.Errorf("redistest: the server ended at its start: %w", proc.err)
+			return fmt.Errorf("redistest: the server ended during startup: %w", proc.err)
 		case <-timeout:
 			return fmt.Errorf("redistest: the server does not answer: %w", err)
 		case <-time.After(startPoll):

@@ -19,10 +19,9 @@ const (
 // CheckGoroutines fails the test if goroutines that it started still run after
 // its cleanup.
 //
-// Call it first in a test. Cleanups run in reverse order, so what is cleaned up
-// by calls that came earlier would still be running when it looks. It sees the
-// goroutines of the whole process and is not for tests that run in parallel
-// with others.
+// Call it first in a test. Cleanups run in reverse order, so goroutines that an
+// earlier call cleans up would still run during the check. It checks all
+// goroutines of the process, so do not use it in parallel tests.
 func CheckGoroutines(tb testing.TB) {
 	tb.Helper()
 	checkGoroutines(tb, leakGrace)
@@ -38,8 +37,8 @@ func checkGoroutines(tb testing.TB, grace time.Duration) {
 	})
 }
 
-// RunTests runs the tests of a binary for its TestMain, and fails also if
-// goroutines are left running after all of them.
+// RunTests runs the tests of a binary for its TestMain. It also fails if
+// goroutines still run after the last test.
 func RunTests(m *testing.M) (code int) {
 	before := goroutines()
 	code = m.Run()
@@ -50,7 +49,7 @@ func RunTests(m *testing.M) (code int) {
 	return code
 }
 
-// awaitGoroutines waits until no other goroutines run than before.
+// awaitGoroutines waits until only the goroutines run that ran before.
 func awaitGoroutines(before map[string]string, grace time.Duration) error {
 	for deadline := time.Now().Add(grace); ; time.Sleep(leakPoll) {
 		extra := goroutines()
@@ -68,9 +67,9 @@ func awaitGoroutines(before map[string]string, grace time.Duration) error {
 	}
 }
 
-// foreign are parts of the stacks of goroutines that no test has to end: those
-// of the runtime and of package testing, and the keepers of processes, of which
-// that of the shared server never ends.
+// foreign are parts of the stacks of goroutines that a test need not end: those
+// of the runtime and of package testing, and the supervisors of processes. The
+// supervisor of the shared server never ends.
 var foreign = []string{
 	"\ncreated by runtime.",
 	"\ncreated by testing.",

@@ -5,14 +5,13 @@ import (
 	"strconv"
 )
 
-// migrateTimeout bounds how long two nodes may take to pass on some keys, in
-// milliseconds.
+// migrateTimeout is the timeout of MIGRATE in milliseconds.
 const migrateTimeout = "5000"
 
-// Migration is a slot on its way from one master to another. Until
-// [Migration.Finish] the old one answers for the keys that it still has, and
-// sends clients to the new one for all others (ASK); commands with several keys
-// of which some have moved fail (TRYAGAIN).
+// Migration is the move of a slot from one master to another. Until
+// [Migration.Finish], the old master serves the keys that it still has and
+// redirects clients to the new one for all others (ASK). Commands with several
+// keys fail if only some of the keys have moved (TRYAGAIN).
 type Migration struct {
 	c        *Cluster
 	slot     string
@@ -31,14 +30,14 @@ func (c *Cluster) BeginMigration(slot int, to *Server) *Migration {
 	c.tb.Helper()
 	m := &Migration{c: c, slot: strconv.Itoa(slot), from: c.MasterOfSlot(slot), to: to}
 	if m.from == to {
-		c.tb.Fatalf("redistest: slot %d is where it is to go", slot)
+		c.tb.Fatalf("redistest: slot %d is on the target node already", slot)
 	}
 	to.Do(c.tb, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", c.ids[m.from])
 	m.from.Do(c.tb, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", c.ids[to])
 	return m
 }
 
-// From returns the node that gives the slot away.
+// From returns the node that the slot moves from.
 func (m *Migration) From() *Server { return m.from }
 
 // Move moves the given keys, those that exist.
@@ -67,11 +66,11 @@ func (m *Migration) MoveSome(n int) int {
 func (m *Migration) Finish() {
 	m.c.tb.Helper()
 	const batch = 100
-	awaitThat(m.c.tb, "the old node lets the slot go", func() bool {
+	awaitThat(m.c.tb, "the old node gives up the slot", func() bool {
 		for m.MoveSome(batch) > 0 {
 		}
-		// The new node comes first: with the old one first, a client could be
-		// sent to and fro. The old one refuses if it was given a key meanwhile.
+		// The new node comes first. Otherwise the two nodes could redirect a client
+		// to each other. The old node refuses if it has received a key meanwhile.
 		_, err := m.to.Try("CLUSTER", "SETSLOT", m.slot, "NODE", m.c.ids[m.to])
 		if err == nil {
 			_, err = m.from.Try("CLUSTER", "SETSLOT", m.slot, "NODE", m.c.ids[m.to])
@@ -82,7 +81,7 @@ func (m *Migration) Finish() {
 	for _, s := range m.c.Masters() {
 		s.Do(m.c.tb, "CLUSTER", "SETSLOT", m.slot, "NODE", m.c.ids[m.to])
 	}
-	awaitThat(m.c.tb, "all nodes know who has the slot", func() bool {
+	awaitThat(m.c.tb, "all nodes know the new master of the slot", func() bool {
 		return !slices.ContainsFunc(running(m.c.nodes), func(s *Server) bool {
 			return !m.c.view(s)[m.c.ids[m.to]].has(slot)
 		})

@@ -15,8 +15,8 @@ import (
 //go:embed shim/clock.c
 var clockSource []byte
 
-// WithClock gives every server that holds data a wall clock of its own, which
-// [Server.MoveClock] sets. It needs Linux and a C compiler.
+// WithClock gives every data server a wall clock of its own, which
+// [Server.MoveClock] moves. It needs Linux and a C compiler.
 func WithClock() Option { return func(s *setup) { s.clock = true } }
 
 // MoveClock moves the wall clock of the server by d, forward or back. Leases
@@ -32,8 +32,8 @@ func (s *Server) MoveClock(d time.Duration) {
 	}
 }
 
-// offsetFile is what the shim in a server maps to find out how far its clock is
-// off: a number of microseconds, in the order of bytes of the machine.
+// offsetFile is the file that the shim in a server maps. It holds the offset of
+// the clock: a number of microseconds in native byte order.
 type offsetFile struct {
 	path string
 
@@ -70,7 +70,7 @@ func newClock(tb testing.TB) (*offsetFile, []string) {
 	if err := os.WriteFile(f.path, make([]byte, 4096), 0o600); err != nil {
 		tb.Fatal(err)
 	}
-	// The library is needed until the server runs, but has no other owner.
+	// The library is needed until the server runs. Nothing else keeps the file.
 	preload := filepath.Join(filepath.Dir(f.path), "clock.so")
 	if err := os.WriteFile(preload, shim, 0o700); err != nil {
 		tb.Fatal(err)

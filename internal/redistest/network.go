@@ -10,39 +10,38 @@ import (
 	"testing"
 )
 
-// Clients stands, in a [Network], for everybody who is no server of it.
+// Clients represents, in a [Network], all processes that are not its servers.
 var Clients = &Server{}
 
 // Side is one of two groups that a partition keeps apart. It may include
 // [Clients].
 type Side = []*Server
 
-// Network carries all that the servers of a group started [WithPartitions] and
-// their clients say to each other. It forwards bytes, and tells by the address
-// of a connection whose it is. What tests do with the methods of [Server] goes
-// past it.
+// Network carries all traffic between the servers of a group started
+// [WithPartitions], and between them and their clients. It forwards bytes. It
+// recognizes the sender of a connection by its address. The methods of [Server]
+// bypass the network.
 //
-// MIGRATE connects from an address that is not the server's own and passes as
-// one of the [Clients].
+// MIGRATE connects from another address than that of its server, so the network
+// treats it as one of the [Clients].
 type Network struct {
 	tb testing.TB
 	on bool
 
 	mu      sync.Mutex
-	nodes   map[string]*Server // by the addresses they connect from; nil until they run
+	nodes   map[string]*Server // by the addresses that they connect from; nil until they run
 	gates   map[[2]string]*gate
 	refused map[[2]string]bool
 	relays  map[*relay]struct{}
 }
 
-// WithPartitions lets the network between servers, and between them and their
-// clients, be cut. It needs Linux, where every server can have an address of
-// its own.
+// WithPartitions puts a [Network] between the servers, and between them and
+// their clients. It needs Linux, where every server can have its own address.
 func WithPartitions() Option { return func(s *setup) { s.partitions = true } }
 
 func newNetwork(tb testing.TB, on bool) *Network {
 	if on && runtime.GOOS != "linux" {
-		tb.Fatal("redistest: WithPartitions needs Linux, where 127.0.0.0/8 is all one's own")
+		tb.Fatal("redistest: WithPartitions needs Linux, where all of 127.0.0.0/8 is local")
 	}
 	return &Network{
 		tb: tb, on: on,
@@ -53,9 +52,9 @@ func newNetwork(tb testing.TB, on bool) *Network {
 	}
 }
 
-// Partition silently keeps two sides apart, in both directions. Connections
-// stay open, and what is sent on them arrives after [Network.Heal]; new ones
-// seem to be accepted, say nothing, and break at the heal.
+// Partition blocks all traffic between two sides, without an error. Connections
+// stay open, and what is sent on them arrives after [Network.Heal]. New
+// connections are accepted, but nothing passes on them, and Heal breaks them.
 func (n *Network) Partition(a, b Side) {
 	n.each(a, b, func(x, y *Server) {
 		n.Silence(x, y)
@@ -63,17 +62,17 @@ func (n *Network) Partition(a, b Side) {
 	})
 }
 
-// Silence keeps what one server, or the [Clients], says to another from
-// arriving, until [Network.Heal]. The other direction is not affected, except
-// that nobody can connect.
+// Silence blocks what one server, or the [Clients], sends to another, until
+// [Network.Heal]. The other direction is not affected, except that no new
+// connection can be opened.
 func (n *Network) Silence(from, to *Server) {
 	n.tb.Helper()
 	n.mustBeOn()
 	n.gate(from.host, to.host).shut()
 }
 
-// Refuse keeps two sides apart by closing their connections and refusing new
-// ones, until [Network.Heal].
+// Refuse closes the connections between two sides and refuses new ones, until
+// [Network.Heal].
 func (n *Network) Refuse(a, b Side) {
 	n.each(a, b, func(x, y *Server) {
 		n.mu.Lock()
@@ -83,7 +82,8 @@ func (n *Network) Refuse(a, b Side) {
 	n.cut(func(r *relay) bool { return n.refuses(r.from, r.to) })
 }
 
-// Isolate silently keeps a server apart from all others and from the clients.
+// Isolate is a [Network.Partition] between a server on one side and all other
+// servers and the clients on the other side.
 func (n *Network) Isolate(s *Server) { n.Partition(Side{s}, append(n.Others(s), Clients)) }
 
 // Heal ends all partitions.
@@ -129,8 +129,8 @@ func (n *Network) mustBeOn() {
 	}
 }
 
-// gate returns what lets pass what is sent from one address to another. That of
-// all clients is the empty one.
+// gate returns the gate for traffic from one address to another. The address of
+// all clients is the empty string.
 func (n *Network) gate(from, to string) *gate {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -218,8 +218,8 @@ func (n *Network) accept(listener net.Listener, to, target string) {
 	}
 }
 
-// sender returns the address of the server whose connection it is, or the empty
-// one of all clients.
+// sender returns the address of the server that opened the connection, or the
+// empty string for a client.
 func (n *Network) sender(conn *net.TCPConn) string {
 	host := conn.RemoteAddr().(*net.TCPAddr).IP.String()
 	n.mu.Lock()
@@ -230,8 +230,8 @@ func (n *Network) sender(conn *net.TCPConn) string {
 	return ""
 }
 
-// reserve makes an address that of a server, which may connect to others before
-// it is known to run.
+// reserve registers the address of a server, since the server may connect to
+// others before it is known to run.
 func (n *Network) reserve(host string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

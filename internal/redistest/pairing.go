@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// request is a forwarded command whose reply has not come yet.
+// request is a forwarded command without a reply so far.
 type request struct {
 	name     string // in upper case
 	left     int    // confirmations still to come, if it is a subscription
-	answered bool   // its reply, or the first of its confirmations, has come
+	answered bool   // its reply, or the first of its confirmations, has arrived
 	holds    []*hold
 	drops    []*drop
 }
 
-// confirmations are the kinds of frames that answer the subscribe family of
-// commands, which are named the same. The class tells which subscriptions are
-// ended by an unsubscribe without arguments.
+// confirmations are the kinds of frames that confirm SUBSCRIBE and its
+// relatives. A kind has the name of its command. The class says which
+// subscriptions an unsubscribe without arguments ends.
 var confirmations = map[string]struct {
 	class byte
 	add   bool
@@ -35,7 +35,8 @@ var messages = map[string]bool{"message": true, "pmessage": true, "smessage": tr
 // pairing finds the request that a frame of the server answers. Servers answer
 // in order, with two exceptions: published messages answer nothing, and a
 // subscription is answered by one confirmation for each channel. In RESP3 both
-// are pushes. In RESP2 they are arrays that only their place tells from others.
+// are pushes. In RESP2 they are arrays, and only their position distinguishes
+// them from replies.
 type pairing struct {
 	mu      sync.Mutex
 	waiting []*request
@@ -50,9 +51,9 @@ func (p *pairing) expect(req *request) {
 	p.waiting = append(p.waiting, req)
 }
 
-// settle takes a frame from the server and returns the request it belongs to,
-// if any, and whether it is a published message.
-func (p *pairing) settle(f frame) (req *request, message bool) {
+// match takes a frame from the server. It returns the request that the frame
+// belongs to, if any, and whether the frame is a published message.
+func (p *pairing) match(f frame) (req *request, message bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	words := f.words()
@@ -65,7 +66,7 @@ func (p *pairing) settle(f frame) (req *request, message bool) {
 	if len(p.waiting) == 0 {
 		return nil, false
 	}
-	// A subscription may be the request too: it failed.
+	// The request may be a subscription that failed.
 	req = p.pop()
 	_, failed := f.value.(replyError)
 	switch {
@@ -78,9 +79,9 @@ func (p *pairing) settle(f frame) (req *request, message bool) {
 	return req, false
 }
 
-// pubsub reports whether an array that starts with words is a message or
-// confirmation rather than a reply that looks like one. There are none in
-// RESP3, nor while there is no subscription.
+// pubsub reports whether an array that starts with words is a message or a
+// confirmation, and not a reply that looks like one. It is false in RESP3, and
+// while there is no subscription.
 func (p *pairing) pubsub(words []string) bool {
 	if p.resp3 || len(words) == 0 {
 		return false
@@ -100,7 +101,7 @@ func (p *pairing) pubsub(words []string) bool {
 	return ok
 }
 
-// confirm takes a push and returns the subscription it confirms, if any.
+// confirm takes a push and returns the subscription that it confirms, if any.
 func (p *pairing) confirm(words []string) *request {
 	c, ok := confirmations[words[0]]
 	if !ok {
@@ -110,11 +111,11 @@ func (p *pairing) confirm(words []string) *request {
 		p.subscribed(c.class, words[1], c.add)
 	}
 	if len(p.waiting) == 0 || p.waiting[0].name != strings.ToUpper(words[0]) {
-		return nil // the server ended the subscription by itself
+		return nil // the server has ended the subscription
 	}
 	req := p.waiting[0]
 	req.left--
-	// Without arguments an unsubscribe goes on until nothing is left.
+	// An unsubscribe without arguments ends all subscriptions of its class.
 	if req.left == 0 || req.left < 0 && len(p.subs[c.class]) == 0 {
 		p.pop()
 	}

@@ -25,7 +25,7 @@ func settleAll(t *testing.T, p *pairing, wire string) string {
 		if err != nil {
 			return strings.Join(got, " ")
 		}
-		switch req, message := p.settle(f); {
+		switch req, message := p.match(f); {
 		case message:
 			got = append(got, "message")
 		case req != nil:

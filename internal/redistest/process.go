@@ -26,10 +26,9 @@ type Process struct {
 // do.
 func WorkerName() string { return os.Getenv(workerEnv) }
 
-// Worker runs the test binary once more, as the worker of the given name and
-// with env, of the form "key=value", added to its environment. The process is
-// killed in the cleanup of tb. What it wrote to its standard error is logged
-// then.
+// Worker runs the test binary again, as the worker of the given name and with
+// env, of the form "key=value", added to its environment. The cleanup of tb
+// kills the process and logs its standard error.
 func Worker(tb testing.TB, name string, env ...string) *Process {
 	tb.Helper()
 	p, err := startWorker(tb, name, env)
@@ -44,13 +43,13 @@ func startWorker(tb testing.TB, name string, env []string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A binary whose TestMain knows nothing of workers runs no test rather
-	// than all of them, among them the one that starts the worker.
+	// A binary whose TestMain does not handle workers must run no test. Otherwise
+	// it would also run the test that starts the worker.
 	cmd := exec.Command(bin, "-test.run=^$")
 	cmd.Env = append(append(os.Environ(), workerEnv+"="+name), env...)
 
-	// The parent's copies of the ends that belong to the worker are closed on
-	// return. Files rather than writers, so that no goroutine has to copy.
+	// The parent's copies of the worker's ends are closed on return. They are
+	// files and not writers, so that no goroutine has to copy.
 	stderr, err := os.Create(filepath.Join(tb.TempDir(), "stderr"))
 	if err != nil {
 		return nil, err
@@ -92,7 +91,7 @@ func startWorker(tb testing.TB, name string, env []string) (*Process, error) {
 	return p, nil
 }
 
-// readLines passes on the lines of stdout until it ends or quit is closed.
+// readLines sends the lines of stdout until it ends or quit is closed.
 func (p *Process) readLines(stdout *os.File, quit <-chan struct{}) {
 	defer close(p.lines)
 	r := bufio.NewReader(stdout)
@@ -111,9 +110,9 @@ func (p *Process) readLines(stdout *os.File, quit <-chan struct{}) {
 	}
 }
 
-// Lines returns what the worker writes to its standard output, line by line.
-// The channel is closed at the end of the output. A worker whose lines nobody
-// receives blocks when the pipe is full.
+// Lines returns the lines that the worker writes to its standard output. The
+// channel is closed at the end of the output. If the lines are not received, the
+// worker blocks when the pipe is full.
 func (p *Process) Lines() <-chan string { return p.lines }
 
 // Send writes a line to the standard input of the worker. The test fails if
@@ -125,11 +124,11 @@ func (p *Process) Send(line string) {
 	}
 }
 
-// Kill ends the worker like a crash and waits until it is gone.
+// Kill kills the worker and waits until it has ended.
 func (p *Process) Kill() { p.proc.kill() }
 
-// Pause halts the worker, as a long collection of garbage or a sleeping laptop
-// would. It returns once the process stands still.
+// Pause stops the worker, like a long garbage collection or a suspended machine.
+// It returns when the process no longer runs.
 func (p *Process) Pause() {
 	p.tb.Helper()
 	if err := p.proc.pause(); err != nil {

@@ -26,12 +26,12 @@ type Proxy struct {
 	requests gate // what goes to the server
 	replies  gate // what goes to the clients
 
-	delay        atomic.Int64 // of what goes to the clients, a time.Duration
+	delay        atomic.Int64 // of what goes to the clients, as a time.Duration
 	refuse       atomic.Bool
 	dropMessages atomic.Bool
 
 	mu     sync.Mutex // guards what follows
-	links  map[*link]struct{}
+	conns  map[*proxyConn]struct{}
 	counts map[string]int
 	drops  []*drop
 	holds  []*hold
@@ -48,7 +48,7 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 	p := &Proxy{
 		tb:       tb,
 		listener: listener,
-		links:    make(map[*link]struct{}),
+		conns:    make(map[*proxyConn]struct{}),
 		counts:   make(map[string]int),
 	}
 	p.target.Store(&target)
@@ -65,14 +65,14 @@ func NewProxy(tb testing.TB, target string) *Proxy {
 	return p
 }
 
-// Lead has new connections go to another server, as a name does that is given
-// to another machine. Cut ends those that lead to the old one.
+// Lead sets the server for new connections, like a host name that now refers to
+// another machine. Cut ends the connections to the old server.
 func (p *Proxy) Lead(target string) { p.target.Store(&target) }
 
 // Addr returns the host and port that clients connect to.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// URL returns the address as clients are configured with it.
+// URL returns the URL for clients.
 func (p *Proxy) URL() string { return "redis://" + p.Addr() }
 
 // accept serves connections until the listener is closed.
@@ -87,25 +87,25 @@ func (p *Proxy) accept() {
 			return
 		}
 		client := conn.(*net.TCPConn)
-		l := newLink(p, client)
+		c := newProxyConn(p, client)
 		p.mu.Lock()
-		p.links[l] = struct{}{}
+		p.conns[c] = struct{}{}
 		p.mu.Unlock()
-		if p.refuse.Load() { // asked when Cut can see the link: it passes one of the two at least
-			l.cut()
+		if p.refuse.Load() { // checked after the connection is registered, so that Refuse and then Cut miss none
+			c.cut()
 		}
 		go func() {
-			l.run()
+			c.run()
 			p.mu.Lock()
-			delete(p.links, l)
+			delete(p.conns, c)
 			p.mu.Unlock()
-			close(l.ended)
+			close(c.ended)
 		}()
 	}
 }
 
-// admit takes note of a command that is about to be forwarded and returns what
-// is to be done about its reply.
+// admit registers a command that is about to be forwarded, with the faults for
+// its reply.
 func (p *Proxy) admit(cmd []string) *request {
 	req := &request{name: strings.ToUpper(cmd[0]), left: len(cmd) - 1}
 	p.mu.Lock()
@@ -143,14 +143,14 @@ func (p *Proxy) Total() int {
 	return total
 }
 
-// ResetCounts starts counting afresh.
+// ResetCounts sets all counts to zero.
 func (p *Proxy) ResetCounts() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.counts)
 }
 
-// due returns when something that arrives now may go on to a client.
+// due returns when a frame that arrives now is forwarded to its client.
 func (p *Proxy) due() time.Time {
 	return time.Now().Add(time.Duration(p.delay.Load()))
 }

@@ -13,7 +13,7 @@ type relay struct {
 	client   *net.TCPConn
 	ctx      context.Context // ends when the relay is cut
 	cancel   context.CancelFunc
-	ended    chan struct{} // closed when nothing of the relay is left
+	ended    chan struct{} // closed when both directions have ended
 
 	mu     sync.Mutex
 	server *net.TCPConn // nil until dialled
@@ -35,8 +35,8 @@ func (r *relay) run(target string) {
 		return
 	}
 	if there.isShut() || back.isShut() {
-		// Nobody connects over a silent line. What the client sent into it was
-		// never received, so that it must not arrive later.
+		// No connection can be opened through a partition. What the client has sent
+		// was never received, so it must not arrive later.
 		there.pass(r.ctx, func() {})
 		back.pass(r.ctx, func() {})
 		return
@@ -66,8 +66,8 @@ func (r *relay) dial(target string) bool {
 	return true
 }
 
-// forward copies what one side sends, and its end, while the gate is open. What
-// is sent after the gate was shut is read after that and does not pass.
+// forward copies what one side sends, and its end, while the gate is open. Data
+// that is sent after the gate was shut does not pass.
 func (r *relay) forward(dst, src *net.TCPConn, g *gate) {
 	buf := make([]byte, 32<<10)
 	for {

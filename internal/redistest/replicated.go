@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Replicated is a master with replicas that nobody watches.
+// Replicated is a master with replicas, without Sentinels.
 type Replicated struct {
 	*topology
 	nodes []*Server
@@ -33,7 +33,7 @@ func (t *topology) startReplicas(n int) []*Server {
 	return append(master, t.start(specs)...)
 }
 
-// Nodes returns all servers, the one that began as master first.
+// Nodes returns all servers, the initial master first.
 func (r *Replicated) Nodes() []*Server { return r.nodes }
 
 // Master returns the server that is the master now. The test fails if there is
@@ -47,7 +47,7 @@ func (r *Replicated) Master() *Server {
 	return master
 }
 
-// master returns the first server that says it is one, or nil.
+// master returns the first server that reports to be a master, or nil.
 func (r *Replicated) master() *Server {
 	for _, s := range r.nodes {
 		if s.role() == "master" {

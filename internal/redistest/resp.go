@@ -9,16 +9,15 @@ import (
 	"strconv"
 )
 
-// Limits of one frame. They are far above what tests send and keep garbage on
-// the wire from exhausting memory or stack.
+// Limits of one frame. They are far above what tests send. They keep malformed
+// input from exhausting memory or stack.
 const (
 	maxFrame = 16 << 20
 	maxLine  = 64 << 10
 	maxDepth = 32
 )
 
-// errProtocol is wrapped by every error that means malformed input rather than
-// a failed connection.
+// errProtocol is wrapped by every error about malformed input.
 var errProtocol = errors.New("redistest: protocol error")
 
 // replyError is an error reply of the server, with the text it sent.
@@ -33,9 +32,8 @@ type frame struct {
 	value any    // string, int64, float64, bool, nil, replyError or []any
 }
 
-// words returns the leading strings of an array or push. Of a command these
-// are all of its words, of a confirmation such as [subscribe, name, 1] the
-// part that tells what it confirms.
+// words returns the leading strings of an array or push: all words of a command,
+// or the kind and channel of a confirmation such as [subscribe, name, 1].
 func (f frame) words() []string {
 	if f.kind != '*' && f.kind != '>' {
 		return nil
@@ -52,7 +50,7 @@ func (f frame) words() []string {
 	return words
 }
 
-// frameReader splits a byte stream into frames. It does not know the streamed
+// frameReader splits a byte stream into frames. It does not support the streamed
 // types of RESP3, which no server sends.
 type frameReader struct {
 	src *bufio.Reader

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// role returns "master", "slave" or "sentinel" as the server says of itself, or
-// "" if it does not answer.
+// role returns the role that the server reports: "master", "slave" or
+// "sentinel". It returns "" if the server does not answer.
 func (s *Server) role() string {
 	if !s.Running() {
 		return ""
@@ -23,8 +23,8 @@ func (s *Server) role() string {
 	return ""
 }
 
-// info returns the fields that a command such as INFO replication answers with.
-// There are none if the server does not answer.
+// info returns the fields in the reply to a command such as INFO replication. It
+// returns none if the server does not answer.
 func (s *Server) info(cmd ...string) map[string]string {
 	fields := make(map[string]string)
 	if !s.Running() {
@@ -64,8 +64,8 @@ func (s *Server) attached(replicas []*Server) int {
 	return n
 }
 
-// awaitReplicas waits until n of the servers follow the master of the moment,
-// which may be nil, and have its data. It returns the time that took.
+// awaitReplicas waits until n of the servers follow the current master, which
+// may be nil, and have its data. It returns the time that this took.
 func awaitReplicas(tb testing.TB, n int, servers []*Server, master func() *Server) time.Duration {
 	tb.Helper()
 	return awaitThat(tb, strconv.Itoa(n)+" replicas in sync", func() bool {
@@ -74,7 +74,7 @@ func awaitReplicas(tb testing.TB, n int, servers []*Server, master func() *Serve
 	})
 }
 
-// replicaLines returns what a master says of each of its replicas.
+// replicaLines returns what a master reports about each of its replicas.
 func replicaLines(info map[string]string) []string {
 	n, _ := strconv.Atoi(info["connected_slaves"])
 	var lines []string
@@ -84,7 +84,7 @@ func replicaLines(info map[string]string) []string {
 	return lines
 }
 
-// byAddr returns the server that others know by the address, or nil.
+// byAddr returns the server with the address that others use for it, or nil.
 func byAddr(servers []*Server, addr string) *Server {
 	for _, s := range servers {
 		if s.Addr() == addr {

@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// masterName is what the Sentinels call the master.
+// masterName is the name of the master at the Sentinels.
 const masterName = "holdfast"
 
-// downAfter is how long a server may be silent, in milliseconds. Half a second
-// is less than a busy machine needs for a ping now and then.
+// downAfter is how long a server may not answer, in milliseconds, before it
+// counts as failed. On a busy machine a ping may take half a second.
 const downAfter = "1000"
 
-// impatience makes a Sentinel ask and tell more often than every few seconds,
-// in milliseconds. Pings must be much more frequent than downAfter, or a master
-// is taken for dead right after its promotion, but five of them must last
-// longer than a second, or no replica is known well enough to be promoted. One
-// that was kept from working for two seconds does nothing for a while, which is
-// long enough to ask everybody again.
-var impatience = []string{"SENTINEL", "DEBUG", "ping-period", "400", "info-period", "500", "publish-period", "500", "tilt-period", "3000"}
+// sentinelTimings are intervals of a Sentinel in milliseconds, shorter than the
+// defaults of some seconds. The ping interval must be much shorter than
+// downAfter, or a master counts as failed right after its promotion. Five ping
+// intervals must be longer than a second, or no replica qualifies for promotion.
+// A Sentinel that did not run for two seconds pauses for a while, long enough to
+// ask all servers again.
+var sentinelTimings = []string{"SENTINEL", "DEBUG", "ping-period", "400", "info-period", "500", "publish-period", "500", "tilt-period", "3000"}
 
-// Sentinels is a master with replicas, and three Sentinels that watch it. Two
-// of them must agree that the master is gone, which takes them a second, and a
-// failover about two and a half.
+// Sentinels is a master with replicas, and three Sentinels that monitor it. Two
+// of them must agree that the master has failed, which takes a second. A
+// failover takes about 2.5 s.
 type Sentinels struct {
 	*topology
 	nodes     []*Server
@@ -38,7 +38,7 @@ func StartSentinels(tb testing.TB, opts ...Option) *Sentinels {
 	tb.Helper()
 	s := &Sentinels{topology: newTopology(tb, append([]Option{WithReplicas(2)}, opts...))}
 	s.nodes = s.startReplicas(s.replicas)
-	s.sentinels = s.start([]spec{s.watcher(s.nodes[0]), s.watcher(s.nodes[0]), s.watcher(s.nodes[0])})
+	s.sentinels = s.start([]spec{s.sentinelSpec(s.nodes[0]), s.sentinelSpec(s.nodes[0]), s.sentinelSpec(s.nodes[0])})
 	s.AwaitReplicas(s.replicas)
 	awaitThat(tb, "all Sentinels know each other and the replicas", s.complete)
 	if !s.patient {
@@ -49,29 +49,29 @@ func StartSentinels(tb testing.TB, opts ...Option) *Sentinels {
 	return s
 }
 
-// Redeploy kills some of the Sentinels, by their index, starts new ones in
-// their places, at new addresses, and waits until all that run know each other.
-// The new ones know nothing of earlier failovers but what the rest tells them.
+// Redeploy kills some of the Sentinels, by their index, and starts new ones at
+// new addresses in their place. It waits until all running ones know each other.
+// The new ones learn of earlier failovers only from the remaining ones.
 func (s *Sentinels) Redeploy(which ...int) {
 	s.tb.Helper()
 	master := s.Master()
 	var specs []spec
 	for _, i := range which {
 		s.sentinels[i].Kill()
-		specs = append(specs, s.watcher(master))
+		specs = append(specs, s.sentinelSpec(master))
 	}
 	for i, w := range s.start(specs) {
 		s.sentinels[which[i]] = w
 	}
-	awaitThat(s.tb, "all Sentinels know each other", s.acquainted)
+	awaitThat(s.tb, "all Sentinels know each other", s.allListed)
 	for _, i := range which {
 		s.sentinels[i].Do(s.tb, "SENTINEL", "SET", masterName, "down-after-milliseconds", downAfter)
 	}
 	awaitThat(s.tb, "the Sentinels know the replicas", func() bool { return s.see(s.sentinels) })
 }
 
-// acquainted reports whether every Sentinel lists all others.
-func (s *Sentinels) acquainted() bool {
+// allListed reports whether every Sentinel lists all others.
+func (s *Sentinels) allListed() bool {
 	for _, w := range s.sentinels {
 		reply, _ := w.Try("SENTINEL", "SENTINELS", masterName)
 		list, _ := reply.([]any)
@@ -89,16 +89,16 @@ func (s *Sentinels) acquainted() bool {
 	return true
 }
 
-// watcher returns the spec of a Sentinel.
-func (s *Sentinels) watcher(master *Server) spec {
-	host, front := s.settle()
-	sp := spec{host: host, front: front, tls: s.files, sentinel: true, greeting: impatience}
+// sentinelSpec returns the spec of a Sentinel.
+func (s *Sentinels) sentinelSpec(master *Server) spec {
+	host, front := s.newAddress()
+	sp := spec{host: host, front: front, tls: s.files, sentinel: true, initCommand: sentinelTimings}
 	set := func(words ...string) { sp.args = append(append(sp.args, "--sentinel"), words...) }
 	if front != host {
 		set("announce-ip", front)
 	}
 	set("monitor", masterName, master.front, strconv.Itoa(master.port), "2")
-	set("down-after-milliseconds", masterName, patience) // until all know each other
+	set("down-after-milliseconds", masterName, silenceLimit) // until all know each other
 	set("failover-timeout", masterName, "3000")
 	set("parallel-syncs", masterName, "2")
 	if s.password != "" {
@@ -108,7 +108,7 @@ func (s *Sentinels) watcher(master *Server) spec {
 		return sp
 	}
 	set("sentinel-pass", s.sentinelPass)
-	sp.keeper = url.UserPassword(s.sentinelUser, s.sentinelPass)
+	sp.testLogin = url.UserPassword(s.sentinelUser, s.sentinelPass)
 	if s.sentinelUser == "" {
 		sp.args = append(sp.args, "--requirepass", s.sentinelPass)
 		return sp
@@ -118,13 +118,13 @@ func (s *Sentinels) watcher(master *Server) spec {
 	return sp
 }
 
-// complete reports whether every Sentinel knows of all others and nothing is
-// going on, and has seen every replica that runs as one. A Sentinel that has
-// not would take the next master for a replica gone astray.
+// complete reports whether every Sentinel knows all others and all running
+// replicas, and no failover is in progress. A Sentinel that does not know a
+// replica would later take it, as a master, for a misconfigured replica.
 func (s *Sentinels) complete() bool {
 	for _, w := range running(s.sentinels) {
 		master := pairs(w.Try("SENTINEL", "MASTER", masterName))
-		known, _ := strconv.Atoi(master["num-other-sentinels"]) // also those that Redeploy has killed
+		known, _ := strconv.Atoi(master["num-other-sentinels"]) // includes those that Redeploy has killed
 		if known < len(s.sentinels)-1 {
 			return false
 		}
@@ -132,8 +132,8 @@ func (s *Sentinels) complete() bool {
 	return s.see(running(s.sentinels))
 }
 
-// see reports whether Sentinels know the master and all replicas that run, and
-// nothing is going on.
+// see reports whether Sentinels know the master and all running replicas, and no
+// failover is in progress.
 func (s *Sentinels) see(watchers []*Server) bool {
 	for _, w := range watchers {
 		if pairs(w.Try("SENTINEL", "MASTER", masterName))["flags"] != "master" {
@@ -167,13 +167,13 @@ func (s *Sentinels) URL() string {
 	return s.nodes[0].url("redis-sentinel", "/0", query, s.sentinels...)
 }
 
-// MasterName returns what the Sentinels call the master.
+// MasterName returns the name of the master at the Sentinels.
 func (s *Sentinels) MasterName() string { return masterName }
 
-// Nodes returns the servers that hold data, the one that began as master first.
+// Nodes returns the data servers, the initial master first.
 func (s *Sentinels) Nodes() []*Server { return s.nodes }
 
-// Sentinels returns the processes that watch.
+// Sentinels returns the Sentinel processes.
 func (s *Sentinels) Sentinels() []*Server { return s.sentinels }
 
 // Addrs returns the hosts and ports of the Sentinels.
@@ -185,21 +185,22 @@ func (s *Sentinels) Addrs() []string {
 	return addrs
 }
 
-// Master returns the server that most of the running Sentinels call the master
-// and that says so itself. It waits until there is one.
+// Master returns the server that most of the running Sentinels report as the
+// master and that has this role. It waits until there is one.
 func (s *Sentinels) Master() *Server {
 	s.tb.Helper()
 	master, _ := s.AwaitMaster(nil)
 	return master
 }
 
-// Replicas returns the servers that hold data and are not the master.
+// Replicas returns the data servers other than the master.
 func (s *Sentinels) Replicas() []*Server {
 	s.tb.Helper()
 	return others(s.nodes, s.Master())
 }
 
-// AwaitMaster waits until [Sentinels.Master] is another server than old, and returns it with the time that took.
+// AwaitMaster waits until [Sentinels.Master] is another server than old. It
+// returns that server and the time that this took.
 func (s *Sentinels) AwaitMaster(old *Server) (*Server, time.Duration) {
 	s.tb.Helper()
 	var master *Server
@@ -210,8 +211,8 @@ func (s *Sentinels) AwaitMaster(old *Server) (*Server, time.Duration) {
 	return master, took
 }
 
-// agreed returns the master that most of the running Sentinels name, or nil.
-// One that is cut off does not know what the others have decided.
+// agreed returns the master that most of the running Sentinels report, or nil. A
+// partitioned Sentinel does not know what the others have decided.
 func (s *Sentinels) agreed() *Server {
 	watchers := running(s.sentinels)
 	votes := make(map[*Server]int)
@@ -226,7 +227,7 @@ func (s *Sentinels) agreed() *Server {
 	return nil
 }
 
-// named returns the server that a Sentinel calls the master, or nil.
+// named returns the server that a Sentinel reports as the master, or nil.
 func (s *Sentinels) named(w *Server) *Server {
 	reply, _ := w.Try("SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterName)
 	words, _ := toStrings(reply)
@@ -242,8 +243,8 @@ func (s *Sentinels) AwaitReplicas(n int) time.Duration {
 	return awaitReplicas(s.tb, n, s.nodes, s.agreed)
 }
 
-// Failover has the Sentinels promote a replica while the master is well, and
-// waits until the new master serves and all others that run follow it.
+// Failover makes the Sentinels promote a replica although the master works. It
+// waits until the new master serves and all other running servers follow it.
 func (s *Sentinels) Failover() *Server {
 	s.tb.Helper()
 	old := s.Master()
@@ -251,9 +252,10 @@ func (s *Sentinels) Failover() *Server {
 	var master *Server
 	var last time.Time // when a failover was begun
 	awaitThat(s.tb, "the failover", func() bool {
-		// Refused while a failover is going on, or no replica is fit. Once begun it
-		// is not asked for again before it was given up: right after its end that
-		// would be the next one.
+		// The command is refused while a failover is in progress, and while no
+		// replica qualifies. Once a failover has begun, the command is not repeated
+		// until that failover has certainly been abandoned. Otherwise it could start
+		// a second failover right after the first.
 		if time.Since(last) > 4*time.Second && s.named(leader) == old {
 			if _, err := leader.Try("SENTINEL", "FAILOVER", masterName); err == nil {
 				last = time.Now()
@@ -267,7 +269,7 @@ func (s *Sentinels) Failover() *Server {
 	return master
 }
 
-// pairs turns a reply of names and values into a map.
+// pairs converts a reply of names and values to a map.
 func pairs(reply any, _ error) map[string]string {
 	words, _ := toStrings(reply)
 	m := make(map[string]string)

@@ -27,7 +27,7 @@ type Server struct {
 	claim io.Closer // keeps the port from others
 	admin admin
 
-	several *deployment // not nil if it stands for several, and has no process
+	several *deployment // not nil if it represents several servers and has no process
 
 	paused atomic.Bool
 
@@ -47,7 +47,7 @@ type Server struct {
 // server; others use [Shared] or [Fresh].
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	skipElsewhere(tb)
+	skipUnlessSingle(tb)
 	return StartWith(tb, Args(args...))
 }
 
@@ -55,22 +55,22 @@ func Start(tb testing.TB, args ...string) *Server {
 func StartWith(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
 	t := newTopology(tb, opts)
-	return t.start([]spec{limit(t.plain())})[0]
+	return t.start([]spec{limitAnonymous(t.plain())})[0]
 }
 
-// one starts the server of [One]. Its directory is gone once it runs: nothing
-// would remove it at the end of the test binary.
+// one starts the server of [One]. It removes the server's directory at once,
+// since nothing would remove it at the end of the test binary.
 var one = sync.OnceValues(func() (*Server, error) {
 	dir, err := os.MkdirTemp("", "holdfast-test-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	return start(dir, limit(spec{host: localhost, front: localhost}))
+	return start(dir, limitAnonymous(spec{host: localhost, front: localhost}))
 })
 
 // One returns a server that all tests of the binary may use at the same time,
-// like [Shared], and that stands alone wherever the others run.
+// like [Shared]. It is a single server in every topology.
 func One(tb testing.TB) *Server {
 	tb.Helper()
 	s, err := one()
@@ -80,16 +80,16 @@ func One(tb testing.TB) *Server {
 	return s
 }
 
-// shared starts the servers of [Shared] where there are several.
+// shared starts the servers of [Shared] if the topology is not "single".
 var shared = sync.OnceValues(func() (*Server, error) {
 	d, err := deploy()
 	return &Server{several: d}, err
 })
 
-// Shared returns the one server that all tests of the binary may use at the
-// same time. It is started at first use and ends with the binary, so tests
-// must keep apart by the names of their keys. Where [Topology] is not "single",
-// it stands for several servers: commands go to the one that has the key.
+// Shared returns the server that all tests of the binary may use at the same
+// time. It is started at first use and ends with the binary, so tests must use
+// different keys. If [Topology] is not "single", it represents several servers,
+// and a command goes to the server that has its key.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	if Topology() == "single" {
@@ -105,18 +105,19 @@ func Shared(tb testing.TB) *Server {
 // Addr returns the host and port that clients and other servers connect to.
 func (s *Server) Addr() string {
 	if s.several != nil {
-		panic("redistest: several servers have no one address")
+		panic("redistest: several servers have no single address")
 	}
 	return net.JoinHostPort(s.front, strconv.Itoa(s.port))
 }
 
-// realAddr returns where the server listens, past the network of the test.
+// realAddr returns the address that the server listens on, behind the network of
+// the test.
 func (s *Server) realAddr() string {
 	return net.JoinHostPort(s.host, strconv.Itoa(s.port))
 }
 
-// URL returns the address as clients are configured with it. It has the
-// credentials of [WithPassword], [WithUser] and [WithTLS].
+// URL returns the URL for clients. It contains the credentials of
+// [WithPassword], [WithUser] and [WithTLS].
 func (s *Server) URL() string {
 	if s.several != nil {
 		return s.several.url
@@ -124,7 +125,7 @@ func (s *Server) URL() string {
 	return s.url("redis", "", nil, s)
 }
 
-// PID returns the id of the process, which is the last one if the server is
+// PID returns the id of the process, or of the last one if the server is
 // stopped.
 func (s *Server) PID() int {
 	s.mu.Lock()
@@ -132,23 +133,23 @@ func (s *Server) PID() int {
 	return s.proc.pid()
 }
 
-// Stop ends the server in an orderly way and waits until it is gone. Stopping
-// a stopped server does nothing.
+// Stop shuts the server down and waits until it has ended. Stopping a stopped
+// server does nothing.
 func (s *Server) Stop() {
 	s.own()
 	s.process().stop()
 	s.paused.Store(false)
 }
 
-// Kill ends the server like a crash and waits until it is gone.
+// Kill kills the server and waits until it has ended.
 func (s *Server) Kill() {
 	s.own()
 	s.process().kill()
 	s.paused.Store(false)
 }
 
-// Pause halts the server: its connections stay open and nothing answers. It
-// returns once the process stands still.
+// Pause stops the server: its connections stay open and nothing answers. It
+// returns when the process no longer runs.
 func (s *Server) Pause() {
 	s.own()
 	if err := s.process().pause(); err != nil {
@@ -166,7 +167,7 @@ func (s *Server) Resume() {
 	s.paused.Store(false)
 }
 
-// Running reports whether the process is there and not paused.
+// Running reports whether the process exists and is not paused.
 func (s *Server) Running() bool {
 	select {
 	case <-s.process().done:
@@ -177,8 +178,8 @@ func (s *Server) Running() bool {
 }
 
 // Restart stops the server if it runs, and starts it again on the same port
-// without any data. It remembers its settings, and whom it followed: a replica
-// of Sentinels is what they made it, a node of a cluster keeps its id and its
+// without any data. The server keeps its settings and its master: a server of a
+// [Sentinels] group keeps its last role, and a cluster node keeps its id and its
 // slots.
 func (s *Server) Restart() {
 	s.own()
@@ -203,7 +204,7 @@ func (s *Server) RestartWithData() {
 	})
 }
 
-// replace ends the process by means of end and starts another one.
+// replace ends the process with end and starts another one.
 func (s *Server) replace(end func() error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,8 +213,8 @@ func (s *Server) replace(end func() error) {
 	if err == nil {
 		err = s.launch()
 	}
-	// A child of the process that is gone, or somebody who looks for a free port,
-	// may have the port for another moment.
+	// A child of the old process, or another process that looks for a free port,
+	// may still have the port for a moment.
 	for begin := time.Now(); errors.Is(err, errPortTaken) && time.Since(begin) < startTimeout; {
 		time.Sleep(startPoll)
 		err = s.launch()
@@ -223,10 +224,10 @@ func (s *Server) replace(end func() error) {
 	}
 }
 
-// own guards what may only be done to a server that belongs to one test.
+// own panics if the server is shared. Methods that control the process call it.
 func (s *Server) own() {
 	if s.tb == nil {
-		panic("redistest: the shared server must be left alone")
+		panic("redistest: the shared server must not be stopped, paused or restarted")
 	}
 }
 
@@ -240,8 +241,7 @@ func (s *Server) dataDir() string  { return filepath.Join(s.dir, "data") }
 func (s *Server) logFile() string  { return filepath.Join(s.dir, "log") }
 func (s *Server) confFile() string { return filepath.Join(s.dir, "conf") }
 
-// option returns the value that a server takes for the named setting from
-// args, or "" when it is not among them.
+// option returns the value of the named setting in args, or "" if it is not set.
 func option(args []string, name string) (value string) {
 	for i, arg := range args {
 		if arg == name && i+1 < len(args) {

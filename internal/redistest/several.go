@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// do runs a command where it belongs: on the master of its key, or on all
-// masters, whose answers become one.
+// do runs a command on the master of its key, or on all masters and merges the
+// answers.
 func (d *deployment) do(args ...string) (any, error) {
 	name := strings.ToUpper(args[0])
 	switch name {
@@ -64,9 +64,9 @@ func (d *deployment) each(args []string) (any, error) {
 	return total, nil
 }
 
-// pubsub asks all nodes, also for what is sharded, which to tests is the same:
-// a client that does not know how others publish subscribes to both. What
-// Sentinels subscribe to is theirs.
+// pubsub asks all nodes, also for sharded channels. Tests do not distinguish the
+// two families, since clients subscribe to both. The channels of Sentinels are
+// left out.
 func (d *deployment) pubsub(args []string) (any, error) {
 	reply, err := all(d.nodes, args, merge(sum))
 	if list, ok := reply.([]any); ok {
@@ -81,7 +81,7 @@ func (d *deployment) pubsub(args []string) (any, error) {
 	return merge(most)(reply, more), err
 }
 
-// all runs a command on every server and makes one of the answers.
+// all runs a command on every server and merges the answers.
 func all(servers []*Server, args []string, one func(a, b any) any) (any, error) {
 	var result any
 	for _, s := range servers {
@@ -115,8 +115,8 @@ func most(a, b any) any {
 	return max(x, y)
 }
 
-// merge returns a function that makes one of two lists of names, or of names
-// and numbers as PUBSUB NUMSUB has it. Numbers of one name become one.
+// merge returns a function that merges two lists of names, or of names and
+// numbers as in PUBSUB NUMSUB. The numbers of one name are combined.
 func merge(numbers func(a, b any) any) func(a, b any) any {
 	return func(a, b any) any {
 		x, _ := a.([]any)

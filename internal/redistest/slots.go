@@ -2,7 +2,7 @@ package redistest
 
 import "strings"
 
-// slotCount is how many slots the keys of a cluster are spread over.
+// slotCount is the number of slots of a cluster.
 const slotCount = 16384
 
 // SlotOf returns the slot of a key: that of the part between the first brace

@@ -8,22 +8,21 @@ import (
 	"strings"
 )
 
-// localhost is the address of servers that stand alone, and the one that
-// clients connect from.
+// localhost is the address of single servers and of clients.
 const localhost = "127.0.0.1"
 
-// spec is what a server is started with.
+// spec describes a server to start.
 type spec struct {
-	host     string // the address it listens on and connects from
-	front    string // the address that others reach it at
-	args     []string
-	env      []string
-	sentinel bool
-	greeting []string      // a command for every new process, if any
-	keeper   *url.Userinfo // of the tests, nil if nobody is asked for
-	login    *url.Userinfo // of clients, in URLs
-	tls      *TLSFiles     // nil without TLS
-	clock    *offsetFile   // nil if it cannot be moved
+	host        string // the address it listens on and connects from
+	front       string // the address that others reach it at
+	args        []string
+	env         []string
+	sentinel    bool
+	initCommand []string      // a command to run after each start, if any
+	testLogin   *url.Userinfo // login of the methods of Server; nil if none is needed
+	login       *url.Userinfo // login of clients, in URLs
+	tls         *TLSFiles     // nil without TLS
+	clock       *offsetFile   // nil if the clock cannot be moved
 }
 
 // url returns a URL of the given servers for clients.
@@ -43,8 +42,8 @@ func (sp spec) url(scheme, path string, query url.Values, servers ...*Server) st
 	return u.String()
 }
 
-// configure writes the file that the process reads its settings from. Servers
-// write to it what they are to remember, such as whom they follow.
+// configure writes the configuration file. Servers update it, for example with
+// the address of their master.
 func (s *Server) configure() error {
 	args := []string{
 		"--bind", s.host,
@@ -55,7 +54,7 @@ func (s *Server) configure() error {
 		"--appendonly", "no",
 		"--appendfsync", "always",
 	}
-	if s.host != localhost { // where it matters who connects; servers before 7.0 do not know it
+	if s.host != localhost { // only where the source address matters; servers before 7.0 do not support it
 		args = append(args, "--bind-source-addr", s.host)
 	}
 	if s.tls != nil {
@@ -69,8 +68,8 @@ func (s *Server) configure() error {
 	return os.WriteFile(s.confFile(), []byte(text), 0o600)
 }
 
-// configuration turns the arguments of a command line into the lines of a file
-// that mean the same.
+// configuration converts command line arguments to the lines of a configuration
+// file.
 func configuration(args []string) string {
 	var b strings.Builder
 	for i, arg := range args {

@@ -11,27 +11,26 @@ import (
 )
 
 const (
-	// stallBeat is the time between two looks at what a StallMeter watches.
+	// stallBeat is the interval between two checks of a StallMeter.
 	stallBeat = 20 * time.Millisecond
 
-	// stallMin is the delay of one look from which on it counts as a stall.
-	// Delays below it are normal scheduling.
+	// stallMin is the minimum delay of a check that counts as a stall. Shorter
+	// delays are normal scheduling.
 	stallMin = 10 * time.Millisecond
 
-	// maxRounds bounds how often Rounds starts a scenario over.
+	// maxRounds limits how often Rounds runs a scenario.
 	maxRounds = 6
 )
 
-// StallMeter records when this process, or one of some servers, did not run: it
-// was stopped, or the machine gave it no time. Such a process misses deadlines
-// and loses leases, and that says nothing about the code under test. A test
-// whose outcome depends on short times asks the meter before it takes a missed
-// deadline for a broken promise.
+// StallMeter records when this process, or one of some servers, did not run
+// because it was stopped or got no CPU time. Such a process misses deadlines and
+// loses leases, which does not prove a defect in the code under test. A test that
+// depends on short times asks the meter before it reports a missed deadline.
 //
 // Where a scenario does not need a short lease, a long lease is better than a
 // meter.
 type StallMeter struct {
-	watched []*pulse // the first one is this process
+	watched []*stallRecord // the first one is this process
 }
 
 // MeterStalls starts a meter for this process and the servers. It runs until
@@ -46,8 +45,8 @@ func MeterStalls(tb testing.TB, servers ...*Server) *StallMeter {
 		wg.Wait()
 	})
 	m := new(StallMeter)
-	watch := func(look func(context.Context, *pulse)) {
-		p := new(pulse)
+	watch := func(look func(context.Context, *stallRecord)) {
+		p := new(stallRecord)
 		m.watched = append(m.watched, p)
 		wg.Go(func() { look(ctx, p) })
 	}
@@ -60,7 +59,7 @@ func MeterStalls(tb testing.TB, servers ...*Server) *StallMeter {
 	return m
 }
 
-// nodes returns the servers that s stands for.
+// nodes returns the servers that s represents.
 func (s *Server) nodes() []*Server {
 	if s.several != nil {
 		return s.several.nodes
@@ -68,8 +67,8 @@ func (s *Server) nodes() []*Server {
 	return []*Server{s}
 }
 
-// Since returns for how long this process or one of the servers stood still
-// after the moment from. Stalls at the same time count once.
+// Since returns how long this process or one of the servers did not run after
+// the time from. Simultaneous stalls count once.
 func (m *StallMeter) Since(from time.Time) time.Duration {
 	now := time.Now()
 	var gaps []gap
@@ -90,11 +89,11 @@ func (m *StallMeter) Since(from time.Time) time.Duration {
 	return total
 }
 
-// Rounds runs a scenario. The round returns an error if it saw a broken promise.
-// The test fails at once with that error, unless this process or one of the
-// servers stood still for longer than tolerance during the round. Then the round
-// shows nothing, and Rounds starts over. A scenario that cannot be observed in
-// several rounds fails the test.
+// Rounds runs a scenario. The round returns an error if it has observed a
+// defect. The test fails at once with that error, unless this process or one of
+// the servers stalled for longer than tolerance during the round. In that case
+// the round proves nothing, and Rounds runs the scenario again. The test fails
+// if all rounds stalled.
 func (m *StallMeter) Rounds(tb testing.TB, tolerance time.Duration, round func() error) {
 	tb.Helper()
 	for n := 1; ; n++ {
@@ -108,31 +107,31 @@ func (m *StallMeter) Rounds(tb testing.TB, tolerance time.Duration, round func()
 		case stalled <= tolerance:
 			tb.Fatal(err)
 		case n == maxRounds:
-			tb.Fatalf("not observed in %d rounds: this process or a server stood still in each of them, for %v in the last one: %v", n, stalled, err)
+			tb.Fatalf("no valid round out of %d: this process or a server stalled in each of them, for %v in the last one: %v", n, stalled, err)
 		}
-		tb.Logf("round %d shows nothing: this process or a server stood still for %v: %v", n, stalled, err)
+		tb.Logf("round %d is not valid: this process or a server stalled for %v: %v", n, stalled, err)
 	}
 }
 
 // A gap is a time in which something did not run.
 type gap struct{ from, to time.Time }
 
-// A pulse is the record of one process.
-type pulse struct {
+// A stallRecord holds the stalls of one process.
+type stallRecord struct {
 	mu   sync.Mutex
-	due  time.Time // when the look that is under way should be over; zero: none is
+	due  time.Time // when the check in progress should be done; zero if there is none
 	gaps []gap
 }
 
-// begin notes that a look is under way that should take no longer than d.
-func (p *pulse) begin(d time.Duration) {
+// begin records the start of a check that should take at most d.
+func (p *stallRecord) begin(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.due = time.Now().Add(d)
 }
 
-// end notes that the look is over.
-func (p *pulse) end() {
+// end records the end of the check.
+func (p *stallRecord) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := time.Now(); now.Sub(p.due) > stallMin {
@@ -142,7 +141,7 @@ func (p *pulse) end() {
 }
 
 // collect appends the gaps up to now, including one that has not ended.
-func (p *pulse) collect(gaps []gap, now time.Time) []gap {
+func (p *stallRecord) collect(gaps []gap, now time.Time) []gap {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	gaps = append(gaps, p.gaps...)
@@ -153,7 +152,7 @@ func (p *pulse) collect(gaps []gap, now time.Time) []gap {
 }
 
 // watchProcess records when this process sleeps longer than it asked for.
-func watchProcess(ctx context.Context, p *pulse) {
+func watchProcess(ctx context.Context, p *stallRecord) {
 	for ctx.Err() == nil {
 		p.begin(stallBeat)
 		time.Sleep(stallBeat)
@@ -161,9 +160,9 @@ func watchProcess(ctx context.Context, p *pulse) {
 	}
 }
 
-// watch records when the server does not answer, on a connection of its own past
-// the network of the test.
-func (s *Server) watch(ctx context.Context, p *pulse) {
+// watch records when the server does not answer. It uses a connection of its own
+// that bypasses the network of the test.
+func (s *Server) watch(ctx context.Context, p *stallRecord) {
 	probe := admin{addr: s.admin.addr, login: s.admin.login, tls: s.admin.tls}
 	defer probe.close()
 	for ctx.Err() == nil {

@@ -125,7 +125,7 @@ func TestRounds(t *testing.T) {
 			stall()
 			return broken
 		}, 3, ""},
-		{"never observed", 200 * time.Millisecond, func(int) error { stall(); return broken }, 6, "not observed in 6 rounds"},
+		{"never observed", 200 * time.Millisecond, func(int) error { stall(); return broken }, 6, "no valid round out of 6"},
 	} {
 		n, end := rounds(m, test.tolerance, test.round)
 		if text := fmt.Sprint(end); n != test.rounds || (end == nil) != (test.end == "") || !strings.HasPrefix(text, test.end) && end != nil {

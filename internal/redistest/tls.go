@@ -18,13 +18,12 @@ import (
 	"time"
 )
 
-// TLSFiles are the files, in PEM form, that a side of a TLS connection needs:
-// the authority that vouches for the other side, and its own certificate with
-// the key.
+// TLSFiles are the PEM files that one side of a TLS connection needs: the
+// authority for the other side, and its own certificate with the key.
 type TLSFiles struct{ CA, Cert, Key string }
 
-// WithTLS makes servers speak nothing but TLS, and only to those who have a
-// certificate. URLs name the files of one, and so does [Server.TLS].
+// WithTLS makes servers accept only TLS connections with a client certificate.
+// URLs contain the files of a client, and [Server.TLS] returns them.
 func WithTLS() Option { return func(s *setup) { s.tls = true } }
 
 // TLS returns the files of a client of the server. The test fails if the
@@ -36,14 +35,14 @@ func (s *Server) TLS() TLSFiles {
 	return *s.tls
 }
 
-// newTLSFiles makes an authority and one certificate that is good for servers
+// newTLSFiles creates an authority and one certificate that is valid for servers
 // at the given addresses and for clients.
 func newTLSFiles(tb testing.TB, addresses []net.IP) *TLSFiles {
 	tb.Helper()
 	dir := tb.TempDir()
 	f := &TLSFiles{CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
 	if err := f.write(addresses); err != nil {
-		tb.Fatalf("redistest: cannot make certificates: %v", err)
+		tb.Fatalf("redistest: cannot create certificates: %v", err)
 	}
 	return f
 }
@@ -63,7 +62,7 @@ func (f *TLSFiles) write(addresses []net.IP) error {
 		NotBefore: from, NotAfter: to,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	// Servers are clients of each other, hence both usages.
+	// Servers are clients of each other, so the certificate has both usages.
 	cert := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "redistest"},
 		NotBefore: from, NotAfter: to,
@@ -83,7 +82,7 @@ func writePEM(file, kind string, der []byte) error {
 	return os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 }
 
-// config returns the settings of a client, nil without files.
+// config returns the TLS configuration of a client, or nil without files.
 func (f *TLSFiles) config() (*tls.Config, error) {
 	if f == nil {
 		return nil, nil

@@ -15,7 +15,7 @@ import (
 const (
 	awaitTimeout = 90 * time.Second
 	awaitPoll    = 10 * time.Millisecond
-	maxServers   = 100 // of a group
+	maxServers   = 100 // limit of a group
 )
 
 // Option is a choice for [StartWith], [StartReplicated], [StartSentinels] and
@@ -38,11 +38,11 @@ type setup struct {
 	tls        bool
 	clock      bool
 	partitions bool
-	patient    bool // Sentinels never take a server for dead
+	patient    bool // Sentinels do not detect failed servers
 }
 
-// Args passes arguments on to every server that holds data, as in
-// Args("--maxmemory", "10mb"). They win over the defaults.
+// Args passes arguments to every data server, as in
+// Args("--maxmemory", "10mb"). They override the defaults.
 func Args(args ...string) Option { return func(s *setup) { s.args = append(s.args, args...) } }
 
 // WithMasters sets the number of masters of a cluster, by default 3.
@@ -52,11 +52,11 @@ func WithMasters(n int) Option { return func(s *setup) { s.masters = n } }
 // cluster and 2 under Sentinels.
 func WithReplicas(n int) Option { return func(s *setup) { s.replicas = n } }
 
-// WithPassword protects the data by a password, which URLs have.
+// WithPassword sets the password of the data servers. URLs contain it.
 func WithPassword(password string) Option { return func(s *setup) { s.password = password } }
 
-// WithUser gives every server that holds data an ACL user, whom URLs name. The
-// rules are those of ACL SETUSER; without any the user may do everything.
+// WithUser adds an ACL user to every data server. URLs contain it. The rules are
+// those of ACL SETUSER. Without rules, the user has all rights.
 func WithUser(name, password string, rules ...string) Option {
 	return func(s *setup) {
 		s.user, s.userPass, s.rules = name, password, rules
@@ -66,18 +66,18 @@ func WithUser(name, password string, rules ...string) Option {
 	}
 }
 
-// WithSentinelPassword protects the Sentinels by a password. With a name it is
-// that of an ACL user, and nobody else may do anything there.
+// WithSentinelPassword sets the password of the Sentinels. If name is not empty,
+// it is the password of that ACL user, and other users have no rights.
 func WithSentinelPassword(name, password string) Option {
 	return func(s *setup) { s.sentinelUser, s.sentinelPass = name, password }
 }
 
-// topology is what all groups of servers have in common.
+// topology is the common part of all groups of servers.
 type topology struct {
 	setup
 	*Network
 	tb    testing.TB
-	block [2]int // the second and third number of all addresses
+	block [2]int // the second and third byte of all addresses
 	given int    // number of addresses in use
 	files *TLSFiles
 }
@@ -95,8 +95,8 @@ func newTopology(tb testing.TB, opts []Option) *topology {
 	return t
 }
 
-// address returns a loopback address of the group, by which the network tells
-// its servers from each other. Only Linux has more than one.
+// address returns a loopback address of the group. The network distinguishes the
+// servers by these addresses. Only Linux has more than one.
 func (t *topology) address(n int) string {
 	if runtime.GOOS != "linux" {
 		return localhost
@@ -104,7 +104,7 @@ func (t *topology) address(n int) string {
 	return fmt.Sprintf("127.%d.%d.%d", t.block[0], t.block[1], n)
 }
 
-// addresses returns all that servers of the group may have.
+// addresses returns all addresses that servers of the group may have.
 func (t *topology) addresses() []net.IP {
 	list := []net.IP{net.ParseIP(localhost)}
 	for n := range 255 {
@@ -113,7 +113,7 @@ func (t *topology) addresses() []net.IP {
 	return list
 }
 
-// plain returns the spec of a server with data that stands alone.
+// plain returns the spec of a single data server.
 func (t *topology) plain() spec {
 	sp := spec{host: localhost, front: localhost, tls: t.files, args: slices.Clone(t.args)}
 	if t.password != "" {
@@ -131,10 +131,10 @@ func (t *topology) plain() spec {
 	return sp
 }
 
-// member returns the spec of a server with data at an address of its own.
+// member returns the spec of a data server with an address of its own.
 func (t *topology) member(args ...string) spec {
 	sp := t.plain()
-	sp.host, sp.front = t.settle()
+	sp.host, sp.front = t.newAddress()
 	defaults := []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
 	if sp.front != sp.host {
 		defaults = append(defaults, "--replica-announce-ip", sp.front, "--cluster-announce-ip", sp.front)
@@ -143,9 +143,9 @@ func (t *topology) member(args ...string) spec {
 	return sp
 }
 
-// settle returns an address for a server of the group, and the one that others
-// are to know it by.
-func (t *topology) settle() (host, front string) {
+// newAddress returns an address for a server of the group, and the address that
+// others use for it.
+func (t *topology) newAddress() (host, front string) {
 	t.given++
 	host = t.address(t.given)
 	if t.partitions {
@@ -200,7 +200,7 @@ func awaitThat(tb testing.TB, what string, ok func() bool) time.Duration {
 	return time.Since(begin)
 }
 
-// running returns those that are neither ended nor paused.
+// running returns the servers that have neither ended nor been paused.
 func running(servers []*Server) []*Server {
 	return slices.DeleteFunc(slices.Clone(servers), func(s *Server) bool { return !s.Running() })
 }

@@ -4,7 +4,7 @@
  * the file moves the clock at once.
  *
  * It asks the kernel itself: looking up the functions it replaces would
- * allocate, which the server's allocator does not bear that early.
+ * allocate, which the server's allocator does not support that early.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
