@@ -35,7 +35,7 @@ var fair = []Mutant{
 	},
 	{
 		"a dead waiter of ours keeps Java waiters for as long as those behind it may wait",
-		"internal/script/lua/fair_acquire.lua", "till = 0 -- nobody", "till = till -- nobody",
+		"internal/script/lua/fair_acquire.lua", "till = 0 -- no waiter", "till = till -- no waiter",
 		"internal/script", "TestFair$",
 	},
 	{

@@ -11,7 +11,7 @@ var objects = []Mutant{
 	},
 	{
 		"a renamed object keeps parts of the one that it replaces",
-		"internal/script/lua/object_rename.lua", "    redis.call('del', new) -- nothing of the old one may stay", "",
+		"internal/script/lua/object_rename.lua", "    redis.call('del', new) -- no key of the old target may stay", "",
 		"internal/script", "TestObject",
 	},
 	{

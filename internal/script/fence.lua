@@ -1,6 +1,6 @@
--- Refuse a token below the highest that the resource has seen, else remember it. The user's own script follows.
--- KEYS  1 the fence; the user's keys come after it
--- ARGV  1 the token; the user's arguments come after it
+-- Refuse a token below the highest one that the resource has seen, else store it. The user's script follows.
+-- KEYS  1 the fence, then the user's keys
+-- ARGV  1 the token, then the user's arguments
 -- RETURN  what the user's script returns, or the error STALE
 do
   local fence, token = table.remove(KEYS, 1), table.remove(ARGV, 1)
@@ -11,7 +11,7 @@ do
   if not string.match(seen, '^%d+$') then
     return redis.error_reply('ERR the fence holds something else than a token: somebody else writes to ' .. fence)
   end
-  -- Compared as text, because a number in Lua is exact up to 2^53 only.
+  -- Compared as text, because numbers in Lua are exact up to 2^53 only.
   if #token < #seen or #token == #seen and token < seen then
     return redis.error_reply('STALE token ' .. token .. ' is below ' .. seen .. ', which the resource has seen')
   end

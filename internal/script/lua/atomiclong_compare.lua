@@ -1,15 +1,15 @@
--- Set a number if it is the expected one; none counts as 0. Running it twice does what running it once does.
+-- Set a number if it has the expected value; a missing number counts as 0. Idempotent.
 -- KEYS  1 the number
---       2 the mark of the lane
+--       2 the mark of the request series
 -- ARGV  1 the expected number
 --       2 number of the request
---       3 how long to remember it, in ms
+--       3 how long to keep the mark, in ms
 --       4 the new number
--- RETURN  1 set, 0 it was another
+-- RETURN  1 set, 0 it had another value
 local known = recall(KEYS[2], ARGV[2])
 if known then return known == 'set' and 1 or 0 end
 local old = number(KEYS[1]) or '0'
--- A refusal is remembered, too: a copy that comes late must not swap what its sender was told has not been.
+-- The reply 0 is stored, too: a late copy of the request must not set the number after the client was told that it is not set.
 if old ~= ARGV[1] then
   remember(KEYS[2], ARGV[2], 'other', ARGV[3])
   return 0

@@ -1,10 +1,10 @@
--- Set a number, or delete it, and read what it was. Running it twice does what running it once does.
+-- Set or delete a number and return its old value. Idempotent.
 -- KEYS  1 the number
---       2 the mark of the lane
+--       2 the mark of the request series
 -- ARGV  1 the new number; empty: delete it
 --       2 number of the request
---       3 how long to remember it, in ms
--- RETURN  the number before, as text
+--       3 how long to keep the mark, in ms
+-- RETURN  the old number, as text
 local known = recall(KEYS[2], ARGV[2])
 if known then return told(KEYS[2], known) end
 local old = number(KEYS[1]) or '0'

@@ -1,16 +1,16 @@
--- Set a value, or delete it, if it is the expected one. Running it twice does what running it once does.
+-- Set or delete a value if it is the expected one. Idempotent.
 -- KEYS  1 the value
---       2 the mark of the lane
+--       2 the mark of the request series
 -- ARGV  1 the expected value
 --       2 number of the request
---       3 how long to remember it, in ms
+--       3 how long to keep the mark, in ms
 --       4 set or del
 --       5 the new value
--- RETURN  1 done, 0 it was another, or none
+-- RETURN  1 done, 0 there was another value, or none
 local known = recall(KEYS[2], ARGV[2])
 if known then return known == 'done' and 1 or 0 end
 if redis.call('get', KEYS[1]) ~= ARGV[1] then
-  -- A server that is out of memory refuses SET, unless the script has written before.
+  -- A server that is out of memory refuses SET, unless the script has written already.
   redis.call('del', KEYS[2])
   remember(KEYS[2], ARGV[2], 'other', ARGV[3])
   return 0

@@ -1,6 +1,6 @@
--- Read a value and set when it ends.
+-- Read a value and set its expiry.
 -- KEYS  1 the value
--- ARGV  1 in how many ms; 0: never
+-- ARGV  1 ms until it expires; 0: never
 -- RETURN  the value, or nothing
 local value = redis.call('get', KEYS[1])
 if ARGV[1] == '0' then

@@ -1,4 +1,4 @@
--- Measure a value.
+-- Return the size of a value.
 -- KEYS  1 the value
--- RETURN  how many bytes it has, 0 if there is none
+-- RETURN  its length in bytes, 0 if there is none
 return redis.call('strlen', KEYS[1])

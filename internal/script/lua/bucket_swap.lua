@@ -1,14 +1,14 @@
--- Set a value, or delete it, and read what it was. Running it twice does what running it once does.
+-- Set or delete a value and return the old one. Idempotent.
 -- KEYS  1 the value
---       2 the mark of the lane
---       3 where the lane keeps the old value
--- ARGV  1 how long to keep that, in ms
+--       2 the mark of the request series
+--       3 where the request series keeps the old value
+-- ARGV  1 how long to keep the old value, in ms
 --       2 number of the request
---       3 how long to remember it, in ms
+--       3 how long to keep the mark, in ms
 --       4 set or del
 --       5 the new value
---       6 and on: options of SET
--- RETURN  the value before, or nothing
+--       6.. options of SET
+-- RETURN  the old value, or nothing
 local known = recall(KEYS[2], ARGV[2])
 if known then
   local old = known == 'old' and redis.call('get', KEYS[3])
@@ -22,7 +22,7 @@ if ARGV[4] == 'del' then
 else
   redis.call('set', KEYS[1], ARGV[5], unpack(ARGV, 6))
 end
--- The mark outlives the value, which may be large.
+-- The mark is kept longer than the old value, which may be large.
 remember(KEYS[2], ARGV[2], old and 'old' or 'none', ARGV[3])
 if old then redis.call('set', KEYS[3], old, 'px', ARGV[1]) end
 return old

@@ -1,11 +1,11 @@
--- Set a value if there is none, or if there is one. Running it twice does what running it once does.
+-- Set a value if there is none (NX), or if there is one (XX). Idempotent.
 -- KEYS  1 the value
---       2 the mark of the lane
--- ARGV  1 its text
+--       2 the mark of the request series
+-- ARGV  1 the new value
 --       2 number of the request
---       3 how long to remember it, in ms
---       4 and on: options of SET, NX or XX among them
--- RETURN  1 set, 0 not
+--       3 how long to keep the mark, in ms
+--       4.. options of SET, including NX or XX
+-- RETURN  1 set, 0 not set
 local known = recall(KEYS[2], ARGV[2])
 if known then return known == 'set' and 1 or 0 end
 redis.call('strlen', KEYS[1]) -- fails on a key of another type, which may be a lock

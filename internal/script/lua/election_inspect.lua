@@ -1,10 +1,10 @@
--- Look who leads.
+-- Return the leader of an election.
 -- KEYS  1 the lock that the leader holds
 --       2 the counter of terms
--- RETURN  the ms until it is free if it is not renewed: -1 without end, -2 nobody leads
---         owner, what it says of itself, term: if somebody leads and has said so
+-- RETURN  the remaining ms of the leader's lease: -1 without end, -2 no leader
+--         owner, its proclaimed value, term: if there is a leader that has proclaimed itself
 local found = { redis.call('pttl', KEYS[1]) }
--- A hash with other fields, or with a longer one, is not that of an election.
+-- A hash with other fields, or with a longer value, does not belong to an election.
 if redis.call('hlen', KEYS[1]) ~= 2 or redis.call('hstrlen', KEYS[1], 'leader') > 65536 then return found end
 local fields = redis.call('hgetall', KEYS[1])
 local owner, said

@@ -1,12 +1,12 @@
--- Take a fair lock, or enter it again, or queue for it. Running it twice does what running it once does.
+-- Acquire a fair lock, reenter it, or queue for it. Idempotent.
 -- KEYS  see lib/fair.lua
 -- ARGV  1 lease time in ms
 --       2 owner
---       3 how often the owner will hold it afterwards: 1, or more to enter again
---       4 1 to queue for it, or to give a sign of life in the queue; 0 to try once
+--       3 hold count of the owner afterwards: 1, or more to reenter
+--       4 1 to queue for it, or to send a heartbeat in the queue; 0 to try once
 --       5 PUBLISH or SPUBLISH
--- RETURN  > 0   taken; a token above those of all earlier grants
---         <= 0  held by another owner, or another one is next, or, to enter again, no longer held:
+-- RETURN  > 0   acquired; a token above those of all earlier grants
+--         <= 0  held by another owner, or another owner is next, or, on reentry, no longer held:
 --               -1 - the remaining ms, 0 if it never expires
 local owner = ARGV[2]
 local ttl = redis.call('pttl', KEYS[1])
@@ -18,15 +18,16 @@ end
 if ttl ~= -2 and redis.call('hexists', KEYS[1], owner) == 1 and redis.call('hexists', KEYS[1], 'mode') == 0 then return grant() end -- 1: a read/write lock
 if ARGV[3] ~= '1' then return -1 end
 
--- Who waits asks every second. Whoever is late may not have been able to, and then others were not, either: for a moment
--- nobody is dropped, so that all can speak. But not again and again, or one on a slow line would keep the dead.
+-- A waiter sends a heartbeat every second. If this one is late, the server may have been unreachable, and the heartbeats of other
+-- waiters are late, too. So for MOMENT ms no waiter is dropped, and all can send one. This is not repeated within AGAIN ms:
+-- otherwise one waiter on a slow connection would keep dead waiters in the queue.
 local BEAT, LATE, AGAIN = 500, 1500, 10000
 local last = sign(owner, LIFE)
 local silent = last and now + LIFE - last
 local peace = sign('', MOMENT) or 0
 if silent and silent > LATE and peace + AGAIN < now then
   peace = now + MOMENT
-  redis.call('pexpire', KEYS[4], 10 * LIFE) -- where memory is full nothing is refused after a first write
+  redis.call('pexpire', KEYS[4], 10 * LIFE) -- a server that is out of memory refuses nothing after a first write
   redis.call('zadd', KEYS[4], peace, '')
 end
 local head, ends, dropped = first(silent and silent >= BEAT and peace <= now)
@@ -46,15 +47,16 @@ if ARGV[4] == '1' then
     redis.call('pexpire', KEYS[4], 10 * LIFE)
     redis.call('zadd', KEYS[4], now + LIFE, owner)
     if not queued then
-      -- Every Java waiter in front will take its turn off this limit when it is through, or what it has added to its
-      -- own limit if that was more; those behind will not. Nothing is added to that: nobody would take it off again.
-      -- Whom Java has swept out cannot know which others of ours are still there.
+      -- Each Redisson waiter ahead in the queue will later subtract TURN from this limit, or what it has added to its own limit if
+      -- that was more. Waiters behind do not subtract anything. So the limit includes TURN for each Redisson waiter ahead and
+      -- nothing else: no waiter would subtract the rest. A waiter that Redisson has dropped cannot know which of the other
+      -- Holdfast waiters are still in the queue.
       local ours = silent and 1 or redis.call('zcount', KEYS[4], now, '+inf') - (peace >= now and 1 or 0)
       till = math.max(now + SLACK + TURN * math.max(length - ours, 0), before and limit(before) or 0)
     elseif head == owner then
-      till = 0 -- nobody is left who could take anything off it
+      till = 0 -- no waiter is left that could subtract from it
     else
-      till = till + (silent or 0) -- as far ahead as it was, however long the holder takes
+      till = till + (silent or 0) -- the distance to now stays the same, however long the lock is held
     end
     redis.call('zadd', KEYS[3], math.max(till, now + SLACK), owner)
     redis.call('pexpire', KEYS[4], 10 * LIFE)
@@ -62,6 +64,6 @@ if ARGV[4] == '1' then
   end
 end
 if ttl ~= -2 then return held(ttl) end
--- Whoever is next and does not take what is free may not have heard of it.
+-- The lock is free, but the next waiter has not acquired it. It may have missed the message.
 if dropped or (silent and silent >= BEAT) then call(ARGV[5], head) end
 return held(math.max(ends - now, 1))

@@ -1,7 +1,7 @@
--- Free a fair lock whoever holds it. The queue stays.
+-- Free a fair lock, whichever owner holds it. The queue stays.
 -- KEYS  see lib/fair.lua
 -- ARGV  1 PUBLISH or SPUBLISH
---       2 the only owner to take it from, or '' for any
+--       2 free it only if this owner holds it; '' for any owner
 -- RETURN  1 freed, 0 not held (by that owner)
 if redis.call('hlen', KEYS[1]) == 0 then return 0 end -- fails on a key of another type
 if not lock(KEYS[1], 100) then return foreign(KEYS[1]) end

@@ -1,8 +1,8 @@
--- Look at a fair lock without touching it.
+-- Return the state of a fair lock without changing it.
 -- KEYS  1 the lock
 --       2 the queue
--- RETURN  two lists: the remaining ms (-1 never expires, -2 not held), then owner, count;
---         the first thousand in the queue
+-- RETURN  two lists: the remaining ms (-1: never expires, -2: not held), then owner, count;
+--         the first thousand owners in the queue
 local mode, seen = owned(KEYS[1])
 if mode ~= '' then return foreign(KEYS[1]) end
 local queue = {}

@@ -1,15 +1,15 @@
--- Leave a fair lock once, or free it, or leave its queue. Running it twice does what running it once does.
+-- Release a fair lock once, free it, or leave its queue. Idempotent.
 -- KEYS  see lib/fair.lua
 -- ARGV  1 owner
---       2 how often the owner will hold it afterwards: 0 frees it
+--       2 hold count of the owner afterwards: 0 frees it
 --       3 PUBLISH or SPUBLISH
 -- RETURN  0  the owner does not hold it
---         1 + the clients that heard of it, or 1 if it is still held
+--         1 + the number of clients that received the message, or 1 if it is still held
 local owner = ARGV[1]
 local held = redis.call('hexists', KEYS[1], owner) == 1
 if ARGV[2] ~= '0' then
   if not held then return 0 end
-  -- A server that is out of memory refuses HSET, unless the script has written before.
+  -- A server that is out of memory refuses HSET, unless the script has written already.
   local ttl = redis.call('pttl', KEYS[1])
   if ttl > 0 then redis.call('pexpire', KEYS[1], ttl) end
   redis.call('hset', KEYS[1], owner, ARGV[2])

@@ -1,8 +1,8 @@
--- Take several locks, or none. The functions that take and free each of them stand before this.
+-- Acquire several locks, or none. The functions that acquire and free each of them precede this script.
 -- KEYS  the keys of all calls, one after the other
--- ARGV  for each lock two calls, one that takes it and one that frees it: the name of the
---       script, the number of its keys, the number of its arguments, and these
--- RETURN  a list: 0, then the token of each lock; or the number of the first lock that was
+-- ARGV  for each lock two calls, one that acquires it and one that frees it: the name of the
+--       script, the number of its keys, the number of its arguments, and the arguments
+-- RETURN  a list: 0, then the token of each lock; or the index of the first lock that was
 --         not granted, and the reply of its script
 local READS = {
   exists = true, get = true, hexists = true, hget = true, hgetall = true, hkeys = true, hlen = true, hmget = true, hrandfield = true, hscan = true, hstrlen = true,
@@ -14,12 +14,12 @@ local list = calls(1)
 local function granted(ok, reply) return ok and type(reply) == 'number' and reply > 0 end
 local function refusal(i, ok, reply)
   if ok and type(reply) == 'number' then return {i, reply} end
-  if type(reply) == 'table' then return reply end -- an error, as a script returns it
+  if type(reply) == 'table' then return reply end -- an error reply
   return redis.error_reply(tostring(reply))
 end
 
--- Look at all locks before the first write, so that a group that is not granted uses up no token and no listener hears of it.
--- A look runs the script without its writes. Those of a script that refuses say that it waits, and are made.
+-- Check all locks before the first write, so that a group that is not granted uses no token and publishes no message. A check runs
+-- the script without its writes. If the script refuses, its writes record that the owner waits, and they are made.
 for i = 1, #list, 2 do
   local writes = {}
   local ok, reply = list[i](through(function(name, command, ...)
@@ -35,8 +35,8 @@ for i = 1, #list, 2 do
   end
 end
 
--- The user may lack a right to one of the commands that write. Then all locks are freed without a message, since no client has
--- seen them taken.
+-- The user may lack permission for one of the write commands. In this case all locks are freed without a message, since no client
+-- has seen them acquired.
 local mute = through(function(name, command, ...)
   if command == 'PUBLISH' then return 0 end
   return redis[name](command, ...)

@@ -1,12 +1,12 @@
--- Set where an id generator starts, and how many ids it gives out at a time, unless it has started.
--- Running it twice does what running it once does.
+-- Set the first id and the block size of an id generator, unless it has started.
+-- Idempotent.
 -- KEYS  1 the next id
---       2 how many at a time
---       3 the mark of the lane
+--       2 the block size
+--       3 the mark of the request series
 -- ARGV  1 the first id
 --       2 number of the request
---       3 how long to remember it, in ms
---       4 how many at a time
+--       3 how long to keep the mark, in ms
+--       4 the block size
 -- RETURN  1 set, 0 it was set before
 local known = recall(KEYS[3], ARGV[2])
 if known then return known == 'set' and 1 or 0 end

@@ -1,9 +1,9 @@
--- Give out a block of ids. Running it twice wastes one.
+-- Allocate a block of ids. Running it twice wastes a block.
 -- KEYS  1 the next id
---       2 how many at a time
--- ARGV  1 the least id that may be given out: the caller has had lower ones; empty: any
---       2 how many at a time if nobody has said
--- RETURN  the first id and how many, as text
+--       2 the block size
+-- ARGV  1 the lowest id allowed, since the caller has used lower ones; empty: any
+--       2 the block size if none is stored
+-- RETURN  the first id and the block size, as text
 local stored, size = redis.call('get', KEYS[1]), redis.call('get', KEYS[2])
 local first = stored or '1'
 if not int64(first) then unreadable(KEYS[1], 'the next id of a generator', 'use another name, or delete the key') end
@@ -14,7 +14,7 @@ if not size then
   size = ARGV[2]
   redis.call('set', KEYS[2], size)
 end
--- A server that has lost its data starts again below.
+-- A server that has lost its data restarts below the lowest id allowed.
 if ARGV[1] ~= '' and less(first, ARGV[1]) then first = ARGV[1] end
 if first ~= stored then redis.call('set', KEYS[1], first, 'keepttl') end
 local next = redis.pcall('incrby', KEYS[1], size)

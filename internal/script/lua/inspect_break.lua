@@ -1,11 +1,11 @@
--- Free a lock, if nobody holds it but those who are named.
--- KEYS  1 to 5 see lib/fair.lua; or only the lock, if the others live elsewhere
---       6 the channel of those who wait for a read/write lock
---       7 what the names of all readers' keys begin with
+-- Free a lock, if only the given owners hold it.
+-- KEYS  1 to 5 see lib/fair.lua; or only the lock, if the others are in other slots
+--       6 the channel of the waiters for a read/write lock
+--       7 prefix of all readers' keys
 -- ARGV  1 PUBLISH or SPUBLISH
 --       2 the mode: read, write, or '' for a mutex of any kind
---       3 and on: the fields of those who may lose it
--- RETURN  1 freed; 0 not held by them, or by others as well, or there is too much to look at
+--       3.. the fields of the owners that may lose it
+-- RETURN  1 freed; 0 not held by them, or also held by others, or too large to check
 local key, mode, looks = KEYS[1], ARGV[2], 2000
 if redis.call('type', key).ok ~= 'hash' or redis.call('hlen', key) > looks or redis.call('hstrlen', key, 'mode') ~= #mode then return 0 end
 if mode ~= '' and redis.call('hget', key, 'mode') ~= mode then return 0 end
@@ -13,7 +13,7 @@ local fields = names(key, looks)
 if not fields then return 0 end
 local seen, held = {}, false
 for i = 3, #ARGV do seen[ARGV[i]] = true end
--- A reader's own keys say whether it lives.
+-- A reader is alive if one of its own keys exists.
 local own = {}
 local function alive(field)
   if mode == '' or string.find(field, ':write$') or not KEYS[7] then return true end
@@ -48,5 +48,5 @@ local function tell()
     if head then call(ARGV[1], head) end
   end
 end
-if #KEYS > 1 then pcall(tell) end -- it is done, whether anybody may be told or not
+if #KEYS > 1 then pcall(tell) end -- the change is made even if the user may not publish
 return 1

@@ -1,14 +1,14 @@
--- Look at a lock of any kind.
+-- Return the state of a lock of any kind.
 -- KEYS  1 the lock, or the number of free permits
---       and, unless they live elsewhere:
---       2 the queue, 3 the counter of tokens, 4 what the names of readers' keys begin with, 5 the leases of permits
--- ARGV  1 how many to list at most
---       2 the channel of those who wait for a mutex, 3 for a read/write lock, 4 for permits
+--       and, unless they are in other slots:
+--       2 the queue, 3 the counter of tokens, 4 prefix of readers' keys, 5 the leases of permits
+-- ARGV  1 how many holders to list at most
+--       2 the channel of the waiters for a mutex, 3 for a read/write lock, 4 for permits
 -- RETURN  the kind; nothing more if it is ''
---         the last token, what the leader has said
---         how many clients wait for messages, -1 if that is not told
---         how many are not listed
---         for each holder: field or id, mode, count, and the ms it has left, -1 without end
+--         the last token, the value that the leader has proclaimed
+--         the number of clients that wait for messages, -1 if unknown
+--         the number of holders that are not listed
+--         for each holder: field or id, mode, count, and its remaining ms, -1 without end
 --         the queue
 local most = tonumber(ARGV[1])
 local function is(key, type) return key and redis.call('type', key).ok == type end
@@ -29,8 +29,8 @@ local function hold(owner, mode, count, left)
   end
 end
 
--- left returns how long a reader of so many holds has, -2 if it is dead. Where counts are large, nobody else is to wait
--- for all to be looked at: what is not counts as alive.
+-- left returns the remaining ms of a reader with count holds, -2 if it is dead. If counts are large, not all holds are checked, so
+-- that the script does not block the server for long. A hold that is not checked counts as alive.
 local looks = 2 * most
 local function left(field, count)
   local longest = -2

@@ -1,15 +1,15 @@
--- Count down a latch. Running it twice does what running it once does.
+-- Count down a latch. Idempotent.
 -- KEYS  1 the count
---       2 the mark of the lane
+--       2 the mark of the request series
 -- ARGV  1 number of the request
---       2 how long to remember it, in ms
+--       2 how long to keep the mark, in ms
 --       3 PUBLISH or SPUBLISH
---       4 the channel that waiters listen to: no key, since it may live in another slot
--- RETURN  the count afterwards; as text if it has more than 53 bits
+--       4 the channel of the waiters: not a key, since it may be in another slot
+-- RETURN  the new count; as text if it has more than 53 bits
 local known = recall(KEYS[2], ARGV[1])
 if known then return exact(told(KEYS[2], known)) end
 local left = number(KEYS[1])
--- A server that is out of memory refuses DECR, unless the script has written before.
+-- A server that is out of memory refuses DECR, unless the script has written already.
 redis.call('pexpire', KEYS[2], ARGV[2])
 if not left then
   left = '0'
@@ -19,7 +19,7 @@ elseif less(left, '2') then
   tell(ARGV[3], ARGV[4], '0')
 else
   redis.call('decr', KEYS[1])
-  left = redis.call('get', KEYS[1]) -- the reply to DECR is a double here
+  left = redis.call('get', KEYS[1]) -- the reply to DECR is a double in Lua
 end
 remember(KEYS[2], ARGV[1], left, ARGV[2])
 return exact(left)

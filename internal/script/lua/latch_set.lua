@@ -1,11 +1,11 @@
--- Close a latch, unless it is. Running it twice does what running it once does.
+-- Close a latch, unless it is closed. Idempotent.
 -- KEYS  1 the count
---       2 the mark of the lane
+--       2 the mark of the request series
 -- ARGV  1 the count
 --       2 number of the request
---       3 how long to remember it, in ms
+--       3 how long to keep the mark, in ms
 --       4 PUBLISH or SPUBLISH
---       5 the channel that waiters listen to: no key, since it may live in another slot
+--       5 the channel of the waiters: not a key, since it may be in another slot
 -- RETURN  1 closed, 0 it was closed before
 local known = recall(KEYS[2], ARGV[2])
 if known then return known == 'set' and 1 or 0 end

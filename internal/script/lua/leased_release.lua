@@ -1,11 +1,11 @@
--- Give back the permits of one lease. Running it twice does what running it once does.
+-- Release the permits of one lease. Idempotent.
 -- KEYS  1 the number of free permits
---       2 the leases: ids by when they end
---       3 the channel that waiters listen to
+--       2 the leases: a sorted set of ids by their end
+--       3 the channel of the waiters
 -- ARGV  1 the ids of the permits, 16 bytes each
 --       2 PUBLISH or SPUBLISH
--- RETURN  0  some were not held any more; the others were given back
---         1 + the clients that heard of it
+-- RETURN  0  some were no longer held; the others were released
+--         1 + the number of clients that received the message
 local now = clock()
 local ids = split(ARGV[1])
 local back, held = 0, 0

@@ -1,17 +1,17 @@
--- Give back permits by their ids, all or none. Running it twice does what running it once does.
+-- Release permits by their ids, all or none. Idempotent.
 -- KEYS  1 the number of free permits
---       2 the leases: ids by when they end
---       3 the channel that waiters listen to
---       4 the mark of the lane
+--       2 the leases: a sorted set of ids by their end
+--       3 the channel of the waiters
+--       4 the mark of the request series
 -- ARGV  1 the ids of the permits, 16 bytes each
 --       2 number of the request
---       3 how long to remember it, in ms
+--       3 how long to keep the mark, in ms
 --       4 PUBLISH or SPUBLISH
--- RETURN  1 given back, 0 some were not held
+-- RETURN  1 released, 0 some were not held
 local known = recall(KEYS[4], ARGV[2])
 if known then return known == 'done' and 1 or 0 end
 local now = clock()
-whole(KEYS[1]) -- fails where the permits could not be given back
+whole(KEYS[1]) -- fails if the permits cannot be released
 local ids = split(ARGV[1])
 for _, id in ipairs(ids) do
   local ends = tonumber(redis.call('zscore', KEYS[2], id))

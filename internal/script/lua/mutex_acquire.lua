@@ -1,10 +1,10 @@
--- Take a mutex, or enter it again. Running it twice does what running it once does.
+-- Acquire a mutex, or reenter it. Idempotent.
 -- KEYS  1 the lock
 -- ARGV  1 lease time in ms
 --       2 owner
---       3 how often the owner will hold it afterwards: 1, or more to enter again
--- RETURN  > 0   taken; a token above those of all earlier grants
---         <= 0  held by another owner, or, to enter again, no longer held:
+--       3 hold count of the owner afterwards: 1, or more to reenter
+-- RETURN  > 0   acquired; a token above those of all earlier grants
+--         <= 0  held by another owner, or, on reentry, no longer held:
 --               -1 - the remaining ms, 0 if it never expires
 local ttl = redis.call('pttl', KEYS[1])
 if ttl == -2 then
@@ -13,10 +13,10 @@ elseif redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEY
   return -1 - ttl
 end
 redis.call('hset', KEYS[1], ARGV[2], ARGV[3])
--- Entering again never shortens what was granted before.
+-- Reentry never shortens the lease.
 if ttl < tonumber(ARGV[1]) then
   redis.call('pexpire', KEYS[1], ARGV[1])
 end
--- Asked last: before Redis 5 no write may follow it.
+-- TIME comes last: before Redis 5, no write may follow it.
 local now = redis.call('time')
 return now[1] * 1000000 + now[2]

@@ -1,8 +1,8 @@
--- Free a mutex whoever holds it.
+-- Free a mutex, whichever owner holds it.
 -- KEYS  1 the lock
 -- ARGV  1 PUBLISH or SPUBLISH
---       2 the only owner to take it from, or '' for any
---       3 the channel that waiters listen to
+--       2 free it only if this owner holds it; '' for any owner
+--       3 the channel of the waiters
 -- RETURN  1 freed, 0 not held (by that owner)
 if redis.call('hlen', KEYS[1]) == 0 then return 0 end -- fails on a key of another type
 if not lock(KEYS[1], 100) then return foreign(KEYS[1]) end

@@ -1,15 +1,15 @@
--- Delete an object. Running it twice does what running it once does.
--- KEYS  1 the mark of the lane
---       2.. its keys, then that of a lock that must be free, if any
+-- Delete an object. Idempotent.
+-- KEYS  1 the mark of the request series
+--       2.. its keys, then the key of a lock that must be free, if any
 -- ARGV  1 see lib/object.lua
 --       2 number of the request
---       3 how long to remember it, in ms
+--       3 how long to keep the mark, in ms
 --       4 DEL or UNLINK
 --       5 PUBLISH or SPUBLISH
---       6 what to publish
---       7 the channel that waiters listen to, or nothing: no key, since it may live in another slot
+--       6 the message
+--       7 the channel of the waiters, or nothing: not a key, since it may be in another slot
 --       8 1: there is such a lock
--- RETURN  1 deleted, 0 there was nothing, -1 the lock is not free
+-- RETURN  1 deleted, 0 the object does not exist, -1 the lock is not free
 local known = recall(KEYS[1], ARGV[2])
 if known then return answered(known) end
 if ARGV[8] == '1' and redis.call('exists', KEYS[2 + #types]) == 1 then return answer(-1) end

@@ -1,6 +1,6 @@
--- Look how long ago an object was used.
+-- Return how long ago an object was used.
 -- KEYS  its keys
--- RETURN  the shortest time in s, -1 if it has none of them
+-- RETURN  the shortest idle time of its keys in s, -1 if none exists
 local shortest = -1
 for _, key in ipairs(KEYS) do
   local idle = redis.call('object', 'idletime', key)

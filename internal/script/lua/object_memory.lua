@@ -1,6 +1,6 @@
--- Look how much memory an object takes.
+-- Return the memory usage of an object.
 -- KEYS  its keys
--- RETURN  the sum in bytes, -1 if it has none of them
+-- RETURN  the sum over its keys in bytes, -1 if none exists
 local sum = -1
 for _, key in ipairs(KEYS) do
   local bytes = redis.call('memory', 'usage', key)

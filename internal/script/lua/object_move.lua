@@ -1,12 +1,12 @@
--- Move an object to another database. Running it twice does what running it once does.
--- KEYS  1 the mark of the lane
+-- Move an object to another database. Idempotent.
+-- KEYS  1 the mark of the request series
 --       2.. its keys
 -- ARGV  1 see lib/object.lua
 --       2 number of the request
---       3 how long to remember it, in ms
---       4 the database that it is in
---       5 the other one
--- RETURN  1 moved, 0 something has its name there, or there is nothing to move
+--       3 how long to keep the mark, in ms
+--       4 the current database
+--       5 the new database
+-- RETURN  1 moved, 0 a key of that name exists there, or the object does not exist
 local known = recall(KEYS[1], ARGV[2])
 if known then return answered(known) end
 if not present(2) then return answer(0) end

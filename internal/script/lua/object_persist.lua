@@ -1,10 +1,10 @@
--- Take the end from an object. Running it twice does what running it once does.
--- KEYS  1 the mark of the lane
+-- Remove the expiry of an object. Idempotent.
+-- KEYS  1 the mark of the request series
 --       2.. its keys
 -- ARGV  1 see lib/object.lua
 --       2 number of the request
---       3 how long to remember it, in ms
--- RETURN  1 done, 0 it had none, or there is no such object
+--       3 how long to keep the mark, in ms
+-- RETURN  1 done, 0 it had none, or the object does not exist
 local known = recall(KEYS[1], ARGV[2])
 if known then return answered(known) end
 present(2)

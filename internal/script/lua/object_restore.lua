@@ -1,13 +1,13 @@
--- Write an object as it was: all its keys or nothing. Running it twice does what running it once does.
--- KEYS  1 the mark of the lane
---       2.. its keys, then as many that nobody else uses
+-- Restore an object from a dump: all its keys or none. Idempotent.
+-- KEYS  1 the mark of the request series
+--       2.. its keys, then as many temporary keys
 -- ARGV  1 see lib/object.lua
 --       2 number of the request
---       3 how long to remember it, in ms
+--       3 how long to keep the mark, in ms
 --       4 1: also if it exists
---       5 for how long, in ms; 0: for ever
---       6.. for each key what DUMP said, '' if it did not exist
--- RETURN  1 done, 0 it exists, -1 these are no dumps of such keys
+--       5 TTL in ms; 0: for ever
+--       6.. for each key the reply of DUMP, '' if it did not exist
+-- RETURN  1 done, 0 the object exists, -1 the dumps do not fit the types of the keys
 local known = recall(KEYS[1], ARGV[2])
 if known then return answered(known) end
 if present(2) and ARGV[4] == '0' then return answer(0) end

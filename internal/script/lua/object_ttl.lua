@@ -1,6 +1,6 @@
--- Look how long an object lasts.
+-- Return the TTL of an object.
 -- KEYS  its keys
--- RETURN  what the first of them that exists has left in ms, -1 if it has no end, -2 if it has none of them
+-- RETURN  the TTL of its first existing key in ms, -1 if it never expires, -2 if none exists
 for _, key in ipairs(KEYS) do
   local left = redis.call('pttl', key)
   if left ~= -2 then return left end

@@ -1,19 +1,19 @@
--- Try the commands of all scripts, in forms that change nothing.
+-- Try the commands of all scripts in forms that change no data.
 -- KEYS  a key of the slot, or none
 -- ARGV  1 PUBLISH
---       2 a channel that nobody listens to
---       3 a key that nobody uses
---       4.. commands, in words: K is that key, M one that is not there, S the key where the command fails on it and
---           would do something without it
--- RETURN  for each command, and at last for the first argument, what the server has against it, or ''
+--       2 a channel without subscribers
+--       3 an unused key
+--       4.. commands, as words: K is that key; M is a missing key; S is that key, for a command that fails on it but would
+--           have an effect if it did not exist
+-- RETURN  for each command, and at last for the first argument, the error of the server, or ''
 local key, answers = ARGV[3], {}
 local function try(...)
   local r = redis.pcall(...)
   answers[#answers + 1] = type(r) == 'table' and r.err or ''
 end
--- A string makes all commands for other types fail, and soon ends if it may not be deleted.
+-- The key holds a string, so that commands for other types fail. It expires soon, in case that it may not be deleted.
 local set = redis.pcall('set', key, 'x', 'px', 1000, 'nx')
--- Where the user may not use the key, nothing else will touch it either.
+-- If the user may not use the key, the other commands cannot change it either.
 local made = type(set) == 'table' and (set.ok ~= nil or string.find(set.err, 'access') ~= nil)
 local names = {K = key, S = key, M = key .. ':missing'}
 for i = 4, #ARGV do

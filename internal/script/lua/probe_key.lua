@@ -1,3 +1,3 @@
--- Do nothing: the server looks whether the user may use the keys.
+-- Do nothing: the server checks whether the user may use the keys.
 -- KEYS  the keys
 return 1

@@ -1,9 +1,9 @@
--- Look at a rate limiter.
+-- Return the state of a rate limiter.
 -- KEYS  1 the rate
 --       2 free permits, 3 those of the client
---       4 the log of what was taken, 5 that of the client
---       6 the rate for which the client counts
--- RETURN  nothing, if it has no rate; or rate, interval in ms, 1 per client or 0, ms that it is kept unused, free permits
+--       4 the log of taken permits, 5 that of the client
+--       6 the rate that the client's count is based on
+-- RETURN  nothing, if it has no rate; or rate, interval in ms, 1 if per client else 0, ms that it is kept unused, free permits
 local l = configured(KEYS)
 if not l then return {} end
 local _, free = available(l, clock(), true)

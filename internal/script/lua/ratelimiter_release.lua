@@ -1,13 +1,13 @@
--- Give back permits that were not needed: those that were taken last, of at most 1000 entries. Running it twice does what running it once does.
+-- Return permits that were not needed: those that were taken last, of at most 1000 entries. Idempotent.
 -- KEYS  1 the rate
 --       2 free permits, 3 those of the client
---       4 the log of what was taken, 5 that of the client
---       6 the rate for which the client counts
---       7 the mark of the lane
+--       4 the log of taken permits, 5 that of the client
+--       6 the rate that the client's count is based on
+--       7 the mark of the request series
 -- ARGV  1 how many
 --       2 number of the request
---       3 how long to remember it, in ms
--- RETURN  1 done, 1 + how many are left to be given back by another request, -1 there is no rate
+--       3 how long to keep the mark, in ms
+-- RETURN  1 done, 1 + the number of permits left for another request, -1 there is no rate
 local known = recall(KEYS[7], ARGV[2])
 if known == 'done' then return 1 elseif known == 'no rate' or known == 'late' then return -1 elseif known then return 1 + told(KEYS[7], known) end
 local l = configured(KEYS)
@@ -16,12 +16,12 @@ if not l then
   return -1
 end
 local now, back = clock(), tonumber(ARGV[1])
--- A server that is out of memory refuses INCRBY, unless the script has written before.
+-- A server that is out of memory refuses INCRBY, unless the script has written already.
 redis.call('pexpire', KEYS[7], ARGV[3])
 local free = available(l, now)
--- They leave the log as well, or they would be free a second time when they are over.
+-- The entries are removed from the log. Otherwise their permits would become free a second time when the entries are over.
 local log = redis.call('zrevrangebyscore', l.log, now, '-inf', 'withscores', 'limit', 0, math.min(back, MOST))
-for i = 1, #log, 2 do unpack(l.log, log[i]) end -- all or nothing
+for i = 1, #log, 2 do unpack(l.log, log[i]) end -- check all before the first write
 local given = 0
 for i = 1, #log, 2 do
   local id, n = unpack(l.log, log[i])
@@ -31,7 +31,7 @@ for i = 1, #log, 2 do
   given, back = given + less, back - less
   if back == 0 then break end
 end
--- Redisson gives permits back without taking them off the log: no more than there are become free.
+-- Redisson returns permits without removing them from the log. No more than the rate may become free.
 redis.call('incrby', l.free, math.max(math.min(given, l.rate - free), 0))
 keepAlive(l, KEYS, now)
 local left = #log == 2 * MOST and back or 0

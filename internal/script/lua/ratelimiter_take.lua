@@ -1,15 +1,15 @@
--- Take permits, now or ahead of time. Running it twice does what running it once does.
+-- Take permits, now or in advance. Idempotent.
 -- KEYS  1 the rate
 --       2 free permits, 3 those of the client
---       4 the log of what was taken, 5 that of the client
---       6 the rate for which the client counts
+--       4 the log of taken permits, 5 that of the client
+--       6 the rate that the client's count is based on
 -- ARGV  1 how many
 --       2 id of the request, 16 bytes
---       3 how far ahead they may be taken, in ms; less than zero: as far as it takes
+--       3 how far in advance they may be taken, in ms; negative: no limit
 -- RETURN   1, and the ms until they may be used
---          0, and the ms until asking again may help
+--          0, and the ms until a retry may succeed
 --         -1, 0     there is no rate
---         -2, rate  more than the rate
+--         -2, rate  more permits than the rate
 local l = configured(KEYS)
 if not l then return { -1, 0 } end
 local want, now, longest = tonumber(ARGV[1]), clock(), tonumber(ARGV[3])
@@ -20,8 +20,9 @@ local taken = 1
 if not at then
   local lack = want - available(l, now)
   at = now
-  -- Those who came before have taken what is free, or will be; each entry is free an interval later, and is one permit at least.
-  -- So many of the oldest must be over, or all but so many of the newest: whichever is less to look at.
+  -- Earlier requests have taken the free permits. An entry has at least one permit, which becomes free an interval after it. So
+  -- either the oldest entries with lack permits must be over, or all but the newest entries with room permits. The script walks the
+  -- direction with fewer entries.
   local room = l.rate - want
   local walk = (lack <= room or room >= MOST) and 'zrange' or 'zrevrange'
   local entries = lack > 0 and redis.call(walk, l.log, 0, math.min(lack, MOST) - 1, 'withscores') or {}

@@ -5,7 +5,7 @@
 -- RETURN  a list: 1 renewed, 0 that owner does not hold it
 local renewed = {}
 for i, key in ipairs(KEYS) do
-  -- One key that is no lock any more must not keep the others from being renewed.
+  -- A key that is no longer a lock must not prevent the renewal of the others.
   renewed[i] = redis.call('type', key).ok == 'hash' and redis.call('hexists', key, ARGV[2 * i]) or 0
   if renewed[i] == 1 then raise(key, ARGV[2 * i - 1]) end
 end

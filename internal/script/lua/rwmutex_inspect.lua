@@ -1,16 +1,16 @@
--- Look at a read/write lock without touching it.
+-- Return the state of a read/write lock without changing it.
 -- KEYS  1 the lock
---       2 what the names of all readers' keys begin with
--- ARGV  1 an owner that is listed in any case, or ''
--- RETURN  a list: the remaining ms (-1 never expires, -2 not held), the mode, then for each owner
---         its field, its count and the ms that it has left (-2: it has no time of its own, or is dead); of many readers
---         only some
+--       2 prefix of all readers' keys
+-- ARGV  1 an owner that is always listed, or ''
+-- RETURN  a list: the remaining ms (-1: never expires, -2: not held), the mode, then for each owner
+--         its field, its count and its remaining ms (-2: it has no lease of its own, or is dead); if there are many
+--         readers, only some of them
 local ttl = redis.call('pttl', KEYS[1])
 if ttl == -2 then return {ttl, ''} end
 local mode = redis.call('hstrlen', KEYS[1], 'mode') <= 5 and redis.call('hget', KEYS[1], 'mode')
-if mode ~= 'read' and mode ~= 'write' or not joinable(KEYS[1], 0) then return foreign(KEYS[1]) end -- before all of it is read
+if mode ~= 'read' and mode ~= 'write' or not joinable(KEYS[1], 0) then return foreign(KEYS[1]) end -- before the whole hash is read
 local seen = {ttl, mode}
--- add reports whether a field is one that a lock has.
+-- add reports whether a field belongs to a lock.
 local function add(field, value)
   local is = party(field, value)
   if not is or is == 'mode' then return is end

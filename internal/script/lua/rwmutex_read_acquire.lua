@@ -1,13 +1,13 @@
--- Take a read lock, or enter it again. Running it twice does what running it once does.
+-- Acquire a read lock, or reenter it. Idempotent.
 -- KEYS  1 the lock
---       2 what the names of the reader's own keys begin with
---       3 the writers that wait and want to be let in first
+--       2 prefix of the reader's own keys
+--       3 the waiting writers that have priority
 -- ARGV  1 lease time in ms
 --       2 owner
---       3 how often the owner will hold it afterwards: 1, or more to enter again
+--       3 hold count of the owner afterwards: 1, or more to reenter
 --       4 the writer's field under which it may read, or ''
--- RETURN  > 0   taken; a token not below that of any writer before
---         <= 0  held by a writer, or one goes first, or, to enter again, no longer held:
+-- RETURN  > 0   acquired; a token not below that of any earlier writer
+--         <= 0  held by a writer, or a waiting writer has priority, or, on reentry, no longer held:
 --               -1 - the remaining ms, 0 if it never expires
 local ttl = redis.call('pttl', KEYS[1])
 local mode = redis.call('hget', KEYS[1], 'mode')
@@ -17,7 +17,7 @@ if count > DEPTH then
   return redis.error_reply('ERR the read lock ' .. KEYS[1] .. ' can be entered ' .. DEPTH .. ' times: release it before you enter it again')
 end
 if count > 1 then
-  -- The hash may outlive a hold of one reader: its own keys say whether it lives.
+  -- The hash may outlive the hold of a reader. The reader is alive if one of its own keys exists.
   local holds = value and depth(value)
   if value and not holds then return foreign(KEYS[1]) end
   local alive = false
@@ -28,7 +28,7 @@ if count > 1 then
   if not alive then return -1 end
 elseif not value then
   if ttl ~= -2 and mode ~= 'read' and (ARGV[4] == '' or redis.call('hexists', KEYS[1], ARGV[4]) == 0) then
-    return held(ttl) -- also where the key is a lock of another kind
+    return held(ttl) -- also if the key is a lock of another kind
   end
   if mode == 'read' and not joinable(KEYS[1], ttl) then return foreign(KEYS[1]) end
   if mode ~= 'write' and redis.call('exists', KEYS[3]) == 1 then
@@ -38,7 +38,7 @@ elseif not value then
   if not mode then redis.call('hset', KEYS[1], 'mode', 'read') end
 end
 redis.call('hset', KEYS[1], ARGV[2], ARGV[3])
--- The lock first: it must not seem to last longer than its last reader, and the clock goes on between two commands.
+-- The lock comes before the reader's key. Time passes between two commands, and the lock must not outlast its last reader.
 if ttl < tonumber(ARGV[1]) then redis.call('pexpire', KEYS[1], ARGV[1]) end
 local own = KEYS[2] .. ':' .. ARGV[3]
 if redis.call('pttl', own) < tonumber(ARGV[1]) then redis.call('set', own, '1', 'px', ARGV[1]) end

@@ -1,12 +1,12 @@
--- Take a read lock from all readers. A writer, and what it reads, is left alone.
+-- Free a read lock of all readers. A writer and its read holds stay.
 -- KEYS  1 the lock
---       2 the channel that waiters listen to
---       3 what the names of all readers' keys begin with
+--       2 the channel of the waiters
+--       3 prefix of all readers' keys
 -- ARGV  1 PUBLISH or SPUBLISH
 -- RETURN  1 freed, 0 not held by readers
 if redis.call('hget', KEYS[1], 'mode') ~= 'read' then return 0 end
 if not lock(KEYS[1], FEW) then return foreign(KEYS[1]) end
--- The keys of the first readers are deleted with it. Where there are more, they end by themselves.
+-- The keys of the first readers are deleted, too. Those of further readers expire.
 local found, cursor = nil, '0'
 repeat
   found, cursor = page(KEYS[1], cursor)

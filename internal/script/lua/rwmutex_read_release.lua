@@ -1,13 +1,13 @@
--- Leave a read lock once, or give it up. Running it twice does what running it once does.
+-- Release a read lock once, or free it. Idempotent.
 -- KEYS  1 the lock
---       2 what the names of the reader's own keys begin with
---       3 the channel that waiters listen to
---       4 what the names of all readers' keys begin with
+--       2 prefix of the reader's own keys
+--       3 the channel of the waiters
+--       4 prefix of all readers' keys
 -- ARGV  1 owner
---       2 how often the owner will hold it afterwards: 0 gives it up
+--       2 hold count of the owner afterwards: 0 frees it
 --       3 PUBLISH or SPUBLISH
 -- RETURN  0  the owner does not hold it; nothing was done
---         1 + the clients that heard that it is free, or 1 if it is still held
+--         1 + the number of clients that received the message that it is free, or 1 if it is still held
 local value = redis.call('hget', KEYS[1], ARGV[1])
 if not value then return 0 end
 local count = depth(value)
@@ -22,7 +22,7 @@ for i = math.max(count, left), math.max(left, 1), -1 do
   end
 end
 if left > 0 then
-  -- What is left lasts as long as what was there. The order matters where memory is full.
+  -- The remaining holds last as long as the longest hold did. The order of the commands matters if memory is full.
   if longest > 0 and redis.call('pexpire', KEYS[2] .. ':' .. left, longest) == 0 then
     redis.call('set', KEYS[2] .. ':' .. left, '1', 'px', longest)
   end
@@ -30,11 +30,11 @@ if left > 0 then
   return 1
 end
 redis.call('hdel', KEYS[1], ARGV[1])
-if redis.call('hget', KEYS[1], 'mode') == 'write' then return 1 end -- a writer that has read
--- The lock lasts as long as its last reader. A dead one, of any client, does not count.
+if redis.call('hget', KEYS[1], 'mode') == 'write' then return 1 end -- the owner is a writer with a read hold
+-- The lock lasts as long as its last reader. Dead readers do not count.
 local ttl = redis.call('pttl', KEYS[1])
--- The clock goes on between two commands, so a few ms are no difference.
-if longest + 10 < ttl and redis.call('hlen', KEYS[1]) > 1 then return 1 end -- that was another one
+-- Time passes between two commands, so a difference of a few ms is ignored.
+if longest + 10 < ttl and redis.call('hlen', KEYS[1]) > 1 then return 1 end -- another reader lasts longest
 longest = readers(KEYS[1], KEYS[4], ttl)
 if longest > 0 then
   if longest ~= ttl and longest < math.huge then redis.call('pexpire', KEYS[1], longest) end

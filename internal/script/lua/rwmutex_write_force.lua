@@ -1,7 +1,7 @@
--- Take a write lock from whoever holds it. Readers, and what the writer has read, are left alone.
+-- Free a write lock, whichever owner holds it. Readers, and the writer's read holds, stay.
 -- KEYS  1 the lock
---       2 the channel that waiters listen to
---       3 what the names of all readers' keys begin with
+--       2 the channel of the waiters
+--       3 prefix of all readers' keys
 -- ARGV  1 PUBLISH or SPUBLISH
 -- RETURN  1 freed, 0 not held by a writer
 if redis.call('hget', KEYS[1], 'mode') ~= 'write' then return 0 end

@@ -1,8 +1,8 @@
--- Take all free permits. Running it twice does what running it once does.
+-- Acquire all free permits. Idempotent.
 -- KEYS  1 the number of free permits
---       2 the mark of the lane
+--       2 the mark of the request series
 -- ARGV  1 number of the request
---       2 how long to remember it, in ms
+--       2 how long to keep the mark, in ms
 -- RETURN  how many; as text if that has more than 53 bits
 local known = recall(KEYS[2], ARGV[1])
 if known then return exact(told(KEYS[2], known)) end

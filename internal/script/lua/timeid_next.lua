@@ -1,10 +1,10 @@
--- Give out ids that consist of a time and a number. Running it twice skips some.
+-- Allocate ids that consist of a time and a number. Running it twice skips some ids.
 -- KEYS  1 hash: sec, the seconds of the last id; seq, its number
 -- ARGV  1 how many
---       2 and 3: the sec and seq above which they are to be; 0 and 0: any
---       4 seconds from the epoch of Unix to that of the ids
---       5 how long an idle hash lives, in ms
--- RETURN  the sec of all of them, and the seq of the first
+--       2 and 3: the ids must be above this sec and seq; 0 and 0: any
+--       4 seconds from the Unix epoch to that of the ids
+--       5 TTL of an idle hash in ms
+-- RETURN  the sec of all ids, and the seq of the first one
 local clock = redis.call('time')
 local now = tonumber(clock[1]) - tonumber(ARGV[4])
 local last = redis.call('hmget', KEYS[1], 'sec', 'seq')
@@ -17,8 +17,9 @@ if sec and seq then
   sec, seq = tonumber(sec), tonumber(seq)
 else
   if redis.call('exists', KEYS[1]) == 1 then return redis.error_reply('WRONGTYPE the hash is not that of time ids') end
-  -- New, or forgotten: above all that an earlier hash can have given out. If that was begun in an earlier second, it has
-  -- come to the present second at most; if in this one, to the next, but not to as many numbers as nanoseconds.
+  -- There is no hash, or it was lost. The ids must be above all that a lost hash can have allocated. If that hash was created in an
+  -- earlier second, it has reached at most the present second. If it was created in this second, it has reached at most the next
+  -- one, with fewer numbers than nanoseconds have passed.
   sec, seq = now + 1, tonumber(clock[2]) * 1000
 end
 local floor, number = tonumber(ARGV[2]), tonumber(ARGV[3])

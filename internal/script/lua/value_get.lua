@@ -1,4 +1,4 @@
 -- Read a value.
 -- KEYS  1 the value
--- RETURN  its text, or nothing
+-- RETURN  the value, or nothing
 return redis.call('get', KEYS[1])

@@ -1,7 +1,7 @@
--- Set a value, whatever it was.
+-- Set a value.
 -- KEYS  1 the value
--- ARGV  1 its text
---       2 and on: options of SET
+-- ARGV  1 the new value
+--       2.. options of SET
 -- RETURN  1
 redis.call('strlen', KEYS[1]) -- fails on a key of another type, which may be a lock
 redis.call('set', KEYS[1], ARGV[1], unpack(ARGV, 2))

@@ -1,46 +1,46 @@
 -- The queue of a fair lock.
 -- KEYS  1 the lock
 --       2 the queue: a list of owners, the next one first
---       3 until when each is waited for at least, by Redisson's rule, in ms of the epoch
---       4 until when each of ours is waited for, unless it gives another sign of life;
---         and, for the owner '', until when nobody is dropped
---       5 the channel, to which the owner is appended
-local LIFE = 2500    -- ms between a sign of life and death
-local SLACK = 10000  -- ms that Redisson's clocks may be off
-local TURN = 300000  -- ms that Redisson takes off the limits of all when one of its waiters is through
-local MOMENT = 1500  -- ms for which nobody is dropped after somebody was late
-local LEFT = 3600000 -- ms from the last signs of life to the end of a queue in which only ours wait, or half as many
-local DROPS = 500    -- a call drops so many of the dead
-local BYTES = 100000 -- and no more than so many bytes of them, but one in any case
+--       3 the limit of each owner by Redisson's rule: it stays in the queue at least until then, in ms of the Unix epoch
+--       4 the heartbeat deadline of each Holdfast owner: it is dead after this time without another heartbeat;
+--         and, for the owner '', the time until which no owner is dropped
+--       5 the channel prefix, to which the owner is appended
+local LIFE = 2500    -- ms from a heartbeat to its deadline
+local SLACK = 10000  -- ms of tolerance for the clocks of Redisson
+local TURN = 300000  -- ms that Redisson subtracts from all limits when one of its waiters leaves the queue
+local MOMENT = 1500  -- ms without drops after a late heartbeat
+local LEFT = 3600000 -- ms, or half as many, from the last heartbeats to the expiry of a queue that has only Holdfast owners
+local DROPS = 500    -- a call drops at most so many dead owners
+local BYTES = 100000 -- and at most so many bytes of them, but at least one owner
 local clock = redis.call('time')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
--- limit returns until when an owner is waited for by Redisson's rule, and whether anything is stored. What is more than 64 bits
--- counts as no limit: neither Redisson nor Holdfast writes it.
+-- limit returns the limit of an owner by Redisson's rule, and whether one is stored. A value of more than 64 bits counts as no
+-- limit: neither Redisson nor Holdfast writes it.
 local function limit(owner)
   local score = redis.call('zscore', KEYS[3], owner)
   local till = tonumber(score or nil) or 0
   return till > -1e19 and till < 1e19 and till or 0, score and true or false
 end
 
--- sign returns until when an owner of ours is waited for, or nil. A time further ahead than a sign of life reaches was not written
--- by one, or the clock was set back since.
+-- sign returns the heartbeat deadline of a Holdfast owner, or nil. A deadline further ahead than LIFE was not written by a
+-- heartbeat, or the clock was set back since.
 local function sign(owner, most)
   local till = tonumber(redis.call('zscore', KEYS[4], owner) or nil)
   return till and till > -1e19 and till <= now + most and till or nil
 end
 
--- forget drops the times of owners that have left the queue, and all that is ours with the last one.
+-- forget removes the times of owners that have left the queue. If the queue is empty, it removes all heartbeats.
 local function forget(...)
   redis.call('zrem', KEYS[3], ...)
   redis.call('zrem', KEYS[4], ...)
   if redis.call('exists', KEYS[2]) == 0 then redis.call('del', KEYS[4]) end
 end
 
--- first drops the dead at the head of the queue and returns who is next, until when he is waited for, and whether
--- anybody was dropped. Only a waiter that gives its own signs in time can tell who is dead from who could not reach the
--- server either; for anybody else a waiter must be dead by Redisson's rule as well. An owner without any time would
--- block the queue for ever. After DROPS of the dead the next one is waited for a ms, dead or not: the next call goes on.
+-- first drops the dead owners at the head of the queue. It returns the next owner, the time until which it stays, and whether an
+-- owner was dropped. A caller whose own heartbeats are in time could reach the server, so for this caller an owner with a late
+-- heartbeat is dead. For other callers an owner must also be dead by Redisson's rule. An owner without any time is dead: otherwise
+-- it would block the queue for ever. After DROPS dead owners, the next one stays for a ms, dead or not, and the next call continues.
 local function first(in_time)
   local dead, owner, till, bytes = {}, nil, nil, 0
   repeat
@@ -56,14 +56,14 @@ local function first(in_time)
   return owner or nil, till, #dead > 0
 end
 
--- keep lets the queue end LEFT ms after the last signs of life if all who wait there are ours. Redisson's waiters do not say that
--- they still wait, so with one of them in it a queue has no end. signed is whether this call is a sign of life.
+-- keep sets the expiry of the queue to LEFT ms after the last heartbeats if it has only Holdfast owners. Redisson's waiters send no
+-- heartbeats, so a queue with one of them never expires. The parameter signed says whether this call is a heartbeat.
 local function keep(signed)
   local waiting = redis.call('llen', KEYS[2])
   if waiting == 0 then return end
   local ours = waiting <= redis.call('zcard', KEYS[4]) - (redis.call('zscore', KEYS[4], '') and 1 or 0)
   local raise = ours and signed and redis.call('pttl', KEYS[2]) < LEFT / 2
-  if raise then -- Java may have dropped one that has signs, so numbers are not enough
+  if raise then -- Redisson may have dropped an owner with a heartbeat, so comparing the sizes is not enough
     for i = 0, math.min(waiting, 100) - 1 do
       ours = ours and redis.call('zscore', KEYS[4], redis.call('lindex', KEYS[2], i))
     end
@@ -73,7 +73,7 @@ local function keep(signed)
   end
 end
 
--- call tells an owner that it is his turn, and returns how many heard it.
+-- call notifies an owner that it is next, and returns how many clients received the message.
 local function call(publish, owner)
   return redis.call(publish, KEYS[5] .. ':' .. owner, '0')
 end

@@ -1,7 +1,8 @@
--- The calls of a group, for the functions in the table scripts. Each of these is a script of a single lock, with its keys, its
--- arguments and what it uses as redis as parameters.
+-- The calls of a group, for the functions in the table scripts. Each function is the script of a single lock. Its parameters are the
+-- keys, the arguments, and the table that the script uses as redis.
 
--- calls returns a function for each call in ARGV[at] and what follows. It runs the call with the given redis, as pcall does.
+-- calls returns a function for each call from ARGV[at] on. The function runs the call with the given redis and returns what pcall
+-- returns.
 local function calls(at)
   local list, key = {}, 1
   while at <= #ARGV do
@@ -13,7 +14,7 @@ local function calls(at)
   return list
 end
 
--- through returns a redis whose commands go to run, with the name of the function that was to run them: call or pcall.
+-- through returns a redis whose commands go to run. The first parameter of run is the name of the called function: call or pcall.
 local function through(run)
   local view = {}
   for _, name in ipairs({'call', 'pcall'}) do

@@ -1,18 +1,18 @@
--- Which hashes are those of locks. They have a field for each who holds it, <client>:<number> -> how often it has entered,
--- with :write appended to it for a writer; beside that only mode, or what the leader of an election says of itself.
-local SAID = 65536 -- the longest that a leader may say, and more
+-- How to recognize the hash of a lock. It has a field for each owner, <client>:<number> -> hold count, with :write appended for a
+-- writer. The only other fields are mode, and the proclaimed value of the leader of an election.
+local SAID = 65536 -- more than the maximum length of a proclaimed value
 local HEX = '%x%x%x%x'
 local UUID = '^' .. HEX .. HEX .. '%-' .. HEX .. '%-' .. HEX .. '%-' .. HEX .. '%-' .. HEX .. HEX .. HEX .. ':'
 
--- spend reports whether so many bytes more may be read. What was read of data that is not ours may be of any size, so each
--- element is read by itself, and none after the first that is too long.
+-- spend reports whether n more bytes may be read. Data of other programs may be of any size. So elements are read one by one, and
+-- none after the first that is too long.
 local bytes = 1048576
 local function spend(n)
   bytes = bytes - n
   return bytes >= 0
 end
 
--- names returns the fields of a hash, at most about so many, or nothing if there is too much to read.
+-- names returns about most fields of a hash at most, or nil if there is too much to read.
 local function names(key, most)
   local found, seen, cursor = {}, {}, '0'
   repeat
@@ -28,18 +28,19 @@ local function names(key, most)
   return found
 end
 
--- entered returns how often, or nil if the field is not that of an owner. No other value is read: it may be of any size.
+-- entered returns the hold count of a field, or nil if the field does not belong to an owner. It does not read other values, since
+-- they may be of any size.
 local function entered(key, field, mode, endless)
   local owner = mode == 'write' and string.match(field, '^(.*):write$') or field
   if not string.find(owner, ':%d+$') or redis.call('hstrlen', key, field) > 5 then return nil end
-  -- A lock without an end is rare, and such a field in somebody's data is not.
+  -- A lock without an expiry is rare, but such a field in data of other programs is not.
   if endless and not string.find(owner, UUID) then return nil end
   return tonumber(string.match(redis.call('hget', key, field) or '', '^[1-9]%d*$') or nil)
 end
 
--- lock returns the mode of a lock, or '' if it has none, the fields of at most so many owners with their counts, and how
--- many fields more it has; nothing if the hash is not that of a lock. If the caller has named the lock, owners of a lock without
--- an end need not look like those of Redisson and Holdfast.
+-- lock returns the mode of a lock, or '' if it has none, the fields of at most most owners, their counts, and the number of further
+-- fields. It returns nil if the hash is not a lock. If the caller has named the lock, owners of a lock without an expiry need not
+-- look like those of Redisson and Holdfast.
 local function lock(key, most, named)
   local size, long = redis.call('hlen', key), redis.call('hstrlen', key, 'mode')
   local mode = (long == 4 or long == 5) and redis.call('hget', key, 'mode') or ''
@@ -59,6 +60,6 @@ local function lock(key, most, named)
     end
   end
   if #owners == 0 or mode == '' and #owners > 1 then return nil end
-  if mode ~= '' then others = 1 end -- HSCAN may not have come to it
+  if mode ~= '' then others = 1 end -- HSCAN may not have returned it
   return mode, owners, counts, size - others - #owners
 end

@@ -1,5 +1,5 @@
--- 64-bit numbers stay text: a number of Lua is exact up to 2^53 only.
--- The text of a number if it is one as the server writes it, else nil.
+-- 64-bit numbers are handled as text: numbers in Lua are exact up to 2^53 only.
+-- int64 returns the text if it is a 64-bit number in the form that the server writes, else nil.
 local function int64(text)
   if text == '0' then return text end
   local sign, digits = string.match(text, '^(-?)([1-9]%d*)$')
@@ -15,22 +15,22 @@ local function less(a, b)
   return a < b
 end
 
--- exact returns a number as a reply: as text where a number of Lua is not exact.
+-- exact returns a number as a reply: as text if a number in Lua is not exact.
 local function exact(text)
   local n = tonumber(text)
   return math.abs(n) <= 2 ^ 53 and n or text
 end
--- unreadable fails with an error that names a key and says what to do.
+-- unreadable raises an error that names a key and says what to do.
 local function unreadable(key, what, advice)
   error('the key ' .. key .. ' does not hold ' .. what .. ': ' .. advice, 0)
 end
--- number returns the text of the number in a key, or nil if there is no such key. It fails on a value of another kind.
+-- number returns the text of the number in a key, or nil if the key does not exist. It fails on a value that is not a number.
 local function number(key)
   local text = redis.call('get', key)
   if text and not int64(text) then unreadable(key, 'a whole number of 64 bits', 'use another name, or delete the key') end
   return text or nil
 end
--- whole returns the number in a key that Lua can calculate with, or nil if there is no such key.
+-- whole returns the number in a key, or nil if the key does not exist. It fails on a number that is not exact in Lua.
 local function whole(key)
   local text = number(key)
   local n = tonumber(text)

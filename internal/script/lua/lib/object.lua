@@ -1,13 +1,13 @@
 -- The keys of an object.
--- KEYS  1 the mark of the lane, where an answer is remembered
+-- KEYS  1 the mark of the request series, which stores the reply
 -- ARGV  1 their types, in their order
---       2 and 3 number of the request, and how long to remember it
+--       2 and 3 number of the request, and how long to keep the mark in ms
 local PROBE = {string = 'strlen', hash = 'hlen', list = 'llen', zset = 'zcard'}
 local types = {}
 for t in string.gmatch(ARGV[1], '%a+') do types[#types + 1] = t end
 
--- present reports whether any of the keys from KEYS[first] on exists. It fails on a key of another type: that is somebody
--- else's.
+-- present reports whether any of the keys from KEYS[first] on exists. It fails on a key of another type, which belongs to another
+-- program.
 local function present(first)
   local found = false
   for i, t in ipairs(types) do
@@ -23,15 +23,15 @@ local function present(first)
   return found
 end
 
--- answer remembers what has come of the request.
+-- answer stores the reply to the request and returns it.
 local function answer(reply)
-  -- A server that is out of memory refuses SET, unless the script has written before.
+  -- A server that is out of memory refuses SET, unless the script has written already.
   redis.call('pexpire', KEYS[1], ARGV[3])
   remember(KEYS[1], ARGV[2], reply, ARGV[3])
   return reply
 end
 
--- answered returns what had come of the request.
+-- answered returns the stored reply to the request.
 local function answered(known)
   local reply = told(KEYS[1], known)
   if #reply > 2 or math.abs(tonumber(reply)) > 1 then error('the key ' .. KEYS[1] .. ' does not hold the mark of a request: delete it', 0) end

@@ -1,6 +1,6 @@
--- raise makes a key last for at least ms from now on, and never shortens its time.
+-- raise sets the TTL of a key to at least ms and never shortens it.
 local function raise(key, ms)
-  -- Written also if there is enough left: the master may be the only one to know. Up to 2^53 a number is exact, and
-  -- written without an exponent; PEXPIRE refuses every other form. Nothing of ours lasts that long.
+  -- Written even if the TTL is long enough: a replica may have an older one. Up to 2^53 a number is exact and is written without an
+  -- exponent, as PEXPIRE requires. No lease is that long.
   redis.call('pexpire', key, math.min(math.max(redis.call('pttl', key), ms), 2 ^ 53))
 end

@@ -1,14 +1,14 @@
-local MOST = 1000   -- how many entries of a log a script looks at
-local LONG = 10000  -- and where it has to add all of them up, since the count was lost
-local PACK = 'Bc0I' -- a length, as many random bytes, and the permits
--- What an entry of a log says.
+local MOST = 1000   -- a script reads at most so many entries of a log
+local LONG = 10000  -- the same, if it must add up all entries because the count was lost
+local PACK = 'Bc0I' -- a length, as many random bytes, and the number of permits
+-- unpack returns the parts of a log entry.
 local function unpack(log, entry)
   if #entry == 0 or #entry ~= 5 + string.byte(entry) then
     unreadable(log, 'the log of a rate limiter', 'delete it, or see "Old releases" in docs/mixed-fleet.md if a Redisson before 3.17 wrote it')
   end
   return struct.unpack(PACK, entry)
 end
--- How many permits the entries of a log stand for.
+-- sum returns the number of permits in some log entries.
 local function sum(log, entries, step)
   local permits = 0
   for i = 1, #entries, step or 1 do
@@ -17,20 +17,21 @@ local function sum(log, entries, step)
   end
   return permits
 end
--- The rate of a limiter and the keys of its state; nothing if it has no rate. It fails on a rate or a log that cannot be
--- read, unless the rate is to be replaced.
+-- configured returns the rate of a limiter and the keys of its state, or nil if it has no rate. It fails on a rate or a log that
+-- cannot be read, unless the rate is to be replaced.
 local function configured(keys, replace)
   local c = redis.call('hmget', keys[1], 'rate', 'interval', 'type', 'keepAliveTime')
   if not (c[1] and c[2] and c[3]) then return nil end
   local function natural(text) return string.find(text, '^%d+$') and #text <= 16 and tonumber(text) <= 2 ^ 53 and tonumber(text) end
   local l = { rate = natural(c[1]), interval = natural(c[2]), keep = natural(c[4] or '0'), free = keys[2], log = keys[4] }
-  -- Who changes the rate cannot see what others have of their own, so they note for which rate it is.
+  -- A client that changes the rate cannot access the state of other clients. So each client stores the rate that its count is based
+  -- on.
   if c[3] == '1' then l.own, l.free, l.log, l.basis = true, keys[3], keys[5], keys[6] end
   l.broken = not (l.rate and l.interval and l.keep and (c[3] == '0' or c[3] == '1'))
   if l.broken and not replace then unreadable(keys[1], 'a rate that can be read', 'set one with SetRate') end
   if not l.broken then
     local first, last = redis.call('zrange', l.log, 0, 0), redis.call('zrevrange', l.log, 0, 0, 'withscores')
-    -- Redisson before 3.17 wrote entries of 8 bytes. They count as used until they are over, and then cannot be read.
+    -- Redisson before 3.17 wrote entries of 8 bytes. They count as used until they are over. After that, unpack fails on them.
     for _, entry in ipairs({ first[1], last[1] }) do
       if #entry ~= 8 then unpack(l.log, entry) end
     end
@@ -39,13 +40,13 @@ local function configured(keys, replace)
   end
   return l
 end
--- How many permits are free now. What is over is forgotten, and the number is written down; if it is only to be looked
--- at, then only where something is over. Where too much is over to look at, the rest counts as used until the next call,
--- so that nobody else has to wait for long; the second result counts a permit for each of the rest.
+-- available returns how many permits are free now. It removes entries that are over and stores the number. If look is set, it writes
+-- only if an entry is over. If too many entries are over to read all of them, the rest counts as used until the next call, so that
+-- the script does not block the server for long. The second result counts one more permit for each entry of the rest.
 local function available(l, now, look)
   local had = whole(l.free)
   local basis = l.own and whole(l.basis) or not l.own and l.rate
-  -- A ms more, since times are cut to whole ones: no span of an interval sees more than the rate.
+  -- One ms more, since times are truncated to whole ms: no interval may contain more permits than the rate.
   local past = string.format('(%.0f', now - l.interval - 1)
   local total, live = redis.call('zcard', l.log), redis.call('zcount', l.log, past, '+inf')
   local over = total - live
@@ -57,13 +58,13 @@ local function available(l, now, look)
     rest = over - drop
     local sound = free and free <= l.rate
     if (not sound or rest > 0) and live <= (sound and MOST or LONG) then
-      -- What is over may be too much to be taken off one by one; what is not is put into a new log then.
+      -- There may be too many entries that are over to remove them one by one. In this case the others are put into a new log.
       keep = redis.call('zrange', l.log, total - live, -1, 'withscores')
       free = l.rate - sum(l.log, keep, 2)
       if rest == 0 then keep = nil end
       drop, rest = over, 0
     elseif not sound then
-      -- The count was lost, and the log is too long to make up for it: all permits count as taken by its last entry.
+      -- The count was lost, and the log is too long to compute it. All permits count as taken by the last entry.
       local n = math.min(l.rate, 2 ^ 32 - 1)
       keep = { struct.pack(PACK, 16, string.rep('\0', 16), n), l.last }
       free, drop, rest = l.rate - n, total, 0
@@ -82,7 +83,7 @@ local function available(l, now, look)
   end
   return free, math.min(free + rest, l.rate - live)
 end
--- Let everything expire that nobody uses; but nothing that is needed yet.
+-- keepAlive sets the TTLs of the keys, so that unused state expires and needed state does not.
 local function keepAlive(l, keys, now)
   local last = tonumber(redis.call('zrevrange', l.log, 0, 0, 'withscores')[2]) or now
   local needed = math.ceil(math.max(last - now, 0)) + l.interval + 1000
@@ -91,7 +92,7 @@ local function keepAlive(l, keys, now)
     ttl = math.max(l.keep, needed)
     redis.call('pexpire', keys[1], ttl)
   elseif l.own then
-    ttl = needed -- a client's own state is as new by then; others cannot let it last any longer
+    ttl = needed -- after this time the client's state has no effect; other clients cannot extend it
   end
   if ttl <= 0 then return end
   for _, key in ipairs({ l.free, l.log, l.basis }) do redis.call('pexpire', key, ttl) end

@@ -1,13 +1,13 @@
--- The writers that wait and want to be let in first: a sorted set, writer -> until when it keeps readers out.
-local MOST = 60000 -- ms; no writer writes a time that is further ahead
+-- The waiting writers that have priority: a sorted set, writer -> time until which it keeps new readers out.
+local MOST = 60000 -- ms; no writer stores a time further ahead
 
--- first returns for how many ms writers keep readers out, 0 if none does.
+-- first returns for how many ms writers keep new readers out, 0 if none does.
 local function first(writers, now)
   local last = redis.call('zrevrangebyscore', writers, now + MOST, '(' .. now, 'withscores', 'limit', 0, 1)
   return last[2] and last[2] - now or 0
 end
 
--- leave takes a writer out, and the dead with it. It reports whether readers may come in again.
+-- leave removes a writer and the dead ones. It reports whether new readers are allowed again.
 local function leave(writers, writer, now)
   if redis.call('zrem', writers, writer) == 0 then return false end
   local dead = redis.call('zcount', writers, '-inf', now)
