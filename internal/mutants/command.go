@@ -2,8 +2,8 @@ package mutants
 
 func init() { All = append(All, ofCommand...) }
 
-// ofCommand are the mutants of the command, of what Check may see, and of what
-// users are told.
+// ofCommand holds the mutants of the command, of the rights of Check, and of
+// messages to users.
 var ofCommand = []Mutant{
 	{
 		"locks need the right to read the settings of the server",
@@ -11,7 +11,7 @@ var ofCommand = []Mutant{
 		"internal/check", "TestDocumentedRights$",
 	},
 	{
-		"a setting that the user cannot see counts as checked",
+		"a setting that the user may not read counts as checked",
 		"internal/check/rules.go", "		s.hidden = append(s.hidden, name)", "		_ = s.hidden",
 		"internal/check", "TestNotChecked",
 	},
@@ -26,27 +26,27 @@ var ofCommand = []Mutant{
 		"test/behaviour", "TestUnverifiedTLSIsSaid",
 	},
 	{
-		"TLS that checks only the authority ignores the name of the server",
+		"TLS that checks only the authority ignores the server name",
 		"internal/config/servers.go", `case chain && f.serverName != "":`, `case chain && false:`,
 		"internal/config", "TestVerification",
 	},
 	{
-		"an unknown parameter of a URL is repeated",
+		"the error repeats an unknown parameter of a URL",
 		"driver/rueidis/url.go", `"parameter %d of the URL is unknown: known are %s", i+1,`, `"parameter %d of the URL is unknown ("+name+"): known are %s", i+1,`,
 		"driver/rueidis", "TestParseURLRefuses",
 	},
 	{
-		"a server fills an error with what it likes",
+		"the error text of a server has no length limit",
 		"driver/errors.go", "if len(text) > longest {", "if false {",
 		"driver", "TestServerErrorIsBounded",
 	},
 	{
-		"any answer counts as Redis",
+		"any answer counts as that of a Redis server",
 		"driver/rueidis/commandconn.go", "case len(line) > 0 && !strings.ContainsRune(replyTypes, rune(line[0])):", "case false:",
 		"driver/rueidis", "TestNotRedis",
 	},
 	{
-		"Open takes a nil context",
+		"Open accepts a nil context",
 		"open.go", "cmp.Or(checkContext(ctx), o.withDefaults().check())", "cmp.Or(nil, o.withDefaults().check())",
 		"test/behaviour", "TestNilAndZero",
 	},

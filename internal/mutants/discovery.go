@@ -2,11 +2,10 @@ package mutants
 
 func init() { All = append(All, discovery...) }
 
-// discovery are the mutants of how a driver finds out which server is the
-// master.
+// discovery holds the mutants of how a driver finds the master.
 var discovery = []Mutant{
 	{
-		"two masters: the one that was used last is used on",
+		"two masters: the last one stays in use",
 		"driver/rueidis/route.go", "			d.clearTable(c, found)\n", "			_ = c\n",
 		"driver/rueidis", "TestTwoMasters$",
 	},
@@ -16,12 +15,12 @@ var discovery = []Mutant{
 		"driver/rueidis", "TestTwoMasters$",
 	},
 	{
-		"two masters: watchers are not told that no server is used",
+		"two masters: watchers are not notified that no server is used",
 		"driver/rueidis/route.go", "		d.setTable(&table{conflict: c}, found)\n", "		d.table.Store(&table{conflict: c})\n",
 		"driver/rueidis", "TestTwoMasters$",
 	},
 	{
-		"two masters: the one that answers late is overlooked",
+		"two masters: a slow second master is ignored",
 		"driver/rueidis/replicated.go", "return l.master }, grace)", "return l.master }, min(grace, shortGrace))",
 		"driver/rueidis", "TestTwoMasters$",
 	},
@@ -31,37 +30,37 @@ var discovery = []Mutant{
 		"driver/rueidis", "TestAbsentWitnesses",
 	},
 	{
-		"a sentinel that is gone counts for ever",
+		"a sentinel that has left the group still counts",
 		"driver/rueidis/sentinelview.go", "		c.members = group\n", "		for id := range c.members {\n			group[id] = true\n		}\n		c.members = group\n",
 		"driver/rueidis", "TestSentinelView",
 	},
 	{
-		"a sentinel deployed anew is believed alone",
+		"a single redeployed sentinel is trusted",
 		"driver/rueidis/sentinelview.go", "size := max(len(group), len(c.members))", "size := len(group)",
 		"driver/rueidis", "TestSentinelView",
 	},
 	{
-		"sentinels that have missed a failover are believed",
+		"sentinels that have missed a failover are trusted",
 		"driver/rueidis/sentinelview.go", "		return v, errStale\n", "		_ = errStale\n",
 		"driver/rueidis", "TestSentinelView",
 	},
 	{
-		"a group of sentinels deployed anew is not believed",
+		"a redeployed group of sentinels is not trusted",
 		"driver/rueidis/sentinelview.go", "(!v.majority || c.mayKnowLatest(answers, group))", "(true || c.mayKnowLatest(answers, group))",
 		"driver/rueidis", "TestSentinelsDeployedAnew",
 	},
 	{
-		"an old sentinel that was forgotten outweighs the new group",
+		"an old sentinel outweighs the new group",
 		"driver/rueidis/sentinelview.go", "		answers = present //", "		_ = present //",
 		"driver/rueidis", "TestSentinelView",
 	},
 	{
-		"a failover is forgotten when the sentinel that led it is silent",
+		"a failover is ignored when the sentinel that led it does not answer",
 		"driver/rueidis/sentinelview.go", "silent[id] = group[id]", "silent[id] = false",
 		"driver/rueidis", "TestSentinelView",
 	},
 	{
-		"of two groups of sentinels the first is believed",
+		"the first of two groups of sentinels is trusted",
 		"driver/rueidis/sentinelview.go", "a.epoch == best.epoch && a.addr != best.addr", "a.epoch != best.epoch && a.addr != best.addr",
 		"driver/rueidis", "TestTwoGroupsOfSentinels",
 	},
@@ -71,22 +70,22 @@ var discovery = []Mutant{
 		"driver/rueidis", "TestSentinelView",
 	},
 	{
-		"a caller that gives up takes the connection of others with it",
+		"a cancelled caller breaks the shared connection",
 		"driver/rueidis/node.go", "		done := n.newCallContext(context.WithoutCancel(ctx)) // a cancelled", "		done := n.newCallContext(ctx) // a cancelled",
 		"driver/rueidis", "TestDialOutlivesCaller",
 	},
 	{
-		"the errors of contexts inside the driver reach its callers",
+		"errors of the driver's own contexts reach its callers",
 		"driver/rueidis/driver.go", "	return driver.ForCaller(ctx, err)\n}", "	return err\n}",
 		"driver/rueidis", "TestForCaller",
 	},
 	{
-		"the error of any context passes for that of the caller",
+		"any context error counts as that of the caller",
 		"driver/errors.go", "|| isDone(ctx) {", "|| true {",
 		"driver", "TestForCaller",
 	},
 	{
-		"a call without a deadline waits for a connection as long as that takes",
+		"a call without a deadline waits for a connection without a limit",
 		"driver/rueidis/commandconn.go", "func (n *node) mayBlock() bool {\n", "func (n *node) mayBlock() bool {\n	if n.c.Timeout < n.c.DialTimeout {\n		return false\n	}\n",
 		"driver/rueidis", "TestCallIsBounded",
 	},
@@ -96,7 +95,7 @@ var discovery = []Mutant{
 		"driver/rueidis", "TestFailoverGoingOn",
 	},
 	{
-		"of two masters that claim one slot, any is believed",
+		"any of two masters that claim one slot is trusted",
 		"driver/rueidis/cluster.go", "v.epoch-w.epoch, v.own-w.own)", "v.epoch-w.epoch)",
 		"driver/rueidis", "TestBestView",
 	},

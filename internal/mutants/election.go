@@ -2,10 +2,10 @@ package mutants
 
 func init() { All = append(All, election...) }
 
-// election are the mutants of elections.
+// election holds the mutants of elections.
 var election = []Mutant{
 	{
-		"whoever leads no more speaks for the next",
+		"a former leader can proclaim a value",
 		"internal/script/lua/election_proclaim.lua", "if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end", "",
 		"internal/script", "TestElection$",
 	},
@@ -15,27 +15,27 @@ var election = []Mutant{
 		"test/behaviour", "TestElection$",
 	},
 	{
-		"observers do not look when a lease is over",
+		"observers do not check when a lease ends",
 		"internal/script/election.go", "Verdict{TTL: max(ttl, -1), Why:", "Verdict{TTL: min(ttl, -1), Why:",
 		"internal/script", "TestElectionChange",
 	},
 	{
-		"whoever loses the lead does not lead again",
+		"a leader that loses its lease does not lead again",
 		"election.go", "again = errors.Is(released, ErrLost) && goesOn(released)", "again = errors.Is(released, ErrClosed)",
 		"test/behaviour", "TestLeadAgain",
 	},
 	{
-		"the work of a leader is not told of the loss",
+		"the context of a leader's work does not end with the loss",
 		"election.go", "return false, fn(lease.Context())", "return false, fn(ctx)",
 		"test/behaviour", "TestLead$",
 	},
 	{
-		"a leader that hears that it does not lead goes on",
+		"a leader that learns of its loss keeps the lease",
 		"election.go", "		lease.hold.Disown()\n", "",
 		"test/behaviour", "TestProclaimTellsOfLoss",
 	},
 	{
-		"a leader that nobody heard of stays in office",
+		"a leader that could not proclaim itself keeps the lock",
 		"election.go", "		_ = lease.Release(ctx)\n", "",
 		"test/behaviour", "TestUnannouncedHooks",
 	},

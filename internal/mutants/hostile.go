@@ -2,16 +2,16 @@ package mutants
 
 func init() { All = append(All, hostile...) }
 
-// hostile are the mutants of what scripts do with data that no client of ours
-// wrote, and of what requests and locks leave at the server.
+// hostile holds the mutants of scripts that find data of other programs, and of
+// keys that requests and locks leave on the server.
 var hostile = []Mutant{
 	{
-		"a refusal of permits is positive",
+		"a refusal counts as a grant of permits",
 		"internal/script/lua/leased_acquire.lua", "-1 - math.max(math.ceil(next - now), 0)", "now - next - 1",
 		"internal/script", "TestRefusalIsNeverPositive",
 	},
 	{
-		"permits are taken from a sorted set of others",
+		"permits are taken from a sorted set of another program",
 		"internal/script/lua/lib/leased.lua", "if #id ~= 16 and not", "if false and not",
 		"internal/script", "TestHostileData/^leased_acquire",
 	},
@@ -26,12 +26,12 @@ var hostile = []Mutant{
 		"internal/script", "TestHostileData/^ratelimiter_take",
 	},
 	{
-		"what is over is added up at every look",
+		"entries that are over are added up at every inspection",
 		"internal/script/lua/lib/ratelimiter.lua", "if not look or over > 0 then", "if not look then",
 		"internal/script", "TestLimiter$",
 	},
 	{
-		"a script looks at all entries of a log",
+		"a script reads all entries of a log",
 		"internal/script/lua/lib/ratelimiter.lua", "math.min(over, MOST), nil, 0", "over, nil, 0",
 		"internal/script", "TestLongLogIsBounded",
 	},
@@ -46,7 +46,7 @@ var hostile = []Mutant{
 		"test/faults", "TestMarkOfDoubtStays",
 	},
 	{
-		"marks stay for every object",
+		"the marks of earlier objects are not deleted",
 		"internal/engine/once.go", "	e.marks[sequence] = mark\n", "",
 		"test/faults", "TestMarksAreReclaimed",
 	},

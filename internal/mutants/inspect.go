@@ -2,25 +2,25 @@ package mutants
 
 func init() { All = append(All, inspection...) }
 
-// inspection are the mutants of looking at locks and breaking them.
+// inspection holds the mutants of inspecting and breaking locks.
 var inspection = []Mutant{
 	{
-		"whoever holds a lock loses it when one that was seen is broken",
+		"breaking a lock frees it although another owner holds it",
 		"internal/script/lua/inspect_break.lua", "if not seen[field] then return 0 end", "",
 		"inspect", "TestBreakSparesNewerHold",
 	},
 	{
-		"a reader that has come since is not noticed",
+		"breaking a lock ignores a new reader",
 		"internal/script/lua/inspect_break.lua", "if not seen[field] then return 0 end", "if not seen[field] and mode ~= 'read' then return 0 end",
 		"internal/script", "TestInspect",
 	},
 	{
-		"nobody is told that a lock was broken",
+		"breaking a lock publishes no message",
 		"internal/script/lua/inspect_break.lua", "if #KEYS > 1 then pcall(tell) end", "",
 		"inspect", "TestBreakWakes",
 	},
 	{
-		"a hash with one field like an owner's is taken for a lock",
+		"a hash with one field like an owner counts as a lock",
 		"internal/script/lua/lib/inspect.lua", "if not n then return nil end\n      owners[#owners + 1], counts[#counts + 1] = field, n", "if n then owners[#owners + 1], counts[#counts + 1] = field, n end",
 		"internal/script", "TestDecoys",
 	},
@@ -30,12 +30,12 @@ var inspection = []Mutant{
 		"internal/script", "TestInspect",
 	},
 	{
-		"of several masters only the first is asked",
+		"only the first of several masters is scanned",
 		"internal/script/inspect.go", "if d.Place(one).Slot == d.Place(another).Slot {", "if d.Place(one).Slot != -1 {",
 		"inspect", "TestHalfMoved",
 	},
 	{
-		"a list goes on with the cursor of another server",
+		"a scan continues with the cursor of another server",
 		"inspect/locks.go", "now.Node != place.Node || now.Term != place.Term", "now.Node != place.Node",
 		"inspect", "TestServerReplaced",
 	},

@@ -2,7 +2,7 @@ package mutants
 
 func init() { All = append(All, limiter...) }
 
-// limiter are the mutants of rate limiters.
+// limiter holds the mutants of rate limiters.
 var limiter = []Mutant{
 	{
 		"permits are free a millisecond before the interval is over",
@@ -10,22 +10,22 @@ var limiter = []Mutant{
 		"internal/script", "TestRateInStillTime",
 	},
 	{
-		"permits that are taken ahead are not counted",
+		"permits that are taken in advance are not counted",
 		"internal/script/lua/ratelimiter_take.lua", "redis.call('decrby', l.free, want)", "if at == now then redis.call('decrby', l.free, want) end",
 		"internal/script", "TestRateInStillTime",
 	},
 	{
-		"permits are taken however far ahead",
+		"permits are taken in advance without a limit",
 		"internal/script/lua/ratelimiter_take.lua", "if lack > 0 or longest >= 0 and at - now > longest then", "if lack > 0 then",
 		"internal/script", "TestRateInStillTime",
 	},
 	{
-		"permits that are given back are free once more when they are over",
+		"returned permits become free a second time when they are over",
 		"internal/script/lua/ratelimiter_release.lua", "  redis.call('zrem', l.log, log[i])\n", "",
 		"internal/script", "TestRateInStillTime",
 	},
 	{
-		"permits of a rate are given back again if that is sent again",
+		"a repeated request returns permits twice",
 		"internal/script/lua/ratelimiter_release.lua", "local known = recall(KEYS[7], ARGV[2])", "local known",
 		"internal/script", "TestRateInStillTime",
 	},

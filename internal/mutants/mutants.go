@@ -1,22 +1,22 @@
-// Package mutants tests the tests. Each mutant is a bug seeded into the code,
-// one line replaced by another, and names the test that must find it. A
-// promise whose test stays green with its mutant is not kept by anything.
+// Package mutants tests the tests. A mutant is a bug that is seeded into the
+// code by replacing a snippet. It names the test that must fail with the bug. If
+// that test passes, nothing tests the promise.
 //
-// make mutants runs them all. The files themselves are never touched: the
-// compiler is given the changed one as an overlay.
+// Run all mutants with make mutants. The files are not changed: the compiler
+// gets the changed file as an overlay.
 package mutants
 
 // A Mutant is a seeded bug.
 type Mutant struct {
-	Name string // what the bug is
-	File string // from the root of the module
-	Old  string // stands in the file exactly once
-	New  string
-	Pkg  string // of the test
+	Name string // a statement of the bug
+	File string // path from the root of the module
+	Old  string // the snippet to replace; it occurs in the file exactly once
+	New  string // the replacement
+	Pkg  string // the package of the test
 	Test string // the test that must fail
 }
 
-// All are the mutants.
+// All holds all mutants.
 var All = []Mutant{
 	{
 		"lease counted from the reply instead of before the request",
@@ -29,7 +29,7 @@ var All = []Mutant{
 		"internal/engine", "TestGrantedTooLate",
 	},
 	{
-		"no warning before the deadline",
+		"the loss is not reported before the deadline",
 		"internal/watchdog/watched.go", "return c.Deadline() - c.gap() }", "return c.Deadline() + 2*c.gap() }",
 		"test/faults", "TestToldBeforeAnybodyElse",
 	},
@@ -49,22 +49,22 @@ var All = []Mutant{
 		"internal/script", "TestMutexRelease",
 	},
 	{
-		"acquire does not look who holds the lock",
+		"acquire ignores the owner of the lock",
 		"internal/script/lua/mutex_acquire.lua", "elseif redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1 then -- 1: a read/write lock\n  return -1 - ttl\nend", "end",
 		"test/faults", "TestExclusion",
 	},
 	{
-		"acquire counts up instead of setting",
+		"acquire increments the count and does not set it",
 		"internal/script/lua/mutex_acquire.lua", "redis.call('hset', KEYS[1], ARGV[2], ARGV[3])", "redis.call('hincrby', KEYS[1], ARGV[2], 1)",
 		"test/faults", "TestAcquireReplyLost",
 	},
 	{
-		"entering again cuts the lease",
+		"reentry shortens the lease",
 		"internal/script/lua/mutex_acquire.lua", "if ttl < tonumber(ARGV[1]) then", "if true then",
 		"test/behaviour", "TestLeaseTimes",
 	},
 	{
-		"partial release writes first what a full server refuses",
+		"a nested release starts with a write that a full server refuses",
 		"internal/script/lua/mutex_release.lua", "if ttl > 0 then redis.call('pexpire', KEYS[1], ttl) end", "",
 		"internal/script", "TestMutexRelease",
 	},
@@ -84,17 +84,17 @@ var All = []Mutant{
 		"internal/engine", "TestGrantedTooLateForTheCaller",
 	},
 	{
-		"an extension takes the lock if nobody has it",
+		"an extension acquires a free lock",
 		"internal/script/lua/renew.lua", "renewed[i] = redis.call('type', key).ok == 'hash' and redis.call('hexists', key, ARGV[2 * i]) or 0", "redis.call('hsetnx', key, ARGV[2 * i], 1) renewed[i] = 1",
 		"test/faults", "TestExtendAfterLoss",
 	},
 	{
-		"a failed release is not tried again",
+		"a failed release is not retried",
 		"internal/engine/release.go", "if h.doubt || doubt || err != nil {", "if h.doubt || doubt {",
 		"internal/engine", "TestRefusedRelease",
 	},
 	{
-		"the turn is lost with a waiter that gives up",
+		"the turn of a cancelled waiter is lost",
 		"internal/engine/acquire.go", "} else if !errors.As(err, new(errNoTurn)) {\n				g.give()\n			}", "}",
 		"internal/engine", "TestTurnIsNotLost",
 	},
@@ -104,47 +104,47 @@ var All = []Mutant{
 		"internal/wait", "TestHub",
 	},
 	{
-		"hand-offs without an end",
+		"the number of hand-offs has no limit",
 		"internal/engine/release.go", "h.passes >= o.SlicePasses ||", "",
 		"internal/engine", "TestSliceOfPasses",
 	},
 	{
-		"tokens do not grow when a lock is handed over",
+		"tokens do not grow at a hand-off",
 		"internal/engine/release.go", "return h.e.tokens.fence(h.Key, h.token+1, 0)", "return h.token",
 		"test/behaviour", "TestTokensGrow",
 	},
 	{
-		"closing frees nothing",
+		"Close releases nothing",
 		"internal/engine/engine.go", "	e.free(limit, calls)\n", "	_ = calls\n",
 		"test/behaviour", "TestClose$",
 	},
 	{
-		"a sleeping machine does not age",
+		"the time of a suspended machine does not count",
 		"internal/clock/clock.go", "return now + time.Duration(known)", "return now",
 		"internal/watchdog", "TestSleepingMachine",
 	},
 	{
-		"a dead node stops the renewals of all",
+		"a dead node stops all renewals",
 		"internal/watchdog/renew.go", "node:   w.d.Place(c.Key).Node,", "node:   \"\",",
 		"internal/watchdog", "TestNodesAreIndependent",
 	},
 	{
-		"cancellation does not interrupt a lone caller",
+		"cancellation does not interrupt a single caller",
 		"driver/rueidis/commandconn.go", "_ = c.Conn.SetDeadline(time.Unix(1, 0))", "",
 		"driver/rueidis", "TestConformance/RESP3/Cancel",
 	},
 	{
-		"what a command in a script has said is not found, before Redis 7",
+		"the error of a command in a script is not found, before Redis 7",
 		"driver/errors.go", `_, said, _ = strings.Cut(rest, ": ") // the line`, `return rest`,
 		"driver", "TestServerError",
 	},
 	{
-		"a right that is missing in a script is not known as such, from Redis 7.2 on",
+		"a missing permission in a script is not recognized, from Redis 7.2 on",
 		"driver/errors.go", `|ACL failure in script:)`, `)`,
 		"driver", "TestServerError",
 	},
 	{
-		"a cancellation reaches the call after the one that was cancelled",
+		"a cancellation interrupts the next call",
 		"driver/rueidis/commandconn.go", "if !c.returned {", "if true {",
 		"driver/rueidis", "TestCancelledBeforeTheNext",
 	},
@@ -164,29 +164,29 @@ var All = []Mutant{
 		"driver/rueidis", "TestParseURLRefuses",
 	},
 	{
-		"the guard of a resource lets stale tokens pass",
+		"the fence accepts stale tokens",
 		"internal/script/fence.lua", "if #token < #seen or #token == #seen and token < seen then", "if false then",
 		"fence", "TestPausedHolderRedis",
 	},
 	{
-		"the guard of a resource does not remember tokens",
+		"the fence does not store tokens",
 		"internal/script/fence.lua", "if token ~= seen then redis.call('set', fence, token) end", "",
 		"fence", "TestPausedHolderRedis",
 	},
 
 	// FairMutex
 	{
-		"anybody may take a free fair lock although others queue",
+		"a free fair lock is granted to a caller outside the queue",
 		"internal/script/lua/fair_acquire.lua", "if ttl == -2 and (not head or head == owner) then\n  if head then", "if ttl == -2 then\n  if head == owner then",
 		"internal/script", "TestFair$",
 	},
 	{
-		"tokens begin anew after a Java multi lock",
+		"tokens restart after a Redisson multi lock",
 		"internal/script/lua/fenced_acquire.lua", "redis.call('persist', KEYS[2])", "",
 		"internal/script", "TestFenced$",
 	},
 	{
-		"permits that Java has given back are given back once more",
+		"permits that Redisson has returned are returned again",
 		"internal/script/lua/ratelimiter_release.lua", "math.max(math.min(given, l.rate - free), 0)", "given",
 		"internal/script", "TestLimiter",
 	},
@@ -198,17 +198,17 @@ var All = []Mutant{
 
 	// RWMutex
 	{
-		"readers do not look for a writer",
+		"readers ignore a writer",
 		"internal/script/lua/rwmutex_read_acquire.lua", "if ttl ~= -2 and mode ~= 'read' and (ARGV[4] == '' or redis.call('hexists', KEYS[1], ARGV[4]) == 0) then", "if false then",
 		"test/faults", "TestRWHistories",
 	},
 	{
-		"a reader that wants to write waits for itself",
+		"a reader that requests the write lock waits for itself",
 		"named.go", "case o.never != \"\" && o.client.find(ctx, o.never, o.name) != nil:", "case false:",
 		"test/behaviour", "TestUpgrade$",
 	},
 	{
-		"a writer that reads is handed over to the next writer",
+		"a write lock with a read hold is handed off to the next writer",
 		"internal/engine/hold.go", "	h.passable = false // or the other one would be in with a stranger\n", "",
 		"test/faults", "TestReadUnderPassedWrite",
 	},
@@ -218,19 +218,19 @@ var All = []Mutant{
 		"test/behaviour", "TestDowngrade$/same",
 	},
 	{
-		"what a writer reads ends with its writing",
+		"the read holds of a writer end with its write lock",
 		"named.go", "	l.survives = kind\n", "",
 		"test/behaviour", "TestDowngradeContext",
 	},
 
 	// FencedMutex
 	{
-		"entering again raises the token",
+		"reentry raises the token",
 		"internal/script/lua/fenced_acquire.lua", "if not held or token == 0 then", "if not held or token == 0 or ARGV[3] ~= '1' then",
 		"internal/script", "TestFenced$",
 	},
 	{
-		"an acquire that is sent again raises the token",
+		"a repeated acquire raises the token",
 		"internal/script/lua/fenced_acquire.lua", "if not held or token == 0 then", "if not held or token == 0 or ARGV[3] == '1' then",
 		"internal/script", "TestSentAgain",
 	},
@@ -240,34 +240,34 @@ var All = []Mutant{
 		"internal/script", "TestFenced$",
 	},
 	{
-		"fenced tokens are made while handing over",
+		"fenced tokens are created at a hand-off",
 		"internal/script/fenced.go", "return Traits{ServerTokens: true}", "return Traits{}",
 		"test/behaviour", "TestFencedContention",
 	},
 
 	// Multi
 	{
-		"a script that cannot have all keeps some",
+		"a group script that is refused keeps some locks",
 		"internal/script/lua/group_acquire.lua", "for j = i, 1, -2 do list[j + 1](mute) end", "",
 		"internal/script", "TestGroupFailsHalfway",
 	},
 	{
-		"a set that cannot be had keeps what it has",
+		"a set that fails keeps the locks that it has",
 		"internal/engine/multi.go", "		releaseAll(units[:n], r)\n", "",
 		"test/behaviour", "TestMultiAllOrNothing",
 	},
 	{
-		"everybody has another order of servers",
+		"the order of servers differs between clients",
 		"internal/engine/multi.go", "cmp.Compare(servers[a.Engine], servers[b.Engine])", "cmp.Compare(servers[a.Engine], servers[a.Engine])",
 		"test/behaviour", "TestMultiSameOrder",
 	},
 	{
-		"the loss of a part is not told",
+		"the loss of a part is not reported",
 		"lease.go", "		l.whole.lostPart()\n", "",
 		"test/behaviour", "TestMultiLosesOne",
 	},
 	{
-		"a set is valid as long as any part is",
+		"a set is valid while any part is valid",
 		"parts.go", "return ends[len(ends)-p.need]", "return ends[len(ends)-1]",
 		"test/behaviour", "TestMultiLosesOne",
 	},
@@ -277,116 +277,116 @@ var All = []Mutant{
 		"test/faults", "TestMultiLeaseCountsFromTheLast",
 	},
 	{
-		"a set keeps what it has while it waits for what it cannot get",
+		"a set keeps its locks while it waits for the next one",
 		"internal/engine/multi_order.go", "c.start, c.patience = missing, ", "c.start, c.patience = nil, ",
 		"test/behaviour", "TestMultiWaitsWithNothingInHand",
 	},
 	{
-		"a set that is given up at the last brings the program down",
+		"a set that is cancelled at its last lock panics",
 		"internal/engine/multi.go", "len(wants) > 1 && n < len(units)", "len(wants) > 1",
 		"test/faults", "TestMultiGivenUpAtTheLast",
 	},
 	{
-		"a set that is out of order waits as long as the others",
+		"a set that acquires out of order waits for the full time",
 		"internal/engine/multi_order.go", "keep = min(outOfOrderWait<<(2*c.astray), c.patience)", "keep = c.patience",
 		"test/behaviour", "TestMultiFindsBackToTheOrder",
 	},
 	{
-		"a set that is out of order never waits longer",
+		"a set that acquires out of order never extends its wait",
 		"internal/engine/multi_order.go", "outOfOrderWait<<(2*c.astray)", "outOfOrderWait",
 		"test/behaviour", "TestMultiBetweenQueueAndLongHold",
 	},
 	{
-		"the wait for the first lock counts as an outage of the second",
+		"the wait for the first lock counts as an outage of the second server",
 		"internal/engine/multi.go", "		asked := clock.Early()\n", "		asked := clock.Early() - 9*time.Second\n",
 		"test/faults", "TestMultiOutageAfterLongWait",
 	},
 	{
-		"a release makes room for itself only once",
+		"a release preempts extensions only once",
 		"internal/engine/hold.go", "		case <-ticker.C:\n", "		case <-ticker.C:\n			ticker.Stop()\n",
 		"test/faults", "TestReleaseBehindExtensions",
 	},
 	{
-		"an extension in the queue does not mind its context",
+		"a queued extension ignores its context",
 		"internal/engine/turnstile.go", "	case <-ctx.Done():\n", "	case <-context.Background().Done():\n",
 		"test/faults", "TestContextBehindExtension",
 	},
 	{
-		"a set takes clients of this library for strangers",
+		"a set does not recognize Holdfast clients",
 		"internal/engine/engine.go", "owner[14] == '8'", "owner[14] == '4'",
 		"test/behaviour", "TestMultiLearnsTheOrder",
 	},
 	{
-		"a set waits without an end with some of it in hand",
+		"a set holds some locks without a limit while it waits for others",
 		"internal/engine/multi.go", "patience/2+rand.N(patience)", "100*patience",
 		"test/behaviour", "TestMultiWaitsWithNothingInHand",
 	},
 	{
-		"a set meets those with another order as if for the first time, each time",
+		"a set does not store the order that it has learned",
 		"internal/engine/multi_order.go", "		remember(planned, c.first)\n", "",
 		"test/behaviour", "TestMultiLearnsTheOrder",
 	},
 	{
-		"what was learned of the order is never forgotten",
+		"a learned order is never discarded",
 		"internal/engine/multi_order.go", "	delete(e.firsts, key)\n", "",
 		"test/behaviour", "TestMultiLearnsTheOrder",
 	},
 
 	// redlock
 	{
-		"a server votes that has just come up",
+		"a restarted server votes at once",
 		"internal/script/lua/lib/vote.lua", "if up < tonumber(ARGV[4]) and", "if false and",
 		"test/redlock", "TestForgottenVote",
 	},
 	{
-		"a minority is enough",
+		"a minority of servers is enough",
 		"internal/engine/quorum.go", "Need: servers/2 + 1", "Need: servers / 2",
 		"test/redlock", "TestFewerClients",
 	},
 	{
-		"a server that does not answer is waited for",
+		"a server that does not answer delays the result",
 		"internal/engine/quorum.go", "limit := time.NewTimer(q.Limit)", "limit := time.NewTimer(15 * q.Limit)",
 		"test/redlock", "TestDeafDriver",
 	},
 	{
-		"votes that come late are kept",
+		"late votes are not released",
 		"internal/engine/quorum.go", "		if v.h != nil {\n", "		if false {\n",
 		"test/redlock", "TestLateVote",
 	},
 	{
-		"a split vote is kept",
+		"the locks of a split vote are not released",
 		"internal/engine/quorum.go", "		q.giveBack(wants, r)\n", "",
 		"test/redlock", "TestSplitVote",
 	},
 	{
-		"the holder is not told that the majority is lost",
+		"the loss of the majority is not reported",
 		"parts.go", "if left--; left < p.need {", "if left--; left == 0 {",
 		"test/redlock", "TestMajorityLost",
 	},
 	{
-		"an extension beyond the longest lease",
+		"an extension beyond the longest lease is accepted",
 		"lease.go", "p != nil && p.longest > 0 && d > p.longest {", "p != nil && false {",
 		"test/redlock", "TestExtendBeyondLongestLease",
 	},
 
 	// All kinds
 	{
-		"a lease that was over is said to have been taken by somebody",
+		"an expired lease is reported as taken by another owner",
 		"internal/engine/release.go", "why == watchdog.NotOwner && clock.Now() >= ends", "false",
 		"internal/engine", "TestReleasedAfterItsEnd",
 	},
 	{
-		"a deadline of the caller's is blamed on the server",
+		"the deadline of the caller is reported as a timeout of the server",
 		"driver/rueidis/calls.go", "ok && time.Until(end) <= 0", "ok && time.Until(end) <= -time.Hour",
 		"driver/rueidis", "TestTimeoutCause",
 	},
 	{
-		"a hook that panics keeps the lock",
+		"a panic in a hook keeps the lock",
 		"lease.go", "		if !ok {\n", "		if !ok && false {\n",
 		"test/behaviour", "TestHookPanics/push",
 	},
 	{
-		"a forced lock is not told to holders of another kind",
+		"ForceUnlock is not reported to holders of another kind",
 		"internal/engine/engine.go", "sided && h.kind.Gate() != k.Gate()", "(sided || true) && h.kind.Gate() != k.Gate()",
 		"test/behaviour", "TestForceUnlockTellsFencedHolder",
 	},

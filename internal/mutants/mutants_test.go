@@ -30,12 +30,12 @@ func mutated(t *testing.T, m Mutant) []byte {
 		t.Fatal(err)
 	}
 	if n := bytes.Count(source, []byte(m.Old)); n != 1 {
-		t.Fatalf("%s: %q stands in %s %d times, want once: the mutant must follow the code", m.Name, m.Old, m.File, n)
+		t.Fatalf("%s: %q occurs in %s %d times, want once: adapt the mutant to the code", m.Name, m.Old, m.File, n)
 	}
 	return bytes.Replace(source, []byte(m.Old), []byte(m.New), 1)
 }
 
-// Every mutant fits the code as it is, and compiles.
+// Every mutant applies to the code and compiles.
 func TestMutantsApply(t *testing.T) {
 	exports := compiled(t)
 	for _, m := range All {
@@ -89,7 +89,7 @@ func compiled(t *testing.T) map[string]string {
 	return files
 }
 
-// typeCheck checks the package of a file with other contents of that file.
+// typeCheck type-checks the package of a file with the given source in place of that file.
 func typeCheck(t *testing.T, name string, source []byte, exports map[string]string) {
 	t.Helper()
 	folder := filepath.Join(root, filepath.Dir(name))
@@ -118,8 +118,8 @@ func typeCheck(t *testing.T, name string, source []byte, exports map[string]stri
 	}
 }
 
-// Every mutant is found by the test that it names. Slow, hence by name only:
-// make mutants.
+// Every mutant is found by the test that it names. The test is slow, so it only
+// runs with make mutants.
 func TestMutants(t *testing.T) {
 	part, parts := 1, 1
 	if which := os.Getenv("HOLDFAST_MUTANTS"); which == "" {
@@ -132,7 +132,7 @@ func TestMutants(t *testing.T) {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
-			t.Parallel() // as many at a time as there are processors
+			t.Parallel() // one at a time per processor
 			dir := t.TempDir()
 			changed := filepath.Join(dir, filepath.Base(m.File))
 			if err := os.WriteFile(changed, mutated(t, m), 0o644); err != nil {

@@ -2,35 +2,35 @@ package mutants
 
 func init() { All = append(All, objects...) }
 
-// objects are the mutants of what can be done with anything by its name.
+// objects holds the mutants of the operations on named objects of any kind.
 var objects = []Mutant{
 	{
-		"an object is deleted although its key is somebody else's",
+		"an object is deleted although its key belongs to another program",
 		"internal/script/lua/lib/object.lua", "if redis.call(PROBE[t], key) > 0 and t == 'hash' then", "if t == 'hash' then",
 		"test/behaviour", "TestObjectDelete",
 	},
 	{
-		"a renamed object keeps parts of the one that it replaces",
+		"a renamed object keeps parts of the object that it replaces",
 		"internal/script/lua/object_rename.lua", "    redis.call('del', new) -- no key of the old target may stay", "",
 		"internal/script", "TestObject",
 	},
 	{
-		"half of a damaged dump is restored",
+		"a part of a damaged dump is restored",
 		"internal/script/lua/object_restore.lua", "return failed or answer(1)", "return answer(1)",
 		"internal/script", "TestObject",
 	},
 	{
-		"an end that is about to be heard is told twice",
+		"the end of an object is reported twice",
 		"internal/engine/listen.go", "		v.fence = true\n", "		return v.tell(ctx, Gone)\n",
 		"test/behaviour", "TestListenLooks",
 	},
 	{
-		"a listener that missed something does not look",
+		"a listener that missed messages does not check the object",
 		"internal/wait/tap.go", "			t.missed = true", "",
 		"test/behaviour", "TestListenSlowly",
 	},
 	{
-		"a lock can be given an end",
+		"a lock can be given an expiry",
 		"object.go", "	if o.free != nil {\n		return o.fail(op, fmt.Errorf(", "	if o.free == nil && op == \"\" {\n		return o.fail(op, fmt.Errorf(",
 		"test/behaviour", "TestObjectOfLock",
 	},

@@ -2,11 +2,11 @@ package mutants
 
 func init() { All = append(All, promises...) }
 
-// promises are the mutants of tokens, of releases, and of waiters behind a lease
-// of their own client.
+// promises holds the mutants of tokens, of releases, and of waiters behind a
+// lease of their own client.
 var promises = []Mutant{
 	{
-		"one floor of tokens for all names",
+		"all names share one lower bound of tokens",
 		"internal/engine/tokens.go", "func (t *tokens) get(id uint64) int64 { return max(t.recent[id], t.older[id]) }",
 		"func (t *tokens) get(uint64) (top int64) {\n\tfor _, f := range t.recent {\n\t\ttop = max(top, f)\n\t}\n\treturn top\n}",
 		"internal/engine", "TestTokensOfSkewedMasters",
@@ -17,12 +17,12 @@ var promises = []Mutant{
 		"internal/engine", "TestTokensAfterClockSetBack",
 	},
 	{
-		"the floors of names are never forgotten",
+		"the lower bounds of tokens are never discarded",
 		"internal/engine/tokens.go", "len(t.recent) >= maxFloors", "len(t.recent) >= maxFloors<<10",
 		"internal/engine", "TestFloorsAreBounded",
 	},
 	{
-		"any positive reply is a grant",
+		"any positive reply counts as a grant",
 		"internal/engine/tokens.go", "return token > minClockToken && token < maxClockToken", "return token > 0",
 		"internal/engine", "TestIncredibleGrant",
 	},
@@ -32,27 +32,27 @@ var promises = []Mutant{
 		"internal/engine", "TestOutageOfPreviousTurn",
 	},
 	{
-		"a release after the end passes for one in time",
+		"a release after the end of the lease succeeds",
 		"internal/engine/release.go", "freed.Held || doubt && !over", "freed.Held || doubt",
 		"internal/engine", "TestReleaseAfterTheEnd",
 	},
 	{
-		"a lease that is over counts as unreachable",
+		"a release after the end of the lease reports an unreachable server",
 		"internal/engine/release.go", "	case over:\n		return h.lose(watchdog.Expired)\n", "",
 		"internal/engine", "TestReleaseAfterTheEnd",
 	},
 	{
-		"a nested release hides what the server says",
+		"a nested release hides the error of the server",
 		"internal/engine/release.go", "	case over:\n		return ErrLost\n	}\n	return err\n", "	case over:\n		return ErrLost\n	}\n	return nil\n",
 		"internal/engine", "TestReleaseNested",
 	},
 	{
-		"waiters trust the lease of their own client",
+		"waiters trust a lease of their own client",
 		"internal/engine/gate.go", "				e.watchdog.Verify(h.Key)\n", "				_ = h\n",
 		"internal/engine", "TestQueueBehindDeletedLock",
 	},
 	{
-		"each waiter has the lease in front verified",
+		"each waiter verifies the lease ahead",
 		"internal/engine/gate.go", "g.head != t || g.hold == nil || now-max(g.verified, g.hold.granted) < unverified", "g.hold == nil || t == nil || now < unverified",
 		"internal/engine", "TestQueueBehindLease",
 	},
@@ -72,7 +72,7 @@ var promises = []Mutant{
 		"internal/engine", "TestRemainingIsOfNow",
 	},
 	{
-		"part of a line counts as an answer to a new connection",
+		"part of a line counts as the first reply on a connection",
 		"driver/rueidis/commandconn.go", "case len(line) > 0 && line[len(line)-1] == '\\n':", "case len(line) > 0:",
 		"driver/rueidis", "TestFirstReply",
 	},

@@ -2,15 +2,15 @@ package mutants
 
 func init() { All = append(All, replication...) }
 
-// replication are the mutants of what is promised where there are replicas.
+// replication holds the mutants of the promises with replicas.
 var replication = []Mutant{
 	{
-		"replicas are counted on another connection than the one that wrote",
+		"replicas are counted on another connection than that of the write",
 		"driver/rueidis/calls.go", "return client.DoMulti(ctx, append(multi, wait())...)", "return append(client.DoMulti(ctx, multi...), client.Do(ctx, wait()))",
 		"internal/matrix", "TestStrictRefusesAndGivesBack",
 	},
 	{
-		"a script that the server does not know is not sent to be counted",
+		"an unknown script is not sent with WAIT",
 		"driver/rueidis/calls.go", "		if isNoScript(resp) {\n			again :=", "		if false && isNoScript(resp) {\n			again :=",
 		"internal/matrix", "TestStrictRefusesAndGivesBack",
 	},
@@ -20,7 +20,7 @@ var replication = []Mutant{
 		"internal/engine", "TestStrictGivesBack",
 	},
 	{
-		"as many replicas as are connected are enough",
+		"the connected replicas are enough, however few",
 		"internal/engine/replicate.go", "	case Strict:\n		return o.Replicas", "	case Strict:\n		return min(o.Replicas, max(e.d.Place(key).Replicas, 0))",
 		"internal/matrix", "TestStrictRefusesAndGivesBack",
 	},
@@ -30,17 +30,17 @@ var replication = []Mutant{
 		"internal/matrix", "TestStrictRefusesAndGivesBack",
 	},
 	{
-		"a renewal that too few replicas have counts",
+		"a renewal on too few replicas counts",
 		"internal/watchdog/renew.go", "a.err == nil && acked && r.Acked < w.acks", "false && r.Acked < w.acks",
 		"internal/watchdog", "TestShortOfReplicas",
 	},
 	{
-		"a loss goes unheard while replicas are missing",
+		"a loss is not reported while replicas are missing",
 		"internal/watchdog/renew.go", "case a.err != nil || a.short != nil && a.held[i]:", "case a.err != nil || a.short != nil:",
 		"internal/matrix", "TestStrictNotOwnerWhileShort",
 	},
 	{
-		"a user who may not wait is told that the connection broke",
+		"a missing permission for WAIT is reported as a broken connection",
 		"driver/rueidis/calls.go", "Err: n.waitError(err)", "Err: driver.Unknown(err)",
 		"internal/matrix", "TestStrictWithoutWait",
 	},
@@ -55,7 +55,7 @@ var replication = []Mutant{
 		"internal/engine", "TestStrictGivesBack",
 	},
 	{
-		"what was prolonged at the master only outlives its loss",
+		"an extension on the master only outlives the loss",
 		"internal/engine/hold.go", "(why == watchdog.Expired || why == watchdog.Unacked) &&", "why == watchdog.Expired &&",
 		"internal/matrix", "TestStrictRefusesAndGivesBack",
 	},
@@ -65,7 +65,7 @@ var replication = []Mutant{
 		"internal/matrix", "TestAckedAfterFailover",
 	},
 	{
-		"clocks of servers are taken to agree",
+		"the clocks of servers are assumed to agree",
 		"internal/watchdog/watched.go", "d := sent + lease - margin(lease) - c.skew", "d := sent + lease - margin(lease)",
 		"internal/watchdog", "TestSkew",
 	},
@@ -75,32 +75,32 @@ var replication = []Mutant{
 		"internal/matrix", "TestRow17RestartWithoutData/single",
 	},
 	{
-		"a loss at a failover is not told from others",
+		"a loss by a failover has the same reason as others",
 		"internal/watchdog/watched.go", "return Failover", "return NotOwner",
 		"internal/watchdog", "TestFailover",
 	},
 	{
-		"the first sentinel that answers is believed",
+		"the first sentinel that answers is trusted",
 		"driver/rueidis/sentinelview.go", "if a.epoch > best.epoch {", "if best.epoch < 0 {",
 		"internal/matrix", "TestRow34SentinelOfThePast",
 	},
 	{
-		"what the sentinels have said is forgotten",
+		"the last epoch of the sentinels is ignored",
 		"driver/rueidis/sentinelview.go", "if best.epoch < c.epoch &&", "if best.epoch < 0 &&",
 		"internal/matrix", "TestRow34SentinelOfThePast",
 	},
 	{
-		"the new master is found when the failover is through",
+		"the new master is found only after the failover",
 		"driver/rueidis/sentinel.go", "t.addr, err = s.masterAddr(ctx, n)", "t.addr = named",
 		"driver/rueidis", "TestFailoverGoingOn",
 	},
 	{
-		"a master that comes back is believed without the sentinels",
+		"a returning master is used without asking the sentinels",
 		"driver/rueidis/sentinel.go", "case addr != n.addr:", "case addr == \"\":",
 		"internal/matrix", "TestRow17ReplicaKeepsData",
 	},
 	{
-		"without sentinels nobody can reconnect",
+		"without sentinels no client can reconnect",
 		"driver/rueidis/sentinel.go", "case err != nil && same &&", "case err != nil && false &&",
 		"internal/matrix", "TestRow27NoSentinels",
 	},

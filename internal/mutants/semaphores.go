@@ -2,27 +2,27 @@ package mutants
 
 func init() { All = append(All, semaphores...) }
 
-// semaphores are the mutants of semaphores with and without leases, of latches,
-// and of the numbered requests that they are made of.
+// semaphores holds the mutants of semaphores with and without leases, of
+// latches, and of their numbered requests.
 var semaphores = []Mutant{
 	// Numbered requests
 	{
-		"a request that is sent again runs again",
+		"a repeated request runs again",
 		"internal/script/lua/lib/once.lua", "if last == tonumber(number) then return reply end", "",
 		"internal/script", "TestSemaphore$",
 	},
 	{
-		"a request runs although its sequence has gone on",
+		"a late request runs although a later one has followed",
 		"internal/script/lua/lib/once.lua", "if last > tonumber(number) then return 'late' end", "",
 		"internal/script", "TestSemaphore$",
 	},
 	{
-		"a request that was undone can come yet",
+		"a late request runs although it was undone",
 		"internal/script/lua/semaphore_undo.lua", "remember(KEYS[2], ARGV[2], 'undone', ARGV[3])", "if known then remember(KEYS[2], ARGV[2], 'undone', ARGV[3]) end",
 		"internal/script", "TestSemaphore$",
 	},
 	{
-		"a refusal is not remembered",
+		"a refusal is not stored",
 		"internal/script/lua/semaphore_set.lua", "remember(KEYS[2], ARGV[2], 'exists', ARGV[3])", "",
 		"internal/script", "TestLateCopyOfRefusedRequest",
 	},
@@ -32,12 +32,12 @@ var semaphores = []Mutant{
 		"internal/engine", "TestSequences",
 	},
 	{
-		"whoever gives a permit back takes it again before others can",
+		"a caller that releases a permit acquires it again before waiters",
 		"internal/engine/gate.go", "if rivals <= 0 {", "if rivals <= 0 || true {",
 		"internal/engine", "TestTakeYields",
 	},
 	{
-		"an order is given up when it was tried for a while",
+		"a request is abandoned after some attempts",
 		"internal/engine/once.go", "case later != nil && !errors.Is(err, ErrRefused):", "case later != nil && errors.Is(err, ErrClosed):",
 		"internal/engine", "TestOnceInsists",
 	},
@@ -56,34 +56,34 @@ var semaphores = []Mutant{
 
 	// Waiting
 	{
-		"those who wait do not look when their subscription is restored",
+		"waiters do not retry when their subscription is restored",
 		"internal/wait/hub.go", "func (l handler) Subscribed(channel string, _ uint64) {", "func (l handler) Subscribed(channel string, gen uint64) {\n	if gen > 1 {\n		return\n	}\n",
 		"internal/engine", "TestReconnected",
 	},
 
 	// LeasedSemaphore
 	{
-		"a lease of permits is taken away before its end",
+		"a lease of permits is removed before its end",
 		"internal/script/lua/leased_acquire.lua", "local back = over(KEYS[2], now)", "local back = over(KEYS[2], now + 1)",
 		"internal/script", "TestPermitsInStillTime",
 	},
 	{
-		"permits whose lease is over do not come back",
+		"permits whose lease is over do not become free",
 		"internal/script/lua/leased_acquire.lua", "restore(KEYS[1], back, ARGV[3], KEYS[3])\n", "",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
-		"permits are counted again if they are asked for again",
+		"permits are counted twice if the request is repeated",
 		"internal/script/lua/leased_acquire.lua", "if not redis.call('zscore', KEYS[2], id) then missing = missing + 1 end", "missing = missing + 1",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
-		"a late copy of a request cuts the lease of permits",
+		"a late copy of a request shortens the lease of permits",
 		"internal/script/lua/leased_acquire.lua", "if tonumber(redis.call('zscore', KEYS[2], id) or 0) < now + ARGV[1] then", "if true then",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
-		"each request for permits has ids of its own",
+		"a repeated request for permits has new ids",
 		"internal/script/leased.go", "[]byte(owner + \":\" + strconv.Itoa(i))", "[]byte(time.Now().String() + strconv.Itoa(i))",
 		"internal/script", "TestPermitIDs",
 	},
@@ -93,12 +93,12 @@ var semaphores = []Mutant{
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
-		"a renewal leaves the end of permits as it was",
+		"a renewal does not extend permits",
 		"internal/script/lua/leased_renew.lua", "redis.call('zadd', key, ends, id)", "redis.call('zadd', key, ends - ARGV[2 * i - 1], id)",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
-		"the first permit of a lease is renewed alone",
+		"only the first permit of a lease is renewed",
 		"internal/script/lua/leased_renew.lua", "for _, id in ipairs(renewed[i] == 1 and ids or {}) do\n    local had", "for _, id in ipairs(renewed[i] == 1 and { ids[1] } or {}) do\n    local had",
 		"internal/script", "TestLeasedPermits$",
 	},
@@ -108,12 +108,12 @@ var semaphores = []Mutant{
 		"test/behaviour", "TestPermitsRestComesBack",
 	},
 	{
-		"permits whose lease is over are given back as if they were held",
+		"permits whose lease is over are released as if they were held",
 		"internal/script/lua/leased_release.lua", "if ends > now then held = held + 1 end", "held = held + 1",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
-		"some permits are given back although one is not held",
+		"some permits are released although one is not held",
 		"internal/script/lua/leased_return.lua", "if not ends or ends <= now then", "if false then",
 		"internal/script", "TestLeasedPermits$",
 	},

@@ -2,7 +2,7 @@ package mutants
 
 func init() { All = append(All, subscriptions...) }
 
-// subscriptions are the mutants of what drivers and hubs promise of channels.
+// subscriptions holds the mutants of subscriptions in drivers and hubs.
 var subscriptions = []Mutant{
 	{
 		"a channel that the server refuses shares a command with others",
@@ -15,7 +15,7 @@ var subscriptions = []Mutant{
 		"test/faults", "TestForbiddenChannel",
 	},
 	{
-		"a refused channel is never tried again",
+		"a refused channel is never retried",
 		"driver/rueidis/subscriber.go", "			s.retryDelayed()\n", "",
 		"driver/rueidis", "TestConformance/RESP3/Forbidden",
 	},
@@ -25,7 +25,7 @@ var subscriptions = []Mutant{
 		"internal/wait", "TestHubRefused",
 	},
 	{
-		"every change of a subscription looks at all channels",
+		"every change of a subscription visits all channels",
 		"driver/rueidis/subtask.go", "	s.queue = nil\n	var tasks, last []task\n", "	var tasks, last []task\n",
 		"driver/rueidis", "TestChangeLooksAtOneChannel",
 	},
@@ -35,7 +35,7 @@ var subscriptions = []Mutant{
 		"internal/wait", "TestHubSweeps",
 	},
 	{
-		"a channel that is waited on again is swept",
+		"a channel with a new waiter is swept",
 		"internal/wait/hub.go", "		h.removeIdle(ch)\n		w.chs[i] = ch\n", "		w.chs[i] = ch\n",
 		"internal/wait", "TestHubSweeps",
 	},
@@ -45,7 +45,7 @@ var subscriptions = []Mutant{
 		"driver/rueidis", "TestForgedReplies/EVALSHA",
 	},
 	{
-		"replies that were not asked for are accepted",
+		"unexpected replies are accepted",
 		"driver/rueidis/checkedconn.go", "if r.depth == 0 && owed.Add(-1) < 0 {", "if r.depth == 0 && owed.Add(-1) < -1<<40 {",
 		"driver/rueidis", "TestForgedReplies/EVALSHA",
 	},
@@ -55,12 +55,12 @@ var subscriptions = []Mutant{
 		"driver/rueidis", "TestForgedReplies/EVALSHA",
 	},
 	{
-		"lists may be nested as deep as a server likes",
+		"the depth of nested lists has no limit",
 		"driver/rueidis/checkedconn.go", "	r.left[r.depth] = n\n	r.depth++\n", "	r.left[min(r.depth, maxDepth-1)] = n\n	r.depth = min(r.depth+1, maxDepth-1)\n",
 		"driver/rueidis", "TestCheckedConnPasses",
 	},
 	{
-		"the number of replicas in INFO is believed",
+		"the number of replicas in INFO is trusted",
 		"driver/facts.go", "return min(max(n, 0), most)", "_ = most\n		return n",
 		"driver", "TestForgedFacts",
 	},

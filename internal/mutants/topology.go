@@ -2,8 +2,8 @@ package mutants
 
 func init() { All = append(All, topology...) }
 
-// topology are the mutants of a driver that serves several servers, and of what
-// locks promise when these move and fail.
+// topology holds the mutants of drivers for several servers, and of locks during
+// slot migrations and failovers.
 var topology = []Mutant{
 	{
 		"ASK is followed without ASKING",
@@ -11,22 +11,22 @@ var topology = []Mutant{
 		"driver/rueidis", "TestSlotHalfMoved",
 	},
 	{
-		"what replicas have to know follows ASK without ASKING",
+		"a call with WAIT follows ASK without ASKING",
 		"driver/rueidis/calls.go", "			if asking {\n				multi = append(multi, n.b().Asking().Build())\n			}\n			multi = append(multi, eval(call))", "			if asking {\n				multi = append(multi, n.b().Ping().Build())\n			}\n			multi = append(multi, eval(call))",
 		"driver/rueidis", "TestSlotHalfMoved",
 	},
 	{
-		"a script that a node does not know is sent there without ASKING",
+		"an unknown script is sent without ASKING",
 		"driver/rueidis/calls.go", "client.DoMulti(done, n.b().Asking().Build(), n.eval(call))[1]", "client.DoMulti(done, n.b().Ping().Build(), n.eval(call))[1]",
 		"driver/rueidis", "TestSlotHalfMoved",
 	},
 	{
-		"a slot on its way counts as moved",
+		"a migrating slot counts as moved",
 		"driver/rueidis/route.go", "		if code == \"MOVED\" {\n", "		if code != \"\" {\n",
 		"driver/rueidis", "TestSlotHalfMoved",
 	},
 	{
-		"MOVED is not learned",
+		"MOVED does not change the table",
 		"driver/rueidis/route.go", "	t.slots[slot] = n\n", "",
 		"driver/rueidis", "TestStaleTable",
 	},
@@ -41,32 +41,32 @@ var topology = []Mutant{
 		"driver/rueidis", "TestSlotMoves",
 	},
 	{
-		"only one family of channels is listened to",
+		"only one family of channels is subscribed",
 		"driver/rueidis/subscriber.go", "		return plain | sharded\n", "		return plain\n",
 		"driver/rueidis", "TestTopologies/cluster$",
 	},
 	{
-		"a keyspace channel is listened to where its name hashes to",
+		"a keyspace channel is subscribed on the node of its own slot",
 		"driver/slot.go", "			return key\n", "			return channel + key[:0]\n",
 		"driver/rueidis", "TestTopologies/cluster$",
 	},
 	{
-		"nobody hears that the servers have changed their parts",
+		"watchers are not notified of a new master",
 		"driver/rueidis/route.go", "	d.closeUnused(t, found)\n	d.changed()\n", "	d.closeUnused(t, found)\n",
 		"driver/rueidis", "TestFailover/cluster",
 	},
 	{
-		"a master that was one before has its old term",
+		"a returning master keeps its old term",
 		"driver/rueidis/route.go", "			n.term.Store(d.nextTerm()) // it may", "			_ = n.term.Load() // it may",
 		"driver/rueidis", "TestFailover/cluster",
 	},
 	{
-		"a restarted server is taken for the same",
+		"a restarted server keeps its term",
 		"driver/rueidis/node.go", "	if renewed {\n", "	if renewed && false {\n",
 		"driver/rueidis", "TestRestartIsATerm",
 	},
 	{
-		"one silent node blinds the driver",
+		"one unreachable node blocks discovery",
 		"driver/rueidis/route.go", "enough = time.After(grace)", "enough = time.After(time.Hour)",
 		"driver/rueidis", "TestSilentMaster",
 	},
@@ -76,7 +76,7 @@ var topology = []Mutant{
 		"driver/rueidis", "TestCloseLeavesNothing",
 	},
 	{
-		"leases are renewed together or not at all while their slot moves",
+		"one refused key fails the renewal of a batch while its slot moves",
 		"internal/watchdog/renew.go", " || driver.CodeOf(err) == \"TRYAGAIN\")", ")",
 		"internal/matrix", "TestRow26SlotMigrates",
 	},

@@ -2,7 +2,7 @@ package mutants
 
 func init() { All = append(All, values...) }
 
-// values are the mutants of numbers, values and ids.
+// values holds the mutants of numbers, values and ids.
 var values = []Mutant{
 	{
 		"a value replaces a lock",
@@ -10,7 +10,7 @@ var values = []Mutant{
 		"test/behaviour", "TestValuesLeaveLocksAlone",
 	},
 	{
-		"an addition whose reply was lost counts twice",
+		"an addition with a lost reply counts twice",
 		"internal/script/lua/atomiclong_add.lua", "if known then return told(KEYS[2], known) end", "",
 		"test/faults", "TestValueReplyLost",
 	},
@@ -20,7 +20,7 @@ var values = []Mutant{
 		"test/behaviour", "TestAtomicLong$",
 	},
 	{
-		"the old value is not kept for those who ask again",
+		"the old value is not stored for a repeated request",
 		"internal/script/lua/bucket_swap.lua", "if old then redis.call('set', KEYS[3], old, 'px', ARGV[1]) end", "",
 		"test/faults", "TestValueReplyLost",
 	},
@@ -30,32 +30,32 @@ var values = []Mutant{
 		"test/behaviour", "TestCodecErrors",
 	},
 	{
-		"an id more than was reserved",
+		"one more id is used than was reserved",
 		"internal/engine/series.go", "n <= b.Size", "n <= b.Size+1",
 		"test/behaviour", "TestIDsAcrossProcesses",
 	},
 	{
-		"a generator begins again with its server",
+		"a generator restarts with its server",
 		"internal/script/lua/idgenerator_next.lua", "and less(first, ARGV[1]) then", "and false then",
 		"test/faults", "TestIDsOfSurvivor",
 	},
 	{
-		"whoever waits for ids gets the error of another's context",
+		"a caller that waits for ids gets the context error of another caller",
 		"internal/engine/series.go", "ctx.Err() == nil && errors.Is", "errors.Is",
 		"test/behaviour", "TestIDFetchIsShared",
 	},
 	{
-		"all who wait for ids try a dead server one after the other",
+		"callers that wait for ids try a dead server one after the other",
 		"internal/engine/series.go", "s.failed = err\n", "",
 		"test/faults", "TestIDFetchFails",
 	},
 	{
-		"a forgotten row of time ids begins in the present second",
+		"a lost series of time ids restarts in the present second",
 		"internal/script/lua/timeid_next.lua", "now + 1, tonumber", "now, tonumber",
 		"internal/script", "TestTimeIDClock",
 	},
 	{
-		"a forgotten row of time ids begins at the microsecond",
+		"a lost series of time ids restarts at the microsecond",
 		"internal/script/lua/timeid_next.lua", "tonumber(clock[2]) * 1000", "tonumber(clock[2])",
 		"test/faults", "TestTimeIDsForgotten",
 	},

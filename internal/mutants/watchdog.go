@@ -2,7 +2,7 @@ package mutants
 
 func init() { All = append(All, watchdogs...) }
 
-// watchdogs are the mutants of renewal, verification, closing and logging.
+// watchdogs holds the mutants of renewal, verification, closing and logging.
 var watchdogs = []Mutant{
 	{
 		"a lease is confirmed by a server that ends it before the deadline",
@@ -15,22 +15,22 @@ var watchdogs = []Mutant{
 		"internal/watchdog", "TestFixedLeaseTakenAway",
 	},
 	{
-		"to verify a lease of fixed time prolongs it",
+		"verification of a lease of fixed time extends it",
 		"internal/watchdog/watched.go", "rest := max(c.Deadline()-now, 0)", "rest := c.granted + 0*now",
 		"test/faults", "TestFixedLeaseNotProlonged",
 	},
 	{
-		"an answer that was under way verifies a lease",
+		"an answer to an earlier request verifies a lease",
 		"internal/watchdog/watched.go", "		c.again = true\n", "		c.again = false\n",
 		"internal/watchdog", "TestVerifyDuringRenewal",
 	},
 	{
-		"a key that the server refuses costs the leases on others",
+		"a key that the server refuses fails the renewal of other keys",
 		"internal/watchdog/renew.go", "driver.ClassOf(err) == driver.Fatal || ", "",
 		"test/faults", "TestBadKeyCostsNoOther",
 	},
 	{
-		"a server that refuses everything is asked all the time",
+		"a server that refuses everything is asked without a pause",
 		"internal/watchdog/renew.go", "return min(w.retry()<<c.refused, w.every/4)", "return w.retry()",
 		"internal/watchdog", "TestRefusedEverything",
 	},
@@ -40,7 +40,7 @@ var watchdogs = []Mutant{
 		"internal/script", "TestRenewAbsurdEnd",
 	},
 	{
-		"all leases of a call have the time of the first",
+		"all leases of a call get the time of the first",
 		"internal/script/lua/renew.lua", "raise(key, ARGV[2 * i - 1])", "raise(key, ARGV[1])",
 		"internal/script", "TestRenewEachForItsTime",
 	},
@@ -50,22 +50,22 @@ var watchdogs = []Mutant{
 		"internal/watchdog", "TestVariedFixedReads",
 	},
 	{
-		"leases on a key are forgotten with one of them",
+		"all leases on a key are removed with one of them",
 		"internal/watchdog/watchdog.go", "	case c.next != nil:\n		w.on[c.Key] = c.next\n", "",
 		"internal/watchdog", "TestOn$",
 	},
 	{
-		"closing forgets what was granted at the last moment",
+		"Close does not release a grant of the last moment",
 		"internal/watchdog/watchdog.go", "	cs := []*Watched(w.guarded)\n", "	cs := []*Watched(w.guarded)\n	w.mu.Unlock()\n	w.mu.Lock()\n	cs = cs[:max(len(cs)-1, 0)]\n",
 		"internal/watchdog", "TestCloseIsAtomic",
 	},
 	{
-		"closing judges many releases by the last one",
+		"Close applies the result of the last release to all releases",
 		"internal/engine/engine.go", "				default:\n					again, why", "				case i == len(some)-1:\n					again, why",
 		"internal/engine", "TestCloseFreesEach",
 	},
 	{
-		"closing does not say what it leaves behind",
+		"Close does not report what it could not release",
 		"internal/engine/engine.go", "left, err = append(left, some[i]), r.Err", "err = r.Err",
 		"internal/engine", "TestCloseSaysWhatIsLeft",
 	},
@@ -85,12 +85,12 @@ var watchdogs = []Mutant{
 		"test/faults", "TestStuckLogger",
 	},
 	{
-		"the user's logger is asked for its level where something is logged",
+		"the user's logger is asked for its level on the goroutines of the library",
 		"internal/asynclog/asynclog.go", "func (*handler) Enabled(context.Context, slog.Level) bool { return true }", "func (h *handler) Enabled(ctx context.Context, l slog.Level) bool { return h.user.Enabled(ctx, l) }",
 		"internal/engine", "TestStuckLogger",
 	},
 	{
-		"log records wait without a bound",
+		"the queue of log records has no limit",
 		"internal/asynclog/asynclog.go", "if len(h.entries) >= size {", "if false {",
 		"internal/asynclog", "TestBlocked",
 	},
