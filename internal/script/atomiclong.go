@@ -17,14 +17,14 @@ var (
 	atomicLongCompare = load("atomiclong_compare", "once", "int64")
 )
 
-// An AtomicLong is the wire of Redisson's RAtomicLong: a number in decimal. It
-// travels as text, since a number in Lua has 53 bits.
+// An AtomicLong is the wire format of Redisson's RAtomicLong: a decimal number.
+// It is sent as text, since numbers in Lua have 53 bits.
 type AtomicLong struct{ name string }
 
-// NewAtomicLong returns the wire of the number with that name.
+// NewAtomicLong returns the AtomicLong with that name.
 func NewAtomicLong(name string) *AtomicLong { return &AtomicLong{name} }
 
-// Load returns the number; none is zero.
+// Load returns the number, zero if it does not exist.
 func (a *AtomicLong) Load(ctx context.Context, d driver.Driver) (int64, error) {
 	r, err := d.Do(ctx, driver.Call{Script: valueGet, Keys: []string{a.name}})
 	if err != nil || r.Type == driver.Nil {
@@ -33,7 +33,7 @@ func (a *AtomicLong) Load(ctx context.Context, d driver.Driver) (int64, error) {
 	return DecodeInt64(r)
 }
 
-// Store sets the number, for ever.
+// Store sets the number without an expiry.
 func (a *AtomicLong) Store(ctx context.Context, d driver.Driver, v int64) error {
 	_, err := d.Do(ctx, driver.Call{Script: valueSet, Keys: []string{a.name}, Args: []string{decimal(v)}})
 	return err
@@ -44,24 +44,23 @@ func (a *AtomicLong) Add(request string, delta int64) driver.Call {
 	return numbered(atomicLongAdd, a.name, request, decimal(delta))
 }
 
-// Swap returns the call that sets the number. The reply is what it was.
+// Swap returns the call that sets the number. The reply is the old number.
 func (a *AtomicLong) Swap(request string, v int64) driver.Call {
 	return numbered(atomicLongSwap, a.name, request, decimal(v))
 }
 
-// Delete returns the call that deletes the number. The reply is what it was.
+// Delete returns the call that deletes the number. The reply is the old number.
 func (a *AtomicLong) Delete(request string) driver.Call {
 	return numbered(atomicLongSwap, a.name, request, "")
 }
 
-// Compare returns the call that sets the number if it is the old one. The reply
-// says whether it did.
+// Compare returns the call that sets the number if it has the expected value.
+// The reply says whether it did.
 func (a *AtomicLong) Compare(request string, old, v int64) driver.Call {
 	return numbered(atomicLongCompare, a.name, request, decimal(old), decimal(v))
 }
 
-// DecodeInt64 decodes a reply that is a number of 64 bits: an integer, or its
-// text.
+// DecodeInt64 decodes a reply that is a 64-bit number: an integer, or its text.
 func DecodeInt64(r driver.Reply) (int64, error) {
 	switch r.Type {
 	case driver.Int:
@@ -76,7 +75,7 @@ func DecodeInt64(r driver.Reply) (int64, error) {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// lasting are the options of SET for a value that lasts so long; 0: for ever.
+// lasting returns the options of SET for a value with a TTL; 0 means for ever.
 func lasting(ttl time.Duration) []string {
 	if ttl == 0 {
 		return nil

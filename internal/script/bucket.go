@@ -15,15 +15,16 @@ var (
 	bucketSize    = load("bucket_size")
 )
 
-// keepOld is how long the value that was replaced or deleted is kept for a
-// request that is sent again: longer than anybody waits for the answer. The
-// mark, which is small, lives on.
+// keepOld is how long a replaced or deleted value is kept for a repeated
+// request. It is longer than any client waits for the reply. The mark, which is
+// small, is kept longer.
 const keepOld = 30 * time.Second
 
-// A Bucket is the wire of Redisson's RBucket: a value, as its codec writes it.
+// A Bucket is the wire format of Redisson's RBucket: a value, as encoded by its
+// codec.
 type Bucket struct{ name string }
 
-// NewBucket returns the wire of the bucket with that name.
+// NewBucket returns the Bucket with that name.
 func NewBucket(name string) *Bucket { return &Bucket{name} }
 
 // Get returns the value, if there is one.
@@ -35,8 +36,7 @@ func (b *Bucket) Get(ctx context.Context, d driver.Driver) (value string, ok boo
 	return DecodeValue(r)
 }
 
-// Expire returns the value, if there is one, and sets how long it lasts; 0: for
-// ever.
+// Expire returns the value, if there is one, and sets its TTL; 0 means for ever.
 func (b *Bucket) Expire(ctx context.Context, d driver.Driver, ttl time.Duration) (value string, ok bool, err error) {
 	r, err := d.Do(ctx, driver.Call{Script: bucketExpire, Keys: []string{b.name}, Args: []string{millis(ttl)}})
 	if err != nil {
@@ -45,7 +45,7 @@ func (b *Bucket) Expire(ctx context.Context, d driver.Driver, ttl time.Duration)
 	return DecodeValue(r)
 }
 
-// Size returns how many bytes the value has.
+// Size returns the size of the value in bytes.
 func (b *Bucket) Size(ctx context.Context, d driver.Driver) (int, error) {
 	r, err := d.Do(ctx, driver.Call{Script: bucketSize, Keys: []string{b.name}})
 	if err != nil {
@@ -54,12 +54,12 @@ func (b *Bucket) Size(ctx context.Context, d driver.Driver) (int, error) {
 	return DecodeInt(r)
 }
 
-// Set sets the value, which then lasts so long; 0: for ever.
+// Set sets the value with a TTL; 0 means for ever.
 func (b *Bucket) Set(ctx context.Context, d driver.Driver, value string, ttl time.Duration) error {
 	return b.set(ctx, d, value, lasting(ttl))
 }
 
-// Keep sets the value, which lasts as long as the one before.
+// Keep sets the value and keeps its TTL.
 func (b *Bucket) Keep(ctx context.Context, d driver.Driver, value string) error {
 	return b.set(ctx, d, value, []string{"keepttl"})
 }
@@ -79,12 +79,12 @@ func (b *Bucket) Try(request, value string, ttl time.Duration, existing bool) dr
 	return numbered(bucketTry, b.name, request, value, append([]string{when}, lasting(ttl)...)...)
 }
 
-// Swap returns the call that sets the value. The reply is the one before.
+// Swap returns the call that sets the value. The reply is the old value.
 func (b *Bucket) Swap(request, value string, ttl time.Duration) driver.Call {
 	return b.replace(request, append([]string{"set", value}, lasting(ttl)...)...)
 }
 
-// Delete returns the call that deletes the value. The reply is what it was.
+// Delete returns the call that deletes the value. The reply is the old value.
 func (b *Bucket) Delete(request string) driver.Call { return b.replace(request, "del") }
 
 func (b *Bucket) replace(request string, how ...string) driver.Call {
@@ -93,14 +93,14 @@ func (b *Bucket) replace(request string, how ...string) driver.Call {
 	return c
 }
 
-// CompareSet returns the call that sets the value, for ever, if it is the old
-// one. The reply says whether it did.
+// CompareSet returns the call that sets the value, without an expiry, if it is
+// the expected one. The reply says whether it did.
 func (b *Bucket) CompareSet(request, old, value string) driver.Call {
 	return numbered(bucketCompare, b.name, request, old, "set", value)
 }
 
-// CompareDelete returns the call that deletes the value if it is the old one.
-// The reply says whether it did.
+// CompareDelete returns the call that deletes the value if it is the expected
+// one. The reply says whether it did.
 func (b *Bucket) CompareDelete(request, old string) driver.Call {
 	return numbered(bucketCompare, b.name, request, old, "del")
 }

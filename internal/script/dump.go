@@ -12,9 +12,9 @@ import (
 //	1 byte   version, 1
 //	1 byte   length of the kind, and the kind
 //	per key that exists:
-//	  1 byte   which one it is, beginning at 0, in order
-//	  varint   length of what DUMP said, and that
-//	4 bytes  CRC-32 (IEEE) of all that, big-endian
+//	  1 byte   its index, from 0, in ascending order
+//	  varint   length of its dump, and the dump
+//	4 bytes  CRC-32 (IEEE) of all this, big-endian
 const packVersion = 1
 
 var (
@@ -70,7 +70,7 @@ func unpack(kind string, b []byte, n int) ([]string, error) {
 	return dumps, nil
 }
 
-// cut cuts n bytes off b.
+// cut splits b after n bytes.
 func cut(b []byte, n uint64) (head, rest []byte, ok bool) {
 	if n > uint64(len(b)) {
 		return nil, nil, false

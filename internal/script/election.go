@@ -13,19 +13,21 @@ var (
 	electionInspect  = load("election_inspect")
 )
 
-// An Election is a fenced mutex whose holder leads. What it says of itself is
-// one more field of the lock, and so ends with it; its term is its token.
+// An Election is a fenced mutex whose holder is the leader. The value that the
+// leader proclaims is one more field of the lock, so it ends with the lock. The
+// leader's term is its token.
 type Election struct {
 	*Fenced
-	news string // the channel of observers
+	news string // the channel of the observers
 }
 
-// NewElection returns the wire of the election with that name.
+// NewElection returns the Election with that name.
 func NewElection(name string) *Election {
 	return &Election{NewFenced(name), prefixed("holdfast:leader", name)}
 }
 
-// Proclaim says who leads. It reports whether owner does.
+// Proclaim stores and publishes the value of the leader. It reports whether
+// owner is the leader.
 func (e *Election) Proclaim(ctx context.Context, d driver.Driver, owner, said string) (bool, error) {
 	r, err := d.Do(ctx, driver.Call{
 		Script: electionProclaim,
@@ -35,15 +37,16 @@ func (e *Election) Proclaim(ctx context.Context, d driver.Driver, owner, said st
 	return decodeBool(electionProclaim, r, err)
 }
 
-// A Leader is who leads. The zero Leader is nobody.
+// A Leader is the leader of an election. The zero Leader means that there is
+// none.
 type Leader struct {
 	Owner string
 	Said  string
 	Term  int64
 }
 
-// Inspect looks who leads, and for how long if that is not renewed; negative:
-// without end.
+// Inspect returns the leader and the remaining time of its lease, negative if it
+// has no end.
 func (e *Election) Inspect(ctx context.Context, d driver.Driver) (Leader, time.Duration, error) {
 	r, err := d.Do(ctx, e.inspect())
 	if err != nil {
@@ -77,21 +80,21 @@ func decodeLeader(r driver.Reply) (Leader, time.Duration, error) {
 	return Leader{Owner: r.List[1].Str, Said: r.List[2].Str, Term: term}, ttl, nil
 }
 
-// A Change is a wish to see another leader than Seen, who is replaced by that
-// once it is granted.
+// A Change is a claim that is granted when there is another leader than Seen. A
+// grant stores that leader in Seen.
 type Change struct {
 	Election *Election
 	Seen     Leader
-	Any      bool // also the one that was seen
+	Any      bool // accept the leader in Seen, too
 }
 
-// Traits say that to look changes nothing.
+// Traits say that the claim changes nothing.
 func (c *Change) Traits() Traits { return Traits{ReadOnly: true} }
 
 // Gate is not needed.
 func (c *Change) Gate() string { return c.Election.news }
 
-// Channels are those of announcements and of resignations.
+// Channels returns the channels of proclamations and of releases.
 func (c *Change) Channels(owner string) []string {
 	return append(c.Election.Channels(owner), c.Election.news)
 }
@@ -112,7 +115,7 @@ func (c *Change) Decode(_ Claim, r driver.Reply) (Verdict, error) {
 	return Verdict{Token: 1}, nil
 }
 
-// Free has nothing to free.
+// Free does nothing: there is nothing to free.
 func (c *Change) Free(string) driver.Call {
 	return driver.Call{Script: electionInspect, Keys: c.Election.keys[:]}
 }

@@ -19,14 +19,14 @@ var (
 // come it is taken for dead, see lua/lib/fair.lua.
 const fairHeartbeat = time.Second
 
-// Fair is the wire of Redisson's fair lock: the hash of a mutex, a list of those
-// who wait, a sorted set of their deadlines, and a channel for each of them.
-// The signs of life are ours.
+// Fair is the wire format of Redisson's fair lock: the hash of a mutex, a list
+// of the waiters, a sorted set of their deadlines, and a channel for each of
+// them. The heartbeats are an addition of Holdfast.
 type Fair struct {
-	keys [5]string // lock, queue, deadlines, signs of life, channel
+	keys [5]string // lock, queue, deadlines, heartbeats, channel
 }
 
-// NewFair returns the wire of the fair mutex with that name.
+// NewFair returns the fair mutex with that name.
 func NewFair(name string) *Fair {
 	return &Fair{[5]string{
 		name,
@@ -40,10 +40,11 @@ func NewFair(name string) *Fair {
 // Traits say that the server keeps the queue.
 func (f *Fair) Traits() Traits { return Traits{Queue: AtServer, Heartbeat: fairHeartbeat} }
 
-// Gate is the queue, although nobody waits before it in this process.
+// Gate is the queue, although no caller waits at this gate: the server keeps the
+// order.
 func (f *Fair) Gate() string { return f.keys[1] }
 
-// Channels returns the channel on which owner is called.
+// Channels returns the channel on which owner is notified.
 func (f *Fair) Channels(owner string) []string { return []string{f.keys[4] + ":" + owner} }
 
 // Ref is the owner's field of the hash.
@@ -73,21 +74,21 @@ func (f *Fair) Release(ctx context.Context, d driver.Driver, owner string, left 
 	return leave(ctx, d, f.release(owner, left))
 }
 
-// Free returns the call that releases the mutex if owner holds it, and takes
-// owner out of the queue.
+// Free returns the call that releases the mutex if owner holds it, and removes
+// owner from the queue.
 func (f *Fair) Free(owner string) driver.Call { return f.release(owner, 0) }
 
 func (f *Fair) release(owner string, left int) driver.Call {
 	return driver.Call{Script: fairRelease, Keys: f.keys[:], Args: []string{owner, strconv.Itoa(left), publish}}
 }
 
-// Force frees the mutex whoever holds it, or only if owner does, unless that
-// is empty. It reports whether there was anything to free.
+// Force frees the mutex. If owner is not empty, it does so only if owner holds
+// the mutex. It reports whether it freed the mutex.
 func (f *Fair) Force(ctx context.Context, d driver.Driver, owner string) (bool, error) {
 	return force(ctx, d, driver.Call{Script: fairForce, Keys: f.keys[:], Args: []string{publish, owner}})
 }
 
-// Inspect looks at the mutex and its queue.
+// Inspect returns the state of the mutex and its queue.
 func (f *Fair) Inspect(ctx context.Context, d driver.Driver) (State, error) {
 	r, err := d.Do(ctx, driver.Call{Script: fairInspect, Keys: f.keys[:2]})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// fencePrelude stands outside of lua/ because it is no script of its own.
+// fencePrelude is outside of lua/ because it is not a complete script.
 //
 //go:embed fence.lua
 var fencePrelude string
@@ -29,8 +29,8 @@ func CallGuarded(s *driver.Script, resource string, token int64, keys, args []st
 	}
 }
 
-// Stale reports whether err is the refusal of a stale token, and which one the
-// resource has seen, or 0 if the error does not tell.
+// Stale reports whether err is the refusal of a stale token. It returns the
+// token that the resource has seen, or 0 if the error does not contain it.
 func Stale(err error) (seen int64, stale bool) {
 	if driver.CodeOf(err) != "STALE" {
 		return 0, false

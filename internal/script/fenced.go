@@ -9,14 +9,14 @@ import (
 
 var fencedAcquire = load("fenced_acquire")
 
-// Fenced is the wire of Redisson's RFencedLock: that of a mutex, and a counter
-// of its grants.
+// Fenced is the wire format of Redisson's RFencedLock: a mutex and a counter of
+// its grants.
 type Fenced struct {
 	*Mutex
 	keys [2]string // lock, counter
 }
 
-// NewFenced returns the wire of the fenced mutex with that name.
+// NewFenced returns the fenced mutex with that name.
 func NewFenced(name string) *Fenced {
 	return &Fenced{NewMutex(name), [2]string{name, prefixed("redisson_lock_token", name)}}
 }
@@ -24,7 +24,7 @@ func NewFenced(name string) *Fenced {
 // Traits say that tokens come from the server.
 func (f *Fenced) Traits() Traits { return Traits{ServerTokens: true} }
 
-// Gate is not that of a mutex, whose holds have other tokens.
+// Gate differs from that of a mutex, whose holds have other tokens.
 func (f *Fenced) Gate() string { return f.keys[1] }
 
 // Claim returns the call that takes the mutex if it is free, or enters it again if
@@ -42,7 +42,7 @@ func (f *Fenced) Decode(_ Claim, r driver.Reply) (Verdict, error) {
 	return decodeVerdict(fencedAcquire, r)
 }
 
-// Token returns the token of the last grant, or zero before the first.
+// Token returns the token of the last grant, or zero before the first grant.
 func (f *Fenced) Token(ctx context.Context, d driver.Driver) (int64, error) {
 	return NewAtomicLong(f.keys[1]).Load(ctx, d)
 }

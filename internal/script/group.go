@@ -72,7 +72,7 @@ func DecodeGroup(r driver.Reply, n int) (v Verdict, blocker int, err error) {
 	return Verdict{}, 0, unexpected(groupAcquire, r)
 }
 
-// FreeGroup returns the call that runs those that free the parts of a group.
+// FreeGroup returns the call that frees the parts of a group.
 func FreeGroup(frees []driver.Call) driver.Call {
 	c := driver.Call{Script: groupRelease, Args: []string{publish}}
 	for _, f := range frees {

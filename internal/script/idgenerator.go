@@ -12,30 +12,30 @@ var (
 	idGeneratorNext = load("idgenerator_next", "int64")
 )
 
-// blockSize is how many ids Redisson reserves at a time unless told otherwise.
+// blockSize is Redisson's default number of ids per block.
 const blockSize = "5000"
 
-// A Block is a row of ids that nobody else gets. The zero Block is none.
+// A Block is a range of ids that no other caller gets. The zero Block is empty.
 type Block struct{ First, Size int64 }
 
-// An IDGenerator is the wire of Redisson's RIdGenerator: the next id, and how
-// many are reserved at a time.
+// An IDGenerator is the wire format of Redisson's RIdGenerator: the next id and
+// the block size.
 type IDGenerator struct{ name, size string }
 
-// NewIDGenerator returns the wire of the generator with that name.
+// NewIDGenerator returns the IDGenerator with that name.
 func NewIDGenerator(name string) *IDGenerator {
 	return &IDGenerator{name, suffixed(name, "allocation")}
 }
 
-// Init returns the call that sets the first id and how many are reserved at a
-// time, if nobody has. The reply says whether it did.
+// Init returns the call that sets the first id and the block size, unless the
+// generator has started. The reply says whether it did.
 func (g *IDGenerator) Init(request string, first, block int64) driver.Call {
 	c := numbered(idGeneratorInit, g.name, request, decimal(first), decimal(block))
 	c.Keys = []string{g.name, g.size, c.Keys[1]}
 	return c
 }
 
-// Fetch reserves a block, above the last one that the caller has had.
+// Fetch reserves a block above the caller's last one.
 func (g *IDGenerator) Fetch(ctx context.Context, d driver.Driver, last Block) (Block, error) {
 	least := ""
 	if last.Size > 0 {

@@ -18,7 +18,7 @@ var (
 	inspectBreak = load("inspect_break", "inspect", "fair", "rwmutex")
 )
 
-// routes returns keys for all slots of a cluster, which nobody uses.
+// routes returns an unused key for each slot of a cluster.
 var routes = sync.OnceValue(func() []string {
 	keys := make([]string, driver.Slots)
 	for i, left := 0, driver.Slots; left > 0; i++ {
@@ -31,12 +31,12 @@ var routes = sync.OnceValue(func() []string {
 	return keys
 })
 
-// Routes returns a key on each master, by which to find it. It is one of its last
-// slot: when slots are moved away, the first ones go first.
+// Routes returns one key on each master, which routes calls to it. The key is in
+// the master's last slot, because resharding moves the first slots first.
 func Routes(d driver.Driver) []string {
 	const one, another = "holdfast:scan:{0}", "holdfast:scan:{1}"
 	if d.Place(one).Slot == d.Place(another).Slot {
-		return []string{one} // no cluster
+		return []string{one} // not a cluster
 	}
 	var found []string
 	nodes := make(map[string]bool)
@@ -49,14 +49,14 @@ func Routes(d driver.Driver) []string {
 	return found
 }
 
-// A Walk goes through the keys of a server to find locks of some kinds.
+// A Walk scans the keys of a server for locks of some kinds.
 type Walk struct {
-	kind    string // of keys
+	kind    string // the type of the keys
 	pattern string
 	names   func(key string) []string
 }
 
-// Walks returns the walks that find all locks with a name of that pattern.
+// Walks returns the walks that find all locks whose names match a pattern.
 func Walks(pattern string) []Walk {
 	hashes := Walk{"hash", pattern, func(key string) []string { return []string{key} }}
 	if pattern == "*" {
@@ -65,8 +65,8 @@ func Walks(pattern string) []Walk {
 	return []Walk{hashes, leases("{"+pattern+"}", tagged), leases(pattern, braced)}
 }
 
-// leases is the walk that finds semaphores by their leases: what these keys begin
-// with is a name in braces, or one that has some.
+// leases is the walk that finds semaphores by the keys of their leases. Such a
+// key begins with a name in braces, or with a name that contains braces.
 func leases(roots string, forms ...func(root string) string) Walk {
 	const suffix = ":timeout"
 	return Walk{"zset", roots + suffix, func(key string) (names []string) {
@@ -82,8 +82,8 @@ func leases(roots string, forms ...func(root string) string) Walk {
 func tagged(root string) string { return strings.TrimSuffix(strings.TrimPrefix(root, "{"), "}") }
 func braced(root string) string { return root }
 
-// Step goes on by about n keys on the server of a route, from a cursor that is
-// "0" at first and at the end. It returns the names of what may be locks.
+// Step scans about n keys on the server of a route. The cursor is "0" at the
+// start and at the end. Step returns the names of possible locks.
 func (w Walk) Step(ctx context.Context, d driver.Driver, route, cursor string, n int) (next string, names []string, err error) {
 	r, err := d.Do(ctx, driver.Call{
 		Script: inspectScan,
@@ -105,18 +105,18 @@ func (w Walk) Step(ctx context.Context, d driver.Driver, route, cursor string, n
 	return r.List[0].Str, names, nil
 }
 
-// Sight is what the server says about a lock of any kind.
+// Sight is the state of a lock of any kind.
 type Sight struct {
 	Kind    string // "" if it is not a lock
 	Token   int64
 	Leader  string
-	Clients int // negative: not known
-	More    int // that are not listed
+	Clients int // waiting clients; negative: unknown
+	More    int // holders that are not listed
 	Holders []Holder
 	Queue   []string
 }
 
-// A Holder is one who holds a lock of any kind.
+// A Holder is a holder of a lock of any kind.
 type Holder struct {
 	Owner string // or the id of a permit
 	Mode  string
@@ -124,8 +124,8 @@ type Holder struct {
 	TTL   time.Duration // negative: without end
 }
 
-// Look returns the call that looks at the lock with that name, and lists at most
-// so many of its holders, and of those who wait. DecodeSight is for the reply.
+// Look returns the call that reads the state of the lock with that name. It lists
+// a limited number of holders and waiters. DecodeSight decodes the reply.
 func Look(d driver.Driver, name string, most int) driver.Call {
 	fair, rw, permits := NewFair(name), newRW(name), NewLeased(name, 0)
 	return driver.Call{
@@ -135,8 +135,9 @@ func Look(d driver.Driver, name string, most int) driver.Call {
 	}
 }
 
-// together returns a name and the keys derived from it, or only the name if they
-// live elsewhere: it is one that Redisson's rule does not work for in a cluster.
+// together returns a name and the keys derived from it. If these are in other
+// slots, it returns only the name: Redisson's rule does not work for such a name
+// in a cluster.
 func together(d driver.Driver, name string, derived ...string) []string {
 	keys := append([]string{name}, derived...)
 	place := d.Place(name)
@@ -162,7 +163,7 @@ func DecodeSight(r driver.Reply) (Sight, error) {
 		return bad()
 	}
 	s := Sight{Kind: r.List[0].Str, Leader: leader.Str, Clients: int(clients.Int), More: int(more.Int)}
-	s.Token, _ = strconv.ParseInt(token.Str, 10, 64) // one that is no number is nobody's token
+	s.Token, _ = strconv.ParseInt(token.Str, 10, 64) // a text that is not a number is not a token
 	for h := holders.List; len(h) > 0; h = h[4:] {
 		if h[0].Type != driver.Str || h[1].Type != driver.Str || h[2].Type != driver.Int || h[3].Type != driver.Int {
 			return bad()
@@ -182,8 +183,8 @@ func DecodeSight(r driver.Reply) (Sight, error) {
 	return s, nil
 }
 
-// Break frees a lock if nobody holds it but some of those in s. It reports
-// whether it did. The request of permits is named like all that are numbered.
+// Break frees a lock if all its holders are in s. It reports whether it did. For
+// permits, it is a numbered request.
 func (s Sight) Break(ctx context.Context, d driver.Driver, name, request string) (bool, error) {
 	if s.Kind == "semaphore" {
 		var ids []string

@@ -11,7 +11,7 @@ import (
 // MaxName is the longest name of an object, in bytes.
 const MaxName = 512
 
-// prefixed derives a key that lives in the slot of name, as Redisson does:
+// prefixed derives a key in the slot of name, as Redisson does:
 // p:{name}, or p:name when the name has a hash tag of its own.
 func prefixed(p, name string) string {
 	if strings.Contains(name, "{") {
@@ -20,11 +20,11 @@ func prefixed(p, name string) string {
 	return p + ":{" + name + "}"
 }
 
-// suffixed derives a key that lives in the slot of name, as Redisson does:
+// suffixed derives a key in the slot of name, as Redisson does:
 // {name}:s, or name:s when the name has a hash tag of its own.
 func suffixed(name, s string) string { return root(name) + ":" + s }
 
-// root is what suffixed keys begin with.
+// root returns the prefix of suffixed keys.
 func root(name string) string {
 	if strings.Contains(name, "{") {
 		return name
@@ -32,16 +32,16 @@ func root(name string) string {
 	return "{" + name + "}"
 }
 
-// reserved are the prefixes of keys that belong to other objects. A lock by
+// reserved lists the prefixes of keys that belong to other objects. A lock with
 // such a name would corrupt them.
 var reserved = []string{
 	"redisson_lock__channel:", "redisson_lock_queue:", "redisson_lock_timeout:", "redisson_lock_token:",
 	"redisson_unlock_latch:", "redisson_rwlock:", "redisson_sc:", "redisson_countdownlatch__channel__", "holdfast:",
 }
 
-// CheckName says what is wrong with the name of an object, or nil. It refuses
-// names whose derived keys would fall into another cluster slot or collide
-// with those of another object.
+// CheckName returns an error if the name of an object is not valid. It refuses
+// names whose derived keys would be in another cluster slot or collide with
+// those of another object.
 func CheckName(name string) error {
 	switch {
 	case name == "":

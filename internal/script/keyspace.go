@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// A Fate is what has happened to a key.
+// A Fate is an event on a key.
 type Fate uint8
 
-// The fates. A key that is alive was changed.
+// The fates. A key that is alive was created or changed.
 const (
 	Alive Fate = iota
 	Deleted
@@ -21,31 +21,32 @@ const (
 	Moved // to another name or database
 )
 
-// fates are the server's words for the ends of a key, and, of the classes that
-// are needed for these, for its beginnings.
+// fates maps the server's event names to fates: those for the end of a key, and
+// those of the same classes for its creation.
 var fates = map[string]Fate{
 	"del": Deleted, "expired": Expired, "evicted": Evicted, "rename_from": Moved, "move_from": Moved,
 	"rename_to": Alive, "move_to": Alive, "copy_to": Alive, "restore": Alive,
 }
 
-// Events are the channels on which the server tells what happens to a key.
+// Events holds the channels on which the server publishes events on a key.
 type Events struct {
 	key      string
 	channels []string
-	before   string // of their names, where they are those of events; else ""
+	before   string // channel prefix if the channels are named by event; else ""
 }
 
-// NewEvents returns how to hear of a key of that server, given its setting
-// notify-keyspace-events, or says what has to be set.
+// NewEvents returns the Events of a key on a server with the given setting of
+// notify-keyspace-events. If the setting does not suffice, the error says what
+// to set.
 func NewEvents(server driver.Facts, key string) (*Events, error) {
 	setting := server.Settings["notify-keyspace-events"]
-	// In a cluster, only the name of a key tells the node to listen to.
+	// In a cluster, only the name of a key determines the node to subscribe on.
 	keyspace, keyevent := strings.Contains(setting, "K"), strings.Contains(setting, "E") && !server.Cluster
 	lacks := ""
 	if !keyspace && !keyevent {
 		lacks = "K"
 	}
-	for _, class := range []string{"g", "x"} { // what people do to keys, and what time does
+	for _, class := range []string{"g", "x"} { // generic commands and expiry
 		if !strings.ContainsAny(setting, class+"A") {
 			lacks += class
 		}
@@ -65,13 +66,13 @@ func NewEvents(server driver.Facts, key string) (*Events, error) {
 	return e, nil
 }
 
-// Channels returns the channels to listen to.
+// Channels returns the channels to subscribe to.
 func (e *Events) Channels() []string { return e.channels }
 
 // Concerns reports whether a message is about the key.
 func (e *Events) Concerns(_, payload string) bool { return e.before == "" || payload == e.key }
 
-// Fate returns what a message about the key says.
+// Fate returns the event in a message about the key.
 func (e *Events) Fate(channel, payload string) Fate {
 	if e.before != "" {
 		return fates[strings.TrimPrefix(channel, e.before)]

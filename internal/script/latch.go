@@ -13,27 +13,27 @@ var (
 	latchCountdown = load("latch_countdown", "once", "int64", "tell")
 )
 
-// A Latch is the wire of Redisson's RCountDownLatch: a number that is deleted
-// when it reaches zero, and a channel for those who wait for that.
+// A Latch is the wire format of Redisson's RCountDownLatch: a number that is
+// deleted when it reaches zero, and a channel for the waiters.
 type Latch struct {
 	name    string
 	channel string
 }
 
-// NewLatch returns the wire of the latch with that name.
+// NewLatch returns the Latch with that name.
 func NewLatch(name string) *Latch {
-	// Redisson puts braces around the name even where that has some, so that the
-	// channel of such a one may live in another slot than its key.
+	// Redisson puts braces around the name even if the name contains braces. The
+	// channel of such a latch may be in another slot than its key.
 	return &Latch{name, "redisson_countdownlatch__channel__{" + name + "}"}
 }
 
 // Traits say that to wait for a latch changes nothing.
 func (l *Latch) Traits() Traits { return Traits{Queue: Together, ReadOnly: true} }
 
-// Gate is that of all who wait.
+// Gate is shared by all waiters.
 func (l *Latch) Gate() string { return l.channel }
 
-// Channels returns the channel on which it is announced that the latch is open.
+// Channels returns the channel on which the opening of the latch is published.
 func (l *Latch) Channels(string) []string { return []string{l.channel} }
 
 // Claim returns the call that reads the count.
@@ -56,19 +56,19 @@ func (l *Latch) Decode(_ Claim, r driver.Reply) (Verdict, error) {
 // Free has nothing to free.
 func (l *Latch) Free(string) driver.Call { return l.Claim(Claim{}) }
 
-// Count returns the count; that of an open latch is zero.
+// Count returns the count, zero if the latch is open.
 func (l *Latch) Count(ctx context.Context, d driver.Driver) (int, error) {
 	return readNumber(ctx, d, l.name)
 }
 
-// Set returns the call that closes the latch, unless it is. The reply says
-// whether it did.
+// Set returns the call that closes the latch, unless it is closed. The reply
+// says whether it did.
 func (l *Latch) Set(request string, count int) driver.Call {
 	return numbered(latchSet, l.name, request, strconv.Itoa(count), publish, l.channel)
 }
 
-// CountDown returns the call that counts down by one. The reply is what is
-// left.
+// CountDown returns the call that counts down by one. The reply is the new
+// count.
 func (l *Latch) CountDown(request string) driver.Call {
 	key, n := mark(l.name, request)
 	return driver.Call{

@@ -33,7 +33,7 @@ type Leased struct {
 	n       int
 }
 
-// NewLeased returns the wire of the leased semaphore with that name.
+// NewLeased returns a request to the leased semaphore with that name.
 func NewLeased(name string, n int) *Leased {
 	return &Leased{name, suffixed(name, "timeout"), prefixed("redisson_sc", name), n}
 }
@@ -41,14 +41,14 @@ func NewLeased(name string, n int) *Leased {
 // Traits say that permits go to those who came first.
 func (p *Leased) Traits() Traits { return Traits{Queue: InOrder} }
 
-// Gate is that of all who want permits, however many.
+// Gate is shared by all requests, however many permits they want.
 func (p *Leased) Gate() string { return p.leases }
 
-// Channels returns the channel on which permits are announced.
+// Channels returns the channel on which free permits are published.
 func (p *Leased) Channels(string) []string { return []string{p.channel} }
 
-// ids returns the ids of an owner's permits in a row. They are made from its
-// name, so that one who asks again asks for the same.
+// ids returns the concatenated ids of an owner's permits. They are derived from
+// the owner, so that a repeated request has the same ids.
 func (p *Leased) ids(owner string) string {
 	var row []byte
 	for i := range p.n {
@@ -68,7 +68,7 @@ func (p *Leased) IDs(owner string) []string {
 	return ids
 }
 
-// ParseIDs returns ids in a row, or false if one is none.
+// ParseIDs returns the concatenated ids, or false if one is not valid.
 func ParseIDs(ids []string) (row string, ok bool) {
 	var b strings.Builder
 	for _, id := range ids {
@@ -81,12 +81,12 @@ func ParseIDs(ids []string) (row string, ok bool) {
 	return b.String(), true
 }
 
-// Ref is the ids in the sorted set.
+// Ref refers to the ids in the sorted set.
 func (p *Leased) Ref(owner string) LockRef {
 	return LockRef{Key: p.leases, Owner: owner, Name: p.name, Permits: p.ids(owner)}
 }
 
-// HoldingOf is that of ids in a row.
+// HoldingOf returns the reference to concatenated ids.
 func (p *Leased) HoldingOf(row string) LockRef { return LockRef{Key: p.leases, Permits: row} }
 
 // Claim returns the call that takes the permits if enough are free.
@@ -110,12 +110,12 @@ func (p *Leased) Decode(_ Claim, r driver.Reply) (Verdict, error) {
 	return v, err
 }
 
-// Release gives the permits back.
+// Release releases the permits.
 func (p *Leased) Release(ctx context.Context, d driver.Driver, owner string, _ int) (Freed, error) {
 	return leave(ctx, d, p.Free(owner))
 }
 
-// Free returns the call that gives back what owner may have.
+// Free returns the call that releases the permits that owner may have.
 func (p *Leased) Free(owner string) driver.Call {
 	return driver.Call{
 		Script: leasedRelease,
@@ -124,8 +124,8 @@ func (p *Leased) Free(owner string) driver.Call {
 	}
 }
 
-// Return returns the call that gives back permits by their ids in a row, all or
-// none. The reply says which.
+// Return returns the call that releases permits by their concatenated ids, all
+// or none. The reply says whether it did.
 func (p *Leased) Return(request, row string) driver.Call {
 	key, n := mark(p.name, request)
 	return driver.Call{
@@ -135,7 +135,7 @@ func (p *Leased) Return(request, row string) driver.Call {
 	}
 }
 
-// Resize sets how many permits there are in all. It returns how many are free.
+// Resize sets the total number of permits. It returns how many are free.
 func (p *Leased) Resize(ctx context.Context, d driver.Driver) (int, error) {
 	r, err := d.Do(ctx, driver.Call{
 		Script: leasedResize,
@@ -148,14 +148,15 @@ func (p *Leased) Resize(ctx context.Context, d driver.Driver) (int, error) {
 	return DecodeInt(r)
 }
 
-// PermitState is what the server says about permits.
+// PermitState is the state of a leased semaphore.
 type PermitState struct {
 	Free, Taken int
-	Held        bool          // the permit that was asked for is taken
-	TTL         time.Duration // and for how long yet; negative: without end
+	Held        bool          // the given permit is taken
+	TTL         time.Duration // the remaining lease of that permit; negative: without end
 }
 
-// Inspect looks at the permits, and at the one with that id if one is given.
+// Inspect returns the state of the permits, and of the permit with the given id
+// if there is one.
 func (p *Leased) Inspect(ctx context.Context, d driver.Driver, id string) (PermitState, error) {
 	r, err := d.Do(ctx, driver.Call{Script: leasedInspect, Keys: []string{p.name, p.leases}, Args: []string{id}})
 	if err != nil {

@@ -26,8 +26,8 @@ var (
 	objectRestore = load("object_restore", "once", "object")
 )
 
-// An Object is the wire of what can be done with an object of any kind: to its
-// keys, which stay together.
+// An Object is the wire format of the operations on an object of any kind. They
+// apply to all its keys together.
 type Object struct {
 	shape func(name string) Parts
 	parts Parts
@@ -40,11 +40,11 @@ func NewObject(kind, name, client string) *Object {
 	return &Object{shape, shape(name)}
 }
 
-// Key is the key by the name of the object.
+// Key returns the key with the name of the object.
 func (o *Object) Key() string { return o.parts.Keys[0].Name }
 
-// Shares reports whether the object of the same shape with another name has
-// keys in common with this one.
+// Shares reports whether this object and the object of the same shape with
+// another name have common keys.
 func (o *Object) Shares(name string) bool {
 	mine := o.names()
 	return slices.ContainsFunc(names(o.shape(name).Keys), func(k string) bool { return slices.Contains(mine, k) })
@@ -52,29 +52,30 @@ func (o *Object) Shares(name string) bool {
 
 func (o *Object) names() []string { return names(o.parts.Keys) }
 
-// Exists looks whether the object has any of its keys.
+// Exists reports whether any key of the object exists.
 func (o *Object) Exists(ctx context.Context, d driver.Driver) (bool, error) {
 	r, err := d.Do(ctx, driver.Call{Script: objectExists, Keys: o.names()})
 	return decodeBool(objectExists, r, err)
 }
 
-// Touch has the server note that the object is in use.
+// Touch updates the last access time of the object.
 func (o *Object) Touch(ctx context.Context, d driver.Driver) (bool, error) {
 	r, err := d.Do(ctx, driver.Call{Script: objectTouch, Keys: o.all()})
 	return decodeBool(objectTouch, r, err)
 }
 
-// all are the keys of the object and those beside it.
+// all returns the keys of the object and those beside it.
 func (o *Object) all() []string { return append(o.names(), names(o.parts.Beside)...) }
 
-// TTL returns how long the object lasts: -1 ms without an end, -2 ms if it does
+// TTL returns the TTL of the object: -1 ms if it never expires, -2 ms if it does
 // not exist.
 func (o *Object) TTL(ctx context.Context, d driver.Driver) (time.Duration, error) {
 	n, err := o.look(ctx, d, objectTTL, o.names(), -2)
 	return remaining(n), err
 }
 
-// Memory returns how many bytes the object takes, or -1 if it does not exist.
+// Memory returns the memory usage of the object in bytes, or -1 if it does not
+// exist.
 func (o *Object) Memory(ctx context.Context, d driver.Driver) (int64, error) {
 	return o.look(ctx, d, objectMemory, o.all(), -1)
 }
@@ -85,8 +86,8 @@ func (o *Object) Idle(ctx context.Context, d driver.Driver) (time.Duration, erro
 	return time.Duration(n) * time.Second, err
 }
 
-// look runs a script that answers with a number, of which the least says that
-// there is no such object.
+// look runs a script whose reply is a number. The lowest possible number means
+// that the object does not exist.
 func (o *Object) look(ctx context.Context, d driver.Driver, s *driver.Script, keys []string, least int64) (int64, error) {
 	r, err := d.Do(ctx, driver.Call{Script: s, Keys: keys})
 	if err == nil && (r.Type != driver.Int || r.Int < least) {
@@ -105,7 +106,7 @@ func (o *Object) order(s *driver.Script, request string, more []string, args ...
 	}
 }
 
-// types are those of the keys, as scripts want them.
+// types returns the types of the keys in the form that scripts expect.
 func (o *Object) types() string {
 	var ts []string
 	for _, k := range o.parts.Keys {
@@ -114,8 +115,8 @@ func (o *Object) types() string {
 	return strings.Join(ts, " ")
 }
 
-// Delete returns the call that deletes the object, or leaves the freeing of its
-// memory for later. The reply says whether it existed.
+// Delete returns the call that deletes the object with DEL, or with UNLINK,
+// which frees the memory later. The reply says whether the object existed.
 func (o *Object) Delete(request string, later bool) driver.Call {
 	verb := "DEL"
 	if later {
@@ -127,8 +128,9 @@ func (o *Object) Delete(request string, later bool) driver.Call {
 // Keeps reports whether the object, a lock, has keys that outlive its leases.
 func (o *Object) Keeps() bool { return len(o.parts.Beside) > 0 }
 
-// Forget returns the call that deletes what a lock keeps between leases, if the
-// lock is free. See [DecodeMoved]: what is not sound is not free.
+// Forget returns the call that deletes the keys that a lock keeps between
+// leases, if the lock is free. See [DecodeMoved] for the reply: sound is false
+// if the lock is not free.
 func (o *Object) Forget(request string) driver.Call {
 	kept := &Object{parts: Parts{Keys: o.parts.Beside}}
 	c := kept.order(objectDelete, request, []string{o.Key()}, "UNLINK", publish, "", "", flag(true))
@@ -136,20 +138,20 @@ func (o *Object) Forget(request string) driver.Call {
 	return c
 }
 
-// Rename returns the call that gives the object a new name, if asked to also
-// where that is taken. See [DecodeMoved].
+// Rename returns the call that renames the object, optionally also if the target
+// exists. See [DecodeMoved] for the reply.
 func (o *Object) Rename(request, name string, replace bool) driver.Call {
 	return o.order(objectRename, request, names(o.shape(name).Keys), flag(replace))
 }
 
-// Copy returns the call that copies the object, if asked to also where the name
-// of the copy is taken. See [DecodeMoved].
+// Copy returns the call that copies the object, optionally also if the target
+// exists. See [DecodeMoved] for the reply.
 func (o *Object) Copy(request, name string, replace bool) driver.Call {
 	return o.order(objectCopy, request, names(o.shape(name).Keys), flag(replace))
 }
 
-// DecodeMoved decodes the reply to Rename, Copy and Restore: whether there was
-// an object, or a good dump of one, and whether it was done.
+// DecodeMoved decodes the reply to Rename, Copy and Restore. It returns whether
+// the object existed, or its dump was valid, and whether the call was executed.
 func DecodeMoved(r driver.Reply) (sound, done bool, err error) {
 	if r.Type != driver.Int || r.Int < -1 || r.Int > 1 {
 		return false, false, unexpected(objectRename, r)
@@ -163,24 +165,23 @@ func (o *Object) Move(request string, from, to int) driver.Call {
 	return o.order(objectMove, request, nil, strconv.Itoa(from), strconv.Itoa(to))
 }
 
-// Expire returns the call that lets the object end after some time if all of
-// the conditions hold: NX, XX, GT, LT, as in Redis. The reply says whether it
-// did.
+// Expire returns the call that sets the TTL of the object if all of the
+// conditions hold: NX, XX, GT, LT, as in Redis. The reply says whether it did.
 func (o *Object) Expire(request string, after time.Duration, conditions []string) driver.Call {
 	return o.order(objectExpire, request, nil, "PEXPIRE", millis(after), strings.Join(conditions, " "))
 }
 
-// ExpireAt is Expire with a moment.
+// ExpireAt is Expire with an absolute time.
 func (o *Object) ExpireAt(request string, at time.Time, conditions []string) driver.Call {
 	return o.order(objectExpire, request, nil, "PEXPIREAT", strconv.FormatInt(at.UnixMilli(), 10), strings.Join(conditions, " "))
 }
 
-// Persist returns the call that takes the end from the object. The reply says
+// Persist returns the call that removes the expiry of the object. The reply says
 // whether it had one.
 func (o *Object) Persist(request string) driver.Call { return o.order(objectPersist, request, nil) }
 
-// Dump returns the object as it is, or nil if it does not exist: what the server
-// says of its key, or, if it has several, a package of that.
+// Dump returns a dump of the object, or nil if it does not exist. It is the
+// reply of DUMP if the object has one key, and else a package of these replies.
 func (o *Object) Dump(ctx context.Context, d driver.Driver, kind string) ([]byte, error) {
 	r, err := d.Do(ctx, driver.Call{Script: objectDump, Keys: o.names(), Args: []string{o.types()}})
 	if err != nil {
@@ -205,7 +206,8 @@ func (o *Object) Dump(ctx context.Context, d driver.Driver, kind string) ([]byte
 	return pack(kind, dumps), nil
 }
 
-// Dumps returns what Dump has made a dump of, or what is wrong with it.
+// Dumps returns the dumps of the keys in a dump by Dump, or an error if the dump
+// is not valid.
 func (o *Object) Dumps(dump []byte, kind string) ([]string, error) {
 	if len(o.parts.Keys) > 1 {
 		return unpack(kind, dump, len(o.parts.Keys))
@@ -216,8 +218,8 @@ func (o *Object) Dumps(dump []byte, kind string) ([]string, error) {
 	return []string{string(dump)}, nil
 }
 
-// Restore returns the call that writes what Dumps has returned, for that long or
-// for ever, if asked to also over an object that exists. See [DecodeMoved].
+// Restore returns the call that restores the result of Dumps, with a TTL or for
+// ever, optionally also over an existing object. See [DecodeMoved] for the reply.
 func (o *Object) Restore(request string, dumps []string, ttl time.Duration, replace bool) driver.Call {
 	var fresh []string
 	for i := range dumps {
@@ -226,5 +228,5 @@ func (o *Object) Restore(request string, dumps []string, ttl time.Duration, repl
 	return o.order(objectRestore, request, fresh, append([]string{flag(replace), millis(ttl)}, dumps...)...)
 }
 
-// restoring is where a part of an object is until all of them are sound.
+// restoring returns the temporary key of a part until all parts are restored.
 func restoring(name, part string) string { return prefixed("holdfast:restore", name) + ":" + part }

@@ -8,11 +8,12 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// MarkLife is how long the server remembers a request by its number: longer
-// than any is under way, and than anybody asks for the same thing again.
+// MarkLife is how long the server keeps the mark of a numbered request. It is
+// longer than any request is in flight or repeated.
 const MarkLife = 10 * time.Minute
 
-// markPrefix begins all marks. No object may have a name that begins so.
+// markPrefix is the prefix of all marks. The names of objects must not begin
+// with it.
 const markPrefix = "holdfast:once"
 
 // MarkOf returns the mark of a numbered call.
@@ -25,8 +26,9 @@ func MarkOf(c driver.Call) string {
 	return ""
 }
 
-// Spend has a numbered call delete the mark of an earlier request of its lane,
-// of which no copy can come any more. Both must live in one slot.
+// Spend makes a numbered call delete the mark of an earlier request of its
+// series. No copy of that request may still arrive. Both keys must be in one
+// slot.
 func Spend(c driver.Call, spent string) driver.Call {
 	if spent != "" && spent != MarkOf(c) {
 		c.Keys = append(slices.Clip(c.Keys), spent)
@@ -34,16 +36,16 @@ func Spend(c driver.Call, spent string) driver.Call {
 	return c
 }
 
-// mark returns the key that remembers the requests of a lane, and the number of
-// this one.
+// mark returns the key of the mark of a request series, and the number of this
+// request.
 func mark(name, request string) (key, number string) {
 	i := strings.LastIndexByte(request, ':')
 	return prefixed(markPrefix, name) + ":" + request[:i], request[i+1:]
 }
 
-// numbered returns a call whose keys are that of an object and its mark, and
-// whose arguments are one, the number of the request, the life of the mark, and
-// more.
+// numbered returns a call whose keys are those of an object and of its mark. Its
+// arguments are one argument, the number of the request, the life of the mark,
+// and further ones.
 func numbered(s *driver.Script, name, request, arg string, more ...string) driver.Call {
 	key, n := mark(name, request)
 	return driver.Call{Script: s, Keys: []string{name, key}, Args: append([]string{arg, n, millis(MarkLife)}, more...)}

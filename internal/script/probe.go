@@ -13,19 +13,19 @@ var (
 	probe    = load("probe")
 	probeKey = load("probe_key")
 
-	// probeEval is probeKey by a name that no server knows, so that a driver
-	// sends its source.
+	// probeEval is probeKey as a script that no server has, so that a driver sends
+	// its source.
 	probeEval = &driver.Script{Name: "probe_eval", Source: probeKey.Source, SHA: strings.Repeat("0", 40)}
 )
 
-// A Command is one that scripts run.
+// A Command is a command that scripts run.
 type Command struct {
-	form    string  // in which it changes nothing, see lua/probe.lua
-	For     string  // what fails without it, where that is not the locks
+	form    string  // a form that changes nothing, see lua/probe.lua
+	For     string  // what fails without it; empty: locks
 	Feature Feature // the first one that needs it
 }
 
-// Name is that of the command as rights are given: "get", "memory|usage".
+// Name returns the name of the command as in ACL rules: "get", "memory|usage".
 func (c Command) Name() string {
 	word, rest, _ := strings.Cut(c.form, " ")
 	if word == "memory" || word == "object" || word == "pubsub" {
@@ -35,8 +35,9 @@ func (c Command) Name() string {
 	return word
 }
 
-// Commands are all that scripts run, but for the one that publishes; and ping,
-// which drivers send, since whoever may run it in a script may also send it.
+// Commands are all commands that scripts run, except the publish command. PING
+// is included, although only drivers send it: a user that may run it in a script
+// may also send it.
 var Commands = slices.Concat(
 	neededBy("",
 		"get K", "set K x px x", "del M", "unlink M", "exists K", "type K", "strlen K",
@@ -60,8 +61,8 @@ var Commands = slices.Concat(
 	featured(Dumps, "Object.Restore", "restore K x x"),
 )
 
-// Looks are the commands of package inspect's scripts that no others run. They are
-// for operators: SCAN shows the names of all keys, whoever they are of.
+// Looks are the commands that only the scripts of package inspect run. They are
+// for operators: SCAN returns the names of all keys on a server.
 var Looks = neededBy("package inspect", "scan 0", "pubsub numsub", "pubsub shardnumsub")
 
 func neededBy(what string, forms ...string) []Command { return featured("", what, forms...) }
@@ -74,11 +75,10 @@ func featured(feature Feature, what string, forms ...string) []Command {
 	return cs
 }
 
-// A Refusal is what a server has against a call.
+// A Refusal is the reason why a server refuses a call.
 type Refusal uint8
 
-// The refusals. Where a command is not allowed, servers do not look at keys,
-// and where those are not, not at channels.
+// The refusals. Servers check commands first, then keys, then channels.
 const (
 	NotRefused Refusal = iota
 	CommandRefused
@@ -92,8 +92,8 @@ var (
 	ofACommand = regexp.MustCompile(`run the '([^' ]+)' command`)
 )
 
-// Refused says what of a call the user may not, given what the server has said,
-// and which command it is if that is told.
+// Refused returns which permission the user lacks, given the error of the
+// server, and the command if the error contains it.
 func Refused(said string) (r Refusal, command string) {
 	switch {
 	case driver.CodeOf(driver.ServerError(said)) != "NOPERM":
@@ -109,11 +109,11 @@ func Refused(said string) (r Refusal, command string) {
 	return CommandRefused, command
 }
 
-// ProbeChannel is a channel of the object that nobody listens to.
+// ProbeChannel returns a channel of the object without subscribers.
 func ProbeChannel(name string) string { return prefixed("redisson_lock__channel", name) + ":probe" }
 
-// ProbeKey asks the server whether the user may use a key in a script; if eval
-// is true, in one that the server does not know.
+// ProbeKey asks the server whether the user may use a key in a script. If eval is
+// true, the server does not have that script.
 func ProbeKey(key string, eval bool) driver.Call {
 	s := probeKey
 	if eval {
@@ -122,9 +122,9 @@ func ProbeKey(key string, eval bool) driver.Call {
 	return driver.Call{Script: s, Keys: []string{key}}
 }
 
-// Probe tries all commands on the server that has a name, and returns what is
-// refused: whether that is a command, by its index, or what to publish with, by
-// the next one. Where the user may not use the name itself, onName is false.
+// Probe tries all commands on the server of a name. It returns the refusals by
+// the index of the command; the index after the last one is the publish command.
+// onName must be false if the user may not use the name itself.
 func Probe(ctx context.Context, d driver.Driver, name string, onName bool) ([]Refusal, error) {
 	c := driver.Call{Script: probe, Args: []string{publish, ProbeChannel(name), prefixed("holdfast:probe", name)}}
 	if onName {

@@ -18,27 +18,29 @@ var (
 	rateLimiterInspect = load("ratelimiter_inspect", "clock", "int64", "ratelimiter")
 )
 
-// The errors of a limiter, as the server tells them.
+// The errors of a limiter, as the server reports them.
 var (
 	ErrNoRate  = errors.New("the rate limiter has no rate")
 	ErrTooMany = errors.New("more permits than the rate")
 )
 
-// notYet is why nobody may use permits.
+// notYet is the reason of a refusal while no permits are free.
 const notYet = "the rate does not allow it yet"
 
-// A Limiter is the wire of Redisson's RRateLimiter, for those who want that many
-// permits: a hash with the rate, the number of free permits, and a log of what
-// was taken by when, the last two once for all clients and once for each. All
-// times are the server's. A permit that will be free later is taken ahead of
-// time by an entry with that time, which Redisson takes for what it is: used.
+// A Limiter is the wire format of Redisson's RRateLimiter, for a request of that
+// many permits: a hash with the rate, the number of free permits, and a log of
+// taken permits by time. The number and the log exist once for all clients and
+// once for each client. All times are those of the server. A permit that becomes
+// free later can be taken in advance, with a log entry at that later time.
+// Redisson counts such an entry as used.
 type RateLimiter struct {
 	keys    [6]string
 	name    string
 	permits int
 }
 
-// NewRateLimiter returns the wire of the rate limiter with that name, for a client.
+// NewRateLimiter returns a request of a client to the rate limiter with that
+// name.
 func NewRateLimiter(name, client string, permits int) *RateLimiter {
 	value, log := suffixed(name, "value"), suffixed(name, "permits")
 	own := suffixed(value, client)
@@ -48,13 +50,13 @@ func NewRateLimiter(name, client string, permits int) *RateLimiter {
 	}
 }
 
-// Traits are those of what leaves nothing to hold.
+// Traits say that a grant leaves nothing to hold.
 func (l *RateLimiter) Traits() Traits { return Traits{Unreplicated: true} }
 
-// Gate is not needed: the server gives everybody a time.
+// Gate is not needed: the server assigns a time to each request.
 func (l *RateLimiter) Gate() string { return l.keys[3] }
 
-// Channels are none: time frees permits, not people.
+// Channels returns none: permits become free with time and not by a release.
 func (l *RateLimiter) Channels(string) []string { return nil }
 
 // entry is the id of a request in the log.
@@ -102,11 +104,11 @@ func decodeLimiter(r driver.Reply) (Verdict, error) {
 	return Verdict{}, unexpected(rateLimiterTake, r)
 }
 
-// Free returns the call that gives back what a request may have taken.
+// Free returns the call that returns the permits that a request may have taken.
 func (l *RateLimiter) Free(owner string) driver.Call { return l.cancel(owner, false) }
 
-// Cancel returns the call that gives back what may not be used yet. The reply
-// says whether it did.
+// Cancel returns the call that returns permits that cannot be used yet. The
+// reply says whether it did.
 func (l *RateLimiter) Cancel(owner string) driver.Call { return l.cancel(owner, true) }
 
 func (l *RateLimiter) cancel(owner string, ahead bool) driver.Call {
@@ -117,8 +119,8 @@ func (l *RateLimiter) cancel(owner string, ahead bool) driver.Call {
 	}
 }
 
-// Release returns the call that gives the permits back, up to the rate. The
-// reply is for DecodeReleased.
+// Release returns the call that returns the permits, up to the rate.
+// DecodeReleased decodes the reply.
 func (l *RateLimiter) Release(request string) driver.Call {
 	key, n := mark(l.name, request)
 	return driver.Call{
@@ -140,12 +142,12 @@ func DecodeReleased(r driver.Reply) (left int, err error) {
 	return int(max(r.Int-1, 0)), nil
 }
 
-// A Rate is how many permits there are per interval.
+// A Rate is a number of permits per interval.
 type Rate struct {
 	Permits   int
 	Interval  time.Duration
 	PerClient bool
-	Keep      time.Duration // how long a limiter that nobody uses is kept; zero: for ever
+	Keep      time.Duration // how long an unused limiter is kept; zero: for ever
 }
 
 // When says when to set a rate.
@@ -153,9 +155,9 @@ type When string
 
 // When to set a rate.
 const (
-	WhenNew When = "new" // if there is none
-	Always  When = "any" // and forget what was taken
-	WhenOld When = "old" // if there is one, and what was taken counts
+	WhenNew When = "new" // if there is no rate
+	Always  When = "any" // always; taken permits no longer count
+	WhenOld When = "old" // if there is a rate; taken permits still count
 )
 
 // Set returns the call that sets the rate. The reply says whether it did.

@@ -10,20 +10,20 @@ import (
 
 var voteAcquire = driver.NewScript("vote_acquire", read("lib/vote")+read("mutex_acquire"))
 
-// A Vote is a mutex at one of several servers, which must not be granted by a
-// server that has come up lately.
+// A Vote is a mutex on one of several servers. A server that has restarted
+// recently does not grant it.
 type Vote struct {
 	*Mutex
-	longest time.Duration // lease of anybody
+	longest time.Duration // the longest lease of all clients
 }
 
-// NewVote returns the vote for that name at one server.
+// NewVote returns the Vote for that name on one server.
 func NewVote(name string, longest time.Duration) *Vote { return &Vote{NewMutex(name), longest} }
 
-// Traits say that votes are not handed over: each has to come from the server.
+// Traits say that votes are not handed off: each must come from the server.
 func (v *Vote) Traits() Traits { return Traits{ServerTokens: true} }
 
-// Gate is not that of a mutex, whose holds are handed over.
+// Gate differs from that of a mutex, whose holds are handed off.
 func (v *Vote) Gate() string { return v.Mutex.Gate() + "\x00vote" }
 
 // Claim returns the call that asks for the vote.

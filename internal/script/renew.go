@@ -18,18 +18,18 @@ var (
 type LockRef struct {
 	Key   string
 	Owner string // its field in the hash
-	Reads string // of a reader, the beginning of the names of its own keys
+	Reads string // of a reader, the prefix of its own keys
 
-	// Of permits, the key is a sorted set that belongs to the semaphore with
-	// that name, and these are their ids in a row.
+	// For permits, the key is a sorted set that belongs to the semaphore with
+	// this name, and these are their concatenated ids.
 	Name    string
 	Permits string
 }
 
-// Called is what people call it.
+// Called returns the name of the lock for messages.
 func (h LockRef) Called() string { return cmp.Or(h.Name, h.Key) }
 
-// Sort tells apart holdings that no call can renew together.
+// Sort returns the sort of the holding. One call renews holdings of one sort.
 func (h LockRef) Sort() string { return h.script().Name }
 
 func (h LockRef) script() *driver.Script {
@@ -42,11 +42,11 @@ func (h LockRef) script() *driver.Script {
 	return renew
 }
 
-// Weight is how much work it is to renew it.
+// Weight returns the relative cost of a renewal.
 func (h LockRef) Weight() int { return max(len(h.Permits)/idSize, 1) }
 
-// Renew returns the call that makes every holding last for at least its lease
-// time from now on. All keys must share a slot, and all holdings be of one sort.
+// Renew returns the call that extends every holding to at least its lease time
+// from now. All keys must be in one slot, and all holdings must be of one sort.
 func Renew(leases []time.Duration, hs []LockRef) driver.Call {
 	c := driver.Call{
 		Script: hs[0].script(),
@@ -63,8 +63,8 @@ func Renew(leases []time.Duration, hs []LockRef) driver.Call {
 	return c
 }
 
-// Prolong makes one holding last for at least lease from now on. It reports
-// whether it is still held.
+// Prolong extends one holding to at least lease from now. It reports whether it
+// is still held.
 func Prolong(ctx context.Context, d driver.Driver, h LockRef, lease time.Duration) (bool, error) {
 	r, err := d.Do(ctx, Renew([]time.Duration{lease}, []LockRef{h}))
 	if err != nil {

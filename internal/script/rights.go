@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Uses are the keys and channels that objects of some kinds have beside the key
-// by their name. A star in them is for what differs from client to client.
+// Uses are the keys and channels that objects of some kinds use in addition to
+// the key with their name. A star stands for a part that differs between
+// clients.
 type Uses struct {
 	By       string // which kinds
 	Feature  Feature
@@ -15,9 +16,9 @@ type Uses struct {
 	Channels []string
 }
 
-// A Feature is a part of the API that needs rights which locks do not need. The
-// empty Feature is everything else: docs/operations.md has a block of rights for
-// each.
+// A Feature is a part of the API that needs more rights than locks need. The
+// empty Feature is everything else. docs/operations.md has a block of rights for
+// each feature.
 type Feature string
 
 // The features.
@@ -30,12 +31,12 @@ const (
 	SeeSettings Feature = "The settings of the server"
 )
 
-// Features are all features, in the order of docs/operations.md.
+// Features lists all features in the order of docs/operations.md.
 var Features = []Feature{Objects, Databases, Dumps, Listening, Fencing, SeeSettings}
 
-// UsesOf returns what objects with that name have in a database, whatever they
-// are. Most scripts are given the channel among their keys, so the user needs
-// the rights for both.
+// UsesOf returns the keys and channels of objects of all kinds with that name in
+// a database. Most scripts get the channel as one of their keys, so the user
+// needs the rights for both.
 func UsesOf(name string, database int) []Uses {
 	var uses []Uses
 	for _, k := range Kinds {
@@ -56,15 +57,15 @@ func anyMark(name string) string {
 	return key
 }
 
-// Patterns are the keys and channels that a feature uses of all objects whose
-// names begin with prefix, as rights are given for them. A name with a hash tag of
-// its own has others than one without.
+// Patterns returns the patterns, for ACL rules, of the keys and channels that a
+// feature uses for all objects whose names begin with prefix. Names with a hash
+// tag need other patterns than names without.
 func Patterns(feature Feature, prefix string, database int) (keys, channels []string) {
 	prefix = Escape(prefix)
 	if feature == "" {
 		keys = []string{prefix + "*"}
 	}
-	for _, rest := range []string{"\x00", "{\x00}"} { // of a name
+	for _, rest := range []string{"\x00", "{\x00}"} { // parts of a name
 		upTo := func(list, of []string) []string {
 			for _, s := range of {
 				begin, _, _ := strings.Cut(s, rest)
@@ -86,5 +87,5 @@ func Patterns(feature Feature, prefix string, database int) (keys, channels []st
 
 var escaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// Escape returns the pattern that matches just s.
+// Escape returns the pattern that matches only s.
 func Escape(s string) string { return escaper.Replace(s) }

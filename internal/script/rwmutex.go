@@ -26,12 +26,13 @@ const (
 	writerLife = 3 * writerHeartbeat
 )
 
-// rw is the wire of Redisson's RReadWriteLock: a hash with the mode, the
-// readers and the writer, a key for every hold of every reader, which says how
-// long that one lasts, and a channel. The set of writers that go first is ours.
+// rw is the wire format of Redisson's RReadWriteLock: a hash with the mode, the
+// readers and the writer, a key for every hold of every reader, whose TTL is
+// that of the hold, and a channel. The set of waiting writers with priority is
+// an addition of Holdfast.
 type rw struct {
 	name    string
-	root    string // what the keys of readers begin with
+	root    string // the prefix of readers' keys
 	writers string
 	channel string
 }
@@ -40,25 +41,25 @@ func newRW(name string) rw {
 	return rw{name, root(name), prefixed("holdfast:writers", name), prefixed("redisson_rwlock", name)}
 }
 
-// Channels returns the channel on which a release is announced.
+// Channels returns the channel on which a release is published.
 func (l *rw) Channels(string) []string { return []string{l.channel} }
 
-// own is what the keys of one reader begin with.
+// own returns the prefix of the keys of one reader.
 func (l *rw) own(reader string) string { return suffixed(l.name, reader) + ":rwlock_timeout" }
 
 // Read is a read/write lock as its readers see it.
 type Read struct{ rw }
 
-// NewRead returns the wire of the read lock with that name.
+// NewRead returns the read lock with that name.
 func NewRead(name string) *Read { return &Read{newRW(name)} }
 
 // Traits say that readers read together.
 func (l *Read) Traits() Traits { return Traits{Queue: Together, PerSide: true} }
 
-// Gate is that of readers.
+// Gate is shared by all readers.
 func (l *Read) Gate() string { return l.channel + "\x00read" }
 
-// Ref is the reader's field of the hash, and its own keys.
+// Ref refers to the reader's field of the hash and to its own keys.
 func (l *Read) Ref(owner string) LockRef {
 	return LockRef{Key: l.name, Owner: owner, Reads: l.own(owner)}
 }
@@ -82,12 +83,12 @@ func (l *Read) Decode(_ Claim, r driver.Reply) (Verdict, error) {
 	return decodeVerdict(readAcquire, r)
 }
 
-// Release lowers the owner's hold count to left; zero gives the lock up.
+// Release lowers the owner's hold count to left. Zero frees the lock.
 func (l *Read) Release(ctx context.Context, d driver.Driver, owner string, left int) (Freed, error) {
 	return leave(ctx, d, l.release(owner, left))
 }
 
-// Free returns the call that gives the lock up if owner holds it.
+// Free returns the call that releases the lock if owner holds it.
 func (l *Read) Free(owner string) driver.Call { return l.release(owner, 0) }
 
 func (l *Read) release(owner string, left int) driver.Call {
@@ -98,7 +99,7 @@ func (l *Read) release(owner string, left int) driver.Call {
 	}
 }
 
-// Force takes the lock from all readers. It reports whether there were any.
+// Force frees the lock of all readers. It reports whether there were any.
 func (l *Read) Force(ctx context.Context, d driver.Driver) (bool, error) {
 	return force(ctx, d, driver.Call{Script: readForce, Keys: []string{l.name, l.channel, l.root}, Args: []string{publish}})
 }
@@ -109,11 +110,11 @@ type Write struct {
 	first bool
 }
 
-// NewWrite returns the wire of the write lock with that name, whose waiting
-// writers go before readers that come later if first is set.
+// NewWrite returns the write lock with that name. If first is set, its waiting
+// writers have priority over later readers.
 func NewWrite(name string, first bool) *Write { return &Write{newRW(name), first} }
 
-// Traits say whether a waiter has to keep readers out.
+// Traits say whether a waiter must send heartbeats to keep new readers out.
 func (l *Write) Traits() Traits {
 	if l.first {
 		return Traits{PerSide: true, Heartbeat: writerHeartbeat}
@@ -121,13 +122,13 @@ func (l *Write) Traits() Traits {
 	return Traits{PerSide: true}
 }
 
-// Gate is that of writers.
+// Gate is shared by all writers.
 func (l *Write) Gate() string { return l.channel + "\x00write" }
 
-// writer is the field of an owner that writes.
+// writer returns the field of an owner that holds the write lock.
 func writer(owner string) string { return owner + ":write" }
 
-// Ref is the writer's field of the hash.
+// Ref refers to the writer's field of the hash.
 func (l *Write) Ref(owner string) LockRef {
 	return LockRef{Key: l.name, Owner: writer(owner)}
 }
@@ -151,14 +152,14 @@ func (l *Write) Decode(_ Claim, r driver.Reply) (Verdict, error) {
 	return decodeVerdict(writeAcquire, r)
 }
 
-// Release lowers the owner's hold count to left; zero gives the lock up. What
-// the owner has taken to read stays.
+// Release lowers the owner's hold count to left. Zero frees the lock. The
+// owner's read holds stay.
 func (l *Write) Release(ctx context.Context, d driver.Driver, owner string, left int) (Freed, error) {
 	return leave(ctx, d, l.release(owner, left))
 }
 
-// Free returns the call that gives the lock up if owner holds it, and lets
-// readers in if it waited.
+// Free returns the call that releases the lock if owner holds it. If owner
+// waited for it, new readers are allowed again.
 func (l *Write) Free(owner string) driver.Call { return l.release(owner, 0) }
 
 func (l *Write) release(owner string, left int) driver.Call {
@@ -169,28 +170,29 @@ func (l *Write) release(owner string, left int) driver.Call {
 	}
 }
 
-// Force takes the lock from its writer. It reports whether there was one.
+// Force frees the lock of its writer. It reports whether there was one.
 func (l *Write) Force(ctx context.Context, d driver.Driver) (bool, error) {
 	return force(ctx, d, driver.Call{Script: writeForce, Keys: []string{l.name, l.channel, l.root}, Args: []string{publish}})
 }
 
-// RWState is what the server says about a read/write lock. The zero RWState is
-// a free one.
+// RWState is the state of a read/write lock. The zero RWState is that of a free
+// lock.
 type RWState struct {
 	Writer  Party
 	Readers []Party
-	TTL     time.Duration // of the whole; negative: it never expires
+	TTL     time.Duration // of the whole lock; negative: it never expires
 }
 
-// A Party is one who holds a read/write lock.
+// A Party is a holder of a read/write lock.
 type Party struct {
 	Owner string
 	Count int
 	TTL   time.Duration // of a reader
 }
 
-// Inspect looks at the lock from both sides. Of more than about a thousand
-// readers it returns only some, and among them the one that is named.
+// Inspect returns the state of both sides of the lock. If there are more than
+// about a thousand readers, it returns only some of them, including the named
+// one.
 func (l *rw) Inspect(ctx context.Context, d driver.Driver, reader string) (RWState, error) {
 	r, err := d.Do(ctx, driver.Call{Script: rwInspect, Keys: []string{l.name, l.root}, Args: []string{reader}})
 	if err != nil {
@@ -209,7 +211,7 @@ func decodeRWState(r driver.Reply) (RWState, error) {
 		return RWState{}, nil
 	}
 	if r.List[1].Str == "" {
-		return bad() // a hash, but of a lock of another kind
+		return bad() // the hash of a lock of another kind
 	}
 	for p := r.List[2:]; len(p) > 0; p = p[3:] {
 		if p[0].Type != driver.Str || p[1].Type != driver.Int || p[2].Type != driver.Int {

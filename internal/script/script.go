@@ -1,10 +1,10 @@
-// Package script is the wire: every key name, channel name, argument order and
-// reply of Holdfast. One Lua file holds one operation, and one Go function
-// beside it owns the order of its arguments and the meaning of its reply;
-// nobody else knows either.
+// Package script is the wire format of Holdfast: all key names, channel names,
+// argument orders and replies. Each Lua file has one operation. One Go function
+// knows the order of its arguments and the meaning of its reply. No other
+// package knows either.
 //
-// Scripts set the state that is wanted instead of changing the one they find,
-// so that a call whose answer was lost can be sent again.
+// Scripts set the wanted state and do not modify the current one, so that a call
+// whose reply was lost can be sent again.
 package script
 
 import (
@@ -19,8 +19,8 @@ import (
 //go:embed lua/*.lua lua/lib/*.lua
 var files embed.FS
 
-// load returns the script in lua/name.lua, behind the files in lua/lib that it
-// needs.
+// load returns the script in lua/name.lua, preceded by the files in lua/lib that
+// it needs.
 func load(name string, libs ...string) *driver.Script {
 	var source string
 	for _, lib := range libs {
@@ -29,8 +29,8 @@ func load(name string, libs ...string) *driver.Script {
 	return newScript(name, source)
 }
 
-// newScript returns the script in lua/name.lua behind the given source. The
-// header of the file says which argument names the command to publish with.
+// newScript returns the script in lua/name.lua, preceded by the given source.
+// The header of the file says which argument is the publish command.
 func newScript(name, source string) *driver.Script {
 	file := read(name)
 	s := driver.NewScript(name, source+file)
@@ -40,20 +40,20 @@ func newScript(name, source string) *driver.Script {
 	return s
 }
 
-// publishes finds, in the list of a script's arguments, the one that names the
-// command to publish with.
+// publishes finds the publish command in the header's list of arguments.
 var publishes = regexp.MustCompile(`(?m)^--(?: ARGV)? +(\d+) PUBLISH`)
 
 func read(name string) string {
 	source, err := files.ReadFile("lua/" + name + ".lua")
 	if err != nil {
-		panic(err) // a misspelt name; every test would show it
+		panic(err) // a misspelt name: every test would fail
 	}
 	return string(source)
 }
 
-// unexpected is the error of a reply that a script does not give where a lock
-// is concerned. What it holds is somebody else's, and not repeated.
+// unexpected returns the error for a reply that the script does not return for a
+// lock. The error does not contain the reply, which may be data of another
+// program.
 func unexpected(s *driver.Script, r driver.Reply) error {
 	return &driver.Error{Class: driver.Fatal, Err: fmt.Errorf("script %s: unexpected reply of type %v: the key is not that of a lock, or the server is not Redis", s.Name, r.Type)}
 }

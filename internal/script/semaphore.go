@@ -17,22 +17,22 @@ var (
 	semaphoreDrain   = load("semaphore_drain", "once", "int64")
 )
 
-// Why nobody gets permits.
+// The reasons of a refusal.
 const (
 	notEnough   = "there are not enough free permits"
 	noSemaphore = "the semaphore does not exist: set the number of permits with TrySet"
 )
 
-// A Semaphore is the wire of Redisson's RSemaphore, for those who want that many
-// permits: a number, and a channel for those who wait. The marks by which the
-// server knows a request again are ours.
+// A Semaphore is the wire format of Redisson's RSemaphore, for a request of that
+// many permits: a number, and a channel for the waiters. The marks by which the
+// server recognizes a repeated request are an addition of Holdfast.
 type Semaphore struct {
 	name    string
 	channel string
 	permits int
 }
 
-// NewSemaphore returns the wire of the semaphore with that name.
+// NewSemaphore returns a request to the semaphore with that name.
 func NewSemaphore(name string, permits int) *Semaphore {
 	return &Semaphore{name, prefixed("redisson_sc", name), permits}
 }
@@ -40,10 +40,10 @@ func NewSemaphore(name string, permits int) *Semaphore {
 // Traits say that a request is known by its number.
 func (s *Semaphore) Traits() Traits { return Traits{Queue: InOrder, Numbered: true} }
 
-// Gate is that of all who want permits, however many.
+// Gate is shared by all requests, however many permits they want.
 func (s *Semaphore) Gate() string { return s.channel }
 
-// Channels returns the channel on which permits are announced.
+// Channels returns the channel on which free permits are published.
 func (s *Semaphore) Channels(string) []string { return []string{s.channel} }
 
 // Claim returns the call that takes the permits if enough are free.
@@ -64,32 +64,36 @@ func (s *Semaphore) Decode(_ Claim, r driver.Reply) (Verdict, error) {
 	return Verdict{Token: 1}, nil
 }
 
-// Free returns the call that gives back what a request may have taken.
+// Free returns the call that releases the permits that a request may have
+// acquired.
 func (s *Semaphore) Free(request string) driver.Call {
 	return s.told(semaphoreUndo, request)
 }
 
-// Release returns the call that adds the permits, which may be less than none;
-// if asked to, only where there is such a semaphore. The reply is zero if there
-// is none, and else one more than the clients that heard of it.
+// Release returns the call that adds the permits, a number that may be negative.
+// Optionally it does so only if the semaphore exists. The reply is zero if it
+// does not exist, and else one more than the number of clients that received the
+// message.
 func (s *Semaphore) Release(request string, existing bool) driver.Call {
 	return s.told(semaphoreRelease, request, flag(existing))
 }
 
-// Set returns the call that sets the number of permits, for that long, or for
-// ever, if nobody has. The reply says whether it did.
+// Set returns the call that sets the number of permits, with a TTL or for ever,
+// unless it is set. The reply says whether it did.
 func (s *Semaphore) Set(request string, ttl time.Duration) driver.Call {
 	return s.told(semaphoreSet, request, millis(ttl))
 }
 
-// told returns the call of a request that those who wait are told of.
+// told returns the call of a numbered request that publishes a message to the
+// waiters.
 func (s *Semaphore) told(script *driver.Script, request string, more ...string) driver.Call {
 	c := numbered(script, s.name, request, strconv.Itoa(s.permits), append([]string{publish}, more...)...)
 	c.Keys = append(c.Keys, s.channel)
 	return c
 }
 
-// Drain returns the call that takes all free permits. The reply says how many.
+// Drain returns the call that acquires all free permits. The reply is their
+// number.
 func (s *Semaphore) Drain(request string) driver.Call {
 	key, n := mark(s.name, request)
 	return driver.Call{Script: semaphoreDrain, Keys: []string{s.name, key}, Args: []string{n, millis(MarkLife)}}
@@ -100,7 +104,7 @@ func (s *Semaphore) Available(ctx context.Context, d driver.Driver) (int, error)
 	return readNumber(ctx, d, s.name)
 }
 
-// readNumber reads a key that holds a small number, or nothing, which is zero.
+// readNumber reads a small number from a key. A missing key counts as zero.
 func readNumber(ctx context.Context, d driver.Driver, key string) (int, error) {
 	r, err := d.Do(ctx, driver.Call{Script: number, Keys: []string{key}})
 	if err != nil {

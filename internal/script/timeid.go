@@ -9,26 +9,26 @@ import (
 
 var timeIDNext = load("timeid_next")
 
-// TimeIDEpoch is the second from which time ids count: the beginning of a day,
-// so that days of ids are days.
+// TimeIDEpoch is the epoch of time ids in Unix seconds. It is the beginning of a
+// day, so that a day of ids is a calendar day.
 const TimeIDEpoch = 1640995200 // 2022-01-01T00:00:00Z
 
-// An idle hash lives for two days: longer than a clock is ever behind, and the
-// one that is begun then starts above it.
+// An idle hash expires after two days. No clock is behind for so long, so a new
+// hash starts above the old one.
 const timeIDLife = 48 * time.Hour
 
-// A Stamp is what an id consists of: seconds since TimeIDEpoch, and a number.
+// A Stamp is the content of an id: seconds since TimeIDEpoch, and a number.
 type Stamp struct{ Sec, Seq int64 }
 
-// A TimeID is the wire of a row of time ids: the last one. It is ours; Redisson
-// has nothing of the kind.
+// A TimeID is the wire format of a series of time ids: the last one of them.
+// Redisson has no such object.
 type TimeID struct{ name string }
 
-// NewTimeID returns the wire of the row with that name.
+// NewTimeID returns the series with that name.
 func NewTimeID(name string) *TimeID { return &TimeID{name} }
 
-// Next draws n ids that differ in their number only, above the last one that
-// the caller has had. It returns the first.
+// Next allocates n ids that differ only in their number, above the caller's last
+// one. It returns the first.
 func (t *TimeID) Next(ctx context.Context, d driver.Driver, last Stamp, n int) (Stamp, error) {
 	r, err := d.Do(ctx, driver.Call{
 		Script: timeIDNext,
