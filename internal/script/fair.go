@@ -47,7 +47,7 @@ func (f *Fair) Gate() string { return f.keys[1] }
 // Channels returns the channel on which owner is notified.
 func (f *Fair) Channels(owner string) []string { return []string{f.keys[4] + ":" + owner} }
 
-// Ref is the owner's field of the hash.
+// Ref refers to the owner's field of the hash.
 func (f *Fair) Ref(owner string) LockRef { return LockRef{Key: f.keys[0], Owner: owner} }
 
 // Claim returns the call that takes the mutex if it is the owner's turn, enters it
@@ -69,7 +69,7 @@ func (f *Fair) Decode(_ Claim, r driver.Reply) (Verdict, error) {
 	return decodeVerdict(fairAcquire, r)
 }
 
-// Release lowers the owner's hold count to left; zero frees the mutex.
+// Release lowers the owner's hold count to left. Zero frees the mutex.
 func (f *Fair) Release(ctx context.Context, d driver.Driver, owner string, left int) (Freed, error) {
 	return leave(ctx, d, f.release(owner, left))
 }

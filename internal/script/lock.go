@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// publish is how scripts tell waiters, unless the driver knows better: see
-// driver.Script.
+// publish is the default publish command of scripts. The driver may replace it:
+// see driver.Script.
 const publish = "PUBLISH"
 
 // A Queue says how the waiters of one process wait for a lock.
@@ -44,34 +44,34 @@ type Traits struct {
 	Heartbeat    time.Duration // a waiter must ask at least this often, and say when it gives up; zero: need not
 }
 
-// A Claim is a wish to hold a lock.
+// A Claim is a request to hold a lock.
 type Claim struct {
 	Owner string
-	Count int // how often the owner holds it once granted
+	Count int // the owner's hold count once granted
 	Lease time.Duration
 	Wait  bool   // the owner will wait if it is not granted
-	Under string // the owner of a hold of another kind that lets this one in
+	Under string // the owner of a hold of another kind that permits this one
 	Spent string // of a numbered claim, the mark that it may delete: see Spend
 
-	// Longest is how long a grant may lie ahead, see Verdict.After; negative:
-	// as long as it takes.
+	// Longest limits how far in the future a grant may take effect, see
+	// Verdict.After. Negative means no limit.
 	Longest time.Duration
 }
 
-// A Verdict is the answer to a claim. Token is positive if it was granted.
+// A Verdict is the reply to a claim. Token is positive if it was granted.
 type Verdict struct {
 	Token  int64
-	Tokens []int64       // of the parts of a group
-	TTL    time.Duration // how long the present owner still has; negative: for ever
-	Key    string        // which lock of a group was not granted
-	Young  bool          // not held, but the server has come up too lately to say so
+	Tokens []int64       // tokens of the parts of a group
+	TTL    time.Duration // remaining lease of the current owner; negative: for ever
+	Key    string        // the lock of a group that was not granted
+	Young  bool          // not held, but the server has restarted too recently to grant it
 
-	After time.Duration // it was granted, but counts from then on only
-	Final bool          // it was not, and will not be while this claim can wait
-	Why   string        // it was not, or not yet, in words for people; "": somebody holds it
-	Err   error         // it was not, and never will be
+	After time.Duration // granted, but takes effect only after this time
+	Final bool          // not granted, and will not be while this claim can wait
+	Why   string        // why it is not granted, or not yet, for messages; "": another owner holds it
+	Err   error         // not granted, and never will be
 
-	Missing string // the name of what was asked for, if there is no such thing
+	Missing string // the name of the requested object, if it does not exist
 }
 
 // Granted reports whether the claim was granted.
@@ -119,8 +119,8 @@ func decodeVerdict(s *driver.Script, r driver.Reply) (Verdict, error) {
 	return verdict(r.Int), nil
 }
 
-// longest is how long a lock is held at most, as far as callers are told: a
-// stored time may be any number.
+// longest limits the remaining time that callers see, since a stored time may be
+// any number.
 const longest = 100 * 365 * 24 * time.Hour
 
 // verdict decodes a number: a token, or -1 - the remaining milliseconds.
@@ -131,17 +131,16 @@ func verdict(n int64) Verdict {
 	return Verdict{TTL: remaining(-1 - n)}
 }
 
-// remaining returns a number of milliseconds as a Duration. One beyond longest
-// is cut to that.
+// remaining converts a number of milliseconds to a Duration of at most longest.
 func remaining(ms int64) time.Duration {
 	most := longest.Milliseconds()
 	return time.Duration(min(max(ms, -most), most)) * time.Millisecond
 }
 
-// Freed is the answer to a release.
+// Freed is the reply to a release.
 type Freed struct {
-	Held  bool // the owner did hold it
-	Heard int  // how many clients were told; 0 if the lock is still held
+	Held  bool // the owner held it
+	Heard int  // number of clients that received the message; 0 if the lock is still held
 }
 
 // leave runs a script that releases a lock.
@@ -156,7 +155,7 @@ func leave(ctx context.Context, d driver.Driver, c driver.Call) (Freed, error) {
 	return Freed{Held: r.Int > 0, Heard: int(max(r.Int-1, 0))}, nil
 }
 
-// force runs a script that says whether it has freed anything.
+// force runs a script that frees a lock. It reports whether the lock was held.
 func force(ctx context.Context, d driver.Driver, c driver.Call) (bool, error) {
 	r, err := do(ctx, d, c)
 	if err == nil && r.Type != driver.Int {
@@ -165,8 +164,8 @@ func force(ctx context.Context, d driver.Driver, c driver.Call) (bool, error) {
 	return r.Int == 1, err
 }
 
-// millis writes a duration as the server wants it. Nearly all leases of a
-// program have one length, so the last one is kept.
+// millis formats a duration in milliseconds. It caches the last result, because
+// most leases of a program have the same length.
 func millis(d time.Duration) string {
 	if last := lastMillis.Load(); last != nil && last.d == d {
 		return last.s

@@ -15,13 +15,13 @@ var (
 	mutexInspect = load("mutex_inspect", "foreign", "inspect", "owned")
 )
 
-// A Mutex is the wire of Redisson's RLock: a hash that maps the owner to its
-// hold count, with the lease as its TTL, and a channel for those who wait.
+// A Mutex is the wire format of Redisson's RLock: a hash that maps the owner to
+// its hold count, with the lease as its TTL, and a channel for the waiters.
 type Mutex struct {
 	keys [2]string // lock, channel
 }
 
-// NewMutex returns the wire of the mutex with that name.
+// NewMutex returns the Mutex with that name.
 func NewMutex(name string) *Mutex {
 	return &Mutex{keys: [2]string{name, prefixed("redisson_lock__channel", name)}}
 }
@@ -32,10 +32,10 @@ func (m *Mutex) Traits() Traits { return Traits{} }
 // Gate is the key.
 func (m *Mutex) Gate() string { return m.keys[0] }
 
-// Channels returns the channel on which a release is announced.
+// Channels returns the channel on which a release is published.
 func (m *Mutex) Channels(string) []string { return m.keys[1:] }
 
-// Ref is the owner's field of the hash.
+// Ref refers to the owner's field of the hash.
 func (m *Mutex) Ref(owner string) LockRef { return LockRef{Key: m.keys[0], Owner: owner} }
 
 // Claim returns the call that takes the mutex if it is free, or enters it again if
@@ -53,7 +53,7 @@ func (m *Mutex) Decode(_ Claim, r driver.Reply) (Verdict, error) {
 	return decodeVerdict(mutexAcquire, r)
 }
 
-// Release lowers the owner's hold count to left; zero frees the mutex.
+// Release lowers the owner's hold count to left. Zero frees the mutex.
 func (m *Mutex) Release(ctx context.Context, d driver.Driver, owner string, left int) (Freed, error) {
 	return leave(ctx, d, m.release(owner, left))
 }
@@ -65,22 +65,22 @@ func (m *Mutex) release(owner string, left int) driver.Call {
 	return driver.Call{Script: mutexRelease, Keys: m.keys[:1], Args: []string{owner, strconv.Itoa(left), m.keys[1], publish}}
 }
 
-// Force frees the mutex whoever holds it, or only if owner does, unless that
-// is empty. It reports whether there was anything to free.
+// Force frees the mutex. If owner is not empty, it does so only if owner holds
+// the mutex. It reports whether it freed the mutex.
 func (m *Mutex) Force(ctx context.Context, d driver.Driver, owner string) (bool, error) {
 	return force(ctx, d, driver.Call{Script: mutexForce, Keys: m.keys[:1], Args: []string{publish, owner, m.keys[1]}})
 }
 
-// State is what the server says about a lock. The zero State is a free one.
+// State is the state of a lock. The zero State is that of a free lock.
 type State struct {
 	Owner   string
 	Count   int
 	TTL     time.Duration // negative: it never expires
-	Waiting []string      // owners in the queue, first come first
+	Waiting []string      // owners in the queue, the next one first
 }
 
-// Holders returns the owners of the lock that has that key, whatever kind of a
-// mutex or read/write lock it is. Of many readers it returns only some.
+// Holders returns the owners of the lock with that key, which may be a mutex of
+// any kind or a read/write lock. If there are many readers, it returns only some.
 func Holders(ctx context.Context, d driver.Driver, key string) (owners []string, err error) {
 	r, err := d.Do(ctx, driver.Call{Script: mutexInspect, Keys: []string{key}, Args: []string{"1"}})
 	if err != nil {
@@ -95,7 +95,7 @@ func Holders(ctx context.Context, d driver.Driver, key string) (owners []string,
 	return owners, nil
 }
 
-// Inspect looks at the mutex.
+// Inspect returns the state of the mutex.
 func (m *Mutex) Inspect(ctx context.Context, d driver.Driver) (State, error) {
 	r, err := d.Do(ctx, driver.Call{Script: mutexInspect, Keys: m.keys[:1], Args: []string{"0"}})
 	if err != nil {
@@ -104,8 +104,8 @@ func (m *Mutex) Inspect(ctx context.Context, d driver.Driver) (State, error) {
 	return decodeState(r)
 }
 
-// decodeState decodes the remaining time of a hash with one owner, and its
-// fields.
+// decodeState decodes the remaining time and the fields of a hash with one
+// owner.
 func decodeState(r driver.Reply) (State, error) {
 	if r.Type != driver.List || len(r.List)%2 != 1 || r.List[0].Type != driver.Int {
 		return State{}, unexpected(mutexInspect, r)

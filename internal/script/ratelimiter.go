@@ -27,7 +27,7 @@ var (
 // notYet is the reason of a refusal while no permits are free.
 const notYet = "the rate does not allow it yet"
 
-// A Limiter is the wire format of Redisson's RRateLimiter, for a request of that
+// A RateLimiter is the wire format of Redisson's RRateLimiter, for a request of that
 // many permits: a hash with the rate, the number of free permits, and a log of
 // taken permits by time. The number and the log exist once for all clients and
 // once for each client. All times are those of the server. A permit that becomes

@@ -13,8 +13,8 @@ var timeIDNext = load("timeid_next")
 // day, so that a day of ids is a calendar day.
 const TimeIDEpoch = 1640995200 // 2022-01-01T00:00:00Z
 
-// An idle hash expires after two days. No clock is behind for so long, so a new
-// hash starts above the old one.
+// timeIDLife is the TTL of an idle hash: two days. No clock is behind for so
+// long, so a new hash starts above the old one.
 const timeIDLife = 48 * time.Hour
 
 // A Stamp is the content of an id: seconds since TimeIDEpoch, and a number.
