@@ -70,7 +70,7 @@ var All = []Mutant{
 	},
 	{
 		"no second look after the subscription is confirmed",
-		"internal/wait/hub.go", "e.h.rouse(Notice{Confirmed, channel, \"\"})", "_ = channel",
+		"internal/wait/hub.go", "l.h.deliver(Notice{Confirmed, channel, \"\"})", "_ = channel",
 		"test/faults", "TestReleaseBeforeSubscribed",
 	},
 	{

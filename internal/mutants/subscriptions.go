@@ -11,7 +11,7 @@ var subscriptions = []Mutant{
 	},
 	{
 		"a channel that the server refuses costs the connection",
-		"driver/rueidis/subscriber.go", "case code == \"NOAUTH\":", "case code == \"NOAUTH\" || code == \"NOPERM\":",
+		"driver/rueidis/subtask.go", "case code == \"NOAUTH\":", "case code == \"NOAUTH\" || code == \"NOPERM\":",
 		"test/faults", "TestForbiddenChannel",
 	},
 	{
