@@ -35,7 +35,7 @@ var All = []Mutant{
 	},
 	{
 		"an ambiguous renewal extends the lease",
-		"internal/watchdog/renew.go", "		case a.err != nil || a.short != nil && a.held[i]:\n			c.short", "		case a.err != nil || a.short != nil && a.held[i]:\n			if driver.ClassOf(a.err) == driver.Ambiguous {\n				c.extend(a.sent, a.asked[i])\n			}\n			c.short",
+		"internal/watchdog/renew.go", "		case a.err != nil || a.unacked != nil && a.held[i]:\n			c.unacked", "		case a.err != nil || a.unacked != nil && a.held[i]:\n			if driver.ClassOf(a.err) == driver.Ambiguous {\n				c.extend(a.sent, a.asked[i])\n			}\n			c.unacked",
 		"internal/watchdog", "TestAmbiguousRenewal",
 	},
 	{

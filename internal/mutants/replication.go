@@ -36,7 +36,7 @@ var replication = []Mutant{
 	},
 	{
 		"a loss is not reported while replicas are missing",
-		"internal/watchdog/renew.go", "case a.err != nil || a.short != nil && a.held[i]:", "case a.err != nil || a.short != nil:",
+		"internal/watchdog/renew.go", "case a.err != nil || a.unacked != nil && a.held[i]:", "case a.err != nil || a.unacked != nil:",
 		"internal/matrix", "TestStrictNotOwnerWhileShort",
 	},
 	{

@@ -11,7 +11,7 @@ var watchdogs = []Mutant{
 	},
 	{
 		"a lease of fixed time is not verified",
-		"internal/watchdog/watched.go", "	if !c.flying {\n", "	if !c.flying && (c.renewal > 0 || c.verify) {\n",
+		"internal/watchdog/watched.go", "	if !c.inFlight {\n", "	if !c.inFlight && (c.renewal > 0 || c.verify) {\n",
 		"internal/watchdog", "TestFixedLeaseTakenAway",
 	},
 	{
@@ -21,7 +21,7 @@ var watchdogs = []Mutant{
 	},
 	{
 		"an answer to an earlier request verifies a lease",
-		"internal/watchdog/watched.go", "		c.again = true\n", "		c.again = false\n",
+		"internal/watchdog/watched.go", "		c.verifyAgain = true\n", "		c.verifyAgain = false\n",
 		"internal/watchdog", "TestVerifyDuringRenewal",
 	},
 	{
@@ -51,7 +51,7 @@ var watchdogs = []Mutant{
 	},
 	{
 		"all leases on a key are removed with one of them",
-		"internal/watchdog/watchdog.go", "	case c.next != nil:\n		w.on[c.Key] = c.next\n", "",
+		"internal/watchdog/watchdog.go", "	case c.next != nil:\n		w.byKey[c.Key] = c.next\n", "",
 		"internal/watchdog", "TestOn$",
 	},
 	{
@@ -76,7 +76,7 @@ var watchdogs = []Mutant{
 	},
 	{
 		"a lease of fixed time is not verified on demand",
-		"internal/watchdog/watchdog.go", "		c.doubt()\n		w.reschedule(c)\n", "		if c.renewal > 0 {\n			c.doubt()\n		}\n		w.reschedule(c)\n",
+		"internal/watchdog/watchdog.go", "		c.verifyNow()\n		w.reschedule(c)\n", "		if c.renewal > 0 {\n			c.verifyNow()\n		}\n		w.reschedule(c)\n",
 		"internal/engine", "TestForceBesideFixedGrant",
 	},
 	{

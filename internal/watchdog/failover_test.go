@@ -13,28 +13,28 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// After a failover all leases are verified at once and in one batch, the fixed
-// ones, too: those that the new server knows are kept, and the holders of the
-// others are told why.
+// After a failover, all leases are verified at once and in batches, also the fixed
+// ones. Leases that the new server knows are kept. The holders of the others are told
+// the reason.
 func TestFailover(t *testing.T) {
-	in(t, func(k *rig) {
-		k.d.Watch(k.w.Suspect)
-		var kept, lost []*keeper
+	in(t, func(r *rig) {
+		r.d.Watch(r.w.Suspect)
+		var kept, lost []*lossRecorder
 		for i := range 20 {
-			_, a := k.guard(fmt.Sprint("kept", i), i%2 == 0)
-			_, b := k.guard(fmt.Sprint("lost", i), i%2 == 0)
+			_, a := r.guard(fmt.Sprint("kept", i), i%2 == 0)
+			_, b := r.guard(fmt.Sprint("lost", i), i%2 == 0)
 			kept, lost = append(kept, a), append(lost, b)
 		}
-		fixed, _ := k.guard("fixed", false)
+		fixed, _ := r.guard("fixed", false)
 		ends := fixed.Deadline()
 		time.Sleep(time.Second)
-		calls := k.d.Calls("renew")
+		calls := r.d.Calls("renew")
 		var gone []string
 		for i := range 20 {
 			gone = append(gone, fmt.Sprint("lost", i))
 		}
 		failed := time.Now()
-		k.d.FailOver(gone...)
+		r.d.FailOver(gone...)
 		time.Sleep(time.Millisecond)
 		for i, user := range lost {
 			if why, at := user.told(); why != Failover || at.Sub(failed) > time.Millisecond {
@@ -46,13 +46,13 @@ func TestFailover(t *testing.T) {
 				t.Errorf("kept%d: told %v", i, why)
 			}
 		}
-		if n := k.d.Calls("renew") - calls; n > 2 { // those that are renewed, and those that are not
-			t.Errorf("%d calls to verify", n)
+		if n := r.d.Calls("renew") - calls; n > 2 { // one for renewed leases, one for fixed ones
+			t.Errorf("%d calls to verify, want at most 2", n)
 		}
-		if fixed.Deadline() != ends || k.d.Remaining("fixed") > lease-time.Second {
-			t.Errorf("to be verified has prolonged a lease, to %v", k.d.Remaining("fixed"))
+		if fixed.Deadline() != ends || r.d.Remaining("fixed") > lease-time.Second {
+			t.Errorf("the verification has prolonged a lease, to %v", r.d.Remaining("fixed"))
 		}
-		time.Sleep(time.Hour) // and is of no consequence later
+		time.Sleep(time.Hour) // the failover has no later effect
 		if why := kept[0].reason(); why != 0 {
 			t.Errorf("told %v", why)
 		}
@@ -62,14 +62,15 @@ func TestFailover(t *testing.T) {
 	})
 }
 
-// A lease that another took away in the same term was lost to him.
+// A lease that ends at the server without a change of the term was not lost by
+// failover.
 func TestNotFailover(t *testing.T) {
-	in(t, func(k *rig) {
-		k.d.Watch(k.w.Suspect)
-		_, user := k.guard("a", true)
-		k.d.FailOver()
+	in(t, func(r *rig) {
+		r.d.Watch(r.w.Suspect)
+		_, user := r.guard("a", true)
+		r.d.FailOver()
 		time.Sleep(time.Minute)
-		k.d.Delete("a")
+		r.d.Delete("a")
 		time.Sleep(time.Minute)
 		if why := user.reason(); why != NotOwner {
 			t.Errorf("told %v", why)
@@ -77,21 +78,21 @@ func TestNotFailover(t *testing.T) {
 	})
 }
 
-// Where renewals need replicas, one that too few have heard of does not count.
+// If renewals need replicas, a renewal that too few replicas have does not count.
 func TestShortOfReplicas(t *testing.T) {
-	in(t, func(k *rig) {
-		k.w.Require(2, time.Second, 0)
-		k.d.Replicas(2)
-		c, user := k.guard("a", true)
+	in(t, func(r *rig) {
+		r.w.Require(2, time.Second, 0)
+		r.d.Replicas(2)
+		c, user := r.guard("a", true)
 		time.Sleep(time.Hour)
 		if why := user.reason(); why != 0 {
-			t.Fatalf("told %v although all replicas are there", why)
+			t.Fatalf("told %v although all replicas are connected", why)
 		}
-		k.d.Replicas(1)
+		r.d.Replicas(1)
 		before := c.Deadline()
 		time.Sleep(lease / 2) // at least one renewal
 		if c.Deadline() != before {
-			t.Error("renewed by too few")
+			t.Error("a renewal counts that too few replicas have")
 		}
 		time.Sleep(lease)
 		if why := user.reason(); why != Unacked || c.Valid() {
@@ -102,21 +103,21 @@ func TestShortOfReplicas(t *testing.T) {
 
 // The skew of the servers' clocks shortens every lease.
 func TestSkew(t *testing.T) {
-	in(t, func(k *rig) {
-		plain, _ := k.guard("a", false)
-		k.w.Require(0, 0, time.Second)
-		skewed, _ := k.guard("b", false)
+	in(t, func(r *rig) {
+		plain, _ := r.guard("a", false)
+		r.w.Require(0, 0, time.Second)
+		skewed, _ := r.guard("b", false)
 		if d := plain.Deadline() - skewed.Deadline(); d != time.Second {
 			t.Errorf("a skew of a second shortens a lease by %v", d)
 		}
-		if k.w.InTime(clock.Now()-lease+2*time.Second, lease) {
-			t.Error("in time, although the clock of a server may be ahead")
+		if r.w.InTime(clock.Now()-lease+2*time.Second, lease) {
+			t.Error("InTime ignores the skew")
 		}
 	})
 }
 
-// halfMoved refuses calls with more than one key, as a slot does that is on its
-// way to another node.
+// halfMoved refuses calls with more than one key, as a server does while it moves a
+// slot to another node.
 type halfMoved struct{ *fake.Driver }
 
 func (d halfMoved) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
@@ -131,14 +132,14 @@ func (d halfMoved) DoMany(ctx context.Context, calls []driver.Call) []driver.Res
 	return results
 }
 
-// A slot that stays half-moved costs no lease.
+// No lease is lost while a slot is half moved.
 func TestHalfMovedSlot(t *testing.T) {
-	in(t, func(k *rig) {
-		k.w.Close()
-		k.w = New(halfMoved{k.d}, lease/3, slog.New(slog.DiscardHandler))
-		var users []*keeper
+	in(t, func(r *rig) {
+		r.w.Close()
+		r.w = New(halfMoved{r.d}, lease/3, slog.New(slog.DiscardHandler))
+		var users []*lossRecorder
 		for i := range 5 {
-			_, user := k.guard(fmt.Sprint("a", i), true)
+			_, user := r.guard(fmt.Sprint("a", i), true)
 			users = append(users, user)
 		}
 		time.Sleep(time.Hour)
@@ -150,20 +151,20 @@ func TestHalfMovedSlot(t *testing.T) {
 	})
 }
 
-// A lease whose server was replaced while it was being granted is verified,
-// too, also if nobody renews it.
+// A lease whose server was replaced between the grant and Guard is verified, even if
+// it is not renewed.
 func TestFailoverBeforeGuard(t *testing.T) {
-	in(t, func(k *rig) {
-		k.d.Watch(k.w.Suspect)
+	in(t, func(r *rig) {
+		r.d.Watch(r.w.Suspect)
 		sent := clock.Now()
-		if _, err := script.Acquire(context.Background(), k.d, script.NewMutex("a"), script.Claim{Owner: "me:1", Count: 1, Lease: lease}); err != nil {
+		if _, err := script.Acquire(context.Background(), r.d, script.NewMutex("a"), script.Claim{Owner: "me:1", Count: 1, Lease: lease}); err != nil {
 			t.Fatal(err)
 		}
-		term := k.d.Place("a").Term
-		k.d.FailOver("a")
-		user := new(keeper)
+		term := r.d.Place("a").Term
+		r.d.FailOver("a")
+		user := new(lossRecorder)
 		c := &Watched{LockRef: script.LockRef{Key: "a", Owner: "me:1"}, Handler: user, Lease: lease, Term: term}
-		k.w.Guard(c, sent, 0)
+		r.w.Guard(c, sent, 0)
 		time.Sleep(time.Second)
 		if why := user.reason(); why != Failover {
 			t.Errorf("told %v, valid: %v", why, c.Valid())

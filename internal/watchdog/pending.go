@@ -9,21 +9,21 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
-// A pendingRelease is a hold that nobody counts on any more and that may still exist at
-// the server: the acquire of a caller that gave up, a release without an
-// answer. It is freed again and again until the server says so, or until it
-// has expired there anyway.
+// A pendingRelease is a hold that is no longer used and may still exist at the
+// server. It comes from an acquisition whose caller gave up, or from a release
+// without an answer. The watchdog releases it until the server confirms that, or
+// until the lease has expired at the server.
 type pendingRelease struct {
-	node  string
-	free  driver.Call
-	due   time.Duration
-	until time.Duration
-	again time.Duration // an answer counts only from then on: a request may still be on its way
-	rest  func()        // called when the server has said so; nil: nobody wants to know
-	tries int           // that the server has refused
+	node       string // where its key is
+	free       driver.Call
+	due        time.Duration // when to send it next
+	until      time.Duration // when the lease has expired at the server
+	countsFrom time.Duration // earlier answers are not final, because the request to undo may still arrive
+	done       func()        // called when the server has confirmed the release; may be nil
+	tries      int           // how often the server has refused it
 }
 
-// pendingHeap is a heap of pending releases, the next one first.
+// pendingHeap is a heap of pending releases, ordered by the time they are due.
 type pendingHeap []*pendingRelease
 
 func (h pendingHeap) Len() int           { return len(h) }
@@ -33,73 +33,75 @@ func (h *pendingHeap) Push(x any)        { *h = append(*h, x.(*pendingRelease)) 
 
 func (h *pendingHeap) Pop() any {
 	old := *h
-	g := old[len(old)-1]
+	p := old[len(old)-1]
 	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
-	return g
+	return p
 }
 
-// ReleaseLater frees what free releases, from the given moment on and until it would
-// have expired. An answer counts from again on. All moments are as of
-// clock.Now. Once the server has freed it, rest is called, unless that is nil.
-// It reports whether the watchdog will do that: a closed one will not.
-func (w *Watchdog) ReleaseLater(free driver.Call, from, again, until time.Duration, rest func()) bool {
+// ReleaseLater sends free, first at the time from, and again until the server
+// confirms it or until the time until. A confirmation before countsFrom is not final:
+// the call is then sent once more. All times are values of clock.Now. When the
+// confirmation is final, the watchdog calls done, unless done is nil.
+// ReleaseLater returns false if the watchdog is closed. It then does nothing.
+func (w *Watchdog) ReleaseLater(free driver.Call, from, countsFrom, until time.Duration, done func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		return false
 	}
-	heap.Push(&w.pending, &pendingRelease{node: w.d.Place(free.Keys[0]).Node, free: free, due: from, again: again, until: until, rest: rest})
-	w.rouse(from)
+	heap.Push(&w.pending, &pendingRelease{node: w.d.Place(free.Keys[0]).Node, free: free, due: from, countsFrom: countsFrom, until: until, done: done})
+	w.wakeBy(from)
 	return true
 }
 
-// DrainPending takes all pending away and returns the calls that would free what is
-// in them.
+// DrainPending removes all pending releases and returns their calls.
 func (w *Watchdog) DrainPending() []driver.Call {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var calls []driver.Call
-	for _, g := range w.pending {
-		calls = append(calls, g.free)
+	for _, p := range w.pending {
+		calls = append(calls, p.free)
 	}
-	for _, gs := range w.behind {
-		for _, g := range gs {
-			calls = append(calls, g.free)
+	for _, ps := range w.queued {
+		for _, p := range ps {
+			calls = append(calls, p.free)
 		}
 	}
-	w.pending, w.behind = nil, make(map[queueKey][]*pendingRelease)
+	w.pending, w.queued = nil, make(map[queueKey][]*pendingRelease)
 	return calls
 }
 
-func (w *Watchdog) release(gs []*pendingRelease) {
-	calls := make([]driver.Call, len(gs))
-	for i, g := range gs {
-		calls[i] = g.free
+// release sends pending releases of one node. Those that are not final become
+// pending again.
+func (w *Watchdog) release(ps []*pendingRelease) {
+	calls := make([]driver.Call, len(ps))
+	for i, p := range ps {
+		calls[i] = p.free
 	}
-	ctx, cancel := context.WithTimeout(w.life, w.every)
+	ctx, cancel := context.WithTimeout(w.ctx, w.every)
 	results := w.d.DoMany(ctx, calls)
 	cancel()
 	now := clock.Now()
-	for i, g := range gs {
-		if g.rest != nil && results[i].Err == nil && now >= g.again {
-			g.rest()
+	for i, p := range ps {
+		if p.done != nil && results[i].Err == nil && now >= p.countsFrom {
+			p.done()
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i, g := range gs {
+	for i, p := range ps {
 		switch err := results[i].Err; {
-		case err == nil && now >= g.again || now >= g.until || driver.CodeOf(err) == "WRONGTYPE":
-			continue // at rest, or the key is no lock any more
+		case err == nil && now >= p.countsFrom || now >= p.until || driver.CodeOf(err) == "WRONGTYPE":
+			continue // released, expired, or the key is no longer a lock
 		case err == nil:
-			g.due = g.again
-		case driver.ClassOf(err) == driver.Fatal: // until somebody mends something there
-			g.tries++
-			g.due = now + w.retry()<<min(2*g.tries, 6)
+			p.due = p.countsFrom
+		case driver.ClassOf(err) == driver.Fatal: // the server refuses until an operator changes something
+			p.tries++
+			p.due = now + w.retry()<<min(2*p.tries, 6)
 		default:
-			g.due = now + w.retry()
+			p.due = now + w.retry()
 		}
-		heap.Push(&w.pending, g)
+		heap.Push(&w.pending, p)
 	}
 }

@@ -14,17 +14,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A lane is a row of calls that wait for each other. Leases of any length share
-// one, unless they differ in how long they can wait for an answer.
+// A queueKey names a queue of calls. The calls of a queue are sent one after the
+// other. Leases of different lengths share a queue, unless they differ much in how
+// long they can wait for an answer.
 type queueKey struct {
 	node   string
-	sort   string // of what is renewed; "": pending
-	acked  bool   // replicas have to acknowledge it
+	sort   string // of the locks that are renewed; "": pending releases
+	acked  bool   // replicas must acknowledge the renewals
 	urgent bool
-	rank   int // of the patience: at most twice as long for one as for another
+	rank   int // the patience as a power of two, so that it varies at most by two in a queue
 }
 
-// lane returns the lane in which to renew a charge. The caller holds w.mu.
+// queueOf returns the queue in which to renew a lease. The caller holds w.mu.
 func (w *Watchdog) queueOf(c *Watched, now time.Duration) queueKey {
 	return queueKey{
 		node:   w.d.Place(c.Key).Node,
@@ -35,9 +36,8 @@ func (w *Watchdog) queueOf(c *Watched, now time.Duration) queueKey {
 	}
 }
 
-// patience is how long to wait for the answer to a renewal. One that is answered
-// after the deadline that it was to move is useless, and half of the rest is left
-// for another try.
+// patience returns how long to wait for the answer to a renewal. It is at most half
+// of the time until the warning, so that a second renewal can still be in time.
 func (w *Watchdog) patience(c *Watched, now time.Duration) time.Duration {
 	limit := w.every
 	if c.renewal > 0 {
@@ -46,75 +46,76 @@ func (w *Watchdog) patience(c *Watched, now time.Duration) time.Duration {
 	return max(min(limit, (c.warning()-now)/2), time.Millisecond)
 }
 
-// launch sends what is due, one goroutine per lane. Leases that are due soon
-// come along, so that those taken in a row are renewed in one call from then on.
-// The caller holds w.mu.
-func (w *Watchdog) launch(now time.Duration) {
+// sendDue sends the calls that are due, with one goroutine per queue. Leases that are
+// due soon are sent with them. So leases that were acquired shortly after each other
+// share a call from then on. The caller holds w.mu.
+func (w *Watchdog) sendDue(now time.Duration) {
 	if len(w.guarded) > 0 && w.guarded[0].at <= now {
 		renew := make(map[queueKey][]*Watched)
 		for _, c := range w.guarded {
-			if c.flying || c.due > now+w.every/8 {
+			if c.inFlight || c.due > now+w.every/8 {
 				continue
 			}
-			l := w.queueOf(c, now)
-			if w.flying[l] {
-				c.due = now + w.retry() // when it may be free
+			q := w.queueOf(c, now)
+			if w.inFlight[q] {
+				c.due = now + w.retry() // the queue may be free then
 				continue
 			}
-			c.flying = true
-			renew[l] = append(renew[l], c)
+			c.inFlight = true
+			renew[q] = append(renew[q], c)
 		}
 		for _, c := range w.guarded {
 			c.schedule()
 		}
 		heap.Init(&w.guarded)
-		for l, cs := range renew {
-			w.fly(l, w.renewal(l, cs, now))
+		for q, cs := range renew {
+			w.startQueue(q, w.renewal(q, cs, now))
 		}
 	}
 	release := make(map[queueKey][]*pendingRelease)
 	for len(w.pending) > 0 && w.pending[0].due <= now {
-		g := heap.Pop(&w.pending).(*pendingRelease)
-		if now >= g.until {
-			continue // whatever it was, it is over
+		p := heap.Pop(&w.pending).(*pendingRelease)
+		if now >= p.until {
+			continue // it has expired
 		}
-		l := queueKey{node: g.node}
-		release[l] = append(release[l], g)
+		q := queueKey{node: p.node}
+		release[q] = append(release[q], p)
 	}
-	for l, gs := range release {
-		if w.flying[l] {
-			w.behind[l] = append(w.behind[l], gs...)
+	for q, ps := range release {
+		if w.inFlight[q] {
+			w.queued[q] = append(w.queued[q], ps...)
 			continue
 		}
-		w.fly(l, func() { w.release(gs) })
+		w.startQueue(q, func() { w.release(ps) })
 	}
 }
 
-// fly runs calls in their lane. The caller holds w.mu.
-func (w *Watchdog) fly(l queueKey, calls func()) {
-	w.flying[l] = true
+// startQueue runs the calls of a queue in a goroutine. The caller holds w.mu.
+func (w *Watchdog) startQueue(q queueKey, calls func()) {
+	w.inFlight[q] = true
 	w.wg.Add(1)
 	go func() {
 		defer w.wg.Done()
 		calls()
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.flying, l)
-		for _, g := range w.behind[l] {
-			heap.Push(&w.pending, g)
+		delete(w.inFlight, q)
+		for _, p := range w.queued[q] {
+			heap.Push(&w.pending, p)
 		}
-		delete(w.behind, l)
-		w.rouse(0)
+		delete(w.queued, q)
+		w.wakeBy(0)
 	}()
 }
 
-// renewal returns what renews the leases of a lane. The caller holds w.mu.
-func (w *Watchdog) renewal(l queueKey, cs []*Watched, now time.Duration) func() {
+// renewal returns the function that renews the leases of a queue. The caller holds
+// w.mu.
+func (w *Watchdog) renewal(q queueKey, cs []*Watched, now time.Duration) func() {
 	limit := never
 	for _, c := range cs {
 		limit = min(limit, w.patience(c, now))
 	}
-	// One call per slot, and per so many leases.
+	// One call renews up to maxBatch leases of one slot.
 	var batches [][]*Watched
 	open := make(map[int]int)
 	var weights []int
@@ -132,15 +133,15 @@ func (w *Watchdog) renewal(l queueKey, cs []*Watched, now time.Duration) func() 
 	}
 	return func() {
 		for len(batches) > 0 {
-			batches = w.send(batches, l.acked, limit)
+			batches = w.send(batches, q.acked, limit)
 		}
 	}
 }
 
-// send renews the leases of some batches, each by one call. It returns those
-// that have to be tried in smaller ones.
+// send renews the leases of several batches, each batch by one call. It returns the
+// leases that must be sent again in smaller batches.
 func (w *Watchdog) send(batches [][]*Watched, acked bool, limit time.Duration) (smaller [][]*Watched) {
-	ctx, cancel := context.WithTimeout(w.life, limit)
+	ctx, cancel := context.WithTimeout(w.ctx, limit)
 	defer cancel()
 	calls := make([]driver.Call, len(batches))
 	answers := make([]answer, len(batches))
@@ -150,7 +151,7 @@ func (w *Watchdog) send(batches [][]*Watched, acked bool, limit time.Duration) (
 		asked := make([]time.Duration, len(cs))
 		hs := make([]script.LockRef, len(cs))
 		for j, c := range cs {
-			asked[j], hs[j] = c.asks(now), c.LockRef
+			asked[j], hs[j] = c.renewFor(now), c.LockRef
 		}
 		calls[i] = script.Renew(asked, hs)
 		answers[i] = answer{asked: asked, term: w.d.Place(cs[0].Key).Term}
@@ -159,7 +160,7 @@ func (w *Watchdog) send(batches [][]*Watched, acked bool, limit time.Duration) (
 	sent := clock.Early()
 	for i, r := range w.ask(ctx, calls, acked, limit) {
 		cs, a := batches[i], answers[i]
-		if len(cs) > 1 && divisible(r.Err) && w.life.Err() == nil {
+		if len(cs) > 1 && divisible(r.Err) && w.ctx.Err() == nil {
 			smaller = slices.AppendSeq(smaller, slices.Chunk(cs, (len(cs)+7)/8))
 			continue
 		}
@@ -168,63 +169,63 @@ func (w *Watchdog) send(batches [][]*Watched, acked bool, limit time.Duration) (
 			a.held, a.err = script.Renewed(r.Reply, len(cs))
 		}
 		if a.err == nil && acked && r.Acked < w.acks {
-			a.short = fmt.Errorf("%d of %d replicas have acknowledged it", r.Acked, w.acks)
+			a.unacked = fmt.Errorf("%d of %d replicas acknowledged the renewal", r.Acked, w.acks)
 		}
 		w.settle(cs, a)
 	}
 	return smaller
 }
 
-// divisible reports whether a call for several leases may have failed through
-// one of their keys: the server has refused it, or serves only calls whose keys
-// are all on one side of a slot that is being moved. Then each lease is settled
-// by an answer of its own, so that no key costs a lease on another.
+// divisible reports whether one key may be the reason why a call for several leases
+// failed. Either the server has refused the call, or the slot is being moved and the
+// keys are partly on each side. Each lease then gets an answer of its own, so that
+// one key does not cost the lease of another.
 func divisible(err error) bool {
 	return err != nil && (driver.ClassOf(err) == driver.Fatal || driver.CodeOf(err) == "TRYAGAIN")
 }
 
-// ask sends renewals, and waits for as many replicas as have to know of them.
+// ask sends renewals. With acked, it waits for the replicas that must have them.
 func (w *Watchdog) ask(ctx context.Context, calls []driver.Call, acked bool, limit time.Duration) []driver.Result {
 	if !acked {
 		return w.d.DoMany(ctx, calls)
 	}
-	return w.d.DoAcked(ctx, calls, w.acks, min(w.ackTime, limit/2)) // so that the server can say how many
+	return w.d.DoAcked(ctx, calls, w.acks, min(w.ackTime, limit/2)) // the rest is for the reply, which says how many have it
 }
 
-// An answer is what came of one renewal.
+// An answer is the result of one renewal of several leases.
 type answer struct {
-	held  []bool
-	err   error
-	short error // that too few replicas know of it
-	sent  time.Duration
-	asked []time.Duration // for how long to keep each lease
-	term  uint64
+	held    []bool
+	err     error
+	unacked error // set if too few replicas have acknowledged it
+	sent    time.Duration
+	asked   []time.Duration // how long the server was asked to keep each lease
+	term    uint64          // of the server when the renewal was sent
 }
 
-// settle takes in the answer to one renewal.
+// settle applies the answer of one renewal to its leases.
 func (w *Watchdog) settle(cs []*Watched, a answer) {
 	var lost []*Watched
 	var whys []Reason
-	needed := false // that it is renewed
-	failed := cmp.Or(a.err, a.short)
+	needed := false // a lease ends without the renewal
+	failed := cmp.Or(a.err, a.unacked)
 	w.mu.Lock()
 	for i, c := range cs {
-		again := c.again
-		c.flying, c.again = false, false
+		again := c.verifyAgain
+		c.inFlight, c.verifyAgain = false, false
 		c.verify = c.verify || again
 		switch {
 		case c.index < 0: // released or lost meanwhile
-		case a.err != nil || a.short != nil && a.held[i]:
-			c.short = a.short != nil || c.short && driver.ClassOf(a.err) == driver.Ambiguous
+		case a.err != nil || a.unacked != nil && a.held[i]:
+			c.unacked = a.unacked != nil || c.unacked && driver.ClassOf(a.err) == driver.Ambiguous
 			c.fault.Store(&failed)
 			c.due = clock.Now() + w.pause(c, a.err)
 			needed = needed || c.renewal > 0 || c.verify
 			w.reschedule(c)
 		case a.held[i]:
 			c.fault.Store(nil)
-			c.short, c.refused = false, 0
+			c.unacked, c.refused = false, 0
 			c.Term = a.term
-			c.verify = again || c.Term != w.d.Place(c.Key).Term // once more: it was changed meanwhile
+			c.verify = again || c.Term != w.d.Place(c.Key).Term // the term has changed meanwhile
 			if c.renewal > 0 {
 				c.extend(a.sent, a.asked[i])
 			}
@@ -238,7 +239,7 @@ func (w *Watchdog) settle(cs []*Watched, a answer) {
 			lost, whys = append(lost, c), append(whys, c.denied(a.term, w.d.Place(c.Key).Term))
 		}
 	}
-	warn := needed && w.life.Err() == nil && (w.warned == 0 || a.sent-w.warned >= time.Second) // not for every try
+	warn := needed && w.ctx.Err() == nil && (w.warned == 0 || a.sent-w.warned >= time.Second) // not for every attempt
 	if warn {
 		w.warned = a.sent
 	}
@@ -252,17 +253,16 @@ func (w *Watchdog) settle(cs []*Watched, a answer) {
 	for i, c := range lost {
 		text := "lease lost: the server says that its owner no longer holds the lock"
 		if whys[i] == Failover {
-			text = "lease lost: the server was replaced or restarted, and does not know it"
+			text = "lease lost: the server was replaced or restarted, and does not know the lease"
 		}
 		w.log.Warn(text, "name", c.Called(), "owner", c.Owner)
 	}
 }
 
-// pause is how long to wait after a renewal without success. The caller holds
-// w.mu.
+// pause returns how long to wait after a renewal that failed. The caller holds w.mu.
 func (w *Watchdog) pause(c *Watched, err error) time.Duration {
 	if c.renewal == 0 && !c.verify {
-		return w.every // a matter of routine
+		return w.every // the lease does not depend on it
 	}
 	if err == nil || driver.ClassOf(err) != driver.Fatal {
 		return w.retry()

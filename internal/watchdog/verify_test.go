@@ -15,34 +15,34 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// extend prolongs a lease as Lease.Extend does.
-func (k *rig) extend(c *Watched, d time.Duration) {
-	k.t.Helper()
+// extend extends a lease as Lease.Extend does.
+func (r *rig) extend(c *Watched, d time.Duration) {
+	r.t.Helper()
 	sent := clock.Now()
-	if held, err := script.Prolong(context.Background(), k.d, c.LockRef, d); !held || err != nil {
-		k.t.Fatal(held, err)
+	if held, err := script.Prolong(context.Background(), r.d, c.LockRef, d); !held || err != nil {
+		r.t.Fatal(held, err)
 	}
-	if !k.w.Extend(c, sent, d) {
-		k.t.Fatal("not in care")
+	if !r.w.Extend(c, sent, d) {
+		r.t.Fatal("not watched")
 	}
 }
 
-// A replica that takes over may have missed an extension. A lease is confirmed
-// only when the new server keeps it for as long as its deadline claims.
+// A promoted replica may have missed an extension. A lease counts as verified only
+// when the new server keeps it at least until its deadline.
 func TestFailoverOfExtended(t *testing.T) {
 	for _, renewed := range []bool{false, true} {
-		in(t, func(k *rig) {
-			k.d.Watch(k.w.Suspect)
-			c, user := k.guard("a", renewed)
-			k.extend(c, 5*time.Minute)
+		in(t, func(r *rig) {
+			r.d.Watch(r.w.Suspect)
+			c, user := r.guard("a", renewed)
+			r.extend(c, 5*time.Minute)
 			time.Sleep(time.Second)
-			k.d.Expire("a", 5*time.Second) // all that the replica has heard of
-			k.d.FailOver()
+			r.d.Expire("a", 5*time.Second) // the replica has not received the extension
+			r.d.FailOver()
 			time.Sleep(time.Millisecond)
 			if why := user.reason(); why != 0 {
 				t.Fatalf("renewed %v: told %v", renewed, why)
 			}
-			claimed, kept := c.Deadline()-clock.Now(), k.d.Remaining("a")
+			claimed, kept := c.Deadline()-clock.Now(), r.d.Remaining("a")
 			if kept < claimed {
 				t.Errorf("renewed %v: the deadline is in %v, but the server keeps the lease for %v", renewed, claimed, kept)
 			}
@@ -53,16 +53,16 @@ func TestFailoverOfExtended(t *testing.T) {
 	}
 }
 
-// The holder of a fixed lease learns within a period that the server does not
-// keep it any more, as one does whose lease is renewed.
+// The holder of a fixed lease is told within one period that the server no longer
+// keeps the lease, as the holder of a renewed lease is.
 func TestFixedLeaseTakenAway(t *testing.T) {
-	in(t, func(k *rig) {
-		c, user := k.guard("a", false)
-		k.extend(c, time.Hour)
-		other, neighbour := k.guard("b", false)
-		k.extend(other, time.Hour)
+	in(t, func(r *rig) {
+		c, user := r.guard("a", false)
+		r.extend(c, time.Hour)
+		other, neighbour := r.guard("b", false)
+		r.extend(other, time.Hour)
 		time.Sleep(25 * time.Second)
-		k.d.Delete("a")
+		r.d.Delete("a")
 		start := time.Now()
 		time.Sleep(time.Minute)
 		if why, at := user.told(); why != NotOwner || at.Sub(start) > lease/3+time.Second {
@@ -72,26 +72,26 @@ func TestFixedLeaseTakenAway(t *testing.T) {
 			t.Errorf("the other lease: told %v", why)
 		}
 		time.Sleep(time.Hour - 90*time.Second)
-		if left := k.d.Remaining("b"); left > 5*time.Second {
-			t.Errorf("verifying has prolonged a lease: %v are left", left)
+		if left := r.d.Remaining("b"); left > 5*time.Second {
+			t.Errorf("the verification has prolonged a lease: %v are left", left)
 		}
 	})
 }
 
-// To verify fixed leases costs as much as to renew others: a call for so many
-// leases in each period.
+// The verification of fixed leases costs as much as the renewal of others: one call
+// per batch and period.
 func TestFixedLeasesAreCheap(t *testing.T) {
-	in(t, func(k *rig) {
+	in(t, func(r *rig) {
 		const n, periods = 2000, 12
 		for i := range n {
-			c, _ := k.guard(fmt.Sprint("a", i), false)
-			k.extend(c, time.Hour+time.Duration(i)*time.Second)
+			c, _ := r.guard(fmt.Sprint("a", i), false)
+			r.extend(c, time.Hour+time.Duration(i)*time.Second)
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Minute)
-		before := k.d.Calls("renew")
+		before := r.d.Calls("renew")
 		time.Sleep(periods * lease / 3)
-		calls := k.d.Calls("renew") - before
+		calls := r.d.Calls("renew") - before
 		t.Logf("%d calls in each period for %d leases", calls/periods, n)
 		if most := (n/maxBatch + 20) * (periods + 1); calls > most {
 			t.Errorf("%d calls in %d periods, want at most %d", calls, periods, most)
@@ -125,49 +125,50 @@ func (d *reading) DoMany(ctx context.Context, calls []driver.Call) []driver.Resu
 	return results
 }
 
-// Read leases of all lengths travel together.
+// Fixed read leases of different lengths are verified in the same calls.
 func TestVariedFixedReads(t *testing.T) {
-	in(t, func(k *rig) {
-		d := &reading{Driver: k.d}
-		k.w.Close()
-		k.w = New(d, lease/3, slog.New(slog.DiscardHandler))
+	in(t, func(r *rig) {
+		d := &reading{Driver: r.d}
+		r.w.Close()
+		r.w = New(d, lease/3, slog.New(slog.DiscardHandler))
 		const n = 2000
 		for i := range n {
 			length := 20*time.Second + time.Duration(i)*37*time.Millisecond
 			h := script.LockRef{Key: fmt.Sprint("a", i), Owner: "me:1", Reads: fmt.Sprint("{a", i, "}:me:1")}
-			k.w.Guard(&Watched{LockRef: h, Handler: new(keeper), Lease: length}, clock.Now(), 0)
+			r.w.Guard(&Watched{LockRef: h, Handler: new(lossRecorder), Lease: length}, clock.Now(), 0)
 		}
 		time.Sleep(lease/3 + time.Second)
 		d.mu.Lock()
 		calls, most := d.calls, d.most
 		d.mu.Unlock()
 		if calls == 0 || calls > n/maxBatch+20 || most > 10 {
-			t.Errorf("%d calls in up to %d pipelines at a time, for %d leases", calls, most, n)
+			t.Errorf("%d calls in up to %d concurrent pipelines, for %d leases", calls, most, n)
 		}
 		time.Sleep(time.Hour)
 	})
 }
 
-// answering answers late, and says what was true when it was asked.
-type answering struct{ *fake.Driver }
+// lateReplies delivers every reply 100 ms after the server has made it.
+type lateReplies struct{ *fake.Driver }
 
-func (d answering) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
+func (d lateReplies) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
 	results := d.Driver.DoMany(ctx, calls)
 	time.Sleep(100 * time.Millisecond)
 	return results
 }
 
-// An answer to what was asked before does not verify anything.
+// A renewal that was sent before Verify does not verify the lease: the server is asked
+// again.
 func TestVerifyDuringRenewal(t *testing.T) {
 	for _, renewed := range []bool{false, true} {
-		in(t, func(k *rig) {
-			k.w.Close()
-			k.w = New(answering{k.d}, lease/3, slog.New(slog.DiscardHandler))
-			c, user := k.guard("a", renewed)
-			k.extend(c, time.Hour)
-			time.Sleep(lease/3 + 50*time.Millisecond) // under way
-			k.d.Delete("a")
-			k.w.Verify("a")
+		in(t, func(r *rig) {
+			r.w.Close()
+			r.w = New(lateReplies{r.d}, lease/3, slog.New(slog.DiscardHandler))
+			c, user := r.guard("a", renewed)
+			r.extend(c, time.Hour)
+			time.Sleep(lease/3 + 50*time.Millisecond) // a renewal is under way
+			r.d.Delete("a")
+			r.w.Verify("a")
 			time.Sleep(time.Second)
 			if why := user.reason(); why != NotOwner {
 				t.Errorf("renewed %v: told %v", renewed, why)
@@ -176,13 +177,13 @@ func TestVerifyDuringRenewal(t *testing.T) {
 	}
 }
 
-// picky refuses calls with certain keys.
-type picky struct {
+// refusing refuses calls with certain keys.
+type refusing struct {
 	*fake.Driver
 	refuse map[string]string
 }
 
-func (d picky) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
+func (d refusing) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
 	results := make([]driver.Result, len(calls))
 	for i, c := range calls {
 		results[i] = d.Driver.DoMany(ctx, calls[i:i+1])[0]
@@ -195,7 +196,7 @@ func (d picky) DoMany(ctx context.Context, calls []driver.Call) []driver.Result 
 	return results
 }
 
-// A key for which the server refuses the call costs no lease on another key.
+// If the server refuses calls with one key, no lease on another key is lost.
 func TestBadKeys(t *testing.T) {
 	for _, text := range []string{
 		"NOPERM No permissions to access a key",
@@ -203,15 +204,15 @@ func TestBadKeys(t *testing.T) {
 		"ERR value is not an integer or out of range script: f, on @user_script:10.",
 		"TRYAGAIN Multiple keys request during rehashing of slot",
 	} {
-		in(t, func(k *rig) {
-			k.w.Close()
-			k.w = New(picky{k.d, map[string]string{"a7": text, "a77": text}}, lease/3, slog.New(slog.DiscardHandler))
-			users := make(map[string]*keeper)
+		in(t, func(r *rig) {
+			r.w.Close()
+			r.w = New(refusing{r.d, map[string]string{"a7": text, "a77": text}}, lease/3, slog.New(slog.DiscardHandler))
+			users := make(map[string]*lossRecorder)
 			for i := range 200 {
 				name := fmt.Sprint("a", i)
-				_, users[name] = k.guard(name, true)
+				_, users[name] = r.guard(name, true)
 			}
-			before := k.d.Calls("renew")
+			before := r.d.Calls("renew")
 			time.Sleep(time.Hour)
 			for name, user := range users {
 				bad := name == "a7" || name == "a77"
@@ -219,43 +220,42 @@ func TestBadKeys(t *testing.T) {
 					t.Errorf("%s, %s: told %v", text, name, why)
 				}
 			}
-			if n := k.d.Calls("renew") - before; n > 2*360+2000 {
+			if n := r.d.Calls("renew") - before; n > 2*360+2000 {
 				t.Errorf("%s: %d calls in an hour", text, n)
 			}
 		})
 	}
 }
 
-// A server that refuses everything is not asked all the time.
+// A server that refuses all calls is asked less and less often.
 func TestRefusedEverything(t *testing.T) {
-	in(t, func(k *rig) {
+	in(t, func(r *rig) {
 		const n = 256
 		for i := range n {
-			k.guard(fmt.Sprint("a", i), true)
+			r.guard(fmt.Sprint("a", i), true)
 		}
-		k.d.Fail(func(driver.Call) error { return driver.ServerError("NOPERM this user has no permissions") })
-		before := k.d.Calls("renew")
+		r.d.Fail(func(driver.Call) error { return driver.ServerError("NOPERM this user has no permissions") })
+		before := r.d.Calls("renew")
 		time.Sleep(lease)
-		if calls := k.d.Calls("renew") - before; calls > 15*2*n {
+		if calls := r.d.Calls("renew") - before; calls > 15*2*n {
 			t.Errorf("%d calls for %d leases", calls, n)
 		}
 	})
 }
 
-// Close ends every lease that was taken into care before it, and none is taken
-// after it.
+// Close ends every lease that was guarded before it. Guard fails after Close.
 func TestCloseIsAtomic(t *testing.T) {
 	for range 200 {
 		w := New(fake.New(), lease/3, slog.New(slog.DiscardHandler))
 		const n = 8
-		var watchedHeap [n]Watched
+		var leases [n]Watched
 		var guarded [n]bool
 		var wg sync.WaitGroup
 		for i := range n {
-			watchedHeap[i] = Watched{LockRef: script.LockRef{Key: "a", Owner: "me:1"}, Handler: new(keeper), Lease: lease}
-			guard := func() { guarded[i] = w.Guard(&watchedHeap[i], clock.Now(), lease) }
+			leases[i] = Watched{LockRef: script.LockRef{Key: "a", Owner: "me:1"}, Handler: new(lossRecorder), Lease: lease}
+			guard := func() { guarded[i] = w.Guard(&leases[i], clock.Now(), lease) }
 			if i == 0 {
-				guard() // one at least is in care
+				guard() // at least one lease is guarded before Close
 				continue
 			}
 			wg.Go(guard)
@@ -263,7 +263,7 @@ func TestCloseIsAtomic(t *testing.T) {
 		ended := w.Close()
 		wg.Wait()
 		for i := range n {
-			c := &watchedHeap[i]
+			c := &leases[i]
 			if slices.Contains(ended, c) != guarded[i] {
 				t.Fatalf("guarded: %v, ended by Close: %v", guarded[i], !guarded[i])
 			}

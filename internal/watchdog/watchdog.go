@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// maxBatch is how many leases one call renews.
+	// maxBatch is how many leases one call renews at most.
 	maxBatch = 128
-	// maxSleep bounds how long the watchdog trusts a timer: timers stand still
-	// while the machine sleeps, leases do not.
+	// maxSleep bounds how long the watchdog relies on a timer. While the machine
+	// sleeps, timers do not advance, but leases do.
 	maxSleep = time.Second
 	// never is later than any lease.
 	never = time.Duration(1<<63 - 1)
 )
 
-// A Watchdog cares for all leases of one client.
+// A Watchdog watches all leases of one client.
 type Watchdog struct {
 	d     driver.Driver
 	every time.Duration // between renewals
@@ -30,50 +30,51 @@ type Watchdog struct {
 
 	acks    int           // replicas that must have a renewal
 	ackTime time.Duration // to wait for them
-	skew    time.Duration // of the servers' clocks
+	skew    time.Duration // how far the clocks of the servers may be apart
 
-	mu      sync.Mutex
-	guarded watchedHeap
-	on      map[string]*Watched // the first charge of each key; see Watched.next
-	pending pendingHeap
-	flying  map[queueKey]bool              // with calls under way
-	behind  map[queueKey][]*pendingRelease // which wait for such a lane
-	sleeps  time.Duration                  // until when run sleeps, if nobody wakes it
-	busy    bool                           // something was guarded since run looked last
-	suspect bool                           // some term has changed since run looked last
-	warned  time.Duration                  // when failed renewals were reported last
-	running bool
-	closed  bool
+	mu       sync.Mutex
+	guarded  watchedHeap         // all leases, ordered by when they need attention
+	byKey    map[string]*Watched // the first lease of each key; see Watched.next
+	pending  pendingHeap
+	inFlight map[queueKey]bool              // queues with a call under way
+	queued   map[queueKey][]*pendingRelease // pending releases that wait for a queue in flight
+	wakesAt  time.Duration                  // when run wakes up by itself
+	active   bool                           // a lease was added since the last runDue
+	suspect  bool                           // a term may have changed since the last runDue
+	warned   time.Duration                  // when a failed renewal was last logged
+	running  bool
+	closed   bool
 
-	wake chan struct{}
-	life context.Context
-	end  context.CancelFunc
-	wg   sync.WaitGroup
+	wake   chan struct{}
+	ctx    context.Context // ended by Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
 }
 
-// New returns a watchdog that renews each lease in its care that often.
+// New returns a watchdog that renews each lease at this interval, or more often if
+// the lease is short.
 func New(d driver.Driver, every time.Duration, log *slog.Logger) *Watchdog {
 	w := &Watchdog{
 		d: d, every: every, log: log,
-		on:     make(map[string]*Watched),
-		flying: make(map[queueKey]bool),
-		behind: make(map[queueKey][]*pendingRelease),
-		wake:   make(chan struct{}, 1),
+		byKey:    make(map[string]*Watched),
+		inFlight: make(map[queueKey]bool),
+		queued:   make(map[queueKey][]*pendingRelease),
+		wake:     make(chan struct{}, 1),
 	}
-	w.life, w.end = context.WithCancel(context.Background())
+	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w
 }
 
-// Require has renewals count only when so many replicas have them within that
-// time, and takes the skew of the servers' clocks off every lease. It must be
-// called before anything is guarded.
+// Require sets how many replicas must acknowledge a renewal within that time before
+// it counts, and how far the clocks of the servers may be apart. The skew shortens
+// every lease. Require must be called before Guard.
 func (w *Watchdog) Require(acks int, within, skew time.Duration) {
 	w.acks, w.ackTime, w.skew = acks, within, skew
 }
 
-// Guard takes a lease into care that was granted to a request sent at that
-// moment. With a renewal it is kept alive, for that long each time, until Drop.
-// A watchdog that is closed takes nothing any more.
+// Guard starts to watch a lease. It was granted to a request sent at that time. If
+// renewal is not zero, the lease is renewed for that duration each time, until Drop.
+// Guard returns false if the watchdog is closed.
 func (w *Watchdog) Guard(c *Watched, sent, renewal time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,19 +85,19 @@ func (w *Watchdog) Guard(c *Watched, sent, renewal time.Duration) bool {
 	c.renewal, c.skew = renewal, w.skew
 	c.extend(sent, c.Lease)
 	c.due = sent + w.period(renewal)
-	if c.Term != w.d.Place(c.Key).Term { // it has changed since the lease was asked for
-		c.doubt()
+	if c.Term != w.d.Place(c.Key).Term { // the term has changed since the request
+		c.verifyNow()
 	}
 	c.schedule()
 	heap.Push(&w.guarded, c)
 	w.link(c)
-	w.busy = true
-	w.rouse(c.at)
+	w.active = true
+	w.wakeBy(c.at)
 	return true
 }
 
-// Extend notes that a request sent at that moment was granted that lease time.
-// It reports whether the lease was still in care.
+// Extend notes that a request sent at that time was granted that lease time. It
+// reports whether the lease was still watched.
 func (w *Watchdog) Extend(c *Watched, sent, lease time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,8 +109,8 @@ func (w *Watchdog) Extend(c *Watched, sent, lease time.Duration) bool {
 	return true
 }
 
-// Renew says for how long to renew a lease from now on; zero: it is only
-// verified.
+// Renew sets for how long each renewal of a lease asks from now on. If renewal is
+// zero, the lease is only verified.
 func (w *Watchdog) Renew(c *Watched, renewal time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,8 +122,8 @@ func (w *Watchdog) Renew(c *Watched, renewal time.Duration) {
 	w.reschedule(c)
 }
 
-// period is the time between renewals for that long, and between verifications
-// of a lease that is not renewed.
+// period returns the time between two renewals that ask for that duration. If it is
+// zero, period returns the time between two verifications.
 func (w *Watchdog) period(renewal time.Duration) time.Duration {
 	if renewal > 0 {
 		return min(w.every, renewal/3)
@@ -130,30 +131,30 @@ func (w *Watchdog) period(renewal time.Duration) time.Duration {
 	return w.every
 }
 
-// Verify has the server asked at once whether it still keeps the leases on a
-// key.
+// Verify asks the server at once, in the background, whether it still keeps the
+// leases on a key.
 func (w *Watchdog) Verify(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for c := w.on[key]; c != nil; c = c.next {
-		c.doubt()
+	for c := w.byKey[key]; c != nil; c = c.next {
+		c.verifyNow()
 		w.reschedule(c)
 	}
 }
 
-// Suspect has the leases verified at once whose server may have forgotten them.
-// It does not block, as [driver.Driver.Watch] demands.
+// Suspect verifies, in the background, the leases whose term has changed: their
+// server may have lost them. It does not block, as [driver.Driver.Watch] requires.
 func (w *Watchdog) Suspect() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.guarded) > 0 {
 		w.suspect = true
-		w.rouse(0)
+		w.wakeBy(0)
 	}
 }
 
-// verifySuspects has those leases verified whose term has changed. The caller
-// holds w.mu.
+// verifySuspects schedules the verification of leases whose term has changed. The
+// caller holds w.mu.
 func (w *Watchdog) verifySuspects() {
 	if !w.suspect {
 		return
@@ -162,7 +163,7 @@ func (w *Watchdog) verifySuspects() {
 	n := 0
 	for _, c := range w.guarded {
 		if !c.verify && c.Term != w.d.Place(c.Key).Term {
-			c.doubt()
+			c.verifyNow()
 			c.schedule()
 			n++
 		}
@@ -173,14 +174,15 @@ func (w *Watchdog) verifySuspects() {
 	}
 }
 
-// Drop takes a lease out of care, without a word to its holder. It reports
-// whether it was still there: if not, it has been lost.
+// Drop stops watching a lease. Its handler is not called. Drop returns false if the
+// lease was lost before.
 func (w *Watchdog) Drop(c *Watched) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.drop(c)
 }
 
+// drop is Drop for a caller that holds w.mu.
 func (w *Watchdog) drop(c *Watched) bool {
 	if c.index < 0 {
 		return false
@@ -191,16 +193,16 @@ func (w *Watchdog) drop(c *Watched) bool {
 	return true
 }
 
-// link adds a charge to those on its key. The caller holds w.mu.
+// link adds a lease to the list of its key. The caller holds w.mu.
 func (w *Watchdog) link(c *Watched) {
-	c.next = w.on[c.Key]
+	c.next = w.byKey[c.Key]
 	if c.next != nil {
 		c.next.prev = c
 	}
-	w.on[c.Key] = c
+	w.byKey[c.Key] = c
 }
 
-// unlink takes a charge out of those on its key. The caller holds w.mu.
+// unlink removes a lease from the list of its key. The caller holds w.mu.
 func (w *Watchdog) unlink(c *Watched) {
 	if c.next != nil {
 		c.next.prev = c.prev
@@ -209,14 +211,15 @@ func (w *Watchdog) unlink(c *Watched) {
 	case c.prev != nil:
 		c.prev.next = c.next
 	case c.next != nil:
-		w.on[c.Key] = c.next
+		w.byKey[c.Key] = c.next
 	default:
-		delete(w.on, c.Key)
+		delete(w.byKey, c.Key)
 	}
 	c.next, c.prev = nil, nil
 }
 
-// Lose takes a lease out of care and tells its holder why.
+// Lose stops watching a lease and tells its handler why. It returns false if the
+// lease was dropped or lost before.
 func (w *Watchdog) Lose(c *Watched, why Reason) bool {
 	if !w.Drop(c) {
 		return false
@@ -225,33 +228,36 @@ func (w *Watchdog) Lose(c *Watched, why Reason) bool {
 	return true
 }
 
-// Denied returns why a server says that the owner of a lease does not hold it.
+// Denied returns the reason for a loss when the server says that the owner does not
+// hold the lock: Failover if the term has changed, and otherwise NotOwner.
 func (w *Watchdog) Denied(c *Watched) Reason {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return c.denied(w.d.Place(c.Key).Term)
 }
 
-// On returns the leases in care on a key. Its cost does not depend on the
+// On returns the watched leases on a key. Its cost does not depend on the number of
 // leases on other keys.
 func (w *Watchdog) On(key string) []*Watched {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var cs []*Watched
-	for c := w.on[key]; c != nil; c = c.next {
+	for c := w.byKey[key]; c != nil; c = c.next {
 		cs = append(cs, c)
 	}
 	return cs
 }
 
+// reschedule moves a lease to its new place in the heap. The caller holds w.mu.
 func (w *Watchdog) reschedule(c *Watched) {
 	c.schedule()
 	heap.Fix(&w.guarded, c.index)
-	w.rouse(c.at)
+	w.wakeBy(c.at)
 }
 
-// rouse makes sure that run looks again by then. The caller holds w.mu.
-func (w *Watchdog) rouse(at time.Duration) {
+// wakeBy makes sure that run wakes up at that time or earlier. It starts run if
+// necessary. The caller holds w.mu.
+func (w *Watchdog) wakeBy(at time.Duration) {
 	if w.closed {
 		return
 	}
@@ -261,8 +267,8 @@ func (w *Watchdog) rouse(at time.Duration) {
 		go w.run()
 		return
 	}
-	if at < w.sleeps {
-		w.sleeps = at // one wake-up is enough
+	if at < w.wakesAt {
+		w.wakesAt = at // one wake-up is enough
 		select {
 		case w.wake <- struct{}{}:
 		default:
@@ -270,7 +276,7 @@ func (w *Watchdog) rouse(at time.Duration) {
 	}
 }
 
-// run is the one goroutine that minds the clock. It never waits for a server.
+// run is the goroutine that watches the clock. It never waits for a server.
 func (w *Watchdog) run() {
 	defer w.wg.Done()
 	timer := time.NewTimer(0)
@@ -279,21 +285,21 @@ func (w *Watchdog) run() {
 		select {
 		case <-timer.C:
 		case <-w.wake:
-		case <-w.life.Done():
+		case <-w.ctx.Done():
 			return
 		}
-		timer.Reset(w.look())
+		timer.Reset(w.runDue())
 	}
 }
 
-// look does what is due and returns how long to sleep.
-func (w *Watchdog) look() time.Duration {
+// runDue does what is due and returns how long to sleep.
+func (w *Watchdog) runDue() time.Duration {
 	w.mu.Lock()
 	now := clock.Now()
-	ended := w.ended(now)
+	ended := w.takeEnded(now)
 	if !w.closed {
 		w.verifySuspects()
-		w.launch(now)
+		w.sendDue(now)
 	}
 	next := never
 	if len(w.guarded) > 0 {
@@ -303,17 +309,18 @@ func (w *Watchdog) look() time.Duration {
 		next = min(next, w.pending[0].due)
 	}
 	sleep := never
-	w.sleeps = never
-	if next != never || w.busy {
-		// Where locks come and go all the time, going to sleep for good would
-		// cost each of them a wake-up.
+	w.wakesAt = never
+	if next != never || w.active {
+		// After a new lease, the timer stays on even if nothing is due. A client
+		// that locks and releases all the time then does not pay a wake-up for
+		// each lock.
 		sleep = min(max(next-now, 0), maxSleep)
-		w.sleeps = now + sleep
+		w.wakesAt = now + sleep
 	}
-	w.busy = false
+	w.active = false
 	w.mu.Unlock()
 	for _, c := range ended {
-		if c.short && c.renewal > 0 {
+		if c.unacked && c.renewal > 0 {
 			c.Handler.Lost(Unacked)
 		} else {
 			c.Handler.Lost(Expired)
@@ -323,14 +330,15 @@ func (w *Watchdog) look() time.Duration {
 		if c.renewal > 0 {
 			w.log.Warn("lease lost: no renewal was confirmed in time", "name", c.Called(), "owner", c.Owner)
 		} else {
-			w.log.Info("lease over before it was released", "name", c.Called(), "owner", c.Owner)
+			w.log.Info("lease expired before it was released", "name", c.Called(), "owner", c.Owner)
 		}
 	}
 	return sleep
 }
 
-// ended takes the leases out of care whose warning has passed.
-func (w *Watchdog) ended(now time.Duration) []*Watched {
+// takeEnded stops watching the leases whose warning has passed, and returns them. The
+// caller holds w.mu.
+func (w *Watchdog) takeEnded(now time.Duration) []*Watched {
 	var ended, later []*Watched
 	for len(w.guarded) > 0 && w.guarded[0].at <= now {
 		c := w.guarded[0]
@@ -339,7 +347,7 @@ func (w *Watchdog) ended(now time.Duration) []*Watched {
 			ended = append(ended, c)
 			continue
 		}
-		heap.Remove(&w.guarded, 0) // due for renewal: out of the way for now
+		heap.Remove(&w.guarded, 0) // only due for renewal: goes back below
 		later = append(later, c)
 	}
 	for _, c := range later {
@@ -348,26 +356,26 @@ func (w *Watchdog) ended(now time.Duration) []*Watched {
 	return ended
 }
 
-// retry is the pause before something that failed is tried again.
+// retry returns a random pause before a failed call is sent again.
 func (w *Watchdog) retry() time.Duration {
 	pause := min(max(w.every/20, 5*time.Millisecond), time.Second)
 	return pause/2 + rand.N(pause)
 }
 
-// Close stops all care at once and waits until nothing runs any more. It returns
-// the leases that were in care, which end with it: their holders are not told.
+// Close ends all leases and waits until no goroutine of the watchdog runs. It returns
+// the leases that were watched. Their handlers are not called.
 func (w *Watchdog) Close() []*Watched {
 	w.mu.Lock()
 	w.closed = true
 	cs := []*Watched(w.guarded)
 	w.guarded = nil
-	clear(w.on)
+	clear(w.byKey)
 	for _, c := range cs {
 		c.index, c.next, c.prev = -1, nil, nil
 		c.deadline.Store(0)
 	}
 	w.mu.Unlock()
-	w.end()
+	w.cancel()
 	w.wg.Wait()
 	return cs
 }

@@ -21,100 +21,102 @@ func init() { clock.Fake() }
 
 const lease = 30 * time.Second
 
-// A keeper is told of a loss.
-type keeper struct {
+// A lossRecorder records the loss of its lease.
+type lossRecorder struct {
 	mu  sync.Mutex
 	why Reason
 	at  time.Time
 }
 
-func (k *keeper) Lost(why Reason) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.why, k.at = why, time.Now()
+func (l *lossRecorder) Lost(why Reason) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.why, l.at = why, time.Now()
 }
 
-func (k *keeper) told() (Reason, time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.why, k.at
+func (l *lossRecorder) told() (Reason, time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.why, l.at
 }
 
-func (k *keeper) reason() Reason {
-	why, _ := k.told()
+func (l *lossRecorder) reason() Reason {
+	why, _ := l.told()
 	return why
 }
 
+// A rig is a watchdog on a fake server.
 type rig struct {
 	t *testing.T
 	d *fake.Driver
 	w *Watchdog
 }
 
-// in runs a test in faked time, at whose end nothing may be left running.
-func in(t *testing.T, test func(k *rig)) {
+// in runs a test in fake time. No goroutine may run at its end.
+func in(t *testing.T, test func(r *rig)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fake.New()
-		k := &rig{t, d, New(d, lease/3, slog.New(slog.DiscardHandler))}
-		test(k)
-		k.w.Close()
+		r := &rig{t, d, New(d, lease/3, slog.New(slog.DiscardHandler))}
+		test(r)
+		r.w.Close()
 	})
 }
 
-// guard takes a lock and gives it into care.
-func (k *rig) guard(key string, renewed bool) (*Watched, *keeper) {
-	k.t.Helper()
+// guard acquires a lock and has the watchdog guard it.
+func (r *rig) guard(key string, renewed bool) (*Watched, *lossRecorder) {
+	r.t.Helper()
 	sent := clock.Now()
-	v, err := script.Acquire(context.Background(), k.d, script.NewMutex(key), script.Claim{Owner: "me:1", Count: 1, Lease: lease})
+	v, err := script.Acquire(context.Background(), r.d, script.NewMutex(key), script.Claim{Owner: "me:1", Count: 1, Lease: lease})
 	if err != nil || !v.Granted() {
-		k.t.Fatal(v, err)
+		r.t.Fatal(v, err)
 	}
-	user := new(keeper)
+	user := new(lossRecorder)
 	c := &Watched{LockRef: script.LockRef{Key: key, Owner: "me:1"}, Handler: user, Lease: lease}
 	var renewal time.Duration
 	if renewed {
 		renewal = lease
 	}
-	k.w.Guard(c, sent, renewal)
+	r.w.Guard(c, sent, renewal)
 	return c, user
 }
 
+// A lease is renewed at the interval of the watchdog until it is dropped.
 func TestRenewedForADay(t *testing.T) {
-	in(t, func(k *rig) {
-		c, user := k.guard("a", true)
+	in(t, func(r *rig) {
+		c, user := r.guard("a", true)
 		const day = 24 * time.Hour
 		time.Sleep(day)
-		if user.reason() != 0 || !c.Valid() || k.d.Holder("a") != "me:1" {
-			t.Fatalf("after a day: lost %v, valid %v, holder %q", user.reason(), c.Valid(), k.d.Holder("a"))
+		if user.reason() != 0 || !c.Valid() || r.d.Holder("a") != "me:1" {
+			t.Fatalf("after a day: lost %v, valid %v, holder %q", user.reason(), c.Valid(), r.d.Holder("a"))
 		}
-		if n, want := k.d.Calls("renew"), int(day/(lease/3)); n < want-1 || n > want+1 {
+		if n, want := r.d.Calls("renew"), int(day/(lease/3)); n < want-1 || n > want+1 {
 			t.Errorf("%d renewals in a day, want %d", n, want)
 		}
-		if !k.w.Drop(c) || c.Valid() {
+		if !r.w.Drop(c) || c.Valid() {
 			t.Error("not dropped")
 		}
 		time.Sleep(lease + time.Second)
-		if k.d.Holder("a") != "" {
-			t.Error("renewed although dropped")
+		if r.d.Holder("a") != "" {
+			t.Error("renewed after Drop")
 		}
 	})
 }
 
-// The holder is told a gap before the deadline, that is well before the server
-// forgets it, to the millisecond, also when nobody answers.
+// The holder is told exactly a gap before the deadline, and so before the lease ends
+// at the server, even if the server does not answer.
 func TestToldInTime(t *testing.T) {
-	in(t, func(k *rig) {
-		fixed, user1 := k.guard("fixed", false)
+	in(t, func(r *rig) {
+		fixed, user1 := r.guard("fixed", false)
 		start := time.Now()
 		lost := errors.New("no network")
-		renewed, user2 := k.guard("renewed", true)
+		renewed, user2 := r.guard("renewed", true)
 		time.Sleep(15 * time.Second) // renewed once, at 10 s
-		k.d.Fail(func(driver.Call) error { return driver.Unsent(lost) })
+		r.d.Fail(func(driver.Call) error { return driver.Unsent(lost) })
 		time.Sleep(time.Hour)
 		ends := func(from time.Duration) time.Duration { return from + lease - margin(lease) - gap(lease) }
 		for _, test := range []struct {
 			name string
-			user *keeper
+			user *lossRecorder
 			c    *Watched
 			want time.Duration
 		}{{"fixed", user1, fixed, ends(0)}, {"renewed", user2, renewed, ends(10 * time.Second)}} {
@@ -123,18 +125,18 @@ func TestToldInTime(t *testing.T) {
 				t.Errorf("%s: told %v after %v, want %v", test.name, why, got, test.want)
 			}
 			if test.c.Valid() {
-				t.Errorf("%s: valid", test.name)
+				t.Errorf("%s: still valid", test.name)
 			}
 		}
 	})
 }
 
-// A renewal whose answer is lost counts for nothing, and hurts nothing.
+// A renewal whose answer is lost does not move the deadline, and loses no lease.
 func TestAmbiguousRenewal(t *testing.T) {
-	in(t, func(k *rig) {
-		c, user := k.guard("a", true)
+	in(t, func(r *rig) {
+		c, user := r.guard("a", true)
 		n := 0
-		k.d.Fail(func(call driver.Call) error {
+		r.d.Fail(func(call driver.Call) error {
 			if call.Script.Name == "renew" {
 				n++
 				if n%3 != 0 {
@@ -146,7 +148,7 @@ func TestAmbiguousRenewal(t *testing.T) {
 		deadline := c.Deadline()
 		time.Sleep(10*time.Second + time.Millisecond)
 		if c.Deadline() != deadline {
-			t.Error("an ambiguous answer has moved the deadline")
+			t.Error("a renewal without an answer has moved the deadline")
 		}
 		time.Sleep(time.Hour)
 		if user.reason() != 0 || !c.Valid() {
@@ -155,11 +157,13 @@ func TestAmbiguousRenewal(t *testing.T) {
 	})
 }
 
+// The holder of a lease that was deleted at the server is told at the next renewal.
+// Other leases are kept.
 func TestNotOwner(t *testing.T) {
-	in(t, func(k *rig) {
-		_, user := k.guard("a", true)
-		_, other := k.guard("b", true)
-		k.d.Delete("a")
+	in(t, func(r *rig) {
+		_, user := r.guard("a", true)
+		_, other := r.guard("b", true)
+		r.d.Delete("a")
 		start := time.Now()
 		time.Sleep(lease)
 		if why, at := user.told(); why != NotOwner || at.Sub(start) > lease/3+time.Second {
@@ -171,33 +175,33 @@ func TestNotOwner(t *testing.T) {
 	})
 }
 
-// Leases that were taken one after the other are soon renewed together.
+// Leases that were acquired one after the other are soon renewed in the same calls.
 func TestBatches(t *testing.T) {
-	in(t, func(k *rig) {
+	in(t, func(r *rig) {
 		const n = 1000
 		for i := range n {
-			k.guard(fmt.Sprint("a", i), true)
+			r.guard(fmt.Sprint("a", i), true)
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Minute)
-		before := k.d.Calls("renew")
+		before := r.d.Calls("renew")
 		const periods = 60
 		time.Sleep(periods * lease / 3)
-		calls := k.d.Calls("renew") - before
+		calls := r.d.Calls("renew") - before
 		if most := (n + maxBatch - 1) / maxBatch * (periods + 1); calls > most {
 			t.Errorf("%d calls in %d periods for %d leases, want at most %d", calls, periods, n, most)
 		}
 	})
 }
 
-// One node that hangs delays no other.
+// A node that does not answer does not delay the renewals of another node.
 func TestNodesAreIndependent(t *testing.T) {
-	in(t, func(k *rig) {
-		hang := &hanging{Driver: k.d}
-		k.w.Close()
-		k.w = New(hang, lease/3, slog.New(slog.DiscardHandler))
-		_, dead := k.guard("dead/a", true)
-		alive, user := k.guard("alive/a", true)
+	in(t, func(r *rig) {
+		hang := &hanging{Driver: r.d}
+		r.w.Close()
+		r.w = New(hang, lease/3, slog.New(slog.DiscardHandler))
+		_, dead := r.guard("dead/a", true)
+		alive, user := r.guard("alive/a", true)
 		time.Sleep(time.Hour)
 		if dead.reason() != Expired {
 			t.Errorf("the lease on the dead node: %v", dead.reason())
@@ -208,8 +212,7 @@ func TestNodesAreIndependent(t *testing.T) {
 	})
 }
 
-// hanging answers nothing for keys of the node "dead" until the caller gives
-// up.
+// hanging does not answer calls with keys of the node "dead" until the caller gives up.
 type hanging struct{ *fake.Driver }
 
 func (h *hanging) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
@@ -220,10 +223,10 @@ func (h *hanging) DoMany(ctx context.Context, calls []driver.Call) []driver.Resu
 	return h.Driver.DoMany(ctx, calls)
 }
 
-// After the machine slept past the deadline, the lease is over at once.
+// When the machine has slept past the deadline, the lease is invalid at once.
 func TestSleepingMachine(t *testing.T) {
-	in(t, func(k *rig) {
-		c, user := k.guard("a", true)
+	in(t, func(r *rig) {
+		c, user := r.guard("a", true)
 		time.Sleep(time.Second)
 		clock.Skip(40 * time.Second)
 		if c.Valid() {
@@ -236,44 +239,46 @@ func TestSleepingMachine(t *testing.T) {
 	})
 }
 
-func TestBury(t *testing.T) {
-	in(t, func(k *rig) {
+// A pending release is sent until the server confirms it, and once more when a late
+// request may have acquired the lock again.
+func TestReleaseLater(t *testing.T) {
+	in(t, func(r *rig) {
 		m := script.NewMutex("a")
 		take := func() {
-			k.t.Helper()
-			v, err := script.Acquire(context.Background(), k.d, m, script.Claim{Owner: "me:1", Count: 1, Lease: lease})
+			r.t.Helper()
+			v, err := script.Acquire(context.Background(), r.d, m, script.Claim{Owner: "me:1", Count: 1, Lease: lease})
 			if err != nil || !v.Granted() {
-				k.t.Fatal(v, err)
+				r.t.Fatal(v, err)
 			}
 		}
 		take()
-		k.d.Fail(func(driver.Call) error { return driver.Unsent(errors.New("no network")) })
+		r.d.Fail(func(driver.Call) error { return driver.Unsent(errors.New("no network")) })
 		now := clock.Now()
-		k.w.ReleaseLater(m.Free("me:1"), now, now, now+lease, nil)
+		r.w.ReleaseLater(m.Free("me:1"), now, now, now+lease, nil)
 		time.Sleep(5 * time.Second)
-		k.d.Fail(nil)
+		r.d.Fail(nil)
 		time.Sleep(2 * time.Second)
-		if k.d.Holder("a") != "" {
+		if r.d.Holder("a") != "" {
 			t.Error("not freed when the network came back")
 		}
-		// An acquire that arrives after the first attempt to undo it.
+		// A request arrives after the first attempt to undo it.
 		now = clock.Now()
-		k.w.ReleaseLater(m.Free("me:1"), now, now+time.Second, now+lease, nil)
+		r.w.ReleaseLater(m.Free("me:1"), now, now+time.Second, now+lease, nil)
 		time.Sleep(500 * time.Millisecond)
 		take()
 		time.Sleep(time.Second)
-		if k.d.Holder("a") != "" {
-			t.Error("a late acquire was left behind")
+		if r.d.Holder("a") != "" {
+			t.Error("the lock of a late request was not freed")
 		}
-		calls := k.d.Calls("mutex_release")
+		calls := r.d.Calls("mutex_release")
 		time.Sleep(time.Hour)
-		if n := k.d.Calls("mutex_release"); n != calls {
-			t.Errorf("%d more calls for pending that are done", n-calls)
+		if n := r.d.Calls("mutex_release"); n != calls {
+			t.Errorf("%d more calls after the server has confirmed the release", n-calls)
 		}
 	})
 }
 
-// slow takes its time for every maxBatch of calls.
+// slow takes 100 ms for each pipeline.
 type slow struct{ *fake.Driver }
 
 const slowness = 100 * time.Millisecond
@@ -283,15 +288,15 @@ func (d slow) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
 	return d.Driver.DoMany(ctx, calls)
 }
 
-// What has to be freed while other calls to free something are under way goes
-// out as soon as those are back.
+// A pending release that is due while others are under way is sent as soon as those
+// are answered.
 func TestReleaseLaterBehindOthers(t *testing.T) {
-	in(t, func(k *rig) {
-		w := New(slow{k.d}, lease/3, slog.New(slog.DiscardHandler))
+	in(t, func(r *rig) {
+		w := New(slow{r.d}, lease/3, slog.New(slog.DiscardHandler))
 		defer w.Close()
 		release := func(key string) {
 			m := script.NewMutex(key)
-			if _, err := script.Acquire(context.Background(), k.d, m, script.Claim{Owner: "me:1", Count: 1, Lease: lease}); err != nil {
+			if _, err := script.Acquire(context.Background(), r.d, m, script.Claim{Owner: "me:1", Count: 1, Lease: lease}); err != nil {
 				t.Fatal(err)
 			}
 			now := clock.Now()
@@ -301,12 +306,12 @@ func TestReleaseLaterBehindOthers(t *testing.T) {
 		time.Sleep(slowness / 2)
 		release("b")
 		time.Sleep(slowness)
-		if k.d.Holder("a") != "" || k.d.Holder("b") == "" {
-			t.Fatalf("after one batch: a is held by %q, b by %q", k.d.Holder("a"), k.d.Holder("b"))
+		if r.d.Holder("a") != "" || r.d.Holder("b") == "" {
+			t.Fatalf("after one batch: a is held by %q, b by %q", r.d.Holder("a"), r.d.Holder("b"))
 		}
 		time.Sleep(slowness)
-		if k.d.Holder("b") != "" {
-			t.Error("not freed by the next batch")
+		if r.d.Holder("b") != "" {
+			t.Error("b was not freed by the next batch")
 		}
 	})
 }

@@ -13,52 +13,52 @@ type Reason uint8
 
 // The reasons.
 const (
-	Expired  Reason = iota + 1 // no renewal was confirmed in time
+	Expired  Reason = iota + 1 // no renewal was confirmed in time, or a fixed lease has ended
 	NotOwner                   // the server says that the owner does not hold it
 	Forced                     // this client freed it by force
 	Closed                     // the client was closed
-	Failover                   // the server has been replaced, or has lost its memory, and does not know it
-	Unacked                    // no renewal has reached enough replicas in time
+	Failover                   // the server was replaced or has lost its data, and does not know the lease
+	Unacked                    // not enough replicas acknowledged a renewal in time
 )
 
-// A LossHandler is told when its lease is lost, once.
+// A LossHandler is called once when its lease is lost.
 type LossHandler interface {
 	Lost(Reason)
 }
 
-// A Watched is a lease in the watchdog's care. Set the exported fields before
-// Guard and leave them alone afterwards.
+// A Watched is a lease that the watchdog watches. Set the exported fields before
+// Guard, and do not change them later.
 type Watched struct {
 	script.LockRef
 	Handler LossHandler
-	Lease   time.Duration // that was granted
-	Term    uint64        // in which the server was known to keep it; see driver.Place
+	Lease   time.Duration // the granted lease time
+	Term    uint64        // the last term in which the server confirmed the lease; see driver.Place
 
-	deadline atomic.Int64          // as of clock.Now; zero when in nobody's care
-	fault    atomic.Pointer[error] // of the last renewal; nil: there was none, or it has succeeded
+	deadline atomic.Int64          // a value of clock.Now; zero if not watched
+	fault    atomic.Pointer[error] // of the last renewal; nil if there was none or it succeeded
 
 	// Guarded by the watchdog's lock.
-	granted time.Duration // the lease that the deadline comes from
-	renewal time.Duration // what renewals ask for; zero: the lease is only verified
-	due     time.Duration // when to renew or verify next
-	flying  bool          // a renewal is under way
-	verify  bool          // the server may not keep it any more, and has to be asked at once
-	again   bool          // the same became true while a renewal was under way
-	short   bool          // the last renewal has not reached enough replicas
-	refused uint          // how often in a row the server has refused to renew it
-	skew    time.Duration // taken off, too
-	at      time.Duration // when the watchdog looks at it next
-	index   int           // in the watchdog's heap; -1 when not there
+	granted     time.Duration // the lease time from which the deadline follows
+	renewal     time.Duration // the lease time that renewals ask for; zero: only verified
+	due         time.Duration // when to renew or verify next
+	inFlight    bool          // a renewal is under way
+	verify      bool          // ask the server at once, because it may have lost the lease
+	verifyAgain bool          // verify, once the renewal under way has ended
+	unacked     bool          // not enough replicas acknowledged the last renewal
+	refused     uint          // how often in a row the server has refused to renew it
+	skew        time.Duration // shortens the lease; see Watchdog.Require
+	at          time.Duration // when the watchdog handles it next: the warning, or due
+	index       int           // in the watchdog's heap; -1 if not watched
 
-	// The other watchedHeap on the key, a list without a fixed order.
+	// The other leases on the same key: a list without a fixed order.
 	next, prev *Watched
 }
 
-// Deadline returns the moment, as of clock.Now, up to which the server is
-// known to keep the lease for its owner.
+// Deadline returns the time, a value of clock.Now, until which the server is known to
+// keep the lease for its owner. It returns zero if the lease is not watched.
 func (c *Watched) Deadline() time.Duration { return time.Duration(c.deadline.Load()) }
 
-// Fault returns the error of the last renewal, or nil.
+// Fault returns the error of the last renewal, or nil if there was none.
 func (c *Watched) Fault() error {
 	if err := c.fault.Load(); err != nil {
 		return *err
@@ -66,35 +66,35 @@ func (c *Watched) Fault() error {
 	return nil
 }
 
-// Valid reports whether the deadline lies ahead.
+// Valid reports whether the deadline has not passed.
 func (c *Watched) Valid() bool { return clock.Now() < c.Deadline() }
 
-// margin is taken off every lease, for clocks that do not run at one speed: a
-// hundredth, and of long leases a thousandth, which is still twice as much as
-// a clock that is being set right may be off.
+// margin shortens every lease, because clocks run at different speeds: by 1 % of the
+// lease, at most by 1 s plus 0.1 %, and at least by 2 ms. A clock that is being
+// adjusted runs at most 0.05 % too fast or too slow.
 func margin(lease time.Duration) time.Duration {
 	return max(min(lease/100, time.Second+lease/1000), 2*time.Millisecond)
 }
 
-// gap is how long before the deadline the holder is told, so that it has time
-// to stop: 5 % of the lease, at least 50 ms and at most 5 s, but never most of
-// a short one.
+// gap returns how long before the deadline the holder is told, so that it has time to
+// stop: 5 % of the lease, at least 50 ms and at most 5 s, but never more than a
+// quarter of the lease.
 func gap(lease time.Duration) time.Duration {
 	return min(max(lease/20, 50*time.Millisecond), 5*time.Second, lease/4)
 }
 
-// InTime reports whether a lease that was granted to a request sent at that
-// moment is of any use now.
+// InTime reports whether a lease can still be used that was granted to a request sent
+// at that time.
 func (w *Watchdog) InTime(sent, lease time.Duration) bool {
 	return clock.Now() < sent+lease-margin(lease)-w.skew-gap(lease)
 }
 
-// Tail returns how much of the lease is left at the server when its holder is
-// told that it ends. It may be asked once the lease is out of care.
+// Tail returns how much of the lease is left at the server when the holder is told
+// that it ends. Call it only when the lease is no longer watched.
 func (c *Watched) Tail() time.Duration { return c.gap() + margin(c.granted) + c.skew }
 
-// extend moves the deadline to what a confirmed request, sent at that moment,
-// grants. It never moves it back.
+// extend moves the deadline to that of a confirmed request that was sent at that
+// time. It never moves the deadline back.
 func (c *Watched) extend(sent, lease time.Duration) {
 	d := sent + lease - margin(lease) - c.skew
 	if d > c.Deadline() {
@@ -103,8 +103,9 @@ func (c *Watched) extend(sent, lease time.Duration) {
 	}
 }
 
-// gap is how long before the deadline the holder is told. A renewal that is
-// shorter than what was granted before has to get its chance until then.
+// gap returns how long before the deadline the holder is told. If renewals ask for
+// less than was granted before, the gap is that of the shorter time, so that there is
+// time for a renewal.
 func (c *Watched) gap() time.Duration {
 	if c.renewal > 0 {
 		return gap(min(c.granted, c.renewal))
@@ -112,40 +113,40 @@ func (c *Watched) gap() time.Duration {
 	return gap(c.granted)
 }
 
-// warning is when the holder is told that the lease ends.
+// warning returns when the holder is told that the lease ends.
 func (c *Watched) warning() time.Duration { return c.Deadline() - c.gap() }
 
-// asks returns for how long a renewal that is sent now makes the server keep the
-// lease: for as long as the deadline claims, or for longer. So a lease is never
-// confirmed by a server that ends it before the deadline: a replica that was
-// promoted may have missed an extension, and Redisson's readers set the time of
-// the whole lock to their own. A lease of fixed time is not prolonged by it.
-func (c *Watched) asks(now time.Duration) time.Duration {
+// renewFor returns for how long a renewal that is sent now asks the server to keep the
+// lease: at least until the deadline. So a server never confirms a lease that it ends
+// before the deadline. Without this, it could: a promoted replica may have missed an
+// extension, and a reader of Redisson sets the TTL of the whole lock to its own. A
+// lease of fixed length does not get longer by this.
+func (c *Watched) renewFor(now time.Duration) time.Duration {
 	rest := max(c.Deadline()-now, 0)
 	claim := rest + margin(rest) + c.skew
 	return max(c.renewal, (claim + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
-// doubt has the server asked at once whether it keeps the lease. The answer to a
-// request that is under way does not count.
-func (c *Watched) doubt() {
-	if c.flying {
-		c.again = true
+// verifyNow makes the lease due for verification at once. The answer to a request that
+// is already under way does not count.
+func (c *Watched) verifyNow() {
+	if c.inFlight {
+		c.verifyAgain = true
 		return
 	}
 	c.verify, c.due = true, 0
 }
 
-// schedule sets when to look at the charge next.
+// schedule sets when the watchdog handles the lease next.
 func (c *Watched) schedule() {
 	c.at = c.warning()
-	if !c.flying {
+	if !c.inFlight {
 		c.at = min(c.at, c.due)
 	}
 }
 
-// denied returns why a server says that the owner does not hold it, given the
-// terms before and after it was asked.
+// denied returns the reason for a loss when a server says that the owner does not hold
+// the lock, given the terms before and after the request.
 func (c *Watched) denied(terms ...uint64) Reason {
 	for _, term := range terms {
 		if c.Term != term {
@@ -155,7 +156,7 @@ func (c *Watched) denied(terms ...uint64) Reason {
 	return NotOwner
 }
 
-// watchedHeap is a heap of watchedHeap, the next one first.
+// watchedHeap is a heap of leases, ordered by when the watchdog handles them next.
 type watchedHeap []*Watched
 
 func (h watchedHeap) Len() int           { return len(h) }
