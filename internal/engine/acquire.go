@@ -12,36 +12,39 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// Forever is the Request.Wait that only the context ends.
+// Forever is a Request.Wait without a limit. Only the context ends the wait.
 const Forever time.Duration = -1
 
-// answerTime is how long a request that is under way when Request.Wait is over
-// may still take: without its answer nobody could say whether the lock is
-// held or the server gone.
+// answerTime is how long a request may still take that is under way when Request.Wait
+// is over. Without its answer, the caller could not tell a held lock from an
+// unavailable server.
 const answerTime = time.Second
 
 // A Request says how to acquire.
 type Request struct {
-	Lease time.Duration // fixed; zero: the engine's, renewed
-	Wait  time.Duration // zero: try once
-	// Pause, if set, is asked for the time before the next look, given how
-	// many have failed: the wait then needs no messages.
+	// Lease is the fixed lease time. If it is zero, the lease time of the engine
+	// applies, and the lease is renewed.
+	Lease time.Duration
+	// Wait bounds the wait for the lock. If it is zero, the lock is tried once.
+	Wait time.Duration
+	// Pause, if set, returns the time before the next request, given the number of
+	// refusals. The acquisition then polls and does not subscribe to messages.
 	Pause func(failures int) time.Duration
-	// Hasty does not bear with a server that cannot serve, but for a moment in
-	// which a connection can be restored.
+	// Hasty caps retries of an unavailable server at 20 ms. This is enough to
+	// restore a connection.
 	Hasty bool
-	// Keep has a fixed lease renewed until somebody sees to it.
+	// Keep renews a fixed lease until the caller sets its renewal.
 	Keep bool
-	// Ahead does not wait until a grant counts that lies ahead.
+	// Ahead returns a future grant without sleeping until it takes effect.
 	Ahead bool
 	// Under, if set, is a hold of another kind on the same lock that admits this
-	// one, as a writer admits himself as a reader.
+	// one. For example, a writer may also acquire the lock for reading.
 	Under *Hold
 }
 
 func (r Request) renewed() bool { return r.Lease == 0 }
 
-// patience is how long to bear with a server that cannot serve.
+// patience returns for how long to retry while the server is unavailable.
 func (r Request) patience(e *Engine) time.Duration {
 	if r.Hasty {
 		return 20 * time.Millisecond
@@ -52,7 +55,7 @@ func (r Request) patience(e *Engine) time.Duration {
 	return e.o.Patience
 }
 
-// Acquire returns a hold of k for user, who is told if it is lost later.
+// Acquire acquires k for user. The user is told if the hold is lost later.
 func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.LossHandler) (*Hold, error) {
 	if err := e.begin(); err != nil {
 		return nil, err
@@ -61,27 +64,27 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 	if r.Wait != 0 && k.Traits().Queue == script.OneAtATime {
 		return e.acquireInTurn(ctx, k, r, user)
 	}
-	a, leave, err := e.enter(ctx, k, r)
+	a, leave, err := e.newAcquisition(ctx, k, r)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	h, err := a.run(k, user)
 	if err != nil {
-		return nil, overWait(ctx, err)
+		return nil, hideOwnTimeout(ctx, err)
 	}
 	return h, nil
 }
 
-// acquireInTurn acquires what one at a time can hold, and only the one that has
-// the turn asks for. The turn stays with the hold.
+// acquireInTurn acquires a lock with one holder at a time. Only the call that has the
+// turn sends requests. The turn stays with the hold.
 func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watchdog.LossHandler) (*Hold, error) {
-	limited, calls, cancel := r.limit(ctx)
+	limited, calls, cancel := r.contexts(ctx)
 	defer cancel()
 	g := e.gate(k.Gate())
-	defer e.leave(g)
+	defer e.leaveGate(g)
 	for {
-		came := clock.Early()
+		arrived := clock.Early()
 		h, err := e.awaitTurn(limited, g, r.renewed())
 		switch {
 		case err != nil:
@@ -95,44 +98,44 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 			}
 			return nil, g.busy(ctx.Err())
 		case h == nil:
-			a := acquisition{e: e, k: k, traits: k.Traits(), r: r, waiting: limited, asking: calls, g: g, turn: true, keep: true, out: g.outage(came)}
+			a := acquisition{e: e, k: k, traits: k.Traits(), r: r, waiting: limited, asking: calls, g: g, turn: true, keep: true, out: g.outage(arrived)}
 			h, err := a.run(k, user)
 			if err != nil {
 				g.give()
-				return nil, overWait(ctx, err)
+				return nil, hideOwnTimeout(ctx, err)
 			}
 			return h, nil
-		case calls.Err() != nil: // done as well
+		case calls.Err() != nil: // the turn and the end of the context came together
 			h.abandon()
 			return nil, g.busy(ctx.Err())
 		case h.adopt(user):
 			return h, nil
 		}
-		// Passed on and lost on the way; the turn went elsewhere with it.
+		// The hold was lost while it was passed on, and its turn went to another call.
 	}
 }
 
-// enter returns an acquisition that gives up the turn, if there is one, when it has
-// the lock; and a function to call when it is over.
-func (e *Engine) enter(ctx context.Context, k target, r Request) (a *acquisition, leave func(), err error) {
+// newAcquisition returns an acquisition that gives the turn to the next call when it
+// ends, and a function to call after that.
+func (e *Engine) newAcquisition(ctx context.Context, k target, r Request) (a *acquisition, leave func(), err error) {
 	t := k.Traits()
 	a = &acquisition{e: e, k: k, traits: t, r: r, once: r.Wait == 0}
-	if a.once && t.Queue == script.InOrder && e.crowded(k.Gate()) {
+	if a.once && t.Queue == script.InOrder && e.hasQueue(k.Gate()) {
 		return nil, nil, &Busy{Local: true, Why: whyQueue}
 	}
-	a.waiting, a.asking, leave = r.limit(ctx)
+	a.waiting, a.asking, leave = r.contexts(ctx)
 	if cancel := leave; !a.once && (t.Queue == script.Together || t.Queue == script.InOrder) {
 		a.g = e.gate(k.Gate())
 		leave = func() {
-			e.leave(a.g)
+			e.leaveGate(a.g)
 			cancel()
 		}
 	}
 	return a, leave, nil
 }
 
-// limit returns the contexts for the waiting and for the requests of a call.
-func (r Request) limit(ctx context.Context) (waiting, asking context.Context, cancel context.CancelFunc) {
+// contexts returns the contexts for the wait and for the requests of a call.
+func (r Request) contexts(ctx context.Context) (waiting, asking context.Context, cancel context.CancelFunc) {
 	if r.Wait <= 0 {
 		return ctx, ctx, func() {}
 	}
@@ -141,34 +144,34 @@ func (r Request) limit(ctx context.Context) (waiting, asking context.Context, ca
 	return waiting, asking, func() { stopWaiting(); stopAsking() }
 }
 
-// Taken is what was granted and leaves nothing to hold.
+// Taken is a grant that leaves nothing to hold.
 type Taken struct {
 	script.Verdict
-	Owner string // the name of the request
+	Owner string // the owner of the claim
 }
 
-// Take waits until k is granted, where that leaves nothing to hold: nobody
-// renews it, and nobody is told of its end.
+// Take waits until k is granted, for a k that leaves nothing to hold. The grant is not
+// renewed, and no user is told that it ends.
 func (e *Engine) Take(ctx context.Context, k target, r Request) (Taken, error) {
 	if err := e.begin(); err != nil {
 		return Taken{}, err
 	}
 	defer e.end()
-	a, leave, err := e.enter(ctx, k, r)
+	a, leave, err := e.newAcquisition(ctx, k, r)
 	if err != nil {
 		return Taken{}, err
 	}
 	defer leave()
 	v, err := a.take()
 	if err != nil {
-		return Taken{}, overWait(ctx, err)
+		return Taken{}, hideOwnTimeout(ctx, err)
 	}
 	return Taken{v, a.claim.Owner}, nil
 }
 
-// overWait takes the mark of our own timers off the error of a wait that was
-// only ended by them: the caller's context is not done.
-func overWait(ctx context.Context, err error) error {
+// hideOwnTimeout removes context.DeadlineExceeded from an error if it comes from
+// Request.Wait and not from the context of the caller.
+func hideOwnTimeout(ctx context.Context, err error) error {
 	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -178,9 +181,9 @@ func overWait(ctx context.Context, err error) error {
 		return err
 	}
 	if !errors.Is(err, ErrUnavailable) {
-		return &Busy{} // the time was over when the turn came
+		return &Busy{} // the turn came when the time was over
 	}
-	last := &driver.Error{Class: driver.ClassOf(err), Code: driver.CodeOf(err), Err: errors.New("no answer in the time to wait")}
+	last := &driver.Error{Class: driver.ClassOf(err), Code: driver.CodeOf(err), Err: errors.New("no answer within the wait time")}
 	if last.Code != "" {
 		last.Err = errors.New(last.Code)
 	}

@@ -56,16 +56,16 @@ type acquisition struct {
 	why      string        // why, if no holder is the reason
 
 	// The wait.
-	began  time.Duration // when the acquisition began
-	own    *wait.Waiter  // where the gate has none; nil until joined
-	timer  *time.Timer
-	woken  bool // the last wait ended with a message
-	polite bool // this process has just released the lock, and others wait for it
-	missed int  // how often another client was faster after a message
+	began    time.Duration // when the acquisition began
+	own      *wait.Waiter  // where the gate has none; nil until joined
+	timer    *time.Timer
+	woken    bool // the last wait ended with a message
+	yielding bool // this process has just released the lock, and other clients wait for it
+	missed   int  // how often another client was faster after a message
 
 	// The log.
-	told    bool          // it says that the holder is a lease of this client
-	noticed time.Duration // when it last said that what is waited for does not exist
+	logged        bool          // the log says that the holder is a lease of this client
+	missingLogged time.Duration // when logMissing last logged
 }
 
 // run asks the server until it grants the lock.
@@ -104,9 +104,9 @@ func (a *acquisition) begin() {
 	a.began = clock.Early()
 	a.claim = script.Claim{Count: 1, Lease: a.r.Lease, Wait: !a.once}
 	if a.traits.Numbered {
-		a.sequence, a.claim.Owner = a.e.number()
+		a.sequence, a.claim.Owner = a.e.newRequest()
 		a.mark = script.MarkOf(a.k.Claim(a.claim))
-		a.claim.Spent = a.e.spent(a.sequence, a.mark)
+		a.claim.Spent = a.e.takeSpentMark(a.sequence, a.mark)
 	} else {
 		a.claim.Owner = a.e.owner()
 	}
@@ -205,18 +205,18 @@ func (e *Engine) do(ctx context.Context, call driver.Call, need int) (reply driv
 	}
 	r := e.d.DoAcked(ctx, []driver.Call{call}, need, e.o.Replication.Timeout)[0]
 	if r.Err != nil && e.o.Replication.Mode == Acked && strings.Contains(r.Err.Error(), "unknown command") {
-		e.waitless.Store(true) // the call goes through a proxy without WAIT
+		e.waitUnsupported.Store(true) // the call goes through a proxy without WAIT
 		reply, err = e.d.Do(ctx, call)
 		return reply, need, err
 	}
 	return r.Reply, r.Acked, r.Err
 }
 
-// errTooLate is the error of a grant that took as long as the lease.
-var errTooLate = &driver.Error{Class: driver.Ambiguous, Err: errors.New("the lease was over when it was granted")}
+// errTooLate is the error of a grant that took too long to be of use.
+var errTooLate = &driver.Error{Class: driver.Ambiguous, Err: errors.New("the lease had expired when the grant arrived")}
 
-// errNoGrant is the error of a grant whose token is not the time of a server.
-var errNoGrant = &driver.Error{Class: driver.Fatal, Err: errors.New("the reply grants the lock with a token that is not the time of a server: the data under its keys is not that of a lock, or the server's clock is wrong")}
+// errNoGrant is the error of a grant whose token is not a server time.
+var errNoGrant = &driver.Error{Class: driver.Fatal, Err: errors.New("the reply grants the lock with a token that is not a server time: the keys do not belong to a lock, or the server's clock is wrong")}
 
 // refused takes in the answer that the lock is held. It returns how long to wait
 // before the next request, or that the next request is due at once.
@@ -235,7 +235,7 @@ func (a *acquisition) refused(v script.Verdict) (pause time.Duration, again bool
 		a.missed++
 	}
 	if !a.once && v.Missing != "" {
-		a.notice(v)
+		a.logMissing(v)
 	}
 	if a.once || v.Final {
 		return 0, false, &Busy{TTL: v.TTL, Young: v.Young}
@@ -271,7 +271,7 @@ func (a *acquisition) failed(err error, sent time.Duration) (pause time.Duration
 // end withdraws what was not granted and leaves the gate.
 func (a *acquisition) end(err error) {
 	if err != nil {
-		a.blame(err)
+		a.explainBusy(err)
 		a.withdraw()
 		if a.turn && errors.Is(err, ErrUnavailable) {
 			a.g.fail(a.out)
@@ -282,16 +282,16 @@ func (a *acquisition) end(err error) {
 			if err != nil {
 				mark = a.claim.Spent // a claim that is not granted leaves no mark
 			}
-			a.e.answered(a.sequence, mark)
+			a.e.saveSpentMark(a.sequence, mark)
 		}
-		a.e.reuse(a.sequence) // or when it is undone
+		a.e.freeSequence(a.sequence) // otherwise it is freed when the claim is undone
 	}
 	a.leave(err == nil)
 }
 
-// blame adds to the error which of several locks was held, or what else was in the
-// way.
-func (a *acquisition) blame(err error) {
+// explainBusy adds to the error which of several locks was held, or why else the lock
+// was refused.
+func (a *acquisition) explainBusy(err error) {
 	var busy *Busy
 	if errors.As(err, &busy) {
 		busy.Key = a.blocker
@@ -306,7 +306,7 @@ func (a *acquisition) blame(err error) {
 // the watchdog goes on in the background.
 const withdrawTime = 250 * time.Millisecond
 
-// longestWait is longer than the server keeps a waiter that gives no sign of life.
+// longestWait is longer than the server keeps a waiter that sends no requests.
 const longestWait = 15 * time.Second
 
 // withdraw takes back a claim that may still be granted, and the place in a queue
@@ -420,13 +420,13 @@ func (a *acquisition) left() time.Duration {
 	return -1
 }
 
-// noticeEvery is how often a wait for something that does not exist is logged.
-const noticeEvery = 10 * time.Second
+// missingLogEvery is the time between two messages of logMissing in one call.
+const missingLogEvery = 10 * time.Second
 
-// notice logs that what the call waits for does not exist.
-func (a *acquisition) notice(v script.Verdict) {
-	if now := clock.Now(); a.noticed == 0 || now-a.noticed >= noticeEvery {
-		a.noticed = now
+// logMissing logs that the object that the call waits for does not exist.
+func (a *acquisition) logMissing(v script.Verdict) {
+	if now := clock.Now(); a.missingLogged == 0 || now-a.missingLogged >= missingLogEvery {
+		a.missingLogged = now
 		a.e.o.Log.Warn("waiting for something that does not exist", "name", v.Missing, "why", v.Why)
 	}
 }

@@ -24,13 +24,13 @@ const (
 	maxRivals = 16
 )
 
-// letOthersTry waits a moment if this process has just released the lock and other
+// letOthersTry waits for yieldTime if this process has just released the lock and other
 // clients listen for the release.
 func (a *acquisition) letOthersTry() error {
-	if a.g == nil || !a.keep && a.traits.Queue != script.InOrder || a.r.Pause != nil || !a.g.yields() {
+	if a.g == nil || !a.keep && a.traits.Queue != script.InOrder || a.r.Pause != nil || !a.g.takeYield() {
 		return nil
 	}
-	a.polite = true
+	a.yielding = true
 	a.join()
 	if err := a.wait(yieldTime); errors.Is(err, ErrClosed) {
 		return err
@@ -39,12 +39,12 @@ func (a *acquisition) letOthersTry() error {
 }
 
 // whyQueue is why a call that does not wait is refused.
-const whyQueue = "others of this client were here before"
+const whyQueue = "other calls of this client are ahead in the queue"
 
 // lineUp waits for the turn before the first request, where the calls of a process
 // ask in the order of their arrival and one of them waits already.
 func (a *acquisition) lineUp() error {
-	if a.traits.Queue != script.InOrder || a.g == nil || a.g.free() {
+	if a.traits.Queue != script.InOrder || a.g == nil || a.g.idle() {
 		return nil
 	}
 	if _, err := a.queue(); err != nil {
@@ -67,14 +67,14 @@ func (a *acquisition) queue() (waited bool, err error) {
 		a.turn = true
 		return false, nil
 	}
-	came := clock.Early()
+	arrived := clock.Early()
 	_, err = a.e.awaitTurn(a.waiting, a.g, false)
 	switch {
 	case err == nil:
-		a.turn, a.out = true, a.g.outage(came)
+		a.turn, a.out = true, a.g.outage(arrived)
 		return true, nil
 	case !errors.As(err, new(errNoTurn)):
-		a.turn = true // it came at the same moment
+		a.turn = true // it came at the same time
 	}
 	if errors.Is(err, ErrClosed) {
 		return false, ErrClosed
@@ -98,9 +98,9 @@ func (a *acquisition) pause() (d time.Duration, again bool) {
 	if a.ttl >= 0 {
 		d = min(d, a.ttl+time.Millisecond)
 	}
-	if h := a.localHolder(); h != nil && !a.told {
+	if h := a.localHolder(); h != nil && !a.logged {
 		if clock.Early()-a.began >= localWait {
-			a.told = a.e.noteLocalWait(h)
+			a.logged = a.e.logLocalWait(h)
 		} else {
 			d = min(d, localWait)
 		}
@@ -108,8 +108,8 @@ func (a *acquisition) pause() (d time.Duration, again bool) {
 	return a.heartbeat(d), false
 }
 
-// heartbeat shortens a pause so that the server hears often enough that this waiter
-// is alive.
+// heartbeat shortens a pause so that the server receives a request of this waiter often
+// enough.
 func (a *acquisition) heartbeat(d time.Duration) time.Duration {
 	if a.traits.Heartbeat > 0 {
 		return min(d, a.traits.Heartbeat)
@@ -159,7 +159,7 @@ func (a *acquisition) wait(d time.Duration) error {
 
 // delay returns how much later than other clients to ask after a message.
 func (a *acquisition) delay() time.Duration {
-	if !a.polite {
+	if !a.yielding {
 		return 0
 	}
 	return yieldStep * time.Duration(max(min(a.g.rivals, maxRivals)-a.missed, 0))

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -24,7 +26,7 @@ func holdMany(t *testing.T, e *Engine, n int) {
 	}
 }
 
-// refusing is a fake driver on which the releases of some keys fail.
+// refusing returns a fake driver on which the releases of some keys fail.
 func refusing(d *fake.Driver, refuse func(key string) error) *wrapped {
 	w := wrap(d)
 	w.many = func(ctx context.Context, calls []driver.Call) []driver.Result {
@@ -41,8 +43,8 @@ func refusing(d *fake.Driver, refuse func(key string) error) *wrapped {
 	return w
 }
 
-// Close frees what could not be freed at first, wherever it stands in a pipeline,
-// and whatever comes of the rest.
+// Close retries the releases that fail, at any position in a pipeline, and repeats no
+// other.
 func TestCloseFreesEach(t *testing.T) {
 	in(t, func(d *fake.Driver, _, _ *Engine) {
 		tries := make(map[string]int)
@@ -60,12 +62,12 @@ func TestCloseFreesEach(t *testing.T) {
 			}
 		}
 		if tries["k1"] != 1 || tries["k0"] != 3 {
-			t.Errorf("freed %d times what was free, %d times what was refused twice", tries["k1"], tries["k0"])
+			t.Errorf("%d releases of k1, want 1; %d of k0, which was refused twice, want 3", tries["k1"], tries["k0"])
 		}
 	})
 }
 
-// Close says which locks it has left behind.
+// Close logs the locks that it could not free.
 func TestCloseSaysWhatIsLeft(t *testing.T) {
 	for _, text := range []string{"NOPERM No permissions to access a key", "TRYAGAIN Multiple keys request"} {
 		in(t, func(d *fake.Driver, _, _ *Engine) {
@@ -96,8 +98,8 @@ func TestCloseSaysWhatIsLeft(t *testing.T) {
 	}
 }
 
-// A fixed lease that was granted beside a ForceUnlock of the same client is
-// verified: the force may have come after it.
+// A lease that was granted during a ForceUnlock of the same client is verified, because the
+// force may have come after the grant.
 func TestForceBesideFixedGrant(t *testing.T) {
 	for _, r := range []Request{forever, {Lease: time.Hour, Wait: Forever}} {
 		in(t, func(d *fake.Driver, _, _ *Engine) {
@@ -124,15 +126,65 @@ func TestForceBesideFixedGrant(t *testing.T) {
 	}
 }
 
-// To force many names costs the same for each, and remembers no name.
-func TestForces(t *testing.T) {
-	var f forces
+// A key counts as forced from the time of the force.
+func TestForceTimes(t *testing.T) {
+	var f forceTimes
 	if f.since("a", 1) {
-		t.Error("forced, although nothing was")
+		t.Error("the zero value reports a force")
 	}
 	f.note("a")
 	at := time.Duration(f.at("a").Load())
 	if !f.since("a", at) || f.since("a", at+1) {
-		t.Error("the moment is not that of the force")
+		t.Error("the time is not that of the force")
 	}
+}
+
+// A grant that arrives after Close is not returned, and the lock is freed.
+func TestGrantedAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fake.New()
+		stalled, answer := wrap(d), make(chan struct{})
+		stalled.do = func(ctx context.Context, c driver.Call) (driver.Reply, error) {
+			<-answer
+			return d.Do(ctx, c)
+		}
+		e := New(stalled, options)
+		got := make(chan error)
+		go func() {
+			_, err := e.Acquire(context.Background(), script.NewMutex("k"), forever, new(user))
+			got <- err
+		}()
+		synctest.Wait()
+		e.Close(time.Second)
+		close(answer)
+		if err := <-got; !errors.Is(err, ErrClosed) {
+			t.Errorf("acquired after Close: %v", err)
+		}
+		if d.Holder("k") != "" {
+			t.Error("left locked")
+		}
+	})
+}
+
+// Close frees the other locks while one call does not get an answer.
+func TestCloseFreesTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fake.New()
+		stalled := wrap(d)
+		stalled.do = func(ctx context.Context, c driver.Call) (driver.Reply, error) {
+			if c.Keys[0] == "slow" {
+				time.Sleep(time.Minute)
+			}
+			return d.Do(ctx, c)
+		}
+		e := New(stalled, options)
+		taken(t, e, forever)
+		go func() { _, _ = e.Acquire(context.Background(), script.NewMutex("slow"), forever, new(user)) }()
+		synctest.Wait()
+		e.Close(time.Second)
+		if d.Holder("k") != "" {
+			t.Error("not freed, although the server answers")
+		}
+		time.Sleep(2 * time.Minute)
+	})
 }

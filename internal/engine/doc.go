@@ -20,7 +20,7 @@
 //	  └──── lost: every user of the hold is told, then the turn goes on
 //
 // [Engine.Take] does the same for claims that leave nothing to hold: permits of a
-// plain semaphore, a look at a latch, a change of leader.
+// plain semaphore, a check of a latch, a change of leader.
 //
 // # One name, one turn
 //
@@ -56,10 +56,10 @@
 // may have acquired, until the server confirms that or the lease has expired.
 //
 // A request that must not be executed twice, such as raising a number, has a number
-// of its own in a sequence. The server remembers the last number of each sequence and
+// of its own in a sequence. The server stores the last number of each sequence and
 // its reply (once.go).
 //
-// # Who calls whom
+// # Direction of calls
 //
 // Calls go down: primitive, engine, script, driver. Two things come up: messages
 // (driver to [wait.Hub]) and losses (watchdog to Hold to lease). Both are direct

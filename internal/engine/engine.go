@@ -18,93 +18,94 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// A target is what can be asked for: a lock, or several at once.
+// A target is what an acquisition asks for: one lock, or several at once.
 type target interface {
 	script.Claimer
 	// Traits say how to wait for it.
 	Traits() script.Traits
 	// Gate names the queue in this process. Kinds whose holds differ have
-	// different gates, also where they share a key.
+	// different gates, even if they share a key.
 	Gate() string
-	// Channels are where an owner hears of a release.
+	// Channels returns the channels on which an owner is told of a release.
 	Channels(owner string) []string
-	// Free returns the call that takes back whatever owner may hold or have
-	// left behind while it waited.
+	// Free returns the call that releases all that owner may hold, and removes what
+	// it may have stored while it waited.
 	Free(owner string) driver.Call
 }
 
-// A Kind is a lock of some kind and name, as it speaks to the server.
+// A Kind is a lock of some kind and name. It builds the calls to the server and decodes
+// the replies.
 type Kind interface {
 	target
 	// Release lowers the hold count to left, or frees the lock.
 	Release(ctx context.Context, d driver.Driver, owner string, left int) (script.Freed, error)
-	// Holding is what the watchdog renews for an owner.
+	// Ref returns what the watchdog renews for an owner.
 	Ref(owner string) script.LockRef
 }
 
-// Options are the times and bounds of an engine. All must be set.
+// Options are the times and limits of an engine. All must be set.
 type Options struct {
-	Lease       time.Duration // of holds that are renewed
-	Renew       time.Duration // between renewals
-	Poll        time.Duration // between looks at a held lock when messages can arrive
-	PollBlind   time.Duration // the same when they cannot
-	Patience    time.Duration // with a server that cannot serve
-	Linger      time.Duration // of subscriptions that nobody needs
-	SlicePasses int           // hand-offs in a row; 0: none
-	SliceTime   time.Duration
+	Lease       time.Duration // the lease time of holds that are renewed
+	Renew       time.Duration // between two renewals
+	Poll        time.Duration // between two requests for a held lock, if messages can arrive
+	PollBlind   time.Duration // the same, if messages cannot arrive
+	Patience    time.Duration // how long to retry while the server is unavailable
+	Linger      time.Duration // how long to keep a subscription without waiters
+	SlicePasses int           // how many hand-offs may follow a grant; 0: none
+	SliceTime   time.Duration // for how long after a grant hand-offs are allowed
 	Replication Replication
 	Log         *slog.Logger
 }
 
-// An Engine does the work of one client.
+// An Engine acquires, holds and releases the locks of one client.
 type Engine struct {
 	d        driver.Driver
 	o        Options
 	hub      *wait.Hub
 	watchdog *watchdog.Watchdog
 
-	id        string // the first part of every owner
-	owners    atomic.Uint64
-	tokens    tokens
-	localWait atomic.Int64 // when noteLocalWait logged last
-	unlook    func()       // ends the watch over the servers
-	forced    forces
+	id              string // the first part of every owner
+	owners          atomic.Uint64
+	tokens          tokens
+	localWaitLogged atomic.Int64 // when logLocalWait logged last
+	unwatch         func()       // stops the calls of Watchdog.Suspect
+	forced          forceTimes
 
-	waitless atomic.Bool // the server knows no way to wait for replicas
+	waitUnsupported atomic.Bool // the server, or a proxy before it, has no command WAIT
 
 	tickets sync.Pool // of *ticket
 
 	mu           sync.Mutex
-	sequences    []int          // that are free, of those below sequence
-	marks        map[int]string // by sequence: that of a request that was sent once and answered
+	sequences    []int          // the free sequences below nextSequence
+	marks        map[int]string // by sequence: the mark of a request that was sent once and answered
 	nextSequence int
 	gates        map[string]*gate
-	yields       map[string]yield  // what to remember of gates that are gone
-	firsts       map[string]int    // with what to begin, see recall
-	servers      map[server]string // run ids, see identity
-	active       int               // calls under way
-	closing      chan struct{}     // closed by Close
+	savedYields  map[string]savedYield // by gate: see saveYield
+	firsts       map[string]int        // by shape: see savedFirst
+	runIDs       map[server]string     // see runID
+	active       int                   // calls under way
+	closing      chan struct{}         // closed when Close begins
 	closed       bool
 	idle         chan struct{} // closed when closing and no call is under way
-	done         chan struct{} // closed when Close is through
+	done         chan struct{} // closed when Close ends
 }
 
 // New returns an engine on d.
 func New(d driver.Driver, o Options) *Engine {
 	e := &Engine{
 		d: d, o: o,
-		watchdog: watchdog.New(d, o.Renew, o.Log),
-		id:       newID(),
-		gates:    make(map[string]*gate),
-		yields:   make(map[string]yield),
-		firsts:   make(map[string]int),
-		servers:  make(map[server]string),
-		closing:  make(chan struct{}),
-		idle:     make(chan struct{}),
-		done:     make(chan struct{}),
+		watchdog:    watchdog.New(d, o.Renew, o.Log),
+		id:          newID(),
+		gates:       make(map[string]*gate),
+		savedYields: make(map[string]savedYield),
+		firsts:      make(map[string]int),
+		runIDs:      make(map[server]string),
+		closing:     make(chan struct{}),
+		idle:        make(chan struct{}),
+		done:        make(chan struct{}),
 	}
 	e.watchdog.Require(o.Replication.acks(), o.Replication.Timeout, o.Replication.Skew)
-	e.unlook = d.Watch(e.watchdog.Suspect)
+	e.unwatch = d.Watch(e.watchdog.Suspect)
 	e.hub = wait.NewHub(d, o.Linger, wait.Told{
 		Lost: func(err error) { o.Log.Warn("subscriptions interrupted, will be restored", "error", err) },
 		Refused: func(channel string, err error) {
@@ -120,9 +121,9 @@ func (e *Engine) ID() string { return e.id }
 // Lease returns the lease time of holds that are renewed.
 func (e *Engine) Lease() time.Duration { return e.o.Lease }
 
-// newID returns a random UUID: the form of a Redisson client's id. That is of
-// version 4; ours is of version 8, which is free to use, so that clients of
-// this library know each other.
+// newID returns a random UUID, as a client of Redisson has. Those are of version 4. Ours
+// are of version 8, which is for custom use, so that clients of this library can
+// recognise each other.
 func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -132,10 +133,13 @@ func newID() string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// ours reports whether an owner is one of this library, in any process.
-func ours(owner string) bool { return len(owner) > 36 && owner[14] == '8' && owner[36] == ':' }
+// isOwnerOfLibrary reports whether an owner belongs to a client of this library, in any
+// process.
+func isOwnerOfLibrary(owner string) bool {
+	return len(owner) > 36 && owner[14] == '8' && owner[36] == ':'
+}
 
-// owner returns a name that no acquisition had before, in any process.
+// owner returns the name of a new owner. It is unique among all processes.
 func (e *Engine) owner() string {
 	b := make([]byte, 0, 64)
 	b = append(append(b, e.id...), ':')
@@ -151,7 +155,7 @@ func (e *Engine) isClosing() bool {
 	}
 }
 
-// begin notes a call under way, unless the engine is closed.
+// begin notes that a call is under way. It returns ErrClosed if the engine is closed.
 func (e *Engine) begin() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -162,6 +166,7 @@ func (e *Engine) begin() error {
 	return nil
 }
 
+// end notes that a call has ended.
 func (e *Engine) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -171,9 +176,9 @@ func (e *Engine) end() {
 	}
 }
 
-// Close turns waiters away, tells holders that their leases are over, frees
-// what is held at the server, and ends every goroutine. Where the server does
-// not answer, it takes twice the limit at most.
+// Close ends all waits, tells the users of holds that their leases have ended, frees
+// the locks at the server, and ends every goroutine. If a server does not answer, Close
+// takes at most twice the limit.
 func (e *Engine) Close(limit time.Duration) {
 	e.mu.Lock()
 	if e.closed {
@@ -191,24 +196,24 @@ func (e *Engine) Close(limit time.Duration) {
 
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	select { // what is being granted now is held or undone in a moment
+	select { // a lock that is being granted now becomes a hold, or is undone
 	case <-e.idle:
 	case <-ctx.Done():
 	}
-	charges := e.watchdog.Close() // from here on nothing is granted
+	watched := e.watchdog.Close() // no lock is granted after this
 	calls := e.watchdog.DrainPending()
-	for _, c := range charges {
+	for _, c := range watched {
 		h := c.Handler.(*Hold)
 		h.Lost(watchdog.Closed)
 		calls = append(calls, h.kind.Free(h.owner))
 	}
 	e.free(limit, calls)
-	e.unlook()
+	e.unwatch()
 	e.hub.Close()
 }
 
-// free runs calls that free locks, those of one node together, as long as the
-// node answers. It logs which locks are left.
+// free runs calls that free locks, the calls of each node in one goroutine. It logs the
+// locks that it could not free.
 func (e *Engine) free(limit time.Duration, calls []driver.Call) {
 	nodes := make(map[string][]driver.Call)
 	for _, c := range calls {
@@ -235,9 +240,9 @@ func firstKeys(calls []driver.Call) []string {
 	return keys
 }
 
-// freeAll runs calls of one node in pipelines. Those that fail run again, until
-// the limit is over. It returns those that have not succeeded, and the error of
-// one of them.
+// freeAll runs calls of one node in pipelines. It repeats the calls that fail until the
+// limit is over. It returns the calls that have not succeeded, and the error of one of
+// them.
 func (e *Engine) freeAll(limit time.Duration, calls []driver.Call) (left []driver.Call, err error) {
 	start := clock.Early()
 	rest := limit
@@ -253,7 +258,7 @@ func (e *Engine) freeAll(limit time.Duration, calls []driver.Call) (left []drive
 			ctx, cancel := context.WithTimeout(context.Background(), rest)
 			for i, r := range e.d.DoMany(ctx, some) {
 				switch {
-				case r.Err == nil || driver.CodeOf(r.Err) == "WRONGTYPE": // the key is no lock any more
+				case r.Err == nil || driver.CodeOf(r.Err) == "WRONGTYPE": // freed, or the key is no longer a lock
 				case driver.ClassOf(r.Err) == driver.Fatal:
 					left, err = append(left, some[i]), r.Err
 				default:
@@ -274,8 +279,9 @@ func (e *Engine) freeAll(limit time.Duration, calls []driver.Call) (left []drive
 	}
 }
 
-// undo frees, in the background, what owner may have been granted by a request
-// that was sent before now. With doubt the request may even be on its way.
+// undo frees, in the background, what owner may have been granted by an earlier
+// request. With doubt, the request may not have arrived yet. The lock is then freed a
+// second time later.
 func (e *Engine) undo(k target, owner string, lease time.Duration, doubt bool) {
 	now := clock.Now()
 	again := now
@@ -283,12 +289,12 @@ func (e *Engine) undo(k target, owner string, lease time.Duration, doubt bool) {
 		again += e.o.Patience / 4
 	}
 	if !e.watchdog.ReleaseLater(k.Free(owner), now, again, again+lease, nil) {
-		e.free(releaseTime, []driver.Call{k.Free(owner)}) // closed: now or never
+		e.free(releaseTime, []driver.Call{k.Free(owner)}) // the watchdog is closed
 	}
 }
 
-// Ask runs a call at the server. One that may be repeated is, for a second,
-// while the server cannot serve.
+// Ask runs a call at the server. With repeat, it retries for a second while the server
+// is unavailable.
 func (e *Engine) Ask(ctx context.Context, repeat bool, call func(context.Context) error) error {
 	if err := e.begin(); err != nil {
 		return err
@@ -297,17 +303,18 @@ func (e *Engine) Ask(ctx context.Context, repeat bool, call func(context.Context
 	return e.ask(ctx, repeat, call)
 }
 
+// ask is Ask for a caller that has called begin.
 func (e *Engine) ask(ctx context.Context, repeat bool, call func(context.Context) error) error {
 	patience := time.Second
 	if !repeat {
 		patience = -1
 	}
-	return e.persist(ctx, patience, call)
+	return e.retry(ctx, patience, call)
 }
 
-// persist runs a call at the server, and repeats it for that long while the
-// server cannot serve.
-func (e *Engine) persist(ctx context.Context, patience time.Duration, call func(context.Context) error) error {
+// retry runs a call at the server. It retries while the server is unavailable, for as
+// long as patience says.
+func (e *Engine) retry(ctx context.Context, patience time.Duration, call func(context.Context) error) error {
 	var out outage
 	var timer *time.Timer
 	for {
@@ -327,12 +334,12 @@ func (e *Engine) persist(ctx context.Context, patience time.Duration, call func(
 	}
 }
 
-// Force takes a lock from whoever holds it in this process, runs what takes it
-// from everybody, and has a look at what was granted meanwhile.
+// Force frees a lock, whichever owner holds it. It ends the holds of this process, calls
+// force, which frees the lock at the server, and verifies holds that were granted
+// meanwhile.
 //
-// A grant is guarded first and then looks whether its key was forced meanwhile;
-// Force notes it first and then verifies what is guarded. So one of them sees
-// the other.
+// A grant is guarded first, and then checks whether its key was forced. Force notes the
+// key first, and then verifies the guarded holds. So one of the two notices the other.
 func (e *Engine) Force(k Kind, force func() error) error {
 	key, sided := k.Ref("").Key, k.Traits().PerSide
 	var lost []*Hold
@@ -340,14 +347,14 @@ func (e *Engine) Force(k Kind, force func() error) error {
 		h := c.Handler.(*Hold)
 		switch {
 		case sided && h.kind.Gate() != k.Gate():
-		case h.under != nil && h.under.Valid(): // stands and falls with that one
+		case h.under != nil && h.under.Valid(): // it ends with the hold that admitted it
 		case e.watchdog.Lose(c, watchdog.Forced):
 			lost = append(lost, h)
 		}
 	}
 	err := force()
 	for _, h := range lost {
-		if err != nil || h.doubt { // it may still be there, or come yet
+		if err != nil || h.doubt { // the lock may still exist, or a late request may acquire it
 			e.undo(h.kind, h.owner, h.longest(), true)
 		}
 	}

@@ -26,8 +26,8 @@ var options = Options{
 	Log: slog.New(slog.DiscardHandler),
 }
 
-// in runs a test in faked time on two engines that share a fake server, at the
-// end of which nothing may be left running.
+// in runs a test in fake time on two engines that share a fake server. No goroutine may
+// run at its end.
 func in(t *testing.T, test func(d *fake.Driver, a, b *Engine)) {
 	synctest.Test(t, func(*testing.T) {
 		d := fake.New()
@@ -38,8 +38,8 @@ func in(t *testing.T, test func(d *fake.Driver, a, b *Engine)) {
 	})
 }
 
-// deaf shares the locks of a fake driver but not its messages, of which it
-// has only one listener: an engine on it is somebody in a far process.
+// deaf shares the locks of a fake driver but not its messages, because the fake driver has
+// only one listener. An engine on it is like one in another process without messages.
 type deaf struct{ *fake.Driver }
 
 func (deaf) Listen(driver.Handler) driver.Listener { return silence{} }
@@ -50,7 +50,7 @@ func (silence) Subscribe(...string)   {}
 func (silence) Unsubscribe(...string) {}
 func (silence) Close() error          { return nil }
 
-// A user counts what it is told.
+// A user records the losses that it is told.
 type user struct {
 	mu  sync.Mutex
 	why []watchdog.Reason
@@ -68,6 +68,7 @@ func (u *user) told() []watchdog.Reason {
 	return u.why
 }
 
+// acquire acquires the mutex "k".
 func acquire(t *testing.T, e *Engine, r Request) *Hold {
 	t.Helper()
 	h, err := e.Acquire(context.Background(), script.NewMutex("k"), r, new(user))
@@ -77,6 +78,7 @@ func acquire(t *testing.T, e *Engine, r Request) *Hold {
 	return h
 }
 
+// release releases a hold for its only user.
 func release(t *testing.T, h *Hold) {
 	t.Helper()
 	if err := h.Release(nil, h.renewers > 0); err != nil {
@@ -86,7 +88,33 @@ func release(t *testing.T, h *Hold) {
 
 var forever = Request{Wait: Forever}
 
-// A slice ends after its passes, and the lock is offered to others.
+// wrapped is a fake driver whose calls can be replaced.
+type wrapped struct {
+	*fake.Driver
+	do   func(context.Context, driver.Call) (driver.Reply, error)
+	many func(context.Context, []driver.Call) []driver.Result
+}
+
+func wrap(d *fake.Driver) *wrapped { return &wrapped{d, d.Do, d.DoMany} }
+
+func (w *wrapped) Do(ctx context.Context, c driver.Call) (driver.Reply, error) { return w.do(ctx, c) }
+
+func (w *wrapped) DoMany(ctx context.Context, cs []driver.Call) []driver.Result {
+	return w.many(ctx, cs)
+}
+
+// taken acquires the mutex "k" and returns the hold and its user.
+func taken(t *testing.T, e *Engine, r Request) (*Hold, *user) {
+	t.Helper()
+	u := new(user)
+	h, err := e.Acquire(context.Background(), script.NewMutex("k"), r, u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, u
+}
+
+// After SlicePasses hand-offs, the lock is released at the server.
 func TestSliceOfPasses(t *testing.T) {
 	in(t, func(d *fake.Driver, a, _ *Engine) {
 		first := acquire(t, a, forever)
@@ -108,7 +136,7 @@ func TestSliceOfPasses(t *testing.T) {
 		time.Sleep(10 * time.Microsecond)
 		release(t, first)
 		wg.Wait()
-		// Five users per grant: the one that asked, and four passes.
+		// Five users per grant: the first one, and four hand-offs.
 		grants := 1
 		for i := range owners[1:] {
 			if owners[i+1] != owners[i] {
@@ -124,7 +152,7 @@ func TestSliceOfPasses(t *testing.T) {
 	})
 }
 
-// A slice ends after its time, too, so that somebody far away can get in.
+// After SliceTime, the lock is released at the server, so that other processes get it.
 func TestSliceOfTime(t *testing.T) {
 	in(t, func(d *fake.Driver, a, _ *Engine) {
 		stop := make(chan struct{})
@@ -148,13 +176,13 @@ func TestSliceOfTime(t *testing.T) {
 		wg.Wait()
 		// Three holds of 2 ms are more than a slice.
 		if n := d.Calls("mutex_release"); n < 100 || n > 250 {
-			t.Errorf("really released %d times in a second", n)
+			t.Errorf("released at the server %d times in a second, want 100 to 250", n)
 		}
 	})
 }
 
-// Nobody is passed a hold of another length than it asked for, nor one that is
-// about to end.
+// A renewed hold is not handed off to a call that wants a fixed lease, nor a fixed lease to
+// a call that wants a renewed hold.
 func TestNotPassed(t *testing.T) {
 	in(t, func(_ *fake.Driver, a, _ *Engine) {
 		first := acquire(t, a, forever)
@@ -164,33 +192,33 @@ func TestNotPassed(t *testing.T) {
 		release(t, first)
 		second := <-got
 		if second.Owner() == first.Owner() {
-			t.Error("a fixed lease was passed on from a renewed hold")
+			t.Error("a renewed hold was handed off to a call that wants a fixed lease")
 		}
 		go func() { got <- acquire(t, a, forever) }()
 		synctest.Wait()
 		release(t, second)
 		third := <-got
 		if third.Owner() == second.Owner() {
-			t.Error("a renewed hold was passed on from a fixed lease")
+			t.Error("a fixed lease was handed off to a call that wants a renewed hold")
 		}
 		release(t, third)
 	})
 }
 
-// Without messages a waiter looks when the holder's time is over, and at the
-// poll bound, whichever comes first.
+// Without messages, a waiter asks when the lease of the holder has ended and at the poll
+// interval, whichever comes first.
 func TestWaiterLooksForItself(t *testing.T) {
 	in(t, func(d *fake.Driver, a, b *Engine) {
 		start := time.Now()
 		h := acquire(t, a, Request{Wait: Forever, Lease: 300 * time.Millisecond})
 		got := acquire(t, b, forever)
 		if took := time.Since(start); took < 300*time.Millisecond || took > 310*time.Millisecond {
-			t.Errorf("got in after %v, when the lease of 300ms ended", took)
+			t.Errorf("acquired after %v, want 300ms to 310ms", took)
 		}
 		if h.Loss() != watchdog.Expired {
 			t.Errorf("first holder: %v", h.Loss())
 		}
-		d.Delete("k") // nobody is told
+		d.Delete("k") // without a message
 		start = time.Now()
 		calls := d.Calls("mutex_acquire")
 		release(t, acquire(t, a, forever))
@@ -199,13 +227,13 @@ func TestWaiterLooksForItself(t *testing.T) {
 			t.Errorf("a free lock was taken after %v", took)
 		}
 		if n := d.Calls("mutex_acquire") - calls; n > 2 {
-			t.Errorf("%d looks", n)
+			t.Errorf("%d requests, want at most 2", n)
 		}
 	})
 }
 
-// missed lets a wait for what b releases, without the message of that, and
-// returns when a gets it.
+// missed makes a wait for a lock that b releases, and drops the message of the release. The
+// channel receives the hold of a.
 func missed(t *testing.T, d *fake.Driver, a, b *Engine) <-chan *Hold {
 	t.Helper()
 	h := acquire(t, b, forever)
@@ -217,19 +245,19 @@ func missed(t *testing.T, d *fake.Driver, a, b *Engine) <-chan *Hold {
 	return got
 }
 
-// A lost message costs the poll bound and no more.
+// A lost message delays a waiter by at most the poll interval.
 func TestLostMessage(t *testing.T) {
 	in(t, func(d *fake.Driver, a, b *Engine) {
 		got := missed(t, d, a, b)
 		start := time.Now()
 		release(t, <-got)
 		if took := time.Since(start); took > options.Poll {
-			t.Errorf("got in after %v", took)
+			t.Errorf("acquired after %v, want at most %v", took, options.Poll)
 		}
 	})
 }
 
-// A new subscription wakes everybody: what was published in between is gone.
+// A restored subscription wakes all waiters, because messages may have been lost meanwhile.
 func TestReconnected(t *testing.T) {
 	in(t, func(d *fake.Driver, a, b *Engine) {
 		got := missed(t, d, a, b)
@@ -238,12 +266,12 @@ func TestReconnected(t *testing.T) {
 		d.Reconnect(errors.New("cut"))
 		release(t, <-got)
 		if took := time.Since(start); took != 0 {
-			t.Errorf("got in %v after the subscription was restored", took)
+			t.Errorf("acquired %v after the subscription was restored, want at once", took)
 		}
 	})
 }
 
-// A grant that arrives when its lease is as good as over is not used.
+// A grant that arrives when its lease is nearly over is not used.
 func TestGrantedTooLate(t *testing.T) {
 	in(t, func(d *fake.Driver, a, _ *Engine) {
 		slow := &slowDriver{Driver: d, delay: time.Minute}
@@ -273,8 +301,8 @@ func (s *slowDriver) Do(ctx context.Context, c driver.Call) (driver.Reply, error
 	return r, err
 }
 
-// Trouble that passes is waited for; trouble that stays is an error, and never
-// one that looks as if the lock were taken.
+// A call waits for an unavailable server. If the server stays unavailable, the call fails
+// with ErrUnavailable and never with ErrNotAcquired.
 func TestPatience(t *testing.T) {
 	in(t, func(d *fake.Driver, a, _ *Engine) {
 		down := driver.ServerError("LOADING Redis is loading the dataset in memory")
@@ -302,7 +330,7 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// Those who queue are turned away in time, and the turn is not lost with them.
+// A call in the queue ends with its context, and the turn is not lost.
 func TestQueuedCancel(t *testing.T) {
 	in(t, func(d *fake.Driver, a, _ *Engine) {
 		h := acquire(t, a, forever)
@@ -320,7 +348,7 @@ func TestQueuedCancel(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(50 * time.Millisecond) // at the very moment one of them gives up
+		time.Sleep(50 * time.Millisecond) // at the same time as one of them gives up
 		release(t, h)
 		wg.Wait()
 		release(t, acquire(t, a, forever))
@@ -330,7 +358,7 @@ func TestQueuedCancel(t *testing.T) {
 	})
 }
 
-// The user of a lost hold is told once, and the next in the queue may try.
+// The user of a lost hold is told once, and the next call in the queue gets the turn.
 func TestLostWithQueue(t *testing.T) {
 	in(t, func(d *fake.Driver, a, _ *Engine) {
 		u := new(user)
@@ -356,8 +384,7 @@ func TestLostWithQueue(t *testing.T) {
 	})
 }
 
-// The lease counts from before the request was sent, however long the answer
-// took.
+// A lease counts from before the request was sent, however long the answer takes.
 func TestLeaseCountsFromBefore(t *testing.T) {
 	in(t, func(d *fake.Driver, _, _ *Engine) {
 		e := New(&slowDriver{Driver: d, delay: 12 * time.Second}, options)
@@ -365,17 +392,17 @@ func TestLeaseCountsFromBefore(t *testing.T) {
 		start := clock.Now()
 		h := acquire(t, e, Request{Wait: Forever, Lease: options.Lease})
 		if ends := h.Deadline() - start; ends > options.Lease {
-			t.Errorf("the lease ends %v after the request was sent, the server's after %v", ends, options.Lease)
+			t.Errorf("the lease ends %v after the request was sent, at the server after %v", ends, options.Lease)
 		}
 		release(t, h)
 	})
 }
 
-// A waiter whose time is up just as it gets the turn passes it on.
+// A waiter whose context ends when it gets the turn passes the turn on.
 func TestTurnIsNotLost(t *testing.T) {
 	in(t, func(_ *fake.Driver, a, _ *Engine) {
 		g := a.gate("k")
-		defer a.leave(g)
+		defer a.leaveGate(g)
 		for range 100 {
 			if h, err := a.awaitTurn(context.Background(), g, true); h != nil || err != nil {
 				t.Fatal(h, err)
@@ -392,15 +419,15 @@ func TestTurnIsNotLost(t *testing.T) {
 			}
 			synctest.Wait()
 			cancel()
-			g.give() // to one who is about to go
+			g.give() // to a call that is about to end
 			wg.Wait()
 			release(t, acquire(t, a, forever)) // hangs if the turn is lost
 		}
 	})
 }
 
-// A lease of fixed length lasts to its end at the server, which is a moment
-// after its end here, since the request took time to get there.
+// A fixed lease is not released when it ends at the client. It lasts until its end at the
+// server, which is later, because the request took time to arrive.
 func TestFixedLeaseLastsToItsEnd(t *testing.T) {
 	in(t, func(d *fake.Driver, _, _ *Engine) {
 		const way = 40 * time.Millisecond
@@ -417,12 +444,12 @@ func TestFixedLeaseLastsToItsEnd(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if n := d.Calls("mutex_release"); n != 0 {
-			t.Errorf("%d releases of what has expired", n)
+			t.Errorf("%d releases of an expired lock", n)
 		}
 	})
 }
 
-// farDriver has a server that is far away.
+// farDriver delays every request on its way to the server.
 type farDriver struct {
 	*fake.Driver
 	way time.Duration
@@ -431,4 +458,32 @@ type farDriver struct {
 func (f *farDriver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	time.Sleep(f.way)
 	return f.Driver.Do(ctx, c)
+}
+
+// The first call after the machine has slept succeeds.
+func TestFirstCallAfterSleep(t *testing.T) {
+	in(t, func(_ *fake.Driver, a, _ *Engine) {
+		clock.Skip(time.Hour)
+		h, u := taken(t, a, Request{})
+		if err := h.Release(u, true); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A grant that arrives after the context has ended is not returned, and the lock is freed.
+func TestGrantedTooLateForTheCaller(t *testing.T) {
+	in(t, func(d *fake.Driver, _, _ *Engine) {
+		e := New(&slowDriver{Driver: d, delay: 2 * time.Second}, options)
+		defer e.Close(time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := e.Acquire(ctx, script.NewMutex("k"), forever, new(user)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+		time.Sleep(time.Second)
+		if d.Holder("k") != "" {
+			t.Error("left locked")
+		}
+	})
 }

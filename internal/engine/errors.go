@@ -14,28 +14,28 @@ var (
 	ErrClosed      = errors.New("client is closed")
 	ErrUnavailable = errors.New("server unavailable")
 	ErrRefused     = errors.New("server refused")
-	ErrSameServer  = errors.New("two clients are of one server")
+	ErrSameServer  = errors.New("two clients use the same server")
 	ErrNoEvents    = errors.New("no keyspace events")
 	ErrInvalid     = errors.New("invalid argument")
 
 	ErrNotReplicated = errors.New("not replicated")
 )
 
-// refusalHints say what to change when a server refuses, by its code.
+// refusalHints say what to do when a server refuses a request, by error code.
 var refusalHints = map[string]string{
-	"WRONGTYPE": ": a value of another type is stored by that name: choose another name",
-	"NOPERM":    ": Check says which rights the user lacks",
+	"WRONGTYPE": ": a value of another type is stored under this name: choose another name",
+	"NOPERM":    ": Check reports which permissions the user lacks",
 }
 
-// Busy is the ErrNotAcquired of a lock that somebody else holds.
+// Busy is the ErrNotAcquired of a lock that another owner holds.
 type Busy struct {
-	TTL   time.Duration // what the holder still has; negative: no end; zero: not known
-	Local bool          // the holder is in this process
-	Young bool          // nobody holds it, but the server has come up too lately
+	TTL   time.Duration // how long the lease of the holder still lasts; negative: no expiry; zero: unknown
+	Local bool          // the holder is a lease of this client
+	Young bool          // the lock is free, but the server was restarted and does not grant it yet
 	Votes string        // how several servers voted
-	Key   string        // which one of several locks it is
-	Why   string        // what is in the way, if not a holder
-	Err   error         // why the wait ended: a context's error, or nil
+	Key   string        // which of several locks is held
+	Why   string        // why the lock was refused, if not because of a holder
+	Err   error         // the error of the context that ended the wait, or nil
 }
 
 func (b *Busy) Error() string {
@@ -58,11 +58,11 @@ func (b *Busy) Error() string {
 		if b.TTL > 0 {
 			text += fmt.Sprintf(", which ends in %v unless renewed", b.TTL)
 		}
-		text += " (to enter it again, use the context of that lease)"
+		text += " (to re-enter it, use the context of that lease)"
 	case b.TTL > 0:
 		text = fmt.Sprintf("%s: %sheld by another owner, whose lease ends in %v unless renewed", text, where, b.TTL)
 	case b.TTL < 0:
-		text += ": " + where + "held by another owner, without an end (if the key is not that of a lock, choose another name)"
+		text += ": " + where + "held by another owner, without expiry (if the key does not belong to a lock, choose another name)"
 	}
 	if b.Err != nil {
 		text += ": " + b.Err.Error()

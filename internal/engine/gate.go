@@ -10,35 +10,35 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// A gate is the queue of one process before one name.
+// A gate is the queue of one process for one name.
 type gate struct {
 	key  string
 	refs int // calls and holds that use it; guarded by Engine.mu
 
 	mu    sync.Mutex
-	turns int   // given; more than one only where many may hold the lock
-	hold  *Hold // that keeps the turn; nil while the server is asked
+	turns int   // how many calls have the turn; more than one only if many may hold the lock
+	hold  *Hold // has the turn; nil if a call has it
 	head  *ticket
 	tail  *ticket
 
-	verified time.Duration // when the hold was verified last for those in the queue
+	verified time.Duration // when the hold was last verified for the calls in the queue
 
-	failed   outage        // that made the last one with the turn give up
-	failedAt time.Duration // when
+	failed   outage        // the outage that made the last call with the turn give up
+	failedAt time.Duration // when it gave up
 
-	// For whoever has the turn.
+	// Used by the call that has the turn.
 	waiter *wait.Waiter // nil until the lock was found held
-	rivals int          // other clients that heard of the last release
-	yield  bool         // which has just happened: let them try, too
+	rivals int          // how many other clients received the message of the last release
+	yield  bool         // the release was just now: let the rivals ask first
 }
 
 // A ticket is a place in the queue.
 type ticket struct {
 	next, prev *ticket
 	queued     bool
-	renewed    bool        // wants a hold that is renewed
-	turn       chan *Hold  // receives the turn, with a hold or without
-	timer      *time.Timer // when to look whether the hold in front is still held
+	renewed    bool        // the call wants a hold that is renewed
+	turn       chan *Hold  // receives the turn, with a hold or with nil
+	timer      *time.Timer // fires when the hold that has the turn should be verified
 }
 
 // gate returns the gate of a name and notes one more use of it.
@@ -47,13 +47,13 @@ func (e *Engine) gate(key string) *gate {
 	defer e.mu.Unlock()
 	g := e.gates[key]
 	if g == nil {
-		g = gates.Get().(*gate)
+		g = gatePool.Get().(*gate)
 		g.key = key
-		if y, ok := e.yields[key]; ok {
+		if y, ok := e.savedYields[key]; ok {
 			if y.until > clock.Early() {
 				g.rivals, g.yield = y.rivals, true
 			}
-			delete(e.yields, key)
+			delete(e.savedYields, key)
 		}
 		e.gates[key] = g
 	}
@@ -61,30 +61,30 @@ func (e *Engine) gate(key string) *gate {
 	return g
 }
 
-// A yield is a gate that must let others try until then.
-type yield struct {
+// A savedYield is what is kept of a gate that is gone: until then, the next call for the
+// name lets the rivals ask first.
+type savedYield struct {
 	until  time.Duration
 	rivals int
 }
 
-// maxYields bounds the names that are remembered without a gate.
+// maxYields bounds the number of saved yields.
 const maxYields = 128
 
-// remember keeps for a moment that others listen for a name, so that whoever
-// locks and releases it in a loop does not shut them out. The caller holds
-// e.mu.
-func (e *Engine) remember(key string, rivals int) {
+// saveYield keeps for yieldTime that other clients listen for a name. So a process that
+// locks and releases it in a loop does not starve them. The caller holds e.mu.
+func (e *Engine) saveYield(key string, rivals int) {
 	now := clock.Early()
-	if len(e.yields) >= maxYields {
-		maps.DeleteFunc(e.yields, func(_ string, y yield) bool { return y.until <= now })
+	if len(e.savedYields) >= maxYields {
+		maps.DeleteFunc(e.savedYields, func(_ string, y savedYield) bool { return y.until <= now })
 	}
-	if len(e.yields) < maxYields {
-		e.yields[key] = yield{now + yieldTime, rivals}
+	if len(e.savedYields) < maxYields {
+		e.savedYields[key] = savedYield{now + yieldTime, rivals}
 	}
 }
 
-// Yield notes that this process has given back what that many clients heard of
-// who wait for it, so that it lets them try before it asks again.
+// Yield notes that this process has released k, and that the message reached that many
+// clients. They may ask before this process asks again.
 func (e *Engine) Yield(k target, heard int) {
 	rivals := heard - boolInt(e.hub.Listens(k.Channels("")[0]))
 	if rivals <= 0 {
@@ -92,22 +92,22 @@ func (e *Engine) Yield(k target, heard int) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.gates[k.Gate()] == nil { // else those who wait there are woken like all others
-		e.remember(k.Gate(), rivals)
+	if e.gates[k.Gate()] == nil { // otherwise the message also wakes the waiters of this process
+		e.saveYield(k.Gate(), rivals)
 	}
 }
 
-var gates = sync.Pool{New: func() any { return new(gate) }}
+var gatePool = sync.Pool{New: func() any { return new(gate) }}
 
-// leave notes one use less. A gate that nobody uses is gone.
-func (e *Engine) leave(g *gate) {
+// leaveGate notes one use less. After the last use, the gate is removed.
+func (e *Engine) leaveGate(g *gate) {
 	e.mu.Lock()
 	g.refs--
 	last := g.refs == 0
 	if last {
 		delete(e.gates, g.key)
 		if g.yield {
-			e.remember(g.key, g.rivals)
+			e.saveYield(g.key, g.rivals)
 		}
 	}
 	e.mu.Unlock()
@@ -116,11 +116,13 @@ func (e *Engine) leave(g *gate) {
 			g.waiter.Leave()
 		}
 		*g = gate{}
-		gates.Put(g)
+		gatePool.Put(g)
 	}
 }
 
-// awaitTurn waits for the turn. With it may come a hold that was passed on.
+// awaitTurn waits for the turn. It returns the hold that was passed on with the turn, or
+// nil. If it returns an error that is not errNoTurn, the turn came at the same time, and
+// the caller must pass it on.
 func (e *Engine) awaitTurn(ctx context.Context, g *gate, renewed bool) (*Hold, error) {
 	g.mu.Lock()
 	if g.turns == 0 {
@@ -142,7 +144,7 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, renewed bool) (*Hold, e
 	g.mu.Unlock()
 
 	var err error
-	for told := false; err == nil; {
+	for logged := false; err == nil; {
 		select {
 		case h := <-t.turn:
 			return h, nil
@@ -154,7 +156,7 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, renewed bool) (*Hold, e
 			if h := g.blocking(t, e.o.Poll-pause); h != nil {
 				e.watchdog.Verify(h.Key)
 			}
-			told = told || e.noteLocalWait(g.holder())
+			logged = logged || e.logLocalWait(g.holder())
 			t.timer.Reset(pause)
 		}
 	}
@@ -164,16 +166,16 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, renewed bool) (*Hold, e
 		g.remove(t)
 	}
 	g.mu.Unlock()
-	if !queued { // the turn came at the same moment: it must go on
+	if !queued { // the turn came at the same time
 		return <-t.turn, err
 	}
 	return nil, errNoTurn{err}
 }
 
-// blocking returns the hold that the first in the queue waits for, if t is the
-// first and that hold was not verified for so long. A lock that was deleted at
-// the server looks held to this client until its hold is verified, and those who
-// queue behind the hold do not ask the server themselves.
+// blocking returns the hold that has the turn, if t is the first in the queue and the
+// hold was not verified for that time. Otherwise it returns nil. The calls in the queue
+// do not ask the server. So if the lock was deleted at the server, only a verification
+// of the hold shows it.
 func (g *gate) blocking(t *ticket, unverified time.Duration) *Hold {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -185,30 +187,30 @@ func (g *gate) blocking(t *ticket, unverified time.Duration) *Hold {
 	return g.hold
 }
 
-// holder returns the hold that keeps the turn, or nil.
+// holder returns the hold that has the turn, or nil.
 func (g *gate) holder() *Hold {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.hold
 }
 
-// keep notes which hold keeps the turn; nil: none does any more.
-func (g *gate) keep(h *Hold) {
+// setHold sets which hold has the turn; nil: none.
+func (g *gate) setHold(h *Hold) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.hold = h
 }
 
-// crowded reports whether anybody in the process waits for that name.
-func (e *Engine) crowded(key string) bool {
+// hasQueue reports whether a call of this process has the turn for that name.
+func (e *Engine) hasQueue(key string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	g := e.gates[key]
-	return g != nil && !g.free()
+	return g != nil && !g.idle()
 }
 
-// yields reports, once, whether others are to be let try.
-func (g *gate) yields() bool {
+// takeYield reports whether rivals should ask first, and resets that.
+func (g *gate) takeYield() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	yield := g.yield
@@ -216,14 +218,14 @@ func (g *gate) yields() bool {
 	return yield
 }
 
-// free reports whether nobody has the turn.
-func (g *gate) free() bool {
+// idle reports whether the turn is free.
+func (g *gate) idle() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.turns == 0
 }
 
-// tryTake takes the turn if nobody has it.
+// tryTake takes the turn if it is free.
 func (g *gate) tryTake() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -234,21 +236,21 @@ func (g *gate) tryTake() bool {
 	return true
 }
 
-// errNoTurn is the error of a take that ended without the turn.
+// errNoTurn is the error of an awaitTurn that ended without the turn.
 type errNoTurn struct{ error }
 
 func (e errNoTurn) Unwrap() error { return e.error }
 
-// fail notes that the one with the turn has given up.
+// fail notes the outage that made the call with the turn give up.
 func (g *gate) fail(o outage) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.failed, g.failedAt = o, clock.Early()
 }
 
-// outage returns the outage that ended the attempt of the previous turn holder,
-// as a caller met it that has waited for the turn since then: both wait for the
-// same server, each from its own start.
+// outage returns the outage that made the previous call with the turn give up, as it
+// applies to a call that has waited since then. Both calls wait for the same server, each
+// from its own start. It returns the zero outage if that was before.
 func (g *gate) outage(since time.Duration) outage {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -256,11 +258,11 @@ func (g *gate) outage(since time.Duration) outage {
 		return outage{}
 	}
 	o := g.failed
-	o.since = max(o.since, since) // this one has waited for the server only since then
+	o.since = max(o.since, since) // this call has waited for the server only since then
 	return o
 }
 
-// give passes the bare turn to the next in the queue.
+// give passes the turn, without a hold, to the next in the queue.
 func (g *gate) give() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -272,8 +274,8 @@ func (g *gate) give() {
 	g.turns--
 }
 
-// open gives everybody in the queue a turn: where one was let in, so will the
-// others be.
+// open gives a turn to every call in the queue. When one call has got a lock that many
+// can hold, the others can get it, too.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -285,7 +287,8 @@ func (g *gate) open() {
 	g.turns--
 }
 
-// pass hands a hold to the next in the queue if that one can use it.
+// pass hands a hold to the next in the queue. It returns false if the queue is empty or
+// if the next call does not want a renewed hold.
 func (g *gate) pass(h *Hold) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -298,7 +301,7 @@ func (g *gate) pass(h *Hold) bool {
 	return true
 }
 
-// waiting reports whether anybody queues for a renewed hold.
+// waiting reports whether the next in the queue wants a renewed hold.
 func (g *gate) waiting() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,18 +11,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A caller that queues behind one that gives up on a server waits for the server
-// as long as the options say, from when it came.
+// A call that queues behind another call waits for an unavailable server for the patience
+// of the options, counted from its own start.
 func TestOutageOfPreviousTurn(t *testing.T) {
 	in(t, func(d *fake.Driver, a, _ *Engine) {
 		d.Fail(func(driver.Call) error { return driver.Unsent(errors.New("no network")) })
 		lock := func() time.Duration {
-			came := time.Now()
+			start := time.Now()
 			_, err := a.Acquire(context.Background(), script.NewMutex("k"), forever, new(user))
 			if !errors.Is(err, ErrUnavailable) {
 				t.Errorf("error %v", err)
 			}
-			return time.Since(came)
+			return time.Since(start)
 		}
 		first := make(chan time.Duration)
 		go func() { first <- lock() }()

@@ -9,17 +9,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// A grant is what the server said yes to.
+// A grant is the answer of the server to a claim, and when and where it was sent.
 type grant struct {
 	script.Verdict
-	floor    int64 // the highest token of the name that was known before
+	floor    int64 // the highest token of the name that was known before the request
 	sent     time.Duration
 	received time.Duration
-	place    driver.Place // where it was asked for
+	place    driver.Place // where the request was sent
 }
 
-// hold takes what was granted into care. It returns nil if the engine was
-// closed meanwhile.
+// hold makes a granted lock a Hold, which the watchdog guards. It returns nil if the
+// engine was closed meanwhile.
 func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
 	counting := k.Traits().ServerTokens
 	token := g.Token
@@ -35,19 +35,19 @@ func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
 		owner: a.claim.Owner, under: a.r.Under,
 		e: a.e, kind: k, doubt: a.doubt,
 		base: token, token: token,
-		granted:  clock.Early(),
-		passable: a.r.renewed() && !counting,
-		count:    1,
-		renewers: boolInt(a.r.renewed()),
-		user:     user,
-		most:     a.claim.Lease,
-		unsure:   a.r.renewed(),
+		granted:       clock.Early(),
+		passable:      a.r.renewed() && !counting,
+		count:         1,
+		renewers:      boolInt(a.r.renewed()),
+		user:          user,
+		maxLease:      a.claim.Lease,
+		maybeExtended: a.r.renewed(),
 	}
 	h.Handler = h
 	stale := a.supersede(h)
 	if a.keep {
 		h.gate = a.g // the turn stays with the hold
-		h.gate.keep(h)
+		h.gate.setHold(h)
 	}
 	if h.gate != nil {
 		a.e.mu.Lock()
@@ -60,12 +60,12 @@ func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
 	}
 	if !a.e.watchdog.Guard(&h.Watched, g.sent, renewal) {
 		if h.gate != nil {
-			h.gate.keep(nil)
-			a.e.leave(h.gate)
+			h.gate.setHold(nil)
+			a.e.leaveGate(h.gate)
 		}
 		return nil
 	}
-	if a.e.forced.since(h.Key, g.sent) || stale { // perhaps after the grant
+	if a.e.forced.since(h.Key, g.sent) || stale { // the lock may have been taken away after the grant
 		a.e.watchdog.Verify(h.Key)
 	}
 	return h

@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A group is several locks of one engine that one script takes.
+// A group is several locks of one engine that one script acquires.
 type group []*Want
 
-// Traits are those of the most demanding part.
+// Traits returns the traits of the group. Its heartbeat is the shortest of its parts.
 func (g group) Traits() script.Traits {
 	var t script.Traits
 	for _, w := range g {
@@ -21,7 +21,7 @@ func (g group) Traits() script.Traits {
 	return t
 }
 
-// Gate is that of all who want the same.
+// Gate returns the gate of the group: all calls for the same locks queue there.
 func (g group) Gate() string {
 	var gates []string
 	for _, w := range g {
@@ -30,7 +30,7 @@ func (g group) Gate() string {
 	return strings.Join(gates, "\x00")
 }
 
-// Channels are those of all parts.
+// Channels returns the channels of all parts.
 func (g group) Channels(owner string) []string {
 	var channels []string
 	for _, w := range g {
@@ -39,7 +39,7 @@ func (g group) Channels(owner string) []string {
 	return channels
 }
 
-// Claim returns the call that takes all parts or none.
+// Claim returns the call that acquires all parts or none.
 func (g group) Claim(c script.Claim) driver.Call {
 	claims := make([]driver.Call, len(g))
 	for i, w := range g {
@@ -72,7 +72,7 @@ func (g group) frees(owner string) []driver.Call {
 	return frees
 }
 
-// runGroup asks the server until it grants all wants at once.
+// runGroup asks the server until it grants all wants together.
 func (a *acquisition) runGroup(wants []*Want) error {
 	a.begin()
 	g, err := a.ask()
@@ -90,7 +90,7 @@ func (a *acquisition) runGroup(wants []*Want) error {
 	}
 	if err != nil {
 		for _, w := range wants {
-			if w.Hold != nil { // closing, which frees them as well
+			if w.Hold != nil { // granted before the engine was closed
 				w.release(a.r.renewed())
 			}
 		}

@@ -19,37 +19,37 @@ type Hold struct {
 	owner    string
 	e        *Engine
 	kind     Kind
-	under    *Hold         // that has admitted this one; nil: none
+	under    *Hold         // the hold that has admitted this one, or nil
 	granted  time.Duration // when the grant arrived
 	base     int64         // the token of the grant
-	passable bool          // renewed with the engine's lease time, and tokens can be made here
-	doubt    bool          // an earlier request of this owner may still run
+	passable bool          // can be handed off: it has the engine's lease time, and this client makes its tokens
+	doubt    bool          // an earlier request of this owner may still arrive at the server
 
-	// One nested acquire, extension or release at a time.
+	// One reentry, extension or release at a time.
 	nest     turnstile
-	count    int   // how often it is held
+	count    int   // how many times it is held
 	renewers int   // how many of these want it renewed
-	passes   int   // since the grant
+	passes   int   // hand-offs since the grant
 	token    int64 // of the present user
 
-	mu     sync.Mutex
-	gate   *gate // whose turn comes with the hold; nil if none does
-	user   watchdog.LossHandler
-	nested []watchdog.LossHandler // users that have entered again
-	lost   watchdog.Reason
-	unsure bool          // a renewal or extension may have prolonged it unknown to us
-	most   time.Duration // the longest lease ever asked for
-	hurry  func()        // ends a claim under way
+	mu            sync.Mutex
+	gate          *gate // whose turn stays with the hold, or nil
+	user          watchdog.LossHandler
+	nested        []watchdog.LossHandler // users that have re-entered
+	lost          watchdog.Reason
+	maybeExtended bool          // a renewal or extension without an answer may have extended it
+	maxLease      time.Duration // the longest lease ever asked for
+	interrupt     func()        // ends a claim under way
 }
 
-// Lost is called by the watchdog. The user hears of it before anybody else in
-// this process can try for the lock.
+// Lost is called by the watchdog. It tells the users before the turn goes to another
+// call of this process.
 func (h *Hold) Lost(why watchdog.Reason) {
 	h.mu.Lock()
 	h.lost = why
 	user, nested, g := h.user, h.nested, h.gate
 	h.user, h.nested, h.gate = nil, nil, nil
-	unsure, most := h.unsure, h.most
+	unsure, most := h.maybeExtended, h.maxLease
 	h.mu.Unlock()
 	if user != nil {
 		user.Lost(why)
@@ -57,33 +57,33 @@ func (h *Hold) Lost(why watchdog.Reason) {
 	for _, u := range nested {
 		u.Lost(why)
 	}
-	if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().Queue == script.InOrder { // perhaps some of it is left
+	if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().Queue == script.InOrder { // a part of the permits may be left
 		now := clock.Now()
 		h.e.watchdog.ReleaseLater(h.kind.Free(h.owner), now, now, now+most, nil)
 	}
-	if (why == watchdog.Expired || why == watchdog.Unacked) && (unsure || h.kind.Traits().Queue == script.Together) { // what is shared may outlive it
-		// A renewal without an answer may have prolonged it at the server.
-		// Until its known time is over, though, the user is about to stop.
+	if (why == watchdog.Expired || why == watchdog.Unacked) && (unsure || h.kind.Traits().Queue == script.Together) { // it may still exist at the server
+		// A renewal without an answer may have extended it at the server. The release
+		// waits until the known lease is over, because the user may still be stopping.
 		end := clock.Now() + h.Tail()
 		if h.kind.Traits().Queue == script.Together {
-			most = max(most, longestWait) // the rest of it lasts as long as others hold the lock
+			most = max(most, longestWait) // its entry lasts as long as other owners hold the lock
 		}
 		h.e.watchdog.ReleaseLater(h.kind.Free(h.owner), end, end, end+most, nil)
 	}
 	if g != nil {
-		g.keep(nil)
+		g.setHold(nil)
 		g.give()
-		h.e.leave(g)
+		h.e.leaveGate(g)
 	}
 }
 
 // Owner returns the name under which the server knows the holder.
 func (h *Hold) Owner() string { return h.owner }
 
-// Disown notes that the server has said that the owner does not hold it.
+// Disown ends the hold after the server has said that its owner does not hold the lock.
 func (h *Hold) Disown() { h.e.watchdog.Lose(&h.Watched, h.e.watchdog.Denied(&h.Watched)) }
 
-// IDs returns the names of the parts of a hold that has some.
+// IDs returns the ids of the permits of a hold, or nil if its kind has none.
 func (h *Hold) IDs() []string {
 	if k, ok := h.kind.(interface{ IDs(owner string) []string }); ok {
 		return k.IDs(h.owner)
@@ -91,28 +91,29 @@ func (h *Hold) IDs() []string {
 	return nil
 }
 
-// longest is the longest lease that was ever asked for.
+// longest returns the longest lease that was ever asked for.
 func (h *Hold) longest() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.most
+	return h.maxLease
 }
 
-// Loss returns why the hold was lost, or zero.
+// Loss returns why the hold was lost, or zero if it was not.
 func (h *Hold) Loss() watchdog.Reason {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lost
 }
 
-// Grant returns which user of the hold the present one is, and its token.
+// Grant returns the number of hand-offs, which identifies the present user, and its token.
 func (h *Hold) Grant() (pass int, token int64) {
 	h.nest.Lock()
 	defer h.nest.Unlock()
 	return h.passes, h.token
 }
 
-// adopt gives a hold that was passed on to its new user.
+// adopt sets the new user of a hold that was handed off. It returns false if the hold was
+// lost.
 func (h *Hold) adopt(user watchdog.LossHandler) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,12 +124,12 @@ func (h *Hold) adopt(user watchdog.LossHandler) bool {
 	return true
 }
 
-// mine reports whether the hold still belongs to that user. The caller holds
-// h.nest.
-func (h *Hold) mine(pass int) bool { return h.count > 0 && h.passes == pass }
+// usedBy reports whether the hold still belongs to the user with that number. The caller
+// holds h.nest.
+func (h *Hold) usedBy(pass int) bool { return h.count > 0 && h.passes == pass }
 
-// Reenter takes the hold once more. ErrNotHeld says that its user has just
-// given it back.
+// Reenter acquires the hold once more for another user. It returns ErrNotHeld if the
+// present user has just released it.
 func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.LossHandler) error {
 	limited := ctx
 	if r.Wait > 0 {
@@ -136,12 +137,12 @@ func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.L
 		limited, cancel = context.WithTimeout(ctx, r.Wait+answerTime)
 		defer cancel()
 	}
-	err := h.patiently(func() error { return h.reenter(limited, pass, r, user) })
+	err := h.retryInterrupted(func() error { return h.reenter(limited, pass, r, user) })
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
 		// An earlier call on the same hold waits for the server.
-		return fmt.Errorf("%w: no answer in the time to wait", ErrUnavailable)
+		return fmt.Errorf("%w: no answer within the wait time", ErrUnavailable)
 	}
-	return overWait(ctx, err)
+	return hideOwnTimeout(ctx, err)
 }
 
 func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.LossHandler) error {
@@ -149,7 +150,7 @@ func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.L
 		return err
 	}
 	defer h.nest.Unlock()
-	if !h.mine(pass) {
+	if !h.usedBy(pass) {
 		return ErrNotHeld
 	}
 	lease := r.Lease
@@ -165,12 +166,12 @@ func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.L
 	}
 	h.mu.Lock()
 	h.nested = append(h.nested, user)
-	h.unsure = h.unsure || r.renewed()
-	h.passable = h.passable && lease <= h.Lease // or it could not be passed on as it was
+	h.maybeExtended = h.maybeExtended || r.renewed()
+	h.passable = h.passable && lease <= h.Lease // a hold with a longer lease is not handed off
 	why := h.lost
 	h.mu.Unlock()
 	if why != 0 {
-		return ErrLost // at this very moment
+		return ErrLost // at the same time
 	}
 	h.count++
 	if r.renewed() {
@@ -180,30 +181,28 @@ func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.L
 	return nil
 }
 
-// Admit prepares for another hold beside this one, which may keep the lock at
-// the server for longer. ErrNotHeld says that its user has just given it to the
-// next, who admits nobody.
+// Admit prepares for another hold of the same user on the same lock, which may extend
+// the lock at the server. It returns ErrNotHeld if the hold was just handed off.
 func (h *Hold) Admit(pass int, r Request) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.passes != pass { // which changes under both locks
+	if h.passes != pass { // passes changes under both nest and mu
 		return ErrNotHeld
 	}
-	h.passable = false // or the other one would be in with a stranger
-	h.unsure = true
-	h.most = max(h.most, r.Lease, h.e.o.Lease)
+	h.passable = false // the next user must not share the lock with the other hold
+	h.maybeExtended = true
+	h.maxLease = max(h.maxLease, r.Lease, h.e.o.Lease)
 	return nil
 }
 
 // Extend makes the server keep the hold for at least d from now on.
 func (h *Hold) Extend(ctx context.Context, pass int, d time.Duration) error {
-	return h.patiently(func() error { return h.extend(ctx, pass, d, h.e.o.Patience) })
+	return h.retryInterrupted(func() error { return h.extend(ctx, pass, d, h.e.o.Patience) })
 }
 
-// Prolong is Extend by the lease of a request, with the patience of that
-// request.
+// Prolong is Extend with the lease and the patience of a request.
 func (h *Hold) Prolong(ctx context.Context, pass int, r Request) error {
-	return h.patiently(func() error { return h.extend(ctx, pass, r.Lease, r.patience(h.e)) })
+	return h.retryInterrupted(func() error { return h.extend(ctx, pass, r.Lease, r.patience(h.e)) })
 }
 
 func (h *Hold) extend(ctx context.Context, pass int, d, patience time.Duration) error {
@@ -211,21 +210,20 @@ func (h *Hold) extend(ctx context.Context, pass int, d, patience time.Duration) 
 		return err
 	}
 	defer h.nest.Unlock()
-	if !h.mine(pass) {
+	if !h.usedBy(pass) {
 		return ErrNotHeld
 	}
 	h.mu.Lock()
-	h.passable = false // its time is no longer that of every other hold
+	h.passable = false // its lease time is no longer that of the engine
 	h.mu.Unlock()
 	return h.claim(ctx, d, patience, func(ctx context.Context) (bool, error) {
 		return h.e.prolong(ctx, h.LockRef, d)
 	})
 }
 
-// claim asks the server for more of what is held, for at least that lease. It
-// tries as long as the hold is valid, and until somebody releases it. What ask
-// sends must do nothing if the owner does not hold the lock any more, however
-// late it arrives.
+// claim runs ask until the server grants more of the hold, for at least that lease. It
+// stops when the hold is not valid any more, and when a release interrupts it. What ask
+// sends must have no effect if the owner does not hold the lock, however late it arrives.
 func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask func(context.Context) (bool, error)) error {
 	if err := h.e.begin(); err != nil {
 		return err
@@ -235,8 +233,8 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h.mu.Lock()
-	h.most = max(h.most, lease)
-	h.hurry = cancel
+	h.maxLease = max(h.maxLease, lease)
+	h.interrupt = cancel
 	h.mu.Unlock()
 	var out outage
 	var timer *time.Timer
@@ -248,7 +246,7 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 			return gaveUp(err, &out, 0)
 		}
 		if ctx.Err() != nil {
-			return errHurried
+			return errInterrupted
 		}
 		sent := clock.Early()
 		granted, err := ask(ctx)
@@ -266,7 +264,7 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 		}
 		if driver.ClassOf(err) == driver.Ambiguous {
 			h.mu.Lock()
-			h.unsure = true
+			h.maybeExtended = true
 			h.mu.Unlock()
 		}
 		if out.note(err, sent) > patience && ctx.Err() == nil {
@@ -278,31 +276,30 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 	}
 }
 
-// errHurried is the error of a claim that makes room for a release.
-var errHurried = errors.New("a release goes first")
+// errInterrupted is the error of a claim that a release has interrupted.
+var errInterrupted = errors.New("interrupted by a release")
 
-// patiently runs a claim, and runs it again after a release for which it had to
-// make room: that was in the queue before.
-func (h *Hold) patiently(claim func() error) error {
+// retryInterrupted runs a claim, and runs it again if a release has interrupted it. The
+// claim then waits behind the release.
+func (h *Hold) retryInterrupted(claim func() error) error {
 	for {
-		if err := claim(); !errors.Is(err, errHurried) {
+		if err := claim(); !errors.Is(err, errInterrupted) {
 			return err
 		}
 	}
 }
 
-// haste is how long a release waits for a claim under way before it asks it to
-// make room.
-const haste = 50 * time.Millisecond
+// interruptAfter is how long a release waits for a claim before it interrupts it.
+const interruptAfter = 50 * time.Millisecond
 
-// enterAlone locks h.nest for a release, which does not wait for a server that
-// a claim waits for.
-func (h *Hold) enterAlone() {
+// enterForRelease locks h.nest for a release. It interrupts claims that wait for the
+// server.
+func (h *Hold) enterForRelease() {
 	turn := h.nest.queue()
 	if turn == nil {
 		return
 	}
-	ticker := time.NewTicker(haste) // there may be several before it
+	ticker := time.NewTicker(interruptAfter) // several claims may be ahead
 	defer ticker.Stop()
 	for {
 		select {
@@ -311,8 +308,8 @@ func (h *Hold) enterAlone() {
 		case <-ticker.C:
 		}
 		h.mu.Lock()
-		if h.hurry != nil {
-			h.hurry()
+		if h.interrupt != nil {
+			h.interrupt()
 		}
 		h.mu.Unlock()
 	}

@@ -11,75 +11,76 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// Gone is the fate of a key of which nobody knows how it went.
+// Gone is the fate of a key that has ended for an unknown reason.
 const Gone script.Fate = 255
 
 // A keyWatcher listens to what happens to one key.
 //
-// Messages can be lost: while the connection is broken, when nobody takes them
-// in time, when the server fails over or is flushed. So the keyWatcher also looks,
-// whenever the subscription was restored, and every now and then: a key that was
-// there and is not, without a message, is gone. Since the message may just be on
-// its way, the channels are then confirmed once more: what comes before that was
-// sent before the look.
+// Messages can be lost: when the connection breaks, when too many of them are waiting,
+// when the server fails over or is flushed. So the keyWatcher also checks whether the key
+// exists, at every poll interval and when the subscription was restored. If the key
+// existed before and does not now, it is gone. The message about it may still be on its
+// way. So the keyWatcher asks the server to confirm the subscriptions once more: messages
+// that were sent before the check arrive before the confirmation.
 type keyWatcher struct {
 	e      *Engine
 	key    string
 	events *script.Events
 	exists func(context.Context) (bool, error)
-	heard  func(script.Fate) bool
+	handle func(script.Fate) bool
 	tap    *wait.Tap
 
-	present bool            // the key was there when last seen
-	stale   bool            // that must be seen again
-	strange bool            // it may be another server, or a new life of the same one
-	fence   bool            // the key is gone, unless a message comes before the channels are confirmed
-	owed    map[string]bool // channels whose confirmation was asked for and has not come
-	again   bool            // that was before the fence was put up: once more
+	present       bool            // the key existed when last seen
+	stale         bool            // present may be wrong: check the key
+	serverChanged bool            // the server may have been replaced or restarted
+	confirming    bool            // the key is gone, unless a message arrives before the confirmations
+	unconfirmed   map[string]bool // channels whose confirmation was requested and has not arrived
+	confirmAgain  bool            // the confirmations under way were requested before the check
 }
 
-// Listen calls heard with each fate of a key, until that returns false or ctx
-// is done. It looks with exists.
-func (e *Engine) Listen(ctx context.Context, key string, exists func(context.Context) (bool, error), heard func(script.Fate) bool) error {
-	v := &keyWatcher{e: e, key: key, exists: exists, heard: heard, owed: make(map[string]bool)}
-	err := v.begin(ctx)
+// Listen calls handle with each fate of a key, until handle returns false or ctx is done.
+// It checks with exists whether the key exists.
+func (e *Engine) Listen(ctx context.Context, key string, exists func(context.Context) (bool, error), handle func(script.Fate) bool) error {
+	w := &keyWatcher{e: e, key: key, exists: exists, handle: handle, unconfirmed: make(map[string]bool)}
+	err := w.begin(ctx)
 	if err == nil {
-		defer v.tap.Leave()
-		err = v.run(ctx)
+		defer w.tap.Leave()
+		err = w.run(ctx)
 	}
-	if ctx.Err() != nil || errors.Is(err, errEnough) {
+	if ctx.Err() != nil || errors.Is(err, errStopped) {
 		return nil
 	}
 	return err
 }
 
-// errEnough says that nobody wants to hear more.
-var errEnough = errors.New("enough")
+// errStopped is the error after handle has returned false.
+var errStopped = errors.New("stopped")
 
-// begin finds out how to hear of the key, and whether it is there.
-func (v *keyWatcher) begin(ctx context.Context) error {
-	e := v.e
-	if err := v.enquire(ctx); err != nil {
+// begin finds out which channels to subscribe to, and whether the key exists.
+func (w *keyWatcher) begin(ctx context.Context) error {
+	e := w.e
+	if err := w.findEvents(ctx); err != nil {
 		return err
 	}
 	err := e.Ask(ctx, true, func(ctx context.Context) (err error) {
-		v.present, err = v.exists(ctx)
+		w.present, err = w.exists(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	v.tap, v.stale = e.hub.Tap(v.events.Concerns, v.events.Channels()...), true
+	w.tap, w.stale = e.hub.Tap(w.events.Concerns, w.events.Channels()...), true
 	return nil
 }
 
-// enquire asks the server whether, and where, it publishes what happens.
-func (v *keyWatcher) enquire(ctx context.Context) error {
-	e := v.e
+// findEvents asks the server whether it publishes the events of the key, and on which
+// channels.
+func (w *keyWatcher) findEvents(ctx context.Context) error {
+	e := w.e
 	var facts driver.Facts
 	err := e.Ask(ctx, true, func(ctx context.Context) (err error) {
-		if facts, err = driver.FactsAt(ctx, e.d, v.key); err == nil && driver.ClassOf(facts.SettingsErr) != driver.Fatal {
-			err = facts.SettingsErr // not an answer, or none
+		if facts, err = driver.FactsAt(ctx, e.d, w.key); err == nil && driver.ClassOf(facts.SettingsErr) != driver.Fatal {
+			err = facts.SettingsErr // nil, or a failure that may pass
 		}
 		return err
 	})
@@ -87,141 +88,141 @@ func (v *keyWatcher) enquire(ctx context.Context) error {
 		return err
 	}
 	if err = facts.SettingsErr; err != nil {
-		next := "the server must have the command CONFIG GET, and notify-keyspace-events set to Kgx"
+		next := "the server must have CONFIG GET, and notify-keyspace-events must be set to Kgx"
 		if driver.CodeOf(err) == "NOPERM" {
-			next = "listen as a user that may run CONFIG GET (ACL SETUSER <user> +config|get, which also shows passwords: see docs/operations.md), and set notify-keyspace-events to Kgx"
+			next = "listen as a user with permission for CONFIG GET (ACL SETUSER <user> +config|get; this also shows passwords: see docs/operations.md), and set notify-keyspace-events to Kgx"
 		}
-		return fmt.Errorf("%w: the server does not say whether it publishes them (%w): %s", ErrNoEvents, err, next)
+		return fmt.Errorf("%w: cannot find out whether the server publishes them (%w): %s", ErrNoEvents, err, next)
 	}
-	events, err := script.NewEvents(facts, v.key)
+	events, err := script.NewEvents(facts, w.key)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNoEvents, err)
 	}
-	if v.events == nil {
-		v.events = events
+	if w.events == nil {
+		w.events = events
 	}
 	return nil
 }
 
-// run waits for what happens.
-func (v *keyWatcher) run(ctx context.Context) error {
+// run waits for messages and checks the key.
+func (w *keyWatcher) run(ctx context.Context) error {
 	var timer *time.Timer
 	for {
-		if v.stale && !v.fence {
-			if err := v.look(ctx); err != nil {
+		if w.stale && !w.confirming {
+			if err := w.check(ctx); err != nil {
 				return err
 			}
 		}
-		pause := v.e.o.Poll
-		if v.stale || !v.tap.Live() {
-			pause = v.e.o.PollBlind
+		pause := w.e.o.Poll
+		if w.stale || !w.tap.Live() {
+			pause = w.e.o.PollBlind
 		}
-		woken, err := v.e.sleep(ctx, v.tap.Wake(), &timer, pause)
+		woken, err := w.e.sleep(ctx, w.tap.Wake(), &timer, pause)
 		if err != nil {
 			return err
 		}
 		if !woken {
-			v.stale = true
+			w.stale = true
 		}
-		if err := v.take(ctx); err != nil {
+		if err := w.handleNotices(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// take hears what has come.
-func (v *keyWatcher) take(ctx context.Context) error {
-	notices, missed := v.tap.Take()
+// handleNotices handles the messages and confirmations that have arrived.
+func (w *keyWatcher) handleNotices(ctx context.Context) error {
+	notices, missed := w.tap.Take()
 	for _, n := range notices {
 		switch n.Sort {
 		case wait.Lost:
-			v.stale, v.strange = true, true // and stays so until the channels are live again
+			w.stale, w.serverChanged = true, true // until the channels are live again
 		case wait.Confirmed:
-			delete(v.owed, n.Channel)
+			delete(w.unconfirmed, n.Channel)
 			switch {
-			case !v.fence || len(v.owed) > 0:
-			case v.again:
-				v.confirm()
+			case !w.confirming || len(w.unconfirmed) > 0:
+			case w.confirmAgain:
+				w.confirm()
 			default:
-				if err := v.tell(ctx, Gone); err != nil {
+				if err := w.report(ctx, Gone); err != nil {
 					return err
 				}
 			}
 		case wait.Message:
-			fate := v.events.Fate(n.Channel, n.Payload)
+			fate := w.events.Fate(n.Channel, n.Payload)
 			if fate == script.Alive {
-				v.present = true
-			} else if err := v.tell(ctx, fate); err != nil {
+				w.present = true
+			} else if err := w.report(ctx, fate); err != nil {
 				return err
 			}
 		}
 	}
 	if missed {
-		v.stale = true
-		clear(v.owed)
-		if v.fence { // the confirmation may be what was missed
-			return v.tell(ctx, Gone)
+		w.stale = true
+		clear(w.unconfirmed)
+		if w.confirming { // the confirmation may have been missed
+			return w.report(ctx, Gone)
 		}
-		v.present = true // or there would have been nothing to miss
+		w.present = true // the missed messages were about the key
 	}
 	return nil
 }
 
-// tell reports that the key has ended.
-func (v *keyWatcher) tell(ctx context.Context, f script.Fate) error {
-	v.present, v.fence, v.again = false, false, false
+// report calls handle with the fate of the key.
+func (w *keyWatcher) report(ctx context.Context, f script.Fate) error {
+	w.present, w.confirming, w.confirmAgain = false, false, false
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !v.heard(f) {
-		return errEnough
+	if !w.handle(f) {
+		return errStopped
 	}
 	return nil
 }
 
-// look sees whether the key is there. A server that cannot say so now is asked
-// again.
-func (v *keyWatcher) look(ctx context.Context) error {
-	live := v.tap.Live()
+// check asks the server whether the key exists. If the server is unavailable, the key
+// stays stale and is checked again later.
+func (w *keyWatcher) check(ctx context.Context) error {
+	live := w.tap.Live()
 	var exists bool
-	err := v.e.Ask(ctx, true, func(ctx context.Context) (err error) {
-		exists, err = v.exists(ctx)
+	err := w.e.Ask(ctx, true, func(ctx context.Context) (err error) {
+		exists, err = w.exists(ctx)
 		return err
 	})
 	switch {
 	case errors.Is(err, ErrRefused), errors.Is(err, ErrClosed):
 		return err
-	case err != nil || !live: // what happens until it is live must be looked for
-		v.present = v.present || exists
+	case err != nil || !live: // without live channels, events can be missed: check again
+		w.present = w.present || exists
 		return nil
 	}
-	v.stale = false
-	if v.strange {
-		// It may have forgotten that it was told to publish events.
-		if err := v.enquire(ctx); err == nil {
-			v.strange = false
+	w.stale = false
+	if w.serverChanged {
+		// It may not publish events any more.
+		if err := w.findEvents(ctx); err == nil {
+			w.serverChanged = false
 		} else if errors.Is(err, ErrNoEvents) || errors.Is(err, ErrClosed) {
 			return err
 		} else {
-			v.stale = true
+			w.stale = true
 		}
 	}
 	if exists {
-		v.present = true
-	} else if v.present {
-		v.fence = true
-		if v.again = len(v.owed) > 0; !v.again {
-			v.confirm()
+		w.present = true
+	} else if w.present {
+		w.confirming = true
+		if w.confirmAgain = len(w.unconfirmed) > 0; !w.confirmAgain {
+			w.confirm()
 		}
 	}
 	return nil
 }
 
-// confirm has the channels confirmed once more.
-func (v *keyWatcher) confirm() {
-	v.again = false
-	for _, c := range v.events.Channels() {
-		v.owed[c] = true
+// confirm requests a confirmation of every channel.
+func (w *keyWatcher) confirm() {
+	w.confirmAgain = false
+	for _, c := range w.events.Channels() {
+		w.unconfirmed[c] = true
 	}
-	v.tap.Confirm()
+	w.tap.Confirm()
 }

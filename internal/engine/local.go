@@ -7,33 +7,33 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// What a client knows of a lock because it holds the lock itself.
+// What a client knows about a lock because one of its own leases holds it.
 
 // localWait is how long a call waits for a lease of its own client before the log
-// says so. It is also how often a queue looks at the hold in front of it.
+// says so. It is also how often the first call in a queue checks the hold ahead of it.
 const localWait = time.Second
 
-// noteLocalWait logs that a call waits for a hold of its own client, at most once
+// logLocalWait logs that a call waits for a hold of its own client, at most once
 // per localWait in a client. It reports whether it did.
-func (e *Engine) noteLocalWait(h *Hold) bool {
+func (e *Engine) logLocalWait(h *Hold) bool {
 	if h == nil {
 		return false
 	}
-	now, last := int64(clock.Early()), e.localWait.Load()
-	if last != 0 && now-last < int64(localWait) || !e.localWait.CompareAndSwap(last, now) {
+	now, last := int64(clock.Early()), e.localWaitLogged.Load()
+	if last != 0 && now-last < int64(localWait) || !e.localWaitLogged.CompareAndSwap(last, now) {
 		return false
 	}
-	e.o.Log.Info("waiting for a lock that another lease of this client holds; to enter it again, use the context of that lease", "name", h.Called(), "owner", h.owner)
+	e.o.Log.Info("waiting for a lock that another lease of this client holds; to re-enter it, use the context of that lease", "name", h.Called(), "owner", h.owner)
 	return true
 }
 
-// excludes reports whether a hold keeps others of a kind out.
+// excludes reports whether a hold excludes holds of a kind with these traits.
 func (h *Hold) excludes(t script.Traits) bool {
-	mine := h.kind.Traits()
-	return mine.Queue != script.InOrder && t.Queue != script.InOrder && (mine.Queue != script.Together || t.Queue != script.Together)
+	own := h.kind.Traits()
+	return own.Queue != script.InOrder && t.Queue != script.InOrder && (own.Queue != script.Together || t.Queue != script.Together)
 }
 
-// localHolder returns a hold of this client that keeps the caller out, or nil.
+// localHolder returns a hold of this client that excludes the acquisition, or nil.
 func (a *acquisition) localHolder() *Hold {
 	key := a.blocker
 	if k, ok := a.k.(Kind); ok {
@@ -49,7 +49,7 @@ func (a *acquisition) localHolder() *Hold {
 
 // supersede ends the holds of this client that a grant proves lost: the server
 // has given the lock to another owner. It reports whether a hold is newer than the
-// grant, which is then to be verified itself.
+// grant. The grant must then be verified.
 func (a *acquisition) supersede(granted *Hold) (stale bool) {
 	t := granted.kind.Traits()
 	for _, other := range a.e.watchdog.On(granted.Key) {
@@ -74,5 +74,5 @@ func (g *gate) busy(err error) error {
 	return &Busy{Local: true, TTL: max(h.Deadline()-clock.Now(), 0), Err: err}
 }
 
-// whyTurn is why a call ends that queued behind another call of its client.
-const whyTurn = "other calls of this client wait for it"
+// whyTurn is why a call was refused that waited for its turn until the end.
+const whyTurn = "other calls of this client are waiting for it"

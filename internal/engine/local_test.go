@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// A lock is deleted at the server while this client holds it and others of the
-// client queue behind the holder. They get the lock within the poll interval.
+// If a held lock is deleted at the server, the calls of the same client that queue for it
+// get the lock within the poll interval.
 func TestQueueBehindDeletedLock(t *testing.T) {
 	waits := map[string]Request{
 		"renewed": forever,
@@ -52,7 +52,7 @@ func TestQueueBehindDeletedLock(t *testing.T) {
 						return
 					}
 					if took := time.Since(deleted); took > options.Poll+time.Second/10 {
-						t.Errorf("taken after %v", took)
+						t.Errorf("acquired after %v", took)
 					}
 					if !slices.Equal(holder.told(), []watchdog.Reason{watchdog.NotOwner}) || h.Valid() {
 						t.Errorf("the holder was told %v, valid: %v", holder.told(), h.Valid())
@@ -64,8 +64,7 @@ func TestQueueBehindDeletedLock(t *testing.T) {
 	}
 }
 
-// Those who queue behind a lease that is alive cost one request per poll
-// interval, however many they are.
+// The calls that queue for a valid hold cost one request per poll interval together.
 func TestQueueBehindLease(t *testing.T) {
 	in(t, func(d *fake.Driver, a, _ *Engine) {
 		h := acquire(t, a, Request{Wait: Forever, Lease: time.Hour})
@@ -85,8 +84,8 @@ func TestQueueBehindLease(t *testing.T) {
 	})
 }
 
-// The server grants a lock that this client believes to hold. The lease that the
-// grant proves lost ends at once.
+// If the server grants a lock to a client that has a lease on it, the old lease is lost at
+// once.
 func TestGrantBesideDeadLease(t *testing.T) {
 	in(t, func(d *fake.Driver, a, _ *Engine) {
 		for _, lease := range []time.Duration{0, time.Minute} {
@@ -106,13 +105,13 @@ func TestGrantBesideDeadLease(t *testing.T) {
 	})
 }
 
-// tardy delays the first reply.
-type tardy struct {
+// lateFirst delays the first reply.
+type lateFirst struct {
 	*fake.Driver
 	n *atomic.Int32
 }
 
-func (d tardy) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
+func (d lateFirst) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	r, err := d.Driver.Do(ctx, c)
 	if c.Script.Name == "mutex_acquire" && d.n.Add(1) == 1 {
 		time.Sleep(time.Second)
@@ -120,11 +119,11 @@ func (d tardy) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	return r, err
 }
 
-// A grant that arrives after a newer one of the same lock ends no newer lease. It
-// is verified, and lost.
+// A grant that arrives after a newer grant of the same lock does not end the newer lease.
+// It is verified, and lost.
 func TestGrantBehindNewerOne(t *testing.T) {
 	in(t, func(d *fake.Driver, _, _ *Engine) {
-		x := New(tardy{d, new(atomic.Int32)}, options)
+		x := New(lateFirst{d, new(atomic.Int32)}, options)
 		defer x.Close(time.Second)
 		late := make(chan *Hold)
 		older := new(user)
@@ -145,7 +144,8 @@ func TestGrantBehindNewerOne(t *testing.T) {
 	})
 }
 
-// The error of a wait says what the holder has left now, not at the last look.
+// The error of a wait says what the holder has left now, not what it had at the last
+// request.
 func TestRemainingIsOfNow(t *testing.T) {
 	in(t, func(_ *fake.Driver, a, b *Engine) {
 		h := acquire(t, b, Request{Lease: 10 * time.Second})

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// stuck is a handler that blocks until the channel is closed.
+// stuck is a log handler that blocks until the channel is closed.
 type stuck struct {
 	until <-chan struct{}
 	calls *atomic.Int64
@@ -32,7 +32,8 @@ func (h stuck) Handle(context.Context, slog.Record) error { return nil }
 func (h stuck) WithAttrs([]slog.Attr) slog.Handler        { return h }
 func (h stuck) WithGroup(string) slog.Handler             { return h }
 
-// A witness notes what the server had left when it was told.
+// A witness records why and when it was told of a loss, and what its lease had left at the
+// server then.
 type witness struct {
 	d   *fake.Driver
 	key string
@@ -59,8 +60,8 @@ func (w *witness) told() testimony {
 	return w.said
 }
 
-// Whatever is logged, a logger that blocks for ever delays nothing: no loss after
-// a failover, no end of a lease, no renewal, no release, and not Close.
+// A logger that blocks delays nothing: no loss after a failover, no end of a lease, no
+// renewal, no release, and not Close.
 func TestStuckLogger(t *testing.T) {
 	in(t, func(d *fake.Driver, _, far *Engine) {
 		until, calls := make(chan struct{}), new(atomic.Int64)
@@ -93,7 +94,7 @@ func TestStuckLogger(t *testing.T) {
 		failed := time.Now()
 		time.Sleep(time.Second)
 		if calls.Load() != 1 {
-			t.Fatalf("the logger was called %d times, want once, without an end", calls.Load())
+			t.Fatalf("the logger was called %d times, want one call that does not return", calls.Load())
 		}
 		for _, w := range all {
 			said := w.told()

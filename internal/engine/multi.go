@@ -16,14 +16,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// A Want is one of several locks that are to be taken as one.
+// A Want is one of several locks that are acquired together.
 type Want struct {
 	Engine *Engine
 	Kind   Kind
 	Under  *Hold // see Request
 	User   watchdog.LossHandler
-	Hold   *Hold // once it is granted
-	floor  int64 // the highest token known before it was asked for
+	Hold   *Hold // set when the lock is granted
+	floor  int64 // the highest token known before the request
 }
 
 func (w *Want) release(renewed bool) {
@@ -31,78 +31,79 @@ func (w *Want) release(renewed bool) {
 	w.Hold = nil
 }
 
-// AcquireAll takes all wants or none, in an order that is the same for
-// everybody. Those of one engine whose keys may share a script are taken by
-// one, so that while they are waited for none of them is held.
+// AcquireAll acquires all wants or none, in an order that is the same for all clients.
+// One script acquires the wants of one engine whose keys are in the same slot, so none
+// of them is held while the call waits for the others.
 func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
-	limited, calls, cancel := r.limit(ctx)
+	limited, calls, cancel := r.contexts(ctx)
 	defer cancel()
 	var out outage
 	var timer *time.Timer
-	way := multiOrder{patience: moment}
+	order := multiOrder{patience: firstPatience}
 	for {
 		planned, err := plan(limited, wants, r)
 		if err != nil {
-			return overWait(ctx, err)
+			return hideOwnTimeout(ctx, err)
 		}
-		units, keep := way.lay(planned)
-		// A fixed lease counts from when the last lock was granted, so the
-		// others are renewed until then.
+		units, patience := order.arrange(planned)
+		// A fixed lease starts when the last lock is granted. Until then, the other
+		// locks are renewed.
 		r.Keep = !r.renewed() && len(units) > 1
-		n, err := takeAll(calls, limited, units, r, keep)
+		n, err := takeAll(calls, limited, units, r, patience)
 		if err == nil {
-			way.learn(planned)
+			order.learn(planned)
 			return nil
 		}
-		var again *errAgain
-		if errors.As(err, &again) && r.Wait != 0 {
-			held := n < len(units) && !errors.Is(again.err, ErrUnavailable) // rather than lost, or not known
-			way.strangers = held && units[n].heldByStrangers(limited)
+		var restart *errRestart
+		if errors.As(err, &restart) && r.Wait != 0 {
+			held := n < len(units) && !errors.Is(restart.err, ErrUnavailable) // and neither lost nor unknown
+			order.foreign = held && units[n].heldByForeignClient(limited)
 		}
 		releaseAll(units[:n], r)
 		switch {
-		case again == nil:
+		case restart == nil:
 			if len(wants) > 1 && n < len(units) {
-				blame(err, units[n].wants[0])
+				nameLock(err, units[n].wants[0])
 			}
-			return overWait(ctx, err)
+			return hideOwnTimeout(ctx, err)
 		case r.Wait == 0:
 			return &Busy{}
-		case !errors.Is(again.err, ErrUnavailable):
+		case !errors.Is(restart.err, ErrUnavailable):
 			out.over()
-		case out.note(again.err, again.asked) > r.patience(again.want.Engine):
+		case out.note(restart.err, restart.asked) > r.patience(restart.want.Engine):
 			return out.error()
 		}
-		if way.patience == moment { // perhaps the order was wrong
-			_, _ = identities(wants, func(e *Engine) (string, error) { return e.recognise(limited, server{}) })
+		if order.patience == firstPatience { // the run ids that determine the order may have changed
+			_, _ = runIDs(wants, func(e *Engine) (string, error) { return e.fetchRunID(limited, server{}) })
 		}
-		way.giveWay(planned, again.want)
-		// Whoever was woken by what has just been given back goes first.
+		order.chooseStart(planned, restart.want)
+		// Clients that wait for the released locks go first.
 		if _, err := sleep(limited, nil, nil, &timer, time.Millisecond+rand.N(10*time.Millisecond)); err != nil {
-			return overWait(ctx, gaveUp(err, &out, 0))
+			return hideOwnTimeout(ctx, gaveUp(err, &out, 0))
 		}
 	}
 }
 
-// blame says which of several locks is in the way, unless that is known.
-func blame(err error, w *Want) {
+// nameLock adds to a Busy error which of several locks was held, unless it is known.
+func nameLock(err error, w *Want) {
 	var busy *Busy
 	if errors.As(err, &busy) && busy.Key == "" {
 		busy.Key = w.Kind.Ref("").Called()
 	}
 }
 
-// errAgain says that a set has to begin again, and with what.
-type errAgain struct {
-	want  *Want
-	err   error
-	asked time.Duration // since when it was asked for
+// errRestart says that AcquireAll must release all locks and start again.
+type errRestart struct {
+	want  *Want         // the lock that was not granted, or was lost
+	err   error         // why it was not granted; nil if it was lost
+	asked time.Duration // when it was first requested
 }
 
-func (*errAgain) Error() string { return "begin again" }
+func (*errRestart) Error() string { return "start again" }
 
-// takeAll takes the units one after the other. It returns how many it has
-// taken.
+// takeAll acquires the units one after the other. It returns how many it has acquired.
+// It waits for the first unit without a limit, and for each other unit for about the
+// patience.
 func takeAll(calls, limited context.Context, units []unit, r Request, patience time.Duration) (int, error) {
 	for i, u := range units {
 		if i == 0 || r.Wait == 0 {
@@ -119,7 +120,7 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 		switch {
 		case err == nil:
 		case over && limited.Err() == nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrClosed):
-			return i, &errAgain{u.wants[0], overWait(limited, err), asked}
+			return i, &errRestart{u.wants[0], hideOwnTimeout(limited, err), asked}
 		default:
 			return i, err
 		}
@@ -128,7 +129,7 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 	for _, u := range units {
 		for _, w := range u.wants {
 			if !w.Hold.Valid() {
-				return n, &errAgain{w, nil, 0} // lost while others were waited for
+				return n, &errRestart{w, nil, 0} // lost during the wait for other locks
 			}
 		}
 	}
@@ -140,31 +141,31 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 		pass, _ := w.Hold.Grant()
 		err := w.Hold.Prolong(calls, pass, r)
 		if errors.Is(err, ErrLost) {
-			err = &errAgain{w, nil, 0}
+			err = &errRestart{w, nil, 0}
 		}
 		return err
 	})
 }
 
-// A unit is what one script can take.
+// A unit is the wants that one script acquires.
 type unit struct {
 	e     *Engine
 	wants []*Want
 }
 
-// plan sorts the wants into units: by server, and there first what the server
-// itself keeps a queue for, so that its place is waited for with as little in
-// hand as possible.
+// plan sorts the wants into units: by server, and for one server first the locks whose
+// queue the server keeps. The call then waits in that queue while it holds as few other
+// locks as possible.
 func plan(ctx context.Context, wants []*Want, r Request) ([]unit, error) {
-	servers, err := identities(wants, func(e *Engine) (string, error) {
-		return e.identity(ctx, server{}, r.patience(e))
+	servers, err := runIDs(wants, func(e *Engine) (string, error) {
+		return e.runID(ctx, server{}, r.patience(e))
 	})
 	if err != nil {
 		return nil, err
 	}
 	type place struct {
 		slot  int
-		queue string // of those that have one each
+		queue string // the gate of a lock whose queue the server keeps; it has a unit of its own
 	}
 	where := func(w *Want) place {
 		p := place{slot: w.Engine.d.Place(w.Kind.Ref("").Key).Slot}
@@ -178,7 +179,7 @@ func plan(ctx context.Context, wants []*Want, r Request) ([]unit, error) {
 		return cmp.Or(
 			cmp.Compare(servers[a.Engine], servers[b.Engine]),
 			cmp.Compare(boolInt(pa.queue == ""), boolInt(pb.queue == "")),
-			cmp.Compare(pa.slot, pb.slot), // nodes change, slots do not
+			cmp.Compare(pa.slot, pb.slot), // not by node, because slots move between nodes
 			cmp.Compare(pa.queue, pb.queue),
 			cmp.Compare(a.Kind.Gate(), b.Kind.Gate()),
 		)
@@ -195,18 +196,19 @@ func plan(ctx context.Context, wants []*Want, r Request) ([]unit, error) {
 	return units, nil
 }
 
-// A server is the master at a node in a term. The zero server stands for all
-// masters of an engine.
+// A server is the master at a node in a term. The zero server means all masters of an
+// engine.
 type server struct {
 	node string
 	term uint64
 }
 
-// identity returns the run id of a server, which distinguishes it from all
-// others for every client. It waits for an answer as long as patience says.
-func (e *Engine) identity(ctx context.Context, s server, patience time.Duration) (string, error) {
+// runID returns the run id of a server. It is the same for all clients, and different for
+// each server. If it is not known yet, runID asks the server, for as long as patience
+// says.
+func (e *Engine) runID(ctx context.Context, s server, patience time.Duration) (string, error) {
 	e.mu.Lock()
-	id, ok := e.servers[s]
+	id, ok := e.runIDs[s]
 	e.mu.Unlock()
 	if ok {
 		return id, nil
@@ -215,17 +217,17 @@ func (e *Engine) identity(ctx context.Context, s server, patience time.Duration)
 		return "", err
 	}
 	defer e.end()
-	err := e.persist(ctx, patience, func(ctx context.Context) (err error) {
-		id, err = e.recognise(ctx, s)
+	err := e.retry(ctx, patience, func(ctx context.Context) (err error) {
+		id, err = e.fetchRunID(ctx, s)
 		return err
 	})
 	return id, err
 }
 
-// recognise asks a server for its run id. Of all masters it takes the lowest, as
-// every client does; those that do not answer are left out. Clients that have
-// heard different masters may disagree until they ask again.
-func (e *Engine) recognise(ctx context.Context, s server) (string, error) {
+// fetchRunID asks a server for its run id. For all masters of an engine, it returns the
+// lowest run id, as every client does. It ignores masters that do not answer. So two
+// clients may disagree until they ask again.
+func (e *Engine) fetchRunID(ctx context.Context, s server) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	var nodes []string
@@ -233,7 +235,7 @@ func (e *Engine) recognise(ctx context.Context, s server) (string, error) {
 		nodes = []string{s.node}
 	}
 	id, known := "", false
-	err := driver.Unsent(errors.New("no server is known now"))
+	err := driver.Unsent(errors.New("no server is known"))
 	for _, f := range e.d.Facts(ctx, nodes...) {
 		switch {
 		case f.Err != nil:
@@ -247,11 +249,12 @@ func (e *Engine) recognise(ctx context.Context, s server) (string, error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	maps.DeleteFunc(e.servers, func(old server, _ string) bool { return old.node == s.node })
-	e.servers[s] = id
+	maps.DeleteFunc(e.runIDs, func(old server, _ string) bool { return old.node == s.node })
+	e.runIDs[s] = id
 	return id, nil
 }
 
+// take acquires the wants of a unit.
 func (u unit) take(calls, waiting context.Context, r Request) error {
 	e := u.e
 	if err := e.begin(); err != nil {
@@ -271,12 +274,12 @@ func (u unit) take(calls, waiting context.Context, r Request) error {
 	a := acquisition{e: e, k: k, traits: k.Traits(), r: r, waiting: waiting, asking: calls, once: once}
 	if !once {
 		a.g = e.gate(k.Gate())
-		defer e.leave(a.g)
+		defer e.leaveGate(a.g)
 	}
 	return a.runGroup(u.wants)
 }
 
-// releaseAll gives back what was taken, all at once.
+// releaseAll releases all holds of the units concurrently.
 func releaseAll(units []unit, r Request) {
 	_ = each(units, func(w *Want) error {
 		if w.Hold != nil {
@@ -286,21 +289,21 @@ func releaseAll(units []unit, r Request) {
 	})
 }
 
-// heldByStrangers reports whether one of the locks is held by somebody who may
-// take his locks in any order: not by a client of this library.
-func (u unit) heldByStrangers(ctx context.Context) bool {
+// heldByForeignClient reports whether a client that does not use this library holds one
+// of the locks. Such a client may acquire its locks in any order.
+func (u unit) heldByForeignClient(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	for _, w := range u.wants {
 		owners, err := script.Holders(ctx, u.e.d, w.Kind.Ref("").Key)
-		if err == nil && slices.ContainsFunc(owners, func(owner string) bool { return !ours(owner) }) {
+		if err == nil && slices.ContainsFunc(owners, func(owner string) bool { return !isOwnerOfLibrary(owner) }) {
 			return true
 		}
 	}
 	return false
 }
 
-// each calls f for all wants at once and returns the first error.
+// each calls f for all wants concurrently and returns the first error.
 func each(units []unit, f func(*Want) error) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -320,9 +323,9 @@ func each(units []unit, f func(*Want) error) error {
 	return first
 }
 
-// identities returns what distinguishes the servers of each engine, which ask
-// returns. One engine alone needs nothing of that kind.
-func identities(wants []*Want, ask func(*Engine) (string, error)) (map[*Engine]string, error) {
+// runIDs returns the run id for each engine, as ask returns it. If there is only one
+// engine, it does not ask, because the order of the engines does not matter.
+func runIDs(wants []*Want, ask func(*Engine) (string, error)) (map[*Engine]string, error) {
 	ids := make(map[*Engine]string)
 	for _, w := range wants {
 		ids[w.Engine] = ""

@@ -8,90 +8,89 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// While some locks of a set are kept, others are not waited for without an end.
-// The order of all sets is the same, so they cannot wait for each other in a
-// circle; but Redisson takes its locks in the order in which they are given, so
-// may whoever locks by hand, and two processes may disagree after a server was
-// restarted. So a set that has waited a moment with something in hand gives that
-// back and begins again with what it could not get, which it waits for with
-// nothing in hand. Each time the moment is twice as long, up to holdAndWait, so
-// that it gets its locks also where all of them are in use.
+// In which order a set of locks is acquired, and how long it waits for one lock while it
+// holds others.
 //
-// A set that does not begin as all the others do is in their way as soon as it
-// has something. So it does not wait for the rest, but for a outOfOrderWait, and then
-// returns to the order of all. If it waited, there would be no end to that where
-// many want the same: whoever is in order holds what the others lack, and so do
-// they, and each gives up just before its turn. The glances grow, though, for
-// those who only ever get what they need for long in the wrong order. And where
-// strangers are in the way, who have another order, it waits in theirs as long
-// as in its own.
+// All sets use the same order, so sets cannot deadlock with each other. But other clients
+// may use another order: Redisson acquires locks in the order of its arguments, programs
+// may lock one by one, and two processes may disagree after a server was restarted. So a
+// set that holds some locks waits for the next one only for its patience. Then it
+// releases all locks and starts with the missing lock, for which it waits while it holds
+// none. The patience doubles each time, from firstPatience to maxPatience, so that a set
+// gets its locks even if all of them are in use.
+//
+// A set that starts out of order blocks the sets that are in order. So it waits for the
+// other locks only for outOfOrderWait, and then returns to the common order. If it waited
+// longer, sets that compete for the same locks would block each other, and each would
+// give up shortly before its turn. outOfOrderWait grows with each such attempt, for sets
+// that get a busy lock only out of order. If a foreign client, with another order, holds
+// the missing lock, the set waits out of order with its full patience.
 const (
-	moment         = time.Second
-	holdAndWait    = 2 * time.Second
+	firstPatience  = time.Second
+	maxPatience    = 2 * time.Second
 	outOfOrderWait = 100 * time.Millisecond
 )
 
-// A multiOrder is with which lock a set begins, and how long it waits for the rest.
+// A multiOrder decides with which lock a set starts, and how long it waits for the others.
 type multiOrder struct {
-	start     *Want // nil: as it is the usual
-	usual     int
-	first     int           // the unit of start, as planned; zero: in order
-	patience  time.Duration // in order, and in that of strangers
-	strangers bool          // are about, so that another order may be the right one
-	astray    int           // how often it was out of order without them
+	start      *Want         // the lock to start with; nil: that of savedFirst
+	recalled   int           // the unit that savedFirst has returned
+	firstUnit  int           // the unit of start, as planned; zero: the common order
+	patience   time.Duration // in the common order, and in that of foreign clients
+	foreign    bool          // a foreign client holds a lock, so another order may be right
+	outOfOrder int           // how often the set started out of order without foreign clients
 }
 
-// lay returns the planned units as they are to be taken, and how long to wait
-// for each of them with something in hand.
-func (c *multiOrder) lay(planned []unit) (units []unit, keep time.Duration) {
-	if c.start == nil {
-		c.usual = recall(planned)
-		c.start, c.strangers = planned[c.usual].wants[0], c.usual != 0
+// arrange returns the planned units in the order in which to acquire them, and how long
+// to wait for each unit after the first.
+func (o *multiOrder) arrange(planned []unit) (units []unit, patience time.Duration) {
+	if o.start == nil {
+		o.recalled = savedFirst(planned)
+		o.start, o.foreign = planned[o.recalled].wants[0], o.recalled != 0
 	}
-	units, c.first = startWith(c.start, planned)
-	if c.first == 0 || c.strangers {
-		return units, c.patience
+	units, o.firstUnit = startWith(o.start, planned)
+	if o.firstUnit == 0 || o.foreign {
+		return units, o.patience
 	}
-	keep = min(outOfOrderWait<<(2*c.astray), c.patience)
-	c.astray = min(c.astray+1, 3)
-	return units, keep
+	patience = min(outOfOrderWait<<(2*o.outOfOrder), o.patience)
+	o.outOfOrder = min(o.outOfOrder+1, 3)
+	return units, patience
 }
 
-// learn notes that the set has got its locks, for the next one.
-func (c *multiOrder) learn(planned []unit) {
-	if c.first != c.usual && (c.first == 0 || c.strangers) {
-		remember(planned, c.first)
+// learn saves the start of a set that has got its locks, for later sets.
+func (o *multiOrder) learn(planned []unit) {
+	if o.firstUnit != o.recalled && (o.firstUnit == 0 || o.foreign) {
+		saveFirst(planned, o.firstUnit)
 	}
 }
 
-// giveWay decides what to begin with now that the set could not get a lock.
-func (c *multiOrder) giveWay(planned []unit, missing *Want) {
-	if c.first == 0 || c.strangers {
-		c.start, c.patience = missing, min(2*c.patience, holdAndWait)
+// chooseStart chooses what to start with after the set could not get a lock.
+func (o *multiOrder) chooseStart(planned []unit, missing *Want) {
+	if o.firstUnit == 0 || o.foreign {
+		o.start, o.patience = missing, min(2*o.patience, maxPatience)
 	} else {
-		c.start = planned[0].wants[0]
+		o.start = planned[0].wants[0]
 	}
 }
 
-// startWith puts the unit of a want before all others, and returns where it
-// was.
+// startWith moves the unit of a want to the front, and returns its former index.
 func startWith(w *Want, planned []unit) ([]unit, int) {
 	i := slices.IndexFunc(planned, func(u unit) bool { return slices.Contains(u.wants, w) })
 	return slices.Concat(planned[i:i+1], planned[:i], planned[i+1:]), i
 }
 
-// Whoever meets somebody with another order, such as Redisson, has to give way,
-// and would have to again the next time. So a set that has given way remembers
-// with what it began when it succeeded, and the next one of its shape begins
-// with that. If that is wrong, because others keep to the order of all sets, it
-// costs a moment and is forgotten.
+// A set that competes with a client of another order, such as Redisson, has to restart,
+// and so would the next set. So a set that has restarted saves the unit with which it
+// succeeded. The next set of the same shape starts with it. If this is wrong, because the
+// other clients use the common order, one set waits for its patience without success, and the
+// saved unit is removed.
 
-// maxFirsts bounds what is remembered. There are as many shapes as mixtures of
-// clients and kinds, so it is for those who open clients again and again.
+// maxFirsts bounds the number of saved units. There is one per combination of clients and
+// kinds, so only a program that opens clients again and again reaches it.
 const maxFirsts = 100
 
-// shape is what sets have in common for which the same order is likely to be
-// right, whatever the names: the clients, and where there is a queue.
+// shape returns what sets have in common that are likely to need the same order: their
+// clients, and which units have a queue at the server. The names do not matter.
 func shape(planned []unit) string {
 	var b strings.Builder
 	for _, u := range planned {
@@ -103,8 +102,8 @@ func shape(planned []unit) string {
 	return b.String()
 }
 
-// recall returns with which unit to begin.
-func recall(planned []unit) int {
+// savedFirst returns the unit to start with.
+func savedFirst(planned []unit) int {
 	if len(planned) == 1 {
 		return 0
 	}
@@ -114,8 +113,8 @@ func recall(planned []unit) int {
 	return e.firsts[key]
 }
 
-// remember keeps with which unit a set has succeeded.
-func remember(planned []unit, first int) {
+// saveFirst saves the unit with which a set has started and succeeded.
+func saveFirst(planned []unit, first int) {
 	e, key := planned[0].e, shape(planned)
 	e.mu.Lock()
 	defer e.mu.Unlock()

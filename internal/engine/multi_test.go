@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A masters is a driver of a cluster whose masters can be down, or not known.
+// masters is a driver of a cluster whose masters can be down or unknown.
 type masters struct {
 	*fake.Driver
 	mu    sync.Mutex
@@ -34,6 +34,7 @@ func (m *masters) Facts(_ context.Context, nodes ...string) []driver.Facts {
 	return m.facts
 }
 
+// down returns the facts of a master that is down.
 func down() driver.Facts { return driver.Facts{Err: driver.Unsent(errors.New("down"))} }
 
 // over returns an engine on that driver.
@@ -51,7 +52,7 @@ func wantsOf(engines ...*Engine) (wants []*Want) {
 	return wants
 }
 
-// A set takes its locks although a master that serves none of them is down.
+// A set gets its locks while a master that stores none of them is down.
 func TestSetBesideDeadMaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &masters{Driver: fake.New()}, &masters{Driver: fake.New()}
@@ -67,8 +68,8 @@ func TestSetBesideDeadMaster(t *testing.T) {
 	})
 }
 
-// A set waits for a server that it has never spoken to as long as a single lock
-// does, and a try as long as the try of a single lock.
+// A set waits for a server that it has not reached yet as long as a single lock does, both
+// with and without a wait time.
 func TestSetPatienceAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &masters{Driver: fake.New()}, &masters{Driver: fake.New()}
@@ -94,7 +95,7 @@ func TestSetPatienceAtFirst(t *testing.T) {
 	})
 }
 
-// quorumOf returns engines on servers of their own, and a quorum of them.
+// quorumOf returns a quorum of n servers, and a want for each of them.
 func quorumOf(t *testing.T, n int, wrap func(i int, m *masters) driver.Driver) (*Quorum, []*Want) {
 	var engines []*Engine
 	for i := range n {
@@ -105,8 +106,8 @@ func quorumOf(t *testing.T, n int, wrap func(i int, m *masters) driver.Driver) (
 	return NewQuorum(n, n, 200*time.Millisecond), wantsOf(engines...)
 }
 
-// Clients that do not know a master for a moment do not vote in it. That is no
-// reason to take them for clients of one server later.
+// Clients without a known master do not vote. They are not taken for clients of the same
+// server later.
 func TestQuorumBeforeMastersAreKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all []*masters
@@ -126,18 +127,18 @@ func TestQuorumBeforeMastersAreKnown(t *testing.T) {
 		if err := q.Acquire(t.Context(), wants, Request{}); err != nil {
 			t.Errorf("with masters: %v", err)
 		}
-		q.giveBack(wants, Request{})
+		q.releaseGranted(wants, Request{})
 		for _, m := range all {
 			m.set(driver.Facts{RunID: "1"})
 		}
 		q, wants = NewQuorum(3, 3, 200*time.Millisecond), wantsOf(over(t, all[0]), over(t, all[1]), over(t, all[2]))
 		if err := q.Acquire(t.Context(), wants, Request{}); !errors.Is(err, ErrSameServer) {
-			t.Errorf("clients of one server: %v", err)
+			t.Errorf("clients of the same server: %v", err)
 		}
 	})
 }
 
-// hold takes a mutex for an owner that no engine knows.
+// hold acquires a mutex for an owner that belongs to no engine.
 func hold(t *testing.T, d driver.Driver, name string) {
 	t.Helper()
 	if v, err := script.Acquire(t.Context(), d, script.NewMutex(name), script.Claim{Owner: "x:1", Count: 1, Lease: time.Hour}); err != nil || !v.Granted() {
@@ -145,7 +146,7 @@ func hold(t *testing.T, d driver.Driver, name string) {
 	}
 }
 
-// A slow driver takes that long for a script.
+// A slow driver delays each script by its time.
 type slow struct {
 	driver.Driver
 	takes map[string]time.Duration
@@ -156,8 +157,7 @@ func (d slow) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	return d.Driver.Do(context.WithoutCancel(ctx), c)
 }
 
-// Votes that come too late are given back at the same time, not one after the
-// other.
+// Votes that come too late are released concurrently, not one after the other.
 func TestQuorumLateVotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const late, long = 100 * time.Millisecond, time.Second
@@ -171,74 +171,14 @@ func TestQuorumLateVotes(t *testing.T) {
 			return slow{m, map[string]time.Duration{"mutex_acquire": late, "mutex_release": long}}
 		})
 		if err := q.Acquire(t.Context(), wants, Request{}); !errors.Is(err, ErrNotAcquired) {
-			t.Errorf("held by others: %v", err)
+			t.Errorf("held by another owner: %v", err)
 		}
 		time.Sleep(late + long + long/2)
 		for i, m := range all {
 			if owner := m.Holder("k"); owner != "" {
-				t.Errorf("server %d still keeps a late vote", i)
+				t.Errorf("server %d: the late vote was not released", i)
 			}
 		}
 		time.Sleep(10 * long)
-	})
-}
-
-// A request that may come late is undone once more, however short the lease.
-func TestUndoShortLease(t *testing.T) {
-	in(t, func(d *fake.Driver, e, _ *Engine) {
-		e.undo(script.NewMutex("k"), "x:1", time.Second, true) // less than Patience / 4
-		time.Sleep(options.Patience)
-		if n := d.Calls("mutex_release"); n != 2 {
-			t.Errorf("freed %d times, want 2", n)
-		}
-	})
-}
-
-// A silent driver answers nothing while it is silent.
-type silent struct {
-	driver.Driver
-	mu *sync.RWMutex
-	on *bool
-}
-
-func (d silent) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
-	d.mu.RLock()
-	on := *d.on
-	d.mu.RUnlock()
-	if on {
-		<-ctx.Done()
-		return driver.Reply{}, driver.Unknown(ctx.Err())
-	}
-	return d.Driver.Do(ctx, c)
-}
-
-// Entering a lock again with a wait at a silent server fails with
-// ErrUnavailable, for the call that asks and for one behind it.
-func TestReenterAtSilentServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.RWMutex
-		var on bool
-		e := over(t, silent{fake.New(), &mu, &on})
-		h := acquire(t, e, forever)
-		mu.Lock()
-		on = true
-		mu.Unlock()
-		var wg sync.WaitGroup
-		// The second call waits behind the first, and gives up before it.
-		for _, wait := range []time.Duration{time.Second, time.Second / 2} {
-			wg.Go(func() {
-				began := time.Now()
-				err := h.Reenter(t.Context(), 0, Request{Wait: wait}, new(user))
-				if took := time.Since(began); !errors.Is(err, ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || took > 3*time.Second {
-					t.Errorf("wait %v, after %v: %v", wait, took, err)
-				}
-			})
-			synctest.Wait()
-		}
-		wg.Wait()
-		mu.Lock()
-		on = false
-		mu.Unlock()
-		release(t, h)
 	})
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// Most requests can be sent again because of what they leave at the server:
-// whoever asks for a lock that he holds already has it. Where nothing of that
-// kind remains, as when a number is raised by one, a request has a number of
-// its own, and the server remembers the last one, and its answer, of each sequence.
-// There are as many lanes as requests under way at a time, so what is to be
-// remembered does not grow with their number.
+// Most requests can be sent twice because of what they store at the server: a claim for a
+// lock that the owner already holds is granted. Other requests, such as raising a number
+// by one, store nothing of that kind. Such a request has a number in a sequence. The
+// server keeps a mark for each sequence: its last number, and the answer. There are as
+// many sequences as requests under way at the same time, so the number of marks does not
+// grow with the number of requests.
 
-// number returns a sequence that nobody uses and the name of a request in it: the
-// engine's id, the sequence, and a number above those of all before.
-func (e *Engine) number() (sequence int, request string) {
+// newRequest returns a sequence that is not in use, and the name of a new request in it:
+// the engine's id, the sequence, and a number that is higher than all earlier ones.
+func (e *Engine) newRequest() (sequence int, request string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if n := len(e.sequences); n > 0 {
@@ -34,23 +34,22 @@ func (e *Engine) number() (sequence int, request string) {
 	return sequence, string(strconv.AppendUint(append(b, ':'), e.owners.Add(1), 10))
 }
 
-// reuse gives a sequence back. The sequence of a request that nobody knows the fate of
-// is not used before that is known: what the server remembers of it may yet be
-// needed.
-func (e *Engine) reuse(sequence int) {
+// freeSequence makes a sequence available again. If it is unknown whether a request was
+// executed, its sequence must not be freed: a new request would replace its mark.
+func (e *Engine) freeSequence(sequence int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.sequences = append(e.sequences, sequence)
 }
 
-// A mark is of use while a copy of its request may come. A request that was
-// sent once and answered has no other copy, so the next request of its sequence
-// deletes its mark: what a client leaves at the server grows with its lanes, not
-// with the objects that it uses. In a cluster that needs both in one slot;
-// other marks expire.
+// A mark is needed while a second copy of its request may arrive. A request that was sent
+// once and answered has no second copy. So the next request of its sequence deletes its
+// mark. The number of marks of a client therefore grows with its sequences, not with the
+// objects that it uses. In a cluster, both requests must be in one slot for this. Other
+// marks expire.
 
-// spent returns the mark that a call of a sequence may delete.
-func (e *Engine) spent(sequence int, mark string) string {
+// takeSpentMark returns the mark that the next call of a sequence can delete, or "".
+func (e *Engine) takeSpentMark(sequence int, mark string) string {
 	e.mu.Lock()
 	last := e.marks[sequence]
 	delete(e.marks, sequence)
@@ -64,8 +63,8 @@ func (e *Engine) spent(sequence int, mark string) string {
 	return last
 }
 
-// answered notes that a request of a sequence was sent once and answered.
-func (e *Engine) answered(sequence int, mark string) {
+// saveSpentMark saves the mark of a request that was sent once and answered.
+func (e *Engine) saveSpentMark(sequence int, mark string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.marks == nil {
@@ -74,27 +73,28 @@ func (e *Engine) answered(sequence int, mark string) {
 	e.marks[sequence] = mark
 }
 
-// orderLife is how long an order is repeated: not as long as the server
-// remembers that it was carried out.
+// orderLife is how long an order is repeated. It is shorter than the life of its mark, so
+// that it is not executed twice.
 const orderLife = script.MarkLife / 2
 
-// completeLater carries out an order in the background, while the server remembers
-// requests. It reports whether it will.
+// completeLater sends an order in the background until the server confirms it, for at
+// most orderLife. Then it frees the sequence. If the watchdog is closed, it sends the
+// order now and returns false.
 func (e *Engine) completeLater(order driver.Call, sequence int) bool {
 	now := clock.Now()
-	if e.watchdog.ReleaseLater(order, now, now, now+orderLife, func() { e.reuse(sequence) }) {
+	if e.watchdog.ReleaseLater(order, now, now, now+orderLife, func() { e.freeSequence(sequence) }) {
 		return true
 	}
-	e.free(releaseTime, []driver.Call{order}) // closed: now or never
+	e.free(releaseTime, []driver.Call{order}) // the watchdog is closed
 	return false
 }
 
-// An Order makes the call of a request that the server carries out once.
+// An Order returns the call of a request that the server executes once.
 type Order func(request string) driver.Call
 
-// Once gives an order that the server carries out once, however often it has to
-// be sent. It is tried for a second. If there is something to be done later,
-// then also although ctx is done, and after that, as this, in the background.
+// Once sends an order that the server executes once, even if it is sent several times. It
+// retries for a second. If later is not nil, the end of ctx does not stop it, and if there
+// is no answer, the engine sends later in the background.
 func (e *Engine) Once(ctx context.Context, order, later Order) (driver.Reply, error) {
 	if err := e.begin(); err != nil {
 		return driver.Reply{}, err
@@ -105,10 +105,10 @@ func (e *Engine) Once(ctx context.Context, order, later Order) (driver.Reply, er
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 2*releaseTime)
 		defer cancel()
 	}
-	sequence, request := e.number()
+	sequence, request := e.newRequest()
 	call := order(request)
 	mark := script.MarkOf(call)
-	call = script.Spend(call, e.spent(sequence, mark))
+	call = script.Spend(call, e.takeSpentMark(sequence, mark))
 	var r driver.Reply
 	sent := 0
 	err := e.ask(ctx, true, func(ctx context.Context) (err error) {
@@ -119,12 +119,12 @@ func (e *Engine) Once(ctx context.Context, order, later Order) (driver.Reply, er
 	switch {
 	case err == nil:
 		if sent == 1 {
-			e.answered(sequence, mark)
+			e.saveSpentMark(sequence, mark)
 		}
-		e.reuse(sequence)
+		e.freeSequence(sequence)
 	case later != nil && !errors.Is(err, ErrRefused):
 		if e.completeLater(later(request), sequence) && errors.Is(err, ErrUnavailable) {
-			err = fmt.Errorf("%w: no answer in time; trying on in the background", ErrUnavailable)
+			err = fmt.Errorf("%w: no answer in time; still retrying in the background", ErrUnavailable)
 		}
 	}
 	return r, err

@@ -12,38 +12,40 @@ import (
 
 // An outage is a series of failed requests.
 type outage struct {
-	err   error // the last one; nil: the server works
-	since time.Duration
-	n     int
+	err   error         // of the last request; nil: there is no outage
+	since time.Duration // when the first failed request was sent
+	n     int           // how many requests have failed
 }
 
-// note adds a failure of a request sent at that moment, and returns how long
-// the outage has lasted.
+// note adds the failure of a request sent at that time, and returns how long the outage
+// has lasted.
 func (o *outage) note(err error, sent time.Duration) time.Duration {
 	if o.err == nil {
 		o.since = sent
 		o.n = 0
 	}
-	if !errors.Is(o.err, ErrNotReplicated) || driver.ClassOf(err) != driver.Ambiguous { // which says less
+	if !errors.Is(o.err, ErrNotReplicated) || driver.ClassOf(err) != driver.Ambiguous { // a request without an answer says less
 		o.err = err
 	}
 	o.n++
 	return clock.Early() - o.since
 }
 
+// over ends the outage.
 func (o *outage) over() { o.err = nil }
 
-// pause is how long to wait before the next attempt: 5 ms, doubling up to half
-// a second, with jitter.
+// pause returns how long to wait before the next attempt: 5 ms, doubling up to half a
+// second, with jitter.
 func (o *outage) pause() time.Duration {
 	d := min(5*time.Millisecond<<min(o.n-1, 10), 500*time.Millisecond)
 	return d/2 + rand.N(d/2)
 }
 
+// error returns the error of a call that the outage has ended.
 func (o *outage) error() error { return fmt.Errorf("%w: %w", ErrUnavailable, o.err) }
 
-// refusedError returns the error of a request that the server will not serve until
-// something is changed.
+// refusedError returns the error of a request that the server refuses until an operator
+// or the caller changes something.
 func refusedError(err error) error {
 	if errors.Is(err, driver.ErrClosed) {
 		return ErrClosed
@@ -51,7 +53,8 @@ func refusedError(err error) error {
 	return fmt.Errorf("%w: %w%s", ErrRefused, err, refusalHints[driver.CodeOf(err)])
 }
 
-// gaveUp is the error of a wait that err has ended.
+// gaveUp returns the error of a wait that err has ended. The ttl is what the holder has
+// left; zero: the lock is not known to be held.
 func gaveUp(err error, out *outage, ttl time.Duration) error {
 	switch {
 	case errors.Is(err, ErrClosed):

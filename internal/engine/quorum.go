@@ -16,55 +16,54 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// A Quorum is a number of servers that know nothing of each other, and of which
-// most have to grant a lock.
+// A Quorum is several independent servers. A lock is acquired when most of them grant it.
 type Quorum struct {
 	Servers int
 	Need    int
-	Limit   time.Duration // for each server to answer
+	Limit   time.Duration // how long each server may take to answer
 
-	nodes []node
+	open []openCalls // by server
 }
 
-// A node is one of the servers.
-type node struct {
+// openCalls are the calls to one server that have no answer yet.
+type openCalls struct {
 	mu   sync.Mutex
-	sent []time.Duration // calls under way, the oldest first
+	sent []time.Duration // when they were sent, the oldest first
 }
 
-// ask notes a call, unless one is overdue: whoever does not answer is not asked
-// again before it has.
-func (n *node) ask(limit time.Duration) (sent time.Duration, ok bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// begin notes a new call. It returns false if an earlier call is overdue: the server is
+// not asked again before it has answered that call.
+func (o *openCalls) begin(limit time.Duration) (sent time.Duration, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	now := clock.Early()
-	if len(n.sent) > 0 && now-n.sent[0] > limit {
+	if len(o.sent) > 0 && now-o.sent[0] > limit {
 		return 0, false
 	}
-	n.sent = append(n.sent, now)
+	o.sent = append(o.sent, now)
 	return now, true
 }
 
-// answered notes the answer to a call.
-func (n *node) answered(sent time.Duration) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	i := slices.Index(n.sent, sent)
-	n.sent = slices.Delete(n.sent, i, i+1)
+// end notes the answer to a call.
+func (o *openCalls) end(sent time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i := slices.Index(o.sent, sent)
+	o.sent = slices.Delete(o.sent, i, i+1)
 }
 
-// NewQuorum returns a quorum of so many servers, more than half of them, of
-// which n can be asked.
+// NewQuorum returns a quorum that needs more than half of that many servers. Clients for
+// n of them are available.
 func NewQuorum(servers, n int, limit time.Duration) *Quorum {
-	return &Quorum{Servers: servers, Need: servers/2 + 1, Limit: limit, nodes: make([]node, n)}
+	return &Quorum{Servers: servers, Need: servers/2 + 1, Limit: limit, open: make([]openCalls, n)}
 }
 
-// straggle is how long those are waited for at least that have not answered when
-// enough have: a lease on more servers than necessary survives the loss of one.
-const straggle = 10 * time.Millisecond
+// stragglerTime is the minimum extra wait for stragglers after a quorum. A lease on more
+// servers than necessary survives the loss of one.
+const stragglerTime = 10 * time.Millisecond
 
-// Acquire asks all servers, one per want, until enough grant the lock at once.
-// Those that did not have a nil Hold.
+// Acquire asks all servers, one per want, until enough of them grant the lock in the same
+// round. The wants of the other servers have a nil Hold.
 func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 	limited := ctx
 	if r.Wait > 0 {
@@ -91,7 +90,7 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 				out.note(err, sent)
 			}
 			return gaveUp(ctx.Err(), &out, t.ttl)
-		case r.Wait == 0 || t.same || errors.Is(err, ErrRefused) || errors.Is(err, ErrClosed):
+		case r.Wait == 0 || t.sameServer || errors.Is(err, ErrRefused) || errors.Is(err, ErrClosed):
 			return err
 		case errors.Is(err, ErrUnavailable):
 			if out.note(err, sent) > wants[0].Engine.o.Patience {
@@ -106,24 +105,24 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 				defer waiters[i].Leave()
 			}
 		}
-		// Those who have split the votes must not ask again at the same time.
+		// Clients that have split the votes must not ask again at the same time.
 		apart := 10 * time.Millisecond << min(failures, 4)
-		heard, err := q.listen(limited, wants, waiters, &t, rand.N(apart))
+		heard, err := q.waitForReleases(limited, wants, waiters, &t, rand.N(apart))
 		if heard {
 			var timer *time.Timer
 			_, err = sleep(limited, nil, nil, &timer, rand.N(apart))
 		}
 		if err != nil {
-			return overWait(ctx, gaveUp(err, &out, t.remaining()))
+			return hideOwnTimeout(ctx, gaveUp(err, &out, t.remaining()))
 		}
 	}
 }
 
-// listen waits until so many of the servers that have refused were heard of that
-// their votes would be enough, and for the pause of the tally and that much more
-// at most. What others publish, and what this waiter has given back elsewhere,
-// changes nothing.
-func (q *Quorum) listen(ctx context.Context, wants []*Want, waiters []*wait.Waiter, t *tally, more time.Duration) (heard bool, err error) {
+// waitForReleases waits for messages from the servers that have refused, until their
+// votes would be enough. It waits at most for the pause of the tally plus more. Messages
+// from other servers do not count: they may come from the votes that this call has just
+// released.
+func (q *Quorum) waitForReleases(ctx context.Context, wants []*Want, waiters []*wait.Waiter, t *tally, more time.Duration) (heard bool, err error) {
 	poll := time.Duration(math.MaxInt64)
 	var cases []reflect.SelectCase
 	add := func(c any) {
@@ -150,13 +149,13 @@ func (q *Quorum) listen(ctx context.Context, wants []*Want, waiters []*wait.Wait
 	for missing := t.missing(q); missing > 0; missing-- {
 		switch i, _, _ := reflect.Select(cases); {
 		case i < len(t.refused):
-			cases[i].Chan = reflect.Value{} // once
+			cases[i].Chan = reflect.Value{} // count each server once
 		case i == len(t.refused):
 			return false, nil
 		case i == len(t.refused)+1:
 			return false, ctx.Err()
 		default:
-			return false, nil // one client less to ask
+			return false, nil // a client was closed
 		}
 	}
 	return true, nil
@@ -165,14 +164,14 @@ func (q *Quorum) listen(ctx context.Context, wants []*Want, waiters []*wait.Wait
 // A tally counts votes.
 type tally struct {
 	granted, busy, young, failed int
-	pending                      int             // not yet counted when it was clear that they change nothing
-	refused                      []int           // the wants of the busy ones
-	ttls                         []time.Duration // what others have left there; negative: no end
-	ttl                          time.Duration   // the longest of those who are in the way
-	seen                         time.Duration   // when they had that
+	pending                      int             // servers that had not answered when the result was clear
+	refused                      []int           // the wants of the busy servers
+	ttls                         []time.Duration // how long the holders have left there; negative: no expiry
+	ttl                          time.Duration   // the longest time until a busy or young server may grant
+	seen                         time.Duration   // when the votes were counted
 	err                          error           // the last failure
-	late                         bool            // enough were granted, but too late to be of use
-	same                         bool            // two votes are of one server
+	late                         bool            // enough servers granted, but too late to be of use
+	sameServer                   bool            // two votes come from the same server
 }
 
 // count adds a vote.
@@ -195,7 +194,7 @@ func (t *tally) count(v vote) {
 	}
 }
 
-// remaining is what the last of those who are in the way has left now.
+// remaining returns what is left now of the longest time in the tally.
 func (t *tally) remaining() time.Duration {
 	if t.ttl <= 0 {
 		return t.ttl
@@ -203,14 +202,13 @@ func (t *tally) remaining() time.Duration {
 	return max(t.ttl-(clock.Early()-t.seen), time.Millisecond)
 }
 
-// missing is how many of the servers that have refused would have to grant the
-// lock.
+// missing returns how many of the servers that have refused would have to grant the lock.
 func (t *tally) missing(q *Quorum) int { return q.Need - t.granted - t.pending }
 
-// pause is how long to wait if nothing is heard: until the leases of others have
+// pause returns how long to wait without a message: until the leases of the holders have
 // ended at enough servers, or for the poll interval.
 func (t *tally) pause(q *Quorum, poll time.Duration) time.Duration {
-	const soon = 500 * time.Millisecond // for those that have failed, or have started lately
+	const soon = 500 * time.Millisecond // for servers that have failed or were restarted
 	missing := t.missing(q)
 	switch {
 	case missing <= 0:
@@ -228,39 +226,39 @@ func (t *tally) pause(q *Quorum, poll time.Duration) time.Duration {
 	return min(ends[missing-1]+time.Millisecond, poll)
 }
 
-// error says why there is no quorum, or nil if there is.
+// error returns why there is no quorum, or nil if there is one.
 func (t *tally) error(q *Quorum) error {
 	switch {
-	case t.same:
+	case t.sameServer:
 		return ErrSameServer
 	case t.granted >= q.Need && !t.late:
 		return nil
-	case t.failed <= q.Servers-q.Need: // enough could have voted
+	case t.failed <= q.Servers-q.Need: // enough servers have answered
 		votes := fmt.Sprintf("%d of %d votes, needs %d (%d for others, %d failed", t.granted, q.Servers, q.Need, t.busy, t.failed)
 		if t.young > 0 {
-			votes += fmt.Sprintf(", %d started lately and without a vote for up to %v", t.young, t.ttl)
+			votes += fmt.Sprintf(", %d restarted and not voting for up to %v", t.young, t.ttl)
 		}
 		return &Busy{TTL: t.ttl, Votes: votes + ")"}
 	case errors.Is(t.err, ErrRefused) || errors.Is(t.err, ErrClosed):
 		return t.err
 	}
-	return fmt.Errorf("%w: %d of %d servers failed, at least %d must answer; the last error: %w", ErrUnavailable, t.failed, q.Servers, q.Need, cmp.Or(t.err, errSilent))
+	return fmt.Errorf("%w: %d of %d servers failed, at least %d must answer; the last error: %w", ErrUnavailable, t.failed, q.Servers, q.Need, cmp.Or(t.err, errNoAnswer))
 }
 
 // A vote is the answer of one server.
 type vote struct {
 	i   int
-	id  string // of the server
+	id  string // the run id of the server
 	h   *Hold
 	err error
 }
 
-// errSilent is the vote of a server that does not answer, or still owes the
-// answer to an earlier call.
-var errSilent = fmt.Errorf("%w: no answer within the limit", ErrUnavailable)
+// errNoAnswer is the vote of a server that does not answer, or has not answered an
+// earlier call.
+var errNoAnswer = fmt.Errorf("%w: no answer within the limit", ErrUnavailable)
 
-// ask asks all servers at once, and takes back what was granted if that is not
-// enough.
+// ask asks all servers concurrently. If not enough of them grant the lock, it releases
+// what was granted.
 func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 	votes := make(chan vote, len(wants))
 	calls, cancel := context.WithTimeout(ctx, q.Limit)
@@ -268,24 +266,24 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 	begun := clock.Early()
 	for i, w := range wants {
 		w.Hold = nil
-		sent, ok := q.nodes[i].ask(q.Limit)
+		sent, ok := q.open[i].begin(q.Limit)
 		if !ok {
-			votes <- vote{i: i, err: errSilent}
+			votes <- vote{i: i, err: errNoAnswer}
 			continue
 		}
 		go func() {
 			v := vote{i: i}
 			place := w.Engine.d.Place(w.Kind.Ref("").Key)
-			v.id, v.err = w.Engine.identity(calls, server{place.Node, place.Term}, once.patience(w.Engine))
+			v.id, v.err = w.Engine.runID(calls, server{place.Node, place.Term}, once.patience(w.Engine))
 			if v.err == nil {
 				v.h, v.err = w.Engine.Acquire(calls, w.Kind, once, w.User)
 			}
-			q.nodes[i].answered(sent)
+			q.open[i].end(sent)
 			votes <- v
 		}()
 	}
 	t := tally{failed: q.Servers - len(wants)}
-	// Whatever the drivers make of the context, this is the limit.
+	// The limit applies even if a driver ignores the context.
 	limit := time.NewTimer(q.Limit)
 	defer limit.Stop()
 	var grace <-chan time.Time
@@ -298,7 +296,7 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 			wants[v.i].Hold, ids[v.i] = v.h, v.id
 			t.count(v)
 			if t.granted == q.Need && grace == nil {
-				grace = time.After(max(straggle, 3*(clock.Early()-begun)))
+				grace = time.After(max(stragglerTime, 3*(clock.Early()-begun)))
 			}
 			enough = q.Servers-t.busy-t.young-t.failed < q.Need // too few can still grant it
 		case <-grace:
@@ -306,36 +304,36 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 		case <-limit.C:
 			enough = true
 			t.failed += pending
-			t.err = errSilent
+			t.err = errNoAnswer
 		case <-ctx.Done():
 			enough = true
 			t.failed += pending
-			t.err = errSilent
+			t.err = errNoAnswer
 		}
 	}
 	t.pending = max(q.Servers-t.granted-t.busy-t.young-t.failed, 0)
 	t.seen = clock.Early()
-	go q.await(pending, votes, wants, r, cancel)
+	go q.releaseLate(pending, votes, wants, r, cancel)
 	valid := 0
 	seen := make(map[string]bool)
 	for i, w := range wants {
 		if w.Hold != nil && w.Hold.Valid() {
 			valid++
-			t.same = t.same || seen[ids[i]]
+			t.sameServer = t.sameServer || seen[ids[i]]
 			seen[ids[i]] = true
 		}
 	}
 	t.late = valid < q.Need
 	if t.error(q) != nil || ctx.Err() != nil {
 		t.late = true
-		q.giveBack(wants, r)
+		q.releaseGranted(wants, r)
 	}
 	return t
 }
 
-// await gives back the votes that came too late to count, each as soon as it
-// has come: a server that does not answer does not keep the votes of others.
-func (q *Quorum) await(pending int, votes <-chan vote, wants []*Want, r Request, cancel func()) {
+// releaseLate releases the votes that come too late to count, each as soon as it has
+// come. So a server that does not answer does not delay the release at others.
+func (q *Quorum) releaseLate(pending int, votes <-chan vote, wants []*Want, r Request, cancel func()) {
 	defer cancel()
 	for range pending {
 		v := <-votes
@@ -345,9 +343,8 @@ func (q *Quorum) await(pending int, votes <-chan vote, wants []*Want, r Request,
 	}
 }
 
-// giveBack releases what was granted everywhere, and waits for that as long as
-// the limit allows.
-func (q *Quorum) giveBack(wants []*Want, r Request) {
+// releaseGranted releases all granted votes, and waits for that for at most the limit.
+func (q *Quorum) releaseGranted(wants []*Want, r Request) {
 	var wg sync.WaitGroup
 	for _, w := range wants {
 		if h := w.Hold; h != nil {

@@ -14,18 +14,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// Release gives back what user has of the hold. The last time it is passed on
-// inside the process or freed at the server. ErrLost says that it was lost
-// before.
+// Release releases the hold for one user. When the last user releases it, the hold is
+// handed off inside the process or freed at the server. Release returns ErrLost if the
+// hold was lost before.
 func (h *Hold) Release(user watchdog.LossHandler, renewed bool) error {
 	if err := h.e.begin(); err != nil {
-		<-h.e.done // whatever is held is being freed
+		<-h.e.done // Close frees the lock
 		return ErrLost
 	}
 	defer h.e.end()
-	h.enterAlone()
+	h.enterForRelease()
 	defer h.nest.Unlock()
-	if !h.forget(user) {
+	if !h.removeUser(user) {
 		return ErrLost
 	}
 	if h.count > 1 {
@@ -37,9 +37,9 @@ func (h *Hold) Release(user watchdog.LossHandler, renewed bool) error {
 	return h.free()
 }
 
-// forget takes a user off the list of those to be told of a loss. It reports
-// whether there was none so far.
-func (h *Hold) forget(user watchdog.LossHandler) bool {
+// removeUser removes a user, so that it is not told of a loss. It returns false if the
+// hold is already lost.
+func (h *Hold) removeUser(user watchdog.LossHandler) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.user == user {
@@ -50,9 +50,9 @@ func (h *Hold) forget(user watchdog.LossHandler) bool {
 	return h.lost == 0
 }
 
-// releaseNested gives back one of several. If the server does not confirm it,
-// the count at the server stays too high, which only shows in inspection: the
-// last release frees the lock whatever the count.
+// releaseNested releases the hold for one of several users. If the server does not confirm
+// it, the count at the server stays too high. This is only visible in inspection: the last
+// release frees the lock with any count.
 func (h *Hold) releaseNested(renewed bool) error {
 	h.count--
 	if renewed {
@@ -75,7 +75,8 @@ func (h *Hold) releaseNested(renewed bool) error {
 	return err
 }
 
-// pass hands the hold to the next in the queue, if the slice allows it.
+// pass hands the hold off to the next call in the queue, if the limits of hand-offs allow
+// it.
 func (h *Hold) pass() bool {
 	o := &h.e.o
 	h.mu.Lock()
@@ -90,7 +91,7 @@ func (h *Hold) pass() bool {
 	token := h.token
 	h.token = h.nextToken()
 	h.passes++
-	if !h.gate.pass(h) { // whoever waited has gone
+	if !h.gate.pass(h) { // the waiting call has ended
 		h.token = token
 		h.passes--
 		return false
@@ -98,11 +99,12 @@ func (h *Hold) pass() bool {
 	return true
 }
 
-// nextToken returns a token for the next user of the hold. Half of the time
-// that has passed since the grant arrived has certainly passed at the server,
-// too, so that the next one from there will be higher. Passing a hold mostly
-// takes longer than the two microseconds that each token needs; the rest is
-// spent spinning, since a sleep would take thirty times as long.
+// nextToken returns a token for the next user of the hold. Tokens of the server are its
+// time in microseconds. At least half of the time since the grant arrived has also passed
+// at the server, even if the clocks run at different speeds. So with one token per two
+// microseconds, the next token of the server is higher. A hand-off mostly takes longer
+// than that. If it does not, nextToken spins, because a sleep would take thirty times as
+// long.
 func (h *Hold) nextToken() int64 {
 	need := 2 * time.Microsecond * time.Duration(h.token+1-h.base)
 	for range 100 {
@@ -117,7 +119,7 @@ func (h *Hold) nextToken() int64 {
 	return h.e.tokens.fence(h.Key, h.token+1, 0)
 }
 
-// abandon gets rid of a hold that was passed to somebody who has gone.
+// abandon passes on or releases a hold that was handed off to a call that has ended.
 func (h *Hold) abandon() {
 	h.nest.Lock()
 	defer h.nest.Unlock()
@@ -127,28 +129,27 @@ func (h *Hold) abandon() {
 	g := h.detach()
 	h.e.undo(h.kind, h.owner, h.longest(), h.doubt)
 	g.give()
-	h.e.leave(g)
+	h.e.leaveGate(g)
 }
 
-// detach takes the gate, and with it the turn, away from the hold.
+// detach removes the gate, and with it the turn, from the hold.
 func (h *Hold) detach() *gate {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	g := h.gate
 	h.gate = nil
 	if g != nil {
-		g.keep(nil)
+		g.setHold(nil)
 	}
 	return g
 }
 
-// releaseTime bounds how long a release waits for a server that does not
-// answer, before it goes on in the background.
+// releaseTime bounds how long a release waits for a server that does not answer. After
+// that, it continues in the background.
 const releaseTime = time.Second
 
-// lower makes the server lower the hold count to left; zero frees the lock. It
-// retries for releaseTime. It reports whether an attempt without an answer may
-// have taken effect.
+// lower asks the server to lower the hold count to left; zero frees the lock. It retries
+// for releaseTime. It reports whether a request without an answer may have been executed.
 func (h *Hold) lower(left int) (freed script.Freed, doubt bool, err error) {
 	var out outage
 	for {
@@ -168,14 +169,14 @@ func (h *Hold) lower(left int) (freed script.Freed, doubt bool, err error) {
 	}
 }
 
-// free gives the lock back at the server. It returns nil only if the lock was
-// held until free was called: the server says that the owner held it, or it says
-// no to a repeated request whose first copy was sent while the lease was valid.
+// free frees the lock at the server. It returns nil only if the lock was held until free
+// was called. So either the server says that the owner held it, or the request was sent
+// twice, the first time while the lease was valid.
 func (h *Hold) free() error {
 	e := h.e
 	ends := h.Deadline()
 	over := clock.Now() >= ends
-	if !e.watchdog.Drop(&h.Watched) { // from here on nothing renews it
+	if !e.watchdog.Drop(&h.Watched) { // it is not renewed any more
 		return ErrLost
 	}
 	h.count = 0
@@ -189,12 +190,12 @@ func (h *Hold) free() error {
 			g.rivals = max(heard-boolInt(e.hub.Listens(h.kind.Channels(h.owner)[0])), 0)
 			g.yield = g.rivals > 0
 			g.give()
-			e.leave(g)
+			e.leaveGate(g)
 		}()
 	}
 	freed, doubt, err := h.lower(0)
 	if h.doubt || doubt || err != nil {
-		e.undo(h.kind, h.owner, h.longest(), true) // a copy may arrive late, or be allowed later
+		e.undo(h.kind, h.owner, h.longest(), true) // a request may arrive late, or the server may allow the release later
 	}
 	switch {
 	case err == nil && (freed.Held || doubt && !over):
@@ -206,26 +207,26 @@ func (h *Hold) free() error {
 	case err == nil:
 		why := e.watchdog.Denied(&h.Watched)
 		if why == watchdog.NotOwner && clock.Now() >= ends {
-			why = watchdog.Expired // the watchdog has not run since
+			why = watchdog.Expired // the watchdog has not run since then
 		}
-		return h.lose(why)
+		return h.setLost(why)
 	case over:
-		return h.lose(watchdog.Expired)
+		return h.setLost(watchdog.Expired)
 	case errors.Is(err, ErrUnavailable):
 		return fmt.Errorf("%w; still retrying in the background%s", err, expiry(ends))
 	}
 	return err
 }
 
-// lose notes why the hold was lost.
-func (h *Hold) lose(why watchdog.Reason) error {
+// setLost notes why the hold was lost, and returns ErrLost.
+func (h *Hold) setLost(why watchdog.Reason) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lost = why
 	return ErrLost
 }
 
-// expiry says when a lock ends that could not be released.
+// expiry returns the text that says when a lock expires that could not be released.
 func expiry(ends time.Duration) string {
 	if left := ends - clock.Now(); left > 0 {
 		return fmt.Sprintf(", the lock expires in %v at the latest", left.Round(100*time.Millisecond))

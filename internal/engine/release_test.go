@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -35,9 +36,8 @@ var (
 	forbidden = driver.ServerError("NOPERM this user has no permissions")
 )
 
-// A process is stopped until its lease is over, and releases before its watchdog
-// runs. Whatever the server or the network say, Release does not claim that the
-// lock was held until then.
+// A process is stopped until its lease has ended, and releases it before its watchdog runs.
+// Release returns ErrLost, whatever the server answers.
 func TestReleaseAfterTheEnd(t *testing.T) {
 	tests := map[string][]error{
 		"answered":               {nil},
@@ -54,7 +54,7 @@ func TestReleaseAfterTheEnd(t *testing.T) {
 				h := acquire(t, a, Request{Lease: 5 * time.Second})
 				time.Sleep(time.Millisecond)
 				clock.Skip(6 * time.Second)
-				d.Delete("k") // as it has expired
+				d.Delete("k") // it has expired at the server
 				other := acquire(t, b, Request{})
 				failRelease(d, errs...)
 				err := h.Release(nil, false)
@@ -72,8 +72,7 @@ func TestReleaseAfterTheEnd(t *testing.T) {
 	}
 }
 
-// A lease that is valid when it is released was held until then, also if the
-// first request has no answer.
+// The release of a valid lease succeeds even if its first request has no answer.
 func TestReleaseInTime(t *testing.T) {
 	in(t, func(d *fake.Driver, a, _ *Engine) {
 		h := acquire(t, a, Request{})
@@ -87,7 +86,7 @@ func TestReleaseInTime(t *testing.T) {
 	})
 }
 
-// The text of a release without an answer never counts time that has passed.
+// The error of a release without an answer contains no negative time.
 func TestReleaseText(t *testing.T) {
 	in(t, func(d *fake.Driver, a, _ *Engine) {
 		h := acquire(t, a, Request{Lease: 1200 * time.Millisecond})
@@ -100,7 +99,7 @@ func TestReleaseText(t *testing.T) {
 	})
 }
 
-// The release of a lock that was entered again says what the server says.
+// The release of a re-entered lock returns the result of the server.
 func TestReleaseNested(t *testing.T) {
 	tests := []struct {
 		name string
@@ -143,4 +142,107 @@ func TestReleaseNested(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A release that the server refuses is retried in the background.
+func TestRefusedRelease(t *testing.T) {
+	for _, text := range []string{"ERR max number of clients reached", "NOPERM this user has no permissions"} {
+		in(t, func(d *fake.Driver, a, _ *Engine) {
+			h, u := taken(t, a, forever)
+			d.Fail(func(driver.Call) error { return driver.ServerError(text) })
+			if err := h.Release(u, true); err == nil {
+				t.Errorf("%s: no error", text)
+			}
+			d.Fail(nil)
+			time.Sleep(2 * time.Second)
+			if d.Holder("k") != "" {
+				t.Errorf("%s: still held", text)
+			}
+		})
+	}
+}
+
+// If a claim was sent twice and its first copy arrives late, that copy is undone, too, even
+// if the second copy was undone before.
+func TestLateDuplicate(t *testing.T) {
+	in(t, func(d *fake.Driver, _, _ *Engine) {
+		n := 0
+		var late func()
+		lossy := wrap(d)
+		lossy.do = func(ctx context.Context, c driver.Call) (driver.Reply, error) {
+			if c.Script.Name != "mutex_acquire" {
+				return d.Do(ctx, c)
+			}
+			c.Args = append([]string(nil), c.Args...)
+			if n++; n == 1 { // arrives late
+				late = func() { _, _ = d.Do(context.Background(), c) }
+				return driver.Reply{}, driver.Unknown(errors.New("cut"))
+			}
+			_, _ = d.Do(ctx, c) // executed, but the reply is lost
+			<-ctx.Done()
+			return driver.Reply{}, driver.Unknown(ctx.Err())
+		}
+		e := New(lossy, options)
+		defer e.Close(time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := e.Acquire(ctx, script.NewMutex("k"), forever, new(user)); err == nil {
+			t.Fatal("acquired")
+		}
+		time.Sleep(100 * time.Millisecond)
+		late()
+		time.Sleep(10 * time.Second)
+		if d.Holder("k") != "" {
+			t.Error("the late claim was not undone")
+		}
+	})
+}
+
+// A lease that has ended was lost with the reason Expired, even if it is released before
+// the watchdog has noticed.
+func TestReleasedAfterItsEnd(t *testing.T) {
+	in(t, func(d *fake.Driver, a, _ *Engine) {
+		for passed, why := range map[time.Duration]watchdog.Reason{0: watchdog.NotOwner, 2 * time.Second: watchdog.Expired} {
+			h, u := taken(t, a, Request{Wait: Forever, Lease: time.Second})
+			d.Delete("k")
+			clock.Skip(passed) // no timer has noticed
+			if err := h.Release(u, false); !errors.Is(err, ErrLost) || h.Loss() != why {
+				t.Errorf("after %v: error %v, lost because %v, want %v", passed, err, h.Loss(), why)
+			}
+		}
+	})
+}
+
+// Many pending releases do not delay renewals.
+func TestPendingReleasesDoNotDelayRenewals(t *testing.T) {
+	for _, rtt := range []time.Duration{time.Millisecond, 50 * time.Millisecond} {
+		in(t, func(d *fake.Driver, _, _ *Engine) {
+			slow := wrap(d)
+			slow.many = func(ctx context.Context, cs []driver.Call) []driver.Result {
+				time.Sleep(rtt)
+				return d.DoMany(ctx, cs)
+			}
+			e := New(slow, options)
+			defer e.Close(time.Second)
+			_, u := taken(t, e, forever)
+			for i, start := 0, time.Now(); time.Since(start) < options.Lease; i++ {
+				time.Sleep(max(rtt/2, 5*time.Millisecond))
+				e.undo(script.NewMutex(fmt.Sprint("g", i)), "x:1", options.Lease, true)
+			}
+			if why := u.told(); len(why) > 0 {
+				t.Errorf("at %v: lost, %v, after %d renewals", rtt, why, d.Calls("renew"))
+			}
+		})
+	}
+}
+
+// A claim that may arrive late is undone a second time, even with a short lease.
+func TestUndoShortLease(t *testing.T) {
+	in(t, func(d *fake.Driver, e, _ *Engine) {
+		e.undo(script.NewMutex("k"), "x:1", time.Second, true) // less than Patience / 4
+		time.Sleep(options.Patience)
+		if n := d.Calls("mutex_release"); n != 2 {
+			t.Errorf("freed %d times, want 2", n)
+		}
+	})
 }

@@ -14,16 +14,16 @@ type Mode uint8
 
 // The modes.
 const (
-	Acked  Mode = iota // when one of those that are connected has it
+	Acked  Mode = iota // when one replica has it, if any is connected
 	Async              // at once
-	Strict             // when so many have it
+	Strict             // when Replication.Replicas replicas have it
 )
 
 // Replication says how many replicas must have what was granted before it
 // counts.
 type Replication struct {
 	Mode     Mode
-	Replicas int           // of Strict
+	Replicas int           // for Strict
 	Timeout  time.Duration // to wait for them
 	Skew     time.Duration // how far the clocks of the servers may be apart
 }
@@ -79,7 +79,7 @@ func (e *Engine) replicas(ctx context.Context, key string) int {
 	case Strict:
 		return o.Replicas
 	case Acked:
-		if e.waitless.Load() {
+		if e.waitUnsupported.Load() {
 			return 0
 		}
 		n := e.d.Place(key).Replicas

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// replicated runs a test on a server with so many replicas.
+// replicated runs a test on a server with that many replicas.
 func replicated(t *testing.T, r Replication, replicas int, test func(d *fake.Driver, e *Engine)) {
 	synctest.Test(t, func(*testing.T) {
 		d := fake.New()
@@ -27,11 +27,12 @@ func replicated(t *testing.T, r Replication, replicas int, test func(d *fake.Dri
 	})
 }
 
+// try tries the mutex "k" once.
 func try(e *Engine) (*Hold, error) {
 	return e.Acquire(context.Background(), script.NewMutex("k"), Request{}, new(user))
 }
 
-// What too few replicas have heard of is given back, and the error says so.
+// A grant that too few replicas have is released, and the error is ErrNotReplicated.
 func TestStrictGivesBack(t *testing.T) {
 	replicated(t, Replication{Mode: Strict, Replicas: 2}, 1, func(d *fake.Driver, e *Engine) {
 		_, err := try(e)
@@ -40,7 +41,7 @@ func TestStrictGivesBack(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		if holder := d.Holder("k"); holder != "" {
-			t.Errorf("not given back: %s has it", holder)
+			t.Errorf("not released: held by %s", holder)
 		}
 		d.Replicas(2)
 		h, err := try(e)
@@ -51,7 +52,7 @@ func TestStrictGivesBack(t *testing.T) {
 	})
 }
 
-// Lock waits for the replicas as long as for a server.
+// A call waits for replicas as long as for an unavailable server.
 func TestStrictWaits(t *testing.T) {
 	replicated(t, Replication{Mode: Strict, Replicas: 1}, 0, func(d *fake.Driver, e *Engine) {
 		time.AfterFunc(5*time.Second, func() { d.Replicas(1) })
@@ -64,19 +65,19 @@ func TestStrictWaits(t *testing.T) {
 		d.Replicas(0)
 		_, err := e.Acquire(context.Background(), script.NewMutex("k"), forever, new(user))
 		if !errors.Is(err, ErrNotReplicated) {
-			t.Errorf("after all patience: %v", err)
+			t.Errorf("after the patience: %v", err)
 		}
 	})
 }
 
-// That somebody else holds the lock is no matter of replicas.
+// A refusal needs no replica.
 func TestStrictBusy(t *testing.T) {
 	replicated(t, Replication{Mode: Strict, Replicas: 1}, 1, func(d *fake.Driver, e *Engine) {
 		h := acquire(t, e, forever)
 		d.Replicas(0)
 		_, err := try(e)
 		if !errors.Is(err, ErrNotAcquired) || errors.Is(err, ErrUnavailable) {
-			t.Errorf("of a lock that is held: %v", err)
+			t.Errorf("held lock: %v", err)
 		}
 		time.Sleep(time.Minute)
 		if why := h.Loss(); why != watchdog.Unacked {
@@ -85,7 +86,7 @@ func TestStrictBusy(t *testing.T) {
 	})
 }
 
-// An extension counts when enough replicas know of it.
+// An extension counts when enough replicas have it.
 func TestStrictExtension(t *testing.T) {
 	replicated(t, Replication{Mode: Strict, Replicas: 1}, 1, func(d *fake.Driver, e *Engine) {
 		h := acquire(t, e, Request{Lease: 20 * time.Second, Wait: Forever})
@@ -105,7 +106,7 @@ func TestStrictExtension(t *testing.T) {
 	})
 }
 
-// Acked needs one of the replicas that are connected, and none if none is.
+// Acked needs one replica, and none if no replica is connected.
 func TestAcked(t *testing.T) {
 	replicated(t, Replication{Mode: Acked}, 0, func(d *fake.Driver, e *Engine) {
 		start := time.Now()
@@ -118,6 +119,7 @@ func TestAcked(t *testing.T) {
 	})
 }
 
+// Async needs no replica.
 func TestAsync(t *testing.T) {
 	replicated(t, Replication{Mode: Async}, 0, func(d *fake.Driver, e *Engine) {
 		start := time.Now()
@@ -141,16 +143,16 @@ func (unsure) Facts(context.Context, ...string) []driver.Facts {
 	return []driver.Facts{{Err: driver.Unknown(errors.New("no answer"))}}
 }
 
-// Where nobody can say how many replicas there are, there may be some.
+// If the number of replicas is unknown, Acked needs one.
 func TestAckedUnsure(t *testing.T) {
 	synctest.Test(t, func(*testing.T) {
-		d := fake.New() // whose only replica has heard nothing
+		d := fake.New() // no replica acknowledges
 		o := options
 		o.Replication.Timeout = time.Second
 		e := New(unsure{d}, o)
 		defer e.Close(time.Second)
 		if h, err := try(e); err == nil {
-			t.Errorf("granted, without a look at the replicas")
+			t.Errorf("granted without a replica")
 			release(t, h)
 		}
 	})

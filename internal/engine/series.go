@@ -11,27 +11,27 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Source is where a series gets its blocks from: one that lies above the last.
+// A Source returns blocks of ids for a series. Each block is above the last one.
 type Source interface {
 	Fetch(ctx context.Context, d driver.Driver, last script.Block) (script.Block, error)
 }
 
-// A Series gives out ids that rise, from blocks that it fetches when the last
-// one is used up. Whoever finds it so fetches; there is no goroutine for that.
+// A Series returns rising ids from a block. When the block is used up, the call that
+// needs an id fetches the next block. There is no background goroutine.
 type Series struct {
 	e      *Engine
 	source Source
-	block  atomic.Pointer[stock]
-	turn   chan struct{} // full while somebody fetches
+	block  atomic.Pointer[currentBlock]
+	turn   chan struct{} // full while a call fetches
 
 	// Guarded by turn.
-	failed   error // what the last fetch has met, if it was the server's fault
+	failed   error // the error of the last fetch, if the server was unavailable
 	failedAt time.Duration
 }
 
-// A stock is a block that is being given out. How much of it is used counts on
-// when there is nothing left; an id in its place might overflow.
-type stock struct {
+// A currentBlock is the block from which ids are taken. The number of used ids also counts
+// the calls that found none left. A next id instead of this number might overflow.
+type currentBlock struct {
 	script.Block
 	used atomic.Int64
 }
@@ -39,12 +39,11 @@ type stock struct {
 // NewSeries returns a series that has no block yet.
 func (e *Engine) NewSeries(source Source) *Series {
 	s := &Series{e: e, source: source, turn: make(chan struct{}, 1)}
-	s.block.Store(new(stock))
+	s.block.Store(new(currentBlock))
 	return s
 }
 
-// Next returns the next id. It waits for the server where a block has to be
-// fetched, and not otherwise.
+// Next returns the next id. It asks the server only when it needs a new block.
 func (s *Series) Next(ctx context.Context) (int64, error) {
 	for !s.e.isClosing() {
 		b := s.block.Load()
@@ -58,9 +57,9 @@ func (s *Series) Next(ctx context.Context) (int64, error) {
 	return 0, ErrClosed
 }
 
-// fetch replaces a block that is used up, unless somebody else has.
-func (s *Series) fetch(ctx context.Context, used *stock) error {
-	came := clock.Now()
+// fetch replaces a block that is used up, unless another call has done so.
+func (s *Series) fetch(ctx context.Context, used *currentBlock) error {
+	arrived := clock.Now()
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -72,12 +71,12 @@ func (s *Series) fetch(ctx context.Context, used *stock) error {
 	switch {
 	case s.block.Load() != used:
 		return nil
-	case s.failed != nil && s.failedAt > came && clock.Now()-came > time.Second:
-		// The server has failed somebody while this one has waited for longer
-		// than a question is repeated: it is not to begin afresh.
+	case s.failed != nil && s.failedAt > arrived && clock.Now()-arrived > time.Second:
+		// Another call has failed meanwhile, and this call has waited for longer
+		// than a fetch is retried. It must not start its own retries.
 		return s.failed
 	}
-	next := new(stock)
+	next := new(currentBlock)
 	err := s.e.Ask(ctx, true, func(ctx context.Context) (err error) {
 		next.Block, err = s.source.Fetch(ctx, s.e.d, used.Block)
 		return err
@@ -86,7 +85,7 @@ func (s *Series) fetch(ctx context.Context, used *stock) error {
 	switch {
 	case err == nil:
 		s.block.Store(next)
-	case ctx.Err() == nil && errors.Is(err, ErrUnavailable): // who comes next may have more luck with another context
+	case ctx.Err() == nil && errors.Is(err, ErrUnavailable): // an error of this context would not concern other calls
 		s.failed = err
 	}
 	return err

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A room has places for some, and is all that a server would know of it.
+// A room has a number of free places. It is the state at the server.
 type room struct {
 	mu     sync.Mutex
 	traits script.Traits
@@ -24,7 +24,7 @@ type room struct {
 	asked  []string // requests, in order
 }
 
-// A party wants that many places in the room.
+// A party is a target that takes that many places of the room.
 type party struct {
 	*room
 	size int
@@ -57,14 +57,15 @@ func (p party) Decode(c script.Claim, _ driver.Reply) (script.Verdict, error) {
 	return script.Verdict{Token: 1, After: p.after}, nil
 }
 
+// leave frees n places.
 func (r *room) leave(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.free += n
 }
 
-// Who came first asks first, also if it wants more than is free, and who only
-// tries does not push in.
+// Calls ask in the order of their arrival, even if the first one wants more than is free. A
+// call that does not wait does not overtake them.
 func TestTakeInOrder(t *testing.T) {
 	in(t, func(_ *fake.Driver, e, _ *Engine) {
 		r := &room{traits: script.Traits{Queue: script.InOrder}, free: 2}
@@ -82,10 +83,10 @@ func TestTakeInOrder(t *testing.T) {
 		}
 		var busy *Busy
 		if _, err := e.Take(context.Background(), party{r, 1}, Request{}); !errors.As(err, &busy) || !busy.Local {
-			t.Errorf("pushed in: %v", err)
+			t.Errorf("a try overtook the queue: %v", err)
 		}
 		if _, err := e.Take(context.Background(), party{r, 1}, Request{Wait: time.Second}); !errors.As(err, &busy) || !busy.Local || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("pushed in after a second: %v", err)
+			t.Errorf("a call with a wait of a second overtook the queue: %v", err)
 		}
 		r.leave(2)
 		if a, b := <-order, <-order; a != 3 || b != 1 {
@@ -94,7 +95,8 @@ func TestTakeInOrder(t *testing.T) {
 	})
 }
 
-// What is granted ahead of time is waited for, and undone if the caller goes.
+// Take waits until a future grant takes effect, and undoes the grant if its context ends
+// before.
 func TestTakeAhead(t *testing.T) {
 	in(t, func(d *fake.Driver, e, _ *Engine) {
 		r := &room{free: 9, after: 3 * time.Second}
@@ -107,10 +109,10 @@ func TestTakeAhead(t *testing.T) {
 		}
 		var busy *Busy
 		if _, err := e.Take(context.Background(), party{r, 1}, Request{Wait: 2 * time.Second}); !errors.As(err, &busy) || busy.TTL != r.after || time.Since(began) != 3*time.Second {
-			t.Errorf("waited in vain until %v: %v", time.Since(began), err)
+			t.Errorf("waited until %v for a grant that comes too late: %v", time.Since(began), err)
 		}
 		if d.Calls("mutex_release") != 0 {
-			t.Error("undone what was not to be")
+			t.Error("a grant in use was undone")
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		r.after = 500 * time.Millisecond
@@ -123,7 +125,7 @@ func TestTakeAhead(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		if d.Calls("mutex_release") == 0 {
-			t.Error("the grant of a caller that has gone was not undone")
+			t.Error("the grant was not undone after its context ended")
 		}
 	})
 }
@@ -131,8 +133,8 @@ func TestTakeAhead(t *testing.T) {
 // sequence returns the sequence of a numbered request.
 func sequence(request string) string { return strings.Split(request, ":")[1] }
 
-// The sequence of a request is used again, but not while nobody knows what became of
-// it.
+// The sequence of a request is reused, but not while it is unknown whether the request was
+// executed.
 func TestSequences(t *testing.T) {
 	in(t, func(d *fake.Driver, e, _ *Engine) {
 		r := &room{traits: script.Traits{Numbered: true}, free: 9}
@@ -182,9 +184,9 @@ func TestSequences(t *testing.T) {
 	})
 }
 
-// An order on which the engine insists is given although its context is done,
-// and again in the background until it is known to have been carried out, under
-// the same name; others end with their call.
+// Once with a later order ignores the end of its context, and sends the order in the
+// background, as the same request, until the server confirms it. Without a later order, it
+// ends with its call.
 func TestOnceInsists(t *testing.T) {
 	in(t, func(d *fake.Driver, e, _ *Engine) {
 		var mu sync.Mutex
@@ -196,7 +198,8 @@ func TestOnceInsists(t *testing.T) {
 			sent = append(sent, c.Args[0])
 			return fail
 		})
-		// from returns what was sent, and has what is sent from now on fail with err.
+		// from returns the requests that were sent since the last call, and makes the next
+		// ones fail with err.
 		from := func(err error) []string {
 			mu.Lock()
 			defer mu.Unlock()
@@ -217,7 +220,7 @@ func TestOnceInsists(t *testing.T) {
 		cancel()
 		insisted, not := give(dead, true), give(dead, false)
 		if sent := from(nil); insisted != nil || !errors.Is(not, context.Canceled) || len(sent) != 1 {
-			t.Errorf("with a dead context: %v, and not insisting: %v; sent %q", insisted, not, sent)
+			t.Errorf("with an ended context: %v, without a later order: %v; sent %q", insisted, not, sent)
 		}
 		for _, insist := range []bool{true, false} {
 			from(&driver.Error{Class: driver.Ambiguous, Err: errors.New("lost")})
@@ -227,7 +230,7 @@ func TestOnceInsists(t *testing.T) {
 			first := from(nil)[0]
 			time.Sleep(5 * time.Second)
 			if sent := from(nil); insist != (len(sent) == 1) || insist && sent[0] != first {
-				t.Errorf("insisting %v on %s: sent %q in the background", insist, first, sent)
+				t.Errorf("later order %v, request %s: sent %q in the background", insist, first, sent)
 			}
 		}
 		from(&driver.Error{Class: driver.Fatal, Err: errors.New("no")})
@@ -236,12 +239,12 @@ func TestOnceInsists(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		if sent := from(nil); len(sent) != 1 {
-			t.Errorf("refused, and sent on: %q", sent)
+			t.Errorf("a refused order was repeated: %q", sent)
 		}
 	})
 }
 
-// Whoever has given something back that others wait for lets them try first.
+// A process that has released something that other clients wait for lets them ask first.
 func TestTakeYields(t *testing.T) {
 	in(t, func(_ *fake.Driver, e, _ *Engine) {
 		p := party{&room{traits: script.Traits{Queue: script.InOrder}, free: 9}, 1}
@@ -252,8 +255,111 @@ func TestTakeYields(t *testing.T) {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); (took > 0) != (heard > 0) {
-				t.Errorf("%v after %d others heard of it", took, heard)
+				t.Errorf("waited %v after a release that %d clients received", took, heard)
 			}
+		}
+	})
+}
+
+// A server that was unavailable and has answered since is not reported as unavailable.
+func TestTakeAheadAfterOutage(t *testing.T) {
+	in(t, func(_ *fake.Driver, e, _ *Engine) {
+		r := &room{free: 1, after: time.Minute, fail: driver.Unsent(errors.New("away"))}
+		ctx, cancel := context.WithCancel(context.Background())
+		go func() {
+			time.Sleep(time.Second)
+			r.mu.Lock()
+			r.fail = nil
+			r.mu.Unlock()
+			time.Sleep(10 * time.Second)
+			cancel()
+		}()
+		_, err := e.Take(ctx, party{r, 1}, Request{Wait: Forever})
+		if errors.Is(err, ErrUnavailable) || !errors.Is(err, ErrNotAcquired) {
+			t.Error(err)
+		}
+	})
+}
+
+// An order is not repeated after its mark may have expired, because it could be executed
+// twice.
+func TestOrderIsNotRepeatedAfterItsMark(t *testing.T) {
+	in(t, func(d *fake.Driver, e, _ *Engine) {
+		var mu sync.Mutex
+		var first, last time.Time
+		d.Fail(func(driver.Call) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if last = time.Now(); first.IsZero() {
+				first = last
+			}
+			return &driver.Error{Class: driver.Ambiguous, Err: errors.New("lost")}
+		})
+		order := func(request string) driver.Call { return script.NewMutex("l").Free(request) } // any will do
+		if _, err := e.Once(context.Background(), order, order); !errors.Is(err, ErrUnavailable) {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * script.MarkLife)
+		mu.Lock()
+		defer mu.Unlock()
+		if over := last.Sub(first) - script.MarkLife; over >= 0 {
+			t.Errorf("sent again %v after the mark of the first copy had expired", over)
+		}
+		d.Fail(nil)
+	})
+}
+
+// Each call in a queue waits for an unavailable server for its own patience, not for the sum
+// of all patiences before it.
+func TestPatienceInQueue(t *testing.T) {
+	for name, traits := range map[string]script.Traits{"orderly": {Queue: script.InOrder}, "sharing": {Queue: script.Together, ReadOnly: true}} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(_ *fake.Driver, e, _ *Engine) {
+				r := &room{traits: traits}
+				var wg sync.WaitGroup
+				var longest time.Duration
+				var mu sync.Mutex
+				var began time.Time
+				for range 5 {
+					wg.Go(func() {
+						_, err := e.Take(context.Background(), party{r, 1}, Request{Wait: Forever})
+						if !errors.Is(err, ErrUnavailable) {
+							t.Error(err)
+						}
+						mu.Lock()
+						longest = time.Since(began)
+						mu.Unlock()
+					})
+					synctest.Wait()
+				}
+				r.mu.Lock()
+				r.fail = driver.Unsent(errors.New("away"))
+				r.mu.Unlock()
+				mu.Lock()
+				began = time.Now()
+				mu.Unlock()
+				wg.Wait()
+				if longest > 2*options.Patience {
+					t.Errorf("the last call gave up after %v", longest)
+				}
+			})
+		})
+	}
+}
+
+// A slowServer grants every claim, and takes the time of a lease for each answer.
+type slowServer struct{ party }
+
+func (s slowServer) Decode(script.Claim, driver.Reply) (script.Verdict, error) {
+	time.Sleep(options.Lease)
+	return script.Verdict{Token: 1}, nil
+}
+
+// A grant without a lease is used, however long the answer takes.
+func TestTakeFromSlowServer(t *testing.T) {
+	in(t, func(_ *fake.Driver, e, _ *Engine) {
+		if _, err := e.Take(context.Background(), slowServer{party{new(room), 1}}, Request{Wait: Forever}); err != nil {
+			t.Error(err)
 		}
 	})
 }

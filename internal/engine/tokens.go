@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// tokens remembers the highest fencing token of each name that this client has
-// locked lately. The server takes tokens from its clock. If that clock is set
-// back, the client still gives its own grants of a name rising tokens.
+// tokens stores the highest fencing token of each name that this client has locked
+// lately, its floor. The server takes tokens from its clock. If that clock is set back,
+// the tokens of this client for a name still rise.
 //
-// A floor belongs to one name. Masters of a cluster have clocks of their own: a
-// floor that two names share would raise the tokens of one master by the clock
-// of another, and the next client would then get a lower token for the name.
+// A floor belongs to one name. Each master of a cluster has its own clock. A floor for two
+// names would raise the tokens of one master by the clock of another, and the next client
+// would get a lower token for the name.
 type tokens struct {
 	mu            sync.Mutex
 	recent, older map[uint64]int64 // by the hash of the key
 }
 
-// maxFloors bounds each of the two maps. When the recent one is full, it
-// replaces the older one: the names that were not locked since are forgotten.
+// maxFloors bounds each of the two maps. When the recent map is full, it replaces the older
+// one. The floors of names that were not locked since then are lost.
 const maxFloors = 4096
 
 var floorSeed = maphash.MakeSeed()
@@ -32,7 +32,7 @@ func (t *tokens) floor(key string) int64 {
 
 func (t *tokens) get(id uint64) int64 { return max(t.recent[id], t.older[id]) }
 
-// raise notes a token of a key.
+// raise stores a token of a key, if it is higher than the floor.
 func (t *tokens) raise(key string, token int64) {
 	id := maphash.String(floorSeed, key)
 	t.mu.Lock()
@@ -54,9 +54,8 @@ func (t *tokens) fence(key string, token, floor int64) int64 {
 	return token
 }
 
-// Tokens from a clock are microseconds since 1970. These bounds are the years
-// 1987 and 2255. A server cannot have meant a number outside of them: the reply
-// comes from something else than its clock.
+// Tokens from a clock are microseconds since 1970. These bounds are the years 1987 and
+// 2255. A number outside of them is not the time of a server.
 const (
 	minClockToken = 1 << 49
 	maxClockToken = 1 << 53

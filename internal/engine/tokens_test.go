@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// skewed is a driver of several servers, those of the node "ahead" with a clock
-// that is ahead of the others.
+// skewed is a driver of several servers. The clock of the node "ahead" is ahead of the
+// others.
 type skewed struct {
 	*fake.Driver
 	ahead *time.Duration
@@ -28,6 +28,7 @@ func (d skewed) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	return r, err
 }
 
+// lockOnce acquires and releases a mutex, and returns the token.
 func lockOnce(t *testing.T, e *Engine, key string) int64 {
 	t.Helper()
 	h, err := e.Acquire(context.Background(), script.NewMutex(key), forever, new(user))
@@ -40,8 +41,8 @@ func lockOnce(t *testing.T, e *Engine, key string) int64 {
 	return token
 }
 
-// The clock of one master does not raise the tokens of names on another: the
-// next client would get a lower token there, and a guard would refuse it.
+// The clock of one master does not raise the tokens of names on another master. Otherwise
+// the next client would get a lower token there.
 func TestTokensOfSkewedMasters(t *testing.T) {
 	in(t, func(d *fake.Driver, _, _ *Engine) {
 		ahead := 50 * time.Millisecond
@@ -56,8 +57,7 @@ func TestTokensOfSkewedMasters(t *testing.T) {
 	})
 }
 
-// If the clock of a server is set back, the tokens of a client still rise for
-// each name.
+// If the clock of a server is set back, the tokens of a client still rise for each name.
 func TestTokensAfterClockSetBack(t *testing.T) {
 	in(t, func(d *fake.Driver, _, _ *Engine) {
 		ahead := time.Minute
@@ -75,7 +75,7 @@ func TestTokensAfterClockSetBack(t *testing.T) {
 	})
 }
 
-// The floors of many names take bounded memory, and the names in use keep theirs.
+// The memory for floors is bounded, and names in use keep their floors.
 func TestFloorsAreBounded(t *testing.T) {
 	var ts tokens
 	for i := range 10 * maxFloors {
@@ -90,8 +90,8 @@ func TestFloorsAreBounded(t *testing.T) {
 	}
 }
 
-// A reply that looks like a grant, with a token that is no server's time, grants
-// nothing and raises no token.
+// A grant with a token that is not a server time is refused. It raises no floor, and the
+// lock is freed.
 func TestIncredibleGrant(t *testing.T) {
 	for _, token := range []int64{1, 1 << 49, 1 << 53, 9e18} {
 		in(t, func(d *fake.Driver, _, _ *Engine) {
@@ -106,12 +106,13 @@ func TestIncredibleGrant(t *testing.T) {
 			}
 			time.Sleep(options.Patience)
 			if d.Holder("forged/a") != "" {
-				t.Errorf("token %d: the lock was left behind", token)
+				t.Errorf("token %d: the lock was not freed", token)
 			}
 		})
 	}
 }
 
+// forged replaces the token of every grant.
 type forged struct {
 	*fake.Driver
 	token int64

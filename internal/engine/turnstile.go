@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// A turnstile is a mutex that serves first come, first served, and that can be
-// waited for beside other things.
+// A turnstile is a mutex with a FIFO queue. A caller can also wait for it in a select.
 type turnstile struct {
 	mu    sync.Mutex
 	taken bool
@@ -21,7 +20,8 @@ func (t *turnstile) Lock() {
 	}
 }
 
-// queue returns nil if it has the turn, and otherwise what tells when.
+// queue returns nil if the caller has the turn, and otherwise a channel that is closed when
+// the turn comes.
 func (t *turnstile) queue() chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -34,7 +34,7 @@ func (t *turnstile) queue() chan struct{} {
 	return turn
 }
 
-// Unlock gives the turn to the next.
+// Unlock gives the turn to the next in the queue.
 func (t *turnstile) Unlock() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +46,7 @@ func (t *turnstile) Unlock() {
 	t.line = t.line[1:]
 }
 
-// enter waits for its turn, but not longer than ctx.
+// enter waits for its turn, at most until ctx is done.
 func (t *turnstile) enter(ctx context.Context) error {
 	turn := t.queue()
 	if turn == nil {
@@ -63,7 +63,7 @@ func (t *turnstile) enter(ctx context.Context) error {
 		t.line = slices.Delete(t.line, i, i+1)
 	}
 	t.mu.Unlock()
-	if i < 0 { // it came at the same moment
+	if i < 0 { // the turn came at the same time
 		t.Unlock()
 	}
 	return ctx.Err()

@@ -209,7 +209,7 @@ var All = []Mutant{
 	},
 	{
 		"a write lock with a read hold is handed off to the next writer",
-		"internal/engine/hold.go", "	h.passable = false // or the other one would be in with a stranger\n", "",
+		"internal/engine/hold.go", "	h.passable = false // the next user must not share the lock with the other hold\n", "",
 		"test/faults", "TestReadUnderPassedWrite",
 	},
 	{
@@ -278,7 +278,7 @@ var All = []Mutant{
 	},
 	{
 		"a set keeps its locks while it waits for the next one",
-		"internal/engine/multi_order.go", "c.start, c.patience = missing, ", "c.start, c.patience = nil, ",
+		"internal/engine/multi_order.go", "o.start, o.patience = missing, ", "o.start, o.patience = nil, ",
 		"test/behaviour", "TestMultiWaitsWithNothingInHand",
 	},
 	{
@@ -288,12 +288,12 @@ var All = []Mutant{
 	},
 	{
 		"a set that acquires out of order waits for the full time",
-		"internal/engine/multi_order.go", "keep = min(outOfOrderWait<<(2*c.astray), c.patience)", "keep = c.patience",
+		"internal/engine/multi_order.go", "patience = min(outOfOrderWait<<(2*o.outOfOrder), o.patience)", "patience = o.patience",
 		"test/behaviour", "TestMultiFindsBackToTheOrder",
 	},
 	{
 		"a set that acquires out of order never extends its wait",
-		"internal/engine/multi_order.go", "outOfOrderWait<<(2*c.astray)", "outOfOrderWait",
+		"internal/engine/multi_order.go", "outOfOrderWait<<(2*o.outOfOrder)", "outOfOrderWait",
 		"test/behaviour", "TestMultiBetweenQueueAndLongHold",
 	},
 	{
@@ -323,7 +323,7 @@ var All = []Mutant{
 	},
 	{
 		"a set does not store the order that it has learned",
-		"internal/engine/multi_order.go", "		remember(planned, c.first)\n", "",
+		"internal/engine/multi_order.go", "		saveFirst(planned, o.firstUnit)\n", "",
 		"test/behaviour", "TestMultiLearnsTheOrder",
 	},
 	{
@@ -355,7 +355,7 @@ var All = []Mutant{
 	},
 	{
 		"the locks of a split vote are not released",
-		"internal/engine/quorum.go", "		q.giveBack(wants, r)\n", "",
+		"internal/engine/quorum.go", "		q.releaseGranted(wants, r)\n", "",
 		"test/redlock", "TestSplitVote",
 	},
 	{

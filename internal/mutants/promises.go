@@ -38,7 +38,7 @@ var promises = []Mutant{
 	},
 	{
 		"a release after the end of the lease reports an unreachable server",
-		"internal/engine/release.go", "	case over:\n		return h.lose(watchdog.Expired)\n", "",
+		"internal/engine/release.go", "	case over:\n		return h.setLost(watchdog.Expired)\n", "",
 		"internal/engine", "TestReleaseAfterTheEnd",
 	},
 	{

@@ -45,12 +45,12 @@ var semaphores = []Mutant{
 	// Order inside a process
 	{
 		"newcomers take permits that others wait for",
-		"internal/engine/acquisition_wait.go", "a.g == nil || a.g.free() {", "true {",
+		"internal/engine/acquisition_wait.go", "a.g == nil || a.g.idle() {", "true {",
 		"internal/engine", "TestTakeInOrder",
 	},
 	{
 		"whoever only tries takes permits that others wait for",
-		"internal/engine/acquire.go", "if a.once && t.Queue == script.InOrder && e.crowded(k.Gate()) {", "if false {",
+		"internal/engine/acquire.go", "if a.once && t.Queue == script.InOrder && e.hasQueue(k.Gate()) {", "if false {",
 		"internal/engine", "TestTakeInOrder",
 	},
 

@@ -35,7 +35,7 @@ var sets = []Mutant{
 	},
 	{
 		"the first step of a set has a shorter retry limit than a single lock",
-		"internal/engine/multi.go", "e.identity(ctx, server{}, r.patience(e))", "e.identity(ctx, server{}, time.Second+0*r.patience(e))",
+		"internal/engine/multi.go", "e.runID(ctx, server{}, r.patience(e))", "e.runID(ctx, server{}, time.Second+0*r.patience(e))",
 		"internal/engine", "TestSetPatienceAtFirst",
 	},
 	{
@@ -45,7 +45,7 @@ var sets = []Mutant{
 	},
 	{
 		"two clients of one server have two votes",
-		"internal/engine/quorum.go", "t.same = t.same || seen[ids[i]]", "t.same = t.same || false",
+		"internal/engine/quorum.go", "t.sameServer = t.sameServer || seen[ids[i]]", "t.sameServer = t.sameServer || false",
 		"internal/engine", "TestQuorumBeforeMastersAreKnown",
 	},
 	{

@@ -85,7 +85,7 @@ func TestListenWithoutEvents(t *testing.T) {
 	}
 	s.Do(t, "ACL", "SETUSER", "default", "-config")
 	ch := listenTo(t.Context(), c.Semaphore("a").Object())
-	if h := next(t, ch); !errors.Is(h.err, holdfast.ErrNoEvents) || !strings.Contains(h.err.Error(), "+config|get, which also shows passwords") {
+	if h := next(t, ch); !errors.Is(h.err, holdfast.ErrNoEvents) || !strings.Contains(h.err.Error(), "+config|get; this also shows passwords") {
 		t.Errorf("without the right to ask: %v", h)
 	}
 	over(t, ch)
@@ -93,8 +93,8 @@ func TestListenWithoutEvents(t *testing.T) {
 		t.Errorf("subscribed all the same: %v", channels)
 	}
 	without := redistest.StartWith(t, redistest.Args("--rename-command", "CONFIG", ""))
-	ch = listenTo(t.Context(), locktest.Open(t, without.URL()).Semaphore("a").Object())
-	if h := next(t, ch); !errors.Is(h.err, holdfast.ErrNoEvents) || strings.Contains(h.err.Error(), "ACL") || !strings.Contains(h.err.Error(), "must have the command CONFIG GET") {
+	ch = listenTo(t.Context(), open(t, without.URL()).Semaphore("a").Object())
+	if h := next(t, ch); !errors.Is(h.err, holdfast.ErrNoEvents) || strings.Contains(h.err.Error(), "ACL") || !strings.Contains(h.err.Error(), "must have CONFIG GET") {
 		t.Errorf("without the command: %v", h)
 	}
 	over(t, ch)

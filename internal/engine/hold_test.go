@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/fake"
+)
+
+// A hold with leases of several lengths is kept as long as one of them is renewed.
+func TestMixedLeaseTimes(t *testing.T) {
+	for name, mix := range map[string]func(h *Hold, pass int) error{
+		"renewed inside a short one": nil,
+		"extended by far": func(h *Hold, pass int) error {
+			return h.Extend(context.Background(), pass, time.Hour)
+		},
+		"a long one inside, released": func(h *Hold, pass int) error {
+			inner := new(user)
+			if err := h.Reenter(context.Background(), pass, Request{Lease: time.Hour, Wait: Forever}, inner); err != nil {
+				return err
+			}
+			return h.Release(inner, false)
+		},
+	} {
+		in(t, func(d *fake.Driver, a, _ *Engine) {
+			r := forever
+			if mix == nil {
+				r.Lease = 2 * time.Second
+				mix = func(h *Hold, pass int) error { return h.Reenter(context.Background(), pass, forever, new(user)) }
+			}
+			h, u := taken(t, a, r)
+			pass, _ := h.Grant()
+			if err := mix(h, pass); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Hour)
+			if why := u.told(); len(why) > 0 || !h.Valid() || d.Holder("k") != h.Owner() {
+				t.Errorf("%s: told %v, valid %v", name, why, h.Valid())
+			}
+		})
+	}
+}
+
+// Reenter ends after its wait time, and a release does not wait for an extension without
+// an answer.
+func TestClaimsAreBounded(t *testing.T) {
+	in(t, func(d *fake.Driver, a, _ *Engine) {
+		h, u := taken(t, a, forever)
+		pass, _ := h.Grant()
+		d.Fail(func(driver.Call) error { return driver.ServerError("LOADING") })
+		start := time.Now()
+		for _, wait := range []time.Duration{0, 100 * time.Millisecond} {
+			if err := h.Reenter(context.Background(), pass, Request{Wait: wait}, new(user)); err == nil {
+				t.Error("re-entered an unavailable server")
+			}
+			if took := time.Since(start); took > 2*time.Second {
+				t.Errorf("wait %v: gave up after %v", wait, took)
+			}
+			start = time.Now()
+		}
+		done := make(chan error)
+		go func() { done <- h.Extend(context.Background(), pass, time.Hour) }()
+		time.Sleep(100 * time.Millisecond)
+		start = time.Now()
+		_ = h.Release(u, true)
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("released after %v", took)
+		}
+		<-done
+		d.Fail(nil)
+	})
+}
+
+// A silent driver does not answer while on is set.
+type silent struct {
+	driver.Driver
+	mu *sync.RWMutex
+	on *bool
+}
+
+func (d silent) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
+	d.mu.RLock()
+	on := *d.on
+	d.mu.RUnlock()
+	if on {
+		<-ctx.Done()
+		return driver.Reply{}, driver.Unknown(ctx.Err())
+	}
+	return d.Driver.Do(ctx, c)
+}
+
+// Reenter with a wait time fails with ErrUnavailable if the server does not answer, for the
+// call that asks and for a call behind it.
+func TestReenterAtSilentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.RWMutex
+		var on bool
+		e := over(t, silent{fake.New(), &mu, &on})
+		h := acquire(t, e, forever)
+		mu.Lock()
+		on = true
+		mu.Unlock()
+		var wg sync.WaitGroup
+		// The second call waits behind the first, and gives up before it.
+		for _, wait := range []time.Duration{time.Second, time.Second / 2} {
+			wg.Go(func() {
+				began := time.Now()
+				err := h.Reenter(t.Context(), 0, Request{Wait: wait}, new(user))
+				if took := time.Since(began); !errors.Is(err, ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || took > 3*time.Second {
+					t.Errorf("wait %v, after %v: %v", wait, took, err)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		mu.Lock()
+		on = false
+		mu.Unlock()
+		release(t, h)
+	})
+}
