@@ -24,8 +24,8 @@ const (
 	maxRivals = 16
 )
 
-// letOthersTry waits for yieldTime if this process has just released the lock and other
-// clients listen for the release.
+// letOthersTry waits for a message, for at most yieldTime, if this process has just
+// released the lock and other clients listen for the release.
 func (a *acquisition) letOthersTry() error {
 	if a.g == nil || !a.keep && a.traits.Queue != script.InOrder || a.r.Pause != nil || !a.g.takeYield() {
 		return nil
@@ -38,7 +38,7 @@ func (a *acquisition) letOthersTry() error {
 	return nil // the time may be over, but one request is due
 }
 
-// whyQueue is why a call that does not wait is refused.
+// whyQueue is why a call is refused while earlier calls of its client wait.
 const whyQueue = "other calls of this client are ahead in the queue"
 
 // lineUp waits for the turn before the first request, where the calls of a process
