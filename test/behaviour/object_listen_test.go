@@ -93,7 +93,7 @@ func TestListenWithoutEvents(t *testing.T) {
 		t.Errorf("subscribed all the same: %v", channels)
 	}
 	without := redistest.StartWith(t, redistest.Args("--rename-command", "CONFIG", ""))
-	ch = listenTo(t.Context(), open(t, without.URL()).Semaphore("a").Object())
+	ch = listenTo(t.Context(), locktest.Open(t, without.URL()).Semaphore("a").Object())
 	if h := next(t, ch); !errors.Is(h.err, holdfast.ErrNoEvents) || strings.Contains(h.err.Error(), "ACL") || !strings.Contains(h.err.Error(), "must have CONFIG GET") {
 		t.Errorf("without the command: %v", h)
 	}

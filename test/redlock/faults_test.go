@@ -207,7 +207,7 @@ func TestYoungServers(t *testing.T) {
 	// To start them all may take longer than the lease.
 	m := over(t, us, holdfast.RedlockOptions{NodeTimeout: nodeTimeout, LongestLease: time.Minute}).Mutex("m")
 	_, err := m.TryLock(t.Context())
-	if !errors.Is(err, holdfast.ErrNotAcquired) || !strings.Contains(err.Error(), "started lately") || holdfast.Remaining(err) <= 0 {
+	if !errors.Is(err, holdfast.ErrNotAcquired) || !strings.Contains(err.Error(), "restarted and not voting") || holdfast.Remaining(err) <= 0 {
 		t.Errorf("%v, remaining %v", err, holdfast.Remaining(err))
 	}
 }
