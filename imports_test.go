@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"internal/locktest":  {"internal/check", "internal/redistest"},
 	"internal/redistest": {},
 	"internal/mutants":   {},
-	"internal/matrix":    {},
+	"test/topology":      {},
 }
 
 // onlyIn says which files may import something, where not all may. A name that

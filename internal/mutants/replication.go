@@ -7,12 +7,12 @@ var replication = []Mutant{
 	{
 		"replicas are counted on another connection than that of the write",
 		"driver/rueidis/calls.go", "return client.DoMulti(ctx, append(multi, wait())...)", "return append(client.DoMulti(ctx, multi...), client.Do(ctx, wait()))",
-		"internal/matrix", "TestStrictRefusesAndGivesBack",
+		"test/topology", "TestStrictRefusesAndGivesBack",
 	},
 	{
 		"an unknown script is not sent with WAIT",
 		"driver/rueidis/calls.go", "		if isNoScript(resp) {\n			again :=", "		if false && isNoScript(resp) {\n			again :=",
-		"internal/matrix", "TestStrictRefusesAndGivesBack",
+		"test/topology", "TestStrictRefusesAndGivesBack",
 	},
 	{
 		"one replica is enough",
@@ -22,12 +22,12 @@ var replication = []Mutant{
 	{
 		"the connected replicas are enough, however few",
 		"internal/engine/replicate.go", "	case Strict:\n		return o.Replicas", "	case Strict:\n		return min(o.Replicas, max(e.d.Place(key).Replicas, 0))",
-		"internal/matrix", "TestStrictRefusesAndGivesBack",
+		"test/topology", "TestStrictRefusesAndGivesBack",
 	},
 	{
 		"renewals of strict locks need no replica",
 		"internal/engine/replicate.go", "	if r.Mode == Strict {\n		return r.Replicas\n	}\n", "",
-		"internal/matrix", "TestStrictRefusesAndGivesBack",
+		"test/topology", "TestStrictRefusesAndGivesBack",
 	},
 	{
 		"a renewal on too few replicas counts",
@@ -57,12 +57,12 @@ var replication = []Mutant{
 	{
 		"an extension on the master only outlives the loss",
 		"internal/engine/hold.go", "(why == watchdog.Expired || why == watchdog.Unacked) &&", "why == watchdog.Expired &&",
-		"internal/matrix", "TestStrictRefusesAndGivesBack",
+		"test/topology", "TestStrictRefusesAndGivesBack",
 	},
 	{
 		"mode Acked asks no replica",
 		"internal/engine/replicate.go", "return min(n, 1)", "return 0",
-		"internal/matrix", "TestAckedAfterFailover",
+		"test/topology", "TestAckedAfterFailover",
 	},
 	{
 		"the clocks of servers are assumed to agree",
@@ -72,7 +72,7 @@ var replication = []Mutant{
 	{
 		"leases are not verified when the server has changed",
 		"internal/engine/engine.go", "d.Watch(e.watchdog.Suspect)", "d.Watch(func() {})",
-		"internal/matrix", "TestRow17RestartWithoutData/single",
+		"test/topology", "TestRestartWithoutData/single",
 	},
 	{
 		"a loss by a failover has the same reason as others",
@@ -82,12 +82,12 @@ var replication = []Mutant{
 	{
 		"the first sentinel that answers is trusted",
 		"driver/rueidis/sentinelview.go", "if a.epoch > best.epoch {", "if best.epoch < 0 {",
-		"internal/matrix", "TestRow34SentinelOfThePast",
+		"test/topology", "TestStaleSentinel",
 	},
 	{
 		"the last epoch of the sentinels is ignored",
 		"driver/rueidis/sentinelview.go", "if best.epoch < c.epoch &&", "if best.epoch < 0 &&",
-		"internal/matrix", "TestRow34SentinelOfThePast",
+		"test/topology", "TestStaleSentinel",
 	},
 	{
 		"the new master is found only after the failover",
@@ -97,16 +97,16 @@ var replication = []Mutant{
 	{
 		"a returning master is used without asking the sentinels",
 		"driver/rueidis/sentinel.go", "case addr != n.addr:", "case addr == \"\":",
-		"internal/matrix", "TestRow17ReplicaKeepsData",
+		"test/topology", "TestReplicaKeepsData",
 	},
 	{
 		"without sentinels no client can reconnect",
 		"driver/rueidis/sentinel.go", "case err != nil && same &&", "case err != nil && false &&",
-		"internal/matrix", "TestRow27NoSentinels",
+		"test/topology", "TestNoSentinels",
 	},
 	{
 		"a server is not asked for its role",
 		"driver/rueidis/node.go", "f.Role != \"slave\" ||", "f.Role != \"\" ||",
-		"internal/matrix", "TestRow34RoleIsChecked",
+		"test/topology", "TestRoleIsChecked",
 	},
 }

@@ -78,16 +78,16 @@ var topology = []Mutant{
 	{
 		"one refused key fails the renewal of a batch while its slot moves",
 		"internal/watchdog/renew.go", " || driver.CodeOf(err) == \"TRYAGAIN\")", ")",
-		"internal/matrix", "TestRow26SlotMigrates",
+		"test/topology", "TestSlotMigration",
 	},
 	{
 		"what too few replicas have is granted",
 		"internal/engine/acquisition.go", "v.Granted() && acked < need", "false",
-		"internal/matrix", "TestRow18ClusterUnreplicated",
+		"test/topology", "TestClusterUnreplicatedWrite",
 	},
 	{
 		"the clocks of the servers are trusted",
 		"internal/watchdog/watched.go", "d := sent + lease - margin(lease) - c.skew", "d := sent + lease - margin(lease)",
-		"internal/matrix", "TestRow22ClusterClocks",
+		"test/topology", "TestClusterClockOfPromoted",
 	},
 }

@@ -1,16 +1,116 @@
-package matrix_test
+package topology_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
+
+// A strict lock needs all replicas: with one of them cut off nothing is granted,
+// and what was granted at the master only is given back; what was held before
+// is lost in time. All is well again as soon as the replica is.
+func TestStrictRefusesAndGivesBack(t *testing.T) {
+	t.Parallel()
+	inFleet(t, []holdfast.Replication{strict(2)}, func(f fleet) {
+		w, s := f[0], f.sentinels()
+		f.patient()
+		master, replica := s.Master(), s.Replicas()[0]
+		const lease = 10 * time.Second // which one of them is to lose
+		c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = lease })
+		free := func() {
+			l, err := c.Mutex("new").Lock(context.Background(), holdfast.Wait(20*time.Second))
+			if err != nil {
+				w.Fatal(err)
+			}
+			_ = l.Release(context.Background())
+		}
+		free()
+		faults := []struct {
+			name      string
+			do, undo  func()
+			holderToo bool
+		}{
+			{"paused", replica.Pause, replica.Resume, false},
+			{"gone", func() {
+				s.Refuse(side{master}, side{replica})
+				w.eventually(10*time.Second, "the master misses it", func() bool {
+					return strings.Contains(master.Do(w, "INFO", "replication").(string), "connected_slaves:1")
+				})
+			}, s.Heal, false},
+			{"cut", func() { s.Partition(side{master}, side{replica}) }, s.Heal, true},
+		}
+		for _, fault := range faults {
+			holding := c
+			if !fault.holderToo {
+				holding = w.open(long)
+			}
+			h := w.keep(holding, "held-"+fault.name)
+			fault.do()
+			r := w.rival(w.open(), "held-"+fault.name)
+			w.notReplicated(c.Mutex("new"))
+			w.notReplicated(w.open().Mutex("new"))
+			w.eventually(slack, "the lock is given back at the master", func() bool { return master.Int(w, "EXISTS", "new") == 0 })
+			if fault.holderToo {
+				h.lost(lease+slack, holdfast.LossUnreplicated)
+				h.inTime()
+				if r.in() {
+					w.errorf("a strict lock was granted without all replicas")
+				}
+			}
+			fault.undo()
+			s.AwaitReplicas(2)
+			back := time.Now()
+			if !fault.holderToo {
+				h.kept()
+			}
+			r.await(back.Add(time.Second))
+			r.after(h)
+			r.release()
+			free()
+		}
+		empty(f[0], master)
+	}, redistest.WithPartitions())
+}
+
+// A strict lease that an extension has prolonged at the master only is lost by
+// its old deadline, also though its renewals find nothing to prolong there.
+func TestStrictExtendedAtMasterOnly(t *testing.T) {
+	t.Parallel()
+	inFleet(t, []holdfast.Replication{strict(2)}, func(f fleet) {
+		w, s := f[0], f.sentinels()
+		f.patient()
+		master, replica := s.Master(), s.Replicas()[0]
+		const lease = 6 * time.Second
+		c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = lease })
+		var wg sync.WaitGroup
+		for i := range 4 { // so that there are some connections to choose from
+			wg.Go(func() {
+				if l, err := c.Mutex(string(rune('a' + i))).Lock(context.Background()); err == nil {
+					_ = l.Release(context.Background())
+				}
+			})
+		}
+		wg.Wait()
+		h := w.keep(c, "held")
+		s.Partition(side{master}, side{replica})
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if err := h.Extend(ctx, time.Minute); !errors.Is(err, holdfast.ErrUnavailable) {
+			w.errorf("extended without all replicas: %v", err)
+		}
+		h.lost(lease+slack, holdfast.LossUnreplicated)
+		h.inTime()
+		s.Heal()
+		empty(f[0], master)
+	}, redistest.WithPartitions())
+}
 
 // kinds are locks of every kind, by their names.
 func kinds(w *world, c *holdfast.Client) map[string]holdfast.Locker {

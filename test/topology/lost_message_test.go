@@ -1,4 +1,4 @@
-package matrix_test
+package topology_test
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 
 // Subscriptions break, or their slot moves, while somebody waits who hardly ever
 // looks: he finds out all the same.
-func TestRow13ClusterMessageLost(t *testing.T) {
+func TestClusterLostMessage(t *testing.T) {
 	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
 		for _, w := range ws {
 			holder := w.open(long)
@@ -45,4 +45,26 @@ func TestRow13ClusterMessageLost(t *testing.T) {
 			wait("moved back", func() { c.Migrate(slot, c.Nodes()[0]) }, nothing)
 		}
 	}, patient)
+}
+
+// The lock is free and nobody has heard of it. And the connection on
+// which messages come is cut just before there is one.
+func messageLost(f fleet) {
+	s := f.master()
+	for _, w := range f {
+		name := w.key("silent")
+		s.Do(w, "HSET", name, "somebody:1", "1")
+		s.Do(w, "PEXPIRE", name, "60000")
+		r := w.rival(w.open(), name)
+		time.Sleep(200 * time.Millisecond) // so that the rival waits
+		s.Do(w, "DEL", name)
+		r.await(time.Now().Add(time.Second))
+		h, again := w.watch(r.lease), w.rival(w.open(), name)
+		time.Sleep(200 * time.Millisecond)
+		s.Do(w, "CLIENT", "KILL", "TYPE", "pubsub")
+		h.kept()
+		again.await(time.Now().Add(time.Second))
+		again.after(h)
+		again.release()
+	}
 }

@@ -1,4 +1,4 @@
-package matrix_test
+package topology_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -92,7 +93,7 @@ var ailments = []ailment{
 // A server that cannot serve says so: TryLock fails with ErrUnavailable, which
 // names the reason; Lock waits until it is over, and what is held is kept as
 // long as its lease lasts.
-func TestRow32Ailments(t *testing.T) {
+func TestServerErrors(t *testing.T) {
 	t.Parallel()
 	test := func(f fleet) {
 		f.patient()
@@ -135,4 +136,78 @@ func TestRow32Ailments(t *testing.T) {
 	}
 	alone(t, test, redistest.Args("--enable-debug-command", "local"))
 	inFleet(t, modes, test)
+}
+
+// Memory is full: nothing new is granted, and that is said at once; what is held
+// is renewed and can be given back.
+func TestClusterOutOfMemory(t *testing.T) {
+	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+		for _, w := range ws {
+			leases := w.hold(w.open(long), "a", "b")
+			c.Nodes()[0].Do(t, "CONFIG", "SET", "maxmemory", "1")
+			if _, err := w.clients[0].Mutex(w.prefix + "c").Lock(t.Context()); !errors.Is(err, holdfast.ErrRefused) {
+				w.errorf("memory is full: %v", err)
+			}
+			deadline := leases[0].Deadline()
+			w.eventually(2*soon, "a renewal", func() bool { return leases[0].Deadline().After(deadline.Add(100 * time.Millisecond)) })
+			w.kept(leases)
+			c.Nodes()[0].Do(t, "CONFIG", "SET", "maxmemory", "0")
+		}
+	}, patient)
+}
+
+// Servers that cannot serve for a while: what is held survives, whoever waits
+// goes on waiting.
+func TestClusterServerErrors(t *testing.T) {
+	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+		master := c.Nodes()[0]
+		config := func(name, value string) { master.Do(t, "CONFIG", "SET", name, value) }
+		var crowds []*crowd
+		leases := make(map[*world][]*holdfast.Lease)
+		for _, w := range ws {
+			leases[w] = w.hold(w.open(long), "held")
+			crowds = append(crowds, w.crowd(2, 2))
+		}
+		dump := filepath.Join(master.Strings(t, "CONFIG", "GET", "dir")[1], "dump.rdb")
+		for what, fault := range map[string]struct{ begin, end func() }{
+			"NOREPLICAS": {func() { config("min-replicas-to-write", "3") }, func() { config("min-replicas-to-write", "0") }},
+			"MISCONF": {func() {
+				if err := os.Mkdir(dump, 0o700); err != nil { // which no file can replace
+					t.Fatal(err)
+				}
+				config("save", "3600 100000")
+				ws[0].eventually(10*time.Second, "saving fails", func() bool {
+					_, _ = master.Try("BGSAVE")
+					_, err := master.Try("SET", ws[0].prefix, "x")
+					return err != nil
+				})
+			}, func() { config("save", ""); _ = os.Remove(dump) }},
+		} {
+			for _, c := range crowds {
+				c.await(10)
+			}
+			master.Do(t, "DEL", ws[0].prefix)
+			fault.begin()
+			var wg sync.WaitGroup
+			for _, w := range ws {
+				wg.Go(func() {
+					_, err := w.clients[0].Mutex(w.prefix + "other").TryLock(t.Context())
+					if !errors.Is(err, holdfast.ErrUnavailable) {
+						w.errorf("%s: %v", what, err)
+					}
+				})
+			}
+			wg.Wait()
+			q := ws[0].line(ws[0].clients[0].Mutex(ws[0].prefix + "patient"))
+			time.Sleep(300 * time.Millisecond)
+			fault.end()
+			q.end(20 * time.Second)
+		}
+		master.Do(t, "DEL", ws[0].prefix)
+		for i, w := range ws {
+			crowds[i].await(10)
+			crowds[i].end(true)
+			w.kept(leases[w])
+		}
+	}, patient)
 }

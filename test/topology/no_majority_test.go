@@ -1,4 +1,4 @@
-package matrix_test
+package topology_test
 
 import (
 	"context"
@@ -10,10 +10,49 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
+// All Sentinels are gone: what is held is kept and renewed, and locks are
+// granted, as long as the master lives.
+func TestNoSentinels(t *testing.T) {
+	t.Parallel()
+	inFleet(t, modes, func(f fleet) {
+		s := f.sentinels()
+		f.patient()
+		crowds := f.crowds()
+		var holders []*holder
+		for _, w := range f {
+			holders = append(holders, w.keep(w.open(long), w.key("held")))
+		}
+		crowds.await()
+		for i, sentinel := range s.Sentinels() {
+			if i == 0 {
+				sentinel.Pause()
+			} else {
+				sentinel.Kill()
+			}
+		}
+		master := s.Nodes()[0]
+		time.Sleep(5 * time.Second) // several times as long as they are left alone
+		crowds.await()
+		// Connections break, too, and come back to where they were.
+		master.Do(f[0], "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+		crowds.await()
+		crowds.end(false)
+		for _, h := range holders {
+			h.kept()
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if c, err := holdfast.Open(ctx, s.URL()); err == nil {
+			f[0].Error("a master that no Sentinel has named")
+			c.Close()
+		}
+	})
+}
+
 // The clients are left with a minority of the masters, and later a part of the
 // slots is served by nobody: holders are told in time, nothing is granted, and
 // everything goes on when the cluster is whole again.
-func TestRow27ClusterDown(t *testing.T) {
+func TestClusterDown(t *testing.T) {
 	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
 		mine := c.Nodes()[0]
 		side := redistest.Side{mine, c.ReplicasOf(mine)[0], redistest.Clients}

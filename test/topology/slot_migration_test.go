@@ -1,4 +1,4 @@
-package matrix_test
+package topology_test
 
 import (
 	"context"
@@ -12,15 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// others returns the masters but one.
-func others(c *redistest.Cluster, one *redistest.Server) []*redistest.Server {
-	return slices.DeleteFunc(c.Masters(), func(s *redistest.Server) bool { return s == one })
-}
-
 // A slot moves while its locks are held and waited for, and stays half moved.
 // What has one key is renewed on either side, also where it was renewed together
 // with others so far; new locks are granted; the rest is kept, or told.
-func TestRow26SlotMigrates(t *testing.T) {
+func TestSlotMigration(t *testing.T) {
 	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
 		from, to := c.Nodes()[0], c.Nodes()[1]
 		leases := make(map[*world][]*holdfast.Lease)
@@ -97,7 +92,7 @@ func TestRow26SlotMigrates(t *testing.T) {
 
 // While a slot is half moved, a mutex can be given back, and who waits for it
 // gets it: nothing that exists has two keys.
-func TestRow26ReleaseWhileMoving(t *testing.T) {
+func TestReleaseDuringMigration(t *testing.T) {
 	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
 		to := c.Nodes()[1]
 		for _, w := range ws {
@@ -119,7 +114,7 @@ func TestRow26ReleaseWhileMoving(t *testing.T) {
 
 // One hundred locks of all kinds are held, and each is waited for, while all
 // their slots move and move back under load: nobody notices.
-func TestRow26Reshard(t *testing.T) {
+func TestReshard(t *testing.T) {
 	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
 		var holders, rivals []*holdfast.Client
 		for _, w := range ws {

@@ -1,8 +1,9 @@
-package matrix_test
+package topology_test
 
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 // One Sentinel is cut off, together with the master, from all that see to a
 // failover. When it is the only one that answers, a client that knows of the new
 // master does not follow it back to the old one.
-func TestRow34SentinelOfThePast(t *testing.T) {
+func TestStaleSentinel(t *testing.T) {
 	t.Parallel()
 	inFleet(t, []holdfast.Replication{async, acked}, func(f fleet) {
 		f.patient()
@@ -53,7 +54,7 @@ func TestRow34SentinelOfThePast(t *testing.T) {
 // The Sentinels have agreed on a new master, and the one that leads the failover
 // is not through with it, since a replica cannot reach that one. Clients do not
 // wait for the end of it, nor waver between the two.
-func TestRow34FailoverNotThrough(t *testing.T) {
+func TestUnfinishedFailover(t *testing.T) {
 	t.Parallel()
 	inFleet(t, modes, func(f fleet) {
 		f.patient()
@@ -94,7 +95,7 @@ func TestRow34FailoverNotThrough(t *testing.T) {
 
 // The only Sentinel that answers has missed a failover, and names a server that
 // is a replica now. A client that has never heard of another does not use it.
-func TestRow34RoleIsChecked(t *testing.T) {
+func TestRoleIsChecked(t *testing.T) {
 	t.Parallel()
 	inFleet(t, []holdfast.Replication{acked}, func(f fleet) {
 		w, s, old := f[0], f.sentinels(), f.master()
@@ -121,4 +122,94 @@ func TestRow34RoleIsChecked(t *testing.T) {
 		}
 		s.Heal()
 	}, redistest.WithPartitions())
+}
+
+// The one node that the client was told of is gone for good, and then the
+// others change their parts: the client has learned whom to ask.
+func TestClusterSeedsGone(t *testing.T) {
+	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+		seed := c.ReplicasOf(c.Nodes()[2])[0]
+		var crowds []*crowd
+		leases := make(map[*world][]*holdfast.Lease)
+		for _, w := range ws {
+			w.url = "redis-cluster://" + seed.Addr()
+			leases[w] = w.hold(w.open(long), "held")
+			crowds = append(crowds, w.crowd(2, 2))
+		}
+		for _, c := range crowds {
+			c.await(10)
+		}
+		seed.Kill()
+		c.Failover(c.ReplicasOf(c.Nodes()[0])[0])
+		for _, c := range crowds {
+			c.await(10)
+		}
+		for _, w := range ws {
+			c.Migrate(redistest.SlotOf(w.prefix), c.Nodes()[1])
+		}
+		for i, w := range ws {
+			crowds[i].await(10)
+			crowds[i].end(true)
+			w.renewed(leases[w])
+			w.kept(leases[w])
+		}
+		seed.Restart()
+	}, patient)
+}
+
+// A master without sentinels stands still, its replica is promoted, and the
+// master resumes: two servers call themselves master. One client uses the one,
+// another client the other, and both hold one lock. As soon as a client sees both
+// servers it is granted nothing. When one server is a replica again, the lease at
+// the other is kept, and the holder of the other lease is told.
+func TestTwoMasters(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartReplicated(t, 1)
+	a, b := r.Nodes()[0], r.Nodes()[1]
+	w := &world{T: t, name: "replicated", mode: async}
+	toB := redistest.NewProxy(t, b.Addr())
+	toB.Refuse(true)                                                         // x does not learn what becomes of b
+	lasting := func(o *holdfast.Options) { o.WatchdogTimeout = time.Minute } // no lease ends in this test
+	x := w.openAt("redis://"+a.Addr()+","+toB.Addr(), lasting)
+
+	a.Pause()
+	b.Do(t, "REPLICAOF", "NO", "ONE")
+	y := w.openAt("redis://"+a.Addr()+","+b.Addr()+"?timeout=500ms&dial_timeout=500ms", lasting)
+	atB := w.keep(y, "held")
+	a.Resume()
+	atA := w.keep(x, "held")
+
+	refused := func(c *holdfast.Client) func() bool {
+		return func() bool {
+			l, err := c.Mutex("other").TryLock(t.Context())
+			if err == nil {
+				_ = l.Release(t.Context())
+			}
+			return errors.Is(err, holdfast.ErrUnavailable) && strings.Contains(err.Error(), "both call themselves the master")
+		}
+	}
+	w.eventually(3*slack, "a client that sees two masters is granted nothing", refused(y))
+	toB.Refuse(false)
+	w.eventually(3*slack, "another one, too", refused(x))
+	for range 3 { // it stays so
+		for _, c := range []*holdfast.Client{x, y} {
+			if !refused(c)() {
+				t.Error("a client was granted a lock while two servers called themselves master")
+			}
+		}
+	}
+
+	host, port, _ := strings.Cut(b.Addr(), ":")
+	a.Do(t, "REPLICAOF", host, port)
+	atA.lost(3*slack, holdfast.LossFailover)
+	for _, c := range []*holdfast.Client{x, y} {
+		w.eventually(3*slack, "locks are granted again", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			l, err := c.Mutex("other").Lock(ctx)
+			return err == nil && l.Release(t.Context()) == nil
+		})
+	}
+	atB.kept()
+	empty(t, b)
 }

@@ -1,32 +1,34 @@
-package matrix_test
+package topology_test
 
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // What an operator does to a server that works: nobody is cut off, and nothing
 // fails over.
-func TestRow28OperatorsHand(t *testing.T) {
+func TestOperatorActions(t *testing.T) {
 	t.Parallel()
 	test := func(f fleet) {
 		f.patient()
 		f.run("scripts flushed", scriptsFlushed)
-		f.run("row 29: keys deleted", keysDeleted)
-		f.run("row 30: keys evicted", keysEvicted)
-		f.run("row 31: out of memory", outOfMemory)
-		f.run("row 13: message lost", messageLost)
+		f.run("keys deleted", keysDeleted)
+		f.run("keys evicted", keysEvicted)
+		f.run("out of memory", outOfMemory)
+		f.run("message lost", messageLost)
 		empty(f[0], f.master())
 	}
 	alone(t, test)
 	inFleet(t, modes, test)
 }
 
-// Row 28: the server forgets all scripts, at any moment. Nobody notices.
+// The server forgets all scripts, at any moment. Nobody notices.
 func scriptsFlushed(f fleet) {
 	crowds := f.crowds()
 	var holders []*holder
@@ -44,7 +46,7 @@ func scriptsFlushed(f fleet) {
 	}
 }
 
-// Row 29: the holder learns of it with the next renewal, and tokens go on
+// The holder learns of it with the next renewal, and tokens go on
 // rising.
 func keysDeleted(f fleet) {
 	faults := []struct {
@@ -78,7 +80,7 @@ func keysDeleted(f fleet) {
 	}
 }
 
-// Row 30: the same when the server evicts a lock to have room.
+// The same happens when the server evicts a lock to have room.
 func keysEvicted(f fleet) {
 	s := f.master()
 	for _, w := range f {
@@ -95,7 +97,7 @@ func keysEvicted(f fleet) {
 	}
 }
 
-// Row 31: a full server refuses to grant, at once and with a clear word, but
+// A full server refuses to grant, at once and with a clear word, but
 // lets leases be renewed and released.
 func outOfMemory(f fleet) {
 	s := f.master()
@@ -129,24 +131,92 @@ func outOfMemory(f fleet) {
 	}
 }
 
-// Row 13: the lock is free and nobody has heard of it. And the connection on
-// which messages come is cut just before there is one.
-func messageLost(f fleet) {
-	s := f.master()
-	for _, w := range f {
-		name := w.key("silent")
-		s.Do(w, "HSET", name, "somebody:1", "1")
-		s.Do(w, "PEXPIRE", name, "60000")
-		r := w.rival(w.open(), name)
-		time.Sleep(200 * time.Millisecond) // so that the rival waits
-		s.Do(w, "DEL", name)
-		r.await(time.Now().Add(time.Second))
-		h, again := w.watch(r.lease), w.rival(w.open(), name)
-		time.Sleep(200 * time.Millisecond)
-		s.Do(w, "CLIENT", "KILL", "TYPE", "pubsub")
-		h.kept()
-		again.await(time.Now().Add(time.Second))
-		again.after(h)
-		again.release()
-	}
+// The servers forget all scripts, again and again: nobody notices.
+func TestClusterScriptFlush(t *testing.T) {
+	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+		var crowds []*crowd
+		leases := make(map[*world][]*holdfast.Lease)
+		for _, w := range ws {
+			leases[w] = w.hold(w.open(long), "a", "b")
+			crowds = append(crowds, w.crowd(2, 2))
+		}
+		for range 10 {
+			for _, s := range c.Nodes() {
+				s.Do(t, "SCRIPT", "FLUSH")
+			}
+			for _, c := range crowds {
+				c.await(5)
+			}
+		}
+		for _, w := range ws {
+			w.renewed(leases[w])
+		}
+		c.Failover(c.ReplicasOf(c.Nodes()[0])[0]) // who has never run any
+		for i, w := range ws {
+			crowds[i].await(5)
+			crowds[i].end(true)
+			w.renewed(leases[w])
+			w.kept(leases[w])
+		}
+	}, patient)
+}
+
+// Locks vanish: deleted, flushed, freed by force, evicted. Holders hear of it
+// with the next renewal, and tokens go on rising.
+func TestClusterKeysVanish(t *testing.T) {
+	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+		master := c.Nodes()[0]
+		config := func(name, value string) { master.Do(t, "CONFIG", "SET", name, value) }
+		for what, vanish := range map[string]func(){
+			"deleted": func() {
+				for _, w := range ws {
+					master.Do(t, "DEL", w.prefix+"held")
+				}
+			},
+			"flushed": func() { master.Do(t, "FLUSHALL") },
+			"forced": func() {
+				for _, w := range ws {
+					if _, err := w.open().Mutex(w.prefix + "held").ForceUnlock(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			},
+			"evicted": func() {
+				config("maxmemory-policy", "volatile-lru")
+				config("maxmemory", "1")
+				_, _ = master.Try("SET", "{evict}", "x") // wherever that is, memory is looked at
+				_, _ = master.Try("EVAL", "return 1", "0")
+				ws[0].eventually(2*soon, "the locks are evicted", func() bool {
+					_, _ = master.Try("SET", ws[0].prefix, "x")
+					return master.Int(t, "DBSIZE") == 0
+				})
+				config("maxmemory", "0")
+				config("maxmemory-policy", "noeviction")
+			},
+		} {
+			leases := make(map[*world]*holdfast.Lease)
+			for _, w := range ws {
+				leases[w] = w.hold(w.open(long), "held")[0]
+			}
+			vanish()
+			at := time.Now()
+			var wg sync.WaitGroup
+			for _, w := range ws {
+				wg.Go(func() {
+					told, why := loss(leases[w], 2*soon)
+					if why != holdfast.LossNotOwner || told.Sub(at) > soon {
+						w.errorf("%s: the holder was told %q after %v", what, why, told.Sub(at))
+					}
+				})
+			}
+			wg.Wait()
+			for _, w := range ws {
+				next := w.hold(w.open(), "held")
+				if next[0].Token() <= leases[w].Token() {
+					w.errorf("%s: token %d after %d", what, next[0].Token(), leases[w].Token())
+				}
+				w.kept(next)
+			}
+		}
+	}, patient)
 }

@@ -1,4 +1,4 @@
-package matrix_test
+package topology_test
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 
 // The server is killed and starts again with all that it had written: holds
 // survive.
-func TestRow16RestartWithData(t *testing.T) {
+func TestRestartWithData(t *testing.T) {
 	t.Parallel()
 	test := func(f fleet) {
 		f.patient()
@@ -39,7 +39,7 @@ func TestRow16RestartWithData(t *testing.T) {
 // The server is killed and starts again without any data, and stays what it
 // was: nothing can keep the lock, but its holder is told as soon as the server
 // is back, and tokens go on rising.
-func TestRow17RestartWithoutData(t *testing.T) {
+func TestRestartWithoutData(t *testing.T) {
 	t.Parallel()
 	test := func(f fleet) {
 		f.patient()
@@ -75,7 +75,7 @@ func TestRow17RestartWithoutData(t *testing.T) {
 
 // The master is killed, and comes back without any data after a replica has
 // taken its place: it takes over what that one has.
-func TestRow17ReplicaKeepsData(t *testing.T) {
+func TestReplicaKeepsData(t *testing.T) {
 	t.Parallel()
 	inFleet(t, modes, func(f fleet) {
 		f.patient()
@@ -106,4 +106,62 @@ func TestRow17ReplicaKeepsData(t *testing.T) {
 		}
 		empty(f[0], f.master())
 	}, redistest.WithPartitions())
+}
+
+// A master is killed and comes back with what it had written, and stays the
+// master: nobody loses anything.
+func TestClusterRestartWithData(t *testing.T) {
+	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+		master := c.Nodes()[0]
+		var crowds []*crowd
+		for _, w := range ws {
+			// Nodes serve only two seconds after they were started.
+			client := w.open(long)
+			leases := w.hold(client, "a", "b")
+			defer func() { w.kept(leases) }()
+			crowds = append(crowds, w.crowd(2, 2))
+		}
+		for range 2 {
+			for _, c := range crowds {
+				c.await(10)
+			}
+			master.RestartWithData()
+		}
+		for _, c := range crowds {
+			c.await(10)
+			c.end(true)
+		}
+		if w := ws[0]; w.master(w.prefix) != master {
+			t.Error("the master was replaced: that is not what is tested here")
+		}
+	}, patient, redistest.Args("--appendonly", "yes"))
+}
+
+// A master comes back empty and stays the master. Exclusion is not promised
+// then, but each holder learns why it has lost its lease, long before that would
+// have ended, and tokens go on rising.
+func TestClusterRestartWithoutData(t *testing.T) {
+	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+		master := c.Nodes()[0]
+		leases := make(map[*world]*holdfast.Lease)
+		for _, w := range ws {
+			client := w.open(func(o *holdfast.Options) { o.WatchdogTimeout, o.RenewEvery = 40*time.Second, 20*time.Second })
+			leases[w] = w.hold(client, "held")[0]
+		}
+		master.Kill()
+		master.Restart()
+		for _, w := range ws {
+			if at, why := loss(leases[w], 18*time.Second); why != holdfast.LossFailover {
+				w.errorf("the holder was told %q at %v", why, at)
+			}
+			next := w.hold(w.open(), "held")
+			if before, after := leases[w].Token(), next[0].Token(); after <= before {
+				w.errorf("token %d after %d", after, before)
+			}
+			w.kept(next)
+		}
+		if w := ws[0]; w.master(w.prefix) != master {
+			t.Error("the master was replaced: that is not what is tested here")
+		}
+	}, patient)
 }

@@ -1,4 +1,4 @@
-package matrix_test
+package topology_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 )
 
 // Connections are reset: holds survive, and nobody notices.
-func TestRow09ConnectionsReset(t *testing.T) {
+func TestConnectionsReset(t *testing.T) {
 	test := func(w *world) {
 		c := w.open(long)
 		l, err := c.Mutex("held").Lock(w.Context())

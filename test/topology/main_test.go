@@ -1,4 +1,4 @@
-package matrix_test
+package topology_test
 
 import (
 	"flag"

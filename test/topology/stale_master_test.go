@@ -1,0 +1,233 @@
+package topology_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A master that only its clients and one of its replicas still see goes on
+// serving when another was promoted in its place. In the modes Async and Acked,
+// a lock is then in two hands: the hole is real, and only a resource that checks
+// tokens closes it. In mode Strict nobody is let in.
+func TestStaleMaster(t *testing.T) {
+	t.Parallel()
+	inFleet(t, modes, func(f fleet) {
+		f.patient()
+		s, old := f.sentinels(), f.master()
+		chosen, other := s.Replicas()[0], s.Replicas()[1]
+		f.never(other)
+		// These do not look around as long as the server answers that they know.
+		stale := s.URL() + "&scan_interval=1m"
+		crowds := f.crowds()
+		var before *holder
+		clients := make([]*holdfast.Client, len(f)) // at the old master, before there is another
+		for i, w := range f {
+			if w.strictly() { // its lease is to end
+				clients[i] = w.openAt(stale)
+				before = w.keep(clients[i], w.key("held"))
+				continue
+			}
+			clients[i] = w.openAt(stale, long)
+		}
+		crowds.await()
+		s.Partition(side{old, other}, append(s.Sentinels(), chosen))
+		holders := make([]*holder, len(f))
+		for i, w := range f {
+			if w.strictly() {
+				holders[i] = before
+				w.notReplicated(clients[i].Mutex("new"))
+				continue
+			}
+			holders[i] = w.keep(clients[i], w.key("held"))
+		}
+		f.watchful() // not before: nobody is to come too late
+		master, took := s.AwaitMaster(old)
+		f.patient() // one failover is enough
+		f[0].Logf("the failover took %v", took)
+		var waits *rival
+		for i, w := range f {
+			h, fresh := holders[i], w.open()
+			if w.strictly() {
+				waits = w.rival(fresh, w.key("held"))
+				h.lost(lease+slack, holdfast.LossUnreplicated)
+				h.inTime()
+				w.notReplicated(w.open().Mutex("new"))
+				continue
+			}
+			r := w.rival(fresh, w.key("held"))
+			r.await(time.Now().Add(slack))
+			if !h.Valid() || !r.lease.Valid() {
+				w.errorf("the hole is closed: say so in the docs")
+			}
+			w.fenced(h, r)
+			r.release()
+		}
+		if waits.in() {
+			waits.w.errorf("a strict lock was granted without all replicas")
+		}
+		s.Heal()
+		s.AwaitReplicas(2)
+		for _, h := range holders {
+			if !h.w.strictly() {
+				h.lost(20*time.Second+slack, holdfast.LossFailover, holdfast.LossExpired)
+			}
+		}
+		waits.await(time.Now().Add(time.Second))
+		waits.after(before)
+		waits.release()
+		crowds.await()
+		crowds.end(true)
+		empty(f[0], master)
+	}, redistest.WithPartitions())
+}
+
+// fenced has two holders of one lock write to a resource that checks tokens. The
+// one whose token is stale is refused.
+func (w *world) fenced(stale *holder, r *rival) {
+	w.Helper()
+	resource := redistest.Shared(w)
+	name := w.key(w.Name())
+	c := w.openAt(resource.URL(), func(o *holdfast.Options) { o.Replication = async })
+	write := fence.NewScript("return redis.call('SET', KEYS[1], ARGV[1])")
+	put := func(l *holdfast.Lease, value string) error {
+		_, err := write.Run(w.Context(), c.Driver(), name, l.Token(), []string{name}, []string{value})
+		return err
+	}
+	if err := put(stale.Lease, "old"); err != nil {
+		w.errorf("%v", err)
+	}
+	if err := put(r.lease, "new"); err != nil {
+		w.errorf("%v", err)
+	}
+	if err := put(stale.Lease, "late"); !errors.Is(err, fence.ErrStale) {
+		w.errorf("the resource took a write with a stale token: %v", err)
+	}
+	if got := resource.Do(w, "GET", name); got != "new" {
+		w.errorf("the resource has %v", got)
+	}
+}
+
+// A master stands still until it is replaced, and then carries out the renewals
+// that have been waiting for it. In mode Strict they count for nothing.
+func TestPausedMasterResumes(t *testing.T) {
+	t.Parallel()
+	inFleet(t, modes, func(f fleet) {
+		f.patient()
+		s, old := f.sentinels(), f.master()
+		const lease = 60 * time.Second // its renewals wait for 10 s
+		crowds := f.crowds()
+		var holders []*holder
+		for _, w := range f {
+			c := w.openAt(s.URL()+"&scan_interval=1m&timeout=20s", func(o *holdfast.Options) { o.WatchdogTimeout = lease })
+			holders = append(holders, w.keep(c, w.key("held")))
+		}
+		crowds.await()
+		f.watchful()
+		old.Pause()
+		paused := time.Now()
+		master, took := s.AwaitMaster(old)
+		f.patient() // one failover is enough
+		f[0].Logf("the failover took %v", took)
+		time.Sleep(time.Until(paused.Add(2 * time.Second)))
+		for _, w := range f { // so that nothing but the old master could prolong it
+			master.Do(w, "DEL", w.key("held"))
+		}
+		old.Resume()
+		for _, h := range holders {
+			h.lost(15*time.Second, holdfast.LossFailover)
+			_, deadline := h.last()
+			// What was sent up to the pause may count, and a renewal is sent
+			// every half second.
+			late := deadline.Sub(paused.Add(lease))
+			f[0].Logf("%v: a deadline %v after the pause", h.w.mode.Mode, late+lease)
+			if h.w.strictly() && late > 0 {
+				h.w.errorf("a renewal counted that was sent %v after the server was paused", late)
+			}
+		}
+		crowds.await()
+		crowds.end(true)
+	})
+}
+
+// A master is cut off from the rest of the cluster, but not from its clients,
+// and replaced. For a while there are two.
+func TestClusterStaleMaster(t *testing.T) {
+	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+		old := c.Nodes()[0]
+		throughFailover(t, ws, func() time.Duration {
+			c.Partition(redistest.Side{old}, c.Others(old))
+			_, took := c.AwaitFailover(old)
+			ws[0].eventually(soon, "the old master refuses", func() bool {
+				_, err := old.Try("EXISTS", ws[0].prefix+"held")
+				return err != nil
+			})
+			return took
+		}, func() *redistest.Server {
+			c.Heal()
+			return old
+		})
+	}, redistest.WithPartitions())
+}
+
+// A master is paused for longer than a lease, is replaced, and then answers what
+// has waited for it.
+func TestClusterPausedMasterResumes(t *testing.T) {
+	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+		old := c.Nodes()[0]
+		throughFailover(t, ws, func() time.Duration {
+			old.Pause()
+			begin := time.Now()
+			_, took := c.AwaitFailover(old)
+			time.Sleep(time.Until(begin.Add(lease + time.Second)))
+			return took
+		}, func() *redistest.Server {
+			old.Resume()
+			return old
+		})
+	})
+}
+
+// throughFailover has a master replaced, and later comes back as a replica, while
+// crowds contend and somebody holds. Holders keep what they hold, or are told
+// before another is in; the crowd goes on.
+func throughFailover(t *testing.T, ws []*world, replace func() time.Duration, back func() *redistest.Server) {
+	t.Helper()
+	var crowds []*crowd
+	leases := make(map[*world][]*holdfast.Lease)
+	for _, w := range ws {
+		leases[w] = w.hold(w.open(), "held")
+		crowds = append(crowds, w.crowd(3, 2))
+	}
+	for _, c := range crowds {
+		c.await(20)
+	}
+	replace()
+	for _, c := range crowds {
+		if !c.w.strictly() { // which waits for a replica
+			if took := c.await(1); took > lease+soon {
+				c.w.errorf("nothing was granted for %v after the failover", took)
+			}
+		}
+	}
+	old := back()
+	for i, w := range ws {
+		next := w.master(w.prefix)
+		w.cluster.AwaitReplicas(next, 1)
+		if next == old {
+			t.Fatal("the old master is back: that is not what is tested here")
+		}
+		crowds[i].await(20)
+		crowds[i].end(w.strictly())
+		l := leases[w][0]
+		if l.Valid() {
+			w.kept(leases[w])
+		} else if _, why := loss(l, soon); why == "" || why == "not lost" {
+			w.errorf("the holder was told: %q", why)
+		}
+	}
+}
