@@ -19,7 +19,7 @@ func TestClockOfPromoted(t *testing.T) {
 	}{{"ahead", skew - 500*time.Millisecond}, {"behind", -skew}} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			inFleet(t, []holdfast.Replication{strict(2)}, func(f fleet) {
+			inSentinels(t, []holdfast.Replication{strict(2)}, func(f fleet) {
 				f.patient()
 				w, s, old := f[0], f.sentinels(), f.master()
 				for _, r := range s.Replicas() {
@@ -28,9 +28,9 @@ func TestClockOfPromoted(t *testing.T) {
 				careful := func(o *holdfast.Options) { o.WatchdogTimeout, o.ClockSkew = lease, skew }
 				c := w.open(careful)
 				start := time.Now()
-				h := w.keep(c, "held", holdfast.LeaseTime(lease)) // nobody renews it
+				h := w.keep(c, "held", holdfast.LeaseTime(lease)) // it is not renewed
 				r := w.rival(w.open(careful), "held")
-				time.Sleep(100 * time.Millisecond)
+				r.waits()
 				f.watchful()
 				old.Kill()
 				master, _ := s.AwaitMaster(old)
@@ -58,40 +58,34 @@ func TestClockOfPromoted(t *testing.T) {
 // A replica whose clock is ahead takes over. Within the skew that was agreed on,
 // nobody gets in before the holder has stopped; beyond it the holder is told.
 func TestClusterClockOfPromoted(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		const skew = 900 * time.Millisecond
-		w := ws[2] // strict
+		w := f[2] // strict
 		master := c.Nodes()[0]
 		replica := c.ReplicasOf(master)[0]
 		replica.MoveClock(skew)
 		client := w.open(long, func(o *holdfast.Options) { o.ClockSkew = time.Second })
-		l, err := client.Mutex(w.prefix+"fixed").Lock(t.Context(), holdfast.LeaseTime(6*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := w.hold(client, "fixed", holdfast.LeaseTime(6*time.Second))
 		deadline := l.Deadline()
 		c.Failover(replica)
 		rival := w.open(func(o *holdfast.Options) { o.PollInterval = 10 * time.Millisecond })
-		next, err := rival.Mutex(l.Name()).Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		next := w.hold(rival, "fixed")
 		if l.Valid() || time.Now().Before(deadline) {
-			t.Errorf("somebody is in %v before the lease of another ends", time.Until(deadline))
+			t.Errorf("a rival has the lock %v before the lease ends", time.Until(deadline))
 		}
-		w.kept([]*holdfast.Lease{next})
+		w.kept(next)
 
 		// Far ahead: the lease is over at once, and its holder hears of it.
 		ahead := c.ReplicasOf(replica)[0]
-		far := w.hold(client, "far")[0]
+		far := w.hold(client, "far")
 		ahead.MoveClock(time.Minute)
 		c.Failover(ahead)
-		if _, why := loss(far, 2*soon); why != holdfast.LossFailover && why != holdfast.LossUnreplicated {
+		if _, why := loss(far, 2*slack); why != holdfast.LossFailover && why != holdfast.LossUnreplicated {
 			t.Errorf("the holder was told %q", why)
 		}
 		again := w.hold(rival, "far")
-		if again[0].Token() <= far.Token() {
-			t.Errorf("token %d after %d", again[0].Token(), far.Token())
+		if again.Token() <= far.Token() {
+			t.Errorf("token %d after %d", again.Token(), far.Token())
 		}
 		w.kept(again)
 	}, redistest.WithClock(), patient)
@@ -105,7 +99,7 @@ func TestSkewedMasters(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.WithReplicas(0), redistest.WithClock(), patient)
 	ahead, other := tag(0, "ahead"), tag(1, "other")
 	c.MasterOf(ahead).MoveClock(50 * time.Millisecond)
-	w := &world{T: t, name: "cluster", url: c.URL(), cluster: c, prefix: other}
+	w := &world{T: t, url: c.URL(), cluster: c, prefix: other}
 	x, y := w.open(long), w.open(long)
 	token := func(client *holdfast.Client, name string) int64 {
 		t.Helper()

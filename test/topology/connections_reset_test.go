@@ -3,34 +3,30 @@ package topology_test
 import (
 	"testing"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Connections are reset: holds survive, and nobody notices.
+// Connections are reset: leases survive, and no call fails.
 func TestConnectionsReset(t *testing.T) {
-	test := func(w *world) {
-		c := w.open(long)
-		l, err := c.Mutex("held").Lock(w.Context())
-		if err != nil {
-			w.Fatal(err)
-		}
-		crowd := w.crowd(3, 2)
+	t.Parallel()
+	test := func(f fleet) {
+		f.patient()
+		s := f.master()
+		holders := f.keep(long, "held")
+		crowds := f.crowds(3)
 		for range 3 {
-			crowd.await(20)
-			w.master("held").Do(w, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-			w.master("held").Do(w, "CLIENT", "KILL", "TYPE", "pubsub")
+			crowds.await(20)
+			s.Do(f[0], "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			s.Do(f[0], "CLIENT", "KILL", "TYPE", "pubsub")
 		}
-		crowd.await(20)
-		crowd.end(true)
-		w.renewed([]*holdfast.Lease{l})
-		if !l.Valid() {
-			w.Error("the hold was lost")
-		}
-		if err := l.Release(w.Context()); err != nil {
-			w.Error(err)
-		}
+		crowds.await(20)
+		crowds.end()
+		holders.renewed()
+		holders.kept()
 	}
 	inSingle(t, test)
-	inSentinel(t, []holdfast.Replication{acked, strict(2)}, test)
-	inCluster(t, []holdfast.Replication{acked, strict(1)}, test, patient)
+	inSentinels(t, sentinelModes, test)
+	t.Run("cluster", func(t *testing.T) {
+		inCluster(t, func(_ *redistest.Cluster, f fleet) { test(f) }, patient)
+	})
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Subscriptions break, or their slot moves, while somebody waits who hardly ever
-// looks: he finds out all the same.
+// Subscriptions break, or their slot moves, while a client waits that hardly ever
+// polls: it learns of the release all the same.
 func TestClusterLostMessage(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
-		for _, w := range ws {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
+		for _, w := range f {
 			holder := w.open(long)
 			waiter := w.open(func(o *holdfast.Options) { o.PollInterval = time.Minute })
 			slot := redistest.SlotOf(w.prefix)
 			wait := func(what string, wrong func(), after func()) {
 				t.Helper()
-				l := w.hold(holder, "waited")[0]
+				l := w.hold(holder, "waited")
 				q := w.line(waiter.Mutex(l.Name()))
 				home := w.master(l.Name())
 				w.eventually(10*time.Second, "the waiter listens", func() bool {
@@ -31,7 +31,7 @@ func TestClusterLostMessage(t *testing.T) {
 				released := time.Now()
 				after()
 				q.end(20 * time.Second)
-				if took := time.Since(released); took > 4*soon { // a third of what he would sleep
+				if took := time.Since(released); took > 4*slack { // a third of its poll interval
 					w.errorf("%s: the waiter woke up after %v", what, took)
 				}
 			}
@@ -47,20 +47,20 @@ func TestClusterLostMessage(t *testing.T) {
 	}, patient)
 }
 
-// The lock is free and nobody has heard of it. And the connection on
-// which messages come is cut just before there is one.
+// A lock becomes free without a message, and the connection for messages is cut
+// just before there is one.
 func messageLost(f fleet) {
 	s := f.master()
 	for _, w := range f {
-		name := w.key("silent")
+		name := w.key("silent") // of the lock that another process holds
 		s.Do(w, "HSET", name, "somebody:1", "1")
 		s.Do(w, "PEXPIRE", name, "60000")
-		r := w.rival(w.open(), name)
-		time.Sleep(200 * time.Millisecond) // so that the rival waits
+		r := w.rival(w.open(), "silent")
+		r.waits()
 		s.Do(w, "DEL", name)
 		r.await(time.Now().Add(time.Second))
-		h, again := w.watch(r.lease), w.rival(w.open(), name)
-		time.Sleep(200 * time.Millisecond)
+		h, again := w.watch(r.lease), w.rival(w.open(), "silent")
+		again.waits()
 		s.Do(w, "CLIENT", "KILL", "TYPE", "pubsub")
 		h.kept()
 		again.await(time.Now().Add(time.Second))

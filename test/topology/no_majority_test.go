@@ -14,15 +14,16 @@ import (
 // granted, as long as the master lives.
 func TestNoSentinels(t *testing.T) {
 	t.Parallel()
-	inFleet(t, modes, func(f fleet) {
+	inSentinels(t, sentinelModes, func(f fleet) {
 		s := f.sentinels()
 		f.patient()
-		crowds := f.crowds()
-		var holders []*holder
+		const scan = 200 * time.Millisecond
 		for _, w := range f {
-			holders = append(holders, w.keep(w.open(long), w.key("held")))
+			w.url = with(w.url, "scan_interval="+scan.String())
 		}
-		crowds.await()
+		crowds := f.crowds(2)
+		holders := f.keep(long, "held")
+		crowds.await(10)
 		for i, sentinel := range s.Sentinels() {
 			if i == 0 {
 				sentinel.Pause()
@@ -31,72 +32,69 @@ func TestNoSentinels(t *testing.T) {
 			}
 		}
 		master := s.Nodes()[0]
-		time.Sleep(5 * time.Second) // several times as long as they are left alone
-		crowds.await()
+		time.Sleep(5 * scan) // clients have asked them several times
+		crowds.await(10)
 		// Connections break, too, and come back to where they were.
 		master.Do(f[0], "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		crowds.await()
-		crowds.end(false)
-		for _, h := range holders {
-			h.kept()
-		}
+		crowds.await(10)
+		crowds.end()
+		holders.kept()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if c, err := holdfast.Open(ctx, s.URL()); err == nil {
-			f[0].Error("a master that no Sentinel has named")
+			f[0].Error("a client was opened without a Sentinel")
 			c.Close()
 		}
 	})
 }
 
-// The clients are left with a minority of the masters, and later a part of the
-// slots is served by nobody: holders are told in time, nothing is granted, and
-// everything goes on when the cluster is whole again.
+// The clients reach a minority of the masters only, and later no master serves a
+// part of the slots: holders are told in time, nothing is granted, and everything
+// goes on when the cluster is complete again.
 func TestClusterDown(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		mine := c.Nodes()[0]
-		side := redistest.Side{mine, c.ReplicasOf(mine)[0], redistest.Clients}
-		var crowds []*crowd
-		for _, w := range ws {
+		minority := side{mine, c.ReplicasOf(mine)[0], redistest.Clients}
+		for _, w := range f {
 			w.open()
-			crowds = append(crowds, w.crowd(2, 2))
 		}
+		crowds := f.crowds(2)
 		gone := c.Nodes()[1]
 		spare := c.ReplicasOf(gone)[0]
 		for what, fault := range map[string]struct{ begin, end func() }{
-			"minority": {func() { c.Partition(side, c.Others(side...)) }, c.Heal},
+			"minority": {func() { c.Partition(minority, c.Others(minority...)) }, c.Heal},
 			"coverage": {func() { spare.Kill(); gone.Kill() }, func() { gone.Restart(); spare.Restart() }},
 		} {
 			leases := make(map[*world]*holdfast.Lease)
-			for i, w := range ws {
-				crowds[i].await(10)
-				leases[w] = w.hold(w.clients[0], "held")[0]
+			crowds.await(10)
+			for _, w := range f {
+				leases[w] = w.hold(w.clients[0], "held")
 			}
 			fault.begin()
 			c.Watchful()
-			for _, w := range ws {
+			for _, w := range f {
 				w.eventually(30*time.Second, "the cluster is down", func() bool {
-					_, err := mine.Try("EXISTS", w.prefix+"held")
+					_, err := mine.Try("EXISTS", w.key("held"))
 					return err != nil
 				})
 			}
 			down := time.Now()
 			late := redistest.Now() + (2500 * time.Millisecond).Nanoseconds() // what was granted before is known by then
-			for _, w := range ws {
+			for _, w := range f {
 				if _, why := loss(leases[w], 2*lease); why != holdfast.LossExpired && why != holdfast.LossUnreplicated {
 					w.errorf("%s: the holder was told %q", what, why)
 				}
 			}
 			time.Sleep(time.Until(down.Add(4 * time.Second)))
-			for i, w := range ws {
+			for i, w := range f {
 				if n := crowds[i].grantedAfter(late); n > 0 {
 					w.errorf("%s: %d were let in", what, n)
 				}
-				// One whose time is over before it has asked anybody blames nobody.
-				w.eventually(2*soon, "nothing is granted", func() bool {
+				// A call whose time is over before it has asked a server does not fail with ErrUnavailable.
+				w.eventually(2*slack, "nothing is granted", func() bool {
 					ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 					defer cancel()
-					_, err := w.clients[0].Mutex(w.prefix + "other").Lock(ctx)
+					_, err := w.clients[0].Mutex(w.key("other")).Lock(ctx)
 					if !errors.Is(err, holdfast.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
 						w.Fatalf("%v: %s: %v", w.mode.Mode, what, err)
 					}
@@ -104,14 +102,12 @@ func TestClusterDown(t *testing.T) {
 				})
 			}
 			fault.end()
-			for i, w := range ws {
-				crowds[i].await(10)
+			crowds.await(10)
+			for _, w := range f {
 				w.kept(w.hold(w.clients[0], "held"))
 			}
 			c.Patient()
 		}
-		for _, c := range crowds {
-			c.end(true)
-		}
+		crowds.end()
 	}, redistest.WithPartitions())
 }

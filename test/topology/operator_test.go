@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// What an operator does to a server that works: nobody is cut off, and nothing
+// An operator acts on a server that works: no client is cut off, and nothing
 // fails over.
 func TestOperatorActions(t *testing.T) {
 	t.Parallel()
@@ -24,26 +24,21 @@ func TestOperatorActions(t *testing.T) {
 		f.run("message lost", messageLost)
 		empty(f[0], f.master())
 	}
-	alone(t, test)
-	inFleet(t, modes, test)
+	inSingle(t, test)
+	inSentinels(t, sentinelModes, test)
 }
 
-// The server forgets all scripts, at any moment. Nobody notices.
+// The server forgets all scripts, at any moment. No client notices.
 func scriptsFlushed(f fleet) {
-	crowds := f.crowds()
-	var holders []*holder
-	for _, w := range f {
-		holders = append(holders, w.keep(w.open(), w.key("held")))
-	}
+	crowds := f.crowds(2)
+	holders := f.keep(usual, "held")
 	for range 3 {
-		crowds.await()
+		crowds.await(10)
 		f.master().Do(f[0], "SCRIPT", "FLUSH")
 	}
-	crowds.await()
-	crowds.end(false)
-	for _, h := range holders {
-		h.kept()
-	}
+	crowds.await(10)
+	crowds.end()
+	holders.kept()
 }
 
 // The holder learns of it with the next renewal, and tokens go on
@@ -63,12 +58,11 @@ func keysDeleted(f fleet) {
 	}
 	for _, fault := range faults {
 		for _, w := range f {
-			name := w.key(fault.name)
-			h := w.keep(w.open(long), name)
-			r := w.rival(w.open(), name)
-			time.Sleep(50 * time.Millisecond) // so that the rival waits
+			h := w.keep(w.open(long), fault.name)
+			r := w.rival(w.open(), fault.name)
+			r.waits()
 			start := time.Now()
-			fault.do(w, name)
+			fault.do(w, h.Name())
 			told := h.lost(10*time.Second, holdfast.LossNotOwner)
 			if took := told.Sub(start); took > 500*time.Millisecond+slack {
 				w.errorf("%s: told after %v", fault.name, took)
@@ -84,7 +78,7 @@ func keysDeleted(f fleet) {
 func keysEvicted(f fleet) {
 	s := f.master()
 	for _, w := range f {
-		h := w.keep(w.open(long), w.key("evicted"))
+		h := w.keep(w.open(long), "evicted")
 		s.Do(w, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl", "maxmemory", "1")
 		start := time.Now()
 		_, _ = s.Try("SET", "more", "x") // has the server evict; it is refused all the same
@@ -97,13 +91,13 @@ func keysEvicted(f fleet) {
 	}
 }
 
-// A full server refuses to grant, at once and with a clear word, but
-// lets leases be renewed and released.
+// A full server refuses to grant, at once and with a clear error, but lets leases
+// be renewed and released.
 func outOfMemory(f fleet) {
 	s := f.master()
 	for _, w := range f {
 		c := w.open()
-		h := w.keep(c, w.key("before"))
+		h := w.keep(c, "before")
 		again, err := c.Mutex(w.key("before")).Lock(h.Context())
 		if err != nil {
 			w.Fatal(err)
@@ -131,52 +125,42 @@ func outOfMemory(f fleet) {
 	}
 }
 
-// The servers forget all scripts, again and again: nobody notices.
+// The servers forget all scripts, again and again: no client notices.
 func TestClusterScriptFlush(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
-		var crowds []*crowd
-		leases := make(map[*world][]*holdfast.Lease)
-		for _, w := range ws {
-			leases[w] = w.hold(w.open(long), "a", "b")
-			crowds = append(crowds, w.crowd(2, 2))
-		}
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
+		holders := f.keep(long, "a", "b")
+		crowds := f.crowds(2)
 		for range 10 {
 			for _, s := range c.Nodes() {
 				s.Do(t, "SCRIPT", "FLUSH")
 			}
-			for _, c := range crowds {
-				c.await(5)
-			}
+			crowds.await(5)
 		}
-		for _, w := range ws {
-			w.renewed(leases[w])
-		}
-		c.Failover(c.ReplicasOf(c.Nodes()[0])[0]) // who has never run any
-		for i, w := range ws {
-			crowds[i].await(5)
-			crowds[i].end(true)
-			w.renewed(leases[w])
-			w.kept(leases[w])
-		}
+		holders.renewed()
+		c.Failover(c.ReplicasOf(c.Nodes()[0])[0]) // which has never run any
+		crowds.await(5)
+		crowds.end()
+		holders.renewed()
+		holders.kept()
 	}, patient)
 }
 
 // Locks vanish: deleted, flushed, freed by force, evicted. Holders hear of it
 // with the next renewal, and tokens go on rising.
 func TestClusterKeysVanish(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		master := c.Nodes()[0]
 		config := func(name, value string) { master.Do(t, "CONFIG", "SET", name, value) }
 		for what, vanish := range map[string]func(){
 			"deleted": func() {
-				for _, w := range ws {
-					master.Do(t, "DEL", w.prefix+"held")
+				for _, w := range f {
+					master.Do(t, "DEL", w.key("held"))
 				}
 			},
 			"flushed": func() { master.Do(t, "FLUSHALL") },
 			"forced": func() {
-				for _, w := range ws {
-					if _, err := w.open().Mutex(w.prefix + "held").ForceUnlock(t.Context()); err != nil {
+				for _, w := range f {
+					if _, err := w.open().Mutex(w.key("held")).ForceUnlock(t.Context()); err != nil {
 						t.Error(err)
 					}
 				}
@@ -186,8 +170,8 @@ func TestClusterKeysVanish(t *testing.T) {
 				config("maxmemory", "1")
 				_, _ = master.Try("SET", "{evict}", "x") // wherever that is, memory is looked at
 				_, _ = master.Try("EVAL", "return 1", "0")
-				ws[0].eventually(2*soon, "the locks are evicted", func() bool {
-					_, _ = master.Try("SET", ws[0].prefix, "x")
+				f[0].eventually(2*slack, "the locks are evicted", func() bool {
+					_, _ = master.Try("SET", f[0].prefix, "x")
 					return master.Int(t, "DBSIZE") == 0
 				})
 				config("maxmemory", "0")
@@ -195,25 +179,25 @@ func TestClusterKeysVanish(t *testing.T) {
 			},
 		} {
 			leases := make(map[*world]*holdfast.Lease)
-			for _, w := range ws {
-				leases[w] = w.hold(w.open(long), "held")[0]
+			for _, w := range f {
+				leases[w] = w.hold(w.open(long), "held")
 			}
 			vanish()
 			at := time.Now()
 			var wg sync.WaitGroup
-			for _, w := range ws {
+			for _, w := range f {
 				wg.Go(func() {
-					told, why := loss(leases[w], 2*soon)
-					if why != holdfast.LossNotOwner || told.Sub(at) > soon {
+					told, why := loss(leases[w], 2*slack)
+					if why != holdfast.LossNotOwner || told.Sub(at) > slack {
 						w.errorf("%s: the holder was told %q after %v", what, why, told.Sub(at))
 					}
 				})
 			}
 			wg.Wait()
-			for _, w := range ws {
+			for _, w := range f {
 				next := w.hold(w.open(), "held")
-				if next[0].Token() <= leases[w].Token() {
-					w.errorf("%s: token %d after %d", what, next[0].Token(), leases[w].Token())
+				if next.Token() <= leases[w].Token() {
+					w.errorf("%s: token %d after %d", what, next.Token(), leases[w].Token())
 				}
 				w.kept(next)
 			}

@@ -10,21 +10,20 @@ import (
 )
 
 // The client does not reach the server for longer than the lease: it gives up
-// before anybody else can have the lock.
+// before another client can have the lock.
 func TestPartition(t *testing.T) {
 	t.Parallel()
-	// The whole world of clients is cut off, so that the servers are looked at
-	// past the network: the key is what keeps others out.
+	// All clients are cut off. The test asks the servers past the network: the key
+	// is what keeps others out.
 	test := func(f fleet, cut, heal func()) {
 		s := f.master()
-		crowds := f.crowds()
-		var holders []*holder
+		crowds := f.crowds(2)
+		holders := f.keep(usual, "held")
 		var rivals []*rival
 		for _, w := range f {
-			holders = append(holders, w.keep(w.open(), w.key("held")))
-			rivals = append(rivals, w.rival(w.open(), w.key("held")))
+			rivals = append(rivals, w.rival(w.open(), "held"))
 		}
-		crowds.await()
+		crowds.await(10)
 		cut()
 		for i, h := range holders {
 			h.w.eventually(lease+slack, "the key has expired", func() bool { return s.Int(h.w, "EXISTS", h.Name()) == 0 })
@@ -45,16 +44,16 @@ func TestPartition(t *testing.T) {
 			r.after(holders[i])
 			r.release()
 		}
-		crowds.await()
-		crowds.end(false)
+		crowds.await(10)
+		crowds.end()
 		empty(f[0], s)
 	}
-	inSingle(t, func(w *world) {
-		p := redistest.NewProxy(w, w.single.Addr())
-		w.url = p.URL()
-		test(fleet{w}, p.Freeze, p.Thaw)
+	inSingle(t, func(f fleet) {
+		p := redistest.NewProxy(f[0], f.master().Addr())
+		f[0].url = p.URL()
+		test(f, p.Freeze, p.Thaw)
 	})
-	inFleet(t, modes, func(f fleet) {
+	inSentinels(t, sentinelModes, func(f fleet) {
 		s := f.sentinels()
 		f.patient()
 		test(f, func() { s.Partition(side{redistest.Clients}, s.Others()) }, s.Heal)
@@ -62,36 +61,33 @@ func TestPartition(t *testing.T) {
 }
 
 // The clients are cut off from a master for longer than a lease: each holder is
-// told before the key is gone, and nobody else is in before that. Leases at other
-// masters are renewed all the time, and a lease that is longer than the partition
-// survives it.
+// told before the key is gone, and no other client gets the lock before that.
+// Leases at other masters are renewed all the time, and a lease that is longer
+// than the partition survives it.
 func TestClusterPartition(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		cut := c.Nodes()[0]
 		leases := make(map[*world]*holdfast.Lease)
-		lasting := make(map[*world][]*holdfast.Lease) // at the master that is cut off, and elsewhere
+		survive := make(map[*world][]*holdfast.Lease) // at the master that is cut off, and elsewhere
 		var elsewhere []*holdfast.Lease
-		var crowds []*crowd
-		for _, w := range ws {
-			leases[w] = w.hold(w.open(), "held")[0]
-			// A lease that must survive is longer than any standstill of the machine.
-			// That it is renewed is looked at, and not concluded from its survival.
+		for _, w := range f {
+			leases[w] = w.hold(w.open(), "held")
+			// A lease that must survive is longer than any pause of the machine. That
+			// it is renewed is checked, not concluded from its survival.
 			client := w.open(long)
-			lasting[w] = w.hold(client, "lasting")
 			l, err := client.Mutex(tag(1, w.mode.Mode.String())).Lock(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			lasting[w], elsewhere = append(lasting[w], l), append(elsewhere, l)
-			crowds = append(crowds, w.crowd(2, 2))
+			survive[w] = []*holdfast.Lease{w.hold(client, "lasting"), l}
+			elsewhere = append(elsewhere, l)
 		}
-		for _, c := range crowds {
-			c.await(20)
-		}
+		crowds := f.crowds(2)
+		crowds.await(20)
 		began := time.Now()
-		c.Partition(redistest.Side{redistest.Clients}, redistest.Side{cut})
+		c.Partition(side{redistest.Clients}, side{cut})
 		var wg sync.WaitGroup
-		for _, w := range ws {
+		for _, w := range f {
 			l := leases[w]
 			wg.Go(func() {
 				var counted, deadline, gone time.Time // the last moment it counted on its lease, and when that and the key end
@@ -105,7 +101,7 @@ func TestClusterPartition(t *testing.T) {
 					}
 					time.Sleep(time.Millisecond)
 				}
-				_, why := loss(l, soon)
+				_, why := loss(l, slack)
 				if why != holdfast.LossExpired && why != holdfast.LossUnreplicated {
 					w.errorf("the holder was told: %s", why)
 				}
@@ -117,14 +113,14 @@ func TestClusterPartition(t *testing.T) {
 				}
 			})
 		}
-		ws[0].renewedTwice(elsewhere)
+		f[0].renewedTwice(elsewhere...)
 		wg.Wait()
 		time.Sleep(time.Until(began.Add(lease + time.Second)))
 		c.Heal()
-		for i, w := range ws {
-			crowds[i].await(20)
-			crowds[i].end(true)
-			w.kept(lasting[w])
+		crowds.await(20)
+		crowds.end()
+		for _, w := range f {
+			w.kept(survive[w]...)
 			w.kept(w.hold(w.clients[0], "held")) // as free as ever
 		}
 	}, redistest.WithPartitions(), patient)

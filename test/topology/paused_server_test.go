@@ -1,6 +1,7 @@
 package topology_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -8,40 +9,36 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// The server stands still for less than the lease: nobody notices. (Less than
-// its Sentinels bear, where it has some; TestPausedMasterResumes is about more.)
+// The server is paused for less than the lease: no client notices. The pause is
+// also shorter than its Sentinels tolerate; TestPausedMasterResumes has a longer
+// one.
 func TestShortPause(t *testing.T) {
 	t.Parallel()
 	test := func(f fleet) {
 		f.patient()
 		s := f.master()
-		crowds := f.crowds()
-		var holders []*holder
-		for _, w := range f {
-			holders = append(holders, w.keep(w.open(long), w.key("held")))
-		}
+		crowds := f.crowds(2)
+		holders := f.keep(long, "held")
 		for range 3 {
-			crowds.await()
+			crowds.await(10)
 			s.Pause()
 			time.Sleep(1500 * time.Millisecond)
 			s.Resume()
 		}
-		crowds.await()
-		crowds.end(false)
-		for _, h := range holders {
-			h.kept()
-		}
+		crowds.await(10)
+		crowds.end()
+		holders.kept()
 		empty(f[0], s)
 	}
-	alone(t, test)
-	inFleet(t, modes, test)
+	inSingle(t, test)
+	inSentinels(t, sentinelModes, test)
 }
 
-// The server stands still for longer than the lease: the holder gives up first,
+// The server is paused for longer than the lease: the holder gives up first,
 // and the lock is free when the server is back.
 func TestLongPause(t *testing.T) {
 	t.Parallel()
-	alone(t, func(f fleet) {
+	inSingle(t, func(f fleet) {
 		w := f[0]
 		h := w.keep(w.open(), "held")
 		r := w.rival(w.open(), "held")
@@ -51,9 +48,9 @@ func TestLongPause(t *testing.T) {
 		h.lost(lease+slack, holdfast.LossExpired)
 		h.inTime()
 		if r.in() {
-			w.errorf("a lock of a server that stands still")
+			w.errorf("a lock was granted by a paused server")
 		}
-		time.Sleep(time.Second)
+		time.Sleep(200 * time.Millisecond) // the key has expired, too
 		resumed := time.Now()
 		w.single.Resume()
 		r.await(resumed.Add(time.Second))
@@ -65,56 +62,40 @@ func TestLongPause(t *testing.T) {
 	})
 }
 
-// A master is paused for less than a lease, in all the ways there are: nobody
-// loses anything.
+// A master is paused for less than a lease, in all the ways there are: no lease
+// is lost.
 func TestClusterShortPause(t *testing.T) {
 	const pause = 1500 * time.Millisecond
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		master := c.Nodes()[0]
-		for _, w := range ws {
-			leases := w.hold(w.open(long), "a", "b")
-			defer func() { w.kept(leases) }()
-		}
-		var crowds []*crowd
-		for _, w := range ws {
-			crowds = append(crowds, w.crowd(2, 2))
-		}
+		holders := f.keep(long, "a", "b")
+		crowds := f.crowds(2)
 		for _, stop := range []func(){
 			func() { master.Pause(); time.Sleep(pause); master.Resume() },
 			func() { master.Do(t, "DEBUG", "SLEEP", "1.5") },
 			func() { master.Do(t, "CLIENT", "PAUSE", "1500", "ALL"); time.Sleep(pause) },
 		} {
-			for _, c := range crowds {
-				c.await(10)
-			}
+			crowds.await(10)
 			stop()
 		}
-		for _, c := range crowds {
-			c.await(10)
-			c.end(true)
-		}
+		crowds.await(10)
+		crowds.end()
+		holders.kept()
 	}, patient, redistest.Args("--enable-debug-command", "yes"))
 }
 
-// A master runs somebody's long script, and answers everything with an error.
+// A master runs a long script of another client, and answers everything with an error.
 func TestClusterBusy(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
-		var crowds []*crowd
-		for _, w := range ws {
-			leases := w.hold(w.open(long), "a", "b")
-			defer func() { w.kept(leases) }()
-			crowds = append(crowds, w.crowd(2, 2))
-		}
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
+		holders := f.keep(long, "a", "b")
+		crowds := f.crowds(2)
 		for range 2 {
-			for _, c := range crowds {
-				c.await(10)
-			}
+			crowds.await(10)
 			_, _ = c.Nodes()[0].Try("EVAL", "local t = redis.call('time') local stop = t[1] + 2 repeat t = redis.call('time') until tonumber(t[1]) >= stop", "0")
 		}
-		for _, c := range crowds {
-			c.await(10)
-			c.end(true)
-		}
+		crowds.await(10)
+		crowds.end()
+		holders.kept()
 	}, patient, redistest.Args("--busy-reply-threshold", "100"))
 }
 
@@ -123,26 +104,30 @@ func TestClusterBusy(t *testing.T) {
 func TestClusterCloseWhilePaused(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, patient)
-	for _, mode := range allModes {
-		w := &world{T: t, url: c.URL(), mode: mode, cluster: c, prefix: tag(0, mode.Mode.String())}
-		client := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = 30 * time.Second })
+	f := clusterFleet(t, c)
+	for _, w := range f {
+		client := w.open(leaseTime(30 * time.Second))
 		w.hold(client, "silent")
-		other := tag(1, mode.Mode.String())
-		if _, err := client.Mutex(other).Lock(t.Context()); err != nil {
+		if _, err := client.Mutex(tag(1, w.mode.Mode.String())).Lock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.Nodes()[0].Pause()
-		begin := time.Now()
-		closed := make(chan struct{})
-		go func() {
-			defer close(closed)
-			_ = client.Close()
-		}()
-		w.eventually(soon, "what is held elsewhere is free", func() bool { return c.Nodes()[1].Int(t, "EXISTS", other) == 0 })
-		<-closed
-		if took := time.Since(begin); took > 10*time.Second {
-			w.errorf("closing took %v", took)
-		}
-		c.Nodes()[0].Resume()
 	}
+	c.Nodes()[0].Pause()
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for _, w := range f {
+		wg.Go(func() {
+			_ = w.clients[0].Close()
+			if took := time.Since(begin); took > 10*time.Second {
+				w.errorf("closing took %v", took)
+			}
+		})
+	}
+	for _, w := range f {
+		w.eventually(slack, "what is held elsewhere is free", func() bool {
+			return c.Nodes()[1].Int(t, "EXISTS", tag(1, w.mode.Mode.String())) == 0
+		})
+	}
+	wg.Wait()
+	c.Nodes()[0].Resume()
 }

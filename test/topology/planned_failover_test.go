@@ -10,19 +10,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A failover that somebody asks for: what is held is kept, or its holder is told.
+// An operator asks for a failover: each lease is kept, or its holder is told.
 func TestPlannedFailover(t *testing.T) {
 	t.Parallel()
-	inFleet(t, modes, func(f fleet) {
-		crowds := f.crowds()
-		var holders []*holder
-		for _, w := range f {
-			holders = append(holders, w.keep(w.open(func(o *holdfast.Options) { o.WatchdogTimeout = time.Minute }), w.key("held")))
-		}
-		crowds.await()
+	inSentinels(t, sentinelModes, func(f fleet) {
+		crowds := f.crowds(2)
+		holders := f.keep(lasting, "held")
+		crowds.await(10)
 		f.sentinels().Failover()
-		crowds.await()
-		crowds.end(true)
+		crowds.await(10)
+		crowds.endAfterFailover()
 		for _, h := range holders {
 			if h.w.strictly() {
 				h.kept()
@@ -37,48 +34,45 @@ func TestPlannedFailover(t *testing.T) {
 // the moment, nothing is lost; when the replica takes over by force, holders keep
 // what they hold or are told.
 func TestClusterPlannedFailover(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
-		var crowds []*crowd
-		for _, w := range ws {
-			w.open(func(o *holdfast.Options) { o.WatchdogTimeout = 2 * lease })
-			crowds = append(crowds, w.crowd(2, 2))
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
+		for _, w := range f {
+			w.open(leaseTime(2 * lease))
 		}
+		crowds := f.crowds(2)
 		for _, how := range [][]string{nil, {"FORCE"}, {"TAKEOVER"}} {
 			leases := make(map[*world][]*holdfast.Lease)
-			for i, w := range ws {
-				crowds[i].await(10)
-				leases[w] = w.hold(w.clients[0], "a", "b")
+			crowds.await(10)
+			for _, w := range f {
+				leases[w] = []*holdfast.Lease{w.hold(w.clients[0], "a"), w.hold(w.clients[0], "b")}
 			}
-			c.Failover(c.ReplicasOf(ws[0].master(ws[0].prefix))[0], how...)
-			for i, w := range ws {
-				if took := crowds[i].await(10); took > lease+soon {
+			c.Failover(c.ReplicasOf(f.master())[0], how...)
+			for i, w := range f {
+				if took := crowds[i].await(10); took > lease+slack {
 					w.errorf("%v: the crowd went on after %v", how, took)
 				}
 				for _, l := range leases[w] {
 					if how == nil || l.Valid() {
-						w.kept([]*holdfast.Lease{l})
-					} else if _, why := loss(l, soon); why != holdfast.LossFailover && why != holdfast.LossUnreplicated {
+						w.kept(l)
+					} else if _, why := loss(l, slack); why != holdfast.LossFailover && why != holdfast.LossUnreplicated {
 						w.errorf("%v: the holder was told %q", how, why)
 					}
 				}
 			}
 		}
-		for i, w := range ws {
-			crowds[i].end(w.strictly())
-		}
+		crowds.endAfterFailover()
 	}, patient)
 }
 
 // In mode Acked a replica that has come back after a failover is asked again.
 func TestAckedAfterFailover(t *testing.T) {
 	t.Parallel()
-	inFleet(t, []holdfast.Replication{acked}, func(f fleet) {
+	inSentinels(t, []holdfast.Replication{acked}, func(f fleet) {
 		w, s := f[0], f.sentinels()
 		f.patient()
 		c := w.open(long)
 		h := w.keep(c, "held")
 		for _, r := range s.Replicas() { // one was enough for the grant, and any of them may take over
-			w.eventually(10*time.Second, "a replica has it", func() bool { return r.Int(w, "EXISTS", "held") == 1 })
+			w.eventually(10*time.Second, "a replica has it", func() bool { return r.Int(w, "EXISTS", h.Name()) == 1 })
 		}
 		master := s.Failover()
 		w.follows(c, master)

@@ -15,25 +15,20 @@ func TestRestartWithData(t *testing.T) {
 	test := func(f fleet) {
 		f.patient()
 		s := f.master()
-		crowds := f.crowds()
-		var holders []*holder
-		for _, w := range f {
-			holders = append(holders, w.keep(w.open(long), w.key("held")))
-		}
+		crowds := f.crowds(2)
+		holders := f.keep(long, "held")
 		for range 2 {
-			crowds.await()
+			crowds.await(10)
 			s.RestartWithData()
 		}
-		crowds.await()
-		crowds.end(false)
-		for _, h := range holders {
-			h.kept()
-		}
+		crowds.await(10)
+		crowds.end()
+		holders.kept()
 		empty(f[0], f.master())
 	}
 	aof := redistest.Args("--appendonly", "yes")
-	alone(t, test, aof)
-	inFleet(t, modes, test, aof)
+	inSingle(t, test, aof)
+	inSentinels(t, sentinelModes, test, aof)
 }
 
 // The server is killed and starts again without any data, and stays what it
@@ -48,10 +43,12 @@ func TestRestartWithoutData(t *testing.T) {
 		var rivals []*rival
 		for _, w := range f {
 			c := w.open(long)
-			holders = append(holders, w.keep(c, w.key("held")), w.keep(c, w.key("fixed"), holdfast.LeaseTime(time.Minute)))
-			rivals = append(rivals, w.rival(w.open(), w.key("held")), w.rival(w.open(), w.key("fixed")))
+			holders = append(holders, w.keep(c, "held"), w.keep(c, "fixed", holdfast.LeaseTime(time.Minute)))
+			rivals = append(rivals, w.rival(w.open(), "held"), w.rival(w.open(), "fixed"))
 		}
-		time.Sleep(100 * time.Millisecond) // so that they wait
+		for _, r := range rivals {
+			r.waits()
+		}
 		s.Restart()
 		back := time.Now()
 		if st := f.sentinels(); st != nil {
@@ -69,25 +66,24 @@ func TestRestartWithoutData(t *testing.T) {
 		}
 		empty(f[0], s)
 	}
-	alone(t, test)
-	inFleet(t, modes, test)
+	inSingle(t, test)
+	inSentinels(t, sentinelModes, test)
 }
 
 // The master is killed, and comes back without any data after a replica has
 // taken its place: it takes over what that one has.
 func TestReplicaKeepsData(t *testing.T) {
 	t.Parallel()
-	inFleet(t, modes, func(f fleet) {
+	inSentinels(t, sentinelModes, func(f fleet) {
 		f.patient()
 		old := f.master()
-		crowds := f.crowds()
-		var holders []*holder
+		crowds := f.crowds(2)
+		var holders holders
 		for _, w := range f {
-			lasting := func(o *holdfast.Options) { o.WatchdogTimeout = time.Minute } // longer than any failover
-			holders = append(holders, w.keep(w.open(lasting), w.key("held")))
-			holders = append(holders, w.keep(w.open(), w.key("fixed"), holdfast.LeaseTime(time.Minute)))
+			holders = append(holders, w.keep(w.open(lasting), "held"))
+			holders = append(holders, w.keep(w.open(), "fixed", holdfast.LeaseTime(time.Minute)))
 		}
-		crowds.await()
+		crowds.await(10)
 		s := f.sentinels()
 		// Clients hear of it all when the old master is back, which calls itself
 		// a master for a moment. But the Sentinels know better.
@@ -99,39 +95,28 @@ func TestReplicaKeepsData(t *testing.T) {
 		old.Restart()
 		s.Heal()
 		s.AwaitReplicas(2)
-		crowds.await()
-		crowds.end(true)
-		for _, h := range holders {
-			h.kept() // the replicas had it long before, in all modes
-		}
+		crowds.await(10)
+		crowds.endAfterFailover()
+		holders.kept() // the replicas had it long before, in all modes
 		empty(f[0], f.master())
 	}, redistest.WithPartitions())
 }
 
 // A master is killed and comes back with what it had written, and stays the
-// master: nobody loses anything.
+// master: no lease is lost.
 func TestClusterRestartWithData(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		master := c.Nodes()[0]
-		var crowds []*crowd
-		for _, w := range ws {
-			// Nodes serve only two seconds after they were started.
-			client := w.open(long)
-			leases := w.hold(client, "a", "b")
-			defer func() { w.kept(leases) }()
-			crowds = append(crowds, w.crowd(2, 2))
-		}
+		holders := f.keep(long, "a", "b") // nodes serve only two seconds after they were started
+		crowds := f.crowds(2)
 		for range 2 {
-			for _, c := range crowds {
-				c.await(10)
-			}
+			crowds.await(10)
 			master.RestartWithData()
 		}
-		for _, c := range crowds {
-			c.await(10)
-			c.end(true)
-		}
-		if w := ws[0]; w.master(w.prefix) != master {
+		crowds.await(10)
+		crowds.end()
+		holders.kept()
+		if f.master() != master {
 			t.Error("the master was replaced: that is not what is tested here")
 		}
 	}, patient, redistest.Args("--appendonly", "yes"))
@@ -141,26 +126,26 @@ func TestClusterRestartWithData(t *testing.T) {
 // then, but each holder learns why it has lost its lease, long before that would
 // have ended, and tokens go on rising.
 func TestClusterRestartWithoutData(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		master := c.Nodes()[0]
 		leases := make(map[*world]*holdfast.Lease)
-		for _, w := range ws {
+		for _, w := range f {
 			client := w.open(func(o *holdfast.Options) { o.WatchdogTimeout, o.RenewEvery = 40*time.Second, 20*time.Second })
-			leases[w] = w.hold(client, "held")[0]
+			leases[w] = w.hold(client, "held")
 		}
 		master.Kill()
 		master.Restart()
-		for _, w := range ws {
+		for _, w := range f {
 			if at, why := loss(leases[w], 18*time.Second); why != holdfast.LossFailover {
 				w.errorf("the holder was told %q at %v", why, at)
 			}
 			next := w.hold(w.open(), "held")
-			if before, after := leases[w].Token(), next[0].Token(); after <= before {
+			if before, after := leases[w].Token(), next.Token(); after <= before {
 				w.errorf("token %d after %d", after, before)
 			}
 			w.kept(next)
 		}
-		if w := ws[0]; w.master(w.prefix) != master {
+		if f.master() != master {
 			t.Error("the master was replaced: that is not what is tested here")
 		}
 	}, patient)

@@ -15,13 +15,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// An ailment is a state in which a server answers everything with an error.
-type ailment struct {
+// A serverError is a state in which a server answers everything with an error.
+type serverError struct {
 	code   string
-	single bool // only where nobody would put it right
+	single bool // only without Sentinels, which would correct it
 	probe  []string
-	fall   func(w *world, s *redistest.Server)
-	heal   func(w *world, s *redistest.Server)
+	begin  func(w *world, s *redistest.Server)
+	end    func(w *world, s *redistest.Server)
 }
 
 // snapshot is where a server would save its data, if it could.
@@ -34,42 +34,42 @@ var (
 	get = []string{"GET", "probe"}
 )
 
-var ailments = []ailment{
+var serverErrors = []serverError{
 	{
 		code: "MISCONF", probe: set,
-		fall: func(w *world, s *redistest.Server) {
+		begin: func(w *world, s *redistest.Server) {
 			if err := os.MkdirAll(filepath.Join(snapshot(w, s), "x"), 0o700); err != nil {
 				w.Fatal(err)
 			}
 			s.Do(w, "CONFIG", "SET", "save", "3600 1")
 			_, _ = s.Try("BGSAVE")
 		},
-		heal: func(w *world, s *redistest.Server) {
+		end: func(w *world, s *redistest.Server) {
 			s.Do(w, "CONFIG", "SET", "save", "")
 			_ = os.RemoveAll(snapshot(w, s))
 		},
 	},
 	{
 		code: "NOREPLICAS", probe: set,
-		fall: func(w *world, s *redistest.Server) { s.Do(w, "CONFIG", "SET", "min-replicas-to-write", "9") },
-		heal: func(w *world, s *redistest.Server) { s.Do(w, "CONFIG", "SET", "min-replicas-to-write", "0") },
+		begin: func(w *world, s *redistest.Server) { s.Do(w, "CONFIG", "SET", "min-replicas-to-write", "9") },
+		end:   func(w *world, s *redistest.Server) { s.Do(w, "CONFIG", "SET", "min-replicas-to-write", "0") },
 	},
 	{
 		code: "READONLY", single: true, probe: set,
-		fall: func(w *world, s *redistest.Server) { s.Do(w, "REPLICAOF", "127.0.0.1", "1") },
-		heal: func(w *world, s *redistest.Server) { s.Do(w, "REPLICAOF", "NO", "ONE") },
+		begin: func(w *world, s *redistest.Server) { s.Do(w, "REPLICAOF", "127.0.0.1", "1") },
+		end:   func(w *world, s *redistest.Server) { s.Do(w, "REPLICAOF", "NO", "ONE") },
 	},
 	{
 		code: "MASTERDOWN", single: true, probe: get,
-		fall: func(w *world, s *redistest.Server) {
+		begin: func(w *world, s *redistest.Server) {
 			s.Do(w, "CONFIG", "SET", "replica-serve-stale-data", "no")
 			s.Do(w, "REPLICAOF", "127.0.0.1", "1")
 		},
-		heal: func(w *world, s *redistest.Server) { s.Do(w, "REPLICAOF", "NO", "ONE") },
+		end: func(w *world, s *redistest.Server) { s.Do(w, "REPLICAOF", "NO", "ONE") },
 	},
 	{
 		code: "LOADING", single: true, probe: get,
-		fall: func(w *world, s *redistest.Server) {
+		begin: func(w *world, s *redistest.Server) {
 			s.Do(w, "CONFIG", "SET", "key-load-delay", "5000", "loading-process-events-interval-bytes", "1024")
 			s.Do(w, "DEBUG", "POPULATE", "4000", "filler")
 			conn, err := net.Dial("tcp", s.Addr()) // its own, since it takes twenty seconds, or until it is told to hurry
@@ -79,7 +79,7 @@ var ailments = []ailment{
 			w.Cleanup(func() { conn.Close() })
 			_, _ = conn.Write([]byte("DEBUG RELOAD\r\n"))
 		},
-		heal: func(w *world, s *redistest.Server) {
+		end: func(w *world, s *redistest.Server) {
 			s.Do(w, "CONFIG", "SET", "key-load-delay", "0")
 			w.eventually(20*time.Second, "the server has loaded its data", func() bool {
 				_, err := s.Try("PING")
@@ -98,7 +98,7 @@ func TestServerErrors(t *testing.T) {
 	test := func(f fleet) {
 		f.patient()
 		s := f.master()
-		for _, a := range ailments {
+		for _, a := range serverErrors {
 			if a.single && f.sentinels() != nil {
 				continue
 			}
@@ -107,11 +107,11 @@ func TestServerErrors(t *testing.T) {
 				var holders []*holder
 				var rivals []*rival
 				for i, w := range f {
-					clients = append(clients, w.open(func(o *holdfast.Options) { o.WatchdogTimeout = 30 * time.Second }))
-					holders = append(holders, w.keep(clients[i], w.key("held")))
+					clients = append(clients, w.open(leaseTime(30*time.Second)))
+					holders = append(holders, w.keep(clients[i], "held"))
 				}
 				w := f[0]
-				a.fall(w, s)
+				a.begin(w, s)
 				w.eventually(30*time.Second, "the server says "+a.code, func() bool {
 					_, err := s.Try(a.probe...)
 					return err != nil && strings.HasPrefix(err.Error(), a.code)
@@ -121,9 +121,9 @@ func TestServerErrors(t *testing.T) {
 					if !errors.Is(err, holdfast.ErrUnavailable) || err != nil && !strings.Contains(err.Error(), a.code) {
 						w.errorf("TryLock: %v", err)
 					}
-					rivals = append(rivals, w.rival(clients[i], w.key("later")))
+					rivals = append(rivals, w.rival(clients[i], "later"))
 				}
-				a.heal(w, s)
+				a.end(w, s)
 				healed := time.Now()
 				for i, r := range rivals {
 					r.await(healed.Add(time.Second))
@@ -134,40 +134,35 @@ func TestServerErrors(t *testing.T) {
 		}
 		empty(f[0], s)
 	}
-	alone(t, test, redistest.Args("--enable-debug-command", "local"))
-	inFleet(t, modes, test)
+	inSingle(t, test, redistest.Args("--enable-debug-command", "local"))
+	inSentinels(t, sentinelModes, test)
 }
 
-// Memory is full: nothing new is granted, and that is said at once; what is held
-// is renewed and can be given back.
+// Memory is full: nothing new is granted, and calls fail at once; what is held is
+// renewed and can be released.
 func TestClusterOutOfMemory(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
-		for _, w := range ws {
-			leases := w.hold(w.open(long), "a", "b")
-			c.Nodes()[0].Do(t, "CONFIG", "SET", "maxmemory", "1")
-			if _, err := w.clients[0].Mutex(w.prefix + "c").Lock(t.Context()); !errors.Is(err, holdfast.ErrRefused) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
+		holders := f.keep(long, "a", "b")
+		c.Nodes()[0].Do(t, "CONFIG", "SET", "maxmemory", "1")
+		for _, w := range f {
+			if _, err := w.clients[0].Mutex(w.key("c")).Lock(t.Context()); !errors.Is(err, holdfast.ErrRefused) {
 				w.errorf("memory is full: %v", err)
 			}
-			deadline := leases[0].Deadline()
-			w.eventually(2*soon, "a renewal", func() bool { return leases[0].Deadline().After(deadline.Add(100 * time.Millisecond)) })
-			w.kept(leases)
-			c.Nodes()[0].Do(t, "CONFIG", "SET", "maxmemory", "0")
 		}
+		holders.renewed()
+		holders.kept()
+		c.Nodes()[0].Do(t, "CONFIG", "SET", "maxmemory", "0")
 	}, patient)
 }
 
-// Servers that cannot serve for a while: what is held survives, whoever waits
-// goes on waiting.
+// Servers cannot serve for a while: what is held survives, and waiters go on
+// waiting.
 func TestClusterServerErrors(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		master := c.Nodes()[0]
 		config := func(name, value string) { master.Do(t, "CONFIG", "SET", name, value) }
-		var crowds []*crowd
-		leases := make(map[*world][]*holdfast.Lease)
-		for _, w := range ws {
-			leases[w] = w.hold(w.open(long), "held")
-			crowds = append(crowds, w.crowd(2, 2))
-		}
+		holders := f.keep(long, "held")
+		crowds := f.crowds(2)
 		dump := filepath.Join(master.Strings(t, "CONFIG", "GET", "dir")[1], "dump.rdb")
 		for what, fault := range map[string]struct{ begin, end func() }{
 			"NOREPLICAS": {func() { config("min-replicas-to-write", "3") }, func() { config("min-replicas-to-write", "0") }},
@@ -176,38 +171,34 @@ func TestClusterServerErrors(t *testing.T) {
 					t.Fatal(err)
 				}
 				config("save", "3600 100000")
-				ws[0].eventually(10*time.Second, "saving fails", func() bool {
+				f[0].eventually(10*time.Second, "saving fails", func() bool {
 					_, _ = master.Try("BGSAVE")
-					_, err := master.Try("SET", ws[0].prefix, "x")
+					_, err := master.Try("SET", f[0].prefix, "x")
 					return err != nil
 				})
 			}, func() { config("save", ""); _ = os.Remove(dump) }},
 		} {
-			for _, c := range crowds {
-				c.await(10)
-			}
-			master.Do(t, "DEL", ws[0].prefix)
+			crowds.await(10)
+			master.Do(t, "DEL", f[0].prefix)
 			fault.begin()
 			var wg sync.WaitGroup
-			for _, w := range ws {
+			for _, w := range f {
 				wg.Go(func() {
-					_, err := w.clients[0].Mutex(w.prefix + "other").TryLock(t.Context())
+					_, err := w.clients[0].Mutex(w.key("other")).TryLock(t.Context())
 					if !errors.Is(err, holdfast.ErrUnavailable) {
 						w.errorf("%s: %v", what, err)
 					}
 				})
 			}
 			wg.Wait()
-			q := ws[0].line(ws[0].clients[0].Mutex(ws[0].prefix + "patient"))
+			q := f[0].line(f[0].clients[0].Mutex(f[0].key("patient")))
 			time.Sleep(300 * time.Millisecond)
 			fault.end()
 			q.end(20 * time.Second)
 		}
-		master.Do(t, "DEL", ws[0].prefix)
-		for i, w := range ws {
-			crowds[i].await(10)
-			crowds[i].end(true)
-			w.kept(leases[w])
-		}
+		master.Do(t, "DEL", f[0].prefix)
+		crowds.await(10)
+		crowds.end()
+		holders.kept()
 	}, patient)
 }

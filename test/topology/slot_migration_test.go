@@ -16,16 +16,18 @@ import (
 // What has one key is renewed on either side, also where it was renewed together
 // with others so far; new locks are granted; the rest is kept, or told.
 func TestSlotMigration(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		from, to := c.Nodes()[0], c.Nodes()[1]
 		leases := make(map[*world][]*holdfast.Lease)
 		readers := make(map[*world]*holdfast.Lease)
 		queues := make(map[*world]*queue)
-		for _, w := range ws {
+		for _, w := range f {
 			client, rival := w.open(long), w.open()
 			names := []string{"m0", "m1", "m2", "m3", "m4", "m5"} // renewed in one call
-			leases[w] = w.hold(client, names...)
-			for _, m := range []holdfast.Locker{client.FairMutex(w.prefix + "fair"), client.FencedMutex(w.prefix + "fenced"), client.RWMutex(w.prefix + "write")} {
+			for _, name := range names {
+				leases[w] = append(leases[w], w.hold(client, name))
+			}
+			for _, m := range []holdfast.Locker{client.FairMutex(w.key("fair")), client.FencedMutex(w.key("fenced")), client.RWMutex(w.key("write"))} {
 				l, err := m.Lock(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -33,40 +35,40 @@ func TestSlotMigration(t *testing.T) {
 				leases[w] = append(leases[w], l)
 			}
 			var err error
-			if readers[w], err = client.RWMutex(w.prefix + "read").RLock(t.Context()); err != nil {
+			if readers[w], err = client.RWMutex(w.key("read")).RLock(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			queues[w] = w.line(rival.Mutex(w.prefix+"m0"), rival.Mutex(w.prefix+"m1"),
-				rival.FairMutex(w.prefix+"fair"), rival.FencedMutex(w.prefix+"fenced"), rival.RWMutex(w.prefix+"write"))
+			queues[w] = w.line(rival.Mutex(w.key("m0")), rival.Mutex(w.key("m1")),
+				rival.FairMutex(w.key("fair")), rival.FencedMutex(w.key("fenced")), rival.RWMutex(w.key("write")))
 		}
 		var moves []*redistest.Migration
-		for _, w := range ws {
+		for _, w := range f {
 			m := c.BeginMigration(redistest.SlotOf(w.prefix), to)
 			for _, name := range []string{"m0", "m2", "m4", "read", "fair", "fenced"} {
 				m.Move(w.prefix + name)
 			}
 			moves = append(moves, m)
-			if from.Int(t, "EXISTS", w.prefix+"m1") != 1 {
+			if from.Int(t, "EXISTS", w.key("m1")) != 1 {
 				w.errorf("the slot is not half moved")
 			}
 		}
-		for _, w := range ws { // new locks, on whichever side
+		for _, w := range f { // new locks, on whichever side
 			client := w.clients[0]
-			l, err := client.Mutex(w.prefix + "new").Lock(t.Context())
+			l, err := client.Mutex(w.key("new")).Lock(t.Context())
 			if err != nil {
 				w.errorf("a new lock: %v", err)
 				continue
 			}
 			leases[w] = append(leases[w], l)
-			if _, err := w.clients[1].Mutex(w.prefix + "new").TryLock(t.Context()); !errors.Is(err, holdfast.ErrNotAcquired) {
+			if _, err := w.clients[1].Mutex(w.key("new")).TryLock(t.Context()); !errors.Is(err, holdfast.ErrNotAcquired) {
 				w.errorf("a lock on the other side that is held: %v", err)
 			}
 		}
-		for _, w := range ws {
-			w.renewedTwice(leases[w])
+		for _, w := range f {
+			w.renewedTwice(leases[w]...)
 			for _, l := range leases[w] {
 				if !l.Valid() {
-					_, why := loss(l, soon)
+					_, why := loss(l, slack)
 					w.errorf("%q was lost while half moved: %s", l.Name(), why)
 				}
 			}
@@ -77,12 +79,12 @@ func TestSlotMigration(t *testing.T) {
 		for _, m := range moves {
 			m.Finish()
 		}
-		for _, w := range ws {
+		for _, w := range f {
 			leases[w] = slices.DeleteFunc(leases[w], func(l *holdfast.Lease) bool { return !l.Valid() })
-			w.kept(leases[w])
+			w.kept(leases[w]...)
 			if l := readers[w]; l.Valid() {
-				w.kept([]*holdfast.Lease{l})
-			} else if _, why := loss(l, soon); why != holdfast.LossExpired && why != holdfast.LossUnreplicated {
+				w.kept(l)
+			} else if _, why := loss(l, slack); why != holdfast.LossExpired && why != holdfast.LossUnreplicated {
 				w.errorf("the reader was told %q", why)
 			}
 			queues[w].end(lease + 20*time.Second)
@@ -90,39 +92,39 @@ func TestSlotMigration(t *testing.T) {
 	}, patient)
 }
 
-// While a slot is half moved, a mutex can be given back, and who waits for it
-// gets it: nothing that exists has two keys.
+// While a slot is half moved, a mutex can be released, and its waiter gets it:
+// nothing that exists has two keys.
 func TestReleaseDuringMigration(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		to := c.Nodes()[1]
-		for _, w := range ws {
+		for _, w := range f {
 			holder, waiter := w.open(), w.open()
-			leases := w.hold(holder, "here", "there")
-			q := w.line(waiter.Mutex(w.prefix+"here"), waiter.Mutex(w.prefix+"there"))
+			leases := []*holdfast.Lease{w.hold(holder, "here"), w.hold(holder, "there")}
+			q := w.line(waiter.Mutex(w.key("here")), waiter.Mutex(w.key("there")))
 			m := c.BeginMigration(redistest.SlotOf(w.prefix), to)
-			m.Move(w.prefix + "there")
+			m.Move(w.key("there"))
 			for _, l := range leases {
 				if err := l.Release(t.Context()); err != nil {
 					w.errorf("release while half moved: %v", err)
 				}
 			}
-			q.end(6 * soon)
+			q.end(6 * slack)
 			m.Finish()
 		}
 	}, patient)
 }
 
 // One hundred locks of all kinds are held, and each is waited for, while all
-// their slots move and move back under load: nobody notices.
+// their slots move and move back under load: no client notices.
 func TestReshard(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		var holders, rivals []*holdfast.Client
-		for _, w := range ws {
+		for _, w := range f {
 			w.prefix = "reshard-"
 			holders, rivals = append(holders, w.open(long)), append(rivals, w.open())
 		}
-		w := ws[0]
-		loaded := &world{T: t, name: w.name, url: w.url, mode: acked, cluster: c, prefix: "reshard-load-"}
+		w := f[0]
+		loaded := &world{T: t, url: w.url, mode: acked, cluster: c, prefix: "reshard-load-"}
 		load := loaded.crowd(2, 4)
 		var leases []*holdfast.Lease
 		var waiters []holdfast.Locker
@@ -151,11 +153,14 @@ func TestReshard(t *testing.T) {
 			slots[redistest.SlotOf(name)] = true
 		}
 		q := w.line(waiters...)
+		another := func(master *redistest.Server) *redistest.Server {
+			return slices.DeleteFunc(c.Masters(), func(s *redistest.Server) bool { return s == master })[0]
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		for range 2 { // there and back
 			for slot := range slots {
-				m := c.BeginMigration(slot, others(c, c.MasterOfSlot(slot))[0])
+				m := c.BeginMigration(slot, another(c.MasterOfSlot(slot)))
 				for m.MoveSome(1) > 0 { // as slowly as it gets
 				}
 				m.Finish()
@@ -168,9 +173,7 @@ func TestReshard(t *testing.T) {
 		if n := q.turns(); n > 0 {
 			t.Errorf("%d were let in while others held the locks", n)
 		}
-		for _, l := range leases {
-			w.kept([]*holdfast.Lease{l})
-		}
+		w.kept(leases...)
 		q.end(40 * time.Second)
 		load.end(true)
 		loaded.leavesNothing()

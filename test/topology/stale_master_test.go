@@ -16,25 +16,25 @@ import (
 // tokens closes it. In mode Strict nobody is let in.
 func TestStaleMaster(t *testing.T) {
 	t.Parallel()
-	inFleet(t, modes, func(f fleet) {
+	inSentinels(t, sentinelModes, func(f fleet) {
 		f.patient()
 		s, old := f.sentinels(), f.master()
 		chosen, other := s.Replicas()[0], s.Replicas()[1]
 		f.never(other)
 		// These do not look around as long as the server answers that they know.
 		stale := s.URL() + "&scan_interval=1m"
-		crowds := f.crowds()
+		crowds := f.crowds(2)
 		var before *holder
 		clients := make([]*holdfast.Client, len(f)) // at the old master, before there is another
 		for i, w := range f {
 			if w.strictly() { // its lease is to end
 				clients[i] = w.openAt(stale)
-				before = w.keep(clients[i], w.key("held"))
+				before = w.keep(clients[i], "held")
 				continue
 			}
 			clients[i] = w.openAt(stale, long)
 		}
-		crowds.await()
+		crowds.await(10)
 		s.Partition(side{old, other}, append(s.Sentinels(), chosen))
 		holders := make([]*holder, len(f))
 		for i, w := range f {
@@ -43,7 +43,7 @@ func TestStaleMaster(t *testing.T) {
 				w.notReplicated(clients[i].Mutex("new"))
 				continue
 			}
-			holders[i] = w.keep(clients[i], w.key("held"))
+			holders[i] = w.keep(clients[i], "held")
 		}
 		f.watchful() // not before: nobody is to come too late
 		master, took := s.AwaitMaster(old)
@@ -53,13 +53,13 @@ func TestStaleMaster(t *testing.T) {
 		for i, w := range f {
 			h, fresh := holders[i], w.open()
 			if w.strictly() {
-				waits = w.rival(fresh, w.key("held"))
+				waits = w.rival(fresh, "held")
 				h.lost(lease+slack, holdfast.LossUnreplicated)
 				h.inTime()
 				w.notReplicated(w.open().Mutex("new"))
 				continue
 			}
-			r := w.rival(fresh, w.key("held"))
+			r := w.rival(fresh, "held")
 			r.await(time.Now().Add(slack))
 			if !h.Valid() || !r.lease.Valid() {
 				w.errorf("the hole is closed: say so in the docs")
@@ -80,8 +80,8 @@ func TestStaleMaster(t *testing.T) {
 		waits.await(time.Now().Add(time.Second))
 		waits.after(before)
 		waits.release()
-		crowds.await()
-		crowds.end(true)
+		crowds.await(10)
+		crowds.endAfterFailover()
 		empty(f[0], master)
 	}, redistest.WithPartitions())
 }
@@ -116,17 +116,17 @@ func (w *world) fenced(stale *holder, r *rival) {
 // that have been waiting for it. In mode Strict they count for nothing.
 func TestPausedMasterResumes(t *testing.T) {
 	t.Parallel()
-	inFleet(t, modes, func(f fleet) {
+	inSentinels(t, sentinelModes, func(f fleet) {
 		f.patient()
 		s, old := f.sentinels(), f.master()
 		const lease = 60 * time.Second // its renewals wait for 10 s
-		crowds := f.crowds()
+		crowds := f.crowds(2)
 		var holders []*holder
 		for _, w := range f {
-			c := w.openAt(s.URL()+"&scan_interval=1m&timeout=20s", func(o *holdfast.Options) { o.WatchdogTimeout = lease })
-			holders = append(holders, w.keep(c, w.key("held")))
+			c := w.openAt(s.URL()+"&scan_interval=1m&timeout=20s", leaseTime(lease))
+			holders = append(holders, w.keep(c, "held"))
 		}
-		crowds.await()
+		crowds.await(10)
 		f.watchful()
 		old.Pause()
 		paused := time.Now()
@@ -149,21 +149,21 @@ func TestPausedMasterResumes(t *testing.T) {
 				h.w.errorf("a renewal counted that was sent %v after the server was paused", late)
 			}
 		}
-		crowds.await()
-		crowds.end(true)
+		crowds.await(10)
+		crowds.endAfterFailover()
 	})
 }
 
 // A master is cut off from the rest of the cluster, but not from its clients,
 // and replaced. For a while there are two.
 func TestClusterStaleMaster(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		old := c.Nodes()[0]
-		throughFailover(t, ws, func() time.Duration {
-			c.Partition(redistest.Side{old}, c.Others(old))
+		throughFailover(t, f, func() time.Duration {
+			c.Partition(side{old}, c.Others(old))
 			_, took := c.AwaitFailover(old)
-			ws[0].eventually(soon, "the old master refuses", func() bool {
-				_, err := old.Try("EXISTS", ws[0].prefix+"held")
+			f[0].eventually(slack, "the old master refuses", func() bool {
+				_, err := old.Try("EXISTS", f[0].key("held"))
 				return err != nil
 			})
 			return took
@@ -177,9 +177,9 @@ func TestClusterStaleMaster(t *testing.T) {
 // A master is paused for longer than a lease, is replaced, and then answers what
 // has waited for it.
 func TestClusterPausedMasterResumes(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		old := c.Nodes()[0]
-		throughFailover(t, ws, func() time.Duration {
+		throughFailover(t, f, func() time.Duration {
 			old.Pause()
 			begin := time.Now()
 			_, took := c.AwaitFailover(old)
@@ -192,30 +192,27 @@ func TestClusterPausedMasterResumes(t *testing.T) {
 	})
 }
 
-// throughFailover has a master replaced, and later comes back as a replica, while
-// crowds contend and somebody holds. Holders keep what they hold, or are told
-// before another is in; the crowd goes on.
-func throughFailover(t *testing.T, ws []*world, replace func() time.Duration, back func() *redistest.Server) {
+// throughFailover has a master replaced, which later comes back as a replica,
+// while crowds contend and locks are held. Holders keep what they hold, or are
+// told before another client gets it; the crowds go on.
+func throughFailover(t *testing.T, f fleet, replace func() time.Duration, back func() *redistest.Server) {
 	t.Helper()
-	var crowds []*crowd
-	leases := make(map[*world][]*holdfast.Lease)
-	for _, w := range ws {
+	leases := make(map[*world]*holdfast.Lease)
+	for _, w := range f {
 		leases[w] = w.hold(w.open(), "held")
-		crowds = append(crowds, w.crowd(3, 2))
 	}
-	for _, c := range crowds {
-		c.await(20)
-	}
+	crowds := f.crowds(3)
+	crowds.await(20)
 	replace()
 	for _, c := range crowds {
 		if !c.w.strictly() { // which waits for a replica
-			if took := c.await(1); took > lease+soon {
+			if took := c.await(1); took > lease+slack {
 				c.w.errorf("nothing was granted for %v after the failover", took)
 			}
 		}
 	}
 	old := back()
-	for i, w := range ws {
+	for i, w := range f {
 		next := w.master(w.prefix)
 		w.cluster.AwaitReplicas(next, 1)
 		if next == old {
@@ -223,10 +220,10 @@ func throughFailover(t *testing.T, ws []*world, replace func() time.Duration, ba
 		}
 		crowds[i].await(20)
 		crowds[i].end(w.strictly())
-		l := leases[w][0]
+		l := leases[w]
 		if l.Valid() {
-			w.kept(leases[w])
-		} else if _, why := loss(l, soon); why == "" || why == "not lost" {
+			w.kept(l)
+		} else if _, why := loss(l, slack); why == "" || why == "not lost" {
 			w.errorf("the holder was told: %q", why)
 		}
 	}

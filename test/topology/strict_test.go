@@ -14,16 +14,16 @@ import (
 )
 
 // A strict lock needs all replicas: with one of them cut off nothing is granted,
-// and what was granted at the master only is given back; what was held before
+// and what was granted at the master only is released; what was held before
 // is lost in time. All is well again as soon as the replica is.
 func TestStrictRefusesAndGivesBack(t *testing.T) {
 	t.Parallel()
-	inFleet(t, []holdfast.Replication{strict(2)}, func(f fleet) {
+	inSentinels(t, []holdfast.Replication{strict(2)}, func(f fleet) {
 		w, s := f[0], f.sentinels()
 		f.patient()
 		master, replica := s.Master(), s.Replicas()[0]
 		const lease = 10 * time.Second // which one of them is to lose
-		c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = lease })
+		c := w.open(leaseTime(lease))
 		free := func() {
 			l, err := c.Mutex("new").Lock(context.Background(), holdfast.Wait(20*time.Second))
 			if err != nil {
@@ -83,12 +83,12 @@ func TestStrictRefusesAndGivesBack(t *testing.T) {
 // its old deadline, also though its renewals find nothing to prolong there.
 func TestStrictExtendedAtMasterOnly(t *testing.T) {
 	t.Parallel()
-	inFleet(t, []holdfast.Replication{strict(2)}, func(f fleet) {
+	inSentinels(t, []holdfast.Replication{strict(2)}, func(f fleet) {
 		w, s := f[0], f.sentinels()
 		f.patient()
 		master, replica := s.Master(), s.Replicas()[0]
 		const lease = 6 * time.Second
-		c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = lease })
+		c := w.open(leaseTime(lease))
 		var wg sync.WaitGroup
 		for i := range 4 { // so that there are some connections to choose from
 			wg.Go(func() {
@@ -136,10 +136,10 @@ func kinds(w *world, c *holdfast.Client) map[string]holdfast.Locker {
 // their master.
 func TestStrictKinds(t *testing.T) {
 	t.Parallel()
-	inFleet(t, []holdfast.Replication{strict(2)}, func(f fleet) {
+	inSentinels(t, []holdfast.Replication{strict(2)}, func(f fleet) {
 		f.patient()
 		w, s, old := f[0], f.sentinels(), f.master()
-		c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = time.Minute })
+		c := w.open(lasting)
 		locks := kinds(w, c)
 		lead := c.Election("{k}election")
 		base := old.Keys(w)
@@ -213,10 +213,10 @@ func TestStrictKinds(t *testing.T) {
 func TestStrictPatience(t *testing.T) {
 	t.Parallel()
 	mode := holdfast.Replication{Mode: holdfast.Strict, Replicas: 2, Timeout: 8 * time.Second}
-	inFleet(t, []holdfast.Replication{mode}, func(f fleet) {
+	inSentinels(t, []holdfast.Replication{mode}, func(f fleet) {
 		w, s := f[0], f.sentinels()
 		f.patient()
-		c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = 60 * time.Second })
+		c := w.open(lasting)
 		before := w.keep(c, "before")
 		replica := s.Replicas()[0]
 		replica.Pause()
@@ -235,7 +235,7 @@ func TestStrictPatience(t *testing.T) {
 // missing.
 func TestStrictWithoutWait(t *testing.T) {
 	t.Parallel()
-	inFleet(t, []holdfast.Replication{acked, strict(2)}, func(f fleet) {
+	inSentinels(t, []holdfast.Replication{acked, strict(2)}, func(f fleet) {
 		f.patient()
 		for _, w := range f {
 			start := time.Now()
@@ -253,13 +253,13 @@ func TestStrictWithoutWait(t *testing.T) {
 // once, also while replicas are missing.
 func TestStrictNotOwnerWhileShort(t *testing.T) {
 	t.Parallel()
-	inFleet(t, []holdfast.Replication{strict(2)}, func(f fleet) {
+	inSentinels(t, []holdfast.Replication{strict(2)}, func(f fleet) {
 		w, s := f[0], f.sentinels()
 		f.patient()
-		h := w.keep(w.open(func(o *holdfast.Options) { o.WatchdogTimeout = 30 * time.Second }), "held")
+		h := w.keep(w.open(leaseTime(30*time.Second)), "held")
 		replica := s.Replicas()[0]
 		replica.Pause()
-		s.Master().Do(w, "DEL", "held")
+		s.Master().Do(w, "DEL", h.Name())
 		h.lost(500*time.Millisecond+2*slack, holdfast.LossNotOwner)
 		replica.Resume()
 	})

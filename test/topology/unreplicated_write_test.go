@@ -16,22 +16,20 @@ import (
 // grant. In mode Strict that was none.
 func TestUnreplicatedWrite(t *testing.T) {
 	t.Parallel()
-	inFleet(t, modes, func(f fleet) {
+	inSentinels(t, sentinelModes, func(f fleet) {
 		f.patient()
 		s, old := f.sentinels(), f.master()
 		chosen, other := s.Replicas()[0], s.Replicas()[1]
 		f.never(other)
-		var before, cut []*holder
-		for _, w := range f {
-			before = append(before, w.keep(w.open(func(o *holdfast.Options) { o.WatchdogTimeout = time.Minute }), w.key("before")))
-		}
+		before := f.keep(lasting, "before")
+		var cut []*holder
 		s.Partition(side{old}, side{chosen})
 		for _, w := range f {
-			c := w.open(func(o *holdfast.Options) { o.WatchdogTimeout = time.Minute })
+			c := w.open(lasting)
 			if w.strictly() {
 				w.notReplicated(c.Mutex(w.key("cut")))
 			} else {
-				cut = append(cut, w.keep(c, w.key("cut")))
+				cut = append(cut, w.keep(c, "cut"))
 			}
 		}
 		f.watchful()
@@ -50,13 +48,11 @@ func TestUnreplicatedWrite(t *testing.T) {
 		s.AwaitReplicas(2)
 		attached := time.Now()
 		for _, w := range f {
-			r := w.rival(w.open(), w.key("cut"))
+			r := w.rival(w.open(), "cut")
 			r.await(attached.Add(time.Second))
 			r.release()
 		}
-		for _, h := range before {
-			h.kept()
-		}
+		before.kept()
 		empty(f[0], master)
 	}, redistest.WithPartitions())
 }
@@ -64,16 +60,15 @@ func TestUnreplicatedWrite(t *testing.T) {
 // A master dies whose last writes have not reached its replica. What was granted
 // there counts in mode async, and is lost; in the others it was never granted.
 func TestClusterUnreplicatedWrite(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		old := c.Nodes()[0]
 		replica := c.ReplicasOf(old)[0]
 		before := make(map[*world]*holdfast.Lease)
-		for _, w := range ws {
-			before[w] = w.hold(w.open(), "before")[0]
+		for _, w := range f {
+			before[w] = w.hold(w.open(), "before")
 		}
-		c.Partition(redistest.Side{old}, redistest.Side{replica})
-		lasting := ws[0].open(func(o *holdfast.Options) { o.WatchdogTimeout = 30 * time.Second })
-		alone := ws[0].hold(lasting, "alone")[0]
+		c.Partition(side{old}, side{replica})
+		alone := f[0].hold(f[0].open(leaseTime(30*time.Second)), "alone")
 		// refused says that a lock was refused for want of replicas, and for another
 		// reason.
 		refused := func(w *world, err, reason error) error {
@@ -87,17 +82,17 @@ func TestClusterUnreplicatedWrite(t *testing.T) {
 		}
 		redistest.MeterStalls(t, old).Rounds(t, 500*time.Millisecond, func() error {
 			var wg sync.WaitGroup
-			errs := make([]error, 2*len(ws))
-			for i, w := range ws[1:] {
+			errs := make([]error, 2*len(f))
+			for i, w := range f[1:] {
 				hasty := w.open(func(o *holdfast.Options) { o.RetryTimeout = 4 * time.Second })
 				wg.Go(func() {
-					_, err := hasty.Mutex(w.prefix + "alone").Lock(t.Context())
+					_, err := hasty.Mutex(w.key("alone")).Lock(t.Context())
 					errs[2*i] = refused(w, err, holdfast.ErrUnavailable)
 				})
 				wg.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 					defer cancel()
-					_, err := w.clients[0].Mutex(w.prefix + "late").Lock(ctx)
+					_, err := w.clients[0].Mutex(w.key("late")).Lock(ctx)
 					errs[2*i+1] = refused(w, err, context.DeadlineExceeded)
 				})
 			}
@@ -109,11 +104,11 @@ func TestClusterUnreplicatedWrite(t *testing.T) {
 		c.Heal() // not before: what is held back would arrive
 		noticed := time.Now()
 		old.Restart()
-		if at, why := loss(alone, 2*soon); why != holdfast.LossFailover {
+		if at, why := loss(alone, 2*slack); why != holdfast.LossFailover {
 			t.Fatalf("async: the holder was told %q after %v", why, at.Sub(noticed))
 		}
 		c.AwaitReplicas(next, 1)
-		for _, w := range ws {
+		for _, w := range f {
 			// Held before the partition: kept, or told in time.
 			l := before[w]
 			m := w.open().Mutex(l.Name())
@@ -121,17 +116,17 @@ func TestClusterUnreplicatedWrite(t *testing.T) {
 			if err == nil {
 				if l.Valid() && w.strictly() {
 					w.errorf("two hold the lock")
-				} else if _, why := loss(l, soon); why == "not lost" {
+				} else if _, why := loss(l, slack); why == "not lost" {
 					w.errorf("two hold the lock, and the first does not hear of it")
 				}
-				w.kept([]*holdfast.Lease{got})
+				w.kept(got)
 			} else if !errors.Is(err, holdfast.ErrNotAcquired) && !errors.Is(err, holdfast.ErrUnavailable) { // the replica may take its time
 				w.errorf("at the new master: %v", err)
 			}
 			_ = l.Release(t.Context())
 			again := w.hold(w.clients[0], "alone")
-			if w.mode.Mode == holdfast.Async && again[0].Token() <= alone.Token() {
-				w.errorf("token %d after %d", again[0].Token(), alone.Token())
+			if w.mode.Mode == holdfast.Async && again.Token() <= alone.Token() {
+				w.errorf("token %d after %d", again.Token(), alone.Token())
 			}
 			w.kept(again)
 		}

@@ -16,10 +16,14 @@ import (
 // master does not follow it back to the old one.
 func TestStaleSentinel(t *testing.T) {
 	t.Parallel()
-	inFleet(t, []holdfast.Replication{async, acked}, func(f fleet) {
+	inSentinels(t, []holdfast.Replication{async, acked}, func(f fleet) {
 		f.patient()
 		s, old := f.sentinels(), f.master()
 		past, rest := s.Sentinels()[0], s.Sentinels()[1:]
+		const scan = 100 * time.Millisecond
+		for _, w := range f {
+			w.url = with(w.url, "scan_interval="+scan.String())
+		}
 		var clients []*holdfast.Client
 		for _, w := range f {
 			clients = append(clients, w.open(long))
@@ -27,10 +31,10 @@ func TestStaleSentinel(t *testing.T) {
 		f.watchful()
 		s.Partition(side{past, old}, s.Others(past, old))
 		master, _ := s.AwaitMaster(old)
-		var holders []*holder
+		var holders holders
 		for i, w := range f {
 			w.follows(clients[i], master)
-			holders = append(holders, w.keep(clients[i], w.key("held")))
+			holders = append(holders, w.keep(clients[i], "held"))
 		}
 		for range 24 { // whoever of the three answers first: the wrong one in a third of the cases
 			if at := f[0].open().Driver().Place("").Node; at != master.Addr() {
@@ -38,15 +42,13 @@ func TestStaleSentinel(t *testing.T) {
 			}
 		}
 		s.Partition(side{redistest.Clients}, rest)
-		time.Sleep(4 * time.Second) // the client looks every second
+		time.Sleep(10 * scan) // clients have asked it several times
 		for i, w := range f {
 			if at := clients[i].Driver().Place("").Node; at != master.Addr() {
 				w.errorf("the client has gone back to %s, which was replaced by %s", at, master.Addr())
 			}
 		}
-		for _, h := range holders {
-			h.kept()
-		}
+		holders.kept()
 		s.Heal()
 	}, redistest.WithPartitions())
 }
@@ -56,7 +58,7 @@ func TestStaleSentinel(t *testing.T) {
 // wait for the end of it, nor waver between the two.
 func TestUnfinishedFailover(t *testing.T) {
 	t.Parallel()
-	inFleet(t, modes, func(f fleet) {
+	inSentinels(t, sentinelModes, func(f fleet) {
 		f.patient()
 		s, old := f.sentinels(), f.master()
 		chosen, other := s.Replicas()[0], s.Replicas()[1]
@@ -67,8 +69,8 @@ func TestUnfinishedFailover(t *testing.T) {
 		var clients []*holdfast.Client
 		var holders []*holder
 		for i, w := range f {
-			clients = append(clients, w.openAt(s.URL()+"&scan_interval=50ms", func(o *holdfast.Options) { o.WatchdogTimeout = 60 * time.Second }))
-			holders = append(holders, w.keep(clients[i], w.key("held")))
+			clients = append(clients, w.openAt(s.URL()+"&scan_interval=50ms", lasting))
+			holders = append(holders, w.keep(clients[i], "held"))
 		}
 		f.watchful()
 		s.Partition(side{chosen}, side{other})
@@ -77,7 +79,7 @@ func TestUnfinishedFailover(t *testing.T) {
 		for i, w := range f {
 			w.follows(clients[i], master)
 		}
-		for start := time.Now(); time.Since(start) < 4*time.Second; time.Sleep(20 * time.Millisecond) {
+		for start := time.Now(); time.Since(start) < 2*time.Second; time.Sleep(20 * time.Millisecond) {
 			for i, w := range f {
 				if at := clients[i].Driver().Place("").Node; at != master.Addr() {
 					w.Fatalf("the client has gone back to %s, which was replaced by %s", at, master.Addr())
@@ -97,7 +99,7 @@ func TestUnfinishedFailover(t *testing.T) {
 // is a replica now. A client that has never heard of another does not use it.
 func TestRoleIsChecked(t *testing.T) {
 	t.Parallel()
-	inFleet(t, []holdfast.Replication{acked}, func(f fleet) {
+	inSentinels(t, []holdfast.Replication{acked}, func(f fleet) {
 		w, s, old := f[0], f.sentinels(), f.master()
 		past, rest := s.Sentinels()[0], s.Sentinels()[1:]
 		s.Partition(side{past}, s.Others(past))
@@ -127,32 +129,24 @@ func TestRoleIsChecked(t *testing.T) {
 // The one node that the client was told of is gone for good, and then the
 // others change their parts: the client has learned whom to ask.
 func TestClusterSeedsGone(t *testing.T) {
-	inOneCluster(t, func(c *redistest.Cluster, ws []*world) {
+	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		seed := c.ReplicasOf(c.Nodes()[2])[0]
-		var crowds []*crowd
-		leases := make(map[*world][]*holdfast.Lease)
-		for _, w := range ws {
+		for _, w := range f {
 			w.url = "redis-cluster://" + seed.Addr()
-			leases[w] = w.hold(w.open(long), "held")
-			crowds = append(crowds, w.crowd(2, 2))
 		}
-		for _, c := range crowds {
-			c.await(10)
-		}
+		holders := f.keep(long, "held")
+		crowds := f.crowds(2)
+		crowds.await(10)
 		seed.Kill()
 		c.Failover(c.ReplicasOf(c.Nodes()[0])[0])
-		for _, c := range crowds {
-			c.await(10)
-		}
-		for _, w := range ws {
+		crowds.await(10)
+		for _, w := range f {
 			c.Migrate(redistest.SlotOf(w.prefix), c.Nodes()[1])
 		}
-		for i, w := range ws {
-			crowds[i].await(10)
-			crowds[i].end(true)
-			w.renewed(leases[w])
-			w.kept(leases[w])
-		}
+		crowds.await(10)
+		crowds.end()
+		holders.renewed()
+		holders.kept()
 		seed.Restart()
 	}, patient)
 }
@@ -166,10 +160,9 @@ func TestTwoMasters(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartReplicated(t, 1)
 	a, b := r.Nodes()[0], r.Nodes()[1]
-	w := &world{T: t, name: "replicated", mode: async}
+	w := &world{T: t, mode: async}
 	toB := redistest.NewProxy(t, b.Addr())
-	toB.Refuse(true)                                                         // x does not learn what becomes of b
-	lasting := func(o *holdfast.Options) { o.WatchdogTimeout = time.Minute } // no lease ends in this test
+	toB.Refuse(true) // x does not learn what becomes of b
 	x := w.openAt("redis://"+a.Addr()+","+toB.Addr(), lasting)
 
 	a.Pause()
