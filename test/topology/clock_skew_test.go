@@ -55,8 +55,8 @@ func TestClockOfPromoted(t *testing.T) {
 	}
 }
 
-// A replica whose clock is ahead takes over. Within the skew that was agreed on,
-// nobody gets in before the holder has stopped; beyond it the holder is told.
+// A replica whose clock is ahead takes over. Within ClockSkew, no other client
+// gets the lock before the holder has stopped; beyond it the holder is told.
 func TestClusterClockOfPromoted(t *testing.T) {
 	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		const skew = 900 * time.Millisecond

@@ -53,7 +53,7 @@ func messageLost(f fleet) {
 	s := f.master()
 	for _, w := range f {
 		name := w.key("silent") // of the lock that another process holds
-		s.Do(w, "HSET", name, "somebody:1", "1")
+		s.Do(w, "HSET", name, "other:1", "1")
 		s.Do(w, "PEXPIRE", name, "60000")
 		r := w.rival(w.open(), "silent")
 		r.waits()

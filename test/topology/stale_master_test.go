@@ -12,8 +12,8 @@ import (
 
 // A master that only its clients and one of its replicas still see goes on
 // serving when another was promoted in its place. In the modes Async and Acked,
-// a lock is then in two hands: the hole is real, and only a resource that checks
-// tokens closes it. In mode Strict nobody is let in.
+// a lock then has two holders, and only a resource that checks tokens keeps them
+// apart. In mode Strict the second client does not get the lock.
 func TestStaleMaster(t *testing.T) {
 	t.Parallel()
 	inSentinels(t, sentinelModes, func(f fleet) {
@@ -45,7 +45,7 @@ func TestStaleMaster(t *testing.T) {
 			}
 			holders[i] = w.keep(clients[i], "held")
 		}
-		f.watchful() // not before: nobody is to come too late
+		f.watchful() // not before: all locks must be taken at the old master
 		master, took := s.AwaitMaster(old)
 		f.patient() // one failover is enough
 		f[0].Logf("the failover took %v", took)
@@ -112,8 +112,8 @@ func (w *world) fenced(stale *holder, r *rival) {
 	}
 }
 
-// A master stands still until it is replaced, and then carries out the renewals
-// that have been waiting for it. In mode Strict they count for nothing.
+// A master is paused until it is replaced, and then executes the renewals that
+// have been waiting for it. In mode Strict they do not count.
 func TestPausedMasterResumes(t *testing.T) {
 	t.Parallel()
 	inSentinels(t, sentinelModes, func(f fleet) {

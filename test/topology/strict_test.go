@@ -56,7 +56,7 @@ func TestStrictRefusesAndGivesBack(t *testing.T) {
 			r := w.rival(w.open(), "held-"+fault.name)
 			w.notReplicated(c.Mutex("new"))
 			w.notReplicated(w.open().Mutex("new"))
-			w.eventually(slack, "the lock is given back at the master", func() bool { return master.Int(w, "EXISTS", "new") == 0 })
+			w.eventually(slack, "the lock is released at the master", func() bool { return master.Int(w, "EXISTS", "new") == 0 })
 			if fault.holderToo {
 				h.lost(lease+slack, holdfast.LossUnreplicated)
 				h.inTime()
@@ -131,9 +131,9 @@ func kinds(w *world, c *holdfast.Client) map[string]holdfast.Locker {
 	}
 }
 
-// What holds for a mutex holds for all kinds of locks: nothing counts that too
-// few replicas have heard of, it is given back, and what they know survives
-// their master.
+// What holds for a mutex holds for all kinds of locks: a grant that too few
+// replicas have does not count and is released, and what the replicas have
+// survives their master.
 func TestStrictKinds(t *testing.T) {
 	t.Parallel()
 	inSentinels(t, []holdfast.Replication{strict(2)}, func(f fleet) {
@@ -159,7 +159,7 @@ func TestStrictKinds(t *testing.T) {
 			return nil
 		})
 		var left []string
-		w.eventually(3*slack, "all are given back", func() bool {
+		w.eventually(3*slack, "all are released", func() bool {
 			left = old.Keys(w)
 			n := len(left)
 			for _, key := range left {
