@@ -37,12 +37,12 @@ var replication = []Mutant{
 	{
 		"a loss is not reported while replicas are missing",
 		"internal/watchdog/renew.go", "case a.err != nil || a.unacked != nil && a.held[i]:", "case a.err != nil || a.unacked != nil:",
-		"internal/matrix", "TestStrictNotOwnerWhileShort",
+		"test/topology", "TestStrictNotOwnerWhileShort",
 	},
 	{
 		"a missing permission for WAIT is reported as a broken connection",
 		"driver/rueidis/calls.go", "Err: n.waitError(err)", "Err: driver.Unknown(err)",
-		"internal/matrix", "TestStrictWithoutWait",
+		"test/topology", "TestStrictWithoutWait",
 	},
 	{
 		"extensions of strict locks need no replica",
