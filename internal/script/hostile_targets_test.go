@@ -2,6 +2,12 @@ package script_test
 
 import (
 	"context"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -112,7 +118,7 @@ var targets = []target{
 	{script: "atomiclong_swap", keys: longKeys, do: decoded(func(name string) driver.Call { return script.NewAtomicLong(name).Swap(request, 1) }, script.DecodeInt64)},
 	{script: "atomiclong_compare", keys: longKeys, do: decoded(func(name string) driver.Call { return script.NewAtomicLong(name).Compare(request, 1, 2) }, decodeFlag)},
 	{script: "bucket_try", keys: bucketKeys, do: decoded(func(name string) driver.Call { return script.NewBucket(name).Try(request, "v", 0, true) }, decodeFlag)},
-	{script: "bucket_swap", keys: bucketKeys, do: plain(ordered(func(name string) driver.Call { return script.NewBucket(name).Swap(request, "w", 0) }))},
+	{script: "bucket_swap", keys: bucketKeys, do: plain(calling(func(name string) driver.Call { return script.NewBucket(name).Swap(request, "w", 0) }))},
 	{script: "bucket_compare", keys: bucketKeys, do: decoded(func(name string) driver.Call { return script.NewBucket(name).CompareSet(request, "v", "w") }, decodeFlag)},
 	{script: "bucket_expire", keys: valueKeys, do: plain(func(ctx context.Context, d driver.Driver, name string) error {
 		_, _, err := script.NewBucket(name).Expire(ctx, d, time.Minute)
@@ -161,4 +167,172 @@ func lookAt(most int) op {
 		}
 		return err
 	}
+}
+
+const newcomer = "n:9"
+
+func grabs(k func(string) kind, c script.Claim, field string) func(*hostile, string) error {
+	return func(h *hostile, name string) error {
+		v, err := script.Acquire(h.Context(), h.driver(), k(name), c)
+		if h.verdict(v, err) {
+			h.exclusive(name, field)
+			h.clockToken(v.Token)
+		}
+		return err
+	}
+}
+
+func grabFenced(h *hostile, name string) error {
+	v, err := script.Acquire(h.Context(), h.driver(), script.NewFenced(name), try(newcomer))
+	if !h.verdict(v, err) {
+		return err
+	}
+	h.exclusive(name, newcomer)
+	key := "redisson_lock_token:{" + name + "}"
+	if was, ok := h.before(key); ok && v.Token <= was {
+		h.wrong("the token is %d, and it was %d before", v.Token, was)
+	}
+	if now := h.got("GET", key); now != strconv.FormatInt(v.Token, 10) {
+		h.wrong("the token is %d, and the counter %s", v.Token, now)
+	}
+	return nil
+}
+
+func grabRead(h *hostile, name string) error {
+	v, err := script.Acquire(h.Context(), h.driver(), script.NewRead(name), try(newcomer))
+	if !h.verdict(v, err) {
+		return err
+	}
+	h.clockToken(v.Token)
+	fields := h.list("HKEYS", name)
+	if !slices.Contains(fields, newcomer) || h.got("HGET", name, "mode") != "read" || slices.ContainsFunc(fields, func(f string) bool { return strings.HasSuffix(f, ":write") }) {
+		h.wrong("granted to a reader: %.200q", fields)
+	}
+	return nil
+}
+
+func grabPermits(n int, owner string) func(*hostile, string) error {
+	return func(h *hostile, name string) error {
+		p := script.NewLeased(name, n)
+		v, err := script.Acquire(h.Context(), h.driver(), p, try(owner))
+		if !h.verdict(v, err) {
+			return err
+		}
+		h.clockToken(v.Token)
+		free, err := strconv.ParseInt(h.got("GET", name), 10, 64)
+		if owner != newcomer {
+			return nil // it has been granted before, whatever has become of the rest
+		}
+		if err != nil || free < 0 {
+			h.wrong("granted, and %d are free (%v)", free, err)
+		}
+		for _, id := range p.IDs(owner) {
+			raw, _ := hex.DecodeString(id)
+			if ends, err := strconv.ParseFloat(h.got("ZSCORE", "{"+name+"}:timeout", string(raw)), 64); err != nil || ends < float64(time.Now().UnixMilli()) {
+				h.wrong("granted, and the permit ends at %v (%v)", ends, err)
+			}
+		}
+		if over := h.s.Int(h, "ZCOUNT", "{"+name+"}:timeout", "-inf", strconv.FormatInt(now(h, h.s)+1000, 10)); over == 0 && free < 1000 {
+			if v, err := script.Acquire(h.Context(), h.d, script.NewLeased(name, int(free)+1), try("z:9")); err == nil && v.Granted() {
+				h.wrong("granted %d of %d free permits", free+1, free)
+			}
+		}
+		return nil
+	}
+}
+
+func grabSemaphore(h *hostile, name string) error {
+	v, err := script.Acquire(h.Context(), h.driver(), script.NewSemaphore(name, 1), script.Claim{Owner: "a:1:7", Count: 1})
+	if mark, ok := h.held["holdfast:once:{"+name+"}:a:1"]; h.verdict(v, err) && (!ok || !strings.HasPrefix(mark.value, "7 ")) {
+		was, ok := h.before(name)
+		if now := h.got("GET", name); !ok || was < 1 || now != strconv.FormatInt(was-1, 10) {
+			h.wrong("granted: %s free permits, %d before (%v)", now, was, ok)
+		}
+	}
+	return err
+}
+
+func grabLatch(h *hostile, name string) error {
+	v, err := script.Acquire(h.Context(), h.driver(), script.NewLatch(name), script.Claim{})
+	if h.verdict(v, err) {
+		if n, ok := h.before(name); !ok || n > 0 {
+			h.wrong("open")
+		}
+	}
+	return err
+}
+
+func grabRate(longest time.Duration) func(*hostile, string) error {
+	return func(h *hostile, name string) error {
+		v, err := script.Acquire(h.Context(), h.driver(), limiter(name, 3), script.Claim{Owner: newcomer, Longest: longest})
+		if v.Err != nil {
+			return nil // without a rate, or less than that
+		}
+		if err == nil && (v.After < 0 || v.After > math.MaxInt64/2) {
+			h.wrong("granted in %v", v.After)
+		}
+		if !h.verdict(v, err) || v.After > 0 {
+			return err
+		}
+		// The permits of the last interval are no more than the rate.
+		rate, _ := strconv.ParseFloat(h.got("HGET", name, "rate"), 64)
+		interval, _ := strconv.ParseFloat(h.got("HGET", name, "interval"), 64)
+		log := "{" + name + "}:permits"
+		if h.got("HGET", name, "type") == "1" {
+			log += ":c"
+		}
+		if _, counted := h.held[strings.Replace(log, "permits", "value", 1)]; counted || h.s.Int(h, "ZCARD", log) > 1000 {
+			return nil // the count is believed
+		}
+		sum, past := 0.0, float64(now(h, h.s))-interval
+		for i, entries := 0, h.list("ZRANGE", log, "0", "-1", "WITHSCORES"); i < len(entries); i += 2 {
+			e := entries[i]
+			if at, _ := strconv.ParseFloat(entries[i+1], 64); at > past && len(e) == 21 {
+				sum += float64(uint32(e[17]) | uint32(e[18])<<8 | uint32(e[19])<<16 | uint32(e[20])<<24)
+			}
+		}
+		if sum > rate {
+			h.wrong("granted: %v permits in an interval, the rate is %v", sum, rate)
+		}
+		return nil
+	}
+}
+
+// decoded runs a call whose reply is decoded.
+func decoded[T any](call func(name string) driver.Call, decode func(driver.Reply) (T, error)) func(*hostile, string) error {
+	return func(h *hostile, name string) error {
+		r, err := h.Do(h.Context(), call(name))
+		if err == nil {
+			_, err = decode(r)
+		}
+		return err
+	}
+}
+
+// plain runs an op whose reply nothing contradicts.
+func plain(do op) func(*hostile, string) error {
+	return func(h *hostile, name string) error { return do(h.Context(), h.driver(), name) }
+}
+
+func decodeFlag(r driver.Reply) (int, error) {
+	n, err := script.DecodeInt(r)
+	if err == nil && (n < 0 || n > 1) {
+		err = fmt.Errorf("%d is neither yes nor no", n)
+	}
+	return n, err
+}
+
+func decodeMoved(r driver.Reply) (bool, error) {
+	_, done, err := script.DecodeMoved(r)
+	return done, err
+}
+
+func renewal(hs ...script.LockRef) func(*hostile, string) error {
+	return decoded(func(string) driver.Call {
+		return script.Renew(slices.Repeat([]time.Duration{time.Minute}, len(hs)), hs)
+	}, func(r driver.Reply) ([]bool, error) { return script.Renewed(r, len(hs)) })
+}
+
+func object(kind string, call func(o *script.Object) driver.Call) func(*hostile, string) error {
+	return decoded(func(name string) driver.Call { return call(script.NewObject(kind, name, "c")) }, decodeMoved)
 }

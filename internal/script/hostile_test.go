@@ -2,12 +2,10 @@ package script_test
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -341,291 +339,6 @@ func processorTime(info string) time.Duration {
 	return time.Duration(main * float64(time.Second))
 }
 
-// digest is what is seen of the keys of others: their contents, and whether they
-// end.
-const digest = `
-local function digest(key)
-  local dump, ttl = redis.call('dump', key), redis.call('pttl', key)
-  return (dump and redis.sha1hex(dump) or 'gone') .. (ttl < 0 and '' or ttl > 1000000 and ', ends late' or ', ends soon')
-end
-`
-
-// digests looks at the processor time and then at the keys.
-const digests = digest + `
-local seen = { redis.call('info', 'cpu') }
-for i, key in ipairs(KEYS) do seen[1 + i] = digest(key) end
-return seen
-`
-
-// prepare runs commands on an empty server. Those that begin with ! make a key
-// large.
-const prepare = digest + `
-redis.call('flushall', 'async')
-local function rows(n, row)
-  for from = 1, n, 1000 do
-    local words = {}
-    for i = from, math.min(from + 999, n) do row(words, i) end
-    redis.call(unpack(words))
-  end
-end
-local function start(words, ...) if #words == 0 then for _, w in ipairs({...}) do words[#words + 1] = w end end end
-local deep = {
-  ['!list'] = function(key, n) rows(n, function(w, i)
-    start(w, 'rpush', key)
-    w[#w + 1] = 'dead:' .. i
-  end) end,
-  ['!zset'] = function(key, n, kind, score) rows(n, function(w, i)
-    start(w, 'zadd', key)
-    w[#w + 1] = score
-    local id = string.format('%016d', i)
-    w[#w + 1] = kind == 'id' and id or kind == 'log' and struct.pack('Bc0I', 16, id, 1) or 'dead:' .. i
-  end) end,
-  ['!hash'] = function(key, n, value)
-    rows(n, function(w, i)
-      start(w, 'hset', key)
-      w[#w + 1] = '00000000-1111-4222-8333-444444444444:' .. i
-      w[#w + 1] = value
-    end)
-    redis.call('hset', key, 'mode', 'read')
-    redis.call('pexpire', key, 60000)
-  end,
-  ['!big'] = function(key, kind)
-    local bytes = string.rep('x', 5 * 1024 * 1024)
-    for i = 1, 12 do
-      if kind == 'list' then redis.call('rpush', key, bytes .. ':' .. i)
-      elseif kind == 'zset' then redis.call('zadd', key, 1e15, bytes .. ':' .. i)
-      elseif kind == 'hash' then redis.call('hset', key, bytes .. ':' .. i, 1) end
-    end
-    if kind == 'hash' then redis.call('hset', key, 'mode', 'read') end
-  end,
-}
-local i = 1
-while i <= #ARGV do
-  local n = tonumber(ARGV[i])
-  local cmd = { unpack(ARGV, i + 1, i + n) }
-  if deep[cmd[1]] then deep[cmd[1]](unpack(cmd, 2)) else redis.call(unpack(cmd)) end
-  i = i + n + 1
-end
-local seen = {}
-for i, key in ipairs(KEYS) do seen[1 + i] = digest(key) end
-seen[1] = redis.call('info', 'cpu')
-return seen
-`
-
-// numbers are texts where a number should be. The first few are numbers.
-var numbers = []string{
-	"1", "0", "-1", "3", "2000000", "9007199254740992", "9007199254740993", "9223372036854775806", "9223372036854775807",
-	"9000000000000000000", "-9223372036854775808",
-	"9223372036854775808", "99999999999999999999999", "1.5", "-0.5", "1e3", "1e400", "-1e400", "inf", "-inf", "nan", "0x10", "", " 5", "05", "-0", "hello",
-}
-
-// scores are those of sorted sets.
-var scores = []string{"-1", "0", "1.5", "-9e18", "-inf", "inf", "+soon", "1e15", "9007199254740993", "922337203685477", "9223372036854775807", "1e300"}
-
-func whole(s string) bool {
-	n, err := strconv.ParseInt(s, 10, 64)
-	return err == nil && strconv.FormatInt(n, 10) == s
-}
-
-// contents returns what a key with that role may hold.
-func (h *hostile) contents(key, role string) []content {
-	cs := []content{
-		{what: "a list", commands: [][]string{{"RPUSH", key, "x:1", "y"}}, foreign: role != "queue"},
-		{what: "a set", commands: [][]string{{"SADD", key, "x:1", "1"}}, foreign: true},
-		{what: "a stream", commands: [][]string{{"XADD", key, "1-1", "mode", "read"}}, foreign: true},
-	}
-	add := func(foreign bool, what string, commands ...[]string) {
-		cs = append(cs, content{what: what, commands: commands, foreign: foreign})
-	}
-	text := func(foreign bool, s string) {
-		cs = append(cs, content{what: fmt.Sprintf("%q", s), commands: [][]string{{"SET", key, s}}, foreign: foreign, value: s})
-	}
-	big := func(kind string) { add(false, "a big "+kind, []string{"!big", key, kind}) }
-	isString, isHash, isZset := false, false, false
-	switch role {
-	case "count", "long":
-		isString = true
-		for _, n := range numbers {
-			text(!whole(n), n)
-		}
-	case "free", "basis", "token", "size":
-		isString = true
-		for _, n := range numbers {
-			text(!whole(n), n)
-		}
-	case "mark":
-		isString = true
-		for _, n := range numbers {
-			text(!strings.Contains(n, " "), n)
-			text(false, n+" "+numbers[h.rand.IntN(len(numbers))])
-			text(false, "7 "+n)
-		}
-	case "hold", "value":
-		isString = true
-		text(false, "hello")
-		text(false, strings.Repeat("x", 1<<20))
-	case "lock", "rw":
-		isHash = true
-		for _, f := range foreignHashes {
-			for _, ttl := range []bool{false, true} {
-				cmds := [][]string{append([]string{"HSET", key}, f...)}
-				if ttl {
-					cmds = append(cmds, []string{"PEXPIRE", key, "60000"})
-				}
-				add(true, fmt.Sprintf("a hash %.60q, TTL %v", f, ttl), cmds...)
-			}
-		}
-		for _, n := range numbers {
-			add(false, "a lock held "+n+" times", []string{"HSET", key, javaOwner, n}, []string{"PEXPIRE", key, "60000"})
-			add(false, "a read lock held "+n+" times", []string{"HSET", key, "mode", "read", javaOwner, n}, []string{"PEXPIRE", key, "60000"})
-			add(false, "a read lock that a:1 holds "+n+" times", []string{"HSET", key, "mode", "read", "a:1", n, javaOwner, "1"}, []string{"PEXPIRE", key, "60000"})
-			add(false, "a write lock held "+n+" times", []string{"HSET", key, "mode", "write", javaOwner + ":write", n}, []string{"PEXPIRE", key, "60000"})
-			add(false, "a lock that a:1 holds "+n+" times", []string{"HSET", key, "a:1", n}, []string{"PEXPIRE", key, "60000"})
-			add(false, "a write lock that a:1 holds "+n+" times", []string{"HSET", key, "mode", "write", "a:1:write", n, "a:1", n}, []string{"PEXPIRE", key, "60000"})
-		}
-		add(false, "a lock for ages", []string{"HSET", key, javaOwner, "1"}, []string{"PEXPIRE", key, "9000000000000000000"})
-		add(false, "many dead readers", []string{"!hash", key, "30000", "1"})
-		add(false, "many readers that entered often", []string{"!hash", key, "300", "1000000"})
-		big("hash")
-	case "queue":
-		add(false, "a queue", []string{"RPUSH", key, "x:1", "", "y"})
-		add(false, "a deep queue", []string{"!list", key, "30000"})
-		big("list")
-	case "times", "leases", "log":
-		isZset = true
-		kind := map[string]string{"times": "owner", "leases": "id", "log": "log"}[role]
-		members := map[string][]string{
-			"times": {javaOwner, "", "a:1", "a:1:write"}, "leases": {"0123456789abcdef", permitIDs["a:1.0"], permitIDs["j:7.0"]},
-			"log": {longEntry("@j:7*1"), longEntry("@j:7*10"), longEntry("@a:1*1")},
-		}[role]
-		for _, s := range scores {
-			if s == "+soon" {
-				s = strconv.FormatInt(time.Now().UnixMilli()+60_000, 10)
-			}
-			for _, m := range members {
-				add(false, fmt.Sprintf("%x at %s", m, s), []string{"ZADD", key, s, m})
-			}
-			if role != "times" {
-				add(true, "others' member at "+s, []string{"ZADD", key, s, "hello"}, []string{"ZADD", key, s, ""})
-			}
-		}
-		for _, s := range []string{"0", strconv.FormatInt(time.Now().UnixMilli()-1000, 10), strconv.FormatInt(time.Now().UnixMilli()+3_600_000, 10)} {
-			add(false, "a deep set at "+s, []string{"!zset", key, "20000", kind, s})
-			if role == "log" {
-				add(false, "a deep log at "+s+", and one entry now", []string{"!zset", key, "40000", kind, s}, []string{"ZADD", key, strconv.FormatInt(time.Now().UnixMilli(), 10), longEntry("@j:7*1")})
-			}
-		}
-		big("zset")
-	case "rate":
-		isHash = true
-		for _, n := range numbers {
-			for _, field := range []string{"rate", "interval", "keepAliveTime", "type"} {
-				f := map[string]string{"rate": "10", "interval": "60000", "type": "0", "keepAliveTime": "0"}
-				f[field] = n
-				cmd := []string{"HSET", key}
-				for _, k := range slices.Sorted(maps.Keys(f)) {
-					cmd = append(cmd, k, f[k])
-				}
-				add(false, "a rate with "+field+" "+n, cmd)
-			}
-		}
-		for _, f := range foreignHashes {
-			add(true, fmt.Sprintf("a hash %.60q", f), append([]string{"HSET", key}, f...))
-		}
-		add(true, "others' hash with a rate", []string{"HSET", key, "rate", "5", "currency", "EUR"})
-	case "stamp":
-		isHash = true
-		for _, n := range numbers {
-			add(!whole(n), "sec "+n, []string{"HSET", key, "sec", n, "seq", "1"})
-			add(!whole(n), "seq "+n, []string{"HSET", key, "sec", "1", "seq", n})
-		}
-		for _, f := range foreignHashes {
-			add(true, fmt.Sprintf("a hash %.60q", f), append([]string{"HSET", key}, f...))
-		}
-	default:
-		panic("no such role: " + role)
-	}
-	if !isString {
-		text(true, "hello")
-		text(true, "1")
-	}
-	if !isHash {
-		add(true, "a hash", []string{"HSET", key, "mode", "read", "x:1", "1"})
-	}
-	if !isZset {
-		add(true, "a sorted set", []string{"ZADD", key, "1", "x:1"})
-	}
-	for i := range cs {
-		of := map[bool]string{isString: "SET", isHash: "HSET", isZset: "ZADD"}[true]
-		cs[i].typed = cs[i].commands[0][0] != of || role == "rate"
-	}
-	return cs
-}
-
-// javaOwner is an owner as Java names it.
-const javaOwner = "00000000-1111-4222-8333-444444444444:7"
-
-// foreignHashes look like locks at first sight and are none: a field is no
-// owner, or its value no count.
-var foreignHashes = [][]string{
-	{"mode", "dark", "name", "bob"},
-	{"mode", "read", "name", "bob"},
-	{"mode", "write", "name", "bob"},
-	{"mode", "read", "x:1", "hello", "name", "bob"},
-	{"leader", "bob", "x:1", "1", "name", "bob"},
-	{"leader", "bob", "team", "red"},
-	{"name", "bob"},
-	{"mode", "read", "x:1", "1", "y", "2"},
-	{"mode", "dark", "x:1", "1", "y", "2"},
-	{"x:1", "1", "y:2", "2", "z", "3"},
-	{"x", "1"},
-}
-
-// sound returns what a key with that role holds when all is well.
-func (h *hostile) sound(key, role string) content {
-	soon := strconv.FormatInt(time.Now().UnixMilli()+60_000, 10)
-	c := content{what: "as it should be"}
-	one := func(words ...string) { c.commands = append(c.commands, words) }
-	switch role {
-	case "count", "long":
-		c.value = "1"
-		one("SET", key, "1")
-	case "free":
-		one("SET", key, "9")
-	case "basis":
-		one("SET", key, "10")
-	case "token":
-		one("SET", key, "41")
-	case "size":
-		one("SET", key, "5000")
-	case "mark":
-		one("SET", key, "6 done", "PX", "600000")
-	case "hold":
-		one("SET", key, "1", "PX", "60000")
-	case "value":
-		one("SET", key, "v")
-	case "lock":
-		one("HSET", key, javaOwner, "1")
-		one("PEXPIRE", key, "60000")
-	case "rw":
-		one("HSET", key, "mode", "read", "a:1", "1", "b:1", "1")
-		one("PEXPIRE", key, "60000")
-	case "queue":
-		one("RPUSH", key, "x:1", "y:1")
-	case "times":
-		one("ZADD", key, soon, "x:1", soon, "y:1")
-	case "leases":
-		one("ZADD", key, soon, permitIDs["a:1.0"])
-	case "log":
-		one("ZADD", key, strconv.FormatInt(time.Now().UnixMilli(), 10), longEntry("@j:7*1"))
-	case "rate":
-		one("HSET", key, "rate", "10", "interval", "60000", "type", "0", "keepAliveTime", "0")
-	case "stamp":
-		one("HSET", key, "sec", "1", "seq", "1")
-	}
-	return c
-}
-
 // got returns what the server answers to a command, or what is wrong with it.
 func (h *hostile) got(words ...string) string {
 	reply, err := h.s.Try(words...)
@@ -693,170 +406,93 @@ func (h *hostile) before(key string) (n int64, ok bool) {
 	return n, err == nil
 }
 
-const newcomer = "n:9"
-
-func grabs(k func(string) kind, c script.Claim, field string) func(*hostile, string) error {
-	return func(h *hostile, name string) error {
-		v, err := script.Acquire(h.Context(), h.driver(), k(name), c)
-		if h.verdict(v, err) {
-			h.exclusive(name, field)
-			h.clockToken(v.Token)
-		}
-		return err
-	}
-}
-
-func grabFenced(h *hostile, name string) error {
-	v, err := script.Acquire(h.Context(), h.driver(), script.NewFenced(name), try(newcomer))
-	if !h.verdict(v, err) {
-		return err
-	}
-	h.exclusive(name, newcomer)
-	key := "redisson_lock_token:{" + name + "}"
-	if was, ok := h.before(key); ok && v.Token <= was {
-		h.wrong("the token is %d, and it was %d before", v.Token, was)
-	}
-	if now := h.got("GET", key); now != strconv.FormatInt(v.Token, 10) {
-		h.wrong("the token is %d, and the counter %s", v.Token, now)
-	}
-	return nil
-}
-
-func grabRead(h *hostile, name string) error {
-	v, err := script.Acquire(h.Context(), h.driver(), script.NewRead(name), try(newcomer))
-	if !h.verdict(v, err) {
-		return err
-	}
-	h.clockToken(v.Token)
-	fields := h.list("HKEYS", name)
-	if !slices.Contains(fields, newcomer) || h.got("HGET", name, "mode") != "read" || slices.ContainsFunc(fields, func(f string) bool { return strings.HasSuffix(f, ":write") }) {
-		h.wrong("granted to a reader: %.200q", fields)
-	}
-	return nil
-}
-
-func grabPermits(n int, owner string) func(*hostile, string) error {
-	return func(h *hostile, name string) error {
-		p := script.NewLeased(name, n)
-		v, err := script.Acquire(h.Context(), h.driver(), p, try(owner))
-		if !h.verdict(v, err) {
-			return err
-		}
-		h.clockToken(v.Token)
-		free, err := strconv.ParseInt(h.got("GET", name), 10, 64)
-		if owner != newcomer {
-			return nil // it has been granted before, whatever has become of the rest
-		}
-		if err != nil || free < 0 {
-			h.wrong("granted, and %d are free (%v)", free, err)
-		}
-		for _, id := range p.IDs(owner) {
-			raw, _ := hex.DecodeString(id)
-			if ends, err := strconv.ParseFloat(h.got("ZSCORE", "{"+name+"}:timeout", string(raw)), 64); err != nil || ends < float64(time.Now().UnixMilli()) {
-				h.wrong("granted, and the permit ends at %v (%v)", ends, err)
+// TestLargeData looks at all large contents with the script that reads keys of
+// any kind; TestHostileData tries some of them on each script.
+func TestLargeData(t *testing.T) {
+	h := newHostile(t, 1)
+	i := slices.IndexFunc(targets, func(g target) bool { return g.script == "inspect_look" })
+	for key, role := range targets[i].keys {
+		for _, c := range h.contents(key, role) {
+			if c.costly() {
+				held := map[string]content{key: c}
+				if key != "N" {
+					held["N"] = h.sound("N", map[string]string{"leases": "count"}[role]+map[string]string{"queue": "lock"}[role])
+				}
+				h.attack(targets[i], key, held)
 			}
 		}
-		if over := h.s.Int(h, "ZCOUNT", "{"+name+"}:timeout", "-inf", strconv.FormatInt(now(h, h.s)+1000, 10)); over == 0 && free < 1000 {
-			if v, err := script.Acquire(h.Context(), h.d, script.NewLeased(name, int(free)+1), try("z:9")); err == nil && v.Granted() {
-				h.wrong("granted %d of %d free permits", free+1, free)
+	}
+}
+
+// A log of 150,000 entries takes no longer to look at than a short one, whether
+// they are over or not, and what is over is reclaimed.
+func TestLongLogIsBounded(t *testing.T) {
+	s := redistest.Start(t)
+	h := &hostile{T: t, s: s, d: connect(t, s.URL()), what: "a long log"}
+	long := func(n, at int64) []string {
+		return []string{"!zset", "{N}:permits", strconv.FormatInt(n, 10), "log", strconv.FormatInt(at, 10)}
+	}
+	for title, test := range map[string]struct {
+		commands [][]string
+		least    int
+	}{
+		"one is not over":     {[][]string{long(150_000, 1000), {"ZADD", "{N}:permits", strconv.FormatInt(now(t, s), 10), longEntry("@j:7*1")}}, 999_999},
+		"some are over":       {[][]string{long(150_000, 1000), long(3_000, now(t, s))}, 140_000},
+		"the count was lost":  {[][]string{long(150_000, now(t, s)), {"DEL", "{N}:value"}}, 0},
+		"a rate that changed": {[][]string{long(150_000, now(t, s)), {"SET", "{N}:value", "1000000"}}, 0},
+	} {
+		t.Run(title, func(t *testing.T) {
+			h.T = t
+			commands := append([][]string{{"HSET", "N", "rate", "1000000", "interval", "3600000", "type", "0"}, {"SET", "{N}:value", "1"}}, test.commands...)
+			var words []string
+			for _, c := range commands {
+				words = append(append(words, strconv.Itoa(len(c))), c...)
+			}
+			var took time.Duration
+			for try := range 3 {
+				began, _, ok := h.look(prepare, nil, words)
+				if !ok {
+					return
+				}
+				_, free, err := script.NewRateLimiter("N", "c", 1).Inspect(t.Context(), h.d)
+				if err != nil || free < test.least {
+					t.Errorf("%d free, want at least %d (%v)", free, test.least, err)
+				}
+				if _, err := script.Acquire(t.Context(), h.d, script.NewRateLimiter("N", "c", 1), script.Claim{Owner: "a:1"}); err != nil {
+					t.Error(err)
+				}
+				ended, _, _ := h.look(digests, nil, nil)
+				if d := ended - began; try == 0 || d < took {
+					took = d
+				}
+				if took <= longestScript { // for both calls
+					return
+				}
+			}
+			t.Errorf("took %v of the server", took)
+		})
+	}
+}
+
+// Whatever the leases of others are, a request that is not granted is not
+// answered with a positive number, which would be a grant.
+func TestRefusalIsNeverPositive(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	h := &hostile{T: t, s: s, d: d, what: "leases that are over"}
+	for _, score := range []string{"-9e18", "-1", "0", "1000"} {
+		words := []string{"3", "SET", "N", "-9000", "5", "!zset", "{N}:timeout", "2500", "id", score}
+		if _, _, ok := h.look(prepare, nil, words); !ok {
+			return
+		}
+		for range 4 { // 2500 are taken off in three calls
+			v, err := script.Acquire(t.Context(), d, script.NewLeased("N", 1), try("a:1"))
+			if err != nil || v.Granted() {
+				t.Errorf("score %s: token %d, %v", score, v.Token, err)
 			}
 		}
-		return nil
-	}
-}
-
-func grabSemaphore(h *hostile, name string) error {
-	v, err := script.Acquire(h.Context(), h.driver(), script.NewSemaphore(name, 1), script.Claim{Owner: "a:1:7", Count: 1})
-	if mark, ok := h.held["holdfast:once:{"+name+"}:a:1"]; h.verdict(v, err) && (!ok || !strings.HasPrefix(mark.value, "7 ")) {
-		was, ok := h.before(name)
-		if now := h.got("GET", name); !ok || was < 1 || now != strconv.FormatInt(was-1, 10) {
-			h.wrong("granted: %s free permits, %d before (%v)", now, was, ok)
+		if free := s.Int(t, "GET", "N"); free != -9000+2500 {
+			t.Errorf("score %s: %d are free", score, free)
 		}
 	}
-	return err
-}
-
-func grabLatch(h *hostile, name string) error {
-	v, err := script.Acquire(h.Context(), h.driver(), script.NewLatch(name), script.Claim{})
-	if h.verdict(v, err) {
-		if n, ok := h.before(name); !ok || n > 0 {
-			h.wrong("open")
-		}
-	}
-	return err
-}
-
-func grabRate(longest time.Duration) func(*hostile, string) error {
-	return func(h *hostile, name string) error {
-		v, err := script.Acquire(h.Context(), h.driver(), limiter(name, 3), script.Claim{Owner: newcomer, Longest: longest})
-		if v.Err != nil {
-			return nil // without a rate, or less than that
-		}
-		if err == nil && (v.After < 0 || v.After > math.MaxInt64/2) {
-			h.wrong("granted in %v", v.After)
-		}
-		if !h.verdict(v, err) || v.After > 0 {
-			return err
-		}
-		// The permits of the last interval are no more than the rate.
-		rate, _ := strconv.ParseFloat(h.got("HGET", name, "rate"), 64)
-		interval, _ := strconv.ParseFloat(h.got("HGET", name, "interval"), 64)
-		log := "{" + name + "}:permits"
-		if h.got("HGET", name, "type") == "1" {
-			log += ":c"
-		}
-		if _, counted := h.held[strings.Replace(log, "permits", "value", 1)]; counted || h.s.Int(h, "ZCARD", log) > 1000 {
-			return nil // the count is believed
-		}
-		sum, past := 0.0, float64(now(h, h.s))-interval
-		for i, entries := 0, h.list("ZRANGE", log, "0", "-1", "WITHSCORES"); i < len(entries); i += 2 {
-			e := entries[i]
-			if at, _ := strconv.ParseFloat(entries[i+1], 64); at > past && len(e) == 21 {
-				sum += float64(uint32(e[17]) | uint32(e[18])<<8 | uint32(e[19])<<16 | uint32(e[20])<<24)
-			}
-		}
-		if sum > rate {
-			h.wrong("granted: %v permits in an interval, the rate is %v", sum, rate)
-		}
-		return nil
-	}
-}
-
-// decoded runs a call whose reply is decoded.
-func decoded[T any](call func(name string) driver.Call, decode func(driver.Reply) (T, error)) func(*hostile, string) error {
-	return func(h *hostile, name string) error {
-		r, err := h.Do(h.Context(), call(name))
-		if err == nil {
-			_, err = decode(r)
-		}
-		return err
-	}
-}
-
-// plain runs an op whose reply nothing contradicts.
-func plain(do op) func(*hostile, string) error {
-	return func(h *hostile, name string) error { return do(h.Context(), h.driver(), name) }
-}
-
-func decodeFlag(r driver.Reply) (int, error) {
-	n, err := script.DecodeInt(r)
-	if err == nil && (n < 0 || n > 1) {
-		err = fmt.Errorf("%d is neither yes nor no", n)
-	}
-	return n, err
-}
-
-func decodeMoved(r driver.Reply) (bool, error) {
-	_, done, err := script.DecodeMoved(r)
-	return done, err
-}
-
-func renewal(hs ...script.LockRef) func(*hostile, string) error {
-	return decoded(func(string) driver.Call {
-		return script.Renew(slices.Repeat([]time.Duration{time.Minute}, len(hs)), hs)
-	}, func(r driver.Reply) ([]bool, error) { return script.Renewed(r, len(hs)) })
-}
-
-func object(kind string, call func(o *script.Object) driver.Call) func(*hostile, string) error {
-	return decoded(func(name string) driver.Call { return call(script.NewObject(kind, name, "c")) }, decodeMoved)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func initIDs(first, block int64) op {
-	return ordered(func(name string) driver.Call { return script.NewIDGenerator(name).Init(request, first, block) })
+	return calling(func(name string) driver.Call { return script.NewIDGenerator(name).Init(request, first, block) })
 }
 
 func fetchIDs(last script.Block) op {

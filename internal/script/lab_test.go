@@ -13,9 +13,25 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/rueidis"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
+
+func connect(t *testing.T, url string) driver.Driver {
+	t.Helper()
+	c, err := rueidis.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Timeout, c.DialTimeout = 10*time.Second, 10*time.Second // the machine may stand still for longer than the default
+	d, err := rueidis.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
 
 // A row is one branch of one script: what the server has before, what is
 // asked, and what comes of it.
@@ -46,13 +62,20 @@ type kind interface {
 	Release(ctx context.Context, d driver.Driver, owner string, left int) (script.Freed, error)
 }
 
-func mutex(name string) kind        { return script.NewMutex(name) }
-func fenced(name string) kind       { return script.NewFenced(name) }
-func fair(name string) kind         { return script.NewFair(name) }
-func read(name string) kind         { return script.NewRead(name) }
-func write(name string) kind        { return script.NewWrite(name, false) }
-func writeFirst(name string) kind   { return script.NewWrite(name, true) }
-func seconds(n int) time.Duration   { return time.Duration(n) * time.Second }
+func mutex(name string) kind { return script.NewMutex(name) }
+
+func fenced(name string) kind { return script.NewFenced(name) }
+
+func fair(name string) kind { return script.NewFair(name) }
+
+func read(name string) kind { return script.NewRead(name) }
+
+func write(name string) kind { return script.NewWrite(name, false) }
+
+func writeFirst(name string) kind { return script.NewWrite(name, true) }
+
+func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
+
 func try(owner string) script.Claim { return script.Claim{Owner: owner, Count: 1, Lease: time.Minute} }
 
 func wait(owner string) script.Claim {
@@ -453,5 +476,49 @@ func (e *ears) heard() (all []string) {
 }
 
 func (e *ears) Message(channel, payload string) { e.messages <- payload + " on " + channel }
-func (e *ears) Subscribed(string, uint64)       { e.confirmed <- struct{}{} }
-func (e *ears) Lost([]string, error)            {}
+
+func (e *ears) Subscribed(string, uint64) { e.confirmed <- struct{}{} }
+
+func (e *ears) Lost([]string, error) {}
+
+// A still is a driver to a server whose time stands still, at that many ms.
+type still struct {
+	*testing.T
+	driver.Driver
+	name string // of what is tested
+	at   int64
+}
+
+// begin is the time at which stills begin: an interval before it there must be
+// time, too.
+const begin = 1_000_000_000_000
+
+// Do runs a script with the time of the still instead of the server's.
+func (s *still) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
+	source := strings.Replace(c.Script.Source, "redis.call('time')", fmt.Sprintf("{ %d, %d }", (begin+s.at)/1000, (begin+s.at)%1000*1000), 1)
+	if source == c.Script.Source {
+		s.Fatalf("%s does not ask for the time", c.Script.Name)
+	}
+	c.Script = driver.NewScript(c.Script.Name, source)
+	return s.Driver.Do(ctx, c)
+}
+
+func (s *still) wants(want, got int64) {
+	s.Helper()
+	if got != want {
+		s.Errorf("at %d ms: %d, want %d", s.at, got, want)
+	}
+}
+
+const request = "c:0:7" // the seventh of client c, in its lane 0
+
+// calling makes a call and does not look at its reply.
+func calling(call func(name string) driver.Call) op {
+	return func(ctx context.Context, d driver.Driver, name string) error {
+		_, err := d.Do(ctx, call(name))
+		return err
+	}
+}
+
+// once is what the server remembers of the request.
+func once(answer string) string { return "holdfast:once:c:0 string 7 " + answer + ", TTL 600s" }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -151,4 +152,63 @@ func TestPermitIDs(t *testing.T) {
 	}
 }
 
-var leasedRows = slices.Concat(leasedTakeRows, leasedBackRows, leasedRestRows, leasedRegressionRows)
+var leasedRows = slices.Concat(leasedTakeRows, leasedBackRows, leasedRestRows)
+
+// A lease of permits lasts to its end, to the millisecond, and no longer.
+func TestPermitsInStillTime(t *testing.T) {
+	server := redistest.Start(t)
+	s := &still{T: t, Driver: connect(t, server.URL()), name: "N"}
+	p := script.NewLeased(s.name, 1)
+	take := func(owner string) int64 {
+		t.Helper()
+		v, err := script.Acquire(t.Context(), s, p, script.Claim{Owner: owner, Lease: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Granted() {
+			return 0
+		}
+		return v.TTL.Milliseconds()
+	}
+	renew := func(owner string) bool {
+		t.Helper()
+		held, err := script.Prolong(t.Context(), s, p.Ref(owner), time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return held
+	}
+	release := func(owner string) bool {
+		t.Helper()
+		f, err := p.Release(t.Context(), s, owner, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Held
+	}
+	server.Do(t, "SET", "N", "1")
+	s.wants(0, take("a:1"))
+	s.at = 999
+	s.wants(1, take("b:1"))
+	if !renew("a:1") {
+		t.Error("not held in its last millisecond")
+	}
+	s.at = 1998
+	s.wants(1, take("b:1"))
+	s.at = 1999
+	if renew("a:1") {
+		t.Error("renewed when it was over")
+	}
+	s.wants(0, take("b:1"))
+	if release("a:1") {
+		t.Error("another's was given back")
+	}
+	s.at = 2998
+	s.wants(1, take("c:1"))
+	s.at = 2999
+	if release("b:1") {
+		t.Error("held when it was over")
+	}
+	s.wants(0, take("c:1"))
+	s.wants(0, server.Int(t, "GET", "N"))
+}

@@ -293,6 +293,7 @@ func (m *trial) taken(from string) (permits int) {
 // Whatever is done to a rate limiter, apart from giving back what was used, no
 // span of an interval sees more permits than the rate.
 func TestLimiterModel(t *testing.T) {
+	t.Parallel()
 	steps := 4000
 	if testing.Short() {
 		steps = 500

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -248,3 +249,233 @@ var semaphoreRows = []row{
 }
 
 func TestSemaphore(t *testing.T) { check(t, semaphoreRows) }
+
+var permitRows = []row{
+	{
+		title: "permits/give/some are free",
+		given: []string{"SET N 1"},
+		do:    givePermits(2, "a:1:7"), reply: "2", again: "1",
+		state: []string{"N string 3", remembered("7 done")},
+		heard: "3 on sc",
+	},
+	{
+		title: "permits/give/no semaphore",
+		do:    givePermits(2, "a:1:7"), reply: "2", again: "1",
+		state: []string{"N string 2", remembered("7 done")},
+		heard: "2 on sc",
+	},
+	{
+		title: "permits/give/less than none are left",
+		given: []string{"SET N -5"},
+		do:    givePermits(2, "a:1:7"), reply: "2", again: "1",
+		state: []string{"N string -3", remembered("7 done")},
+		heard: "-3 on sc",
+	},
+	{
+		title: "permits/give/fewer",
+		given: []string{"SET N 1"},
+		do:    givePermits(-3, "a:1:7"), reply: "2", again: "1",
+		state: []string{"N string -2", remembered("7 done")},
+		heard: "-2 on sc",
+	},
+	{
+		title: "permits/give/the TTL stays",
+		given: []string{"SET N 1 PX 100000"},
+		do:    givePermits(2, "a:1:7"), reply: "2", again: "1",
+		state: []string{"N string 3, TTL 100s", remembered("7 done")},
+		heard: "3 on sc",
+	},
+	{
+		title: "permits/give/the lane goes on",
+		given: []string{"SET N 1", "SET mark:a:1 6~taken PX 90000"},
+		do:    givePermits(2, "a:1:7"), reply: "2", again: "1",
+		state: []string{"N string 3", remembered("7 done")},
+		heard: "3 on sc",
+	},
+	{
+		title: "permits/give/was given",
+		given: []string{"SET N 3", marked("7~done")},
+		do:    givePermits(2, "a:1:7"), reply: "1",
+		state: []string{"N string 3", remembered("7 done")},
+	},
+	{
+		title: "permits/give/was given, and taken since",
+		given: []string{marked("7~done")},
+		do:    givePermits(2, "a:1:7"), reply: "1",
+		state: []string{remembered("7 done")},
+	},
+	{
+		title: "permits/give/late",
+		given: []string{"SET N 3", marked("8~taken")},
+		do:    givePermits(2, "a:1:7"), reply: "0",
+		state: []string{"N string 3", remembered("8 taken")},
+	},
+	{
+		title: "permits/give/memory full", full: true,
+		given: []string{"SET N 1", marked("6~taken")},
+		do:    givePermits(2, "a:1:7"), reply: "2", again: "1",
+		state: []string{"N string 3", remembered("7 done")},
+		heard: "3 on sc",
+	},
+	{
+		title: "permits/give/no semaphore, memory full", full: true,
+		do: givePermits(2, "a:1:7"), reply: "2", again: "1",
+		state: []string{"N string 2", remembered("7 done")},
+		heard: "2 on sc",
+	},
+	{
+		title: "permits/give/another type",
+		given: []string{"RPUSH N x"},
+		do:    givePermits(2, "a:1:7"), reply: "WRONGTYPE",
+		state: []string{"N list x"},
+	},
+	{
+		title: "permits/give/no number",
+		given: []string{"SET N x"},
+		do:    givePermits(2, "a:1:7"), reply: "ERR",
+		state: []string{"N string x"},
+	},
+	{
+		title: "permits/give/more than the server can count",
+		given: []string{"SET N 9223372036854775806"},
+		do:    givePermits(2, "a:1:7"), reply: "ERR",
+		state: []string{"N string 9223372036854775806"},
+	},
+	{
+		title: "permits/give if/exists",
+		given: []string{"SET N 0"},
+		do:    giveIfExists(2, "a:1:7"), reply: "2", again: "1",
+		state: []string{"N string 2", remembered("7 done")},
+		heard: "2 on sc",
+	},
+	{
+		title: "permits/give if/exists, memory full", full: true,
+		given: []string{"SET N 0"},
+		do:    giveIfExists(2, "a:1:7"), reply: "2", again: "1",
+		state: []string{"N string 2", remembered("7 done")},
+		heard: "2 on sc",
+	},
+	{
+		title: "permits/give if/was given, and is gone",
+		given: []string{marked("7~done")},
+		do:    giveIfExists(2, "a:1:7"), reply: "1",
+		state: []string{remembered("7 done")},
+	},
+	{
+		title: "permits/give if/late",
+		given: []string{"SET N 3", marked("8~taken")},
+		do:    giveIfExists(2, "a:1:7"), reply: "0",
+		state: []string{"N string 3", remembered("8 taken")},
+	},
+	{
+		title: "permits/give if/another type",
+		given: []string{"RPUSH N x"},
+		do:    giveIfExists(2, "a:1:7"), reply: "WRONGTYPE",
+		state: []string{"N list x"},
+	},
+	{
+		title: "permits/set/new",
+		do:    setPermits(5, "a:1:7", 0), reply: "1",
+		state: []string{"N string 5", remembered("7 set")},
+		heard: "5 on sc",
+	},
+	{
+		title: "permits/set/for a time",
+		do:    setPermits(5, "a:1:7", 100), reply: "1",
+		state: []string{"N string 5, TTL 100s", remembered("7 set")},
+		heard: "5 on sc",
+	},
+	{
+		title: "permits/set/to none",
+		do:    setPermits(0, "a:1:7", 0), reply: "1",
+		state: []string{"N string 0", remembered("7 set")},
+		heard: "0 on sc",
+	},
+	{
+		title: "permits/set/the lane goes on",
+		given: []string{"SET mark:a:1 6~taken PX 90000"},
+		do:    setPermits(5, "a:1:7", 0), reply: "1",
+		state: []string{"N string 5", remembered("7 set")},
+		heard: "5 on sc",
+	},
+	{
+		title: "permits/set/was set by another", given: []string{"SET N 0 PX 100000"},
+		do: setPermits(5, "a:1:7", 0), reply: "0", state: []string{"N string 0, TTL 100s", remembered("7 exists")},
+	},
+	{
+		title: "permits/set/another type", given: []string{"RPUSH N x"},
+		do: setPermits(5, "a:1:7", 0), reply: "0", state: []string{"N list x", remembered("7 exists")},
+	},
+	{
+		title: "permits/set/was set by this one",
+		given: []string{"SET N 3", marked("7~set")},
+		do:    setPermits(5, "a:1:7", 100), reply: "1",
+		state: []string{"N string 3", remembered("7 set")},
+	},
+	{
+		title: "permits/set/was set by this one, and is gone",
+		given: []string{marked("7~set")},
+		do:    setPermits(5, "a:1:7", 0), reply: "1",
+		state: []string{remembered("7 set")},
+	},
+	{
+		title: "permits/set/late", given: []string{marked("8~taken")},
+		do: setPermits(5, "a:1:7", 0), reply: "0", state: []string{remembered("8 taken")},
+	},
+	{title: "permits/set/memory full", full: true, do: setPermits(5, "a:1:7", 0), reply: "OOM"},
+	{
+		title: "permits/drain/some",
+		given: []string{"SET N 5"},
+		do:    drainPermits("a:1:7"), reply: "5",
+		state: []string{"N string 0", remembered("7 5")},
+	},
+	{
+		title: "permits/drain/the TTL stays",
+		given: []string{"SET N 5 PX 100000", "SET mark:a:1 6~taken PX 90000"},
+		do:    drainPermits("a:1:7"), reply: "5",
+		state: []string{"N string 0, TTL 100s", remembered("7 5")},
+	},
+	{title: "permits/drain/none", given: []string{"SET N 0"}, do: drainPermits("a:1:7"), reply: "0", state: []string{"N string 0", remembered("7 0")}},
+	{title: "permits/drain/less than none", given: []string{"SET N -2"}, do: drainPermits("a:1:7"), reply: "0", state: []string{"N string -2", remembered("7 0")}},
+	{title: "permits/drain/no semaphore", do: drainPermits("a:1:7"), reply: "0", state: []string{remembered("7 0")}},
+	{
+		title: "permits/drain/was drained",
+		given: []string{"SET N 2", marked("7~5")},
+		do:    drainPermits("a:1:7"), reply: "5",
+		state: []string{"N string 2", remembered("7 5")},
+	},
+	{
+		title: "permits/drain/late",
+		given: []string{"SET N 2", marked("8~taken")},
+		do:    drainPermits("a:1:7"), reply: "0",
+		state: []string{"N string 2", remembered("8 taken")},
+	},
+	{
+		title: "permits/drain/memory full", full: true,
+		given: []string{"SET N 5"},
+		do:    drainPermits("a:1:7"), reply: "OOM",
+		state: []string{"N string 5"},
+	},
+	{title: "permits/drain/another type", given: []string{"RPUSH N x"}, do: drainPermits("a:1:7"), reply: "WRONGTYPE", state: []string{"N list x"}},
+	{title: "permits/drain/no number", given: []string{"SET N x"}, do: drainPermits("a:1:7"), reply: "ERR", state: []string{"N string x"}},
+	{title: "permits/available/no semaphore", do: available, reply: "0"},
+	{title: "permits/available/some", given: []string{"SET N 5"}, do: available, reply: "5", state: []string{"N string 5"}},
+	{title: "permits/available/another type", given: []string{"RPUSH N x"}, do: available, reply: "WRONGTYPE", state: []string{"N list x"}},
+	{title: "permits/available/no number", given: []string{"SET N x"}, do: available, reply: "ERR", state: []string{"N string x"}},
+	{title: "permits/available/memory full", full: true, given: []string{"SET N 5"}, do: available, reply: "5", state: []string{"N string 5"}},
+}
+
+func TestPermits(t *testing.T) { check(t, permitRows) }
+
+// A semaphore that was deleted is not made anew by a request that is undone.
+func TestUndoDoesNotCreate(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	l := newLab(t, s, d, "N")
+	l.run("SET N 5")
+	l.call(d, takePermits(2, "a:1:7"))
+	l.run("DEL N")
+	l.call(d, undoPermits(2, "a:1:7"))
+	l.run("DEL mark:a:1")
+	l.has()
+}

@@ -10,25 +10,9 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/driver/rueidis"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
-
-func connect(t *testing.T, url string) driver.Driver {
-	t.Helper()
-	c, err := rueidis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Timeout, c.DialTimeout = 10*time.Second, 10*time.Second // the machine may stand still for longer than the default
-	d, err := rueidis.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Close() })
-	return d
-}
 
 var names atomic.Int64
 
