@@ -172,12 +172,16 @@ func TestTwoMasters(t *testing.T) {
 	a.Resume()
 	atA := w.keep(x, "held")
 
+	try := func(c *holdfast.Client) error {
+		l, err := c.Mutex("other").TryLock(t.Context())
+		if err == nil {
+			_ = l.Release(t.Context())
+		}
+		return err
+	}
 	refused := func(c *holdfast.Client) func() bool {
 		return func() bool {
-			l, err := c.Mutex("other").TryLock(t.Context())
-			if err == nil {
-				_ = l.Release(t.Context())
-			}
+			err := try(c)
 			return errors.Is(err, holdfast.ErrUnavailable) && strings.Contains(err.Error(), "both")
 		}
 	}
@@ -186,8 +190,8 @@ func TestTwoMasters(t *testing.T) {
 	w.eventually(3*slack, "another one, too", refused(x))
 	for range 3 { // it stays so
 		for _, c := range []*holdfast.Client{x, y} {
-			if !refused(c)() {
-				t.Error("a client was granted a lock while two servers called themselves master")
+			if err := try(c); !errors.Is(err, holdfast.ErrUnavailable) { // a busy server may not answer
+				t.Errorf("a client tried to lock while two servers called themselves master: %v", err)
 			}
 		}
 	}
