@@ -227,10 +227,10 @@ func testClosedMeanwhile(t *testing.T, open Open) {
 func testClose(t *testing.T, open Open) {
 	s := redistest.Start(t)
 	d := connect(t, open, s.URL())
-	h := newHandler()
+	h := NewRecorder()
 	l := d.Listen(h)
 	l.Subscribe("c")
-	h.want(t, "+c")
+	h.Want(t, "+c")
 	for range 2 {
 		if err := l.Close(); err != nil {
 			t.Error(err)

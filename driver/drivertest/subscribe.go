@@ -16,19 +16,19 @@ func cut(addr string) (host, port string, err error) { return net.SplitHostPort(
 func testSubscribe(t *testing.T, open Open) {
 	s := redistest.Start(t)
 	d := connect(t, open, s.URL())
-	h := newHandler()
+	h := NewRecorder()
 	l := d.Listen(h)
 	l.Subscribe("a")
-	h.want(t, "+a")
+	h.Want(t, "+a")
 	l.Subscribe("b")
-	h.want(t, "+b")
+	h.Want(t, "+b")
 	if _, err := d.Do(t.Context(), call(shout, "a", "hello")); err != nil {
 		t.Fatal(err)
 	}
-	h.want(t, "a:hello")
+	h.Want(t, "a:hello")
 	// Subscribing to a channel again confirms it again.
 	l.Subscribe("a")
-	h.want(t, "+a")
+	h.Want(t, "+a")
 	// A subscription does not affect commands.
 	if _, err := d.Do(t.Context(), call(incr, "k")); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func testSubscribeMany(t *testing.T, open Open) {
 	const n = 10_000
 	s := redistest.Start(t)
 	d := connect(t, open, s.URL())
-	l := d.Listen(newHandler())
+	l := d.Listen(NewRecorder())
 	for i := range n {
 		l.Subscribe(fmt.Sprint("c", i))
 	}
@@ -75,43 +75,43 @@ func testResubscribe(t *testing.T, open Open) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
 	d := connect(t, open, p.URL())
-	h := newHandler()
+	h := NewRecorder()
 	l := d.Listen(h)
 	l.Subscribe("a", "b")
-	h.want(t, "+a")
+	h.Want(t, "+a")
 	shoutUntilHeard := func() {
 		t.Helper()
 		s.Do(t, "PUBLISH", "a", "x")
-		h.want(t, "a:x")
+		h.Want(t, "a:x")
 	}
 	shoutUntilHeard()
 	for range 3 {
-		before := h.generation("a")
+		before := h.Generation("a")
 		p.Cut()
-		h.want(t, "lost")
-		h.want(t, "+a")
-		if now := h.generation("a"); now <= before {
+		h.Want(t, "-a")
+		h.Want(t, "+a")
+		if now := h.Generation("a"); now <= before {
 			t.Errorf("generation %d after %d", now, before)
 		}
 		shoutUntilHeard()
 	}
-	before := h.generation("a")
+	before := h.Generation("a")
 	p.Refuse(true)
 	p.Cut()
-	h.want(t, "lost")
+	h.Want(t, "-a")
 	time.Sleep(200 * time.Millisecond) // long enough to fail a few times
 	l.Subscribe("c")
 	p.Refuse(false)
-	h.want(t, "+c")
-	for end := time.Now().Add(15 * time.Second); h.generation("a") <= before || h.generation("c") == 0; time.Sleep(5 * time.Millisecond) {
+	h.Want(t, "+c")
+	for end := time.Now().Add(15 * time.Second); h.Generation("a") <= before || h.Generation("c") == 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("two channels are not both confirmed")
 		}
 	}
 	shoutUntilHeard()
 	s.Restart()
-	h.want(t, "lost")
-	h.want(t, "+a")
+	h.Want(t, "-a")
+	h.Want(t, "+a")
 	shoutUntilHeard()
 }
 
@@ -120,17 +120,17 @@ func testHalfOpen(t *testing.T, open Open) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
 	d := connect(t, open, p.URL())
-	h := newHandler()
+	h := NewRecorder()
 	d.Listen(h).Subscribe("a")
-	h.want(t, "+a")
+	h.Want(t, "+a")
 	start := time.Now()
 	p.Freeze()
-	h.want(t, "lost")
+	h.Want(t, "-a")
 	if took := time.Since(start); took > 2*Timeout {
 		t.Errorf("noticed after %v", took)
 	}
 	p.Thaw()
-	h.want(t, "+a")
+	h.Want(t, "+a")
 }
 
 // Limit creates the user "limited" with the password "secret" on the servers.
@@ -148,12 +148,12 @@ func Limit(t *testing.T, servers ...*redistest.Server) {
 // the slot of "x". Messages are published with each of the commands.
 func Forbidden(t *testing.T, d driver.Driver, s *redistest.Server, commands ...string) {
 	const n = 100
-	h := newHandler()
+	h := NewRecorder()
 	l := d.Listen(h)
 	refused := 0
 	wait := func(events ...string) {
 		t.Helper()
-		for _, e := range h.wantAll(t, events...) {
+		for _, e := range h.WantAll(t, events...) {
 			if e == "refused bad{x}" {
 				refused++
 			}
@@ -178,7 +178,7 @@ func Forbidden(t *testing.T, d driver.Driver, s *redistest.Server, commands ...s
 	wait("+good2{x}")
 	for range 2 {
 		s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
-		wait("lost", "+good{x}", "+good1{x}", "+good2{x}")
+		wait("-good{x}", "+good{x}", "+good1{x}", "+good2{x}")
 		shout("good{x}")
 		shout("good2{x}")
 	}
@@ -195,7 +195,7 @@ func Forbidden(t *testing.T, d driver.Driver, s *redistest.Server, commands ...s
 	l.Subscribe("bad{x}", "good{x}")
 	wait("+bad{x}", "+good{x}")
 	s.Do(t, "ACL", "SETUSER", "limited", "resetchannels", "&good*")
-	wait("lost", "refused bad{x}", "+good{x}")
+	wait("-good{x}", "refused bad{x}", "+good{x}")
 	shout("good{x}")
 	if err := l.Close(); err != nil {
 		t.Error(err)
@@ -208,3 +208,41 @@ func testForbidden(t *testing.T, open Open) {
 	d := connect(t, open, "redis://limited:secret@"+s.Addr())
 	Forbidden(t, d, s, "PUBLISH")
 }
+
+// BenchmarkChange subscribes and unsubscribes one channel beside others, after
+// all of them were subscribed at once.
+func BenchmarkChange(b *testing.B, open Open) {
+	for _, n := range []int{100, 10_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			d, err := open(b.Context(), redistest.Start(b).URL())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer d.Close()
+			h := make(confirmations, n)
+			l := d.Listen(h)
+			var all []string
+			for i := range n {
+				all = append(all, fmt.Sprint("c", i))
+			}
+			l.Subscribe(all...)
+			for range n {
+				<-h
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				c := fmt.Sprint("d", i%1000)
+				l.Subscribe(c)
+				<-h
+				l.Unsubscribe(c)
+			}
+		})
+	}
+}
+
+// confirmations receives the channels that were confirmed.
+type confirmations chan string
+
+func (c confirmations) Subscribed(channel string, _ uint64) { c <- channel }
+func (confirmations) Message(string, string)                {}
+func (confirmations) Lost([]string, error)                  {}

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/driver/goredis"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/redis/go-redis/v9"
 )
 
 func TestCluster(t *testing.T) {
@@ -62,7 +62,7 @@ func TestClusterChannels(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, redistest.WithReplicas(0), redistest.Args("--notify-keyspace-events", "KEA"), calm)
 	d := connect(t, cluster(c))
-	h := newEvents()
+	h := drivertest.NewRecorder()
 	l := d.Listen(h)
 	shout := driver.NewScript("shout", `redis.call(ARGV[2], KEYS[1], ARGV[1]) return ARGV[2]`)
 	shout.Publish = 2
@@ -73,7 +73,7 @@ func TestClusterChannels(t *testing.T) {
 	}
 	l.Subscribe(channels...)
 	for _, name := range channels {
-		eventually(t, soon, name, func() bool { return h.seen("+"+name) == 1 })
+		eventually(t, soon, name, func() bool { return h.Seen("+"+name) == 1 })
 	}
 	for i := range 30 {
 		key := fmt.Sprint("{k", i, "}")
@@ -86,7 +86,7 @@ func TestClusterChannels(t *testing.T) {
 			t.Fatal(r, err)
 		}
 		for _, want := range []string{name + ":plain", name + ":sharded", name + ":script", "__keyspace@0__:" + key + ":set"} {
-			eventually(t, soon, want, func() bool { return h.seen(want) == 1 })
+			eventually(t, soon, want, func() bool { return h.Seen(want) == 1 })
 		}
 	}
 	l.Unsubscribe(channels...)
@@ -95,13 +95,13 @@ func TestClusterChannels(t *testing.T) {
 			return len(s.Channels(t)) == 0 && len(s.Strings(t, "PUBSUB", "SHARDCHANNELS")) == 0
 		})
 	}
-	h.check(t)
+	h.Check(t)
 }
 
 // A watched is a driver that somebody listens through while keys move.
 type watched struct {
 	d    *goredis.Driver
-	h    *events
+	h    *drivertest.Recorder
 	told atomic.Int64
 }
 
@@ -115,12 +115,12 @@ const (
 
 func watch(t *testing.T, client redis.UniversalClient) *watched {
 	t.Helper()
-	w := &watched{d: connect(t, client), h: newEvents()}
+	w := &watched{d: connect(t, client), h: drivertest.NewRecorder()}
 	t.Cleanup(w.d.Watch(func() { w.told.Add(1) }))
 	l := w.d.Listen(w.h)
 	l.Subscribe(talk, life)
 	for _, c := range []string{talk, life} {
-		eventually(t, soon, c, func() bool { return w.h.seen("+"+c) > 0 })
+		eventually(t, soon, c, func() bool { return w.h.Seen("+"+c) > 0 })
 	}
 	return w
 }
@@ -136,7 +136,7 @@ func (w *watched) moves(t *testing.T, limit time.Duration, move func() (to *redi
 	w.told.Store(0)
 	var again []func() bool
 	for _, c := range []string{talk, life} {
-		again = append(again, w.h.more("-"+c), w.h.more("+"+c))
+		again = append(again, w.h.More("-"+c), w.h.More("+"+c))
 	}
 	to := move()
 	start := time.Now()
@@ -149,9 +149,9 @@ func (w *watched) moves(t *testing.T, limit time.Duration, move func() (to *redi
 		eventually(t, limit, "channels lost and found", cond)
 	}
 	eventually(t, limit, "somebody is told", func() bool { return w.told.Load() > 0 })
-	heard := []func() bool{w.h.more(talk + ":plain"), w.h.more(life + ":set")}
+	heard := []func() bool{w.h.More(talk + ":plain"), w.h.More(life + ":set")}
 	if w.d.Facts(t.Context())[0].Cluster {
-		heard = append(heard, w.h.more(talk+":sharded"))
+		heard = append(heard, w.h.More(talk+":sharded"))
 	}
 	eventually(t, limit, "messages", func() bool {
 		_, _ = to.Try("PUBLISH", talk, "plain")
@@ -160,7 +160,7 @@ func (w *watched) moves(t *testing.T, limit time.Duration, move func() (to *redi
 		return !slices.ContainsFunc(heard, func(f func() bool) bool { return !f() })
 	})
 	t.Logf("followed within %v", time.Since(start))
-	w.h.check(t)
+	w.h.Check(t)
 }
 
 func TestSlotMoves(t *testing.T) {
@@ -244,4 +244,17 @@ func TestClusterFailover(t *testing.T) {
 			})
 		})
 	}
+}
+
+// In a cluster a refused channel costs no other channel its messages either,
+// in both families of channels.
+func TestForbiddenInCluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, redistest.WithReplicas(0), calm)
+	drivertest.Limit(t, c.Nodes()...)
+	o := redis.ClusterOptions{Username: "limited", Password: "secret", ReadTimeout: silence, MaintNotificationsConfig: unannounced()}
+	for _, s := range c.Nodes() {
+		o.Addrs = append(o.Addrs, s.Addr())
+	}
+	drivertest.Forbidden(t, connect(t, redis.NewClusterClient(&o)), c.MasterOf("x"), "PUBLISH", "SPUBLISH")
 }

@@ -1,8 +1,6 @@
 package goredis_test
 
 import (
-	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -67,66 +65,3 @@ func cluster(c *redistest.Cluster) *redis.ClusterClient {
 var incr = driver.NewScript("incr", `return redis.call('incr', KEYS[1])`)
 
 func addOne(key string) driver.Call { return driver.Call{Script: incr, Keys: []string{key}} }
-
-// events is a handler that counts: "c:payload", "+c" for a confirmation,
-// "-c" for a loss.
-type events struct {
-	mu    sync.Mutex
-	count map[string]int
-	gen   map[string]uint64
-	errs  []error
-}
-
-func newEvents() *events { return &events{count: make(map[string]int), gen: make(map[string]uint64)} }
-
-func (e *events) note(names ...string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, n := range names {
-		e.count[n]++
-	}
-}
-
-func (e *events) Message(channel, payload string) { e.note(channel + ":" + payload) }
-
-func (e *events) Subscribed(channel string, generation uint64) {
-	e.note("+" + channel)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.gen[channel] > generation {
-		e.errs = append(e.errs, errors.New("a generation that is over"))
-	}
-	e.gen[channel] = generation
-}
-
-func (e *events) Lost(channels []string, err error) {
-	for _, c := range channels {
-		e.note("-" + c)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err == nil {
-		e.errs = append(e.errs, errors.New("a loss without a reason"))
-	}
-}
-
-func (e *events) seen(name string) int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.count[name]
-}
-
-// more returns a condition: that an event has been seen again.
-func (e *events) more(name string) func() bool {
-	before := e.seen(name)
-	return func() bool { return e.seen(name) > before }
-}
-
-func (e *events) check(t *testing.T) {
-	t.Helper()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, err := range e.errs {
-		t.Error(err)
-	}
-}

@@ -24,24 +24,29 @@ func (o owned) Close() error {
 	return err
 }
 
-func TestConformance(t *testing.T) {
-	for name, protocol := range map[string]int{"RESP3": 3, "RESP2": 2} {
-		t.Run(name, func(t *testing.T) {
-			drivertest.Run(t, func(ctx context.Context, url string) (driver.Driver, error) {
-				o, err := redis.ParseURL(url)
-				if err != nil {
-					return nil, err
-				}
-				o.Protocol = protocol
-				o.ReadTimeout, o.DialTimeout = drivertest.Timeout, drivertest.Timeout
-				o.MaintNotificationsConfig = unannounced()
-				client := redis.NewClient(o)
-				d, err := goredis.New(ctx, client)
-				if err != nil {
-					return nil, errors.Join(err, client.Close())
-				}
-				return owned{d, client}, nil
-			})
-		})
+// openWith returns a function that opens drivers of one protocol.
+func openWith(protocol int) drivertest.Open {
+	return func(ctx context.Context, url string) (driver.Driver, error) {
+		o, err := redis.ParseURL(url)
+		if err != nil {
+			return nil, err
+		}
+		o.Protocol = protocol
+		o.ReadTimeout, o.DialTimeout = drivertest.Timeout, drivertest.Timeout
+		o.MaintNotificationsConfig = unannounced()
+		client := redis.NewClient(o)
+		d, err := goredis.New(ctx, client)
+		if err != nil {
+			return nil, errors.Join(err, client.Close())
+		}
+		return owned{d, client}, nil
 	}
 }
+
+func TestConformance(t *testing.T) {
+	for name, protocol := range map[string]int{"RESP3": 3, "RESP2": 2} {
+		t.Run(name, func(t *testing.T) { drivertest.Run(t, openWith(protocol)) })
+	}
+}
+
+func BenchmarkChange(b *testing.B) { drivertest.BenchmarkChange(b, openWith(3)) }

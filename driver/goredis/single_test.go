@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/driver/goredis"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/redis/go-redis/v9"
 )
 
 func TestUnsupported(t *testing.T) {
@@ -180,14 +180,14 @@ func TestTermIsNoticed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	d := connect(t, single(s.Addr()))
-	h := newEvents()
+	h := drivertest.NewRecorder()
 	l := d.Listen(h)
 	l.Subscribe("c")
-	eventually(t, soon, "subscribed", func() bool { return h.seen("+c") > 0 })
+	eventually(t, soon, "subscribed", func() bool { return h.Seen("+c") > 0 })
 	before := d.Place("k")
 	s.Restart()
 	eventually(t, soon, "another term", func() bool { return d.Place("k").Term > before.Term })
-	h.check(t)
+	h.Check(t)
 }
 
 // The driver's end is not that of the client, and leaves nothing behind.
@@ -201,10 +201,10 @@ func TestCloseLeavesTheClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		h := newEvents()
+		h := drivertest.NewRecorder()
 		l := d.Listen(h)
 		l.Subscribe("a", "b")
-		eventually(t, soon, "subscribed", func() bool { return h.seen("+b") > 0 })
+		eventually(t, soon, "subscribed", func() bool { return h.Seen("+b") > 0 })
 	}
 	calls := make(chan error, 50)
 	for range cap(calls) {
@@ -239,16 +239,42 @@ func TestForbiddenChannel(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, single(s.Addr()))
 	s.Do(t, "ACL", "SETUSER", "default", "resetchannels", "&mine:*")
-	h := newEvents()
+	h := drivertest.NewRecorder()
 	l := d.Listen(h)
 	l.Subscribe("yours:1")
-	eventually(t, soon, "lost", func() bool { return h.seen("-yours:1") > 0 })
+	eventually(t, soon, "refused", func() bool { return h.Seen("refused yours:1") > 0 })
 	l.Subscribe("mine:1")
-	eventually(t, soon, "subscribed", func() bool { return h.seen("+mine:1") > 0 })
-	if h.seen("-mine:1") > 0 {
+	eventually(t, soon, "subscribed", func() bool { return h.Seen("+mine:1") > 0 })
+	if h.Seen("-mine:1")+h.Seen("refused mine:1") > 0 {
 		t.Error("one channel was lost for the other's sake")
 	}
 	s.Do(t, "ACL", "SETUSER", "default", "allchannels")
-	eventually(t, soon, "subscribed when allowed", func() bool { return h.seen("+yours:1") > 0 })
-	h.check(t)
+	eventually(t, soon, "subscribed when allowed", func() bool { return h.Seen("+yours:1") > 0 })
+	h.Check(t)
+}
+
+// A forged message on a subscription costs the connection, not the process.
+// Lengths that no memory has room for are left out: go-redis makes them.
+func TestForgedMessages(t *testing.T) {
+	t.Parallel()
+	for name, forged := range drivertest.Forgeries() {
+		if strings.HasPrefix(name, "large") || strings.HasPrefix(name, "deep") || strings.HasPrefix(name, "endless") {
+			continue
+		}
+		f := drivertest.NewForger(t, false, "SUBSCRIBE", forged)
+		f.Mute = strings.HasPrefix(name, "half")
+		d := connect(t, single(f.Addr().String()))
+		h := drivertest.NewRecorder()
+		l := d.Listen(h)
+		f.Arm(true)
+		l.Subscribe("c")
+		if forged != "" && !f.Mute {
+			eventually(t, soon, name+": it is forged", func() bool { return f.Forged() > 0 })
+		}
+		f.Arm(false)
+		l.Subscribe("d")
+		eventually(t, soon, name+": a channel is confirmed again", func() bool { return h.Seen("+d") > 0 })
+		_ = l.Close()
+		_ = d.Close()
+	}
 }

@@ -9,18 +9,23 @@ import (
 	"github.com/holdfast-go/holdfast/driver/rueidis"
 )
 
-func TestConformance(t *testing.T) {
-	for name, resp2 := range map[string]bool{"RESP3": false, "RESP2": true} {
-		t.Run(name, func(t *testing.T) {
-			drivertest.Run(t, func(ctx context.Context, url string) (driver.Driver, error) {
-				c, err := rueidis.ParseURL(url)
-				if err != nil {
-					return nil, err
-				}
-				c.RESP2 = resp2
-				c.Timeout, c.DialTimeout = drivertest.Timeout, drivertest.Timeout
-				return rueidis.Open(ctx, c)
-			})
-		})
+// openWith returns a function that opens drivers of one protocol.
+func openWith(resp2 bool) drivertest.Open {
+	return func(ctx context.Context, url string) (driver.Driver, error) {
+		c, err := rueidis.ParseURL(url)
+		if err != nil {
+			return nil, err
+		}
+		c.RESP2 = resp2
+		c.Timeout, c.DialTimeout = drivertest.Timeout, drivertest.Timeout
+		return rueidis.Open(ctx, c)
 	}
 }
+
+func TestConformance(t *testing.T) {
+	for name, resp2 := range map[string]bool{"RESP3": false, "RESP2": true} {
+		t.Run(name, func(t *testing.T) { drivertest.Run(t, openWith(resp2)) })
+	}
+}
+
+func BenchmarkChange(b *testing.B) { drivertest.BenchmarkChange(b, openWith(false)) }

@@ -9,45 +9,26 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/driver/rueidis"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// soon is how long a driver may take, on a busy machine, to notice what has
-// happened.
-const soon = 5 * time.Second
-
-// patience is how long a test waits for what has no bound of its own.
-const patience = 15 * time.Second
-
-// calm keeps the nodes of a cluster from taking one for dead that the machine
-// has kept from answering, where no test wants a failover.
-var calm = redistest.Args("--cluster-node-timeout", "60000")
-
-func eventually(t *testing.T, limit time.Duration, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", limit, what)
-		}
-	}
-}
-
 // A moving is a driver that somebody listens through while keys move.
 type moving struct {
 	d       *rueidis.Driver
-	h       *events
+	h       *drivertest.Recorder
 	calls   atomic.Int64 // of Watch
 	channel string
 }
 
 func newMoving(t *testing.T, url, key string) *moving {
-	m := &moving{d: connect(t, url), h: newEvents(), channel: "talk:{" + key + "}"}
+	m := &moving{d: connect(t, url), h: drivertest.NewRecorder(), channel: "talk:{" + key + "}"}
 	t.Cleanup(m.d.Watch(func() { m.calls.Add(1) }))
 	l := m.d.Listen(m.h)
 	t.Cleanup(func() { _ = l.Close() })
 	l.Subscribe(m.channel)
-	m.h.want(t, "+"+m.channel)
+	m.h.Want(t, "+"+m.channel)
 	return m
 }
 
@@ -58,13 +39,13 @@ func (m *moving) moved(t *testing.T, key string, before driver.Place, to *redist
 	eventually(t, patience, "another term for "+key, func() bool { return m.d.Place(key).Term != before.Term })
 	eventually(t, patience, "the key lives at the new server", func() bool { return m.d.Place(key).Node == to.Addr() })
 	eventually(t, soon, "somebody is told that the term has changed", func() bool { return m.calls.Load() > 0 }) // a moment after it has
-	m.h.want(t, "lost "+m.channel)
-	m.h.want(t, "+"+m.channel)
+	m.h.Want(t, "-"+m.channel)
+	m.h.Want(t, "+"+m.channel)
 	for _, command := range publish { // more than once: the channel may be lost again on its way
-		heard := m.h.count(m.channel + ":" + command)
+		heard := m.h.More(m.channel + ":" + command)
 		eventually(t, patience, command+" is heard", func() bool {
 			_, _ = to.Try(command, m.channel, command)
-			return m.h.count(m.channel+":"+command) > heard
+			return heard()
 		})
 	}
 	eventually(t, patience, "the new server answers", func() bool {

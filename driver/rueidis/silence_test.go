@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/driver/rueidis"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -94,12 +95,12 @@ func TestCloseLeavesNothing(t *testing.T) {
 	redistest.CheckGoroutines(t)
 	c := redistest.StartCluster(t, redistest.WithReplicas(0))
 	d := connect(t, c.URL())
-	h := newEvents()
+	h := drivertest.NewRecorder()
 	l := d.Listen(h) // and never closed
 	keys := []string{"a", "b", "c", "d", "e", "f"}
 	for _, key := range keys {
 		l.Subscribe(key)
-		h.want(t, "+"+key)
+		h.Want(t, "+"+key)
 		if r := d.DoAcked(t.Context(), []driver.Call{addOne(key)}, 1, 10*time.Millisecond)[0]; r.Err != nil {
 			t.Fatal(r.Err)
 		}

@@ -3,7 +3,6 @@ package rueidis_test
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/driver/rueidis"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -105,57 +105,6 @@ func clusterWithTLS(t *testing.T) deployment {
 	}
 }
 
-func addrs(servers []*redistest.Server) []string {
-	var list []string
-	for _, s := range servers {
-		list = append(list, s.Addr())
-	}
-	return list
-}
-
-// with returns a URL with a parameter set.
-func with(t *testing.T, raw, name, value string) string {
-	t.Helper()
-	base, query, _ := strings.Cut(raw, "?")
-	q, err := url.ParseQuery(query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q.Set(name, value)
-	return base + "?" + q.Encode()
-}
-
-// bear lets a driver bear a machine that stands still for longer than its
-// defaults do.
-func bear(c *rueidis.Config) {
-	c.Timeout, c.DialTimeout = max(c.Timeout, soon), max(c.DialTimeout, soon)
-}
-
-// connect opens a URL for the time of a test.
-func connect(t *testing.T, url string) *rueidis.Driver {
-	t.Helper()
-	c, err := rueidis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bear(&c)
-	d, err := rueidis.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.Close() })
-	return d
-}
-
-var (
-	add   = driver.NewScript("add", `return redis.call('incrby', KEYS[1], ARGV[1])`)
-	total = driver.NewScript("total", `return redis.call('get', KEYS[1]) + redis.call('get', KEYS[2])`)
-)
-
-func addOne(key string) driver.Call {
-	return driver.Call{Script: add, Keys: []string{key}, Args: []string{"1"}}
-}
-
 var exercises struct {
 	sync.Mutex
 	n int
@@ -209,48 +158,37 @@ func exercise(t *testing.T, dep deployment, url string) {
 
 // listen hears what is published in all families of channels.
 func listen(t *testing.T, dep deployment, d *rueidis.Driver, prefix string) {
-	h := newEvents()
+	h := drivertest.NewRecorder()
 	l := d.Listen(h)
 	for i := range 6 {
 		key := fmt.Sprint(prefix, "heard", i)
 		channel := "talk:{" + key + "}"
 		l.Subscribe(channel)
-		h.want(t, "+"+channel)
+		h.Want(t, "+"+channel)
 		l.Subscribe("__keyspace@0__:" + key)
-		h.want(t, "+__keyspace@0__:"+key)
+		h.Want(t, "+__keyspace@0__:"+key)
 		home := at(t, dep.servers, d.Place(key).Node)
 		home.Do(t, "PUBLISH", channel, "plain")
-		h.want(t, channel+":plain")
+		h.Want(t, channel+":plain")
 		if dep.masters > 1 {
 			for _, s := range dep.servers { // from all of the cluster
 				s.Do(t, "PUBLISH", channel, s.Addr())
-				h.want(t, channel+":"+s.Addr())
+				h.Want(t, channel+":"+s.Addr())
 			}
 			home.Do(t, "SPUBLISH", channel, "sharded")
-			h.want(t, channel+":sharded")
+			h.Want(t, channel+":sharded")
 		}
 		if _, err := d.Do(t.Context(), addOne(key)); err != nil {
 			t.Fatal(err)
 		}
-		h.want(t, "__keyspace@0__:"+key+":incrby")
+		h.Want(t, "__keyspace@0__:"+key+":incrby")
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
-	if h.count("lost") > 0 {
+	if h.Losses() > 0 {
 		t.Error("subscriptions were lost while nothing happened")
 	}
-}
-
-func at(t *testing.T, servers []*redistest.Server, addr string) *redistest.Server {
-	t.Helper()
-	for _, s := range servers {
-		if s.Addr() == addr {
-			return s
-		}
-	}
-	t.Fatalf("no server at %q", addr)
-	return nil
 }
 
 // refuse opens URLs with wrong credentials.

@@ -2,9 +2,9 @@ package rueidis
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -23,8 +23,10 @@ type doubter struct {
 }
 
 func (d *doubter) nextTerm() uint64 { return d.terms.Add(1) }
-func (*doubter) changed()           {}
-func (*doubter) scanNow()           {}
+
+func (*doubter) changed() {}
+
+func (*doubter) scanNow() {}
 
 func (d *doubter) confirm(_ context.Context, _ *node, same bool) error {
 	d.same.Store(same)
@@ -118,14 +120,6 @@ func TestCallersOfSilentServer(t *testing.T) {
 	}
 }
 
-// Redis does not put brackets around the IPv6 address of a redirection.
-func TestRedirectIPv6(t *testing.T) {
-	slot, addr, ok := redirect(driver.ServerError("MOVED 3999 ::1:6381"), "[::1]:6380")
-	if slot != 3999 || addr != "[::1]:6381" || !ok {
-		t.Errorf("sent to slot %d at %s, %v", slot, addr, ok)
-	}
-}
-
 // To ask a server for facts does not make it one that was confirmed before.
 func TestFactsDoNotConfirm(t *testing.T) {
 	t.Parallel()
@@ -144,41 +138,6 @@ func TestFactsDoNotConfirm(t *testing.T) {
 	}
 	if err := n.identify(ctx); err == nil || told.same.Load() {
 		t.Errorf("the server was restarted, and is taken for the one that was confirmed: %v", err)
-	}
-}
-
-// Who is told to publish to sharded channels listens to them, also where the
-// server does not say its version.
-func TestShardedOnListens(t *testing.T) {
-	n := aNode(t, Cluster, "127.0.0.1:1", new(doubter))
-	n.c.Sharded = ShardedOn
-	if s := (&subscriber{n: n}); n.publishesSharded() && s.familiesOf("c")&sharded == 0 {
-		t.Error("publishes where it does not listen")
-	}
-}
-
-type nobody struct{}
-
-func (nobody) Message(string, string)    {}
-func (nobody) Subscribed(string, uint64) {}
-func (nobody) Lost([]string, error)      {}
-
-// A sharded subscription that the server ends while the other one is still on
-// its way is asked for again.
-func TestMovedBeforeSubscribed(t *testing.T) {
-	n := aNode(t, Cluster, "127.0.0.1:1", new(doubter))
-	n.sharded.Store(true)
-	s := &subscriber{
-		l: &listener{d: &Driver{scanSignal: make(chan struct{}, 1)}, h: nobody{}}, n: n, ctx: context.Background(),
-		signal: make(chan struct{}, 1), channels: make(map[string]*channelState),
-	}
-	s.subscribe("c")
-	s.tasks()
-	s.handle("ssubscribe", "c", "", 1)
-	s.handle("sunsubscribe", "c", "", 1)
-	s.handle("subscribe", "c", "", 1)
-	if len(s.tasks()) == 0 {
-		t.Error("nobody will subscribe again")
 	}
 }
 
@@ -202,87 +161,6 @@ func TestFirstCallPublishesSharded(t *testing.T) {
 	}
 }
 
-// A pointer is a source that names one master.
-type pointer struct{ addr string }
-
-func (p *pointer) find(context.Context) (layout, error) {
-	return layout{masters: []string{p.addr}}, nil
-}
-func (*pointer) confirm(context.Context, *node, bool) error { return nil }
-func (*pointer) close()                                     {}
-
-// A master that the sentinels have replaced is not used any more, whether its
-// successor answers yet or not.
-func TestDemoted(t *testing.T) {
-	t.Parallel()
-	s := redistest.Start(t)
-	p := &pointer{s.Addr()}
-	d := &Driver{
-		c:      Config{Mode: Sentinel, Network: "tcp", DialTimeout: patient, Timeout: patient},
-		source: p, scanSignal: make(chan struct{}, 1), nodes: make(map[string]*node), watchers: make(map[int]func()),
-	}
-	d.life, d.end = context.WithCancel(context.Background())
-	defer d.Close()
-	d.table.Store(new(table))
-	if err := d.refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	p.addr = "127.0.0.1:1"
-	if err := d.refresh(t.Context()); err == nil {
-		t.Fatal("found somebody where nobody is")
-	}
-	if _, err := d.Do(t.Context(), put("x")); err == nil {
-		t.Error("granted by a master that was replaced")
-	}
-}
-
-// A server is replaced while a connection to it is being opened. The caller that
-// waits for it is told that, and not that its own context is done.
-func TestReplacedWhileDialling(t *testing.T) {
-	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // no TLS handshake ever ends there
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	d := &Driver{
-		c: Config{
-			Mode: Sentinel, Network: "tcp", DialTimeout: 4 * patient, Timeout: 4 * patient,
-			TLS: &tls.Config{ServerName: "x", MinVersion: tls.VersionTLS12},
-		},
-		source: &pointer{}, scanSignal: make(chan struct{}, 1), nodes: make(map[string]*node), watchers: make(map[int]func()),
-	}
-	d.life, d.end = context.WithCancel(context.Background())
-	defer d.Close()
-	d.table.Store(&table{masters: []*node{d.node(silent.Addr().String())}})
-	errs := make(chan error, 1)
-	go func() {
-		_, err := d.Do(context.Background(), put("x"))
-		errs <- err
-	}()
-	if _, err := silent.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	d.setTable(new(table), layout{})
-	err = <-errs
-	if errors.Is(err, context.Canceled) || driver.ClassOf(err) != driver.Definite || !strings.Contains(err.Error(), "was replaced") {
-		t.Errorf("the server was replaced: %v is %v, want definite, and not that of a context", err, driver.ClassOf(err))
-	}
-}
-
-// A context of the driver has ended an attempt. Its callers do not take it for
-// their own.
-func TestForCaller(t *testing.T) {
-	t.Parallel()
-	d := &Driver{life: context.Background()}
-	for _, err := range []error{driver.Unsent(context.Canceled), driver.Unknown(context.DeadlineExceeded)} {
-		got := d.forCaller(t.Context(), err)
-		if errors.Is(got, context.Canceled) || errors.Is(got, context.DeadlineExceeded) || driver.ClassOf(got) != driver.ClassOf(err) {
-			t.Errorf("%v reaches the caller as %v", err, got)
-		}
-	}
-}
-
 // The cancellation of a call that is over does not reach the one after it.
 func TestCancelledBeforeTheNext(t *testing.T) {
 	t.Parallel()
@@ -296,5 +174,24 @@ func TestCancelledBeforeTheNext(t *testing.T) {
 				t.Fatal(r.Err)
 			}
 		}
+	}
+}
+
+// overdue is a context whose deadline has passed a moment ago, and whose timer
+// has not fired yet.
+type overdue struct{ context.Context }
+
+func (overdue) Deadline() (time.Time, bool) { return time.Now().Add(-time.Microsecond), true }
+
+func TestTimeoutCause(t *testing.T) {
+	n := &node{}
+	silent := driver.Unknown(os.ErrDeadlineExceeded)
+	if err := n.timeoutCause(overdue{t.Context()}, silent); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("at the caller's deadline: %v, want context.DeadlineExceeded", err)
+	}
+	later, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if err := n.timeoutCause(later, silent); errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("before the caller's deadline: %v", err)
 	}
 }

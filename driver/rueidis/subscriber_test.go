@@ -4,9 +4,44 @@ import (
 	"context"
 	"fmt"
 	"testing"
-
-	"github.com/holdfast-go/holdfast/internal/redistest"
 )
+
+// Who is told to publish to sharded channels listens to them, also where the
+// server does not say its version.
+func TestShardedOnListens(t *testing.T) {
+	n := aNode(t, Cluster, "127.0.0.1:1", new(doubter))
+	n.c.Sharded = ShardedOn
+	if s := (&subscriber{n: n}); n.publishesSharded() && s.familiesOf("c")&sharded == 0 {
+		t.Error("publishes where it does not listen")
+	}
+}
+
+type nobody struct{}
+
+func (nobody) Message(string, string) {}
+
+func (nobody) Subscribed(string, uint64) {}
+
+func (nobody) Lost([]string, error) {}
+
+// A sharded subscription that the server ends while the other one is still on
+// its way is asked for again.
+func TestMovedBeforeSubscribed(t *testing.T) {
+	n := aNode(t, Cluster, "127.0.0.1:1", new(doubter))
+	n.sharded.Store(true)
+	s := &subscriber{
+		l: &listener{d: &Driver{scanSignal: make(chan struct{}, 1)}, h: nobody{}}, n: n, ctx: context.Background(),
+		signal: make(chan struct{}, 1), channels: make(map[string]*channelState),
+	}
+	s.subscribe("c")
+	s.tasks()
+	s.handle("ssubscribe", "c", "", 1)
+	s.handle("sunsubscribe", "c", "", 1)
+	s.handle("subscribe", "c", "", 1)
+	if len(s.tasks()) == 0 {
+		t.Error("nobody will subscribe again")
+	}
+}
 
 // aSubscriber returns a subscriber without a connection that has n channels.
 func aSubscriber(tb testing.TB, n int) *subscriber {
@@ -63,39 +98,3 @@ func TestChangeLooksAtOneChannel(t *testing.T) {
 		t.Errorf("with 100 channels %v allocations, with 10000 %v", allocs[0], allocs[1])
 	}
 }
-
-// BenchmarkChange subscribes and unsubscribes one channel beside others.
-func BenchmarkChange(b *testing.B) {
-	for _, n := range []int{100, 10_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s := redistest.Start(b)
-			d, err := Open(b.Context(), Config{Addr: s.Addr(), Network: "tcp", DialTimeout: patient, Timeout: patient})
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer d.Close()
-			h := make(confirmations, n)
-			l := d.Listen(h)
-			for i := range n {
-				l.Subscribe(fmt.Sprint("c", i))
-			}
-			for range n {
-				<-h
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				c := fmt.Sprint("d", i%1000)
-				l.Subscribe(c)
-				<-h
-				l.Unsubscribe(c)
-			}
-		})
-	}
-}
-
-// confirmations are the channels that were confirmed.
-type confirmations chan string
-
-func (c confirmations) Subscribed(channel string, _ uint64) { c <- channel }
-func (confirmations) Message(string, string)                {}
-func (confirmations) Lost([]string, error)                  {}
