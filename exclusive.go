@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// exclusive is the common part of all locks with one holder.
+// exclusive is the common part of all locks with one holder: how they are inspected
+// and freed. They are acquired by named.acquire.
 type exclusive struct {
 	named
 	wire interface {

@@ -157,7 +157,7 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 	}
 	for i, part := range wanted {
 		part.hold = wants[i].Hold
-		part.pass, part.token = part.hold.Grant()
+		part.pass, part.token = part.hold.Current()
 	}
 	for _, part := range entered { // they were entered before the wait
 		if s.lease > 0 && err == nil {

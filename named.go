@@ -105,7 +105,7 @@ func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time
 		return nil, o.fail(op, err)
 	}
 	if !entered {
-		l.pass, l.token = l.hold.Grant()
+		l.pass, l.token = l.hold.Current()
 	}
 	l.announce(s.onAcquire)
 	return l, nil

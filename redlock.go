@@ -215,7 +215,7 @@ func (r *Redlock) acquire(ctx context.Context, whole *Lease, part func(*Client) 
 	for i, w := range wants {
 		if w.Hold != nil {
 			leases[i].hold = w.Hold
-			leases[i].pass, _ = w.Hold.Grant()
+			leases[i].pass, _ = w.Hold.Current()
 			whole.parts.leases = append(whole.parts.leases, leases[i])
 		}
 	}

@@ -97,18 +97,18 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 				return nil, ErrClosed
 			}
 			return nil, g.busy(ctx.Err())
-		case h == nil:
+		case h == nil: // this call has the turn: ask the server
 			a := acquisition{e: e, k: k, traits: k.Traits(), r: r, waiting: limited, asking: calls, g: g, turn: true, keep: true, out: g.outage(arrived)}
-			h, err := a.run(k, user)
+			granted, err := a.run(k, user)
 			if err != nil {
 				g.give()
 				return nil, hideOwnTimeout(ctx, err)
 			}
-			return h, nil
+			return granted, nil
 		case calls.Err() != nil: // the turn and the end of the context came together
 			h.abandon()
 			return nil, g.busy(ctx.Err())
-		case h.adopt(user):
+		case h.adopt(user): // the turn came with a hold
 			return h, nil
 		}
 		// The hold was lost while it was passed on, and its turn went to another call.

@@ -18,7 +18,7 @@ import (
 // or the call gives up.
 //
 //	yield ─▶ line up ─▶ ask ── granted ──▶ hold
-//	                    ▲ ├─── refused ──▶ take the turn, subscribe, wait ──▶ ask
+//	                    ▲ ├─── held ─────▶ take the turn, subscribe, wait ──▶ ask
 //	                    │ ├─── failed ───▶ pause ──▶ ask
 //	                    └─┴─── over ─────▶ withdraw
 //
@@ -48,8 +48,8 @@ type acquisition struct {
 	doubt    bool   // a request without an answer may have been granted
 	out      outage // of the server
 
-	// The last refusal.
-	refusals int           // how many there were
+	// The last answer that the lock is held.
+	misses   int           // how many there were
 	ttl      time.Duration // what the holder had left
 	seen     time.Duration // when it had that
 	blocker  string        // which lock of a group was held
@@ -137,7 +137,7 @@ func (a *acquisition) ask() (grant, error) {
 		case err != nil:
 			pause, err = a.failed(err, g.sent)
 		case !g.Granted():
-			pause, again, err = a.refused(g.Verdict)
+			pause, again, err = a.held(g.Verdict)
 		case a.asking.Err() != nil: // too late for the caller
 			a.doubt = true
 			err = gaveUp(a.asking.Err(), &a.out, a.remaining())
@@ -218,14 +218,14 @@ var errTooLate = &driver.Error{Class: driver.Ambiguous, Err: errors.New("the lea
 // errNoGrant is the error of a grant whose token is not a server time.
 var errNoGrant = &driver.Error{Class: driver.Fatal, Err: errors.New("the reply grants the lock with a token that is not a server time: the keys do not belong to a lock, or the server's clock is wrong")}
 
-// refused takes in the answer that the lock is held. It returns how long to wait
+// held takes in the answer that the lock is held. It returns how long to wait
 // before the next request, or that the next request is due at once.
-func (a *acquisition) refused(v script.Verdict) (pause time.Duration, again bool, err error) {
+func (a *acquisition) held(v script.Verdict) (pause time.Duration, again bool, err error) {
 	if v.Err != nil {
 		return 0, false, v.Err
 	}
 	a.out.over()
-	a.refusals++
+	a.misses++
 	a.blocker, a.why = v.Key, v.Why
 	if a.ttl = v.TTL; a.ttl == 0 {
 		a.ttl = time.Millisecond // held, for less than a millisecond
@@ -257,7 +257,7 @@ func (a *acquisition) failed(err error, sent time.Duration) (pause time.Duration
 		return 0, refusedError(err)
 	}
 	a.doubt = a.doubt || driver.ClassOf(err) == driver.Ambiguous
-	if a.asking.Err() != nil && a.refusals > 0 && a.out.err == nil {
+	if a.asking.Err() != nil && a.misses > 0 && a.out.err == nil {
 		// The caller has ended the request, and the last answer was that the lock
 		// is held.
 		return 0, &Busy{TTL: a.remaining(), Err: a.asking.Err()}

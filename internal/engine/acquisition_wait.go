@@ -86,7 +86,7 @@ func (a *acquisition) queue() (waited bool, err error) {
 // request is due at once.
 func (a *acquisition) pause() (d time.Duration, again bool) {
 	if a.r.Pause != nil {
-		return a.heartbeat(a.r.Pause(a.refusals)), false
+		return a.heartbeat(a.r.Pause(a.misses)), false
 	}
 	if a.waiter() == nil && a.join() && len(a.k.Channels(a.claim.Owner)) > 0 {
 		return 0, true // it may have been released before the subscription was confirmed

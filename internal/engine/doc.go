@@ -8,7 +8,7 @@
 // new owner until the server grants it, and waits for a message in between:
 //
 //	yield ─▶ line up ─▶ ask ── granted ──▶ Hold
-//	                    ▲ ├─── refused ──▶ take the turn, subscribe, wait ──▶ ask
+//	                    ▲ ├─── held ─────▶ take the turn, subscribe, wait ──▶ ask
 //	                    │ ├─── failed ───▶ pause ──▶ ask
 //	                    └─┴─── over ─────▶ withdraw, and undo what is in doubt
 //

@@ -105,8 +105,9 @@ func (h *Hold) Loss() watchdog.Reason {
 	return h.lost
 }
 
-// Grant returns the number of hand-offs, which identifies the present user, and its token.
-func (h *Hold) Grant() (pass int, token int64) {
+// Current returns the number of hand-offs so far, which identifies the current user of
+// the hold, and its token.
+func (h *Hold) Current() (pass int, token int64) {
 	h.nest.Lock()
 	defer h.nest.Unlock()
 	return h.passes, h.token

@@ -34,7 +34,7 @@ func TestMixedLeaseTimes(t *testing.T) {
 				mix = func(h *Hold, pass int) error { return h.Reenter(context.Background(), pass, forever, new(user)) }
 			}
 			h, u := taken(t, a, r)
-			pass, _ := h.Grant()
+			pass, _ := h.Current()
 			if err := mix(h, pass); err != nil {
 				t.Fatal(err)
 			}
@@ -51,7 +51,7 @@ func TestMixedLeaseTimes(t *testing.T) {
 func TestClaimsAreBounded(t *testing.T) {
 	in(t, func(d *fake.Driver, a, _ *Engine) {
 		h, u := taken(t, a, forever)
-		pass, _ := h.Grant()
+		pass, _ := h.Current()
 		d.Fail(func(driver.Call) error { return driver.ServerError("LOADING") })
 		start := time.Now()
 		for _, wait := range []time.Duration{0, 100 * time.Millisecond} {

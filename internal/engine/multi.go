@@ -138,7 +138,7 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 	}
 	return n, each(units, func(w *Want) error {
 		w.Engine.watchdog.Renew(&w.Hold.Watched, 0)
-		pass, _ := w.Hold.Grant()
+		pass, _ := w.Hold.Current()
 		err := w.Hold.Prolong(calls, pass, r)
 		if errors.Is(err, ErrLost) {
 			err = &errRestart{w, nil, 0}

@@ -90,7 +90,7 @@ func TestStrictBusy(t *testing.T) {
 func TestStrictExtension(t *testing.T) {
 	replicated(t, Replication{Mode: Strict, Replicas: 1}, 1, func(d *fake.Driver, e *Engine) {
 		h := acquire(t, e, Request{Lease: 20 * time.Second, Wait: Forever})
-		pass, _ := h.Grant()
+		pass, _ := h.Current()
 		d.Replicas(0)
 		before := h.Deadline()
 		if err := h.Extend(context.Background(), pass, time.Hour); !errors.Is(err, ErrNotReplicated) {

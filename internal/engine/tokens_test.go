@@ -35,7 +35,7 @@ func lockOnce(t *testing.T, e *Engine, key string) int64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, token := h.Grant()
+	_, token := h.Current()
 	release(t, h)
 	time.Sleep(time.Millisecond)
 	return token

@@ -273,7 +273,7 @@ var All = []Mutant{
 	},
 	{
 		"the lease of a set counts from its first lock",
-		"internal/engine/multi.go", "		pass, _ := w.Hold.Grant()\n		err := w.Hold.Prolong(calls, pass, r)\n", "		var err error\n",
+		"internal/engine/multi.go", "		pass, _ := w.Hold.Current()\n		err := w.Hold.Prolong(calls, pass, r)\n", "		var err error\n",
 		"test/faults", "TestMultiLeaseCountsFromTheLast",
 	},
 	{

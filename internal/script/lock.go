@@ -101,7 +101,8 @@ type Claimer interface {
 	Decode(Claim, driver.Reply) (Verdict, error)
 }
 
-// Acquire sends a claim and decodes the reply.
+// Acquire sends a claim and decodes the reply, for tests of scripts. The engine does
+// this itself, because it may have to wait for replicas.
 func Acquire(ctx context.Context, d driver.Driver, k Claimer, c Claim) (Verdict, error) {
 	r, err := do(ctx, d, k.Claim(c))
 	if err != nil {

@@ -27,7 +27,7 @@ func NewMutex(name string) *Mutex {
 }
 
 // Traits are those of a plain lock.
-func (m *Mutex) Traits() Traits { return Traits{} }
+func (m *Mutex) Traits() Traits { return Traits{Queue: OneAtATime} }
 
 // Gate is the key.
 func (m *Mutex) Gate() string { return m.keys[0] }
