@@ -47,6 +47,7 @@ func MeterStalls(tb testing.TB, servers ...*Server) *StallMeter {
 	m := new(StallMeter)
 	watch := func(look func(context.Context, *stallRecord)) {
 		p := new(stallRecord)
+		p.begin(stallBeat)
 		m.watched = append(m.watched, p)
 		wg.Go(func() { look(ctx, p) })
 	}
@@ -134,10 +135,25 @@ func (p *stallRecord) begin(d time.Duration) {
 func (p *stallRecord) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := time.Now(); now.Sub(p.due) > stallMin {
+	p.note(time.Now())
+	p.due = time.Time{}
+}
+
+// next records the end of a check and the start of the next one, with no time in
+// between.
+func (p *stallRecord) next(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.note(now)
+	p.due = now.Add(d)
+}
+
+// note records a gap if the check is late. The caller holds p.mu.
+func (p *stallRecord) note(now time.Time) {
+	if now.Sub(p.due) > stallMin {
 		p.gaps = append(p.gaps, gap{p.due, now})
 	}
-	p.due = time.Time{}
 }
 
 // collect appends the gaps up to now, including one that has not ended.
@@ -151,12 +167,12 @@ func (p *stallRecord) collect(gaps []gap, now time.Time) []gap {
 	return gaps
 }
 
-// watchProcess records when this process sleeps longer than it asked for.
+// watchProcess records when this process sleeps longer than it asked for. The first
+// check has begun already, so that a stall before the first sleep counts.
 func watchProcess(ctx context.Context, p *stallRecord) {
 	for ctx.Err() == nil {
-		p.begin(stallBeat)
 		time.Sleep(stallBeat)
-		p.end()
+		p.next(stallBeat)
 	}
 }
 
