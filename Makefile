@@ -20,7 +20,8 @@ deps: ## Install what the tests need: a Redis server and a C compiler for the ra
 quick: deps ## Build everything and run the fast tests: two minutes, for every edit
 	@go build $(foreach m,$(MODULES) interop,./$(m)/...)
 	@go test -vet=off $(QUICK)
-	@go test -vet=off -parallel 8 -run '^Test(CM|PL)[0-9]|^Test(Docs|Imports|Requirements)$$|^Example' .
+	@go test -vet=off .
+	@go test -vet=off -parallel 8 -run '^Test(CM|PL)[0-9]' ./test/conformance
 
 .PHONY: test
 test: modules ## Run the tests of all modules, with the race detector

@@ -165,11 +165,11 @@ func plan(ctx context.Context, wants []*Want, r Request) ([]unit, error) {
 	}
 	type place struct {
 		slot  int
-		queue string // the gate of a lock whose queue the server keeps; it has a unit of its own
+		queue string // the gate of a lock that no group can have; it has a unit of its own
 	}
 	where := func(w *Want) place {
 		p := place{slot: w.Engine.d.Place(w.Kind.Ref("").Key).Slot}
-		if w.Kind.Traits().Queue == script.AtServer {
+		if !script.CanGroup(w.Kind.Claim(script.Claim{})) {
 			p.queue = w.Kind.Gate()
 		}
 		return p

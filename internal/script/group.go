@@ -26,6 +26,11 @@ func groupScripts(of func(Kind) *driver.Script) []*driver.Script {
 	return scripts
 }
 
+// CanGroup reports whether the claim of a lock can be part of a group.
+func CanGroup(claim driver.Call) bool {
+	return slices.ContainsFunc(Kinds, func(k Kind) bool { return k.Acquire == claim.Script })
+}
+
 // join returns the script in lua/name.lua, behind functions that do what the
 // parts do. Such a function has redis as a parameter, so that the script can
 // decide what becomes of its commands.

@@ -122,6 +122,31 @@ func TestMultiOverServers(t *testing.T) {
 	}
 }
 
+// A lock of every kind can be part of a Multi, and has an Object.
+func TestMultiOfEveryKind(t *testing.T) {
+	t.Parallel()
+	c := locktest.Open(t, redistest.Shared(t).URL())
+	for _, k := range locktest.Kinds {
+		t.Run(k.Name, func(t *testing.T) {
+			n := "{" + locktest.Name(t) + "}"
+			l := k.Make(c, n+"a")
+			m := holdfast.Multi(l, c.Mutex(n+"b"))
+			locktest.Release(t, locktest.Lock(t, t.Context(), m))
+			locktest.Release(t, locktest.Lock(t, t.Context(), l))
+			held := locktest.Lock(t, t.Context(), c.Mutex(n+"b"))
+			if _, err := m.TryLock(t.Context()); !errors.Is(err, holdfast.ErrNotAcquired) {
+				t.Errorf("beside a held mutex: %v", err)
+			}
+			locktest.Release(t, held)
+			if o, ok := l.(interface{ Object() *holdfast.Object }); ok {
+				if exists, err := o.Object().Exists(t.Context()); exists || err != nil {
+					t.Errorf("after the release it exists: %v, %v", exists, err)
+				}
+			}
+		})
+	}
+}
+
 // A set that cannot be had leaves nothing of itself, wherever it stops.
 func TestMultiAllOrNothing(t *testing.T) {
 	t.Parallel()
