@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// An AtomicLong is a named 64-bit integer that processes share. Its methods
-// have the names of those of [sync/atomic.Int64]. It corresponds to RAtomicLong
-// in Redisson and shares its values with it. A number that was never set is
-// zero.
+// An AtomicLong is a named 64-bit integer that processes share. The name of the
+// type is Redisson's: an AtomicLong corresponds to RAtomicLong and shares its
+// values with it. Its methods have the names of those of [sync/atomic.Int64]. A
+// number that was never set is zero.
 //
 // All methods are exact over the whole range of int64. A change is made once,
 // even if it has to be sent several times: if an answer is lost, the request is

@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Bucket is a named value that processes share. It corresponds to RBucket in
-// Redisson and shares its values with it if both use the same [Codec].
+// A Bucket is a named value that processes share. The name of the type is
+// Redisson's: a Bucket corresponds to RBucket and shares its values with it if
+// both use the same [Codec].
 //
 // The parameter ttl of a method is how long the value lasts. Zero means that it
 // does not expire.

@@ -16,9 +16,20 @@ type Severity uint8
 
 // The severities.
 const (
-	SeverityInfo    = Severity(check.Info)    // for information
-	SeverityWarning = Severity(check.Warning) // a failure has worse effects than necessary
-	SeverityDanger  = Severity(check.Danger)  // locks can be lost, or do not work
+	// SeverityInfo is for information.
+	SeverityInfo Severity = iota
+	// SeverityWarning means that locks work, but a failure would do more damage
+	// than with the suggested change.
+	SeverityWarning
+	// SeverityDanger means that locks can be lost, or do not work.
+	SeverityDanger
+)
+
+// This does not compile if the values differ from those of package check.
+var (
+	_ = [1]struct{}{}[SeverityInfo-Severity(check.Info)]
+	_ = [1]struct{}{}[SeverityWarning-Severity(check.Warning)]
+	_ = [1]struct{}{}[SeverityDanger-Severity(check.Danger)]
 )
 
 // String returns the severity in lower case.

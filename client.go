@@ -69,7 +69,7 @@ type Options struct {
 // lost. Another client may then get the lock from the promoted replica while
 // the first client still relies on it.
 type Replication struct {
-	// Mode is the way to treat replicas. The default is Acked.
+	// Mode says which replicas an acquisition waits for. The default is Acked.
 	Mode ReplicationMode
 
 	// Replicas is the number of replicas that must have the lock in mode
@@ -82,7 +82,7 @@ type Replication struct {
 	Timeout time.Duration
 }
 
-// A ReplicationMode is a way to treat replicas.
+// A ReplicationMode says which replicas an acquisition waits for.
 type ReplicationMode uint8
 
 // The replication modes. Only Strict keeps a lock exclusive when a replica is
@@ -178,9 +178,9 @@ func (o Options) check() error {
 	return nil
 }
 
-// A Client is a connection to Redis and holds the leases that were acquired
-// through it. It is safe for concurrent use. A program needs one Client per
-// server.
+// A Client is connected to one server, or to servers that belong together, such
+// as a cluster. It holds the leases that were acquired through it. It is safe
+// for concurrent use. A program needs one Client per server or cluster.
 type Client struct {
 	engine  *engine.Engine
 	driver  driver.Driver

@@ -66,9 +66,9 @@ func (BytesCodec) Decode(b []byte) ([]byte, error) { return b, nil }
 //   - numbers have no fraction, because the two languages write them
 //     differently: 1 and 1.0, 1e+21 and 1.0E21.
 //
-// Each side can read what the other side writes in any case. Integers of any
-// length are kept exactly: inside a value of type any they have the type
-// [json.Number].
+// Even without these conditions, each side can read what the other writes.
+// Integers of any length are kept exactly: inside a value of type any they have
+// the type [json.Number].
 type JSONCodec[T any] struct{}
 
 // Encode implements [Codec].

@@ -15,11 +15,13 @@
 // # Leases
 //
 // A [Lease] represents a lock that is held. A lease can end before it is
-// released. If the network fails, or if the process was paused for too long,
-// its [Lease.Context] ends before the server can grant the lock to another
-// owner. If the lock is deleted on the server, the context ends within
-// [Options].RenewEvery. In both cases the cause of the context matches
-// [ErrLost]. Pass this context to the work that the lock protects.
+// released. If the network fails, its [Lease.Context] ends before the server
+// can grant the lock to another owner. If the process itself was paused for
+// longer than the lease, the context ends when the process runs again: call
+// [Lease.Valid] before an irrevocable step. If the lock is deleted on the
+// server, the context ends within [Options].RenewEvery. In all of these cases
+// the cause of the context matches [ErrLost]. Pass this context to the work
+// that the lock protects.
 //
 // The watchdog of the client renews a lease every ten seconds, for another
 // thirty seconds, until it is released. [LeaseTime] sets a fixed length
@@ -27,11 +29,12 @@
 //
 // # Owners and re-entry
 //
-// Every acquisition has its own owner. Goroutines have no identity. The context
-// of a lease carries its owner: locking the same mutex with that context, or
-// with a context derived from it, enters the mutex again. The mutex is free
-// when all of these leases are released. Locking with any other context waits
-// for the mutex. See [Detach] and [NonReentrant].
+// An owner is new for every grant of the server. Leases that enter again, and
+// leases after a hand-off inside the process, have the same owner. Goroutines
+// have no identity. The context of a lease carries its owner: locking the same
+// mutex with that context, or with a context derived from it, enters the mutex
+// again. The mutex is free when all of these leases are released. Locking with
+// any other context waits for the mutex. See [Detach] and [NonReentrant].
 //
 // # Kinds of locks
 //
@@ -43,8 +46,8 @@
 //   - [Multi] takes several locks as one.
 //   - A [Redlock] grants locks by a majority of several independent servers.
 //
-// All of these locks implement [Locker]. Package fence checks tokens at the
-// resource.
+// All of these locks, [MultiMutex] and [RedlockMutex] included, implement
+// [Locker]. Package fence checks tokens at the resource.
 //
 // # Other synchronizers
 //

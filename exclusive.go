@@ -22,11 +22,15 @@ type exclusive struct {
 
 // A State is the state of a lock at the server at one moment.
 type State struct {
-	Locked  bool
-	Owner   string        // of a lease ([Lease.Owner]), or of a Java thread
-	Holds   int           // how many times the owner holds it
-	TTL     time.Duration // until it expires if it is not renewed; negative: never
-	Waiting []string      // the owners in the queue of a [FairMutex], first come first
+	Locked bool
+	Owner  string // of a lease ([Lease.Owner]), or of a Java thread
+	Holds  int    // how many times the owner holds it
+
+	// TTL is the time until the lock expires, unless it is renewed. It is
+	// negative if the lock never expires.
+	TTL time.Duration
+
+	Waiting []string // the owners in the queue of a [FairMutex], first come first
 }
 
 func (x *exclusive) state(ctx context.Context) (State, error) {

@@ -18,9 +18,10 @@ var _ Locker = (*FencedMutex)(nil)
 // FencedMutex in these cases:
 //
 //   - The clock may be set back.
-//   - A Java program shares the lock.
-//   - The token must last as long as the data. The counter is kept when the
-//     lock is released, as long as the server keeps its data.
+//   - Java programs check tokens of the same lock.
+//   - Tokens must increase for as long as the protected data exists. The
+//     counter is kept when the lock is released, as long as the server keeps
+//     its data.
 //
 // If the server loses the counter, tokens begin at 1 again. A resource that
 // remembers a higher token refuses them: see package fence. A FencedMutex is

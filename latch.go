@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Latch is a named count that processes count down, and that processes can
-// wait for until it is zero. It corresponds to RCountDownLatch in Redisson and
-// shares its counts with it.
+// A Latch is a named count. Processes count it down, and other processes wait
+// until it is zero. It corresponds to RCountDownLatch in Redisson and shares its
+// counts with it.
 //
 // A latch is open when its count is zero. It is then deleted, so it cannot be
 // distinguished from a latch that was never set or that has expired. Set the

@@ -39,8 +39,10 @@ type Lease struct {
 // Name returns the name of the lock.
 func (l *Lease) Name() string { return l.name }
 
-// Owner returns the name of the holder at the server: the client's ID, a colon and
-// a number. For a lease on several locks, it is the owner of the first lock.
+// Owner returns the name of the holder at the server: the client's ID, a colon
+// and a number. An owner is new for every grant of the server. Leases that enter
+// again, and leases after a hand-off inside the process, have the same owner.
+// For a lease on several locks, Owner returns the owner of the first lock.
 func (l *Lease) Owner() string {
 	if l.parts != nil {
 		return l.parts.leases[0].Owner()
@@ -181,9 +183,9 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 
 // Release releases the lock. A second call does nothing and returns nil. Release
 // first ends the lease's context, and with it the contexts of leases that were
-// acquired with that context, so release those first. A read lease that a writer
-// acquired survives, see [RWMutex]. Release ignores the cancellation of ctx, so that
-// it can be deferred.
+// acquired with that context. Release inner leases first. A read lease that a
+// writer acquired survives, see [RWMutex]. Release ignores the cancellation of
+// ctx, so that it can be deferred.
 //
 // A nil error means that the lock was held until Release was called. The error
 // matches [ErrLost] if the lease was lost before: the work under the lock may have

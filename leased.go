@@ -9,19 +9,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A LeasedSemaphore is a named number of permits that are held as leases. The
+// A LeasedSemaphore is a semaphore whose permits are held as leases. The
 // watchdog renews the leases, or [LeaseTime] sets a fixed length. The permits
 // of a killed process become free when their leases expire. It corresponds to
 // RPermitExpirableSemaphore in Redisson and shares its permits with it.
 //
-// Use it instead of [Semaphore], unless Java peers use the plain semaphore. A
-// semaphore with one permit is a mutex that can be released by any process that
-// knows the id of the permit.
+// Use it instead of [Semaphore], unless Java peers use the plain semaphore.
 //
-// The waiters in a process are served in the order of arrival, regardless of
-// how many permits they request. There is no order between processes. The
-// context of a lease does not enter the semaphore again: each acquisition takes
-// more permits.
+// The waiters of one client are served in the order of arrival, regardless of
+// how many permits they request. There is no order between clients. The context
+// of a lease does not enter the semaphore again: each acquisition takes more
+// permits.
 //
 // Leases are measured with the server's clock. A Java peer measures leases with
 // its own clock. If this clock is fast, the peer may free a permit too early.
@@ -72,9 +70,9 @@ func (s *LeasedSemaphore) Add(ctx context.Context, permits int) error {
 // has to name each of them.
 const maxPermits = 1000
 
-// Acquire waits until it has acquired the given number of permits at once, or
-// until ctx is done. The number must be between 1 and 1000. There is one lease
-// for all permits, and [Lease.Permits] returns their ids.
+// Acquire waits until it can acquire all of the given permits together, or until
+// ctx is done. The number must be between 1 and 1000. There is one lease for all
+// permits, and [Lease.Permits] returns their ids.
 //
 // The errors are those of [Mutex.Lock]. Permits that are granted after ctx is
 // done are released. See [Semaphore.Acquire] for a semaphore that does not
@@ -84,7 +82,7 @@ func (s *LeasedSemaphore) Acquire(ctx context.Context, permits int, opts ...Opti
 }
 
 // TryAcquire acquires the given number of permits if they are free and no call
-// in this process waits for permits. Otherwise it returns [ErrNotAcquired] at
+// of this client waits for permits. Otherwise it returns [ErrNotAcquired] at
 // once, or after [Wait]. [Remaining] returns how long it takes until the next
 // lease of another holder ends.
 func (s *LeasedSemaphore) TryAcquire(ctx context.Context, permits int, opts ...Option) (*Lease, error) {

@@ -30,7 +30,10 @@ type MultiMutex struct {
 	locks []Locker
 }
 
-// Multi combines the locks. It accepts any mixture of locks of this package.
+// Multi combines the locks. It accepts every lock on a single name, and other
+// MultiMutexes. It does not accept a [RedlockMutex] or a Locker of a
+// [LeasedSemaphore].
+//
 // The options of the individual locks, including hooks, do not apply. Pass the
 // options to each call instead. Two clients of one server count as two servers,
 // so do not pass the same lock through two clients.
@@ -54,7 +57,7 @@ func Multi(locks ...Locker) *MultiMutex {
 			continue
 		}
 		if !ok {
-			m.set.fail(invalid("Multi does not accept a %T: pass locks of this package", l))
+			m.set.fail(invalid("Multi does not accept a %T: pass locks on a single name, such as those of Client.Mutex", l))
 			continue
 		}
 		o, _ := one.target()

@@ -35,9 +35,9 @@ func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 // deadline of ctx also ends the context of the lease. To bound only the
 // waiting, use [Wait].
 //
-// The error matches [ErrNotAcquired] if other owners held the lock all the
-// time. If ctx ended the wait, it also matches the error of ctx. The error
-// matches [ErrUnavailable] if the server could not serve for
+// The error matches [ErrNotAcquired] if another owner still held the lock when
+// the wait ended. If ctx ended the wait, it also matches the error of ctx. The
+// error matches [ErrUnavailable] if the server could not serve for
 // [Options].RetryTimeout, and [ErrRefused] if the server refuses the request. A
 // lock that is granted after ctx is done is released.
 func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
@@ -48,11 +48,11 @@ func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
 // [ErrNotAcquired] at once, or after [Wait]. [Remaining] returns how long the
 // holder still has the lock.
 //
-// If the server does not answer or cannot serve, TryLock retries for one
-// second. Including the last pause and the last request, it fails with
-// [ErrUnavailable] after at most 1.5 s plus the timeout of one request. This
-// timeout is a parameter of [Open], 2 s by default. If the grant waits for
-// replicas, add the timeout of [Replication].
+// If the server does not answer or cannot serve, TryLock retries for one second
+// and then fails with [ErrUnavailable]. With the last pause and the last
+// request, this takes at most 1.5 s plus the timeout of a request. This timeout
+// is a parameter of [Open], 2 s by default. If the grant waits for replicas, add
+// the timeout of [Replication].
 func (m *Mutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
 	return m.acquire(ctx, "try lock", m.wire, 0, opts)
 }
@@ -79,9 +79,9 @@ func (m *Mutex) IsLocked(ctx context.Context) (bool, error) { return m.isLocked(
 func (m *Mutex) HoldCount(ctx context.Context) (int, error) { return m.holdCount(ctx) }
 
 // ForceUnlock frees the mutex, regardless of its holder, and reports whether it
-// was held. If a lease of this client holds the mutex, it is lost in any case
-// and its context ends at once. Other holders notice the loss at their next
-// renewal.
+// was held. If a lease of this client holds the mutex, it is lost even if
+// ForceUnlock returns an error, and its context ends at once. Other holders
+// notice the loss at their next renewal.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) { return m.forceUnlock(ctx) }
 
 // Object returns the mutex as an object, for example to inspect it or to listen

@@ -69,7 +69,7 @@ func (o named) leaseless() named {
 	return o
 }
 
-// Name returns the name of the object.
+// Name returns the name.
 func (o *named) Name() string { return o.name }
 
 // acquire acquires a lock, or enters it again if ctx holds it already.

@@ -71,7 +71,7 @@ func (o *Object) Delete(ctx context.Context) (bool, error) { return o.delete(ctx
 // queue again, in another order. For every other kind, Retire is Delete.
 //
 // Retire first frees the lock from its holder. If another owner acquires it
-// before the rest is deleted, Retire keeps the rest and returns
+// before the rest is deleted, Retire keeps the data and returns
 // [ErrNotAcquired].
 func (o *Object) Retire(ctx context.Context) (bool, error) {
 	freed, err := o.delete(ctx, "retire", true)
@@ -262,7 +262,8 @@ func (o *Object) RenameIfAbsent(ctx context.Context, name string) (bool, error) 
 }
 
 // Copy copies the object and its TTL. It does nothing if any key of an object
-// with the new name exists. It reports whether it copied the object.
+// with the new name exists. It reports whether it copied the object. Copy needs
+// Redis 6.2 or later, or Valkey.
 func (o *Object) Copy(ctx context.Context, name string) (bool, error) {
 	return o.transfer(ctx, "copy", name, func(request string) driver.Call { return o.wire.Copy(request, name, false) })
 }

@@ -37,7 +37,7 @@ var eventKinds = map[script.Fate]EventKind{
 // Listen returns an iterator over the events of the object, from the start of
 // the iteration until ctx is done. The end of ctx ends the iteration without an
 // error. For a lock, each release is an event. An object with several keys ends
-// when its main key ends, which has the name of the object.
+// when the key with its name ends.
 //
 // The server must publish keyspace events, at least of the classes g and x: set
 // notify-keyspace-events to Kgx. Otherwise the iteration yields [ErrNoEvents]
@@ -49,11 +49,12 @@ var eventKinds = map[script.Fate]EventKind{
 // operations, such as FLUSHALL, send no message. Therefore Listen checks the
 // object after every new subscription and every [Options].PollInterval. If the
 // object existed before and does not exist any more, Listen yields [EventGone].
-// It misses an object that was created and ended between two checks without a
-// message.
+// If an object is created and deleted between two checks, and the message about
+// its end is lost, Listen may not report it.
 //
-// The body of the loop may be slow. If the queue of events is full, the last
-// event is still reported, with its kind or as EventGone.
+// The body of the loop may be slow. If events arrive too fast, some are dropped.
+// If the object does not exist after that, its end is still reported, with its
+// kind or as EventGone.
 func (o *Object) Listen(ctx context.Context) iter.Seq2[Event, error] {
 	key := script.NewObject("bucket", o.name, "")
 	return func(yield func(Event, error) bool) {

@@ -66,8 +66,8 @@ func (s *settings) request(wait time.Duration) engine.Request {
 //
 // If a lock is entered again, all leases on it have the same end: the latest
 // end that any of them requested. So a longer inner lease also extends the
-// outer lease, even after the inner lease was released. The same is true for an
-// inner lease that is renewed.
+// outer lease, even after the inner lease was released. An inner lease without
+// LeaseTime extends the outer lease, too.
 func LeaseTime(d time.Duration) Option {
 	return func(s *settings) {
 		if d < minLease || d > maxLease {
@@ -77,8 +77,8 @@ func LeaseTime(d time.Duration) Option {
 	}
 }
 
-// Wait bounds the time to wait for the lock. With less than a millisecond, the
-// call tries once. Wait bounds only the waiting. A deadline of the context
+// Wait bounds the time to wait for the lock. If d is less than a millisecond,
+// the call tries once. Wait bounds only the waiting. A deadline of the context
 // would also end the work under the lock. If Wait is passed to [Client.Mutex],
 // TryLock waits too.
 //

@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A RateLimiter is a named number of permits per interval that processes share.
+// A RateLimiter limits how many permits all processes together get per interval.
 // It corresponds to RRateLimiter in Redisson and shares its permits with it.
 // Its methods have the names of those in golang.org/x/time/rate.
 //
-// In any time span of the length of the interval, the limiter grants at most
-// the permits of the rate, by the server's clock. The clocks of clients do not
-// matter. Permits are not spread over the interval: with ten permits per
-// second, ten may be granted at once, and then none for a second. To spread
+// In any period as long as the interval, the limiter grants at most the permits
+// of the rate. The server's clock counts. The clocks of clients do not matter.
+// Permits are not spread over the interval: with ten permits per second, ten
+// may be granted in the same moment, and then none for a second. To spread
 // them, set a rate of one permit per tenth of a second.
 //
 // A call that has to wait gets its time at once, after all earlier calls of all
@@ -146,11 +146,12 @@ func (l *RateLimiter) Wait(ctx context.Context, opts ...Option) error {
 	return l.WaitN(ctx, 1, opts...)
 }
 
-// WaitN waits until it may use n permits. If this time is after the deadline of
-// ctx, or after the time of the option [Wait], WaitN returns [ErrNotAcquired]
-// at once, and [Remaining] returns how long it would take. If ctx is done
-// during the wait, the permits are released. With Wait(0), WaitN is like
-// [RateLimiter.AllowN], but the error has the time after which to try again.
+// WaitN waits until it may use n permits. If the permits are not available
+// before the deadline of ctx, or within the time of the option [Wait], WaitN
+// returns [ErrNotAcquired] at once; [Remaining] returns how long they would
+// take. If ctx is done during the wait, the permits are released. With Wait(0),
+// WaitN is like [RateLimiter.AllowN], but the error has the time after which to
+// try again.
 func (l *RateLimiter) WaitN(ctx context.Context, n int, opts ...Option) error {
 	r, err := l.request("wait for", opts)
 	if err == nil {
@@ -255,8 +256,8 @@ type Reservation struct {
 // they may be used now.
 func (r *Reservation) Delay() time.Duration { return max(time.Until(r.at), 0) }
 
-// Cancel releases the permits if they may not be used yet. Later reservations
-// keep their times, so the released time may stay unused.
+// Cancel returns the permits if their time has not come yet. Later reservations
+// are not moved forward.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if r.limiter == nil {
 		return &Error{Op: "cancel a reservation", Err: invalid("this is a zero value: create it with RateLimiter.Reserve")}

@@ -45,9 +45,9 @@ var _ Locker = (*RedlockMutex)(nil)
 //
 // # When to prefer one server
 //
-// If two holders at once would do damage, use one server and a [FencedMutex], and
-// let the resource check the token. This stays correct whatever clocks and
-// processes do. If two holders at once would only repeat work, one server with
+// If two holders at the same time would do damage, use one server and a
+// [FencedMutex], and let the resource check the token. This stays correct whatever
+// clocks and processes do. If two holders would only repeat work, one server with
 // replicas is simpler and cheaper. Use a Redlock if the lock must stay available
 // while any one server may fail at any moment.
 type Redlock struct {
@@ -60,8 +60,8 @@ type Redlock struct {
 type RedlockOptions struct {
 	// Servers is the number of servers. The default is the number of clients. Set
 	// it if some servers could not be opened, so that there are fewer clients than
-	// servers: every process must use the majority of all servers. A server
-	// without a client has no vote in this process.
+	// servers: the majority is always counted over all servers. A server without a
+	// client has no vote in this process.
 	Servers int
 
 	// NodeTimeout bounds the time for one server to answer. A server that does
@@ -142,7 +142,8 @@ func (r *Redlock) Mutex(name string, opts ...Option) *RedlockMutex {
 
 // Lock waits until a majority of the servers grants the mutex, or until ctx is
 // done. It asks again when enough servers have published a release, when enough
-// leases of other owners have expired, and every PollInterval.
+// leases of other owners have expired, and every [Options].PollInterval of its
+// clients.
 //
 // The error matches [ErrNotAcquired] if other owners kept the lock, and
 // [ErrUnavailable] if too few servers answered.
@@ -168,7 +169,7 @@ func (m *RedlockMutex) vote(ctx context.Context, op string, wait time.Duration, 
 	}
 	s.fail(checkContext(ctx))
 	if s.err == nil && s.lease > m.redlock.longest {
-		s.fail(invalid("LeaseTime is %v, more than the longest lease that the servers know of, %v: raise Options.LongestLease everywhere", s.lease, m.redlock.longest))
+		s.fail(invalid("LeaseTime is %v, more than the longest lease that the servers know of, %v: raise RedlockOptions.LongestLease everywhere", s.lease, m.redlock.longest))
 	}
 	if s.err != nil {
 		return nil, m.fail(op, s.err)

@@ -18,8 +18,8 @@ import (
 // are lost until a process adds new ones, and a program can release more
 // permits than it has acquired.
 //
-// The waiters in a process are served in the order of arrival, regardless of
-// how many permits they request. There is no order between processes.
+// The waiters of one client are served in the order of arrival, regardless of
+// how many permits they request. There is no order between clients.
 //
 // A Semaphore is only a name and is safe for concurrent use. Use
 // [Client.Semaphore] to create one.
@@ -41,8 +41,8 @@ func (s *Semaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) 
 	return trySet(ctx, &s.named, permits, ttl)
 }
 
-// Acquire waits until it has acquired the given number of permits at once, or
-// until ctx is done. Zero permits are always available. The errors are those of
+// Acquire waits until it can acquire all of the given permits together, or until
+// ctx is done. Zero permits are always available. The errors are those of
 // [Mutex.Lock]. Permits that are granted after ctx is done are released.
 //
 // If the semaphore does not exist, because no process has called TrySet or
@@ -51,17 +51,18 @@ func (s *Semaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) 
 //
 // The waiters of one client are served in the order of arrival, regardless of
 // how many permits they request. A call for one permit waits behind a call for
-// two, even while one permit is free. So a program that releases permits only
-// after such a call has returned can deadlock. It does not deadlock with
-// Redisson, where the call can overtake. To avoid this, release the permits
-// first, use another [Client], or use TryAcquire with [Wait].
+// two, even while one permit is free. A program can therefore deadlock if it
+// releases permits only after a waiting call has returned. With Redisson, a
+// smaller request can overtake. To avoid a deadlock, release the permits first,
+// use another [Client], or use TryAcquire with [Wait].
 func (s *Semaphore) Acquire(ctx context.Context, permits int, opts ...Option) error {
 	return s.take(ctx, "acquire", permits, engine.Forever, opts)
 }
 
 // TryAcquire acquires the given number of permits if they are free and no call
-// in this process waits for permits. Otherwise it returns [ErrNotAcquired] at
-// once, or after [Wait].
+// of this client waits for permits. Otherwise it returns [ErrNotAcquired] at
+// once, or after [Wait]. Unlike TryAcquire of golang.org/x/sync/semaphore, it
+// returns an error.
 func (s *Semaphore) TryAcquire(ctx context.Context, permits int, opts ...Option) error {
 	return s.take(ctx, "try acquire", permits, 0, opts)
 }

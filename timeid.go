@@ -26,9 +26,9 @@ import (
 // # Clocks and restarts
 //
 // If the server's clock is set back, the time of the ids stays the same until
-// the clock has caught up, and the counter continues. The time of an id can be
-// ahead of the clock by this difference, and by one second if the counter is
-// new.
+// the clock has caught up, and the counter continues. Until then, the time of an
+// id is ahead of the clock. The first ids of a new counter are ahead by up to
+// one second.
 //
 // If the server has no counter, because the name is new or because the server
 // has lost its data, a new counter begins in the next second, at the current
@@ -40,7 +40,7 @@ import (
 // A server may also restart with old data, because it saves in intervals, or a
 // replica without the latest ids may be promoted. No ids are repeated if the
 // restart or the promotion takes more than two seconds and the clocks agree.
-// With appendfsync always, a restart may be faster.
+// With appendfsync always, this limit does not apply to a restart.
 //
 // A TimeID never repeats its own ids and never returns a lower one, because
 // each request contains the last id. Create one and keep it. It is safe for

@@ -20,9 +20,10 @@ const (
 	Ambiguous Class = iota
 	// Definite means that the call did not run, and may succeed later.
 	Definite
-	// Fatal means that the call did not run, and will fail again until the
-	// configuration or the state of the server changes: permissions, the type
-	// of a key, memory.
+	// Fatal means that the server refused the call. It will fail again until
+	// the configuration or the state of the server changes: permissions, the
+	// type of a key, memory. A script may have written before it failed. Calls
+	// on a closed driver are fatal, too.
 	Fatal
 )
 
