@@ -17,6 +17,5 @@ redis.call('hset', KEYS[1], ARGV[2], ARGV[3])
 if ttl < tonumber(ARGV[1]) then
   redis.call('pexpire', KEYS[1], ARGV[1])
 end
--- TIME comes last: before Redis 5, no write may follow it.
 local now = redis.call('time')
 return now[1] * 1000000 + now[2]
