@@ -49,11 +49,11 @@ type acquisition struct {
 	out      outage // of the server
 
 	// The last answer that the lock is held.
-	misses   int           // how many there were
-	ttl      time.Duration // what the holder had left
-	seen     time.Duration // when it had that
-	blocker  string        // which lock of a group was held
-	why      string        // why, if no holder is the reason
+	misses  int           // how many there were
+	ttl     time.Duration // what the holder had left
+	seen    time.Duration // when it had that
+	blocker string        // which lock of a group was held
+	why     string        // why, if no holder is the reason
 
 	// The wait.
 	began    time.Duration // when the acquisition began
