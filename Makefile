@@ -4,7 +4,11 @@ SHELL := /bin/bash
 MODULES := . cmd/holdfast driver/goredis tools/releasecheck
 # What needs no server, or hardly any time.
 QUICK := ./driver ./internal/asynclog ./internal/clock ./internal/config ./internal/engine ./internal/wait ./internal/watchdog
-TOPOLOGIES := replicated sentinel cluster
+# What runs with the race detector in make test. Everything does in make topologies.
+RACE := ./driver ./internal/asynclog ./internal/engine ./internal/wait ./internal/watchdog
+# What make test leaves to make topologies and make mutants.
+LATER := /test/topology$$|/internal/redistest$$|/internal/mutants$$
+TOPOLOGIES := sentinel cluster
 PEERS := interop/target/current/lib/peer-1.jar interop/target/era/lib/peer-1.jar
 CONTRACT := '^Test(CM|PL|RN|NR|FA|RW|ML|FL|SE|PE|LA|RL)[0-9]'
 
@@ -24,30 +28,32 @@ quick: deps ## Build everything and run the fast tests: two minutes, for every e
 	@go test -vet=off -parallel 8 -run '^Test(CM|PL)[0-9]' ./test/conformance
 
 .PHONY: test
-test: modules ## Run the tests of all modules, with the race detector
+test: modules ## Run the tests of all modules: ten minutes
 
 .PHONY: test-all
 test-all: test ## Run everything: make test, then make test-rest
 	@$(MAKE) --no-print-directory test-rest
 
 .PHONY: test-rest
-test-rest: deps ## Run what make test leaves out: topologies, acl, interop, a fifth of the seeded bugs, lint, release-check
+test-rest: deps ## Run what make test leaves out: topologies, acl, interop, a tenth of the seeded bugs, lint, release-check
 	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),1) lint release-check topologies \
 		$(if $(shell command -v javac >/dev/null && command -v mvn),interop,no-interop) \
-		mutants PART=$(or $(PART),$(shell echo $$(($$(git rev-list --count HEAD) % 5 + 1)))/5)
+		mutants PART=$(or $(PART),$(shell echo $$(($$(git rev-list --count HEAD) % 10 + 1)))/10)
 
 .PHONY: modules
 modules: deps ## Run all tests of all modules, with one server where it does not matter
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo "== left out: the flash sale with PostgreSQL (./scripts/deps --databases)"
 	@command -v mariadbd >/dev/null || echo "== left out: the flash sale with MariaDB (./scripts/deps --databases)"
-	@failed=0; for m in $(MODULES); do echo "== go test -race $$m"; (cd $$m && go test -race -p 1 -parallel 8 -timeout 15m ./...) || failed=1; done; exit $$failed
+	@failed=0; echo "== go test -race"; go test -race $(RACE) || failed=1; \
+	for m in $(MODULES); do echo "== go test $$m"; (cd $$m && go test -p 2 -parallel 4 -timeout 15m $$(go list ./... | grep -vE '$(LATER)')) || failed=1; done; exit $$failed
 
 .PHONY: topologies
 topologies: deps ## Run the tests that are not about one server with replicas, Sentinels, a cluster
-	@set -f; failed=0; for t in $(TOPOLOGIES); do echo "== go test -race, $$t"; \
-		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 8 -p 1 -timeout 15m . ./test/conformance ./test/behaviour ./test/faults ./fence ./inspect || failed=1; done; \
-	echo "== go test -race, cluster without sharded channels"; \
-		HOLDFAST_TEST_TOPOLOGY='cluster?sharded=off' go test -race -parallel 8 -timeout 15m -run $(CONTRACT) ./test/conformance || failed=1; \
+	@failed=0; for t in $(TOPOLOGIES); do echo "== go test -race, $$t"; \
+		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -p 1 -parallel 8 -timeout 15m ./test/conformance ./test/behaviour ./test/faults ./fence ./inspect || failed=1; done; \
+	echo "== go test -race, faults of servers"; go test -race -p 1 -parallel 8 -timeout 15m ./test/topology ./internal/redistest || failed=1; \
+	for t in replicated 'cluster?sharded=off'; do echo "== go test -race, $$t"; \
+		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 8 -timeout 15m -run $(CONTRACT) ./test/conformance || failed=1; done; \
 	echo "== go test, as a user with the least rights"; $(MAKE) --no-print-directory acl || failed=1; exit $$failed
 
 .PHONY: acl
@@ -78,7 +84,7 @@ interop/target/era/lib/peer-1.jar: | interop/target/current/lib/peer-1.jar # Mav
 
 .PHONY: mutants
 mutants: deps ## Seed known bugs, one at a time, and see that the tests find each; PART=1/2 takes every other
-	HOLDFAST_MUTANTS=$(or $(PART),1/1) go test -count=1 -timeout 20m -run "TestMutants$$" -v ./internal/mutants
+	HOLDFAST_MUTANTS=$(or $(PART),1/1) go test -count=1 -timeout 30m -run "TestMutants" -v ./internal/mutants | grep -vE '^ *(=== |--- PASS: TestMutantsApply/)'; exit $${PIPESTATUS[0]}
 
 .PHONY: fuzz
 fuzz: ## Fuzz everything that parses, 30 s each
