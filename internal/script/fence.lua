@@ -9,7 +9,7 @@ do
     return redis.error_reply('ERR the fencing token is not a positive number: give it as the first argument')
   end
   if not string.match(seen, '^%d+$') then
-    return redis.error_reply('ERR the fence holds something else than a token: somebody else writes to ' .. fence)
+    return redis.error_reply('ERR the key ' .. fence .. ' does not hold a fencing token: another program writes to it')
   end
   -- Compared as text, because numbers in Lua are exact up to 2^53 only.
   if #token < #seen or #token == #seen and token < seen then
