@@ -259,7 +259,7 @@ var fairQueueRows = []row{
 		given: queue("j:7 300 -", "a:1 300 1.9"),
 		do:    acquire(fair, wait("a:1")), reply: "held 300s",
 		state: []string{"limits zset a:1+310s j:7+300s", "queue list j:7 a:1", "signs zset a:1+3s, TTL 30s"},
-		heard: "0 on channel:j:7", // for it may sleep, and nobody else would wake it
+		heard: "0 on channel:j:7", // it may sleep, and no other client wakes it
 	},
 	{
 		title: "sweep/free, but a living one is next, try once",
@@ -371,7 +371,7 @@ var fairReleaseRows = []row{
 		heard: "0 on channel:b:1",
 	},
 	{
-		title: "release/a silent one is called", // nobody knows why it is silent
+		title: "release/a silent one is called", // it may still be alive
 		given: append(queue("b:1 70 -1"), "HSET N a:1 1", "PEXPIRE N 60000"),
 		do:    release(fair, "a:1", 0), reply: "2", again: "0",
 		state: []string{"limits zset b:1+70s", "queue list b:1", "signs zset b:1+past, TTL 30s"},
@@ -402,7 +402,7 @@ var fairReleaseRows = []row{
 		do:    release(fair, "a:1", 0), reply: "0",
 		state: []string{"N hash b:1=1, TTL 60s"},
 	},
-	{title: "release/nobody's", do: release(fair, "a:1", 0), reply: "0"},
+	{title: "release/not held", do: release(fair, "a:1", 0), reply: "0"},
 	{
 		title: "release/one of two, but only waiting",
 		given: append(queue("a:1 70 1.9"), taken...),
@@ -473,14 +473,14 @@ var fairReleaseRows = []row{
 
 var fairForceRows = []row{
 	{
-		title: "force/whoever holds it",
+		title: "force/any holder",
 		given: append(queue("j:7 -1 -", "c:1 70 1.9"), taken...),
 		do:    forceFair(""), reply: "1", again: "0",
 		state: []string{"limits zset c:1+70s", "queue list c:1", "signs zset c:1+3s, TTL 30s"},
 		heard: "0 on channel:c:1",
 	},
 	{
-		title: "force/somebody's data with a mode",
+		title: "force/foreign data with a mode",
 		given: []string{"HSET N mode read name Ann", "EXPIRE N 60"},
 		do:    forceFair(""), reply: "WRONGTYPE",
 		state: []string{"N hash mode=read name=Ann, TTL 60s"},
@@ -537,7 +537,7 @@ var fairForceRows = []row{
 
 func TestFair(t *testing.T) { check(t, fairRows) }
 
-// Who came first is served first, and nothing is left when all are gone.
+// Waiters are served in order of arrival. No keys are left at the end.
 func TestFairOrder(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
@@ -547,7 +547,7 @@ func TestFairOrder(t *testing.T) {
 		for _, o := range owners {
 			l.call(d, acquire(fair, wait(o)))
 		}
-		l.run("DEL N") // expired: nobody is called
+		l.run("DEL N") // expired: no waiter is called
 		for i, o := range owners {
 			for _, other := range owners[i+1:] {
 				if got := l.call(d, acquire(fair, wait(other))); got != "held 10s" {
@@ -581,9 +581,9 @@ func TestFairInspect(t *testing.T) {
 	}
 }
 
-// After a standstill the first to come may be somebody new. It cannot know who
-// is dead, and has not learnt it a moment later, when it asks again because its
-// subscription is confirmed.
+// After a standstill, the first request may come from a new client. It cannot
+// know which waiters are dead. It knows no more a moment later, when it asks
+// again because its subscription is confirmed.
 func TestFairNewcomer(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
@@ -600,8 +600,8 @@ func TestFairNewcomer(t *testing.T) {
 	})
 }
 
-// Where Java and we take turns in a queue that is never empty, limits do not
-// grow: what one writes, nobody takes off again.
+// Java and Holdfast waiters alternate in a queue that is never empty. The limits
+// must not grow: no client subtracts what Holdfast adds to a limit.
 func TestFairLimitsStay(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
@@ -628,9 +628,11 @@ func TestFairLimitsStay(t *testing.T) {
 	}
 }
 
-// A Java waiter adds its waiting time to the queue when it comes and takes it
-// off everybody when it gets the lock. Whoever came behind it must not look
-// dead then: the next thing that the Java client does is to sweep the queue.
+// A Java waiter adds its waiting time to its limit when it joins the queue, and
+// so to the limits behind it. When it gets the lock, it subtracts that time from
+// the limits of all other waiters.
+// A waiter behind it must not look dead then, because the Java client sweeps the
+// queue next.
 func TestFairBehindJava(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())

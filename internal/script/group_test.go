@@ -83,7 +83,7 @@ var groupRows = []row{
 		state: []string{"N hash b:1=1, TTL 60s"},
 	},
 	{
-		title: "group/the third is held: its writer waits, the others are undone, and nobody hears of it",
+		title: "group/the third is held: its writer waits, the others are undone, and nothing is published",
 		given: []string{"HSET N4 mode read b:1 1", "PEXPIRE N4 60000", "SET {N4}:b:1:rwlock_timeout:1 1 EX 60"},
 		do:    acquireGroup(), reply: "[3 held 60s]",
 		state: []string{"N4 hash b:1=1 mode=read, TTL 60s", "holdfast:writers:{N4} zset a:1:write+3s, TTL 3s", "{N4}:b:1#1 string 1, TTL 60s"},

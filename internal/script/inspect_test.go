@@ -136,7 +136,7 @@ var decoys = map[string][]string{
 	"no count":                     {"HSET N a:1 x", "EXPIRE N 60"},
 	"none":                         {"HSET N a:1 0", "EXPIRE N 60"},
 	"less than none":               {"HSET N a:1 -1", "EXPIRE N 60"},
-	"more than anybody enters":     {"HSET N a:1 100000", "EXPIRE N 60"},
+	"more than the highest count":  {"HSET N a:1 100000", "EXPIRE N 60"},
 	"a word":                       {"HSET N a:one 1", "EXPIRE N 60"},
 	"a writer without a mode":      {"HSET N a:1:write 1", "EXPIRE N 60"},
 	"a writer among readers":       {"HSET N mode read a:1:write 1", "EXPIRE N 60"},
@@ -151,7 +151,7 @@ var decoys = map[string][]string{
 	"a list":                       {"RPUSH N a:1"},
 }
 
-// What is not a lock is not taken for one, by whoever looks.
+// Data that is not a lock is not mistaken for one, neither by look nor by walk.
 func TestDecoys(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
@@ -301,13 +301,14 @@ func TestInspect(t *testing.T) {
 	checkNamed(t, scanRows, "N")
 }
 
-// From the key of leases one gets at the name, also of one with a hash tag.
+// The name of a leased semaphore is derived from the key of its leases, also if
+// the name has a hash tag.
 func TestLeasedNames(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
 	s.Do(t, "ZADD", "{sem}:timeout", "1", "x")
 	s.Do(t, "ZADD", "a{sem}b:timeout", "1", "x")
-	s.Do(t, "ZADD", "sem:timeout", "1", "x") // of nobody
+	s.Do(t, "ZADD", "sem:timeout", "1", "x") // its semaphore does not exist
 	for pattern, want := range map[string][]string{
 		"*":     {"a{sem}b", "sem", "{sem}"},
 		"s*":    {"sem"},

@@ -33,7 +33,7 @@ var leasedTakeRows = []row{
 		state: []string{"timeout zset b:1.0+60s"},
 	},
 	{
-		title: "take leased/no semaphore, leases over", // they come back to nobody
+		title: "take leased/no semaphore, leases over", // the leases are removed, and no permits are returned
 		given: []string{"ZADD timeout +-5 b:1.0"},
 		do:    acquire(leased(1), try("a:1")), reply: "nil",
 	},
@@ -404,7 +404,7 @@ var leasedRestRows = []row{
 		state: []string{"N string 1", "timeout zset a:1.0+60s b:1.0+60s"},
 	},
 	{
-		title: "resize/leases over", // they come back when somebody asks
+		title: "resize/leases over", // their permits return with the next request
 		given: []string{"SET N 1", "ZADD timeout +-5 a:1.0"},
 		do:    resize(3), reply: "2",
 		state: []string{"N string 2", "timeout zset a:1.0+past"},
@@ -491,15 +491,15 @@ var leasedRestRows = []row{
 		state: []string{"N string 1", "timeout string x"},
 	},
 	{
-		// Nobody must lose a lease because the server has no memory left: to
-		// renew needs none.
+		// A lease must not be lost because the server has no memory left.
+		// A renewal needs none.
 		title: "renew leased/memory full", full: true,
 		given: []string{"SET N 0", "ZADD timeout +20 a:1.0"},
 		do:    renewIDs("a:1.0"), reply: "[1]",
 		state: []string{"N string 0", "timeout zset a:1.0+60s"},
 	},
 	{
-		// What is over comes back to a semaphore that is there.
+		// Permits of expired leases only return to a semaphore that exists.
 		title: "inspect leased/no semaphore, leases over",
 		given: []string{"ZADD timeout +-5 a:1.0"},
 		do:    inspectLeased(""), reply: "[0 0 -2]",

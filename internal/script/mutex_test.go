@@ -147,13 +147,13 @@ var mutexRows = []row{
 		state: []string{"N hash j:7=1 mode=read, TTL 60s", "j:7#1 string 1, TTL 60s"},
 	},
 	{
-		title: "force mutex/somebody's data",
+		title: "force mutex/foreign data",
 		given: []string{"HSET N name Ann mail a@b"},
 		do:    forceMutex(""), reply: "WRONGTYPE",
 		state: []string{"N hash mail=a@b name=Ann"},
 	},
 	{
-		title: "force mutex/somebody's data with a mode",
+		title: "force mutex/foreign data with a mode",
 		given: []string{"HSET N mode read name Ann", "EXPIRE N 60"},
 		do:    forceMutex(""), reply: "WRONGTYPE",
 		state: []string{"N hash mode=read name=Ann, TTL 60s"},
@@ -336,7 +336,7 @@ func TestMutexRelease(t *testing.T) {
 		}
 		b.has("b:1", "1", time.Minute)
 	})
-	t.Run("nobody's", func(t *testing.T) {
+	t.Run("not held", func(t *testing.T) {
 		b := newBench(t)
 		if f := b.release("a:1", 0); f.Held {
 			t.Errorf("freed %+v", f)

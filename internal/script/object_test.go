@@ -139,7 +139,7 @@ var objectEnds = []row{
 	{title: "object unlink/a part", given: []string{"SET allocation 5"}, do: deleted(two, true), reply: "1", state: []string{noted}},
 	{title: "object delete/memory full", full: true, given: pair(), do: deleted(two, false), reply: "1", state: []string{noted}},
 	{
-		title: "object delete/somebody else's", given: []string{"SET N 1", "RPUSH allocation x"},
+		title: "object delete/foreign data", given: []string{"SET N 1", "RPUSH allocation x"},
 		do: deleted(two, false), reply: "WRONGTYPE", state: []string{"N string 1", "allocation list x"},
 	},
 	{
@@ -155,7 +155,7 @@ var objectEnds = []row{
 		do: changed("fenced mutex", func(o *script.Object, _ string) driver.Call { return o.Forget(asked) }), reply: "held past",
 		state: []string{"N hash a:1=1, TTL 60s", absent, "token string 41"},
 	},
-	{title: "object delete/nobody is told", do: deleted("latch", false), reply: "0", state: []string{refused}},
+	{title: "object delete/nothing is published", do: deleted("latch", false), reply: "0", state: []string{refused}},
 }
 
 var objectMoves = []row{
@@ -173,7 +173,7 @@ var objectMoves = []row{
 		do: renamed(one, true), reply: "1", state: []string{noted, "to string 1"},
 	},
 	{
-		title: "object rename/somebody else's", given: []string{"SET N 1", "HSET to b:1 1"},
+		title: "object rename/foreign data", given: []string{"SET N 1", "HSET to b:1 1"},
 		do: renamed(one, true), reply: "WRONGTYPE", state: []string{"N string 1", "to hash b:1=1"},
 	},
 	{
@@ -207,7 +207,7 @@ var objectExpiries = []row{
 	{title: "object expire/nothing", do: expired(two, 60), reply: "0", state: []string{refused}},
 	{title: "object expire/all", given: pair(), do: expired(two, 60), reply: "1", state: []string{"N string 1, TTL 60s", "allocation string 5, TTL 60s", noted}},
 	{title: "object expire/memory full", full: true, given: []string{"SET N 1"}, do: expired(one, 60), reply: "1", state: []string{"N string 1, TTL 60s", noted}},
-	{title: "object expire/somebody else's", given: taken, do: expired(one, 10), reply: "WRONGTYPE", state: []string{"N hash b:1=1, TTL 60s"}},
+	{title: "object expire/foreign data", given: taken, do: expired(one, 10), reply: "WRONGTYPE", state: []string{"N hash b:1=1, TTL 60s"}},
 	{title: "object expire/none, want none", given: []string{"SET N 1"}, do: expired(one, 60, "NX"), reply: "1", state: []string{"N string 1, TTL 60s", noted}},
 	{title: "object expire/some, want none", given: []string{"SET N 1 EX 20"}, do: expired(one, 60, "NX"), reply: "0", state: []string{"N string 1, TTL 20s", refused}},
 	{title: "object expire/none, want some", given: []string{"SET N 1"}, do: expired(one, 60, "XX"), reply: "0", state: []string{"N string 1", refused}},
@@ -236,12 +236,12 @@ var objectExpiries = []row{
 
 var objectDumps = []row{
 	{title: "object dump/nothing", do: dumped(two), reply: `["" ""]`},
-	{title: "object dump/somebody else's", given: taken, do: dumped(one), reply: "WRONGTYPE", state: []string{"N hash b:1=1, TTL 60s"}},
+	{title: "object dump/foreign data", given: taken, do: dumped(one), reply: "WRONGTYPE", state: []string{"N hash b:1=1, TTL 60s"}},
 	{title: "object restore/one", do: restored(one, 0, false, dumpA), reply: "1", state: []string{"N string a", noted}},
 	{title: "object restore/for a while", do: restored(two, time.Minute, false, dumpA, dumpA), reply: "1", state: []string{"N string a, TTL 60s", "allocation string a, TTL 60s", noted}},
 	{title: "object restore/exists in part", given: []string{"SET allocation 5"}, do: restored(two, 0, false, dumpA, dumpA), reply: "0", state: []string{"allocation string 5", refused}},
 	{title: "object restore/over another", given: pair(), do: restored(two, 0, true, dumpA, ""), reply: "1", state: []string{"N string a", noted}},
-	{title: "object restore/somebody else's", given: taken, do: restored(one, 0, true, dumpA), reply: "WRONGTYPE", state: []string{"N hash b:1=1, TTL 60s"}},
+	{title: "object restore/foreign data", given: taken, do: restored(one, 0, true, dumpA), reply: "WRONGTYPE", state: []string{"N hash b:1=1, TTL 60s"}},
 	{title: "object restore/damaged in part", given: pair(), do: restored(two, 0, true, dumpA, dumpJunk), reply: "held past", state: []string{"N string 1", "allocation string 5", absent}},
 	{title: "object restore/another type", do: restored("leased semaphore", 0, true, dumpA, dumpA), reply: "held past", state: []string{absent}},
 	{title: "object restore/memory full", full: true, given: pair(), do: restored(two, 0, true, dumpA, dumpA), reply: "OOM", state: []string{"N string 1", "allocation string 5"}},

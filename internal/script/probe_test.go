@@ -42,7 +42,7 @@ func commands(t *testing.T) map[string][]string {
 			if len(names) == 0 {
 				names = []string{"publish"}
 				if publishes := regexp.MustCompile(`(?m)^--.* PUBLISH|\bpublish\b`); !publishes.MatchString(source) {
-					t.Errorf("%s: nobody knows which command %q runs", file, m[0])
+					t.Errorf("%s: it is unknown which command %q runs", file, m[0])
 				}
 			}
 			for _, n := range names {
@@ -200,7 +200,7 @@ func TestPatterns(t *testing.T) {
 	}
 	for _, foreign := range []string{"other", "{other}:job", "redisson_lock_queue:{other}", "holdfast:once:{other:job}:x"} {
 		if matches(keys, foreign) || matches(channels, foreign) {
-			t.Errorf("the patterns allow %q, which is somebody else's", foreign)
+			t.Errorf("the patterns allow %q, a key of another program", foreign)
 		}
 	}
 	if keys, _ := patterns("a*[b]?"); !slices.Contains(keys, `a\*\[b\]\?*`) {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A pledge is permits that somebody was granted.
+// A pledge is a grant of permits.
 type pledge struct {
 	owner   string
 	permits int
@@ -30,9 +30,9 @@ type trial struct {
 	r      *rand.Rand
 	rate   script.Rate
 	n      int      // requests so far
-	live   []pledge // what was granted and not given back, and can matter yet
+	live   []pledge // grants that were not returned and can still matter
 	counts map[string]int
-	log    []string // what was done, for whoever has to find out
+	log    []string // the last operations, printed on failure
 }
 
 func (m *trial) key(name string) string {
@@ -126,8 +126,8 @@ func (m *trial) take() {
 	m.check(p)
 }
 
-// mayBeOver reports whether the log may have ended by itself since somebody
-// asked: it is there for another second when all of it is over.
+// mayBeOver reports whether the log may have expired since a request: it expires
+// one second after its last entry is over.
 func (m *trial) mayBeOver(asked time.Time) bool {
 	return (m.rate.Keep > 0 || m.rate.PerClient) && time.Since(asked) >= time.Second
 }
@@ -178,7 +178,7 @@ func (m *trial) check(p pledge) {
 	}
 }
 
-// forget drops what nobody has to remember: it was over at that time.
+// forget drops the pledges that were over at that time.
 func (m *trial) forget(before int64) {
 	var rest []pledge
 	for _, p := range m.live {
@@ -189,7 +189,7 @@ func (m *trial) forget(before int64) {
 	m.live = rest
 }
 
-// give gives back what was granted to somebody.
+// give returns the permits of a random pledge.
 func (m *trial) give() {
 	if len(m.live) == 0 {
 		return
@@ -202,7 +202,7 @@ func (m *trial) give() {
 			m.counts["freed"]++
 		}
 	} else if m.do(limiter("N", p.permits).Cancel(p.owner)) != 1 {
-		m.counts["cancelled in vain"]++
+		m.counts["cancelled too late"]++
 		return
 	} else {
 		m.note("%s cancels", p.owner)
@@ -254,7 +254,7 @@ func (m *trial) step() {
 		m.live = nil
 	case n < 79 && m.rate.Keep == 0: // evicted
 		m.s.Do(m, "DEL", m.key("value"))
-		m.note("nobody knows how much is free")
+		m.note("the value is evicted")
 		m.take()
 	case n < 98:
 		time.Sleep(time.Duration(m.r.Int64N(int64(12 * time.Millisecond))))
@@ -321,7 +321,7 @@ func runTrial(t *testing.T, rate script.Rate, steps int) {
 		m.step()
 	}
 	t.Logf("seed %d: %v", seed, m.counts)
-	for _, what := range []string{"at once", "ahead", "refused", "cancelled", "cancelled in vain", "freed", "sent again", "changed"} {
+	for _, what := range []string{"at once", "ahead", "refused", "cancelled", "cancelled too late", "freed", "sent again", "changed"} {
 		if m.counts[what] < steps/500 {
 			t.Errorf("%s: only %d times", what, m.counts[what])
 		}

@@ -43,7 +43,7 @@ var limiterSetRows = []row{
 		state: []string{rate(ten), was},
 	},
 	{
-		title: "set/somebody else's TTL",
+		title: "set/a foreign TTL",
 		given: []string{rated(ten), "EXPIRE N 600"},
 		do:    setRate(script.Always, ten), reply: "1",
 		state: []string{rate(ten, ", TTL 600s"), was},
@@ -86,7 +86,7 @@ var limiterSetRows = []row{
 		state: []string{rate(keptFor(ten, 120), ", TTL 120s"), was, "permits zset @j:7*10+past, TTL 120s", "value string 0, TTL 120s"},
 	},
 	{
-		title: "change/somebody else's TTL",
+		title: "change/a foreign TTL",
 		given: []string{rated(ten), "EXPIRE N 600", "SET ./value 0", "ZADD ./permits +-25 @j:7*10"},
 		do:    setRate(script.WhenOld, ten), reply: "1",
 		state: []string{rate(ten, ", TTL 600s"), was, "permits zset @j:7*10+past, TTL 600s", "value string 0, TTL 600s"},
@@ -266,13 +266,13 @@ var limiterRows = append(limiterSetRows, []row{
 		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*4+past", "value string 3"},
 	},
 	{
-		title: "take/nobody knows how much is free",
+		title: "take/no value stored",
 		given: []string{rated(ten), "ZADD ./permits +-70 @b:1*6", "ZADD ./permits +-25 @j:7*4"},
 		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
 		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*4+past", "value string 3"},
 	},
 	{
-		title: "take/nobody knows, and some of it lies ahead",
+		title: "take/no value stored, and a future grant",
 		given: []string{rated(ten), "ZADD ./permits +-25 @j:7*8", "ZADD ./permits +35 @b:1*4"},
 		do:    takeRate("a:1", 3, 0), reply: "[0 40s]",
 		state: []string{rate(ten), "permits zset @b:1*4+40s @j:7*8+past", "value string -2"},
@@ -335,7 +335,7 @@ var limiterRows = append(limiterSetRows, []row{
 		state: []string{rate(tenOfEach), "permits:c zset @a:1*3+40s @b:1*10+past, TTL 100s", "value:c string -3, TTL 100s", "value:c:rate string 10, TTL 100s"},
 	},
 	{
-		title: "take/per client, after a higher rate", // which somebody else has lowered
+		title: "take/per client, after a higher rate", // another client has lowered it
 		given: []string{rated(tenOfEach), "SET ./value:c:rate 20", "SET ./value:c 2", "ZADD ./permits:c +-70 @c:1*3", "ZADD ./permits:c +-25 @b:1*15"},
 		do:    takeRate("a:1", 3, 0), reply: "[0 40s]",
 		state: []string{rate(tenOfEach), "permits:c zset @b:1*15+past, TTL 70s", "value:c string -5, TTL 70s", "value:c:rate string 10, TTL 70s"},
@@ -402,7 +402,7 @@ var limiterRows = append(limiterSetRows, []row{
 		state: []string{rate(ten), "permits zset @j:7*10+past", "value string 0"},
 	},
 	{
-		title: "free/late", // nobody has used them
+		title: "free/late", // the permits were not used
 		given: []string{rated(ten), "SET ./value 5", "ZADD ./permits +-5 @a:1*3", "ZADD ./permits +-5 @j:7*2"},
 		do:    freeRate("a:1", 3), reply: "1", again: "0",
 		state: []string{rate(ten), "permits zset @j:7*2+past", "value string 8"},
@@ -420,7 +420,7 @@ var limiterRows = append(limiterSetRows, []row{
 		state: []string{rate(ten), done, "permits zset @j:7*7+past", "value string 3"},
 	},
 	{
-		title: "give back/those taken last, and nothing that lies ahead",
+		title: "give back/those taken last, but no future grants",
 		given: []string{rated(ten), "SET ./value -4", "ZADD ./permits +-25 @j:7*4", "ZADD ./permits +-15 @b:1*4", "ZADD ./permits +-5 @c:1*2", "ZADD ./permits +35 @a:1*4"},
 		do:    releaseRate("a:1:5", 5), reply: "1",
 		state: []string{rate(ten), done, "permits zset @a:1*4+40s @b:1*1+past @j:7*4+past", "value string 1"},
@@ -438,7 +438,7 @@ var limiterRows = append(limiterSetRows, []row{
 		state: []string{rate(ten), done, "permits zset @j:7*5+past", "value string 10"},
 	},
 	{
-		title: "give back/what nobody has taken",
+		title: "give back/what was not taken",
 		given: []string{rated(ten)},
 		do:    releaseRate("a:1:5", 3), reply: "1",
 		state: []string{rate(ten), done, "value string 10"},

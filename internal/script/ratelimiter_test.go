@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// asLong is how far ahead somebody takes permits who waits as long as it takes.
+// asLong is Claim.Longest of a request that waits as long as it takes.
 const asLong time.Duration = -1
 
 func limiter(name string, n int) *script.RateLimiter { return script.NewRateLimiter(name, "c", n) }
@@ -245,7 +245,7 @@ var limiterWire = []step{
 	{"cancel", cancelRate(other, 3)},
 	{"cancel what may be used", cancelRate(me, 8)},
 	{"give back what was not needed", releaseRate("a:1:7", 2)},
-	{"take back what nobody waits for", freeRate(me, 8)},
+	{"return the permits of an abandoned request", freeRate(me, 8)},
 	{"change the rate", calling(func(name string) driver.Call {
 		return limiter(name, 0).Set("a:1:8", keptFor(script.Rate{Permits: 20, Interval: seconds(65)}, 600), script.WhenOld)
 	})},
@@ -268,7 +268,7 @@ func (s *stillRate) take(owner string, n int, longest time.Duration) int64 {
 		s.Fatal(err, v.Err)
 	case !v.Granted():
 		if !v.Final {
-			s.Errorf("%s was not told that it is in vain", owner)
+			s.Errorf("the refusal of %s is not final", owner)
 		}
 		return -1 - v.TTL.Milliseconds()
 	}
@@ -325,7 +325,7 @@ func TestRateInStillTime(t *testing.T) {
 			s.wants(0, s.take("a:1", 10, now))
 			s.at = 400
 			s.wants(-1-601, s.take("a:2", 10, 600*time.Millisecond))
-			s.wants(601, s.take("a:3", 10, 601*time.Millisecond)) // nobody is before it
+			s.wants(601, s.take("a:3", 10, 601*time.Millisecond)) // the refused request is not before it
 		},
 		"taken once, if it is sent again": func(s *stillRate) {
 			for range 2 {
@@ -346,7 +346,7 @@ func TestRateInStillTime(t *testing.T) {
 				s.wants(done, s.order(s.of(4).Cancel("a:2")))
 				s.has(3)
 			}
-			s.wants(1, s.order(s.of(7).Free("a:1"))) // nobody was told of it
+			s.wants(1, s.order(s.of(7).Free("a:1"))) // its caller got no reply
 			s.has(10)
 		},
 		"given back once": func(s *stillRate) {
@@ -446,8 +446,7 @@ func (r *drain) set(client string, rate script.Rate, when script.When) {
 	}
 }
 
-// What is given back is given out again once, not once per interval from then
-// on.
+// Returned permits are granted again once, not once in every interval.
 func TestLimiterGivenBackOnce(t *testing.T) {
 	t.Parallel()
 	r := newDrain(t, "c")
@@ -456,8 +455,8 @@ func TestLimiterGivenBackOnce(t *testing.T) {
 	if _, err := r.d.Do(t.Context(), limiter("N", 5).Release("b:0:1")); err != nil {
 		t.Fatal(err)
 	}
-	// Somebody may have taken them all at once when they were given back, and
-	// again when that was over.
+	// All of them may have been taken at once when they were returned, and
+	// again one interval later.
 	settled := now(t, r.s) + 600
 	r.run(2 * time.Second)
 	if n := r.most(settled, 300); n > 10 {
@@ -485,7 +484,7 @@ func TestLimiterLowerRatePerClient(t *testing.T) {
 	}
 }
 
-// Nothing is forgotten that lies ahead, whatever else is done meanwhile.
+// Future grants are kept, whatever else is done meanwhile.
 func TestLimiterKeepsWhatIsAhead(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
@@ -544,8 +543,8 @@ func TestLimiterKeptNoLonger(t *testing.T) {
 	)
 }
 
-// A limiter that somebody asks is in use, also if it says no, as Redisson has
-// it.
+// A refused request also counts as use and extends the limiter's TTL, as in
+// Redisson.
 func TestLimiterRefusalKeepsIt(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
@@ -561,7 +560,8 @@ func TestLimiterRefusalKeepsIt(t *testing.T) {
 	)
 }
 
-// A cancellation where nobody knows how much is free leaves what the log says.
+// A cancellation without a stored value leaves the number of free permits that
+// follows from the log.
 func TestLimiterCancelWithoutValue(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
@@ -579,7 +579,7 @@ func TestLimiterCancelWithoutValue(t *testing.T) {
 	}
 }
 
-// Who gives something back can do so while the memory of the server is full.
+// Permits can be returned while the memory of the server is full.
 func TestLimiterGiveBackMemoryFull(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
@@ -591,8 +591,8 @@ func TestLimiterGiveBackMemoryFull(t *testing.T) {
 	}
 }
 
-// The model again, for a limiter that is gone when nobody has used it for a
-// while and is then set up anew: what was promised is kept all the same.
+// The model again, for a limiter that expires when it is not used for a while and
+// is then set up anew. Earlier grants still count.
 func TestLimiterModelKept(t *testing.T) {
 	t.Parallel()
 	runTrial(t, script.Rate{Keep: 80 * time.Millisecond}, 2000)

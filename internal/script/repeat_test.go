@@ -54,9 +54,9 @@ func TestSentAgain(t *testing.T) {
 	}
 }
 
-// A request is sent twice, and the second copy is answered: there was nothing
-// to do. The world changes, and the first copy arrives. Nobody waits for it, so
-// it must do nothing.
+// A request is sent twice. The reply to the second copy says that there was
+// nothing to do. Then the data changes, and the first copy arrives. Its caller is
+// gone, so it must do nothing.
 func TestLateCopyOfRefusedRequest(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())

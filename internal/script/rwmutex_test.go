@@ -179,13 +179,13 @@ var readAcquireRows = []row{
 		state: []string{"N string x"},
 	},
 	{
-		title: "read/somebody's data",
+		title: "read/foreign data",
 		given: []string{"HSET N mode read title x", "EXPIRE N 60"},
 		do:    acquire(read, try("a:1")), reply: "WRONGTYPE",
 		state: []string{"N hash mode=read title=x, TTL 60s"},
 	},
 	{
-		title: "read/somebody's data without end",
+		title: "read/foreign data without end",
 		given: []string{"HSET N mode read user:1 5"},
 		do:    acquire(read, try("a:1")), reply: "WRONGTYPE",
 		state: []string{"N hash mode=read user:1=5"},
@@ -369,7 +369,7 @@ var readReleaseRows = []row{
 		state: []string{"N hash j:7=99999 mode=read, TTL 60s"},
 	},
 	{
-		title: "leave read/somebody has written into the hash",
+		title: "leave read/foreign fields in the hash",
 		given: append(reads("a:1", 60), "HSET N title x user:1 5"),
 		do:    release(read, "a:1", 0), reply: "1", again: "0",
 		state: []string{"N hash mode=read title=x user:1=5, TTL 60s"},
@@ -386,7 +386,7 @@ var readReleaseRows = []row{
 		do:    release(read, "a:1", 0), reply: "1", again: "0",
 		state: []string{"N hash b:1=1 j:7=1 mode=read, TTL 900s", "b:1#1 string 1, TTL 600s", "j:7#1 string 1, TTL 900s"},
 	},
-	{title: "leave read/nobody reads", do: release(read, "a:1", 0), reply: "0"},
+	{title: "leave read/no readers", do: release(read, "a:1", 0), reply: "0"},
 	{
 		title: "leave read/held by a mutex",
 		given: ofMutex,
@@ -490,7 +490,7 @@ var writeAcquireRows = []row{
 		state: []string{"N hash j:7=1 mode=read, TTL 100s", "j:7#1 string 1, TTL 100s"},
 	},
 	{
-		title: "write/somebody's data",
+		title: "write/foreign data",
 		given: []string{"HSET N mode read title x user:1 5", "EXPIRE N 60"},
 		do:    acquire(write, wait("a:1")), reply: "held 60s",
 		state: []string{"N hash mode=read title=x user:1=5, TTL 60s"},
@@ -635,7 +635,7 @@ var writeReleaseRows = []row{
 		do:    release(write, "a:1", 0), reply: "0",
 		state: []string{"N hash b:1:write=1 mode=write, TTL 60s"},
 	},
-	{title: "leave write/nobody's", do: release(write, "a:1", 0), reply: "0"},
+	{title: "leave write/not held", do: release(write, "a:1", 0), reply: "0"},
 	{
 		title: "leave write/held by a mutex",
 		given: ofMutex,
@@ -701,13 +701,13 @@ var rwForceRows = []row{
 		state: []string{"N hash a:1:write=1 b:1=1 mode=write, TTL 60s", "b:1#1 string 1, TTL 60s"},
 	},
 	{
-		title: "force read/somebody's data",
+		title: "force read/foreign data",
 		given: []string{"HSET N mode read title x", "EXPIRE N 60"},
 		do:    forceRead, reply: "WRONGTYPE",
 		state: []string{"N hash mode=read title=x, TTL 60s"},
 	},
 	{
-		title: "force write/somebody's data",
+		title: "force write/foreign data",
 		given: []string{"HSET N mode write x:write 1 title x", "EXPIRE N 60"},
 		do:    forceWrite, reply: "WRONGTYPE",
 		state: []string{"N hash mode=write title=x x:write=1, TTL 60s"},
@@ -760,7 +760,7 @@ var rwInspectRows = []row{
 		state: []string{"N hash a:1:write=2 b:1=1 mode=write", "b:1#1 string 1, TTL 60s"},
 	},
 	{
-		title: "inspect rw/somebody's data",
+		title: "inspect rw/foreign data",
 		given: []string{"HSET N mode read title x", "EXPIRE N 60"},
 		do:    inspectRW, reply: "WRONGTYPE",
 		state: []string{"N hash mode=read title=x, TTL 60s"},

@@ -111,7 +111,7 @@ var semaphoreRows = []row{
 		state: []string{"N string 4", remembered("10 taken")},
 	},
 	{
-		title: "permits/take/other lanes are nobody's business",
+		title: "permits/take/marks of other lanes do not matter",
 		given: []string{"SET N 5", "SET mark:a:11 7~taken", "SET mark:b:1 9~taken"},
 		do:    takePermits(1, "a:1:7"), reply: "1",
 		state: []string{"N string 4", remembered("7 taken"), "holdfast:once:a:11 string 7 taken", "holdfast:once:b:1 string 9 taken"},

@@ -114,13 +114,14 @@ func TestWriterBehindManyDeadReaders(t *testing.T) {
 			return
 		}
 		if v.TTL > time.Second {
-			t.Fatalf("look %d: nobody is alive, and the next one is due in %v", i, v.TTL)
+			t.Fatalf("look %d: no reader is alive, and the next look is due in %v", i, v.TTL)
 		}
 	}
 	t.Error("never granted")
 }
 
-// Force, a writer that leaves and a look at the lock are bounded as well.
+// The work of a force release, of a leaving writer and of an inspection is also
+// bounded.
 func TestManyReaders(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
@@ -167,7 +168,7 @@ func TestManyReaders(t *testing.T) {
 			t.Errorf("%d readers, and the first is %+v", n, state.Readers[0])
 		}
 	})
-	t.Run("somebody's data", func(t *testing.T) {
+	t.Run("foreign data", func(t *testing.T) {
 		l := newLab(t, s, d, "N")
 		s.Do(t, "EVAL", `for i = 1, 10000 do redis.call('hset', KEYS[1], 'field' .. i, 'x') end
 			return redis.call('hset', KEYS[1], 'mode', 'read')`, "1", "N")
@@ -233,8 +234,8 @@ func TestReadersCountIsNotTrusted(t *testing.T) {
 	})
 }
 
-// A queue full of the dead is swept in steps. Until it is, nobody is let in
-// before one that waits.
+// A queue full of dead waiters is swept in steps. Meanwhile, no other request
+// overtakes a live waiter.
 func TestFairManyDead(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
@@ -266,8 +267,8 @@ func TestFairManyDead(t *testing.T) {
 	l.has("N hash a:1=1, TTL 60s")
 }
 
-// What is in the sets of a fair lock may be any number. None spreads to others,
-// keeps a queue for ever, or lets anybody in before one that is alive.
+// The sets of a fair lock may hold any numbers. No number spreads to other
+// entries, keeps a queue for ever, or lets a request overtake a live waiter.
 func TestFairAbsurdTimes(t *testing.T) {
 	s := redistest.Start(t)
 	d := connect(t, s.URL())
