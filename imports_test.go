@@ -110,7 +110,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// Whoever uses the library takes on two other modules, and what they need.
+// The library requires two other modules, and what those need.
 func TestRequirements(t *testing.T) {
 	text, err := os.ReadFile("go.mod")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// However late a lock is broken after it was seen, nobody loses it who was not
-// seen to hold it.
+// Break only takes the lock from an owner that the inspection has shown, however
+// late it is called after that.
 func TestBreakSparesNewerHold(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -83,7 +83,7 @@ func TestBreakSparesNewerHold(t *testing.T) {
 			holders.Wait()
 			for owner := range lost {
 				if !broken[owner] {
-					t.Errorf("%s lost the lock, and was not seen when somebody else's was broken", owner)
+					t.Errorf("%s lost the lock, but Break was called for another owner", owner)
 				}
 			}
 			t.Logf("broken %d times", len(broken))
@@ -91,8 +91,8 @@ func TestBreakSparesNewerHold(t *testing.T) {
 	}
 }
 
-// Who waits for a lock has it soon after it was broken, and who held it learns
-// of that.
+// A waiter gets a lock soon after it was broken. The former holder is told that
+// its lease is lost.
 func TestBreakWakes(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -143,7 +143,7 @@ func TestBreakWakes(t *testing.T) {
 			case <-time.After(15 * time.Second): // half of the lease that was broken
 			}
 			if next == nil {
-				t.Fatal("nobody got it")
+				t.Fatal("the waiter did not get the lock")
 			}
 			defer next.Release(context.Background())
 			if must(i.Break(t.Context(), seen))(t) {

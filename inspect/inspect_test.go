@@ -16,8 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// Every kind of lock is seen as what it is, by whoever lists all and by whoever
-// looks at it.
+// Listing all locks and inspecting a single lock both show the right kind.
 func TestKinds(t *testing.T) {
 	s := redistest.Fresh(t)
 	c, i := open(t, s.URL())
@@ -187,8 +186,8 @@ func TestAmongManyKeys(t *testing.T) {
 	}
 }
 
-// Names that Holdfast refuses are shown if somebody else has locks by them, in
-// a cluster as well, where keys that are derived from them live elsewhere.
+// Locks of other programs are shown even if Holdfast refuses their names. This
+// also holds in a cluster, where their derived keys live on other nodes.
 func TestHostileNames(t *testing.T) {
 	s := redistest.Fresh(t)
 	_, i := open(t, s.URL())

@@ -56,8 +56,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// Whoever publishes in either family is heard, and events of keys too, though
-// no node passes those on. Scripts publish where listeners are closest.
+// A listener receives messages of PUBLISH and of SPUBLISH. It also receives
+// keyspace events, which nodes do not forward. Scripts use SPUBLISH.
 func TestClusterChannels(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, redistest.WithReplicas(0), redistest.Args("--notify-keyspace-events", "KEA"), calm)
@@ -98,7 +98,7 @@ func TestClusterChannels(t *testing.T) {
 	h.Check(t)
 }
 
-// A watched is a driver that somebody listens through while keys move.
+// A watched is a driver with a listener and a watcher. Keys move meanwhile.
 type watched struct {
 	d    *goredis.Driver
 	h    *drivertest.Recorder
@@ -125,8 +125,8 @@ func watch(t *testing.T, client redis.UniversalClient) *watched {
 	return w
 }
 
-// moves sees that a driver follows a key, in calls and in channels, without a
-// call that would show it the way.
+// moves checks that a driver follows a key that moves, both with its calls and
+// with its subscriptions. No call redirects the driver before that.
 func (w *watched) moves(t *testing.T, limit time.Duration, move func() (to *redistest.Server)) {
 	t.Helper()
 	if _, err := w.d.Do(t.Context(), addOne(key)); err != nil {
@@ -148,7 +148,7 @@ func (w *watched) moves(t *testing.T, limit time.Duration, move func() (to *redi
 	for _, cond := range again {
 		eventually(t, limit, "channels lost and found", cond)
 	}
-	eventually(t, limit, "somebody is told", func() bool { return w.told.Load() > 0 })
+	eventually(t, limit, "the watcher is called", func() bool { return w.told.Load() > 0 })
 	heard := []func() bool{w.h.More(talk + ":plain"), w.h.More(life + ":set")}
 	if w.d.Facts(t.Context())[0].Cluster {
 		heard = append(heard, w.h.More(talk+":sharded"))

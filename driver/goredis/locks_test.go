@@ -108,7 +108,7 @@ func TestLocksAcrossFailover(t *testing.T) {
 	old := c.MasterOf("lock")
 	old.Kill()
 	c.AwaitFailover(old)
-	eventually(t, soon, "somebody answers", func() bool { // b may not have found the new master yet
+	eventually(t, soon, "the new master answers", func() bool { // b may not have found the new master yet
 		_, err = b.Mutex("lock").TryLock(t.Context(), holdfast.Wait(2*time.Second))
 		return !errors.Is(err, holdfast.ErrUnavailable)
 	})

@@ -67,15 +67,15 @@ func TestNothingIsSentAgain(t *testing.T) {
 	}
 }
 
-// A master that is demoted while somebody waits for its replicas does not keep
-// what it was told, and nobody knows who does.
+// A master is demoted while a call waits for its replicas. It does not keep
+// the write, and it is unknown whether another server has it.
 func TestDemotedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	d := connect(t, single(s.Addr()))
 	done := make(chan driver.Result, 1)
 	go func() { done <- d.DoAcked(t.Context(), []driver.Call{addOne("k")}, 1, 20*time.Second)[0] }()
-	eventually(t, soon, "somebody waits", func() bool {
+	eventually(t, soon, "a client waits for replicas", func() bool {
 		return strings.Contains(s.Do(t, "INFO", "clients").(string), "blocked_clients:1")
 	})
 	s.Do(t, "REPLICAOF", "127.0.0.1", "1")
@@ -130,8 +130,8 @@ func TestNoReadTimeout(t *testing.T) {
 	}
 }
 
-// A new server at the same address is noticed with the first answer it gives,
-// and by whoever watches; a connection that breaks is no new server.
+// The driver notices a new server at the same address with its first reply, and
+// calls its watchers. A broken connection does not count as a new server.
 func TestTerm(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -164,7 +164,7 @@ func TestTerm(t *testing.T) {
 			t.Errorf("another server has answered: %+v after %+v", d.Place("k"), before)
 		}
 	}
-	eventually(t, soon, "somebody is told of three new servers", func() bool { return told.Load() >= 3 })
+	eventually(t, soon, "the watcher is called for three new servers", func() bool { return told.Load() >= 3 })
 	stop()
 	told.Store(0)
 	before = d.Place("k")
@@ -175,7 +175,7 @@ func TestTerm(t *testing.T) {
 	}
 }
 
-// Nobody calls after the restart, and yet it is noticed: somebody listens.
+// A driver that only listens notices a restart, without a call.
 func TestTermIsNoticed(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A server that runs somebody's long script answers every command with an error,
-// also those that end a subscription. That must not bring the program down.
+// A server that runs a long script of another client answers every command with
+// an error, also UNSUBSCRIBE. The program must survive that.
 func TestUnsubscribeFromBusyServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--busy-reply-threshold", "50")

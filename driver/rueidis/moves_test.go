@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A moving is a driver that somebody listens through while keys move.
+// A moving is a driver with a listener and a watcher. Keys move meanwhile.
 type moving struct {
 	d       *rueidis.Driver
 	h       *drivertest.Recorder
@@ -32,13 +32,13 @@ func newMoving(t *testing.T, url, key string) *moving {
 	return m
 }
 
-// moved sees that a driver takes notice, without a call that would show it, and
-// hears at the new server what is published there.
+// moved checks that a driver notices the move without a call, and receives what
+// is published at the new server.
 func (m *moving) moved(t *testing.T, key string, before driver.Place, to *redistest.Server, publish ...string) {
 	t.Helper()
 	eventually(t, patience, "another term for "+key, func() bool { return m.d.Place(key).Term != before.Term })
 	eventually(t, patience, "the key lives at the new server", func() bool { return m.d.Place(key).Node == to.Addr() })
-	eventually(t, soon, "somebody is told that the term has changed", func() bool { return m.calls.Load() > 0 }) // a moment after it has
+	eventually(t, soon, "the watcher is called for the new term", func() bool { return m.calls.Load() > 0 }) // a moment after the change
 	m.h.Want(t, "-"+m.channel)
 	m.h.Want(t, "+"+m.channel)
 	for _, command := range publish { // more than once: the channel may be lost again on its way
@@ -59,8 +59,8 @@ func both(t *testing.T, url, key string, test func(t *testing.T, ms []*moving)) 
 	test(t, []*moving{newMoving(t, url, key), newMoving(t, with(t, url, "protocol", "2"), key)})
 }
 
-// A slot moves, and nobody calls or looks: the server ends the sharded
-// subscription, and the driver follows.
+// A slot moves. No call and no scan shows that to the driver. The server ends the
+// sharded subscription, and the driver follows.
 func TestSlotMoves(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, redistest.WithReplicas(0), calm)
@@ -182,7 +182,7 @@ func TestStaleTable(t *testing.T) {
 	}
 	sent := movedErrors(t, from)
 	if sent == "" {
-		t.Error("the old node has sent nobody elsewhere")
+		t.Error("the old node has not redirected any call")
 	}
 	for i := range 3 {
 		if r, err := d.Do(t.Context(), addOne(key)); err != nil || r.Int != int64(3+i) {
@@ -190,11 +190,11 @@ func TestStaleTable(t *testing.T) {
 		}
 	}
 	if now := movedErrors(t, from); now != sent {
-		t.Errorf("sent elsewhere again: %s after %s", now, sent)
+		t.Errorf("redirected again: %s after %s", now, sent)
 	}
 }
 
-// A replica takes over, and nobody calls.
+// A replica takes over. The driver notices it without a call.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	t.Run("cluster", func(t *testing.T) {

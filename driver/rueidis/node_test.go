@@ -54,8 +54,8 @@ func put(value string) driver.Call {
 	}
 }
 
-// A server that comes back is not used before the sentinels have confirmed it,
-// also by whoever comes before the connection is restored.
+// A server that comes back is not used before the sentinels have confirmed it.
+// This also holds for calls that arrive before the connection is restored.
 func TestUnidentifiedGetsNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -74,11 +74,12 @@ func TestUnidentifiedGetsNothing(t *testing.T) {
 	time.Sleep(2 * time.Second) // now it is tried once a second
 	s.Restart()
 	if r := n.do(ctx, put("after"), false); r.Err == nil {
-		t.Error("a server was used that nobody has confirmed")
+		t.Error("used a server that is not confirmed")
 	}
 }
 
-// A call that has run did not fail for certain, whoever the server is.
+// A call that has run never fails with a definite error, even if the server is
+// refused.
 func TestRefusedThoughRun(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
@@ -92,8 +93,8 @@ func TestRefusedThoughRun(t *testing.T) {
 	}
 }
 
-// Those who ask a silent server leave nothing behind for longer than a dial
-// takes, however many they are.
+// Calls to a silent server, however many, leave nothing behind for longer than a
+// dial takes.
 func TestCallersOfSilentServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // connections are accepted, nothing is said
 	if err != nil {

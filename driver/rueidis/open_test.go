@@ -104,7 +104,7 @@ func TestTLS(t *testing.T) {
 	s := redistest.Start(t, "--tls-cert-file", server+".pem", "--tls-key-file", server+".key",
 		"--tls-ca-cert-file", ca.file, "--tls-auth-clients", "yes")
 	port := freePort(t)
-	for begun := 1; ; begun++ { // somebody may have taken it since
+	for begun := 1; ; begun++ { // another process may have taken the port
 		if _, err := s.Try("CONFIG", "SET", "tls-port", fmt.Sprint(port)); err == nil {
 			break
 		} else if begun == 10 {
@@ -118,11 +118,11 @@ func TestTLS(t *testing.T) {
 	}
 	var unknown x509.UnknownAuthorityError
 	if err := try(t, url+other.file); !errors.As(err, &unknown) {
-		t.Errorf("a server that nobody vouches for: %v", err)
+		t.Errorf("a certificate of an unknown authority: %v", err)
 	}
 	var name x509.HostnameError
 	if err := try(t, url+ca.file+"&tls_server_name=elsewhere"); !errors.As(err, &name) {
-		t.Errorf("a server by another name: %v", err)
+		t.Errorf("a certificate for another name: %v", err)
 	}
 	if err := try(t, fmt.Sprintf("rediss://127.0.0.1:%d?tls_ca=%s", port, ca.file)); err == nil {
 		t.Error("connected without the client's certificate")

@@ -49,7 +49,7 @@ func TestDemoted(t *testing.T) {
 	}
 	p.addr = "127.0.0.1:1"
 	if err := d.refresh(t.Context()); err == nil {
-		t.Fatal("found somebody where nobody is")
+		t.Fatal("refreshed without a server at that address")
 	}
 	if _, err := d.Do(t.Context(), put("x")); err == nil {
 		t.Error("granted by a master that was replaced")

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// A master falls silent and is replaced. The silent one keeps nobody from
-// finding out, nor from being served elsewhere.
+// A master falls silent and is replaced. The driver still learns about the new
+// master, and still serves calls at other nodes.
 func TestSilentMaster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, redistest.Args("--cluster-require-full-coverage", "no"))
-	var ds []driver.Driver // several, for each asks whom it likes
+	var ds []driver.Driver // several, because each may query another node
 	for range 6 {
-		ds = append(ds, connect(t, c.URL()+"?timeout=10s")) // so long it would wait for the silent one
+		ds = append(ds, connect(t, c.URL()+"?timeout=10s")) // a call to the silent master could take this long
 	}
 	d := ds[0]
 	old := c.MasterOf("k")
@@ -44,17 +44,17 @@ func TestSilentMaster(t *testing.T) {
 	}()
 	next, _ := c.AwaitFailover(old)
 	begin := time.Now()
-	eventually(t, 2*soon, "the driver knows who has taken over", func() bool { return d.Place("k").Node == next.Addr() })
+	eventually(t, 2*soon, "the driver knows the new master", func() bool { return d.Place("k").Node == next.Addr() })
 	if took := time.Since(begin); took > soon { // it looks once a second
 		t.Errorf("the driver learned of the failover %v after all nodes had", took)
 	}
 	select {
 	case err := <-waiting:
 		if driver.ClassOf(err) == driver.Fatal {
-			t.Errorf("who waited for the silent one: %v", err)
+			t.Errorf("a call that waited for the silent master: %v", err)
 		}
 	case <-time.After(soon):
-		t.Error("somebody still waits for the silent one")
+		t.Error("a call still waits for the silent master")
 	}
 	if _, err := d.Do(t.Context(), addOne("k")); err != nil {
 		t.Errorf("at the new master: %v", err)
@@ -89,8 +89,8 @@ func keepCalling(t *testing.T, d driver.Driver, key string) (stop func() (time.D
 	}
 }
 
-// Close ends everything, also while a node is silent, another is gone and
-// somebody listens to all of them.
+// Close ends everything, even if a node is silent, another is gone and a listener
+// subscribes at all of them.
 func TestCloseLeavesNothing(t *testing.T) {
 	redistest.CheckGoroutines(t)
 	c := redistest.StartCluster(t, redistest.WithReplicas(0))

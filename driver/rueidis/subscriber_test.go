@@ -39,7 +39,7 @@ func TestMovedBeforeSubscribed(t *testing.T) {
 	s.handle("sunsubscribe", "c", "", 1)
 	s.handle("subscribe", "c", "", 1)
 	if len(s.tasks()) == 0 {
-		t.Error("nobody will subscribe again")
+		t.Error("no task subscribes again")
 	}
 }
 

@@ -67,7 +67,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// A handler that blocks delays nobody. What does not fit is counted.
+// A handler that blocks does not delay the logging call. Records that do not fit
+// into the buffer are counted.
 func TestBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{gate: make(chan struct{})}

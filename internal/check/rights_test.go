@@ -39,8 +39,8 @@ func as(t *testing.T, s *redistest.Server, without ...string) driver.Driver {
 	return connect(t, "redis://app:secret@"+s.Addr())
 }
 
-// Whoever has the documented rights lacks none, and whoever lacks one is told
-// which.
+// A user with the documented rights gets no finding. If a right is missing, the
+// finding names it.
 func TestEachRight(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, good...)
@@ -57,17 +57,17 @@ func TestEachRight(t *testing.T) {
 				return slices.Contains(strings.Fields(strings.ReplaceAll(f.Change, ",", " ")), right)
 			}
 			if !slices.ContainsFunc(fs, granted) {
-				t.Fatalf("nobody says to grant it: %+v", fs)
+				t.Fatalf("no finding says to grant it: %+v", fs)
 			}
 			if more := slices.DeleteFunc(slices.Clone(fs), granted); len(more) != 0 {
-				t.Errorf("found that is not so: %+v", more)
+				t.Errorf("wrong findings: %+v", more)
 			}
 			for _, f := range fs {
 				if need := slices.Contains(needed, right); need != (f.Severity > check.Info) {
 					t.Errorf("locks need %s: %v; and found: %+v", right, need, f)
 				}
 			}
-			// And to do so helps.
+			// Following the advice helps.
 			give(t, s, fs[0])
 			if fs := run(t, connect(t, "redis://app:secret@"+s.Addr()), wants, ours...); len(fs) != 0 {
 				t.Errorf("granted, and still found: %+v", fs)
@@ -90,7 +90,7 @@ func give(t *testing.T, s *redistest.Server, f check.Finding) {
 	s.Do(t, slices.Concat([]string{"ACL", "SETUSER", "app"}, strings.Fields(rights))...)
 }
 
-// Whoever lacks a key or a channel is told which.
+// If a key or channel pattern is missing, the finding names it.
 func TestEachPattern(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, good...)
@@ -112,8 +112,8 @@ func TestEachPattern(t *testing.T) {
 	}
 }
 
-// Without names nobody knows which keys the user should have. The commands are
-// tried all the same.
+// Without names, the check does not know which keys the user needs. It tests the
+// commands nevertheless.
 func TestRightsWithoutNames(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, good...)

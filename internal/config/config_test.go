@@ -129,7 +129,7 @@ func TestValues(t *testing.T) {
 		"SINGLE\ncheckLockSyncedSlaves: true":             {}, // a single server has no replicas
 		"SINGLE\nholdfast: {replication: async}":          {Replication: "async"},
 		"SINGLE\nholdfast: {retryTimeout: 1m}":            {RetryTimeout: time.Minute},
-		"SINGLE\nsslTruststore: file:store\nholdfast: {}": {}, // without TLS nobody looks at it
+		"SINGLE\nsslTruststore: file:store\nholdfast: {}": {}, // not used without TLS
 		"SINGLE\ncredentialsResolver: !<org.redisson.client.DefaultCredentialsResolver> {}\nnettyHook: !<org.redisson.client.DefaultNettyHook> {}\ncommandMapper: !<org.redisson.config.DefaultCommandMapper> {}": {},
 	} {
 		got, err := parse(text)

@@ -30,12 +30,12 @@ var limiter = []Mutant{
 		"internal/script", "TestRateInStillTime",
 	},
 	{
-		"whoever gives up keeps what was promised",
+		"an acquisition that gives up keeps a grant that it does not use",
 		"internal/engine/acquisition.go", "a.doubt = true // it was granted, but is not used", "// it was granted, but is not used",
 		"internal/engine", "TestTakeAhead",
 	},
 	{
-		"whoever cannot have it in time waits all the same",
+		"a request that cannot be granted in time waits nevertheless",
 		"internal/engine/acquisition.go", "if a.once || v.Final {", "if a.once {",
 		"internal/engine", "TestTakeAhead",
 	},

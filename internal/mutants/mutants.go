@@ -191,7 +191,7 @@ var All = []Mutant{
 		"internal/script", "TestLimiter",
 	},
 	{
-		"whoever gives up stays in the queue",
+		"a waiter that gives up stays in the queue",
 		"internal/engine/acquisition.go", "if a.asked && a.claim.Wait && a.traits.Heartbeat > 0 {", "if false {",
 		"test/conformance", "TestFA06SecondGivesUp",
 	},

@@ -49,7 +49,7 @@ var semaphores = []Mutant{
 		"internal/engine", "TestTakeInOrder",
 	},
 	{
-		"whoever only tries takes permits that others wait for",
+		"a try takes permits that others wait for",
 		"internal/engine/acquire.go", "if a.once && t.Queue == script.InOrder && e.hasQueue(k.Gate()) {", "if false {",
 		"internal/engine", "TestTakeInOrder",
 	},

@@ -229,7 +229,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	try("reader", r.Context(), holdfast.ErrUpgrade)
 	try("reader, with a lock in between", nested.Context(), holdfast.ErrUpgrade)
-	try("somebody else", holdfast.Detach(r.Context()), holdfast.ErrNotAcquired)
+	try("another owner", holdfast.Detach(r.Context()), holdfast.ErrNotAcquired)
 	if _, err := other.RWMutex(m.Name()).TryLock(r.Context()); !errors.Is(err, holdfast.ErrNotAcquired) {
 		t.Errorf("another client: %v", err)
 	}

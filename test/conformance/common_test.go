@@ -603,7 +603,7 @@ func TestCM19ServerStopped(t *testing.T) {
 						t.Errorf("TryLock with a wait of %v took %v", wait, took)
 					}
 				}
-				tt.mend(s) // and what the tries did behind our back is undone
+				tt.mend(s) // grants of the failed tries are undone
 				locktest.Release(t, locktest.Entered(t, locktest.Background(t.Context(), m)))
 			})
 		}

@@ -505,7 +505,7 @@ func TestRN05NobodyRenewsWhatIsReleased(t *testing.T) {
 	proxy := redistest.NewProxy(t, s.Addr())
 	m := locktest.Open(t, proxy.URL(), locktest.Steady).RWMutex(locktest.Name(t))
 	for _, nested := range []int{1, 3} {
-		// Again if that took so long that a renewal may be on its way.
+		// Repeat if it took a renewal interval: a renewal may be on its way.
 		for start := (time.Time{}); time.Since(start) >= locktest.Steady.RenewEvery; {
 			start = time.Now()
 			var ls []*holdfast.Lease

@@ -270,11 +270,11 @@ func TestPermitsOfTheKilled(t *testing.T) {
 			}{
 				{"waiters", 0, 0, func() { m.killWaiters(5) }},
 				{"a holder that has read", 1, 1, func() { m.killHolder("before"); m.kill(m.someone()) }},
-				{"anybody", 0, 1, m.killAny},
+				{"any process", 0, 1, m.killAny},
 				{"waiters", 0, 0, func() { m.killWaiters(5) }},
 				{"a holder that has written", 1, 1, func() { m.killHolder("after"); m.kill(m.someone()) }},
-				{"anybody", 0, 1, m.killAny},
-				{"anybody", 0, 1, m.killAny},
+				{"any process", 0, 1, m.killAny},
+				{"any process", 0, 1, m.killAny},
 			} {
 				holders := m.holders
 				lost := m.epoch(killed.kill)
