@@ -1,7 +1,8 @@
 # Everything one does with this repository. `make help` prints itself.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-MODULES := . cmd/holdfast driver/goredis tools/releasecheck
+NESTED := cmd/holdfast driver/goredis tools/releasecheck
+MODULES := . $(NESTED)
 # What needs no server, or hardly any time.
 QUICK := ./driver ./internal/asynclog ./internal/clock ./internal/config ./internal/engine ./internal/wait ./internal/watchdog
 # What runs with the race detector in make test. Everything does in make topologies.
@@ -44,8 +45,16 @@ test-rest: deps ## Run what make test leaves out: topologies, acl, interop, a te
 modules: deps ## Run all tests of all modules, with one server where it does not matter
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo "== left out: the flash sale with PostgreSQL (./scripts/deps --databases)"
 	@command -v mariadbd >/dev/null || echo "== left out: the flash sale with MariaDB (./scripts/deps --databases)"
-	@failed=0; echo "== go test -race"; go test -race $(RACE) || failed=1; \
-	for m in $(MODULES); do echo "== go test $$m"; (cd $$m && go test -p 2 -parallel 4 -timeout 15m $$(go list ./... | grep -vE '$(LATER)')) || failed=1; done; exit $$failed
+	@echo "== go test -race"; go test -race $(RACE)
+	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),2) library nested
+
+.PHONY: library
+library:
+	@echo "== go test ."; go test -p 2 -parallel 4 -timeout 15m $$(go list ./... | grep -vE '$(LATER)')
+
+.PHONY: nested
+nested:
+	@failed=0; for m in $(NESTED); do echo "== go test $$m"; (cd $$m && go test -p 1 -parallel 4 -timeout 15m ./...) || failed=1; done; exit $$failed
 
 .PHONY: topologies
 topologies: deps ## Run the tests that are not about one server with replicas, Sentinels, a cluster

@@ -31,9 +31,9 @@ func TestUnverifiedTLS(t *testing.T) {
 	for _, args := range [][]string{{"ls"}, {"show", "x"}, {"run", "x", "--", "true"}, {"ls", "--json"}} {
 		execute(t, append([]string{"--config", unverified}, args...)...).want(t, 0, "*", says)
 	}
-	execute(t, "--config", unverified, "run", "x", "--verbose", "--", "true").want(t, 0, "", "WARN.*certificates of the servers are not checked")
+	execute(t, "--config", unverified, "run", "x", "--verbose", "--", "true").want(t, 0, "", "WARN.*certificates of the servers are not verified")
 	r := execute(t, "--config", unverified, "doctor")
-	r.want(t, 1, `warning +\S+, tls: the certificates of the servers are not checked`, says)
+	r.want(t, 1, `warning +\S+, tls: the TLS certificates of the servers are not verified`, says)
 	if r := execute(t, "--config", file("}\nholdfast: {tls: {ca: "+s.TLS().CA+"}"), "ls"); r.status != 0 || strings.Contains(r.err, "warning") {
 		t.Errorf("with an authority: %+v", r)
 	}
