@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -253,7 +252,4 @@ func held(tb testing.TB, s *redistest.Server, p *redistest.Proxy, n int) {
 	}
 	tb.Logf("%d leases: %.1f commands per period, %.0f bytes each", n, perPeriod, bytes)
 	_ = c.Close()
-	if keys := s.Keys(tb); len(keys) != 0 {
-		tb.Errorf("%d keys left, such as %s", len(keys), strings.Join(keys[:1], ""))
-	}
 }

@@ -80,7 +80,7 @@ func TestWrongThings(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 	r := execute(t, "ls", "--url", "redis://"+strings.TrimPrefix(web.URL, "http://"))
-	r.want(t, 122, "", `this does not speak the Redis protocol: it has answered "HTTP/1.1 400 Bad Request`)
+	r.want(t, 122, "", `the server does not speak the Redis protocol: it answered "HTTP/1.1 400 Bad Request`)
 	if strings.Contains(r.err, "Is the server running?") {
 		t.Error(r.err)
 	}
@@ -89,7 +89,7 @@ func TestWrongThings(t *testing.T) {
 	execute(t, "run", "text", "--url", s.URL(), "--", "true").want(t, 122, "", `WRONGTYPE.*choose another name\n$`)
 	bare := redistest.StartWith(t, redistest.Args("--rename-command", "CONFIG", "", "--appendonly", "yes"))
 	r = execute(t, "doctor", "--url", bare.URL())
-	r.want(t, 0, `not checked: persistence \(appendfsync\).*unknown command.*where the server is configured`, "")
+	r.want(t, 0, `not checked: persistence \(appendfsync\).*unknown command(?s:.*)in the configuration of the server`, "")
 	if strings.Contains(r.out, "ACL") {
 		t.Error(r.out)
 	}
