@@ -191,7 +191,7 @@ func BenchmarkHeld(b *testing.B) {
 	s := redistest.Start(b)
 	p := redistest.NewProxy(b, s.Addr())
 	for b.Loop() {
-		held(b, s, p, 10_000)
+		held(b, p, 10_000)
 	}
 	b.ReportMetric(0, "ns/op")
 }
@@ -199,10 +199,10 @@ func BenchmarkHeld(b *testing.B) {
 // TestHeldLeasesAreCheap bounds what 10,000 held leases cost.
 func TestHeldLeasesAreCheap(t *testing.T) {
 	s := redistest.Start(t)
-	held(t, s, redistest.NewProxy(t, s.Addr()), 10_000)
+	held(t, redistest.NewProxy(t, s.Addr()), 10_000)
 }
 
-func held(tb testing.TB, s *redistest.Server, p *redistest.Proxy, n int) {
+func held(tb testing.TB, p *redistest.Proxy, n int) {
 	// One lease of ours and not one goroutine more per lease.
 	const period = 2 * time.Second // with leases long enough for a busy machine
 	c := locktest.Open(tb, p.URL(), holdfast.Options{WatchdogTimeout: 20 * time.Second, RenewEvery: period})

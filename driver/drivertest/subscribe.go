@@ -218,7 +218,7 @@ func BenchmarkChange(b *testing.B, open Open) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer d.Close()
+			defer func() { _ = d.Close() }()
 			h := make(confirmations, n)
 			l := d.Listen(h)
 			var all []string
