@@ -37,7 +37,7 @@ test-all: test ## Run everything: make test, then make test-rest
 
 .PHONY: test-rest
 test-rest: deps ## Run what make test leaves out: topologies, acl, interop, a tenth of the seeded bugs, lint, release-check
-	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),1) lint release-check topologies \
+	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),2) topologies lint release-check \
 		$(if $(shell command -v javac >/dev/null && command -v mvn),interop,no-interop) \
 		mutants PART=$(or $(PART),$(shell echo $$(($$(git rev-list --count HEAD) % 10 + 1)))/10)
 
