@@ -10,6 +10,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/fake"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
 // A hold with leases of several lengths is kept as long as one of them is renewed.
@@ -122,5 +124,21 @@ func TestReenterAtSilentServer(t *testing.T) {
 		on = false
 		mu.Unlock()
 		release(t, h)
+	})
+}
+
+// After a failover, a lease is verified at once, not when it is due for renewal.
+func TestFailoverVerifiesAtOnce(t *testing.T) {
+	in(t, func(d *fake.Driver, e, _ *Engine) {
+		w := &witness{d: d, key: "k"}
+		if _, err := e.Acquire(context.Background(), script.NewMutex("k"), forever, w); err != nil {
+			t.Fatal(err)
+		}
+		d.FailOver("k")
+		failed := time.Now()
+		time.Sleep(options.Renew / 2)
+		if said := w.told(); said.why != watchdog.Failover || said.at.Sub(failed) > time.Millisecond {
+			t.Errorf("told %v after %v", said.why, said.at.Sub(failed))
+		}
 	})
 }

@@ -72,7 +72,7 @@ var replication = []Mutant{
 	{
 		"leases are not verified when the server has changed",
 		"internal/engine/engine.go", "d.Watch(e.watchdog.Suspect)", "d.Watch(func() {})",
-		"test/topology", "TestRestartWithoutData/single",
+		"internal/engine", "TestFailoverVerifiesAtOnce",
 	},
 	{
 		"a loss by a failover has the same reason as others",

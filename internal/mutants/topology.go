@@ -85,9 +85,4 @@ var topology = []Mutant{
 		"internal/engine/acquisition.go", "v.Granted() && acked < need", "false",
 		"test/topology", "TestClusterUnreplicatedWrite",
 	},
-	{
-		"the clocks of the servers are trusted",
-		"internal/watchdog/watched.go", "d := sent + lease - margin(lease) - c.skew", "d := sent + lease - margin(lease)",
-		"test/topology", "TestClusterClockOfPromoted",
-	},
 }
