@@ -351,46 +351,6 @@ func (a *acquisition) leave(granted bool) {
 	}
 }
 
-// floor returns the highest token known for the lock before it is asked for. The
-// parts of a group keep theirs.
-func (a *acquisition) floor() int64 {
-	switch k := a.k.(type) {
-	case Kind:
-		return a.e.tokens.floor(k.Ref("").Key)
-	case group:
-		for _, w := range k {
-			w.floor = a.e.tokens.floor(w.Kind.Ref("").Key)
-		}
-	}
-	return 0
-}
-
-// credible reports whether the tokens of a grant can come from the scripts.
-func (a *acquisition) credible(v script.Verdict) bool {
-	switch k := a.k.(type) {
-	case Kind:
-		return k.Traits().ServerTokens || isClockToken(v.Token)
-	case group:
-		for i, w := range k {
-			if !w.Kind.Traits().ServerTokens && !isClockToken(v.Tokens[i]) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// place returns where the lock is stored now.
-func (a *acquisition) place() driver.Place {
-	switch k := a.k.(type) {
-	case Kind:
-		return a.e.d.Place(k.Ref("").Key)
-	case group:
-		return a.e.d.Place(k[0].Kind.Ref("").Key)
-	}
-	return driver.Place{} // nothing to hold
-}
-
 // remaining returns what the holder has left, by the last answer.
 func (a *acquisition) remaining() time.Duration {
 	if a.ttl <= 0 {

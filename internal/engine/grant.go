@@ -18,6 +18,46 @@ type grant struct {
 	place    driver.Place // where the request was sent
 }
 
+// floor returns the highest token known for the lock before it is asked for. The
+// parts of a group keep theirs.
+func (a *acquisition) floor() int64 {
+	switch k := a.k.(type) {
+	case Kind:
+		return a.e.tokens.floor(k.Ref("").Key)
+	case group:
+		for _, w := range k {
+			w.floor = a.e.tokens.floor(w.Kind.Ref("").Key)
+		}
+	}
+	return 0
+}
+
+// credible reports whether the tokens of a grant can come from the scripts.
+func (a *acquisition) credible(v script.Verdict) bool {
+	switch k := a.k.(type) {
+	case Kind:
+		return k.Traits().ServerTokens || isClockToken(v.Token)
+	case group:
+		for i, w := range k {
+			if !w.Kind.Traits().ServerTokens && !isClockToken(v.Tokens[i]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// place returns where the lock is stored now.
+func (a *acquisition) place() driver.Place {
+	switch k := a.k.(type) {
+	case Kind:
+		return a.e.d.Place(k.Ref("").Key)
+	case group:
+		return a.e.d.Place(k[0].Kind.Ref("").Key)
+	}
+	return driver.Place{} // nothing to hold
+}
+
 // hold makes a granted lock a Hold, which the watchdog guards. It returns nil if the
 // engine was closed meanwhile.
 func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
