@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/interop"
 )
 
@@ -43,7 +44,7 @@ func TestClaims(t *testing.T) {
 			if !write.do(t, n, "isLocked").Bool() {
 				t.Fatal("the lock is free at once")
 			}
-			eventually(t, 20*time.Second, "the lock is still held but reported as free", func() bool {
+			locktest.Eventually(t, 20*time.Second, "the lock is still held but reported as free", func() bool {
 				return !write.do(t, n, "isLocked").Bool()
 			})
 		},

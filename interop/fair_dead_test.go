@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -18,7 +19,7 @@ func TestFairSweptByJava(t *testing.T) {
 		dead := l.await(t, nil, func(chan<- int64) { w.Send("lock") })
 		w.Kill()
 		l.drop(dead)
-		eventually(t, 30*time.Second, "its limit is over", func() bool {
+		locktest.Eventually(t, 30*time.Second, "its limit is over", func() bool {
 			return l.left(t, limitsKey(l.name), dead.owner) < 0
 		})
 		l.thread(t).TryLock(t, 0, 0) // removes dead waiters
@@ -47,12 +48,12 @@ func TestFairHolderDies(t *testing.T) {
 	lines(t, func(t *testing.T, l *line) {
 		w := l.worker(t)
 		w.Send("lock")
-		eventually(t, 30*time.Second, "it has the lock", func() bool { return l.server.Int(t, "EXISTS", l.name) == 1 })
+		locktest.Eventually(t, 30*time.Second, "it has the lock", func() bool { return l.server.Int(t, "EXISTS", l.name) == 1 })
 		l.join(t, l.thread(t))
 		l.join(t, l.goroutine())
 		time.Sleep(watchdogTime + time.Second)
 		w.Kill()
-		eventually(t, 2*watchdogTime, "its lock expires", func() bool { return l.server.Int(t, "EXISTS", l.name) == 0 || len(l.queue(t)) < 2 })
+		locktest.Eventually(t, 2*watchdogTime, "its lock expires", func() bool { return l.server.Int(t, "EXISTS", l.name) == 0 || len(l.queue(t)) < 2 })
 		l.serve(t, redistest.Now(), 5*time.Second)
 	})
 }

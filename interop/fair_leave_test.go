@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -47,7 +48,7 @@ func TestFairGivesUp(t *testing.T) {
 				l.drop(at)
 			}
 			// A waiter that gives up removes its queue entry before it returns.
-			eventually(t, 10*time.Second, "they have left the queue", func() bool { return len(l.queue(t)) <= len(l.places) })
+			locktest.Eventually(t, 10*time.Second, "they have left the queue", func() bool { return len(l.queue(t)) <= len(l.places) })
 			l.wantQueue(t)
 			l.serve(t, holder.Unlock(t), slack)
 		}
@@ -72,7 +73,7 @@ func TestFairInterrupted(t *testing.T) {
 		l.join(t, l.goroutine())
 		l.join(t, l.thread(t))
 		// During a command the interrupt would cause another exception.
-		eventually(t, wait, "it sleeps", func() bool { return p.asleep(t) })
+		locktest.Eventually(t, wait, "it sleeps", func() bool { return p.asleep(t) })
 		good(t, java.Do(interop.Call{On: p.thread, Method: "interrupt"}))
 		if err := <-interrupted; err == nil || !strings.Contains(err.Error(), "InterruptedException") {
 			t.Error("the thread was not interrupted: ", err)

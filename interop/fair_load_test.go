@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -108,9 +109,9 @@ func TestFairQuietQueue(t *testing.T) {
 			time.Sleep(howLong)
 			held := scripts(t, s) - before
 			waited := time.Since(began)
-			eventually(t, 20*time.Second, "the lock expires", func() bool { return s.Int(t, "EXISTS", l.name) == 0 || len(l.queue(t)) < waiters })
+			locktest.Eventually(t, 20*time.Second, "the lock expires", func() bool { return s.Int(t, "EXISTS", l.name) == 0 || len(l.queue(t)) < waiters })
 			over := time.Now()
-			eventually(t, 10*time.Second, "the next waiter has the lock", func() bool { return len(l.queue(t)) < waiters })
+			locktest.Eventually(t, 10*time.Second, "the next waiter has the lock", func() bool { return len(l.queue(t)) < waiters })
 			expired, free := scripts(t, s)-before-held, time.Since(over)
 			t.Logf("%d scripts in %v of waiting, %d until the next waiter had the expired lock", held, waited, expired)
 			if float64(held) > 6*waiters*waited.Seconds() {

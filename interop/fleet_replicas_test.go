@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -45,7 +46,7 @@ func TestSentinelFleet(t *testing.T) {
 	}
 	s.Failover()
 	master := s.Master()
-	eventually(t, time.Minute, "all subscribe to the new master", func() bool {
+	locktest.Eventually(t, time.Minute, "all subscribe to the new master", func() bool {
 		heard := listening(t, master)
 		for _, h := range all {
 			if !heard[h.name] {
@@ -54,7 +55,7 @@ func TestSentinelFleet(t *testing.T) {
 		}
 		return true
 	})
-	eventually(t, 2*fleetLease, "all are renewed there", func() bool {
+	locktest.Eventually(t, 2*fleetLease, "all are renewed there", func() bool {
 		for _, h := range all {
 			if h.looks && master.Int(t, "PTTL", h.name) < fleetLease.Milliseconds()/2 {
 				return false

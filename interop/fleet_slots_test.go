@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -45,7 +46,7 @@ func (f *clusterFleet) movedWaiters(t *testing.T) {
 		moved[h] = f.move(t, h.name)
 	}
 	hears := func(h *handover) bool { return h.javaFirst || plain[h.java] }
-	eventually(t, 30*time.Second, "they subscribe to the new masters", func() bool {
+	locktest.Eventually(t, 30*time.Second, "they subscribe to the new masters", func() bool {
 		for _, h := range all {
 			if hears(h) && !listening(t, moved[h])[h.name] {
 				return false

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/interop"
 )
 
@@ -124,7 +125,7 @@ func (s *script) record(t *testing.T, by actor) (steps [][]string) {
 		stage.before = stage.ends()
 		answer := by.do(t, st.op)
 		if st.until != nil {
-			eventually(t, 30*time.Second, st.does, func() bool { return st.until(stage) })
+			locktest.Eventually(t, 30*time.Second, st.does, func() bool { return st.until(stage) })
 		}
 		steps = append(steps, stage.rec.step(t, answer))
 	}

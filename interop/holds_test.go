@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/interop"
 )
 
@@ -208,14 +209,14 @@ func TestNames(t *testing.T) {
 			}
 			// busy returns the keys and channels while one party holds the lock and one waits.
 			busy := func(holder, waiter, other party) (seen []string) {
-				eventually(t, 10*time.Second, "nothing is left", func() bool { return len(traces()) <= kept })
+				locktest.Eventually(t, 10*time.Second, "nothing is left", func() bool { return len(traces()) <= kept })
 				holder.Lock(t, 0)
 				if other.TryLock(t, 0, 0) {
 					t.Error("both sides hold the lock")
 				}
 				held := traces()
 				entered := r.visits(t, k, n, waiter)
-				eventually(t, 10*time.Second, "a party waits", func() bool { seen = traces(); return len(seen) >= len(held)+more })
+				locktest.Eventually(t, 10*time.Second, "a party waits", func() bool { seen = traces(); return len(seen) >= len(held)+more })
 				next(t, n, entered, holder.Unlock(t)).Unlock(t)
 				return seen
 			}

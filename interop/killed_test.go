@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -123,7 +124,7 @@ func kill(t *testing.T, r *fixture, v victim, release interop.Release) {
 		before := r.listeners(t, w.name)
 		v.Wait(t, k, w.name)
 		if k.name != "spin" {
-			eventually(t, 30*time.Second, "it waits for "+w.name, func() bool { return r.listeners(t, w.name) > before })
+			locktest.Eventually(t, 30*time.Second, "it waits for "+w.name, func() bool { return r.listeners(t, w.name) > before })
 		}
 		w.crowd = r.crowd(t, k, w.name, others, false)
 		w.waiters = r.visits(t, k, w.name, w.crowd...)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/interop"
 )
 
@@ -81,7 +82,7 @@ func awaits(t *testing.T, p *interop.Peer, latch object, thread string) <-chan i
 	t.Helper()
 	good(t, p.Do(interop.Call{Thread: thread, On: "java.lang.Thread", Method: "currentThread", As: thread}))
 	ch := latch.Go(thread, "await")
-	eventually(t, 30*time.Second, "a thread sleeps for the latch", func() bool { return blocked(t, p, thread, "ReclosableLatch") })
+	locktest.Eventually(t, 30*time.Second, "a thread sleeps for the latch", func() bool { return blocked(t, p, thread, "ReclosableLatch") })
 	return ch
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -147,10 +148,10 @@ func (r *fixture) background(tb testing.TB, k kind, name string, ps []party, wai
 	if k.name == "spin" {
 		return // a spin lock polls and does not subscribe
 	}
-	eventually(tb, 30*time.Second, "they wait for "+name, func() bool { return r.listeners(tb, name) >= before+int64(len(ps)) })
+	locktest.Eventually(tb, 30*time.Second, "they wait for "+name, func() bool { return r.listeners(tb, name) >= before+int64(len(ps)) })
 	for _, p := range ps {
 		if p, ok := p.(*javaParty); ok {
-			eventually(tb, 30*time.Second, "a thread sleeps for "+name, func() bool { return p.asleep(tb) })
+			locktest.Eventually(tb, 30*time.Second, "a thread sleeps for "+name, func() bool { return p.asleep(tb) })
 		}
 	}
 }

@@ -157,13 +157,3 @@ var names atomic.Int64
 func name(tb testing.TB) string {
 	return fmt.Sprint(strings.ReplaceAll(tb.Name(), "/", ":"), ":", names.Add(1))
 }
-
-// eventually waits until a condition is true.
-func eventually(tb testing.TB, limit time.Duration, what string, cond func() bool) {
-	tb.Helper()
-	for deadline := time.Now().Add(limit); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatalf("condition not met within %v: %s", limit, what)
-		}
-	}
-}

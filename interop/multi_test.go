@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -119,7 +120,7 @@ func TestMulti(t *testing.T) {
 	everyMixture(t, func(t *testing.T, r *fixture, m mixture) {
 		r.bothWays(t, m.kind(), func(t *testing.T, n string, first, second party) {
 			inTurn(t, first, second, 8*time.Second)
-			eventually(t, 5*time.Second, "nothing is left", func() bool { return len(left(t, r.server, n)) == 0 })
+			locktest.Eventually(t, 5*time.Second, "nothing is left", func() bool { return len(left(t, r.server, n)) == 0 })
 		})
 	})
 }
@@ -142,7 +143,7 @@ func TestMultiAllOrNothing(t *testing.T) {
 						if all.TryLock(t, wait, 0) {
 							t.Fatalf("acquired a held part after waiting %v", wait)
 						}
-						eventually(t, 5*time.Second, "nothing is left of the attempt", func() bool {
+						locktest.Eventually(t, 5*time.Second, "nothing is left of the attempt", func() bool {
 							return slices.Equal(left(t, r.server, n), before)
 						})
 					}
@@ -155,7 +156,7 @@ func TestMultiAllOrNothing(t *testing.T) {
 					}
 					all.Unlock(t)
 					// A queue entry of an attempt may be removed a moment later.
-					eventually(t, 5*time.Second, "the part is free afterwards", func() bool { return part.TryLock(t, 0, 0) })
+					locktest.Eventually(t, 5*time.Second, "the part is free afterwards", func() bool { return part.TryLock(t, 0, 0) })
 					part.Unlock(t)
 				})
 			}
@@ -263,6 +264,6 @@ func TestMultiKilled(t *testing.T) {
 		g := newGo(golang, m.kind(), n)
 		soon(t, 30*time.Second, enters(t, g))
 		g.Unlock(t)
-		eventually(t, 20*time.Second, "nothing is left", func() bool { return len(left(t, s, n)) == 0 })
+		locktest.Eventually(t, 20*time.Second, "nothing is left", func() bool { return len(left(t, s, n)) == 0 })
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/interop"
 )
 
@@ -88,7 +89,7 @@ func TestLockOfGoAsObject(t *testing.T) {
 					fails(t, l.Release(ctx), holdfast.ErrLost)
 					return
 				}
-				eventually(t, 2*slack, "the lease was not changed", func() bool {
+				locktest.Eventually(t, 2*slack, "the lease was not changed", func() bool {
 					ttl := r.server.Int(t, "PTTL", n)
 					return ttl > 4500 && ttl <= 6000
 				})
@@ -152,7 +153,7 @@ func TestElectionAsLock(t *testing.T) {
 		t.Errorf("term %d after %d", again.Token(), l.Token())
 	}
 	java.says(t, true, "forceUnlock")
-	eventually(t, 2*slack, "there is no leader", func() bool {
+	locktest.Eventually(t, 2*slack, "there is no leader", func() bool {
 		leader, err := golang.Leader(ctx)
 		return err == nil && leader == holdfast.Leader{}
 	})

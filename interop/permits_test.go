@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/interop"
 )
 
@@ -173,7 +174,7 @@ func TestPermitIDs(t *testing.T) {
 		p := r.permits(t, interop.Current, 1)
 		l := p.goTakes(t, 1)
 		p.java.says(t, true, "updateLeaseTime", l.Permits()[0], 4, "SECONDS") // the next renewal extends it again
-		eventually(t, 2*slack, "it is renewed", func() bool {
+		locktest.Eventually(t, 2*slack, "it is renewed", func() bool {
 			left, err := p.golang.RemainingID(ctx, l.Permits()[0])
 			return err == nil && left > 4*time.Second
 		})

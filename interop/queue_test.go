@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -73,7 +74,7 @@ func (l *line) await(tb testing.TB, p party, begin func(entered chan<- int64)) *
 	before := append(l.queue(tb), "")
 	at := &place{party: p, entered: make(chan int64, 1)}
 	go begin(at.entered)
-	eventually(tb, 30*time.Second, "one more party waits for "+l.name, func() bool {
+	locktest.Eventually(tb, 30*time.Second, "one more party waits for "+l.name, func() bool {
 		at.owner = l.last(tb)
 		return !slices.Contains(before, at.owner)
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -46,7 +47,7 @@ func newVotes(t *testing.T, release interop.Release) *votes {
 // awaitVoter waits until a server has been up long enough to vote.
 func awaitVoter(t *testing.T, s *redistest.Server) {
 	t.Helper()
-	eventually(t, 4*longest, "the server has been up long enough", func() bool {
+	locktest.Eventually(t, 4*longest, "the server has been up long enough", func() bool {
 		_, after, _ := strings.Cut(fmt.Sprint(s.Do(t, "INFO", "server")), "uptime_in_seconds:")
 		var up int
 		_, _ = fmt.Sscan(after, &up)
@@ -79,7 +80,7 @@ func TestRedlock(t *testing.T) {
 		meet := func(t *testing.T, n string, first, second party) {
 			inTurn(t, first, second, 20*time.Second)
 			for _, s := range v.servers {
-				eventually(t, 10*time.Second, "nothing is left", func() bool { return !s.Running() || len(left(t, s, n)) == 0 })
+				locktest.Eventually(t, 10*time.Second, "nothing is left", func() bool { return !s.Running() || len(left(t, s, n)) == 0 })
 			}
 		}
 		t.Run("minority", v.minority)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -210,7 +211,7 @@ func beginAll(tb testing.TB, servers []*redistest.Server, all []*handover) {
 		h.from.Hold(tb)
 		h.arrived = h.to.Wait()
 	}
-	eventually(tb, time.Minute, "all have subscribed", func() bool {
+	locktest.Eventually(tb, time.Minute, "all have subscribed", func() bool {
 		heard := listening(tb, servers...)
 		return !slices.ContainsFunc(all, func(h *handover) bool { return !heard[h.name] })
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -109,7 +110,7 @@ func TestRWRenewalCutsLease(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, 2*watchdogTime, "Redisson has renewed", func() bool {
+				locktest.Eventually(t, 2*watchdogTime, "Redisson has renewed", func() bool {
 					return b.server.Int(t, "PTTL", b.name) <= watchdogTime.Milliseconds()
 				})
 				c.end(t, b, java)
@@ -191,7 +192,7 @@ func TestRWWriterFirst(t *testing.T) {
 		reader.Lock(t, 0)
 		writer := &goParty{lock: b.golang.RWMutex(b.name, holdfast.WriterFirst())}
 		entered := begin(t, writer)
-		eventually(t, 10*time.Second, "the writer has announced that it waits", func() bool {
+		locktest.Eventually(t, 10*time.Second, "the writer has announced that it waits", func() bool {
 			return b.server.Int(t, "PTTL", "holdfast:writers:{"+b.name+"}") > 2500
 		})
 		if b.either(t, 1, "read").TryLock(t, 0, 0) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -202,7 +203,7 @@ func begin(tb testing.TB, parties ...party) <-chan int64 {
 	time.Sleep(300 * time.Millisecond)
 	for _, p := range parties { // a thread that does not sleep yet misses the message of a writer
 		if p, ok := p.(*javaParty); ok {
-			eventually(tb, 30*time.Second, "a thread sleeps", func() bool { return len(entered) == len(parties) || p.asleep(tb) })
+			locktest.Eventually(tb, 30*time.Second, "a thread sleeps", func() bool { return len(entered) == len(parties) || p.asleep(tb) })
 		}
 	}
 	return entered

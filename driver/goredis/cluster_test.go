@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/driver/goredis"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -73,7 +74,7 @@ func TestClusterChannels(t *testing.T) {
 	}
 	l.Subscribe(channels...)
 	for _, name := range channels {
-		eventually(t, soon, name, func() bool { return h.Seen("+"+name) == 1 })
+		locktest.Eventually(t, soon, name, func() bool { return h.Seen("+"+name) == 1 })
 	}
 	for i := range 30 {
 		key := fmt.Sprint("{k", i, "}")
@@ -86,12 +87,12 @@ func TestClusterChannels(t *testing.T) {
 			t.Fatal(r, err)
 		}
 		for _, want := range []string{name + ":plain", name + ":sharded", name + ":script", "__keyspace@0__:" + key + ":set"} {
-			eventually(t, soon, want, func() bool { return h.Seen(want) == 1 })
+			locktest.Eventually(t, soon, want, func() bool { return h.Seen(want) == 1 })
 		}
 	}
 	l.Unsubscribe(channels...)
 	for _, s := range c.Nodes() {
-		eventually(t, soon, "no channels left", func() bool {
+		locktest.Eventually(t, soon, "no channels left", func() bool {
 			return len(s.Channels(t)) == 0 && len(s.Strings(t, "PUBSUB", "SHARDCHANNELS")) == 0
 		})
 	}
@@ -120,7 +121,7 @@ func watch(t *testing.T, client redis.UniversalClient) *watched {
 	l := w.d.Listen(w.h)
 	l.Subscribe(talk, life)
 	for _, c := range []string{talk, life} {
-		eventually(t, soon, c, func() bool { return w.h.Seen("+"+c) > 0 })
+		locktest.Eventually(t, soon, c, func() bool { return w.h.Seen("+"+c) > 0 })
 	}
 	return w
 }
@@ -140,20 +141,20 @@ func (w *watched) moves(t *testing.T, limit time.Duration, move func() (to *redi
 	}
 	to := move()
 	start := time.Now()
-	eventually(t, limit, "another term", func() bool { return w.d.Place(key).Term > before.Term })
-	eventually(t, limit, "a call", func() bool {
+	locktest.Eventually(t, limit, "another term", func() bool { return w.d.Place(key).Term > before.Term })
+	locktest.Eventually(t, limit, "a call", func() bool {
 		_, err := w.d.Do(t.Context(), addOne(key))
 		return err == nil
 	})
 	for _, cond := range again {
-		eventually(t, limit, "channels lost and found", cond)
+		locktest.Eventually(t, limit, "channels lost and found", cond)
 	}
-	eventually(t, limit, "the watcher is called", func() bool { return w.told.Load() > 0 })
+	locktest.Eventually(t, limit, "the watcher is called", func() bool { return w.told.Load() > 0 })
 	heard := []func() bool{w.h.More(talk + ":plain"), w.h.More(life + ":set")}
 	if w.d.Facts(t.Context())[0].Cluster {
 		heard = append(heard, w.h.More(talk+":sharded"))
 	}
-	eventually(t, limit, "messages", func() bool {
+	locktest.Eventually(t, limit, "messages", func() bool {
 		_, _ = to.Try("PUBLISH", talk, "plain")
 		_, _ = to.Try("SPUBLISH", talk, "sharded")
 		_, _ = to.Try("SET", key, "1")
@@ -174,7 +175,7 @@ func TestSlotMoves(t *testing.T) {
 			c.Migrate(redistest.SlotOf(key), to)
 			return to
 		})
-		eventually(t, soon, "the key lives at the new node", func() bool { return w.d.Place(key).Node == to.Addr() })
+		locktest.Eventually(t, soon, "the key lives at the new node", func() bool { return w.d.Place(key).Node == to.Addr() })
 		from, to = to, from
 	}
 }

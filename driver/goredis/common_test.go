@@ -23,15 +23,6 @@ const silence = 5 * time.Second
 // has kept from answering, where no test wants a failover.
 var calm = redistest.Args("--cluster-node-timeout", "60000")
 
-func eventually(t *testing.T, limit time.Duration, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", limit, what)
-		}
-	}
-}
-
 // connect returns a driver on a client, and closes both.
 func connect(t *testing.T, client redis.UniversalClient) *goredis.Driver {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver/goredis"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -108,7 +109,7 @@ func TestLocksAcrossFailover(t *testing.T) {
 	old := c.MasterOf("lock")
 	old.Kill()
 	c.AwaitFailover(old)
-	eventually(t, soon, "the new master answers", func() bool { // b may not have found the new master yet
+	locktest.Eventually(t, soon, "the new master answers", func() bool { // b may not have found the new master yet
 		_, err = b.Mutex("lock").TryLock(t.Context(), holdfast.Wait(2*time.Second))
 		return !errors.Is(err, holdfast.ErrUnavailable)
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/driver/goredis"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -75,7 +76,7 @@ func TestDemotedWhileWaiting(t *testing.T) {
 	d := connect(t, single(s.Addr()))
 	done := make(chan driver.Result, 1)
 	go func() { done <- d.DoAcked(t.Context(), []driver.Call{addOne("k")}, 1, 20*time.Second)[0] }()
-	eventually(t, soon, "a client waits for replicas", func() bool {
+	locktest.Eventually(t, soon, "a client waits for replicas", func() bool {
 		return strings.Contains(s.Do(t, "INFO", "clients").(string), "blocked_clients:1")
 	})
 	s.Do(t, "REPLICAOF", "127.0.0.1", "1")
@@ -103,7 +104,7 @@ func TestFullPool(t *testing.T) {
 		first <- err
 	}()
 	var err error
-	eventually(t, soon, "no place in the pool", func() bool {
+	locktest.Eventually(t, soon, "no place in the pool", func() bool {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = d.Do(short, addOne("k"))
@@ -141,7 +142,7 @@ func TestTerm(t *testing.T) {
 	stop := d.Watch(func() { told.Add(1) })
 	do := func() {
 		t.Helper()
-		eventually(t, soon, "an answer", func() bool {
+		locktest.Eventually(t, soon, "an answer", func() bool {
 			_, err := d.Do(t.Context(), addOne("k"))
 			return err == nil
 		})
@@ -164,7 +165,7 @@ func TestTerm(t *testing.T) {
 			t.Errorf("another server has answered: %+v after %+v", d.Place("k"), before)
 		}
 	}
-	eventually(t, soon, "the watcher is called for three new servers", func() bool { return told.Load() >= 3 })
+	locktest.Eventually(t, soon, "the watcher is called for three new servers", func() bool { return told.Load() >= 3 })
 	stop()
 	told.Store(0)
 	before = d.Place("k")
@@ -183,10 +184,10 @@ func TestTermIsNoticed(t *testing.T) {
 	h := drivertest.NewRecorder()
 	l := d.Listen(h)
 	l.Subscribe("c")
-	eventually(t, soon, "subscribed", func() bool { return h.Seen("+c") > 0 })
+	locktest.Eventually(t, soon, "subscribed", func() bool { return h.Seen("+c") > 0 })
 	before := d.Place("k")
 	s.Restart()
-	eventually(t, soon, "another term", func() bool { return d.Place("k").Term > before.Term })
+	locktest.Eventually(t, soon, "another term", func() bool { return d.Place("k").Term > before.Term })
 	h.Check(t)
 }
 
@@ -204,7 +205,7 @@ func TestCloseLeavesTheClient(t *testing.T) {
 		h := drivertest.NewRecorder()
 		l := d.Listen(h)
 		l.Subscribe("a", "b")
-		eventually(t, soon, "subscribed", func() bool { return h.Seen("+b") > 0 })
+		locktest.Eventually(t, soon, "subscribed", func() bool { return h.Seen("+b") > 0 })
 	}
 	calls := make(chan error, 50)
 	for range cap(calls) {
@@ -242,14 +243,14 @@ func TestForbiddenChannel(t *testing.T) {
 	h := drivertest.NewRecorder()
 	l := d.Listen(h)
 	l.Subscribe("yours:1")
-	eventually(t, soon, "refused", func() bool { return h.Seen("refused yours:1") > 0 })
+	locktest.Eventually(t, soon, "refused", func() bool { return h.Seen("refused yours:1") > 0 })
 	l.Subscribe("mine:1")
-	eventually(t, soon, "subscribed", func() bool { return h.Seen("+mine:1") > 0 })
+	locktest.Eventually(t, soon, "subscribed", func() bool { return h.Seen("+mine:1") > 0 })
 	if h.Seen("-mine:1")+h.Seen("refused mine:1") > 0 {
 		t.Error("one channel was lost for the other's sake")
 	}
 	s.Do(t, "ACL", "SETUSER", "default", "allchannels")
-	eventually(t, soon, "subscribed when allowed", func() bool { return h.Seen("+yours:1") > 0 })
+	locktest.Eventually(t, soon, "subscribed when allowed", func() bool { return h.Seen("+yours:1") > 0 })
 	h.Check(t)
 }
 
@@ -269,11 +270,11 @@ func TestForgedMessages(t *testing.T) {
 		f.Arm(true)
 		l.Subscribe("c")
 		if forged != "" && !f.Mute {
-			eventually(t, soon, name+": it is forged", func() bool { return f.Forged() > 0 })
+			locktest.Eventually(t, soon, name+": it is forged", func() bool { return f.Forged() > 0 })
 		}
 		f.Arm(false)
 		l.Subscribe("d")
-		eventually(t, soon, name+": a channel is confirmed again", func() bool { return h.Seen("+d") > 0 })
+		locktest.Eventually(t, soon, name+": a channel is confirmed again", func() bool { return h.Seen("+d") > 0 })
 		_ = l.Close()
 		_ = d.Close()
 	}

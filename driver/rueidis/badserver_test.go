@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/driver/rueidis"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -34,7 +35,7 @@ func TestUnsubscribeFromBusyServer(t *testing.T) {
 			defer close(done)
 			_, _ = s.Try("EVAL", "local t = redis.call('time') local stop = t[1] + 2 repeat t = redis.call('time') until tonumber(t[1]) >= stop", "0")
 		}()
-		eventually(t, patience, "the server is busy", func() bool {
+		locktest.Eventually(t, patience, "the server is busy", func() bool {
 			_, err := d.Do(t.Context(), addOne("k"))
 			return driver.CodeOf(err) == "BUSY"
 		})
@@ -42,7 +43,7 @@ func TestUnsubscribeFromBusyServer(t *testing.T) {
 		l.Subscribe("c")
 		<-done
 		h.Want(t, "+c")
-		eventually(t, patience, "the server has unsubscribed what it was busy for", func() bool { return len(s.Channels(t)) == 2 })
+		locktest.Eventually(t, patience, "the server has unsubscribed what it was busy for", func() bool { return len(s.Channels(t)) == 2 })
 		s.Do(t, "PUBLISH", "c", "heard")
 		h.Want(t, "c:heard")
 		_ = l.Close()
@@ -79,7 +80,7 @@ func TestCrowdedServer(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	wg.Wait()
-	eventually(t, patience, "the server has room again", func() bool { // what it has hung up on may not be noticed yet
+	locktest.Eventually(t, patience, "the server has room again", func() bool { // what it has hung up on may not be noticed yet
 		_, err := d.Do(t.Context(), addOne("k"))
 		return err == nil
 	})
@@ -199,7 +200,7 @@ func meetForger(t *testing.T, name, at string, resp2 bool, f *drivertest.Forger)
 	}
 	calls.Wait()
 	f.Arm(false)
-	eventually(t, patience, name+": calls succeed again", func() bool {
+	locktest.Eventually(t, patience, name+": calls succeed again", func() bool {
 		r, err := d.Do(t.Context(), addOne("k"))
 		return err == nil && len(r.List) == 3
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/drivertest"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -33,7 +34,7 @@ func TestNodesDisagree(t *testing.T) {
 		t.Errorf("the nodes disagree: %v is %v", err, driver.ClassOf(err))
 	}
 	b.Do(t, "CLUSTER", "SETSLOT", slot, "NODE", id)
-	eventually(t, patience, "they agree, and the call runs", func() bool {
+	locktest.Eventually(t, patience, "they agree, and the call runs", func() bool {
 		r, err := d.Do(t.Context(), addOne(key))
 		return err == nil && r.Int == 1
 	})

@@ -22,15 +22,6 @@ const patience = 15 * time.Second
 // has kept from answering, where no test wants a failover.
 var calm = redistest.Args("--cluster-node-timeout", "60000")
 
-func eventually(t *testing.T, limit time.Duration, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); !cond(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", limit, what)
-		}
-	}
-}
-
 func addrs(servers []*redistest.Server) []string {
 	var list []string
 	for _, s := range servers {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/rueidis"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -71,8 +72,8 @@ func TestTwoMasters(t *testing.T) {
 	toA.Refuse(false)
 	toB.Refuse(false)
 	for _, s := range []*side{x, y} {
-		eventually(t, patience, "a client that sees two masters uses none", func() bool { return s.refuses(t) })
-		eventually(t, soon, "its watchers are told", func() bool { return s.changes.Load() > 0 })
+		locktest.Eventually(t, patience, "a client that sees two masters uses none", func() bool { return s.refuses(t) })
+		locktest.Eventually(t, soon, "its watchers are told", func() bool { return s.changes.Load() > 0 })
 		if p := s.Place("k"); p.Node != "" {
 			t.Errorf("the key lives at %+v, but two servers call themselves master", p)
 		}
@@ -90,7 +91,7 @@ func TestTwoMasters(t *testing.T) {
 	a.Do(t, "REPLICAOF", host, port)
 	for i, s := range []*side{x, y} {
 		s.changes.Store(0)
-		eventually(t, patience, "the only master is used", func() bool { return s.serves(t) })
+		locktest.Eventually(t, patience, "the only master is used", func() bool { return s.serves(t) })
 		if p := s.Place("k"); p.Node != s.b || p.Term == before[i].Term {
 			t.Errorf("the key lives at %+v, before at %+v; want %s in a new term", p, before[i], s.b)
 		}
@@ -104,7 +105,7 @@ func TestTwoMastersOneWithReplicas(t *testing.T) {
 	r := redistest.StartReplicated(t, 2)
 	d := connect(t, "redis://"+strings.Join(addrs(r.Nodes()), ",")+"?scan_interval=200ms")
 	r.Nodes()[2].Do(t, "REPLICAOF", "NO", "ONE")
-	eventually(t, patience, "a client that sees two masters uses none", func() bool {
+	locktest.Eventually(t, patience, "a client that sees two masters uses none", func() bool {
 		_, err := d.Do(t.Context(), addOne("k"))
 		return err != nil && strings.Contains(err.Error(), "both")
 	})
@@ -134,7 +135,7 @@ func TestTwoGroupsOfSentinels(t *testing.T) {
 	for _, p := range doors {
 		p.Refuse(false)
 	}
-	eventually(t, patience, "no master is used, and the error names both", func() bool {
+	locktest.Eventually(t, patience, "no master is used, and the error names both", func() bool {
 		_, err := d.Do(t.Context(), addOne("k"))
 		return err != nil && driver.ClassOf(err) == driver.Definite && strings.Contains(err.Error(), "different masters") &&
 			strings.Contains(err.Error(), one.Master().Addr()) && strings.Contains(err.Error(), other.Master().Addr())
@@ -142,7 +143,7 @@ func TestTwoGroupsOfSentinels(t *testing.T) {
 	for _, w := range other.Sentinels() {
 		w.Kill()
 	}
-	eventually(t, patience, "the other group is gone, and the master is used again", serves)
+	locktest.Eventually(t, patience, "the other group is gone, and the master is used again", serves)
 }
 
 // Servers that do not answer contradict nothing: the one that was the master is
@@ -168,7 +169,7 @@ func TestAbsentWitnesses(t *testing.T) {
 	for _, p := range []*redistest.Proxy{b, a} {
 		p.Refuse(false)
 	}
-	eventually(t, patience, "the master is used again", func() bool { return s.serves(t) })
+	locktest.Eventually(t, patience, "the master is used again", func() bool { return s.serves(t) })
 	if now := s.Place("k"); now.Term != before.Term {
 		t.Errorf("the master has not changed, and the key lives at %+v, before at %+v", now, before)
 	}

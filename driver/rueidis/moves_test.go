@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/driver/rueidis"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -36,19 +37,19 @@ func newMoving(t *testing.T, url, key string) *moving {
 // is published at the new server.
 func (m *moving) moved(t *testing.T, key string, before driver.Place, to *redistest.Server, publish ...string) {
 	t.Helper()
-	eventually(t, patience, "another term for "+key, func() bool { return m.d.Place(key).Term != before.Term })
-	eventually(t, patience, "the key lives at the new server", func() bool { return m.d.Place(key).Node == to.Addr() })
-	eventually(t, soon, "the watcher is called for the new term", func() bool { return m.calls.Load() > 0 }) // a moment after the change
+	locktest.Eventually(t, patience, "another term for "+key, func() bool { return m.d.Place(key).Term != before.Term })
+	locktest.Eventually(t, patience, "the key lives at the new server", func() bool { return m.d.Place(key).Node == to.Addr() })
+	locktest.Eventually(t, soon, "the watcher is called for the new term", func() bool { return m.calls.Load() > 0 }) // a moment after the change
 	m.h.Want(t, "-"+m.channel)
 	m.h.Want(t, "+"+m.channel)
 	for _, command := range publish { // more than once: the channel may be lost again on its way
 		heard := m.h.More(m.channel + ":" + command)
-		eventually(t, patience, command+" is heard", func() bool {
+		locktest.Eventually(t, patience, command+" is heard", func() bool {
 			_, _ = to.Try(command, m.channel, command)
 			return heard()
 		})
 	}
-	eventually(t, patience, "the new server answers", func() bool {
+	locktest.Eventually(t, patience, "the new server answers", func() bool {
 		r, err := m.d.Do(t.Context(), addOne(key))
 		return err == nil && r.Int > 0
 	})

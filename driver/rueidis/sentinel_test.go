@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/driver/rueidis"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -41,7 +42,7 @@ func (n *named) redeploy(which ...int) {
 func (n *named) failsOver(t *testing.T) {
 	t.Helper()
 	master := n.Failover()
-	eventually(t, patience, "the driver has followed to the new master", func() bool {
+	locktest.Eventually(t, patience, "the driver has followed to the new master", func() bool {
 		_, err := n.d.Do(t.Context(), addOne("k"))
 		return err == nil && n.d.Place("k").Node == master.Addr()
 	})

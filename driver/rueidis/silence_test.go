@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/driver/rueidis"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -44,7 +45,7 @@ func TestSilentMaster(t *testing.T) {
 	}()
 	next, _ := c.AwaitFailover(old)
 	begin := time.Now()
-	eventually(t, 2*soon, "the driver knows the new master", func() bool { return d.Place("k").Node == next.Addr() })
+	locktest.Eventually(t, 2*soon, "the driver knows the new master", func() bool { return d.Place("k").Node == next.Addr() })
 	if took := time.Since(begin); took > soon { // it looks once a second
 		t.Errorf("the driver learned of the failover %v after all nodes had", took)
 	}
