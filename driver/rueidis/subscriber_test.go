@@ -16,13 +16,13 @@ func TestShardedOnListens(t *testing.T) {
 	}
 }
 
-type nobody struct{}
+type ignore struct{}
 
-func (nobody) Message(string, string) {}
+func (ignore) Message(string, string) {}
 
-func (nobody) Subscribed(string, uint64) {}
+func (ignore) Subscribed(string, uint64) {}
 
-func (nobody) Lost([]string, error) {}
+func (ignore) Lost([]string, error) {}
 
 // A sharded subscription that the server ends while the other one is still on
 // its way is asked for again.
@@ -30,7 +30,7 @@ func TestMovedBeforeSubscribed(t *testing.T) {
 	n := aNode(t, Cluster, "127.0.0.1:1", new(doubter))
 	n.sharded.Store(true)
 	s := &subscriber{
-		l: &listener{d: &Driver{scanSignal: make(chan struct{}, 1)}, h: nobody{}}, n: n, ctx: context.Background(),
+		l: &listener{d: &Driver{scanSignal: make(chan struct{}, 1)}, h: ignore{}}, n: n, ctx: context.Background(),
 		signal: make(chan struct{}, 1), channels: make(map[string]*channelState),
 	}
 	s.subscribe("c")
@@ -46,7 +46,7 @@ func TestMovedBeforeSubscribed(t *testing.T) {
 // aSubscriber returns a subscriber without a connection that has n channels.
 func aSubscriber(tb testing.TB, n int) *subscriber {
 	s := &subscriber{
-		l: &listener{d: &Driver{scanSignal: make(chan struct{}, 1)}, h: nobody{}}, ctx: context.Background(),
+		l: &listener{d: &Driver{scanSignal: make(chan struct{}, 1)}, h: ignore{}}, ctx: context.Background(),
 		n:      newNode(context.Background(), Config{}, "127.0.0.1:1", new(doubter)),
 		signal: make(chan struct{}, 1), channels: make(map[string]*channelState),
 	}

@@ -265,13 +265,13 @@ func TestElectionChange(t *testing.T) {
 		}
 	}
 	run := func(args ...string) { t.Helper(); s.Do(t, args...) }
-	var nobody script.Leader
-	sees(true, nobody, 0) // the first look shows what is
-	sees(false, nobody, -1)
+	var none script.Leader
+	sees(true, none, 0) // the first look shows what is
+	sees(false, none, -1)
 	run("HSET", "N", "a:1", "1")
 	run("EXPIRE", "N", "60")
 	run("SET", "redisson_lock_token:{N}", "7")
-	sees(false, nobody, time.Minute) // taken, but not said
+	sees(false, none, time.Minute) // taken, but not said
 	run("HSET", "N", "leader", "A")
 	a := script.Leader{Owner: "a:1", Said: "A", Term: 7}
 	sees(true, a, 0)
@@ -282,8 +282,8 @@ func TestElectionChange(t *testing.T) {
 	a.Said = "A2"
 	sees(true, a, 0)
 	run("DEL", "N")
-	sees(true, nobody, 0)
-	sees(false, nobody, -1)
+	sees(true, none, 0)
+	sees(false, none, -1)
 	if got := c.Channels("a:1"); !slices.Equal(got, []string{"redisson_lock__channel:{N}", "holdfast:leader:{N}"}) {
 		t.Errorf("channels %q", got)
 	}

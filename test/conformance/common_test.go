@@ -582,8 +582,8 @@ func TestCM19ServerStopped(t *testing.T) {
 	t.Parallel()
 	locktest.Each(t, "PFSG", func(t *testing.T, k locktest.Kind) {
 		for _, tt := range []struct {
-			server     string
-			harm, mend func(*redistest.Server)
+			server       string
+			harm, repair func(*redistest.Server)
 		}{
 			{"stopped", (*redistest.Server).Stop, (*redistest.Server).Restart},
 			{"silent", (*redistest.Server).Pause, (*redistest.Server).Resume},
@@ -603,7 +603,7 @@ func TestCM19ServerStopped(t *testing.T) {
 						t.Errorf("TryLock with a wait of %v took %v", wait, took)
 					}
 				}
-				tt.mend(s) // grants of the failed tries are undone
+				tt.repair(s) // grants of the failed tries are undone
 				locktest.Release(t, locktest.Entered(t, locktest.Background(t.Context(), m)))
 			})
 		}

@@ -361,7 +361,7 @@ func TestFairReleaseReplyLost(t *testing.T) {
 // queue nevertheless, and the others enter.
 func TestGiveUpReplyLost(t *testing.T) {
 	t.Parallel()
-	for fault, harm := range map[string]func(*rig) (mend func()){
+	for fault, harm := range map[string]func(*rig) (repair func()){
 		"reply": func(r *rig) func() {
 			dropped := r.DropNext()
 			return func() { <-dropped }
@@ -385,7 +385,7 @@ func TestGiveUpReplyLost(t *testing.T) {
 			lost := locktest.Enqueue(t, ctx, r.Server, r.m)
 			after := locktest.Enqueue(t, t.Context(), r.Server, c.FairMutex("rig"))
 			time.Sleep(100 * time.Millisecond) // until it has looked once more
-			mend := harm(r)
+			repair := harm(r)
 			start := time.Now()
 			cancel()
 			if err := locktest.Await(t, lost.Got).Err; !errors.Is(err, context.Canceled) {
@@ -394,7 +394,7 @@ func TestGiveUpReplyLost(t *testing.T) {
 			if took := time.Since(start); took > 2*locktest.Late { // a moment for the answer included
 				t.Errorf("gave up after %v", took)
 			}
-			mend()
+			repair()
 			locktest.Eventually(t, 10*time.Second, "the queue is left", func() bool { return len(locktest.Queue(t, r.Server, "rig")) == 2 })
 			locktest.WantQueue(t, r.Server, "rig", before, after)
 			locktest.Release(t, holder)

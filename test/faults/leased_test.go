@@ -105,17 +105,17 @@ func TestPermitsTakeReplyLost(t *testing.T) {
 	} {
 		r.Proxy.Refuse(true)
 		dropped := r.DropNext() // and with the reply goes the only connection
-		mended := make(chan int64, 1)
+		repaired := make(chan int64, 1)
 		start := time.Now()
 		go func() {
 			<-dropped
 			time.Sleep(100 * time.Millisecond)
-			mended <- locktest.ServerTime(t, r.Server)
+			repaired <- locktest.ServerTime(t, r.Server)
 			r.Proxy.Refuse(false)
 		}()
 		l, err := take()
 		if call == "TryAcquire" && locktest.StoodStill(stalls, err, start) {
-			<-mended
+			<-repaired
 			r.Back(t)
 			continue
 		}
@@ -123,7 +123,7 @@ func TestPermitsTakeReplyLost(t *testing.T) {
 			t.Fatalf("%s: %v", call, err)
 		}
 		r.Has(t, 1, 2)
-		from := <-mended
+		from := <-repaired
 		for _, id := range l.Permits() {
 			end := locktest.PermitExpiry(t, r.Server, r.Sem, id)
 			if end < from+lease.Milliseconds() {
