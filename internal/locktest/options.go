@@ -14,4 +14,4 @@ var Unpolled = holdfast.Options{PollInterval: time.Minute}
 var Quick = holdfast.Options{WatchdogTimeout: 600 * time.Millisecond, PollInterval: 300 * time.Millisecond}
 
 // Steady renews early, for tests in which no lease may be lost on a busy machine.
-var Steady = holdfast.Options{WatchdogTimeout: 3 * time.Second, RenewEvery: 200 * time.Millisecond}
+var Steady = holdfast.Options{WatchdogTimeout: 6 * time.Second, RenewEvery: 200 * time.Millisecond}

@@ -48,12 +48,10 @@ func LoseReply(stalls *redistest.StallMeter, p *redistest.Proxy, call func() err
 	dropped := p.DropReply(1, redistest.Command("EVALSHA"))
 	start := time.Now()
 	err = call()
-	select {
-	case <-dropped:
-		return StoodStill(stalls, err, start), err
-	case <-time.After(Late):
+	if _, ok := Receive(dropped, Late); !ok {
 		return false, errors.Join(err, errors.New("no reply was lost"))
 	}
+	return StoodStill(stalls, err, start), err
 }
 
 // PatientQuery is the URL query of a client that waits for replies for longer than

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -53,4 +54,33 @@ func ServerTime(tb testing.TB, s *redistest.Server) int64 {
 		tb.Fatal(err)
 	}
 	return sec*1000 + usec/1000
+}
+
+// Expiry returns when a key expires, in milliseconds of the server's clock.
+func Expiry(tb testing.TB, s *redistest.Server, key string) int64 {
+	tb.Helper()
+	// Some servers read the clock for every command of a script: both readings
+	// have to be of one millisecond.
+	return s.Int(tb, "EVAL", `
+		local function ms()
+			local t = redis.call('time')
+			return t[1] * 1000 + math.floor(t[2] / 1000)
+		end
+		local now, ttl
+		repeat now, ttl = ms(), redis.call('pttl', KEYS[1]) until ms() == now
+		return now + ttl`, "1", key)
+}
+
+// WantRenewed waits until all keys of leases have been renewed twice.
+func WantRenewed(tb testing.TB, s *redistest.Server, keys ...string) {
+	tb.Helper()
+	for range 2 {
+		before := make([]int64, len(keys))
+		for i, key := range keys {
+			before[i] = Expiry(tb, s, key)
+		}
+		for i, key := range keys {
+			Eventually(tb, 20*time.Second, key+" is renewed", func() bool { return Expiry(tb, s, key) > before[i] })
+		}
+	}
 }

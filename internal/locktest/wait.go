@@ -36,13 +36,11 @@ func Await(tb testing.TB, ch <-chan Outcome) Outcome {
 // AwaitAfter is Await for a call that is expected to return after d.
 func AwaitAfter(tb testing.TB, d time.Duration, ch <-chan Outcome) Outcome {
 	tb.Helper()
-	select {
-	case o := <-ch:
-		return o
-	case <-time.After(d + Late):
+	o, ok := Receive(ch, d+Late)
+	if !ok {
 		tb.Fatal("still waiting")
-		return Outcome{}
 	}
+	return o
 }
 
 // Entered is Await for a call that must succeed.
@@ -88,13 +86,12 @@ func Listeners(tb testing.TB, s *redistest.Server, channel string) int {
 // than polling alone would allow.
 func Came(tb testing.TB, done <-chan error) {
 	tb.Helper()
-	select {
-	case err := <-done:
-		if err != nil {
-			tb.Fatal(err)
-		}
-	case <-time.After(Late):
+	err, ok := Receive(done, Late)
+	if !ok {
 		tb.Fatal("still waiting")
+	}
+	if err != nil {
+		tb.Fatal(err)
 	}
 }
 

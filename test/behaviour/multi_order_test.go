@@ -100,7 +100,7 @@ func TestMultiOppositeOrders(t *testing.T) {
 				locktest.Release(t, locktest.Lock(t, t.Context(), set(n)))
 				// Sets that block each other do so nearly every time. A machine that
 				// stands still has that effect now and then.
-				if took := time.Since(start); took > time.Second && slow.Add(1) > 10 {
+				if took := locktest.Took(start); took > time.Second && slow.Add(1) > 10 {
 					t.Errorf("blocked for %v, and not for the first time", took)
 					return
 				}

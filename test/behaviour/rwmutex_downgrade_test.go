@@ -36,7 +36,7 @@ func TestDowngrade(t *testing.T) {
 			for _, waiter := range waiters {
 				ls = append(ls, locktest.Entered(t, waiter))
 			}
-			if took := time.Since(start); took > locktest.Late {
+			if took := locktest.Took(start); took > locktest.Late {
 				t.Errorf("readers that waited are in after %v", took)
 			}
 			locktest.WantFree(t, m.RLocker())
@@ -223,7 +223,7 @@ func TestUpgrade(t *testing.T) {
 				t.Errorf("%s, %s: %v, %v, want %v", what, call, l, err, want)
 			}
 		}
-		if took := time.Since(start); errors.Is(want, holdfast.ErrUpgrade) && took > locktest.Late {
+		if took := locktest.Took(start); errors.Is(want, holdfast.ErrUpgrade) && took > locktest.Late {
 			t.Errorf("%s: refused after %v", what, took)
 		}
 	}

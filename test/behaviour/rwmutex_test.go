@@ -183,7 +183,7 @@ func TestRenewalOfOneSideLeavesTheOther(t *testing.T) {
 				l, field = r, r.Owner()
 			}
 			ctx := l.Context()
-			time.Sleep(2 * locktest.Steady.WatchdogTimeout)
+			locktest.WantRenewed(t, s, m.Name())
 			if !l.Valid() || ctx.Err() != nil || s.Int(t, "HGET", m.Name(), field) != 1 {
 				t.Errorf("not renewed: %v", context.Cause(ctx))
 			}
@@ -201,7 +201,7 @@ func TestRenewalLeavesLongReader(t *testing.T) {
 	m := a.RWMutex(locktest.Name(t))
 	long := locktest.Lock(t, t.Context(), m.RLocker(), holdfast.LeaseTime(time.Hour))
 	renewed := locktest.Lock(t, t.Context(), b.RWMutex(m.Name()).RLocker())
-	time.Sleep(locktest.Steady.WatchdogTimeout + locktest.AWhile)
+	locktest.WantRenewed(t, s, locktest.HoldKey(renewed, 1))
 	if !renewed.Valid() {
 		t.Error("the renewed lease is not valid")
 	}

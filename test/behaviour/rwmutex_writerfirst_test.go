@@ -69,7 +69,7 @@ func TestWriterFirst(t *testing.T) {
 	for range 5 {
 		start := time.Now()
 		l := locktest.Lock(t, t.Context(), first)
-		if took := time.Since(start); took > locktest.Late { // the longest reader, and some
+		if took := locktest.Took(start); took > locktest.Late { // the longest reader, and some
 			t.Errorf("a writer that goes first has waited for %v", took)
 		}
 		locktest.WantNoWriters(t, s, n)
@@ -178,7 +178,7 @@ func TestWriterFirstGivesUp(t *testing.T) {
 			}
 			start := time.Now()
 			l := locktest.Entered(t, reader)
-			if took := time.Since(start); took > locktest.Late {
+			if took := locktest.Took(start); took > locktest.Late {
 				t.Errorf("the reader got in %v after the writer had given up", took)
 			}
 			locktest.WantNoWriters(t, s, m.Name())

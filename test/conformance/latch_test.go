@@ -31,7 +31,7 @@ func TestLA01OpenedInTime(t *testing.T) {
 	if err := locktest.Open(t, s.URL()).Latch(n).Wait(t.Context(), holdfast.Wait(4*time.Second)); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(start); took < 500*time.Millisecond || took > 500*time.Millisecond+locktest.Late {
+	if took := time.Since(start); took < 500*time.Millisecond || locktest.Took(start) > 500*time.Millisecond+locktest.Late {
 		t.Errorf("came through after %v", took)
 	}
 	<-done // the goroutine that counted may return last
@@ -52,7 +52,7 @@ func TestLA02OpenedTooLate(t *testing.T) {
 	if !strings.Contains(fmt.Sprint(err), "the count was 1") {
 		t.Errorf("%v: does not say what is missing", err)
 	}
-	if took := time.Since(start); took < wait || took > wait+locktest.Late {
+	if took := time.Since(start); took < wait || locktest.Took(start) > wait+locktest.Late {
 		t.Errorf("gave up after %v", took)
 	}
 	locktest.CountDown(t, l, 0)
@@ -109,7 +109,7 @@ func TestLA04Counts(t *testing.T) {
 		if err := l.Wait(t.Context(), holdfast.Wait(0)); err != nil {
 			t.Error(err)
 		}
-		if took := time.Since(start); took > locktest.Late {
+		if took := locktest.Took(start); took > locktest.Late {
 			t.Errorf("came through after %v", took)
 		}
 		if s.Int(t, "EXISTS", l.Name()) != 0 {

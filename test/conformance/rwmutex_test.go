@@ -245,7 +245,7 @@ func TestRW10ReadersEnterTogether(t *testing.T) {
 		for _, waiter := range waiters {
 			ls = append(ls, locktest.Entered(t, waiter))
 		}
-		if took := time.Since(start); took > locktest.Late {
+		if took := locktest.Took(start); took > locktest.Late {
 			t.Errorf("all are in after %v", took)
 		}
 		st, err := m.State(t.Context())
@@ -360,7 +360,7 @@ func TestRW15LivingDoNotRenewDead(t *testing.T) {
 	p := redistest.Worker(t, "holder", "URL="+locktest.Address(t, s.URL()), "NAME="+m.Name(), "KIND=read")
 	dead := <-p.Lines()
 	alive := locktest.Lock(t, t.Context(), m.RLocker())
-	time.Sleep(locktest.Steady.WatchdogTimeout + locktest.AWhile) // more than the worker's would last without renewal
+	locktest.WantRenewed(t, s, m.Name(), fmt.Sprintf("{%s}:%s:rwlock_timeout:1", m.Name(), dead), locktest.HoldKey(alive, 1))
 	if st, err := m.State(t.Context()); err != nil || len(st.Readers) != 2 {
 		t.Fatalf("State is %+v, %v, want two readers", st, err)
 	}
@@ -385,7 +385,7 @@ func init() {
 	workers["readers"] = func() {
 		ctx := context.Background()
 		for range 20 {
-			c, err := holdfast.Open(ctx, os.Getenv("URL"), unshaken)
+			c, err := holdfast.Open(ctx, os.Getenv("URL"), locktest.Steady)
 			if err != nil {
 				panic(err)
 			}
@@ -411,10 +411,17 @@ func TestRW16ManyDeadReaders(t *testing.T) {
 	if line := <-p.Lines(); line != "ready" {
 		t.Fatalf("the worker said %q", line)
 	}
-	time.Sleep(unshaken.WatchdogTimeout + locktest.AWhile) // more than they would last without renewal
-	if st, err := m.State(t.Context()); err != nil || len(st.Readers) != 20 || st.Readers[0].Holds != 3 {
+	st, err := m.State(t.Context())
+	if err != nil || len(st.Readers) != 20 || st.Readers[0].Holds != 3 {
 		t.Fatalf("State is %+v, %v, want 20 readers with 3 holds each", st, err)
 	}
+	var holds []string
+	for _, r := range st.Readers {
+		for n := 1; n <= 3; n++ {
+			holds = append(holds, fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", m.Name(), r.Owner, n))
+		}
+	}
+	locktest.WantRenewed(t, s, holds...)
 	p.Kill()
 	ends := expiry(t, s, m.Name())
 	entersAt(t, s, stalls, locktest.Background(t.Context(), m, ample), ends, locktest.Late)
@@ -467,7 +474,7 @@ func restartedEmpty(t *testing.T, s *redistest.Server, m locktest.MutexLike) {
 
 	l = locktest.Lock(t, t.Context(), m)
 	ctx = l.Context()
-	time.Sleep(unshaken.WatchdogTimeout + locktest.AWhile)
+	locktest.WantRenewed(t, s, m.Name())
 	if !l.Valid() || ctx.Err() != nil {
 		t.Errorf("the new lease is not renewed: %v", context.Cause(ctx))
 	}
@@ -490,9 +497,9 @@ func TestRN03WriteAfterServerRestartedEmpty(t *testing.T) {
 	s := redistest.Start(t)
 	m := locktest.Open(t, s.URL(), unshaken).RWMutex(locktest.Name(t))
 	restartedEmpty(t, s, m)
-	time.Sleep(unshaken.WatchdogTimeout / 2)
+	time.Sleep(2 * unshaken.RenewEvery)
 	l := locktest.Lock(t, t.Context(), m)
-	time.Sleep(unshaken.WatchdogTimeout + locktest.AWhile)
+	locktest.WantRenewed(t, s, m.Name())
 	if !l.Valid() {
 		t.Error("the lease after the pause is not renewed")
 	}
@@ -526,12 +533,12 @@ func TestRN05NobodyRenewsWhatIsReleased(t *testing.T) {
 
 func TestRN06ManyReaders(t *testing.T) {
 	t.Parallel()
-	c := locktest.Open(t, redistest.Shared(t).URL(), unshaken)
-	m := c.RWMutex(locktest.Name(t))
+	s := redistest.Shared(t)
+	m := locktest.Open(t, s.URL(), unshaken).RWMutex(locktest.Name(t))
 	locktest.Parallel(25, func(int) {
 		for range 2 {
 			l := locktest.Lock(t, t.Context(), m.RLocker())
-			time.Sleep(unshaken.WatchdogTimeout + 100*time.Millisecond)
+			locktest.WantRenewed(t, s, locktest.HoldKey(l, 1))
 			locktest.Release(t, l)
 		}
 	})
@@ -544,22 +551,12 @@ func TestRN07WriteAndReadAreBothRenewed(t *testing.T) {
 	m := locktest.Open(t, s.URL(), unshaken).RWMutex(locktest.Name(t))
 	w := locktest.Lock(t, t.Context(), m)
 	r := locktest.Lock(t, w.Context(), m.RLocker())
-	watch := func(keys ...string) {
-		t.Helper()
-		for end := time.Now().Add(unshaken.WatchdogTimeout + locktest.AWhile); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-			for _, key := range keys {
-				if s.Int(t, "EXISTS", key) != 1 {
-					t.Fatalf("%s has ended", key)
-				}
-			}
-		}
-	}
-	watch(m.Name(), locktest.HoldKey(r, 1))
+	locktest.WantRenewed(t, s, m.Name(), locktest.HoldKey(r, 1))
 	if !w.Valid() || !r.Valid() {
 		t.Errorf("valid: write %v, read %v", w.Valid(), r.Valid())
 	}
 	locktest.Release(t, w)
-	watch(m.Name(), locktest.HoldKey(r, 1))
+	locktest.WantRenewed(t, s, m.Name(), locktest.HoldKey(r, 1))
 	if !r.Valid() {
 		t.Error("the read lease is not valid")
 	}
@@ -580,9 +577,10 @@ func TestDeadReaderFreesWriter(t *testing.T) {
 	dead := <-p.Lines()
 	alive := locktest.Lock(t, t.Context(), m.RLocker())
 	writer := locktest.Background(t.Context(), m, ample)
-	time.Sleep(locktest.Steady.WatchdogTimeout + locktest.AWhile)
+	hold := fmt.Sprintf("{%s}:%s:rwlock_timeout:1", m.Name(), dead)
+	locktest.WantRenewed(t, s, hold)
 	p.Kill()
-	ends := expiry(t, s, fmt.Sprintf("{%s}:%s:rwlock_timeout:1", m.Name(), dead))
+	ends := expiry(t, s, hold)
 	time.Sleep(400 * time.Millisecond) // in which the living renews itself
 	locktest.Release(t, alive)
 	entersAt(t, s, stalls, writer, ends, locktest.Late+poll)

@@ -85,7 +85,7 @@ func TestKilledWaiters(t *testing.T) {
 			if first.Err != nil {
 				t.Fatal(first.Err)
 			}
-			took := time.Since(freed)
+			took := locktest.Took(freed)
 			if took > deadAfter {
 				t.Errorf("six dead ones have kept the next one waiting for %v", took)
 			}
@@ -112,7 +112,7 @@ func TestStoppedWaiter(t *testing.T) {
 	freed := time.Now()
 	locktest.Release(t, l)
 	l = locktest.EnteredPastDead(t, next.Got)
-	if took := time.Since(freed); took > deadAfter {
+	if took := locktest.Took(freed); took > deadAfter {
 		t.Errorf("the stopped process has kept the next one waiting for %v", took)
 	}
 	w.Resume()
@@ -209,7 +209,7 @@ func TestFairWithoutMessages(t *testing.T) {
 				start := time.Now()
 				locktest.Release(t, l)
 				l = locktest.Entered(t, place.Got)
-				if took := time.Since(start); took > beat+locktest.Late {
+				if took := locktest.Took(start); took > beat+locktest.Late {
 					t.Errorf("number %d got in after %v", i, took)
 				}
 				if l.Owner() != place.Owner {
@@ -250,7 +250,7 @@ func TestFairRestartedEmpty(t *testing.T) {
 	s.Restart()
 	start := time.Now()
 	wg.Wait()
-	if took := time.Since(start); took > 10*time.Second {
+	if took := locktest.Took(start); took > 10*time.Second {
 		t.Errorf("all were in after %v", took)
 	}
 	_ = l.Release(t.Context()) // has nothing to release
@@ -391,7 +391,7 @@ func TestGiveUpReplyLost(t *testing.T) {
 			if err := locktest.Await(t, lost.Got).Err; !errors.Is(err, context.Canceled) {
 				t.Errorf("gave up with %v", err)
 			}
-			if took := time.Since(start); took > 2*locktest.Late { // a moment for the answer included
+			if took := locktest.Took(start); took > 2*locktest.Late { // a moment for the answer included
 				t.Errorf("gave up after %v", took)
 			}
 			repair()

@@ -82,7 +82,7 @@ func TestPermitsWithoutMessages(t *testing.T) {
 				start := time.Now()
 				locktest.Release(t, l)
 				got := locktest.Entered(t, waiter)
-				if took := time.Since(start); took > patient.PollInterval+locktest.Late {
+				if took := locktest.Took(start); took > patient.PollInterval+locktest.Late {
 					t.Errorf("entered %v later", took)
 				}
 				r.Proxy.DropMessages(false)

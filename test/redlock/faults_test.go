@@ -28,7 +28,7 @@ func TestMinority(t *testing.T) {
 	others := over(t, us)
 	quickly := func(what string, err error, since time.Time) {
 		t.Helper()
-		if took := time.Since(since); took > soon {
+		if took := locktest.Took(since); took > soon {
 			t.Errorf("%s: took %v, %v", what, took, err)
 		}
 	}
@@ -84,8 +84,8 @@ func TestMajorityLost(t *testing.T) {
 	case <-time.After(4 * lease):
 		t.Fatal("not told")
 	}
-	if !errors.Is(context.Cause(ctx), holdfast.ErrLost) || time.Since(paused) > lease+soon/2 {
-		t.Errorf("told after %v: %v", time.Since(paused), context.Cause(ctx))
+	if !errors.Is(context.Cause(ctx), holdfast.ErrLost) || locktest.Took(paused) > lease+soon/2 {
+		t.Errorf("told after %v: %v", locktest.Took(paused), context.Cause(ctx))
 	}
 	servers[0].Resume()
 	servers[1].Resume()
@@ -163,14 +163,14 @@ func TestDeafDriver(t *testing.T) {
 		began := time.Now()
 		l := try(t, r.Mutex("m"))
 		locktest.Release(t, l)
-		if took := time.Since(began); took > soon {
+		if took := locktest.Took(began); took > soon {
 			t.Errorf("took %v", took)
 		}
 	}
 	servers[1].Kill()
 	began := time.Now()
 	_, err = r.Mutex("m").TryLock(t.Context())
-	if took := time.Since(began); !errors.Is(err, holdfast.ErrUnavailable) || took > soon {
+	if took := locktest.Took(began); !errors.Is(err, holdfast.ErrUnavailable) || took > soon {
 		t.Errorf("no majority: after %v, %v", took, err)
 	}
 }
@@ -221,7 +221,7 @@ func quickly(tb testing.TB, what string, f func() error) {
 	go func() { done <- f() }()
 	select {
 	case err := <-done:
-		if took := time.Since(began); err != nil || took > soon {
+		if took := locktest.Took(began); err != nil || took > soon {
 			tb.Errorf("%s: after %v, %v", what, took, err)
 		}
 	case <-time.After(5 * lease):

@@ -174,7 +174,7 @@ func TestMutex(t *testing.T) { // not parallel, or it would see the goroutines o
 	locktest.Release(t, l)
 	began := time.Now()
 	l = <-got
-	if late := time.Since(began); late > soon {
+	if late := locktest.Took(began); late > soon {
 		t.Errorf("got in %v after the release", late)
 	}
 	locktest.Release(t, l)

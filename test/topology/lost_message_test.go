@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -31,7 +32,7 @@ func TestClusterLostMessage(t *testing.T) {
 				released := time.Now()
 				after()
 				q.end(20 * time.Second)
-				if took := time.Since(released); took > 4*slack { // a third of its poll interval
+				if took := locktest.Took(released); took > 4*slack { // a third of its poll interval
 					w.errorf("%s: the waiter woke up after %v", what, took)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -195,13 +196,7 @@ func (w *world) master(name string) *redistest.Server {
 // eventually waits until a condition is true.
 func (w *world) eventually(limit time.Duration, what string, cond func() bool) {
 	w.Helper()
-	begin := time.Now()
-	for !cond() {
-		if time.Since(begin) > limit {
-			w.Fatalf("%v: not within %v: %s", w.mode.Mode, limit, what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	locktest.Eventually(w, limit, fmt.Sprint(w.mode.Mode, ": ", what), cond)
 }
 
 // follows waits until a client uses a master.
