@@ -61,6 +61,9 @@ func Took(start time.Time) time.Duration {
 	return took
 }
 
+// Stalled returns how long this process has not run since start.
+func Stalled(start time.Time) time.Duration { return time.Since(start) - Took(start) }
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
