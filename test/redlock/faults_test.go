@@ -43,7 +43,9 @@ func TestMinority(t *testing.T) {
 		}
 		wantBusy(t, others.Mutex("m"))
 		if i == 0 {
-			time.Sleep(lease + lease/2) // renewed by those that are left
+			for _, s := range servers[2:] {
+				locktest.WantRenewed(t, s, "m")
+			}
 			if !l.Valid() {
 				t.Error("lost with three of five")
 			}

@@ -157,7 +157,9 @@ func TestMutex(t *testing.T) { // not parallel, or it would see the goroutines o
 	locktest.Release(t, again)
 	wantBusy(t, b)
 	// It is renewed.
-	time.Sleep(lease + lease/2)
+	for _, s := range servers {
+		locktest.WantRenewed(t, s, "m")
+	}
 	if !l.Valid() || l.Context().Err() != nil {
 		t.Error("lost although nothing has happened")
 	}
