@@ -8,6 +8,8 @@
 package clock
 
 import (
+	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -43,6 +45,23 @@ func Early() time.Duration { return time.Since(start) + time.Duration(slept.Load
 func Fake() {
 	start = time.Unix(0, 0)
 	boot = func() time.Duration { return startBoot }
+}
+
+// Random returns a random time below d, to spread what would otherwise happen at
+// once.
+func Random(d time.Duration) time.Duration { return time.Duration(random(int64(d))) }
+
+var random = rand.Int64N
+
+// Seed makes [Random] return the same times again, for tests with faked time.
+func Seed(seed uint64) {
+	var mu sync.Mutex
+	r := rand.New(rand.NewPCG(seed, 0))
+	random = func(n int64) int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return r.Int64N(n)
+	}
 }
 
 // Skip moves the clock forward, as after a sleep of the machine. It is for

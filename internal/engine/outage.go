@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -38,7 +37,7 @@ func (o *outage) over() { o.err = nil }
 // second, with jitter.
 func (o *outage) pause() time.Duration {
 	d := min(5*time.Millisecond<<min(o.n-1, 10), 500*time.Millisecond)
-	return d/2 + rand.N(d/2)
+	return d/2 + clock.Random(d/2)
 }
 
 // error returns the error of a call that the outage has ended.

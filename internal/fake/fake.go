@@ -17,11 +17,11 @@ import (
 
 // A Driver keeps locks in memory.
 type Driver struct {
-	mu       sync.Mutex
-	locks    map[string]*lock
-	listener *listener
-	calls    map[string]int
-	fail     func(driver.Call) error
+	mu        sync.Mutex
+	locks     map[string]*lock
+	listeners []*listener
+	calls     map[string]int
+	fail      func(driver.Call) error
 
 	term     uint64
 	replicas int // number of replicas, all up to date
@@ -119,10 +119,12 @@ func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 		return driver.Reply{}, err
 	}
 	reply, published := d.run(c)
-	l := d.listener
+	listeners := slices.Clone(d.listeners)
 	d.mu.Unlock()
-	if published != "" && l != nil {
-		l.publish(published)
+	if published != "" {
+		for _, l := range listeners {
+			l.publish(published)
+		}
 	}
 	if err != nil {
 		return driver.Reply{}, err
@@ -272,44 +274,47 @@ type listener struct {
 func (d *Driver) Listen(h driver.Handler) driver.Listener {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.listener = &listener{h: h, channels: make(map[string]bool), generation: 1}
-	return d.listener
+	l := &listener{h: h, channels: make(map[string]bool), generation: 1}
+	d.listeners = append(d.listeners, l)
+	return l
 }
 
 // Deafen sets whether messages are lost.
 func (d *Driver) Deafen(on bool) {
-	d.mu.Lock()
-	l := d.listener
-	d.mu.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lossy = on
+	for _, l := range d.all() {
+		l.mu.Lock()
+		l.lossy = on
+		l.mu.Unlock()
+	}
 }
 
-// Reconnect simulates a lost and restored connection of the listener.
-func (d *Driver) Reconnect(err error) {
+func (d *Driver) all() []*listener {
 	d.mu.Lock()
-	l := d.listener
-	d.mu.Unlock()
-	l.mu.Lock()
-	l.generation++
-	channels := slices.Collect(maps.Keys(l.channels))
-	l.mu.Unlock()
-	l.h.Lost(channels, err)
-	l.Subscribe(channels...)
+	defer d.mu.Unlock()
+	return slices.Clone(d.listeners)
+}
+
+// Reconnect simulates a lost and restored connection of the listeners.
+func (d *Driver) Reconnect(err error) {
+	for _, l := range d.all() {
+		l.mu.Lock()
+		l.generation++
+		channels := slices.Collect(maps.Keys(l.channels))
+		l.mu.Unlock()
+		l.h.Lost(channels, err)
+		l.Subscribe(channels...)
+	}
 }
 
 // Channels returns how many channels are subscribed.
 func (d *Driver) Channels() int {
-	d.mu.Lock()
-	l := d.listener
-	d.mu.Unlock()
-	if l == nil {
-		return 0
+	n := 0
+	for _, l := range d.all() {
+		l.mu.Lock()
+		n += len(l.channels)
+		l.mu.Unlock()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.channels)
+	return n
 }
 
 func (l *listener) publish(channel string) {

@@ -133,27 +133,7 @@ func TestMutants(t *testing.T) {
 		}
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel() // one at a time per processor
-			dir := t.TempDir()
-			changed := filepath.Join(dir, filepath.Base(m.File))
-			if err := os.WriteFile(changed, mutated(t, m), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			original, err := filepath.Abs(filepath.Join(root, m.File))
-			if err != nil {
-				t.Fatal(err)
-			}
-			overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			file := filepath.Join(dir, "overlay.json")
-			if err := os.WriteFile(file, overlay, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			cmd := exec.Command("go", "test", "-count=1", "-timeout=60s", "-overlay="+file, "-run="+m.Test, "./"+m.Pkg)
-			cmd.Dir = root
-			out, err := cmd.CombinedOutput()
-			text := string(out)
+			text, err := attempt(t, m, m.Pkg, m.Test)
 			switch {
 			case err == nil:
 				t.Errorf("%s is still green:\n%s", m.Test, text)
@@ -162,6 +142,51 @@ func TestMutants(t *testing.T) {
 			case !strings.Contains(text, "--- FAIL") && !strings.Contains(text, "panic:"):
 				t.Errorf("no test failed:\n%s", text)
 			}
+		})
+	}
+}
+
+// attempt runs tests with a mutant.
+func attempt(t *testing.T, m Mutant, pkg, test string) (output string, err error) {
+	t.Helper()
+	dir := t.TempDir()
+	changed := filepath.Join(dir, filepath.Base(m.File))
+	if err := os.WriteFile(changed, mutated(t, m), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	original, err := filepath.Abs(filepath.Join(root, m.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(file, overlay, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "test", "-count=1", "-timeout=60s", "-overlay="+file, "-run="+test, "./"+pkg)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestSimulated lists which mutants of the engine the simulation finds as well.
+func TestSimulated(t *testing.T) {
+	if os.Getenv("HOLDFAST_SIMULATED") == "" {
+		t.Skip("HOLDFAST_SIMULATED=1 is needed")
+	}
+	engine := regexp.MustCompile(`^internal/(engine|watchdog|wait|clock)/`)
+	for _, m := range All {
+		if !engine.MatchString(m.File) {
+			continue
+		}
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			out, err := attempt(t, m, "test/simulation", "TestSchedules")
+			found := regexp.MustCompile(`(P[0-9]): |panic: .*`).FindString(out)
+			t.Log(err != nil, found)
 		})
 	}
 }

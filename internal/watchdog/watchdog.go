@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -359,7 +358,7 @@ func (w *Watchdog) takeEnded(now time.Duration) []*Watched {
 // retry returns a random pause before a failed call is sent again.
 func (w *Watchdog) retry() time.Duration {
 	pause := min(max(w.every/20, 5*time.Millisecond), time.Second)
-	return pause/2 + rand.N(pause)
+	return pause/2 + clock.Random(pause)
 }
 
 // Close ends all leases and waits until no goroutine of the watchdog runs. It returns
