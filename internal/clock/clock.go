@@ -9,7 +9,6 @@ package clock
 
 import (
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -53,14 +52,10 @@ func Random(d time.Duration) time.Duration { return time.Duration(random(int64(d
 
 var random = rand.Int64N
 
-// Seed makes [Random] return the same times again, for tests with faked time.
+// Seed makes [Random] depend on the seed and the time alone, for tests with faked time.
 func Seed(seed uint64) {
-	var mu sync.Mutex
-	r := rand.New(rand.NewPCG(seed, 0))
 	random = func(n int64) int64 {
-		mu.Lock()
-		defer mu.Unlock()
-		return r.Int64N(n)
+		return rand.New(rand.NewPCG(seed, uint64(time.Now().UnixNano()))).Int64N(n)
 	}
 }
 

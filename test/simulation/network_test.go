@@ -46,7 +46,7 @@ type faults struct {
 	delay                                              time.Duration // of each request, reply and message, at most
 }
 
-const answerTimeout = 2 * time.Second // of a driver
+const answerTimeout = 1937 * time.Millisecond // of a driver
 
 var errNoAnswer = &driver.Error{Class: driver.Ambiguous, Err: errors.New("no answer in time")}
 
