@@ -24,7 +24,7 @@ func TestDocs(t *testing.T) {
 	tests := declared(t)
 	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
 	named := regexp.MustCompile("`((?:Test|Fuzz|Example|Benchmark)[A-Za-z0-9_]*)`")
-	decision := regexp.MustCompile(`(?s)^# \d+\. [^\n]+\n\nDate: \d{4}-\d\d-\d\d · Status: (?:Accepted|Superseded by [^\n]+)\n\n## Context\n.*\n## Decision\n.*\n## Consequences\n`)
+	decision := regexp.MustCompile(`(?s)^# \d+\. [^\n]+\n\nDate: \d{4}-\d\d-\d\d · Status: (?:Proposed|Accepted|Superseded by [^\n]+)\n\n## Context\n.*\n## Decision\n.*\n## Consequences\n`)
 	index := ""
 	for _, doc := range docs {
 		data, err := os.ReadFile(doc)
