@@ -172,7 +172,7 @@ func (n *network) execute(client int, calls []driver.Call) []driver.Result {
 	defer n.mu.Unlock()
 	results := make([]driver.Result, len(calls))
 	for i, c := range calls {
-		results[i].Reply, results[i].Err = n.Driver.Do(context.Background(), c)
+		results[i].Reply, results[i].Err = n.Do(context.Background(), c)
 		n.executed(client, c, results[i].Reply)
 	}
 	return results
@@ -304,6 +304,6 @@ func (e *ear) reconnect() {
 		channels = append(channels, c)
 	}
 	e.mu.Unlock()
-	e.Handler.Lost(channels, fmt.Errorf("connection lost"))
-	e.Listener.Subscribe(channels...)
+	e.Lost(channels, errors.New("connection lost"))
+	e.Subscribe(channels...)
 }
