@@ -11,7 +11,7 @@ RACE := ./driver ./internal/asynclog ./internal/engine ./internal/wait ./interna
 LATER := /test/topology$$|/internal/redistest$$|/internal/mutants$$
 TOPOLOGIES := sentinel cluster
 PEERS := interop/target/current/lib/peer-1.jar interop/target/era/lib/peer-1.jar
-# Where the contract of all kinds runs again. CI takes one of them per commit.
+# Where only the contract of all kinds runs. CI takes one of both lists per commit.
 CONTRACTS := replicated cluster?sharded=off least-rights
 CONTRACT := '^Test(CM|PL|RN|NR|FA|RW|ML|FL|SE|PE|LA|RL)[0-9]'
 
@@ -39,7 +39,7 @@ test-all: test ## Run everything: make test, then make test-rest
 
 .PHONY: test-rest
 test-rest: deps ## Run what make test leaves out: topologies, acl, interop, a tenth of the seeded bugs, lint, release-check
-	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),2) topologies lint release-check \
+	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),1) topologies lint release-check \
 		$(if $(shell command -v javac >/dev/null && command -v mvn),interop,no-interop) \
 		mutants PART=$(or $(PART),$(shell echo $$(($$(git rev-list --count HEAD) % 10 + 1)))/10)
 

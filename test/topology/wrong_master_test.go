@@ -109,8 +109,9 @@ func TestRoleIsChecked(t *testing.T) {
 		})
 		s.AwaitMaster(old)
 		w.eventually(30*time.Second, "the old master follows", func() bool {
-			role, _ := old.Do(w, "ROLE").([]any)
-			return role[0] == "slave"
+			reply, _ := old.Try("ROLE") // it closes its connections when its part changes
+			role, _ := reply.([]any)
+			return len(role) > 0 && role[0] == "slave"
 		})
 		s.Partition(side{redistest.Clients}, rest)
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
