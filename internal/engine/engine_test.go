@@ -343,7 +343,7 @@ func TestQueuedCancel(t *testing.T) {
 				switch {
 				case err == nil:
 					release(t, got)
-				case !errors.Is(err, ErrNotAcquired) || !errors.Is(err, context.DeadlineExceeded):
+				case !errors.Is(err, context.DeadlineExceeded): // and ErrNotAcquired, unless it had the turn
 					t.Error(err)
 				}
 			})
