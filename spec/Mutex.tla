@@ -13,6 +13,7 @@ CONSTANTS
     G,         \* lease of a directed grant, until the grantee renews it
     Slice,     \* hand-offs inside a process per grant
     MaxNet,    \* messages on their way at a time
+    Calls,     \* calls that may begin; 0 is no bound
     Crashes,   \* processes that may die
     Failovers, \* changes of the server
     Strict,    \* grants count when the replica has them
@@ -32,11 +33,11 @@ VARIABLES
     left,    \* of each client: how long it believes to hold the lock
     pair,    \* of each client: what it knows of the server's clock
     hand,    \* of each client: hand-offs since the grant
-    crashes, failovers
+    calls, crashes, failovers
 
 server == <<holder, ttl, queue, plain, term, replica>>
 client == <<st, left, pair, hand>>
-counts == <<crashes, failovers>>
+counts == <<calls, crashes, failovers>>
 vars == <<server, net, client, counts>>
 
 (* Each acquisition has an owner of its own. Only the current one of a client matters
@@ -56,14 +57,14 @@ Remove(s, o) == SelectSeq(s, LAMBDA x : x # o)
 (* Messages. A request is live until its client gives up on it. After that it may still
    be executed, but its reply is dropped. The age of a request counts from when it was
    sent; its reply keeps it. The age of a grant counts from when it was made. *)
-Message(kind, o, live, age, slack, t) == [kind |-> kind, o |-> o, live |-> live, age |-> age, slack |-> slack, term |-> t]
-Request(kind, o) == Message(kind, o, kind # "release", 0, 0, 0)
-Grant(o) == Message("grant", o, TRUE, 0, 0, term)
-Replies == {"granted", "held", "renewed"}
+Message(kind, o, live, age, t) == [kind |-> kind, o |-> o, live |-> live, age |-> age, term |-> t]
+Request(kind, o) == Message(kind, o, kind # "release", 0, 0)
+Grant(o) == Message("grant", o, TRUE, 0, term)
+Replies == {"granted", "renewed"}
 
 (* What is left of a client's messages when it gives up on what it has asked for. A late
    renewal only lets the server keep a lock for longer: it may as well be lost. *)
-Abandon(n, o) == {IF m.o = o /\ m.kind = "acquire" THEN Message("acquire", o, FALSE, 0, 0, 0) ELSE m :
+Abandon(n, o) == {IF m.o = o /\ m.kind = "acquire" THEN Message("acquire", o, FALSE, 0, 0) ELSE m :
                     m \in {x \in n : ~(x.o = o /\ x.kind \in Replies \cup {"renew"})}}
 Outstanding(c) == \E m \in net : m.o = Me(c) /\ m.live /\ m.kind # "grant"
 
@@ -73,7 +74,7 @@ Init ==
     /\ net = {}
     /\ st = [c \in Clients |-> "idle"] /\ left = [c \in Clients |-> 0]
     /\ pair = [c \in Clients |-> NoPair] /\ hand = [c \in Clients |-> 0]
-    /\ crashes = 0 /\ failovers = 0
+    /\ calls = 0 /\ crashes = 0 /\ failovers = 0
 
 -----------------------------------------------------------------------------
 (* Clients *)
@@ -85,13 +86,14 @@ Begin(c) ==
         renamed(s) == IF Me(c) \in Range(s) THEN aged(s) ELSE s
     IN /\ st[c] = "idle"
        /\ Cardinality(net) < MaxNet
+       /\ (Calls = 0 /\ UNCHANGED calls) \/ (calls < Calls /\ calls' = calls + 1)
        /\ Calm => ~\E m \in net : Client(m.o) = c
        /\ holder' = old(holder)
        /\ queue' = renamed(queue)
        /\ replica' = [replica EXCEPT !.holder = old(@), !.queue = renamed(@)]
        /\ net' = {[m EXCEPT !.o = old(m.o)] : m \in net} \cup {Request("acquire", Me(c))}
        /\ st' = [st EXCEPT ![c] = "waiting"]
-       /\ UNCHANGED <<ttl, plain, term, left, pair, hand, counts>>
+       /\ UNCHANGED <<ttl, plain, term, left, pair, hand, crashes, failovers>>
 
 (* A waiter asks again: after a message, or because it has waited for long. *)
 Look(c) ==
@@ -131,18 +133,6 @@ ReceiveGranted(c) ==
         /\ Hold(c, IF Bug = "lease counts from the reply" THEN L ELSE L - m.age)
         /\ net' = net \ {m}
     /\ UNCHANGED <<server, counts>>
-
-(* The reply says when the server executed the request, by its clock. The client knows
-   when it sent the request. So it knows the server's clock, but for an error on the
-   safe side: the time that the request took. *)
-ReceiveHeld(c) ==
-    /\ st[c] = "waiting"
-    /\ \E m \in net :
-        /\ m.kind = "held" /\ m.o = Me(c)
-        /\ LET slack == IF Bug = "clock pair from the reply" THEN -m.age ELSE m.slack
-           IN pair' = [pair EXCEPT ![c] = IF slack < G THEN [slack |-> slack, term |-> m.term] ELSE NoPair]  \* of no use
-        /\ net' = net \ {m}
-    /\ UNCHANGED <<server, st, left, hand, counts>>
 
 (* A directed grant. It is for the owner that waits, or it is passed on. Its lease
    counts from when it was made, which the client knows by the stamp in the message
@@ -214,7 +204,7 @@ Crash(c) ==
     /\ hand' = [hand EXCEPT ![c] = 0]
     /\ net' = {m \in Abandon(net, Me(c)) : ~(m.kind = "grant" /\ Client(m.o) = c)}
     /\ crashes' = crashes + 1
-    /\ UNCHANGED <<server, failovers>>
+    /\ UNCHANGED <<server, calls, failovers>>
 
 -----------------------------------------------------------------------------
 (* The server. Each request is one script. *)
@@ -224,6 +214,14 @@ Holds(o) == ttl > 0 /\ holder = o
 Answer(m, reply) == net' = (net \ {m}) \cup (IF m.live THEN {reply} ELSE {})
 Replicated(m, now) == replica' = IF Strict /\ m.live /\ failovers < Failovers THEN now ELSE replica
 
+(* The reply to a waiter says when the server executed the request, by its clock. The
+   client knows when it sent the request. So it knows the server's clock, but for an
+   error on the safe side: the time that the request took. The time that the reply takes
+   changes nothing, so it arrives at once, or is lost. *)
+Learn(c, age) ==
+    LET slack == IF Bug = "clock pair from the reply" THEN -1 ELSE age
+    IN pair' = [pair EXCEPT ![c] = IF slack < G THEN [slack |-> slack, term |-> term] ELSE NoPair]  \* of no use
+
 Acquire(c) ==
     /\ \E m \in net :
         /\ m.kind = "acquire" /\ Client(m.o) = c
@@ -231,12 +229,14 @@ Acquire(c) ==
            THEN /\ holder' = m.o
                 /\ ttl' = L
                 /\ queue' = Remove(queue, m.o)
-                /\ Answer(m, Message("granted", m.o, TRUE, m.age, 0, 0))
+                /\ Answer(m, Message("granted", m.o, TRUE, m.age, 0))
+                /\ UNCHANGED pair
                 /\ Replicated(m, [holder |-> m.o, ttl |-> L, queue |-> queue'])
            ELSE /\ queue' = IF m.o \in Range(queue) THEN queue ELSE Append(queue, m.o)
-                /\ Answer(m, Message("held", m.o, TRUE, 0, Min(G, m.age), term))
                 /\ UNCHANGED <<holder, ttl, replica>>
-    /\ UNCHANGED <<plain, term, client, counts>>
+                /\ \/ m.live /\ Learn(c, Min(G, m.age)) /\ net' = net \ {m}
+                   \/ (Lossy \/ ~m.live) /\ net' = net \ {m} /\ UNCHANGED pair
+    /\ UNCHANGED <<plain, term, st, left, hand, counts>>
 
 (* Free the lock, or grant it to one that waits. Now and then a release grants to none:
    to give clients that do not queue their share, where a right is missing, or where a
@@ -275,7 +275,7 @@ ExecuteRenew(c) ==
         /\ IF Holds(m.o) \/ (Bug = "renewal without an owner check" /\ ttl > 0)
            THEN /\ ttl' = L
                 /\ Replicated(m, [holder |-> holder, ttl |-> L, queue |-> queue])
-                /\ Answer(m, Message("renewed", m.o, TRUE, m.age, 0, 0))
+                /\ Answer(m, Message("renewed", m.o, TRUE, m.age, 0))
            ELSE /\ net' = net \ {m}  \* the reply ends a lease that is over
                 /\ UNCHANGED <<ttl, replica>>
     /\ UNCHANGED <<holder, queue, plain, term, client, counts>>
@@ -298,7 +298,7 @@ Failover ==
        THEN holder' = replica.holder /\ ttl' = replica.ttl /\ queue' = replica.queue
        ELSE UNCHANGED <<holder, ttl, queue>>
     /\ replica' = IF failovers' < Failovers THEN replica ELSE NoReplica
-    /\ UNCHANGED <<plain, net, client, crashes>>
+    /\ UNCHANGED <<plain, net, client, calls, crashes>>
 
 Lose ==
     /\ Lossy
@@ -307,9 +307,8 @@ Lose ==
 
 (* After L a client gives up on a request, and a reply that late is of no use. *)
 Older(m) ==
-    CASE m.kind = "acquire" /\ m.live -> IF m.age + 1 < L THEN {[m EXCEPT !.age = @ + 1]} ELSE {Message("acquire", m.o, FALSE, 0, 0, 0)}
+    CASE m.kind = "acquire" /\ m.live -> IF m.age + 1 < L THEN {[m EXCEPT !.age = @ + 1]} ELSE {Message("acquire", m.o, FALSE, 0, 0)}
       [] m.kind \in {"renew", "granted", "renewed"} -> IF m.age + 1 < L THEN {[m EXCEPT !.age = @ + 1]} ELSE {}
-      [] m.kind = "held" /\ Bug = "clock pair from the reply" -> {[m EXCEPT !.age = Min(L, @ + 1)]}
       [] m.kind = "grant" -> {[m EXCEPT !.age = Min(G, @ + 1)]}
       [] OTHER -> {m}
 
@@ -323,7 +322,7 @@ Tick ==
     /\ UNCHANGED <<queue, plain, term, st, pair, hand, counts>>
 
 Serve(c) == Acquire(c) \/ ExecuteRelease(c) \/ ExecuteRenew(c)
-Receive(c) == ReceiveGranted(c) \/ ReceiveHeld(c) \/ ReceiveGrant(c) \/ ReceiveRenewed(c)
+Receive(c) == ReceiveGranted(c) \/ ReceiveGrant(c) \/ ReceiveRenewed(c)
 
 Next ==
     \/ \E c \in Clients : st[c] # "dead" /\
@@ -357,8 +356,9 @@ P5 == st[One] = "waiting" ~> st[One] # "waiting" \/ \E d \in Clients : st[d] = "
 (* Where no message is lost, each that waits gets the lock. *)
 Turn == st[One] = "waiting" ~> st[One] # "waiting"
 
-(* What an abandoned call has got is free again. *)
-Undone == st[One] = "idle" ~> st[One] # "idle" \/ (~Holds(Me(One)) /\ Me(One) \notin Range(queue))
+(* What an abandoned call has got is free again. Its place in the queue may remain: a
+   grant to it is passed on. *)
+Undone == st[One] = "idle" ~> st[One] # "idle" \/ ~Holds(Me(One))
 
 (* Nothing that a client sends changes what another one holds: before its time is over,
    a lock changes hands only by what its own owner has sent. *)
