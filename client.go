@@ -44,6 +44,13 @@ type Options struct {
 	// is 5 ms.
 	HandoffTime time.Duration
 
+	// WakeAll makes the release of a lock wake all clients that wait for it, as with
+	// Redisson and with earlier versions. By default, the clients that wait for a
+	// [Mutex] queue at the server, and a release grants the lock to the first one. The
+	// cost of a release then does not depend on how many wait. Clients with and
+	// without WakeAll can share a lock.
+	WakeAll bool
+
 	// Replication configures when a lock counts as granted on a server that has
 	// replicas. By default, one connected replica must have the lock, as with
 	// Redisson.
@@ -212,6 +219,7 @@ func New(d driver.Driver, o Options) (*Client, error) {
 		Linger:      time.Second,
 		SlicePasses: max(o.Handoffs, 0),
 		SliceTime:   o.HandoffTime,
+		Directed:    !o.WakeAll,
 		Replication: engine.Replication{
 			Mode:     engine.Mode(o.Replication.Mode),
 			Replicas: o.Replication.Replicas,

@@ -24,6 +24,7 @@ type Settings struct {
 	RetryTimeout    time.Duration
 	Handoffs        int
 	HandoffTime     time.Duration
+	WakeAll         bool
 
 	Replication string        // "async", "acked" or "strict"
 	Replicas    int           // number of replicas that must acknowledge; only with "strict"

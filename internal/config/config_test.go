@@ -58,7 +58,7 @@ func TestFiles(t *testing.T) {
 				c.DialTimeout, c.ScanInterval = 5*time.Second, time.Second
 			}),
 			WatchdogTimeout: 20 * time.Second, RenewEvery: 5 * time.Second, PollInterval: time.Second, RetryTimeout: 15 * time.Second,
-			Handoffs: -1, HandoffTime: 2 * time.Millisecond,
+			Handoffs: -1, HandoffTime: 2 * time.Millisecond, WakeAll: true,
 			Replication: "strict", Replicas: 2, SyncTimeout: 500 * time.Millisecond, ClockSkew: 100 * time.Millisecond,
 		},
 		"cluster.yaml": {

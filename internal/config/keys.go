@@ -144,6 +144,7 @@ func own() map[string]rule {
 		"retryTimeout": duration(func(r *reader) *time.Duration { return &r.s.RetryTimeout }),
 		"handoffs":     {read: readHandoffs},
 		"handoffTime":  duration(func(r *reader) *time.Duration { return &r.s.HandoffTime }),
+		"wakeAll":      boolean(func(r *reader, on bool) { r.s.WakeAll = on }),
 		"replication": choice("async, acked or strict", map[string]func(*reader){
 			"ASYNC": replication("async"), "ACKED": replication("acked"), "STRICT": replication("strict"),
 		}),

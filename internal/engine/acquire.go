@@ -61,6 +61,7 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 		return nil, err
 	}
 	defer e.end()
+	k = e.withQueue(k)
 	if r.Wait != 0 && k.Traits().Queue == script.OneAtATime {
 		return e.acquireInTurn(ctx, k, r, user)
 	}

@@ -46,17 +46,25 @@ type acquisition struct {
 	mark     string // the key by which the server knows a numbered claim
 	asked    bool   // the claim was sent at least once
 	doubt    bool   // a request without an answer may have been granted
-	out      outage // of the server
+
+	// The queue at the server.
+	queued  bool   // the owner may be in it
+	unqueue bool   // it cannot be used until the next wait
+	looks   int    // how often lookAfter was called
+	granted string // the text of a grant that a release has made; "": none
+	first   grant  // when and where the first request was sent
+	out     outage // of the server
 
 	// The last answer that the lock is held.
 	misses  int           // how many there were
 	ttl     time.Duration // what the holder had left
 	seen    time.Duration // when it had that
+	place   int           // in the queue at the server; 0: not queued
 	blocker string        // which lock of a group was held
 	why     string        // why, if no holder is the reason
 
 	// The wait.
-	began    time.Duration // when the acquisition began
+	began    time.Duration // when the acquisition began, before it had an owner
 	own      *wait.Waiter  // where the gate has none; nil until joined
 	timer    *time.Timer
 	woken    bool // the last wait ended with a message
@@ -130,7 +138,10 @@ func (a *acquisition) ask() (grant, error) {
 		if err := a.over(); err != nil {
 			return grant{}, gaveUp(err, &a.out, a.remaining())
 		}
-		g, err := a.send()
+		g, err := a.directed()
+		if err != nil {
+			g, err = a.send()
+		}
 		var pause time.Duration
 		again := false
 		switch {
@@ -162,7 +173,11 @@ func (a *acquisition) send() (grant, error) {
 		w.Forget()
 	}
 	a.claim.Longest = a.left()
-	g := grant{floor: a.floor(), place: a.place(), sent: clock.Now()}
+	a.expectGrant()
+	g := grant{floor: a.floor(), place: a.where(), sent: clock.Now()}
+	if a.first.sent == 0 {
+		a.first = g
+	}
 	var err error
 	g.Verdict, err = a.e.claim(a.asking, a.k, a.claim)
 	g.received = clock.Early()
@@ -226,7 +241,7 @@ func (a *acquisition) held(v script.Verdict) (pause time.Duration, again bool, e
 	}
 	a.out.over()
 	a.misses++
-	a.blocker, a.why = v.Key, v.Why
+	a.blocker, a.why, a.place = v.Key, v.Why, v.Place
 	if a.ttl = v.TTL; a.ttl == 0 {
 		a.ttl = time.Millisecond // held, for less than a millisecond
 	}
@@ -250,6 +265,13 @@ func (a *acquisition) held(v script.Verdict) (pause time.Duration, again bool, e
 // failed takes in the error of a request. It returns how long to wait before the
 // next request.
 func (a *acquisition) failed(err error, sent time.Duration) (pause time.Duration, _ error) {
+	if k, ok := a.e.withoutQueue(a.k, err); ok {
+		a.unqueue = true
+		if a.e.queueRefused.Load() {
+			a.k, a.traits, a.queued = k, k.Traits(), false
+		}
+		return 0, nil
+	}
 	if driver.ClassOf(err) == driver.Fatal {
 		// A script may fail after it has written: the server may forbid one of its
 		// commands.
@@ -321,6 +343,8 @@ func (a *acquisition) withdraw() {
 		}
 	}
 	switch {
+	case a.queued:
+		a.e.undo(a.k, a.claim.Owner, a.claim.Lease, a.doubt)
 	case !a.doubt || a.traits.ReadOnly:
 	case a.traits.Numbered:
 		a.e.completeLater(a.k.Free(a.claim.Owner), a.sequence)

@@ -92,11 +92,18 @@ func (a *acquisition) pause() (d time.Duration, again bool) {
 		return 0, true // it may have been released before the subscription was confirmed
 	}
 	d = a.e.o.PollBlind
-	if a.waiter().Live() {
+	switch live := a.waiter().Live(); {
+	case live && a.place > 0 && a.g.grants.Live():
+		d = a.lookAfter()
+	case live && a.g != nil && a.g.grants != nil && !a.claim.Queue && !a.unqueue && a.g.grants.Live():
+		return 0, true // it can queue now
+	case live:
 		d = a.e.o.Poll
-	}
-	if a.ttl >= 0 {
-		d = min(d, a.ttl+time.Millisecond)
+		fallthrough
+	default:
+		if a.ttl >= 0 {
+			d = min(d, a.ttl+time.Millisecond)
+		}
 	}
 	if h := a.localHolder(); h != nil && !a.logged {
 		if clock.Early()-a.began >= localWait {
@@ -133,6 +140,7 @@ func (a *acquisition) join() bool {
 		w = a.e.hub.Join(nil, a.k.Channels(a.claim.Owner)...)
 		if a.keep {
 			a.g.waiter = w
+			a.joinGrants()
 		} else {
 			a.own = w
 		}
@@ -147,6 +155,9 @@ func (a *acquisition) wait(d time.Duration) error {
 		wake = w.Wake()
 	}
 	woken, err := a.e.sleep(a.waiting, wake, &a.timer, d)
+	if woken && err == nil && a.place > 0 {
+		err = a.heed(wake, d)
+	}
 	if delay := a.delay(); woken && err == nil && delay > 0 {
 		_, err = a.e.sleep(a.waiting, nil, &a.timer, delay)
 	}
@@ -154,6 +165,7 @@ func (a *acquisition) wait(d time.Duration) error {
 		return gaveUp(err, &a.out, a.remaining())
 	}
 	a.woken = woken
+	a.unqueue = a.unqueue && d == 0
 	return nil
 }
 

@@ -32,7 +32,7 @@ func refusing(d *fake.Driver, refuse func(key string) error) *wrapped {
 	w.many = func(ctx context.Context, calls []driver.Call) []driver.Result {
 		results := make([]driver.Result, len(calls))
 		for i, c := range calls {
-			if err := refuse(c.Keys[0]); err != nil && c.Script.Name == "mutex_release" {
+			if err := refuse(c.Keys[0]); err != nil && fake.Release(c) {
 				results[i].Err = err
 				continue
 			}
@@ -109,7 +109,7 @@ func TestForceBesideFixedGrant(t *testing.T) {
 			first := true
 			w.do = func(ctx context.Context, c driver.Call) (driver.Reply, error) {
 				reply, err := d.Do(ctx, c)
-				if c.Script.Name == "mutex_acquire" && first {
+				if fake.Acquire(c) && first {
 					first = false
 					if err := e.Force(script.NewMutex("k"), func() error { d.Delete("k"); return nil }); err != nil {
 						t.Error(err)

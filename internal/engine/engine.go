@@ -53,6 +53,7 @@ type Options struct {
 	Linger      time.Duration // how long to keep a subscription without waiters
 	SlicePasses int           // how many hand-offs may follow a grant; 0: none
 	SliceTime   time.Duration // for how long after a grant hand-offs are allowed
+	Directed    bool          // a release grants the lock to a client that waits
 	Replication Replication
 	Log         *slog.Logger
 }
@@ -72,6 +73,7 @@ type Engine struct {
 	forced          forceTimes
 
 	waitUnsupported atomic.Bool // the server, or a proxy before it, has no command WAIT
+	queueRefused    atomic.Bool // the user has no right to the keys of queues
 
 	tickets sync.Pool // of *ticket
 

@@ -16,11 +16,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-func init() { clock.Fake() }
+func init() {
+	clock.Fake()
+	clock.Seed(1)
+}
 
 var options = Options{
 	Lease: 30 * time.Second, Renew: 10 * time.Second,
 	Poll: 5 * time.Second, PollBlind: time.Second,
+	Directed: true,
 	Patience: 10 * time.Second, Linger: time.Second,
 	SlicePasses: 4, SliceTime: 5 * time.Millisecond,
 	Log: slog.New(slog.DiscardHandler),
@@ -175,7 +179,7 @@ func TestSliceOfTime(t *testing.T) {
 		close(stop)
 		wg.Wait()
 		// Three holds of 2 ms are more than a slice.
-		if n := d.Calls("mutex_release"); n < 100 || n > 250 {
+		if n := d.Releases(); n < 100 || n > 250 {
 			t.Errorf("released at the server %d times in a second, want 100 to 250", n)
 		}
 	})
@@ -220,13 +224,13 @@ func TestWaiterLooksForItself(t *testing.T) {
 		}
 		d.Delete("k") // without a message
 		start = time.Now()
-		calls := d.Calls("mutex_acquire")
+		calls := d.Acquires()
 		release(t, acquire(t, a, forever))
 		_ = got
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("a free lock was taken after %v", took)
 		}
-		if n := d.Calls("mutex_acquire") - calls; n > 2 {
+		if n := d.Acquires() - calls; n > 2 {
 			t.Errorf("%d requests, want at most 2", n)
 		}
 	})
@@ -278,8 +282,8 @@ func TestGrantedTooLate(t *testing.T) {
 		e := New(slow, options)
 		defer e.Close(time.Second)
 		h := acquire(t, e, forever)
-		if !h.Valid() || d.Holder("k") != h.Owner() || d.Calls("mutex_acquire") != 2 {
-			t.Errorf("valid %v, holder %q, hold %q, asked %d times", h.Valid(), d.Holder("k"), h.Owner(), d.Calls("mutex_acquire"))
+		if !h.Valid() || d.Holder("k") != h.Owner() || d.Acquires() != 2 {
+			t.Errorf("valid %v, holder %q, hold %q, asked %d times", h.Valid(), d.Holder("k"), h.Owner(), d.Acquires())
 		}
 		release(t, h)
 	})
@@ -443,7 +447,7 @@ func TestFixedLeaseLastsToItsEnd(t *testing.T) {
 			t.Error("held after the end")
 		}
 		time.Sleep(time.Minute)
-		if n := d.Calls("mutex_release"); n != 0 {
+		if n := d.Releases(); n != 0 {
 			t.Errorf("%d releases of an expired lock", n)
 		}
 	})

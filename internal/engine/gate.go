@@ -28,6 +28,7 @@ type gate struct {
 
 	// Used by the call that has the turn.
 	waiter *wait.Waiter // nil until the lock was found held
+	grants *wait.Grants // the same, for grants; nil where a release makes none
 	rivals int          // how many other clients received the message of the last release
 	yield  bool         // the release was just now: let the rivals ask first
 }
@@ -114,6 +115,9 @@ func (e *Engine) leaveGate(g *gate) {
 	if last {
 		if g.waiter != nil {
 			g.waiter.Leave()
+		}
+		if g.grants != nil {
+			g.grants.Leave()
 		}
 		*g = gate{}
 		gatePool.Put(g)

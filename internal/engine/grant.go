@@ -15,7 +15,8 @@ type grant struct {
 	floor    int64 // the highest token of the name that was known before the request
 	sent     time.Duration
 	received time.Duration
-	place    driver.Place // where the request was sent
+	place    driver.Place  // where the request was sent
+	first    time.Duration // the lease until the first renewal, if a release has made the grant; else 0
 }
 
 // floor returns the highest token known for the lock before it is asked for. The
@@ -47,8 +48,8 @@ func (a *acquisition) credible(v script.Verdict) bool {
 	return true
 }
 
-// place returns where the lock is stored now.
-func (a *acquisition) place() driver.Place {
+// where returns where the lock is stored now.
+func (a *acquisition) where() driver.Place {
 	switch k := a.k.(type) {
 	case Kind:
 		return a.e.d.Place(k.Ref("").Key)
@@ -70,6 +71,7 @@ func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
 		Watched: watchdog.Watched{
 			LockRef: k.Ref(a.claim.Owner),
 			Lease:   a.claim.Lease,
+			First:   g.first,
 			Term:    g.place.Term,
 		},
 		owner: a.claim.Owner, under: a.r.Under,

@@ -72,10 +72,10 @@ func TestQueueBehindLease(t *testing.T) {
 			go func() { release(t, acquire(t, a, forever)) }()
 		}
 		synctest.Wait()
-		before := d.Calls("renew") + d.Calls("mutex_acquire")
+		before := d.Renewals() + d.Acquires()
 		const polls = 20
 		time.Sleep(polls * options.Poll)
-		if n := d.Calls("renew") + d.Calls("mutex_acquire") - before; n > 2*polls {
+		if n := d.Renewals() + d.Acquires() - before; n > 2*polls {
 			t.Errorf("%d requests in %d poll intervals", n, polls)
 		}
 		release(t, h)
@@ -113,7 +113,7 @@ type lateFirst struct {
 
 func (d lateFirst) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	r, err := d.Driver.Do(ctx, c)
-	if c.Script.Name == "mutex_acquire" && d.n.Add(1) == 1 {
+	if fake.Acquire(c) && d.n.Add(1) == 1 {
 		time.Sleep(time.Second)
 	}
 	return r, err

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,7 +86,7 @@ func (h *Hold) pass() bool {
 		return false
 	}
 	now := clock.Now()
-	if now-h.granted > o.SliceTime || h.Deadline()-now < h.Lease/2 {
+	if now-h.granted > o.SliceTime || h.Deadline()-now < cmp.Or(h.First, h.Lease)/2 {
 		return false
 	}
 	token := h.token
@@ -155,6 +156,10 @@ func (h *Hold) lower(left int) (freed script.Freed, doubt bool, err error) {
 	for {
 		sent := clock.Early()
 		freed, err = h.kind.Release(context.Background(), h.e.d, h.owner, left)
+		if k, ok := h.e.withoutQueue(h.kind, err); ok {
+			h.kind = k
+			continue
+		}
 		switch {
 		case err == nil:
 			return freed, doubt, nil
@@ -187,7 +192,10 @@ func (h *Hold) free() error {
 			g.waiter.Forget()
 		}
 		defer func() {
-			g.rivals = max(heard-boolInt(e.hub.Listens(h.kind.Channels(h.owner)[0])), 0)
+			if !h.kind.Traits().Directed {
+				heard -= boolInt(e.hub.Listens(h.kind.Channels(h.owner)[0]))
+			}
+			g.rivals = max(heard, 0)
 			g.yield = g.rivals > 0
 			g.give()
 			e.leaveGate(g)

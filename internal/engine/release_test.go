@@ -21,7 +21,7 @@ import (
 func failRelease(d *fake.Driver, errs ...error) {
 	n := 0
 	d.Fail(func(c driver.Call) error {
-		if c.Script.Name != "mutex_release" {
+		if !fake.Release(c) {
 			return nil
 		}
 		err := errs[min(n, len(errs)-1)]
@@ -170,7 +170,7 @@ func TestLateDuplicate(t *testing.T) {
 		var late func()
 		lossy := wrap(d)
 		lossy.do = func(ctx context.Context, c driver.Call) (driver.Reply, error) {
-			if c.Script.Name != "mutex_acquire" {
+			if !fake.Acquire(c) {
 				return d.Do(ctx, c)
 			}
 			c.Args = append([]string(nil), c.Args...)
@@ -230,7 +230,7 @@ func TestPendingReleasesDoNotDelayRenewals(t *testing.T) {
 				e.undo(script.NewMutex(fmt.Sprint("g", i)), "x:1", options.Lease, true)
 			}
 			if why := u.told(); len(why) > 0 {
-				t.Errorf("at %v: lost, %v, after %d renewals", rtt, why, d.Calls("renew"))
+				t.Errorf("at %v: lost, %v, after %d renewals", rtt, why, d.Renewals())
 			}
 		})
 	}
@@ -241,7 +241,7 @@ func TestUndoShortLease(t *testing.T) {
 	in(t, func(d *fake.Driver, e, _ *Engine) {
 		e.undo(script.NewMutex("k"), "x:1", time.Second, true) // less than Patience / 4
 		time.Sleep(options.Patience)
-		if n := d.Calls("mutex_release"); n != 2 {
+		if n := d.Releases(); n != 2 {
 			t.Errorf("freed %d times, want 2", n)
 		}
 	})

@@ -22,7 +22,7 @@ type skewed struct {
 
 func (d skewed) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	r, err := d.Driver.Do(ctx, c)
-	if c.Script.Name == "mutex_acquire" && r.Int > 0 && strings.HasPrefix(c.Keys[0], "ahead/") {
+	if fake.Acquire(c) && r.Int > 0 && strings.HasPrefix(c.Keys[0], "ahead/") {
 		r.Int += d.ahead.Microseconds()
 	}
 	return r, err
@@ -120,7 +120,7 @@ type forged struct {
 
 func (d forged) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	r, err := d.Driver.Do(ctx, c)
-	if c.Script.Name == "mutex_acquire" {
+	if fake.Acquire(c) {
 		r.Int = d.token
 	}
 	return r, err

@@ -19,6 +19,8 @@ import (
 type Driver struct {
 	mu        sync.Mutex
 	locks     map[string]*lock
+	queues    map[string][]string // owners that wait, by key
+	short     map[string]bool     // owners that want a lock for less than grantTime
 	listeners []*listener
 	calls     map[string]int
 	fail      func(driver.Call) error
@@ -38,7 +40,7 @@ var _ driver.Driver = (*Driver)(nil)
 
 // New returns a driver with no lock held.
 func New() *Driver {
-	return &Driver{locks: make(map[string]*lock), calls: make(map[string]int)}
+	return &Driver{locks: make(map[string]*lock), queues: make(map[string][]string), short: make(map[string]bool), calls: make(map[string]int)}
 }
 
 // Fail makes calls fail with the error that f returns. If that error is
@@ -50,11 +52,34 @@ func (d *Driver) Fail(f func(driver.Call) error) {
 	d.fail = f
 }
 
-// Calls returns how often the named script was called.
-func (d *Driver) Calls(script string) int {
+// Acquire reports whether a call acquires a mutex.
+func Acquire(c driver.Call) bool { return slices.Contains(acquire, c.Script.Name) }
+
+// Release reports whether a call releases a mutex.
+func Release(c driver.Call) bool { return slices.Contains(release, c.Script.Name) }
+
+var (
+	acquire = []string{"mutex_acquire", "mutex_queue"}
+	release = []string{"mutex_release", "mutex_pass"}
+)
+
+// Acquires returns how often a mutex was asked for.
+func (d *Driver) Acquires() int { return d.count(acquire) }
+
+// Releases returns how often a release was sent.
+func (d *Driver) Releases() int { return d.count(release) }
+
+// Renewals returns how often a renewal was sent.
+func (d *Driver) Renewals() int { return d.count([]string{"renew"}) }
+
+func (d *Driver) count(scripts []string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.calls[script]
+	n := 0
+	for _, s := range scripts {
+		n += d.calls[s]
+	}
+	return n
 }
 
 // Holder returns the owner of a key, or "" if the key is not held.
@@ -121,9 +146,9 @@ func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	reply, published := d.run(c)
 	listeners := slices.Clone(d.listeners)
 	d.mu.Unlock()
-	if published != "" {
+	for _, m := range published {
 		for _, l := range listeners {
-			l.publish(published)
+			l.publish(m)
 		}
 	}
 	if err != nil {
@@ -132,7 +157,13 @@ func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	return reply, nil
 }
 
-func (d *Driver) run(c driver.Call) (reply driver.Reply, published string) {
+// grantTime is how long an owner gets a lock that has not asked just now.
+const grantTime = 2 * time.Second
+
+// A message is published on a channel.
+type message struct{ channel, payload string }
+
+func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 	number := func(n int) driver.Reply { return driver.Reply{Type: driver.Int, Int: int64(n)} }
 	lease := func(ms string) time.Time {
 		n, _ := strconv.Atoi(ms)
@@ -143,29 +174,75 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published string) {
 		h := d.get(c.Keys[0])
 		switch {
 		case h == nil && c.Args[2] != "1":
-			return number(-1), ""
+			return number(-1), nil
 		case h == nil:
 			h = &lock{owner: c.Args[1]}
 			d.locks[c.Keys[0]] = h
 		case h.owner != c.Args[1]:
-			return number(-1 - int(time.Until(h.until).Milliseconds())), ""
+			return number(-1 - int(time.Until(h.until).Milliseconds())), nil
 		}
 		h.count, _ = strconv.Atoi(c.Args[2])
 		if until := lease(c.Args[0]); until.After(h.until) {
 			h.until = until
 		}
-		return driver.Reply{Type: driver.Int, Int: time.Now().UnixMicro()}, ""
+		return driver.Reply{Type: driver.Int, Int: time.Now().UnixMicro()}, nil
 	case "mutex_release":
 		h := d.get(c.Keys[0])
 		if h == nil || h.owner != c.Args[0] {
-			return number(0), ""
+			return number(0), nil
 		}
 		if c.Args[1] != "0" {
 			h.count, _ = strconv.Atoi(c.Args[1])
-			return number(1), ""
+			return number(1), nil
 		}
 		delete(d.locks, c.Keys[0])
-		return number(1), c.Args[2]
+		return number(1), []message{{c.Args[2], "0"}}
+	case "mutex_queue":
+		h := d.get(c.Keys[0])
+		if h != nil && h.owner != c.Args[1] {
+			if !slices.Contains(d.queues[c.Keys[1]], c.Args[1]) {
+				d.queues[c.Keys[1]] = append(d.queues[c.Keys[1]], c.Args[1])
+			}
+			if until := lease(c.Args[0]); time.Until(until) < grantTime {
+				d.short[c.Args[1]] = true
+			}
+			place := slices.Index(d.queues[c.Keys[1]], c.Args[1]) + 1
+			return driver.Reply{Type: driver.List, List: []driver.Reply{number(-1 - int(time.Until(h.until).Milliseconds())), number(place)}}, nil
+		}
+		if h == nil {
+			h = &lock{owner: c.Args[1], count: 1}
+			d.locks[c.Keys[0]] = h
+		}
+		if until := lease(c.Args[0]); until.After(h.until) {
+			h.until = until
+		}
+		d.dequeue(c.Keys[1], c.Args[1])
+		return driver.Reply{Type: driver.Int, Int: time.Now().UnixMicro()}, nil
+	case "mutex_pass":
+		h := d.get(c.Keys[0])
+		if h == nil || h.owner != c.Args[0] {
+			d.dequeue(c.Keys[1], c.Args[0])
+			return number(0), nil
+		}
+		delete(d.locks, c.Keys[0])
+		others := d.heard(c.Args[1]) - d.heard(c.Keys[1])
+		for len(d.queues[c.Keys[1]]) > 0 {
+			owner := d.queues[c.Keys[1]][0]
+			id, _, _ := strings.Cut(owner, ":")
+			channel := c.Keys[1] + ":" + id
+			if d.heard(channel) == 0 {
+				d.dequeue(c.Keys[1], owner)
+				continue
+			}
+			now := time.Now()
+			if lot, _ := strconv.Atoi(c.Args[3]); others > 0 && lot%2 == 0 || lot == 0 || d.short[owner] {
+				return number(1 + max(others, 0)), []message{{c.Args[1], "0"}, {channel, ""}}
+			}
+			d.locks[c.Keys[0]] = &lock{owner: owner, count: 1, until: now.Add(grantTime)}
+			d.dequeue(c.Keys[1], owner)
+			return number(1), []message{{channel, owner + " " + strconv.FormatInt(now.UnixMicro(), 10) + " 2000"}}
+		}
+		return number(1 + max(others, 0)), []message{{c.Args[1], "0"}}
 	case "renew":
 		list := make([]driver.Reply, len(c.Keys))
 		for i, key := range c.Keys {
@@ -177,9 +254,39 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published string) {
 				}
 			}
 		}
-		return driver.Reply{Type: driver.List, List: list}, ""
+		return driver.Reply{Type: driver.List, List: list}, nil
 	}
 	panic("fake: no script " + c.Script.Name)
+}
+
+// dequeue removes an owner from a queue.
+func (d *Driver) dequeue(key, owner string) {
+	d.queues[key] = slices.DeleteFunc(d.queues[key], func(o string) bool { return o == owner })
+	if len(d.queues[key]) == 0 {
+		delete(d.queues, key)
+	}
+}
+
+// heard returns how many listeners have subscribed to a channel.
+func (d *Driver) heard(channel string) int {
+	n := 0
+	for _, l := range d.listeners {
+		l.mu.Lock()
+		n += map[bool]int{true: 1}[l.channels[channel]]
+		l.mu.Unlock()
+	}
+	return n
+}
+
+// Waiting returns how many owners wait in queues.
+func (d *Driver) Waiting() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	for _, q := range d.queues {
+		n += len(q)
+	}
+	return n
 }
 
 // Replicas sets the number of replicas. All of them acknowledge every write.
@@ -317,12 +424,12 @@ func (d *Driver) Channels() int {
 	return n
 }
 
-func (l *listener) publish(channel string) {
+func (l *listener) publish(m message) {
 	l.mu.Lock()
-	heard := l.channels[channel] && !l.lossy
+	heard := l.channels[m.channel] && !l.lossy
 	l.mu.Unlock()
 	if heard {
-		l.h.Message(channel, "0")
+		l.h.Message(m.channel, m.payload)
 	}
 }
 

@@ -3,6 +3,8 @@ package script
 import (
 	"path"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/driver"
 )
 
 // Files are the sources of all scripts, and FencePrelude is the rest.
@@ -24,4 +26,9 @@ func Names() []string {
 		}
 	}
 	return names
+}
+
+// FreeQueued returns the call that releases a queued mutex, with that lot.
+func FreeQueued(name, owner string, lot int) driver.Call {
+	return NewMutex(name).Queued().free(owner, lot)
 }

@@ -17,6 +17,7 @@ import (
 // The keys of the object N, by what they hold.
 var (
 	lockKeys    = map[string]string{"N": "lock"}
+	queuedKeys  = map[string]string{"N": "lock", "holdfast:queue:{N}": "times"}
 	fencedKeys  = map[string]string{"N": "lock", "redisson_lock_token:{N}": "token"}
 	fairKeys    = map[string]string{"N": "lock", "redisson_lock_queue:{N}": "queue", "redisson_lock_timeout:{N}": "times", "holdfast:waiting:{N}": "times"}
 	rwKeys      = map[string]string{"N": "rw", "{N}:a:1:rwlock_timeout:1": "hold", "holdfast:writers:{N}": "times"}
@@ -45,6 +46,10 @@ var targets = []target{
 	{script: "mutex_acquire", keys: lockKeys, do: grabs(mutex, again("a:1", 2, 60), "a:1")},
 	{script: "mutex_release", keys: lockKeys, do: plain(release(mutex, "a:1", 0))},
 	{script: "mutex_release", keys: lockKeys, do: plain(release(mutex, "a:1", 1))},
+	{script: "mutex_queue", keys: queuedKeys, do: grabs(queued, line(newcomer), newcomer)},
+	{script: "mutex_queue", keys: queuedKeys, do: grabs(queued, line("a:1"), "a:1")},
+	{script: "mutex_pass", keys: queuedKeys, do: plain(release(queued, "a:1", 0))},
+	{script: "mutex_pass", keys: queuedKeys, do: plain(release(queued, newcomer, 0))},
 	{script: "mutex_force", keys: lockKeys, do: plain(forceMutex(""))},
 	{script: "mutex_force", keys: lockKeys, do: plain(forceMutex("a:1"))},
 	{script: "mutex_inspect", keys: lockKeys, do: plain(inspectMutex)},

@@ -24,7 +24,7 @@ var Kinds = []Kind{
 		Name: "mutex", Shape: hash, Acquire: mutexAcquire, Release: mutexRelease,
 		Uses: func(name string) Uses {
 			m := NewMutex(name)
-			return Uses{By: "any mutex", Keys: m.keys[1:], Channels: m.Channels("*")}
+			return Uses{By: "any mutex", Keys: m.keys[1:2], Channels: m.Channels("*")}
 		},
 	},
 	{

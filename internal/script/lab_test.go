@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +65,8 @@ type kind interface {
 
 func mutex(name string) kind { return script.NewMutex(name) }
 
+func queued(name string) kind { return script.NewMutex(name).Queued() }
+
 func fenced(name string) kind { return script.NewFenced(name) }
 
 func fair(name string) kind { return script.NewFair(name) }
@@ -81,6 +84,12 @@ func try(owner string) script.Claim { return script.Claim{Owner: owner, Count: 1
 func wait(owner string) script.Claim {
 	c := try(owner)
 	c.Wait = true
+	return c
+}
+
+func line(owner string) script.Claim {
+	c := wait(owner)
+	c.Queue = true
 	return c
 }
 
@@ -128,6 +137,7 @@ func newLab(t *testing.T, s *redistest.Server, d driver.Driver, name string) *la
 		l.root = "{" + name + "}"
 	}
 	channels := []string{l.long("rw"), l.long("channel"), l.long("news"), l.long("sc"), l.long("latch")}
+	channels = append(channels, l.long("line"), l.long("line")+":b", l.long("line")+":c") // of waiting clients
 	for _, owner := range []string{"a:1", "b:1", "c:1", "j:7"} {
 		channels = append(channels, l.long("channel")+":"+owner)
 	}
@@ -138,7 +148,7 @@ func newLab(t *testing.T, s *redistest.Server, d driver.Driver, name string) *la
 // short are the keys and channels of a lock, without its name.
 var short = map[string]string{
 	"channel": "redisson_lock__channel", "queue": "redisson_lock_queue", "limits": "redisson_lock_timeout", "signs": "holdfast:waiting",
-	"token": "redisson_lock_token", "rw": "redisson_rwlock", "writers": "holdfast:writers", "news": "holdfast:leader", "sc": "redisson_sc",
+	"line": "holdfast:queue", "token": "redisson_lock_token", "rw": "redisson_rwlock", "writers": "holdfast:writers", "news": "holdfast:leader", "sc": "redisson_sc",
 }
 
 // latch is the channel of a latch, which is not derived like the others.
@@ -189,9 +199,12 @@ func (l *lab) short(s string) string {
 	s = strings.ReplaceAll(s, l.long("to"), "to")
 	s = strings.ReplaceAll(s, l.root+":", "")
 	s = shortIDs(s)
+	s = tokens.ReplaceAllString(s, " token ")
 	s = strings.ReplaceAll(s, ":rwlock_timeout:", "#")
 	return strings.ReplaceAll(s, l.name, "N")
 }
+
+var tokens = regexp.MustCompile(` \d{16} `)
 
 // run executes commands.
 func (l *lab) run(commands ...string) {

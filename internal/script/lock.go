@@ -37,6 +37,7 @@ const (
 type Traits struct {
 	Queue        Queue
 	ServerTokens bool          // tokens come from a counter at the server, so a hold is never handed over
+	Directed     bool          // a release grants it to a waiting client, and counts only clients that do not queue
 	PerSide      bool          // readers and writers share the key, and a force concerns one side
 	Numbered     bool          // the server knows a repeated request by its number
 	ReadOnly     bool          // a claim changes nothing, so there is nothing to undo
@@ -50,6 +51,7 @@ type Claim struct {
 	Count int // the owner's hold count once granted
 	Lease time.Duration
 	Wait  bool   // the owner will wait if it is not granted
+	Queue bool   // and the client listens for a grant: see QueuedMutex
 	Under string // the owner of a hold of another kind that permits this one
 	Spent string // of a numbered claim, the mark that it may delete: see Spend
 
@@ -65,6 +67,7 @@ type Verdict struct {
 	TTL    time.Duration // remaining lease of the current owner; negative: for ever
 	Key    string        // the lock of a group that was not granted
 	Young  bool          // not held, but the server has restarted too recently to grant it
+	Place  int           // in the queue at the server, from 1; 0: not queued
 
 	After time.Duration // granted, but takes effect only after this time
 	Final bool          // not granted, and will not be while this claim can wait

@@ -18,12 +18,12 @@ var (
 // A Mutex is the wire format of Redisson's RLock: a hash that maps the owner to
 // its hold count, with the lease as its TTL, and a channel for the waiters.
 type Mutex struct {
-	keys [2]string // lock, channel
+	keys [3]string // lock, channel, queue: see QueuedMutex
 }
 
 // NewMutex returns the Mutex with that name.
 func NewMutex(name string) *Mutex {
-	return &Mutex{keys: [2]string{name, prefixed("redisson_lock__channel", name)}}
+	return &Mutex{keys: [3]string{name, prefixed("redisson_lock__channel", name), prefixed("holdfast:queue", name)}}
 }
 
 // Traits are those of a plain lock.
@@ -33,7 +33,7 @@ func (m *Mutex) Traits() Traits { return Traits{Queue: OneAtATime} }
 func (m *Mutex) Gate() string { return m.keys[0] }
 
 // Channels returns the channel on which a release is published.
-func (m *Mutex) Channels(string) []string { return m.keys[1:] }
+func (m *Mutex) Channels(string) []string { return m.keys[1:2] }
 
 // Ref refers to the owner's field of the hash.
 func (m *Mutex) Ref(owner string) LockRef { return LockRef{Key: m.keys[0], Owner: owner} }

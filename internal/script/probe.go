@@ -49,6 +49,7 @@ var Commands = slices.Concat(
 		"zadd K x x", "zrem K x", "zremrangebyrank K x x", "zremrangebyscore K x x",
 		"time", "ping"),
 	neededBy("Redlock and this check", "info server"),
+	neededBy("a release that wakes one waiting client instead of all", "zrank K x", "pubsub numsub", "pubsub shardnumsub"),
 	neededBy("Redisson beside Holdfast", "hkeys K"),
 	featured(Objects, "Object.ExpireAt", "pexpireat K x"),
 	featured(Objects, "Object.Touch", "touch K"),
@@ -63,7 +64,7 @@ var Commands = slices.Concat(
 
 // Looks are the commands that only the scripts of package inspect run. They are
 // for operators: SCAN returns the names of all keys on a server.
-var Looks = neededBy("package inspect", "scan 0", "pubsub numsub", "pubsub shardnumsub")
+var Looks = neededBy("package inspect", "scan 0")
 
 func neededBy(what string, forms ...string) []Command { return featured("", what, forms...) }
 

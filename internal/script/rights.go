@@ -44,7 +44,9 @@ func UsesOf(name string, database int) []Uses {
 			uses = append(uses, k.Uses(name))
 		}
 	}
+	queue := NewMutex(name).Queued()
 	return append(uses,
+		Uses{By: "a mutex with a queue of waiting clients", Keys: queue.keys[2:], Channels: queue.GrantChannels("*")},
 		Uses{By: "Object.Restore", Feature: Dumps, Keys: []string{restoring(name, "*")}},
 		Uses{By: "Object.Listen", Feature: Listening, Channels: []string{"__keyspace@" + strconv.Itoa(database) + "__:" + name}},
 		Uses{By: "package fence", Feature: Fencing, Keys: []string{FenceKey(name)}},

@@ -68,19 +68,21 @@ type Waiter struct {
 	chs  []*channel
 	wake chan struct{}
 	tap  *Tap // nil if only wake-ups are needed
+
+	grants *Grants // nil if it waits for no grants
 }
 
 // Join returns a new waiter on some channels. A message published after they are
 // Live wakes the waiter, even if it arrives before the waiter receives from
 // Wake. Waiters of several hubs can share wake, a channel with a buffer of one.
 // If wake is nil, the waiter has a channel of its own.
-func (h *Hub) Join(wake chan struct{}, names ...string) *Waiter { return h.join(wake, nil, names) }
+func (h *Hub) Join(wake chan struct{}, names ...string) *Waiter { return h.join(wake, nil, nil, names) }
 
-func (h *Hub) join(wake chan struct{}, tap *Tap, names []string) *Waiter {
+func (h *Hub) join(wake chan struct{}, tap *Tap, grants *Grants, names []string) *Waiter {
 	if wake == nil {
 		wake = make(chan struct{}, 1)
 	}
-	w := &Waiter{hub: h, chs: make([]*channel, len(names)), wake: wake, tap: tap}
+	w := &Waiter{hub: h, chs: make([]*channel, len(names)), wake: wake, tap: tap, grants: grants}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	listener := h.open()

@@ -33,7 +33,7 @@ const (
 // returns false.
 func (h *Hub) Tap(concerns func(channel, payload string) bool, names ...string) *Tap {
 	t := &Tap{concerns: concerns}
-	t.Waiter = h.join(nil, t, names)
+	t.Waiter = h.join(nil, t, nil, names)
 	return t
 }
 
@@ -61,9 +61,12 @@ func (t *Tap) Confirm() {
 	}
 }
 
-// notify stores a notice if the waiter has a tap, and wakes the waiter. The
+// notify stores a notice if the waiter keeps some, and wakes the waiter. The
 // caller holds Hub.mu.
 func (w *Waiter) notify(n Notice) {
+	if g := w.grants; g != nil && !g.accept(n) {
+		return
+	}
 	if t := w.tap; t != nil {
 		switch {
 		case n.Sort == Message && !t.concerns(n.Channel, n.Payload):

@@ -28,7 +28,7 @@ func TestFailover(t *testing.T) {
 		fixed, _ := r.guard("fixed", false)
 		ends := fixed.Deadline()
 		time.Sleep(time.Second)
-		calls := r.d.Calls("renew")
+		calls := r.d.Renewals()
 		var gone []string
 		for i := range 20 {
 			gone = append(gone, fmt.Sprint("lost", i))
@@ -46,7 +46,7 @@ func TestFailover(t *testing.T) {
 				t.Errorf("kept%d: told %v", i, why)
 			}
 		}
-		if n := r.d.Calls("renew") - calls; n > 2 { // one for renewed leases, one for fixed ones
+		if n := r.d.Renewals() - calls; n > 2 { // one for renewed leases, one for fixed ones
 			t.Errorf("%d calls to verify, want at most 2", n)
 		}
 		if fixed.Deadline() != ends || r.d.Remaining("fixed") > lease-time.Second {

@@ -89,9 +89,9 @@ func TestFixedLeasesAreCheap(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Minute)
-		before := r.d.Calls("renew")
+		before := r.d.Renewals()
 		time.Sleep(periods * lease / 3)
-		calls := r.d.Calls("renew") - before
+		calls := r.d.Renewals() - before
 		t.Logf("%d calls in each period for %d leases", calls/periods, n)
 		if most := (n/maxBatch + 20) * (periods + 1); calls > most {
 			t.Errorf("%d calls in %d periods, want at most %d", calls, periods, most)
@@ -212,7 +212,7 @@ func TestBadKeys(t *testing.T) {
 				name := fmt.Sprint("a", i)
 				_, users[name] = r.guard(name, true)
 			}
-			before := r.d.Calls("renew")
+			before := r.d.Renewals()
 			time.Sleep(time.Hour)
 			for name, user := range users {
 				bad := name == "a7" || name == "a77"
@@ -220,7 +220,7 @@ func TestBadKeys(t *testing.T) {
 					t.Errorf("%s, %s: told %v", text, name, why)
 				}
 			}
-			if n := r.d.Calls("renew") - before; n > 2*360+2000 {
+			if n := r.d.Renewals() - before; n > 2*360+2000 {
 				t.Errorf("%s: %d calls in an hour", text, n)
 			}
 		})
@@ -235,9 +235,9 @@ func TestRefusedEverything(t *testing.T) {
 			r.guard(fmt.Sprint("a", i), true)
 		}
 		r.d.Fail(func(driver.Call) error { return driver.ServerError("NOPERM this user has no permissions") })
-		before := r.d.Calls("renew")
+		before := r.d.Renewals()
 		time.Sleep(lease)
-		if calls := r.d.Calls("renew") - before; calls > 15*2*n {
+		if calls := r.d.Renewals() - before; calls > 15*2*n {
 			t.Errorf("%d calls for %d leases", calls, n)
 		}
 	})

@@ -1,6 +1,7 @@
 package watchdog
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"log/slog"
@@ -17,6 +18,9 @@ const (
 	// maxSleep bounds how long the watchdog relies on a timer. While the machine
 	// sleeps, timers do not advance, but leases do.
 	maxSleep = time.Second
+	// firstRenewal is the time to the first renewal of a lease that is short until then.
+	// Most locks are released earlier.
+	firstRenewal = 50 * time.Millisecond
 	// never is later than any lease.
 	never = time.Duration(1<<63 - 1)
 )
@@ -82,8 +86,11 @@ func (w *Watchdog) Guard(c *Watched, sent, renewal time.Duration) bool {
 		return false
 	}
 	c.renewal, c.skew = renewal, w.skew
-	c.extend(sent, c.Lease)
+	c.extend(sent, cmp.Or(c.First, c.Lease))
 	c.due = sent + w.period(renewal)
+	if c.First > 0 {
+		c.due = min(c.due, clock.Now()+firstRenewal)
+	}
 	if c.Term != w.d.Place(c.Key).Term { // the term has changed since the request
 		c.verifyNow()
 	}

@@ -89,7 +89,7 @@ func TestRenewedForADay(t *testing.T) {
 		if user.reason() != 0 || !c.Valid() || r.d.Holder("a") != "me:1" {
 			t.Fatalf("after a day: lost %v, valid %v, holder %q", user.reason(), c.Valid(), r.d.Holder("a"))
 		}
-		if n, want := r.d.Calls("renew"), int(day/(lease/3)); n < want-1 || n > want+1 {
+		if n, want := r.d.Renewals(), int(day/(lease/3)); n < want-1 || n > want+1 {
 			t.Errorf("%d renewals in a day, want %d", n, want)
 		}
 		if !r.w.Drop(c) || c.Valid() {
@@ -184,10 +184,10 @@ func TestBatches(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Minute)
-		before := r.d.Calls("renew")
+		before := r.d.Renewals()
 		const periods = 60
 		time.Sleep(periods * lease / 3)
-		calls := r.d.Calls("renew") - before
+		calls := r.d.Renewals() - before
 		if most := (n + maxBatch - 1) / maxBatch * (periods + 1); calls > most {
 			t.Errorf("%d calls in %d periods for %d leases, want at most %d", calls, periods, n, most)
 		}
@@ -270,9 +270,9 @@ func TestReleaseLater(t *testing.T) {
 		if r.d.Holder("a") != "" {
 			t.Error("the lock of a late request was not freed")
 		}
-		calls := r.d.Calls("mutex_release")
+		calls := r.d.Releases()
 		time.Sleep(time.Hour)
-		if n := r.d.Calls("mutex_release"); n != calls {
+		if n := r.d.Releases(); n != calls {
 			t.Errorf("%d more calls after the server has confirmed the release", n-calls)
 		}
 	})

@@ -32,6 +32,7 @@ type Watched struct {
 	script.LockRef
 	Handler LossHandler
 	Lease   time.Duration // the granted lease time
+	First   time.Duration // the lease time until the first renewal, if it is shorter
 	Term    uint64        // the last term in which the server confirmed the lease; see driver.Place
 
 	deadline atomic.Int64          // a value of clock.Now; zero if not watched

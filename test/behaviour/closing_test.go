@@ -30,7 +30,7 @@ func TestClose(t *testing.T) {
 			errs <- err
 		}()
 	}
-	locktest.Eventually(t, 5*time.Second, "a waiter subscribed", func() bool { return len(s.Channels(t)) == 1 })
+	locktest.Eventually(t, 5*time.Second, "a waiter subscribed", func() bool { return len(s.Channels(t)) == 3 })
 	start := time.Now()
 	var wg sync.WaitGroup
 	for range 3 {

@@ -35,7 +35,7 @@ func TestWaitersAreCheap(t *testing.T) {
 			}
 		})
 	}
-	locktest.Eventually(t, 10*time.Second, "subscribed", func() bool { return len(s.Channels(t)) == 1 })
+	locktest.Eventually(t, 10*time.Second, "subscribed", func() bool { return len(s.Channels(t)) == 3 })
 	time.Sleep(time.Second)
 	if n := p.Total(); n > 20 {
 		t.Errorf("%d commands for 1000 waiters: %v", n, p.Commands())

@@ -249,6 +249,7 @@ func schedule(t *testing.T, seed uint64) (w *world) {
 		if w.random.IntN(2) == 0 {
 			options.Handoffs = -1
 		}
+		wakeAll := w.random.IntN(3)
 		ctx, stop := context.WithCancel(context.Background())
 		defer stop()
 		var cs []*holdfast.Client
@@ -256,6 +257,7 @@ func schedule(t *testing.T, seed uint64) (w *world) {
 		for i := range clients {
 			l := &link{network: w.net, client: i, seed: seed, sent: make(map[string]uint64), faults: faults{delay: time.Millisecond}}
 			w.links = append(w.links, l)
+			options.WakeAll = wakeAll == 2 || wakeAll == 1 && i == 0 // none, one of them, or all
 			cs = append(cs, locktest.Must[*holdfast.Client](t)(holdfast.New(l, options)))
 			for g := range 1 + w.random.IntN(3) {
 				users.Go(func() { w.use(ctx, i, cs[i].Mutex(name), rand.New(rand.NewPCG(seed, uint64(100+10*i+g)))) })

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// Directed grants. Clients that wait for a lock queue at the server. A release grants the
+// lock to the first of them, and tells only that client. So the cost of a hand-off does
+// not depend on how many wait.
+//
+// A grant counts from when the acquisition began: no release can have granted the lock to
+// its owner before the owner existed. This needs no clock but that of the client, however
+// late the message is. If the acquisition has waited for too long for that, if replicas
+// must have the grant, or if the lease is of fixed length, the client asks before it uses
+// the grant. The server then grants to the owner what the owner holds already.
+//
+// A wake-up without a grant is for all clients that wait. Those at the front ask first.
+const (
+	firstLook = 2500 * time.Millisecond // after that a waiter asks whether it has missed its grant, or the grant of another was not used
+	lookStep  = 5 * time.Millisecond    // between two waiters that ask
+	maxLook   = time.Minute             // between two requests of a waiter
+)
+
+// withQueue returns the kind whose clients queue at the server, if k has one.
+func (e *Engine) withQueue(k Kind) Kind {
+	if m, ok := k.(*script.Mutex); ok && e.o.Directed && !e.queueRefused.Load() {
+		return m.Queued()
+	}
+	return k
+}
+
+// withoutQueue returns the kind without a queue, if the error of a request says that the
+// server cannot run a script with two keys: the user lacks a right, or the slot is being
+// moved.
+func (e *Engine) withoutQueue(k target, err error) (Kind, bool) {
+	q, ok := k.(*script.QueuedMutex)
+	if !ok {
+		return nil, false
+	}
+	switch driver.CodeOf(err) {
+	case "NOPERM":
+		if !e.queueRefused.Swap(true) {
+			e.o.Log.Warn("the user may not use the queue of waiting clients, a release will wake all of them", "error", err)
+		}
+	case "TRYAGAIN":
+	default:
+		return nil, false
+	}
+	return q.Plain(), true
+}
+
+// joinGrants subscribes to grants, if releases make some.
+func (a *acquisition) joinGrants() {
+	if q, ok := a.k.(*script.QueuedMutex); ok && a.keep && a.g.grants == nil {
+		a.g.grants = a.g.waiter.JoinGrants(q.GrantChannels(a.claim.Owner)...)
+	}
+}
+
+// expectGrant makes the next request one that queues, if a grant can arrive.
+func (a *acquisition) expectGrant() {
+	if !a.traits.Directed || !a.keep || a.r.Pause != nil {
+		return
+	}
+	if a.g.waiter == nil && a.e.hub.Listens(a.k.Channels(a.claim.Owner)[0]) {
+		a.join() // it lingers: the lock was held a moment ago
+	}
+	if a.g.grants == nil {
+		return
+	}
+	if !a.queued {
+		a.g.grants.Expect(a.claim.Owner)
+	}
+	a.g.grants.Take()
+	a.claim.Queue = (a.queued || a.g.grants.Live()) && !a.unqueue
+	a.queued = a.queued || a.claim.Queue
+}
+
+// errNoDirectedGrant says that there is no directed grant that can be used without asking.
+var errNoDirectedGrant = errors.New("no directed grant")
+
+// directed returns the grant that a release has made, if it can be used without asking.
+func (a *acquisition) directed() (grant, error) {
+	text := a.granted
+	a.granted = ""
+	d, ok := script.DecodeGrant(text)
+	key := a.k.Gate()
+	if !ok || !a.r.renewed() || !isClockToken(d.Token) ||
+		!a.e.watchdog.InTime(a.began, d.Lease/2) || a.e.replicas(a.asking, key) > 0 {
+		return grant{}, errNoDirectedGrant
+	}
+	return grant{Verdict: script.Verdict{Token: d.Token}, floor: a.first.floor, place: a.first.place, sent: a.began, received: clock.Early(), first: min(d.Lease, a.claim.Lease)}, nil
+}
+
+// lookAfter returns after which time a waiter in the queue asks by itself.
+func (a *acquisition) lookAfter() time.Duration {
+	d := min(time.Duration(a.place)*a.e.o.Poll, maxLook)
+	step := time.Duration(a.place-1) * lookStep
+	if a.looks == 0 {
+		d = min(d, firstLook+step)
+	}
+	if a.ttl >= 0 {
+		d = min(d, a.ttl+time.Millisecond+step)
+	}
+	a.looks++
+	return d
+}
+
+// heed takes in what has woken a waiter in the queue. After a message to all clients, it
+// waits on, for at most d, so that those at the front ask first.
+func (a *acquisition) heed(wake <-chan struct{}, d time.Duration) error {
+	text, look := a.g.grants.Take()
+	if a.granted = text; text != "" || look || a.place == 1 {
+		return nil
+	}
+	until := clock.Early() + min(d, clock.Random(time.Duration(a.place)*lookStep))
+	for {
+		left := until - clock.Early()
+		if left <= 0 {
+			return nil
+		}
+		_, err := a.e.sleep(a.waiting, wake, &a.timer, left)
+		if err != nil {
+			return err
+		}
+		if a.granted, look = a.g.grants.Take(); a.granted != "" || look {
+			return nil
+		}
+	}
+}

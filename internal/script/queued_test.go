@@ -1,0 +1,216 @@
+package script_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// The clients b and c listen for grants, a does not. The key line is the queue.
+var queuedRows = []row{
+	{
+		title: "queue/free",
+		do:    acquire(queued, line("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "queue/held",
+		given: taken,
+		do:    acquire(queued, line("a:1")), reply: "[held 60s 1]",
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+never, TTL 300s"},
+	},
+	{
+		title: "queue/behind another",
+		given: append([]string{"ZADD line 1 c:1"}, taken...),
+		do:    acquire(queued, line("a:1")), reply: "[held 60s 2]",
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+never c:1+past, TTL 300s"},
+	},
+	{
+		title: "queue/again", // the place stays
+		given: append([]string{"ZADD line 1 a:1 2 c:1"}, taken...),
+		do:    acquire(queued, line("a:1")), reply: "[held 60s 1]",
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+past c:1+past, TTL 300s"},
+	},
+	{
+		title: "queue/granted", // by a release
+		given: []string{"HSET N a:1 1", "PEXPIRE N 2000", "ZADD line 1 c:1"},
+		do:    acquire(queued, line("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s", "line zset c:1+past"},
+	},
+	{
+		title: "queue/its time has come", // nobody holds it any more
+		given: []string{"ZADD line 1 c:1 2 a:1"},
+		do:    acquire(queued, line("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s", "line zset c:1+past"},
+	},
+	{
+		title: "queue/held by a writer",
+		given: writes("b:1", 1, 60),
+		do:    acquire(queued, line("a:1")), reply: "[held 60s 0]",
+		state: []string{"N hash b:1:write=1 mode=write, TTL 60s"},
+	},
+	{
+		title: "queue/of another type",
+		given: append([]string{"SET line x"}, taken...),
+		do:    acquire(queued, line("a:1")), reply: "[held 60s 0]",
+		state: []string{"N hash b:1=1, TTL 60s", "line string x"},
+	},
+	{
+		title: "queue/out of memory",
+		given: taken, full: true,
+		do: acquire(queued, line("a:1")), reply: "[held 60s 0]",
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+
+	{
+		title: "pass/nobody waits",
+		given: []string{"HSET N a:1 1", "EXPIRE N 60"},
+		do:    pass(1), reply: "1", again: "0",
+		heard: "0 on channel",
+	},
+	{
+		title: "pass/to the first",
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 2 c:1 4 b:1"},
+		do:    pass(1), reply: "1", again: "0",
+		state: []string{"N hash c:1=1, TTL 3s", "line zset b:1+past"},
+		heard: "c:1 token 2000 on line:c",
+	},
+	{
+		title: "pass/to one that wants it for a short time", // it is told, and asks
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 c:1 2 b:1"},
+		do:    pass(1), reply: "1", again: "0",
+		state: []string{"line zset b:1+past c:1+past"},
+		heard: " on line:c",
+	},
+	{
+		title: "pass/to nobody", // the first is told, too
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 2 c:1 4 b:1"},
+		do:    pass(0), reply: "1", again: "0",
+		state: []string{"line zset b:1+past c:1+past"},
+		heard: "0 on channel,  on line:c",
+	},
+	{
+		title: "pass/out of memory",
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 2 c:1"}, full: true,
+		do: pass(1), reply: "1", again: "0",
+		state: []string{"N hash c:1=1, TTL 3s"},
+		heard: "c:1 token 2000 on line:c",
+	},
+	{
+		title: "pass/the first does not listen",
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 j:7 2 x 4 c:1 6 b:1"},
+		do:    pass(1), reply: "1", again: "0",
+		state: []string{"N hash c:1=1, TTL 3s", "line zset b:1+past"},
+		heard: "c:1 token 2000 on line:c",
+	},
+	{
+		title: "pass/nobody listens",
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 d:7 2 e:1"},
+		do:    pass(1), reply: "1", again: "0",
+		heard: "0 on channel",
+	},
+	{
+		title: "pass/many do not listen",
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 1:1 2 1:2 3 1:3 4 1:4 5 1:5 6 1:6 7 1:7 8 1:8 9 1:9 10 1:10 11 1:11 12 1:12 13 1:13 14 1:14 15 1:15 16 1:16 18 c:1"},
+		do:    pass(1), reply: "1", again: "0",
+		state: []string{"line zset c:1+past"},
+		heard: "0 on channel",
+	},
+	{
+		title: "pass/queue of another type",
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "SET line x"},
+		do:    pass(1), reply: "1", again: "0",
+		state: []string{"line string x"},
+		heard: "0 on channel",
+	},
+	{
+		title: "pass/not held", // the owner leaves the queue
+		given: append([]string{"ZADD line 1 a:1 2 c:1"}, taken...),
+		do:    pass(1), reply: "0",
+		state: []string{"N hash b:1=1, TTL 60s", "line zset c:1+past"},
+	},
+	{
+		title: "pass/one of two",
+		given: []string{"HSET N a:1 2", "EXPIRE N 60", "ZADD line 1 c:1"},
+		do:    release(queued, "a:1", 1), reply: "1",
+		state: []string{"N hash a:1=1, TTL 60s", "line zset c:1+past"},
+	},
+}
+
+// pass releases a queued mutex that a:1 holds, with that lot.
+func pass(lot int) op {
+	return func(ctx context.Context, d driver.Driver, name string) error {
+		_, err := d.Do(ctx, script.FreeQueued(name, "a:1", lot))
+		return err
+	}
+}
+
+func TestQueued(t *testing.T) { check(t, queuedRows) }
+
+// Where clients wait that do not queue, a release leaves the mutex free every other time,
+// and tells the first client in the queue either way.
+func TestQueuedAndOthers(t *testing.T) {
+	b := newBench(t)
+	q := b.m.Queued()
+	other := deaf(make(chan struct{}, 1))
+	l := b.d.Listen(other)
+	defer func() { _ = l.Close() }()
+	l.Subscribe(q.Channels("")[0])
+	<-other
+	own := listen(t, b.s, b.d, q.Channels("")[0], q.GrantChannels("b:1")[0], q.GrantChannels("b:1")[1])
+	granted, freed := 0, 0
+	for range 200 {
+		if v, err := script.Acquire(t.Context(), b.d, q, line("a:1")); err != nil || !v.Granted() {
+			t.Fatal(v, err)
+		}
+		if v, err := script.Acquire(t.Context(), b.d, q, line("b:1")); err != nil || v.Place != 1 {
+			t.Fatal(v, err)
+		}
+		f, err := q.Release(t.Context(), b.d, "a:1", 0)
+		if err != nil || !f.Held {
+			t.Fatal(f, err)
+		}
+		if b.s.Int(t, "EXISTS", q.Gate()) == 1 {
+			granted++
+			if f.Heard != 0 {
+				t.Errorf("granted, and %d others were told", f.Heard)
+			}
+		} else {
+			freed++
+			if f.Heard != 1 {
+				t.Errorf("%d others were told, want 1", f.Heard)
+			}
+		}
+		if heard := own.heard(); len(heard) == 0 {
+			t.Error("the client in the queue was not told")
+		}
+		if _, err := q.Release(t.Context(), b.d, "b:1", 0); err != nil {
+			t.Fatal(err)
+		}
+		own.heard()
+	}
+	if granted < 50 || freed < 50 {
+		t.Errorf("granted %d times, freed %d times", granted, freed)
+	}
+}
+
+// deaf is a client that only subscribes.
+type deaf chan struct{}
+
+func (d deaf) Message(string, string)    {}
+func (d deaf) Subscribed(string, uint64) { d <- struct{}{} }
+func (d deaf) Lost([]string, error)      {}
+
+func TestDecodeGrant(t *testing.T) {
+	if g, ok := script.DecodeGrant("1794851868224128 2000"); !ok || g != (script.Grant{Token: 1794851868224128, Lease: 2 * time.Second}) {
+		t.Error(g, ok)
+	}
+	for _, text := range []string{"", "1", "1 ", " 1", "0 1", "1 0", "-1 1", "1 -1", "1 1 1", "x 1", "1 x", "99999999999999999999 1", "1 99999999999"} {
+		if g, ok := script.DecodeGrant(text); ok {
+			t.Errorf("%q is %v", text, g)
+		}
+	}
+}
