@@ -31,12 +31,12 @@ VARIABLES
     net,     \* messages on their way
     st,      \* of each client: idle, waiting, holding, dead
     left,    \* of each client: how long it believes to hold the lock
-    pair,    \* of each client: what it knows of the server's clock
+    age,     \* of each client that waits: how long ago its call began
     hand,    \* of each client: hand-offs since the grant
     calls, crashes, failovers
 
 server == <<holder, ttl, queue, plain, term, replica>>
-client == <<st, left, pair, hand>>
+client == <<st, left, age, hand>>
 counts == <<calls, crashes, failovers>>
 vars == <<server, net, client, counts>>
 
@@ -48,7 +48,6 @@ Past(c) == <<c, "past">>
 Client(o) == o[1]
 
 NoReplica == [holder |-> None, ttl |-> 0, queue |-> <<>>]
-NoPair == [slack |-> 0, term |-> -1]
 Min(a, b) == IF a < b THEN a ELSE b
 Max(a, b) == IF a > b THEN a ELSE b
 Range(s) == {s[i] : i \in 1..Len(s)}
@@ -56,15 +55,15 @@ Remove(s, o) == SelectSeq(s, LAMBDA x : x # o)
 
 (* Messages. A request is live until its client gives up on it. After that it may still
    be executed, but its reply is dropped. The age of a request counts from when it was
-   sent; its reply keeps it. The age of a grant counts from when it was made. *)
-Message(kind, o, live, age, t) == [kind |-> kind, o |-> o, live |-> live, age |-> age, term |-> t]
-Request(kind, o) == Message(kind, o, kind # "release", 0, 0)
-Grant(o) == Message("grant", o, TRUE, 0, term)
+   sent; its reply keeps it. *)
+Message(kind, o, live, a) == [kind |-> kind, o |-> o, live |-> live, age |-> a]
+Request(kind, o) == Message(kind, o, kind # "release", 0)
+Grant(o) == Message("grant", o, TRUE, 0)
 Replies == {"granted", "renewed"}
 
 (* What is left of a client's messages when it gives up on what it has asked for. A late
    renewal only lets the server keep a lock for longer: it may as well be lost. *)
-Abandon(n, o) == {IF m.o = o /\ m.kind = "acquire" THEN Message("acquire", o, FALSE, 0, 0) ELSE m :
+Abandon(n, o) == {IF m.o = o /\ m.kind = "acquire" THEN Message("acquire", o, FALSE, 0) ELSE m :
                     m \in {x \in n : ~(x.o = o /\ x.kind \in Replies \cup {"renew"})}}
 Outstanding(c) == \E m \in net : m.o = Me(c) /\ m.live /\ m.kind # "grant"
 
@@ -73,7 +72,7 @@ Init ==
     /\ replica = NoReplica
     /\ net = {}
     /\ st = [c \in Clients |-> "idle"] /\ left = [c \in Clients |-> 0]
-    /\ pair = [c \in Clients |-> NoPair] /\ hand = [c \in Clients |-> 0]
+    /\ age = [c \in Clients |-> 0] /\ hand = [c \in Clients |-> 0]
     /\ calls = 0 /\ crashes = 0 /\ failovers = 0
 
 -----------------------------------------------------------------------------
@@ -93,7 +92,7 @@ Begin(c) ==
        /\ replica' = [replica EXCEPT !.holder = old(@), !.queue = renamed(@)]
        /\ net' = {[m EXCEPT !.o = old(m.o)] : m \in net} \cup {Request("acquire", Me(c))}
        /\ st' = [st EXCEPT ![c] = "waiting"]
-       /\ UNCHANGED <<ttl, plain, term, left, pair, hand, crashes, failovers>>
+       /\ UNCHANGED <<ttl, plain, term, left, age, hand, crashes, failovers>>
 
 (* A waiter asks again: after a message, or because it has waited for long. *)
 Look(c) ==
@@ -103,7 +102,8 @@ Look(c) ==
     /\ Bug # "no poll"
     /\ Bug = "only the first polls" => queue # <<>> /\ queue[1] = Me(c)
     /\ net' = net \cup {Request("acquire", Me(c))}
-    /\ UNCHANGED <<server, client, counts>>
+    /\ age' = IF Bug = "grant counts from the last look" THEN [age EXCEPT ![c] = 0] ELSE age
+    /\ UNCHANGED <<server, st, left, hand, counts>>
 
 (* No answer: the client gives up on the request. *)
 Timeout(c) ==
@@ -115,14 +115,14 @@ Timeout(c) ==
 Hold(c, length) ==
     /\ left' = [left EXCEPT ![c] = length]
     /\ st' = [st EXCEPT ![c] = "holding"]
-    /\ pair' = [pair EXCEPT ![c] = NoPair]
+    /\ age' = [age EXCEPT ![c] = 0]
     /\ UNCHANGED hand
 
 (* The client returns to where it has nothing. *)
 Rest(c) ==
     /\ left' = [left EXCEPT ![c] = 0]
     /\ st' = [st EXCEPT ![c] = "idle"]
-    /\ pair' = [pair EXCEPT ![c] = NoPair]
+    /\ age' = [age EXCEPT ![c] = 0]
     /\ hand' = [hand EXCEPT ![c] = 0]
 
 (* The lease counts from when the request was sent. *)
@@ -135,21 +135,18 @@ ReceiveGranted(c) ==
     /\ UNCHANGED <<server, counts>>
 
 (* A directed grant. It is for the owner that waits, or it is passed on. Its lease
-   counts from when it was made, which the client knows by the stamp in the message
-   and the clock pair, if both are of one server. Where it does not know, and where a
-   replica must have the grant, the client asks before it uses the grant: the server
-   then grants what it has granted already. *)
+   counts from when the call began: nobody can have granted the lock to its owner
+   earlier. Where nothing is left then, and where a replica must have the grant, the
+   client asks before it uses the grant: the server then grants what it has granted
+   already. *)
 ReceiveGrant(c) ==
     /\ \E m \in net :
         /\ m.kind = "grant" /\ Client(m.o) = c
         /\ IF (m.o = Me(c) \/ Bug = "grant of an old owner") /\ st[c] = "waiting"
-           THEN LET same == pair[c].term = m.term
-                    known == same \/ (Bug = "clock pair of another server" /\ pair[c] # NoPair)
-                    skew == IF same THEN 0 ELSE -1
-                    length == CASE Bug = "grant counts from the message" -> G
-                                [] Bug = "grant taken for a whole lease" -> L - m.age - pair[c].slack
-                                [] OTHER -> G - m.age - pair[c].slack - skew
-                IN IF known /\ (~Strict \/ Bug = "grant without the replica") /\ length > 0
+           THEN LET length == CASE Bug = "grant counts from the message" -> G
+                                [] Bug = "grant taken for a whole lease" -> L - age[c]
+                                [] OTHER -> G - age[c]
+                IN IF (~Strict \/ Bug = "grant without the replica") /\ length > 0
                    THEN Hold(c, length) /\ net' = Abandon(net \ {m}, Me(c))
                    ELSE UNCHANGED client /\ net' = (net \ {m}) \cup (IF Outstanding(c) THEN {} ELSE {Request("acquire", Me(c))})
            ELSE /\ net' = (net \ {m}) \cup (IF m.o = Me(c) /\ st[c] # "idle" THEN {} ELSE {Request("release", m.o)})
@@ -162,7 +159,7 @@ Renew(c) ==
     /\ Cardinality(net) < MaxNet
     /\ net' = net \cup {Request("renew", Me(c))}
     /\ left' = IF Bug = "unanswered renewal counts" THEN [left EXCEPT ![c] = L] ELSE left
-    /\ UNCHANGED <<server, st, pair, hand, counts>>
+    /\ UNCHANGED <<server, st, age, hand, counts>>
 
 ReceiveRenewed(c) ==
     /\ st[c] = "holding"
@@ -171,7 +168,7 @@ ReceiveRenewed(c) ==
         /\ net' = net \ {m}
         /\ LET length == IF Bug = "lease counts from the reply" THEN L ELSE L - m.age
            IN left' = [left EXCEPT ![c] = IF left[c] = 0 THEN 0 ELSE Max(left[c], length)]
-    /\ UNCHANGED <<server, st, pair, hand, counts>>
+    /\ UNCHANGED <<server, st, age, hand, counts>>
 
 (* Another goroutine of the process gets the lock, without a request. *)
 HandOff(c) ==
@@ -179,7 +176,7 @@ HandOff(c) ==
     /\ hand[c] < Slice \/ Bug = "hand-off for ever"
     /\ hand' = [hand EXCEPT ![c] = IF hand[c] < Slice THEN hand[c] + 1 ELSE 0]
     /\ net' = IF Bug = "release after a hand-off" THEN net \cup {Request("release", Me(c))} ELSE net
-    /\ UNCHANGED <<server, st, left, pair, counts>>
+    /\ UNCHANGED <<server, st, left, age, counts>>
 
 (* A release, also of a lease that is over, whose owner may still be in the hash. *)
 Release(c) ==
@@ -200,7 +197,7 @@ Crash(c) ==
     /\ st[c] # "idle" /\ crashes < Crashes
     /\ left' = [left EXCEPT ![c] = 0]  \* it relies on nothing any more
     /\ st' = [st EXCEPT ![c] = "dead"]
-    /\ pair' = [pair EXCEPT ![c] = NoPair]
+    /\ age' = [age EXCEPT ![c] = 0]
     /\ hand' = [hand EXCEPT ![c] = 0]
     /\ net' = {m \in Abandon(net, Me(c)) : ~(m.kind = "grant" /\ Client(m.o) = c)}
     /\ crashes' = crashes + 1
@@ -214,14 +211,7 @@ Holds(o) == ttl > 0 /\ holder = o
 Answer(m, reply) == net' = (net \ {m}) \cup (IF m.live THEN {reply} ELSE {})
 Replicated(m, now) == replica' = IF Strict /\ m.live /\ failovers < Failovers THEN now ELSE replica
 
-(* The reply to a waiter says when the server executed the request, by its clock. The
-   client knows when it sent the request. So it knows the server's clock, but for an
-   error on the safe side: the time that the request took. The time that the reply takes
-   changes nothing, so it arrives at once, or is lost. *)
-Learn(c, age) ==
-    LET slack == IF Bug = "clock pair from the reply" THEN -1 ELSE age
-    IN pair' = [pair EXCEPT ![c] = IF slack < G THEN [slack |-> slack, term |-> term] ELSE NoPair]  \* of no use
-
+(* The reply that the lock is held changes nothing at the client, so it is not modelled. *)
 Acquire(c) ==
     /\ \E m \in net :
         /\ m.kind = "acquire" /\ Client(m.o) = c
@@ -229,14 +219,12 @@ Acquire(c) ==
            THEN /\ holder' = m.o
                 /\ ttl' = L
                 /\ queue' = Remove(queue, m.o)
-                /\ Answer(m, Message("granted", m.o, TRUE, m.age, 0))
-                /\ UNCHANGED pair
+                /\ Answer(m, Message("granted", m.o, TRUE, m.age))
                 /\ Replicated(m, [holder |-> m.o, ttl |-> L, queue |-> queue'])
            ELSE /\ queue' = IF m.o \in Range(queue) THEN queue ELSE Append(queue, m.o)
                 /\ UNCHANGED <<holder, ttl, replica>>
-                /\ \/ m.live /\ Learn(c, Min(G, m.age)) /\ net' = net \ {m}
-                   \/ (Lossy \/ ~m.live) /\ net' = net \ {m} /\ UNCHANGED pair
-    /\ UNCHANGED <<plain, term, st, left, hand, counts>>
+                /\ net' = net \ {m}
+    /\ UNCHANGED <<plain, term, client, counts>>
 
 (* Free the lock, or grant it to one that waits. Now and then a release grants to none:
    to give clients that do not queue their share, where a right is missing, or where a
@@ -275,7 +263,7 @@ ExecuteRenew(c) ==
         /\ IF Holds(m.o) \/ (Bug = "renewal without an owner check" /\ ttl > 0)
            THEN /\ ttl' = L
                 /\ Replicated(m, [holder |-> holder, ttl |-> L, queue |-> queue])
-                /\ Answer(m, Message("renewed", m.o, TRUE, m.age, 0))
+                /\ Answer(m, Message("renewed", m.o, TRUE, m.age))
            ELSE /\ net' = net \ {m}  \* the reply ends a lease that is over
                 /\ UNCHANGED <<ttl, replica>>
     /\ UNCHANGED <<holder, queue, plain, term, client, counts>>
@@ -307,9 +295,8 @@ Lose ==
 
 (* After L a client gives up on a request, and a reply that late is of no use. *)
 Older(m) ==
-    CASE m.kind = "acquire" /\ m.live -> IF m.age + 1 < L THEN {[m EXCEPT !.age = @ + 1]} ELSE {Message("acquire", m.o, FALSE, 0, 0)}
+    CASE m.kind = "acquire" /\ m.live -> IF m.age + 1 < L THEN {[m EXCEPT !.age = @ + 1]} ELSE {Message("acquire", m.o, FALSE, 0)}
       [] m.kind \in {"renew", "granted", "renewed"} -> IF m.age + 1 < L THEN {[m EXCEPT !.age = @ + 1]} ELSE {}
-      [] m.kind = "grant" -> {[m EXCEPT !.age = Min(G, @ + 1)]}
       [] OTHER -> {m}
 
 Tick ==
@@ -319,7 +306,8 @@ Tick ==
     /\ replica' = [replica EXCEPT !.ttl = Max(0, @ - 1), !.holder = IF replica.ttl <= 1 THEN None ELSE @]
     /\ left' = [c \in Clients |-> Max(0, left[c] - 1)]
     /\ net' = UNION {Older(m) : m \in net}
-    /\ UNCHANGED <<queue, plain, term, st, pair, hand, counts>>
+    /\ age' = [c \in Clients |-> IF st[c] = "waiting" THEN Min(G, age[c] + 1) ELSE 0]
+    /\ UNCHANGED <<queue, plain, term, st, hand, counts>>
 
 Serve(c) == Acquire(c) \/ ExecuteRelease(c) \/ ExecuteRenew(c)
 Receive(c) == ReceiveGranted(c) \/ ReceiveGrant(c) \/ ReceiveRenewed(c)
