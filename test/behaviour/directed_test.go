@@ -1,0 +1,132 @@
+package behaviour_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// compete lets clients lock and release one name until all of them together have had it n
+// times. It checks that at most one holds it, and returns how often each has had it.
+func compete(t *testing.T, name string, n int64, clients ...*holdfast.Client) []int64 {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	had := make([]int64, len(clients))
+	var total, inside atomic.Int64
+	var wg sync.WaitGroup
+	for i, c := range clients {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				l, err := c.Mutex(name).Lock(ctx)
+				if err != nil {
+					if ctx.Err() == nil {
+						t.Error(err)
+					}
+					return
+				}
+				if inside.Add(1) != 1 {
+					t.Error("two clients hold the lock")
+				}
+				had[i]++
+				inside.Add(-1)
+				if err := l.Release(context.WithoutCancel(ctx)); err != nil {
+					t.Error(err)
+				}
+				if total.Add(1) >= n {
+					cancel()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return had
+}
+
+// The cost of a hand-off does not depend on how many clients wait.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	const clients, rounds = 40, 2000
+	s := redistest.Start(t)
+	var crowd []*holdfast.Client
+	for range clients {
+		crowd = append(crowd, locktest.Open(t, s.URL(), holdfast.Options{Handoffs: -1}))
+	}
+	compete(t, "crowd", 5*clients, crowd...) // the scripts are known, and the channels subscribed
+	before := locktest.Calls(t, s, "evalsha")
+	had := compete(t, "crowd", rounds, crowd...)
+	if n := locktest.Calls(t, s, "evalsha") - before; n > 4*rounds {
+		t.Errorf("%d requests for %d hand-offs between %d clients", n, rounds, clients)
+	}
+	for i, n := range had {
+		if n < rounds/clients/4 {
+			t.Errorf("client %d has had the lock %d times: %v", i, n, had)
+		}
+	}
+	locktest.Eventually(t, 20*time.Second, "nothing is left", func() bool { return len(s.Keys(t)) == 0 })
+}
+
+// Clients of earlier versions, which do not queue, share a lock with those that do, while a
+// fleet is upgraded and back.
+func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
+	const clients, rounds = 4, 1000
+	for upgraded := 1; upgraded < clients; upgraded++ {
+		t.Run(fmt.Sprint(upgraded), func(t *testing.T) {
+			var fleet []*holdfast.Client
+			for i := range clients {
+				fleet = append(fleet, locktest.Open(t, redistest.Shared(t).URL(), holdfast.Options{Handoffs: -1, WakeAll: i >= upgraded}))
+			}
+			had := compete(t, "upgrade:"+fmt.Sprint(upgraded), rounds, fleet...)
+			var of [2]int64 // the upgraded clients, and the others
+			for i, n := range had {
+				of[min(i/upgraded, 1)] += n
+			}
+			for side, members := range []int64{int64(upgraded), int64(clients - upgraded)} {
+				if fair := rounds * members / clients; of[side] < fair/4 {
+					t.Errorf("%d clients, of which %d are upgraded: %v", clients, upgraded, had)
+				}
+			}
+		})
+	}
+}
+
+// If a client is granted the lock and does not run, another gets it after some seconds.
+func TestGranteeStopped(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	holder, stopped, next := locktest.Open(t, s.URL()), locktest.Open(t, p.URL()), locktest.Open(t, s.URL())
+	l := locktest.Lock(t, t.Context(), holder.Mutex("k"))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	waits := func(n int64) func() bool { return func() bool { return s.Int(t, "ZCARD", "holdfast:queue:{k}") == n } }
+	wg.Go(func() {
+		if l, err := stopped.Mutex("k").Lock(ctx); err == nil {
+			_ = l.Release(t.Context())
+		}
+	})
+	locktest.Eventually(t, 10*time.Second, "the first client waits", waits(1))
+	got := make(chan *holdfast.Lease, 1)
+	wg.Go(func() { got <- locktest.Lock(t, t.Context(), next.Mutex("k")) })
+	locktest.Eventually(t, 10*time.Second, "the second client waits", waits(2))
+	p.Freeze()
+	defer p.Thaw()
+	locktest.Release(t, l)
+	start := time.Now()
+	l = <-got
+	if took := locktest.Took(start); took > 5*time.Second {
+		t.Errorf("the next client got the lock after %v", took)
+	}
+	locktest.Release(t, l)
+}
