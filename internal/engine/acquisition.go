@@ -50,7 +50,6 @@ type acquisition struct {
 	// The queue at the server.
 	queued  bool   // the owner may be in it
 	unqueue bool   // it cannot be used until the next wait
-	looks   int    // how often lookAfter was called
 	granted string // the text of a grant that a release has made; "": none
 	first   grant  // when and where the first request was sent
 	out     outage // of the server

@@ -21,7 +21,7 @@ import (
 //
 // A wake-up without a grant is for all clients that wait. Those at the front ask first.
 const (
-	firstLook = 2500 * time.Millisecond // after that a waiter asks whether it has missed its grant, or the grant of another was not used
+	firstLook = 2500 * time.Millisecond // after that a call asks whether its grant was lost, or that of another client was not used
 	lookStep  = 5 * time.Millisecond    // between two waiters that ask
 	maxLook   = time.Minute             // between two requests of a waiter
 )
@@ -100,13 +100,12 @@ func (a *acquisition) directed() (grant, error) {
 func (a *acquisition) lookAfter() time.Duration {
 	d := min(time.Duration(a.place)*a.e.o.Poll, maxLook)
 	step := time.Duration(a.place-1) * lookStep
-	if a.looks == 0 {
-		d = min(d, firstLook+step)
+	if left := firstLook + step - (clock.Early() - a.began); left > 0 {
+		d = min(d, left)
 	}
 	if a.ttl >= 0 {
 		d = min(d, a.ttl+time.Millisecond+step)
 	}
-	a.looks++
 	return d
 }
 

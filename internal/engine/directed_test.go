@@ -58,6 +58,7 @@ func TestDirectedGrant(t *testing.T) {
 		for _, e := range es[1:] {
 			next = append(next, waiting(t, d, e, forever))
 		}
+		time.Sleep(100 * time.Millisecond) // the confirmation of a subscription may make a client ask once more
 		asked := d.Acquires()
 		for i, got := range next {
 			time.Sleep(10 * time.Millisecond)
@@ -121,7 +122,7 @@ func TestDirectedGrantIsConfirmed(t *testing.T) {
 				d.Replicas(test.replicas)
 				h := acquire(t, es[0], forever)
 				got := waiting(t, d, es[1], test.r)
-				time.Sleep(test.waits)
+				time.Sleep(100*time.Millisecond + test.waits)
 				asked := d.Acquires()
 				release(t, h)
 				h = <-got

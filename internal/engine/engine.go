@@ -111,6 +111,10 @@ func New(d driver.Driver, o Options) *Engine {
 	e.hub = wait.NewHub(d, o.Linger, wait.Told{
 		Lost: func(err error) { o.Log.Warn("subscriptions interrupted, will be restored", "error", err) },
 		Refused: func(channel string, err error) {
+			if script.IsGrantChannel(channel) {
+				o.Log.Warn("subscription refused, this client will not be granted locks by other clients and has to ask for them", "channel", channel, "error", err)
+				return
+			}
 			o.Log.Warn("subscription refused, waiters of the channel will poll", "channel", channel, "error", err)
 		},
 	})
@@ -285,6 +289,9 @@ func (e *Engine) freeAll(limit time.Duration, calls []driver.Call) (left []drive
 // request. With doubt, the request may not have arrived yet. The lock is then freed a
 // second time later.
 func (e *Engine) undo(k target, owner string, lease time.Duration, doubt bool) {
+	if q, ok := k.(*script.QueuedMutex); ok && e.queueRefused.Load() {
+		k = q.Plain()
+	}
 	now := clock.Now()
 	again := now
 	if doubt {

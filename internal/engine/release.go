@@ -153,11 +153,12 @@ const releaseTime = time.Second
 // for releaseTime. It reports whether a request without an answer may have been executed.
 func (h *Hold) lower(left int) (freed script.Freed, doubt bool, err error) {
 	var out outage
+	kind := h.kind
 	for {
 		sent := clock.Early()
-		freed, err = h.kind.Release(context.Background(), h.e.d, h.owner, left)
-		if k, ok := h.e.withoutQueue(h.kind, err); ok {
-			h.kind = k
+		freed, err = kind.Release(context.Background(), h.e.d, h.owner, left)
+		if plain, ok := h.e.withoutQueue(kind, err); ok {
+			kind = plain
 			continue
 		}
 		switch {

@@ -46,7 +46,7 @@ var directed = []Mutant{
 	},
 	{
 		"a waiter in the queue relies on its grant",
-		"internal/engine/directed.go", "		d = min(d, firstLook+step)\n", "		d = time.Hour\n",
+		"internal/engine/directed.go", "	if left := firstLook + step - (clock.Early() - a.began); left > 0 {", "	if left := time.Hour; d > 0 {\n		d = time.Hour",
 		"internal/engine", "TestDirectedGrantIsLost",
 	},
 	{

@@ -45,6 +45,9 @@ func (q *QueuedMutex) GrantChannels(owner string) []string {
 	return []string{q.keys[2], q.keys[2] + ":" + id}
 }
 
+// IsGrantChannel reports whether a channel is one of those of GrantChannels.
+func IsGrantChannel(channel string) bool { return strings.HasPrefix(channel, "holdfast:queue:") }
+
 func (q *QueuedMutex) queueKeys() []string { return []string{q.keys[0], q.keys[2]} }
 
 // Claim returns the call that takes the mutex if it is free, and queues for it if the
