@@ -13,7 +13,7 @@ import (
 
 // adminTimeout limits one command, so that a test that talks to a paused server
 // fails instead of hanging.
-const adminTimeout = 10 * time.Second
+const adminTimeout = time.Minute
 
 // admin is a plain client on a connection of its own, dialled when it is first
 // needed.
