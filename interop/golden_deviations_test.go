@@ -35,7 +35,7 @@ var (
 	lastLease = deviates("without a lease time the default applies; in Redisson, the last lease time of a thread with the same object",
 		`key \S+:OWN2:rwlock_timeout:1 string 1 for 60s`, `key \S+:OWN2:rwlock_timeout:1 string 1 for 30s`)
 	raised = deviates("a renewal extends the lock and does not shorten it (B9)",
-		`key \S+ hash OWN1=1 OWN2=1 mode=read for 15s`, `key \S+ hash OWN1=1 OWN2=1 mode=read for 60s`)
+		`key \S+ hash OWN1=1 OWN2=1 mode=read for 15s`, `key \S+ hash OWN1=1 OWN2=1 mode=read for 120s`)
 	ownReader = deviates("a writer that reads is a reader with its own owner id (ADR 9)",
 		`key \S+ hash (OWN1:write=1 )?OWN1=1.*|key \S+:OWN[12]:rwlock_timeout:1 .*|key \S+ hash OWN2=1 mode=read.*`,
 		`key \S+ hash (OWN1:write=1 )?OWN2=1.*|key \S+:OWN[23]:rwlock_timeout:1 .*|key \S+ hash OWN3=1 mode=read.*`)

@@ -89,7 +89,7 @@ var lockScripts = []*script{
 	}}),
 	readWrite(script{name: "rw-renewed", config: slowWatchdog, plain: true, era: true, steps: []step{
 		{does: "a reads", op: lock("a", "readLock.lock", 0)},
-		{does: "b reads for 60 s", op: lock("b", "readLock.lock", time.Minute)},
+		{does: "b reads for 118 s", op: lock("b", "readLock.lock", 118*time.Second)},
 		{does: "the watchdog renews", op: nothing, until: renewed, deviates: []*deviation{raised}},
 	}}),
 	readWrite(script{name: "rw-lease", era: true, steps: []step{

@@ -251,14 +251,17 @@ func missed(t *testing.T, d *fake.Driver, a, b *Engine) <-chan *Hold {
 
 // A lost message delays a waiter by at most the poll interval.
 func TestLostMessage(t *testing.T) {
-	in(t, func(d *fake.Driver, a, b *Engine) {
-		got := missed(t, d, a, b)
-		start := time.Now()
-		release(t, <-got)
-		if took := time.Since(start); took > options.Poll {
-			t.Errorf("acquired after %v, want at most %v", took, options.Poll)
-		}
-	})
+	for _, directed := range []bool{true, false} {
+		in(t, func(d *fake.Driver, a, b *Engine) {
+			a.o.Directed = directed
+			got := missed(t, d, a, b)
+			start := time.Now()
+			release(t, <-got)
+			if took := time.Since(start); took > options.Poll {
+				t.Errorf("directed grants %v: acquired after %v, want at most %v", directed, took, options.Poll)
+			}
+		})
+	}
 }
 
 // A restored subscription wakes all waiters, because messages may have been lost meanwhile.
