@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"internal/check":     {"driver", "internal/script"},
 	"internal/clock":     {},
 	"internal/config":    {"driver/rueidis"},
-	"internal/script":    {"driver"},
+	"internal/script":    {"driver", "internal/clock"}, // of the clock, random numbers that a seed repeats
 	"internal/wait":      {"driver"},
 	"internal/watchdog":  {"driver", "internal/clock", "internal/script"},
 	"internal/engine":    {"driver", "internal/clock", "internal/script", "internal/wait", "internal/watchdog"},
