@@ -135,7 +135,7 @@ ReceiveGranted(c) ==
     /\ UNCHANGED <<server, counts>>
 
 (* A directed grant. It is for the owner that waits, or it is passed on. Its lease
-   counts from when the call began: nobody can have granted the lock to its owner
+   counts from when the call began: no release can have granted the lock to its owner
    earlier. Where nothing is left then, and where a replica must have the grant, the
    client asks before it uses the grant: the server then grants what it has granted
    already. *)

@@ -91,19 +91,14 @@ func (a *acquisition) pause() (d time.Duration, again bool) {
 	if a.waiter() == nil && a.join() && len(a.k.Channels(a.claim.Owner)) > 0 {
 		return 0, true // it may have been released before the subscription was confirmed
 	}
-	d = a.e.o.PollBlind
-	switch live := a.waiter().Live(); {
+	live := a.waiter().Live()
+	switch {
 	case live && a.place > 0 && a.g.grants.Live():
 		d = a.lookAfter()
-	case live && a.g != nil && a.g.grants != nil && !a.claim.Queue && !a.unqueue && a.g.grants.Live():
-		return 0, true // it can queue now
-	case live:
-		d = a.e.o.Poll
-		fallthrough
+	case live && a.canQueue():
+		return 0, true
 	default:
-		if a.ttl >= 0 {
-			d = min(d, a.ttl+time.Millisecond)
-		}
+		d = a.pollAfter(live)
 	}
 	if h := a.localHolder(); h != nil && !a.logged {
 		if clock.Early()-a.began >= localWait {
@@ -113,6 +108,18 @@ func (a *acquisition) pause() (d time.Duration, again bool) {
 		}
 	}
 	return a.heartbeat(d), false
+}
+
+// pollAfter returns after which time a waiter that is not in a queue asks by itself.
+func (a *acquisition) pollAfter(live bool) time.Duration {
+	d := a.e.o.PollBlind
+	if live {
+		d = a.e.o.Poll
+	}
+	if a.ttl >= 0 {
+		d = min(d, a.ttl+time.Millisecond)
+	}
+	return d
 }
 
 // heartbeat shortens a pause so that the server receives a request of this waiter often

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -54,6 +53,14 @@ func (e *Engine) withoutQueue(k target, err error) (Kind, bool) {
 	return q.Plain(), true
 }
 
+// withAllowedQueue returns k, without its queue if the user may not use it.
+func (e *Engine) withAllowedQueue(k target) target {
+	if q, ok := k.(*script.QueuedMutex); ok && e.queueRefused.Load() {
+		return q.Plain()
+	}
+	return k
+}
+
 // joinGrants subscribes to grants, if releases make some.
 func (a *acquisition) joinGrants() {
 	if q, ok := a.k.(*script.QueuedMutex); ok && a.keep && a.g.grants == nil {
@@ -80,20 +87,21 @@ func (a *acquisition) expectGrant() {
 	a.queued = a.queued || a.claim.Queue
 }
 
-// errNoDirectedGrant says that there is no directed grant that can be used without asking.
-var errNoDirectedGrant = errors.New("no directed grant")
-
-// directed returns the grant that a release has made, if it can be used without asking.
-func (a *acquisition) directed() (grant, error) {
+// directed returns the grant that a release has made. It reports whether the grant can be
+// used without asking.
+func (a *acquisition) directed() (grant, bool) {
 	text := a.granted
 	a.granted = ""
 	d, ok := script.DecodeGrant(text)
 	key := a.k.Gate()
 	if !ok || !a.r.renewed() || !isClockToken(d.Token) ||
 		!a.e.watchdog.InTime(a.began, d.Lease/2) || a.e.replicas(a.asking, key) > 0 {
-		return grant{}, errNoDirectedGrant
+		return grant{}, false
 	}
-	return grant{Verdict: script.Verdict{Token: d.Token}, floor: a.first.floor, place: a.first.place, sent: a.began, received: clock.Early(), first: min(d.Lease, a.claim.Lease)}, nil
+	return grant{
+		Verdict: script.Verdict{Token: d.Token}, floor: a.first.floor, place: a.first.place,
+		sent: a.began, received: clock.Early(), first: min(d.Lease, a.claim.Lease),
+	}, true
 }
 
 // lookAfter returns after which time a waiter in the queue asks by itself.
@@ -107,6 +115,11 @@ func (a *acquisition) lookAfter() time.Duration {
 		d = min(d, a.ttl+time.Millisecond+step)
 	}
 	return d
+}
+
+// canQueue reports whether the next request can queue and the last one did not.
+func (a *acquisition) canQueue() bool {
+	return a.g != nil && a.g.grants != nil && !a.claim.Queue && !a.unqueue && a.g.grants.Live()
 }
 
 // heed takes in what has woken a waiter in the queue. After a message to all clients, it

@@ -289,9 +289,7 @@ func (e *Engine) freeAll(limit time.Duration, calls []driver.Call) (left []drive
 // request. With doubt, the request may not have arrived yet. The lock is then freed a
 // second time later.
 func (e *Engine) undo(k target, owner string, lease time.Duration, doubt bool) {
-	if q, ok := k.(*script.QueuedMutex); ok && e.queueRefused.Load() {
-		k = q.Plain()
-	}
+	k = e.withAllowedQueue(k)
 	now := clock.Now()
 	again := now
 	if doubt {

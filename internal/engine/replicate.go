@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -34,6 +35,41 @@ func (r Replication) acks() int {
 		return r.Replicas
 	}
 	return 0
+}
+
+// claim sends a claim. A grant counts when enough replicas have it. A refusal
+// needs no replica.
+func (e *Engine) claim(ctx context.Context, k target, c script.Claim) (script.Verdict, error) {
+	call := k.Claim(c)
+	need := 0
+	if t := k.Traits(); !t.ReadOnly && !t.Unreplicated {
+		need = e.replicas(ctx, call.Keys[0])
+	}
+	reply, acked, err := e.do(ctx, call, need)
+	if err != nil {
+		return script.Verdict{}, script.NameKeys(call, err)
+	}
+	v, err := k.Decode(c, reply)
+	if err == nil && v.Granted() && acked < need && !e.replicasGone(ctx, call.Keys[0]) {
+		return script.Verdict{}, notReplicated(acked, need)
+	}
+	return v, err
+}
+
+// do runs a call and waits for that many replicas. It returns how many have
+// acknowledged it.
+func (e *Engine) do(ctx context.Context, call driver.Call, need int) (reply driver.Reply, acked int, err error) {
+	if need == 0 {
+		reply, err = e.d.Do(ctx, call)
+		return reply, 0, err
+	}
+	r := e.d.DoAcked(ctx, []driver.Call{call}, need, e.o.Replication.Timeout)[0]
+	if r.Err != nil && e.o.Replication.Mode == Acked && strings.Contains(r.Err.Error(), "unknown command") {
+		e.waitUnsupported.Store(true) // the call goes through a proxy without WAIT
+		reply, err = e.d.Do(ctx, call)
+		return reply, need, err
+	}
+	return r.Reply, r.Acked, r.Err
 }
 
 // prolong makes the server keep a lock for at least d from now on. It reports

@@ -21,7 +21,7 @@ var directed = []Mutant{
 	},
 	{
 		"a directed grant is a lease of the full length",
-		"internal/engine/directed.go", "first: min(d.Lease, a.claim.Lease)}", "}",
+		"internal/engine/directed.go", "received: clock.Early(), first: min(d.Lease, a.claim.Lease),", "received: clock.Early(),",
 		"internal/engine", "TestDirectedGrantIsRenewed",
 	},
 	{

@@ -16,7 +16,7 @@ var replication = []Mutant{
 	},
 	{
 		"one replica is enough",
-		"internal/engine/acquisition.go", "v.Granted() && acked < need", "v.Granted() && acked < 1",
+		"internal/engine/replicate.go", "v.Granted() && acked < need", "v.Granted() && acked < 1",
 		"internal/engine", "TestStrictGivesBack",
 	},
 	{

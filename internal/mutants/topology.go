@@ -82,7 +82,7 @@ var topology = []Mutant{
 	},
 	{
 		"what too few replicas have is granted",
-		"internal/engine/acquisition.go", "v.Granted() && acked < need", "false",
+		"internal/engine/replicate.go", "v.Granted() && acked < need", "false",
 		"test/topology", "TestClusterUnreplicatedWrite",
 	},
 }

@@ -41,7 +41,7 @@ var queuedRows = []row{
 		state: []string{"N hash a:1=1, TTL 60s", "line zset c:1+past"},
 	},
 	{
-		title: "queue/its time has come", // nobody holds it any more
+		title: "queue/free again", // the holder has released it or has expired
 		given: []string{"ZADD line 1 c:1 2 a:1"},
 		do:    acquire(queued, line("a:1")), reply: "token",
 		state: []string{"N hash a:1=1, TTL 60s", "line zset c:1+past"},
@@ -66,7 +66,7 @@ var queuedRows = []row{
 	},
 
 	{
-		title: "pass/nobody waits",
+		title: "pass/empty queue",
 		given: []string{"HSET N a:1 1", "EXPIRE N 60"},
 		do:    pass(1), reply: "1", again: "0",
 		heard: "0 on channel",
@@ -86,7 +86,7 @@ var queuedRows = []row{
 		heard: " on line:c",
 	},
 	{
-		title: "pass/to nobody", // the first is told, too
+		title: "pass/left free", // the first is told, too
 		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 2 c:1 4 b:1"},
 		do:    pass(0), reply: "1", again: "0",
 		state: []string{"line zset b:1+past c:1+past"},
@@ -107,7 +107,7 @@ var queuedRows = []row{
 		heard: "c:1 token 2000 on line:c",
 	},
 	{
-		title: "pass/nobody listens",
+		title: "pass/none listens",
 		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 d:7 2 e:1"},
 		do:    pass(1), reply: "1", again: "0",
 		heard: "0 on channel",

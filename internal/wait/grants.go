@@ -10,7 +10,7 @@ type Grants struct {
 	channel string // of the grants
 
 	// Guarded by Hub.mu.
-	owner string // whose grants are received; "": nobody's
+	owner string // whose grants are received; "": no grants are
 	text  string // of the last grant to the owner
 	look  bool   // an empty message has arrived
 }

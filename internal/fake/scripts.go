@@ -1,0 +1,142 @@
+package fake
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+)
+
+// grantTime is how long an owner gets a lock that has not asked just now.
+const grantTime = 2 * time.Second
+
+// A message is published on a channel.
+type message struct{ channel, payload string }
+
+func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
+	number := func(n int) driver.Reply { return driver.Reply{Type: driver.Int, Int: int64(n)} }
+	lease := func(ms string) time.Time {
+		n, _ := strconv.Atoi(ms)
+		return time.Now().Add(time.Duration(n) * time.Millisecond)
+	}
+	switch c.Script.Name {
+	case "mutex_acquire":
+		h := d.get(c.Keys[0])
+		switch {
+		case h == nil && c.Args[2] != "1":
+			return number(-1), nil
+		case h == nil:
+			h = &lock{owner: c.Args[1]}
+			d.locks[c.Keys[0]] = h
+		case h.owner != c.Args[1]:
+			return number(-1 - int(time.Until(h.until).Milliseconds())), nil
+		}
+		h.count, _ = strconv.Atoi(c.Args[2])
+		if until := lease(c.Args[0]); until.After(h.until) {
+			h.until = until
+		}
+		return driver.Reply{Type: driver.Int, Int: time.Now().UnixMicro()}, nil
+	case "mutex_release":
+		h := d.get(c.Keys[0])
+		if h == nil || h.owner != c.Args[0] {
+			return number(0), nil
+		}
+		if c.Args[1] != "0" {
+			h.count, _ = strconv.Atoi(c.Args[1])
+			return number(1), nil
+		}
+		delete(d.locks, c.Keys[0])
+		return number(1), []message{{c.Args[2], "0"}}
+	case "mutex_queue":
+		h := d.get(c.Keys[0])
+		if h != nil && h.owner != c.Args[1] {
+			if !slices.Contains(d.queues[c.Keys[1]], c.Args[1]) {
+				d.queues[c.Keys[1]] = append(d.queues[c.Keys[1]], c.Args[1])
+			}
+			if until := lease(c.Args[0]); time.Until(until) < grantTime {
+				d.short[c.Args[1]] = true
+			}
+			place := slices.Index(d.queues[c.Keys[1]], c.Args[1]) + 1
+			return driver.Reply{Type: driver.List, List: []driver.Reply{number(-1 - int(time.Until(h.until).Milliseconds())), number(place)}}, nil
+		}
+		if h == nil {
+			h = &lock{owner: c.Args[1], count: 1}
+			d.locks[c.Keys[0]] = h
+		}
+		if until := lease(c.Args[0]); until.After(h.until) {
+			h.until = until
+		}
+		d.dequeue(c.Keys[1], c.Args[1])
+		return driver.Reply{Type: driver.Int, Int: time.Now().UnixMicro()}, nil
+	case "mutex_pass":
+		h := d.get(c.Keys[0])
+		if h == nil || h.owner != c.Args[0] {
+			d.dequeue(c.Keys[1], c.Args[0])
+			return number(0), nil
+		}
+		delete(d.locks, c.Keys[0])
+		others := d.heard(c.Args[1]) - d.heard(c.Keys[1])
+		for len(d.queues[c.Keys[1]]) > 0 {
+			owner := d.queues[c.Keys[1]][0]
+			id, _, _ := strings.Cut(owner, ":")
+			channel := c.Keys[1] + ":" + id
+			if d.heard(channel) == 0 {
+				d.dequeue(c.Keys[1], owner)
+				continue
+			}
+			now := time.Now()
+			if lot, _ := strconv.Atoi(c.Args[3]); others > 0 && lot%2 == 0 || lot == 0 || d.short[owner] {
+				return number(1 + max(others, 0)), []message{{c.Args[1], "0"}, {channel, ""}}
+			}
+			d.locks[c.Keys[0]] = &lock{owner: owner, count: 1, until: now.Add(grantTime)}
+			d.dequeue(c.Keys[1], owner)
+			return number(1), []message{{channel, owner + " " + strconv.FormatInt(now.UnixMicro(), 10) + " 2000"}}
+		}
+		return number(1 + max(others, 0)), []message{{c.Args[1], "0"}}
+	case "renew":
+		list := make([]driver.Reply, len(c.Keys))
+		for i, key := range c.Keys {
+			list[i] = number(0)
+			if h := d.get(key); h != nil && h.owner == c.Args[2*i+1] {
+				list[i] = number(1)
+				if until := lease(c.Args[2*i]); until.After(h.until) {
+					h.until = until
+				}
+			}
+		}
+		return driver.Reply{Type: driver.List, List: list}, nil
+	}
+	panic("fake: no script " + c.Script.Name)
+}
+
+// dequeue removes an owner from a queue.
+func (d *Driver) dequeue(key, owner string) {
+	d.queues[key] = slices.DeleteFunc(d.queues[key], func(o string) bool { return o == owner })
+	if len(d.queues[key]) == 0 {
+		delete(d.queues, key)
+	}
+}
+
+// heard returns how many listeners have subscribed to a channel.
+func (d *Driver) heard(channel string) int {
+	n := 0
+	for _, l := range d.listeners {
+		l.mu.Lock()
+		n += map[bool]int{true: 1}[l.channels[channel]]
+		l.mu.Unlock()
+	}
+	return n
+}
+
+// Waiting returns how many owners wait in queues.
+func (d *Driver) Waiting() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	for _, q := range d.queues {
+		n += len(q)
+	}
+	return n
+}
