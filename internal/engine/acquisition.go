@@ -298,17 +298,16 @@ const longestWait = 15 * time.Second
 // withdraw takes back a claim that may still be granted, and the place in a queue
 // at the server.
 func (a *acquisition) withdraw() {
-	if a.asked && a.claim.Wait && a.traits.Heartbeat > 0 {
-		// Other waiters should not have to wait for the background.
+	if a.queued || a.asked && a.claim.Wait && a.traits.Heartbeat > 0 {
+		// Other waiters should not have to wait for the background, and a release that
+		// follows this call should not grant the lock to it.
 		ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
 		defer cancel()
-		if _, err := a.e.d.Do(ctx, a.k.Free(a.claim.Owner)); err != nil {
+		if _, err := a.e.d.Do(ctx, a.e.withAllowedQueue(a.k).Free(a.claim.Owner)); err != nil {
 			a.doubt = true
 		}
 	}
 	switch {
-	case a.queued:
-		a.e.undo(a.k, a.claim.Owner, a.claim.Lease, a.doubt)
 	case !a.doubt || a.traits.ReadOnly:
 	case a.traits.Numbered:
 		a.e.completeLater(a.k.Free(a.claim.Owner), a.sequence)

@@ -41,8 +41,8 @@ var directed = []Mutant{
 	},
 	{
 		"a call that gives up stays in the queue",
-		"internal/engine/acquisition.go", "	case a.queued:\n		a.e.undo(a.k, a.claim.Owner, a.claim.Lease, a.doubt)\n", "",
-		"internal/engine", "TestDirectedGrantTooLate",
+		"internal/engine/acquisition.go", "if a.queued || a.asked && a.claim.Wait", "if a.asked && a.claim.Wait",
+		"test/behaviour", "TestGivenUpIsNotQueued",
 	},
 	{
 		"a waiter in the queue relies on its grant",

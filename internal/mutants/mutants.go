@@ -192,7 +192,7 @@ var All = []Mutant{
 	},
 	{
 		"a waiter that gives up stays in the queue",
-		"internal/engine/acquisition.go", "if a.asked && a.claim.Wait && a.traits.Heartbeat > 0 {", "if false {",
+		"internal/engine/acquisition.go", "if a.queued || a.asked && a.claim.Wait && a.traits.Heartbeat > 0 {", "if a.queued {",
 		"test/conformance", "TestFA06SecondGivesUp",
 	},
 

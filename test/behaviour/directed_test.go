@@ -2,6 +2,7 @@ package behaviour_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -71,6 +72,39 @@ func TestCrowd(t *testing.T) {
 		}
 	}
 	locktest.Eventually(t, 20*time.Second, "nothing is left", func() bool { return len(s.Keys(t)) == 0 })
+}
+
+// A call that has given up is not in the queue when it returns. So a release that follows
+// does not grant the lock to it.
+func TestGivenUpIsNotQueued(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
+	l := locktest.Lock(t, t.Context(), a.Mutex("x"))
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := b.Mutex("x").Lock(ctx)
+			ended <- err
+		}()
+		locktest.Eventually(t, 20*time.Second, "the client is in the queue", func() bool {
+			return s.Int(t, "ZCARD", "holdfast:queue:{x}") == 1
+		})
+		start := time.Now()
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > 200*time.Millisecond {
+			t.Logf("the server took %v to answer", took) // after 250 ms the call does not wait for it
+			continue
+		}
+		if n := s.Int(t, "ZCARD", "holdfast:queue:{x}"); n != 0 {
+			t.Fatal("the client has given up and is still in the queue")
+		}
+	}
+	locktest.Release(t, l)
 }
 
 // Clients of earlier versions, which do not queue, share a lock with those that do, while a

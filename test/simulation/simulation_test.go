@@ -258,9 +258,10 @@ func schedule(t *testing.T, seed uint64) (w *world) {
 			l := &link{network: w.net, client: i, seed: seed, sent: make(map[string]uint64), faults: faults{delay: time.Millisecond}}
 			w.links = append(w.links, l)
 			options.WakeAll = wakeAll == 2 || wakeAll == 1 && i == 0 // none, one of them, or all
-			cs = append(cs, locktest.Must[*holdfast.Client](t)(holdfast.New(l, options)))
+			c := locktest.Must[*holdfast.Client](t)(holdfast.New(l, options))
+			cs = append(cs, c)
 			for g := range 1 + w.random.IntN(3) {
-				users.Go(func() { w.use(ctx, i, cs[i].Mutex(name), rand.New(rand.NewPCG(seed, uint64(100+10*i+g)))) })
+				users.Go(func() { w.use(ctx, i, c.Mutex(name), rand.New(rand.NewPCG(seed, uint64(100+10*i+g)))) })
 			}
 		}
 		for range 30 {
