@@ -22,6 +22,13 @@ type checkedConn struct {
 	in         replies
 	out        commands
 	err        error // why reading has ended
+	forget     func() bool
+}
+
+// Close closes the connection.
+func (c *checkedConn) Close() error {
+	c.forget()
+	return c.Conn.Close()
 }
 
 // Read reads from the server. If the data contains an invalid part, Read fails

@@ -203,7 +203,8 @@ func (n *node) dialer(network string) func(context.Context, string, *net.Dialer,
 		if err != nil {
 			return nil, err
 		}
-		conn = &checkedConn{Conn: conn}
+		raw := conn
+		conn = &checkedConn{Conn: raw, forget: context.AfterFunc(n.gone, func() { _ = raw.Close() })}
 		if !command {
 			// The server may have been replaced since it was identified.
 			if c := n.conn.Load(); c != nil && ctx.Value(ackedKey{}) != nil {

@@ -37,6 +37,8 @@ type node struct {
 	failure error
 	life    context.Context // done when the node is closed
 	end     context.CancelFunc
+	gone    context.Context // done when rueidis has closed its connections; those that it has missed are closed then
+	drop    context.CancelFunc
 
 	conn         atomic.Pointer[commandConn] // nil until the first dial
 	calls        atomic.Int64                // calls in progress
@@ -70,6 +72,7 @@ type nodeEvents interface {
 func newNode(ctx context.Context, c Config, addr string, events nodeEvents) *node {
 	n := &node{addr: addr, c: c, events: events}
 	n.life, n.end = context.WithCancel(ctx)
+	n.gone, n.drop = context.WithCancel(context.Background())
 	n.term.Store(events.nextTerm())
 	n.replicas.Store(-1)
 	return n
@@ -135,6 +138,7 @@ func (n *node) close() {
 	n.end()
 	n.opening.Lock()
 	defer n.opening.Unlock()
+	defer n.drop()
 	if c := n.client.Load(); c != nil {
 		(*c).Close()
 	}

@@ -196,3 +196,29 @@ func TestTimeoutCause(t *testing.T) {
 		t.Errorf("before the caller's deadline: %v", err)
 	}
 }
+
+// A connection that rueidis opens while it is being closed, and forgets, ends with the
+// node.
+func TestForgottenConnection(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	n := aNode(t, Single, s.Addr(), new(doubter))
+	conn, err := n.dialer("tcp")(t.Context(), s.Addr(), &net.Dialer{Timeout: patient}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := conn.Read(make([]byte, 1))
+		ended <- err
+	}()
+	n.close()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("the server has sent something")
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the connection is open")
+	}
+}

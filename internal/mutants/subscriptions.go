@@ -41,7 +41,7 @@ var subscriptions = []Mutant{
 	},
 	{
 		"what a server sends reaches rueidis unchecked",
-		"driver/rueidis/commandconn.go", "		conn = &checkedConn{Conn: conn}\n", "",
+		"driver/rueidis/commandconn.go", "		conn = &checkedConn{Conn: raw, ", "		_ = &checkedConn{Conn: raw, ",
 		"driver/rueidis", "TestForgedReplies/EVALSHA",
 	},
 	{
