@@ -27,8 +27,13 @@ const (
 
 // withQueue returns the kind whose clients queue at the server, if k has one.
 func (e *Engine) withQueue(k Kind) Kind {
-	if m, ok := k.(*script.Mutex); ok && e.o.Directed && !e.queueRefused.Load() {
-		return m.Queued()
+	if !e.o.Directed || e.queueRefused.Load() {
+		return k
+	}
+	if l, ok := k.(interface{ Queued() *script.Queued }); ok {
+		if q := l.Queued(); q != nil {
+			return q
+		}
 	}
 	return k
 }
@@ -37,15 +42,13 @@ func (e *Engine) withQueue(k Kind) Kind {
 // server cannot run a script with two keys: the user lacks a right, or the slot is being
 // moved.
 func (e *Engine) withoutQueue(k target, err error) (Kind, bool) {
-	q, ok := k.(*script.QueuedMutex)
+	q, ok := k.(*script.Queued)
 	if !ok {
 		return nil, false
 	}
 	switch driver.CodeOf(err) {
 	case "NOPERM":
-		if !e.queueRefused.Swap(true) {
-			e.o.Log.Warn("the user may not use the queue of waiting clients, a release will wake all of them", "error", err)
-		}
+		e.refuseQueue(err)
 	case "TRYAGAIN":
 	default:
 		return nil, false
@@ -53,9 +56,16 @@ func (e *Engine) withoutQueue(k target, err error) (Kind, bool) {
 	return q.Plain(), true
 }
 
+// refuseQueue notes that the user may not use the keys or the channels of queues.
+func (e *Engine) refuseQueue(err error) {
+	if !e.queueRefused.Swap(true) {
+		e.o.Log.Warn("the user may not use the queue of waiting clients, a release will wake all of them", "error", err)
+	}
+}
+
 // withAllowedQueue returns k, without its queue if the user may not use it.
 func (e *Engine) withAllowedQueue(k target) target {
-	if q, ok := k.(*script.QueuedMutex); ok && e.queueRefused.Load() {
+	if q, ok := k.(*script.Queued); ok && e.queueRefused.Load() {
 		return q.Plain()
 	}
 	return k
@@ -63,7 +73,7 @@ func (e *Engine) withAllowedQueue(k target) target {
 
 // joinGrants subscribes to grants, if releases make some.
 func (a *acquisition) joinGrants() {
-	if q, ok := a.k.(*script.QueuedMutex); ok && a.keep && a.g.grants == nil {
+	if q, ok := a.k.(*script.Queued); ok && a.traits.Directed && a.keep && a.g.grants == nil {
 		a.g.grants = a.g.waiter.JoinGrants(q.GrantChannels(a.claim.Owner)...)
 	}
 }
@@ -94,7 +104,7 @@ func (a *acquisition) directed() (grant, bool) {
 	a.granted = ""
 	d, ok := script.DecodeGrant(text)
 	key := a.k.Gate()
-	if !ok || !a.r.renewed() || !isClockToken(d.Token) ||
+	if !ok || !a.r.renewed() || !a.credible(script.Verdict{Token: d.Token}) ||
 		!a.e.watchdog.InTime(a.began, d.Lease/2) || a.e.replicas(a.asking, key) > 0 {
 		return grant{}, false
 	}

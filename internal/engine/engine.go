@@ -73,7 +73,7 @@ type Engine struct {
 	forced          forceTimes
 
 	waitUnsupported atomic.Bool // the server, or a proxy before it, has no command WAIT
-	queueRefused    atomic.Bool // the user has no right to the keys of queues
+	queueRefused    atomic.Bool // the user has no right to the keys or the channels of queues
 
 	tickets sync.Pool // of *ticket
 
@@ -112,7 +112,7 @@ func New(d driver.Driver, o Options) *Engine {
 		Lost: func(err error) { o.Log.Warn("subscriptions interrupted, will be restored", "error", err) },
 		Refused: func(channel string, err error) {
 			if script.IsGrantChannel(channel) {
-				o.Log.Warn("subscription refused, this client will not be granted locks by other clients and has to ask for them", "channel", channel, "error", err)
+				e.refuseQueue(err)
 				return
 			}
 			o.Log.Warn("subscription refused, waiters of the channel will poll", "channel", channel, "error", err)

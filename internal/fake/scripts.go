@@ -77,7 +77,7 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 			return number(0), nil
 		}
 		delete(d.locks, c.Keys[0])
-		others := d.heard(c.Args[1]) - d.heard(c.Keys[1])
+		others := d.heard(c.Args[2]) - d.heard(c.Keys[1])
 		for len(d.queues[c.Keys[1]]) > 0 {
 			owner := d.queues[c.Keys[1]][0]
 			id, _, _ := strings.Cut(owner, ":")
@@ -87,14 +87,14 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 				continue
 			}
 			now := time.Now()
-			if lot, _ := strconv.Atoi(c.Args[3]); others > 0 && lot%2 == 0 || lot == 0 || d.short[owner] {
-				return number(1 + max(others, 0)), []message{{c.Args[1], "0"}, {channel, ""}}
+			if lot, _ := strconv.Atoi(c.Args[4]); others > 0 && lot%2 == 0 || lot == 0 || d.short[owner] {
+				return number(1 + max(others, 0)), []message{{c.Args[2], "0"}, {channel, ""}}
 			}
 			d.locks[c.Keys[0]] = &lock{owner: owner, count: 1, until: now.Add(grantTime)}
 			d.dequeue(c.Keys[1], owner)
 			return number(1), []message{{channel, owner + " " + strconv.FormatInt(now.UnixMicro(), 10) + " 2000"}}
 		}
-		return number(1 + max(others, 0)), []message{{c.Args[1], "0"}}
+		return number(1 + max(others, 0)), []message{{c.Args[2], "0"}}
 	case "renew":
 		list := make([]driver.Reply, len(c.Keys))
 		for i, key := range c.Keys {

@@ -61,37 +61,72 @@ var directed = []Mutant{
 	},
 	{
 		"a release grants the lock to a client that does not listen",
-		"internal/script/lua/lib/pass.lua", "if not client or n[6] == 0 then", "if not client then",
+		"internal/script/lua/lib/queue.lua", "if not client or listening == 0 then", "if not client then",
 		"internal/script", "TestQueued",
 	},
 	{
 		"a release passes over any number of clients",
-		"internal/script/lua/lib/pass.lua", "local SKIPS = 16 ", "local SKIPS = 1e6 ",
+		"internal/script/lua/lib/queue.lua", "local SKIPS = 16 ", "local SKIPS = 1e6 ",
 		"internal/script", "TestQueued",
 	},
 	{
 		"clients that do not queue never get the lock",
-		"internal/script/lua/lib/pass.lua", "others > 0 and lot % 2 == 0 or lot == 0", "lot == 0",
+		"internal/script/lua/lib/queue.lua", "others > 0 and lot % 2 == 0 or lot == 0", "lot == 0",
 		"internal/script", "TestQueuedAndOthers",
 	},
 	{
 		"a release grants a short lease for longer",
-		"internal/script/lua/lib/pass.lua", "if all or tonumber(head[2]) % 2 == 1 then", "if all then",
+		"internal/script/lua/lib/queue.lua", " or tonumber(head[2]) % 2 == 1 then", " then",
 		"internal/script", "TestQueued",
 	},
 	{
 		"a client that asks again loses its place in the queue",
-		"internal/script/lua/mutex_queue.lua", "KEYS[2], 'nx', string", "KEYS[2], string",
+		"internal/script/lua/lib/queue.lua", "queue, 'nx', string", "queue, string",
 		"internal/script", "TestQueued",
 	},
 	{
 		"a queued mutex is granted beside readers",
-		"internal/script/lua/mutex_queue.lua", "redis.call('hexists', KEYS[1], 'mode') == 1 then", "false then",
+		"internal/script/lua/mutex_queue.lua", " or redis.call('hexists', KEYS[1], 'mode') == 1) then", ") then",
 		"internal/script", "TestQueued",
 	},
 	{
 		"an owner that leaves stays in the queue",
-		"internal/script/lua/mutex_pass.lua", "  redis.pcall('zrem', KEYS[2], ARGV[1])\n", "",
+		"internal/script/lua/mutex_pass.lua", "  dequeue(ARGV[1])\n", "",
 		"internal/script", "TestQueued",
+	},
+	{
+		"a mutex is granted to a client that wants a fenced one",
+		"internal/script/lua/lib/queue.lua", " or wanted ~= kind", "",
+		"internal/script", "TestQueued",
+	},
+	{
+		"a grant of a fenced mutex has the token of the last one",
+		"internal/script/lua/fenced_pass.lua", "count(KEYS[2], false)", "count(KEYS[2], true)",
+		"internal/script", "TestQueued",
+	},
+	{
+		"a writer is granted a lock that its readers hold",
+		"internal/script/lua/lib/write.lua", "  if settle(KEYS[1], KEYS[4]) then return 1 + left(publish, KEYS[3]) end", "  settle(KEYS[1], KEYS[4])",
+		"internal/script", "TestQueued",
+	},
+	{
+		"a writer that was granted the lock keeps new readers out",
+		"internal/script/lua/lib/writes.lua", "    redis.call('zrem', writers, field)\n", "",
+		"internal/script", "TestQueued",
+	},
+	{
+		"readers of a client that has a writer in the queue are not counted",
+		"internal/script/lua/lib/queue.lua", "math.max(n[2] - n[4], n[6])", "n[2] - n[4]",
+		"test/behaviour", "TestReadersAndQueuedWriters",
+	},
+	{
+		"a call reads many long entries of a queue",
+		"internal/script/lua/lib/queue.lua", "      if #head[1] > LONG then break end\n", "",
+		"internal/script", "TestHostileData/rwmutex_read_pass",
+	},
+	{
+		"a connection that rueidis forgets outlives the client",
+		"driver/rueidis/node.go", "	defer n.drop()\n", "",
+		"driver/rueidis", "TestForgottenConnection",
 	},
 }

@@ -11,7 +11,7 @@ var election = []Mutant{
 	},
 	{
 		"all leaders have the same term",
-		"internal/script/lua/fenced_acquire.lua", "token = redis.call('incr', KEYS[2])\n  redis", "token = tonumber(redis.call('get', KEYS[2])) or redis.call('incr', KEYS[2])\n  redis",
+		"internal/script/lua/lib/counter.lua", "token = redis.call('incr', counter)\n", "token = tonumber(redis.call('get', counter)) or redis.call('incr', counter)\n",
 		"test/behaviour", "TestElection$",
 	},
 	{

@@ -58,22 +58,22 @@ var fair = []Mutant{
 var readWrite = []Mutant{
 	{
 		"a read lock outlasts its last reader by a lease time",
-		"internal/script/lua/rwmutex_read_release.lua", "if longest + 10 < ttl and", "if longest < ttl and",
+		"internal/script/lua/lib/read.lua", "if longest + 10 < ttl and", "if longest < ttl and",
 		"internal/script", "TestReadOutlastedByAMoment",
 	},
 	{
 		"a writer ignores other holders",
-		"internal/script/lua/rwmutex_write_acquire.lua", "elseif not holds then", "elseif false then",
+		"internal/script/lua/lib/write.lua", "elseif not holds then", "elseif false then",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"the release of one reader frees the lock of all readers",
-		"internal/script/lua/rwmutex_read_release.lua", "if longest > 0 then\n", "if false then\n",
+		"internal/script/lua/lib/read.lua", "if longest > 0 then\n", "if false then\n",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"a dead reader counts as long as the lock lasts",
-		"internal/script/lua/rwmutex_read_release.lua", "longest = readers(KEYS[1], KEYS[4], ttl)", "longest = redis.call('hlen', KEYS[1]) > 1 and ttl or 0",
+		"internal/script/lua/lib/read.lua", "longest = readers(KEYS[1], KEYS[4], ttl)", "longest = redis.call('hlen', KEYS[1]) > 1 and ttl or 0",
 		"internal/script", "TestReadWrite$",
 	},
 	{
@@ -98,12 +98,12 @@ var readWrite = []Mutant{
 	},
 	{
 		"a nested release shortens the longer of two read holds",
-		"internal/script/lua/rwmutex_read_release.lua", "longest = math.max(longest, redis.call('pttl', own))", "longest = redis.call('pttl', own)",
+		"internal/script/lua/lib/read.lua", "longest = math.max(longest, redis.call('pttl', own))", "longest = redis.call('pttl', own)",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"a downgrade publishes no message",
-		"internal/script/lua/rwmutex_write_release.lua", "return 1 + left(ARGV[3], KEYS[3])", "return redis.call('exists', KEYS[1]) == 1 and 1 or 1 + left(ARGV[3], KEYS[3])",
+		"internal/script/lua/lib/write.lua", "then return 1 + left(publish, KEYS[3]) end", "then return 1 end",
 		"internal/script", "TestReadWrite$",
 	},
 	{

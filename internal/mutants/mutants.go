@@ -182,7 +182,7 @@ var All = []Mutant{
 	},
 	{
 		"tokens restart after a Redisson multi lock",
-		"internal/script/lua/fenced_acquire.lua", "redis.call('persist', KEYS[2])", "",
+		"internal/script/lua/lib/counter.lua", "redis.call('persist', counter)", "",
 		"internal/script", "TestFenced$",
 	},
 	{
@@ -226,12 +226,12 @@ var All = []Mutant{
 	// FencedMutex
 	{
 		"reentry raises the token",
-		"internal/script/lua/fenced_acquire.lua", "if not held or token == 0 then", "if not held or token == 0 or ARGV[3] ~= '1' then",
+		"internal/script/lua/lib/counter.lua", "if not held or token == 0 then", "if not held or token == 0 or ARGV[3] ~= '1' then",
 		"internal/script", "TestFenced$",
 	},
 	{
 		"a repeated acquire raises the token",
-		"internal/script/lua/fenced_acquire.lua", "if not held or token == 0 then", "if not held or token == 0 or ARGV[3] == '1' then",
+		"internal/script/lua/lib/counter.lua", "if not held or token == 0 then", "if not held or token == 0 or ARGV[3] == '1' then",
 		"internal/script", "TestSentAgain",
 	},
 	{

@@ -10,7 +10,7 @@ import (
 
 var (
 	electionProclaim = load("election_proclaim")
-	electionInspect  = load("election_inspect")
+	electionInspect  = load("election_inspect", "counter")
 )
 
 // An Election is a fenced mutex whose holder is the leader. The value that the
@@ -56,7 +56,7 @@ func (e *Election) Inspect(ctx context.Context, d driver.Driver) (Leader, time.D
 }
 
 func (e *Election) inspect() driver.Call {
-	return driver.Call{Script: electionInspect, Keys: e.keys[:]}
+	return driver.Call{Script: electionInspect, Keys: e.keys[:2]}
 }
 
 func decodeLeader(r driver.Reply) (Leader, time.Duration, error) {
@@ -117,5 +117,5 @@ func (c *Change) Decode(_ Claim, r driver.Reply) (Verdict, error) {
 
 // Free does nothing: there is nothing to free.
 func (c *Change) Free(string) driver.Call {
-	return driver.Call{Script: electionInspect, Keys: c.Election.keys[:]}
+	return driver.Call{Script: electionInspect, Keys: c.Election.keys[:2]}
 }

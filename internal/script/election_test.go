@@ -197,7 +197,7 @@ var electionRows = []row{
 	{
 		title: "who leads/counter is no number",
 		given: []string{"HSET N a:1 1 leader A", "EXPIRE N 60", "SET token x"},
-		do:    inspectElection, reply: "fatal",
+		do:    inspectElection, reply: "ERR",
 		state: []string{"N hash a:1=1 leader=A, TTL 60s", "token string x"},
 	},
 	{

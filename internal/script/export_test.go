@@ -28,7 +28,5 @@ func Names() []string {
 	return names
 }
 
-// FreeQueued returns the call that releases a queued mutex, with that lot.
-func FreeQueued(name, owner string, lot int) driver.Call {
-	return NewMutex(name).Queued().free(owner, lot)
-}
+// Pass returns the call that releases a lock, with that lot.
+func (q *Queued) Pass(owner string, lot int) driver.Call { return q.free(owner, lot) }

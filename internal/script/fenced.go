@@ -7,18 +7,21 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-var fencedAcquire = load("fenced_acquire")
+var fencedAcquire = load("fenced_acquire", "counter")
 
 // Fenced is the wire format of Redisson's RFencedLock: a mutex and a counter of
 // its grants.
 type Fenced struct {
 	*Mutex
-	keys [2]string // lock, counter
+	keys   [3]string // lock, counter, queue
+	queued Queued
 }
 
 // NewFenced returns the fenced mutex with that name.
 func NewFenced(name string) *Fenced {
-	return &Fenced{NewMutex(name), [2]string{name, prefixed("redisson_lock_token", name)}}
+	f := &Fenced{Mutex: NewMutex(name), keys: [3]string{name, prefixed("redisson_lock_token", name), queueKey(name)}}
+	f.queued = Queued{f, f.keys[2], fencedQueue, fencedPass, f.keys[:], f.keys[:]}
+	return f
 }
 
 // Traits say that tokens come from the server.
@@ -32,7 +35,7 @@ func (f *Fenced) Gate() string { return f.keys[1] }
 func (f *Fenced) Claim(c Claim) driver.Call {
 	return driver.Call{
 		Script: fencedAcquire,
-		Keys:   f.keys[:],
+		Keys:   f.keys[:2],
 		Args:   []string{millis(c.Lease), c.Owner, strconv.Itoa(c.Count)},
 	}
 }

@@ -18,6 +18,8 @@ import (
 var (
 	lockKeys    = map[string]string{"N": "lock"}
 	queuedKeys  = map[string]string{"N": "lock", "holdfast:queue:{N}": "times"}
+	fencedQueue = map[string]string{"N": "lock", "redisson_lock_token:{N}": "token", "holdfast:queue:{N}": "times"}
+	rwQueue     = map[string]string{"N": "rw", "{N}:a:1:rwlock_timeout:1": "hold", "holdfast:writers:{N}": "times", "holdfast:queue:{N}": "times"}
 	fencedKeys  = map[string]string{"N": "lock", "redisson_lock_token:{N}": "token"}
 	fairKeys    = map[string]string{"N": "lock", "redisson_lock_queue:{N}": "queue", "redisson_lock_timeout:{N}": "times", "holdfast:waiting:{N}": "times"}
 	rwKeys      = map[string]string{"N": "rw", "{N}:a:1:rwlock_timeout:1": "hold", "holdfast:writers:{N}": "times"}
@@ -58,7 +60,11 @@ var targets = []target{
 		return err
 	})},
 	{script: "renew", keys: lockKeys, do: renewal(script.NewMutex("N").Ref("a:1"))},
-	{script: "fenced_acquire", keys: fencedKeys, do: grabFenced},
+	{script: "fenced_acquire", keys: fencedKeys, do: grabFenced(fenced, try(newcomer))},
+	{script: "fenced_queue", keys: fencedQueue, do: grabFenced(queuedFenced, line(newcomer))},
+	{script: "fenced_queue", keys: fencedQueue, do: plain(acquire(queuedFenced, line("a:1")))},
+	{script: "fenced_pass", keys: fencedQueue, do: plain(release(queuedFenced, "a:1", 0))},
+	{script: "fenced_pass", keys: fencedQueue, do: plain(release(queuedFenced, newcomer, 0))},
 	{script: "fair_acquire", keys: fairKeys, do: grabs(fair, try(newcomer), newcomer)},
 	{script: "fair_acquire", keys: fairKeys, do: grabs(fair, wait(newcomer), newcomer)},
 	{script: "fair_acquire", keys: fairKeys, do: grabs(fair, wait("a:1"), "a:1")},
@@ -77,6 +83,12 @@ var targets = []target{
 	{script: "rwmutex_write_acquire", keys: rwKeys, do: grabs(writeFirst, wait(newcomer), newcomer+":write")},
 	{script: "rwmutex_write_release", keys: rwKeys, do: plain(release(write, "a:1", 0))},
 	{script: "rwmutex_write_release", keys: rwKeys, do: plain(release(write, "a:1", 1))},
+	{script: "rwmutex_write_queue", keys: rwQueue, do: grabs(queuedWrite, line(newcomer), newcomer+":write")},
+	{script: "rwmutex_write_queue", keys: rwQueue, do: grabs(queuedWriteFirst, line(newcomer), newcomer+":write")},
+	{script: "rwmutex_write_pass", keys: rwQueue, do: plain(release(queuedWrite, "a:1", 0))},
+	{script: "rwmutex_write_pass", keys: rwQueue, do: plain(release(queuedWrite, newcomer, 0))},
+	{script: "rwmutex_read_pass", keys: rwQueue, do: plain(release(queuedRead, "a:1", 0))},
+	{script: "rwmutex_read_pass", keys: rwQueue, do: plain(release(queuedRead, newcomer, 0))},
 	{script: "rwmutex_write_force", keys: rwKeys, do: plain(forceWrite)},
 	{script: "rwmutex_inspect", keys: rwKeys, do: plain(inspectRW)},
 	{script: "group_acquire", keys: groupKeys, do: plain(acquireGroup())},
@@ -187,20 +199,22 @@ func grabs(k func(string) kind, c script.Claim, field string) func(*hostile, str
 	}
 }
 
-func grabFenced(h *hostile, name string) error {
-	v, err := script.Acquire(h.Context(), h.driver(), script.NewFenced(name), try(newcomer))
-	if !h.verdict(v, err) {
-		return err
+func grabFenced(k func(string) kind, c script.Claim) func(*hostile, string) error {
+	return func(h *hostile, name string) error {
+		v, err := script.Acquire(h.Context(), h.driver(), k(name), c)
+		if !h.verdict(v, err) {
+			return err
+		}
+		h.exclusive(name, c.Owner)
+		key := "redisson_lock_token:{" + name + "}"
+		if was, ok := h.before(key); ok && v.Token <= was {
+			h.wrong("the token is %d, and it was %d before", v.Token, was)
+		}
+		if now := h.got("GET", key); now != strconv.FormatInt(v.Token, 10) {
+			h.wrong("the token is %d, and the counter %s", v.Token, now)
+		}
+		return nil
 	}
-	h.exclusive(name, newcomer)
-	key := "redisson_lock_token:{" + name + "}"
-	if was, ok := h.before(key); ok && v.Token <= was {
-		h.wrong("the token is %d, and it was %d before", v.Token, was)
-	}
-	if now := h.got("GET", key); now != strconv.FormatInt(v.Token, 10) {
-		h.wrong("the token is %d, and the counter %s", v.Token, now)
-	}
-	return nil
 }
 
 func grabRead(h *hostile, name string) error {

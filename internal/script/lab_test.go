@@ -67,6 +67,14 @@ func mutex(name string) kind { return script.NewMutex(name) }
 
 func queued(name string) kind { return script.NewMutex(name).Queued() }
 
+func queuedFenced(name string) kind { return script.NewFenced(name).Queued() }
+
+func queuedWrite(name string) kind { return script.NewWrite(name, false).Queued() }
+
+func queuedWriteFirst(name string) kind { return script.NewWrite(name, true).Queued() }
+
+func queuedRead(name string) kind { return script.NewRead(name).Queued() }
+
 func fenced(name string) kind { return script.NewFenced(name) }
 
 func fair(name string) kind { return script.NewFair(name) }

@@ -51,7 +51,7 @@ type Claim struct {
 	Count int // the owner's hold count once granted
 	Lease time.Duration
 	Wait  bool   // the owner will wait if it is not granted
-	Queue bool   // and the client listens for a grant: see QueuedMutex
+	Queue bool   // and the client listens for a grant: see Queued
 	Under string // the owner of a hold of another kind that permits this one
 	Spent string // of a numbered claim, the mark that it may delete: see Spend
 

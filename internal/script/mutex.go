@@ -18,12 +18,16 @@ var (
 // A Mutex is the wire format of Redisson's RLock: a hash that maps the owner to
 // its hold count, with the lease as its TTL, and a channel for the waiters.
 type Mutex struct {
-	keys [3]string // lock, channel, queue: see QueuedMutex
+	keys   [2]string // lock, channel
+	lined  [2]string // lock, queue: see Queued
+	queued Queued
 }
 
 // NewMutex returns the Mutex with that name.
 func NewMutex(name string) *Mutex {
-	return &Mutex{keys: [3]string{name, prefixed("redisson_lock__channel", name), prefixed("holdfast:queue", name)}}
+	m := &Mutex{keys: [2]string{name, prefixed("redisson_lock__channel", name)}, lined: [2]string{name, queueKey(name)}}
+	m.queued = Queued{m, m.lined[1], mutexQueue, mutexPass, m.lined[:], m.lined[:]}
+	return m
 }
 
 // Traits are those of a plain lock.
@@ -62,7 +66,7 @@ func (m *Mutex) Release(ctx context.Context, d driver.Driver, owner string, left
 func (m *Mutex) Free(owner string) driver.Call { return m.release(owner, 0) }
 
 func (m *Mutex) release(owner string, left int) driver.Call {
-	return driver.Call{Script: mutexRelease, Keys: m.keys[:1], Args: []string{owner, strconv.Itoa(left), m.keys[1], publish}}
+	return driver.Call{Script: mutexRelease, Keys: m.keys[:1], Args: []string{owner, strconv.Itoa(left), m.keys[1], publish, ""}[:4]} // one more has room: see Queued
 }
 
 // Force frees the mutex. If owner is not empty, it does so only if owner holds

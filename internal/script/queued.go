@@ -11,61 +11,107 @@ import (
 )
 
 var (
-	mutexQueue = load("mutex_queue", "pass")
-	mutexPass  = load("mutex_pass", "pass")
+	mutexQueue  = load("mutex_queue", "queue")
+	mutexPass   = load("mutex_pass", "queue")
+	fencedQueue = load("fenced_queue", "counter", "queue")
+	fencedPass  = load("fenced_pass", "counter", "queue")
+	writeQueue  = load("rwmutex_write_queue", "clock", "writers", "rwmutex", "write", "queue")
+	writePass   = load("rwmutex_write_pass", "clock", "writers", "rwmutex", "write", "writes", "queue")
+	readPass    = load("rwmutex_read_pass", "foreign", "rwmutex", "read", "writes", "queue")
 )
 
-// A QueuedMutex is a mutex whose waiting clients queue at the server. The release grants
-// it to the first of them, and tells only that client. The queue is an addition of
-// Holdfast. Clients that do not queue, such as Redisson, share the mutex.
-type QueuedMutex Mutex
+// A Queued is a lock whose waiting clients queue at the server. The release grants it to
+// the first of them, and tells only that client. The queue is an addition of Holdfast.
+// Clients that do not queue, such as Redisson, share the lock.
+//
+// All kinds of locks with one name share one queue.
+type Queued struct {
+	plain
+	queue string         // the key
+	enter *driver.Script // acquires or queues; nil if the kind does not queue
+	pass  *driver.Script // releases, and grants to the first in the queue
+
+	enterKeys []string
+	passKeys  []string // nil if they depend on the owner: see Read
+}
+
+// plain is a kind of lock without its queue.
+type plain interface {
+	Claimer
+	Traits() Traits
+	Gate() string
+	Channels(owner string) []string
+	Ref(owner string) LockRef
+	Free(owner string) driver.Call
+	Release(ctx context.Context, d driver.Driver, owner string, left int) (Freed, error)
+}
+
+func queueKey(name string) string { return prefixed("holdfast:queue", name) }
 
 // Queued returns the same mutex with a queue.
-func (m *Mutex) Queued() *QueuedMutex { return (*QueuedMutex)(m) }
+func (m *Mutex) Queued() *Queued { return &m.queued }
 
-// Plain returns the same mutex without the queue.
-func (q *QueuedMutex) Plain() *Mutex { return (*Mutex)(q) }
+// Queued returns the same fenced mutex with a queue.
+func (f *Fenced) Queued() *Queued { return &f.queued }
 
-// Traits say that a release grants the mutex to a client in the queue.
-func (q *QueuedMutex) Traits() Traits { return Traits{Queue: OneAtATime, Directed: true} }
+// Queued returns the same lock with a queue of writers.
+func (l *Write) Queued() *Queued { return &l.queued }
 
-// Gate is the key.
-func (q *QueuedMutex) Gate() string { return q.Plain().Gate() }
+// Queued returns the same lock. Readers do not queue, but the last one grants the lock to a
+// writer that does.
+func (l *Read) Queued() *Queued { return &l.queued }
 
-// Ref refers to the owner's field of the hash.
-func (q *QueuedMutex) Ref(owner string) LockRef { return q.Plain().Ref(owner) }
+// Queued returns nil: votes are not granted by other clients.
+func (v *Vote) Queued() *Queued { return nil }
 
-// Channels returns the channel on which a release without a grant is published.
-func (q *QueuedMutex) Channels(owner string) []string { return q.Plain().Channels(owner) }
+// Plain returns the same lock without the queue.
+func (q *Queued) Plain() plain { return q.plain }
+
+// Traits say that a release grants the lock to a client in the queue.
+func (q *Queued) Traits() Traits {
+	t := q.plain.Traits()
+	t.Directed = q.enter != nil
+	return t
+}
+
+// Channels returns the channels on which a release without a grant is published. Readers
+// also listen on a channel by which a release counts them, since a client that has both a
+// waiting reader and a writer in the queue would not be counted otherwise.
+func (q *Queued) Channels(owner string) []string {
+	cs := q.plain.Channels(owner)
+	if q.enter == nil {
+		cs = append(cs, q.queue+":readers")
+	}
+	return cs
+}
 
 // GrantChannels returns the channels on which the client of an owner must listen to be
-// granted the mutex by a release. Grants come on the last one.
-func (q *QueuedMutex) GrantChannels(owner string) []string {
+// granted the lock by a release. Grants come on the last one.
+func (q *Queued) GrantChannels(owner string) []string {
 	id, _, _ := strings.Cut(owner, ":")
-	return []string{q.keys[2], q.keys[2] + ":" + id}
+	return []string{q.queue, q.queue + ":" + id}
 }
 
 // IsGrantChannel reports whether a channel is one of those of GrantChannels.
 func IsGrantChannel(channel string) bool { return strings.HasPrefix(channel, "holdfast:queue:") }
 
-func (q *QueuedMutex) queueKeys() []string { return []string{q.keys[0], q.keys[2]} }
-
-// Claim returns the call that takes the mutex if it is free, and queues for it if the
+// Claim returns the call that takes the lock if it is free, and queues for it if the
 // client listens.
-func (q *QueuedMutex) Claim(c Claim) driver.Call {
-	if !c.Queue {
-		return q.Plain().Claim(c)
+func (q *Queued) Claim(c Claim) driver.Call {
+	call := q.plain.Claim(c)
+	if c.Queue {
+		call.Script, call.Keys = q.enter, q.enterKeys
 	}
-	return driver.Call{Script: mutexQueue, Keys: q.queueKeys(), Args: []string{millis(c.Lease), c.Owner}}
+	return call
 }
 
 // Decode decodes the reply to a claim.
-func (q *QueuedMutex) Decode(c Claim, r driver.Reply) (Verdict, error) {
+func (q *Queued) Decode(c Claim, r driver.Reply) (Verdict, error) {
 	if !c.Queue || r.Type == driver.Int {
-		return q.Plain().Decode(c, r)
+		return q.plain.Decode(c, r)
 	}
 	if r.Type != driver.List || len(r.List) != 2 || r.List[0].Type != driver.Int || r.List[0].Int > 0 || r.List[1].Type != driver.Int {
-		return Verdict{}, unexpected(mutexQueue, r)
+		return Verdict{}, unexpected(q.enter, r)
 	}
 	v := verdict(r.List[0].Int)
 	v.Place = int(min(max(r.List[1].Int, 0), maxPlace))
@@ -75,23 +121,28 @@ func (q *QueuedMutex) Decode(c Claim, r driver.Reply) (Verdict, error) {
 // maxPlace bounds the place in a queue that callers see.
 const maxPlace = 1_000_000
 
-// Release lowers the owner's hold count to left. Zero frees the mutex, or grants it to a
+// Release lowers the owner's hold count to left. Zero frees the lock, or grants it to a
 // client in the queue.
-func (q *QueuedMutex) Release(ctx context.Context, d driver.Driver, owner string, left int) (Freed, error) {
+func (q *Queued) Release(ctx context.Context, d driver.Driver, owner string, left int) (Freed, error) {
 	if left > 0 {
-		return q.Plain().Release(ctx, d, owner, left)
+		return q.plain.Release(ctx, d, owner, left)
 	}
 	return leave(ctx, d, q.Free(owner))
 }
 
-// Free returns the call that releases the mutex if owner holds it, and removes owner from
+// Free returns the call that releases the lock if owner holds it, and removes owner from
 // the queue.
-func (q *QueuedMutex) Free(owner string) driver.Call {
+func (q *Queued) Free(owner string) driver.Call {
 	return q.free(owner, int(clock.Random(100)))
 }
 
-func (q *QueuedMutex) free(owner string, lot int) driver.Call {
-	return driver.Call{Script: mutexPass, Keys: q.queueKeys(), Args: []string{owner, q.keys[1], publish, strconv.Itoa(lot)}}
+func (q *Queued) free(owner string, lot int) driver.Call {
+	call := q.plain.Free(owner)
+	call.Script, call.Args = q.pass, append(call.Args, strconv.Itoa(lot))
+	if call.Keys = q.passKeys; call.Keys == nil {
+		call.Keys = q.plain.(*Read).passKeys(owner)
+	}
+	return call
 }
 
 // A Grant is a message that a release has granted a lock.

@@ -49,8 +49,8 @@ var queuedRows = []row{
 	{
 		title: "queue/held by a writer",
 		given: writes("b:1", 1, 60),
-		do:    acquire(queued, line("a:1")), reply: "[held 60s 0]",
-		state: []string{"N hash b:1:write=1 mode=write, TTL 60s"},
+		do:    acquire(queued, line("a:1")), reply: "[held 60s 1]",
+		state: []string{"N hash b:1:write=1 mode=write, TTL 60s", "line zset a:1+never, TTL 300s"},
 	},
 	{
 		title: "queue/of another type",
@@ -133,17 +133,153 @@ var queuedRows = []row{
 		state: []string{"N hash b:1=1, TTL 60s", "line zset c:1+past"},
 	},
 	{
+		title: "pass/to one that wants another kind", // it is told, and asks
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 2 c:1:fenced 4 b:1"},
+		do:    pass(1), reply: "1", again: "0",
+		state: []string{"line zset b:1+past c:1:fenced+past"},
+		heard: " on line:c",
+	},
+	{
 		title: "pass/one of two",
 		given: []string{"HSET N a:1 2", "EXPIRE N 60", "ZADD line 1 c:1"},
 		do:    release(queued, "a:1", 1), reply: "1",
 		state: []string{"N hash a:1=1, TTL 60s", "line zset c:1+past"},
 	},
+
+	{
+		title: "fenced queue/free",
+		given: []string{"SET token 41"},
+		do:    acquire(queuedFenced, line("a:1")), reply: "42",
+		state: []string{"N hash a:1=1, TTL 60s", "token string 42"},
+	},
+	{
+		title: "fenced queue/held",
+		given: append([]string{"SET token 41"}, taken...),
+		do:    acquire(queuedFenced, line("a:1")), reply: "[held 60s 1]",
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1:fenced+never, TTL 300s", "token string 41"},
+	},
+	{
+		title: "fenced queue/granted", // by a release
+		given: []string{"HSET N a:1 1", "PEXPIRE N 2000", "SET token 41", "ZADD line 1 c:1:fenced"},
+		do:    acquire(queuedFenced, line("a:1")), reply: "41",
+		state: []string{"N hash a:1=1, TTL 60s", "line zset c:1:fenced+past", "token string 41"},
+	},
+	{
+		title: "fenced queue/free again",
+		given: []string{"SET token 41", "ZADD line 1 c:1:fenced 2 a:1:fenced"},
+		do:    acquire(queuedFenced, line("a:1")), reply: "42", again: "42",
+		state: []string{"N hash a:1=1, TTL 60s", "line zset c:1:fenced+past", "token string 42"},
+	},
+	{
+		title: "fenced queue/bad counter",
+		given: []string{"SET token x"},
+		do:    acquire(queuedFenced, line("a:1")), reply: "ERR",
+		state: []string{"token string x"},
+	},
+	{
+		title: "fenced pass/to the first",
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "SET token 41", "ZADD line 2 c:1:fenced 4 b:1:fenced"},
+		do:    passOf(queuedFenced, 1), reply: "1", again: "0",
+		state: []string{"N hash c:1=1, TTL 3s", "line zset b:1:fenced+past", "token string 42"},
+		heard: "c:1 42 2000 on line:c",
+	},
+	{
+		title: "fenced pass/bad counter", // it is left free, and whoever asks is told why
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "SET token x", "ZADD line 2 c:1:fenced"},
+		do:    passOf(queuedFenced, 1), reply: "1", again: "0",
+		state: []string{"line zset c:1:fenced+past", "token string x"},
+		heard: "0 on channel",
+	},
+	{
+		title: "fenced pass/not held",
+		given: append([]string{"ZADD line 1 a:1:fenced 2 c:1"}, taken...),
+		do:    passOf(queuedFenced, 1), reply: "0",
+		state: []string{"N hash b:1=1, TTL 60s", "line zset c:1+past"},
+	},
+
+	{
+		title: "write queue/free",
+		do:    acquire(queuedWrite, line("a:1")), reply: "token",
+		state: []string{"N hash a:1:write=1 mode=write, TTL 60s"},
+	},
+	{
+		title: "write queue/held by a writer",
+		given: writes("b:1", 1, 60),
+		do:    acquire(queuedWrite, line("a:1")), reply: "[held 60s 1]",
+		state: []string{"N hash b:1:write=1 mode=write, TTL 60s", "line zset a:1:write+never, TTL 300s"},
+	},
+	{
+		title: "write queue/granted", // by a release
+		given: append(writes("a:1", 1, 2), "ZADD line 1 c:1:write"),
+		do:    acquire(queuedWrite, line("a:1")), reply: "token",
+		state: []string{"N hash a:1:write=1 mode=write, TTL 60s", "line zset c:1:write+past"},
+	},
+	{
+		title: "write queue/before readers",
+		given: writes("b:1", 1, 60),
+		do:    acquire(queuedWriteFirst, line("a:1")), reply: "[held 60s 1]",
+		state: []string{"N hash b:1:write=1 mode=write, TTL 60s", "line zset a:1:write+never, TTL 300s", "writers zset a:1:write+3s, TTL 3s"},
+	},
+	{
+		title: "write pass/to the first",
+		given: append(writes("a:1", 1, 60), "ZADD line 2 c:1:write 4 b:1:write", "ZADD writers +3 c:1:write"),
+		do:    passOf(queuedWrite, 1), reply: "1", again: "0",
+		state: []string{"N hash c:1:write=1 mode=write, TTL 3s", "line zset b:1:write+past"},
+		heard: "c:1 token 2000 on line:c",
+	},
+	{
+		title: "write pass/left free",
+		given: append(writes("a:1", 1, 60), "ZADD line 2 c:1:write"),
+		do:    passOf(queuedWrite, 0), reply: "1", again: "0",
+		state: []string{"line zset c:1:write+past"},
+		heard: "1 on rw, 0 on rw,  on line:c",
+	},
+	{
+		title: "write pass/empty queue",
+		given: writes("a:1", 1, 60),
+		do:    passOf(queuedWrite, 1), reply: "1", again: "0",
+		heard: "1 on rw, 0 on rw",
+	},
+	{
+		title: "write pass/not held",
+		given: append(writes("b:1", 1, 60), "ZADD line 1 a:1:write 2 c:1:write"),
+		do:    passOf(queuedWrite, 1), reply: "0",
+		state: []string{"N hash b:1:write=1 mode=write, TTL 60s", "line zset c:1:write+past"},
+	},
+	{
+		title: "write pass/reads on", // the next writer has to wait
+		given: []string{"HSET N mode write a:1:write 1 a:1 1", "EXPIRE N 60", "SET a:1#1 1 EX 60", "ZADD line 2 c:1:write"},
+		do:    passOf(queuedWrite, 1), reply: "2", again: "0",
+		state: []string{"N hash a:1=1 mode=read, TTL 60s", "a:1#1 string 1, TTL 60s", "line zset c:1:write+past"},
+		heard: "1 on rw, 0 on rw",
+	},
+	{
+		title: "read pass/to a writer",
+		given: []string{"HSET N mode read a:1 1", "EXPIRE N 60", "SET a:1#1 1 EX 60", "ZADD line 2 c:1:write", "ZADD writers +3 c:1:write"},
+		do:    passOf(queuedRead, 1), reply: "1", again: "0",
+		state: []string{"N hash c:1:write=1 mode=write, TTL 3s"},
+		heard: "c:1 token 2000 on line:c",
+	},
+	{
+		title: "read pass/others read on",
+		given: []string{"HSET N mode read a:1 1 b:1 1", "EXPIRE N 60", "SET a:1#1 1 EX 60", "SET b:1#1 1 EX 60", "ZADD line 2 c:1:write"},
+		do:    passOf(queuedRead, 1), reply: "1", again: "0",
+		state: []string{"N hash b:1=1 mode=read, TTL 60s", "b:1#1 string 1, TTL 60s", "line zset c:1:write+past"},
+	},
+	{
+		title: "read pass/empty queue",
+		given: []string{"HSET N mode read a:1 1", "EXPIRE N 60", "SET a:1#1 1 EX 60"},
+		do:    passOf(queuedRead, 1), reply: "1", again: "0",
+		heard: "0 on rw",
+	},
 }
 
 // pass releases a queued mutex that a:1 holds, with that lot.
-func pass(lot int) op {
+func pass(lot int) op { return passOf(queued, lot) }
+
+func passOf(k func(string) kind, lot int) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		_, err := d.Do(ctx, script.FreeQueued(name, "a:1", lot))
+		_, err := d.Do(ctx, k(name).(*script.Queued).Pass("a:1", lot))
 		return err
 	}
 }

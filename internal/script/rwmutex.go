@@ -11,10 +11,10 @@ import (
 
 var (
 	readAcquire  = load("rwmutex_read_acquire", "held", "foreign", "clock", "writers", "rwmutex")
-	readRelease  = load("rwmutex_read_release", "foreign", "rwmutex")
+	readRelease  = load("rwmutex_read_release", "foreign", "rwmutex", "read")
 	readForce    = load("rwmutex_read_force", "foreign", "inspect", "rwmutex")
-	writeAcquire = load("rwmutex_write_acquire", "held", "clock", "rwmutex")
-	writeRelease = load("rwmutex_write_release", "clock", "writers", "rwmutex")
+	writeAcquire = load("rwmutex_write_acquire", "held", "clock", "writers", "rwmutex", "write")
+	writeRelease = load("rwmutex_write_release", "clock", "writers", "rwmutex", "write")
 	writeForce   = load("rwmutex_write_force", "foreign", "inspect", "rwmutex")
 	rwInspect    = load("rwmutex_inspect", "foreign", "rwmutex")
 )
@@ -48,10 +48,17 @@ func (l *rw) Channels(string) []string { return []string{l.channel} }
 func (l *rw) own(reader string) string { return suffixed(l.name, reader) + ":rwlock_timeout" }
 
 // Read is a read/write lock as its readers see it.
-type Read struct{ rw }
+type Read struct {
+	rw
+	queued Queued
+}
 
 // NewRead returns the read lock with that name.
-func NewRead(name string) *Read { return &Read{newRW(name)} }
+func NewRead(name string) *Read {
+	l := &Read{rw: newRW(name)}
+	l.queued = Queued{plain: l, queue: queueKey(name), pass: readPass}
+	return l
+}
 
 // Traits say that readers read together.
 func (l *Read) Traits() Traits { return Traits{Queue: Together, PerSide: true} }
@@ -99,6 +106,11 @@ func (l *Read) release(owner string, left int) driver.Call {
 	}
 }
 
+// passKeys returns the keys of the script that releases the lock and grants it to a writer.
+func (l *Read) passKeys(owner string) []string {
+	return []string{l.name, l.own(owner), l.channel, l.root, l.writers, l.queued.queue}
+}
+
 // Force frees the lock of all readers. It reports whether there were any.
 func (l *Read) Force(ctx context.Context, d driver.Driver) (bool, error) {
 	return force(ctx, d, driver.Call{Script: readForce, Keys: []string{l.name, l.channel, l.root}, Args: []string{publish}})
@@ -107,12 +119,22 @@ func (l *Read) Force(ctx context.Context, d driver.Driver) (bool, error) {
 // Write is a read/write lock as its writers see it.
 type Write struct {
 	rw
-	first bool
+	first  bool
+	queued Queued
 }
 
 // NewWrite returns the write lock with that name. If first is set, its waiting
 // writers have priority over later readers.
-func NewWrite(name string, first bool) *Write { return &Write{newRW(name), first} }
+func NewWrite(name string, first bool) *Write {
+	l := &Write{rw: newRW(name), first: first}
+	queue := queueKey(name)
+	l.queued = Queued{
+		l, queue, writeQueue, writePass,
+		[]string{name, l.writers, l.root, queue},
+		[]string{name, l.writers, l.channel, l.root, queue},
+	}
+	return l
+}
 
 // Traits say whether a waiter must send heartbeats to keep new readers out.
 func (l *Write) Traits() Traits {

@@ -14,19 +14,39 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
+// A locking locks a name for a client.
+type locking func(ctx context.Context, c *holdfast.Client, name string) (*holdfast.Lease, error)
+
+// lockings are all kinds of locks that clients can queue for.
+var lockings = map[string]locking{
+	"mutex": func(ctx context.Context, c *holdfast.Client, name string) (*holdfast.Lease, error) {
+		return c.Mutex(name).Lock(ctx)
+	},
+	"fenced mutex": func(ctx context.Context, c *holdfast.Client, name string) (*holdfast.Lease, error) {
+		return c.FencedMutex(name).Lock(ctx)
+	},
+	"rwmutex": func(ctx context.Context, c *holdfast.Client, name string) (*holdfast.Lease, error) {
+		return c.RWMutex(name).Lock(ctx)
+	},
+	"election": func(ctx context.Context, c *holdfast.Client, name string) (*holdfast.Lease, error) {
+		return c.Election(name).Campaign(ctx, "x")
+	},
+}
+
 // compete lets clients lock and release one name until all of them together have had it n
-// times. It checks that at most one holds it, and returns how often each has had it.
-func compete(t *testing.T, name string, n int64, clients ...*holdfast.Client) []int64 {
+// times. It checks that at most one holds it and that tokens rise, and returns how often
+// each has had it.
+func compete(t *testing.T, lock locking, name string, n int64, clients ...*holdfast.Client) []int64 {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	had := make([]int64, len(clients))
-	var total, inside atomic.Int64
+	var total, inside, token atomic.Int64
 	var wg sync.WaitGroup
 	for i, c := range clients {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				l, err := c.Mutex(name).Lock(ctx)
+				l, err := lock(ctx, c, name)
 				if err != nil {
 					if ctx.Err() == nil {
 						t.Error(err)
@@ -35,6 +55,9 @@ func compete(t *testing.T, name string, n int64, clients ...*holdfast.Client) []
 				}
 				if inside.Add(1) != 1 {
 					t.Error("two clients hold the lock")
+				}
+				if last := token.Swap(l.Token()); last >= l.Token() {
+					t.Errorf("token %d after %d", l.Token(), last)
 				}
 				had[i]++
 				inside.Add(-1)
@@ -54,24 +77,77 @@ func compete(t *testing.T, name string, n int64, clients ...*holdfast.Client) []
 // The cost of a hand-off does not depend on how many clients wait.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
-	const clients, rounds = 40, 2000
+	const clients, rounds = 40, 1000
+	for kind, lock := range lockings {
+		t.Run(kind, func(t *testing.T) {
+			s := redistest.Start(t)
+			var crowd []*holdfast.Client
+			for range clients {
+				crowd = append(crowd, locktest.Open(t, s.URL(), holdfast.Options{Handoffs: -1}))
+			}
+			compete(t, lock, "crowd", 5*clients, crowd...) // the scripts are known, and the channels subscribed
+			before := locktest.Calls(t, s, "evalsha")
+			had := compete(t, lock, "crowd", rounds, crowd...)
+			n := locktest.Calls(t, s, "evalsha") - before
+			t.Logf("%.2f requests for a hand-off", float64(n)/rounds)
+			if n > 5*rounds {
+				t.Errorf("%d requests for %d hand-offs between %d clients", n, rounds, clients)
+			}
+			for i, n := range had {
+				if n < rounds/clients/4 {
+					t.Errorf("client %d has had the lock %d times: %v", i, n, had)
+				}
+			}
+			s.Do(t, "DEL", "redisson_lock_token:{crowd}")
+			locktest.Eventually(t, 20*time.Second, "nothing is left", func() bool { return len(s.Keys(t)) == 0 })
+		})
+	}
+}
+
+// Readers get the lock beside clients that write one after the other, also if the same
+// clients have writers in the queue.
+func TestReadersAndQueuedWriters(t *testing.T) {
+	t.Parallel()
+	const clients, writes = 3, 600
 	s := redistest.Start(t)
-	var crowd []*holdfast.Client
-	for range clients {
-		crowd = append(crowd, locktest.Open(t, s.URL(), holdfast.Options{Handoffs: -1}))
-	}
-	compete(t, "crowd", 5*clients, crowd...) // the scripts are known, and the channels subscribed
-	before := locktest.Calls(t, s, "evalsha")
-	had := compete(t, "crowd", rounds, crowd...)
-	if n := locktest.Calls(t, s, "evalsha") - before; n > 4*rounds {
-		t.Errorf("%d requests for %d hand-offs between %d clients", n, rounds, clients)
-	}
-	for i, n := range had {
-		if n < rounds/clients/4 {
-			t.Errorf("client %d has had the lock %d times: %v", i, n, had)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wrote, read, inside atomic.Int64
+	var wg sync.WaitGroup
+	use := func(m holdfast.Locker, had *atomic.Int64, weight int64) {
+		for ctx.Err() == nil {
+			l, err := m.Lock(ctx)
+			if err != nil {
+				if ctx.Err() == nil {
+					t.Error(err)
+				}
+				return
+			}
+			if n := inside.Add(weight); n > 1000 && n != 1_000_000 {
+				t.Errorf("a writer is not alone: %d", n)
+			}
+			inside.Add(-weight)
+			had.Add(1)
+			if err := l.Release(context.WithoutCancel(ctx)); err != nil {
+				t.Error(err)
+			}
+			if wrote.Load() >= writes {
+				cancel()
+			}
 		}
 	}
-	locktest.Eventually(t, 20*time.Second, "nothing is left", func() bool { return len(s.Keys(t)) == 0 })
+	for range clients {
+		c := locktest.Open(t, s.URL(), holdfast.Options{Handoffs: -1})
+		wg.Go(func() { use(c.RWMutex("x").RLocker(), &read, 1) })
+		for range 2 {
+			wg.Go(func() { use(c.RWMutex("x"), &wrote, 1_000_000) })
+		}
+	}
+	wg.Wait()
+	t.Logf("%d writes, %d reads", wrote.Load(), read.Load())
+	if read.Load() < writes/6 {
+		t.Errorf("%d reads beside %d writes", read.Load(), wrote.Load())
+	}
 }
 
 // A call that has given up is not in the queue when it returns. So a release that follows
@@ -118,7 +194,7 @@ func TestRollingUpgrade(t *testing.T) {
 			for i := range clients {
 				fleet = append(fleet, locktest.Open(t, redistest.Shared(t).URL(), holdfast.Options{Handoffs: -1, WakeAll: i >= upgraded}))
 			}
-			had := compete(t, "upgrade:"+fmt.Sprint(upgraded), rounds, fleet...)
+			had := compete(t, lockings["mutex"], "upgrade:"+fmt.Sprint(upgraded), rounds, fleet...)
 			var of [2]int64 // the upgraded clients, and the others
 			for i, n := range had {
 				of[min(i/upgraded, 1)] += n

@@ -226,7 +226,7 @@ func TestRWCancelledWaitLeavesNothing(t *testing.T) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
 	holder := locktest.Open(t, s.URL()).RWMutex("rig")
-	c := locktest.Open(t, p.URL())
+	c := locktest.Open(t, p.URL(), holdfast.Options{WakeAll: true}) // so that it asks when it is told
 	for _, m := range []locktest.MutexLike{c.RWMutex("rig"), c.RWMutex("rig", holdfast.WriterFirst()), c.RWMutex("rig").RLocker()} {
 		l := locktest.Lock(t, t.Context(), holder)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -12,6 +12,7 @@ for i = 1, #fields, 2 do
   if fields[i] == 'leader' then said = fields[i + 1] else owner = fields[i] end
 end
 if owner and said then
-  return { found[1], owner, said, redis.call('get', KEYS[2]) or '0' }
+  local term, err = last(KEYS[2])
+  return err or { found[1], owner, said, term }
 end
 return found

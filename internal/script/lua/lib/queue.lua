@@ -1,54 +1,85 @@
--- The queue of a mutex.
--- KEYS  1 the lock
---       2 the queue: a sorted set of owners. The score is the time of the first request in µs of the Unix epoch, times two, and one
---         more if the owner wants the lock for less than GRANT. A client in the queue listens on two channels: that with the name
---         of the queue, and the same with ':' and the id of the client
+-- The queue of the clients that wait for a lock.
+-- KEYS  the last one is the queue: a sorted set of owners, each followed by ':fenced' or ':write' if it wants a lock of that kind. The
+--       score is the time of the first request in µs of the Unix epoch, times two, and one more if the owner wants the lock for less
+--       than GRANT. A client in the queue listens on two channels: that with the name of the queue, and the same with ':' and the id of
+--       the client
 local GRANT = 2000 -- ms for which an owner gets the lock that has not asked just now
 local SKIPS = 16   -- a call passes over at most so many clients that do not listen
+local LONG = 100   -- bytes; no entry is longer, and a call reads at most one that is
+local queue = KEYS[#KEYS]
 
--- own returns the channel of the client of an owner, or nil if it is not the owner of a client.
-local function own(owner)
-  local id = owner and #owner < 100 and string.match(owner, '^([%x-]+):%d+$')
-  return id and KEYS[2] .. ':' .. id
+-- enqueue returns the reply for a lock that is held for ms, -1 without end: -1 - ms, and the place in the queue, 0 if it is not queued.
+local function enqueue(member, lease, ms)
+  local reply = -1 - math.max(math.min(ms, 9e15), -1)
+  local time = redis.call('time')
+  local score = (time[1] * 1000000 + time[2]) * 2 + (tonumber(lease) < GRANT and 1 or 0)
+  -- The queue may hold data of another type, and a server that is out of memory refuses to add to it.
+  if type(redis.pcall('zadd', queue, 'nx', string.format('%.0f', score), member)) == 'table' then return { reply, 0 } end
+  redis.call('pexpire', queue, 300000)
+  return { reply, redis.call('zrank', queue, member) + 1 }
 end
 
--- pass grants a free lock to the first client in the queue that listens, and tells it. If other clients wait that do not queue,
--- it leaves the lock free if the lot is even, and tells them. It returns how many of them were told. If the lot is 0, it always
--- leaves the lock free: clients that listen at other servers cannot be counted.
-local function pass(publish, channel, lot)
-  local function count(...)
-    if string.lower(publish) == 'spublish' then return redis.pcall('pubsub', 'shardnumsub', ...) end
-    return redis.pcall('pubsub', 'numsub', ...)
-  end
+-- dequeue removes an owner that has the lock, or has given up.
+local function dequeue(member) redis.pcall('zrem', queue, member) end
+
+-- parse returns the channel of the client, the owner and the kind of an entry, or nil if it is not the entry of a client.
+local function parse(member)
+  local id, number, kind = string.match(#member <= LONG and member or '', '^([%x-]+)(:%d+)(:?%a*)$')
+  return id and queue .. ':' .. id, id and id .. number, kind
+end
+
+-- pass gives a free lock to the first client in the queue that listens: take writes that an owner has the lock, and returns the token.
+-- A client that wants the lock for a short time, or as another kind, is told to ask. If other clients wait that do not queue, pass
+-- leaves the lock free if the lot is even, and tells all of them with the messages. It returns how many of those were told. If the lot
+-- is 0, it always does so: clients that listen at other servers cannot be counted.
+local function pass(kind, take, publish, lot, channel, ...)
+  local messages = { ... }
   local function told(...)
     local n = redis.pcall(publish, ...)
     return type(n) == 'number' and n
   end
+  local function wake()
+    local heard = told(channel, messages[1])
+    for i = 2, #messages do told(channel, messages[i]) end
+    return heard or 0
+  end
+  -- listeners returns how many clients do not queue, and how many listen on one more channel.
+  local function listeners(more)
+    local n
+    if string.lower(publish) == 'spublish' then
+      n = redis.pcall('pubsub', 'shardnumsub', channel, queue, queue .. ':readers', more)
+    else
+      n = redis.pcall('pubsub', 'numsub', channel, queue, queue .. ':readers', more)
+    end
+    if n.err then return end -- the user may not see who listens
+    return math.max(n[2] - n[4], n[6]), n[8]
+  end
   local others
   for _ = 1, SKIPS do
-    local head = redis.pcall('zrange', KEYS[2], 0, 0, 'withscores')
-    local owner = head[1]
-    if not owner then break end
-    local client = own(owner)
-    local n = count(channel, KEYS[2], client or KEYS[2])
-    if n.err then break end -- the user may not see who listens
-    others = n[2] - n[4]
-    if not client or n[6] == 0 then
-      redis.call('zrem', KEYS[2], owner) -- it queues again when it listens again
+    local head = redis.pcall('zrange', queue, 0, 0, 'withscores')
+    if not head[1] then break end
+    local client, owner, wanted = parse(head[1])
+    local listening
+    others, listening = listeners(client or queue)
+    if not others then break end
+    if not client or listening == 0 then
+      redis.call('zrem', queue, head[1]) -- it queues again when it listens again
+      if #head[1] > LONG then break end
     else
       local all = others > 0 and lot % 2 == 0 or lot == 0
-      if all or tonumber(head[2]) % 2 == 1 then
-        local heard = (all or others > 0) and told(channel, '0')
+      if all or wanted ~= kind or tonumber(head[2]) % 2 == 1 then
+        if all or others > 0 then wake() end
         told(client, '')
-        return heard and math.max(others, 0) or 0
+        return others
       end
-      local time = redis.call('time')
-      redis.call('hset', KEYS[1], owner, 1)
+      local token = take(owner, head[1])
+      if not token then break end
       redis.call('pexpire', KEYS[1], GRANT)
-      redis.call('zrem', KEYS[2], owner)
-      if told(client, string.format('%s %.0f %d', owner, time[1] * 1000000 + time[2], GRANT)) then
+      redis.call('zrem', queue, head[1])
+      if told(client, string.format('%s %.0f %d', owner, token, GRANT)) then
         if others > 0 then
-          local next = own(redis.call('zrange', KEYS[2], 0, 0)[1])
+          local next = redis.call('zrange', queue, 0, 0)[1]
+          next = next and parse(next)
           if next then told(next, '') end -- so that it knows that it is the first, and asks when one of the others releases
         end
         return 0
@@ -57,10 +88,7 @@ local function pass(publish, channel, lot)
       break
     end
   end
-  local heard = told(channel, '0') or 0
-  if heard > 0 and not others then
-    local n = count(channel, KEYS[2])
-    others = not n.err and n[2] - n[4]
-  end
-  return math.max(others or heard, 0)
+  local heard = wake()
+  if heard > 0 and not others then others = listeners(queue) end
+  return others or heard
 end

@@ -83,16 +83,18 @@ local function readers(lock, root, ttl)
   return longest, longest > 0
 end
 
--- settle changes the mode to read after the writer has released the lock, or deletes the lock if there are no readers.
+-- settle changes the mode to read after the writer has released the lock, or deletes the lock if there are no readers. It reports
+-- whether there are.
 local function settle(lock, root)
   local ttl = redis.call('pttl', lock)
   local longest = readers(lock, root, ttl)
   if longest == 0 then
     redis.call('del', lock)
-    return
+    return false
   end
   redis.call('hset', lock, 'mode', 'read')
   if longest ~= ttl and longest < math.huge then redis.call('pexpire', lock, longest) end
+  return true
 end
 
 -- left publishes that a writer has released the lock, and returns how many clients received the message. The message 1 wakes all

@@ -1,0 +1,21 @@
+-- Release a mutex with counted grants and grant it to the first client in its queue. Or leave the queue. Idempotent.
+-- KEYS  1 the lock
+--       2 the counter, which outlives the lock
+--       3 the queue: see lib/queue.lua
+-- ARGV  1 owner
+--       2 0: free it
+--       3 the channel of clients that do not queue
+--       4 PUBLISH or SPUBLISH
+--       5 a random number from 0 to 99: see lib/queue.lua
+-- RETURN  0  the owner does not hold it; it is not in the queue any more
+--         1 + the number of clients that received the message and do not queue, or 1 if it was granted to another owner
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  dequeue(ARGV[1] .. ':fenced')
+  return 0
+end
+redis.call('del', KEYS[1])
+return 1 + pass(':fenced', function(owner)
+  local token = count(KEYS[2], false) -- nothing if the counter cannot be used: a client that asks is told why
+  if token then redis.call('hset', KEYS[1], owner, 1) end
+  return token
+end, ARGV[4], tonumber(ARGV[5]), ARGV[3], '0')

@@ -1,0 +1,19 @@
+-- Acquire a mutex with counted grants, or queue for it. Idempotent. The same call confirms a mutex that fenced_pass has granted.
+-- KEYS  1 the lock
+--       2 the counter, which outlives the lock
+--       3 the queue: see lib/queue.lua
+-- ARGV  1 lease time in ms
+--       2 owner
+-- RETURN  > 0  acquired; the token: one more than at the last grant
+--         or a list: -1 - the remaining ms (0 if it never expires) of the owner that holds it; the place in the queue (0: not queued)
+local ttl = redis.call('pttl', KEYS[1])
+local held = ttl ~= -2 and redis.call('hexists', KEYS[1], ARGV[2]) == 1 and redis.call('hexists', KEYS[1], 'mode') == 0 -- 1: a read/write lock
+if ttl ~= -2 and not held then return enqueue(ARGV[2] .. ':fenced', ARGV[1], ttl) end
+local token, err = count(KEYS[2], held)
+if err then return err end
+redis.call('hset', KEYS[1], ARGV[2], 1)
+if ttl < tonumber(ARGV[1]) then
+  redis.call('pexpire', KEYS[1], ARGV[1])
+end
+dequeue(ARGV[2] .. ':fenced')
+return token

@@ -1,0 +1,15 @@
+-- Release a write lock and grant it to the first writer in its queue. Or stop waiting for it. Idempotent.
+-- KEYS  1 the lock
+--       2 the waiting writers that have priority
+--       3 the channel of clients that do not queue
+--       4 prefix of all readers' keys
+--       5 the queue: see lib/queue.lua
+-- ARGV  1 the writer's field
+--       2 0: free it
+--       3 PUBLISH or SPUBLISH
+--       4 a random number from 0 to 99: see lib/queue.lua
+-- RETURN  0  the owner does not hold it; it is not in the queue any more
+--         1 + the number of clients that received the message and do not queue, or 1 if it was granted to another owner
+local reply = leave_write(ARGV[3])
+if reply == 0 then dequeue(ARGV[1]) end
+return reply or 1 + pass(':write', writes(KEYS[2]), ARGV[3], tonumber(ARGV[4]), KEYS[3], '1', '0')
