@@ -153,6 +153,7 @@ func (a *acquisition) ask() (grant, error) {
 			err = gaveUp(a.asking.Err(), &a.out, a.remaining())
 		default:
 			a.out.over()
+			a.doubt = a.doubt || a.queued && !ok && !a.claim.Queue // the owner may still be in the queue
 			return g, nil
 		}
 		if err == nil && !again {

@@ -111,7 +111,7 @@ var directed = []Mutant{
 	},
 	{
 		"a writer that was granted the lock keeps new readers out",
-		"internal/script/lua/lib/writes.lua", "    redis.call('zrem', writers, field)\n", "",
+		"internal/script/lua/lib/writes.lua", "    redis.pcall('zrem', writers, field)\n", "",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -128,5 +128,10 @@ var directed = []Mutant{
 		"a connection that rueidis forgets outlives the client",
 		"driver/rueidis/node.go", "	defer n.drop()\n", "",
 		"driver/rueidis", "TestForgottenConnection",
+	},
+	{
+		"a release fails while the slot of the lock is moved",
+		"internal/script/lua/lib/queue.lua", "type(redis.pcall('hset', KEYS[1], ...)) == 'number'", "redis.call('hset', KEYS[1], ...) >= 0",
+		"test/topology", "TestReleaseDuringMigration",
 	},
 }

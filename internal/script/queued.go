@@ -16,8 +16,8 @@ var (
 	fencedQueue = load("fenced_queue", "counter", "queue")
 	fencedPass  = load("fenced_pass", "counter", "queue")
 	writeQueue  = load("rwmutex_write_queue", "clock", "writers", "rwmutex", "write", "queue")
-	writePass   = load("rwmutex_write_pass", "clock", "writers", "rwmutex", "write", "writes", "queue")
-	readPass    = load("rwmutex_read_pass", "foreign", "rwmutex", "read", "writes", "queue")
+	writePass   = load("rwmutex_write_pass", "clock", "writers", "rwmutex", "write", "queue", "writes")
+	readPass    = load("rwmutex_read_pass", "foreign", "rwmutex", "read", "queue", "writes")
 )
 
 // A Queued is a lock whose waiting clients queue at the server. The release grants it to

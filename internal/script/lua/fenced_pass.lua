@@ -16,6 +16,5 @@ end
 redis.call('del', KEYS[1])
 return 1 + pass(':fenced', function(owner)
   local token = count(KEYS[2], false) -- nothing if the counter cannot be used: a client that asks is told why
-  if token then redis.call('hset', KEYS[1], owner, 1) end
-  return token
+  return token and give(owner, 1) and token
 end, ARGV[4], tonumber(ARGV[5]), ARGV[3], '0')

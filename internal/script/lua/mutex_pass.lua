@@ -14,7 +14,7 @@ if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
 end
 redis.call('del', KEYS[1])
 return 1 + pass('', function(owner)
-  redis.call('hset', KEYS[1], owner, 1)
+  if not give(owner, 1) then return end
   local now = redis.call('time')
   return now[1] * 1000000 + now[2]
 end, ARGV[4], tonumber(ARGV[5]), ARGV[3], '0')

@@ -28,6 +28,10 @@ local function parse(member)
   return id and queue .. ':' .. id, id and id .. number, kind
 end
 
+-- give writes that an owner has the lock. It returns false if the slot is being moved: the server then refuses to write a key that was
+-- deleted, here.
+local function give(...) return type(redis.pcall('hset', KEYS[1], ...)) == 'number' end
+
 -- pass gives a free lock to the first client in the queue that listens: take writes that an owner has the lock, and returns the token.
 -- A client that wants the lock for a short time, or as another kind, is told to ask. If other clients wait that do not queue, pass
 -- leaves the lock free if the lot is even, and tells all of them with the messages. It returns how many of those were told. If the lot
@@ -78,7 +82,7 @@ local function pass(kind, take, publish, lot, channel, ...)
       redis.call('zrem', queue, head[1])
       if told(client, string.format('%s %.0f %d', owner, token, GRANT)) then
         if others > 0 then
-          local next = redis.call('zrange', queue, 0, 0)[1]
+          local next = redis.pcall('zrange', queue, 0, 0)[1]
           next = next and parse(next)
           if next then told(next, '') end -- so that it knows that it is the first, and asks when one of the others releases
         end
