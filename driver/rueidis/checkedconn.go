@@ -21,8 +21,8 @@ type checkedConn struct {
 	unanswered atomic.Int64 // commands without a reply so far
 	in         replies
 	out        commands
-	err        error // why reading has ended
-	forget     func() bool
+	err        error       // why reading has ended
+	forget     func() bool // the node need not close it any more
 }
 
 // Close closes the connection.

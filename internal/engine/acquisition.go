@@ -153,7 +153,6 @@ func (a *acquisition) ask() (grant, error) {
 			err = gaveUp(a.asking.Err(), &a.out, a.remaining())
 		default:
 			a.out.over()
-			a.doubt = a.doubt || a.queued && !ok && !a.claim.Queue // the owner may still be in the queue
 			return g, nil
 		}
 		if err == nil && !again {
@@ -181,6 +180,9 @@ func (a *acquisition) send() (grant, error) {
 	var err error
 	g.Verdict, err = a.e.claim(a.asking, a.k, a.claim)
 	g.received = clock.Early()
+	if g.Granted() && a.queued && !a.claim.Queue {
+		a.doubt = true // the owner is still in the queue
+	}
 	switch {
 	case err != nil || !g.Granted():
 	case a.claim.Lease > 0 && !a.e.watchdog.InTime(g.sent, a.claim.Lease):

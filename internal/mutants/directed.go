@@ -125,11 +125,6 @@ var directed = []Mutant{
 		"internal/script", "TestHostileData/rwmutex_read_pass",
 	},
 	{
-		"a connection that rueidis forgets outlives the client",
-		"driver/rueidis/node.go", "	defer n.drop()\n", "",
-		"driver/rueidis", "TestForgottenConnection",
-	},
-	{
 		"a release fails while the slot of the lock is moved",
 		"internal/script/lua/lib/queue.lua", "type(redis.pcall('hset', KEYS[1], ...)) == 'number'", "redis.call('hset', KEYS[1], ...) >= 0",
 		"test/topology", "TestReleaseDuringMigration",

@@ -40,6 +40,11 @@ var subscriptions = []Mutant{
 		"internal/wait", "TestHubSweeps",
 	},
 	{
+		"a connection that rueidis forgets outlives the client",
+		"driver/rueidis/node.go", "	defer n.drop()\n", "",
+		"driver/rueidis", "TestForgottenConnection",
+	},
+	{
 		"what a server sends reaches rueidis unchecked",
 		"driver/rueidis/commandconn.go", "		conn = &checkedConn{Conn: raw, ", "		_ = &checkedConn{Conn: raw, ",
 		"driver/rueidis", "TestForgedReplies/EVALSHA",

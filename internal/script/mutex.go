@@ -19,14 +19,14 @@ var (
 // its hold count, with the lease as its TTL, and a channel for the waiters.
 type Mutex struct {
 	keys   [2]string // lock, channel
-	lined  [2]string // lock, queue: see Queued
+	line   [2]string // lock, queue: the keys of the scripts with a queue
 	queued Queued
 }
 
 // NewMutex returns the Mutex with that name.
 func NewMutex(name string) *Mutex {
-	m := &Mutex{keys: [2]string{name, prefixed("redisson_lock__channel", name)}, lined: [2]string{name, queueKey(name)}}
-	m.queued = Queued{m, m.lined[1], mutexQueue, mutexPass, m.lined[:], m.lined[:]}
+	m := &Mutex{keys: [2]string{name, prefixed("redisson_lock__channel", name)}, line: [2]string{name, queueKey(name)}}
+	m.queued = Queued{m, m.line[1], mutexQueue, mutexPass, m.line[:], m.line[:], nil}
 	return m
 }
 
@@ -66,7 +66,7 @@ func (m *Mutex) Release(ctx context.Context, d driver.Driver, owner string, left
 func (m *Mutex) Free(owner string) driver.Call { return m.release(owner, 0) }
 
 func (m *Mutex) release(owner string, left int) driver.Call {
-	return driver.Call{Script: mutexRelease, Keys: m.keys[:1], Args: []string{owner, strconv.Itoa(left), m.keys[1], publish, ""}[:4]} // one more has room: see Queued
+	return driver.Call{Script: mutexRelease, Keys: m.keys[:1], Args: []string{owner, strconv.Itoa(left), m.keys[1], publish, ""}[:4]} // with room for the argument that Queued.free adds
 }
 
 // Force frees the mutex. If owner is not empty, it does so only if owner holds

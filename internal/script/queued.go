@@ -31,8 +31,9 @@ type Queued struct {
 	enter *driver.Script // acquires or queues; nil if the kind does not queue
 	pass  *driver.Script // releases, and grants to the first in the queue
 
-	enterKeys []string
-	passKeys  []string // nil if they depend on the owner: see Read
+	enterKeys  []string
+	passKeys   []string
+	passKeysOf func(owner string) []string // set if they depend on the owner
 }
 
 // plain is a kind of lock without its queue.
@@ -139,8 +140,8 @@ func (q *Queued) Free(owner string) driver.Call {
 func (q *Queued) free(owner string, lot int) driver.Call {
 	call := q.plain.Free(owner)
 	call.Script, call.Args = q.pass, append(call.Args, strconv.Itoa(lot))
-	if call.Keys = q.passKeys; call.Keys == nil {
-		call.Keys = q.plain.(*Read).passKeys(owner)
+	if call.Keys = q.passKeys; q.passKeysOf != nil {
+		call.Keys = q.passKeysOf(owner)
 	}
 	return call
 }

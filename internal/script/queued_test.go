@@ -184,7 +184,7 @@ var queuedRows = []row{
 		heard: "c:1 42 2000 on line:c",
 	},
 	{
-		title: "fenced pass/bad counter", // it is left free, and whoever asks is told why
+		title: "fenced pass/bad counter", // it is left free, and a client that asks is told why
 		given: []string{"HSET N a:1 1", "EXPIRE N 60", "SET token x", "ZADD line 2 c:1:fenced"},
 		do:    passOf(queuedFenced, 1), reply: "1", again: "0",
 		state: []string{"line zset c:1:fenced+past", "token string x"},

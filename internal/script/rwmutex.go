@@ -56,7 +56,7 @@ type Read struct {
 // NewRead returns the read lock with that name.
 func NewRead(name string) *Read {
 	l := &Read{rw: newRW(name)}
-	l.queued = Queued{plain: l, queue: queueKey(name), pass: readPass}
+	l.queued = Queued{plain: l, queue: queueKey(name), pass: readPass, passKeysOf: l.passKeys}
 	return l
 }
 
@@ -131,7 +131,7 @@ func NewWrite(name string, first bool) *Write {
 	l.queued = Queued{
 		l, queue, writeQueue, writePass,
 		[]string{name, l.writers, l.root, queue},
-		[]string{name, l.writers, l.channel, l.root, queue},
+		[]string{name, l.writers, l.channel, l.root, queue}, nil,
 	}
 	return l
 }
