@@ -131,7 +131,8 @@ func NewWrite(name string, first bool) *Write {
 	l.queued = Queued{
 		l, queue, writeQueue, writePass,
 		[]string{name, l.writers, l.root, queue},
-		[]string{name, l.writers, l.channel, l.root, queue}, nil,
+		[]string{name, l.writers, l.channel, l.root, queue},
+		nil,
 	}
 	return l
 }
