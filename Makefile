@@ -34,12 +34,12 @@ quick: deps ## Build everything and run the fast tests: two minutes, for every e
 test: modules ## Run the tests of all modules: ten minutes
 
 .PHONY: test-all
-test-all: test ## Run everything: make test, then make test-rest
+test-all: lint test ## Run everything: make lint, make test, then make test-rest
 	@$(MAKE) --no-print-directory test-rest
 
 .PHONY: test-rest
-test-rest: deps ## Run what make test leaves out: topologies, acl, the model, interop, a tenth of the seeded bugs, lint, release-check
-	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),1) topologies lint release-check \
+test-rest: deps ## Run what make test leaves out: topologies, acl, the model, interop, a tenth of the seeded bugs, release-check
+	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),1) topologies release-check \
 		$(if $(shell command -v javac >/dev/null && command -v mvn),model interop,no-interop) \
 		mutants PART=$(or $(PART),$(shell echo $$(($$(git rev-list --count HEAD) % 10 + 1)))/10)
 
