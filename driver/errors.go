@@ -81,6 +81,9 @@ func ClassOf(err error) Class {
 
 // CodeOf returns the error code of the server, or "" if there is none.
 func CodeOf(err error) string {
+	if err == nil {
+		return ""
+	}
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Code

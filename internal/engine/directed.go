@@ -101,6 +101,9 @@ func (a *acquisition) expectGrant() {
 // used without asking.
 func (a *acquisition) directed() (grant, bool) {
 	text := a.granted
+	if text == "" {
+		return grant{}, false
+	}
 	a.granted = ""
 	d, ok := script.DecodeGrant(text)
 	key := a.k.Gate()

@@ -49,6 +49,7 @@ func (e *Engine) claim(ctx context.Context, k target, c script.Claim) (script.Ve
 	if err != nil {
 		return script.Verdict{}, script.NameKeys(call, err)
 	}
+	script.Done(call)
 	v, err := k.Decode(c, reply)
 	if err == nil && v.Granted() && acked < need && !e.replicasGone(ctx, call.Keys[0]) {
 		return script.Verdict{}, notReplicated(acked, need)

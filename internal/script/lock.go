@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -150,6 +151,7 @@ type Freed struct {
 // leave runs a script that releases a lock.
 func leave(ctx context.Context, d driver.Driver, c driver.Call) (Freed, error) {
 	r, err := do(ctx, d, c)
+	Done(c)
 	if err != nil {
 		return Freed{}, err
 	}
@@ -166,6 +168,25 @@ func force(ctx context.Context, d driver.Driver, c driver.Call) (bool, error) {
 		err = unexpected(c.Script, r)
 	}
 	return r.Int == 1, err
+}
+
+// argLists has lists of arguments for the two calls of an uncontended lock, so that
+// they allocate none.
+var argLists = sync.Pool{New: func() any { return new([maxArgs]string) }}
+
+const maxArgs = 5
+
+// args returns a list of at most maxArgs arguments, with room for that many.
+func args(list ...string) []string {
+	a := argLists.Get().(*[maxArgs]string)
+	return a[:copy(a[:], list)]
+}
+
+// Done says that a call has returned and is not used any more. Calling it is optional.
+func Done(c driver.Call) {
+	if cap(c.Args) == maxArgs {
+		argLists.Put((*[maxArgs]string)(c.Args[:maxArgs]))
+	}
 }
 
 // millis formats a duration in milliseconds. It caches the last result, because

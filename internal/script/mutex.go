@@ -48,7 +48,7 @@ func (m *Mutex) Claim(c Claim) driver.Call {
 	return driver.Call{
 		Script: mutexAcquire,
 		Keys:   m.keys[:1],
-		Args:   []string{millis(c.Lease), c.Owner, strconv.Itoa(c.Count)},
+		Args:   args(millis(c.Lease), c.Owner, strconv.Itoa(c.Count)),
 	}
 }
 
@@ -66,7 +66,7 @@ func (m *Mutex) Release(ctx context.Context, d driver.Driver, owner string, left
 func (m *Mutex) Free(owner string) driver.Call { return m.release(owner, 0) }
 
 func (m *Mutex) release(owner string, left int) driver.Call {
-	return driver.Call{Script: mutexRelease, Keys: m.keys[:1], Args: []string{owner, strconv.Itoa(left), m.keys[1], publish, ""}[:4]} // with room for the argument that Queued.free adds
+	return driver.Call{Script: mutexRelease, Keys: m.keys[:1], Args: args(owner, strconv.Itoa(left), m.keys[1], publish)}
 }
 
 // Force frees the mutex. If owner is not empty, it does so only if owner holds

@@ -12,9 +12,9 @@ import (
 
 var (
 	mutexQueue  = load("mutex_queue", "queue")
-	mutexPass   = load("mutex_pass", "queue")
+	mutexPass   = load("mutex_pass", "free", "queue")
 	fencedQueue = load("fenced_queue", "counter", "queue")
-	fencedPass  = load("fenced_pass", "counter", "queue")
+	fencedPass  = load("fenced_pass", "free", "counter", "queue")
 	writeQueue  = load("rwmutex_write_queue", "clock", "writers", "rwmutex", "write", "queue")
 	writePass   = load("rwmutex_write_pass", "clock", "writers", "rwmutex", "write", "queue", "writes")
 	readPass    = load("rwmutex_read_pass", "foreign", "rwmutex", "read", "queue", "writes")

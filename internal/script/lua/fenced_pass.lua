@@ -9,12 +9,11 @@
 --       5 a random number from 0 to 99: see lib/queue.lua
 -- RETURN  0  the owner does not hold it; it is not in the queue any more
 --         1 + the number of clients that received the message and do not queue, or 1 if it was granted to another owner
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+if not held then
   dequeue(ARGV[1] .. ':fenced')
   return 0
 end
-redis.call('del', KEYS[1])
-return 1 + pass(':fenced', function(owner)
+return 1 + (heard and outside(heard, publish, ARGV[3]) or pass(':fenced', function(owner)
   local token = count(KEYS[2], false) -- nothing if the counter cannot be used: a client that asks is told why
   return token and give(owner, 1) and token
-end, ARGV[4], tonumber(ARGV[5]), ARGV[3], '0')
+end, publish, tonumber(ARGV[5]), ARGV[3], '0'))

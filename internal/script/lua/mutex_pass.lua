@@ -8,13 +8,12 @@
 --       5 a random number from 0 to 99: see lib/queue.lua
 -- RETURN  0  the owner does not hold it; it is not in the queue any more
 --         1 + the number of clients that received the message and do not queue, or 1 if it was granted to another owner
-if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+if not held then
   dequeue(ARGV[1])
   return 0
 end
-redis.call('del', KEYS[1])
-return 1 + pass('', function(owner)
+return 1 + (heard and outside(heard, publish, ARGV[3]) or pass('', function(owner)
   if not give(owner, 1) then return end
   local now = redis.call('time')
   return now[1] * 1000000 + now[2]
-end, ARGV[4], tonumber(ARGV[5]), ARGV[3], '0')
+end, publish, tonumber(ARGV[5]), ARGV[3], '0'))

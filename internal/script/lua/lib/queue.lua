@@ -32,31 +32,40 @@ end
 -- deleted, here.
 local function give(...) return type(redis.pcall('hset', KEYS[1], ...)) == 'number' end
 
+-- told publishes a message, and returns how many clients received it, or false if the user may not publish on the channel.
+local function told(publish, channel, message)
+  local n = redis.pcall(publish, channel, message)
+  return type(n) == 'number' and n
+end
+
+-- listeners returns how many clients wait and do not queue, and how many listen on one more channel. It returns nil if the user may not
+-- see who listens.
+local function listeners(publish, channel, more)
+  local n
+  if string.lower(publish) == 'spublish' then
+    n = redis.pcall('pubsub', 'shardnumsub', channel, queue, queue .. ':readers', more)
+  else
+    n = redis.pcall('pubsub', 'numsub', channel, queue, queue .. ':readers', more)
+  end
+  if n.err then return end
+  return math.max(n[2] - n[4], n[6]), n[8]
+end
+
+-- outside returns how many of the clients that have received a message do not queue.
+local function outside(heard, publish, channel)
+  if type(heard) ~= 'number' or heard == 0 then return 0 end
+  return listeners(publish, channel, queue) or heard
+end
+
 -- pass gives a free lock to the first client in the queue that listens: take writes that an owner has the lock, and returns the token.
 -- A client that wants the lock for a short time, or as another kind, is told to ask. If other clients wait that do not queue, pass
--- leaves the lock free if the lot is even, and tells all of them with the messages. It returns how many of those were told. If the lot
--- is 0, it always does so: clients that listen at other servers cannot be counted.
-local function pass(kind, take, publish, lot, channel, ...)
-  local messages = { ... }
-  local function told(...)
-    local n = redis.pcall(publish, ...)
-    return type(n) == 'number' and n
-  end
+-- leaves the lock free if the lot is even, and tells all of them with one message or two. It returns how many of those were told. If
+-- the lot is 0, it always does so: clients that listen at other servers cannot be counted.
+local function pass(kind, take, publish, lot, channel, message, message2)
   local function wake()
-    local heard = told(channel, messages[1])
-    for i = 2, #messages do told(channel, messages[i]) end
-    return heard or 0
-  end
-  -- listeners returns how many clients do not queue, and how many listen on one more channel.
-  local function listeners(more)
-    local n
-    if string.lower(publish) == 'spublish' then
-      n = redis.pcall('pubsub', 'shardnumsub', channel, queue, queue .. ':readers', more)
-    else
-      n = redis.pcall('pubsub', 'numsub', channel, queue, queue .. ':readers', more)
-    end
-    if n.err then return end -- the user may not see who listens
-    return math.max(n[2] - n[4], n[6]), n[8]
+    local heard = told(publish, channel, message)
+    if message2 then told(publish, channel, message2) end
+    return heard
   end
   local others
   for _ = 1, SKIPS do
@@ -64,7 +73,7 @@ local function pass(kind, take, publish, lot, channel, ...)
     if not head[1] then break end
     local client, owner, wanted = parse(head[1])
     local listening
-    others, listening = listeners(client or queue)
+    others, listening = listeners(publish, channel, client or queue)
     if not others then break end
     if not client or listening == 0 then
       redis.call('zrem', queue, head[1]) -- it queues again when it listens again
@@ -73,18 +82,18 @@ local function pass(kind, take, publish, lot, channel, ...)
       local all = others > 0 and lot % 2 == 0 or lot == 0
       if all or wanted ~= kind or tonumber(head[2]) % 2 == 1 then
         if all or others > 0 then wake() end
-        told(client, '')
+        told(publish, client, '')
         return others
       end
       local token = take(owner, head[1])
       if not token then break end
       redis.call('pexpire', KEYS[1], GRANT)
       redis.call('zrem', queue, head[1])
-      if told(client, string.format('%s %.0f %d', owner, token, GRANT)) then
+      if told(publish, client, string.format('%s %.0f %d', owner, token, GRANT)) then
         if others > 0 then
           local next = redis.pcall('zrange', queue, 0, 0)[1]
           next = next and parse(next)
-          if next then told(next, '') end -- so that it knows that it is the first, and asks when one of the others releases
+          if next then told(publish, next, '') end -- so that it knows that it is the first, and asks when one of the others releases
         end
         return 0
       end
@@ -93,6 +102,5 @@ local function pass(kind, take, publish, lot, channel, ...)
     end
   end
   local heard = wake()
-  if heard > 0 and not others then others = listeners(queue) end
-  return others or heard
+  return others or outside(heard, publish, channel)
 end
