@@ -48,8 +48,9 @@ type Options struct {
 	// Redisson and with earlier versions. By default, the clients that wait for a
 	// [Mutex], a [FencedMutex], an [Election], or to write under an [RWMutex] queue at
 	// the server, and a release grants the lock to the first one. The cost of a release
-	// then does not depend on how many wait. Clients with and without WakeAll can share
-	// a lock.
+	// then does not depend on how many wait. A [FairMutex] keeps its order either way;
+	// with WakeAll, its next waiter is told and asks. Clients with and without WakeAll
+	// can share a lock.
 	WakeAll bool
 
 	// Replication configures when a lock counts as granted on a server that has

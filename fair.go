@@ -14,9 +14,11 @@ var _ Locker = (*FairMutex)(nil)
 // Redisson and shares its locks and its queue with it.
 //
 // If the process of a waiter dies, the waiter is skipped after a few seconds. A
-// waiter that gives up leaves the queue at once. A FairMutex is slower than a
-// Mutex: every grant needs two requests and a message, while a contended Mutex
-// is mostly handed over inside the process. Use it if the order matters.
+// waiter that gives up leaves the queue at once. A release grants the lock to the
+// next waiter and tells its client: two requests for a hand-off, however many wait.
+// A FairMutex is slower than a Mutex only where many goroutines of one process
+// want it, because a Mutex is then mostly handed over inside the process. Use it if
+// the order matters.
 //
 // A Mutex and a FairMutex with the same name exclude each other. But the Mutex
 // does not enter the queue, and it gets no message when the FairMutex is

@@ -179,7 +179,9 @@ type goOwner struct {
 
 func newGoSide(tb testing.TB, s *script, name string) *goSide {
 	rec := newRecorder(tb)
-	c := open(tb, rec.server.URL(), s.sides(rec.server.Addr()).golang)
+	options := s.sides(rec.server.Addr()).golang
+	options.WakeAll = true // whether a release grants a lock depends on whether a waiter listens by then
+	c := open(tb, rec.server.URL(), options)
 	g := &goSide{on: stage{tb: tb, rec: rec, name: name}, script: s, client: c, owners: make(map[string]*goOwner)}
 	if s.golang != nil {
 		g.object = s.golang(c, name)

@@ -47,11 +47,12 @@ type acquisition struct {
 	doubt    bool   // a request without an answer may have been granted
 
 	// The queue at the server.
-	queued  bool   // the owner may be in it
-	unqueue bool   // it cannot be used until the next wait
-	granted string // the text of a grant that a release has made; "": none
-	first   grant  // when and where the first request was sent
-	out     outage // of the server
+	queued    bool         // the owner may be in it
+	unqueue   bool         // it cannot be used until the next wait
+	granted   string       // the text of a grant that a release has made; "": none
+	ownGrants *wait.Grants // where the gate has none; nil until joined
+	first     grant        // when and where the first request was sent
+	out       outage       // of the server
 
 	// The last answer that the lock is held.
 	misses  int           // how many there were
@@ -64,6 +65,7 @@ type acquisition struct {
 	// The wait.
 	began    time.Duration // when the acquisition began, before it had an owner
 	own      *wait.Waiter  // where the gate has none; nil until joined
+	deaf     bool          // own does not listen on the channels of the kind
 	timer    *time.Timer
 	woken    bool // the last wait ended with a message
 	yielding bool // this process has just released the lock, and other clients wait for it
@@ -331,6 +333,9 @@ func (a *acquisition) leave(granted bool) {
 		} else {
 			a.own.Leave()
 		}
+	}
+	if a.ownGrants != nil {
+		a.ownGrants.Leave()
 	}
 	switch {
 	case !a.turn || a.keep:

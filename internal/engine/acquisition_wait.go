@@ -91,9 +91,13 @@ func (a *acquisition) pause() (d time.Duration, again bool) {
 	if a.waiter() == nil && a.join() && len(a.k.Channels(a.claim.Owner)) > 0 {
 		return 0, true // it may have been released before the subscription was confirmed
 	}
+	if a.deaf && (a.claim.Queue && a.place == 0 || a.e.queueRefused.Load()) {
+		a.deaf = false
+		a.own.Add(a.k.Channels(a.claim.Owner)...)
+	}
 	live := a.waiter().Live()
 	switch {
-	case live && a.place > 0 && a.g.grants.Live():
+	case live && a.place > 0 && a.grants().Live():
 		d = a.lookAfter()
 	case live && a.canQueue():
 		return 0, true
@@ -144,15 +148,19 @@ func (a *acquisition) waiter() *wait.Waiter {
 func (a *acquisition) join() bool {
 	w := a.waiter()
 	if w == nil {
-		w = a.e.hub.Join(nil, a.k.Channels(a.claim.Owner)...)
+		var channels []string
+		if a.deaf = a.traits.Directed && a.traits.Queue == script.AtServer; !a.deaf {
+			channels = a.k.Channels(a.claim.Owner)
+		}
+		w = a.e.hub.Join(nil, channels...)
 		if a.keep {
 			a.g.waiter = w
-			a.joinGrants()
 		} else {
 			a.own = w
 		}
+		a.joinGrants()
 	}
-	return w.Live()
+	return w.Live() && (!a.deaf || a.ownGrants.Live())
 }
 
 // wait waits for a message, for at most d.

@@ -6,6 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // Directed grants. Clients that wait for a lock queue at the server. A release grants the
@@ -19,6 +20,10 @@ import (
 // the grant. The server then grants to the owner what the owner holds already.
 //
 // A wake-up without a grant is for all clients that wait. Those at the front ask first.
+//
+// In the queue of a fair lock there are owners, not clients, and Redisson tells an owner on
+// its own channel that it is next. A call subscribes to that channel only if the server says
+// that Redisson uses the lock, too.
 const (
 	firstLook = 2500 * time.Millisecond // after that a call asks whether its grant was lost, or that of another client was not used
 	lookStep  = 5 * time.Millisecond    // between two waiters that ask
@@ -71,29 +76,46 @@ func (e *Engine) withAllowedQueue(k target) target {
 	return k
 }
 
+// grants returns where grants arrive, or nil.
+func (a *acquisition) grants() *wait.Grants {
+	if a.keep {
+		return a.g.grants
+	}
+	return a.ownGrants
+}
+
 // joinGrants subscribes to grants, if releases make some.
 func (a *acquisition) joinGrants() {
-	if q, ok := a.k.(*script.Queued); ok && a.traits.Directed && a.keep && a.g.grants == nil {
-		a.g.grants = a.g.waiter.JoinGrants(q.GrantChannels(a.claim.Owner)...)
+	q, ok := a.k.(*script.Queued)
+	if !ok || !a.traits.Directed || a.grants() != nil {
+		return
+	}
+	g := a.waiter().JoinGrants(q.GrantChannels(a.claim.Owner)...)
+	if a.keep {
+		a.g.grants = g
+	} else {
+		a.ownGrants = g
 	}
 }
 
 // expectGrant makes the next request one that queues, if a grant can arrive.
 func (a *acquisition) expectGrant() {
-	if !a.traits.Directed || !a.keep || a.r.Pause != nil {
+	q, ok := a.k.(*script.Queued)
+	if !ok || !a.traits.Directed || a.once || a.r.Pause != nil {
 		return
 	}
-	if a.g.waiter == nil && a.e.hub.Listens(a.k.Channels(a.claim.Owner)[0]) {
-		a.join() // it lingers: the lock was held a moment ago
+	if a.waiter() == nil && a.e.hub.Listens(q.LingeringChannel(a.claim.Owner)) {
+		a.join() // the lock was held a moment ago
 	}
-	if a.g.grants == nil {
+	g := a.grants()
+	if g == nil {
 		return
 	}
 	if !a.queued {
-		a.g.grants.Expect(a.claim.Owner)
+		g.Expect(a.claim.Owner)
 	}
-	a.g.grants.Take()
-	a.claim.Queue = (a.queued || a.g.grants.Live()) && !a.unqueue
+	g.Take()
+	a.claim.Queue = (a.queued || g.Live()) && !a.unqueue
 	a.queued = a.queued || a.claim.Queue
 }
 
@@ -132,13 +154,14 @@ func (a *acquisition) lookAfter() time.Duration {
 
 // canQueue reports whether the next request can queue and the last one did not.
 func (a *acquisition) canQueue() bool {
-	return a.g != nil && a.g.grants != nil && !a.claim.Queue && !a.unqueue && a.g.grants.Live()
+	g := a.grants()
+	return g != nil && !a.claim.Queue && !a.unqueue && g.Live()
 }
 
 // heed takes in what has woken a waiter in the queue. After a message to all clients, it
 // waits on, for at most d, so that those at the front ask first.
 func (a *acquisition) heed(wake <-chan struct{}, d time.Duration) error {
-	text, look := a.g.grants.Take()
+	text, look := a.grants().Take()
 	if a.granted = text; text != "" || look || a.place == 1 {
 		return nil
 	}
@@ -152,7 +175,7 @@ func (a *acquisition) heed(wake <-chan struct{}, d time.Duration) error {
 		if err != nil {
 			return err
 		}
-		if a.granted, look = a.g.grants.Take(); a.granted != "" || look {
+		if a.granted, look = a.grants().Take(); a.granted != "" || look {
 			return nil
 		}
 	}

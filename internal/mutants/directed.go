@@ -129,4 +129,39 @@ var directed = []Mutant{
 		"internal/script/lua/lib/queue.lua", "type(redis.pcall('hset', KEYS[1], ...)) == 'number'", "redis.call('hset', KEYS[1], ...) >= 0",
 		"test/topology", "TestReleaseDuringMigration",
 	},
+	{
+		"a release grants a fair lock to a client that does not listen",
+		"internal/script/lua/fair_release.lua", "if n.err or n[2] == 0 then return false end", "if n.err then return false end",
+		"internal/script", "TestFair$",
+	},
+	{
+		"a release grants a fair lock to a call that polls",
+		"internal/script/lua/fair_acquire.lua", "(listens and 0.5 or 0)", "0.5",
+		"internal/script", "TestFair$",
+	},
+	{
+		"an owner that was granted a fair lock stays in the queue",
+		"internal/script/lua/fair_release.lua", "  redis.call('lpop', KEYS[2])\n  forget(next)\n", "",
+		"internal/script", "TestFair$",
+	},
+	{
+		"a release by a client that grants nothing does not tell the next client",
+		"internal/script/lua/lib/fair.lua", "  if channel then redis.pcall(publish, channel, owner) end\n", "",
+		"internal/script", "TestFair$",
+	},
+	{
+		"a call does not listen where Redisson tells it that it is next",
+		"internal/engine/acquisition_wait.go", "a.deaf && (a.claim.Queue && a.place == 0 || a.e.queueRefused.Load())", "a.deaf && a.e.queueRefused.Load()",
+		"test/behaviour", "TestFairBesideRedisson",
+	},
+	{
+		"every call for a fair lock listens on a channel of its own",
+		"internal/engine/acquisition_wait.go", "a.deaf && (a.claim.Queue && a.place == 0 || a.e.queueRefused.Load())", "a.deaf",
+		"test/behaviour", "TestFairBesideRedisson",
+	},
+	{
+		"a server that is out of memory refuses a fair lock that it has granted",
+		"internal/script/lua/fair_acquire.lua", "  if granted then redis.call('pexpire', KEYS[1], lease) end\n", "",
+		"test/faults", "TestFairOutOfMemory",
+	},
 }

@@ -10,7 +10,7 @@ import (
 
 var (
 	fairAcquire = load("fair_acquire", "held", "fair")
-	fairRelease = load("fair_release", "fair")
+	fairRelease = load("fair_release", "numsub", "fair")
 	fairForce   = load("fair_force", "foreign", "inspect", "fair")
 	fairInspect = load("fair_inspect", "foreign", "inspect", "owned")
 )
@@ -23,18 +23,21 @@ const fairHeartbeat = time.Second
 // of the waiters, a sorted set of their deadlines, and a channel for each of
 // them. The heartbeats are an addition of Holdfast.
 type Fair struct {
-	keys [5]string // lock, queue, deadlines, heartbeats, channel
+	keys   [5]string // lock, queue, deadlines, heartbeats, channel
+	queued Queued
 }
 
 // NewFair returns the fair mutex with that name.
 func NewFair(name string) *Fair {
-	return &Fair{[5]string{
+	f := &Fair{keys: [5]string{
 		name,
 		prefixed("redisson_lock_queue", name),
 		prefixed("redisson_lock_timeout", name),
 		prefixed("holdfast:waiting", name),
 		prefixed("redisson_lock__channel", name),
 	}}
+	f.queued = Queued{f, queueKey(name), fairAcquire, fairRelease, f.keys[:], f.keys[:], nil}
+	return f
 }
 
 // Traits say that the server keeps the queue.
@@ -57,11 +60,15 @@ func (f *Fair) Claim(c Claim) driver.Call {
 	if c.Wait {
 		wait = "1"
 	}
-	return driver.Call{
+	call := driver.Call{
 		Script: fairAcquire,
 		Keys:   f.keys[:],
 		Args:   []string{millis(c.Lease), c.Owner, strconv.Itoa(c.Count), wait, publish},
 	}
+	if c.Queue {
+		call.Args = append(call.Args, "1")
+	}
+	return call
 }
 
 // Decode decodes the reply to a claim.

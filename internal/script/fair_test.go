@@ -44,7 +44,7 @@ func queue(waiters ...string) (commands []string) {
 	return commands
 }
 
-var fairRows = slices.Concat(fairAcquireRows, fairQueueRows, fairReleaseRows, fairForceRows)
+var fairRows = slices.Concat(fairAcquireRows, fairQueueRows, fairReleaseRows, fairForceRows, fairGrantRows)
 
 var fairAcquireRows = []row{
 	{
@@ -245,7 +245,7 @@ var fairQueueRows = []row{
 	{
 		title: "queue/its turn, memory full", full: true, // a server lets scripts write that have left a queue before
 		given: queue("a:1 70 1.9"),
-		do:    acquire(fair, wait("a:1")), reply: "token", again: "OOM",
+		do:    acquire(fair, wait("a:1")), reply: "token",
 		state: []string{"N hash a:1=1, TTL 60s"},
 	},
 	{
@@ -532,6 +532,84 @@ var fairForceRows = []row{
 		given: []string{"SET N x"},
 		do:    inspectFair, reply: "WRONGTYPE",
 		state: []string{"N string x"},
+	},
+}
+
+// ours is an owner of a client of Holdfast, by the version of its UUID.
+const ours = "01234567-89ab-8def-8123-456789abcdef:1"
+
+// The clients b and c listen for grants. A * after a time means that the server knows it.
+var fairGrantRows = []row{
+	{
+		title: "grant/listening in the queue",
+		given: taken,
+		do:    acquire(queuedFair, line("a:1")), reply: "[held 60s 0]", // b:1 may be of Redisson
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s, TTL 3600s", "queue list a:1, TTL 3600s", "signs zset a:1*+3s, TTL 30s"},
+	},
+	{
+		title: "grant/only clients of Holdfast",
+		given: append(queue("c:1 70 1.9"), "HSET N "+ours+" 1", "PEXPIRE N 60000"),
+		do:    acquire(queuedFair, line("a:1")), reply: "[held 60s 1]",
+		state: []string{"N hash " + ours + "=1, TTL 60s", "limits zset a:1+70s c:1+70s, TTL 3600s", "queue list c:1 a:1, TTL 3600s", "signs zset a:1*+3s c:1+3s, TTL 30s"},
+	},
+	{
+		title: "grant/a Java waiter ahead",
+		given: append(queue("j:7 300 -"), "HSET N "+ours+" 1", "PEXPIRE N 60000"),
+		do:    acquire(queuedFair, line("a:1")), reply: "[held 60s 0]",
+		state: []string{"N hash " + ours + "=1, TTL 60s", "limits zset a:1+310s j:7+300s", "queue list j:7 a:1", "signs zset a:1*+3s, TTL 30s"},
+	},
+	{
+		title: "grant/listens from now on",
+		given: append(queue("a:1 70 2.4"), taken...),
+		do:    acquire(queuedFair, line("a:1")), reply: "[held 60s 0]",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s, TTL 3600s", "queue list a:1, TTL 3600s", "signs zset a:1*+3s, TTL 30s"},
+	},
+	{
+		title: "grant/to the next",
+		given: append(queue("b:1 70 1.9005", "c:1 70 1.9"), "HSET N a:1 1", "PEXPIRE N 60000"),
+		do:    passOf(queuedFair, 1), reply: "1", again: "0",
+		state: []string{"N hash b:1=1, TTL 3s", "limits zset c:1+70s", "queue list c:1", "signs zset c:1+3s, TTL 30s"},
+		heard: "b:1 token 2000 on line:b",
+	},
+	{
+		title: "grant/to the next, who is granted it already",
+		given: []string{"HSET N b:1 1", "PEXPIRE N 2000"},
+		do:    acquire(queuedFair, line("b:1")), reply: "token",
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+	{
+		title: "grant/the next does not listen",
+		given: append(queue("d:1 70 1.9005"), "HSET N a:1 1", "PEXPIRE N 60000"),
+		do:    passOf(queuedFair, 1), reply: "1", again: "0",
+		state: []string{"limits zset d:1+70s", "queue list d:1", "signs zset d:1*+3s, TTL 30s"},
+	},
+	{
+		title: "grant/the next polls",
+		given: append(queue("b:1 70 1.9"), "HSET N a:1 1", "PEXPIRE N 60000"),
+		do:    passOf(queuedFair, 1), reply: "2", again: "0",
+		state: []string{"limits zset b:1+70s", "queue list b:1", "signs zset b:1+3s, TTL 30s"},
+		heard: "0 on channel:b:1",
+	},
+	{
+		title: "grant/a Java waiter is next",
+		given: append(queue("j:7 300 -", "b:1 70 1.9005"), "HSET N a:1 1", "PEXPIRE N 60000"),
+		do:    passOf(queuedFair, 1), reply: "2", again: "0",
+		state: []string{"limits zset b:1+70s j:7+300s", "queue list j:7 b:1", "signs zset b:1*+3s, TTL 30s"},
+		heard: "0 on channel:j:7",
+	},
+	{
+		title: "grant/after the first in the queue has given up",
+		given: queue("a:1 70 1.9005", "b:1 70 1.9005"),
+		do:    passOf(queuedFair, 1), reply: "0",
+		state: []string{"N hash b:1=1, TTL 3s"},
+		heard: "b:1 token 2000 on line:b",
+	},
+	{
+		title: "grant/released by a client that grants nothing",
+		given: append(queue("b:1 70 1.9005"), "HSET N a:1 1", "PEXPIRE N 60000"),
+		do:    release(fair, "a:1", 0), reply: "2", again: "0",
+		state: []string{"limits zset b:1+70s", "queue list b:1", "signs zset b:1*+3s, TTL 30s"},
+		heard: "b:1 on line:b, 0 on channel:b:1",
 	},
 }
 

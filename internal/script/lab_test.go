@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -78,6 +79,8 @@ func queuedRead(name string) kind { return script.NewRead(name).Queued() }
 func fenced(name string) kind { return script.NewFenced(name) }
 
 func fair(name string) kind { return script.NewFair(name) }
+
+func queuedFair(name string) kind { return script.NewFair(name).Queued() }
 
 func read(name string) kind { return script.NewRead(name) }
 
@@ -226,7 +229,7 @@ func (l *lab) run(commands ...string) {
 				if err != nil {
 					l.Fatal(c, err)
 				}
-				args[i] = fmt.Sprint(now(l, l.s) + int64(s*1000))
+				args[i] = strconv.FormatFloat(float64(now(l, l.s))+s*1000, 'f', -1, 64)
 			}
 			if raw, ok := permitIDs[a]; ok {
 				args[i] = raw
@@ -379,15 +382,18 @@ func state(t testing.TB, s *redistest.Server) []string {
 			}
 		case "zset":
 			for _, f := range pairs(shortEntries(s.Strings(t, "ZRANGE", key, "0", "-1", "WITHSCORES"))) {
-				score, err := strconv.ParseInt(f[1], 10, 64)
+				score, err := strconv.ParseFloat(f[1], 64)
 				if err != nil {
 					t.Fatal(key, err)
 				}
 				member := f[0]
+				if score != math.Floor(score) {
+					member += "*" // its client listens for grants
+				}
 				if strings.HasSuffix(key, ":timeout") {
 					member = hex.EncodeToString([]byte(member)) // the id of a permit
 				}
-				line += " " + member + "+" + round(score-now(t, s))
+				line += " " + member + "+" + round(int64(score)-now(t, s))
 			}
 		}
 		if ttl := s.Int(t, "PTTL", key); ttl != -1 {

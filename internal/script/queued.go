@@ -11,13 +11,13 @@ import (
 )
 
 var (
-	mutexQueue  = load("mutex_queue", "queue")
-	mutexPass   = load("mutex_pass", "free", "queue")
-	fencedQueue = load("fenced_queue", "counter", "queue")
-	fencedPass  = load("fenced_pass", "free", "counter", "queue")
-	writeQueue  = load("rwmutex_write_queue", "clock", "writers", "rwmutex", "write", "queue")
-	writePass   = load("rwmutex_write_pass", "clock", "writers", "rwmutex", "write", "queue", "writes")
-	readPass    = load("rwmutex_read_pass", "foreign", "rwmutex", "read", "queue", "writes")
+	mutexQueue  = load("mutex_queue", "numsub", "queue")
+	mutexPass   = load("mutex_pass", "free", "numsub", "queue")
+	fencedQueue = load("fenced_queue", "counter", "numsub", "queue")
+	fencedPass  = load("fenced_pass", "free", "counter", "numsub", "queue")
+	writeQueue  = load("rwmutex_write_queue", "clock", "writers", "rwmutex", "write", "numsub", "queue")
+	writePass   = load("rwmutex_write_pass", "clock", "writers", "rwmutex", "write", "numsub", "queue", "writes")
+	readPass    = load("rwmutex_read_pass", "foreign", "rwmutex", "read", "numsub", "queue", "writes")
 )
 
 // A Queued is a lock whose waiting clients queue at the server. The release grants it to
@@ -62,6 +62,11 @@ func (l *Write) Queued() *Queued { return &l.queued }
 // writer that does.
 func (l *Read) Queued() *Queued { return &l.queued }
 
+// Queued returns the same fair mutex. Its queue is that of Redisson, in which owners wait
+// and not clients. A release grants it to the next owner if the client of this owner
+// listens for grants.
+func (f *Fair) Queued() *Queued { return &f.queued }
+
 // Queued returns nil: votes are not granted by other clients.
 func (v *Vote) Queued() *Queued { return nil }
 
@@ -91,6 +96,15 @@ func (q *Queued) Channels(owner string) []string {
 func (q *Queued) GrantChannels(owner string) []string {
 	id, _, _ := strings.Cut(owner, ":")
 	return []string{q.queue, q.queue + ":" + id}
+}
+
+// LingeringChannel returns a channel to which a client is subscribed that has waited for the
+// lock a moment ago.
+func (q *Queued) LingeringChannel(owner string) string {
+	if q.plain.Traits().Queue == AtServer { // its channels are those of one owner
+		return q.GrantChannels(owner)[1]
+	}
+	return q.plain.Channels(owner)[0]
 }
 
 // IsGrantChannel reports whether a channel is one of those of GrantChannels.

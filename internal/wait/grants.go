@@ -3,8 +3,8 @@ package wait
 import "strings"
 
 // Grants is a waiter that receives the grants of a lock to one owner of this client. A
-// grant is a message of the owner, a space, and a text. An empty message asks the owner
-// to look.
+// grant is a message of the owner, a space, and a text. A message of only the owner asks
+// this owner to look, and an empty message asks all.
 type Grants struct {
 	*Waiter
 	channel string // of the grants
@@ -12,7 +12,7 @@ type Grants struct {
 	// Guarded by Hub.mu.
 	owner string // whose grants are received; "": no grants are
 	text  string // of the last grant to the owner
-	look  bool   // an empty message has arrived
+	look  bool   // a message that asks the owner to look has arrived
 }
 
 // JoinGrants returns a new waiter for grants, which wakes as w does. Grants arrive on the
@@ -57,6 +57,10 @@ func (g *Grants) accept(n Notice) bool {
 	if owner != g.owner {
 		return false // of an earlier call, whose release is on its way
 	}
-	g.text = text
+	if text == "" {
+		g.look = true
+	} else {
+		g.text = text
+	}
 	return true
 }

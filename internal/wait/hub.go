@@ -82,11 +82,18 @@ func (h *Hub) join(wake chan struct{}, tap *Tap, grants *Grants, names []string)
 	if wake == nil {
 		wake = make(chan struct{}, 1)
 	}
-	w := &Waiter{hub: h, chs: make([]*channel, len(names)), wake: wake, tap: tap, grants: grants}
+	w := &Waiter{hub: h, wake: wake, tap: tap, grants: grants}
+	w.Add(names...)
+	return w
+}
+
+// Add makes the waiter wait on more channels.
+func (w *Waiter) Add(names ...string) {
+	h := w.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	listener := h.open()
-	for i, name := range names {
+	for _, name := range names {
 		ch, known := h.channels[name]
 		if !known {
 			ch = &channel{name: name, waiters: make(map[*Waiter]struct{})}
@@ -94,12 +101,11 @@ func (h *Hub) join(wake chan struct{}, tap *Tap, grants *Grants, names []string)
 		}
 		ch.waiters[w] = struct{}{}
 		h.removeIdle(ch)
-		w.chs[i] = ch
+		w.chs = append(w.chs, ch)
 		if !known && listener != nil {
 			listener.Subscribe(name) // under the lock, so that no sweep unsubscribes it first
 		}
 	}
-	return w
 }
 
 // open returns the listener and starts it if necessary. It returns nil if the

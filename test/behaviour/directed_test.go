@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,6 +26,9 @@ var lockings = map[string]locking{
 	},
 	"fenced mutex": func(ctx context.Context, c *holdfast.Client, name string) (*holdfast.Lease, error) {
 		return c.FencedMutex(name).Lock(ctx)
+	},
+	"fair mutex": func(ctx context.Context, c *holdfast.Client, name string) (*holdfast.Lease, error) {
+		return c.FairMutex(name).Lock(ctx)
 	},
 	"rwmutex": func(ctx context.Context, c *holdfast.Client, name string) (*holdfast.Lease, error) {
 		return c.RWMutex(name).Lock(ctx)
@@ -86,9 +91,9 @@ func TestCrowd(t *testing.T) {
 				crowd = append(crowd, locktest.Open(t, s.URL(), holdfast.Options{Handoffs: -1}))
 			}
 			compete(t, lock, "crowd", 5*clients, crowd...) // the scripts are known, and the channels subscribed
-			before := locktest.Calls(t, s, "evalsha")
+			before := requests(t, s)
 			had := compete(t, lock, "crowd", rounds, crowd...)
-			n := locktest.Calls(t, s, "evalsha") - before
+			n := requests(t, s) - before
 			t.Logf("%.2f requests for a hand-off", float64(n)/rounds)
 			if n > 5*rounds {
 				t.Errorf("%d requests for %d hand-offs between %d clients", n, rounds, clients)
@@ -102,6 +107,46 @@ func TestCrowd(t *testing.T) {
 			locktest.Eventually(t, 20*time.Second, "nothing is left", func() bool { return len(s.Keys(t)) == 0 })
 		})
 	}
+}
+
+// requests returns how many requests a server has had from clients that lock.
+func requests(t *testing.T, s *redistest.Server) int {
+	return locktest.Calls(t, s, "evalsha") + locktest.Calls(t, s, "subscribe") + locktest.Calls(t, s, "unsubscribe")
+}
+
+// Redisson tells the next owner in the queue of a fair lock on a channel of this owner. A
+// call subscribes to it if Redisson may hold the lock or be ahead in the queue. Otherwise the
+// channel of its client is enough.
+func TestFairBesideRedisson(t *testing.T) {
+	t.Parallel()
+	const java = "0f8fad5b-d9cb-469f-a165-70867728950e:42" // its UUID is of version 4
+	s := redistest.Start(t)
+	c := locktest.Open(t, s.URL())
+	own := func(p locktest.Place, name string) string { return "redisson_lock__channel:{" + name + "}:" + p.Owner }
+	subscribed := func(channel string) bool { return slices.Contains(s.Channels(t), channel) }
+
+	m := c.FairMutex("ours")
+	held := locktest.Lock(t, t.Context(), m)
+	p := locktest.Enqueue(t, t.Context(), s, m)
+	locktest.Eventually(t, 20*time.Second, "the client listens for grants", func() bool {
+		return subscribed("holdfast:queue:{ours}:" + strings.Split(p.Owner, ":")[0])
+	})
+	time.Sleep(1500 * time.Millisecond) // it has asked at least once more
+	if subscribed(own(p, "ours")) {
+		t.Error("a call listens on the channel of its owner, and no client of Redisson is there")
+	}
+	locktest.Release(t, held)
+	locktest.Release(t, locktest.Entered(t, p.Got))
+
+	s.Do(t, "HSET", "java", java, "1")
+	s.Do(t, "PEXPIRE", "java", "600000")
+	p = locktest.Enqueue(t, t.Context(), s, c.FairMutex("java"))
+	locktest.Eventually(t, 20*time.Second, "the call listens on the channel of its owner", func() bool { return subscribed(own(p, "java")) })
+	s.Do(t, "DEL", "java")
+	s.Do(t, "PUBLISH", own(p, "java"), "0")
+	locktest.Release(t, locktest.Entered(t, p.Got))
+	locktest.Eventually(t, 20*time.Second, "nobody listens on the channel", func() bool { return !subscribed(own(p, "java")) })
+	locktest.WantNoQueue(t, s, "java")
 }
 
 // Readers get the lock beside clients that write one after the other, also if the same

@@ -5,14 +5,21 @@
 --       3 hold count of the owner afterwards: 1, or more to reenter
 --       4 1 to queue for it, or to send a heartbeat in the queue; 0 to try once
 --       5 PUBLISH or SPUBLISH
+--       6 1 if the client listens for grants; otherwise missing
 -- RETURN  > 0   acquired; a token above those of all earlier grants
 --         <= 0  held by another owner, or another owner is next, or, on reentry, no longer held:
 --               -1 - the remaining ms, 0 if it never expires
+--         If the client listens for grants, a list of that, and 1 if it need not listen on the channel of the owner: neither the holder
+--         nor an owner in the queue is one of Redisson
 local owner = ARGV[2]
 local ttl = redis.call('pttl', KEYS[1])
 local function grant()
+  local lease = math.max(ttl, tonumber(ARGV[1]))
+  -- A server that is out of memory refuses HSET, unless the script has written already. A release has granted the lock.
+  local granted = ttl ~= -2 and ARGV[3] == '1'
+  if granted then redis.call('pexpire', KEYS[1], lease) end
   redis.call('hset', KEYS[1], owner, ARGV[3])
-  if ttl < tonumber(ARGV[1]) then redis.call('pexpire', KEYS[1], ARGV[1]) end
+  if not granted then redis.call('pexpire', KEYS[1], lease) end
   return clock[1] * 1000000 + clock[2]
 end
 if ttl ~= -2 and redis.call('hexists', KEYS[1], owner) == 1 and redis.call('hexists', KEYS[1], 'mode') == 0 then return grant() end -- 1: a read/write lock
@@ -23,7 +30,9 @@ if ARGV[3] ~= '1' then return -1 end
 -- otherwise one waiter on a slow connection would keep dead waiters in the queue.
 local BEAT, LATE, AGAIN = 500, 1500, 10000
 local last = sign(owner, LIFE)
-local silent = last and now + LIFE - last
+local silent = last and now + LIFE - math.ceil(last)
+local listens = ARGV[6] == '1' and tonumber(ARGV[1]) >= GRANT
+local known = last and (last % 1 > 0) == listens -- the server knows whether the client listens
 local peace = sign('', MOMENT) or 0
 if silent and silent > LATE and peace + AGAIN < now then
   peace = now + MOMENT
@@ -43,9 +52,9 @@ if ARGV[4] == '1' then
   local till, queued = limit(owner)
   local before = not queued and redis.call('lindex', KEYS[2], -1)
   local length = not queued and redis.call('rpush', KEYS[2], owner)
-  if not queued or not silent or silent >= BEAT then
+  if not queued or not silent or silent >= BEAT or not known then
     redis.call('pexpire', KEYS[4], 10 * LIFE)
-    redis.call('zadd', KEYS[4], now + LIFE, owner)
+    redis.call('zadd', KEYS[4], now + LIFE - (listens and 0.5 or 0), owner)
     if not queued then
       -- Each Redisson waiter ahead in the queue will later subtract TURN from this limit, or what it has added to its own limit if
       -- that was more. Waiters behind do not subtract anything. So the limit includes TURN for each Redisson waiter ahead and
@@ -63,7 +72,14 @@ if ARGV[4] == '1' then
     keep(true)
   end
 end
-if ttl ~= -2 then return held(ttl) end
+local function refused(ms)
+  if ARGV[6] ~= '1' then return held(ms) end
+  local holder = ttl == -2 or redis.call('hrandfield', KEYS[1])
+  local ours = holder == true or #holder <= 100 and string.find(holder, '^%x+%-%x+%-8') -- the id of a Holdfast client is a UUID of version 8
+  local all = redis.call('llen', KEYS[2]) <= redis.call('zcard', KEYS[4]) - (redis.call('zscore', KEYS[4], '') and 1 or 0)
+  return {held(ms), ours and all and 1 or 0}
+end
+if ttl ~= -2 then return refused(ttl) end
 -- The lock is free, but the next waiter has not acquired it. It may have missed the message.
 if dropped or (silent and silent >= BEAT) then call(ARGV[5], head) end
-return held(math.max(ends - now, 1))
+return refused(math.max(ends - now, 1))

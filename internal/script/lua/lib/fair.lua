@@ -2,9 +2,10 @@
 -- KEYS  1 the lock
 --       2 the queue: a list of owners, the next one first
 --       3 the limit of each owner by Redisson's rule: it stays in the queue at least until then, in ms of the Unix epoch
---       4 the heartbeat deadline of each Holdfast owner: it is dead after this time without another heartbeat;
---         and, for the owner '', the time until which no owner is dropped
+--       4 the heartbeat deadline of each Holdfast owner: it is dead after this time without another heartbeat; half a ms less if its
+--         client listens for grants; and, for the owner '', the time until which no owner is dropped
 --       5 the channel prefix, to which the owner is appended
+local GRANT = 2000   -- ms for which an owner gets the lock that has not asked just now
 local LIFE = 2500    -- ms from a heartbeat to its deadline
 local SLACK = 10000  -- ms of tolerance for the clocks of Redisson
 local TURN = 300000  -- ms that Redisson subtracts from all limits when one of its waiters leaves the queue
@@ -73,7 +74,16 @@ local function keep(signed)
   end
 end
 
+-- client returns the channel on which the client of an owner in the queue listens for grants, or nil if it does not.
+local function client(owner)
+  local id = #owner <= 100 and string.match(owner, '^([%x-]+):%d+$')
+  local deadline = id and sign(owner, LIFE)
+  return deadline and deadline % 1 > 0 and 'holdfast:queue' .. string.sub(KEYS[4], #'holdfast:waiting' + 1) .. ':' .. id or nil
+end
+
 -- call notifies an owner that it is next, and returns how many clients received the message.
 local function call(publish, owner)
+  local channel = client(owner)
+  if channel then redis.pcall(publish, channel, owner) end
   return redis.call(publish, KEYS[5] .. ':' .. owner, '0')
 end

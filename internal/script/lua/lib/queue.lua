@@ -41,12 +41,7 @@ end
 -- listeners returns how many clients wait and do not queue, and how many listen on one more channel. It returns nil if the user may not
 -- see who listens.
 local function listeners(publish, channel, more)
-  local n
-  if string.lower(publish) == 'spublish' then
-    n = redis.pcall('pubsub', 'shardnumsub', channel, queue, queue .. ':readers', more)
-  else
-    n = redis.pcall('pubsub', 'numsub', channel, queue, queue .. ':readers', more)
-  end
+  local n = numsub(publish, channel, queue, queue .. ':readers', more)
   if n.err then return end
   return math.max(n[2] - n[4], n[6]), n[8]
 end
