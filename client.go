@@ -46,11 +46,11 @@ type Options struct {
 
 	// WakeAll makes the release of a lock wake all clients that wait for it, as with
 	// Redisson and with earlier versions. By default, the clients that wait for a
-	// [Mutex], a [FencedMutex], an [Election], or to write under an [RWMutex] queue at
-	// the server, and a release grants the lock to the first one. The cost of a release
-	// then does not depend on how many wait. A [FairMutex] keeps its order either way;
-	// with WakeAll, its next waiter is told and asks. Clients with and without WakeAll
-	// can share a lock.
+	// [Mutex], a [FencedMutex], an [Election], for permits of a [LeasedSemaphore], or to
+	// write under an [RWMutex] queue at the server, and a release grants the lock to the
+	// first one. The cost of a release then does not depend on how many wait. A
+	// [FairMutex] keeps its order either way; with WakeAll, its next waiter is told and
+	// asks. Clients with and without WakeAll can share a lock.
 	WakeAll bool
 
 	// Replication configures when a lock counts as granted on a server that has

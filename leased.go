@@ -17,7 +17,8 @@ import (
 // Use it instead of [Semaphore], unless Java peers use the plain semaphore.
 //
 // The waiters of one client are served in the order of arrival, regardless of
-// how many permits they request. There is no order between clients. The context
+// how many permits they request. Clients queue at the server, and a release grants
+// permits to the first of them that wants no more than are free. The context
 // of a lease does not enter the semaphore again: each acquisition takes more
 // permits.
 //

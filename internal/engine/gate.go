@@ -87,7 +87,10 @@ func (e *Engine) saveYield(key string, rivals int) {
 // Yield notes that this process has released k, and that the message reached that many
 // clients. They may ask before this process asks again.
 func (e *Engine) Yield(k target, heard int) {
-	rivals := heard - boolInt(e.hub.Listens(k.Channels("")[0]))
+	rivals := heard
+	if !k.Traits().Directed {
+		rivals -= boolInt(e.hub.Listens(k.Channels("")[0]))
+	}
 	if rivals <= 0 {
 		return
 	}

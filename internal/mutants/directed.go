@@ -164,4 +164,29 @@ var directed = []Mutant{
 		"internal/script/lua/fair_acquire.lua", "  if granted then redis.call('pexpire', KEYS[1], lease) end\n", "",
 		"test/faults", "TestFairOutOfMemory",
 	},
+	{
+		"a release grants more permits than are free",
+		"internal/script/lua/leased_pass.lua", "  elseif n > left then\n", "  elseif n > MOST then\n",
+		"internal/script", "TestQueued$",
+	},
+	{
+		"permits that a release has granted stay free",
+		"internal/script/lua/leased_pass.lua", "  redis.call('decrby', KEYS[1], n)\n", "",
+		"internal/script", "TestQueued$",
+	},
+	{
+		"a release grants permits with other ids than their owner has",
+		"internal/script/lua/leased_pass.lua", "':' .. i - 1)", "':' .. i)",
+		"internal/script", "TestQueued$",
+	},
+	{
+		"a client that wants more permits than are free blocks the others",
+		"internal/script/lua/leased_pass.lua", "    at = at + 1\n  else\n", "    break\n  else\n",
+		"internal/script", "TestQueued$",
+	},
+	{
+		"a release of permits wakes all clients",
+		"internal/engine/directed.go", "	if !e.o.Directed || e.queueRefused.Load() {", "	if !e.o.Directed || e.queueRefused.Load() || k.Traits().Queue == script.InOrder {",
+		"test/behaviour", "TestCrowdOfPermits",
+	},
 }

@@ -7,7 +7,7 @@ func init() { All = append(All, hostile...) }
 var hostile = []Mutant{
 	{
 		"a refusal counts as a grant of permits",
-		"internal/script/lua/leased_acquire.lua", "-1 - math.max(math.ceil(next - now), 0)", "now - next - 1",
+		"internal/script/lua/lib/permits.lua", "-1 - math.max(math.ceil(next - now), 0)", "now - next - 1",
 		"internal/script", "TestRefusalIsNeverPositive",
 	},
 	{

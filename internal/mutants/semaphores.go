@@ -64,22 +64,22 @@ var semaphores = []Mutant{
 	// LeasedSemaphore
 	{
 		"a lease of permits is removed before its end",
-		"internal/script/lua/leased_acquire.lua", "local back = over(KEYS[2], now)", "local back = over(KEYS[2], now + 1)",
+		"internal/script/lua/lib/permits.lua", "local back = over(KEYS[2], now)", "local back = over(KEYS[2], now + 1)",
 		"internal/script", "TestPermitsInStillTime",
 	},
 	{
 		"permits whose lease is over do not become free",
-		"internal/script/lua/leased_acquire.lua", "restore(KEYS[1], back, ARGV[3], KEYS[3])\n", "",
+		"internal/script/lua/lib/permits.lua", "restore(KEYS[1], back, publish, KEYS[3])\n", "",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
 		"permits are counted twice if the request is repeated",
-		"internal/script/lua/leased_acquire.lua", "if not redis.call('zscore', KEYS[2], id) then missing = missing + 1 end", "missing = missing + 1",
+		"internal/script/lua/lib/permits.lua", "if not redis.call('zscore', KEYS[2], id) then missing = missing + 1 end", "missing = missing + 1",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
 		"a late copy of a request shortens the lease of permits",
-		"internal/script/lua/leased_acquire.lua", "if tonumber(redis.call('zscore', KEYS[2], id) or 0) < now + ARGV[1] then", "if true then",
+		"internal/script/lua/lib/permits.lua", "if tonumber(redis.call('zscore', KEYS[2], id) or 0) < now + lease then", "if true then",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{
@@ -109,7 +109,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"permits whose lease is over are released as if they were held",
-		"internal/script/lua/leased_release.lua", "if ends > now then held = held + 1 end", "held = held + 1",
+		"internal/script/lua/lib/permits.lua", "if ends > now then held = held + 1 end", "held = held + 1",
 		"internal/script", "TestLeasedPermits$",
 	},
 	{

@@ -20,7 +20,7 @@ type Fenced struct {
 // NewFenced returns the fenced mutex with that name.
 func NewFenced(name string) *Fenced {
 	f := &Fenced{Mutex: NewMutex(name), keys: [3]string{name, prefixed("redisson_lock_token", name), queueKey(name)}}
-	f.queued = Queued{f, f.keys[2], fencedQueue, fencedPass, f.keys[:], f.keys[:], nil}
+	f.queued = Queued{plain: f, queue: f.keys[2], enter: fencedQueue, pass: fencedPass, enterKeys: f.keys[:], passKeys: f.keys[:]}
 	return f
 }
 

@@ -25,6 +25,7 @@ var (
 	rwKeys      = map[string]string{"N": "rw", "{N}:a:1:rwlock_timeout:1": "hold", "holdfast:writers:{N}": "times"}
 	groupKeys   = map[string]string{"N": "lock", "N3": "rw", "N4": "rw", "N5": "lock", "holdfast:writers:{N3}": "times", "holdfast:writers:{N4}": "times", "redisson_lock_token:{N5}": "token"}
 	permitKeys  = map[string]string{"N": "count", "{N}:timeout": "leases"}
+	permitQueue = map[string]string{"N": "count", "{N}:timeout": "leases", "holdfast:queue:{N}": "times"}
 	returnKeys  = map[string]string{"N": "count", "{N}:timeout": "leases", "holdfast:once:{N}:a:1": "mark"}
 	countedKeys = map[string]string{"N": "count", "holdfast:once:{N}:a:1": "mark"}
 	longKeys    = map[string]string{"N": "long", "holdfast:once:{N}:c:0": "mark"}
@@ -102,6 +103,10 @@ var targets = []target{
 	{script: "leased_acquire", keys: permitKeys, do: grabPermits(1, newcomer)},
 	{script: "leased_acquire", keys: permitKeys, do: grabPermits(1, "a:1")},
 	{script: "leased_acquire", keys: permitKeys, do: grabPermits(3, newcomer)},
+	{script: "leased_queue", keys: permitQueue, do: grabQueuedPermits(1, newcomer)},
+	{script: "leased_queue", keys: permitQueue, do: grabQueuedPermits(3, "a:1")},
+	{script: "leased_pass", keys: permitQueue, do: plain(passOf(queuedLeased(1), 1))},
+	{script: "leased_pass", keys: permitQueue, do: plain(passOf(queuedLeased(3), 0))},
 	{script: "leased_release", keys: permitKeys, do: plain(release(leased(1), "a:1", 0))},
 	{script: "leased_return", keys: returnKeys, do: decoded(func(name string) driver.Call {
 		return script.NewLeased(name, 0).Return("a:1:7", inRow([]string{"a:1.0"}))
@@ -234,9 +239,17 @@ func grabRead(h *hostile, name string) error {
 }
 
 func grabPermits(n int, owner string) func(*hostile, string) error {
+	return grabPermitsBy(leased(n), try(owner), n, owner)
+}
+
+func grabQueuedPermits(n int, owner string) func(*hostile, string) error {
+	return grabPermitsBy(queuedLeased(n), line(owner), n, owner)
+}
+
+func grabPermitsBy(k func(string) kind, c script.Claim, n int, owner string) func(*hostile, string) error {
 	return func(h *hostile, name string) error {
 		p := script.NewLeased(name, n)
-		v, err := script.Acquire(h.Context(), h.driver(), p, try(owner))
+		v, err := script.Acquire(h.Context(), h.driver(), k(name), c)
 		if !h.verdict(v, err) {
 			return err
 		}

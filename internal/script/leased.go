@@ -2,7 +2,7 @@ package script
 
 import (
 	"context"
-	"crypto/sha256"
+	"crypto/sha1"
 	"encoding/hex"
 	"strconv"
 	"strings"
@@ -12,8 +12,10 @@ import (
 )
 
 var (
-	leasedAcquire = load("leased_acquire", "clock", "int64", "leased")
-	leasedRelease = load("leased_release", "clock", "int64", "leased")
+	leasedAcquire = load("leased_acquire", "clock", "int64", "leased", "permits")
+	leasedRelease = load("leased_release", "clock", "int64", "leased", "permits")
+	leasedQueue   = load("leased_queue", "clock", "int64", "leased", "permits", "numsub", "queue")
+	leasedPass    = load("leased_pass", "clock", "int64", "leased", "permits", "numsub", "queue")
 	leasedReturn  = load("leased_return", "once", "clock", "int64", "leased")
 	leasedResize  = load("leased_resize", "int64")
 	leasedInspect = load("leased_inspect", "clock", "int64", "leased")
@@ -52,7 +54,7 @@ func (p *Leased) Channels(string) []string { return []string{p.channel} }
 func (p *Leased) ids(owner string) string {
 	var row []byte
 	for i := range p.n {
-		sum := sha256.Sum256([]byte(owner + ":" + strconv.Itoa(i)))
+		sum := sha1.Sum([]byte(owner + ":" + strconv.Itoa(i))) // as in leased_pass
 		row = append(row, sum[:idSize]...)
 	}
 	return string(row)
@@ -88,6 +90,14 @@ func (p *Leased) Ref(owner string) LockRef {
 
 // HoldingOf returns the reference to concatenated ids.
 func (p *Leased) HoldingOf(row string) LockRef { return LockRef{Key: p.leases, Permits: row} }
+
+// Queued returns the same request with a queue.
+func (p *Leased) Queued() *Queued {
+	q := &Queued{plain: p, queue: queueKey(p.name), enter: leasedQueue, pass: leasedPass, entry: ":permits" + strconv.Itoa(p.n)}
+	q.enterKeys = []string{p.name, p.leases, p.channel, q.queue}
+	q.passKeys = q.enterKeys
+	return q
+}
 
 // Claim returns the call that takes the permits if enough are free.
 func (p *Leased) Claim(c Claim) driver.Call {

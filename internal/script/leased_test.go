@@ -63,6 +63,11 @@ func leased(n int) func(name string) kind {
 	return func(name string) kind { return script.NewLeased(name, n) }
 }
 
+// queuedLeased is the same, with a queue.
+func queuedLeased(n int) func(name string) kind {
+	return func(name string) kind { return script.NewLeased(name, n).Queued() }
+}
+
 // returnIDs gives permits back by their ids.
 func returnIDs(request string, ids ...string) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {

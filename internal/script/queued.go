@@ -34,6 +34,10 @@ type Queued struct {
 	enterKeys  []string
 	passKeys   []string
 	passKeysOf func(owner string) []string // set if they depend on the owner
+
+	// What follows the owner in its entry, if the scripts cannot know it. Then the entry is
+	// the last argument of both.
+	entry string
 }
 
 // plain is a kind of lock without its queue.
@@ -72,6 +76,14 @@ func (v *Vote) Queued() *Queued { return nil }
 
 // Plain returns the same lock without the queue.
 func (q *Queued) Plain() plain { return q.plain }
+
+// IDs returns the ids of the permits of an owner, or nil if the kind has none.
+func (q *Queued) IDs(owner string) []string {
+	if k, ok := q.plain.(interface{ IDs(owner string) []string }); ok {
+		return k.IDs(owner)
+	}
+	return nil
+}
 
 // Traits say that a release grants the lock to a client in the queue.
 func (q *Queued) Traits() Traits {
@@ -116,19 +128,25 @@ func (q *Queued) Claim(c Claim) driver.Call {
 	call := q.plain.Claim(c)
 	if c.Queue {
 		call.Script, call.Keys = q.enter, q.enterKeys
+		if q.entry != "" {
+			call.Args = append(call.Args, c.Owner+q.entry)
+		}
 	}
 	return call
 }
 
 // Decode decodes the reply to a claim.
 func (q *Queued) Decode(c Claim, r driver.Reply) (Verdict, error) {
-	if !c.Queue || r.Type == driver.Int {
+	if !c.Queue || r.Type != driver.List {
 		return q.plain.Decode(c, r)
 	}
-	if r.Type != driver.List || len(r.List) != 2 || r.List[0].Type != driver.Int || r.List[0].Int > 0 || r.List[1].Type != driver.Int {
+	if len(r.List) != 2 || r.List[1].Type != driver.Int {
 		return Verdict{}, unexpected(q.enter, r)
 	}
-	v := verdict(r.List[0].Int)
+	v, err := q.plain.Decode(c, r.List[0])
+	if err != nil || v.Granted() {
+		return Verdict{}, unexpected(q.enter, r)
+	}
 	v.Place = int(min(max(r.List[1].Int, 0), maxPlace))
 	return v, nil
 }
@@ -156,6 +174,9 @@ func (q *Queued) free(owner string, lot int) driver.Call {
 	call.Script, call.Args = q.pass, append(call.Args, strconv.Itoa(lot))
 	if call.Keys = q.passKeys; q.passKeysOf != nil {
 		call.Keys = q.passKeysOf(owner)
+	}
+	if q.entry != "" {
+		call.Args = append(call.Args, owner+q.entry)
 	}
 	return call
 }

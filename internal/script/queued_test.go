@@ -272,6 +272,100 @@ var queuedRows = []row{
 		do:    passOf(queuedRead, 1), reply: "1", again: "0",
 		heard: "0 on rw",
 	},
+
+	{
+		title: "permits/free",
+		given: []string{"SET N 3"},
+		do:    acquire(queuedLeased(2), line("a:1")), reply: "token",
+		state: []string{"N string 1", "timeout zset a:1.0+60s a:1.1+60s"},
+	},
+	{
+		title: "permits/too few",
+		given: []string{"SET N 1", "ZADD timeout +60 b:1.0", "ZADD line 1 c:1:permits1"},
+		do:    acquire(queuedLeased(2), line("a:1")), reply: "[held 60s 2]",
+		state: []string{"N string 1", "line zset a:1:permits2+never c:1:permits1+past, TTL 300s", "timeout zset b:1.0+60s"},
+	},
+	{
+		title: "permits/granted by a release",
+		given: []string{"SET N 0", "ZADD timeout +2 a:1.0"},
+		do:    acquire(queuedLeased(1), line("a:1")), reply: "token",
+		state: []string{"N string 0", "timeout zset a:1.0+60s"},
+	},
+	{title: "permits/no semaphore", do: acquire(queuedLeased(1), line("a:1")), reply: "nil"},
+	{
+		title: "permits/not enough and no lease", // of which the end could be waited for
+		given: []string{"SET N 1"},
+		do:    acquire(queuedLeased(2), line("a:1")), reply: "[0 1]",
+		state: []string{"N string 1", "line zset a:1:permits2+never, TTL 300s"},
+	},
+	{
+		title: "permits pass/empty queue",
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0"},
+		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
+		state: []string{"N string 1"},
+		heard: "1 on sc",
+	},
+	{
+		title: "permits pass/to the first two",
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0 +60 a:1.1 +60 a:1.2", "ZADD line 2 c:1:permits1 4 b:1:permits1"},
+		do:    passOf(queuedLeased(3), 1), reply: "1", again: "0",
+		state: []string{"N string 1", "timeout zset b:1.0+3s c:1.0+3s"},
+		heard: "c:1 token 2000 on line:c, b:1 token 2000 on line:b",
+	},
+	{
+		title: "permits pass/several to one client",
+		given: []string{"SET N 1", "EXPIRE N 600", "ZADD timeout +60 a:1.0", "ZADD line 2 c:1:permits2"},
+		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
+		state: []string{"N string 0, TTL 600s", "timeout zset c:1.0+3s c:1.1+3s, TTL 600s"},
+		heard: "c:1 token 2000 on line:c",
+	},
+	{
+		title: "permits pass/past one who wants more",
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 2 c:1:permits2 4 b:1:permits1"},
+		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
+		state: []string{"N string 0", "line zset c:1:permits2+past", "timeout zset b:1.0+3s"},
+		heard: "b:1 token 2000 on line:b",
+	},
+	{
+		title: "permits pass/past one who does not listen",
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 2 d:1:permits1 4 b:1:permits1"},
+		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
+		state: []string{"N string 0", "timeout zset b:1.0+3s"},
+		heard: "b:1 token 2000 on line:b",
+	},
+	{
+		title: "permits pass/one who wants them for a short time asks",
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 3 c:1:permits1 4 b:1:permits1"},
+		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
+		state: []string{"N string 1", "line zset b:1:permits1+past c:1:permits1+past"},
+		heard: " on line:c",
+	},
+	{
+		title: "permits pass/left free",
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 2 c:1:permits1"},
+		do:    passOf(queuedLeased(1), 0), reply: "1", again: "0",
+		state: []string{"N string 1", "line zset c:1:permits1+past"},
+		heard: " on line:c, 1 on sc",
+	},
+	{
+		title: "permits pass/more are taken than there are",
+		given: []string{"SET N -2", "ZADD timeout +60 a:1.0", "ZADD line 2 c:1:permits1"},
+		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
+		state: []string{"N string -1", "line zset c:1:permits1+past"},
+	},
+	{
+		title: "permits pass/gives up",
+		given: []string{"SET N 0", "ZADD timeout +60 b:1.0", "ZADD line 2 a:1:permits1 4 c:1:permits1"},
+		do:    passOf(queuedLeased(1), 1), reply: "0",
+		state: []string{"N string 0", "line zset c:1:permits1+past", "timeout zset b:1.0+60s"},
+	},
+	{
+		title: "permits pass/memory full", full: true,
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 2 c:1:permits1"},
+		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
+		state: []string{"N string 0", "timeout zset c:1.0+3s"},
+		heard: "c:1 token 2000 on line:c",
+	},
 }
 
 // pass releases a queued mutex that a:1 holds, with that lot.

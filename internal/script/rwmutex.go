@@ -129,10 +129,9 @@ func NewWrite(name string, first bool) *Write {
 	l := &Write{rw: newRW(name), first: first}
 	queue := queueKey(name)
 	l.queued = Queued{
-		l, queue, writeQueue, writePass,
-		[]string{name, l.writers, l.root, queue},
-		[]string{name, l.writers, l.channel, l.root, queue},
-		nil,
+		plain: l, queue: queue, enter: writeQueue, pass: writePass,
+		enterKeys: []string{name, l.writers, l.root, queue},
+		passKeys:  []string{name, l.writers, l.channel, l.root, queue},
 	}
 	return l
 }

@@ -109,6 +109,63 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
+// The permits of a semaphore go to clients that queue for them, some of which want more than
+// one.
+func TestCrowdOfPermits(t *testing.T) {
+	t.Parallel()
+	const clients, permits, rounds = 40, 3, 1000
+	s := redistest.Start(t)
+	var crowd []*holdfast.LeasedSemaphore
+	for range clients {
+		crowd = append(crowd, locktest.Open(t, s.URL()).LeasedSemaphore("crowd"))
+	}
+	if err := crowd[0].Set(t.Context(), permits); err != nil {
+		t.Fatal(err)
+	}
+	var had, taken, longest atomic.Int64
+	compete := func(rounds int64) {
+		had.Store(0)
+		var wg sync.WaitGroup
+		for i, sem := range crowd {
+			wg.Go(func() {
+				n := int64(1 + i%2)
+				for had.Add(1) <= rounds {
+					start := time.Now()
+					l, err := sem.Acquire(t.Context(), int(n))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					for took, most := int64(time.Since(start)), longest.Load(); took > most && !longest.CompareAndSwap(most, took); {
+						most = longest.Load()
+					}
+					if now := taken.Add(n); now > permits {
+						t.Errorf("%d of %d permits are taken", now, permits)
+					}
+					taken.Add(-n)
+					if err := l.Release(t.Context()); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	compete(5 * clients)
+	before := requests(t, s)
+	compete(rounds)
+	n := requests(t, s) - before
+	t.Logf("%.2f requests for an acquisition, the longest took %v", float64(n)/rounds, time.Duration(longest.Load()))
+	if n > 5*rounds {
+		t.Errorf("%d requests for %d acquisitions by %d clients", n, rounds, clients)
+	}
+	if state, err := crowd[0].State(t.Context()); err != nil || state != (holdfast.PermitState{Available: permits}) {
+		t.Errorf("the state is %+v, %v", state, err)
+	}
+	locktest.Eventually(t, 20*time.Second, "only the number of permits is left", func() bool { return len(s.Keys(t)) == 1 })
+}
+
 // requests returns how many requests a server has had from clients that lock.
 func requests(t *testing.T, s *redistest.Server) int {
 	return locktest.Calls(t, s, "evalsha") + locktest.Calls(t, s, "subscribe") + locktest.Calls(t, s, "unsubscribe")

@@ -6,15 +6,6 @@
 --       2 PUBLISH or SPUBLISH
 -- RETURN  0  some were no longer held; the others were released
 --         1 + the number of clients that received the message
-local now = clock()
-local ids = split(ARGV[1])
-local back, held = 0, 0
-for _, id in ipairs(ids) do
-  local ends = tonumber(redis.call('zscore', KEYS[2], id))
-  if ends then
-    back = back + redis.call('zrem', KEYS[2], id)
-    if ends > now then held = held + 1 end
-  end
-end
+local back, held = give_back(ARGV[1])
 local heard = restore(KEYS[1], back, ARGV[2], KEYS[3])
-return held == #ids and 1 + heard or 0
+return held == #ARGV[1] / 16 and 1 + heard or 0

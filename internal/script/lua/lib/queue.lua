@@ -1,5 +1,5 @@
 -- The queue of the clients that wait for a lock.
--- KEYS  the last one is the queue: a sorted set of owners, each followed by ':fenced' or ':write' if it wants a lock of that kind. The
+-- KEYS  the last one is the queue: a sorted set of owners, each followed by ':fenced', ':write' or ':permits' and a number if it wants that. The
 --       score is the time of the first request in µs of the Unix epoch, times two, and one more if the owner wants the lock for less
 --       than GRANT. A client in the queue listens on two channels: that with the name of the queue, and the same with ':' and the id of
 --       the client
@@ -24,7 +24,7 @@ local function dequeue(member) redis.pcall('zrem', queue, member) end
 
 -- parse returns the channel of the client, the owner and the kind of an entry, or nil if it is not the entry of a client.
 local function parse(member)
-  local id, number, kind = string.match(#member <= LONG and member or '', '^([%x-]+)(:%d+)(:?%a*)$')
+  local id, number, kind = string.match(#member <= LONG and member or '', '^([%x-]+)(:%d+)(:?%w*)$')
   return id and queue .. ':' .. id, id and id .. number, kind
 end
 

@@ -1,0 +1,71 @@
+-- Release the permits of one lease and grant them to clients in the queue. Or leave the queue. Idempotent.
+-- KEYS  1 the number of free permits
+--       2 the leases: a sorted set of ids by their end
+--       3 the channel of clients that do not queue
+--       4 the queue: see lib/queue.lua
+-- ARGV  1 the ids of the permits, 16 bytes each
+--       2 PUBLISH or SPUBLISH
+--       3 a random number from 0 to 99: see lib/queue.lua
+--       4 the entry in the queue
+-- RETURN  0  some were no longer held; the others were released; the entry is not in the queue any more
+--         1 + the number of clients that received the message and do not queue
+local MOST = 16 -- permits that a release grants to one client; a client that wants more is told to ask
+local publish = ARGV[2]
+local back, held = give_back(ARGV[1])
+local all = held == #ARGV[1] / 16
+if back == 0 then dequeue(ARGV[4]) end
+if back == 0 or not whole(KEYS[1]) then return all and 1 or 0 end
+local free = redis.call('incrby', KEYS[1], back)
+
+-- grant takes permits for an owner and tells its client. It returns false if the user may not publish to it.
+local function grant(client, owner, n)
+  local time = redis.call('time')
+  local ids = {}
+  for i = 1, n do
+    local hex = string.sub(redis.sha1hex(owner .. ':' .. i - 1), 1, 32)
+    ids[i] = string.gsub(hex, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
+    redis.call('zadd', KEYS[2], time[1] * 1000 + math.floor(time[2] / 1000) + GRANT, ids[i])
+  end
+  redis.call('decrby', KEYS[1], n)
+  local ttl = redis.call('pttl', KEYS[1])
+  if ttl > 0 then redis.call('pexpire', KEYS[2], ttl) end
+  if told(publish, client, string.format('%s %.0f %d', owner, time[1] * 1000000 + time[2], GRANT)) then return true end
+  redis.call('zrem', KEYS[2], unpack(ids))
+  redis.call('incrby', KEYS[1], n)
+  return false
+end
+
+-- Clients that want more permits than are free are passed over.
+local lot = tonumber(ARGV[3])
+local left, at, others, wake = free, 0, nil, false
+for _ = 1, SKIPS do
+  local entry = left > 0 and redis.pcall('zrange', queue, at, at, 'withscores') or {}
+  if not entry[1] then break end
+  local client, owner, wanted = parse(entry[1])
+  local n = tonumber(wanted and string.match(wanted, '^:permits(%d+)$') or nil)
+  local listening
+  others, listening = listeners(publish, KEYS[3], client or queue)
+  if not others then break end
+  if not n or n == 0 or listening == 0 then
+    redis.call('zrem', queue, entry[1]) -- it queues again when it listens again
+    if #entry[1] > LONG then break end
+  elseif n > left then
+    at = at + 1
+  else
+    wake = others > 0 and lot % 2 == 0 or lot == 0
+    if wake or n > MOST or tonumber(entry[2]) % 2 == 1 then
+      told(publish, client, '')
+      at = at + 1
+    elseif grant(client, owner, n) then
+      redis.call('zrem', queue, entry[1])
+      free = free - n
+    else
+      wake = true
+    end
+    if wake then break end
+    left = left - n
+  end
+end
+if free <= 0 or others == 0 and not wake then return all and 1 or 0 end
+local heard = told(publish, KEYS[3], tostring(free))
+return all and 1 + (others or outside(heard, publish, KEYS[3])) or 0

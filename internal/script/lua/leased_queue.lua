@@ -1,0 +1,19 @@
+-- Acquire permits, each with a lease, or queue for them. Idempotent. The same call confirms permits that leased_pass has granted.
+-- KEYS  1 the number of free permits
+--       2 the leases: a sorted set of ids by their end
+--       3 the channel of the waiters
+--       4 the queue: see lib/queue.lua
+-- ARGV  1 lease time in ms
+--       2 the ids of the permits, 16 bytes each
+--       3 PUBLISH or SPUBLISH
+--       4 the entry in the queue
+-- RETURN  > 0  acquired; a token above those of all earlier grants
+--         or a list: -1 - the ms until the next lease ends (0 if none does); the place in the queue (0: not queued)
+--         nothing, if there is no such semaphore
+local reply = take(ARGV[1], ARGV[2], ARGV[3])
+if not reply then return false end
+if reply > 0 then
+  dequeue(ARGV[4])
+  return reply
+end
+return enqueue(ARGV[4], ARGV[1], -1 - reply)
