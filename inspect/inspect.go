@@ -26,7 +26,7 @@ type Kind string
 
 // The kinds. A fair mutex without waiters cannot be distinguished from a plain one
 // and is reported as Mutex. A free lock that keeps no data on the server is also
-// reported as Mutex.
+// reported as Mutex, unless its first waiter wants another kind.
 const (
 	Mutex     Kind = "mutex"
 	Fair      Kind = "fair"      // a fair mutex with a queue
@@ -52,7 +52,10 @@ type Lock struct {
 	Name    string
 	Kind    Kind
 	Holders []Holder // the holders; several for readers and permits, none if the lock is free
-	Queue   []string // the owners that wait for a fair mutex, in the order of arrival
+	Queue   []Waiter // the waiters in the queues at the server, in the order of arrival; see [Waiter]
+	// Queued is the number of waiters in the queues, listed or not. It is negative
+	// if it is unknown, because the user lacks permission for holdfast:queue:*.
+	Queued int
 	// Clients is the number of clients that listen for the release. Each of
 	// them may have several waiters. It is negative if the server does not show
 	// it.
@@ -68,6 +71,27 @@ type Holder struct {
 	Mode  Mode
 	Holds int           // how many times the owner has entered the lock
 	TTL   time.Duration // the time until the hold expires if it is not renewed; negative if it never expires
+}
+
+// A Waiter is an owner that waits in a queue at the server. A lock can have two
+// queues:
+//
+//   - Owners that wait for a fair mutex are in Redisson's queue. They are listed
+//     first.
+//   - Clients of Holdfast that wait for a mutex, a fenced mutex or an election,
+//     or to write under a read/write mutex, are in a queue of Holdfast. Of each
+//     client, only the first waiter is there. Other goroutines that wait in the
+//     same process are not known to the server.
+//
+// Readers, Redisson, and callers that poll or only try do not queue.
+// [Lock.Clients] counts clients that wait outside of the queue, too. A process
+// that was killed stays in the queue until a release passes over it, for at most
+// five minutes after the last request of any client.
+type Waiter struct {
+	Owner  string
+	Place  int           // the place in its queue; 1 is the first
+	Kind   Kind          // the kind that it waits for: Fair, Mutex, Fenced (also an election), or RW to write; empty if the entry is not valid
+	Waited time.Duration // the time since its first request, by the clock of the server; negative if unknown
 }
 
 // A Query selects the locks to list. The zero value selects all locks, with

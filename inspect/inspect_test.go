@@ -39,17 +39,21 @@ func TestKinds(t *testing.T) {
 	m := must(c.Mutex("mutex").Lock(ctx))(t)
 	must(c.Mutex("mutex").Lock(m.Context()))(t)
 	waits(other.Mutex("mutex"))
-	expect(inspect.Lock{Name: "mutex", Kind: inspect.Mutex, Clients: 1, Holders: []inspect.Holder{hold(m, inspect.Exclusive, 2)}})
+	queued := func(name string, kind inspect.Kind) []inspect.Waiter {
+		q := eventually(t, i, name, func(l inspect.Lock) bool { return l.Queued == 1 }).Queue
+		return []inspect.Waiter{{Owner: q[0].Owner, Place: 1, Kind: kind, Waited: time.Hour}}
+	}
+	expect(inspect.Lock{Name: "mutex", Kind: inspect.Mutex, Clients: 1, Queue: queued("mutex", inspect.Mutex), Queued: 1, Holders: []inspect.Holder{hold(m, inspect.Exclusive, 2)}})
 
 	f := must(c.FairMutex("fair:{1}").Lock(ctx))(t)
 	waits(other.FairMutex("fair:{1}"))
 	first := eventually(t, i, "fair:{1}", func(l inspect.Lock) bool { return len(l.Queue) == 1 && l.Clients == 1 }).Queue[0]
 	waits(c.FairMutex("fair:{1}"))
 	queue := eventually(t, i, "fair:{1}", func(l inspect.Lock) bool { return len(l.Queue) == 2 && l.Clients == 2 }).Queue
-	if queue[0] != first {
-		t.Errorf("the queue is %q, but %q came first", queue, first)
+	if queue[0] != first || queue[0].Place != 1 || queue[1].Place != 2 {
+		t.Errorf("the queue is %+v, but %+v came first", queue, first)
 	}
-	expect(inspect.Lock{Name: "fair:{1}", Kind: inspect.Fair, Clients: 2, Queue: queue, Holders: []inspect.Holder{hold(f, inspect.Exclusive, 1)}})
+	expect(inspect.Lock{Name: "fair:{1}", Kind: inspect.Fair, Clients: 2, Queue: queue, Queued: 2, Holders: []inspect.Holder{hold(f, inspect.Exclusive, 1)}})
 
 	done(t, must(c.FencedMutex("fenced").Lock(ctx))(t).Release(ctx))
 	n := must(c.FencedMutex("fenced").Lock(ctx))(t)
@@ -60,7 +64,7 @@ func TestKinds(t *testing.T) {
 
 	r1, r2 := must(c.RWMutex("read").RLock(ctx))(t), must(other.RWMutex("read").RLock(ctx))(t)
 	waits(c.RWMutex("read"))
-	expect(inspect.Lock{Name: "read", Kind: inspect.RW, Clients: 1, Holders: []inspect.Holder{hold(r1, inspect.Read, 1), hold(r2, inspect.Read, 1)}})
+	expect(inspect.Lock{Name: "read", Kind: inspect.RW, Clients: 1, Queue: queued("read", inspect.RW), Queued: 1, Holders: []inspect.Holder{hold(r1, inspect.Read, 1), hold(r2, inspect.Read, 1)}})
 
 	w := must(c.RWMutex("write").Lock(ctx))(t)
 	expect(inspect.Lock{Name: "write", Kind: inspect.RW, Holders: []inspect.Holder{hold(w, inspect.Write, 1)}})
@@ -250,7 +254,7 @@ func TestCrowd(t *testing.T) {
 			t.Errorf("of %d readers, %d are shown, and %d more", n, len(l.Holders), l.More)
 		}
 	}
-	if l := must(i.Lock(t.Context(), "queue"))(t); len(l.Queue) != 1000 || len(l.Queue)+l.More != crowd {
+	if l := must(i.Lock(t.Context(), "queue"))(t); len(l.Queue) != 1000 || len(l.Queue)+l.More != crowd || l.Queued != crowd {
 		t.Errorf("of %d who wait, %d are shown, and %d more", crowd, len(l.Queue), l.More)
 	}
 }

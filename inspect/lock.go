@@ -78,12 +78,7 @@ func (i *Inspector) look(ctx context.Context, names []string, most int) iter.Seq
 			for n, name := range names {
 				calls[n] = script.Look(i.driver, name, most)
 			}
-			for n, r := range i.driver.DoMany(ctx, calls) {
-				// While a slot moves, the node may have the lock but not its queue.
-				if driver.CodeOf(r.Err) == "TRYAGAIN" {
-					calls[n].Keys = calls[n].Keys[:1]
-					r.Reply, r.Err = i.driver.Do(ctx, calls[n])
-				}
+			for n, r := range i.lookAgain(ctx, calls, i.driver.DoMany(ctx, calls)) {
 				var s script.Sight
 				if r.Err == nil {
 					s, r.Err = script.DecodeSight(r.Reply)
@@ -96,8 +91,29 @@ func (i *Inspector) look(ctx context.Context, names []string, most int) iter.Seq
 	}
 }
 
+// lookAgain repeats the calls that failed because of a key that is not essential, without
+// that key. It returns the results of all calls.
+func (i *Inspector) lookAgain(ctx context.Context, calls []driver.Call, results []driver.Result) []driver.Result {
+	var again []driver.Call
+	var at []int
+	for n, r := range results {
+		if call, ok := script.LookAgain(calls[n], r.Err); ok {
+			again, at = append(again, call), append(at, n)
+		}
+	}
+	if len(again) > 0 {
+		for n, r := range i.driver.DoMany(ctx, again) {
+			results[at[n]] = r
+		}
+	}
+	return results
+}
+
 func found(name string, s script.Sight) Lock {
-	l := Lock{Name: name, Kind: Kind(s.Kind), Queue: s.Queue, Clients: s.Clients, Token: s.Token, Leader: s.Leader, More: s.More}
+	l := Lock{Name: name, Kind: Kind(s.Kind), Queued: s.Queued, Clients: s.Clients, Token: s.Token, Leader: s.Leader, More: s.More}
+	for _, w := range s.Queue {
+		l.Queue = append(l.Queue, Waiter{w.Owner, w.Place, Kind(w.Kind), w.Waited})
+	}
 	for _, h := range s.Holders {
 		l.Holders = append(l.Holders, Holder{h.Owner, Mode(h.Mode), h.Count, h.TTL})
 	}

@@ -17,18 +17,19 @@ const (
 	brief  = 100 // maximum number of holders and waiters per lock in a list
 )
 
-// Locks lists the locks that are held now, in no particular order. It scans the
+// Locks lists the locks that are held now, and free locks with clients in the
+// queue that is described at [Waiter], in no particular order. It scans the
 // keys of all masters with SCAN, a few hundred at a time, which is safe on a
 // busy server. A lock that is held during the whole scan is listed once, unless
 // its slot moves to another master. Other locks may be missed. Each lock has up
-// to 100 holders and waiters.
+// to 100 holders, and up to 100 waiters of each queue.
 //
 // An error ends the list. The error matches [ErrMore] if a limit of the query
 // was reached.
 func (i *Inspector) Locks(ctx context.Context, q Query) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {
 		l := &listing{
-			Inspector: i, ctx: ctx, yield: yield, seen: make(map[string]bool),
+			Inspector: i, ctx: ctx, yield: yield, seen: make(map[string]bool), listed: make(map[string]bool),
 			limit: cmp.Or(q.Limit, 1_000), keys: cmp.Or(q.Keys, 1_000_000), pause: q.Pause,
 		}
 		err := i.ready(ctx)
@@ -50,14 +51,15 @@ func (i *Inspector) Locks(ctx context.Context, q Query) iter.Seq2[Lock, error] {
 // A listing is one run of Locks.
 type listing struct {
 	*Inspector
-	ctx   context.Context
-	yield func(Lock, error) bool
-	seen  map[string]bool // names that were already read: SCAN may return a name twice
-	limit int             // remaining number of locks
-	keys  int             // number of keys to scan per walk
-	pause time.Duration
-	more  bool // a limit was reached
-	ended bool // the caller has left the loop
+	ctx    context.Context
+	yield  func(Lock, error) bool
+	seen   map[string]bool // names that were already read: SCAN may return a name twice
+	listed map[string]bool // names of the locks in the list
+	limit  int             // remaining number of locks
+	keys   int             // number of keys to scan per walk
+	pause  time.Duration
+	more   bool // a limit was reached
+	ended  bool // the caller has left the loop
 }
 
 func (l *listing) run(pattern string) error {
@@ -105,7 +107,7 @@ func (l *listing) walk(w script.Walk, route string, keys *int) error {
 	return nil
 }
 
-// list reads the state of possible locks, and yields those that are held.
+// list reads the state of possible locks, and yields those that are held or waited for.
 func (l *listing) list(names []string) error {
 	byNode := make(map[string][]string)
 	for _, n := range names {
@@ -120,13 +122,16 @@ func (l *listing) list(names []string) error {
 			switch {
 			case err != nil:
 				return err
-			case len(lock.Holders) == 0 && lock.More == 0:
+			case len(lock.Holders) == 0 && len(lock.Queue) == 0 && lock.More == 0:
 				continue
+			case len(lock.Holders) == 0 && l.listed[script.Twin(lock.Name)]:
+				continue // the queue is that of the other lock
 			}
 			if l.limit--; l.limit < 0 {
 				l.more = true
 				return nil
 			}
+			l.listed[lock.Name] = true
 			if l.ended = !l.yield(lock, nil); l.ended {
 				return nil
 			}

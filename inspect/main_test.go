@@ -91,6 +91,12 @@ func without(l inspect.Lock) inspect.Lock {
 			l.Holders[i].TTL = time.Hour
 		}
 	}
+	l.Queue = slices.Clone(l.Queue)
+	for i, w := range l.Queue {
+		if w.Waited >= 0 {
+			l.Queue[i].Waited = time.Hour
+		}
+	}
 	slices.SortFunc(l.Holders, func(a, b inspect.Holder) int { return strings.Compare(a.Owner, b.Owner) })
 	return l
 }

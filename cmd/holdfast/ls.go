@@ -24,9 +24,10 @@ func lsCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls [PATTERN]",
 		Short: "List locks, their holders and their waiters",
-		Long: `Ls lists the held locks of Holdfast and Redisson. For each lock it shows the
-kind, the holders, when each hold expires unless it is renewed, how many wait,
-and how often each holder has entered the lock.
+		Long: `Ls lists the held locks of Holdfast and Redisson, and free locks with clients in
+the queue. For each lock it shows the kind, the holders, when each hold expires
+unless it is renewed, how many wait, and how often each holder has entered the
+lock. Show and --json also list the waiters.
 
 ` + lsPatterns + `
 

@@ -18,7 +18,15 @@ const lsSchema = `With --json, a lock is a LOCK:
              holds        how often the owner has entered the lock
              expiresInMs  time until the hold expires unless it is renewed;
                           null: it never expires
-  queue    list of the queued waiters, the next one first, each with an owner
+  queue    list of the waiters in the queues at the server, the next one first,
+           each with
+             owner     owner id
+             place     place in its queue; 1 is the first
+             kind      kind that it waits for: fair, mutex, fenced (also an
+                       election) or rw (to write); empty: not valid
+             waitedMs  time since its first request; null: unknown
+           Of a process, only the first waiter is there
+  queued   number of waiters in the queues, listed or not; null: unknown
   clients  number of clients that wait for the release; null: unknown
   token    last fencing token; absent if there is no counter
   leader   what the leader of an election has proclaimed; absent if nothing
@@ -33,7 +41,8 @@ type lsLock struct {
 	NameBase64   string     `json:"nameBase64,omitempty"`
 	Kind         string     `json:"kind"`
 	Holders      []lsHolder `json:"holders"`
-	Queue        []lsOwner  `json:"queue"`
+	Queue        []lsWaiter `json:"queue"`
+	Queued       *int       `json:"queued"`
 	Clients      *int       `json:"clients"`
 	Token        int64      `json:"token,omitempty"`
 	Leader       string     `json:"leader,omitempty"`
@@ -53,6 +62,13 @@ type lsHolder struct {
 	ExpiresInMs *int64 `json:"expiresInMs"`
 }
 
+type lsWaiter struct {
+	lsOwner
+	Place    int    `json:"place"`
+	Kind     string `json:"kind"`
+	WaitedMs *int64 `json:"waitedMs"`
+}
+
 func lsLocks(locks []inspect.Lock) []lsLock {
 	list := make([]lsLock, len(locks)) // not nil: JSON would show null
 	for i, lock := range locks {
@@ -63,7 +79,7 @@ func lsLocks(locks []inspect.Lock) []lsLock {
 
 func lsLockOf(lock inspect.Lock) lsLock {
 	l := lsLock{
-		Name: lock.Name, NameBase64: lsBase64(lock.Name), Kind: string(lock.Kind), Holders: []lsHolder{}, Queue: []lsOwner{},
+		Name: lock.Name, NameBase64: lsBase64(lock.Name), Kind: string(lock.Kind), Holders: []lsHolder{}, Queue: []lsWaiter{},
 		Token: lock.Token, Leader: lock.Leader, LeaderBase64: lsBase64(lock.Leader), More: lock.More,
 	}
 	for _, h := range lock.Holders {
@@ -74,8 +90,16 @@ func lsLockOf(lock inspect.Lock) lsLock {
 		}
 		l.Holders = append(l.Holders, holder)
 	}
-	for _, owner := range lock.Queue {
-		l.Queue = append(l.Queue, lsOwner{owner, lsBase64(owner)})
+	for _, w := range lock.Queue {
+		waiter := lsWaiter{lsOwner: lsOwner{w.Owner, lsBase64(w.Owner)}, Place: w.Place, Kind: string(w.Kind)}
+		if w.Waited >= 0 {
+			ms := w.Waited.Milliseconds()
+			waiter.WaitedMs = &ms
+		}
+		l.Queue = append(l.Queue, waiter)
+	}
+	if lock.Queued >= 0 {
+		l.Queued = &lock.Queued
 	}
 	if lock.Clients >= 0 {
 		l.Clients = &lock.Clients

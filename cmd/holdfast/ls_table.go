@@ -15,8 +15,8 @@ const (
 	lsHolders  = 8   // maximum number of holders listed per lock
 )
 
-// lsTable returns the locks as a table with a row per holder. It highlights the
-// holders for which fresh returns true.
+// lsTable returns the locks as a table with a row per holder, and a row for each
+// free lock. It highlights the holders for which fresh returns true.
 func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool) *term.Table {
 	t := &term.Table{Titles: []string{"NAME", "KIND", "HELD BY", " EXPIRES IN", "WAITING", " HOLDS"}, Shrink: []int{0, 2}}
 	for _, lock := range locks {
@@ -36,7 +36,10 @@ func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool
 			})
 			name, waiting = "", ""
 		}
-		if len(lock.Holders) > lsHolders || lock.More > 0 && len(lock.Queue) == 0 {
+		switch {
+		case lsFree(lock):
+			t.Rows = append(t.Rows, []term.Cell{{Text: name}, {Text: string(lock.Kind)}, {Text: "free", Style: term.Dim}, {}, {Text: waiting}})
+		case len(lock.Holders) > lsHolders || lsUnlisted(lock) > 0:
 			t.Rows = append(t.Rows, []term.Cell{{Text: name}, {}, {Text: "more: holdfast show", Style: term.Dim}})
 		}
 	}
@@ -68,11 +71,11 @@ func lsKind(lock inspect.Lock, h inspect.Holder) string {
 	return string(lock.Kind)
 }
 
-// lsWaiting returns how many wait for a lock. A queue lists its waiters. For other
-// locks the server only knows the number of waiting clients.
+// lsWaiting returns how many wait for a lock. A queue lists its waiters. For those
+// that do not queue, the server only knows the number of waiting clients.
 func lsWaiting(lock inspect.Lock) string {
 	switch {
-	case len(lock.Queue) > 0:
+	case lsQueued(lock) > 0:
 		return fmt.Sprint(lsQueued(lock), " queued")
 	case lock.Clients < 0:
 		return "?"
@@ -82,20 +85,16 @@ func lsWaiting(lock inspect.Lock) string {
 	return plural(lock.Clients, "client")
 }
 
-// lsQueued returns the length of the queue, including waiters that are not listed.
-// A lock with a queue has one holder, so More counts waiters.
-func lsQueued(lock inspect.Lock) int {
-	if len(lock.Queue) == 0 {
-		return 0
-	}
-	return len(lock.Queue) + lock.More
-}
+// lsQueued returns the length of the queues, including waiters that are not listed. If
+// it is unknown, the waiters that are listed count.
+func lsQueued(lock inspect.Lock) int { return max(lock.Queued, len(lock.Queue)) }
+
+// lsUnlisted returns the number of holders that are not listed.
+func lsUnlisted(lock inspect.Lock) int { return lock.More - lsQueued(lock) + len(lock.Queue) }
 
 // lsFree reports whether a lock has no holder. If all readers that were checked
-// have expired, another reader may hold it. A lock with a queue has no readers.
-func lsFree(lock inspect.Lock) bool {
-	return len(lock.Holders) == 0 && (lock.More == 0 || len(lock.Queue) > 0)
-}
+// have expired, another reader may hold it.
+func lsFree(lock inspect.Lock) bool { return len(lock.Holders) == 0 && lsUnlisted(lock) <= 0 }
 
 // lsDuration formats the remaining time of a hold in a few characters.
 func lsDuration(d time.Duration) string {

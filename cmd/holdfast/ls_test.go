@@ -61,7 +61,12 @@ type lsLock struct {
 		Holds                    int
 		ExpiresInMs              *int64
 	}
-	Queue   []struct{ Owner, OwnerBase64 string }
+	Queue []struct {
+		Owner, OwnerBase64, Kind string
+		Place                    int
+		WaitedMs                 *int64
+	}
+	Queued  *int
 	Clients *int
 	Token   int64
 	Leader  string
@@ -107,14 +112,14 @@ func TestLs(t *testing.T) {
 	lsWait(t, other.Mutex("b:mutex"))
 	eventually(t, "the lock has a waiter", func() bool {
 		list := lsDecode[lsDocument](t, execute(t, "ls", "--json", "--url", s.URL()).out).Locks
-		return len(list) == 5 && len(list[0].Queue) == 1 && list[1].Clients != nil && *list[1].Clients == 1
+		return len(list) == 5 && len(list[0].Queue) == 1 && len(list[1].Queue) == 1 && list[1].Clients != nil && *list[1].Clients == 1
 	})
 
 	r := execute(t, "ls", "--url", s.URL())
 	const left = `  +[123]\d\.\ds` // 30 s right after a renewal
 	r.want(t, 0, `^NAME +KIND +HELD BY +EXPIRES IN  WAITING +HOLDS\n`+
 		`a:fair +fair +`+owners["a:fair"]+left+`  1 queued +1\n`+
-		`b:mutex +mutex +`+owners["b:mutex"]+left+`  1 client +1\n`+
+		`b:mutex +mutex +`+owners["b:mutex"]+left+`  1 queued +1\n`+
 		`c:fenced +fenced +`+owners["c:fenced"]+left+` +1\n`+
 		`d:read +rw read +\S+`+left+` +1\n`+
 		` +rw read +\S+`+left+` +1\n`+

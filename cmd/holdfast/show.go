@@ -21,15 +21,18 @@ func showCommand(a *app) *cobra.Command {
 		Use:   "show NAME",
 		Short: "Show the holders and waiters of a lock",
 		Long: `Show prints the state of one lock on the server: all holders, and all waiters in
-its queue. It changes nothing.
+its queue, each with its place. Of a process, only the first waiter is in the
+queue; other goroutines that wait there are not known to the server. It changes
+nothing.
 
 The exit status is 0 even if the lock is free. A lock that was never used is
 free. The exit status is 1 if the key of that name is not a lock.
 
 ` + lsSchema + `
 
-Show prints one LOCK on one line. A LOCK without holders is free, unless more is
-above 0 and queue is empty. The kind of a free lock is mutex if it is unknown.`,
+Show prints one LOCK on one line. A LOCK without holders is free, unless more
+counts holders: more is above queued less the length of queue. The kind of a free
+lock is mutex if it is unknown.`,
 		Example: `  holdfast show orders
   holdfast show orders --json | jq '.holders | length'`,
 		Args:              showName,
@@ -105,11 +108,16 @@ func showText(s *term.Screen, lock inspect.Lock) string {
 		line(first(i, "held by"), "%s", term.Quote(h.Owner, showMaxWidth))
 		line("", "%s, %s, %s", h.Mode, plural(h.Holds, "hold"), s.Paint(lsExpiryStyle(h.TTL), showExpiry(h)))
 	}
-	for i, owner := range lock.Queue {
-		line(first(i, "queue"), "%d. %s", i+1, term.Quote(owner, showMaxWidth))
+	for i, w := range lock.Queue {
+		line(first(i, "queue"), "%d. %s%s", w.Place, term.Quote(w.Owner, showMaxWidth), showWaiter(lock, w))
+	}
+	if lock.Queued < 0 {
+		line("queue", "unknown (it could not be read)")
 	}
 	switch {
-	case len(lock.Queue) > 0: // the queue is already shown
+	case len(lock.Queue) > 0 && lock.Clients <= lsQueued(lock): // the queue is already shown
+	case len(lock.Queue) > 0:
+		line("waiting", "%s, in the queue or not", plural(lock.Clients, "client"))
 	case lock.Clients < 0:
 		line("waiting", "unknown")
 	case lock.Clients > 0:
@@ -133,6 +141,24 @@ func first(i int, label string) string {
 		return label
 	}
 	return ""
+}
+
+// showWaiter returns what to add to the owner of a waiter: the kind that it waits
+// for, if that is not the kind of the lock, and how long it has waited.
+func showWaiter(lock inspect.Lock, w inspect.Waiter) string {
+	var text string
+	switch election := w.Kind == inspect.Fenced && lock.Kind == inspect.Election; {
+	case w.Kind == "":
+		text += ", not a valid entry"
+	case w.Kind == inspect.RW:
+		text += ", to write"
+	case w.Kind != lock.Kind && !election:
+		text += ", kind " + string(w.Kind)
+	}
+	if w.Waited >= 0 {
+		text += ", waiting for " + lsDuration(w.Waited)
+	}
+	return text
 }
 
 func showExpiry(h inspect.Holder) string {

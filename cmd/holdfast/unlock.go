@@ -178,7 +178,7 @@ func unlockSame(lock inspect.Lock, owners []string) bool {
 	}
 	slices.Sort(held)
 	owners = slices.Sorted(slices.Values(owners))
-	return lock.More == 0 && slices.Equal(slices.Compact(held), slices.Compact(owners))
+	return lsUnlisted(lock) <= 0 && slices.Equal(slices.Compact(held), slices.Compact(owners))
 }
 
 func unlockOwners(lock inspect.Lock) string {

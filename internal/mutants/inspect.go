@@ -30,6 +30,41 @@ var inspection = []Mutant{
 		"internal/script", "TestInspect",
 	},
 	{
+		"waiters in the queue of a mutex are not shown",
+		"internal/script/inspect.go", "permits.leases, queueKey(name)),", "permits.leases),",
+		"inspect", "TestQueue",
+	},
+	{
+		"the kind of a waiter is shown as a part of its owner",
+		"internal/script/lua/inspect_look.lua", "wait(wants and owner or entry[1],", "wait(entry[1],",
+		"internal/script", "TestInspect",
+	},
+	{
+		"a long queue is read as a whole",
+		"internal/script/lua/inspect_look.lua", "for i = 0, math.min(size, most) - 1 do", "for i = 0, size - 1 do",
+		"inspect", "TestHostileQueue",
+	},
+	{
+		"long entries of a queue are read without a limit",
+		"internal/script/lua/inspect_look.lua", "if not spend(#owner) then return false end\n  for _, v in ipairs({ owner, wants, ms })", "for _, v in ipairs({ owner, wants, ms })",
+		"inspect", "TestHostileQueue",
+	},
+	{
+		"without the right to the queue nothing is shown",
+		"internal/script/inspect.go", "case n > 1 && r == KeyRefused:", "case n > 100 && r == KeyRefused:",
+		"inspect", "TestQueueWithoutRights",
+	},
+	{
+		"a free lock that clients wait for is not listed",
+		"inspect/locks.go", "len(lock.Holders) == 0 && len(lock.Queue) == 0 && lock.More == 0", "len(lock.Holders) == 0 && lock.More == 0",
+		"inspect", "TestQueueOfFreeLock",
+	},
+	{
+		"a queue is listed under two names",
+		"inspect/locks.go", "case len(lock.Holders) == 0 && l.listed[script.Twin(lock.Name)]:", "case false:",
+		"inspect", "TestQueueOfFreeLock",
+	},
+	{
 		"only the first of several masters is scanned",
 		"internal/script/inspect.go", "if d.Place(one).Slot == d.Place(another).Slot {", "if d.Place(one).Slot != -1 {",
 		"inspect", "TestHalfMoved",

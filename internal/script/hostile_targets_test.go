@@ -39,7 +39,7 @@ var (
 	objectOnce  = map[string]string{"N": "value", "{N}:allocation": "value", "holdfast:once:{N}:c:0": "mark"}
 	objectTwice = map[string]string{"N": "value", "{N}:allocation": "value", "new{N}": "value", "new{N}:allocation": "value", "holdfast:once:{N}:c:0": "mark"}
 	rateObject  = map[string]string{"N": "rate", "{N}:value": "free", "{N}:value:c": "free", "{N}:permits": "log", "{N}:permits:c": "log", "{N}:value:c:rate": "basis", "holdfast:once:{N}:c:0": "mark"}
-	lookKeys    = map[string]string{"N": "rw", "redisson_lock_queue:{N}": "queue", "redisson_lock_token:{N}": "token", "{N}:timeout": "leases", "{N}:a:1:rwlock_timeout:1": "hold"}
+	lookKeys    = map[string]string{"N": "rw", "redisson_lock_queue:{N}": "queue", "redisson_lock_token:{N}": "token", "{N}:timeout": "leases", "{N}:a:1:rwlock_timeout:1": "hold", "holdfast:queue:{N}": "times"}
 	breakKeys   = map[string]string{"N": "rw", "redisson_lock_queue:{N}": "queue", "redisson_lock_timeout:{N}": "times", "holdfast:waiting:{N}": "times", "{N}:a:1:rwlock_timeout:1": "hold"}
 )
 
@@ -178,6 +178,7 @@ var targets = []target{
 	{script: "inspect_look", keys: lookKeys, do: plain(look)},
 	{script: "inspect_scan", keys: map[string]string{"N": "rw"}, do: plain(walk("*", 0))},
 	{script: "inspect_scan", keys: map[string]string{"{N}:timeout": "leases"}, do: plain(walk("*", 1))},
+	{script: "inspect_scan", keys: map[string]string{"holdfast:queue:{N}": "times"}, do: plain(walk("*", 2))},
 	{script: "inspect_break", keys: breakKeys, do: plain(breaks("rw", [2]string{"a:1", "read"}))},
 	{script: "inspect_break", keys: breakKeys, do: plain(breaks("rw", [2]string{"a:1", "write"}, [2]string{"a:1", "read"}))},
 	{script: "inspect_break", keys: breakKeys, do: plain(breaks("mutex", [2]string{"a:1", "exclusive"}))},

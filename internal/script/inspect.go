@@ -60,9 +60,9 @@ type Walk struct {
 func Walks(pattern string) []Walk {
 	hashes := Walk{"hash", pattern, func(key string) []string { return []string{key} }}
 	if pattern == "*" {
-		return []Walk{hashes, leases("*", tagged, braced)}
+		return []Walk{hashes, leases("*", tagged, braced), queues("*", tagged, braced)}
 	}
-	return []Walk{hashes, leases("{"+pattern+"}", tagged), leases(pattern, braced)}
+	return []Walk{hashes, leases("{"+pattern+"}", tagged), leases(pattern, braced), queues("{"+pattern+"}", tagged), queues(pattern, braced)}
 }
 
 // leases is the walk that finds semaphores by the keys of their leases. Such a
@@ -77,6 +77,33 @@ func leases(roots string, forms ...func(root string) string) Walk {
 		}
 		return names
 	}}
+}
+
+// queues is the walk that finds locks by the keys of their queues. A lock that is free may
+// have one. Only Holdfast writes these keys, so the names are those that it accepts. If a key
+// can belong to two names, the first form decides.
+func queues(roots string, forms ...func(root string) string) Walk {
+	prefix := queueKey("{}")[:len(queueKey("{}"))-len("{}")]
+	return Walk{"zset", prefix + roots, func(key string) []string {
+		for _, name := range forms {
+			if n := name(strings.TrimPrefix(key, prefix)); CheckName(n) == nil && queueKey(n) == key {
+				return []string{n}
+			}
+		}
+		return nil
+	}}
+}
+
+// Twin returns the other name with the same derived keys: "{a}" for "a", and "a" for "{a}".
+// It returns "" if there is none.
+func Twin(name string) string {
+	if !strings.Contains(name, "{") {
+		return root(name)
+	}
+	if n := tagged(name); root(n) == name {
+		return n
+	}
+	return ""
 }
 
 func tagged(root string) string { return strings.TrimSuffix(strings.TrimPrefix(root, "{"), "}") }
@@ -111,9 +138,10 @@ type Sight struct {
 	Token   int64
 	Leader  string
 	Clients int // waiting clients; negative: unknown
-	More    int // holders that are not listed
+	More    int // holders and waiters that are not listed
 	Holders []Holder
-	Queue   []string
+	Queue   []Waiter
+	Queued  int // waiters in queues, listed or not; negative: unknown
 }
 
 // A Holder is a holder of a lock of any kind.
@@ -124,15 +152,42 @@ type Holder struct {
 	TTL   time.Duration // negative: without end
 }
 
+// A Waiter is an owner in a queue of a lock.
+type Waiter struct {
+	Owner  string
+	Place  int           // in its queue
+	Kind   string        // of the lock that it wants; "" if the entry is not that of a client
+	Waited time.Duration // negative: unknown
+}
+
 // Look returns the call that reads the state of the lock with that name. It lists
 // a limited number of holders and waiters. DecodeSight decodes the reply.
 func Look(d driver.Driver, name string, most int) driver.Call {
 	fair, rw, permits := NewFair(name), newRW(name), NewLeased(name, 0)
 	return driver.Call{
 		Script: inspectLook,
-		Keys:   together(d, name, fair.keys[1], NewFenced(name).keys[1], rw.root, permits.leases),
+		Keys:   together(d, name, fair.keys[1], NewFenced(name).keys[1], rw.root, permits.leases, queueKey(name)),
 		Args:   []string{strconv.Itoa(most), fair.keys[4], rw.channel, permits.channel},
 	}
+}
+
+// LookAgain returns the call of Look with fewer keys, if the server has refused it because
+// of its keys: while a slot moves, the node may have the lock but not its queue, and the user
+// may lack permission for the keys of queues.
+func LookAgain(look driver.Call, err error) (driver.Call, bool) {
+	if err == nil {
+		return driver.Call{}, false
+	}
+	r, _ := Refused(err.Error())
+	switch n := len(look.Keys); {
+	case n > 1 && driver.CodeOf(err) == "TRYAGAIN":
+		look.Keys = look.Keys[:1]
+	case n > 1 && r == KeyRefused:
+		look.Keys = look.Keys[:n-1]
+	default:
+		return driver.Call{}, false
+	}
+	return look, true
 }
 
 // together returns a name and the keys derived from it. If these are in other
@@ -152,17 +207,17 @@ func together(d driver.Driver, name string, derived ...string) []string {
 // DecodeSight decodes the reply to Look.
 func DecodeSight(r driver.Reply) (Sight, error) {
 	bad := func() (Sight, error) { return Sight{}, unexpected(inspectLook, r) }
-	if r.Type != driver.List || len(r.List) != 1 && len(r.List) != 7 || r.List[0].Type != driver.Str {
+	if r.Type != driver.List || len(r.List) != 1 && len(r.List) != 8 || r.List[0].Type != driver.Str {
 		return bad()
 	}
 	if len(r.List) == 1 {
 		return Sight{}, nil
 	}
-	token, leader, clients, more, holders, queue := r.List[1], r.List[2], r.List[3], r.List[4], r.List[5], r.List[6]
-	if leader.Type != driver.Str || clients.Type != driver.Int || more.Type != driver.Int || len(holders.List)%4 != 0 {
+	token, leader, clients, more, holders, queue, queued := r.List[1], r.List[2], r.List[3], r.List[4], r.List[5], r.List[6], r.List[7]
+	if leader.Type != driver.Str || clients.Type != driver.Int || more.Type != driver.Int || queued.Type != driver.Int || len(holders.List)%4 != 0 || len(queue.List)%3 != 0 {
 		return bad()
 	}
-	s := Sight{Kind: r.List[0].Str, Leader: leader.Str, Clients: int(clients.Int), More: int(more.Int)}
+	s := Sight{Kind: r.List[0].Str, Leader: leader.Str, Clients: int(clients.Int), More: int(more.Int), Queued: int(queued.Int)}
 	s.Token, _ = strconv.ParseInt(token.Str, 10, 64) // a text that is not a number is not a token
 	for h := holders.List; len(h) > 0; h = h[4:] {
 		if h[0].Type != driver.Str || h[1].Type != driver.Str || h[2].Type != driver.Int || h[3].Type != driver.Int {
@@ -174,11 +229,16 @@ func DecodeSight(r driver.Reply) (Sight, error) {
 		}
 		s.Holders = append(s.Holders, holder)
 	}
-	for _, w := range queue.List {
-		if w.Type != driver.Str {
+	fair := 0
+	for w := queue.List; len(w) > 0; w = w[3:] {
+		if w[0].Type != driver.Str || w[1].Type != driver.Str || w[2].Type != driver.Int {
 			return bad()
 		}
-		s.Queue = append(s.Queue, w.Str)
+		waiter := Waiter{Owner: w[0].Str, Place: len(s.Queue) + 1 - fair, Kind: w[1].Str, Waited: remaining(w[2].Int)}
+		if waiter.Kind == "fair" {
+			fair, waiter.Place = fair+1, fair+1
+		}
+		s.Queue = append(s.Queue, waiter)
 	}
 	return s, nil
 }

@@ -2,8 +2,10 @@ package script_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -50,79 +52,160 @@ var writing = []string{"HSET N mode write a:1:write 2 a:1 1", "EXPIRE N 60", "SE
 var writingState = []string{"N hash a:1=1 a:1:write=2 mode=write, TTL 60s", "a:1#1 string 1, TTL 60s"}
 
 var lookRows = []row{
-	{title: "look/nothing", do: look, reply: `["mutex" "0" "" 1 0 [] []]`},
+	{title: "look/nothing", do: look, reply: `["mutex" "0" "" 1 0 [] [] 0]`},
 	{
 		title: "look/mutex",
 		given: []string{"HSET N a:1 2", "EXPIRE N 60"},
-		do:    look, reply: `["mutex" "0" "" 1 0 ["a:1" "exclusive" 2 60s] []]`,
+		do:    look, reply: `["mutex" "0" "" 1 0 ["a:1" "exclusive" 2 60s] [] 0]`,
 		state: []string{"N hash a:1=2, TTL 60s"},
 	},
 	{
 		title: "look/mutex without end",
 		given: []string{"HSET N " + me + " 1"},
-		do:    look, reply: `["mutex" "0" "" 1 0 ["` + me + `" "exclusive" 1 -1] []]`,
+		do:    look, reply: `["mutex" "0" "" 1 0 ["` + me + `" "exclusive" 1 -1] [] 0]`,
 		state: []string{"N hash " + me + "=1"},
 	},
 	{
 		title: "look/fenced",
 		given: []string{"HSET N a:1 1", "EXPIRE N 60", "SET token 9007199254740993"},
-		do:    look, reply: `["fenced" "9007199254740993" "" 1 0 ["a:1" "exclusive" 1 60s] []]`,
+		do:    look, reply: `["fenced" "9007199254740993" "" 1 0 ["a:1" "exclusive" 1 60s] [] 0]`,
 		state: []string{"N hash a:1=1, TTL 60s", "token string 9007199254740993"},
 	},
 	{
 		title: "look/a counter that counts nothing",
 		given: []string{"HSET N a:1 1", "EXPIRE N 60", "SET token x"},
-		do:    look, reply: `["mutex" "0" "" 1 0 ["a:1" "exclusive" 1 60s] []]`,
+		do:    look, reply: `["mutex" "0" "" 1 0 ["a:1" "exclusive" 1 60s] [] 0]`,
 		state: []string{"N hash a:1=1, TTL 60s", "token string x"},
 	},
 	{
 		title: "look/election",
 		given: leads,
-		do:    look, reply: `["election" "41" "A" 1 0 ["a:1" "exclusive" 1 60s] []]`,
+		do:    look, reply: `["election" "41" "A" 1 0 ["a:1" "exclusive" 1 60s] [] 0]`,
 		state: []string{"N hash a:1=1 leader=A, TTL 60s", "token string 41"},
 	},
 	{
 		title: "look/fair, more wait than are listed",
 		given: append(queue("a:1 300 -", "c:1 300 -", "j:7 300 -", "x:1 300 -"), taken...),
-		do:    look, reply: `["fair" "0" "" 4 1 ["b:1" "exclusive" 1 60s] ["a:1" "c:1" "j:7"]]`,
+		do:    look, reply: `["fair" "0" "" 4 1 ["b:1" "exclusive" 1 60s] ["a:1" "fair" -1 "c:1" "fair" -1 "j:7" "fair" -1] 4]`,
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+300s c:1+300s j:7+300s x:1+300s", "queue list a:1 c:1 j:7 x:1"},
 	},
 	{
 		title: "look/fair and free",
 		given: queue("a:1 300 -"),
-		do:    look, reply: `["fair" "0" "" 2 0 [] ["a:1"]]`,
+		do:    look, reply: `["fair" "0" "" 2 0 [] ["a:1" "fair" -1] 1]`,
 		state: []string{"limits zset a:1+300s", "queue list a:1"},
 	},
 	{
 		title: "look/readers, one of them dead",
 		given: reading,
-		do:    look, reply: `["rw" "0" "" 1 0 ["a:1" "read" 1 60s "b:1" "read" 1 100s] []]`,
+		do:    look, reply: `["rw" "0" "" 1 0 ["a:1" "read" 1 60s "b:1" "read" 1 100s] [] 0]`,
 		state: readingState,
 	},
 	{
 		title: "look/a reader without end",
 		given: []string{"HSET N mode read a:1 2", "EXPIRE N 60", "SET a:1#1 1", "SET a:1#2 1 EX 60"},
-		do:    look, reply: `["rw" "0" "" 1 0 ["a:1" "read" 2 -1] []]`,
+		do:    look, reply: `["rw" "0" "" 1 0 ["a:1" "read" 2 -1] [] 0]`,
 		state: []string{"N hash a:1=2 mode=read, TTL 60s", "a:1#1 string 1", "a:1#2 string 1, TTL 60s"},
 	},
 	{
 		title: "look/more holds of a reader than are looked at", // ten for each that is listed
 		given: []string{"HSET N mode read a:1 90 b:1 1", "EXPIRE N 60"},
-		do:    look, reply: `["rw" "0" "" 1 0 ["a:1" "read" 90 60s "b:1" "read" 1 60s] []]`,
+		do:    look, reply: `["rw" "0" "" 1 0 ["a:1" "read" 90 60s "b:1" "read" 1 60s] [] 0]`,
 		state: []string{"N hash a:1=90 b:1=1 mode=read, TTL 60s"},
 	},
 	{
 		title: "look/a writer that reads",
 		given: writing,
-		do:    look, reply: `["rw" "0" "" 1 0 ["a:1" "write" 2 60s "a:1" "read" 1 60s] []]`,
+		do:    look, reply: `["rw" "0" "" 1 0 ["a:1" "write" 2 60s "a:1" "read" 1 60s] [] 0]`,
 		state: writingState,
 	},
 	{
 		title: "look/permits",
 		given: []string{"SET N 3", "ZADD timeout +60 a:1.0 -5 b:1.0 " + endless + " c:1.0"},
-		do:    look, reply: fmt.Sprintf(`["semaphore" "0" "" 1 0 [%q "permit" 1 60s %q "permit" 1 -1] []]`, permitIDs["a:1.0"], permitIDs["c:1.0"]),
+		do:    look, reply: fmt.Sprintf(`["semaphore" "0" "" 1 0 [%q "permit" 1 60s %q "permit" 1 -1] [] 0]`, permitIDs["a:1.0"], permitIDs["c:1.0"]),
 		state: []string{"N string 3", "timeout zset a:1.0+60s b:1.0+past c:1.0+never"},
 	},
+}
+
+// soon is a score in the queue of waiting clients: a time in µs, times two. It is after the
+// time of these tests, so that its owner has waited for no time.
+const soon = "4000000000000000"
+
+// lookQueueRows are looks at the queue of waiting clients, which is the key line.
+var lookQueueRows = []row{
+	{
+		title: "look/one of each kind waits",
+		given: append([]string{"ZADD line " + soon + " a:1 " + soon + " b:2:fenced " + soon + " c:1:write"}, taken...),
+		do:    look, reply: `["mutex" "0" "" 1 0 ["b:1" "exclusive" 1 60s] ["a:1" "mutex" 0 "b:2" "fenced" 0 "c:1" "rw" 0] 3]`,
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+never b:2:fenced+never c:1:write+never"},
+	},
+	{
+		title: "look/more wait than are listed",
+		given: append([]string{"ZADD line 1 e:1 2 a:1 3 b:1 4 c:1 5 d:1"}, taken...),
+		do:    look, reply: `["mutex" "0" "" 1 2 ["b:1" "exclusive" 1 60s] ["e:1" "mutex" -1 "a:1" "mutex" -1 "b:1" "mutex" -1] 5]`,
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+past b:1+past c:1+past d:1+past e:1+past"},
+	},
+	{
+		title: "look/two queues",
+		given: slices.Concat(queue("a:1 300 -"), []string{"ZADD line " + soon + " c:1"}, taken),
+		do:    look, reply: `["fair" "0" "" 2 0 ["b:1" "exclusive" 1 60s] ["a:1" "fair" -1 "c:1" "mutex" 0] 2]`,
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+300s", "line zset c:1+never", "queue list a:1"},
+	},
+	{
+		title: "look/free, a writer waits",
+		given: []string{"ZADD line " + soon + " a:1:write"},
+		do:    look, reply: `["rw" "0" "" 1 0 [] ["a:1" "rw" 0] 1]`,
+		state: []string{"line zset a:1:write+never"},
+	},
+	{
+		title: "look/readers, a writer waits",
+		given: append([]string{"ZADD line " + soon + " c:1:write"}, reading...),
+		do:    look, reply: `["rw" "0" "" 1 0 ["a:1" "read" 1 60s "b:1" "read" 1 100s] ["c:1" "rw" 0] 1]`,
+		state: append(slices.Clone(readingState), "line zset c:1:write+never"),
+	},
+	{
+		title: "look/entries of no client",
+		given: append([]string{"ZADD line 1 x 2 a:1:read 3 :1:write"}, taken...),
+		do:    look, reply: `["mutex" "0" "" 1 0 ["b:1" "exclusive" 1 60s] ["x" "" -1 "a:1:read" "" -1 ":1:write" "" -1] 3]`,
+		state: []string{"N hash b:1=1, TTL 60s", "line zset :1:write+past a:1:read+past x+past"},
+	},
+	{
+		title: "look/free, and an entry of no client",
+		given: []string{"ZADD line 1 x"},
+		do:    look, reply: `["mutex" "0" "" 1 0 [] ["x" "" -1] 1]`,
+		state: []string{"line zset x+past"},
+	},
+	{
+		title: "look/a queue of another type",
+		given: append([]string{"SET line x"}, taken...),
+		do:    look, reply: `["mutex" "0" "" 1 0 ["b:1" "exclusive" 1 60s] [] 0]`,
+		state: []string{"N hash b:1=1, TTL 60s", "line string x"},
+	},
+	{
+		title: "look/without the queue",
+		given: append([]string{"ZADD line " + soon + " c:1"}, taken...),
+		do:    lookWithoutQueue, reply: `["mutex" "0" "" 1 0 ["b:1" "exclusive" 1 60s] [] -1]`,
+		state: []string{"N hash b:1=1, TTL 60s", "line zset c:1+never"},
+	},
+	{
+		title: "look/fair, without the second queue",
+		given: append(queue("a:1 300 -", "c:1 300 -", "j:7 300 -", "x:1 300 -"), taken...),
+		do:    lookWithoutQueue, reply: `["fair" "0" "" 4 1 ["b:1" "exclusive" 1 60s] ["a:1" "fair" -1 "c:1" "fair" -1 "j:7" "fair" -1] 4]`,
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+300s c:1+300s j:7+300s x:1+300s", "queue list a:1 c:1 j:7 x:1"},
+	},
+}
+
+// lookWithoutQueue looks as a user that may not read the queue.
+func lookWithoutQueue(ctx context.Context, d driver.Driver, name string) error {
+	call, ok := script.LookAgain(script.Look(d, name, 3), driver.ServerError("NOPERM No permissions to access a key"))
+	if !ok {
+		return errors.New("there is no call without the queue")
+	}
+	r, err := d.Do(ctx, call)
+	if err == nil {
+		_, err = script.DecodeSight(r)
+	}
+	return err
 }
 
 // decoys are what is not a lock, with a server's state that is not to change.
@@ -287,6 +370,12 @@ var scanRows = []row{
 		state: []string{"N hash a:1=1, TTL 60s", "z:timeout zset 6d+past"},
 	},
 	{
+		title: "scan/queues",
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 m", "ZADD z:timeout 1 m"},
+		do:    walk("*", 2), reply: `["0" ["holdfast:queue:{N}"]]`,
+		state: []string{"N hash a:1=1, TTL 60s", "line zset m+past", "z:timeout zset 6d+past"},
+	},
+	{
 		title: "scan/by a pattern",
 		given: []string{"HSET N a:1 1", "EXPIRE N 60", "HSET other a:1 1", "EXPIRE other 60"},
 		do:    walk("o[st]*", 0), reply: `["0" ["other"]]`,
@@ -294,10 +383,10 @@ var scanRows = []row{
 	},
 }
 
-var inspectRows = slices.Concat(lookRows, breakRows, scanRows)
+var inspectRows = slices.Concat(lookRows, lookQueueRows, breakRows, scanRows)
 
 func TestInspect(t *testing.T) {
-	check(t, slices.Concat(lookRows, breakRows))
+	check(t, slices.Concat(lookRows, lookQueueRows, breakRows))
 	checkNamed(t, scanRows, "N")
 }
 
@@ -317,7 +406,7 @@ func TestLeasedNames(t *testing.T) {
 		"x":     nil,
 	} {
 		var got []string
-		for _, w := range script.Walks(pattern)[1:] {
+		for _, w := range script.Walks(pattern)[1:] { // those of queues find nothing
 			_, names, err := w.Step(t.Context(), d, script.Routes(d)[0], "0", 1000)
 			if err != nil {
 				t.Fatal(err)
@@ -331,9 +420,48 @@ func TestLeasedNames(t *testing.T) {
 	}
 }
 
+// The name of a lock is derived from the key of its queue, also if the name has a hash tag. A
+// key that Holdfast does not write is not that of a lock.
+func TestQueuedNames(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	for _, rest := range []string{
+		"{job}", "a{job}b", "job", "{job}:readers", "{}", "", "{a\nb}", "{a\xffb}", "{" + strings.Repeat("x", script.MaxName+1) + "}", "{job", "job}",
+	} {
+		s.Do(t, "ZADD", "holdfast:queue:"+rest, "1", "x")
+	}
+	s.Do(t, "SET", "holdfast:queue:{text}", "x")
+	for pattern, want := range map[string][]string{
+		"*":     {"a{job}b", "job", "{job}:readers"},
+		"j*":    {"job"},
+		"a*":    {"a{job}b"},
+		"{job}": {"{job}"},
+		"x":     nil,
+	} {
+		var got []string
+		for _, w := range script.Walks(pattern)[1:] {
+			_, names, err := w.Step(t.Context(), d, script.Routes(d)[0], "0", 1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, names...)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", pattern, got, want)
+		}
+	}
+	for name, want := range map[string]string{"job": "{job}", "{job}": "job", "a{job}": "", "{job}a": "", "{a}{b}": ""} {
+		if got := script.Twin(name); got != want {
+			t.Errorf("the twin of %q is %q, want %q", name, got, want)
+		}
+	}
+}
+
 var inspectWire = []step{
 	{"go through the keys", walk("*", 0)},
 	{"go on through the leases of permits", walk("jo*", 1)},
+	{"go on through the queues", walk("jo*", 3)},
 	{"look at what is free", look},
 	{"take it", acquire(fenced, again(me, 1, 30))},
 	{"go through the keys", walk("*", 0)},

@@ -1,15 +1,22 @@
 -- Return the state of a lock of any kind.
 -- KEYS  1 the lock, or the number of free permits
 --       and, unless they are in other slots:
---       2 the queue, 3 the counter of tokens, 4 prefix of readers' keys, 5 the leases of permits
--- ARGV  1 how many holders to list at most
+--       2 the queue of a fair mutex, 3 the counter of tokens, 4 prefix of readers' keys, 5 the leases of permits
+--       and, if the user may read it:
+--       6 the queue of the other mutexes, see lib/queue.lua
+-- ARGV  1 how many holders, and how many entries of each queue, to list at most
 --       2 the channel of the waiters for a mutex, 3 for a read/write lock, 4 for permits
 -- RETURN  the kind; nothing more if it is ''
 --         the last token, the value that the leader has proclaimed
 --         the number of clients that wait for messages, -1 if unknown
---         the number of holders that are not listed
+--         the number of holders and waiters that are not listed
 --         for each holder: field or id, mode, count, and its remaining ms, -1 without end
---         the queue
+--         for each waiter in a queue, those of a fair mutex first: owner, kind of lock that it wants, '' if unknown, and for how many ms
+--         it has waited, -1 if unknown
+--         how many wait in both queues, -1 if no one waits in the first and the second is unknown
+local KINDS = { [''] = 'mutex', [':fenced'] = 'fenced', [':write'] = 'rw' } -- by the end of an entry in the second queue
+local LONG = 100   -- bytes; no entry there is longer
+local SINCE = 2e15 -- scores there are larger: twice the µs of the Unix epoch
 local most = tonumber(ARGV[1])
 local function is(key, type) return key and redis.call('type', key).ok == type end
 local function total(reply)
@@ -19,8 +26,8 @@ local function total(reply)
   return n
 end
 
-local kind, leader, more = 'mutex', '', 0
-local holders, queue, channels = {}, {}, { ARGV[2] }
+local kind, leader, more, free = 'mutex', '', 0, false
+local holders, waiters, channels = {}, {}, { ARGV[2] }
 local function hold(owner, mode, count, left)
   if #holders >= 4 * most then
     more = more + 1
@@ -60,7 +67,7 @@ if is(KEYS[1], 'hash') then
   end
   more = more + rest
   if mode ~= '' then
-    kind, channels = 'rw', { ARGV[3] }
+    kind = 'rw'
   elseif redis.call('hexists', KEYS[1], 'leader') == 1 then
     kind, leader = 'election', redis.call('hget', KEYS[1], 'leader')
   end
@@ -78,9 +85,18 @@ elseif is(KEYS[1], 'string') and is(KEYS[5], 'zset') and redis.call('strlen', KE
   more = math.max(all - over - most, 0)
 elseif redis.call('exists', KEYS[1]) == 1 then
   return { '' }
+else
+  free = true
 end
 
-local token
+-- wait lists a waiter, unless there is too much to read.
+local function wait(owner, wants, ms)
+  if not spend(#owner) then return false end
+  for _, v in ipairs({ owner, wants, ms }) do waiters[#waiters + 1] = v end
+  return true
+end
+
+local token, length = nil, 0
 if kind == 'mutex' or kind == 'election' then
   if is(KEYS[3], 'string') and redis.call('strlen', KEYS[3]) <= 20 then
     token = string.match(redis.call('get', KEYS[3]), '^%d+$')
@@ -88,15 +104,42 @@ if kind == 'mutex' or kind == 'election' then
   end
   if is(KEYS[2], 'list') then
     if kind ~= 'election' then kind = 'fair' end
-    local length = redis.call('llen', KEYS[2])
+    length = redis.call('llen', KEYS[2])
     for i = 0, math.min(length, most) - 1 do
       local owner = redis.call('lindex', KEYS[2], i)
-      if not spend(#owner) then break end
-      queue[#queue + 1] = owner
+      if not wait(owner, 'fair', -1) then break end
+      channels[#channels + 1] = ARGV[2] .. ':' .. owner
     end
-    more = more + length - #queue
-    for _, owner in ipairs(queue) do channels[#channels + 1] = ARGV[2] .. ':' .. owner end
   end
 end
+
+-- second lists the waiters in the second queue, and returns its length, or nil if the user may not read it.
+local function second()
+  if not KEYS[6] then return nil end
+  if not is(KEYS[6], 'zset') then return 0 end
+  local size, now = redis.pcall('zcard', KEYS[6]), clock()
+  if type(size) ~= 'number' then return nil end
+  for i = 0, math.min(size, most) - 1 do
+    local entry = redis.pcall('zrange', KEYS[6], i, i, 'withscores')
+    if entry.err then return nil end
+    local owner, ending = string.match(#entry[1] <= LONG and entry[1] or '', '^([%x-]+:%d+)(:?%a*)$')
+    local wants, score = KINDS[ending or '?'], tonumber(entry[2]) or 0
+    local ms = -1
+    if wants and score > SINCE and score < 2 ^ 53 then ms = math.max(math.floor(now - score / 2000), 0) end
+    if not wait(wants and owner or entry[1], wants or '', ms) then break end
+  end
+  return size
+end
+if kind ~= 'semaphore' then
+  local size = second()
+  if free and kind == 'mutex' and (waiters[2] or '') ~= '' then kind = waiters[2] end
+  if not size and length == 0 then
+    length = -1
+  else
+    length = length + (size or 0)
+    more = more + length - #waiters / 3
+  end
+end
+if kind == 'rw' then channels = { ARGV[3] } end
 local clients = math.max(total(redis.pcall('pubsub', 'numsub', unpack(channels))), total(redis.pcall('pubsub', 'shardnumsub', unpack(channels))))
-return { kind, token or '0', leader, clients, more, holders, queue }
+return { kind, token or '0', leader, clients, more, holders, waiters, length }
