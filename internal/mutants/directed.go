@@ -120,8 +120,18 @@ var directed = []Mutant{
 		"test/behaviour", "TestReadersAndQueuedWriters",
 	},
 	{
+		"a release fails if the user may not remove entries from the queue",
+		"internal/script/lua/lib/queue.lua", "if not fails(redis.pcall('zrem', queue, head[1])) and told(", "if redis.call('zrem', queue, head[1]) and told(",
+		"test/faults", "TestWithoutQueueRights/zrem",
+	},
+	{
+		"an owner that cannot be removed from the queue enters it",
+		"internal/script/lua/lib/queue.lua", "or fails(redis.pcall('zrem', queue, '')) or", "or",
+		"test/faults", "TestWithoutQueueRights/zrem",
+	},
+	{
 		"a call reads many long entries of a queue",
-		"internal/script/lua/lib/queue.lua", "      if #head[1] > LONG then break end\n", "",
+		"internal/script/lua/lib/queue.lua", "if #head[1] > LONG or fails(removed) then break end", "if fails(removed) then break end",
 		"internal/script", "TestHostileData/rwmutex_read_pass",
 	},
 	{

@@ -8,13 +8,20 @@ local SKIPS = 16   -- a call passes over at most so many clients that do not lis
 local LONG = 100   -- bytes; no entry is longer, and a call reads at most one that is
 local queue = KEYS[#KEYS]
 
+local function fails(reply) return type(reply) == 'table' and reply.err end
+
 -- enqueue returns the reply for a lock that is held for ms, -1 without end: -1 - ms, and the place in the queue, 0 if it is not queued.
 local function enqueue(member, lease, ms)
   local reply = -1 - math.max(math.min(ms, 9e15), -1)
   local time = redis.call('time')
   local score = (time[1] * 1000000 + time[2]) * 2 + (tonumber(lease) < GRANT and 1 or 0)
-  -- The queue may hold data of another type, and a server that is out of memory refuses to add to it.
-  if type(redis.pcall('zadd', queue, 'nx', string.format('%.0f', score), member)) == 'table' then return { reply, 0 } end
+  -- The queue may hold data of another type, a server that is out of memory refuses to add to it, and the user may lack a right. An
+  -- entry that cannot be removed would stay when its owner has the lock. So all commands are tried before one is added. The first call
+  -- adds nothing. It must be the first: after another write, a server that is out of memory refuses nothing.
+  if fails(redis.pcall('zadd', queue, 'xx', 0, '')) or fails(redis.pcall('zrem', queue, '')) or fails(redis.pcall('zrank', queue, member)) then
+    return { reply, 0 }
+  end
+  redis.call('zadd', queue, 'nx', string.format('%.0f', score), member)
   redis.call('pexpire', queue, 300000)
   return { reply, redis.call('zrank', queue, member) + 1 }
 end
@@ -71,8 +78,8 @@ local function pass(kind, take, publish, lot, channel, message, message2)
     others, listening = listeners(publish, channel, client or queue)
     if not others then break end
     if not client or listening == 0 then
-      redis.call('zrem', queue, head[1]) -- it queues again when it listens again
-      if #head[1] > LONG then break end
+      local removed = redis.pcall('zrem', queue, head[1]) -- it queues again when it listens again
+      if #head[1] > LONG or fails(removed) then break end
     else
       local all = others > 0 and lot % 2 == 0 or lot == 0
       if all or wanted ~= kind or tonumber(head[2]) % 2 == 1 then
@@ -83,8 +90,7 @@ local function pass(kind, take, publish, lot, channel, message, message2)
       local token = take(owner, head[1])
       if not token then break end
       redis.call('pexpire', KEYS[1], GRANT)
-      redis.call('zrem', queue, head[1])
-      if told(publish, client, string.format('%s %.0f %d', owner, token, GRANT)) then
+      if not fails(redis.pcall('zrem', queue, head[1])) and told(publish, client, string.format('%s %.0f %d', owner, token, GRANT)) then
         if others > 0 then
           local next = redis.pcall('zrange', queue, 0, 0)[1]
           next = next and parse(next)
@@ -92,7 +98,7 @@ local function pass(kind, take, publish, lot, channel, message, message2)
         end
         return 0
       end
-      redis.call('del', KEYS[1]) -- the user may not publish to it
+      redis.call('del', KEYS[1]) -- the user may not remove it from the queue, or not publish to it
       break
     end
   end
