@@ -132,7 +132,7 @@ var directed = []Mutant{
 	{
 		"a call reads many long entries of a queue",
 		"internal/script/lua/lib/queue.lua", "if #head[1] > LONG or fails(removed) then break end", "if fails(removed) then break end",
-		"internal/script", "TestHostileData/rwmutex_read_pass",
+		"internal/script", "TestQueued",
 	},
 	{
 		"a release fails while the slot of the lock is moved",

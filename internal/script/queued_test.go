@@ -2,6 +2,7 @@ package script_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +106,13 @@ var queuedRows = []row{
 		do:    pass(1), reply: "1", again: "0",
 		state: []string{"N hash c:1=1, TTL 3s", "line zset b:1+past"},
 		heard: "c:1 token 2000 on line:c",
+	},
+	{
+		title: "pass/after one long entry, nothing more is read",
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 " + strings.Repeat("x", 101) + " 2 " + strings.Repeat("y", 101) + " 4 c:1"},
+		do:    pass(1), reply: "1", again: "0",
+		state: []string{"line zset c:1+past " + strings.Repeat("y", 101) + "+past"},
+		heard: "0 on channel",
 	},
 	{
 		title: "pass/none listens",
