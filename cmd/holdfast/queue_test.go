@@ -75,6 +75,22 @@ func TestQueueOfFreeLock(t *testing.T) {
 	}
 }
 
+// TestQueueWithoutRights checks that show and ls work if the user may not read the queue.
+func TestQueueWithoutRights(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	s.Do(t, "ACL", "SETUSER", "operator", "on", ">secret", "+@all", "&*", "~holdfast:scan:*", "~orders*", "~{orders*", "~redisson_*")
+	url := "redis://operator:secret@" + s.Addr()
+	s.Do(t, "HSET", "orders", "a:1", "1")
+	s.Do(t, "PEXPIRE", "orders", "600000")
+	s.Do(t, "ZADD", queueKey("orders"), "1", "b:1")
+	execute(t, "show", "orders", "--url", url).want(t, 0, `held by +a:1\n.*\n  queue +unknown \(it could not be read\)\n`, "")
+	execute(t, "ls", "orders*", "--url", url).want(t, 0, `\norders +mutex +a:1 `, "")
+	if l := lsDecode[lsLock](t, execute(t, "show", "orders", "--json", "--url", url).out); l.Queued != nil || len(l.Queue) != 0 || len(l.Holders) != 1 {
+		t.Errorf("%+v", l)
+	}
+}
+
 // TestQueueHostile checks that entries of a queue cannot harm the terminal, and that
 // many waiters do not hide who holds the lock.
 func TestQueueHostile(t *testing.T) {
