@@ -126,7 +126,7 @@ var directed = []Mutant{
 	},
 	{
 		"an owner that cannot be removed from the queue enters it",
-		"internal/script/lua/lib/queue.lua", "or fails(redis.pcall('zrem', queue, '')) or", "or",
+		"internal/script/lua/lib/queue.lua", "or fails(redis.pcall('zrem', queue, '')) then", "then",
 		"test/faults", "TestWithoutQueueRights/zrem",
 	},
 	{

@@ -86,7 +86,7 @@ var lookRows = []row{
 	{
 		title: "look/fair, more wait than are listed",
 		given: append(queue("a:1 300 -", "c:1 300 -", "j:7 300 -", "x:1 300 -"), taken...),
-		do:    look, reply: `["fair" "0" "" 4 1 ["b:1" "exclusive" 1 60s] ["a:1" "fair" -1 "c:1" "fair" -1 "j:7" "fair" -1] 4]`,
+		do:    look, reply: `["fair" "0" "" 5 1 ["b:1" "exclusive" 1 60s] ["a:1" "fair" -1 "c:1" "fair" -1 "j:7" "fair" -1] 4]`,
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+300s c:1+300s j:7+300s x:1+300s", "queue list a:1 c:1 j:7 x:1"},
 	},
 	{

@@ -105,10 +105,14 @@ if kind == 'mutex' or kind == 'election' then
   if is(KEYS[2], 'list') then
     if kind ~= 'election' then kind = 'fair' end
     length = redis.call('llen', KEYS[2])
+    local seen = {} -- clients: their owners share the channel for grants
     for i = 0, math.min(length, most) - 1 do
       local owner = redis.call('lindex', KEYS[2], i)
       if not wait(owner, 'fair', -1) then break end
       channels[#channels + 1] = ARGV[2] .. ':' .. owner
+      local id = KEYS[6] and string.match(#owner <= LONG and owner or '', '^([%x-]+):%d+$')
+      if id and not seen[id] then channels[#channels + 1] = KEYS[6] .. ':' .. id end
+      if id then seen[id] = true end
     end
   end
 end

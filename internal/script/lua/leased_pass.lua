@@ -47,8 +47,8 @@ for _ = 1, SKIPS do
   others, listening = listeners(publish, KEYS[3], client or queue)
   if not others then break end
   if not n or n == 0 or listening == 0 then
-    redis.call('zrem', queue, entry[1]) -- it queues again when it listens again
-    if #entry[1] > LONG then break end
+    local removed = redis.pcall('zrem', queue, entry[1]) -- it queues again when it listens again
+    if #entry[1] > LONG or fails(removed) then break end
   elseif n > left then
     at = at + 1
   else
@@ -56,8 +56,7 @@ for _ = 1, SKIPS do
     if wake or n > MOST or tonumber(entry[2]) % 2 == 1 then
       told(publish, client, '')
       at = at + 1
-    elseif grant(client, owner, n) then
-      redis.call('zrem', queue, entry[1])
+    elseif not fails(redis.pcall('zrem', queue, entry[1])) and grant(client, owner, n) then
       free = free - n
     else
       wake = true

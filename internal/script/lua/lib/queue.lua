@@ -8,6 +8,7 @@ local SKIPS = 16   -- a call passes over at most so many clients that do not lis
 local LONG = 100   -- bytes; no entry is longer, and a call reads at most one that is
 local queue = KEYS[#KEYS]
 
+-- fails reports whether a reply is an error.
 local function fails(reply) return type(reply) == 'table' and reply.err end
 
 -- enqueue returns the reply for a lock that is held for ms, -1 without end: -1 - ms, and the place in the queue, 0 if it is not queued.
@@ -16,14 +17,17 @@ local function enqueue(member, lease, ms)
   local time = redis.call('time')
   local score = (time[1] * 1000000 + time[2]) * 2 + (tonumber(lease) < GRANT and 1 or 0)
   -- The queue may hold data of another type, a server that is out of memory refuses to add to it, and the user may lack a right. An
-  -- entry that cannot be removed would stay when its owner has the lock. So all commands are tried before one is added. The first call
-  -- adds nothing. It must be the first: after another write, a server that is out of memory refuses nothing.
-  if fails(redis.pcall('zadd', queue, 'xx', 0, '')) or fails(redis.pcall('zrem', queue, '')) or fails(redis.pcall('zrank', queue, member)) then
+  -- entry that cannot be removed would stay when its owner has the lock, so none is added then. The first call adds nothing. It must be
+  -- the first: after another write, a server that is out of memory refuses nothing.
+  if fails(redis.pcall('zadd', queue, 'xx', 0, '')) or fails(redis.pcall('zrem', queue, '')) then return { reply, 0 } end
+  redis.call('zadd', queue, 'nx', string.format('%.0f', score), member)
+  local rank = redis.pcall('zrank', queue, member)
+  if fails(rank) then
+    redis.call('zrem', queue, member)
     return { reply, 0 }
   end
-  redis.call('zadd', queue, 'nx', string.format('%.0f', score), member)
   redis.call('pexpire', queue, 300000)
-  return { reply, redis.call('zrank', queue, member) + 1 }
+  return { reply, rank + 1 }
 end
 
 -- dequeue removes an owner that has the lock, or has given up.
