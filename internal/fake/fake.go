@@ -5,6 +5,7 @@ package fake
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ type Driver struct {
 	calls     map[string]int
 	fail      func(driver.Call) error
 
+	offset   time.Duration // of the server's clock
 	term     uint64
 	replicas int // number of replicas, all up to date
 	watchers []func()
@@ -40,6 +42,41 @@ var _ driver.Driver = (*Driver)(nil)
 func New() *Driver {
 	return &Driver{locks: make(map[string]*lock), queues: make(map[string][]string), short: make(map[string]bool), calls: make(map[string]int)}
 }
+
+// Replica returns a driver with the same locks, queues and clock, and without the
+// listeners: a replica that is promoted now.
+func (d *Driver) Replica() *Driver {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := New()
+	r.offset, r.term, r.replicas = d.offset, d.term, d.replicas
+	for key, l := range d.locks {
+		copied := *l
+		r.locks[key] = &copied
+	}
+	for key, q := range d.queues {
+		r.queues[key] = slices.Clone(q)
+	}
+	maps.Copy(r.short, d.short)
+	return r
+}
+
+// Step sets the clock of the server forward, or back if by is negative. The server
+// expires keys by this clock, and takes tokens from it.
+func (d *Driver) Step(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.offset += by
+}
+
+// Now returns the time by the clock of the server.
+func (d *Driver) Now() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.now()
+}
+
+func (d *Driver) now() time.Time { return time.Now().Add(d.offset) }
 
 // Fail makes calls fail with the error that f returns. If that error is
 // ambiguous, the call still takes effect: only its reply is lost. A nil f ends
@@ -95,7 +132,7 @@ func (d *Driver) Remaining(key string) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if h := d.get(key); h != nil {
-		return time.Until(h.until)
+		return h.until.Sub(d.now())
 	}
 	return 0
 }
@@ -106,7 +143,7 @@ func (d *Driver) Expire(key string, after time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if h := d.get(key); h != nil {
-		h.until = time.Now().Add(after)
+		h.until = d.now().Add(after)
 	}
 }
 
@@ -119,7 +156,7 @@ func (d *Driver) Delete(key string) {
 
 func (d *Driver) get(key string) *lock {
 	h := d.locks[key]
-	if h != nil && !time.Now().Before(h.until) {
+	if h != nil && !d.now().Before(h.until) {
 		delete(d.locks, key)
 		return nil
 	}

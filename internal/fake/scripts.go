@@ -19,7 +19,7 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 	number := func(n int) driver.Reply { return driver.Reply{Type: driver.Int, Int: int64(n)} }
 	lease := func(ms string) time.Time {
 		n, _ := strconv.Atoi(ms)
-		return time.Now().Add(time.Duration(n) * time.Millisecond)
+		return d.now().Add(time.Duration(n) * time.Millisecond)
 	}
 	switch c.Script.Name {
 	case "mutex_acquire":
@@ -31,13 +31,13 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 			h = &lock{owner: c.Args[1]}
 			d.locks[c.Keys[0]] = h
 		case h.owner != c.Args[1]:
-			return number(-1 - int(time.Until(h.until).Milliseconds())), nil
+			return number(-1 - int(h.until.Sub(d.now()).Milliseconds())), nil
 		}
 		h.count, _ = strconv.Atoi(c.Args[2])
 		if until := lease(c.Args[0]); until.After(h.until) {
 			h.until = until
 		}
-		return driver.Reply{Type: driver.Int, Int: time.Now().UnixMicro()}, nil
+		return driver.Reply{Type: driver.Int, Int: d.now().UnixMicro()}, nil
 	case "mutex_release":
 		h := d.get(c.Keys[0])
 		if h == nil || h.owner != c.Args[0] {
@@ -55,11 +55,11 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 			if !slices.Contains(d.queues[c.Keys[1]], c.Args[1]) {
 				d.queues[c.Keys[1]] = append(d.queues[c.Keys[1]], c.Args[1])
 			}
-			if until := lease(c.Args[0]); time.Until(until) < grantTime {
+			if until := lease(c.Args[0]); until.Sub(d.now()) < grantTime {
 				d.short[c.Args[1]] = true
 			}
 			place := slices.Index(d.queues[c.Keys[1]], c.Args[1]) + 1
-			return driver.Reply{Type: driver.List, List: []driver.Reply{number(-1 - int(time.Until(h.until).Milliseconds())), number(place)}}, nil
+			return driver.Reply{Type: driver.List, List: []driver.Reply{number(-1 - int(h.until.Sub(d.now()).Milliseconds())), number(place)}}, nil
 		}
 		if h == nil {
 			h = &lock{owner: c.Args[1], count: 1}
@@ -69,7 +69,7 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 			h.until = until
 		}
 		d.dequeue(c.Keys[1], c.Args[1])
-		return driver.Reply{Type: driver.Int, Int: time.Now().UnixMicro()}, nil
+		return driver.Reply{Type: driver.Int, Int: d.now().UnixMicro()}, nil
 	case "mutex_pass":
 		h := d.get(c.Keys[0])
 		if h == nil || h.owner != c.Args[0] {
@@ -86,7 +86,7 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 				d.dequeue(c.Keys[1], owner)
 				continue
 			}
-			now := time.Now()
+			now := d.now()
 			if lot, _ := strconv.Atoi(c.Args[4]); others > 0 && lot%2 == 0 || lot == 0 || d.short[owner] {
 				return number(1 + max(others, 0)), []message{{c.Args[2], "0"}, {channel, ""}}
 			}
@@ -95,6 +95,12 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 			return number(1), []message{{channel, owner + " " + strconv.FormatInt(now.UnixMicro(), 10) + " 2000"}}
 		}
 		return number(1 + max(others, 0)), []message{{c.Args[2], "0"}}
+	case "mutex_force":
+		if h := d.get(c.Keys[0]); h == nil || c.Args[1] != "" && h.owner != c.Args[1] {
+			return number(0), nil
+		}
+		delete(d.locks, c.Keys[0])
+		return number(1), []message{{c.Args[2], "0"}}
 	case "renew":
 		list := make([]driver.Reply, len(c.Keys))
 		for i, key := range c.Keys {

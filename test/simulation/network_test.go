@@ -11,44 +11,67 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/fake"
 )
 
-// A network connects clients with one server. It delays, loses and reorders what they
-// send, as its seed says. All times are faked.
+// A network connects clients with a master. It delays, loses, repeats and reorders what
+// they send, as its seed says. All times are faked.
 type network struct {
-	*fake.Driver
-	executed func(client int, call driver.Call, reply driver.Reply) // after each call, before its reply
+	executed func(client int, s *server, call driver.Call, reply driver.Reply) // after each call, before its reply
 
 	mu      sync.Mutex // orders the calls
+	servers []*server  // all that were masters
+	master  *server    // the latest one
 	down    chan struct{}
-	stopped time.Time // from when to when the server does nothing
-	resumes time.Time
 }
 
-// A link is the connection of one client.
+// serve makes a server the master. The caller holds n.mu.
+func (n *network) serve(s *server) {
+	n.servers = append(n.servers, s)
+	n.master = s
+}
+
+// A link is the connection of one client. It is the driver of that client.
 type link struct {
 	*network
-	client int
-
+	client  int
 	seed    uint64
-	mu      sync.Mutex
-	sent    map[string]uint64 // how often, by what was sent
-	faults  faults
-	frozen  time.Time // until when nothing passes
-	crashed bool
-	ears    []*ear
+	renewed func(driver.Call, driver.Reply) // when the answer to a renewal has arrived
+
+	mu       sync.Mutex
+	sent     map[string]uint64 // how often, by what was sent
+	faults   faults
+	frozen   time.Time // until when nothing passes
+	crashed  bool
+	ears     []*ear
+	watchers []func()
+
+	server *server       // to which the client sends
+	term   uint64        // of that server
+	moved  chan struct{} // closed when the client sends to another server
+	since  time.Time     // when the last disturbance of the link ended or will end
 }
 
 // faults are the probabilities in percent, and the bounds of a link.
 type faults struct {
-	loseRequest, loseReply, loseMessage, repeatMessage int
-	delay                                              time.Duration // of each request, reply and message, at most
+	loseRequest, loseReply, loseMessage, repeatMessage, repeatRequest int
+	delay                                                             time.Duration // of each request, reply and message, at most
+}
+
+// calm reports whether every request is answered soon.
+func (f faults) calm() bool {
+	return f.loseRequest == 0 && f.loseReply == 0 && f.delay <= 20*time.Millisecond
 }
 
 const answerTimeout = 1937 * time.Millisecond // of a driver
 
 var errNoAnswer = &driver.Error{Class: driver.Ambiguous, Err: errors.New("no answer in time")}
+
+func newLink(n *network, client int, seed uint64) *link {
+	return &link{
+		network: n, client: client, seed: seed, sent: make(map[string]uint64), faults: faults{delay: time.Millisecond},
+		server: n.master, moved: make(chan struct{}), since: time.Now(),
+	}
+}
 
 // A fate decides what happens to one thing that is sent.
 type fate struct{ *rand.Rand }
@@ -79,44 +102,47 @@ func (l *link) draw(f func()) {
 
 // Do sends a call. The call may be executed long after Do has given up on it.
 func (l *link) Do(ctx context.Context, call driver.Call) (driver.Reply, error) {
-	results := l.send(ctx, []driver.Call{call})
+	results := l.send(ctx, []driver.Call{call}, 0, 0)
 	return results[0].Reply, results[0].Err
 }
 
 func (l *link) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
-	return l.send(ctx, calls)
+	return l.send(ctx, calls, 0, 0)
 }
 
-func (l *link) DoAcked(ctx context.Context, calls []driver.Call, replicas int, _ time.Duration) []driver.Result {
-	results := l.send(ctx, calls)
+func (l *link) DoAcked(ctx context.Context, calls []driver.Call, replicas int, timeout time.Duration) []driver.Result {
+	return l.send(ctx, calls, replicas, timeout)
+}
+
+func failed(calls []driver.Call, err error) []driver.Result {
+	results := make([]driver.Result, len(calls))
 	for i := range results {
-		results[i].Acked = replicas
+		results[i].Err = err
 	}
 	return results
 }
 
-func (l *link) send(ctx context.Context, calls []driver.Call) []driver.Result {
-	failed := func(err error) []driver.Result {
-		results := make([]driver.Result, len(calls))
-		for i := range results {
-			results[i].Err = err
-		}
-		return results
-	}
+func (l *link) send(ctx context.Context, calls []driver.Call, replicas int, timeout time.Duration) []driver.Result {
 	if err := ctx.Err(); err != nil {
-		return failed(driver.Unsent(err))
+		return failed(calls, driver.Unsent(err))
 	}
 	for i := range calls { // the caller may change its slices when send has returned
 		calls[i].Keys = append([]string(nil), calls[i].Keys...)
 		calls[i].Args = append([]string(nil), calls[i].Args...)
 	}
 	calls = append([]driver.Call(nil), calls...)
-	var there, back time.Duration
-	var lost, mute bool
+	var there, back, again, acked time.Duration
+	var lost, mute, reset bool
+	var s *server
+	var moved chan struct{}
 	l.draw(func() {
 		f := l.fate(what(calls))
-		there, back = l.pass(f), l.pass(f)
-		lost, mute = f.chance(l.faults.loseRequest) || l.crashed, f.chance(l.faults.loseReply)
+		there, back, again, acked = l.pass(f), l.pass(f), l.pass(f), time.Duration(f.Int64N(int64(3*time.Millisecond)))
+		lost, mute, reset = f.chance(l.faults.loseRequest) || l.crashed, f.chance(l.faults.loseReply), f.chance(50)
+		if !f.chance(l.faults.repeatRequest) {
+			again = 0
+		}
+		s, moved = l.server, l.moved
 	})
 	answer := make(chan []driver.Result, 1)
 	if !lost {
@@ -124,22 +150,64 @@ func (l *link) send(ctx context.Context, calls []driver.Call) []driver.Result {
 			if !l.sleep(there) {
 				return
 			}
-			results := l.execute(l.client, calls)
+			results, write := l.execute(l.client, s, calls, reset)
+			if replicas > 0 && !l.await(s, write, acked, timeout, results) {
+				return
+			}
 			if mute || !l.sleep(back) || !l.sleep(l.thaw(back)) || l.dead() {
 				return
 			}
 			answer <- results
 		}()
+		if again > 0 { // a second copy, whose reply no one reads
+			go func() {
+				if l.sleep(there + again) {
+					l.execute(l.client, s, calls, reset)
+				}
+			}()
+		}
 	}
 	select {
 	case results := <-answer:
+		for i, r := range results {
+			if r.Err == nil && calls[i].Script.Name == "renew" {
+				l.renewed(calls[i], r.Reply)
+			}
+		}
 		return results
 	case <-ctx.Done():
-		return failed(driver.ForCaller(ctx, errNoAnswer))
-	case <-time.After(answerTimeout):
-		return failed(errNoAnswer)
+		return failed(calls, driver.ForCaller(ctx, errNoAnswer))
+	case <-time.After(answerTimeout + timeout):
+		return failed(calls, errNoAnswer)
+	case <-moved:
+		return failed(calls, driver.Unknown(errors.New("the server was replaced")))
 	case <-l.down:
-		return failed(driver.ErrClosed)
+		return failed(calls, driver.ErrClosed)
+	}
+}
+
+// await waits until the replica has a write, for at most timeout, and notes how many
+// replicas have it.
+func (l *link) await(s *server, write int, delay, timeout time.Duration, results []driver.Result) bool {
+	if !l.sleep(delay) {
+		return false
+	}
+	for end := time.Now().Add(timeout); ; {
+		l.network.mu.Lock()
+		ok := s.replicate(write)
+		l.network.mu.Unlock()
+		if ok {
+			for i := range results {
+				results[i].Acked = 1
+			}
+			return true
+		}
+		if time.Now().After(end) {
+			return true
+		}
+		if !l.sleep(10*time.Millisecond + delay) {
+			return false
+		}
 	}
 }
 
@@ -157,25 +225,36 @@ func what(calls []driver.Call) string {
 	return b.String()
 }
 
-// execute runs calls at the server, one after the other.
-func (n *network) execute(client int, calls []driver.Call) []driver.Result {
+// execute runs calls at a server, one after the other. It returns the number of the
+// last write. If the server is gone, the client either sees that its connection is
+// reset after the request, or cannot connect.
+func (n *network) execute(client int, s *server, calls []driver.Call, reset bool) (results []driver.Result, write int) {
 	for {
 		n.mu.Lock()
-		wait := time.Until(n.resumes)
-		if wait <= 0 {
+		wait := time.Until(s.resumes)
+		if wait <= 0 || s.state != serving {
 			break
 		}
-		wait += time.Since(n.stopped) / 8 // in the order in which they came, at different times
+		wait += time.Since(s.stopped) / 8 // in the order in which they came, at different times
 		n.mu.Unlock()
 		time.Sleep(wait)
 	}
 	defer n.mu.Unlock()
-	results := make([]driver.Result, len(calls))
-	for i, c := range calls {
-		results[i].Reply, results[i].Err = n.Do(context.Background(), c)
-		n.executed(client, c, results[i].Reply)
+	switch {
+	case s.state == readOnly:
+		return failed(calls, driver.ServerError("READONLY You can't write against a read only replica.")), 0
+	case s.state == dead && reset:
+		return failed(calls, driver.Unknown(errors.New("connection reset"))), 0
+	case s.state == dead:
+		return failed(calls, driver.Unsent(errors.New("connection refused"))), 0
 	}
-	return results
+	results = make([]driver.Result, len(calls))
+	for i, c := range calls {
+		results[i].Reply, results[i].Err = s.Do(context.Background(), c)
+		write = s.wrote()
+		n.executed(client, s, c, results[i].Reply)
+	}
+	return results, write
 }
 
 // sleep returns whether the network is still there after d.
@@ -211,41 +290,128 @@ func (l *link) dead() (dead bool) {
 func (l *link) crash() { l.draw(func() { l.crashed = true }) }
 
 // freeze lets nothing pass for d, in either direction.
-func (l *link) freeze(d time.Duration) { l.draw(func() { l.frozen = time.Now().Add(d) }) }
+func (l *link) freeze(d time.Duration) {
+	l.draw(func() {
+		l.frozen = time.Now().Add(d)
+		l.disturbed(d)
+	})
+}
 
-// stop lets the server do nothing for d.
-func (n *network) stop(d time.Duration) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.stopped, n.resumes = time.Now(), time.Now().Add(d)
+// set sets the faults of the link.
+func (l *link) set(f faults) {
+	l.draw(func() {
+		l.faults = f
+		l.disturbed(0)
+	})
+}
+
+// disturbed notes a disturbance that ends after d. The caller holds l.mu.
+func (l *link) disturbed(d time.Duration) {
+	if end := time.Now().Add(d); end.After(l.since) {
+		l.since = end
+	}
+}
+
+// calmSince returns since when the latest master answers every request of the client
+// soon, and whether it does.
+func (l *link) calmSince(master *server) (since time.Time, calm bool) {
+	l.draw(func() {
+		since, calm = l.since, l.faults.calm() && l.server == master && !l.crashed && time.Now().After(l.since)
+	})
+	return since, calm
 }
 
 // disconnect breaks the subscriptions of the client and restores them.
 func (l *link) disconnect() {
-	var ears []*ear
-	l.draw(func() { ears = l.ears })
-	for _, e := range ears {
+	for _, e := range l.listeners() {
 		e.reconnect()
 	}
 }
 
+func (l *link) listeners() (ears []*ear) {
+	l.draw(func() { ears = append(ears, l.ears...) })
+	return ears
+}
+
+// move makes the client send to another server from now on. A driver does this when
+// it has identified the new server, so no reply of it arrives in the old term.
+func (l *link) move(s *server) {
+	var watchers []func()
+	var same bool
+	l.draw(func() {
+		if same = l.server == s; same {
+			return
+		}
+		l.server = s
+		l.term++
+		close(l.moved)
+		l.moved = make(chan struct{})
+		l.disturbed(0)
+		watchers = append(watchers, l.watchers...)
+	})
+	if same {
+		return
+	}
+	l.disconnect()
+	for _, f := range watchers {
+		f()
+	}
+}
+
+func (l *link) Place(string) driver.Place {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return driver.Place{Term: l.term, Replicas: l.server.replicas}
+}
+
+func (l *link) Watch(f func()) (stop func()) {
+	l.draw(func() { l.watchers = append(l.watchers, f) })
+	return func() {}
+}
+
+func (l *link) Facts(context.Context, ...string) []driver.Facts {
+	l.mu.Lock()
+	s := l.server
+	l.mu.Unlock()
+	l.network.mu.Lock()
+	defer l.network.mu.Unlock()
+	return []driver.Facts{{Role: "master", Replicas: s.connected()}}
+}
+
+func (*link) Close() error { return nil }
+
 func (l *link) Listen(h driver.Handler) driver.Listener {
-	e := &ear{link: l, Handler: h, channels: make(map[string]bool), generation: 1}
-	e.Listener = l.Driver.Listen(e)
+	e := &ear{Handler: h, link: l, channels: make(map[string]bool)}
+	e.connect()
 	l.draw(func() { l.ears = append(l.ears, e) })
 	return e
 }
 
-// An ear is the handler of the fake server, and delays and loses messages before they
-// reach the handler of the client.
+// An ear is the listener of a client. It stays when its connection is replaced.
 type ear struct {
-	driver.Listener
 	driver.Handler
 	link *link
 
 	mu         sync.Mutex
 	channels   map[string]bool
 	generation uint64
+	connection driver.Listener // of the fake server
+}
+
+// A connection is the handler of the fake server. It delays and loses messages before
+// they reach the handler of the client.
+type connection struct {
+	*ear
+	generation uint64
+}
+
+func (e *ear) connect() {
+	var s *server
+	e.link.draw(func() { s = e.link.server })
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.generation++
+	e.connection = s.Listen(connection{e, e.generation})
 }
 
 // later calls f when something of this name has passed the link, as often as
@@ -273,37 +439,57 @@ func (e *ear) later(what string, lose, repeat int, f func()) {
 	}
 }
 
-func (e *ear) Message(channel, payload string) {
+func (c connection) Message(channel, payload string) {
 	var f faults
-	e.link.draw(func() { f = e.link.faults })
-	e.later("message", f.loseMessage, f.repeatMessage, func() { e.Handler.Message(channel, payload) })
+	c.link.draw(func() { f = c.link.faults })
+	c.later("message", f.loseMessage, f.repeatMessage, func() { c.Handler.Message(channel, payload) })
 }
 
-func (e *ear) Subscribed(channel string, _ uint64) {
+func (c connection) Subscribed(channel string, _ uint64) {
+	c.later("subscribed", 0, 0, func() {
+		c.mu.Lock()
+		current := c.generation == c.ear.generation
+		c.mu.Unlock()
+		if current {
+			c.Handler.Subscribed(channel, c.generation)
+		}
+	})
+}
+
+func (e *ear) Subscribe(channels ...string) {
 	e.mu.Lock()
-	e.channels[channel] = true
-	generation := e.generation
-	e.mu.Unlock()
-	e.later("subscribed", 0, 0, func() { e.Handler.Subscribed(channel, generation) })
+	defer e.mu.Unlock()
+	for _, c := range channels {
+		e.channels[c] = true
+	}
+	e.connection.Subscribe(channels...)
 }
 
 func (e *ear) Unsubscribe(channels ...string) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, c := range channels {
 		delete(e.channels, c)
 	}
-	e.mu.Unlock()
-	e.Listener.Unsubscribe(channels...)
+	e.connection.Unsubscribe(channels...)
 }
 
+func (e *ear) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.channels)
+	return e.connection.Close()
+}
+
+// reconnect replaces the connection by one to the present server of the client.
 func (e *ear) reconnect() {
 	e.mu.Lock()
-	e.generation++
-	var channels []string
-	for c := range e.channels {
-		channels = append(channels, c)
-	}
+	channels := sortedKeys(e.channels)
+	_ = e.connection.Close()
 	e.mu.Unlock()
+	e.connect()
 	e.Lost(channels, errors.New("connection lost"))
-	e.Subscribe(channels...)
+	if len(channels) > 0 {
+		e.Subscribe(channels...)
+	}
 }
