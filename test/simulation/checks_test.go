@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,8 @@ type lease struct {
 	*holdfast.Lease
 	ctx    context.Context
 	client int
+	end    time.Duration // by clock.Now, if the lease is of fixed length and was not extended; otherwise 0
+	lost   bool          // the checks know that it is lost
 }
 
 // An owner is what the checks know of one owner of the lock.
@@ -38,6 +41,9 @@ type owner struct {
 	gone   time.Time     // since when the latest master does not have the lease; zero if it has it
 
 	denied time.Time // when the client was told that the owner does not hold the lock; zero if it was not
+	late   bool      // one of its requests took long to arrive
+	server *server   // that has granted it
+	write  int       // by this write
 	behind bool      // a clock that is behind an earlier one has granted it
 	passed bool      // a release has granted it
 }
@@ -67,8 +73,16 @@ const sparePassed = true
 // isOwner reports whether an argument of a script is an owner.
 func isOwner(arg string) bool { return strings.Count(arg, "-") == 4 && strings.Contains(arg, ":") }
 
+// failf notes that a promise was broken. The caller holds w.mu.
 func (w *world) failf(format string, args ...any) {
 	w.failed = append(w.failed, fmt.Sprintf("%v: ", time.Since(w.begun))+fmt.Sprintf(format, args...))
+}
+
+// fail is failf for a caller that does not hold w.mu.
+func (w *world) fail(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failf(format, args...)
 }
 
 // tracef adds a line to what HOLDFAST_SEED prints. The caller holds w.mu.
@@ -88,7 +102,7 @@ func (w *world) owner(id string) *owner {
 
 // executed checks the promises whenever a server has done something. The caller holds
 // net.mu.
-func (w *world) executed(client int, s *server, call driver.Call, reply driver.Reply) {
+func (w *world) executed(client int, s *server, call driver.Call, reply driver.Reply, late bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	args := slices.Clone(call.Args)
@@ -98,6 +112,7 @@ func (w *world) executed(client int, s *server, call driver.Call, reply driver.R
 			if o.client < 0 {
 				o.name, o.client = fmt.Sprintf("%d:%s", client, a[strings.IndexByte(a, ':')+1:]), client
 			}
+			o.late = o.late || late
 			args[i] = o.name
 		}
 	}
@@ -106,20 +121,32 @@ func (w *world) executed(client int, s *server, call driver.Call, reply driver.R
 		stale = "stale "
 	}
 	w.tracef("client %d %s%s%q = %v %v", client, stale, call.Script.Name, args, reply.Int, reply.List)
-	w.granted(s, call, reply)
+	if slices.Contains(call.Args, w.left) {
+		w.unused = time.Now()
+	}
+	w.granted(client, s, call, reply, late)
+	s.holder = s.Holder(name)
 	w.check()
 }
 
 // granted notes what a server has granted or confirmed.
-func (w *world) granted(s *server, call driver.Call, reply driver.Reply) {
+func (w *world) granted(client int, s *server, call driver.Call, reply driver.Reply, late bool) {
 	give := func(id, ms string) {
 		o := w.owner(id)
 		n, _ := strconv.Atoi(ms)
 		o.behind = o.behind || (w.strict || w.weak) && call.Script.Name != "renew" && s.Now().Before(w.latest.Add(time.Millisecond))
-		o.until = max(o.until, clock.Now()+time.Duration(n)*time.Millisecond)
-		o.broken = ""
-		if s != w.net.master && !w.strict {
-			o.broken, o.bound = "a replaced master has granted it", toldByTerm
+		if o.server != s && call.Script.Name != "renew" {
+			o.server, o.write = s, s.writes
+		}
+		until := clock.Now() + time.Duration(n)*time.Millisecond
+		less := strings.HasSuffix(call.Script.Name, "_pass") && until < o.until // than another server has given it
+		o.until = max(o.until, until)
+		if s == w.net.master {
+			if !less {
+				o.broken = ""
+			}
+		} else if !w.strict {
+			o.broken, o.bound = "a replaced master has granted it", w.toldAtOnce()
 		}
 	}
 	switch name := call.Script.Name; {
@@ -131,7 +158,11 @@ func (w *world) granted(s *server, call driver.Call, reply driver.Reply) {
 			w.owner(id).passed = true
 		}
 	case name == "mutex_force" && reply.Int == 1:
-		w.breaks("another client has freed it by force", w.toldByRenewal())
+		o := w.owner(s.holder)
+		o.broken, o.bound = "a client has freed it by force", w.toldByRenewal()
+		if o.client == client && !late {
+			o.bound = w.toldAtOnce() // the client verifies its own leases
+		}
 	case name == "renew":
 		for i, r := range reply.List {
 			if r.Int == 1 {
@@ -144,13 +175,12 @@ func (w *world) granted(s *server, call driver.Call, reply driver.Reply) {
 	}
 }
 
-// The bounds for telling a holder that its lock is gone, if its server answers. The
-// first is for what a renewal or verification finds out. The second is for a new term,
-// in which every lease is verified at once. Both include a request without an answer,
-// which was sent before.
-const toldByTerm = answerTimeout + time.Second
+// toldAtOnce is how long it may take until a holder is told that its lock is gone, if its
+// server answers and the client verifies its leases at once.
+func (w *world) toldAtOnce() time.Duration { return time.Second + w.options.Replication.Timeout }
 
-func (w *world) toldByRenewal() time.Duration { return w.options.RenewEvery + toldByTerm }
+// toldByRenewal is the same if the next renewal or verification finds it out.
+func (w *world) toldByRenewal() time.Duration { return w.options.RenewEvery + w.toldAtOnce() }
 
 // breaks notes that the server does not keep its promises to any owner from now on.
 // The caller holds w.mu.
@@ -165,6 +195,7 @@ func (w *world) breaks(why string, bound time.Duration) {
 // check checks P1 and P2. The caller holds net.mu and w.mu.
 func (w *world) check() {
 	holder := w.net.master.Holder(name)
+	w.checkLeft(holder)
 	valid := 0
 	clients := make(map[int]int)
 	for _, l := range w.leases {
@@ -182,6 +213,8 @@ func (w *world) check() {
 			if !o.behind {
 				clients[l.client]++
 			}
+		} else if !l.lost && l.ctx.Err() != nil {
+			w.checkLost(l, o, holder)
 		}
 		if l.ctx.Err() == nil && holder != l.Owner() && holder != "" && time.Since(w.resumed) > time.Second+100*time.Millisecond {
 			w.checkTold("context", l, o, holder)
@@ -202,6 +235,9 @@ func (w *world) checkValid(l *lease, o *owner, holder string) {
 	if clock.Now() >= o.until {
 		w.failf("P2: the lease of %s is valid for longer than any server has promised", o.name)
 	}
+	if l.end > 0 && clock.Now() > l.end {
+		w.failf("P2: the lease of %s is valid for longer than it should", o.name)
+	}
 	if !o.denied.IsZero() && time.Now().After(o.denied) {
 		w.failf("P2: the lease of %s is valid, and the server has said that it is not the owner", o.name)
 	}
@@ -217,12 +253,60 @@ func (w *world) checkTold(what string, l *lease, o *owner, holder string) {
 		w.failf("P2: the %s of %s is valid, and the server has %q", what, o.name, w.name(holder))
 		return
 	}
-	since, calm := w.links[l.client].calmSince(w.net.master)
-	if since.Before(o.gone) {
-		since = o.gone
+	bound := o.bound
+	if since := w.waits[l.client]; !since.IsZero() && since.Before(o.gone) {
+		bound = min(bound, poll+2*time.Second) // a call that waits for a lease of its own client verifies it
 	}
-	if calm && time.Since(since) > o.bound {
-		w.failf("P2: the %s of %s is valid for %v after the lock was lost (%s)", what, o.name, time.Since(since), o.broken)
+	since, moved, calm := w.links[l.client].calmSince(w.net.master)
+	late := max(time.Since(o.gone)-bound, 0)                        // zero if it is not late
+	late = min(late, max(time.Since(since)-answerTimeout-bound, 0)) // a request without an answer may have been sent before
+	late = min(late, max(time.Since(moved)-w.toldAtOnce(), 0))
+	if calm && late > 0 {
+		w.failf("P2: the %s of %s is valid %v after the lock was lost (%s)", what, o.name, time.Since(o.gone), o.broken)
+	}
+}
+
+// checkLost checks that a lease was not lost without a reason.
+func (w *world) checkLost(l *lease, o *owner, holder string) {
+	l.lost = true
+	var lost *holdfast.LostError
+	if !errors.As(context.Cause(l.ctx), &lost) || holder != l.Owner() || o.late || w.repeats || len(w.net.servers) > 1 {
+		return
+	}
+	if r := lost.Reason; (r == holdfast.LossNotOwner || r == holdfast.LossFailover) && o.denied.IsZero() {
+		w.failf("P2: %s has lost its lease (%v), and the server has it", o.name, lost)
+	}
+}
+
+// checkLeft checks P6: the server does not keep a lock that no call uses.
+func (w *world) checkLeft(holder string) {
+	if holder != w.left {
+		w.left, w.unused = holder, time.Now()
+	}
+	if holder == "" || w.repeats {
+		return
+	}
+	o := w.owner(holder)
+	left := w.net.master.Remaining(name)
+	for _, l := range w.leases {
+		if l.Owner() != holder {
+			continue
+		}
+		if l.Valid() || l.end == 0 {
+			w.unused = time.Now()
+		}
+		if l.end > 0 && !o.late && !w.strict && !w.weak && clock.Now()+left > l.end+200*time.Millisecond { // a verification takes up to 100 ms to arrive
+			w.failf("P6: the server keeps the lock of %s for longer than it should", o.name)
+			l.end = 0
+		}
+	}
+	since, _, calm := w.links[o.client].calmSince(w.net.master)
+	if !calm || o.late || o.broken != "" || o.server != w.net.master || w.net.master.connected() < w.net.master.replicas {
+		return
+	}
+	if unused := min(time.Since(w.unused), time.Since(since)); unused > 5*time.Second {
+		w.failf("P6: the server has kept the lock of %s for %v, and no call uses it", o.name, unused)
+		w.unused = time.Now()
 	}
 }
 
@@ -244,20 +328,28 @@ func (w *world) renewed(call driver.Call, reply driver.Reply) {
 	}
 }
 
-func (w *world) took(c int, l *holdfast.Lease) *lease {
+func (w *world) took(c int, l *holdfast.Lease, fixed time.Duration) *lease {
 	w.net.mu.Lock()
 	defer w.net.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	held := &lease{l, l.Context(), c}
+	held := &lease{Lease: l, ctx: l.Context(), client: c}
+	if fixed > 0 {
+		held.end = clock.Now() + fixed
+	}
 	if !w.links[c].dead() {
 		w.leases = append(w.leases, held)
 		w.grants++
+		w.served[c]++
 	}
 	if !l.Valid() {
 		w.failf("P2: Lock returned a lease that is over")
 	}
-	w.checkToken(c, l.Token(), w.owner(l.Owner()))
+	o := w.owner(l.Owner())
+	if s := o.server; w.options.Replication.Mode != holdfast.Async && s == w.net.master && s.replicas > 0 && !s.wasCut && s.has < o.write {
+		w.failf("P1: %s has a lock that the replica does not have", o.name)
+	}
+	w.checkToken(c, l.Token(), o)
 	w.check()
 	return held
 }
@@ -284,10 +376,43 @@ func (w *world) drop(l *lease) {
 	w.leases = slices.DeleteFunc(w.leases, func(x *lease) bool { return x == l })
 }
 
+// release releases a lease and checks P8: a release after the end of a lease does not
+// succeed.
+func (w *world) release(l *lease) {
+	w.net.mu.Lock()
+	valid, held := l.Valid(), w.net.master.Holder(name) == l.Owner()
+	w.net.mu.Unlock()
+	w.drop(l)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err := l.Release(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch o := w.owner(l.Owner()); {
+	case err == nil && !valid && !held && !w.strict && !w.weak:
+		w.failf("P8: %s released the lock after it was lost", o.name)
+	case err != nil && !valid && !errors.Is(err, holdfast.ErrLost) && !errors.Is(err, holdfast.ErrClosed):
+		w.failf("P8: the lease of %s was over before its release, and the error is %v", o.name, err)
+	}
+}
+
+// extended notes that a lease may be valid for longer from now on.
+func (w *world) extended(l *lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l.end = 0
+}
+
 func (w *world) wait(client, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.waiting[client] += n
+	switch {
+	case w.waiting[client] == 0:
+		w.waits[client] = time.Time{}
+	case w.waits[client].IsZero():
+		w.waits[client] = time.Now()
+	}
 }
 
 // look checks P1 and P2 from time to time, until ctx ends.
@@ -302,8 +427,8 @@ func (w *world) look(ctx context.Context) {
 	}
 }
 
-// watch checks P5 for a time: a lock is not free for long while some wait.
-func (w *world) watch(d time.Duration) {
+// watch checks P5 for a time: a lock is not free for longer than bound while some wait.
+func (w *world) watch(d, bound time.Duration) {
 	var free time.Time // since when the lock is free while some wait; zero if it is not
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100*time.Millisecond + 7) {
 		w.net.mu.Lock()
@@ -321,7 +446,7 @@ func (w *world) watch(d time.Duration) {
 			free = time.Time{}
 		case free.IsZero():
 			free = time.Now()
-		case time.Since(free) > poll+time.Second:
+		case time.Since(free) > bound:
 			w.failf("P5: the lock is free for %v while %d wait", time.Since(free), waiting)
 			free = time.Now()
 		}

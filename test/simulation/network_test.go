@@ -16,7 +16,7 @@ import (
 // A network connects clients with a master. It delays, loses, repeats and reorders what
 // they send, as its seed says. All times are faked.
 type network struct {
-	executed func(client int, s *server, call driver.Call, reply driver.Reply) // after each call, before its reply
+	executed func(client int, s *server, call driver.Call, reply driver.Reply, late bool) // after each call, before its reply
 
 	mu      sync.Mutex // orders the calls
 	servers []*server  // all that were masters
@@ -45,10 +45,11 @@ type link struct {
 	ears     []*ear
 	watchers []func()
 
-	server *server       // to which the client sends
-	term   uint64        // of that server
-	moved  chan struct{} // closed when the client sends to another server
-	since  time.Time     // when the last disturbance of the link ended or will end
+	server  *server       // to which the client sends
+	term    uint64        // of that server
+	moved   chan struct{} // closed when the client sends to another server
+	movedAt time.Time     // when it did last
+	since   time.Time     // when the last other disturbance of the link ended or will end
 }
 
 // faults are the probabilities in percent, and the bounds of a link.
@@ -142,7 +143,9 @@ func (l *link) send(ctx context.Context, calls []driver.Call, replicas int, time
 		if !f.chance(l.faults.repeatRequest) {
 			again = 0
 		}
-		s, moved = l.server, l.moved
+		if s = l.server; f.chance(50) { // otherwise the driver waits for the old server
+			moved = l.moved
+		}
 	})
 	answer := make(chan []driver.Result, 1)
 	if !lost {
@@ -150,7 +153,7 @@ func (l *link) send(ctx context.Context, calls []driver.Call, replicas int, time
 			if !l.sleep(there) {
 				return
 			}
-			results, write := l.execute(l.client, s, calls, reset)
+			results, write := l.execute(l.client, s, calls, reset, there > 100*time.Millisecond)
 			if replicas > 0 && !l.await(s, write, acked, timeout, results) {
 				return
 			}
@@ -162,7 +165,7 @@ func (l *link) send(ctx context.Context, calls []driver.Call, replicas int, time
 		if again > 0 { // a second copy, whose reply no one reads
 			go func() {
 				if l.sleep(there + again) {
-					l.execute(l.client, s, calls, reset)
+					l.execute(l.client, s, calls, reset, true)
 				}
 			}()
 		}
@@ -228,13 +231,14 @@ func what(calls []driver.Call) string {
 // execute runs calls at a server, one after the other. It returns the number of the
 // last write. If the server is gone, the client either sees that its connection is
 // reset after the request, or cannot connect.
-func (n *network) execute(client int, s *server, calls []driver.Call, reset bool) (results []driver.Result, write int) {
+func (n *network) execute(client int, s *server, calls []driver.Call, reset, late bool) (results []driver.Result, write int) {
 	for {
 		n.mu.Lock()
 		wait := time.Until(s.resumes)
 		if wait <= 0 || s.state != serving {
 			break
 		}
+		late = true
 		wait += time.Since(s.stopped) / 8 // in the order in which they came, at different times
 		n.mu.Unlock()
 		time.Sleep(wait)
@@ -252,7 +256,7 @@ func (n *network) execute(client int, s *server, calls []driver.Call, reset bool
 	for i, c := range calls {
 		results[i].Reply, results[i].Err = s.Do(context.Background(), c)
 		write = s.wrote()
-		n.executed(client, s, c, results[i].Reply)
+		n.executed(client, s, c, results[i].Reply, late)
 	}
 	return results, write
 }
@@ -313,12 +317,12 @@ func (l *link) disturbed(d time.Duration) {
 }
 
 // calmSince returns since when the latest master answers every request of the client
-// soon, and whether it does.
-func (l *link) calmSince(master *server) (since time.Time, calm bool) {
+// soon, when the client has moved to it, and whether it does.
+func (l *link) calmSince(master *server) (since, moved time.Time, calm bool) {
 	l.draw(func() {
-		since, calm = l.since, l.faults.calm() && l.server == master && !l.crashed && time.Now().After(l.since)
+		since, moved, calm = l.since, l.movedAt, l.faults.calm() && l.server == master && !l.crashed && time.Now().After(l.since)
 	})
-	return since, calm
+	return since, moved, calm
 }
 
 // disconnect breaks the subscriptions of the client and restores them.
@@ -346,7 +350,7 @@ func (l *link) move(s *server) {
 		l.term++
 		close(l.moved)
 		l.moved = make(chan struct{})
-		l.disturbed(0)
+		l.movedAt = time.Now()
 		watchers = append(watchers, l.watchers...)
 	})
 	if same {

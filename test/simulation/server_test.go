@@ -14,9 +14,11 @@ type server struct {
 
 	// Guarded by network.mu.
 	state     state
+	holder    string    // after the last call
 	stopped   time.Time // from when to when the server does nothing
 	resumes   time.Time
 	cut       time.Time      // until when the replica receives nothing
+	wasCut    bool           // the replica has ever received nothing
 	cutOff    bool           // for ever: another server is the master
 	writes    int            // so far
 	has       int            // how many of them the replica has for certain
@@ -35,7 +37,7 @@ const (
 const maxSnapshots = 40
 
 func newServer(d *fake.Driver, replicas int) *server {
-	return &server{Driver: d, replicas: replicas, snapshots: []*fake.Driver{d.Replica()}}
+	return &server{Driver: d, replicas: replicas, holder: d.Holder(name), snapshots: []*fake.Driver{d.Replica()}}
 }
 
 // wrote notes a write and returns its number.

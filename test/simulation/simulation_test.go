@@ -61,11 +61,14 @@ type world struct {
 	weak    bool          //
 	crashes int           // how many clients may still crash
 	expires bool          // every lease ends soon, because some are left behind
+	repeats bool          // requests may arrive twice
 	slept   time.Duration // how long the machine of the clients was suspended
 	ahead   time.Duration // how far the clock of the master is ahead, or behind
 
 	// Guarded by net.mu and mu.
 	resumed time.Time // when the machine of the clients was last resumed
+	left    string    // the holder
+	unused  time.Time // since when no call uses what it holds
 	latest  time.Time // that the clock of a server has shown
 
 	mu      sync.Mutex
@@ -74,8 +77,10 @@ type world struct {
 	trace   []event
 	failed  []string
 	grants  int
-	waiting [8]int   // calls of Lock, by client
-	highest [8]int64 // tokens, by client
+	served  [8]int       // grants by client
+	waiting [8]int       // calls of Lock, by client
+	waits   [8]time.Time // since when there are some; zero if there are none
+	highest [8]int64     // tokens, by client
 	begun   time.Time
 }
 
@@ -87,11 +92,15 @@ func (w *world) use(ctx context.Context, client int, r *rand.Rand) {
 	time.Sleep(upTo(r, 10*time.Millisecond)) // not all at once
 	for ctx.Err() == nil {
 		var opts []holdfast.Option
+		var fixed time.Duration
 		switch {
 		case r.IntN(4) == 0:
-			opts = append(opts, holdfast.LeaseTime(time.Second+upTo(r, 5*time.Second)))
+			fixed = time.Second + upTo(r, time.Second<<(2*r.IntN(2)))
 		case r.IntN(4) == 0 && !w.expires:
-			opts = append(opts, holdfast.LeaseTime(time.Hour))
+			fixed = time.Hour
+		}
+		if fixed > 0 {
+			opts = append(opts, holdfast.LeaseTime(fixed))
 		}
 		lock := m.Lock
 		one, cancel := context.WithCancel(ctx)
@@ -107,13 +116,13 @@ func (w *world) use(ctx context.Context, client int, r *rand.Rand) {
 		w.wait(client, waits)
 		l, err := lock(one, opts...)
 		w.wait(client, -waits)
+		if err == nil && one.Err() != nil {
+			w.fail("P8: client %d got a lease after its context had ended", client)
+		}
 		if err == nil {
-			held := w.took(client, l)
-			w.hold(one, m, l, r)
-			w.drop(held)
-			release, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-			_ = l.Release(release)
-			cancel()
+			held := w.took(client, l, fixed)
+			w.hold(one, m, held, r)
+			w.release(held)
 		}
 		cancel()
 		time.Sleep(upTo(r, 20*time.Millisecond))
@@ -121,15 +130,17 @@ func (w *world) use(ctx context.Context, client int, r *rand.Rand) {
 }
 
 // hold holds a lease for some time, and sometimes extends or re-enters it.
-func (w *world) hold(ctx context.Context, m *holdfast.Mutex, l *holdfast.Lease, r *rand.Rand) {
+func (w *world) hold(ctx context.Context, m *holdfast.Mutex, l *lease, r *rand.Rand) {
 	longest := 10 * time.Millisecond
 	if r.IntN(4) == 0 {
 		longest = 8 * time.Second // longer than most leases
 	}
-	switch r.IntN(8) {
+	switch r.IntN(6) {
 	case 0:
+		w.extended(l)
 		_ = l.Extend(ctx, time.Second+upTo(r, 8*time.Second))
 	case 1:
+		w.extended(l)
 		opts := []holdfast.Option{holdfast.Wait(time.Second)}
 		if r.IntN(2) == 0 {
 			opts = append(opts, holdfast.LeaseTime(time.Second+upTo(r, 5*time.Second)))
@@ -146,7 +157,7 @@ func (w *world) hold(ctx context.Context, m *holdfast.Mutex, l *holdfast.Lease, 
 func (w *world) disturb() {
 	l := w.links[w.random.IntN(len(w.links))]
 	span := upTo(w.random, 8*time.Second)
-	switch w.random.IntN(16) {
+	switch w.random.IntN(18) {
 	case 0:
 		l.freeze(span)
 	case 1:
@@ -158,16 +169,12 @@ func (w *world) disturb() {
 	case 4, 5:
 		w.failOver()
 	case 6:
-		if w.strict || w.weak {
-			w.net.mu.Lock()
-			w.net.master.cut = time.Now().Add(span)
-			w.net.mu.Unlock()
-		}
-	case 7:
+		w.cut(span)
+	case 7, 8:
 		w.setClock()
-	case 8:
-		w.suspend(span)
 	case 9:
+		w.suspend(span)
+	case 10, 11:
 		w.force(l)
 	default:
 		f := faults{delay: upTo(w.random, 20*time.Millisecond)}
@@ -178,7 +185,7 @@ func (w *world) disturb() {
 				delay: upTo(w.random, 4*time.Second),
 			}
 		}
-		if w.expires && w.random.IntN(3) == 0 {
+		if w.repeats && w.random.IntN(3) == 0 {
 			f.repeatRequest = w.random.IntN(20) // a late copy may acquire the lock again
 		}
 		l.set(f)
@@ -208,6 +215,21 @@ func (w *world) stop(d time.Duration) {
 	}
 }
 
+// cut lets the replica receive nothing for d. Often it is promoted then.
+func (w *world) cut(d time.Duration) {
+	if !w.strict && !w.weak {
+		return
+	}
+	w.net.mu.Lock()
+	s := w.net.master
+	s.cut, s.wasCut = time.Now().Add(d), true
+	w.net.mu.Unlock()
+	if w.random.IntN(2) == 0 {
+		time.Sleep(upTo(w.random, d))
+		w.failOver()
+	}
+}
+
 // failOver replaces the master by its replica. Clients notice at different times. Until
 // then they cannot reach the master, or it refuses writes, or it still answers.
 func (w *world) failOver() {
@@ -227,12 +249,11 @@ func (w *world) failOver() {
 	w.mu.Lock()
 	w.tracef("failover to a replica that lacks %d writes, its clock is %v ahead, and the old master is %d", lacks, skew, gone)
 	if w.weak {
-		w.breaks("a failover", toldByTerm)
+		w.breaks("a failover", w.toldAtOnce())
 	}
 	w.mu.Unlock()
 	w.net.mu.Unlock()
 	for _, l := range w.links {
-		l.draw(func() { l.disturbed(0) })
 		time.AfterFunc(upTo(w.random, 3*time.Second), func() {
 			w.net.mu.Lock()
 			master := w.net.master
@@ -248,7 +269,11 @@ func (w *world) drift() time.Duration {
 	if w.strict {
 		limit = w.options.ClockSkew
 	}
-	return upTo(w.random, limit) - w.ahead - limit/2
+	next := upTo(w.random, limit)
+	if w.random.IntN(2) == 0 { // as far as possible
+		next = limit * time.Duration(w.random.IntN(2))
+	}
+	return next - limit/2 - w.ahead
 }
 
 // setClock sets the clock of the master forward or back.
@@ -287,7 +312,7 @@ func (w *world) suspend(d time.Duration) {
 
 // force frees the lock, whichever client holds it.
 func (w *world) force(l *link) {
-	if !w.weak {
+	if !w.strict && !w.weak {
 		return
 	}
 	go func() {
@@ -311,10 +336,10 @@ func (w *world) begin() {
 	}
 	w.crashes = w.random.IntN(2)
 	replicas := 1
-	switch w.random.IntN(4) {
+	switch w.random.IntN(3) {
 	case 0:
 		w.strict = true
-		w.options.Replication = holdfast.Replication{Mode: holdfast.Strict, Replicas: 1}
+		w.options.Replication = holdfast.Replication{Mode: holdfast.Strict, Replicas: 1, Timeout: time.Second}
 		w.options.ClockSkew = 250 * time.Millisecond
 	case 1:
 		w.weak = true
@@ -323,9 +348,40 @@ func (w *world) begin() {
 		replicas = w.random.IntN(2)
 	}
 	w.expires = w.strict || w.weak || w.crashes > 0
+	w.repeats = w.expires && w.random.IntN(3) == 0 // a late copy may acquire the lock again
 	w.net = &network{executed: w.executed, down: make(chan struct{})}
 	w.net.serve(newServer(fake.New(), replicas))
 	w.tracef("strict %v, weak %v, %+v", w.strict, w.weak, w.options.Replication)
+}
+
+// quiet sets the same faults for all clients, and then checks P5.
+func (w *world) quiet(f faults, bound time.Duration) {
+	for _, l := range w.links {
+		l.set(f)
+		l.draw(func() { l.frozen = time.Time{} })
+	}
+	time.Sleep(15 * time.Second)
+	w.watch(15*time.Second, bound)
+}
+
+// closeOne closes a client whose users hold the lock or wait for it. It checks P7: what
+// they hold is free then.
+func (w *world) closeOne(c *holdfast.Client, l *link) {
+	if l.dead() {
+		return
+	}
+	w.mu.Lock()
+	held := make(map[string]bool)
+	for _, x := range w.leases {
+		held[x.Owner()] = x.client == l.client && x.Valid()
+	}
+	w.mu.Unlock()
+	_ = c.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if holder := w.net.master.Holder(name); held[holder] {
+		w.failf("P7: %s has the lock, and its client is closed", w.name(holder))
+	}
 }
 
 // schedule runs one schedule and returns the world at its end.
@@ -358,27 +414,35 @@ func schedule(t *testing.T, seed uint64) (w *world) {
 		}
 		users.Go(func() { w.look(ctx) })
 		for range 30 {
-			time.Sleep(upTo(w.random, 2*time.Second))
+			time.Sleep(upTo(w.random, 2*time.Second<<(2*(w.random.IntN(6)/5))))
 			w.disturb()
 		}
 		// The server answers again, but no message arrives. Then all is well.
-		for _, f := range []faults{{loseMessage: 100, delay: time.Millisecond}, {delay: time.Millisecond}} {
-			for _, l := range w.links {
-				l.set(f)
-				l.draw(func() { l.frozen = time.Time{} })
-			}
-			time.Sleep(15 * time.Second)
-			w.watch(15 * time.Second)
-		}
+		w.quiet(faults{loseMessage: 100, delay: time.Millisecond}, poll+time.Second)
+		w.mu.Lock()
+		served := w.served
+		w.mu.Unlock()
+		w.quiet(faults{delay: time.Millisecond}, 300*time.Millisecond)
 		w.mu.Lock()
 		before := w.grants
 		w.mu.Unlock()
 		time.Sleep(20 * time.Second)
+		for i, l := range w.links {
+			if w.served[i] == served[i] && !l.dead() {
+				w.failf("P5: client %d got nothing in 50 s without faults", i)
+			}
+		}
+		if w.random.IntN(2) == 0 {
+			w.closeOne(cs[0], w.links[0])
+		}
 		stop()
 		users.Wait()
 		time.Sleep(30 * time.Second)
 		w.mu.Lock()
 		defer w.mu.Unlock()
+		if n := w.net.master.Channels(); n > 0 {
+			w.failf("P7: %d channels are still subscribed", n)
+		}
 		if w.grants == before {
 			w.failf("P5: nothing was granted in 20 s without faults")
 		}
