@@ -334,6 +334,11 @@ func (w *world) took(c int, l *holdfast.Lease, fixed time.Duration) *lease {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	held := &lease{Lease: l, ctx: l.Context(), client: c}
+	if since, _, calm := w.links[c].calmSince(w.net.master); fixed > 0 && calm && time.Since(since) > 5*time.Second && !w.owner(l.Owner()).late && !w.strict && !w.weak {
+		if left := time.Until(l.Deadline()); left < fixed*9/10-500*time.Millisecond {
+			w.failf("P2: a lease of %v ends after %v", fixed, left)
+		}
+	}
 	if fixed > 0 {
 		held.end = clock.Now() + fixed
 	}

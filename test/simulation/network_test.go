@@ -364,8 +364,11 @@ func (l *link) move(s *server) {
 
 func (l *link) Place(string) driver.Place {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return driver.Place{Term: l.term, Replicas: l.server.replicas}
+	s, term := l.server, l.term
+	l.mu.Unlock()
+	l.network.mu.Lock()
+	defer l.network.mu.Unlock()
+	return driver.Place{Term: term, Replicas: s.connected()}
 }
 
 func (l *link) Watch(f func()) (stop func()) {

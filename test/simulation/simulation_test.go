@@ -11,11 +11,11 @@
 //   - steady: the server keeps its memory and its clock. A replica that replaces it has
 //     everything. P1, P2 and P3 hold.
 //   - strict: the mode is Strict. A replica lacks what it has not acknowledged, a master
-//     that was replaced may still answer, and clocks differ by less than ClockSkew. P1
-//     and P2 hold.
-//   - weak: the mode is Async or Acked. The same faults, clocks that are set by seconds,
-//     and other clients that take the lock away by force. A holder is told in time after
-//     its server has lost the lock. Until then another may hold it.
+//     that was replaced may still answer, clocks differ by less than ClockSkew, and
+//     clients free the lock by force. P1 and P2 hold, except for what was freed by force.
+//   - weak: the mode is Async or Acked. The same faults, and clocks that are set by
+//     seconds. A holder is told in time after its server has lost the lock. Until then
+//     another may hold it.
 //
 // In each of them no lease is valid for longer than a server has promised.
 package simulation_test
@@ -95,7 +95,7 @@ func (w *world) use(ctx context.Context, client int, r *rand.Rand) {
 		var fixed time.Duration
 		switch {
 		case r.IntN(4) == 0:
-			fixed = time.Second + upTo(r, time.Second<<(2*r.IntN(2)))
+			fixed = time.Second + upTo(r, time.Second<<(2*r.IntN(3)))
 		case r.IntN(4) == 0 && !w.expires:
 			fixed = time.Hour
 		}
@@ -308,6 +308,9 @@ func (w *world) suspend(d time.Duration) {
 		s.Step(d)
 	}
 	w.resumed = time.Now()
+	for _, o := range w.owners {
+		o.late = true // a request may be under way
+	}
 }
 
 // force frees the lock, whichever client holds it.
