@@ -121,19 +121,14 @@ func typeCheck(t *testing.T, name string, source []byte, exports map[string]stri
 // Every mutant is found by the test that it names. The test is slow, so it only
 // runs with make mutants.
 func TestMutants(t *testing.T) {
-	part, parts := 1, 1
-	if which := os.Getenv("HOLDFAST_MUTANTS"); which == "" {
-		t.Skip("run by make mutants")
-	} else if _, err := fmt.Sscanf(which, "%d/%d", &part, &parts); err != nil || part < 1 || part > parts {
-		t.Fatalf("HOLDFAST_MUTANTS is %q, want a part such as 1/1 or 2/3", which)
-	}
+	part, parts := partOf(t, "HOLDFAST_MUTANTS")
 	for i, m := range All {
 		if i%parts != part-1 {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel() // one at a time per processor
-			text, err := attempt(t, m, m.Pkg, m.Test)
+			text, err := attempt(t, m, m.Pkg, m.Test, "60s")
 			switch {
 			case err == nil:
 				t.Errorf("%s is still green:\n%s", m.Test, text)
@@ -146,8 +141,20 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// attempt runs tests with a mutant.
-func attempt(t *testing.T, m Mutant, pkg, test string) (output string, err error) {
+// partOf returns which part of how many a variable selects. It skips the test if the
+// variable is not set.
+func partOf(t *testing.T, variable string) (part, parts int) {
+	t.Helper()
+	if which := os.Getenv(variable); which == "" {
+		t.Skip("set " + variable + " to 1/1, or to a part such as 2/3")
+	} else if _, err := fmt.Sscanf(which, "%d/%d", &part, &parts); err != nil || part < 1 || part > parts {
+		t.Fatalf("%s is %q, want a part such as 1/1 or 2/3", variable, which)
+	}
+	return part, parts
+}
+
+// attempt runs tests with a mutant, for at most limit, with these variables.
+func attempt(t *testing.T, m Mutant, pkg, test, limit string, env ...string) (output string, err error) {
 	t.Helper()
 	dir := t.TempDir()
 	changed := filepath.Join(dir, filepath.Base(m.File))
@@ -166,27 +173,84 @@ func attempt(t *testing.T, m Mutant, pkg, test string) (output string, err error
 	if err := os.WriteFile(file, overlay, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "test", "-count=1", "-timeout=60s", "-overlay="+file, "-run="+test, "./"+pkg)
+	cmd := exec.Command("go", "test", "-count=1", "-vet=off", "-timeout="+limit, "-overlay="+file, "-run="+test, "./"+pkg)
 	cmd.Dir = root
+	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-// TestSimulated lists which mutants of the engine the simulation finds as well.
-func TestSimulated(t *testing.T) {
-	if os.Getenv("HOLDFAST_SIMULATED") == "" {
-		t.Skip("HOLDFAST_SIMULATED=1 is needed")
+// schedules is within how many schedules the simulation must find a mutant.
+const schedules = "3000"
+
+// simulatedFiles are the files whose mutants the simulation should find.
+var simulatedFiles = regexp.MustCompile(`^internal/(engine|watchdog|wait|clock)/`)
+
+// Every mutant that is named as not simulated exists, once. docs/testing.md has the
+// numbers.
+func TestNotSimulated(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs/testing.md"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	engine := regexp.MustCompile(`^internal/(engine|watchdog|wait|clock)/`)
-	for _, m := range All {
-		if !engine.MatchString(m.File) {
+	documented := func(text string) {
+		if !bytes.Contains(page, []byte(text)) {
+			t.Errorf("docs/testing.md does not contain %q", text)
+		}
+	}
+	named := make(map[string]bool)
+	for why, names := range notSimulated {
+		documented(fmt.Sprintf("| %s | %d |", why, len(names)))
+		for _, name := range names {
+			if named[name] {
+				t.Errorf("%q is named twice", name)
+			}
+			named[name] = true
+			if !slices.ContainsFunc(All, func(m Mutant) bool { return m.Name == name && simulatedFiles.MatchString(m.File) }) {
+				t.Errorf("there is no mutant %q in a simulated file", name)
+			}
+		}
+	}
+	found := len(simulated())
+	documented(fmt.Sprintf("%d of the %d in the engine", found, found+len(named)))
+}
+
+// The simulation finds each mutant of the engine that is not named as not simulated. The
+// test is slow, so it only runs with HOLDFAST_SIMULATED=1/1, or a part such as 2/3.
+func TestSimulated(t *testing.T) {
+	part, parts := partOf(t, "HOLDFAST_SIMULATED")
+	found := regexp.MustCompile(`HOLDFAST_SEED=.*|panic: .*`)
+	for i, m := range simulated() {
+		if i%parts != part-1 {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
-			out, err := attempt(t, m, "test/simulation", "TestSchedules")
-			found := regexp.MustCompile(`(P[0-9]): |panic: .*`).FindString(out)
-			t.Log(err != nil, found)
+			text, err := attempt(t, m, "test/simulation", "TestSchedules", "10m", "HOLDFAST_SCHEDULES="+schedules)
+			if by := found.FindString(text); err == nil || by == "" {
+				t.Errorf("the simulation does not find it:\n%s", text)
+			} else {
+				t.Log(by)
+			}
 		})
 	}
+}
+
+// simulated returns the mutants that the simulation must find.
+func simulated() (ms []Mutant) {
+	for _, m := range All {
+		if simulatedFiles.MatchString(m.File) && !isNotSimulated(m.Name) {
+			ms = append(ms, m)
+		}
+	}
+	return ms
+}
+
+func isNotSimulated(name string) bool {
+	for _, names := range notSimulated {
+		if slices.Contains(names, name) {
+			return true
+		}
+	}
+	return false
 }
