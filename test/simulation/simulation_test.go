@@ -380,6 +380,8 @@ func (w *world) closeOne(c *holdfast.Client, l *link) {
 	}
 	w.mu.Unlock()
 	_ = c.Close()
+	w.net.mu.Lock()
+	defer w.net.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if holder := w.net.master.Holder(name); held[holder] {
@@ -430,11 +432,13 @@ func schedule(t *testing.T, seed uint64) (w *world) {
 		before := w.grants
 		w.mu.Unlock()
 		time.Sleep(20 * time.Second)
+		w.mu.Lock()
 		for i, l := range w.links {
 			if w.served[i] == served[i] && !l.dead() {
 				w.failf("P5: client %d got nothing in 50 s without faults", i)
 			}
 		}
+		w.mu.Unlock()
 		if w.random.IntN(2) == 0 {
 			w.closeOne(cs[0], w.links[0])
 		}
