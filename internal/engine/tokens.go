@@ -32,25 +32,25 @@ func (t *tokens) floor(key string) int64 {
 
 func (t *tokens) get(id uint64) int64 { return max(t.recent[id], t.older[id]) }
 
-// raise stores a token of a key, if it is higher than the floor.
-func (t *tokens) raise(key string, token int64) {
+// fence returns the token of a grant, given the highest token of that key that was known
+// before the request was sent. A token of the server that is not above that one shows that
+// the clock was set back. Then the token is also above those that other calls of this client
+// have got since.
+func (t *tokens) fence(key string, token, floor int64) int64 {
 	id := maphash.String(floorSeed, key)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	highest := t.get(id)
+	if token <= floor {
+		token = max(floor, highest) + 1
+	}
 	if _, ok := t.recent[id]; !ok && len(t.recent) >= maxFloors {
 		t.recent, t.older = make(map[uint64]int64), t.recent
 	}
 	if t.recent == nil {
 		t.recent = make(map[uint64]int64)
 	}
-	t.recent[id] = max(t.get(id), token)
-}
-
-// fence returns the token of a grant, given the highest token of that key that
-// was known before the request was sent.
-func (t *tokens) fence(key string, token, floor int64) int64 {
-	token = max(token, floor+1)
-	t.raise(key, token)
+	t.recent[id] = max(highest, token)
 	return token
 }
 

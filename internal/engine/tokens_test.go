@@ -79,8 +79,8 @@ func TestTokensAfterClockSetBack(t *testing.T) {
 func TestFloorsAreBounded(t *testing.T) {
 	var ts tokens
 	for i := range 10 * maxFloors {
-		ts.raise("hot", int64(i))
-		ts.raise(fmt.Sprint(i), 1)
+		ts.fence("hot", int64(i), 0)
+		ts.fence(fmt.Sprint(i), 1, 0)
 	}
 	if n := len(ts.recent) + len(ts.older); n > 2*maxFloors {
 		t.Errorf("%d floors are kept", n)
@@ -124,4 +124,16 @@ func (d forged) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 		r.Int = d.token
 	}
 	return r, err
+}
+
+// Two calls of one client that overlap get different tokens after the clock was set back.
+func TestTokensOfOverlappingCalls(t *testing.T) {
+	var ts tokens
+	ts.fence("x", 10, 0)
+	if first, second := ts.fence("x", 5, 10), ts.fence("x", 6, 10); first != 11 || second != 12 {
+		t.Errorf("tokens %d and %d, want 11 and 12", first, second)
+	}
+	if late := ts.fence("x", 20, 10); late != 20 {
+		t.Errorf("token %d, want that of the server", late)
+	}
 }

@@ -13,8 +13,13 @@ var promises = []Mutant{
 	},
 	{
 		"tokens fall with the clock of the server",
-		"internal/engine/tokens.go", "token = max(token, floor+1)", "token = max(token, 0*floor)",
+		"internal/engine/tokens.go", "if token <= floor {", "if token <= 0*floor {",
 		"internal/engine", "TestTokensAfterClockSetBack",
+	},
+	{
+		"two calls that overlap get one token after the clock was set back",
+		"internal/engine/tokens.go", "token = max(floor, highest) + 1", "token = floor + 1",
+		"internal/engine", "TestTokensOfOverlappingCalls",
 	},
 	{
 		"the lower bounds of tokens are never discarded",

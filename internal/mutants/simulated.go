@@ -6,6 +6,9 @@ package mutants
 // fake server does not run Lua.
 var notSimulated = map[string][]string{
 	"only mutexes are simulated": {
+		"a call does not listen where Redisson tells it that it is next",
+		"every call for a fair lock listens on a channel of its own",
+		"a release of permits wakes all clients",
 		"a read lease that Redisson has shortened is not repaired",
 		"the mark of a request that was sent twice is deleted",
 		"the marks of earlier objects are not deleted",
@@ -96,6 +99,7 @@ var notSimulated = map[string][]string{
 		"a call that was given up returns its lock",
 	},
 	"no schedule has reached it": {
+		"two calls that overlap get one token after the clock was set back",
 		"a directed grant counts from its message",
 		"a lease that was granted beside a ForceUnlock is believed in",
 		"a late grant ends a newer lease",

@@ -65,11 +65,6 @@ func (w *world) text() []string {
 
 func sortedKeys(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }
 
-// sparePassed spares grants by a release from the check that the tokens of one client
-// rise after the clock of the server was set back. The engine compares them with the
-// highest token before the first request of the call, so a token may occur twice.
-const sparePassed = true
-
 // isOwner reports whether an argument of a script is an owner.
 func isOwner(arg string) bool { return strings.Count(arg, "-") == 4 && strings.Contains(arg, ":") }
 
@@ -366,7 +361,6 @@ func (w *world) checkToken(client int, token int64, o *owner) {
 		return
 	}
 	switch {
-	case o.behind && o.passed && sparePassed:
 	case token <= w.highest[client]:
 		w.failf("P3: client %d got token %d after %d", client, token, w.highest[client])
 	case token <= slices.Max(w.highest[:]) && !o.behind:
