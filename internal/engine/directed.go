@@ -28,6 +28,7 @@ const (
 	firstLook = 2500 * time.Millisecond // after that a call asks whether its grant was lost, or that of another client was not used
 	lookStep  = 5 * time.Millisecond    // between two waiters that ask
 	maxLook   = time.Minute             // between two requests of a waiter
+	lookers   = 8                       // so many at the front of the queue ask when the lease of the holder ends
 )
 
 // withQueue returns the kind whose clients queue at the server, if k has one.
@@ -130,7 +131,8 @@ func (a *acquisition) directed() (grant, bool) {
 	d, ok := script.DecodeGrant(text)
 	key := a.k.Gate()
 	if !ok || !a.r.renewed() || !a.credible(script.Verdict{Token: d.Token}) ||
-		!a.e.watchdog.InTime(a.began, d.Lease/2) || a.e.replicas(a.asking, key) > 0 {
+		!a.e.watchdog.InTime(a.began, d.Lease/2) || a.e.replicas(a.asking, key) > 0 ||
+		a.floor() != a.first.floor { // another call of this client has had the lock since: the token may have to be higher
 		return grant{}, false
 	}
 	return grant{
@@ -146,7 +148,7 @@ func (a *acquisition) lookAfter() time.Duration {
 	if left := firstLook + step - (clock.Early() - a.began); left > 0 {
 		d = min(d, left)
 	}
-	if a.ttl >= 0 {
+	if a.ttl >= 0 && a.place <= lookers {
 		d = min(d, a.ttl+time.Millisecond+step)
 	}
 	return d
