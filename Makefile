@@ -1,7 +1,7 @@
 # Everything one does with this repository. `make help` prints itself.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-NESTED := cmd/holdfast driver/goredis tools/releasecheck
+NESTED := bench cmd/holdfast driver/goredis tools/releasecheck
 MODULES := . $(NESTED)
 # What needs no server, or hardly any time.
 QUICK := ./driver ./internal/asynclog ./internal/clock ./internal/config ./internal/engine ./internal/wait ./internal/watchdog

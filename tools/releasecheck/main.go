@@ -27,6 +27,7 @@ import (
 // notReleased names the modules that nothing outside of this repository uses,
 // and the reason.
 var notReleased = map[string]string{
+	"bench":              "holds only benchmarks",
 	"tools":              "pins the linter of Go",
 	"tools/actionlint":   "pins the linter of workflows",
 	"tools/releasecheck": "is this program",
