@@ -1,0 +1,185 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// A row has all measurements of one lock at one point.
+type row struct {
+	Scenario  string        `json:"scenario"`
+	Lock      string        `json:"lock"`
+	Clients   int           `json:"clients,omitempty"`
+	Section   time.Duration `json:"sectionNanoseconds"`
+	Measured  []figures     `json:"measured"`
+	Violation int           `json:"violations"` // in all measurements
+}
+
+// median returns the median of a figure over the measurements.
+func (r *row) median(figure string) (float64, bool) {
+	var list []float64
+	for _, f := range r.Measured {
+		if v, ok := f[figure]; ok {
+			list = append(list, v)
+		}
+	}
+	if len(list) == 0 {
+		return 0, false
+	}
+	slices.Sort(list)
+	if n := len(list); n%2 == 0 {
+		return (list[n/2-1] + list[n/2]) / 2, true
+	}
+	return list[len(list)/2], true
+}
+
+// results are all rows of a run.
+type results []*row
+
+// at returns the row of a measurement and adds it if there is none.
+func (rs *results) at(scenario, lock string, p point) *row {
+	if r := rs.row(scenario, lock, p); r != nil {
+		return r
+	}
+	r := &row{Scenario: scenario, Lock: lock, Clients: p.n, Section: p.hold}
+	*rs = append(*rs, r)
+	return r
+}
+
+func (rs results) row(scenario, lock string, p point) *row {
+	for _, r := range rs {
+		if r.Scenario == scenario && r.Lock == lock && r.Clients == p.n && r.Section == p.hold {
+			return r
+		}
+	}
+	return nil
+}
+
+// figure returns a median, or false if it was not measured.
+func (rs results) figure(scenario, lock string, p point, figure string) (float64, bool) {
+	r := rs.row(scenario, lock, p)
+	if r == nil {
+		return 0, false
+	}
+	return r.median(figure)
+}
+
+// A column of a table is a figure, or its ratio to that of another lock.
+type column struct {
+	figure string
+	over   string
+	digits int
+}
+
+func (c column) head() string {
+	if c.over == "" {
+		return c.figure
+	}
+	return "/ " + c.over
+}
+
+// table writes the rows of a scenario.
+func (rs results) table(w io.Writer, s scenario) {
+	var points []point
+	for _, r := range rs {
+		if p := (point{r.Clients, r.Section}); r.Scenario == s.name && !slices.Contains(points, p) {
+			points = append(points, p)
+		}
+	}
+	if len(points) == 0 {
+		return
+	}
+	sections := slices.ContainsFunc(points, func(p point) bool { return p.hold > 0 })
+	var head []string
+	if sections {
+		head = append(head, "section")
+	}
+	numbered := points[0].n > 0
+	if numbered {
+		head = append(head, "n")
+	}
+	head = append(head, "lock")
+	for _, c := range s.columns {
+		head = append(head, c.head())
+	}
+	lines := [][]string{head}
+	for _, p := range points {
+		for _, lock := range s.locks {
+			r := rs.row(s.name, lock, p)
+			if r == nil {
+				continue
+			}
+			var cells []string
+			if sections {
+				cells = append(cells, p.hold.String())
+			}
+			if numbered {
+				cells = append(cells, number(float64(p.n), 0))
+			}
+			cells = append(cells, lock)
+			for _, c := range s.columns {
+				cells = append(cells, rs.cell(s.name, r, p, c))
+			}
+			lines = append(lines, cells)
+		}
+	}
+	fmt.Fprintf(w, "\n## %s: %s\n\n", s.name, s.title)
+	writeTable(w, lines)
+}
+
+func (rs results) cell(scenario string, r *row, p point, c column) string {
+	if c.figure == violations {
+		return number(float64(r.Violation), 0)
+	}
+	v, ok := r.median(c.figure)
+	if ok && c.over != "" {
+		var other float64
+		other, ok = rs.figure(scenario, c.over, p, c.figure)
+		ok = ok && other > 0
+		v /= other
+	}
+	if !ok {
+		return ""
+	}
+	return number(v, c.digits)
+}
+
+// writeTable writes a Markdown table with aligned columns.
+func writeTable(w io.Writer, lines [][]string) {
+	widths := make([]int, len(lines[0]))
+	for _, cells := range lines {
+		for i, c := range cells {
+			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+		}
+	}
+	for n, cells := range lines {
+		for i, c := range cells {
+			fmt.Fprint(w, "| ", c, strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)), " ")
+		}
+		fmt.Fprintln(w, "|")
+		if n == 0 {
+			for _, width := range widths {
+				fmt.Fprint(w, "|", strings.Repeat("-", width+2))
+			}
+			fmt.Fprintln(w, "|")
+		}
+	}
+}
+
+// number formats v with commas between thousands.
+func number(v float64, digits int) string {
+	text := strconv.FormatFloat(v, 'f', digits, 64)
+	whole, rest, dot := strings.Cut(text, ".")
+	for i := len(whole) - 3; i > 0 && whole[i-1] != '-'; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if dot {
+		whole += "." + rest
+	}
+	return whole
+}

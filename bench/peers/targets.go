@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// A target is a figure that must hold in every run, on any machine.
+type target struct {
+	Name  string  `json:"name"`
+	Least bool    `json:"least"` // Bound is the least value, not the largest
+	Bound float64 `json:"bound"`
+	Value float64 `json:"value"`
+	Holds bool    `json:"holds"`
+}
+
+// targets returns the targets whose figures were measured.
+func (rs results) targets() (list []target) {
+	type at struct {
+		scenario, lock string
+		point          point
+		figure         string
+	}
+	add := func(name string, least bool, bound float64, of at, over ...at) {
+		v, ok := rs.figure(of.scenario, of.lock, of.point, of.figure)
+		for _, o := range over {
+			d, measured := rs.figure(o.scenario, o.lock, o.point, o.figure)
+			ok = ok && measured && d > 0
+			v /= d
+		}
+		if ok {
+			list = append(list, target{name, least, bound, v, least && v >= bound || !least && v <= bound})
+		}
+	}
+	crowd := func(scenario, lock string, n int, figure string) at {
+		return at{scenario, lock, point{n: n}, figure}
+	}
+	one := func(figure string) at { return at{"one", mutex, point{}, figure} }
+	const least, most = true, false
+	rate := func(n int) at { return crowd("crowd", mutex, n, handoffRate) }
+	add("crowd: hand-offs/s, 200 clients / 10 clients", least, 0.7, rate(200), rate(10))
+	add("crowd: hand-offs/s, 500 clients / 10 clients", least, 0.6, rate(500), rate(10))
+	add("crowd of 200: hand-offs/s / sketch", least, 0.5, rate(200), crowd("crowd", sketched, 200, handoffRate))
+	add("crowd of 200: hand-offs/s / rueidislock", least, 25, rate(200), crowd("crowd", rueidisl, 200, handoffRate))
+	add("crowd of 200: requests per hand-off", most, 2.5, crowd("crowd", mutex, 200, requestsEach))
+	add("crowd of 200: Jain's index", least, 0.97, crowd("crowd", mutex, 200, jainIndex))
+	add("crowd of 200: longest wait, in turns of all clients", most, 3, crowd("crowd", mutex, 200, longestTurns))
+	processes := func(lock, figure string) at {
+		return at{"processes", lock, point{n: maxProcesses}, figure}
+	}
+	add("8 processes of 4, Handoffs -1: hand-offs/s / rueidislock", least, 2, processes(noHandoffs, handoffRate), processes(rueidisl, handoffRate))
+	add("8 processes of 4, Handoffs -1: Jain's index", least, 0.97, processes(noHandoffs, jainIndex))
+	add("wake-up p50 / publish, receive, EVALSHA", most, 1, at{"wakeup", mutex, point{}, wakeRatio})
+	add("one goroutine: pair p50 / two bare EVALSHA", most, 1.1, one(pairRatio))
+	add("one goroutine: allocations per pair", most, 3, one(allocations))
+	add("1,000 idle clients: requests/s", most, 25, at{"idle", mutex, point{n: 1000}, requestRate})
+	add("with a replica: hand-offs/s, 200 clients / 10 clients", least, 0.6,
+		crowd("crowd-replica", mutex, 200, handoffRate), crowd("crowd-replica", mutex, 10, handoffRate))
+	add("FairMutex, crowd of 200: requests per hand-off", most, 3, crowd("crowd", fairMutex, 200, requestsEach))
+	return list
+}
+
+// writeTargets writes what must hold.
+func writeTargets(w io.Writer, list []target) {
+	if len(list) == 0 {
+		return
+	}
+	lines := [][]string{{"figure", "value", "target", "holds"}}
+	for _, t := range list {
+		sign, holds := "≤", "no"
+		if t.Least {
+			sign = "≥"
+		}
+		if t.Holds {
+			holds = "yes"
+		}
+		lines = append(lines, []string{t.Name, number(t.Value, 2), fmt.Sprint(sign, " ", t.Bound), holds})
+	}
+	fmt.Fprint(w, "\n## What must hold\n\n")
+	writeTable(w, lines)
+}
+
+// A document is the form of a run in JSON.
+type document struct {
+	Time    time.Time `json:"time"`
+	Server  string    `json:"server"`
+	Go      string    `json:"go"`
+	CPUs    int       `json:"cpus"`
+	Rows    results   `json:"rows"`
+	Targets []target  `json:"targets"`
+}
