@@ -117,6 +117,10 @@ fuzz: ## Fuzz everything that parses, 30 s each
 bench: deps ## Measure, side by side with a bare client
 	go test -run '^$$' -bench . -benchtime 2s ./bench
 
+.PHONY: bench-peers
+bench-peers: deps ## Measure beside other lock libraries for Go: twelve minutes; ARGS='-scenario crowd -svg docs/crowd.svg'
+	go run ./bench/peers $(ARGS)
+
 .PHONY: lint
 lint: ## Vet and lint all modules and the workflows
 	@for t in tools tools/actionlint; do GOWORK=off GOBIN=$(CURDIR)/bin go install -C $$t tool || exit 1; done

@@ -209,6 +209,13 @@ func (c rueidislockClient) lock(name string) lock {
 func (c rueidislockClient) close() { c.Close() }
 
 func (l *rueidislockLock) acquire(ctx context.Context) (err error) {
+	if ctx.Done() == nil {
+		// WithContext can wait forever for a lock that is free, for instance if a request
+		// takes longer than TryNextAfter.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+	}
 	// The lock ends with its context. Here ctx ends only the waiting.
 	kept, stop := context.WithCancel(context.WithoutCancel(ctx))
 	unlink := context.AfterFunc(ctx, stop)

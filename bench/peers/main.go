@@ -118,7 +118,7 @@ func choose(list string, known []string) ([]string, error) {
 func (s settings) run(ctx context.Context, b *bench, w io.Writer) error {
 	var rs results
 	version := serverVersion(b)
-	fmt.Fprintf(w, "%s, %s, %d CPUs for server and clients, medians of %d\n", version, runtime.Version(), runtime.NumCPU(), s.reps)
+	fmt.Fprintf(w, "%s, %s, %d CPUs for server and clients, medians of %d, one measurement of held and idle\n", version, runtime.Version(), runtime.NumCPU(), s.reps)
 	violated := false
 	for _, sc := range scenarios {
 		if !slices.Contains(s.scenarios, sc.name) {
@@ -141,7 +141,12 @@ func (s settings) run(ctx context.Context, b *bench, w io.Writer) error {
 					l := find(name)
 					f, err := sc.run(b, ctx, l, p)
 					if err != nil {
-						return fmt.Errorf("%s: %w", sc.name, err)
+						err = fmt.Errorf("%s: %s, n = %d: %w", sc.name, name, p.n, err)
+						if l.ours || l.floor || ctx.Err() != nil {
+							return err
+						}
+						fmt.Fprintf(w, "\nleft out: %v\n", err)
+						continue
 					}
 					r := rs.at(sc.name, name, p)
 					r.Measured = append(r.Measured, f)

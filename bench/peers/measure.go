@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,8 @@ const (
 	handoffRate   = "hand-offs/s"
 	crossingRate  = "hand-offs to another process/s"
 	requestRate   = "requests/s"
+	waitingRate   = "requests/s because of the waiting" // those before the clients waited are subtracted
+	pingRate      = "PING/s"                            // part of requests/s
 	requestsEach  = "requests per hand-off"
 	commandsEach  = "commands per hand-off"
 	cpuEach       = "server CPU per hand-off, µs"
@@ -59,10 +60,7 @@ func (l load) measure(ctx context.Context) (f figures, err error) {
 		f, err = l.run(ctx, s)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", l.library.name, err)
-	}
-	return f, nil
+	return f, err
 }
 
 func (l load) run(ctx context.Context, s *scope) (figures, error) {
@@ -110,6 +108,12 @@ func (l load) run(ctx context.Context, s *scope) (figures, error) {
 			return nil, err
 		}
 	}
+	idle := make(figures) // of clients that are connected and do not wait
+	if l.idle {
+		if idle, err = l.observe(ctx, m, first); err != nil {
+			return nil, err
+		}
+	}
 	for _, p := range ps {
 		p.Send("go")
 	}
@@ -123,7 +127,7 @@ func (l load) run(ctx context.Context, s *scope) (figures, error) {
 	}
 	// Until each goroutine has had the lock, some still subscribe or load scripts. Some
 	// libraries let a goroutine wait much longer, so there is a limit.
-	for end := time.Now().Add(l.window); !l.idle && time.Now().Before(end); {
+	for end := time.Now().Add(l.window / 2); !l.idle && time.Now().Before(end); {
 		if !slices.ContainsFunc(m.all(first), func(s *slot) bool { return s.pairs.Load() == 0 }) {
 			break
 		}
@@ -135,21 +139,12 @@ func (l load) run(ctx context.Context, s *scope) (figures, error) {
 	for _, s := range m.all(first) {
 		s.longest.Store(0)
 	}
-	before, err := l.look(m, first)
+	f, err := l.observe(ctx, m, first)
 	if err != nil {
 		return nil, err
 	}
-	var after look
-	for {
-		if err := pause(ctx, l.window); err != nil {
-			return nil, err
-		}
-		if after, err = l.look(m, first); err != nil {
-			return nil, err
-		}
-		if l.idle || after.handoffs-before.handoffs >= l.least {
-			break
-		}
+	if l.idle {
+		f[waitingRate] = f[requestRate] - idle[requestRate]
 	}
 	for _, p := range ps {
 		p.Send("stop")
@@ -163,11 +158,25 @@ func (l load) run(ctx context.Context, s *scope) (figures, error) {
 			return nil, errors.New(text)
 		}
 	}
-	f := after.since(before)
 	for i := range m.names { // also those after the window
 		f[violations] += float64(m.names[i].violations.Load())
 	}
 	return f, nil
+}
+
+// observe returns what happens in the window.
+func (l load) observe(ctx context.Context, m *memory, slots int) (figures, error) {
+	before, err := l.look(m, slots)
+	for err == nil {
+		if err = pause(ctx, l.window); err != nil {
+			break
+		}
+		var after look
+		if after, err = l.look(m, slots); err == nil && (l.idle || after.handoffs-before.handoffs >= l.least) {
+			return after.since(before), nil
+		}
+	}
+	return nil, err
 }
 
 // all returns the slots in use.
@@ -221,6 +230,7 @@ func (k look) since(before look) figures {
 		handoffRate:  handoffs / seconds,
 		crossingRate: float64(k.crossings-before.crossings) / seconds,
 		requestRate:  requests / seconds,
+		pingRate:     float64(k.server.pings-before.server.pings) / seconds,
 		longestWait:  float64(k.longest) / 1e6,
 	}
 	if sum > 0 {
@@ -238,7 +248,8 @@ func (k look) since(before look) figures {
 // usage is what a server has done since its start.
 type usage struct {
 	requests int64   // commands that clients have sent
-	commands int64   // these, and those that scripts have called
+	pings    int64   // those of them that only keep a connection alive
+	commands int64   // requests, and those that scripts have called
 	cpu      float64 // seconds
 }
 
@@ -280,6 +291,9 @@ func usageOf(s *redistest.Server, l library) (u usage, err error) {
 		sent := func(c string) bool { return c == name || strings.HasSuffix(c, "|") && strings.HasPrefix(name, c) }
 		if slices.ContainsFunc(onlySent, sent) || slices.Contains(l.sends, name) {
 			u.requests += n
+		}
+		if name == "ping" {
+			u.pings += n
 		}
 	}
 	if reply, err = s.Try("INFO", "cpu"); err != nil {

@@ -142,7 +142,7 @@ var scenarios = []scenario{
 		points: func(b *bench) []point { return []point{{n: b.held}} },
 		run:    (*bench).heldLocks,
 		columns: []column{
-			{figure: requestRate, digits: 1}, {figure: pairTime, digits: 1}, {figure: pairTimeAlone, digits: 1},
+			{figure: requestRate, digits: 1}, {figure: pingRate, digits: 1}, {figure: pairTime, digits: 1}, {figure: pairTimeAlone, digits: 1},
 		},
 	},
 	{
@@ -156,7 +156,7 @@ var scenarios = []scenario{
 			}
 			return b.measure(ctx, load{library: l, processes: maxProcesses, clients: p.n, goroutines: 1, idle: true, window: window})
 		},
-		columns: []column{{figure: requestRate, digits: 1}},
+		columns: []column{{figure: requestRate, digits: 1}, {figure: pingRate, digits: 1}, {figure: waitingRate, digits: 1}},
 	},
 }
 
@@ -182,7 +182,7 @@ type bench struct {
 func newBench(s *scope, window time.Duration) *bench {
 	return &bench{
 		scope: s, server: redistest.StartWith(s),
-		window: window, idleWindow: 20 * window, heldWindow: 10 * window, // Holdfast renews every ten seconds
+		window: window, idleWindow: 20 * window, heldWindow: 20 * window, // Holdfast renews every ten seconds
 		names: 512, hot: 16, processes: maxProcesses, held: 10_000, idle: 1_000, crowd: []int{10, 50, 200, 500},
 	}
 }
@@ -203,9 +203,6 @@ func (b *bench) measure(ctx context.Context, l load) (figures, error) {
 	l.settle = b.window * 3 / 10
 	if l.window == 0 {
 		l.window = b.window
-	}
-	if l.hold > 0 {
-		l.window = l.window * 3 / 2 // there are fewer hand-offs
 	}
 	if l.idle {
 		l.settle = b.window * 2
@@ -411,6 +408,7 @@ func (b *bench) heldLocks(ctx context.Context, l library, p point) (figures, err
 	}
 	return figures{
 		requestRate: float64(after.requests-before.requests) / seconds,
+		pingRate:    float64(after.pings-before.pings) / seconds,
 		pairTime:    p50(beside), pairTimeAlone: p50(alone),
 	}, nil
 }
