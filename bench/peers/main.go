@@ -2,9 +2,10 @@
 // own.
 //
 // Each client has its own connections, as each pod would have. The clients are spread over
-// at most eight processes. While they run, a word in memory that all processes share says
-// which goroutine is inside the critical section. A goroutine that enters while another one
-// is inside is a violation. If Holdfast has one, the program exits with status 1.
+// at most eight processes. While they compete, a word in memory that all processes share
+// says which goroutine is inside the critical section. A goroutine that enters while another
+// one is inside is a violation. If Holdfast has one, the program exits with status 1. The
+// scenarios one, wakeup and held have no such check.
 //
 // All libraries are measured in turn, several times, so that noise hits all alike. The
 // tables have medians. Compare ratios within one run only.
