@@ -124,7 +124,7 @@ bench-peers: deps ## Measure beside other lock libraries for Go: twelve minutes;
 .PHONY: lint
 lint: ## Vet and lint all modules and the workflows
 	@for t in tools tools/actionlint; do GOWORK=off GOBIN=$(CURDIR)/bin go install -C $$t tool || exit 1; done
-	@set -e; for m in $(MODULES) interop; do echo "== lint $$m"; (cd $$m && go vet ./... && $(CURDIR)/bin/golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+	@set -e; for m in $(MODULES) interop; do echo "== lint $$m"; (cd $$m && go vet ./... && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
 	@echo "== lint .github/workflows"; bin/actionlint
 
 .PHONY: release-check

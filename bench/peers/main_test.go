@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -54,7 +55,8 @@ func tiny(s *scope) *bench {
 	return b
 }
 
-// Every scenario yields figures for every lock, and the report has them.
+// Every scenario yields figures for every lock, and the report has them. A peer that does not
+// get a lock in time is left out, and the report says so.
 func TestScenarios(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "run.json")
@@ -81,7 +83,7 @@ func TestScenarios(t *testing.T) {
 		}
 		for _, lock := range sc.locks {
 			rows := slices.DeleteFunc(slices.Clone(d.Rows), func(r *row) bool { return r.Scenario != sc.name || r.Lock != lock })
-			if len(rows) == 0 {
+			if len(rows) == 0 && !strings.Contains(out.String(), fmt.Sprintf("left out: %s: %s,", sc.name, lock)) {
 				t.Errorf("%s: no figures of %s", sc.name, lock)
 			}
 			for _, r := range rows {
