@@ -74,8 +74,9 @@ if ARGV[4] == '1' then
 end
 local function refused(ms)
   if ARGV[6] ~= '1' then return held(ms) end
-  local holder = ttl == -2 or redis.call('hrandfield', KEYS[1])
-  local ours = holder == true or #holder <= 100 and string.find(holder, '^%x+%-%x+%-8') -- the id of a Holdfast client is a UUID of version 8
+  local holder = ttl == -2 or redis.pcall('hrandfield', KEYS[1]) -- Redis 6.0 does not support it
+  -- The id of a Holdfast client is a UUID of version 8.
+  local ours = holder == true or type(holder) == 'string' and #holder <= 100 and string.find(holder, '^%x+%-%x+%-8')
   local all = redis.call('llen', KEYS[2]) <= redis.call('zcard', KEYS[4]) - (redis.call('zscore', KEYS[4], '') and 1 or 0)
   return {held(ms), ours and all and 1 or 0}
 end
