@@ -31,8 +31,8 @@ free. The exit status is 1 if the key of that name is not a lock.
 ` + lsSchema + `
 
 Show prints one LOCK on one line. A LOCK without holders is free, unless more
-counts holders: more is above queued less the length of queue. The kind of a free
-lock is mutex if it is unknown.`,
+counts holders: more is above queued less the length of queue. The kind of a
+free lock is mutex if it is unknown.`,
 		Example: `  holdfast show orders
   holdfast show orders --json | jq '.holders | length'`,
 		Args:              showName,

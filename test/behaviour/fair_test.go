@@ -199,7 +199,7 @@ func TestHandOverCost(t *testing.T) {
 			})
 		}
 		locktest.AwaitQueue(t, s, n, waiters)
-		locktest.Eventually(t, 10*time.Second, "all have subscribed", func() bool { return len(s.Channels(t)) == waiters })
+		locktest.Eventually(t, 10*time.Second, "all have subscribed", func() bool { return len(s.Channels(t)) == 1+len(cs) })
 		s.Do(t, "CONFIG", "RESETSTAT")
 		start := time.Now()
 		locktest.Release(t, l)

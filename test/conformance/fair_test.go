@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -197,7 +198,8 @@ func TestFA06SecondGivesUp(t *testing.T) {
 		locktest.WantDeadlines(t, s, n, lease)
 	}
 	// A waiter that has subscribed knows that the lock is held.
-	locktest.AwaitListener(t, s, "redisson_lock__channel:{"+n+"}:"+places[1].Owner)
+	id, _, _ := strings.Cut(places[1].Owner, ":")
+	locktest.AwaitListener(t, s, "holdfast:queue:{"+n+"}:"+id)
 	cancel()
 	if err := locktest.Await(t, places[1].Got).Err; !errors.Is(err, context.Canceled) || !errors.Is(err, holdfast.ErrNotAcquired) {
 		t.Errorf("the second gave up with %v", err)
@@ -370,7 +372,7 @@ func TestFA12KeyNames(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
 	for name, tagged := range map[string]string{"Test:plain": "{Test:plain}", "Test:{tag}:x": "Test:{tag}:x"} {
-		c := locktest.Open(t, locktest.Enduring(s.URL()))
+		c := locktest.Open(t, locktest.Enduring(s.URL()), holdfast.Options{WakeAll: true}) // it listens as Redisson does
 		m := c.FairMutex(name)
 		l := locktest.Lock(t, t.Context(), m)
 		waiter := locktest.Background(t.Context(), m)

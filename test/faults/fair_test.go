@@ -295,7 +295,8 @@ func fairRig(t *testing.T) (r *rig, holder *holdfast.Lease) {
 	t.Helper()
 	i := slices.IndexFunc(locktest.Kinds, func(k locktest.Kind) bool { return k.Letter == "F" })
 	r = newRigOf(t, locktest.Kinds[i])
-	return r, locktest.Lock(t, t.Context(), locktest.Open(t, r.Server.URL()).FairMutex("rig"))
+	c := locktest.Open(t, r.Server.URL(), holdfast.Options{WakeAll: true}) // it grants nothing, so that waiters ask
+	return r, locktest.Lock(t, t.Context(), c.FairMutex("rig"))
 }
 
 // The reply to the request that queues is lost: the next one does not queue
@@ -324,7 +325,7 @@ func TestGrantReplyLost(t *testing.T) {
 	r, holder := fairRig(t)
 	lost := locktest.Enqueue(t, t.Context(), r.Server, r.m)
 	after := locktest.Enqueue(t, t.Context(), r.Server, locktest.Open(t, r.Server.URL()).FairMutex("rig"))
-	locktest.Eventually(t, 5*time.Second, "both have subscribed", func() bool { return len(r.Server.Channels(t)) == 2 })
+	locktest.Eventually(t, 5*time.Second, "both have subscribed", func() bool { return len(r.Server.Channels(t)) == 3 })
 	time.Sleep(100 * time.Millisecond) // until it has looked once more
 	dropped := r.DropNext()
 	locktest.Release(t, holder)
