@@ -310,6 +310,7 @@ func contendWorker() {
 	if err != nil {
 		panic(err)
 	}
+	fmt.Println("open")
 	rec := redistest.NewRecorder(os.Stdout)
 	var wg sync.WaitGroup
 	for range 2 {
@@ -352,6 +353,9 @@ func TestExclusion(t *testing.T) {
 	for range 4 {
 		w := redistest.Worker(t, "contend", "TEST_URLS="+strings.Join(us, ","))
 		ws = append(ws, w)
+		if line := <-w.Lines(); line != "open" { // before any server fails
+			t.Fatalf("the worker says %q", line)
+		}
 		wg.Go(func() {
 			for line := range w.Lines() {
 				mu.Lock()
