@@ -16,7 +16,7 @@ var directed = []Mutant{
 	},
 	{
 		"a directed grant does not wait for replicas",
-		"internal/engine/directed.go", " || a.e.replicas(a.asking, key) > 0 {", " || key == \"\" {",
+		"internal/engine/directed.go", " || a.e.replicas(a.asking, key) > 0 ||", " || key == \"\" ||",
 		"internal/engine", "TestDirectedGrantIsConfirmed/with_replicas",
 	},
 	{
