@@ -202,7 +202,7 @@ func TestFairBesideRedisson(t *testing.T) {
 	s.Do(t, "DEL", "java")
 	s.Do(t, "PUBLISH", own(p, "java"), "0")
 	locktest.Release(t, locktest.Entered(t, p.Got))
-	locktest.Eventually(t, 20*time.Second, "nobody listens on the channel", func() bool { return !subscribed(own(p, "java")) })
+	locktest.Eventually(t, 20*time.Second, "no client listens on the channel", func() bool { return !subscribed(own(p, "java")) })
 	locktest.WantNoQueue(t, s, "java")
 }
 

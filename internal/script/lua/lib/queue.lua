@@ -1,8 +1,8 @@
 -- The queue of the clients that wait for a lock.
--- KEYS  the last one is the queue: a sorted set of owners, each followed by ':fenced', ':write' or ':permits' and a number if it wants that. The
---       score is the time of the first request in µs of the Unix epoch, times two, and one more if the owner wants the lock for less
---       than GRANT. A client in the queue listens on two channels: that with the name of the queue, and the same with ':' and the id of
---       the client
+-- KEYS  the last one is the queue: a sorted set of owners, each followed by what it wants: nothing for a mutex, ':fenced', ':write', or
+--       ':permits' and a number. The score is the time of the first request in µs of the Unix epoch, times two, and one more if the owner
+--       wants the lock for less than GRANT. A client in the queue listens on two channels: that with the name of the queue, and the same
+--       with ':' and the id of the client
 local GRANT = 2000 -- ms for which an owner gets the lock that has not asked just now
 local SKIPS = 16   -- a call passes over at most so many clients that do not listen
 local LONG = 100   -- bytes; no entry is longer, and a call reads at most one that is
