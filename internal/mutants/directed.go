@@ -61,7 +61,7 @@ var directed = []Mutant{
 	},
 	{
 		"a release grants the lock to a client that does not listen",
-		"internal/script/lua/lib/queue.lua", "if not client or listening == 0 then", "if not client then",
+		"internal/script/lua/lib/queue.lua", "if client and listening > 0 then", "if client then",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -76,7 +76,7 @@ var directed = []Mutant{
 	},
 	{
 		"a release grants a short lease for longer",
-		"internal/script/lua/lib/queue.lua", " or tonumber(head[2]) % 2 == 1 then", " then",
+		"internal/script/lua/lib/queue.lua", " or head.short then\n      if all", " then\n      if all",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -96,7 +96,7 @@ var directed = []Mutant{
 	},
 	{
 		"a mutex is granted to a client that wants a fenced one",
-		"internal/script/lua/lib/queue.lua", " or wanted ~= kind", "",
+		"internal/script/lua/lib/queue.lua", " or head.wanted ~= kind", "",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -121,7 +121,7 @@ var directed = []Mutant{
 	},
 	{
 		"a release fails if the user may not remove entries from the queue",
-		"internal/script/lua/lib/queue.lua", "if not fails(redis.pcall('zrem', queue, head[1])) and told(", "if redis.call('zrem', queue, head[1]) and told(",
+		"internal/script/lua/lib/queue.lua", "if not fails(redis.pcall('zrem', queue, head.member)) and announce(", "if redis.call('zrem', queue, head.member) and announce(",
 		"test/faults", "TestWithoutQueueRights/zrem",
 	},
 	{
@@ -131,7 +131,7 @@ var directed = []Mutant{
 	},
 	{
 		"a call reads many long entries of a queue",
-		"internal/script/lua/lib/queue.lua", "if #head[1] > LONG or fails(removed) then break end", "if fails(removed) then break end",
+		"internal/script/lua/lib/queue.lua", "if #entry[1] > LONG or fails(removed) then break end", "if fails(removed) then break end",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -156,7 +156,7 @@ var directed = []Mutant{
 	},
 	{
 		"a release by a client that grants nothing does not tell the next client",
-		"internal/script/lua/lib/fair.lua", "  if channel then redis.pcall(publish, channel, owner) end\n", "",
+		"internal/script/lua/lib/fair.lua", "  if channel then told(publish, channel, owner) end\n", "",
 		"internal/script", "TestFair$",
 	},
 	{

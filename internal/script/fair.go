@@ -9,9 +9,9 @@ import (
 )
 
 var (
-	fairAcquire = load("fair_acquire", "held", "fair")
-	fairRelease = load("fair_release", "numsub", "fair")
-	fairForce   = load("fair_force", "foreign", "inspect", "fair")
+	fairAcquire = load("fair_acquire", "held", "grant", "fair")
+	fairRelease = load("fair_release", "grant", "fair")
+	fairForce   = load("fair_force", "foreign", "inspect", "grant", "fair")
 	fairInspect = load("fair_inspect", "foreign", "inspect", "owned")
 )
 

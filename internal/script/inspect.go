@@ -15,7 +15,7 @@ import (
 var (
 	inspectScan  = load("inspect_scan", "inspect")
 	inspectLook  = load("inspect_look", "clock", "inspect")
-	inspectBreak = load("inspect_break", "inspect", "fair", "rwmutex")
+	inspectBreak = load("inspect_break", "inspect", "grant", "fair", "rwmutex")
 )
 
 // routes returns an unused key for each slot of a cluster.

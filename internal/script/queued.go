@@ -11,13 +11,13 @@ import (
 )
 
 var (
-	mutexQueue  = load("mutex_queue", "numsub", "queue")
-	mutexPass   = load("mutex_pass", "free", "numsub", "queue")
-	fencedQueue = load("fenced_queue", "counter", "numsub", "queue")
-	fencedPass  = load("fenced_pass", "free", "counter", "numsub", "queue")
-	writeQueue  = load("rwmutex_write_queue", "clock", "writers", "rwmutex", "write", "numsub", "queue")
-	writePass   = load("rwmutex_write_pass", "clock", "writers", "rwmutex", "write", "numsub", "queue", "writes")
-	readPass    = load("rwmutex_read_pass", "foreign", "rwmutex", "read", "numsub", "queue", "writes")
+	mutexQueue  = load("mutex_queue", "grant", "queue")
+	mutexPass   = load("mutex_pass", "free", "grant", "queue")
+	fencedQueue = load("fenced_queue", "counter", "grant", "queue")
+	fencedPass  = load("fenced_pass", "free", "counter", "grant", "queue")
+	writeQueue  = load("rwmutex_write_queue", "clock", "writers", "rwmutex", "write", "grant", "queue")
+	writePass   = load("rwmutex_write_pass", "clock", "writers", "rwmutex", "write", "grant", "queue", "writes")
+	readPass    = load("rwmutex_read_pass", "foreign", "rwmutex", "read", "grant", "queue", "writes")
 )
 
 // A Queued is a lock whose waiting clients queue at the server. The release grants it to

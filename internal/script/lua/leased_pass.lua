@@ -17,7 +17,7 @@ if back == 0 then dequeue(ARGV[4]) end
 if back == 0 or not whole(KEYS[1]) then return all and 1 or 0 end
 local free = redis.call('incrby', KEYS[1], back)
 
--- grant takes permits for an owner and tells its client. It returns false if the user may not publish to it.
+-- grant takes permits for an owner and tells its client. It returns false if the user may not publish on its channel.
 local function grant(client, owner, n)
   local time = redis.call('time')
   local ids = {}
@@ -29,7 +29,7 @@ local function grant(client, owner, n)
   redis.call('decrby', KEYS[1], n)
   local ttl = redis.call('pttl', KEYS[1])
   if ttl > 0 then redis.call('pexpire', KEYS[2], ttl) end
-  if told(publish, client, string.format('%s %.0f %d', owner, time[1] * 1000000 + time[2], GRANT)) then return true end
+  if announce(publish, client, owner, time[1] * 1000000 + time[2]) then return true end
   redis.call('zrem', KEYS[2], unpack(ids))
   redis.call('incrby', KEYS[1], n)
   return false
@@ -39,24 +39,21 @@ end
 local lot = tonumber(ARGV[3])
 local left, at, others, wake = free, 0, nil, false
 for _ = 1, SKIPS do
-  local entry = left > 0 and redis.pcall('zrange', queue, at, at, 'withscores') or {}
-  if not entry[1] then break end
-  local client, owner, wanted = parse(entry[1])
-  local n = tonumber(wanted and string.match(wanted, '^:permits(%d+)$') or nil)
-  local listening
-  others, listening = listeners(publish, KEYS[3], client or queue)
-  if not others then break end
-  if not n or n == 0 or listening == 0 then
-    local removed = redis.pcall('zrem', queue, entry[1]) -- it queues again when it listens again
-    if #entry[1] > LONG or fails(removed) then break end
+  if left <= 0 then break end
+  local head, count = front(at, publish, KEYS[3])
+  others = count or others
+  if not head then break end
+  local n = tonumber(string.match(head.wanted, '^:permits(%d+)$') or nil) or 0
+  if n == 0 then
+    if fails(redis.pcall('zrem', queue, head.member)) then break end -- it waits for a lock with this name
   elseif n > left then
     at = at + 1
   else
-    wake = others > 0 and lot % 2 == 0 or lot == 0
-    if wake or n > MOST or tonumber(entry[2]) % 2 == 1 then
-      told(publish, client, '')
+    wake = free_for_all(others, lot)
+    if wake or n > MOST or head.short then
+      told(publish, head.client, '')
       at = at + 1
-    elseif not fails(redis.pcall('zrem', queue, entry[1])) and grant(client, owner, n) then
+    elseif not fails(redis.pcall('zrem', queue, head.member)) and grant(head.client, head.owner, n) then
       free = free - n
     else
       wake = true

@@ -5,7 +5,6 @@
 --       4 the heartbeat deadline of each Holdfast owner: it is dead after this time without another heartbeat; half a ms less if its
 --         client listens for grants; and, for the owner '', the time until which no owner is dropped
 --       5 the channel prefix, to which the owner is appended
-local GRANT = 2000   -- ms for which an owner gets the lock that has not asked just now
 local LIFE = 2500    -- ms from a heartbeat to its deadline
 local SLACK = 10000  -- ms of tolerance for the clocks of Redisson
 local TURN = 300000  -- ms that Redisson subtracts from all limits when one of its waiters leaves the queue
@@ -84,6 +83,6 @@ end
 -- call notifies an owner that it is next, and returns how many clients received the message.
 local function call(publish, owner)
   local channel = client(owner)
-  if channel then redis.pcall(publish, channel, owner) end
+  if channel then told(publish, channel, owner) end
   return redis.call(publish, KEYS[5] .. ':' .. owner, '0')
 end

@@ -3,7 +3,6 @@
 --       ':permits' and a number. The score is the time of the first request in µs of the Unix epoch, times two, and one more if the owner
 --       wants the lock for less than GRANT. A client in the queue listens on two channels: that with the name of the queue, and the same
 --       with ':' and the id of the client
-local GRANT = 2000 -- ms for which an owner gets the lock that has not asked just now
 local SKIPS = 16   -- a call passes over at most so many clients that do not listen
 local LONG = 100   -- bytes; no entry is longer, and a call reads at most one that is
 local queue = KEYS[#KEYS]
@@ -43,12 +42,6 @@ end
 -- deleted, here.
 local function give(...) return type(redis.pcall('hset', KEYS[1], ...)) == 'number' end
 
--- told publishes a message, and returns how many clients received it, or false if the user may not publish on the channel.
-local function told(publish, channel, message)
-  local n = redis.pcall(publish, channel, message)
-  return type(n) == 'number' and n
-end
-
 -- listeners returns how many clients wait and do not queue, and how many listen on one more channel. It returns nil if the user may not
 -- see who listens.
 local function listeners(publish, channel, more)
@@ -63,38 +56,51 @@ local function outside(heard, publish, channel)
   return listeners(publish, channel, queue) or heard
 end
 
+-- front returns the first entry, from a place on, whose client listens, and how many clients wait and do not queue. It removes entries
+-- whose clients do not listen: they queue again when they listen again. It returns nothing if the user may not see who listens.
+local function front(at, publish, channel)
+  local others
+  for _ = 1, SKIPS do
+    local entry = redis.pcall('zrange', queue, at, at, 'withscores')
+    if not entry[1] then break end
+    local client, owner, wanted = parse(entry[1])
+    local listening
+    others, listening = listeners(publish, channel, client or queue)
+    if not others then return end
+    if client and listening > 0 then
+      return { member = entry[1], client = client, owner = owner, wanted = wanted, short = tonumber(entry[2]) % 2 == 1 }, others
+    end
+    local removed = redis.pcall('zrem', queue, entry[1])
+    if #entry[1] > LONG or fails(removed) then break end
+  end
+  return nil, others
+end
+
+-- free_for_all reports whether a release leaves the lock free, although a client is in the queue: if other clients wait that do not
+-- queue and the lot is even, and always if the lot is 0, because clients that listen at other servers cannot be counted.
+local function free_for_all(others, lot) return others > 0 and lot % 2 == 0 or lot == 0 end
+
 -- pass gives a free lock to the first client in the queue that listens: take writes that an owner has the lock, and returns the token.
--- A client that wants the lock for a short time, or as another kind, is told to ask. If other clients wait that do not queue, pass
--- leaves the lock free if the lot is even, and tells all of them with one message or two. It returns how many of those were told. If
--- the lot is 0, it always does so: clients that listen at other servers cannot be counted.
+-- A client that wants the lock for a short time, or as another kind, is told to ask. If the lock stays free, pass tells all other
+-- clients with one message or two. It returns how many other clients wait.
 local function pass(kind, take, publish, lot, channel, message, message2)
   local function wake()
     local heard = told(publish, channel, message)
     if message2 then told(publish, channel, message2) end
     return heard
   end
-  local others
-  for _ = 1, SKIPS do
-    local head = redis.pcall('zrange', queue, 0, 0, 'withscores')
-    if not head[1] then break end
-    local client, owner, wanted = parse(head[1])
-    local listening
-    others, listening = listeners(publish, channel, client or queue)
-    if not others then break end
-    if not client or listening == 0 then
-      local removed = redis.pcall('zrem', queue, head[1]) -- it queues again when it listens again
-      if #head[1] > LONG or fails(removed) then break end
-    else
-      local all = others > 0 and lot % 2 == 0 or lot == 0
-      if all or wanted ~= kind or tonumber(head[2]) % 2 == 1 then
-        if all or others > 0 then wake() end
-        told(publish, client, '')
-        return others
-      end
-      local token = take(owner, head[1])
-      if not token then break end
+  local head, others = front(0, publish, channel)
+  if head then
+    local all = free_for_all(others, lot)
+    if all or head.wanted ~= kind or head.short then
+      if all or others > 0 then wake() end
+      told(publish, head.client, '')
+      return others
+    end
+    local token = take(head.owner, head.member)
+    if token then
       redis.call('pexpire', KEYS[1], GRANT)
-      if not fails(redis.pcall('zrem', queue, head[1])) and told(publish, client, string.format('%s %.0f %d', owner, token, GRANT)) then
+      if not fails(redis.pcall('zrem', queue, head.member)) and announce(publish, head.client, head.owner, token) then
         if others > 0 then
           local next = redis.pcall('zrange', queue, 0, 0)[1]
           next = next and parse(next)
@@ -103,7 +109,6 @@ local function pass(kind, take, publish, lot, channel, message, message2)
         return 0
       end
       redis.call('del', KEYS[1]) -- the user may not remove it from the queue, or not publish to it
-      break
     end
   end
   local heard = wake()

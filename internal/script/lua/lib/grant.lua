@@ -1,0 +1,19 @@
+-- Messages to clients that wait for a lock.
+local GRANT = 2000 -- ms for which an owner gets the lock that has not asked just now
+
+-- numsub returns how many clients listen on channels: name, number, ... It returns an error if the user may not see that.
+local function numsub(publish, ...)
+  if string.lower(publish) == 'spublish' then return redis.pcall('pubsub', 'shardnumsub', ...) end
+  return redis.pcall('pubsub', 'numsub', ...)
+end
+
+-- told publishes a message, and returns how many clients received it, or false if the user may not publish on the channel.
+local function told(publish, channel, message)
+  local n = redis.pcall(publish, channel, message)
+  return type(n) == 'number' and n
+end
+
+-- announce tells a client that one of its owners has the lock. It returns false if the user may not publish on the channel.
+local function announce(publish, client, owner, token)
+  return told(publish, client, string.format('%s %.0f %d', owner, token, GRANT))
+end
