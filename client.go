@@ -53,6 +53,14 @@ type Options struct {
 	// asks. Clients with and without WakeAll can share a lock.
 	WakeAll bool
 
+	// MaxQueue bounds how many wait for a lock. A call fails with [ErrQueueFull] if the
+	// lock is held and so many clients are in its queue at the server, or so many calls
+	// of this client wait for it already. At the server, a client counts once, however
+	// many of its calls wait; in the queue of a [FairMutex] each call counts. It applies
+	// to the kinds that have such a queue, see WakeAll. Other clients may have another
+	// bound. By default, any number can wait.
+	MaxQueue int
+
 	// Replication configures when a lock counts as granted on a server that has
 	// replicas. By default, one connected replica must have the lock, as with
 	// Redisson.
@@ -171,6 +179,10 @@ func (o Options) check() error {
 		return invalid("PollInterval is %v: choose at least 1ms", o.PollInterval)
 	case o.RetryTimeout < 0:
 		return invalid("RetryTimeout is %v: it cannot be negative", o.RetryTimeout)
+	case o.MaxQueue < 0:
+		return invalid("MaxQueue is %d: it cannot be negative; 0 is no bound", o.MaxQueue)
+	case o.MaxQueue > 0 && o.WakeAll:
+		return invalid("MaxQueue is %d, but with WakeAll there is no queue: remove one of them", o.MaxQueue)
 	case o.Replication.Mode > Strict:
 		return invalid("Replication.Mode is %v: choose Acked, Async or Strict", o.Replication.Mode)
 	case o.Replication.Mode == Strict && o.Replication.Replicas < 1:
@@ -222,6 +234,7 @@ func New(d driver.Driver, o Options) (*Client, error) {
 		SlicePasses: max(o.Handoffs, 0),
 		SliceTime:   o.HandoffTime,
 		Directed:    !o.WakeAll,
+		MaxQueue:    o.MaxQueue,
 		Replication: engine.Replication{
 			Mode:     engine.Mode(o.Replication.Mode),
 			Replicas: o.Replication.Replicas,

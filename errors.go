@@ -20,6 +20,10 @@ var (
 	// the error matches only the error of the context.
 	ErrNotAcquired = engine.ErrNotAcquired
 
+	// ErrQueueFull means that the lock is held and that as many wait for it as
+	// [Options.MaxQueue] allows. The error also matches ErrNotAcquired.
+	ErrQueueFull = engine.ErrQueueFull
+
 	// ErrLost means that a lease ended before it was released. The error is a
 	// [*LostError], which has the reason.
 	ErrLost = engine.ErrLost

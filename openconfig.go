@@ -75,6 +75,7 @@ func (o *Options) add(s config.Settings) error {
 		addTo(&o.Handoffs, s.Handoffs, "holdfast.handoffs", "Handoffs"),
 		addTo(&o.HandoffTime, s.HandoffTime, "holdfast.handoffTime", "HandoffTime"),
 		addTo(&o.WakeAll, s.WakeAll, "holdfast.wakeAll", "WakeAll"),
+		addTo(&o.MaxQueue, s.MaxQueue, "holdfast.maxQueue", "MaxQueue"),
 		addTo(&o.Replication.Mode, modes[s.Replication], "holdfast.replication or checkLockSyncedSlaves", "Replication.Mode"),
 		addTo(&o.Replication.Replicas, s.Replicas, "holdfast.replicas", "Replication.Replicas"),
 		addTo(&o.Replication.Timeout, s.SyncTimeout, "slavesSyncTimeout", "Replication.Timeout"),

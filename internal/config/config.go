@@ -25,6 +25,7 @@ type Settings struct {
 	Handoffs        int
 	HandoffTime     time.Duration
 	WakeAll         bool
+	MaxQueue        int
 
 	Replication string        // "async", "acked" or "strict"
 	Replicas    int           // number of replicas that must acknowledge; only with "strict"

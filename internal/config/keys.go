@@ -145,6 +145,7 @@ func own() map[string]rule {
 		"handoffs":     {read: readHandoffs},
 		"handoffTime":  duration(func(r *reader) *time.Duration { return &r.s.HandoffTime }),
 		"wakeAll":      boolean(func(r *reader, on bool) { r.s.WakeAll = on }),
+		"maxQueue":     integer(1, "a positive number", func(r *reader) *int { return &r.s.MaxQueue }),
 		"replication": choice("async, acked or strict", map[string]func(*reader){
 			"ASYNC": replication("async"), "ACKED": replication("acked"), "STRICT": replication("strict"),
 		}),

@@ -86,7 +86,7 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 	defer e.leaveGate(g)
 	for {
 		arrived := clock.Early()
-		h, err := e.awaitTurn(limited, g, r.renewed())
+		h, err := e.awaitTurn(limited, g, k.Traits(), r.renewed())
 		switch {
 		case err != nil:
 			if h != nil {
@@ -94,10 +94,7 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 			} else if !errors.As(err, new(errNoTurn)) {
 				g.give()
 			}
-			if errors.Is(err, ErrClosed) {
-				return nil, ErrClosed
-			}
-			return nil, g.busy(ctx.Err())
+			return nil, g.noTurn(err, ctx.Err())
 		case h == nil: // this call has the turn: ask the server
 			a := acquisition{e: e, k: k, traits: k.Traits(), r: r, waiting: limited, asking: calls, g: g, turn: true, keep: true, out: g.outage(arrived)}
 			granted, err := a.run(k, user)

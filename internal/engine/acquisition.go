@@ -59,6 +59,7 @@ type acquisition struct {
 	ttl     time.Duration // what the holder had left
 	seen    time.Duration // when it had that
 	place   int           // in the queue at the server; 0: not queued
+	look    time.Duration // when to ask for the first time after it was queued; 0: not yet queued
 	blocker string        // which lock of a group was held
 	why     string        // why, if no holder is the reason
 
@@ -110,7 +111,7 @@ func (a *acquisition) take() (script.Verdict, error) {
 // begin prepares the claim of a new owner.
 func (a *acquisition) begin() {
 	a.began = clock.Early()
-	a.claim = script.Claim{Count: 1, Lease: a.r.Lease, Wait: !a.once}
+	a.claim = script.Claim{Count: 1, Lease: a.r.Lease, Wait: !a.once, Most: a.e.o.MaxQueue}
 	if a.traits.Numbered {
 		a.sequence, a.claim.Owner = a.e.newRequest()
 		a.mark = script.MarkOf(a.k.Claim(a.claim))
@@ -210,7 +211,17 @@ func (a *acquisition) held(v script.Verdict) (pause time.Duration, again bool, e
 	}
 	a.out.over()
 	a.misses++
+	if v.Full {
+		a.queued = a.doubt // not by this request
+		return 0, false, &Busy{TTL: v.TTL, Full: true}
+	}
 	a.blocker, a.why, a.place = v.Key, v.Why, v.Place
+	if a.claim.Queue || a.traits.Queue == script.AtServer {
+		a.claim.Most = 0 // if it loses its place, it gets another one
+	}
+	if a.claim.Check && a.place > 0 {
+		a.e.queueChecked.Store(true)
+	}
 	if a.ttl = v.TTL; a.ttl == 0 {
 		a.ttl = time.Millisecond // held, for less than a millisecond
 	}

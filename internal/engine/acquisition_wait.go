@@ -68,7 +68,7 @@ func (a *acquisition) queue() (waited bool, err error) {
 		return false, nil
 	}
 	arrived := clock.Early()
-	_, err = a.e.awaitTurn(a.waiting, a.g, false)
+	_, err = a.e.awaitTurn(a.waiting, a.g, a.traits, false)
 	switch {
 	case err == nil:
 		a.turn, a.out = true, a.g.outage(arrived)
@@ -76,8 +76,11 @@ func (a *acquisition) queue() (waited bool, err error) {
 	case !errors.As(err, new(errNoTurn)):
 		a.turn = true // it came at the same time
 	}
-	if errors.Is(err, ErrClosed) {
+	switch {
+	case errors.Is(err, ErrClosed):
 		return false, ErrClosed
+	case errors.Is(err, ErrQueueFull):
+		return false, &Busy{Local: true, Full: true, TTL: a.remaining()}
 	}
 	return false, gaveUp(a.waiting.Err(), &a.out, a.remaining())
 }

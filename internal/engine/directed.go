@@ -27,6 +27,7 @@ import (
 const (
 	firstLook = 2500 * time.Millisecond // after that a call asks whether its grant was lost, or that of another client was not used
 	lookStep  = 5 * time.Millisecond    // between two waiters that ask
+	idleStep  = 50 * time.Millisecond   // the same, if the lock may be held for long
 	maxLook   = time.Minute             // between two requests of a waiter
 	lookers   = 8                       // so many at the front of the queue ask when the lease of the holder ends
 )
@@ -118,6 +119,7 @@ func (a *acquisition) expectGrant() {
 	g.Take()
 	a.claim.Queue = (a.queued || g.Live()) && !a.unqueue
 	a.queued = a.queued || a.claim.Queue
+	a.claim.Check = a.claim.Queue && !a.e.queueChecked.Load()
 }
 
 // directed returns the grant that a release has made. It reports whether the grant can be
@@ -144,12 +146,17 @@ func (a *acquisition) directed() (grant, bool) {
 // lookAfter returns after which time a waiter in the queue asks by itself.
 func (a *acquisition) lookAfter() time.Duration {
 	d := min(time.Duration(a.place)*a.e.o.Poll, maxLook)
-	step := time.Duration(a.place-1) * lookStep
-	if left := firstLook + step - (clock.Early() - a.began); left > 0 {
+	ahead := time.Duration(a.place - 1)
+	if a.look == 0 {
+		// Whoever asks first gets the lock, so the waiters need not ask in their order. All of
+		// them together ask at a steady rate.
+		a.look = a.began + firstLook + clock.Random(1+ahead*idleStep)
+	}
+	if left := a.look - clock.Early(); left > 0 {
 		d = min(d, left)
 	}
 	if a.ttl >= 0 && a.place <= lookers {
-		d = min(d, a.ttl+time.Millisecond+step)
+		d = min(d, a.ttl+time.Millisecond+ahead*lookStep)
 	}
 	return d
 }

@@ -54,6 +54,7 @@ type Options struct {
 	SlicePasses int           // how many hand-offs may follow a grant; 0: none
 	SliceTime   time.Duration // for how long after a grant hand-offs are allowed
 	Directed    bool          // a release grants the lock to a client that waits
+	MaxQueue    int           // how many may wait in the queue of a lock, at the server and in this process; 0: any number
 	Replication Replication
 	Log         *slog.Logger
 }
@@ -74,6 +75,7 @@ type Engine struct {
 
 	waitUnsupported atomic.Bool // the server, or a proxy before it, has no command WAIT
 	queueRefused    atomic.Bool // the user has no right to the keys or the channels of queues
+	queueChecked    atomic.Bool // the user may remove entries from queues
 
 	tickets sync.Pool // of *ticket
 

@@ -9,6 +9,7 @@ import (
 // The errors that callers branch on. Package holdfast documents them.
 var (
 	ErrNotAcquired = errors.New("not acquired")
+	ErrQueueFull   = errors.New("queue is full")
 	ErrNotHeld     = errors.New("not held")
 	ErrLost        = errors.New("lease lost")
 	ErrClosed      = errors.New("client is closed")
@@ -35,6 +36,7 @@ type Busy struct {
 	Votes string        // how several servers voted
 	Key   string        // which of several locks is held
 	Why   string        // why the lock was refused, if not because of a holder
+	Full  bool          // as many wait for the lock as may
 	Err   error         // the error of the context that ended the wait, or nil
 }
 
@@ -44,6 +46,8 @@ func (b *Busy) Error() string {
 		where = fmt.Sprintf("%.80q is ", b.Key)
 	}
 	switch {
+	case b.Full:
+		text += ": " + where + "held, and its " + ErrQueueFull.Error()
 	case b.Votes != "":
 		text += ": " + b.Votes
 	case b.Young:
@@ -71,10 +75,14 @@ func (b *Busy) Error() string {
 }
 
 // Unwrap makes the error match ErrNotAcquired and, if a context ended the
-// wait, that context's error.
+// wait, that context's error, and, if the queue is full, ErrQueueFull.
 func (b *Busy) Unwrap() []error {
-	if b.Err == nil {
-		return []error{ErrNotAcquired}
+	errs := []error{ErrNotAcquired}
+	if b.Full {
+		errs = append(errs, ErrQueueFull)
 	}
-	return []error{ErrNotAcquired, b.Err}
+	if b.Err != nil {
+		errs = append(errs, b.Err)
+	}
+	return errs
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
@@ -15,11 +16,12 @@ type gate struct {
 	key  string
 	refs int // calls and holds that use it; guarded by Engine.mu
 
-	mu    sync.Mutex
-	turns int   // how many calls have the turn; more than one only if many may hold the lock
-	hold  *Hold // has the turn; nil if a call has it
-	head  *ticket
-	tail  *ticket
+	mu     sync.Mutex
+	turns  int   // how many calls have the turn; more than one only if many may hold the lock
+	hold   *Hold // has the turn; nil if a call has it
+	head   *ticket
+	tail   *ticket
+	length int // of the queue
 
 	verified time.Duration // when the hold was last verified for the calls in the queue
 
@@ -130,12 +132,16 @@ func (e *Engine) leaveGate(g *gate) {
 // awaitTurn waits for the turn. It returns the hold that was passed on with the turn, or
 // nil. If it returns an error that is not errNoTurn, the turn came at the same time, and
 // the caller must pass it on.
-func (e *Engine) awaitTurn(ctx context.Context, g *gate, renewed bool) (*Hold, error) {
+func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, renewed bool) (*Hold, error) {
 	g.mu.Lock()
 	if g.turns == 0 {
 		g.turns = 1
 		g.mu.Unlock()
 		return nil, nil
+	}
+	if e.o.MaxQueue > 0 && traits.Directed && g.calls() >= e.o.MaxQueue {
+		g.mu.Unlock()
+		return nil, errNoTurn{ErrQueueFull}
 	}
 	pause := min(e.o.Poll, localWait)
 	t, ok := e.tickets.Get().(*ticket)
@@ -178,6 +184,10 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, renewed bool) (*Hold, e
 	}
 	return nil, errNoTurn{err}
 }
+
+// calls returns how many calls wait: those in the queue, and the one that has the turn
+// and asks the server. The caller holds g.mu.
+func (g *gate) calls() int { return g.length + boolInt(g.hold == nil) }
 
 // blocking returns the hold that has the turn, if t is the first in the queue and the
 // hold was not verified for that time. Otherwise it returns nil. The calls in the queue
@@ -316,6 +326,7 @@ func (g *gate) waiting() bool {
 }
 
 func (g *gate) push(t *ticket) {
+	g.length++
 	t.queued = true
 	t.prev = g.tail
 	if g.tail == nil {
@@ -327,6 +338,7 @@ func (g *gate) push(t *ticket) {
 }
 
 func (g *gate) remove(t *ticket) {
+	g.length--
 	if t.prev == nil {
 		g.head = t.next
 	} else {

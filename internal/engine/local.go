@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -66,12 +67,22 @@ func (a *acquisition) supersede(granted *Hold) (stale bool) {
 }
 
 // busy is the error of a call that did not get the turn.
-func (g *gate) busy(err error) error {
+func (g *gate) busy(err error) *Busy {
 	h := g.holder()
 	if h == nil {
 		return &Busy{Why: whyTurn, Err: err}
 	}
 	return &Busy{Local: true, TTL: max(h.Deadline()-clock.Now(), 0), Err: err}
+}
+
+// noTurn returns the error of a call that did not get its turn.
+func (g *gate) noTurn(err, ended error) error {
+	if errors.Is(err, ErrClosed) {
+		return ErrClosed
+	}
+	b := g.busy(ended)
+	b.Full = errors.Is(err, ErrQueueFull)
+	return b
 }
 
 // whyTurn is why a call was refused that waited for its turn until the end.

@@ -46,7 +46,7 @@ var directed = []Mutant{
 	},
 	{
 		"a waiter in the queue relies on its grant",
-		"internal/engine/directed.go", "	if left := firstLook + step - (clock.Early() - a.began); left > 0 {", "	if left := time.Hour; d > 0 {\n		d = time.Hour",
+		"internal/engine/directed.go", "	if left := a.look - clock.Early(); left > 0 {", "	if left := time.Hour; d > 0 {\n		d = time.Hour",
 		"internal/engine", "TestDirectedGrantIsLost",
 	},
 	{
@@ -61,27 +61,27 @@ var directed = []Mutant{
 	},
 	{
 		"a release grants the lock to a client that does not listen",
-		"internal/script/lua/lib/queue.lua", "if client and listening > 0 then", "if client then",
+		"internal/script/lua/lib/pass.lua", "if client and listening > 0 then", "if client then",
 		"internal/script", "TestQueued",
 	},
 	{
 		"a release passes over any number of clients",
-		"internal/script/lua/lib/queue.lua", "local SKIPS = 16 ", "local SKIPS = 1e6 ",
+		"internal/script/lua/lib/pass.lua", "local SKIPS = 16 ", "local SKIPS = 1e6 ",
 		"internal/script", "TestQueued",
 	},
 	{
 		"clients that do not queue never get the lock",
-		"internal/script/lua/lib/queue.lua", "others > 0 and lot % 2 == 0 or lot == 0", "lot == 0",
+		"internal/script/lua/lib/pass.lua", "others > 0 and lot % 2 == 0 or lot == 0", "lot == 0",
 		"internal/script", "TestQueuedAndOthers",
 	},
 	{
 		"a release grants a short lease for longer",
-		"internal/script/lua/lib/queue.lua", " or head.short then\n      if all", " then\n      if all",
+		"internal/script/lua/lib/queue.lua", "member = member .. ':short'", "member = member",
 		"internal/script", "TestQueued",
 	},
 	{
 		"a client that asks again loses its place in the queue",
-		"internal/script/lua/lib/queue.lua", "queue, 'nx', string", "queue, string",
+		"internal/script/lua/lib/queue.lua", "queue, 'nx', micros()", "queue, micros()",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -96,7 +96,7 @@ var directed = []Mutant{
 	},
 	{
 		"a mutex is granted to a client that wants a fenced one",
-		"internal/script/lua/lib/queue.lua", " or head.wanted ~= kind", "",
+		"internal/script/lua/lib/pass.lua", " or wanted ~= kind", "",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -116,27 +116,27 @@ var directed = []Mutant{
 	},
 	{
 		"readers of a client that has a writer in the queue are not counted",
-		"internal/script/lua/lib/queue.lua", "math.max(n[2] - n[4], n[6])", "n[2] - n[4]",
+		"internal/script/lua/lib/pass.lua", "math.max(n[2] - n[4], n[6])", "n[2] - n[4]",
 		"test/behaviour", "TestReadersAndQueuedWriters",
 	},
 	{
 		"a release fails if the user may not remove entries from the queue",
-		"internal/script/lua/lib/queue.lua", "if not fails(redis.pcall('zrem', queue, head.member)) and announce(", "if redis.call('zrem', queue, head.member) and announce(",
+		"internal/script/lua/lib/pass.lua", "if not fails(redis.pcall('zrem', queue, member)) and announce(", "if redis.call('zrem', queue, member) and announce(",
 		"test/faults", "TestWithoutQueueRights/zrem",
 	},
 	{
 		"an owner that cannot be removed from the queue enters it",
-		"internal/script/lua/lib/queue.lua", "or fails(redis.pcall('zrem', queue, '')) then", "then",
+		"internal/script/lua/lib/queue.lua", " or fails(redis.pcall('zrem', queue, ''))) then", ") then",
 		"test/faults", "TestWithoutQueueRights/zrem",
 	},
 	{
 		"a call reads many long entries of a queue",
-		"internal/script/lua/lib/queue.lua", "if #entry[1] > LONG or fails(removed) then break end", "if fails(removed) then break end",
+		"internal/script/lua/lib/pass.lua", "if #member > LONG or fails(removed) then break end", "if fails(removed) then break end",
 		"internal/script", "TestQueued",
 	},
 	{
 		"a release fails while the slot of the lock is moved",
-		"internal/script/lua/lib/queue.lua", "type(redis.pcall('hset', KEYS[1], ...)) == 'number'", "redis.call('hset', KEYS[1], ...) >= 0",
+		"internal/script/lua/lib/pass.lua", "type(redis.pcall('hset', KEYS[1], ...)) == 'number'", "redis.call('hset', KEYS[1], ...) >= 0",
 		"test/topology", "TestReleaseDuringMigration",
 	},
 	{
@@ -198,5 +198,35 @@ var directed = []Mutant{
 		"a release of permits wakes all clients",
 		"internal/engine/directed.go", "	if !e.o.Directed || e.queueRefused.Load() {", "	if !e.o.Directed || e.queueRefused.Load() || k.Traits().Queue == script.InOrder {",
 		"test/behaviour", "TestCrowdOfPermits",
+	},
+	{
+		"a queue grows without a bound",
+		"internal/script/lua/lib/queue.lua", "added == 1 and rank >= (tonumber(most) or math.huge)", "false",
+		"test/behaviour", "TestMaxQueue$/mutex",
+	},
+	{
+		"a client loses its place in a full queue when it asks again",
+		"internal/script/lua/lib/queue.lua", "added == 1 and rank >=", "rank >=",
+		"internal/script", "TestQueued$",
+	},
+	{
+		"the queue of a fair mutex grows without a bound",
+		"internal/script/lua/fair_acquire.lua", "redis.call('llen', KEYS[2]) >= tonumber(ARGV[7])", "false",
+		"internal/script", "TestFair$",
+	},
+	{
+		"the calls of a client queue without a bound",
+		"internal/engine/gate.go", "traits.Directed && g.calls() >= e.o.MaxQueue", "false",
+		"test/behaviour", "TestMaxQueueOfOneClient",
+	},
+	{
+		"the queue of many clients expires",
+		"internal/script/lua/lib/queue.lua", "if rank < 8 then redis.call('pexpire', queue, 300000) end", "if added == 1 and rank == 0 then redis.call('pexpire', queue, 300000) end",
+		"internal/script", "TestQueued$",
+	},
+	{
+		"an owner that wants the lock for a short time stays in the queue",
+		"internal/script/lua/lib/queue.lua", "redis.pcall('zrem', queue, member, member .. ':short')", "redis.pcall('zrem', queue, member)",
+		"internal/script", "TestQueued$",
 	},
 }

@@ -9,6 +9,7 @@ var notSimulated = map[string][]string{
 		"a call does not listen where Redisson tells it that it is next",
 		"every call for a fair lock listens on a channel of its own",
 		"a release of permits wakes all clients",
+		"the calls of a client queue without a bound",
 		"a read lease that Redisson has shortened is not repaired",
 		"the mark of a request that was sent twice is deleted",
 		"the marks of earlier objects are not deleted",

@@ -65,14 +65,20 @@ func (f *Fair) Claim(c Claim) driver.Call {
 		Keys:   f.keys[:],
 		Args:   []string{millis(c.Lease), c.Owner, strconv.Itoa(c.Count), wait, publish},
 	}
-	if c.Queue {
+	switch {
+	case c.Most > 0:
+		call.Args = append(call.Args, flag(c.Queue), most(c))
+	case c.Queue:
 		call.Args = append(call.Args, "1")
 	}
 	return call
 }
 
 // Decode decodes the reply to a claim.
-func (f *Fair) Decode(_ Claim, r driver.Reply) (Verdict, error) {
+func (f *Fair) Decode(c Claim, r driver.Reply) (Verdict, error) {
+	if r.Type == driver.List {
+		return decodePlace(f, c, fairAcquire, r)
+	}
 	return decodeVerdict(fairAcquire, r)
 }
 

@@ -127,7 +127,7 @@ var lookRows = []row{
 	},
 }
 
-// soon is a score in the queue of waiting clients: a time in µs, times two. It is after the
+// soon is a score in the queue of waiting clients: a time in µs. It is after the
 // time of these tests, so that its owner has waited for no time.
 const soon = "4000000000000000"
 

@@ -104,6 +104,27 @@ func line(owner string) script.Claim {
 	return c
 }
 
+// brief is a claim of a client that listens for a grant and wants a lock for a short time.
+func brief(owner string) script.Claim {
+	c := line(owner)
+	c.Lease = seconds(1)
+	return c
+}
+
+// bounded is a claim of a client that queues if fewer than most do.
+func bounded(owner string, most int) script.Claim {
+	c := line(owner)
+	c.Most = most
+	return c
+}
+
+// checked is a claim of a client that queues if it may leave the queue, too.
+func checked(owner string) script.Claim {
+	c := line(owner)
+	c.Check = true
+	return c
+}
+
 func again(owner string, count, lease int) script.Claim {
 	return script.Claim{Owner: owner, Count: count, Lease: seconds(lease)}
 }

@@ -53,6 +53,8 @@ type Claim struct {
 	Lease time.Duration
 	Wait  bool   // the owner will wait if it is not granted
 	Queue bool   // and the client listens for a grant: see Queued
+	Check bool   // queue only if the user may leave the queue, too
+	Most  int    // queue only if fewer wait already; 0: however many do
 	Under string // the owner of a hold of another kind that permits this one
 	Spent string // of a numbered claim, the mark that it may delete: see Spend
 
@@ -69,6 +71,7 @@ type Verdict struct {
 	Key    string        // the lock of a group that was not granted
 	Young  bool          // not held, but the server has restarted too recently to grant it
 	Place  int           // in the queue at the server, from 1; 0: not queued
+	Full   bool          // not queued, since as many wait as may
 
 	After time.Duration // granted, but takes effect only after this time
 	Final bool          // not granted, and will not be while this claim can wait

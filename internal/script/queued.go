@@ -12,12 +12,12 @@ import (
 
 var (
 	mutexQueue  = load("mutex_queue", "grant", "queue")
-	mutexPass   = load("mutex_pass", "free", "grant", "queue")
+	mutexPass   = load("mutex_pass", "free", "grant", "queue", "pass")
 	fencedQueue = load("fenced_queue", "counter", "grant", "queue")
-	fencedPass  = load("fenced_pass", "free", "counter", "grant", "queue")
+	fencedPass  = load("fenced_pass", "free", "counter", "grant", "queue", "pass")
 	writeQueue  = load("rwmutex_write_queue", "clock", "writers", "rwmutex", "write", "grant", "queue")
-	writePass   = load("rwmutex_write_pass", "clock", "writers", "rwmutex", "write", "grant", "queue", "writes")
-	readPass    = load("rwmutex_read_pass", "foreign", "rwmutex", "read", "grant", "queue", "writes")
+	writePass   = load("rwmutex_write_pass", "clock", "writers", "rwmutex", "write", "grant", "queue", "pass", "writes")
+	readPass    = load("rwmutex_read_pass", "foreign", "rwmutex", "read", "grant", "queue", "pass", "writes")
 )
 
 // A Queued is a lock whose waiting clients queue at the server. The release grants it to
@@ -131,8 +131,19 @@ func (q *Queued) Claim(c Claim) driver.Call {
 		if q.entry != "" {
 			call.Args = append(call.Args, c.Owner+q.entry)
 		}
+		if q.enter != fairAcquire {
+			call.Args = append(call.Args, most(c), flag(c.Check))
+		}
 	}
 	return call
+}
+
+// most returns the argument that says how many may queue.
+func most(c Claim) string {
+	if c.Most == 0 {
+		return ""
+	}
+	return strconv.Itoa(c.Most)
 }
 
 // Decode decodes the reply to a claim.
@@ -140,19 +151,27 @@ func (q *Queued) Decode(c Claim, r driver.Reply) (Verdict, error) {
 	if !c.Queue || r.Type != driver.List {
 		return q.plain.Decode(c, r)
 	}
-	if len(r.List) != 2 || r.List[1].Type != driver.Int {
-		return Verdict{}, unexpected(q.enter, r)
+	return decodePlace(q.plain, c, q.enter, r)
+}
+
+// decodePlace decodes the reply to a claim that was not granted: how long the lock is held,
+// and the place in the queue.
+func decodePlace(k Claimer, c Claim, s *driver.Script, r driver.Reply) (Verdict, error) {
+	if len(r.List) != 2 || r.List[0].Type != driver.Int || r.List[1].Type != driver.Int {
+		return Verdict{}, unexpected(s, r)
 	}
-	v, err := q.plain.Decode(c, r.List[0])
+	v, err := k.Decode(c, r.List[0])
 	if err != nil || v.Granted() {
-		return Verdict{}, unexpected(q.enter, r)
+		return Verdict{}, unexpected(s, r)
 	}
-	v.Place = int(min(max(r.List[1].Int, 0), maxPlace))
+	v.Place, v.Full = int(min(max(r.List[1].Int, 0), maxPlace)), r.List[1].Int == full
 	return v, nil
 }
 
-// maxPlace bounds the place in a queue that callers see.
-const maxPlace = 1_000_000
+const (
+	maxPlace = 1_000_000 // bounds the place in a queue that callers see
+	full     = -1        // the place of an owner that was not queued, since as many wait as may
+)
 
 // Release lowers the owner's hold count to left. Zero frees the lock, or grants it to a
 // client in the queue.

@@ -54,6 +54,66 @@ var queuedRows = []row{
 		state: []string{"N hash b:1:write=1 mode=write, TTL 60s", "line zset a:1+never, TTL 300s"},
 	},
 	{
+		title: "queue/for a short time",
+		given: taken,
+		do:    acquire(queued, brief("a:1")), reply: "[held 60s 1]",
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1:short+never, TTL 300s"},
+	},
+	{
+		title: "queue/granted for a short time",
+		given: []string{"ZADD line 1 a:1:short 2 c:1"},
+		do:    acquire(queued, brief("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 3s", "line zset c:1+past"},
+	},
+	{
+		title: "queue/full",
+		given: append([]string{"ZADD line 1 b:1 2 c:1"}, taken...),
+		do:    acquire(queued, bounded("a:1", 2)), reply: "[held 60s -1]",
+		state: []string{"N hash b:1=1, TTL 60s", "line zset b:1+past c:1+past"},
+	},
+	{
+		title: "queue/almost full",
+		given: append([]string{"ZADD line 1 c:1", "EXPIRE line 9"}, taken...),
+		do:    acquire(queued, bounded("a:1", 2)), reply: "[held 60s 2]",
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+never c:1+past, TTL 300s"},
+	},
+	{
+		title: "queue/full, and it is in the queue",
+		given: append([]string{"ZADD line 1 b:1 2 c:1 3 a:1"}, taken...),
+		do:    acquire(queued, bounded("a:1", 2)), reply: "[held 60s 3]",
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+past b:1+past c:1+past, TTL 300s"},
+	},
+	{
+		title: "queue/full, but the lock is free",
+		given: []string{"ZADD line 1 b:1 2 c:1"},
+		do:    acquire(queued, bounded("a:1", 2)), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s", "line zset b:1+past c:1+past"},
+	},
+	{
+		title: "queue/of many", // those at the front keep it alive
+		given: append([]string{"ZADD line 1 c:1 2 c:2 3 c:3 4 c:4 5 c:5 6 c:6 7 c:7 8 c:8", "EXPIRE line 200"}, taken...),
+		do:    acquire(queued, line("a:1")), reply: "[held 60s 9]",
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+never c:1+past c:2+past c:3+past c:4+past c:5+past c:6+past c:7+past c:8+past, TTL 200s"},
+	},
+	{
+		title: "queue/of another type, rights are checked",
+		given: append([]string{"SET line x"}, taken...),
+		do:    acquire(queued, checked("a:1")), reply: "[held 60s 0]",
+		state: []string{"N hash b:1=1, TTL 60s", "line string x"},
+	},
+	{
+		title: "queue/rights are checked",
+		given: taken,
+		do:    acquire(queued, checked("a:1")), reply: "[held 60s 1]",
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+never, TTL 300s"},
+	},
+	{
+		title: "queue/out of memory, rights are checked",
+		given: taken, full: true,
+		do: acquire(queued, checked("a:1")), reply: "[held 60s 0]",
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+	{
 		title: "queue/of another type",
 		given: append([]string{"SET line x"}, taken...),
 		do:    acquire(queued, line("a:1")), reply: "[held 60s 0]",
@@ -81,9 +141,9 @@ var queuedRows = []row{
 	},
 	{
 		title: "pass/to one that wants it for a short time", // it is told, and asks
-		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 c:1 2 b:1"},
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 c:1:short 2 b:1"},
 		do:    pass(1), reply: "1", again: "0",
-		state: []string{"line zset b:1+past c:1+past"},
+		state: []string{"line zset b:1+past c:1:short+past"},
 		heard: " on line:c",
 	},
 	{
@@ -133,6 +193,12 @@ var queuedRows = []row{
 		do:    pass(1), reply: "1", again: "0",
 		state: []string{"line string x"},
 		heard: "0 on channel",
+	},
+	{
+		title: "pass/not held, and wanted for a short time",
+		given: append([]string{"ZADD line 1 a:1:short 2 c:1"}, taken...),
+		do:    pass(1), reply: "0",
+		state: []string{"N hash b:1=1, TTL 60s", "line zset c:1+past"},
 	},
 	{
 		title: "pass/not held", // the owner leaves the queue
@@ -343,9 +409,9 @@ var queuedRows = []row{
 	},
 	{
 		title: "permits pass/one who wants them for a short time asks",
-		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 3 c:1:permits1 4 b:1:permits1"},
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 3 c:1:permits1:short 4 b:1:permits1"},
 		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
-		state: []string{"N string 1", "line zset b:1:permits1+past c:1:permits1+past"},
+		state: []string{"N string 1", "line zset b:1:permits1+past c:1:permits1:short+past"},
 		heard: " on line:c",
 	},
 	{

@@ -342,3 +342,101 @@ func TestGranteeStopped(t *testing.T) {
 	}
 	locktest.Release(t, l)
 }
+
+// A call fails at once if as many wait for the lock as may. Those that wait get it.
+func TestMaxQueue(t *testing.T) {
+	t.Parallel()
+	const most = 2
+	for kind, lock := range lockings {
+		t.Run(kind, func(t *testing.T) {
+			s := redistest.Shared(t)
+			name := "bounded:" + kind
+			l, err := lock(t.Context(), locktest.Open(t, s.URL()), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := locktest.Open(t, s.URL(), holdfast.Options{MaxQueue: most})
+			length := func() int64 {
+				return s.Int(t, "ZCARD", "holdfast:queue:{"+name+"}") + s.Int(t, "LLEN", "redisson_lock_queue:{"+name+"}")
+			}
+			var wg sync.WaitGroup
+			wait := func(c *holdfast.Client, ahead int64) {
+				wg.Go(func() {
+					if l, err := lock(t.Context(), c, name); err != nil {
+						t.Error(err)
+					} else {
+						locktest.Release(t, l)
+					}
+				})
+				locktest.Eventually(t, 10*time.Second, "it waits", func() bool { return length() == ahead+1 })
+			}
+			for i := range int64(most) {
+				wait(locktest.Open(t, s.URL(), holdfast.Options{MaxQueue: most}), i)
+			}
+			start := time.Now()
+			_, err = lock(t.Context(), c, name)
+			if !errors.Is(err, holdfast.ErrQueueFull) || !errors.Is(err, holdfast.ErrNotAcquired) {
+				t.Errorf("the error is %v", err)
+			}
+			if took := locktest.Took(start); took > 5*time.Second {
+				t.Errorf("it failed after %v", took)
+			}
+			if n := length(); n != most {
+				t.Errorf("%d are in the queue", n)
+			}
+			wait(locktest.Open(t, s.URL()), most) // others may have no bound
+			locktest.Release(t, l)
+			wg.Wait()
+		})
+	}
+}
+
+// The bound is also one for the calls of a client.
+func TestMaxQueueOfOneClient(t *testing.T) {
+	t.Parallel()
+	const most = 3
+	s := redistest.Shared(t)
+	c := locktest.Open(t, s.URL(), holdfast.Options{MaxQueue: most})
+	permits := c.LeasedSemaphore("bounded permits")
+	if err := permits.Set(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	for kind, lock := range map[string]func() (*holdfast.Lease, error){
+		"mutex":   func() (*holdfast.Lease, error) { return c.Mutex("bounded calls").Lock(t.Context()) },
+		"rwmutex": func() (*holdfast.Lease, error) { return c.RWMutex("bounded writers").Lock(t.Context()) },
+		"fair":    func() (*holdfast.Lease, error) { return c.FairMutex("bounded owners").Lock(t.Context()) },
+		"permits": func() (*holdfast.Lease, error) { return permits.Acquire(t.Context(), 1) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			l, err := lock()
+			if err != nil {
+				t.Fatal(err)
+			}
+			const calls = 20
+			refused := make(chan error, calls)
+			var granted atomic.Int64
+			var wg sync.WaitGroup
+			for range calls {
+				wg.Go(func() {
+					l, err := lock()
+					if err != nil {
+						refused <- err
+						return
+					}
+					granted.Add(1)
+					locktest.Release(t, l)
+				})
+			}
+			for range calls - most {
+				if err, ok := locktest.Receive(refused, 20*time.Second); !ok || !errors.Is(err, holdfast.ErrQueueFull) {
+					t.Fatalf("the error of a call is %v", err)
+				}
+			}
+			locktest.Release(t, l)
+			wg.Wait()
+			if n := granted.Load(); n != most {
+				t.Errorf("%d calls got it", n)
+			}
+		})
+	}
+}

@@ -6,11 +6,13 @@
 --       4 1 to queue for it, or to send a heartbeat in the queue; 0 to try once
 --       5 PUBLISH or SPUBLISH
 --       6 1 if the client listens for grants; otherwise missing
+--       7 how many may queue; missing without a limit
 -- RETURN  > 0   acquired; a token above those of all earlier grants
 --         <= 0  held by another owner, or another owner is next, or, on reentry, no longer held:
 --               -1 - the remaining ms, 0 if it never expires
 --         If the client listens for grants, a list of that, and 1 if it need not listen on the channel of the owner: neither the holder
 --         nor an owner in the queue is one of Redisson
+--         If the queue is full, a list of that, and -1
 local owner = ARGV[2]
 local ttl = redis.call('pttl', KEYS[1])
 local function grant()
@@ -50,6 +52,7 @@ if ttl == -2 and (not head or head == owner) then
 end
 if ARGV[4] == '1' then
   local till, queued = limit(owner)
+  if not queued and ARGV[7] and redis.call('llen', KEYS[2]) >= tonumber(ARGV[7]) then return { held(ttl), -1 } end
   local before = not queued and redis.call('lindex', KEYS[2], -1)
   local length = not queued and redis.call('rpush', KEYS[2], owner)
   if not queued or not silent or silent >= BEAT or not known then

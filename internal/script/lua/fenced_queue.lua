@@ -4,11 +4,14 @@
 --       3 the queue: see lib/queue.lua
 -- ARGV  1 lease time in ms
 --       2 owner
+--       3 1: the hold count afterwards
+--       4 how many may queue, '' without a limit; 5 1 to check the rights: see lib/queue.lua
 -- RETURN  > 0  acquired; the token: one more than at the last grant
---         or a list: -1 - the remaining ms (0 if it never expires) of the owner that holds it; the place in the queue (0: not queued)
+--         or a list: -1 - the remaining ms (0 if it never expires) of the owner that holds it; the place in the queue (0: not queued,
+--         -1: it is full)
 local ttl = redis.call('pttl', KEYS[1])
 local held = ttl ~= -2 and redis.call('hexists', KEYS[1], ARGV[2]) == 1 and redis.call('hexists', KEYS[1], 'mode') == 0 -- 1: a read/write lock
-if ttl ~= -2 and not held then return enqueue(ARGV[2] .. ':fenced', ARGV[1], ttl) end
+if ttl ~= -2 and not held then return enqueue(ARGV[2] .. ':fenced', ARGV[1], ttl, ARGV[4], ARGV[5]) end
 local token, err = count(KEYS[2], held)
 if err then return err end
 redis.call('hset', KEYS[1], ARGV[2], 1)

@@ -16,7 +16,7 @@
 --         how many wait in both queues, -1 if no one waits in the first and the second is unknown
 local KINDS = { [''] = 'mutex', [':fenced'] = 'fenced', [':write'] = 'rw' } -- by the end of an entry in the second queue
 local LONG = 100   -- bytes; no entry there is longer
-local SINCE = 2e15 -- scores there are larger: twice the µs of the Unix epoch
+local SINCE = 1e15 -- scores there are larger: µs of the Unix epoch
 local most = tonumber(ARGV[1])
 local function is(key, type) return key and redis.call('type', key).ok == type end
 local function total(reply)
@@ -126,10 +126,10 @@ local function second()
   for i = 0, math.min(size, most) - 1 do
     local entry = redis.pcall('zrange', KEYS[6], i, i, 'withscores')
     if entry.err then return nil end
-    local owner, ending = string.match(#entry[1] <= LONG and entry[1] or '', '^([%x-]+:%d+)(:?%a*)$')
+    local owner, ending = string.match(#entry[1] <= LONG and string.gsub(entry[1], ':short$', '') or '', '^([%x-]+:%d+)(:?%a*)$')
     local wants, score = KINDS[ending or '?'], tonumber(entry[2]) or 0
     local ms = -1
-    if wants and score > SINCE and score < 2 ^ 53 then ms = math.max(math.floor(now - score / 2000), 0) end
+    if wants and score > SINCE and score < 2 ^ 53 then ms = math.max(math.floor(now - score / 1000), 0) end
     if not wait(wants and owner or entry[1], wants or '', ms) then break end
   end
   return size

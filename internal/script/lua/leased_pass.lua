@@ -29,7 +29,7 @@ local function grant(client, owner, n)
   redis.call('decrby', KEYS[1], n)
   local ttl = redis.call('pttl', KEYS[1])
   if ttl > 0 then redis.call('pexpire', KEYS[2], ttl) end
-  if announce(publish, client, owner, time[1] * 1000000 + time[2]) then return true end
+  if announce(publish, client, owner, string.format('%.0f', time[1] * 1000000 + time[2])) then return true end
   redis.call('zrem', KEYS[2], unpack(ids))
   redis.call('incrby', KEYS[1], n)
   return false
@@ -40,20 +40,21 @@ local lot = tonumber(ARGV[3])
 local left, at, others, wake = free, 0, nil, false
 for _ = 1, SKIPS do
   if left <= 0 then break end
-  local head, count = front(at, publish, KEYS[3])
+  local count, member, client, owner, wanted = front(at, publish, KEYS[3])
   others = count or others
-  if not head then break end
-  local n = tonumber(string.match(head.wanted, '^:permits(%d+)$') or nil) or 0
+  if not member then break end
+  local permits, short = string.match(wanted, '^:permits(%d+)(.*)$')
+  local n = tonumber(permits) or 0
   if n == 0 then
-    if fails(redis.pcall('zrem', queue, head.member)) then break end -- it waits for a lock with this name
+    if fails(redis.pcall('zrem', queue, member)) then break end -- it waits for a lock with this name
   elseif n > left then
     at = at + 1
   else
     wake = free_for_all(others, lot)
-    if wake or n > MOST or head.short then
-      told(publish, head.client, '')
+    if wake or n > MOST or short ~= '' then
+      told(publish, client, '')
       at = at + 1
-    elseif not fails(redis.pcall('zrem', queue, head.member)) and grant(head.client, head.owner, n) then
+    elseif not fails(redis.pcall('zrem', queue, member)) and grant(client, owner, n) then
       free = free - n
     else
       wake = true

@@ -7,8 +7,10 @@
 --       2 the ids of the permits, 16 bytes each
 --       3 PUBLISH or SPUBLISH
 --       4 the entry in the queue
+--       5 how many may queue, '' without a limit; 6 1 to check the rights: see lib/queue.lua
 -- RETURN  > 0  acquired; a token above those of all earlier grants
---         or a list: -1 - the ms until the next lease ends (0 if none does); the place in the queue (0: not queued)
+--         or a list: -1 - the ms until the next lease ends (0 if none does); the place in the queue (0: not queued,
+--         -1: it is full)
 --         nothing, if there is no such semaphore
 local reply = take(ARGV[1], ARGV[2], ARGV[3])
 if not reply then return false end
@@ -16,4 +18,4 @@ if reply > 0 then
   dequeue(ARGV[4])
   return reply
 end
-return enqueue(ARGV[4], ARGV[1], -1 - reply)
+return enqueue(ARGV[4], ARGV[1], -1 - reply, ARGV[5], ARGV[6])

@@ -13,7 +13,5 @@ if not held then
   return 0
 end
 return 1 + (heard and outside(heard, publish, ARGV[3]) or pass('', function(owner)
-  if not give(owner, 1) then return end
-  local now = redis.call('time')
-  return now[1] * 1000000 + now[2]
+  return give(owner, 1) and micros()
 end, publish, tonumber(ARGV[5]), ARGV[3], '0'))

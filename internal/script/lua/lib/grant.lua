@@ -14,6 +14,4 @@ local function told(publish, channel, message)
 end
 
 -- announce tells a client that one of its owners has the lock. It returns false if the user may not publish on the channel.
-local function announce(publish, client, owner, token)
-  return told(publish, client, string.format('%s %.0f %d', owner, token, GRANT))
-end
+local function announce(publish, client, owner, token) return told(publish, client, owner .. ' ' .. token .. ' ' .. GRANT) end

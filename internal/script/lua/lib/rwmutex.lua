@@ -109,7 +109,7 @@ end
 -- joinable reports whether a hash with the mode read can be a lock, by some of its fields. A lock without an expiry is rare, so its
 -- owners must look like those of Redisson and Holdfast.
 local function joinable(lock, ttl)
-  local found, owners = sample(lock, 4), 0 -- all fields of a small hash, and few of others, since they may be long
+  local found, owners = sample(lock, 3), 0 -- few, since the fields of other data may be long
   for i = 1, #found, 2 do
     local is = party(found[i], found[i + 1])
     if not is or is ~= 'mode' and ttl == -1 and not string.find(found[i], '^%x+%-%x+%-%x+%-%x+%-%x+:') then return false end

@@ -1,0 +1,84 @@
+-- How a release passes a lock on to a client in the queue.
+local SKIPS = 16   -- a call passes over at most so many clients that do not listen
+local LONG = 100   -- bytes; no entry is longer, and a call reads at most one that is
+
+-- parse returns the channel of the client, the owner, and what the owner wants, or nil if it is not the entry of a client.
+local function parse(member)
+  local id, number, wanted = string.match(#member <= LONG and member or '', '^([%x-]+)(:%d+)(.*)$')
+  return id and queue .. ':' .. id, id and id .. number, wanted
+end
+
+-- give writes that an owner has the lock. It returns false if the slot is being moved: the server then refuses to write a key that was
+-- deleted, here.
+local function give(...) return type(redis.pcall('hset', KEYS[1], ...)) == 'number' end
+
+-- listeners returns how many clients wait and do not queue, and how many listen on one more channel. It returns nil if the user may not
+-- see who listens.
+local function listeners(publish, channel, more)
+  local n = numsub(publish, channel, queue, queue .. ':readers', more)
+  if n.err then return end
+  return math.max(n[2] - n[4], n[6]), n[8]
+end
+
+-- outside returns how many of the clients that have received a message do not queue.
+local function outside(heard, publish, channel)
+  if type(heard) ~= 'number' or heard == 0 then return 0 end
+  return listeners(publish, channel, queue) or heard
+end
+
+-- front returns how many clients wait and do not queue, and the first entry, from a place on, whose client listens: the entry, and what
+-- parse returns for it. It removes entries whose clients do not listen: they queue again when they listen again. It returns nothing if
+-- the user may not see who listens.
+local function front(at, publish, channel)
+  local others, listening
+  for _ = 1, SKIPS do
+    local member = redis.pcall('zrange', queue, at, at)[1]
+    if not member then break end
+    local client, owner, wanted = parse(member)
+    others, listening = listeners(publish, channel, client or queue)
+    if not others then return end
+    if client and listening > 0 then return others, member, client, owner, wanted end
+    local removed = redis.pcall('zrem', queue, member)
+    if #member > LONG or fails(removed) then break end
+  end
+  return others
+end
+
+-- free_for_all reports whether a release leaves the lock free, although a client is in the queue: if other clients wait that do not
+-- queue and the lot is even, and always if the lot is 0, because clients that listen at other servers cannot be counted.
+local function free_for_all(others, lot) return others > 0 and lot % 2 == 0 or lot == 0 end
+
+-- pass gives a free lock to the first client in the queue that listens: take writes that an owner has the lock, and returns the token.
+-- A client that wants the lock for a short time, or as another kind, is told to ask. If the lock stays free, pass tells all other
+-- clients with one message or two. It returns how many other clients wait.
+local function pass(kind, take, publish, lot, channel, message, message2)
+  local function wake()
+    local heard = told(publish, channel, message)
+    if message2 then told(publish, channel, message2) end
+    return heard
+  end
+  local others, member, client, owner, wanted = front(0, publish, channel)
+  if member then
+    local all = free_for_all(others, lot)
+    if all or wanted ~= kind then
+      if all or others > 0 then wake() end
+      told(publish, client, '')
+      return others
+    end
+    local token = take(owner, member)
+    if token then
+      redis.call('pexpire', KEYS[1], GRANT)
+      if not fails(redis.pcall('zrem', queue, member)) and announce(publish, client, owner, token) then
+        if others > 0 then
+          local next = redis.pcall('zrange', queue, 0, 0)[1]
+          next = next and parse(next)
+          if next then told(publish, next, '') end -- so that it knows that it is the first, and asks when one of the others releases
+        end
+        return 0
+      end
+      redis.call('del', KEYS[1]) -- the user may not remove it from the queue, or not publish to it
+    end
+  end
+  local heard = wake()
+  return others or outside(heard, publish, channel)
+end
