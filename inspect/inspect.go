@@ -33,7 +33,7 @@ const (
 	Fenced    Kind = "fenced"    // a mutex with a counter of tokens
 	Election  Kind = "election"  // an election with a leader that has published its name
 	RW        Kind = "rw"        // a read/write mutex
-	Semaphore Kind = "semaphore" // a leased semaphore with taken permits
+	Semaphore Kind = "semaphore" // a leased semaphore with taken permits, or with clients in the queue
 )
 
 // A Mode is the way in which a lock is held.
@@ -79,19 +79,23 @@ type Holder struct {
 //   - Owners that wait for a fair mutex are in Redisson's queue. They are listed
 //     first.
 //   - Clients of Holdfast that wait for a mutex, a fenced mutex or an election,
-//     or to write under a read/write mutex, are in a queue of Holdfast. Of each
-//     client, only the first waiter is there. Other goroutines that wait in the
-//     same process are not known to the server.
+//     for permits of a leased semaphore, or to write under a read/write mutex,
+//     are in a queue of Holdfast. Of each client, only the first waiter is
+//     there. Other goroutines that wait in the same process are not known to
+//     the server.
 //
 // Readers, Redisson, and callers that poll or only try do not queue.
 // [Lock.Clients] counts clients that wait outside of the queue, too. A process
 // that was killed stays in the queue until a release passes over it, for at most
 // five minutes after the last request of any client.
 type Waiter struct {
-	Owner  string
-	Place  int           // the place in its queue; 1 is the first
-	Kind   Kind          // the kind that it waits for: Fair, Mutex, Fenced (also an election), or RW to write; empty if the entry is not valid
-	Waited time.Duration // the time since its first request, by the clock of the server; negative if unknown
+	Owner string
+	// Place is the place in its queue; 1 is the first. Permits do not always go
+	// to the first: a release passes over waiters that want more than are free.
+	Place   int
+	Kind    Kind          // the kind that it waits for: Fair, Mutex, Fenced (also an election), RW to write, or Semaphore; empty if the entry is not valid
+	Permits int           // the number of permits that it waits for; 0 if Kind is not Semaphore
+	Waited  time.Duration // the time since its first request, by the clock of the server; negative if unknown
 }
 
 // A Query selects the locks to list. The zero value selects all locks, with

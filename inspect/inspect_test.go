@@ -41,7 +41,7 @@ func TestKinds(t *testing.T) {
 	waits(other.Mutex("mutex"))
 	queued := func(name string, kind inspect.Kind) []inspect.Waiter {
 		q := eventually(t, i, name, func(l inspect.Lock) bool { return l.Queued == 1 }).Queue
-		return []inspect.Waiter{{Owner: q[0].Owner, Place: 1, Kind: kind, Waited: time.Hour}}
+		return []inspect.Waiter{{Owner: q[0].Owner, Place: 1, Kind: kind, Permits: q[0].Permits, Waited: time.Hour}}
 	}
 	expect(inspect.Lock{Name: "mutex", Kind: inspect.Mutex, Clients: 1, Queue: queued("mutex", inspect.Mutex), Queued: 1, Holders: []inspect.Holder{hold(m, inspect.Exclusive, 2)}})
 
@@ -73,7 +73,7 @@ func TestKinds(t *testing.T) {
 	done(t, sem.Set(ctx, 2))
 	p := must(sem.Acquire(ctx, 2))(t)
 	waits(other.LeasedSemaphore("semaphore").Locker(1))
-	expect(inspect.Lock{Name: "semaphore", Kind: inspect.Semaphore, Clients: 1, Holders: []inspect.Holder{
+	expect(inspect.Lock{Name: "semaphore", Kind: inspect.Semaphore, Clients: 1, Queue: queued("semaphore", inspect.Semaphore), Queued: 1, Holders: []inspect.Holder{
 		{Owner: p.Permits()[0], Mode: inspect.Permit, Holds: 1, TTL: time.Hour},
 		{Owner: p.Permits()[1], Mode: inspect.Permit, Holds: 1, TTL: time.Hour},
 	}})

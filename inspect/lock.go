@@ -21,7 +21,8 @@ const (
 // Lock returns the state of one lock, with up to 1,000 holders and waiters. A
 // free lock has no holders, but may have a queue. The error matches
 // [ErrNotLock] if the key is not a lock. This includes a semaphore without
-// taken permits, because its key is a plain number.
+// taken permits and without clients in the queue, because its key is a plain
+// number.
 func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
 	if err := i.ready(ctx); err != nil {
 		return Lock{}, explain("inspect a lock", err)
@@ -31,7 +32,7 @@ func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
 	}
 	for lock, err := range i.look(ctx, []string{name}, full) {
 		if err == nil && lock.Kind == "" {
-			err = fmt.Errorf("%w: the key is something else, or a semaphore without taken permits", ErrNotLock)
+			err = fmt.Errorf("%w: the key is something else, or a semaphore without taken permits and without clients in the queue", ErrNotLock)
 		}
 		if err != nil {
 			return Lock{}, explain(fmt.Sprintf("inspect %.80q", name), err)
@@ -112,7 +113,7 @@ func (i *Inspector) lookAgain(ctx context.Context, calls []driver.Call, results 
 func found(name string, s script.Sight) Lock {
 	l := Lock{Name: name, Kind: Kind(s.Kind), Queued: s.Queued, Clients: s.Clients, Token: s.Token, Leader: s.Leader, More: s.More}
 	for _, w := range s.Queue {
-		l.Queue = append(l.Queue, Waiter{w.Owner, w.Place, Kind(w.Kind), w.Waited})
+		l.Queue = append(l.Queue, Waiter{w.Owner, w.Place, Kind(w.Kind), w.Permits, w.Waited})
 	}
 	for _, h := range s.Holders {
 		l.Holders = append(l.Holders, Holder{h.Owner, Mode(h.Mode), h.Count, h.TTL})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -17,12 +18,12 @@ const (
 	brief  = 100 // maximum number of holders and waiters per lock in a list
 )
 
-// Locks lists the locks that are held now, and free locks with clients in the
-// queue that is described at [Waiter], in no particular order. It scans the
-// keys of all masters with SCAN, a few hundred at a time, which is safe on a
-// busy server. A lock that is held during the whole scan is listed once, unless
-// its slot moves to another master. Other locks may be missed. Each lock has up
-// to 100 holders, and up to 100 waiters of each queue.
+// Locks lists the locks that are held now, and locks without holders that have
+// clients in the queue of Holdfast, see [Waiter], in no particular order. It
+// scans the keys of all masters with SCAN, a few hundred at a time, which is
+// safe on a busy server. A lock that is held during the whole scan is listed
+// once, unless its slot moves to another master. Other locks may be missed.
+// Each lock has up to 100 holders, and up to 100 waiters of each queue.
 //
 // An error ends the list. The error matches [ErrMore] if a limit of the query
 // was reached.
@@ -55,6 +56,8 @@ type listing struct {
 	yield  func(Lock, error) bool
 	seen   map[string]bool // names that were already read: SCAN may return a name twice
 	listed map[string]bool // names of the locks in the list
+	free   []string        // names of locks without holders that clients wait for; they are listed last
+	last   bool            // the free locks are being listed
 	limit  int             // remaining number of locks
 	keys   int             // number of keys to scan per walk
 	pause  time.Duration
@@ -69,6 +72,22 @@ func (l *listing) run(pattern string) error {
 			if err := l.walk(w, route, &keys); err != nil || l.over() {
 				return err
 			}
+		}
+	}
+	return l.listFree()
+}
+
+// listFree lists the free locks. Two names may share one queue, so these are listed when all
+// held locks are known. See [script.Twin].
+func (l *listing) listFree() error {
+	l.last = true
+	clear(l.seen)
+	for names := range slices.Chunk(l.free, stride) {
+		if err := l.rest(); err != nil {
+			return err
+		}
+		if err := l.list(names); err != nil || l.over() {
+			return err
 		}
 	}
 	return nil
@@ -107,7 +126,8 @@ func (l *listing) walk(w script.Walk, route string, keys *int) error {
 	return nil
 }
 
-// list reads the state of possible locks, and yields those that are held or waited for.
+// list reads the state of possible locks, and yields those that are held or waited for. It
+// leaves free locks to listFree.
 func (l *listing) list(names []string) error {
 	byNode := make(map[string][]string)
 	for _, n := range names {
@@ -123,6 +143,9 @@ func (l *listing) list(names []string) error {
 			case err != nil:
 				return err
 			case len(lock.Holders) == 0 && len(lock.Queue) == 0 && lock.More == 0:
+				continue
+			case len(lock.Holders) == 0 && !l.last:
+				l.free = append(l.free, lock.Name)
 				continue
 			case len(lock.Holders) == 0 && l.listed[script.Twin(lock.Name)]:
 				continue // the queue is that of the other lock

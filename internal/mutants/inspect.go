@@ -40,13 +40,38 @@ var inspection = []Mutant{
 		"internal/script", "TestInspect",
 	},
 	{
+		"clients that wait for permits are shown as invalid entries",
+		"internal/script/lua/inspect_look.lua", "(:?%a*)(%d*)$", "(:?%a*)()$",
+		"internal/script", "TestInspect",
+	},
+	{
+		"a number of permits from the server is not bounded",
+		"internal/script/lua/inspect_look.lua", "if n > 0 and n < PERMITS then", "if n > 0 then",
+		"inspect", "TestHostileQueue",
+	},
+	{
+		"a semaphore without taken permits is not shown, although clients wait",
+		"internal/script/lua/inspect_look.lua", "(is(KEYS[5], 'zset') or is(KEYS[5], 'none'))", "is(KEYS[5], 'zset')",
+		"internal/script", "TestInspect",
+	},
+	{
+		"any number with a queue counts as a semaphore",
+		"internal/script/lua/inspect_look.lua", "if number and not permits then return { '' } end\n", "",
+		"internal/script", "TestDecoys",
+	},
+	{
+		"the queue of a semaphore is listed under two names",
+		"inspect/locks.go", "case len(lock.Holders) == 0 && !l.last:", "case false:",
+		"inspect", "TestQueueOfPermitsAndTwin",
+	},
+	{
 		"a long queue is read as a whole",
 		"internal/script/lua/inspect_look.lua", "for i = 0, math.min(size, most) - 1 do", "for i = 0, size - 1 do",
 		"inspect", "TestHostileQueue",
 	},
 	{
 		"long entries of a queue are read without a limit",
-		"internal/script/lua/inspect_look.lua", "if not spend(#owner) then return false end\n  for _, v in ipairs({ owner, wants, ms })", "for _, v in ipairs({ owner, wants, ms })",
+		"internal/script/lua/inspect_look.lua", "if not spend(#owner) then return false end\n  for _, v in ipairs({ owner, wants, ms, permits })", "for _, v in ipairs({ owner, wants, ms, permits })",
 		"inspect", "TestHostileQueue",
 	},
 	{

@@ -163,7 +163,7 @@ func (h *hostile) contents(key, role string) []content {
 		isZset = true
 		kind := map[string]string{"times": "owner", "leases": "id", "log": "log"}[role]
 		members := map[string][]string{
-			"times": {javaOwner, "", "a:1", "a:1:write"}, "leases": {"0123456789abcdef", permitIDs["a:1.0"], permitIDs["j:7.0"]},
+			"times": {javaOwner, "", "a:1", "a:1:write", "a:1:permits3"}, "leases": {"0123456789abcdef", permitIDs["a:1.0"], permitIDs["j:7.0"]},
 			"log": {longEntry("@j:7*1"), longEntry("@j:7*10"), longEntry("@a:1*1")},
 		}[role]
 		for _, s := range scores {

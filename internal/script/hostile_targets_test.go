@@ -40,6 +40,7 @@ var (
 	objectTwice = map[string]string{"N": "value", "{N}:allocation": "value", "new{N}": "value", "new{N}:allocation": "value", "holdfast:once:{N}:c:0": "mark"}
 	rateObject  = map[string]string{"N": "rate", "{N}:value": "free", "{N}:value:c": "free", "{N}:permits": "log", "{N}:permits:c": "log", "{N}:value:c:rate": "basis", "holdfast:once:{N}:c:0": "mark"}
 	lookKeys    = map[string]string{"N": "rw", "redisson_lock_queue:{N}": "queue", "redisson_lock_token:{N}": "token", "{N}:timeout": "leases", "{N}:a:1:rwlock_timeout:1": "hold", "holdfast:queue:{N}": "times"}
+	lookPermits = map[string]string{"N": "count", "redisson_lock_queue:{N}": "queue", "redisson_lock_token:{N}": "token", "{N}:timeout": "leases", "holdfast:queue:{N}": "times"}
 	breakKeys   = map[string]string{"N": "rw", "redisson_lock_queue:{N}": "queue", "redisson_lock_timeout:{N}": "times", "holdfast:waiting:{N}": "times", "{N}:a:1:rwlock_timeout:1": "hold"}
 )
 
@@ -176,6 +177,7 @@ var targets = []target{
 
 	{script: "inspect_look", keys: lookKeys, do: plain(lookAt(1000))},
 	{script: "inspect_look", keys: lookKeys, do: plain(look)},
+	{script: "inspect_look", keys: lookPermits, do: plain(lookAt(1000))},
 	{script: "inspect_scan", keys: map[string]string{"N": "rw"}, do: plain(walk("*", 0))},
 	{script: "inspect_scan", keys: map[string]string{"{N}:timeout": "leases"}, do: plain(walk("*", 1))},
 	{script: "inspect_scan", keys: map[string]string{"holdfast:queue:{N}": "times"}, do: plain(walk("*", 2))},

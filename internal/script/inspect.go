@@ -154,10 +154,11 @@ type Holder struct {
 
 // A Waiter is an owner in a queue of a lock.
 type Waiter struct {
-	Owner  string
-	Place  int           // in its queue
-	Kind   string        // of the lock that it wants; "" if the entry is not that of a client
-	Waited time.Duration // negative: unknown
+	Owner   string
+	Place   int           // in its queue
+	Kind    string        // of the lock that it wants; "" if the entry is not that of a client
+	Waited  time.Duration // negative: unknown
+	Permits int           // how many it wants; 0 if the lock is not a semaphore
 }
 
 // Look returns the call that reads the state of the lock with that name. It lists
@@ -214,7 +215,7 @@ func DecodeSight(r driver.Reply) (Sight, error) {
 		return Sight{}, nil
 	}
 	token, leader, clients, more, holders, queue, queued := r.List[1], r.List[2], r.List[3], r.List[4], r.List[5], r.List[6], r.List[7]
-	if leader.Type != driver.Str || clients.Type != driver.Int || more.Type != driver.Int || queued.Type != driver.Int || len(holders.List)%4 != 0 || len(queue.List)%3 != 0 {
+	if leader.Type != driver.Str || clients.Type != driver.Int || more.Type != driver.Int || queued.Type != driver.Int || len(holders.List)%4 != 0 || len(queue.List)%4 != 0 {
 		return bad()
 	}
 	s := Sight{Kind: r.List[0].Str, Leader: leader.Str, Clients: int(clients.Int), More: int(more.Int), Queued: int(queued.Int)}
@@ -230,11 +231,11 @@ func DecodeSight(r driver.Reply) (Sight, error) {
 		s.Holders = append(s.Holders, holder)
 	}
 	fair := 0
-	for w := queue.List; len(w) > 0; w = w[3:] {
-		if w[0].Type != driver.Str || w[1].Type != driver.Str || w[2].Type != driver.Int {
+	for w := queue.List; len(w) > 0; w = w[4:] {
+		if w[0].Type != driver.Str || w[1].Type != driver.Str || w[2].Type != driver.Int || w[3].Type != driver.Int {
 			return bad()
 		}
-		waiter := Waiter{Owner: w[0].Str, Place: len(s.Queue) + 1 - fair, Kind: w[1].Str, Waited: remaining(w[2].Int)}
+		waiter := Waiter{Owner: w[0].Str, Place: len(s.Queue) + 1 - fair, Kind: w[1].Str, Waited: remaining(w[2].Int), Permits: int(w[3].Int)}
 		if waiter.Kind == "fair" {
 			fair, waiter.Place = fair+1, fair+1
 		}

@@ -86,13 +86,13 @@ var lookRows = []row{
 	{
 		title: "look/fair, more wait than are listed",
 		given: append(queue("a:1 300 -", "c:1 300 -", "j:7 300 -", "x:1 300 -"), taken...),
-		do:    look, reply: `["fair" "0" "" 5 1 ["b:1" "exclusive" 1 60s] ["a:1" "fair" -1 "c:1" "fair" -1 "j:7" "fair" -1] 4]`,
+		do:    look, reply: `["fair" "0" "" 5 1 ["b:1" "exclusive" 1 60s] ["a:1" "fair" -1 0 "c:1" "fair" -1 0 "j:7" "fair" -1 0] 4]`,
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+300s c:1+300s j:7+300s x:1+300s", "queue list a:1 c:1 j:7 x:1"},
 	},
 	{
 		title: "look/fair and free",
 		given: queue("a:1 300 -"),
-		do:    look, reply: `["fair" "0" "" 2 0 [] ["a:1" "fair" -1] 1]`,
+		do:    look, reply: `["fair" "0" "" 2 0 [] ["a:1" "fair" -1 0] 1]`,
 		state: []string{"limits zset a:1+300s", "queue list a:1"},
 	},
 	{
@@ -136,43 +136,43 @@ var lookQueueRows = []row{
 	{
 		title: "look/one of each kind waits",
 		given: append([]string{"ZADD line " + soon + " a:1 " + soon + " b:2:fenced " + soon + " c:1:write"}, taken...),
-		do:    look, reply: `["mutex" "0" "" 1 0 ["b:1" "exclusive" 1 60s] ["a:1" "mutex" 0 "b:2" "fenced" 0 "c:1" "rw" 0] 3]`,
+		do:    look, reply: `["mutex" "0" "" 1 0 ["b:1" "exclusive" 1 60s] ["a:1" "mutex" 0 0 "b:2" "fenced" 0 0 "c:1" "rw" 0 0] 3]`,
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+never b:2:fenced+never c:1:write+never"},
 	},
 	{
 		title: "look/more wait than are listed",
 		given: append([]string{"ZADD line 1 e:1 2 a:1 3 b:1 4 c:1 5 d:1"}, taken...),
-		do:    look, reply: `["mutex" "0" "" 1 2 ["b:1" "exclusive" 1 60s] ["e:1" "mutex" -1 "a:1" "mutex" -1 "b:1" "mutex" -1] 5]`,
+		do:    look, reply: `["mutex" "0" "" 1 2 ["b:1" "exclusive" 1 60s] ["e:1" "mutex" -1 0 "a:1" "mutex" -1 0 "b:1" "mutex" -1 0] 5]`,
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+past b:1+past c:1+past d:1+past e:1+past"},
 	},
 	{
 		title: "look/two queues",
 		given: slices.Concat(queue("a:1 300 -"), []string{"ZADD line " + soon + " c:1"}, taken),
-		do:    look, reply: `["fair" "0" "" 2 0 ["b:1" "exclusive" 1 60s] ["a:1" "fair" -1 "c:1" "mutex" 0] 2]`,
+		do:    look, reply: `["fair" "0" "" 2 0 ["b:1" "exclusive" 1 60s] ["a:1" "fair" -1 0 "c:1" "mutex" 0 0] 2]`,
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+300s", "line zset c:1+never", "queue list a:1"},
 	},
 	{
 		title: "look/free, a writer waits",
 		given: []string{"ZADD line " + soon + " a:1:write"},
-		do:    look, reply: `["rw" "0" "" 1 0 [] ["a:1" "rw" 0] 1]`,
+		do:    look, reply: `["rw" "0" "" 1 0 [] ["a:1" "rw" 0 0] 1]`,
 		state: []string{"line zset a:1:write+never"},
 	},
 	{
 		title: "look/readers, a writer waits",
 		given: append([]string{"ZADD line " + soon + " c:1:write"}, reading...),
-		do:    look, reply: `["rw" "0" "" 1 0 ["a:1" "read" 1 60s "b:1" "read" 1 100s] ["c:1" "rw" 0] 1]`,
+		do:    look, reply: `["rw" "0" "" 1 0 ["a:1" "read" 1 60s "b:1" "read" 1 100s] ["c:1" "rw" 0 0] 1]`,
 		state: append(slices.Clone(readingState), "line zset c:1:write+never"),
 	},
 	{
 		title: "look/entries of no client",
 		given: append([]string{"ZADD line 1 x 2 a:1:read 3 :1:write"}, taken...),
-		do:    look, reply: `["mutex" "0" "" 1 0 ["b:1" "exclusive" 1 60s] ["x" "" -1 "a:1:read" "" -1 ":1:write" "" -1] 3]`,
+		do:    look, reply: `["mutex" "0" "" 1 0 ["b:1" "exclusive" 1 60s] ["x" "" -1 0 "a:1:read" "" -1 0 ":1:write" "" -1 0] 3]`,
 		state: []string{"N hash b:1=1, TTL 60s", "line zset :1:write+past a:1:read+past x+past"},
 	},
 	{
 		title: "look/free, and an entry of no client",
 		given: []string{"ZADD line 1 x"},
-		do:    look, reply: `["mutex" "0" "" 1 0 [] ["x" "" -1] 1]`,
+		do:    look, reply: `["mutex" "0" "" 1 0 [] ["x" "" -1 0] 1]`,
 		state: []string{"line zset x+past"},
 	},
 	{
@@ -180,6 +180,72 @@ var lookQueueRows = []row{
 		given: append([]string{"SET line x"}, taken...),
 		do:    look, reply: `["mutex" "0" "" 1 0 ["b:1" "exclusive" 1 60s] [] 0]`,
 		state: []string{"N hash b:1=1, TTL 60s", "line string x"},
+	},
+	{
+		title: "look/clients wait for permits",
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line " + soon + " a:2:permits1 " + soon + " b:10:permits12"},
+		do:    look, reply: fmt.Sprintf(`["semaphore" "0" "" 1 0 [%q "permit" 1 60s] ["a:2" "semaphore" 0 1 "b:10" "semaphore" 0 12] 2]`, permitIDs["a:1.0"]),
+		state: []string{"N string 0", "line zset a:2:permits1+never b:10:permits12+never", "timeout zset a:1.0+60s"},
+	},
+	{
+		title: "look/more wait for permits than are listed", // and hold them
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0 +70 b:1.0 +80 c:1.0 +90 j:7.0", "ZADD line 1 d:1:permits1 2 e:1:permits2 3 f:1 4 a:2:permits1"},
+		do:    look, reply: fmt.Sprintf(`["semaphore" "0" "" 1 2 [%q "permit" 1 60s %q "permit" 1 70s %q "permit" 1 80s] ["d:1" "semaphore" -1 1 "e:1" "semaphore" -1 2 "f:1" "mutex" -1 0] 4]`, permitIDs["a:1.0"], permitIDs["b:1.0"], permitIDs["c:1.0"]),
+		state: []string{"N string 0", "line zset a:2:permits1+past d:1:permits1+past e:1:permits2+past f:1+past", "timeout zset a:1.0+60s b:1.0+70s c:1.0+80s j:7.0+90s"},
+	},
+	{
+		title: "look/no permits are taken", // the client wants more than there are
+		given: []string{"SET N 3", "ZADD line " + soon + " x " + soon + " a:1:permits5"},
+		do:    look, reply: `["semaphore" "0" "" 1 0 [] ["a:1" "semaphore" 0 5 "x" "" -1 0] 2]`,
+		state: []string{"N string 3", "line zset a:1:permits5+never x+never"},
+	},
+	{
+		title: "look/all leases are over",
+		given: []string{"SET N -1", "ZADD timeout -5 b:1.0", "ZADD line " + soon + " a:1:permits1"},
+		do:    look, reply: `["semaphore" "0" "" 1 0 [] ["a:1" "semaphore" 0 1] 1]`,
+		state: []string{"N string -1", "line zset a:1:permits1+never", "timeout zset b:1.0+past"},
+	},
+	{
+		title: "look/no semaphore", // it was deleted
+		given: []string{"ZADD line " + soon + " a:1:permits1"},
+		do:    look, reply: `["semaphore" "0" "" 1 0 [] ["a:1" "semaphore" 0 1] 1]`,
+		state: []string{"line zset a:1:permits1+never"},
+	},
+	{
+		title: "look/a client waits for permits, and a lock is held",
+		given: append([]string{"ZADD line " + soon + " a:1:permits2"}, taken...),
+		do:    look, reply: `["mutex" "0" "" 1 0 ["b:1" "exclusive" 1 60s] ["a:1" "semaphore" 0 2] 1]`,
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1:permits2+never"},
+	},
+	{
+		title: "look/numbers that no client writes",
+		given: append([]string{"ZADD line 1 a:1:permits 2 a:1:permits0 3 a:1:permits1000000000"}, taken...),
+		do:    look, reply: `["mutex" "0" "" 1 0 ["b:1" "exclusive" 1 60s] ["a:1:permits" "" -1 0 "a:1:permits0" "" -1 0 "a:1:permits1000000000" "" -1 0] 3]`,
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1:permits+past a:1:permits0+past a:1:permits1000000000+past"},
+	},
+	{
+		title: "look/numbers after other kinds",
+		given: append([]string{"ZADD line 1 a:1:fenced7 2 a:1:write0 3 a:1:7"}, taken...),
+		do:    look, reply: `["mutex" "0" "" 1 0 ["b:1" "exclusive" 1 60s] ["a:1:fenced7" "" -1 0 "a:1:write0" "" -1 0 "a:1:7" "" -1 0] 3]`,
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1:7+past a:1:fenced7+past a:1:write0+past"},
+	},
+	{
+		title: "look/permits, and a queue of another type",
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "SET line x"},
+		do:    look, reply: fmt.Sprintf(`["semaphore" "0" "" 1 0 [%q "permit" 1 60s] [] 0]`, permitIDs["a:1.0"]),
+		state: []string{"N string 0", "line string x", "timeout zset a:1.0+60s"},
+	},
+	{
+		title: "look/permits, without the queue",
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line " + soon + " a:1:permits1"},
+		do:    lookWithoutQueue, reply: fmt.Sprintf(`["semaphore" "0" "" 1 0 [%q "permit" 1 60s] [] -1]`, permitIDs["a:1.0"]),
+		state: []string{"N string 0", "line zset a:1:permits1+never", "timeout zset a:1.0+60s"},
+	},
+	{
+		title: "look/no permits are taken, without the queue",
+		given: []string{"SET N 3", "ZADD line " + soon + " a:1:permits5"},
+		do:    lookWithoutQueue, reply: `[""]`,
+		state: []string{"N string 3", "line zset a:1:permits5+never"},
 	},
 	{
 		title: "look/without the queue",
@@ -190,7 +256,7 @@ var lookQueueRows = []row{
 	{
 		title: "look/fair, without the second queue",
 		given: append(queue("a:1 300 -", "c:1 300 -", "j:7 300 -", "x:1 300 -"), taken...),
-		do:    lookWithoutQueue, reply: `["fair" "0" "" 4 1 ["b:1" "exclusive" 1 60s] ["a:1" "fair" -1 "c:1" "fair" -1 "j:7" "fair" -1] 4]`,
+		do:    lookWithoutQueue, reply: `["fair" "0" "" 4 1 ["b:1" "exclusive" 1 60s] ["a:1" "fair" -1 0 "c:1" "fair" -1 0 "j:7" "fair" -1 0] 4]`,
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+300s c:1+300s j:7+300s x:1+300s", "queue list a:1 c:1 j:7 x:1"},
 	},
 }
@@ -232,6 +298,10 @@ var decoys = map[string][]string{
 	"a text with a sorted set":     {"SET N x", "ZADD timeout +60 a:1.0"},
 	"a sorted set of other things": {"SET N 7", "ZADD timeout +60 x"},
 	"a list":                       {"RPUSH N a:1"},
+	"a number others wait for":     {"SET N 7", "ZADD line 1 a:1 2 b:1:write 3 x 4 c:1:permits1"}, // of which three are read
+	"a number that is too long":    {"SET N 100000000000000000000", "ZADD line 1 a:1:permits1"},
+	"a text that is waited for":    {"SET N x", "ZADD line 1 a:1:permits1"},
+	"a number with other data":     {"SET N 7", "SADD timeout x", "ZADD line 1 a:1:permits1"},
 }
 
 // Data that is not a lock is not mistaken for one, neither by look nor by walk.
