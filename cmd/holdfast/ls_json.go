@@ -23,7 +23,9 @@ const lsSchema = `With --json, a lock is a LOCK:
              owner     owner id
              place     place in its queue; 1 is the first
              kind      kind that it waits for: fair, mutex, fenced (also an
-                       election) or rw (to write); empty: not valid
+                       election), rw (to write) or semaphore; empty: not valid
+             permits   number of permits that it waits for; absent for other
+                       kinds
              waitedMs  time since its first request; null: unknown
            Of a process, only the first waiter is there
   queued   number of waiters in the queues, listed or not; null: unknown
@@ -66,6 +68,7 @@ type lsWaiter struct {
 	lsOwner
 	Place    int    `json:"place"`
 	Kind     string `json:"kind"`
+	Permits  int    `json:"permits,omitempty"`
 	WaitedMs *int64 `json:"waitedMs"`
 }
 
@@ -91,7 +94,7 @@ func lsLockOf(lock inspect.Lock) lsLock {
 		l.Holders = append(l.Holders, holder)
 	}
 	for _, w := range lock.Queue {
-		waiter := lsWaiter{lsOwner: lsOwner{w.Owner, lsBase64(w.Owner)}, Place: w.Place, Kind: string(w.Kind)}
+		waiter := lsWaiter{lsOwner: lsOwner{w.Owner, lsBase64(w.Owner)}, Place: w.Place, Kind: string(w.Kind), Permits: w.Permits}
 		if w.Waited >= 0 {
 			ms := w.Waited.Milliseconds()
 			waiter.WaitedMs = &ms

@@ -16,7 +16,7 @@ const (
 )
 
 // lsTable returns the locks as a table with a row per holder, and a row for each
-// free lock. It highlights the holders for which fresh returns true.
+// lock without holders. It highlights the holders for which fresh returns true.
 func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool) *term.Table {
 	t := &term.Table{Titles: []string{"NAME", "KIND", "HELD BY", " EXPIRES IN", "WAITING", " HOLDS"}, Shrink: []int{0, 2}}
 	for _, lock := range locks {
@@ -38,7 +38,7 @@ func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool
 		}
 		switch {
 		case lsFree(lock):
-			t.Rows = append(t.Rows, []term.Cell{{Text: name}, {Text: string(lock.Kind)}, {Text: "free", Style: term.Dim}, {}, {Text: waiting}})
+			t.Rows = append(t.Rows, []term.Cell{{Text: name}, {Text: string(lock.Kind)}, {Text: lsHeldByNone(lock), Style: term.Dim}, {}, {Text: waiting}})
 		case len(lock.Holders) > lsHolders || lsUnlisted(lock) > 0:
 			t.Rows = append(t.Rows, []term.Cell{{Text: name}, {}, {Text: "more: holdfast show", Style: term.Dim}})
 		}
@@ -95,6 +95,15 @@ func lsUnlisted(lock inspect.Lock) int { return lock.More - lsQueued(lock) + len
 // lsFree reports whether a lock has no holder. If all readers that were checked
 // have expired, another reader may hold it.
 func lsFree(lock inspect.Lock) bool { return len(lock.Holders) == 0 && lsUnlisted(lock) <= 0 }
+
+// lsHeldByNone returns what to show instead of holders. A semaphore without taken
+// permits need not have free ones.
+func lsHeldByNone(lock inspect.Lock) string {
+	if lock.Kind == inspect.Semaphore {
+		return "none"
+	}
+	return "free"
+}
 
 // lsDuration formats the remaining time of a hold in a few characters.
 func lsDuration(d time.Duration) string {

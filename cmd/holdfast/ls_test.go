@@ -63,7 +63,7 @@ type lsLock struct {
 	}
 	Queue []struct {
 		Owner, OwnerBase64, Kind string
-		Place                    int
+		Place, Permits           int
 		WaitedMs                 *int64
 	}
 	Queued  *int

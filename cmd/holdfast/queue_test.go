@@ -1,7 +1,9 @@
 package main_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,6 +58,52 @@ func TestQueue(t *testing.T) {
 	}
 }
 
+// TestQueueOfPermits checks that ls, show and watch tell which clients wait for
+// permits, in which place, and how many each of them wants.
+func TestQueueOfPermits(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	holder := lsOpen(t, s)
+	for _, name := range []string{"idle", "taken"} {
+		if err := holder.LeasedSemaphore(name).Set(context.Background(), 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	permits := lsHold(t, holder.LeasedSemaphore("taken").Locker(2)).Permits()
+	wanted := map[string][]int{"idle": {3, 1000}, "taken": {1, 2}}
+	queue := make(map[string][]string)
+	for n := range 2 {
+		c := lsOpen(t, s)
+		for name, want := range wanted {
+			lsWait(t, c.LeasedSemaphore(name).Locker(want[n]))
+			eventually(t, "another client waits", func() bool { return s.Int(t, "ZCARD", queueKey(name)) == int64(n+1) })
+			owner, _, _ := strings.Cut(s.Strings(t, "ZRANGE", queueKey(name), "-1", "-1")[0], ":permits")
+			queue[name] = append(queue[name], owner)
+		}
+	}
+	slices.Sort(permits)
+	execute(t, "ls", "--url", s.URL()).want(t, 0, `^NAME [^\n]*\nidle +semaphore +none +2 queued *\ntaken +semaphore +`+permits[0]+` [^\n]*  2 queued +1\n +semaphore +`+permits[1]+` [^\n]*  1\n$`, "")
+	execute(t, "watch", "--count", "1", "--url", s.URL()).want(t, 0, `2 locks, 2 holders, 4 waiting\n.*\nidle +semaphore +none +2 queued`, "")
+	locks := lsDecode[lsDocument](t, execute(t, "ls", "--json", "--url", s.URL()).out).Locks
+	for i, name := range []string{"idle", "taken"} {
+		one := lsDecode[lsLock](t, execute(t, "show", name, "--json", "--url", s.URL()).out)
+		for _, l := range []lsLock{one, locks[i]} {
+			if l.Name != name || l.Kind != "semaphore" || len(l.Holders) != 2*i || *l.Queued != 2 || len(l.Queue) != 2 || l.More != 0 {
+				t.Fatalf("%s is %+v", name, l)
+			}
+			for n, w := range l.Queue {
+				if w.Owner != queue[name][n] || w.Place != n+1 || w.Kind != "semaphore" || w.Permits != wanted[name][n] || w.WaitedMs == nil || *w.WaitedMs < 0 {
+					t.Errorf("%s: number %d is %+v, want %s", name, n+1, w, queue[name][n])
+				}
+			}
+		}
+	}
+	execute(t, "show", "idle", "--url", s.URL()).want(t, 0, `^idle\n  kind +semaphore\n  held by +none \(no permits are taken\)\n  queue +1\. `+queue["idle"][0]+
+		`, wants 3 permits, waiting for \d+\.\ds\n +2\. `+queue["idle"][1]+`, wants 1,000 permits, waiting for `, "")
+	execute(t, "show", "taken", "--url", s.URL()).want(t, 0, `\n  queue +1\. `+queue["taken"][0]+`, wants 1 permit, waiting for \d+\.\ds\n +2\. `+queue["taken"][1]+`, wants 2 permits, `, "")
+	execute(t, "unlock", "idle", "--force", "--yes", "--url", s.URL()).want(t, 0, `^No permits of idle are taken: nothing to break\.\n$`, "")
+}
+
 // TestQueueOfFreeLock checks that a lock without a holder is shown if clients wait.
 func TestQueueOfFreeLock(t *testing.T) {
 	t.Parallel()
@@ -101,9 +149,12 @@ func TestQueueHostile(t *testing.T) {
 	s.Do(t, "PEXPIRE", "orders", "600000")
 	for i, owner := range hostile {
 		s.Do(t, "ZADD", queueKey("orders"), fmt.Sprint(i), owner)
+		s.Do(t, "ZADD", queueKey("permits"), fmt.Sprint(i+1), owner)
 	}
+	s.Do(t, "SET", "permits", "0")
+	s.Do(t, "ZADD", queueKey("permits"), "0", "b:1:permits99", "1", "a:1:permits\x1b[2J", "1", "a:1:permits"+strings.Repeat("9", 1<<10))
 	harmful := func(r rune) bool { return r < ' ' && r != '\n' || r == 0x9b || r == 0x202e }
-	for _, args := range [][]string{{"ls"}, {"show", "orders"}, {"watch", "--count", "1"}} {
+	for _, args := range [][]string{{"ls"}, {"show", "orders"}, {"show", "permits"}, {"watch", "--count", "1"}} {
 		r := execute(t, append(args, "--url", url)...)
 		if r.status != 0 || strings.ContainsFunc(r.out+r.err, harmful) || !strings.Contains(r.out, "a:1") {
 			t.Errorf("%s: status %d: %.1000q %q", args[0], r.status, r.out, r.err)

@@ -26,7 +26,8 @@ queue; other goroutines that wait there are not known to the server. It changes
 nothing.
 
 The exit status is 0 even if the lock is free. A lock that was never used is
-free. The exit status is 1 if the key of that name is not a lock.
+free. The exit status is 1 if the key of that name is not a lock. A semaphore
+without taken permits is shown only if clients wait in its queue.
 
 ` + lsSchema + `
 
@@ -96,6 +97,8 @@ func showText(s *term.Screen, lock inspect.Lock) string {
 		line("kind", "%s", lock.Kind)
 	}
 	switch {
+	case lsFree(lock) && lock.Kind == inspect.Semaphore:
+		line("held by", "none (no permits are taken)")
 	case lsFree(lock):
 		line("held by", "none (the lock is free)")
 		if strings.ContainsAny(lock.Name, "*?[") {
@@ -144,7 +147,8 @@ func first(i int, label string) string {
 }
 
 // showWaiter returns what to add to the owner of a waiter: the kind that it waits
-// for, if that is not the kind of the lock, and how long it has waited.
+// for, if that is not the kind of the lock, how many permits it wants, and how long
+// it has waited.
 func showWaiter(lock inspect.Lock, w inspect.Waiter) string {
 	var text string
 	switch election := w.Kind == inspect.Fenced && lock.Kind == inspect.Election; {
@@ -152,6 +156,8 @@ func showWaiter(lock inspect.Lock, w inspect.Waiter) string {
 		text += ", not a valid entry"
 	case w.Kind == inspect.RW:
 		text += ", to write"
+	case w.Kind == inspect.Semaphore:
+		text += ", wants " + plural(w.Permits, "permit")
 	case w.Kind != lock.Kind && !election:
 		text += ", kind " + string(w.Kind)
 	}

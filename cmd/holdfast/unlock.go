@@ -108,6 +108,8 @@ func (a *app) unlock(ctx context.Context, i *inspect.Inspector, name string, f u
 		return err
 	}
 	switch {
+	case lsFree(seen) && seen.Kind == inspect.Semaphore:
+		return a.unlocked(f, seen, false, "No permits of "+lsName(name, 60)+" are taken: nothing to break.")
 	case lsFree(seen):
 		return a.unlocked(f, seen, false, lsName(name, 60)+" is free: nothing to break.")
 	case len(seen.Holders) == 0:
