@@ -1,6 +1,9 @@
 package fake
 
 import (
+	"cmp"
+	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,18 +51,22 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 			return number(1), nil
 		}
 		delete(d.locks, c.Keys[0])
-		return number(1), []message{{c.Args[2], "0"}}
+		return number(1 + d.heard(c.Args[2])), []message{{c.Args[2], "0"}}
 	case "mutex_queue":
 		h := d.get(c.Keys[0])
 		if h != nil && h.owner != c.Args[1] {
+			left := number(-1 - int(h.until.Sub(d.now()).Milliseconds()))
 			if !slices.Contains(d.queues[c.Keys[1]], c.Args[1]) {
+				if most, err := strconv.Atoi(c.Args[3]); err == nil && len(d.queues[c.Keys[1]]) >= most {
+					return driver.Reply{Type: driver.List, List: []driver.Reply{left, number(-1)}}, nil
+				}
 				d.queues[c.Keys[1]] = append(d.queues[c.Keys[1]], c.Args[1])
 			}
-			if until := lease(c.Args[0]); until.Sub(d.now()) < grantTime {
-				d.short[c.Args[1]] = true
+			if short := lease(c.Args[0]).Sub(d.now()); short < grantTime {
+				d.short[c.Args[1]] = time.Millisecond << (bits.Len64(uint64(short.Milliseconds())) - 1)
 			}
 			place := slices.Index(d.queues[c.Keys[1]], c.Args[1]) + 1
-			return driver.Reply{Type: driver.List, List: []driver.Reply{number(-1 - int(h.until.Sub(d.now()).Milliseconds())), number(place)}}, nil
+			return driver.Reply{Type: driver.List, List: []driver.Reply{left, number(place)}}, nil
 		}
 		if h == nil {
 			h = &lock{owner: c.Args[1], count: 1}
@@ -77,24 +84,8 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 			return number(0), nil
 		}
 		delete(d.locks, c.Keys[0])
-		others := d.heard(c.Args[2]) - d.heard(c.Keys[1])
-		for len(d.queues[c.Keys[1]]) > 0 {
-			owner := d.queues[c.Keys[1]][0]
-			id, _, _ := strings.Cut(owner, ":")
-			channel := c.Keys[1] + ":" + id
-			if d.heard(channel) == 0 {
-				d.dequeue(c.Keys[1], owner)
-				continue
-			}
-			now := d.now()
-			if lot, _ := strconv.Atoi(c.Args[4]); others > 0 && lot%2 == 0 || lot == 0 || d.short[owner] {
-				return number(1 + max(others, 0)), []message{{c.Args[2], "0"}, {channel, ""}}
-			}
-			d.locks[c.Keys[0]] = &lock{owner: owner, count: 1, until: now.Add(grantTime)}
-			d.dequeue(c.Keys[1], owner)
-			return number(1), []message{{channel, owner + " " + strconv.FormatInt(now.UnixMicro(), 10) + " 2000"}}
-		}
-		return number(1 + max(others, 0)), []message{{c.Args[2], "0"}}
+		left, published := d.pass(c)
+		return number(1 + left), published
 	case "mutex_force":
 		if h := d.get(c.Keys[0]); h == nil || c.Args[1] != "" && h.owner != c.Args[1] {
 			return number(0), nil
@@ -115,6 +106,44 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 		return driver.Reply{Type: driver.List, List: list}, nil
 	}
 	panic("fake: no script " + c.Script.Name)
+}
+
+// skips is how many clients that do not listen a release passes over.
+const skips = 16
+
+// pass grants a free lock to the first client in the queue that listens. It returns how many
+// clients wait that do not queue, or 0 if it was granted.
+func (d *Driver) pass(c driver.Call) (int, []message) {
+	key, queue, others := c.Keys[0], c.Keys[1], message{c.Args[2], "0"}
+	rest := max(d.heard(others.channel)-d.heard(queue), 0)
+	channel := func(owner string) string {
+		id, _, _ := strings.Cut(owner, ":")
+		return queue + ":" + id
+	}
+	for range skips {
+		if len(d.queues[queue]) == 0 {
+			break
+		}
+		owner := d.queues[queue][0]
+		if d.heard(channel(owner)) == 0 {
+			d.dequeue(queue, owner)
+			continue
+		}
+		lot, _ := strconv.Atoi(c.Args[4])
+		all := rest > 0 && lot%2 == 0 || lot == 0
+		if all {
+			return rest, []message{others, {channel(owner), ""}}
+		}
+		d.dequeue(queue, owner)
+		now, lease := d.now(), cmp.Or(d.short[owner], grantTime)
+		d.locks[key] = &lock{owner: owner, count: 1, until: now.Add(lease)}
+		published := []message{{channel(owner), fmt.Sprint(owner, " ", now.UnixMicro(), " ", lease.Milliseconds())}}
+		if rest > 0 && len(d.queues[queue]) > 0 {
+			published = append(published, message{channel(d.queues[queue][0]), ""})
+		}
+		return 0, published
+	}
+	return rest, []message{others}
 }
 
 // dequeue removes an owner from a queue.

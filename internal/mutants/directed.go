@@ -76,7 +76,7 @@ var directed = []Mutant{
 	},
 	{
 		"a release grants a short lease for longer",
-		"internal/script/lua/lib/queue.lua", "member = member .. ':short'", "member = member",
+		"internal/script/lua/lib/pass.lua", "wanted, ms = spell(wanted)", "wanted = spell(wanted)",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -91,12 +91,12 @@ var directed = []Mutant{
 	},
 	{
 		"an owner that leaves stays in the queue",
-		"internal/script/lua/mutex_pass.lua", "  dequeue(ARGV[1])\n", "",
+		"internal/script/lua/mutex_pass.lua", "  abandon(ARGV[1])\n", "",
 		"internal/script", "TestQueued",
 	},
 	{
 		"a mutex is granted to a client that wants a fenced one",
-		"internal/script/lua/lib/pass.lua", " or wanted ~= kind", "",
+		"internal/script/lua/lib/pass.lua", "if wanted ~= kind or free_for_all", "if free_for_all",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -176,7 +176,7 @@ var directed = []Mutant{
 	},
 	{
 		"a release grants more permits than are free",
-		"internal/script/lua/leased_pass.lua", "  elseif n > left then\n", "  elseif n > MOST then\n",
+		"internal/script/lua/leased_pass.lua", "  elseif n > free then\n", "  elseif n > MOST then\n",
 		"internal/script", "TestQueued$",
 	},
 	{
@@ -198,6 +198,11 @@ var directed = []Mutant{
 		"a release of permits wakes all clients",
 		"internal/engine/directed.go", "	if !e.o.Directed || e.queueRefused.Load() {", "	if !e.o.Directed || e.queueRefused.Load() || k.Traits().Queue == script.InOrder {",
 		"test/behaviour", "TestCrowdOfPermits",
+	},
+	{
+		"a client that wants another kind of lock and is gone stops all others",
+		"internal/script/lua/lib/pass.lua", "      wake()\n      told(publish, client, '')", "      if wanted == kind then wake() end\n      told(publish, client, '')",
+		"internal/script", "TestQueued$",
 	},
 	{
 		"a queue grows without a bound",
@@ -226,7 +231,7 @@ var directed = []Mutant{
 	},
 	{
 		"an owner that wants the lock for a short time stays in the queue",
-		"internal/script/lua/lib/queue.lua", "redis.pcall('zrem', queue, member, member .. ':short')", "redis.pcall('zrem', queue, member)",
+		"internal/script/lua/lib/queue.lua", "redis.pcall('zrem', queue, unpack(entries))", "redis.pcall('zrem', queue, member)",
 		"internal/script", "TestQueued$",
 	},
 }

@@ -135,9 +135,9 @@ const soon = "4000000000000000"
 var lookQueueRows = []row{
 	{
 		title: "look/one of each kind waits",
-		given: append([]string{"ZADD line " + soon + " a:1:short " + soon + " b:2:fenced " + soon + " c:1:write"}, taken...),
+		given: append([]string{"ZADD line " + soon + " a:1:short3 " + soon + " b:2:fenced " + soon + " c:1:write"}, taken...),
 		do:    look, reply: `["mutex" "0" "" 1 0 ["b:1" "exclusive" 1 60s] ["a:1" "mutex" 0 0 "b:2" "fenced" 0 0 "c:1" "rw" 0 0] 3]`,
-		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1:short+never b:2:fenced+never c:1:write+never"},
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1:short3+never b:2:fenced+never c:1:write+never"},
 	},
 	{
 		title: "look/more wait than are listed",

@@ -57,11 +57,11 @@ var queuedRows = []row{
 		title: "queue/for a short time",
 		given: taken,
 		do:    acquire(queued, brief("a:1")), reply: "[held 60s 1]",
-		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1:short+never, TTL 300s"},
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1:short9+never, TTL 300s"},
 	},
 	{
 		title: "queue/granted for a short time",
-		given: []string{"ZADD line 1 a:1:short 2 c:1"},
+		given: []string{"ZADD line 1 a:1:short9 2 c:1"},
 		do:    acquire(queued, brief("a:1")), reply: "token",
 		state: []string{"N hash a:1=1, TTL 3s", "line zset c:1+past"},
 	},
@@ -140,11 +140,18 @@ var queuedRows = []row{
 		heard: "c:1 token 2000 on line:c",
 	},
 	{
-		title: "pass/to one that wants it for a short time", // it is told, and asks
-		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 c:1:short 2 b:1"},
+		title: "pass/to one that wants it for a short time",
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 c:1:short9 2 b:1"},
 		do:    pass(1), reply: "1", again: "0",
-		state: []string{"line zset b:1+past c:1:short+past"},
-		heard: " on line:c",
+		state: []string{"N hash c:1=1, TTL 3s", "line zset b:1+past"},
+		heard: "c:1 token 512 on line:c",
+	},
+	{
+		title: "pass/to one that wants it for too short a time", // not an entry of a client
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 c:1:short11 2 b:1"},
+		do:    pass(1), reply: "1", again: "0",
+		state: []string{"line zset b:1+past c:1:short11+past"},
+		heard: "0 on channel,  on line:c",
 	},
 	{
 		title: "pass/left free", // the first is told, too
@@ -196,7 +203,7 @@ var queuedRows = []row{
 	},
 	{
 		title: "pass/not held, and wanted for a short time",
-		given: append([]string{"ZADD line 1 a:1:short 2 c:1"}, taken...),
+		given: append([]string{"ZADD line 1 a:1:short9 2 c:1"}, taken...),
 		do:    pass(1), reply: "0",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset c:1+past"},
 	},
@@ -211,7 +218,7 @@ var queuedRows = []row{
 		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 2 c:1:fenced 4 b:1"},
 		do:    pass(1), reply: "1", again: "0",
 		state: []string{"line zset b:1+past c:1:fenced+past"},
-		heard: " on line:c",
+		heard: "0 on channel,  on line:c",
 	},
 	{
 		title: "pass/one of two",
@@ -408,11 +415,11 @@ var queuedRows = []row{
 		heard: "b:1 token 2000 on line:b",
 	},
 	{
-		title: "permits pass/one who wants them for a short time asks",
-		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 3 c:1:permits1:short 4 b:1:permits1"},
+		title: "permits pass/to one that wants them for a short time",
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 3 c:1:permits1:short9 4 b:1:permits1"},
 		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
-		state: []string{"N string 1", "line zset b:1:permits1+past c:1:permits1:short+past"},
-		heard: " on line:c",
+		state: []string{"N string 0", "line zset b:1:permits1+past", "timeout zset c:1.0+3s"},
+		heard: "c:1 token 512 on line:c",
 	},
 	{
 		title: "permits pass/left free",

@@ -35,7 +35,7 @@ local function grant(publish, next)
   if n.err or n[2] == 0 then return false end
   if type(redis.pcall('hset', KEYS[1], next, 1)) == 'table' then return false end -- a slot that is being moved refuses it
   redis.call('pexpire', KEYS[1], GRANT)
-  if not announce(publish, channel, next, string.format('%.0f', clock[1] * 1000000 + clock[2])) then
+  if not announce(publish, channel, next, string.format('%.0f', clock[1] * 1000000 + clock[2]), GRANT) then
     redis.call('del', KEYS[1])
     return false
   end

@@ -18,5 +18,5 @@ redis.call('hset', KEYS[1], ARGV[2], 1)
 if ttl < tonumber(ARGV[1]) then
   redis.call('pexpire', KEYS[1], ARGV[1])
 end
-dequeue(ARGV[2] .. ':fenced')
+dequeue(ARGV[2] .. ':fenced', ARGV[1])
 return token

@@ -121,7 +121,7 @@ end
 -- parse returns the owner, the kind that it wants, and the number of permits of an entry in the second queue. It returns nil if it is
 -- not the entry of a client.
 local function parse(entry)
-  entry = #entry <= LONG and string.gsub(entry, ':short$', '') or ''
+  entry = #entry <= LONG and string.gsub(entry, ':short%d+$', '') or ''
   local owner, ending, digits = string.match(entry, '^([%x-]+:%d+)(:?%a*)(%d*)$')
   local wants, n = KINDS[ending or '?'], tonumber(digits or '') or 0
   if wants == 'semaphore' then

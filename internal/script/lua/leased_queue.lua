@@ -15,7 +15,7 @@
 local reply = take(ARGV[1], ARGV[2], ARGV[3])
 if not reply then return false end
 if reply > 0 then
-  dequeue(ARGV[4])
+  dequeue(ARGV[4], ARGV[1])
   return reply
 end
 return enqueue(ARGV[4], ARGV[1], -1 - reply, ARGV[5], ARGV[6])

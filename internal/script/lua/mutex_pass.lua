@@ -9,7 +9,7 @@
 -- RETURN  0  the owner does not hold it; it is not in the queue any more
 --         1 + the number of clients that received the message and do not queue, or 1 if it was granted to another owner
 if not held then
-  dequeue(ARGV[1])
+  abandon(ARGV[1])
   return 0
 end
 return 1 + (heard and outside(heard, publish, ARGV[3]) or pass('', function(owner)

@@ -16,6 +16,6 @@ redis.call('hset', KEYS[1], ARGV[2], 1)
 if ttl < tonumber(ARGV[1]) then
   redis.call('pexpire', KEYS[1], ARGV[1])
 end
-dequeue(ARGV[2])
+dequeue(ARGV[2], ARGV[1])
 local now = redis.call('time')
 return now[1] * 1000000 + now[2]

@@ -11,5 +11,5 @@
 -- RETURN  0  the owner does not hold it; it is not in the queue any more
 --         1 + the number of clients that received the message and do not queue, or 1 if it was granted to another owner
 local reply = leave_write(ARGV[3])
-if reply == 0 then dequeue(ARGV[1]) end
+if reply == 0 then abandon(ARGV[1]) end
 return reply or 1 + pass(':write', writes(KEYS[2]), ARGV[3], tonumber(ARGV[4]), KEYS[3], '1', '0')

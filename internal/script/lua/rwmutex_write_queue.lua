@@ -13,6 +13,6 @@
 --         -1: it is full)
 local ms = enter()
 if ms then return enqueue(ARGV[2], ARGV[1], ms, ARGV[5], ARGV[6]) end
-dequeue(ARGV[2])
+dequeue(ARGV[2], ARGV[1])
 local now = redis.call('time')
 return now[1] * 1000000 + now[2]

@@ -13,5 +13,5 @@ local function told(publish, channel, message)
   return type(n) == 'number' and n
 end
 
--- announce tells a client that one of its owners has the lock. It returns false if the user may not publish on the channel.
-local function announce(publish, client, owner, token) return told(publish, client, owner .. ' ' .. token .. ' ' .. GRANT) end
+-- announce tells a client that one of its owners has the lock for ms. It returns false if the user may not publish on the channel.
+local function announce(publish, client, owner, token, ms) return told(publish, client, owner .. ' ' .. token .. ' ' .. ms) end

@@ -8,6 +8,13 @@ local function parse(member)
   return id and queue .. ':' .. id, id and id .. number, wanted
 end
 
+-- spell returns what the owner of an entry wants without ':short' and k, and for how many ms a release grants it.
+local function spell(wanted)
+  local kind, k = string.match(wanted, '^(.*):short(%d+)$')
+  if not k or #k > 2 or k + 0 > 10 then return wanted, GRANT end
+  return kind, 2 ^ k
+end
+
 -- give writes that an owner has the lock. It returns false if the slot is being moved: the server then refuses to write a key that was
 -- deleted, here.
 local function give(...) return type(redis.pcall('hset', KEYS[1], ...)) == 'number' end
@@ -49,8 +56,8 @@ end
 local function free_for_all(others, lot) return others > 0 and lot % 2 == 0 or lot == 0 end
 
 -- pass gives a free lock to the first client in the queue that listens: take writes that an owner has the lock, and returns the token.
--- A client that wants the lock for a short time, or as another kind, is told to ask. If the lock stays free, pass tells all other
--- clients with one message or two. It returns how many other clients wait.
+-- If the lock stays free, pass tells all other clients with one message or two. So it does if the first client wants the lock as another
+-- kind. That client may be gone, and then nobody would ask. It returns how many other clients wait.
 local function pass(kind, take, publish, lot, channel, message, message2)
   local function wake()
     local heard = told(publish, channel, message)
@@ -59,16 +66,17 @@ local function pass(kind, take, publish, lot, channel, message, message2)
   end
   local others, member, client, owner, wanted = front(0, publish, channel)
   if member then
-    local all = free_for_all(others, lot)
-    if all or wanted ~= kind then
-      if all or others > 0 then wake() end
+    local ms = GRANT
+    if wanted ~= kind then wanted, ms = spell(wanted) end
+    if wanted ~= kind or free_for_all(others, lot) then
+      wake()
       told(publish, client, '')
       return others
     end
-    local token = take(owner, member)
+    local token = take(owner)
     if token then
-      redis.call('pexpire', KEYS[1], GRANT)
-      if not fails(redis.pcall('zrem', queue, member)) and announce(publish, client, owner, token) then
+      redis.call('pexpire', KEYS[1], ms)
+      if not fails(redis.pcall('zrem', queue, member)) and announce(publish, client, owner, token, ms) then
         if others > 0 then
           local next = redis.pcall('zrange', queue, 0, 0)[1]
           next = next and parse(next)

@@ -1,8 +1,8 @@
 -- The queue of the clients that wait for a lock.
 -- KEYS  the last one is the queue: a sorted set of owners, each followed by what it wants: nothing for a mutex, ':fenced', ':write', or
---       ':permits' and a number; and by ':short' if it wants it for less than GRANT. The score is the time of the first request in µs of
---       the Unix epoch. A client in the queue listens on two channels: that with the name of the queue, and the same with ':' and the id
---       of the client
+--       ':permits' and a number; and by ':short' and k if it wants it for less than GRANT, but for at least 2^k ms. The score is the
+--       time of the first request in µs of the Unix epoch. A client in the queue listens on two channels: that with the name of the
+--       queue, and the same with ':' and the id of the client
 local queue = KEYS[#KEYS]
 
 -- fails reports whether a reply is an error.
@@ -14,6 +14,15 @@ local function micros()
   return now[1] .. string.sub(1000000 + now[2], 2)
 end
 
+-- entry returns the entry of an owner with what it wants, by the lease time in ms.
+local function entry(member, lease)
+  local ms = tonumber(lease)
+  if ms >= GRANT then return member end
+  local k = 0
+  while 2 ^ (k + 1) <= ms do k = k + 1 end
+  return member .. ':short' .. k
+end
+
 -- enqueue returns the reply for a lock that is held for ms, -1 without end: -1 - ms, and the place in the queue, 0 if it is not queued,
 -- -1 if most are in the queue already. Where most is '', any number can queue. If check is '1', nothing is added unless the user may
 -- remove it, too: an entry that cannot be removed would stay when its owner has the lock.
@@ -22,7 +31,7 @@ local function enqueue(member, lease, ms, most, check)
   -- The queue may hold data of another type, a server that is out of memory refuses to add to it, and the user may lack a right. The
   -- first call adds nothing. It must be the first: after another write, a server that is out of memory refuses nothing.
   if check == '1' and (fails(redis.pcall('zadd', queue, 'xx', 0, '')) or fails(redis.pcall('zrem', queue, ''))) then return { reply, 0 } end
-  if tonumber(lease) < GRANT then member = member .. ':short' end
+  member = entry(member, lease)
   local added = redis.pcall('zadd', queue, 'nx', micros(), member)
   if fails(added) then return { reply, 0 } end
   local rank = redis.pcall('zrank', queue, member)
@@ -34,5 +43,12 @@ local function enqueue(member, lease, ms, most, check)
   return { reply, rank + 1 }
 end
 
--- dequeue removes an owner that has the lock, or has given up.
-local function dequeue(member) redis.pcall('zrem', queue, member, member .. ':short') end
+-- dequeue removes an owner that has the lock.
+local function dequeue(member, lease) redis.pcall('zrem', queue, entry(member, lease)) end
+
+-- abandon removes an owner that has given up.
+local function abandon(member)
+  local entries = { member }
+  for k = 0, 10 do entries[k + 2] = member .. ':short' .. k end
+  redis.pcall('zrem', queue, unpack(entries))
+end
