@@ -9,10 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/section"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/server"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 	"github.com/holdfast-go/holdfast/driver"
@@ -25,10 +26,12 @@ type bench struct {
 	*app
 	mode                         server.Mode // empty: start no server
 	kind                         benchKind
-	time                         time.Duration
+	time, hold                   time.Duration
 	goroutines, processes, names int
+	crowd                        int // 0: none
 	prefix                       string
 	force, json                  bool
+	flags                        *pflag.FlagSet
 }
 
 func benchCommand(a *app) *cobra.Command {
@@ -37,23 +40,35 @@ func benchCommand(a *app) *cobra.Command {
 		Use:   "bench",
 		Short: "Measure how fast locks are on a server",
 		Long: `Bench acquires and releases locks on a server for a few seconds. It shows how
-many locks were acquired, how long each acquisition took, and how many commands
-were sent. It first measures empty scripts, run by the goroutines of one
-process. A lock that needs the server cannot be faster than an empty script, so
-compare these two lines rather than results from different machines.
+many locks per second the server granted, how long each acquisition took, how
+many requests were sent, and how equally the locks were shared.
+
+There are two loads:
+
+  --goroutines   The goroutines of each process share a client. They pass a
+                 mutex on to each other without the server, which is much
+                 faster. Bench counts these locks separately from those that
+                 the server granted. This is the default.
+  --crowd        Clients with one goroutine each, which share nothing and all
+                 want the same lock, as many machines do. Every hand-off needs
+                 the server.
+
+A hand-off is an acquisition by a goroutine other than the previous holder.
+Bench counts the requests that it sends: scripts, waits for replicas, and
+subscriptions per channel. It does not use the server's counters, because these
+include the requests of other clients. Jain's index is 1 if all goroutines got
+the lock equally often, and 1/n if one of n got it all the time.
+
+Bench first measures empty scripts, run by the goroutines of one process, or one
+at a time for a crowd. A lock that needs the server cannot be faster, so compare
+with these rather than with results from other machines. All the time, bench
+checks that no two owners hold a lock at the same time. If they do, it ends with
+status 1.
 
 Bench puts load on the server: do not run it on a production server. Its lock
 names start with --prefix and a random part. It removes its keys at the end,
 also after Ctrl-C. It rejects the embedded server unless --force is given,
 because the speed of that server says nothing about Redis.
-
-With few names, the goroutines compete for the same locks. A hand-off is an
-acquisition by a goroutine other than the previous holder. Most hand-offs happen
-inside the process, without the server. (With several --processes, bench does
-not count it as a hand-off when a lock returns from another process to the same
-goroutine.) Bench counts the commands that it sends: scripts, waits for
-replicas, and subscriptions per channel. It does not use the server's counters,
-because these include the commands of other clients.
 
   --kind mutex, fair, fenced   one holder at a time
   --kind rw                    nine of ten acquisitions are reads
@@ -61,33 +76,47 @@ because these include the commands of other clients.
 With --json, it prints one document:
 
   server         node, version, embedded
-  kind, names, goroutines, processes     the settings
+  kind, names, goroutines, crowd, processes, holdMs
+                 the settings; goroutines is 0 with --crowd, and crowd without
   tookMs         duration of the measurement
-  locks          latencies of the acquisitions: count, perSecond, p50Ms, p90Ms,
-                 p99Ms, maxMs
+  grantedByServer
+                 latencies of the locks that the server granted: count,
+                 perSecond, p50Ms, p90Ms, p99Ms, maxMs
+  passedInProcess
+                 the same for locks that were passed on without the server
+  locks          the same for both together
   floor          the same for empty scripts
-  histogram      list of latency classes, each with belowMs and count
-  handoffs       number of hand-offs; null if the kind has none
-  handoffsWithoutServer                  hand-offs inside the process
-  scripts, subscriptions, messages       sent to and received from the server
-  commandsPerLock, commandsPerHandoff    scripts and subscriptions per lock or
-                                         hand-off`,
+  histogram      list of latency classes of locks, each with belowMs and count
+  handoffs       count; of these throughServer and inProcess; and
+                 throughServerPerSecond. It is null if the kind has none
+  requests       scripts and subscriptions that were sent; and perLock,
+                 perServerGrant, perServerHandoff, their number per lock, per
+                 lock that the server granted, and per hand-off through the
+                 server, or null
+  messages       received from the server
+  jainIndex      over the numbers of locks of the goroutines
+  longestWaitMs  also of a goroutine that still waited at the end
+  warnings       texts, such as a missing permission that makes locks slower`,
 		Example: `  holdfast bench
   holdfast bench --server real                             # starts a server
-  holdfast bench --kind fair --goroutines 64 --for 10s
-  holdfast bench --names 1000 --processes 4 --json`,
+  holdfast bench --crowd 50                                # 50 clients
+  holdfast bench --crowd 200 --processes 4 --kind fair --hold 2ms
+  holdfast bench --names 1000 --goroutines 64 --for 10s --json`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              interruptible(func(ctx context.Context, _ []string) error { return b.run(ctx) }),
 	}
 	f := cmd.Flags()
+	b.flags = f
 	serverFlag(cmd, &b.mode, "start this kind of server and stop it at the end")
 	f.Var(&b.kind, "kind", "kind of lock")
 	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(benchKindNames, cobra.ShellCompDirectiveNoFileComp))
 	f.DurationVar(&b.time, "for", 5*time.Second, "duration of the measurement")
 	f.IntVar(&b.goroutines, "goroutines", 16, "number of goroutines in each process")
-	f.IntVar(&b.processes, "processes", 1, "number of processes")
+	f.IntVar(&b.crowd, "crowd", 0, "number of clients that share nothing and want one lock, instead of --goroutines")
+	f.IntVar(&b.processes, "processes", 1, "number of processes; a crowd is spread over them")
 	f.IntVar(&b.names, "names", 1, "number of locks that the goroutines share")
+	f.DurationVar(&b.hold, "hold", 0, "how long each lock is held")
 	f.StringVar(&b.prefix, "prefix", "holdfast-bench:", "prefix of the lock names, for a user with access to some keys only")
 	f.BoolVar(&b.force, "force", false, "allow an embedded server")
 	f.BoolVar(&b.json, "json", false, "print JSON, as described above")
@@ -100,11 +129,22 @@ func (b *bench) check() error {
 		within("goroutines", b.goroutines, 1, 10_000),
 		within("processes", b.processes, 1, 64),
 		within("names", b.names, 1, 100_000))
+	if b.flags.Changed("crowd") {
+		err = errors.Join(err, within("crowd", b.crowd, 2, 1000))
+	}
 	switch {
 	case err != nil:
 		return err
+	case b.crowd > 0 && b.flags.Changed("goroutines"):
+		return usage("--crowd has one goroutine per client: omit either --crowd or --goroutines")
+	case b.crowd > 0 && b.names > 1:
+		return usage("--crowd wants one lock: omit either --crowd or --names")
+	case b.crowd > 0 && b.crowd < b.processes:
+		return usage("--crowd is %d: it must be at least --processes, which is %d", b.crowd, b.processes)
 	case b.time < 100*time.Millisecond || b.time > time.Hour:
 		return usage("--for is %v: it must be between 100ms and 1h", b.time)
+	case b.hold < 0 || b.hold > time.Minute:
+		return usage("--hold is %v: it must be between 0s and 1m", b.hold)
 	case b.mode != "" && (b.target.url != "" || b.target.config != ""):
 		return usage("--server starts a server: omit either --server or --url and --config")
 	case strings.ContainsAny(b.prefix, "{}"):
@@ -172,18 +212,16 @@ func (b *bench) measure(ctx context.Context, client *holdfast.Client) (*benchRep
 		}
 	}()
 	var running atomic.Int64
-	floor, took, err := b.floor(ctx, client.Driver(), names, &running)
+	floor, err := b.floor(ctx, client.Driver(), names, &running)
 	if err != nil {
 		return nil, err
 	}
 	running.Store(0)
-	show := b.progress("locks  ", &running, b.time)
-	result, err := b.load(ctx, benchJob{b.kind, names, b.goroutines, b.time}, &running)
-	show()
+	result, err := b.load(ctx, names, &running)
 	if err := errors.Join(ctx.Err(), err); err != nil {
 		return nil, err
 	}
-	return b.report(result, newBenchLatency(floor, took)), nil
+	return b.report(result, floor), nil
 }
 
 // remove deletes the keys of the locks. These are the counter of a fenced mutex,
@@ -191,46 +229,90 @@ func (b *bench) measure(ctx context.Context, client *holdfast.Client) (*benchRep
 // queue entry of a worker that was killed.
 func (k benchKind) remove(ctx context.Context, d driver.Driver, names []string) error {
 	script := driver.NewScript("bench_remove", "return redis.call('DEL', unpack(KEYS))")
-	for _, n := range names {
+	queue := true
+	for i := 0; i < len(names); i++ {
+		n := names[i]
 		keys := []string{n}
 		for _, prefix := range benchKinds[k].extraKeys {
 			keys = append(keys, prefix+":{"+n+"}")
 		}
-		if _, err := d.Do(ctx, driver.Call{Script: script, Keys: keys}); err != nil {
+		if queue {
+			keys = append(keys, "holdfast:queue:{"+n+"}")
+		}
+		_, err := d.Do(ctx, driver.Call{Script: script, Keys: keys})
+		switch {
+		case err != nil && queue && driver.CodeOf(err) == "NOPERM":
+			queue = false // without the right to the queue, there is none
+			i--
+		case err != nil:
 			return err
 		}
 	}
 	return nil
 }
 
-// floor measures empty scripts.
-func (b *bench) floor(ctx context.Context, d driver.Driver, names []string, running *atomic.Int64) (*hdrhistogram.Histogram, time.Duration, error) {
+// floor measures empty scripts. A hand-off in a crowd takes at least one round trip, and
+// they are one after the other, so the floor of a crowd is one script at a time.
+func (b *bench) floor(ctx context.Context, d driver.Driver, names []string, running *atomic.Int64) (benchLatency, error) {
 	limit := min(b.time/4, 2*time.Second)
 	defer b.progress("scripts", running, limit)()
-	script, began := driver.NewScript("bench_floor", "return 1"), time.Now()
-	h, err := benchAll(ctx, limit, b.goroutines, func(ctx context.Context, goroutine, round int) (time.Duration, error) {
+	goroutines := b.goroutines
+	if b.crowd > 0 {
+		goroutines = 1
+	}
+	script := driver.NewScript("bench_floor", "return 1")
+	m := newBenchMeter(goroutines, running)
+	err := m.run(ctx, limit, func() {}, func(ctx context.Context, goroutine, round int) error {
 		began := time.Now()
 		_, err := d.Do(ctx, driver.Call{Script: script, Keys: names[(goroutine+round)%len(names):][:1]})
-		running.Add(1)
-		return time.Since(began), err
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		m.record(goroutine, began, false)
+		return nil
 	})
-	return h, time.Since(began), errors.Join(ctx.Err(), err)
+	h, _ := m.latencies()
+	return newBenchLatency(h, time.Duration(m.took.Load())), errors.Join(ctx.Err(), err)
 }
 
-// load runs the job in this process, or in several worker processes.
-func (b *bench) load(ctx context.Context, job benchJob, running *atomic.Int64) (benchResult, error) {
-	if b.processes > 1 {
-		return b.workers(ctx, job, running)
+// load runs the load in this process, or in several worker processes.
+func (b *bench) load(ctx context.Context, names []string, running *atomic.Int64) (benchResult, error) {
+	jobs := b.jobs(names)
+	if len(jobs) > 1 {
+		return b.workers(ctx, jobs, running)
 	}
-	client, err := b.target.open(ctx, holdfast.Options{})
+	load, err := jobs[0].prepare(ctx, &b.target, make([]section.Section, len(names)))
 	if err != nil {
 		return benchResult{}, err
 	}
-	defer client.Close()
-	return job.run(ctx, client.Driver(), running)
+	defer load.close()
+	defer b.progress("locks  ", running, b.time)()
+	return load.run(ctx, running)
 }
 
-// progress shows a progress line until end is called.
+// jobs returns the job of each process.
+func (b *bench) jobs(names []string) []benchJob {
+	jobs := make([]benchJob, b.processes)
+	before := 0
+	for i := range jobs {
+		clients, goroutines := 1, b.goroutines
+		if b.crowd > 0 {
+			clients, goroutines = b.crowd/b.processes, 1
+			if i < b.crowd%b.processes {
+				clients++
+			}
+		}
+		jobs[i] = benchJob{b.kind, names, clients, goroutines, before, b.hold, b.time}
+		before += clients * goroutines
+	}
+	return jobs
+}
+
+// progress shows a progress line until end is called. The number is that of empty
+// scripts, or of locks that the server has granted.
 func (b *bench) progress(what string, running *atomic.Int64, limit time.Duration) (end func()) {
 	began, done, gone := time.Now(), make(chan struct{}), make(chan struct{})
 	line := b.notices().Progress(what)
@@ -243,7 +325,7 @@ func (b *bench) progress(what string, running *atomic.Int64, limit time.Duration
 				return
 			case <-time.After(100 * time.Millisecond):
 				past, n := time.Since(began), running.Load()
-				line.Set(float64(past)/float64(limit), "%s, %s a second", term.Thousands(n), term.Thousands(int64(float64(n)/past.Seconds())))
+				line.Set(float64(past)/float64(limit), "%s from the server, %s a second", term.Thousands(n), term.Thousands(int64(float64(n)/past.Seconds())))
 			}
 		}
 	}()

@@ -2,70 +2,120 @@ package main
 
 import (
 	"context"
+	"log/slog"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// benchCalls counts what a client has sent to the server and received from it.
+// benchCalls is what clients have sent to the server and received from it.
 type benchCalls struct {
 	Scripts       int64 // EVALSHA, and WAIT for replicas
 	Subscriptions int64 // SUBSCRIBE and UNSUBSCRIBE, per channel
 	Messages      int64 // received
 }
 
-// benchDriver counts the calls of a driver. Counting in the client needs no
+func (c benchCalls) requests() int64 { return c.Scripts + c.Subscriptions }
+
+func (c benchCalls) plus(d benchCalls) benchCalls {
+	return benchCalls{c.Scripts + d.Scripts, c.Subscriptions + d.Subscriptions, c.Messages + d.Messages}
+}
+
+func (c benchCalls) minus(d benchCalls) benchCalls {
+	return benchCalls{c.Scripts - d.Scripts, c.Subscriptions - d.Subscriptions, c.Messages - d.Messages}
+}
+
+// A benchCounter counts the calls of the drivers of a process.
+type benchCounter struct{ scripts, subscriptions, messages atomic.Int64 }
+
+func (c *benchCounter) calls() benchCalls {
+	return benchCalls{c.scripts.Load(), c.subscriptions.Load(), c.messages.Load()}
+}
+
+// benchDriver is a driver whose calls are counted. Counting in the client needs no
 // permissions and excludes the commands of other clients.
 type benchDriver struct {
 	driver.Driver
-	scripts, subscriptions, messages atomic.Int64
+	*benchCounter
 }
 
-func (d *benchDriver) calls() benchCalls {
-	return benchCalls{d.scripts.Load(), d.subscriptions.Load(), d.messages.Load()}
-}
-
-func (d *benchDriver) Do(ctx context.Context, call driver.Call) (driver.Reply, error) {
+func (d benchDriver) Do(ctx context.Context, call driver.Call) (driver.Reply, error) {
 	d.scripts.Add(1)
 	return d.Driver.Do(ctx, call)
 }
 
-func (d *benchDriver) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
+func (d benchDriver) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
 	d.scripts.Add(int64(len(calls)))
 	return d.Driver.DoMany(ctx, calls)
 }
 
-func (d *benchDriver) DoAcked(ctx context.Context, calls []driver.Call, replicas int, timeout time.Duration) []driver.Result {
+func (d benchDriver) DoAcked(ctx context.Context, calls []driver.Call, replicas int, timeout time.Duration) []driver.Result {
 	d.scripts.Add(int64(len(calls)) + 1)
 	return d.Driver.DoAcked(ctx, calls, replicas, timeout)
 }
 
-func (d *benchDriver) Listen(h driver.Handler) driver.Listener {
-	return &benchListener{d.Driver.Listen(&benchHandler{h, d}), d}
+func (d benchDriver) Listen(h driver.Handler) driver.Listener {
+	return &benchListener{d.Driver.Listen(&benchHandler{h, d.benchCounter}), d.benchCounter}
 }
 
 type benchListener struct {
 	driver.Listener
-	d *benchDriver
+	*benchCounter
 }
 
 func (l *benchListener) Subscribe(channels ...string) {
-	l.d.subscriptions.Add(int64(len(channels)))
+	l.subscriptions.Add(int64(len(channels)))
 	l.Listener.Subscribe(channels...)
 }
 
 func (l *benchListener) Unsubscribe(channels ...string) {
-	l.d.subscriptions.Add(int64(len(channels)))
+	l.subscriptions.Add(int64(len(channels)))
 	l.Listener.Unsubscribe(channels...)
 }
 
 type benchHandler struct {
 	driver.Handler
-	d *benchDriver
+	*benchCounter
 }
 
 func (h *benchHandler) Message(channel, payload string) {
-	h.d.messages.Add(1)
+	h.messages.Add(1)
 	h.Handler.Message(channel, payload)
 }
+
+// A benchLog is a log handler that collects warnings without duplicates. A warning
+// explains a result: if the user lacks a right, waiting clients poll or all wake up.
+type benchLog struct {
+	mu       sync.Mutex
+	warnings []string
+}
+
+// Enabled implements slog.Handler.
+func (l *benchLog) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn
+}
+
+// Handle implements slog.Handler.
+func (l *benchLog) Handle(_ context.Context, r slog.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Contains(l.warnings, r.Message) {
+		l.warnings = append(l.warnings, r.Message)
+	}
+	return nil
+}
+
+func (l *benchLog) list() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.warnings)
+}
+
+// WithAttrs implements slog.Handler.
+func (l *benchLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// WithGroup implements slog.Handler.
+func (l *benchLog) WithGroup(string) slog.Handler { return l }

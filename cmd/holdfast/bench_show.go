@@ -1,33 +1,53 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/section"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 )
 
 // A benchReport is the output of bench.
 type benchReport struct {
-	Server        benchServer   `json:"server"`
-	Kind          benchKind     `json:"kind"`
-	Names         int           `json:"names"`
-	Goroutines    int           `json:"goroutines"`
-	Processes     int           `json:"processes"`
-	TookMs        float64       `json:"tookMs"`
-	Locks         benchLatency  `json:"locks"`
-	Floor         benchLatency  `json:"floor"`
-	Histogram     []benchBucket `json:"histogram"`
-	Handoffs      *int64        `json:"handoffs"`
-	Passed        *int64        `json:"handoffsWithoutServer"`
-	Scripts       int64         `json:"scripts"`
-	Subscriptions int64         `json:"subscriptions"`
-	Messages      int64         `json:"messages"`
-	PerLock       float64       `json:"commandsPerLock"`
-	PerHandoff    *float64      `json:"commandsPerHandoff"`
+	Server     benchServer    `json:"server"`
+	Kind       benchKind      `json:"kind"`
+	Names      int            `json:"names"`
+	Goroutines int            `json:"goroutines"` // 0 with a crowd
+	Crowd      int            `json:"crowd"`      // 0 without
+	Processes  int            `json:"processes"`
+	HoldMs     float64        `json:"holdMs"`
+	TookMs     float64        `json:"tookMs"`
+	Granted    benchLatency   `json:"grantedByServer"`
+	Passed     benchLatency   `json:"passedInProcess"`
+	Locks      benchLatency   `json:"locks"` // both
+	Floor      benchLatency   `json:"floor"`
+	Histogram  []benchBucket  `json:"histogram"` // of locks
+	Handoffs   *benchHandoffs `json:"handoffs"`  // nil: the kind has none
+	Requests   benchRequests  `json:"requests"`
+	Messages   int64          `json:"messages"`
+	Jain       float64        `json:"jainIndex"`
+	LongestMs  float64        `json:"longestWaitMs"`
+	Warnings   []string       `json:"warnings"`
+}
+
+type benchHandoffs struct {
+	Count         int64   `json:"count"`
+	ThroughServer int64   `json:"throughServer"`
+	InProcess     int64   `json:"inProcess"`
+	PerSecond     float64 `json:"throughServerPerSecond"`
+}
+
+type benchRequests struct {
+	Scripts       int64    `json:"scripts"`
+	Subscriptions int64    `json:"subscriptions"`
+	PerLock       *float64 `json:"perLock"`
+	PerGrant      *float64 `json:"perServerGrant"`
+	PerHandoff    *float64 `json:"perServerHandoff"`
 }
 
 type benchServer struct {
@@ -58,19 +78,46 @@ func newBenchLatency(h *hdrhistogram.Histogram, took time.Duration) benchLatency
 
 // report returns the report of a result. The caller sets Server.
 func (b *bench) report(r benchResult, floor benchLatency) *benchReport {
-	h := hdrhistogram.Import(r.Latency)
-	commands := float64(r.Calls.Scripts + r.Calls.Subscriptions)
-	report := &benchReport{
-		Kind: b.kind, Names: b.names, Goroutines: b.goroutines, Processes: b.processes, TookMs: milliseconds(r.Took),
-		Locks: newBenchLatency(h, r.Took), Floor: floor, Histogram: benchBuckets(h),
-		Scripts: r.Calls.Scripts, Subscriptions: r.Calls.Subscriptions, Messages: r.Calls.Messages,
-		PerLock: commands / float64(max(r.Locks, 1)),
+	granted, passed := hdrhistogram.Import(r.Granted), hdrhistogram.Import(r.Passed)
+	locks := hdrhistogram.Import(mergeLatencies(r.Granted, r.Passed))
+	per := func(n int64) *float64 {
+		if n == 0 {
+			return nil
+		}
+		each := float64(r.Calls.requests()) / float64(n)
+		return &each
 	}
-	if !benchKinds[b.kind].shared {
-		each := commands / float64(max(r.Handoffs, 1))
-		report.Handoffs, report.Passed, report.PerHandoff = &r.Handoffs, &r.Passed, &each
+	report := &benchReport{
+		Kind: b.kind, Names: b.names, Goroutines: b.goroutines, Crowd: b.crowd, Processes: b.processes,
+		HoldMs: milliseconds(b.hold), TookMs: milliseconds(r.Took),
+		Granted: newBenchLatency(granted, r.Took), Passed: newBenchLatency(passed, r.Took), Locks: newBenchLatency(locks, r.Took),
+		Floor: floor, Histogram: benchBuckets(locks),
+		Requests: benchRequests{r.Calls.Scripts, r.Calls.Subscriptions, per(locks.TotalCount()), per(granted.TotalCount()), nil},
+		Messages: r.Calls.Messages, Jain: jain(r.Shares), LongestMs: milliseconds(r.Longest), Warnings: append([]string{}, r.Warnings...), // not null in JSON
+	}
+	if b.crowd > 0 {
+		report.Goroutines = 0
+	}
+	if benchKinds[b.kind].shared == nil {
+		through := r.Handoffs - r.PassedHandoffs
+		report.Handoffs = &benchHandoffs{r.Handoffs, through, r.PassedHandoffs, float64(through) / r.Took.Seconds()}
+		report.Requests.PerHandoff = per(through)
 	}
 	return report
+}
+
+// jain returns Jain's fairness index: 1 if all shares are equal, 1/n if one of n has
+// everything.
+func jain(shares []int64) float64 {
+	var sum, squares float64
+	for _, n := range shares {
+		sum += float64(n)
+		squares += float64(n) * float64(n)
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / (float64(len(shares)) * squares)
 }
 
 // benchBuckets returns a histogram in steps of 1, 2 and 5, without empty buckets
@@ -98,14 +145,82 @@ func benchBuckets(h *hdrhistogram.Histogram) (buckets []benchBucket) {
 
 // show prints the report as text.
 func (r *benchReport) show(s *term.Screen) {
-	fmt.Fprintf(s, "%s on %s of kind %s for %.1f s, server %s at %s\n\n",
-		plural(r.Goroutines*r.Processes, "goroutine"), plural(r.Names, "name"), r.Kind, r.TookMs/1000, term.Quote(r.Server.Version, 20), term.Quote(r.Server.Node, 60))
+	fmt.Fprintf(s, "%s\n\n", s.Paint(term.Bold, r.headline()))
+	version := cmp.Or(term.Quote(r.Server.Version, 20), "of unknown version") // INFO may be forbidden
+	fmt.Fprintf(s, "%s, %s of kind %s, %.1f s, server %s at %s\n\n",
+		r.load(), plural(r.Names, "name"), r.Kind, r.TookMs/1000, version, term.Quote(r.Server.Node, 60))
+	r.showLatencies(s)
+	r.showRequests(s)
+	what, where := "goroutines", ""
+	if r.Crowd > 0 {
+		what = "clients"
+	}
+	fmt.Fprintf(s, "Jain's index over the %s: %.2f (1: equal shares). Longest wait: %s\n", what, r.Jain, benchTime(r.LongestMs))
+	if r.Processes > 1 && !section.Sharing {
+		where = " inside each process"
+	}
+	fmt.Fprintf(s, "Exclusion was checked%s: no two owners held a lock at the same time.\n", where)
+	for _, w := range r.Warnings {
+		fmt.Fprintln(s, s.Paint(term.Yellow, "Warning: "+harmless(w)+"."))
+	}
+	if r.Server.Embedded {
+		fmt.Fprintln(s, s.Paint(term.Yellow, "This was an embedded server: its speed says nothing about Redis."))
+	}
+}
+
+// headline says what was measured. Its first number is that of locks that the server
+// has granted.
+func (r *benchReport) headline() string {
+	perSecond := func(f float64) string { return term.Thousands(int64(f)) }
+	text := "The server granted " + perSecond(r.Granted.PerSecond) + " locks per second"
+	if r.Crowd > 0 {
+		text += fmt.Sprintf(" to a crowd of %d clients", r.Crowd)
+	}
+	text += "."
+	switch {
+	case r.Crowd > 0 && r.Requests.PerHandoff != nil:
+		text += fmt.Sprintf("\n%s of them were hand-offs, with %.2f requests each.", perSecond(r.Handoffs.PerSecond), *r.Requests.PerHandoff)
+	case r.Passed.Count > 0:
+		text += fmt.Sprintf("\nAnother %s per second (%.0f %%) were passed on inside %s, without the server.",
+			perSecond(r.Passed.PerSecond), 100*float64(r.Passed.Count)/float64(r.Locks.Count), r.process())
+	}
+	return text
+}
+
+// process is what a lock is passed on in.
+func (r *benchReport) process() string {
+	if r.Processes > 1 {
+		return "a process"
+	}
+	return "the process"
+}
+
+// load describes the load.
+func (r *benchReport) load() string {
+	switch {
+	case r.Crowd > 0 && r.Processes > 1:
+		return fmt.Sprintf("%d clients that share nothing, in %d processes", r.Crowd, r.Processes)
+	case r.Crowd > 0:
+		return fmt.Sprintf("%d clients that share nothing", r.Crowd)
+	case r.Processes > 1:
+		return fmt.Sprintf("%d processes, each with %s that share a client", r.Processes, plural(r.Goroutines, "goroutine"))
+	}
+	return plural(r.Goroutines, "goroutine") + " that share a client"
+}
+
+func (r *benchReport) showLatencies(s *term.Screen) {
+	floor := "empty scripts"
+	if r.Crowd > 0 {
+		floor += ", one at a time"
+	}
 	table := term.Table{Titles: []string{"", " COUNT", " PER SECOND", " P50", " P90", " P99", " MAX"}}
 	for _, row := range []struct {
 		what string
 		benchLatency
-	}{{"locks", r.Locks}, {"empty scripts", r.Floor}} {
-		table.Add(row.what, term.Thousands(row.Count), term.Thousands(int64(row.PerSecond)), benchTime(row.P50), benchTime(row.P90), benchTime(row.P99), benchTime(row.Max))
+	}{{"granted by the server", r.Granted}, {"passed on inside " + r.process(), r.Passed}, {floor, r.Floor}} {
+		if row.Count > 0 {
+			table.Add(row.what, term.Thousands(row.Count), term.Thousands(int64(row.PerSecond)), benchTime(row.P50), benchTime(row.P90), benchTime(row.P99), benchTime(row.Max))
+		}
 	}
 	table.Write(s)
 	fmt.Fprint(s, "\nTime to acquire a lock:\n")
@@ -120,14 +235,29 @@ func (r *benchReport) show(s *term.Screen) {
 		}
 		fmt.Fprintf(s, "  < %-6s %5.1f %%  %s\n", b.below, 100*float64(b.Count)/float64(r.Locks.Count), s.Paint(term.Green, bar))
 	}
-	fmt.Fprintf(s, "\n%.2f commands per lock (%s, %s; %s received)\n", r.PerLock,
-		plural(int(r.Scripts), "script"), plural(int(r.Subscriptions), "subscription"), plural(int(r.Messages), "message"))
-	if r.Handoffs != nil {
-		fmt.Fprintf(s, "%.2f commands per hand-off (%s, %.0f %% without the server)\n",
-			*r.PerHandoff, plural(int(*r.Handoffs), "hand-off"), 100*float64(*r.Passed)/float64(max(*r.Handoffs, 1)))
+	fmt.Fprintln(s)
+}
+
+func (r *benchReport) showRequests(s *term.Screen) {
+	q := r.Requests
+	fmt.Fprintf(s, "Requests: %s, %s; %s received\n",
+		plural(int(q.Scripts), "script"), plural(int(q.Subscriptions), "subscription"), plural(int(r.Messages), "message"))
+	if q.PerGrant != nil {
+		fmt.Fprintf(s, "  %.2f per lock that the server granted", *q.PerGrant)
+		if r.Passed.Count > 0 {
+			fmt.Fprintf(s, ", %.2f per lock in all", *q.PerLock)
+		}
+		fmt.Fprintln(s)
 	}
-	if r.Server.Embedded {
-		fmt.Fprintln(s, s.Paint(term.Yellow, "This was an embedded server: its speed says nothing about Redis."))
+	if h := r.Handoffs; h != nil {
+		fmt.Fprintf(s, "Hand-offs: %s through the server (%s per second)", term.Thousands(h.ThroughServer), term.Thousands(int64(h.PerSecond)))
+		if h.InProcess > 0 {
+			fmt.Fprintf(s, ", %s inside %s", term.Thousands(h.InProcess), r.process())
+		}
+		fmt.Fprintln(s)
+		if q.PerHandoff != nil {
+			fmt.Fprintf(s, "  %.2f requests per hand-off through the server\n", *q.PerHandoff)
+		}
 	}
 }
 

@@ -14,10 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/section"
 )
 
 // A benchRequest is the request to a worker process. The worker starts when it reads
@@ -31,7 +30,7 @@ type benchRequest struct {
 // benchMessage is a message from a worker: that it is ready, its progress, or its
 // result.
 type benchMessage struct {
-	Locks  int64
+	Locks  int64 // granted by the server so far
 	Result *benchResult
 }
 
@@ -50,11 +49,18 @@ func benchWorker(a *app) *cobra.Command {
 				return usage("bench-worker is internal: run holdfast bench instead")
 			}
 			a.target.url, a.target.config = request.URL, request.Config
-			client, err := a.target.open(ctx, holdfast.Options{})
+			sections := make([]section.Section, len(request.Job.Names))
+			if section.Sharing {
+				var err error
+				if sections, err = section.Map(os.NewFile(benchSections, "sections"), len(sections)); err != nil {
+					return err
+				}
+			}
+			load, err := request.Job.prepare(ctx, &a.target, sections)
 			if err != nil {
 				return err
 			}
-			defer client.Close()
+			defer load.close()
 			_ = out.Encode(benchMessage{})
 			var begin bool
 			if err := in.Decode(&begin); err != nil {
@@ -77,64 +83,69 @@ func benchWorker(a *app) *cobra.Command {
 					}
 				}
 			})
-			r, err := request.Job.run(ctx, client.Driver(), &running)
+			r, err := load.run(ctx, &running)
 			close(done)
 			reporting.Wait()
 			if err := errors.Join(ctx.Err(), err); err != nil {
 				return err
 			}
-			return out.Encode(benchMessage{Locks: r.Locks, Result: &r})
+			return out.Encode(benchMessage{Locks: running.Load(), Result: &r})
 		}),
 	}
 }
 
-// workers runs the job in several processes, which start together, and adds up
+// benchSections is the file that a worker inherits. All workers share the sections in
+// it, if the system permits.
+const benchSections = 3
+
+// workers runs the jobs, each in a process of its own. They start together. It adds up
 // their results.
-func (b *bench) workers(ctx context.Context, job benchJob, running *atomic.Int64) (benchResult, error) {
+func (b *bench) workers(ctx context.Context, jobs []benchJob, running *atomic.Int64) (total benchResult, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	results, errs := make([]benchResult, b.processes), make([]error, b.processes)
+	var files []*os.File
+	if section.Sharing {
+		f, err := section.Create(b.names)
+		if err != nil {
+			return total, err
+		}
+		defer func() { _ = f.Close() }()
+		files = append(files, f)
+	}
+	results, errs := make([]benchResult, len(jobs)), make([]error, len(jobs))
 	var all, ready sync.WaitGroup
-	ready.Add(b.processes)
-	for i := range b.processes {
+	ready.Add(len(jobs))
+	progress := sync.OnceValue(func() (end func()) { return b.progress("locks  ", running, b.time) })
+	defer func() { progress()() }()
+	begin := func() { ready.Wait(); progress() }
+	for i, job := range jobs {
 		all.Go(func() {
-			results[i], errs[i] = b.worker(ctx, job, running, sync.OnceFunc(ready.Done), ready.Wait)
+			results[i], errs[i] = b.worker(ctx, job, files, running, sync.OnceFunc(ready.Done), begin)
 			if errs[i] != nil {
 				cancel()
 			}
 		})
 	}
 	all.Wait()
-	var total benchResult
-	latency := newLatencies()
 	for i, r := range results {
 		if errs[i] != nil && !errors.Is(errs[i], context.Canceled) {
 			return benchResult{}, errs[i]
 		}
-		total.Locks += r.Locks
-		total.Handoffs += r.Handoffs
-		total.Passed += r.Passed
-		total.Calls.Scripts += r.Calls.Scripts
-		total.Calls.Subscriptions += r.Calls.Subscriptions
-		total.Calls.Messages += r.Calls.Messages
-		total.Took = max(total.Took, r.Took)
-		if r.Latency != nil {
-			latency.Merge(hdrhistogram.Import(r.Latency))
-		}
+		total.add(r)
 	}
-	total.Latency = latency.Export()
 	return total, errors.Join(errs...)
 }
 
 // worker runs one process. It calls ready once, also on an error, and starts the
 // measurement when begin returns.
-func (b *bench) worker(ctx context.Context, job benchJob, running *atomic.Int64, ready, begin func()) (benchResult, error) {
+func (b *bench) worker(ctx context.Context, job benchJob, files []*os.File, running *atomic.Int64, ready, begin func()) (benchResult, error) {
 	defer ready()
 	program, err := os.Executable()
 	if err != nil {
 		return benchResult{}, err
 	}
 	cmd := exec.CommandContext(ctx, program, "bench-worker")
+	cmd.ExtraFiles = files // the first one is benchSections
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	in, err := cmd.StdinPipe()
