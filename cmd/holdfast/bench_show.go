@@ -179,9 +179,9 @@ func (r *benchReport) headline() string {
 	text += "."
 	switch {
 	case r.Crowd > 0 && r.Requests.PerHandoff != nil:
-		text += fmt.Sprintf("\n%s of them were hand-offs, with %.2f requests each.", perSecond(r.Handoffs.PerSecond), *r.Requests.PerHandoff)
+		text += fmt.Sprintf("\nOf these, %s per second were hand-offs to another client, with %.2f requests each.", perSecond(r.Handoffs.PerSecond), *r.Requests.PerHandoff)
 	case r.Passed.Count > 0:
-		text += fmt.Sprintf("\nAnother %s per second (%.0f %%) were passed on inside %s, without the server.",
+		text += fmt.Sprintf("\nAnother %s per second (%.0f %% of all) were passed on inside %s, without the server.",
 			perSecond(r.Passed.PerSecond), 100*float64(r.Passed.Count)/float64(r.Locks.Count), r.process())
 	}
 	return text

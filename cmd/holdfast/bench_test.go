@@ -271,7 +271,7 @@ func TestBenchShows(t *testing.T) {
 	p.awaitOutput(t, `scripts .*━.*\d+% \d`)
 	p.awaitOutput(t, `locks .*━.*\d+% [\d,]+ from the server, [\d,]+ a second`)
 	p.wait(t).want(t, 0, `Started (redis|valkey)-server \S+ at redis://127.*for this run\..*`+
-		`The server granted [\d,]+ locks per second\.\s+Another [\d,]+ per second \(\d+ %\) were passed on inside the process, without the server\..*`+
+		`The server granted [\d,]+ locks per second\.\s+Another [\d,]+ per second \(\d+ % of all\) were passed on inside the process, without the server\..*`+
 		`16 goroutines that share a client, 1 name of kind mutex, \d+\.\d s, server.*`+
 		`granted by the server +[\d,]+ .*passed on inside the process +[\d,]+ .*empty scripts .*`+
 		`Time to acquire a lock:.*  < \d+\S+ +\d+\.\d %.*█.*`+
@@ -284,7 +284,7 @@ func TestBenchShowsCrowd(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	for kind, says := range map[string]string{
-		"mutex": `^The server granted [\d,]+ locks per second to a crowd of 5 clients\.\n[\d,]+ of them were hand-offs, with \d\.\d\d requests each\.\n\n` +
+		"mutex": `^The server granted [\d,]+ locks per second to a crowd of 5 clients\.\nOf these, [\d,]+ per second were hand-offs to another client, with \d\.\d\d requests each\.\n\n` +
 			`5 clients that share nothing, in 2 processes, 1 name of kind mutex, .*granted by the server .*empty scripts, one at a time.*Jain's index over the clients: `,
 		"rw": `^The server granted [\d,]+ locks per second to a crowd of 5 clients\.\n\n5 clients that share nothing, in 2 processes, 1 name of kind rw`,
 	} {
