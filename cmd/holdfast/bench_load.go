@@ -200,11 +200,11 @@ func mergeLatencies(snapshots ...*hdrhistogram.Snapshot) *hdrhistogram.Snapshot 
 	return sum.Export()
 }
 
-// errNotExclusive returns the error for an acquisition while another owner holds the
-// lock.
+// errNotExclusive returns the error for an acquisition while another owner has a valid
+// lease.
 func errNotExclusive(name string) error {
 	return hint(fmt.Errorf("two owners held the lock %s at the same time", term.Quote(name, 60)),
-		"Unless the lock was deleted at the server, or a process was suspended for 30s, this is a bug: please report it.")
+		"If the server has not lost or deleted it, this is a bug: please report it.")
 }
 
 // A benchTake acquires a lock in the given round.
@@ -218,8 +218,9 @@ type benchName struct {
 	owner   *atomic.Pointer[string] // the last one in this process
 }
 
-// visit acquires the lock, holds it, and releases it. It fails if another owner holds
-// the lock at the same time. It returns nil if ctx is done before the lock is acquired.
+// visit acquires the lock, holds it, and releases it. It fails if another visitor gets
+// the lock while the lease is valid. It returns nil if ctx is done before the lock is
+// acquired.
 func (n *benchName) visit(ctx context.Context, m *benchMeter, goroutine int, visitor int64, round int, hold time.Duration) error {
 	asked := time.Now()
 	lease, err := n.take(ctx, round)
@@ -230,16 +231,12 @@ func (n *benchName) visit(ctx context.Context, m *benchMeter, goroutine int, vis
 		}
 		return err
 	}
-	var handoff, alone bool
-	leave := n.section.Leave
+	var handoff bool
+	var leave func() bool
 	if n.shared != nil && n.shared(round) {
-		leave, alone = n.section.LeaveShared, n.section.EnterShared()
+		leave = n.section.EnterShared()
 	} else {
-		handoff, alone = n.section.Enter(visitor)
-	}
-	if !alone {
-		_ = lease.Release(context.WithoutCancel(ctx))
-		return errNotExclusive(lease.Name())
+		handoff, leave = n.section.Enter(visitor)
 	}
 	owner := lease.Owner()
 	before := n.owner.Swap(&owner)
@@ -253,8 +250,12 @@ func (n *benchName) visit(ctx context.Context, m *benchMeter, goroutine int, vis
 	if hold > 0 {
 		sleep(ctx, hold)
 	}
-	leave()
-	return lease.Release(context.WithoutCancel(ctx))
+	violated := leave != nil && leave() && lease.Valid()
+	err = lease.Release(context.WithoutCancel(ctx))
+	if violated {
+		return errNotExclusive(lease.Name())
+	}
+	return err
 }
 
 // A benchKind is the value of --kind.

@@ -219,7 +219,7 @@ func TestBenchExclusion(t *testing.T) {
 			})
 			s.Do(t, "DEL", name)
 			s.Do(t, "PUBLISH", "redisson_lock__channel:{"+name+"}", "0")
-			p.wait(t).want(t, 1, "", `two owners held the lock mine:\S+ at the same time\nUnless`)
+			p.wait(t).want(t, 1, "", `two owners held the lock mine:\S+ at the same time\nIf the server`)
 			if left := s.Keys(t); len(left) > 0 {
 				t.Errorf("left behind: %q", left)
 			}

@@ -10,49 +10,62 @@ import (
 func TestSection(t *testing.T) {
 	t.Parallel()
 	var s section.Section
-	for i, tt := range []struct {
-		visitor        int64 // 0: leave
-		handoff, alone bool
-	}{
-		{1, false, true},
-		{},
-		{1, false, true},
-		{},
-		{2, true, true},
-		{1, true, false},
-		{3, true, false},
-		{},
-		{3, false, true},
-	} {
-		if tt.visitor == 0 {
-			s.Leave()
-		} else if handoff, alone := s.Enter(tt.visitor); handoff != tt.handoff || alone != tt.alone {
-			t.Errorf("step %d, visitor %d: handoff %v, alone %v", i, tt.visitor, handoff, alone)
+	enter := func(visitor int64, handoff, alone bool) func() bool {
+		t.Helper()
+		h, leave := s.Enter(visitor)
+		if h != handoff || (leave != nil) != alone {
+			t.Errorf("visitor %d: handoff %v, alone %v", visitor, h, leave != nil)
 		}
+		return leave
+	}
+	for _, v := range []struct {
+		visitor int64
+		handoff bool
+	}{{1, false}, {1, false}, {2, true}, {1, true}} {
+		if enter(v.visitor, v.handoff, true)() {
+			t.Errorf("there was another visitor beside %d", v.visitor)
+		}
+	}
+	leave := enter(2, true, true)
+	enter(1, true, false)
+	enter(3, true, false)
+	if !leave() {
+		t.Error("two visitors beside another one were not noticed")
+	}
+	if enter(3, false, true)() {
+		t.Error("visitors that have left were noticed")
 	}
 }
 
 func TestSectionWithReaders(t *testing.T) {
 	t.Parallel()
 	var s section.Section
-	if !s.EnterShared() || !s.EnterShared() {
-		t.Error("two readers exclude each other")
+	one, two := s.EnterShared(), s.EnterShared()
+	if one == nil || two == nil {
+		t.Fatal("two readers exclude each other")
 	}
-	for range 2 {
-		if _, alone := s.Enter(1); alone {
-			t.Error("a writer is alone beside a reader")
-		}
-		s.LeaveShared()
+	if one() {
+		t.Error("two readers are a violation")
 	}
-	if _, alone := s.Enter(1); !alone {
-		t.Error("a writer is not alone after the readers have left")
+	one = s.EnterShared()
+	if _, leave := s.Enter(1); leave != nil {
+		t.Error("a writer is alone beside two readers")
 	}
-	if s.EnterShared() {
+	if !one() || !two() {
+		t.Error("a writer beside two readers was not noticed by both")
+	}
+	_, leave := s.Enter(1)
+	if leave == nil {
+		t.Fatal("a writer is not alone after the readers have left")
+	}
+	if s.EnterShared() != nil {
 		t.Error("a reader has entered beside a writer")
 	}
-	s.Leave()
-	if !s.EnterShared() {
-		t.Error("a reader is excluded after the writer has left")
+	if !leave() {
+		t.Error("a reader beside a writer was not noticed")
+	}
+	if one = s.EnterShared(); one == nil || one() {
+		t.Error("a writer that has left was noticed")
 	}
 }
 
@@ -76,8 +89,11 @@ func TestSectionsOfTwoProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	maps[0][locks-1].Enter(1)
-	if handoff, alone := maps[1][locks-1].Enter(2); !handoff || alone {
-		t.Errorf("handoff %v, alone %v", handoff, alone)
+	_, leave := maps[0][locks-1].Enter(1)
+	if handoff, second := maps[1][locks-1].Enter(2); !handoff || second != nil {
+		t.Errorf("handoff %v, alone %v", handoff, second != nil)
+	}
+	if !leave() {
+		t.Error("the visitor of the other process was not noticed")
 	}
 }
