@@ -72,6 +72,9 @@ type benchBucket struct {
 }
 
 func newBenchLatency(h *hdrhistogram.Histogram, took time.Duration) benchLatency {
+	if h.TotalCount() == 0 {
+		return benchLatency{} // the histogram would return its smallest value
+	}
 	at := func(percentile float64) float64 { return float64(h.ValueAtPercentile(percentile)) / 1e6 }
 	return benchLatency{h.TotalCount(), float64(h.TotalCount()) / took.Seconds(), at(50), at(90), at(99), float64(h.Max()) / 1e6}
 }
