@@ -134,7 +134,7 @@ func (a *acquisition) directed() (grant, bool) {
 	key := a.k.Gate()
 	if !ok || !a.r.renewed() || !a.credible(script.Verdict{Token: d.Token}) ||
 		!a.e.watchdog.InTime(a.began, d.Lease/2) || a.e.replicas(a.asking, key) > 0 ||
-		a.floor() != a.first.floor { // another call of this client has had the lock since: the token may have to be higher
+		d.Token <= a.floor() { // the clock was set back, and another call of this client has had the lock since
 		return grant{}, false
 	}
 	return grant{

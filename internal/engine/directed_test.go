@@ -330,3 +330,22 @@ func TestDirectedGrantAfterFailover(t *testing.T) {
 		}
 	})
 }
+
+// The token of a grant is above those of all leases that its client has had, also if the
+// clock of the server is set back while the call waits.
+func TestDirectedGrantAfterClockStep(t *testing.T) {
+	crowd(t, 2, func(d *fake.Driver, es []*Engine) {
+		acquire(t, es[0], forever)
+		got := waiting(t, d, es[1], forever)
+		time.Sleep(100 * time.Millisecond)
+		d.Delete("k")
+		h := acquire(t, es[1], Request{}) // it does not wait
+		token := h.token
+		d.Step(-10 * time.Second)
+		release(t, h)
+		if h = <-got; h.token <= token {
+			t.Errorf("token %d after %d", h.token, token)
+		}
+		release(t, h)
+	})
+}

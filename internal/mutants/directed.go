@@ -205,6 +205,11 @@ var directed = []Mutant{
 		"internal/script", "TestQueued$",
 	},
 	{
+		"a grant has a lower token than another call of the same client has had",
+		"internal/engine/directed.go", " ||\n		d.Token <= a.floor() { // the", " { // the",
+		"internal/engine", "TestDirectedGrantAfterClockStep",
+	},
+	{
 		"a queue grows without a bound",
 		"internal/script/lua/lib/queue.lua", "added == 1 and rank >= (tonumber(most) or math.huge)", "false",
 		"test/behaviour", "TestMaxQueue$/mutex",
