@@ -130,7 +130,7 @@ func (d *Driver) pass(c driver.Call) (int, []message) {
 			continue
 		}
 		lot, _ := strconv.Atoi(c.Args[4])
-		all := rest > 0 && lot%2 == 0 || lot == 0
+		all := lot*len(d.queues[queue]) < 300*rest || lot == 0
 		if all {
 			return rest, []message{others, {channel(owner), ""}}
 		}

@@ -75,6 +75,21 @@ var directed = []Mutant{
 		"internal/script", "TestQueuedAndOthers",
 	},
 	{
+		"clients of Redisson get no more than readers",
+		"internal/script/lua/lib/pass.lua", "n[2] - n[4] - n[6]", "0",
+		"internal/script", "TestQueuedAndOthers",
+	},
+	{
+		"one client of Redisson gets as much as a whole queue",
+		"internal/script/lua/lib/pass.lua", "lot * queued < 300 * foreign", "true",
+		"internal/script", "TestQueuedAndOthers",
+	},
+	{
+		"readers count as clients of Redisson",
+		"internal/script/lua/lib/pass.lua", "n[2] - n[4] - n[6]", "n[2] - n[4]",
+		"internal/script", "TestQueuedAndOthers",
+	},
+	{
 		"a release grants a short lease for longer",
 		"internal/script/lua/lib/pass.lua", "wanted, ms = spell(wanted)", "wanted = spell(wanted)",
 		"internal/script", "TestQueued",

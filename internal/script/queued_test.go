@@ -2,6 +2,8 @@ package script_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -461,50 +463,75 @@ func passOf(k func(string) kind, lot int) op {
 
 func TestQueued(t *testing.T) { check(t, queuedRows) }
 
-// Where clients wait that do not queue, a release leaves the mutex free every other time,
-// and tells the first client in the queue either way.
+// Where clients wait that do not queue, some releases leave the mutex free. How many of them
+// do depends on who waits, and on the length of the queue. The first client in the queue is
+// told either way.
 func TestQueuedAndOthers(t *testing.T) {
-	b := newBench(t)
-	q := b.m.Queued()
-	other := deaf(make(chan struct{}, 1))
-	l := b.d.Listen(other)
-	defer func() { _ = l.Close() }()
-	l.Subscribe(q.Channels("")[0])
-	<-other
-	own := listen(t, b.s, b.d, q.Channels("")[0], q.GrantChannels("b:1")[0], q.GrantChannels("b:1")[1])
-	granted, freed := 0, 0
-	for range 200 {
-		if v, err := script.Acquire(t.Context(), b.d, q, line("a:1")); err != nil || !v.Granted() {
-			t.Fatal(v, err)
-		}
-		if v, err := script.Acquire(t.Context(), b.d, q, line("b:1")); err != nil || v.Place != 1 {
-			t.Fatal(v, err)
-		}
-		f, err := q.Release(t.Context(), b.d, "a:1", 0)
-		if err != nil || !f.Held {
-			t.Fatal(f, err)
-		}
-		if b.s.Int(t, "EXISTS", q.Gate()) == 1 {
-			granted++
-			if f.Heard != 0 {
-				t.Errorf("granted, and %d others were told", f.Heard)
-			}
-		} else {
-			freed++
-			if f.Heard != 1 {
-				t.Errorf("%d others were told, want 1", f.Heard)
-			}
-		}
-		if heard := own.heard(); len(heard) == 0 {
-			t.Error("the client in the queue was not told")
-		}
-		if _, err := q.Release(t.Context(), b.d, "b:1", 0); err != nil {
-			t.Fatal(err)
-		}
-		own.heard()
+	reader := func(q *script.Queued) []string {
+		return []string{q.Channels("")[0], q.GrantChannels("")[0] + ":readers"}
 	}
-	if granted < 50 || freed < 50 {
-		t.Errorf("granted %d times, freed %d times", granted, freed)
+	redisson := func(q *script.Queued) []string { return q.Channels("")[:1] }
+	for name, test := range map[string]struct {
+		listens []func(q *script.Queued) []string // the channels of each client that does not queue
+		queued  int
+		freed   func(lot int) bool
+	}{
+		"none":                      {nil, 1, func(lot int) bool { return lot == 0 }},
+		"a reader":                  {[]func(*script.Queued) []string{reader}, 1, func(lot int) bool { return lot%2 == 0 }},
+		"Redisson":                  {[]func(*script.Queued) []string{redisson}, 3, func(int) bool { return true }},
+		"Redisson and a reader":     {[]func(*script.Queued) []string{redisson, reader}, 3, func(int) bool { return true }},
+		"Redisson and a long queue": {[]func(*script.Queued) []string{redisson}, 6, func(lot int) bool { return lot < 50 }},
+		"two and a long queue":      {[]func(*script.Queued) []string{redisson, redisson}, 12, func(lot int) bool { return lot < 50 }},
+		"Redisson and a huge queue": {[]func(*script.Queued) []string{redisson}, 400, func(lot int) bool { return lot == 0 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			q := b.m.Queued()
+			for _, listens := range test.listens {
+				other := deaf(make(chan struct{}, 2))
+				l := b.d.Listen(other)
+				defer func() { _ = l.Close() }()
+				channels := listens(q)
+				l.Subscribe(channels...)
+				for range channels {
+					<-other
+				}
+			}
+			all, grants := q.Channels("")[0], q.GrantChannels("b:1")
+			own := listen(t, b.s, b.d, all, grants[0], grants[1])
+			for lot := range 100 {
+				if v, err := script.Acquire(t.Context(), b.d, q, line("a:1")); err != nil || !v.Granted() {
+					t.Fatal(v, err)
+				}
+				if v, err := script.Acquire(t.Context(), b.d, q, line("b:1")); err != nil || v.Place != 1 {
+					t.Fatal(v, err)
+				}
+				if lot == 0 {
+					for i := range test.queued - 1 {
+						b.s.Do(t, "ZADD", grants[0], "9e15", fmt.Sprint("b:", 2+i))
+					}
+				}
+				own.heard()
+				r, err := b.d.Do(t.Context(), q.Pass("a:1", lot))
+				if err != nil {
+					t.Fatal(err)
+				}
+				heard := own.heard()
+				free := b.s.Int(t, "EXISTS", q.Gate()) == 0
+				if free != test.freed(lot) {
+					t.Errorf("lot %d: left free: %v", lot, free)
+				}
+				if free {
+					if want := []string{"0 on " + all, " on " + grants[1]}; int(r.Int) != 1+len(test.listens) || !slices.Equal(heard, want) {
+						t.Errorf("lot %d: left free: reply %d, heard %q", lot, r.Int, heard)
+					}
+				} else if r.Int != 1 || len(heard) == 0 || !strings.HasPrefix(heard[0], "b:1 1") {
+					t.Errorf("lot %d: granted: reply %d, heard %q", lot, r.Int, heard)
+				}
+				b.s.Do(t, "DEL", q.Gate())
+				b.s.Do(t, "ZREM", grants[0], "b:1")
+			}
+		})
 	}
 }
 

@@ -40,7 +40,7 @@ local lot = tonumber(ARGV[3])
 local at, others, wake = 0, nil, false
 for _ = 1, SKIPS do
   if free <= 0 then break end
-  local count, member, client, owner, wanted = front(at, publish, KEYS[3])
+  local count, _, member, client, owner, wanted = front(at, publish, KEYS[3])
   others = count or others
   if not member then break end
   local kind, ms = spell(wanted)
@@ -50,7 +50,7 @@ for _ = 1, SKIPS do
   elseif n > free then
     at = at + 1
   else
-    wake = n > MOST or free_for_all(others, lot)
+    wake = n > MOST or free_for_all(others, 0, lot)
     if wake then
       told(publish, client, '')
     elseif not fails(redis.pcall('zrem', queue, member)) and grant(client, owner, n, ms) then

@@ -19,41 +19,49 @@ end
 -- deleted, here.
 local function give(...) return type(redis.pcall('hset', KEYS[1], ...)) == 'number' end
 
--- listeners returns how many clients wait and do not queue, and how many listen on one more channel. It returns nil if the user may not
--- see who listens.
+-- listeners returns how many clients wait and do not queue, how many of them are foreign, and how many clients listen on one more channel.
+-- Foreign are clients of Redisson, and clients of Holdfast that are not readers. It returns nil if the user may not see who listens.
 local function listeners(publish, channel, more)
   local n = numsub(publish, channel, queue, queue .. ':readers', more)
   if n.err then return end
-  return math.max(n[2] - n[4], n[6]), n[8]
+  return math.max(n[2] - n[4], n[6]), n[2] - n[4] - n[6], n[8]
 end
 
 -- outside returns how many of the clients that have received a message do not queue.
 local function outside(heard, publish, channel)
   if type(heard) ~= 'number' or heard == 0 then return 0 end
-  return listeners(publish, channel, queue) or heard
+  return (listeners(publish, channel, queue)) or heard
 end
 
--- front returns how many clients wait and do not queue, and the first entry, from a place on, whose client listens: the entry, and what
--- parse returns for it. It removes entries whose clients do not listen: they queue again when they listen again. It returns nothing if
+-- front returns how many clients wait and do not queue, how many of them are foreign, and the first entry, from a place on, whose client
+-- listens: the entry, and what parse returns for it. It removes entries whose clients do not listen: they queue again when they listen again. It returns nothing if
 -- the user may not see who listens.
 local function front(at, publish, channel)
-  local others, listening
+  local others, foreign, listening
   for _ = 1, SKIPS do
     local member = redis.pcall('zrange', queue, at, at)[1]
     if not member then break end
     local client, owner, wanted = parse(member)
-    others, listening = listeners(publish, channel, client or queue)
+    others, foreign, listening = listeners(publish, channel, client or queue)
     if not others then return end
-    if client and listening > 0 then return others, member, client, owner, wanted end
+    if client and listening > 0 then return others, foreign, member, client, owner, wanted end
     local removed = redis.pcall('zrem', queue, member)
     if #member > LONG or fails(removed) then break end
   end
   return others
 end
 
--- free_for_all reports whether a release leaves the lock free, although a client is in the queue: if other clients wait that do not
--- queue and the lot is even, and always if the lot is 0, because clients that listen at other servers cannot be counted.
-local function free_for_all(others, lot) return others > 0 and lot % 2 == 0 or lot == 0 end
+-- free_for_all reports whether a release leaves the lock free, although clients are in the queue. With f foreign clients and q clients in
+-- the queue, 3f/q of the releases do, so that each client gets about the same share: the first in the queue is mostly faster than Redisson
+-- and gets more than half of the locks that are left free. If only readers wait, every other release does. With the lot 0 every release
+-- does, because clients that listen at other servers cannot be counted.
+local function free_for_all(others, foreign, lot)
+  if foreign > 0 then
+    local queued = redis.pcall('zcard', queue)
+    return fails(queued) or lot * queued < 300 * foreign
+  end
+  return others > 0 and lot % 2 == 0 or lot == 0
+end
 
 -- pass gives a free lock to the first client in the queue that listens: take writes that an owner has the lock, and returns the token.
 -- If the lock stays free, pass tells all other clients with one message or two. So it does if the first client wants the lock as another
@@ -64,11 +72,11 @@ local function pass(kind, take, publish, lot, channel, message, message2)
     if message2 then told(publish, channel, message2) end
     return heard
   end
-  local others, member, client, owner, wanted = front(0, publish, channel)
+  local others, foreign, member, client, owner, wanted = front(0, publish, channel)
   if member then
     local ms = GRANT
     if wanted ~= kind then wanted, ms = spell(wanted) end
-    if wanted ~= kind or free_for_all(others, lot) then
+    if wanted ~= kind or free_for_all(others, foreign, lot) then
       wake()
       told(publish, client, '')
       return others
