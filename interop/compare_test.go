@@ -150,8 +150,7 @@ func TestSideBySide(t *testing.T) {
 
 // sideBySide runs all workloads and prints the results.
 func sideBySide(tb testing.TB, to io.Writer, rounds int, d time.Duration) {
-	java, ours := &redissons{}, holdfasts{}
-	defer java.kill()
+	java, ours := &javaFleet, holdfasts{}
 	contenders := []contender{ours, holdfasts{holdfast.Options{Handoffs: -1}}, java}
 	s := redistest.Start(tb)
 	java.Run(tb, s, 4, 4, many("compare:warm-up:", 16), 2*d)

@@ -26,15 +26,29 @@ type contender interface {
 	// thread uses the name of its number modulo the number of names. Run returns the
 	// turns of each thread.
 	Run(tb testing.TB, s *redistest.Server, processes, threads int, names []string, d time.Duration) [][]turn
+	// Prepare is Run for any task, in three steps: start makes the threads start, and result
+	// waits until they are done.
+	Prepare(tb testing.TB, s *redistest.Server, processes, threads int, t task) (start func() (result func() [][]turn))
 	// Hold holds many names at once until they are dropped.
 	Hold(tb testing.TB, s *redistest.Server, names []string, watchdog time.Duration) (drop func())
 	// Party returns an owner of a name in a process without other parties.
 	Party(tb testing.TB, s *redistest.Server, name string) party
 }
 
-// redissons are the peers of the benchmark. They are reused, because a Java virtual
-// machine is slow at first.
+// A task says what to do with locks.
+type task struct {
+	Kind  string
+	Names []string
+	Hold  time.Duration // how long each turn lasts
+	Time  time.Duration // for how long to repeat this
+}
+
+// redissons are peers that are processes of one fleet. They are reused, because a Java
+// virtual machine is slow at first.
 type redissons struct{ peers []*interop.Peer }
+
+// javaFleet has the peers of the tests and benchmarks that do not run in parallel.
+var javaFleet redissons
 
 func (r *redissons) peer(tb testing.TB, i int) *interop.Peer {
 	tb.Helper()
@@ -52,30 +66,51 @@ func (r *redissons) kill() {
 	for _, p := range r.peers {
 		p.Kill()
 	}
+	r.peers = nil
 }
 
 func (r *redissons) Run(tb testing.TB, s *redistest.Server, processes, threads int, names []string, d time.Duration) [][]turn {
+	tb.Helper()
+	return r.Prepare(tb, s, processes, threads, task{Kind: "mutex", Names: names, Time: d})()()
+}
+
+func (r *redissons) Prepare(tb testing.TB, s *redistest.Server, processes, threads int, t task) (start func() (result func() [][]turn)) {
 	tb.Helper()
 	clients := make([]*redisson, processes)
 	for i := range clients {
 		clients[i] = join(tb, r.peer(tb, i), interop.Single(s.Addr()))
 	}
-	answers := make([]<-chan interop.Answer, processes*threads)
-	for i := range answers {
-		lock := clients[i/threads].get(tb, "getLock", names[i%len(names)])
-		answers[i] = r.peers[i/threads].Send(interop.Call{
-			Thread: fmt.Sprint("compare", i), Millis: d.Milliseconds(),
-			Calls: []interop.Call{lock.Call("", "lock"), lock.Call("", "unlock")},
-		})
+	jobs := make([]interop.Call, processes*threads)
+	calls := 0
+	for i := range jobs {
+		n := t.Names[i%len(t.Names)]
+		lock := kindOf(t.Kind).java(tb, clients[i/threads], n)
+		sequence := []interop.Call{lock.Call("", "lock")}
+		if t.Hold > 0 {
+			sequence = append(sequence, interop.Call{On: "java.lang.Thread", Method: "sleep", Args: []any{t.Hold.Milliseconds()}})
+		}
+		sequence = append(sequence, lock.Call("", "unlock"))
+		calls = len(sequence)
+		jobs[i] = interop.Call{Thread: fmt.Sprint(n, i), Millis: t.Time.Milliseconds(), Calls: sequence}
 	}
-	all := make([][]turn, len(answers))
-	for i, ch := range answers {
-		a := within(tb, d+time.Minute, ch)
-		for pair := range slices.Chunk(a.Spans, 2) {
-			all[i] = append(all[i], turn{pair[0][0], pair[0][1], pair[1][0], pair[1][1]})
+	return func() (result func() [][]turn) {
+		answers := make([]<-chan interop.Answer, len(jobs))
+		for i, job := range jobs {
+			answers[i] = r.peers[i/threads].Send(job)
+		}
+		return func() [][]turn {
+			tb.Helper()
+			all := make([][]turn, len(answers))
+			for i, ch := range answers {
+				a := within(tb, t.Time+time.Minute, ch)
+				for spans := range slices.Chunk(a.Spans, calls) {
+					lock, unlock := spans[0], spans[calls-1]
+					all[i] = append(all[i], turn{lock[0], lock[1], unlock[0], unlock[1]})
+				}
+			}
+			return all
 		}
 	}
-	return all
 }
 
 func (r *redissons) Hold(tb testing.TB, s *redistest.Server, names []string, watchdog time.Duration) (drop func()) {
@@ -102,8 +137,7 @@ func init() { workers["contender"] = runInProcess }
 type workerJob struct {
 	URL     string
 	Options holdfast.Options
-	Names   []string
-	Time    time.Duration
+	task
 }
 
 // runInProcess reads a workerJob, reports that it is ready, and starts when it reads
@@ -121,19 +155,19 @@ func runInProcess() {
 	fmt.Println("ready")
 	var start string
 	_ = in.Decode(&start)
-	if err := json.NewEncoder(os.Stdout).Encode(turns(c, e.Names, e.Time)); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(turns(c, e.task)); err != nil {
 		panic(err)
 	}
 }
 
 // turns locks and releases each name in its own goroutine.
-func turns(c *holdfast.Client, names []string, d time.Duration) [][]turn {
-	all := make([][]turn, len(names))
-	end := redistest.Now() + int64(d)
+func turns(c *holdfast.Client, t task) [][]turn {
+	all := make([][]turn, len(t.Names))
+	end := redistest.Now() + int64(t.Time)
 	var wg sync.WaitGroup
-	for i, n := range names {
+	for i, n := range t.Names {
 		wg.Go(func() {
-			m := c.Mutex(n)
+			m := kindOf(t.Kind).golang(c, n)
 			for redistest.Now() < end {
 				v := turn{Asked: redistest.Now()}
 				l, err := m.Lock(context.Background())
@@ -141,6 +175,7 @@ func turns(c *holdfast.Client, names []string, d time.Duration) [][]turn {
 					panic(err)
 				}
 				v.Entered = redistest.Now()
+				time.Sleep(t.Hold)
 				v.Left = redistest.Now()
 				if err := l.Release(context.Background()); err != nil {
 					panic(err)
@@ -154,13 +189,19 @@ func turns(c *holdfast.Client, names []string, d time.Duration) [][]turn {
 	return all
 }
 
-func (h holdfasts) Run(tb testing.TB, s *redistest.Server, processes, threads int, names []string, d time.Duration) (all [][]turn) {
+func (h holdfasts) Run(tb testing.TB, s *redistest.Server, processes, threads int, names []string, d time.Duration) [][]turn {
+	tb.Helper()
+	return h.Prepare(tb, s, processes, threads, task{Kind: "mutex", Names: names, Time: d})()()
+}
+
+func (h holdfasts) Prepare(tb testing.TB, s *redistest.Server, processes, threads int, t task) (start func() (result func() [][]turn)) {
 	tb.Helper()
 	var running []*redistest.Process
 	for i := range processes {
-		e := workerJob{URL: s.URL(), Options: h.options, Time: d}
-		for t := range threads {
-			e.Names = append(e.Names, names[(i*threads+t)%len(names)])
+		e := workerJob{s.URL(), h.options, t}
+		e.Names = nil
+		for thread := range threads {
+			e.Names = append(e.Names, t.Names[(i*threads+thread)%len(t.Names)])
 		}
 		p := redistest.Worker(tb, "contender")
 		text, err := json.Marshal(e)
@@ -175,17 +216,22 @@ func (h holdfasts) Run(tb testing.TB, s *redistest.Server, processes, threads in
 			tb.Fatal("output of the worker: ", l)
 		}
 	}
-	for _, p := range running {
-		p.Send(`"go"`)
-	}
-	for _, p := range running {
-		var some [][]turn
-		if err := json.NewDecoder(strings.NewReader(<-p.Lines())).Decode(&some); err != nil {
-			tb.Fatal(err)
+	return func() (result func() [][]turn) {
+		for _, p := range running {
+			p.Send(`"go"`)
 		}
-		all = append(all, some...)
+		return func() (all [][]turn) {
+			tb.Helper()
+			for _, p := range running {
+				var some [][]turn
+				if err := json.NewDecoder(strings.NewReader(<-p.Lines())).Decode(&some); err != nil {
+					tb.Fatal(err)
+				}
+				all = append(all, some...)
+			}
+			return all
+		}
 	}
-	return all
 }
 
 func (h holdfasts) Hold(tb testing.TB, s *redistest.Server, names []string, watchdog time.Duration) (drop func()) {

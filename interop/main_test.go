@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 	for _, p := range peers.started {
 		p.Kill()
 	}
+	javaFleet.kill()
 	os.Exit(code)
 }
 

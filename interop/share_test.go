@@ -1,0 +1,187 @@
+package interop_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A mixedLoad is a lock that four processes of each side use.
+type mixedLoad struct {
+	name    string
+	kind    string
+	threads int           // in each process
+	hold    time.Duration // how long each turn lasts
+	options holdfast.Options
+}
+
+// sideProcesses is the number of processes of each side.
+const sideProcesses = 4
+
+// A sideResult is what one side got of a lock.
+type sideResult struct {
+	turns   int
+	share   float64       // 1 is an equal share
+	longest time.Duration // the longest wait
+}
+
+func (r sideResult) String() string {
+	return fmt.Sprintf("%d turns, share %.2f, longest wait %v", r.turns, r.share, r.longest.Round(time.Millisecond))
+}
+
+// run uses the lock for d. It returns an error if two threads held the lock at the same time.
+func (l mixedLoad) run(tb testing.TB, s *redistest.Server, d time.Duration) (ofJava, ofGo sideResult, took time.Duration, err error) {
+	tb.Helper()
+	t := task{Kind: l.kind, Names: []string{name(tb)}, Hold: l.hold, Time: d}
+	startJava := javaFleet.Prepare(tb, s, sideProcesses, l.threads, t)
+	startGo := holdfasts{l.options}.Prepare(tb, s, sideProcesses, l.threads, t)
+	resultOfJava, resultOfGo := startJava(), startGo()
+	sides := [][][]turn{nil, resultOfGo()}
+	if l.kind == "write" {
+		defer wakeWriters(tb, s, t.Names[0])()
+	}
+	sides[0] = resultOfJava()
+
+	// Only turns count that were taken while all threads of both sides were active.
+	from, to := int64(0), int64(1<<62)
+	var all []redistest.Interval
+	for side, threads := range sides {
+		for thread, turns := range threads {
+			from, to = max(from, turns[0].Asked), min(to, turns[len(turns)-1].Done)
+			for _, v := range turns {
+				all = append(all, redistest.Interval{Name: t.Names[0], Owner: fmt.Sprint(side, " ", thread), Enter: v.Entered, Leave: v.Left})
+			}
+		}
+	}
+	var results [2]sideResult
+	total := 0
+	for i, threads := range sides {
+		for _, turns := range threads {
+			for _, v := range turns {
+				results[i].longest = max(results[i].longest, time.Duration(v.Entered-v.Asked))
+				if from <= v.Entered && v.Entered < to {
+					results[i].turns++
+					total++
+				}
+			}
+		}
+	}
+	for i := range results {
+		results[i].share = 2 * float64(results[i].turns) / float64(max(total, 1))
+	}
+	return results[0], results[1], time.Duration(to - from), redistest.CheckExclusive(all)
+}
+
+// wakeWriters takes and releases a write lock from time to time until stop is called. A Java
+// thread can miss the message of a Java writer, and sleeps until the next one
+// (docs/mixed-fleet.md). After the last turn of the other processes there would be none.
+func wakeWriters(tb testing.TB, s *redistest.Server, name string) (stop func()) {
+	lock := open(tb, s.URL()).RWMutex(name)
+	ctx, cancel := context.WithCancel(tb.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			time.Sleep(100 * time.Millisecond)
+			if l, err := lock.Lock(ctx); err == nil {
+				_ = l.Release(context.WithoutCancel(ctx))
+			}
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// warmUp uses a lock for a while, because a Java virtual machine is slow at first.
+func warmUp(tb testing.TB, s *redistest.Server) {
+	tb.Helper()
+	if _, _, _, err := (mixedLoad{kind: "mutex", threads: 1}).run(tb, s, 2*time.Second); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Four processes of each side use one lock. Each side gets at least half of an equal share,
+// and no thread waits for long.
+func TestShare(t *testing.T) {
+	t.Cleanup(javaFleet.kill) // no later test uses it
+	s := redistest.Start(t)
+	stalls := redistest.MeterStalls(t, s)
+	warmUp(t, s)
+	for _, test := range []struct {
+		kind string
+		time time.Duration
+	}{{"mutex", 6 * time.Second}, {"fenced", 1500 * time.Millisecond}, {"write", 1500 * time.Millisecond}} {
+		t.Run(test.kind, func(t *testing.T) {
+			const rounds = 3
+			for range rounds {
+				began := time.Now()
+				ofJava, ofGo, took, err := mixedLoad{kind: test.kind, threads: 1, hold: 2 * time.Millisecond}.run(t, s, test.time)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stalled := stalls.Since(began)
+				t.Logf("in %v: Java %v; Go %v; this process or the server stalled for %v", took.Round(time.Millisecond), ofJava, ofGo, stalled)
+				err = errors.Join(ofJava.check("Java"), ofGo.check("Go"))
+				if err == nil {
+					return
+				}
+				if stalled < test.time/4 {
+					t.Fatal(err)
+				}
+				t.Log("this round is not valid: ", err)
+			}
+			t.Skip("the machine is too busy for Java and Go to run side by side")
+		})
+	}
+}
+
+// check returns an error if a side got less than half of an equal share, or had to wait for
+// too long.
+func (r sideResult) check(side string) error {
+	const least, longest = 0.5, 5 * time.Second
+	if r.share < least || r.longest > longest {
+		return fmt.Errorf("%s: %v, want a share of at least %v and no wait above %v", side, r, least, longest)
+	}
+	return nil
+}
+
+// BenchmarkShare prints how Java and Go share one lock.
+func BenchmarkShare(b *testing.B) {
+	const ms = time.Millisecond
+	loads := []mixedLoad{
+		{"`Mutex`", "mutex", 1, 0, holdfast.Options{}},
+		{"`Mutex`, held for 2 ms", "mutex", 1, 2 * ms, holdfast.Options{}},
+		{"`Mutex`, held for 10 ms", "mutex", 1, 10 * ms, holdfast.Options{}},
+		{"the same with `WakeAll`", "mutex", 1, 10 * ms, holdfast.Options{WakeAll: true}},
+		{"`FencedMutex`, held for 2 ms", "fenced", 1, 2 * ms, holdfast.Options{}},
+		{"`RWMutex`, written for 2 ms", "write", 1, 2 * ms, holdfast.Options{}},
+		{"`Mutex`, four threads each", "mutex", 4, 0, holdfast.Options{}},
+		{"`Mutex`, four threads each, held for 2 ms", "mutex", 4, 2 * ms, holdfast.Options{}},
+		{"the same with `Handoffs: -1`", "mutex", 4, 2 * ms, holdfast.Options{Handoffs: -1}},
+	}
+	s := redistest.Start(b)
+	warmUp(b, s)
+	for b.Loop() {
+		rows := [][]string{{"lock", "turns/s", "share of Java", "share of Go", "longest wait in Java, ms", "in Go, ms"}}
+		for _, l := range loads {
+			ofJava, ofGo, took, err := l.run(b, s, 6*time.Second)
+			if err != nil {
+				b.Error(err)
+			}
+			rows = append(rows, []string{
+				l.name, figure(float64(ofJava.turns+ofGo.turns) / took.Seconds()), figure(ofJava.share), figure(ofGo.share),
+				fmt.Sprint(ofJava.longest.Milliseconds()), fmt.Sprint(ofGo.longest.Milliseconds()),
+			})
+		}
+		printTable(os.Stdout, rows)
+	}
+	b.ReportMetric(0, "ns/op")
+}
