@@ -20,7 +20,7 @@ const (
 	handoffRate   = "hand-offs/s"
 	crossingRate  = "hand-offs to another process/s"
 	requestRate   = "requests/s"
-	waitingRate   = "requests/s because of the waiting" // those before the clients waited are subtracted
+	waitingRate   = "requests/s because of the waiting" // without PING; those before the clients waited are subtracted
 	pingRate      = "PING/s"                            // part of requests/s
 	requestsEach  = "requests per hand-off"
 	commandsEach  = "commands per hand-off"
@@ -144,7 +144,7 @@ func (l load) run(ctx context.Context, s *scope) (figures, error) {
 		return nil, err
 	}
 	if l.idle {
-		f[waitingRate] = f[requestRate] - idle[requestRate]
+		f[waitingRate] = f[requestRate] - f[pingRate] - (idle[requestRate] - idle[pingRate])
 	}
 	for _, p := range ps {
 		p.Send("stop")

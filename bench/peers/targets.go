@@ -54,7 +54,7 @@ func (rs results) targets() (list []target) {
 	add("wake-up p50 / publish, receive, EVALSHA", most, 1, at{"wakeup", mutex, point{}, wakeRatio})
 	add("one goroutine: pair p50 / two bare EVALSHA", most, 1.1, one(pairRatio))
 	add("one goroutine: allocations per pair", most, 3, one(allocations))
-	add("1,000 waiting clients: requests/s because of the waiting", most, 25, at{"idle", mutex, point{n: 1000}, waitingRate})
+	add("1,000 waiting clients: requests/s because of the waiting, without PING", most, 25, at{"idle", mutex, point{n: 1000}, waitingRate})
 	add("with a replica: hand-offs/s, 200 clients / 10 clients", least, 0.6,
 		crowd("crowd-replica", mutex, 200, handoffRate), crowd("crowd-replica", mutex, 10, handoffRate))
 	add("FairMutex, crowd of 200: requests per hand-off", most, 3, crowd("crowd", fairMutex, 200, requestsEach))

@@ -27,7 +27,7 @@ import (
 const (
 	firstLook = 2500 * time.Millisecond // after that a call asks whether its grant was lost, or that of another client was not used
 	lookStep  = 5 * time.Millisecond    // between two waiters that ask
-	idleStep  = 50 * time.Millisecond   // the same, if the lock may be held for long
+	idleStep  = 150 * time.Millisecond  // by which a waiter asks later at most, for each one ahead, if the lock may be held for long
 	maxLook   = time.Minute             // between two requests of a waiter
 	lookers   = 8                       // so many at the front of the queue ask when the lease of the holder ends
 )

@@ -155,13 +155,13 @@ var fairQueueRows = []row{
 	{
 		title: "queue/full",
 		given: append(queue("j:7 330 -"), taken...),
-		do:    acquire(fair, bounded("a:1", 1)), reply: "[held 60s -1]",
+		do:    acquire(fair, bounded(1)), reply: "[held 60s -1]",
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset j:7+330s", "queue list j:7"},
 	},
 	{
 		title: "queue/full, and it is in the queue",
 		given: append(queue("a:1 70 1.9"), taken...),
-		do:    acquire(fair, bounded("a:1", 1)), reply: "[held 60s 0]",
+		do:    acquire(fair, bounded(1)), reply: "[held 60s 0]",
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+10s, TTL 3600s", "queue list a:1, TTL 3600s", "signs zset a:1*+3s, TTL 30s"},
 	},
 	{

@@ -104,23 +104,23 @@ func line(owner string) script.Claim {
 	return c
 }
 
-// brief is a claim of a client that listens for a grant and wants a lock for a short time.
-func brief(owner string) script.Claim {
-	c := line(owner)
+// brief is a claim of the owner a:1 that queues and wants a lock for a short time.
+func brief() script.Claim {
+	c := line("a:1")
 	c.Lease = seconds(1)
 	return c
 }
 
-// bounded is a claim of a client that queues if fewer than most do.
-func bounded(owner string, most int) script.Claim {
-	c := line(owner)
+// bounded is a claim of the owner a:1 that queues if fewer than most do.
+func bounded(most int) script.Claim {
+	c := line("a:1")
 	c.Most = most
 	return c
 }
 
-// checked is a claim of a client that queues if it may leave the queue, too.
-func checked(owner string) script.Claim {
-	c := line(owner)
+// checked is a claim of the owner a:1 that queues if it may leave the queue, too.
+func checked() script.Claim {
+	c := line("a:1")
 	c.Check = true
 	return c
 }

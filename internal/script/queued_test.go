@@ -58,37 +58,37 @@ var queuedRows = []row{
 	{
 		title: "queue/for a short time",
 		given: taken,
-		do:    acquire(queued, brief("a:1")), reply: "[held 60s 1]",
+		do:    acquire(queued, brief()), reply: "[held 60s 1]",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1:short9+never, TTL 300s"},
 	},
 	{
 		title: "queue/granted for a short time",
 		given: []string{"ZADD line 1 a:1:short9 2 c:1"},
-		do:    acquire(queued, brief("a:1")), reply: "token",
+		do:    acquire(queued, brief()), reply: "token",
 		state: []string{"N hash a:1=1, TTL 3s", "line zset c:1+past"},
 	},
 	{
 		title: "queue/full",
 		given: append([]string{"ZADD line 1 b:1 2 c:1"}, taken...),
-		do:    acquire(queued, bounded("a:1", 2)), reply: "[held 60s -1]",
+		do:    acquire(queued, bounded(2)), reply: "[held 60s -1]",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset b:1+past c:1+past"},
 	},
 	{
 		title: "queue/almost full",
 		given: append([]string{"ZADD line 1 c:1", "EXPIRE line 9"}, taken...),
-		do:    acquire(queued, bounded("a:1", 2)), reply: "[held 60s 2]",
+		do:    acquire(queued, bounded(2)), reply: "[held 60s 2]",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+never c:1+past, TTL 300s"},
 	},
 	{
 		title: "queue/full, and it is in the queue",
 		given: append([]string{"ZADD line 1 b:1 2 c:1 3 a:1"}, taken...),
-		do:    acquire(queued, bounded("a:1", 2)), reply: "[held 60s 3]",
+		do:    acquire(queued, bounded(2)), reply: "[held 60s 3]",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+past b:1+past c:1+past, TTL 300s"},
 	},
 	{
 		title: "queue/full, but the lock is free",
 		given: []string{"ZADD line 1 b:1 2 c:1"},
-		do:    acquire(queued, bounded("a:1", 2)), reply: "token",
+		do:    acquire(queued, bounded(2)), reply: "token",
 		state: []string{"N hash a:1=1, TTL 60s", "line zset b:1+past c:1+past"},
 	},
 	{
@@ -100,19 +100,19 @@ var queuedRows = []row{
 	{
 		title: "queue/of another type, rights are checked",
 		given: append([]string{"SET line x"}, taken...),
-		do:    acquire(queued, checked("a:1")), reply: "[held 60s 0]",
+		do:    acquire(queued, checked()), reply: "[held 60s 0]",
 		state: []string{"N hash b:1=1, TTL 60s", "line string x"},
 	},
 	{
 		title: "queue/rights are checked",
 		given: taken,
-		do:    acquire(queued, checked("a:1")), reply: "[held 60s 1]",
+		do:    acquire(queued, checked()), reply: "[held 60s 1]",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+never, TTL 300s"},
 	},
 	{
 		title: "queue/out of memory, rights are checked",
 		given: taken, full: true,
-		do: acquire(queued, checked("a:1")), reply: "[held 60s 0]",
+		do: acquire(queued, checked()), reply: "[held 60s 0]",
 		state: []string{"N hash b:1=1, TTL 60s"},
 	},
 	{
