@@ -157,7 +157,8 @@ func TestRunStopsLate(t *testing.T) {
 	if took := time.Duration(rt.lastAlive(t) - told); took > 7*time.Second {
 		t.Errorf("killed %v after SIGTERM, want 4s", took)
 	}
-	p.wait(t).want(t, 121, "got terminated", "could not be kept; the program was stopped")
+	// The program ends shortly before the lease does, or after it if the machine is busy.
+	p.wait(t).want(t, 121, "got terminated", "(could not be kept|lost: expired); the program was stopped")
 }
 
 // TestRunForcedAtTheEnd checks that a loss is reported even if the program ends by

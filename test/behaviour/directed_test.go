@@ -374,7 +374,9 @@ func TestMaxQueue(t *testing.T) {
 				wait(locktest.Open(t, s.URL(), holdfast.Options{MaxQueue: most}), i)
 			}
 			start := time.Now()
-			_, err = lock(t.Context(), c, name)
+			limited, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			_, err = lock(limited, c, name)
 			if !errors.Is(err, holdfast.ErrQueueFull) || !errors.Is(err, holdfast.ErrNotAcquired) {
 				t.Errorf("the error is %v", err)
 			}
