@@ -3,11 +3,14 @@ package holdfast
 import (
 	"fmt"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/asynclog"
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // Options configure a [Client]. The zero value is a good choice.
@@ -61,6 +64,10 @@ type Options struct {
 	// bound. By default, any number can wait.
 	MaxQueue int
 
+	// Deadlocks says what to do about deadlocks between processes. By default, they
+	// are reported.
+	Deadlocks DeadlockMode
+
 	// Replication configures when a lock counts as granted on a server that has
 	// replicas. By default, one connected replica must have the lock, as with
 	// Redisson.
@@ -72,6 +79,19 @@ type Options struct {
 	// Replication.Mode is [Strict], and zero otherwise.
 	ClockSkew time.Duration
 
+	// Label is a name for this client that operators see beside its host, program and
+	// process, for example in holdfast ls. It has at most 128 bytes.
+	Label string
+
+	// Anonymous makes the client say nothing about itself. By default, a client
+	// stores its host, process id, program, version, pod and label at the server, in
+	// the key holdfast:client:<id>, one second after its first lock. Others then see
+	// who holds a lock, and who waits for it. A client that only waits does so within
+	// three minutes. The key is renewed every few minutes, and expires ten minutes
+	// after a crash. If the user lacks permission for
+	// the key, only the id is known.
+	Anonymous bool
+
 	// Logger receives what no return value reports: failed renewals, broken
 	// subscriptions, certificates that are not verified. Its handler runs on
 	// its own goroutine, so a slow handler delays nothing. Up to 1024 records
@@ -79,6 +99,18 @@ type Options struct {
 	// 100 ms for the handler. By default, warnings and errors go to
 	// slog.Default(). To log nothing, use slog.New(slog.DiscardHandler).
 	Logger *slog.Logger
+
+	// LongHold is the time after which a lease that is still held is reported, once: to
+	// the log, and to the observers. The watchdog checks it when it renews leases. It
+	// does not apply to elections. By default, a lease may be held for any time.
+	LongHold time.Duration
+
+	// Observers receive events: locks that were acquired, failed attempts, losses,
+	// renewals, outages. See package observe. Events of a [MultiMutex] go to the
+	// observers of the client of its first lock, and those of a [RedlockMutex] to
+	// the observers of the first client. Close waits up to 100 ms for them. An observer
+	// that is a [Watcher] can also read [Client.Stats].
+	Observers []observe.Observer
 }
 
 // Replication configures how many replicas must have a lock before it counts as
@@ -183,6 +215,8 @@ func (o Options) check() error {
 		return invalid("MaxQueue is %d: it cannot be negative; 0 is no bound", o.MaxQueue)
 	case o.MaxQueue > 0 && o.WakeAll:
 		return invalid("MaxQueue is %d, but with WakeAll there is no queue: remove one of them", o.MaxQueue)
+	case o.Deadlocks > IgnoreDeadlocks:
+		return invalid("Deadlocks is %d: choose ReportDeadlocks, EndDeadlocks or IgnoreDeadlocks", o.Deadlocks)
 	case o.Replication.Mode > Strict:
 		return invalid("Replication.Mode is %v: choose Acked, Async or Strict", o.Replication.Mode)
 	case o.Replication.Mode == Strict && o.Replication.Replicas < 1:
@@ -193,6 +227,14 @@ func (o Options) check() error {
 		return invalid("Replication.Timeout is %v: choose between 1ms and WatchdogTimeout (%v)", o.Replication.Timeout, o.WatchdogTimeout)
 	case o.ClockSkew < 0 || o.ClockSkew > o.WatchdogTimeout/4:
 		return invalid("ClockSkew is %v: choose at most a quarter of WatchdogTimeout (%v)", o.ClockSkew, o.WatchdogTimeout/4)
+	case o.LongHold < 0:
+		return invalid("LongHold is %v: it cannot be negative; 0 is no limit", o.LongHold)
+	case len(o.Label) > maxLabel:
+		return invalid("Label has %d bytes: use at most %d", len(o.Label), maxLabel)
+	case o.Label != "" && o.Anonymous:
+		return invalid("Label is %q, but the client is Anonymous: remove one of them", o.Label)
+	case slices.Contains(o.Observers, nil):
+		return invalid("an observer is nil: remove it from Observers")
 	case o.HandoffTime < 0:
 		return invalid("HandoffTime is %v: it cannot be negative; to disable hand-offs, set Handoffs to -1", o.HandoffTime)
 	}
@@ -203,10 +245,16 @@ func (o Options) check() error {
 // as a cluster. It holds the leases that were acquired through it. It is safe
 // for concurrent use. A program needs one Client per server or cluster.
 type Client struct {
-	engine  *engine.Engine
-	driver  driver.Driver
-	options Options
-	anyHost bool // the configuration file disables the check of host names in certificates
+	engine    *engine.Engine
+	driver    driver.Driver
+	options   Options
+	observers *observers // nil: none
+	calls     calls
+	holders   holders
+	who       string   // the client in words
+	unwatch   []func() // see [Watcher]
+	closed    sync.Once
+	anyHost   bool // the configuration file disables the check of host names in certificates
 }
 
 // New returns a client that uses the driver d. Closing the client closes d.
@@ -223,7 +271,9 @@ func New(d driver.Driver, o Options) (*Client, error) {
 	if unverified(d) {
 		o.Logger.Warn(unverifiedText) // on the goroutine of the caller, so it is logged before New returns
 	}
-	o.Logger = asynclog.New(o.Logger)
+	var observers *observers
+	o.Logger = asynclog.New(o.Logger, func() { observers.blocked("the logger") })
+	observers, identity := newObservers(o.Observers, o.Logger), o.identity()
 	e := engine.New(d, engine.Options{
 		Lease:       o.WatchdogTimeout,
 		Renew:       o.RenewEvery,
@@ -235,22 +285,30 @@ func New(d driver.Driver, o Options) (*Client, error) {
 		SliceTime:   o.HandoffTime,
 		Directed:    !o.WakeAll,
 		MaxQueue:    o.MaxQueue,
+		LongHold:    o.LongHold,
 		Replication: engine.Replication{
 			Mode:     engine.Mode(o.Replication.Mode),
 			Replicas: o.Replication.Replicas,
 			Timeout:  o.Replication.Timeout,
 			Skew:     o.ClockSkew,
 		},
-		Log: o.Logger,
+		Client: identity,
+		Log:    o.Logger,
+		Events: observers.events(),
 	})
-	return &Client{engine: e, driver: d, options: o}, nil
+	if observers != nil {
+		observers.client = e.ID()
+	}
+	c := &Client{engine: e, driver: d, options: o, observers: observers, who: identity.Text(e.ID())}
+	c.showWatchers()
+	return c, nil
 }
 
 // closeTime is how long Close waits for a server that does not answer.
 const closeTime = 2 * time.Second
 
-// logTime is how long Close waits for the user's logger.
-const logTime = 100 * time.Millisecond
+// userTime is how long Close waits for each observer and for the user's logger.
+const userTime = 100 * time.Millisecond
 
 // Close closes the client and its driver. Waiting calls return [ErrClosed]. The
 // contexts of leases that are still held end with a cause that matches
@@ -261,8 +319,15 @@ func (c *Client) Close() error {
 		return &Error{Op: "close", Err: err}
 	}
 	c.engine.Close(closeTime)
+	c.calls.close()
 	err := c.driver.Close()
-	asynclog.Flush(c.options.Logger, logTime)
+	c.observers.flush(userTime)
+	asynclog.Flush(c.options.Logger, userTime)
+	c.closed.Do(func() {
+		for _, stop := range c.unwatch {
+			stop()
+		}
+	})
 	return err
 }
 

@@ -32,7 +32,7 @@ type Election struct {
 // of its calls.
 func (c *Client) Election(name string, opts ...Option) *Election {
 	o := newNamed(c, "election", name, opts)
-	o.set.nonReentrant = true
+	o.set.nonReentrant, o.steady = true, true
 	return &Election{o, script.NewElection(name)}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -30,10 +31,22 @@ type State struct {
 	// negative if the lock never expires.
 	TTL time.Duration
 
+	// Client is the process of the owner, as far as it is known.
+	Client *inspect.Client
+
 	Waiting []string // the owners in the queue of a [FairMutex], first come first
 }
 
 func (x *exclusive) state(ctx context.Context) (State, error) {
+	s, err := x.look(ctx)
+	if err == nil && s.Locked {
+		s.Client, _ = inspect.New(x.client.driver).Client(ctx, s.Owner) // not essential
+	}
+	return s, err
+}
+
+// look returns the state without the client.
+func (x *exclusive) look(ctx context.Context) (State, error) {
 	var s State
 	err := x.ask(ctx, "inspect", true, func(ctx context.Context) error {
 		seen, err := x.wire.Inspect(ctx, x.client.driver)
@@ -44,12 +57,12 @@ func (x *exclusive) state(ctx context.Context) (State, error) {
 }
 
 func (x *exclusive) isLocked(ctx context.Context) (bool, error) {
-	s, err := x.state(ctx)
+	s, err := x.look(ctx)
 	return s.Locked, err
 }
 
 func (x *exclusive) holdCount(ctx context.Context) (int, error) {
-	s, err := x.state(ctx)
+	s, err := x.look(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -18,13 +18,17 @@ const module = "github.com/holdfast-go/holdfast"
 // mayImport says which packages of this module each package may import, apart
 // from its tests. Calls go one way down: primitive, engine, script, driver.
 var mayImport = map[string][]string{
-	".":                  {"driver", "driver/rueidis", "internal/asynclog", "internal/check", "internal/clock", "internal/config", "internal/engine", "internal/script", "internal/watchdog"},
+	".":                  {"driver", "driver/rueidis", "inspect", "internal/async", "internal/asynclog", "internal/check", "internal/clock", "internal/config", "internal/engine", "internal/script", "internal/watchdog", "observe"},
 	"driver":             {},
 	"driver/rueidis":     {"driver"},
 	"driver/drivertest":  {"driver", "internal/redistest"},
 	"fence":              {"driver", "internal/script"},
 	"inspect":            {"driver", "internal/engine", "internal/script"}, // of the engine, the errors
-	"internal/asynclog":  {},
+	"dashboard":          {"driver", "inspect", "internal/lockjson", "observe"},
+	"debug":              {"."},
+	"observe":            {"internal/engine"}, // the errors
+	"internal/async":     {"internal/clock"},
+	"internal/asynclog":  {"internal/async"},
 	"internal/check":     {"driver", "internal/script"},
 	"internal/clock":     {},
 	"internal/config":    {"driver/rueidis"},
@@ -33,10 +37,14 @@ var mayImport = map[string][]string{
 	"internal/watchdog":  {"driver", "internal/clock", "internal/script"},
 	"internal/engine":    {"driver", "internal/clock", "internal/script", "internal/wait", "internal/watchdog"},
 	"internal/fake":      {"driver"},
+	"internal/lockjson":  {"inspect"},
+	"internal/measure":   {"observe"},
 	"internal/locktest":  {"internal/check", "internal/redistest"},
 	"internal/redistest": {},
 	"internal/mutants":   {},
 	"test/topology":      {},
+
+	"internal/measure/measuretest": {"driver", "internal/clock", "internal/fake", "internal/locktest", "internal/measure", "internal/redistest", "observe"},
 }
 
 // onlyIn says which files may import something, where not all may. A name that
@@ -48,14 +56,14 @@ var onlyIn = map[string][]string{
 		"driver/rueidis/sentinel.go", "driver/rueidis/cluster.go",
 	},
 	"go.yaml.in/yaml/v3":           {"internal/config/keys.go", "internal/config/node.go", "internal/config/servers.go", "internal/config/value.go"},
-	module + "/internal/redistest": {"driver/drivertest/", "internal/locktest/"},
-	module + "/internal/fake":      {},
-	module + "/internal/locktest":  {},
+	module + "/internal/redistest": {"driver/drivertest/", "internal/locktest/", "internal/measure/measuretest/"},
+	module + "/internal/fake":      {"internal/measure/measuretest/"},
+	module + "/internal/locktest":  {"internal/measure/measuretest/"},
 	module + "/driver/drivertest":  {},
 	"math/rand":                    {}, // math/rand/v2
 	"unsafe":                       {"internal/clock/boot_linux.go", "internal/redistest/clock_linux.go"},
 	"golang.org/x/sys":             {},
-	"net/http":                     {},
+	"net/http":                     {"dashboard/", "debug/"},
 }
 
 func TestImports(t *testing.T) {

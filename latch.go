@@ -59,10 +59,15 @@ func (l *Latch) Wait(ctx context.Context, opts ...Option) error {
 	if set.err != nil {
 		return l.fail("wait for", set.err)
 	}
-	if _, err := l.client.engine.Take(ctx, l.wire, set.request(engine.Forever)); err != nil {
-		return l.fail("wait for", err)
+	r := set.request(engine.Forever)
+	seen := l.observe(ctx, l.client, l.wire)
+	r.Report, r.Caller = seen.notes(), (*taker)(&l.named)
+	_, err := l.client.engine.Take(ctx, l.wire, r)
+	if err != nil {
+		err = l.fail("wait for", err)
 	}
-	return nil
+	l.client.taken(seen, err)
+	return err
 }
 
 // Count returns the current count. It is zero if the latch is open.

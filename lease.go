@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -22,14 +23,18 @@ type Lease struct {
 	pass    int          // which user of the hold this lease is
 	token   int64
 	renewed bool
+	bounded bool   // the call that waits for it has a limit
 	parts   *parts // of a lease on several locks; nil: a lease on one lock
 	whole   *Lease // the lease on several locks that this one is a part of; nil: none
 
-	parent   context.Context     // the context given to Lock
-	outer    *Lease              // the innermost lease that parent carries
-	survives string              // the kind of a lease in parent whose release this lease survives
-	exit     func(*Lease, error) // called after Release
+	parent   context.Context         // the context given to Lock
+	outer    *Lease                  // the innermost lease that parent carries
+	survives string                  // the kind of a lease in parent whose release this lease survives
+	exit     func(*Lease, error)     // called after Release
+	abort    context.CancelCauseFunc // ends the call that waits for the lease, to resolve a deadlock; nil: it cannot be ended
 
+	seen   atomic.Pointer[observation] // nil: not observed
+	needed atomic.Bool                 // the context was made: a loss must end it
 	mu     sync.Mutex
 	done   bool // released
 	ctx    context.Context
@@ -129,7 +134,7 @@ func (l *Lease) announce(fn func(*Lease)) {
 			_ = l.Release(l.parent)
 		}
 	}()
-	fn(l)
+	l.hook(func() { fn(l) })
 	ok = true
 }
 
@@ -160,7 +165,11 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if done {
 		return l.wrap("extend", ErrNotHeld)
 	}
-	return l.wrap("extend", l.extend(ctx, d.Truncate(time.Millisecond)))
+	err := l.wrap("extend", l.extend(ctx, d.Truncate(time.Millisecond)))
+	if seen := l.seen.Load(); seen != nil {
+		seen.extended(err)
+	}
+	return err
 }
 
 func checkExtension(d time.Duration) error {
@@ -209,14 +218,21 @@ func (l *Lease) Release(ctx context.Context) error {
 		return nil
 	}
 	l.done = true
-	cancel := l.cancel
+	cancel, seen := l.cancel, l.seen.Load()
 	l.mu.Unlock()
+	var began time.Time
+	if seen != nil {
+		began = time.Now()
+	}
 	if cancel != nil {
 		cancel(&released{l})
 	}
 	err := l.wrap("release", l.release())
+	if seen != nil {
+		seen.released(l, began, err)
+	}
 	if l.exit != nil {
-		l.exit(l, err)
+		l.hook(func() { l.exit(l, err) })
 	}
 	return err
 }
@@ -280,6 +296,7 @@ func (k *lossHandler) Lost(watchdog.Reason) {
 		return
 	}
 	l.end()
+	l.observeLoss()
 }
 
 // end ends the context of a lease that is lost.

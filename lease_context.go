@@ -24,6 +24,7 @@ func (l *Lease) Context() context.Context {
 	if l.ctx == nil {
 		ctx, cancel := l.derive()
 		l.ctx, l.cancel = &leaseContext{ctx, l}, cancel
+		l.keep()
 		switch {
 		case l.done:
 			cancel(&released{l})

@@ -162,6 +162,7 @@ func (s *LeasedSemaphore) ReleaseIDs(ctx context.Context, ids ...string) error {
 	if err == nil && held == 0 {
 		err = s.fail("release", ErrNotHeld)
 	}
+	s.observeRelease(ctx, len(ids), err)
 	return err
 }
 

@@ -120,12 +120,15 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 		return nil, m.fail(op, s.err)
 	}
 	r := s.request(wait)
+	first, _ := m.locks[0].(single).target()
+	seen := m.observe(ctx, first.client, nil)
 	whole := &Lease{
 		kind: m.kind, name: m.name,
 		parts:  &parts{need: len(m.locks)},
 		exit:   s.onRelease,
 		parent: ctx, outer: LeaseOf(ctx),
 	}
+	r.Report, r.Caller = seen.notes(), &setCaller{whole, first.client}
 	var wants []*engine.Want
 	var wanted, entered []*Lease
 	err := func() error {
@@ -150,13 +153,17 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 		if len(wants) == 0 {
 			return nil
 		}
-		return engine.AcquireAll(ctx, wants, r)
+		waiting, done := whole.abortable(ctx, first.client)
+		return done(engine.AcquireAll(waiting, wants, r))
 	}()
 	if err != nil {
 		for _, part := range entered {
 			_ = part.release()
 		}
-		return nil, m.fail(op, err)
+		first.client.explainBusy(first.name, err)
+		err = m.fail(op, err)
+		first.client.failed(seen, err)
+		return nil, err
 	}
 	for i, part := range wanted {
 		part.hold = wants[i].Hold
@@ -172,8 +179,11 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 	}
 	if err != nil {
 		_ = whole.Release(ctx)
-		return nil, whole.wrap(op, err)
+		err = whole.wrap(op, err)
+		first.client.failed(seen, err)
+		return nil, err
 	}
+	seen.ended(whole, len(wants) == 0, nil)
 	whole.announce(s.onAcquire)
 	return whole, nil
 }

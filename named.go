@@ -19,6 +19,7 @@ type named struct {
 	beside string // the kind whose lease in the context admits this one; "": none
 	never  string // the kind whose lease in the context excludes this one; "": none
 
+	steady  bool // it is meant to be held for long
 	repeats bool // acquiring it again takes more of it, as with permits
 	set     settings
 }
@@ -87,26 +88,36 @@ func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time
 	if s.err != nil {
 		return nil, o.fail(op, s.err)
 	}
+	r := s.request(wait)
 	l := &Lease{
 		client: o.client, kind: o.kind, name: o.name,
 		renewed: s.lease == 0, exit: s.onRelease,
-		parent: ctx, outer: LeaseOf(ctx),
+		parent: ctx, outer: LeaseOf(ctx), bounded: r.Wait > 0,
 	}
-	r := s.request(wait)
+	seen := o.observe(ctx, o.client, k)
+	r.Report, r.Caller, r.Steady = seen.notes(), (*lossHandler)(l), o.steady
 	var entered bool
 	var err error
 	if !o.repeats {
 		entered, r.Under, err = o.prepare(ctx, l, r, s.nonReentrant)
 	}
 	if !entered && err == nil {
-		l.hold, err = o.client.engine.Acquire(ctx, k, r, (*lossHandler)(l))
+		waiting, done := l.abortable(ctx, o.client)
+		l.hold, err = o.client.engine.Acquire(waiting, k, r, (*lossHandler)(l))
+		err = done(err)
 	}
 	if err != nil {
-		return nil, o.fail(op, err)
+		if !o.repeats {
+			o.client.explainBusy(o.name, err)
+		}
+		err = o.fail(op, err)
+		o.client.failed(seen, err)
+		return nil, err
 	}
 	if !entered {
 		l.pass, l.token = l.hold.Current()
 	}
+	seen.ended(l, entered, nil)
 	l.announce(s.onAcquire)
 	return l, nil
 }

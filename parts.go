@@ -53,10 +53,11 @@ func (p *parts) lost() *Lease {
 // lostPart ends the context of the lease if too few parts are left.
 func (l *Lease) lostPart() {
 	l.mu.Lock()
-	watched := l.cancel != nil // else the parts may be incomplete
+	complete := l.cancel != nil || l.seen.Load() != nil
 	l.mu.Unlock()
-	if watched && l.parts.lost() != nil {
+	if complete && l.parts.lost() != nil {
 		l.end()
+		l.observeLoss()
 	}
 }
 

@@ -202,10 +202,14 @@ func (l *RateLimiter) take(ctx context.Context, op string, n int, r engine.Reque
 	if n == 0 {
 		return engine.Taken{}, nil
 	}
-	taken, err := l.client.engine.Take(ctx, l.wire(n), r)
+	wire := l.wire(n)
+	seen := l.observe(ctx, l.client, wire)
+	r.Report, r.Caller = seen.notes(), (*taker)(&l.named)
+	taken, err := l.client.engine.Take(ctx, wire, r)
 	if err != nil {
 		err = l.explain(op, n, err)
 	}
+	l.client.taken(seen, err)
 	return taken, err
 }
 
@@ -232,6 +236,12 @@ func (l *RateLimiter) Release(ctx context.Context, n int) error {
 	if n == 0 {
 		return nil
 	}
+	err = l.release(ctx, n)
+	l.observeRelease(ctx, n, err)
+	return err
+}
+
+func (l *RateLimiter) release(ctx context.Context, n int) error {
 	for n > 0 { // one request releases the permits of a limited number of entries
 		r, err := l.order(ctx, "release permits of", l.wire(n).Release, nil)
 		if err != nil {

@@ -184,8 +184,11 @@ func (m *RedlockMutex) vote(ctx context.Context, op string, wait time.Duration, 
 	part := func(c *Client) *Lease {
 		return &Lease{client: c, kind: "vote", name: m.name, renewed: r.Lease == 0, parent: ctx, whole: whole}
 	}
+	seen := m.observe(ctx, m.redlock.clients[0], nil)
+	r.Report, r.Caller = seen.notes(), &setCaller{whole, m.redlock.clients[0]}
 	var err error
-	switch held := m.redlock.find(ctx, m.name); {
+	held := m.redlock.find(ctx, m.name)
+	switch {
 	case held != nil && s.nonReentrant:
 		err = ErrReentrant
 	case held != nil:
@@ -194,8 +197,11 @@ func (m *RedlockMutex) vote(ctx context.Context, op string, wait time.Duration, 
 		err = m.redlock.acquire(ctx, whole, part, r)
 	}
 	if err != nil {
-		return nil, m.fail(op, err)
+		err = m.fail(op, err)
+		m.redlock.clients[0].failed(seen, err)
+		return nil, err
 	}
+	seen.ended(whole, held != nil, nil)
 	whole.announce(s.onAcquire)
 	return whole, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -113,6 +114,8 @@ type RWHolder struct {
 	Owner string        // the owner of a lease ([Lease.Owner]), or a Java thread
 	Holds int           // how many times the owner has entered the lock
 	TTL   time.Duration // the time until the hold expires if it is not renewed; negative if it never expires
+
+	Client *inspect.Client // the process of the owner, as far as it is known
 }
 
 // State asks the server for the writer and the readers.
@@ -120,14 +123,14 @@ func (m *RWMutex) State(ctx context.Context) (RWState, error) { return m.read.St
 
 // IsLocked asks the server whether a writer holds the mutex.
 func (m *RWMutex) IsLocked(ctx context.Context) (bool, error) {
-	s, err := m.State(ctx)
+	s, err := m.read.look(ctx)
 	return s.Writer.Owner != "", err
 }
 
 // HoldCount asks the server how many times the owner in ctx holds the mutex for
 // writing.
 func (m *RWMutex) HoldCount(ctx context.Context) (int, error) {
-	s, err := m.State(ctx)
+	s, err := m.read.look(ctx)
 	return m.write.holds(ctx, s.Writer), err
 }
 
@@ -178,6 +181,25 @@ func (r *RLocker) Do(ctx context.Context, fn func(context.Context) error, opts .
 
 // State asks the server for the writer and the readers.
 func (r *RLocker) State(ctx context.Context) (RWState, error) {
+	s, err := r.look(ctx)
+	if err != nil || s.Writer.Owner == "" && len(s.Readers) == 0 {
+		return s, err
+	}
+	owners := []string{s.Writer.Owner}
+	for _, h := range s.Readers {
+		owners = append(owners, h.Owner)
+	}
+	if clients, err := inspect.New(r.client.driver).ClientsOf(ctx, owners...); err == nil { // not essential
+		s.Writer.Client = clients[0]
+		for i, c := range clients[1:] {
+			s.Readers[i].Client = c
+		}
+	}
+	return s, nil
+}
+
+// look returns the state without the clients.
+func (r *RLocker) look(ctx context.Context) (RWState, error) {
 	var s RWState
 	var own string
 	if l := r.client.find(ctx, r.kind, r.name); l != nil {
@@ -185,9 +207,9 @@ func (r *RLocker) State(ctx context.Context) (RWState, error) {
 	}
 	err := r.ask(ctx, "inspect", true, func(ctx context.Context) error {
 		seen, err := r.wire.Inspect(ctx, r.client.driver, own)
-		s = RWState{Writer: RWHolder{seen.Writer.Owner, seen.Writer.Count, seen.Writer.TTL}}
+		s = RWState{Writer: RWHolder{Owner: seen.Writer.Owner, Holds: seen.Writer.Count, TTL: seen.Writer.TTL}}
 		for _, p := range seen.Readers {
-			s.Readers = append(s.Readers, RWHolder{p.Owner, p.Count, p.TTL})
+			s.Readers = append(s.Readers, RWHolder{Owner: p.Owner, Holds: p.Count, TTL: p.TTL})
 		}
 		return err
 	})
@@ -196,14 +218,14 @@ func (r *RLocker) State(ctx context.Context) (RWState, error) {
 
 // IsLocked asks the server whether a reader holds the mutex.
 func (r *RLocker) IsLocked(ctx context.Context) (bool, error) {
-	s, err := r.State(ctx)
+	s, err := r.look(ctx)
 	return len(s.Readers) > 0, err
 }
 
 // HoldCount asks the server how many times the owner in ctx holds the mutex for
 // reading.
 func (r *RLocker) HoldCount(ctx context.Context) (int, error) {
-	s, err := r.State(ctx)
+	s, err := r.look(ctx)
 	return r.holds(ctx, s.Readers...), err
 }
 

@@ -80,10 +80,15 @@ func (s *Semaphore) take(ctx context.Context, op string, permits int, wait time.
 	if permits == 0 {
 		return nil
 	}
-	if _, err := s.client.engine.Take(ctx, s.wire(permits), set.request(wait)); err != nil {
-		return s.fail(op, err)
+	wire, r := s.wire(permits), set.request(wait)
+	seen := s.observe(ctx, s.client, wire)
+	r.Report, r.Caller = seen.notes(), (*taker)(&s.named)
+	_, err := s.client.engine.Take(ctx, wire, r)
+	if err != nil {
+		err = s.fail(op, err)
 	}
-	return nil
+	s.client.taken(seen, err)
+	return err
 }
 
 // Release releases the given number of permits. It ignores the end of ctx. If
@@ -121,6 +126,7 @@ func (s *Semaphore) release(ctx context.Context, permits int, existing bool) (bo
 	if reply > 0 {
 		s.client.engine.Yield(wire, reply-1)
 	}
+	s.observeRelease(ctx, permits, err)
 	return reply > 0, err
 }
 

@@ -71,6 +71,9 @@ type Holder struct {
 	Mode  Mode
 	Holds int           // how many times the owner has entered the lock
 	TTL   time.Duration // the time until the hold expires if it is not renewed; negative if it never expires
+	// Client is the process of the owner. It is nil for permits: their ids do not say
+	// whose they are.
+	Client *Client
 }
 
 // A Waiter is an owner that waits in a queue at the server. A lock can have two
@@ -96,6 +99,7 @@ type Waiter struct {
 	Kind    Kind          // the kind that it waits for: Fair, Mutex, Fenced (also an election), RW to write, or Semaphore; empty if the entry is not valid
 	Permits int           // the number of permits that it waits for; 0 if Kind is not Semaphore
 	Waited  time.Duration // the time since its first request, by the clock of the server; negative if unknown
+	Client  *Client       // the process of the owner; nil if the entry is not valid
 }
 
 // A Query selects the locks to list. The zero value selects all locks, with
@@ -104,7 +108,8 @@ type Query struct {
 	Match string        // a pattern for names, as for SCAN: * ? [ab] \; the default matches all
 	Limit int           // the maximum number of locks; the default is 1,000
 	Keys  int           // the approximate maximum number of keys to scan; the default is 1,000,000
-	Pause time.Duration // a pause after every few hundred keys; the default is none
+	Pause time.Duration // a pause after every request to scan keys; the default is none
+	Step  int           // the approximate number of keys per request, which delays other clients for as long as it runs; the default is 250
 }
 
 // ErrMore means that a limit of the [Query] was reached, so the list is not
@@ -113,6 +118,9 @@ var ErrMore = errors.New("the list is incomplete")
 
 // ErrNotLock means that the key with this name is not a lock.
 var ErrNotLock = errors.New("not a lock")
+
+// ErrNotLimiter means that the key with this name is not a rate limiter.
+var ErrNotLimiter = errors.New("not a rate limiter")
 
 // An Inspector inspects the locks on one server, or on all masters of a
 // cluster. It is safe for concurrent use.

@@ -50,7 +50,7 @@ func TestKinds(t *testing.T) {
 	first := eventually(t, i, "fair:{1}", func(l inspect.Lock) bool { return len(l.Queue) == 1 && l.Clients == 1 }).Queue[0]
 	waits(c.FairMutex("fair:{1}"))
 	queue := eventually(t, i, "fair:{1}", func(l inspect.Lock) bool { return len(l.Queue) == 2 && l.Clients == 2 }).Queue
-	if queue[0] != first || queue[0].Place != 1 || queue[1].Place != 2 {
+	if queue[0].Owner != first.Owner || queue[0].Place != 1 || queue[1].Place != 2 {
 		t.Errorf("the queue is %+v, but %+v came first", queue, first)
 	}
 	expect(inspect.Lock{Name: "fair:{1}", Kind: inspect.Fair, Clients: 2, Queue: queue, Queued: 2, Holders: []inspect.Holder{hold(f, inspect.Exclusive, 1)}})

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	batch = 50    // locks per pipeline
+	batch = 50    // locks per pipeline, at most
 	full  = 1_000 // maximum number of holders and waiters in the result of Lock
 )
 
@@ -30,14 +30,16 @@ func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
 	if name == "" {
 		return Lock{}, explain("inspect a lock", fmt.Errorf("%w: the name is empty", engine.ErrInvalid))
 	}
-	for lock, err := range i.look(ctx, []string{name}, full) {
+	for lock, err := range i.look(ctx, []string{name}, full, 1) {
 		if err == nil && lock.Kind == "" {
 			err = fmt.Errorf("%w: the key is something else, or a semaphore without taken permits and without clients in the queue", ErrNotLock)
 		}
 		if err != nil {
 			return Lock{}, explain(fmt.Sprintf("inspect %.80q", name), err)
 		}
-		return lock, nil
+		cs, one := clients{driver: i.driver}, []Lock{lock}
+		cs.name(ctx, one)
+		return one[0], nil
 	}
 	panic("unreachable: one name yields one lock")
 }
@@ -72,7 +74,7 @@ func (i *Inspector) Break(ctx context.Context, seen Lock) (bool, error) {
 
 // look reads the state of locks on one node. A Lock without a kind is not a
 // lock. The caller adds the names to errors.
-func (i *Inspector) look(ctx context.Context, names []string, most int) iter.Seq2[Lock, error] {
+func (i *Inspector) look(ctx context.Context, names []string, most, batch int) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {
 		for names := range slices.Chunk(names, batch) {
 			calls := make([]driver.Call, len(names))
@@ -113,10 +115,10 @@ func (i *Inspector) lookAgain(ctx context.Context, calls []driver.Call, results 
 func found(name string, s script.Sight) Lock {
 	l := Lock{Name: name, Kind: Kind(s.Kind), Queued: s.Queued, Clients: s.Clients, Token: s.Token, Leader: s.Leader, More: s.More}
 	for _, w := range s.Queue {
-		l.Queue = append(l.Queue, Waiter{w.Owner, w.Place, Kind(w.Kind), w.Permits, w.Waited})
+		l.Queue = append(l.Queue, Waiter{Owner: w.Owner, Place: w.Place, Kind: Kind(w.Kind), Permits: w.Permits, Waited: w.Waited})
 	}
 	for _, h := range s.Holders {
-		l.Holders = append(l.Holders, Holder{h.Owner, Mode(h.Mode), h.Count, h.TTL})
+		l.Holders = append(l.Holders, Holder{Owner: h.Owner, Mode: Mode(h.Mode), Holds: h.Count, TTL: h.TTL})
 	}
 	return l
 }

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	stride = 250 // approximate number of keys per call
-	brief  = 100 // maximum number of holders and waiters per lock in a list
+	stride  = 250 // default of Query.Step
+	maxStep = 10_000
+	brief   = 100 // maximum number of holders and waiters per lock in a list
 )
 
 // Locks lists the locks that are held now, and locks without holders that have
@@ -29,52 +30,74 @@ const (
 // was reached.
 func (i *Inspector) Locks(ctx context.Context, q Query) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {
-		l := &listing{
-			Inspector: i, ctx: ctx, yield: yield, seen: make(map[string]bool), listed: make(map[string]bool),
-			limit: cmp.Or(q.Limit, 1_000), keys: cmp.Or(q.Keys, 1_000_000), pause: q.Pause,
+		l := &listing{Inspector: i, ctx: ctx, yield: yield, seen: make(map[string]bool), listed: make(map[string]bool)}
+		err := l.limits(q)
+		if err == nil {
+			l.clients.driver = i.driver
+			err = l.run(cmp.Or(q.Match, "*"))
 		}
-		err := i.ready(ctx)
-		if err != nil {
-			yield(Lock{}, explain("list locks", err))
-			return
-		}
-		if min(q.Limit, q.Keys) < 0 || q.Pause < 0 {
-			err = fmt.Errorf("%w: the limits of a query must not be negative", engine.ErrInvalid)
-		} else if err = l.run(cmp.Or(q.Match, "*")); err == nil && l.more {
-			err = fmt.Errorf("%w: raise the limits of the query, or use a pattern that matches fewer names", ErrMore)
-		}
-		if err != nil && !l.ended {
+		if err = l.incomplete(err); err != nil && !l.ended {
 			yield(Lock{}, explain("list locks", err))
 		}
 	}
 }
 
-// A listing is one run of Locks.
+// limits sets the limits of a query.
+func (l *listing) limits(q Query) error {
+	l.limit, l.keys, l.pause, l.step = cmp.Or(q.Limit, 1_000), cmp.Or(q.Keys, 1_000_000), q.Pause, min(cmp.Or(q.Step, stride), maxStep)
+	if err := l.ready(l.ctx); err != nil {
+		return err
+	}
+	if min(q.Limit, q.Keys, q.Step) < 0 || q.Pause < 0 {
+		return fmt.Errorf("%w: the limits of a query must not be negative", engine.ErrInvalid)
+	}
+	return nil
+}
+
+// incomplete returns err, or [ErrMore] if a limit was reached.
+func (l *listing) incomplete(err error) error {
+	if err == nil && l.more {
+		err = fmt.Errorf("%w: raise the limits of the query, or use a pattern that matches fewer names", ErrMore)
+	}
+	return err
+}
+
+// A listing is one run of Locks, Clients or Limiters.
 type listing struct {
 	*Inspector
-	ctx    context.Context
-	yield  func(Lock, error) bool
-	seen   map[string]bool // names that were already read: SCAN may return a name twice
-	listed map[string]bool // names of the locks in the list
-	free   []string        // names of locks without holders that clients wait for; they are listed last
-	last   bool            // the free locks are being listed
-	limit  int             // remaining number of locks
-	keys   int             // number of keys to scan per walk
-	pause  time.Duration
-	more   bool // a limit was reached
-	ended  bool // the caller has left the loop
+	clients clients
+	ctx     context.Context
+	yield   func(Lock, error) bool
+	seen    map[string]bool // names that were already read: SCAN may return a name twice
+	listed  map[string]bool // names of the locks in the list
+	free    []string        // names of locks without holders that clients wait for; they are listed last
+	last    bool            // the free locks are being listed
+	limit   int             // remaining number of locks
+	keys    int             // number of keys to scan per walk
+	pause   time.Duration
+	step    int
+	more    bool // a limit was reached
+	ended   bool // the caller has left the loop
 }
 
 func (l *listing) run(pattern string) error {
-	for _, w := range script.Walks(pattern) {
+	if err := l.walkAll(script.Walks(pattern), l.list); err != nil || l.over() {
+		return err
+	}
+	return l.listFree()
+}
+
+// walkAll scans the keys of all servers, once per walk.
+func (l *listing) walkAll(walks []script.Walk, list func(names []string) error) error {
+	for _, w := range walks {
 		keys := l.keys
 		for _, route := range script.Routes(l.driver) {
-			if err := l.walk(w, route, &keys); err != nil || l.over() {
+			if err := l.walk(w, route, &keys, list); err != nil || l.over() {
 				return err
 			}
 		}
 	}
-	return l.listFree()
+	return nil
 }
 
 // listFree lists the free locks. Two names may share one queue, so these are listed when all
@@ -82,7 +105,7 @@ func (l *listing) run(pattern string) error {
 func (l *listing) listFree() error {
 	l.last = true
 	clear(l.seen)
-	for names := range slices.Chunk(l.free, stride) {
+	for names := range slices.Chunk(l.free, l.step) {
 		if err := l.rest(); err != nil {
 			return err
 		}
@@ -97,23 +120,23 @@ func (l *listing) listFree() error {
 func (l *listing) over() bool { return l.ended || l.limit < 0 }
 
 // walk scans the keys of one server, as many as are left.
-func (l *listing) walk(w script.Walk, route string, keys *int) error {
+func (l *listing) walk(w script.Walk, route string, keys *int, list func(names []string) error) error {
 	place := l.driver.Place(route)
-	for cursor := ""; cursor != "0"; *keys -= stride {
+	for cursor := ""; cursor != "0"; *keys -= l.step {
 		if *keys <= 0 {
 			l.more = true
 			return nil
 		}
 		var names []string
 		var err error
-		if cursor, names, err = w.Step(l.ctx, l.driver, route, cmp.Or(cursor, "0"), min(stride, *keys)); err != nil {
+		if cursor, names, err = w.Step(l.ctx, l.driver, route, cmp.Or(cursor, "0"), min(l.step, *keys)); err != nil {
 			return err
 		}
 		// A cursor is valid only on the server that returned it.
 		if now := l.driver.Place(route); now.Node != place.Node || now.Term != place.Term {
 			return driver.Unsent(fmt.Errorf("another server took over from %s during the listing: list again", place.Node))
 		}
-		if err := l.list(names); err != nil || l.over() {
+		if err := list(names); err != nil || l.over() {
 			return err
 		}
 		if cursor == "0" {
@@ -137,27 +160,30 @@ func (l *listing) list(names []string) error {
 			byNode[node] = append(byNode[node], n)
 		}
 	}
+	var locks []Lock
 	for _, names := range byNode {
-		for lock, err := range l.look(l.ctx, names, brief) {
+		for lock, err := range l.look(l.ctx, names, brief, min(batch, l.step)) {
 			switch {
 			case err != nil:
 				return err
 			case len(lock.Holders) == 0 && len(lock.Queue) == 0 && lock.More == 0:
-				continue
 			case len(lock.Holders) == 0 && !l.last:
 				l.free = append(l.free, lock.Name)
-				continue
-			case len(lock.Holders) == 0 && l.listed[script.Twin(lock.Name)]:
-				continue // the queue is that of the other lock
+			case len(lock.Holders) == 0 && l.listed[script.Twin(lock.Name)]: // the queue is that of the other lock
+			default:
+				l.listed[lock.Name] = true
+				locks = append(locks, lock)
 			}
-			if l.limit--; l.limit < 0 {
-				l.more = true
-				return nil
-			}
-			l.listed[lock.Name] = true
-			if l.ended = !l.yield(lock, nil); l.ended {
-				return nil
-			}
+		}
+	}
+	l.clients.name(l.ctx, locks[:min(len(locks), max(l.limit, 0))])
+	for _, lock := range locks {
+		if l.limit--; l.limit < 0 {
+			l.more = true
+			return nil
+		}
+		if l.ended = !l.yield(lock, nil); l.ended {
+			return nil
 		}
 	}
 	return nil

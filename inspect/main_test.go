@@ -87,12 +87,14 @@ func eventually(tb testing.TB, i *inspect.Inspector, name string, good func(insp
 func without(l inspect.Lock) inspect.Lock {
 	l.Holders = slices.Clone(l.Holders)
 	for i, h := range l.Holders {
+		l.Holders[i].Client = nil // see TestClient
 		if h.TTL > 0 {
 			l.Holders[i].TTL = time.Hour
 		}
 	}
 	l.Queue = slices.Clone(l.Queue)
 	for i, w := range l.Queue {
+		l.Queue[i].Client = nil
 		if w.Waited >= 0 {
 			l.Queue[i].Waited = time.Hour
 		}

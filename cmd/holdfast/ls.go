@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
 func init() { commands = append(commands, lsCommand) }
@@ -27,7 +28,8 @@ func lsCommand(a *app) *cobra.Command {
 		Long: `Ls lists the held locks of Holdfast and Redisson, and free locks with clients in
 the queue. For each lock it shows the kind, the holders, when each hold expires
 unless it is renewed, how many wait, and how often each holder has entered the
-lock. Show and --json also list the waiters.
+lock. Show and --json also list the waiters. Below the locks, ls lists deadlocks
+that clients of Holdfast have found, whatever the pattern.
 
 ` + lsPatterns + `
 
@@ -40,9 +42,15 @@ terminal and shortens long ones; --json prints them in full.
 
 Ls prints one document on one line:
 
-  {"locks": [LOCK, ...], "complete": true}
+  {"locks": [LOCK, ...], "deadlocks": [DEADLOCK, ...], "complete": true}
 
-complete is false if --limit or --keys ended the list early.`,
+complete is false if --limit or --keys ended the list early. Without deadlocks,
+that field is absent. A DEADLOCK has id, found (when it was last confirmed) and
+calls. Each call waits for a lock that
+the next one holds, and the last one for a lock that the first one holds. A call
+has client (its id), who (in words), since (when it began to wait), holds and
+wants: lists of locks with kind and name, and for holds also owner and wanted
+(the call before waits for it).`,
 		Example: `  holdfast ls
   holdfast ls 'orders:*'
   holdfast ls --json | jq -r '.locks[] | select(.kind == "rw") | .name'`,
@@ -54,17 +62,22 @@ complete is false if --limit or --keys ended the list early.`,
 				return err
 			}
 			defer client.Close()
-			locks, complete, err := q.run(ctx, inspect.New(client.Driver()))
+			i := inspect.New(client.Driver())
+			locks, complete, err := q.run(ctx, i)
 			if err != nil {
 				return err
 			}
+			deadlocks := q.deadlocks(ctx, i)
 			if q.json {
-				return a.printJSON(lsDocument{Locks: lsLocks(locks), Complete: complete})
+				return a.printJSON(lsDocument{Locks: lsLocks(locks), Deadlocks: lsDeadlocksOf(deadlocks), Complete: complete})
 			}
 			if len(locks) > 0 {
 				_, err = io.WriteString(a.out, lsTable(locks, nil).Text(a.screen()))
 			} else {
 				_, _ = fmt.Fprintln(a.notices(), q.nothing())
+			}
+			if err == nil {
+				_, err = io.WriteString(a.out, lsDeadlockText(a.screen(), deadlocks, time.Now()))
 			}
 			if !complete {
 				_, _ = fmt.Fprintln(a.notices(), q.incomplete(len(locks)))
@@ -82,8 +95,9 @@ characters. A backslash escapes the next character. Quote PATTERN for the shell.
 
 // lsDocument is what ls prints for machines.
 type lsDocument struct {
-	Locks    []lsLock `json:"locks"`
-	Complete bool     `json:"complete"`
+	Locks     []lockjson.Lock `json:"locks"`
+	Deadlocks []lsDeadlock    `json:"deadlocks,omitempty"`
+	Complete  bool            `json:"complete"`
 }
 
 // An lsQuery is what to list, as the user has put it.

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"encoding/base64"
-	"unicode/utf8"
-
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
-// lsSchema describes lsLock in the help of the commands that print it.
+// lsSchema describes lockjson.Lock in the help of the commands that print it.
 const lsSchema = `With --json, a lock is a LOCK:
 
   name     name of the lock
@@ -18,6 +16,7 @@ const lsSchema = `With --json, a lock is a LOCK:
              holds        how often the owner has entered the lock
              expiresInMs  time until the hold expires unless it is renewed;
                           null: it never expires
+             client       CLIENT of the owner; absent for permits
   queue    list of the waiters in the queues at the server, the next one first,
            each with
              owner     owner id
@@ -27,6 +26,7 @@ const lsSchema = `With --json, a lock is a LOCK:
              permits   number of permits that it waits for; absent for other
                        kinds
              waitedMs  time since its first request; null: unknown
+             client    CLIENT of the owner
            Of a process, only the first waiter is there
   queued   number of waiters in the queues, listed or not; null: unknown
   clients  number of clients that wait for the release; null: unknown
@@ -34,87 +34,18 @@ const lsSchema = `With --json, a lock is a LOCK:
   leader   what the leader of an election has proclaimed; absent if nothing
   more     number of holders and waiters that are not listed
 
+A CLIENT has the id of a process, and java: true if it uses Redisson. A client
+of Holdfast that has said who it is also has host, pid, program, version, pod,
+label, library and since (RFC 3339), as far as they are known.
+
 If a name, owner or leader is not valid UTF-8, U+FFFD replaces its invalid bytes
 and the field nameBase64, ownerBase64 or leaderBase64 has the exact bytes.`
 
-// An lsLock is the JSON form of a lock.
-type lsLock struct {
-	Name         string     `json:"name"`
-	NameBase64   string     `json:"nameBase64,omitempty"`
-	Kind         string     `json:"kind"`
-	Holders      []lsHolder `json:"holders"`
-	Queue        []lsWaiter `json:"queue"`
-	Queued       *int       `json:"queued"`
-	Clients      *int       `json:"clients"`
-	Token        int64      `json:"token,omitempty"`
-	Leader       string     `json:"leader,omitempty"`
-	LeaderBase64 string     `json:"leaderBase64,omitempty"`
-	More         int        `json:"more"`
-}
-
-type lsOwner struct {
-	Owner       string `json:"owner"`
-	OwnerBase64 string `json:"ownerBase64,omitempty"`
-}
-
-type lsHolder struct {
-	lsOwner
-	Mode        string `json:"mode"`
-	Holds       int    `json:"holds"`
-	ExpiresInMs *int64 `json:"expiresInMs"`
-}
-
-type lsWaiter struct {
-	lsOwner
-	Place    int    `json:"place"`
-	Kind     string `json:"kind"`
-	Permits  int    `json:"permits,omitempty"`
-	WaitedMs *int64 `json:"waitedMs"`
-}
-
-func lsLocks(locks []inspect.Lock) []lsLock {
-	list := make([]lsLock, len(locks)) // not nil: JSON would show null
+// lsLocks returns the JSON form of locks.
+func lsLocks(locks []inspect.Lock) []lockjson.Lock {
+	list := make([]lockjson.Lock, len(locks)) // not nil: JSON would show null
 	for i, lock := range locks {
-		list[i] = lsLockOf(lock)
+		list[i] = lockjson.Of(lock)
 	}
 	return list
-}
-
-func lsLockOf(lock inspect.Lock) lsLock {
-	l := lsLock{
-		Name: lock.Name, NameBase64: lsBase64(lock.Name), Kind: string(lock.Kind), Holders: []lsHolder{}, Queue: []lsWaiter{},
-		Token: lock.Token, Leader: lock.Leader, LeaderBase64: lsBase64(lock.Leader), More: lock.More,
-	}
-	for _, h := range lock.Holders {
-		holder := lsHolder{lsOwner: lsOwner{h.Owner, lsBase64(h.Owner)}, Mode: string(h.Mode), Holds: h.Holds}
-		if h.TTL >= 0 {
-			ms := h.TTL.Milliseconds()
-			holder.ExpiresInMs = &ms
-		}
-		l.Holders = append(l.Holders, holder)
-	}
-	for _, w := range lock.Queue {
-		waiter := lsWaiter{lsOwner: lsOwner{w.Owner, lsBase64(w.Owner)}, Place: w.Place, Kind: string(w.Kind), Permits: w.Permits}
-		if w.Waited >= 0 {
-			ms := w.Waited.Milliseconds()
-			waiter.WaitedMs = &ms
-		}
-		l.Queue = append(l.Queue, waiter)
-	}
-	if lock.Queued >= 0 {
-		l.Queued = &lock.Queued
-	}
-	if lock.Clients >= 0 {
-		l.Clients = &lock.Clients
-	}
-	return l
-}
-
-// lsBase64 encodes text in base64 if it is not valid UTF-8. Otherwise it returns
-// "".
-func lsBase64(text string) string {
-	if utf8.ValidString(text) {
-		return ""
-	}
-	return base64.StdEncoding.EncodeToString([]byte(text))
 }

@@ -29,7 +29,7 @@ func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool
 			t.Rows = append(t.Rows, []term.Cell{
 				{Text: name, Style: style},
 				{Text: lsKind(lock, h)},
-				lsOwnerCell(h.Owner, style),
+				lsHolderCell(h, style),
 				{Text: lsDuration(h.TTL), Style: lsExpiryStyle(h.TTL)},
 				{Text: waiting},
 				{Text: strconv.Itoa(h.Holds)},
@@ -44,6 +44,15 @@ func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool
 		}
 	}
 	return t
+}
+
+// lsHolderCell returns the cell of a holder: its client, or its owner if the client has
+// not said who it is.
+func lsHolderCell(h inspect.Holder, style term.Style) term.Cell {
+	if h.Client.Known() {
+		return term.Cell{Text: term.Quote(h.Client.String(), lsMaxWidth), Style: style}
+	}
+	return lsOwnerCell(h.Owner, style)
 }
 
 // lsOwnerCell returns the cell of an owner. If the cell is cut, it keeps the

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 // lsOpen returns a client of a server.
 func lsOpen(tb testing.TB, s *redistest.Server) *holdfast.Client {
 	tb.Helper()
-	client, err := holdfast.Open(context.Background(), s.URL())
+	client, err := holdfast.Open(context.Background(), s.URL(), holdfast.Options{Anonymous: true}) // see TestLsClient
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -60,11 +61,13 @@ type lsLock struct {
 		Owner, OwnerBase64, Mode string
 		Holds                    int
 		ExpiresInMs              *int64
+		Client                   *lsClient
 	}
 	Queue []struct {
 		Owner, OwnerBase64, Kind string
 		Place, Permits           int
 		WaitedMs                 *int64
+		Client                   *lsClient
 	}
 	Queued  *int
 	Clients *int
@@ -73,11 +76,30 @@ type lsLock struct {
 	More    int
 }
 
+type lsClient struct {
+	ID, Host, Program, Version, Pod, Label, Library string
+	Java                                            bool
+	PID                                             int
+	Since                                           *time.Time
+}
+
 type lsDocument struct {
 	At       string
 	Locks    []lsLock
 	Complete bool
 	Error    string
+
+	Deadlocks []struct {
+		ID, Found string
+		Calls     []struct {
+			Client, Who, Since string
+			Holds              []struct {
+				Kind, Name, Owner string
+				Wanted            bool
+			}
+			Wants []struct{ Kind, Name string }
+		}
+	}
 }
 
 // lsDecode decodes a document. It fails on unknown fields.
@@ -140,6 +162,61 @@ func TestLs(t *testing.T) {
 	if list := lsDecode[lsDocument](t, execute(t, "ls", "--limit", "2", "--json", "--url", s.URL()).out); list.Complete || len(list.Locks) != 2 {
 		t.Errorf("%+v", list)
 	}
+}
+
+// TestLsClient checks that ls and show say which process holds a lock, and which waits.
+func TestLsClient(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client, err := holdfast.Open(t.Context(), s.URL(), holdfast.Options{Label: "blue"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	owner := lsHold(t, client.Mutex("orders")).Owner()
+	other, err := holdfast.Open(t.Context(), s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	lsHold(t, other.Mutex("other")) // a client that only waits says later who it is
+	lsWait(t, other.Mutex("orders"))
+	host, _ := os.Hostname()
+	who := host + ` \(blue, pid ` + strconv.Itoa(os.Getpid()) + `\)`
+	var lock lsLock
+	eventually(t, "both clients have said who they are", func() bool {
+		lock = lsDecode[lsLock](t, execute(t, "show", "orders", "--json", "--url", s.URL()).out)
+		return lock.Holders[0].Client.PID > 0 && len(lock.Queue) == 1 && lock.Queue[0].Client.PID > 0
+	})
+	if c := lock.Holders[0].Client; c.ID != client.ID() || c.Host != host || c.Label != "blue" || c.Since == nil {
+		t.Errorf("%+v", c)
+	}
+	execute(t, "ls", "--url", s.URL()).want(t, 0, `orders +mutex +`+who+` +\d\d\.\ds +1 queued +1\n`, "")
+	execute(t, "show", "orders", "--url", s.URL()).want(t, 0, `held by +`+owner+`\n +`+who+`, \S+.*, holdfast.*\n.*\n +queue +1\. \S+, `+host+` \(.*pid \d+\), waiting for`, "")
+	s.Do(t, "HSET", "java", "0b7a5a0e-6a43-4c0f-9a51-0d5f0a1c2b3d:42", "1")
+	execute(t, "show", "java", "--url", s.URL()).want(t, 0, `a thread of a Redisson client`, "")
+}
+
+// TestLsDeadlock checks that ls shows a deadlock of two clients, with its locks and processes.
+func TestLsDeadlock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := lsOpen(t, s), lsOpen(t, s)
+	la, lb := lsHold(t, a.Mutex("a")), lsHold(t, b.Mutex("b"))
+	go func() { _, _ = a.Mutex("b").Lock(la.Context()) }()
+	go func() { _, _ = b.Mutex("a").Lock(lb.Context()) }()
+	eventually(t, "the deadlock is found", func() bool {
+		return len(lsDecode[lsDocument](t, execute(t, "ls", "--json", "--url", s.URL()).out).Deadlocks) == 1
+	})
+	d := lsDecode[lsDocument](t, execute(t, "ls", "--json", "--url", s.URL()).out).Deadlocks[0]
+	if len(d.Calls) != 2 || d.Calls[0].Holds[0].Name != d.Calls[1].Wants[0].Name || !d.Calls[0].Holds[0].Wanted || d.Calls[0].Client == d.Calls[1].Client {
+		t.Errorf("%+v", d)
+	}
+	execute(t, "ls", "--url", s.URL()).want(t, 0, `\nDEADLOCK of 2 calls:\n  client \w+ holds [ab] and waits for [ab] \(for \d+\.\ds\)\n  client \w+ holds [ab] and waits for [ab]`, "")
+	_ = la.Release(t.Context())
+	eventually(t, "it is over", func() bool {
+		return len(lsDecode[lsDocument](t, execute(t, "ls", "--json", "--url", s.URL()).out).Deadlocks) == 0
+	})
 }
 
 // TestLsMany checks that ls lists some of many holders and counts all waiters.

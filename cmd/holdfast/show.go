@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
 func init() { commands = append(commands, showCommand) }
@@ -49,7 +50,7 @@ free lock is mutex if it is unknown.`,
 				return err
 			}
 			if json {
-				return a.printJSON(lsLockOf(lock))
+				return a.printJSON(lockjson.Of(lock))
 			}
 			_, err = fmt.Fprint(a.out, showText(a.screen(), lock))
 			return err
@@ -109,6 +110,9 @@ func showText(s *term.Screen, lock inspect.Lock) string {
 	}
 	for i, h := range lock.Holders {
 		line(first(i, "held by"), "%s", term.Quote(h.Owner, showMaxWidth))
+		if about := showClient(h.Client); about != "" {
+			line("", "%s", about)
+		}
 		line("", "%s, %s, %s", h.Mode, plural(h.Holds, "hold"), s.Paint(lsExpiryStyle(h.TTL), showExpiry(h)))
 	}
 	for i, w := range lock.Queue {
@@ -161,10 +165,34 @@ func showWaiter(lock inspect.Lock, w inspect.Waiter) string {
 	case w.Kind != lock.Kind && !election:
 		text += ", kind " + string(w.Kind)
 	}
+	if w.Client.Known() {
+		text += ", " + term.Quote(w.Client.String(), showMaxWidth)
+	}
 	if w.Waited >= 0 {
 		text += ", waiting for " + lsDuration(w.Waited)
 	}
 	return text
+}
+
+// showClient returns what is known about the client of a holder.
+func showClient(c *inspect.Client) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Java:
+		return "a thread of a Redisson client"
+	case !c.Known():
+		return ""
+	}
+	words := []string{c.String()}
+	if c.Pod != "" {
+		words = append(words, "on "+c.Host)
+	}
+	if program := strings.TrimSpace(c.Program + " " + c.Version); program != "" {
+		words = append(words, program)
+	}
+	words = append(words, c.Library)
+	return term.Quote(strings.Join(words, ", "), showMaxWidth)
 }
 
 func showExpiry(h inspect.Holder) string {

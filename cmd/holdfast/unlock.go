@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
 func init() { commands = append(commands, unlockCommand) }
@@ -150,7 +151,7 @@ func (a *app) unlock(ctx context.Context, i *inspect.Inspector, name string, f u
 // unlocked prints the result for a lock that is free now.
 func (a *app) unlocked(f unlockFlags, seen inspect.Lock, broken bool, text string) error {
 	if f.json {
-		return a.printJSON(unlockDocument{broken, lsLockOf(seen)})
+		return a.printJSON(unlockDocument{broken, lockjson.Of(seen)})
 	}
 	_, err := fmt.Fprintln(a.out, text)
 	return err
@@ -159,7 +160,7 @@ func (a *app) unlocked(f unlockFlags, seen inspect.Lock, broken bool, text strin
 // notBroken prints the result for a lock that was not broken, and returns the error.
 func (a *app) notBroken(f unlockFlags, seen inspect.Lock, format string, args ...any) error {
 	if f.json {
-		if err := a.printJSON(unlockDocument{false, lsLockOf(seen)}); err != nil {
+		if err := a.printJSON(unlockDocument{false, lockjson.Of(seen)}); err != nil {
 			return err
 		}
 	}
@@ -168,8 +169,8 @@ func (a *app) notBroken(f unlockFlags, seen inspect.Lock, format string, args ..
 
 // unlockDocument is the JSON output of unlock.
 type unlockDocument struct {
-	Broken bool   `json:"broken"`
-	Lock   lsLock `json:"lock"`
+	Broken bool          `json:"broken"`
+	Lock   lockjson.Lock `json:"lock"`
 }
 
 // unlockSame reports whether exactly these owners hold the lock.

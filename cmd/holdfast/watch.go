@@ -208,7 +208,7 @@ func (p watchSnapshot) document() watchDocument {
 	if p.err != nil {
 		return watchDocument{At: p.tried.UTC().Format(format), Error: p.err.Error()}
 	}
-	return watchDocument{At: p.at.UTC().Format(format), lsDocument: &lsDocument{lsLocks(p.locks), p.complete}}
+	return watchDocument{At: p.at.UTC().Format(format), lsDocument: &lsDocument{Locks: lsLocks(p.locks), Complete: p.complete}}
 }
 
 // counts summarizes a snapshot: the numbers of locks, holders and waiters.

@@ -3,72 +3,70 @@
 //
 // A slog handler is user code and may block, for example if it writes to a full
 // pipe. [New] returns a logger that never blocks: it queues records, and a
-// separate goroutine passes them to the user's handler in order. The goroutine
-// runs only while the queue has records. If the queue is full, records are
-// dropped, and the number of dropped records is logged later.
+// separate goroutine passes them to the user's handler in order, see package
+// async. If the queue is full, records are dropped, and the number of dropped
+// records is logged later.
 package asynclog
 
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/async"
 )
 
 // size is the maximum number of queued records.
 const size = 1024
 
-// A queue holds the records that the user's handler has not handled yet.
-type queue struct {
-	user slog.Handler
-
-	mu      sync.Mutex
-	entries []entry
-	dropped int           // number of records dropped since the last queued record
-	idle    chan struct{} // closed when the goroutine ends; nil if it does not run
-}
-
+// An entry is a record for the handler of the user.
 type entry struct {
-	record  slog.Record
-	derive  func(slog.Handler) slog.Handler // adds the attributes and groups
-	dropped int                             // number of records dropped before it
+	record slog.Record
+	derive func(slog.Handler) slog.Handler // adds the attributes and groups
 }
 
 // A handler is the slog handler of the library.
 type handler struct {
-	*queue
+	*async.Queue[entry]
 	derive func(slog.Handler) slog.Handler
 }
 
-// New returns a logger that passes records to log and never blocks. If log is
-// already such a logger, or discards everything, New returns log.
-func New(log *slog.Logger) *slog.Logger {
-	h := log.Handler()
-	if _, ok := h.(*handler); ok || h == slog.DiscardHandler {
+// New returns a logger that passes records to log and never blocks. It calls blocked if
+// the handler of log does not return for async.BlockedTime. If log is already such a
+// logger, or discards everything, New returns log.
+func New(log *slog.Logger, blocked func()) *slog.Logger {
+	user := log.Handler()
+	if _, ok := user.(*handler); ok || user == slog.DiscardHandler {
 		return log
 	}
-	return slog.New(&handler{&queue{user: h}, func(h slog.Handler) slog.Handler { return h }})
+	queue := async.New(size, 0, async.User[entry]{
+		Handle: func(e entry) { handle(e.derive(user), e.record) },
+		Dropped: func(n int) {
+			r := slog.NewRecord(time.Now(), slog.LevelWarn, "log records were dropped: the logger is too slow", 0)
+			r.AddAttrs(slog.Int("dropped", n))
+			handle(user, r)
+		},
+		Panicked: func(any) {}, // there is no other place to report it
+		Blocked:  blocked,
+	})
+	return slog.New(&handler{queue, func(h slog.Handler) slog.Handler { return h }})
 }
 
 // Flush waits until the user's handler has handled all records of a logger that
 // New has returned, or until the limit has passed.
 func Flush(log *slog.Logger, limit time.Duration) {
-	h, ok := log.Handler().(*handler)
-	if !ok {
-		return
+	if h, ok := log.Handler().(*handler); ok {
+		h.Flush(limit)
 	}
-	h.mu.Lock()
-	idle := h.idle
-	h.mu.Unlock()
-	if idle == nil {
-		return
+}
+
+// Stats returns how many records of a logger that New has returned were dropped,
+// and for how long the user's handler has handled the present one.
+func Stats(log *slog.Logger) (dropped uint64, blocked time.Duration) {
+	if h, ok := log.Handler().(*handler); ok {
+		return h.Dropped(), h.Blocked()
 	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-idle:
-	case <-timer.C:
-	}
+	return 0, 0
 }
 
 // Enabled returns true for all levels: only the user's handler knows which
@@ -77,63 +75,18 @@ func (*handler) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle queues a record.
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.entries) >= size {
-		h.dropped++
-		return nil
-	}
-	h.entries = append(h.entries, entry{r.Clone(), h.derive, h.dropped})
-	h.dropped = 0
-	if h.idle == nil {
-		h.idle = make(chan struct{})
-		go h.run(h.idle)
-	}
+	h.Put(entry{r.Clone(), h.derive})
 	return nil
 }
 
 // WithAttrs implements slog.Handler.
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &handler{h.queue, func(user slog.Handler) slog.Handler { return h.derive(user).WithAttrs(attrs) }}
+	return &handler{h.Queue, func(user slog.Handler) slog.Handler { return h.derive(user).WithAttrs(attrs) }}
 }
 
 // WithGroup implements slog.Handler.
 func (h *handler) WithGroup(name string) slog.Handler {
-	return &handler{h.queue, func(user slog.Handler) slog.Handler { return h.derive(user).WithGroup(name) }}
-}
-
-// run passes the queued records to the handler.
-func (q *queue) run(idle chan struct{}) {
-	defer close(idle)
-	for {
-		q.mu.Lock()
-		if len(q.entries) == 0 {
-			dropped := q.dropped
-			q.dropped = 0
-			if dropped == 0 {
-				q.entries, q.idle = nil, nil
-				q.mu.Unlock()
-				return
-			}
-			q.mu.Unlock()
-			q.note(dropped)
-			continue
-		}
-		e := q.entries[0]
-		q.entries = q.entries[1:]
-		q.mu.Unlock()
-		if e.dropped > 0 {
-			q.note(e.dropped)
-		}
-		handle(e.derive(q.user), e.record)
-	}
-}
-
-// note logs how many records were dropped.
-func (q *queue) note(dropped int) {
-	r := slog.NewRecord(time.Now(), slog.LevelWarn, "log records were dropped: the logger is too slow", 0)
-	r.AddAttrs(slog.Int("dropped", dropped))
-	handle(q.user, r)
+	return &handler{h.Queue, func(user slog.Handler) slog.Handler { return h.derive(user).WithGroup(name) }}
 }
 
 func handle(user slog.Handler, r slog.Record) {

@@ -49,7 +49,7 @@ func (r *recorder) heard() []string {
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := new(recorder)
-		log := New(slog.New(r))
+		log := New(slog.New(r), nil)
 		for i := range 500 {
 			log.Info(fmt.Sprint(i))
 			log.Debug("unwanted")
@@ -72,7 +72,7 @@ func TestOrder(t *testing.T) {
 func TestBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{gate: make(chan struct{})}
-		log := New(slog.New(r))
+		log := New(slog.New(r), nil)
 		start := time.Now()
 		for i := range 3 * size {
 			log.Warn(fmt.Sprint(i))
@@ -112,7 +112,7 @@ func TestBlocked(t *testing.T) {
 // With and WithGroup work as on the user's own logger.
 func TestDerived(t *testing.T) {
 	var out strings.Builder
-	log := New(slog.New(slog.NewTextHandler(&out, nil)))
+	log := New(slog.New(slog.NewTextHandler(&out, nil)), nil)
 	log.With("a", 1).WithGroup("g").Warn("hello", "b", 2)
 	Flush(log, 10*time.Second)
 	if !strings.Contains(out.String(), "a=1 g.b=2") {
@@ -123,10 +123,10 @@ func TestDerived(t *testing.T) {
 // What never blocks needs no queue.
 func TestNotWrapped(t *testing.T) {
 	discard := slog.New(slog.DiscardHandler)
-	if New(discard) != discard {
+	if New(discard, nil) != discard {
 		t.Error("a logger that discards everything is wrapped")
 	}
-	if log := New(slog.New(new(recorder))); New(log) != log {
+	if log := New(slog.New(new(recorder)), nil); New(log, nil) != log {
 		t.Error("wrapped twice")
 	}
 	before := runtime.NumGoroutine()

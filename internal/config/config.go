@@ -26,6 +26,9 @@ type Settings struct {
 	HandoffTime     time.Duration
 	WakeAll         bool
 	MaxQueue        int
+	Label           string
+	Anonymous       bool
+	Deadlocks       string // end or ignore; "": report
 
 	Replication string        // "async", "acked" or "strict"
 	Replicas    int           // number of replicas that must acknowledge; only with "strict"

@@ -146,6 +146,13 @@ func own() map[string]rule {
 		"handoffTime":  duration(func(r *reader) *time.Duration { return &r.s.HandoffTime }),
 		"wakeAll":      boolean(func(r *reader, on bool) { r.s.WakeAll = on }),
 		"maxQueue":     integer(1, "a positive number", func(r *reader) *int { return &r.s.MaxQueue }),
+		"label":        str(func(r *reader) *string { return &r.s.Label }),
+		"anonymous":    boolean(func(r *reader, on bool) { r.s.Anonymous = on }),
+		"deadlocks": choice("report, end or ignore", map[string]func(*reader){
+			"REPORT": func(r *reader) { r.s.Deadlocks = "" },
+			"END":    func(r *reader) { r.s.Deadlocks = "end" },
+			"IGNORE": func(r *reader) { r.s.Deadlocks = "ignore" },
+		}),
 		"replication": choice("async, acked or strict", map[string]func(*reader){
 			"ASYNC": replication("async"), "ACKED": replication("acked"), "STRICT": replication("strict"),
 		}),

@@ -40,6 +40,12 @@ type Request struct {
 	// Under, if set, is a hold of another kind on the same lock that admits this
 	// one. For example, a writer may also acquire the lock for reading.
 	Under *Hold
+	// Steady is set if the lock is meant to be held for long, as by a leader.
+	Steady bool
+	// Caller, if set, is told that the call waits for long.
+	Caller Caller
+	// Report, if set, notes how the acquisition went.
+	Report *Report
 }
 
 func (r Request) renewed() bool { return r.Lease == 0 }
@@ -84,9 +90,10 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 	defer cancel()
 	g := e.gate(k.Gate())
 	defer e.leaveGate(g)
-	for {
-		arrived := clock.Early()
-		h, err := e.awaitTurn(limited, g, k.Traits(), r.renewed())
+	long := longWait{caller: r.Caller, since: clock.Early()}
+	defer func() { long.end() }()
+	for arrived := long.since; ; arrived = clock.Early() {
+		h, err := e.awaitTurn(limited, g, k.Traits(), r.renewed(), &long)
 		switch {
 		case err != nil:
 			if h != nil {
@@ -96,7 +103,8 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 			}
 			return nil, g.noTurn(err, ctx.Err())
 		case h == nil: // this call has the turn: ask the server
-			a := acquisition{e: e, k: k, traits: k.Traits(), r: r, waiting: limited, asking: calls, g: g, turn: true, keep: true, out: g.outage(arrived)}
+			a := acquisition{e: e, k: k, traits: k.Traits(), r: r, waiting: limited, asking: calls, g: g, turn: true, keep: true, out: g.outage(arrived), long: long}
+			long = longWait{} // the acquisition ends it
 			granted, err := a.run(k, user)
 			if err != nil {
 				g.give()
@@ -107,6 +115,8 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 			h.abandon()
 			return nil, g.busy(ctx.Err())
 		case h.adopt(user): // the turn came with a hold
+			r.Report.grant(ByHandoff)
+			e.counts.Handoffs.Add(1)
 			return h, nil
 		}
 		// The hold was lost while it was passed on, and its turn went to another call.
@@ -117,7 +127,7 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 // ends, and a function to call after that.
 func (e *Engine) newAcquisition(ctx context.Context, k target, r Request) (a *acquisition, leave func(), err error) {
 	t := k.Traits()
-	a = &acquisition{e: e, k: k, traits: t, r: r, once: r.Wait == 0}
+	a = &acquisition{e: e, k: k, traits: t, r: r, once: r.Wait == 0, long: longWait{caller: r.Caller}}
 	if a.once && t.Queue == script.InOrder && e.hasQueue(k.Gate()) {
 		return nil, nil, &Busy{Local: true, Why: whyQueue}
 	}

@@ -64,10 +64,12 @@ type acquisition struct {
 	why     string        // why, if no holder is the reason
 
 	// The wait.
+	long     longWait
 	began    time.Duration // when the acquisition began, before it had an owner
 	own      *wait.Waiter  // where the gate has none; nil until joined
 	deaf     bool          // own does not listen on the channels of the kind
 	timer    *time.Timer
+	waits    bool // it is counted among those that wait
 	woken    bool // the last wait ended with a message
 	yielding bool // this process has just released the lock, and other clients wait for it
 	missed   int  // how often another client was faster after a message
@@ -111,6 +113,9 @@ func (a *acquisition) take() (script.Verdict, error) {
 // begin prepares the claim of a new owner.
 func (a *acquisition) begin() {
 	a.began = clock.Early()
+	if a.long.since == 0 {
+		a.long.since = a.began
+	}
 	a.claim = script.Claim{Count: 1, Lease: a.r.Lease, Wait: !a.once, Most: a.e.o.MaxQueue}
 	if a.traits.Numbered {
 		a.sequence, a.claim.Owner = a.e.newRequest()
@@ -141,7 +146,9 @@ func (a *acquisition) ask() (grant, error) {
 		}
 		g, ok := a.directed()
 		var err error
-		if !ok {
+		if ok {
+			a.r.Report.grant(ByRelease)
+		} else {
 			g, err = a.send()
 		}
 		var pause time.Duration
@@ -155,7 +162,7 @@ func (a *acquisition) ask() (grant, error) {
 			a.doubt = true
 			err = gaveUp(a.asking.Err(), &a.out, a.remaining())
 		default:
-			a.out.over()
+			a.answered()
 			return g, nil
 		}
 		if err == nil && !again {
@@ -171,6 +178,7 @@ func (a *acquisition) ask() (grant, error) {
 // no server can have returned, is an error.
 func (a *acquisition) send() (grant, error) {
 	a.asked = true
+	a.r.Report.look()
 	if w := a.waiter(); w != nil {
 		w.Forget()
 	}
@@ -209,7 +217,7 @@ func (a *acquisition) held(v script.Verdict) (pause time.Duration, again bool, e
 	if v.Err != nil {
 		return 0, false, v.Err
 	}
-	a.out.over()
+	a.answered()
 	a.misses++
 	if v.Full {
 		a.queued = a.doubt // not by this request
@@ -264,14 +272,27 @@ func (a *acquisition) failed(err error, sent time.Duration) (pause time.Duration
 		// is held.
 		return 0, &Busy{TTL: a.remaining(), Err: a.asking.Err()}
 	}
+	if a.asking.Err() == nil {
+		a.e.outages.failed(a.key(), err)
+	}
 	if a.out.note(err, sent) > a.r.patience(a.e) {
 		return 0, a.out.error()
 	}
 	return a.out.pause(), nil
 }
 
+// answered notes that the server has answered.
+func (a *acquisition) answered() {
+	a.out.over()
+	if a.e.outages.n.Load() > 0 {
+		a.e.outages.answered(a.key())
+	}
+}
+
 // end withdraws what was not granted and leaves the gate.
 func (a *acquisition) end(err error) {
+	a.long.end()
+	a.countWait(false)
 	if err != nil {
 		a.explainBusy(err)
 		a.withdraw()

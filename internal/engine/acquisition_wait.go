@@ -68,7 +68,7 @@ func (a *acquisition) queue() (waited bool, err error) {
 		return false, nil
 	}
 	arrived := clock.Early()
-	_, err = a.e.awaitTurn(a.waiting, a.g, a.traits, false)
+	_, err = a.e.awaitTurn(a.waiting, a.g, a.traits, false, &a.long)
 	switch {
 	case err == nil:
 		a.turn, a.out = true, a.g.outage(arrived)
@@ -172,7 +172,19 @@ func (a *acquisition) wait(d time.Duration) error {
 	if w := a.waiter(); w != nil {
 		wake = w.Wake()
 	}
-	woken, err := a.e.sleep(a.waiting, wake, &a.timer, d)
+	a.countWait(true)
+	woken, err := false, error(nil)
+	rest := d
+	if left := a.long.left(); left < d {
+		left = max(left, 0)
+		if woken, err = a.e.sleep(a.waiting, wake, &a.timer, left); !woken && err == nil {
+			a.long.check()
+		}
+		rest -= left
+	}
+	if !woken && err == nil {
+		woken, err = a.e.sleep(a.waiting, wake, &a.timer, rest)
+	}
 	if woken && err == nil && a.place > 0 {
 		err = a.heed(wake, d)
 	}
@@ -185,6 +197,15 @@ func (a *acquisition) wait(d time.Duration) error {
 	a.woken = woken
 	a.unqueue = a.unqueue && d == 0
 	return nil
+}
+
+// countWait counts the acquisition among those that wait, or not any more.
+func (a *acquisition) countWait(waits bool) {
+	if a.waits != waits {
+		a.waits = waits
+		a.e.waiting.Add(int64(2*boolInt(waits) - 1))
+		a.e.announce(false)
+	}
 }
 
 // delay returns how much later than other clients to ask after a message.

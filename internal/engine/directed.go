@@ -148,7 +148,7 @@ func (a *acquisition) lookAfter() time.Duration {
 	d := min(time.Duration(a.place)*a.e.o.Poll, maxLook)
 	ahead := time.Duration(a.place - 1)
 	if a.look == 0 {
-		// Whoever asks first gets the lock, so the waiters need not ask in their order. All of
+		// The first request gets a free lock, so waiters need not ask in their order. All of
 		// them together ask at a steady rate.
 		a.look = a.began + firstLook + clock.Random(1+ahead*idleStep)
 	}

@@ -56,7 +56,10 @@ type Options struct {
 	Directed    bool          // a release grants the lock to a client that waits
 	MaxQueue    int           // how many may wait in the queue of a lock, at the server and in this process; 0: any number
 	Replication Replication
+	LongHold    time.Duration  // after which time a hold is reported; 0: never
+	Client      *script.Client // what the client says about itself; nil: nothing
 	Log         *slog.Logger
+	Events      Events
 }
 
 // An Engine acquires, holds and releases the locks of one client.
@@ -69,15 +72,21 @@ type Engine struct {
 	id              string // the first part of every owner
 	owners          atomic.Uint64
 	tokens          tokens
-	localWaitLogged atomic.Int64 // when logLocalWait logged last
-	unwatch         func()       // stops the calls of Watchdog.Suspect
+	localWaitWarned pace   // of logLocalWait
+	lateWarned      pace   // of late renewals
+	unwatch         func() // stops the calls of Watchdog.Suspect
 	forced          forceTimes
+	outages         outages
+	announcer       announcer
 
 	waitUnsupported atomic.Bool // the server, or a proxy before it, has no command WAIT
 	queueRefused    atomic.Bool // the user has no right to the keys or the channels of queues
 	queueChecked    atomic.Bool // the user may remove entries from queues
 
 	tickets sync.Pool // of *ticket
+
+	waiting atomic.Int64 // acquisitions that wait for the server
+	counts  Counts
 
 	mu           sync.Mutex
 	sequences    []int          // the free sequences below nextSequence
@@ -108,10 +117,22 @@ func New(d driver.Driver, o Options) *Engine {
 		idle:        make(chan struct{}),
 		done:        make(chan struct{}),
 	}
+	e.outages.d, e.outages.report = d, o.Events.Outage
+	e.watchdog.Observe(e.renewed)
 	e.watchdog.Require(o.Replication.acks(), o.Replication.Timeout, o.Replication.Skew)
 	e.unwatch = d.Watch(e.watchdog.Suspect)
 	e.hub = wait.NewHub(d, o.Linger, wait.Told{
-		Lost: func(err error) { o.Log.Warn("subscriptions interrupted, will be restored", "error", err) },
+		Lost: func(err error) {
+			o.Log.Warn("subscriptions interrupted, will be restored", "error", err)
+			if o.Events.Subscription != nil {
+				o.Events.Subscription(err)
+			}
+		},
+		Restored: func() {
+			if o.Events.Subscription != nil {
+				o.Events.Subscription(nil)
+			}
+		},
 		Refused: func(channel string, err error) {
 			if script.IsGrantChannel(channel) {
 				e.refuseQueue(err)
@@ -121,6 +142,25 @@ func New(d driver.Driver, o Options) *Engine {
 		},
 	})
 	return e
+}
+
+// minLate is how late a renewal must be to be reported, and the time between two reports.
+const minLate = time.Second
+
+// renewed handles the result of a renewal.
+func (e *Engine) renewed(r watchdog.Renewal) {
+	switch {
+	case r.Err == nil:
+		e.outages.answered(r.Key)
+	case driver.ClassOf(r.Err) != driver.Fatal:
+		e.outages.failed(r.Key, r.Err)
+	}
+	if e.o.Events.Renewed != nil {
+		e.o.Events.Renewed(r)
+	}
+	if r.Err == nil && r.Late >= max(e.o.Renew, minLate) && e.lateWarned.pass(minLate) {
+		e.warn(slog.LevelWarn, Warning{Reason: "late renewal", Name: r.Called(), Owner: r.Owner, Err: errLate}, "late", r.Late.Round(time.Millisecond), "leases", r.Leases)
+	}
 }
 
 // ID returns the first part of the names of all owners of this engine.
@@ -215,7 +255,10 @@ func (e *Engine) Close(limit time.Duration) {
 		h.Lost(watchdog.Closed)
 		calls = append(calls, h.kind.Free(h.owner))
 	}
+	var wg sync.WaitGroup
+	wg.Go(e.withdrawAnnouncement)
 	e.free(limit, calls)
+	wg.Wait()
 	e.unwatch()
 	e.hub.Close()
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -10,6 +11,7 @@ import (
 var (
 	ErrNotAcquired = errors.New("not acquired")
 	ErrQueueFull   = errors.New("queue is full")
+	ErrDeadlock    = errors.New("deadlock")
 	ErrNotHeld     = errors.New("not held")
 	ErrLost        = errors.New("lease lost")
 	ErrClosed      = errors.New("client is closed")
@@ -30,14 +32,15 @@ var refusalHints = map[string]string{
 
 // Busy is the ErrNotAcquired of a lock that another owner holds.
 type Busy struct {
-	TTL   time.Duration // how long the lease of the holder still lasts; negative: no expiry; zero: unknown
-	Local bool          // the holder is a lease of this client
-	Young bool          // the lock is free, but the server was restarted and does not grant it yet
-	Votes string        // how several servers voted
-	Key   string        // which of several locks is held
-	Why   string        // why the lock was refused, if not because of a holder
-	Full  bool          // as many wait for the lock as may
-	Err   error         // the error of the context that ended the wait, or nil
+	TTL    time.Duration // how long the lease of the holder still lasts; negative: no expiry; zero: unknown
+	Local  bool          // the holder is a lease of this client
+	Young  bool          // the lock is free, but the server was restarted and does not grant it yet
+	Votes  string        // how several servers voted
+	Key    string        // which of several locks is held
+	Why    string        // why the lock was refused, if not because of a holder
+	Holder string        // who holds it, in words; "": not known
+	Full   bool          // as many wait for the lock as may
+	Err    error         // the error of the context that ended the wait, or nil
 }
 
 func (b *Busy) Error() string {
@@ -64,9 +67,9 @@ func (b *Busy) Error() string {
 		}
 		text += " (to re-enter it, use the context of that lease)"
 	case b.TTL > 0:
-		text = fmt.Sprintf("%s: %sheld by another owner, whose lease ends in %v unless renewed", text, where, b.TTL)
+		text = fmt.Sprintf("%s: %sheld by %s, whose lease ends in %v unless renewed", text, where, cmp.Or(b.Holder, "another owner"), b.TTL)
 	case b.TTL < 0:
-		text += ": " + where + "held by another owner, without expiry (if the key does not belong to a lock, choose another name)"
+		text += ": " + where + "held by " + cmp.Or(b.Holder, "another owner") + ", without expiry (if the key does not belong to a lock, choose another name)"
 	}
 	if b.Err != nil {
 		text += ": " + b.Err.Error()

@@ -132,7 +132,7 @@ func (e *Engine) leaveGate(g *gate) {
 // awaitTurn waits for the turn. It returns the hold that was passed on with the turn, or
 // nil. If it returns an error that is not errNoTurn, the turn came at the same time, and
 // the caller must pass it on.
-func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, renewed bool) (*Hold, error) {
+func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, renewed bool, long *longWait) (*Hold, error) {
 	g.mu.Lock()
 	if g.turns == 0 {
 		g.turns = 1
@@ -170,6 +170,7 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, r
 				e.watchdog.Verify(h.Key)
 			}
 			logged = logged || e.logLocalWait(g.holder())
+			long.check()
 			t.timer.Reset(pause)
 		}
 	}

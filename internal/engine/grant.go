@@ -59,6 +59,9 @@ func (a *acquisition) where() driver.Place {
 	return driver.Place{} // nothing to hold
 }
 
+// key returns a key of the server that the acquisition asks.
+func (a *acquisition) key() string { return a.k.Claim(a.claim).Keys[0] }
+
 // hold makes a granted lock a Hold, which the watchdog guards. It returns nil if the
 // engine was closed meanwhile.
 func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
@@ -84,6 +87,7 @@ func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
 		user:          user,
 		maxLease:      a.claim.Lease,
 		maybeExtended: a.r.renewed(),
+		long:          a.r.Steady,
 	}
 	h.Handler = h
 	stale := a.supersede(h)
@@ -107,6 +111,8 @@ func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
 		}
 		return nil
 	}
+	a.e.counts.Grants.Add(1)
+	a.e.announce(true)
 	if a.e.forced.since(h.Key, g.sent) || stale { // the lock may have been taken away after the grant
 		a.e.watchdog.Verify(h.Key)
 	}

@@ -40,6 +40,7 @@ type Hold struct {
 	maybeExtended bool          // a renewal or extension without an answer may have extended it
 	maxLease      time.Duration // the longest lease ever asked for
 	interrupt     func()        // ends a claim under way
+	leaked, long  bool          // the warning was given, or is not to be given
 }
 
 // Lost is called by the watchdog. It tells the users before the turn goes to another
@@ -51,6 +52,7 @@ func (h *Hold) Lost(why watchdog.Reason) {
 	h.user, h.nested, h.gate = nil, nil, nil
 	unsure, most := h.maybeExtended, h.maxLease
 	h.mu.Unlock()
+	h.e.counts.Losses.Add(1)
 	if user != nil {
 		user.Lost(why)
 	}

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"errors"
+	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -20,12 +22,20 @@ func (e *Engine) logLocalWait(h *Hold) bool {
 	if h == nil {
 		return false
 	}
-	now, last := int64(clock.Early()), e.localWaitLogged.Load()
-	if last != 0 && now-last < int64(localWait) || !e.localWaitLogged.CompareAndSwap(last, now) {
+	if !e.localWaitWarned.pass(localWait) {
 		return false
 	}
-	e.o.Log.Info("waiting for a lock that another lease of this client holds; to re-enter it, use the context of that lease", "name", h.Called(), "owner", h.owner)
+	e.warn(slog.LevelInfo, Warning{Reason: "own client", Name: h.Called(), Owner: h.owner, Err: errOwn})
 	return true
+}
+
+// A pace limits how often something is logged.
+type pace struct{ last atomic.Int64 }
+
+// pass reports whether that time has passed since pass last returned true.
+func (p *pace) pass(every time.Duration) bool {
+	now, last := int64(clock.Early()), p.last.Load()
+	return (last == 0 || now-last >= int64(every)) && p.last.CompareAndSwap(last, now)
 }
 
 // excludes reports whether a hold excludes holds of a kind with these traits.

@@ -67,7 +67,7 @@ func TestStuckLogger(t *testing.T) {
 		until, calls := make(chan struct{}), new(atomic.Int64)
 		defer close(until)
 		o := options
-		o.Log = asynclog.New(slog.New(stuck{until, calls}))
+		o.Log = asynclog.New(slog.New(stuck{until, calls}), nil)
 		e := New(d, o)
 		var all []*witness
 		take := func(key string, r Request) *witness {

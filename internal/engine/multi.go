@@ -265,13 +265,13 @@ func (u unit) take(calls, waiting context.Context, r Request) error {
 	if len(u.wants) == 1 {
 		w := u.wants[0]
 		r.Under = w.Under
-		a := acquisition{e: e, k: w.Kind, traits: w.Kind.Traits(), r: r, waiting: waiting, asking: calls, once: once}
+		a := acquisition{e: e, k: w.Kind, traits: w.Kind.Traits(), r: r, waiting: waiting, asking: calls, once: once, long: longWait{caller: r.Caller}}
 		var err error
 		w.Hold, err = a.run(w.Kind, w.User)
 		return err
 	}
 	k := group(u.wants)
-	a := acquisition{e: e, k: k, traits: k.Traits(), r: r, waiting: waiting, asking: calls, once: once}
+	a := acquisition{e: e, k: k, traits: k.Traits(), r: r, waiting: waiting, asking: calls, once: once, long: longWait{caller: r.Caller}}
 	if !once {
 		a.g = e.gate(k.Gate())
 		defer e.leaveGate(a.g)
@@ -295,7 +295,7 @@ func (u unit) heldByForeignClient(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	for _, w := range u.wants {
-		owners, err := script.Holders(ctx, u.e.d, w.Kind.Ref("").Key)
+		owners, _, err := script.Holders(ctx, u.e.d, w.Kind.Ref("").Key)
 		if err == nil && slices.ContainsFunc(owners, func(owner string) bool { return !isOwnerOfLibrary(owner) }) {
 			return true
 		}

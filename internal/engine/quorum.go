@@ -71,6 +71,8 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 		limited, cancel = context.WithTimeout(ctx, r.Wait)
 		defer cancel()
 	}
+	long := longWait{caller: r.Caller, since: clock.Early()}
+	defer long.end()
 	waiters := make([]*wait.Waiter, len(wants)) // nil until a server has refused
 	var out outage
 	for failures := 0; ; failures++ {
@@ -105,6 +107,7 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 				defer waiters[i].Leave()
 			}
 		}
+		long.check()
 		// Clients that have split the votes must not ask again at the same time.
 		apart := 10 * time.Millisecond << min(failures, 4)
 		heard, err := q.waitForReleases(limited, wants, waiters, &t, rand.N(apart))
@@ -262,7 +265,7 @@ var errNoAnswer = fmt.Errorf("%w: no answer within the limit", ErrUnavailable)
 func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 	votes := make(chan vote, len(wants))
 	calls, cancel := context.WithTimeout(ctx, q.Limit)
-	once := Request{Lease: r.Lease, Hasty: true}
+	once := Request{Lease: r.Lease, Hasty: true, Report: r.Report}
 	begun := clock.Early()
 	for i, w := range wants {
 		w.Hold = nil

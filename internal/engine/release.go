@@ -43,9 +43,9 @@ func (h *Hold) Release(user watchdog.LossHandler, renewed bool) error {
 func (h *Hold) removeUser(user watchdog.LossHandler) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.user == user {
+	if h.user != nil && same(h.user, user) {
 		h.user = nil
-	} else if i := slices.Index(h.nested, user); i >= 0 {
+	} else if i := slices.IndexFunc(h.nested, func(u watchdog.LossHandler) bool { return same(u, user) }); i >= 0 {
 		h.nested = slices.Delete(h.nested, i, i+1)
 	}
 	return h.lost == 0
@@ -163,10 +163,12 @@ func (h *Hold) lower(left int) (freed script.Freed, doubt bool, err error) {
 		}
 		switch {
 		case err == nil:
+			h.e.outages.answered(h.Key)
 			return freed, doubt, nil
 		case driver.ClassOf(err) == driver.Fatal:
 			return freed, doubt, refusedError(err)
 		}
+		h.e.outages.failed(h.Key, err)
 		doubt = doubt || driver.ClassOf(err) == driver.Ambiguous
 		if out.note(err, sent) > releaseTime || h.e.isClosing() {
 			return freed, doubt, out.error()
@@ -232,6 +234,7 @@ func (h *Hold) setLost(why watchdog.Reason) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lost = why
+	h.e.counts.Losses.Add(1)
 	return ErrLost
 }
 

@@ -20,6 +20,7 @@ type Driver struct {
 	locks     map[string]*lock
 	queues    map[string][]string      // owners that wait, by key
 	short     map[string]time.Duration // for owners that want a lock for less than grantTime, how long they are granted it
+	values    map[string]value
 	listeners []*listener
 	calls     map[string]int
 	fail      func(driver.Call) error
@@ -40,7 +41,7 @@ var _ driver.Driver = (*Driver)(nil)
 
 // New returns a driver with no lock held.
 func New() *Driver {
-	return &Driver{locks: make(map[string]*lock), queues: make(map[string][]string), short: make(map[string]time.Duration), calls: make(map[string]int)}
+	return &Driver{locks: make(map[string]*lock), queues: make(map[string][]string), short: make(map[string]time.Duration), calls: make(map[string]int), values: make(map[string]value)}
 }
 
 // Replica returns a driver with the same locks, queues and clock, and without the

@@ -15,6 +15,12 @@ import (
 // grantTime is how long an owner gets a lock that has not asked just now.
 const grantTime = 2 * time.Second
 
+// A value is a string with an end.
+type value struct {
+	text  string
+	until time.Time
+}
+
 // A message is published on a channel.
 type message struct{ channel, payload string }
 
@@ -104,6 +110,24 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 			}
 		}
 		return driver.Reply{Type: driver.List, List: list}, nil
+	}
+	switch c.Script.Name {
+	case "value_set":
+		d.values[c.Keys[0]] = value{c.Args[0], lease(c.Args[2])}
+		return number(1), nil
+	case "client_get":
+		if v, ok := d.values[c.Keys[0]]; ok && v.text != "" && v.until.After(d.now()) {
+			return driver.Reply{Type: driver.Str, Str: v.text}, nil
+		}
+		return driver.Reply{}, nil
+	case "mutex_inspect":
+		h := d.get(c.Keys[0])
+		if h == nil {
+			return driver.Reply{Type: driver.List, List: []driver.Reply{number(-2)}}, nil
+		}
+		return driver.Reply{Type: driver.List, List: []driver.Reply{
+			number(int(h.until.Sub(d.now()).Milliseconds())), {Type: driver.Str, Str: h.owner}, number(h.count),
+		}}, nil
 	}
 	panic("fake: no script " + c.Script.Name)
 }

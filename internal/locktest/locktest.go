@@ -61,7 +61,8 @@ func Must[T any](tb testing.TB) func(v T, err error) T {
 	}
 }
 
-// Open returns a client that is closed at the end of the test.
+// Open returns a client that is closed at the end of the test. It is anonymous unless it
+// has a label, so that tests can compare all keys of a server.
 // HOLDFAST_TEST_REPLICATION=strict makes it wait for replicas.
 func Open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Client {
 	tb.Helper()
@@ -77,6 +78,7 @@ func Open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Clie
 		// A replica may stand still for longer than the default of one second.
 		o.Replication.Timeout = min(5*time.Second, cmp.Or(o.WatchdogTimeout, time.Minute))
 	}
+	o.Anonymous = o.Label == ""
 	c, err := holdfast.Open(context.Background(), Address(tb, url), o)
 	for end := time.Now().Add(30 * time.Second); errors.Is(err, holdfast.ErrUnavailable) && time.Now().Before(end); {
 		c, err = holdfast.Open(context.Background(), Address(tb, url), o) // the server stood still

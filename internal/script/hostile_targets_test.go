@@ -58,7 +58,7 @@ var targets = []target{
 	{script: "mutex_force", keys: lockKeys, do: plain(forceMutex("a:1"))},
 	{script: "mutex_inspect", keys: lockKeys, do: plain(inspectMutex)},
 	{script: "mutex_inspect", keys: lockKeys, do: plain(func(ctx context.Context, d driver.Driver, name string) error {
-		_, err := script.Holders(ctx, d, name)
+		_, _, err := script.Holders(ctx, d, name)
 		return err
 	})},
 	{script: "renew", keys: lockKeys, do: renewal(script.NewMutex("N").Ref("a:1"))},
@@ -181,6 +181,9 @@ var targets = []target{
 	{script: "inspect_scan", keys: map[string]string{"N": "rw"}, do: plain(walk("*", 0))},
 	{script: "inspect_scan", keys: map[string]string{"{N}:timeout": "leases"}, do: plain(walk("*", 1))},
 	{script: "inspect_scan", keys: map[string]string{"holdfast:queue:{N}": "times"}, do: plain(walk("*", 2))},
+	{script: "inspect_scan", keys: map[string]string{"N": "rate"}, do: plain(walkLimiters)},
+	{script: "inspect_limiter", keys: map[string]string{"N": "rate", "{N}:value": "free", "{N}:permits": "log"}, do: plain(lookAtLimiter)},
+	{script: "client_get", keys: map[string]string{"holdfast:client:N": "value"}, do: plain(lookAtClient)},
 	{script: "inspect_break", keys: breakKeys, do: plain(breaks("rw", [2]string{"a:1", "read"}))},
 	{script: "inspect_break", keys: breakKeys, do: plain(breaks("rw", [2]string{"a:1", "write"}, [2]string{"a:1", "read"}))},
 	{script: "inspect_break", keys: breakKeys, do: plain(breaks("mutex", [2]string{"a:1", "exclusive"}))},

@@ -13,9 +13,10 @@ import (
 )
 
 var (
-	inspectScan  = load("inspect_scan", "inspect")
-	inspectLook  = load("inspect_look", "clock", "inspect")
-	inspectBreak = load("inspect_break", "inspect", "grant", "fair", "rwmutex")
+	inspectScan    = load("inspect_scan", "inspect")
+	inspectLook    = load("inspect_look", "clock", "inspect")
+	inspectLimiter = load("inspect_limiter", "clock")
+	inspectBreak   = load("inspect_break", "inspect", "grant", "fair", "rwmutex")
 )
 
 // routes returns an unused key for each slot of a cluster.
@@ -54,22 +55,30 @@ type Walk struct {
 	kind    string // the type of the keys
 	pattern string
 	names   func(key string) []string
+	fields  []string // of hashes, those that they have; none: the fields of a lock
 }
 
 // Walks returns the walks that find all locks whose names match a pattern.
 func Walks(pattern string) []Walk {
-	hashes := Walk{"hash", pattern, func(key string) []string { return []string{key} }}
+	hashes := Walk{kind: "hash", pattern: pattern, names: itself}
 	if pattern == "*" {
 		return []Walk{hashes, leases("*", tagged, braced), queues("*", tagged, braced)}
 	}
 	return []Walk{hashes, leases("{"+pattern+"}", tagged), leases(pattern, braced), queues("{"+pattern+"}", tagged), queues(pattern, braced)}
 }
 
+// LimiterWalk is the walk that finds rate limiters whose names match a pattern.
+func LimiterWalk(pattern string) Walk {
+	return Walk{kind: "hash", pattern: pattern, names: itself, fields: []string{"rate", "interval", "type"}}
+}
+
+func itself(key string) []string { return []string{key} }
+
 // leases is the walk that finds semaphores by the keys of their leases. Such a
 // key begins with a name in braces, or with a name that contains braces.
 func leases(roots string, forms ...func(root string) string) Walk {
 	const suffix = ":timeout"
-	return Walk{"zset", roots + suffix, func(key string) (names []string) {
+	return Walk{kind: "zset", pattern: roots + suffix, names: func(key string) (names []string) {
 		for _, name := range forms {
 			if n := name(strings.TrimSuffix(key, suffix)); suffixed(n, suffix[1:]) == key {
 				names = append(names, n)
@@ -84,7 +93,7 @@ func leases(roots string, forms ...func(root string) string) Walk {
 // can belong to two names, the first form decides.
 func queues(roots string, forms ...func(root string) string) Walk {
 	prefix := queueKey("{}")[:len(queueKey("{}"))-len("{}")]
-	return Walk{"zset", prefix + roots, func(key string) []string {
+	return Walk{kind: "zset", pattern: prefix + roots, names: func(key string) []string {
 		for _, name := range forms {
 			if n := name(strings.TrimPrefix(key, prefix)); CheckName(n) == nil && queueKey(n) == key {
 				return []string{n}
@@ -115,7 +124,7 @@ func (w Walk) Step(ctx context.Context, d driver.Driver, route, cursor string, n
 	r, err := d.Do(ctx, driver.Call{
 		Script: inspectScan,
 		Keys:   []string{route},
-		Args:   []string{cursor, w.pattern, strconv.Itoa(n), w.kind},
+		Args:   append([]string{cursor, w.pattern, strconv.Itoa(n), w.kind}, w.fields...),
 	})
 	if err != nil {
 		return "", nil, err
@@ -242,6 +251,32 @@ func DecodeSight(r driver.Reply) (Sight, error) {
 		s.Queue = append(s.Queue, waiter)
 	}
 	return s, nil
+}
+
+// LookAtLimiter returns the call that reads the state of the rate limiter with that name,
+// without changing it. DecodeLimiter decodes the reply.
+func LookAtLimiter(d driver.Driver, name string) driver.Call {
+	k := NewRateLimiter(name, "", 0).keys
+	return driver.Call{Script: inspectLimiter, Keys: together(d, name, k[1], k[3])}
+}
+
+// DecodeLimiter decodes the reply to LookAtLimiter: the rate, and how many permits were
+// taken in the last interval, negative if that is unknown. It returns false if the key is not
+// a rate limiter.
+func DecodeLimiter(r driver.Reply) (rate Rate, used int, ok bool, err error) {
+	if r.Type != driver.List || len(r.List) != 0 && len(r.List) != 5 {
+		return Rate{}, 0, false, unexpected(inspectLimiter, r)
+	}
+	if len(r.List) == 0 {
+		return Rate{}, 0, false, nil
+	}
+	for _, e := range r.List {
+		if e.Type != driver.Int {
+			return Rate{}, 0, false, unexpected(inspectLimiter, r)
+		}
+	}
+	n := r.List
+	return Rate{Permits: int(n[0].Int), Interval: remaining(n[1].Int), PerClient: n[2].Int == 1, Keep: remaining(n[3].Int)}, int(n[4].Int), true, nil
 }
 
 // Break frees a lock if all its holders are in s. It reports whether it did. For

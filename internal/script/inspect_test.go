@@ -20,6 +20,19 @@ func walk(pattern string, i int) op {
 	}
 }
 
+func walkLimiters(ctx context.Context, d driver.Driver, _ string) error {
+	_, _, err := script.LimiterWalk("*").Step(ctx, d, script.Routes(d)[0], "0", 1000)
+	return err
+}
+
+func lookAtLimiter(ctx context.Context, d driver.Driver, name string) error {
+	r, err := d.Do(ctx, script.LookAtLimiter(d, name))
+	if err == nil {
+		_, _, _, err = script.DecodeLimiter(r)
+	}
+	return err
+}
+
 // look lists three of each, and no more.
 func look(ctx context.Context, d driver.Driver, name string) error {
 	r, err := d.Do(ctx, script.Look(d, name, 3))
@@ -446,6 +459,12 @@ var scanRows = []row{
 		state: []string{"N hash a:1=1, TTL 60s", "line zset m+past", "z:timeout zset 6d+past"},
 	},
 	{
+		title: "scan/limiters",
+		given: []string{rated(ten), "HSET lock a:1 1", "HSET few rate 1 interval 1", "SET x 1"},
+		do:    walkLimiters, reply: `["0" ["N"]]`,
+		state: []string{rate(ten), "few hash interval=1 rate=1", "lock hash a:1=1", "x string 1"},
+	},
+	{
 		title: "scan/by a pattern",
 		given: []string{"HSET N a:1 1", "EXPIRE N 60", "HSET other a:1 1", "EXPIRE other 60"},
 		do:    walk("o[st]*", 0), reply: `["0" ["other"]]`,
@@ -453,10 +472,55 @@ var scanRows = []row{
 	},
 }
 
-var inspectRows = slices.Concat(lookRows, lookQueueRows, breakRows, scanRows)
+// lookLimiterRows read rate limiters, and change nothing.
+var lookLimiterRows = []row{
+	{title: "look at a limiter/none", do: lookAtLimiter, reply: "[]"},
+	{
+		title: "look at a limiter/unused",
+		given: []string{rated(keptFor(ten, 120))},
+		do:    lookAtLimiter, reply: "[10 60s 0 120s 0]",
+		state: []string{rate(keptFor(ten, 120))},
+	},
+	{
+		title: "look at a limiter/used",
+		given: []string{rated(ten), "SET ./value 6", "ZADD ./permits +-25 @j:7*4"},
+		do:    lookAtLimiter, reply: "[10 60s 0 0 4]",
+		state: []string{rate(ten), "permits zset @j:7*4+past", "value string 6"},
+	},
+	{
+		title: "look at a limiter/used before the last interval",
+		given: []string{rated(ten), "SET ./value 6", "ZADD ./permits +-65 @j:7*4"},
+		do:    lookAtLimiter, reply: "[10 60s 0 0 0]",
+		state: []string{rate(ten), "permits zset @j:7*4+past", "value string 6"},
+	},
+	{
+		title: "look at a limiter/of each client",
+		given: []string{rated(tenOfEach)},
+		do:    lookAtLimiter, reply: "[10 60s 1 0 -1]",
+		state: []string{rate(tenOfEach)},
+	},
+	{
+		title: "look at a limiter/a log of another type",
+		given: []string{rated(ten), "SET ./permits x"},
+		do:    lookAtLimiter, reply: "[10 60s 0 0 -1]",
+		state: []string{rate(ten), "permits string x"},
+	},
+	{
+		title: "look at a limiter/another type",
+		given: []string{"SET N x"},
+		do:    lookAtLimiter, reply: "[]", state: []string{"N string x"},
+	},
+	{
+		title: "look at a limiter/a lock",
+		given: []string{"HSET N a:1 1"},
+		do:    lookAtLimiter, reply: "[]", state: []string{"N hash a:1=1"},
+	},
+}
+
+var inspectRows = slices.Concat(lookRows, lookQueueRows, lookLimiterRows, breakRows, scanRows, clientRows)
 
 func TestInspect(t *testing.T) {
-	check(t, slices.Concat(lookRows, lookQueueRows, breakRows))
+	check(t, slices.Concat(lookRows, lookQueueRows, lookLimiterRows, breakRows))
 	checkNamed(t, scanRows, "N")
 }
 

@@ -40,6 +40,9 @@ func NewLeased(name string, n int) *Leased {
 	return &Leased{name, suffixed(name, "timeout"), prefixed("redisson_sc", name), n}
 }
 
+// Wants returns how many permits are requested.
+func (p *Leased) Wants() int { return p.n }
+
 // Traits say that permits go to those who came first.
 func (p *Leased) Traits() Traits { return Traits{Queue: InOrder} }
 

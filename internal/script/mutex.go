@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -84,19 +85,20 @@ type State struct {
 }
 
 // Holders returns the owners of the lock with that key, which may be a mutex of
-// any kind or a read/write lock. If there are many readers, it returns only some.
-func Holders(ctx context.Context, d driver.Driver, key string) (owners []string, err error) {
+// any kind or a read/write lock, and its TTL. If there are many readers, it returns
+// only some.
+func Holders(ctx context.Context, d driver.Driver, key string) (owners []string, ttl time.Duration, err error) {
 	r, err := d.Do(ctx, driver.Call{Script: mutexInspect, Keys: []string{key}, Args: []string{"1"}})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if r.Type != driver.List || len(r.List)%2 == 0 {
-		return nil, unexpected(mutexInspect, r)
+		return nil, 0, unexpected(mutexInspect, r)
 	}
 	for i := 1; i < len(r.List); i += 2 {
-		owners = append(owners, r.List[i].Str)
+		owners = append(owners, strings.TrimSuffix(r.List[i].Str, writer("")))
 	}
-	return owners, nil
+	return owners, remaining(r.List[0].Int), nil
 }
 
 // Inspect returns the state of the mutex.

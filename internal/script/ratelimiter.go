@@ -50,6 +50,9 @@ func NewRateLimiter(name, client string, permits int) *RateLimiter {
 	}
 }
 
+// Wants returns how many permits are requested.
+func (l *RateLimiter) Wants() int { return l.permits }
+
 // Traits say that a grant leaves nothing to hold.
 func (l *RateLimiter) Traits() Traits { return Traits{Unreplicated: true} }
 

@@ -28,11 +28,12 @@ const (
 	Dumps       Feature = "Object.Dump and Object.Restore"
 	Listening   Feature = "Object.Listen"
 	Fencing     Feature = "Package fence"
+	Clients     Feature = "The names of clients, and deadlocks"
 	SeeSettings Feature = "The settings of the server"
 )
 
 // Features lists all features in the order of docs/operations.md.
-var Features = []Feature{Objects, Databases, Dumps, Listening, Fencing, SeeSettings}
+var Features = []Feature{Objects, Databases, Dumps, Listening, Fencing, Clients, SeeSettings}
 
 // UsesOf returns the keys and channels of objects of all kinds with that name in
 // a database. Most scripts get the channel as one of their keys, so the user
@@ -50,6 +51,7 @@ func UsesOf(name string, database int) []Uses {
 		Uses{By: "Object.Restore", Feature: Dumps, Keys: []string{restoring(name, "*")}},
 		Uses{By: "Object.Listen", Feature: Listening, Channels: []string{"__keyspace@" + strconv.Itoa(database) + "__:" + name}},
 		Uses{By: "package fence", Feature: Fencing, Keys: []string{FenceKey(name)}},
+		Uses{By: "a client that says who it is and what it waits for", Feature: Clients, Keys: []string{clientKey("*"), blockedPrefix + "*", deadlockPrefix + "*"}},
 	)
 }
 
@@ -70,8 +72,10 @@ func Patterns(feature Feature, prefix string, database int) (keys, channels []st
 	for _, rest := range []string{"\x00", "{\x00}"} { // parts of a name
 		upTo := func(list, of []string) []string {
 			for _, s := range of {
-				begin, _, _ := strings.Cut(s, rest)
-				list = append(list, begin+"*")
+				if begin, _, found := strings.Cut(s, rest); found {
+					s = begin + "*"
+				}
+				list = append(list, s)
 			}
 			return list
 		}

@@ -37,6 +37,9 @@ func NewSemaphore(name string, permits int) *Semaphore {
 	return &Semaphore{name, prefixed("redisson_sc", name), permits}
 }
 
+// Wants returns how many permits are requested.
+func (s *Semaphore) Wants() int { return s.permits }
+
 // Traits say that a request is known by its number.
 func (s *Semaphore) Traits() Traits { return Traits{Queue: InOrder, Numbered: true} }
 

@@ -41,6 +41,10 @@ type Told struct {
 	// is restored.
 	Lost func(error)
 
+	// Restored reports that the connection is restored. It is called once after
+	// Lost.
+	Restored func()
+
 	// Refused reports that the server refuses a channel. Other channels are not
 	// affected. It is called once per channel.
 	Refused func(channel string, err error)
@@ -231,6 +235,19 @@ func (h *Hub) Listens(name string) bool {
 	return ch != nil && ch.live
 }
 
+// Count returns how many channels have a subscription, and on how many of them messages
+// arrive.
+func (h *Hub) Count() (channels, live int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, ch := range h.channels {
+		if ch.live {
+			live++
+		}
+	}
+	return len(h.channels), live
+}
+
 // Close ends all subscriptions.
 func (h *Hub) Close() {
 	h.mu.Lock()
@@ -304,8 +321,17 @@ func (h *Hub) recordRefused(channels []string) (fresh []string) {
 // deliver passes a notice to all waiters of its channel.
 func (h *Hub) deliver(n Notice) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	restored := h.down
 	h.down = false
+	h.pass(n)
+	h.mu.Unlock()
+	if restored {
+		h.told.Restored()
+	}
+}
+
+// pass passes a notice to all waiters of its channel. The caller holds h.mu.
+func (h *Hub) pass(n Notice) {
 	ch := h.channels[n.Channel]
 	if ch == nil {
 		return

@@ -40,8 +40,8 @@ func publish(t *testing.T, d driver.Driver) {
 func TestHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fake.New()
-		lost := 0
-		h := wait.NewHub(d, time.Second, wait.Told{Lost: func(error) { lost++ }})
+		lost, restored := 0, 0
+		h := wait.NewHub(d, time.Second, wait.Told{Lost: func(error) { lost++ }, Restored: func() { restored++ }})
 		defer h.Close()
 		a, other := h.Join(nil, "redisson_lock__channel:{a}"), h.Join(nil, "redisson_lock__channel:{b}")
 		for _, w := range []*wait.Waiter{a, other} {
@@ -72,8 +72,8 @@ func TestHub(t *testing.T) {
 		b.Forget()
 
 		d.Reconnect(errors.New("cut"))
-		if !woken(a) || !woken(other) || lost != 1 {
-			t.Errorf("not woken by the new subscription, or lost %d times", lost)
+		if !woken(a) || !woken(other) || lost != 1 || restored != 1 {
+			t.Errorf("not woken by the new subscription, or lost %d times, restored %d times", lost, restored)
 		}
 
 		// The last one who leaves closes the door, but not at once.
@@ -115,7 +115,7 @@ func TestHubClosed(t *testing.T) {
 func TestTap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fake.New()
-		h := wait.NewHub(d, time.Second, wait.Told{Lost: func(error) {}})
+		h := wait.NewHub(d, time.Second, wait.Told{Lost: func(error) {}, Restored: func() {}})
 		defer h.Close()
 		const a = "redisson_lock__channel:{a}"
 		tap := h.Tap(func(string, string) bool { return true }, a)

@@ -154,7 +154,8 @@ func (w *Watchdog) send(batches [][]*Watched, acked bool, limit time.Duration) (
 			asked[j], hs[j] = c.renewFor(now), c.LockRef
 		}
 		calls[i] = script.Renew(asked, hs)
-		answers[i] = answer{asked: asked, term: w.d.Place(cs[0].Key).Term}
+		place := w.d.Place(cs[0].Key)
+		answers[i] = answer{asked: asked, term: place.Term, node: place.Node}
 	}
 	w.mu.Unlock()
 	sent := clock.Early()
@@ -200,6 +201,15 @@ type answer struct {
 	sent    time.Duration
 	asked   []time.Duration // how long the server was asked to keep each lease
 	term    uint64          // of the server when the renewal was sent
+	node    string
+}
+
+// note adds a lease to the renewal that is late by that time.
+func (r *Renewal) note(c *Watched, late time.Duration) {
+	if late = max(late, 0); r.Leases == 0 || late > r.Late {
+		r.LockRef, r.Late = c.LockRef, late
+	}
+	r.Leases++
 }
 
 // settle applies the answer of one renewal to its leases.
@@ -208,8 +218,14 @@ func (w *Watchdog) settle(cs []*Watched, a answer) {
 	var whys []Reason
 	needed := false // a lease ends without the renewal
 	failed := cmp.Or(a.err, a.unacked)
+	r := Renewal{Err: failed}
+	var kept []*Watched
 	w.mu.Lock()
+	now := clock.Now()
 	for i, c := range cs {
+		if c.index >= 0 {
+			r.note(c, now-c.confirmed-w.period(c.renewal))
+		}
 		again := c.verifyAgain
 		c.inFlight, c.verifyAgain = false, false
 		c.verify = c.verify || again
@@ -224,6 +240,8 @@ func (w *Watchdog) settle(cs []*Watched, a answer) {
 		case a.held[i]:
 			c.fault.Store(nil)
 			c.unacked, c.refused = false, 0
+			c.confirmed = a.sent
+			r.Verified += boolInt(c.Term != a.term)
 			c.Term = a.term
 			c.verify = again || c.Term != w.d.Place(c.Key).Term // the term has changed meanwhile
 			if c.renewal > 0 {
@@ -234,10 +252,16 @@ func (w *Watchdog) settle(cs []*Watched, a answer) {
 				c.due = 0
 			}
 			w.reschedule(c)
+			kept = append(kept, c)
 		default:
 			w.drop(c)
 			lost, whys = append(lost, c), append(whys, c.denied(a.term, w.d.Place(c.Key).Term))
 		}
+	}
+	if failed == nil {
+		w.stats.Renewals += uint64(r.Leases)
+	} else {
+		w.stats.FailedRenewals += uint64(r.Leases)
 	}
 	warn := needed && w.ctx.Err() == nil && (w.warned == 0 || a.sent-w.warned >= time.Second) // not for every attempt
 	if warn {
@@ -246,6 +270,15 @@ func (w *Watchdog) settle(cs []*Watched, a answer) {
 	w.mu.Unlock()
 	for i, c := range lost {
 		c.Handler.Lost(whys[i])
+	}
+	if w.renewed != nil && r.Leases > 0 {
+		r.Node = a.node
+		w.renewed(r)
+	}
+	for _, c := range kept {
+		if k, ok := c.Handler.(Keeper); ok {
+			k.Kept()
+		}
 	}
 	if warn {
 		w.log.Warn("cannot renew leases, will try again", "leases", len(cs), "error", failed)
@@ -271,4 +304,11 @@ func (w *Watchdog) pause(c *Watched, err error) time.Duration {
 	// costs a call of its own.
 	c.refused = min(c.refused+1, 8)
 	return min(w.retry()<<c.refused, w.every/4)
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 const (
@@ -31,6 +32,8 @@ type Watchdog struct {
 	every time.Duration // between renewals
 	log   *slog.Logger
 
+	renewed func(Renewal) // called after each answer; nil: not
+
 	acks    int           // replicas that must have a renewal
 	ackTime time.Duration // to wait for them
 	skew    time.Duration // how far the clocks of the servers may be apart
@@ -44,6 +47,7 @@ type Watchdog struct {
 	wakesAt  time.Duration                  // when run wakes up by itself
 	active   bool                           // a lease was added since the last runDue
 	suspect  bool                           // a term may have changed since the last runDue
+	stats    Stats                          // the totals
 	warned   time.Duration                  // when a failed renewal was last logged
 	running  bool
 	closed   bool
@@ -75,6 +79,20 @@ func (w *Watchdog) Require(acks int, within, skew time.Duration) {
 	w.acks, w.ackTime, w.skew = acks, within, skew
 }
 
+// Observe makes the watchdog call renewed after each answer to a renewal, without a
+// lock. It must be called before Guard.
+func (w *Watchdog) Observe(renewed func(Renewal)) { w.renewed = renewed }
+
+// A Renewal is the result of one call that renews or verifies leases.
+type Renewal struct {
+	script.LockRef               // the lease that is latest
+	Late           time.Duration // how much later than planned it was confirmed
+	Leases         int           // how many leases were to be renewed
+	Verified       int           // how many leases were confirmed after a change of the server
+	Node           string
+	Err            error // why the leases were not renewed; nil: they were, or are lost
+}
+
 // Guard starts to watch a lease. It was granted to a request sent at that time. If
 // renewal is not zero, the lease is renewed for that duration each time, until Drop.
 // Guard returns false if the watchdog is closed.
@@ -85,7 +103,7 @@ func (w *Watchdog) Guard(c *Watched, sent, renewal time.Duration) bool {
 		c.index = -1
 		return false
 	}
-	c.renewal, c.skew = renewal, w.skew
+	c.renewal, c.skew, c.confirmed = renewal, w.skew, sent
 	c.extend(sent, cmp.Or(c.First, c.Lease))
 	c.due = sent + w.period(renewal)
 	if c.First > 0 {
@@ -111,6 +129,7 @@ func (w *Watchdog) Extend(c *Watched, sent, lease time.Duration) bool {
 		return false
 	}
 	c.extend(sent, lease)
+	c.confirmed = max(c.confirmed, sent)
 	w.reschedule(c)
 	return true
 }

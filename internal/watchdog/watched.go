@@ -26,6 +26,13 @@ type LossHandler interface {
 	Lost(Reason)
 }
 
+// A Keeper is a LossHandler that is called, without a lock, when its lease was renewed or
+// verified.
+type Keeper interface {
+	LossHandler
+	Kept()
+}
+
 // A Watched is a lease that the watchdog watches. Set the exported fields before
 // Guard, and do not change them later.
 type Watched struct {
@@ -42,6 +49,7 @@ type Watched struct {
 	granted     time.Duration // the lease time from which the deadline follows
 	renewal     time.Duration // the lease time that renewals ask for; zero: only verified
 	due         time.Duration // when to renew or verify next
+	confirmed   time.Duration // when the last request was sent that the server has confirmed
 	inFlight    bool          // a renewal is under way
 	verify      bool          // ask the server at once, because it may have lost the lease
 	verifyAgain bool          // verify, once the renewal under way has ended

@@ -18,7 +18,7 @@ import (
 
 // patient are the settings of waiters: if they only woke when a lease ends,
 // they would be far too late.
-var patient = holdfast.Options{WatchdogTimeout: 20 * time.Second, PollInterval: 300 * time.Millisecond}
+var patient = holdfast.Options{WatchdogTimeout: 20 * time.Second, PollInterval: 300 * time.Millisecond, Anonymous: true}
 
 func init() { workers["wait"] = waitWorker }
 
@@ -127,7 +127,7 @@ func TestReleaseBeforeSubscribed(t *testing.T) {
 	holder := locktest.Open(t, s.URL())
 	best := time.Hour
 	for range 4 {
-		waiter := locktest.Open(t, p.URL(), holdfast.Options{PollInterval: time.Minute})
+		waiter := locktest.Open(t, p.URL(), holdfast.Options{PollInterval: time.Minute, Anonymous: true})
 		n := locktest.Name(t)
 		l := locktest.Lock(t, t.Context(), holder.Mutex(n))
 		subscribed, confirm := p.HoldReply(redistest.Command("SUBSCRIBE"))

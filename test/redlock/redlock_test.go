@@ -29,7 +29,7 @@ const nodeTimeout = lease / 2
 // wait for replies for much longer.
 const soon, silence = 10 * time.Second, "?timeout=20s"
 
-var quick = holdfast.Options{WatchdogTimeout: lease, RenewEvery: lease / 16, RetryTimeout: 10 * time.Second}
+var quick = holdfast.Options{WatchdogTimeout: lease, RenewEvery: lease / 16, RetryTimeout: 10 * time.Second, Anonymous: true}
 
 func open(tb testing.TB, url string) *holdfast.Client {
 	tb.Helper()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,10 +59,13 @@ type event struct {
 func (w *world) text() []string {
 	lines := make([]string, len(w.trace))
 	for i, e := range w.trace {
-		lines[i] = fmt.Sprintf("%12v ", e.at) + fmt.Sprintf(e.format, e.args...)
+		lines[i] = fmt.Sprintf("%12v ", e.at) + randomID.ReplaceAllString(fmt.Sprintf(e.format, e.args...), "client")
 	}
 	return lines
 }
+
+// randomID is the id of a client.
+var randomID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 func sortedKeys(m map[string]bool) []string { return slices.Sorted(maps.Keys(m)) }
 

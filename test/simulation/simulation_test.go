@@ -328,6 +328,7 @@ func (w *world) force(l *link) {
 // begin draws the setting of a schedule.
 func (w *world) begin() {
 	w.options = holdfast.Options{
+		Anonymous:       true,
 		WatchdogTimeout: 3 * time.Second, RenewEvery: 700 * time.Millisecond, PollInterval: poll,
 		Logger: slog.New(slog.DiscardHandler),
 	}

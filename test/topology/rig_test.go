@@ -144,7 +144,7 @@ func (w *world) openAt(url string, change ...func(*holdfast.Options)) *holdfast.
 	w.Helper()
 	o := holdfast.Options{
 		WatchdogTimeout: lease, RenewEvery: 500 * time.Millisecond,
-		PollInterval: time.Second, RetryTimeout: 60 * time.Second, Replication: w.mode,
+		PollInterval: time.Second, RetryTimeout: 60 * time.Second, Replication: w.mode, Anonymous: true,
 	}
 	for _, f := range change {
 		f(&o)

@@ -34,8 +34,8 @@ local function outside(heard, publish, channel)
 end
 
 -- front returns how many clients wait and do not queue, how many of them are foreign, and the first entry, from a place on, whose client
--- listens: the entry, and what parse returns for it. It removes entries whose clients do not listen: they queue again when they listen again. It returns nothing if
--- the user may not see who listens.
+-- listens: the entry, and what parse returns for it. It removes entries whose clients do not listen: they queue again when they listen
+-- again. It returns nothing if the user may not see who listens.
 local function front(at, publish, channel)
   local others, foreign, listening
   for _ = 1, SKIPS do
@@ -64,8 +64,8 @@ local function free_for_all(others, foreign, lot)
 end
 
 -- pass gives a free lock to the first client in the queue that listens: take writes that an owner has the lock, and returns the token.
--- If the lock stays free, pass tells all other clients with one message or two. So it does if the first client wants the lock as another
--- kind. That client may be gone, and then nobody would ask. It returns how many other clients wait.
+-- If the lock stays free, or the first client wants it as another kind and may be gone, pass tells all other clients with one message or
+-- two. It returns how many other clients wait.
 local function pass(kind, take, publish, lot, channel, message, message2)
   local function wake()
     local heard = told(publish, channel, message)

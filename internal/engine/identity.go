@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+const (
+	// announceAfter is how long after its first lock a client says who it is. A client
+	// that lives shorter says nothing. A client that only waits says it within
+	// announceEvery, because many clients may begin to wait at the same time.
+	announceAfter = time.Second
+	// announceEvery is the time between two announcements, and announceFor is how long
+	// the server keeps one. Announcements are rare, because there may be many clients.
+	announceEvery = 200 * time.Second
+	announceFor   = 3 * announceEvery
+	// announceRetry is the time between two attempts while the server is unavailable.
+	announceRetry = 10 * time.Second
+)
+
+// An announcer tells the server what the client says about itself, so that operators see
+// more of an owner than its id.
+type announcer struct {
+	begun  [2]atomic.Bool // because of a wait, and because of a lock
+	mu     sync.Mutex
+	timer  *time.Timer
+	cancel func() // ends the request under way; nil: none
+	wg     sync.WaitGroup
+	known  bool // the server may have it
+	closed bool
+
+	refused bool // by the server: the user lacks the right
+}
+
+// announce begins to announce the client, with its first lock or its first wait.
+func (e *Engine) announce(holds bool) {
+	begun := &e.announcer.begun[boolInt(holds)]
+	if e.o.Client == nil || begun.Load() || begun.Swap(true) {
+		return
+	}
+	switch {
+	case holds:
+		e.announceIn(announceAfter)
+	case !e.announcer.begun[1].Load():
+		e.announceIn(announceAfter + clock.Random(announceEvery))
+	}
+}
+
+// announceIn announces the client after that time, instead of at the time that was planned.
+func (e *Engine) announceIn(d time.Duration) {
+	a := &e.announcer
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed || a.refused {
+		return
+	}
+	if a.timer != nil && a.timer.Stop() {
+		a.wg.Done()
+	}
+	a.wg.Add(1)
+	a.timer = time.AfterFunc(d, func() {
+		defer a.wg.Done()
+		e.announceNow()
+	})
+}
+
+// announceNow announces the client, and plans the next time.
+func (e *Engine) announceNow() {
+	a := &e.announcer
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	a.mu.Lock()
+	a.known, a.cancel = true, cancel
+	a.mu.Unlock()
+	_, err := e.d.Do(ctx, e.o.Client.Announce(e.id, announceFor))
+	switch {
+	case err == nil:
+		e.announceIn(announceEvery - announceEvery/8 + clock.Random(announceEvery/4))
+	case driver.ClassOf(err) == driver.Fatal:
+		a.mu.Lock()
+		a.refused = true
+		a.mu.Unlock()
+		if !e.isClosing() {
+			e.o.Log.Info("cannot tell the server who this client is; operators will see only its id", "error", err)
+		}
+	default:
+		e.announceIn(announceRetry)
+	}
+}
+
+// withdrawAnnouncement ends the announcements and makes the server forget the client. It
+// tries that once.
+func (e *Engine) withdrawAnnouncement() {
+	a := &e.announcer
+	a.mu.Lock()
+	a.closed = true
+	if a.timer != nil && a.timer.Stop() {
+		a.wg.Done()
+	}
+	if a.cancel != nil {
+		a.cancel()
+	}
+	a.mu.Unlock()
+	a.wg.Wait()
+	if a.known {
+		ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
+		defer cancel()
+		_, _ = e.d.Do(ctx, script.Withdraw(e.id)) // otherwise it expires
+	}
+}

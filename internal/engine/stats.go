@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/watchdog"
+)
+
+// Counts are what an engine has done since it was made.
+type Counts struct {
+	Grants   atomic.Uint64 // by the server
+	Handoffs atomic.Uint64
+	Losses   atomic.Uint64
+}
+
+// Stats describe an engine at one moment.
+type Stats struct {
+	watchdog.Stats
+	Waiting       int // calls that wait
+	Subscriptions int // channels
+	Live          int // channels whose messages arrive
+	Outages       int // servers that are unavailable, if there is a callback for them
+	Holds         []HoldStats
+}
+
+// HoldStats describe a hold.
+type HoldStats struct {
+	User      watchdog.LossHandler // nil: it is being passed on or released
+	Owner     string
+	Granted   time.Duration // when
+	Confirmed time.Duration // when the last request was sent that the server has confirmed
+	Deadline  time.Duration
+}
+
+// Counts returns what the engine has done.
+func (e *Engine) Counts() *Counts { return &e.counts }
+
+// Stats returns the state of the engine.
+func (e *Engine) Stats() Stats {
+	var s Stats
+	var held []watchdog.HeldStats
+	s.Stats, held = e.watchdog.Stats()
+	s.Subscriptions, s.Live = e.hub.Count()
+	s.Waiting = int(e.waiting.Load())
+	s.Outages = int(e.outages.n.Load())
+	e.mu.Lock()
+	for _, g := range e.gates {
+		g.mu.Lock()
+		s.Waiting += g.length
+		g.mu.Unlock()
+	}
+	e.mu.Unlock()
+	for _, w := range held {
+		h := w.Handler.(*Hold)
+		h.mu.Lock()
+		user := h.user
+		h.mu.Unlock()
+		s.Holds = append(s.Holds, HoldStats{user, h.owner, h.granted, w.Confirmed, h.Deadline()})
+	}
+	return s
+}

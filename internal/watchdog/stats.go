@@ -1,0 +1,36 @@
+package watchdog
+
+import "time"
+
+// Stats describe a watchdog at one moment.
+type Stats struct {
+	Pending        int    // releases that are still to be confirmed
+	Renewals       uint64 // leases that were renewed or verified, in total
+	FailedRenewals uint64 // leases whose renewal failed, in total
+
+	// Oldest is the last confirmation of the renewed lease whose last confirmation is
+	// the oldest; zero: no lease is renewed.
+	Oldest time.Duration
+}
+
+// HeldStats describe a lease.
+type HeldStats struct {
+	*Watched
+	Confirmed time.Duration // when the last request was sent that the server has confirmed
+}
+
+// Stats returns the state of the watchdog and of its leases.
+func (w *Watchdog) Stats() (Stats, []HeldStats) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.stats
+	s.Pending = len(w.pending)
+	held := make([]HeldStats, len(w.guarded))
+	for i, c := range w.guarded {
+		held[i] = HeldStats{c, c.confirmed}
+		if c.renewal > 0 && (s.Oldest == 0 || c.confirmed < s.Oldest) {
+			s.Oldest = c.confirmed
+		}
+	}
+	return s, held
+}

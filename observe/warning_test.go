@@ -1,0 +1,212 @@
+package observe_test
+
+import (
+	"errors"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/fake"
+	"github.com/holdfast-go/holdfast/observe"
+)
+
+// warnings returns the reasons and names of all warnings since the last call.
+func (r *record) warnings() (list []string) {
+	for _, e := range r.take() {
+		if e.Type == observe.Warned {
+			list = append(list, e.Reason+" "+e.Name)
+		}
+	}
+	return list
+}
+
+// A lease that the program drops without a release is reported, once. Its lock stays held. A
+// lease that is used, or whose context is, is not reported.
+func TestWarnLeaked(t *testing.T) {
+	in(t, func(t *testing.T, d *fake.Driver, c *holdfast.Client, r *record) {
+		lock := func(name string) *holdfast.Lease {
+			l, err := c.Mutex(name).Lock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		lock("leaked")
+		done := lock("context").Context().Done()
+		used := lock("used")
+		multi, err := holdfast.Multi(c.Mutex("multi")).Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := 0; i < 100 && (len(got) == 0 || i < 5); i++ { // the collector may need a few rounds
+			time.Sleep(10 * time.Second)
+			runtime.GC()
+			got = append(got, r.warnings()...)
+		}
+		if len(got) != 1 || got[0] != "leaked leaked" {
+			t.Errorf("warned of %q", got)
+		}
+		if d.Holder("leaked") == "" || d.Holder("context") == "" || !used.Valid() || !multi.Valid() {
+			t.Error("a lock is not held any more")
+		}
+		// A loss still reaches the context, the lease that is used, and the observers.
+		ctx := used.Context()
+		d.FailOver("leaked", "context", "used", "multi")
+		time.Sleep(time.Second)
+		select {
+		case <-done:
+		default:
+			t.Error("the context of a lost lease is not done")
+		}
+		if ctx.Err() == nil {
+			t.Error("the context of a lost lease is not done")
+		}
+		lost := make(map[string]int)
+		for _, e := range r.take() {
+			if e.Type == observe.Lost {
+				lost[e.Name]++
+			}
+		}
+		if len(lost) != 4 || lost["leaked"] != 1 {
+			t.Errorf("lost %v", lost)
+		}
+		if err := used.Release(t.Context()); !errors.Is(err, holdfast.ErrLost) {
+			t.Error(err)
+		}
+		runtime.KeepAlive(multi)
+	})
+}
+
+// A lock that is held for long is reported once, but not the lead of an election.
+func TestWarnLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := new(record)
+		c, err := holdfast.New(fake.New(), holdfast.Options{LongHold: time.Minute, Observers: []observe.Observer{r}, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		l, err := c.Mutex("a").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(55 * time.Second)
+		if got := r.warnings(); len(got) != 0 {
+			t.Errorf("warned of %q", got)
+		}
+		time.Sleep(10 * time.Minute)
+		if got := r.warnings(); len(got) != 1 || got[0] != "long hold a" {
+			t.Errorf("warned of %q", got)
+		}
+		_ = l.Release(t.Context())
+	})
+}
+
+// A renewal that a slow server delays is reported, and so is a call that waits for its own
+// client.
+func TestWarnLate(t *testing.T) {
+	in(t, func(t *testing.T, d *fake.Driver, c *holdfast.Client, r *record) {
+		l, err := c.Mutex("a").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(9 * time.Second)
+		d.Fail(func(driver.Call) error { return driver.Unsent(errors.New("no network")) })
+		time.Sleep(12 * time.Second)
+		d.Fail(nil)
+		time.Sleep(2 * time.Second)
+		if got := r.warnings(); len(got) != 1 || got[0] != "late renewal a" {
+			t.Errorf("warned of %q", got)
+		}
+		_, _ = c.Mutex("a").Lock(t.Context(), holdfast.Wait(5*time.Second))
+		if got := r.warnings(); len(got) == 0 || got[0] != "own client a" {
+			t.Errorf("warned of %q", got)
+		}
+		_ = l.Release(t.Context())
+	})
+}
+
+// A logger that blocks is reported to observers, and an observer or a hook that blocks to the
+// logger.
+func TestWarnBlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var out strings.Builder
+		open := make(chan struct{})
+		stuck := observe.Func(func(observe.Event) { <-open })
+		log := slog.New(slog.NewTextHandler(writer(func(p []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			out.Write(p)
+		}), nil))
+		c, err := holdfast.New(fake.New(), holdfast.Options{Observers: []observe.Observer{stuck}, Logger: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair := func(c *holdfast.Client, opts ...holdfast.Option) {
+			l, err := c.Mutex("a").Lock(t.Context(), opts...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = l.Release(t.Context())
+		}
+		for range 8 {
+			pair(c)
+			time.Sleep(2 * time.Second)
+		}
+		said := func(text string) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.Count(out.String(), text) == 1
+		}
+		if !said("an observer has not returned") {
+			t.Errorf("logged %s", out.String())
+		}
+		pair(c, holdfast.OnAcquire(func(*holdfast.Lease) { time.Sleep(20 * time.Second) }))
+		if !said("a hook has not returned") {
+			t.Errorf("logged %s", out.String())
+		}
+		close(open)
+		_ = c.Close()
+
+		r, until := new(record), make(chan struct{})
+		c, err = holdfast.New(fake.New(), holdfast.Options{Observers: []observe.Observer{r}, Logger: slog.New(slog.NewTextHandler(writer(func([]byte) { <-until }), nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := c.Mutex("a").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 { // each of these calls is logged
+			_, _ = c.Mutex("a").Lock(t.Context(), holdfast.Wait(3*time.Second))
+		}
+		blocked := 0
+		for _, e := range r.take() {
+			if e.Reason == observe.WarnBlocked && strings.Contains(e.Err.Error(), "the logger has not returned") {
+				blocked++
+			}
+		}
+		if blocked != 1 {
+			t.Errorf("%d warnings", blocked)
+		}
+		close(until)
+		_ = l.Release(t.Context())
+		_ = c.Close()
+	})
+}
+
+// A writer is a function that is an io.Writer.
+type writer func([]byte)
+
+func (w writer) Write(p []byte) (int, error) {
+	w(p)
+	return len(p), nil
+}
