@@ -84,15 +84,39 @@ func declared(t *testing.T) map[string]bool {
 
 // The program that the README opens with compiles.
 func TestReadmeProgram(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(readme), "```go\n")
-	program, _, ok := strings.Cut(rest, "```")
-	if !ok {
+	programs := fenced(readDoc(t, "README.md"), "go")
+	if len(programs) == 0 {
 		t.Fatal("README.md has no program")
 	}
+	compile(t, programs[0], "internal/readme")
+}
+
+// The program in docs/observability.md compiles. All other code there is a part of an
+// example.
+func TestObservabilityCode(t *testing.T) {
+	var examples string
+	for _, file := range []string{"example_observe_test.go", "otel/example_test.go", "prom/example_test.go"} {
+		examples += readDoc(t, file)
+	}
+	programs := 0
+	for _, code := range fenced(readDoc(t, "docs/observability.md"), "go") {
+		switch {
+		case strings.HasPrefix(code, "package main\n"):
+			compile(t, code, "prom/internal/page")
+			programs++
+		case !strings.Contains(examples, code):
+			t.Errorf("no example contains\n%s", code)
+		}
+	}
+	if programs != 1 {
+		t.Errorf("%d programs", programs)
+	}
+}
+
+// compile compiles a program. It has to stand in a folder of its module to find the packages
+// that it imports, if only for the compiler.
+func compile(t *testing.T, program, folder string) {
+	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "main.go")
 	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
@@ -102,15 +126,14 @@ func TestReadmeProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It has to stand inside the module to find it, if only for the compiler.
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, "internal", "readme", "main.go"): file}})
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, folder, "main.go"): file}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", filepath.Join(dir, "program"), "./internal/readme")
+	cmd := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", filepath.Join(dir, "program"), "./"+folder)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
