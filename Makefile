@@ -1,10 +1,10 @@
 # Everything one does with this repository. `make help` prints itself.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-NESTED := bench cmd/holdfast driver/goredis tools/releasecheck
+NESTED := bench cmd/holdfast driver/goredis otel prom prom/rulestest test/browser tools/releasecheck
 MODULES := . $(NESTED)
 # What needs no server, or hardly any time.
-QUICK := ./driver ./internal/asynclog ./internal/clock ./internal/config ./internal/engine ./internal/wait ./internal/watchdog
+QUICK := ./driver ./internal/asynclog ./internal/clock ./internal/config ./internal/engine ./internal/measure ./internal/wait ./internal/watchdog
 # What runs with the race detector in make test. Everything does in make topologies.
 RACE := ./driver ./internal/asynclog ./internal/engine ./internal/wait ./internal/watchdog
 # What make test leaves to make topologies and make mutants.
@@ -17,7 +17,7 @@ CONTRACT := '^Test(CM|PL|RN|NR|FA|RW|ML|FL|SE|PE|LA|RL)[0-9]'
 
 .PHONY: help
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: deps
 deps: ## Install what the tests need: a Redis server and a C compiler for the race detector
@@ -46,6 +46,7 @@ test-rest: deps ## Run what make test leaves out: topologies, acl, the model, in
 .PHONY: modules
 modules: deps ## Run all tests of all modules, with one server where it does not matter
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo "== left out: the flash sale with PostgreSQL (./scripts/deps --databases)"
+	@command -v chromium chromium-browser google-chrome >/dev/null || echo "== left out: the tests of the dashboard in Chromium (./scripts/deps --browser)"
 	@command -v mariadbd >/dev/null || echo "== left out: the flash sale with MariaDB (./scripts/deps --databases)"
 	@echo "== go test -race"; go test -race $(RACE)
 	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),2) library nested
@@ -57,6 +58,10 @@ library:
 .PHONY: nested
 nested:
 	@failed=0; for m in $(NESTED); do echo "== go test $$m"; (cd $$m && go test -p 1 -parallel 4 -timeout 15m ./...) || failed=1; done; exit $$failed
+
+.PHONY: dashboard-picture
+dashboard-picture: deps ## Make docs/dashboard.png anew; needs Chromium (./scripts/deps --browser)
+	@cd test/browser && HOLDFAST_PICTURE=$(CURDIR)/docs/dashboard.png go test -count=1 -run '^TestPicture$$' .
 
 .PHONY: topologies
 topologies: deps ## Run the tests that are not about one server with replicas, Sentinels, a cluster

@@ -10,13 +10,16 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	xterm "golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/sale"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/server"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
+	"github.com/holdfast-go/holdfast/dashboard"
 )
 
 func init() { commands = append(commands, demoCommand, demoShopCommand) }
@@ -29,6 +32,9 @@ type demo struct {
 	db    string
 	only  []string
 	json  bool
+
+	dashboard bool
+	listen    string // address of the dashboard
 }
 
 func demoCommand(a *app) *cobra.Command {
@@ -56,6 +62,10 @@ HOLDFAST_URL names a server, it starts one. The default database is an SQLite
 file. Demo removes both at the end. On your own server or database it uses
 unique names and removes them.
 
+With --dashboard, the locks of the sale can be seen in a browser, live: demo
+prints the address, waits for Enter if the input is a terminal, and keeps the
+pages open after the sale until Ctrl-C. See holdfast dashboard.
+
 The exit status is 0 only if mutex and fenced are spotless: all coupons are
 sold, none is sold twice, no person has two, and the stock is correct.
 
@@ -79,6 +89,7 @@ With --json, it prints one document:
 		Example: `  holdfast demo
   holdfast demo --shops 5 --buyers 5000 --stock 200
   holdfast demo --url redis://localhost:6379 --seed 42
+  holdfast demo --dashboard --only mutex
   HOLDFAST_DB=postgres://user:password@localhost/shop holdfast demo`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -94,6 +105,8 @@ With --json, it prints one document:
 	f.StringSliceVar(&d.only, "only", nil, "run the sale in these ways only, such as none,mutex")
 	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(sale.Names(), cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVar(&d.json, "json", false, "print JSON, as described above")
+	f.BoolVar(&d.dashboard, "dashboard", false, "show the sale in a browser, as described above")
+	f.StringVar(&d.listen, "listen", dashboardAddress, "loopback address of the dashboard")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if d.target.named() && f.Changed("server") {
 			return usage("--server starts a server, but a server is given: omit --server, or omit --url, HOLDFAST_URL and --config")
@@ -160,15 +173,47 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if !d.json {
 		d.printSettings(m, what)
 	}
+	pages, err := d.openDashboard(ctx, m, what)
+	if err != nil {
+		return err
+	}
+	defer pages.stop()
 	results, err := d.runSales(ctx, m, ways)
 	if err != nil {
 		return err
 	}
 	if d.json {
-		return d.writeJSON(m, what, results)
+		err = d.writeJSON(m, what, results)
+	} else {
+		d.show(results)
+		err = demoVerdict(results)
 	}
-	d.show(results)
-	return demoVerdict(results)
+	if pages.url != "" && ctx.Err() == nil {
+		fmt.Fprintf(d.notices(), "The dashboard is still open at %s. Ctrl-C ends it.\n", pages.url)
+		<-ctx.Done()
+	}
+	return err
+}
+
+// openDashboard opens the dashboard if it is wanted, and waits until the user has opened
+// it.
+func (d *demo) openDashboard(ctx context.Context, m *sale.Market, what demoServer) (dashboardServer, error) {
+	if !d.dashboard {
+		return dashboardServer{stop: func() {}}, nil
+	}
+	l, err := listenDashboard(ctx, d.listen, false)
+	if err != nil {
+		return dashboardServer{}, err
+	}
+	s := d.startDashboard(m.Client, l, dashboard.Options{Title: "demo on " + strings.TrimPrefix(what.name, "your server at "), Every: 250 * time.Millisecond})
+	fmt.Fprintf(d.notices(), "The dashboard is at %s\n", s.url)
+	if f, ok := d.in.(*os.File); ok && xterm.IsTerminal(int(f.Fd())) {
+		if _, err := d.ask(ctx, "Open it in a browser, then press Enter to start the sale. "); err != nil {
+			s.stop()
+			return dashboardServer{}, err
+		}
+	}
+	return s, nil
 }
 
 // A demoServer describes a server for display.

@@ -60,7 +60,7 @@ var groups = []struct {
 }{
 	{"Try Holdfast:", []string{"demo", "serve", "bench"}},
 	{"Run programs:", []string{"run"}},
-	{"Inspect and manage locks:", []string{"ls", "show", "watch", "unlock", "doctor"}},
+	{"Inspect and manage locks:", []string{"ls", "show", "watch", "dashboard", "unlock", "doctor"}},
 	{"Other commands:", nil}, // help and completion
 }
 

@@ -77,6 +77,11 @@ var notSimulated = map[string][]string{
 		"a sweep takes all idle channels at once",
 	},
 	"errors, reasons and logs are not checked": {
+		"a lease that was not released is never reported",
+		"a late renewal is not reported",
+		"a closed client is still said to exist",
+		"a hand-off is observed as an answer of the server",
+		"the end of an outage is not observed",
 		"an expired lease is reported as taken by another owner",
 		"a nested release hides the error of the server",
 		"the loss does not contain the reason of failed renewals",

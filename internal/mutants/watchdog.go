@@ -81,17 +81,17 @@ var watchdogs = []Mutant{
 	},
 	{
 		"the user's logger runs on the goroutines of the library",
-		"client.go", "	o.Logger = asynclog.New(o.Logger)\n", "",
+		"client.go", `	o.Logger = asynclog.New(o.Logger, func() { observers.blocked("the logger") })` + "\n", "	_ = asynclog.New\n",
 		"test/faults", "TestStuckLogger",
 	},
 	{
-		"the user's logger is asked for its level on the goroutines of the library",
-		"internal/asynclog/asynclog.go", "func (*handler) Enabled(context.Context, slog.Level) bool { return true }", "func (h *handler) Enabled(ctx context.Context, l slog.Level) bool { return h.user.Enabled(ctx, l) }",
-		"internal/engine", "TestStuckLogger",
+		"the user's code runs on the goroutine that queues a value",
+		"internal/async/queue.go", "		go q.run(q.idle)\n	}\n", "		idle := q.idle\n		q.mu.Unlock()\n		q.run(idle)\n		return\n	}\n",
+		"internal/async", "TestBlocked",
 	},
 	{
-		"the queue of log records has no limit",
-		"internal/asynclog/asynclog.go", "if len(h.entries) >= size {", "if false {",
-		"internal/asynclog", "TestBlocked",
+		"the queue of log records and events has no limit",
+		"internal/async/queue.go", "if len(q.values) >= q.size {", "if false {",
+		"internal/async", "TestBlocked",
 	},
 }

@@ -28,6 +28,8 @@ import (
 // and the reason.
 var notReleased = map[string]string{
 	"bench":              "holds only benchmarks",
+	"prom/rulestest":     "holds only the tests of the dashboard and the alert rules",
+	"test/browser":       "holds only the tests of the dashboard",
 	"tools":              "pins the linter of Go",
 	"tools/actionlint":   "pins the linter of workflows",
 	"tools/releasecheck": "is this program",

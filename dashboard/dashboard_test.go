@@ -1,0 +1,481 @@
+package dashboard_test
+
+import (
+	"context"
+	"encoding/json"
+	"html"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/dashboard"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
+)
+
+const someOwner = "0b7a5a0e-6a43-8c0f-9a51-0d5f0a1c2b3d:42"
+
+// Every response has the headers that protect it.
+func TestHeaders(t *testing.T) {
+	r := newRig(t, dashboard.Options{})
+	paths := dashboard.Routes()
+	if len(paths) < 10 {
+		t.Errorf("routes %q", paths)
+	}
+	for _, path := range append(paths, "nonsense") {
+		if path == "events" {
+			path = "events?page=nonsense"
+		}
+		resp, _ := r.get("/" + path)
+		policy := resp.Header.Get("Content-Security-Policy")
+		for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"} {
+			if !strings.Contains(policy+";", part+";") {
+				t.Errorf("%s: the policy has no %s: %s", path, part, policy)
+			}
+		}
+		if strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: %s", path, policy)
+		}
+		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"} {
+			if got := resp.Header.Get(name); got != want {
+				t.Errorf("%s: %s is %q", path, name, got)
+			}
+		}
+	}
+	body := r.page("/")
+	if regexp.MustCompile(`(?i) (style|on\w+)=|<style|<script>|https?://`).MatchString(body) {
+		t.Errorf("the page has inline code, or another origin:\n%s", body)
+	}
+	for _, method := range []string{"POST", "PUT", "DELETE"} {
+		if resp, _ := r.do(method, "/", nil, nil); resp.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("%s: %s", method, resp.Status)
+		}
+	}
+}
+
+// A dashboard works under any prefix: all links of all pages lead to pages of it.
+func TestPrefix(t *testing.T) {
+	r := newRig(t, dashboard.Options{AllowBreak: true})
+	r.hold("a b/c:1", someOwner)
+	mux := http.NewServeMux()
+	mux.Handle("/stripped/", http.StripPrefix("/stripped", r.board))
+	mux.Handle("/admin/locks/", r.board)
+	mux.Handle("/bare", http.StripPrefix("/bare", r.board))
+	mux.Handle("/bare/", http.StripPrefix("/bare", r.board))
+	r.serve(mux)
+	links := regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
+	for _, prefix := range []string{"/stripped/", "/admin/locks/", "/bare/"} {
+		r.eventually(prefix, "a b/c:1")
+		seen := make(map[string]bool)
+		todo := []string{prefix}
+		for len(todo) > 0 {
+			path := todo[0]
+			todo = todo[1:]
+			base, err := url.Parse(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range links.FindAllStringSubmatch(r.page(path), -1) {
+				link, err := base.Parse(html.UnescapeString(m[1]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				link.Fragment = ""
+				if !strings.HasPrefix(link.Path, prefix) {
+					t.Errorf("%s links to %s", path, link)
+				} else if to := link.String(); !seen[to] && to != prefix+"break" { // which needs a name
+					seen[to] = true
+					todo = append(todo, to)
+				}
+			}
+		}
+		if !seen[prefix+"lock?name=a+b%2Fc%3A1"] || !seen[prefix+"dashboard.js"] || !seen[prefix+"servers"] {
+			t.Errorf("found %v", seen)
+		}
+	}
+	if resp, body := r.get("/bare?q=x"); resp.Request.URL.String() != r.site.URL+"/bare/?q=x" || !strings.Contains(body, `value="x"`) {
+		t.Errorf("redirected to %s", resp.Request.URL)
+	}
+}
+
+// hostile are names that try to break out of a page.
+var hostile = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, `{{.}}`, `</title><script>alert(1)</script>`,
+	"\u202egnp.exe", "a\x1b[2Jb", "\xff\xfe<b>", "a&amp;b", "%3Cscript%3E", "../../etc", "a\nb: c\n\ndata: x", strings.Repeat("<long>", 170), "\u2028\u2029", " a  b ",
+}
+
+// Names, owners and leaders cannot become part of a page. Each has a link that leads to
+// its own page.
+func TestEscaping(t *testing.T) {
+	r := newRig(t, dashboard.Options{AllowBreak: true})
+	for _, name := range hostile {
+		r.hold(name, "<b>"+name+":1")
+		r.redis.Do(t, "HSET", name, "leader", name)
+	}
+	bad := regexp.MustCompile(`(?i)<script>|<img src=x|<long>|\x{202e}|\x{2028}|\x1b|onmouseover='|href="javascript`)
+	search := regexp.MustCompile(`<input id="q"[^>]*>`) // has the text that the user has typed
+	check := func(path string) string {
+		t.Helper()
+		resp, body := r.get(path)
+		body = search.ReplaceAllString(body, "")
+		if m := bad.FindString(body); m != "" {
+			i := strings.Index(body, m)
+			t.Errorf("%.80s: %s: the page contains %q: …%q…", path, resp.Status, m, body[max(i-60, 0):min(i+80, len(body))])
+		}
+		return body
+	}
+	r.eventually("/", `\u202egnp.exe`)
+	list := check("/")
+	for _, name := range hostile {
+		link := "lock?name=" + url.QueryEscape(name)
+		if !strings.Contains(strings.ReplaceAll(list, "&#43;", "+"), `href="`+link+`"`) {
+			t.Errorf("%.40q has no link %.80s", name, link)
+			continue
+		}
+		want := html.EscapeString(dashboard.Visible(name, 4096))
+		if body := check("/" + link); !strings.Contains(strings.ReplaceAll(body, "&#43;", "+"), ">"+want+"</h1>") {
+			t.Errorf("%.40q: its page has no heading %.80s", name, want)
+		}
+		check("/break?name=" + url.QueryEscape(name))
+		check("/?q=" + url.QueryEscape(name))
+		check("/clients?id=" + url.QueryEscape(name))
+	}
+	for _, path := range []string{"/clients", "/limits", "/plots", "/nonsense", "/events?page=%3Cscript%3E"} {
+		check(path)
+	}
+	s := r.stream()
+	e := s.until(t, "the first message", func(event) bool { return true })
+	if n := len(e.Tables["locks"].Order); n != len(hostile) {
+		t.Errorf("%d locks in the stream", n)
+	}
+}
+
+func TestVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"order:42":         "order:42",
+		"a b":              "a b",
+		" a  b ":           `\x20a\x20\x20b\x20`,
+		"a\\b":             `a\\b`,
+		"\x00\n\x7f":       `\x00\n\x7f`,
+		"\u202egnp":        `\u202egnp`,
+		"\u2066\u200f":     `\u2066\u200f`,
+		"e\u0301":          `e\u0301`,
+		"\xffé":            `\xffé`,
+		"日本":               "日本",
+		"\u3164":           `\u3164`,
+		"0123456789abcdef": "012345678…",
+	} {
+		if got := dashboard.Visible(text, 10); text == "0123456789abcdef" && got != want {
+			t.Errorf("%q: %s", text, got)
+		}
+		if got := dashboard.Visible(text, 100); text != "0123456789abcdef" && got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A page receives what has changed, and only that.
+func TestStream(t *testing.T) {
+	r := newRig(t, dashboard.Options{})
+	l := locktest.Lock(t, t.Context(), r.client.Mutex("first"))
+	s := r.stream()
+	has := func(name string) func(event) bool {
+		return func(e event) bool { return slices.Contains(e.Tables["locks"].Order, name) }
+	}
+	s.until(t, "first is listed", has("first"))
+	locktest.Lock(t, t.Context(), r.client.Mutex("second"))
+	e := s.until(t, "second is listed", has("second"))
+	if rows := e.Tables["locks"].Rows; len(rows) != 1 || rows[0].ID != "second" || len(e.Tables["locks"].Order) != 2 {
+		t.Errorf("more than the change was sent: %+v", e)
+	}
+	locktest.Release(t, l)
+	e = s.until(t, "first is not listed", func(e event) bool { return len(e.Tables) > 0 && !has("first")(e) })
+	if t1 := e.Tables["locks"]; !slices.Equal(t1.Order, []string{"second"}) {
+		t.Errorf("more than the change was sent: %+v", e)
+	}
+	_ = r.board.Close()
+	if _, ok := s.next(t); ok {
+		t.Error("Close has not ended the stream")
+	}
+}
+
+// A view is searched, filtered, sorted and divided at the server.
+func TestList(t *testing.T) {
+	r := newRig(t, dashboard.Options{})
+	ctx := t.Context()
+	for _, n := range []string{"c", "a", "b"} {
+		locktest.Lock(t, ctx, r.client.Mutex("mutex:"+n))
+		time.Sleep(150 * time.Millisecond)
+	}
+	locktest.Lock(t, ctx, r.client.FencedMutex("fenced:x"), holdfast.LeaseTime(5*time.Second))
+	other := locktest.Open(t, r.redis.URL())
+	go func() { _, _ = other.Mutex("mutex:b").Lock(ctx) }()
+	r.eventually("/?sort=-waiting", `class="num strong"`)
+	row := regexp.MustCompile(`<tr data-id="([^"]*)"`)
+	names := func(path string) (list []string) {
+		for _, m := range row.FindAllStringSubmatch(r.page(path), -1) {
+			name, _ := url.QueryUnescape(m[1])
+			list = append(list, name)
+		}
+		return list
+	}
+	for path, want := range map[string][]string{
+		"/":                         {"fenced:x", "mutex:a", "mutex:b", "mutex:c"},
+		"/?sort=-name":              {"mutex:c", "mutex:b", "mutex:a", "fenced:x"},
+		"/?q=MUTEX&sort=-name":      {"mutex:c", "mutex:b", "mutex:a"},
+		"/?kind=fenced":             {"fenced:x"},
+		"/?kind=fair":               nil,
+		"/?q=" + r.client.ID()[:20]: {"fenced:x", "mutex:a", "mutex:b", "mutex:c"},
+		"/?q=nothing":               nil,
+		"/?sort=nonsense&n=99&q=:x": {"fenced:x"},
+	} {
+		if got := names(path); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	if got := names("/?sort=-waiting"); got[0] != "mutex:b" {
+		t.Errorf("sorted by waiters: %q", got)
+	}
+	if got := names("/?sort=ttl"); got[0] != "fenced:x" {
+		t.Errorf("sorted by the remaining time: %q", got)
+	}
+	r.eventually("/lock?name=mutex%3Ab", other.ID())
+}
+
+// The scanner runs only while a page is viewed.
+func TestViewers(t *testing.T) {
+	r := newRig(t, dashboard.Options{})
+	r.board.Linger(300 * time.Millisecond)
+	time.Sleep(500 * time.Millisecond)
+	if n := r.board.Scans(); n != 0 {
+		t.Errorf("%d scans before the first request", n)
+	}
+	still := func() {
+		t.Helper()
+		locktest.Eventually(t, 20*time.Second, "the scanner stops", func() bool {
+			n := r.board.Scans()
+			time.Sleep(locktest.AWhile)
+			return r.board.Scans() == n
+		})
+	}
+	r.page("/")
+	still()
+	s := r.stream()
+	n := r.board.Scans()
+	locktest.Eventually(t, 20*time.Second, "the scanner runs for the stream", func() bool { return r.board.Scans() > n+5 })
+	s.cancel()
+	still()
+	r.page("/clients")
+	if r.board.Scans() == n {
+		t.Error("the scanner has not run for the page")
+	}
+}
+
+// The scanner leaves the server alone for most of the time.
+func TestPace(t *testing.T) {
+	r := newRig(t, dashboard.Options{})
+	for i := range 300 {
+		r.hold("order:"+strconv.Itoa(i), someOwner)
+	}
+	r.stream()
+	locktest.Eventually(t, 60*time.Second, "some scans", func() bool { return r.board.Scans() > 2 })
+	busy, every := r.board.Pace()
+	if busy < time.Millisecond || every <= 100*time.Millisecond || every < 5*busy { // an average over rounds
+		t.Errorf("the server was busy for %v of %v", busy, every)
+	}
+}
+
+// The page of a lock is live even if a round of the scanner takes long.
+func TestRefresh(t *testing.T) {
+	r := newRig(t, dashboard.Options{Every: time.Second})
+	for i := range 5000 {
+		r.hold("order:"+strconv.Itoa(i), someOwner)
+	}
+	l := locktest.Lock(t, t.Context(), r.client.Mutex("watched"))
+	s := r.streamOf("/events?page=lock&name=watched")
+	holders := func(n int) func(event) bool {
+		return func(e event) bool { t, ok := e.Tables["holders"]; return ok && len(t.Order) == n }
+	}
+	s.until(t, "it is held", holders(1))
+	locktest.Eventually(t, time.Minute, "two rounds", func() bool { return r.board.Scans() > 3 })
+	if _, every := r.board.Pace(); every < 2*time.Second {
+		t.Skipf("a round takes only %v", every)
+	}
+	start := time.Now()
+	locktest.Release(t, l)
+	s.until(t, "it is free", holders(0))
+	_, every := r.board.Pace()
+	t.Logf("seen after %v; a round every %v", time.Since(start), every)
+	locktest.Lock(t, t.Context(), r.client.Mutex("watched"))
+	s.until(t, "it is held again", holders(1))
+}
+
+// The list is there for scripts.
+func TestJSON(t *testing.T) {
+	r := newRig(t, dashboard.Options{})
+	r.hold("\xff", someOwner)
+	r.hold("b", someOwner)
+	resp, body := r.get("/locks.json")
+	var doc struct {
+		At       time.Time
+		Complete bool
+		Locks    []struct {
+			Name, NameBase64, Kind string
+			Holders                []struct {
+				Owner, Mode string
+				ExpiresInMs int64
+				Client      struct{ ID string }
+			}
+			Queued *int
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &doc); err != nil {
+		t.Fatal(err, body)
+	}
+	if resp.Header.Get("Content-Type") != "application/json" || !doc.Complete || time.Since(doc.At) > time.Minute || len(doc.Locks) != 2 {
+		t.Fatalf("%s", body)
+	}
+	l, odd := doc.Locks[0], doc.Locks[1]
+	if l.Name != "b" || l.Kind != "mutex" || l.Queued == nil || l.Holders[0].Owner != someOwner || l.Holders[0].ExpiresInMs < 500_000 || l.Holders[0].Client.ID != strings.TrimSuffix(someOwner, ":42") {
+		t.Errorf("%s", body)
+	}
+	if odd.NameBase64 != "/w==" {
+		t.Errorf("%s", body)
+	}
+}
+
+// Only requests for the hosts of the options are answered.
+func TestHosts(t *testing.T) {
+	r := newRig(t, dashboard.Options{Hosts: []string{"localhost", "127.0.0.1", "::1"}})
+	for host, want := range map[string]int{
+		"localhost": 200, "LOCALHOST:1234": 200, "127.0.0.1:99": 200, "[::1]:99": 200, "evil.example": 421, "evil.example:80": 421, "localhost.evil.example": 421,
+	} {
+		if resp, _ := r.do("GET", "/", nil, map[string]string{"Host": host}); resp.StatusCode != want {
+			t.Errorf("%s: %s", host, resp.Status)
+		}
+	}
+}
+
+// Semaphores and rate limiters are shown with their use.
+func TestLimits(t *testing.T) {
+	r := newRig(t, dashboard.Options{})
+	ctx := t.Context()
+	s := r.client.LeasedSemaphore("uploads")
+	if err := s.Set(ctx, 4); err != nil {
+		t.Fatal(err)
+	}
+	locktest.Must[*holdfast.Lease](t)(s.Acquire(ctx, 3))
+	l := r.client.RateLimiter("mail")
+	locktest.Must[bool](t)(l.TrySetRate(ctx, holdfast.Rate{Permits: 20, Per: time.Hour}))
+	locktest.Must[bool](t)(l.AllowN(ctx, 5))
+	body := r.eventually("/limits", ">25 %<")
+	if !strings.Contains(body, ">75 %<") || !strings.Contains(body, "1 h 00 m") {
+		t.Errorf("%s", body)
+	}
+}
+
+// The page of the servers shows facts, and findings on demand.
+func TestServers(t *testing.T) {
+	r := newRig(t, dashboard.Options{})
+	if body := r.page("/servers"); !strings.Contains(body, r.redis.Addr()) || !strings.Contains(body, "noeviction") || strings.Contains(body, "persistence") {
+		t.Errorf("%s", body)
+	}
+	resp, body := r.do("POST", "/servers", url.Values{}, nil)
+	if resp.StatusCode != http.StatusOK || !strings.Contains(body, "persistence") || !strings.Contains(body, "Checked at") {
+		t.Errorf("%s %s", resp.Status, body)
+	}
+	if resp, _ := r.do("POST", "/servers", url.Values{}, map[string]string{"Sec-Fetch-Site": "cross-site"}); resp.StatusCode != http.StatusForbidden {
+		t.Errorf("from another site: %s", resp.Status)
+	}
+}
+
+// A server that does not answer is reported, and its password is not.
+func TestUnavailable(t *testing.T) {
+	r := newRig(t, dashboard.Options{})
+	locktest.Lock(t, t.Context(), r.client.Mutex("kept"))
+	r.eventually("/", "kept")
+	r.redis.Kill()
+	if body := r.eventually("/", "could not be read"); !strings.Contains(body, "kept") {
+		t.Error("the last list is not shown")
+	}
+}
+
+// Losses of the program are plotted and listed.
+func TestObserver(t *testing.T) {
+	seen := new(dashboard.Observer)
+	r := newRig(t, dashboard.Options{Observer: seen})
+	c := locktest.Open(t, r.redis.URL(), holdfast.Options{Observers: []observe.Observer{seen}, WatchdogTimeout: 2 * time.Second, RenewEvery: 100 * time.Millisecond})
+	locktest.Lock(t, t.Context(), c.Mutex("gone<b>"))
+	r.redis.Do(t, "DEL", "gone<b>")
+	body := r.eventually("/plots", "gone&lt;b&gt;")
+	if !strings.Contains(body, "Leases lost") || strings.Contains(body, "No lease was lost") && !strings.Contains(body, "hidden>No lease was lost") {
+		t.Errorf("%s", body)
+	}
+}
+
+// The number of browsers is bounded.
+func TestManyStreams(t *testing.T) {
+	r := newRig(t, dashboard.Options{Every: time.Second})
+	for range dashboard.MaxStreams {
+		r.stream()
+	}
+	if resp, _ := r.get("/events?page="); resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("one more: %s", resp.Status)
+	}
+}
+
+// A slowWriter is the connection of a browser that reads nothing.
+type slowWriter struct {
+	header   http.Header
+	deadline time.Time
+}
+
+func (w *slowWriter) Header() http.Header                 { return w.header }
+func (w *slowWriter) WriteHeader(int)                     {}
+func (w *slowWriter) Flush()                              {}
+func (w *slowWriter) SetWriteDeadline(at time.Time) error { w.deadline = at; return nil }
+func (w *slowWriter) Write([]byte) (int, error) {
+	if w.deadline.IsZero() {
+		select {} // for ever
+	}
+	return 0, os.ErrDeadlineExceeded
+}
+
+// A browser that does not read is disconnected.
+func TestSlowBrowser(t *testing.T) {
+	r := newRig(t, dashboard.Options{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		req := httptest.NewRequestWithContext(t.Context(), "GET", "/events?page=", nil)
+		r.board.ServeHTTP(&slowWriter{header: make(http.Header)}, req)
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Error("it is still connected")
+	}
+}
+
+func ExampleNew() {
+	client, err := holdfast.Open(context.Background(), redistest.ExampleURL())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	d := dashboard.New(client, dashboard.Options{Title: "production"})
+	defer d.Close()
+	mux := http.NewServeMux()
+	mux.Handle("/admin/locks/", d)
+	// Then serve mux where only operators can reach it.
+}

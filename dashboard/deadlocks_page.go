@@ -1,0 +1,159 @@
+package dashboard
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/inspect"
+)
+
+func (d *Dashboard) deadlocksPage(p *snapshot, _ *http.Request) content {
+	// The number of pictures must not change while the page is open, so only one is drawn.
+	c := content{Facts: []cell{
+		{ID: "total", Text: thousands(len(p.deadlocks)), Note: noun(len(p.deadlocks), "deadlock")},
+		{ID: "message"},
+	}}
+	if p.deadlocksErr != nil {
+		c.Facts[1] = cell{ID: "message", Class: "warn", Text: "The deadlocks could not be read: " + errorText(p.deadlocksErr)}
+	}
+	t := table{
+		ID: "deadlocks", Caption: "Calls that wait for each other", Empty: "No deadlocks were found. Clients of Holdfast look for them when a call that holds a lock has waited for a second.",
+		Columns: []column{{Text: "Deadlock"}, {Text: "Process"}, {Text: "Holds"}, {Text: "Waits for"}, {Text: "Waits since", Class: "num"}},
+	}
+	const most = 20
+	for _, dead := range p.deadlocks[:min(len(p.deadlocks), most)] {
+		for i, call := range dead.Calls {
+			name := cell{Text: visible(dead.ID, 16), Class: "name"}
+			if i > 0 {
+				name.Class += " dim"
+			}
+			t.Rows = append(t.Rows, row{ID: fmt.Sprint(dead.ID, " ", i), Cells: []cell{
+				name,
+				{Text: visible(call.Who, 80), Href: "clients?id=" + url.QueryEscape(call.Client)},
+				locksCell(wantedNames(call)),
+				locksCell(wantedBy(call)),
+				sinceCell(call.Since, false),
+			}})
+		}
+	}
+	c.Tables = []table{t}
+	c.Pictures = []picture{{ID: "cycle", Title: "No deadlock", Width: cycleWidth, Height: boxHeight, Shapes: []shape{}}}
+	if len(p.deadlocks) > 0 {
+		c.Pictures[0] = cyclePicture(p.deadlocks[0])
+	}
+	return c
+}
+
+// wantedNames returns the locks of a call that the call before it waits for.
+func wantedNames(c inspect.BlockedCall) (list []string) {
+	for _, h := range c.Holds {
+		if h.Wanted {
+			list = append(list, h.Name)
+		}
+	}
+	return list
+}
+
+// wantedBy returns the locks that a call waits for.
+func wantedBy(c inspect.BlockedCall) (list []string) {
+	for _, l := range c.Wants {
+		list = append(list, l.Name)
+	}
+	return list
+}
+
+// locksCell lists the names of locks. A single one is a link.
+func locksCell(list []string) cell {
+	if len(list) == 1 {
+		return nameCell(list[0])
+	}
+	text := make([]string, len(list))
+	for i, n := range list {
+		text[i] = visible(n, 40)
+	}
+	return cell{Text: strings.Join(text, ", "), Class: "name"}
+}
+
+// The measures of the picture of a cycle.
+const (
+	cycleWidth = 1000
+	boxWidth   = 190
+	boxHeight  = 34
+)
+
+// cyclePicture shows the first deadlock: processes and locks on a ring, with an arrow from each
+// process to the lock that it waits for, and from each lock to the process that holds it.
+func cyclePicture(d inspect.Deadlock) picture {
+	n := len(d.Calls)
+	height := max(220, 70*n)
+	p := picture{ID: "cycle", Title: "Deadlock " + visible(d.ID, 16), Width: cycleWidth, Height: height}
+	at := func(i int) (x, y float64) { // the i-th of 2n nodes
+		a := 2*math.Pi*float64(i)/float64(2*n) - math.Pi
+		return cycleWidth/2 + (cycleWidth-boxWidth-40)/2*math.Cos(a), float64(height)/2 + (float64(height)-boxHeight-20)/2*math.Sin(a)
+	}
+	var about []string
+	for i := range 2 * n {
+		x, y := at(i)
+		tx, ty := at((i + 1) % (2 * n))
+		class := "wants"
+		if i%2 == 1 {
+			class = "held"
+		}
+		p.Shapes = append(p.Shapes, shape{Tag: "path", Class: "arrow " + class, Path: arrow(x, y, tx, ty)})
+	}
+	for i, call := range d.Calls {
+		next := d.Calls[(i+1)%n]
+		lock := strings.Join(visibles(wantedNames(next)), ", ")
+		about = append(about, visible(call.Who, 60)+" waits for "+lock)
+		x, y := at(2 * i)
+		p.Shapes = append(p.Shapes, box(x, y, "process", visible(call.Who, 80))...)
+		x, y = at(2*i + 1)
+		p.Shapes = append(p.Shapes, box(x, y, "lock", lock)...)
+	}
+	p.About = strings.Join(about, ". ") + "."
+	return p
+}
+
+func visibles(list []string) []string {
+	shown := make([]string, len(list))
+	for i, n := range list {
+		shown[i] = visible(n, 60)
+	}
+	return slices.Clip(shown)
+}
+
+// box draws a node.
+func box(x, y float64, class, text string) []shape {
+	return []shape{
+		{Tag: "rect", X: int(x) - boxWidth/2, Y: int(y) - boxHeight/2, W: boxWidth, H: boxHeight, Class: class, Hint: text},
+		{Tag: "text", X: int(x), Y: int(y) + 5, Class: class, Anchor: "middle", Text: cut(text, 26)},
+	}
+}
+
+// arrow returns the path of an arrow between two boxes.
+func arrow(x, y, tx, ty float64) string {
+	clip := func(x, y, tx, ty float64) (float64, float64) { // where the line leaves the box at x, y
+		dx, dy := tx-x, ty-y
+		s := math.Inf(1)
+		if dx != 0 {
+			s = math.Min(s, (boxWidth/2+4)/math.Abs(dx))
+		}
+		if dy != 0 {
+			s = math.Min(s, (boxHeight/2+4)/math.Abs(dy))
+		}
+		return x + dx*s, y + dy*s
+	}
+	ax, ay := clip(x, y, tx, ty)
+	bx, by := clip(tx, ty, x, y)
+	a := math.Atan2(by-ay, bx-ax)
+	wing := func(turn float64) (float64, float64) {
+		return bx - 11*math.Cos(a+turn), by - 11*math.Sin(a+turn)
+	}
+	lx, ly := wing(0.4)
+	rx, ry := wing(-0.4)
+	return fmt.Sprintf("M%.0f %.0fL%.0f %.0fM%.0f %.0fL%.0f %.0fL%.0f %.0f", ax, ay, bx, by, lx, ly, bx, by, rx, ry)
+}

@@ -1,0 +1,82 @@
+package mutants
+
+func init() { All = append(All, dashboards...) }
+
+// dashboards holds the mutants of the dashboard.
+var dashboards = []Mutant{
+	{
+		"the names of locks are part of the HTML",
+		"dashboard/dashboard.go", `	"html/template"`, `	"text/template"`,
+		"dashboard", "TestEscaping",
+	},
+	{
+		"control characters of names are not made visible",
+		"dashboard/visible.go", "		case !plain(r):\n", "		case false:\n",
+		"dashboard", "TestEscaping",
+	},
+	{
+		"names are not encoded in links",
+		"dashboard/view.go", `"lock?name=" + url.QueryEscape(name)`, `"lock?name=" + name`,
+		"dashboard", "TestEscaping",
+	},
+	{
+		"locks can be broken without AllowBreak",
+		"dashboard/break.go", "	case !d.options.AllowBreak:\n", "	case false:\n",
+		"dashboard", "TestBreakNotAllowed",
+	},
+	{
+		"requests of other sites are accepted",
+		"dashboard/dashboard.go", "if err := d.cross.Check(r); err != nil {", "if err := d.cross.Check(r); err != nil && false {",
+		"dashboard", "TestServers",
+	},
+	{
+		"the form that breaks a lock works in any browser",
+		"dashboard/break.go", `h.Write([]byte(session + "\x00"))`, `h.Write([]byte("\x00"))`,
+		"dashboard", "TestBreakForged",
+	},
+	{
+		"the form that breaks a lock is not signed",
+		"dashboard/break.go", "if !hmac.Equal(sum, d.mac(data, session)) {", "if !hmac.Equal(sum, sum) {",
+		"dashboard", "TestBreakForged",
+	},
+	{
+		"a lock is freed although another owner holds it",
+		"dashboard/break.go", "broken, err := d.scanner.inspect.Break(ctx, lock)", "now, _ := d.scanner.inspect.Lock(ctx, lock.Name)\n	broken, err := d.scanner.inspect.Break(ctx, now)",
+		"dashboard", "TestBreakChanged",
+	},
+	{
+		"an attempt to break a lock is not recorded",
+		"dashboard/break.go", "	d.options.Audit(Action{Lock: lock, Broken: broken, Err: err, Request: r})\n", "",
+		"dashboard", "TestBreak$",
+	},
+	{
+		"the scanner runs although no page is open",
+		"dashboard/scanner.go", "	return false\n}\n\n// next returns", "	return true\n}\n\n// next returns",
+		"dashboard", "TestViewers",
+	},
+	{
+		"the scanner reads the server all the time",
+		"dashboard/scanner.go", "max(s.options.Every, share*p.load)", "s.options.Every",
+		"dashboard", "TestPace",
+	},
+	{
+		"the stream repeats what has not changed",
+		"dashboard/stream.go", "		differs := s.known[key] != now[key]\n", "		differs := true\n",
+		"dashboard", "TestStream",
+	},
+	{
+		"requests for any host are answered",
+		"dashboard/dashboard.go", "	if !d.knownHost(r.Host) {\n", "	if false {\n",
+		"dashboard", "TestHosts",
+	},
+	{
+		"pages have no policy against foreign scripts",
+		"dashboard/dashboard.go", "	h.Set(\"Content-Security-Policy\", policy)\n", "",
+		"dashboard", "TestHeaders",
+	},
+	{
+		"looking at a rate limiter needs a right to write",
+		"internal/script/lua/inspect_limiter.lua", "local used = -1\n", "local used = -1\nredis.call('zremrangebyscore', KEYS[3], '-inf', clock() - interval - 1)\n",
+		"inspect", "TestLimiters",
+	},
+}
