@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -289,94 +288,8 @@ func (a *acquisition) answered() {
 	}
 }
 
-// end withdraws what was not granted and leaves the gate.
-func (a *acquisition) end(err error) {
-	a.long.end()
-	a.countWait(false)
-	if err != nil {
-		a.explainBusy(err)
-		a.withdraw()
-		if a.turn && errors.Is(err, ErrUnavailable) {
-			a.g.fail(a.out)
-		}
-	}
-	if a.traits.Numbered && (err == nil || !a.doubt) {
-		if mark := a.mark; mark != "" && !a.doubt {
-			if err != nil {
-				mark = a.claim.Spent // a claim that is not granted leaves no mark
-			}
-			a.e.saveSpentMark(a.sequence, mark)
-		}
-		a.e.freeSequence(a.sequence) // otherwise it is freed when the claim is undone
-	}
-	a.leave(err == nil)
-}
-
-// explainBusy adds to the error which of several locks was held, or why else the lock
-// was refused.
-func (a *acquisition) explainBusy(err error) {
-	var busy *Busy
-	if errors.As(err, &busy) {
-		busy.Key = a.blocker
-		busy.Local = busy.Local || a.localHolder() != nil
-		if busy.Why == "" {
-			busy.Why = a.why
-		}
-	}
-}
-
-// withdrawTime bounds how long withdraw delays the return of the call. After that,
-// the watchdog goes on in the background.
-const withdrawTime = 250 * time.Millisecond
-
 // longestWait is longer than the server keeps a waiter that sends no requests.
 const longestWait = 15 * time.Second
-
-// withdraw takes back a claim that may still be granted, and the place in a queue
-// at the server.
-func (a *acquisition) withdraw() {
-	if a.queued || a.asked && a.claim.Wait && a.traits.Heartbeat > 0 {
-		// Other waiters should not have to wait for the background, and a release that
-		// follows this call should not grant the lock to it.
-		ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
-		defer cancel()
-		if _, err := a.e.d.Do(ctx, a.e.withAllowedQueue(a.k).Free(a.claim.Owner)); err != nil {
-			a.doubt = true
-		}
-	}
-	switch {
-	case !a.doubt || a.traits.ReadOnly:
-	case a.traits.Numbered:
-		a.e.completeLater(a.k.Free(a.claim.Owner), a.sequence)
-	default:
-		lease := cmp.Or(a.claim.Lease, orderLife)
-		if a.traits.Heartbeat > 0 {
-			lease = max(lease, longestWait) // a place in a queue does not end with it
-		}
-		a.e.undo(a.k, a.claim.Owner, lease, true)
-	}
-}
-
-// leave unsubscribes and gives the turn to the next, unless the hold keeps it.
-func (a *acquisition) leave(granted bool) {
-	if a.own != nil {
-		if a.traits.Queue == script.AtServer {
-			a.own.Drop() // the channel is this owner's alone
-		} else {
-			a.own.Leave()
-		}
-	}
-	if a.ownGrants != nil {
-		a.ownGrants.Leave()
-	}
-	switch {
-	case !a.turn || a.keep:
-	case granted && a.traits.Queue == script.Together:
-		a.g.open()
-	default:
-		a.g.give()
-	}
-}
 
 // remaining returns what the holder has left, by the last answer.
 func (a *acquisition) remaining() time.Duration {

@@ -41,7 +41,7 @@ var directed = []Mutant{
 	},
 	{
 		"a call that gives up stays in the queue",
-		"internal/engine/acquisition.go", "if a.queued || a.asked && a.claim.Wait", "if a.asked && a.claim.Wait",
+		"internal/engine/acquisition_end.go", "if a.queued || a.asked && a.claim.Wait", "if a.asked && a.claim.Wait",
 		"test/behaviour", "TestGivenUpIsNotQueued",
 	},
 	{

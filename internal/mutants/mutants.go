@@ -80,7 +80,7 @@ var All = []Mutant{
 	},
 	{
 		"cancelled acquires are not undone",
-		"internal/engine/acquisition.go", "case !a.doubt || a.traits.ReadOnly:", "case true:",
+		"internal/engine/acquisition_end.go", "case !a.doubt || a.traits.ReadOnly:", "case true:",
 		"internal/engine", "TestGrantedTooLateForTheCaller",
 	},
 	{
@@ -115,7 +115,7 @@ var All = []Mutant{
 	},
 	{
 		"Close releases nothing",
-		"internal/engine/engine.go", "	e.free(limit, calls)\n", "	_ = calls\n",
+		"internal/engine/close.go", "	e.free(limit, calls)\n", "	_ = calls\n",
 		"test/behaviour", "TestClose$",
 	},
 	{
@@ -192,7 +192,7 @@ var All = []Mutant{
 	},
 	{
 		"a waiter that gives up stays in the queue",
-		"internal/engine/acquisition.go", "if a.queued || a.asked && a.claim.Wait && a.traits.Heartbeat > 0 {", "if a.queued {",
+		"internal/engine/acquisition_end.go", "if a.queued || a.asked && a.claim.Wait && a.traits.Heartbeat > 0 {", "if a.queued {",
 		"test/conformance", "TestFA06SecondGivesUp",
 	},
 
@@ -214,7 +214,7 @@ var All = []Mutant{
 	},
 	{
 		"readers do not let those in who wait behind them",
-		"internal/engine/acquisition.go", "		a.g.open()\n", "",
+		"internal/engine/acquisition_end.go", "		a.g.open()\n", "",
 		"test/behaviour", "TestDowngrade$/same",
 	},
 	{

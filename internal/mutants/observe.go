@@ -46,7 +46,7 @@ var observers = []Mutant{
 	},
 	{
 		"a closed client is still said to exist",
-		"internal/engine/engine.go", "	wg.Go(e.withdrawAnnouncement)\n", "",
+		"internal/engine/close.go", "	wg.Go(e.withdrawAnnouncement)\n", "",
 		"inspect", "TestClient$",
 	},
 	{
@@ -61,22 +61,22 @@ var observers = []Mutant{
 	},
 	{
 		"a cycle of waits counts as a deadlock when it is found",
-		"deadlock.go", "		d.cycle, d.since, d.reported = cycle, d.wait.Seq+1, false\n		return\n", "		d.cycle, d.since, d.reported = cycle, -1, false\n",
+		"deadlock_detector.go", "		d.cycle, d.since, d.reported = cycle, d.wait.Seq+1, false\n		return\n", "		d.cycle, d.since, d.reported = cycle, -1, false\n",
 		"test/simulation", "TestDeadlockStale",
 	},
 	{
 		"a cycle of waits need not be confirmed by all of them",
-		"deadlock.go", "if d.waits[l.wait].Saw[d.wait.ID] < d.since {", "if d.waits[l.wait].Saw[d.wait.ID] < 0 {",
+		"deadlock_detector.go", "if d.waits[l.wait].Saw[d.wait.ID] < d.since {", "if d.waits[l.wait].Saw[d.wait.ID] < 0 {",
 		"test/simulation", "TestDeadlockStale",
 	},
 	{
 		"waits are not passed on to clients of other servers",
-		"deadlock.go", "		waits.Known = append(waits.Known, w)\n", "",
+		"deadlock_detector.go", "		waits.Known = append(waits.Known, w)\n", "",
 		"test/simulation", "TestDeadlock$",
 	},
 	{
 		"the oldest call of a deadlock is ended",
-		"deadlock.go", "cmp.Compare(w.ID, waits[last].ID)) > 0)", "cmp.Compare(w.ID, waits[last].ID)) < 0)",
+		"deadlock_detector.go", "cmp.Compare(w.ID, waits[last].ID)) > 0)", "cmp.Compare(w.ID, waits[last].ID)) < 0)",
 		"test/simulation", "TestDeadlockEnds",
 	},
 	{

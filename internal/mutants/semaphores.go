@@ -28,7 +28,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"the sequence of a request in doubt is used again",
-		"internal/engine/acquisition.go", "a.traits.Numbered && (err == nil || !a.doubt)", "a.traits.Numbered",
+		"internal/engine/acquisition_end.go", "a.traits.Numbered && (err == nil || !a.doubt)", "a.traits.Numbered",
 		"internal/engine", "TestSequences",
 	},
 	{
