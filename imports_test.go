@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"driver/drivertest":  {"driver", "internal/redistest"},
 	"fence":              {"driver", "internal/script"},
 	"inspect":            {"driver", "internal/engine", "internal/script"}, // of the engine, the errors
-	"dashboard":          {"driver", "inspect", "internal/lockjson", "observe"},
+	"dashboard":          {"driver", "inspect", "internal/display", "internal/lockjson", "observe"},
 	"debug":              {"."},
 	"observe":            {"internal/engine"}, // the errors
 	"internal/async":     {"internal/clock"},
@@ -37,6 +37,7 @@ var mayImport = map[string][]string{
 	"internal/watchdog":  {"driver", "internal/clock", "internal/script"},
 	"internal/engine":    {"driver", "internal/clock", "internal/script", "internal/wait", "internal/watchdog"},
 	"internal/fake":      {"driver"},
+	"internal/display":   {},
 	"internal/lockjson":  {"inspect"},
 	"internal/measure":   {"observe"},
 	"internal/locktest":  {"internal/check", "internal/redistest"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/display"
 )
 
 // A usage is a client with what it holds and waits for.
@@ -89,9 +90,9 @@ func (d *Dashboard) clientsPage(p *snapshot, r *http.Request) content {
 	c := content{Tables: []table{t}}
 	note := noun(len(all), "client")
 	if len(t.Rows) < len(all) && id == "" {
-		note += ", " + thousands(len(t.Rows)) + " listed"
+		note += ", " + display.Thousands(len(t.Rows)) + " listed"
 	}
-	c.Facts = []cell{{ID: "total", Text: thousands(len(all)), Note: note}, {ID: "message"}}
+	c.Facts = []cell{{ID: "total", Text: display.Thousands(len(all)), Note: note}, {ID: "message"}}
 	if id != "" {
 		c.Title = "Client"
 		c.Facts = append(c.Facts, cell{ID: "all", Text: "All clients", Href: "clients", Class: "button"})
@@ -116,7 +117,7 @@ func nameTable(id, caption string, all []*usage, client string, of func(*usage) 
 		t.Rows = append(t.Rows, row{ID: c.Href, Cells: []cell{c}})
 	}
 	if len(names) > most {
-		t.Rows = append(t.Rows, row{ID: "more", Cells: []cell{{Text: thousands(len(names)-most) + " more", Class: "dim"}}})
+		t.Rows = append(t.Rows, row{ID: "more", Cells: []cell{{Text: display.Thousands(len(names)-most) + " more", Class: "dim"}}})
 	}
 	return t
 }
@@ -163,7 +164,7 @@ func namesCell(names []string) cell {
 	for i := range text {
 		text[i] = visible(names[i], 30)
 	}
-	c := cell{Text: thousands(len(names)), Note: strings.Join(text, ", ")}
+	c := cell{Text: display.Thousands(len(names)), Note: strings.Join(text, ", ")}
 	if len(names) > mostNames {
 		c.Note += ", …"
 	}

@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/display"
 )
 
 func (d *Dashboard) deadlocksPage(p *snapshot, _ *http.Request) content {
 	// The number of pictures must not change while the page is open, so only one is drawn.
 	c := content{Facts: []cell{
-		{ID: "total", Text: thousands(len(p.deadlocks)), Note: noun(len(p.deadlocks), "deadlock")},
+		{ID: "total", Text: display.Thousands(len(p.deadlocks)), Note: noun(len(p.deadlocks), "deadlock")},
 		{ID: "message"},
 	}}
 	if p.deadlocksErr != nil {

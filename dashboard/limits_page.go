@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/display"
 )
 
 func (d *Dashboard) limitsPage(p *snapshot, _ *http.Request) content {
 	c := content{Tables: []table{semaphoreTable(p), limiterTable(p)}}
 	c.Facts = []cell{
-		{ID: "total", Text: thousands(len(c.Tables[0].Rows)), Note: noun(len(c.Tables[0].Rows), "semaphore") + " in use"},
-		{ID: "rates", Text: thousands(len(p.limiters)), Note: noun(len(p.limiters), "rate limiter")},
+		{ID: "total", Text: display.Thousands(len(c.Tables[0].Rows)), Note: noun(len(c.Tables[0].Rows), "semaphore") + " in use"},
+		{ID: "rates", Text: display.Thousands(len(p.limiters)), Note: noun(len(p.limiters), "rate limiter")},
 		{ID: "message"},
 	}
 	if p.limitersErr != nil {
@@ -57,7 +58,7 @@ func limiterTable(p *snapshot) table {
 		if l.Used >= 0 {
 			use, used = cell{Part: min(l.Used, l.Permits), Of: max(l.Permits, 1), Text: percent(l.Used, l.Permits)}, countCell(l.Used)
 			if l.Used > l.Permits {
-				used.Note = thousands(l.Used-l.Permits) + " reserved"
+				used.Note = display.Thousands(l.Used-l.Permits) + " reserved"
 			}
 		}
 		if l.PerClient {
@@ -73,12 +74,12 @@ func interval(d time.Duration) string {
 	if d%time.Second == 0 {
 		return duration(d)
 	}
-	return thousands(int(d.Milliseconds())) + " ms"
+	return display.Thousands(int(d.Milliseconds())) + " ms"
 }
 
 func percent(part, of int) string {
 	if of <= 0 {
 		return "0 %"
 	}
-	return thousands(min(part*100/of, 100)) + " %"
+	return display.Thousands(min(part*100/of, 100)) + " %"
 }

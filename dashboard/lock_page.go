@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/display"
 )
 
 // A lockForm is what the template of a lock needs.
@@ -74,11 +75,11 @@ func lockFacts(s *state) []cell {
 	case n == 1:
 		facts = append(facts, cell{ID: "state", Text: "Held"})
 	default:
-		facts = append(facts, cell{ID: "state", Text: "Held by " + thousands(n)})
+		facts = append(facts, cell{ID: "state", Text: "Held by " + display.Thousands(n)})
 	}
-	waiting := cell{ID: "waiting", Text: thousands(s.waiting()), Note: "waiting"}
+	waiting := cell{ID: "waiting", Text: display.Thousands(s.waiting()), Note: "waiting"}
 	if s.Clients > s.Queued && s.Queued > 0 {
-		waiting.Note = "waiting, " + thousands(s.Queued) + " in the queue"
+		waiting.Note = "waiting, " + display.Thousands(s.Queued) + " in the queue"
 	}
 	token := cell{ID: "token"}
 	if s.Token != 0 {

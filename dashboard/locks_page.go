@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/display"
 )
 
 // perPage is how many locks a page of the list has.
@@ -171,9 +172,9 @@ func (d *Dashboard) locksPage(p *snapshot, r *http.Request) content {
 		waiting += s.waiting()
 	}
 	c.Facts = []cell{
-		{ID: "total", Text: thousands(len(p.locks)), Note: noun(len(p.locks), "lock")},
-		{ID: "held", Text: thousands(held), Note: "held"},
-		{ID: "waiting", Text: thousands(waiting), Note: "waiting"},
+		{ID: "total", Text: display.Thousands(len(p.locks)), Note: noun(len(p.locks), "lock")},
+		{ID: "held", Text: display.Thousands(held), Note: "held"},
+		{ID: "waiting", Text: display.Thousands(waiting), Note: "waiting"},
 		rangeFact(first, len(shown), len(found)),
 		pagerFact("previous", "Previous", first > 0, l.link("n", strconv.Itoa(first/perPage))),
 		pagerFact("next", "Next", first+len(shown) < len(found), l.link("n", strconv.Itoa(first/perPage+2))),
@@ -191,7 +192,7 @@ func noun(n int, word string) string {
 func rangeFact(first, n, all int) cell {
 	c := cell{ID: "range"}
 	if n > 0 {
-		c.Text = thousands(first+1) + "–" + thousands(first+n) + " of " + thousands(all)
+		c.Text = display.Thousands(first+1) + "–" + display.Thousands(first+n) + " of " + display.Thousands(all)
 	}
 	return c
 }
@@ -213,7 +214,7 @@ func lockRow(s *state) row {
 	case len(s.Holders) > 0:
 		holder = clientCell(s.Holders[0].Client, s.Holders[0].Owner)
 		if n := len(s.Holders) + s.moreHolders(); n > 1 {
-			holder.Note = "+" + thousands(n-1)
+			holder.Note = "+" + display.Thousands(n-1)
 		}
 		if s.Leader != "" {
 			holder.Note = strings.TrimSpace(holder.Note + " leader " + visible(s.Leader, 40))

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/display"
 )
 
 // The types of this file are what pages consist of. A template renders them for the
@@ -173,20 +173,11 @@ func sinceCell(t time.Time, earlier bool) cell {
 
 // countCell is a number.
 func countCell(n int) cell {
-	c := cell{Text: thousands(n), Class: "num"}
+	c := cell{Text: display.Thousands(n), Class: "num"}
 	if n == 0 {
 		c.Class += " dim"
 	}
 	return c
-}
-
-// thousands writes 12345 as 12,345.
-func thousands(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }
 
 // plural returns a number with its noun.
@@ -194,5 +185,5 @@ func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return thousands(n) + " " + noun + "s"
+	return display.Thousands(n) + " " + noun + "s"
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/section"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/server"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/display"
 )
 
 func init() { commands = append(commands, benchCommand, benchWorker) }
@@ -325,7 +325,7 @@ func (b *bench) progress(what string, running *atomic.Int64, limit time.Duration
 				return
 			case <-time.After(100 * time.Millisecond):
 				past, n := time.Since(began), running.Load()
-				line.Set(float64(past)/float64(limit), "%s from the server, %s a second", term.Thousands(n), term.Thousands(int64(float64(n)/past.Seconds())))
+				line.Set(float64(past)/float64(limit), "%s from the server, %s a second", display.Thousands(n), display.Thousands(int64(float64(n)/past.Seconds())))
 			}
 		}
 	}()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/section"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
+	"github.com/holdfast-go/holdfast/internal/display"
 )
 
 // A benchReport is the output of bench.
@@ -174,7 +175,7 @@ func (r *benchReport) show(s *term.Screen) {
 // headline says what was measured. Its first number is that of locks that the server
 // has granted.
 func (r *benchReport) headline() string {
-	perSecond := func(f float64) string { return term.Thousands(int64(f)) }
+	perSecond := func(f float64) string { return display.Thousands(int64(f)) }
 	text := "The server granted " + perSecond(r.Granted.PerSecond) + " locks per second"
 	if r.Crowd > 0 {
 		text += fmt.Sprintf(" to a crowd of %d clients", r.Crowd)
@@ -222,7 +223,7 @@ func (r *benchReport) showLatencies(s *term.Screen) {
 		benchLatency
 	}{{"granted by the server", r.Granted}, {"passed on inside " + r.process(), r.Passed}, {floor, r.Floor}} {
 		if row.Count > 0 {
-			table.Add(row.what, term.Thousands(row.Count), term.Thousands(int64(row.PerSecond)), benchTime(row.P50), benchTime(row.P90), benchTime(row.P99), benchTime(row.Max))
+			table.Add(row.what, display.Thousands(row.Count), display.Thousands(int64(row.PerSecond)), benchTime(row.P50), benchTime(row.P90), benchTime(row.P99), benchTime(row.Max))
 		}
 	}
 	table.Write(s)
@@ -253,9 +254,9 @@ func (r *benchReport) showRequests(s *term.Screen) {
 		fmt.Fprintln(s)
 	}
 	if h := r.Handoffs; h != nil {
-		fmt.Fprintf(s, "Hand-offs: %s through the server (%s per second)", term.Thousands(h.ThroughServer), term.Thousands(int64(h.PerSecond)))
+		fmt.Fprintf(s, "Hand-offs: %s through the server (%s per second)", display.Thousands(h.ThroughServer), display.Thousands(int64(h.PerSecond)))
 		if h.InProcess > 0 {
-			fmt.Fprintf(s, ", %s inside %s", term.Thousands(h.InProcess), r.process())
+			fmt.Fprintf(s, ", %s inside %s", display.Thousands(h.InProcess), r.process())
 		}
 		fmt.Fprintln(s)
 		if q.PerHandoff != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/sale"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
+	"github.com/holdfast-go/holdfast/internal/display"
 )
 
 // printSettings prints the settings of the sale.
@@ -48,11 +49,11 @@ func (d *demo) show(results []sale.Result) {
 		}
 		t.Rows = append(t.Rows, []term.Cell{
 			{Text: r.Way.Row, Style: term.Bold},
-			{Text: term.Thousands(r.Sold)},
+			{Text: display.Thousands(r.Sold)},
 			demoFaults(r.Oversold()),
 			demoFaults(r.Double()),
 			demoFaults(r.Lost()),
-			{Text: term.Thousands(int(r.PerSecond() + 0.5))},
+			{Text: display.Thousands(int(r.PerSecond() + 0.5))},
 			{Text: demoTime(r.Quantile(0.5))},
 			{Text: demoTime(r.Quantile(0.99))},
 			{Text: verdict, Style: style},
@@ -76,7 +77,7 @@ func demoFaults(n int) term.Cell {
 	if n == 0 {
 		return term.Cell{Text: "0"}
 	}
-	return term.Cell{Text: term.Thousands(n), Style: term.Red}
+	return term.Cell{Text: display.Thousands(n), Style: term.Red}
 }
 
 func demoTime(d time.Duration) string {

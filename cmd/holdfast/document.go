@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
+	"github.com/holdfast-go/holdfast/internal/display"
 )
 
 // printJSON prints v as JSON on one line.
@@ -21,5 +22,5 @@ func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return term.Thousands(n) + " " + what + "s"
+	return display.Thousands(n) + " " + what + "s"
 }

@@ -11,7 +11,7 @@ var dashboards = []Mutant{
 	},
 	{
 		"control characters of names are not made visible",
-		"dashboard/visible.go", "		case !plain(r):\n", "		case false:\n",
+		"internal/display/display.go", "		case !m.Harmless(r):\n", "		case false:\n",
 		"dashboard", "TestEscaping",
 	},
 	{

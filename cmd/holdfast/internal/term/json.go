@@ -20,7 +20,7 @@ func JSON(v any) (string, error) {
 	}
 	var b strings.Builder
 	for _, r := range strings.TrimSuffix(raw.String(), "\n") {
-		if r != utf8.RuneError && r > ' ' && !harmless(r) {
+		if r != utf8.RuneError && r > ' ' && !terminal.Harmless(r) {
 			units := utf16.AppendRune(nil, r)
 			for _, u := range units {
 				fmt.Fprintf(&b, `\u%04x`, u)
