@@ -160,11 +160,7 @@ func (i *Inspector) Clients(ctx context.Context, q Query) iter.Seq2[Client, erro
 						continue
 					}
 					l.seen[id] = true
-					if l.limit--; l.limit < 0 {
-						l.more = true
-						return nil
-					}
-					if l.ended = !yield(*c, nil); l.ended {
+					if !give(l, *c, yield) {
 						return nil
 					}
 				}

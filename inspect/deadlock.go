@@ -58,11 +58,7 @@ func (i *Inspector) Deadlocks(ctx context.Context, q Query) iter.Seq2[Deadlock, 
 					if found == nil {
 						continue // resolved
 					}
-					if l.limit--; l.limit < 0 {
-						l.more = true
-						return nil
-					}
-					if l.ended = !yield(*found, nil); l.ended {
+					if !give(l, *found, yield) {
 						return nil
 					}
 				}

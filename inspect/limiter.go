@@ -65,25 +65,13 @@ func (i *Inspector) Limiter(ctx context.Context, name string) (Limiter, error) {
 
 // listLimiters yields the rate limiters among some names.
 func (l *listing) listLimiters(names []string, yield func(Limiter, error) bool) error {
-	byNode := make(map[string][]string)
-	for _, n := range names {
-		if !l.seen[n] {
-			l.seen[n] = true
-			node := l.driver.Place(n).Node
-			byNode[node] = append(byNode[node], n)
-		}
-	}
-	for _, names := range byNode {
+	for _, names := range l.unseen(names) {
 		found, err := l.limiters(l.ctx, names)
 		if err != nil {
 			return err
 		}
 		for _, limiter := range found {
-			if l.limit--; l.limit < 0 {
-				l.more = true
-				return nil
-			}
-			if l.ended = !yield(limiter, nil); l.ended {
+			if !give(l, limiter, yield) {
 				return nil
 			}
 		}

@@ -152,16 +152,8 @@ func (l *listing) walk(w script.Walk, route string, keys *int, list func(names [
 // list reads the state of possible locks, and yields those that are held or waited for. It
 // leaves free locks to listFree.
 func (l *listing) list(names []string) error {
-	byNode := make(map[string][]string)
-	for _, n := range names {
-		if !l.seen[n] {
-			l.seen[n] = true
-			node := l.driver.Place(n).Node
-			byNode[node] = append(byNode[node], n)
-		}
-	}
 	var locks []Lock
-	for _, names := range byNode {
+	for _, names := range l.unseen(names) {
 		for lock, err := range l.look(l.ctx, names, brief, min(batch, l.step)) {
 			switch {
 			case err != nil:
@@ -178,15 +170,34 @@ func (l *listing) list(names []string) error {
 	}
 	l.clients.name(l.ctx, locks[:min(len(locks), max(l.limit, 0))])
 	for _, lock := range locks {
-		if l.limit--; l.limit < 0 {
-			l.more = true
-			return nil
-		}
-		if l.ended = !l.yield(lock, nil); l.ended {
+		if !give(l, lock, l.yield) {
 			return nil
 		}
 	}
 	return nil
+}
+
+// unseen returns the names that were not read before, by the nodes of their keys.
+func (l *listing) unseen(names []string) map[string][]string {
+	byNode := make(map[string][]string)
+	for _, n := range names {
+		if !l.seen[n] {
+			l.seen[n] = true
+			node := l.driver.Place(n).Node
+			byNode[node] = append(byNode[node], n)
+		}
+	}
+	return byNode
+}
+
+// give yields an item unless the limit is reached. It reports whether the listing goes on.
+func give[T any](l *listing, item T, yield func(T, error) bool) bool {
+	if l.limit--; l.limit < 0 {
+		l.more = true
+		return false
+	}
+	l.ended = !yield(item, nil)
+	return !l.ended
 }
 
 // rest pauses, so that other clients can use the server.
