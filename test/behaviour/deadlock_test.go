@@ -59,9 +59,6 @@ func TestDeadlockOfProcesses(t *testing.T) {
 		for _, several := range []bool{false, true} {
 			t.Run(fmt.Sprint(n, " several servers ", several), func(t *testing.T) {
 				t.Parallel()
-				if n == 10 && several {
-					t.Skip("simulated, see TestDeadlock in test/simulation")
-				}
 				servers := []*redistest.Server{redistest.Shared(t)}
 				if several {
 					servers = nil
