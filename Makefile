@@ -66,7 +66,7 @@ dashboard-picture: deps ## Make docs/dashboard.png anew; needs Chromium (./scrip
 .PHONY: topologies
 topologies: deps ## Run the tests that are not about one server with replicas, Sentinels, a cluster
 	@failed=0; for t in $(TOPOLOGIES); do echo "== go test -race, $$t"; \
-		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -p 1 -parallel 8 -timeout 15m ./test/conformance ./test/behaviour ./test/faults ./fence ./inspect || failed=1; done; \
+		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -p 1 -parallel 8 -timeout 15m ./test/conformance ./test/behaviour ./test/faults ./dashboard ./fence ./inspect || failed=1; done; \
 	echo "== go test -race, faults of servers"; go test -race -p 1 -parallel 8 -timeout 15m ./test/topology ./internal/redistest || failed=1; \
 	for t in $(CONTRACTS); do \
 		if [ $$t = least-rights ]; then $(MAKE) --no-print-directory acl || failed=1; continue; fi; \

@@ -386,7 +386,7 @@ func TestLimits(t *testing.T) {
 
 // The page of the servers shows facts, and findings on demand.
 func TestServers(t *testing.T) {
-	r := newRig(t, dashboard.Options{})
+	r := newRigOn(t, redistest.Start(t), dashboard.Options{})
 	if body := r.page("/servers"); !strings.Contains(body, r.redis.Addr()) || !strings.Contains(body, "noeviction") || strings.Contains(body, "persistence") {
 		t.Errorf("%s", body)
 	}
@@ -399,9 +399,54 @@ func TestServers(t *testing.T) {
 	}
 }
 
+// With the documented rights of an operator for one prefix, every page works, and locks
+// cannot be broken.
+func TestRights(t *testing.T) {
+	text, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := redistest.Start(t)
+	rules := regexp.MustCompile("(?m)^ACL SETUSER operator .*~app:.*$|^ACL SETUSER operator [^~&\n]*$").FindAllString(string(text), -1)
+	if len(rules) != 4 {
+		t.Fatalf("docs/operations.md has %q", rules)
+	}
+	for _, rule := range rules {
+		s.Do(t, strings.Fields(rule)...)
+	}
+	c := locktest.Open(t, s.URL(), holdfast.Options{Label: "till 7"})
+	ctx := t.Context()
+	locktest.Lock(t, ctx, c.Mutex("app:order"))
+	locktest.Lock(t, ctx, c.Mutex("secret"))
+	permits := c.LeasedSemaphore("app:slots")
+	if err := permits.Set(ctx, 4); err != nil {
+		t.Fatal(err)
+	}
+	locktest.Must[*holdfast.Lease](t)(permits.Acquire(ctx, 3))
+	limiter := c.RateLimiter("app:mail")
+	locktest.Must[bool](t)(limiter.TrySetRate(ctx, holdfast.Rate{Permits: 20, Per: time.Hour}))
+	locktest.Must[bool](t)(limiter.AllowN(ctx, 5))
+	r := newRigAs(t, s, strings.Replace(s.URL(), "redis://", "redis://operator:secret@", 1), dashboard.Options{Match: "app:*", AllowBreak: true})
+	if body := r.eventually("/", "till 7"); !strings.Contains(body, "app:order") || strings.Contains(body, "secret") {
+		t.Errorf("%s", body)
+	}
+	r.eventually("/clients", "till 7")
+	r.eventually("/limits", ">75 %<")
+	r.eventually("/limits", ">25 %<")
+	r.eventually("/lock?name=app%3Aorder", "till 7")
+	for _, path := range []string{"/deadlocks", "/plots", "/servers"} {
+		if body := r.page(path); strings.Contains(body, "NOPERM") || strings.Contains(body, "could not be read") {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+	if _, body := r.post(r.seen("app:order"), nil); strings.Contains(body, "is broken") || s.Int(t, "EXISTS", "app:order") != 1 {
+		t.Errorf("broken without the right to: %s", body)
+	}
+}
+
 // A server that does not answer is reported, and its password is not.
 func TestUnavailable(t *testing.T) {
-	r := newRig(t, dashboard.Options{})
+	r := newRigOn(t, redistest.Start(t), dashboard.Options{})
 	locktest.Lock(t, t.Context(), r.client.Mutex("kept"))
 	r.eventually("/", "kept")
 	r.redis.Kill()

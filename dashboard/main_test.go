@@ -33,11 +33,22 @@ type rig struct {
 	http   *http.Client
 }
 
-// newRig starts a dashboard that reads the server often.
+// newRig starts a dashboard that reads the servers often.
 func newRig(tb testing.TB, o dashboard.Options) *rig {
 	tb.Helper()
-	r := &rig{tb: tb, redis: redistest.Start(tb)}
-	r.client = locktest.Open(tb, r.redis.URL()+"?timeout=20s")
+	return newRigOn(tb, redistest.Fresh(tb), o)
+}
+
+func newRigOn(tb testing.TB, s *redistest.Server, o dashboard.Options) *rig {
+	tb.Helper()
+	return newRigAs(tb, s, s.URL(), o)
+}
+
+// newRigAs starts a dashboard that connects to a server with a URL, as a user of it.
+func newRigAs(tb testing.TB, s *redistest.Server, url string, o dashboard.Options) *rig {
+	tb.Helper()
+	r := &rig{tb: tb, redis: s}
+	r.client = locktest.Open(tb, url)
 	if o.Every == 0 {
 		o.Every = 100 * time.Millisecond
 	}
