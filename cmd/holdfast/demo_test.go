@@ -176,7 +176,7 @@ func TestDemoServerErrors(t *testing.T) {
 func TestDemoNotSpotless(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	p := start(t, []string{"HOLDFAST_URL=" + s.URL() + "?timeout=20s"}, "demo", "--buyers", "100", "--stock", "20", "--only", "mutex", "--json")
+	p := start(t, []string{"HOLDFAST_URL=" + s.URL() + "?timeout=20s"}, "demo", "--buyers", "300", "--stock", "100", "--only", "mutex", "--json")
 	for running := true; running; {
 		select {
 		case <-p.ended:
