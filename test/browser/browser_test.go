@@ -87,11 +87,12 @@ var chromium = sync.OnceValue(func() string {
 // A tab is a page in a browser of its own. The test fails if the page logs an error or
 // a warning, such as a violation of the policy, or sends a request to another host.
 type tab struct {
-	tb  testing.TB
-	ctx context.Context
-	mu  sync.Mutex
-	log []string // errors that the test expects are removed by forgive
-	out []string // requests to other hosts
+	tb    testing.TB
+	ctx   context.Context
+	mu    sync.Mutex
+	log   []string // errors
+	meant []string // texts of errors that the test expects
+	out   []string // requests to other hosts
 }
 
 func newTab(tb testing.TB) *tab {
@@ -141,7 +142,7 @@ func newTab(tb testing.TB) *tab {
 		end()
 		cancel()
 		wg.Wait()
-		for _, line := range t.log {
+		for _, line := range t.errors() {
 			tb.Errorf("the page logged: %s", line)
 		}
 		for _, line := range t.out {
@@ -157,13 +158,20 @@ func (t *tab) note(list *[]string, line string) {
 	*list = append(*list, line)
 }
 
-// forgive removes messages that contain a text. It reports whether there were some.
-func (t *tab) forgive(text string) bool {
+// expect says that messages that contain a text are no errors. They may also arrive later.
+func (t *tab) expect(texts ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := len(t.log)
-	t.log = slices.DeleteFunc(t.log, func(line string) bool { return strings.Contains(line, text) })
-	return len(t.log) < n
+	t.meant = append(t.meant, texts...)
+}
+
+// errors returns the messages that the test does not expect.
+func (t *tab) errors() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(t.log), func(line string) bool {
+		return slices.ContainsFunc(t.meant, func(text string) bool { return strings.Contains(line, text) })
+	})
 }
 
 func (t *tab) call(what string, f func() error) {
