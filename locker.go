@@ -50,13 +50,20 @@ func do(ctx context.Context, l Locker, fn func(context.Context) error, opts []Op
 		return err
 	}
 	defer func() { // also when fn panics
-		if released := lease.Release(ctx); err == nil {
+		switch released := lease.Release(ctx); {
+		case err == nil:
 			err = released
-		} else if released != nil {
+		case released != nil && !sameLoss(err, released):
 			err = errors.Join(err, released)
 		}
 	}()
 	return fn(lease.Context())
+}
+
+// sameLoss reports whether two errors are about the loss of the same lease.
+func sameLoss(a, b error) bool {
+	var x, y *LostError
+	return errors.As(a, &x) && errors.As(b, &y) && x.Name == y.Name && x.Owner == y.Owner
 }
 
 // SyncLocker adapts a lock to [sync.Locker], for code that requires this

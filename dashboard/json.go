@@ -15,10 +15,11 @@ const jsonWait = 10 * time.Second
 // A jsonDocument is a snapshot. Its locks are as in holdfast ls --json, with the times
 // that the scanner knows.
 type jsonDocument struct {
-	At       time.Time       `json:"at"`
-	Complete bool            `json:"complete"`
-	Error    string          `json:"error,omitempty"`
-	Locks    []lockjson.Lock `json:"locks"`
+	At        time.Time           `json:"at"`
+	Complete  bool                `json:"complete"`
+	Error     string              `json:"error,omitempty"`
+	Locks     []lockjson.Lock     `json:"locks"`
+	Deadlocks []lockjson.Deadlock `json:"deadlocks,omitempty"`
 }
 
 // serveJSON returns the last snapshot. The parameters q, kind and sort select locks as
@@ -26,7 +27,7 @@ type jsonDocument struct {
 func (d *Dashboard) serveJSON(w http.ResponseWriter, r *http.Request) {
 	d.scanner.view("")
 	p := d.scanner.fresh(r.Context(), jsonWait)
-	doc := jsonDocument{At: p.read.UTC(), Complete: p.complete && !p.partial && p.err == nil, Locks: []lockjson.Lock{}}
+	doc := jsonDocument{At: p.read.UTC(), Complete: p.complete && !p.partial && p.err == nil, Locks: []lockjson.Lock{}, Deadlocks: lockjson.Deadlocks(p.deadlocks)}
 	if p.err != nil {
 		doc.Error = errorText(p.err)
 	}

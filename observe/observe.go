@@ -169,9 +169,9 @@ const (
 // Outcome returns in one word how a call ended that wanted to acquire something:
 //
 //	acquired     it has got the lock
-//	busy         another owner held the lock for as long as the call could wait
+//	busy         another owner held the lock until the deadline of the call
 //	full         the queue of the lock was full, see holdfast.Options.MaxQueue
-//	canceled     the context of the call was done
+//	canceled     the context of the call was canceled
 //	unavailable  the server did not answer, or could not serve
 //	refused      the server has refused the request
 //	deadlock     the call was ended to resolve a deadlock

@@ -69,7 +69,7 @@ wants: lists of locks with kind and name, and for holds also owner and wanted
 			}
 			deadlocks := q.deadlocks(ctx, i)
 			if q.json {
-				return a.printJSON(lsDocument{Locks: lsLocks(locks), Deadlocks: lsDeadlocksOf(deadlocks), Complete: complete})
+				return a.printJSON(lsDocument{Locks: lsLocks(locks), Deadlocks: lockjson.Deadlocks(deadlocks), Complete: complete})
 			}
 			if len(locks) > 0 {
 				_, err = io.WriteString(a.out, lsTable(locks, nil).Text(a.screen()))
@@ -95,9 +95,9 @@ characters. A backslash escapes the next character. Quote PATTERN for the shell.
 
 // lsDocument is what ls prints for machines.
 type lsDocument struct {
-	Locks     []lockjson.Lock `json:"locks"`
-	Deadlocks []lsDeadlock    `json:"deadlocks,omitempty"`
-	Complete  bool            `json:"complete"`
+	Locks     []lockjson.Lock     `json:"locks"`
+	Deadlocks []lockjson.Deadlock `json:"deadlocks,omitempty"`
+	Complete  bool                `json:"complete"`
 }
 
 // An lsQuery is what to list, as the user has put it.

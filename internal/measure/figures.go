@@ -101,7 +101,7 @@ var Figures = [metrics]Figure{
 	Deadlocks: {
 		"holdfast.deadlocks",
 		Counter, "{deadlock}",
-		"Calls that were found to wait for themselves, over other calls.", nil,
+		"Deadlocks that a call of this process was part of. Each process counts them.", nil,
 	},
 	Warnings: {
 		"holdfast.warnings", Counter, "{warning}",
@@ -132,7 +132,7 @@ var Figures = [metrics]Figure{
 	},
 	RenewalAge: {
 		"holdfast.renewal.age", Gauge, "s",
-		"Time since the server has confirmed the renewed lease whose confirmation is the oldest.", nil,
+		"Age of the oldest confirmation, of all leases that are renewed.", nil,
 	},
 	RenewalTimeout: {
 		"holdfast.renewal.timeout", Gauge, "s",

@@ -294,6 +294,14 @@ func TestAlerts(t *testing.T) {
 			p.observer.Observe(observe.Event{Type: observe.Deadlock, Kind: "mutex", Name: "a", Count: 2})
 			p.work(5 * time.Minute)
 		}, []string{"Deadlock"}, []string{"Deadlock"}},
+		{"a deadlock before the first scrape", often, func(p *program) {
+			p.observer.Observe(observe.Event{Type: observe.Deadlock, Kind: "mutex", Name: "a", Count: 2})
+			p.work(5 * time.Minute)
+		}, []string{"Deadlock"}, []string{"Deadlock"}},
+		{"a deadlock that is over", often, func(p *program) {
+			p.observer.Observe(observe.Event{Type: observe.Deadlock, Kind: "mutex", Name: "a", Count: 2})
+			p.work(30 * time.Minute)
+		}, []string{"Deadlock"}, nil},
 		{"late renewals", often, late, []string{"RenewalLate"}, nil},
 		{"late renewals between two scrapes", time.Minute, late, []string{"RenewalLate"}, nil},
 		{"an outage", often, func(p *program) {

@@ -57,6 +57,15 @@ func TestDo(t *testing.T) {
 	if !errors.Is(err, holdfast.ErrLost) {
 		t.Errorf("lost inside: %v", err)
 	}
+	// And once if it did.
+	err = m.Do(t.Context(), func(ctx context.Context) error {
+		s.Do(t, "DEL", m.Name())
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	if !errors.Is(err, holdfast.ErrLost) || strings.Count(err.Error(), "lost") != 1 {
+		t.Errorf("lost inside: %v", err)
+	}
 	err = m.Do(t.Context(), func(ctx context.Context) error {
 		s.Do(t, "DEL", m.Name())
 		<-ctx.Done()

@@ -1,7 +1,9 @@
 package browser
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"testing"
 
@@ -34,6 +36,15 @@ func TestDeadlock(t *testing.T) {
 		tab.await(fmt.Sprintf("document.getElementById('cycle').textContent.includes('<b>lock %d')", i))
 	}
 	tab.await("document.querySelectorAll('#cycle path.arrow').length === 6")
+	resp, err := http.Get(r.url + "locks.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct{ Deadlocks []struct{ Calls []any } }
+	if err := json.NewDecoder(resp.Body).Decode(&doc); err != nil || len(doc.Deadlocks) != 1 || len(doc.Deadlocks[0].Calls) != n {
+		t.Errorf("JSON: %+v, %v", doc, err)
+	}
+	resp.Body.Close()
 	if file := os.Getenv("HOLDFAST_PICTURE"); file != "" {
 		if err := os.WriteFile(file, tab.picture(), 0o600); err != nil {
 			t.Fatal(err)
