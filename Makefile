@@ -1,7 +1,7 @@
 # Everything one does with this repository. `make help` prints itself.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-NESTED := bench cmd/holdfast driver/goredis otel prom prom/rulestest test/browser tools/releasecheck
+NESTED := bench cmd/holdfast driver/goredis holdfasttest otel prom prom/rulestest test/browser tools/releasecheck
 MODULES := . $(NESTED)
 # What needs no server, or hardly any time.
 QUICK := ./driver ./internal/asynclog ./internal/clock ./internal/config ./internal/engine ./internal/measure ./internal/wait ./internal/watchdog
@@ -12,7 +12,7 @@ LATER := /test/topology$$|/internal/redistest$$|/internal/mutants$$
 TOPOLOGIES := sentinel cluster
 PEERS := interop/target/current/lib/peer-1.jar interop/target/era/lib/peer-1.jar
 # Where only the contract of all kinds runs. CI takes one of both lists per commit.
-CONTRACTS := replicated cluster?sharded=off least-rights
+CONTRACTS := replicated cluster?sharded=off least-rights memory
 CONTRACT := '^Test(CM|PL|RN|NR|FA|RW|ML|FL|SE|PE|LA|RL)[0-9]'
 
 .PHONY: help
@@ -70,6 +70,7 @@ topologies: deps ## Run the tests that are not about one server with replicas, S
 	echo "== go test -race, faults of servers"; go test -race -p 1 -parallel 8 -timeout 15m ./test/topology ./internal/redistest || failed=1; \
 	for t in $(CONTRACTS); do \
 		if [ $$t = least-rights ]; then $(MAKE) --no-print-directory acl || failed=1; continue; fi; \
+		if [ $$t = memory ]; then $(MAKE) --no-print-directory memory || failed=1; continue; fi; \
 		echo "== go test -race, $$t"; \
 		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 8 -timeout 15m -run $(CONTRACT) ./test/conformance || failed=1; done; exit $$failed
 
@@ -77,6 +78,17 @@ topologies: deps ## Run the tests that are not about one server with replicas, S
 acl: deps ## Run the contract of all kinds as a user with the rights in docs/operations.md
 	@echo "== go test, as a user with the least rights"
 	HOLDFAST_TEST_ACL=Test go test -count=1 -parallel 8 -timeout 10m -run $(CONTRACT) ./test/conformance
+
+# What needs a real server: users, values of other types, payloads of DUMP, the time of commands.
+NOT_MEMORY := '^Test(Group.+|Hostile.*|Large.*|Decoys|Object|SentAgain|Wire|Probe.*|Many.*|Readers.*|Writer.*|FairMany.*|ReleaseOne.*)$$'
+
+.PHONY: memory
+memory: ## Run the contract of all kinds, and the scripts, on the server in memory of holdfasttest
+	@echo "== go test, on the server in memory"
+	@mkdir -p bin && go build -o bin/holdfast ./cmd/holdfast
+	@export HOLDFAST_TEST_SERVER=$(CURDIR)/scripts/memory-server; failed=0; \
+	go test -count=1 -parallel 8 -timeout 15m ./test/conformance || failed=1; \
+	go test -count=1 -timeout 10m -skip $(NOT_MEMORY) ./internal/script || failed=1; exit $$failed
 
 .PHONY: no-interop
 no-interop:

@@ -113,6 +113,16 @@ func TestObservabilityCode(t *testing.T) {
 	}
 }
 
+// The code in docs/unit-tests.md is that of tests that run.
+func TestUnitTestsCode(t *testing.T) {
+	tests := readDoc(t, "holdfasttest/page_test.go")
+	for _, code := range fenced(readDoc(t, "docs/unit-tests.md"), "go") {
+		if !strings.Contains(tests, code) {
+			t.Errorf("no test contains\n%s", code)
+		}
+	}
+}
+
 // compile compiles a program. It has to stand in a folder of its module to find the packages
 // that it imports, if only for the compiler.
 func compile(t *testing.T, program, folder string) {

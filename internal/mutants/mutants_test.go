@@ -72,10 +72,10 @@ func declared(t *testing.T, pkg, pattern string) bool {
 }
 
 // compiled returns the files with the compiled packages that this module and the nested
-// module otel use, by import path.
+// modules holdfasttest and otel use, by import path.
 func compiled(t *testing.T) map[string]string {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-export", "-deps", "-test", "-f", "{{.ImportPath}}={{.Export}}", "./...", "./otel/...")
+	cmd := exec.Command("go", "list", "-export", "-deps", "-test", "-f", "{{.ImportPath}}={{.Export}}", "./...", "./holdfasttest/...", "./otel/...")
 	cmd.Dir = root
 	out, err := cmd.Output()
 	if err != nil {

@@ -1,0 +1,161 @@
+// Package holdfasttest helps to test code that uses Holdfast, without a server.
+//
+// [NewClient] returns a real client. Its server is in memory and runs the same scripts as a
+// Redis server, so all kinds of locks and synchronizers behave as in production, see package
+// memory. There is no network, so a test can run in a bubble of testing/synctest, in which
+// time is faked: a lease of 30 s expires within microseconds.
+//
+//	func TestCheckout(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) {
+//			client := holdfasttest.NewClient(t)
+//			...
+//		})
+//	}
+//
+// [NewServer] is for tests with several clients, which stand for several processes, and for
+// tests in which something goes wrong: [Server.Take], [Server.Expire], [Server.Cut],
+// [Server.FailOver] and [Server.Fill].
+//
+// A test fails if a lease was not released, or if a call still waits, at its end. To leave a
+// lease on purpose, as a process that crashes does, close the client before the test ends.
+//
+// Import this package in tests only: it makes Holdfast measure leases with the wall clock,
+// so that faked time works.
+package holdfasttest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/holdfasttest/memory"
+	"github.com/holdfast-go/holdfast/internal/clock"
+)
+
+func init() { clock.Fake() }
+
+// NewClient returns a client of a new server in memory. It is closed at the end of the test.
+// At most one Options can be given.
+func NewClient(tb testing.TB, opts ...holdfast.Options) *holdfast.Client {
+	tb.Helper()
+	return NewServer(tb).NewClient(opts...)
+}
+
+// A Server is a Redis server in memory, for one test.
+type Server struct {
+	tb     testing.TB
+	memory *memory.Server
+}
+
+// NewServer returns an empty server.
+func NewServer(tb testing.TB) *Server {
+	tb.Helper()
+	return &Server{tb, memory.New()}
+}
+
+// NewClient returns a client of the server. Clients of one server stand for processes that
+// share it. The client is closed at the end of the test, if it is not closed before.
+func (s *Server) NewClient(opts ...holdfast.Options) *holdfast.Client {
+	s.tb.Helper()
+	var o holdfast.Options
+	switch len(opts) {
+	case 0:
+	case 1:
+		o = opts[0]
+	default:
+		s.tb.Fatal("holdfasttest: more than one Options")
+	}
+	c, err := holdfast.New(s.memory.Driver(), o)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	s.tb.Cleanup(func() { s.end(c) })
+	return c
+}
+
+// end closes a client, and reports what the test has left.
+func (s *Server) end(c *holdfast.Client) {
+	stats := c.Stats()
+	for _, l := range stats.Leases {
+		s.tb.Errorf("holdfasttest: the lease on the %s %q was not released", l.Kind, l.Name)
+	}
+	if stats.Waiting > 0 {
+		var names []string
+		for _, call := range stats.Calls {
+			names = append(names, fmt.Sprintf("for the %s %q", call.Kind, call.Name))
+		}
+		s.tb.Errorf("holdfasttest: %d calls still wait %s", stats.Waiting, strings.Join(names, ", "))
+	}
+	if err := c.Close(); err != nil && !errors.Is(err, holdfast.ErrClosed) {
+		s.tb.Errorf("holdfasttest: %v", err)
+	}
+}
+
+// Take takes a lock or all permits of a semaphore away from their holders, as an operator
+// does who deletes a key. The holders learn it from their next renewal. Waiting calls are
+// not woken: they find out by polling.
+func (s *Server) Take(name string) {
+	s.tb.Helper()
+	s.do(append([]string{"DEL"}, keysOf(name)...)...)
+}
+
+// Expire ends the TTL of a lock now. The holders learn it from their next renewal.
+func (s *Server) Expire(name string) {
+	s.tb.Helper()
+	for _, key := range keysOf(name) {
+		s.do("PEXPIRE", key, "1")
+	}
+}
+
+// keysOf returns the keys that say who holds an object.
+func keysOf(name string) []string {
+	tag := "{" + name + "}"
+	if i := strings.IndexByte(name, '{'); i >= 0 && strings.IndexByte(name[i:], '}') > 1 {
+		tag = name
+	}
+	return []string{name, tag + ":timeout"}
+}
+
+// Cut cuts the server off from all clients: requests fail and no messages arrive, until
+// Restore. Its data stay, and TTLs go on.
+func (s *Server) Cut() {
+	s.memory.Cut(errors.New("the test has cut the server off"))
+}
+
+// Restore ends what [Server.Cut] has begun.
+func (s *Server) Restore() { s.memory.Restore() }
+
+// FailOver makes a replica the master. The replica has not received the locks with the
+// given names. Clients verify their leases.
+func (s *Server) FailOver(lost ...string) {
+	var keys []string
+	for _, name := range lost {
+		keys = append(keys, keysOf(name)...)
+	}
+	s.memory.FailOver(errors.New("the test has made a replica the master"), keys...)
+}
+
+// Fill makes the memory of the server full, or not: it refuses requests that need more.
+func (s *Server) Fill(full bool) { s.memory.SetFull(full) }
+
+// SetReplicas sets the number of replicas, which acknowledge every write, see
+// holdfast.Options.Replication. There are none at first.
+func (s *Server) SetReplicas(n int) { s.memory.SetReplicas(n) }
+
+// Do runs a command on the server, such as Do("HGETALL", "order:42"), and returns its reply:
+// nil, an int64, a string or a []any of these.
+func (s *Server) Do(args ...string) any {
+	s.tb.Helper()
+	return s.do(args...)
+}
+
+func (s *Server) do(args ...string) any {
+	s.tb.Helper()
+	r, err := s.memory.Do(args...)
+	if err != nil {
+		s.tb.Fatalf("holdfasttest: %q: %v", args, err)
+	}
+	return r
+}

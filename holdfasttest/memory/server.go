@@ -1,0 +1,138 @@
+// Package memory is a Redis server in memory, for tests and demonstrations. It runs the Lua
+// scripts of Holdfast itself, on the data types and commands that they use. So it cannot
+// differ from a real server in what a script decides.
+//
+// A [Server] has drivers for clients in the same process, see [Server.Driver]. It uses no
+// network and no clock but that of package time, so it works in a bubble of
+// testing/synctest. [Server.Serve] offers it to other programs.
+package memory
+
+import (
+	"crypto/rand"
+	"slices"
+	"sync"
+	"time"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// A Server is a Redis server in memory. It is safe for concurrent use.
+type Server struct {
+	mu        sync.Mutex
+	id        string
+	began     int64
+	databases [16]map[string]*entry
+	vm        *lua.LState
+	protos    map[string]*lua.FunctionProto // the scripts, by their hash
+	listeners []*listener
+	offset    time.Duration // of the clock
+	term      uint64
+	replicas  int
+	cut       error // the error of all requests while the server is cut off
+	watchers  map[int]func()
+	watches   int
+	due       *time.Timer // expires keys that somebody listens to
+	dueAt     int64
+	peers     int64 // the id of the last connection
+	monitors  map[*peer]bool
+	calls     map[string]int // of commands, by name
+	paused    time.Time      // until then, scripts wait
+	full      bool           // no command may use more memory
+	closed    bool
+}
+
+// New returns an empty server.
+func New() *Server {
+	s := &Server{id: rand.Text(), began: time.Now().UnixMilli(), protos: make(map[string]*lua.FunctionProto), watchers: make(map[int]func()), monitors: make(map[*peer]bool), calls: make(map[string]int)}
+	for i := range s.databases {
+		s.databases[i] = make(map[string]*entry)
+	}
+	s.vm = newVM()
+	return s
+}
+
+// A tx runs commands at one moment, without others in between.
+type tx struct {
+	s           *Server
+	db          int
+	now, micros int64
+	parent      *tx // the transaction that collects the messages
+	messages    []message
+	dirty       bool // a command has written
+	script      bool // the commands are those of a script
+}
+
+// A message is to be delivered when the transaction is over.
+type message struct {
+	to               *listener
+	channel, payload string
+}
+
+// begin locks the server.
+func (s *Server) begin(db int) *tx {
+	s.mu.Lock()
+	now := s.clockNow()
+	return &tx{s: s, db: db, now: now.UnixMilli(), micros: now.UnixMicro()}
+}
+
+// end unlocks the server and delivers the messages.
+func (t *tx) end() {
+	for _, m := range t.messages {
+		m.to.add(len(m.payload), func() { m.to.handler.Message(m.channel, m.payload) })
+	}
+	t.s.mu.Unlock()
+}
+
+// look returns the entry of a key, or nil. It does not count as a use of the key.
+func (t *tx) look(key string) *entry {
+	e := t.s.databases[t.db][key]
+	if e != nil && e.until != 0 && e.until <= t.now {
+		t.drop(key, "expired")
+		return nil
+	}
+	return e
+}
+
+// find is look for a use.
+func (t *tx) find(key string) *entry {
+	e := t.look(key)
+	if e != nil {
+		e.used = t.now
+	}
+	return e
+}
+
+// all returns the keys that exist.
+func (t *tx) all() (keys []string) {
+	for key := range t.s.databases[t.db] {
+		if t.look(key) != nil {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// put stores an entry.
+func (t *tx) put(key string, e *entry) {
+	e.used = t.now
+	t.s.databases[t.db][key] = e
+	if e.until != 0 {
+		t.s.dueBy(e.until)
+	}
+}
+
+// drop deletes a key, and tells those who listen to it.
+func (t *tx) drop(key, event string) {
+	delete(t.s.databases[t.db], key)
+	if event != "" {
+		t.event(event, key)
+	}
+}
+
+// dropEmpty deletes a key whose value has n elements left, if there are none.
+func (t *tx) dropEmpty(key string, n int) {
+	if n == 0 {
+		t.drop(key, "del")
+	}
+}
