@@ -30,10 +30,10 @@ The server requires no password, so it listens on loopback only. Serve fails if
 the port is in use. The server stores nothing on disk: all locks are lost when
 it stops.
 
-The embedded server is miniredis. It is good enough for the demo and for trying
-things out. It handles a few thousand operations per second, and it has no rate
-limiters, no Object.Listen, no users, no replicas and no settings. Use leases of
-at least half a second with it.`,
+The embedded server runs the same scripts as Redis, for all kinds of locks and
+synchronizers. It is good enough for the demo and for trying things out. It
+handles a few thousand operations per second, and has no users, no replicas and
+no settings.`,
 		Example: `  holdfast serve
   holdfast serve --addr 127.0.0.1:0                        # any free port
   holdfast serve --server embedded --addr 127.0.0.1:7000`,

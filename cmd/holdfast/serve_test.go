@@ -37,8 +37,8 @@ func TestServe(t *testing.T) {
 		says string
 	}{
 		{"auto", nil, `^(redis|valkey)-server \d+\.\d+\.\d+ is running.*export HOLDFAST_URL=redis://127`},
-		{"auto", []string{"PATH="}, `^miniredis 2\.\d+\.\d+ is running.*This is an embedded server, for trying things out: `},
-		{"embedded", nil, `^miniredis .*embedded server`},
+		{"auto", []string{"PATH="}, `^embedded server \S+ is running.*This is an embedded server, for trying things out: `},
+		{"embedded", nil, `^embedded server .*embedded server`},
 		{"real", nil, `^(redis|valkey)-server`},
 	} {
 		t.Run(tt.mode+strings.Join(tt.env, ""), func(t *testing.T) {

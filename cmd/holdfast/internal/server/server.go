@@ -1,5 +1,5 @@
 // Package server starts a temporary server: redis-server or valkey-server from the
-// PATH as a child process, or miniredis inside this process.
+// PATH as a child process, or a server in memory inside this process.
 package server
 
 import (
@@ -55,7 +55,7 @@ type Server struct {
 }
 
 // Limits describes the limits of the embedded server, for messages.
-const Limits = "embedded server, for trying things out: it loses its data when it stops, handles a few thousand operations per second, and has no rate limiters and no Object.Listen"
+const Limits = "embedded server, for trying things out: it loses its data when it stops, and handles a few thousand operations per second"
 
 // ErrTaken means that another program listens on the address.
 var ErrTaken = errors.New("address in use by another program")

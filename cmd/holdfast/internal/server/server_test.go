@@ -64,7 +64,7 @@ func TestServer(t *testing.T) {
 		s := start(t, mode)
 		facts := open(t, s).Driver().Facts(t.Context())[0]
 		name, _, _ := strings.Cut(s.What, " ")
-		if s.Embedded != (mode == server.Embedded) || s.Embedded != (name == "miniredis") || s.Embedded != server.IsEmbedded(facts.Info) {
+		if s.Embedded != (mode == server.Embedded) || s.Embedded != (name == "embedded") || s.Embedded != server.IsEmbedded(facts.Info) {
 			t.Errorf("%+v is embedded: %v", s, server.IsEmbedded(facts.Info))
 		}
 		if name == s.What || facts.Role != "master" || facts.RunID == "" {
