@@ -59,7 +59,7 @@ func (h *holders) sight(name string) *holderSight {
 // is known.
 func (c *Client) explainBusy(name string, err error) {
 	var busy *engine.Busy
-	if !errors.As(err, &busy) || busy.Local || busy.Why != "" || busy.Young {
+	if !errors.As(err, &busy) || busy.Local || busy.Why != "" || busy.Young || busy.Holder != "" {
 		return
 	}
 	if busy.Key != "" {

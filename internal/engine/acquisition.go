@@ -61,6 +61,7 @@ type acquisition struct {
 	look    time.Duration // when to ask for the first time after it was queued; 0: not yet queued
 	blocker string        // which lock of a group was held
 	why     string        // why, if no holder is the reason
+	plain   bool          // a client of another library holds it
 
 	// The wait.
 	long     longWait
@@ -222,7 +223,7 @@ func (a *acquisition) held(v script.Verdict) (pause time.Duration, again bool, e
 		a.queued = a.doubt // not by this request
 		return 0, false, &Busy{TTL: v.TTL, Full: true}
 	}
-	a.blocker, a.why, a.place = v.Key, v.Why, v.Place
+	a.blocker, a.why, a.place, a.plain = v.Key, v.Why, v.Place, v.Plain
 	if a.claim.Queue || a.traits.Queue == script.AtServer {
 		a.claim.Most = 0 // if it loses its place, it gets another one
 	}

@@ -42,6 +42,9 @@ func (a *acquisition) explainBusy(err error) {
 		if busy.Why == "" {
 			busy.Why = a.why
 		}
+		if a.plain {
+			busy.Holder = plainHolder
+		}
 	}
 }
 

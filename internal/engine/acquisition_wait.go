@@ -120,7 +120,7 @@ func (a *acquisition) pause() (d time.Duration, again bool) {
 // pollAfter returns after which time a waiter that is not in a queue asks by itself.
 func (a *acquisition) pollAfter(live bool) time.Duration {
 	d := a.e.o.PollBlind
-	if live {
+	if live && !a.plain { // no message tells of the release of a plain lock
 		d = a.e.o.Poll
 	}
 	if a.ttl >= 0 {

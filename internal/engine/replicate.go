@@ -46,6 +46,17 @@ func (e *Engine) claim(ctx context.Context, k target, c script.Claim) (script.Ve
 		need = e.replicas(ctx, call.Keys[0])
 	}
 	reply, acked, err := e.do(ctx, call, need)
+	for tries := 1; tries < plainTries && driver.CodeOf(err) == "WRONGTYPE"; tries++ {
+		v, ok := e.plain(ctx, k, c)
+		if ok && v.TTL > 0 {
+			return v, nil
+		}
+		if !ok {
+			break
+		}
+		// A plain lock was released meanwhile, or another key has the wrong type.
+		reply, acked, err = e.do(ctx, call, need)
+	}
 	if err != nil {
 		return script.Verdict{}, script.NameKeys(call, err)
 	}

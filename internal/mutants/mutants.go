@@ -241,7 +241,7 @@ var All = []Mutant{
 	},
 	{
 		"fenced tokens are created at a hand-off",
-		"internal/script/fenced.go", "return Traits{ServerTokens: true}", "return Traits{}",
+		"internal/script/fenced.go", "return Traits{ServerTokens: true, Plain: true}", "return Traits{}",
 		"test/behaviour", "TestFencedContention",
 	},
 

@@ -5,6 +5,12 @@ package mutants
 // must find all others: see TestSimulated. Mutants of scripts are not simulated, since the
 // fake server does not run Lua.
 var notSimulated = map[string][]string{
+	"the simulation has no clients of other libraries": {
+		"a lock of another library is refused",
+		"data of another type in another key looks like a lock of another library",
+		"a lock that other libraries take and release in between is refused",
+		"a call waits for a message from another library",
+	},
 	"only mutexes are simulated": {
 		"a call does not listen where Redisson tells it that it is next",
 		"every call for a fair lock listens on a channel of its own",

@@ -41,7 +41,7 @@ func NewFair(name string) *Fair {
 }
 
 // Traits say that the server keeps the queue.
-func (f *Fair) Traits() Traits { return Traits{Queue: AtServer, Heartbeat: fairHeartbeat} }
+func (f *Fair) Traits() Traits { return Traits{Queue: AtServer, Plain: true, Heartbeat: fairHeartbeat} }
 
 // Gate is the queue, although no caller waits at this gate: the server keeps the
 // order.

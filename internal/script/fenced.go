@@ -25,7 +25,7 @@ func NewFenced(name string) *Fenced {
 }
 
 // Traits say that tokens come from the server.
-func (f *Fenced) Traits() Traits { return Traits{ServerTokens: true} }
+func (f *Fenced) Traits() Traits { return Traits{ServerTokens: true, Plain: true} }
 
 // Gate differs from that of a mutex, whose holds have other tokens.
 func (f *Fenced) Gate() string { return f.keys[1] }

@@ -183,6 +183,7 @@ var targets = []target{
 	{script: "inspect_scan", keys: map[string]string{"holdfast:queue:{N}": "times"}, do: plain(walk("*", 2))},
 	{script: "inspect_scan", keys: map[string]string{"N": "rate"}, do: plain(walkLimiters)},
 	{script: "inspect_limiter", keys: map[string]string{"N": "rate", "{N}:value": "free", "{N}:permits": "log"}, do: plain(lookAtLimiter)},
+	{script: "plain_look", keys: lockKeys, do: plain(lookAtPlain)},
 	{script: "client_get", keys: map[string]string{"holdfast:client:N": "value"}, do: plain(lookAtClient)},
 	{script: "inspect_break", keys: breakKeys, do: plain(breaks("rw", [2]string{"a:1", "read"}))},
 	{script: "inspect_break", keys: breakKeys, do: plain(breaks("rw", [2]string{"a:1", "write"}, [2]string{"a:1", "read"}))},

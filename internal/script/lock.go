@@ -43,6 +43,7 @@ type Traits struct {
 	Numbered     bool          // the server knows a repeated request by its number
 	ReadOnly     bool          // a claim changes nothing, so there is nothing to undo
 	Unreplicated bool          // a grant does not wait for replicas
+	Plain        bool          // a string with a TTL at the key is a lock of another library
 	Heartbeat    time.Duration // a waiter must ask at least this often, and say when it gives up; zero: need not
 }
 
@@ -72,6 +73,7 @@ type Verdict struct {
 	Young  bool          // not held, but the server has restarted too recently to grant it
 	Place  int           // in the queue at the server, from 1; 0: not queued
 	Full   bool          // not queued, since as many wait as may
+	Plain  bool          // held by a client of another library, see LookAtPlain
 
 	After time.Duration // granted, but takes effect only after this time
 	Final bool          // not granted, and will not be while this claim can wait

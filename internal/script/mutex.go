@@ -32,7 +32,7 @@ func NewMutex(name string) *Mutex {
 }
 
 // Traits are those of a plain lock.
-func (m *Mutex) Traits() Traits { return Traits{Queue: OneAtATime} }
+func (m *Mutex) Traits() Traits { return Traits{Queue: OneAtATime, Plain: true} }
 
 // Gate is the key.
 func (m *Mutex) Gate() string { return m.keys[0] }

@@ -18,7 +18,7 @@ func TestSentAgain(t *testing.T) {
 	p := redistest.NewProxy(t, s.Addr())
 	d, through := connect(t, s.URL()), connect(t, p.URL())
 	seen := make(map[string]bool)
-	for _, r := range slices.Concat(mutexRows, queuedRows, fencedRows, fairRows, rwRows, groupRows, voteRows, atomicLongRows, bucketRows, idRows, electionRows, objectRows, semaphoreRows, permitRows, latchRows, leasedRows, limiterRows, inspectRows) {
+	for _, r := range slices.Concat(mutexRows, queuedRows, fencedRows, fairRows, rwRows, groupRows, voteRows, atomicLongRows, bucketRows, idRows, electionRows, objectRows, semaphoreRows, permitRows, latchRows, leasedRows, limiterRows, inspectRows, plainRows) {
 		// The script must be known, or the lost reply would be that of NOSCRIPT.
 		spy := &recorder{Driver: d}
 		_ = r.do(t.Context(), spy, "N")

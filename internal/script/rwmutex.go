@@ -61,7 +61,7 @@ func NewRead(name string) *Read {
 }
 
 // Traits say that readers read together.
-func (l *Read) Traits() Traits { return Traits{Queue: Together, PerSide: true} }
+func (l *Read) Traits() Traits { return Traits{Queue: Together, PerSide: true, Plain: true} }
 
 // Gate is shared by all readers.
 func (l *Read) Gate() string { return l.channel + "\x00read" }
@@ -139,9 +139,9 @@ func NewWrite(name string, first bool) *Write {
 // Traits say whether a waiter must send heartbeats to keep new readers out.
 func (l *Write) Traits() Traits {
 	if l.first {
-		return Traits{PerSide: true, Heartbeat: writerHeartbeat}
+		return Traits{PerSide: true, Plain: true, Heartbeat: writerHeartbeat}
 	}
-	return Traits{PerSide: true}
+	return Traits{PerSide: true, Plain: true}
 }
 
 // Gate is shared by all writers.

@@ -1,0 +1,32 @@
+package mutants
+
+func init() { All = append(All, plainLocks...) }
+
+// plainLocks holds the mutants of locks that clients of other libraries hold as strings.
+var plainLocks = []Mutant{
+	{
+		"a lock of another library is refused",
+		"internal/engine/replicate.go", "if ok && v.TTL > 0 {", "if false {",
+		"test/behaviour", "TestPlainLock/^mutex$",
+	},
+	{
+		"data of another type in another key looks like a lock of another library",
+		"internal/engine/replicate.go", "if ok && v.TTL > 0 {", "if ok {",
+		"test/behaviour", "TestPlainToken",
+	},
+	{
+		"a lock that other libraries take and release in between is refused",
+		"internal/engine/plain.go", "const plainTries = 10", "const plainTries = 2",
+		"bench", "TestMigration$",
+	},
+	{
+		"a call waits for a message from another library",
+		"internal/engine/acquisition_wait.go", "if live && !a.plain {", "if live {",
+		"test/behaviour", "TestPlainLock/^mutex$",
+	},
+	{
+		"data without a TTL is a lock of another library",
+		"internal/script/lua/plain_look.lua", "return kind == 'string' and ttl >= 0 and -1 - ttl", "return kind == 'string' and -1 - math.max(ttl, 1000)",
+		"internal/script", "TestPlain",
+	},
+}
