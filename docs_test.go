@@ -113,12 +113,21 @@ func TestObservabilityCode(t *testing.T) {
 	}
 }
 
-// The code in docs/unit-tests.md is that of tests that run.
-func TestUnitTestsCode(t *testing.T) {
-	tests := readDoc(t, "holdfasttest/page_test.go")
-	for _, code := range fenced(readDoc(t, "docs/unit-tests.md"), "go") {
-		if !strings.Contains(tests, code) {
-			t.Errorf("no test contains\n%s", code)
+// The code in these pages is that of tests that run.
+func TestPagesCode(t *testing.T) {
+	for page, file := range map[string]string{
+		"docs/from-redislock.md": "bench/from_redislock_test.go",
+		"docs/from-redsync.md":   "bench/from_redsync_test.go",
+		"docs/unit-tests.md":     "holdfasttest/page_test.go",
+	} {
+		tests, blocks := readDoc(t, file), fenced(readDoc(t, page), "go")
+		for _, code := range blocks {
+			if !strings.Contains(tests, code) {
+				t.Errorf("%s does not contain\n%s", file, code)
+			}
+		}
+		if len(blocks) == 0 {
+			t.Errorf("%s has no code", page)
 		}
 	}
 }

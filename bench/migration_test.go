@@ -148,3 +148,50 @@ func TestMigrationAfterDeath(t *testing.T) {
 		}
 	}
 }
+
+// The code of docs/from-redsync.md and docs/from-redislock.md does the same in both libraries.
+func TestFrom(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client := locktest.Open(t, s.URL())
+	c := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: 20 * time.Second})
+	defer c.Close()
+	rs, locker := redsync.New(goredis.NewPool(c)), redislock.New(c)
+	calls := map[string]func() error{
+		"redsync":          func() error { return chargeWithRedsync(t.Context(), rs) },
+		"redsync, long":    func() error { return longWithRedsync(t.Context(), rs) },
+		"redislock":        func() error { return chargeWithRedislock(t.Context(), locker) },
+		"mutex":            func() error { return chargeWithMutex(t.Context(), client) },
+		"mutex, long":      func() error { return longWithMutex(t.Context(), client) },
+		"lease":            func() error { return chargeWithLease(t.Context(), client) },
+		"redsync, try":     func() error { return tryWithRedsync(t.Context(), rs) },
+		"redislock, try":   func() error { return onceWithRedislock(t.Context(), locker) },
+		"mutex, try":       func() error { return tryWithMutex(t.Context(), client) },
+		"lease, try":       func() error { return onceWithLease(t.Context(), client) },
+		"redislock, mixed": func() error { _, err := obtain(t.Context(), locker, "other", time.Second); return err },
+	}
+	for name, call := range calls {
+		if err := call(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, holder := range []string{"string", "hash"} {
+		if holder == "string" {
+			s.Do(t, "SET", "order:42", "token", "PX", "60000")
+		} else {
+			s.Do(t, "DEL", "order:42")
+			defer locktest.Release(t, locktest.Lock(t, t.Context(), client.Mutex("order:42")))
+		}
+		for _, name := range []string{"redsync, try", "redislock, try", "mutex, try", "lease, try"} {
+			if holder == "hash" && name == "redislock, try" {
+				continue // see obtain
+			}
+			if err := calls[name](); !errors.Is(err, errBusy) {
+				t.Errorf("held as a %s: %s: %v", holder, name, err)
+			}
+		}
+	}
+	if _, err := obtain(t.Context(), locker, "order:42", time.Second); !errors.Is(err, redislock.ErrNotObtained) {
+		t.Errorf("obtain: %v", err)
+	}
+}

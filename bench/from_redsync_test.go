@@ -1,0 +1,86 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-redsync/redsync/v4"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// The code of docs/from-redsync.md.
+
+func chargeWithRedsync(ctx context.Context, rs *redsync.Redsync) error {
+	m := rs.NewMutex("order:42", redsync.WithExpiry(8*time.Second), redsync.WithTries(32))
+	if err := m.LockContext(ctx); err != nil {
+		return err
+	}
+	defer m.UnlockContext(ctx)
+	return charge(ctx)
+}
+
+func chargeWithMutex(ctx context.Context, client *holdfast.Client) error {
+	return client.Mutex("order:42").Do(ctx, charge) // renewed for as long as charge runs
+}
+
+func tryWithRedsync(ctx context.Context, rs *redsync.Redsync) error {
+	m := rs.NewMutex("order:42", redsync.WithTries(1))
+	var taken *redsync.ErrTaken
+	if err := m.TryLockContext(ctx); errors.As(err, &taken) {
+		return errBusy
+	} else if err != nil {
+		return err
+	}
+	defer m.UnlockContext(ctx)
+	return charge(ctx)
+}
+
+func tryWithMutex(ctx context.Context, client *holdfast.Client) error {
+	lease, err := client.Mutex("order:42").TryLock(ctx)
+	if errors.Is(err, holdfast.ErrNotAcquired) {
+		return errBusy // holdfast.Remaining(err) says for how long
+	} else if err != nil {
+		return err
+	}
+	defer lease.Release(ctx)
+	return charge(lease.Context()) // done when the lock is lost
+}
+
+func longWithRedsync(ctx context.Context, rs *redsync.Redsync) error {
+	m := rs.NewMutex("report", redsync.WithExpiry(time.Minute))
+	if err := m.LockContext(ctx); err != nil {
+		return err
+	}
+	defer m.UnlockContext(ctx)
+	for _, part := range parts {
+		if ok, err := m.ExtendContext(ctx); !ok || err != nil {
+			return errors.New("the lock is lost")
+		}
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func longWithMutex(ctx context.Context, client *holdfast.Client) error {
+	return client.Mutex("report").Do(ctx, func(ctx context.Context) error {
+		for _, part := range parts {
+			if err := part(ctx); err != nil { // ctx is done when the lock is lost
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+var (
+	errBusy = errors.New("busy")
+	parts   []func(context.Context) error
+)
+
+func charge(context.Context) error { return nil }
+
+var _ = []any{chargeWithRedsync, chargeWithMutex, tryWithRedsync, tryWithMutex, longWithRedsync, longWithMutex}
