@@ -64,4 +64,14 @@ var values = []Mutant{
 		"internal/script/lua/timeid_next.lua", "if now > sec then", "if now ~= sec then",
 		"test/behaviour", "TestTimeID$",
 	},
+	{
+		"an update overwrites the change of another process",
+		"bucket_update.go", "		if done {\n", "		if done || true {\n",
+		"test/behaviour", "TestBucketUpdate",
+	},
+	{
+		"an update compares with what the codec writes",
+		"bucket_update.go", "return b.wire.CompareSet(request, stored, value)", "was, _ := b.encode(op, 0, old)\n				return b.wire.CompareSet(request, was, value)",
+		"test/behaviour", "TestBucketUpdate",
+	},
 }

@@ -1,10 +1,13 @@
 package behaviour_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -270,5 +273,60 @@ func TestValuesLeaveLocksAlone(t *testing.T) {
 				t.Errorf("still held: %v, %v", held, err)
 			}
 		})
+	}
+}
+
+// Updates by many clients are not lost, from the first one on.
+func TestBucketUpdate(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, name := redistest.Shared(t), locktest.Name(t)
+	const clients, rounds = 8, 20
+	var wg sync.WaitGroup
+	for range clients {
+		b := holdfast.NewBucket(locktest.Open(t, s.URL()), name, holdfast.JSONCodec[map[string]int]{})
+		wg.Go(func() {
+			for range rounds {
+				_, err := b.Update(ctx, func(old map[string]int, ok bool) (map[string]int, error) {
+					if ok != (old != nil) {
+						t.Errorf("%v, %v", old, ok)
+					}
+					return map[string]int{"a": old["a"] + 1, "b": old["b"] + 2}, nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b := holdfast.NewBucket(locktest.Open(t, s.URL()), name, holdfast.JSONCodec[map[string]int]{})
+	if v, _, err := b.Get(ctx); err != nil || v["a"] != clients*rounds || v["b"] != 2*clients*rounds {
+		t.Errorf("%v, %v, want %d", v, err, clients*rounds)
+	}
+	no := errors.New("no")
+	if _, err := b.Update(ctx, func(map[string]int, bool) (map[string]int, error) { return nil, no }); !errors.Is(err, no) {
+		t.Errorf("an error of the function: %v", err)
+	}
+	if _, err := b.Update(ctx, nil); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("no function: %v", err)
+	}
+	s.Do(t, "SET", name, `{ "a": 1 }`) // not as the codec writes it
+	short, stop := context.WithTimeout(ctx, 10*time.Second)
+	defer stop()
+	if v, err := b.Update(short, func(old map[string]int, _ bool) (map[string]int, error) { return map[string]int{"a": old["a"] + 1}, nil }); err != nil || v["a"] != 2 {
+		t.Errorf("a value that another client has written: %v, %v", v, err)
+	}
+	// A value that changes all the time ends the update with its context.
+	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	n := 0
+	_, err := b.Update(ctx, func(old map[string]int, _ bool) (map[string]int, error) {
+		n++
+		s.Do(t, "SET", name, fmt.Sprintf(`{"c":%d}`, n))
+		return old, nil
+	})
+	if !errors.Is(err, context.DeadlineExceeded) || n < 2 {
+		t.Errorf("%d calls: %v", n, err)
 	}
 }
