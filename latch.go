@@ -37,7 +37,18 @@ func (l *Latch) TrySet(ctx context.Context, count int) (bool, error) {
 	if err := checkCount("the count", count, 1); err != nil {
 		return false, l.fail("set", err)
 	}
-	return l.decide(ctx, "set", func(request string) driver.Call { return l.wire.Set(request, count) })
+	return l.decide(ctx, "set", func(request string) driver.Call { return l.wire.Set(request, count, false) })
+}
+
+// Reset sets the count, whether the latch is open or closed. Processes that wait
+// for a closed latch then wait for the new count. To open a latch, delete its
+// [Latch.Object].
+func (l *Latch) Reset(ctx context.Context, count int) error {
+	if err := checkCount("the count", count, 1); err != nil {
+		return l.fail("reset", err)
+	}
+	_, err := l.decide(ctx, "reset", func(request string) driver.Call { return l.wire.Set(request, count, true) })
+	return err
 }
 
 // CountDown decrements the count and returns the new count. An open latch stays

@@ -74,4 +74,9 @@ var values = []Mutant{
 		"bucket_update.go", "return b.wire.CompareSet(request, stored, value)", "was, _ := b.encode(op, 0, old)\n				return b.wire.CompareSet(request, was, value)",
 		"test/behaviour", "TestBucketUpdate",
 	},
+	{
+		"the reset of a latch overwrites other data",
+		"internal/script/lua/latch_set.lua", "  number(KEYS[1]) -- fails on other data\n", "",
+		"test/behaviour", "TestLatchReset",
+	},
 }

@@ -126,6 +126,7 @@ var targets = []target{
 	{script: "number", keys: map[string]string{"N": "count"}, do: grabLatch},
 	{script: "number", keys: map[string]string{"redisson_lock_token:{N}": "token"}, do: plain(token)},
 	{script: "latch_set", keys: countedKeys, do: plain(setCount(3, "a:1:7"))},
+	{script: "latch_set", keys: countedKeys, do: plain(resetCount)},
 	{script: "latch_countdown", keys: countedKeys, do: plain(countDown("a:1:7"))},
 
 	{script: "ratelimiter_take", keys: rateKeys, do: grabRate(asLong)},

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	latchSet       = load("latch_set", "once", "tell")
+	latchSet       = load("latch_set", "once", "int64", "tell")
 	latchCountdown = load("latch_countdown", "once", "int64", "tell")
 )
 
@@ -61,10 +61,10 @@ func (l *Latch) Count(ctx context.Context, d driver.Driver) (int, error) {
 	return readNumber(ctx, d, l.name)
 }
 
-// Set returns the call that closes the latch, unless it is closed. The reply
-// says whether it did.
-func (l *Latch) Set(request string, count int) driver.Call {
-	return numbered(latchSet, l.name, request, strconv.Itoa(count), publish, l.channel)
+// Set returns the call that sets the count of an open latch, or of any. The reply says
+// whether it did.
+func (l *Latch) Set(request string, count int, always bool) driver.Call {
+	return numbered(latchSet, l.name, request, strconv.Itoa(count), publish, l.channel, flag(always))
 }
 
 // CountDown returns the call that counts down by one. The reply is the new

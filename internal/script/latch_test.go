@@ -10,8 +10,12 @@ import (
 
 func setCount(n int, request string) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		return measure(ctx, d, script.NewLatch(name).Set(request, n))
+		return measure(ctx, d, script.NewLatch(name).Set(request, n, false))
 	}
+}
+
+func resetCount(ctx context.Context, d driver.Driver, name string) error {
+	return measure(ctx, d, script.NewLatch(name).Set("a:1:7", 3, true))
 }
 
 func countDown(request string) op {
@@ -36,6 +40,31 @@ var latchRows = []row{
 		do:    setCount(3, "a:1:7"), reply: "1",
 		state: []string{"N string 3", remembered("7 set")},
 		heard: "1 on latch",
+	},
+	{
+		title: "latch/reset/open",
+		do:    resetCount, reply: "1",
+		state: []string{"N string 3", remembered("7 set")},
+		heard: "1 on latch",
+	},
+	{
+		title: "latch/reset/closed",
+		given: []string{"SET N 9 PX 60000"},
+		do:    resetCount, reply: "1",
+		state: []string{"N string 3", remembered("7 set")},
+		heard: "1 on latch",
+	},
+	{
+		title: "latch/reset/other data",
+		given: []string{"SET N x"},
+		do:    resetCount, reply: "ERR",
+		state: []string{"N string x"},
+	},
+	{
+		title: "latch/reset/another type",
+		given: []string{"HSET N a:1 1"},
+		do:    resetCount, reply: "WRONGTYPE",
+		state: []string{"N hash a:1=1"},
 	},
 	{
 		title: "latch/set/the lane goes on",

@@ -314,7 +314,9 @@ func TestBucketUpdate(t *testing.T) {
 	s.Do(t, "SET", name, `{ "a": 1 }`) // not as the codec writes it
 	short, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
-	if v, err := b.Update(short, func(old map[string]int, _ bool) (map[string]int, error) { return map[string]int{"a": old["a"] + 1}, nil }); err != nil || v["a"] != 2 {
+	if v, err := b.Update(short, func(old map[string]int, _ bool) (map[string]int, error) {
+		return map[string]int{"a": old["a"] + 1}, nil
+	}); err != nil || v["a"] != 2 {
 		t.Errorf("a value that another client has written: %v, %v", v, err)
 	}
 	// A value that changes all the time ends the update with its context.

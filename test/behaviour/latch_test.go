@@ -3,6 +3,7 @@ package behaviour_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
@@ -35,4 +36,50 @@ func TestLatchWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Reset sets the count of an open and of a closed latch. Who waits, waits for the new count.
+func TestLatchReset(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, name := redistest.Shared(t), locktest.Name(t)
+	a, b := locktest.Open(t, s.URL()).Latch(name), locktest.Open(t, s.URL()).Latch(name)
+	counts := func(want int) {
+		t.Helper()
+		if n, err := b.Count(ctx); n != want || err != nil {
+			t.Errorf("the count is %d, %v, want %d", n, err, want)
+		}
+	}
+	if err := a.Reset(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	counts(1)
+	waited := make(chan error, 1)
+	go func() { waited <- b.Wait(ctx) }()
+	locktest.AwaitListener(t, s, "redisson_countdownlatch__channel__{"+name+"}")
+	if err := a.Reset(ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	counts(2)
+	for left := 1; left >= 0; left-- {
+		select {
+		case err := <-waited:
+			t.Fatal("open too early:", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if n, err := a.CountDown(ctx); n != left || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if err, ok := locktest.Receive(waited, locktest.Late); !ok || err != nil {
+		t.Error(ok, err)
+	}
+	if err := a.Reset(ctx, 0); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("a count of zero: %v", err)
+	}
+	s.Do(t, "SET", name, "data")
+	if err := a.Reset(ctx, 1); !errors.Is(err, holdfast.ErrRefused) || s.Do(t, "GET", name) != "data" {
+		t.Errorf("other data: %v", err)
+	}
+	s.Do(t, "DEL", name)
 }
