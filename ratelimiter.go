@@ -141,6 +141,23 @@ func (l *RateLimiter) AllowN(ctx context.Context, n int) (bool, error) {
 	return err == nil, err
 }
 
+// Take takes a permit if one is available now. Otherwise it takes none, and
+// returns after which time one can be available: what the header Retry-After of
+// an HTTP response says. The time is zero if the permit was taken.
+func (l *RateLimiter) Take(ctx context.Context) (retryAfter time.Duration, err error) {
+	return l.TakeN(ctx, 1)
+}
+
+// TakeN is [RateLimiter.Take] for n permits. The errors are those of
+// [RateLimiter.AllowN].
+func (l *RateLimiter) TakeN(ctx context.Context, n int) (retryAfter time.Duration, err error) {
+	_, err = l.take(ctx, "take from", n, engine.Request{})
+	if errors.Is(err, ErrNotAcquired) && ctx.Err() == nil {
+		return max(Remaining(err), time.Millisecond), nil
+	}
+	return 0, err
+}
+
 // Wait waits until it may use one permit. See WaitN.
 func (l *RateLimiter) Wait(ctx context.Context, opts ...Option) error {
 	return l.WaitN(ctx, 1, opts...)

@@ -44,4 +44,9 @@ var limiter = []Mutant{
 		"internal/engine/acquisition.go", "err == nil && g.After > 0 && !a.r.Ahead", "err == nil && g.After > 0 && a.r.Ahead",
 		"internal/engine", "TestTakeAhead",
 	},
+	{
+		"a refused permit looks like a taken one",
+		"ratelimiter.go", "		return max(Remaining(err), time.Millisecond), nil\n", "		return 0, nil\n",
+		"test/behaviour", "TestTake$",
+	},
 }

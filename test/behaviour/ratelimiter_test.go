@@ -174,3 +174,34 @@ func worked(tb testing.TB, s *redistest.Server) time.Duration {
 	}
 	return time.Duration(sum * float64(time.Second))
 }
+
+// A refused Take says when the permits can be available. Nothing is taken.
+func TestTake(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	l := locktest.Open(t, redistest.Shared(t).URL()).RateLimiter(locktest.Name(t))
+	if err := l.SetRate(ctx, holdfast.Rate{Permits: 3, Per: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if after, err := l.Take(ctx); after != 0 || err != nil {
+			t.Errorf("free: %v, %v", after, err)
+		}
+	}
+	for range 2 {
+		if after, err := l.TakeN(ctx, 2); after <= 50*time.Minute || after > time.Hour+time.Second || err != nil {
+			t.Errorf("not free: %v, %v", after, err)
+		}
+	}
+	if after, err := l.Take(ctx); after != 0 || err != nil {
+		t.Errorf("a refused call has taken something: %v, %v", after, err)
+	}
+	if _, err := l.TakeN(ctx, 4); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("more than the rate: %v", err)
+	}
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := l.Take(done); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+}
