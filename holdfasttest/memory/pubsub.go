@@ -157,7 +157,7 @@ func (s *Server) hearers(channel string, sharded bool) (all []*listener) {
 	return all
 }
 
-// channels returns the channels that match a pattern and that somebody listens to.
+// channels returns the channels that match a pattern and have a listener.
 func (s *Server) channels(pattern string, sharded bool) []string {
 	all := make(map[string]bool)
 	for _, l := range s.listeners {
@@ -188,10 +188,10 @@ func (t *tx) event(name, key string) {
 	t.publish("__keyspace@"+strconv.Itoa(t.db)+"__:"+key, name, false)
 }
 
-// dueBy expires keys at a time, if somebody listens to keys. Otherwise a key expires when it
-// is used.
+// dueBy expires keys at a time, if a listener waits for events of keys. Otherwise a key expires
+// when it is used.
 func (s *Server) dueBy(at int64) {
-	if s.closed || s.due != nil && s.dueAt <= at || !slices.ContainsFunc(s.listeners, (*listener).hearsKeys) {
+	if s.due != nil && s.dueAt <= at || !slices.ContainsFunc(s.listeners, (*listener).hearsKeys) {
 		return
 	}
 	if s.due != nil {

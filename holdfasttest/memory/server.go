@@ -31,14 +31,13 @@ type Server struct {
 	cut       error // the error of all requests while the server is cut off
 	watchers  map[int]func()
 	watches   int
-	due       *time.Timer // expires keys that somebody listens to
+	due       *time.Timer // expires keys for listeners to events of keys
 	dueAt     int64
 	peers     int64 // the id of the last connection
 	monitors  map[*peer]bool
 	calls     map[string]int // of commands, by name
 	paused    time.Time      // until then, scripts wait
 	full      bool           // no command may use more memory
-	closed    bool
 }
 
 // New returns an empty server.
