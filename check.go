@@ -76,8 +76,10 @@ func (c *Client) Check(ctx context.Context, names ...string) ([]Finding, error) 
 	if err := cmp.Or(c.usable(), checkContext(ctx)); err != nil {
 		return nil, &Error{Op: "check", Err: err}
 	}
-	for _, n := range names {
-		if err := script.CheckName(n); err != nil {
+	keys := make([]string, len(names))
+	for i, n := range names {
+		keys[i] = c.prefixed(n)
+		if err := script.CheckName(keys[i]); err != nil {
 			return nil, &Error{Op: "check", Err: invalid("%.80q: %w", n, err)}
 		}
 	}
@@ -88,7 +90,7 @@ func (c *Client) Check(ctx context.Context, names ...string) ([]Finding, error) 
 	case c.anyHost:
 		wants.Insecure = anyHostText
 	}
-	found, err := check.Run(ctx, c.driver, wants, names)
+	found, err := check.Run(ctx, c.driver, wants, keys)
 	switch {
 	case err == nil:
 	case errors.Is(err, driver.ErrClosed):

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/asynclog"
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/observe"
 )
 
@@ -78,6 +79,14 @@ type Options struct {
 	// expires leases by its own clock. The default is 250 ms if
 	// Replication.Mode is [Strict], and zero otherwise.
 	ClockSkew time.Duration
+
+	// NamePrefix is put before every name, so the server knows the mutex "order" of a
+	// client with NamePrefix "shop:" as "shop:order". Services that share a server then
+	// cannot use the same lock by accident. All clients that share a lock need the same
+	// prefix. It corresponds to a NameMapper in Redisson. Methods such as [Mutex.Name]
+	// return the name without the prefix. Errors, events, statistics and package
+	// inspect show it with the prefix, as the server knows it.
+	NamePrefix string
 
 	// Label is a name for this client that operators see beside its host, program and
 	// process, for example in holdfast ls. It has at most 128 bytes.
@@ -173,8 +182,9 @@ func (m ReplicationMode) String() string {
 // The bounds of all lease times. A shorter lease is of no use over a network. A
 // longer one could overflow the arithmetic of clocks.
 const (
-	minLease = 10 * time.Millisecond
-	maxLease = 10 * 365 * 24 * time.Hour
+	minLease   = 10 * time.Millisecond
+	minRenewed = 100 * time.Millisecond // of a lease that is renewed
+	maxLease   = 10 * 365 * 24 * time.Hour
 )
 
 func (o Options) withDefaults() Options {
@@ -203,8 +213,8 @@ func (o Options) withDefaults() Options {
 
 func (o Options) check() error {
 	switch {
-	case o.WatchdogTimeout < 100*time.Millisecond || o.WatchdogTimeout > maxLease:
-		return invalid("WatchdogTimeout is %v: choose between 100ms and %v", o.WatchdogTimeout, maxLease)
+	case o.WatchdogTimeout < minRenewed || o.WatchdogTimeout > maxLease:
+		return invalid("WatchdogTimeout is %v: choose between %v and %v", o.WatchdogTimeout, minRenewed, maxLease)
 	case o.RenewEvery < 10*time.Millisecond || o.RenewEvery > o.WatchdogTimeout/2:
 		return invalid("RenewEvery is %v: choose between 10ms and half of WatchdogTimeout (%v)", o.RenewEvery, o.WatchdogTimeout/2)
 	case o.PollInterval < time.Millisecond:
@@ -227,6 +237,8 @@ func (o Options) check() error {
 		return invalid("Replication.Timeout is %v: choose between 1ms and WatchdogTimeout (%v)", o.Replication.Timeout, o.WatchdogTimeout)
 	case o.ClockSkew < 0 || o.ClockSkew > o.WatchdogTimeout/4:
 		return invalid("ClockSkew is %v: choose at most a quarter of WatchdogTimeout (%v)", o.ClockSkew, o.WatchdogTimeout/4)
+	case o.NamePrefix != "" && script.CheckName(o.NamePrefix+"x") != nil:
+		return invalid("NamePrefix is %.80q: %w", o.NamePrefix, script.CheckName(o.NamePrefix+"x"))
 	case o.LongHold < 0:
 		return invalid("LongHold is %v: it cannot be negative; 0 is no limit", o.LongHold)
 	case len(o.Label) > maxLabel:
@@ -347,10 +359,22 @@ func (c *Client) must() *Client {
 	return c
 }
 
+// prefixed returns a name as the server knows it.
+func (c *Client) prefixed(name string) string {
+	if c == nil || name == "" { // an empty name stays invalid
+		return name
+	}
+	return c.options.NamePrefix + name
+}
+
 // fits returns an error if the clock skew would use up most of the lease time.
-func (c *Client) fits(lease time.Duration) error {
-	if least := 4 * c.options.ClockSkew; lease > 0 && lease < least {
-		return invalid("LeaseTime is %v: ClockSkew is %v, so choose at least %v", lease, c.options.ClockSkew, least)
+func (c *Client) fits(s settings) error {
+	least := 4 * c.options.ClockSkew
+	switch {
+	case s.lease > 0 && s.lease < least:
+		return invalid("LeaseTime is %v: ClockSkew is %v, so choose at least %v", s.lease, c.options.ClockSkew, least)
+	case s.lease == 0 && s.renewal > 0 && s.renewal < least:
+		return invalid("WatchdogTimeout is %v: ClockSkew is %v, so choose at least %v", s.renewal, c.options.ClockSkew, least)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ type Election struct {
 func (c *Client) Election(name string, opts ...Option) *Election {
 	o := newNamed(c, "election", name, opts)
 	o.set.nonReentrant, o.steady = true, true
-	return &Election{o, script.NewElection(name)}
+	return &Election{o, script.NewElection(c.prefixed(name))}
 }
 
 // maxSaid is the maximum length of a candidate in bytes.

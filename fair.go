@@ -29,7 +29,7 @@ type FairMutex struct{ exclusive }
 // FairMutex returns the fair mutex with the given name. Names and options are
 // those of [Client.Mutex].
 func (c *Client) FairMutex(name string, opts ...Option) *FairMutex {
-	return &FairMutex{exclusive{newNamed(c, "fair mutex", name, opts), script.NewFair(name)}}
+	return &FairMutex{exclusive{newNamed(c, "fair mutex", name, opts), script.NewFair(c.prefixed(name))}}
 }
 
 // Lock waits in the queue until it holds the mutex, or until ctx is done.

@@ -38,7 +38,7 @@ type FencedMutex struct {
 // FencedMutex returns the fenced mutex with the given name. Names and options
 // are those of [Client.Mutex].
 func (c *Client) FencedMutex(name string, opts ...Option) *FencedMutex {
-	wire := script.NewFenced(name)
+	wire := script.NewFenced(c.prefixed(name))
 	return &FencedMutex{exclusive{newNamed(c, "fenced mutex", name, opts), wire}, wire}
 }
 

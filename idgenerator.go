@@ -45,7 +45,7 @@ type IDGenerator struct {
 // IDGenerator returns a generator with the given name. The name is the key of
 // its counter on the server. It must follow the rules of [Client.Mutex].
 func (c *Client) IDGenerator(name string) *IDGenerator {
-	wire := script.NewIDGenerator(name)
+	wire := script.NewIDGenerator(c.prefixed(name))
 	g := &IDGenerator{newNamed(c, "id generator", name, nil), wire, nil}
 	if c.usable() == nil {
 		g.ids = c.engine.NewSeries(wire)

@@ -28,7 +28,7 @@ type Latch struct {
 // Latch returns the latch with the given name. The name must follow the rules
 // of [Client.Mutex]. Of the options, only [Wait] and [Poll] apply.
 func (c *Client) Latch(name string, opts ...Option) *Latch {
-	return &Latch{newNamed(c, "latch", name, opts).leaseless(), script.NewLatch(name)}
+	return &Latch{newNamed(c, "latch", name, opts).leaseless(), script.NewLatch(c.prefixed(name))}
 }
 
 // TrySet closes the latch and sets its count, if the latch is open. It reports

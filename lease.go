@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,8 +42,20 @@ type Lease struct {
 	cancel context.CancelCauseFunc
 }
 
-// Name returns the name of the lock.
-func (l *Lease) Name() string { return l.name }
+// Name returns the name of the lock, without [Options].NamePrefix.
+func (l *Lease) Name() string {
+	switch {
+	case l.client != nil:
+		return strings.TrimPrefix(l.name, l.client.options.NamePrefix)
+	case l.parts != nil && l.parts.redlock == nil:
+		names := make([]string, len(l.parts.leases))
+		for i, p := range l.parts.leases {
+			names[i] = p.Name()
+		}
+		return strings.Join(names, "+")
+	}
+	return l.name
+}
 
 // Owner returns the name of the holder at the server: the client's ID, a colon
 // and a number. An owner is new for every grant of the server. Leases that enter

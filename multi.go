@@ -38,7 +38,7 @@ type MultiMutex struct {
 // options to each call instead. Two clients of one server count as two servers,
 // so do not pass the same lock through two clients.
 func Multi(locks ...Locker) *MultiMutex {
-	var names []string
+	var names, given []string
 	var all []Locker
 	m := &MultiMutex{named: named{kind: "multi"}}
 	for _, l := range locks {
@@ -61,7 +61,7 @@ func Multi(locks ...Locker) *MultiMutex {
 			continue
 		}
 		o, _ := one.target()
-		names = append(names, o.name)
+		names, given = append(names, o.name), append(given, o.given)
 		m.set.fail(o.ready(context.Background()))
 		if seen[o.client] == nil {
 			seen[o.client] = make(map[string]bool)
@@ -71,7 +71,7 @@ func Multi(locks ...Locker) *MultiMutex {
 		}
 		seen[o.client][o.name] = true
 	}
-	m.name, m.locks = strings.Join(names, "+"), all
+	m.name, m.given, m.locks = strings.Join(names, "+"), strings.Join(given, "+"), all
 	return m
 }
 
@@ -134,7 +134,7 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 	err := func() error {
 		for _, l := range m.locks {
 			o, k := l.(single).target()
-			if err := o.client.fits(s.lease); err != nil {
+			if err := o.client.fits(s); err != nil {
 				return err
 			}
 			part := &Lease{client: o.client, kind: o.kind, name: o.name, renewed: s.lease == 0, parent: ctx, outer: whole.outer, whole: whole}

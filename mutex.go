@@ -27,7 +27,7 @@ type Mutex struct{ exclusive }
 // other keys and "holdfast:" are reserved. If the name or an option is invalid,
 // each call returns an error that matches [ErrInvalid].
 func (c *Client) Mutex(name string, opts ...Option) *Mutex {
-	return &Mutex{exclusive{newNamed(c, "mutex", name, opts), script.NewMutex(name)}}
+	return &Mutex{exclusive{newNamed(c, "mutex", name, opts), script.NewMutex(c.prefixed(name))}}
 }
 
 // Lock waits until it holds the mutex, or until ctx is done. If ctx comes from

@@ -15,7 +15,8 @@ import (
 type named struct {
 	client *Client
 	kind   string // as in errors and in script.Kinds
-	name   string
+	given  string // the name that the program uses
+	name   string // the name at the server: given, with the prefix of the client
 	beside string // the kind whose lease in the context admits this one; "": none
 	never  string // the kind whose lease in the context excludes this one; "": none
 
@@ -25,15 +26,15 @@ type named struct {
 }
 
 func newNamed(c *Client, kind, name string, opts []Option) named {
-	o := newClientless(kind, name, opts)
-	o.client = c
+	o := newClientless(kind, c.prefixed(name), opts)
+	o.client, o.given = c, name
 	o.set.fail(c.usable())
 	return o
 }
 
 // newClientless returns an object that belongs to no single client.
 func newClientless(kind, name string, opts []Option) named {
-	o := named{kind: kind, name: name, set: settings{}.with(opts)}
+	o := named{kind: kind, given: name, name: name, set: settings{}.with(opts)}
 	if err := script.CheckName(name); err != nil {
 		o.set.fail(invalid("%w", err))
 	}
@@ -70,8 +71,8 @@ func (o named) leaseless() named {
 	return o
 }
 
-// Name returns the name.
-func (o *named) Name() string { return o.name }
+// Name returns the name, without [Options].NamePrefix.
+func (o *named) Name() string { return o.given }
 
 // acquire acquires a lock, or enters it again if ctx holds it already.
 func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time.Duration, opts []Option) (*Lease, error) {
@@ -82,7 +83,7 @@ func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time
 	if s.writerFirst != o.set.writerFirst {
 		s.fail(invalid("WriterFirst is for Client.RWMutex, not for a call"))
 	}
-	if err := o.client.fits(s.lease); err != nil {
+	if err := o.client.fits(s); err != nil {
 		s.fail(err)
 	}
 	if s.err != nil {

@@ -251,34 +251,34 @@ func (o *Object) lockless(op, instead string) error {
 // Rename renames the object. It replaces an object of the same kind with the
 // new name. The error matches [ErrNotFound] if the object does not exist.
 func (o *Object) Rename(ctx context.Context, name string) error {
-	_, err := o.transfer(ctx, "rename", name, func(request string) driver.Call { return o.wire.Rename(request, name, true) })
+	_, err := o.transfer(ctx, "rename", name, func(request, name string) driver.Call { return o.wire.Rename(request, name, true) })
 	return err
 }
 
 // RenameIfAbsent is like Rename, but does nothing if any key of an object with
 // the new name exists. It reports whether it renamed the object.
 func (o *Object) RenameIfAbsent(ctx context.Context, name string) (bool, error) {
-	return o.transfer(ctx, "rename", name, func(request string) driver.Call { return o.wire.Rename(request, name, false) })
+	return o.transfer(ctx, "rename", name, func(request, name string) driver.Call { return o.wire.Rename(request, name, false) })
 }
 
 // Copy copies the object and its TTL. It does nothing if any key of an object
 // with the new name exists. It reports whether it copied the object. Copy needs
 // Redis 6.2 or later, or Valkey.
 func (o *Object) Copy(ctx context.Context, name string) (bool, error) {
-	return o.transfer(ctx, "copy", name, func(request string) driver.Call { return o.wire.Copy(request, name, false) })
+	return o.transfer(ctx, "copy", name, func(request, name string) driver.Call { return o.wire.Copy(request, name, false) })
 }
 
 // CopyReplace is like Copy, but replaces an object of the same kind with the
 // new name.
 func (o *Object) CopyReplace(ctx context.Context, name string) error {
-	_, err := o.transfer(ctx, "copy", name, func(request string) driver.Call { return o.wire.Copy(request, name, true) })
+	_, err := o.transfer(ctx, "copy", name, func(request, name string) driver.Call { return o.wire.Copy(request, name, true) })
 	return err
 }
 
 const useOther = "use a lock with the other name, or free this one with Delete, which is ForceUnlock for a lock"
 
 // transfer runs an operation that has another name as its target.
-func (o *Object) transfer(ctx context.Context, op, name string, call func(request string) driver.Call) (bool, error) {
+func (o *Object) transfer(ctx context.Context, op, name string, call func(request, name string) driver.Call) (bool, error) {
 	if err := o.lockless(op, useOther); err != nil {
 		return false, err
 	}
@@ -286,6 +286,7 @@ func (o *Object) transfer(ctx context.Context, op, name string, call func(reques
 		return false, o.fail(op, err)
 	}
 	d := o.client.driver
+	name = o.client.prefixed(name)
 	switch err := script.CheckName(name); {
 	case err != nil:
 		return false, o.fail(op, invalid("the new name: %w", err))
@@ -294,7 +295,7 @@ func (o *Object) transfer(ctx context.Context, op, name string, call func(reques
 	case d.Place(o.name) != d.Place(name):
 		return false, o.fail(op, invalid("the new name %.80q is in another slot of the cluster: use the same hash tag in both names, as in {a}:1 and {a}:2", name))
 	}
-	r, err := o.order(ctx, op, call, nil)
+	r, err := o.order(ctx, op, func(request string) driver.Call { return call(request, name) }, nil)
 	if err != nil {
 		return false, err
 	}

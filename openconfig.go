@@ -17,8 +17,8 @@ import (
 // environment variables.
 //
 // The section holdfast contains the settings that Redisson does not have.
-// Redisson ignores this section, so Java and Go can use the same file.
-// Redisson's keys that have no effect in Go are logged. Unknown keys, and keys
+// Redisson refuses a file with this section. If Java and Go use the same file,
+// pass these settings as options instead. Redisson's keys that have no effect in Go are logged. Unknown keys, and keys
 // that cannot be ignored safely, are errors. For settings that are not in the
 // file, the defaults are those of [Open] and [Options], not Redisson's. The
 // file docs/configuration.md lists all keys.
@@ -76,6 +76,7 @@ func (o *Options) add(s config.Settings) error {
 		addTo(&o.HandoffTime, s.HandoffTime, "holdfast.handoffTime", "HandoffTime"),
 		addTo(&o.WakeAll, s.WakeAll, "holdfast.wakeAll", "WakeAll"),
 		addTo(&o.MaxQueue, s.MaxQueue, "holdfast.maxQueue", "MaxQueue"),
+		addTo(&o.NamePrefix, s.NamePrefix, "holdfast.namePrefix", "NamePrefix"),
 		addTo(&o.Label, s.Label, "holdfast.label", "Label"),
 		addTo(&o.Anonymous, s.Anonymous, "holdfast.anonymous", "Anonymous"),
 		addTo(&o.Deadlocks, map[string]DeadlockMode{"end": EndDeadlocks, "ignore": IgnoreDeadlocks}[s.Deadlocks], "holdfast.deadlocks", "Deadlocks"),
@@ -88,7 +89,7 @@ func (o *Options) add(s config.Settings) error {
 			return err
 		}
 	}
-	return nil
+	return s.CheckNames(o.NamePrefix)
 }
 
 // addTo sets an option to the value in the file. It returns an error if both

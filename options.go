@@ -12,6 +12,7 @@ type Option func(*settings)
 
 type settings struct {
 	lease        time.Duration // zero: the watchdog renews
+	renewal      time.Duration // the lease time of leases that are renewed; zero: that of the client
 	wait         time.Duration
 	waitSet      bool
 	nonReentrant bool
@@ -47,7 +48,7 @@ func (s settings) with(opts []Option) settings {
 
 // leaseless records an error if an option is set that only applies to leases.
 func (s *settings) leaseless(kind string) {
-	if s.lease != 0 || s.nonReentrant || s.writerFirst || s.onAcquire != nil || s.onRelease != nil {
+	if s.lease != 0 || s.renewal != 0 || s.nonReentrant || s.writerFirst || s.onAcquire != nil || s.onRelease != nil {
 		s.fail(invalid("options for leases do not apply to the %s: remove them", kind))
 	}
 }
@@ -56,7 +57,7 @@ func (s *settings) request(wait time.Duration) engine.Request {
 	if s.waitSet {
 		wait = s.wait
 	}
-	return engine.Request{Lease: s.lease, Wait: wait, Pause: s.pause}
+	return engine.Request{Lease: s.lease, Renewal: s.renewal, Wait: wait, Pause: s.pause}
 }
 
 // LeaseTime sets a fixed lease time. The watchdog does not renew the lease:
@@ -74,6 +75,23 @@ func LeaseTime(d time.Duration) Option {
 			s.fail(invalid("LeaseTime is %v: choose between %v and %v", d, minLease, maxLease))
 		}
 		s.lease = d.Truncate(time.Millisecond)
+	}
+}
+
+// WatchdogTimeout sets the lease time of leases that the watchdog renews, for one
+// lock or one call. It overrides [Options].WatchdogTimeout. After a crash of the
+// process, the lock expires within d. So a leader with WatchdogTimeout(5*time.Second)
+// is replaced sooner, beside locks of 30 s in the same client. The leases are renewed
+// every third of d, or every [Options].RenewEvery if that is more often.
+//
+// Of LeaseTime and WatchdogTimeout, the last one applies. If a lock is entered again,
+// the watchdog renews it for the longest time that was requested, see [LeaseTime].
+func WatchdogTimeout(d time.Duration) Option {
+	return func(s *settings) {
+		if d < minRenewed || d > maxLease {
+			s.fail(invalid("WatchdogTimeout is %v: choose between %v and %v", d, minRenewed, maxLease))
+		}
+		s.lease, s.renewal = 0, d.Truncate(time.Millisecond)
 	}
 }
 

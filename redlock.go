@@ -1,6 +1,7 @@
 package holdfast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -137,7 +138,13 @@ func (r *Redlock) Mutex(name string, opts ...Option) *RedlockMutex {
 	if r == nil || r.quorum == nil {
 		return new(RedlockMutex)
 	}
-	return &RedlockMutex{newClientless("redlock", name, opts), r}
+	o := newClientless("redlock", name, opts)
+	for _, c := range r.clients {
+		if err := script.CheckName(c.prefixed(name)); err != nil {
+			o.set.fail(invalid("%w", err))
+		}
+	}
+	return &RedlockMutex{o, r}
 }
 
 // Lock waits until a majority of the servers grants the mutex, or until ctx is
@@ -168,8 +175,8 @@ func (m *RedlockMutex) vote(ctx context.Context, op string, wait time.Duration, 
 		s.fail(errZero)
 	}
 	s.fail(checkContext(ctx))
-	if s.err == nil && s.lease > m.redlock.longest {
-		s.fail(invalid("LeaseTime is %v, more than the longest lease that the servers know of, %v: raise RedlockOptions.LongestLease everywhere", s.lease, m.redlock.longest))
+	if d := cmp.Or(s.lease, s.renewal); s.err == nil && d > m.redlock.longest {
+		s.fail(invalid("the lease time is %v, more than the longest lease that the servers know of, %v: raise RedlockOptions.LongestLease everywhere", d, m.redlock.longest))
 	}
 	if s.err != nil {
 		return nil, m.fail(op, s.err)
@@ -182,7 +189,7 @@ func (m *RedlockMutex) vote(ctx context.Context, op string, wait time.Duration, 
 		parent: ctx, outer: LeaseOf(ctx),
 	}
 	part := func(c *Client) *Lease {
-		return &Lease{client: c, kind: "vote", name: m.name, renewed: r.Lease == 0, parent: ctx, whole: whole}
+		return &Lease{client: c, kind: "vote", name: c.prefixed(m.name), renewed: r.Lease == 0, parent: ctx, whole: whole}
 	}
 	seen := m.observe(ctx, m.redlock.clients[0], nil)
 	r.Report, r.Caller = seen.notes(), &setCaller{whole, m.redlock.clients[0]}
@@ -212,7 +219,7 @@ func (r *Redlock) acquire(ctx context.Context, whole *Lease, part func(*Client) 
 	leases := make([]*Lease, len(r.clients))
 	for i, c := range r.clients {
 		leases[i] = part(c)
-		wants[i] = &engine.Want{Engine: c.engine, Kind: script.NewVote(whole.name, r.longest), User: (*lossHandler)(leases[i])}
+		wants[i] = &engine.Want{Engine: c.engine, Kind: script.NewVote(c.prefixed(whole.name), r.longest), User: (*lossHandler)(leases[i])}
 	}
 	if err := r.quorum.Acquire(ctx, wants, req); errors.Is(err, engine.ErrSameServer) {
 		return invalid("%w: each vote needs a server of its own", err)

@@ -47,8 +47,8 @@ func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
 	r.kind, r.beside = "read lock", o.kind
 	o.never = r.kind
 	return &RWMutex{
-		writeLock{o, script.NewWrite(name, o.set.writerFirst)},
-		RLocker{r, script.NewRead(name)},
+		writeLock{o, script.NewWrite(o.name, o.set.writerFirst)},
+		RLocker{r, script.NewRead(o.name)},
 	}
 }
 
@@ -64,7 +64,7 @@ func WriterFirst() Option {
 }
 
 // Name returns the name of the lock.
-func (m *RWMutex) Name() string { return m.write.name }
+func (m *RWMutex) Name() string { return m.write.given }
 
 // Lock waits until it holds the mutex for writing, or until ctx is done.
 // Otherwise it is like [Mutex.Lock].

@@ -86,8 +86,13 @@ func (p *Peer) Open(c Config) (*Redisson, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.OpenYAML(string(text))
+}
+
+// OpenYAML creates a client from the text of a configuration file.
+func (p *Peer) OpenYAML(text string) (*Redisson, error) {
 	config, client := Object{p, ref("config")}, Object{p, ref("client")}
-	a := p.Do(Call{On: "org.redisson.config.Config", Method: "fromYAML", Args: []any{string(text)}, As: config.ref})
+	a := p.Do(Call{On: "org.redisson.config.Config", Method: "fromYAML", Args: []any{text}, As: config.ref})
 	if a.Err() == nil {
 		a = p.Do(Call{On: "org.redisson.Redisson", Method: "create", Args: []any{config}, As: client.ref})
 	}

@@ -26,6 +26,7 @@ type Settings struct {
 	HandoffTime     time.Duration
 	WakeAll         bool
 	MaxQueue        int
+	NamePrefix      string
 	Label           string
 	Anonymous       bool
 	Deadlocks       string // end or ignore; "": report
@@ -34,6 +35,9 @@ type Settings struct {
 	Replicas    int           // number of replicas that must acknowledge; only with "strict"
 	SyncTimeout time.Duration // how long to wait for the replicas
 	ClockSkew   time.Duration
+
+	Mapper int  // the line of nameMapper; 0: there is none
+	Mapped bool // the mapper is not Redisson's default, which changes nothing
 
 	Ignored []string // keys that have no effect, in the order of the file
 	AnyHost bool     // the host names in the certificates of the servers are not verified
@@ -55,6 +59,21 @@ func Parse(text []byte, env func(string) (string, bool)) (Settings, error) {
 		}
 	}
 	return r.s, nil
+}
+
+// CheckNames returns an error if the file gives a lock one name in Java and another in
+// Go, which puts the prefix before each name.
+func (s Settings) CheckNames(prefix string) error {
+	switch {
+	case s.Mapped && prefix == "":
+		return wrong(s.Mapper, "nameMapper", "Java would map names and Go would not, so they would use different locks: "+
+			"set Options.NamePrefix or holdfast.namePrefix to the prefix that this class adds; "+
+			"if it does something else, use the mapped names in the Go program, and remove this key")
+	case s.Mapper > 0 && !s.Mapped && prefix != "":
+		return wrong(s.Mapper, "nameMapper", "this class does not change names, but NamePrefix does, so Java and Go would use different locks: "+
+			"remove this key if no Java program uses the file, or remove NamePrefix")
+	}
+	return nil
 }
 
 // A reader collects the settings while a file is parsed.

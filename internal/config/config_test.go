@@ -84,7 +84,7 @@ func TestFiles(t *testing.T) {
 		if strings.Contains(file, "replicated") != (got.Servers.TLS != nil) {
 			t.Errorf("%s: TLS: %+v", file, got.Servers.TLS)
 		}
-		got.Ignored, got.Servers.TLS = nil, nil
+		got.Ignored, got.Servers.TLS, got.Mapper = nil, nil, 0
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n%+v, want\n%+v", file, got, want)
 		}
@@ -94,7 +94,14 @@ func TestFiles(t *testing.T) {
 // parse reads a file in which SINGLE stands for a whole section.
 func parse(text string) (Settings, error) {
 	text = strings.ReplaceAll(text, "SINGLE", "singleServerConfig: {address: 'redis://h:1'}")
-	return Parse([]byte(text), environment)
+	s, err := Parse([]byte(text), environment)
+	if err == nil {
+		err = s.CheckNames(s.NamePrefix)
+	}
+	if err != nil {
+		return Settings{}, err
+	}
+	return s, nil
 }
 
 func TestValues(t *testing.T) {
@@ -126,10 +133,12 @@ func TestValues(t *testing.T) {
 		"singleServerConfig: {address: 'redis://h:1', retryAttempts: 1, timeout: 1000, retryDelay: !!org.redisson.config.DecorrelatedJitterDelay {baseDelay: PT1M, maxDelay: P1DT1H1M1.5S}}": {
 			Servers: rueidis.Config{Timeout: time.Second}, RetryTimeout: 25*time.Hour + 63*time.Second + 500*time.Millisecond,
 		},
-		"SINGLE\ncheckLockSyncedSlaves: true":             {}, // a single server has no replicas
-		"SINGLE\nholdfast: {replication: async}":          {Replication: "async"},
-		"SINGLE\nholdfast: {retryTimeout: 1m}":            {RetryTimeout: time.Minute},
-		"SINGLE\nsslTruststore: file:store\nholdfast: {}": {}, // not used without TLS
+		"SINGLE\ncheckLockSyncedSlaves: true":                                        {}, // a single server has no replicas
+		"SINGLE\nholdfast: {replication: async}":                                     {Replication: "async"},
+		"SINGLE\nholdfast: {namePrefix: 'shop:'}":                                    {NamePrefix: "shop:"},
+		"SINGLE\nnameMapper: !<com.acme.Mapper> {}\nholdfast: {namePrefix: 'shop:'}": {NamePrefix: "shop:", Mapper: 2, Mapped: true},
+		"SINGLE\nholdfast: {retryTimeout: 1m}":                                       {RetryTimeout: time.Minute},
+		"SINGLE\nsslTruststore: file:store\nholdfast: {}":                            {}, // not used without TLS
 		"SINGLE\ncredentialsResolver: !<org.redisson.client.DefaultCredentialsResolver> {}\nnettyHook: !<org.redisson.client.DefaultNettyHook> {}\ncommandMapper: !<org.redisson.config.DefaultCommandMapper> {}": {},
 	} {
 		got, err := parse(text)
@@ -220,7 +229,9 @@ func TestRefusals(t *testing.T) {
 		{"SINGLE\nprotocol: 3", "protocol: must be RESP2 or RESP3"},
 		{"SINGLE\ncheckLockSyncedSlaves: 1", "must be true or false"},
 		{"SINGLE\nnameMapper: !<com.acme.Mapper> {}", "line 2: nameMapper: Java would map names"},
-		{"SINGLE\nnameMapper: !<org.redisson.config.PrefixNameMapper> {prefix: x}", "nameMapper: Java would map names"},
+		{"SINGLE\nnameMapper: !<com.acme.PrefixMapper> {prefix: sesame}", "set Options.NamePrefix"},
+		{"SINGLE\nnameMapper: {class: com.acme.Mapper}\nholdfast: {namePrefix: null}", "line 2: nameMapper: Java would map names"},
+		{"SINGLE\nnameMapper: !<org.redisson.config.DefaultNameMapper> {}\nholdfast: {namePrefix: sesame}", "line 2: nameMapper: this class does not change names"},
 		{"SINGLE\ncommandMapper: !<com.acme.Mapper> {}", "commandMapper: renamed commands"},
 		{"SINGLE\ncredentialsResolver: !<com.acme.Vault> {}", "credentialsResolver: it is Java code"},
 		{"SINGLE\nnettyHook: !<com.acme.Hook> {}", "nettyHook: it is Java code"},

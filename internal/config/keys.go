@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -46,9 +47,12 @@ func secret(field func(*reader) *rueidis.Secret) rule {
 // have in sections.
 func common() map[string]rule {
 	return join(map[string]rule{
-		"username":   str(func(r *reader) *string { return &servers(r).Username }),
-		"password":   secret(func(r *reader) *rueidis.Secret { return &servers(r).Password }),
-		"nameMapper": {refuse: "Java would map names and Go would not, so they would use different locks: use the mapped names in the Go program, and remove this key", unless: plainNames},
+		"username": str(func(r *reader) *string { return &servers(r).Username }),
+		"password": secret(func(r *reader) *rueidis.Secret { return &servers(r).Password }),
+		"nameMapper": {read: func(r *reader, _ string, n *yaml.Node) error {
+			r.s.Mapper, r.s.Mapped = n.Line, !slices.Contains(plainNames, class(n))
+			return nil
+		}},
 		"commandMapper": {
 			refuse: "renamed commands are not supported: remove this key if the server uses the standard names",
 			unless: plainCommands,
@@ -134,8 +138,8 @@ func sections() map[string]map[string]rule {
 	}
 }
 
-// own returns the rules for the section holdfast. Redisson ignores this
-// section, so that one file can be used for both.
+// own returns the rules for the section holdfast. Redisson refuses a file with this
+// section, so a file for both does not have it.
 func own() map[string]rule {
 	replication := func(mode string) func(*reader) { return func(r *reader) { r.s.Replication = mode } }
 	return map[string]rule{
@@ -146,6 +150,7 @@ func own() map[string]rule {
 		"handoffTime":  duration(func(r *reader) *time.Duration { return &r.s.HandoffTime }),
 		"wakeAll":      boolean(func(r *reader, on bool) { r.s.WakeAll = on }),
 		"maxQueue":     integer(1, "a positive number", func(r *reader) *int { return &r.s.MaxQueue }),
+		"namePrefix":   str(func(r *reader) *string { return &r.s.NamePrefix }),
 		"label":        str(func(r *reader) *string { return &r.s.Label }),
 		"anonymous":    boolean(func(r *reader, on bool) { r.s.Anonymous = on }),
 		"deadlocks": choice("report, end or ignore", map[string]func(*reader){

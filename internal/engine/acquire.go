@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +23,11 @@ const answerTime = time.Second
 
 // A Request says how to acquire.
 type Request struct {
-	// Lease is the fixed lease time. If it is zero, the lease time of the engine
-	// applies, and the lease is renewed.
+	// Lease is the fixed lease time. If it is zero, the lease is renewed.
 	Lease time.Duration
+	// Renewal is the lease time of a lease that is renewed. If it is zero, that of the
+	// engine applies.
+	Renewal time.Duration
 	// Wait bounds the wait for the lock. If it is zero, the lock is tried once.
 	Wait time.Duration
 	// Pause, if set, returns the time before the next request, given the number of
@@ -49,6 +52,9 @@ type Request struct {
 }
 
 func (r Request) renewed() bool { return r.Lease == 0 }
+
+// lease returns the lease time to ask for, fixed or renewed.
+func (r Request) lease(e *Engine) time.Duration { return cmp.Or(r.Lease, r.Renewal, e.o.Lease) }
 
 // patience returns for how long to retry while the server is unavailable.
 func (r Request) patience(e *Engine) time.Duration {
@@ -92,8 +98,12 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 	defer e.leaveGate(g)
 	long := longWait{caller: r.Caller, since: clock.Early()}
 	defer func() { long.end() }()
+	var lease time.Duration // of a hold that this call can use
+	if r.renewed() {
+		lease = r.lease(e)
+	}
 	for arrived := long.since; ; arrived = clock.Early() {
-		h, err := e.awaitTurn(limited, g, k.Traits(), r.renewed(), &long)
+		h, err := e.awaitTurn(limited, g, k.Traits(), lease, &long)
 		switch {
 		case err != nil:
 			if h != nil {

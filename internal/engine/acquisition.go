@@ -116,7 +116,7 @@ func (a *acquisition) begin() {
 	if a.long.since == 0 {
 		a.long.since = a.began
 	}
-	a.claim = script.Claim{Count: 1, Lease: a.r.Lease, Wait: !a.once, Most: a.e.o.MaxQueue}
+	a.claim = script.Claim{Count: 1, Lease: a.r.lease(a.e), Wait: !a.once, Most: a.e.o.MaxQueue}
 	if a.traits.Numbered {
 		a.sequence, a.claim.Owner = a.e.newRequest()
 		a.mark = script.MarkOf(a.k.Claim(a.claim))
@@ -126,9 +126,6 @@ func (a *acquisition) begin() {
 	}
 	if a.r.Under != nil {
 		a.claim.Under = a.r.Under.owner
-	}
-	if a.r.renewed() {
-		a.claim.Lease = a.e.o.Lease
 	}
 }
 

@@ -68,7 +68,7 @@ func (a *acquisition) queue() (waited bool, err error) {
 		return false, nil
 	}
 	arrived := clock.Early()
-	_, err = a.e.awaitTurn(a.waiting, a.g, a.traits, false, &a.long)
+	_, err = a.e.awaitTurn(a.waiting, a.g, a.traits, 0, &a.long)
 	switch {
 	case err == nil:
 		a.turn, a.out = true, a.g.outage(arrived)

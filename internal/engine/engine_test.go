@@ -411,7 +411,7 @@ func TestTurnIsNotLost(t *testing.T) {
 		g := a.gate("k")
 		defer a.leaveGate(g)
 		for range 100 {
-			if h, err := a.awaitTurn(context.Background(), g, script.Traits{}, true, new(longWait)); h != nil || err != nil {
+			if h, err := a.awaitTurn(context.Background(), g, script.Traits{}, options.Lease, new(longWait)); h != nil || err != nil {
 				t.Fatal(h, err)
 			}
 			ctx, cancel := context.WithCancel(context.Background())

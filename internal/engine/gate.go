@@ -39,9 +39,9 @@ type gate struct {
 type ticket struct {
 	next, prev *ticket
 	queued     bool
-	renewed    bool        // the call wants a hold that is renewed
-	turn       chan *Hold  // receives the turn, with a hold or with nil
-	timer      *time.Timer // fires when the hold that has the turn should be verified
+	lease      time.Duration // the call can use a hold that is renewed for this time; 0: none
+	turn       chan *Hold    // receives the turn, with a hold or with nil
+	timer      *time.Timer   // fires when the hold that has the turn should be verified
 }
 
 // gate returns the gate of a name and notes one more use of it.
@@ -132,7 +132,7 @@ func (e *Engine) leaveGate(g *gate) {
 // awaitTurn waits for the turn. It returns the hold that was passed on with the turn, or
 // nil. If it returns an error that is not errNoTurn, the turn came at the same time, and
 // the caller must pass it on.
-func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, renewed bool, long *longWait) (*Hold, error) {
+func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, lease time.Duration, long *longWait) (*Hold, error) {
 	g.mu.Lock()
 	if g.turns == 0 {
 		g.turns = 1
@@ -152,7 +152,7 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, r
 	}
 	defer e.tickets.Put(t)
 	defer t.timer.Stop()
-	t.renewed = renewed
+	t.lease = lease
 	g.push(t)
 	g.mu.Unlock()
 
@@ -306,12 +306,12 @@ func (g *gate) open() {
 }
 
 // pass hands a hold to the next in the queue. It returns false if the queue is empty or
-// if the next call does not want a renewed hold.
+// if the next call wants another lease.
 func (g *gate) pass(h *Hold) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t := g.head
-	if t == nil || !t.renewed {
+	if t == nil || t.lease != h.Lease {
 		return false
 	}
 	g.remove(t)
@@ -319,11 +319,12 @@ func (g *gate) pass(h *Hold) bool {
 	return true
 }
 
-// waiting reports whether the next in the queue wants a renewed hold.
-func (g *gate) waiting() bool {
+// waiting reports whether the next in the queue wants a hold that is renewed for that
+// time.
+func (g *gate) waiting(lease time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.head != nil && g.head.renewed
+	return g.head != nil && g.head.lease == lease
 }
 
 func (g *gate) push(t *ticket) {

@@ -100,8 +100,11 @@ func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
 		h.gate.refs++
 		a.e.mu.Unlock()
 	}
-	var renewal time.Duration
-	if a.r.renewed() || a.r.Keep {
+	if a.r.renewed() {
+		h.renewal = h.Lease
+	}
+	renewal := h.renewal
+	if a.r.Keep {
 		renewal = h.Lease
 	}
 	if !a.e.watchdog.Guard(&h.Watched, g.sent, renewal) {

@@ -22,15 +22,16 @@ type Hold struct {
 	under    *Hold         // the hold that has admitted this one, or nil
 	granted  time.Duration // when the grant arrived
 	base     int64         // the token of the grant
-	passable bool          // can be handed off: it has the engine's lease time, and this client makes its tokens
+	passable bool          // can be handed off: it is renewed for Watched.Lease, and this client makes its tokens
 	doubt    bool          // an earlier request of this owner may still arrive at the server
 
 	// One reentry, extension or release at a time.
 	nest     turnstile
-	count    int   // how many times it is held
-	renewers int   // how many of these want it renewed
-	passes   int   // hand-offs since the grant
-	token    int64 // of the present user
+	count    int           // how many times it is held
+	renewers int           // how many of these want it renewed
+	renewal  time.Duration // the longest lease time of these; zero: none
+	passes   int           // hand-offs since the grant
+	token    int64         // of the present user
 
 	mu            sync.Mutex
 	gate          *gate // whose turn stays with the hold, or nil
@@ -156,10 +157,7 @@ func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.L
 	if !h.usedBy(pass) {
 		return ErrNotHeld
 	}
-	lease := r.Lease
-	if r.renewed() {
-		lease = h.e.o.Lease
-	}
+	lease := r.lease(h.e)
 	err := h.claim(ctx, lease, r.patience(h.e), func(ctx context.Context) (bool, error) {
 		v, err := h.e.claim(ctx, h.kind, script.Claim{Owner: h.owner, Count: h.count + 1, Lease: lease})
 		return v.Granted(), err
@@ -179,7 +177,8 @@ func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.L
 	h.count++
 	if r.renewed() {
 		h.renewers++
-		h.e.watchdog.Renew(&h.Watched, lease)
+		h.renewal = max(h.renewal, lease)
+		h.e.watchdog.Renew(&h.Watched, h.renewal)
 	}
 	return nil
 }
@@ -194,7 +193,7 @@ func (h *Hold) Admit(pass int, r Request) error {
 	}
 	h.passable = false // the next user must not share the lock with the other hold
 	h.maybeExtended = true
-	h.maxLease = max(h.maxLease, r.Lease, h.e.o.Lease)
+	h.maxLease = max(h.maxLease, r.lease(h.e), h.e.o.Lease)
 	return nil
 }
 
@@ -217,7 +216,7 @@ func (h *Hold) extend(ctx context.Context, pass int, d, patience time.Duration) 
 		return ErrNotHeld
 	}
 	h.mu.Lock()
-	h.passable = false // its lease time is no longer that of the engine
+	h.passable = false // its lease time is no longer Watched.Lease
 	h.mu.Unlock()
 	return h.claim(ctx, d, patience, func(ctx context.Context) (bool, error) {
 		return h.e.prolong(ctx, h.LockRef, d)

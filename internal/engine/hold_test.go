@@ -142,3 +142,79 @@ func TestFailoverVerifiesAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A hold whose request has a renewal time is renewed for that time, not for the engine's.
+func TestRenewalOfRequest(t *testing.T) {
+	for _, renewal := range []time.Duration{5 * time.Second, 5 * time.Minute} {
+		in(t, func(d *fake.Driver, a, _ *Engine) {
+			h, u := taken(t, a, Request{Wait: Forever, Renewal: renewal})
+			for range 1000 {
+				time.Sleep(500 * time.Millisecond)
+				least := renewal - min(renewal/3, options.Renew) - time.Second
+				if ttl := d.Remaining("k"); ttl > renewal || ttl < least {
+					t.Fatalf("renewal %v: the server keeps it for %v", renewal, ttl)
+				}
+			}
+			if why := u.told(); len(why) > 0 || !h.Valid() {
+				t.Errorf("renewal %v: told %v, valid %v", renewal, why, h.Valid())
+			}
+			d.Fail(func(driver.Call) error { return driver.ServerError("LOADING") })
+			time.Sleep(renewal)
+			if why := u.told(); len(why) != 1 || h.Valid() {
+				t.Errorf("renewal %v, no server: told %v, valid %v", renewal, why, h.Valid())
+			}
+			d.Fail(nil)
+			_ = h.Release(u, true)
+		})
+	}
+}
+
+// A hold that is entered again is renewed for the longest time.
+func TestRenewalOfReentry(t *testing.T) {
+	const short, long = 5 * time.Second, 5 * time.Minute
+	for _, outer := range []time.Duration{short, long} {
+		in(t, func(d *fake.Driver, a, _ *Engine) {
+			h, u := taken(t, a, Request{Wait: Forever, Renewal: outer})
+			pass, _ := h.Current()
+			inner := new(user)
+			if err := h.Reenter(context.Background(), pass, Request{Wait: Forever, Renewal: short + long - outer}, inner); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				time.Sleep(2 * long)
+				if ttl := d.Remaining("k"); ttl < long-options.Renew-time.Second || ttl > long {
+					t.Errorf("outside %v: the server keeps it for %v", outer, ttl)
+				}
+				_ = h.Release(inner, true)
+			}
+			_ = h.Release(u, true)
+		})
+	}
+}
+
+// A hold is handed off only to a call that wants the same renewal.
+func TestRenewalOfHandoff(t *testing.T) {
+	for _, next := range []time.Duration{options.Lease, time.Minute, 5 * time.Second} {
+		in(t, func(d *fake.Driver, a, _ *Engine) {
+			h, u := taken(t, a, forever)
+			got := make(chan *Hold)
+			go func() {
+				h, _ := taken(t, a, Request{Wait: Forever, Renewal: next})
+				got <- h
+			}()
+			synctest.Wait()
+			if err := h.Release(u, true); err != nil {
+				t.Fatal(err)
+			}
+			second := <-got
+			if passed := second == h; passed != (next == options.Lease) {
+				t.Errorf("%v behind %v: handed off: %v", next, options.Lease, passed)
+			}
+			time.Sleep(next) // the first lease of a grant is shorter
+			if ttl := d.Remaining("k"); ttl > next || ttl < next/2 {
+				t.Errorf("%v behind %v: the server keeps it for %v", next, options.Lease, ttl)
+			}
+			release(t, second)
+		})
+	}
+}

@@ -265,7 +265,7 @@ var errNoAnswer = fmt.Errorf("%w: no answer within the limit", ErrUnavailable)
 func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 	votes := make(chan vote, len(wants))
 	calls, cancel := context.WithTimeout(ctx, q.Limit)
-	once := Request{Lease: r.Lease, Hasty: true, Report: r.Report}
+	once := Request{Lease: r.Lease, Renewal: r.Renewal, Hasty: true, Report: r.Report}
 	begun := clock.Early()
 	for i, w := range wants {
 		w.Hold = nil

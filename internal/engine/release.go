@@ -59,6 +59,7 @@ func (h *Hold) releaseNested(renewed bool) error {
 	if renewed {
 		h.renewers--
 		if h.renewers == 0 {
+			h.renewal = 0
 			h.e.watchdog.Renew(&h.Watched, 0)
 		}
 	}
@@ -82,7 +83,7 @@ func (h *Hold) pass() bool {
 	o := &h.e.o
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.gate == nil || h.lost != 0 || !h.passable || h.passes >= o.SlicePasses || !h.gate.waiting() {
+	if h.gate == nil || h.lost != 0 || !h.passable || h.passes >= o.SlicePasses || !h.gate.waiting(h.Lease) {
 		return false
 	}
 	now := clock.Now()

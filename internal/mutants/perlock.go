@@ -1,0 +1,37 @@
+package mutants
+
+func init() { All = append(All, perLock...) }
+
+// perLock holds the mutants of options of one lock, and of the prefix of names.
+var perLock = []Mutant{
+	{
+		"WatchdogTimeout of a call has no effect",
+		"internal/engine/acquire.go", "cmp.Or(r.Lease, r.Renewal, e.o.Lease)", "cmp.Or(r.Lease, e.o.Lease)",
+		"internal/engine", "TestRenewalOfRequest",
+	},
+	{
+		"a hold is handed off to a call that wants another lease time",
+		"internal/engine/gate.go", "	t.lease = lease\n", "	t.lease = min(lease, e.o.Lease) + max(e.o.Lease-lease, 0)\n",
+		"internal/engine", "TestRenewalOfHandoff",
+	},
+	{
+		"a shorter lease inside a longer one shortens the renewals",
+		"internal/engine/hold.go", "h.renewal = max(h.renewal, lease)", "h.renewal = lease",
+		"internal/engine", "TestRenewalOfReentry",
+	},
+	{
+		"a renamed object has no prefix",
+		"object.go", "	name = o.client.prefixed(name)\n", "",
+		"test/behaviour", "TestNamePrefix",
+	},
+	{
+		"the votes of a Redlock have no prefix",
+		"redlock.go", "script.NewVote(c.prefixed(whole.name), r.longest)", "script.NewVote(whole.name, r.longest)",
+		"test/behaviour", "TestNamePrefixOfRedlock",
+	},
+	{
+		"a file maps names in Java only",
+		"internal/config/config.go", "case s.Mapped && prefix == \"\":", "case false:",
+		"internal/config", "TestRefusals",
+	},
+}
