@@ -263,6 +263,7 @@ type Client struct {
 	observers *observers // nil: none
 	calls     calls
 	holders   holders
+	declared  declarations
 	who       string   // the client in words
 	unwatch   []func() // see [Watcher]
 	closed    sync.Once

@@ -17,10 +17,7 @@ func ExampleLeasedSemaphore() {
 	ctx := context.Background()
 	client := connect()
 	defer client.Close()
-	licences := client.LeasedSemaphore("example:licences")
-	if _, err := licences.TrySet(ctx, 2, 0); err != nil { // every process may try
-		log.Fatal(err)
-	}
+	licences := client.LeasedSemaphore("example:licences", holdfast.Permits(2))
 
 	first, err := licences.Acquire(ctx, 1)
 	if err != nil {
@@ -45,10 +42,7 @@ func ExampleSemaphore() {
 	ctx := context.Background()
 	client := connect()
 	defer client.Close()
-	seats := client.Semaphore("example:seats")
-	if _, err := seats.TrySet(ctx, 3, 0); err != nil { // every process may try
-		log.Fatal(err)
-	}
+	seats := client.Semaphore("example:seats", holdfast.Permits(3))
 
 	if err := seats.Acquire(ctx, 2); err != nil {
 		log.Fatal(err)
@@ -94,18 +88,14 @@ func ExampleRateLimiter() {
 	ctx := context.Background()
 	client := connect()
 	defer client.Close()
-	limiter := client.RateLimiter("example:api")
-	_, err := limiter.TrySetRate(ctx, holdfast.Rate{Permits: 3, Per: time.Minute}) // every process may try
-	if err != nil {
-		log.Fatal(err)
-	}
+	limiter := client.RateLimiter("example:api", holdfast.WithRate(holdfast.Rate{Permits: 3, Per: time.Minute}))
 
 	for range 4 {
 		ok, err := limiter.Allow(ctx)
 		fmt.Println(ok, err)
 	}
 	// The next permit is available in a minute, so Wait returns at once.
-	err = limiter.Wait(ctx, holdfast.Wait(time.Second))
+	err := limiter.Wait(ctx, holdfast.Wait(time.Second))
 	fmt.Println(errors.Is(err, holdfast.ErrNotAcquired), holdfast.Remaining(err).Round(time.Minute))
 	// Output:
 	// true <nil>

@@ -64,7 +64,7 @@ func (l *Latch) CountDown(ctx context.Context) (left int, err error) {
 // latch after every message, after every new subscription, and every
 // [Options].PollInterval, so it also wakes up if a message was lost.
 func (l *Latch) Wait(ctx context.Context, opts ...Option) error {
-	set := l.set.with(opts)
+	set := l.with(opts)
 	set.fail(l.ready(ctx))
 	set.leaseless(l.kind)
 	if set.err != nil {

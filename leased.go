@@ -29,12 +29,17 @@ import (
 // [Client.LeasedSemaphore] to create one.
 type LeasedSemaphore struct{ named }
 
+const leasedKind = "leased semaphore"
+
 // LeasedSemaphore returns the semaphore with the given name. The name must
 // follow the rules of [Client.Mutex]. The options apply to all of its calls.
+// [Permits] declares how many permits it has.
 func (c *Client) LeasedSemaphore(name string, opts ...Option) *LeasedSemaphore {
-	o := newNamed(c, "leased semaphore", name, opts)
+	o := newNamed(c, leasedKind, name, opts)
 	o.repeats = true
-	return &LeasedSemaphore{o}
+	s := &LeasedSemaphore{o}
+	s.creates = s.declare()
+	return s
 }
 
 func (s *LeasedSemaphore) wire(n int) *script.Leased { return script.NewLeased(s.name, n) }

@@ -108,14 +108,11 @@ func (m *MultiMutex) Do(ctx context.Context, fn func(context.Context) error, opt
 }
 
 func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Duration, opts []Option) (*Lease, error) {
-	s := m.set.with(opts)
+	s := m.with(opts)
 	if len(m.locks) == 0 {
 		s.fail(invalid("Multi has no locks: pass at least one"))
 	}
 	s.fail(checkContext(ctx))
-	if s.writerFirst {
-		s.fail(invalid("WriterFirst is for Client.RWMutex, not for a call"))
-	}
 	if s.err != nil {
 		return nil, m.fail(op, s.err)
 	}

@@ -23,6 +23,8 @@ type named struct {
 	steady  bool // it is meant to be held for long
 	repeats bool // acquiring it again takes more of it, as with permits
 	set     settings
+
+	creates func(ctx context.Context, missing bool) error // see declare; nil: nothing is declared
 }
 
 func newNamed(c *Client, kind, name string, opts []Option) named {
@@ -40,6 +42,9 @@ func newClientless(kind, name string, opts []Option) named {
 	}
 	if o.set.writerFirst && kind != writeKind {
 		o.set.fail(invalid("WriterFirst is for Client.RWMutex, not for a %s", kind))
+	}
+	if err := o.set.declares(kind); err != nil {
+		o.set.fail(err)
 	}
 	return o
 }
@@ -71,6 +76,19 @@ func (o named) leaseless() named {
 	return o
 }
 
+// with returns the settings of a call. Options that must be the same in all calls are not
+// allowed in one.
+func (o *named) with(opts []Option) settings {
+	s := o.set.with(opts)
+	if s.writerFirst != o.set.writerFirst {
+		s.fail(invalid("WriterFirst is for Client.RWMutex, not for a call"))
+	}
+	if s.permits != o.set.permits || s.rate != o.set.rate {
+		s.fail(invalid("Permits and WithRate are for methods of Client, not for a call"))
+	}
+	return s
+}
+
 // Name returns the name, without [Options].NamePrefix.
 func (o *named) Name() string { return o.given }
 
@@ -79,10 +97,7 @@ func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time
 	if err := o.ready(ctx); err != nil {
 		return nil, o.fail(op, err)
 	}
-	s := o.set.with(opts)
-	if s.writerFirst != o.set.writerFirst {
-		s.fail(invalid("WriterFirst is for Client.RWMutex, not for a call"))
-	}
+	s := o.with(opts)
 	if err := o.client.fits(s); err != nil {
 		s.fail(err)
 	}
@@ -96,7 +111,7 @@ func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time
 		parent: ctx, outer: LeaseOf(ctx), bounded: r.Wait > 0,
 	}
 	seen := o.observe(ctx, o.client, k)
-	r.Report, r.Caller, r.Steady = seen.notes(), (*lossHandler)(l), o.steady
+	r.Report, r.Caller, r.Steady, r.Declare = seen.notes(), (*lossHandler)(l), o.steady, o.creates
 	var entered bool
 	var err error
 	if !o.repeats {

@@ -17,6 +17,8 @@ type settings struct {
 	waitSet      bool
 	nonReentrant bool
 	writerFirst  bool
+	permits      int  // declared; zero: none
+	rate         Rate // declared; zero: none
 	pause        func(int) time.Duration
 	onAcquire    func(*Lease)
 	onRelease    func(*Lease, error)

@@ -30,11 +30,16 @@ import (
 // [Client.RateLimiter] to create one.
 type RateLimiter struct{ named }
 
+const limiterKind = "rate limiter"
+
 // RateLimiter returns the rate limiter with the given name. The name must
-// follow the rules of [Client.Mutex]. The limiter needs a rate, see
-// [RateLimiter.TrySetRate]. Of the options, only [Wait] applies.
+// follow the rules of [Client.Mutex]. The limiter needs a rate: declare it with
+// [WithRate], or see [RateLimiter.TrySetRate]. Of the options, only WithRate and
+// [Wait] apply.
 func (c *Client) RateLimiter(name string, opts ...Option) *RateLimiter {
-	return &RateLimiter{newNamed(c, "rate limiter", name, opts).leaseless()}
+	l := &RateLimiter{newNamed(c, limiterKind, name, opts).leaseless()}
+	l.creates = l.declare()
+	return l
 }
 
 func (l *RateLimiter) wire(n int) *script.RateLimiter {
@@ -97,9 +102,12 @@ func (l *RateLimiter) setRate(ctx context.Context, r Rate, when script.When) (bo
 	if err := r.check(); err != nil {
 		return false, l.fail("set the rate of", err)
 	}
-	return l.decide(ctx, "set the rate of", func(request string) driver.Call {
-		return l.wire(0).Set(request, script.Rate{Permits: r.Permits, Interval: r.Per, PerClient: r.PerClient, Keep: r.KeepAlive}, when)
-	})
+	return l.decide(ctx, "set the rate of", func(request string) driver.Call { return r.call(l.wire(0), request, when) })
+}
+
+// call returns the call that sets the rate.
+func (r Rate) call(wire *script.RateLimiter, request string, when script.When) driver.Call {
+	return wire.Set(request, script.Rate{Permits: r.Permits, Interval: r.Per, PerClient: r.PerClient, Keep: r.KeepAlive}, when)
 }
 
 // Rate returns the rate. The error matches [ErrNotFound] if there is none.
@@ -200,7 +208,7 @@ func (l *RateLimiter) ReserveN(ctx context.Context, n int, opts ...Option) (*Res
 
 // request returns the request for permits that the call may have to wait for.
 func (l *RateLimiter) request(op string, opts []Option) (engine.Request, error) {
-	set := l.set.with(opts)
+	set := l.with(opts)
 	set.leaseless(l.kind)
 	if set.err != nil {
 		return engine.Request{}, l.fail(op, set.err)
@@ -221,7 +229,7 @@ func (l *RateLimiter) take(ctx context.Context, op string, n int, r engine.Reque
 	}
 	wire := l.wire(n)
 	seen := l.observe(ctx, l.client, wire)
-	r.Report, r.Caller = seen.notes(), (*taker)(&l.named)
+	r.Report, r.Caller, r.Declare = seen.notes(), (*taker)(&l.named), l.creates
 	taken, err := l.client.engine.Take(ctx, wire, r)
 	if err != nil {
 		err = l.explain(op, n, err)
@@ -234,7 +242,7 @@ func (l *RateLimiter) take(ctx context.Context, op string, n int, r engine.Reque
 func (l *RateLimiter) explain(op string, n int, err error) error {
 	switch {
 	case errors.Is(err, script.ErrNoRate):
-		err = missing("%v: set one with TrySetRate", script.ErrNoRate)
+		err = missing("%v: declare one with WithRate, or set one with TrySetRate", script.ErrNoRate)
 	case errors.Is(err, script.ErrTooMany):
 		err = invalid("%d permits are more than the rate allows in one interval: request fewer", n)
 	}

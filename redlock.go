@@ -170,7 +170,7 @@ func (m *RedlockMutex) Do(ctx context.Context, fn func(context.Context) error, o
 }
 
 func (m *RedlockMutex) vote(ctx context.Context, op string, wait time.Duration, opts []Option) (*Lease, error) {
-	s := m.set.with(opts)
+	s := m.with(opts)
 	if m.redlock == nil {
 		s.fail(errZero)
 	}

@@ -25,10 +25,14 @@ import (
 // [Client.Semaphore] to create one.
 type Semaphore struct{ named }
 
+const semaphoreKind = "semaphore"
+
 // Semaphore returns the semaphore with the given name. The name must follow the
-// rules of [Client.Mutex]. Of the options, only [Wait] and [Poll] apply.
+// rules of [Client.Mutex]. Of the options, only [Permits], [Wait] and [Poll] apply.
 func (c *Client) Semaphore(name string, opts ...Option) *Semaphore {
-	return &Semaphore{newNamed(c, "semaphore", name, opts).leaseless()}
+	s := &Semaphore{newNamed(c, semaphoreKind, name, opts).leaseless()}
+	s.creates = s.declare()
+	return s
 }
 
 func (s *Semaphore) wire(n int) *script.Semaphore { return script.NewSemaphore(s.name, n) }
@@ -68,7 +72,7 @@ func (s *Semaphore) TryAcquire(ctx context.Context, permits int, opts ...Option)
 }
 
 func (s *Semaphore) take(ctx context.Context, op string, permits int, wait time.Duration, opts []Option) error {
-	set := s.set.with(opts)
+	set := s.with(opts)
 	set.fail(s.ready(ctx))
 	set.leaseless(s.kind)
 	if err := checkCount("the number of permits", permits, 0); err != nil {
@@ -82,7 +86,7 @@ func (s *Semaphore) take(ctx context.Context, op string, permits int, wait time.
 	}
 	wire, r := s.wire(permits), set.request(wait)
 	seen := s.observe(ctx, s.client, wire)
-	r.Report, r.Caller = seen.notes(), (*taker)(&s.named)
+	r.Report, r.Caller, r.Declare = seen.notes(), (*taker)(&s.named), s.creates
 	_, err := s.client.engine.Take(ctx, wire, r)
 	if err != nil {
 		err = s.fail(op, err)
@@ -95,9 +99,10 @@ func (s *Semaphore) take(ctx context.Context, op string, permits int, wait time.
 // the server does not answer within about two seconds, Release returns
 // [ErrUnavailable] and keeps trying in the background. The permits are released
 // once, even if the request has to be sent several times. Release creates the
-// semaphore if it does not exist.
+// semaphore if it does not exist, unless [Permits] declares its number: the next
+// call that takes permits then creates it.
 func (s *Semaphore) Release(ctx context.Context, permits int) error {
-	_, err := s.release(ctx, permits, false)
+	_, err := s.release(ctx, permits, s.set.permits > 0)
 	return err
 }
 

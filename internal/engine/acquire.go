@@ -45,6 +45,9 @@ type Request struct {
 	Under *Hold
 	// Steady is set if the lock is meant to be held for long, as by a leader.
 	Steady bool
+	// Declare, if set, creates what is requested, or changes it. It is called before
+	// the first request, and with missing set when it does not exist.
+	Declare func(ctx context.Context, missing bool) error
 	// Caller, if set, is told that the call waits for long.
 	Caller Caller
 	// Report, if set, notes how the acquisition went.

@@ -43,6 +43,9 @@ type acquisition struct {
 	sequence int    // of a numbered claim
 	mark     string // the key by which the server knows a numbered claim
 	asked    bool   // the claim was sent at least once
+	declared bool   // Request.Declare was called
+	missing  bool   // the last answer was that the object does not exist
+	created  int    // how often that was the answer
 	doubt    bool   // a request without an answer may have been granted
 
 	// The queue at the server.
@@ -185,6 +188,9 @@ func (a *acquisition) send() (grant, error) {
 	if a.first.sent == 0 {
 		a.first = g
 	}
+	if err := a.declare(); err != nil {
+		return g, err
+	}
 	var err error
 	g.Verdict, err = a.e.claim(a.asking, a.k, a.claim)
 	g.received = clock.Early()
@@ -202,6 +208,27 @@ func (a *acquisition) send() (grant, error) {
 	return g, err
 }
 
+// maxCreated is how often a call creates a missing object without a pause. Another client
+// may delete it again and again.
+const maxCreated = 2
+
+// declare calls Request.Declare, if the server has to be told.
+func (a *acquisition) declare() error {
+	if a.r.Declare == nil || a.declared && !a.missing {
+		return nil
+	}
+	err := a.r.Declare(a.asking, a.missing)
+	if err == nil {
+		a.declared, a.missing = true, false
+		return nil
+	}
+	var failed *driver.Error
+	if errors.As(err, &failed) {
+		return failed // it is handled like the error of a claim
+	}
+	return err
+}
+
 // errTooLate is the error of a grant that took too long to be of use.
 var errTooLate = &driver.Error{Class: driver.Ambiguous, Err: errors.New("the lease had expired when the grant arrived")}
 
@@ -211,6 +238,13 @@ var errNoGrant = &driver.Error{Class: driver.Fatal, Err: errors.New("the reply g
 // held takes in the answer that the lock is held. It returns how long to wait
 // before the next request, or that the next request is due at once.
 func (a *acquisition) held(v script.Verdict) (pause time.Duration, again bool, err error) {
+	if v.Missing != "" && a.r.Declare != nil {
+		a.missing = true // the next request creates it
+		if a.created++; a.created <= maxCreated {
+			a.answered()
+			return 0, true, nil
+		}
+	}
 	if v.Err != nil {
 		return 0, false, v.Err
 	}

@@ -34,4 +34,29 @@ var perLock = []Mutant{
 		"internal/config/config.go", "case s.Mapped && prefix == \"\":", "case false:",
 		"internal/config", "TestRefusals",
 	},
+	{
+		"what is declared is not created again after the server has lost it",
+		"internal/engine/acquisition.go", "		a.missing = true // the next request creates it\n", "",
+		"test/behaviour", "TestDeclare$",
+	},
+	{
+		"a client changes a declared number again and again",
+		"declare.go", "			o.client.declared.add(d)\n", "",
+		"test/behaviour", "TestDeclareAnother",
+	},
+	{
+		"a declared number that has changed has no effect",
+		"declare.go", "created == 0 && !known", "created == 0 && known",
+		"test/behaviour", "TestDeclareAnother",
+	},
+	{
+		"released permits create a semaphore that has only them",
+		"semaphore.go", "s.set.permits > 0)", "false)",
+		"test/behaviour", "TestDeclareAndRelease",
+	},
+	{
+		"a declaration by a call is ignored",
+		"named.go", "if s.permits != o.set.permits || s.rate != o.set.rate {", "if false {",
+		"test/behaviour", "TestDeclareNonsense",
+	},
 }

@@ -100,7 +100,7 @@ func decodeLimiter(r driver.Reply) (Verdict, error) {
 	case 0:
 		return Verdict{TTL: ms, Why: notYet}, nil
 	case -1:
-		return Verdict{Err: ErrNoRate}, nil
+		return Verdict{Err: ErrNoRate, Missing: "rate"}, nil
 	case -2:
 		return Verdict{Err: ErrTooMany}, nil
 	}

@@ -1,0 +1,178 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// Permits declares how many permits a semaphore has. It is an option of
+// [Client.LeasedSemaphore] and [Client.Semaphore]. A call that takes permits then
+// creates the semaphore if it does not exist, also after the server has lost its
+// data. So no process has to call TrySet.
+//
+// If the semaphore has another number, the client that comes last decides: its first
+// call that takes permits changes the total of a LeasedSemaphore, as
+// [LeasedSemaphore.Set] does, and logs it. Later calls of the client do not change it. So
+// a new number takes effect when the first process with the new number takes a permit,
+// and an explicit Set stays in effect until a process is started. A client remembers
+// this for 10,000 names; beyond that, it may change a number again.
+//
+// A [Semaphore] does not know its total, so an existing one keeps its number: change it
+// with [Semaphore.Add]. Permits that a program took before the server lost its data, and
+// releases afterwards, are added to the new ones.
+func Permits(n int) Option {
+	return func(s *settings) {
+		if err := checkCount("Permits", n, 1); err != nil {
+			s.fail(err)
+		}
+		s.permits = n
+	}
+}
+
+// WithRate declares the rate of a rate limiter. It is an option of
+// [Client.RateLimiter]. A call that takes permits then sets the rate if there is none,
+// also after the server has lost its data or Rate.KeepAlive has passed. So no process has
+// to call TrySetRate.
+//
+// If the limiter has another rate, the client that comes last decides: its first call
+// that takes permits changes the rate, as [RateLimiter.UpdateRate] does, and logs it.
+// Later calls of the client do not change it, see [Permits].
+func WithRate(r Rate) Option {
+	return func(s *settings) {
+		if err := r.check(); err != nil {
+			s.fail(err)
+		}
+		s.rate = r
+	}
+}
+
+// declares returns an error if an option declares something that the kind does not have.
+func (s *settings) declares(kind string) error {
+	if s.permits != 0 && kind != semaphoreKind && kind != leasedKind {
+		return invalid("Permits is for Client.LeasedSemaphore and Client.Semaphore, not for a %s", kind)
+	}
+	if s.rate != (Rate{}) && kind != limiterKind {
+		return invalid("WithRate is for Client.RateLimiter, not for a %s", kind)
+	}
+	return nil
+}
+
+// maxDeclared is how many declarations a client remembers.
+const maxDeclared = 10_000
+
+// A declaration is an object, and what was declared for it.
+type declaration struct {
+	kind, name string
+	permits    int
+	rate       Rate
+}
+
+// declarations are those that a client has carried out.
+type declarations struct {
+	mu   sync.Mutex
+	done map[declaration]bool
+}
+
+func (d *declarations) has(c declaration) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.done[c]
+}
+
+func (d *declarations) add(c declaration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.done) >= maxDeclared {
+		for _, old := range slices.Collect(maps.Keys(d.done))[:maxDeclared/2] {
+			delete(d.done, old)
+		}
+	}
+	if d.done == nil {
+		d.done = make(map[declaration]bool)
+	}
+	d.done[c] = true
+}
+
+// declare returns the function that carries out what the options declare, or nil if they
+// declare nothing. The call create creates the object if it does not exist. The first
+// time, update changes an object that exists.
+func (o *named) declare(create func(request string) driver.Call, update func(context.Context) error) func(context.Context, bool) error {
+	d := declaration{o.kind, o.name, o.set.permits, o.set.rate}
+	if d.permits == 0 && d.rate == (Rate{}) {
+		return nil
+	}
+	return func(ctx context.Context, missing bool) error {
+		known := o.client.declared.has(d)
+		if known && !missing {
+			return nil
+		}
+		r, err := o.client.engine.Once(ctx, create, nil)
+		if err != nil {
+			return err
+		}
+		created, err := script.DecodeInt(r)
+		if err == nil && created == 0 && !known {
+			err = update(ctx)
+		}
+		if err == nil {
+			o.client.declared.add(d)
+		}
+		return err
+	}
+}
+
+// declare is nil if no number of permits is declared.
+func (s *LeasedSemaphore) declare() func(context.Context, bool) error {
+	n := s.set.permits
+	return s.named.declare(
+		func(request string) driver.Call { return script.NewSemaphore(s.name, n).Set(request, 0) },
+		func(ctx context.Context) error {
+			state, err := s.State(ctx)
+			if total := state.Available + state.Taken; err == nil && total != n {
+				if err = s.Set(ctx, n); err == nil {
+					s.client.options.Logger.Warn("the number of permits was changed to the declared one", "name", s.name, "was", total, "is", n)
+				}
+			}
+			return bare(err)
+		})
+}
+
+// declare is nil if no number of permits is declared.
+func (s *Semaphore) declare() func(context.Context, bool) error {
+	return s.named.declare(
+		func(request string) driver.Call { return script.NewSemaphore(s.name, s.set.permits).Set(request, 0) },
+		func(context.Context) error { return nil })
+}
+
+// declare is nil if no rate is declared.
+func (l *RateLimiter) declare() func(context.Context, bool) error {
+	return l.named.declare(
+		func(request string) driver.Call { return l.set.rate.call(l.wire(0), request, script.WhenNew) },
+		func(ctx context.Context) error {
+			was, err := l.Rate(ctx)
+			if err == nil && was != l.set.rate {
+				if _, err = l.UpdateRate(ctx, l.set.rate); err == nil {
+					l.client.options.Logger.Warn("the rate was changed to the declared one", "name", l.name, "was", was, "is", l.set.rate)
+				}
+			}
+			if errors.Is(err, ErrNotFound) { // deleted at this moment
+				err = nil
+			}
+			return bare(err)
+		})
+}
+
+// bare returns the error without the operation and the object, which the caller adds.
+func bare(err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}

@@ -1,0 +1,223 @@
+package behaviour_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// perHour is a rate whose permits do not come back during a test.
+func perHour(n int) holdfast.Rate { return holdfast.Rate{Permits: n, Per: time.Hour} }
+
+// The first client that takes permits creates what is declared, and the next one after
+// the server has lost its data.
+func TestDeclare(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx := t.Context()
+	a, b := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
+	for range 3 {
+		for _, c := range []*holdfast.Client{a, b} {
+			leased := c.LeasedSemaphore("leased", holdfast.Permits(5))
+			l, err := leased.TryAcquire(ctx, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			locktest.WantPermits(t, leased, 2, 3)
+			locktest.Release(t, l)
+
+			sem := c.Semaphore("plain", holdfast.Permits(5))
+			if err := sem.TryAcquire(ctx, 3); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := sem.Available(ctx); n != 2 || err != nil {
+				t.Errorf("%d permits are free, %v", n, err)
+			}
+			if err := sem.Release(ctx, 3); err != nil {
+				t.Error(err)
+			}
+		}
+		limiter := a.RateLimiter("limiter", holdfast.WithRate(perHour(2)))
+		for i, want := range []bool{true, true, false} {
+			if i == 1 {
+				limiter = b.RateLimiter("limiter", holdfast.WithRate(perHour(2)))
+			}
+			if ok, err := limiter.Allow(ctx); ok != want || err != nil {
+				t.Errorf("Allow %d: %v, %v", i, ok, err)
+			}
+		}
+		s.Do(t, "FLUSHALL")
+	}
+	if err := a.RateLimiter("waited", holdfast.WithRate(perHour(2))).Wait(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := a.RateLimiter("reserved", holdfast.WithRate(perHour(2))).Reserve(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// A call that waits creates what is declared, if the server loses its data meanwhile.
+func TestDeclareWhileWaiting(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	o := locktest.Quick
+	a, b := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), o)
+	held, err := a.LeasedSemaphore("leased", holdfast.Permits(1)).Acquire(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Semaphore("plain", holdfast.Permits(1)).Acquire(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error, 2)
+	go func() {
+		l, err := b.LeasedSemaphore("leased", holdfast.Permits(1)).Acquire(t.Context(), 1)
+		if err == nil {
+			err = l.Release(t.Context())
+		}
+		got <- err
+	}()
+	go func() { got <- b.Semaphore("plain", holdfast.Permits(1)).Acquire(t.Context(), 1) }()
+	time.Sleep(200 * time.Millisecond)
+	s.Do(t, "FLUSHALL")
+	for range 2 {
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := held.Release(t.Context()); !errors.Is(err, holdfast.ErrLost) {
+		t.Errorf("the permit of a server that lost its data: %v", err)
+	}
+}
+
+// A changed number takes effect with the first call of a client that declares it. A
+// client changes a number once.
+func TestDeclareAnother(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx := t.Context()
+	log := new(locktest.Buffer)
+	o := holdfast.Options{Logger: slog.New(slog.NewTextHandler(log, nil))}
+	old, fresh := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), o)
+	take := func(c *holdfast.Client, n int) {
+		t.Helper()
+		l, err := c.LeasedSemaphore("leased", holdfast.Permits(n)).TryAcquire(ctx, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Release(context.Background()) })
+		if _, err := c.RateLimiter("limiter", holdfast.WithRate(perHour(n))).Allow(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(n, taken int) {
+		t.Helper()
+		locktest.WantPermits(t, old.LeasedSemaphore("leased"), n-taken, taken)
+		l := old.RateLimiter("limiter")
+		r, err := l.Rate(ctx)
+		free, _ := l.Available(ctx)
+		if err != nil || r != perHour(n) || free != n-taken {
+			t.Errorf("the rate is %v, %d are free, want %d of %d: %v", r, free, n-taken, n, err)
+		}
+	}
+	take(old, 5)
+	want(5, 1)
+	take(fresh, 7)
+	want(7, 2) // what was taken still counts
+	take(old, 5)
+	want(7, 3)
+	if err := old.LeasedSemaphore("leased").Set(ctx, 9); err != nil { // explicit calls stay
+		t.Fatal(err)
+	}
+	if _, err := old.RateLimiter("limiter").UpdateRate(ctx, perHour(9)); err != nil {
+		t.Fatal(err)
+	}
+	take(fresh, 7)
+	want(9, 4)
+	if text := log.String(); strings.Count(text, "changed to the declared one") != 2 {
+		t.Errorf("the log: %s", text)
+	}
+	// A plain semaphore keeps its number.
+	for _, n := range []int{5, 7} {
+		if err := fresh.Semaphore("plain", holdfast.Permits(n)).TryAcquire(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := fresh.Semaphore("plain").Available(ctx); n != 3 || err != nil {
+		t.Errorf("%d permits are free, want 3: %v", n, err)
+	}
+}
+
+// Permits that are released after the server lost its data do not create a semaphore with
+// their number only.
+func TestDeclareAndRelease(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	ctx := t.Context()
+	c := locktest.Open(t, s.URL())
+	sem := c.Semaphore("plain", holdfast.Permits(5))
+	if err := sem.TryAcquire(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	s.Do(t, "FLUSHALL")
+	if err := sem.Release(ctx, 1); err != nil {
+		t.Error(err)
+	}
+	if err := sem.TryAcquire(ctx, 5); err != nil {
+		t.Errorf("not all permits are there: %v", err)
+	}
+}
+
+// What cannot be declared is refused, and so are declarations by calls.
+func TestDeclareNonsense(t *testing.T) {
+	t.Parallel()
+	c := locktest.Open(t, redistest.Shared(t).URL())
+	ctx := t.Context()
+	permits, rate := holdfast.Permits(5), holdfast.WithRate(perHour(5))
+	name := locktest.Name(t)
+	for what, err := range map[string]error{
+		"no permits":                   second(c.LeasedSemaphore(name, holdfast.Permits(0)).Acquire(ctx, 1)),
+		"negative permits":             c.Semaphore(name, holdfast.Permits(-1)).Acquire(ctx, 1),
+		"no rate":                      c.RateLimiter(name, holdfast.WithRate(holdfast.Rate{})).Wait(ctx),
+		"a mutex with permits":         second(c.Mutex(name, permits).Lock(ctx)),
+		"a latch with permits":         second(c.Latch(name, permits).Count(ctx)),
+		"a limiter with permits":       c.RateLimiter(name, permits).Wait(ctx),
+		"a semaphore with a rate":      c.Semaphore(name, rate).Acquire(ctx, 1),
+		"a mutex with a rate":          second(c.Mutex(name, rate).Lock(ctx)),
+		"a call with permits":          second(c.LeasedSemaphore(name).Acquire(ctx, 1, permits)),
+		"a call of a plain one":        c.Semaphore(name).Acquire(ctx, 1, permits),
+		"a call with a rate":           c.RateLimiter(name).Wait(ctx, rate),
+		"a call of a mutex":            second(c.Mutex(name).Lock(ctx, permits)),
+		"a call of a set":              second(holdfast.Multi(c.Mutex(name)).Lock(ctx, permits)),
+		"a call of a reservation":      second(c.RateLimiter(name).Reserve(ctx, rate)),
+		"a call of an election":        second(c.Election(name).Campaign(ctx, "me", rate)),
+		"a call of a latch with a set": c.Latch(name).Wait(ctx, permits),
+	} {
+		if !errors.Is(err, holdfast.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if n := redistest.Shared(t).Int(t, "EXISTS", name); n != 0 {
+		t.Error("a refused call has left something")
+	}
+	// Data of another type is refused, not replaced.
+	s := redistest.Shared(t)
+	s.Do(t, "HSET", name, "a", "b")
+	if _, err := c.LeasedSemaphore(name, permits).TryAcquire(ctx, 1); !errors.Is(err, holdfast.ErrRefused) || strings.Count(err.Error(), "refused") > 1 {
+		t.Errorf("a hash as a semaphore: %v", err)
+	}
+	if err := c.RateLimiter(name, rate).Wait(ctx); !errors.Is(err, holdfast.ErrRefused) {
+		t.Errorf("a hash as a limiter: %v", err)
+	}
+	if s.Int(t, "HLEN", name) != 1 {
+		t.Error("the data has changed")
+	}
+}
+
