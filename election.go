@@ -59,9 +59,9 @@ func (e *Election) campaign(ctx context.Context, op, candidate string, wait time
 	if err := checkSaid(candidate); err != nil {
 		return nil, e.fail(op, err)
 	}
-	// OnAcquire is called when observers can see the leader.
-	announce := e.set.with(opts).onAcquire
-	lease, err := e.acquire(ctx, op, e.wire, wait, append(opts[:len(opts):len(opts)], func(s *settings) { s.onAcquire = nil }))
+	// OnAcquire is called, and AtLeast applies, when observers can see the leader.
+	set := e.set.with(opts)
+	lease, err := e.acquire(ctx, op, e.wire, wait, append(opts[:len(opts):len(opts)], func(s *settings) { s.onAcquire, s.atLeast = nil, 0 }))
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,8 @@ func (e *Election) campaign(ctx context.Context, op, candidate string, wait time
 		_ = lease.Release(ctx)
 		return nil, err
 	}
-	lease.announce(announce)
+	lease.announce(set.onAcquire)
+	lease.keepFor(set.atLeast)
 	return lease, nil
 }
 

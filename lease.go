@@ -3,6 +3,8 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -248,6 +250,49 @@ func (l *Lease) Release(ctx context.Context) error {
 		l.hook(func() { l.exit(l, err) })
 	}
 	return err
+}
+
+// ReleaseAfter releases the lock, but not at once: the server keeps it for d from now
+// on, even if the client is closed or the process ends. In other respects, ReleaseAfter
+// is [Lease.Release]: it ends the lease and its context, and no other owner gets the
+// lock before d has passed. The error matches [ErrUnsupported] if the lease is one of a
+// read lock or of permits.
+func (l *Lease) ReleaseAfter(ctx context.Context, d time.Duration) error {
+	if l.whole != nil {
+		return l.whole.ReleaseAfter(ctx, d)
+	}
+	if d < minLease || d > maxLease {
+		return l.wrap("release", invalid("the time is %v: choose between %v and %v", d, minLease, maxLease))
+	}
+	if p := l.parts; p != nil && p.longest > 0 && d > p.longest {
+		return l.wrap("release", invalid("the time is %v, more than the longest lease that the servers know of, %v", d, p.longest))
+	}
+	if !l.canKeep() {
+		return l.wrap("release", fmt.Errorf("%w: the server cannot keep read locks and permits: use Release", ErrUnsupported))
+	}
+	l.keepFor(d)
+	return l.Release(ctx)
+}
+
+// canKeep reports whether the server can keep the locks of the lease after its release.
+func (l *Lease) canKeep() bool {
+	if l.parts != nil {
+		return !slices.ContainsFunc(l.parts.leases, func(p *Lease) bool { return !p.canKeep() })
+	}
+	return l.hold == nil || l.hold.CanKeep()
+}
+
+// keepFor makes the locks stay for d from now on, even if they are released earlier.
+func (l *Lease) keepFor(d time.Duration) {
+	switch {
+	case d == 0:
+	case l.parts != nil:
+		for _, p := range l.parts.leases {
+			p.keepFor(d)
+		}
+	case l.hold != nil:
+		l.hold.KeepUntil(clock.Now() + d)
+	}
 }
 
 func (l *Lease) release() error {

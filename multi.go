@@ -134,6 +134,9 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 			if err := o.client.fits(s); err != nil {
 				return err
 			}
+			if s.atLeast > 0 && !k.Ref("").CanKeep() {
+				return invalid("AtLeast does not apply to a %s: remove it", o.kind)
+			}
 			part := &Lease{client: o.client, kind: o.kind, name: o.name, renewed: s.lease == 0, parent: ctx, outer: whole.outer, whole: whole}
 			whole.parts.leases = append(whole.parts.leases, part)
 			had, under, err := o.prepare(ctx, part, r, s.nonReentrant)
@@ -182,5 +185,6 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 	}
 	seen.ended(whole, len(wants) == 0, nil)
 	whole.announce(s.onAcquire)
+	whole.keepFor(s.atLeast)
 	return whole, nil
 }

@@ -101,6 +101,9 @@ func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time
 	if err := o.client.fits(s); err != nil {
 		s.fail(err)
 	}
+	if s.atLeast > 0 && !k.Ref("").CanKeep() {
+		s.fail(invalid("AtLeast does not apply to a %s: remove it", o.kind))
+	}
 	if s.err != nil {
 		return nil, o.fail(op, s.err)
 	}
@@ -135,6 +138,7 @@ func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time
 	}
 	seen.ended(l, entered, nil)
 	l.announce(s.onAcquire)
+	l.keepFor(s.atLeast)
 	return l, nil
 }
 

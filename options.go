@@ -15,6 +15,7 @@ type settings struct {
 	renewal      time.Duration // the lease time of leases that are renewed; zero: that of the client
 	wait         time.Duration
 	waitSet      bool
+	atLeast      time.Duration // how long the lock stays after it was acquired; zero: until its release
 	nonReentrant bool
 	writerFirst  bool
 	permits      int  // declared; zero: none
@@ -50,7 +51,7 @@ func (s settings) with(opts []Option) settings {
 
 // leaseless records an error if an option is set that only applies to leases.
 func (s *settings) leaseless(kind string) {
-	if s.lease != 0 || s.renewal != 0 || s.nonReentrant || s.writerFirst || s.onAcquire != nil || s.onRelease != nil {
+	if s.lease != 0 || s.renewal != 0 || s.atLeast != 0 || s.nonReentrant || s.writerFirst || s.onAcquire != nil || s.onRelease != nil {
 		s.fail(invalid("options for leases do not apply to the %s: remove them", kind))
 	}
 }
@@ -94,6 +95,25 @@ func WatchdogTimeout(d time.Duration) Option {
 			s.fail(invalid("WatchdogTimeout is %v: choose between %v and %v", d, minRenewed, maxLease))
 		}
 		s.lease, s.renewal = 0, d.Truncate(time.Millisecond)
+	}
+}
+
+// AtLeast makes the lock stay until d has passed since it was acquired, even if it is
+// released earlier, and even if the client is closed. A job that many hosts start at the
+// same time then runs once, although it ends quickly and their clocks differ. It
+// corresponds to lockAtLeastFor in ShedLock.
+//
+// Release ends the lease and its context as always. The server then keeps the lock for
+// the rest of the time. No other owner gets it before, not even the same process. If the
+// process dies, or the lease is lost, the lock ends with the lease, which may be earlier.
+//
+// AtLeast does not apply to read locks and permits. See also [Lease.ReleaseAfter].
+func AtLeast(d time.Duration) Option {
+	return func(s *settings) {
+		if d < minLease || d > maxLease {
+			s.fail(invalid("AtLeast is %v: choose between %v and %v", d, minLease, maxLease))
+		}
+		s.atLeast = d
 	}
 }
 

@@ -1,7 +1,6 @@
 package holdfast
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -175,7 +174,7 @@ func (m *RedlockMutex) vote(ctx context.Context, op string, wait time.Duration, 
 		s.fail(errZero)
 	}
 	s.fail(checkContext(ctx))
-	if d := cmp.Or(s.lease, s.renewal); s.err == nil && d > m.redlock.longest {
+	if d := max(s.lease, s.renewal, s.atLeast); s.err == nil && d > m.redlock.longest {
 		s.fail(invalid("the lease time is %v, more than the longest lease that the servers know of, %v: raise RedlockOptions.LongestLease everywhere", d, m.redlock.longest))
 	}
 	if s.err != nil {
@@ -210,6 +209,7 @@ func (m *RedlockMutex) vote(ctx context.Context, op string, wait time.Duration, 
 	}
 	seen.ended(whole, held != nil, nil)
 	whole.announce(s.onAcquire)
+	whole.keepFor(s.atLeast)
 	return whole, nil
 }
 

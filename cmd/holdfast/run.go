@@ -25,7 +25,9 @@ func runCommand(a *app) *cobra.Command {
 		Long: `Run waits for the lock NAME, runs a program while it holds the lock, and
 releases the lock when the program ends. It renews the lock while the program
 runs. If this machine fails, the lock expires after --watchdog. With --lease the
-lock is not renewed: the program must end before the lease does.
+lock is not renewed: the program must end before the lease does. With --at-least
+the lock stays for that time even if the program ends earlier, so that a job
+that many hosts start runs once.
 
 Holdfast passes its input, output and signals to the program, and exits with the
 exit status of the program. The environment of the program has
@@ -57,6 +59,7 @@ Exit status:
   holdfast run nightly --wait 0 -- ./backup.sh        # fail if another runs
   holdfast run import --fair --wait 10m -- ./import   # in order of arrival
   holdfast run report --lease 1h -- ./report          # for an hour at most
+  holdfast run mail --wait 0 --at-least 60s -- ./mail # once, on many hosts
   holdfast run deploy -- sh -c 'echo "$HOLDFAST_TOKEN"; make deploy'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f := cmd.Flags()
@@ -79,6 +82,7 @@ Exit status:
 	f.DurationVar(&job.wait, "wait", 0, "how long to wait for the lock; 0 tries once (default: forever)")
 	f.DurationVar(&job.lease, "lease", 0, "hold the lock for this long without renewing it (default: renew it while the program runs)")
 	f.DurationVar(&job.watchdog, "watchdog", 0, "the lock expires this long after a crash (default: 30s, or the value in --config)")
+	f.DurationVar(&job.atLeast, "at-least", 0, "keep the lock for this long, even if the program ends earlier")
 	f.DurationVar(&job.grace, "grace", 0, "time between SIGTERM and SIGKILL when the lock cannot be kept\n(default: a sixth of --watchdog or --lease, at most 10s)")
 	f.BoolVar(&job.keep, "keep-password", false, "pass HOLDFAST_URL to the program with its passwords")
 	f.BoolVar(&job.verbose, "verbose", false, "print a message when the lock is awaited, held or released, and log problems")
@@ -91,11 +95,11 @@ type runJob struct {
 	name    string
 	program []string
 
-	fair, fenced, verbose, keep  bool
-	wait, lease, watchdog, grace time.Duration
-	waits                        bool // without limit: --wait is not set
-	fixed                        bool // --lease is set: the lock is not renewed
-	graceGiven                   bool // --grace is set
+	fair, fenced, verbose, keep           bool
+	wait, lease, watchdog, grace, atLeast time.Duration
+	waits                                 bool // without limit: --wait is not set
+	fixed                                 bool // --lease is set: the lock is not renewed
+	graceGiven                            bool // --grace is set
 }
 
 const (
@@ -127,8 +131,8 @@ func (j *runJob) parse(args []string, dash int) error {
 		return usage("--fair and --fenced exclude each other: give one of them")
 	case j.fixed && j.watchdog != 0:
 		return usage("--watchdog has no effect with --lease, because the lock is not renewed: give one of them")
-	case j.wait < 0 || j.grace < 0:
-		return usage("--wait and --grace must not be negative")
+	case j.wait < 0 || j.grace < 0 || j.atLeast < 0:
+		return usage("--wait, --grace and --at-least must not be negative")
 	case lease < runMinLease && (j.fixed || lease != 0):
 		return usage("%v is too short to stop a program in time: --lease and --watchdog must be at least %v", lease, runMinLease)
 	case lease != 0 && j.grace > lease/4: // leaves time for renewals before SIGTERM
@@ -197,6 +201,9 @@ func (j *runJob) lock(c *holdfast.Client) runLock {
 	}
 	if j.fixed {
 		opts = append(opts, holdfast.LeaseTime(j.lease))
+	}
+	if j.atLeast > 0 {
+		opts = append(opts, holdfast.AtLeast(j.atLeast))
 	}
 	switch {
 	case j.fair:

@@ -42,6 +42,25 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// With --at-least the lock outlives the program, and no other host runs it meanwhile.
+func TestRunAtLeast(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	run := func(more ...string) result {
+		return execute(t, append([]string{"run", "--url", s.URL(), t.Name(), "--wait", "0", "--at-least", "1m"}, more...)...)
+	}
+	run("--", "sh", "-c", "exit 7").want(t, 7, "", "")
+	if ttl := s.Int(t, "PTTL", t.Name()); ttl < 30_000 || ttl > 60_000 {
+		t.Errorf("the lock stays for %d ms", ttl)
+	}
+	run("--", "true").want(t, 120, "", "held by another owner")
+	s.Do(t, "DEL", t.Name())
+	run("--watchdog", "2s", "--", "sleep", "3").want(t, 0, "", "")
+	if ttl := s.Int(t, "PTTL", t.Name()); ttl < 30_000 || ttl > 58_000 {
+		t.Errorf("the lock stays for %d ms after three seconds", ttl)
+	}
+}
+
 func TestRunMisused(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -67,6 +86,7 @@ func TestRunMisused(t *testing.T) {
 		{[]string{"--", "x", "touch", touched}, 2, "holdfast run nightly -- "},
 		{[]string{"x", "y", "--", "touch", touched}, 2, "holdfast run nightly -- "},
 		{[]string{"x", "ls", "-l"}, 2, "after --"},
+		{[]string{"x", "--at-least", "-1s", "--", "touch", touched}, 2, "--at-least"},
 		{[]string{"x", "--wait", "soon", "--", "touch", touched}, 2, "--wait"},
 		{[]string{"x", "--wait", "-1s", "--", "touch", touched}, 2, "--wait"},
 		{[]string{"x", "--lease", "10ms", "--", "touch", touched}, 2, "at least 1s"},

@@ -70,7 +70,7 @@ func (e *Engine) Close(limit time.Duration) {
 	for _, c := range watched {
 		h := c.Handler.(*Hold)
 		h.Lost(watchdog.Closed)
-		calls = append(calls, h.kind.Free(h.owner))
+		calls = append(calls, h.endCall())
 	}
 	var wg sync.WaitGroup
 	wg.Go(e.withdrawAnnouncement)

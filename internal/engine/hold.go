@@ -40,6 +40,7 @@ type Hold struct {
 	lost          watchdog.Reason
 	maybeExtended bool          // a renewal or extension without an answer may have extended it
 	maxLease      time.Duration // the longest lease ever asked for
+	until         time.Duration // the lock stays until then, even if it is released earlier
 	interrupt     func()        // ends a claim under way
 	leaked, long  bool          // the warning was given, or is not to be given
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/fake"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
@@ -217,4 +219,34 @@ func TestRenewalOfHandoff(t *testing.T) {
 			release(t, second)
 		})
 	}
+}
+
+// A release that has to keep the lock keeps it also if the server does not answer at
+// first, and does not free it later.
+func TestKeepUnanswered(t *testing.T) {
+	in(t, func(d *fake.Driver, a, _ *Engine) {
+		h, u := taken(t, a, forever)
+		h.KeepUntil(clock.Now() + time.Minute)
+		var silent atomic.Bool
+		silent.Store(true)
+		d.Fail(func(driver.Call) error {
+			if silent.Load() {
+				return &driver.Error{Class: driver.Ambiguous, Err: errors.New("no answer")}
+			}
+			return nil
+		})
+		if err := h.Release(u, true); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("released: %v", err)
+		}
+		silent.Store(false)
+		time.Sleep(20 * time.Second)
+		if left := d.Remaining("k"); d.Holder("k") != h.Owner() || left < 35*time.Second || left > time.Minute {
+			t.Errorf("%q holds it for %v", d.Holder("k"), left)
+		}
+		time.Sleep(time.Minute)
+		if owner := d.Holder("k"); owner != "" {
+			t.Errorf("%q still holds it", owner)
+		}
+		d.Fail(nil)
+	})
 }

@@ -87,7 +87,7 @@ func (h *Hold) pass() bool {
 		return false
 	}
 	now := clock.Now()
-	if now-h.granted > o.SliceTime || h.Deadline()-now < cmp.Or(h.First, h.Lease)/2 {
+	if h.until > now || now-h.granted > o.SliceTime || h.Deadline()-now < cmp.Or(h.First, h.Lease)/2 {
 		return false
 	}
 	token := h.token
@@ -153,11 +153,18 @@ const releaseTime = time.Second
 // lower asks the server to lower the hold count to left; zero frees the lock. It retries
 // for releaseTime. It reports whether a request without an answer may have been executed.
 func (h *Hold) lower(left int) (freed script.Freed, doubt bool, err error) {
+	return h.settle(func(kind Kind) (script.Freed, error) {
+		return kind.Release(context.Background(), h.e.d, h.owner, left)
+	})
+}
+
+// settle sends a request that ends the hold, or lowers its count. It is described at lower.
+func (h *Hold) settle(request func(Kind) (script.Freed, error)) (freed script.Freed, doubt bool, err error) {
 	var out outage
 	kind := h.kind
 	for {
 		sent := clock.Early()
-		freed, err = kind.Release(context.Background(), h.e.d, h.owner, left)
+		freed, err = request(kind)
 		if plain, ok := h.e.withoutQueue(kind, err); ok {
 			kind = plain
 			continue
@@ -178,7 +185,7 @@ func (h *Hold) lower(left int) (freed script.Freed, doubt bool, err error) {
 	}
 }
 
-// free frees the lock at the server. It returns nil only if the lock was held until free
+// free frees the lock at the server, or makes it stay until the time of KeepUntil. It returns nil only if the lock was held until free
 // was called. So either the server says that the owner held it, or the request was sent
 // twice, the first time while the lease was valid.
 func (h *Hold) free() error {
@@ -205,8 +212,16 @@ func (h *Hold) free() error {
 			e.leaveGate(g)
 		}()
 	}
-	freed, doubt, err := h.lower(0)
-	if h.doubt || doubt || err != nil {
+	var freed script.Freed
+	var doubt bool
+	var err error
+	kept := h.rest() > 0
+	if kept {
+		freed, doubt, err = h.keep()
+	} else {
+		freed, doubt, err = h.lower(0)
+	}
+	if !kept && (h.doubt || doubt || err != nil) {
 		e.undo(h.kind, h.owner, h.longest(), true) // a request may arrive late, or the server may allow the release later
 	}
 	switch {

@@ -98,6 +98,17 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 		}
 		delete(d.locks, c.Keys[0])
 		return number(1), []message{{c.Args[2], "0"}}
+	case "keep":
+		h := d.get(c.Keys[0])
+		if h == nil || h.owner != c.Args[0] {
+			return number(0), nil
+		}
+		old := h.until
+		h.until = lease(c.Args[1])
+		if old.Sub(h.until) > 100*time.Millisecond {
+			return number(1), []message{{c.Args[2], "0"}}
+		}
+		return number(1), nil
 	case "renew":
 		list := make([]driver.Reply, len(c.Keys))
 		for i, key := range c.Keys {

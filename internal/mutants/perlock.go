@@ -59,4 +59,34 @@ var perLock = []Mutant{
 		"named.go", "if s.permits != o.set.permits || s.rate != o.set.rate {", "if false {",
 		"test/behaviour", "TestDeclareNonsense",
 	},
+	{
+		"a lock that has to stay is handed off",
+		"internal/engine/release.go", "h.until > now || ", "",
+		"test/behaviour", "TestAtLeastInside",
+	},
+	{
+		"a client that is closed frees locks that have to stay",
+		"internal/engine/close.go", "h.endCall()", "h.kind.Free(h.owner)",
+		"test/behaviour", "TestAtLeastAndClose",
+	},
+	{
+		"a lock that has to stay is freed after a request without an answer",
+		"internal/engine/release.go", "if !kept && (h.doubt || doubt || err != nil) {", "if h.doubt || doubt || err != nil {",
+		"internal/engine", "TestKeepUnanswered",
+	},
+	{
+		"a lock of another owner is kept",
+		"internal/script/lua/keep.lua", "if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end\n", "",
+		"internal/script", "TestMutex",
+	},
+	{
+		"a lock that has to stay ends before a read hold of its owner",
+		"internal/script/lua/keep.lua", "> 1 + redis.call('hexists', KEYS[1], 'mode') then", "> 99 then",
+		"internal/script", "TestMutex",
+	},
+	{
+		"a lock that no caller got stays",
+		"named.go", "	l.announce(s.onAcquire)\n	l.keepFor(s.atLeast)\n", "	l.keepFor(s.atLeast)\n	l.announce(s.onAcquire)\n",
+		"test/behaviour", "TestAtLeastWithoutUse",
+	},
 }

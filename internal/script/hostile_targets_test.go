@@ -62,6 +62,10 @@ var targets = []target{
 		return err
 	})},
 	{script: "renew", keys: lockKeys, do: renewal(script.NewMutex("N").Ref("a:1"))},
+	{script: "keep", keys: lockKeys, do: decoded(func(string) driver.Call {
+		m := script.NewMutex("N")
+		return script.Keep(m.Ref("a:1"), time.Minute, m.Channels("a:1")[0])
+	}, func(r driver.Reply) (bool, error) { return script.Kept(r, nil) })},
 	{script: "fenced_acquire", keys: fencedKeys, do: grabFenced(fenced, try(newcomer))},
 	{script: "fenced_queue", keys: fencedQueue, do: grabFenced(queuedFenced, line(newcomer))},
 	{script: "fenced_queue", keys: fencedQueue, do: plain(acquire(queuedFenced, line("a:1")))},

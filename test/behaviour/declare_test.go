@@ -220,4 +220,3 @@ func TestDeclareNonsense(t *testing.T) {
 		t.Error("the data has changed")
 	}
 }
-

@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// KeepUntil makes the server keep the lock until that time, a value of clock.Now, if the
+// hold is released earlier. It never shortens an earlier time.
+func (h *Hold) KeepUntil(t time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.until = max(h.until, t)
+}
+
+// rest returns for how long the server keeps the lock if the hold is released now.
+func (h *Hold) rest() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(h.until-clock.Now(), 0)
+}
+
+// keepCall returns the call that keeps the lock for a time.
+func (h *Hold) keepCall(rest time.Duration) driver.Call {
+	whole := (rest + time.Millisecond - 1).Truncate(time.Millisecond)
+	return script.Keep(h.LockRef, whole, h.kind.Channels(h.owner)[0])
+}
+
+// keep asks the server to keep the lock until the time of KeepUntil, as lower asks it to
+// free the lock. If the server does not answer, keep continues in the background. A
+// request that arrives late keeps the lock for longer.
+func (h *Hold) keep() (freed script.Freed, doubt bool, err error) {
+	freed, doubt, err = h.settle(func(Kind) (script.Freed, error) {
+		held, err := script.Kept(h.e.d.Do(context.Background(), h.keepCall(max(h.rest(), time.Millisecond))))
+		return script.Freed{Held: held}, err
+	})
+	if rest := h.rest(); err != nil && rest > 0 {
+		now := clock.Now()
+		h.e.watchdog.ReleaseLater(h.keepCall(rest), now, now, now+rest, nil)
+	}
+	return freed, doubt, err
+}
+
+// endCall returns the call that ends the hold when the engine is closed.
+func (h *Hold) endCall() driver.Call {
+	if rest := h.rest(); rest > 0 {
+		return h.keepCall(rest)
+	}
+	return h.kind.Free(h.owner)
+}
