@@ -116,9 +116,10 @@ func TestObservabilityCode(t *testing.T) {
 // The code in these pages is that of tests that run.
 func TestPagesCode(t *testing.T) {
 	for page, file := range map[string]string{
-		"docs/from-redislock.md": "bench/from_redislock_test.go",
-		"docs/from-redsync.md":   "bench/from_redsync_test.go",
-		"docs/unit-tests.md":     "holdfasttest/page_test.go",
+		"docs/from-redislock.md":   "bench/from_redislock_test.go",
+		"docs/from-redsync.md":     "bench/from_redsync_test.go",
+		"docs/from-rueidislock.md": "bench/from_rueidislock_test.go",
+		"docs/unit-tests.md":       "holdfasttest/page_test.go",
 	} {
 		tests, blocks := readDoc(t, file), fenced(readDoc(t, page), "go")
 		for _, code := range blocks {

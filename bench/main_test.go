@@ -2,8 +2,10 @@
 package bench_test
 
 import (
+	"maps"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/bench"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
@@ -11,4 +13,7 @@ import (
 // name. Test files add theirs in init.
 var workers = map[string]func(){}
 
-func TestMain(m *testing.M) { locktest.Main(m, workers) }
+func TestMain(m *testing.M) {
+	maps.Copy(workers, bench.Workers)
+	locktest.Main(m, workers)
+}

@@ -1,0 +1,68 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis/rueidislock"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// The code of docs/from-rueidislock.md.
+
+func chargeWithRueidislock(ctx context.Context, locker rueidislock.Locker) error {
+	ctx, cancel, err := locker.WithContext(ctx, "order:42")
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	return charge(ctx)
+}
+
+func chargeWithDo(ctx context.Context, client *holdfast.Client) error {
+	return client.Mutex("order:42").Do(ctx, charge) // the context of charge is done when the lock is lost
+}
+
+func tryWithRueidislock(ctx context.Context, locker rueidislock.Locker) error {
+	ctx, cancel, err := locker.TryWithContext(ctx, "order:42")
+	if errors.Is(err, rueidislock.ErrNotLocked) {
+		return errBusy
+	} else if err != nil {
+		return err
+	}
+	defer cancel()
+	return charge(ctx)
+}
+
+func tryWithDo(ctx context.Context, client *holdfast.Client) error {
+	err := client.Mutex("order:42").Do(ctx, charge, holdfast.Wait(0))
+	if errors.Is(err, holdfast.ErrNotAcquired) {
+		return errBusy
+	}
+	return err
+}
+
+func tryWithContext(ctx context.Context, locker rueidislock.Locker, name string) (context.Context, context.CancelFunc, error) {
+	ctx, cancel, err := locker.TryWithContext(ctx, name)
+	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
+		err = rueidislock.ErrNotLocked // a process with Holdfast holds it
+	}
+	return ctx, cancel, err
+}
+
+// transition returns the lock of a process that runs beside processes with rueidislock.
+func transition(client *holdfast.Client, name string) *holdfast.MultiMutex {
+	const prefix, majority = "rueidislock", 2 // KeyPrefix and KeyMajority of the old processes
+	locks := []holdfast.Locker{client.Mutex(name)}
+	for i := range 2*majority - 1 {
+		locks = append(locks, client.Mutex(fmt.Sprintf("%s:%d:%s", prefix, i, name)))
+	}
+	return holdfast.Multi(locks...)
+}
+
+func chargeInTransition(ctx context.Context, client *holdfast.Client) error {
+	return transition(client, "order:42").Do(ctx, charge)
+}
