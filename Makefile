@@ -48,6 +48,7 @@ modules: deps ## Run all tests of all modules, with one server where it does not
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo "== left out: the flash sale with PostgreSQL (./scripts/deps --databases)"
 	@command -v chromium chromium-browser google-chrome >/dev/null || echo "== left out: the tests of the dashboard in Chromium (./scripts/deps --browser)"
 	@command -v mariadbd >/dev/null || echo "== left out: the flash sale with MariaDB (./scripts/deps --databases)"
+	@command -v etcd >/dev/null || echo "== left out: the migration from etcd (./scripts/deps --databases)"
 	@echo "== go test -race"; go test -race $(RACE)
 	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),2) library nested
 

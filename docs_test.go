@@ -116,6 +116,7 @@ func TestObservabilityCode(t *testing.T) {
 // The code in these pages is that of tests that run.
 func TestPagesCode(t *testing.T) {
 	for page, file := range map[string]string{
+		"docs/from-etcd.md":        "bench/from_etcd_test.go",
 		"docs/from-redislock.md":   "bench/from_redislock_test.go",
 		"docs/from-redsync.md":     "bench/from_redsync_test.go",
 		"docs/from-rueidislock.md": "bench/from_rueidislock_test.go",
