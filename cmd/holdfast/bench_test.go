@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -397,7 +396,11 @@ func TestBenchWorkerKilled(t *testing.T) {
 				return slices.ContainsFunc(s.Keys(t), func(k string) bool { return strings.HasPrefix(k, queue) })
 			})
 			for _, pid := range benchChildren(t, p.cmd.Process.Pid)[:1] {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
+				child, err := os.FindProcess(pid)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = child.Kill()
 			}
 			p.wait(t).want(t, 1, "", `^holdfast: a bench process failed: signal: killed\n`)
 			if left := s.Keys(t); len(left) > 0 {

@@ -119,7 +119,7 @@ func start(tb testing.TB, env []string, args ...string) *process {
 	p := &process{cmd: exec.Command(binary, withLongTimeout(args)...), ended: make(chan struct{})}
 	p.cmd.Env = environment(env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // detach it from the terminal of the test run
+	p.cmd.SysProcAttr = detached()
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		tb.Fatal(err)

@@ -114,7 +114,11 @@ func child(t *testing.T, p *process) int {
 func TestServeServerDies(t *testing.T) {
 	t.Parallel()
 	p, _ := serves(t, nil, "--server", "real")
-	if err := syscall.Kill(child(t, p), syscall.SIGTERM); err != nil {
+	server, err := os.FindProcess(child(t, p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	p.wait(t).want(t, 1, "^redis://", `holdfast: (redis|valkey)-server \S+ stopped unexpectedly: .*bye bye\.\.\.\nIts locks are lost.*holdfast serve\.\n$`)
