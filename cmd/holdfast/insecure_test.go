@@ -95,15 +95,23 @@ func TestWrongThings(t *testing.T) {
 	}
 }
 
-// TestVersion checks that a binary built in a clone reports its revision.
+// TestVersion checks that a released binary reports what the linker has set, and
+// that a binary built in a clone reports its revision.
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	execute(t, "--version").want(t, 0, `^holdfast (v\d\S+|devel [0-9a-f]{12}|devel, revision not recorded: .* go build -buildvcs=true records it) \(go1\.`, "")
+	execute(t, "--version").want(t, 0, `^holdfast ((v\d\S+|devel) revision [0-9a-f]{12}(, modified)?|v\d\S+|devel, revision not recorded: .* go build -buildvcs=true records it) \(go1\.`, "")
+	file := filepath.Join(t.TempDir(), "holdfast")
+	flags := "-X main.release=v9.8.7 -X main.revision=" + strings.Repeat("ab", 20) // as in .goreleaser.yaml
+	if out, err := exec.Command("go", "build", "-ldflags", flags, "-o", file, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := exec.Command(file, "--version").Output(); err != nil || !strings.HasPrefix(string(out), "holdfast v9.8.7 revision abababababab (go1") {
+		t.Errorf("%s (%v)", out, err)
+	}
 	head, err := exec.Command("git", "rev-parse", "HEAD").Output()
 	if dir, err2 := os.Stat("../../.git"); err != nil || err2 != nil || !dir.IsDir() { // go does not record the revision in a worktree
 		t.Skip("this is not a clone")
 	}
-	file := filepath.Join(t.TempDir(), "holdfast")
 	if out, err := exec.Command("go", "build", "-buildvcs=true", "-o", file, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -212,23 +211,4 @@ func interruptible(f func(ctx context.Context, args []string) error) func(*cobra
 		}
 		return err
 	}
-}
-
-// version returns the version that the Go command has recorded in the binary: a
-// release, or a pseudo-version or revision with the commit hash.
-func version() string {
-	b, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := b.Main.Version
-	if v == "" || v == "(devel)" {
-		v = "devel, revision not recorded: go run omits it, go build -buildvcs=true records it"
-		for _, s := range b.Settings {
-			if s.Key == "vcs.revision" {
-				v = "devel " + s.Value[:min(12, len(s.Value))]
-			}
-		}
-	}
-	return fmt.Sprintf("%s (%s)", v, strings.TrimSpace(b.GoVersion))
 }
