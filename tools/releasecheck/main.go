@@ -11,15 +11,20 @@
 //   - it builds a program that imports every package of the module,
 //   - it installs every command of the module and runs it with --version.
 //
+// Then it runs the lines in the section Install of README.md, each in a new
+// module.
+//
 // All other modules come from the module cache of this machine. The program
 // first lets the go command fetch what is missing there.
 //
 // It takes one optional argument, the root of the repository, and is run by
-// make release-check.
+// make release-check. With -release it also checks all that a release needs, and
+// tags the modules; it does not push. This is make release.
 package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 )
@@ -37,11 +42,19 @@ var notReleased = map[string]string{
 }
 
 func main() {
+	releasing := flag.Bool("release", false, "check and tag a release")
+	version := flag.String("version", "", "with -release, the `version`")
+	dry := flag.Bool("dry", false, "with -release, check but do not tag")
+	flag.Parse()
 	root := "."
-	if len(os.Args) > 1 {
-		root = os.Args[1]
+	if flag.NArg() > 0 {
+		root = flag.Arg(0)
 	}
-	if err := run(root, notReleased); err != nil {
+	check := func() error { return run(root, notReleased) }
+	if *releasing {
+		check = func() error { return release{*version, *dry, makeTest, notReleased}.run(root) }
+	}
+	if err := check(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		fmt.Fprintln(os.Stderr, "releasecheck: failed")
 		os.Exit(1)
@@ -68,10 +81,16 @@ func run(root string, ignored map[string]string) (err error) {
 		return err
 	}
 	var failed []error
+	var commands []string
 	for _, m := range r.modules {
 		if m.released {
-			failed = append(failed, o.check(m))
+			found, err := o.check(m)
+			commands = append(commands, found...)
+			failed = append(failed, err)
 		}
 	}
-	return errors.Join(failed...)
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	return o.readme(commands)
 }

@@ -14,6 +14,7 @@ import (
 var good = map[string]string{
 	"VERSION":      "v0.3.0\n",
 	"CHANGELOG.md": "# Changelog\n\n## v0.3.0 (unreleased)\n",
+	"README.md":    "# Lib\n\n## Install\n\n```sh\ngo get example.com/lib # Go 1.25\ngo install example.com/lib/more/cmd/tell@latest\n```\n\n## Use\n\n```sh\nmake test\n```\n",
 	"go.work":      "go 1.25.0\n\nuse (\n\t.\n\t./more\n)\n\nreplace example.com/lib v0.3.0 => ./\n",
 	"go.mod":       "module example.com/lib\n\ngo 1.25.0\n",
 	"lib.go":       "package lib\n\nconst Answer = 42\n",
@@ -73,6 +74,10 @@ func TestReleaseCheck(t *testing.T) {
 			map[string]string{"more/cmd/tell/main.go": "b.Main.Version→b.GoVersion"},
 			`tell --version prints "tell go1`,
 		},
+		{"a line of the README does not work", map[string]string{"README.md": "cmd/tell@→cmd/say@"}, `(?s)^README.md: go install example.com/lib/more/cmd/say@latest: .*cmd/say`},
+		{"a line of the README is missing", map[string]string{"README.md": "go install example.com/lib/more/cmd/tell@latest\n→"}, `^README.md: add to the section Install: go install example.com/lib/more/cmd/tell@latest$`},
+		{"the README does not install the library", map[string]string{"README.md": "go get example.com/lib →go get example.com/lib/more "}, `^README.md: add to the section Install: go get example.com/lib$`},
+		{"a line of the README is not run", map[string]string{"README.md": "go get example.com→brew install lib\ngo get example.com"}, `^README.md: release-check cannot run "brew install lib": write go get`},
 		{"the version is not in the changelog", map[string]string{"CHANGELOG.md": "v0.3.0→v0.3.01"}, `^CHANGELOG.md has no heading "## v0.3.0"`},
 		{"no version", map[string]string{"VERSION": "v0.3.0→0.3"}, `^VERSION: "0.3" is not a version`},
 		{"a module is not in the workspace", map[string]string{"go.work": "\t./more\n→"}, `^go.work: add "use ./more"$`},

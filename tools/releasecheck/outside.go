@@ -129,12 +129,13 @@ func (o *outside) proxied(m *mod) (string, error) {
 }
 
 // check does with a module what the comment of the package says.
-func (o *outside) check(m *mod) error {
+// It returns the commands of the module.
+func (o *outside) check(m *mod) (commands []string, err error) {
 	packages, err := o.alone(m)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var libraries, commands []string
+	var libraries []string
 	for _, p := range packages {
 		name, importPath, _ := strings.Cut(p, " ")
 		switch {
@@ -146,16 +147,16 @@ func (o *outside) check(m *mod) error {
 	}
 	if len(libraries) > 0 {
 		if err := o.consume(m, libraries); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for _, c := range commands {
 		if err := o.install(c); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	fmt.Printf("%s@%s can be used: packages imported %d, commands installed %d\n", m.path, o.repo.version, len(libraries), len(commands))
-	return nil
+	return commands, nil
 }
 
 // alone compiles the packages and the tests of a module with its own go.mod and
