@@ -37,6 +37,7 @@ var notReleased = map[string]string{
 	"test/browser":       "holds only the tests of the dashboard",
 	"tools":              "pins the linter of Go",
 	"tools/actionlint":   "pins the linter of workflows",
+	"tools/goreleaser":   "pins the program that builds the binaries",
 	"tools/releasecheck": "is this program",
 	"interop":            "holds only the tests with Redisson",
 }
