@@ -3,6 +3,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 NESTED := bench cmd/holdfast driver/goredis holdfasttest otel prom prom/rulestest test/browser tools/releasecheck
 MODULES := . $(NESTED)
+# What others use, and the systems that it is compiled for besides that of the tests.
+RELEASED := . cmd/holdfast driver/goredis holdfasttest otel prom
+SYSTEMS := linux/arm64 darwin/arm64 windows/amd64
 # What needs no server, or hardly any time.
 QUICK := ./driver ./internal/asynclog ./internal/clock ./internal/config ./internal/engine ./internal/measure ./internal/wait ./internal/watchdog
 # What runs with the race detector in make test. Everything does in make topologies.
@@ -148,6 +151,20 @@ lint: ## Vet and lint all modules and the workflows
 .PHONY: release-check
 release-check: ## Prove that the modules can be used outside of this repository
 	@GOWORK=off go run -C tools/releasecheck . $(CURDIR)
+
+.PHONY: cross
+cross: ## Compile and vet the released modules, with their tests, for other systems
+	@failed=0; for s in $(SYSTEMS); do for m in $(RELEASED); do echo "== vet $$m, $$s"; \
+		(cd $$m && GOOS=$${s%/*} GOARCH=$${s#*/} CGO_ENABLED=0 go vet ./...) || failed=1; done; done; exit $$failed
+
+.PHONY: goreleaser-check
+goreleaser-check: ## Check .goreleaser.yaml; the first time, this builds goreleaser for minutes
+	@GOWORK=off GOBIN=$(CURDIR)/bin go install -C tools/goreleaser tool
+	@bin/goreleaser check
+
+.PHONY: release
+release: ## Check all that a release needs, and tag it: VERSION=v0.1.0; DRY=1 only checks
+	@GOWORK=off go run -C tools/releasecheck . -release -version '$(VERSION)' $(if $(DRY),-dry) $(CURDIR)
 
 .PHONY: tidy
 tidy: ## Tidy go.mod and go.sum of all modules, and let them require the version in VERSION
