@@ -90,7 +90,7 @@ var All = []Mutant{
 	},
 	{
 		"a failed release is not retried",
-		"internal/engine/release.go", "if h.doubt || doubt || err != nil {", "if h.doubt || doubt {",
+		"internal/engine/release.go", "(h.doubt || doubt || err != nil) {", "(h.doubt || doubt) {",
 		"internal/engine", "TestRefusedRelease",
 	},
 	{
@@ -193,7 +193,7 @@ var All = []Mutant{
 	{
 		"a waiter that gives up stays in the queue",
 		"internal/engine/acquisition_end.go", "if a.queued || a.asked && a.claim.Wait && a.traits.Heartbeat > 0 {", "if a.queued {",
-		"test/conformance", "TestFA06SecondGivesUp",
+		"test/behaviour", "TestFairGivesUp",
 	},
 
 	// RWMutex
@@ -365,7 +365,7 @@ var All = []Mutant{
 	},
 	{
 		"an extension beyond the longest lease is accepted",
-		"lease.go", "p != nil && p.longest > 0 && d > p.longest {", "p != nil && false {",
+		"lease.go", "p != nil && p.longest > 0 && d > p.longest {\n		return l.wrap(\"extend\"", "p != nil && false {\n		return l.wrap(\"extend\"",
 		"test/redlock", "TestExtendBeyondLongestLease",
 	},
 

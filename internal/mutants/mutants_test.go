@@ -135,7 +135,7 @@ func TestMutants(t *testing.T) {
 				t.Errorf("%s is still green:\n%s", m.Test, text)
 			case strings.Contains(text, "[build failed]") || strings.Contains(text, "no tests to run"):
 				t.Errorf("the mutant was not tried:\n%s", text)
-			case !strings.Contains(text, "--- FAIL") && !strings.Contains(text, "panic:"):
+			case !strings.Contains(text, "--- FAIL") && !strings.Contains(text, "panic:") && !strings.Contains(text, "fatal error:"):
 				t.Errorf("no test failed:\n%s", text)
 			}
 		})

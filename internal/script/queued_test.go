@@ -56,6 +56,12 @@ var queuedRows = []row{
 		state: []string{"N hash b:1:write=1 mode=write, TTL 60s", "line zset a:1+never, TTL 300s"},
 	},
 	{
+		title: "queue/held by a reader with its name",
+		given: reads("a:1", 60),
+		do:    acquire(queued, line("a:1")), reply: "[held 60s 1]",
+		state: []string{"N hash a:1=1 mode=read, TTL 60s", "a:1#1 string 1, TTL 60s", "line zset a:1+never, TTL 300s"},
+	},
+	{
 		title: "queue/for a short time",
 		given: taken,
 		do:    acquire(queued, brief()), reply: "[held 60s 1]",

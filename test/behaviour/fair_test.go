@@ -313,3 +313,23 @@ func TestFairClose(t *testing.T) {
 	locktest.WantNoQueue(t, s, n)
 	_ = other.Close()
 }
+
+// A waiter that gives up leaves the queue, also if its client gets no grants.
+func TestFairGivesUp(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for _, wakeAll := range []bool{false, true} {
+		o := locktest.Unpolled
+		o.WakeAll = wakeAll
+		m := locktest.Open(t, s.URL(), o).FairMutex(locktest.Name(t))
+		l := locktest.Lock(t, t.Context(), locktest.Open(t, s.URL()).FairMutex(m.Name()))
+		ctx, cancel := context.WithCancel(t.Context())
+		place := locktest.Enqueue(t, ctx, s, m)
+		cancel()
+		if err := locktest.Await(t, place.Got).Err; !errors.Is(err, context.Canceled) {
+			t.Errorf("gave up with %v", err)
+		}
+		locktest.Eventually(t, 10*time.Second, "it has left the queue", func() bool { return len(locktest.Queue(t, s, m.Name())) == 0 })
+		locktest.Release(t, l)
+	}
+}

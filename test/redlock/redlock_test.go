@@ -282,9 +282,9 @@ func TestSplitVote(t *testing.T) {
 	for _, p := range late {
 		p.Delay(nodeTimeout / 2) // so that the third has voted before
 	}
-	wantBusy(t, m)
-	if keys := servers[2].Keys(t); len(keys) > 0 {
-		t.Errorf("the third server still has %q", keys)
+	for range 5 { // on a busy machine, the third may vote too late to count
+		wantBusy(t, m)
+		empty(t, servers[2:])
 	}
 	for _, p := range late {
 		p.Delay(0)
