@@ -116,3 +116,28 @@ func ExampleTimeID() {
 	fmt.Println(second > first, time.Since(at).Abs() < time.Minute)
 	// Output: true true
 }
+
+// A configuration that is read again whenever it changes.
+func ExampleBucket_Watch() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	client := connect()
+	defer client.Close()
+	limit := holdfast.NewBucket(client, "example:limit", holdfast.JSONCodec[int]{})
+
+	for v, err := range limit.Watch(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(v.Value, v.Exists)
+		if v.Value == 10 {
+			break
+		}
+		if err := limit.Set(ctx, 10, 0); err != nil { // usually another process does this
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// 0 false
+	// 10 true
+}

@@ -62,7 +62,7 @@ func (o *Object) Listen(ctx context.Context) iter.Seq2[Event, error] {
 		if err == nil {
 			err = o.client.engine.Listen(ctx, key.Key(),
 				func(ctx context.Context) (bool, error) { return key.Exists(ctx, o.client.driver) },
-				func(f script.Fate) bool { return yield(Event{eventKinds[f], o.name}, nil) })
+				func(f script.Fate) bool { return yield(Event{eventKinds[f], o.given}, nil) })
 		}
 		if err != nil {
 			yield(Event{}, o.fail("listen to", err))

@@ -76,6 +76,8 @@ var (
 		`key \S+:permits(:CLIENT)? zset ENTRY1 .*ENTRY2 .*`, `key \S+:permits(:CLIENT)? zset ENTRY1 of 16 bytes \(2\)@NOW( for 65s)?`)
 	clientRate = deviates("the keys of a client expire and store the rate that they belong to",
 		`key \S+:(permits|value):CLIENT .*`, `key \S+:(permits|value):CLIENT .* for 65s|key \S+:value:CLIENT:rate string \d+ for (65|300)s`)
+	valueTold = deviates("a change is told to those who watch the value",
+		``, `publish holdfast:value:\S+ `)
 	oldValue = deviates("the old value is kept for a retried request",
 		``, `key holdfast:once:\S+:CLIENT:\d+:old string .* for 30s`)
 )

@@ -102,7 +102,7 @@ var valueScripts = []*script{
 		{does: "it is taken away", op: same(java("getAndDelete"), func(a long) (any, error) { return a.LoadAndDelete(bg) })},
 		{does: "0 becomes 1", op: same(java("compareAndSet", 0, 1), func(a long) (any, error) { return a.CompareAndSwap(bg, 0, 1) })},
 	}},
-	{name: "bucket", java: stringBucket, golang: func(c *holdfast.Client, n string) any { return holdfast.NewBucket(c, n, holdfast.StringCodec{}) }, deviates: []*deviation{markKey}, steps: []step{
+	{name: "bucket", java: stringBucket, golang: func(c *holdfast.Client, n string) any { return holdfast.NewBucket(c, n, holdfast.StringCodec{}) }, deviates: []*deviation{markKey, valueTold}, steps: []step{
 		{does: "it is not set, because it does not exist", op: same(java("setIfExists", "zero"), func(b text) (any, error) { return b.SetIfExists(bg, "zero", 0) })},
 		{does: "it is set", op: same(java("set", "größer"), func(b text) (any, error) { return nil, b.Set(bg, "größer", 0) })},
 		{does: "it is set for 60 s", op: same(java("set", "two", 60, "SECONDS"), func(b text) (any, error) { return nil, b.Set(bg, "two", time.Minute) })},

@@ -120,6 +120,9 @@ func TestWarnLate(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		d.Fail(func(driver.Call) error { return driver.Unsent(errors.New("no network")) })
 		time.Sleep(12 * time.Second)
+		if got := r.warnings(); len(got) != 0 { // a renewal that failed is not late
+			t.Errorf("warned of %q", got)
+		}
 		d.Fail(nil)
 		time.Sleep(2 * time.Second)
 		if got := r.warnings(); len(got) != 1 || got[0] != "late renewal a" {

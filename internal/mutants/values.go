@@ -6,7 +6,7 @@ func init() { All = append(All, values...) }
 var values = []Mutant{
 	{
 		"a value replaces a lock",
-		"internal/script/lua/value_set.lua", "redis.call('strlen', KEYS[1])", "",
+		"internal/script/lua/bucket_set.lua", "redis.call('strlen', KEYS[1])", "",
 		"test/behaviour", "TestValuesLeaveLocksAlone",
 	},
 	{
@@ -78,5 +78,15 @@ var values = []Mutant{
 		"the reset of a latch overwrites other data",
 		"internal/script/lua/latch_set.lua", "  number(KEYS[1]) -- fails on other data\n", "",
 		"test/behaviour", "TestLatchReset",
+	},
+	{
+		"a change by a comparison is not told to those who watch",
+		"internal/script/lua/bucket_compare.lua", "tell(ARGV[5], ARGV[4], '')\n", "",
+		"test/behaviour", "TestWatch$",
+	},
+	{
+		"those who watch a value are told again of the same value",
+		"internal/script/bucket.go", "if value == c.Seen && ok == c.Exists && !c.Any {", "if false {",
+		"test/behaviour", "TestWatchOthers",
 	},
 }

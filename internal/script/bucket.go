@@ -8,9 +8,10 @@ import (
 )
 
 var (
-	bucketTry     = load("bucket_try", "once")
-	bucketSwap    = load("bucket_swap", "once")
-	bucketCompare = load("bucket_compare", "once")
+	bucketSet     = load("bucket_set", "tell")
+	bucketTry     = load("bucket_try", "once", "tell")
+	bucketSwap    = load("bucket_swap", "once", "tell")
+	bucketCompare = load("bucket_compare", "once", "tell")
 	bucketExpire  = load("bucket_expire")
 	bucketSize    = load("bucket_size")
 )
@@ -21,11 +22,11 @@ var (
 const keepOld = 30 * time.Second
 
 // A Bucket is the wire format of Redisson's RBucket: a value, as encoded by its
-// codec.
-type Bucket struct{ name string }
+// codec. The channel for those who watch it is an addition of Holdfast.
+type Bucket struct{ name, channel string }
 
 // NewBucket returns the Bucket with that name.
-func NewBucket(name string) *Bucket { return &Bucket{name} }
+func NewBucket(name string) *Bucket { return &Bucket{name, prefixed("holdfast:value", name)} }
 
 // Get returns the value, if there is one.
 func (b *Bucket) Get(ctx context.Context, d driver.Driver) (value string, ok bool, err error) {
@@ -65,7 +66,7 @@ func (b *Bucket) Keep(ctx context.Context, d driver.Driver, value string) error 
 }
 
 func (b *Bucket) set(ctx context.Context, d driver.Driver, value string, options []string) error {
-	_, err := d.Do(ctx, driver.Call{Script: valueSet, Keys: []string{b.name}, Args: append([]string{value}, options...)})
+	_, err := d.Do(ctx, driver.Call{Script: bucketSet, Keys: []string{b.name}, Args: append([]string{value, b.channel, publish}, options...)})
 	return err
 }
 
@@ -76,7 +77,7 @@ func (b *Bucket) Try(request, value string, ttl time.Duration, existing bool) dr
 	if existing {
 		when = "xx"
 	}
-	return numbered(bucketTry, b.name, request, value, append([]string{when}, lasting(ttl)...)...)
+	return numbered(bucketTry, b.name, request, value, append([]string{b.channel, publish, when}, lasting(ttl)...)...)
 }
 
 // Swap returns the call that sets the value. The reply is the old value.
@@ -88,7 +89,7 @@ func (b *Bucket) Swap(request, value string, ttl time.Duration) driver.Call {
 func (b *Bucket) Delete(request string) driver.Call { return b.replace(request, "del") }
 
 func (b *Bucket) replace(request string, how ...string) driver.Call {
-	c := numbered(bucketSwap, b.name, request, millis(keepOld), how...)
+	c := numbered(bucketSwap, b.name, request, millis(keepOld), append([]string{b.channel, publish}, how...)...)
 	c.Keys = append(c.Keys, c.Keys[1]+":old")
 	return c
 }
@@ -96,13 +97,13 @@ func (b *Bucket) replace(request string, how ...string) driver.Call {
 // CompareSet returns the call that sets the value, without an expiry, if it is
 // the expected one. The reply says whether it did.
 func (b *Bucket) CompareSet(request, old, value string) driver.Call {
-	return numbered(bucketCompare, b.name, request, old, "set", value)
+	return numbered(bucketCompare, b.name, request, old, b.channel, publish, "set", value)
 }
 
 // CompareDelete returns the call that deletes the value if it is the expected
 // one. The reply says whether it did.
 func (b *Bucket) CompareDelete(request, old string) driver.Call {
-	return numbered(bucketCompare, b.name, request, old, "del")
+	return numbered(bucketCompare, b.name, request, old, b.channel, publish, "del")
 }
 
 // DecodeValue decodes a reply that is a value, or nothing.
@@ -115,3 +116,42 @@ func DecodeValue(r driver.Reply) (value string, ok bool, err error) {
 	}
 	return "", false, unexpected(valueGet, r)
 }
+
+// A ValueChange is a claim that is granted when the value of a bucket is another one than
+// Seen. A grant stores the value in Seen.
+type ValueChange struct {
+	Bucket *Bucket
+	Seen   string
+	Exists bool // there is a value
+	Any    bool // accept the value in Seen, too
+}
+
+// Traits say that the claim changes nothing.
+func (c *ValueChange) Traits() Traits { return Traits{ReadOnly: true} }
+
+// Gate is not needed.
+func (c *ValueChange) Gate() string { return c.Bucket.channel }
+
+// Channels returns the channel of changes.
+func (c *ValueChange) Channels(string) []string { return []string{c.Bucket.channel} }
+
+// Claim returns the call that reads the value.
+func (c *ValueChange) Claim(Claim) driver.Call {
+	return driver.Call{Script: valueGet, Keys: []string{c.Bucket.name}}
+}
+
+// Decode grants a claim if the value is another one, which replaces Seen.
+func (c *ValueChange) Decode(_ Claim, r driver.Reply) (Verdict, error) {
+	value, ok, err := DecodeValue(r)
+	if err != nil {
+		return Verdict{}, err
+	}
+	if value == c.Seen && ok == c.Exists && !c.Any {
+		return Verdict{TTL: -1, Why: "nothing has changed"}, nil
+	}
+	c.Seen, c.Exists, c.Any = value, ok, false
+	return Verdict{Token: 1}, nil
+}
+
+// Free does nothing: there is nothing to free.
+func (c *ValueChange) Free(string) driver.Call { return c.Claim(Claim{}) }

@@ -148,6 +148,7 @@ var targets = []target{
 	{script: "atomiclong_add", keys: longKeys, do: decoded(func(name string) driver.Call { return script.NewAtomicLong(name).Add(request, 1) }, script.DecodeInt64)},
 	{script: "atomiclong_swap", keys: longKeys, do: decoded(func(name string) driver.Call { return script.NewAtomicLong(name).Swap(request, 1) }, script.DecodeInt64)},
 	{script: "atomiclong_compare", keys: longKeys, do: decoded(func(name string) driver.Call { return script.NewAtomicLong(name).Compare(request, 1, 2) }, decodeFlag)},
+	{script: "bucket_set", keys: valueKeys, do: plain(setBucket("v", 60))},
 	{script: "bucket_try", keys: bucketKeys, do: decoded(func(name string) driver.Call { return script.NewBucket(name).Try(request, "v", 0, true) }, decodeFlag)},
 	{script: "bucket_swap", keys: bucketKeys, do: plain(calling(func(name string) driver.Call { return script.NewBucket(name).Swap(request, "w", 0) }))},
 	{script: "bucket_compare", keys: bucketKeys, do: decoded(func(name string) driver.Call { return script.NewBucket(name).CompareSet(request, "v", "w") }, decodeFlag)},

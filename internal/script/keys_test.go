@@ -130,7 +130,7 @@ func derived(name string) []string {
 	const owner = "11111111-2222-4333-8444-555555555555:1"
 	fair, fenced, read, write := NewFair(name), NewFenced(name), NewRead(name), NewWrite(name, true)
 	return slices.Concat(fair.keys[1:], fenced.keys[1:], NewMutex(name).keys[1:], []string{
-		fair.Channels(owner)[0], NewElection(name).news, read.channel, read.writers, write.writers, read.own(owner), read.own(owner) + ":1",
+		fair.Channels(owner)[0], NewElection(name).news, NewBucket(name).channel, read.channel, read.writers, write.writers, read.own(owner), read.own(owner) + ":1",
 		read.root + ":" + owner + ":rwlock_timeout:1", // what scripts call the same
 	})
 }

@@ -48,6 +48,7 @@ func UsesOf(name string, database int) []Uses {
 	queue := NewMutex(name).Queued()
 	return append(uses,
 		Uses{By: "a lock with a queue of waiting clients", Keys: []string{queue.queue}, Channels: queue.GrantChannels("*")},
+		Uses{By: "Bucket.Watch", Channels: []string{NewBucket(name).channel}},
 		Uses{By: "Object.Restore", Feature: Dumps, Keys: []string{restoring(name, "*")}},
 		Uses{By: "Object.Listen", Feature: Listening, Channels: []string{"__keyspace@" + strconv.Itoa(database) + "__:" + name}},
 		Uses{By: "package fence", Feature: Fencing, Keys: []string{FenceKey(name)}},

@@ -5,9 +5,11 @@
 -- ARGV  1 how long to keep the old value, in ms
 --       2 number of the request
 --       3 how long to keep the mark, in ms
---       4 set or del
---       5 the new value
---       6.. options of SET
+--       4 the channel of those who watch the value
+--       5 PUBLISH or SPUBLISH
+--       6 set or del
+--       7 the new value
+--       8.. options of SET
 -- RETURN  the old value, or nothing
 local known = recall(KEYS[2], ARGV[2])
 if known then
@@ -17,12 +19,13 @@ if known then
 end
 redis.call('strlen', KEYS[3]) -- fails on a key of another type
 local old = redis.call('get', KEYS[1])
-if ARGV[4] == 'del' then
+if ARGV[6] == 'del' then
   redis.call('del', KEYS[1])
 else
-  redis.call('set', KEYS[1], ARGV[5], unpack(ARGV, 6))
+  redis.call('set', KEYS[1], ARGV[7], unpack(ARGV, 8))
 end
 -- The mark is kept longer than the old value, which may be large.
 remember(KEYS[2], ARGV[2], old and 'old' or 'none', ARGV[3])
 if old then redis.call('set', KEYS[3], old, 'px', ARGV[1]) end
+tell(ARGV[5], ARGV[4], '')
 return old
