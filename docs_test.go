@@ -13,7 +13,7 @@ import (
 // Links between documents lead somewhere, every decision is in the index and has
 // its sections, and every test that a document names exists.
 func TestDocs(t *testing.T) {
-	docs := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md"}
+	docs := []string{"README.md", "README.ko.md", "README.zh-CN.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/adr/*.md"} {
 		more, err := filepath.Glob(pattern)
 		if err != nil {

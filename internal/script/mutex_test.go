@@ -84,11 +84,11 @@ func inspectMutex(ctx context.Context, d driver.Driver, name string) error {
 	return err
 }
 
-// keepMutex keeps a lock for 60 s after its release.
-func keepMutex(owner string) op {
+// keepMutex keeps a lock of a:1 for 60 s after its release.
+func keepMutex() op {
 	return calling(func(name string) driver.Call {
 		m := script.NewMutex(name)
-		return script.Keep(m.Ref(owner), time.Minute, m.Channels(owner)[0])
+		return script.Keep(m.Ref("a:1"), time.Minute, m.Channels("a:1")[0])
 	})
 }
 
@@ -212,38 +212,38 @@ var mutexRows = []row{
 	{
 		title: "keep/shorter",
 		given: []string{"HSET N a:1 2", "EXPIRE N 600"},
-		do:    keepMutex("a:1"), reply: "1", heard: "0 on channel",
+		do:    keepMutex(), reply: "1", heard: "0 on channel",
 		state: []string{"N hash a:1=2, TTL 60s"},
 	},
 	{
 		title: "keep/longer",
 		given: []string{"HSET N a:1 1", "EXPIRE N 20"},
-		do:    keepMutex("a:1"), reply: "1",
+		do:    keepMutex(), reply: "1",
 		state: []string{"N hash a:1=1, TTL 60s"},
 	},
 	{
 		title: "keep/another's",
 		given: []string{"HSET N b:1 1", "EXPIRE N 20"},
-		do:    keepMutex("a:1"), reply: "0",
+		do:    keepMutex(), reply: "0",
 		state: []string{"N hash b:1=1, TTL 20s"},
 	},
-	{title: "keep/free", do: keepMutex("a:1"), reply: "0"},
+	{title: "keep/free", do: keepMutex(), reply: "0"},
 	{
 		title: "keep/a writer",
 		given: []string{"HSET N mode write a:1 1", "EXPIRE N 600"},
-		do:    keepMutex("a:1"), reply: "1", heard: "0 on channel",
+		do:    keepMutex(), reply: "1", heard: "0 on channel",
 		state: []string{"N hash a:1=1 mode=write, TTL 60s"},
 	},
 	{
 		title: "keep/a writer with a read hold", // which may last longer
 		given: []string{"HSET N mode write a:1 1 c:1 1", "EXPIRE N 600"},
-		do:    keepMutex("a:1"), reply: "1",
+		do:    keepMutex(), reply: "1",
 		state: []string{"N hash a:1=1 c:1=1 mode=write, TTL 600s"},
 	},
 	{
 		title: "keep/another type",
 		given: []string{"SET N x"},
-		do:    keepMutex("a:1"), reply: "WRONGTYPE",
+		do:    keepMutex(), reply: "WRONGTYPE",
 		state: []string{"N string x"},
 	},
 	{
