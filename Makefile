@@ -48,7 +48,7 @@ test-rest: deps ## Run what make test leaves out: topologies, acl, the model, in
 
 .PHONY: modules
 modules: deps ## Run all tests of all modules, with one server where it does not matter
-	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo "== left out: the flash sale with PostgreSQL (./scripts/deps --databases)"
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || echo "== left out: the flash sale and a recipe of docs/cookbook.md with PostgreSQL (./scripts/deps --databases)"
 	@command -v chromium chromium-browser google-chrome >/dev/null || echo "== left out: the tests of the dashboard in Chromium (./scripts/deps --browser)"
 	@command -v mariadbd >/dev/null || echo "== left out: the flash sale with MariaDB (./scripts/deps --databases)"
 	@command -v etcd >/dev/null || echo "== left out: the migration from etcd (./scripts/deps --databases)"

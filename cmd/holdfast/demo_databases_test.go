@@ -129,7 +129,7 @@ func installed(t *testing.T, what, program string, dirs ...string) string {
 			return slices.Max(found)
 		}
 	}
-	t.Skipf("%s is not installed (no %s): the demo was not tested with it", what, program)
+	t.Skipf("%s is not installed (no %s; ./scripts/deps --databases installs it): not tested", what, program)
 	return ""
 }
 
