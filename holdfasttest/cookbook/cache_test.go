@@ -108,10 +108,14 @@ func TestCache(t *testing.T) {
 			t.Error("computed twice")
 			return "", nil
 		}
+		began := time.Now()
 		for i := range 4 {
 			if v, err := get(i, fail); v != "first" || err != nil {
 				t.Errorf("in the meantime: %q, %v", v, err)
 			}
+		}
+		if waited := time.Since(began); s.memory && waited > 0 {
+			t.Errorf("the old value took %v", waited)
 		}
 		close(finish)
 		if v := receive(t, ended); v != "second" {

@@ -2,7 +2,7 @@ package cookbook
 
 import (
 	"context"
-	"iter"
+	"errors"
 	"log"
 	"sync/atomic"
 	"testing"
@@ -22,44 +22,18 @@ func configOf(client *holdfast.Client) *holdfast.Bucket[Config] {
 }
 
 // follow keeps current up to date until ctx is done.
-func follow(ctx context.Context, client *holdfast.Client, current *atomic.Pointer[Config]) {
-	for config, err := range changes(ctx, configOf(client), time.Second) {
-		if err != nil {
+func follow(ctx context.Context, client *holdfast.Client, current *atomic.Pointer[Config]) error {
+	for config, err := range configOf(client).Watch(ctx) {
+		switch {
+		case errors.Is(err, holdfast.ErrUnavailable), errors.Is(err, holdfast.ErrCodec):
 			log.Printf("the configuration stays as it is: %v", err)
-			continue
-		}
-		current.Store(&config)
-	}
-}
-
-// changes yields the value of a bucket, and each new value. It reads the bucket at intervals.
-func changes[T comparable](ctx context.Context, bucket *holdfast.Bucket[T], every time.Duration) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		var last T
-		for seen := false; ; {
-			v, ok, err := bucket.Get(ctx)
-			switch {
-			case ctx.Err() != nil:
-				return
-			case err != nil:
-				if !yield(last, err) {
-					return
-				}
-			case ok && (!seen || v != last):
-				last, seen = v, true
-				if !yield(v, nil) {
-					return
-				}
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
+		case err != nil:
+			return err
+		case config.Exists:
+			current.Store(&config.Value)
 		}
 	}
+	return nil
 }
 
 // setWorkers changes one field. Changes of other fields at the same time are kept.
@@ -81,8 +55,7 @@ func TestConfig(t *testing.T) {
 		for i := range current {
 			client := s.newClient()
 			go func() {
-				follow(ctx, client, &current[i])
-				ended <- true
+				ended <- follow(ctx, client, &current[i]) == nil
 			}()
 		}
 		await := func(want Config) {
@@ -101,17 +74,20 @@ func TestConfig(t *testing.T) {
 		}
 		await(Config{7, "hello"})
 
-		if s.memory {
-			s.do("SET", "config:shop", "this is no JSON")
-			time.Sleep(5 * time.Second)
-			await(Config{7, "hello"})
-			s.do("DEL", "config:shop")
-			time.Sleep(5 * time.Second)
-			await(Config{7, "hello"})
+		s.do("SET", "config:shop", "this is no JSON")
+		time.Sleep(2 * poll)
+		await(Config{7, "hello"})
+		s.do("DEL", "config:shop")
+		time.Sleep(2 * poll)
+		await(Config{7, "hello"})
+		if err := setWorkers(t.Context(), admin, 8); err != nil {
+			t.Fatal(err)
 		}
+		await(Config{8, ""})
 		cancel()
-		receive(t, ended)
-		receive(t, ended)
+		if !receive(t, ended) || !receive(t, ended) {
+			t.Error("a follower has ended with an error")
+		}
 	})
 }
 

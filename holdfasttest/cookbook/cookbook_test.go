@@ -20,6 +20,9 @@ func TestMain(m *testing.M) { os.Exit(redistest.RunTests(m)) }
 // limit is the time for what takes milliseconds on an idle machine.
 const limit = 30 * time.Second
 
+// poll is the PollInterval of the clients.
+const poll = 500 * time.Millisecond
+
 // A server is a Redis server or the server of holdfasttest.
 type server struct {
 	newClient func() *holdfast.Client
@@ -44,7 +47,7 @@ func startRedis(t *testing.T) *server {
 	s := redistest.Start(t)
 	return &server{
 		newClient: func() *holdfast.Client {
-			client, err := holdfast.Open(t.Context(), s.URL())
+			client, err := holdfast.Open(t.Context(), s.URL(), holdfast.Options{PollInterval: poll})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +60,7 @@ func startRedis(t *testing.T) *server {
 
 func startMemory(t *testing.T) *server {
 	s := holdfasttest.NewServer(t)
-	return &server{newClient: func() *holdfast.Client { return s.NewClient() }, do: s.Do, memory: true}
+	return &server{newClient: func() *holdfast.Client { return s.NewClient(holdfast.Options{PollInterval: poll}) }, do: s.Do, memory: true}
 }
 
 // pass lets time pass for keys that no process renews. With a Redis server it shortens
