@@ -77,6 +77,21 @@ func (a *acquisition) withdraw() {
 	}
 }
 
+// leaveQueue leaves the queue at the server before the wait for the turn. Calls that came
+// at the same time may all be in it, but only the call with the turn hears of a grant. A
+// grant to another call would be of no use until it expires. The call goes on with a new
+// owner, so that a request for the old one that arrives late has no effect on it.
+func (a *acquisition) leaveQueue() {
+	ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
+	defer cancel()
+	if _, err := a.e.d.Do(ctx, a.e.withAllowedQueue(a.k).Free(a.claim.Owner)); err != nil || a.doubt {
+		a.e.undo(a.k, a.claim.Owner, a.claim.Lease, true)
+	}
+	a.claim.Owner = a.e.owner()
+	a.queued, a.claim.Queue, a.doubt = false, false, false
+	a.place, a.granted = 0, ""
+}
+
 // leave unsubscribes and gives the turn to the next, unless the hold keeps it.
 func (a *acquisition) leave(granted bool) {
 	if a.own != nil {

@@ -67,6 +67,9 @@ func (a *acquisition) queue() (waited bool, err error) {
 		a.turn = true
 		return false, nil
 	}
+	if a.queued {
+		a.leaveQueue()
+	}
 	arrived := clock.Early()
 	_, err = a.e.awaitTurn(a.waiting, a.g, a.traits, 0, &a.long)
 	switch {

@@ -117,4 +117,9 @@ var semaphores = []Mutant{
 		"internal/script/lua/leased_return.lua", "if not ends or ends <= now then", "if false then",
 		"internal/script", "TestLeasedPermits$",
 	},
+	{
+		"a call that waits for its turn stays in the queue at the server",
+		"internal/engine/acquisition_wait.go", "	if a.queued {\n		a.leaveQueue()\n	}\n", "",
+		"test/behaviour", "TestLeasedQueueOfMany",
+	},
 }

@@ -22,6 +22,7 @@ var notSimulated = map[string][]string{
 		"a call waits for a message from another library",
 	},
 	"only mutexes are simulated": {
+		"a call that waits for its turn stays in the queue at the server",
 		"what is declared is not created again after the server has lost it",
 		"a call does not listen where Redisson tells it that it is next",
 		"every call for a fair lock listens on a channel of its own",

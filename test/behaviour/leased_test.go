@@ -426,3 +426,39 @@ func TestPermitsClose(t *testing.T) {
 	locktest.Release(t, kept)
 	r.Has(t, 3, 0)
 }
+
+// Many calls of a client that come at the same time have one place in the queue at the
+// server. A grant to a call that waits for its turn in the process would be of no use.
+func TestLeasedQueueOfMany(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	name := locktest.Name(t)
+	queue := "holdfast:queue:{" + name + "}"
+	clients := []*holdfast.Client{locktest.Open(t, s.URL(), locktest.Unpolled), locktest.Open(t, s.URL(), locktest.Unpolled)}
+	burst := func() {
+		locktest.Parallel(20, func(i int) {
+			l, err := clients[i%len(clients)].LeasedSemaphore(name, holdfast.Permits(4)).Acquire(t.Context(), 1)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+			locktest.Release(t, l)
+		})
+	}
+	burst() // the clients still listen for grants for a second
+	held, err := locktest.Open(t, s.URL()).LeasedSemaphore(name).Acquire(t.Context(), 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		burst()
+	}()
+	time.Sleep(300 * time.Millisecond)
+	locktest.Eventually(t, 10*time.Second, "each client has one place", func() bool { return s.Int(t, "ZCARD", queue) == int64(len(clients)) })
+	locktest.Release(t, held)
+	<-done
+	locktest.Eventually(t, 10*time.Second, "the queue is empty", func() bool { return s.Int(t, "ZCARD", queue) == 0 })
+}
