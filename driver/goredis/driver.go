@@ -25,6 +25,9 @@
 // the clients of the nodes, so hooks must be added there: use OnNewNode, as
 // redisotel does.
 //
+// Credentials that change come from CredentialsProviderContext or
+// StreamingCredentialsProvider of the client. A lease survives the change.
+//
 // go-redis 9.22 has a data race while it detects that a server sends no
 // maintenance notifications. To avoid reports of the race detector, set
 // MaintNotificationsConfig with the mode maintnotifications.ModeDisabled.

@@ -124,6 +124,7 @@ func (c *callContext) Value(key any) any {
 type commandConn struct {
 	net.Conn
 	n     *node
+	since time.Time   // when it was opened
 	piped atomic.Bool // rueidis runs its pipeline and handles contexts itself
 	ready atomic.Bool // it is open, and a command was answered on it
 	known atomic.Bool // the server is identified
@@ -204,7 +205,7 @@ func (n *node) dialer(network string) func(context.Context, string, *net.Dialer,
 			return nil, err
 		}
 		raw := conn
-		conn = &checkedConn{Conn: raw, forget: context.AfterFunc(n.gone, func() { _ = raw.Close() })}
+		conn = &checkedConn{Conn: raw, forget: context.AfterFunc(n.era.Load().ctx, func() { _ = raw.Close() })}
 		if !command {
 			// The server may have been replaced since it was identified.
 			if c := n.conn.Load(); c != nil && ctx.Value(ackedKey{}) != nil {
@@ -212,7 +213,7 @@ func (n *node) dialer(network string) func(context.Context, string, *net.Dialer,
 			}
 			return conn, nil
 		}
-		c := &commandConn{Conn: conn, n: n}
+		c := &commandConn{Conn: conn, n: n, since: time.Now()}
 		n.conn.Store(c)
 		return c, nil
 	}

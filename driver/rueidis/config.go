@@ -1,6 +1,7 @@
 package rueidis
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -80,6 +81,18 @@ type Config struct {
 	Password         Secret
 	SentinelUsername string
 	SentinelPassword Secret
+
+	// Credentials, if it is not nil, returns the user and the password for each
+	// new connection, also to sentinels and for subscriptions. It replaces
+	// Username, Password and those of the sentinels. An empty user means the
+	// default user. An empty user and password mean no login.
+	//
+	// Several goroutines may call it at the same time. It should cache what it
+	// returns: after a failure of a server, it is called again and again. If it
+	// fails, panics, or does not return within DialTimeout, the connection fails
+	// like one to an unreachable server, and so it does if the server rejects the
+	// credentials. The driver then tries again.
+	Credentials func(ctx context.Context, peer Peer) (username string, password Secret, err error)
 
 	DB         int
 	ClientName string
@@ -173,6 +186,9 @@ func (c *Config) checkMode() error {
 		}
 	} else if c.MasterName == "" {
 		return errors.New("no master name given: give the name that the sentinels use for the master")
+	}
+	if c.Credentials != nil && (c.Username != "" || c.Password != "" || c.SentinelUsername != "" || c.SentinelPassword != "") {
+		return errors.New("credentials are given twice: set Credentials, or users and passwords")
 	}
 	switch {
 	case c.Mode == Cluster && c.DB != 0:

@@ -1,6 +1,7 @@
 package rueidis
 
 import (
+	"context"
 	"crypto/tls"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ func TestConfigDefaults(t *testing.T) {
 
 func TestConfigContradictions(t *testing.T) {
 	one := []string{"h:1"}
+	none := func(context.Context, Peer) (string, Secret, error) { return "", "", nil }
 	for _, test := range []struct {
 		c    Config
 		want string
@@ -50,6 +52,8 @@ func TestConfigContradictions(t *testing.T) {
 		{Config{Mode: Replicated, Addrs: []string{"h:1", ""}}, "address 2 is empty"},
 		{Config{Mode: Replicated, Addrs: []string{"h:1", "h:2", "h:1"}}, "addresses 1 and 3"},
 		{Config{Mode: Sentinel, Addrs: one}, "no master name given"},
+		{Config{Addr: "h:1", Password: "x", Credentials: none}, "credentials are given twice"},
+		{Config{Mode: Sentinel, Addrs: one, MasterName: "m", SentinelPassword: "x", Credentials: none}, "credentials are given twice"},
 		{Config{Mode: Cluster, Addrs: one, DB: 1}, "database 0 only"},
 		{Config{Mode: Cluster, Addrs: one, Sharded: 7}, "unknown Sharded"},
 		{Config{Mode: Cluster, Addrs: one, MasterName: "m"}, "choose mode Sentinel"},

@@ -31,6 +31,9 @@ type node struct {
 	c      Config
 	events nodeEvents
 
+	sentinel bool         // the server is a sentinel
+	logins   atomic.Int32 // calls of Config.Credentials in progress
+
 	client  atomic.Pointer[rueidis.Client] // nil until the first connection
 	opening sync.Mutex
 	failed  time.Time // when the last attempt to connect failed; guarded by opening
@@ -39,6 +42,7 @@ type node struct {
 	end     context.CancelFunc
 	gone    context.Context // done when rueidis has closed its connections; those that it has missed are closed then
 	drop    context.CancelFunc
+	era     atomic.Pointer[era]
 
 	conn         atomic.Pointer[commandConn] // nil until the first dial
 	calls        atomic.Int64                // calls in progress
@@ -73,6 +77,7 @@ func newNode(ctx context.Context, c Config, addr string, events nodeEvents) *nod
 	n := &node{addr: addr, c: c, events: events}
 	n.life, n.end = context.WithCancel(ctx)
 	n.gone, n.drop = context.WithCancel(context.Background())
+	n.newEra()
 	n.term.Store(events.nextTerm())
 	n.replicas.Store(-1)
 	return n
@@ -101,6 +106,7 @@ func (n *node) connect() error {
 		ForceSingleClient: true, // do not detect clusters
 		Username:          c.Username,
 		Password:          string(c.Password),
+		AuthCredentialsFn: n.authFn(),
 		SelectDB:          c.DB,
 		ClientName:        c.ClientName,
 		TLSConfig:         c.TLS,
@@ -131,6 +137,18 @@ func (n *node) connect() error {
 	}
 	n.client.Store(&client)
 	return nil
+}
+
+// authFn returns the function with which rueidis asks for credentials, or nil if
+// they never change.
+func (n *node) authFn() func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+	if n.c.Credentials == nil {
+		return nil
+	}
+	return func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+		username, password, err := n.credentials(n.life)
+		return rueidis.AuthCredentials{Username: username, Password: string(password)}, err
+	}
 }
 
 // close ends all calls and connections.
@@ -263,7 +281,7 @@ var errReplaced = driver.Unsent(errors.New("the server was replaced by another o
 // classify turns an error of rueidis into one of package driver.
 func (n *node) classify(err error) error {
 	if e, ok := rueidis.IsRedisErr(err); ok {
-		return driver.ServerError(e.Error())
+		return n.replied(driver.ServerError(e.Error()))
 	}
 	var op *net.OpError
 	var known *driver.Error

@@ -75,7 +75,9 @@ func (s *sentinels) setAddrs(addrs []string, all bool) {
 	}
 	for _, addr := range wanted {
 		if s.nodes[addr] == nil && len(s.nodes) < len(s.c.Addrs)+maxPeers {
-			s.nodes[addr] = &sentinelNode{node: newNode(s.life, s.c, addr, noEvents{})}
+			n := newNode(s.life, s.c, addr, noEvents{})
+			n.sentinel = true
+			s.nodes[addr] = &sentinelNode{node: n}
 		}
 	}
 }

@@ -46,6 +46,10 @@ type request struct {
 // openSubConn opens a subConn. A goroutine passes what the server sends to
 // handle, until close is called.
 func (n *node) openSubConn(ctx context.Context, heard func(kind, channel, payload string)) (*subConn, error) {
+	username, password, err := n.credentials(ctx)
+	if err != nil {
+		return nil, err
+	}
 	conn, err := n.dial(ctx, n.c.Network, n.addr, &net.Dialer{Timeout: n.c.DialTimeout, KeepAlive: pingGap}, n.c.TLS)
 	if err != nil {
 		return nil, n.classify(err)
@@ -54,10 +58,10 @@ func (n *node) openSubConn(ctx context.Context, heard func(kind, channel, payloa
 	go c.readLoop()
 	var login [][]string
 	switch {
-	case n.c.Username != "":
-		login = append(login, []string{"AUTH", n.c.Username, string(n.c.Password)})
-	case n.c.Password != "":
-		login = append(login, []string{"AUTH", string(n.c.Password)})
+	case username != "":
+		login = append(login, []string{"AUTH", username, string(password)})
+	case password != "":
+		login = append(login, []string{"AUTH", string(password)})
 	}
 	if n.c.ClientName != "" {
 		login = append(login, []string{"CLIENT", "SETNAME", n.c.ClientName})
@@ -69,7 +73,7 @@ func (n *node) openSubConn(ctx context.Context, heard func(kind, channel, payloa
 		}
 		if err != nil {
 			c.close()
-			return nil, err
+			return nil, n.replied(err)
 		}
 	}
 	return c, nil

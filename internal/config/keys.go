@@ -57,7 +57,7 @@ func common() map[string]rule {
 			refuse: "renamed commands are not supported: remove this key if the server uses the standard names",
 			unless: plainCommands,
 		},
-		"credentialsResolver": {refuse: "it is Java code, which cannot run here: set username and password, for example from ${VARIABLES}", unless: plainCredentials},
+		"credentialsResolver": {refuse: "it is Java code, which cannot run here: set username and password, for example from ${VARIABLES}, or call holdfast.New with a driver that has Config.Credentials", unless: plainCredentials},
 
 		"sslVerificationMode": choice("STRICT, CA_ONLY or NONE", map[string]func(*reader){
 			"STRICT":  func(r *reader) { r.verification = "STRICT" },
