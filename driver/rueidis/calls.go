@@ -172,10 +172,14 @@ func (n *node) acked(ctx context.Context, calls []driver.Call, replicas int, tim
 }
 
 // waitError returns the error of a call whose WAIT failed. A server that has
-// just become a replica refuses WAIT. This is not permanent, so the error is
-// ambiguous.
+// become a replica refuses WAIT. This is not permanent, and the script may have
+// run before, so the error is ambiguous.
 func (n *node) waitError(err error) error {
-	if err = n.classify(err); driver.CodeOf(err) == "ERR" && !strings.Contains(err.Error(), "unknown command") {
+	err = n.classify(err)
+	if strings.Contains(err.Error(), "WAIT cannot be used with replica") { // rueidis has removed the code ERR
+		return n.replied(&driver.Error{Class: driver.Ambiguous, Code: "READONLY", Err: errors.New("the server is a replica now")})
+	}
+	if driver.CodeOf(err) == "ERR" && !strings.Contains(err.Error(), "unknown command") {
 		return driver.Unknown(err)
 	}
 	return err

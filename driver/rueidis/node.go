@@ -199,6 +199,9 @@ func (n *node) checkIdentity(done *callContext, r rueidis.RedisResult) error {
 			return err
 		}
 		n.learn(f)
+		if f.Role == "slave" && n.c.Mode == Single {
+			n.redial() // the host name may belong to another server by now
+		}
 		// Only if the reply certainly came on the current connection.
 		if c := n.conn.Load(); c == done.conn || done.dialled {
 			c.ready.Store(true)

@@ -173,6 +173,7 @@ func (s *subscriber) serve(generation uint64) error {
 	if err := s.n.ensureIdentified(s.ctx); err != nil { // the version tells which families it supports
 		return err
 	}
+	term, asked := s.n.term.Load(), time.Now()
 	c, err := s.n.openSubConn(s.ctx, func(kind, channel, payload string) { s.handle(kind, channel, payload, generation) })
 	if err != nil {
 		return err
@@ -205,6 +206,13 @@ func (s *subscriber) serve(generation uint64) error {
 			}
 			if now := s.n.listensSharded(); now != both {
 				return errFamilies // all channels must be subscribed again
+			}
+			if s.n.hasName() && time.Since(asked) >= roleEvery {
+				asked = time.Now()
+				go func() { _ = s.n.identify(s.ctx) }() // a waiter that sends no writes learns only so that the server is a replica
+			}
+			if s.n.term.Load() != term {
+				return errReplaced // the host name may belong to another server by now
 			}
 			s.retryDelayed()
 		case <-c.closed:

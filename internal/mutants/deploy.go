@@ -29,4 +29,24 @@ var deploy = []Mutant{
 		"driver/rueidis/sentinel.go", "			n.sentinel = true\n", "",
 		"test/deploy", "TestRotation/sentinel",
 	},
+	{
+		"a connection to a server that has become a replica is kept",
+		"driver/rueidis/credentials.go", "code == \"READONLY\" && n.c.Mode == Single", "code == \"READONLY\" && n.c.Mode < Single",
+		"test/deploy", "TestNameMoves/demoted,_with_data",
+	},
+	{
+		"subscriptions stay at the server that had the host name before",
+		"driver/rueidis/subscriber.go", "if s.n.term.Load() != term {", "if false && s.n.term.Load() != term {",
+		"test/deploy", "TestNameMoves/demoted,_with_data",
+	},
+	{
+		"a waiter does not notice that its server has become a replica",
+		"driver/rueidis/credentials.go", "const roleEvery = 5 * time.Second", "const roleEvery = time.Hour",
+		"test/deploy", "TestNameMoves/demoted,_with_data",
+	},
+	{
+		"a replica that refuses WAIT ends the waiting calls",
+		"driver/rueidis/calls.go", "if strings.Contains(err.Error(), \"WAIT cannot be used with replica\") {", "if false {",
+		"test/deploy", "TestNameMoves/demoted,_acked,_with_data",
+	},
 }

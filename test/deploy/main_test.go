@@ -19,7 +19,12 @@ const lease = 6 * time.Second
 // patience is how long a test waits for what has no bound of its own.
 const patience = 20 * time.Second
 
-func TestMain(m *testing.M) { locktest.Main(m, nil) }
+func TestMain(m *testing.M) {
+	if err := names.start(); err != nil {
+		panic(err)
+	}
+	locktest.Main(m, nil)
+}
 
 // config returns the Config of a URL.
 func config(t *testing.T, url string) rueidis.Config {
@@ -35,11 +40,24 @@ func config(t *testing.T, url string) rueidis.Config {
 // poll, so only a message wakes them.
 func open(t *testing.T, c rueidis.Config) *holdfast.Client {
 	t.Helper()
+	return openWith(t, c, holdfast.Options{WatchdogTimeout: lease, RenewEvery: lease / 6, PollInterval: time.Minute, Anonymous: true})
+}
+
+// openIn is open for a URL and a replication mode.
+func openIn(t *testing.T, url string, mode holdfast.ReplicationMode) *holdfast.Client {
+	t.Helper()
+	return openWith(t, config(t, url), holdfast.Options{
+		WatchdogTimeout: lease, RenewEvery: lease / 6, PollInterval: time.Minute, Anonymous: true, Replication: holdfast.Replication{Mode: mode},
+	})
+}
+
+func openWith(t *testing.T, c rueidis.Config, o holdfast.Options) *holdfast.Client {
+	t.Helper()
 	d, err := rueidis.Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := holdfast.New(d, holdfast.Options{WatchdogTimeout: lease, RenewEvery: lease / 6, PollInterval: time.Minute, Anonymous: true})
+	client, err := holdfast.New(d, o)
 	if err != nil {
 		t.Fatal(err)
 	}
