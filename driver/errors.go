@@ -136,6 +136,36 @@ func ServerError(text string) error {
 	return e
 }
 
+var (
+	missing = regexp.MustCompile(`Unknown (\w+ )?command called from (Lua )?script`)
+	ofLine  = regexp.MustCompile(`@user_script: ?(\d+)`)
+	called  = regexp.MustCompile(`redis\.p?call\(["'](\w+)["']`)
+)
+
+// ScriptError is [ServerError] for the error reply to a script. If the script
+// calls a command that the server does not have, the server does not say which.
+// The error then contains the commands in the line where the script failed.
+func ScriptError(s *Script, text string) error {
+	if !missing.MatchString(text) {
+		return ServerError(text)
+	}
+	names := "a command"
+	if m := ofLine.FindStringSubmatch(text); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		if lines := strings.Split(s.Source, "\n"); n > 0 && n <= len(lines) {
+			var list []string
+			for _, c := range called.FindAllStringSubmatch(lines[n-1], -1) {
+				list = append(list, strings.ToUpper(c[1]))
+			}
+			if list != nil {
+				names = strings.Join(list, " or ")
+			}
+		}
+	}
+	return &Error{Class: Fatal, Code: "ERR", Err: fmt.Errorf("the server does not have %s, which the script %s calls: "+
+		"scripts cannot use a command that is renamed or disabled, so remove its rename-command from the configuration of the server", names, s.Name)}
+}
+
 // longest is the maximum number of bytes of a server message in an error.
 const longest = 300
 

@@ -90,3 +90,24 @@ func TestServerErrorIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// The error of a script names the command that the server does not have.
+func TestMissingCommand(t *testing.T) {
+	t.Parallel()
+	s := NewScript("some", "local n = 1\nif redis.call('exists', KEYS[1]) == 1 then redis.pcall('pexpire', KEYS[1], n) end\nreturn redis.call(ARGV[1])")
+	for text, want := range map[string]string{
+		"ERR Unknown Redis command called from script script: abc, on @user_script:2.":                                            "does not have EXISTS or PEXPIRE, which the script some calls",
+		"Unknown Redis command called from script script: abc, on @user_script:2.":                                                "does not have EXISTS or PEXPIRE",
+		"ERR Error running script (call to f_abc): @user_script:2: @user_script: 2: Unknown Redis command called from Lua script": "does not have EXISTS or PEXPIRE",
+		"ERR Unknown command called from script script: abc, on @user_script:2.":                                                  "does not have EXISTS or PEXPIRE",
+		"ERR Unknown Redis command called from script script: abc, on @user_script:3.":                                            "does not have a command, which",
+		"ERR Unknown Redis command called from script script: abc, on @user_script:300.":                                          "does not have a command, which",
+		"ERR Unknown Redis command called from script":                                                                            "does not have a command, which",
+		"WRONGTYPE Operation against a key":                                                                                       "WRONGTYPE Operation",
+	} {
+		err := ScriptError(s, text)
+		if !strings.Contains(err.Error(), want) || ClassOf(err) != Fatal {
+			t.Errorf("%q becomes %v (%v), want %q", text, err, ClassOf(err), want)
+		}
+	}
+}

@@ -67,7 +67,9 @@ func (c *command) setResult(cmd *redis.Cmd) {
 	case c.cmdErr == nil:
 		c.result.Reply, c.result.Err = reply(v)
 	default:
-		c.result.Err = classify(c.cmdErr)
+		if c.result.Err = classify(c.cmdErr); driver.CodeOf(c.result.Err) == "ERR" {
+			c.result.Err = driver.ScriptError(c.script, c.cmdErr.Error())
+		}
 	}
 }
 

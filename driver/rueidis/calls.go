@@ -44,7 +44,7 @@ func (n *node) one(ctx context.Context, call driver.Call, asking bool) driver.Re
 		done.conn.known.Store(false)
 		return n.many(ctx, []driver.Call{call}, asking)[0]
 	}
-	return n.result(ctx, done, resp)
+	return n.result(ctx, done, call, resp)
 }
 
 // doMany runs several scripts as one pipeline.
@@ -106,7 +106,7 @@ func (n *node) once(ctx context.Context, calls []driver.Call, asking bool) []dri
 				resp = client.Do(done, n.eval(call))
 			}
 		}
-		results[i] = n.result(ctx, done, resp)
+		results[i] = n.result(ctx, done, call, resp)
 	}
 	return results
 }
@@ -159,7 +159,7 @@ func (n *node) acked(ctx context.Context, calls []driver.Call, replicas int, tim
 			resp, acked = again[step-1], again[len(again)-1]
 		}
 		r := driver.Result{}
-		if r.Reply, r.Err = n.decode(resp); r.Err == nil {
+		if r.Reply, r.Err = n.decode(call, resp); r.Err == nil {
 			k, err := acked.AsInt64()
 			if err != nil { // the script ran, but the number of replicas is unknown
 				r = driver.Result{Err: n.waitError(err)}
@@ -215,16 +215,19 @@ func isNoScript(r rueidis.RedisResult) bool {
 }
 
 // result decodes the answer to a call.
-func (n *node) result(ctx context.Context, done *callContext, resp rueidis.RedisResult) driver.Result {
-	reply, err := n.decode(resp)
+func (n *node) result(ctx context.Context, done *callContext, call driver.Call, resp rueidis.RedisResult) driver.Result {
+	reply, err := n.decode(call, resp)
 	if err == nil {
 		done.answered()
 	}
 	return driver.Result{Reply: reply, Err: n.timeoutCause(ctx, err)}
 }
 
-func (n *node) decode(r rueidis.RedisResult) (driver.Reply, error) {
+func (n *node) decode(call driver.Call, r rueidis.RedisResult) (driver.Reply, error) {
 	m, err := r.ToMessage()
+	if e, ok := rueidis.IsRedisErr(err); ok && !e.IsNil() {
+		return driver.Reply{}, n.replied(driver.ScriptError(call.Script, e.Error()))
+	}
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return driver.Reply{}, n.classify(err)
 	}

@@ -68,7 +68,7 @@ func (n *node) openSubConn(ctx context.Context, heard func(kind, channel, payloa
 	}
 	for _, cmd := range login {
 		errs, err := c.do(ctx, "OK", nil, cmd)
-		if err == nil {
+		if err == nil && cmd[0] == "AUTH" { // the name is dispensable: the user may lack permission for CLIENT
 			err = errs[0]
 		}
 		if err != nil {

@@ -310,3 +310,23 @@ func TestVersions(t *testing.T) {
 		w.check(t, check.Settings(check.Wants{}, driver.Facts{Node: "n", Version: version, Role: "master"}))
 	}
 }
+
+// A blind driver gets no answer to INFO from its server.
+type blind struct{ driver.Driver }
+
+func (b blind) Facts(context.Context, ...string) []driver.Facts {
+	return []driver.Facts{{Node: b.Place("").Node, Err: driver.ServerError("ERR unknown command 'INFO'")}}
+}
+
+// A server without INFO works, and its rights are checked.
+func TestServerWithoutInfo(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartWith(t, redistest.WithUser("app", "secret", "~*", "&*", "+@all", "-pexpire"))
+	fs := run(t, blind{connect(t, s.URL())}, check.Wants{Mode: check.Async}, "m")
+	if found := topic(fs, "settings"); len(found) != 1 || found[0].Severity != check.Warning || !strings.Contains(found[0].Text, "'INFO'") {
+		t.Errorf("found %+v", fs)
+	}
+	if found := topic(fs, "rights"); len(found) == 0 || !strings.Contains(found[0].Text, "pexpire") {
+		t.Errorf("the rights were not checked: %+v", fs)
+	}
+}

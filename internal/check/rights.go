@@ -37,7 +37,7 @@ func (i *inspector) findFeature(text string, rights ...string) {
 func rights(ctx context.Context, d driver.Driver, w Wants, facts []driver.Facts, names []string) []Finding {
 	var fs []Finding
 	for _, f := range facts {
-		if f.Err != nil && driver.CodeOf(f.Err) != "NOPERM" {
+		if f.Err != nil && driver.CodeOf(f.Err) != "NOPERM" && !strings.Contains(f.Err.Error(), "unknown command") {
 			continue
 		}
 		i := &inspector{ctx: ctx, d: d, w: w, server: f}
@@ -131,6 +131,7 @@ func (i *inspector) scripts(name string) bool {
 		return false
 	}
 	i.commands(rs)
+	i.missing(rs)
 	if rs[len(script.Commands)] == script.CommandRefused {
 		i.find(Danger, "the user lacks permission to publish: waiters are not notified when a lock is released", publishing(i.server)...)
 	}
@@ -170,6 +171,26 @@ func (i *inspector) commands(rs []script.Refusal) {
 	}
 	if features != nil {
 		i.findFeature("locks work, but the user lacks permission to run what these need: "+strings.Join(features, "; "), rights...)
+	}
+}
+
+// missing reports the commands that locks need and the server does not have.
+// Redis before 6.2 has no HRANDFIELD, and scripts work without it.
+func (i *inspector) missing(rs []script.Refusal) {
+	var names []string
+	for n, cmd := range script.Commands {
+		if rs[n] == script.CommandMissing && cmd.For == "" && cmd.Name() != "hrandfield" {
+			names = append(names, cmd.Name())
+		}
+	}
+	if rs[len(script.Commands)] == script.CommandMissing {
+		names = append(names, "publish")
+	}
+	if names != nil {
+		i.fs = append(i.fs, Finding{
+			i.server.Node, Danger, "commands", "the server does not have what scripts need: " + strings.Join(names, ", "),
+			"remove rename-command for these from the configuration of the server: scripts cannot use renamed commands",
+		})
 	}
 }
 

@@ -106,6 +106,12 @@ func silent(f driver.Facts) Finding {
 	if driver.CodeOf(f.Err) == "NOPERM" {
 		return Finding{f.Node, Danger, "rights", "the user lacks permission to ask for the state of the server: " + f.Err.Error(), grant("+info", "+time")}
 	}
+	if strings.Contains(f.Err.Error(), "unknown command") {
+		return Finding{
+			f.Node, Warning, "settings", "not checked: everything but the rights of the user. The server does not show its state: " + f.Err.Error(),
+			"permit INFO: without it, the client cannot count replicas, or detect that the server was replaced",
+		}
+	}
 	return Finding{f.Node, Danger, "answer", "the server did not answer and was not checked: " + f.Err.Error(), "start the server or fix the network"}
 }
 

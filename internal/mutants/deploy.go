@@ -30,6 +30,26 @@ var deploy = []Mutant{
 		"test/deploy", "TestRotation/sentinel",
 	},
 	{
+		"a refused client name ends the connection for subscriptions",
+		"driver/rueidis/subconn.go", "if err == nil && cmd[0] == \"AUTH\" {", "if err == nil {",
+		"test/deploy", "TestForbiddenCommands/named",
+	},
+	{
+		"the error of a script does not name the missing command",
+		"driver/errors.go", "names = strings.Join(list, \" or \")", "_ = list",
+		"test/deploy", "TestRenamedCommands/PEXPIRE",
+	},
+	{
+		"the check does not notice a missing command",
+		"internal/check/rights.go", "	i.missing(rs)\n", "",
+		"test/deploy", "TestRenamedCommands/PEXPIRE",
+	},
+	{
+		"the check stops at a server without INFO",
+		"internal/check/rights.go", " && !strings.Contains(f.Err.Error(), \"unknown command\") {", " {",
+		"internal/check", "TestServerWithoutInfo",
+	},
+	{
 		"a connection to a server that has become a replica is kept",
 		"driver/rueidis/credentials.go", "code == \"READONLY\" && n.c.Mode == Single", "code == \"READONLY\" && n.c.Mode < Single",
 		"test/deploy", "TestNameMoves/demoted,_with_data",

@@ -85,11 +85,13 @@ const (
 	CommandRefused
 	KeyRefused
 	ChannelRefused
+	CommandMissing // the server does not have the command
 )
 
 var (
 	ofKey      = regexp.MustCompile(`access .*\bkeys?\b`)
 	ofChannel  = regexp.MustCompile(`(access|publish) .*\bchannels?\b`)
+	notThere   = regexp.MustCompile(`Unknown (\w+ )?command called from (Lua )?script`)
 	ofACommand = regexp.MustCompile(`run the '([^' ]+)' command`)
 )
 
@@ -97,6 +99,8 @@ var (
 // server, and the command if the error contains it.
 func Refused(said string) (r Refusal, command string) {
 	switch {
+	case notThere.MatchString(said):
+		return CommandMissing, ""
 	case driver.CodeOf(driver.ServerError(said)) != "NOPERM":
 		return NotRefused, ""
 	case ofChannel.MatchString(said):
