@@ -50,6 +50,16 @@ var deploy = []Mutant{
 		"internal/check", "TestServerWithoutInfo",
 	},
 	{
+		"a master with an IPv6 address at the sentinels has no brackets",
+		"driver/rueidis/sentinel.go", "return net.JoinHostPort(addr[0], addr[1]), nil", "return addr[0] + \":\" + addr[1], nil",
+		"test/deploy", "TestIPv6Sentinel",
+	},
+	{
+		"the IPv6 address of a cluster node ends at its first colon",
+		"driver/rueidis/route.go", "i := strings.LastIndexByte(addr, ':')", "i := strings.IndexByte(addr, ':')",
+		"test/deploy", "TestIPv6Cluster",
+	},
+	{
 		"a connection to a server that has become a replica is kept",
 		"driver/rueidis/credentials.go", "code == \"READONLY\" && n.c.Mode == Single", "code == \"READONLY\" && n.c.Mode < Single",
 		"test/deploy", "TestNameMoves/demoted,_with_data",
