@@ -25,6 +25,11 @@ var deploy = []Mutant{
 		"driver/rueidis", "TestStuckCredentials",
 	},
 	{
+		"a connection whose login has expired is kept",
+		"driver/rueidis/credentials.go", "if login && code == \"NOAUTH\" ||", "if false ||",
+		"driver/rueidis", "TestExpiredLogin",
+	},
+	{
 		"sentinels get the credentials of the servers",
 		"driver/rueidis/sentinel.go", "			n.sentinel = true\n", "",
 		"test/deploy", "TestRotation/sentinel",
