@@ -41,10 +41,10 @@ test-all: lint test ## Run everything: make lint, make test, then make test-rest
 	@$(MAKE) --no-print-directory test-rest
 
 .PHONY: test-rest
-test-rest: deps ## Run what make test leaves out: topologies, acl, the model, interop, a tenth of the seeded bugs, release-check
+test-rest: deps ## Run what make test leaves out: topologies, acl, the model, interop, a fifteenth of the seeded bugs, release-check
 	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),1) topologies release-check \
 		$(if $(shell command -v javac >/dev/null && command -v mvn),model interop,no-interop) \
-		mutants PART=$(or $(PART),$(shell echo $$(($$(git rev-list --count HEAD) % 10 + 1)))/10)
+		mutants PART=$(or $(PART),$(shell echo $$(($$(git rev-list --count HEAD) % 15 + 1)))/15)
 
 .PHONY: modules
 modules: deps ## Run all tests of all modules, with one server where it does not matter
