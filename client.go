@@ -368,18 +368,6 @@ func (c *Client) prefixed(name string) string {
 	return c.options.NamePrefix + name
 }
 
-// fits returns an error if the clock skew would use up most of the lease time.
-func (c *Client) fits(s settings) error {
-	least := 4 * c.options.ClockSkew
-	switch {
-	case s.lease > 0 && s.lease < least:
-		return invalid("LeaseTime is %v: ClockSkew is %v, so choose at least %v", s.lease, c.options.ClockSkew, least)
-	case s.lease == 0 && s.renewal > 0 && s.renewal < least:
-		return invalid("WatchdogTimeout is %v: ClockSkew is %v, so choose at least %v", s.renewal, c.options.ClockSkew, least)
-	}
-	return nil
-}
-
 // ID returns the random id of this client. It is the first part of the owner of
 // each of its leases.
 func (c *Client) ID() string { return c.must().engine.ID() }

@@ -3,8 +3,6 @@ package holdfast
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -88,12 +86,7 @@ func (d *declarations) has(c declaration) bool {
 func (d *declarations) add(c declaration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.done) >= maxDeclared {
-		for _, old := range slices.Collect(maps.Keys(d.done))[:maxDeclared/2] {
-			delete(d.done, old)
-		}
-	}
-	if d.done == nil {
+	if d.done == nil || len(d.done) >= maxDeclared {
 		d.done = make(map[declaration]bool)
 	}
 	d.done[c] = true

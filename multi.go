@@ -131,11 +131,8 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 	err := func() error {
 		for _, l := range m.locks {
 			o, k := l.(single).target()
-			if err := o.client.fits(s); err != nil {
+			if err := o.fits(s, k); err != nil {
 				return err
-			}
-			if s.atLeast > 0 && !k.Ref("").CanKeep() {
-				return invalid("AtLeast does not apply to a %s: remove it", o.kind)
 			}
 			part := &Lease{client: o.client, kind: o.kind, name: o.name, renewed: s.lease == 0, parent: ctx, outer: whole.outer, whole: whole}
 			whole.parts.leases = append(whole.parts.leases, part)

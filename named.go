@@ -89,6 +89,22 @@ func (o *named) with(opts []Option) settings {
 	return s
 }
 
+// fits returns an error if the settings do not fit the kind, or if the clock skew of the
+// client would use up most of the lease time.
+func (o *named) fits(s settings, k engine.Kind) error {
+	skew := o.client.options.ClockSkew
+	least := 4 * skew
+	switch {
+	case s.lease > 0 && s.lease < least:
+		return invalid("LeaseTime is %v: ClockSkew is %v, so choose at least %v", s.lease, skew, least)
+	case s.lease == 0 && s.renewal > 0 && s.renewal < least:
+		return invalid("WatchdogTimeout is %v: ClockSkew is %v, so choose at least %v", s.renewal, skew, least)
+	case s.atLeast > 0 && !k.Ref("").CanKeep():
+		return invalid("AtLeast does not apply to a %s: remove it", o.kind)
+	}
+	return nil
+}
+
 // Name returns the name, without [Options].NamePrefix.
 func (o *named) Name() string { return o.given }
 
@@ -98,11 +114,8 @@ func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time
 		return nil, o.fail(op, err)
 	}
 	s := o.with(opts)
-	if err := o.client.fits(s); err != nil {
+	if err := o.fits(s, k); err != nil {
 		s.fail(err)
-	}
-	if s.atLeast > 0 && !k.Ref("").CanKeep() {
-		s.fail(invalid("AtLeast does not apply to a %s: remove it", o.kind))
 	}
 	if s.err != nil {
 		return nil, o.fail(op, s.err)

@@ -11,7 +11,7 @@ var deploy = []Mutant{
 	},
 	{
 		"rejected credentials are final",
-		"driver/rueidis/credentials.go", "	if login { //", "	if false && login { //",
+		"driver/rueidis/redial.go", "	if login { //", "	if false && login { //",
 		"test/deploy", "TestLateRotation",
 	},
 	{
@@ -26,7 +26,7 @@ var deploy = []Mutant{
 	},
 	{
 		"a connection whose login has expired is kept",
-		"driver/rueidis/credentials.go", "if login && code == \"NOAUTH\" ||", "if false ||",
+		"driver/rueidis/redial.go", "if login && code == \"NOAUTH\" ||", "if false ||",
 		"driver/rueidis", "TestExpiredLogin",
 	},
 	{
@@ -66,7 +66,7 @@ var deploy = []Mutant{
 	},
 	{
 		"a connection to a server that has become a replica is kept",
-		"driver/rueidis/credentials.go", "code == \"READONLY\" && n.c.Mode == Single", "code == \"READONLY\" && n.c.Mode < Single",
+		"driver/rueidis/redial.go", "code == \"READONLY\" && n.c.Mode == Single", "code == \"READONLY\" && n.c.Mode < Single",
 		"test/deploy", "TestNameMoves/demoted,_with_data",
 	},
 	{
@@ -76,7 +76,7 @@ var deploy = []Mutant{
 	},
 	{
 		"a waiter does not notice that its server has become a replica",
-		"driver/rueidis/credentials.go", "const roleEvery = 5 * time.Second", "const roleEvery = time.Hour",
+		"driver/rueidis/redial.go", "const roleEvery = 5 * time.Second", "const roleEvery = time.Hour",
 		"test/deploy", "TestNameMoves/demoted,_with_data",
 	},
 	{

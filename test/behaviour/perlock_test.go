@@ -134,8 +134,8 @@ func TestNamePrefix(t *testing.T) {
 		if n, err := m.HoldCount(inner.Context()); n != 2 || err != nil {
 			t.Errorf("hold count %d, %v", n, err)
 		}
-		if m.(interface{ Name() string }).Name() != "order" || l.Name() != "order" {
-			t.Errorf("the names are %q and %q", m.(interface{ Name() string }).Name(), l.Name())
+		if m.Name() != "order" || l.Name() != "order" {
+			t.Errorf("the names are %q and %q", m.Name(), l.Name())
 		}
 		rival := locktest.Open(t, s.URL(), holdfast.Options{Anonymous: true})
 		if k.Letter == "R" {
