@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/asynclog"
+	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/observe"
@@ -287,7 +288,7 @@ func New(d driver.Driver, o Options) (*Client, error) {
 	var observers *observers
 	o.Logger = asynclog.New(o.Logger, func() { observers.blocked("the logger") })
 	observers, identity := newObservers(o.Observers, o.Logger), o.identity()
-	e := engine.New(d, engine.Options{
+	e := engine.New(combine.New(d), engine.Options{
 		Lease:       o.WatchdogTimeout,
 		Renew:       o.RenewEvery,
 		Poll:        o.PollInterval,

@@ -18,7 +18,7 @@ const module = "github.com/holdfast-go/holdfast"
 // mayImport says which packages of this module each package may import, apart
 // from its tests. Calls go one way down: primitive, engine, script, driver.
 var mayImport = map[string][]string{
-	".":                  {"driver", "driver/rueidis", "inspect", "internal/async", "internal/asynclog", "internal/check", "internal/clock", "internal/config", "internal/engine", "internal/script", "internal/watchdog", "observe"},
+	".":                  {"driver", "driver/rueidis", "inspect", "internal/async", "internal/asynclog", "internal/check", "internal/clock", "internal/combine", "internal/config", "internal/engine", "internal/script", "internal/watchdog", "observe"},
 	"driver":             {},
 	"driver/rueidis":     {"driver"},
 	"driver/drivertest":  {"driver", "internal/redistest"},
@@ -34,6 +34,7 @@ var mayImport = map[string][]string{
 	"internal/config":    {"driver/rueidis"},
 	"internal/script":    {"driver", "internal/clock"}, // of the clock, random numbers that a seed repeats
 	"internal/wait":      {"driver"},
+	"internal/combine":   {"driver", "internal/clock", "internal/script"},
 	"internal/watchdog":  {"driver", "internal/clock", "internal/script"},
 	"internal/engine":    {"driver", "internal/clock", "internal/script", "internal/wait", "internal/watchdog"},
 	"internal/fake":      {"driver"},

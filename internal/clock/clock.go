@@ -18,18 +18,34 @@ var (
 	boot      = sinceBoot
 	startBoot = sinceBoot()
 	slept     atomic.Int64 // the known time that the monotonic clock is behind
+	ahead     atomic.Int64 // the time that the wall clock was ahead of the monotonic clock when boot was last read
 )
 
 // Now returns the time since a fixed moment before the first call.
+//
+// To read the clock that includes sleep takes a system call, which costs more than the
+// rest of an acquisition. So Now reads it only if the machine may have slept: a sleep also
+// puts the wall clock ahead of the monotonic clock. If somebody sets the wall clock, Now
+// reads the other clock once more than it has to.
 func Now() time.Duration {
+	t := time.Now()
+	now := t.Sub(start)
+	if lead := t.UnixNano() - int64(now); !near(lead, ahead.Load()) {
+		noteSleep()
+		ahead.Store(lead) // of before the reading, so that a sleep since then is not missed
+		now = time.Since(start)
+	}
+	return now + time.Duration(slept.Load())
+}
+
+// near reports whether two times differ by less than a millisecond.
+func near(a, b int64) bool { return max(a, b)-min(a, b) < int64(time.Millisecond) }
+
+// noteSleep reads the clock that includes sleep.
+func noteSleep() {
 	awake := boot() - startBoot // read first: a pause before the next line must not look like sleep
-	now := time.Since(start)
-	behind := int64(awake - now)
-	for {
-		known := slept.Load()
-		if behind <= known+int64(time.Millisecond) { // no sleep: only the time between the two readings
-			return now + time.Duration(known)
-		}
+	behind := int64(awake - time.Since(start))
+	for known := slept.Load(); behind > known+int64(time.Millisecond); known = slept.Load() { // less is only the time between the two readings
 		slept.CompareAndSwap(known, behind)
 	}
 }

@@ -28,6 +28,25 @@ func TestClock(t *testing.T) {
 	}
 }
 
+// TestSleep lets the machine sleep, which the wall clock shows, too.
+func TestSleep(t *testing.T) {
+	old := boot
+	defer func() { boot = old }()
+	before := Now()
+	boot = func() time.Duration { return old() + time.Hour + time.Duration(slept.Load()) }
+	ahead.Add(-int64(time.Hour))
+	for range 2 {
+		if jumped := Now() - before; jumped < time.Hour || jumped > time.Hour+time.Minute {
+			t.Errorf("jumped by %v", jumped)
+		}
+		boot = old
+	}
+	ahead.Add(int64(2 * time.Hour)) // somebody sets the wall clock
+	if jumped := Now() - before; jumped > time.Hour+time.Minute {
+		t.Errorf("jumped by %v after the wall clock was set", jumped)
+	}
+}
+
 func BenchmarkNow(b *testing.B) {
 	for b.Loop() {
 		Now()

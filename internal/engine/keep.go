@@ -21,6 +21,9 @@ func (h *Hold) KeepUntil(t time.Duration) {
 func (h *Hold) rest() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.until == 0 {
+		return 0
+	}
 	return max(h.until-clock.Now(), 0)
 }
 

@@ -24,7 +24,32 @@ type value struct {
 // A message is published on a channel.
 type message struct{ channel, payload string }
 
+// runBatch runs the calls of a batch, as lua/batch.lua does.
+func (d *Driver) runBatch(c driver.Call) (driver.Reply, []message) {
+	name, _ := strings.CutSuffix(c.Script.Name, "_batch")
+	keys, _ := strconv.Atoi(c.Args[0])
+	count, _ := strconv.Atoi(c.Args[1])
+	one := driver.Call{Script: &driver.Script{Name: name}, Args: slices.Clone(c.Args[5 : 5+count])}
+	differ, rest := c.Args[4], c.Args[5+count:]
+	list := []driver.Reply{{Type: driver.List}}
+	var published []message
+	for i := range len(c.Keys) / keys {
+		one.Keys = c.Keys[i*keys : (i+1)*keys]
+		for j := range differ {
+			if i > 0 {
+				one.Args[differ[j]-'1'] = rest[(i-1)*len(differ)+j]
+			}
+		}
+		reply, more := d.run(one)
+		list, published = append(list, reply), append(published, more...)
+	}
+	return driver.Reply{Type: driver.List, List: list}, published
+}
+
 func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
+	if strings.HasSuffix(c.Script.Name, "_batch") {
+		return d.runBatch(c)
+	}
 	number := func(n int) driver.Reply { return driver.Reply{Type: driver.Int, Int: int64(n)} }
 	lease := func(ms string) time.Time {
 		n, _ := strconv.Atoi(ms)

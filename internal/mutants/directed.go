@@ -76,7 +76,7 @@ var directed = []Mutant{
 	},
 	{
 		"clients of Redisson get no more than readers",
-		"internal/script/lua/lib/pass.lua", "n[2] - n[4] - n[6]", "0",
+		"internal/script/lua/lib/listeners.lua", "n[2] - n[4] - n[6]", "0",
 		"internal/script", "TestQueuedAndOthers",
 	},
 	{
@@ -86,7 +86,7 @@ var directed = []Mutant{
 	},
 	{
 		"readers count as clients of Redisson",
-		"internal/script/lua/lib/pass.lua", "n[2] - n[4] - n[6]", "n[2] - n[4]",
+		"internal/script/lua/lib/listeners.lua", "n[2] - n[4] - n[6]", "n[2] - n[4]",
 		"internal/script", "TestQueuedAndOthers",
 	},
 	{
@@ -131,7 +131,7 @@ var directed = []Mutant{
 	},
 	{
 		"readers of a client that has a writer in the queue are not counted",
-		"internal/script/lua/lib/pass.lua", "math.max(n[2] - n[4], n[6])", "n[2] - n[4]",
+		"internal/script/lua/lib/listeners.lua", "math.max(n[2] - n[4], n[6])", "n[2] - n[4]",
 		"test/behaviour", "TestReadersAndQueuedWriters",
 	},
 	{

@@ -120,8 +120,53 @@ var All = []Mutant{
 	},
 	{
 		"the time of a suspended machine does not count",
-		"internal/clock/clock.go", "return now + time.Duration(known)", "return now",
+		"internal/clock/clock.go", "return now + time.Duration(slept.Load())", "return now",
 		"internal/watchdog", "TestSleepingMachine",
+	},
+	{
+		"a call that fails in a batch is not sent again",
+		"internal/combine/combine.go", "	if alone {\n", "	if false && alone {\n",
+		"internal/combine", "TestRefusedBatchIsSplit",
+	},
+	{
+		"a call is sent after its context has ended",
+		"internal/combine/combine.go", "		case e.state == abandoned:\n", "		case false:\n",
+		"internal/combine", "TestEachCallHasItsOwnContext",
+	},
+	{
+		"the queue waits for a dead server",
+		"internal/combine/combine.go", "now-last > int64(stall)", "false",
+		"internal/combine", "TestStall",
+	},
+	{
+		"a batch grants a mutex twice",
+		"internal/script/lua/batch/mutex_acquire.lua", "if seen[key] then return end", "if false then return end",
+		"internal/script", "TestBatch$",
+	},
+	{
+		"a batch takes mutexes that are held",
+		"internal/script/lua/batch/mutex_acquire.lua", "redis.call('exists', unpack(KEYS)) ~= 0", "false",
+		"internal/script", "TestBatch$",
+	},
+	{
+		"a batch releases mutexes without their queue",
+		"internal/script/lua/batch/mutex_pass.lua", "if redis.call('exists', unpack(queues)) ~= 0 then return end", "",
+		"internal/script", "TestBatch$",
+	},
+	{
+		"a batch releases mutexes of others",
+		"internal/script/lua/batch/mutex_pass.lua", "if redis.call('hexists', locks[i], owner) == 0 then return end", "",
+		"internal/script", "TestBatch$",
+	},
+	{
+		"a failed call prevents the rest of its batch",
+		"internal/script/lua/batch.lua", "local ok, reply = pcall(call, keys, args)", "local ok, reply = true, call(keys, args)",
+		"internal/script", "TestBatch$",
+	},
+	{
+		"the clock that includes sleep is read only once",
+		"internal/clock/clock.go", "!near(lead, ahead.Load())", "ahead.Load() == 0",
+		"internal/clock", "TestSleep",
 	},
 	{
 		"a dead node stops all renewals",

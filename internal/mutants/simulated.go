@@ -134,6 +134,7 @@ var notSimulated = map[string][]string{
 		"a short lease with an unknown result is released only once",
 	},
 	"the faked clock has no time of a suspended machine to add": {
+		"the clock that includes sleep is read only once",
 		"the time of a suspended machine does not count",
 	},
 }

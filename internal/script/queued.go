@@ -12,12 +12,12 @@ import (
 
 var (
 	mutexQueue  = load("mutex_queue", "grant", "queue")
-	mutexPass   = load("mutex_pass", "free", "grant", "queue", "pass")
+	mutexPass   = load("mutex_pass", "free", "grant", "queue", "listeners", "pass")
 	fencedQueue = load("fenced_queue", "counter", "grant", "queue")
-	fencedPass  = load("fenced_pass", "free", "counter", "grant", "queue", "pass")
+	fencedPass  = load("fenced_pass", "free", "counter", "grant", "queue", "listeners", "pass")
 	writeQueue  = load("rwmutex_write_queue", "clock", "writers", "rwmutex", "write", "grant", "queue")
-	writePass   = load("rwmutex_write_pass", "clock", "writers", "rwmutex", "write", "grant", "queue", "pass", "writes")
-	readPass    = load("rwmutex_read_pass", "foreign", "rwmutex", "read", "grant", "queue", "pass", "writes")
+	writePass   = load("rwmutex_write_pass", "clock", "writers", "rwmutex", "write", "grant", "queue", "listeners", "pass", "writes")
+	readPass    = load("rwmutex_read_pass", "foreign", "rwmutex", "read", "grant", "queue", "listeners", "pass", "writes")
 )
 
 // A Queued is a lock whose waiting clients queue at the server. The release grants it to

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-//go:embed lua/*.lua lua/lib/*.lua
+//go:embed lua/*.lua lua/batch/*.lua lua/lib/*.lua
 var files embed.FS
 
 // load returns the script in lua/name.lua, preceded by the files in lua/lib that

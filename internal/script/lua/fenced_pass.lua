@@ -13,7 +13,7 @@ if not held then
   abandon(ARGV[1] .. ':fenced')
   return 0
 end
-return 1 + (heard and outside(heard, publish, ARGV[3]) or pass(':fenced', function(owner)
+return 1 + (heard and outside(heard, publish, ARGV[3], queue) or pass(':fenced', function(owner)
   local token = count(KEYS[2], false) -- nothing if the counter cannot be used: a client that asks is told why
   return token and give(owner, 1) and string.format('%.0f', token)
 end, publish, tonumber(ARGV[5]), ARGV[3], '0'))

@@ -63,4 +63,4 @@ for _ = 1, SKIPS do
 end
 if free <= 0 or others == 0 and not wake then return all and 1 or 0 end
 local heard = told(publish, KEYS[3], tostring(free))
-return all and 1 + (others or outside(heard, publish, KEYS[3])) or 0
+return all and 1 + (others or outside(heard, publish, KEYS[3], queue)) or 0

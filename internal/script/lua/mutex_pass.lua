@@ -12,6 +12,6 @@ if not held then
   abandon(ARGV[1])
   return 0
 end
-return 1 + (heard and outside(heard, publish, ARGV[3]) or pass('', function(owner)
+return 1 + (heard and outside(heard, publish, ARGV[3], queue) or pass('', function(owner)
   return give(owner, 1) and micros()
 end, publish, tonumber(ARGV[5]), ARGV[3], '0'))

@@ -1,12 +1,6 @@
 -- Messages to clients that wait for a lock.
 local GRANT = 2000 -- ms for which an owner gets the lock that has not asked just now
 
--- numsub returns how many clients listen on channels: name, number, ... It returns an error if the user may not see that.
-local function numsub(publish, ...)
-  if string.lower(publish) == 'spublish' then return redis.pcall('pubsub', 'shardnumsub', ...) end
-  return redis.pcall('pubsub', 'numsub', ...)
-end
-
 -- told publishes a message, and returns how many clients received it, or false if the user may not publish on the channel.
 local function told(publish, channel, message)
   local n = redis.pcall(publish, channel, message)

@@ -19,20 +19,6 @@ end
 -- deleted, here.
 local function give(...) return type(redis.pcall('hset', KEYS[1], ...)) == 'number' end
 
--- listeners returns how many clients wait and do not queue, how many of them are foreign, and how many clients listen on one more channel.
--- Foreign are clients of Redisson, and clients of Holdfast that are not readers. It returns nil if the user may not see who listens.
-local function listeners(publish, channel, more)
-  local n = numsub(publish, channel, queue, queue .. ':readers', more)
-  if n.err then return end
-  return math.max(n[2] - n[4], n[6]), n[2] - n[4] - n[6], n[8]
-end
-
--- outside returns how many of the clients that have received a message do not queue.
-local function outside(heard, publish, channel)
-  if type(heard) ~= 'number' or heard == 0 then return 0 end
-  return (listeners(publish, channel, queue)) or heard
-end
-
 -- front returns how many clients wait and do not queue, how many of them are foreign, and the first entry, from a place on, whose client
 -- listens: the entry, and what parse returns for it. It removes entries whose clients do not listen: they queue again when they listen
 -- again. It returns nothing if the user may not see who listens.
@@ -42,7 +28,7 @@ local function front(at, publish, channel)
     local member = redis.pcall('zrange', queue, at, at)[1]
     if not member then break end
     local client, owner, wanted = parse(member)
-    others, foreign, listening = listeners(publish, channel, client or queue)
+    others, foreign, listening = listeners(publish, channel, queue, client or queue)
     if not others then return end
     if client and listening > 0 then return others, foreign, member, client, owner, wanted end
     local removed = redis.pcall('zrem', queue, member)
@@ -96,5 +82,5 @@ local function pass(kind, take, publish, lot, channel, message, message2)
     end
   end
   local heard = wake()
-  return others or outside(heard, publish, channel)
+  return others or outside(heard, publish, channel, queue)
 end
