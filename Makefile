@@ -139,7 +139,7 @@ bench: deps ## Measure, side by side with a bare client
 	go test -run '^$$' -bench . -benchtime 2s ./bench
 
 .PHONY: bench-peers
-bench-peers: deps ## Measure beside other lock libraries for Go: twelve minutes; ARGS='-scenario crowd -svg docs/crowd.svg'
+bench-peers: deps ## Measure beside other lock libraries for Go: fifteen minutes; ARGS='-scenario crowd -svg docs/crowd.svg'
 	go run ./bench/peers $(ARGS)
 
 .PHONY: lint

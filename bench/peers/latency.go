@@ -63,9 +63,12 @@ func pairs(ctx context.Context, l lock, n int) ([]time.Duration, error) {
 }
 
 // p50 returns the median in microseconds.
-func p50(times []time.Duration) float64 {
+func p50(times []time.Duration) float64 { return float64(percentile(times, 50)) / 1e3 }
+
+// percentile sorts the times, of which there is at least one.
+func percentile(times []time.Duration, p int) time.Duration {
 	slices.Sort(times)
-	return float64(times[len(times)/2].Nanoseconds()) / 1e3
+	return times[min(len(times)-1, len(times)*p/100)]
 }
 
 // wakeUp measures, in turn with its floor, the time from the release of a lock in this

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -32,29 +33,36 @@ type lock interface {
 // A library is one implementation of locks.
 type library struct {
 	name string
-	open func(ctx context.Context, addr string) (client, error)
+	open func(ctx context.Context, addr string) (client, error) // nil if it is not a lock
 
 	ours  bool // it is Holdfast
 	floor bool // it does not wait, so it serves only names that are not contended
 	renew bool // it renews the locks that it holds
+	reads bool // many can hold a lock, but not beside a writer
 
 	// sends names the commands that the client sends outside of scripts, apart
 	// from those that no script can call. See requests.
 	sends []string
 }
 
-// The names of the libraries. The first four are Holdfast with several options and kinds.
+// The names of the libraries. Those before redsync are Holdfast with several options and
+// kinds. Redsync uses a pool of rueidis.
 const (
-	mutex      = "mutex"
-	noHandoffs = "mutex-no-handoffs"
-	wakeAll    = "mutex-wake-all"
-	fairMutex  = "fair-mutex"
-	redsyncs   = "redsync"
-	redislocks = "redislock"
-	rueidisl   = "rueidislock"
-	sketched   = "sketch"
-	bareHash   = "bare-hash"
-	bareSet    = "bare-set"
+	mutex       = "mutex"
+	noHandoffs  = "mutex-no-handoffs"
+	wakeAll     = "mutex-wake-all"
+	fairMutex   = "fair-mutex"
+	readLock    = "read-lock"
+	writeLock   = "write-lock"
+	writerFirst = "write-lock-first"
+	multiOf8    = "multi-of-8"
+	rateLimiter = "rate-limiter"
+	redsyncs    = "redsync"
+	redislocks  = "redislock"
+	rueidisl    = "rueidislock"
+	sketched    = "sketch"
+	bareHash    = "bare-hash"
+	bareSet     = "bare-set"
 )
 
 var libraries = []library{
@@ -65,6 +73,11 @@ var libraries = []library{
 	{name: noHandoffs, open: openHoldfast(holdfast.Options{Handoffs: -1}, asMutex), ours: true, renew: true},
 	{name: wakeAll, open: openHoldfast(holdfast.Options{WakeAll: true}, asMutex), ours: true, renew: true},
 	{name: fairMutex, open: openHoldfast(holdfast.Options{}, asFairMutex), ours: true, renew: true},
+	{name: readLock, open: openHoldfast(holdfast.Options{}, asReadLock), ours: true, renew: true, reads: true},
+	{name: writeLock, open: openHoldfast(holdfast.Options{}, asWriteLock), ours: true, renew: true},
+	{name: writerFirst, open: openHoldfast(holdfast.Options{}, asWriterFirst), ours: true, renew: true},
+	{name: multiOf8, open: openHoldfast(holdfast.Options{}, asMultiOf8), ours: true, renew: true},
+	{name: rateLimiter, ours: true},
 	{name: redsyncs, open: openRedsync, sends: []string{"set"}},
 	{name: redislocks, open: openRedislock},
 	{name: rueidisl, open: openRueidislock, renew: true},
@@ -89,6 +102,20 @@ type holdfastLock struct {
 
 func asMutex(c *holdfast.Client, name string) holdfast.Locker     { return c.Mutex(name) }
 func asFairMutex(c *holdfast.Client, name string) holdfast.Locker { return c.FairMutex(name) }
+func asReadLock(c *holdfast.Client, name string) holdfast.Locker  { return c.RWMutex(name).RLocker() }
+func asWriteLock(c *holdfast.Client, name string) holdfast.Locker { return c.RWMutex(name) }
+
+func asWriterFirst(c *holdfast.Client, name string) holdfast.Locker {
+	return c.RWMutex(name, holdfast.WriterFirst())
+}
+
+func asMultiOf8(c *holdfast.Client, name string) holdfast.Locker {
+	locks := make([]holdfast.Locker, 8)
+	for i := range locks {
+		locks[i] = c.Mutex(fmt.Sprint(name, ":", i))
+	}
+	return holdfast.Multi(locks...)
+}
 
 func openHoldfast(o holdfast.Options, kind func(*holdfast.Client, string) holdfast.Locker) func(context.Context, string) (client, error) {
 	return func(ctx context.Context, addr string) (client, error) {

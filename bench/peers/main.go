@@ -4,8 +4,9 @@
 // Each client has its own connections, as each pod would have. The clients are spread over
 // at most eight processes. While they compete, a word in memory that all processes share
 // says which goroutine is inside the critical section. A goroutine that enters while another
-// one is inside is a violation. If Holdfast has one, the program exits with status 1. The
-// scenarios one, wakeup and held have no such check.
+// one is inside is a violation, unless both only read. A rate limiter has one if it grants
+// more than its rate. If Holdfast has one, the program exits with status 1. The scenarios
+// one, reader, multi, wakeup and held have no such check.
 //
 // All libraries are measured in turn, several times, so that noise hits all alike. The
 // tables have medians. Compare ratios within one run only.
@@ -31,8 +32,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
-// errViolated is returned if Holdfast let two goroutines in.
-var errViolated = errors.New("peers: Holdfast has granted a lock to two goroutines at the same time")
+// errViolated is returned if Holdfast let two goroutines in, or granted too many permits.
+var errViolated = errors.New("peers: Holdfast has granted a lock to two goroutines at the same time, or too many permits")
 
 type settings struct {
 	scenarios, locks []string // empty: all

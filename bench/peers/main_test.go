@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,15 +27,15 @@ const brokenVariable = "PEERS_TEST_BROKEN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(brokenVariable) != "" {
-		breakMutex()
+		breakLocks()
 	}
 	locktest.Main(m, workers)
 }
 
-// breakMutex replaces the mutex by a lock that everyone gets.
-func breakMutex() {
+// breakLocks replaces the locks of Holdfast by one that everyone gets.
+func breakLocks() {
 	for i, l := range libraries {
-		if l.name == mutex {
+		if l.ours && l.open != nil {
 			libraries[i].open = func(context.Context, string) (client, error) { return noClient{}, nil }
 		}
 	}
@@ -50,8 +51,8 @@ func (noClient) release(context.Context) error { return nil }
 // tiny returns settings that take a moment.
 func tiny(s *scope) *bench {
 	b := newBench(s, 100*time.Millisecond)
-	b.names, b.hot, b.processes, b.held, b.idle, b.crowd = 3, 2, 2, 20, 3, []int{2}
-	b.idleWindow, b.heldWindow, b.await = 4*b.window, b.window, true
+	b.names, b.readers, b.flood, b.hot, b.processes, b.held, b.idle, b.crowd = 3, 4, 4, 2, 2, 20, 3, []int{2}
+	b.idleWindow, b.heldWindow, b.writerWindow, b.await = 4*b.window, b.window, 2*b.window, true
 	return b
 }
 
@@ -119,10 +120,17 @@ func sane(t *testing.T, sc scenario, r *row) {
 	l := find(r.Lock)
 	var positive []string
 	switch sc.name {
-	case "one":
+	case "one", "reader", "multi":
 		positive = []string{pairTime, floorTime, pairRatio}
-	case "names":
+	case "names", "readers":
 		positive = []string{pairRate, jainIndex}
+	case "writer":
+		positive = []string{pairRate, writerP50, writerP99, writerLongest}
+		if l.name == writerFirst { // another one may wait all the time
+			positive = append(positive, writes)
+		}
+	case "limiter":
+		positive = []string{allowTime, floorTime, allowRatio, refusalRate, evalRate, refusalRatio}
 	case "hot", "processes", "crowd", "crowd-replica":
 		if !l.ours && l.name != sketched {
 			break // one goroutine may have the lock all the time
@@ -153,20 +161,127 @@ func sane(t *testing.T, sc scenario, r *row) {
 // The program notices a lock that does not exclude.
 func TestViolation(t *testing.T) {
 	t.Setenv(brokenVariable, "1")
-	s, err := parse([]string{"-reps", "1", "-scenario", "crowd", "-locks", mutex})
-	if err != nil {
-		t.Fatal(err)
+	for scenario, lock := range map[string]string{"crowd": mutex, "writer": writeLock} {
+		s, err := parse([]string{"-reps", "1", "-scenario", scenario, "-locks", lock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		err = within(func(scope *scope) error { return s.run(t.Context(), tiny(scope), &out) })
+		if !errors.Is(err, errViolated) {
+			t.Errorf("%s: %v\n%s", scenario, err, out.String())
+		}
 	}
-	var out bytes.Buffer
-	err = within(func(scope *scope) error { return s.run(t.Context(), tiny(scope), &out) })
-	if !errors.Is(err, errViolated) {
-		t.Errorf("%v\n%s", err, out.String())
+}
+
+// Readers can be inside together, but not beside a writer, whoever is first.
+func TestReadersAndWriters(t *testing.T) {
+	var s section
+	check := func(want int64) {
+		t.Helper()
+		if got := s.violations.Swap(0); got != want {
+			t.Errorf("%d violations, want %d", got, want)
+		}
+	}
+	s.read()
+	s.read()
+	check(0)
+	if !s.enter(1) {
+		t.Error("another writer is inside")
+	}
+	check(1)
+	s.unread()
+	s.unread()
+	s.leave(1)
+	s.enter(2)
+	check(0)
+	s.read()
+	check(1)
+}
+
+// The waits of a writer are counted from the start of the measurement, and one that still
+// lasts is one of them.
+func TestWaits(t *testing.T) {
+	m := new(memory)
+	m.start.Store(100)
+	m.record(40, 130)
+	m.record(150, 160)
+	if got := fmt.Sprint(m.allWaits(&m.slots[0], 500)); got != "[30ns 10ns]" {
+		t.Error(got)
+	}
+	m.slots[0].asked.Store(450)
+	if got := fmt.Sprint(m.allWaits(&m.slots[0], 500)); got != "[30ns 10ns 50ns]" {
+		t.Error(got)
+	}
+	for range len(m.waits) {
+		m.record(200, 201)
+	}
+	if got := len(m.allWaits(&m.slots[0], 500)); got != len(m.waits)+1 {
+		t.Errorf("%d waits", got)
+	}
+}
+
+type always bool
+
+func (a always) Allow(context.Context) (bool, error) { return bool(a), nil }
+
+// The program notices a limiter that grants more than its rate.
+func TestViolationOfRate(t *testing.T) {
+	b := &bench{window: 10 * time.Millisecond}
+	for _, broken := range []always{false, true} {
+		f := make(figures)
+		if err := b.refused(t.Context(), f, broken, always(false), 2); err != nil {
+			t.Fatal(err)
+		}
+		if (f[violations] > 0) != bool(broken) || f[evalRate] <= 0 || (f[refusalRate] > 0) == bool(broken) {
+			t.Errorf("broken: %v: %v", broken, f)
+		}
+	}
+	for d, want := range map[time.Duration]int64{0: 10, 999 * time.Millisecond: 10, 2500 * time.Millisecond: 30} {
+		if got := permitsIn(floodRate, d); got != want {
+			t.Errorf("%d permits in %v, want %d", got, d, want)
+		}
+	}
+}
+
+// Targets come from the medians of the figures.
+func TestTargets(t *testing.T) {
+	var rs results
+	set := func(scenario, lock string, n int, f figures) {
+		r := rs.at(scenario, lock, point{n: n})
+		r.Measured = append(r.Measured, f)
+	}
+	set("names", mutex, 512, figures{pairRate: 130})
+	set("names", redsyncs, 512, figures{pairRate: 100})
+	set("names", bareHash, 512, figures{pairRate: 130})
+	set("readers", readLock, 64, figures{pairRate: 600})
+	set("readers", bareHash, 64, figures{pairRate: 100})
+	for _, v := range []float64{1, 1.5, 9} {
+		set("reader", readLock, 0, figures{pairRatio: v, allocations: 1})
+	}
+	set("multi", multiOf8, 0, figures{pairRatio: 2, allocations: 47})
+	set("limiter", rateLimiter, 64, figures{allowRatio: 1.2, refusalRatio: 12})
+	want := []struct {
+		value float64
+		holds bool
+	}{{1.3, true}, {1, false}, {6, true}, {1.5, false}, {2, true}, {47, false}, {1.2, true}, {12, true}}
+	list := rs.targets()
+	if len(list) != len(want) {
+		t.Fatalf("%d targets: %v", len(list), list)
+	}
+	for i, target := range list {
+		if math.Abs(target.Value-want[i].value) > 1e-9 || target.Holds != want[i].holds {
+			t.Errorf("%+v, want %v", target, want[i])
+		}
 	}
 }
 
 // The requests that are counted at the server are those that the clients have sent.
 func TestRequests(t *testing.T) {
 	for _, l := range libraries {
+		if l.open == nil {
+			continue
+		}
 		t.Run(l.name, func(t *testing.T) {
 			server := redistest.Start(t)
 			p := redistest.NewProxy(t, server.Addr())
@@ -208,7 +323,7 @@ func TestRequests(t *testing.T) {
 				t.Logf("%d counted, %d sent: %v", counted, sent, p.Commands())
 				return counted == sent
 			})
-			if counted < 40 {
+			if counted < 40 && !l.reads || counted < 4 { // readers may share requests
 				t.Errorf("%d requests for 20 pairs", counted)
 			}
 		})

@@ -36,6 +36,17 @@ const (
 	wakeRatio     = "wake-up / floor"
 	allocations   = "allocations per pair"
 	violations    = "violations"
+
+	writes        = "writes" // how many times the writer had the lock
+	writerP50     = "writer's wait p50, ms"
+	writerP99     = "writer's wait p99, ms"
+	writerLongest = "writer's longest wait, ms"
+
+	allowTime    = "Allow p50, µs"
+	allowRatio   = "Allow / floor"
+	refusalRate  = "refusals/s"
+	evalRate     = "EVALSHA/s"
+	refusalRatio = "refusals / EVALSHA"
 )
 
 // A load is n clients in some processes, which all lock and release in a loop.
@@ -48,11 +59,15 @@ type load struct {
 	goroutines int // per client
 	ownNames   bool
 	hold       time.Duration // the length of the critical section
+	writer     *library      // what a further process writes with, or nil
 	idle       bool          // another client holds the lock all the time
 	settle     time.Duration // from the start to the measurement, at least
 	window     time.Duration // the measurement
-	least      int64         // the measurement lasts until there were as many hand-offs
+	least      int64         // the measurement lasts until there were as many hand-offs, or writes
 }
+
+// A writer holds the lock for writerHold and then does not want it for writerPause.
+const writerHold, writerPause = time.Millisecond, 20 * time.Millisecond
 
 // measure runs the load and returns what happened in the window.
 func (l load) measure(ctx context.Context) (f figures, err error) {
@@ -103,6 +118,18 @@ func (l load) run(ctx context.Context, s *scope) (figures, error) {
 		ps = append(ps, p)
 		first += n * l.goroutines
 	}
+	all := first // goroutines, with that of the writer
+	if l.writer != nil {
+		p, err := startWorker(s, "compete", job{
+			Library: l.writer.name, Addr: l.addr, Memory: path,
+			Process: l.processes, First: first, Clients: 1, Goroutines: 1, Hold: writerHold, Pause: writerPause, Record: true,
+		})
+		if err != nil {
+			return nil, err
+		}
+		ps = append(ps, p)
+		all++
+	}
 	for _, p := range ps {
 		if _, err := line(ctx, p); err != nil {
 			return nil, err
@@ -128,7 +155,7 @@ func (l load) run(ctx context.Context, s *scope) (figures, error) {
 	// Until each goroutine has had the lock, some still subscribe or load scripts. Some
 	// libraries let a goroutine wait much longer, so there is a limit.
 	for end := time.Now().Add(l.window / 2); !l.idle && time.Now().Before(end); {
-		if !slices.ContainsFunc(m.all(first), func(s *slot) bool { return s.pairs.Load() == 0 }) {
+		if !slices.ContainsFunc(m.all(all), func(s *slot) bool { return s.pairs.Load() == 0 }) {
 			break
 		}
 		if err := pause(ctx, 10*time.Millisecond); err != nil {
@@ -139,6 +166,7 @@ func (l load) run(ctx context.Context, s *scope) (figures, error) {
 	for _, s := range m.all(first) {
 		s.longest.Store(0)
 	}
+	m.recorded.Store(0)
 	f, err := l.observe(ctx, m, first)
 	if err != nil {
 		return nil, err
@@ -172,7 +200,14 @@ func (l load) observe(ctx context.Context, m *memory, slots int) (figures, error
 			break
 		}
 		var after look
-		if after, err = l.look(m, slots); err == nil && (l.idle || after.handoffs-before.handoffs >= l.least) {
+		if after, err = l.look(m, slots); err != nil {
+			break
+		}
+		seen := after.handoffs - before.handoffs
+		if l.writer != nil {
+			seen = after.writes - before.writes
+		}
+		if l.idle || seen >= l.least {
 			return after.since(before), nil
 		}
 	}
@@ -194,6 +229,8 @@ type look struct {
 	handoffs, crossings int64
 	pairs               []int64 // of each goroutine
 	longest             int64   // wait since the start of the measurement
+	writes              int64
+	waits               []time.Duration // of the writer, since the start of the measurement
 	server              usage
 }
 
@@ -210,6 +247,10 @@ func (l load) look(m *memory, slots int) (k look, err error) {
 		if asked := s.asked.Load(); asked != 0 { // it still waits
 			k.longest = max(k.longest, t-max(asked, m.start.Load()))
 		}
+	}
+	if l.writer != nil {
+		writer := &m.slots[slots]
+		k.writes, k.waits = writer.pairs.Load(), m.allWaits(writer, t)
 	}
 	k.server, err = usageOf(l.server, l.library)
 	return k, err
@@ -241,6 +282,12 @@ func (k look) since(before look) figures {
 		f[commandsEach] = float64(k.server.commands-before.server.commands) / handoffs
 		f[cpuEach] = (k.server.cpu - before.server.cpu) * 1e6 / handoffs
 		f[longestTurns] = float64(k.longest) / 1e9 * handoffs / seconds / float64(len(k.pairs))
+	}
+	if len(k.waits) > 0 {
+		f[writes] = float64(k.writes - before.writes)
+		for figure, p := range map[string]int{writerP50: 50, writerP99: 99, writerLongest: 100} {
+			f[figure] = float64(percentile(k.waits, p)) / 1e6
+		}
 	}
 	return f
 }

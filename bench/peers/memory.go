@@ -15,18 +15,24 @@ type memory struct {
 	start atomic.Int64 // of the measurement
 	names [1024]section
 	slots [1024]slot
+
+	// The waits of the job that records them, in ns, since the start of the measurement.
+	// What does not fit is not recorded.
+	recorded atomic.Int64
+	waits    [1 << 13]atomic.Int64
 }
 
 // A section is the critical section of one name.
 type section struct {
-	inside atomic.Int64 // the visitor that is inside, or 0
-	last   atomic.Int64 // the last visitor
+	inside  atomic.Int64 // the visitor that is inside, or 0
+	readers atomic.Int64 // how many readers are inside
+	last    atomic.Int64 // the last visitor
 
 	handoffs   atomic.Int64 // entries of another visitor than the last one
 	crossings  atomic.Int64 // entries from another process than the last one
-	violations atomic.Int64 // entries while another visitor was inside
+	violations atomic.Int64 // entries while another visitor was inside, unless both were readers
 
-	_ [3]int64 // to 64 bytes
+	_ [2]int64 // to 64 bytes
 }
 
 // A slot has the counters of one goroutine.
@@ -45,7 +51,7 @@ func visitor(process, slot int) int64 { return int64(process)<<32 | int64(slot+1
 // is alone.
 func (s *section) enter(visitor int64) bool {
 	alone := s.inside.CompareAndSwap(0, visitor)
-	if !alone {
+	if !alone || s.readers.Load() != 0 {
 		s.violations.Add(1)
 	}
 	if last := s.last.Swap(visitor); last != visitor {
@@ -62,6 +68,36 @@ func (s *section) leave(visitor int64) {
 	if !s.inside.CompareAndSwap(visitor, 0) {
 		s.violations.Add(1)
 	}
+}
+
+// read is called as soon as a reader holds the lock. It counts the reader before it looks
+// for a writer, and enter does the opposite. So at least one of both notices the other.
+func (s *section) read() {
+	s.readers.Add(1)
+	if s.inside.Load() != 0 {
+		s.violations.Add(1)
+	}
+}
+
+// unread is called by a reader before it releases the lock.
+func (s *section) unread() { s.readers.Add(-1) }
+
+// record adds a wait to those of the job.
+func (m *memory) record(from, to int64) {
+	if i := m.recorded.Add(1) - 1; i < int64(len(m.waits)) {
+		m.waits[i].Store(to - max(from, m.start.Load()))
+	}
+}
+
+// allWaits returns the recorded waits, and the wait of the slot that lasts at time t.
+func (m *memory) allWaits(s *slot, t int64) (list []time.Duration) {
+	for i := range min(m.recorded.Load(), int64(len(m.waits))) {
+		list = append(list, time.Duration(m.waits[i].Load()))
+	}
+	if asked := s.asked.Load(); asked != 0 {
+		list = append(list, time.Duration(t-max(asked, m.start.Load())))
+	}
+	return list
 }
 
 // waited records a wait. What was before the start of the measurement does not count.

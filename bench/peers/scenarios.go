@@ -19,7 +19,7 @@ type scenario struct {
 	run     func(*bench, context.Context, library, point) (figures, error)
 }
 
-// A point is a number of clients and a length of the critical section.
+// A point is a number of clients or goroutines and a length of the critical section.
 type point struct {
 	n    int
 	hold time.Duration
@@ -41,16 +41,16 @@ var (
 		{figure: longestTurns, digits: 1},
 		{figure: violations},
 	}
+	alone = []column{
+		{figure: pairTime, digits: 1}, {figure: floorTime, digits: 1}, {figure: pairRatio, digits: 2}, {figure: allocations},
+	}
 )
 
 var scenarios = []scenario{
 	{
 		name: "one", title: "One goroutine, a name that no other client wants",
 		locks: []string{bareHash, bareSet, sketched, mutex, noHandoffs, wakeAll, fairMutex, redsyncs, redislocks, rueidisl},
-		run:   (*bench).one,
-		columns: []column{
-			{figure: pairTime, digits: 1}, {figure: floorTime, digits: 1}, {figure: pairRatio, digits: 2}, {figure: allocations},
-		},
+		run:   (*bench).one, columns: alone,
 	},
 	{
 		name: "names", title: "Many goroutines of one process, a name each",
@@ -59,7 +59,69 @@ var scenarios = []scenario{
 		run: func(b *bench, ctx context.Context, l library, p point) (figures, error) {
 			return b.measure(ctx, load{library: l, processes: 1, clients: 1, goroutines: p.n, ownNames: true})
 		},
-		columns: []column{{figure: pairRate}, {figure: pairRate, over: bareHash, digits: 2}, {figure: jainIndex, digits: 3}, {figure: violations}},
+		columns: []column{
+			{figure: pairRate},
+			{figure: pairRate, over: bareHash, digits: 2},
+			{figure: pairRate, over: redsyncs, digits: 2},
+			{figure: jainIndex, digits: 3},
+			{figure: violations},
+		},
+	},
+	{
+		name: "reader", title: "One goroutine that reads under a lock that no other client wants",
+		locks: []string{readLock},
+		run:   (*bench).one, columns: alone,
+	},
+	{
+		name: "readers", title: "Many goroutines of one process that read under one lock; those of the floor have a name each",
+		locks:  []string{bareHash, readLock},
+		points: func(b *bench) []point { return []point{{n: b.readers}} },
+		run: func(b *bench, ctx context.Context, l library, p point) (figures, error) {
+			return b.measure(ctx, load{library: l, processes: 1, clients: 1, goroutines: p.n, ownNames: l.floor})
+		},
+		columns: []column{
+			{figure: pairRate}, {figure: pairRate, over: bareHash, digits: 2}, {figure: requestRate}, {figure: jainIndex, digits: 3}, {figure: violations},
+		},
+	},
+	{
+		name: "writer", title: "One writer beside readers in four processes; the section is that of the readers",
+		locks: []string{writeLock, writerFirst},
+		points: func(b *bench) []point {
+			return []point{{n: b.readers}, {b.readers, time.Millisecond}}
+		},
+		run: func(b *bench, ctx context.Context, l library, p point) (figures, error) {
+			return b.measure(ctx, load{
+				library: find(readLock), writer: &l, processes: 4, clients: 4, goroutines: p.n / 4, hold: p.hold, window: b.writerWindow,
+			})
+		},
+		columns: []column{
+			{figure: pairRate},
+			{figure: writes},
+			{figure: writerP50, digits: 1},
+			{figure: writerP99, digits: 1},
+			{figure: writerLongest, digits: 1},
+			{figure: violations},
+		},
+	},
+	{
+		name: "multi", title: "One goroutine, eight mutexes together that no other client wants",
+		locks: []string{multiOf8},
+		run:   (*bench).one, columns: alone,
+	},
+	{
+		name: "limiter", title: "Permits of a rate limiter: one goroutine that gets them, and many that are refused",
+		locks:  []string{rateLimiter},
+		points: func(b *bench) []point { return []point{{n: b.flood}} },
+		run:    (*bench).limiter,
+		columns: []column{
+			{figure: allowTime, digits: 1},
+			{figure: floorTime, digits: 1},
+			{figure: allowRatio, digits: 2},
+			{figure: refusalRate},
+			{figure: evalRate},
+			{figure: refusalRatio, digits: 2},
+			{figure: violations},
+		},
 	},
 	{
 		name: "hot", title: "One name, many goroutines of one process",
@@ -163,13 +225,14 @@ type bench struct {
 	scope  *scope
 	server *redistest.Server
 
-	window     time.Duration // of a measurement
-	idleWindow time.Duration
-	heldWindow time.Duration
-	await      bool // a measurement lasts until there was a hand-off
+	window       time.Duration // of a measurement
+	idleWindow   time.Duration
+	heldWindow   time.Duration
+	writerWindow time.Duration
+	await        bool // a measurement lasts until there was a hand-off, or a write
 
-	names, hot, processes, held, idle int
-	crowd                             []int
+	names, readers, flood, hot, processes, held, idle int
+	crowd                                             []int
 
 	master *redistest.Server // of replicated
 }
@@ -179,7 +242,8 @@ func newBench(s *scope, window time.Duration) *bench {
 	return &bench{
 		scope: s, server: redistest.StartWith(s),
 		window: window, idleWindow: 20 * window, heldWindow: 20 * window, // Holdfast renews every ten seconds
-		names: 512, hot: 16, processes: maxProcesses, held: 10_000, idle: 1_000, crowd: []int{10, 50, 200, 500},
+		writerWindow: 5 * window, // for a p99 of about two hundred writes
+		names:        512, readers: 64, flood: 64, hot: 16, processes: maxProcesses, held: 10_000, idle: 1_000, crowd: []int{10, 50, 200, 500},
 	}
 }
 
@@ -203,8 +267,20 @@ func (b *bench) measure(ctx context.Context, l load) (figures, error) {
 	if l.idle {
 		l.settle = b.window * 2
 	}
-	if b.await && !l.ownNames && (l.library.ours || l.library.name == sketched) {
+	if b.await && l.progresses() {
 		l.least = 1
 	}
 	return l.measure(ctx)
+}
+
+// progresses reports whether there are hand-offs, or writes, sooner or later.
+func (l load) progresses() bool {
+	switch {
+	case l.ownNames:
+		return false
+	case l.library.reads: // they can keep another writer waiting
+		return l.writer != nil && l.writer.name == writerFirst
+	default:
+		return l.library.ours || l.library.name == sketched
+	}
 }

@@ -54,6 +54,16 @@ func (rs results) targets() (list []target) {
 	add("wake-up p50 / publish, receive, EVALSHA", most, 1, at{"wakeup", mutex, point{}, wakeRatio})
 	add("one goroutine: pair p50 / two bare EVALSHA", most, 1.1, one(pairRatio))
 	add("one goroutine: allocations per pair", most, 3, one(allocations))
+	many := func(scenario, lock string, n int) at { return at{scenario, lock, point{n: n}, pairRate} }
+	add("512 names: pairs/s / redsync on a rueidis pool", least, 1.2, many("names", mutex, 512), many("names", redsyncs, 512))
+	add("512 names: pairs/s / two bare EVALSHA", least, 1.1, many("names", mutex, 512), many("names", bareHash, 512))
+	add("64 readers: pairs/s / two bare EVALSHA", least, 5, many("readers", readLock, 64), many("readers", bareHash, 64))
+	add("one reader: pair p50 / two bare EVALSHA", most, 1.35, at{"reader", readLock, point{}, pairRatio})
+	add("Multi of 8: pair p50 / two bare EVALSHA", most, 2.5, at{"multi", multiOf8, point{}, pairRatio})
+	add("Multi of 8: allocations per pair", most, 46, at{"multi", multiOf8, point{}, allocations})
+	permits := func(figure string) at { return at{"limiter", rateLimiter, point{n: 64}, figure} }
+	add("rate limiter: Allow p50 / one bare EVALSHA", most, 1.3, permits(allowRatio))
+	add("rate limiter, 64 goroutines: refusals/s / bare EVALSHA/s", least, 10, permits(refusalRatio))
 	add("1,000 waiting clients: requests/s because of the waiting, without PING", most, 25, at{"idle", mutex, point{n: 1000}, waitingRate})
 	add("with a replica: hand-offs/s, 200 clients / 10 clients", least, 0.6,
 		crowd("crowd-replica", mutex, 200, handoffRate), crowd("crowd-replica", mutex, 10, handoffRate))

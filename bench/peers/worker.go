@@ -29,6 +29,8 @@ type job struct {
 	Goroutines int // per client
 	OwnNames   bool
 	Hold       time.Duration
+	Pause      time.Duration // after each release
+	Record     bool          // it records all waits
 }
 
 // startWorker starts a process. Its first line says that it is ready.
@@ -79,7 +81,8 @@ func compete() {
 	if err != nil {
 		fail(err)
 	}
-	clients, err := openAll(find(j.Library), j.Addr, j.Clients)
+	library := find(j.Library)
+	clients, err := openAll(library, j.Addr, j.Clients)
 	if err != nil {
 		fail(err)
 	}
@@ -99,7 +102,8 @@ func compete() {
 		}
 		l := clients[i/j.Goroutines].lock(text)
 		wg.Go(func() {
-			if err := m.loop(ctx, l, name, visitor(j.Process, number), j.Hold); err != nil {
+			v := visit{&m.names[name], &m.slots[number], visitor(j.Process, number), library.reads}
+			if err := m.loop(ctx, l, v, j); err != nil {
 				select {
 				case errs <- err:
 				default:
@@ -138,9 +142,30 @@ func openAll(l library, addr string, n int) ([]client, error) {
 	return clients, errors.Join(errs...)
 }
 
+// A visit is how one goroutine enters a section.
+type visit struct {
+	section *section
+	slot    *slot
+	id      int64
+	reads   bool
+}
+
+// enter is called as soon as the goroutine holds the lock. It returns what to call before
+// the release.
+func (v visit) enter() (leave func()) {
+	if v.reads {
+		v.section.read()
+		return v.section.unread
+	}
+	if v.section.enter(v.id) {
+		return func() { v.section.leave(v.id) }
+	}
+	return func() {}
+}
+
 // loop locks and releases until ctx is done. It returns the first error.
-func (m *memory) loop(ctx context.Context, l lock, name int, id int64, hold time.Duration) (first error) {
-	section, slot := &m.names[name], &m.slots[(id&0xffffffff)-1]
+func (m *memory) loop(ctx context.Context, l lock, v visit, j job) (first error) {
+	slot := v.slot
 	for ctx.Err() == nil {
 		asked := now()
 		slot.asked.Store(asked)
@@ -152,18 +177,23 @@ func (m *memory) loop(ctx context.Context, l lock, name int, id int64, hold time
 			}
 			break
 		}
-		alone := section.enter(id)
-		slot.waited(asked, now(), m.start.Load())
+		leave := v.enter()
+		entered := now()
+		slot.waited(asked, entered, m.start.Load())
+		if j.Record {
+			m.record(asked, entered)
+		}
 		slot.asked.Store(0)
 		slot.pairs.Add(1)
-		if hold > 0 {
-			time.Sleep(hold)
+		if j.Hold > 0 {
+			time.Sleep(j.Hold)
 		}
-		if alone {
-			section.leave(id)
-		}
+		leave()
 		if err := l.release(context.WithoutCancel(ctx)); err != nil && first == nil {
 			first = err
+		}
+		if j.Pause > 0 {
+			_ = pause(ctx, j.Pause)
 		}
 	}
 	return first
