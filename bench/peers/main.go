@@ -39,7 +39,8 @@ type settings struct {
 	scenarios, locks []string // empty: all
 	reps             int
 	window           time.Duration
-	json, svg        string // files
+	json, svg        string  // files
+	baseline         results // nil: none
 }
 
 func main() {
@@ -84,6 +85,7 @@ func parse(args []string) (s settings, err error) {
 	seconds := flags.Float64("time", 1, "`seconds` per measurement")
 	flags.IntVar(&s.reps, "reps", 3, "`number` of measurements, of which the median counts")
 	flags.StringVar(&s.json, "json", "", "write all measurements to this `file`")
+	baseline := flags.String("baseline", "", "also print the ratios to an earlier run, which -json has written to this `file`")
 	flags.StringVar(&s.svg, "svg", "", "write a chart of the scenario crowd to this `file`")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -98,7 +100,26 @@ func parse(args []string) (s settings, err error) {
 	if s.window < 10*time.Millisecond || s.reps < 1 || flags.NArg() > 0 {
 		return s, errors.New("peers: -time is at least 0.01, -reps at least 1, and there are no arguments")
 	}
-	return s, nil
+	if *baseline != "" {
+		s.baseline, err = earlier(*baseline)
+	}
+	return s, err
+}
+
+// earlier reads the rows of an earlier run.
+func earlier(file string) (results, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("peers: -baseline: %w", err)
+	}
+	var d document
+	if err := json.Unmarshal(text, &d); err != nil {
+		return nil, fmt.Errorf("peers: -baseline: %s: %w", file, err)
+	}
+	if len(d.Rows) == 0 || slices.Contains(d.Rows, nil) {
+		return nil, fmt.Errorf("peers: -baseline: %s has no measurements: write it with -json", file)
+	}
+	return d.Rows, nil
 }
 
 // choose returns the items of a list. Each must be known.
@@ -161,6 +182,9 @@ func (s settings) run(ctx context.Context, b *bench, w io.Writer) error {
 	}
 	targets := rs.targets()
 	writeTargets(w, targets)
+	if s.baseline != nil {
+		rs.compare(w, s.baseline)
+	}
 	if s.svg != "" {
 		if err := os.WriteFile(s.svg, rs.chart(), 0o644); err != nil {
 			return err

@@ -276,6 +276,49 @@ func TestTargets(t *testing.T) {
 	}
 }
 
+// An earlier run is compared with this one.
+func TestBaseline(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	var rs results
+	r := rs.at("writer", writeLock, point{64, time.Millisecond})
+	r.Measured = []figures{{writerLongest: 40, writes: 0}}
+	text, err := json.Marshal(document{Rows: rs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := parse([]string{"-baseline", write("run.json", string(text))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Measured = []figures{{writerLongest: 10, writes: 7, pairRate: 5}}
+	var out bytes.Buffer
+	rs.compare(&out, s.baseline)
+	got := strings.Fields(strings.ReplaceAll(out.String(), "|", ""))
+	for _, want := range []string{
+		"writer 64 1ms write-lock writer's longest wait, ms 40.0 10.0 0.25",
+		"writer 64 1ms write-lock writes 0 7 writer", // no ratio to 0
+	} {
+		if !strings.Contains(strings.Join(got, " "), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), pairRate) {
+		t.Errorf("a figure that the earlier run does not have:\n%s", out.String())
+	}
+	for _, file := range []string{filepath.Join(dir, "missing"), write("text", "text"), write("empty", "{}"), write("null", `{"rows":[null]}`)} {
+		if _, err := parse([]string{"-baseline", file}); err == nil {
+			t.Errorf("%s is accepted", file)
+		}
+	}
+}
+
 // The requests that are counted at the server are those that the clients have sent.
 func TestRequests(t *testing.T) {
 	for _, l := range libraries {

@@ -132,6 +132,32 @@ func (rs results) table(w io.Writer, s scenario) {
 	writeTable(w, lines)
 }
 
+// compare writes the figures of this run beside those of an earlier one.
+func (rs results) compare(w io.Writer, earlier results) {
+	lines := [][]string{{"scenario", "n", "section", "lock", "figure", "earlier", "now", "ratio"}}
+	for _, s := range scenarios {
+		for _, r := range rs {
+			p := point{r.Clients, r.Section}
+			for _, c := range s.columns {
+				v, measured := r.median(c.figure)
+				before, known := earlier.figure(s.name, r.Lock, p, c.figure)
+				if r.Scenario != s.name || c.over != "" || c.figure == violations || !measured || !known {
+					continue
+				}
+				ratio := ""
+				if before > 0 {
+					ratio = number(v/before, 2)
+				}
+				lines = append(lines, []string{
+					s.name, number(float64(p.n), 0), p.hold.String(), r.Lock, c.figure, number(before, c.digits), number(v, c.digits), ratio,
+				})
+			}
+		}
+	}
+	fmt.Fprint(w, "\n## Beside the earlier run\n\n")
+	writeTable(w, lines)
+}
+
 func (rs results) cell(scenario string, r *row, p point, c column) string {
 	if c.figure == violations {
 		return number(float64(r.Violation), 0)
