@@ -40,6 +40,7 @@ type task struct {
 	Kind  string
 	Names []string
 	Hold  time.Duration // how long each turn lasts
+	Pause time.Duration // after each turn
 	Time  time.Duration // for how long to repeat this
 }
 
@@ -81,15 +82,20 @@ func (r *redissons) Prepare(tb testing.TB, s *redistest.Server, processes, threa
 		clients[i] = join(tb, r.peer(tb, i), interop.Single(s.Addr()))
 	}
 	jobs := make([]interop.Call, processes*threads)
-	calls := 0
+	calls, release := 0, 0
 	for i := range jobs {
 		n := t.Names[i%len(t.Names)]
 		lock := kindOf(t.Kind).java(tb, clients[i/threads], n)
 		sequence := []interop.Call{lock.Call("", "lock")}
-		if t.Hold > 0 {
-			sequence = append(sequence, interop.Call{On: "java.lang.Thread", Method: "sleep", Args: []any{t.Hold.Milliseconds()}})
+		sleep := func(d time.Duration) {
+			if d > 0 {
+				sequence = append(sequence, interop.Call{On: "java.lang.Thread", Method: "sleep", Args: []any{d.Milliseconds()}})
+			}
 		}
+		sleep(t.Hold)
+		release = len(sequence)
 		sequence = append(sequence, lock.Call("", "unlock"))
+		sleep(t.Pause)
 		calls = len(sequence)
 		jobs[i] = interop.Call{Thread: fmt.Sprint(n, i), Millis: t.Time.Milliseconds(), Calls: sequence}
 	}
@@ -104,7 +110,7 @@ func (r *redissons) Prepare(tb testing.TB, s *redistest.Server, processes, threa
 			for i, ch := range answers {
 				a := within(tb, t.Time+time.Minute, ch)
 				for spans := range slices.Chunk(a.Spans, calls) {
-					lock, unlock := spans[0], spans[calls-1]
+					lock, unlock := spans[0], spans[release]
 					all[i] = append(all[i], turn{lock[0], lock[1], unlock[0], unlock[1]})
 				}
 			}
@@ -183,6 +189,7 @@ func turns(c *holdfast.Client, t task) [][]turn {
 				}
 				v.Done = redistest.Now()
 				all[i] = append(all[i], v)
+				time.Sleep(t.Pause)
 			}
 		})
 	}
