@@ -85,7 +85,7 @@ func parse(args []string) (s settings, err error) {
 	seconds := flags.Float64("time", 1, "`seconds` per measurement")
 	flags.IntVar(&s.reps, "reps", 3, "`number` of measurements, of which the median counts")
 	flags.StringVar(&s.json, "json", "", "write all measurements to this `file`")
-	baseline := flags.String("baseline", "", "also print the ratios to an earlier run, which -json has written to this `file`")
+	baseline := flags.String("baseline", "", "also print the ratios to an earlier run with the same -time, which -json has written to this `file`")
 	flags.StringVar(&s.svg, "svg", "", "write a chart of the scenario crowd to this `file`")
 	if err := flags.Parse(args); err != nil {
 		return s, err
