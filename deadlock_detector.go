@@ -48,12 +48,13 @@ type detector struct {
 	wants  []want
 	wait   script.Wait
 
-	waits    map[string]script.Wait // the waits that were read, by id
-	readAt   time.Time              // when
-	drivers  map[string]driver.Driver
-	cycle    []link // the cycle that was found, the own wait first; nil: none
-	since    int    // the Seq of the publication after the cycle was found
-	reported bool
+	waits     map[string]script.Wait // the waits that were read, by id
+	readAt    time.Time              // when
+	drivers   map[string]driver.Driver
+	published map[string]*Client // the owners under which the wait was published
+	cycle     []link             // the cycle that was found, the own wait first; nil: none
+	since     int                // the Seq of the publication after the cycle was found
+	reported  bool
 }
 
 // A link is a wait in a cycle, and the owner of the next wait that it waits for.
@@ -65,7 +66,7 @@ func (c *Client) detect(l *Lease, wants []want, since time.Duration) (stop func(
 	if c.options.Deadlocks == IgnoreDeadlocks || len(wants) == 0 || len(l.holding()) == 0 {
 		return nil
 	}
-	d := &detector{client: c, lease: l, wants: wants}
+	d := &detector{client: c, lease: l, wants: wants, published: make(map[string]*Client)}
 	d.wait = script.Wait{
 		ID: fmt.Sprintf("%s:%d", c.ID(), c.calls.number.Add(1)), Since: time.Now().Add(since - clock.Early()).UnixMicro(),
 		Client: c.ID(), Who: c.who, Ends: c.options.Deadlocks == EndDeadlocks,
@@ -244,16 +245,20 @@ func (d *detector) look(ctx context.Context, held []*Lease) error {
 	return nil
 }
 
-// publish publishes the wait, with those that were read, at the servers of the held locks.
+// publish publishes the wait, with those that were read, at the servers of the held locks. If
+// calls of the client share a hold for reading, they have the same owner, and one
+// publication has the waits of all of them.
 func (d *detector) publish(ctx context.Context, held []*Lease) error {
-	waits := script.Waits{Wait: d.wait}
+	var known []script.Wait
 	age := time.Since(d.readAt).Milliseconds() + 1
 	for _, id := range sortedKeys(d.waits) {
 		w := d.waits[id]
 		w.Age += age
-		waits.Known = append(waits.Known, w)
+		known = append(known, w)
 	}
 	for _, l := range held {
+		d.published[l.Owner()] = l.client
+		waits := script.Waits{Wait: d.wait, Known: append(l.client.calls.note(l.Owner(), d.wait), known...)}
 		for _, c := range waits.Publish([]string{l.Owner()}, waitLife) {
 			if _, err := d.do(ctx, l.client.driver, c); err != nil {
 				return err
@@ -263,16 +268,53 @@ func (d *detector) publish(ctx context.Context, held []*Lease) error {
 	return nil
 }
 
+// note notes the wait of a call, and returns those of other calls with the same owner.
+func (cs *calls) note(owner string, w script.Wait) []script.Wait {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	all := cs.waits[owner]
+	var others []script.Wait
+	for _, id := range sortedKeys(all) {
+		if id != w.ID {
+			others = append(others, all[id])
+		}
+	}
+	if all == nil {
+		all = make(map[string]script.Wait)
+		if cs.waits == nil {
+			cs.waits = make(map[string]map[string]script.Wait)
+		}
+		cs.waits[owner] = all
+	}
+	all[w.ID] = w
+	return others
+}
+
+// forget removes the wait of a call. It reports whether no other call has the same owner.
+func (cs *calls) forget(owner, id string) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	delete(cs.waits[owner], id)
+	if len(cs.waits[owner]) > 0 {
+		return false
+	}
+	delete(cs.waits, owner)
+	return true
+}
+
 // withdraw removes the published wait.
 func (d *detector) withdraw() {
 	ctx, cancel := context.WithTimeout(context.Background(), waitTime/4)
 	defer cancel()
-	if d.wait.Seq == 0 {
+	if len(d.published) == 0 {
 		return
 	}
-	for _, l := range d.lease.holding() {
-		for _, c := range (script.Waits{}).Publish([]string{l.Owner()}, time.Millisecond) {
-			_, _ = d.do(ctx, l.client.driver, c) // otherwise it expires
+	for owner, c := range d.published {
+		if !c.calls.forget(owner, d.wait.ID) {
+			continue // another call publishes its own wait there
+		}
+		for _, call := range (script.Waits{}).Publish([]string{owner}, time.Millisecond) {
+			_, _ = d.do(ctx, c.driver, call) // otherwise it expires
 		}
 	}
 }
@@ -301,13 +343,14 @@ func (d *detector) find() []link {
 		wait script.Wait
 		path []link
 	}
-	holder := make(map[string]string) // by owner: the wait that holds it
+	holders := make(map[string][]string) // by owner: the waits that hold it; several if readers share a hold
 	for _, id := range sortedKeys(d.waits) {
 		for _, h := range d.waits[id].Holds {
-			if d.waits[holder[h.Owner]].Since <= d.waits[id].Since { // the later one: the other has ended
-				holder[h.Owner] = id
-			}
+			holders[h.Owner] = append(holders[h.Owner], id)
 		}
+	}
+	for _, ids := range holders { // the latest first: the others may have ended
+		slices.SortStableFunc(ids, func(a, b string) int { return cmp.Compare(d.waits[b].Since, d.waits[a].Since) })
 	}
 	own := make(map[string]bool)
 	for _, h := range d.wait.Holds {
@@ -322,9 +365,11 @@ func (d *detector) find() []link {
 			}
 		}
 		for _, by := range s.wait.By {
-			if id := holder[by]; id != "" && !seen[id] {
-				seen[id] = true
-				queue = append(queue, step{d.waits[id], append(slices.Clone(s.path), link{s.wait.ID, by})})
+			for _, id := range holders[by] {
+				if !seen[id] {
+					seen[id] = true
+					queue = append(queue, step{d.waits[id], append(slices.Clone(s.path), link{s.wait.ID, by})})
+				}
 			}
 		}
 	}

@@ -46,9 +46,11 @@ func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
 	r := o
 	r.kind, r.beside = "read lock", o.kind
 	o.never = r.kind
+	read := script.NewRead(o.name)
+	read.WriterFirst = o.set.writerFirst
 	return &RWMutex{
 		writeLock{o, script.NewWrite(o.name, o.set.writerFirst)},
-		RLocker{r, script.NewRead(o.name)},
+		RLocker{r, read},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/asynclog"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // Stats describe a client at one moment: which leases it holds, which of its calls
@@ -131,7 +132,8 @@ type calls struct {
 
 	mu     sync.Mutex
 	long   map[*call]struct{}
-	wg     sync.WaitGroup // of the detectors
+	waits  map[string]map[string]script.Wait // by owner and id: what the calls with that owner have published
+	wg     sync.WaitGroup                    // of the detectors
 	closed bool
 }
 

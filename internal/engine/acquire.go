@@ -80,11 +80,20 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 	if r.Wait != 0 && k.Traits().Queue == script.OneAtATime {
 		return e.acquireInTurn(ctx, k, r, user)
 	}
+	var ask bool
+	shared := e.canShare(k.Traits(), &r)
+	if shared && r.Wait <= 0 {
+		var h *Hold
+		if h, ask = e.share(ctx, k.Gate(), &r, user); h != nil {
+			return h, nil
+		}
+	}
 	a, leave, err := e.newAcquisition(ctx, k, r)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
+	a.shareTried, a.asksForAll = shared && r.Wait <= 0, ask
 	h, err := a.run(k, user)
 	if err != nil {
 		return nil, hideOwnTimeout(ctx, err)

@@ -32,6 +32,12 @@ type acquisition struct {
 	asking  context.Context // ends a request under way
 	once    bool            // stop after the first answer of the server
 
+	// Shared holds, see share.go.
+	user       watchdog.LossHandler
+	shareTried bool  // there is no hold to share
+	asksForAll bool  // other calls wait for the answer of this one
+	joined     *Hold // the hold that the call shares; nil: none
+
 	// The turn at the gate. There is no gate if once, and where the server keeps
 	// the queue.
 	g    *gate
@@ -85,13 +91,15 @@ type acquisition struct {
 // run asks the server until it grants the lock.
 func (a *acquisition) run(k Kind, user watchdog.LossHandler) (*Hold, error) {
 	a.begin()
+	a.user = user
 	g, err := a.ask()
-	var h *Hold
-	if err == nil {
+	h := a.joined
+	if err == nil && h == nil {
 		if h = a.hold(k, user, g); h == nil {
 			a.doubt = true
 			err = ErrClosed
 		}
+		a.answerShare(h)
 	}
 	a.end(err)
 	return h, err
@@ -144,12 +152,18 @@ func (a *acquisition) ask() (grant, error) {
 		if err := a.over(); err != nil {
 			return grant{}, gaveUp(err, &a.out, a.remaining())
 		}
+		if a.joined = a.share(); a.joined != nil {
+			return grant{}, nil
+		}
 		g, ok := a.directed()
 		var err error
 		if ok {
 			a.r.Report.grant(ByRelease)
 		} else {
 			g, err = a.send()
+		}
+		if err != nil || !g.Granted() {
+			a.answerShare(nil) // before any wait: the call that has the turn may wait for this answer
 		}
 		var pause time.Duration
 		again := false
@@ -168,6 +182,7 @@ func (a *acquisition) ask() (grant, error) {
 		if err == nil && !again {
 			err = a.wait(pause)
 		}
+		a.shareTried = false
 		if err != nil {
 			return grant{}, err
 		}

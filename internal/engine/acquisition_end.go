@@ -11,8 +11,12 @@ import (
 
 // end withdraws what was not granted and leaves the gate.
 func (a *acquisition) end(err error) {
+	a.answerShare(nil)
 	a.long.end()
 	a.countWait(false)
+	if a.joined != nil {
+		a.withdraw() // it shares the hold of another call
+	}
 	if err != nil {
 		a.explainBusy(err)
 		a.withdraw()

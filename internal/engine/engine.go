@@ -87,6 +87,9 @@ type Engine struct {
 	waiting atomic.Int64 // acquisitions that wait for the server
 	counts  Counts
 
+	sharing sync.Mutex
+	shared  map[string]share // by gate
+
 	mu           sync.Mutex
 	sequences    []int          // the free sequences below nextSequence
 	marks        map[int]string // by sequence: the mark of a request that was sent once and answered
@@ -109,6 +112,7 @@ func New(d driver.Driver, o Options) *Engine {
 		watchdog:    watchdog.New(d, o.Renew, o.Log),
 		id:          newID(),
 		gates:       make(map[string]*gate),
+		shared:      make(map[string]share),
 		savedYields: make(map[string]savedYield),
 		firsts:      make(map[string]int),
 		runIDs:      make(map[server]string),

@@ -30,13 +30,15 @@ type Hold struct {
 	count    int           // how many times it is held
 	renewers int           // how many of these want it renewed
 	renewal  time.Duration // the longest lease time of these; zero: none
-	passes   int           // hand-offs since the grant
-	token    int64         // of the present user
+	passes   int           // hand-offs since the grant; changes under mu, too
+	token    int64         // of the present user; the same
 
 	mu            sync.Mutex
 	gate          *gate // whose turn stays with the hold, or nil
 	user          watchdog.LossHandler
-	nested        []watchdog.LossHandler // users that have re-entered
+	nested        []watchdog.LossHandler // users that have re-entered or joined
+	joined        int                    // how many users, all renewed, share the hold beside one: see share.go
+	ended         bool                   // the last user has released it
 	lost          watchdog.Reason
 	maybeExtended bool          // a renewal or extension without an answer may have extended it
 	maxLease      time.Duration // the longest lease ever asked for
@@ -55,6 +57,9 @@ func (h *Hold) Lost(why watchdog.Reason) {
 	unsure, most := h.maybeExtended, h.maxLease
 	h.mu.Unlock()
 	h.e.counts.Losses.Add(1)
+	if h.kind.Traits().Shared {
+		h.unshare()
+	}
 	if user != nil {
 		user.Lost(why)
 	}
@@ -112,8 +117,8 @@ func (h *Hold) Loss() watchdog.Reason {
 // Current returns the number of hand-offs so far, which identifies the current user of
 // the hold, and its token.
 func (h *Hold) Current() (pass int, token int64) {
-	h.nest.Lock()
-	defer h.nest.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return h.passes, h.token
 }
 
@@ -189,7 +194,7 @@ func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.L
 func (h *Hold) Admit(pass int, r Request) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.passes != pass { // passes changes under both nest and mu
+	if h.passes != pass {
 		return ErrNotHeld
 	}
 	h.passable = false // the next user must not share the lock with the other hold

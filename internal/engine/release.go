@@ -24,10 +24,13 @@ func (h *Hold) Release(user watchdog.LossHandler, renewed bool) error {
 		return ErrLost
 	}
 	defer h.e.end()
+	if left, err := h.leave(user, renewed); left {
+		return err
+	}
 	h.enterForRelease()
 	defer h.nest.Unlock()
-	if !h.removeUser(user) {
-		return ErrLost
+	if left, err := h.removeUser(user, renewed); left {
+		return err
 	}
 	if h.count > 1 {
 		return h.releaseNested(renewed)
@@ -38,17 +41,36 @@ func (h *Hold) Release(user watchdog.LossHandler, renewed bool) error {
 	return h.free()
 }
 
-// removeUser removes a user, so that it is not told of a loss. It returns false if the
-// hold is already lost.
-func (h *Hold) removeUser(user watchdog.LossHandler) bool {
+// removeUser removes a user, so that it is not told of a loss. It reports whether this is
+// all that there is to do, because the hold is lost or others share it. The caller holds
+// h.nest.
+func (h *Hold) removeUser(user watchdog.LossHandler, renewed bool) (left bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if renewed && h.joined > 0 { // since leave
+		return h.leaveOthers(user)
+	}
+	h.forget(user)
+	if h.lost != 0 {
+		return true, ErrLost
+	}
+	h.ended = h.count == 1
+	return false, nil
+}
+
+// forget removes a user. The caller holds h.mu.
+func (h *Hold) forget(user watchdog.LossHandler) {
 	if h.user != nil && same(h.user, user) {
 		h.user = nil
-	} else if i := slices.IndexFunc(h.nested, func(u watchdog.LossHandler) bool { return same(u, user) }); i >= 0 {
+		return
+	}
+	i := slices.Index(h.nested, user)
+	if i < 0 {
+		i = slices.IndexFunc(h.nested, func(u watchdog.LossHandler) bool { return same(u, user) })
+	}
+	if i >= 0 {
 		h.nested = slices.Delete(h.nested, i, i+1)
 	}
-	return h.lost == 0
 }
 
 // releaseNested releases the hold for one of several users. If the server does not confirm
@@ -196,6 +218,9 @@ func (h *Hold) free() error {
 		return ErrLost
 	}
 	h.count = 0
+	if h.kind.Traits().Shared {
+		h.unshare()
+	}
 	g := h.detach()
 	heard := 0
 	if g != nil {

@@ -38,6 +38,7 @@ const (
 type Traits struct {
 	Queue        Queue
 	ServerTokens bool          // tokens come from a counter at the server, so a hold is never handed over
+	Shared       bool          // calls of one client can share a hold
 	Directed     bool          // a release grants it to a waiting client, and counts only clients that do not queue
 	PerSide      bool          // readers and writers share the key, and a force concerns one side
 	Numbered     bool          // the server knows a repeated request by its number

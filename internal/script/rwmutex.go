@@ -50,7 +50,8 @@ func (l *rw) own(reader string) string { return suffixed(l.name, reader) + ":rwl
 // Read is a read/write lock as its readers see it.
 type Read struct {
 	rw
-	queued Queued
+	WriterFirst bool // waiting writers have priority over later readers
+	queued      Queued
 }
 
 // NewRead returns the read lock with that name.
@@ -60,8 +61,11 @@ func NewRead(name string) *Read {
 	return l
 }
 
-// Traits say that readers read together.
-func (l *Read) Traits() Traits { return Traits{Queue: Together, PerSide: true, Plain: true} }
+// Traits say that readers read together. They share holds, unless they have to ask the server
+// whether a writer has priority.
+func (l *Read) Traits() Traits {
+	return Traits{Queue: Together, Shared: !l.WriterFirst, PerSide: true, Plain: true}
+}
 
 // Gate is shared by all readers.
 func (l *Read) Gate() string { return l.channel + "\x00read" }

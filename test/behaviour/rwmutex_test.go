@@ -92,8 +92,9 @@ func TestReadersWakeTogether(t *testing.T) {
 				t.Logf("all were in after %v", took)
 			}
 			st, err := m.State(t.Context())
-			if err != nil || len(st.Readers) != tt.processes*tt.readers {
-				t.Errorf("%d readers, %v, want %d", len(st.Readers), err, tt.processes*tt.readers)
+			// The readers of a process share holds.
+			if n := len(st.Readers); err != nil || n < tt.processes || n > tt.processes*tt.readers {
+				t.Errorf("%d readers, %v, want %d to %d", n, err, tt.processes, tt.processes*tt.readers)
 			}
 			locktest.WantRefused(t, m)
 			for _, w := range ws {
@@ -442,7 +443,8 @@ func TestRWForceUnlock(t *testing.T) {
 func TestReadersLeaveNoKeys(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
-	cs := []*holdfast.Client{locktest.Open(t, s.URL()), locktest.Open(t, s.URL())}
+	alone := holdfast.Options{Handoffs: -1} // or readers share holds
+	cs := []*holdfast.Client{locktest.Open(t, s.URL(), alone), locktest.Open(t, s.URL(), alone)}
 	var ls []*holdfast.Lease
 	for i := range 40 {
 		l := locktest.Lock(t, t.Context(), cs[i%2].RWMutex("many").RLocker())

@@ -249,8 +249,8 @@ func TestRW10ReadersEnterTogether(t *testing.T) {
 			t.Errorf("all are in after %v", took)
 		}
 		st, err := m.State(t.Context())
-		if err != nil || len(st.Readers) != readers || st.Writer.Owner != "" {
-			t.Errorf("State has %d readers and the writer %q, %v, want %d and none", len(st.Readers), st.Writer.Owner, err, readers)
+		if n := len(st.Readers); err != nil || n == 0 || n > readers || st.Writer.Owner != "" { // readers of one client share holds
+			t.Errorf("State has %d readers and the writer %q, %v, want 1 to %d and none", n, st.Writer.Owner, err, readers)
 		}
 		for _, l := range ls {
 			locktest.Release(t, l)
@@ -314,7 +314,7 @@ func TestRW13TwoReaders(t *testing.T) {
 		}
 		first := locktest.Lock(t, t.Context(), holder.RWMutex(m.Name()).RLocker())
 		second := locktest.Lock(t, t.Context(), m.RLocker())
-		if first.Owner() == second.Owner() {
+		if c != holder && first.Owner() == second.Owner() { // readers of one client may share a hold
 			t.Error("both have one owner")
 		}
 		locktest.WantRefused(t, m)

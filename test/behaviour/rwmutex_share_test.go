@@ -1,0 +1,365 @@
+package behaviour_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/rueidis"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// A stage is a driver whose calls to take a read lock the test can hold up and spoil.
+type stage struct {
+	driver.Driver
+	takes atomic.Int32
+	enter func(n int32) error // called for the n-th such call, before it is sent
+	leave func(n int32) error // the same, after it was answered
+}
+
+func (s *stage) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
+	if c.Script.Name != "rwmutex_read_acquire" {
+		return s.Driver.Do(ctx, c)
+	}
+	n := s.takes.Add(1)
+	if s.enter != nil {
+		if err := s.enter(n); err != nil {
+			return driver.Reply{}, err
+		}
+	}
+	r, err := s.Driver.Do(ctx, c)
+	if s.leave != nil && err == nil {
+		err = s.leave(n)
+	}
+	return r, err
+}
+
+// openStage returns a client on a stage.
+func openStage(t *testing.T, s *redistest.Server, st *stage, o ...holdfast.Options) *holdfast.Client {
+	t.Helper()
+	config, err := rueidis.ParseURL(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := rueidis.Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.Driver = d
+	c, err := holdfast.New(st, append(o, holdfast.Options{})[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Readers of one client that come at the same time send one request. The lock is free when
+// the last of them has released it.
+func TestReadersShare(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	st := &stage{enter: func(n int32) error {
+		if n == 1 {
+			close(asked)
+			<-goOn
+		}
+		return nil
+	}}
+	m := openStage(t, s, st).RWMutex(locktest.Name(t))
+	other := locktest.Open(t, s.URL()).RWMutex(m.Name())
+	const readers = 20
+	var calls []<-chan locktest.Outcome
+	for i := range readers {
+		calls = append(calls, locktest.Background(t.Context(), m.RLocker()))
+		if i == 0 {
+			<-asked
+		}
+	}
+	time.Sleep(200 * time.Millisecond) // until all wait for the answer, most likely
+	close(goOn)
+	var ls []*holdfast.Lease
+	for _, ch := range calls {
+		l := locktest.Entered(t, ch)
+		ls = append(ls, l)
+		if l.Owner() != ls[0].Owner() || l.Token() != ls[0].Token() || !l.Valid() {
+			t.Errorf("owner %s, token %d, valid %v; the first has %s and %d", l.Owner(), l.Token(), l.Valid(), ls[0].Owner(), ls[0].Token())
+		}
+	}
+	if n := st.takes.Load(); n != 1 {
+		t.Errorf("%d requests", n)
+	}
+	rand.Shuffle(len(ls), func(i, j int) { ls[i], ls[j] = ls[j], ls[i] })
+	for i, l := range ls {
+		locktest.WantRefused(t, other)
+		if i%2 == 0 { // the same lease again, inside
+			inner := locktest.Lock(t, l.Context(), m.RLocker(), holdfast.LeaseTime(time.Minute))
+			locktest.Release(t, inner)
+		}
+		locktest.Release(t, l)
+		if l.Valid() {
+			t.Error("a released lease is valid")
+		}
+	}
+	locktest.WantFree(t, other)
+}
+
+// A loss is told to all that share the hold.
+func TestSharedReadIsLost(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	goOn := make(chan struct{})
+	st := &stage{enter: func(int32) error { <-goOn; return nil }}
+	m := openStage(t, s, st).RWMutex(locktest.Name(t))
+	calls := []<-chan locktest.Outcome{locktest.Background(t.Context(), m.RLocker()), locktest.Background(t.Context(), m.RLocker()), locktest.Background(t.Context(), m.RLocker())}
+	time.Sleep(200 * time.Millisecond)
+	close(goOn)
+	var ls []*holdfast.Lease
+	for _, ch := range calls {
+		ls = append(ls, locktest.Entered(t, ch))
+	}
+	locktest.Release(t, ls[1])
+	if freed, err := locktest.Open(t, s.URL()).RWMutex(m.Name()).RLocker().ForceUnlock(t.Context()); !freed || err != nil {
+		t.Fatal(freed, err)
+	}
+	if freed, err := m.RLocker().ForceUnlock(t.Context()); err != nil { // so that the client notices at once
+		t.Fatal(freed, err)
+	}
+	for _, l := range []*holdfast.Lease{ls[0], ls[2]} {
+		select {
+		case <-l.Context().Done():
+		case <-time.After(locktest.Late):
+			t.Error("a lease does not end")
+		}
+		if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("released: %v", err)
+		}
+	}
+}
+
+// A call whose own request may have been granted joins another call. What it may have got is
+// given back.
+func TestSharedReadAfterLostReply(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	second, goOn := make(chan struct{}), make(chan struct{})
+	lost := make(chan struct{})
+	st := &stage{
+		enter: func(n int32) error {
+			if n == 2 {
+				close(second)
+				<-goOn
+			}
+			return nil
+		},
+		leave: func(n int32) error {
+			if n == 1 {
+				close(lost)
+				return driver.Unknown(errors.New("the reply was lost"))
+			}
+			return nil
+		},
+	}
+	m := openStage(t, s, st).RWMutex(locktest.Name(t))
+	other := locktest.Open(t, s.URL()).RWMutex(m.Name())
+	first := locktest.Background(t.Context(), m.RLocker())
+	<-lost
+	next := locktest.Background(t.Context(), m.RLocker())
+	<-second                           // one of the two asks
+	time.Sleep(500 * time.Millisecond) // and the other waits for its answer
+	close(goOn)
+	a, b := locktest.Entered(t, first), locktest.Entered(t, next)
+	if a.Owner() != b.Owner() {
+		t.Errorf("owners %s and %s", a.Owner(), b.Owner())
+	}
+	locktest.Release(t, a)
+	locktest.Release(t, b)
+	l, err := other.TryLock(t.Context(), holdfast.Wait(10*time.Second))
+	if err != nil {
+		t.Fatal("the lock is not free: ", err)
+	}
+	locktest.Release(t, l)
+}
+
+// Calls that wait for the answer of another one end with their own contexts, and a refusal
+// of that one is not theirs.
+func TestSharedReadIsCancelled(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	st := &stage{enter: func(n int32) error {
+		if n == 1 {
+			close(asked)
+			<-goOn
+			return &driver.Error{Class: driver.Fatal, Code: "ERR", Err: errors.New("ERR not this one")}
+		}
+		return nil
+	}}
+	m := openStage(t, s, st).RWMutex(locktest.Name(t))
+	first := locktest.Background(t.Context(), m.RLocker())
+	<-asked
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if l, err := m.RLock(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, %v", l, err)
+	}
+	if l, err := m.TryRLock(ctx); err == nil {
+		t.Errorf("%v", l)
+	}
+	second := locktest.Background(t.Context(), m.RLocker())
+	time.Sleep(100 * time.Millisecond)
+	close(goOn)
+	if o := <-first; !errors.Is(o.Err, holdfast.ErrRefused) {
+		t.Errorf("the first call: %v", o.Err)
+	}
+	locktest.Release(t, locktest.Entered(t, second))
+}
+
+// Many readers and some writers of several clients. No writer is beside another one or
+// beside readers, and all get the lock.
+func TestSharedReadsExclude(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	name := locktest.Name(t)
+	var inside, requests atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 3 {
+		st := &stage{enter: func(int32) error { requests.Add(1); return nil }}
+		m := openStage(t, s, st).RWMutex(name)
+		for range 20 {
+			wg.Go(func() {
+				for range 50 {
+					l := locktest.Lock(t, t.Context(), m.RLocker())
+					if n := inside.Add(1); n <= 0 {
+						t.Error("a reader beside a writer")
+					}
+					if rand.N(10) == 0 {
+						time.Sleep(rand.N(time.Millisecond))
+					}
+					inside.Add(-1)
+					locktest.Release(t, l)
+				}
+			})
+		}
+		wg.Go(func() {
+			for range 10 {
+				l := locktest.Lock(t, t.Context(), m)
+				if n := inside.Add(-1 << 32); n != -1<<32 {
+					t.Errorf("client %d: a writer beside %d others", i, n+1<<32)
+				}
+				inside.Add(1 << 32)
+				locktest.Release(t, l)
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d requests for 3000 reads", requests.Load())
+}
+
+// With WriterFirst, a reader that comes after a waiting writer does not join earlier readers.
+func TestWriterFirstIsNotShared(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	st := &stage{}
+	m := openStage(t, s, st).RWMutex(locktest.Name(t), holdfast.WriterFirst())
+	a := locktest.Lock(t, t.Context(), m.RLocker())
+	b := locktest.Lock(t, t.Context(), m.RLocker())
+	if a.Owner() == b.Owner() || st.takes.Load() != 2 {
+		t.Errorf("owners %s and %s, %d requests", a.Owner(), b.Owner(), st.takes.Load())
+	}
+	locktest.Release(t, a)
+	locktest.Release(t, b)
+}
+
+// A fixed lease, a longer lease, a later call and a client without hand-offs share nothing.
+func TestReadsThatAreNotShared(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	for name, test := range map[string]struct {
+		o    holdfast.Options
+		opts []holdfast.Option
+	}{
+		"LeaseTime":       {opts: []holdfast.Option{holdfast.LeaseTime(time.Minute)}},
+		"WatchdogTimeout": {opts: []holdfast.Option{holdfast.WatchdogTimeout(time.Minute)}},
+		"Handoffs":        {o: holdfast.Options{Handoffs: -1}},
+		"later":           {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := &stage{}
+			m := openStage(t, s, st, test.o).RWMutex(locktest.Name(t))
+			a := locktest.Lock(t, t.Context(), m.RLocker())
+			if name == "later" {
+				time.Sleep(50 * time.Millisecond)
+			}
+			b := locktest.Lock(t, t.Context(), m.RLocker(), test.opts...)
+			if a.Owner() == b.Owner() {
+				t.Error("they share a hold")
+			}
+			locktest.Release(t, a)
+			locktest.Release(t, b)
+			if keys := fmt.Sprint(s.Keys(t)); strings.Contains(keys, m.Name()) {
+				t.Errorf("keys left: %s", keys)
+			}
+		})
+	}
+}
+
+// Two readers share a hold. Each waits for something else, one of them in a deadlock.
+func TestDeadlockOfSharedReader(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	name := locktest.Name(t)
+	open := func() *holdfast.Client {
+		return locktest.Open(t, s.URL(), holdfast.Options{Deadlocks: holdfast.EndDeadlocks})
+	}
+	readers, writer, third := open(), open(), open()
+	var a, b *holdfast.Lease
+	for a == nil || a.Owner() != b.Owner() { // the machine may be too slow to share it the first time
+		if a != nil {
+			locktest.Release(t, a)
+			locktest.Release(t, b)
+		}
+		a = locktest.Lock(t, t.Context(), readers.RWMutex(name).RLocker())
+		b = locktest.Lock(t, t.Context(), readers.RWMutex(name).RLocker())
+	}
+	written := locktest.Lock(t, t.Context(), writer.Mutex(name+":written"))
+	busy := locktest.Lock(t, t.Context(), third.Mutex(name+":busy"))
+	calls := []<-chan locktest.Outcome{
+		locktest.Background(a.Context(), readers.Mutex(name+":written")),
+		locktest.Background(b.Context(), readers.Mutex(name+":busy")),
+		locktest.Background(written.Context(), writer.RWMutex(name)),
+	}
+	select {
+	case o := <-calls[0]:
+		if !errors.Is(o.Err, holdfast.ErrDeadlock) {
+			t.Errorf("the reader: %v", o.Err)
+		}
+		locktest.Release(t, a)
+		locktest.Release(t, busy)
+		locktest.Release(t, locktest.Entered(t, calls[1]))
+		locktest.Release(t, b)
+		locktest.Release(t, locktest.Entered(t, calls[2]))
+	case o := <-calls[2]:
+		if !errors.Is(o.Err, holdfast.ErrDeadlock) {
+			t.Errorf("the writer: %v", o.Err)
+		}
+		locktest.Release(t, written)
+		locktest.Release(t, locktest.Entered(t, calls[0]))
+		locktest.Release(t, busy)
+		locktest.Release(t, locktest.Entered(t, calls[1]))
+	case o := <-calls[1]:
+		t.Errorf("the other reader has ended: %v", o.Err)
+	case <-time.After(time.Minute):
+		t.Error("the deadlock was not found")
+	}
+}
