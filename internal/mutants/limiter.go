@@ -6,8 +6,48 @@ func init() { All = append(All, limiter...) }
 var limiter = []Mutant{
 	{
 		"permits are free a millisecond before the interval is over",
-		"internal/script/lua/lib/ratelimiter.lua", "string.format('(%.0f', now - l.interval - 1)", "string.format('(%.0f', now - l.interval)",
+		"internal/script/lua/lib/ratelimiter.lua", "string.format('%.0f', now - l.interval - 1)", "string.format('%.0f', now - l.interval)",
 		"internal/script", "TestRateInStillTime",
+	},
+	{
+		"entries that are over stay while permits are free",
+		"internal/script/lua/lib/allow.lua", "now - interval - 1)) == 0", "now - interval - 1)) >= 0",
+		"internal/script", "TestLimiter$",
+	},
+	{
+		"a usual request that is repeated takes permits twice",
+		"internal/script/lua/lib/allow.lua", "entry) == 1 then", "entry) >= 0 then",
+		"internal/script", "TestRateInStillTime",
+	},
+	{
+		"a repeated request is refused after it was granted",
+		"internal/script/lua/lib/allow.lua", "longest >= 0 and not redis.call('zscore', KEYS[4], entry) then", "longest >= 0 then",
+		"internal/script", "TestRateInStillTime",
+	},
+	{
+		"a request that can wait long enough is refused",
+		"internal/script/lua/lib/allow.lua", "wait > longest and ", "",
+		"internal/script", "TestRateInStillTime",
+	},
+	{
+		"a refusal says when the first permits are free, not enough ones",
+		"internal/script/lua/lib/allow.lua", "free + n >= want and ", "",
+		"internal/script", "TestRateInStillTime",
+	},
+	{
+		"a count above the rate is used",
+		"internal/script/lua/lib/allow.lua", " and free <= rate", "",
+		"internal/script", "TestLimiter$",
+	},
+	{
+		"the log does not get the TTL of the rate",
+		"internal/script/lua/lib/allow.lua", " and redis.call('pttl', KEYS[1]) < 0", "",
+		"internal/script", "TestLimiter$",
+	},
+	{
+		"permits are taken from a log of another program",
+		"internal/script/lua/lib/allow.lua", " and #first == 5 + (string.byte(first) or 0)", "",
+		"internal/script", "TestHostileData/^ratelimiter_take",
 	},
 	{
 		"permits that are taken in advance are not counted",

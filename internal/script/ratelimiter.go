@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	rateLimiterTake    = load("ratelimiter_take", "clock", "int64", "ratelimiter")
+	rateLimiterTake    = load("ratelimiter_take", "allow", "int64", "ratelimiter")
 	rateLimiterCancel  = load("ratelimiter_cancel", "clock", "int64", "ratelimiter")
 	rateLimiterRelease = load("ratelimiter_release", "once", "clock", "int64", "ratelimiter")
 	rateLimiterSet     = load("ratelimiter_set", "once", "clock", "int64", "ratelimiter")

@@ -320,6 +320,30 @@ var limiterRows = append(limiterSetRows, []row{
 		state: []string{rate(ten, ", TTL 600s"), "permits zset @a:1*3+past, TTL 600s", "value string 7, TTL 600s"},
 	},
 	{
+		title: "take/as long as the rate, after others",
+		given: []string{rated(ten), "EXPIRE N 600", "SET ./value 6", "ZADD ./permits +-25 @j:7*4"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(ten, ", TTL 600s"), "permits zset @a:1*3+past @j:7*4+past, TTL 600s", "value string 3, TTL 600s"},
+	},
+	{
+		title: "take/some are over, and enough are free",
+		given: []string{rated(ten), "SET ./value 5", "ZADD ./permits +-70 @b:1*2", "ZADD ./permits +-25 @j:7*3"},
+		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*3+past", "value string 4"},
+	},
+	{
+		title: "take/more free than the rate",
+		given: []string{rated(ten), "SET ./value 15", "ZADD ./permits +-25 @j:7*8"},
+		do:    takeRate("a:1", 3, 0), reply: "[0 40s]",
+		state: []string{rate(ten), "permits zset @j:7*8+past", "value string 2"},
+	},
+	{
+		title: "take/entries without permits", // Redisson takes none if a program asks for none
+		given: []string{rated(script.Rate{Permits: 1, Interval: time.Minute}), "SET ./value -1", "ZADD ./permits +-25 @j:7*1", "ZADD ./permits +35 @b:1*1", "ZADD ./permits +45 @c:1*0"},
+		do:    takeRate("a:1", 1, 0), reply: "[0 100s]",
+		state: []string{rate(script.Rate{Permits: 1, Interval: time.Minute}), "permits zset @b:1*1+40s @c:1*0+50s @j:7*1+past", "value string -1"},
+	},
+	{
 		title: "take/per client",
 		given: []string{rated(tenOfEach), "SET ./value 1", "SET ./value:j 0", "ZADD ./permits:j +-25 @j:7*10"},
 		do:    takeRate("a:1", 3, 0), reply: "[1 0]",

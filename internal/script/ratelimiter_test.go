@@ -338,6 +338,21 @@ func TestRateInStillTime(t *testing.T) {
 			s.at = 1001
 			s.has(4)
 		},
+		"taken once, if it is sent again while more are free": func(s *stillRate) {
+			s.wants(0, s.take("a:1", 1, now))
+			for range 2 {
+				s.wants(0, s.take("a:2", 3, now))
+				s.has(6)
+			}
+		},
+		"refused until enough are over": func(s *stillRate) {
+			s.wants(0, s.take("a:1", 2, now))
+			s.at = 300
+			s.wants(0, s.take("a:2", 8, now))
+			s.at = 400
+			s.wants(-1-601, s.take("a:3", 2, now))
+			s.wants(-1-901, s.take("a:4", 3, now))
+		},
 		"cancelled once, and not what may be used": func(s *stillRate) {
 			s.wants(0, s.take("a:1", 7, now))
 			s.wants(1001, s.take("a:2", 4, ever))

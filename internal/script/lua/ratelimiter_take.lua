@@ -12,9 +12,7 @@
 --         -2, rate  more permits than the rate
 local l = configured(KEYS)
 if not l then return { -1, 0 } end
-local want, now, longest = tonumber(ARGV[1]), clock(), tonumber(ARGV[3])
 if want > l.rate then return { -2, l.rate } end
-local entry = struct.pack(PACK, #ARGV[2], ARGV[2], want)
 local at = tonumber(redis.call('zscore', l.log, entry) or nil)
 local taken = 1
 if not at then
@@ -23,14 +21,19 @@ if not at then
   -- Earlier requests have taken the free permits. An entry has at least one permit, which becomes free an interval after it. So
   -- either the oldest entries with lack permits must be over, or all but the newest entries with room permits. The script walks the
   -- direction with fewer entries.
-  local room = l.rate - want
+  local room, read, most = l.rate - want, 0, math.min(lack, MOST)
   local walk = (lack <= room or room >= MOST) and 'zrange' or 'zrevrange'
-  local entries = lack > 0 and redis.call(walk, l.log, 0, math.min(lack, MOST) - 1, 'withscores') or {}
-  for i = 1, #entries, 2 do
-    if lack <= 0 or room < 0 then break end
-    local _, n = unpack(l.log, entries[i])
-    if walk == 'zrange' then lack = lack - n else room = room - n end
-    at = math.max(now, math.ceil(entries[i + 1]) + l.interval + 1)
+  while lack > 0 and room >= 0 and read < most do
+    local part = walk == 'zrange' and most or math.min(room + 1, most - read) -- more only if entries have no permits
+    local entries = redis.call(walk, l.log, read, read + part - 1, 'withscores')
+    for i = 1, #entries, 2 do
+      if lack <= 0 or room < 0 then break end
+      local _, n = unpack(l.log, entries[i])
+      if walk == 'zrange' then lack = lack - n else room = room - n end
+      at = math.max(now, math.ceil(entries[i + 1]) + l.interval + 1)
+    end
+    if #entries < 2 * part then break end
+    read = read + part
   end
   if room < 0 then lack = 0 end
   if lack > 0 or longest >= 0 and at - now > longest then

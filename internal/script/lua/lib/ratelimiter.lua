@@ -30,7 +30,8 @@ local function configured(keys, replace)
   l.broken = not (l.rate and l.interval and l.keep and (c[3] == '0' or c[3] == '1'))
   if l.broken and not replace then unreadable(keys[1], 'a rate that can be read', 'set one with SetRate') end
   if not l.broken then
-    local first, last = redis.call('zrange', l.log, 0, 0), redis.call('zrevrange', l.log, 0, 0, 'withscores')
+    -- Numbers are passed as text, which the server need not format.
+    local first, last = redis.call('zrange', l.log, '0', '0'), redis.call('zrevrange', l.log, '0', '0', 'withscores')
     -- Redisson before 3.17 wrote entries of 8 bytes. They count as used until they are over. After that, unpack fails on them.
     for _, entry in ipairs({ first[1], last[1] }) do
       if #entry ~= 8 then unpack(l.log, entry) end
@@ -47,9 +48,10 @@ local function available(l, now, look)
   local had = whole(l.free)
   local basis = l.own and whole(l.basis) or not l.own and l.rate
   -- One ms more, since times are truncated to whole ms: no interval may contain more permits than the rate.
-  local past = string.format('(%.0f', now - l.interval - 1)
-  local total, live = redis.call('zcard', l.log), redis.call('zcount', l.log, past, '+inf')
-  local over = total - live
+  local over = redis.call('zcount', l.log, '-inf', string.format('%.0f', now - l.interval - 1))
+  if over == 0 and l.last and had and had <= l.rate and basis == l.rate and not look then return had end
+  local total = redis.call('zcard', l.log)
+  local live = total - over
   local free, drop, keep, rest = had and basis and had + l.rate - basis, math.min(over, MOST), nil, 0
   if live == 0 then
     free, drop = l.rate, total
@@ -85,7 +87,7 @@ local function available(l, now, look)
 end
 -- keepAlive sets the TTLs of the keys, so that unused state expires and needed state does not.
 local function keepAlive(l, keys, now)
-  local last = tonumber(redis.call('zrevrange', l.log, 0, 0, 'withscores')[2]) or now
+  local last = tonumber(redis.call('zrevrange', l.log, '0', '0', 'withscores')[2]) or now
   local needed = math.ceil(math.max(last - now, 0)) + l.interval + 1000
   local ttl = math.min(redis.call('pttl', keys[1]), 2 ^ 53)
   if l.keep > 0 then
