@@ -17,6 +17,26 @@ var semaphores = []Mutant{
 		"internal/script", "TestSemaphore$",
 	},
 	{
+		"a usual request for permits that is repeated runs again",
+		"internal/script/lua/lib/acquire.lua", "tonumber(last) < tonumber(ARGV[2])", "true",
+		"internal/script", "TestSemaphore$",
+	},
+	{
+		"a usual release that is repeated runs again",
+		"internal/script/lua/lib/release.lua", "tonumber(last) < tonumber(ARGV[2])", "true",
+		"internal/script", "TestPermits$",
+	},
+	{
+		"permits cannot be released while the server is out of memory",
+		"internal/script/lua/lib/release.lua", "redis.pcall('incrby'", "redis.call('incrby'",
+		"internal/script", "TestPermits$",
+	},
+	{
+		"a request whose permits were not taken looks granted",
+		"internal/script/lua/lib/acquire.lua", "ARGV[2] .. ' failed'", "ARGV[2] .. ' taken'",
+		"test/faults", "TestForbiddenCommandsLoseNoPermit",
+	},
+	{
 		"a late request runs although it was undone",
 		"internal/script/lua/semaphore_undo.lua", "remember(KEYS[2], ARGV[2], 'undone', ARGV[3])", "if known then remember(KEYS[2], ARGV[2], 'undone', ARGV[3]) end",
 		"internal/script", "TestSemaphore$",

@@ -10,9 +10,9 @@ import (
 
 var (
 	number           = load("number", "int64")
-	semaphoreAcquire = load("semaphore_acquire", "once", "int64")
+	semaphoreAcquire = load("semaphore_acquire", "acquire", "once", "int64")
 	semaphoreUndo    = load("semaphore_undo", "once", "int64")
-	semaphoreRelease = load("semaphore_release", "once", "int64")
+	semaphoreRelease = load("semaphore_release", "release", "once", "int64")
 	semaphoreSet     = load("semaphore_set", "once")
 	semaphoreDrain   = load("semaphore_drain", "once", "int64")
 )
