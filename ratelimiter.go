@@ -28,7 +28,10 @@ import (
 //
 // A RateLimiter is only a name and is safe for concurrent use. Use
 // [Client.RateLimiter] to create one.
-type RateLimiter struct{ named }
+type RateLimiter struct {
+	named
+	one *script.RateLimiter // a request for one permit
+}
 
 const limiterKind = "rate limiter"
 
@@ -37,13 +40,19 @@ const limiterKind = "rate limiter"
 // [WithRate], or see [RateLimiter.TrySetRate]. Of the options, only WithRate and
 // [Wait] apply.
 func (c *Client) RateLimiter(name string, opts ...Option) *RateLimiter {
-	l := &RateLimiter{newNamed(c, limiterKind, name, opts).leaseless()}
+	l := &RateLimiter{named: newNamed(c, limiterKind, name, opts).leaseless()}
+	if l.set.err == nil {
+		l.one = script.NewRateLimiter(l.name, c.ID(), 1)
+	}
 	l.creates = l.declare()
 	return l
 }
 
 func (l *RateLimiter) wire(n int) *script.RateLimiter {
-	return script.NewRateLimiter(l.name, l.client.ID(), n)
+	if l.one == nil {
+		return script.NewRateLimiter(l.name, l.client.ID(), n) // the call fails
+	}
+	return l.one.For(n)
 }
 
 // A Rate is the number of permits that a [RateLimiter] grants per interval.

@@ -23,19 +23,28 @@ import (
 //
 // A Semaphore is only a name and is safe for concurrent use. Use
 // [Client.Semaphore] to create one.
-type Semaphore struct{ named }
+type Semaphore struct {
+	named
+	one *script.Semaphore // a request for one permit
+}
 
 const semaphoreKind = "semaphore"
 
 // Semaphore returns the semaphore with the given name. The name must follow the
 // rules of [Client.Mutex]. Of the options, only [Permits], [Wait] and [Poll] apply.
 func (c *Client) Semaphore(name string, opts ...Option) *Semaphore {
-	s := &Semaphore{newNamed(c, semaphoreKind, name, opts).leaseless()}
+	s := &Semaphore{named: newNamed(c, semaphoreKind, name, opts).leaseless()}
+	s.one = script.NewSemaphore(s.name, 1)
 	s.creates = s.declare()
 	return s
 }
 
-func (s *Semaphore) wire(n int) *script.Semaphore { return script.NewSemaphore(s.name, n) }
+func (s *Semaphore) wire(n int) *script.Semaphore {
+	if s.one == nil {
+		return script.NewSemaphore(s.name, n) // the call fails
+	}
+	return s.one.For(n)
+}
 
 // TrySet sets the number of permits if the semaphore does not exist yet, and
 // reports whether it did. An existing semaphore keeps its number, even if it

@@ -88,11 +88,11 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 			return h, nil
 		}
 	}
-	a, leave, err := e.newAcquisition(ctx, k, r)
+	a, err := e.newAcquisition(ctx, k, r)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer a.close()
 	a.shareTried, a.asksForAll = shared && r.Wait <= 0, ask
 	h, err := a.run(k, user)
 	if err != nil {
@@ -146,22 +146,26 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 }
 
 // newAcquisition returns an acquisition that gives the turn to the next call when it
-// ends, and a function to call after that.
-func (e *Engine) newAcquisition(ctx context.Context, k target, r Request) (a *acquisition, leave func(), err error) {
+// ends. The caller must close it.
+func (e *Engine) newAcquisition(ctx context.Context, k target, r Request) (*acquisition, error) {
 	t := k.Traits()
-	a = &acquisition{e: e, k: k, traits: t, r: r, once: r.Wait == 0, long: longWait{caller: r.Caller}}
+	a := &acquisition{e: e, k: k, traits: t, r: r, once: r.Wait == 0, long: longWait{caller: r.Caller}}
 	if a.once && t.Queue == script.InOrder && e.hasQueue(k.Gate()) {
-		return nil, nil, &Busy{Local: true, Why: whyQueue}
+		return nil, &Busy{Local: true, Why: whyQueue}
 	}
-	a.waiting, a.asking, leave = r.contexts(ctx)
-	if cancel := leave; !a.once && (t.Queue == script.Together || t.Queue == script.InOrder) {
+	a.waiting, a.asking, a.cancel = r.contexts(ctx)
+	if !a.once && (t.Queue == script.Together || t.Queue == script.InOrder) {
 		a.g = e.gate(k.Gate())
-		leave = func() {
-			e.leaveGate(a.g)
-			cancel()
-		}
 	}
-	return a, leave, nil
+	return a, nil
+}
+
+// close leaves the gate and ends the contexts.
+func (a *acquisition) close() {
+	if a.g != nil {
+		a.e.leaveGate(a.g)
+	}
+	a.cancel()
 }
 
 // contexts returns the contexts for the wait and for the requests of a call.
@@ -187,11 +191,11 @@ func (e *Engine) Take(ctx context.Context, k target, r Request) (Taken, error) {
 		return Taken{}, err
 	}
 	defer e.end()
-	a, leave, err := e.newAcquisition(ctx, k, r)
+	a, err := e.newAcquisition(ctx, k, r)
 	if err != nil {
 		return Taken{}, err
 	}
-	defer leave()
+	defer a.close()
 	v, err := a.take()
 	if err != nil {
 		return Taken{}, hideOwnTimeout(ctx, err)

@@ -30,7 +30,8 @@ type acquisition struct {
 
 	waiting context.Context // ends the waiting
 	asking  context.Context // ends a request under way
-	once    bool            // stop after the first answer of the server
+	cancel  context.CancelFunc
+	once    bool // stop after the first answer of the server
 
 	// Shared holds, see share.go.
 	user       watchdog.LossHandler
@@ -130,7 +131,9 @@ func (a *acquisition) begin() {
 	a.claim = script.Claim{Count: 1, Lease: a.r.lease(a.e), Wait: !a.once, Most: a.e.o.MaxQueue}
 	if a.traits.Numbered {
 		a.sequence, a.claim.Owner = a.e.newRequest()
-		a.mark = script.MarkOf(a.k.Claim(a.claim))
+		call := a.k.Claim(a.claim)
+		a.mark = script.MarkOf(call)
+		script.Done(call)
 		a.claim.Spent = a.e.takeSpentMark(a.sequence, a.mark)
 	} else {
 		a.claim.Owner = a.e.owner()

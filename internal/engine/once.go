@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -100,24 +101,14 @@ func (e *Engine) Once(ctx context.Context, order, later Order) (driver.Reply, er
 		return driver.Reply{}, err
 	}
 	defer e.end()
-	if later != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 2*releaseTime)
-		defer cancel()
-	}
 	sequence, request := e.newRequest()
 	call := order(request)
 	mark := script.MarkOf(call)
 	call = script.Spend(call, e.takeSpentMark(sequence, mark))
-	var r driver.Reply
-	sent := 0
-	err := e.ask(ctx, true, func(ctx context.Context) (err error) {
-		sent++
-		r, err = e.d.Do(ctx, call)
-		return err
-	})
+	r, sent, err := e.send(ctx, call, later != nil)
 	switch {
 	case err == nil:
+		script.Done(call)
 		if sent == 1 {
 			e.saveSpentMark(sequence, mark)
 		}
@@ -128,4 +119,28 @@ func (e *Engine) Once(ctx context.Context, order, later Order) (driver.Reply, er
 		}
 	}
 	return r, err
+}
+
+// send sends a call until it is answered, for about a second, and returns how often it was
+// sent. If regardless is set, the end of ctx does not stop it, and repeated requests end
+// after 2*releaseTime. The driver limits the first one: a context with a deadline would
+// cost more than the call.
+func (e *Engine) send(ctx context.Context, call driver.Call, regardless bool) (r driver.Reply, sent int, err error) {
+	var ends time.Time
+	if regardless {
+		ends = time.Now().Add(2 * releaseTime)
+		if ctx.Done() != nil {
+			ctx = context.WithoutCancel(ctx)
+		}
+	}
+	err = e.ask(ctx, true, func(ctx context.Context) (err error) {
+		if sent++; sent > 1 && regardless {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, ends)
+			defer cancel()
+		}
+		r, err = e.d.Do(ctx, call)
+		return err
+	})
+	return r, sent, err
 }

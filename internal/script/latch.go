@@ -74,6 +74,6 @@ func (l *Latch) CountDown(request string) driver.Call {
 	return driver.Call{
 		Script: latchCountdown,
 		Keys:   []string{l.name, key},
-		Args:   []string{n, millis(MarkLife), publish, l.channel},
+		Args:   []string{n, markLife, publish, l.channel},
 	}
 }

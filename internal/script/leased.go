@@ -144,7 +144,7 @@ func (p *Leased) Return(request, row string) driver.Call {
 	return driver.Call{
 		Script: leasedReturn,
 		Keys:   []string{p.name, p.leases, p.channel, key},
-		Args:   []string{row, n, millis(MarkLife), publish},
+		Args:   []string{row, n, markLife, publish},
 	}
 }
 

@@ -102,7 +102,7 @@ func (o *Object) order(s *driver.Script, request string, more []string, args ...
 	return driver.Call{
 		Script: s,
 		Keys:   slices.Concat([]string{key}, o.names(), more),
-		Args:   append([]string{o.types(), n, millis(MarkLife)}, args...),
+		Args:   append([]string{o.types(), n, markLife}, args...),
 	}
 }
 

@@ -2,6 +2,7 @@ package script
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 // MarkLife is how long the server keeps the mark of a numbered request. It is
 // longer than any request is in flight or repeated.
 const MarkLife = 10 * time.Minute
+
+// markLife is MarkLife as an argument of scripts.
+var markLife = strconv.FormatInt(MarkLife.Milliseconds(), 10)
 
 // markPrefix is the prefix of all marks. The names of objects must not begin
 // with it.
@@ -48,5 +52,5 @@ func mark(name, request string) (key, number string) {
 // and further ones.
 func numbered(s *driver.Script, name, request, arg string, more ...string) driver.Call {
 	key, n := mark(name, request)
-	return driver.Call{Script: s, Keys: []string{name, key}, Args: append([]string{arg, n, millis(MarkLife)}, more...)}
+	return driver.Call{Script: s, Keys: []string{name, key}, Args: append([]string{arg, n, markLife}, more...)}
 }

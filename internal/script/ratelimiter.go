@@ -34,8 +34,7 @@ const notYet = "the rate does not allow it yet"
 // free later can be taken in advance, with a log entry at that later time.
 // Redisson counts such an entry as used.
 type RateLimiter struct {
-	keys    [6]string
-	name    string
+	keys    *[6]string
 	permits int
 }
 
@@ -44,10 +43,15 @@ type RateLimiter struct {
 func NewRateLimiter(name, client string, permits int) *RateLimiter {
 	value, log := suffixed(name, "value"), suffixed(name, "permits")
 	own := suffixed(value, client)
-	return &RateLimiter{
-		keys: [6]string{name, value, own, log, suffixed(log, client), suffixed(own, "rate")},
-		name: name, permits: permits,
+	return &RateLimiter{&[6]string{name, value, own, log, suffixed(log, client), suffixed(own, "rate")}, permits}
+}
+
+// For returns a request for another number of permits.
+func (l *RateLimiter) For(permits int) *RateLimiter {
+	if permits == l.permits {
+		return l
 	}
+	return &RateLimiter{l.keys, permits}
 }
 
 // Wants returns how many permits are requested.
@@ -64,20 +68,21 @@ func (l *RateLimiter) Channels(string) []string { return nil }
 
 // entry is the id of a request in the log.
 func (l *RateLimiter) entry(owner string) string {
-	sum := sha256.Sum256([]byte(owner))
+	var b [64]byte
+	sum := sha256.Sum256(append(b[:0], owner...))
 	return string(sum[:idSize])
 }
 
 // Claim returns the call that takes the permits, or reserves them for later.
 func (l *RateLimiter) Claim(c Claim) driver.Call {
-	longest := int64(-1)
+	longest := "-1"
 	if c.Longest >= 0 {
-		longest = c.Longest.Milliseconds()
+		longest = strconv.FormatInt(c.Longest.Milliseconds(), 10)
 	}
 	return driver.Call{
 		Script: rateLimiterTake,
 		Keys:   l.keys[:],
-		Args:   []string{strconv.Itoa(l.permits), l.entry(c.Owner), strconv.FormatInt(longest, 10)},
+		Args:   args(strconv.Itoa(l.permits), l.entry(c.Owner), longest),
 	}
 }
 
@@ -125,11 +130,11 @@ func (l *RateLimiter) cancel(owner string, ahead bool) driver.Call {
 // Release returns the call that returns the permits, up to the rate.
 // DecodeReleased decodes the reply.
 func (l *RateLimiter) Release(request string) driver.Call {
-	key, n := mark(l.name, request)
+	key, n := mark(l.keys[0], request)
 	return driver.Call{
 		Script: rateLimiterRelease,
 		Keys:   append(l.keys[:], key),
-		Args:   []string{strconv.Itoa(l.permits), n, millis(MarkLife)},
+		Args:   []string{strconv.Itoa(l.permits), n, markLife},
 	}
 }
 
@@ -165,13 +170,13 @@ const (
 
 // Set returns the call that sets the rate. The reply says whether it did.
 func (l *RateLimiter) Set(request string, r Rate, when When) driver.Call {
-	key, n := mark(l.name, request)
+	key, n := mark(l.keys[0], request)
 	return driver.Call{
 		Script: rateLimiterSet,
 		Keys:   append(l.keys[:], key),
 		Args: []string{
 			strconv.Itoa(r.Permits), millis(r.Interval), flag(r.PerClient), millis(r.Keep),
-			n, millis(MarkLife), string(when),
+			n, markLife, string(when),
 		},
 	}
 }

@@ -3,6 +3,8 @@ package script
 import (
 	"context"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -27,14 +29,45 @@ const (
 // many permits: a number, and a channel for the waiters. The marks by which the
 // server recognizes a repeated request are an addition of Holdfast.
 type Semaphore struct {
-	name    string
-	channel string
+	*series
 	permits int
+}
+
+// series has the keys of the requests to one semaphore.
+type series struct {
+	name, channel string
+	last          atomic.Pointer[seriesKeys] // mostly those of the next request, too
+}
+
+// seriesKeys are the keys of one series of requests.
+type seriesKeys struct {
+	series string
+	keys   [3]string // semaphore, mark, channel
 }
 
 // NewSemaphore returns a request to the semaphore with that name.
 func NewSemaphore(name string, permits int) *Semaphore {
-	return &Semaphore{name, prefixed("redisson_sc", name), permits}
+	return &Semaphore{&series{name: name, channel: prefixed("redisson_sc", name)}, permits}
+}
+
+// For returns a request for another number of permits.
+func (s *Semaphore) For(permits int) *Semaphore {
+	if permits == s.permits {
+		return s
+	}
+	return &Semaphore{s.series, permits}
+}
+
+// of returns the keys of a request, and its number.
+func (s *series) of(request string) (keys *[3]string, number string) {
+	i := strings.LastIndexByte(request, ':')
+	last := s.last.Load()
+	if last == nil || last.series != request[:i] {
+		key, _ := mark(s.name, request)
+		last = &seriesKeys{request[:i], [3]string{s.name, key, s.channel}}
+		s.last.Store(last)
+	}
+	return &last.keys, request[i+1:]
 }
 
 // Wants returns how many permits are requested.
@@ -51,7 +84,8 @@ func (s *Semaphore) Channels(string) []string { return []string{s.channel} }
 
 // Claim returns the call that takes the permits if enough are free.
 func (s *Semaphore) Claim(c Claim) driver.Call {
-	return Spend(numbered(semaphoreAcquire, s.name, c.Owner, strconv.Itoa(s.permits)), c.Spent)
+	keys, n := s.of(c.Owner)
+	return Spend(driver.Call{Script: semaphoreAcquire, Keys: keys[:2:2], Args: args(strconv.Itoa(s.permits), n, markLife)}, c.Spent)
 }
 
 // Decode decodes the reply to a claim.
@@ -78,7 +112,8 @@ func (s *Semaphore) Free(request string) driver.Call {
 // does not exist, and else one more than the number of clients that received the
 // message.
 func (s *Semaphore) Release(request string, existing bool) driver.Call {
-	return s.told(semaphoreRelease, request, flag(existing))
+	keys, n := s.of(request)
+	return driver.Call{Script: semaphoreRelease, Keys: keys[:], Args: args(strconv.Itoa(s.permits), n, markLife, publish, flag(existing))}
 }
 
 // Set returns the call that sets the number of permits, with a TTL or for ever,
@@ -99,7 +134,7 @@ func (s *Semaphore) told(script *driver.Script, request string, more ...string) 
 // number.
 func (s *Semaphore) Drain(request string) driver.Call {
 	key, n := mark(s.name, request)
-	return driver.Call{Script: semaphoreDrain, Keys: []string{s.name, key}, Args: []string{n, millis(MarkLife)}}
+	return driver.Call{Script: semaphoreDrain, Keys: []string{s.name, key}, Args: []string{n, markLife}}
 }
 
 // Available returns how many permits are free.

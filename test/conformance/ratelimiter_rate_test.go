@@ -100,16 +100,19 @@ func newLedger(t *testing.T, s *redistest.Server, l *holdfast.RateLimiter) *ledg
 	t.Helper()
 	g := &ledger{name: l.Name(), log: "{" + l.Name() + "}:permits", value: "{" + l.Name() + "}:value", at: make(map[string]int64)}
 	g.close = s.Monitor(t, func(command []string) {
-		if len(command) != 4 || !strings.EqualFold(command[0], "zadd") || command[1] != g.log {
+		if len(command) < 4 || !strings.EqualFold(command[0], "zadd") || command[1] != g.log {
 			return
 		}
-		score, entry := command[2], command[3]
+		score, entry := command[len(command)-2], command[len(command)-1]
 		at, err := strconv.ParseInt(score, 10, 64)
 		if len(entry) != 21 || err != nil {
 			t.Errorf("entry %q at %q: %v", entry, score, err)
 			return
 		}
-		g.at[hex.EncodeToString([]byte(entry[1:17]))] = at
+		id := hex.EncodeToString([]byte(entry[1:17]))
+		if _, ok := g.at[id]; !ok || !strings.EqualFold(command[2], "nx") {
+			g.at[id] = at
+		}
 	})
 	return g
 }
