@@ -145,6 +145,13 @@ func (l *RateLimiter) inspect(ctx context.Context) (Rate, int, error) {
 }
 
 // Allow takes a permit if one is available now, and reports whether it did.
+//
+// If the server has refused a permit, the client refuses more calls without a request, for
+// at most 5 ms and not longer than until a permit becomes free with time. So a flood of
+// refused calls does not load the server. In these 5 ms, the client does not see a rate
+// that another client has changed, nor permits that another client has returned. It sees
+// its own changes at once. The same applies to AllowN, Take, TakeN, and to WaitN and
+// ReserveN with Wait(0), for as many permits as were refused or more.
 func (l *RateLimiter) Allow(ctx context.Context) (bool, error) { return l.AllowN(ctx, 1) }
 
 // AllowN takes n permits if they are available now, and reports whether it did.
@@ -249,6 +256,9 @@ func (l *RateLimiter) take(ctx context.Context, op string, n int, r engine.Reque
 
 // explain converts the errors of package script.
 func (l *RateLimiter) explain(op string, n int, err error) error {
+	if _, ok := err.(*engine.Busy); ok { //nolint:errorlint // the engine does not wrap it, and a flood of refusals has to be fast
+		return &Error{Op: op, Kind: l.kind, Name: l.name, Err: err}
+	}
 	switch {
 	case errors.Is(err, script.ErrNoRate):
 		err = missing("%v: declare one with WithRate, or set one with TrySetRate", script.ErrNoRate)
@@ -311,6 +321,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	}
 	return r.limiter.ask(ctx, "release permits of", true, func(ctx context.Context) error {
 		_, err := r.limiter.client.driver.Do(ctx, r.limiter.wire(r.permits).Cancel(r.request))
+		r.limiter.client.engine.Changed(r.limiter.name)
 		return err
 	})
 }

@@ -3,7 +3,10 @@ package bench_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,21 +66,81 @@ func BenchmarkLimiter(b *testing.B) {
 	locktest.SetRate(b, still, holdfast.Rate{Permits: 1 << 30, Per: time.Hour})
 	locktest.SetRate(b, none, holdfast.Rate{Permits: 1, Per: time.Hour})
 	locktest.WantAllow(b, none, 1, true)
+	nothing := func(int) {}
 	for _, test := range []struct {
-		name string
-		call func(int)
+		name       string
+		call, tidy func(int)
 	}{
-		{"Allow", func(int) { locktest.WantAllow(b, moving, 1, true) }},
-		{"Allow, nothing over", func(int) { locktest.WantAllow(b, still, 1, true) }},
-		{"Allow, refused", func(int) { locktest.WantAllow(b, none, 1, false) }},
+		{"Allow", func(int) { locktest.WantAllow(b, moving, 1, true) }, nothing},
+		{"Allow, nothing over", func(int) { locktest.WantAllow(b, still, 1, true) }, nothing},
+		// A change makes the client ask the server again.
+		{"Allow, refused by the server", func(int) { locktest.WantAllow(b, none, 1, false) }, func(int) {
+			if _, err := none.UpdateRate(context.Background(), holdfast.Rate{Permits: 1, Per: time.Hour}); err != nil {
+				b.Fatal(err)
+			}
+		}},
 		{"WaitN", func(int) {
 			if err := moving.WaitN(context.Background(), 3); err != nil {
 				b.Fatal(err)
 			}
-		}},
+		}, nothing},
 	} {
-		b.Run(test.name, func(b *testing.B) { turns(b, test.call, floor, func(int) {}) })
+		b.Run(test.name, func(b *testing.B) {
+			b.ReportAllocs()
+			turns(b, test.call, floor, test.tidy)
+		})
 	}
+}
+
+// BenchmarkFlood has many goroutines ask for a permit that is not free, in turn
+// with bare EVALSHA calls by the same goroutines.
+func BenchmarkFlood(b *testing.B) {
+	s := redistest.Start(b)
+	none := locktest.Open(b, s.URL()).RateLimiter("bench:none")
+	locktest.SetRate(b, none, holdfast.Rate{Permits: 1, Per: time.Hour})
+	locktest.WantAllow(b, none, 1, true)
+	floor := takeFloor(b, s)
+	ctx := context.Background()
+	refuse := func(int) {
+		if ok, err := none.Allow(ctx); ok || err != nil {
+			b.Error(ok, err)
+		}
+	}
+	run := func(op func(int)) float64 {
+		var n atomic.Int64
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		start := time.Now()
+		for range 64 {
+			wg.Go(func() {
+				for i := 0; ; i++ {
+					select {
+					case <-stop:
+						n.Add(int64(i))
+						return
+					default:
+						op(i)
+					}
+				}
+			})
+		}
+		time.Sleep(250 * time.Millisecond)
+		close(stop)
+		wg.Wait()
+		return float64(n.Load()) / time.Since(start).Seconds()
+	}
+	var refused, bare []float64
+	for b.Loop() {
+		refused = append(refused, run(refuse))
+		bare = append(bare, run(floor))
+	}
+	slices.Sort(refused)
+	slices.Sort(bare)
+	x, y := refused[len(refused)/2], bare[len(bare)/2]
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(x, "refusals/s")
+	b.ReportMetric(y, "evalsha/s")
+	b.ReportMetric(x/y, "x-floor-rate")
 }
 
 // BenchmarkReserve reserves permits behind earlier reservations, which the script

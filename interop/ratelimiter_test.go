@@ -114,6 +114,9 @@ func TestRateGivenBackTwice(t *testing.T) {
 	l.java.says(t, false, "tryAcquire", 5)
 }
 
+// refusal is longer than Holdfast answers from a refusal of the server, without asking again.
+const refusal = 20 * time.Millisecond
+
 // With a rate per client, each client has its own permits. A rate that Redisson lowers also
 // applies to permits that Holdfast has left from the old rate.
 func TestRatePerClient(t *testing.T) {
@@ -131,6 +134,7 @@ func TestRatePerClient(t *testing.T) {
 	l.java.says(t, 1, "availablePermits")
 	gives(t, false)(l.golang.Allow(ctx))
 
+	time.Sleep(refusal)
 	l.java.says(t, nil, "setRate", "PER_CLIENT", 5, "PT1M")
 	l.java.says(t, 5, "availablePermits")
 	gives(t, 2)(l.golang.Available(ctx))
@@ -140,6 +144,7 @@ func TestRatePerClient(t *testing.T) {
 	gives(t, false)(l.golang.Allow(ctx))
 
 	// Change from a rate per client to an overall rate.
+	time.Sleep(refusal)
 	l.java.says(t, nil, "setRate", "OVERALL", 2, "PT1M")
 	gives(t, true)(l.golang.AllowN(ctx, 2))
 	l.java.says(t, false, "tryAcquire")

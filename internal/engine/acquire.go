@@ -187,6 +187,9 @@ type Taken struct {
 // Take waits until k is granted, for a k that leaves nothing to hold. The grant is not
 // renewed, and no user is told that it ends.
 func (e *Engine) Take(ctx context.Context, k target, r Request) (Taken, error) {
+	if busy := e.refused(ctx, k, r); busy != nil {
+		return Taken{}, busy
+	}
 	if err := e.begin(); err != nil {
 		return Taken{}, err
 	}

@@ -209,9 +209,13 @@ func (a *acquisition) send() (grant, error) {
 	if err := a.declare(); err != nil {
 		return g, err
 	}
+	changes := a.e.refusals.changes(a.k)
 	var err error
 	g.Verdict, err = a.e.claim(a.asking, a.k, a.claim)
 	g.received = clock.Early()
+	if err == nil {
+		a.e.refusals.add(a.k, g.Verdict, g.sent, changes)
+	}
 	if g.Granted() && a.queued && !a.claim.Queue {
 		a.doubt = true // the owner is still in the queue
 	}

@@ -22,6 +22,9 @@
 // [Engine.Take] does the same for claims that leave nothing to hold: permits of a
 // plain semaphore, a check of a latch, a change of leader.
 //
+// A refusal that ends with time is repeated for a few milliseconds without a request
+// (refusals.go), so that a flood of calls does not reach the server.
+//
 // # One name, one turn
 //
 // In a process, all goroutines that want one name queue at its gate, first come

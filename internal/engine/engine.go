@@ -77,6 +77,7 @@ type Engine struct {
 	forced          forceTimes
 	outages         outages
 	announcer       announcer
+	refusals        refusals
 
 	waitUnsupported atomic.Bool // the server, or a proxy before it, has no command WAIT
 	queueRefused    atomic.Bool // the user has no right to the keys or the channels of queues

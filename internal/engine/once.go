@@ -106,6 +106,7 @@ func (e *Engine) Once(ctx context.Context, order, later Order) (driver.Reply, er
 	mark := script.MarkOf(call)
 	call = script.Spend(call, e.takeSpentMark(sequence, mark))
 	r, sent, err := e.send(ctx, call, later != nil)
+	e.refusals.changed(call.Keys)
 	switch {
 	case err == nil:
 		script.Done(call)

@@ -89,4 +89,61 @@ var limiter = []Mutant{
 		"ratelimiter.go", "		return max(Remaining(err), time.Millisecond), nil\n", "		return 0, nil\n",
 		"test/behaviour", "TestTake$",
 	},
+
+	// Refusals without a request
+	{
+		"a refusal outlasts the time until a permit is free",
+		"internal/engine/refusals.go", "sent + min(v.TTL, refusalLife)", "sent + refusalLife",
+		"internal/engine", "TestRefusalLasts",
+	},
+	{
+		"a refusal hides what other clients change for long",
+		"internal/engine/refusals.go", "sent + min(v.TTL, refusalLife)", "sent + v.TTL",
+		"internal/engine", "TestRefusalLasts",
+	},
+	{
+		"the time of a refusal counts from its answer",
+		"internal/engine/acquisition.go", "a.e.refusals.add(a.k, g.Verdict, g.sent, changes)", "a.e.refusals.add(a.k, g.Verdict, g.received, changes)",
+		"internal/engine", "TestRefusalOfSlowServer",
+	},
+	{
+		"a refusal outlasts a change by the same client",
+		"internal/engine/refusals.go", " || last.changes != place.changes.Load()", "",
+		"internal/engine", "TestRefusalEndsWithChange",
+	},
+	{
+		"a refusal outlasts an order of the same client",
+		"internal/engine/once.go", "	e.refusals.changed(call.Keys)\n", "",
+		"internal/engine", "TestRefusalEndsWithChange",
+	},
+	{
+		"a refusal outlasts a cancellation by the same client",
+		"ratelimiter.go", "		r.limiter.client.engine.Changed(r.limiter.name)\n", "",
+		"test/behaviour", "TestRefusalSeesOwnChanges",
+	},
+	{
+		"a late answer counts as a refusal after a change",
+		"internal/engine/acquisition.go", "a.e.refusals.add(a.k, g.Verdict, g.sent, changes)", "a.e.refusals.add(a.k, g.Verdict, g.sent, changes-changes+a.e.refusals.changes(a.k))",
+		"internal/engine", "TestRefusalEndsWithChange",
+	},
+	{
+		"fewer permits than were refused are refused",
+		"internal/engine/refusals.go", "wants < last.wants || ", "",
+		"internal/engine", "TestRefusalConcerns",
+	},
+	{
+		"more permits than the rate are refused as if they were free later",
+		"internal/engine/refusals.go", " || wants > last.most", "",
+		"internal/engine", "TestRefusalConcerns",
+	},
+	{
+		"a limiter that does not exist is refused after it was created",
+		"internal/engine/refusals.go", " || v.Missing != \"\"", "",
+		"internal/engine", "TestNoRefusal",
+	},
+	{
+		"a rate is not declared while permits are refused",
+		"internal/engine/refusals.go", "busy != nil && r.Declare != nil", "busy != nil && r.Declare != nil && false",
+		"internal/engine", "TestRefusalAndDeclaration",
+	},
 }

@@ -79,6 +79,7 @@ type Verdict struct {
 	After time.Duration // granted, but takes effect only after this time
 	Final bool          // not granted, and will not be while this claim can wait
 	Why   string        // why it is not granted, or not yet, for messages; "": another owner holds it
+	Most  int64         // of a refused claim that is Lasting: how much can be granted at all; 0: not known
 	Err   error         // not granted, and never will be
 
 	Missing string // the name of the requested object, if it does not exist
@@ -109,6 +110,15 @@ type Claimer interface {
 	Claim(Claim) driver.Call
 	// Decode decodes the reply to that call.
 	Decode(Claim, driver.Reply) (Verdict, error)
+}
+
+// A Lasting claim that is refused stays refused until time has passed: no owner has to
+// release something. [Verdict].TTL says how long.
+type Lasting interface {
+	Claimer
+	// Lasts returns the key of the object, and how much of it is claimed. Claims of
+	// the same client for as much or more, up to Verdict.Most, are refused as long.
+	Lasts() (key string, wants int)
 }
 
 // Acquire sends a claim and decodes the reply, for tests of scripts. The engine does

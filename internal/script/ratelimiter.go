@@ -63,6 +63,9 @@ func (l *RateLimiter) Traits() Traits { return Traits{Unreplicated: true} }
 // Gate is not needed: the server assigns a time to each request.
 func (l *RateLimiter) Gate() string { return l.keys[3] }
 
+// Lasts says that permits become free with time.
+func (l *RateLimiter) Lasts() (key string, wants int) { return l.keys[0], l.permits }
+
 // Channels returns none: permits become free with time and not by a release.
 func (l *RateLimiter) Channels(string) []string { return nil }
 
@@ -95,7 +98,11 @@ func (l *RateLimiter) Decode(c Claim, r driver.Reply) (Verdict, error) {
 }
 
 func decodeLimiter(r driver.Reply) (Verdict, error) {
-	if r.Type != driver.List || len(r.List) != 2 || r.List[0].Type != driver.Int || r.List[1].Type != driver.Int {
+	if r.Type != driver.List || len(r.List) < 2 || r.List[0].Type != driver.Int || r.List[1].Type != driver.Int {
+		return Verdict{}, unexpected(rateLimiterTake, r)
+	}
+	refused := r.List[0].Int == 0
+	if refused && (len(r.List) != 3 || r.List[2].Type != driver.Int) || !refused && len(r.List) != 2 {
 		return Verdict{}, unexpected(rateLimiterTake, r)
 	}
 	ms := remaining(max(r.List[1].Int, 0))
@@ -103,7 +110,7 @@ func decodeLimiter(r driver.Reply) (Verdict, error) {
 	case 1:
 		return Verdict{Token: 1, After: ms, Why: notYet}, nil
 	case 0:
-		return Verdict{TTL: ms, Why: notYet}, nil
+		return Verdict{TTL: ms, Why: notYet, Most: r.List[2].Int}, nil
 	case -1:
 		return Verdict{Err: ErrNoRate, Missing: "rate"}, nil
 	case -2:

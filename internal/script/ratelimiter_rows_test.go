@@ -184,7 +184,7 @@ var limiterRows = append(limiterSetRows, []row{
 	{
 		title: "take/not now",
 		given: used,
-		do:    takeRate("a:1", 3, 0), reply: "[0 40s]",
+		do:    takeRate("a:1", 3, 0), reply: "[0 40s 10]",
 		state: []string{rate(ten), "permits zset @j:7*10+past", "value string 0"},
 	},
 	{
@@ -202,7 +202,7 @@ var limiterRows = append(limiterSetRows, []row{
 	{
 		title: "take/ahead, too far",
 		given: used,
-		do:    takeRate("a:1", 3, seconds(25)), reply: "[0 40s]",
+		do:    takeRate("a:1", 3, seconds(25)), reply: "[0 40s 10]",
 		state: []string{rate(ten), "permits zset @j:7*10+past", "value string 0"},
 	},
 	{
@@ -238,7 +238,7 @@ var limiterRows = append(limiterSetRows, []row{
 	{
 		title: "take/not now, but some of it is over",
 		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +-70 @b:1*2", "ZADD ./permits +-25 @j:7*8"},
-		do:    takeRate("a:1", 3, 0), reply: "[0 40s]",
+		do:    takeRate("a:1", 3, 0), reply: "[0 40s 10]",
 		state: []string{rate(ten), "permits zset @j:7*8+past", "value string 2"},
 	},
 	{
@@ -274,7 +274,7 @@ var limiterRows = append(limiterSetRows, []row{
 	{
 		title: "take/no value stored, and a future grant",
 		given: []string{rated(ten), "ZADD ./permits +-25 @j:7*8", "ZADD ./permits +35 @b:1*4"},
-		do:    takeRate("a:1", 3, 0), reply: "[0 40s]",
+		do:    takeRate("a:1", 3, 0), reply: "[0 40s 10]",
 		state: []string{rate(ten), "permits zset @b:1*4+40s @j:7*8+past", "value string -2"},
 	},
 	{
@@ -334,13 +334,13 @@ var limiterRows = append(limiterSetRows, []row{
 	{
 		title: "take/more free than the rate",
 		given: []string{rated(ten), "SET ./value 15", "ZADD ./permits +-25 @j:7*8"},
-		do:    takeRate("a:1", 3, 0), reply: "[0 40s]",
+		do:    takeRate("a:1", 3, 0), reply: "[0 40s 10]",
 		state: []string{rate(ten), "permits zset @j:7*8+past", "value string 2"},
 	},
 	{
 		title: "take/entries without permits", // Redisson takes none if a program asks for none
 		given: []string{rated(script.Rate{Permits: 1, Interval: time.Minute}), "SET ./value -1", "ZADD ./permits +-25 @j:7*1", "ZADD ./permits +35 @b:1*1", "ZADD ./permits +45 @c:1*0"},
-		do:    takeRate("a:1", 1, 0), reply: "[0 100s]",
+		do:    takeRate("a:1", 1, 0), reply: "[0 100s 1]",
 		state: []string{rate(script.Rate{Permits: 1, Interval: time.Minute}), "permits zset @b:1*1+40s @c:1*0+50s @j:7*1+past", "value string -1"},
 	},
 	{
@@ -361,7 +361,7 @@ var limiterRows = append(limiterSetRows, []row{
 	{
 		title: "take/per client, after a higher rate", // another client has lowered it
 		given: []string{rated(tenOfEach), "SET ./value:c:rate 20", "SET ./value:c 2", "ZADD ./permits:c +-70 @c:1*3", "ZADD ./permits:c +-25 @b:1*15"},
-		do:    takeRate("a:1", 3, 0), reply: "[0 40s]",
+		do:    takeRate("a:1", 3, 0), reply: "[0 40s 10]",
 		state: []string{rate(tenOfEach), "permits:c zset @b:1*15+past, TTL 70s", "value:c string -5, TTL 70s", "value:c:rate string 10, TTL 70s"},
 	},
 	{

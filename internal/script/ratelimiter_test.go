@@ -565,7 +565,7 @@ func TestLimiterRefusalKeepsIt(t *testing.T) {
 	d := connect(t, s.URL())
 	l := newLab(t, s, d, "N")
 	l.run(rated(keptFor(ten, 120)), "EXPIRE N 60", "SET ./value 0", "EXPIRE ./value 60", "ZADD ./permits +-25 @j:7*10", "EXPIRE ./permits 60")
-	if got := l.call(d, takeRate("a:1", 3, 0)); got != "[0 40s]" {
+	if got := l.call(d, takeRate("a:1", 3, 0)); got != "[0 40s 10]" {
 		t.Fatal(got)
 	}
 	l.has(
@@ -587,7 +587,7 @@ func TestLimiterCancelWithoutValue(t *testing.T) {
 			if got := l.call(d, do); got != "1" {
 				t.Fatal(got)
 			}
-			if got := l.call(d, takeRate("b:1", 1, 0)); got != "[0 40s]" {
+			if got := l.call(d, takeRate("b:1", 1, 0)); got != "[0 40s 10]" {
 				t.Errorf("ten of ten are taken, and one more: %s", got)
 			}
 		})

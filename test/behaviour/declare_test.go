@@ -54,6 +54,7 @@ func TestDeclare(t *testing.T) {
 			}
 		}
 		s.Do(t, "FLUSHALL")
+		time.Sleep(5 * time.Millisecond) // until a client asks again that was refused a permit
 	}
 	if err := a.RateLimiter("waited", holdfast.WithRate(perHour(2))).Wait(ctx); err != nil {
 		t.Error(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 func TestRateLimiter(t *testing.T) {
@@ -204,4 +205,126 @@ func TestTake(t *testing.T) {
 	if _, err := l.Take(done); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
+}
+
+// A flood of calls that are refused does not reach the server, and each call is
+// refused as if it did.
+func TestRefusedFlood(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	p := redistest.NewProxy(t, redistest.Start(t).Addr())
+	events := make(chan observe.Event, 10_000)
+	c := locktest.Open(t, p.URL(), holdfast.Options{Observers: []observe.Observer{observe.Func(func(e observe.Event) { events <- e })}})
+	l := c.RateLimiter(locktest.Name(t))
+	locktest.SetRate(t, l, holdfast.Rate{Permits: 3, Per: time.Hour})
+	locktest.WantAllow(t, l, 2, true)
+	locktest.WantAllow(t, l, 2, false)
+	locktest.WantAllow(t, l, 1, true) // fewer than were refused
+	failures := c.Stats().Failures
+	p.ResetCounts()
+	const calls = 1000
+	start := time.Now()
+	for range calls {
+		locktest.WantAllow(t, l, 1, false)
+		if after, err := l.TakeN(ctx, 2); after < 59*time.Minute || after > time.Hour+time.Second || err != nil {
+			t.Fatal(after, err)
+		}
+		err := l.WaitN(ctx, 1, holdfast.Wait(0))
+		if left := holdfast.Remaining(err); !errors.Is(err, holdfast.ErrNotAcquired) || left < 59*time.Minute || left > time.Hour+time.Second {
+			t.Fatal(left, err)
+		}
+	}
+	most := 2 * (2 + int(time.Since(start)/(5*time.Millisecond))) // a refusal of two does not concern one
+	if n := p.Total(); n > most || n == 0 {
+		t.Errorf("%d requests for %d calls, want %d at most", n, 3*calls, most)
+	}
+	if n := c.Stats().Failures - failures; n != 3*calls {
+		t.Errorf("%d failures are counted, want %d", n, 3*calls)
+	}
+	if _, err := l.AllowN(ctx, 4); !errors.Is(err, holdfast.ErrInvalid) {
+		t.Errorf("more than the rate: %v", err)
+	}
+	failed, local := 0, 0
+	locktest.Eventually(t, 10*time.Second, "all failures are observed", func() bool {
+		for len(events) > 0 {
+			if e := <-events; e.Type == observe.Failed && errors.Is(e.Err, holdfast.ErrNotAcquired) {
+				failed++
+				if e.Looks == 0 {
+					local++
+				}
+			}
+		}
+		return failed >= 3*calls+1
+	})
+	if local < 3*calls-most {
+		t.Errorf("%d calls are observed as refused without a request", local)
+	}
+}
+
+// A client that has changed a limiter asks the server at once.
+func TestRefusalSeesOwnChanges(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := locktest.Open(t, redistest.Shared(t).URL())
+	one, two := holdfast.Rate{Permits: 1, Per: time.Hour}, holdfast.Rate{Permits: 2, Per: time.Hour}
+	for what, change := range map[string]func(l *holdfast.RateLimiter) error{
+		"SetRate": func(l *holdfast.RateLimiter) error { return l.SetRate(ctx, two) },
+		"UpdateRate": func(l *holdfast.RateLimiter) error {
+			_, err := l.UpdateRate(ctx, two)
+			return err
+		},
+		"Release": func(l *holdfast.RateLimiter) error { return l.Release(ctx, 1) },
+		"Delete and TrySetRate": func(l *holdfast.RateLimiter) error {
+			if _, err := l.Object().Delete(ctx); err != nil {
+				return err
+			}
+			if _, err := l.Allow(ctx); !errors.Is(err, holdfast.ErrNotFound) {
+				return fmt.Errorf("deleted: %w", err)
+			}
+			_, err := l.TrySetRate(ctx, one)
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			for range 20 { // a machine that stands still for 5 ms hides what is wrong
+				l := c.RateLimiter(locktest.Name(t))
+				locktest.SetRate(t, l, one)
+				locktest.WantAllow(t, l, 1, true)
+				locktest.WantAllow(t, l, 1, false)
+				if err := change(l); err != nil {
+					t.Fatal(err)
+				}
+				locktest.WantAllow(t, l, 1, true)
+			}
+		})
+	}
+	t.Run("WithRate", func(t *testing.T) {
+		for range 20 {
+			l := c.RateLimiter(locktest.Name(t))
+			locktest.SetRate(t, l, one)
+			locktest.WantAllow(t, l, 1, true)
+			locktest.WantAllow(t, l, 1, false)
+			locktest.WantAllow(t, c.RateLimiter(l.Name(), holdfast.WithRate(two)), 1, true)
+		}
+	})
+	t.Run("Cancel", func(t *testing.T) {
+		for range 20 {
+			// The permit is free in a while, but reserved.
+			l := c.RateLimiter(locktest.Name(t))
+			locktest.SetRate(t, l, holdfast.Rate{Permits: 1, Per: time.Second})
+			locktest.WantAllow(t, l, 1, true)
+			r := locktest.Reserve(t, l, 1)
+			far, err := l.Take(ctx)
+			if err != nil || far < 1100*time.Millisecond {
+				t.Fatal(far, err)
+			}
+			if err := r.Cancel(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if near, err := l.Take(ctx); near > time.Second+time.Millisecond || err != nil {
+				t.Errorf("a permit is free in %v after a cancellation, and %v before (%v)", near, far, err)
+			}
+			_ = l.Release(ctx, 1)
+		}
+	})
 }

@@ -7,7 +7,7 @@
 --       2 id of the request, 16 bytes
 --       3 how far in advance they may be taken, in ms; negative: no limit
 -- RETURN   1, and the ms until they may be used
---          0, and the ms until a retry may succeed
+--          0, the ms until a retry may succeed, and the rate
 --         -1, 0     there is no rate
 --         -2, rate  more permits than the rate
 local l = configured(KEYS)
@@ -44,4 +44,4 @@ if not at then
   end
 end
 keepAlive(l, KEYS, now)
-return { taken, math.max(math.ceil(at - now), 0) }
+return { taken, math.max(math.ceil(at - now), 0), taken == 0 and l.rate or nil }

@@ -19,7 +19,7 @@ if count and string.find(c[1] .. ' ' .. c[2] .. ' ' .. count, '^%d+ %d+ %d+$') a
     elseif longest >= 0 and not redis.call('zscore', KEYS[4], entry) then
       local _, n = struct.unpack('Bc0I', first)
       local wait = math.ceil(redis.call('zscore', KEYS[4], first)) + interval + 1 - now
-      if free + n >= want and wait > longest and wait <= 2 ^ 53 then return { 0, wait } end
+      if free + n >= want and wait > longest and wait <= 2 ^ 53 then return { 0, wait, rate } end
     end
   end
 end

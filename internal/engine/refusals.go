@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"context"
+	"hash/maphash"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// refusalLife is how long a refusal of the server is repeated without a request. It bounds
+// how long a client does not see what other clients have changed.
+const refusalLife = 5 * time.Millisecond
+
+// refusals are answers of the server that a claim is refused for some time: see
+// [script.Lasting]. A call that does not wait is refused like the call before, so that a
+// flood of calls does not reach the server.
+//
+// There is one place for all keys with the same hash. A new refusal replaces the last one.
+// Each change of an object by this client is counted, so that no answer is used that was
+// asked for before.
+type refusals struct {
+	places [256]struct {
+		changes atomic.Uint64
+		last    atomic.Pointer[refusal]
+	}
+}
+
+// A refusal is an answer of the server.
+type refusal struct {
+	key     string
+	wants   int
+	most    int           // a claim for more is not refused, but invalid
+	changes uint64        // of the place, before the request was sent
+	ends    time.Duration // until when calls are refused
+	free    time.Duration // when the claim may be granted
+	why     string
+}
+
+var refusalSeed = maphash.MakeSeed()
+
+func refusalPlace(key string) uint8 { return uint8(maphash.String(refusalSeed, key)) }
+
+// changes returns the number of changes. It must be called before a request is sent whose
+// answer is passed to add.
+func (r *refusals) changes(k target) uint64 {
+	if l, ok := k.(script.Lasting); ok {
+		key, _ := l.Lasts()
+		return r.places[refusalPlace(key)].changes.Load()
+	}
+	return 0
+}
+
+// add adds an answer to a request that was sent at that time.
+func (r *refusals) add(k target, v script.Verdict, sent time.Duration, changes uint64) {
+	l, ok := k.(script.Lasting)
+	if !ok || v.Granted() || v.Err != nil || v.Missing != "" || v.TTL <= 0 {
+		return
+	}
+	key, wants := l.Lasts()
+	place := &r.places[refusalPlace(key)]
+	if last := place.last.Load(); last != nil && last.key == key && last.changes == changes && last.wants < wants && sent < last.ends {
+		return // the last one concerns more calls
+	}
+	place.last.Store(&refusal{key, wants, max(int(v.Most), wants), changes, sent + min(v.TTL, refusalLife), sent + v.TTL, v.Why})
+}
+
+// changed notes that this client has changed what is stored at the keys, or may have.
+func (r *refusals) changed(keys []string) {
+	for _, key := range keys {
+		r.places[refusalPlace(key)].changes.Add(1)
+	}
+}
+
+// find returns the refusal of k, or nil.
+func (r *refusals) find(k target) *Busy {
+	l, ok := k.(script.Lasting)
+	if !ok {
+		return nil
+	}
+	key, wants := l.Lasts()
+	place := &r.places[refusalPlace(key)]
+	last := place.last.Load()
+	if last == nil || last.key != key || wants < last.wants || wants > last.most {
+		return nil
+	}
+	now := clock.Now()
+	if now >= last.ends || last.changes != place.changes.Load() {
+		place.last.CompareAndSwap(last, nil)
+		return nil
+	}
+	left := last.free - now + time.Millisecond - 1 // in whole milliseconds, as the server counts
+	return &Busy{TTL: left.Truncate(time.Millisecond), Why: last.why}
+}
+
+// refused returns the refusal of a call that does not wait, if the server has just refused
+// one like it. Otherwise it returns nil.
+func (e *Engine) refused(ctx context.Context, k target, r Request) *Busy {
+	if r.Wait != 0 || ctx.Err() != nil || e.isClosing() {
+		return nil
+	}
+	busy := e.refusals.find(k)
+	if busy != nil && r.Declare != nil {
+		if r.Declare(ctx, false) != nil {
+			return nil
+		}
+		busy = e.refusals.find(k) // what is declared may be new
+	}
+	return busy
+}
+
+// Changed notes that the caller has changed what is stored at the keys, or may have. See
+// also [Engine.Once], which does this itself.
+func (e *Engine) Changed(keys ...string) { e.refusals.changed(keys) }
