@@ -125,6 +125,16 @@ var directed = []Mutant{
 		"internal/script", "TestQueued",
 	},
 	{
+		"the release of a reader or writer does not grant the lock to the first in the queue",
+		"internal/script/lua/lib/tell_all.lua", "if freed and redis.call('exists', KEYS[#KEYS]) == 0 then", "if freed then",
+		"internal/script", "TestQueued",
+	},
+	{
+		"a Redisson thread that does not sleep yet misses the release of a writer for which no client queues",
+		"internal/script/lua/lib/tell_all.lua", "  if writer then redis.pcall(ARGV[3], KEYS[3], '0') end", "",
+		"internal/script", "TestQueued",
+	},
+	{
 		"a writer that was granted the lock keeps new readers out",
 		"internal/script/lua/lib/writes.lua", "    redis.pcall('zrem', writers, field)\n", "",
 		"internal/script", "TestQueued",

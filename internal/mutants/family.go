@@ -58,12 +58,12 @@ var fair = []Mutant{
 var readWrite = []Mutant{
 	{
 		"a read lock outlasts its last reader by a lease time",
-		"internal/script/lua/lib/read.lua", "if longest + 10 < ttl and", "if longest < ttl and",
+		"internal/script/lua/lib/read.lua", "if longest + SLACK < ttl and", "if longest < ttl and",
 		"internal/script", "TestReadOutlastedByAMoment",
 	},
 	{
 		"a writer ignores other holders",
-		"internal/script/lua/lib/write.lua", "elseif not holds then", "elseif false then",
+		"internal/script/lua/lib/enter.lua", "elseif not holds then", "elseif false then",
 		"internal/script", "TestReadWrite$",
 	},
 	{
@@ -73,7 +73,7 @@ var readWrite = []Mutant{
 	},
 	{
 		"a dead reader counts as long as the lock lasts",
-		"internal/script/lua/lib/read.lua", "longest = readers(KEYS[1], KEYS[4], ttl)", "longest = redis.call('hlen', KEYS[1]) > 1 and ttl or 0",
+		"internal/script/lua/lib/read.lua", "longest = readers(KEYS[1], KEYS[2], ttl)", "longest = redis.call('hlen', KEYS[1]) > 1 and ttl or 0",
 		"internal/script", "TestReadWrite$",
 	},
 	{
@@ -108,12 +108,72 @@ var readWrite = []Mutant{
 	},
 	{
 		"a Redisson thread that does not sleep yet misses the release of a writer",
-		"internal/script/lua/lib/rwmutex.lua", "  redis.call(publish, channel, '0')\n", "",
+		"internal/script/lua/lib/left.lua", "  redis.call(publish, channel, '0')\n", "",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"the release of a writer ends its read holds",
-		"internal/script/lua/lib/rwmutex.lua", "  local longest = readers(lock, root, ttl)\n", "  local longest = 0\n",
+		"internal/script/lua/lib/settle.lua", "  local longest = readers(lock, root, ttl)\n", "  local longest = 0\n",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"the release of a reader that is not the only one frees the lock",
+		"internal/script/lua/lib/release_read.lua", "if redis.call('hlen', KEYS[1]) == 2 then", "if true then",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"a release takes a dead reader for one that stays",
+		"internal/script/lua/lib/release_read.lua", "theirs <= ttl and theirs >= ttl - math.min(SLACK, ttl / 10)", "theirs <= ttl",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"a release of one of some readers leaves a lock that lasts much longer than they do",
+		"internal/script/lua/lib/release_read.lua", "math.min(SLACK, ttl / 10)", "ttl / 10",
+		"internal/script", "TestReadersOutlasted",
+	},
+	{
+		"a short lock outlasts its last reader by a second",
+		"internal/script/lua/lib/release_read.lua", "math.min(SLACK, ttl / 10)", "SLACK",
+		"internal/script", "TestReadersOutlasted",
+	},
+	{
+		"a lock that outlasts its last reader by a moment stays when that one leaves",
+		"internal/script/lua/lib/release_read.lua", "local stays = mine + SLACK < ttl ", "local stays = mine + 10 < ttl ",
+		"internal/script", "TestReadersComeAndGo",
+	},
+	{
+		"a release does not repair the TTL that Redisson has shortened for another reader",
+		"internal/script/lua/lib/release_read.lua", "theirs <= ttl and theirs >= ", "theirs >= ",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"a release does not repair the TTL that Redisson has shortened for the reader that leaves",
+		"internal/script/lua/lib/release_read.lua", " and mine <= ttl + 10 and", " and",
+		"internal/script", "TestReadersShortened",
+	},
+	{
+		"a release of one of some readers looks at all of them",
+		"internal/script/lua/lib/release_read.lua", "      if stays then break end\n    end\n    if stays then\n", "    end\n    if false then\n",
+		"internal/script", "TestReadersBesideOthers",
+	},
+	{
+		"a reader takes a free lock before a waiting writer with priority",
+		"internal/script/lua/lib/acquire_read.lua", "redis.call('exists', KEYS[1], KEYS[3]) == 0", "redis.call('exists', KEYS[1]) == 0",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"a writer that takes a free lock keeps new readers out",
+		"internal/script/lua/lib/acquire_write.lua", "redis.call('exists', KEYS[1], KEYS[2]) == 0", "redis.call('exists', KEYS[1]) == 0",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"a writer waits for a lock that outlasts its readers",
+		"internal/script/lua/lib/enter.lua", "alive and math.min(longest, ttl) or 1", "alive and ttl or 1",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"the release of a writer that also reads frees the lock",
+		"internal/script/lua/lib/release_write.lua", " and redis.call('hlen', KEYS[1]) == 2", "",
 		"internal/script", "TestReadWrite$",
 	},
 	{

@@ -6,12 +6,12 @@ func init() { All = append(All, stored...) }
 var stored = []Mutant{
 	{
 		"a reader with a very large count counts as dead",
-		"internal/script/lua/lib/rwmutex.lua", "if not count or count > steps then return life end", "if not count or count > steps then return 0 end",
+		"internal/script/lua/lib/readers.lua", "if not count or count > steps then return life end", "if not count or count > steps then return 0 end",
 		"internal/script", "TestReadWrite$",
 	},
 	{
 		"the release of one of many readers shortens the lock of unchecked readers",
-		"internal/script/lua/lib/rwmutex.lua", "  if missed or many and longest > 0 then return math.max(longest, life), longest > 0 end\n", "",
+		"internal/script/lua/lib/readers.lua", "  if missed or many and longest > 0 then return math.max(longest, life), longest > 0 end\n", "",
 		"internal/script", "TestReleaseOneOfManyReaders",
 	},
 	{
@@ -21,12 +21,12 @@ var stored = []Mutant{
 	},
 	{
 		"dead readers block a writer while the hash exists",
-		"internal/script/lua/lib/write.lua", "  if longest == 0 then\n", "  if false then\n",
+		"internal/script/lua/lib/enter.lua", "  if longest == 0 then\n", "  if false then\n",
 		"internal/script", "TestWriterBehindManyDeadReaders",
 	},
 	{
 		"dead readers are removed from data of another program",
-		"internal/script/lua/lib/rwmutex.lua", "  if strange then return life, true end\n", "",
+		"internal/script/lua/lib/readers.lua", "  if strange then return life, true end\n", "",
 		"internal/script", "TestReadWrite$",
 	},
 	{
@@ -37,6 +37,11 @@ var stored = []Mutant{
 	{
 		"a reader turns data of another program into a lock",
 		"internal/script/lua/rwmutex_read_acquire.lua", "  if mode == 'read' and not joinable(KEYS[1], ttl) then return foreign(KEYS[1]) end\n", "",
+		"internal/script", "TestReadWrite$",
+	},
+	{
+		"a reader that leaves deletes data of another program",
+		"internal/script/lua/lib/release_read.lua", " and redis.call('type', own).ok == 'string' then", " then",
 		"internal/script", "TestReadWrite$",
 	},
 	{

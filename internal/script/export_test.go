@@ -2,6 +2,7 @@ package script
 
 import (
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -39,3 +40,6 @@ func Batched() []string {
 	}
 	return names
 }
+
+// Own returns the key of the nth hold of a reader.
+func (h LockRef) Own(n int) string { return readerKeys(h.Reads, h.Owner) + ":" + strconv.Itoa(n) }

@@ -16,7 +16,7 @@ var (
 	inspectScan    = load("inspect_scan", "inspect")
 	inspectLook    = load("inspect_look", "clock", "inspect")
 	inspectLimiter = load("inspect_limiter", "clock")
-	inspectBreak   = load("inspect_break", "inspect", "grant", "fair", "rwmutex")
+	inspectBreak   = load("inspect_break", "inspect", "grant", "fair", "left")
 )
 
 // routes returns an unused key for each slot of a cluster.

@@ -340,8 +340,13 @@ func inAMoment(t *testing.T, s *redistest.Server, d driver.Driver, name string, 
 func check(t *testing.T, rows []row) { checkNamed(t, rows, "N", "x{N}y") }
 
 func checkNamed(t *testing.T, rows []row, names ...string) {
+	checkBy(t, func(d driver.Driver) driver.Driver { return d }, rows, names...)
+}
+
+// checkBy runs rows with a driver that may change the calls.
+func checkBy(t *testing.T, by func(driver.Driver) driver.Driver, rows []row, names ...string) {
 	s := redistest.Start(t)
-	d := connect(t, s.URL())
+	d := by(connect(t, s.URL()))
 	for _, r := range rows {
 		for _, name := range names {
 			t.Run(r.title+"/"+name, func(t *testing.T) {

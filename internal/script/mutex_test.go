@@ -451,13 +451,13 @@ func TestRenewAbsurdEnd(t *testing.T) {
 	n := b.m.Gate()
 	reader := script.NewRead(n + ":doc").Ref("a:1")
 	b.s.Do(t, "HSET", reader.Key, "mode", "read", "a:1", "1")
-	b.s.Do(t, "SET", reader.Reads+":1", "1")
+	b.s.Do(t, "SET", reader.Own(1), "1")
 	mutex := func(key string) script.LockRef { return script.NewMutex(n + ":" + key).Ref("a:1") }
 	for _, h := range []script.LockRef{mutex("victim"), mutex("other")} {
 		b.s.Do(t, "HSET", h.Key, "a:1", "1")
 		b.s.Do(t, "PEXPIRE", h.Key, "5000")
 	}
-	for _, key := range []string{mutex("victim").Key, reader.Key, reader.Reads + ":1"} {
+	for _, key := range []string{mutex("victim").Key, reader.Key, reader.Own(1)} {
 		b.s.Do(t, "PEXPIRE", key, "9000000000000000000")
 	}
 	for _, hs := range [][]script.LockRef{{mutex("victim"), mutex("other")}, {reader}} {
@@ -475,7 +475,7 @@ func TestRenewAbsurdEnd(t *testing.T) {
 		t.Errorf("the other lock has %d ms", ttl)
 	}
 	const century = 100 * 365 * 24 * 3600 * 1000 // in ms
-	for _, key := range []string{mutex("victim").Key, reader.Key, reader.Reads + ":1"} {
+	for _, key := range []string{mutex("victim").Key, reader.Key, reader.Own(1)} {
 		if ttl := b.s.Int(t, "PTTL", key); ttl < century {
 			t.Errorf("%s was shortened to %d ms", key, ttl)
 		}
@@ -492,8 +492,8 @@ func TestRenewEachForItsTime(t *testing.T) {
 		m, r := script.NewMutex(fmt.Sprint(n, ":m", i)).Ref("a:1"), script.NewRead(fmt.Sprint(n, ":r", i)).Ref("a:1")
 		b.s.Do(t, "HSET", m.Key, "a:1", "1")
 		b.s.Do(t, "HSET", r.Key, "mode", "read", "a:1", "1")
-		b.s.Do(t, "SET", r.Reads+":1", "1")
-		for _, key := range []string{m.Key, r.Key, r.Reads + ":1"} {
+		b.s.Do(t, "SET", r.Own(1), "1")
+		for _, key := range []string{m.Key, r.Key, r.Own(1)} {
 			b.s.Do(t, "PEXPIRE", key, "5000")
 		}
 		mutexes, readers = append(mutexes, m), append(readers, r)
@@ -504,7 +504,7 @@ func TestRenewEachForItsTime(t *testing.T) {
 		}
 	}
 	for i, lease := range leases {
-		for _, key := range []string{mutexes[i].Key, readers[i].Key, readers[i].Reads + ":1"} {
+		for _, key := range []string{mutexes[i].Key, readers[i].Key, readers[i].Own(1)} {
 			want := lease.Milliseconds()
 			if got := b.s.Int(t, "PTTL", key); got > want || got < want-4000 {
 				t.Errorf("%s: TTL %d, want %d", key, got, want)

@@ -15,9 +15,9 @@ var (
 	mutexPass   = load("mutex_pass", "free", "grant", "queue", "listeners", "pass")
 	fencedQueue = load("fenced_queue", "counter", "grant", "queue")
 	fencedPass  = load("fenced_pass", "free", "counter", "grant", "queue", "listeners", "pass")
-	writeQueue  = load("rwmutex_write_queue", "clock", "writers", "rwmutex", "write", "grant", "queue")
-	writePass   = load("rwmutex_write_pass", "clock", "writers", "rwmutex", "write", "grant", "queue", "listeners", "pass", "writes")
-	readPass    = load("rwmutex_read_pass", "foreign", "rwmutex", "read", "grant", "queue", "listeners", "pass", "writes")
+	writeQueue  = load("rwmutex_write_queue", "clock", "rwmutex", "readers", "enter", "grant", "queue")
+	writePass   = load("rwmutex_write_pass", "release_write", "tell_all", "clock", "writers", "rwmutex", "readers", "settle", "left", "write", "grant", "queue", "listeners", "pass", "writes")
+	readPass    = load("rwmutex_read_pass", "release_read", "tell_all", "foreign", "rwmutex", "readers", "read", "grant", "queue", "listeners", "pass", "writes")
 )
 
 // A Queued is a lock whose waiting clients queue at the server. The release grants it to
@@ -31,9 +31,8 @@ type Queued struct {
 	enter *driver.Script // acquires or queues; nil if the kind does not queue
 	pass  *driver.Script // releases, and grants to the first in the queue
 
-	enterKeys  []string
-	passKeys   []string
-	passKeysOf func(owner string) []string // set if they depend on the owner
+	enterKeys []string
+	passKeys  []string
 
 	// What follows the owner in its entry, if the scripts cannot know it. Then the entry is
 	// the last argument of both.
@@ -190,10 +189,7 @@ func (q *Queued) Free(owner string) driver.Call {
 
 func (q *Queued) free(owner string, lot int) driver.Call {
 	call := q.plain.Free(owner)
-	call.Script, call.Args = q.pass, append(call.Args, strconv.Itoa(lot))
-	if call.Keys = q.passKeys; q.passKeysOf != nil {
-		call.Keys = q.passKeysOf(owner)
-	}
+	call.Script, call.Keys, call.Args = q.pass, q.passKeys, append(call.Args, strconv.Itoa(lot))
 	if q.entry != "" {
 		call.Args = append(call.Args, owner+q.entry)
 	}

@@ -18,7 +18,7 @@ var (
 type LockRef struct {
 	Key   string
 	Owner string // its field in the hash
-	Reads string // of a reader, the prefix of its own keys
+	Reads string // of a reader, the prefix of all readers' keys
 
 	// For permits, the key is a sorted set that belongs to the semaphore with
 	// this name, and these are their concatenated ids.
@@ -57,7 +57,7 @@ func Renew(leases []time.Duration, hs []LockRef) driver.Call {
 		c.Keys = append(c.Keys, h.Key)
 		c.Args = append(c.Args, millis(leases[i]), cmp.Or(h.Permits, h.Owner))
 		if h.Reads != "" {
-			c.Keys = append(c.Keys, h.Reads)
+			c.Keys = append(c.Keys, readerKeys(h.Reads, h.Owner))
 		}
 	}
 	return c

@@ -10,13 +10,13 @@ import (
 )
 
 var (
-	readAcquire  = load("rwmutex_read_acquire", "held", "foreign", "clock", "writers", "rwmutex")
-	readRelease  = load("rwmutex_read_release", "foreign", "rwmutex", "read")
+	readAcquire  = load("rwmutex_read_acquire", "acquire_read", "held", "foreign", "clock", "writers", "rwmutex")
+	readRelease  = load("rwmutex_read_release", "release_read", "foreign", "rwmutex", "readers", "read")
 	readForce    = load("rwmutex_read_force", "foreign", "inspect", "rwmutex")
-	writeAcquire = load("rwmutex_write_acquire", "held", "clock", "writers", "rwmutex", "write")
-	writeRelease = load("rwmutex_write_release", "clock", "writers", "rwmutex", "write")
-	writeForce   = load("rwmutex_write_force", "foreign", "inspect", "rwmutex")
-	rwInspect    = load("rwmutex_inspect", "foreign", "rwmutex")
+	writeAcquire = load("rwmutex_write_acquire", "acquire_write", "held", "clock", "rwmutex", "readers", "enter")
+	writeRelease = load("rwmutex_write_release", "release_write", "clock", "writers", "rwmutex", "readers", "settle", "left", "write")
+	writeForce   = load("rwmutex_write_force", "foreign", "inspect", "rwmutex", "readers", "settle", "left")
+	rwInspect    = load("rwmutex_inspect", "foreign", "rwmutex", "readers")
 )
 
 const (
@@ -31,33 +31,45 @@ const (
 // that of the hold, and a channel. The set of waiting writers with priority is
 // an addition of Holdfast.
 type rw struct {
-	name    string
-	root    string // the prefix of readers' keys
-	writers string
-	channel string
+	name     string
+	root     string // the prefix of readers' keys
+	writers  string
+	channel  string
+	channels []string // only that channel
+	gate     string   // shared by all readers, or by all writers
 }
 
 func newRW(name string) rw {
-	return rw{name, root(name), prefixed("holdfast:writers", name), prefixed("redisson_rwlock", name)}
+	channel := prefixed("redisson_rwlock", name)
+	return rw{name: name, root: root(name), writers: prefixed("holdfast:writers", name), channel: channel, channels: []string{channel}}
 }
 
 // Channels returns the channel on which a release is published.
-func (l *rw) Channels(string) []string { return []string{l.channel} }
+func (l *rw) Channels(string) []string { return l.channels }
+
+// Gate is shared by all readers, or by all writers.
+func (l *rw) Gate() string { return l.gate }
 
 // own returns the prefix of the keys of one reader.
-func (l *rw) own(reader string) string { return suffixed(l.name, reader) + ":rwlock_timeout" }
+func (l *rw) own(reader string) string { return readerKeys(l.root, reader) }
+
+func readerKeys(root, reader string) string { return root + ":" + reader + ":rwlock_timeout" }
 
 // Read is a read/write lock as its readers see it.
 type Read struct {
 	rw
-	WriterFirst bool // waiting writers have priority over later readers
+	WriterFirst bool     // waiting writers have priority over later readers
+	keys        []string // of a claim
 	queued      Queued
 }
 
 // NewRead returns the read lock with that name.
 func NewRead(name string) *Read {
 	l := &Read{rw: newRW(name)}
-	l.queued = Queued{plain: l, queue: queueKey(name), pass: readPass, passKeysOf: l.passKeys}
+	l.gate = l.channel + "\x00read"
+	l.keys = []string{name, l.root, l.writers}
+	queue := queueKey(name)
+	l.queued = Queued{plain: l, queue: queue, pass: readPass, passKeys: []string{name, l.root, l.channel, l.writers, queue}}
 	return l
 }
 
@@ -67,12 +79,9 @@ func (l *Read) Traits() Traits {
 	return Traits{Queue: Together, Shared: !l.WriterFirst, PerSide: true, Plain: true}
 }
 
-// Gate is shared by all readers.
-func (l *Read) Gate() string { return l.channel + "\x00read" }
-
 // Ref refers to the reader's field of the hash and to its own keys.
 func (l *Read) Ref(owner string) LockRef {
-	return LockRef{Key: l.name, Owner: owner, Reads: l.own(owner)}
+	return LockRef{Key: l.name, Owner: owner, Reads: l.root}
 }
 
 // Claim returns the call that takes the lock if no writer but Under holds it, or
@@ -84,8 +93,8 @@ func (l *Read) Claim(c Claim) driver.Call {
 	}
 	return driver.Call{
 		Script: readAcquire,
-		Keys:   []string{l.name, l.own(c.Owner), l.writers},
-		Args:   []string{millis(c.Lease), c.Owner, strconv.Itoa(c.Count), under},
+		Keys:   l.keys,
+		Args:   args(millis(c.Lease), c.Owner, strconv.Itoa(c.Count), under),
 	}
 }
 
@@ -105,14 +114,9 @@ func (l *Read) Free(owner string) driver.Call { return l.release(owner, 0) }
 func (l *Read) release(owner string, left int) driver.Call {
 	return driver.Call{
 		Script: readRelease,
-		Keys:   []string{l.name, l.own(owner), l.channel, l.root},
-		Args:   []string{owner, strconv.Itoa(left), publish},
+		Keys:   l.queued.passKeys[:3:3],
+		Args:   args(owner, strconv.Itoa(left), publish),
 	}
-}
-
-// passKeys returns the keys of the script that releases the lock and grants it to a writer.
-func (l *Read) passKeys(owner string) []string {
-	return []string{l.name, l.own(owner), l.channel, l.root, l.writers, l.queued.queue}
 }
 
 // Force frees the lock of all readers. It reports whether there were any.
@@ -124,6 +128,7 @@ func (l *Read) Force(ctx context.Context, d driver.Driver) (bool, error) {
 type Write struct {
 	rw
 	first  bool
+	keys   []string // of a claim
 	queued Queued
 }
 
@@ -131,6 +136,8 @@ type Write struct {
 // writers have priority over later readers.
 func NewWrite(name string, first bool) *Write {
 	l := &Write{rw: newRW(name), first: first}
+	l.gate = l.channel + "\x00write"
+	l.keys = []string{name, l.writers, l.root}
 	queue := queueKey(name)
 	l.queued = Queued{
 		plain: l, queue: queue, enter: writeQueue, pass: writePass,
@@ -147,9 +154,6 @@ func (l *Write) Traits() Traits {
 	}
 	return Traits{PerSide: true, Plain: true}
 }
-
-// Gate is shared by all writers.
-func (l *Write) Gate() string { return l.channel + "\x00write" }
 
 // writer returns the field of an owner that holds the write lock.
 func writer(owner string) string { return owner + ":write" }
@@ -168,8 +172,8 @@ func (l *Write) Claim(c Claim) driver.Call {
 	}
 	return driver.Call{
 		Script: writeAcquire,
-		Keys:   []string{l.name, l.writers, l.root},
-		Args:   []string{millis(c.Lease), writer(c.Owner), strconv.Itoa(c.Count), first},
+		Keys:   l.keys,
+		Args:   args(millis(c.Lease), writer(c.Owner), strconv.Itoa(c.Count), first),
 	}
 }
 
@@ -191,8 +195,8 @@ func (l *Write) Free(owner string) driver.Call { return l.release(owner, 0) }
 func (l *Write) release(owner string, left int) driver.Call {
 	return driver.Call{
 		Script: writeRelease,
-		Keys:   []string{l.name, l.writers, l.channel, l.root},
-		Args:   []string{writer(owner), strconv.Itoa(left), publish},
+		Keys:   l.queued.passKeys[:4:4],
+		Args:   args(writer(owner), strconv.Itoa(left), publish),
 	}
 }
 

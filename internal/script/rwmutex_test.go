@@ -70,6 +70,12 @@ var readAcquireRows = []row{
 		state: []string{"N hash a:1=1 mode=read, TTL 60s", "a:1#1 string 1, TTL 60s"},
 	},
 	{
+		title: "read/free, with a key of an earlier hold",
+		given: []string{"SET a:1#1 1 EX 600"},
+		do:    acquire(read, try("a:1")), reply: "token",
+		state: []string{"N hash a:1=1 mode=read, TTL 60s", "a:1#1 string 1, TTL 60s"},
+	},
+	{
 		title: "read/beside one who stays longer",
 		given: reads("j:7", 600),
 		do:    acquire(read, try("a:1")), reply: "token",
@@ -253,6 +259,31 @@ var readReleaseRows = []row{
 		given: slices.Concat(reads("j:7", 60), reads("a:1", 600)),
 		do:    release(read, "a:1", 0), reply: "1", again: "0",
 		state: []string{"N hash j:7=1 mode=read, TTL 60s", "j:7#1 string 1, TTL 60s"},
+	},
+	{
+		title: "leave read/others stay as long",
+		given: slices.Concat(reads("b:1", 60), reads("j:7", 60), reads("a:1", 60)),
+		do:    release(read, "a:1", 0), reply: "1", again: "0",
+		state: []string{"N hash b:1=1 j:7=1 mode=read, TTL 60s", "b:1#1 string 1, TTL 60s", "j:7#1 string 1, TTL 60s"},
+	},
+	{
+		title: "leave read/others stay longer",
+		given: slices.Concat(reads("a:1", 60), reads("j:7", 600)),
+		do:    release(read, "a:1", 0), reply: "1", again: "0",
+		state: []string{"N hash j:7=1 mode=read, TTL 600s", "j:7#1 string 1, TTL 600s"},
+	},
+	{
+		title: "leave read/its key has another type", // it is not a hold
+		given: append(reads("a:1", 60), "DEL a:1#1", "RPUSH a:1#1 x"),
+		do:    release(read, "a:1", 0), reply: "2", again: "0",
+		state: []string{"a:1#1 list x"},
+		heard: "0 on rw",
+	},
+	{
+		title: "leave read/its key has another type, others stay",
+		given: append(reads("j:7", 60), "HSET N a:1 1", "RPUSH a:1#1 x"),
+		do:    release(read, "a:1", 0), reply: "1", again: "0",
+		state: []string{"N hash j:7=1 mode=read, TTL 60s", "a:1#1 list x", "j:7#1 string 1, TTL 60s"},
 	},
 	{
 		title: "leave read/others stay, memory full", full: true,
@@ -454,6 +485,18 @@ var readRenewRows = []row{
 }
 
 var writeAcquireRows = []row{
+	{
+		title: "write/readers whom the lock outlasts",
+		given: append(reads("j:7", 60), "EXPIRE N 600"),
+		do:    acquire(write, try("a:1")), reply: "held 60s",
+		state: []string{"N hash j:7=1 mode=read, TTL 600s", "j:7#1 string 1, TTL 60s"},
+	},
+	{
+		title: "write/readers that outlast the lock", // as Java leaves it
+		given: append(reads("j:7", 600), "EXPIRE N 60"),
+		do:    acquire(write, try("a:1")), reply: "held 60s",
+		state: []string{"N hash j:7=1 mode=read, TTL 60s", "j:7#1 string 1, TTL 600s"},
+	},
 	{
 		title: "write/free",
 		do:    acquire(write, wait("a:1")), reply: "token",

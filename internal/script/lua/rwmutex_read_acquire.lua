@@ -1,6 +1,6 @@
 -- Acquire a read lock, or reenter it. Idempotent.
 -- KEYS  1 the lock
---       2 prefix of the reader's own keys
+--       2 prefix of all readers' keys
 --       3 the waiting writers that have priority
 -- ARGV  1 lease time in ms
 --       2 owner
@@ -10,9 +10,9 @@
 --         <= 0  held by a writer, or a waiting writer has priority, or, on reentry, no longer held:
 --               -1 - the remaining ms, 0 if it never expires
 local ttl = redis.call('pttl', KEYS[1])
-local mode = redis.call('hget', KEYS[1], 'mode')
-local value = redis.call('hget', KEYS[1], ARGV[2])
-local count = tonumber(ARGV[3])
+local found = redis.call('hmget', KEYS[1], 'mode', ARGV[2])
+local mode, value = found[1], found[2]
+local count, own = tonumber(ARGV[3]), KEYS[2] .. ':' .. ARGV[2] .. ':rwlock_timeout:'
 if count > DEPTH then
   return redis.error_reply('ERR the read lock ' .. KEYS[1] .. ' can be entered ' .. DEPTH .. ' times: release it before you enter it again')
 end
@@ -22,7 +22,7 @@ if count > 1 then
   if value and not holds then return foreign(KEYS[1]) end
   local alive = false
   for i = holds or 0, 1, -1 do
-    alive = redis.call('exists', KEYS[2] .. ':' .. i) == 1
+    alive = redis.call('exists', own .. i) == 1
     if alive then break end
   end
   if not alive then return -1 end
@@ -38,9 +38,8 @@ elseif not value then
   if not mode then redis.call('hset', KEYS[1], 'mode', 'read') end
 end
 redis.call('hset', KEYS[1], ARGV[2], ARGV[3])
--- The lock comes before the reader's key. Time passes between two commands, and the lock must not outlast its last reader.
+-- The lock comes before the reader's key, see lib/acquire_read.lua.
 if ttl < tonumber(ARGV[1]) then redis.call('pexpire', KEYS[1], ARGV[1]) end
-local own = KEYS[2] .. ':' .. ARGV[3]
-if redis.call('pttl', own) < tonumber(ARGV[1]) then redis.call('set', own, '1', 'px', ARGV[1]) end
+if not value or redis.call('pttl', own .. ARGV[3]) < tonumber(ARGV[1]) then redis.call('set', own .. ARGV[3], '1', 'px', ARGV[1]) end
 local now = redis.call('time')
 return now[1] * 1000000 + now[2]

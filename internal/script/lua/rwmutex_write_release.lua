@@ -8,4 +8,4 @@
 --       3 PUBLISH or SPUBLISH
 -- RETURN  0  the owner does not hold it
 --         1 + the number of clients that received the message, or 1 if it is still held
-return leave_write(ARGV[3]) or 1 + left(ARGV[3], KEYS[3])
+return not freed and leave_write(ARGV[3]) or 1 + left(ARGV[3], KEYS[3])
