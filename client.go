@@ -42,11 +42,11 @@ type Options struct {
 	// Handoffs is how many times in a row a lock is passed from one waiting
 	// goroutine of this client to the next without asking the server. Then
 	// other clients can get the lock. The default is 64. A negative value
-	// disables hand-offs.
+	// disables hand-offs, and holds that readers of an [RWMutex] share.
 	Handoffs int
 
-	// HandoffTime bounds the time of such a sequence of hand-offs. The default
-	// is 5 ms.
+	// HandoffTime bounds the time of such a sequence of hand-offs. Readers join
+	// the hold of another reader for a quarter of it. The default is 5 ms.
 	HandoffTime time.Duration
 
 	// WakeAll makes the release of a lock wake all clients that wait for it, as with
@@ -260,6 +260,7 @@ func (o Options) check() error {
 type Client struct {
 	engine    *engine.Engine
 	driver    driver.Driver
+	combined  driver.Driver // the same, with combined calls
 	options   Options
 	observers *observers // nil: none
 	calls     calls
@@ -288,7 +289,8 @@ func New(d driver.Driver, o Options) (*Client, error) {
 	var observers *observers
 	o.Logger = asynclog.New(o.Logger, func() { observers.blocked("the logger") })
 	observers, identity := newObservers(o.Observers, o.Logger), o.identity()
-	e := engine.New(combine.New(d), engine.Options{
+	combined := combine.New(d)
+	e := engine.New(combined, engine.Options{
 		Lease:       o.WatchdogTimeout,
 		Renew:       o.RenewEvery,
 		Poll:        o.PollInterval,
@@ -313,7 +315,7 @@ func New(d driver.Driver, o Options) (*Client, error) {
 	if observers != nil {
 		observers.client = e.ID()
 	}
-	c := &Client{engine: e, driver: d, options: o, observers: observers, who: identity.Text(e.ID())}
+	c := &Client{engine: e, driver: d, combined: combined, options: o, observers: observers, who: identity.Text(e.ID())}
 	c.showWatchers()
 	return c, nil
 }
@@ -334,7 +336,7 @@ func (c *Client) Close() error {
 	}
 	c.engine.Close(closeTime)
 	c.calls.close()
-	err := c.driver.Close()
+	err := c.combined.Close()
 	c.observers.flush(userTime)
 	asynclog.Flush(c.options.Logger, userTime)
 	c.closed.Do(func() {

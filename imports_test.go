@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"internal/config":    {"driver/rueidis"},
 	"internal/script":    {"driver", "internal/clock"}, // of the clock, random numbers that a seed repeats
 	"internal/wait":      {"driver"},
-	"internal/combine":   {"driver", "internal/clock", "internal/script"},
+	"internal/combine":   {"driver", "internal/script"},
 	"internal/watchdog":  {"driver", "internal/clock", "internal/script"},
 	"internal/engine":    {"driver", "internal/clock", "internal/script", "internal/wait", "internal/watchdog"},
 	"internal/fake":      {"driver"},

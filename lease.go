@@ -61,7 +61,8 @@ func (l *Lease) Name() string {
 
 // Owner returns the name of the holder at the server: the client's ID, a colon
 // and a number. An owner is new for every grant of the server. Leases that enter
-// again, and leases after a hand-off inside the process, have the same owner.
+// again, leases after a hand-off inside the process, and read leases that share a
+// hold have the same owner.
 // For a lease on several locks, Owner returns the owner of the first lock.
 func (l *Lease) Owner() string {
 	if l.parts != nil {

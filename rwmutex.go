@@ -26,6 +26,10 @@ var (
 //
 // A writer waits while there are readers. If new readers keep arriving, it may
 // wait indefinitely: see [WriterFirst].
+//
+// Readers of one client that come at nearly the same time share a hold at the
+// server, with one owner and one token, so that many of them cost few requests.
+// [Options].Handoffs turns this off.
 type RWMutex struct {
 	write writeLock
 	read  RLocker
@@ -57,7 +61,9 @@ func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
 // WriterFirst makes a waiting writer go before all readers that arrive later,
 // so that readers cannot keep it waiting indefinitely. It is an option of
 // [Client.RWMutex]. Only readers that use Holdfast respect it, Redisson's
-// readers do not. A reader that already holds the lock can enter it again.
+// readers do not. A reader that already holds the lock can enter it again. Use
+// the option in all processes: readers without it may keep a waiting writer
+// waiting for a quarter of [Options].HandoffTime.
 //
 // There is no minimum share for readers: writers that lock again and again
 // without a pause can keep readers waiting indefinitely.

@@ -13,12 +13,13 @@ package combine
 
 import (
 	"context"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -37,11 +38,15 @@ type Driver struct {
 	driver.Driver
 
 	underWay atomic.Int32 // requests
-	waiting  atomic.Int32 // calls in the queue
-	answered atomic.Int64 // when a request was last answered while calls were in the queue
+	waiting  atomic.Int32 // calls in the queues
+	answers  atomic.Int64 // how many requests were answered while calls were waiting
+	watched  atomic.Bool  // watch runs
+	closed   chan struct{}
+	once     sync.Once
 
-	mu         sync.Mutex
-	head, tail *call // the queue
+	mu     sync.Mutex
+	queues map[shape]*queue
+	ready  []*queue // those that are not empty; the one that has waited longest comes first
 
 	// Not shared by all drivers: a test with a faked clock may use only its own channels.
 	calls   sync.Pool // of *call
@@ -54,18 +59,25 @@ func New(d driver.Driver) driver.Driver {
 	if d.Place("a").Slot != d.Place("b").Slot {
 		return d
 	}
-	c := &Driver{Driver: d}
+	c := &Driver{Driver: d, closed: make(chan struct{}), queues: make(map[shape]*queue)}
 	c.calls.New = func() any { return &call{done: make(chan struct{}, 1)} }
 	c.batches.New = func() any { return new(batch) }
-	c.answered.Store(int64(clock.Early()))
 	return c
 }
 
-// A call is a call in the queue.
+// A shape is what calls of one batch have in common.
+type shape struct {
+	script     *driver.Script
+	keys, args int
+}
+
+// A queue has the calls of one shape that wait.
+type queue struct{ calls []*call }
+
+// A call is a call in a queue.
 type call struct {
 	driver.Call
-	next  *call
-	state state // guarded by Driver.mu
+	state atomic.Int32
 
 	// The result.
 	reply driver.Reply
@@ -74,13 +86,12 @@ type call struct {
 	done  chan struct{}
 }
 
-// A state says what has become of a call.
-type state uint8
-
+// The states of a call.
 const (
-	queued state = iota
+	queued    = iota
+	abandoned // its context ended before it was sent
+	copying   // it is being added to a batch
 	sent
-	abandoned // before it was sent
 )
 
 // Do runs one script.
@@ -89,7 +100,7 @@ func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 		defer d.end()
 		return d.Driver.Do(ctx, c)
 	}
-	if !script.CanBatch(c, c) {
+	if !script.CanBatch(c) {
 		return d.Driver.Do(ctx, c)
 	}
 	e := d.calls.Get().(*call)
@@ -101,16 +112,29 @@ func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 		select {
 		case <-e.done:
 		case <-over:
-			return driver.Reply{}, d.abandon(ctx, e)
+			return driver.Reply{}, e.abandon(ctx)
 		}
 	}
 	reply, err, alone := e.reply, e.err, e.alone
-	*e = call{done: e.done}
+	e.Call, e.reply, e.err, e.alone = driver.Call{}, driver.Reply{}, nil, false
+	e.state.Store(queued)
 	d.calls.Put(e)
 	if alone {
 		return d.Driver.Do(ctx, c)
 	}
 	return reply, err
+}
+
+// abandon returns the error of a call whose context is done. The caller may use the slices
+// of the call again.
+func (e *call) abandon(ctx context.Context) error {
+	if e.state.CompareAndSwap(queued, abandoned) {
+		return driver.Unsent(ctx.Err())
+	}
+	for e.state.Load() == copying {
+		runtime.Gosched()
+	}
+	return driver.Unknown(ctx.Err())
 }
 
 // begin counts one more request, unless too many are under way.
@@ -126,17 +150,16 @@ func (d *Driver) begin() bool {
 	}
 }
 
-// end counts one request less, and sends what is in the queue.
+// end counts one request less, and sends what waits.
 func (d *Driver) end() {
 	d.underWay.Add(-1)
 	if d.waiting.Load() > 0 {
-		d.answered.Store(int64(clock.Early()))
+		d.answers.Add(1)
 		d.start()
 	}
 }
 
-// start sends what is in the queue, unless too many requests are under way. It reports
-// whether it did.
+// start sends what waits, unless too many requests are under way. It reports whether it did.
 func (d *Driver) start() bool {
 	if !d.begin() {
 		return false
@@ -145,46 +168,65 @@ func (d *Driver) start() bool {
 	return true
 }
 
-// push adds a call to the queue.
+// push adds a call to its queue.
 func (d *Driver) push(e *call) {
+	s := shape{e.Script, len(e.Keys), len(e.Args)}
 	d.mu.Lock()
-	if d.tail == nil {
-		d.head = e
-	} else {
-		d.tail.next = e
+	q := d.queues[s]
+	if q == nil {
+		q = new(queue)
+		d.queues[s] = q
 	}
-	d.tail = e
-	d.waiting.Add(1)
+	if len(q.calls) == 0 {
+		d.ready = append(d.ready, q)
+	}
+	q.calls = append(q.calls, e)
 	d.mu.Unlock()
-	if d.start() { // all requests may have been answered meanwhile
-		return
-	}
-	now := int64(clock.Early())
-	if last := d.answered.Load(); now-last > int64(stall) && d.answered.CompareAndSwap(last, now) {
-		d.underWay.Add(1)
-		go d.run()
+	d.waiting.Add(1)
+	if !d.start() && !d.watched.Load() && d.watched.CompareAndSwap(false, true) { // all requests may have been answered meanwhile
+		go d.watch()
 	}
 }
 
-// abandon returns the error of a call whose context is done.
-func (d *Driver) abandon(ctx context.Context, e *call) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e.state == sent {
-		return driver.Unknown(ctx.Err())
-	}
-	e.state, e.Call = abandoned, driver.Call{}
-	return driver.Unsent(ctx.Err())
+// Close closes the driver.
+func (d *Driver) Close() error {
+	d.once.Do(func() { close(d.closed) })
+	return d.Driver.Close()
 }
 
-// run sends batches until the queue is empty.
+// watch sends what waits if no request is answered. It ends when nothing waits.
+func (d *Driver) watch() {
+	ticker := time.NewTicker(stall)
+	defer ticker.Stop()
+	for {
+		last := d.answers.Load()
+		select {
+		case <-ticker.C:
+		case <-d.closed:
+			return
+		}
+		if d.waiting.Load() > 0 {
+			if d.answers.Load() == last {
+				d.underWay.Add(1)
+				go d.run()
+			}
+			continue
+		}
+		d.watched.Store(false)
+		if d.waiting.Load() == 0 || !d.watched.CompareAndSwap(false, true) {
+			return
+		}
+	}
+}
+
+// run sends batches until nothing waits.
 func (d *Driver) run() {
 	b := d.batches.Get().(*batch)
 	defer d.batches.Put(b)
 	for {
-		for call, ok := d.take(b); ok; call, ok = d.take(b) {
-			d.send(b, call)
-			d.answered.Store(int64(clock.Early()))
+		for d.take(b) {
+			d.send(b)
+			d.answers.Add(1)
 		}
 		d.underWay.Add(-1)
 		if d.waiting.Load() == 0 || !d.begin() {
@@ -199,39 +241,39 @@ type batch struct {
 	calls []*call
 }
 
-// take moves the first call in the queue, and others that can be in one batch with it, to
-// b, and returns the call to send. It returns false if the queue is empty.
-func (d *Driver) take(b *batch) (driver.Call, bool) {
+// take moves the calls of the first queue to b. It returns false if nothing waits.
+func (d *Driver) take(b *batch) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var last *call // that stays in the queue
-	next := &d.head
-	for *next != nil && len(b.calls) < script.MaxBatch {
-		e := *next
-		switch {
-		case e.state == abandoned:
-		case len(b.calls) > 0 && !script.CanBatch(b.calls[0].Call, e.Call):
-			last, next = e, &e.next
-			continue
-		default:
-			e.state = sent
-			b.Add(e.Call)
-			b.calls = append(b.calls, e)
-		}
-		*next, e.next = e.next, nil
-		d.waiting.Add(-1)
-		if d.tail == e {
-			d.tail = last
-		}
+	if len(d.ready) == 0 {
+		return false
 	}
-	if len(b.calls) == 0 {
-		return driver.Call{}, false
+	q := d.ready[0]
+	d.ready = append(d.ready[:0], d.ready[1:]...)
+	if len(q.calls) <= script.MaxBatch {
+		b.calls, q.calls = q.calls, b.calls[:0]
+	} else {
+		b.calls = append(b.calls[:0], q.calls[:script.MaxBatch]...)
+		q.calls = append(q.calls[:0], q.calls[script.MaxBatch:]...)
+		d.ready = append(d.ready, q)
 	}
-	return b.Call(), true // while no caller can return and use the slices again
+	d.waiting.Add(-int32(len(b.calls)))
+	return true
 }
 
 // send sends a batch. Each of its calls gets its own result.
-func (d *Driver) send(b *batch, call driver.Call) {
+func (d *Driver) send(b *batch) {
+	b.calls = slices.DeleteFunc(b.calls, func(e *call) bool { return !e.state.CompareAndSwap(queued, copying) })
+	if len(b.calls) == 0 {
+		return
+	}
+	for _, e := range b.calls {
+		b.Add(e.Call)
+	}
+	call := b.Call()
+	for _, e := range b.calls {
+		e.state.Store(sent)
+	}
 	reply, err := d.Driver.Do(context.Background(), call)
 	if err == nil {
 		err = b.Decode(reply, func(i int, reply driver.Reply, failed bool) {
@@ -246,6 +288,5 @@ func (d *Driver) send(b *batch, call driver.Call) {
 		e.done <- struct{}{}
 	}
 	clear(b.calls)
-	b.calls = b.calls[:0]
 	b.Reset()
 }

@@ -77,11 +77,12 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 	}
 	defer e.end()
 	k = e.withQueue(k)
-	if r.Wait != 0 && k.Traits().Queue == script.OneAtATime {
-		return e.acquireInTurn(ctx, k, r, user)
+	traits := k.Traits()
+	if r.Wait != 0 && traits.Queue == script.OneAtATime {
+		return e.acquireInTurn(ctx, k, traits, r, user)
 	}
 	var ask bool
-	shared := e.canShare(k.Traits(), &r)
+	shared := e.canShare(traits, &r)
 	if shared && r.Wait <= 0 {
 		var h *Hold
 		if h, ask = e.share(ctx, k.Gate(), &r, user); h != nil {
@@ -103,11 +104,16 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 
 // acquireInTurn acquires a lock with one holder at a time. Only the call that has the
 // turn sends requests. The turn stays with the hold.
-func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watchdog.LossHandler) (*Hold, error) {
+func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits, r Request, user watchdog.LossHandler) (*Hold, error) {
 	limited, calls, cancel := r.contexts(ctx)
 	defer cancel()
 	g := e.gate(k.Gate())
-	defer e.leaveGate(g)
+	granted := false
+	defer func() {
+		if !granted { // otherwise the hold leaves it
+			e.leaveGate(g)
+		}
+	}()
 	long := longWait{caller: r.Caller, since: clock.Early()}
 	defer func() { long.end() }()
 	var lease time.Duration // of a hold that this call can use
@@ -115,7 +121,7 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 		lease = r.lease(e)
 	}
 	for arrived := long.since; ; arrived = clock.Early() {
-		h, err := e.awaitTurn(limited, g, k.Traits(), lease, &long)
+		h, err := e.awaitTurn(limited, g, traits, lease, &long)
 		switch {
 		case err != nil:
 			if h != nil {
@@ -125,14 +131,15 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, r Request, user watc
 			}
 			return nil, g.noTurn(err, ctx.Err())
 		case h == nil: // this call has the turn: ask the server
-			a := acquisition{e: e, k: k, traits: k.Traits(), r: r, waiting: limited, asking: calls, g: g, turn: true, keep: true, out: g.outage(arrived), long: long}
+			a := acquisition{e: e, k: k, traits: traits, r: r, waiting: limited, asking: calls, g: g, turn: true, keep: true, out: g.outage(arrived), long: long}
 			long = longWait{} // the acquisition ends it
-			granted, err := a.run(k, user)
+			h, err := a.run(k, user)
 			if err != nil {
 				g.give()
 				return nil, hideOwnTimeout(ctx, err)
 			}
-			return granted, nil
+			granted = true
+			return h, nil
 		case calls.Err() != nil: // the turn and the end of the context came together
 			h.abandon()
 			return nil, g.busy(ctx.Err())

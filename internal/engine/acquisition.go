@@ -211,7 +211,7 @@ func (a *acquisition) send() (grant, error) {
 	}
 	changes := a.e.refusals.changes(a.k)
 	var err error
-	g.Verdict, err = a.e.claim(a.asking, a.k, a.claim)
+	g.Verdict, err = a.e.claim(a.asking, a.k, a.traits, a.claim)
 	g.received = clock.Early()
 	if err == nil {
 		a.e.refusals.add(a.k, g.Verdict, g.sent, changes)

@@ -22,41 +22,42 @@ func (e *Engine) isClosing() bool {
 
 // begin notes that a call is under way. It returns ErrClosed if the engine is closed.
 func (e *Engine) begin() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
+	if e.active.Add(oneCall)&closedFlag != 0 {
+		e.end()
 		return ErrClosed
 	}
-	e.active++
 	return nil
 }
 
 // end notes that a call has ended.
 func (e *Engine) end() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.active--
-	if e.closed && e.active == 0 {
-		close(e.idle)
+	if e.active.Add(-oneCall) == closedFlag {
+		e.becomeIdle()
 	}
 }
+
+// becomeIdle notes that the engine is closed and no call is under way.
+func (e *Engine) becomeIdle() { e.idleOnce.Do(func() { close(e.idle) }) }
+
+// Engine.active is the number of calls under way in units of oneCall, and a flag.
+const (
+	closedFlag = 1
+	oneCall    = 2
+)
 
 // Close ends all waits, tells the users of holds that their leases have ended, frees
 // the locks at the server, and ends every goroutine. If a server does not answer, Close
 // takes at most twice the limit.
 func (e *Engine) Close(limit time.Duration) {
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
+	was := e.active.Or(closedFlag)
+	if was&closedFlag != 0 {
 		<-e.done
 		return
 	}
-	e.closed = true
 	close(e.closing)
-	if e.active == 0 {
-		close(e.idle)
+	if was == 0 {
+		e.becomeIdle()
 	}
-	e.mu.Unlock()
 	defer close(e.done)
 
 	ctx, cancel := context.WithTimeout(context.Background(), limit)

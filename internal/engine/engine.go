@@ -85,6 +85,7 @@ type Engine struct {
 
 	tickets sync.Pool // of *ticket
 
+	active  atomic.Int64 // calls under way: see closedFlag
 	waiting atomic.Int64 // acquisitions that wait for the server
 	counts  Counts
 
@@ -99,10 +100,9 @@ type Engine struct {
 	savedYields  map[string]savedYield // by gate: see saveYield
 	firsts       map[string]int        // by shape: see savedFirst
 	runIDs       map[server]string     // see runID
-	active       int                   // calls under way
 	closing      chan struct{}         // closed when Close begins
-	closed       bool
-	idle         chan struct{} // closed when closing and no call is under way
+	idle         chan struct{}         // closed when closing and no call is under way
+	idleOnce     sync.Once
 	done         chan struct{} // closed when Close ends
 }
 

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -37,7 +36,7 @@ func (a *acquisition) floor() int64 {
 func (a *acquisition) credible(v script.Verdict) bool {
 	switch k := a.k.(type) {
 	case Kind:
-		return k.Traits().ServerTokens || isClockToken(v.Token)
+		return a.traits.ServerTokens || isClockToken(v.Token)
 	case group:
 		for i, w := range k {
 			if !w.Kind.Traits().ServerTokens && !isClockToken(v.Tokens[i]) {
@@ -80,7 +79,7 @@ func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
 		owner: a.claim.Owner, under: a.r.Under,
 		e: a.e, kind: k, doubt: a.doubt,
 		base: token, token: token,
-		granted:       clock.Early(),
+		granted:       g.received,
 		passable:      a.r.renewed() && !counting,
 		count:         1,
 		renewers:      boolInt(a.r.renewed()),
@@ -92,13 +91,8 @@ func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
 	h.Handler = h
 	stale := a.supersede(h)
 	if a.keep {
-		h.gate = a.g // the turn stays with the hold
+		h.gate = a.g // the turn stays with the hold, and so does the reference of the call
 		h.gate.setHold(h)
-	}
-	if h.gate != nil {
-		a.e.mu.Lock()
-		h.gate.refs++
-		a.e.mu.Unlock()
 	}
 	if a.r.renewed() {
 		h.renewal = h.Lease
@@ -110,7 +104,6 @@ func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
 	if !a.e.watchdog.Guard(&h.Watched, g.sent, renewal) {
 		if h.gate != nil {
 			h.gate.setHold(nil)
-			a.e.leaveGate(h.gate)
 		}
 		return nil
 	}

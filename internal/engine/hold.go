@@ -165,7 +165,7 @@ func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.L
 	}
 	lease := r.lease(h.e)
 	err := h.claim(ctx, lease, r.patience(h.e), func(ctx context.Context) (bool, error) {
-		v, err := h.e.claim(ctx, h.kind, script.Claim{Owner: h.owner, Count: h.count + 1, Lease: lease})
+		v, err := h.e.claim(ctx, h.kind, h.kind.Traits(), script.Claim{Owner: h.owner, Count: h.count + 1, Lease: lease})
 		return v.Granted(), err
 	})
 	if err != nil {

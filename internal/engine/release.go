@@ -218,7 +218,8 @@ func (h *Hold) free() error {
 		return ErrLost
 	}
 	h.count = 0
-	if h.kind.Traits().Shared {
+	traits := h.kind.Traits()
+	if traits.Shared {
 		h.unshare()
 	}
 	g := h.detach()
@@ -228,7 +229,7 @@ func (h *Hold) free() error {
 			g.waiter.Forget()
 		}
 		defer func() {
-			if !h.kind.Traits().Directed {
+			if !traits.Directed {
 				heard -= boolInt(e.hub.Listens(h.kind.Channels(h.owner)[0]))
 			}
 			g.rivals = max(heard, 0)
@@ -252,7 +253,7 @@ func (h *Hold) free() error {
 	switch {
 	case err == nil && (freed.Held || doubt && !over):
 		heard = freed.Heard
-		if h.kind.Traits().Queue == script.InOrder {
+		if traits.Queue == script.InOrder {
 			e.Yield(h.kind, heard)
 		}
 		return nil

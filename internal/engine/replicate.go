@@ -39,10 +39,10 @@ func (r Replication) acks() int {
 
 // claim sends a claim. A grant counts when enough replicas have it. A refusal
 // needs no replica.
-func (e *Engine) claim(ctx context.Context, k target, c script.Claim) (script.Verdict, error) {
+func (e *Engine) claim(ctx context.Context, k target, t script.Traits, c script.Claim) (script.Verdict, error) {
 	call := k.Claim(c)
 	need := 0
-	if t := k.Traits(); !t.ReadOnly && !t.Unreplicated {
+	if !t.ReadOnly && !t.Unreplicated {
 		need = e.replicas(ctx, call.Keys[0])
 	}
 	reply, acked, err := e.do(ctx, call, need)

@@ -30,7 +30,12 @@ func (t *tokens) floor(key string) int64 {
 	return t.get(maphash.String(floorSeed, key))
 }
 
-func (t *tokens) get(id uint64) int64 { return max(t.recent[id], t.older[id]) }
+func (t *tokens) get(id uint64) int64 {
+	if token, ok := t.recent[id]; ok { // it is not below the older one
+		return token
+	}
+	return t.older[id]
+}
 
 // fence returns the token of a grant, given the highest token of that key that was known
 // before the request was sent. A token of the server that is not above that one shows that

@@ -20,7 +20,7 @@ type Mutant struct {
 var All = []Mutant{
 	{
 		"lease counted from the reply instead of before the request",
-		"internal/engine/grant.go", "!a.e.watchdog.Guard(&h.Watched, g.sent, renewal)", "!a.e.watchdog.Guard(&h.Watched, clock.Now()+0*g.sent, renewal)",
+		"internal/engine/grant.go", "!a.e.watchdog.Guard(&h.Watched, g.sent, renewal)", "!a.e.watchdog.Guard(&h.Watched, g.received+0*g.sent, renewal)",
 		"internal/engine", "TestLeaseCountsFromBefore",
 	},
 	{
@@ -124,18 +124,53 @@ var All = []Mutant{
 		"internal/watchdog", "TestSleepingMachine",
 	},
 	{
+		"a reader joins a hold that is being released",
+		"internal/engine/share.go", "if h.ended || h.lost != 0", "if h.lost != 0",
+		"internal/engine", "TestJoinAtTheEnd",
+	},
+	{
+		"the first of several readers releases the hold that they share",
+		"internal/engine/share.go", "	h.joined++\n", "",
+		"test/behaviour", "TestReadersShare$",
+	},
+	{
+		"readers join a hold however old it is",
+		"internal/engine/share.go", "now-h.granted > o.shareTime()", "now-h.granted > 1000*o.shareTime()",
+		"test/behaviour", "TestReadsThatAreNotShared",
+	},
+	{
+		"readers share a hold that is renewed for another time",
+		"internal/engine/share.go", "h.Lease != lease ||", "",
+		"test/behaviour", "TestReadsThatAreNotShared",
+	},
+	{
+		"readers that must let a writer go first share a hold",
+		"internal/script/rwmutex.go", "Shared: !l.WriterFirst", "Shared: true",
+		"test/behaviour", "TestWriterFirstIsNotShared",
+	},
+	{
+		"a reader that has joined is not told of a loss",
+		"internal/engine/share.go", "	h.nested = append(h.nested, user)\n", "	_ = user\n",
+		"test/behaviour", "TestSharedReadIsLost",
+	},
+	{
+		"a reader that joins keeps what its own request may have got",
+		"internal/engine/acquisition_end.go", "if a.joined != nil {", "if false {",
+		"test/behaviour", "TestSharedReadAfterLostReply",
+	},
+	{
 		"a call that fails in a batch is not sent again",
 		"internal/combine/combine.go", "	if alone {\n", "	if false && alone {\n",
 		"internal/combine", "TestRefusedBatchIsSplit",
 	},
 	{
 		"a call is sent after its context has ended",
-		"internal/combine/combine.go", "		case e.state == abandoned:\n", "		case false:\n",
+		"internal/combine/combine.go", "return !e.state.CompareAndSwap(queued, copying)", "e.state.Store(copying); return false",
 		"internal/combine", "TestEachCallHasItsOwnContext",
 	},
 	{
 		"the queue waits for a dead server",
-		"internal/combine/combine.go", "now-last > int64(stall)", "false",
+		"internal/combine/combine.go", "if d.answers.Load() == last {", "if d.answers.Load() < last {",
 		"internal/combine", "TestStall",
 	},
 	{

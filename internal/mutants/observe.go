@@ -71,7 +71,7 @@ var observers = []Mutant{
 	},
 	{
 		"waits are not passed on to clients of other servers",
-		"deadlock_detector.go", "		waits.Known = append(waits.Known, w)\n", "",
+		"deadlock_detector.go", "		known = append(known, w)\n", "",
 		"test/simulation", "TestDeadlock$",
 	},
 	{

@@ -7,8 +7,8 @@ func init() { All = append(All, promises...) }
 var promises = []Mutant{
 	{
 		"all names share one lower bound of tokens",
-		"internal/engine/tokens.go", "func (t *tokens) get(id uint64) int64 { return max(t.recent[id], t.older[id]) }",
-		"func (t *tokens) get(uint64) (top int64) {\n\tfor _, f := range t.recent {\n\t\ttop = max(top, f)\n\t}\n\treturn top\n}",
+		"internal/engine/tokens.go", "	if token, ok := t.recent[id]; ok { // it is not below the older one\n\t\treturn token\n\t}\n",
+		"	top := int64(0)\n\tfor _, f := range t.recent {\n\t\ttop = max(top, f)\n\t}\n\tif top > 0 {\n\t\treturn top\n\t}\n",
 		"internal/engine", "TestTokensOfSkewedMasters",
 	},
 	{

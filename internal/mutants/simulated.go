@@ -22,6 +22,12 @@ var notSimulated = map[string][]string{
 		"a call waits for a message from another library",
 	},
 	"only mutexes are simulated": {
+		"a reader joins a hold that is being released",
+		"the first of several readers releases the hold that they share",
+		"readers join a hold however old it is",
+		"readers share a hold that is renewed for another time",
+		"a reader that has joined is not told of a loss",
+		"a reader that joins keeps what its own request may have got",
 		"a call that waits for its turn stays in the queue at the server",
 		"what is declared is not created again after the server has lost it",
 		"a call does not listen where Redisson tells it that it is next",

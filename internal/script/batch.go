@@ -38,7 +38,7 @@ var batches = func() map[*driver.Script]*driver.Script {
 
 // lots has, for scripts that release a lock, which argument is a random number. All calls
 // of a batch can have the same.
-var lots = map[*driver.Script]int{mutexPass: 5, fencedPass: 5, readPass: 4, writePass: 4, leasedPass: 0}
+var lots = map[*driver.Script]int{mutexPass: 5, fencedPass: 5, readPass: 4, writePass: 4, leasedPass: 3}
 
 // A Batch is several calls of one script that run as one call. Each has its own reply.
 // The calls are independent of each other: one that fails does not prevent the others.
@@ -49,14 +49,11 @@ type Batch struct {
 	differ []byte
 }
 
-// CanBatch reports whether calls can be in the same batch, if their keys are in the same
-// slot.
-func CanBatch(a, b driver.Call) bool {
-	return a.Script == b.Script && len(a.Keys) == len(b.Keys) && len(a.Args) == len(b.Args) && batches[a.Script] != nil && len(a.Keys) > 0
-}
+// CanBatch reports whether a call can be in a batch. The calls of a batch must have the same
+// script, the same numbers of keys and arguments, and keys in the same slot.
+func CanBatch(c driver.Call) bool { return batches[c.Script] != nil }
 
-// Add adds a call. The calls of a batch must be of one script and have the same numbers
-// of keys and arguments, see CanBatch.
+// Add adds a call, see CanBatch.
 func (b *Batch) Add(c driver.Call) { b.calls = append(b.calls, c) }
 
 // Call returns the call that runs the batch. It does not use the slices of the calls.

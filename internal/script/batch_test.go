@@ -22,7 +22,7 @@ type batcher struct {
 }
 
 func (b batcher) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
-	if !script.CanBatch(c, c) {
+	if !script.CanBatch(c) {
 		return b.Driver.Do(ctx, c)
 	}
 	b.batched[c.Script.Name] = true

@@ -84,7 +84,7 @@ func rwContender(ctx context.Context, c *holdfast.Client, names []string, rec *r
 func rwWorker() {
 	c := openAtLast()
 	rec := redistest.NewRecorder(os.Stdout)
-	locktest.Parallel(3, func(int) {
+	locktest.Parallel(6, func(int) {
 		if err := rwContender(context.Background(), c, strings.Split(os.Getenv("TEST_NAMES"), ","), rec); err != nil {
 			panic(err)
 		}
