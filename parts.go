@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // parts are the leases that a lease on several locks consists of. The lease is valid
@@ -29,9 +31,10 @@ func (l *Lease) Parts() []*Lease {
 
 // deadline returns the moment from which too few parts are valid.
 func (p *parts) deadline() time.Duration {
-	ends := make([]time.Duration, len(p.leases))
-	for i, l := range p.leases {
-		ends[i] = l.deadline()
+	var few [8]time.Duration
+	ends := few[:0]
+	for _, l := range p.leases {
+		ends = append(ends, l.deadline())
 	}
 	slices.Sort(ends)
 	return ends[len(ends)-p.need]
@@ -98,23 +101,44 @@ func (p *parts) all(f func(*Lease) error) error {
 	if good >= p.need {
 		return nil
 	}
+	return failure(errs)
+}
+
+// errSlow is the error of a part that did not answer within the limit.
+var errSlow = fmt.Errorf("%w: no answer within the limit", ErrUnavailable)
+
+// release releases all parts, lost ones too. Those on one server are released together,
+// unless each server has a limit.
+func (p *parts) release() error {
+	for _, l := range p.leases {
+		l.mu.Lock()
+		l.done = true
+		l.mu.Unlock()
+	}
+	if p.limit > 0 {
+		return p.all((*Lease).release)
+	}
+	ds := make([]engine.Departure, len(p.leases))
+	for i, l := range p.leases {
+		ds[i] = engine.Departure{Hold: l.hold, User: (*lossHandler)(l), Renewed: l.renewed}
+	}
+	engine.ReleaseAll(ds)
+	var errs []error
+	for _, d := range ds {
+		if d.Err != nil {
+			errs = append(errs, d.Err)
+		}
+	}
+	return failure(errs) // a set needs all of its parts
+}
+
+// failure returns the error of an operation, given those of the parts: that of a lost part
+// if there is one.
+func failure(errs []error) error {
 	for _, err := range errs {
 		if errors.Is(err, ErrLost) {
 			return err
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// errSlow is the error of a part that did not answer within the limit.
-var errSlow = fmt.Errorf("%w: no answer within the limit", ErrUnavailable)
-
-// release releases all parts, lost ones too.
-func (p *parts) release() error {
-	return p.all(func(l *Lease) error {
-		l.mu.Lock()
-		l.done = true
-		l.mu.Unlock()
-		return l.release()
-	})
 }

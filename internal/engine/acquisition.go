@@ -96,9 +96,9 @@ func (a *acquisition) run(k Kind, user watchdog.LossHandler) (*Hold, error) {
 	g, err := a.ask()
 	h := a.joined
 	if err == nil && h == nil {
-		if h = a.hold(k, user, g); h == nil {
+		if h = new(Hold); !a.hold(h, k, user, g) {
 			a.doubt = true
-			err = ErrClosed
+			h, err = nil, ErrClosed
 		}
 		a.answerShare(h)
 	}

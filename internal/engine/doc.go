@@ -73,5 +73,6 @@
 // [AcquireAll] takes several locks as one (multi.go): locks in one slot of one server
 // by one script (group.go), others one after the other in an order that all clients
 // share. [Quorum] asks several servers for one lock (quorum.go). Both use the same
-// acquisition as a single lock.
+// acquisition as a single lock. [ReleaseAll] releases several locks, with one request per
+// server if it can (joint.go).
 package engine

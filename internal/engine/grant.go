@@ -24,8 +24,8 @@ func (a *acquisition) floor() int64 {
 	switch k := a.k.(type) {
 	case Kind:
 		return a.e.tokens.floor(k.Ref("").Key)
-	case group:
-		for _, w := range k {
+	case *unit:
+		for _, w := range k.wants {
 			w.floor = a.e.tokens.floor(w.Kind.Ref("").Key)
 		}
 	}
@@ -37,9 +37,9 @@ func (a *acquisition) credible(v script.Verdict) bool {
 	switch k := a.k.(type) {
 	case Kind:
 		return a.traits.ServerTokens || isClockToken(v.Token)
-	case group:
-		for i, w := range k {
-			if !w.Kind.Traits().ServerTokens && !isClockToken(v.Tokens[i]) {
+	case *unit:
+		for i, w := range k.wants {
+			if !w.Kind.Traits().ServerTokens && !isClockToken(v.TokenOf(i)) {
 				return false
 			}
 		}
@@ -52,8 +52,8 @@ func (a *acquisition) where() driver.Place {
 	switch k := a.k.(type) {
 	case Kind:
 		return a.e.d.Place(k.Ref("").Key)
-	case group:
-		return a.e.d.Place(k[0].Kind.Ref("").Key)
+	case *unit:
+		return a.e.d.Place(k.wants[0].Kind.Ref("").Key)
 	}
 	return driver.Place{} // nothing to hold
 }
@@ -61,15 +61,15 @@ func (a *acquisition) where() driver.Place {
 // key returns a key of the server that the acquisition asks.
 func (a *acquisition) key() string { return a.k.Claim(a.claim).Keys[0] }
 
-// hold makes a granted lock a Hold, which the watchdog guards. It returns nil if the
-// engine was closed meanwhile.
-func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
+// hold makes h the Hold of a granted lock, which the watchdog guards. It returns false if
+// the engine was closed meanwhile.
+func (a *acquisition) hold(h *Hold, k Kind, user watchdog.LossHandler, g grant) bool {
 	counting := k.Traits().ServerTokens
 	token := g.Token
 	if !counting {
 		token = a.e.tokens.fence(k.Ref("").Key, token, g.floor)
 	}
-	h := &Hold{
+	*h = Hold{
 		Watched: watchdog.Watched{
 			LockRef: k.Ref(a.claim.Owner),
 			Lease:   a.claim.Lease,
@@ -105,12 +105,12 @@ func (a *acquisition) hold(k Kind, user watchdog.LossHandler, g grant) *Hold {
 		if h.gate != nil {
 			h.gate.setHold(nil)
 		}
-		return nil
+		return false
 	}
 	a.e.counts.Grants.Add(1)
 	a.e.announce(true)
 	if a.e.forced.since(h.Key, g.sent) || stale { // the lock may have been taken away after the grant
 		a.e.watchdog.Verify(h.Key)
 	}
-	return h
+	return true
 }

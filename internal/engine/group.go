@@ -1,19 +1,22 @@
 package engine
 
 import (
-	"strings"
-
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A group is several locks of one engine that one script acquires.
-type group []*Want
+// A unit is the wants that one script acquires. If there are several, the unit is what an
+// acquisition asks for.
+type unit struct {
+	e       *Engine
+	wants   []*Want
+	mutexes bool // all of them are mutexes
+}
 
 // Traits returns the traits of the group. Its heartbeat is the shortest of its parts.
-func (g group) Traits() script.Traits {
+func (u *unit) Traits() script.Traits {
 	var t script.Traits
-	for _, w := range g {
+	for _, w := range u.wants {
 		if b := w.Kind.Traits().Heartbeat; b > 0 && (t.Heartbeat == 0 || b < t.Heartbeat) {
 			t.Heartbeat = b
 		}
@@ -22,78 +25,74 @@ func (g group) Traits() script.Traits {
 }
 
 // Gate returns the gate of the group: all calls for the same locks queue there.
-func (g group) Gate() string {
-	var gates []string
-	for _, w := range g {
-		gates = append(gates, w.Kind.Gate())
+func (u *unit) Gate() string {
+	b := make([]byte, 0, 256)
+	for _, w := range u.wants {
+		b = append(append(b, w.Kind.Gate()...), 0)
 	}
-	return strings.Join(gates, "\x00")
+	return string(b)
 }
 
 // Channels returns the channels of all parts.
-func (g group) Channels(owner string) []string {
+func (u *unit) Channels(owner string) []string {
 	var channels []string
-	for _, w := range g {
+	for _, w := range u.wants {
 		channels = append(channels, w.Kind.Channels(owner)...)
 	}
 	return channels
 }
 
 // Claim returns the call that acquires all parts or none.
-func (g group) Claim(c script.Claim) driver.Call {
-	claims := make([]driver.Call, len(g))
-	for i, w := range g {
+func (u *unit) Claim(c script.Claim) driver.Call {
+	claims := make([]driver.Call, len(u.wants))
+	for i, w := range u.wants {
 		c.Under = ""
 		if w.Under != nil {
 			c.Under = w.Under.owner
 		}
 		claims[i] = w.Kind.Claim(c)
 	}
-	return script.ClaimGroup(claims, g.frees(c.Owner))
+	return script.ClaimGroup(claims, func(i int) driver.Call { return u.wants[i].Kind.Free(c.Owner) })
 }
 
 // Decode decodes the reply to a claim. A refusal names the part that was not free.
-func (g group) Decode(_ script.Claim, r driver.Reply) (script.Verdict, error) {
-	v, blocker, err := script.DecodeGroup(r, len(g))
+func (u *unit) Decode(_ script.Claim, r driver.Reply) (script.Verdict, error) {
+	v, blocker, err := script.DecodeGroup(r, len(u.wants), u.mutexes)
 	if err == nil && !v.Granted() {
-		v.Key = g[blocker].Kind.Ref("").Key
+		v.Key = u.wants[blocker].Kind.Ref("").Key
 	}
 	return v, err
 }
 
 // Free returns the call that frees all parts.
-func (g group) Free(owner string) driver.Call { return script.FreeGroup(g.frees(owner)) }
-
-func (g group) frees(owner string) []driver.Call {
-	frees := make([]driver.Call, len(g))
-	for i, w := range g {
+func (u *unit) Free(owner string) driver.Call {
+	frees := make([]driver.Call, len(u.wants))
+	for i, w := range u.wants {
 		frees[i] = w.Kind.Free(owner)
 	}
-	return frees
+	return script.FreeGroup(frees)
 }
 
 // runGroup asks the server until it grants all wants together.
-func (a *acquisition) runGroup(wants []*Want) error {
+func (a *acquisition) runGroup(u *unit) error {
 	a.begin()
 	g, err := a.ask()
 	if err == nil {
-		for i, w := range wants {
+		holds := make([]Hold, len(u.wants))
+		for i, w := range u.wants {
 			part := g
-			part.Token, part.floor = g.Tokens[i], w.floor
+			part.Token, part.floor = g.TokenOf(i), w.floor
 			a.r.Under = w.Under
-			if w.Hold = a.hold(w.Kind, w.User, part); w.Hold == nil {
+			if !a.hold(&holds[i], w.Kind, w.User, part) {
 				a.doubt = true
 				err = ErrClosed
 				break
 			}
+			w.Hold = &holds[i]
 		}
 	}
 	if err != nil {
-		for _, w := range wants {
-			if w.Hold != nil { // granted before the engine was closed
-				w.release(a.r.renewed())
-			}
-		}
+		releaseAll([]unit{*u}, a.r.renewed()) // granted before the engine was closed
 	}
 	a.end(err)
 	return err

@@ -36,16 +36,16 @@ func (h *Hold) keepCall(rest time.Duration) driver.Call {
 // keep asks the server to keep the lock until the time of KeepUntil, as lower asks it to
 // free the lock. If the server does not answer, keep continues in the background. A
 // request that arrives late keeps the lock for longer.
-func (h *Hold) keep() (freed script.Freed, doubt bool, err error) {
-	freed, doubt, err = h.settle(func(Kind) (script.Freed, error) {
+func (h *Hold) keep() answer {
+	a := h.settle(answer{}, func(Kind) (script.Freed, error) {
 		held, err := script.Kept(h.e.d.Do(context.Background(), h.keepCall(max(h.rest(), time.Millisecond))))
 		return script.Freed{Held: held}, err
 	})
-	if rest := h.rest(); err != nil && rest > 0 {
+	if rest := h.rest(); a.err != nil && rest > 0 {
 		now := clock.Now()
 		h.e.watchdog.ReleaseLater(h.keepCall(rest), now, now, now+rest, nil)
 	}
-	return freed, doubt, err
+	return a
 }
 
 // endCall returns the call that ends the hold when the engine is closed.

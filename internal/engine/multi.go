@@ -23,12 +23,21 @@ type Want struct {
 	Under  *Hold // see Request
 	User   watchdog.LossHandler
 	Hold   *Hold // set when the lock is granted
-	floor  int64 // the highest token known before the request
+
+	slot  int
+	queue string // the gate of a lock that no group can have; it has a unit of its own
+	mutex bool
+	floor int64 // the highest token known before the request
 }
 
-func (w *Want) release(renewed bool) {
-	_ = w.Hold.Release(w.User, renewed)
-	w.Hold = nil
+// locate sets what plan needs to know.
+func (w *Want) locate(r Request) {
+	claim := w.Kind.Claim(script.Claim{Count: 1, Lease: r.lease(w.Engine)})
+	w.slot, w.queue, w.mutex = w.Engine.d.Place(w.Kind.Ref("").Key).Slot, "", script.IsMutex(claim)
+	if !script.CanGroup(claim) {
+		w.queue = w.Kind.Gate()
+	}
+	script.Done(claim)
 }
 
 // AcquireAll acquires all wants or none, in an order that is the same for all clients.
@@ -59,7 +68,7 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 			held := n < len(units) && !errors.Is(restart.err, ErrUnavailable) // and neither lost nor unknown
 			order.foreign = held && units[n].heldByForeignClient(limited)
 		}
-		releaseAll(units[:n], r)
+		releaseAll(units[:n], r.renewed())
 		switch {
 		case restart == nil:
 			if len(wants) > 1 && n < len(units) {
@@ -73,7 +82,7 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 		case out.note(restart.err, restart.asked) > r.patience(restart.want.Engine):
 			return out.error()
 		}
-		if order.patience == firstPatience { // the run ids that determine the order may have changed
+		if order.patience == firstPatience && severalEngines(wants) { // the run ids that determine the order may have changed
 			_, _ = runIDs(wants, func(e *Engine) (string, error) { return e.fetchRunID(limited, server{}) })
 		}
 		order.chooseStart(planned, restart.want)
@@ -105,7 +114,8 @@ func (*errRestart) Error() string { return "start again" }
 // It waits for the first unit without a limit, and for each other unit for about the
 // patience.
 func takeAll(calls, limited context.Context, units []unit, r Request, patience time.Duration) (int, error) {
-	for i, u := range units {
+	for i := range units {
+		u := &units[i]
 		if i == 0 || r.Wait == 0 {
 			if err := u.take(calls, limited, r); err != nil {
 				return i, err
@@ -147,51 +157,45 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 	})
 }
 
-// A unit is the wants that one script acquires.
-type unit struct {
-	e     *Engine
-	wants []*Want
-}
-
 // plan sorts the wants into units: by server, and for one server first the locks whose
 // queue the server keeps. The call then waits in that queue while it holds as few other
 // locks as possible.
 func plan(ctx context.Context, wants []*Want, r Request) ([]unit, error) {
-	servers, err := runIDs(wants, func(e *Engine) (string, error) {
-		return e.runID(ctx, server{}, r.patience(e))
-	})
-	if err != nil {
-		return nil, err
-	}
-	type place struct {
-		slot  int
-		queue string // the gate of a lock that no group can have; it has a unit of its own
-	}
-	where := func(w *Want) place {
-		p := place{slot: w.Engine.d.Place(w.Kind.Ref("").Key).Slot}
-		if !script.CanGroup(w.Kind.Claim(script.Claim{})) {
-			p.queue = w.Kind.Gate()
+	var servers map[*Engine]string
+	if severalEngines(wants) {
+		var err error
+		servers, err = runIDs(wants, func(e *Engine) (string, error) {
+			return e.runID(ctx, server{}, r.patience(e))
+		})
+		if err != nil {
+			return nil, err
 		}
-		return p
 	}
-	sorted := slices.SortedFunc(slices.Values(wants), func(a, b *Want) int {
-		pa, pb := where(a), where(b)
+	for _, w := range wants {
+		w.locate(r)
+	}
+	sorted := slices.Clone(wants)
+	slices.SortFunc(sorted, func(a, b *Want) int {
 		return cmp.Or(
 			cmp.Compare(servers[a.Engine], servers[b.Engine]),
-			cmp.Compare(boolInt(pa.queue == ""), boolInt(pb.queue == "")),
-			cmp.Compare(pa.slot, pb.slot), // not by node, because slots move between nodes
-			cmp.Compare(pa.queue, pb.queue),
+			cmp.Compare(boolInt(a.queue == ""), boolInt(b.queue == "")),
+			cmp.Compare(a.slot, b.slot), // not by node, because slots move between nodes
+			cmp.Compare(a.queue, b.queue),
 			cmp.Compare(a.Kind.Gate(), b.Kind.Gate()),
 		)
 	})
 	var units []unit
-	for i, w := range sorted {
-		if i > 0 && sorted[i-1].Engine == w.Engine && where(sorted[i-1]) == where(w) {
-			u := &units[len(units)-1]
-			u.wants = append(u.wants, w)
-			continue
+	for len(sorted) > 0 {
+		u := unit{e: sorted[0].Engine, mutexes: true}
+		for _, w := range sorted {
+			if w.Engine != u.e || w.slot != sorted[0].slot || w.queue != sorted[0].queue {
+				break
+			}
+			u.mutexes = u.mutexes && w.mutex
+			u.wants = sorted[:len(u.wants)+1]
 		}
-		units = append(units, unit{w.Engine, []*Want{w}})
+		units = append(units, u)
+		sorted = sorted[len(u.wants):]
 	}
 	return units, nil
 }
@@ -255,43 +259,45 @@ func (e *Engine) fetchRunID(ctx context.Context, s server) (string, error) {
 }
 
 // take acquires the wants of a unit.
-func (u unit) take(calls, waiting context.Context, r Request) error {
+func (u *unit) take(calls, waiting context.Context, r Request) error {
 	e := u.e
 	if err := e.begin(); err != nil {
 		return err
 	}
 	defer e.end()
-	once := r.Wait == 0
+	a := acquisition{e: e, r: r, waiting: waiting, asking: calls, once: r.Wait == 0, long: longWait{caller: r.Caller}}
 	if len(u.wants) == 1 {
 		w := u.wants[0]
-		r.Under = w.Under
-		a := acquisition{e: e, k: w.Kind, traits: w.Kind.Traits(), r: r, waiting: waiting, asking: calls, once: once, long: longWait{caller: r.Caller}}
+		a.k, a.traits, a.r.Under = w.Kind, w.Kind.Traits(), w.Under
 		var err error
 		w.Hold, err = a.run(w.Kind, w.User)
 		return err
 	}
-	k := group(u.wants)
-	a := acquisition{e: e, k: k, traits: k.Traits(), r: r, waiting: waiting, asking: calls, once: once, long: longWait{caller: r.Caller}}
-	if !once {
-		a.g = e.gate(k.Gate())
+	a.k, a.traits = u, u.Traits()
+	if !a.once {
+		a.g = e.gate(u.Gate())
 		defer e.leaveGate(a.g)
 	}
-	return a.runGroup(u.wants)
+	return a.runGroup(u)
 }
 
-// releaseAll releases all holds of the units concurrently.
-func releaseAll(units []unit, r Request) {
-	_ = each(units, func(w *Want) error {
-		if w.Hold != nil {
-			w.release(r.renewed())
+// releaseAll releases all holds of the units.
+func releaseAll(units []unit, renewed bool) {
+	var all []Departure
+	for _, u := range units {
+		for _, w := range u.wants {
+			if w.Hold != nil {
+				all = append(all, Departure{Hold: w.Hold, User: w.User, Renewed: renewed})
+				w.Hold = nil
+			}
 		}
-		return nil
-	})
+	}
+	ReleaseAll(all)
 }
 
 // heldByForeignClient reports whether a client that does not use this library holds one
 // of the locks. Such a client may acquire its locks in any order.
-func (u unit) heldByForeignClient(ctx context.Context) bool {
+func (u *unit) heldByForeignClient(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	for _, w := range u.wants {
@@ -323,15 +329,17 @@ func each(units []unit, f func(*Want) error) error {
 	return first
 }
 
-// runIDs returns the run id for each engine, as ask returns it. If there is only one
-// engine, it does not ask, because the order of the engines does not matter.
+// severalEngines reports whether the wants have several engines. If not, the order of the
+// engines does not matter.
+func severalEngines(wants []*Want) bool {
+	return slices.ContainsFunc(wants, func(w *Want) bool { return w.Engine != wants[0].Engine })
+}
+
+// runIDs returns the run id for each engine, as ask returns it.
 func runIDs(wants []*Want, ask func(*Engine) (string, error)) (map[*Engine]string, error) {
 	ids := make(map[*Engine]string)
 	for _, w := range wants {
 		ids[w.Engine] = ""
-	}
-	if len(ids) == 1 {
-		return ids, nil
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex

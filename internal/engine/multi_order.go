@@ -76,6 +76,9 @@ func (o *multiOrder) chooseStart(planned []unit, missing *Want) {
 // startWith moves the unit of a want to the front, and returns its former index.
 func startWith(w *Want, planned []unit) ([]unit, int) {
 	i := slices.IndexFunc(planned, func(u unit) bool { return slices.Contains(u.wants, w) })
+	if i == 0 {
+		return planned, 0
+	}
 	return slices.Concat(planned[i:i+1], planned[:i], planned[i+1:]), i
 }
 

@@ -63,7 +63,7 @@ func TestSetBesideDeadMaster(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, w := range wants {
-			w.release(true)
+			_ = w.Hold.Release(w.User, true)
 		}
 	})
 }
@@ -90,7 +90,7 @@ func TestSetPatienceAtFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, w := range wants {
-			w.release(true)
+			_ = w.Hold.Release(w.User, true)
 		}
 	})
 }

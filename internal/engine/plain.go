@@ -34,8 +34,8 @@ func (e *Engine) plain(ctx context.Context, k target, c script.Claim) (script.Ve
 
 // plainKeys returns the keys that clients of other libraries may hold as strings.
 func plainKeys(k target, c script.Claim) (keys []string) {
-	if g, ok := k.(group); ok {
-		for _, w := range g {
+	if u, ok := k.(*unit); ok {
+		for _, w := range u.wants {
 			keys = append(keys, plainKeys(w.Kind, c)...)
 		}
 		return keys

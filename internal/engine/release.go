@@ -29,16 +29,39 @@ func (h *Hold) Release(user watchdog.LossHandler, renewed bool) error {
 	}
 	h.enterForRelease()
 	defer h.nest.Unlock()
-	if left, err := h.removeUser(user, renewed); left {
+	f, ends, err := h.depart(user, renewed)
+	if !ends {
 		return err
 	}
+	return f.run(answer{})
+}
+
+// depart does what a release does before its request. It returns false if the hold goes on,
+// or was lost. The caller holds h.nest.
+func (h *Hold) depart(user watchdog.LossHandler, renewed bool) (f ending, ends bool, err error) {
+	if left, err := h.removeUser(user, renewed); left {
+		return f, false, err
+	}
 	if h.count > 1 {
-		return h.releaseNested(renewed)
+		return f, false, h.releaseNested(renewed)
 	}
 	if renewed && h.renewers == 1 && h.pass() {
-		return nil
+		return f, false, nil
 	}
-	return h.free()
+	f = ending{h: h, ends: h.Deadline()}
+	f.over = clock.Now() >= f.ends
+	if !h.e.watchdog.Drop(&h.Watched) { // it is not renewed any more
+		return f, false, ErrLost
+	}
+	h.count = 0
+	if h.kind.Traits().Shared {
+		h.unshare()
+	}
+	if f.gate = h.detach(); f.gate != nil && f.gate.waiter != nil {
+		f.gate.waiter.Forget()
+	}
+	f.kept = h.rest() > 0
+	return f, true, nil
 }
 
 // removeUser removes a user, so that it is not told of a loss. It reports whether this is
@@ -86,17 +109,17 @@ func (h *Hold) releaseNested(renewed bool) error {
 		}
 	}
 	over := !h.Valid()
-	freed, _, err := h.lower(h.count)
+	a := h.lower(h.count, answer{})
 	switch {
-	case err == nil && freed.Held:
+	case a.err == nil && a.freed.Held:
 		return nil
-	case err == nil:
+	case a.err == nil:
 		h.Disown()
 		return ErrLost
 	case over:
 		return ErrLost
 	}
-	return err
+	return a.err
 }
 
 // pass hands the hold off to the next call in the queue, if the limits of hand-offs allow
@@ -172,103 +195,123 @@ func (h *Hold) detach() *gate {
 // that, it continues in the background.
 const releaseTime = time.Second
 
+// An answer is what a release knows of its request.
+type answer struct {
+	sent  time.Duration // when the request was sent that the server has answered, or that failed
+	known bool          // freed and err are its result; otherwise it has to be sent
+	freed script.Freed
+	err   error
+	doubt bool // a request without an answer may have been executed
+}
+
 // lower asks the server to lower the hold count to left; zero frees the lock. It retries
-// for releaseTime. It reports whether a request without an answer may have been executed.
-func (h *Hold) lower(left int) (freed script.Freed, doubt bool, err error) {
-	return h.settle(func(kind Kind) (script.Freed, error) {
+// for releaseTime. If the first request was sent already, first is its answer.
+func (h *Hold) lower(left int, first answer) answer {
+	return h.settle(first, func(kind Kind) (script.Freed, error) {
 		return kind.Release(context.Background(), h.e.d, h.owner, left)
 	})
 }
 
 // settle sends a request that ends the hold, or lowers its count. It is described at lower.
-func (h *Hold) settle(request func(Kind) (script.Freed, error)) (freed script.Freed, doubt bool, err error) {
+func (h *Hold) settle(a answer, request func(Kind) (script.Freed, error)) answer {
 	var out outage
 	kind := h.kind
-	for {
-		sent := clock.Early()
-		freed, err = request(kind)
-		if plain, ok := h.e.withoutQueue(kind, err); ok {
+	for ; ; a.known = false {
+		if !a.known {
+			a.sent = clock.Early()
+			a.freed, a.err = request(kind)
+		}
+		if plain, ok := h.e.withoutQueue(kind, a.err); ok {
 			kind = plain
 			continue
 		}
 		switch {
-		case err == nil:
+		case a.err == nil:
 			h.e.outages.answered(h.Key)
-			return freed, doubt, nil
-		case driver.ClassOf(err) == driver.Fatal:
-			return freed, doubt, refusedError(err)
+			return a
+		case driver.ClassOf(a.err) == driver.Fatal:
+			a.err = refusedError(a.err)
+			return a
 		}
-		h.e.outages.failed(h.Key, err)
-		doubt = doubt || driver.ClassOf(err) == driver.Ambiguous
-		if out.note(err, sent) > releaseTime || h.e.isClosing() {
-			return freed, doubt, out.error()
+		h.e.outages.failed(h.Key, a.err)
+		a.doubt = a.doubt || driver.ClassOf(a.err) == driver.Ambiguous
+		if out.note(a.err, a.sent) > releaseTime || h.e.isClosing() {
+			a.err = out.error()
+			return a
 		}
 		time.Sleep(out.pause())
 	}
 }
 
-// free frees the lock at the server, or makes it stay until the time of KeepUntil. It returns nil only if the lock was held until free
-// was called. So either the server says that the owner held it, or the request was sent
-// twice, the first time while the lease was valid.
-func (h *Hold) free() error {
-	e := h.e
-	ends := h.Deadline()
-	over := clock.Now() >= ends
-	if !e.watchdog.Drop(&h.Watched) { // it is not renewed any more
-		return ErrLost
-	}
-	h.count = 0
-	traits := h.kind.Traits()
-	if traits.Shared {
-		h.unshare()
-	}
-	g := h.detach()
-	heard := 0
-	if g != nil {
-		if g.waiter != nil {
-			g.waiter.Forget()
-		}
-		defer func() {
-			if !traits.Directed {
-				heard -= boolInt(e.hub.Listens(h.kind.Channels(h.owner)[0]))
-			}
-			g.rivals = max(heard, 0)
-			g.yield = g.rivals > 0
-			g.give()
-			e.leaveGate(g)
-		}()
-	}
-	var freed script.Freed
-	var doubt bool
-	var err error
-	kept := h.rest() > 0
-	if kept {
-		freed, doubt, err = h.keep()
+// An ending is the release of a hold by its last user. It frees the lock at the server, or
+// makes it stay until the time of KeepUntil.
+type ending struct {
+	h    *Hold
+	gate *gate         // whose turn the hold had, or nil
+	ends time.Duration // when the lease ends
+	over bool          // it had ended when the release began
+	kept bool          // the lock stays
+}
+
+// run sends the request, unless first is its answer, and completes the release. The caller
+// holds the nest of the hold.
+func (f *ending) run(first answer) error {
+	var a answer
+	if f.kept {
+		a = f.h.keep()
 	} else {
-		freed, doubt, err = h.lower(0)
+		a = f.h.lower(0, first)
 	}
-	if !kept && (h.doubt || doubt || err != nil) {
+	err := f.result(a)
+	if f.gate != nil {
+		f.giveTurn(a, err)
+	}
+	return err
+}
+
+// result returns the error of the release. It is nil only if the lock was held until the
+// release began. So either the server says that the owner held it, or the request was sent
+// twice, the first time while the lease was valid.
+func (f *ending) result(a answer) error {
+	h, e := f.h, f.h.e
+	if !f.kept && (h.doubt || a.doubt || a.err != nil) {
 		e.undo(h.kind, h.owner, h.longest(), true) // a request may arrive late, or the server may allow the release later
 	}
 	switch {
-	case err == nil && (freed.Held || doubt && !over):
-		heard = freed.Heard
-		if traits.Queue == script.InOrder {
-			e.Yield(h.kind, heard)
+	case a.err == nil && (a.freed.Held || a.doubt && !f.over):
+		if h.kind.Traits().Queue == script.InOrder {
+			e.Yield(h.kind, a.freed.Heard)
 		}
 		return nil
-	case err == nil:
+	case a.err == nil:
 		why := e.watchdog.Denied(&h.Watched)
-		if why == watchdog.NotOwner && clock.Now() >= ends {
+		if why == watchdog.NotOwner && clock.Now() >= f.ends {
 			why = watchdog.Expired // the watchdog has not run since then
 		}
 		return h.setLost(why)
-	case over:
+	case f.over:
 		return h.setLost(watchdog.Expired)
-	case errors.Is(err, ErrUnavailable):
-		return fmt.Errorf("%w; still retrying in the background%s", err, expiry(ends))
+	case errors.Is(a.err, ErrUnavailable):
+		return fmt.Errorf("%w; still retrying in the background%s", a.err, expiry(f.ends))
 	}
-	return err
+	return a.err
+}
+
+// giveTurn gives the turn of the hold to the next call of this process. If other clients
+// have received the message of the release, they may ask first.
+func (f *ending) giveTurn(a answer, err error) {
+	h, e, g := f.h, f.h.e, f.gate
+	heard := 0
+	if err == nil {
+		heard = a.freed.Heard
+	}
+	if !h.kind.Traits().Directed {
+		heard -= boolInt(e.hub.Listens(h.kind.Channels(h.owner)[0]))
+	}
+	g.rivals = max(heard, 0)
+	g.yield = g.rivals > 0
+	g.give()
+	e.leaveGate(g)
 }
 
 // setLost notes why the hold was lost, and returns ErrLost.

@@ -20,6 +20,15 @@ func (t *turnstile) Lock() {
 	}
 }
 
+// tryLock reports whether it has got the turn at once.
+func (t *turnstile) tryLock() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	free := !t.taken
+	t.taken = true
+	return free
+}
+
 // queue returns nil if the caller has the turn, and otherwise a channel that is closed when
 // the turn comes.
 func (t *turnstile) queue() chan struct{} {

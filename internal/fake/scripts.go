@@ -72,6 +72,20 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 			h.until = until
 		}
 		return driver.Reply{Type: driver.Int, Int: d.now().UnixMicro()}, nil
+	case "mutexes_acquire":
+		for i, key := range c.Keys {
+			if h := d.get(key); h != nil && h.owner != c.Args[1] {
+				return driver.Reply{Type: driver.List, List: []driver.Reply{number(i + 1), number(-1 - int(h.until.Sub(d.now()).Milliseconds()))}}, nil
+			}
+		}
+		for _, key := range c.Keys {
+			until := lease(c.Args[0])
+			if h := d.get(key); h != nil && h.until.After(until) {
+				until = h.until
+			}
+			d.locks[key] = &lock{owner: c.Args[1], count: 1, until: until}
+		}
+		return driver.Reply{Type: driver.Int, Int: d.now().UnixMicro()}, nil
 	case "mutex_release":
 		h := d.get(c.Keys[0])
 		if h == nil || h.owner != c.Args[0] {

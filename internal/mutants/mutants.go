@@ -90,7 +90,7 @@ var All = []Mutant{
 	},
 	{
 		"a failed release is not retried",
-		"internal/engine/release.go", "(h.doubt || doubt || err != nil) {", "(h.doubt || doubt) {",
+		"internal/engine/release.go", "(h.doubt || a.doubt || a.err != nil) {", "(h.doubt || a.doubt) {",
 		"internal/engine", "TestRefusedRelease",
 	},
 	{
@@ -333,7 +333,7 @@ var All = []Mutant{
 	},
 	{
 		"a set that fails keeps the locks that it has",
-		"internal/engine/multi.go", "		releaseAll(units[:n], r)\n", "",
+		"internal/engine/multi.go", "		releaseAll(units[:n], r.renewed())\n", "",
 		"test/behaviour", "TestMultiAllOrNothing",
 	},
 	{
@@ -452,7 +452,7 @@ var All = []Mutant{
 	// All kinds
 	{
 		"an expired lease is reported as taken by another owner",
-		"internal/engine/release.go", "why == watchdog.NotOwner && clock.Now() >= ends", "false",
+		"internal/engine/release.go", "why == watchdog.NotOwner && clock.Now() >= f.ends", "false",
 		"internal/engine", "TestReleasedAfterItsEnd",
 	},
 	{

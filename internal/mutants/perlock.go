@@ -71,7 +71,7 @@ var perLock = []Mutant{
 	},
 	{
 		"a lock that has to stay is freed after a request without an answer",
-		"internal/engine/release.go", "if !kept && (h.doubt || doubt || err != nil) {", "if h.doubt || doubt || err != nil {",
+		"internal/engine/release.go", "if !f.kept && (h.doubt || a.doubt || a.err != nil) {", "if h.doubt || a.doubt || a.err != nil {",
 		"internal/engine", "TestKeepUnanswered",
 	},
 	{

@@ -38,17 +38,17 @@ var promises = []Mutant{
 	},
 	{
 		"a release after the end of the lease succeeds",
-		"internal/engine/release.go", "freed.Held || doubt && !over", "freed.Held || doubt",
+		"internal/engine/release.go", "a.freed.Held || a.doubt && !f.over", "a.freed.Held || a.doubt",
 		"internal/engine", "TestReleaseAfterTheEnd",
 	},
 	{
 		"a release after the end of the lease reports an unreachable server",
-		"internal/engine/release.go", "	case over:\n		return h.setLost(watchdog.Expired)\n", "",
+		"internal/engine/release.go", "	case f.over:\n		return h.setLost(watchdog.Expired)\n", "",
 		"internal/engine", "TestReleaseAfterTheEnd",
 	},
 	{
 		"a nested release hides the error of the server",
-		"internal/engine/release.go", "	case over:\n		return ErrLost\n	}\n	return err\n", "	case over:\n		return ErrLost\n	}\n	return nil\n",
+		"internal/engine/release.go", "	case over:\n		return ErrLost\n	}\n	return a.err\n", "	case over:\n		return ErrLost\n	}\n	return nil\n",
 		"internal/engine", "TestReleaseNested",
 	},
 	{

@@ -9,6 +9,61 @@ var sets = []Mutant{
 		"internal/script", "TestGroupRefusedWritesNothing",
 	},
 	{
+		"a set of mutexes acquires free locks before it has checked the others",
+		"internal/script/lua/mutexes_acquire.lua", "    ttls[i] = ttl\n", "    ttls[i] = ttl\n    redis.call('hset', key, owner, '1')\n",
+		"internal/script", "TestGroupRefusedWritesNothing",
+	},
+	{
+		"a set of mutexes acquires a lock that is held",
+		"internal/script/lua/mutexes_acquire.lua", "redis.call('hexists', key, owner) == 0 or ", "",
+		"internal/script", "TestGroup$",
+	},
+	{
+		"a set of mutexes acquires a read/write lock",
+		"internal/script/lua/mutexes_acquire.lua", " or redis.call('hexists', key, 'mode') == 1", "",
+		"internal/script", "TestGroup$",
+	},
+	{
+		"a set of mutexes that fails halfway keeps some",
+		"internal/script/lua/mutexes_acquire.lua", "    for j = 1, i do redis.pcall('del', KEYS[j]) end\n", "",
+		"internal/script", "TestGroupOfMutexesFailsHalfway",
+	},
+	{
+		"a set of mutexes shortens a lease",
+		"internal/script/lua/mutexes_acquire.lua", "(not ttls or ttls[i] < tonumber(lease))", "true",
+		"internal/script", "TestGroup$",
+	},
+	{
+		"an owner releases mutexes of others with its own",
+		"internal/script/lua/batch/mutex_release.lua", "held = held and redis.call('hexists', KEYS[i], owner) == 1", "held = true",
+		"internal/script", "TestBatchOfOneOwner",
+	},
+	{
+		"a call that failed in a joint release is not sent again",
+		"internal/engine/joint.go", "		j.first = answer{doubt: true}\n", "		j.first = answer{known: true, freed: script.Freed{Held: true}}\n",
+		"internal/engine", "TestReleaseAll$",
+	},
+	{
+		"a joint release that is refused is not sent again",
+		"internal/engine/joint.go", "if err != nil && driver.CodeOf(err) == \"\" {", "if err != nil {",
+		"internal/engine", "TestReleaseAll$",
+	},
+	{
+		"a joint release without an answer is forgotten",
+		"internal/engine/joint.go", "some[i].first = answer{sent: sent, known: true, err: err}", "some[i].first = answer{}",
+		"internal/engine", "TestReleaseAll$",
+	},
+	{
+		"a joint release frees a lock that is entered again",
+		"internal/engine/joint.go", "		if d.Hold.count > 1 {\n			d.Hold.nest.Unlock()\n			others.Go(d.release)\n			continue\n		}\n", "		d.Hold.count = 1\n",
+		"internal/engine", "TestReleaseAllNested",
+	},
+	{
+		"a joint release waits for an extension of one lock",
+		"internal/engine/joint.go", "		if !d.Hold.nest.tryLock() {\n", "		if d.Hold.nest.Lock(); false {\n",
+		"internal/engine", "TestReleaseAllBehindExtension",
+	},
+	{
 		"a waiting writer of a set gets no priority",
 		"internal/script/lua/group_acquire.lua", "      for _, w in ipairs(writes) do redis.call(unpack(w)) end\n", "",
 		"internal/script", "TestGroup$",

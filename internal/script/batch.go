@@ -23,14 +23,16 @@ var batches = func() map[*driver.Script]*driver.Script {
 		leasedAcquire, leasedQueue, leasedPass, leasedRelease,
 		rateLimiterTake,
 	} {
-		usual := "local all\n"
+		first, usual := "", "local all\n"
 		switch s {
 		case mutexAcquire:
 			usual = read("batch/mutex_acquire")
+		case mutexRelease:
+			first = read("batch/mutex_release")
 		case mutexPass:
 			usual = read("lib/listeners") + read("batch/mutex_pass")
 		}
-		all[s] = newScript("batch", "local function call(KEYS, ARGV)\n"+s.Source+"end\n"+usual)
+		all[s] = newScript("batch", first+"local function call(KEYS, ARGV)\n"+s.Source+"end\n"+usual)
 		all[s].Name = s.Name + "_batch"
 	}
 	return all
@@ -53,8 +55,17 @@ type Batch struct {
 // script, the same numbers of keys and arguments, and keys in the same slot.
 func CanBatch(c driver.Call) bool { return batches[c.Script] != nil }
 
+// Alike reports whether calls have the same script and the same numbers of keys and
+// arguments.
+func Alike(a, b driver.Call) bool {
+	return a.Script == b.Script && len(a.Keys) == len(b.Keys) && len(a.Args) == len(b.Args)
+}
+
 // Add adds a call, see CanBatch.
 func (b *Batch) Add(c driver.Call) { b.calls = append(b.calls, c) }
+
+// Len returns how many calls the batch has.
+func (b *Batch) Len() int { return len(b.calls) }
 
 // Call returns the call that runs the batch. It does not use the slices of the calls.
 func (b *Batch) Call() driver.Call {

@@ -189,3 +189,53 @@ func TestBatch(t *testing.T) {
 		t.Errorf("acquired twice: %s\nwant %s", got, want)
 	}
 }
+
+// TestBatchOfOneOwner has an owner release several mutexes. A path of its own is for the
+// case that it holds all of them.
+func TestBatchOfOneOwner(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	names := []string{"a", "b", "c"}
+	ears := listen(t, s, d, script.NewMutex("b").Channels("")...)
+	run := func() (got []string) {
+		t.Helper()
+		var b script.Batch
+		for _, name := range names {
+			b.Add(script.NewMutex(name).Free("me:1"))
+		}
+		r, err := d.Do(t.Context(), b.Call())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Decode(r, func(_ int, r driver.Reply, failed bool) {
+			got = append(got, fmt.Sprint(normal(r), failed))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	for _, test := range []struct {
+		title string
+		given []string // the owner of each
+		want  string
+		left  string
+	}{
+		{"all held", []string{"me:1", "me:1", "me:1"}, "[1false 2false 1false]", "[]"},
+		{"one held by another", []string{"me:1", "me:1", "you:1"}, "[1false 2false 0false]", "[c]"},
+		{"the first held by another", []string{"you:1", "me:1", "me:1"}, "[0false 2false 1false]", "[a]"},
+	} {
+		s.Do(t, "FLUSHALL")
+		for i, owner := range test.given {
+			s.Do(t, "HSET", names[i], owner, "1")
+		}
+		if got := fmt.Sprint(run()); got != test.want {
+			t.Errorf("%s: %s, want %s", test.title, got, test.want)
+		}
+		if left := fmt.Sprint(s.Keys(t)); left != test.left {
+			t.Errorf("%s: left %s, want %s", test.title, left, test.left)
+		}
+	}
+	if heard := ears.heard(); len(heard) != 3 {
+		t.Errorf("heard %v", heard)
+	}
+}

@@ -9,6 +9,8 @@ import (
 )
 
 var (
+	mutexesAcquire = load("mutexes_acquire")
+
 	groupAcquire = join("group_acquire", append(groupScripts(func(k Kind) *driver.Script { return k.Acquire }), groupReleases...)...)
 	groupRelease = join("group_release", groupReleases...)
 
@@ -31,6 +33,10 @@ func CanGroup(claim driver.Call) bool {
 	return slices.ContainsFunc(Kinds, func(k Kind) bool { return k.Acquire == claim.Script })
 }
 
+// IsMutex reports whether a claim is that of a mutex. A group of mutexes has a script of its
+// own.
+func IsMutex(claim driver.Call) bool { return claim.Script == mutexAcquire }
+
 // join returns the script in lua/name.lua, behind functions that do what the
 // parts do. Such a function has redis as a parameter, so that the script can
 // decide what becomes of its commands.
@@ -43,20 +49,40 @@ func join(name string, parts ...*driver.Script) *driver.Script {
 	return newScript(name, b.String()+read("lib/group"))
 }
 
-// ClaimGroup returns the call that runs all claims or none. Each comes with the
-// call that frees what it takes. All keys must share a slot.
-func ClaimGroup(claims, frees []driver.Call) driver.Call {
+// ClaimGroup returns the call that runs all claims of an owner or none. All keys must
+// share a slot. If not all claims are those of mutexes, the call needs those that free what
+// each claim takes.
+func ClaimGroup(claims []driver.Call, free func(i int) driver.Call) driver.Call {
+	if !slices.ContainsFunc(claims, func(c driver.Call) bool { return !IsMutex(c) }) {
+		return claimMutexes(claims)
+	}
 	c := driver.Call{Script: groupAcquire}
 	for i := range claims {
 		appendCall(&c, claims[i])
-		appendCall(&c, frees[i])
+		appendCall(&c, free(i))
+	}
+	return c
+}
+
+// claimMutexes returns the call that takes several mutexes.
+func claimMutexes(claims []driver.Call) driver.Call {
+	c := driver.Call{Script: mutexesAcquire, Keys: make([]string, len(claims)), Args: claims[0].Args[:2]}
+	for i, claim := range claims {
+		c.Keys[i] = claim.Keys[0]
+		if i > 0 {
+			Done(claim)
+		}
 	}
 	return c
 }
 
 // DecodeGroup decodes the reply to the claims on that many locks. If they were not
-// granted, it also returns the index of the lock that was not free.
-func DecodeGroup(r driver.Reply, n int) (v Verdict, blocker int, err error) {
+// granted, it also returns the index of the lock that was not free. If all are mutexes, they
+// have one token.
+func DecodeGroup(r driver.Reply, n int, mutexes bool) (v Verdict, blocker int, err error) {
+	if mutexes && r.Type == driver.Int && r.Int > 0 {
+		return Verdict{Token: r.Int}, 0, nil
+	}
 	bad := r.Type != driver.List || len(r.List) == 0
 	for _, e := range r.List {
 		bad = bad || e.Type != driver.Int
@@ -67,7 +93,7 @@ func DecodeGroup(r driver.Reply, n int) (v Verdict, blocker int, err error) {
 		if i := r.List[0].Int - 1; i >= 0 && i < int64(n) {
 			return verdict(min(r.List[1].Int, 0)), int(i), nil
 		}
-	case r.List[0].Int == 0 && len(r.List) == 1+n:
+	case r.List[0].Int == 0 && len(r.List) == 1+n && !mutexes:
 		v := Verdict{Token: 1, Tokens: make([]int64, n)}
 		for i := range n {
 			v.Tokens[i] = r.List[1+i].Int

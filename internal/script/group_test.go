@@ -24,27 +24,35 @@ func parts(name string) []part {
 	return []part{script.NewMutex(name), script.NewRead(name + "3"), script.NewWrite(name+"4", true), script.NewFenced(name + "5")}
 }
 
-// takeGroup sends the claims of a group. A refusal names the key that was not free.
-func takeGroup(ctx context.Context, d driver.Driver, claims, frees []driver.Call) (script.Verdict, error) {
-	r, err := d.Do(ctx, script.ClaimGroup(claims, frees))
+// mutexes are locks for which a group has a script of its own.
+func mutexes(name string) []part {
+	return []part{script.NewMutex(name), script.NewMutex(name + "3"), script.NewMutex(name + "4")}
+}
+
+// takeParts claims a group of these locks for one owner. A refusal names the key that was
+// not free.
+func takeParts(ctx context.Context, d driver.Driver, claim script.Claim, parts ...part) (script.Verdict, error) {
+	var keys []string
+	var claims []driver.Call
+	mutexes := true
+	for _, p := range parts {
+		c := p.Claim(claim)
+		keys, claims, mutexes = append(keys, c.Keys[0]), append(claims, c), mutexes && script.IsMutex(c)
+	}
+	r, err := d.Do(ctx, script.ClaimGroup(claims, func(i int) driver.Call { return parts[i].Free(claim.Owner) }))
 	if err != nil {
 		return script.Verdict{}, err
 	}
-	v, blocker, err := script.DecodeGroup(r, len(claims))
+	v, blocker, err := script.DecodeGroup(r, len(claims), mutexes)
 	if err == nil && !v.Granted() {
-		v.Key = claims[blocker].Keys[0]
+		v.Key = keys[blocker]
 	}
 	return v, err
 }
 
-func acquireGroup() op {
+func acquireGroup(parts func(string) []part) op {
 	return func(ctx context.Context, d driver.Driver, name string) error {
-		var claims, frees []driver.Call
-		for _, p := range parts(name) {
-			claims = append(claims, p.Claim(wait("a:1")))
-			frees = append(frees, p.Free("a:1"))
-		}
-		_, err := takeGroup(ctx, d, claims, frees)
+		_, err := takeParts(ctx, d, wait("a:1"), parts(name)...)
 		return err
 	}
 }
@@ -70,7 +78,7 @@ func vote(longest int) op {
 var groupRows = []row{
 	{
 		title: "group/all free",
-		do:    acquireGroup(), reply: "[0 token token token 1]",
+		do:    acquireGroup(parts), reply: "[0 token token token 1]",
 		state: []string{
 			"N hash a:1=1, TTL 60s", "N3 hash a:1=1 mode=read, TTL 60s", "N4 hash a:1:write=1 mode=write, TTL 60s", "N5 hash a:1=1, TTL 60s",
 			"redisson_lock_token:{N5} string 1", "{N3}:a:1#1 string 1, TTL 60s",
@@ -79,31 +87,77 @@ var groupRows = []row{
 	{
 		title: "group/the first is held",
 		given: []string{"HSET N b:1 1", "PEXPIRE N 60000"},
-		do:    acquireGroup(), reply: "[1 held 60s]",
+		do:    acquireGroup(parts), reply: "[1 held 60s]",
 		state: []string{"N hash b:1=1, TTL 60s"},
 	},
 	{
 		title: "group/the third is held: its writer waits, the others are undone, and nothing is published",
 		given: []string{"HSET N4 mode read b:1 1", "PEXPIRE N4 60000", "SET {N4}:b:1:rwlock_timeout:1 1 EX 60"},
-		do:    acquireGroup(), reply: "[3 held 60s]",
+		do:    acquireGroup(parts), reply: "[3 held 60s]",
 		state: []string{"N4 hash b:1=1 mode=read, TTL 60s", "holdfast:writers:{N4} zset a:1:write+3s, TTL 3s", "{N4}:b:1#1 string 1, TTL 60s"},
 	},
 	{
 		title: "group/the last is held without end",
 		given: []string{"HSET N5 b:1 1"},
-		do:    acquireGroup(), reply: "[4 0]",
+		do:    acquireGroup(parts), reply: "[4 0]",
 		state: []string{"N5 hash b:1=1"},
 	},
 	{
 		title: "group/one is of another type",
 		given: []string{"SET N4 precious"},
-		do:    acquireGroup(), reply: "WRONGTYPE",
+		do:    acquireGroup(parts), reply: "WRONGTYPE",
 		state: []string{"N4 string precious"},
 	},
 	{
 		title: "group/memory full",
 		full:  true,
-		do:    acquireGroup(), reply: "OOM",
+		do:    acquireGroup(parts), reply: "OOM",
+	},
+	{
+		title: "mutexes/all free",
+		do:    acquireGroup(mutexes), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s", "N3 hash a:1=1, TTL 60s", "N4 hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "mutexes/the first is held",
+		given: []string{"HSET N b:1 1", "PEXPIRE N 60000"},
+		do:    acquireGroup(mutexes), reply: "[1 held 60s]",
+		state: []string{"N hash b:1=1, TTL 60s"},
+	},
+	{
+		title: "mutexes/the last is held without end",
+		given: []string{"HSET N4 b:1 1"},
+		do:    acquireGroup(mutexes), reply: "[3 0]",
+		state: []string{"N4 hash b:1=1"},
+	},
+	{
+		title: "mutexes/one is held by the same owner, for longer",
+		given: []string{"HSET N3 a:1 1", "PEXPIRE N3 90000"},
+		do:    acquireGroup(mutexes), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s", "N3 hash a:1=1, TTL 90s", "N4 hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "mutexes/one is held by the same owner, without end",
+		given: []string{"HSET N3 a:1 1"},
+		do:    acquireGroup(mutexes), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s", "N3 hash a:1=1, TTL 60s", "N4 hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "mutexes/one is a read/write lock of the same owner",
+		given: []string{"HSET N3 mode read a:1 1", "PEXPIRE N3 60000"},
+		do:    acquireGroup(mutexes), reply: "[2 held 60s]",
+		state: []string{"N3 hash a:1=1 mode=read, TTL 60s"},
+	},
+	{
+		title: "mutexes/one is of another type",
+		given: []string{"SET N4 precious"},
+		do:    acquireGroup(mutexes), reply: "WRONGTYPE",
+		state: []string{"N4 string precious"},
+	},
+	{
+		title: "mutexes/memory full",
+		full:  true,
+		do:    acquireGroup(mutexes), reply: "OOM",
 	},
 	{
 		title: "free group/all held",
@@ -186,16 +240,6 @@ func TestVoteAtTheEndOfYouth(t *testing.T) {
 	}
 }
 
-// takeParts runs a group of these locks for one owner.
-func takeParts(ctx context.Context, d driver.Driver, claim script.Claim, parts ...part) (script.Verdict, error) {
-	var claims, frees []driver.Call
-	for _, p := range parts {
-		claims = append(claims, p.Claim(claim))
-		frees = append(frees, p.Free(claim.Owner))
-	}
-	return takeGroup(ctx, d, claims, frees)
-}
-
 // changes returns how many changes the server has made to its keys.
 func changes(t *testing.T, s *redistest.Server) (n int) {
 	t.Helper()
@@ -213,17 +257,27 @@ func TestGroupRefusedWritesNothing(t *testing.T) {
 	d := connect(t, s.URL())
 	group := []part{script.NewMutex("a"), script.NewFenced("b"), script.NewRead("c"), script.NewWrite("d", true), script.NewFenced("e")}
 	for _, held := range []string{"a", "b", "c", "d", "e"} {
-		s.Do(t, "FLUSHALL")
-		s.Do(t, "HSET", held, "mode", "write", "other:1:write", "1")
-		s.Do(t, "PEXPIRE", held, "60000")
-		before := changes(t, s)
-		v, err := takeParts(t.Context(), d, try("x:1"), group...)
-		if err != nil || v.Granted() || v.Key != held {
-			t.Errorf("%s is held: %+v, %v", held, v, err)
-		}
-		if keys, n := s.Keys(t), changes(t, s)-before; n != 0 || len(keys) != 1 {
-			t.Errorf("%s is held: %d changes, keys %v", held, n, keys)
-		}
+		refusedGroup(t, s, d, held, group...)
+	}
+	group = []part{script.NewMutex("a"), script.NewMutex("b"), script.NewMutex("c")}
+	for _, held := range []string{"a", "b", "c"} {
+		refusedGroup(t, s, d, held, group...)
+	}
+}
+
+// refusedGroup checks that a group is not granted while another owner holds one of its parts.
+func refusedGroup(t *testing.T, s *redistest.Server, d driver.Driver, held string, group ...part) {
+	t.Helper()
+	s.Do(t, "FLUSHALL")
+	s.Do(t, "HSET", held, "mode", "write", "other:1:write", "1")
+	s.Do(t, "PEXPIRE", held, "60000")
+	before := changes(t, s)
+	v, err := takeParts(t.Context(), d, try("x:1"), group...)
+	if err != nil || v.Granted() || v.Key != held {
+		t.Errorf("%s is held: %+v, %v", held, v, err)
+	}
+	if keys, n := s.Keys(t), changes(t, s)-before; n != 0 || len(keys) != 1 {
+		t.Errorf("%s is held: %d changes, keys %v", held, n, keys)
 	}
 }
 
@@ -236,6 +290,27 @@ func TestGroupFailsHalfway(t *testing.T) {
 	ears := listen(t, s, connect(t, s.URL()), script.NewMutex("a").Channels("")...)
 	_, err := takeParts(t.Context(), d, try("x:1"), script.NewMutex("a"), script.NewRead("b"), script.NewMutex("c"))
 	if driver.ClassOf(err) != driver.Fatal {
+		t.Errorf("error %v", err)
+	}
+	if keys := s.Keys(t); len(keys) != 0 {
+		t.Errorf("left: %v", keys)
+	}
+	if heard := ears.heard(); len(heard) != 0 {
+		t.Errorf("heard of a lock that was never granted: %v", heard)
+	}
+}
+
+// The same for a group of mutexes. The first one is held already, by an earlier copy of the
+// call, so the second one is the first that is given a TTL.
+func TestGroupOfMutexesFailsHalfway(t *testing.T) {
+	s := redistest.Start(t)
+	s.Do(t, "ACL", "SETUSER", "half", "on", ">secret", "~*", "&*", "+@all", "-pexpire")
+	d := connect(t, "redis://half:secret@"+s.Addr())
+	ears := listen(t, s, connect(t, s.URL()), script.NewMutex("a").Channels("")...)
+	s.Do(t, "HSET", "a", "x:1", "1")
+	s.Do(t, "PEXPIRE", "a", "90000")
+	_, err := takeParts(t.Context(), d, try("x:1"), script.NewMutex("a"), script.NewMutex("b"), script.NewMutex("c"))
+	if driver.CodeOf(err) != "NOPERM" {
 		t.Errorf("error %v", err)
 	}
 	if keys := s.Keys(t); len(keys) != 0 {
@@ -271,6 +346,24 @@ func TestGroupPublishesAsTold(t *testing.T) {
 	stats := fmt.Sprint(s.Do(t, "INFO", "commandstats"))
 	if !strings.Contains(stats, "cmdstat_spublish:calls=5,") || strings.Contains(stats, "cmdstat_publish:") { // two for a writer
 		t.Errorf("published otherwise: %s", stats)
+	}
+}
+
+// A group of thousands of mutexes is more than unpack can return.
+func TestManyMutexes(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	var group []part
+	for i := range 10_000 {
+		group = append(group, script.NewMutex(fmt.Sprint("{many}:", i)))
+	}
+	for range 2 {
+		if v, err := takeParts(t.Context(), d, try("x:1"), group...); err != nil || !v.Granted() {
+			t.Fatal(v, err)
+		}
+	}
+	if v, err := takeParts(t.Context(), d, try("y:1"), group[9_998:]...); err != nil || v.Granted() || v.Key != "{many}:9998" {
+		t.Error(v, err)
 	}
 }
 

@@ -24,6 +24,7 @@ var (
 	fairKeys    = map[string]string{"N": "lock", "redisson_lock_queue:{N}": "queue", "redisson_lock_timeout:{N}": "times", "holdfast:waiting:{N}": "times"}
 	rwKeys      = map[string]string{"N": "rw", "{N}:a:1:rwlock_timeout:1": "hold", "holdfast:writers:{N}": "times"}
 	groupKeys   = map[string]string{"N": "lock", "N3": "rw", "N4": "rw", "N5": "lock", "holdfast:writers:{N3}": "times", "holdfast:writers:{N4}": "times", "redisson_lock_token:{N5}": "token"}
+	mutexesKeys = map[string]string{"N": "lock", "N3": "lock", "N4": "lock"}
 	permitKeys  = map[string]string{"N": "count", "{N}:timeout": "leases"}
 	permitQueue = map[string]string{"N": "count", "{N}:timeout": "leases", "holdfast:queue:{N}": "times"}
 	returnKeys  = map[string]string{"N": "count", "{N}:timeout": "leases", "holdfast:once:{N}:a:1": "mark"}
@@ -100,7 +101,8 @@ var targets = []target{
 	{script: "rwmutex_read_pass", keys: rwQueue, do: plain(release(queuedRead, newcomer, 0))},
 	{script: "rwmutex_write_force", keys: rwKeys, do: plain(forceWrite)},
 	{script: "rwmutex_inspect", keys: rwKeys, do: plain(inspectRW)},
-	{script: "group_acquire", keys: groupKeys, do: plain(acquireGroup())},
+	{script: "group_acquire", keys: groupKeys, do: plain(acquireGroup(parts))},
+	{script: "mutexes_acquire", keys: mutexesKeys, do: plain(acquireGroup(mutexes))},
 	{script: "group_release", keys: groupKeys, do: plain(freeGroup())},
 	{script: "election_proclaim", keys: fencedKeys, do: plain(proclaim("a:1", "A"))},
 	{script: "election_inspect", keys: fencedKeys, do: plain(inspectElection)},

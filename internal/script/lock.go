@@ -68,7 +68,7 @@ type Claim struct {
 // A Verdict is the reply to a claim. Token is positive if it was granted.
 type Verdict struct {
 	Token  int64
-	Tokens []int64       // tokens of the parts of a group
+	Tokens []int64       // tokens of the parts of a group; nil: all have the same
 	TTL    time.Duration // remaining lease of the current owner; negative: for ever
 	Key    string        // the lock of a group that was not granted
 	Young  bool          // not held, but the server has restarted too recently to grant it
@@ -87,6 +87,14 @@ type Verdict struct {
 
 // Granted reports whether the claim was granted.
 func (v Verdict) Granted() bool { return v.Token > 0 }
+
+// TokenOf returns the token of a part of a group.
+func (v Verdict) TokenOf(i int) int64 {
+	if v.Tokens == nil {
+		return v.Token
+	}
+	return v.Tokens[i]
+}
 
 // do runs a script.
 func do(ctx context.Context, d driver.Driver, c driver.Call) (driver.Reply, error) {
@@ -171,6 +179,11 @@ func leave(ctx context.Context, d driver.Driver, c driver.Call) (Freed, error) {
 	if err != nil {
 		return Freed{}, err
 	}
+	return DecodeFreed(c, r)
+}
+
+// DecodeFreed decodes the reply to a call that releases a lock.
+func DecodeFreed(c driver.Call, r driver.Reply) (Freed, error) {
 	if r.Type != driver.Int || r.Int < 0 {
 		return Freed{}, unexpected(c.Script, r)
 	}

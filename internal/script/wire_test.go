@@ -257,7 +257,7 @@ func golden(t *testing.T, file, got string) {
 var decoders = []op{
 	acquire(mutex, try("a:1")), release(mutex, "a:1", 0), forceMutex(""), inspectMutex,
 	acquire(fenced, try("a:1")), token, proclaim("a:1", "A"), inspectElection,
-	acquireGroup(), vote(1), acquire(leased(2), try("a:1")), release(leased(2), "a:1", 0), resize(3), inspectLeased("a:1.0"),
+	acquireGroup(parts), acquireGroup(mutexes), vote(1), acquire(leased(2), try("a:1")), release(leased(2), "a:1", 0), resize(3), inspectLeased("a:1.0"),
 	acquire(fair, wait("a:1")), release(fair, "a:1", 0), forceFair(""), inspectFair,
 	acquire(read, try("a:1")), release(read, "a:1", 0), forceRead, inspectRW,
 	acquire(write, try("a:1")), release(write, "a:1", 0), forceWrite,

@@ -605,3 +605,27 @@ func TestMultiNamesTheBlocker(t *testing.T) {
 	}
 	locktest.Release(t, l)
 }
+
+// Mutexes of one server are taken with one request and released with one.
+func TestMultiSendsTwoRequests(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
+	c := locktest.Open(t, p.URL())
+	var locks []holdfast.Locker
+	for i := range 8 {
+		locks = append(locks, c.Mutex(fmt.Sprint("m", i)))
+	}
+	m := holdfast.Multi(locks...)
+	locktest.Release(t, locktest.Lock(t, t.Context(), m)) // the server learns the scripts
+	p.ResetCounts()
+	for range 10 {
+		locktest.Release(t, locktest.Lock(t, t.Context(), m))
+	}
+	if n := p.Count("EVALSHA"); n != 20 {
+		t.Errorf("10 pairs took %d requests: %v", n, p.Commands())
+	}
+	if n := s.Int(t, "DBSIZE"); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}
