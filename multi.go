@@ -119,56 +119,34 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 	r := s.request(wait)
 	first, _ := m.locks[0].(single).target()
 	seen := m.observe(ctx, first.client, nil)
-	whole := &Lease{
-		kind: m.kind, name: m.name,
-		parts:  &parts{need: len(m.locks)},
-		exit:   s.onRelease,
-		parent: ctx, outer: LeaseOf(ctx),
-	}
-	r.Report, r.Caller = seen.notes(), &setCaller{whole, first.client}
-	var wants []*engine.Want
-	var wanted, entered []*Lease
-	err := func() error {
-		for _, l := range m.locks {
-			o, k := l.(single).target()
-			if err := o.fits(s, k); err != nil {
-				return err
-			}
-			part := &Lease{client: o.client, kind: o.kind, name: o.name, renewed: s.lease == 0, parent: ctx, outer: whole.outer, whole: whole}
-			whole.parts.leases = append(whole.parts.leases, part)
-			had, under, err := o.prepare(ctx, part, r, s.nonReentrant)
-			switch {
-			case err != nil:
-				return err
-			case had:
-				entered = append(entered, part)
-			default:
-				wanted = append(wanted, part)
-				wants = append(wants, &engine.Want{Engine: o.client.engine, Kind: k, Under: under, User: (*lossHandler)(part)})
-			}
-		}
-		if len(wants) == 0 {
-			return nil
-		}
+	set := newSet(len(m.locks))
+	whole := &set.whole
+	whole.kind, whole.name, whole.exit, whole.parent, whole.outer = m.kind, m.name, s.onRelease, ctx, LeaseOf(ctx)
+	set.caller = setCaller{whole, first.client}
+	r.Report, r.Caller = seen.notes(), &set.caller
+	err := m.fill(ctx, set, s, r)
+	if err == nil && len(set.wants) > 0 {
 		waiting, done := whole.abortable(ctx, first.client)
-		return done(engine.AcquireAll(waiting, wants, r))
-	}()
+		err = done(engine.AcquireAll(waiting, set.wants, r))
+	}
 	if err != nil {
-		for _, part := range entered {
-			_ = part.release()
+		for i := range set.locks {
+			if p := &set.locks[i]; p.entered {
+				_ = p.lease.release()
+			}
 		}
 		first.client.explainBusy(first.name, err)
 		err = m.fail(op, err)
 		first.client.failed(seen, err)
 		return nil, err
 	}
-	for i, part := range wanted {
-		part.hold = wants[i].Hold
-		part.pass, part.token = part.hold.Current()
-	}
-	for _, part := range entered { // they were entered before the wait
-		if s.lease > 0 && err == nil {
-			err = part.hold.Prolong(ctx, part.pass, r)
+	for i := range set.locks {
+		switch p := &set.locks[i]; {
+		case !p.entered:
+			p.lease.hold = p.want.Hold
+			p.lease.pass, p.lease.token = p.want.Hold.Current()
+		case s.lease > 0 && err == nil: // it was entered before the wait
+			err = p.lease.hold.Prolong(ctx, p.lease.pass, r)
 		}
 	}
 	if err == nil && !whole.Valid() {
@@ -180,8 +158,55 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 		first.client.failed(seen, err)
 		return nil, err
 	}
-	seen.ended(whole, len(wants) == 0, nil)
+	seen.ended(whole, len(set.wants) == 0, nil)
 	whole.announce(s.onAcquire)
 	whole.keepFor(s.atLeast)
 	return whole, nil
+}
+
+// A set is the lease of a MultiMutex, and what it consists of. It is one object, which
+// saves allocations.
+type set struct {
+	whole  Lease
+	parts  parts
+	caller setCaller
+	locks  []setLock
+	wants  []*engine.Want // those that were not entered again
+}
+
+// A setLock is one of the locks of a set.
+type setLock struct {
+	lease   Lease
+	want    engine.Want
+	entered bool // the context holds it already
+}
+
+// newSet returns a set of n locks.
+func newSet(n int) *set {
+	s := &set{locks: make([]setLock, n), wants: make([]*engine.Want, 0, n)}
+	s.parts = parts{need: n, leases: make([]*Lease, 0, n)}
+	s.whole.parts = &s.parts
+	return s
+}
+
+// fill prepares the leases of the locks. It enters those again that ctx holds.
+func (m *MultiMutex) fill(ctx context.Context, set *set, s settings, r engine.Request) error {
+	for i, l := range m.locks {
+		o, k := l.(single).target()
+		if err := o.fits(s, k); err != nil {
+			return err
+		}
+		p := &set.locks[i]
+		p.lease = Lease{client: o.client, kind: o.kind, name: o.name, renewed: s.lease == 0, parent: ctx, outer: set.whole.outer, whole: &set.whole}
+		set.parts.leases = append(set.parts.leases, &p.lease)
+		var err error
+		if p.entered, p.want.Under, err = o.prepare(ctx, &p.lease, r, s.nonReentrant); err != nil {
+			return err
+		}
+		if !p.entered {
+			p.want.Engine, p.want.Kind, p.want.User = o.client.engine, k, (*lossHandler)(&p.lease)
+			set.wants = append(set.wants, &p.want)
+		}
+	}
+	return nil
 }
