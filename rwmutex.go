@@ -24,8 +24,10 @@ var (
 // not possible: Lock with the context of a read lease returns [ErrUpgrade] at
 // once, because it would wait for itself.
 //
-// A writer waits while there are readers. If new readers keep arriving, it may
-// wait indefinitely: see [WriterFirst].
+// A writer waits while there are readers. While it waits, no further readers
+// are admitted for 25 of every 100 ms, so that readers of short sections cannot
+// keep it waiting indefinitely. To let it go before all later readers, use
+// [WriterFirst].
 //
 // Readers of one client that come at nearly the same time share a hold at the
 // server, with one owner and one token, so that many of them cost few requests.
@@ -58,9 +60,8 @@ func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
 	}
 }
 
-// WriterFirst makes a waiting writer go before all readers that arrive later,
-// so that readers cannot keep it waiting indefinitely. It is an option of
-// [Client.RWMutex]. Only readers that use Holdfast respect it, Redisson's
+// WriterFirst makes a waiting writer go before all readers that arrive later.
+// It is an option of [Client.RWMutex]. Only readers that use Holdfast respect it, Redisson's
 // readers do not. A reader that already holds the lock can enter it again. Use
 // the option in all processes: readers without it may keep a waiting writer
 // waiting for a quarter of [Options].HandoffTime.

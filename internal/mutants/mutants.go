@@ -124,6 +124,31 @@ var All = []Mutant{
 		"internal/watchdog", "TestSleepingMachine",
 	},
 	{
+		"readers are admitted all the time",
+		"internal/script/lua/lib/pause.lua", "local PERIOD, PAUSE = 100, 25", "local PERIOD, PAUSE = 100, 0",
+		"internal/script", "TestPauseOfReaders",
+	},
+	{
+		"no reader is admitted while a writer waits",
+		"internal/script/lua/lib/pause.lua", "if ms <= 0 then return 0 end", "ms = math.max(ms, 1)",
+		"internal/script", "TestPauseOfReaders",
+	},
+	{
+		"readers pause without a writer",
+		"internal/script/lua/lib/pause.lua", "  return 0\nend", "  return ms\nend",
+		"internal/script", "TestPauseOfReaders",
+	},
+	{
+		"readers do not pause for a writer of Redisson",
+		"internal/script/lua/lib/pause.lua", "if foreign and foreign > 0 then return ms end", "",
+		"internal/script", "TestPauseOfReaders",
+	},
+	{
+		"a reader that does not wait is refused while a writer waits",
+		"internal/script/lua/rwmutex_read_acquire.lua", "if mode == 'read' and ARGV[5] == '1' then", "if mode == 'read' then",
+		"internal/script", "TestPauseOfReaders",
+	},
+	{
 		"a reader joins a hold that is being released",
 		"internal/engine/share.go", "if h.ended || h.lost != 0", "if h.lost != 0",
 		"internal/engine", "TestJoinAtTheEnd",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // shortcuts are the conditions under which the scripts of a read/write lock do not need their functions.
@@ -193,5 +194,57 @@ func TestReadersShortened(t *testing.T) {
 		l.has("N hash b:1=1 j:7=1 j:8=1 j:9=1 mode=read, TTL 600s", "b:1#1 string 1, TTL 600s",
 			"j:7#1 string 1, TTL 30s", "j:8#1 string 1, TTL 30s", "j:9#1 string 1, TTL 30s")
 		l.ears.close()
+	}
+}
+
+// TestPauseOfReaders admits no further readers for a part of the time while a writer waits: one in the queue,
+// or one of Redisson. Without a writer, or if it does not wait, a reader is always admitted.
+func TestPauseOfReaders(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	for _, r := range []struct {
+		title  string
+		given  []string
+		listen string // a channel with a client that waits
+		claim  script.Claim
+		free   bool // no reader holds the lock
+		pauses bool
+	}{
+		{title: "no writer", claim: wait("b:1")},
+		{title: "a writer in the queue", given: []string{"ZADD line 1 c:1:write"}, claim: wait("b:1"), pauses: true},
+		{title: "a writer of Redisson", listen: "redisson_rwlock:{N}", claim: wait("b:1"), pauses: true},
+		{title: "a reader that does not wait", given: []string{"ZADD line 1 c:1:write"}, claim: try("b:1")},
+		{title: "a free lock", given: []string{"ZADD line 1 c:1:write"}, claim: wait("b:1"), free: true},
+	} {
+		t.Run(r.title, func(t *testing.T) {
+			l := newLab(t, s, d, "N")
+			l.ears.close()
+			if r.listen != "" {
+				ears := listen(t, s, d, r.listen)
+				defer ears.close()
+			}
+			l.run(r.given...)
+			refused := 0
+			for i := range 60 {
+				if !r.free {
+					l.run("HSET N mode read a:1 1", "PEXPIRE N 60000", "SET a:1#1 1 PX 60000")
+				}
+				v, err := script.Acquire(t.Context(), d, script.NewRead("N"), r.claim)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !v.Granted() {
+					refused++
+					if v.TTL <= 0 || v.TTL > 25*time.Millisecond {
+						t.Errorf("refused for %v", v.TTL)
+					}
+				}
+				s.Do(t, "DEL", "N", "{N}:b:1:rwlock_timeout:1")
+				time.Sleep(time.Duration(3+i%5) * time.Millisecond)
+			}
+			if (refused > 0) != r.pauses || refused > 40 {
+				t.Errorf("%d of 60 readers were refused", refused)
+			}
+		})
 	}
 }

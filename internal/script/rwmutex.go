@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	readAcquire  = load("rwmutex_read_acquire", "acquire_read", "held", "foreign", "clock", "writers", "rwmutex")
+	readAcquire  = load("rwmutex_read_acquire", "acquire_read", "held", "foreign", "clock", "writers", "rwmutex", "listeners", "pause")
 	readRelease  = load("rwmutex_read_release", "release_read", "foreign", "rwmutex", "readers", "read")
 	readForce    = load("rwmutex_read_force", "foreign", "inspect", "rwmutex")
 	writeAcquire = load("rwmutex_write_acquire", "acquire_write", "held", "clock", "rwmutex", "readers", "enter")
@@ -94,7 +94,7 @@ func (l *Read) Claim(c Claim) driver.Call {
 	return driver.Call{
 		Script: readAcquire,
 		Keys:   l.keys,
-		Args:   args(millis(c.Lease), c.Owner, strconv.Itoa(c.Count), under),
+		Args:   args(millis(c.Lease), c.Owner, strconv.Itoa(c.Count), under, flag(c.Wait)),
 	}
 }
 

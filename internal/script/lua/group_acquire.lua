@@ -6,7 +6,7 @@
 --         not granted, and the reply of its script
 local READS = {
   exists = true, get = true, hexists = true, hget = true, hgetall = true, hkeys = true, hlen = true, hmget = true, hrandfield = true, hscan = true, hstrlen = true,
-  llen = true, mget = true, pttl = true, strlen = true, time = true, ttl = true, type = true,
+  llen = true, mget = true, pttl = true, pubsub = true, strlen = true, time = true, ttl = true, type = true,
   zcard = true, zcount = true, zrange = true, zrangebyscore = true, zrevrange = true, zrevrangebyscore = true, zscan = true, zscore = true
 }
 local list = calls(1)

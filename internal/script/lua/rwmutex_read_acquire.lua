@@ -6,6 +6,7 @@
 --       2 owner
 --       3 hold count of the owner afterwards: 1, or more to reenter
 --       4 the writer's field under which it may read, or ''
+--       5 1 if the reader waits if it is refused
 -- RETURN  > 0   acquired; a token not below that of any earlier writer
 --         <= 0  held by a writer, or a waiting writer has priority, or, on reentry, no longer held:
 --               -1 - the remaining ms, 0 if it never expires
@@ -33,6 +34,10 @@ elseif not value then
   if mode == 'read' and not joinable(KEYS[1], ttl) then return foreign(KEYS[1]) end
   if mode ~= 'write' and redis.call('exists', KEYS[3]) == 1 then
     local ms = first(KEYS[3], clock())
+    if ms > 0 then return held(ms) end
+  end
+  if mode == 'read' and ARGV[5] == '1' then
+    local ms = pause(clock(), KEYS[2])
     if ms > 0 then return held(ms) end
   end
   if not mode then redis.call('hset', KEYS[1], 'mode', 'read') end
