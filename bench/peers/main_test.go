@@ -174,7 +174,7 @@ func TestViolation(t *testing.T) {
 	}
 }
 
-// Readers can be inside together, but not beside a writer, whoever is first.
+// Readers can be inside together, but not beside a writer, in either order.
 func TestReadersAndWriters(t *testing.T) {
 	var s section
 	check := func(want int64) {

@@ -25,8 +25,8 @@ var (
 //
 // To read the clock that includes sleep takes a system call, which costs more than the
 // rest of an acquisition. So Now reads it only if the machine may have slept: a sleep also
-// puts the wall clock ahead of the monotonic clock. If somebody sets the wall clock, Now
-// reads the other clock once more than it has to.
+// puts the wall clock ahead of the monotonic clock. If the wall clock is set, Now reads
+// the other clock once more than it has to.
 func Now() time.Duration {
 	t := time.Now()
 	now := t.Sub(start)

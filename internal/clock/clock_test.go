@@ -41,7 +41,7 @@ func TestSleep(t *testing.T) {
 		}
 		boot = old
 	}
-	ahead.Add(int64(2 * time.Hour)) // somebody sets the wall clock
+	ahead.Add(int64(2 * time.Hour)) // the wall clock is set
 	if jumped := Now() - before; jumped > time.Hour+time.Minute {
 		t.Errorf("jumped by %v after the wall clock was set", jumped)
 	}

@@ -47,6 +47,20 @@ func (s *stage) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	return r, err
 }
 
+// holdUpFirst returns a stage on which the first call waits until goOn is closed. Then it is
+// sent, or fails with that error.
+func holdUpFirst(err error) (st *stage, asked, goOn chan struct{}) {
+	asked, goOn = make(chan struct{}), make(chan struct{})
+	return &stage{enter: func(n int32) error {
+		if n > 1 {
+			return nil
+		}
+		close(asked)
+		<-goOn
+		return err
+	}}, asked, goOn
+}
+
 // alwaysShare lets readers join a hold for longer than a test takes.
 var alwaysShare = holdfast.Options{HandoffTime: time.Hour}
 
@@ -75,14 +89,7 @@ func openStage(t *testing.T, s *redistest.Server, st *stage, o ...holdfast.Optio
 func TestReadersShare(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	asked, goOn := make(chan struct{}), make(chan struct{})
-	st := &stage{enter: func(n int32) error {
-		if n == 1 {
-			close(asked)
-			<-goOn
-		}
-		return nil
-	}}
+	st, asked, goOn := holdUpFirst(nil)
 	m := openStage(t, s, st, alwaysShare).RWMutex(locktest.Name(t))
 	other := locktest.Open(t, s.URL()).RWMutex(m.Name())
 	const readers = 20
@@ -242,15 +249,7 @@ func joinAfterLostReply(t *testing.T, s *redistest.Server) (joined bool) {
 func TestSharedReadIsCancelled(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	asked, goOn := make(chan struct{}), make(chan struct{})
-	st := &stage{enter: func(n int32) error {
-		if n == 1 {
-			close(asked)
-			<-goOn
-			return &driver.Error{Class: driver.Fatal, Code: "ERR", Err: errors.New("ERR not this one")}
-		}
-		return nil
-	}}
+	st, asked, goOn := holdUpFirst(&driver.Error{Class: driver.Fatal, Code: "ERR", Err: errors.New("ERR not this one")})
 	m := openStage(t, s, st).RWMutex(locktest.Name(t))
 	first := locktest.Background(t.Context(), m.RLocker())
 	<-asked
