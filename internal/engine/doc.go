@@ -44,6 +44,11 @@
 // released at the server, so that other processes get their share. A process that has
 // just released a lock lets other clients ask first.
 //
+// # Shared holds
+//
+// Readers of one client share a hold. A reader joins the hold of another one for a short time
+// after its grant, or waits for the answer to its request. The last reader frees it (share.go).
+//
 // # Time
 //
 // All moments are durations of the monotonic clock ([clock.Now], which also counts
@@ -72,7 +77,7 @@
 //
 // [AcquireAll] takes several locks as one (multi.go): locks in one slot of one server
 // by one script (group.go), others one after the other in an order that all clients
-// share. [Quorum] asks several servers for one lock (quorum.go). Both use the same
+// share. [ReleaseAll] releases them with as few requests (joint.go). [Quorum] asks several servers for one lock (quorum.go). Both use the same
 // acquisition as a single lock. [ReleaseAll] releases several locks, with one request per
 // server if it can (joint.go).
 package engine

@@ -16,9 +16,9 @@ import (
 // them asks, and the others wait for its answer.
 //
 // A reader that joins would get the lock from the server, too, because only other readers
-// hold it. So a writer does not wait longer: a reader that asks would hold the lock no shorter.
-// The exception is a writer that goes first. Where readers must let it go first, they do not
-// share ([script.Traits]). Readers that do not know of it keep it waiting for shareTime at most.
+// hold it. So sharing does not make a writer wait longer. A writer that goes first is the
+// exception. Readers that know of it do not share ([script.Traits]). Readers that do not know
+// of it keep it waiting for shareTime at most.
 
 // shareTime returns for how long after the grant a hold can be joined.
 func (o *Options) shareTime() time.Duration { return o.SliceTime / 4 }
