@@ -37,7 +37,8 @@ func TestBoundedWaits(t *testing.T) {
 				if second.TryLock(t, wait, 0) {
 					t.Fatal("both hold the lock")
 				}
-				if took := time.Duration(redistest.Now() - began); took < wait || took > wait+slack {
+				// Redisson counts whole milliseconds of the wall clock.
+				if took := time.Duration(redistest.Now() - began); took < wait-10*time.Millisecond || took > wait+slack {
 					t.Errorf("it waited for %v, want %v", took, wait)
 				}
 			}
