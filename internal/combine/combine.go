@@ -24,9 +24,16 @@ import (
 )
 
 const (
-	// maxUnderWay is how many requests are under way before calls queue. A call waits in the
-	// queue until the next answer, which is about this part of the time of a request.
-	maxUnderWay = 16
+	// maxDirect is how many calls are under way as they are before others queue.
+	maxDirect = 16
+
+	// maxPartial is how many batches are under way before another one waits until it is full.
+	// Large batches cost client and server less than many small ones, and a call waits in the
+	// queue for about half the time of a request.
+	maxPartial = 2
+
+	// maxFull is how many batches are under way at most.
+	maxFull = 16
 
 	// stall is after which time without an answer the queue does not wait any longer. The
 	// server may be far away, or the requests under way may be those of a dead server.
@@ -37,16 +44,18 @@ const (
 type Driver struct {
 	driver.Driver
 
-	underWay atomic.Int32 // requests
-	waiting  atomic.Int32 // calls in the queues
-	answers  atomic.Int64 // how many requests were answered while calls were waiting
-	watched  atomic.Bool  // watch runs
-	closed   chan struct{}
-	once     sync.Once
+	direct  atomic.Int32 // calls under way that are sent as they are
+	batched atomic.Int32 // batches under way
+	waiting atomic.Int32 // calls in the queues
+	answers atomic.Int64 // how many batches were answered
+	watched atomic.Bool  // watch runs
+	closed  chan struct{}
+	once    sync.Once
 
-	mu     sync.Mutex
-	queues map[shape]*queue
-	ready  []*queue // those that are not empty; the one that has waited longest comes first
+	queues map[*driver.Script]*queue // of all scripts that can be batched
+
+	mu    sync.Mutex // guards the queues
+	ready []*queue   // those that are not empty; the one that has waited longest comes first
 
 	// Not shared by all drivers: a test with a faked clock may use only its own channels.
 	calls   sync.Pool // of *call
@@ -59,19 +68,16 @@ func New(d driver.Driver) driver.Driver {
 	if d.Place("a").Slot != d.Place("b").Slot {
 		return d
 	}
-	c := &Driver{Driver: d, closed: make(chan struct{}), queues: make(map[shape]*queue)}
+	c := &Driver{Driver: d, closed: make(chan struct{}), queues: make(map[*driver.Script]*queue)}
+	for _, s := range script.Batched() {
+		c.queues[s] = new(queue)
+	}
 	c.calls.New = func() any { return &call{done: make(chan struct{}, 1)} }
 	c.batches.New = func() any { return new(batch) }
 	return c
 }
 
-// A shape is what calls of one batch have in common.
-type shape struct {
-	script     *driver.Script
-	keys, args int
-}
-
-// A queue has the calls of one shape that wait.
+// A queue has the calls of one script that wait.
 type queue struct{ calls []*call }
 
 // A call is a call in a queue.
@@ -96,16 +102,17 @@ const (
 
 // Do runs one script.
 func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
-	if d.waiting.Load() == 0 && d.begin() {
-		defer d.end()
+	if d.waiting.Load() == 0 && begin(&d.direct, maxDirect) {
+		defer d.direct.Add(-1)
 		return d.Driver.Do(ctx, c)
 	}
-	if !script.CanBatch(c) {
+	q := d.queues[c.Script]
+	if q == nil {
 		return d.Driver.Do(ctx, c)
 	}
 	e := d.calls.Get().(*call)
 	e.Call = c
-	d.push(e)
+	d.push(q, e)
 	if over := ctx.Done(); over == nil {
 		<-e.done
 	} else {
@@ -137,53 +144,39 @@ func (e *call) abandon(ctx context.Context) error {
 	return driver.Unknown(ctx.Err())
 }
 
-// begin counts one more request, unless too many are under way.
-func (d *Driver) begin() bool {
+// begin counts one more of what is under way, unless these are too many.
+func begin(underWay *atomic.Int32, most int32) bool {
 	for {
-		n := d.underWay.Load()
-		if n >= maxUnderWay {
+		n := underWay.Load()
+		if n >= most {
 			return false
 		}
-		if d.underWay.CompareAndSwap(n, n+1) {
+		if underWay.CompareAndSwap(n, n+1) {
 			return true
 		}
 	}
 }
 
-// end counts one request less, and sends what waits.
-func (d *Driver) end() {
-	d.underWay.Add(-1)
-	if d.waiting.Load() > 0 {
-		d.answers.Add(1)
-		d.start()
+// most returns how many batches may be under way.
+func (d *Driver) most() int32 {
+	if d.waiting.Load() < script.MaxBatch {
+		return maxPartial
 	}
-}
-
-// start sends what waits, unless too many requests are under way. It reports whether it did.
-func (d *Driver) start() bool {
-	if !d.begin() {
-		return false
-	}
-	go d.run()
-	return true
+	return maxFull
 }
 
 // push adds a call to its queue.
-func (d *Driver) push(e *call) {
-	s := shape{e.Script, len(e.Keys), len(e.Args)}
+func (d *Driver) push(q *queue, e *call) {
 	d.mu.Lock()
-	q := d.queues[s]
-	if q == nil {
-		q = new(queue)
-		d.queues[s] = q
-	}
 	if len(q.calls) == 0 {
 		d.ready = append(d.ready, q)
 	}
 	q.calls = append(q.calls, e)
 	d.mu.Unlock()
 	d.waiting.Add(1)
-	if !d.start() && !d.watched.Load() && d.watched.CompareAndSwap(false, true) { // all requests may have been answered meanwhile
+	if begin(&d.batched, d.most()) { // all batches may have been answered meanwhile
+		go d.run()
+	} else if !d.watched.Load() && d.watched.CompareAndSwap(false, true) {
 		go d.watch()
 	}
 }
@@ -207,7 +200,7 @@ func (d *Driver) watch() {
 		}
 		if d.waiting.Load() > 0 {
 			if d.answers.Load() == last {
-				d.underWay.Add(1)
+				d.batched.Add(1)
 				go d.run()
 			}
 			continue
@@ -219,7 +212,7 @@ func (d *Driver) watch() {
 	}
 }
 
-// run sends batches until nothing waits.
+// run sends batches until nothing waits, or other batches are under way that are enough.
 func (d *Driver) run() {
 	b := d.batches.Get().(*batch)
 	defer d.batches.Put(b)
@@ -227,9 +220,12 @@ func (d *Driver) run() {
 		for d.take(b) {
 			d.send(b)
 			d.answers.Add(1)
+			if d.batched.Load() > d.most() {
+				break
+			}
 		}
-		d.underWay.Add(-1)
-		if d.waiting.Load() == 0 || !d.begin() {
+		d.batched.Add(-1)
+		if d.waiting.Load() == 0 || !begin(&d.batched, d.most()) {
 			return
 		}
 	}
@@ -250,11 +246,15 @@ func (d *Driver) take(b *batch) bool {
 	}
 	q := d.ready[0]
 	d.ready = append(d.ready[:0], d.ready[1:]...)
-	if len(q.calls) <= script.MaxBatch {
+	n := 1
+	for n < min(len(q.calls), script.MaxBatch) && script.Alike(q.calls[0].Call, q.calls[n].Call) {
+		n++
+	}
+	if n == len(q.calls) {
 		b.calls, q.calls = q.calls, b.calls[:0]
 	} else {
-		b.calls = append(b.calls[:0], q.calls[:script.MaxBatch]...)
-		q.calls = append(q.calls[:0], q.calls[script.MaxBatch:]...)
+		b.calls = append(b.calls[:0], q.calls[:n]...)
+		q.calls = append(q.calls[:0], q.calls[n:]...)
 		d.ready = append(d.ready, q)
 	}
 	d.waiting.Add(-int32(len(b.calls)))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -100,8 +99,12 @@ func claim(i int) driver.Call {
 	return script.NewMutex(fmt.Sprint("name:", i)).Claim(script.Claim{Owner: fmt.Sprint("me:", i), Count: 1, Lease: time.Minute})
 }
 
-// underWay is how many calls are sent before others queue.
-const underWay = 16
+// How many requests are sent before others queue.
+const (
+	direct   = 16
+	partial  = 2
+	underWay = direct + partial
+)
 
 // A result is that of a call of Do.
 type result struct {
@@ -137,7 +140,7 @@ func TestFewCallsAreSentAtOnce(t *testing.T) {
 		s := &server{}
 		d := combine.New(s)
 		defer d.Close()
-		results := start(t.Context(), d, 1, underWay)
+		results := start(t.Context(), d, 1, direct)
 		for i, r := range s.received() {
 			if r.Script.Name != "mutex_acquire" || r.Keys[0] != fmt.Sprint("name:", i+1) || r.ctx != t.Context() {
 				t.Errorf("request %d: %s of %v", i, r.Script.Name, r.Keys)
@@ -153,16 +156,43 @@ func TestManyCallsShareRequests(t *testing.T) {
 		s := &server{}
 		d := combine.New(s)
 		defer d.Close()
-		results := start(t.Context(), d, 1, underWay+100)
+		results := start(t.Context(), d, 1, underWay+script.MaxBatch-1)
+		if n := len(s.received()); n != underWay {
+			t.Errorf("%d requests before an answer, want %d", n, underWay)
+		}
+		results = append(results, start(t.Context(), d, 1+len(results), 37)...)
+		if all := s.received(); len(all) != underWay+1 || len(all[underWay].Keys) != script.MaxBatch {
+			t.Errorf("%d requests when as many calls wait as a batch can have", len(all))
+		}
 		s.answerAll()
 		s.check(t, results, 1)
-		var sizes []int
-		for _, r := range s.received()[underWay:] {
-			sizes = append(sizes, len(r.Keys))
+		if all := s.received(); len(all) != underWay+2 || len(all[underWay+1].Keys) != 36 {
+			t.Errorf("%d requests", len(all))
 		}
-		slices.Sort(sizes) // two are under way at the same time
-		if want := fmt.Sprint([]int{36, script.MaxBatch}); fmt.Sprint(sizes) != want {
-			t.Errorf("requests of %v calls, want %v", sizes, want)
+	})
+}
+
+func TestCallsOfAnotherLength(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		d := combine.New(s)
+		defer d.Close()
+		results := start(t.Context(), d, 1, underWay)
+		for i := range 4 {
+			go func() {
+				c := claim(100 + i)
+				if i >= 2 {
+					c.Args = append(c.Args, "more")
+				}
+				_, _ = d.Do(t.Context(), c)
+			}()
+			synctest.Wait()
+		}
+		s.answerAll()
+		s.check(t, results, 1)
+		all := s.received()
+		if len(all) != underWay+2 || len(all[underWay].Keys) != 2 || len(all[underWay+1].Keys) != 2 {
+			t.Errorf("%d requests", len(all))
 		}
 	})
 }
@@ -183,7 +213,7 @@ func TestEachCallHasItsOwnContext(t *testing.T) {
 				t.Errorf("cancelled before it was sent: %v, %v", driver.ClassOf(r.err), r.err)
 			}
 		}
-		s.received()[0].answer <- nil
+		s.received()[direct].answer <- nil
 		last := s.received()[underWay]
 		if len(last.Keys) != 4 || last.Keys[0] != "name:200" {
 			t.Errorf("sent %v", last.Keys)
@@ -196,8 +226,10 @@ func TestEachCallHasItsOwnContext(t *testing.T) {
 		}
 		last.answer <- nil
 		s.check(t, c, 300)
-		for _, r := range s.received()[1:underWay] {
-			r.answer <- nil
+		for i, r := range s.received()[:underWay] {
+			if i != direct {
+				r.answer <- nil
+			}
 		}
 		s.check(t, first, 1)
 	})

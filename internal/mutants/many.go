@@ -79,6 +79,21 @@ var combined = []Mutant{
 		"internal/combine", "TestEachCallHasItsOwnContext",
 	},
 	{
+		"many small batches are under way",
+		"internal/combine/combine.go", "		return maxPartial\n", "		return maxFull\n",
+		"internal/combine", "TestManyCallsShareRequests",
+	},
+	{
+		"a full batch waits for an answer",
+		"internal/combine/combine.go", "	return maxFull\n}", "	return maxPartial\n}",
+		"internal/combine", "TestManyCallsShareRequests",
+	},
+	{
+		"calls with different numbers of arguments are in one batch",
+		"internal/combine/combine.go", " && script.Alike(q.calls[0].Call, q.calls[n].Call)", "",
+		"internal/combine", "TestCallsOfAnotherLength",
+	},
+	{
 		"the queue waits for a dead server",
 		"internal/combine/combine.go", "if d.answers.Load() == last {", "if d.answers.Load() < last {",
 		"internal/combine", "TestStall",

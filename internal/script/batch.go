@@ -1,6 +1,7 @@
 package script
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 
@@ -9,7 +10,7 @@ import (
 
 // MaxBatch is how many calls a batch has at most. The server does nothing else while a
 // batch runs.
-const MaxBatch = 64
+const MaxBatch = 128
 
 // batches has the scripts that run several calls of a script, by that script.
 var batches = func() map[*driver.Script]*driver.Script {
@@ -50,6 +51,9 @@ type Batch struct {
 	args   []string
 	differ []byte
 }
+
+// Batched returns all scripts whose calls can be in a batch.
+func Batched() []*driver.Script { return slices.Collect(maps.Keys(batches)) }
 
 // CanBatch reports whether a call can be in a batch. The calls of a batch must have the same
 // script, the same numbers of keys and arguments, and keys in the same slot.

@@ -97,9 +97,9 @@ func TestBatchedCalls(t *testing.T) {
 			})
 		})
 	}
-	for _, name := range script.Batched() {
-		if !batched[name] {
-			t.Errorf("script %s was in no batch", name)
+	for _, s := range script.Batched() {
+		if !batched[s.Name] {
+			t.Errorf("script %s was in no batch", s.Name)
 		}
 	}
 }

@@ -32,14 +32,5 @@ func Names() []string {
 // Pass returns the call that releases a lock, with that lot.
 func (q *Queued) Pass(owner string, lot int) driver.Call { return q.free(owner, lot) }
 
-// Batched returns the names of the scripts that can run in a batch.
-func Batched() []string {
-	var names []string
-	for s := range batches {
-		names = append(names, s.Name)
-	}
-	return names
-}
-
 // Own returns the key of the nth hold of a reader.
 func (h LockRef) Own(n int) string { return readerKeys(h.Reads, h.Owner) + ":" + strconv.Itoa(n) }
