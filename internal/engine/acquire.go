@@ -89,8 +89,8 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 			return h, nil
 		}
 	}
-	a, err := e.newAcquisition(ctx, k, r)
-	if err != nil {
+	a := acquisition{e: e, k: k, traits: traits, r: r}
+	if err := a.open(ctx); err != nil {
 		return nil, err
 	}
 	defer a.close()
@@ -131,7 +131,7 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits
 			}
 			return nil, g.noTurn(err, ctx.Err())
 		case h == nil: // this call has the turn: ask the server
-			a := acquisition{e: e, k: k, traits: traits, r: r, waiting: limited, asking: calls, g: g, turn: true, keep: true, out: g.outage(arrived), long: long}
+			a := &acquisition{e: e, k: k, traits: traits, r: r, waiting: limited, asking: calls, g: g, turn: true, keep: true, out: g.outage(arrived), long: long}
 			long = longWait{} // the acquisition ends it
 			h, err := a.run(k, user)
 			if err != nil {
@@ -152,19 +152,19 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits
 	}
 }
 
-// newAcquisition returns an acquisition that gives the turn to the next call when it
-// ends. The caller must close it.
-func (e *Engine) newAcquisition(ctx context.Context, k target, r Request) (*acquisition, error) {
-	t := k.Traits()
-	a := &acquisition{e: e, k: k, traits: t, r: r, once: r.Wait == 0, long: longWait{caller: r.Caller}}
-	if a.once && t.Queue == script.InOrder && e.hasQueue(k.Gate()) {
-		return nil, &Busy{Local: true, Why: whyQueue}
+// open prepares an acquisition that gives the turn to the next call when it ends. If it
+// returns no error, the caller must close the acquisition.
+func (a *acquisition) open(ctx context.Context) error {
+	a.once, a.long.caller = a.r.Wait == 0, a.r.Caller
+	queue := a.traits.Queue
+	if a.once && queue == script.InOrder && a.e.hasQueue(a.k.Gate()) {
+		return &Busy{Local: true, Why: whyQueue}
 	}
-	a.waiting, a.asking, a.cancel = r.contexts(ctx)
-	if !a.once && (t.Queue == script.Together || t.Queue == script.InOrder) {
-		a.g = e.gate(k.Gate())
+	a.waiting, a.asking, a.cancel = a.r.contexts(ctx)
+	if !a.once && (queue == script.Together || queue == script.InOrder) {
+		a.g = a.e.gate(a.k.Gate())
 	}
-	return a, nil
+	return nil
 }
 
 // close leaves the gate and ends the contexts.
@@ -201,8 +201,8 @@ func (e *Engine) Take(ctx context.Context, k target, r Request) (Taken, error) {
 		return Taken{}, err
 	}
 	defer e.end()
-	a, err := e.newAcquisition(ctx, k, r)
-	if err != nil {
+	a := acquisition{e: e, k: k, traits: k.Traits(), r: r}
+	if err := a.open(ctx); err != nil {
 		return Taken{}, err
 	}
 	defer a.close()

@@ -60,7 +60,7 @@ type acquisition struct {
 	unqueue   bool         // it cannot be used until the next wait
 	granted   string       // the text of a grant that a release has made; "": none
 	ownGrants *wait.Grants // where the gate has none; nil until joined
-	first     grant        // when and where the first request was sent
+	first     attempt      // the first request
 	out       outage       // of the server
 
 	// The last answer that the lock is held.
@@ -93,10 +93,11 @@ type acquisition struct {
 func (a *acquisition) run(k Kind, user watchdog.LossHandler) (*Hold, error) {
 	a.begin()
 	a.user = user
-	g, err := a.ask()
+	var g grant
+	err := a.ask(&g)
 	h := a.joined
 	if err == nil && h == nil {
-		if h = new(Hold); !a.hold(h, k, user, g) {
+		if h = new(Hold); !a.hold(h, k, user, &g) {
 			a.doubt = true
 			h, err = nil, ErrClosed
 		}
@@ -110,7 +111,8 @@ func (a *acquisition) run(k Kind, user watchdog.LossHandler) (*Hold, error) {
 func (a *acquisition) take() (script.Verdict, error) {
 	a.begin()
 	a.claim.Lease = 0
-	g, err := a.ask()
+	var g grant
+	err := a.ask(&g)
 	if err == nil && g.After > 0 && !a.r.Ahead {
 		if _, err = a.e.sleep(a.waiting, nil, &a.timer, g.After-(clock.Early()-g.received)); err != nil {
 			a.doubt = true // it was granted, but is not used
@@ -143,27 +145,27 @@ func (a *acquisition) begin() {
 	}
 }
 
-// ask sends the claim until it is granted, or until the acquisition is over.
-func (a *acquisition) ask() (grant, error) {
+// ask sends the claim until it is granted, or until the acquisition is over. It sets g to
+// the last answer.
+func (a *acquisition) ask(g *grant) error {
 	if err := a.letOthersTry(); err != nil {
-		return grant{}, err
+		return err
 	}
 	if err := a.lineUp(); err != nil {
-		return grant{}, err
+		return err
 	}
 	for {
 		if err := a.over(); err != nil {
-			return grant{}, gaveUp(err, &a.out, a.remaining())
+			return gaveUp(err, &a.out, a.remaining())
 		}
 		if a.joined = a.share(); a.joined != nil {
-			return grant{}, nil
+			return nil
 		}
-		g, ok := a.directed()
 		var err error
-		if ok {
+		if a.directed(g) {
 			a.r.Report.grant(ByRelease)
 		} else {
-			g, err = a.send()
+			err = a.send(g)
 		}
 		if err != nil || !g.Granted() {
 			a.answerShare(nil) // before any wait: the call that has the turn may wait for this answer
@@ -174,27 +176,27 @@ func (a *acquisition) ask() (grant, error) {
 		case err != nil:
 			pause, err = a.failed(err, g.sent)
 		case !g.Granted():
-			pause, again, err = a.held(g.Verdict)
+			pause, again, err = a.held(&g.Verdict)
 		case a.asking.Err() != nil: // too late for the caller
 			a.doubt = true
 			err = gaveUp(a.asking.Err(), &a.out, a.remaining())
 		default:
 			a.answered()
-			return g, nil
+			return nil
 		}
 		if err == nil && !again {
 			err = a.wait(pause)
 		}
 		a.shareTried = false
 		if err != nil {
-			return grant{}, err
+			return err
 		}
 	}
 }
 
-// send sends the claim once. A grant whose lease is over already, or whose token
-// no server can have returned, is an error.
-func (a *acquisition) send() (grant, error) {
+// send sends the claim once, and sets g to the answer. A grant whose lease is over already,
+// or whose token no server can have returned, is an error.
+func (a *acquisition) send(g *grant) error {
 	a.asked = true
 	a.r.Report.look()
 	if w := a.waiter(); w != nil {
@@ -202,19 +204,19 @@ func (a *acquisition) send() (grant, error) {
 	}
 	a.claim.Longest = a.left()
 	a.expectGrant()
-	g := grant{floor: a.floor(), place: a.where(), sent: clock.Now()}
+	g.floor, g.place, g.sent, g.first = a.floor(), a.where(), clock.Now(), 0
 	if a.first.sent == 0 {
-		a.first = g
+		a.first = g.attempt
 	}
-	if err := a.declare(); err != nil {
-		return g, err
+	err := a.declare()
+	if err != nil {
+		return err
 	}
 	changes := a.e.refusals.changes(a.k)
-	var err error
 	g.Verdict, err = a.e.claim(a.asking, a.k, a.traits, a.claim)
 	g.received = clock.Early()
 	if err == nil {
-		a.e.refusals.add(a.k, g.Verdict, g.sent, changes)
+		a.e.refusals.add(a.k, &g.Verdict, g.sent, changes)
 	}
 	if g.Granted() && a.queued && !a.claim.Queue {
 		a.doubt = true // the owner is still in the queue
@@ -224,10 +226,10 @@ func (a *acquisition) send() (grant, error) {
 	case a.claim.Lease > 0 && !a.e.watchdog.InTime(g.sent, a.claim.Lease):
 		g.sent = clock.Now() // the server has answered, and may answer the next request in time
 		err = errTooLate
-	case !a.credible(g.Verdict):
+	case !a.credible(&g.Verdict):
 		err = errNoGrant
 	}
-	return g, err
+	return err
 }
 
 // maxCreated is how often a call creates a missing object without a pause. Another client
@@ -259,7 +261,7 @@ var errNoGrant = &driver.Error{Class: driver.Fatal, Err: errors.New("the reply g
 
 // held takes in the answer that the lock is held. It returns how long to wait
 // before the next request, or that the next request is due at once.
-func (a *acquisition) held(v script.Verdict) (pause time.Duration, again bool, err error) {
+func (a *acquisition) held(v *script.Verdict) (pause time.Duration, again bool, err error) {
 	if v.Missing != "" && a.r.Declare != nil {
 		a.missing = true // the next request creates it
 		if a.created++; a.created <= maxCreated {
@@ -378,7 +380,7 @@ func (a *acquisition) left() time.Duration {
 const missingLogEvery = 10 * time.Second
 
 // logMissing logs that the object that the call waits for does not exist.
-func (a *acquisition) logMissing(v script.Verdict) {
+func (a *acquisition) logMissing(v *script.Verdict) {
 	if now := clock.Now(); a.missingLogged == 0 || now-a.missingLogged >= missingLogEvery {
 		a.missingLogged = now
 		a.e.o.Log.Warn("waiting for something that does not exist", "name", v.Missing, "why", v.Why)

@@ -122,25 +122,24 @@ func (a *acquisition) expectGrant() {
 	a.claim.Check = a.claim.Queue && !a.e.queueChecked.Load()
 }
 
-// directed returns the grant that a release has made. It reports whether the grant can be
-// used without asking.
-func (a *acquisition) directed() (grant, bool) {
+// directed sets g to the grant that a release has made. It returns false if there is none
+// that can be used without asking.
+func (a *acquisition) directed(g *grant) bool {
 	text := a.granted
 	if text == "" {
-		return grant{}, false
+		return false
 	}
 	a.granted = ""
 	d, ok := script.DecodeGrant(text)
 	key := a.k.Gate()
-	if !ok || !a.r.renewed() || !a.credible(script.Verdict{Token: d.Token}) ||
+	if !ok || !a.r.renewed() || !a.credible(&script.Verdict{Token: d.Token}) ||
 		!a.e.watchdog.InTime(a.began, d.Lease/2) || a.e.replicas(a.asking, key) > 0 ||
 		d.Token <= a.floor() { // the clock was set back, and another call of this client has had the lock since
-		return grant{}, false
+		return false
 	}
-	return grant{
-		Verdict: script.Verdict{Token: d.Token}, floor: a.first.floor, place: a.first.place,
-		sent: a.began, received: clock.Early(), first: min(d.Lease, a.claim.Lease),
-	}, true
+	*g = grant{Verdict: script.Verdict{Token: d.Token}, attempt: a.first, received: clock.Early(), first: min(d.Lease, a.claim.Lease)}
+	g.sent = a.began
+	return true
 }
 
 // lookAfter returns after which time a waiter in the queue asks by itself.

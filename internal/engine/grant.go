@@ -8,13 +8,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// A grant is the answer of the server to a claim, and when and where it was sent.
+// An attempt is a request that sends a claim.
+type attempt struct {
+	floor int64 // the highest token of the name that was known before the request
+	sent  time.Duration
+	place driver.Place // where the request was sent
+}
+
+// A grant is the answer of the server to a claim.
 type grant struct {
 	script.Verdict
-	floor    int64 // the highest token of the name that was known before the request
-	sent     time.Duration
+	attempt
 	received time.Duration
-	place    driver.Place  // where the request was sent
 	first    time.Duration // the lease until the first renewal, if a release has made the grant; else 0
 }
 
@@ -33,7 +38,7 @@ func (a *acquisition) floor() int64 {
 }
 
 // credible reports whether the tokens of a grant can come from the scripts.
-func (a *acquisition) credible(v script.Verdict) bool {
+func (a *acquisition) credible(v *script.Verdict) bool {
 	switch k := a.k.(type) {
 	case Kind:
 		return a.traits.ServerTokens || isClockToken(v.Token)
@@ -61,35 +66,22 @@ func (a *acquisition) where() driver.Place {
 // key returns a key of the server that the acquisition asks.
 func (a *acquisition) key() string { return a.k.Claim(a.claim).Keys[0] }
 
-// hold makes h the Hold of a granted lock, which the watchdog guards. It returns false if
-// the engine was closed meanwhile.
-func (a *acquisition) hold(h *Hold, k Kind, user watchdog.LossHandler, g grant) bool {
+// hold makes a new h the Hold of a granted lock, which the watchdog guards. It returns false
+// if the engine was closed meanwhile.
+func (a *acquisition) hold(h *Hold, k Kind, user watchdog.LossHandler, g *grant) bool {
 	counting := k.Traits().ServerTokens
 	token := g.Token
 	if !counting {
 		token = a.e.tokens.fence(k.Ref("").Key, token, g.floor)
 	}
-	*h = Hold{
-		Watched: watchdog.Watched{
-			LockRef: k.Ref(a.claim.Owner),
-			Lease:   a.claim.Lease,
-			First:   g.first,
-			Term:    g.place.Term,
-		},
-		owner: a.claim.Owner, under: a.r.Under,
-		e: a.e, kind: k, doubt: a.doubt,
-		base: token, token: token,
-		granted:       g.received,
-		passable:      a.r.renewed() && !counting,
-		count:         1,
-		renewers:      boolInt(a.r.renewed()),
-		user:          user,
-		maxLease:      a.claim.Lease,
-		maybeExtended: a.r.renewed(),
-		long:          a.r.Steady,
-	}
-	h.Handler = h
-	stale := a.supersede(h)
+	// Not as one value: the copy of it would cost as much as the rest.
+	h.LockRef, h.Handler = k.Ref(a.claim.Owner), h
+	h.Lease, h.First, h.Term = a.claim.Lease, g.first, g.place.Term
+	h.owner, h.under, h.e, h.kind, h.user = a.claim.Owner, a.r.Under, a.e, k, user
+	h.doubt, h.long = a.doubt, a.r.Steady
+	h.base, h.token, h.granted = token, token, g.received
+	h.count, h.renewers = 1, boolInt(a.r.renewed())
+	h.passable, h.maybeExtended, h.maxLease = a.r.renewed() && !counting, a.r.renewed(), a.claim.Lease
 	if a.keep {
 		h.gate = a.g // the turn stays with the hold, and so does the reference of the call
 		h.gate.setHold(h)
@@ -101,12 +93,14 @@ func (a *acquisition) hold(h *Hold, k Kind, user watchdog.LossHandler, g grant) 
 	if a.r.Keep {
 		renewal = h.Lease
 	}
-	if !a.e.watchdog.Guard(&h.Watched, g.sent, renewal) {
+	ok, others := a.e.watchdog.Guard(&h.Watched, g.sent, renewal)
+	if !ok {
 		if h.gate != nil {
 			h.gate.setHold(nil)
 		}
 		return false
 	}
+	stale := others && a.supersede(h)
 	a.e.counts.Grants.Add(1)
 	a.e.announce(true)
 	if a.e.forced.since(h.Key, g.sent) || stale { // the lock may have been taken away after the grant

@@ -76,14 +76,15 @@ func (u *unit) Free(owner string) driver.Call {
 // runGroup asks the server until it grants all wants together.
 func (a *acquisition) runGroup(u *unit) error {
 	a.begin()
-	g, err := a.ask()
+	var g grant
+	err := a.ask(&g)
 	if err == nil {
 		holds := make([]Hold, len(u.wants))
 		for i, w := range u.wants {
 			part := g
 			part.Token, part.floor = g.TokenOf(i), w.floor
 			a.r.Under = w.Under
-			if !a.hold(&holds[i], w.Kind, w.User, part) {
+			if !a.hold(&holds[i], w.Kind, w.User, &part) {
 				a.doubt = true
 				err = ErrClosed
 				break

@@ -66,7 +66,7 @@ func (a *acquisition) supersede(granted *Hold) (stale bool) {
 	for _, other := range a.e.watchdog.On(granted.Key) {
 		h := other.Handler.(*Hold)
 		switch {
-		case h == granted.under || !h.excludes(t):
+		case h == granted || h == granted.under || !h.excludes(t):
 		case h.base < granted.base:
 			a.e.watchdog.Lose(other, a.e.watchdog.Denied(other))
 		default:

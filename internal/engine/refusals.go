@@ -54,7 +54,7 @@ func (r *refusals) changes(k target) uint64 {
 }
 
 // add adds an answer to a request that was sent at that time.
-func (r *refusals) add(k target, v script.Verdict, sent time.Duration, changes uint64) {
+func (r *refusals) add(k target, v *script.Verdict, sent time.Duration, changes uint64) {
 	l, ok := k.(script.Lasting)
 	if !ok || v.Granted() || v.Err != nil || v.Missing != "" || v.TTL <= 0 {
 		return

@@ -39,7 +39,7 @@ func (r Replication) acks() int {
 
 // claim sends a claim. A grant counts when enough replicas have it. A refusal
 // needs no replica.
-func (e *Engine) claim(ctx context.Context, k target, t script.Traits, c script.Claim) (script.Verdict, error) {
+func (e *Engine) claim(ctx context.Context, k target, t script.Traits, c script.Claim) (v script.Verdict, err error) {
 	call := k.Claim(c)
 	need := 0
 	if !t.ReadOnly && !t.Unreplicated {
@@ -47,7 +47,8 @@ func (e *Engine) claim(ctx context.Context, k target, t script.Traits, c script.
 	}
 	reply, acked, err := e.do(ctx, call, need)
 	for tries := 1; tries < plainTries && driver.CodeOf(err) == "WRONGTYPE"; tries++ {
-		v, ok := e.plain(ctx, k, c)
+		var ok bool
+		v, ok = e.plain(ctx, k, c)
 		if ok && v.TTL > 0 {
 			return v, nil
 		}
@@ -61,7 +62,7 @@ func (e *Engine) claim(ctx context.Context, k target, t script.Traits, c script.
 		return script.Verdict{}, script.NameKeys(call, err)
 	}
 	script.Done(call)
-	v, err := k.Decode(c, reply)
+	v, err = k.Decode(c, reply)
 	if err == nil && v.Granted() && acked < need && !e.replicasGone(ctx, call.Keys[0]) {
 		return script.Verdict{}, notReplicated(acked, need)
 	}

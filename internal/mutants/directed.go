@@ -6,7 +6,7 @@ func init() { All = append(All, directed...) }
 var directed = []Mutant{
 	{
 		"a directed grant counts from its message",
-		"internal/engine/directed.go", "sent: a.began, received", "sent: clock.Now(), received",
+		"internal/engine/directed.go", "g.sent = a.began", "g.sent = clock.Now()",
 		"internal/engine", "TestDirectedGrantIsLate",
 	},
 	{
@@ -21,7 +21,7 @@ var directed = []Mutant{
 	},
 	{
 		"a directed grant is a lease of the full length",
-		"internal/engine/directed.go", "received: clock.Early(), first: min(d.Lease, a.claim.Lease),", "received: clock.Early(),",
+		"internal/engine/directed.go", ", first: min(d.Lease, a.claim.Lease)}", "}",
 		"internal/engine", "TestDirectedGrantIsRenewed",
 	},
 	{

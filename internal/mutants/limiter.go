@@ -103,7 +103,7 @@ var limiter = []Mutant{
 	},
 	{
 		"the time of a refusal counts from its answer",
-		"internal/engine/acquisition.go", "a.e.refusals.add(a.k, g.Verdict, g.sent, changes)", "a.e.refusals.add(a.k, g.Verdict, g.received, changes)",
+		"internal/engine/acquisition.go", "a.e.refusals.add(a.k, &g.Verdict, g.sent, changes)", "a.e.refusals.add(a.k, &g.Verdict, g.received, changes)",
 		"internal/engine", "TestRefusalOfSlowServer",
 	},
 	{
@@ -123,7 +123,7 @@ var limiter = []Mutant{
 	},
 	{
 		"a late answer counts as a refusal after a change",
-		"internal/engine/acquisition.go", "a.e.refusals.add(a.k, g.Verdict, g.sent, changes)", "a.e.refusals.add(a.k, g.Verdict, g.sent, changes-changes+a.e.refusals.changes(a.k))",
+		"internal/engine/acquisition.go", "a.e.refusals.add(a.k, &g.Verdict, g.sent, changes)", "a.e.refusals.add(a.k, &g.Verdict, g.sent, changes-changes+a.e.refusals.changes(a.k))",
 		"internal/engine", "TestRefusalEndsWithChange",
 	},
 	{

@@ -20,7 +20,7 @@ type Mutant struct {
 var All = []Mutant{
 	{
 		"lease counted from the reply instead of before the request",
-		"internal/engine/grant.go", "!a.e.watchdog.Guard(&h.Watched, g.sent, renewal)", "!a.e.watchdog.Guard(&h.Watched, g.received+0*g.sent, renewal)",
+		"internal/engine/grant.go", "a.e.watchdog.Guard(&h.Watched, g.sent, renewal)", "a.e.watchdog.Guard(&h.Watched, g.received, renewal)",
 		"internal/engine", "TestLeaseCountsFromBefore",
 	},
 	{

@@ -70,7 +70,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"a try takes permits that others wait for",
-		"internal/engine/acquire.go", "if a.once && t.Queue == script.InOrder && e.hasQueue(k.Gate()) {", "if false {",
+		"internal/engine/acquire.go", "if a.once && queue == script.InOrder && a.e.hasQueue(a.k.Gate()) {", "if false {",
 		"internal/engine", "TestTakeInOrder",
 	},
 

@@ -253,7 +253,7 @@ func TestCloseIsAtomic(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range n {
 			leases[i] = Watched{LockRef: script.LockRef{Key: "a", Owner: "me:1"}, Handler: new(lossRecorder), Lease: lease}
-			guard := func() { guarded[i] = w.Guard(&leases[i], clock.Now(), lease) }
+			guard := func() { guarded[i], _ = w.Guard(&leases[i], clock.Now(), lease) }
 			if i == 0 {
 				guard() // at least one lease is guarded before Close
 				continue

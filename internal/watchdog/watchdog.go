@@ -95,13 +95,14 @@ type Renewal struct {
 
 // Guard starts to watch a lease. It was granted to a request sent at that time. If
 // renewal is not zero, the lease is renewed for that duration each time, until Drop.
-// Guard returns false if the watchdog is closed.
-func (w *Watchdog) Guard(c *Watched, sent, renewal time.Duration) bool {
+// Guard also reports whether there are other leases on the key. It returns ok false if the
+// watchdog is closed.
+func (w *Watchdog) Guard(c *Watched, sent, renewal time.Duration) (ok, others bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
 		c.index = -1
-		return false
+		return false, false
 	}
 	c.renewal, c.skew, c.confirmed = renewal, w.skew, sent
 	c.extend(sent, cmp.Or(c.First, c.Lease))
@@ -117,7 +118,7 @@ func (w *Watchdog) Guard(c *Watched, sent, renewal time.Duration) bool {
 	w.link(c)
 	w.active = true
 	w.wakeBy(c.at)
-	return true
+	return true, c.next != nil
 }
 
 // Extend notes that a request sent at that time was granted that lease time. It
