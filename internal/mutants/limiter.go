@@ -11,7 +11,7 @@ var limiter = []Mutant{
 	},
 	{
 		"entries that are over stay while permits are free",
-		"internal/script/lua/lib/allow.lua", "now - interval - 1)) == 0", "now - interval - 1)) >= 0",
+		"internal/script/lua/lib/allow.lua", " and at > now - interval - 1", " and at > 0",
 		"internal/script", "TestLimiter$",
 	},
 	{
@@ -42,6 +42,21 @@ var limiter = []Mutant{
 	{
 		"the log does not get the TTL of the rate",
 		"internal/script/lua/lib/allow.lua", " and redis.call('pttl', KEYS[1]) < 0", "",
+		"internal/script", "TestLimiter$",
+	},
+	{
+		"the log of a rate limiter is read once only",
+		"internal/script/ratelimiter.go", "at != 0 && clock.Early()-at < logLife", "at != 0",
+		"internal/script", "TestReadsOfLog",
+	},
+	{
+		"a client goes on without the log after a refusal",
+		"internal/script/ratelimiter.go", "		l.sound.Store(0)\n", "",
+		"internal/script", "TestReadsOfLog",
+	},
+	{
+		"entries that are over do not count if the log is not read",
+		"internal/script/lua/lib/allow.lua", "if ARGV[4] ~= '0' or free < want then", "if ARGV[4] ~= '0' then",
 		"internal/script", "TestLimiter$",
 	},
 	{

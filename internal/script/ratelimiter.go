@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
 var (
@@ -34,16 +36,28 @@ const notYet = "the rate does not allow it yet"
 // free later can be taken in advance, with a log entry at that later time.
 // Redisson counts such an entry as used.
 type RateLimiter struct {
-	keys    *[6]string
+	*limiter
 	permits int
 }
+
+// A limiter is what the requests of a client have in common.
+type limiter struct {
+	keys [6]string
+	// When a reply said that the log is sound; zero: not known. For logLife, requests are
+	// granted without reading the log.
+	sound atomic.Int64
+}
+
+// logLife is how long a client relies on the log of a limiter. Entries that are over stay
+// for as long.
+const logLife = 5 * time.Millisecond
 
 // NewRateLimiter returns a request of a client to the rate limiter with that
 // name.
 func NewRateLimiter(name, client string, permits int) *RateLimiter {
 	value, log := suffixed(name, "value"), suffixed(name, "permits")
 	own := suffixed(value, client)
-	return &RateLimiter{&[6]string{name, value, own, log, suffixed(log, client), suffixed(own, "rate")}, permits}
+	return &RateLimiter{&limiter{keys: [6]string{name, value, own, log, suffixed(log, client), suffixed(own, "rate")}}, permits}
 }
 
 // For returns a request for another number of permits.
@@ -51,7 +65,7 @@ func (l *RateLimiter) For(permits int) *RateLimiter {
 	if permits == l.permits {
 		return l
 	}
-	return &RateLimiter{l.keys, permits}
+	return &RateLimiter{l.limiter, permits}
 }
 
 // Wants returns how many permits are requested.
@@ -85,7 +99,7 @@ func (l *RateLimiter) Claim(c Claim) driver.Call {
 	return driver.Call{
 		Script: rateLimiterTake,
 		Keys:   l.keys[:],
-		Args:   args(strconv.Itoa(l.permits), l.entry(c.Owner), longest),
+		Args:   args(strconv.Itoa(l.permits), l.entry(c.Owner), longest, flag(!l.isSound())),
 	}
 }
 
@@ -93,11 +107,38 @@ func (l *RateLimiter) Claim(c Claim) driver.Call {
 // later than the claim can wait.
 func (l *RateLimiter) Decode(c Claim, r driver.Reply) (Verdict, error) {
 	v, err := decodeLimiter(r)
+	l.note(r)
 	v.Final = !v.Granted() && c.Longest >= 0 && v.TTL.Milliseconds() > c.Longest.Milliseconds()
 	return v, err
 }
 
+// The replies to a request that is granted at once.
+const (
+	sound  = 1 // the log was read
+	unread = 2
+)
+
+// isSound reports whether the log was sound a short time ago.
+func (l *limiter) isSound() bool {
+	at := time.Duration(l.sound.Load())
+	return at != 0 && clock.Early()-at < logLife
+}
+
+// note notes what a reply says of the log.
+func (l *limiter) note(r driver.Reply) {
+	switch {
+	case r.Type == driver.Int && r.Int == unread:
+	case r.Type == driver.Int && r.Int == sound:
+		l.sound.Store(int64(clock.Early()))
+	default:
+		l.sound.Store(0)
+	}
+}
+
 func decodeLimiter(r driver.Reply) (Verdict, error) {
+	if r.Type == driver.Int && (r.Int == sound || r.Int == unread) {
+		return Verdict{Token: 1}, nil
+	}
 	if r.Type != driver.List || len(r.List) < 2 || r.List[0].Type != driver.Int || r.List[1].Type != driver.Int {
 		return Verdict{}, unexpected(rateLimiterTake, r)
 	}

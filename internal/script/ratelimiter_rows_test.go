@@ -148,7 +148,7 @@ var limiterRows = append(limiterSetRows, []row{
 	{
 		title: "take/a rate without a time to keep it",
 		given: []string{"HSET N rate 10 interval 60000 type 0"},
-		do:    takeRate("a:1", 1, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 1, 0), reply: "1",
 		state: []string{"N hash interval=60000 rate=10 type=0", "permits zset @a:1*1+past", "value string 9"},
 	},
 	{
@@ -160,19 +160,19 @@ var limiterRows = append(limiterSetRows, []row{
 	{
 		title: "take/first",
 		given: []string{rated(ten)},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(ten), "permits zset @a:1*3+past", "value string 7"},
 	},
 	{
 		title: "take/what is left",
 		given: []string{rated(ten), "SET ./value 3", "ZADD ./permits +-25 @j:7*7"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*7+past", "value string 0"},
 	},
 	{
 		title: "take/taken before",
 		given: []string{rated(ten), "SET ./value 7", "ZADD ./permits +-25 @a:1*3"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(ten), "permits zset @a:1*3+past", "value string 7"},
 	},
 	{
@@ -226,13 +226,13 @@ var limiterRows = append(limiterSetRows, []row{
 	{
 		title: "take/all of it is over",
 		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +-70 @j:7*10"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(ten), "permits zset @a:1*3+past", "value string 7"},
 	},
 	{
 		title: "take/some of it is over",
 		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +-70 @b:1*4", "ZADD ./permits +-25 @j:7*6"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*6+past", "value string 1"},
 	},
 	{
@@ -244,31 +244,31 @@ var limiterRows = append(limiterSetRows, []row{
 	{
 		title: "take/too little is free, and nothing was taken", // Redisson fails then
 		given: []string{rated(ten), "SET ./value 2"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(ten), "permits zset @a:1*3+past", "value string 7"},
 	},
 	{
 		title: "take/less than nothing is free, and nothing was taken",
 		given: []string{rated(ten), "SET ./value -20", "EXPIRE ./value 600"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(ten), "permits zset @a:1*3+past", "value string 7, TTL 600s"},
 	},
 	{
 		title: "take/more is free than the rate",
 		given: []string{rated(ten), "SET ./value 15", "ZADD ./permits +-25 @j:7*4"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*4+past", "value string 3"},
 	},
 	{
 		title: "take/more would be free than the rate",
 		given: []string{rated(ten), "SET ./value 8", "ZADD ./permits +-70 @b:1*6", "ZADD ./permits +-25 @j:7*4"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*4+past", "value string 3"},
 	},
 	{
 		title: "take/no value stored",
 		given: []string{rated(ten), "ZADD ./permits +-70 @b:1*6", "ZADD ./permits +-25 @j:7*4"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*4+past", "value string 3"},
 	},
 	{
@@ -280,7 +280,7 @@ var limiterRows = append(limiterSetRows, []row{
 	{
 		title: "take/entries of old clients",
 		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +-70 @old*3", "ZADD ./permits +-25 @j:7*7"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*7+past", "value string 0"},
 	},
 	{
@@ -298,13 +298,13 @@ var limiterRows = append(limiterSetRows, []row{
 	{
 		title: "take/after a client whose clock is behind",
 		given: []string{rated(ten), "SET ./value 0", "ZADD ./permits +-3600 @j:7*10"},
-		do:    takeRate("a:1", 3, asLong), reply: "[1 0]",
+		do:    takeRate("a:1", 3, asLong), reply: "1",
 		state: []string{rate(ten), "permits zset @a:1*3+past", "value string 7"},
 	},
 	{
 		title: "take/kept for a time",
 		given: []string{rated(keptFor(ten, 120))},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(keptFor(ten, 120), ", TTL 120s"), "permits zset @a:1*3+past, TTL 120s", "value string 7, TTL 120s"},
 	},
 	{
@@ -316,19 +316,19 @@ var limiterRows = append(limiterSetRows, []row{
 	{
 		title: "take/as long as the rate",
 		given: []string{rated(ten), "EXPIRE N 600"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(ten, ", TTL 600s"), "permits zset @a:1*3+past, TTL 600s", "value string 7, TTL 600s"},
 	},
 	{
 		title: "take/as long as the rate, after others",
 		given: []string{rated(ten), "EXPIRE N 600", "SET ./value 6", "ZADD ./permits +-25 @j:7*4"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(ten, ", TTL 600s"), "permits zset @a:1*3+past @j:7*4+past, TTL 600s", "value string 3, TTL 600s"},
 	},
 	{
 		title: "take/some are over, and enough are free",
 		given: []string{rated(ten), "SET ./value 5", "ZADD ./permits +-70 @b:1*2", "ZADD ./permits +-25 @j:7*3"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*3+past", "value string 4"},
 	},
 	{
@@ -344,9 +344,27 @@ var limiterRows = append(limiterSetRows, []row{
 		state: []string{rate(script.Rate{Permits: 1, Interval: time.Minute}), "permits zset @b:1*1+40s @c:1*0+50s @j:7*1+past", "value string -1"},
 	},
 	{
+		title: "take/without a look at the log",
+		given: []string{rated(ten), "SET ./value 5", "ZADD ./permits +-70 @b:1*2", "ZADD ./permits +-25 @j:7*3"},
+		do:    takeUnread("a:1", 3, 0), reply: "2", again: "1",
+		state: []string{rate(ten), "permits zset @a:1*3+past @b:1*2+past @j:7*3+past", "value string 2"},
+	},
+	{
+		title: "take/without a look at the log, and too little is free",
+		given: []string{rated(ten), "SET ./value 2", "ZADD ./permits +-70 @b:1*5", "ZADD ./permits +-25 @j:7*3"},
+		do:    takeUnread("a:1", 3, 0), reply: "1",
+		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*3+past", "value string 4"},
+	},
+	{
+		title: "take/without a look at the log, and more is free than the rate",
+		given: []string{rated(ten), "SET ./value 11", "ZADD ./permits +-25 @j:7*3"},
+		do:    takeUnread("a:1", 3, 0), reply: "1",
+		state: []string{rate(ten), "permits zset @a:1*3+past @j:7*3+past", "value string 4"},
+	},
+	{
 		title: "take/per client",
 		given: []string{rated(tenOfEach), "SET ./value 1", "SET ./value:j 0", "ZADD ./permits:j +-25 @j:7*10"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{
 			rate(tenOfEach), "permits:c zset @a:1*3+past, TTL 70s", "permits:j zset @j:7*10+past",
 			"value string 1", "value:c string 7, TTL 70s", "value:c:rate string 10, TTL 70s", "value:j string 0",
@@ -367,13 +385,13 @@ var limiterRows = append(limiterSetRows, []row{
 	{
 		title: "take/per client, after a lower rate",
 		given: []string{rated(tenOfEach), "SET ./value:c:rate 5", "SET ./value:c 1", "ZADD ./permits:c +-25 @b:1*4"},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(tenOfEach), "permits:c zset @a:1*3+past @b:1*4+past, TTL 70s", "value:c string 3, TTL 70s", "value:c:rate string 10, TTL 70s"},
 	},
 	{
 		title: "take/per client, kept for a time",
 		given: []string{rated(keptFor(tenOfEach, 120))},
-		do:    takeRate("a:1", 3, 0), reply: "[1 0]",
+		do:    takeRate("a:1", 3, 0), reply: "1",
 		state: []string{rate(keptFor(tenOfEach, 120), ", TTL 120s"), "permits:c zset @a:1*3+past, TTL 120s", "value:c string 7, TTL 120s", "value:c:rate string 10, TTL 120s"},
 	},
 	{

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -27,6 +28,52 @@ func takeRate(owner string, n int, longest time.Duration) op {
 		_, err := script.Acquire(ctx, d, limiter(name, n), script.Claim{Owner: owner, Longest: longest})
 		return err
 	}
+}
+
+// takeUnread is takeRate of a client that has just seen that the log is sound.
+func takeUnread(owner string, n int, longest time.Duration) op {
+	return func(ctx context.Context, d driver.Driver, name string) error {
+		l := limiter(name, n)
+		_, _ = l.Decode(script.Claim{}, driver.Reply{Type: driver.Int, Int: 1})
+		_, err := script.Acquire(ctx, d, l, script.Claim{Owner: owner, Longest: longest})
+		return err
+	}
+}
+
+// TestReadsOfLog has a client whose requests do not read the log for a short time after one
+// that did.
+func TestReadsOfLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter("N", 1)
+		reads := func(of *script.RateLimiter) bool { return of.Claim(script.Claim{Owner: "a:1"}).Args[3] == "1" }
+		check := func(want bool, after string) {
+			t.Helper()
+			if reads(l) != want || reads(l.For(2)) != want {
+				t.Errorf("after %s, requests read the log: %v", after, !want)
+			}
+		}
+		reply := func(n int64, list ...driver.Reply) {
+			r := driver.Reply{Type: driver.Int, Int: n}
+			if list != nil {
+				r = driver.Reply{Type: driver.List, List: list}
+			}
+			_, _ = l.Decode(script.Claim{}, r)
+		}
+		time.Sleep(time.Second)
+		check(true, "nothing")
+		reply(2)
+		check(true, "a grant without a look")
+		reply(1)
+		check(false, "a grant")
+		time.Sleep(4 * time.Millisecond)
+		reply(2)
+		check(false, "4 ms")
+		time.Sleep(time.Millisecond)
+		check(true, "5 ms")
+		reply(1)
+		reply(0, driver.Reply{Type: driver.Int}, driver.Reply{Type: driver.Int, Int: 10}, driver.Reply{Type: driver.Int, Int: 3})
+		check(true, "a refusal")
+	})
 }
 
 func cancelRate(owner string, n int) op {
@@ -137,7 +184,7 @@ func TestLimiterEntry(t *testing.T) {
 		l := newLab(t, s, d, "N")
 		l.run(rated(script.Rate{Permits: 1 << 30, Interval: time.Minute}))
 		before := now(t, s)
-		if got := l.call(d, takeRate("a:1", permits, 0)); got != "[1 0]" {
+		if got := l.call(d, takeRate("a:1", permits, 0)); got != "1" {
 			t.Fatal(got)
 		}
 		log := s.Strings(t, "ZRANGE", "{N}:permits", "0", "-1", "WITHSCORES")

@@ -50,9 +50,14 @@ func (p permitSpy) Do(ctx context.Context, c driver.Call) (driver.Reply, error) 
 	u, ok := ctx.Value(spyKey{}).(*permitUse)
 	switch {
 	case err != nil || !ok:
-	case c.Script.Name == "ratelimiter_take" && r.List[0].Int == 1:
-		n, _ := strconv.Atoi(c.Args[0])
-		*u = permitUse{ID: hex.EncodeToString([]byte(c.Args[1])), Permits: n, Sent: sent, After: time.Duration(r.List[1].Int) * time.Millisecond}
+	case c.Script.Name == "ratelimiter_take":
+		ms, taken := int64(0), true
+		if r.Type == driver.List {
+			ms, taken = r.List[1].Int, r.List[0].Int == 1
+		}
+		if n, _ := strconv.Atoi(c.Args[0]); taken {
+			*u = permitUse{ID: hex.EncodeToString([]byte(c.Args[1])), Permits: n, Sent: sent, After: time.Duration(ms) * time.Millisecond}
+		}
 	case c.Script.Name == "ratelimiter_cancel":
 		u.Cancelled = r.Int == 1
 	}

@@ -6,7 +6,11 @@
 -- ARGV  1 how many
 --       2 id of the request, 16 bytes
 --       3 how far in advance they may be taken, in ms; negative: no limit
--- RETURN   1, and the ms until they may be used
+--       4 0 if the client has just seen that the log is sound: entries that are over may stay
+-- RETURN  1 they may be used at once
+--         2 the same, and the log was not read
+--         or a list:
+--          1, and the ms until they may be used
 --          0, the ms until a retry may succeed, and the rate
 --         -1, 0     there is no rate
 --         -2, rate  more permits than the rate
@@ -44,4 +48,5 @@ if not at then
   end
 end
 keepAlive(l, KEYS, now)
-return { taken, math.max(math.ceil(at - now), 0), taken == 0 and l.rate or nil }
+if taken == 1 and at <= now then return 1 end
+return { taken, math.ceil(at - now), taken == 0 and l.rate or nil }
