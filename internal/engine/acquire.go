@@ -161,9 +161,10 @@ func (a *acquisition) open(ctx context.Context) error {
 		return &Busy{Local: true, Why: whyQueue}
 	}
 	a.waiting, a.asking, a.cancel = a.r.contexts(ctx)
-	if !a.once && (queue == script.Together || queue == script.InOrder) {
+	if !a.once && queue == script.InOrder {
 		a.g = a.e.gate(a.k.Gate())
 	}
+	a.lateGate = !a.once && queue == script.Together
 	return nil
 }
 

@@ -41,9 +41,10 @@ type acquisition struct {
 
 	// The turn at the gate. There is no gate if once, and where the server keeps
 	// the queue.
-	g    *gate
-	turn bool // the acquisition has the turn
-	keep bool // the turn stays with the hold, and the waiter with the gate
+	g        *gate
+	lateGate bool // the gate is used only if the lock is held
+	turn     bool // the acquisition has the turn
+	keep     bool // the turn stays with the hold, and the waiter with the gate
 
 	// The claim.
 	claim    script.Claim

@@ -60,6 +60,9 @@ func (a *acquisition) lineUp() error {
 // queue waits for the turn, which a held lock makes necessary. It reports whether
 // it has waited, so that the next request is due.
 func (a *acquisition) queue() (waited bool, err error) {
+	if a.lateGate && a.g == nil {
+		a.g = a.e.gate(a.k.Gate())
+	}
 	if a.turn || a.g == nil {
 		return false, nil
 	}
