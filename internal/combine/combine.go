@@ -1,11 +1,12 @@
 // Package combine sends calls that are ready at the same moment as one request.
 //
 // A server spends more time on receiving a call and on starting its script than on its
-// commands, and so does a client. If many goroutines use many names, their calls can
-// share that. A [Driver] sends a call at once while few calls are under way. So a lone
-// caller does not wait, and neither do a few. Other calls queue. When a call has
-// returned, the calls in the queue that have the same script are sent as one call
-// ([script.Batch]).
+// commands. A client spends more time on sending a request than on preparing it. If many
+// goroutines use many names, their calls can share these costs. A [Driver] sends a call at
+// once while few calls are under way. So a lone caller does not wait, and neither do a few.
+// Other calls queue. The calls in the queue that have the same script are sent as one call,
+// a batch ([script.Batch]). While two batches are under way, the next one waits for an
+// answer, or until it is full.
 //
 // Each call keeps its own reply, error, deadline and cancellation. A call that fails in a
 // batch is sent again alone. All scripts can be sent again.
@@ -24,19 +25,19 @@ import (
 )
 
 const (
-	// maxDirect is how many calls are under way as they are before others queue.
+	// maxDirect is how many calls can be under way that are not in a batch. Further calls
+	// queue.
 	maxDirect = 16
 
-	// maxPartial is how many batches are under way before another one waits until it is full.
-	// Large batches cost client and server less than many small ones, and a call waits in the
-	// queue for about half the time of a request.
+	// maxPartial is how many batches can be under way before the next one must be full. A few
+	// large batches cost client and server less than many small ones.
 	maxPartial = 2
 
 	// maxFull is how many batches are under way at most.
 	maxFull = 16
 
-	// stall is after which time without an answer the queue does not wait any longer. The
-	// server may be far away, or the requests under way may be those of a dead server.
+	// stall is how long the queue waits for an answer. The server may be far away, or the
+	// requests under way may be those of a dead server.
 	stall = 5 * time.Millisecond
 )
 
@@ -44,7 +45,7 @@ const (
 type Driver struct {
 	driver.Driver
 
-	direct  atomic.Int32 // calls under way that are sent as they are
+	direct  atomic.Int32 // calls under way that are not in a batch
 	batched atomic.Int32 // batches under way
 	waiting atomic.Int32 // calls in the queues
 	answers atomic.Int64 // how many batches were answered
@@ -144,7 +145,8 @@ func (e *call) abandon(ctx context.Context) error {
 	return driver.Unknown(ctx.Err())
 }
 
-// begin counts one more of what is under way, unless these are too many.
+// begin adds one to the number of requests under way. It returns false if that would be more
+// than most.
 func begin(underWay *atomic.Int32, most int32) bool {
 	for {
 		n := underWay.Load()
@@ -212,7 +214,7 @@ func (d *Driver) watch() {
 	}
 }
 
-// run sends batches until nothing waits, or other batches are under way that are enough.
+// run sends batches until nothing waits, or until more batches are under way than needed.
 func (d *Driver) run() {
 	b := d.batches.Get().(*batch)
 	defer d.batches.Put(b)

@@ -74,7 +74,7 @@ func (a *acquisition) hold(h *Hold, k Kind, user watchdog.LossHandler, g *grant)
 	if !counting {
 		token = a.e.tokens.fence(k.Ref("").Key, token, g.floor)
 	}
-	// Not as one value: the copy of it would cost as much as the rest.
+	// A composite literal would be built on the stack and copied.
 	h.LockRef, h.Handler = k.Ref(a.claim.Owner), h
 	h.Lease, h.First, h.Term = a.claim.Lease, g.first, g.place.Term
 	h.owner, h.under, h.e, h.kind, h.user = a.claim.Owner, a.r.Under, a.e, k, user

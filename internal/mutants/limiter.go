@@ -46,12 +46,12 @@ var limiter = []Mutant{
 	},
 	{
 		"the log of a rate limiter is read once only",
-		"internal/script/ratelimiter.go", "at != 0 && clock.Early()-at < logLife", "at != 0",
+		"internal/script/ratelimiter.go", "at == 0 || clock.Early()-at >= logLife", "at == 0",
 		"internal/script", "TestReadsOfLog",
 	},
 	{
 		"a client goes on without the log after a refusal",
-		"internal/script/ratelimiter.go", "		l.sound.Store(0)\n", "",
+		"internal/script/ratelimiter.go", "		l.logRead.Store(0)\n", "",
 		"internal/script", "TestReadsOfLog",
 	},
 	{

@@ -42,14 +42,12 @@ type RateLimiter struct {
 
 // A limiter is what the requests of a client have in common.
 type limiter struct {
-	keys [6]string
-	// When a reply said that the log is sound; zero: not known. For logLife, requests are
-	// granted without reading the log.
-	sound atomic.Int64
+	keys    [6]string
+	logRead atomic.Int64 // when a grant has last read the log; zero: the next one must
 }
 
-// logLife is how long a client relies on the log of a limiter. Entries that are over stay
-// for as long.
+// logLife is how long grants do not read the log after one that did. Entries that are over
+// stay in the log for as long.
 const logLife = 5 * time.Millisecond
 
 // NewRateLimiter returns a request of a client to the rate limiter with that
@@ -99,7 +97,7 @@ func (l *RateLimiter) Claim(c Claim) driver.Call {
 	return driver.Call{
 		Script: rateLimiterTake,
 		Keys:   l.keys[:],
-		Args:   args(strconv.Itoa(l.permits), l.entry(c.Owner), longest, flag(!l.isSound())),
+		Args:   args(strconv.Itoa(l.permits), l.entry(c.Owner), longest, flag(l.mustReadLog())),
 	}
 }
 
@@ -107,36 +105,35 @@ func (l *RateLimiter) Claim(c Claim) driver.Call {
 // later than the claim can wait.
 func (l *RateLimiter) Decode(c Claim, r driver.Reply) (Verdict, error) {
 	v, err := decodeLimiter(r)
-	l.note(r)
+	l.noteLog(r)
 	v.Final = !v.Granted() && c.Longest >= 0 && v.TTL.Milliseconds() > c.Longest.Milliseconds()
 	return v, err
 }
 
-// The replies to a request that is granted at once.
+// The replies to a request whose permits may be used at once.
 const (
-	sound  = 1 // the log was read
-	unread = 2
+	grantedByLog      = 1 // the log was read, and is sound
+	grantedWithoutLog = 2
 )
 
-// isSound reports whether the log was sound a short time ago.
-func (l *limiter) isSound() bool {
-	at := time.Duration(l.sound.Load())
-	return at != 0 && clock.Early()-at < logLife
+// mustReadLog reports whether the next request must read the log.
+func (l *limiter) mustReadLog() bool {
+	at := time.Duration(l.logRead.Load())
+	return at == 0 || clock.Early()-at >= logLife
 }
 
-// note notes what a reply says of the log.
-func (l *limiter) note(r driver.Reply) {
+// noteLog notes whether a reply says that the log is sound.
+func (l *limiter) noteLog(r driver.Reply) {
 	switch {
-	case r.Type == driver.Int && r.Int == unread:
-	case r.Type == driver.Int && r.Int == sound:
-		l.sound.Store(int64(clock.Early()))
-	default:
-		l.sound.Store(0)
+	case r.Type == driver.Int && r.Int == grantedByLog:
+		l.logRead.Store(int64(clock.Early()))
+	case r.Type != driver.Int || r.Int != grantedWithoutLog:
+		l.logRead.Store(0)
 	}
 }
 
 func decodeLimiter(r driver.Reply) (Verdict, error) {
-	if r.Type == driver.Int && (r.Int == sound || r.Int == unread) {
+	if r.Type == driver.Int && (r.Int == grantedByLog || r.Int == grantedWithoutLog) {
 		return Verdict{Token: 1}, nil
 	}
 	if r.Type != driver.List || len(r.List) < 2 || r.List[0].Type != driver.Int || r.List[1].Type != driver.Int {

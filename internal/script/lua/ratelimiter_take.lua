@@ -6,9 +6,9 @@
 -- ARGV  1 how many
 --       2 id of the request, 16 bytes
 --       3 how far in advance they may be taken, in ms; negative: no limit
---       4 0 if the client has just seen that the log is sound: entries that are over may stay
+--       4 0 if the log need not be read, because a grant has just read it: entries that are over may stay
 -- RETURN  1 they may be used at once
---         2 the same, and the log was not read
+--         2 the same, but the log was not read
 --         or a list:
 --          1, and the ms until they may be used
 --          0, the ms until a retry may succeed, and the rate
