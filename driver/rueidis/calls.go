@@ -35,15 +35,16 @@ func (n *node) one(ctx context.Context, call driver.Call, asking bool) driver.Re
 	}
 	client := *n.client.Load()
 	done := n.newCallContext(ctx)
-	defer done.release()
 	resp := client.Do(done, n.evalsha(call))
 	if isNoScript(resp) {
 		resp = client.Do(done, n.eval(call))
 	}
 	if errors.Is(resp.Error(), errUnidentified) {
 		done.conn.known.Store(false)
+		done.release()
 		return n.many(ctx, []driver.Call{call}, asking)[0]
 	}
+	defer done.release()
 	return n.result(ctx, done, call, resp)
 }
 

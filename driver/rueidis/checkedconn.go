@@ -258,11 +258,13 @@ func (c *commands) count(b []byte) (n int64) {
 			c.part, c.length = partLength, 0
 			b = b[1:]
 		default:
-			i := 0
-			for ; i < len(b) && b[i] != '\n'; i++ {
-				if b[i] != '\r' {
-					c.length = c.length*10 + int64(b[i]-'0')
-				}
+			i, length := 0, c.length
+			for ; i < len(b) && b[i] >= '0'; i++ { // not the line end
+				length = length*10 + int64(b[i]-'0')
+			}
+			c.length = length
+			for i < len(b) && b[i] != '\n' {
+				i++
 			}
 			if i == len(b) {
 				return n

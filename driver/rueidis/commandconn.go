@@ -25,7 +25,7 @@ var errNotDialled = errors.New("cannot connect")
 // which is about 20 % faster than its pipeline: for a single caller, rueidis
 // writes and reads in the caller's goroutine. It does so only for contexts that
 // have a deadline or cannot be cancelled, because nothing can interrupt that
-// read. A callContext gives every context a deadline. If the context is
+// read. A callContext gives every other context a deadline. If the context is
 // cancelled, the callContext makes the read of the connection fail.
 //
 // This breaks the connection and all other calls on it. So after the first
@@ -35,7 +35,8 @@ type callContext struct {
 	context.Context
 	n          *node
 	conn       *commandConn // when the call began
-	deadline   time.Time
+	alone      bool         // it is the only call on conn: see enter
+	deadline   time.Time    // zero: none
 	stop       func() bool
 	mu         sync.Mutex
 	returned   bool // the call has returned: other calls use the connection now
@@ -51,17 +52,15 @@ func (n *node) newCallContext(ctx context.Context) *callContext {
 	n.calls.Add(1)
 	c := callContexts.Get().(*callContext)
 	c.Context, c.n, c.conn = ctx, n, n.conn.Load()
+	c.alone = c.conn != nil && c.conn.enter()
+	if ctx.Done() == nil || n.interrupted.Load() { // rueidis has the timeout, too
+		return c
+	}
 	c.deadline = time.Now().Add(n.c.Timeout)
 	if dl, ok := ctx.Deadline(); ok && dl.Before(c.deadline) {
 		c.deadline = dl
 	}
-	if ctx.Done() == nil {
-		return c
-	}
-	switch {
-	case n.interrupted.Load():
-		c.deadline = time.Time{}
-	case !c.conn.piped.Load():
+	if !c.conn.piped.Load() {
 		c.stop = context.AfterFunc(ctx, c.interrupt)
 	}
 	return c
@@ -74,6 +73,9 @@ func (c *callContext) release() {
 		c.mu.Lock()
 		c.returned = true
 		c.mu.Unlock()
+	}
+	if c.alone {
+		c.conn.leave()
 	}
 	if !c.dialled && !late {
 		*c = callContext{}
@@ -124,10 +126,57 @@ func (c *callContext) Value(key any) any {
 type commandConn struct {
 	net.Conn
 	n     *node
-	since time.Time   // when it was opened
-	piped atomic.Bool // rueidis runs its pipeline and handles contexts itself
-	ready atomic.Bool // it is open, and a command was answered on it
-	known atomic.Bool // the server is identified
+	since time.Time    // when it was opened
+	until atomic.Int64 // the deadline, in ns after since
+	piped atomic.Bool  // rueidis runs its pipeline and handles contexts itself
+	ready atomic.Bool  // it is open, and a command was answered on it
+	known atomic.Bool  // the server is identified
+
+	single chan struct{} // full while a call is alone: see enter
+	waited atomic.Int32  // how many calls overlapped, less one for overlapFor that did not
+	served int           // calls that were alone; only those change it
+}
+
+// The fast path of rueidis ends for good when two calls overlap. This is right if many
+// goroutines use the connection, but not if the watchdog renews a lease while a single
+// goroutine locks and releases. So a call waits for another one to end, unless overlaps are
+// frequent.
+const (
+	maxOverlap = time.Millisecond // how long a call waits at most
+	overlaps   = 16               // how many calls in a row wait
+	overlapFor = 256              // after so many calls that did not overlap, one more may
+)
+
+// enter lets a call wait until no other call uses the connection. It returns false if the
+// call must not wait, or has waited long enough. Otherwise the call must leave.
+func (c *commandConn) enter() bool {
+	if c.piped.Load() {
+		return false
+	}
+	select {
+	case c.single <- struct{}{}:
+		return true
+	default:
+	}
+	if c.waited.Add(1) > overlaps {
+		return false
+	}
+	timer := time.NewTimer(maxOverlap)
+	defer timer.Stop()
+	select {
+	case c.single <- struct{}{}:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// leave ends a call for which enter has returned true.
+func (c *commandConn) leave() {
+	if c.served++; c.served%overlapFor == 0 && c.waited.Load() > 0 {
+		c.waited.Add(-1)
+	}
+	<-c.single
 }
 
 // Close closes the connection. If it was ready, Close starts to reconnect.
@@ -166,10 +215,23 @@ func runDetached[T any](ctx context.Context, failed func(error) T, call func() T
 
 // SetDeadline sets the deadline. A zero deadline means that rueidis has started
 // its pipeline on this connection.
+//
+// rueidis sets a deadline for every call. Most differ little from the last one,
+// and to set one is not cheap. So a deadline may be late by an eighth of the
+// timeout. The contexts of calls are not late: see interrupt.
 func (c *commandConn) SetDeadline(t time.Time) error {
 	if t.IsZero() {
 		c.piped.Store(true)
+		return c.Conn.SetDeadline(t)
 	}
+	at, set, late := t.Sub(c.since), time.Duration(c.until.Load()), c.n.c.Timeout/8
+	if at <= set && set <= at+late {
+		return nil
+	}
+	if at > set {
+		at, t = at+late, t.Add(late)
+	}
+	c.until.Store(int64(at))
 	return c.Conn.SetDeadline(t)
 }
 
@@ -178,6 +240,7 @@ func (c *commandConn) SetDeadline(t time.Time) error {
 func (c *commandConn) interrupt() {
 	if !c.piped.Load() {
 		c.n.interrupted.Store(true)
+		c.until.Store(0)
 		_ = c.Conn.SetDeadline(time.Unix(1, 0))
 	}
 }
@@ -213,7 +276,7 @@ func (n *node) dialer(network string) func(context.Context, string, *net.Dialer,
 			}
 			return conn, nil
 		}
-		c := &commandConn{Conn: conn, n: n, since: time.Now()}
+		c := &commandConn{Conn: conn, n: n, since: time.Now(), single: make(chan struct{}, 1)}
 		n.conn.Store(c)
 		return c, nil
 	}

@@ -75,6 +75,16 @@ var discovery = []Mutant{
 		"driver/rueidis", "TestDialOutlivesCaller",
 	},
 	{
+		"two calls that overlap end the fast path of a connection",
+		"driver/rueidis/commandconn.go", "if c.waited.Add(1) > overlaps {", "if c.waited.Add(1) > 0 {",
+		"driver/rueidis", "TestOverlap",
+	},
+	{
+		"calls of many goroutines wait for each other",
+		"driver/rueidis/commandconn.go", "if c.waited.Add(1) > overlaps {", "if c.waited.Add(1) < 0 {",
+		"driver/rueidis", "TestFrequentOverlaps",
+	},
+	{
 		"errors of the driver's own contexts reach its callers",
 		"driver/rueidis/driver.go", "	return driver.ForCaller(ctx, err)\n}", "	return err\n}",
 		"driver/rueidis", "TestForCaller",
