@@ -131,7 +131,7 @@ var directed = []Mutant{
 	},
 	{
 		"a Redisson thread that does not sleep yet misses the release of a writer for which no client queues",
-		"internal/script/lua/lib/tell_all.lua", "  if writer then redis.pcall(ARGV[3], KEYS[3], '0') end", "",
+		"internal/script/lua/lib/tell_all.lua", "  if writer then redis.pcall(ARGV[3], channel, '0') end", "",
 		"internal/script", "TestQueued",
 	},
 	{

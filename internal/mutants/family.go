@@ -158,7 +158,7 @@ var readWrite = []Mutant{
 	},
 	{
 		"a reader takes a free lock before a waiting writer with priority",
-		"internal/script/lua/lib/acquire_read.lua", "redis.call('exists', KEYS[1], KEYS[3]) == 0", "redis.call('exists', KEYS[1]) == 0",
+		"internal/script/lua/lib/acquire_read.lua", "redis.call('exists', KEYS[1], priority) == 0", "redis.call('exists', KEYS[1]) == 0",
 		"internal/script", "TestReadWrite$",
 	},
 	{
@@ -178,7 +178,7 @@ var readWrite = []Mutant{
 	},
 	{
 		"readers ignore a waiting writer with priority",
-		"internal/script/lua/rwmutex_read_acquire.lua", "if mode ~= 'write' and redis.call('exists', KEYS[3]) == 1 then", "if false then",
+		"internal/script/lua/rwmutex_read_acquire.lua", "if mode ~= 'write' and redis.call('exists', priority) == 1 then", "if false then",
 		"internal/script", "TestReadWrite$",
 	},
 }

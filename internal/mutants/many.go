@@ -26,7 +26,7 @@ var sharedReads = []Mutant{
 	},
 	{
 		"a reader that does not wait is refused while a writer waits",
-		"internal/script/lua/rwmutex_read_acquire.lua", "if mode == 'read' and ARGV[5] == '1' then", "if mode == 'read' then",
+		"internal/script/lua/rwmutex_read_acquire.lua", "if mode == 'read' and ARGV[3] == '1' then", "if mode == 'read' then",
 		"internal/script", "TestPauseOfReaders",
 	},
 	{

@@ -204,7 +204,7 @@ var All = []Mutant{
 	// RWMutex
 	{
 		"readers ignore a writer",
-		"internal/script/lua/rwmutex_read_acquire.lua", "if ttl ~= -2 and mode ~= 'read' and (ARGV[4] == '' or redis.call('hexists', KEYS[1], ARGV[4]) == 0) then", "if false then",
+		"internal/script/lua/rwmutex_read_acquire.lua", "if ttl ~= -2 and mode ~= 'read' and (not ARGV[5] or redis.call('hexists', KEYS[1], ARGV[5]) == 0) then", "if false then",
 		"test/faults", "TestRWHistories",
 	},
 	{

@@ -40,11 +40,6 @@ var stored = []Mutant{
 		"internal/script", "TestReadWrite$",
 	},
 	{
-		"a reader that leaves deletes data of another program",
-		"internal/script/lua/lib/release_read.lua", " and redis.call('type', own).ok == 'string' then", " then",
-		"internal/script", "TestReadWrite$",
-	},
-	{
 		"ForceUnlock of a mutex deletes data of another program",
 		"internal/script/lua/mutex_force.lua", "if not lock(KEYS[1], 100) then return foreign(KEYS[1]) end\n", "",
 		"internal/script", "TestMutex$",

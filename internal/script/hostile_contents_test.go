@@ -226,6 +226,9 @@ func (h *hostile) contents(key, role string) []content {
 	for i := range cs {
 		of := map[bool]string{isString: "SET", isHash: "HSET", isZset: "ZADD"}[true]
 		cs[i].typed = cs[i].commands[0][0] != of || role == "rate"
+		if role == "hold" {
+			cs[i].foreign = false // the name of the key says whose it is
+		}
 	}
 	return cs
 }

@@ -17,9 +17,9 @@ import (
 
 // shortcuts are the conditions under which the scripts of a read/write lock do not need their functions.
 var shortcuts = []string{
-	"if ARGV[3] == '1' and redis.call('exists', KEYS[1], KEYS[3]) == 0 then",                                                    // a free lock is read
+	"if not ARGV[4] and redis.call('exists', KEYS[1], priority) == 0 then",                                                      // a free lock is read
 	"if ARGV[3] == '1' and redis.call('exists', KEYS[1], KEYS[2]) == 0 then",                                                    // and written
-	"if found[1] == '1' and found[2] == 'read' and ARGV[2] == '0' and redis.call('type', own).ok == 'string' then",              // a reader leaves
+	"if found[1] == '1' and found[2] == 'read' and ARGV[2] == '0' then",                                                         // a reader leaves
 	"local freed = found[1] and found[2] == 'write' and ARGV[2] == '0' and redis.call('hlen', KEYS[1]) == 2\nif freed then red", // and a writer
 }
 
@@ -34,7 +34,7 @@ func (d *detour) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	for _, s := range shortcuts {
 		if strings.Contains(source, s) {
 			d.taken[s] = true
-			source = strings.ReplaceAll(source, s, strings.NewReplacer("if ARGV[3] ==", "if false and ARGV[3] ==", "if found[1]", "if false and found[1]", "freed = found", "freed = false and found").Replace(s))
+			source = strings.ReplaceAll(source, s, strings.NewReplacer("if not ARGV[4]", "if false and not ARGV[4]", "if ARGV[3] ==", "if false and ARGV[3] ==", "if found[1]", "if false and found[1]", "freed = found", "freed = false and found").Replace(s))
 		}
 	}
 	if source != c.Script.Source {

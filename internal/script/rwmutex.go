@@ -67,9 +67,9 @@ type Read struct {
 func NewRead(name string) *Read {
 	l := &Read{rw: newRW(name)}
 	l.gate = l.channel + "\x00read"
-	l.keys = []string{name, l.root, l.writers}
+	l.keys = []string{name, l.root}
 	queue := queueKey(name)
-	l.queued = Queued{plain: l, queue: queue, pass: readPass, passKeys: []string{name, l.root, l.channel, l.writers, queue}}
+	l.queued = Queued{plain: l, queue: queue, pass: readPass, passKeys: []string{name, l.root, queue}}
 	return l
 }
 
@@ -87,15 +87,18 @@ func (l *Read) Ref(owner string) LockRef {
 // Claim returns the call that takes the lock if no writer but Under holds it, or
 // enters it again if the count is more than one.
 func (l *Read) Claim(c Claim) driver.Call {
-	under := ""
-	if c.Under != "" {
-		under = writer(c.Under)
-	}
-	return driver.Call{
+	call := driver.Call{
 		Script: readAcquire,
 		Keys:   l.keys,
-		Args:   args(millis(c.Lease), c.Owner, strconv.Itoa(c.Count), under, flag(c.Wait)),
+		Args:   args(millis(c.Lease), c.Owner, flag(c.Wait)),
 	}
+	if c.Count > 1 || c.Under != "" {
+		call.Args = append(call.Args, strconv.Itoa(c.Count))
+	}
+	if c.Under != "" {
+		call.Args = append(call.Args, writer(c.Under))
+	}
+	return call
 }
 
 // Decode decodes the reply to a claim.
@@ -114,7 +117,7 @@ func (l *Read) Free(owner string) driver.Call { return l.release(owner, 0) }
 func (l *Read) release(owner string, left int) driver.Call {
 	return driver.Call{
 		Script: readRelease,
-		Keys:   l.queued.passKeys[:3:3],
+		Keys:   l.keys,
 		Args:   args(owner, strconv.Itoa(left), publish),
 	}
 }

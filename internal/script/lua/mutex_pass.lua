@@ -13,5 +13,5 @@ if not held then
   return 0
 end
 return 1 + (heard and outside(heard, publish, ARGV[3], queue) or pass('', function(owner)
-  return give(owner, 1) and micros()
+  return give(owner, '1') and micros()
 end, publish, tonumber(ARGV[5]), ARGV[3], '0'))

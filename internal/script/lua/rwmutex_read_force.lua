@@ -13,8 +13,7 @@ repeat
   for i = 1, #found, 2 do
     local count = party(found[i], found[i + 1]) == 'reader' and depth(found[i + 1]) or 0
     for n = 1, math.min(count, steps) do
-      local own = KEYS[3] .. ':' .. found[i] .. ':rwlock_timeout:' .. n
-      if redis.call('type', own).ok == 'string' then redis.call('del', own) end
+      redis.call('unlink', KEYS[3] .. ':' .. found[i] .. ':rwlock_timeout:' .. n)
     end
     steps = steps - math.max(2 * count, 1)
   end

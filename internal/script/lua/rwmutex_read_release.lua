@@ -1,10 +1,9 @@
 -- Release a read lock once, or free it. Idempotent.
 -- KEYS  1 the lock
 --       2 prefix of all readers' keys
---       3 the channel of the waiters
 -- ARGV  1 owner
 --       2 hold count of the owner afterwards: 0 frees it
 --       3 PUBLISH or SPUBLISH
 -- RETURN  0  the owner does not hold it; nothing was done
 --         1 + the number of clients that received the message that it is free, or 1 if it is still held
-return 1 + redis.call(ARGV[3], KEYS[3], '0')
+return 1 + redis.call(ARGV[3], channel, '0')

@@ -16,7 +16,7 @@ if count and string.find(c[1] .. ' ' .. c[2] .. ' ' .. count, '^%d+ %d+ %d+$') a
   end
   if sound and free >= want then
     -- A repeated request has an entry already. A server that is out of memory refuses the first write only.
-    if redis.call('zadd', KEYS[4], 'nx', now, entry) == 1 then
+    if redis.call('zadd', KEYS[4], 'nx', t[1] .. string.format('%03d', t[2] / 1000), entry) == 1 then
       redis.call('decrby', KEYS[2], ARGV[1])
       return first and 1 or 2
     end

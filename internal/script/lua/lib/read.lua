@@ -10,10 +10,8 @@ if not freed then
   local prefix = KEYS[2] .. ':' .. ARGV[1] .. ':rwlock_timeout:'
   for i = math.max(count, left), math.max(left, 1), -1 do
     local own = prefix .. i
-    if redis.call('type', own).ok == 'string' then
-      longest = math.max(longest, redis.call('pttl', own))
-      if i > left then redis.call('del', own) end
-    end
+    longest = math.max(longest, redis.call('pttl', own))
+    if i > left then redis.call('unlink', own) end
   end
   if left > 0 then
     -- The remaining holds last as long as the longest hold did. The order of the commands matters if memory is full.

@@ -4,13 +4,14 @@
 --       2 prefix of all readers' keys
 -- ARGV  1 owner
 --       2 hold count of the owner afterwards
+local channel = 'redisson_rwlock:' .. KEYS[2] -- of clients that do not queue
 local SLACK = 1000 -- ms by which the lock may outlast its last reader, but not by more than a tenth of its TTL
 local found = redis.call('hmget', KEYS[1], ARGV[1], 'mode')
 if not found[1] then return 0 end
 local own, freed = KEYS[2] .. ':' .. ARGV[1] .. ':rwlock_timeout:1', false
-if found[1] == '1' and found[2] == 'read' and ARGV[2] == '0' and redis.call('type', own).ok == 'string' then
+if found[1] == '1' and found[2] == 'read' and ARGV[2] == '0' then
   if redis.call('hlen', KEYS[1]) == 2 then
-    redis.call('del', own, KEYS[1])
+    redis.call('unlink', own, KEYS[1]) -- the keys of a reader belong to it, whatever they contain
     freed = true
   else
     local ttl, mine = redis.call('pttl', KEYS[1]), redis.call('pttl', own)
@@ -25,7 +26,7 @@ if found[1] == '1' and found[2] == 'read' and ARGV[2] == '0' and redis.call('typ
       if stays then break end
     end
     if stays then
-      redis.call('del', own)
+      redis.call('unlink', own)
       redis.call('hdel', KEYS[1], ARGV[1])
       return 1
     end

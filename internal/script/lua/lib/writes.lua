@@ -2,7 +2,7 @@
 local function writes(writers)
   return function(owner)
     local field = owner .. ':write'
-    if not give('mode', 'write', field, 1) then return end
+    if not give('mode', 'write', field, '1') then return end
     redis.pcall('zrem', writers, field)
     return micros()
   end
