@@ -81,11 +81,11 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 	if r.Wait != 0 && traits.Queue == script.OneAtATime {
 		return e.acquireInTurn(ctx, k, traits, r, user)
 	}
-	var ask bool
+	var asksFor *share
 	shared := e.canShare(traits, &r)
 	if shared && r.Wait <= 0 {
 		var h *Hold
-		if h, ask = e.share(ctx, k.Gate(), &r, user); h != nil {
+		if h, asksFor = e.share(ctx, k.Gate(), &r, user); h != nil {
 			return h, nil
 		}
 	}
@@ -94,7 +94,7 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 		return nil, err
 	}
 	defer a.close()
-	a.shareTried, a.asksForAll = shared && r.Wait <= 0, ask
+	a.shareTried, a.asksFor = shared && r.Wait <= 0, asksFor
 	h, err := a.run(k, user)
 	if err != nil {
 		return nil, hideOwnTimeout(ctx, err)

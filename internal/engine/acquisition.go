@@ -35,9 +35,9 @@ type acquisition struct {
 
 	// Shared holds, see share.go.
 	user       watchdog.LossHandler
-	shareTried bool  // there is no hold to share
-	asksForAll bool  // other calls wait for the answer of this one
-	joined     *Hold // the hold that the call shares; nil: none
+	shareTried bool   // there is no hold to share
+	asksFor    *share // other calls wait for the answer of this one; nil: none does
+	joined     *Hold  // the hold that the call shares; nil: none
 
 	// The turn at the gate. There is no gate if once, and where the server keeps
 	// the queue.
@@ -215,7 +215,7 @@ func (a *acquisition) send(g *grant) error {
 	}
 	changes := a.e.refusals.changes(a.k)
 	g.Verdict, err = a.e.claim(a.asking, a.k, a.traits, a.claim)
-	g.received = clock.Early()
+	g.received = clock.Now()
 	if err == nil {
 		a.e.refusals.add(a.k, &g.Verdict, g.sent, changes)
 	}
@@ -224,7 +224,7 @@ func (a *acquisition) send(g *grant) error {
 	}
 	switch {
 	case err != nil || !g.Granted():
-	case a.claim.Lease > 0 && !a.e.watchdog.InTime(g.sent, a.claim.Lease):
+	case a.claim.Lease > 0 && !a.e.watchdog.InTime(g.received, g.sent, a.claim.Lease):
 		g.sent = clock.Now() // the server has answered, and may answer the next request in time
 		err = errTooLate
 	case !a.credible(&g.Verdict):

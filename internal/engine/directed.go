@@ -133,7 +133,7 @@ func (a *acquisition) directed(g *grant) bool {
 	d, ok := script.DecodeGrant(text)
 	key := a.k.Gate()
 	if !ok || !a.r.renewed() || !a.credible(&script.Verdict{Token: d.Token}) ||
-		!a.e.watchdog.InTime(a.began, d.Lease/2) || a.e.replicas(a.asking, key) > 0 ||
+		!a.e.watchdog.InTime(clock.Now(), a.began, d.Lease/2) || a.e.replicas(a.asking, key) > 0 ||
 		d.Token <= a.floor() { // the clock was set back, and another call of this client has had the lock since
 		return false
 	}

@@ -89,8 +89,9 @@ type Engine struct {
 	waiting atomic.Int64 // acquisitions that wait for the server
 	counts  Counts
 
-	sharing sync.Mutex
-	shared  map[string]share // by gate
+	sharing   sync.Mutex
+	shares    map[string]*share // by gate
+	maxShares int               // above this number, unused ones are forgotten
 
 	mu           sync.Mutex
 	sequences    []int          // the free sequences below nextSequence
@@ -113,7 +114,8 @@ func New(d driver.Driver, o Options) *Engine {
 		watchdog:    watchdog.New(d, o.Renew, o.Log),
 		id:          newID(),
 		gates:       make(map[string]*gate),
-		shared:      make(map[string]share),
+		shares:      make(map[string]*share),
+		maxShares:   minShares,
 		savedYields: make(map[string]savedYield),
 		firsts:      make(map[string]int),
 		runIDs:      make(map[server]string),

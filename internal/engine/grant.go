@@ -77,7 +77,7 @@ func (a *acquisition) hold(h *Hold, k Kind, user watchdog.LossHandler, g *grant)
 	// A composite literal would be built on the stack and copied.
 	h.LockRef, h.Handler = k.Ref(a.claim.Owner), h
 	h.Lease, h.First, h.Term = a.claim.Lease, g.first, g.place.Term
-	h.owner, h.under, h.e, h.kind, h.user = a.claim.Owner, a.r.Under, a.e, k, user
+	h.owner, h.under, h.share, h.e, h.kind, h.user = a.claim.Owner, a.r.Under, a.asksFor, a.e, k, user
 	h.doubt, h.long = a.doubt, a.r.Steady
 	h.base, h.token, h.granted = token, token, g.received
 	h.count, h.renewers = 1, boolInt(a.r.renewed())

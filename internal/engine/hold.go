@@ -20,6 +20,7 @@ type Hold struct {
 	e        *Engine
 	kind     Kind
 	under    *Hold         // the hold that has admitted this one, or nil
+	share    *share        // in which other calls find the hold, or nil
 	granted  time.Duration // when the grant arrived
 	base     int64         // the token of the grant
 	passable bool          // can be handed off: it is renewed for Watched.Lease, and this client makes its tokens
@@ -57,8 +58,8 @@ func (h *Hold) Lost(why watchdog.Reason) {
 	unsure, most := h.maybeExtended, h.maxLease
 	h.mu.Unlock()
 	h.e.counts.Losses.Add(1)
-	if h.kind.Traits().Shared {
-		h.unshare()
+	if h.share != nil {
+		h.share.forget(h)
 	}
 	if user != nil {
 		user.Lost(why)

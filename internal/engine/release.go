@@ -54,8 +54,8 @@ func (h *Hold) depart(user watchdog.LossHandler, renewed bool) (f ending, ends b
 		return f, false, ErrLost
 	}
 	h.count = 0
-	if h.kind.Traits().Shared {
-		h.unshare()
+	if h.share != nil {
+		h.share.forget(h)
 	}
 	if f.gate = h.detach(); f.gate != nil && f.gate.waiter != nil {
 		f.gate.waiter.Forget()

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -25,6 +27,7 @@ func (o *Options) shareTime() time.Duration { return o.SliceTime / 4 }
 
 // A share is what the calls of a client have together for one name.
 type share struct {
+	mu        sync.Mutex
 	hold      *Hold       // can be joined; nil: none
 	asking    bool        // a call asks for a hold
 	followers []*follower // wait for its answer
@@ -43,52 +46,82 @@ func (e *Engine) canShare(t script.Traits, r *Request) bool {
 	return t.Shared && e.o.SlicePasses > 0 && r.renewed() && r.Under == nil
 }
 
-// share lets a user share the hold of another call, or the one that another call is asking
-// for. If it returns no hold, the call has to ask. If ask is set, others wait for its answer:
-// it must call answer.
-func (e *Engine) share(ctx context.Context, gate string, r *Request, user watchdog.LossHandler) (h *Hold, ask bool) {
+// minShares is how many shares are kept at least, because the next call may need them.
+const minShares = 64
+
+// shareOf returns the share of a gate. It forgets unused ones if there are many. Two calls
+// may have different shares then, and each asks for a hold of its own.
+func (e *Engine) shareOf(gate string) *share {
 	e.sharing.Lock()
-	s := e.shared[gate]
-	lease := r.lease(e)
-	var f *follower
-	switch {
-	case s.hold != nil && s.hold.join(lease, user):
-		h = s.hold
-	case !s.asking:
-		e.shared[gate] = share{asking: true}
-		ask = true
-	default:
-		f = &follower{user: user, lease: lease, done: make(chan struct{})}
-		s.followers = append(s.followers, f)
-		e.shared[gate] = s
+	defer e.sharing.Unlock()
+	s := e.shares[gate]
+	if s == nil {
+		if len(e.shares) >= e.maxShares {
+			maps.DeleteFunc(e.shares, func(_ string, s *share) bool { return s.unused() })
+			e.maxShares = max(minShares, 2*len(e.shares))
+		}
+		s = new(share)
+		e.shares[gate] = s
 	}
-	e.sharing.Unlock()
+	return s
+}
+
+func (s *share) unused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hold == nil && !s.asking
+}
+
+// share lets a user share the hold of another call, or the one that another call is asking
+// for. If it returns no hold, the call has to ask. If it returns a share, others wait for the
+// answer: the call must call its answer.
+func (e *Engine) share(ctx context.Context, gate string, r *Request, user watchdog.LossHandler) (*Hold, *share) {
+	s := e.shareOf(gate)
+	h, f := s.use(r.lease(e), user)
+	if h == nil && f == nil {
+		return nil, s
+	}
 	if f != nil {
-		h = e.follow(ctx, gate, f)
+		h = s.follow(ctx, e, f)
 	}
 	if h != nil {
 		r.Report.grant(ByHandoff)
 		e.counts.Handoffs.Add(1)
 	}
-	return h, ask
+	return h, nil
+}
+
+// use returns the hold that the user has joined, or how to wait for one. If it returns
+// neither, the call has to ask.
+func (s *share) use(lease time.Duration, user watchdog.LossHandler) (*Hold, *follower) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hold != nil && s.hold.join(lease, user) {
+		return s.hold, nil
+	}
+	if s.asking {
+		f := &follower{user: user, lease: lease, done: make(chan struct{})}
+		s.followers = append(s.followers, f)
+		return nil, f
+	}
+	s.hold, s.asking = nil, true
+	return nil, nil
 }
 
 // follow waits for the answer of another call. It returns the hold that both share, or nil.
-func (e *Engine) follow(ctx context.Context, gate string, f *follower) *Hold {
+func (s *share) follow(ctx context.Context, e *Engine, f *follower) *Hold {
 	select {
 	case <-f.done:
 		return f.hold
 	case <-ctx.Done():
 	case <-e.closing:
 	}
-	e.sharing.Lock()
-	s := e.shared[gate]
+	s.mu.Lock()
 	if i := slices.Index(s.followers, f); i >= 0 {
 		s.followers = slices.Delete(s.followers, i, i+1)
-		e.shared[gate] = s
 	}
 	h := f.hold
-	e.sharing.Unlock()
+	s.mu.Unlock()
 	if h != nil { // it came at the same time
 		if left, _ := h.leave(f.user, true); !left && !e.isClosing() { // Close frees it
 			_ = h.Release(f.user, true)
@@ -99,28 +132,41 @@ func (e *Engine) follow(ctx context.Context, gate string, f *follower) *Hold {
 
 // answer gives the answer of a call to those that wait for it: the hold, or nil if it has got
 // none.
-func (e *Engine) answer(gate string, h *Hold) {
-	e.sharing.Lock()
-	defer e.sharing.Unlock()
-	s := e.shared[gate]
-	if h != nil {
-		h.mu.Lock()
-		for _, f := range s.followers {
-			if h.lost == 0 && h.Lease == f.lease {
-				h.add(f.user)
-				f.hold = h
-			}
-		}
-		lost := h.lost != 0
-		h.mu.Unlock()
-		if lost {
-			h = nil
-		}
+func (s *share) answer(h *Hold) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h != nil && !h.admit(s.followers) {
+		h = nil
 	}
 	for _, f := range s.followers {
 		close(f.done)
 	}
-	e.setShare(gate, share{hold: h})
+	s.hold, s.asking, s.followers = h, false, nil
+}
+
+// admit adds those that wait for the hold. It returns false if the hold is lost.
+func (h *Hold) admit(followers []*follower) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lost != 0 {
+		return false
+	}
+	for _, f := range followers {
+		if h.Lease == f.lease {
+			h.add(f.user)
+			f.hold = h
+		}
+	}
+	return true
+}
+
+// forget notes that a hold has ended.
+func (s *share) forget(h *Hold) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hold == h {
+		s.hold = nil
+	}
 }
 
 // join adds a user that wants the hold to be renewed for that time. It returns false if the
@@ -169,35 +215,15 @@ func (a *acquisition) share() *Hold {
 		return nil
 	}
 	a.shareTried = true
-	h, ask := a.e.share(a.waiting, a.k.Gate(), &a.r, a.user)
-	a.asksForAll = ask
+	var h *Hold
+	h, a.asksFor = a.e.share(a.waiting, a.k.Gate(), &a.r, a.user)
 	return h
 }
 
 // answerShare gives the answer of the call to those that wait for it.
 func (a *acquisition) answerShare(h *Hold) {
-	if a.asksForAll {
-		a.asksForAll = false
-		a.e.answer(a.k.Gate(), h)
-	}
-}
-
-// unshare notes that a hold has ended.
-func (h *Hold) unshare() {
-	e, gate := h.e, h.kind.Gate()
-	e.sharing.Lock()
-	defer e.sharing.Unlock()
-	if s := e.shared[gate]; s.hold == h {
-		s.hold = nil
-		e.setShare(gate, s)
-	}
-}
-
-// setShare stores the share of a gate. The caller holds e.sharing.
-func (e *Engine) setShare(gate string, s share) {
-	if s.hold == nil && !s.asking {
-		delete(e.shared, gate)
-	} else {
-		e.shared[gate] = s
+	if s := a.asksFor; s != nil {
+		a.asksFor = nil
+		s.answer(h)
 	}
 }

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/fake"
 )
@@ -22,6 +24,23 @@ func TestJoinAtTheEnd(t *testing.T) {
 		}
 		if h.join(h.Lease, new(user)) {
 			t.Error("a user has joined a hold that is being released")
+		}
+	})
+}
+
+// Shares are kept for the next call, but not without limit.
+func TestSharesForgotten(t *testing.T) {
+	in(t, func(_ *fake.Driver, e, _ *Engine) {
+		asked := e.shareOf("asked")
+		asked.use(time.Second, new(user))
+		for i := range 10 * minShares {
+			e.shareOf(fmt.Sprint(i))
+		}
+		if n := len(e.shares); n > minShares+1 {
+			t.Errorf("%d shares are kept", n)
+		}
+		if e.shareOf("asked") != asked {
+			t.Error("a share was forgotten while a call asks for a hold")
 		}
 	})
 }

@@ -11,7 +11,7 @@ var directed = []Mutant{
 	},
 	{
 		"a directed grant is used after any wait",
-		"internal/engine/directed.go", "!a.e.watchdog.InTime(a.began, d.Lease/2) || ", "",
+		"internal/engine/directed.go", "!a.e.watchdog.InTime(clock.Now(), a.began, d.Lease/2) || ", "",
 		"internal/engine", "TestDirectedGrantIsConfirmed/after",
 	},
 	{

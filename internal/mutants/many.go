@@ -64,6 +64,16 @@ var sharedReads = []Mutant{
 		"internal/engine/acquisition_end.go", "if a.joined != nil {", "if false {",
 		"test/behaviour", "TestSharedReadAfterLostReply",
 	},
+	{
+		"a client remembers every name that it has read",
+		"internal/engine/share.go", "bool { return s.unused() })", "bool { return false })",
+		"internal/engine", "TestSharesForgotten",
+	},
+	{
+		"a client forgets for which hold readers wait",
+		"internal/engine/share.go", "return s.hold == nil && !s.asking", "return s.hold == nil",
+		"internal/engine", "TestSharesForgotten",
+	},
 }
 
 // combined are bugs of requests that travel together.

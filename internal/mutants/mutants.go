@@ -25,7 +25,7 @@ var All = []Mutant{
 	},
 	{
 		"grants that come too late are used",
-		"internal/engine/acquisition.go", "!a.e.watchdog.InTime(g.sent, a.claim.Lease)", "false && !a.e.watchdog.InTime(g.sent, a.claim.Lease)",
+		"internal/engine/acquisition.go", "!a.e.watchdog.InTime(g.received, g.sent, a.claim.Lease)", "false && !a.e.watchdog.InTime(g.received, g.sent, a.claim.Lease)",
 		"internal/engine", "TestGrantedTooLate",
 	},
 	{

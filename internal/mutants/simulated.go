@@ -28,6 +28,8 @@ var notSimulated = map[string][]string{
 		"readers share a hold that is renewed for another time",
 		"a reader that has joined is not told of a loss",
 		"a reader that joins keeps what its own request may have got",
+		"a client remembers every name that it has read",
+		"a client forgets for which hold readers wait",
 		"a call that waits for its turn stays in the queue at the server",
 		"what is declared is not created again after the server has lost it",
 		"a call does not listen where Redisson tells it that it is next",

@@ -110,7 +110,7 @@ func TestSkew(t *testing.T) {
 		if d := plain.Deadline() - skewed.Deadline(); d != time.Second {
 			t.Errorf("a skew of a second shortens a lease by %v", d)
 		}
-		if r.w.InTime(clock.Now()-lease+2*time.Second, lease) {
+		if r.w.InTime(clock.Now(), clock.Now()-lease+2*time.Second, lease) {
 			t.Error("InTime ignores the skew")
 		}
 	})

@@ -92,10 +92,10 @@ func gap(lease time.Duration) time.Duration {
 	return min(max(lease/20, 50*time.Millisecond), 5*time.Second, lease/4)
 }
 
-// InTime reports whether a lease can still be used that was granted to a request sent
-// at that time.
-func (w *Watchdog) InTime(sent, lease time.Duration) bool {
-	return clock.Now() < sent+lease-margin(lease)-w.skew-gap(lease)
+// InTime reports whether a lease can be used now that was granted to a request sent at
+// that time.
+func (w *Watchdog) InTime(now, sent, lease time.Duration) bool {
+	return now < sent+lease-margin(lease)-w.skew-gap(lease)
 }
 
 // Tail returns how much of the lease is left at the server when the holder is told
