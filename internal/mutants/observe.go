@@ -70,6 +70,16 @@ var observers = []Mutant{
 		"test/simulation", "TestDeadlockStale",
 	},
 	{
+		"the wait of a reader replaces those of readers with the same hold",
+		"deadlock_waits.go", "	return others\n", "	return nil\n",
+		".", "TestWaitsOfOneOwner",
+	},
+	{
+		"a deadlock is found through one of several readers with the same hold",
+		"deadlock_detector.go", "range holders[by] {", "range holders[by][:min(1, len(holders[by]))] {",
+		".", "TestCycleThroughSharedHold",
+	},
+	{
 		"waits are not passed on to clients of other servers",
 		"deadlock_detector.go", "		known = append(known, w)\n", "",
 		"test/simulation", "TestDeadlock$",
