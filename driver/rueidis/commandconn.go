@@ -53,7 +53,7 @@ func (n *node) newCallContext(ctx context.Context) *callContext {
 	c := callContexts.Get().(*callContext)
 	c.Context, c.n, c.conn = ctx, n, n.conn.Load()
 	c.alone = c.conn != nil && c.conn.enter()
-	if ctx.Done() == nil || n.interrupted.Load() { // rueidis has the timeout, too
+	if ctx.Done() == nil || n.interrupted.Load() { // rueidis applies the timeout by itself
 		return c
 	}
 	c.deadline = time.Now().Add(n.c.Timeout)
@@ -216,9 +216,9 @@ func runDetached[T any](ctx context.Context, failed func(error) T, call func() T
 // SetDeadline sets the deadline. A zero deadline means that rueidis has started
 // its pipeline on this connection.
 //
-// rueidis sets a deadline for every call. Most differ little from the last one,
-// and to set one is not cheap. So a deadline may be late by an eighth of the
-// timeout. The contexts of calls are not late: see interrupt.
+// rueidis sets a deadline for every call. Setting one is not cheap, and most
+// differ little from the last one. So a deadline may be late by an eighth of the
+// timeout. The end of a context is not late: see interrupt.
 func (c *commandConn) SetDeadline(t time.Time) error {
 	if t.IsZero() {
 		c.piped.Store(true)
