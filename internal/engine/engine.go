@@ -98,6 +98,7 @@ type Engine struct {
 	marks        map[int]string // by sequence: the mark of a request that was sent once and answered
 	nextSequence int
 	gates        map[string]*gate
+	maxGates     int                   // above this number, unused ones are forgotten
 	savedYields  map[string]savedYield // by gate: see saveYield
 	firsts       map[string]int        // by shape: see savedFirst
 	runIDs       map[server]string     // see runID
@@ -114,6 +115,7 @@ func New(d driver.Driver, o Options) *Engine {
 		watchdog:    watchdog.New(d, o.Renew, o.Log),
 		id:          newID(),
 		gates:       make(map[string]*gate),
+		maxGates:    minGates,
 		shares:      make(map[string]*share),
 		maxShares:   minShares,
 		savedYields: make(map[string]savedYield),

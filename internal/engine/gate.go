@@ -44,28 +44,38 @@ type ticket struct {
 	timer      *time.Timer   // fires when the hold that has the turn should be verified
 }
 
-// gate returns the gate of a name and notes one more use of it.
+// minGates is how many gates are kept at least, because the next call may need them.
+const minGates = 1024
+
+// gate returns the gate of a name and notes one more use of it. It forgets unused gates if
+// there are many.
 func (e *Engine) gate(key string) *gate {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	g := e.gates[key]
 	if g == nil {
+		if len(e.gates) >= e.maxGates {
+			maps.DeleteFunc(e.gates, func(_ string, g *gate) bool { return g.refs == 0 })
+			e.maxGates = max(minGates, 2*len(e.gates))
+		}
 		g = gatePool.Get().(*gate)
 		g.key = key
+		e.gates[key] = g
+	}
+	if g.refs == 0 && len(e.savedYields) > 0 {
 		if y, ok := e.savedYields[key]; ok {
 			if y.until > clock.Early() {
 				g.rivals, g.yield = y.rivals, true
 			}
 			delete(e.savedYields, key)
 		}
-		e.gates[key] = g
 	}
 	g.refs++
 	return g
 }
 
-// A savedYield is what is kept of a gate that is gone: until then, the next call for the
-// name lets the rivals ask first.
+// A savedYield is what is kept of a gate that is not used any more: until then, the next call
+// for the name lets the rivals ask first.
 type savedYield struct {
 	until  time.Duration
 	rivals int
@@ -98,18 +108,18 @@ func (e *Engine) Yield(k target, heard int) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.gates[k.Gate()] == nil { // otherwise the message also wakes the waiters of this process
+	if g := e.gates[k.Gate()]; g == nil || g.refs == 0 { // otherwise the message also wakes the waiters of this process
 		e.saveYield(k.Gate(), rivals)
 	}
 }
 
 var gatePool = sync.Pool{New: func() any { return new(gate) }}
 
-// leaveGate notes one use less. After the last use, the gate is removed.
+// leaveGate notes one use less. After the last use, the gate is removed, unless it is as new.
 func (e *Engine) leaveGate(g *gate) {
 	e.mu.Lock()
 	g.refs--
-	last := g.refs == 0
+	last := g.refs == 0 && !g.asNew()
 	if last {
 		delete(e.gates, g.key)
 		if g.yield {
@@ -127,6 +137,12 @@ func (e *Engine) leaveGate(g *gate) {
 		*g = gate{}
 		gatePool.Put(g)
 	}
+}
+
+// asNew reports whether a gate that is not used can be used again as it is.
+func (g *gate) asNew() bool {
+	return g.turns == 0 && g.hold == nil && g.head == nil && g.waiter == nil && g.grants == nil &&
+		g.rivals == 0 && !g.yield && g.failedAt == 0 && g.verified == 0
 }
 
 // awaitTurn waits for the turn. It returns the hold that was passed on with the turn, or

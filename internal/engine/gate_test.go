@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -32,6 +33,46 @@ func TestOutageOfPreviousTurn(t *testing.T) {
 		}
 		if took := <-first; took < options.Patience || took > options.Patience+2*time.Second {
 			t.Errorf("the first gave up after %v", took)
+		}
+	})
+}
+
+// Gates are kept for the next call, but not without limit.
+func TestGatesForgotten(t *testing.T) {
+	in(t, func(_ *fake.Driver, e, _ *Engine) {
+		used := e.gate("used")
+		for i := range 10 * minGates {
+			e.leaveGate(e.gate(fmt.Sprint(i)))
+		}
+		if n := len(e.gates); n > minGates {
+			t.Errorf("%d gates are kept", n)
+		}
+		if e.gates["used"] != used {
+			t.Error("a gate was forgotten while it was used")
+		}
+		kept := e.gate("kept")
+		e.leaveGate(kept)
+		if e.gate("kept") != kept {
+			t.Error("a gate was not kept for the next call")
+		}
+	})
+}
+
+// A gate that remembers something of its last use is not kept.
+func TestGateAsNew(t *testing.T) {
+	in(t, func(_ *fake.Driver, e, _ *Engine) {
+		for name, use := range map[string]func(*gate){
+			"the turn":       func(g *gate) { g.turns = 1 },
+			"rivals":         func(g *gate) { g.rivals = 1 },
+			"an outage":      func(g *gate) { g.fail(outage{}) },
+			"a verification": func(g *gate) { g.verified = 1 },
+		} {
+			g := e.gate(name)
+			use(g)
+			e.leaveGate(g)
+			if e.gates[name] != nil {
+				t.Errorf("a gate with %s was kept", name)
+			}
 		}
 	})
 }

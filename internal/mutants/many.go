@@ -70,6 +70,11 @@ var sharedReads = []Mutant{
 		"internal/engine", "TestSharesForgotten",
 	},
 	{
+		"a client remembers every name that it has locked",
+		"internal/engine/gate.go", "bool { return g.refs == 0 })", "bool { return false })",
+		"internal/engine", "TestGatesForgotten",
+	},
+	{
 		"a client forgets for which hold readers wait",
 		"internal/engine/share.go", "return s.hold == nil && !s.asking", "return s.hold == nil",
 		"internal/engine", "TestSharesForgotten",

@@ -110,6 +110,7 @@ var notSimulated = map[string][]string{
 		"Close applies the result of the last release to all releases",
 	},
 	"one name at one master with one replica is simulated": {
+		"a client remembers every name that it has locked",
 		"a dead node stops all renewals",
 		"all names share one lower bound of tokens",
 		"the lower bounds of tokens are never discarded",
