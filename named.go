@@ -130,7 +130,7 @@ func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time
 	r.Report, r.Caller, r.Steady, r.Declare = seen.notes(), (*lossHandler)(l), o.steady, o.creates
 	var entered bool
 	var err error
-	if !o.repeats {
+	if !o.repeats && l.outer != nil {
 		entered, r.Under, err = o.prepare(ctx, l, r, s.nonReentrant)
 	}
 	if !entered && err == nil {

@@ -104,8 +104,7 @@ const (
 // Do runs one script.
 func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	if d.waiting.Load() == 0 && begin(&d.direct, maxDirect) {
-		defer d.direct.Add(-1)
-		return d.Driver.Do(ctx, c)
+		return d.doDirect(ctx, c)
 	}
 	q := d.queues[c.Script]
 	if q == nil {
@@ -131,6 +130,12 @@ func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 		return d.Driver.Do(ctx, c)
 	}
 	return reply, err
+}
+
+// doDirect runs a script with a request of its own.
+func (d *Driver) doDirect(ctx context.Context, c driver.Call) (driver.Reply, error) {
+	defer d.direct.Add(-1)
+	return d.Driver.Do(ctx, c)
 }
 
 // abandon returns the error of a call whose context is done. The caller may use the slices

@@ -79,17 +79,23 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 	k = e.withQueue(k)
 	traits := k.Traits()
 	if r.Wait != 0 && traits.Queue == script.OneAtATime {
-		return e.acquireInTurn(ctx, k, traits, r, user)
+		return e.acquireInTurn(ctx, k, traits, &r, user)
 	}
+	return e.acquireAlone(ctx, k, traits, &r, user)
+}
+
+// acquireAlone acquires a lock that calls of this process can ask for at the same time.
+func (e *Engine) acquireAlone(ctx context.Context, k Kind, traits script.Traits, r *Request, user watchdog.LossHandler) (*Hold, error) {
 	var asksFor *share
-	shared := e.canShare(traits, &r)
+	shared := e.canShare(traits, r)
 	if shared && r.Wait <= 0 {
 		var h *Hold
-		if h, asksFor = e.share(ctx, k.Gate(), &r, user); h != nil {
+		if h, asksFor = e.share(ctx, k.Gate(), r, user); h != nil {
 			return h, nil
 		}
 	}
-	a := acquisition{e: e, k: k, traits: traits, r: r}
+	var a acquisition // a composite literal would be built first and copied
+	a.e, a.k, a.traits, a.r = e, k, traits, *r
 	if err := a.open(ctx); err != nil {
 		return nil, err
 	}
@@ -104,24 +110,27 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 
 // acquireInTurn acquires a lock with one holder at a time. Only the call that has the
 // turn sends requests. The turn stays with the hold.
-func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits, r Request, user watchdog.LossHandler) (*Hold, error) {
-	limited, calls, cancel := r.contexts(ctx)
-	defer cancel()
+func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits, r *Request, user watchdog.LossHandler) (*Hold, error) {
+	var a acquisition
+	a.e, a.k, a.traits, a.r, a.keep = e, k, traits, *r, true
+	a.waiting, a.asking, a.cancel = contexts(ctx, r.Wait)
+	defer a.cancel()
 	g := e.gate(k.Gate())
+	a.g = g
 	granted := false
 	defer func() {
 		if !granted { // otherwise the hold leaves it
 			e.leaveGate(g)
 		}
 	}()
-	long := longWait{caller: r.Caller, since: clock.Early()}
-	defer func() { long.end() }()
+	a.long.caller, a.long.since = r.Caller, clock.Early()
+	defer a.long.end()
 	var lease time.Duration // of a hold that this call can use
-	if r.renewed() {
-		lease = r.lease(e)
+	if r.Lease == 0 {
+		lease = cmp.Or(r.Renewal, e.o.Lease)
 	}
-	for arrived := long.since; ; arrived = clock.Early() {
-		h, err := e.awaitTurn(limited, g, traits, lease, &long)
+	for arrived := a.long.since; ; arrived = clock.Early() {
+		h, err := e.awaitTurn(a.waiting, g, traits, lease, &a.long)
 		switch {
 		case err != nil:
 			if h != nil {
@@ -131,8 +140,7 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits
 			}
 			return nil, g.noTurn(err, ctx.Err())
 		case h == nil: // this call has the turn: ask the server
-			a := &acquisition{e: e, k: k, traits: traits, r: r, waiting: limited, asking: calls, g: g, turn: true, keep: true, out: g.outage(arrived), long: long}
-			long = longWait{} // the acquisition ends it
+			a.turn, a.out = true, g.outage(arrived)
 			h, err := a.run(k, user)
 			if err != nil {
 				g.give()
@@ -140,7 +148,7 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits
 			}
 			granted = true
 			return h, nil
-		case calls.Err() != nil: // the turn and the end of the context came together
+		case a.asking.Err() != nil: // the turn and the end of the context came together
 			h.abandon()
 			return nil, g.busy(ctx.Err())
 		case h.adopt(user): // the turn came with a hold
@@ -160,7 +168,7 @@ func (a *acquisition) open(ctx context.Context) error {
 	if a.once && queue == script.InOrder && a.e.hasQueue(a.k.Gate()) {
 		return &Busy{Local: true, Why: whyQueue}
 	}
-	a.waiting, a.asking, a.cancel = a.r.contexts(ctx)
+	a.waiting, a.asking, a.cancel = contexts(ctx, a.r.Wait)
 	if !a.once && queue == script.InOrder {
 		a.g = a.e.gate(a.k.Gate())
 	}
@@ -176,13 +184,14 @@ func (a *acquisition) close() {
 	a.cancel()
 }
 
-// contexts returns the contexts for the wait and for the requests of a call.
-func (r Request) contexts(ctx context.Context) (waiting, asking context.Context, cancel context.CancelFunc) {
-	if r.Wait <= 0 {
+// contexts returns the contexts for the wait and for the requests of a call that waits for at
+// most that time.
+func contexts(ctx context.Context, wait time.Duration) (waiting, asking context.Context, cancel context.CancelFunc) {
+	if wait <= 0 {
 		return ctx, ctx, func() {}
 	}
-	asking, stopAsking := context.WithTimeout(ctx, r.Wait+answerTime)
-	waiting, stopWaiting := context.WithTimeout(asking, r.Wait)
+	asking, stopAsking := context.WithTimeout(ctx, wait+answerTime)
+	waiting, stopWaiting := context.WithTimeout(asking, wait)
 	return waiting, asking, func() { stopWaiting(); stopAsking() }
 }
 

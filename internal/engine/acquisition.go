@@ -26,6 +26,7 @@ type acquisition struct {
 	e      *Engine
 	k      target
 	traits script.Traits
+	lock   string // the key of the lock; "": a group, or nothing to hold
 	r      Request
 
 	waiting context.Context // ends the waiting
@@ -93,12 +94,13 @@ type acquisition struct {
 // run asks the server until it grants the lock.
 func (a *acquisition) run(k Kind, user watchdog.LossHandler) (*Hold, error) {
 	a.begin()
-	a.user = user
+	a.lock, a.user = k.Ref("").Key, user
+	traits := a.traits // a.traits may become those of the kind without its queue
 	var g grant
 	err := a.ask(&g)
 	h := a.joined
 	if err == nil && h == nil {
-		if h = new(Hold); !a.hold(h, k, user, &g) {
+		if h = new(Hold); !a.hold(h, k, traits, user, &g) {
 			a.doubt = true
 			h, err = nil, ErrClosed
 		}
@@ -205,7 +207,7 @@ func (a *acquisition) send(g *grant) error {
 	}
 	a.claim.Longest = a.left()
 	a.expectGrant()
-	g.floor, g.place, g.sent, g.first = a.floor(), a.where(), clock.Now(), 0
+	g.floor, g.term, g.sent, g.first = a.floor(), a.term(), clock.Now(), 0
 	if a.first.sent == 0 {
 		a.first = g.attempt
 	}
@@ -214,7 +216,7 @@ func (a *acquisition) send(g *grant) error {
 		return err
 	}
 	changes := a.e.refusals.changes(a.k)
-	g.Verdict, err = a.e.claim(a.asking, a.k, a.traits, a.claim)
+	err = a.e.claim(a.asking, a.k, a.traits, &a.claim, &g.Verdict)
 	g.received = clock.Now()
 	if err == nil {
 		a.e.refusals.add(a.k, &g.Verdict, g.sent, changes)

@@ -3,7 +3,6 @@ package engine
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -12,7 +11,7 @@ import (
 type attempt struct {
 	floor int64 // the highest token of the name that was known before the request
 	sent  time.Duration
-	place driver.Place // where the request was sent
+	term  uint64 // of the server to which the request was sent; see driver.Place
 }
 
 // A grant is the answer of the server to a claim.
@@ -26,11 +25,11 @@ type grant struct {
 // floor returns the highest token known for the lock before it is asked for. The
 // parts of a group keep theirs.
 func (a *acquisition) floor() int64 {
-	switch k := a.k.(type) {
-	case Kind:
-		return a.e.tokens.floor(k.Ref("").Key)
-	case *unit:
-		for _, w := range k.wants {
+	if a.lock != "" {
+		return a.e.tokens.floor(a.lock)
+	}
+	if u, ok := a.k.(*unit); ok {
+		for _, w := range u.wants {
 			w.floor = a.e.tokens.floor(w.Kind.Ref("").Key)
 		}
 	}
@@ -39,11 +38,11 @@ func (a *acquisition) floor() int64 {
 
 // credible reports whether the tokens of a grant can come from the scripts.
 func (a *acquisition) credible(v *script.Verdict) bool {
-	switch k := a.k.(type) {
-	case Kind:
+	if a.lock != "" {
 		return a.traits.ServerTokens || isClockToken(v.Token)
-	case *unit:
-		for i, w := range k.wants {
+	}
+	if u, ok := a.k.(*unit); ok {
+		for i, w := range u.wants {
 			if !w.Kind.Traits().ServerTokens && !isClockToken(v.TokenOf(i)) {
 				return false
 			}
@@ -52,36 +51,35 @@ func (a *acquisition) credible(v *script.Verdict) bool {
 	return true
 }
 
-// where returns where the lock is stored now.
-func (a *acquisition) where() driver.Place {
-	switch k := a.k.(type) {
-	case Kind:
-		return a.e.d.Place(k.Ref("").Key)
-	case *unit:
-		return a.e.d.Place(k.wants[0].Kind.Ref("").Key)
+// term returns the term of the server that has the lock now.
+func (a *acquisition) term() uint64 {
+	if a.lock != "" {
+		return a.e.d.Place(a.lock).Term
 	}
-	return driver.Place{} // nothing to hold
+	if u, ok := a.k.(*unit); ok {
+		return a.e.d.Place(u.wants[0].Kind.Ref("").Key).Term
+	}
+	return 0 // nothing to hold
 }
 
 // key returns a key of the server that the acquisition asks.
 func (a *acquisition) key() string { return a.k.Claim(a.claim).Keys[0] }
 
-// hold makes a new h the Hold of a granted lock, which the watchdog guards. It returns false
-// if the engine was closed meanwhile.
-func (a *acquisition) hold(h *Hold, k Kind, user watchdog.LossHandler, g *grant) bool {
-	counting := k.Traits().ServerTokens
-	token := g.Token
-	if !counting {
-		token = a.e.tokens.fence(k.Ref("").Key, token, g.floor)
-	}
+// hold makes a new h the Hold of a granted lock with these traits, which the watchdog guards. It
+// returns false if the engine was closed meanwhile.
+func (a *acquisition) hold(h *Hold, k Kind, traits script.Traits, user watchdog.LossHandler, g *grant) bool {
 	// A composite literal would be built on the stack and copied.
 	h.LockRef, h.Handler = k.Ref(a.claim.Owner), h
-	h.Lease, h.First, h.Term = a.claim.Lease, g.first, g.place.Term
-	h.owner, h.under, h.share, h.e, h.kind, h.user = a.claim.Owner, a.r.Under, a.asksFor, a.e, k, user
+	token := g.Token
+	if !traits.ServerTokens {
+		token = a.e.tokens.fence(h.Key, token, g.floor)
+	}
+	h.Lease, h.First, h.Term = a.claim.Lease, g.first, g.term
+	h.owner, h.under, h.share, h.e, h.kind, h.traits, h.user = a.claim.Owner, a.r.Under, a.asksFor, a.e, k, traits, user
 	h.doubt, h.long = a.doubt, a.r.Steady
 	h.base, h.token, h.granted = token, token, g.received
 	h.count, h.renewers = 1, boolInt(a.r.renewed())
-	h.passable, h.maybeExtended, h.maxLease = a.r.renewed() && !counting, a.r.renewed(), a.claim.Lease
+	h.passable, h.maybeExtended, h.maxLease = a.r.renewed() && !traits.ServerTokens, a.r.renewed(), a.claim.Lease
 	if a.keep {
 		h.gate = a.g // the turn stays with the hold, and so does the reference of the call
 		h.gate.setHold(h)

@@ -84,7 +84,7 @@ func (a *acquisition) runGroup(u *unit) error {
 			part := g
 			part.Token, part.floor = g.TokenOf(i), w.floor
 			a.r.Under = w.Under
-			if !a.hold(&holds[i], w.Kind, w.User, &part) {
+			if !a.hold(&holds[i], w.Kind, w.Kind.Traits(), w.User, &part) {
 				a.doubt = true
 				err = ErrClosed
 				break

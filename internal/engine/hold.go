@@ -19,6 +19,7 @@ type Hold struct {
 	owner    string
 	e        *Engine
 	kind     Kind
+	traits   script.Traits // of the kind
 	under    *Hold         // the hold that has admitted this one, or nil
 	share    *share        // in which other calls find the hold, or nil
 	granted  time.Duration // when the grant arrived
@@ -67,15 +68,15 @@ func (h *Hold) Lost(why watchdog.Reason) {
 	for _, u := range nested {
 		u.Lost(why)
 	}
-	if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().Queue == script.InOrder { // a part of the permits may be left
+	if (why == watchdog.NotOwner || why == watchdog.Failover) && h.traits.Queue == script.InOrder { // a part of the permits may be left
 		now := clock.Now()
 		h.e.watchdog.ReleaseLater(h.kind.Free(h.owner), now, now, now+most, nil)
 	}
-	if (why == watchdog.Expired || why == watchdog.Unacked) && (unsure || h.kind.Traits().Queue == script.Together) { // it may still exist at the server
+	if (why == watchdog.Expired || why == watchdog.Unacked) && (unsure || h.traits.Queue == script.Together) { // it may still exist at the server
 		// A renewal without an answer may have extended it at the server. The release
 		// waits until the known lease is over, because the user may still be stopping.
 		end := clock.Now() + h.Tail()
-		if h.kind.Traits().Queue == script.Together {
+		if h.traits.Queue == script.Together {
 			most = max(most, longestWait) // its entry lasts as long as other owners hold the lock
 		}
 		h.e.watchdog.ReleaseLater(h.kind.Free(h.owner), end, end, end+most, nil)
@@ -166,7 +167,8 @@ func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.L
 	}
 	lease := r.lease(h.e)
 	err := h.claim(ctx, lease, r.patience(h.e), func(ctx context.Context) (bool, error) {
-		v, err := h.e.claim(ctx, h.kind, h.kind.Traits(), script.Claim{Owner: h.owner, Count: h.count + 1, Lease: lease})
+		var v script.Verdict
+		err := h.e.claim(ctx, h.kind, h.traits, &script.Claim{Owner: h.owner, Count: h.count + 1, Lease: lease}, &v)
 		return v.Granted(), err
 	})
 	if err != nil {

@@ -40,7 +40,7 @@ func (p *pace) pass(every time.Duration) bool {
 
 // excludes reports whether a hold excludes holds of a kind with these traits.
 func (h *Hold) excludes(t script.Traits) bool {
-	own := h.kind.Traits()
+	own := h.traits
 	return own.Queue != script.InOrder && t.Queue != script.InOrder && (own.Queue != script.Together || t.Queue != script.Together)
 }
 
@@ -62,7 +62,7 @@ func (a *acquisition) localHolder() *Hold {
 // has given the lock to another owner. It reports whether a hold is newer than the
 // grant. The grant must then be verified.
 func (a *acquisition) supersede(granted *Hold) (stale bool) {
-	t := granted.kind.Traits()
+	t := granted.traits
 	for _, other := range a.e.watchdog.On(granted.Key) {
 		h := other.Handler.(*Hold)
 		switch {

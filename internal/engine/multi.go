@@ -44,7 +44,7 @@ func (w *Want) locate(r Request) {
 // One script acquires the wants of one engine whose keys are in the same slot, so none
 // of them is held while the call waits for the others.
 func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
-	limited, calls, cancel := r.contexts(ctx)
+	limited, calls, cancel := contexts(ctx, r.Wait)
 	defer cancel()
 	var out outage
 	var timer *time.Timer

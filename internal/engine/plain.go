@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -49,6 +50,25 @@ func plainKeys(k target, c script.Claim) (keys []string) {
 // plainTries is how often a claim is sent if a plain lock is gone when it is looked at. Other
 // clients may take and release it in between.
 const plainTries = 10
+
+// claimPlain goes on with a claim whose request has failed because a key has the wrong type.
+// If clients of other libraries hold the lock, claimPlain sets v. Otherwise it returns the
+// result of the last request.
+func (e *Engine) claimPlain(ctx context.Context, k target, c *script.Claim, v *script.Verdict, call driver.Call, need int, err error) (reply driver.Reply, acked int, _ error) {
+	for tries := 1; tries < plainTries && driver.CodeOf(err) == "WRONGTYPE"; tries++ {
+		held, ok := e.plain(ctx, k, *c)
+		if !ok {
+			break
+		}
+		if held.TTL > 0 {
+			*v = held
+			return driver.Reply{}, 0, nil
+		}
+		// A plain lock was released meanwhile, or another key has the wrong type.
+		reply, acked, err = e.do(ctx, call, need)
+	}
+	return reply, acked, err
+}
 
 // plainHolder says in words who holds a plain lock.
 const plainHolder = "a client of another library (the key is a string with a TTL, as SET NX PX writes it)"

@@ -279,7 +279,7 @@ func (f *ending) result(a answer) error {
 	}
 	switch {
 	case a.err == nil && (a.freed.Held || a.doubt && !f.over):
-		if h.kind.Traits().Queue == script.InOrder {
+		if h.traits.Queue == script.InOrder {
 			e.Yield(h.kind, a.freed.Heard)
 		}
 		return nil
@@ -305,7 +305,7 @@ func (f *ending) giveTurn(a answer, err error) {
 	if err == nil {
 		heard = a.freed.Heard
 	}
-	if !h.kind.Traits().Directed {
+	if !h.traits.Directed {
 		heard -= boolInt(e.hub.Listens(h.kind.Channels(h.owner)[0]))
 	}
 	g.rivals = max(heard, 0)

@@ -37,36 +37,48 @@ func (r Replication) acks() int {
 	return 0
 }
 
-// claim sends a claim. A grant counts when enough replicas have it. A refusal
-// needs no replica.
-func (e *Engine) claim(ctx context.Context, k target, t script.Traits, c script.Claim) (v script.Verdict, err error) {
-	call := k.Claim(c)
+// claim sends a claim, and sets v to the answer. A grant counts when enough replicas have
+// it. A refusal needs no replica.
+func (e *Engine) claim(ctx context.Context, k target, t script.Traits, c *script.Claim, v *script.Verdict) error {
+	*v = script.Verdict{}
+	call := k.Claim(*c)
 	need := 0
 	if !t.ReadOnly && !t.Unreplicated {
 		need = e.replicas(ctx, call.Keys[0])
 	}
-	reply, acked, err := e.do(ctx, call, need)
-	for tries := 1; tries < plainTries && driver.CodeOf(err) == "WRONGTYPE"; tries++ {
-		var ok bool
-		v, ok = e.plain(ctx, k, c)
-		if ok && v.TTL > 0 {
-			return v, nil
-		}
-		if !ok {
-			break
-		}
-		// A plain lock was released meanwhile, or another key has the wrong type.
+	var reply driver.Reply
+	var acked int
+	var err error
+	if need == 0 {
+		reply, err = e.d.Do(ctx, call) // not by e.do: many calls wait here
+	} else {
 		reply, acked, err = e.do(ctx, call, need)
 	}
 	if err != nil {
-		return script.Verdict{}, script.NameKeys(call, err)
+		if driver.CodeOf(err) != "WRONGTYPE" {
+			return err
+		}
+		if reply, acked, err = e.claimPlain(ctx, k, c, v, call, need, err); err != nil || v.Plain {
+			return script.NameKeys(call, err)
+		}
 	}
 	script.Done(call)
-	v, err = k.Decode(c, reply)
-	if err == nil && v.Granted() && acked < need && !e.replicasGone(ctx, call.Keys[0]) {
-		return script.Verdict{}, notReplicated(acked, need)
+	return e.decode(ctx, k, c, v, &reply, call.Keys[0], acked, need)
+}
+
+// decode sets v to what a reply says.
+//
+// It is not inlined, so that the stack of a call that waits for a reply is small. With
+// hundreds of these, the caches of a core are too small for their stacks.
+//
+//go:noinline
+func (e *Engine) decode(ctx context.Context, k target, c *script.Claim, v *script.Verdict, reply *driver.Reply, key string, acked, need int) (err error) {
+	*v, err = k.Decode(*c, *reply)
+	if err == nil && v.Granted() && acked < need && !e.replicasGone(ctx, key) {
+		*v = script.Verdict{}
+		return notReplicated(acked, need)
 	}
-	return v, err
+	return err
 }
 
 // do runs a call and waits for that many replicas. It returns how many have

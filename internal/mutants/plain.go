@@ -6,12 +6,12 @@ func init() { All = append(All, plainLocks...) }
 var plainLocks = []Mutant{
 	{
 		"a lock of another library is refused",
-		"internal/engine/replicate.go", "if ok && v.TTL > 0 {", "if false {",
+		"internal/engine/plain.go", "if held.TTL > 0 {", "if false {",
 		"test/behaviour", "TestPlainLock/^mutex$",
 	},
 	{
 		"data of another type in another key looks like a lock of another library",
-		"internal/engine/replicate.go", "if ok && v.TTL > 0 {", "if ok {",
+		"internal/engine/plain.go", "if held.TTL > 0 {", "if true {",
 		"test/behaviour", "TestPlainToken",
 	},
 	{

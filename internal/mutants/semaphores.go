@@ -124,7 +124,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"a lease that has lost a permit keeps the others",
-		"internal/engine/hold.go", "if (why == watchdog.NotOwner || why == watchdog.Failover) && h.kind.Traits().Queue == script.InOrder {", "if false {",
+		"internal/engine/hold.go", "if (why == watchdog.NotOwner || why == watchdog.Failover) && h.traits.Queue == script.InOrder {", "if false {",
 		"test/behaviour", "TestPermitsRestComesBack",
 	},
 	{

@@ -71,13 +71,13 @@ type Verdict struct {
 	Tokens []int64       // tokens of the parts of a group; nil: all have the same
 	TTL    time.Duration // remaining lease of the current owner; negative: for ever
 	Key    string        // the lock of a group that was not granted
-	Young  bool          // not held, but the server has restarted too recently to grant it
 	Place  int           // in the queue at the server, from 1; 0: not queued
 	Full   bool          // not queued, since as many wait as may
+	Young  bool          // not held, but the server has restarted too recently to grant it
 	Plain  bool          // held by a client of another library, see LookAtPlain
+	Final  bool          // not granted, and will not be while this claim can wait
 
 	After time.Duration // granted, but takes effect only after this time
-	Final bool          // not granted, and will not be while this claim can wait
 	Why   string        // why it is not granted, or not yet, for messages; "": another owner holds it
 	Most  int64         // of a refused claim that is Lasting: how much can be granted at all; 0: not known
 	Err   error         // not granted, and never will be
@@ -99,7 +99,10 @@ func (v Verdict) TokenOf(i int) int64 {
 // do runs a script.
 func do(ctx context.Context, d driver.Driver, c driver.Call) (driver.Reply, error) {
 	r, err := d.Do(ctx, c)
-	return r, NameKeys(c, err)
+	if err != nil {
+		err = NameKeys(c, err)
+	}
+	return r, err
 }
 
 // NameKeys returns the error of a call. If a key has another type than the script
