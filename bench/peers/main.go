@@ -9,7 +9,8 @@
 // one, reader, multi, wakeup and held have no such check.
 //
 // All libraries are measured in turn, several times, so that noise hits all alike. The
-// tables have medians. Compare ratios within one run only.
+// tables have medians. A ratio is the median of the ratios of all rounds. Compare ratios
+// within one run only.
 //
 // It is run by make bench-peers.
 package main

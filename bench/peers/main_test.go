@@ -244,6 +244,33 @@ func TestViolationOfRate(t *testing.T) {
 	}
 }
 
+// A ratio is the median of the ratios of all rounds, and does not depend on how fast the
+// machine is in a round.
+func TestRatio(t *testing.T) {
+	rows := func(list ...float64) *row {
+		r := new(row)
+		for _, v := range list {
+			r.Measured = append(r.Measured, figures{pairRate: v})
+		}
+		return r
+	}
+	for _, test := range []struct {
+		of, over *row
+		want     float64
+		ok       bool
+	}{
+		{rows(120, 60, 60), rows(100, 100, 50), 1.2, true}, // the medians are 60 and 100
+		{rows(60, 60, 120), rows(100, 50), 0.8, true},      // one was left out: 60 / 75
+		{rows(1, 1), rows(0, 0), 0, false},
+		{rows(), rows(1), 0, false},
+	} {
+		got, ok := ratio(test.of, pairRate, test.over, pairRate)
+		if ok != test.ok || ok && math.Abs(got-test.want) > 1e-9 {
+			t.Errorf("%v over %v: %v, %v", test.of.Measured, test.over.Measured, got, ok)
+		}
+	}
+}
+
 // Targets come from the medians of the figures.
 func TestTargets(t *testing.T) {
 	var rs results

@@ -28,6 +28,11 @@ func (r *row) median(figure string) (float64, bool) {
 			list = append(list, v)
 		}
 	}
+	return median(list)
+}
+
+// median returns the median of a list, or false if the list is empty.
+func median(list []float64) (float64, bool) {
 	if len(list) == 0 {
 		return 0, false
 	}
@@ -36,6 +41,28 @@ func (r *row) median(figure string) (float64, bool) {
 		return (list[n/2-1] + list[n/2]) / 2, true
 	}
 	return list[len(list)/2], true
+}
+
+// ratio returns the median of the ratios of a figure to another one. Each ratio is that of
+// one round, since the machine may be twice as fast in one round as in another. If one of
+// the locks was left out of a round, it is the ratio of the medians.
+func ratio(of *row, figure string, over *row, other string) (float64, bool) {
+	var list []float64
+	for i, f := range of.Measured {
+		if len(over.Measured) != len(of.Measured) {
+			break
+		}
+		v, ok := f[figure]
+		if d := over.Measured[i][other]; ok && d > 0 {
+			list = append(list, v/d)
+		}
+	}
+	if v, ok := median(list); ok {
+		return v, true
+	}
+	v, ok := of.median(figure)
+	d, measured := over.median(other)
+	return v / d, ok && measured && d > 0
 }
 
 // results are all rows of a run.
@@ -163,11 +190,12 @@ func (rs results) cell(scenario string, r *row, p point, c column) string {
 		return number(float64(r.Violation), 0)
 	}
 	v, ok := r.median(c.figure)
-	if ok && c.over != "" {
-		var other float64
-		other, ok = rs.figure(scenario, c.over, p, c.figure)
-		ok = ok && other > 0
-		v /= other
+	if c.over != "" {
+		over := rs.row(scenario, c.over, p)
+		if over == nil {
+			return ""
+		}
+		v, ok = ratio(r, c.figure, over, c.figure)
 	}
 	if !ok {
 		return ""
