@@ -3,10 +3,10 @@
 // A server spends more time on receiving a call and on starting its script than on its
 // commands. A client spends more time on sending a request than on preparing it. If many
 // goroutines use many names, their calls can share these costs. A [Driver] sends a call at
-// once while few calls are under way. So a lone caller does not wait, and neither do a few.
-// Other calls queue. The calls in the queue that have the same script are sent as one call,
-// a batch ([script.Batch]). While two batches are under way, the next one waits for an
-// answer, or until it is full.
+// once while few calls and no batches are under way. So a lone caller does not wait, and
+// neither do a few. Other calls queue. The calls in the queue that have the same script are
+// sent as one call, a batch ([script.Batch]). While two batches are under way, the next one
+// waits for an answer, or until it is full.
 //
 // Each call keeps its own reply, error, deadline and cancellation. A call that fails in a
 // batch is sent again alone. All scripts can be sent again.
@@ -103,7 +103,7 @@ const (
 
 // Do runs one script.
 func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
-	if d.waiting.Load() == 0 && begin(&d.direct, maxDirect) {
+	if d.batched.Load() == 0 && d.waiting.Load() == 0 && begin(&d.direct, maxDirect) {
 		return d.doDirect(ctx, c)
 	}
 	q := d.queues[c.Script]

@@ -172,6 +172,39 @@ func TestManyCallsShareRequests(t *testing.T) {
 	})
 }
 
+// While batches are under way, there are many calls, so none is sent alone.
+func TestCallsJoinTheNextBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		d := combine.New(s)
+		defer d.Close()
+		results := start(t.Context(), d, 1, underWay)
+		for _, r := range s.received()[:direct] {
+			r.answer <- nil
+		}
+		synctest.Wait()
+		results = append(results, start(t.Context(), d, 1+underWay, 5)...)
+		if n := len(s.received()); n != underWay {
+			t.Errorf("%d requests while two batches are under way, want %d", n, underWay)
+		}
+		s.received()[direct].answer <- nil
+		if all := s.received(); len(all) != underWay+1 || len(all[underWay].Keys) != 5 {
+			t.Errorf("%d requests after an answer", len(all))
+		}
+		for _, r := range s.received()[direct+1:] {
+			r.answer <- nil
+		}
+		s.check(t, results, 1)
+		results = start(t.Context(), d, 100, 1)
+		if last := s.received()[underWay+1]; last.ctx != t.Context() {
+			t.Error("a lone call was not sent at once")
+		} else {
+			last.answer <- nil
+		}
+		s.check(t, results, 100)
+	})
+}
+
 func TestCallsOfAnotherLength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}

@@ -94,6 +94,11 @@ var combined = []Mutant{
 		"internal/combine", "TestEachCallHasItsOwnContext",
 	},
 	{
+		"calls are sent alone while batches are under way",
+		"internal/combine/combine.go", "if d.batched.Load() == 0 && d.waiting", "if d.waiting",
+		"internal/combine", "TestCallsJoinTheNextBatch",
+	},
+	{
 		"many small batches are under way",
 		"internal/combine/combine.go", "		return maxPartial\n", "		return maxFull\n",
 		"internal/combine", "TestManyCallsShareRequests",
