@@ -43,22 +43,23 @@ func median(list []float64) (float64, bool) {
 	return list[len(list)/2], true
 }
 
-// ratio returns the median of the ratios of a figure to another one. Each ratio is that of
-// one round, since the machine may be twice as fast in one round as in another. If one of
-// the locks was left out of a round, it is the ratio of the medians.
+// ratio returns the median of the ratios of a figure to another one. Each ratio belongs to
+// one round, because the machine may be twice as fast in one round as in another. If a lock
+// was left out of a round, ratio returns the ratio of the medians. It returns false if one of
+// the figures was not measured.
 func ratio(of *row, figure string, over *row, other string) (float64, bool) {
-	var list []float64
-	for i, f := range of.Measured {
-		if len(over.Measured) != len(of.Measured) {
-			break
-		}
-		v, ok := f[figure]
-		if d := over.Measured[i][other]; ok && d > 0 {
-			list = append(list, v/d)
-		}
+	if of == nil || over == nil {
+		return 0, false
 	}
-	if v, ok := median(list); ok {
-		return v, true
+	if len(of.Measured) == len(over.Measured) {
+		var list []float64
+		for i, f := range of.Measured {
+			v, ok := f[figure]
+			if d := over.Measured[i][other]; ok && d > 0 {
+				list = append(list, v/d)
+			}
+		}
+		return median(list)
 	}
 	v, ok := of.median(figure)
 	d, measured := over.median(other)
@@ -191,11 +192,7 @@ func (rs results) cell(scenario string, r *row, p point, c column) string {
 	}
 	v, ok := r.median(c.figure)
 	if c.over != "" {
-		over := rs.row(scenario, c.over, p)
-		if over == nil {
-			return ""
-		}
-		v, ok = ratio(r, c.figure, over, c.figure)
+		v, ok = ratio(r, c.figure, rs.row(scenario, c.over, p), c.figure)
 	}
 	if !ok {
 		return ""

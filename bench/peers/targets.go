@@ -23,17 +23,9 @@ func (rs results) targets() (list []target) {
 		figure         string
 	}
 	add := func(name string, least bool, bound float64, of at, over ...at) {
-		r := rs.row(of.scenario, of.lock, of.point)
-		if r == nil {
-			return
-		}
-		v, ok := r.median(of.figure)
+		v, ok := rs.figure(of.scenario, of.lock, of.point, of.figure)
 		for _, o := range over {
-			other := rs.row(o.scenario, o.lock, o.point)
-			if other == nil {
-				return
-			}
-			v, ok = ratio(r, of.figure, other, o.figure)
+			v, ok = ratio(rs.row(of.scenario, of.lock, of.point), of.figure, rs.row(o.scenario, o.lock, o.point), o.figure)
 		}
 		if ok {
 			list = append(list, target{name, least, bound, v, least && v >= bound || !least && v <= bound})

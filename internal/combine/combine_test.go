@@ -135,11 +135,18 @@ func (s *server) check(t *testing.T, results []chan result, from int) {
 	}
 }
 
-func TestFewCallsAreSentAtOnce(t *testing.T) {
+// in runs a test with faked time, a driver and its server, which answers all batches with err.
+func in(t *testing.T, err error, test func(*testing.T, *server, driver.Driver)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
+		s := &server{err: err}
 		d := combine.New(s)
 		defer d.Close()
+		test(t, s, d)
+	})
+}
+
+func TestFewCallsAreSentAtOnce(t *testing.T) {
+	in(t, nil, func(t *testing.T, s *server, d driver.Driver) {
 		results := start(t.Context(), d, 1, direct)
 		for i, r := range s.received() {
 			if r.Script.Name != "mutex_acquire" || r.Keys[0] != fmt.Sprint("name:", i+1) || r.ctx != t.Context() {
@@ -152,10 +159,7 @@ func TestFewCallsAreSentAtOnce(t *testing.T) {
 }
 
 func TestManyCallsShareRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		d := combine.New(s)
-		defer d.Close()
+	in(t, nil, func(t *testing.T, s *server, d driver.Driver) {
 		results := start(t.Context(), d, 1, underWay+script.MaxBatch-1)
 		if n := len(s.received()); n != underWay {
 			t.Errorf("%d requests before an answer, want %d", n, underWay)
@@ -174,10 +178,7 @@ func TestManyCallsShareRequests(t *testing.T) {
 
 // While batches are under way, there are many calls, so none is sent alone.
 func TestCallsJoinTheNextBatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		d := combine.New(s)
-		defer d.Close()
+	in(t, nil, func(t *testing.T, s *server, d driver.Driver) {
 		results := start(t.Context(), d, 1, underWay)
 		for _, r := range s.received()[:direct] {
 			r.answer <- nil
@@ -206,10 +207,7 @@ func TestCallsJoinTheNextBatch(t *testing.T) {
 }
 
 func TestCallsOfAnotherLength(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		d := combine.New(s)
-		defer d.Close()
+	in(t, nil, func(t *testing.T, s *server, d driver.Driver) {
 		results := start(t.Context(), d, 1, underWay)
 		for i := range 4 {
 			go func() {
@@ -231,10 +229,7 @@ func TestCallsOfAnotherLength(t *testing.T) {
 }
 
 func TestEachCallHasItsOwnContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		d := combine.New(s)
-		defer d.Close()
+	in(t, nil, func(t *testing.T, s *server, d driver.Driver) {
 		first := start(t.Context(), d, 1, underWay)
 		queued, cancelQueued := context.WithCancel(t.Context())
 		sent, cancelSent := context.WithTimeout(t.Context(), time.Second)
@@ -269,10 +264,8 @@ func TestEachCallHasItsOwnContext(t *testing.T) {
 }
 
 func TestRefusedBatchIsSplit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{err: driver.ServerError("NOPERM this user has no permissions to access one of the keys")}
-		d := combine.New(s)
-		defer d.Close()
+	refused := driver.ServerError("NOPERM this user has no permissions to access one of the keys")
+	in(t, refused, func(t *testing.T, s *server, d driver.Driver) {
 		results := start(t.Context(), d, 1, underWay+10)
 		s.answerAll()
 		s.check(t, results, 1)
@@ -280,11 +273,8 @@ func TestRefusedBatchIsSplit(t *testing.T) {
 }
 
 func TestBrokenBatchFailsAllCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		broken := driver.Unknown(errors.New("the connection broke"))
-		s := &server{err: broken}
-		d := combine.New(s)
-		defer d.Close()
+	broken := driver.Unknown(errors.New("the connection broke"))
+	in(t, broken, func(t *testing.T, s *server, d driver.Driver) {
 		results := start(t.Context(), d, 1, underWay+10)
 		s.answerAll()
 		s.check(t, results[:underWay], 1)
@@ -298,10 +288,7 @@ func TestBrokenBatchFailsAllCalls(t *testing.T) {
 
 // TestStall has requests that are not answered. Others do not wait for them.
 func TestStall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{}
-		d := combine.New(s)
-		defer d.Close()
+	in(t, nil, func(t *testing.T, s *server, d driver.Driver) {
 		results := start(t.Context(), d, 1, underWay+3)
 		time.Sleep(100 * time.Millisecond)
 		all := s.received()

@@ -81,11 +81,12 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 	if r.Wait != 0 && traits.Queue == script.OneAtATime {
 		return e.acquireInTurn(ctx, k, traits, &r, user)
 	}
-	return e.acquireAlone(ctx, k, traits, &r, user)
+	return e.acquireOutOfTurn(ctx, k, traits, &r, user)
 }
 
-// acquireAlone acquires a lock that calls of this process can ask for at the same time.
-func (e *Engine) acquireAlone(ctx context.Context, k Kind, traits script.Traits, r *Request, user watchdog.LossHandler) (*Hold, error) {
+// acquireOutOfTurn acquires a lock that several calls of this process may ask for at the same
+// time. Many can hold it, its queue is at the server, or the call does not wait.
+func (e *Engine) acquireOutOfTurn(ctx context.Context, k Kind, traits script.Traits, r *Request, user watchdog.LossHandler) (*Hold, error) {
 	var asksFor *share
 	shared := e.canShare(traits, r)
 	if shared && r.Wait <= 0 {

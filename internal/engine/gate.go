@@ -47,6 +47,16 @@ type ticket struct {
 // minGates is how many gates are kept at least, because the next call may need them.
 const minGates = 1024
 
+// forget deletes unused entries if the map has as many entries as it may have, and sets how
+// many it may have next: twice as many as are left, and not less than least. So the cost per
+// new entry is constant.
+func forget[V any](m map[string]V, most *int, least int, unused func(V) bool) {
+	if len(m) >= *most {
+		maps.DeleteFunc(m, func(_ string, v V) bool { return unused(v) })
+		*most = max(least, 2*len(m))
+	}
+}
+
 // gate returns the gate of a name and notes one more use of it. It forgets unused gates if
 // there are many.
 func (e *Engine) gate(key string) *gate {
@@ -54,10 +64,7 @@ func (e *Engine) gate(key string) *gate {
 	defer e.mu.Unlock()
 	g := e.gates[key]
 	if g == nil {
-		if len(e.gates) >= e.maxGates {
-			maps.DeleteFunc(e.gates, func(_ string, g *gate) bool { return g.refs == 0 })
-			e.maxGates = max(minGates, 2*len(e.gates))
-		}
+		forget(e.gates, &e.maxGates, minGates, func(g *gate) bool { return g.refs == 0 })
 		g = gatePool.Get().(*gate)
 		g.key = key
 		e.gates[key] = g
@@ -140,10 +147,7 @@ func (e *Engine) leaveGate(g *gate) {
 }
 
 // asNew reports whether a gate that is not used can be used again as it is.
-func (g *gate) asNew() bool {
-	return g.turns == 0 && g.hold == nil && g.head == nil && g.waiter == nil && g.grants == nil &&
-		g.rivals == 0 && !g.yield && g.failedAt == 0 && g.verified == 0
-}
+func (g *gate) asNew() bool { return *g == (gate{key: g.key}) }
 
 // awaitTurn waits for the turn. It returns the hold that was passed on with the turn, or
 // nil. If it returns an error that is not errNoTurn, the turn came at the same time, and

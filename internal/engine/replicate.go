@@ -49,27 +49,28 @@ func (e *Engine) claim(ctx context.Context, k target, t script.Traits, c *script
 	var reply driver.Reply
 	var acked int
 	var err error
-	if need == 0 {
-		reply, err = e.d.Do(ctx, call) // not by e.do: many calls wait here
+	if need == 0 { // as in e.do, whose frame would be on the stacks of all calls that wait
+		reply, err = e.d.Do(ctx, call)
 	} else {
 		reply, acked, err = e.do(ctx, call, need)
 	}
-	if err != nil {
-		if driver.CodeOf(err) != "WRONGTYPE" {
-			return err
-		}
-		if reply, acked, err = e.claimPlain(ctx, k, c, v, call, need, err); err != nil || v.Plain {
-			return script.NameKeys(call, err)
-		}
+	if driver.CodeOf(err) == "WRONGTYPE" {
+		reply, acked, err = e.claimPlain(ctx, k, c, v, call, need, err)
+	}
+	switch {
+	case err != nil:
+		return script.NameKeys(call, err)
+	case v.Plain:
+		return nil
 	}
 	script.Done(call)
 	return e.decode(ctx, k, c, v, &reply, call.Keys[0], acked, need)
 }
 
-// decode sets v to what a reply says.
+// decode sets v to what a reply says, if enough replicas have acknowledged it.
 //
-// It is not inlined, so that the stack of a call that waits for a reply is small. With
-// hundreds of these, the caches of a core are too small for their stacks.
+// It is not inlined. So the stack of a call that waits for a reply is small. Hundreds of
+// large stacks do not fit into the cache of a core.
 //
 //go:noinline
 func (e *Engine) decode(ctx context.Context, k target, c *script.Claim, v *script.Verdict, reply *driver.Reply, key string, acked, need int) (err error) {

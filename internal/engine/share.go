@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -56,10 +55,7 @@ func (e *Engine) shareOf(gate string) *share {
 	defer e.sharing.Unlock()
 	s := e.shares[gate]
 	if s == nil {
-		if len(e.shares) >= e.maxShares {
-			maps.DeleteFunc(e.shares, func(_ string, s *share) bool { return s.unused() })
-			e.maxShares = max(minShares, 2*len(e.shares))
-		}
+		forget(e.shares, &e.maxShares, minShares, (*share).unused)
 		s = new(share)
 		e.shares[gate] = s
 	}

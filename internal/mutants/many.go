@@ -66,7 +66,7 @@ var sharedReads = []Mutant{
 	},
 	{
 		"a client remembers every name that it has read",
-		"internal/engine/share.go", "bool { return s.unused() })", "bool { return false })",
+		"internal/engine/share.go", "minShares, (*share).unused)", "minShares, func(*share) bool { return false })",
 		"internal/engine", "TestSharesForgotten",
 	},
 	{
