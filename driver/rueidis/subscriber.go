@@ -46,6 +46,7 @@ type channelState struct {
 	delayed   bool     // it is in subscriber.delayed
 	requested families // families requested on this connection
 	confirmed families // families that the server has confirmed
+	ending    families // families that the subscriber is unsubscribing from
 	alone     families // families in which it needs a command of its own, since a shared one was refused
 	refused   families // families in which the server refuses a command and the handler was told
 }
@@ -161,7 +162,7 @@ func (s *subscriber) reset() (wanted []string) {
 			delete(s.channels, c)
 			continue
 		}
-		cs.requested, cs.confirmed, cs.queued, cs.delayed = 0, 0, false, false
+		cs.requested, cs.confirmed, cs.ending, cs.queued, cs.delayed = 0, 0, 0, false, false
 		s.enqueue(cs)
 		wanted = append(wanted, c)
 	}
@@ -254,9 +255,11 @@ func (s *subscriber) handle(kind, channel, payload string, generation uint64) {
 		cs.confirmed &^= sharded
 	}
 	now, need, wanted := cs.confirmed, s.familiesOf(channel), cs.wanted
-	moved := wanted && had == need && now != need
-	if wanted && had&^now == sharded {
-		cs.requested &^= sharded // the slot has moved to another node
+	ended := had &^ now &^ cs.ending // by the server: the slot has moved to another node
+	cs.ending &= now
+	moved := wanted && ended != 0 && had == need
+	if wanted && ended == sharded {
+		cs.requested &^= sharded
 		s.schedule(cs)
 	}
 	s.mu.Unlock()

@@ -43,6 +43,36 @@ func TestMovedBeforeSubscribed(t *testing.T) {
 	}
 }
 
+// A channel that is wanted again while its unsubscription is under way was not moved by the
+// server: nothing is reported as lost, and it is subscribed again.
+func TestWantedAgainIsNotMoved(t *testing.T) {
+	var lost lossCounter
+	s := aSubscriber(t, 1)
+	s.l.h = &lost
+	s.unsubscribe("c0")
+	under := s.tasks()
+	s.subscribe("c0")
+	for _, task := range under {
+		s.handle(task.word(), "c0", "", 1)
+		s.succeeded(task, task.channels[0])
+	}
+	if lost != 0 {
+		t.Error("reported as lost")
+	}
+	if len(s.tasks()) == 0 {
+		t.Error("no task subscribes again")
+	}
+}
+
+// A lossCounter counts the channels that are reported as lost.
+type lossCounter int
+
+func (*lossCounter) Message(string, string) {}
+
+func (*lossCounter) Subscribed(string, uint64) {}
+
+func (n *lossCounter) Lost(channels []string, _ error) { *n += lossCounter(len(channels)) }
+
 // aSubscriber returns a subscriber without a connection that has n channels.
 func aSubscriber(tb testing.TB, n int) *subscriber {
 	s := &subscriber{

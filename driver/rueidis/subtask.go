@@ -66,6 +66,8 @@ func (s *subscriber) tasks() []task {
 			groups[g] = append(groups[g], cs)
 			if want {
 				cs.requested |= f
+			} else {
+				cs.ending |= f
 			}
 		}
 		cs.reconfirm = false
@@ -136,6 +138,8 @@ func (s *subscriber) perform(c *subConn, t task) (later bool, err error) {
 		}
 		if t.want {
 			cs.requested &^= t.family
+		} else {
+			cs.ending &^= t.family
 		}
 	}
 	s.mu.Unlock()
