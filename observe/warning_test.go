@@ -2,6 +2,7 @@ package observe_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
@@ -184,12 +185,15 @@ func TestWarnBlocked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := c.Mutex("a").Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 10 { // each of these calls is logged
-			_, _ = c.Mutex("a").Lock(t.Context(), holdfast.Wait(3*time.Second))
+		var leases []*holdfast.Lease
+		for i := range 10 {
+			m := c.Mutex(fmt.Sprint("a", i))
+			l, err := m.Lock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			leases = append(leases, l)
+			_, _ = m.Lock(t.Context(), holdfast.Wait(3*time.Second)) // it is logged, once per lock
 		}
 		blocked := 0
 		for _, e := range r.take() {
@@ -201,7 +205,9 @@ func TestWarnBlocked(t *testing.T) {
 			t.Errorf("%d warnings", blocked)
 		}
 		close(until)
-		_ = l.Release(t.Context())
+		for _, l := range leases {
+			_ = l.Release(t.Context())
+		}
 		_ = c.Close()
 	})
 }

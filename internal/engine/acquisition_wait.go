@@ -115,7 +115,8 @@ func (a *acquisition) pause() (d time.Duration, again bool) {
 	}
 	if h := a.localHolder(); h != nil && !a.logged {
 		if clock.Early()-a.began >= localWait {
-			a.logged = a.e.logLocalWait(h)
+			a.e.logLocalWait(h)
+			a.logged = true
 		} else {
 			d = min(d, localWait)
 		}

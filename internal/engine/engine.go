@@ -68,16 +68,15 @@ type Engine struct {
 	hub      *wait.Hub
 	watchdog *watchdog.Watchdog
 
-	id              string // the first part of every owner
-	owners          atomic.Uint64
-	tokens          tokens
-	localWaitWarned pace   // of logLocalWait
-	lateWarned      pace   // of late renewals
-	unwatch         func() // stops the calls of Watchdog.Suspect
-	forced          forceTimes
-	outages         outages
-	announcer       announcer
-	refusals        refusals
+	id         string // the first part of every owner
+	owners     atomic.Uint64
+	tokens     tokens
+	lateWarned pace   // of late renewals
+	unwatch    func() // stops the calls of Watchdog.Suspect
+	forced     forceTimes
+	outages    outages
+	announcer  announcer
+	refusals   refusals
 
 	waitUnsupported atomic.Bool // the server, or a proxy before it, has no command WAIT
 	queueRefused    atomic.Bool // the user has no right to the keys or the channels of queues
@@ -102,6 +101,7 @@ type Engine struct {
 	savedYields  map[string]savedYield // by gate: see saveYield
 	firsts       map[string]int        // by shape: see savedFirst
 	runIDs       map[server]string     // see runID
+	localWarned  map[string]bool       // by key: see logLocalWait
 	closing      chan struct{}         // closed when Close begins
 	idle         chan struct{}         // closed when closing and no call is under way
 	idleOnce     sync.Once
@@ -121,6 +121,7 @@ func New(d driver.Driver, o Options) *Engine {
 		savedYields: make(map[string]savedYield),
 		firsts:      make(map[string]int),
 		runIDs:      make(map[server]string),
+		localWarned: make(map[string]bool),
 		closing:     make(chan struct{}),
 		idle:        make(chan struct{}),
 		done:        make(chan struct{}),

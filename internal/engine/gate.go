@@ -164,6 +164,12 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, l
 		return nil, errNoTurn{ErrQueueFull}
 	}
 	pause := min(e.o.Poll, localWait)
+	fresh := e.o.Poll - pause // a hold that was verified within that time is not verified again
+	end, ends := ctx.Deadline()
+	if ends { // the hold is verified at least once before the call gives up
+		left := time.Until(end)
+		pause, fresh = min(pause, left/2), min(fresh, left/3)
+	}
 	t, ok := e.tickets.Get().(*ticket)
 	if !ok {
 		t = &ticket{turn: make(chan *Hold, 1), timer: time.NewTimer(pause)}
@@ -177,7 +183,7 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, l
 	g.mu.Unlock()
 
 	var err error
-	for logged := false; err == nil; {
+	for arrived := clock.Early(); err == nil; {
 		select {
 		case h := <-t.turn:
 			return h, nil
@@ -186,10 +192,12 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, l
 		case <-e.closing:
 			err = ErrClosed
 		case <-t.timer.C:
-			if h := g.blocking(t, e.o.Poll-pause); h != nil {
+			if h := g.blocking(t, ends, fresh); h != nil {
 				e.watchdog.Verify(h.Key)
 			}
-			logged = logged || e.logLocalWait(g.holder())
+			if h := g.holder(); h != nil && clock.Early()-arrived >= localWait {
+				e.logLocalWait(h)
+			}
 			long.check()
 			t.timer.Reset(pause)
 		}
@@ -210,15 +218,15 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, l
 // and asks the server. The caller holds g.mu.
 func (g *gate) calls() int { return g.length + boolInt(g.hold == nil) }
 
-// blocking returns the hold that has the turn, if t is the first in the queue and the
-// hold was not verified for that time. Otherwise it returns nil. The calls in the queue
-// do not ask the server. So if the lock was deleted at the server, only a verification
-// of the hold shows it.
-func (g *gate) blocking(t *ticket, unverified time.Duration) *Hold {
+// blocking returns the hold that has the turn, if it was not verified for that time and t is
+// the first in the queue or ends. Otherwise it returns nil. The calls in the queue do not ask
+// the server. So if the lock was deleted at the server, only a verification of the hold shows
+// it.
+func (g *gate) blocking(t *ticket, ends bool, fresh time.Duration) *Hold {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := clock.Early()
-	if g.head != t || g.hold == nil || now-max(g.verified, g.hold.granted) < unverified {
+	if g.head != t && !ends || g.hold == nil || now-max(g.verified, g.hold.granted) < fresh {
 		return nil
 	}
 	g.verified = now

@@ -13,20 +13,25 @@ import (
 // What a client knows about a lock because one of its own leases holds it.
 
 // localWait is how long a call waits for a lease of its own client before the log
-// says so. It is also how often the first call in a queue checks the hold ahead of it.
+// says so. It is also how often a call in a queue checks the hold ahead of it.
 const localWait = time.Second
 
-// logLocalWait logs that a call waits for a hold of its own client, at most once
-// per localWait in a client. It reports whether it did.
-func (e *Engine) logLocalWait(h *Hold) bool {
-	if h == nil {
-		return false
+// maxLocalWarned bounds for how many locks the engine remembers that it has logged a wait
+// for a hold of its own client. It logs no such waits for further locks.
+const maxLocalWarned = 1024
+
+// logLocalWait logs that a call waits for a hold of its own client, once per lock. A call
+// that should have used the context of that hold waits until the hold ends.
+func (e *Engine) logLocalWait(h *Hold) {
+	e.mu.Lock()
+	first := !e.localWarned[h.Key] && len(e.localWarned) < maxLocalWarned
+	if first {
+		e.localWarned[h.Key] = true
 	}
-	if !e.localWaitWarned.pass(localWait) {
-		return false
+	e.mu.Unlock()
+	if first {
+		e.warn(slog.LevelWarn, Warning{Reason: "own client", Name: h.Called(), Owner: h.owner, Err: errOwn})
 	}
-	e.warn(slog.LevelInfo, Warning{Reason: "own client", Name: h.Called(), Owner: h.owner, Err: errOwn})
-	return true
 }
 
 // A pace limits how often something is logged.

@@ -158,17 +158,45 @@ func TestRemainingIsOfNow(t *testing.T) {
 	})
 }
 
+// The lock of a lease is deleted at the server. A call of the same client that waits for it
+// for a limited time gets it before the time is over, wherever it is in the queue.
+func TestDeletedBeforeBoundedWait(t *testing.T) {
+	for _, wait := range []time.Duration{20 * time.Millisecond, time.Second, 3 * time.Second, 8 * time.Second} {
+		for _, end := range []string{"Wait", "context"} {
+			in(t, func(d *fake.Driver, a, _ *Engine) {
+				lost := acquire(t, a, Request{Lease: 5 * time.Minute, Wait: Forever}) // so that it keeps the turn
+				d.Delete("k")
+				r, ctx := Request{Wait: wait}, context.Background()
+				if end == "context" {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, wait)
+					defer cancel()
+					r.Wait = Forever
+				}
+				h, err := a.Acquire(ctx, script.NewMutex("k"), r, new(user))
+				if err != nil {
+					t.Fatalf("%s of %v: %v", end, wait, err)
+				}
+				release(t, h)
+				if lost.Valid() {
+					t.Error("the lease of the deleted lock is valid")
+				}
+			})
+		}
+	}
+}
+
 // A call that waits for a lease of its own client says so: in its error, and in
-// the log after a second.
+// the log after a second, once per lock.
 func TestWaitForOwnClient(t *testing.T) {
 	in(t, func(d *fake.Driver, a, b *Engine) {
 		var log bytes.Buffer
 		o := options
-		o.Log = slog.New(slog.NewTextHandler(&log, nil))
+		o.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		x := New(d, o)
 		defer x.Close(time.Second)
 		h := acquire(t, x, Request{})
-		for _, wait := range []time.Duration{0, 3 * time.Second} {
+		for _, wait := range []time.Duration{0, 3 * time.Second, 5 * time.Second} {
 			_, err := x.Acquire(context.Background(), script.NewMutex("k"), Request{Wait: wait}, new(user))
 			if !errors.Is(err, ErrNotAcquired) || !strings.Contains(err.Error(), "held by another lease of this client, which ends in ") {
 				t.Errorf("wait %v: error %v", wait, err)

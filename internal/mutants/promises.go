@@ -58,8 +58,18 @@ var promises = []Mutant{
 	},
 	{
 		"each waiter verifies the lease ahead",
-		"internal/engine/gate.go", "g.head != t || g.hold == nil || now-max(g.verified, g.hold.granted) < unverified", "g.hold == nil || t == nil || now < unverified",
+		"internal/engine/gate.go", "g.head != t && !ends || g.hold == nil || now-max(g.verified, g.hold.granted) < fresh", "g.hold == nil || t == nil || now < fresh && ends",
 		"internal/engine", "TestQueueBehindLease",
+	},
+	{
+		"a call with little time trusts a lease of its own client",
+		"internal/engine/gate.go", "pause, fresh = min(pause, left/2), min(fresh, left/3)", "_ = left",
+		"internal/engine", "TestDeletedBeforeBoundedWait",
+	},
+	{
+		"the default logger does not show a wait for a lease of the own client",
+		"internal/engine/local.go", "e.warn(slog.LevelWarn, ", "e.warn(slog.LevelInfo, ",
+		"internal/engine", "TestWaitForOwnClient",
 	},
 	{
 		"a grant leaves the dead lease valid",

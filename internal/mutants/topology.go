@@ -32,8 +32,13 @@ var topology = []Mutant{
 	},
 	{
 		"the end of a sharded subscription is ignored",
-		"driver/rueidis/subscriber.go", "if wanted && had&^now == sharded {", "if moved {",
+		"driver/rueidis/subscriber.go", "if wanted && ended == sharded {", "if moved {",
 		"driver/rueidis", "TestMovedBeforeSubscribed",
+	},
+	{
+		"a channel that is wanted again counts as moved",
+		"driver/rueidis/subscriber.go", "ended := had &^ now &^ cs.ending", "ended := had &^ now",
+		"driver/rueidis", "TestWantedAgainIsNotMoved",
 	},
 	{
 		"channels do not move with their slots",

@@ -141,25 +141,27 @@ func TestQueueBehindTakenLock(t *testing.T) {
 	}
 }
 
-// What was taken away from a lease of this client is granted to the next call,
-// and the lease is told at once.
+// What was taken away from a lease of this client is granted to the next call, also if that
+// call waits for less than the poll interval, and the lease is told at once.
 func TestTryTakenLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	c := locktest.Open(t, s.URL())
-	locktest.Each(t, "PSFW", func(t *testing.T, k locktest.Kind) {
-		m := k.Make(c, locktest.Name(t))
-		l := locktest.Lock(t, t.Context(), m, holdfast.LeaseTime(5*time.Minute))
-		s.Do(t, "DEL", m.Name())
-		next, err := m.TryLock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if l.Valid() {
-			t.Error("two leases are valid")
-		}
-		locktest.Release(t, next)
-	})
+	c := locktest.Open(t, s.URL(), holdfast.Options{PollInterval: time.Minute})
+	for _, wait := range []time.Duration{0, 3 * time.Second} {
+		locktest.Each(t, "PSFW", func(t *testing.T, k locktest.Kind) {
+			m := k.Make(c, fmt.Sprint(k.Name, wait))
+			l := locktest.Lock(t, t.Context(), m, holdfast.LeaseTime(5*time.Minute))
+			s.Do(t, "DEL", m.Name())
+			next, err := m.TryLock(t.Context(), holdfast.Wait(wait))
+			if err != nil {
+				t.Fatalf("wait %v: %v", wait, err)
+			}
+			if l.Valid() {
+				t.Error("two leases are valid")
+			}
+			locktest.Release(t, next)
+		})
+	}
 }
 
 // An error says what the holder has left when the wait ends, and whether the
