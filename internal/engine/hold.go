@@ -267,7 +267,7 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 				return ErrLost
 			}
 			return nil
-		case err == nil:
+		case err == nil || h.overwritten(err):
 			h.Disown()
 			return ErrLost
 		case driver.ClassOf(err) == driver.Fatal:

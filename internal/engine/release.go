@@ -230,7 +230,9 @@ func (h *Hold) settle(a answer, request func(Kind) (script.Freed, error)) answer
 			h.e.outages.answered(h.Key)
 			return a
 		case driver.ClassOf(a.err) == driver.Fatal:
-			a.err = refusedError(a.err)
+			if a.err = refusedError(a.err); h.overwritten(a.err) {
+				a.freed, a.err = script.Freed{}, nil
+			}
 			return a
 		}
 		h.e.outages.failed(h.Key, a.err)
@@ -241,6 +243,17 @@ func (h *Hold) settle(a answer, request func(Kind) (script.Freed, error)) answer
 		}
 		time.Sleep(out.pause())
 	}
+}
+
+// overwritten reports whether a request was refused because another program has stored a
+// value of another type at the key of the lock. The server then says that the owner does
+// not hold it.
+func (h *Hold) overwritten(err error) bool {
+	if driver.CodeOf(err) != "WRONGTYPE" {
+		return false
+	}
+	held, err := script.Prolong(context.Background(), h.e.d, h.LockRef, time.Millisecond) // which shortens no lease
+	return err == nil && !held
 }
 
 // An ending is the release of a hold by its last user. It frees the lock at the server, or

@@ -47,6 +47,11 @@ var promises = []Mutant{
 		"internal/engine", "TestReleaseAfterTheEnd",
 	},
 	{
+		"a release of an overwritten lock is refused",
+		"internal/engine/release.go", "return err == nil && !held\n", "return err != nil && !held\n",
+		"test/faults", "TestOverwrittenLock",
+	},
+	{
 		"a nested release hides the error of the server",
 		"internal/engine/release.go", "	case over:\n		return ErrLost\n	}\n	return a.err\n", "	case over:\n		return ErrLost\n	}\n	return nil\n",
 		"internal/engine", "TestReleaseNested",

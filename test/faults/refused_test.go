@@ -231,6 +231,70 @@ func TestUnwillingServers(t *testing.T) {
 	refuse("not allowed", "k", holdfast.ErrRefused, "NOPERM")
 }
 
+// Another program overwrites the key of a held lock with a value of another type. The lock is
+// lost, whichever call of the lease finds out, and the value stays.
+func TestOverwrittenLock(t *testing.T) {
+	t.Parallel()
+	s := redistest.Fresh(t)
+	c := locktest.Open(t, s.URL())
+	sem := c.LeasedSemaphore("permits", holdfast.Permits(3))
+	type taken = func(context.Context, ...holdfast.Option) (*holdfast.Lease, error)
+	locks := map[string]taken{
+		"mutex": c.Mutex("mutex").Lock, "fenced": c.FencedMutex("fenced").Lock, "fair": c.FairMutex("fair").Lock,
+		"write": c.RWMutex("write").Lock, "read": c.RWMutex("read").RLocker().Lock,
+		"multi": holdfast.Multi(c.Mutex("multi"), c.Mutex("multi2")).Lock,
+		"permits": func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Lease, error) {
+			return sem.Acquire(ctx, 1, opts...)
+		},
+	}
+	for key, lock := range locks {
+		overwrite := func(l *holdfast.Lease) {
+			t.Helper()
+			for _, k := range s.Keys(t) {
+				if kind := s.Do(t, "TYPE", k); strings.Contains(k, key) && (kind == "hash" || kind == "zset") {
+					s.Do(t, "SET", k, "precious")
+				}
+			}
+			if !l.Valid() {
+				t.Errorf("%s: the lease is not valid, although no call can know", key)
+			}
+		}
+		l, err := lock(t.Context())
+		if err != nil {
+			t.Fatal(key, err)
+		}
+		overwrite(l)
+		if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrLost) || errors.Is(err, holdfast.ErrRefused) {
+			t.Errorf("%s: Release: %v", key, err)
+		}
+		if key == "permits" { // permits are not entered again
+			continue
+		}
+		if s.Do(t, "GET", key) != "precious" {
+			t.Errorf("%s: the value has changed", key)
+		}
+		for _, k := range s.Keys(t) {
+			s.Do(t, "DEL", k)
+		}
+		if l, err = lock(t.Context()); err != nil {
+			t.Fatal(key, err)
+		}
+		nested, err := lock(l.Context())
+		if err != nil {
+			t.Fatal(key, err)
+		}
+		overwrite(l)
+		if _, err := lock(l.Context()); !errors.Is(err, holdfast.ErrLost) {
+			t.Errorf("%s: re-entry: %v", key, err)
+		}
+		for _, l := range []*holdfast.Lease{nested, l} {
+			if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrLost) {
+				t.Errorf("%s: Release of a nested lease: %v", key, err)
+			}
+		}
+	}
+}
+
 // A server that is read-only for a while, as in a failover, is waited for.
 func TestPassingTrouble(t *testing.T) {
 	t.Parallel()
