@@ -18,7 +18,7 @@ const Forever time.Duration = -1
 
 // answerTime is how long a request may still take that is under way when Request.Wait
 // is over. Without its answer, the caller could not tell a held lock from an
-// unavailable server.
+// unavailable server. A server that has not answered for that time is unavailable.
 const answerTime = time.Second
 
 // A Request says how to acquire.
@@ -88,10 +88,11 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 // time. Many can hold it, its queue is at the server, or the call does not wait.
 func (e *Engine) acquireOutOfTurn(ctx context.Context, k Kind, traits script.Traits, r *Request, user watchdog.LossHandler) (*Hold, error) {
 	var asksFor *share
+	var out outage
 	shared := e.canShare(traits, r)
 	if shared && r.Wait <= 0 {
 		var h *Hold
-		if h, asksFor = e.share(ctx, k.Gate(), r, user); h != nil {
+		if h, asksFor = e.share(ctx, k.Gate(), r, user, &out); h != nil {
 			return h, nil
 		}
 	}
@@ -101,7 +102,7 @@ func (e *Engine) acquireOutOfTurn(ctx context.Context, k Kind, traits script.Tra
 		return nil, err
 	}
 	defer a.close()
-	a.shareTried, a.asksFor = shared && r.Wait <= 0, asksFor
+	a.shareTried, a.asksFor, a.out = shared && r.Wait <= 0, asksFor, out
 	h, err := a.run(k, user)
 	if err != nil {
 		return nil, hideOwnTimeout(ctx, err)

@@ -325,7 +325,7 @@ func (a *acquisition) failed(err error, sent time.Duration) (pause time.Duration
 		return 0, refusedError(err)
 	}
 	a.doubt = a.doubt || driver.ClassOf(err) == driver.Ambiguous
-	if a.asking.Err() != nil && a.misses > 0 && a.out.err == nil {
+	if a.asking.Err() != nil && a.misses > 0 && a.out.err == nil && clock.Early()-sent < answerTime {
 		// The caller has ended the request, and the last answer was that the lock
 		// is held.
 		return 0, &Busy{TTL: a.remaining(), Err: a.asking.Err()}

@@ -52,9 +52,19 @@ func (a *acquisition) explainBusy(err error) {
 	}
 }
 
-// withdrawTime bounds how long withdraw delays the return of the call. After that,
-// the watchdog goes on in the background.
+// withdrawTime bounds how long a call that has failed is delayed by giving back what it may
+// have. After that, this goes on in the background.
 const withdrawTime = 250 * time.Millisecond
+
+// timeToWithdraw returns how much of withdrawTime a call has left. A request that was under way
+// when the time of Request.Wait was over may have used it up.
+func timeToWithdraw(asking, waiting context.Context) time.Duration {
+	limit, ok := asking.Deadline()
+	if end, _ := waiting.Deadline(); !ok || !limit.After(end) {
+		return withdrawTime // the context of the caller has ended, or Request.Wait has no limit
+	}
+	return min(withdrawTime, time.Until(limit))
+}
 
 // withdraw takes back a claim that may still be granted, and the place in a queue
 // at the server.
@@ -62,7 +72,7 @@ func (a *acquisition) withdraw() {
 	if a.queued || a.asked && a.claim.Wait && a.traits.Heartbeat > 0 {
 		// Other waiters should not have to wait for the background, and a release that
 		// follows this call should not grant the lock to it.
-		ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
+		ctx, cancel := context.WithTimeout(context.Background(), timeToWithdraw(a.asking, a.waiting))
 		defer cancel()
 		if _, err := a.e.d.Do(ctx, a.e.withAllowedQueue(a.k).Free(a.claim.Owner)); err != nil {
 			a.doubt = true

@@ -93,7 +93,7 @@ func (a *acquisition) runGroup(u *unit) error {
 		}
 	}
 	if err != nil {
-		releaseAll([]unit{*u}, a.r.renewed()) // granted before the engine was closed
+		ReleaseAll(departures([]unit{*u}, a.r.renewed())) // granted before the engine was closed
 	}
 	a.end(err)
 	return err

@@ -68,7 +68,12 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 			held := n < len(units) && !errors.Is(restart.err, ErrUnavailable) // and neither lost nor unknown
 			order.foreign = held && units[n].heldByForeignClient(limited)
 		}
-		releaseAll(units[:n], r.renewed())
+		release := departures(units[:n], r.renewed())
+		if restart == nil {
+			releaseWithin(timeToWithdraw(calls, limited), release)
+		} else {
+			ReleaseAll(release)
+		}
 		switch {
 		case restart == nil:
 			if len(wants) > 1 && n < len(units) {
@@ -281,9 +286,8 @@ func (u *unit) take(calls, waiting context.Context, r Request) error {
 	return a.runGroup(u)
 }
 
-// releaseAll releases all holds of the units.
-func releaseAll(units []unit, renewed bool) {
-	var all []Departure
+// departures takes all holds out of the units, to release them.
+func departures(units []unit, renewed bool) (all []Departure) {
 	for _, u := range units {
 		for _, w := range u.wants {
 			if w.Hold != nil {
@@ -292,7 +296,25 @@ func releaseAll(units []unit, renewed bool) {
 			}
 		}
 	}
-	ReleaseAll(all)
+	return all
+}
+
+// releaseWithin releases holds. If this takes longer than d, it goes on in the background.
+func releaseWithin(d time.Duration, all []Departure) {
+	if len(all) == 0 {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ReleaseAll(all)
+	}()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
 }
 
 // heldByForeignClient reports whether a client that does not use this library holds one

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
@@ -70,15 +72,15 @@ func (s *share) unused() bool {
 
 // share lets a user share the hold of another call, or the one that another call is asking
 // for. If it returns no hold, the call has to ask. If it returns a share, others wait for the
-// answer: the call must call its answer.
-func (e *Engine) share(ctx context.Context, gate string, r *Request, user watchdog.LossHandler) (*Hold, *share) {
+// answer: the call must call its answer. If the other call gets no answer, out notes that.
+func (e *Engine) share(ctx context.Context, gate string, r *Request, user watchdog.LossHandler, out *outage) (*Hold, *share) {
 	s := e.shareOf(gate)
 	h, f := s.use(r.lease(e), user)
 	if h == nil && f == nil {
 		return nil, s
 	}
 	if f != nil {
-		h = s.follow(ctx, e, f)
+		h = s.follow(ctx, e, f, out)
 	}
 	if h != nil {
 		r.Report.grant(ByHandoff)
@@ -104,11 +106,20 @@ func (s *share) use(lease time.Duration, user watchdog.LossHandler) (*Hold, *fol
 	return nil, nil
 }
 
-// follow waits for the answer of another call. It returns the hold that both share, or nil.
-func (s *share) follow(ctx context.Context, e *Engine, f *follower) *Hold {
+// errNoShare is the error of a call whose request other calls have waited for.
+var errNoShare = &driver.Error{Class: driver.Definite, Err: errors.New("no answer to the request of another reader of this client")}
+
+// follow waits for the answer of another call, for at most answerTime. It returns the hold that
+// both share, or nil.
+func (s *share) follow(ctx context.Context, e *Engine, f *follower, out *outage) *Hold {
+	since := clock.Early()
+	timer := time.NewTimer(answerTime)
+	defer timer.Stop()
 	select {
 	case <-f.done:
 		return f.hold
+	case <-timer.C:
+		out.note(errNoShare, since)
 	case <-ctx.Done():
 	case <-e.closing:
 	}
@@ -212,7 +223,7 @@ func (a *acquisition) share() *Hold {
 	}
 	a.shareTried = true
 	var h *Hold
-	h, a.asksFor = a.e.share(a.waiting, a.k.Gate(), &a.r, a.user)
+	h, a.asksFor = a.e.share(a.waiting, a.k.Gate(), &a.r, a.user, &a.out)
 	return h
 }
 

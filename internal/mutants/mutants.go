@@ -258,7 +258,7 @@ var All = []Mutant{
 	},
 	{
 		"a set that fails keeps the locks that it has",
-		"internal/engine/multi.go", "		releaseAll(units[:n], r.renewed())\n", "",
+		"internal/engine/multi.go", "all = append(all, Departure{Hold: w.Hold, User: w.User, Renewed: renewed})", "_ = renewed",
 		"test/behaviour", "TestMultiAllOrNothing",
 	},
 	{

@@ -47,6 +47,26 @@ var promises = []Mutant{
 		"internal/engine", "TestReleaseAfterTheEnd",
 	},
 	{
+		"a withdrawal does not count as part of the wait",
+		"internal/engine/acquisition_end.go", "	return min(withdrawTime, time.Until(limit))\n", "	return withdrawTime\n",
+		"internal/engine", "TestWaitEndsInTime",
+	},
+	{
+		"a set waits for its releases after the wait",
+		"internal/engine/multi.go", "	case <-timer.C:\n	}\n}\n\n// heldBy", "	}\n}\n\n// heldBy",
+		"internal/engine", "TestWaitOfSetEndsInTime",
+	},
+	{
+		"a server that does not answer holds the lock",
+		"internal/engine/acquisition.go", " && a.out.err == nil && clock.Early()-sent < answerTime {", " && a.out.err == nil {",
+		"internal/engine", "TestWaitEndsInTime",
+	},
+	{
+		"a reader waits for the answer of another one without a limit",
+		"internal/engine/share.go", "	case <-timer.C:\n		out.note(errNoShare, since)\n", "	case <-timer.C:\n		<-f.done\n		_ = out.n + int(since)\n",
+		"internal/engine", "TestShareOfSilentServer",
+	},
+	{
 		"a release of an overwritten lock is refused",
 		"internal/engine/release.go", "return err == nil && !held\n", "return err != nil && !held\n",
 		"test/faults", "TestOverwrittenLock",
