@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -143,6 +144,49 @@ func TestPagesCode(t *testing.T) {
 		if len(blocks) == 0 {
 			t.Errorf("%s has no code", page)
 		}
+	}
+}
+
+// Workflows name every action by the hash of a commit, which no one can move to other code as they
+// can move a tag, with the version as a comment.
+func TestActionsPinned(t *testing.T) {
+	files, err := filepath.Glob(".github/workflows/*.y*ml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no workflows", err)
+	}
+	uses := regexp.MustCompile(`(?m)^[ -]*uses:.*$`)
+	pinned := regexp.MustCompile(`^[ -]*uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	for _, file := range files {
+		for _, line := range uses.FindAllString(readDoc(t, file), -1) {
+			if !pinned.MatchString(line) && !strings.Contains(line, "uses: ./") {
+				t.Errorf("%s: want <action>@<hash of a commit> # v1.2.3: %s", file, strings.TrimSpace(line))
+			}
+		}
+	}
+}
+
+// Dependabot looks at every module: those of go.work by the root, the others by their folders.
+func TestDependabot(t *testing.T) {
+	config, work := readDoc(t, ".github/dependabot.yml"), readDoc(t, "go.work")
+	err := filepath.WalkDir(".", func(file string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		folder := filepath.ToSlash(filepath.Dir(file))
+		switch filepath.Base(file) {
+		case "go.mod":
+			if !strings.Contains(work, "\t./"+folder+"\n") && !strings.Contains(config, "      - "+path.Join("/", folder)+"\n") {
+				t.Errorf("neither go.work nor .github/dependabot.yml names the module in %s", folder)
+			}
+		case "pom.xml", "Dockerfile":
+			if !strings.Contains(config, "    directory: /"+folder+"\n") {
+				t.Errorf(".github/dependabot.yml does not name %s", file)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
