@@ -148,8 +148,13 @@ lint: ## Vet and lint all modules and the workflows
 	@set -e; for m in $(MODULES) interop; do echo "== lint $$m"; (cd $$m && go vet ./... && $(CURDIR)/bin/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
 	@echo "== lint .github/workflows"; bin/actionlint
 
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in what is released; needs the database at vuln.go.dev
+	@./scripts/vulncheck $(RELEASED)
+
 .PHONY: release-check
 release-check: ## Prove that the modules can be used outside of this repository
+	@awk '$$2 !~ /go.mod$$/ { print $$1 "@" $$2 }' $(RELEASED:%=%/go.sum) | sort -u | (cd /tmp && GOWORK=off xargs go mod download) # it builds without a network
 	@GOWORK=off go run -C tools/releasecheck . $(CURDIR)
 
 .PHONY: cross
