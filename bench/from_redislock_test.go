@@ -25,7 +25,7 @@ func chargeWithRedislock(ctx context.Context, locker *redislock.Client) error {
 }
 
 func chargeWithLease(ctx context.Context, client *holdfast.Client) error {
-	lease, err := client.Mutex("order:42").Lock(ctx)
+	lease, err := client.Mutex("order:42").Lock(ctx, holdfast.Wait(10*time.Second))
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func chargeWithRedsync(ctx context.Context, rs *redsync.Redsync) error {
 }
 
 func chargeWithMutex(ctx context.Context, client *holdfast.Client) error {
-	return client.Mutex("order:42").Do(ctx, charge) // renewed for as long as charge runs
+	return client.Mutex("order:42").Do(ctx, charge, holdfast.Wait(5*time.Second)) // renewed while charge runs
 }
 
 func tryWithRedsync(ctx context.Context, rs *redsync.Redsync) error {
@@ -73,7 +73,7 @@ func longWithMutex(ctx context.Context, client *holdfast.Client) error {
 			}
 		}
 		return nil
-	})
+	}, holdfast.Wait(5*time.Second))
 }
 
 var (
