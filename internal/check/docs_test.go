@@ -96,6 +96,62 @@ func TestDocumentedRights(t *testing.T) {
 	}
 }
 
+// Users of one prefix reach no key and no channel of names with another prefix, whatever these names
+// contain. Only the line for all names and the keys of clients, which all users share, reach further.
+func TestDocumentedRightsOfTenants(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for _, user := range []string{"app", "operator"} {
+		all := documented(t, user)
+		commands := all[forLocks] // begins with a reset
+		delete(all, forLocks)
+		for _, more := range all {
+			commands = append(commands, more...)
+		}
+		for _, c := range commands {
+			if !slices.Contains(c, "~*") {
+				s.Do(t, c...)
+			}
+		}
+		s.Do(t, "ACL", "SETUSER", user, "+get", "+set", "+publish", "+subscribe")
+	}
+	may := func(user, command string, args ...string) bool {
+		return fmt.Sprint(s.Do(t, append([]string{"ACL", "DRYRUN", user, command}, args...)...)) == "OK"
+	}
+	for _, user := range []string{"app", "operator"} {
+		for _, name := range []string{"app:order", "app:{1}"} {
+			for _, u := range script.UsesOf(name, 0) {
+				for _, channel := range u.Channels {
+					locks := !slices.Contains([]string{"Election", "Latch", "Bucket.Watch", "Object.Listen"}, u.By) // breaking tells these nothing
+					if channel = strings.ReplaceAll(channel, "*", "c"); locks && !may(user, "PUBLISH", channel, "1") {
+						t.Errorf("the %s of the prefix app: cannot publish on %s", user, channel)
+					}
+				}
+			}
+			if !may(user, "SET", name, "1") {
+				t.Errorf("the %s of the prefix app: does not reach %s", user, name)
+			}
+		}
+		for _, name := range []string{"order", "x:app:", "x:app:order", "x:{app:}", "x:{app:order}", "x:app:{order}", "app", "redisson_x:app:order", "holdfastx:app:{1}"} {
+			if err := script.CheckName(name); err != nil {
+				t.Fatal(err)
+			}
+			for _, u := range append(script.UsesOf(name, 0), script.Uses{Keys: []string{name}}) {
+				for _, key := range u.Keys {
+					if key = strings.ReplaceAll(key, "*", "c"); u.Feature != script.Clients && (may(user, "GET", key) || may(user, "SET", key, "1")) {
+						t.Errorf("the %s of the prefix app: reaches %s, a key of %s", user, key, name)
+					}
+				}
+				for _, channel := range u.Channels {
+					if channel = strings.ReplaceAll(channel, "*", "c"); may(user, "PUBLISH", channel, "1") || may(user, "SUBSCRIBE", channel) {
+						t.Errorf("the %s of the prefix app: reaches the channel %s of %s", user, channel, name)
+					}
+				}
+			}
+		}
+	}
+}
+
 // The user with the documented rights reads no password of the server.
 func TestDocumentedRightsHidePasswords(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,11 @@ var ofCommand = []Mutant{
 		"internal/check", "TestDocumentedRights$",
 	},
 	{
+		"the rights for a prefix match names that only contain it",
+		"internal/script/rights.go", `keys = []string{prefix + "*"}`, `keys = []string{"*" + prefix + "*"}`,
+		"internal/check", "TestDocumentedRights$",
+	},
+	{
 		"a setting that the user may not read counts as checked",
 		"internal/check/rules.go", "		s.hidden = append(s.hidden, name)", "		_ = s.hidden",
 		"internal/check", "TestNotChecked",
