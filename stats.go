@@ -34,11 +34,13 @@ type Stats struct {
 	FailedRenewals uint64
 
 	// RenewalAge is the time since the server has confirmed the renewed lease whose
-	// confirmation is the oldest. It is normally below [Options.RenewEvery]. If it
-	// reaches [Options.WatchdogTimeout], the lease is lost.
+	// confirmation is the oldest. It is normally below [Options.RenewEvery].
 	RenewalAge time.Duration
 
-	WatchdogTimeout time.Duration // see [Options.WatchdogTimeout]
+	// RenewalOverdue says how close a lease is to its loss because it is not renewed, at
+	// most: 0 until its renewal is due, and 1 when it is lost. Each lease counts with its
+	// own timeout.
+	RenewalOverdue float64
 
 	PendingReleases int // releases that the server has not confirmed yet
 
@@ -97,7 +99,7 @@ func (c *Client) Stats() Stats {
 		Grants: counts.Grants.Load(), Handoffs: counts.Handoffs.Load(),
 		Failures: c.calls.failures.Load(), Losses: counts.Losses.Load(),
 		Renewals: seen.Renewals, FailedRenewals: seen.FailedRenewals,
-		WatchdogTimeout: c.options.WatchdogTimeout, PendingReleases: seen.Pending,
+		RenewalOverdue: seen.Overdue, PendingReleases: seen.Pending,
 		Subscriptions: seen.Subscriptions, Silent: seen.Subscriptions - seen.Live, Outages: seen.Outages,
 		Calls: c.calls.list(at, now),
 	}

@@ -95,7 +95,7 @@ const (
 	Extended
 	// Renewed: the watchdog has asked a server to renew Count leases. If Err is not
 	// nil, the server has not confirmed it. The name and the owner are those of the
-	// lease that was renewed latest, Late says by how much.
+	// lease that was closest to its loss. Late is the largest of all leases.
 	Renewed
 	// Verified: after a failover or a restart, the server has confirmed Count leases.
 	Verified
@@ -151,7 +151,7 @@ const (
 	WarnLeaked  = "leaked"       // a lease is no longer used, and was not released
 	WarnLong    = "long hold"    // a lock was held for longer than holdfast.Options.LongHold
 	WarnOwn     = "own client"   // a call waits for a lock that another lease of its client holds
-	WarnLate    = "late renewal" // a renewal was confirmed late
+	WarnLate    = "late renewal" // a lease was renewed when half of the time to renew it had passed
 	WarnBlocked = "blocked"      // a hook, the logger or an observer has not returned for five seconds
 )
 

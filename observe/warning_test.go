@@ -137,6 +137,59 @@ func TestWarnLate(t *testing.T) {
 	})
 }
 
+// A renewal is late when half of the time to renew its lease has passed, whatever the timeout
+// of the lease is, and not before.
+func TestWarnLateOfEachTimeout(t *testing.T) {
+	const client = 30 * time.Second
+	for _, test := range []struct{ every, skew, timeout time.Duration }{
+		{timeout: client},
+		{timeout: client, every: client / 2},
+		{timeout: client, every: client / 2, skew: client / 4},
+		{timeout: 5 * time.Second},
+		{timeout: 5 * time.Second, every: time.Second},
+		{timeout: time.Second},
+		{timeout: 5 * time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d, r := fake.New(), new(record)
+			c, err := holdfast.New(d, holdfast.Options{
+				WatchdogTimeout: client, RenewEvery: test.every, ClockSkew: test.skew,
+				Observers: []observe.Observer{r}, Logger: slog.New(slog.DiscardHandler),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			l, err := c.Mutex("a").Lock(t.Context(), holdfast.WatchdogTimeout(test.timeout))
+			if err != nil {
+				t.Fatal(err)
+			}
+			overdue := func() float64 { time.Sleep(test.timeout / 200); return c.Stats().RenewalOverdue }
+			for range 400 {
+				if n := overdue(); n > 0.05 {
+					t.Fatalf("%+v: a renewal is overdue by %v", test, n)
+				}
+			}
+			for _, share := range []float64{0.3, 0.6} {
+				r.take()
+				d.Fail(func(driver.Call) error { return driver.Unsent(errors.New("no network")) })
+				for overdue() < share {
+					if !l.Valid() {
+						t.Fatalf("%+v: the lease is lost", test)
+					}
+				}
+				d.Fail(nil)
+				for overdue() > 0 {
+				}
+				if got := r.warnings(); share > 0.5 != (len(got) == 1) || !l.Valid() {
+					t.Errorf("%+v: overdue by %v, warned of %q", test, share, got)
+				}
+			}
+			_ = l.Release(t.Context())
+		})
+	}
+}
+
 // A logger that blocks is reported to observers, and an observer or a hook that blocks to the
 // logger.
 func TestWarnBlocked(t *testing.T) {

@@ -153,8 +153,12 @@ func New(d driver.Driver, o Options) *Engine {
 	return e
 }
 
-// minLate is how late a renewal must be to be reported, and the time between two reports.
-const minLate = time.Second
+// lateOverdue is how close to its loss a lease must have been for its renewal to be reported
+// as late, and latePause the time between two reports.
+const (
+	lateOverdue = 0.5
+	latePause   = time.Second
+)
 
 // renewed handles the result of a renewal.
 func (e *Engine) renewed(r watchdog.Renewal) {
@@ -167,7 +171,7 @@ func (e *Engine) renewed(r watchdog.Renewal) {
 	if e.o.Events.Renewed != nil {
 		e.o.Events.Renewed(r)
 	}
-	if r.Err == nil && r.Late >= max(e.o.Renew, minLate) && e.lateWarned.pass(minLate) {
+	if r.Err == nil && r.Overdue > lateOverdue && e.lateWarned.pass(latePause) {
 		e.warn(slog.LevelWarn, Warning{Reason: "late renewal", Name: r.Called(), Owner: r.Owner, Err: errLate}, "late", r.Late.Round(time.Millisecond), "leases", r.Leases)
 	}
 }

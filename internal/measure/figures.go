@@ -25,8 +25,7 @@ const (
 	Renewals
 	Verifications
 	RenewalLateness
-	RenewalAge
-	RenewalTimeout
+	RenewalOverdue
 	LimiterPermits
 	LimiterReturned
 	SemaphorePermits
@@ -58,7 +57,7 @@ const (
 type Figure struct {
 	Name   string // in OpenTelemetry
 	Type   Type
-	Unit   string // "s", or in braces what is counted
+	Unit   string // "s", "1" for a ratio, or in braces what is counted
 	Help   string
 	Labels []string // the label "name" is used only if there is a function for it
 }
@@ -67,8 +66,11 @@ type Figure struct {
 // choose the same name.
 func (f Figure) Prometheus() string {
 	name := strings.ReplaceAll(f.Name, ".", "_")
-	if f.Unit == "s" {
+	switch f.Unit {
+	case "s":
 		name += "_seconds"
+	case "1":
+		name += "_ratio"
 	}
 	if f.Type == Counter {
 		name += "_total"
@@ -130,13 +132,9 @@ var Figures = [metrics]Figure{
 		"holdfast.renewal.lateness", Histogram, "s",
 		"How much later than planned renewals were confirmed.", nil,
 	},
-	RenewalAge: {
-		"holdfast.renewal.age", Gauge, "s",
-		"Age of the oldest confirmation, of all leases that are renewed.", nil,
-	},
-	RenewalTimeout: {
-		"holdfast.renewal.timeout", Gauge, "s",
-		"The watchdog timeout. A lease is lost when its renewal age reaches it.", nil,
+	RenewalOverdue: {
+		"holdfast.renewal.overdue", Gauge, "1",
+		"How close a lease is to its loss, at most: 0 until its renewal is due, 1 when it is lost.", nil,
 	},
 	LimiterPermits: {
 		"holdfast.limiter.permits", Counter, "{permit}",

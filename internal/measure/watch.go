@@ -76,10 +76,7 @@ func (m *Meter) Gauges(report func(Metric, Values, float64)) {
 		sum.PendingReleases += s.PendingReleases
 		sum.Outages += s.Outages
 		sum.Silent += s.Silent
-		sum.RenewalAge = max(sum.RenewalAge, s.RenewalAge)
-		if sum.WatchdogTimeout == 0 || s.WatchdogTimeout < sum.WatchdogTimeout {
-			sum.WatchdogTimeout = s.WatchdogTimeout
-		}
+		sum.RenewalOverdue = max(sum.RenewalOverdue, s.RenewalOverdue)
 		for _, l := range s.Leases {
 			if l.Kind != "" { // it is not being passed on
 				held[Values{Kind: l.Kind, Name: m.labels.label(l.Kind, l.Name)}]++
@@ -98,6 +95,5 @@ func (m *Meter) Gauges(report func(Metric, Values, float64)) {
 	report(PendingReleases, Values{}, float64(sum.PendingReleases))
 	report(OutagesActive, Values{}, float64(sum.Outages))
 	report(SubscriptionsSilent, Values{}, float64(sum.Silent))
-	report(RenewalAge, Values{}, sum.RenewalAge.Seconds())
-	report(RenewalTimeout, Values{}, sum.WatchdogTimeout.Seconds())
+	report(RenewalOverdue, Values{}, sum.RenewalOverdue)
 }

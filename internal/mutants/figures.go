@@ -30,6 +30,16 @@ var figures = []Mutant{
 		"otel", "TestMetrics/labels",
 	},
 	{
+		"a renewal is overdue by the timeout of the client",
+		"internal/watchdog/watchdog.go", "due := c.confirmed + w.period(min(c.granted, c.renewal))", "due := c.confirmed + w.every",
+		"prom/rulestest", "TestAlerts/late_renewals_of_a_short_lease",
+	},
+	{
+		"the renewal of a short lease is repeated at the pace of the client",
+		"internal/watchdog/renew.go", "		return retry(period)\n", "		return retry(w.every)\n",
+		"observe", "TestWarnLateOfEachTimeout",
+	},
+	{
 		"a closed client still has gauges",
 		"internal/measure/watch.go", "			delete(w.clients, c)\n", "",
 		"prom", "TestMetrics/two_clients",

@@ -106,7 +106,7 @@ var observers = []Mutant{
 	},
 	{
 		"a late renewal is not reported",
-		"internal/engine/engine.go", "if r.Err == nil && r.Late >= max(e.o.Renew, minLate) &&", "if false && r.Late >= max(e.o.Renew, minLate) &&",
+		"internal/engine/engine.go", "if r.Err == nil && r.Overdue > lateOverdue &&", "if false && r.Overdue > lateOverdue &&",
 		"observe", "TestWarnLate",
 	},
 	{

@@ -31,7 +31,7 @@ var watchdogs = []Mutant{
 	},
 	{
 		"a server that refuses everything is asked without a pause",
-		"internal/watchdog/renew.go", "return min(w.retry()<<c.refused, w.every/4)", "return w.retry()",
+		"internal/watchdog/renew.go", "return min(retry(period)<<c.refused, period/4)", "return retry(period)",
 		"internal/watchdog", "TestRefusedEverything",
 	},
 	{

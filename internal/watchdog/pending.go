@@ -98,9 +98,9 @@ func (w *Watchdog) release(ps []*pendingRelease) {
 			p.due = p.countsFrom
 		case driver.ClassOf(err) == driver.Fatal: // the server refuses until an operator changes something
 			p.tries++
-			p.due = now + w.retry()<<min(2*p.tries, 6)
+			p.due = now + retry(w.every)<<min(2*p.tries, 6)
 		default:
-			p.due = now + w.retry()
+			p.due = now + retry(w.every)
 		}
 		heap.Push(&w.pending, p)
 	}

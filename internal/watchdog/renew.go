@@ -58,7 +58,7 @@ func (w *Watchdog) sendDue(now time.Duration) {
 			}
 			q := w.queueOf(c, now)
 			if w.inFlight[q] {
-				c.due = now + w.retry() // the queue may be free then
+				c.due = now + retry(w.period(c.renewal)) // the queue may be free then
 				continue
 			}
 			c.inFlight = true
@@ -204,11 +204,12 @@ type answer struct {
 	node    string
 }
 
-// note adds a lease to the renewal that is late by that time.
-func (r *Renewal) note(c *Watched, late time.Duration) {
-	if late = max(late, 0); r.Leases == 0 || late > r.Late {
-		r.LockRef, r.Late = c.LockRef, late
+// note adds a lease to a renewal.
+func (w *Watchdog) note(r *Renewal, c *Watched, now time.Duration) {
+	if overdue := w.overdue(c, now); r.Leases == 0 || overdue > r.Overdue {
+		r.LockRef, r.Overdue = c.LockRef, overdue
 	}
+	r.Late = max(r.Late, now-c.confirmed-w.period(c.renewal))
 	r.Leases++
 }
 
@@ -224,7 +225,7 @@ func (w *Watchdog) settle(cs []*Watched, a answer) {
 	now := clock.Now()
 	for i, c := range cs {
 		if c.index >= 0 {
-			r.note(c, now-c.confirmed-w.period(c.renewal))
+			w.note(&r, c, now)
 		}
 		again := c.verifyAgain
 		c.inFlight, c.verifyAgain = false, false
@@ -297,13 +298,14 @@ func (w *Watchdog) pause(c *Watched, err error) time.Duration {
 	if c.renewal == 0 && !c.verify {
 		return w.every // the lease does not depend on it
 	}
+	period := w.period(c.renewal)
 	if err == nil || driver.ClassOf(err) != driver.Fatal {
-		return w.retry()
+		return retry(period)
 	}
 	// The server refuses until an operator changes something, and each lease
 	// costs a call of its own.
 	c.refused = min(c.refused+1, 8)
-	return min(w.retry()<<c.refused, w.every/4)
+	return min(retry(period)<<c.refused, period/4)
 }
 
 func boolInt(b bool) int {

@@ -115,8 +115,9 @@ func (w *Watchdog) takeEnded(now time.Duration) []*Watched {
 	return ended
 }
 
-// retry returns a random pause before a failed call is sent again.
-func (w *Watchdog) retry() time.Duration {
-	pause := min(max(w.every/20, 5*time.Millisecond), time.Second)
+// retry returns a random pause before a failed call is sent again that is sent once in a
+// period.
+func retry(period time.Duration) time.Duration {
+	pause := min(max(period/20, 5*time.Millisecond), time.Second)
 	return pause/2 + clock.Random(pause)
 }

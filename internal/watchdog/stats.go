@@ -1,6 +1,10 @@
 package watchdog
 
-import "time"
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+)
 
 // Stats describe a watchdog at one moment.
 type Stats struct {
@@ -11,6 +15,10 @@ type Stats struct {
 	// Oldest is the last confirmation of the renewed lease whose last confirmation is
 	// the oldest; zero: no lease is renewed.
 	Oldest time.Duration
+
+	// Overdue is the largest share, of all leases, of the time to renew them; see
+	// [Watchdog.overdue].
+	Overdue float64
 }
 
 // HeldStats describe a lease.
@@ -25,12 +33,14 @@ func (w *Watchdog) Stats() (Stats, []HeldStats) {
 	defer w.mu.Unlock()
 	s := w.stats
 	s.Pending = len(w.pending)
+	now := clock.Now()
 	held := make([]HeldStats, len(w.guarded))
 	for i, c := range w.guarded {
 		held[i] = HeldStats{c, c.confirmed}
 		if c.renewal > 0 && (s.Oldest == 0 || c.confirmed < s.Oldest) {
 			s.Oldest = c.confirmed
 		}
+		s.Overdue = max(s.Overdue, w.overdue(c, now))
 	}
 	return s, held
 }

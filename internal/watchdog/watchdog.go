@@ -85,8 +85,9 @@ func (w *Watchdog) Observe(renewed func(Renewal)) { w.renewed = renewed }
 
 // A Renewal is the result of one call that renews or verifies leases.
 type Renewal struct {
-	script.LockRef               // the lease that is latest
-	Late           time.Duration // how much later than planned it was confirmed
+	script.LockRef               // the lease that was closest to its loss
+	Overdue        float64       // how close; see overdue
+	Late           time.Duration // how much later than planned a lease was confirmed, at most
 	Leases         int           // how many leases were to be renewed
 	Verified       int           // how many leases were confirmed after a change of the server
 	Node           string
@@ -155,6 +156,17 @@ func (w *Watchdog) period(renewal time.Duration) time.Duration {
 		return min(w.every, renewal/3)
 	}
 	return w.every
+}
+
+// overdue returns how close a lease is to its loss: 0 until its renewal is due, and 1 when
+// it is lost. Half of the time to renew it is left at 0.5, however long the lease is. The
+// caller holds w.mu.
+func (w *Watchdog) overdue(c *Watched, now time.Duration) float64 {
+	if c.renewal == 0 {
+		return 0
+	}
+	due := c.confirmed + w.period(min(c.granted, c.renewal))
+	return min(max(float64(now-due), 0)/float64(max(c.warning()-due, 1)), 1)
 }
 
 // Verify asks the server at once, in the background, whether it still keeps the

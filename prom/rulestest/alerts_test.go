@@ -209,9 +209,9 @@ func (p *program) work(long time.Duration) {
 }
 
 // hold acquires a lock that is renewed.
-func (p *program) hold(name string) *holdfast.Lease {
+func (p *program) hold(name string, options ...holdfast.Option) *holdfast.Lease {
 	p.Helper()
-	l, err := p.client.Mutex(name).Lock(p.Context())
+	l, err := p.client.Mutex(name).Lock(p.Context(), options...)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -229,7 +229,21 @@ func (p *program) down(long time.Duration) {
 func late(p *program) {
 	defer p.hold("held").Release(p.Context())
 	p.work(10 * time.Minute)
-	p.down(17 * time.Second)
+	p.down(20 * time.Second)
+	p.work(10 * time.Minute)
+}
+
+// lateShort makes the renewal of a lease of 5 s late: it is planned after 1.7 s, and the lease
+// would be lost after 4.7 s.
+func lateShort(p *program) {
+	defer p.hold("held", holdfast.WatchdogTimeout(5*time.Second)).Release(p.Context())
+	p.work(10 * time.Minute)
+	for p.client.Stats().RenewalAge > 50*time.Millisecond {
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.server.Fail(func(driver.Call) error { return driver.Unsent(errors.New("no network")) })
+	time.Sleep(3400 * time.Millisecond)
+	p.server.Fail(nil)
 	p.work(10 * time.Minute)
 }
 
@@ -245,6 +259,8 @@ func TestAlerts(t *testing.T) {
 	}{
 		{"all is well", often, func(p *program) {
 			defer p.hold("held").Release(p.Context())
+			defer p.hold("short", holdfast.WatchdogTimeout(5*time.Second)).Release(p.Context())
+			defer p.hold("long", holdfast.WatchdogTimeout(5*time.Minute)).Release(p.Context())
 			p.work(40 * time.Minute)
 		}, nil, nil},
 		{"busy locks and canceled calls", often, func(p *program) {
@@ -304,6 +320,8 @@ func TestAlerts(t *testing.T) {
 		}, []string{"Deadlock"}, nil},
 		{"late renewals", often, late, []string{"RenewalLate"}, nil},
 		{"late renewals between two scrapes", time.Minute, late, []string{"RenewalLate"}, nil},
+		{"late renewals of a short lease", often, lateShort, []string{"RenewalLate"}, nil},
+		{"late renewals of a short lease between two scrapes", time.Minute, lateShort, []string{"RenewalLate"}, nil},
 		{"an outage", often, func(p *program) {
 			defer p.hold("held").Release(p.Context())
 			p.work(10 * time.Minute)

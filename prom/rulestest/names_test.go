@@ -130,6 +130,9 @@ func (c checker) check(expr string) (result map[string]bool, err error) {
 				}
 			}
 		case *parser.AggregateExpr:
+			if n.Without {
+				break
+			}
 			aggregated = true
 			for _, l := range n.Grouping {
 				by[l] = true

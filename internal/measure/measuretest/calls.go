@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -117,11 +116,8 @@ func outage(s *sim) {
 	if lines["holdfast_renewals_total{outcome=\"confirmed\"}"] != "1" || !strings.HasPrefix(lines["holdfast_renewal_lateness_seconds"], "1 in ") {
 		s.Error(lines)
 	}
-	if age := s.seconds("holdfast_renewal_age_seconds"); age <= 0 || age > 10 {
-		s.Errorf("the renewal is %v s old", age)
-	}
-	if timeout := s.seconds("holdfast_renewal_timeout_seconds"); timeout != 30 {
-		s.Errorf("the timeout is %v s", timeout)
+	if overdue := s.value("holdfast_renewal_overdue_ratio"); overdue != 0 {
+		s.Errorf("a renewal is overdue by %v", overdue)
 	}
 	s.server.FailOver()
 	s.settle()
@@ -139,8 +135,8 @@ func outage(s *sim) {
 	if n := lines[`holdfast_renewals_total{outcome="failed"}`]; n == "0" || n == "" {
 		s.Errorf("%s renewals have failed", n)
 	}
-	if age := s.seconds("holdfast_renewal_age_seconds"); age < 10 {
-		s.Errorf("the renewal is %v s old", age)
+	if overdue := s.value("holdfast_renewal_overdue_ratio"); overdue < 0.2 || overdue > 0.5 { // 5 of 18 s
+		s.Errorf("a renewal is overdue by %v", overdue)
 	}
 	s.server.Fail(nil)
 	time.Sleep(2 * time.Second)
@@ -308,10 +304,9 @@ func twoClients(s *sim) {
 		`holdfast_lock_acquisitions_total{kind="mutex",outcome="acquired",via="server"} 2`)
 	stop()
 	stop()
-	figures := append(slices.Clone(gauges), "holdfast_renewal_timeout")
-	s.want(figures, `holdfast_lock_held{kind="mutex"} 2`, `holdfast_renewal_timeout_seconds 20`)
+	s.want(gauges, `holdfast_lock_held{kind="mutex"} 2`)
 	_ = other.Close()
-	s.want(figures, `holdfast_lock_held{kind="mutex"} 1`, `holdfast_renewal_timeout_seconds 30`)
+	s.want(gauges, `holdfast_lock_held{kind="mutex"} 1`)
 	_ = l.Release(s.Context())
 	_ = s.client.Close()
 	for _, line := range s.subject.Lines(s) {

@@ -175,8 +175,8 @@ func (s *sim) figures() map[string]string {
 	return figures
 }
 
-// seconds returns the value of a gauge, or -1 if there is none.
-func (s *sim) seconds(series string) float64 {
+// value returns the value of a gauge, or -1 if there is none.
+func (s *sim) value(series string) float64 {
 	value := -1.0
 	_, _ = fmt.Sscan(s.figures()[series], &value)
 	return value
