@@ -56,7 +56,7 @@ func (b *Bucket[T]) Update(ctx context.Context, fn func(old T, ok bool) (T, erro
 		}
 		select {
 		case <-ctx.Done():
-			return none, b.fail(op, ctx.Err())
+			return none, because(ctx, b.fail(op, ctx.Err()))
 		case <-time.After(clock.Random(pause)):
 		}
 	}

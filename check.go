@@ -96,7 +96,7 @@ func (c *Client) Check(ctx context.Context, names ...string) ([]Finding, error) 
 	case errors.Is(err, driver.ErrClosed):
 		return nil, &Error{Op: "check", Err: ErrClosed}
 	default:
-		return nil, &Error{Op: "check", Err: fmt.Errorf("%w: %w", ErrUnavailable, err)}
+		return nil, because(ctx, &Error{Op: "check", Err: fmt.Errorf("%w: %w", ErrUnavailable, err)})
 	}
 	fs := make([]Finding, len(found))
 	for i, f := range found {

@@ -125,22 +125,25 @@ func (e *Election) Depose(ctx context.Context) (bool, error) {
 // loss.
 //
 // Lead ends when fn returns while the process still leads. It then resigns and
-// returns the error of fn. It also ends when ctx is done, and returns an error
-// that matches the error of ctx. Lead does not end because the server cannot be
-// reached.
+// returns the error of fn. It also ends when ctx is done. If ctx is done, every
+// error that Lead returns also matches the error of ctx and its cause. Lead does
+// not end because the server cannot be reached.
 func (e *Election) Lead(ctx context.Context, candidate string, fn func(context.Context) error, opts ...Option) error {
 	if fn == nil {
 		return e.fail("lead", invalid("the function is nil"))
 	}
+	if err := checkContext(ctx); err != nil {
+		return e.fail("lead", err)
+	}
 	for {
 		again, err := e.lead(ctx, candidate, fn, opts)
-		if !again {
-			return err
-		}
-		if done := ctx.Err(); done != nil {
+		if done := ctx.Err(); done != nil && err != nil {
 			if !errors.Is(err, done) {
 				err = fmt.Errorf("%w (%w)", err, done)
 			}
+			return because(ctx, err)
+		}
+		if !again {
 			return err
 		}
 		select {

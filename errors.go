@@ -1,8 +1,10 @@
 package holdfast
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
@@ -16,8 +18,8 @@ var (
 	// in the time that it could wait. For a [Latch] it means that the latch
 	// stayed closed, for a [RateLimiter] that the rate did not allow the
 	// permits in time. If a context ended the wait, the error also matches the
-	// error of that context. If the context was done before the first request,
-	// the error matches only the error of the context.
+	// error of that context and its cause. If the context was done before the
+	// first request, the error matches only these.
 	ErrNotAcquired = engine.ErrNotAcquired
 
 	// ErrQueueFull means that the lock is held and that as many wait for it as
@@ -50,7 +52,7 @@ var (
 	// ErrUnavailable means that the server did not answer, or that it cannot
 	// serve at the moment: it is loading, failing over, or read-only. It never
 	// means that another owner holds the lock. If a context ended the wait for
-	// the answer, the error also matches the error of that context.
+	// the answer, the error also matches the error of that context and its cause.
 	ErrUnavailable = engine.ErrUnavailable
 
 	// ErrRefused means that the server refuses the request until its state or
@@ -174,6 +176,36 @@ func (e *LostError) Unwrap() error { return e.Cause }
 // [LossClosed].
 func (e *LostError) Is(target error) bool {
 	return target == ErrLost || target == ErrClosed && e.Reason == LossClosed
+}
+
+// because returns the error of a call with ctx. If ctx has ended the call, the error matches
+// the error of ctx, and also its cause.
+func because(ctx context.Context, err error) error {
+	if ctx == nil {
+		return err
+	}
+	done := ctx.Err()
+	if done == nil || !errors.Is(err, done) || errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	e, ok := err.(*Error) //nolint:errorlint // not one that is wrapped
+	if !ok {
+		return &caused{err, context.Cause(ctx)}
+	}
+	return &Error{e.Op, e.Kind, e.Name, &caused{e.Err, context.Cause(ctx)}}
+}
+
+// caused is an error of a context, and the cause of that context. It matches the cause, but not
+// what the cause matches: the cause may be the error of another call, and would be mistaken
+// for the error of this call.
+type caused struct{ error, cause error }
+
+func (c *caused) Error() string { return c.error.Error() + ": " + c.cause.Error() }
+
+func (c *caused) Unwrap() error { return c.error }
+
+func (c *caused) Is(target error) bool {
+	return reflect.TypeOf(target).Comparable() && target == c.cause //nolint:errorlint // this is what a caused matches
 }
 
 func missing(format string, args ...any) error {

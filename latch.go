@@ -75,7 +75,7 @@ func (l *Latch) Wait(ctx context.Context, opts ...Option) error {
 	r.Report, r.Caller = seen.notes(), (*taker)(&l.named)
 	_, err := l.client.engine.Take(ctx, l.wire, r)
 	if err != nil {
-		err = l.fail("wait for", err)
+		err = because(ctx, l.fail("wait for", err))
 	}
 	l.client.taken(seen, err)
 	return err

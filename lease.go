@@ -181,7 +181,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if done {
 		return l.wrap("extend", ErrNotHeld)
 	}
-	err := l.wrap("extend", l.extend(ctx, d.Truncate(time.Millisecond)))
+	err := because(ctx, l.wrap("extend", l.extend(ctx, d.Truncate(time.Millisecond))))
 	if seen := l.seen.Load(); seen != nil {
 		seen.extended(err)
 	}

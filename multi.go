@@ -136,7 +136,7 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 			}
 		}
 		first.client.explainBusy(first.name, err)
-		err = m.fail(op, err)
+		err = because(ctx, m.fail(op, err))
 		first.client.failed(seen, err)
 		return nil, err
 	}

@@ -36,8 +36,8 @@ func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 // waiting, use [Wait].
 //
 // The error matches [ErrNotAcquired] if another owner still held the lock when
-// the wait ended. If ctx ended the wait, it also matches the error of ctx. The
-// error matches [ErrUnavailable] if the server could not serve for
+// the wait ended. If ctx ended the wait, it also matches the error of ctx and its
+// cause. The error matches [ErrUnavailable] if the server could not serve for
 // [Options].RetryTimeout, and [ErrRefused] if the server refuses the request. A
 // lock that is granted after ctx is done is released.
 func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {

@@ -142,7 +142,7 @@ func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time
 		if !o.repeats {
 			o.client.explainBusy(o.name, err)
 		}
-		err = o.fail(op, err)
+		err = because(ctx, o.fail(op, err))
 		o.client.failed(seen, err)
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func (o *named) ask(ctx context.Context, op string, repeat bool, question func(c
 		err = o.client.engine.Ask(ctx, repeat, question)
 	}
 	if err != nil {
-		return o.fail(op, err)
+		return because(ctx, o.fail(op, err))
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (o *named) order(ctx context.Context, op string, call, later engine.Order) 
 		r, err = o.client.engine.Once(ctx, call, later)
 	}
 	if err != nil {
-		return r, o.fail(op, err)
+		return r, because(ctx, o.fail(op, err))
 	}
 	return r, nil
 }

@@ -75,7 +75,7 @@ func connect(ctx context.Context, config rueidis.Config, o Options) (*Client, er
 	case driver.ClassOf(err) == driver.Fatal:
 		return fail(fmt.Errorf("%w: %w", ErrRefused, err))
 	default:
-		return fail(fmt.Errorf("%w: %w", ErrUnavailable, err))
+		return fail(because(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err)))
 	}
 	c, err := New(d, o)
 	if err != nil {

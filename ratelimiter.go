@@ -248,7 +248,7 @@ func (l *RateLimiter) take(ctx context.Context, op string, n int, r engine.Reque
 	r.Report, r.Caller, r.Declare = seen.notes(), (*taker)(&l.named), l.creates
 	taken, err := l.client.engine.Take(ctx, wire, r)
 	if err != nil {
-		err = l.explain(op, n, err)
+		err = because(ctx, l.explain(op, n, err))
 	}
 	l.client.taken(seen, err)
 	return taken, err

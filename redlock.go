@@ -203,7 +203,7 @@ func (m *RedlockMutex) vote(ctx context.Context, op string, wait time.Duration, 
 		err = m.redlock.acquire(ctx, whole, part, r)
 	}
 	if err != nil {
-		err = m.fail(op, err)
+		err = because(ctx, m.fail(op, err))
 		m.redlock.clients[0].failed(seen, err)
 		return nil, err
 	}

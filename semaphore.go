@@ -98,7 +98,7 @@ func (s *Semaphore) take(ctx context.Context, op string, permits int, wait time.
 	r.Report, r.Caller, r.Declare = seen.notes(), (*taker)(&s.named), s.creates
 	_, err := s.client.engine.Take(ctx, wire, r)
 	if err != nil {
-		err = s.fail(op, err)
+		err = because(ctx, s.fail(op, err))
 	}
 	s.client.taken(seen, err)
 	return err

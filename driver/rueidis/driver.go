@@ -81,7 +81,7 @@ func Open(ctx context.Context, c Config) (*Driver, error) {
 		d.end()
 		go d.closeNodes() // a dial may be under way
 		if ctx.Err() != nil {
-			err = driver.Unsent(context.Cause(ctx))
+			err = driver.Unsent(ctx.Err())
 		}
 		return nil, driver.ForCaller(ctx, err)
 	}

@@ -1,0 +1,22 @@
+package mutants
+
+func init() { All = append(All, callErrors...) }
+
+// callErrors holds the mutants of errors that tell a caller why its call ended.
+var callErrors = []Mutant{
+	{
+		"Lead returns the error of its function although its context is done",
+		"election.go", "if done := ctx.Err(); done != nil && err != nil {", "if done := ctx.Err(); done != nil && again {",
+		"test/behaviour", "TestCauseOfContext",
+	},
+	{
+		"Open returns the cause of its context instead of its error",
+		"driver/rueidis/driver.go", "driver.Unsent(ctx.Err())", "driver.Unsent(context.Cause(ctx))",
+		"test/behaviour", "TestCauseOfContext",
+	},
+	{
+		"the error of a call matches what the cause of its context matches",
+		"errors.go", "func (c *caused) Unwrap() error { return c.error }", "func (c *caused) Unwrap() []error { return []error{c.error, c.cause} }",
+		"test/behaviour", "TestCauseIsALoss",
+	},
+}
