@@ -258,3 +258,46 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("of %d who wait, %d are shown, and %d more", crowd, len(l.Queue), l.More)
 	}
 }
+
+// Values of data of other programs may be of any size, and reading one blocks the server. So
+// they are not read.
+func TestValuesAreNotRead(t *testing.T) {
+	for title, command := range map[string][]string{
+		"one field":              {"HSET", "data", "body", "x"},
+		"two fields":             {"HSET", "data", "body", "x", "head", "x"},
+		"a leader":               {"HSET", "data", "body", "x", "leader", "a"},
+		"a long leader":          {"HSET", "data", "a:1", "1", "leader", "x"},
+		"a value of an owner":    {"HSET", "data", "a:1", "x"},
+		"a mode":                 {"HSET", "data", "mode", "read", "body", "x"},
+		"a mode, many fields":    {"HSET", "data", "mode", "read", "body", "x", "b", "x", "c", "x", "d", "x"},
+		"a mode, value of owner": {"HSET", "data", "mode", "write", "a:1:write", "x"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			s := redistest.Fresh(t)
+			_, i := open(t, s.URL())
+			for n, arg := range command {
+				if arg == "x" {
+					command[n] = strings.Repeat("x", 1<<20)
+				}
+			}
+			s.Do(t, command...)
+			s.Do(t, "PEXPIRE", "data", "600000")
+			s.Do(t, "CONFIG", "RESETSTAT")
+			if locks := must(list(t, i, inspect.Query{}))(t); len(locks) != 0 {
+				t.Errorf("listed: %v", locks)
+			}
+			if _, err := i.Lock(t.Context(), "data"); !errors.Is(err, inspect.ErrNotLock) {
+				t.Errorf("the error is %v", err)
+			}
+			stats := s.Do(t, "INFO", "commandstats").(string)
+			if !strings.Contains(stats, "cmdstat_hlen:") {
+				t.Errorf("the hash was not inspected: %s", stats)
+			}
+			for _, reads := range []string{"hscan", "hgetall", "hvals", "hmget"} { // HGET reads what HSTRLEN has measured
+				if strings.Contains(stats, "cmdstat_"+reads+":") {
+					t.Errorf("%s was run: %s", reads, stats)
+				}
+			}
+		})
+	}
+}

@@ -21,7 +21,7 @@ var inspection = []Mutant{
 	},
 	{
 		"a hash with one field like an owner counts as a lock",
-		"internal/script/lua/lib/inspect.lua", "if not n then return nil end\n      owners[#owners + 1], counts[#counts + 1] = field, n", "if n then owners[#owners + 1], counts[#counts + 1] = field, n end",
+		"internal/script/lua/lib/inspect.lua", "owners[#owners + 1], counts[#counts + 1] = field, n\n    return n", "if n then owners[#owners + 1], counts[#counts + 1] = field, n end\n    return true",
 		"internal/script", "TestDecoys",
 	},
 	{
@@ -65,13 +65,18 @@ var inspection = []Mutant{
 		"inspect", "TestQueueOfPermitsAndTwin",
 	},
 	{
+		"values of data that is not a lock are read",
+		"internal/script/lua/lib/inspect.lua", "local fields = peek(key)", "local fields = {}",
+		"inspect", "TestValuesAreNotRead",
+	},
+	{
 		"a long queue is read as a whole",
 		"internal/script/lua/inspect_look.lua", "for i = 0, math.min(size, most) - 1 do", "for i = 0, size - 1 do",
 		"inspect", "TestHostileQueue",
 	},
 	{
 		"long entries of a queue are read without a limit",
-		"internal/script/lua/inspect_look.lua", "if not spend(#owner) then return false end\n  for _, v in ipairs({ owner, wants, ms, permits })", "for _, v in ipairs({ owner, wants, ms, permits })",
+		"internal/script/lua/inspect_look.lua", "if not spend(#owner) then return false end\n", "",
 		"inspect", "TestHostileQueue",
 	},
 	{

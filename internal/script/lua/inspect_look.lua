@@ -90,10 +90,10 @@ else
   free = true
 end
 
--- wait lists a waiter, unless there is too much to read.
+-- wait lists a waiter, unless there is too much to read. An entry that is longer than any owner is cut.
 local function wait(owner, wants, ms, permits)
   if not spend(#owner) then return false end
-  for _, v in ipairs({ owner, wants, ms, permits }) do waiters[#waiters + 1] = v end
+  for _, v in ipairs({ string.sub(owner, 1, OWNER), wants, ms, permits }) do waiters[#waiters + 1] = v end
   return true
 end
 
