@@ -33,6 +33,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -74,10 +75,11 @@ type Options struct {
 	// Observer counts the losses of clients in this program. See [Observer].
 	Observer *Observer
 
-	// Hosts lists the host names under which browsers may reach the dashboard,
-	// without ports. Requests for other hosts are refused, which protects a
-	// dashboard on a loopback address from web sites whose name resolves to it. By
-	// default, all hosts are allowed.
+	// Hosts lists the host names under which browsers may reach the dashboard, such
+	// as "locks.example.com". Requests for other names are refused: any web site can
+	// make its own name resolve to the address of the dashboard, and its script could
+	// then read the pages and break locks. Requests for IP addresses and for localhost
+	// are always answered. The name "*" allows all hosts, for a handler behind a login.
 	Hosts []string
 }
 
@@ -152,6 +154,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 type route struct {
 	serve func(*Dashboard, http.ResponseWriter, *http.Request)
 	post  bool // POST is allowed
+	page  bool // links on other sites may lead here
 
 	stream bool // the response has no end
 }
@@ -164,14 +167,14 @@ func init() {
 	routes = map[string]route{
 		"events":        {serve: (*Dashboard).serveEvents, stream: true},
 		"locks.json":    {serve: (*Dashboard).serveJSON},
-		"break":         {serve: (*Dashboard).serveBreak, post: true},
+		"break":         {serve: (*Dashboard).serveBreak, post: true, page: true},
 		"dashboard.css": {serve: asset("dashboard.css", "text/css; charset=utf-8")},
 		"dashboard.js":  {serve: asset("dashboard.js", "text/javascript; charset=utf-8")},
 		"icon.svg":      {serve: asset("icon.svg", "image/svg+xml")},
 	}
 	for i := range pages {
 		p := &pages[i]
-		routes[p.path] = route{serve: p.serve, post: p.post != nil}
+		routes[p.path] = route{serve: p.serve, post: p.post != nil, page: true}
 	}
 }
 
@@ -186,7 +189,7 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	if !d.knownHost(r.Host) {
-		http.Error(w, "This dashboard does not serve this host name.", http.StatusMisdirectedRequest)
+		http.Error(w, "This dashboard does not serve this host name. Add the name to --allowed-hosts, or to dashboard.Options.Hosts, to allow it.", http.StatusMisdirectedRequest)
 		return
 	}
 	if r.URL.Path == "" { // the prefix without a slash
@@ -202,11 +205,9 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 		http.Error(w, "There is no such page.", http.StatusNotFound)
+	case d.foreign(r) && !(at.page && followsLink(r)):
+		http.Error(w, "This request comes from another site.", http.StatusForbidden)
 	case r.Method == http.MethodPost && at.post:
-		if err := d.cross.Check(r); err != nil {
-			http.Error(w, "This request comes from another site.", http.StatusForbidden)
-			return
-		}
 		at.serve(d, w, r)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		h.Set("Allow", "GET, HEAD")
@@ -218,16 +219,37 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// knownHost reports whether requests for a host are answered.
+// knownHost reports whether requests for a host are answered. A web site cannot claim an
+// IP address or localhost, as it can a name.
 func (d *Dashboard) knownHost(host string) bool {
-	if len(d.options.Hosts) == 0 {
+	host = hostName(host)
+	if _, err := netip.ParseAddr(host); err == nil || strings.EqualFold(host, "localhost") {
 		return true
 	}
+	return slices.ContainsFunc(d.options.Hosts, func(known string) bool { return known == "*" || strings.EqualFold(hostName(known), host) })
+}
+
+// hostName returns a host without its port.
+func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	host = strings.Trim(host, "[]")
-	return slices.ContainsFunc(d.options.Hosts, func(known string) bool { return strings.EqualFold(strings.Trim(known, "[]"), host) })
+	return strings.Trim(host, "[]")
+}
+
+// foreign reports whether another site has caused a request, of any method: also a GET
+// makes the dashboard read the servers. Browsers say so if the address of the dashboard is
+// https, localhost or a loopback address. Other programs do not, and are not foreign.
+func (d *Dashboard) foreign(r *http.Request) bool {
+	as := *r
+	as.Method = http.MethodPost // the check lets other methods pass
+	return d.cross.Check(&as) != nil
+}
+
+// followsLink reports whether the user opens a page by a link, which a page that the user
+// does not see cannot cause.
+func followsLink(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 func asset(name, mediaType string) func(*Dashboard, http.ResponseWriter, *http.Request) {

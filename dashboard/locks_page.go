@@ -138,7 +138,7 @@ func (l listView) column(text, key, class string, down bool) column {
 func (d *Dashboard) locksPage(p *snapshot, r *http.Request) content {
 	l := newListView(r)
 	found := l.find(p)
-	first := min(l.page*perPage, max(len(found)-1, 0)/perPage*perPage)
+	first := min(l.page, max(len(found)-1, 0)/perPage) * perPage
 	shown := found[first:min(first+perPage, len(found))]
 	t := table{
 		ID: "locks", Caption: "Locks",

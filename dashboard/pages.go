@@ -50,8 +50,11 @@ func (p *page) serve(d *Dashboard, w http.ResponseWriter, r *http.Request) {
 		p.post(d, w, r)
 		return
 	}
-	d.scanner.view(p.path)
-	shot := d.scanner.fresh(r.Context(), firstWait)
+	shot := d.scanner.last()
+	if !d.foreign(r) { // a link on another site costs no scan; the script of the page asks for one
+		d.scanner.view(p.path)
+		shot = d.scanner.fresh(r.Context(), firstWait)
+	}
 	stream := "events?page=" + p.path
 	if r.URL.RawQuery != "" {
 		stream += "&" + r.URL.RawQuery

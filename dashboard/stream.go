@@ -38,7 +38,7 @@ type update struct {
 // serveEvents sends the changes of a page as server-sent events. A browser has at most
 // one message under way. It gets the newest state and skips those in between.
 func (d *Dashboard) serveEvents(w http.ResponseWriter, r *http.Request) {
-	p := pageOf(r.FormValue("page"))
+	p := pageOf(r.URL.Query().Get("page"))
 	if p == nil {
 		http.Error(w, "There is no such page.", http.StatusNotFound)
 		return

@@ -27,7 +27,7 @@ func Handler(clients ...*holdfast.Client) http.Handler {
 		all := stats(clients)
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff") // names of locks can contain anything
-		if r.FormValue("format") == "json" || strings.Contains(r.Header.Get("Accept"), "application/json") {
+		if r.URL.Query().Get("format") == "json" || strings.Contains(r.Header.Get("Accept"), "application/json") {
 			w.Header().Set("Content-Type", "application/json")
 			e := json.NewEncoder(w)
 			e.SetIndent("", "  ")

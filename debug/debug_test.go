@@ -3,6 +3,7 @@ package debug_test
 import (
 	"encoding/json"
 	"expvar"
+	"io"
 	"log/slog"
 	"net/http/httptest"
 	"regexp"
@@ -80,6 +81,12 @@ func TestHandler(t *testing.T) {
 
 		rec = httptest.NewRecorder()
 		debug.Handler(c).ServeHTTP(rec, httptest.NewRequest("GET", "/?format=json", nil))
+		post := httptest.NewRequest("POST", "/debug/holdfast", strings.NewReader("format=json"))
+		post.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		debug.Handler(c).ServeHTTP(httptest.NewRecorder(), post)
+		if left, _ := io.ReadAll(post.Body); len(left) == 0 {
+			t.Error("the body of a request was read")
+		}
 		var all []holdfast.Stats
 		if err := json.Unmarshal(rec.Body.Bytes(), &all); err != nil {
 			t.Fatal(err)

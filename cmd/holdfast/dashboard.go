@@ -36,11 +36,14 @@ limiters, plots of the last minutes, and the findings of doctor. It prints the
 address of the pages to standard output.
 
 The pages have no login. So dashboard listens on loopback only, unless
---insecure-listen is given. On a loopback address it answers only requests for
-localhost and for IP addresses of this machine, which keeps other web sites out.
-Use a reverse proxy with a login, or an SSH tunnel, for other machines:
+--insecure-listen is given. Use a reverse proxy with a login, or an SSH tunnel,
+for other machines:
 
   ssh -L 8787:127.0.0.1:8787 HOST
+
+It answers requests for localhost, for IP addresses, and for the names that
+--allowed-hosts lists, such as the name of a reverse proxy. It refuses other
+names: any web site can make its own name resolve to the address of dashboard.
 
 Dashboard reads the keys as watch does, while a page is open. It spends at most
 a twentieth of the time reading. It changes nothing, unless --allow-break lets
@@ -49,10 +52,14 @@ its users break locks. Each attempt is logged to standard error.
 The path locks.json has the list as JSON, as of ls --json.`,
 		Example: `  holdfast dashboard
   holdfast dashboard --url redis://localhost:6379 --listen 127.0.0.1:0
-  holdfast dashboard --match 'orders:*' --allow-break`,
+  holdfast dashboard --match 'orders:*' --allow-break
+  holdfast dashboard --insecure-listen --listen :80 --allowed-hosts locks.lan`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: interruptible(func(ctx context.Context, _ []string) error {
+			if err := checkHosts(o, insecure); err != nil {
+				return err
+			}
 			l, err := listenDashboard(ctx, listen, insecure)
 			if err != nil {
 				return err
@@ -78,12 +85,29 @@ The path locks.json has the list as JSON, as of ls --json.`,
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", dashboardAddress, "loopback address to listen on; port 0 takes a free port")
 	f.BoolVar(&insecure, "insecure-listen", false, "allow other addresses than loopback, without a login")
+	f.StringSliceVar(&o.Hosts, "allowed-hosts", nil, "host `NAMES` under which browsers may reach the pages, besides localhost and\nIP addresses; required with --insecure-listen and --allow-break")
 	f.BoolVar(&o.AllowBreak, "allow-break", false, "let users of the pages break locks")
 	f.StringVar(&o.Match, "match", "", "show only locks whose names match this pattern")
 	f.StringVar(&o.Title, "title", "", "name of the server in the heading (default: its address)")
 	_ = cmd.RegisterFlagCompletionFunc("listen", cobra.NoFileCompletions)
 	_ = cmd.RegisterFlagCompletionFunc("match", cobra.NoFileCompletions)
+	_ = cmd.RegisterFlagCompletionFunc("allowed-hosts", cobra.NoFileCompletions)
 	return cmd
+}
+
+// checkHosts checks the names under which the pages can be reached. If other machines can
+// reach pages that break locks, the user must name them.
+func checkHosts(o dashboard.Options, insecure bool) error {
+	for _, host := range o.Hosts {
+		if host == "" || strings.ContainsAny(host, "/ \t") {
+			return usage("--allowed-hosts has %s: it must have names of hosts, such as locks.example.com", term.Quote(host, 40))
+		}
+	}
+	if insecure && o.AllowBreak && len(o.Hosts) == 0 {
+		return hint(usage("--allow-break with --insecure-listen needs --allowed-hosts: these pages have no login and can change locks"),
+			"Name the host under which users open the pages, such as --allowed-hosts locks.example.com, or its IP address.")
+	}
+	return nil
 }
 
 // listenDashboard opens the socket. Other addresses than loopback must be allowed,
@@ -114,9 +138,6 @@ type dashboardServer struct {
 // startDashboard serves a dashboard on l.
 func (a *app) startDashboard(client *holdfast.Client, l net.Listener, o dashboard.Options) dashboardServer {
 	addr := l.Addr().(*net.TCPAddr)
-	if addr.IP.IsLoopback() {
-		o.Hosts = []string{"localhost", "127.0.0.1", "::1", addr.IP.String()}
-	}
 	if o.Title == "" {
 		o.Title = a.target.shown()
 	}
@@ -124,7 +145,7 @@ func (a *app) startDashboard(client *holdfast.Client, l net.Listener, o dashboar
 		fmt.Fprintln(a.err, harmless(breakRecord(action)))
 	}
 	d := dashboard.New(client, o)
-	s := &http.Server{Handler: d, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	s := webServer(d)
 	failed := make(chan error, 1)
 	go func() {
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -139,6 +160,18 @@ func (a *app) startDashboard(client *holdfast.Client, l net.Listener, o dashboar
 		_ = d.Close() // ends the streams
 		_ = s.Close()
 	}}
+}
+
+// webServer returns a server that does not keep connections without requests. The stream
+// of a page sets its own time for each message.
+func webServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ErrorLog: log.New(io.Discard, "", 0),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       2 * time.Minute, // longer than proxies keep idle connections
+	}
 }
 
 // breakRecord is the log line of an attempt to break a lock.

@@ -91,6 +91,45 @@ func TestDashboardListen(t *testing.T) {
 	execute(t, "dashboard", "--url", "redis://127.0.0.1:1", "--listen", "127.0.0.1:0").want(t, 122, "", "refused")
 }
 
+// TestDashboardHosts checks that web sites cannot use the dashboard under a name of theirs,
+// on any address, and that pages that change locks on the network need names.
+func TestDashboardHosts(t *testing.T) {
+	t.Parallel()
+	insecure := []string{"dashboard", "--listen", "0.0.0.0:0", "--insecure-listen"}
+	execute(t, append(insecure, "--allow-break")...).want(t, 2, "", `needs --allowed-hosts(?s:.*)--allowed-hosts locks\.example\.com`)
+	execute(t, append(insecure, "--allowed-hosts", "https://locks.example/")...).want(t, 2, "", `must have names of hosts`)
+	s := redistest.Start(t)
+	for _, flags := range [][]string{
+		append(insecure, "--allow-break", "--allowed-hosts", "locks.example,other.example"),
+		append(insecure, "--allowed-hosts", "locks.example"),
+		{"dashboard", "--listen", "127.0.0.1:0", "--allow-break", "--allowed-hosts", "locks.example"},
+		insecure,
+	} {
+		p := start(t, nil, append(flags, "--url", s.URL())...)
+		u, err := url.Parse(p.awaitOutput(t, `http://\S+/`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := http.StatusMisdirectedRequest
+		if strings.Contains(strings.Join(flags, " "), "locks.example") {
+			named = http.StatusOK
+		}
+		for host, want := range map[string]int{
+			"evil.example": http.StatusMisdirectedRequest, "evil.example:" + u.Port(): http.StatusMisdirectedRequest, "locks.example": named,
+			"192.0.2.7:" + u.Port(): http.StatusOK, "localhost:" + u.Port(): http.StatusOK,
+		} {
+			if status, body := dashboardGet(t, "http://127.0.0.1:"+u.Port()+"/break?name=x", host); want == http.StatusMisdirectedRequest && status != want || want == http.StatusOK && status == http.StatusMisdirectedRequest {
+				t.Errorf("%q: for %s: %d %s", flags, host, status, body)
+			}
+			if status, _ := dashboardGet(t, "http://127.0.0.1:"+u.Port()+"/", host); status != want {
+				t.Errorf("%q: for %s: %d", flags, host, status)
+			}
+		}
+		p.signal(t, syscall.SIGTERM)
+		p.wait(t)
+	}
+}
+
 // TestDemoDashboard checks that the locks of the sale can be seen, also after it.
 func TestDemoDashboard(t *testing.T) {
 	t.Parallel()

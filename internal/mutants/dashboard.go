@@ -26,8 +26,48 @@ var dashboards = []Mutant{
 	},
 	{
 		"requests of other sites are accepted",
-		"dashboard/dashboard.go", "if err := d.cross.Check(r); err != nil {", "if err := d.cross.Check(r); err != nil && false {",
+		"dashboard/dashboard.go", "	case d.foreign(r) && !(at.page && followsLink(r)):\n", "	case false:\n",
 		"dashboard", "TestServers",
+	},
+	{
+		"other sites can make the dashboard read",
+		"dashboard/dashboard.go", "	as.Method = http.MethodPost // the check lets other methods pass\n", "",
+		"dashboard", "TestOtherSites",
+	},
+	{
+		"a frame on another site shows the dashboard",
+		"dashboard/dashboard.go", ` && r.Header.Get("Sec-Fetch-Dest") == "document"`, "",
+		"dashboard", "TestOtherSites",
+	},
+	{
+		"a link on another site costs a scan",
+		"dashboard/pages.go", "	if !d.foreign(r) {", "	if true {",
+		"dashboard", "TestOtherSites",
+	},
+	{
+		"a name that resolves to the dashboard can be used for it",
+		"dashboard/dashboard.go", `err == nil || strings.EqualFold(host, "localhost")`, `err == nil || strings.EqualFold(host, "localhost") || len(d.options.Hosts) == 0`,
+		"dashboard", "TestHosts",
+	},
+	{
+		"the command lets the network break locks without a list of hosts",
+		"cmd/holdfast/dashboard.go", "	if insecure && o.AllowBreak && len(o.Hosts) == 0 {\n", "	if false {\n",
+		"cmd/holdfast", "TestCheckHosts",
+	},
+	{
+		"the number of a page of the list overflows",
+		"dashboard/locks_page.go", "min(l.page, max(len(found)-1, 0)/perPage) * perPage", "min(l.page*perPage, max(len(found)-1, 0)/perPage*perPage)",
+		"dashboard", "TestParameters",
+	},
+	{
+		"idle connections to the dashboard stay",
+		"cmd/holdfast/dashboard.go", "2 * time.Minute, // longer", "-1, // longer",
+		"cmd/holdfast", "TestIdleConnections",
+	},
+	{
+		"a timeout of the server ends the stream",
+		"dashboard/stream.go", "		_ = out.SetWriteDeadline(time.Now().Add(writeTime)) // not supported: the browser may be slow\n", "		_ = writeTime\n",
+		"dashboard", "TestStreamTimeouts",
 	},
 	{
 		"the form that breaks a lock works in any browser",
