@@ -173,7 +173,7 @@ func (b *bench) run(ctx context.Context) error {
 		b.target.url, b.target.config = s.URL, ""
 	}
 	client, err := b.target.open(ctx, holdfast.Options{})
-	if errors.Is(err, holdfast.ErrUnavailable) && !b.target.named() {
+	if unanswered(err) && !b.target.named() {
 		return hint(err, "Set a server with --url or HOLDFAST_URL, or let bench start one with --server real.")
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -144,10 +145,19 @@ func advise(err error) (status int, next string) {
 		return unreachable, "Name the CA that signed the certificate: rediss://host:6379?tls_ca=FILE. If the certificate is for another host name, add tls_server_name=NAME."
 	case errors.Is(err, driver.ErrNotRedis):
 		return unreachable, "" // the error text says what to do
-	case errors.Is(err, holdfast.ErrUnavailable):
+	case unanswered(err):
 		return unreachable, "Is the server running? Set its address with --url or HOLDFAST_URL, or start a server with holdfast serve."
+	case errors.Is(err, holdfast.ErrUnavailable):
+		return unreachable, "" // the server has answered that it cannot serve, and why
 	case errors.Is(err, holdfast.ErrRefused):
 		return unreachable, refusals[driver.CodeOf(err)]
 	}
 	return failed, ""
+}
+
+// unanswered reports whether an error means that no server has answered.
+func unanswered(err error) bool {
+	var network net.Error
+	return errors.Is(err, holdfast.ErrUnavailable) && driver.CodeOf(err) == "" &&
+		(errors.As(err, &network) || strings.Contains(err.Error(), "no answer"))
 }
