@@ -6,8 +6,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +30,8 @@ releases the lock when the program ends. It renews the lock while the program
 runs. If this machine fails, the lock expires after --watchdog. With --lease the
 lock is not renewed: the program must end before the lease does. With --at-least
 the lock stays for that time even if the program ends earlier, so that a job
-that many hosts start runs once.
+that many hosts start runs once. Holdfast ls and show name the holder after the
+program, or after --label.
 
 Holdfast passes its input, output and signals to the program, and exits with the
 exit status of the program. The environment of the program has
@@ -85,6 +89,7 @@ Exit status:
 	f.DurationVar(&job.atLeast, "at-least", 0, "keep the lock for this long, even if the program ends earlier")
 	f.DurationVar(&job.grace, "grace", 0, "time between SIGTERM and SIGKILL when the lock cannot be kept\n(default: a sixth of --watchdog or --lease, at most 10s)")
 	f.BoolVar(&job.keep, "keep-password", false, "pass HOLDFAST_URL to the program with its passwords")
+	f.StringVar(&job.label, "label", "", "name of the holder for operators, for example in holdfast ls (default: the program)")
 	f.BoolVar(&job.verbose, "verbose", false, "print a message when the lock is awaited, held or released, and log problems")
 	return cmd
 }
@@ -94,6 +99,7 @@ type runJob struct {
 	*app
 	name    string
 	program []string
+	label   string // empty: see options
 
 	fair, fenced, verbose, keep           bool
 	wait, lease, watchdog, grace, atLeast time.Duration
@@ -103,6 +109,8 @@ type runJob struct {
 }
 
 const (
+	// runMaxLabel is the maximum length of a label in bytes, see holdfast.Options.
+	runMaxLabel = 128
 	// runWatchdog is the default watchdog time of the library.
 	runWatchdog = 30 * time.Second
 	// runMinLease is the shortest lease in which a program can be stopped.
@@ -127,6 +135,8 @@ func (j *runJob) parse(args []string, dash int) error {
 		lease = runWatchdog
 	}
 	switch {
+	case len(j.label) > runMaxLabel || strings.ContainsFunc(j.label, unprintable):
+		return usage("--label is %s: use at most %d bytes of printable text", term.Quote(j.label, 40), runMaxLabel)
 	case j.fair && j.fenced:
 		return usage("--fair and --fenced exclude each other: give one of them")
 	case j.fixed && j.watchdog != 0:
@@ -179,9 +189,30 @@ func (e *runError) Error() string {
 }
 func (e *runError) Unwrap() error { return e.err }
 
+// unprintable reports whether a label must not contain a character.
+func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
+
+// open connects to the server. Without --label, the label is that of the file in --config, or
+// else the name of the program.
+func (j *runJob) open(ctx context.Context) (*holdfast.Client, error) {
+	o := j.options()
+	if j.label == "" {
+		o.Label = filepath.Base(j.program[0])
+		if len(o.Label) > runMaxLabel || strings.ContainsFunc(o.Label, unprintable) {
+			o.Label = ""
+		}
+	}
+	client, err := j.target.open(ctx, o)
+	if j.label == "" && j.target.config != "" && errors.Is(err, holdfast.ErrInvalid) { // the file may exclude a label
+		o.Label = ""
+		client, err = j.target.open(ctx, o)
+	}
+	return client, err
+}
+
 // options returns the options of the client.
 func (j *runJob) options() holdfast.Options {
-	o := holdfast.Options{WatchdogTimeout: j.watchdog}
+	o := holdfast.Options{WatchdogTimeout: j.watchdog, Label: j.label}
 	if j.verbose {
 		o.Logger = slog.New(slog.NewTextHandler(j.err, nil))
 	}

@@ -70,7 +70,7 @@ func runUntilSignal(ctx context.Context, signals chan os.Signal) (_ context.Cont
 // acquire waits for the lock. The caller must call done, which closes the client
 // and so releases the lock if it is still held.
 func (j *runJob) acquire(ctx context.Context) (lease *holdfast.Lease, done func(), err error) {
-	client, err := j.target.open(ctx, j.options())
+	client, err := j.open(ctx)
 	if err != nil {
 		return nil, func() {}, err
 	}

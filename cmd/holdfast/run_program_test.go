@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -193,4 +194,58 @@ func runState(pid int) string {
 // runDead reports whether a process has ended. A zombie has ended.
 func runDead(pid int) bool {
 	return runState(pid) == "Z" || syscall.Kill(pid, 0) != nil
+}
+
+// TestRunLabel checks that the holder has the name of the program, or that of --label.
+func TestRunLabel(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	config := func(section string) []string {
+		file := filepath.Join(t.TempDir(), "redisson.yaml")
+		text := "singleServerConfig:\n  address: \"" + s.URL() + "\"\n" + section
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return []string{"--config", file}
+	}
+	url := []string{"--url", s.URL()}
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	strange := filepath.Join(t.TempDir(), "job\n1")
+	if err := os.Symlink(sleep, strange); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		args    []string
+		program string
+		want    string
+	}{
+		"default":   {url, "sleep", "sleep"},
+		"path":      {url, sleep, "sleep"},
+		"strange":   {url, strange, ""},
+		"flag":      {append([]string{"--label", "nightly é"}, url...), "sleep", "nightly é"},
+		"config":    {config(""), "sleep", "sleep"},
+		"in a file": {config("holdfast:\n  label: blue\n"), "sleep", "blue"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, nil, append(append([]string{"run", name}, tt.args...), "--", tt.program, "600")...)
+			eventually(t, "the client has said who it is", func() bool {
+				lock := lsDecode[lsLock](t, execute(t, "show", name, "--json", "--url", s.URL()).out)
+				if len(lock.Holders) == 0 || lock.Holders[0].Client.PID == 0 {
+					return false
+				}
+				if c := lock.Holders[0].Client; c.Label != tt.want || c.PID != p.cmd.Process.Pid {
+					t.Errorf("%+v", c)
+				}
+				return true
+			})
+		})
+	}
+	execute(t, append(append([]string{"run", "quiet"}, config("holdfast:\n  anonymous: true\n")...), "--", "sh", "-c", "exit 7")...).want(t, 7, "", "")
+	for _, label := range []string{strings.Repeat("x", 129), "a\nb", "a\xff"} {
+		execute(t, "run", "orders", "--label", label, "--url", s.URL(), "--", "true").want(t, 2, "", `^holdfast: --label is .*: use at most 128 bytes of printable text\n`)
+	}
 }

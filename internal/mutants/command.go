@@ -60,4 +60,19 @@ var ofCommand = []Mutant{
 		"named.go", "	case o.client == nil:\n", "	case false:\n",
 		"test/behaviour", "TestNilAndZero",
 	},
+	{
+		"the command asks whether the server runs although it has answered",
+		"cmd/holdfast/exit.go", "	case unanswered(err):", "	case errors.Is(err, holdfast.ErrUnavailable) || unanswered(err):",
+		"cmd/holdfast", "TestServerHint",
+	},
+	{
+		"the holder of a program that run starts has no label",
+		"cmd/holdfast/run.go", "		o.Label = filepath.Base(j.program[0])", "		_ = filepath.Base",
+		"cmd/holdfast", "TestRunLabel",
+	},
+	{
+		"a label of run hides that of the configuration file",
+		"cmd/holdfast/run.go", `if j.label == "" && j.target.config != "" &&`, `if false && j.target.config != "" &&`,
+		"cmd/holdfast", "TestRunLabel",
+	},
 }

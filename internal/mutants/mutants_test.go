@@ -72,10 +72,10 @@ func declared(t *testing.T, pkg, pattern string) bool {
 }
 
 // compiled returns the files with the compiled packages that this module and the nested
-// modules holdfasttest and otel use, by import path.
+// modules holdfasttest, otel and cmd/holdfast use, by import path.
 func compiled(t *testing.T) map[string]string {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-export", "-deps", "-test", "-f", "{{.ImportPath}}={{.Export}}", "./...", "./holdfasttest/...", "./otel/...")
+	cmd := exec.Command("go", "list", "-export", "-deps", "-test", "-f", "{{.ImportPath}}={{.Export}}", "./...", "./holdfasttest/...", "./otel/...", "./cmd/holdfast/...")
 	cmd.Dir = root
 	out, err := cmd.Output()
 	if err != nil {
@@ -174,9 +174,10 @@ func attempt(t *testing.T, m Mutant, pkg, test, limit string, env ...string) (ou
 	if err := os.WriteFile(file, overlay, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "test", "-count=1", "-vet=off", "-timeout="+limit, "-overlay="+file, "-run="+test, "./"+pkg)
+	cmd := exec.Command("go", "test", "-count=1", "-vet=off", "-timeout="+limit, "-run="+test, "./"+pkg)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(cmd.Env, "GOFLAGS="+os.Getenv("GOFLAGS")+" -overlay="+file) // also for programs that the test builds
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
