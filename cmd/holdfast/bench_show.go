@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -149,26 +150,27 @@ func benchBuckets(h *hdrhistogram.Histogram) (buckets []benchBucket) {
 
 // show prints the report as text.
 func (r *benchReport) show(s *term.Screen) {
-	fmt.Fprintf(s, "%s\n\n", s.Paint(term.Bold, r.headline()))
+	say := func(format string, args ...any) { _, _ = io.WriteString(s, s.Wrap(fmt.Sprintf(format, args...), "  ")) }
+	say("%s\n\n", s.Paint(term.Bold, r.headline()))
 	version := cmp.Or(term.Quote(r.Server.Version, 20), "of unknown version") // INFO may be forbidden
-	fmt.Fprintf(s, "%s, %s of kind %s, %.1f s, server %s at %s\n\n",
+	say("%s, %s of kind %s, %.1f s, server %s at %s\n\n",
 		r.load(), plural(r.Names, "name"), r.Kind, r.TookMs/1000, version, term.Quote(r.Server.Node, 60))
 	r.showLatencies(s)
-	r.showRequests(s)
+	say("%s", r.requests())
 	what, where := "goroutines", ""
 	if r.Crowd > 0 {
 		what = "clients"
 	}
-	fmt.Fprintf(s, "Jain's index over the %s: %.2f (1: equal shares). Longest wait: %s\n", what, r.Jain, benchTime(r.LongestMs))
+	say("Jain's index over the %s: %.2f (1: equal). Longest wait: %s\n", what, r.Jain, benchTime(r.LongestMs))
 	if r.Processes > 1 && !section.Sharing {
 		where = " inside each process"
 	}
-	fmt.Fprintf(s, "Exclusion was checked%s: no two owners held a lock at the same time.\n", where)
+	say("Exclusion was checked%s: no two owners held a lock at the same time.\n", where)
 	for _, w := range r.Warnings {
-		fmt.Fprintln(s, s.Paint(term.Yellow, "Warning: "+harmless(w)+"."))
+		say("%s\n", s.Paint(term.Yellow, "Warning: "+harmless(w)+"."))
 	}
 	if r.Server.Embedded {
-		fmt.Fprintln(s, s.Paint(term.Yellow, "This was an embedded server: its speed says nothing about Redis."))
+		say("%s\n", s.Paint(term.Yellow, "This was an embedded server: its speed says nothing about Redis."))
 	}
 }
 
@@ -215,15 +217,15 @@ func (r *benchReport) load() string {
 func (r *benchReport) showLatencies(s *term.Screen) {
 	floor := "empty scripts"
 	if r.Crowd > 0 {
-		floor += ", one at a time"
+		floor += ", serial"
 	}
-	table := term.Table{Titles: []string{"", " COUNT", " PER SECOND", " P50", " P90", " P99", " MAX"}}
+	table := term.Table{Titles: []string{"", " COUNT", " PER SECOND", " P50 ms", " P90 ms", " P99 ms", " MAX ms"}}
 	for _, row := range []struct {
 		what string
 		benchLatency
-	}{{"granted by the server", r.Granted}, {"passed on inside " + r.process(), r.Passed}, {floor, r.Floor}} {
+	}{{"granted by the server", r.Granted}, {"passed in " + r.process(), r.Passed}, {floor, r.Floor}} {
 		if row.Count > 0 {
-			table.Add(row.what, display.Thousands(row.Count), display.Thousands(int64(row.PerSecond)), benchTime(row.P50), benchTime(row.P90), benchTime(row.P99), benchTime(row.Max))
+			table.Add(row.what, display.Thousands(row.Count), display.Thousands(int64(row.PerSecond)), benchDigits(row.P50), benchDigits(row.P90), benchDigits(row.P99), benchDigits(row.Max))
 		}
 	}
 	table.Write(s)
@@ -242,27 +244,43 @@ func (r *benchReport) showLatencies(s *term.Screen) {
 	fmt.Fprintln(s)
 }
 
-func (r *benchReport) showRequests(s *term.Screen) {
+// requests says how many requests there were.
+func (r *benchReport) requests() string {
+	var b strings.Builder
 	q := r.Requests
-	fmt.Fprintf(s, "Requests: %s, %s; %s received\n",
+	fmt.Fprintf(&b, "Requests: %s, %s; %s received\n",
 		plural(int(q.Scripts), "script"), plural(int(q.Subscriptions), "subscription"), plural(int(r.Messages), "message"))
 	if q.PerGrant != nil {
-		fmt.Fprintf(s, "  %.2f per lock that the server granted", *q.PerGrant)
+		fmt.Fprintf(&b, "  %.2f per lock that the server granted", *q.PerGrant)
 		if r.Passed.Count > 0 {
-			fmt.Fprintf(s, ", %.2f per lock in all", *q.PerLock)
+			fmt.Fprintf(&b, ", %.2f per lock in all", *q.PerLock)
 		}
-		fmt.Fprintln(s)
+		b.WriteByte('\n')
 	}
 	if h := r.Handoffs; h != nil {
-		fmt.Fprintf(s, "Hand-offs: %s through the server (%s per second)", display.Thousands(h.ThroughServer), display.Thousands(int64(h.PerSecond)))
+		fmt.Fprintf(&b, "Hand-offs: %s through the server (%s per second)", display.Thousands(h.ThroughServer), display.Thousands(int64(h.PerSecond)))
 		if h.InProcess > 0 {
-			fmt.Fprintf(s, ", %s inside %s", display.Thousands(h.InProcess), r.process())
+			fmt.Fprintf(&b, ", %s inside %s", display.Thousands(h.InProcess), r.process())
 		}
-		fmt.Fprintln(s)
+		b.WriteByte('\n')
 		if q.PerHandoff != nil {
-			fmt.Fprintf(s, "  %.2f requests per hand-off through the server\n", *q.PerHandoff)
+			fmt.Fprintf(&b, "  %.2f requests per hand-off through the server\n", *q.PerHandoff)
 		}
 	}
+	return b.String()
 }
 
 func benchTime(ms float64) string { return fmt.Sprintf("%.3f ms", ms) }
+
+// benchDigits formats milliseconds for a column: the longer, the fewer decimals.
+func benchDigits(ms float64) string {
+	switch {
+	case ms < 10:
+		return fmt.Sprintf("%.3f", ms)
+	case ms < 100:
+		return fmt.Sprintf("%.2f", ms)
+	case ms < 1000:
+		return fmt.Sprintf("%.1f", ms)
+	}
+	return display.Thousands(int64(ms))
+}

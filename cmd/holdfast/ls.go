@@ -27,9 +27,10 @@ func lsCommand(a *app) *cobra.Command {
 		Short: "List locks, their holders and their waiters",
 		Long: `Ls lists the held locks of Holdfast and Redisson, and free locks with clients in
 the queue. For each lock it shows the kind, the holders, when each hold expires
-unless it is renewed, how many wait, and how often each holder has entered the
-lock. Show and --json also list the waiters. Below the locks, ls lists deadlocks
-that clients of Holdfast have found, whatever the pattern.
+unless it is renewed, and how many wait. If a holder has entered its lock more
+than once, a column shows how often. Show and --json also list the waiters.
+Below the locks, ls lists deadlocks that clients of Holdfast have found,
+whatever the pattern.
 
 ` + lsPatterns + `
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,9 +17,13 @@ const (
 )
 
 // lsTable returns the locks as a table with a row per holder, and a row for each
-// lock without holders. It highlights the holders for which fresh returns true.
+// lock without holders. It highlights the holders for which fresh returns true. It has
+// a column for the number of holds only if a holder has several.
 func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool) *term.Table {
-	t := &term.Table{Titles: []string{"NAME", "KIND", "HELD BY", " EXPIRES IN", "WAITING", " HOLDS"}, Shrink: []int{0, 2}}
+	t := &term.Table{Titles: []string{"NAME", "KIND", "HELD BY", " EXPIRES IN", "WAITING"}, Shrink: []int{0, 2}}
+	if several := slices.ContainsFunc(locks, lsReentered); several {
+		t.Titles = append(t.Titles, " HOLDS")
+	}
 	for _, lock := range locks {
 		name, waiting := lsName(lock.Name, lsMaxWidth), lsWaiting(lock)
 		for _, h := range lock.Holders[:min(len(lock.Holders), lsHolders)] {
@@ -26,14 +31,15 @@ func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool
 			if fresh != nil && fresh(lock, h) {
 				style = term.Green
 			}
-			t.Rows = append(t.Rows, []term.Cell{
+			row := []term.Cell{
 				{Text: name, Style: style},
 				{Text: lsKind(lock, h)},
 				lsHolderCell(h, style),
 				{Text: lsDuration(h.TTL), Style: lsExpiryStyle(h.TTL)},
 				{Text: waiting},
 				{Text: strconv.Itoa(h.Holds)},
-			})
+			}
+			t.Rows = append(t.Rows, row[:len(t.Titles)])
 			name, waiting = "", ""
 		}
 		switch {
@@ -46,11 +52,21 @@ func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool
 	return t
 }
 
+// lsReentered reports whether a lock has a holder with several holds.
+func lsReentered(lock inspect.Lock) bool {
+	return slices.ContainsFunc(lock.Holders, func(h inspect.Holder) bool { return h.Holds != 1 })
+}
+
 // lsHolderCell returns the cell of a holder: its client, or its owner if the client has
-// not said who it is.
+// not said who it is. If the cell is cut, it keeps the process id.
 func lsHolderCell(h inspect.Holder, style term.Style) term.Cell {
 	if h.Client.Known() {
-		return term.Cell{Text: term.Quote(h.Client.String(), lsMaxWidth), Style: style}
+		pid := fmt.Sprintf(", pid %d)", h.Client.PID)
+		about, ok := strings.CutSuffix(h.Client.String(), pid)
+		if !ok {
+			return term.Cell{Text: term.Quote(about, lsMaxWidth), Style: style}
+		}
+		return term.Cell{Text: term.Quote(about, lsMaxWidth-len(pid)) + pid, Style: style, Tail: len(pid)}
 	}
 	return lsOwnerCell(h.Owner, style)
 }

@@ -87,11 +87,14 @@ func showState(ctx context.Context, i *inspect.Inspector, name string) (inspect.
 // are shorter.
 const showMaxWidth = 4096
 
+// showIndent is the width of the labels.
+const showIndent = 12
+
 // showText formats the state of a lock, one fact per line.
 func showText(s *term.Screen, lock inspect.Lock) string {
 	var b strings.Builder
 	line := func(label, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-9s %s\n", label, fmt.Sprintf(format, args...))
+		fmt.Fprintf(&b, "  %-*s%s\n", showIndent-2, label, fmt.Sprintf(format, args...))
 	}
 	b.WriteString(s.Paint(term.Bold, lsName(lock.Name, showMaxWidth)) + "\n")
 	if len(lock.Holders) > 0 || lock.Kind != inspect.Mutex { // the kind of a free lock may be unknown
@@ -116,7 +119,16 @@ func showText(s *term.Screen, lock inspect.Lock) string {
 		line("", "%s, %s, %s", h.Mode, plural(h.Holds, "hold"), s.Paint(lsExpiryStyle(h.TTL), showExpiry(h)))
 	}
 	for i, w := range lock.Queue {
-		line(first(i, "queue"), "%d. %s%s", w.Place, term.Quote(w.Owner, showMaxWidth), showWaiter(lock, w))
+		owner, about := fmt.Sprintf("%d. %s", w.Place, term.Quote(w.Owner, showMaxWidth)), showWaiter(lock, w)
+		switch width, _ := s.Size(); {
+		case about == "":
+			line(first(i, "queue"), "%s", owner)
+		case s.Terminal() && showIndent+term.Width(owner+", "+about) > width:
+			line(first(i, "queue"), "%s", owner)
+			line("", "   %s", about)
+		default:
+			line(first(i, "queue"), "%s, %s", owner, about)
+		}
 	}
 	if lock.Queued < 0 {
 		line("queue", "unknown (it could not be read)")
@@ -139,7 +151,7 @@ func showText(s *term.Screen, lock inspect.Lock) string {
 	if lock.More > 0 {
 		line("more", "%d holders and waiters not listed", lock.More)
 	}
-	return b.String()
+	return s.Wrap(b.String(), strings.Repeat(" ", showIndent))
 }
 
 // first returns the label for line 0, and "" for the following lines.
@@ -154,24 +166,24 @@ func first(i int, label string) string {
 // for, if that is not the kind of the lock, how many permits it wants, and how long
 // it has waited.
 func showWaiter(lock inspect.Lock, w inspect.Waiter) string {
-	var text string
+	var about []string
 	switch election := w.Kind == inspect.Fenced && lock.Kind == inspect.Election; {
 	case w.Kind == "":
-		text += ", not a valid entry"
+		about = append(about, "not a valid entry")
 	case w.Kind == inspect.RW:
-		text += ", to write"
+		about = append(about, "to write")
 	case w.Kind == inspect.Semaphore:
-		text += ", wants " + plural(w.Permits, "permit")
+		about = append(about, "wants "+plural(w.Permits, "permit"))
 	case w.Kind != lock.Kind && !election:
-		text += ", kind " + string(w.Kind)
+		about = append(about, "kind "+string(w.Kind))
 	}
 	if w.Client.Known() {
-		text += ", " + term.Quote(w.Client.String(), showMaxWidth)
+		about = append(about, term.Quote(w.Client.String(), showMaxWidth))
 	}
 	if w.Waited >= 0 {
-		text += ", waiting for " + lsDuration(w.Waited)
+		about = append(about, "waiting for "+lsDuration(w.Waited))
 	}
-	return text
+	return strings.Join(about, ", ")
 }
 
 // showClient returns what is known about the client of a holder.

@@ -88,7 +88,7 @@ func TestWatch(t *testing.T) {
 	}
 
 	orders := lsHold(t, client.Mutex("orders"))
-	awaitScreen(t, p, 100, 12, `1 lock, 1 holder, 0 waiting.*\nNAME .*\norders +mutex +`+orders.Owner()+` +\d\d\.\ds +1\n`)
+	awaitScreen(t, p, 100, 12, `1 lock, 1 holder, 0 waiting.*\nNAME .*\norders +mutex +`+orders.Owner()+` +\d\d\.\ds\n`)
 	if !strings.Contains(p.out.String(), "\x1b[32morders\x1b[0m") {
 		t.Error("a new lock is not highlighted")
 	}
@@ -212,7 +212,7 @@ func TestWatchWithoutTerminal(t *testing.T) {
 	args := []string{"watch", "--every", "100ms", "--count", "2", "--url", s.URL()}
 	execute(t, args...).want(t, 0, `^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  0 locks, 0 holders, 0 waiting\n){2}$`, "")
 	owner := lsHold(t, lsOpen(t, s).Mutex("orders")).Owner()
-	picture := `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  1 lock, 1 holder, 0 waiting\nNAME [^\n]*\norders +mutex +` + owner + ` +[123]\d\.\ds +1\n\n`
+	picture := `\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  1 lock, 1 holder, 0 waiting\nNAME [^\n]*\norders +mutex +` + owner + ` +[123]\d\.\ds\n\n`
 	execute(t, args...).want(t, 0, `^(`+picture+`){2}$`, "")
 	p := startTerminal(t, 80, 24, []string{"TERM=dumb"}, args...)
 	if r := p.wait(t); strings.Contains(r.out, "\x1b") || !strings.Contains(r.out, "orders") {

@@ -66,3 +66,26 @@ xxxxxxxxxxxxxxxxxxxxxx…  y
 		t.Errorf("a file got\n%s", got)
 	}
 }
+
+func TestWrap(t *testing.T) {
+	s := open(t, 20, 25, "xterm")
+	for text, want := range map[string]string{
+		"":                                           "",
+		"fits into the line\nand on\n":               "fits into the line\nand on\n",
+		"exactly twenty chars":                       "exactly twenty chars",
+		"more than twenty chars in all":              "more than twenty\n  chars in all",
+		"  label  aligned words stay":                "  label  aligned\n  words stay",
+		"a " + strings.Repeat("x", 30):               "a " + strings.Repeat("x", 30),
+		s.Paint(term.Red, "red") + " is not 24 wide": s.Paint(term.Red, "red") + " is not 24 wide",
+		"日本語日本語 日本語日本語":                              "日本語日本語\n  日本語日本語",
+	} {
+		if got := s.Wrap(text, "  "); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+	var b bytes.Buffer
+	long := strings.Repeat("word ", 30)
+	if got := term.New(&b, os.Getenv).Wrap(long, "  "); got != long {
+		t.Errorf("without a terminal: %q", got)
+	}
+}

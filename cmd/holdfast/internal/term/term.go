@@ -5,6 +5,7 @@ package term
 import (
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"golang.org/x/term"
@@ -46,6 +47,38 @@ func (s *Screen) Size() (width, height int) {
 	}
 	return 100, 25
 }
+
+// Wrap breaks the lines of text between words so that they fit into the terminal. The
+// lines that it adds begin with indent. A word that is too long for a line stays whole.
+// If the screen is not a terminal, Wrap returns text unchanged.
+func (s *Screen) Wrap(text, indent string) string {
+	if !s.Terminal() {
+		return text
+	}
+	width, _ := s.Size()
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		used := 0
+		for i, word := range strings.Split(line, " ") {
+			w := Width(painting.ReplaceAllString(strings.TrimSuffix(word, "\n"), ""))
+			switch {
+			case i == 0:
+			case used+1+w > width && len(indent)+w <= width:
+				b.WriteString("\n" + indent)
+				used = len(indent)
+			default:
+				b.WriteByte(' ')
+				used++
+			}
+			b.WriteString(word)
+			used += w
+		}
+	}
+	return b.String()
+}
+
+// painting matches what Paint adds to a text.
+var painting = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // A Style is a colour or weight of text: the parameter of an SGR sequence.
 type Style string
