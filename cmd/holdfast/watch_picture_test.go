@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestWatchPicture(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	a, b := lsOpen(t, s), lsOpen(t, s)
-	brief, err := holdfast.Open(t.Context(), s.URL(), holdfast.Options{WatchdogTimeout: 9 * time.Second})
+	brief, err := holdfast.Open(t.Context(), s.URL(), holdfast.Options{WatchdogTimeout: 9 * time.Second, Anonymous: true}) // the picture is public
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +52,9 @@ func TestWatchPicture(t *testing.T) {
 		recorded, err := os.ReadFile(picture)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if still := stillFrames(string(recorded)); len(still) != 1 || !strings.Contains(still[0], ">NAME<") {
+			t.Errorf("without animation, %s shows %d frames, want 1 with locks: %q", picture, len(still), still)
 		}
 		for _, line := range strings.Split(awaitScreen(t, p, columns, rows, `Press q to quit`).Text(), "\n") {
 			if !strings.HasPrefix(line, "NAME") {
@@ -83,4 +87,16 @@ func TestWatchPicture(t *testing.T) {
 	if err := os.WriteFile(picture, []byte(vt.SVG("holdfast watch", frames...)), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// stillFrames returns the frames of a picture that are visible without animation.
+func stillFrames(svg string) []string {
+	style := regexp.MustCompile(`(?m)^@keyframes.*\n`).ReplaceAllString(svg, "")
+	var frames []string
+	for _, g := range regexp.MustCompile(`(?s)<g id="(\w+)"([^>]*)>(.*?)</g>`).FindAllStringSubmatch(svg, -1) {
+		if !strings.Contains(style, "#"+g[1]+"{visibility:hidden") && !strings.Contains(g[2], `visibility="hidden"`) {
+			frames = append(frames, g[3])
+		}
+	}
+	return frames
 }

@@ -75,4 +75,19 @@ var ofCommand = []Mutant{
 		"cmd/holdfast/run.go", `if j.label == "" && j.target.config != "" &&`, `if false && j.target.config != "" &&`,
 		"cmd/holdfast", "TestRunLabel",
 	},
+	{
+		"ls cuts the process id off in a narrow terminal",
+		"cmd/holdfast/ls_table.go", "Style: style, Tail: len(pid)}", "Style: style}",
+		"cmd/holdfast", "TestNarrow",
+	},
+	{
+		"text is as wide as it wants in a narrow terminal",
+		"cmd/holdfast/internal/term/term.go", "	if !s.Terminal() {\n		return text\n	}\n	width", "	if true {\n		return text\n	}\n	width",
+		"cmd/holdfast", "TestNarrow",
+	},
+	{
+		"a picture without animation is empty",
+		"cmd/holdfast/internal/vt/svg.go", "	hidden := \"\" //", "	hidden := ` visibility=\"hidden\"` //",
+		"cmd/holdfast/internal/vt", "TestSVG",
+	},
 }

@@ -35,7 +35,8 @@ const (
 var colours = map[string]string{"31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "36": "#79c0ff", "2": "#8b949e", "90": "#8b949e"}
 
 // SVG draws frames as an endless animation with a title bar. One frame gives a
-// still picture.
+// still picture. Viewers that play no animation, and those of users who prefer
+// less motion, show the first frame.
 func SVG(title string, frames ...Frame) string {
 	columns, rows := 0, 0
 	var total time.Duration
@@ -57,18 +58,20 @@ func SVG(title string, frames ...Frame) string {
 		if len(frames) > 1 {
 			from, to := 100*at.Seconds()/total.Seconds(), 100*(at+f.For).Seconds()/total.Seconds()
 			fmt.Fprintf(&b, "@keyframes f%d{0%%{visibility:hidden}%.3f%%{visibility:visible}%.3f%%{visibility:hidden}100%%{visibility:hidden}}\n", i, from, to)
-			fmt.Fprintf(&b, "#f%d{visibility:hidden;animation:f%d %.1fs steps(1,end) infinite}\n", i, i, total.Seconds())
+			fmt.Fprintf(&b, "#f%d{animation:f%d %.1fs steps(1,end) infinite}\n", i, i, total.Seconds())
 		}
 		at += f.For
 	}
-	b.WriteString("</style>\n")
+	b.WriteString("@media (prefers-reduced-motion:reduce){g{animation:none!important}}\n</style>\n")
 	fmt.Fprintf(&b, `<rect width="%.0f" height="%.0f" rx="8" fill="#0d1117"/>`+"\n", width, height)
 	for i, c := range []string{"#ff5f57", "#febc2e", "#28c840"} {
 		fmt.Fprintf(&b, `<circle cx="%d" cy="17" r="5.5" fill="%s"/>`+"\n", margin+6+i*18, c)
 	}
 	fmt.Fprintf(&b, `<text x="%.0f" y="21" text-anchor="middle" fill-opacity=".6">%s</text>`+"\n", width/2, html.EscapeString(title))
+	hidden := "" // without the animation
 	for i, f := range frames {
-		fmt.Fprintf(&b, "<g id=\"f%d\">\n", i)
+		fmt.Fprintf(&b, "<g id=\"f%d\"%s>\n", i, hidden)
+		hidden = ` visibility="hidden"`
 		for y, row := range f.rows {
 			drawLine(&b, y, row)
 		}

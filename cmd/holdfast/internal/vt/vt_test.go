@@ -51,7 +51,7 @@ func TestSVG(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"&lt;b&gt;&amp;", "fill:#ff7b72", "more", "33.333%"} {
+	for _, want := range []string{"&lt;b&gt;&amp;", "fill:#ff7b72", "more", "33.333%", `<g id="f0">`, `<g id="f1" visibility="hidden">`, "prefers-reduced-motion"} {
 		if !strings.Contains(svg, want) {
 			t.Errorf("there is no %q in\n%s", want, svg)
 		}
