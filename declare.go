@@ -61,6 +61,15 @@ func (s *settings) declares(kind string) error {
 	return nil
 }
 
+// enough returns an error if a call wants more permits than are declared. It would wait
+// forever.
+func (s *settings) enough(permits int) error {
+	if s.permits != 0 && permits > s.permits {
+		return invalid("%d permits are more than the %d that Permits declares: raise Permits, or request fewer", permits, s.permits)
+	}
+	return nil
+}
+
 // maxDeclared is how many declarations a client remembers.
 const maxDeclared = 10_000
 

@@ -78,7 +78,8 @@ const maxPermits = 1000
 
 // Acquire waits until it can acquire all of the given permits together, or until
 // ctx is done. The number must be between 1 and 1000. There is one lease for all
-// permits, and [Lease.Permits] returns their ids.
+// permits, and [Lease.Permits] returns their ids. More permits than [Permits]
+// declares are an [ErrInvalid].
 //
 // The errors are those of [Mutex.Lock]. Permits that are granted after ctx is
 // done are released. See [Semaphore.Acquire] for a semaphore that does not
@@ -98,6 +99,9 @@ func (s *LeasedSemaphore) TryAcquire(ctx context.Context, permits int, opts ...O
 func (s *LeasedSemaphore) take(ctx context.Context, op string, permits int, wait time.Duration, opts []Option) (*Lease, error) {
 	if permits < 1 || permits > maxPermits {
 		return nil, s.fail(op, invalid("the number of permits is %d: choose between 1 and %d", permits, maxPermits))
+	}
+	if err := s.set.enough(permits); err != nil {
+		return nil, s.fail(op, err)
 	}
 	return s.acquire(ctx, op, s.wire(permits), wait, opts)
 }

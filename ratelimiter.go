@@ -263,7 +263,7 @@ func (l *RateLimiter) explain(op string, n int, err error) error {
 	case errors.Is(err, script.ErrNoRate):
 		err = missing("%v: declare one with WithRate, or set one with TrySetRate", script.ErrNoRate)
 	case errors.Is(err, script.ErrTooMany):
-		err = invalid("%d permits are more than the rate allows in one interval: request fewer", n)
+		err = invalid("%d permits are more than the rate allows in one interval: raise the rate, or request fewer", n)
 	}
 	return l.fail(op, err)
 }

@@ -55,8 +55,9 @@ func (s *Semaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) 
 }
 
 // Acquire waits until it can acquire all of the given permits together, or until
-// ctx is done. Zero permits are always available. The errors are those of
-// [Mutex.Lock]. Permits that are granted after ctx is done are released.
+// ctx is done. Zero permits are always available. More permits than [Permits]
+// declares are an [ErrInvalid]. The other errors are those of [Mutex.Lock].
+// Permits that are granted after ctx is done are released.
 //
 // If the semaphore does not exist, because no process has called TrySet or
 // because the server has lost its data, Acquire waits for it, as Redisson does.
@@ -87,6 +88,7 @@ func (s *Semaphore) take(ctx context.Context, op string, permits int, wait time.
 	if err := checkCount("the number of permits", permits, 0); err != nil {
 		set.fail(err)
 	}
+	set.fail(set.enough(permits))
 	if set.err != nil {
 		return s.fail(op, set.err)
 	}

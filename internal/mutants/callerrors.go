@@ -19,4 +19,9 @@ var callErrors = []Mutant{
 		"errors.go", "func (c *caused) Unwrap() error { return c.error }", "func (c *caused) Unwrap() []error { return []error{c.error, c.cause} }",
 		"test/behaviour", "TestCauseIsALoss",
 	},
+	{
+		"a call for more permits than are declared waits",
+		"declare.go", "if s.permits != 0 && permits > s.permits {", "if s.permits != 0 && permits > 1000 {",
+		"test/behaviour", "TestDeclaredTooFew",
+	},
 }

@@ -64,6 +64,56 @@ func TestDeclare(t *testing.T) {
 	}
 }
 
+// A call that wants more permits than are declared fails at once, because it would wait forever.
+// Without a declaration, it waits: another process may add permits.
+func TestDeclaredTooFew(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s, name := redistest.Shared(t), locktest.Name(t)
+	c := locktest.Open(t, s.URL())
+	leased, sem := c.LeasedSemaphore(name+"leased", holdfast.Permits(2)), c.Semaphore(name+"plain", holdfast.Permits(2))
+	limiter := c.RateLimiter(name+"limiter", holdfast.WithRate(perHour(2)))
+	for call, take := range map[string]func(n int) error{
+		"leased.Acquire":    func(n int) error { l, err := leased.Acquire(ctx, n); return released(l, err) },
+		"leased.TryAcquire": func(n int) error { l, err := leased.TryAcquire(ctx, n); return released(l, err) },
+		"leased.Locker":     func(n int) error { l, err := leased.Locker(n).Lock(ctx); return released(l, err) },
+		"leased.Do":         func(n int) error { return leased.Do(ctx, n, func(context.Context) error { return nil }) },
+		"sem.Acquire":       func(n int) error { return sem.Acquire(ctx, n) },
+		"sem.TryAcquire":    func(n int) error { return sem.TryAcquire(ctx, n) },
+		"limiter.WaitN":     func(n int) error { return limiter.WaitN(ctx, n) },
+		"limiter.ReserveN":  func(n int) error { _, err := limiter.ReserveN(ctx, n); return err },
+		"limiter.AllowN":    func(n int) error { _, err := limiter.AllowN(ctx, n); return err },
+	} {
+		if err := take(3); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "request fewer") {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+	if n, err := leased.Available(ctx); n != 0 || err != nil {
+		t.Errorf("%d permits, %v", n, err)
+	}
+	if err := errors.Join(leased.Do(ctx, 2, func(context.Context) error { return nil }), sem.Acquire(ctx, 2), limiter.WaitN(ctx, 2)); err != nil {
+		t.Error(err)
+	}
+
+	waits := make(chan error, 2)
+	go func() { l, err := c.LeasedSemaphore(leased.Name()).Acquire(ctx, 3); waits <- released(l, err) }()
+	go func() { waits <- c.Semaphore(sem.Name()).Acquire(ctx, 3) }()
+	locktest.Waits(t, waits)
+	if err := errors.Join(leased.Set(ctx, 3), sem.Add(ctx, 3)); err != nil {
+		t.Fatal(err)
+	}
+	locktest.Came(t, waits)
+	locktest.Came(t, waits)
+}
+
+// released releases a lease.
+func released(l *holdfast.Lease, err error) error {
+	if err == nil {
+		err = l.Release(context.Background())
+	}
+	return err
+}
+
 // A call that waits creates what is declared, if the server loses its data meanwhile.
 func TestDeclareWhileWaiting(t *testing.T) {
 	t.Parallel()
