@@ -20,6 +20,25 @@ func TestClaims(t *testing.T) {
 			lock.do(t, n, "lock", 5, "SECONDS")
 			atMost(t, lock.remaining(t, n), 5*time.Second)
 		},
+		"unlock of a fair lock that is free does not throw": func(t *testing.T, r *fixture, n string) {
+			for _, release := range []interop.Release{interop.Current, interop.Era} {
+				java := join(t, peer(t, release), interop.Single(r.server.Addr()))
+				for method, throws := range map[string]bool{"getLock": true, "getFairLock": false} {
+					name := n + method
+					lock := java.get(t, method, name)
+					lock.do(t, n, "lock")
+					lock.do(t, n+" 2", "forceUnlock")
+					if a := lock.Do(n, "unlock"); strings.Contains(a.Error, "IllegalMonitorStateException") != throws {
+						t.Errorf("%v: unlock after %s: %v", release, method, a)
+					}
+					lock.do(t, n+" 2", "lock")
+					if a := lock.Do(n, "unlock"); !strings.Contains(a.Error, "IllegalMonitorStateException") {
+						t.Errorf("%v: unlock after %s, held by another: %v", release, method, a)
+					}
+					lock.do(t, n+" 2", "unlock")
+				}
+			}
+		},
 		"writing again adds the leases": func(t *testing.T, r *fixture, n string) {
 			lock := r.java.get(t, "getReadWriteLock", n).keep(t, "writeLock")
 			lock.do(t, n, "lock", 30, "SECONDS")
