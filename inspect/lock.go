@@ -45,7 +45,8 @@ func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
 }
 
 // Break frees a lock if exactly the owners in seen still hold it. It reports
-// whether it did. The holders notice it at their next renewal. Waiters are
+// whether it did. Holders that use Holdfast notice it at their next renewal, or
+// verification if their lease is fixed; see holdfast.Options.RenewEvery. Waiters are
 // woken. If the lock has more holders than seen lists, Break does nothing.
 //
 // Break does not notice if a Java thread has released the lock and acquired it

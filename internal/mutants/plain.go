@@ -29,4 +29,9 @@ var plainLocks = []Mutant{
 		"internal/script/lua/plain_look.lua", "return kind == 'string' and ttl >= 0 and -1 - ttl", "return kind == 'string' and -1 - math.max(ttl, 1000)",
 		"internal/script", "TestPlain",
 	},
+	{
+		"the keys of Holdfast are listed as locks of other libraries",
+		"internal/script/plain.go", "if CheckName(key) != nil {", "if false {",
+		"inspect", "TestPlainLocks",
+	},
 }

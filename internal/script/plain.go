@@ -26,3 +26,14 @@ func DecodePlain(r driver.Reply) (ttl time.Duration, ok bool, err error) {
 		return 0, false, unexpected(plainLook, r)
 	}
 }
+
+// PlainWalk is the walk that finds strings whose names match a pattern. Only names that a lock
+// can have are found, so not the keys that Holdfast and Redisson derive from names.
+func PlainWalk(pattern string) Walk {
+	return Walk{kind: "string", pattern: pattern, names: func(key string) []string {
+		if CheckName(key) != nil {
+			return nil
+		}
+		return itself(key)
+	}}
+}
