@@ -32,6 +32,8 @@ func TestDocumented(t *testing.T) {
 		{"show", "fenced"},
 		{"watch", "--count", "1"},
 		{"unlock", strange, "--force", "--yes"},
+		{"show", "none"},
+		{"unlock", "none", "--force", "--yes"},
 	} {
 		t.Run(strings.ToValidUTF8(strings.Join(args, " "), "?"), func(t *testing.T) {
 			r := execute(t, append(args, "--json", "--url", s.URL())...)

@@ -18,13 +18,14 @@ import (
 )
 
 // The exit statuses. `holdfast run` also passes on the status of its program.
-// Programs rarely use 120 to 122; 126 and above follow the shell's convention.
+// Programs rarely use 120 to 123; 126 and above follow the shell's convention.
 const (
 	failed      = 1   // the command found a problem or failed
 	misused     = 2   // wrong flags or arguments; nothing was done
 	notAcquired = 120 // another owner holds the lock
 	lost        = 121 // the lock was lost while the program ran
 	unreachable = 122 // the server does not answer or rejects the request
+	noLock      = 123 // the server knows no lock of that name
 	cannotRun   = 126 // the program cannot be executed
 	notFound    = 127 // the program does not exist
 	interrupted = 130 // Ctrl-C: 128 plus the number of the signal

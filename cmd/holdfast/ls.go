@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +32,11 @@ unless it is renewed, and how many wait. If a holder has entered its lock more
 than once, a column shows how often. Show and --json also list the waiters.
 Below the locks, ls lists deadlocks that clients of Holdfast have found,
 whatever the pattern.
+
+Other libraries, such as redsync and redislock, write a lock as a string with a
+TTL (SET NX PX). Any other data that expires looks the same, so ls lists such
+strings only with --plain; give a pattern to leave other data out. Holdfast run
+and the mutexes of Holdfast wait for them. Ls does not read their values.
 
 ` + lsPatterns + `
 
@@ -76,6 +82,9 @@ wants: lists of locks with kind and name, and for holds also owner and wanted
 				_, err = io.WriteString(a.out, lsTable(locks, nil).Text(a.screen()))
 			} else {
 				_, _ = fmt.Fprintln(a.notices(), q.nothing())
+				if !q.plain {
+					_, _ = fmt.Fprintln(a.notices(), "To list also locks of other libraries, add --plain.")
+				}
 			}
 			if err == nil {
 				_, err = io.WriteString(a.out, lsDeadlockText(a.screen(), deadlocks, time.Now()))
@@ -104,13 +113,14 @@ type lsDocument struct {
 // An lsQuery is what to list, as the user has put it.
 type lsQuery struct {
 	inspect.Query
-	json bool
+	json, plain bool
 }
 
 func (q *lsQuery) flags(f *pflag.FlagSet) {
 	f.IntVar(&q.Limit, "limit", 1000, "how many locks to list at most")
 	f.IntVar(&q.Keys, "keys", 1_000_000, "how many keys of the server to look at, at most")
 	f.DurationVar(&q.Pause, "pause", 0, "how long to wait after every few hundred keys")
+	f.BoolVar(&q.plain, "plain", false, "also list strings with a TTL, which may be locks of other libraries")
 	f.BoolVar(&q.json, "json", false, "print JSON, as described above")
 }
 
@@ -133,16 +143,30 @@ func (q *lsQuery) arguments(cmd *cobra.Command, args []string) error {
 
 // run returns the locks sorted by name. complete is false if there may be more.
 func (q *lsQuery) run(ctx context.Context, i *inspect.Inspector) (locks []inspect.Lock, complete bool, err error) {
-	for lock, err := range i.Locks(ctx, q.Query) {
+	locks, complete, err = lsCollect(i.Locks(ctx, q.Query))
+	if err != nil || !q.plain {
+		return lsSorted(locks), complete, err
+	}
+	plain, all, err := lsCollect(i.PlainLocks(ctx, q.Query))
+	for _, p := range plain[:min(len(plain), max(q.Limit-len(locks), 0))] {
+		locks = append(locks, plainLock(p))
+		plain = plain[1:]
+	}
+	return lsSorted(locks), complete && all && len(plain) == 0, err
+}
+
+// lsCollect returns the items of a list. complete is false if there may be more.
+func lsCollect[T any](list iter.Seq2[T, error]) (items []T, complete bool, err error) {
+	for item, err := range list {
 		switch {
 		case errors.Is(err, inspect.ErrMore):
-			return lsSorted(locks), false, nil
+			return items, false, nil
 		case err != nil:
 			return nil, false, err
 		}
-		locks = append(locks, lock)
+		items = append(items, item)
 	}
-	return lsSorted(locks), true, nil
+	return items, true, nil
 }
 
 func lsSorted(locks []inspect.Lock) []inspect.Lock {

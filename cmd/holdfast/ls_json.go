@@ -9,9 +9,11 @@ import (
 const lsSchema = `With --json, a lock is a LOCK:
 
   name     name of the lock
-  kind     mutex, fair, fenced, election, rw or semaphore
+  kind     mutex, fair, fenced, election, rw, semaphore, or plain: a string with
+           a TTL, as other libraries write a lock
   holders  list of the holders, each with
-             owner        owner id; for a semaphore, the id of the permit
+             owner        owner id; for a semaphore, the id of the permit;
+                          empty if the kind is plain
              mode         exclusive, read, write or permit
              holds        how often the owner has entered the lock
              expiresInMs  time until the hold expires unless it is renewed;

@@ -34,7 +34,7 @@ func lsTable(locks []inspect.Lock, fresh func(inspect.Lock, inspect.Holder) bool
 			row := []term.Cell{
 				{Text: name, Style: style},
 				{Text: lsKind(lock, h)},
-				lsHolderCell(h, style),
+				lsHolderCell(lock, h, style),
 				{Text: lsDuration(h.TTL), Style: lsExpiryStyle(h.TTL)},
 				{Text: waiting},
 				{Text: strconv.Itoa(h.Holds)},
@@ -59,7 +59,10 @@ func lsReentered(lock inspect.Lock) bool {
 
 // lsHolderCell returns the cell of a holder: its client, or its owner if the client has
 // not said who it is. If the cell is cut, it keeps the process id.
-func lsHolderCell(h inspect.Holder, style term.Style) term.Cell {
+func lsHolderCell(lock inspect.Lock, h inspect.Holder, style term.Style) term.Cell {
+	if lock.Kind == plainKind {
+		return term.Cell{Text: "another library", Style: style}
+	}
 	if h.Client.Known() {
 		pid := fmt.Sprintf(", pid %d)", h.Client.PID)
 		about, ok := strings.CutSuffix(h.Client.String(), pid)

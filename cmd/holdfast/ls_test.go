@@ -74,6 +74,7 @@ type lsLock struct {
 	Token   int64
 	Leader  string
 	More    int
+	Similar []string
 }
 
 type lsClient struct {
@@ -117,8 +118,8 @@ func lsDecode[T any](tb testing.TB, line string) T {
 func TestLs(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	execute(t, "ls", "--url", s.URL()).want(t, 0, "", `^No locks are held\.\n$`)
-	execute(t, "ls", "a*", "--url", s.URL()).want(t, 0, "", `^No locks are held that match a\*\.\n$`)
+	execute(t, "ls", "--url", s.URL()).want(t, 0, "", `^No locks are held\.\nTo list also locks of other libraries, add --plain\.\n$`)
+	execute(t, "ls", "a*", "--url", s.URL()).want(t, 0, "", `^No locks are held that match a\*\.\n`)
 	execute(t, "ls", "--json", "--url", s.URL()).want(t, 0, `^\{"locks":\[\],"complete":true\}\n$`, "")
 
 	client, other := lsOpen(t, s), lsOpen(t, s)
@@ -372,9 +373,12 @@ func TestShow(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	client := lsOpen(t, s)
-	execute(t, "show", "orders", "--url", s.URL()).want(t, 0, `^orders\n.*none \(the lock is free\)`, "")
-	free := lsDecode[lsLock](t, execute(t, "show", "orders", "--json", "--url", s.URL()).out)
-	if free.Name != "orders" || free.Holders == nil || len(free.Holders) != 0 {
+	if err := lsHold(t, client.FencedMutex("free")).Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, "show", "free", "--url", s.URL()).want(t, 0, `^free\n.*none \(the lock is free\)`, "")
+	free := lsDecode[lsLock](t, execute(t, "show", "free", "--json", "--url", s.URL()).out)
+	if free.Name != "free" || free.Holders == nil || len(free.Holders) != 0 || free.Similar != nil {
 		t.Errorf("%+v", free)
 	}
 

@@ -73,8 +73,8 @@ locks on a server.
 
 Exit status: 0 success, 1 a problem was found or the command failed, 2 wrong
 flags or arguments (nothing was done), 120 another owner holds the lock, 121 the
-lock was lost, 122 the server does not answer or rejects the request, 130
-Ctrl-C.`,
+lock was lost, 122 the server does not answer or rejects the request, 123 there
+is no lock of that name, 130 Ctrl-C.`,
 		Example: `  holdfast demo                         # compare a sale with and without locks
   holdfast run nightly -- ./backup.sh   # run one at a time on all machines
   holdfast ls                           # list locks and their holders`,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,15 +27,22 @@ its queue, each with its place. Of a process, only the first waiter is in the
 queue; other goroutines that wait there are not known to the server. It changes
 nothing.
 
-The exit status is 0 even if the lock is free. A lock that was never used is
-free. The exit status is 1 if the key of that name is not a lock. A semaphore
+The exit status is 0 even if the lock is free, if the server has data of it: a
+queue, or the counter of a fenced mutex. It is 123 if the server knows no lock
+of that name: the name is wrong, or the lock is free. Show then suggests similar
+names. The exit status is 1 if the key of that name is not a lock. A semaphore
 without taken permits is shown only if clients wait in its queue.
+
+A string with a TTL is shown as held by another library: redsync, redislock and
+others write their locks so, with SET NX PX, and holdfast run waits for them. It
+may also be other data that expires. Show does not read its value.
 
 ` + lsSchema + `
 
 Show prints one LOCK on one line. A LOCK without holders is free, unless more
 counts holders: more is above queued less the length of queue. The kind of a
-free lock is mutex if it is unknown.`,
+free lock is mutex if it is unknown. If the server knows no lock of that name,
+the LOCK has the field similar: a list of similar names of locks.`,
 		Example: `  holdfast show orders
   holdfast show orders --json | jq '.holders | length'`,
 		Args:              showName,
@@ -45,12 +53,20 @@ free lock is mutex if it is unknown.`,
 				return err
 			}
 			defer client.Close()
-			lock, err := showState(ctx, inspect.New(client.Driver()), args[0])
+			i := inspect.New(client.Driver())
+			lock, err := showState(ctx, i, args[0])
 			if err != nil {
 				return err
 			}
+			if absentLock(lock) {
+				similar := similar(ctx, i, lock.Name)
+				if json {
+					err = a.printJSON(showDocument{lockjson.Of(lock), similar})
+				}
+				return cmp.Or(err, absentError(lock.Name, similar))
+			}
 			if json {
-				return a.printJSON(lockjson.Of(lock))
+				return a.printJSON(showDocument{Lock: lockjson.Of(lock)})
 			}
 			_, err = fmt.Fprint(a.out, showText(a.screen(), lock))
 			return err
@@ -58,6 +74,12 @@ free lock is mutex if it is unknown.`,
 	}
 	cmd.Flags().BoolVar(&json, "json", false, "print JSON, as described above")
 	return cmd
+}
+
+// showDocument is the JSON output of show.
+type showDocument struct {
+	lockjson.Lock
+	Similar []string `json:"similar,omitzero"` // nil: the lock exists
 }
 
 // showName checks the arguments of a command that takes the name of a lock.
@@ -75,6 +97,9 @@ func showName(cmd *cobra.Command, args []string) error {
 func showState(ctx context.Context, i *inspect.Inspector, name string) (inspect.Lock, error) {
 	lock, err := i.Lock(ctx, name)
 	if errors.Is(err, inspect.ErrNotLock) {
+		if p, err := i.PlainLock(ctx, name); err == nil {
+			return plainLock(p), nil
+		}
 		return lock, &exit{failed, fmt.Errorf("%s is not a lock: the key of that name holds something else", lsName(name, 60))}
 	}
 	if err == nil {
@@ -105,11 +130,13 @@ func showText(s *term.Screen, lock inspect.Lock) string {
 		line("held by", "none (no permits are taken)")
 	case lsFree(lock):
 		line("held by", "none (the lock is free)")
-		if strings.ContainsAny(lock.Name, "*?[") {
-			line("", "(show takes a name; for a pattern, use holdfast ls)")
-		}
 	case len(lock.Holders) == 0:
 		line("held by", "unknown: the readers that were checked have expired")
+	}
+	if lock.Kind == plainKind {
+		line("held by", "another library, unless it is other data")
+		line("", "a string with a TTL, as SET NX PX writes it, %s", showExpiry(lock.Holders[0]))
+		return s.Wrap(b.String(), strings.Repeat(" ", showIndent))
 	}
 	for i, h := range lock.Holders {
 		line(first(i, "held by"), "%s", term.Quote(h.Owner, showMaxWidth))

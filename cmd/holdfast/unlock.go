@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -41,15 +42,23 @@ to each other share one owner.) In Java the owner is the thread: if a thread has
 released the lock and acquired it again, it is the same owner, and its new hold
 is broken.
 
-A running holder notices the loss when it renews its lease, usually within ten
-seconds. Until then two processes may both believe that they hold the lock. If
-possible, stop the holder instead: its lock then expires by itself.
+A running holder that uses Holdfast notices the loss when it next renews its
+lease, or verifies it if its length is fixed: within Options.RenewEvery, by
+default ten seconds. A Redisson client notices only when it releases the lock.
+Until then two processes may both believe that they hold the lock. If possible,
+stop the holder instead: its lock then expires by itself.
+
+Unlock does not delete the lock of another library (a string with a TTL, see
+holdfast show --help), because it may be other data.
 
 Without a terminal, unlock cannot ask. Give --yes, or name the owner that you
 have seen with --owner, which is safer.
 
 The exit status is 0 if the lock is free now, even if it was free before. It is
-1 if the lock is still held: the answer was no, or the holders have changed.
+1 if the lock is still held: the answer was no, the holders have changed, or it
+is the lock of another library. It is 123 if the server knows no lock of that
+name: the name is wrong, or the lock is free. Unlock then suggests similar
+names.
 
 ` + lsSchema + `
 
@@ -58,7 +67,8 @@ Unlock prints one document on one line:
   {"broken": true, "lock": LOCK}
 
 lock is the state before the command. broken is false if the lock was free or
-was not broken.`,
+was not broken. If the server knows no lock of that name, the document has the
+field similar: a list of similar names of locks.`,
 		Example: `  holdfast unlock orders --force
   holdfast unlock orders --force --owner 285475da-9152-4c83-822a-67ee2f116a79:52`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -109,6 +119,15 @@ func (a *app) unlock(ctx context.Context, i *inspect.Inspector, name string, f u
 		return err
 	}
 	switch {
+	case absentLock(seen):
+		similar := similar(ctx, i, name)
+		if f.json {
+			err = a.printJSON(unlockDocument{Lock: lockjson.Of(seen), Similar: similar})
+		}
+		return cmp.Or(err, absentError(name, similar))
+	case seen.Kind == plainKind:
+		return hint(a.notBroken(f, seen, "%s is the lock of another library (a string with a TTL), or other data", lsName(name, 60)),
+			"It expires in "+lsDuration(seen.Holders[0].TTL)+" unless it is extended. If its owner is gone, you can delete the key with DEL in redis-cli.")
 	case lsFree(seen) && seen.Kind == inspect.Semaphore:
 		return a.unlocked(f, seen, false, "No permits of "+lsName(name, 60)+" are taken: nothing to break.")
 	case lsFree(seen):
@@ -136,7 +155,7 @@ func (a *app) unlock(ctx context.Context, i *inspect.Inspector, name string, f u
 		return err
 	}
 	if broken {
-		return a.unlocked(f, seen, true, "The lock is broken. Its holder notices when it renews its lease.")
+		return a.unlocked(f, seen, true, a.screen().Wrap("The lock is broken. "+unlockNotice(seen), ""))
 	}
 	now, err := showState(ctx, i, name)
 	if err != nil {
@@ -151,7 +170,7 @@ func (a *app) unlock(ctx context.Context, i *inspect.Inspector, name string, f u
 // unlocked prints the result for a lock that is free now.
 func (a *app) unlocked(f unlockFlags, seen inspect.Lock, broken bool, text string) error {
 	if f.json {
-		return a.printJSON(unlockDocument{broken, lockjson.Of(seen)})
+		return a.printJSON(unlockDocument{Broken: broken, Lock: lockjson.Of(seen)})
 	}
 	_, err := fmt.Fprintln(a.out, text)
 	return err
@@ -160,7 +179,7 @@ func (a *app) unlocked(f unlockFlags, seen inspect.Lock, broken bool, text strin
 // notBroken prints the result for a lock that was not broken, and returns the error.
 func (a *app) notBroken(f unlockFlags, seen inspect.Lock, format string, args ...any) error {
 	if f.json {
-		if err := a.printJSON(unlockDocument{false, lockjson.Of(seen)}); err != nil {
+		if err := a.printJSON(unlockDocument{Lock: lockjson.Of(seen)}); err != nil {
 			return err
 		}
 	}
@@ -169,8 +188,34 @@ func (a *app) notBroken(f unlockFlags, seen inspect.Lock, format string, args ..
 
 // unlockDocument is the JSON output of unlock.
 type unlockDocument struct {
-	Broken bool          `json:"broken"`
-	Lock   lockjson.Lock `json:"lock"`
+	Broken  bool          `json:"broken"`
+	Lock    lockjson.Lock `json:"lock"`
+	Similar []string      `json:"similar,omitzero"` // nil: the lock exists
+}
+
+// unlockNotice says when the holders of a broken lock notice. The ids of permits do not say
+// which library has taken them.
+func unlockNotice(lock inspect.Lock) string {
+	java, unknown := 0, 0
+	for _, h := range lock.Holders {
+		switch {
+		case h.Client == nil:
+			unknown++
+		case h.Client.Java:
+			java++
+		}
+	}
+	const (
+		soon  = "notices within Options.RenewEvery, by default 10 seconds, also if the length of its lease is fixed."
+		never = "notices only when it releases the lock."
+	)
+	switch {
+	case java == len(lock.Holders):
+		return "Its holder is a Redisson client, which " + never
+	case java+unknown > 0:
+		return "A holder that uses Holdfast " + soon + " A Redisson client " + never
+	}
+	return "Its holder " + soon
 }
 
 // unlockSame reports whether exactly these owners hold the lock.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
@@ -77,7 +78,7 @@ func TestUnlockWithoutTerminal(t *testing.T) {
 		return execute(t, append([]string{"unlock", "orders", "--url", s.URL()}, args...)...)
 	}
 	held := func() bool { return s.Int(t, "EXISTS", "orders") == 1 }
-	unlock("--force", "--yes").want(t, 0, `^orders is free: nothing to break\.\n$`, "")
+	unlock("--force", "--yes").want(t, 123, "", `^holdfast: no lock orders: `)
 
 	owner := lsHold(t, client.Mutex("orders")).Owner()
 	unlock("--force").want(t, 2, "", "no terminal")
@@ -152,4 +153,33 @@ func TestUnlockDeadReaders(t *testing.T) {
 	execute(t, "ls", "--url", s.URL()).want(t, 0, `\ncrowd +more: holdfast show\n$`, "")
 	execute(t, "show", "crowd", "--url", s.URL()).want(t, 0, `unknown: the readers that were checked have expired\n.*\d+ holders`, "")
 	execute(t, "unlock", "crowd", "--force", "--yes", "--url", s.URL()).want(t, 1, "", "lock not broken: it may be held by owners that were not checked")
+}
+
+// TestUnlockNotice checks that unlock says when the holders of a broken lock notice.
+func TestUnlockNotice(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	client := lsOpen(t, s)
+	const java = "0b7a5a0e-6a43-4c0f-9a51-0d5f0a1c2b3d:42"
+	if err := client.LeasedSemaphore("permits").Set(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	lsHold(t, client.LeasedSemaphore("permits").Locker(1))
+	lsHold(t, client.Mutex("renewed"))
+	lsHold(t, client.Mutex("fixed", holdfast.LeaseTime(time.Minute)))
+	s.Do(t, "HSET", "java", java, "1")
+	s.Do(t, "HSET", "both", "mode", "read", java, "1", client.ID()+":7", "1")
+	for _, owner := range []string{java, client.ID() + ":7"} {
+		s.Do(t, "SET", "{both}:"+owner+":rwlock_timeout:1", "1", "PX", "600000")
+	}
+	const own, redisson = `notices within Options\.RenewEvery, by default 10 seconds, also if the length of its lease is fixed\.`, `Redisson client,? .*notices only when it releases the lock\.`
+	for name, says := range map[string]string{
+		"renewed": `Its holder ` + own + `\n$`,
+		"fixed":   `Its holder ` + own + `\n$`,
+		"java":    `Its holder is a ` + redisson + `\n$`,
+		"both":    `A holder that uses Holdfast ` + own + ` A ` + redisson + `\n$`,
+		"permits": `A holder that uses Holdfast ` + own + ` A ` + redisson + `\n$`,
+	} {
+		execute(t, "unlock", name, "--force", "--yes", "--url", s.URL()).want(t, 0, `\nThe lock is broken\. `+says, "")
+	}
 }

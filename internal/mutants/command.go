@@ -90,4 +90,19 @@ var ofCommand = []Mutant{
 		"cmd/holdfast/internal/vt/svg.go", "	hidden := \"\" //", "	hidden := ` visibility=\"hidden\"` //",
 		"cmd/holdfast/internal/vt", "TestSVG",
 	},
+	{
+		"show and unlock take a wrong name for a free lock",
+		"cmd/holdfast/absent.go", "return lock.Kind == inspect.Mutex && lsFree", "return false && lsFree",
+		"cmd/holdfast", "TestAbsent$",
+	},
+	{
+		"unlock tries to break the lock of another library",
+		"cmd/holdfast/unlock.go", "	case seen.Kind == plainKind:", "	case false:",
+		"cmd/holdfast", "TestPlain$",
+	},
+	{
+		"unlock says that a Redisson client notices soon",
+		"cmd/holdfast/unlock.go", "		case h.Client.Java:", "		case false:",
+		"cmd/holdfast", "TestUnlockNotice",
+	},
 }
