@@ -46,8 +46,8 @@ It answers requests for localhost, for IP addresses, and for the names that
 names: any web site can make its own name resolve to the address of dashboard.
 
 Dashboard reads the keys as watch does, while a page is open. It spends at most
-a twentieth of the time reading. It changes nothing, unless --allow-break lets
-its users break locks. Each attempt is logged to standard error.
+a twenty-fifth of the time reading. It changes nothing, unless --allow-break
+lets its users break locks. Each attempt is logged to standard error.
 
 The path locks.json has the list as JSON, as of ls --json.`,
 		Example: `  holdfast dashboard
