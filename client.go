@@ -102,6 +102,12 @@ type Options struct {
 	// the key, only the id is known.
 	Anonymous bool
 
+	// AllowReplica makes [Open] and [OpenConfig] connect to a server that is a
+	// read-only replica. Locks can be inspected there, but calls that write fail with
+	// [ErrUnavailable]. By default, Open fails. It has no effect with several servers,
+	// where the client finds the master.
+	AllowReplica bool
+
 	// Logger receives what no return value reports: failed renewals, broken
 	// subscriptions, certificates that are not verified. Its handler runs on
 	// its own goroutine, so a slow handler delays nothing. Up to 1024 records

@@ -39,7 +39,8 @@ import (
 //
 // Open fails with [ErrInvalid] if the URL or the options are invalid, with
 // [ErrRefused] if the server rejects the user, and with [ErrUnavailable] if the
-// server does not answer. [OpenConfig] reads the same settings from a file.
+// server does not answer or is a read-only replica, see [Options].AllowReplica.
+// [OpenConfig] reads the same settings from a file.
 func Open(ctx context.Context, url string, options ...Options) (*Client, error) {
 	o, err := theOptions(options)
 	if err != nil {
@@ -69,6 +70,7 @@ func connect(ctx context.Context, config rueidis.Config, o Options) (*Client, er
 	if err := cmp.Or(checkContext(ctx), o.withDefaults().check()); err != nil {
 		return fail(err)
 	}
+	config.RejectReplica = !o.AllowReplica
 	d, err := rueidis.Open(ctx, config)
 	switch {
 	case err == nil:

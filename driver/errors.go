@@ -117,6 +117,9 @@ func ServerError(text string) error {
 	if strings.HasPrefix(text, "NOAUTH") {
 		text = "NOAUTH the server requires a password: add it, as in redis://:password@host"
 	}
+	if strings.HasPrefix(text, "READONLY You can't write against") {
+		text = "READONLY the server is a read-only replica: locks need its master"
+	}
 	code, _, _ := strings.Cut(text, " ")
 	if code == "" || code != strings.ToUpper(code) {
 		code = "ERR"

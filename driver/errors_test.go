@@ -17,8 +17,8 @@ func TestServerError(t *testing.T) {
 		class      Class
 		shown      string
 	}{
-		{"READONLY You can't write. script: f_09, on @user_script:15.", "READONLY", Definite, "READONLY You can't write."},
-		{before7 + "@user_script: 15: -READONLY You can't write.", "READONLY", Definite, "READONLY You can't write."},
+		{"READONLY You can't write against a read only replica. script: f_09, on @user_script:15.", "READONLY", Definite, "READONLY the server is a read-only replica: locks need its master"},
+		{before7 + "@user_script: 15: -READONLY You can't write against a read only slave.", "READONLY", Definite, "READONLY the server is a read-only replica: locks need its master"},
 		{before7[len("ERR "):] + "@user_script: 15: -OOM command not allowed.", "OOM", Fatal, "OOM command not allowed."},
 		{"@user_script: 15: -OOM command not allowed.", "OOM", Fatal, "OOM command not allowed."},
 		{before7 + "The user executing the script can't run this command", "NOPERM", Fatal, "The user executing the script can't run this command"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +45,18 @@ func (f Facts) Release() string {
 		return "Valkey " + v
 	}
 	return f.Version
+}
+
+// ReplicaOf returns the address of the master if the server is a replica that refuses
+// writes, and "" otherwise.
+func (f Facts) ReplicaOf() string {
+	if f.Role != "slave" || f.Info["slave_read_only"] == "0" {
+		return ""
+	}
+	if f.Info["master_host"] == "" {
+		return "another server"
+	}
+	return clip(net.JoinHostPort(f.Info["master_host"], f.Info["master_port"]))
 }
 
 // Mode returns how the server runs: "standalone", "sentinel" or "cluster".

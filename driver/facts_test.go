@@ -24,6 +24,23 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+func TestReplicaOf(t *testing.T) {
+	t.Parallel()
+	const replica = "role:slave\r\nmaster_port:6379\r\n"
+	for info, want := range map[string]string{
+		"role:master\r\n": "",
+		replica + "master_host:10.0.0.1\r\nslave_read_only:1\r\n":    "10.0.0.1:6379",
+		replica + "master_host:::1\r\n":                              "[::1]:6379",
+		replica + "master_host:10.0.0.1\r\nslave_read_only:0\r\n":    "", // it accepts writes
+		replica + "slave_read_only:1\r\n":                            "another server",
+		replica + "master_host:\x1b[31mred\r\nslave_read_only:1\r\n": `\x1b[31mred:6379`,
+	} {
+		if got := NewFacts(info).ReplicaOf(); got != want {
+			t.Errorf("%q is a replica of %q, want %q", info, got, want)
+		}
+	}
+}
+
 // Numbers that a server makes up cost no work and do not overflow.
 func TestForgedFacts(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,7 @@ The path locks.json has the list as JSON, as of ls --json.`,
 				return err
 			}
 			defer func() { _ = l.Close() }()
-			client, err := a.target.open(ctx, holdfast.Options{Label: "dashboard"})
+			client, err := a.target.open(ctx, holdfast.Options{Label: "dashboard", AllowReplica: true})
 			if err != nil {
 				return err
 			}

@@ -168,7 +168,7 @@ func TestDemoServerErrors(t *testing.T) {
 	execute(t, append(smallSale, "demo", "--only", "mutex", "--url", "redis://weak:pw@"+s.Addr())...).want(t, 122, "*",
 		`^holdfast: Holdfast's mutex: shop \d: .*NOPERM.*\nRun holdfast doctor NAME to see which permissions`)
 	replica := redistest.Start(t, "--replicaof", "127.0.0.1 1") // its master does not exist, so that it does not load data
-	execute(t, append(smallSale, "demo", "--only", "none", "--url", replica.URL())...).want(t, 122, "*", `shop \d: .*READONLY.*\nIs the server running`)
+	execute(t, append(smallSale, "demo", "--only", "none", "--url", replica.URL())...).want(t, 122, "*", `is a read-only replica of 127\.0\.0\.1:1: connect to the master`)
 }
 
 // TestDemoNotSpotless deletes the lock repeatedly and checks that the demo reports

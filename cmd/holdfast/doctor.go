@@ -67,7 +67,7 @@ With --json, it prints one document:
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: interruptible(func(ctx context.Context, names []string) error {
-			client, err := a.target.open(ctx, holdfast.Options{})
+			client, err := a.target.open(ctx, holdfast.Options{AllowReplica: true})
 			if err != nil {
 				return err
 			}

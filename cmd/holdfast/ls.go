@@ -64,7 +64,7 @@ wants: lists of locks with kind and name, and for holds also owner and wanted
 		Args:              q.arguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: interruptible(func(ctx context.Context, _ []string) error {
-			client, err := a.target.open(ctx, holdfast.Options{})
+			client, err := a.target.open(ctx, holdfast.Options{AllowReplica: true})
 			if err != nil {
 				return err
 			}
@@ -200,7 +200,7 @@ func (a *app) completeLocks(cmd *cobra.Command, args []string, typed string) ([]
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
 	defer cancel()
-	client, err := a.target.open(ctx, holdfast.Options{})
+	client, err := a.target.open(ctx, holdfast.Options{AllowReplica: true})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -48,7 +48,7 @@ the LOCK has the field similar: a list of similar names of locks.`,
 		Args:              showName,
 		ValidArgsFunction: a.completeLocks,
 		RunE: interruptible(func(ctx context.Context, args []string) error {
-			client, err := a.target.open(ctx, holdfast.Options{})
+			client, err := a.target.open(ctx, holdfast.Options{AllowReplica: true})
 			if err != nil {
 				return err
 			}

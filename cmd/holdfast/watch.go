@@ -57,7 +57,7 @@ complete is false if --limit or --keys ended the list early. If the last of
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: interruptible(func(ctx context.Context, _ []string) error {
-			client, err := a.target.open(ctx, holdfast.Options{})
+			client, err := a.target.open(ctx, holdfast.Options{AllowReplica: true})
 			if err != nil {
 				return err
 			}

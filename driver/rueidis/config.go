@@ -104,6 +104,10 @@ type Config struct {
 	Timeout      time.Duration // limit of a call, including the connection if one must be opened; default 2 s
 	ScanInterval time.Duration // how often to scan for changes of masters and slots, unless Mode is Single; default 1 s
 
+	// RejectReplica makes Open fail if the server is a read-only replica. It applies to
+	// mode Single; in other modes the driver finds the master.
+	RejectReplica bool
+
 	Sharded Sharded // Cluster only
 	RESP2   bool    // use RESP2, for servers and proxies without RESP3
 }

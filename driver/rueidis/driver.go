@@ -96,7 +96,10 @@ func (d *Driver) begin(ctx context.Context) error {
 	if d.source == nil {
 		n := d.node(d.c.Addr)
 		d.table.Store(&table{masters: []*node{n}})
-		return n.identify(ctx)
+		if err := n.identify(ctx); err != nil {
+			return err
+		}
+		return n.checkRole()
 	}
 	if err := d.refresh(ctx); err != nil {
 		return err

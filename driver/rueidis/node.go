@@ -55,6 +55,7 @@ type node struct {
 
 	mu       sync.Mutex
 	identity identity
+	master   string // the address of its master, if the server is a read-only replica
 }
 
 // An identity changes when a server may have lost data.
@@ -222,12 +223,23 @@ func (n *node) learn(f driver.Facts) {
 	who := identity{f.RunID, f.ReplID}
 	n.mu.Lock()
 	renewed := n.identity != identity{} && n.identity != who
-	n.identity = who
+	n.identity, n.master = who, f.ReplicaOf()
 	n.mu.Unlock()
 	if renewed {
 		n.term.Store(n.events.nextTerm())
 		n.events.changed()
 	}
+}
+
+// checkRole returns an error if the server is a read-only replica and must not be one.
+func (n *node) checkRole() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.c.RejectReplica || n.master == "" {
+		return nil
+	}
+	return &driver.Error{Class: driver.Definite, Code: "READONLY", Err: fmt.Errorf("%s is a read-only replica of %s: "+
+		"connect to the master, or give all servers, so that the client finds it: redis://host1,host2, redis-sentinel:// or redis-cluster://", n.addr, n.master)}
 }
 
 // reconnect restores the connection and identifies the server, in the

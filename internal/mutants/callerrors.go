@@ -24,4 +24,14 @@ var callErrors = []Mutant{
 		"declare.go", "if s.permits != 0 && permits > s.permits {", "if s.permits != 0 && permits > 1000 {",
 		"test/behaviour", "TestDeclaredTooFew",
 	},
+	{
+		"Open connects to a read-only replica",
+		"driver/rueidis/driver.go", "return n.checkRole()", "return nil",
+		"test/behaviour", "TestOpenReplica",
+	},
+	{
+		"Open refuses a replica that accepts writes",
+		"driver/facts.go", `f.Role != "slave" || f.Info["slave_read_only"] == "0"`, `f.Role != "slave"`,
+		"test/behaviour", "TestOpenReplica",
+	},
 }
