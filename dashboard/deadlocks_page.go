@@ -42,9 +42,13 @@ func (d *Dashboard) deadlocksPage(p *snapshot, _ *http.Request) content {
 		}
 	}
 	c.Tables = []table{t}
-	c.Pictures = []picture{{ID: "cycle", Title: "No deadlock", Width: cycleWidth, Height: boxHeight, Shapes: []shape{}}}
-	if len(p.deadlocks) > 0 {
-		c.Pictures[0] = cyclePicture(p.deadlocks[0])
+	for _, r := range []ring{{"cycle", "wide"}, {"cycle-narrow", "narrow"}} {
+		pic := picture{Title: "No deadlock", Width: 1000, Height: 1, Shapes: []shape{}}
+		if len(p.deadlocks) > 0 {
+			pic = r.picture(p.deadlocks[0])
+		}
+		pic.ID, pic.Class = r.id, r.class
+		c.Pictures = append(c.Pictures, pic)
 	}
 	return c
 }
@@ -81,20 +85,28 @@ func locksCell(list []string) cell {
 
 // The measures of the picture of a cycle.
 const (
-	cycleWidth = 1000
-	boxWidth   = 190
-	boxHeight  = 34
+	boxWidth  = 190
+	boxHeight = 34
+	boxStep   = 62 // from one node to the next in a narrow picture
 )
 
-// cyclePicture shows the first deadlock: processes and locks on a ring, with an arrow from each
-// process to the lock that it waits for, and from each lock to the process that holds it.
-func cyclePicture(d inspect.Deadlock) picture {
-	n := len(d.Calls)
-	height := max(220, 70*n)
-	p := picture{ID: "cycle", Title: "Deadlock " + visible(d.ID, 16), Width: cycleWidth, Height: height}
+// A ring draws a deadlock: processes and locks, with an arrow from each process to the lock
+// that it waits for, and from each lock to the process that holds it. The nodes are on an
+// ellipse, or in a column if the picture is narrow.
+type ring struct{ id, class string }
+
+func (r ring) picture(d inspect.Deadlock) picture {
+	n, wide := len(d.Calls), r.class == "wide"
+	p := picture{Title: "Deadlock " + visible(d.ID, 16), Width: 1000, Height: max(220, 70*n)}
+	if !wide {
+		p.Width, p.Height = narrowWidth, 2*n*boxStep-boxStep+boxHeight+4
+	}
 	at := func(i int) (x, y float64) { // the i-th of 2n nodes
+		if !wide {
+			return float64(boxWidth/2 + 2), float64(boxHeight/2 + 2 + i*boxStep)
+		}
 		a := 2*math.Pi*float64(i)/float64(2*n) - math.Pi
-		return cycleWidth/2 + (cycleWidth-boxWidth-40)/2*math.Cos(a), float64(height)/2 + (float64(height)-boxHeight-20)/2*math.Sin(a)
+		return float64(p.Width)/2 + float64(p.Width-boxWidth-40)/2*math.Cos(a), float64(p.Height)/2 + float64(p.Height-boxHeight-20)/2*math.Sin(a)
 	}
 	var about []string
 	for i := range 2 * n {
@@ -104,7 +116,12 @@ func cyclePicture(d inspect.Deadlock) picture {
 		if i%2 == 1 {
 			class = "held"
 		}
-		p.Shapes = append(p.Shapes, shape{Tag: "path", Class: "arrow " + class, Path: arrow(x, y, tx, ty)})
+		path := arrow(x, y, tx, ty)
+		if !wide && i == 2*n-1 { // back to the first one, beside the column
+			edge := x + boxWidth/2
+			path = fmt.Sprintf("M%.0f %.0fH%.0fV%.0fH%.0f", edge, y, edge+24, ty, edge+24) + arrow(edge+24+boxWidth/2, ty, tx, ty)
+		}
+		p.Shapes = append(p.Shapes, shape{Tag: "path", Class: "arrow " + class, Path: path})
 	}
 	for i, call := range d.Calls {
 		next := d.Calls[(i+1)%n]

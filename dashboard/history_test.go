@@ -73,7 +73,7 @@ func TestHistory(t *testing.T) {
 	if handoffs != 1 || held != 1 { // neither the free lock nor the pause counts
 		t.Errorf("%d hand-offs, %d held", handoffs, held)
 	}
-	pic := timelinePicture(spans, pauses, f.now)
+	pic := timelines[0].picture(spans, pauses, f.now)
 	var classes []string
 	for _, s := range pic.Shapes {
 		if s.Tag == "rect" {

@@ -40,7 +40,9 @@ func (d *Dashboard) lockPage(p *snapshot, r *http.Request) content {
 	}
 	spans, pauses := d.scanner.history.of(name)
 	c.Tables = []table{holderTable(s), queueTable(s), spanTable(spans)}
-	c.Pictures = []picture{timelinePicture(spans, pauses, time.Now())}
+	for _, t := range timelines {
+		c.Pictures = append(c.Pictures, t.picture(spans, pauses, time.Now()))
+	}
 	return c
 }
 

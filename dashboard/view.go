@@ -61,9 +61,12 @@ type row struct {
 	Cells []cell `json:"cells"`
 }
 
-// A picture is a drawing. Its title and description are for screen readers.
+// A picture is a drawing. Its title and description are for screen readers. The style sheet
+// shows a picture with the class wide or narrow only in such a window, because its texts
+// shrink with it.
 type picture struct {
 	ID     string  `json:"id"`
+	Class  string  `json:"-"` // does not change
 	Title  string  `json:"title"`
 	About  string  `json:"about,omitempty"`
 	Width  int     `json:"width"`
