@@ -174,5 +174,5 @@ func (d *Dashboard) breakLock(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *Dashboard) breakPage(w http.ResponseWriter, f breakForm, tables []table, status int) {
-	d.render(w, "break.html", "lock", "", content{Title: "Break a lock", Form: f, Tables: tables, Status: status})
+	d.render(w, "break.html", "lock", "", content{Title: "Break a lock", Form: f, Tables: tables, Status: status, Read: time.Now(), Limit: sightTime, Facts: []cell{badgeFact(d.scanner.last())}})
 }

@@ -77,6 +77,7 @@ func (d *Dashboard) clientsPage(p *snapshot, r *http.Request) content {
 		},
 	}
 	all := usages(p)
+	_, stuck := stuckIn(p)
 	const most = 1000
 	for _, u := range all {
 		if id != "" && u.ID != id {
@@ -85,7 +86,9 @@ func (d *Dashboard) clientsPage(p *snapshot, r *http.Request) content {
 		if len(t.Rows) == most {
 			break
 		}
-		t.Rows = append(t.Rows, clientRow(u, id != ""))
+		r := clientRow(u, id != "")
+		r.Cells[0] = mark(r.Cells[0], stuck[u.ID])
+		t.Rows = append(t.Rows, r)
 	}
 	c := content{Tables: []table{t}}
 	note := noun(len(all), "client")

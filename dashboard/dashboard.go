@@ -142,7 +142,7 @@ func logAction(a Action) {
 //go:embed assets/* templates/*
 var files embed.FS
 
-var templates = template.Must(template.New("").Funcs(functions).ParseFS(files, "templates/*.html"))
+var templates = template.Must(template.New("").ParseFS(files, "templates/*.html"))
 
 // policy is the Content-Security-Policy of all pages. Scripts and styles come from the
 // dashboard itself. With trusted types, a browser refuses any script that makes HTML

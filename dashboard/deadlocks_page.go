@@ -53,6 +53,29 @@ func (d *Dashboard) deadlocksPage(p *snapshot, _ *http.Request) content {
 	return c
 }
 
+// stuckIn returns the names of the locks and the ids of the clients in deadlocks.
+func stuckIn(p *snapshot) (locks, clients map[string]bool) {
+	locks, clients = make(map[string]bool), make(map[string]bool)
+	for _, d := range p.deadlocks {
+		for _, call := range d.Calls {
+			clients[call.Client] = true
+			for _, name := range wantedNames(call) {
+				locks[name] = true
+			}
+		}
+	}
+	return locks, clients
+}
+
+// mark marks the name of a lock or client that is part of a deadlock.
+func mark(c cell, stuck bool) cell {
+	if stuck {
+		c.Note = "deadlock"
+		c.Class += " stuck"
+	}
+	return c
+}
+
 // wantedNames returns the locks of a call that the call before it waits for.
 func wantedNames(c inspect.BlockedCall) (list []string) {
 	for _, h := range c.Holds {

@@ -116,3 +116,31 @@ func TestSteady(t *testing.T) {
 		t.Error("the renewal is not seen")
 	}
 }
+
+// A hold expires soon if little of its lease is left, however long the lease is.
+func TestSoon(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		what string
+		ttls []time.Duration // one per second
+		soon bool
+	}{
+		{"a watchdog of 5 s", []time.Duration{5 * time.Second, 4 * time.Second, 5 * time.Second, 4 * time.Second, 3400 * time.Millisecond}, false},
+		{"a watchdog of 5 s that has stopped", []time.Duration{5 * time.Second, 4 * time.Second, 3 * time.Second, 2 * time.Second, time.Second}, true},
+		{"a watchdog of 5 s that has come back", []time.Duration{3 * time.Second, 2 * time.Second, time.Second, 5 * time.Second}, false},
+		{"a lease of 8 s", []time.Duration{8 * time.Second, 7 * time.Second, 6 * time.Second, 5 * time.Second}, false},
+		{"a lease of 10 minutes", []time.Duration{10 * time.Minute, 10*time.Minute - time.Second}, false},
+		{"no lease", []time.Duration{-1, -1}, false},
+		{"a short lease after a long one", []time.Duration{10 * time.Minute, 5 * time.Second, 4 * time.Second}, false},
+	} {
+		var last *state
+		for i, ttl := range c.ttls {
+			s := newState(inspect.Lock{Name: "a", Holders: []inspect.Holder{{Owner: "x:1", TTL: ttl}}}, now.Add(time.Duration(i)*time.Second))
+			s.after(last, true)
+			last = s
+		}
+		if last.soon(0) != c.soon || last.anySoon() != c.soon {
+			t.Errorf("%s: expires soon is %v", c.what, last.soon(0))
+		}
+	}
+}

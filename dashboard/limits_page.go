@@ -30,6 +30,7 @@ func semaphoreTable(p *snapshot) table {
 		ID: "semaphores", Caption: "Semaphores", Empty: "No permits are taken, and none are awaited.",
 		Columns: []column{{Text: "Name"}, {Text: "Use"}, {Text: "Taken", Class: "num"}, {Text: "Permits", Class: "num"}, {Text: "Waiting", Class: "num"}, {Text: "Longest wait", Class: "num"}, {Text: "First expires in", Class: "num"}},
 	}
+	stuck, _ := stuckIn(p)
 	for _, s := range p.locks {
 		if s.Kind != inspect.Semaphore || len(t.Rows) == mostLimits {
 			continue
@@ -40,7 +41,7 @@ func semaphoreTable(p *snapshot) table {
 			use, all = cell{Part: taken, Of: max(taken+free, 1), Text: percent(taken, taken+free)}, countCell(taken+free)
 		}
 		t.Rows = append(t.Rows, row{ID: url.QueryEscape(s.Name), Cells: []cell{
-			nameCell(s.Name), use, countCell(taken), all, countCell(s.waiting()), sinceCell(s.longest(), false), untilCell(s.until(), taken > 0),
+			mark(nameCell(s.Name), stuck[s.Name]), use, countCell(taken), all, countCell(s.waiting()), sinceCell(s.longest(), false), untilCell(s.until(), taken > 0, s.anySoon()),
 		}})
 	}
 	return t
@@ -81,5 +82,5 @@ func percent(part, of int) string {
 	if of <= 0 {
 		return "0 %"
 	}
-	return display.Thousands(min(part*100/of, 100)) + " %"
+	return display.Thousands(int(min(100*float64(part)/float64(of), 100))) + " %"
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/inspect"
@@ -23,46 +24,91 @@ func (d *Dashboard) lockPage(p *snapshot, r *http.Request) content {
 	name := r.URL.Query().Get("name")
 	form := lockForm{Name: visible(name, longName)}
 	c := content{Title: visible(name, shortName)}
-	s := d.lockState(p, r, name)
-	if s == nil {
+	s, err := d.lockState(p, r, name)
+	if errors.Is(err, inspect.ErrNotLock) {
 		c.Form, c.Status = form, http.StatusNotFound
 		c.Facts = []cell{{ID: "state", Text: "This key is not a lock.", Class: "dim"}, {ID: "more"}}
 		return c
 	}
+	spans, pauses := d.scanner.history.of(name)
 	form.Known = true
 	if d.options.AllowBreak {
 		form.Break = "break?name=" + url.QueryEscape(name)
 	}
 	c.Form = form
-	c.Facts = append(lockFacts(s), cell{ID: "more"})
-	if s.More > 0 {
-		c.Facts[len(c.Facts)-1].Text = plural(s.More, "holder or waiter") + " not listed"
-	}
-	spans, pauses := d.scanner.history.of(name)
+	c.Facts = append(lockFacts(s), cell{ID: "more"}, cell{ID: "deadlock"}, cell{ID: "similar"})
 	c.Tables = []table{holderTable(s), queueTable(s), spanTable(spans)}
+	switch {
+	case err != nil: // what holds the lock is not known
+		c.doubt("Unknown: the lock could not be read: "+errorText(err), "Unknown: the lock could not be read.")
+	case nothing(s) && len(spans) == 0:
+		c.doubt("Nothing is stored under this name: the lock is free, or there is no such lock.", "Nothing is stored under this name.")
+		if other := similar(p, name); other != "" {
+			c.Facts[len(c.Facts)-1] = cell{ID: "similar", Text: visible(other, shortName), Href: lockLink(other), Note: "has a similar name"}
+		}
+	}
+	if s.More > 0 {
+		c.Facts[len(c.Facts)-3].Text = plural(s.More, "holder or waiter") + " not listed"
+	}
+	if stuck, _ := stuckIn(p); stuck[name] {
+		c.Facts[len(c.Facts)-2] = cell{ID: "deadlock", Class: "stuck", Text: "Part of a deadlock", Href: "deadlocks"}
+	}
+	if err == nil && p.failed < 2 { // it is also read between two rounds, see scanner.refresh
+		c.Read, c.Limit = s.read, 2*d.options.Every+p.took+lateTime
+	}
 	for _, t := range timelines {
-		c.Pictures = append(c.Pictures, t.picture(spans, pauses, time.Now()))
+		c.Pictures = append(c.Pictures, t.picture(spans, pauses, s.read))
 	}
 	return c
 }
 
 // lockState returns the state of a lock in the snapshot. A lock that is not there may be
-// free, so its state is read. It returns nil if the key is not a lock.
-func (d *Dashboard) lockState(p *snapshot, r *http.Request, name string) *state {
+// free, so its state is read. The state is empty if there is an error.
+func (d *Dashboard) lockState(p *snapshot, r *http.Request, name string) (*state, error) {
 	if s := p.byName[name]; s != nil {
-		return s
+		return s, nil
 	}
-	if name == "" {
-		return nil
+	lock, err := inspect.Lock{}, error(inspect.ErrNotLock)
+	if name != "" {
+		lock, err = d.scanner.inspect.Lock(r.Context(), name)
 	}
-	lock, err := d.scanner.inspect.Lock(r.Context(), name)
-	switch {
-	case errors.Is(err, inspect.ErrNotLock):
-		return nil
-	case err != nil: // the page says why the servers cannot be read
-		return newState(inspect.Lock{Name: name, Kind: inspect.Mutex}, time.Now())
+	if err != nil {
+		lock = inspect.Lock{Name: name}
 	}
-	return newState(lock, time.Now())
+	return newState(lock, time.Now()), err
+}
+
+// doubt replaces what the page says about the state of a lock.
+func (c content) doubt(state, holders string) {
+	c.Facts[0] = cell{ID: "kind"}
+	c.Facts[1] = cell{ID: "state", Text: state, Class: "quiet dim"}
+	c.Tables[0].Empty = holders
+}
+
+// nothing reports whether no key belongs to a lock. A mutex that is free has none.
+func nothing(s *state) bool {
+	return s.Kind == inspect.Mutex && len(s.Holders) == 0 && s.waiting() == 0 && s.Token == 0
+}
+
+// similar returns the name of a lock that has most in common with a name at its start and
+// end, regardless of case, or "" if none has half of it in common.
+func similar(p *snapshot, name string) (best string) {
+	name = strings.ToLower(name)
+	most := 0
+	for _, s := range p.locks {
+		other := strings.ToLower(s.Name)
+		short, n := min(len(name), len(other)), 0
+		for n < short && name[n] == other[n] {
+			n++
+		}
+		for end := 0; n < short && name[len(name)-1-end] == other[len(other)-1-end]; end++ {
+			n++
+		}
+		if n > most && 2*n >= max(len(name), len(other)) {
+			best, most = s.Name, n
+		}
+	}
+	return best
 }
 
 func lockFacts(s *state) []cell {
@@ -108,7 +154,7 @@ func holderTable(s *state) table {
 			{Text: visible(h.Owner, 80), Class: "owner"},
 			{Text: string(h.Mode)},
 			countCell(h.Holds),
-			sinceCell(s.holds[i].since, s.holds[i].earlier), untilCell(s.holds[i].until, true),
+			sinceCell(s.holds[i].since, s.holds[i].earlier), untilCell(s.holds[i].until, true, s.soon(i)),
 		}})
 	}
 	return t

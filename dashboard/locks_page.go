@@ -153,15 +153,16 @@ func (d *Dashboard) locksPage(p *snapshot, r *http.Request) content {
 		Rows: make([]row, len(shown)),
 	}
 	switch {
-	case p.at.IsZero() || p.partial:
+	case p.partial:
 		t.Empty = "Reading the keys …"
 	case l.query != "" || l.kind != "":
 		t.Empty = "No lock matches."
 	default:
 		t.Empty = "No locks are held."
 	}
+	stuck, _ := stuckIn(p)
 	for i, s := range shown {
-		t.Rows[i] = lockRow(s)
+		t.Rows[i] = lockRow(s, stuck[s.Name])
 	}
 	c := content{Tables: []table{t}, Form: listForm{l.given.Get("q"), l.kind, l.given.Get("sort"), kinds}}
 	held, waiting := 0, 0
@@ -205,7 +206,7 @@ func pagerFact(id, text string, is bool, href string) cell {
 }
 
 // lockRow is the row of a lock in the list.
-func lockRow(s *state) row {
+func lockRow(s *state, stuck bool) row {
 	since, earlier := s.since()
 	holder := cell{Text: "free", Class: "dim"}
 	switch {
@@ -225,10 +226,10 @@ func lockRow(s *state) row {
 		wait.Class += " strong"
 	}
 	return row{ID: url.QueryEscape(s.Name), Cells: []cell{
-		nameCell(s.Name),
+		mark(nameCell(s.Name), stuck),
 		{Text: kindText(s), Class: "kind"},
 		holder, sinceCell(since, earlier),
-		untilCell(s.until(), len(s.Holders) > 0), wait, sinceCell(s.longest(), false),
+		untilCell(s.until(), len(s.Holders) > 0, s.anySoon()), wait, sinceCell(s.longest(), false),
 	}}
 }
 

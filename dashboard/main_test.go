@@ -142,6 +142,8 @@ type stream struct {
 // An event is a message of a stream.
 type event struct {
 	Now    int64 `json:"now"`
+	Read   int64 `json:"read"`
+	Limit  int64 `json:"limit"`
 	Tables map[string]struct {
 		Order []string
 		Rows  []struct {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"net/http"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/display"
 )
 
 // A page is one of the pages of the dashboard. A new page needs an entry in pages, a
@@ -37,7 +39,10 @@ type document struct {
 	Server string // see Options.Title
 	Pages  []link
 	Stream string // the path of the stream; "": none
-	Now    int64
+	Now    int64  // ms
+	ReadMs int64  // see content.Read
+	Age    string
+	Stale  bool
 }
 
 type link struct {
@@ -68,8 +73,37 @@ func (p *page) content(d *Dashboard, shot *snapshot, r *http.Request) content {
 	if c.Title == "" {
 		c.Title = p.title
 	}
-	c.Facts = append(c.Facts, scanFact(shot), problemFact(shot))
+	if c.Read.IsZero() {
+		c.Read, c.Limit = shot.read, shot.limit
+	}
+	if c.Read.IsZero() && len(shot.locks) == 0 {
+		c.unknown(shot.err != nil)
+	}
+	c.Facts = append(c.Facts, scanFact(shot), problemFact(shot), badgeFact(shot))
 	return c
+}
+
+// unknown removes what an empty page says about servers that were not read yet.
+func (c content) unknown(failed bool) {
+	for i := range c.Tables {
+		c.Tables[i].Empty = "Reading the keys …"
+		if failed {
+			c.Tables[i].Empty = "Unknown: the servers could not be read."
+		}
+	}
+	for i := range c.Facts {
+		if c.Facts[i].Note != "" {
+			c.Facts[i].Text = "–"
+		}
+	}
+}
+
+// badgeFact is the number of deadlocks in the navigation.
+func badgeFact(p *snapshot) cell {
+	if len(p.deadlocks) == 0 {
+		return cell{ID: "badge", Class: "badge"}
+	}
+	return cell{ID: "badge", Class: "badge", Text: display.Thousands(len(p.deadlocks))}
 }
 
 // scanFact says how old the list is, and how often it is read.
@@ -104,7 +138,12 @@ func problemFact(p *snapshot) cell {
 
 // render writes a page.
 func (d *Dashboard) render(w http.ResponseWriter, name, current, stream string, c content) {
-	doc := document{content: c, Server: visible(d.options.Title, 80), Stream: stream, Now: time.Now().UnixMilli()}
+	now := time.Now()
+	doc := document{content: c, Server: visible(d.options.Title, 80), Stream: stream, Now: millis(now), ReadMs: millis(c.Read), Stale: c.stale(now), Age: duration(now.Sub(c.Read))}
+	if doc.Stale || stream == "" { // its times do not go on
+		now = c.Read
+	}
+	c.fill(now)
 	for _, p := range pages {
 		if !p.hidden {
 			href := p.path

@@ -29,6 +29,7 @@ const (
 	scanLimit      = 10 * time.Minute       // for one round
 	leastCall      = 30 * time.Microsecond  // of a server for the fastest request
 	firstTime      = 5 * time.Second        // the longest time between the first two rounds
+	lateTime       = 2 * time.Second        // by how much a round may be late
 	partly         = 500 * time.Millisecond
 	maxShown       = 20               // the number of locks that are read between two rounds
 	deadlocksEvery = 10 * time.Second // between two reads of deadlocks, while their page is not viewed
@@ -286,7 +287,7 @@ func (s *scanner) scan(ctx context.Context) time.Duration {
 	p.took, p.busy = p.at.Sub(start), s.meter.used()
 	p.load = load(last, p.busy)
 	p.every = max(s.options.Every, share*p.load)
-	if last == nil || last.partial {
+	if last == nil || last.partial || p.err != nil { // a request that fails takes its time, but is no load
 		p.every = min(p.every, max(s.options.Every, firstTime))
 	}
 	s.tune(p)
@@ -294,14 +295,15 @@ func (s *scanner) scan(ctx context.Context) time.Duration {
 	case p.err == nil:
 		p.index()
 		s.history.add(last, p)
+		p.read, p.limit = p.at, 2*max(p.every, p.took)+lateTime
 	case last != nil: // the last list stays until the server answers again
 		p.locks, p.byName, p.complete, p.partial = last.locks, last.byName, last.complete, last.partial
-		p.read = last.read
+		p.read, p.limit, p.failed = last.read, last.limit, last.failed+1
 	default:
 		p.index()
 	}
-	if p.err == nil {
-		p.read = p.at
+	if p.failed >= 2 {
+		p.limit = 0
 	}
 	s.publish(p)
 	return p.every

@@ -101,7 +101,7 @@ func (d *Dashboard) serversPage(_ *snapshot, r *http.Request) content {
 			{Text: f.Severity.String(), Class: cmp.Or(class, "dim")}, {Text: visible(f.Node, 80)}, {Text: visible(f.Topic, 80)}, {Text: visible(f.Text, 600), Class: "wide"}, {Text: visible(f.Change, 600), Class: "wide code"},
 		}})
 	}
-	return content{Facts: []cell{checked}, Tables: []table{t, found}}
+	return content{Facts: []cell{checked}, Tables: []table{t, found}, Read: s.factsAt, Limit: 2 * (factsKept + askTime)}
 }
 
 func serverRow(f driver.Facts) row {

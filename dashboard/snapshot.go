@@ -17,11 +17,13 @@ type snapshot struct {
 	busy     time.Duration // the part of took in which the servers were busy with requests
 	load     time.Duration // the average of busy over the last rounds
 	every    time.Duration // the time between two rounds
+	limit    time.Duration // the locks are out of date when they were read longer ago: two rounds were missed
 	locks    []*state      // by name
 	byName   map[string]*state
 	complete bool  // no limit was reached
 	partial  bool  // the first round is still running
 	err      error // why the round failed; the locks are those of the last one
+	failed   int   // the number of rounds that have failed since then
 
 	clients     []inspect.Client
 	clientsErr  error
@@ -46,6 +48,7 @@ func (p *snapshot) index() {
 // A state is a lock with times instead of durations.
 type state struct {
 	inspect.Lock
+	read  time.Time
 	holds []hold // of Lock.Holders
 	waits []time.Time
 	label string // the clients of the holders, in lower case, for searches
@@ -53,9 +56,10 @@ type state struct {
 
 // A hold belongs to a holder of a lock.
 type hold struct {
-	until   time.Time // zero: it does not expire
-	since   time.Time // when the scanner has first seen it
-	earlier bool      // it may have begun before
+	until   time.Time     // zero: it does not expire
+	lease   time.Duration // the time until then when it was last renewed, as far as the scanner has seen it
+	since   time.Time     // when the scanner has first seen it
+	earlier bool          // it may have begun before
 }
 
 // slack is the largest difference of two times that counts as an inaccuracy.
@@ -63,10 +67,10 @@ const slack = 700 * time.Millisecond
 
 func newState(l inspect.Lock, now time.Time) *state {
 	slices.SortFunc(l.Holders, func(a, b inspect.Holder) int { return strings.Compare(a.Owner, b.Owner) })
-	s := &state{Lock: l, holds: make([]hold, len(l.Holders)), waits: make([]time.Time, len(l.Queue))}
+	s := &state{Lock: l, read: now, holds: make([]hold, len(l.Holders)), waits: make([]time.Time, len(l.Queue))}
 	var label strings.Builder
 	for i, h := range l.Holders {
-		s.holds[i] = hold{since: now, earlier: true}
+		s.holds[i] = hold{since: now, earlier: true, lease: h.TTL}
 		if h.TTL >= 0 {
 			s.holds[i].until = now.Add(h.TTL)
 		}
@@ -96,6 +100,9 @@ func (s *state) after(last *state, exact bool) {
 		}
 		s.holds[i].since, s.holds[i].earlier = last.holds[j].since, last.holds[j].earlier
 		s.holds[i].until = steady(s.holds[i].until, last.holds[j].until)
+		if s.holds[i].until.Equal(last.holds[j].until) {
+			s.holds[i].lease = last.holds[j].lease // it was not renewed
+		}
 	}
 	for i, w := range s.Queue {
 		for j, v := range last.Queue {
@@ -141,6 +148,22 @@ func (s *state) until() (at time.Time) {
 		}
 	}
 	return at
+}
+
+// soon reports whether a hold is about to expire: a quarter of its lease was left when it
+// was read. A watchdog renews a lease when two thirds are left.
+func (s *state) soon(i int) bool {
+	return !s.holds[i].until.IsZero() && s.holds[i].until.Sub(s.read) < s.holds[i].lease/4
+}
+
+// anySoon reports whether one of the holds is about to expire.
+func (s *state) anySoon() bool {
+	for i := range s.holds {
+		if s.soon(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // longest returns since when the first of the waiters has waited. It is zero if that is

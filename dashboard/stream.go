@@ -20,6 +20,8 @@ type streams struct{ n atomic.Int64 }
 // A message contains what has changed on a page.
 type message struct {
 	Now      int64              `json:"now"`
+	Read     int64              `json:"read"`  // see content.Read
+	Limit    int64              `json:"limit"` // ms; see content.Limit
 	Facts    []cell             `json:"facts,omitempty"`
 	Tables   map[string]*update `json:"tables,omitempty"`
 	Pictures []picture          `json:"pictures,omitempty"`
@@ -102,7 +104,7 @@ type differ struct{ known map[string]string }
 // diff returns the message with what has changed, or nil if nothing has.
 func (s *differ) diff(c content) []byte {
 	now := make(map[string]string, len(s.known))
-	m, some := message{Now: time.Now().UnixMilli()}, s.known == nil
+	m, some := message{Now: time.Now().UnixMilli(), Read: millis(c.Read), Limit: c.Limit.Milliseconds()}, s.known == nil
 	changed := func(key string, v any) bool {
 		text, err := json.Marshal(v)
 		if err != nil {
@@ -113,6 +115,7 @@ func (s *differ) diff(c content) []byte {
 		some = some || differs
 		return differs
 	}
+	changed("read", []int64{m.Read, m.Limit})
 	for _, f := range c.Facts {
 		if changed("fact "+f.ID, f) {
 			m.Facts = append(m.Facts, f)

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"fmt"
-	"html/template"
 	"net/url"
 	"time"
 
@@ -22,6 +21,28 @@ type content struct {
 	Pictures []picture `json:"-"`
 	Form     any       `json:"-"` // what the template of the page needs besides; it does not change
 	Status   int       `json:"-"` // of the response; zero: 200
+
+	Read  time.Time     `json:"-"` // when the data was read; zero: not yet
+	Limit time.Duration `json:"-"` // after this time, the data is out of date
+}
+
+// stale reports whether the content is out of date.
+func (c content) stale(now time.Time) bool { return !c.Read.IsZero() && now.Sub(c.Read) > c.Limit }
+
+// fill writes the texts of times, as of a moment, for browsers without scripts.
+func (c content) fill(at time.Time) {
+	for _, t := range c.Tables {
+		for _, r := range t.Rows {
+			for i := range r.Cells {
+				switch c := &r.Cells[i]; {
+				case c.Until != 0:
+					c.Text = duration(time.UnixMilli(c.Until).Sub(at))
+				case c.Since != 0:
+					c.Text = duration(at.Sub(time.UnixMilli(c.Since)))
+				}
+			}
+		}
+	}
 }
 
 // A cell is a text with its decoration.
@@ -37,6 +58,12 @@ type cell struct {
 	Part  int    `json:"part,omitempty"`  // with Of: a bar that shows Part of Of
 	Of    int    `json:"of,omitempty"`
 }
+
+// Low returns from where on a bar is amber.
+func (c cell) Low() float64 { return 0.8 * float64(c.Of) }
+
+// High returns from where on a bar is red: only a full one is.
+func (c cell) High() float64 { return max(c.Low(), float64(c.Of)-0.5) }
 
 // A table has a row per object. The id of a row is the same as long as it shows the
 // same object.
@@ -86,13 +113,6 @@ type shape struct {
 	Text   string `json:"text,omitempty"`
 	Anchor string `json:"anchor,omitempty"` // of a text: start, middle or end
 	Hint   string `json:"hint,omitempty"`   // is shown when the pointer is on the shape
-}
-
-var functions = template.FuncMap{
-	"age":   func(ms int64) string { return duration(time.Since(time.UnixMilli(ms))) },
-	"left":  func(ms int64) string { return duration(time.Until(time.UnixMilli(ms))) },
-	"stamp": func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) },
-	"now":   func() int64 { return time.Now().UnixMilli() },
 }
 
 // duration returns a duration as dashboard.js writes it.
@@ -152,12 +172,15 @@ func clientCell(c *inspect.Client, owner string) cell {
 }
 
 // untilCell is the time until a hold expires.
-func untilCell(t time.Time, held bool) cell {
+func untilCell(t time.Time, held, soon bool) cell {
 	switch {
 	case !held:
 		return cell{Text: "–", Class: "num dim"}
 	case t.IsZero():
 		return cell{Text: "never", Class: "num warn"}
+	}
+	if soon {
+		return cell{Until: millis(t), Class: "num soon"}
 	}
 	return cell{Until: millis(t), Class: "num"}
 }

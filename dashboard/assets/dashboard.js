@@ -26,16 +26,38 @@
     return `${Math.floor(s / 86400)} d ${pad(Math.floor(s / 3600) % 24)} h`;
   };
   const setText = (e, text) => { if (e.textContent !== text) e.textContent = text; };
+  // When the data was read, and the age from which on it is out of date. Then the times stop
+  // at what was read. On a page that gets no updates, they never go on.
+  let read = Number(document.body.dataset.read);
+  let limit = Number(document.body.dataset.limit);
+  let path = document.body.dataset.stream;
+  let stale = false;
+  const clock = () => (read && (stale || !path) ? read : now());
   const setTime = (e) => {
-    if (e.dataset.until) {
-      const left = Number(e.dataset.until) - now();
-      setText(e, duration(left));
-      e.classList.toggle('soon', left < 5000);
-    } else {
-      setText(e, duration(now() - Number(e.dataset.since)));
-    }
+    if (e.dataset.until) setText(e, duration(Number(e.dataset.until) - clock()));
+    else setText(e, duration(clock() - Number(e.dataset.since)));
   };
-  const tick = () => document.querySelectorAll('time[data-until], time[data-since]').forEach(setTime);
+
+  let link = ''; // to the dashboard: open, lost or paused
+  const status = $('live');
+  const say = () => {
+    if (!status || !link) return;
+    let [text, className] = ['Live', 'on'];
+    if (link === 'paused') [text, className] = ['Paused', ''];
+    else if (link === 'lost') [text, className] = ['Not connected', 'off'];
+    else if (!read) [text, className] = ['No data yet', 'off'];
+    else if (stale) [text, className] = ['Out of date', 'bad'];
+    setText(status, text);
+    status.className = className;
+  };
+  const tick = () => {
+    stale = read > 0 && now() - read > limit;
+    document.body.classList.toggle('stale', stale);
+    $('age').hidden = !read;
+    setText($('age').querySelector('time'), duration(now() - read));
+    document.querySelectorAll('time[data-until], time[data-since]').forEach(setTime);
+    say();
+  };
 
   // What was drawn last, to leave alone what has not changed.
   const drawn = new WeakMap();
@@ -66,7 +88,7 @@
     td.className = c.class || '';
     const nodes = [];
     let link = null;
-    if (c.of) nodes.push(make('meter', { min: 0, max: c.of, value: String(c.part || 0) }));
+    if (c.of) nodes.push(make('meter', { min: 0, max: c.of, low: 0.8 * c.of, high: Math.max(0.8 * c.of, c.of - 0.5), optimum: 0, value: String(c.part || 0) }));
     if (c.href) {
       nodes.push(link = linkIn(td, c, 'text'));
     } else if (c.until || c.since) {
@@ -164,6 +186,8 @@
 
   const apply = (m) => {
     skew = Date.now() - m.now;
+    [read, limit] = [m.read, m.limit];
+    stale = false; // else the times of new rows would stand still until the tick
     (m.facts || []).forEach(fillFact);
     Object.entries(m.tables || {}).forEach(([id, u]) => fillTable(id, u));
     (m.pictures || []).forEach(draw);
@@ -171,16 +195,15 @@
     first = false;
   };
 
+  tick();
   setInterval(tick, 1000);
 
-  let path = document.body.dataset.stream;
   if (!path) return;
-  const status = $('live');
   const pause = $('pause');
   let source = null;
   let paused = false;
   let retry = 0;
-  const say = (text, className) => { setText(status, text); status.className = className; };
+  const setLink = (now) => { link = now; say(); };
   const disconnect = () => {
     clearTimeout(retry);
     if (source) source.close();
@@ -190,10 +213,10 @@
     disconnect();
     if (paused || document.hidden) return;
     source = new EventSource(path);
-    source.onopen = () => say('Live', 'on');
+    source.onopen = () => setLink('open');
     source.onmessage = (e) => apply(JSON.parse(e.data));
     source.onerror = () => {
-      say('Not connected', 'off');
+      setLink('lost');
       if (source && source.readyState === EventSource.CLOSED) retry = setTimeout(connect, 5000);
     };
   };
@@ -204,7 +227,7 @@
     setText(pause, paused ? 'Continue' : 'Pause');
     if (paused) {
       disconnect();
-      say('Paused', '');
+      setLink('paused');
     } else {
       connect();
     }

@@ -110,6 +110,46 @@ var dashboards = []Mutant{
 		"dashboard", "TestHosts",
 	},
 	{
+		"the data of a dead server is shown as live",
+		"dashboard/view.go", "return !c.Read.IsZero() && now.Sub(c.Read) > c.Limit", "return false",
+		"dashboard", "TestOutOfDate",
+	},
+	{
+		"a round that has failed counts as read",
+		"dashboard/scanner.go", "p.read, p.limit, p.failed = last.read, last.limit, last.failed+1", "p.read, p.limit = p.at, last.limit",
+		"dashboard", "TestOutOfDate",
+	},
+	{
+		"times go on while the server is dead",
+		"dashboard/pages.go", `	if doc.Stale || stream == "" {`, `	if stream == "" {`,
+		"dashboard", "TestOutOfDate",
+	},
+	{
+		"the list of a server that was never read says that no locks are held",
+		"dashboard/pages.go", "		c.unknown(shot.err != nil)\n", "",
+		"dashboard", "TestNeverRead",
+	},
+	{
+		"a lock that cannot be read is free",
+		"dashboard/lock_page.go", "	case err != nil: // what holds the lock is not known\n", "	case false:\n",
+		"dashboard", "TestOutOfDate",
+	},
+	{
+		"a name without a key is a free mutex",
+		"dashboard/lock_page.go", "	case nothing(s) && len(spans) == 0:\n", "	case false:\n",
+		"dashboard", "TestNoSuchLock",
+	},
+	{
+		"a short lease always looks as if it expires soon",
+		"dashboard/snapshot.go", "< s.holds[i].lease/4", "< 5*time.Second",
+		"dashboard", "TestSoon",
+	},
+	{
+		"a deadlock is visible on its own page only",
+		"dashboard/deadlocks_page.go", "				locks[name] = true\n", "				locks[name] = false\n",
+		"dashboard", "TestStuck",
+	},
+	{
 		"pages have no policy against foreign scripts",
 		"dashboard/dashboard.go", "	h.Set(\"Content-Security-Policy\", policy)\n", "",
 		"dashboard", "TestHeaders",

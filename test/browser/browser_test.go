@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { os.Exit(m.Run()) }
 
 // patience is how long a test waits for something that must happen. The machine may be
 // busy.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // A rig is a dashboard on a server of its own.
 type rig struct {
