@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -21,7 +22,7 @@ import (
 // pass these settings as options instead. Redisson's keys that have no effect in Go are logged. Unknown keys, and keys
 // that cannot be ignored safely, are errors. For settings that are not in the
 // file, the defaults are those of [Open] and [Options], not Redisson's. The
-// file docs/configuration.md lists all keys.
+// file docs/configuration.md lists all keys. A file of more than 1 MiB is an error.
 //
 // Options may add settings to the file, but must not contradict it. The errors
 // are those of Open. An error about the file contains the line and the key if
@@ -35,7 +36,7 @@ func OpenConfig(ctx context.Context, file string, options ...Options) (*Client, 
 	if strings.Contains(file, "://") { // not repeated in the error: it may contain a password
 		return fail(invalid("this is a URL, not a file name: use Open"))
 	}
-	text, err := os.ReadFile(file)
+	text, err := readConfig(file)
 	if err != nil {
 		return fail(invalid("%w", err))
 	}
@@ -59,6 +60,23 @@ func OpenConfig(ctx context.Context, file string, options ...Options) (*Client, 
 		c.anyHost = s.AnyHost
 	}
 	return c, err
+}
+
+// maxConfig is the maximum size of a file with settings, in bytes.
+const maxConfig = 1 << 20
+
+// readConfig reads a file with settings. The file may be a pipe, or a device that has no end.
+func readConfig(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err == nil && len(text) > maxConfig {
+		err = fmt.Errorf("%s: the file has more than %d bytes: name a file with only the settings", file, maxConfig)
+	}
+	return text, err
 }
 
 // add adds the settings of a file to o.

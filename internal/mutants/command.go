@@ -31,6 +31,11 @@ var ofCommand = []Mutant{
 		"test/behaviour", "TestUnverifiedTLSIsSaid",
 	},
 	{
+		"a file with settings has any size",
+		"openconfig.go", "if err == nil && len(text) > maxConfig {", "if false {",
+		"test/behaviour", "TestOpenConfigFails",
+	},
+	{
 		"TLS that checks only the authority ignores the server name",
 		"internal/config/servers.go", `case chain && f.serverName != "":`, `case chain && false:`,
 		"internal/config", "TestVerification",

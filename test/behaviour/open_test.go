@@ -162,6 +162,14 @@ func TestOpenConfigFails(t *testing.T) {
 	if !errors.Is(err, holdfast.ErrInvalid) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
+	if _, err := holdfast.OpenConfig(t.Context(), write(t, base+strings.Repeat("#", 1<<20))); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "more than 1048576 bytes: name") {
+		t.Errorf("a large file: %v", err)
+	}
+	if _, err := os.Stat("/dev/zero"); err == nil {
+		if _, err := holdfast.OpenConfig(t.Context(), "/dev/zero"); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "more than 1048576 bytes: name") {
+			t.Errorf("a file without an end: %v", err)
+		}
+	}
 	if _, err := holdfast.OpenConfig(t.Context(), "redis://:"+secret+"@h"); !errors.Is(err, holdfast.ErrInvalid) || strings.Contains(err.Error(), secret) {
 		t.Errorf("a URL for a file: %v", err)
 	}
