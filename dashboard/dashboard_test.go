@@ -111,22 +111,28 @@ func TestPrefix(t *testing.T) {
 // hostile are names that try to break out of a page.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `javascript:alert(1)`, `{{.}}`, `</title><script>alert(1)</script>`,
-	"\u202egnp.exe", "a\x1b[2Jb", "\xff\xfe<b>", "a&amp;b", "%3Cscript%3E", "../../etc", "a\nb: c\n\ndata: x", strings.Repeat("<long>", 170), "\u2028\u2029", " a  b ",
+	"\u202egnp.exe", "a\x1b[2Jb", "\xff\xfe<b>", "a&amp;b", "%3Cscript%3E", "../../etc", "a\nb: c\n\ndata: x", strings.Repeat("<long>", 170), "\u2028\u2029", " a  b ", "a\u009bb\x7fc",
 }
+
+// controls matches characters that control a terminal or the direction of text.
+var controls = regexp.MustCompile(`[\x00-\x09\x0b-\x1f\x7f-\x{9f}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}]`)
 
 // Names, owners and leaders cannot become part of a page. Each has a link that leads to
 // its own page.
 func TestEscaping(t *testing.T) {
 	r := newRig(t, dashboard.Options{AllowBreak: true})
 	for _, name := range hostile {
-		r.hold(name, "<b>"+name+":1")
+		r.hold(name, "<b>"+name[:min(len(name), 100)]+":1")
 		r.redis.Do(t, "HSET", name, "leader", name)
 	}
-	bad := regexp.MustCompile(`(?i)<script>|<img src=x|<long>|\x{202e}|\x{2028}|\x1b|onmouseover='|href="javascript`)
+	bad := regexp.MustCompile(`(?i)<script>|<img src=x|<long>|onmouseover='|href="javascript|` + controls.String())
 	search := regexp.MustCompile(`<input id="q"[^>]*>`) // has the text that the user has typed
 	check := func(path string) string {
 		t.Helper()
 		resp, body := r.get(path)
+		if controls.MatchString(search.FindString(body)) {
+			t.Errorf("%.80s: %q", path, search.FindString(body))
+		}
 		body = search.ReplaceAllString(body, "")
 		if m := bad.FindString(body); m != "" {
 			i := strings.Index(body, m)
@@ -150,11 +156,27 @@ func TestEscaping(t *testing.T) {
 		check("/?q=" + url.QueryEscape(name))
 		check("/clients?id=" + url.QueryEscape(name))
 	}
-	for _, path := range []string{"/clients", "/limits", "/plots", "/nonsense", "/events?page=%3Cscript%3E"} {
+	for _, path := range []string{"/?sort=\u202e&x=\u202e", "/clients", "/limits", "/plots", "/nonsense", "/events?page=%3Cscript%3E"} {
 		check(path)
+	}
+	text := r.page("/locks.json")
+	if m := controls.FindString(text); m != "" {
+		t.Errorf("the JSON contains %q", m)
+	}
+	var doc struct{ Locks []struct{ Name string } }
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range hostile {
+		if !slices.Contains(doc.Locks, struct{ Name string }{strings.ToValidUTF8(name, "\ufffd\ufffd")}) {
+			t.Errorf("%.40q is not in the JSON", name)
+		}
 	}
 	s := r.stream()
 	e := s.until(t, "the first message", func(event) bool { return true })
+	if m := controls.FindString(s.lines.Text()); m != "" {
+		t.Errorf("the stream contains %q", m)
+	}
 	if n := len(e.Tables["locks"].Order); n != len(hostile) {
 		t.Errorf("%d locks in the stream", n)
 	}

@@ -2,10 +2,12 @@ package dashboard
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/display"
 	"github.com/holdfast-go/holdfast/internal/lockjson"
 )
 
@@ -38,9 +40,8 @@ func (d *Dashboard) serveJSON(w http.ResponseWriter, r *http.Request) {
 	if p.read.IsZero() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	_ = e.Encode(doc) // the client has gone
+	text, _ := json.MarshalIndent(doc, "", " ")                        // texts and numbers
+	_, _ = io.WriteString(w, display.Medium{}.JSON(string(text))+"\n") // the client has gone
 }
 
 // jsonOf returns the JSON form of a lock as it was at that time.

@@ -164,7 +164,7 @@ func (d *Dashboard) locksPage(p *snapshot, r *http.Request) content {
 	for i, s := range shown {
 		t.Rows[i] = lockRow(s, stuck[s.Name])
 	}
-	c := content{Tables: []table{t}, Form: listForm{l.given.Get("q"), l.kind, l.given.Get("sort"), kinds}}
+	c := content{Tables: []table{t}, Form: listForm{typed(l.given.Get("q")), l.kind, typed(l.given.Get("sort")), kinds}}
 	held, waiting := 0, 0
 	for _, s := range p.locks {
 		if len(s.Holders) > 0 {

@@ -62,7 +62,7 @@ func (p *page) serve(d *Dashboard, w http.ResponseWriter, r *http.Request) {
 	}
 	stream := "events?page=" + p.path
 	if r.URL.RawQuery != "" {
-		stream += "&" + r.URL.RawQuery
+		stream += "&" + r.URL.Query().Encode() // the raw query may have any bytes
 	}
 	d.render(w, p.template, p.path, stream, p.content(d, shot, r))
 }

@@ -2,9 +2,11 @@
 package display
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -76,6 +78,22 @@ func (m Medium) width(r rune) int {
 func (m Medium) Harmless(r rune) bool {
 	return r < utf8.RuneSelf && r >= ' ' && r != 0x7f ||
 		r >= utf8.RuneSelf && unicode.IsPrint(r) && !unicode.In(r, unicode.M, ambiguous) && m.width(r) > 0
+}
+
+// JSON escapes in a JSON text the characters that Quote escapes. Decoders return the same values.
+func (m Medium) JSON(text string) string {
+	var b strings.Builder
+	b.Grow(len(text))
+	for _, r := range text {
+		if r == utf8.RuneError || r <= ' ' || m.Harmless(r) { // JSON has no raw control characters but blanks between values
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
 }
 
 // ambiguous lists printable characters that some media join with their neighbours,

@@ -11,7 +11,8 @@ import (
 )
 
 // A Lock is the JSON form of a lock. If a text is not valid UTF-8, JSON replaces its
-// invalid bytes, and a field whose name ends with Base64 has the exact bytes.
+// invalid bytes, and a field whose name ends with Base64 has the exact bytes. Other
+// characters that must not be shown raw are escaped by Medium.JSON of package display.
 type Lock struct {
 	Name         string   `json:"name"`
 	NameBase64   string   `json:"nameBase64,omitempty"`

@@ -3,10 +3,6 @@ package term
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
 )
 
 // JSON returns v as JSON on one line. Unlike [json.Marshal] it escapes all
@@ -18,16 +14,5 @@ func JSON(v any) (string, error) {
 	if err := e.Encode(v); err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	for _, r := range strings.TrimSuffix(raw.String(), "\n") {
-		if r != utf8.RuneError && r > ' ' && !terminal.Harmless(r) {
-			units := utf16.AppendRune(nil, r)
-			for _, u := range units {
-				fmt.Fprintf(&b, `\u%04x`, u)
-			}
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String() + "\n", nil
+	return terminal.JSON(raw.String()), nil
 }
