@@ -91,10 +91,7 @@ func (d *Dashboard) clientsPage(p *snapshot, r *http.Request) content {
 		t.Rows = append(t.Rows, r)
 	}
 	c := content{Tables: []table{t}}
-	note := noun(len(all), "client")
-	if len(t.Rows) < len(all) && id == "" {
-		note += ", " + display.Thousands(len(t.Rows)) + " listed"
-	}
+	note := listed(noun(len(all), "client"), len(all), most)
 	c.Facts = []cell{{ID: "total", Text: display.Thousands(len(all)), Note: note}, {ID: "message"}}
 	if id != "" {
 		c.Title = "Client"
@@ -117,7 +114,7 @@ func nameTable(id, caption string, all []*usage, client string, of func(*usage) 
 	const most = 500
 	for _, name := range names[:min(len(names), most)] {
 		c := nameCell(name)
-		t.Rows = append(t.Rows, row{ID: c.Href, Cells: []cell{c}})
+		t.Rows = append(t.Rows, row{ID: rowID(name), Cells: []cell{c}})
 	}
 	if len(names) > most {
 		t.Rows = append(t.Rows, row{ID: "more", Cells: []cell{{Text: display.Thousands(len(names)-most) + " more", Class: "dim"}}})
@@ -142,7 +139,7 @@ func clientRow(u *usage, alone bool) row {
 	if u.Java {
 		library = "Redisson"
 	}
-	return row{ID: u.ID, Cells: []cell{
+	return row{ID: rowID(u.ID), Cells: []cell{
 		name,
 		{Text: host},
 		process,
@@ -163,13 +160,5 @@ func namesCell(names []string) cell {
 		c.Text = visible(names[0], 40)
 		return c
 	}
-	text := make([]string, min(len(names), mostNames))
-	for i := range text {
-		text[i] = visible(names[i], 30)
-	}
-	c := cell{Text: display.Thousands(len(names)), Note: strings.Join(text, ", ")}
-	if len(names) > mostNames {
-		c.Note += ", …"
-	}
-	return c
+	return cell{Text: display.Thousands(len(names)), Note: someNames(names, 30)}
 }

@@ -5,17 +5,19 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/display"
 )
 
+// mostDeadlocks is how many deadlocks are listed.
+const mostDeadlocks = 20
+
 func (d *Dashboard) deadlocksPage(p *snapshot, _ *http.Request) content {
 	// The number of pictures must not change while the page is open, so only one is drawn.
 	c := content{Facts: []cell{
-		{ID: "total", Text: display.Thousands(len(p.deadlocks)), Note: noun(len(p.deadlocks), "deadlock")},
+		{ID: "total", Text: display.Thousands(len(p.deadlocks)), Note: listed(noun(len(p.deadlocks), "deadlock"), len(p.deadlocks), mostDeadlocks)},
 		{ID: "message"},
 	}}
 	if p.deadlocksErr != nil {
@@ -25,14 +27,13 @@ func (d *Dashboard) deadlocksPage(p *snapshot, _ *http.Request) content {
 		ID: "deadlocks", Caption: "Calls that wait for each other", Empty: "No deadlocks were found. Clients of Holdfast look for them when a call that holds a lock has waited for a second.",
 		Columns: []column{{Text: "Deadlock"}, {Text: "Process"}, {Text: "Holds"}, {Text: "Waits for"}, {Text: "Waits since", Class: "num"}},
 	}
-	const most = 20
-	for _, dead := range p.deadlocks[:min(len(p.deadlocks), most)] {
+	for _, dead := range p.deadlocks[:min(len(p.deadlocks), mostDeadlocks)] {
 		for i, call := range dead.Calls {
 			name := cell{Text: visible(dead.ID, 16), Class: "name"}
 			if i > 0 {
 				name.Class += " dim"
 			}
-			t.Rows = append(t.Rows, row{ID: fmt.Sprint(dead.ID, " ", i), Cells: []cell{
+			t.Rows = append(t.Rows, row{ID: rowID(fmt.Sprint(dead.ID, " ", i)), Cells: []cell{
 				name,
 				{Text: visible(call.Who, 80), Href: "clients?id=" + url.QueryEscape(call.Client)},
 				locksCell(wantedNames(call)),
@@ -99,11 +100,19 @@ func locksCell(list []string) cell {
 	if len(list) == 1 {
 		return nameCell(list[0])
 	}
-	text := make([]string, len(list))
-	for i, n := range list {
-		text[i] = visible(n, 40)
+	return cell{Text: someNames(list, 40), Class: "name"}
+}
+
+// someNames returns the first names of a list as text.
+func someNames(list []string, limit int) string {
+	text := make([]string, min(len(list), mostNames))
+	for i := range text {
+		text[i] = visible(list[i], limit)
 	}
-	return cell{Text: strings.Join(text, ", "), Class: "name"}
+	if more := len(list) - len(text); more > 0 {
+		text = append(text, display.Thousands(more)+" more")
+	}
+	return strings.Join(text, ", ")
 }
 
 // The measures of the picture of a cycle.
@@ -148,7 +157,7 @@ func (r ring) picture(d inspect.Deadlock) picture {
 	}
 	for i, call := range d.Calls {
 		next := d.Calls[(i+1)%n]
-		lock := strings.Join(visibles(wantedNames(next)), ", ")
+		lock := someNames(wantedNames(next), 60)
 		about = append(about, visible(call.Who, 60)+" waits for "+lock)
 		x, y := at(2 * i)
 		p.Shapes = append(p.Shapes, box(x, y, "process", visible(call.Who, 80))...)
@@ -157,14 +166,6 @@ func (r ring) picture(d inspect.Deadlock) picture {
 	}
 	p.About = strings.Join(about, ". ") + "."
 	return p
-}
-
-func visibles(list []string) []string {
-	shown := make([]string, len(list))
-	for i, n := range list {
-		shown[i] = visible(n, 60)
-	}
-	return slices.Clip(shown)
 }
 
 // box draws a node.

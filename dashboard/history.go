@@ -15,6 +15,7 @@ const (
 	maxSpans   = 200_000 // of all locks together
 	mostSpans  = 200     // of one lock
 	leastSpans = 4
+	maxLocks   = 100_000 // with a history
 )
 
 // A history is what the snapshots of the last minutes have shown.
@@ -96,7 +97,7 @@ func (h *history) add(last, p *snapshot) {
 			t.close(p.at, exact)
 			fallthrough
 		default:
-			if p.at.Sub(t.seen) > remembered {
+			if p.at.Sub(t.seen) > remembered || len(h.locks) > maxLocks && p.byName[name] == nil {
 				delete(h.locks, name)
 			}
 		}

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/holdfast-go/holdfast/inspect"
@@ -11,9 +10,15 @@ import (
 
 func (d *Dashboard) limitsPage(p *snapshot, _ *http.Request) content {
 	c := content{Tables: []table{semaphoreTable(p), limiterTable(p)}}
+	semaphores := 0
+	for _, s := range p.locks {
+		if s.Kind == inspect.Semaphore {
+			semaphores++
+		}
+	}
 	c.Facts = []cell{
-		{ID: "total", Text: display.Thousands(len(c.Tables[0].Rows)), Note: noun(len(c.Tables[0].Rows), "semaphore") + " in use"},
-		{ID: "rates", Text: display.Thousands(len(p.limiters)), Note: noun(len(p.limiters), "rate limiter")},
+		{ID: "total", Text: display.Thousands(semaphores), Note: listed(noun(semaphores, "semaphore")+" in use", semaphores, mostLimits)},
+		{ID: "rates", Text: display.Thousands(len(p.limiters)), Note: listed(noun(len(p.limiters), "rate limiter"), len(p.limiters), mostLimits)},
 		{ID: "message"},
 	}
 	if p.limitersErr != nil {
@@ -23,7 +28,7 @@ func (d *Dashboard) limitsPage(p *snapshot, _ *http.Request) content {
 }
 
 // mostLimits is how many semaphores and how many limiters are listed.
-const mostLimits = 1000
+const mostLimits = 500
 
 func semaphoreTable(p *snapshot) table {
 	t := table{
@@ -40,7 +45,7 @@ func semaphoreTable(p *snapshot) table {
 		if free, ok := p.free[s.Name]; ok {
 			use, all = cell{Part: taken, Of: max(taken+free, 1), Text: percent(taken, taken+free)}, countCell(taken+free)
 		}
-		t.Rows = append(t.Rows, row{ID: url.QueryEscape(s.Name), Cells: []cell{
+		t.Rows = append(t.Rows, row{ID: rowID(s.Name), Cells: []cell{
 			mark(nameCell(s.Name), stuck[s.Name]), use, countCell(taken), all, countCell(s.waiting()), sinceCell(s.longest(), false), untilCell(s.until(), taken > 0, s.anySoon()),
 		}})
 	}
@@ -65,7 +70,7 @@ func limiterTable(p *snapshot) table {
 		if l.PerClient {
 			scope = "none: each client has its own"
 		}
-		t.Rows = append(t.Rows, row{ID: url.QueryEscape(l.Name), Cells: []cell{name, use, used, countCell(l.Permits), {Text: interval(l.Per), Class: "num"}, {Text: scope}}})
+		t.Rows = append(t.Rows, row{ID: rowID(l.Name), Cells: []cell{name, use, used, countCell(l.Permits), {Text: interval(l.Per), Class: "num"}, {Text: scope}}})
 	}
 	return t
 }

@@ -149,7 +149,7 @@ func holderTable(s *state) table {
 		t.Empty = "No permits are taken."
 	}
 	for i, h := range s.Holders {
-		t.Rows = append(t.Rows, row{ID: url.QueryEscape(h.Owner) + string(h.Mode), Cells: []cell{
+		t.Rows = append(t.Rows, row{ID: rowID(h.Owner + " " + string(h.Mode)), Cells: []cell{
 			aboutCell(h.Client),
 			{Text: visible(h.Owner, 80), Class: "owner"},
 			{Text: string(h.Mode)},
@@ -203,7 +203,7 @@ func queueTable(s *state) table {
 		t.Empty = "The queue is empty. " + plural(s.Clients, "client") + " outside of it " + are(s.Clients) + " told of the release."
 	}
 	for i, w := range s.Queue {
-		t.Rows = append(t.Rows, row{ID: url.QueryEscape(w.Owner) + "-" + string(w.Kind), Cells: []cell{
+		t.Rows = append(t.Rows, row{ID: rowID(w.Owner + " " + string(w.Kind)), Cells: []cell{
 			{Text: strconv.Itoa(w.Place), Class: "num"},
 			aboutCell(w.Client),
 			{Text: visible(w.Owner, 80), Class: "owner"},
@@ -254,7 +254,7 @@ func spanTable(spans []span) table {
 			to, held = cell{Text: "now", Class: "num"}, sinceCell(s.from, s.earlier)
 		}
 		t.Rows = append(t.Rows, row{
-			ID:    url.QueryEscape(s.owner) + string(s.mode) + strconv.FormatInt(s.from.UnixNano(), 36),
+			ID:    rowID(s.owner + " " + string(s.mode) + " " + strconv.FormatInt(s.from.UnixNano(), 36)),
 			Cells: []cell{clientCell(s.client, s.owner), {Text: visible(s.owner, 80), Class: "owner"}, from, to, held},
 		})
 	}

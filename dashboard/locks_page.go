@@ -190,6 +190,14 @@ func noun(n int, word string) string {
 	return word + "s"
 }
 
+// listed adds to a note how many of n are listed, if there are more than most.
+func listed(note string, n, most int) string {
+	if n <= most {
+		return note
+	}
+	return note + ", " + display.Thousands(most) + " listed"
+}
+
 func rangeFact(first, n, all int) cell {
 	c := cell{ID: "range"}
 	if n > 0 {
@@ -225,7 +233,7 @@ func lockRow(s *state, stuck bool) row {
 	if s.waiting() > 0 {
 		wait.Class += " strong"
 	}
-	return row{ID: url.QueryEscape(s.Name), Cells: []cell{
+	return row{ID: rowID(s.Name), Cells: []cell{
 		mark(nameCell(s.Name), stuck),
 		{Text: kindText(s), Class: "kind"},
 		holder, sinceCell(since, earlier),

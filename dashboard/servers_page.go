@@ -107,7 +107,7 @@ func (d *Dashboard) serversPage(_ *snapshot, r *http.Request) content {
 func serverRow(f driver.Facts) row {
 	name := cell{Text: visible(f.Node, 80)}
 	if f.Err != nil {
-		return row{ID: f.Node, Cells: []cell{name, {Text: "does not answer: " + errorText(f.Err), Class: "bad wide"}, {}, {}, {}, {}, {}, {}, {}, {}}}
+		return row{ID: rowID(f.Node), Cells: []cell{name, {Text: "does not answer: " + errorText(f.Err), Class: "bad wide"}, {}, {}, {}, {}, {}, {}, {}, {}}}
 	}
 	info := func(key string) cell { return cell{Text: visible(f.Info[key], 40), Class: "num"} }
 	limit := info("maxmemory_human")
@@ -120,7 +120,7 @@ func serverRow(f driver.Facts) row {
 		role = cell{Text: "replica", Class: "bad"}
 	}
 	clock := cell{Text: f.Clock.Round(time.Millisecond).String(), Class: "num"}
-	return row{ID: f.Node, Cells: []cell{
+	return row{ID: rowID(f.Node), Cells: []cell{
 		name,
 		{Text: visible(f.Release(), 40), Note: visible(f.Mode(), 20)},
 		role, countCell(f.Replicas), info("used_memory_human"), limit, policy,

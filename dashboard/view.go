@@ -1,6 +1,8 @@
 package dashboard
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"net/url"
 	"time"
@@ -139,19 +141,30 @@ func millis(t time.Time) int64 {
 
 const (
 	shortName = 100  // characters of a name in a list
+	hintName  = 512  // of the hint on a name that was cut
 	longName  = 4096 // characters of a name on its own page
 )
 
 // nameCell is the name of a lock, with a link to its page.
 func nameCell(name string) cell {
 	c := cell{Text: visible(name, shortName), Href: lockLink(name), Class: "name"}
-	if full := visible(name, longName); full != c.Text {
+	if full := visible(name, hintName); full != c.Text {
 		c.Full = full
 	}
 	if c.Text == "" {
 		c.Text = `""`
 	}
 	return c
+}
+
+// rowID returns the id of a row for an object with a name or key. Ids are short, and are the same
+// on all dashboards.
+func rowID(object string) string {
+	if id := url.QueryEscape(object); len(id) <= 64 {
+		return id
+	}
+	sum := sha256.Sum256([]byte(object))
+	return "#" + base64.RawURLEncoding.EncodeToString(sum[:12]) // no short id has a #
 }
 
 // lockLink is the link to the page of a lock. Names may be any bytes.

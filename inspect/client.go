@@ -160,7 +160,7 @@ func (i *Inspector) Clients(ctx context.Context, q Query) iter.Seq2[Client, erro
 						continue
 					}
 					l.seen[id] = true
-					if !give(l, *c, yield) {
+					if !give(l, *c, c.size(), yield) {
 						return nil
 					}
 				}

@@ -58,7 +58,7 @@ func (i *Inspector) Deadlocks(ctx context.Context, q Query) iter.Seq2[Deadlock, 
 					if found == nil {
 						continue // resolved
 					}
-					if !give(l, *found, yield) {
+					if !give(l, *found, found.size(), yield) {
 						return nil
 					}
 				}

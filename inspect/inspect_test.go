@@ -196,7 +196,7 @@ func TestHostileNames(t *testing.T) {
 	s := redistest.Fresh(t)
 	_, i := open(t, s.URL())
 	names := []string{
-		"", "\x1b[31mred\n\r\t", "\xff\xfe", strings.Repeat("x", 1<<20), "{}", "a}b", "{a", "}{", "{}{x}", "*", "[", `\`,
+		"", "\x1b[31mred\n\r\t", "\xff\xfe", strings.Repeat("x", 1021), "{}", "a}b", "{a", "}{", "{}{x}", "*", "[", `\`,
 		"redisson_lock_queue:{x}", "holdfast:x", "{a}:b:1:rwlock_timeout:1", "<script>", "'; DROP", "a b",
 	}
 	for _, n := range names {
@@ -206,7 +206,16 @@ func TestHostileNames(t *testing.T) {
 		s.Do(t, "EXPIRE", n+"~rw", "600")
 		s.Do(t, "SET", n+":timeout", "x")
 	}
+	long := strings.Repeat("x", 1025)
+	s.Do(t, "HSET", long, "a:1", "1")
+	s.Do(t, "EXPIRE", long, "600")
 	listed := must(list(t, i, inspect.Query{}))(t)
+	if _, ok := listed[long]; ok {
+		t.Error("a name of 1025 bytes is listed")
+	}
+	if l, err := i.Lock(t.Context(), long); err != nil || len(l.Holders) != 1 {
+		t.Errorf("a name of 1025 bytes: %+v, %v", l, err)
+	}
 	for _, n := range names {
 		l, ok := listed[n]
 		if !ok || len(l.Holders) != 1 || l.Holders[0].Owner != "a:1" {

@@ -71,7 +71,7 @@ func (l *listing) listLimiters(names []string, yield func(Limiter, error) bool) 
 			return err
 		}
 		for _, limiter := range found {
-			if !give(l, limiter, yield) {
+			if !give(l, limiter, limiter.size(), yield) {
 				return nil
 			}
 		}

@@ -17,6 +17,12 @@ const (
 	stride  = 250 // default of Query.Step
 	maxStep = 10_000
 	brief   = 100 // maximum number of holders and waiters per lock in a list
+
+	// The maximum size of a list, in bytes: so much for each item of Query.Limit on average,
+	// but not less than minRoom and not more than maxRoom.
+	itemRoom = 16 << 10
+	minRoom  = 1 << 20
+	maxRoom  = 64 << 20
 )
 
 // Locks lists the locks that are held now, and locks without holders that have
@@ -26,8 +32,11 @@ const (
 // once, unless its slot moves to another master. Other locks may be missed.
 // Each lock has up to 100 holders, and up to 100 waiters of each queue.
 //
-// An error ends the list. The error matches [ErrMore] if a limit of the query
-// was reached.
+// Names of more than 1024 bytes are not listed. A list has about 16 KiB per lock of
+// Query.Limit at most, and 64 MiB at most.
+//
+// An error ends the list. The error matches [ErrMore] if a limit was reached, and says
+// which one.
 func (i *Inspector) Locks(ctx context.Context, q Query) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {
 		l := &listing{Inspector: i, ctx: ctx, yield: yield, seen: make(map[string]bool), listed: make(map[string]bool)}
@@ -44,6 +53,7 @@ func (i *Inspector) Locks(ctx context.Context, q Query) iter.Seq2[Lock, error] {
 
 // limits sets the limits of a query.
 func (l *listing) limits(q Query) error {
+	l.room = max(min(cmp.Or(q.Limit, 1_000), maxRoom/itemRoom)*itemRoom, minRoom)
 	l.limit, l.keys, l.pause, l.step = cmp.Or(q.Limit, 1_000), cmp.Or(q.Keys, 1_000_000), q.Pause, min(cmp.Or(q.Step, stride), maxStep)
 	if err := l.ready(l.ctx); err != nil {
 		return err
@@ -56,10 +66,15 @@ func (l *listing) limits(q Query) error {
 
 // incomplete returns err, or [ErrMore] if a limit was reached.
 func (l *listing) incomplete(err error) error {
-	if err == nil && l.more {
-		err = fmt.Errorf("%w: raise the limits of the query, or use a pattern that matches fewer names", ErrMore)
+	switch {
+	case err != nil:
+		return err
+	case l.more && l.room < 0:
+		return fmt.Errorf("%w: the holders, waiters and names are too long for one list: use a pattern that matches fewer names", ErrMore)
+	case l.more:
+		return fmt.Errorf("%w: raise the limits of the query, or use a pattern that matches fewer names", ErrMore)
 	}
-	return err
+	return nil
 }
 
 // A listing is one run of Locks, Clients or Limiters.
@@ -73,6 +88,7 @@ type listing struct {
 	free    []string        // names of locks without holders that clients wait for; they are listed last
 	last    bool            // the free locks are being listed
 	limit   int             // remaining number of locks
+	room    int             // remaining number of bytes
 	keys    int             // number of keys to scan per walk
 	pause   time.Duration
 	step    int
@@ -117,7 +133,7 @@ func (l *listing) listFree() error {
 }
 
 // over reports whether the listing has to stop.
-func (l *listing) over() bool { return l.ended || l.limit < 0 }
+func (l *listing) over() bool { return l.ended || l.limit < 0 || l.room < 0 }
 
 // walk scans the keys of one server, as many as are left.
 func (l *listing) walk(w script.Walk, route string, keys *int, list func(names []string) error) error {
@@ -153,11 +169,13 @@ func (l *listing) walk(w script.Walk, route string, keys *int, list func(names [
 // leaves free locks to listFree.
 func (l *listing) list(names []string) error {
 	var locks []Lock
+	room := l.room
 	for _, names := range l.unseen(names) {
 		for lock, err := range l.look(l.ctx, names, brief, min(batch, l.step)) {
 			switch {
 			case err != nil:
 				return err
+			case room < 0: // the lock before does not fit
 			case len(lock.Holders) == 0 && len(lock.Queue) == 0 && lock.More == 0:
 			case len(lock.Holders) == 0 && !l.last:
 				l.free = append(l.free, lock.Name)
@@ -165,23 +183,25 @@ func (l *listing) list(names []string) error {
 			default:
 				l.listed[lock.Name] = true
 				locks = append(locks, lock)
+				room -= lock.size()
 			}
 		}
 	}
 	l.clients.name(l.ctx, locks[:min(len(locks), max(l.limit, 0))])
 	for _, lock := range locks {
-		if !give(l, lock, l.yield) {
+		if !give(l, lock, lock.size(), l.yield) {
 			return nil
 		}
 	}
 	return nil
 }
 
-// unseen returns the names that were not read before, by the nodes of their keys.
+// unseen returns the names that were not read before, by the nodes of their keys. It leaves
+// out names that are too long.
 func (l *listing) unseen(names []string) map[string][]string {
 	byNode := make(map[string][]string)
 	for _, n := range names {
-		if !l.seen[n] {
+		if len(n) <= script.MaxListed && !l.seen[n] {
 			l.seen[n] = true
 			node := l.driver.Place(n).Node
 			byNode[node] = append(byNode[node], n)
@@ -190,9 +210,12 @@ func (l *listing) unseen(names []string) map[string][]string {
 	return byNode
 }
 
-// give yields an item unless the limit is reached. It reports whether the listing goes on.
-func give[T any](l *listing, item T, yield func(T, error) bool) bool {
-	if l.limit--; l.limit < 0 {
+// give yields an item of that size unless a limit is reached. It reports whether the listing
+// goes on.
+func give[T any](l *listing, item T, size int, yield func(T, error) bool) bool {
+	l.limit--
+	l.room -= size
+	if l.over() {
 		l.more = true
 		return false
 	}

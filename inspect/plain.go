@@ -66,7 +66,7 @@ func (l *listing) listPlain(names []string, yield func(PlainLock, error) bool) e
 			return err
 		}
 		for _, p := range found {
-			if !give(l, p, yield) {
+			if !give(l, p, len(p.Name), yield) {
 				return nil
 			}
 		}

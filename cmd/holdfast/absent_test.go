@@ -81,7 +81,7 @@ func TestAbsentMany(t *testing.T) {
 		t.Errorf("%d names are suggested: %s", n+1, r.err)
 	}
 	var calls int
-	if _, err := fmt.Sscanf(redistestStat(t, s, "hscan"), "calls=%d", &calls); err != nil || calls > 10_000 {
+	if _, err := fmt.Sscanf(redistestStat(t, s, "hlen"), "calls=%d", &calls); err != nil || calls > 10_000 {
 		t.Errorf("%d of 50,000 hashes were read, %v", calls, err)
 	}
 }

@@ -43,7 +43,8 @@ and the mutexes of Holdfast wait for them. Ls does not read their values.
 Ls reads the keys with SCAN, a few hundred at a time, and so does not block
 other clients. --limit, --keys and --pause bound the work. If the list is
 incomplete, ls says so. Ls changes nothing. It escapes names that could harm the
-terminal and shortens long ones; --json prints them in full.
+terminal and shortens long ones; --json prints them in full. Locks with names
+of more than 1024 bytes are not listed.
 
 ` + lsSchema + `
 
@@ -189,7 +190,7 @@ func (q *lsQuery) incomplete(listed int) string {
 	if listed >= q.Limit {
 		return fmt.Sprintf("There may be more: ls stopped after %d locks. Raise --limit or give a pattern.", listed)
 	}
-	return fmt.Sprintf("There may be more: ls stopped after %d keys. Raise --keys.", q.Keys)
+	return fmt.Sprintf("There may be more: ls stopped after %d keys. Raise --keys, or give a pattern if the list is too long.", q.Keys)
 }
 
 // completeLocks returns lock names for shell completion. On an error it returns

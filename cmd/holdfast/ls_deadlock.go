@@ -27,10 +27,13 @@ func (q *lsQuery) deadlocks(ctx context.Context, i *inspect.Inspector) []inspect
 	return found
 }
 
+// lsDeadlocks is the maximum number of deadlocks that are described.
+const lsDeadlocks = 20
+
 // lsDeadlockText describes deadlocks, a call per line.
 func lsDeadlockText(s *term.Screen, found []inspect.Deadlock, now time.Time) string {
 	var b strings.Builder
-	for _, d := range found {
+	for _, d := range found[:min(len(found), lsDeadlocks)] {
 		fmt.Fprintf(&b, "\n%s of %s:\n", s.Paint(term.Red, "DEADLOCK"), plural(len(d.Calls), "call"))
 		for _, c := range d.Calls {
 			var holds, wants []string
@@ -44,6 +47,9 @@ func lsDeadlockText(s *term.Screen, found []inspect.Deadlock, now time.Time) str
 			}
 			fmt.Fprintf(&b, "  %s holds %s and waits for %s (for %s)\n", term.Quote(c.Who, lsMaxWidth), strings.Join(holds, " and "), strings.Join(wants, " and "), lsDuration(max(now.Sub(c.Since), 0)))
 		}
+	}
+	if more := len(found) - lsDeadlocks; more > 0 {
+		fmt.Fprintf(&b, "\nand %s: ls --json lists them\n", plural(more, "more deadlock"))
 	}
 	return b.String()
 }

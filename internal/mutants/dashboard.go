@@ -20,6 +20,26 @@ var dashboards = []Mutant{
 		"dashboard", "TestEscaping",
 	},
 	{
+		"rows repeat long names as their ids",
+		"dashboard/view.go", "len(id) <= 64 {", "true {",
+		"dashboard", "TestFloods/many_names",
+	},
+	{
+		"all deadlocks are on one page",
+		"dashboard/deadlocks_page.go", "p.deadlocks[:min(len(p.deadlocks), mostDeadlocks)]", "p.deadlocks",
+		"dashboard", "TestFloods/waits_for_many_locks",
+	},
+	{
+		"the JSON has raw control characters",
+		"dashboard/json.go", "display.Medium{}.JSON(string(text))", "string(text)",
+		"dashboard", "TestEscaping",
+	},
+	{
+		"a page repeats the raw query",
+		"dashboard/pages.go", "r.URL.Query().Encode()", "r.URL.RawQuery",
+		"dashboard", "TestEscaping",
+	},
+	{
 		"locks can be broken without AllowBreak",
 		"dashboard/break.go", "	case !d.options.AllowBreak:\n", "	case false:\n",
 		"dashboard", "TestBreakNotAllowed",

@@ -70,6 +70,36 @@ var inspection = []Mutant{
 		"inspect", "TestValuesAreNotRead",
 	},
 	{
+		"a deadlock has any number of calls",
+		"internal/script/wait.go", "for d.More() && len(*l) < maxWaits {", "for d.More() {",
+		"inspect", "TestFloods/many_waits",
+	},
+	{
+		"calls without an id are part of a deadlock",
+		"internal/script/wait.go", `return w.ID == "" })`, `return false })`,
+		"internal/script", "TestDecodeDeadlock",
+	},
+	{
+		"names of any length are listed",
+		"inspect/locks.go", "len(n) <= script.MaxListed && !l.seen[n]", "!l.seen[n]",
+		"inspect", "TestFloods/long_names",
+	},
+	{
+		"ids of clients and deadlocks have any length",
+		"internal/script/client.go", `ClientOf(id+":1") == id && id != ""`, `id != ""`,
+		"inspect", "TestFloods/long_ids",
+	},
+	{
+		"a list has any size",
+		"inspect/locks.go", "	l.room -= size\n", "",
+		"inspect", "TestFloods/long_leaders",
+	},
+	{
+		"entries of a queue are listed in full",
+		"internal/script/lua/inspect_look.lua", "string.sub(owner, 1, OWNER)", "owner",
+		"inspect", "TestFloods/long_owners",
+	},
+	{
 		"a long queue is read as a whole",
 		"internal/script/lua/inspect_look.lua", "for i = 0, math.min(size, most) - 1 do", "for i = 0, size - 1 do",
 		"inspect", "TestHostileQueue",

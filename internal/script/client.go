@@ -118,8 +118,13 @@ func ClientOf(owner string) string {
 // ClientWalk is the walk that finds the ids of clients.
 func ClientWalk() Walk { return prefixWalk(clientPrefix) }
 
-// prefixWalk is the walk that finds strings whose keys begin with a prefix. It returns the
-// rest of the keys.
+// prefixWalk is the walk that finds strings whose keys are a prefix and an id. It returns the
+// ids.
 func prefixWalk(prefix string) Walk {
-	return Walk{kind: "string", pattern: prefix + "*", names: func(key string) []string { return []string{strings.TrimPrefix(key, prefix)} }}
+	return Walk{kind: "string", pattern: prefix + "*", names: func(key string) []string {
+		if id := strings.TrimPrefix(key, prefix); ClientOf(id+":1") == id && id != "" {
+			return []string{id}
+		}
+		return nil
+	}}
 }

@@ -11,6 +11,10 @@ import (
 // MaxName is the longest name of an object, in bytes.
 const MaxName = 512
 
+// MaxListed is the longest name of a lock that is listed, in bytes. Redisson accepts longer
+// names than Holdfast.
+const MaxListed = 1024
+
 // prefixed derives a key in the slot of name, as Redisson does:
 // p:{name}, or p:name when the name has a hash tag of its own.
 func prefixed(p, name string) string {

@@ -1,7 +1,10 @@
 package script
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,9 +19,9 @@ type Wait struct {
 	Since  int64          `json:"since"` // Unix time in µs, by the clock of the client
 	Client string         `json:"client"`
 	Who    string         `json:"who"` // the client in words
-	Holds  []HeldLock     `json:"holds"`
-	Wants  []LockName     `json:"wants"`
-	By     []string       `json:"by"`            // the owners that hold what it wants
+	Holds  few[HeldLock]  `json:"holds"`
+	Wants  few[LockName]  `json:"wants"`
+	By     few[string]    `json:"by"`            // the owners that hold what it wants
 	Ends   bool           `json:"ends"`          // it can be ended to resolve a deadlock
 	Saw    map[string]int `json:"saw,omitempty"` // the Seq of other waits that were read before By
 	Age    int64          `json:"age,omitempty"` // of a copy: for how many ms clients have passed it on
@@ -39,18 +42,40 @@ type HeldLock struct {
 // Waits are a wait and those that it has read.
 type Waits struct {
 	Wait
-	Known []Wait `json:"known,omitempty"`
+	Known few[Wait] `json:"known,omitempty"`
 }
 
 // A Deadlock is a cycle of waits: each wants a lock that the next one holds.
 type Deadlock struct {
-	ID    string `json:"id"`
-	Found int64  `json:"found"` // Unix time in µs, by the clock of the client that has found it
-	Waits []Wait `json:"waits"`
+	ID    string    `json:"id"`
+	Found int64     `json:"found"` // Unix time in µs, by the clock of the client that has found it
+	Waits few[Wait] `json:"waits"`
+}
+
+// few is a list of which at most maxWaits elements are decoded. The length of the text does
+// not bound the memory: three bytes of JSON can be an element of 200 bytes.
+type few[T any] []T
+
+// UnmarshalJSON decodes the first elements of a list.
+func (l *few[T]) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if start, err := d.Token(); err != nil || start == nil { // nil: null
+		return err
+	} else if start != json.Delim('[') {
+		return errors.New("not a list")
+	}
+	for d.More() && len(*l) < maxWaits {
+		var element T
+		if err := d.Decode(&element); err != nil {
+			return err
+		}
+		*l = append(*l, element)
+	}
+	return nil
 }
 
 const (
-	maxWaits    = 32    // how many waits are published with one
+	maxWaits    = 32    // how many waits are published with one, and the most elements of a list
 	maxWaitText = 16384 // bytes
 
 	blockedPrefix  = "holdfast:blocked:"
@@ -82,9 +107,6 @@ func LookAtWait(owner string) driver.Call {
 // DecodeWaits decodes the reply to LookAtWait. It returns false if there is none.
 func DecodeWaits(r driver.Reply) (Waits, bool, error) {
 	w, ok, err := decodeJSON[Waits](r)
-	if len(w.Known) > maxWaits {
-		w.Known = w.Known[:maxWaits]
-	}
 	w.clean()
 	for i := range w.Known {
 		w.Known[i].clean()
@@ -103,13 +125,15 @@ func LookAtDeadlock(id string) driver.Call {
 	return driver.Call{Script: clientGet, Keys: []string{deadlockPrefix + id}, Args: []string{strconv.Itoa(maxWaitText)}}
 }
 
-// DecodeDeadlock decodes the reply to LookAtDeadlock. It returns false if there is none.
+// DecodeDeadlock decodes the reply to LookAtDeadlock. It returns false if there is none. Waits
+// without an id are left out.
 func DecodeDeadlock(r driver.Reply) (Deadlock, bool, error) {
 	d, ok, err := decodeJSON[Deadlock](r)
+	d.Waits = slices.DeleteFunc(d.Waits, func(w Wait) bool { return w.ID == "" })
 	for i := range d.Waits {
 		d.Waits[i].clean()
 	}
-	return d, ok && len(d.Waits) > 0, err
+	return d, ok && d.ID != "" && len(d.Waits) > 0, err
 }
 
 // DeadlockWalk is the walk that finds the ids of deadlocks.
@@ -128,10 +152,12 @@ func decodeJSON[T any](r driver.Reply) (v T, ok bool, err error) {
 	return v, true, nil
 }
 
-// clean removes from all texts what does not belong into a line, and shortens the lists.
+// clean removes from all texts what does not belong into a line, and locks whose names are too
+// long to be names.
 func (w *Wait) clean() {
 	w.Who, w.Client = word(w.Who), word(w.Client)
-	w.Holds, w.Wants, w.By = w.Holds[:min(len(w.Holds), maxWaits)], w.Wants[:min(len(w.Wants), maxWaits)], w.By[:min(len(w.By), maxWaits)]
+	w.Holds = slices.DeleteFunc(w.Holds, func(l HeldLock) bool { return l.long() || len(l.Owner) > MaxName })
+	w.Wants = slices.DeleteFunc(w.Wants, LockName.long)
 	for i := range w.Holds {
 		w.Holds[i].Kind = word(w.Holds[i].Kind)
 	}
@@ -139,3 +165,5 @@ func (w *Wait) clean() {
 		w.Wants[i].Kind = word(w.Wants[i].Kind)
 	}
 }
+
+func (n LockName) long() bool { return len(n.Name) > MaxName }

@@ -110,7 +110,7 @@ if kind == 'mutex' or kind == 'election' then
     for i = 0, math.min(length, most) - 1 do
       local owner = redis.call('lindex', KEYS[2], i)
       if not wait(owner, 'fair', -1, 0) then break end
-      channels[#channels + 1] = ARGV[2] .. ':' .. owner
+      if #owner <= OWNER then channels[#channels + 1] = ARGV[2] .. ':' .. owner end
       local id = KEYS[6] and string.match(#owner <= LONG and owner or '', '^([%x-]+):%d+$')
       if id and not seen[id] then channels[#channels + 1] = KEYS[6] .. ':' .. id end
       if id then seen[id] = true end
