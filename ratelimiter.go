@@ -167,7 +167,9 @@ func (l *RateLimiter) AllowN(ctx context.Context, n int) (bool, error) {
 
 // Take takes a permit if one is available now. Otherwise it takes none, and
 // returns after which time one can be available: what the header Retry-After of
-// an HTTP response says. The time is zero if the permit was taken.
+// an HTTP response says. The time is zero if the permit was taken. It may be 1 ms
+// longer than the interval, because the server counts whole milliseconds, and no
+// interval may contain more permits than the rate.
 func (l *RateLimiter) Take(ctx context.Context) (retryAfter time.Duration, err error) {
 	return l.TakeN(ctx, 1)
 }

@@ -28,7 +28,7 @@ func TestUnverifiedTLS(t *testing.T) {
 	}
 	unverified := file(", sslEnableEndpointIdentification: false")
 	const says = `^holdfast: warning: the TLS certificates of the servers are not verified: [^\n]*\n`
-	for _, args := range [][]string{{"ls"}, {"show", "x"}, {"run", "x", "--", "true"}, {"ls", "--json"}} {
+	for _, args := range [][]string{{"ls"}, {"watch", "--count", "1"}, {"run", "x", "--", "true"}, {"ls", "--json"}} {
 		execute(t, append([]string{"--config", unverified}, args...)...).want(t, 0, "*", says)
 	}
 	execute(t, "--config", unverified, "run", "x", "--verbose", "--", "true").want(t, 0, "", "WARN.*certificates of the servers are not verified")
@@ -86,7 +86,7 @@ func TestWrongThings(t *testing.T) {
 	}
 	s := redistest.Start(t)
 	s.Do(t, "SET", "text", "x")
-	execute(t, "run", "text", "--url", s.URL(), "--", "true").want(t, 122, "", `WRONGTYPE.*choose another name\n$`)
+	execute(t, "run", "text", "--url", s.URL(), "--", "true").want(t, 122, "", `WRONGTYPE.*use another name, or check which program writes the key\n$`)
 	bare := redistest.StartWith(t, redistest.Args("--rename-command", "CONFIG", "", "--appendonly", "yes"))
 	r = execute(t, "doctor", "--url", bare.URL())
 	r.want(t, 0, `not checked: persistence \(appendfsync\).*unknown command(?s:.*)in the configuration of the server`, "")

@@ -78,3 +78,15 @@ func Seed(seed uint64) {
 // Skip moves the clock forward, as after a sleep of the machine. It is for
 // tests.
 func Skip(d time.Duration) { slept.Add(int64(d)) }
+
+// Rounded returns a duration as people read it, for errors and log records: with one decimal of
+// a second, with whole seconds from a minute on, and with whole milliseconds below a second.
+func Rounded(d time.Duration) time.Duration {
+	switch abs := d.Abs(); {
+	case abs < time.Second:
+		return d.Round(time.Millisecond)
+	case abs < time.Minute:
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
+}

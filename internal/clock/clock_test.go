@@ -58,3 +58,19 @@ func BenchmarkEarly(b *testing.B) {
 		Early()
 	}
 }
+
+func TestRounded(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0:                            "0s",
+		1234567 * time.Nanosecond:    "1ms",
+		999600 * time.Microsecond:    "1s",
+		18936975170:                  "18.9s",
+		-18936975170:                 "-18.9s",
+		61234 * time.Millisecond:     "1m1s",
+		59*time.Minute + 59381239745: "59m59s",
+	} {
+		if got := Rounded(d).String(); got != want {
+			t.Errorf("%v is %s, want %s", d, got, want)
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
 // The errors that callers branch on. Package holdfast documents them.
@@ -26,7 +28,7 @@ var (
 
 // refusalHints say what to do when a server refuses a request, by error code.
 var refusalHints = map[string]string{
-	"WRONGTYPE": ": a value of another type is stored under this name: choose another name",
+	"WRONGTYPE": ": use another name, or check which program writes the key",
 	"NOPERM":    ": Check reports which permissions the user lacks",
 }
 
@@ -44,7 +46,7 @@ type Busy struct {
 }
 
 func (b *Busy) Error() string {
-	text, where := ErrNotAcquired.Error(), ""
+	text, where, left := ErrNotAcquired.Error(), "", clock.Rounded(b.TTL)
 	if b.Key != "" {
 		where = fmt.Sprintf("%.80q is ", b.Key)
 	}
@@ -54,20 +56,20 @@ func (b *Busy) Error() string {
 	case b.Votes != "":
 		text += ": " + b.Votes
 	case b.Young:
-		text = fmt.Sprintf("%s: the server was restarted and must not grant it for another %v", text, b.TTL)
+		text = fmt.Sprintf("%s: the server was restarted and must not grant it for another %v", text, left)
 	case b.Why != "":
 		text += ": " + b.Why
 		if b.TTL > 0 {
-			text = fmt.Sprintf("%s; that may change in %v", text, b.TTL)
+			text = fmt.Sprintf("%s; that may change in %v", text, left)
 		}
 	case b.Local:
 		text += ": " + where + "held by another lease of this client"
 		if b.TTL > 0 {
-			text += fmt.Sprintf(", which ends in %v unless renewed", b.TTL)
+			text += fmt.Sprintf(", which ends in %v unless renewed", left)
 		}
 		text += " (to re-enter it, use the context of that lease)"
 	case b.TTL > 0:
-		text = fmt.Sprintf("%s: %sheld by %s, whose lease ends in %v unless renewed", text, where, cmp.Or(b.Holder, "another owner"), b.TTL)
+		text = fmt.Sprintf("%s: %sheld by %s, whose lease ends in %v unless renewed", text, where, cmp.Or(b.Holder, "another owner"), left)
 	case b.TTL < 0:
 		text += ": " + where + "held by " + cmp.Or(b.Holder, "another owner") + ", without expiry (if the key does not belong to a lock, choose another name)"
 	}

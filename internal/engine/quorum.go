@@ -239,7 +239,7 @@ func (t *tally) error(q *Quorum) error {
 	case t.failed <= q.Servers-q.Need: // enough servers have answered
 		votes := fmt.Sprintf("%d of %d votes, needs %d (%d for others, %d failed", t.granted, q.Servers, q.Need, t.busy, t.failed)
 		if t.young > 0 {
-			votes += fmt.Sprintf(", %d restarted and not voting for up to %v", t.young, t.ttl)
+			votes += fmt.Sprintf(", %d restarted and not voting for up to %v", t.young, clock.Rounded(t.ttl))
 		}
 		return &Busy{TTL: t.ttl, Votes: votes + ")"}
 	case errors.Is(t.err, ErrRefused) || errors.Is(t.err, ErrClosed):

@@ -339,7 +339,7 @@ func (h *Hold) setLost(why watchdog.Reason) error {
 // expiry returns the text that says when a lock expires that could not be released.
 func expiry(ends time.Duration) string {
 	if left := ends - clock.Now(); left > 0 {
-		return fmt.Sprintf(", the lock expires in %v at the latest", left.Round(100*time.Millisecond))
+		return fmt.Sprintf(", the lock expires in %v at the latest", clock.Rounded(left))
 	}
 	return ""
 }

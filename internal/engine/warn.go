@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
@@ -64,7 +63,7 @@ func (h *Hold) Kept() {
 	user := h.user
 	h.mu.Unlock()
 	w := Warning{User: user, Name: h.Called(), Owner: h.owner}
-	held := (clock.Early() - h.granted).Round(time.Second)
+	held := clock.Rounded(clock.Early() - h.granted)
 	if leaked {
 		w.Reason, w.Err = "leaked", errLeaked
 		h.e.warn(slog.LevelWarn, w, "held", held)

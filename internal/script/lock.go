@@ -2,7 +2,7 @@ package script
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -109,8 +109,11 @@ func do(ctx context.Context, d driver.Driver, c driver.Call) (driver.Reply, erro
 // expects, the error names the keys, because the server does not.
 func NameKeys(c driver.Call, err error) error {
 	if driver.CodeOf(err) == "WRONGTYPE" && strings.HasPrefix(err.Error(), "WRONGTYPE Operation") {
-		err = &driver.Error{Class: driver.Fatal, Code: "WRONGTYPE", Err: fmt.Errorf(
-			"WRONGTYPE one of the keys %s holds data of another type: use another name for the lock, or delete the key", strings.Join(c.Keys, ", "))}
+		which := "the key "
+		if len(c.Keys) > 1 {
+			which = "one of the keys "
+		}
+		err = &driver.Error{Class: driver.Fatal, Code: "WRONGTYPE", Err: errors.New("WRONGTYPE " + which + strings.Join(c.Keys, ", ") + " holds data of another type")}
 	}
 	return err
 }

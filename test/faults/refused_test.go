@@ -198,7 +198,8 @@ func TestUnwillingServers(t *testing.T) {
 	}
 	s.Do(t, "SET", "string", "precious")
 	refuse("another type", "string", holdfast.ErrRefused, "WRONGTYPE")
-	if _, err := c.Mutex("string").TryLock(t.Context()); err == nil || !strings.HasSuffix(err.Error(), "choose another name") {
+	_, err := c.Mutex("string").TryLock(t.Context())
+	if want := "holds data of another type: use another name, or check which program writes the key"; err == nil || !strings.HasSuffix(err.Error(), want) || strings.Count(err.Error(), "type") != 1 {
 		t.Errorf("another type: %v", err)
 	}
 	if got := s.Do(t, "GET", "string"); got != "precious" {
