@@ -39,7 +39,7 @@ func (b *Bucket[T]) Watch(ctx context.Context) iter.Seq2[BucketValue[T], error] 
 		}
 		change := &script.ValueChange{Bucket: b.wire, Any: true}
 		for ctx.Err() == nil {
-			_, err := b.client.engine.Take(ctx, change, engine.Request{Wait: engine.Forever})
+			_, err := b.client.engine.Take(ctx, change, engine.Request{Wait: engine.Forever, Watch: true})
 			var value BucketValue[T]
 			switch {
 			case ctx.Err() != nil:

@@ -217,7 +217,7 @@ func (e *Election) Observe(ctx context.Context, opts ...Option) iter.Seq2[Leader
 		}
 		change := &script.Change{Election: e.wire, Any: true}
 		for ctx.Err() == nil {
-			_, err := e.client.engine.Take(ctx, change, engine.Request{Wait: engine.Forever, Pause: set.pause})
+			_, err := e.client.engine.Take(ctx, change, engine.Request{Wait: engine.Forever, Watch: true, Pause: set.pause})
 			switch {
 			case err == nil:
 				if !yield(Leader{change.Seen.Said, change.Seen.Term, change.Seen.Owner}, nil) {

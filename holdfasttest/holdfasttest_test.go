@@ -143,6 +143,30 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.errors = append(r.errors, fmt.Sprintf(format, args...))
 }
 
+// A loop over changes is no call that waits for a lock.
+func TestWatchDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := holdfasttest.NewClient(t)
+		seen := make(chan struct{}, 2)
+		go func() {
+			for range holdfast.NewBucket(c, "bucket", holdfast.StringCodec{}).Watch(t.Context()) {
+				seen <- struct{}{}
+			}
+		}()
+		go func() {
+			for range c.Election("election").Observe(t.Context()) {
+				seen <- struct{}{}
+			}
+		}()
+		<-seen
+		<-seen
+		time.Sleep(time.Hour)
+		if s := c.Stats(); s.Waiting != 0 || len(s.Calls) != 0 || s.Subscriptions == 0 {
+			t.Errorf("%d calls wait, %v; %d subscriptions", s.Waiting, s.Calls, s.Subscriptions)
+		}
+	})
+}
+
 func TestLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{TB: t}

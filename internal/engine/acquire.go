@@ -48,6 +48,8 @@ type Request struct {
 	// Declare, if set, creates what is requested, or changes it. It is called before
 	// the first request, and with missing set when it does not exist.
 	Declare func(ctx context.Context, missing bool) error
+	// Watch is set if the request waits for a change. It does not count as waiting.
+	Watch bool
 	// Caller, if set, is told that the call waits for long.
 	Caller Caller
 	// Report, if set, notes how the acquisition went.

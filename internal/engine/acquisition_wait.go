@@ -208,7 +208,7 @@ func (a *acquisition) wait(d time.Duration) error {
 
 // countWait counts the acquisition among those that wait, or not any more.
 func (a *acquisition) countWait(waits bool) {
-	if a.waits != waits {
+	if a.waits != waits && !a.r.Watch {
 		a.waits = waits
 		a.e.waiting.Add(int64(2*boolInt(waits) - 1))
 		a.e.announce(false)

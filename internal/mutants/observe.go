@@ -119,4 +119,9 @@ var observers = []Mutant{
 		"holders.go", "	if h.looked != 0 && now-h.looked < holderPause {\n", "	if h.looked != 0 && now-h.looked < 0 {\n",
 		"test/behaviour", "TestErrorNamesHolder",
 	},
+	{
+		"a loop over changes counts as a call that waits",
+		"internal/engine/acquisition_wait.go", "if a.waits != waits && !a.r.Watch {", "if a.waits != waits {",
+		"holdfasttest", "TestWatchDoesNotWait",
+	},
 }
