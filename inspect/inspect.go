@@ -92,7 +92,7 @@ type Holder struct {
 // that was killed stays in the queue until a release passes over it, for at most
 // five minutes after the last request of any client.
 type Waiter struct {
-	Owner string
+	Owner string // up to 512 bytes of it
 	// Place is the place in its queue; 1 is the first. Permits do not always go
 	// to the first: a release passes over waiters that want more than are free.
 	Place   int
@@ -112,8 +112,8 @@ type Query struct {
 	Step  int           // the approximate number of keys per request, which delays other clients for as long as it runs; the default is 250
 }
 
-// ErrMore means that a limit of the [Query] was reached, so the list is not
-// complete.
+// ErrMore means that a limit of the [Query], or the maximum size of a list, was
+// reached, so the list is not complete.
 var ErrMore = errors.New("the list is incomplete")
 
 // ErrNotLock means that the key with this name is not a lock.

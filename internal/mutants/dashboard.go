@@ -27,11 +27,11 @@ var dashboards = []Mutant{
 	{
 		"all deadlocks are on one page",
 		"dashboard/deadlocks_page.go", "p.deadlocks[:min(len(p.deadlocks), mostDeadlocks)]", "p.deadlocks",
-		"dashboard", "TestFloods/waits_for_many_locks",
+		"dashboard", "TestFloods/many_waits",
 	},
 	{
 		"the JSON has raw control characters",
-		"dashboard/json.go", "display.Medium{}.JSON(string(text))", "string(text)",
+		"internal/display/display.go", "if r == utf8.RuneError || r <= ' ' || m.Harmless(r) {", "if true {",
 		"dashboard", "TestEscaping",
 	},
 	{

@@ -91,7 +91,7 @@ var inspection = []Mutant{
 	},
 	{
 		"a list has any size",
-		"inspect/locks.go", "	l.room -= size\n", "",
+		"inspect/locks.go", "l.room = max(min(cmp.Or(q.Limit, 1_000), maxRoom/itemRoom)*itemRoom, minRoom)", "l.room = 1 << 40",
 		"inspect", "TestFloods/long_leaders",
 	},
 	{
