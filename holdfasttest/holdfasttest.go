@@ -16,8 +16,9 @@
 // tests in which something goes wrong: [Server.Take], [Server.Expire], [Server.Cut],
 // [Server.FailOver] and [Server.Fill].
 //
-// A test fails if a lease was not released, or if a call still waits, at its end. To leave a
-// lease on purpose, as a process that crashes does, close the client before the test ends.
+// A test fails if a lease was not released, or if a call still waits, at its end. The failure
+// has the line that created the client. To leave a lease on purpose, as a process that crashes
+// does, close the client before the test ends.
 //
 // Import this package in tests only: it makes Holdfast measure leases with the wall clock,
 // so that faked time works.
@@ -26,7 +27,12 @@ package holdfasttest
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
@@ -56,7 +62,8 @@ func NewServer(tb testing.TB) *Server {
 }
 
 // NewClient returns a client of the server. Clients of one server stand for processes that
-// share it. The client is closed at the end of the test, if it is not closed before.
+// share it. The client is closed at the end of the test, if it is not closed before. Without
+// Options.Logger, warnings and errors are part of the output of the test.
 func (s *Server) NewClient(opts ...holdfast.Options) *holdfast.Client {
 	s.tb.Helper()
 	var o holdfast.Options
@@ -67,29 +74,71 @@ func (s *Server) NewClient(opts ...holdfast.Options) *holdfast.Client {
 	default:
 		s.tb.Fatal("holdfasttest: more than one Options")
 	}
+	out := &output{w: s.tb.Output()}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
 	c, err := holdfast.New(s.memory.Driver(), o)
 	if err != nil {
 		s.tb.Fatal(err)
 	}
-	s.tb.Cleanup(func() { s.end(c) })
+	where := caller()
+	s.tb.Cleanup(func() {
+		s.end(c, where)
+		out.end()
+	})
 	return c
 }
 
+// caller returns the file and the line that called this package. In a bubble of
+// testing/synctest, Helper does not find it for a Cleanup function.
+func caller() string {
+	var pcs [8]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if !more || filepath.Base(f.File) != "holdfasttest.go" {
+			return fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
+		}
+	}
+}
+
+// An output is the output of a test, which must not be used after its end.
+type output struct {
+	mu sync.Mutex
+	w  io.Writer // nil: the test has ended
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.w == nil {
+		return len(b), nil
+	}
+	return o.w.Write(b)
+}
+
+func (o *output) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.w = nil
+}
+
 // end closes a client, and reports what the test has left.
-func (s *Server) end(c *holdfast.Client) {
+func (s *Server) end(c *holdfast.Client, where string) {
 	stats := c.Stats()
 	for _, l := range stats.Leases {
-		s.tb.Errorf("holdfasttest: the lease on the %s %q was not released", l.Kind, l.Name)
+		s.tb.Errorf("%s: holdfasttest: a lease of this client on the %s %q was not released", where, l.Kind, l.Name)
 	}
 	if stats.Waiting > 0 {
 		var names []string
 		for _, call := range stats.Calls {
 			names = append(names, fmt.Sprintf("for the %s %q", call.Kind, call.Name))
 		}
-		s.tb.Errorf("holdfasttest: %d calls still wait %s", stats.Waiting, strings.Join(names, ", "))
+		s.tb.Errorf("%s: holdfasttest: %d calls of this client still wait %s", where, stats.Waiting, strings.Join(names, ", "))
 	}
 	if err := c.Close(); err != nil && !errors.Is(err, holdfast.ErrClosed) {
-		s.tb.Errorf("holdfasttest: %v", err)
+		s.tb.Errorf("%s: holdfasttest: %v", where, err)
 	}
 }
 

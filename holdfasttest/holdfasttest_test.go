@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -184,4 +187,48 @@ func TestLeft(t *testing.T) {
 			t.Errorf("%q", r.errors)
 		}
 	})
+}
+
+// What a test has left is reported with the line that created the client, and warnings are
+// part of the output of the test.
+func TestOutput(t *testing.T) {
+	if os.Getenv("HOLDFASTTEST_OUTPUT") != "" {
+		synctest.Test(t, func(t *testing.T) {
+			s := holdfasttest.NewServer(t)
+			c := s.NewClient() // the line that is reported
+			if _, err := c.Mutex("left").Lock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.Cut()
+			time.Sleep(time.Hour)
+			s.Restore()
+			if _, err := c.Mutex("left").Lock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			go func() { _, _ = c.Mutex("left").Lock(context.Background()) }() // the context of the test ends first
+			time.Sleep(time.Minute)
+		})
+		return
+	}
+	source, err := os.ReadFile("holdfasttest_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := strings.Cut(string(source), "// the line that is reported")
+	at := fmt.Sprintf("holdfasttest_test.go:%d: holdfasttest: ", 1+strings.Count(before, "\n"))
+	test := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOutput$")
+	test.Env = append(os.Environ(), "HOLDFASTTEST_OUTPUT=1")
+	var stdout, stderr strings.Builder
+	test.Stdout, test.Stderr = &stdout, &stderr
+	if err := test.Run(); err == nil {
+		t.Error("the test passed")
+	}
+	for _, want := range []string{at + `a lease of this client on the mutex "left" was not released`, at + "1 calls of this client still wait", "level=WARN msg=\"lease lost: "} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, stdout.String())
+		}
+	}
+	if stderr.Len() > 0 {
+		t.Errorf("on stderr:\n%s", stderr.String())
+	}
 }

@@ -23,7 +23,7 @@ func limitRate(client *holdfast.Client, rate holdfast.Rate, userOf func(*http.Re
 			log.Printf("request without a limit: %v", err)
 		case retryAfter > 0:
 			// Take counts whole milliseconds and rounds up. A request takes longer than that one.
-			seconds := max(math.Ceil((retryAfter-time.Millisecond).Seconds()), 1)
+			seconds := max(math.Ceil((retryAfter - time.Millisecond).Seconds()), 1)
 			w.Header().Set("Retry-After", strconv.Itoa(int(seconds)))
 			http.Error(w, "too many requests", http.StatusTooManyRequests)
 			return
