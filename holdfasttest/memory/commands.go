@@ -47,7 +47,8 @@ func merge(groups ...map[string]command) map[string]command {
 }
 
 // do runs a command.
-func (t *tx) do(args []string) (any, error) {
+func (t *tx) do(args []string) (r any, err error) {
+	defer rescue(&err)
 	name := strings.ToLower(args[0])
 	c, ok := commands[name]
 	if !ok {
@@ -65,7 +66,10 @@ func (t *tx) do(args []string) (any, error) {
 		t.s.show(t.db, "lua", append([]string{name}, args...))
 	}
 	t.dirty = t.dirty || writing[name] || growing[name]
-	return c.run(t, args)
+	if r, err = c.run(t, args); t.s.meter.err != nil {
+		return nil, failure("ERR " + t.s.meter.err.Error())
+	}
+	return r, err
 }
 
 // growing are the commands that a server refuses when its memory is full, unless the script

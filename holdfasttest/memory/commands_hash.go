@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -114,10 +115,7 @@ func hdel(t *tx, args []string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := int64(0)
-	for _, f := range args[1:] {
-		n += number(h.del(f))
-	}
+	n := int64(h.del(args[1:]...))
 	if n > 0 {
 		t.dropEmpty(args[0], len(h.fields))
 	}
@@ -137,6 +135,9 @@ func hincrby(t *tx, args []string) (any, error) {
 		before, err := integer(old)
 		if err != nil {
 			return nil, failure("ERR hash value is not an integer")
+		}
+		if n > 0 && before > math.MaxInt64-n || n < 0 && before < math.MinInt64-n {
+			return nil, failure("ERR increment or decrement would overflow")
 		}
 		n += before
 	}
@@ -162,7 +163,7 @@ func hscan(t *tx, args []string) (any, error) {
 	if len(some) > smallHash {
 		next, some = page(h.fields, s.cursor, s.count)
 	}
-	some = slices.DeleteFunc(slices.Clone(some), func(f string) bool { return !matches(s.match, f) })
+	some = slices.DeleteFunc(slices.Clone(some), func(f string) bool { return !t.s.meter.matches(s.match, f) })
 	return []any{strconv.FormatUint(next, 10), texts(h.list(some, true, true))}, nil
 }
 
@@ -186,6 +187,9 @@ func hrandfield(t *tx, args []string) (any, error) {
 		return nil, errSyntax
 	}
 	var some []string
+	if n < -maxArgs {
+		return nil, failure("ERR value is out of range")
+	}
 	if n < 0 {
 		for range -n {
 			if len(h.fields) > 0 {

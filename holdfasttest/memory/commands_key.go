@@ -200,7 +200,7 @@ func move(t *tx, args []string) (any, error) {
 }
 
 func keys(t *tx, args []string) (any, error) {
-	return texts(slices.DeleteFunc(t.all(), func(key string) bool { return !matches(args[0], key) })), nil
+	return texts(slices.DeleteFunc(t.all(), func(key string) bool { return !t.s.meter.matches(args[0], key) })), nil
 }
 
 func object(t *tx, args []string) (any, error) {

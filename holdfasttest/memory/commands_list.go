@@ -33,12 +33,12 @@ func push(t *tx, args []string, front bool) (any, error) {
 	if len(l.items) == 0 {
 		t.put(args[0], &entry{value: l})
 	}
-	for _, item := range args[1:] {
-		if front {
-			l.items = slices.Insert(l.items, 0, item)
-		} else {
-			l.items = append(l.items, item)
-		}
+	items := slices.Clone(args[1:])
+	if front {
+		slices.Reverse(items)
+		l.items = append(items, l.items...)
+	} else {
+		l.items = append(l.items, items...)
 	}
 	return int64(len(l.items)), nil
 }

@@ -69,7 +69,7 @@ func config(t *tx, args []string) (any, error) {
 		all := pairs{}
 		for name, value := range settings {
 			for _, pattern := range args[1:] {
-				if matches(strings.ToLower(pattern), name) {
+				if t.s.meter.matches(strings.ToLower(pattern), name) {
 					all = append(all, name, value)
 					break
 				}

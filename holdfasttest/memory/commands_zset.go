@@ -1,6 +1,9 @@
 package memory
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 var zsetCommands = map[string]command{
 	"zadd":             {3, -1, zadd},
@@ -71,18 +74,24 @@ pairs:
 		return nil, err
 	}
 	empty, added, changed := len(z.items) == 0, int64(0), int64(0)
+	changes := make(map[string]float64)
 	for i, f := range scores {
 		name := rest[2*i+1]
-		old, had := z.scores[name]
+		old, had := changes[name]
+		if !had {
+			old, had = z.scores[name]
+		}
 		if had && (nx || gt && f <= old || lt && f >= old) || !had && xx {
 			continue
 		}
-		if z.set(name, f) {
+		changes[name] = f
+		if !had {
 			added++
 		} else if f != old {
 			changed++
 		}
 	}
+	z.set(changes)
 	if empty && len(z.items) > 0 {
 		t.put(args[0], &entry{value: z})
 	}
@@ -101,11 +110,13 @@ func zincrby(t *tx, args []string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if by += z.scores[args[2]]; math.IsNaN(by) {
+		return nil, failure("ERR resulting score is not a number (NaN)")
+	}
 	if len(z.items) == 0 {
 		t.put(args[0], &entry{value: z})
 	}
-	by += z.scores[args[2]]
-	z.set(args[2], by)
+	z.set(map[string]float64{args[2]: by})
 	return score(by), nil
 }
 
@@ -114,11 +125,7 @@ func zrem(t *tx, args []string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := int64(0)
-	for _, name := range args[1:] {
-		n += number(z.del(name))
-	}
-	return t.removed(args[0], z, n), nil
+	return t.removed(args[0], z, int64(z.del(args[1:]...))), nil
 }
 
 // removed ends a command that has removed n members.

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"hash/fnv"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -42,11 +43,7 @@ func clone(value any) any {
 	case *list:
 		return &list{slices.Clone(v.items)}
 	case *zset:
-		c := newZset()
-		for _, m := range v.items {
-			c.set(m.name, m.score)
-		}
-		return c
+		return &zset{slices.Clone(v.items), maps.Clone(v.scores)}
 	default:
 		return value
 	}
@@ -70,13 +67,16 @@ func (h *hash) set(field, value string) bool {
 	return !had
 }
 
-func (h *hash) del(field string) bool {
-	if _, has := h.values[field]; !has {
-		return false
+// del deletes fields, and returns how many there were.
+func (h *hash) del(fields ...string) int {
+	before := len(h.values)
+	for _, f := range fields {
+		delete(h.values, f)
 	}
-	delete(h.values, field)
-	h.fields = slices.DeleteFunc(h.fields, func(f string) bool { return f == field })
-	return true
+	if len(h.values) < before {
+		h.fields = slices.DeleteFunc(h.fields, func(f string) bool { _, has := h.values[f]; return !has })
+	}
+	return before - len(h.values)
 }
 
 type list struct{ items []string }
@@ -115,23 +115,48 @@ func (z *zset) rank(name string) int {
 	return i
 }
 
-// set reports whether the member is new.
-func (z *zset) set(name string, score float64) bool {
-	had := z.del(name)
-	i, _ := slices.BinarySearchFunc(z.items, scored{name, score}, compare)
-	z.items = slices.Insert(z.items, i, scored{name, score})
-	z.scores[name] = score
-	return !had
+// set sets scores of members. It merges many at once: one by one, the work would grow with the
+// product of both numbers.
+func (z *zset) set(scores map[string]float64) {
+	z.del(slices.Collect(maps.Keys(scores))...)
+	fresh := make([]scored, 0, len(scores))
+	for name, score := range scores {
+		fresh = append(fresh, scored{name, score})
+		z.scores[name] = score
+	}
+	if len(fresh) == 1 {
+		i, _ := slices.BinarySearchFunc(z.items, fresh[0], compare)
+		z.items = slices.Insert(z.items, i, fresh[0])
+		return
+	}
+	slices.SortFunc(fresh, compare)
+	items := make([]scored, 0, len(z.items)+len(fresh))
+	for _, m := range z.items {
+		for len(fresh) > 0 && compare(fresh[0], m) < 0 {
+			items, fresh = append(items, fresh[0]), fresh[1:]
+		}
+		items = append(items, m)
+	}
+	z.items = append(items, fresh...)
 }
 
-func (z *zset) del(name string) bool {
-	i := z.rank(name)
-	if i < 0 {
-		return false
+// del removes members, and returns how many there were.
+func (z *zset) del(names ...string) int {
+	before := len(z.scores)
+	if len(names) == 1 {
+		if i := z.rank(names[0]); i >= 0 {
+			z.items = slices.Delete(z.items, i, i+1)
+			delete(z.scores, names[0])
+		}
+		return before - len(z.scores)
 	}
-	z.items = slices.Delete(z.items, i, i+1)
-	delete(z.scores, name)
-	return true
+	for _, name := range names {
+		delete(z.scores, name)
+	}
+	if len(z.scores) < before {
+		z.items = slices.DeleteFunc(z.items, func(m scored) bool { _, has := z.scores[m.name]; return !has })
+	}
+	return before - len(z.scores)
 }
 
 // A bound is an end of a range of scores.

@@ -1,46 +1,86 @@
 package memory
 
 import (
-	"bytes"
-	"encoding/gob"
+	"encoding/binary"
 	"strings"
 )
 
-// A dumped value is what DUMP returns, in the form of package gob. It is of no use for
-// another kind of server.
-type dumped struct {
-	Type   string
-	Text   string
-	Items  []string // of a list; of a hash, fields and values; of a sorted set, members
-	Scores []float64
-}
+// What DUMP returns is dumpMark, the type, and the parts of the value. It is of no use for
+// another kind of server. A part is its length, in four bytes, and its bytes. A score is a part.
+// So RESTORE allocates no more than a few times what it has received.
 
-const dumpMark = "holdfast-memory 1\n"
+const dumpMark = "holdfast-memory 2\n"
 
 func dump(t *tx, args []string) (any, error) {
 	e := t.find(args[0])
 	if e == nil {
 		return nil, nil
 	}
-	d := dumped{Type: typeName(e.value)}
+	parts := []string{typeName(e.value)}
 	switch v := e.value.(type) {
 	case string:
-		d.Text = v
+		parts = append(parts, v)
 	case *list:
-		d.Items = v.items
+		parts = append(parts, v.items...)
 	case *hash:
-		d.Items = v.list(v.fields, true, true)
+		parts = append(parts, v.list(v.fields, true, true)...)
 	case *zset:
 		for _, m := range v.items {
-			d.Items, d.Scores = append(d.Items, m.name), append(d.Scores, m.score)
+			parts = append(parts, m.name, score(m.score))
 		}
 	}
-	var b bytes.Buffer
-	b.WriteString(dumpMark)
-	if err := gob.NewEncoder(&b).Encode(d); err != nil {
-		return nil, failure("ERR " + err.Error())
+	b := []byte(dumpMark)
+	for _, part := range parts {
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...)
 	}
-	return b.String(), nil
+	return string(b), nil
+}
+
+// undump returns the value in what DUMP has returned.
+func undump(text string) (value any, ok bool) {
+	text, ok = strings.CutPrefix(text, dumpMark)
+	var parts []string
+	for ok && text != "" {
+		if len(text) < 4 {
+			return nil, false
+		}
+		n := binary.BigEndian.Uint32([]byte(text[:4]))
+		if text = text[4:]; uint64(n) > uint64(len(text)) {
+			return nil, false
+		}
+		parts, text = append(parts, text[:n]), text[n:]
+	}
+	if len(parts) < 2 { // no value is empty
+		return nil, false
+	}
+	items := parts[1:]
+	even := len(items)%2 == 0
+	switch parts[0] {
+	case "string":
+		return items[0], len(items) == 1
+	case "list":
+		return &list{items}, true
+	case "hash":
+		h := newHash()
+		for i := 0; even && i < len(items); i += 2 {
+			h.set(items[i], items[i+1])
+		}
+		return h, even
+	case "zset":
+		scores := make(map[string]float64)
+		for i := 0; even && i < len(items); i += 2 {
+			f, err := float(items[i+1])
+			if err != nil {
+				return nil, false
+			}
+			scores[items[i]] = f
+		}
+		z := newZset()
+		z.set(scores)
+		return z, even
+	default:
+		return nil, false
+	}
 }
 
 func restore(t *tx, args []string) (any, error) {
@@ -65,37 +105,15 @@ func restore(t *tx, args []string) (any, error) {
 	if ttl < 0 {
 		return nil, failure("ERR Invalid TTL value, must be >= 0")
 	}
-	bad := failure("ERR DUMP payload version or checksum are wrong")
-	text, ok := strings.CutPrefix(args[2], dumpMark)
-	var d dumped
-	if !ok || gob.NewDecoder(strings.NewReader(text)).Decode(&d) != nil {
-		return nil, bad
+	value, ok := undump(args[2])
+	if !ok {
+		return nil, failure("ERR DUMP payload version or checksum are wrong")
 	}
-	e := new(entry)
+	e := &entry{value: value}
 	if ttl > 0 {
 		if e.until, err = t.deadline(ttl, false, at, "restore"); err != nil {
 			return nil, err
 		}
-	}
-	switch d.Type {
-	case "string":
-		e.value = d.Text
-	case "list":
-		e.value = &list{d.Items}
-	case "hash":
-		h := newHash()
-		for i := 0; i+1 < len(d.Items); i += 2 {
-			h.set(d.Items[i], d.Items[i+1])
-		}
-		e.value = h
-	case "zset":
-		z := newZset()
-		for i, name := range d.Items {
-			z.set(name, d.Scores[i])
-		}
-		e.value = z
-	default:
-		return nil, bad
 	}
 	if t.find(args[0]) != nil {
 		t.drop(args[0], "")

@@ -1,47 +1,58 @@
 package memory
 
-// matches reports whether a text matches a pattern of Redis: *, ?, [a-c], [^a] and \.
-func matches(pattern, text string) bool {
-	for len(pattern) > 0 {
-		switch pattern[0] {
-		case '*':
-			for len(pattern) > 1 && pattern[1] == '*' {
-				pattern = pattern[1:]
-			}
-			if len(pattern) == 1 {
+// matches reports whether a text matches a pattern of Redis: *, ?, [a-c], [^a] and \. If a
+// match fails, only the last * takes one more character, so the work grows with the product of
+// both lengths. Work beyond their sum counts as steps. When no steps are left, nothing matches.
+func (m *meter) matches(pattern, text string) bool {
+	free := int64(len(pattern) + len(text))
+	starred, again, from := false, "", "" // the pattern behind the last *, and the text that it leaves
+	for {
+		cost := int64(1)
+		switch {
+		case pattern == "" && text == "":
+			return true
+		case pattern != "" && pattern[0] == '*':
+			pattern = pattern[1:]
+			starred, again, from = true, pattern, text
+			if pattern == "" {
 				return true
 			}
-			for i := 0; i <= len(text); i++ {
-				if matches(pattern[1:], text[i:]) {
-					return true
-				}
-			}
+		case pattern != "" && text == "":
 			return false
-		case '?':
-			if text == "" {
-				return false
-			}
-			pattern, text = pattern[1:], text[1:]
-		case '[':
-			if text == "" {
-				return false
-			}
-			rest, in := class(pattern[1:], text[0])
-			if !in {
-				return false
-			}
-			pattern, text = rest, text[1:]
 		default:
-			if pattern[0] == '\\' && len(pattern) > 1 {
-				pattern = pattern[1:]
+			rest, ok := "", false
+			if pattern != "" {
+				rest, ok = element(pattern, text[0])
+				cost = int64(len(pattern) - len(rest))
 			}
-			if text == "" || text[0] != pattern[0] {
+			switch {
+			case ok:
+				pattern, text = rest, text[1:]
+			case starred:
+				from = from[1:]
+				pattern, text = again, from
+			default:
 				return false
 			}
-			pattern, text = pattern[1:], text[1:]
+		}
+		if free -= cost; free < 0 && !m.use(cost) {
+			return false
 		}
 	}
-	return text == ""
+}
+
+// element reports whether the first element of a pattern, which is no *, matches c. It returns
+// the rest of the pattern.
+func element(pattern string, c byte) (rest string, ok bool) {
+	switch {
+	case pattern[0] == '?':
+		return pattern[1:], true
+	case pattern[0] == '[':
+		return class(pattern[1:], c)
+	case pattern[0] == '\\' && len(pattern) > 1:
+		pattern = pattern[1:]
+	}
+	return pattern[1:], pattern[0] == c
 }
 
 // class reports whether c is in a class, whose pattern begins after its bracket, and returns

@@ -2,84 +2,163 @@ package memory
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// newVM returns an interpreter with what scripts of Redis can use, as far as those of
-// Holdfast do.
-func newVM() *lua.LState {
+// An interpreter runs scripts, one at a time. It has what scripts of Redis can use, as far as
+// those of Holdfast do. A script cannot change what the next one finds: its globals and all
+// libraries are read-only.
+type interpreter struct {
+	*meter
+	vm      *lua.LState
+	env     *lua.LTable // the globals that a script sees
+	globals *lua.LTable // where env finds them
+	fixed   map[*lua.LTable]bool
+	seed    rand.PCG
+	tx      *tx // of the script that runs
+}
+
+// baseNames are the functions of the base library that scripts have. What compiles a text, and
+// what changes the environment of a function, is missing.
+var baseNames = strings.Fields("assert getmetatable ipairs next pairs rawequal rawget select type _VERSION")
+
+func newInterpreter(m *meter) *interpreter {
 	vm := lua.NewState(lua.Options{SkipOpenLibs: true})
-	for _, lib := range []struct {
-		name string
-		open lua.LGFunction
-	}{{lua.BaseLibName, lua.OpenBase}, {lua.TabLibName, lua.OpenTable}, {lua.StringLibName, lua.OpenString}, {lua.MathLibName, lua.OpenMath}} {
-		vm.Push(vm.NewFunction(lib.open))
-		vm.Push(lua.LString(lib.name))
-		vm.Call(1, 0)
+	in := &interpreter{meter: m, vm: vm, globals: vm.NewTable(), fixed: make(map[*lua.LTable]bool)}
+	vm.SetContext(m)
+	lib := func(open lua.LGFunction, more map[string]lua.LGFunction) *lua.LTable {
+		vm.Push(vm.NewFunction(open))
+		vm.Call(0, 1)
+		t := vm.SetFuncs(vm.CheckTable(-1), more)
+		vm.SetTop(0)
+		return t
 	}
-	for _, name := range []string{"print", "dofile", "loadfile", "module", "require"} {
-		vm.SetGlobal(name, lua.LNil)
+	base := lib(lua.OpenBase, nil)
+	for _, name := range baseNames {
+		in.globals.RawSetString(name, base.RawGetString(name))
 	}
-	vm.SetGlobal("tonumber", vm.NewFunction(toNumber))
-	vm.SetGlobal("tostring", vm.NewFunction(toString))
-	vm.GetGlobal(lua.MathLibName).(*lua.LTable).RawSetString("huge", lua.LNumber(math.Inf(1)))
-	vm.SetGlobal("struct", vm.SetFuncs(vm.NewTable(), map[string]lua.LGFunction{"pack": structPack, "unpack": structUnpack, "size": structSize}))
-	return vm
+	of := func(name string) lua.LGFunction { return base.RawGetString(name).(*lua.LFunction).GFunction }
+	raise := of("error")
+	vm.SetFuncs(in.globals, map[string]lua.LGFunction{
+		"error": func(vm *lua.LState) int {
+			in.take(vm, 4*len(vm.ToString(1))) // the interpreter copies the text
+			return raise(vm)
+		},
+		"pcall": in.catching(of("pcall")), "xpcall": in.catching(of("xpcall")),
+		"collectgarbage": func(vm *lua.LState) int { vm.Push(lua.LNumber(0)); return 1 },
+		"rawset":         in.rawSet, "setmetatable": in.setMetatable, "tonumber": toNumber, "tostring": toString, "unpack": in.unpack,
+		setName: in.set, madeName: in.made, indexName: in.index, concatName: m.concat, numberName: toNumber,
+	})
+	table := lib(lua.OpenTable, map[string]lua.LGFunction{"concat": m.tableConcat})
+	for _, name := range []string{"insert", "remove", "sort"} {
+		table.RawSetString(name, vm.NewFunction(in.changing(table.RawGetString(name).(*lua.LFunction).GFunction)))
+	}
+	text := lib(lua.OpenString, m.stringFuncs())
+	numbers := lib(lua.OpenMath, map[string]lua.LGFunction{"random": in.random, "randomseed": in.randomSeed})
+	numbers.RawSetString("huge", lua.LNumber(math.Inf(1)))
+	for name, t := range map[string]*lua.LTable{
+		lua.TabLibName: table, lua.StringLibName: text, lua.MathLibName: numbers, "redis": vm.SetFuncs(vm.NewTable(), in.redisFuncs()),
+		"struct": vm.SetFuncs(vm.NewTable(), map[string]lua.LGFunction{"pack": m.structPack, "unpack": m.structUnpack, "size": m.structSize}),
+	} {
+		in.globals.RawSetString(name, in.readOnly(t))
+	}
+	ofTexts := vm.NewTable()
+	ofTexts.RawSetString("__index", text)
+	ofTexts.RawSetString("__metatable", lua.LFalse)
+	vm.SetMetatable(lua.LString(""), ofTexts)
+	in.env = in.readOnly(in.globals)
+	in.globals.RawSetString("_G", in.env)
+	in.globals.Metatable = vm.SetFuncs(vm.NewTable(), map[string]lua.LGFunction{"__index": func(vm *lua.LState) int {
+		vm.RaiseError("Script attempted to access nonexistent global variable '%.128s'", vm.Get(2).String())
+		return 0
+	}})
+	return in
 }
 
 // compile returns a script that can be run.
-func (s *Server) compile(hash, source string) (*lua.FunctionProto, error) {
+func (s *Server) compile(hash, source string) (p *lua.FunctionProto, err error) {
 	if p, ok := s.protos[hash]; ok {
 		return p, nil
 	}
-	chunk, err := parse.Parse(strings.NewReader(source), "user_script")
-	if err != nil {
-		return nil, failure("ERR Error compiling script (new function): " + oneLine(err))
-	}
-	p, err := lua.Compile(correct(chunk), "user_script")
-	if err != nil {
+	if p, err = compile(source); err != nil {
 		return nil, failure("ERR Error compiling script (new function): " + oneLine(err))
 	}
 	s.protos[hash] = p
 	return p, nil
 }
 
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+func compile(source string) (p *lua.FunctionProto, err error) {
+	defer rescue(&err)
+	if len(source) > maxSource {
+		return nil, fmt.Errorf("user_script: the script has more than %d bytes", maxSource)
+	}
+	chunk, err := parse.Parse(strings.NewReader(source), "user_script")
+	if err != nil {
+		return nil, err
+	}
+	if err := correct(chunk); err != nil {
+		return nil, err
+	}
+	return lua.Compile(chunk, "user_script")
+}
+
+// oneLine returns the text of an error on one line, without its end if it is long.
+func oneLine(err error) string {
+	text := err.Error()
+	return strings.Join(strings.Fields(text[:min(len(text), 4096)]), " ")
+}
 
 // eval runs a script.
-func (t *tx) eval(hash, source string, keys, args []string) (any, error) {
+func (t *tx) eval(hash, source string, keys, args []string) (r any, err error) {
 	p, err := t.s.compile(hash, source)
 	if err != nil {
 		return nil, err
 	}
-	vm := t.s.vm
-	defer vm.SetTop(0)
+	defer func() {
+		if errors.Is(err, errInternal) {
+			t.s.lua = newInterpreter(&t.s.meter)
+		}
+	}()
+	defer rescue(&err)
+	in := t.s.lua
+	in.tx = t
+	in.seed.Seed(0, 0) // as Redis does, so that a script does the same each time
+	defer in.vm.SetTop(0)
 	db := t.db
 	t.script = true
 	defer func() { t.db, t.script = db, false }() // SELECT is for the rest of the script
-	vm.SetGlobal("KEYS", stringTable(vm, keys))
-	vm.SetGlobal("ARGV", stringTable(vm, args))
-	vm.SetGlobal("redis", vm.SetFuncs(vm.NewTable(), map[string]lua.LGFunction{
-		"call":         func(vm *lua.LState) int { return t.call(vm, true) },
-		"pcall":        func(vm *lua.LState) int { return t.call(vm, false) },
+	in.globals.RawSetString("KEYS", stringTable(in.vm, keys))
+	in.globals.RawSetString("ARGV", stringTable(in.vm, args))
+	f := in.vm.NewFunctionFromProto(p)
+	f.Env = in.env
+	in.vm.Push(f)
+	if err := in.vm.PCall(0, 1, nil); err != nil {
+		return nil, raised(err)
+	}
+	return in.reply(in.vm.Get(-1), 0)
+}
+
+func (in *interpreter) redisFuncs() map[string]lua.LGFunction {
+	return map[string]lua.LGFunction{
+		"call":         func(vm *lua.LState) int { return in.call(true) },
+		"pcall":        func(vm *lua.LState) int { return in.call(false) },
 		"error_reply":  func(vm *lua.LState) int { return one(vm, "err", vm.CheckString(1)) },
 		"status_reply": func(vm *lua.LState) int { return one(vm, "ok", vm.CheckString(1)) },
 		"sha1hex": func(vm *lua.LState) int {
-			vm.Push(lua.LString(sha1Hex(vm.CheckString(1))))
+			text := vm.CheckString(1)
+			in.take(vm, len(text))
+			vm.Push(lua.LString(sha1Hex(text)))
 			return 1
 		},
 		"replicate_commands": func(vm *lua.LState) int { vm.Push(lua.LTrue); return 1 },
 		"log":                func(*lua.LState) int { return 0 },
-	}))
-	vm.Push(vm.NewFunctionFromProto(p))
-	if err := vm.PCall(0, 1, nil); err != nil {
-		return nil, raised(err)
 	}
-	return reply(vm.Get(-1))
 }
 
 // raised returns the error reply for an error of a script.
@@ -111,8 +190,10 @@ func stringTable(vm *lua.LState, all []string) *lua.LTable {
 }
 
 // call runs a command of a script.
-func (t *tx) call(vm *lua.LState, raise bool) int {
+func (in *interpreter) call(raise bool) int {
+	vm := in.vm
 	args := make([]string, vm.GetTop())
+	in.take(vm, callBytes*(len(args)+1))
 	var err error
 	if len(args) == 0 {
 		err = failure("ERR Please specify at least one argument for this redis.call() call")
@@ -129,7 +210,7 @@ func (t *tx) call(vm *lua.LState, raise bool) int {
 	}
 	var r any
 	if err == nil {
-		r, err = t.do(args)
+		r, err = in.tx.do(args)
 	}
 	if err != nil {
 		e := vm.NewTable()
@@ -140,27 +221,29 @@ func (t *tx) call(vm *lua.LState, raise bool) int {
 		vm.Push(e)
 		return 1
 	}
-	vm.Push(value(vm, r))
+	vm.Push(in.value(r))
 	return 1
 }
 
 // value converts the reply of a command for a script.
-func value(vm *lua.LState, r any) lua.LValue {
+func (in *interpreter) value(r any) lua.LValue {
 	switch r := r.(type) {
 	case int64:
 		return lua.LNumber(r)
 	case string:
 		return lua.LString(r)
 	case status:
-		t := vm.NewTable()
+		in.take(in.vm, tableBytes)
+		t := in.vm.NewTable()
 		t.RawSetString("ok", lua.LString(r))
 		return t
 	case pairs:
-		return value(vm, []any(r))
+		return in.value([]any(r))
 	case []any:
-		t := vm.CreateTable(len(r), 0)
+		in.take(in.vm, tableBytes+itemBytes*len(r))
+		t := in.vm.CreateTable(len(r), 0)
 		for i, e := range r {
-			t.RawSetInt(i+1, value(vm, e))
+			t.RawSetInt(i+1, in.value(e))
 		}
 		return t
 	default:
@@ -168,8 +251,18 @@ func value(vm *lua.LState, r any) lua.LValue {
 	}
 }
 
-// reply converts the result of a script.
-func reply(v lua.LValue) (any, error) {
+// errNested is the error reply for a table that is nested too deeply, or contains itself.
+const errNested = failure("ERR reached lua stack limit")
+
+// reply converts the result of a script. A text counts each time that the reply has it.
+func (in *interpreter) reply(v lua.LValue, level int) (any, error) {
+	text, _ := v.(lua.LString)
+	if !in.use(replySteps + int64(len(text)/stepBytes)) {
+		return nil, failure("ERR " + in.err.Error())
+	}
+	if level > maxLevels {
+		return nil, errNested
+	}
 	switch v := v.(type) {
 	case lua.LString:
 		return string(v), nil
@@ -193,8 +286,11 @@ func reply(v lua.LValue) (any, error) {
 			if e == lua.LNil {
 				return all, nil
 			}
-			r, err := reply(e)
-			if err != nil {
+			r, err := in.reply(e, level+1)
+			switch {
+			case in.err != nil || errors.Is(err, errNested):
+				return nil, err
+			case err != nil:
 				r = err
 			}
 			all = append(all, r)

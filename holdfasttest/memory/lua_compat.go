@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -13,19 +14,49 @@ import (
 
 // This file makes up for differences between gopher-lua and the Lua of Redis.
 
-// correct rewrites statements that gopher-lua compiles wrongly:
+// The functions that corrected scripts call. No script can use these names itself, except by _G.
+const (
+	setName    = "(set)"
+	madeName   = "(made)"
+	indexName  = "(index)"
+	concatName = "(concat)"
+	numberName = "(tonumber)"
+)
+
+// correct rewrites what gopher-lua compiles wrongly:
 //
 //   - A multiple assignment evaluates its right side while it assigns, so a, b = b, a does
 //     not swap (gopher-lua issue 440).
 //   - The numbers of a for loop must not be texts.
-func correct(stmts []ast.Stmt) []ast.Stmt {
+//   - What takes memory must be counted: assignments to fields, tables, and concatenations.
+//
+// It returns an error if the program is nested too deeply. Compiling it could then overflow the
+// stack of the process.
+func correct(stmts []ast.Stmt) error {
+	var c corrector
+	c.stmts(stmts, 0)
+	if c.deep {
+		return errors.New("user_script: chunk has too many syntax levels")
+	}
+	return nil
+}
+
+type corrector struct{ deep bool }
+
+func (c *corrector) stmts(stmts []ast.Stmt, level int) {
 	for i, s := range stmts {
-		walk(reflect.ValueOf(s))
-		if a, ok := s.(*ast.AssignStmt); ok && len(a.Lhs) > 1 {
-			stmts[i] = inOrder(a)
+		c.walk(reflect.ValueOf(s), level)
+		switch s := s.(type) {
+		case *ast.AssignStmt:
+			if len(s.Lhs) > 1 {
+				stmts[i] = inOrder(s)
+			} else {
+				stmts[i] = assigned(s)
+			}
+		case *ast.FuncDefStmt:
+			stmts[i] = defined(s)
 		}
 	}
-	return stmts
 }
 
 var (
@@ -34,44 +65,112 @@ var (
 )
 
 // walk corrects what is inside a part of a program.
-func walk(v reflect.Value) {
+func (c *corrector) walk(v reflect.Value, level int) {
+	if level > maxLevels {
+		c.deep = true
+		return
+	}
 	switch v.Kind() {
-	case reflect.Interface, reflect.Pointer:
+	case reflect.Interface:
+		if v.IsNil() {
+			return
+		}
+		if e, ok := v.Interface().(*ast.StringConcatOpExpr); ok {
+			v.Set(reflect.ValueOf(c.joined(e, level)))
+			return
+		}
+		c.walk(v.Elem(), level)
+		if t, ok := v.Interface().(*ast.TableExpr); ok {
+			v.Set(reflect.ValueOf(counted(t)))
+		}
+	case reflect.Pointer:
 		if !v.IsNil() {
-			walk(v.Elem())
+			c.walk(v.Elem(), level+1)
 		}
 	case reflect.Slice:
 		if v.Type() == stmtsType {
-			correct(v.Interface().([]ast.Stmt))
+			c.stmts(v.Interface().([]ast.Stmt), level)
 			return
 		}
 		for i := range v.Len() {
-			walk(v.Index(i))
+			c.walk(v.Index(i), level)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				walk(v.Field(i))
+				c.walk(v.Field(i), level)
 			}
 		}
 		if v.Type() == loopType {
 			f := v.Addr().Interface().(*ast.NumberForStmt)
 			for _, e := range []*ast.Expr{&f.Init, &f.Limit, &f.Step} {
-				if *e != nil {
-					*e = numeric(*e)
+				if _, number := (*e).(*ast.NumberExpr); *e != nil && !number {
+					*e = called(numberName, *e)
 				}
 			}
 		}
 	}
 }
 
-// numeric returns the expression tonumber(e), unless e is a number.
-func numeric(e ast.Expr) ast.Expr {
-	if _, ok := e.(*ast.NumberExpr); ok {
-		return e
+// called returns a call with one result. Its first argument has its position.
+func called(name string, args ...ast.Expr) ast.Expr {
+	return at(args[0], &ast.FuncCallExpr{Func: at(args[0], &ast.IdentExpr{Value: name}), Args: args, AdjustRet: true})
+}
+
+// joined returns the call that concatenates, for a .. b .. c.
+func (c *corrector) joined(e *ast.StringConcatOpExpr, level int) ast.Expr {
+	args := []ast.Expr{e.Lhs}
+	rest := e.Rhs
+	for {
+		next, ok := rest.(*ast.StringConcatOpExpr)
+		if !ok {
+			break
+		}
+		args, rest = append(args, next.Lhs), next.Rhs
 	}
-	call := &ast.FuncCallExpr{Func: at(e, &ast.IdentExpr{Value: "tonumber"}), Args: []ast.Expr{e}, AdjustRet: true}
-	return at(e, call)
+	args = append(args, rest)
+	c.walk(reflect.ValueOf(args), level+1)
+	return called(concatName, args...)
+}
+
+// counted returns the call that counts a table.
+func counted(t *ast.TableExpr) ast.Expr {
+	fields := 0
+	for _, f := range t.Fields {
+		if f.Key == nil {
+			continue
+		}
+		fields++
+		if _, text := f.Key.(*ast.StringExpr); !text {
+			f.Key = called(indexName, f.Key)
+		}
+	}
+	return called(madeName, t, at(t, &ast.NumberExpr{Value: strconv.Itoa(fields)}))
+}
+
+// assigned returns a statement with one target that counts a new field.
+func assigned(a *ast.AssignStmt) ast.Stmt {
+	get, ok := a.Lhs[0].(*ast.AttrGetExpr)
+	if !ok {
+		return a
+	}
+	s := &ast.FuncCallStmt{Expr: called(setName, append([]ast.Expr{get.Object, get.Key}, a.Rhs...)...)}
+	s.SetLine(a.Line())
+	s.SetLastLine(a.LastLine())
+	return s
+}
+
+// defined is assigned for function a.b() and function a:b().
+func defined(f *ast.FuncDefStmt) ast.Stmt {
+	target, of := f.Name.Func, f.Func
+	if f.Name.Receiver != nil {
+		target = at(f.Name.Receiver, &ast.AttrGetExpr{Object: f.Name.Receiver, Key: at(f.Name.Receiver, &ast.StringExpr{Value: f.Name.Method})})
+		of.ParList.Names = append([]string{"self"}, of.ParList.Names...)
+	}
+	a := &ast.AssignStmt{Lhs: []ast.Expr{target}, Rhs: []ast.Expr{of}}
+	a.SetLine(f.Line())
+	a.SetLastLine(f.LastLine())
+	return assigned(a)
 }
 
 // at gives a new expression the position of another.
@@ -108,9 +207,12 @@ func inOrder(a *ast.AssignStmt) ast.Stmt {
 	}
 	block := &ast.DoBlockStmt{Stmts: []ast.Stmt{&ast.LocalAssignStmt{Names: names, Exprs: append(values, a.Rhs...)}}}
 	for i := range targets {
-		block.Stmts = append(block.Stmts, &ast.AssignStmt{Lhs: targets[i : i+1], Rhs: results[i : i+1]})
+		single := &ast.AssignStmt{Lhs: targets[i : i+1], Rhs: results[i : i+1]}
+		single.SetLine(a.Line())
+		single.SetLastLine(a.LastLine())
+		block.Stmts = append(block.Stmts, assigned(single))
 	}
-	for _, s := range append(block.Stmts, block) {
+	for _, s := range []ast.Stmt{block, block.Stmts[0]} {
 		s.SetLine(a.Line())
 		s.SetLastLine(a.LastLine())
 	}

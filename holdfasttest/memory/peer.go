@@ -23,7 +23,9 @@ func (p *peer) subscribe(command string, channels []string) {
 		p.server.mu.Lock()
 		if add {
 			l.channels[c] = true
-			p.server.dueAgain()
+			if strings.HasPrefix(c, "__key") {
+				p.server.dueAgain()
+			}
 		} else {
 			delete(l.channels, c)
 		}
@@ -44,11 +46,16 @@ func (p *peer) listen() *listener {
 	return p.listener
 }
 
+// ofPeers are the commands that only connections have.
+var ofPeers = nameSet("hello auth client command readonly readwrite asking reset monitor script eval evalsha quit subscribe ssubscribe unsubscribe sunsubscribe")
+
 // watch counts a command, and shows it to clients that watch the server.
-func (p *peer) watch(args []string) {
+func (p *peer) watch(name string, args []string) {
 	p.server.mu.Lock()
 	defer p.server.mu.Unlock()
-	p.server.calls[strings.ToLower(args[0])]++
+	if ofPeers[name] { // do counts the others
+		p.server.calls[name]++
+	}
 	p.server.show(p.db, p.conn.RemoteAddr().String(), args)
 }
 
@@ -58,10 +65,12 @@ func (s *Server) show(db int, from string, args []string) {
 		return
 	}
 	now := s.clockNow().UnixMicro()
-	line := fmt.Sprintf("%d.%06d [%d %s]", now/1e6, now%1e6, db, from)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d.%06d [%d %s]", now/1e6, now%1e6, db, from)
 	for _, a := range args {
-		line += " " + quote(a)
+		b.WriteString(" " + quote(a))
 	}
+	line := b.String()
 	for m := range s.monitors {
 		m.listener.add(len(line), func() {
 			m.reply(status(line))
@@ -104,7 +113,7 @@ func (p *peer) awaitPause() {
 			return
 		}
 		p.flush()
-		time.Sleep(left)
+		time.Sleep(min(left, 10*time.Millisecond)) // the pause may end early
 	}
 }
 
@@ -143,6 +152,9 @@ func (p *peer) flush() {
 	_ = p.out.Flush()
 }
 
+// oneReply removes the ends of lines from a text of a script: they would end the reply.
+var oneReply = strings.NewReplacer("\r", " ", "\n", " ")
+
 func write(out *bufio.Writer, r any, resp3 bool) {
 	switch r := r.(type) {
 	case nil:
@@ -156,9 +168,9 @@ func write(out *bufio.Writer, r any, resp3 bool) {
 	case string:
 		fmt.Fprintf(out, "$%d\r\n%s\r\n", len(r), r)
 	case status:
-		fmt.Fprintf(out, "+%s\r\n", string(r))
+		fmt.Fprintf(out, "+%s\r\n", oneReply.Replace(string(r)))
 	case error:
-		fmt.Fprintf(out, "-%s\r\n", r.Error())
+		fmt.Fprintf(out, "-%s\r\n", oneReply.Replace(r.Error()))
 	case pairs:
 		if resp3 {
 			fmt.Fprintf(out, "%%%d\r\n", len(r)/2)

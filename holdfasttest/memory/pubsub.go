@@ -162,7 +162,7 @@ func (s *Server) channels(pattern string, sharded bool) []string {
 	all := make(map[string]bool)
 	for _, l := range s.listeners {
 		for c := range l.channels {
-			if !sharded && matches(cmp.Or(pattern, "*"), c) {
+			if !sharded && s.meter.matches(cmp.Or(pattern, "*"), c) {
 				all[c] = true
 			}
 		}
@@ -198,7 +198,8 @@ func (s *Server) dueBy(at int64) {
 		s.due.Stop()
 	}
 	s.dueAt = at
-	s.due = time.AfterFunc(max(time.UnixMilli(at).Sub(s.clockNow()), 0)+time.Millisecond, s.expireDue)
+	in := min(max(time.UnixMilli(at).Sub(s.clockNow()), 0), 24*time.Hour) // then it looks again
+	s.due = time.AfterFunc(in+time.Millisecond, s.expireDue)
 }
 
 func (l *listener) hearsKeys() bool {

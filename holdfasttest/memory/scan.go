@@ -49,7 +49,7 @@ func scan(t *tx, args []string) (any, error) {
 	}
 	next, some := page(t.all(), s.cursor, s.count)
 	some = slices.DeleteFunc(some, func(key string) bool {
-		return !matches(s.match, key) || s.kind != "" && typeName(t.find(key).value) != s.kind
+		return !t.s.meter.matches(s.match, key) || s.kind != "" && typeName(t.find(key).value) != s.kind
 	})
 	return []any{strconv.FormatUint(next, 10), texts(some)}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -25,12 +26,19 @@ func (s *Server) Serve(l net.Listener) error {
 			_ = c.Close()
 		}
 		mu.Unlock()
+		s.mu.Lock()
+		s.paused = time.Time{} // scripts of these clients must not wait
+		s.mu.Unlock()
 		conns.Wait()
 	}()
 	for {
 		c, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return nil
+		}
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED) {
+			time.Sleep(acceptPause) // until clients have closed connections
+			continue
 		}
 		if err != nil {
 			return err
@@ -46,6 +54,9 @@ func (s *Server) Serve(l net.Listener) error {
 		})
 	}
 }
+
+// acceptPause is the time after which the server tries again to accept a connection.
+const acceptPause = 10 * time.Millisecond
 
 // A peer is a client at the other end of a connection.
 type peer struct {
@@ -100,12 +111,6 @@ func (s *Server) serve(c net.Conn) {
 	}
 }
 
-// The limits of a command. Nothing that Holdfast sends is near them.
-const (
-	maxArgs  = 1 << 20
-	maxBytes = 64 << 20
-)
-
 // readCommand reads a command: an array of texts, or words on a line.
 func readCommand(in *bufio.Reader) ([]string, error) {
 	line, err := readLine(in)
@@ -131,13 +136,26 @@ func readCommand(in *bufio.Reader) ([]string, error) {
 			return nil, failure("ERR Protocol error: invalid bulk length")
 		}
 		left -= size
-		text := make([]byte, size+2)
-		if _, err := io.ReadFull(in, text); err != nil {
+		text, err := readText(in, size+2)
+		if err != nil {
 			return nil, err
 		}
 		args = append(args, string(text[:size]))
 	}
 	return args, nil
+}
+
+// readText reads so many bytes. Its memory grows with what has arrived, not with what a client
+// has announced.
+func readText(in *bufio.Reader, size int) ([]byte, error) {
+	text := make([]byte, min(size, 1<<16))
+	for n := 0; ; {
+		if _, err := io.ReadFull(in, text[n:]); err != nil || len(text) == size {
+			return text, err
+		}
+		n = len(text)
+		text = append(text, make([]byte, min(size-n, n))...)
+	}
 }
 
 func readLine(in *bufio.Reader) (string, error) {
@@ -151,7 +169,11 @@ func readLine(in *bufio.Reader) (string, error) {
 // handle runs a command and writes its reply. It reports whether the connection ends.
 func (p *peer) handle(args []string) (quit bool) {
 	name := strings.ToLower(args[0])
-	p.watch(args)
+	if name == "post" || name == "host:" {
+		p.server.warn("possible security attack: a client sent POST or Host: as a command. A web page may try to use this server. The connection is closed.", p.conn.RemoteAddr())
+		return true
+	}
+	p.watch(name, args)
 	switch name {
 	case "quit":
 		p.reply(status("OK"))
@@ -231,6 +253,9 @@ func (p *peer) hello(args []string) (any, error) {
 	return pairs{"server", "redis", "version", serverVersion, "proto", version, "id", p.id, "mode", "standalone", "role", "master", "modules", []any{}}, nil
 }
 
+// maxPause is the longest pause, in ms.
+const maxPause = 24 * 60 * 60 * 1000
+
 func (p *peer) client(args []string) (any, error) {
 	switch {
 	case len(args) == 0:
@@ -249,7 +274,7 @@ func (p *peer) client(args []string) (any, error) {
 		}
 		p.server.mu.Lock()
 		defer p.server.mu.Unlock()
-		p.server.paused = time.Now().Add(time.Duration(ms) * time.Millisecond)
+		p.server.paused = time.Now().Add(time.Duration(min(max(ms, 0), maxPause)) * time.Millisecond)
 		return status("OK"), nil
 	case words(args[0], "UNPAUSE"):
 		p.server.mu.Lock()

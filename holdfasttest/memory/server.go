@@ -5,10 +5,16 @@
 // A [Server] has drivers for clients in the same process, see [Server.Driver]. It uses no
 // network and no clock but that of package time, so it works in a bubble of
 // testing/synctest. [Server.Serve] offers it to other programs.
+//
+// No request ends the process or stops others for long. The server ends a script after 33
+// million instructions, 256 MB of memory or one minute. As in Redis 7, a script cannot change
+// what other scripts find: its globals and libraries are read-only.
 package memory
 
 import (
 	"crypto/rand"
+	"log/slog"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -22,7 +28,8 @@ type Server struct {
 	id        string
 	began     int64
 	databases [16]map[string]*entry
-	vm        *lua.LState
+	meter     meter
+	lua       *interpreter
 	protos    map[string]*lua.FunctionProto // the scripts, by their hash
 	listeners []*listener
 	offset    time.Duration // of the clock
@@ -38,6 +45,8 @@ type Server struct {
 	calls     map[string]int // of commands, by name
 	paused    time.Time      // until then, scripts wait
 	full      bool           // no command may use more memory
+	log       *slog.Logger   // nil: no messages
+	warned    time.Time      // when the last message was logged
 }
 
 // New returns an empty server.
@@ -46,8 +55,30 @@ func New() *Server {
 	for i := range s.databases {
 		s.databases[i] = make(map[string]*entry)
 	}
-	s.vm = newVM()
+	s.meter.limit = maxTime
+	s.lua = newInterpreter(&s.meter)
 	return s
+}
+
+// SetLogger sets the logger for warnings about clients of [Server.Serve]. Without a logger, the
+// server logs nothing.
+func (s *Server) SetLogger(log *slog.Logger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = log
+}
+
+// warn logs a warning about a client, at most once per minute: the client could cause many.
+func (s *Server) warn(text string, client net.Addr) {
+	s.mu.Lock()
+	log, now := s.log, time.Now()
+	if log == nil || !s.warned.IsZero() && now.Sub(s.warned) < time.Minute {
+		s.mu.Unlock()
+		return
+	}
+	s.warned = now
+	s.mu.Unlock()
+	log.Warn(text, "client", client.String())
 }
 
 // A tx runs commands at one moment, without others in between.
@@ -70,6 +101,7 @@ type message struct {
 // begin locks the server.
 func (s *Server) begin(db int) *tx {
 	s.mu.Lock()
+	s.meter.reset()
 	now := s.clockNow()
 	return &tx{s: s, db: db, now: now.UnixMilli(), micros: now.UnixMicro()}
 }

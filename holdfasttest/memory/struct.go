@@ -16,7 +16,8 @@ type field struct {
 	size int
 }
 
-func fields(vm *lua.LState, format string) (all []field) {
+func (m *meter) fields(vm *lua.LState, format string) (all []field) {
+	m.take(vm, itemBytes*len(format))
 	for i := 0; i < len(format); i++ {
 		switch c := format[i]; c {
 		case 'B', 'b':
@@ -41,10 +42,10 @@ func fields(vm *lua.LState, format string) (all []field) {
 	return all
 }
 
-func structPack(vm *lua.LState) int {
+func (m *meter) structPack(vm *lua.LState) int {
 	var out []byte
 	arg := 2
-	for _, f := range fields(vm, vm.CheckString(1)) {
+	for _, f := range m.fields(vm, vm.CheckString(1)) {
 		switch f.code {
 		case 'B', 'b':
 			out = append(out, byte(integral(argNumber(vm, arg))))
@@ -58,6 +59,7 @@ func structPack(vm *lua.LState) int {
 				}
 				text = text[:f.size]
 			}
+			m.take(vm, len(text))
 			out = append(out, text...)
 		}
 		arg++
@@ -78,13 +80,13 @@ func argNumber(vm *lua.LState, arg int) float64 {
 	return f
 }
 
-func structUnpack(vm *lua.LState) int {
+func (m *meter) structUnpack(vm *lua.LState) int {
 	data, at, n := vm.CheckString(2), 0, 0
 	if vm.GetTop() > 2 {
 		at = vm.CheckInt(3) - 1
 	}
 	last := -1 // the number before a c0
-	for _, f := range fields(vm, vm.CheckString(1)) {
+	for _, f := range m.fields(vm, vm.CheckString(1)) {
 		size := f.size
 		if f.code == 'c' && size == 0 {
 			if last < 0 {
@@ -121,9 +123,9 @@ func structUnpack(vm *lua.LState) int {
 	return n + 1
 }
 
-func structSize(vm *lua.LState) int {
+func (m *meter) structSize(vm *lua.LState) int {
 	size := 0
-	for _, f := range fields(vm, vm.CheckString(1)) {
+	for _, f := range m.fields(vm, vm.CheckString(1)) {
 		size += f.size
 	}
 	vm.Push(lua.LNumber(size))
