@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 
@@ -33,7 +34,8 @@ it stops.
 The embedded server runs the same scripts as Redis, for all kinds of locks and
 synchronizers. It is good enough for the demo and for trying things out. It
 handles a few thousand operations per second, and has no users, no replicas and
-no settings.`,
+no settings. It closes the connection of a client that sends an HTTP request,
+and ends a script that takes too much time or memory.`,
 		Example: `  holdfast serve
   holdfast serve --addr 127.0.0.1:0                        # any free port
   holdfast serve --server embedded --addr 127.0.0.1:7000`,
@@ -68,6 +70,9 @@ func (a *app) serve(ctx context.Context, mode server.Mode, addr string) error {
 		return err
 	}
 	defer s.Stop()
+	if s.Embedded {
+		s.SetLogger(slog.New(slog.NewTextHandler(a.err, nil)))
+	}
 	fmt.Fprintln(a.out, s.URL)
 	notices := a.notices()
 	fmt.Fprintf(notices, "%s is running. Ctrl-C stops it and discards its data.\nIn another terminal: export HOLDFAST_URL=%s\n", s.What, s.URL)

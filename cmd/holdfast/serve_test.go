@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -56,6 +57,23 @@ func TestServe(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A request of a web page does nothing, and is reported.
+func TestServeHTTP(t *testing.T) {
+	t.Parallel()
+	p, addr := serves(t, nil, "--server", "embedded")
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: "+addr+"\r\n\r\nSET hacked 1\r\n")
+	if got, _ := io.ReadAll(conn); len(got) > 0 {
+		t.Errorf("the reply is %q", got)
+	}
+	p.signal(t, os.Interrupt)
+	p.wait(t).want(t, 0, "^redis://", `level=WARN msg="possible security attack: .*client=127\.0\.0\.1:`)
 }
 
 func TestServeRefuses(t *testing.T) {

@@ -14,10 +14,10 @@ func startEmbedded(addr string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	done := make(chan struct{})
+	s, done := memory.New(), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = memory.New().Serve(l) // until the listener is closed
+		_ = s.Serve(l) // until the listener is closed
 	}()
 	stop := sync.OnceFunc(func() {
 		_ = l.Close()
@@ -25,7 +25,7 @@ func startEmbedded(addr string) (*Server, error) {
 	})
 	return &Server{
 		What: "embedded server " + version(), URL: "redis://" + l.Addr().String(), Embedded: true,
-		Stop: stop, Ended: done, LastWords: func() string { return "" },
+		Stop: stop, Ended: done, LastWords: func() string { return "" }, SetLogger: s.SetLogger,
 	}, nil
 }
 

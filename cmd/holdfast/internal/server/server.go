@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os/exec"
 	"strings"
@@ -52,6 +53,10 @@ type Server struct {
 	// returns the last line of its output after ": ", or "".
 	Ended     <-chan struct{}
 	LastWords func() string
+
+	// SetLogger sets the logger for warnings about clients of an embedded server.
+	// It is nil for a program, which has a log of its own.
+	SetLogger func(*slog.Logger)
 }
 
 // Limits describes the limits of the embedded server, for messages.
