@@ -172,7 +172,7 @@ func (e *Engine) renewed(r watchdog.Renewal) {
 		e.o.Events.Renewed(r)
 	}
 	if r.Err == nil && r.Overdue > lateOverdue && e.lateWarned.pass(latePause) {
-		e.warn(slog.LevelWarn, Warning{Reason: "late renewal", Name: r.Called(), Owner: r.Owner, Err: errLate}, "late", clock.Rounded(r.Late), "leases", r.Leases)
+		e.warn(Warning{Reason: "late renewal", Name: r.Called(), Owner: r.Owner, Err: errLate}, "late", clock.Rounded(r.Late), "leases", r.Leases)
 	}
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -30,7 +29,7 @@ func (e *Engine) logLocalWait(h *Hold) {
 	}
 	e.mu.Unlock()
 	if first {
-		e.warn(slog.LevelWarn, Warning{Reason: "own client", Name: h.Called(), Owner: h.owner, Err: errOwn})
+		e.warn(Warning{Reason: "own client", Name: h.Called(), Owner: h.owner, Err: errOwn})
 	}
 }
 

@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"context"
 	"errors"
-	"log/slog"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -20,8 +18,8 @@ type Warning struct {
 }
 
 // warn logs a warning and reports it.
-func (e *Engine) warn(level slog.Level, w Warning, args ...any) {
-	e.o.Log.Log(context.Background(), level, w.Err.Error(), append([]any{"name", w.Name, "owner", w.Owner}, args...)...)
+func (e *Engine) warn(w Warning, args ...any) {
+	e.o.Log.Warn(w.Err.Error(), append([]any{"name", w.Name, "owner", w.Owner}, args...)...)
 	if e.o.Events.Warned != nil {
 		e.o.Events.Warned(w)
 	}
@@ -66,11 +64,11 @@ func (h *Hold) Kept() {
 	held := clock.Rounded(clock.Early() - h.granted)
 	if leaked {
 		w.Reason, w.Err = "leaked", errLeaked
-		h.e.warn(slog.LevelWarn, w, "held", held)
+		h.e.warn(w, "held", held)
 	}
 	if long {
 		w.Reason, w.Err = "long hold", errLong
-		h.e.warn(slog.LevelWarn, w, "held", held)
+		h.e.warn(w, "held", held)
 	}
 }
 

@@ -93,7 +93,7 @@ var promises = []Mutant{
 	},
 	{
 		"the default logger does not show a wait for a lease of the own client",
-		"internal/engine/local.go", "e.warn(slog.LevelWarn, ", "e.warn(slog.LevelInfo, ",
+		"internal/engine/warn.go", "e.o.Log.Warn(w.Err.Error()", "e.o.Log.Info(w.Err.Error()",
 		"internal/engine", "TestWaitForOwnClient",
 	},
 	{
