@@ -205,7 +205,7 @@ func (c *caused) Error() string { return c.error.Error() + ": " + c.cause.Error(
 func (c *caused) Unwrap() error { return c.error }
 
 func (c *caused) Is(target error) bool {
-	return reflect.TypeOf(target).Comparable() && target == c.cause //nolint:errorlint // this is what a caused matches
+	return reflect.TypeOf(target).Comparable() && target == c.cause
 }
 
 func missing(format string, args ...any) error {

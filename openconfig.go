@@ -71,7 +71,7 @@ func readConfig(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err == nil && len(text) > maxConfig {
 		err = fmt.Errorf("%s: the file has more than %d bytes: name a file with only the settings", file, maxConfig)

@@ -205,7 +205,7 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 		http.Error(w, "There is no such page.", http.StatusNotFound)
-	case d.foreign(r) && !(at.page && followsLink(r)):
+	case d.foreign(r) && (!at.page || !followsLink(r)):
 		http.Error(w, "This request comes from another site.", http.StatusForbidden)
 	case r.Method == http.MethodPost && at.post:
 		at.serve(d, w, r)

@@ -68,7 +68,7 @@ func (d *Dashboard) lockState(p *snapshot, r *http.Request, name string) (*state
 	if s := p.byName[name]; s != nil {
 		return s, nil
 	}
-	lock, err := inspect.Lock{}, error(inspect.ErrNotLock)
+	lock, err := inspect.Lock{}, inspect.ErrNotLock
 	if name != "" {
 		lock, err = d.scanner.inspect.Lock(r.Context(), name)
 	}

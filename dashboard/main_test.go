@@ -126,7 +126,7 @@ func (r *rig) page(path string) string {
 func (r *rig) eventually(path, text string) string {
 	r.tb.Helper()
 	var body string
-	locktest.Eventually(r.tb, 20*time.Second, path+" contains "+text, func() bool {
+	locktest.Eventually(r.tb, time.Minute, path+" contains "+text, func() bool {
 		_, body = r.get(path)
 		return strings.Contains(body, text)
 	})

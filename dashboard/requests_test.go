@@ -88,8 +88,10 @@ func TestOtherSites(t *testing.T) {
 		for _, path := range append(pages, others...) {
 			for _, headers := range []map[string]string{
 				link(site, "no-cors", "image"), link(site, "no-cors", "empty"), link(site, "cors", "empty"), link(site, "no-cors", "script"),
-				link(site, "navigate", "iframe"), link(site, "navigate", "object"), {"Sec-Fetch-Site": site},
-				{"Origin": "https://evil.example"}, {"Origin": "null"},
+				link(site, "navigate", "iframe"), link(site, "navigate", "object"),
+				{"Sec-Fetch-Site": site},
+				{"Origin": "https://evil.example"},
+				{"Origin": "null"},
 			} {
 				if resp, body := r.do("GET", path, nil, headers); resp.StatusCode != http.StatusForbidden || !strings.Contains(body, "another site") {
 					t.Errorf("%s with %v: %s", path, headers, resp.Status)

@@ -23,7 +23,7 @@ func TestFloods(t *testing.T) {
 				{2 << 20, []string{"show", "lock1"}},
 			} {
 				r := execute(t, append(tt.args, "--url", s.URL())...)
-				if r.status != 0 || len(r.out) > tt.most {
+				if r.status != 0 && r.status != 123 || len(r.out) > tt.most { // 123: there is no such lock
 					t.Errorf("%q: status %d, %d bytes: %s", tt.args, r.status, len(r.out), r.err)
 				}
 			}
