@@ -202,6 +202,16 @@ func TestUnwillingServers(t *testing.T) {
 	if want := "holds data of another type: use another name, or check which program writes the key"; err == nil || !strings.HasSuffix(err.Error(), want) || strings.Count(err.Error(), "type") != 1 {
 		t.Errorf("another type: %v", err)
 	}
+	s.Do(t, "HSET", "hash", "precious", "data")
+	for what, call := range map[string]func() error{
+		"foreign hash": func() error { _, err := c.Mutex("hash").ForceUnlock(t.Context()); return err },
+		"no number":    func() error { _, err := c.AtomicLong("string").Add(t.Context(), 1); return err },
+		"no id":        func() error { _, err := c.IDGenerator("string").Next(t.Context()); return err },
+	} {
+		if err := call(); !errors.Is(err, holdfast.ErrRefused) || strings.Count(err.Error(), "use another name, or check which program writes the key") != 1 || strings.Contains(err.Error(), "delete") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 	if got := s.Do(t, "GET", "string"); got != "precious" {
 		t.Errorf("the key is now %v", got)
 	}

@@ -6,7 +6,7 @@
 -- RETURN  the first id and the block size, as text
 local stored, size = redis.call('get', KEYS[1]), redis.call('get', KEYS[2])
 local first = stored or '1'
-if not int64(first) then unreadable(KEYS[1], 'the next id of a generator', 'use another name, or delete the key') end
+if not int64(first) then unreadable(KEYS[1], 'the next id of a generator', 'use another name, or check which program writes the key') end
 if size and (not int64(size) or less(size, '1')) then
   unreadable(KEYS[2], 'how many ids a generator gives out at a time', 'delete it, or set it to a number above zero')
 end

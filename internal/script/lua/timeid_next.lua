@@ -12,7 +12,7 @@ local sec, seq = last[1], last[2]
 if sec and seq then
   local function between(text, most) return (text == '0' or string.find(text, '^[1-9]%d*$')) and #text <= 10 and tonumber(text) < most end
   if not between(sec, 2 ^ 31) or not between(seq, 2 ^ 32) then
-    error('the key ' .. KEYS[1] .. ' does not hold the last of a row of time ids: use another name, or delete the key', 0)
+    error('the key ' .. KEYS[1] .. ' does not hold the last of a row of time ids: use another name, or check which program writes the key', 0)
   end
   sec, seq = tonumber(sec), tonumber(seq)
 else

@@ -1,4 +1,4 @@
 -- foreign returns the error for a hash that is not a lock. No script changes such a hash.
 local function foreign(key)
-  return redis.error_reply('WRONGTYPE the hash ' .. key .. ' is not a lock: it has fields or values that no lock has. Use another name for the lock, or delete the key')
+  return redis.error_reply('WRONGTYPE the hash ' .. key .. ' is not a lock: it has fields or values that no lock has')
 end

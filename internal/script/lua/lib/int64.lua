@@ -27,7 +27,7 @@ end
 -- number returns the text of the number in a key, or nil if the key does not exist. It fails on a value that is not a number.
 local function number(key)
   local text = redis.call('get', key)
-  if text and not int64(text) then unreadable(key, 'a whole number of 64 bits', 'use another name, or delete the key') end
+  if text and not int64(text) then unreadable(key, 'a whole number of 64 bits', 'use another name, or check which program writes the key') end
   return text or nil
 end
 -- whole returns the number in a key, or nil if the key does not exist. It fails on a number that is not exact in Lua.

@@ -11,7 +11,7 @@ local function over(leases, now)
   local function check(ids)
     for _, id in ipairs(ids) do
       -- Redisson 3.13.6 writes ids of 32 hex digits.
-      if #id ~= 16 and not (#id == 32 and string.find(id, '^%x+$')) then unreadable(leases, 'the leases of a semaphore', 'use another name, or delete the key') end
+      if #id ~= 16 and not (#id == 32 and string.find(id, '^%x+$')) then unreadable(leases, 'the leases of a semaphore', 'use another name, or check which program writes the key') end
     end
   end
   check(redis.call('zrange', leases, 0, 0)) -- there may be many others

@@ -15,7 +15,7 @@ local function present(first)
     if redis.call(PROBE[t], key) > 0 and t == 'hash' then
       local f = redis.call('hmget', key, 'rate', 'interval', 'sec', 'seq')
       if not (f[1] and f[2] or f[3] and f[4]) then
-        error('the key ' .. key .. ' does not hold a rate limiter or time ids: use another name, or delete the key', 0)
+        error('the key ' .. key .. ' does not hold a rate limiter or time ids: use another name, or check which program writes the key', 0)
       end
     end
     found = found or redis.call('exists', key) == 1
