@@ -147,28 +147,14 @@ func (i *Inspector) ClientsOf(ctx context.Context, owners ...string) ([]*Client,
 // Clients scans the keys of all masters, as [Inspector.Locks] does, and returns the
 // same errors.
 func (i *Inspector) Clients(ctx context.Context, q Query) iter.Seq2[Client, error] {
-	return func(yield func(Client, error) bool) {
-		l := &listing{Inspector: i, ctx: ctx, seen: make(map[string]bool)}
+	return list(ctx, i, q, "clients", script.ClientWalk(), func(ids []string) (found []Client, err error) {
 		cs := clients{driver: i.driver}
-		err := l.limits(q)
-		if err == nil {
-			err = l.walkAll([]script.Walk{script.ClientWalk()}, func(ids []string) error {
-				cs.find(ctx, ids)
-				for _, id := range ids {
-					c := cs.known[id]
-					if l.seen[id] || !c.Known() {
-						continue
-					}
-					l.seen[id] = true
-					if !give(l, *c, c.size(), yield) {
-						return nil
-					}
-				}
-				return nil
-			})
+		cs.find(ctx, ids)
+		for _, id := range ids {
+			if c := cs.known[id]; c.Known() {
+				found = append(found, *c)
+			}
 		}
-		if err = l.incomplete(err); err != nil && !l.ended {
-			yield(Client{}, explain("list clients", err))
-		}
-	}
+		return found, nil
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -41,47 +42,16 @@ type WantedLock struct{ Kind, Name string }
 // [Inspector.Locks] does, and returns the same errors. A deadlock over several servers is
 // stored at one or some of them.
 func (i *Inspector) Deadlocks(ctx context.Context, q Query) iter.Seq2[Deadlock, error] {
-	return func(yield func(Deadlock, error) bool) {
-		l := &listing{Inspector: i, ctx: ctx, seen: make(map[string]bool)}
-		err := l.limits(q)
-		if err == nil {
-			err = l.walkAll([]script.Walk{script.DeadlockWalk()}, func(ids []string) error {
-				for _, id := range ids {
-					if l.seen[id] {
-						continue
-					}
-					l.seen[id] = true
-					found, err := i.deadlock(ctx, id)
-					if err != nil {
-						return err
-					}
-					if found == nil {
-						continue // resolved
-					}
-					if !give(l, *found, found.size(), yield) {
-						return nil
-					}
-				}
-				return nil
-			})
-		}
-		if err = l.incomplete(err); err != nil && !l.ended {
-			yield(Deadlock{}, explain("list deadlocks", err))
-		}
-	}
+	return list(ctx, i, q, "deadlocks", script.DeadlockWalk(), looker(ctx, i.driver, script.LookAtDeadlock, newDeadlock))
 }
 
-// deadlock reads a deadlock. It returns nil if there is none with that id.
-func (i *Inspector) deadlock(ctx context.Context, id string) (*Deadlock, error) {
-	r, err := i.driver.Do(ctx, script.LookAtDeadlock(id))
-	if err != nil {
-		return nil, err
-	}
+// newDeadlock decodes a deadlock. It returns false if it was resolved.
+func newDeadlock(id string, r driver.Reply) (found Deadlock, ok bool, err error) {
 	stored, ok, err := script.DecodeDeadlock(r)
 	if err != nil || !ok {
-		return nil, err
+		return found, false, err
 	}
-	found := &Deadlock{ID: id, Found: time.UnixMicro(stored.Found)}
+	found = Deadlock{ID: id, Found: time.UnixMicro(stored.Found)}
 	for n, w := range stored.Waits {
 		before := stored.Waits[(n+len(stored.Waits)-1)%len(stored.Waits)]
 		c := BlockedCall{Client: w.Client, Who: w.Who, Since: time.UnixMicro(w.Since)}
@@ -93,5 +63,5 @@ func (i *Inspector) deadlock(ctx context.Context, id string) (*Deadlock, error) 
 		}
 		found.Calls = append(found.Calls, c)
 	}
-	return found, nil
+	return found, true, nil
 }

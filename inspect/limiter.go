@@ -3,13 +3,10 @@ package inspect
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -30,74 +27,20 @@ type Limiter struct {
 // keys of all masters, as [Inspector.Locks] does, and returns the same errors. It changes
 // nothing.
 func (i *Inspector) Limiters(ctx context.Context, q Query) iter.Seq2[Limiter, error] {
-	return func(yield func(Limiter, error) bool) {
-		l := &listing{Inspector: i, ctx: ctx, seen: make(map[string]bool)}
-		err := l.limits(q)
-		if err == nil {
-			err = l.walkAll([]script.Walk{script.LimiterWalk(cmp.Or(q.Match, "*"))}, func(names []string) error {
-				return l.listLimiters(names, yield)
-			})
-		}
-		if err = l.incomplete(err); err != nil && !l.ended {
-			yield(Limiter{}, explain("list rate limiters", err))
-		}
-	}
+	return list(ctx, i, q, "rate limiters", script.LimiterWalk(cmp.Or(q.Match, "*")), i.limiters(ctx))
 }
 
 // Limiter returns the state of one rate limiter. The error matches [ErrNotLimiter] if the
 // key is not a rate limiter.
 func (i *Inspector) Limiter(ctx context.Context, name string) (Limiter, error) {
-	if err := i.ready(ctx); err != nil {
-		return Limiter{}, explain("inspect a rate limiter", err)
-	}
-	if name == "" {
-		return Limiter{}, explain("inspect a rate limiter", fmt.Errorf("%w: the name is empty", engine.ErrInvalid))
-	}
-	found, err := i.limiters(ctx, []string{name})
-	if err == nil && len(found) == 0 {
-		err = ErrNotLimiter
-	}
-	if err != nil {
-		return Limiter{}, explain(fmt.Sprintf("inspect %.80q", name), err)
-	}
-	return found[0], nil
+	return one(ctx, i, name, "a rate limiter", ErrNotLimiter, i.limiters(ctx))
 }
 
-// listLimiters yields the rate limiters among some names.
-func (l *listing) listLimiters(names []string, yield func(Limiter, error) bool) error {
-	for _, names := range l.unseen(names) {
-		found, err := l.limiters(l.ctx, names)
-		if err != nil {
-			return err
-		}
-		for _, limiter := range found {
-			if !give(l, limiter, limiter.size(), yield) {
-				return nil
-			}
-		}
-	}
-	return nil
-}
-
-// limiters reads the state of rate limiters on one node. It leaves out what is not one.
-func (i *Inspector) limiters(ctx context.Context, names []string) (found []Limiter, err error) {
-	for names := range slices.Chunk(names, batch) {
-		calls := make([]driver.Call, len(names))
-		for n, name := range names {
-			calls[n] = script.LookAtLimiter(i.driver, name)
-		}
-		for n, r := range i.driver.DoMany(ctx, calls) {
-			if r.Err != nil {
-				return nil, r.Err
-			}
-			rate, used, ok, err := script.DecodeLimiter(r.Reply)
-			if err != nil {
-				return nil, err
-			}
-			if ok {
-				found = append(found, Limiter{names[n], rate.Permits, rate.Interval, rate.PerClient, rate.Keep, used})
-			}
-		}
-	}
-	return found, nil
+// limiters returns a function that reads the state of rate limiters.
+func (i *Inspector) limiters(ctx context.Context) func(names []string) ([]Limiter, error) {
+	call := func(name string) driver.Call { return script.LookAtLimiter(i.driver, name) }
+	return looker(ctx, i.driver, call, func(name string, r driver.Reply) (Limiter, bool, error) {
+		rate, used, ok, err := script.DecodeLimiter(r)
+		return Limiter{name, rate.Permits, rate.Interval, rate.PerClient, rate.Keep, used}, ok, err
+	})
 }

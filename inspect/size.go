@@ -38,6 +38,8 @@ func (d *Deadlock) size() int {
 
 func (l *Limiter) size() int { return 128 + textSize(l.Name) }
 
+func (p *PlainLock) size() int { return 128 + textSize(p.Name) }
+
 // textSize returns the length of texts. A byte that JSON may escape counts as six.
 func textSize(texts ...string) (n int) {
 	for _, text := range texts {
