@@ -13,6 +13,7 @@ RACE := ./driver ./internal/asynclog ./internal/engine ./internal/wait ./interna
 # What make test leaves to make topologies and make mutants.
 LATER := /test/topology$$|/internal/redistest$$|/internal/mutants$$
 TOPOLOGIES := sentinel cluster
+SUITES := single,sentinel,cluster,topology
 PEERS := interop/target/current/lib/peer-1.jar interop/target/era/lib/peer-1.jar
 # Where only the contract of all kinds runs. CI takes one of both lists per commit.
 CONTRACTS := replicated cluster?sharded=off least-rights memory
@@ -68,15 +69,25 @@ dashboard-picture: deps ## Make docs/dashboard.png anew; needs Chromium (./scrip
 	@cd test/browser && HOLDFAST_PICTURE=$(CURDIR)/docs/dashboard.png go test -count=1 -run '^TestPicture$$' .
 
 .PHONY: topologies
-topologies: deps ## Run the tests that are not about one server with replicas, Sentinels, a cluster
-	@failed=0; for t in $(TOPOLOGIES); do echo "== go test -race, $$t"; \
+topologies: deps ## Run the tests that are not about one server with replicas, Sentinels, a cluster; SERVER= chooses the program
+	@export HOLDFAST_TEST_SERVER=$(SERVER); failed=0; for t in $(TOPOLOGIES); do echo "== go test -race, $$t"; \
 		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -p 1 -parallel 8 -timeout 15m ./test/conformance ./test/behaviour ./test/faults ./dashboard ./fence ./inspect || failed=1; done; \
-	echo "== go test -race, faults of servers"; go test -race -p 1 -parallel 8 -timeout 15m ./test/topology ./internal/redistest || failed=1; \
+	echo "== go test -race, faults of servers"; go test -race -p 1 -parallel 8 -timeout 15m ./test/topology ./internal/redistest ./internal/script || failed=1; \
 	for t in $(CONTRACTS); do \
 		if [ $$t = least-rights ]; then $(MAKE) --no-print-directory acl || failed=1; continue; fi; \
 		if [ $$t = memory ]; then $(MAKE) --no-print-directory memory || failed=1; continue; fi; \
 		echo "== go test -race, $$t"; \
 		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 8 -timeout 15m -run $(CONTRACT) ./test/conformance || failed=1; done; exit $$failed
+
+.PHONY: servers
+servers: deps ## Run the suites of docs/testing.md on other versions of Redis and Valkey; SERVERS= and SUITES= choose
+	@failed=0; servers="$(SERVERS)"; [ -n "$$servers" ] || servers=$$(./scripts/servers) || failed=1; \
+	go run ./test/servers -suites $(SUITES) $$servers || failed=1; \
+	[ -n "$(SERVERS)" ] || $(MAKE) --no-print-directory servers-redisson || failed=1; exit $$failed
+
+.PHONY: servers-redisson
+servers-redisson: deps $(PEERS)
+	@servers=$$(./scripts/servers redis-8-sid valkey-9) && go run ./test/servers -suites redisson $$servers
 
 .PHONY: acl
 acl: deps ## Run the contract of all kinds as a user with the rights in docs/operations.md

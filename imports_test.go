@@ -45,6 +45,7 @@ var mayImport = map[string][]string{
 	"internal/redistest": {},
 	"internal/mutants":   {},
 	"test/topology":      {},
+	"test/servers":       {},
 
 	"internal/measure/measuretest": {"driver", "internal/clock", "internal/fake", "internal/locktest", "internal/measure", "internal/redistest", "observe"},
 }
