@@ -259,8 +259,8 @@ func usePermits(l *holdfast.RateLimiter) (u permitUse, err error) {
 }
 
 // Eight processes want more permits than there are, for a minute. In no span of
-// an interval they get more than the rate, and over the whole time nearly all
-// of it.
+// an interval they get more than the rate. While some are owed permits, they get
+// nearly all of it.
 func TestRateAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	length := time.Minute
@@ -317,10 +317,22 @@ func TestRateAcrossProcesses(t *testing.T) {
 		w.Send("go")
 	}
 	locktest.Eventually(t, time.Minute, "all want more than there is", func() bool { return s.Int(t, "GET", g.value) < -int64(rate.Permits)/3 })
-	start, begin := time.Now(), locktest.ServerTime(t, s)
-	time.Sleep(length)
-	end := locktest.ServerTime(t, s)
-	stalled := time.Since(start) - locktest.Took(start)
+	// An interval counts if permits were owed all the time. A busy machine may not ask for
+	// more than there is. Each is a millisecond longer, since times are cut to whole ones.
+	cycle, begin := rate.Per.Milliseconds()+1, locktest.ServerTime(t, s)
+	owed := make([]bool, length.Milliseconds()/cycle)
+	for i := range owed {
+		owed[i] = true
+	}
+	for last := begin; last < begin+int64(len(owed))*cycle; time.Sleep(20 * time.Millisecond) {
+		free, now := s.Int(t, "GET", g.value) >= 0, locktest.ServerTime(t, s)
+		for i := range owed {
+			if from := begin + int64(i)*cycle; (free || now-last > 500) && last < from+cycle && now >= from {
+				owed[i] = false
+			}
+		}
+		last = now
+	}
 	for _, w := range ws {
 		w.Send("stop")
 	}
@@ -334,14 +346,15 @@ func TestRateAcrossProcesses(t *testing.T) {
 
 	ms := g.marks(t, uses)
 	checkRate(t, ms, rate)
-	// So many intervals have passed that were open to use, each a millisecond
-	// longer, since times are cut to whole ones.
-	cycle := rate.Per.Milliseconds() + 1
-	cycles := (end - begin) / cycle
-	used, cancelled := 0, 0
+	used, could, cancelled := 0, 0, 0
 	for _, m := range ms {
-		if m.at >= begin && m.at < begin+cycles*cycle {
+		if i := (m.at - begin) / cycle; m.at >= begin && i < int64(len(owed)) && owed[i] {
 			used += m.permits
+		}
+	}
+	for _, o := range owed {
+		if o {
+			could += rate.Permits
 		}
 	}
 	for _, u := range uses {
@@ -349,9 +362,9 @@ func TestRateAcrossProcesses(t *testing.T) {
 			cancelled += u.Permits
 		}
 	}
-	could := max(0, rate.Permits*int(cycles)-2*int(stalled*time.Duration(rate.Permits)/rate.Per)) // a machine that stands still uses none
 	t.Logf("%d calls, %d permits used of %d (%.2f %%), %d cancelled", len(uses), used, could, 100*float64(used)/float64(could), cancelled)
-	if used < could*95/100 {
+	// A reservation that is cancelled late, on a busy machine, leaves permits that no call can use.
+	if used < (could-cancelled)*95/100 {
 		t.Errorf("only %d permits were used, of %d", used, could)
 	}
 	if cancelled < used/100 {
