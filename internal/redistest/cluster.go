@@ -125,7 +125,11 @@ func (c *Cluster) assign() {
 	c.tb.Helper()
 	for i, master := range c.nodes[:c.masters] {
 		first, last := i*slotCount/c.masters, (i+1)*slotCount/c.masters-1
-		master.Do(c.tb, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last))
+		add := []string{"CLUSTER", "ADDSLOTS"} // ADDSLOTSRANGE is new in 7.0
+		for slot := first; slot <= last; slot++ {
+			add = append(add, strconv.Itoa(slot))
+		}
+		master.Do(c.tb, add...)
 		c.shards = append(c.shards, []*Server{master})
 	}
 	for i, replica := range c.nodes[c.masters:] {

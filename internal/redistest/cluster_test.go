@@ -80,7 +80,12 @@ func TestClusterMigration(t *testing.T) {
 	if got := from.Do(t, "GET", "{k}2"); got != "b" {
 		t.Errorf("a key that has not moved: %v", got)
 	}
-	if _, err := from.Try("MGET", "{k}1", "{k}2"); err == nil || !strings.HasPrefix(err.Error(), "TRYAGAIN ") {
+	_, err := from.Try("MGET", "{k}1", "{k}2")
+	if err != nil && strings.HasPrefix(err.Error(), "ASK ") { // before 7.0, only the other node knows that it lacks keys
+		to.Do(t, "ASKING")
+		_, err = to.Try("MGET", "{k}1", "{k}2")
+	}
+	if err == nil || !strings.HasPrefix(err.Error(), "TRYAGAIN ") {
 		t.Errorf("keys here and there: %v, want TRYAGAIN", err)
 	}
 	if n := m.MoveSome(1); n != 1 {

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"net/url"
 	"slices"
 	"strconv"
 	"testing"
@@ -27,6 +28,14 @@ func (s *Server) Do(tb testing.TB, args ...string) any {
 		tb.Fatalf("redistest: %q: %v", args, err)
 	}
 	return reply
+}
+
+// As returns a function that runs commands as [Server.Try] does, but as the
+// given user and on a connection of its own.
+func (s *Server) As(tb testing.TB, user, password string) func(args ...string) (any, error) {
+	a := &admin{addr: s.admin.addr, login: url.UserPassword(user, password), tls: s.admin.tls}
+	tb.Cleanup(a.close)
+	return a.do
 }
 
 // Int runs a command that answers with an integer, or with a string that
@@ -64,6 +73,16 @@ func (s *Server) Channels(tb testing.TB) []string {
 	list := s.Strings(tb, "PUBSUB", "CHANNELS", "*")
 	slices.Sort(list)
 	return list
+}
+
+// ShardChannels returns the sharded channels that have subscribers. There are none
+// on a server that does not have them.
+func (s *Server) ShardChannels(tb testing.TB) []string {
+	tb.Helper()
+	if !HasSharded() {
+		return nil
+	}
+	return s.Strings(tb, "PUBSUB", "SHARDCHANNELS")
 }
 
 // Keys returns all keys, sorted.

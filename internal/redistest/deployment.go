@@ -66,7 +66,7 @@ func deploy() (d *deployment, err error) {
 		d = &deployment{url: s.URL(), masters: s.nodes[:1], nodes: s.nodes}
 	case "cluster":
 		c := StartCluster(tb, WithReplicas(Replicas), Args("--cluster-node-timeout", silenceLimit))
-		d = &deployment{url: c.URL(), masters: c.nodes[:c.masters], nodes: c.nodes, sharded: true}
+		d = &deployment{url: c.URL(), masters: c.nodes[:c.masters], nodes: c.nodes, sharded: HasSharded()}
 	default:
 		return nil, fmt.Errorf("redistest: %s is %q: choose single, replicated, sentinel or cluster", topologyEnv, kind)
 	}

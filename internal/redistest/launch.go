@@ -9,8 +9,10 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -20,15 +22,22 @@ const (
 	startPoll    = 2 * time.Millisecond
 )
 
+// serverEnv is the environment variable for the path of the server program.
+const serverEnv = "HOLDFAST_TEST_SERVER"
+
 var (
 	errNotInstalled = errors.New("redistest: no redis-server on PATH, install it with: make deps, or apt-get install redis-server")
 	errPortTaken    = errors.New("redistest: port taken")
+	errNoTLS        = errors.New("redistest: the server of " + serverEnv + " was built without TLS")
 )
+
+// unknownTLS matches the log of a server that does not know the settings of TLS.
+var unknownTLS = regexp.MustCompile(`>>> 'tls-.*\s+Bad directive`)
 
 // giveUp ends a test whose server cannot be started.
 func giveUp(tb testing.TB, err error) {
 	tb.Helper()
-	if errors.Is(err, errNotInstalled) && testing.Short() {
+	if errors.Is(err, errNotInstalled) && testing.Short() || errors.Is(err, errNoTLS) {
 		tb.Skip(err)
 	}
 	tb.Fatal(err)
@@ -36,10 +45,10 @@ func giveUp(tb testing.TB, err error) {
 
 // findServer returns the path of the server program.
 func findServer() (string, error) {
-	if name := os.Getenv("HOLDFAST_TEST_SERVER"); name != "" {
+	if name := os.Getenv(serverEnv); name != "" {
 		path, err := exec.LookPath(name)
 		if err != nil {
-			return "", fmt.Errorf("redistest: HOLDFAST_TEST_SERVER: %w", err)
+			return "", fmt.Errorf("redistest: %s: %w", serverEnv, err)
 		}
 		return path, nil
 	}
@@ -49,6 +58,34 @@ func findServer() (string, error) {
 		}
 	}
 	return "", errNotInstalled
+}
+
+// sinceSeven reports whether the server program is version 7.0 or later. Older
+// ones lack some settings and commands. A program that does not print its
+// version counts as new.
+var sinceSeven = sync.OnceValue(func() bool {
+	bin, err := findServer()
+	if err != nil {
+		return true // the start reports the error
+	}
+	out, _ := exec.Command(bin, "--version").Output()
+	_, version, _ := strings.Cut(string(out), " v=")
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	return err != nil || n >= 7
+})
+
+// HasSharded reports whether the servers have sharded channels (SPUBLISH and
+// SSUBSCRIBE), as Redis has from 7.0 on.
+func HasSharded() bool { return sinceSeven() }
+
+// PublishCommands returns the commands that publish in a cluster: PUBLISH, and
+// SPUBLISH if the servers have it.
+func PublishCommands() []string {
+	if !HasSharded() {
+		return []string{"PUBLISH"}
+	}
+	return []string{"PUBLISH", "SPUBLISH"}
 }
 
 // start starts a server whose files are in dir.
@@ -135,8 +172,11 @@ func (s *Server) launch() error {
 	if err := s.awaitReady(proc); err != nil {
 		proc.kill()
 		text, _ := os.ReadFile(s.logFile())
-		if strings.Contains(string(text), "Address already in use") {
+		switch {
+		case strings.Contains(string(text), "Address already in use"):
 			err = errPortTaken
+		case os.Getenv(serverEnv) != "" && unknownTLS.Match(text):
+			err = errNoTLS
 		}
 		return fmt.Errorf("%w, the log of the server follows\n%s", err, text)
 	}

@@ -1,6 +1,7 @@
 package redistest_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -52,7 +53,8 @@ func TestMoveClockOfReplica(t *testing.T) {
 	r := redistest.StartReplicated(t, 1, redistest.WithClock())
 	master, replica := r.Master(), r.Replicas()[0]
 	replica.MoveClock(time.Hour)
-	master.Do(t, "SET", "k", "v", "PX", "60000")
+	master.Do(t, "SET", "k", "v")
+	master.Do(t, "PEXPIREAT", "k", fmt.Sprint(time.Now().Add(time.Minute).UnixMilli())) // before 7.0, replicas receive other times as durations
 	master.Do(t, "WAIT", "1", "5000")
 	if got := replica.Do(t, "GET", "k"); got != nil {
 		t.Errorf("a replica whose clock is ahead has %v", got)

@@ -11,16 +11,23 @@ import (
 // masterName is the name of the master at the Sentinels.
 const masterName = "holdfast"
 
-// downAfter is how long a server may not answer, in milliseconds, before it
-// counts as failed. On a busy machine a ping may take half a second.
-const downAfter = "1000"
+// downAfter returns how long a server may not answer, in milliseconds, before it
+// counts as failed. On a busy machine a ping may take half a second. Without
+// [sentinelTimings], Sentinels send a ping per second.
+func downAfter() string {
+	if sinceSeven() {
+		return "1000"
+	}
+	return "3000"
+}
 
 // sentinelTimings are intervals of a Sentinel in milliseconds, shorter than the
 // defaults of some seconds. The ping interval must be much shorter than
 // downAfter, or a master counts as failed right after its promotion. Five ping
 // intervals must be longer than a second, or no replica qualifies for promotion.
 // A Sentinel that did not run for two seconds pauses for a while, long enough to
-// ask all servers again.
+// ask all servers again. Servers before 7.0 cannot change these intervals: a
+// failover takes up to 20 s longer there.
 var sentinelTimings = []string{"SENTINEL", "DEBUG", "ping-period", "400", "info-period", "500", "publish-period", "500", "tilt-period", "3000"}
 
 // Sentinels is a master with replicas, and three Sentinels that monitor it. Two
@@ -43,7 +50,7 @@ func StartSentinels(tb testing.TB, opts ...Option) *Sentinels {
 	awaitThat(tb, "all Sentinels know each other and the replicas", s.complete)
 	if !s.patient {
 		for _, w := range s.sentinels {
-			w.Do(tb, "SENTINEL", "SET", masterName, "down-after-milliseconds", downAfter)
+			w.Do(tb, "SENTINEL", "SET", masterName, "down-after-milliseconds", downAfter())
 		}
 	}
 	return s
@@ -65,7 +72,7 @@ func (s *Sentinels) Redeploy(which ...int) {
 	}
 	awaitThat(s.tb, "all Sentinels know each other", s.allListed)
 	for _, i := range which {
-		s.sentinels[i].Do(s.tb, "SENTINEL", "SET", masterName, "down-after-milliseconds", downAfter)
+		s.sentinels[i].Do(s.tb, "SENTINEL", "SET", masterName, "down-after-milliseconds", downAfter())
 	}
 	awaitThat(s.tb, "the Sentinels know the replicas", func() bool { return s.see(s.sentinels) })
 }
@@ -92,7 +99,10 @@ func (s *Sentinels) allListed() bool {
 // sentinelSpec returns the spec of a Sentinel.
 func (s *Sentinels) sentinelSpec(master *Server) spec {
 	host, front := s.newAddress()
-	sp := spec{host: host, front: front, tls: s.files, sentinel: true, initCommand: sentinelTimings}
+	sp := spec{host: host, front: front, tls: s.files, sentinel: true}
+	if sinceSeven() {
+		sp.initCommand = sentinelTimings
+	}
 	set := func(words ...string) { sp.args = append(append(sp.args, "--sentinel"), words...) }
 	if front != host {
 		set("announce-ip", front)

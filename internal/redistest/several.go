@@ -72,7 +72,7 @@ func (d *deployment) pubsub(args []string) (any, error) {
 	if list, ok := reply.([]any); ok {
 		reply = slices.DeleteFunc(list, func(e any) bool { return e == "__sentinel__:hello" })
 	}
-	if err != nil || len(d.masters) == 1 {
+	if err != nil || len(d.masters) == 1 || !HasSharded() {
 		return reply, err
 	}
 	shard := slices.Clone(args)

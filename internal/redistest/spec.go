@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -54,14 +55,18 @@ func (s *Server) configure() error {
 		"--appendonly", "no",
 		"--appendfsync", "always",
 	}
-	if s.host != localhost { // only where the source address matters; servers before 7.0 do not support it
+	if s.host != localhost && sinceSeven() { // before 7.0, the source address is always that of bind
 		args = append(args, "--bind-source-addr", s.host)
 	}
 	if s.tls != nil {
 		args = append(args, s.tls.args(strconv.Itoa(s.port))...)
 	}
 	// The defaults come first because the server lets a later setting win.
-	text := configuration(append(args, s.args...))
+	args = append(args, s.args...)
+	if i := slices.Index(args, "--enable-debug-command"); i >= 0 && !sinceSeven() {
+		args = slices.Delete(args, i, i+2) // before 7.0, it cannot be disabled
+	}
+	text := configuration(args)
 	if err := os.MkdirAll(s.dataDir(), 0o700); err != nil {
 		return err
 	}
