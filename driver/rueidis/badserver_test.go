@@ -23,7 +23,7 @@ import (
 // an error, also UNSUBSCRIBE. The program must survive that.
 func TestUnsubscribeFromBusyServer(t *testing.T) {
 	t.Parallel()
-	s := redistest.Start(t, "--busy-reply-threshold", "50")
+	s := redistest.Start(t, "--lua-time-limit", "50")
 	for _, protocol := range []string{"3", "2"} {
 		d := connect(t, with(t, s.URL(), "protocol", protocol))
 		h := drivertest.NewRecorder()

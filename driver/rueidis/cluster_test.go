@@ -68,5 +68,5 @@ func TestForbiddenInCluster(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.WithReplicas(0), calm)
 	drivertest.Limit(t, c.Nodes()...)
 	d := connect(t, "redis-cluster://limited:secret@"+strings.Join(addrs(c.Nodes()), ","))
-	drivertest.Forbidden(t, d, c.MasterOf("x"), "PUBLISH", "SPUBLISH")
+	drivertest.Forbidden(t, d, c.MasterOf("x"), redistest.PublishCommands()...)
 }

@@ -175,8 +175,10 @@ func listen(t *testing.T, dep deployment, d *rueidis.Driver, prefix string) {
 				s.Do(t, "PUBLISH", channel, s.Addr())
 				h.Want(t, channel+":"+s.Addr())
 			}
-			home.Do(t, "SPUBLISH", channel, "sharded")
-			h.Want(t, channel+":sharded")
+			for _, command := range redistest.PublishCommands() {
+				home.Do(t, command, channel, command)
+				h.Want(t, channel+":"+command)
+			}
 		}
 		if _, err := d.Do(t.Context(), addOne(key)); err != nil {
 			t.Fatal(err)

@@ -97,7 +97,7 @@ func TestClusterBusy(t *testing.T) {
 		crowds.await(10)
 		crowds.end()
 		holders.kept()
-	}, patient, redistest.Args("--busy-reply-threshold", "100"))
+	}, patient, redistest.Args("--lua-time-limit", "100"))
 }
 
 // A client is closed while one master is silent: what it holds at the others is

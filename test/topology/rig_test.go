@@ -234,11 +234,15 @@ func (w *world) leavesNothing() {
 			w.errorf("close: %v", err)
 		}
 	}
+	lists := [][]string{{"KEYS"}, {"PUBSUB", "CHANNELS"}}
+	if redistest.HasSharded() {
+		lists = append(lists, []string{"PUBSUB", "SHARDCHANNELS"})
+	}
 	var left []string
 	nothing := func() bool {
 		left = nil
 		for _, s := range w.cluster.Masters() {
-			for _, args := range [][]string{{"KEYS"}, {"PUBSUB", "CHANNELS"}, {"PUBSUB", "SHARDCHANNELS"}} {
+			for _, args := range lists {
 				reply, err := s.Try(append(args, "*"+w.prefix+"*")...)
 				if err != nil {
 					left = append(left, err.Error())
