@@ -1,3 +1,6 @@
 package check
 
-var Settings = settings
+var (
+	Settings   = settings
+	Publishing = publishing
+)

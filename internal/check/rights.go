@@ -194,9 +194,10 @@ func (i *inspector) missing(rs []script.Refusal) {
 	}
 }
 
-// publishing returns the permissions to publish.
+// publishing returns the permissions to publish. ACL SETUSER refuses commands
+// that the server does not have.
 func publishing(server driver.Facts) []string {
-	if server.Cluster {
+	if major, _, _ := release(server); server.Cluster && major >= 7 {
 		return []string{"+publish", "+spublish"}
 	}
 	return []string{"+publish"}

@@ -26,6 +26,9 @@ func all(cluster bool) (keys, channels, commands []string) {
 func rule(cluster bool, without ...string) []string {
 	keys, channels, commands := all(cluster)
 	rule := slices.Concat(keys, []string{"resetchannels"}, channels, []string{"-@all"}, commands)
+	if !redistest.HasSharded() {
+		without = append(without, "+spublish", "+ssubscribe", "+sunsubscribe")
+	}
 	return slices.DeleteFunc(rule, func(right string) bool { return slices.Contains(without, right) })
 }
 
@@ -137,17 +140,43 @@ func TestRightsInCluster(t *testing.T) {
 	if fs := topic(run(t, d, check.Wants{}, names...), "rights"); len(fs) != 0 {
 		t.Fatalf("with all rights: %+v", fs)
 	}
-	for _, right := range []string{"hset", "spublish", "ssubscribe"} {
+	publish, subscribe := "publish", "subscribe"
+	if redistest.HasSharded() {
+		publish, subscribe = "spublish", "ssubscribe"
+	}
+	for _, right := range []string{"hset", publish, subscribe} {
 		for _, m := range c.Masters() {
 			t.Run(right, func(t *testing.T) {
 				m.Do(t, "ACL", "SETUSER", "app", "-"+right)
-				fs := run(t, d, check.Wants{}, names...)
-				want{"rights", map[bool]string{true: "warning", false: "danger"}[right == "ssubscribe"], "+" + right}.check(t, fs)
+				fs := topic(run(t, d, check.Wants{}, names...), "rights")
+				want{"rights", map[bool]string{true: "warning", false: "danger"}[right == subscribe], "+" + right}.check(t, fs)
 				if len(fs) > 0 && fs[0].Node != m.Addr() {
 					t.Errorf("the wrong node: %+v", fs)
 				}
-				m.Do(t, "ACL", "SETUSER", "app", "+"+right)
+				// Following the advice helps, also on a server without sharded channels.
+				give(t, m, fs[0])
+				if fs := topic(run(t, d, check.Wants{}, names...), "rights"); len(fs) != 0 {
+					t.Errorf("granted, and still found: %+v", fs)
+				}
 			})
+		}
+	}
+}
+
+// The advice names only commands that the server has: ACL SETUSER refuses others.
+func TestRightsToPublish(t *testing.T) {
+	for _, c := range []struct {
+		version string
+		cluster bool
+		want    []string
+	}{
+		{"6.2.14", true, []string{"+publish"}},
+		{"7.0.15", true, []string{"+publish", "+spublish"}},
+		{"8.0.6", true, []string{"+publish", "+spublish"}},
+		{"8.0.6", false, []string{"+publish"}},
+	} {
+		if got := check.Publishing(driver.Facts{Version: c.version, Cluster: c.cluster}); !slices.Equal(got, c.want) {
+			t.Errorf("version %s, cluster %v: %q, want %q", c.version, c.cluster, got, c.want)
 		}
 	}
 }

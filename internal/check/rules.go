@@ -135,9 +135,15 @@ var lacks = []struct {
 	{7, 0, "sharded channels: in a cluster, every message goes to every node"},
 }
 
+// release returns the version of a server, if it is known.
+func release(f driver.Facts) (major, minor int, ok bool) {
+	n, _ := fmt.Sscanf(f.Version, "%d.%d", &major, &minor)
+	return major, minor, n == 2
+}
+
 func version(_ Wants, f *subject) (Severity, string, string) {
-	var major, minor int
-	if n, _ := fmt.Sscanf(f.Version, "%d.%d", &major, &minor); n < 2 {
+	major, minor, ok := release(f.Facts)
+	if !ok {
 		return Info, fmt.Sprintf("the server version %q is not recognized", f.Version), "use Redis or Valkey"
 	}
 	if major < 6 {

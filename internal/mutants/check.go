@@ -25,6 +25,11 @@ var checks = []Mutant{
 		"internal/check", "TestRightsInCluster",
 	},
 	{
+		"the check advises to grant a command that an old server does not have",
+		"internal/check/rights.go", "server.Cluster && major >= 7 {", "server.Cluster && major >= 6 {",
+		"internal/check", "TestRightsToPublish",
+	},
+	{
 		"a refused key is reported as a refused command",
 		"internal/script/probe.go", "		return KeyRefused, \"\"", "		return CommandRefused, \"\"",
 		"internal/check", "TestRightsWithoutNames",
