@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -263,9 +262,15 @@ func minReplicas(w Wants, f *subject) (Severity, string, string) {
 	if w.Mode == Acked {
 		s = Info // mode Acked makes no guarantee that depends on this setting
 	}
+	var change []string // servers before 7.0 change one setting at a time
+	if least < need {
+		change = append(change, fmt.Sprintf("CONFIG SET min-replicas-to-write %d", max(min(need, f.Replicas), least)))
+	}
+	if longest <= 0 {
+		change = append(change, "CONFIG SET min-replicas-max-lag 10")
+	}
 	return s, fmt.Sprintf("a master that was replaced accepts writes for a while: min-replicas-to-write is %d and min-replicas-max-lag is %d", least, longest),
-		fmt.Sprintf("CONFIG SET min-replicas-to-write %d min-replicas-max-lag %d; the server then refuses all writes, not only locks, while fewer replicas are connected",
-			max(min(need, f.Replicas), least), cmp.Or(longest, 10))
+		strings.Join(change, " and ") + "; the server then refuses all writes, not only locks, while fewer replicas are connected"
 }
 
 func coverage(_ Wants, f *subject) (Severity, string, string) {

@@ -30,6 +30,11 @@ var checks = []Mutant{
 		"internal/check", "TestRightsToPublish",
 	},
 	{
+		"the check advises to change several settings by one command, which old servers refuse",
+		"internal/check/rules.go", `strings.Join(change, " and ")`, `"CONFIG SET min-replicas-to-write 1 min-replicas-max-lag 10"`,
+		"internal/check", "TestReplicas",
+	},
+	{
 		"a refused key is reported as a refused command",
 		"internal/script/probe.go", "		return KeyRefused, \"\"", "		return CommandRefused, \"\"",
 		"internal/check", "TestRightsWithoutNames",
