@@ -135,7 +135,7 @@ func (t *topology) plain() spec {
 func (t *topology) member(args ...string) spec {
 	sp := t.plain()
 	sp.host, sp.front = t.newAddress()
-	defaults := []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
+	defaults := []string{"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
 	if sp.front != sp.host {
 		defaults = append(defaults, "--replica-announce-ip", sp.front, "--cluster-announce-ip", sp.front)
 	}

@@ -79,14 +79,16 @@ func keysEvicted(f fleet) {
 	s := f.master()
 	for _, w := range f {
 		h := w.keep(w.open(long), "evicted")
-		s.Do(w, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl", "maxmemory", "1")
+		s.Do(w, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
+		s.Do(w, "CONFIG", "SET", "maxmemory", "1")
 		start := time.Now()
 		_, _ = s.Try("SET", "more", "x") // has the server evict; it is refused all the same
 		told := h.lost(10*time.Second, holdfast.LossNotOwner)
 		if took := told.Sub(start); took > 500*time.Millisecond+slack {
 			w.errorf("told after %v", took)
 		}
-		s.Do(w, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "0")
+		s.Do(w, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+		s.Do(w, "CONFIG", "SET", "maxmemory", "0")
 		s.Do(w, "DEL", "more")
 	}
 }
@@ -102,7 +104,8 @@ func outOfMemory(f fleet) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		s.Do(w, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
+		s.Do(w, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+		s.Do(w, "CONFIG", "SET", "maxmemory", "1")
 		start := time.Now()
 		if _, err := c.Mutex(w.key("more")).Lock(w.Context()); !errors.Is(err, holdfast.ErrRefused) {
 			w.errorf("granted by a full server: %v", err)

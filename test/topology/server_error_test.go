@@ -70,7 +70,8 @@ var serverErrors = []serverError{
 	{
 		code: "LOADING", single: true, probe: get,
 		begin: func(w *world, s *redistest.Server) {
-			s.Do(w, "CONFIG", "SET", "key-load-delay", "5000", "loading-process-events-interval-bytes", "1024")
+			s.Do(w, "CONFIG", "SET", "key-load-delay", "5000")
+			s.Do(w, "CONFIG", "SET", "loading-process-events-interval-bytes", "1024")
 			s.Do(w, "DEBUG", "POPULATE", "4000", "filler")
 			conn, err := net.Dial("tcp", s.Addr()) // its own, since it takes twenty seconds, or until it is told to hurry
 			if err != nil {
@@ -103,6 +104,9 @@ func TestServerErrors(t *testing.T) {
 				continue
 			}
 			f.run(a.code, func(f fleet) {
+				if a.code == "LOADING" && !redistest.HasSharded() {
+					f[0].Skip("servers before 7.0 do not answer often enough while they load data slowly")
+				}
 				var clients []*holdfast.Client
 				var holders []*holder
 				var rivals []*rival
