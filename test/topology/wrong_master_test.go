@@ -162,15 +162,18 @@ func TestTwoMasters(t *testing.T) {
 	r := redistest.StartReplicated(t, 1)
 	a, b := r.Nodes()[0], r.Nodes()[1]
 	w := &world{T: t, mode: async}
-	toB := redistest.NewProxy(t, b.Addr())
-	toB.Refuse(true) // x does not learn what becomes of b
-	x := w.openAt("redis://"+a.Addr()+","+toB.Addr(), lasting)
+	toA, toB := redistest.NewProxy(t, a.Addr()), redistest.NewProxy(t, b.Addr())
+	toA.Refuse(true)                // y need not wait for a
+	toB.Refuse(true)                // x does not learn what becomes of b
+	const patience = "?timeout=10s" // a server that is slow must not count as gone
+	x := w.openAt("redis://"+a.Addr()+","+toB.Addr()+patience, lasting)
 
 	a.Pause()
 	b.Do(t, "REPLICAOF", "NO", "ONE")
-	y := w.openAt("redis://"+a.Addr()+","+b.Addr()+"?timeout=500ms&dial_timeout=500ms", lasting)
+	y := w.openAt("redis://"+toA.Addr()+","+b.Addr()+patience, lasting)
 	atB := w.keep(y, "held")
 	a.Resume()
+	toA.Refuse(false)
 	atA := w.keep(x, "held")
 
 	try := func(c *holdfast.Client) error {
