@@ -1,23 +1,21 @@
 package redistest
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
 
-// Monitor calls see with every command that s executes from now on, those of
-// scripts included. A replica also executes the commands of its master. It calls see
-// from one goroutine at a time. The server keeps the commands until they are read, so
-// none is missed when this process stands still.
+// Monitor calls see with every command that s executes from now on, in the form of
+// [Printed], those of scripts included. A replica also executes the commands of its
+// master. It calls see from one goroutine at a time. The server keeps the commands
+// until they are read, so none is missed when this process stands still.
 //
 // The returned function stops it, after see was called with everything that was
 // executed before.
-func (s *Server) Monitor(tb testing.TB, see func(command []string)) (stop func()) {
+func (s *Server) Monitor(tb testing.TB, see func(command string)) (stop func()) {
 	tb.Helper()
 	var mu sync.Mutex
 	var stops []func()
@@ -34,6 +32,7 @@ func (s *Server) Monitor(tb testing.TB, see func(command []string)) (stop func()
 		}
 		_ = a.conn.SetDeadline(time.Time{})
 		last := fmt.Sprintf("end of monitor %p", a)
+		end := Printed("ECHO", last)
 		done := make(chan error, 1)
 		go func() {
 			defer a.close()
@@ -44,9 +43,13 @@ func (s *Server) Monitor(tb testing.TB, see func(command []string)) (stop func()
 					return
 				}
 				line, _ := f.value.(string)
-				command, err := parseMonitor(line)
-				if err != nil || len(command) == 2 && command[1] == last {
-					done <- err
+				_, command, ok := strings.Cut(line, "] ") // 1700000000.123456 [0 lua] "zadd" "key" "\x10"
+				if !ok {
+					done <- fmt.Errorf("no command in %q", line)
+					return
+				}
+				if command = unquoted.Replace(command); command == end {
+					done <- nil
 					return
 				}
 				mu.Lock()
@@ -66,27 +69,24 @@ func (s *Server) Monitor(tb testing.TB, see func(command []string)) (stop func()
 	return stop
 }
 
-// parseMonitor splits a line of MONITOR, such as
-//
-//	1700000000.123456 [0 lua] "zadd" "key" "\x10"
-//
-// into the words of the command.
-func parseMonitor(line string) (command []string, err error) {
-	_, rest, ok := strings.Cut(line, "] ")
-	for ok {
-		word, err := strconv.QuotedPrefix(rest)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %q", err, line)
+// unquoted removes the quotes around the words of a command, and everything that
+// is escaped differently by some servers.
+var unquoted = strings.NewReplacer(`"`, "", `\`, "")
+
+// Printed returns a command in the form that [Server.Monitor] reports. It is what
+// MONITOR prints, without quotes and backslashes: Valkey 8.1.0 and 8.1.1 do not
+// escape them in words, so the words cannot be restored from what they print.
+func Printed(words ...string) string {
+	var b strings.Builder
+	for _, c := range []byte(strings.Join(words, " ")) {
+		switch i := strings.IndexByte("\n\r\t\a\b", c); {
+		case i >= 0:
+			b.WriteByte("nrtab"[i])
+		case c < ' ' || c > '~':
+			fmt.Fprintf(&b, "x%02x", c)
+		default:
+			b.WriteByte(c)
 		}
-		text, err := strconv.Unquote(word)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %q", err, line)
-		}
-		command = append(command, text)
-		rest, ok = strings.CutPrefix(rest[len(word):], " ")
 	}
-	if len(command) == 0 {
-		return nil, errors.New("no command in " + strconv.Quote(line))
-	}
-	return command, nil
+	return unquoted.Replace(b.String())
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -33,6 +34,12 @@ type permitUse struct {
 	After     time.Duration // when they may be used, as the server has said
 	Used      int64         // when the caller was told that they may be, or 0
 	Cancelled bool          // and the server has agreed
+}
+
+// entry returns the entry in the log of a limiter.
+func (u permitUse) entry() string {
+	id, _ := hex.DecodeString(u.ID)
+	return string(binary.LittleEndian.AppendUint32(append([]byte{byte(len(id))}, id...), uint32(u.Permits)))
 }
 
 // A permitSpy is a driver that notes what a call takes in the permitUse that
@@ -96,7 +103,7 @@ type ledger struct {
 	name  string
 	log   string
 	value string
-	at    map[string]int64 // ms of the server, by id
+	at    map[string]int64 // ms of the server, by entry, in the form of redistest.Printed
 	close func()           // stop, after everything that the server has done was noted
 }
 
@@ -104,19 +111,19 @@ type ledger struct {
 func newLedger(t *testing.T, s *redistest.Server, l *holdfast.RateLimiter) *ledger {
 	t.Helper()
 	g := &ledger{name: l.Name(), log: "{" + l.Name() + "}:permits", value: "{" + l.Name() + "}:value", at: make(map[string]int64)}
-	g.close = s.Monitor(t, func(command []string) {
-		if len(command) < 4 || !strings.EqualFold(command[0], "zadd") || command[1] != g.log {
+	g.close = s.Monitor(t, func(command string) {
+		rest, ok := strings.CutPrefix(command, redistest.Printed("zadd", g.log)+" ")
+		if !ok {
 			return
 		}
-		score, entry := command[len(command)-2], command[len(command)-1]
+		rest, nx := strings.CutPrefix(rest, "nx ")
+		score, entry, _ := strings.Cut(rest, " ")
 		at, err := strconv.ParseInt(score, 10, 64)
-		if len(entry) != 21 || err != nil {
+		if err != nil {
 			t.Errorf("entry %q at %q: %v", entry, score, err)
-			return
 		}
-		id := hex.EncodeToString([]byte(entry[1:17]))
-		if _, ok := g.at[id]; !ok || !strings.EqualFold(command[2], "nx") {
-			g.at[id] = at
+		if _, ok := g.at[entry]; !ok || !nx {
+			g.at[entry] = at
 		}
 	})
 	return g
@@ -133,7 +140,7 @@ func (g *ledger) marks(t *testing.T, uses []permitUse) []mark {
 	t.Helper()
 	var ms []mark
 	for _, u := range uses {
-		at, ok := g.at[u.ID]
+		at, ok := g.at[redistest.Printed(u.entry())]
 		switch {
 		case u.Cancelled:
 			continue
