@@ -104,15 +104,17 @@ var passing = map[string]bool{
 // the user lacks permission for: before Redis 7.2, and since.
 var denied = regexp.MustCompile(`^(ERR )?(The user executing the script can't|ACL failure in script:)`)
 
+// position matches what servers append to the error of a script: its hash and the
+// line since Redis 7, only the line since Valkey 9.1.
+var position = regexp.MustCompile(` script: (\w+, )?on @user_script:\d+\.$`)
+
 // ServerError returns the error for an error reply, classified by its code, the
 // first word. Servers before Redis 7 put the code of a failed command of a
 // script behind the name and the line of the script. ServerError extracts it.
 // The text of the error has a limited length and no control characters.
 func ServerError(text string) error {
 	text = unbury(text)
-	if i := strings.LastIndex(text, " script: "); i >= 0 && strings.Contains(text[i:], ", on @user_script:") {
-		text = text[:i] // drop the position in the script
-	}
+	text = position.ReplaceAllLiteralString(text, "")
 	text, _, _ = strings.Cut(text, ", with args beginning with:") // the arguments may be a password or user data
 	if strings.HasPrefix(text, "NOAUTH") {
 		text = "NOAUTH the server requires a password: add it, as in redis://:password@host"

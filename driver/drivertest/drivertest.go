@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -226,6 +227,9 @@ func testErrorClasses(t *testing.T, open Open) {
 		_, err := d.Do(t.Context(), call(hset, key))
 		if driver.CodeOf(err) != code || driver.ClassOf(err) != class {
 			t.Errorf("%s: %v is %s and %v, want %s and %v", what, err, driver.CodeOf(err), driver.ClassOf(err), code, class)
+		}
+		if err != nil && strings.Contains(err.Error(), "user_script") {
+			t.Errorf("%s: the error contains the position in the script: %v", what, err)
 		}
 	}
 	check("key of another type", "string", "WRONGTYPE", driver.Fatal)
