@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/driver/rueidis"
+	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // Open connects to the Redis or Valkey servers of a URL:
@@ -38,8 +39,9 @@ import (
 // passed.
 //
 // Open fails with [ErrInvalid] if the URL or the options are invalid, with
-// [ErrRefused] if the server rejects the user, and with [ErrUnavailable] if the
-// server does not answer or is a read-only replica, see [Options].AllowReplica.
+// [ErrRefused] if the server rejects the user or has no Lua engine, and with
+// [ErrUnavailable] if the server does not answer or is a read-only replica, see
+// [Options].AllowReplica.
 // [OpenConfig] reads the same settings from a file.
 func Open(ctx context.Context, url string, options ...Options) (*Client, error) {
 	o, err := theOptions(options)
@@ -78,6 +80,11 @@ func connect(ctx context.Context, config rueidis.Config, o Options) (*Client, er
 		return fail(fmt.Errorf("%w: %w", ErrRefused, err))
 	default:
 		return fail(because(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err)))
+	}
+	// Other errors may pass, or concern only some names.
+	if _, err := d.Do(ctx, script.ProbeLua()); errors.Is(err, driver.ErrNoLua) {
+		_ = d.Close()
+		return fail(fmt.Errorf("%w: %w", ErrRefused, err))
 	}
 	c, err := New(d, o)
 	if err != nil {

@@ -55,6 +55,10 @@ func Refused(err error) error {
 // ErrNotRedis means that the answer did not come from Redis or Valkey.
 var ErrNotRedis = errors.New("the server does not speak the Redis protocol")
 
+// ErrNoLua means that the server cannot run scripts, because it has no Lua engine.
+// Valkey since 9.1 may be built or started without it.
+var ErrNoLua = errors.New("the server has no Lua engine, which all operations need")
+
 // An Error is a failed call.
 type Error struct {
 	Class Class  // whether the call may have run
@@ -149,8 +153,13 @@ var (
 
 // ScriptError is [ServerError] for the error reply to a script. If the script
 // calls a command that the server does not have, the server does not say which.
-// The error then contains the commands in the line where the script failed.
+// The error then contains the commands in the line where the script failed. If the
+// server cannot run scripts at all, the error matches [ErrNoLua].
 func ScriptError(s *Script, text string) error {
+	if strings.Contains(text, "Could not find scripting engine 'lua'") {
+		return &Error{Class: Fatal, Code: "ERR", Err: fmt.Errorf("%w: load Valkey's module lua, as in loadmodule /path/to/libvalkeylua.so, "+
+			"or install a Valkey that is built with it (BUILD_LUA=yes)", ErrNoLua)}
+	}
 	if !missing.MatchString(text) {
 		return ServerError(text)
 	}

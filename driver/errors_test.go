@@ -179,3 +179,12 @@ func TestMissingCommand(t *testing.T) {
 		}
 	}
 }
+
+// Valkey since 9.1 sends this if its module lua is not loaded.
+func TestNoLua(t *testing.T) {
+	t.Parallel()
+	err := ScriptError(NewScript("some", "return 1"), "ERR Could not find scripting engine 'lua'")
+	if !errors.Is(err, ErrNoLua) || ClassOf(err) != Fatal || !strings.Contains(err.Error(), "loadmodule") {
+		t.Errorf("%v (%v)", err, ClassOf(err))
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -59,6 +60,14 @@ func TestDoctor(t *testing.T) {
 	execute(t, "doctor", "--url", good.URL(), "").want(t, 2, "", `^holdfast: check: invalid argument`)
 	execute(t, "doctor", "redis://:secret@localhost").want(t, 2, "", `^holdfast: a URL is not the name of a lock: use --url for it\n`)
 	execute(t, "doctor", "--fail-at", "nothing").want(t, 2, "", `it must be info, warning, danger`)
+}
+
+// Doctor says what to change on a server that cannot run scripts.
+func TestDoctorWithoutLua(t *testing.T) {
+	t.Parallel()
+	f := drivertest.NewForger(t, false, "EVALSHA", "-ERR Could not find scripting engine 'lua'\r\n")
+	f.Arm(true)
+	execute(t, "doctor", "--url", "redis://"+f.Addr().String()).want(t, 122, "", `the server has no Lua engine, .*: load Valkey's module lua, as in loadmodule `)
 }
 
 func TestDoctorJSON(t *testing.T) {

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -103,7 +104,11 @@ func (i *inspector) answer(err error) (r script.Refusal, command string) {
 	said := strings.TrimPrefix(err.Error(), driver.ErrRefused.Error()+": ")
 	if r, command = script.Refused(said); r == script.NotRefused && !i.broken {
 		i.broken = true
-		i.fs = append(i.fs, Finding{i.server.Node, Danger, "answer", "the server refuses a script that changes nothing: " + err.Error(), "fix what the server reports, so that it accepts writes"})
+		f := Finding{i.server.Node, Danger, "answer", "the server refuses a script that changes nothing: " + err.Error(), "fix what the server reports, so that it accepts writes"}
+		if lacks := driver.ErrNoLua.Error(); errors.Is(err, driver.ErrNoLua) {
+			f.Topic, f.Text, f.Change = "commands", lacks, strings.TrimPrefix(err.Error(), lacks+": ")
+		}
+		i.fs = append(i.fs, f)
 	}
 	return r, command
 }

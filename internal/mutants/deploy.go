@@ -45,6 +45,16 @@ var deploy = []Mutant{
 		"test/deploy", "TestRenamedCommands/PEXPIRE",
 	},
 	{
+		"Open accepts a server without Lua",
+		"open.go", "errors.Is(err, driver.ErrNoLua) {", "false && errors.Is(err, driver.ErrNoLua) {",
+		"test/deploy", "TestWithoutLua",
+	},
+	{
+		"the check does not say how to get Lua",
+		"internal/check/rights.go", "errors.Is(err, driver.ErrNoLua) {", "false && errors.Is(err, driver.ErrNoLua) {",
+		"test/deploy", "TestWithoutLua",
+	},
+	{
 		"the check does not notice a missing command",
 		"internal/check/rights.go", "	i.missing(rs)\n", "",
 		"test/deploy", "TestRenamedCommands/PEXPIRE",

@@ -117,6 +117,9 @@ func Refused(said string) (r Refusal, command string) {
 // ProbeChannel returns a channel of the object without subscribers.
 func ProbeChannel(name string) string { return prefixed("redisson_lock__channel", name) + ":probe" }
 
+// ProbeLua runs a script that does nothing.
+func ProbeLua() driver.Call { return driver.Call{Script: probeKey} }
+
 // ProbeKey asks the server whether the user may use a key in a script. If eval is
 // true, the server does not have that script.
 func ProbeKey(key string, eval bool) driver.Call {

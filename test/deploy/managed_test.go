@@ -3,11 +3,14 @@ package deploy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
@@ -153,5 +156,42 @@ func TestRenamedCommands(t *testing.T) {
 				t.Errorf("Check found %v, want %q", fs, tt.check)
 			}
 		})
+	}
+}
+
+// losesLua returns the URL of a server, and a function that removes its Lua engine. Only
+// Valkey since 9.1 can run without Lua. Instead of another server, it starts one that
+// sends Valkey's reply.
+func losesLua(t *testing.T) (url string, remove func()) {
+	t.Helper()
+	if modules, err := redistest.Start(t).Try("MODULE", "LIST"); err != nil || !strings.Contains(fmt.Sprint(modules), "lua") {
+		f := drivertest.NewForger(t, false, "EVALSHA", "-ERR Could not find scripting engine 'lua'\r\n")
+		return "redis://" + f.Addr().String(), func() { f.Arm(true) }
+	}
+	s := redistest.Start(t, "--enable-module-command", "yes")
+	return s.URL(), func() { s.Do(t, "MODULE", "UNLOAD", "lua") }
+}
+
+// On a server without Lua, Open fails, and so does every call of a client that is open.
+// The errors and Check say what to change.
+func TestWithoutLua(t *testing.T) {
+	t.Parallel()
+	const lacks, advice = "the server has no Lua engine", "loadmodule"
+	url, remove := losesLua(t)
+	c := open(t, config(t, url))
+	remove()
+	_, lock := c.Mutex("m").Lock(t.Context())
+	_, again := holdfast.Open(t.Context(), url)
+	for op, err := range map[string]error{"Lock": lock, "Open": again} {
+		if !errors.Is(err, holdfast.ErrRefused) || !errors.Is(err, driver.ErrNoLua) || !strings.Contains(err.Error(), lacks) || !strings.Contains(err.Error(), advice) {
+			t.Errorf("%s: %v", op, err)
+		}
+	}
+	fs, err := c.Check(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := fs[0]; f.Severity != holdfast.SeverityDanger || f.Topic != "commands" || !strings.Contains(f.Text, lacks) || !strings.Contains(f.Change, advice) {
+		t.Errorf("Check found %v", fs)
 	}
 }

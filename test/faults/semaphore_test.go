@@ -134,6 +134,7 @@ func TestSemaphoreGivenUpInDoubt(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			r := newSemRig(t, redistest.Start(t))
+			sem := locktest.Open(t, r.Proxy.URL()+locktest.PatientQuery).Semaphore("rig") // or it would ask again
 			arrived, letGo := r.Proxy.HoldReply(redistest.Command("EVALSHA"))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -144,7 +145,6 @@ func TestSemaphoreGivenUpInDoubt(t *testing.T) {
 				ran <- n
 				cancel()
 			}()
-			sem := locktest.Open(t, r.Proxy.URL()+locktest.PatientQuery).Semaphore("rig") // or it would ask again
 			start := time.Now()
 			err := take(ctx, sem)
 			if n := <-ran; n != "3" {
