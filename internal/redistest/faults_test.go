@@ -1,6 +1,7 @@
 package redistest_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -134,7 +135,11 @@ func TestProxyDropReplyOfScript(t *testing.T) {
 	k := key(t)
 	done := p.DropReply(1, redistest.Script(sha))
 	c := dial(t, p.Addr())
-	c.call("NOSCRIPT No matching script. Please use EVAL.", "EVALSHA", "0000000000000000000000000000000000000000", "0")
+	if _, err := s.Try("EVALSHA", strings.Repeat("0", 40), "0"); err == nil {
+		t.Error("the server knows a script that was never loaded")
+	} else {
+		c.call(err.Error(), "EVALSHA", strings.Repeat("0", 40), "0")
+	}
 	c.send("evalsha", sha, "1", k)
 	c.wantEnd()
 	await(t, done, "DropReply")

@@ -20,15 +20,31 @@ var clockSource []byte
 func WithClock() Option { return func(s *setup) { s.clock = true } }
 
 // MoveClock moves the wall clock of the server by d, forward or back. Leases
-// expire by that clock. It stays moved when the server is restarted.
+// expire by that clock. It stays moved when the server is restarted. If the server
+// runs, MoveClock returns when the server has noticed: Valkey 9.1 reads the clock
+// only now and then, and uses a monotonic clock in between.
 func (s *Server) MoveClock(d time.Duration) {
 	s.own()
 	s.tb.Helper()
 	if s.clock == nil {
 		s.tb.Fatal("redistest: MoveClock needs a server started with WithClock")
 	}
-	if err := s.clock.add(d); err != nil {
+	offset, err := s.clock.add(d)
+	if err != nil {
 		s.tb.Fatalf("redistest: cannot move the clock: %v", err)
+	}
+	if s.Running() {
+		awaitThat(s.tb, "the server uses its moved clock", func() bool {
+			from := time.Now().Add(offset - d.Abs()/2)
+			reply, err := s.Try("TIME")
+			words, _ := reply.([]any)
+			if err != nil || len(words) != 2 {
+				return false
+			}
+			now, err := time.ParseDuration(fmt.Sprintf("%vs%vus", words...))
+			at := time.Unix(0, int64(now))
+			return err == nil && at.After(from) && at.Before(time.Now().Add(offset+d.Abs()/2))
+		})
 	}
 }
 
@@ -41,21 +57,22 @@ type offsetFile struct {
 	offset time.Duration
 }
 
-func (f *offsetFile) add(d time.Duration) error {
+// add moves the clock by d and returns its offset.
+func (f *offsetFile) add(d time.Duration) (offset time.Duration, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	file, err := os.OpenFile(f.path, os.O_WRONLY, 0)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer file.Close()
 	var word [8]byte
 	binary.NativeEndian.PutUint64(word[:], uint64((f.offset + d).Microseconds()))
 	if _, err := file.WriteAt(word[:], 0); err != nil {
-		return err
+		return 0, err
 	}
 	f.offset += d
-	return nil
+	return f.offset, nil
 }
 
 // newClock returns a file for the offset of one server and the environment that
