@@ -72,16 +72,6 @@ func EnteredPastDead(tb testing.TB, ch <-chan Outcome) *holdfast.Lease {
 	return EnteredAfter(tb, 11*time.Second, ch)
 }
 
-// Listeners returns how many connections have subscribed to a channel.
-func Listeners(tb testing.TB, s *redistest.Server, channel string) int {
-	tb.Helper()
-	reply, ok := s.Do(tb, "PUBSUB", "NUMSUB", channel).([]any)
-	if !ok || len(reply) != 2 {
-		tb.Fatalf("NUMSUB: %v", reply)
-	}
-	return int(reply[1].(int64))
-}
-
 // Came checks that a call in the background returns without an error, and earlier
 // than polling alone would allow.
 func Came(tb testing.TB, done <-chan error) {

@@ -85,6 +85,11 @@ var directed = []Mutant{
 		"internal/script", "TestQueuedAndOthers",
 	},
 	{
+		"a release believes an impossible number of clients",
+		"internal/script/lua/lib/listeners.lua", "if n[i] > 2 ^ 31 then", "if false then",
+		"internal/script", "TestMiscountedListeners",
+	},
+	{
 		"readers count as clients of Redisson",
 		"internal/script/lua/lib/listeners.lua", "n[2] - n[4] - n[6]", "n[2] - n[4]",
 		"internal/script", "TestQueuedAndOthers",

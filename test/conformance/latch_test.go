@@ -75,7 +75,7 @@ func TestLA03FiveWaiters(t *testing.T) {
 	for i := range 5 {
 		go func() { done <- []*holdfast.Client{a, b}[i%2].Latch(n).Wait(t.Context()) }()
 	}
-	locktest.Eventually(t, 10*time.Second, "both clients listen", func() bool { return locktest.Listeners(t, s, locktest.LatchChannel(a.Latch(n))) == 2 })
+	locktest.Eventually(t, 10*time.Second, "both clients listen", func() bool { return s.Listeners(t, locktest.LatchChannel(a.Latch(n))) == 2 })
 	for left := 4; left >= 0; left-- {
 		select {
 		case err := <-done:
@@ -206,7 +206,7 @@ func TestLA09ZeroWakesAll(t *testing.T) {
 	for i := range cap(done) {
 		go func() { done <- cs[i%len(cs)].Latch(n).Wait(t.Context()) }()
 	}
-	locktest.Eventually(t, 10*time.Second, "all clients listen", func() bool { return locktest.Listeners(t, s, locktest.LatchChannel(l)) == len(cs) })
+	locktest.Eventually(t, 10*time.Second, "all clients listen", func() bool { return s.Listeners(t, locktest.LatchChannel(l)) == len(cs) })
 	locktest.Waits(t, done)
 	s.Do(t, "DEL", n) // as Redisson's script does
 	s.Do(t, "PUBLISH", locktest.LatchChannel(l), "0")

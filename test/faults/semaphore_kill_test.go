@@ -191,7 +191,7 @@ func (m *supervisor) killWaiters(n int) {
 func (m *supervisor) listening() {
 	m.Helper()
 	locktest.Eventually(m, 20*time.Second, "all that are alive wait", func() bool {
-		return locktest.Listeners(m, m.s, "redisson_sc:{"+m.name+"}") == len(m.alive)
+		return m.s.Listeners(m, "redisson_sc:{"+m.name+"}") == len(m.alive)
 	})
 }
 

@@ -93,7 +93,7 @@ func TestLatchSubscribersKilled(t *testing.T) {
 		for i := range cap(done) {
 			go func() { done <- cs[i%len(cs)].Latch(l.Name()).Wait(t.Context()) }()
 		}
-		locktest.Eventually(t, 10*time.Second, "all clients listen", func() bool { return locktest.Listeners(t, s, locktest.LatchChannel(l)) == len(cs) })
+		locktest.Eventually(t, 10*time.Second, "all clients listen", func() bool { return s.Listeners(t, locktest.LatchChannel(l)) == len(cs) })
 		s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")
 		locktest.CountDown(t, l, 1)
 		s.Do(t, "CLIENT", "KILL", "TYPE", "pubsub")

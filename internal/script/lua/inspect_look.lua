@@ -161,4 +161,5 @@ end
 if kind == 'rw' then channels = { ARGV[3] } end
 if kind == 'semaphore' then channels = { ARGV[4] } end
 local clients = math.max(total(redis.pcall('pubsub', 'numsub', unpack(channels))), total(redis.pcall('pubsub', 'shardnumsub', unpack(channels))))
+if clients > 2 ^ 31 then clients = -1 end -- see numsub in lib/listeners.lua
 return { kind, token or '0', leader, clients, more, holders, waiters, length }

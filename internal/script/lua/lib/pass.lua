@@ -21,7 +21,7 @@ local function give(...) return type(redis.pcall('hset', KEYS[1], ...)) == 'numb
 
 -- front returns how many clients wait and do not queue, how many of them are foreign, and the first entry, from a place on, whose client
 -- listens: the entry, and what parse returns for it. It removes entries whose clients do not listen: they queue again when they listen
--- again. It returns nothing if the user may not see who listens.
+-- again. It returns nothing if it is unknown who listens.
 local function front(at, publish, channel)
   local others, foreign, listening
   for _ = 1, SKIPS do
