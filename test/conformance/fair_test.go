@@ -25,7 +25,7 @@ import (
 func TestFA01LeasesRunOutInOrder(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	redistest.MeterStalls(t).Rounds(t, time.Second, func() error { return leasesRunOut(t, s) })
+	redistest.MeterStalls(t, s).Rounds(t, time.Second, func() error { return leasesRunOut(t, s) })
 }
 
 func leasesRunOut(t *testing.T, s *redistest.Server) error {
@@ -432,7 +432,7 @@ func TestFA13PausedServer(t *testing.T) {
 func pausedServer(t *testing.T, pause time.Duration, during bool) {
 	t.Helper()
 	s := redistest.Start(t)
-	redistest.MeterStalls(t).Rounds(t, time.Second, func() error { return pausedServerRound(t, s, pause, during) })
+	redistest.MeterStalls(t, s).Rounds(t, time.Second, func() error { return pausedServerRound(t, s, pause, during) })
 }
 
 func pausedServerRound(t *testing.T, s *redistest.Server, pause time.Duration, during bool) (failed error) {
