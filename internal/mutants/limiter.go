@@ -5,6 +5,11 @@ func init() { All = append(All, limiter...) }
 // limiter holds the mutants of rate limiters.
 var limiter = []Mutant{
 	{
+		"permits are free again before their interval is over",
+		"internal/script/lua/lib/ratelimiter.lua", "string.format('%.0f', now - l.interval - 1)", "string.format('%.0f', now - l.interval / 2)",
+		"test/conformance", "TestRL15NoSecondAboveTheRate",
+	},
+	{
 		"permits are free a millisecond before the interval is over",
 		"internal/script/lua/lib/ratelimiter.lua", "string.format('%.0f', now - l.interval - 1)", "string.format('%.0f', now - l.interval)",
 		"internal/script", "TestRateInStillTime",
