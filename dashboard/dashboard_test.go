@@ -236,10 +236,10 @@ func TestList(t *testing.T) {
 	r := newRig(t, dashboard.Options{})
 	ctx := t.Context()
 	for _, n := range []string{"c", "a", "b"} {
-		locktest.Lock(t, ctx, r.client.Mutex("mutex:"+n))
+		locktest.Lock(t, ctx, r.client.Mutex("mutex:"+n), holdfast.LeaseTime(time.Hour))
 		time.Sleep(150 * time.Millisecond)
 	}
-	locktest.Lock(t, ctx, r.client.FencedMutex("fenced:x"), holdfast.LeaseTime(5*time.Second))
+	locktest.Lock(t, ctx, r.client.FencedMutex("fenced:x"), holdfast.LeaseTime(30*time.Minute))
 	other := locktest.Open(t, r.redis.URL())
 	go func() { _, _ = other.Mutex("mutex:b").Lock(ctx) }()
 	r.eventually("/?sort=-waiting", `class="num strong"`)
