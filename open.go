@@ -39,9 +39,9 @@ import (
 // passed.
 //
 // Open fails with [ErrInvalid] if the URL or the options are invalid, with
-// [ErrRefused] if the server rejects the user or has no Lua engine, and with
-// [ErrUnavailable] if the server does not answer or is a read-only replica, see
-// [Options].AllowReplica.
+// [ErrRefused] if the server rejects the user, has no Lua engine or is a proxy
+// ([driver.ErrNoLua], [driver.SystemError]), and with [ErrUnavailable] if the server
+// does not answer or is a read-only replica, see [Options].AllowReplica.
 // [OpenConfig] reads the same settings from a file.
 func Open(ctx context.Context, url string, options ...Options) (*Client, error) {
 	o, err := theOptions(options)

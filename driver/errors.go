@@ -126,6 +126,12 @@ func ServerError(text string) error {
 	if strings.HasPrefix(text, "READONLY You can't write against") {
 		text = "READONLY the server is a read-only replica: locks need its master"
 	}
+	if strings.HasPrefix(text, "NOPROTO") {
+		text = "NOPROTO the server has no RESP3, unlike Redis and Valkey. If it is a proxy, such as Envoy, connect to the servers behind it"
+	}
+	if codis.MatchString(text) {
+		return ProxyError("Codis")
+	}
 	code, _, _ := strings.Cut(text, " ")
 	if code == "" || code != strings.ToUpper(code) {
 		code = "ERR"

@@ -41,8 +41,10 @@ type Facts struct {
 // Release returns the version for display: Version, or for example "Valkey
 // 8.0.1".
 func (f Facts) Release() string {
-	if v := f.Info["valkey_version"]; v != "" {
-		return "Valkey " + v
+	for _, s := range systems {
+		if v := f.Info[s.field]; v != "" {
+			return s.name + " " + v
+		}
 	}
 	return f.Version
 }

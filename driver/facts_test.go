@@ -16,6 +16,8 @@ func TestRelease(t *testing.T) {
 	for info, want := range map[string]string{
 		"redis_version:7.0.15\r\n": "7.0.15",
 		"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n": "Valkey 8.0.1",
+		"redict_version:7.3.6\r\nredis_version:7.2.4\r\n":                       "Redict 7.3.6",
+		"dragonfly_version:df-v1.40.0\r\nredis_version:7.4.0\r\n":               "Dragonfly df-v1.40.0",
 		"# Server\r\n": "",
 	} {
 		if got := NewFacts(info).Release(); got != want {

@@ -35,8 +35,8 @@ For each server, doctor also shows the median round-trip time of a script, and
 how far the server's clock is ahead of the local clock.
 
 Exit status: 0 if there is nothing worse than info, 1 if there is, 122 if no
-server answers or the server rejects the user. --fail-at sets the lowest
-severity that makes the exit status 1.
+server answers, the server rejects the user, or a proxy answers. --fail-at sets
+the lowest severity that makes the exit status 1.
 
 With --json, it prints one document:
 
@@ -137,7 +137,7 @@ func runDoctor(ctx context.Context, client *holdfast.Client, names []string) (*d
 		}
 		if f.Err != nil {
 			s = doctorServer{Node: f.Node, Error: f.Err.Error(), noReply: driver.CodeOf(f.Err) == ""}
-		} else if s.Embedded = server.IsEmbedded(f.Info); s.Embedded {
+		} else if s.Embedded = f.Unsupported() == nil && server.IsEmbedded(f.Info); s.Embedded {
 			found = append(found, holdfast.Finding{
 				Node: f.Node, Severity: holdfast.SeverityWarning, Topic: "embedded", Text: "this is an " + server.Limits,
 				Change: "install redis-server or valkey-server, and start it with holdfast serve --server real",

@@ -136,3 +136,16 @@ func TestDoctorRights(t *testing.T) {
 		t.Error("the output contains the password or escape sequences:", r.out)
 	}
 }
+
+// Doctor names a system that is not supported. A proxy is not even opened.
+func TestDoctorOfOtherSystems(t *testing.T) {
+	t.Parallel()
+	for name, o := range redistest.Documented {
+		addr := o.Play(t)
+		execute(t, "doctor", "--url", "redis://"+addr).want(t, 1, `\n`+addr+` +`+name+`.*\ndanger +`+addr+`, system: the server is `+name+`, which is not supported: [^\n]*\n +To change it: use Redis or Valkey, without a proxy\n$`, "")
+		if d := diagnose(t, execute(t, "doctor", "--json", "--url", "redis://"+addr)); d.Servers[0].Embedded || len(d.Findings) != 1 {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	execute(t, "doctor", "--url", "redis://"+redistest.Recorded["Predixy 1.0.5"].Play(t)).want(t, 122, "^$", `^holdfast: open: server refused: the server is Predixy, which is not supported: it is a proxy.*Connect to the servers behind it\n$`)
+}

@@ -125,7 +125,11 @@ func (n *node) identifyLocked(ctx context.Context) error {
 	for _, s := range sections {
 		text.WriteString(s.Val())
 	}
-	n.learn(driver.NewFacts(text.String()))
+	f := driver.NewFacts(text.String())
+	if err := f.Proxy(); err != nil {
+		return err
+	}
+	n.learn(f)
 	n.verified.Store(before) // after learn, so that no result is returned before the new term
 	return nil
 }

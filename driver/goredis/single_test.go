@@ -279,3 +279,15 @@ func TestForgedMessages(t *testing.T) {
 		_ = d.Close()
 	}
 }
+
+// A proxy that spreads keys over servers is refused.
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	client := single(redistest.Recorded["Predixy 1.0.5"].Play(t))
+	t.Cleanup(func() { _ = client.Close() })
+	d, err := goredis.New(t.Context(), client)
+	var e *driver.SystemError
+	if !errors.As(err, &e) || e.System != "Predixy" {
+		t.Errorf("%v, %v", d, err)
+	}
+}

@@ -11,10 +11,13 @@ package rueidis
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -96,7 +99,12 @@ func (d *Driver) begin(ctx context.Context) error {
 	if d.source == nil {
 		n := d.node(d.c.Addr)
 		d.table.Store(&table{masters: []*node{n}})
-		if err := n.identify(ctx); err != nil {
+		err := n.identify(ctx)
+		if !errors.Is(err, errNotDialled) && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+			return &driver.Error{Class: driver.ClassOf(err), Err: fmt.Errorf("%w. The server answered PING and closed the connection at the next command, "+
+				"as Twemproxy does. If it is this proxy, which is not supported, connect to the servers behind it", err)}
+		}
+		if err != nil {
 			return err
 		}
 		return n.checkRole()

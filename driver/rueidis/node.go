@@ -182,6 +182,9 @@ func (n *node) identify(ctx context.Context) error {
 func (n *node) checkIdentity(done *callContext, r rueidis.RedisResult) error {
 	text, err := r.ToString()
 	if err != nil {
+		if m, err := r.ToMessage(); err == nil && m.IsArray() {
+			return driver.ProxyError("a proxy that merges the replies of several servers")
+		}
 		err = n.classify(err)
 		if driver.CodeOf(err) != "NOPERM" && !strings.Contains(err.Error(), "unknown command") {
 			return err
@@ -189,7 +192,11 @@ func (n *node) checkIdentity(done *callContext, r rueidis.RedisResult) error {
 		// Some servers do not permit INFO. They can be used; only the reported
 		// reason for a lost lease is less precise.
 	}
-	if f := driver.NewFacts(text); f.Mode() == "sentinel" && n.events != nodeEvents(noEvents{}) {
+	f := driver.NewFacts(text)
+	if err := n.checkProxy(done, f); err != nil {
+		return err
+	}
+	if f.Mode() == "sentinel" && n.events != nodeEvents(noEvents{}) {
 		return &driver.Error{Class: driver.Fatal, Err: fmt.Errorf("%s is a sentinel: use redis-sentinel://", n.addr)}
 	} else if f.Role != "slave" || n.c.Mode == Single || n.c.Mode == Cluster {
 		n.mu.Lock()
@@ -212,6 +219,21 @@ func (n *node) checkIdentity(done *callContext, r rueidis.RedisResult) error {
 	}
 	n.events.scanNow()
 	return driver.ServerError("READONLY the server is a replica now")
+}
+
+// checkProxy returns an error if INFO comes from a proxy.
+func (n *node) checkProxy(done *callContext, f driver.Facts) error {
+	if err := f.Proxy(); err != nil || f.Role != "" || f.Version == "" || f.Mode() == "sentinel" {
+		return err
+	}
+	// Redis and Valkey show their role. Envoy does not, but HELLO shows its name.
+	hello, _ := (*n.client.Load()).Do(done, n.b().Arbitrary("HELLO").Build()).AsMap()
+	if name := hello["server"]; name.IsString() {
+		if said, _ := name.ToString(); said == "envoy-redis-proxy" {
+			return driver.ProxyError("Envoy")
+		}
+	}
+	return nil
 }
 
 // learn records what a server reports about itself.

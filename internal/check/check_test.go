@@ -3,6 +3,7 @@ package check_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -345,5 +346,23 @@ func TestServerWithoutInfo(t *testing.T) {
 	}
 	if found := topic(fs, "rights"); len(found) == 0 || !strings.Contains(found[0].Text, "pexpire") {
 		t.Errorf("the rights were not checked: %+v", fs)
+	}
+}
+
+// Of a system that is not supported, Check says only that: the other findings
+// are about Redis and Valkey.
+func TestUnsupportedSystems(t *testing.T) {
+	t.Parallel()
+	others := map[string]redistest.Other{
+		"Codis":                     redistest.Recorded["Codis de1ad02"],
+		"KeyDB with active-replica": redistest.Recorded["KeyDB 603ebb2, active-replica yes"],
+	}
+	maps.Copy(others, redistest.Documented)
+	for name, o := range others {
+		fs := run(t, connect(t, "redis://"+o.Play(t)+"?protocol=2"), check.Wants{Mode: check.Strict, Required: 1}, "some")
+		want{"system", "danger", "use Redis or Valkey"}.check(t, fs)
+		if len(fs) != 1 || !strings.HasPrefix(fs[0].Text, "the server is "+name+", which is not supported: ") {
+			t.Errorf("%s: %+v", name, fs)
+		}
 	}
 }

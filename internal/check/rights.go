@@ -41,6 +41,9 @@ func rights(ctx context.Context, d driver.Driver, w Wants, facts []driver.Facts,
 		if f.Err != nil && driver.CodeOf(f.Err) != "NOPERM" && !strings.Contains(f.Err.Error(), "unknown command") {
 			continue
 		}
+		if f.Unsupported() != nil {
+			continue
+		}
 		i := &inspector{ctx: ctx, d: d, w: w, server: f}
 		for _, n := range names {
 			if len(facts) == 1 || d.Place(n).Node == f.Node {

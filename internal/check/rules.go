@@ -70,6 +70,9 @@ func settings(w Wants, f driver.Facts) []Finding {
 	if f.Err != nil {
 		return []Finding{silent(f)}
 	}
+	if err := f.Unsupported(); err != nil { // the rules are for Redis and Valkey
+		return []Finding{{f.Node, Danger, "system", err.Error(), "use Redis or Valkey, without a proxy"}}
+	}
 	var fs []Finding
 	var hidden []string
 	for _, r := range rules {

@@ -54,4 +54,29 @@ var checks = []Mutant{
 		"internal/script/lua/value_get.lua", "redis.call('get', KEYS[1])", "redis.call('getex', KEYS[1])",
 		"internal/script", "TestCommandsOfScripts",
 	},
+	{
+		"a proxy that spreads keys over servers is used",
+		"driver/rueidis/node.go", "if err := f.Proxy(); err != nil ||", "if err := error(nil); err != nil ||",
+		"driver/rueidis", "TestProxies",
+	},
+	{
+		"a proxy whose INFO has several parts counts as a server that does not answer",
+		"driver/rueidis/node.go", "err == nil && m.IsArray()", "err != nil && m.IsArray()",
+		"driver/rueidis", "TestProxies",
+	},
+	{
+		"a server is refused because it is not known",
+		"driver/rueidis/node.go", `said == "envoy-redis-proxy"`, `said != ""`,
+		"driver/rueidis", "TestOtherSystems",
+	},
+	{
+		"servers that all accept writes pass the check",
+		"driver/systems.go", `f.Role == "active-replica"`, `f.Role == "active"`,
+		"internal/check", "TestUnsupportedSystems",
+	},
+	{
+		"an answer of Codis is not recognized",
+		"driver/systems.go", "handle (request|response), ", "handle (response), ",
+		"internal/check", "TestUnsupportedSystems",
+	},
 }
