@@ -191,14 +191,15 @@ func (i *inspector) missing(rs []script.Refusal) {
 			names = append(names, cmd.Name())
 		}
 	}
+	change := "remove rename-command for these from the configuration of the server: scripts cannot use renamed commands"
 	if rs[len(script.Commands)] == script.CommandMissing {
 		names = append(names, "publish")
+		if major, _, _ := release(i.server); i.server.Cluster && major < 7 {
+			change = "use sharded=auto in the URL, or shardedSubscriptionMode: AUTO in the file, because servers before 7.0 have no SPUBLISH. If you do, " + change
+		}
 	}
 	if names != nil {
-		i.fs = append(i.fs, Finding{
-			i.server.Node, Danger, "commands", "the server does not have what scripts need: " + strings.Join(names, ", "),
-			"remove rename-command for these from the configuration of the server: scripts cannot use renamed commands",
-		})
+		i.fs = append(i.fs, Finding{i.server.Node, Danger, "commands", "the server does not have what scripts need: " + strings.Join(names, ", "), change})
 	}
 }
 

@@ -163,6 +163,18 @@ func TestRightsInCluster(t *testing.T) {
 	}
 }
 
+// A cluster before 7.0 lacks SPUBLISH. A client that must use it is told to use another.
+func TestShardedOnOldServers(t *testing.T) {
+	t.Parallel()
+	if redistest.HasSharded() {
+		t.Skip("the server has sharded channels")
+	}
+	c := redistest.StartCluster(t, redistest.WithReplicas(0), redistest.WithMasters(1))
+	for query, w := range map[string]want{"?sharded=on": {"commands", "danger", "sharded=auto"}, "": {topic: "commands"}, "?sharded=off": {topic: "commands"}} {
+		w.check(t, run(t, connect(t, c.URL()+query), check.Wants{}, "app:a"))
+	}
+}
+
 // The advice names only commands that the server has: ACL SETUSER refuses others.
 func TestRightsToPublish(t *testing.T) {
 	for _, c := range []struct {
