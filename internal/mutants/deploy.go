@@ -45,6 +45,11 @@ var deploy = []Mutant{
 		"test/deploy", "TestRenamedCommands/PEXPIRE",
 	},
 	{
+		"the error of a script contains the position in the script, from Valkey 9.1 on",
+		"driver/errors.go", `script: (\w+, )?on`, `script: (\w+, )on`,
+		"driver", "TestServerErrorOfEveryServer",
+	},
+	{
 		"Open accepts a server without Lua",
 		"open.go", "errors.Is(err, driver.ErrNoLua) {", "false && errors.Is(err, driver.ErrNoLua) {",
 		"test/deploy", "TestWithoutLua",

@@ -144,11 +144,6 @@ var All = []Mutant{
 		"driver", "TestServerError",
 	},
 	{
-		"the error of a script contains the position in the script, from Valkey 9.1 on",
-		"driver/errors.go", `script: (\w+, )?on`, `script: (\w+, )on`,
-		"driver", "TestServerErrorOfEveryServer",
-	},
-	{
 		"a missing permission in a script is not recognized, from Redis 7.2 on",
 		"driver/errors.go", `|ACL failure in script:)`, `)`,
 		"driver", "TestServerError",
