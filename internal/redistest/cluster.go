@@ -35,6 +35,7 @@ func StartCluster(tb testing.TB, opts ...Option) *Cluster {
 			"--cluster-enabled", "yes",
 			"--cluster-node-timeout", "15000",
 			"--cluster-config-file", "../nodes.conf", // outside the data directory
+			"--enable-debug-command", "yes", // see AtomicMigration
 		))
 	}
 	c.nodes = c.start(specs)

@@ -1,6 +1,7 @@
 package redistest_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -72,6 +73,7 @@ func TestClusterMigration(t *testing.T) {
 	slot := redistest.SlotOf("{k}")
 	from.Do(t, "MSET", "{k}1", "a", "{k}2", "b", "{k}3", "c")
 
+	c.BeginMigration(slot, to).Cancel()
 	m := c.BeginMigration(slot, to)
 	m.Move("{k}1")
 	if _, err := from.Try("GET", "{k}1"); err == nil || !strings.HasPrefix(err.Error(), "ASK ") || !strings.HasSuffix(err.Error(), to.Addr()) {
@@ -104,6 +106,44 @@ func TestClusterMigration(t *testing.T) {
 	c.Migrate(slot, from)
 	if got := from.Do(t, "GET", "{k}3"); got != "c" {
 		t.Errorf("moved back: %v", got)
+	}
+}
+
+func TestClusterAtomicMigration(t *testing.T) {
+	t.Parallel()
+	redistest.NeedAtomicMigration(t)
+	c := redistest.StartCluster(t, redistest.WithReplicas(0), redistest.WithPassword("secret"))
+	from := c.MasterOf("{k}")
+	to := others(c.Masters(), from)[0]
+	slot := redistest.SlotOf("{k}")
+	from.Do(t, "MSET", "{k}1", "a", "{k}2", "b")
+	begin := func() *redistest.AtomicMigration {
+		m := c.BeginAtomicMigration(slot, to)
+		from.Do(t, "APPEND", "{k}1", "+")
+		if _, err := to.Try("GET", "{k}1"); err == nil || !strings.HasPrefix(err.Error(), "MOVED ") {
+			t.Errorf("the new node before the end: %v, want MOVED", err)
+		}
+		return m
+	}
+	begin().Cancel()
+	begin().Fail()
+	m := begin()
+	m.BlockWrites()
+	client := dial(t, from.Addr())
+	client.call("OK", "AUTH", "secret")
+	client.send("APPEND", "{k}2", "+")
+	if _, value, err := client.read(300 * time.Millisecond); err == nil {
+		t.Errorf("a write at the end of the migration: %v", value)
+	}
+	m.Finish()
+	if _, value, err := client.read(replyTimeout); err != nil || !strings.HasPrefix(fmt.Sprint(value), "MOVED ") {
+		t.Errorf("a blocked write: %v, %v, want MOVED", value, err)
+	}
+	if got := to.Strings(t, "MGET", "{k}1", "{k}2"); !slices.Equal(got, []string{"a+++", "b"}) {
+		t.Errorf("keys %q", got)
+	}
+	if c.MasterOf("{k}") != to {
+		t.Error("the slot has not moved")
 	}
 }
 

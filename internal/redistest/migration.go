@@ -77,13 +77,31 @@ func (m *Migration) Finish() {
 		}
 		return err == nil
 	})
-	slot, _ := strconv.Atoi(m.slot)
 	for _, s := range m.c.Masters() {
 		s.Do(m.c.tb, "CLUSTER", "SETSLOT", m.slot, "NODE", m.c.ids[m.to])
 	}
-	awaitThat(m.c.tb, "all nodes know the new master of the slot", func() bool {
-		return !slices.ContainsFunc(running(m.c.nodes), func(s *Server) bool {
-			return !m.c.view(s)[m.c.ids[m.to]].has(slot)
+	slot, _ := strconv.Atoi(m.slot)
+	m.c.awaitOwner(slot, m.to)
+}
+
+// Cancel ends the migration. The slot stays on its old node. No key may have
+// moved: the nodes have no way to move it back without hiding it from clients.
+func (m *Migration) Cancel() {
+	m.c.tb.Helper()
+	if n := m.to.Int(m.c.tb, "CLUSTER", "COUNTKEYSINSLOT", m.slot); n > 0 {
+		m.c.tb.Fatalf("redistest: %d keys of slot %s have moved", n, m.slot)
+	}
+	for _, s := range []*Server{m.from, m.to} {
+		s.Do(m.c.tb, "CLUSTER", "SETSLOT", m.slot, "STABLE")
+	}
+}
+
+// awaitOwner waits until all nodes that run know that a master has a slot.
+func (c *Cluster) awaitOwner(slot int, master *Server) {
+	c.tb.Helper()
+	awaitThat(c.tb, "all nodes know the new master of the slot", func() bool {
+		return !slices.ContainsFunc(running(c.nodes), func(s *Server) bool {
+			return !c.view(s)[c.ids[master]].has(slot)
 		})
 	})
 }
