@@ -108,6 +108,11 @@ var passing = map[string]bool{
 // the user lacks permission for: before Redis 7.2, and since.
 var denied = regexp.MustCompile(`^(ERR )?(The user executing the script can't|ACL failure in script:)`)
 
+// remote matches the replies, without a code, for a key that a script cannot use
+// because its slot is being moved: the key has moved already, or the script has
+// deleted it. The script has ended there, and may have made changes.
+var remote = regexp.MustCompile(`ttempted to access a non local key in a cluster node|undeclared keys were accessed during rehashing of the slot`)
+
 // position matches what servers append to the error of a script: its hash and the
 // line since Redis 7, only the line since Valkey 9.1.
 var position = regexp.MustCompile(` script: (\w+, )?on @user_script:\d+\.$`)
@@ -117,8 +122,7 @@ var position = regexp.MustCompile(` script: (\w+, )?on @user_script:\d+\.$`)
 // script behind the name and the line of the script. ServerError extracts it.
 // The text of the error has a limited length and no control characters.
 func ServerError(text string) error {
-	text = unbury(text)
-	text = position.ReplaceAllLiteralString(text, "")
+	text = position.ReplaceAllLiteralString(unbury(text), "")
 	text, _, _ = strings.Cut(text, ", with args beginning with:") // the arguments may be a password or user data
 	if strings.HasPrefix(text, "NOAUTH") {
 		text = "NOAUTH the server requires a password: add it, as in redis://:password@host"
@@ -141,6 +145,8 @@ func ServerError(text string) error {
 	}
 	e := &Error{Class: Fatal, Code: clip(code), Err: errors.New(clip(text))}
 	switch {
+	case remote.MatchString(text):
+		e.Class, e.Code = Ambiguous, "TRYAGAIN"
 	case passing[code]:
 		e.Class = Definite
 	case strings.Contains(text, "max number of clients"):

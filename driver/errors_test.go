@@ -27,6 +27,13 @@ func TestServerError(t *testing.T) {
 		{"ERR unknown command 'x', with args beginning with: 'secret'", "ERR", Fatal, "ERR unknown command 'x'"},
 		{"ERR max number of clients reached", "ERR", Definite, "ERR max number of clients reached"},
 		{"UNBLOCKED client", "UNBLOCKED", Ambiguous, "UNBLOCKED client"},
+		{"Script attempted to access a non local key in a cluster node script: 0929, on @user_script:14.", "TRYAGAIN", Ambiguous, "Script attempted to access a non local key in a cluster node"},
+		{before7 + "Lua script attempted to access a non local key in a cluster node", "TRYAGAIN", Ambiguous, "Lua script attempted to access a non local key in a cluster node"},
+		{"Attempted to access a non local key in a cluster node script: on @user_script:14.", "TRYAGAIN", Ambiguous, "Attempted to access a non local key in a cluster node"},
+		{
+			"Unable to execute command 'unlink' in script because undeclared keys were accessed during rehashing of the slot script: 0929, on @user_script:14.", "TRYAGAIN", Ambiguous,
+			"Unable to execute command 'unlink' in script because undeclared keys were accessed during rehashing of the slot",
+		},
 		{"something else", "ERR", Fatal, "something else"},
 		{"", "ERR", Fatal, ""},
 	} {

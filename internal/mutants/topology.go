@@ -86,6 +86,11 @@ var topology = []Mutant{
 		"test/topology", "TestSlotMigration",
 	},
 	{
+		"a script that finds that a key has moved is refused",
+		"driver/errors.go", "	case remote.MatchString(text):\n		e.Class, e.Code = Ambiguous, \"TRYAGAIN\"\n", "",
+		"test/topology", "TestReleaseOfMovedHold",
+	},
+	{
 		"what too few replicas have is granted",
 		"internal/engine/replicate.go", "v.Granted() && acked < need", "false",
 		"test/topology", "TestClusterUnreplicatedWrite",
