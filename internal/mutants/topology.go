@@ -91,6 +91,16 @@ var topology = []Mutant{
 		"test/topology", "TestReleaseOfMovedHold",
 	},
 	{
+		"a latch tells its waiters before it has stored the reply",
+		"internal/script/lua/latch_countdown.lua", "  open = true\n", "  tell(ARGV[3], ARGV[4], '0')\n",
+		"internal/script", "TestLatchTellsLast",
+	},
+	{
+		"a deleted latch tells its waiters before the reply is stored",
+		"internal/script/lua/object_delete.lua", "answer(1)\nif ARGV[7] ~= '' then tell(ARGV[5], ARGV[7], ARGV[6]) end\n", "if ARGV[7] ~= '' then tell(ARGV[5], ARGV[7], ARGV[6]) end\nanswer(1)\n",
+		"internal/script", "TestLatchTellsLast",
+	},
+	{
 		"what too few replicas have is granted",
 		"internal/engine/replicate.go", "v.Granted() && acked < need", "false",
 		"test/topology", "TestClusterUnreplicatedWrite",

@@ -2,9 +2,12 @@ package script_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -167,3 +170,30 @@ var latchRows = []row{
 }
 
 func TestLatch(t *testing.T) { check(t, latchRows) }
+
+// A script that publishes in a slot that may be another one does so at the end:
+// see lib/tell.lua.
+func TestLatchTellsLast(t *testing.T) {
+	s := redistest.Start(t)
+	d := connect(t, s.URL())
+	for _, tt := range []struct {
+		title string
+		do    op
+	}{
+		{"set", setCount(1, "a:1:7")},
+		{"count down", countDown("a:1:8")},
+		{"set again", setCount(1, "a:1:9")},
+		{"delete", deleted("latch", false)},
+	} {
+		var commands []string
+		stop := s.Monitor(t, func(command string) { commands = append(commands, command) })
+		if err := tt.do(t.Context(), d, "N"); err != nil {
+			t.Errorf("%s: %v", tt.title, err)
+		}
+		stop()
+		told := slices.IndexFunc(commands, func(c string) bool { return strings.HasPrefix(c, "PUBLISH ") })
+		if told < 0 || told != len(commands)-1 {
+			t.Errorf("%s: the message is command %d of %q", tt.title, told, commands)
+		}
+	}
+}

@@ -143,6 +143,29 @@ func TestReleaseOfMovedHold(t *testing.T) {
 	}, patient)
 }
 
+// A latch is opened while its slot is on its way. Its waiters hear of it on a
+// channel of another slot.
+func TestLatchDuringMigration(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, patient)
+	w, i := clusterFleet(t, c)[0], 0
+	name := "{0}"
+	for c.MasterOf("redisson_countdownlatch__channel__{"+name+"}") != c.MasterOf(name) {
+		i++
+		name = fmt.Sprint("{", i, "}")
+	}
+	latch := w.open().Latch(name)
+	if _, err := latch.TrySet(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	to := slices.DeleteFunc(c.Masters(), func(s *redistest.Server) bool { return s == c.MasterOf(name) })[0]
+	m := c.BeginMigration(redistest.SlotOf(name), to)
+	if n, err := latch.CountDown(t.Context()); n != 0 || err != nil {
+		t.Errorf("count down: %d, %v", n, err)
+	}
+	m.Finish()
+}
+
 // One hundred locks of all kinds are held, and each is waited for, while all
 // their slots move and move back under load: no client notices.
 func TestReshard(t *testing.T) { eachMover(t, reshard) }

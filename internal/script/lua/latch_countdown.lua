@@ -8,7 +8,7 @@
 -- RETURN  the new count; as text if it has more than 53 bits
 local known = recall(KEYS[2], ARGV[1])
 if known then return exact(told(KEYS[2], known)) end
-local left = number(KEYS[1])
+local left, open = number(KEYS[1]), false
 -- A server that is out of memory refuses DECR, unless the script has written already.
 redis.call('pexpire', KEYS[2], ARGV[2])
 if not left then
@@ -16,10 +16,11 @@ if not left then
 elseif less(left, '2') then
   left = '0'
   redis.call('del', KEYS[1])
-  tell(ARGV[3], ARGV[4], '0')
+  open = true
 else
   redis.call('decr', KEYS[1])
   left = redis.call('get', KEYS[1]) -- the reply to DECR is a double in Lua
 end
 remember(KEYS[2], ARGV[1], left, ARGV[2])
+if open then tell(ARGV[3], ARGV[4], '0') end
 return exact(left)

@@ -15,5 +15,6 @@ if known then return answered(known) end
 if ARGV[8] == '1' and redis.call('exists', KEYS[2 + #types]) == 1 then return answer(-1) end
 if not present(2) then return answer(0) end
 for i = 2, #types + 1 do redis.call(ARGV[4], KEYS[i]) end
+answer(1)
 if ARGV[7] ~= '' then tell(ARGV[5], ARGV[7], ARGV[6]) end
-return answer(1)
+return 1
