@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -141,6 +142,36 @@ func TestReleaseOfMovedHold(t *testing.T) {
 			q.end(4 * slack)
 		}
 	}, patient)
+}
+
+// A slot moves to a master that dies before its replica has the slot. The lock is
+// lost, also in mode Strict, because Redis does not wait for replicas of the new
+// master. The holder is told, and tokens rise.
+func TestMovedToDyingMaster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, patient, redistest.WithPartitions())
+	w, to := clusterFleet(t, c)[2], c.Nodes()[1]
+	if !w.strictly() {
+		t.Fatal("not strict")
+	}
+	h := w.keep(w.open(lasting), "lock")
+	replica, slot := c.ReplicasOf(to)[0], redistest.SlotOf(w.prefix)
+	c.Partition(side{to}, side{replica})
+	if _, err := to.Try("CLUSTER", "SETSLOT", strconv.Itoa(slot), "STABLE"); err != nil {
+		t.Skip("the server moves no slot to a master without its replicas:", err)
+	}
+	c.Migrate(slot, to)
+	to.Kill()
+	next, _ := c.AwaitFailover(to)
+	c.Heal() // not before: what is held back would arrive
+	if next.Int(t, "EXISTS", h.Name()) != 0 {
+		t.Error("the promoted replica has the lock")
+	}
+	to.Restart() // without a replica, nothing is granted
+	h.lost(4*slack, holdfast.LossFailover)
+	r := w.rival(w.open(lasting), "lock")
+	r.await(time.Now().Add(2 * slack))
+	r.rises(h)
 }
 
 // A latch is opened while its slot is on its way. Its waiters hear of it on a
