@@ -318,7 +318,7 @@ func TestCluster(t *testing.T) {
 
 func TestVersions(t *testing.T) {
 	for version, w := range map[string]want{
-		"5.0.14": {"version", "danger", "6.0"},
+		"5.0.14": {"version", "danger", "6.2"},
 		"6.0.20": {"version", "info", "later"},
 		"6.2.14": {"version", "info", "later"},
 		"7.0.15": {topic: "version"},

@@ -261,7 +261,7 @@ func TestOldestVersion(t *testing.T) {
 	}
 	oldest := strings.TrimSuffix(strings.TrimPrefix(found[0].Change, "use "), " or later")
 	want{"version", "info", "later"}.check(t, check.Settings(check.Wants{}, driver.Facts{Node: "n", Version: oldest + ".0", Role: "master"}))
-	for file, text := range map[string]string{"../../README.md": "Redis " + oldest + " or later", "../../docs/operations.md": "| version | before " + oldest + " |"} {
+	for file, text := range map[string]string{"../../README.md": "Redis " + oldest + " or later", "../../docs/versions.md": "| Redis | " + oldest + " and later |"} {
 		if b, err := os.ReadFile(file); err != nil || !strings.Contains(string(b), text) {
 			t.Errorf("%s does not say %q (%v)", file, text, err)
 		}

@@ -149,7 +149,7 @@ func version(_ Wants, f *subject) (Severity, string, string) {
 		return Info, fmt.Sprintf("the server version %q is not recognized", f.Version), "use Redis or Valkey"
 	}
 	if major < 6 {
-		return Danger, "version " + f.Version + " is not supported", "use 6.0 or later"
+		return Danger, "version " + f.Version + " is not supported", "use 6.2 or later"
 	}
 	var without []string
 	for _, l := range lacks {
