@@ -13,28 +13,13 @@ import (
 // its address. If the text is empty, it accepts connections and is silent.
 func answering(tb testing.TB, text string) string {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
+	return redistest.Accept(tb, func(c net.Conn) {
+		for lines := bufio.NewScanner(c); lines.Scan(); {
+			if strings.HasPrefix(lines.Text(), "*") && text != "" { // the first line of a command
+				_, _ = c.Write([]byte(text))
 			}
-			go func() {
-				defer c.Close()
-				for lines := bufio.NewScanner(c); lines.Scan(); {
-					if strings.HasPrefix(lines.Text(), "*") && text != "" { // the first line of a command
-						_, _ = c.Write([]byte(text))
-					}
-				}
-			}()
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 // TestServerHint checks that commands ask whether the server is running only if no server has

@@ -92,23 +92,10 @@ func TestNotRedis(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(web.Close)
 	says := func(greeting string) string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = l.Close() })
-		go func() {
-			for {
-				conn, err := l.Accept()
-				if err != nil {
-					return
-				}
-				_, _ = conn.Write([]byte(greeting))
-				_, _ = conn.Read(make([]byte, 100))
-				_ = conn.Close()
-			}
-		}()
-		return l.Addr().String()
+		return redistest.Accept(t, func(conn net.Conn) {
+			_, _ = conn.Write([]byte(greeting))
+			_, _ = conn.Read(make([]byte, 100))
+		})
 	}
 	for name, addr := range map[string]string{
 		"http":      strings.TrimPrefix(web.URL, "http://"),

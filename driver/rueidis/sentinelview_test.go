@@ -1,16 +1,14 @@
 package rueidis
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // says returns the answer of a sentinel, such as "o1", that lists some others
@@ -148,65 +146,13 @@ func array(words ...string) string {
 	return b.String()
 }
 
-// number reads the head of an array or of a string.
-func number(r *bufio.Reader) (int, error) {
-	line, err := r.ReadString('\n')
-	if err != nil || len(line) < 2 {
-		return 0, io.ErrUnexpectedEOF
-	}
-	return strconv.Atoi(strings.TrimSpace(line[1:]))
-}
-
-// pretend starts a server that gives prepared answers, and returns its address.
-func pretend(t *testing.T, answer func(command string) string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				r := bufio.NewReader(conn)
-				for {
-					n, err := number(r)
-					if err != nil {
-						return
-					}
-					var words []string
-					for range n {
-						size, err := number(r)
-						if err != nil {
-							return
-						}
-						word := make([]byte, size+2)
-						if _, err := io.ReadFull(r, word); err != nil {
-							return
-						}
-						words = append(words, string(word[:size]))
-					}
-					if _, err := io.WriteString(conn, answer(strings.ToUpper(strings.Join(words, " ")))); err != nil {
-						return
-					}
-				}
-			}()
-		}
-	}()
-	return l.Addr().String()
-}
-
 // While a sentinel leads a failover, its description of the master still has the
 // old address. The one that it gives to clients counts, with the new epoch.
 func TestFailoverGoingOn(t *testing.T) {
 	t.Parallel()
 	described := 0
-	addr := pretend(t, func(command string) string {
+	addr := redistest.Answer(t, func(words []string) string {
+		command := strings.ToUpper(strings.Join(words, " "))
 		switch {
 		case command == "SENTINEL MASTER M":
 			described++

@@ -2,7 +2,6 @@ package redistest
 
 import (
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 )
@@ -60,46 +59,18 @@ var Documented = map[string]Other{
 }
 
 // Play answers as the system does until the test ends. It returns its address.
-func (o Other) Play(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go o.serve(conn)
+func (o Other) Play(tb testing.TB) string {
+	tb.Helper()
+	return Answer(tb, func(words []string) string {
+		if reply, ok := o[strings.Join(words, " ")]; ok {
+			return reply
 		}
-	}()
-	return l.Addr().String()
-}
-
-func (o Other) serve(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	for r := newFrameReader(conn); ; {
-		f, err := r.next()
-		words := f.words()
-		if err != nil || len(words) == 0 {
-			return
+		if reply, ok := o[words[0]]; ok {
+			return reply
 		}
-		words[0] = strings.ToUpper(words[0])
-		reply, ok := o[strings.Join(words, " ")]
-		if !ok {
-			reply, ok = o[words[0]]
+		if words[0] == "PING" {
+			return "+PONG\r\n"
 		}
-		switch {
-		case !ok && words[0] == "PING":
-			reply = "+PONG\r\n"
-		case !ok:
-			reply = fmt.Sprintf("-ERR unknown command '%s'\r\n", words[0])
-		}
-		if _, err := conn.Write([]byte(reply)); err != nil || reply == "" {
-			return
-		}
-	}
+		return fmt.Sprintf("-ERR unknown command '%s'\r\n", words[0])
+	})
 }
