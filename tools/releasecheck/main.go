@@ -11,6 +11,8 @@
 //   - it builds a program that imports every package of the module,
 //   - it installs every command of the module and runs it with --version.
 //
+// Packages below internal and test are for the repository only.
+//
 // Then it runs the lines in the section Install of README.md, each in a new
 // module.
 //

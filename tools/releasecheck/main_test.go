@@ -9,17 +9,18 @@ import (
 	"testing"
 )
 
-// good is a repository of a library, a nested module with a package and a
-// command, and a module that is not released.
+// good is a repository of a library with a command for its own tests, a nested
+// module with a package and a command, and a module that is not released.
 var good = map[string]string{
-	"VERSION":      "v0.3.0\n",
-	"CHANGELOG.md": "# Changelog\n\n## v0.3.0 (unreleased)\n",
-	"README.md":    "# Lib\n\n## Install\n\n```sh\ngo get example.com/lib # Go 1.25\ngo install example.com/lib/more/cmd/tell@latest\n```\n\n## Use\n\n```sh\nmake test\n```\n",
-	"go.work":      "go 1.25.0\n\nuse (\n\t.\n\t./more\n)\n\nreplace example.com/lib v0.3.0 => ./\n",
-	"go.mod":       "module example.com/lib\n\ngo 1.25.0\n",
-	"lib.go":       "package lib\n\nconst Answer = 42\n",
-	"more/go.mod":  "module example.com/lib/more\n\ngo 1.25.0\n\nrequire example.com/lib v0.3.0\n",
-	"more/more.go": "package more\n\nimport \"example.com/lib\"\n\nvar Answer = lib.Answer\n",
+	"VERSION":          "v0.3.0\n",
+	"CHANGELOG.md":     "# Changelog\n\n## v0.3.0 (unreleased)\n",
+	"README.md":        "# Lib\n\n## Install\n\n```sh\ngo get example.com/lib # Go 1.25\ngo install example.com/lib/more/cmd/tell@latest\n```\n\n## Use\n\n```sh\nmake test\n```\n",
+	"go.work":          "go 1.25.0\n\nuse (\n\t.\n\t./more\n)\n\nreplace example.com/lib v0.3.0 => ./\n",
+	"go.mod":           "module example.com/lib\n\ngo 1.25.0\n",
+	"lib.go":           "package lib\n\nconst Answer = 42\n",
+	"test/run/main.go": "package main\n\nfunc main() { panic(\"not installed\") }\n",
+	"more/go.mod":      "module example.com/lib/more\n\ngo 1.25.0\n\nrequire example.com/lib v0.3.0\n",
+	"more/more.go":     "package more\n\nimport \"example.com/lib\"\n\nvar Answer = lib.Answer\n",
 	"more/cmd/tell/main.go": `package main
 
 import (

@@ -139,9 +139,10 @@ func (o *outside) check(m *mod) (commands []string, err error) {
 	for _, p := range packages {
 		name, importPath, _ := strings.Cut(p, " ")
 		switch {
+		case ownUse(importPath):
 		case name == "main":
 			commands = append(commands, importPath)
-		case !slices.Contains(strings.Split(importPath, "/"), "internal"):
+		default:
 			libraries = append(libraries, importPath)
 		}
 	}
@@ -157,6 +158,13 @@ func (o *outside) check(m *mod) (commands []string, err error) {
 	}
 	fmt.Printf("%s@%s can be used: packages imported %d, commands installed %d\n", m.path, o.repo.version, len(libraries), len(commands))
 	return commands, nil
+}
+
+// ownUse reports whether a package is for the repository only: below internal
+// or test.
+func ownUse(importPath string) bool {
+	elements := strings.Split(importPath, "/")
+	return slices.Contains(elements, "internal") || slices.Contains(elements, "test")
 }
 
 // alone compiles the packages and the tests of a module with its own go.mod and
