@@ -63,8 +63,10 @@ func (s *Server) configure() error {
 	}
 	// The defaults come first because the server lets a later setting win.
 	args = append(args, s.args...)
-	if i := slices.Index(args, "--enable-debug-command"); i >= 0 && !sinceSeven() {
-		args = slices.Delete(args, i, i+2) // before 7.0, it cannot be disabled
+	for i := len(args) - 2; i >= 0 && !sinceSeven(); i-- {
+		if args[i] == "--enable-debug-command" {
+			args = slices.Delete(args, i, i+2) // before 7.0, it cannot be disabled
+		}
 	}
 	text := configuration(args)
 	if err := os.MkdirAll(s.dataDir(), 0o700); err != nil {
