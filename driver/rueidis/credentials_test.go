@@ -20,7 +20,7 @@ func TestStuckCredentials(t *testing.T) {
 	stuck := make(chan struct{})
 	var calls atomic.Int32
 	d, err := rueidis.Open(t.Context(), rueidis.Config{
-		Addr: s.Addr(), DialTimeout: 10 * time.Millisecond,
+		Addr: s.Addr(), DialTimeout: 200 * time.Millisecond,
 		Credentials: func(context.Context, rueidis.Peer) (string, rueidis.Secret, error) {
 			if calls.Add(1) > 1 {
 				<-stuck

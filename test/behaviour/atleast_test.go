@@ -93,7 +93,7 @@ func TestAtLeastOfRedlock(t *testing.T) {
 	for range 3 {
 		clients = append(clients, locktest.Open(t, redistest.Start(t).URL(), o))
 	}
-	r, err := holdfast.NewRedlock(clients, holdfast.RedlockOptions{})
+	r, err := holdfast.NewRedlock(clients, holdfast.RedlockOptions{NodeTimeout: least / 2})
 	if err != nil {
 		t.Fatal(err)
 	}

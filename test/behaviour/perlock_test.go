@@ -211,7 +211,7 @@ func TestNamePrefixOfRedlock(t *testing.T) {
 		servers = append(servers, s)
 		clients = append(clients, locktest.Open(t, s.URL(), o))
 	}
-	r, err := holdfast.NewRedlock(clients, holdfast.RedlockOptions{})
+	r, err := holdfast.NewRedlock(clients, holdfast.RedlockOptions{NodeTimeout: o.WatchdogTimeout / 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
@@ -132,7 +133,7 @@ func TestIPv6Redlock(t *testing.T) {
 	for range 3 {
 		clients = append(clients, open(t, config(t, "redis://"+at(redistest.Start(t, bind...)))))
 	}
-	locks, err := holdfast.NewRedlock(clients, holdfast.RedlockOptions{})
+	locks, err := holdfast.NewRedlock(clients, holdfast.RedlockOptions{NodeTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
