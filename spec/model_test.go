@@ -1,4 +1,4 @@
-// Package spec checks the model of the mutex, Mutex.tla, with TLC. See README.md.
+// Package spec checks the models Mutex.tla and Queue.tla with TLC. See README.md.
 package spec
 
 import (
@@ -85,7 +85,7 @@ func TestModel(t *testing.T) {
 			if !strings.Contains(out, "No error has been found") {
 				t.Errorf("%s", out)
 			}
-			t.Log(regexp.MustCompile(`(?m)^[0-9]+ states generated, [0-9]+ distinct`).FindString(out))
+			t.Log(states.FindString(out))
 		})
 	}
 	for bug, r := range bugs {
@@ -132,16 +132,24 @@ func check(t *testing.T, jar string, r run, bug string) string {
 			cfg += "PROPERTY " + p + "\n"
 		}
 	}
+	return tlc(t, jar, "Mutex", cfg)
+}
+
+// tlc checks a module with a configuration and returns what TLC prints.
+func tlc(t *testing.T, jar, module, cfg string) string {
+	t.Helper()
 	dir := t.TempDir()
-	file := filepath.Join(dir, "Mutex.cfg")
+	file := filepath.Join(dir, module+".cfg")
 	if err := os.WriteFile(file, []byte(cfg), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "java", "-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1", "-cp", jar, "tlc2.TLC",
-		"-deadlock", "-workers", "auto", "-lncheck", "final", "-metadir", dir, "-config", file, "Mutex.tla")
+		"-deadlock", "-workers", "auto", "-lncheck", "final", "-metadir", dir, "-config", file, module+".tla")
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
 	return string(out)
 }
+
+var states = regexp.MustCompile(`(?m)^[0-9]+ states generated, [0-9]+ distinct`)
