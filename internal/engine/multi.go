@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -92,7 +91,7 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 		}
 		order.chooseStart(planned, restart.want)
 		// Clients that wait for the released locks go first.
-		if _, err := sleep(limited, nil, nil, &timer, time.Millisecond+rand.N(10*time.Millisecond)); err != nil {
+		if _, err := sleep(limited, nil, nil, &timer, time.Millisecond+clock.Random(10*time.Millisecond)); err != nil {
 			return hideOwnTimeout(ctx, gaveUp(err, &out, 0))
 		}
 	}
@@ -128,7 +127,7 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 			continue
 		}
 		asked := clock.Early()
-		waiting, cancel := context.WithTimeout(limited, patience/2+rand.N(patience))
+		waiting, cancel := context.WithTimeout(limited, patience/2+clock.Random(patience))
 		err := u.take(calls, waiting, r)
 		over := waiting.Err() != nil
 		cancel()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"sync"
@@ -110,10 +109,10 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 		long.check()
 		// Clients that have split the votes must not ask again at the same time.
 		apart := 10 * time.Millisecond << min(failures, 4)
-		heard, err := q.waitForReleases(limited, wants, waiters, &t, rand.N(apart))
+		heard, err := q.waitForReleases(limited, wants, waiters, &t, clock.Random(apart))
 		if heard {
 			var timer *time.Timer
-			_, err = sleep(limited, nil, nil, &timer, rand.N(apart))
+			_, err = sleep(limited, nil, nil, &timer, clock.Random(apart))
 		}
 		if err != nil {
 			return hideOwnTimeout(ctx, gaveUp(err, &out, t.remaining()))

@@ -323,7 +323,7 @@ var All = []Mutant{
 	},
 	{
 		"a set holds some locks without a limit while it waits for others",
-		"internal/engine/multi.go", "patience/2+rand.N(patience)", "100*patience",
+		"internal/engine/multi.go", "patience/2+clock.Random(patience)", "100*patience",
 		"test/behaviour", "TestMultiWaitsWithNothingInHand",
 	},
 	{

@@ -36,7 +36,7 @@ var subscriptions = []Mutant{
 	},
 	{
 		"a channel with a new waiter is swept",
-		"internal/wait/hub.go", "		h.removeIdle(ch)\n		w.chs = append(w.chs, ch)\n", "		w.chs = append(w.chs, ch)\n",
+		"internal/wait/hub.go", "			w.chs = append(w.chs, ch)\n		}\n		h.removeIdle(ch)\n", "			w.chs = append(w.chs, ch)\n		}\n",
 		"internal/wait", "TestHubSweeps",
 	},
 	{

@@ -12,6 +12,7 @@ package wait
 import (
 	"container/list"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,10 +56,17 @@ const maxRefused = 1000
 
 type channel struct {
 	name    string
-	live    bool // the server has confirmed it on the current connection
-	waiters map[*Waiter]struct{}
+	live    bool          // the server has confirmed it on the current connection
+	waiters []*Waiter     // in the order in which they came
 	idle    time.Time     // when the last waiter left
 	element *list.Element // in Hub.idle; nil if it has waiters
+}
+
+// remove removes a waiter, if the channel has it.
+func (ch *channel) remove(w *Waiter) {
+	if i := slices.Index(ch.waiters, w); i >= 0 {
+		ch.waiters = slices.Delete(ch.waiters, i, i+1)
+	}
 }
 
 // NewHub returns a hub that keeps idle subscriptions for the given time.
@@ -100,12 +108,14 @@ func (w *Waiter) Add(names ...string) {
 	for _, name := range names {
 		ch, known := h.channels[name]
 		if !known {
-			ch = &channel{name: name, waiters: make(map[*Waiter]struct{})}
+			ch = &channel{name: name}
 			h.channels[name] = ch
 		}
-		ch.waiters[w] = struct{}{}
+		if !slices.Contains(w.chs, ch) {
+			ch.waiters = append(ch.waiters, w)
+			w.chs = append(w.chs, ch)
+		}
 		h.removeIdle(ch)
-		w.chs = append(w.chs, ch)
 		if !known && listener != nil {
 			listener.Subscribe(name) // under the lock, so that no sweep unsubscribes it first
 		}
@@ -157,7 +167,7 @@ func (w *Waiter) Leave() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, ch := range w.chs {
-		delete(ch.waiters, w)
+		ch.remove(w)
 		if len(ch.waiters) > 0 || h.closed || h.channels[ch.name] != ch {
 			continue
 		}
@@ -178,7 +188,7 @@ func (w *Waiter) Drop() {
 	defer h.mu.Unlock()
 	var gone []string
 	for _, ch := range w.chs {
-		delete(ch.waiters, w)
+		ch.remove(w)
 		if len(ch.waiters) == 0 && h.channels[ch.name] == ch {
 			h.removeIdle(ch)
 			delete(h.channels, ch.name)
@@ -295,7 +305,7 @@ func (h *Hub) markSilent(channels []string) {
 			continue
 		}
 		ch.live = false
-		for w := range ch.waiters {
+		for _, w := range ch.waiters {
 			if w.tap != nil {
 				w.notify(Notice{Sort: Lost})
 			}
@@ -340,7 +350,7 @@ func (h *Hub) pass(n Notice) {
 		ch.live = true
 		delete(h.refused, n.Channel)
 	}
-	for w := range ch.waiters {
+	for _, w := range ch.waiters {
 		w.notify(n)
 	}
 }
