@@ -2,7 +2,6 @@ package memory
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 )
@@ -176,7 +175,7 @@ func hrandfield(t *tx, args []string) (any, error) {
 		if len(h.fields) == 0 {
 			return nil, nil
 		}
-		return h.fields[rand.IntN(len(h.fields))], nil
+		return h.fields[t.s.random.IntN(len(h.fields))], nil
 	}
 	n, err := integer(args[1])
 	if err != nil {
@@ -193,12 +192,12 @@ func hrandfield(t *tx, args []string) (any, error) {
 	if n < 0 {
 		for range -n {
 			if len(h.fields) > 0 {
-				some = append(some, h.fields[rand.IntN(len(h.fields))])
+				some = append(some, h.fields[t.s.random.IntN(len(h.fields))])
 			}
 		}
 	} else {
 		some = slices.Clone(h.fields)
-		rand.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+		t.s.random.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 		some = some[:min(int(n), len(some))]
 	}
 	return texts(h.list(some, true, values)), nil

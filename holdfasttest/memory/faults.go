@@ -1,6 +1,9 @@
 package memory
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // Cut cuts the server off: requests fail, and subscriptions are lost. Its data stay, and
 // keys expire. Restore ends it.
@@ -48,6 +51,21 @@ func (s *Server) FailOver(err error, lacks ...string) {
 	for _, f := range all {
 		f()
 	}
+}
+
+// Copy returns a server with the same data and clock. The two share nothing: the copy is
+// what a replica would have at this moment. It has no clients.
+func (s *Server) Copy() *Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := New()
+	c.offset, c.term, c.replicas, c.protos = s.offset, s.term, s.replicas, maps.Clone(s.protos)
+	for i, db := range s.databases {
+		for key, e := range db {
+			c.databases[i][key] = &entry{clone(e.value), e.until, e.used}
+		}
+	}
+	return c
 }
 
 // SetFull sets whether the memory is full: what would use more of it is refused.

@@ -122,10 +122,13 @@ func (t *tx) eval(hash, source string, keys, args []string) (r any, err error) {
 	}
 	defer func() {
 		if errors.Is(err, errInternal) {
-			t.s.lua = newInterpreter(&t.s.meter)
+			t.s.lua = nil
 		}
 	}()
 	defer rescue(&err)
+	if t.s.lua == nil {
+		t.s.lua = newInterpreter(&t.s.meter)
+	}
 	in := t.s.lua
 	in.tx = t
 	in.seed.Seed(0, 0) // as Redis does, so that a script does the same each time

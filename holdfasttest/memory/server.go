@@ -12,8 +12,9 @@
 package memory
 
 import (
-	"crypto/rand"
+	cryptorand "crypto/rand"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"sync"
@@ -27,9 +28,10 @@ type Server struct {
 	mu        sync.Mutex
 	id        string
 	began     int64
+	random    *rand.Rand
 	databases [16]map[string]*entry
 	meter     meter
-	lua       *interpreter
+	lua       *interpreter                  // nil before the first script
 	protos    map[string]*lua.FunctionProto // the scripts, by their hash
 	listeners []*listener
 	offset    time.Duration // of the clock
@@ -51,12 +53,12 @@ type Server struct {
 
 // New returns an empty server.
 func New() *Server {
-	s := &Server{id: rand.Text(), began: time.Now().UnixMilli(), protos: make(map[string]*lua.FunctionProto), watchers: make(map[int]func()), monitors: make(map[*peer]bool), calls: make(map[string]int)}
+	s := &Server{id: cryptorand.Text(), began: time.Now().UnixMilli(), protos: make(map[string]*lua.FunctionProto), watchers: make(map[int]func()), monitors: make(map[*peer]bool), calls: make(map[string]int)}
 	for i := range s.databases {
 		s.databases[i] = make(map[string]*entry)
 	}
+	s.random = rand.New(rand.NewPCG(uint64(s.began), 0)) // in faked time, the same at each run
 	s.meter.limit = maxTime
-	s.lua = newInterpreter(&s.meter)
 	return s
 }
 
