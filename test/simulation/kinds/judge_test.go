@@ -1,0 +1,265 @@
+package kinds_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
+)
+
+// judge checks P1 and P2. The caller has called lock.
+func (w *world) judge() {
+	holds := make(map[*object]map[string]time.Duration)
+	for _, o := range w.objects {
+		holds[o] = w.holds(o)
+	}
+	type use struct {
+		leases int
+		owners map[*owner]bool
+		alone  bool
+	}
+	uses := make(map[*object]*use)
+	for _, l := range w.leases {
+		valid := l.Valid()
+		for _, p := range l.parts {
+			kept := 0
+			for _, x := range p.owners {
+				if _, has := holds[p.object][x.id]; has {
+					x.gone = time.Time{}
+					kept++
+				} else if x.gone.IsZero() {
+					x.gone = time.Now()
+				}
+			}
+			switch {
+			case valid && p.object.votes:
+				if kept <= len(w.nets)/2 && time.Since(w.wiped) > longest {
+					w.failf("P2", "the lease of %v is valid, and only %d servers have it", l.call, kept)
+				}
+			case valid:
+				for _, x := range p.owners {
+					w.judgeValid(l, p, x)
+				}
+			case l.ctx.Err() == nil && len(holds[p.object]) > 0 && p.object.capacity == 0 && !p.kind.shared && !p.object.votes && time.Since(w.resumed) > 1100*time.Millisecond:
+				for _, x := range p.owners {
+					if !x.gone.IsZero() {
+						w.judgeTold("context", l, p, x)
+					}
+				}
+			}
+			if !valid || p.owners[0].broken != "" {
+				continue
+			}
+			u := uses[p.object]
+			if u == nil {
+				u = &use{owners: make(map[*owner]bool)}
+				uses[p.object] = u
+			}
+			u.leases++
+			u.alone = u.alone || !p.kind.shared
+			for _, x := range p.owners {
+				u.owners[x] = true
+			}
+		}
+	}
+	for _, o := range w.objects {
+		if u := uses[o]; u != nil && (u.alone && u.leases > 1 || o.capacity > 0 && len(u.owners) > o.capacity) {
+			w.failf("P1", "%d leases on %s are valid", u.leases, o.name)
+		}
+	}
+}
+
+// judgeValid judges a lease that is valid.
+func (w *world) judgeValid(l *lease, p part, x *owner) {
+	if clock.Now() >= x.until {
+		w.failf("P2", "the lease of %v is valid for longer than any server has promised to %s", l.call, x.name)
+	}
+	if !x.denied.IsZero() && time.Now().After(x.denied) {
+		w.failf("P2", "the lease of %s is valid, and the server has said that it is not the owner", x.name)
+	}
+	if !x.gone.IsZero() {
+		w.judgeTold("lease", l, p, x)
+	}
+}
+
+// judgeTold judges a holder that no longer has its object at the latest master.
+func (w *world) judgeTold(what string, l *lease, p part, x *owner) {
+	if x.broken == "" {
+		w.failf("P2", "the %s of %v is valid, and the server does not have %s of %s", what, l.call, x.name, p.object.name)
+		return
+	}
+	since, moved, calm := l.call.process.links[0].calmSince(w.net.master)
+	late := max(time.Since(x.gone)-x.bound, 0)
+	late = min(late, max(time.Since(since)-answerTimeout-x.bound, 0)) // a request without an answer may have been sent before
+	late = min(late, max(time.Since(moved)-w.toldAtOnce(), 0))
+	if calm && late > 0 {
+		w.failf("P2", "the %s of %v is valid %v after it was lost (%s)", what, l.call, time.Since(x.gone), x.broken)
+	}
+}
+
+// renewed notes the answer to a renewal that has reached the client.
+func (w *world) renewed(c driver.Call, reply driver.Reply) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, r := range reply.List {
+		for _, o := range w.objects {
+			if o.name != c.Keys[i] {
+				continue
+			}
+			if x := w.owner(o, c.Args[2*i+1]); r.Int == 0 && x.denied.IsZero() {
+				x.denied = time.Now()
+			}
+		}
+	}
+}
+
+// took notes a lease that a user has got.
+func (w *world) took(c *call, l *holdfast.Lease) *lease {
+	defer w.lock()()
+	held := &lease{Lease: l, call: c, ctx: l.Context()}
+	leases := []*holdfast.Lease{l}
+	if len(c.objects) > 1 || c.objects[0].votes {
+		leases = l.Parts()
+	}
+	for i, o := range c.objects {
+		p := part{object: o, kind: c.kinds[i]}
+		j := slices.IndexFunc(leases, func(x *holdfast.Lease) bool { return x.Name() == o.name })
+		if len(leases) == 1 {
+			j = 0
+		}
+		for i, x := range leases {
+			if i != j && !o.votes {
+				continue
+			}
+			for _, id := range ids(x) {
+				p.owners = append(p.owners, w.owner(o, id))
+			}
+		}
+		if c.atLeast > 0 {
+			p.owners[0].kept = true
+		}
+		if c.fixed && len(c.objects) == 1 && !p.kind.shared && !o.votes && w.plan.profile.setting == steady {
+			p.owners[0].most = clock.Now() + c.lease + 20*time.Millisecond
+		}
+		held.parts = append(held.parts, p)
+		if p.kind.tokens != "" {
+			w.judgeToken(c, p, leases[j].Token())
+		}
+	}
+	if c.process.live() {
+		w.leases = append(w.leases, held)
+		w.grants++
+	}
+	if !l.Valid() && c.kinds[0].name != "election" { // which has sent a request more
+		w.failf("P2", "%v got a lease that is over", c)
+	}
+	w.judge()
+	w.judgeFree()
+	return held
+}
+
+// judgeToken judges P3.
+func (w *world) judgeToken(c *call, p part, token int64) {
+	if w.plan.profile.setting != steady || p.owners[0].broken != "" {
+		return
+	}
+	key := p.object.name + " " + p.kind.tokens
+	if token <= w.tokens[key] {
+		w.failf("P3", "%v got token %d after %d", c, token, w.tokens[key])
+	}
+	w.tokens[key] = max(token, w.tokens[key])
+}
+
+// release releases a lease, at once or so that it stays for some time. It judges P8: a release
+// after the end of a lease does not succeed.
+func (w *world) release(l *lease, stay time.Duration) {
+	w.mu.Lock()
+	valid := l.Valid()
+	gone, kept := false, stay > 0
+	for _, p := range l.parts {
+		for _, x := range p.owners {
+			gone = gone || !x.gone.IsZero()
+			x.kept = x.kept || kept
+			x.most = 0 // it may have to stay
+			if !valid {
+				x.ends = x.until
+			}
+		}
+	}
+	w.leases = slices.DeleteFunc(w.leases, func(x *lease) bool { return x == l })
+	w.tracef("%v releases after %v", l.call, stay)
+	w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	begun := time.Now()
+	var err error
+	if stay > 0 {
+		err = l.ReleaseAfter(ctx, stay)
+	} else {
+		err = l.Release(ctx)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		w.tracef("%v: its release fails: %v", l.call, class(err))
+	}
+	if w.plan.profile.kept && !valid && !l.call.fixed {
+		w.failf("P2", "the lease of %v is lost: %v", l.call, class(err))
+	}
+	if x := l.parts[0].owners[0]; err == nil && x.kept && valid {
+		x.least = begun.Add(stay)
+		x.stays = begun.Add(max(stay, l.call.atLeast))
+	}
+	switch {
+	case err == nil && !valid && gone && w.plan.profile.setting == steady && !l.parts[0].object.votes:
+		w.failf("P8", "%v released what it had lost", l.call)
+	case err != nil && !valid && !errors.Is(err, holdfast.ErrLost) && !errors.Is(err, holdfast.ErrClosed):
+		w.failf("P8", "the lease of %v was over before its release, and the error is %v", l.call, err)
+	}
+}
+
+// judgeKept judges that a lock which stays for a time is free afterwards.
+func (w *world) judgeKept() {
+	if w.plan.profile.setting != steady {
+		return
+	}
+	for _, o := range w.objects {
+		holds := w.holds(o)
+		for _, id := range sorted(holds) {
+			x := w.owner(o, id)
+			if late := time.Until(x.stays) - holds[id]; !x.stays.IsZero() && -late > answerTimeout+500*time.Millisecond {
+				w.failf("P6", "%s stays %v longer than it should", x.name, -late)
+				x.stays = time.Time{}
+			}
+		}
+	}
+}
+
+// judgeFull judges a call that was refused because too many wait.
+func (w *world) judgeFull(c *call) {
+	n := 0
+	for _, x := range w.calls {
+		if x.objects[0] == c.objects[0] && x.process.live() {
+			n++
+		}
+	}
+	if n < w.options.MaxQueue && w.gone > 0 {
+		w.failf("P8", "%v was refused because %d wait, and only %d do", c, w.options.MaxQueue, n)
+	}
+}
+
+// look judges from time to time, until ctx ends.
+func (w *world) look(ctx context.Context) {
+	for ctx.Err() == nil {
+		unlock := w.lock()
+		w.judge()
+		w.judgeFree()
+		w.judgeKept()
+		unlock()
+		time.Sleep(97*time.Millisecond + 3)
+	}
+}

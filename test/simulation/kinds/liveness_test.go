@@ -1,0 +1,167 @@
+package kinds_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+)
+
+// judgeFree judges P5: calls that can reach the server do not wait for longer than the bound for
+// an object that no user holds. A hold of a client that has crashed counts until it is over.
+func (w *world) judgeFree() {
+	for c := range w.free {
+		if !slices.Contains(w.calls, c) {
+			delete(w.free, c)
+		}
+	}
+	for _, c := range w.calls {
+		ready, begin := w.grantable(c)
+		if !ready {
+			delete(w.free, c)
+			continue
+		}
+		if t, known := w.free[c]; !known {
+			w.free[c] = time.Now()
+			begin = time.Now()
+		} else if t.After(begin) {
+			begin = t
+		}
+		if d := time.Since(begin); d > w.bound(c) {
+			w.failf("P5", "%v waits for %v, and could have it%s", c, d, w.unused(c))
+			w.free[c] = time.Now()
+		}
+	}
+}
+
+// grantable reports whether a call could have its objects, and since when its client can
+// reach the servers.
+func (w *world) grantable(c *call) (ready bool, begin time.Time) {
+	begin = w.resumed
+	for i, n := range w.nets {
+		since, moved, calm := c.process.links[i].calmSince(n.master)
+		if !calm || time.Now().Before(n.master.resumes) || w.plan.profile.setting == strict && n.master.connected() == 0 {
+			return false, begin
+		}
+		for _, t := range []time.Time{since, moved, n.master.resumes, n.master.cut, c.since} {
+			if t.After(begin) && !t.After(time.Now()) {
+				begin = t
+			}
+		}
+	}
+	for i, o := range c.objects {
+		if !w.fits(c.kinds[i], o) || o.capacity > 0 && w.behind(c, o) {
+			return false, begin
+		}
+	}
+	return true, begin
+}
+
+// behind reports whether an earlier call of the same client waits for permits: the calls of
+// one client are served in their order.
+func (w *world) behind(c *call, o *object) bool {
+	return slices.ContainsFunc(w.calls, func(x *call) bool {
+		return x.process == c.process && slices.Contains(x.objects, o) && x.since.Before(c.since)
+	})
+}
+
+// unused returns in words what is held of the objects of a call, and not used.
+func (w *world) unused(c *call) string {
+	var b strings.Builder
+	for _, o := range c.objects {
+		holds := w.holds(o)
+		for _, id := range sorted(holds) {
+			if x := w.owner(o, id); w.idle(x) {
+				fmt.Fprintf(&b, "; %s has %s for %v more, and does not use it", x.name, o.name, holds[id])
+			}
+		}
+	}
+	return b.String()
+}
+
+// fits reports whether an object could be granted, because no user holds it, or too few.
+func (w *world) fits(k kind, o *object) bool {
+	used, alone := 0, false
+	for id := range w.holds(o) {
+		if x := w.owner(o, id); !w.idle(x) {
+			used++
+			mode, _ := w.net.master.data.Do("HGET", o.name, "mode")
+			alone = o.capacity == 0 && mode != "read"
+		}
+	}
+	switch {
+	case o.capacity > 0:
+		return o.capacity-used >= k.permits
+	case k.shared:
+		return !alone && !slices.ContainsFunc(w.calls, func(x *call) bool {
+			i := slices.Index(x.objects, o)
+			return i >= 0 && !x.kinds[i].shared
+		})
+	default:
+		return used == 0
+	}
+}
+
+// idle reports whether a client that can reach the server does not use what it has there.
+func (w *world) idle(x *owner) bool {
+	if x.process == nil || x.kept || !x.process.live() || clock.Now() < x.ends {
+		return false
+	}
+	since, _, calm := x.process.links[x.number].calmSince(w.nets[x.number].master)
+	if !calm || time.Since(since) < answerTimeout || time.Since(w.resumed) < time.Second {
+		return false
+	}
+	for _, l := range w.leases {
+		for _, p := range l.parts {
+			if slices.Contains(p.owners, x) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// bound returns for how long a call may wait for something free.
+func (w *world) bound(c *call) time.Duration {
+	switch {
+	case w.plan.profile.bound > 0:
+		return w.plan.profile.bound
+	case len(c.objects) > 1:
+		return time.Minute
+	}
+	return poll + 3*time.Second + 2*time.Second*time.Duration(w.gone) // a grant to a client that is gone lasts two seconds
+}
+
+// left returns the keys that are left at the end, except for those that stay.
+func (w *world) left(s *server) []string {
+	keys := s.texts("KEYS", "*")
+	return slices.DeleteFunc(slices.Sorted(slices.Values(keys)), func(key string) bool {
+		for _, o := range w.objects {
+			if o.capacity > 0 && (key == o.name || key == "{"+o.name+"}:timeout") || key == "redisson_lock_token:{"+o.name+"}" {
+				return true
+			}
+		}
+		return strings.HasPrefix(key, "holdfast:client:") || strings.HasPrefix(key, "holdfast:once:")
+	})
+}
+
+// judgeEnd judges what is left when no call is under way.
+func (w *world) judgeEnd() {
+	defer w.lock()()
+	for _, n := range w.nets {
+		if keys := w.left(n.master); len(keys) > 0 {
+			w.failf("P7", "keys are left: %q", keys)
+		}
+		if n := len(n.master.texts("PUBSUB", "CHANNELS")); n > 0 {
+			w.failf("P7", "%d channels are still subscribed", n)
+		}
+	}
+	for _, o := range w.objects { // permits of lost leases are back at the next call
+		free, over := w.net.master.number("GET", o.name), w.net.master.number("ZCARD", "{"+o.name+"}:timeout")
+		if o.capacity > 0 && w.grants > 0 && (free+over != int64(o.capacity) || len(w.holds(o)) > 0) {
+			w.failf("P6", "%d of %d permits are back, and %d are over", free, o.capacity, over)
+		}
+	}
+}

@@ -1,0 +1,295 @@
+package kinds_test
+
+import (
+	"context"
+	"crypto/sha1"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
+)
+
+// A lease is what a user has got and not yet released.
+type lease struct {
+	*holdfast.Lease
+	call  *call
+	ctx   context.Context
+	parts []part
+}
+
+// A part is what a lease has of one object.
+type part struct {
+	object *object
+	kind   kind
+	owners []*owner
+}
+
+// An owner is what the judge knows of an owner of an object, or of one permit of it.
+type owner struct {
+	id   string
+	name string
+
+	// until is when the last lease ends that a server has given it, by clock.Now. A
+	// lease is never valid for longer, whatever the servers and their clocks do.
+	until time.Duration
+
+	// broken says why the latest master may not have the lease that it should have. It
+	// is "" if the master keeps what was promised.
+	broken  string
+	bound   time.Duration // how long it may take until a holder is told, if its server answers
+	gone    time.Time     // since when the latest master does not have the lease; zero if it has it
+	ends    time.Duration // it was lost: the rest of its lease may pass unused
+	most    time.Duration // until then at most, if it has a lease time; 0: without a limit
+	kept    bool          // it stays after its release
+	stays   time.Time     // until then at most, if its release has succeeded
+	least   time.Time     // it stays until then at least
+	process *process      // whose owner it is; nil: unknown
+	number  int           // of the server, and of the client of that process
+	denied  time.Time     // when the client was told that the owner does not hold the lock; zero if it was not
+}
+
+// An event is a line of the timeline.
+type event struct {
+	at   time.Duration
+	text string
+}
+
+// randomID is the id of a client.
+var randomID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+// A failure is a promise that was broken.
+type failure struct {
+	promise string
+	at      time.Duration
+	text    string
+}
+
+// failf notes that a promise was broken. The caller holds w.mu.
+func (w *world) failf(promise, format string, args ...any) {
+	text := w.readable(fmt.Sprintf(format, args...))
+	w.tracef("BROKEN, %s: %s", promise, text)
+	w.failed = append(w.failed, failure{promise, time.Since(w.begun), text})
+}
+
+// tracef adds a line to the timeline. The caller holds w.mu.
+func (w *world) tracef(format string, args ...any) {
+	w.trace = append(w.trace, event{time.Since(w.begun), fmt.Sprintf(format, args...)})
+}
+
+// readable returns a text with short names for clients.
+func (w *world) readable(text string) string {
+	return randomID.ReplaceAllStringFunc(text, func(id string) string {
+		if p, i := w.processOf(id); p != nil && len(p.clients) > 1 {
+			return fmt.Sprintf("c%d.%d", p.number, i)
+		} else if p != nil {
+			return fmt.Sprint("c", p.number)
+		}
+		return "c?"
+	})
+}
+
+// owner returns what is known of an owner of an object. The caller holds w.mu.
+func (w *world) owner(o *object, id string) *owner {
+	key := o.name + " " + id
+	x := w.owners[key]
+	if x == nil {
+		x = &owner{id: id, name: id}
+		x.process, x.number = w.processOf(id)
+		if o.capacity > 0 {
+			x.name = fmt.Sprintf("permit %x", id[:3])
+		}
+		w.owners[key] = x
+	}
+	return x
+}
+
+// processOf returns the process of an owner or a client, and of which of its clients.
+func (w *world) processOf(id string) (*process, int) {
+	for _, p := range w.processes {
+		for i, c := range p.clients {
+			if strings.HasPrefix(id, c.ID()) {
+				return p, i
+			}
+		}
+	}
+	return nil, 0
+}
+
+// permitsOf notes whose permits an owner would get. The caller holds w.mu.
+func (w *world) permitsOf(o *object, owner string) {
+	for i := range o.capacity {
+		sum := sha1.Sum([]byte(owner + ":" + strconv.Itoa(i)))
+		w.owner(o, string(sum[:16])).process, _ = w.processOf(owner)
+	}
+}
+
+// holds returns what is held under a name at the latest masters, and for how long.
+func (w *world) holds(o *object) map[string]time.Duration {
+	if k := w.known[o]; k.holds != nil && k.at.Equal(time.Now()) {
+		return k.holds
+	}
+	all := make(map[string]time.Duration)
+	defer func() { w.known[o] = snapshot{time.Now(), all} }()
+	for _, n := range w.nets {
+		for id, end := range n.master.holds(o) {
+			all[id] = end.Sub(n.master.now())
+		}
+		if !o.votes {
+			break
+		}
+	}
+	return all
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// A snapshot is what is held at a time. It is forgotten when a server does something.
+type snapshot struct {
+	at    time.Time
+	holds map[string]time.Duration
+}
+
+// executing notes what is held before a call. The caller holds net.mu.
+func (w *world) executing(s *server) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, o := range w.objects {
+		w.present[o] = s.holds(o)
+		if o.capacity > 0 {
+			for _, entry := range s.texts("ZRANGE", "holdfast:queue:{"+o.name+"}", "0", "-1") {
+				owner, _, _ := strings.Cut(entry, ":permits")
+				w.permitsOf(o, owner)
+			}
+		}
+	}
+}
+
+// executed judges what a call has changed. The caller holds net.mu.
+func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, late bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.known)
+	stale := ""
+	if s != s.network.master {
+		stale = " at a replaced master"
+	}
+	if c.Script.Name != "mutex_inspect" && c.Script.Name != "client_get" { // see class
+		w.tracef("client %d%s: %s %v = %v", client, stale, c.Script.Name, shown(c.Args), said(r))
+	}
+	for _, o := range w.objects {
+		before, after := w.present[o], s.holds(o)
+		for _, id := range sorted(after) {
+			x, end := w.owner(o, id), after[id]
+			was, had := before[id]
+			x.until = max(x.until, clock.Now()+end.Sub(s.now()))
+			if had && !end.After(was) {
+				continue
+			}
+			if x.most > 0 && x.until > x.most && !late {
+				w.failf("P6", "%s has a lease time, and gets %v more", x.name, x.until-x.most)
+			}
+			if late { // its call may be over: it is freed at the latest with its lease
+				x.ends = x.until
+			}
+			if s == s.network.master {
+				x.broken, x.gone = "", time.Time{}
+			} else if w.plan.profile.setting != strict {
+				x.broken, x.bound = "a replaced master has granted it", w.toldAtOnce()
+			}
+			if !had {
+				if x.process == nil {
+					x.process = w.processes[client]
+				}
+				w.tracef("  %s is granted to %s for %v", o.name, x.name, end.Sub(s.now()))
+				if w.stopsFor > 0 && strings.HasSuffix(c.Script.Name, "_pass") {
+					w.tracef("the server stops for %v", w.stopsFor)
+					s.stopped, s.resumes, w.stopsFor = time.Now(), time.Now().Add(w.stopsFor), 0
+				}
+			}
+		}
+		for _, id := range sorted(before) {
+			if _, has := after[id]; has {
+				continue
+			}
+			x, end := w.owner(o, id), before[id]
+			w.tracef("  %s is taken from %s", o.name, x.name)
+			own := slices.ContainsFunc(c.Args, func(a string) bool { return strings.Contains(a, id) })
+			if time.Now().Before(x.least) && x.broken == "" {
+				w.failf("P6", "%s has to stay for %v more", x.name, time.Until(x.least))
+			}
+			forced := strings.HasSuffix(c.Script.Name, "_force")
+			if forced {
+				x.broken, x.bound = "it was freed by force", w.toldByRenewal()
+			}
+			if !own && !forced && end.After(s.now().Add(time.Millisecond)) && s == s.network.master && x.broken == "" {
+				w.failf("P6", "%s of client %d frees what %s holds for %v more", c.Script.Name, client, x.name, end.Sub(s.now()))
+			}
+		}
+	}
+	w.judge()
+	w.judgeFree()
+}
+
+// shown returns the arguments of a script. Ids of permits are shortened, as in the names of
+// owners.
+func shown(args []string) string {
+	texts := make([]string, len(args))
+	for i, a := range args {
+		texts[i] = strconv.Quote(a)
+		if !binary(a) {
+			continue
+		}
+		var ids []string
+		for id := range slices.Chunk([]byte(a), 16) {
+			ids = append(ids, fmt.Sprintf("%x", id[:3]))
+		}
+		texts[i] = strings.Join(ids, " ")
+	}
+	return fmt.Sprint(texts)
+}
+
+// binary reports whether an argument has ids of permits.
+func binary(a string) bool {
+	return len(a)%16 == 0 && strings.ContainsFunc(a, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+func said(r driver.Result) string {
+	switch {
+	case r.Err != nil:
+		return r.Err.Error()
+	case r.Reply.Type == driver.List:
+		var all []string
+		for _, e := range r.Reply.List {
+			all = append(all, said(driver.Result{Reply: e}))
+		}
+		return fmt.Sprint(all)
+	case r.Reply.Type == driver.Int:
+		return fmt.Sprint(r.Reply.Int)
+	default:
+		return r.Reply.Str
+	}
+}
+
+// toldAtOnce is how long it may take until a holder is told that its lock is gone, if its
+// server answers and the client verifies its leases at once.
+func (w *world) toldAtOnce() time.Duration { return time.Second + w.options.Replication.Timeout }
+
+// toldByRenewal is the same if the next renewal or verification finds it out.
+func (w *world) toldByRenewal() time.Duration { return w.options.RenewEvery + w.toldAtOnce() }
+
+// breaks notes that the server does not keep its promises to any owner from now on.
+// The caller holds w.mu.
+func (w *world) breaks(why string, bound time.Duration) {
+	for _, x := range w.owners {
+		if x.until > clock.Now() {
+			x.broken, x.bound = why, bound
+		}
+	}
+}
