@@ -31,6 +31,7 @@ func TestStaleSentinel(t *testing.T) {
 		f.watchful()
 		s.Partition(side{past, old}, s.Others(past, old))
 		master, _ := s.AwaitMaster(old)
+		f.patient() // one failover is enough
 		var holders holders
 		for i, w := range f {
 			w.follows(clients[i], master)
@@ -76,6 +77,7 @@ func TestUnfinishedFailover(t *testing.T) {
 		s.Partition(side{chosen}, side{other})
 		s.Partition(side{old}, s.Others(old))
 		master, _ := s.AwaitMaster(old)
+		f.patient() // one failover is enough
 		for i, w := range f {
 			w.follows(clients[i], master)
 		}
