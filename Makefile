@@ -1,7 +1,7 @@
 # Everything one does with this repository. `make help` prints itself.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-NESTED := bench cmd/holdfast driver/goredis holdfasttest otel prom prom/rulestest test/browser test/simulation/kinds tools/releasecheck
+NESTED := bench cmd/holdfast driver/goredis holdfasttest otel prom prom/rulestest test/browser test/simulation tools/releasecheck
 MODULES := . $(NESTED)
 # What others use, and the systems that it is compiled for besides that of the tests.
 RELEASED := . cmd/holdfast driver/goredis holdfasttest otel prom
@@ -133,7 +133,7 @@ mutants: deps ## Seed known bugs, one at a time, and see that the tests find eac
 
 .PHONY: simulate
 simulate: ## Run N schedules of the simulation of all kinds, 10000 by default, on all processors; it prints every minute how far it came
-	@go test -c -o bin/simulation.test ./test/simulation/kinds && cd test/simulation/kinds && jobs=$$(nproc) && failed=0 && \
+	@go test -c -o bin/simulation.test ./test/simulation && cd test/simulation && jobs=$$(nproc) && failed=0 && \
 	for i in $$(seq 0 $$((jobs - 1))); do \
 		HOLDFAST_SCHEDULES=$(or $(N),10000) HOLDFAST_FIRST=$$i HOLDFAST_STEP=$$jobs $(CURDIR)/bin/simulation.test -test.timeout 0 -test.v -test.run '^TestSchedules$$' & \
 	done; for job in $$(jobs -p); do wait $$job || failed=1; done; exit $$failed

@@ -107,6 +107,8 @@ func (e *Election) proclaim(ctx context.Context, op string, lease *Lease, candid
 	})
 	if err == nil && !leads {
 		lease.hold.Disown()
+	}
+	if err == nil && !lease.Valid() { // also if the answer has taken too long
 		return lease.loss()
 	}
 	return err

@@ -183,10 +183,30 @@ func attempt(t *testing.T, m Mutant, pkg, test, limit string, env ...string) (ou
 }
 
 // schedules is within how many schedules the simulation must find a mutant.
-const schedules = "3000"
+const schedules = "300"
 
-// simulatedFiles are the files whose mutants the simulation should find.
-var simulatedFiles = regexp.MustCompile(`^internal/(engine|watchdog|wait|clock)/`)
+// simulatedFiles are the files whose mutants the simulation should find: the engine, and the
+// scripts of locks and permits.
+var simulatedFiles = regexp.MustCompile(`^internal/(engine|watchdog|wait|clock|combine)/` +
+	`|^internal/script/lua/(lib/|batch/)?(acquire|batch|election|enter|fair|fenced|group|keep|leased|left|listeners|mutex|pass|pause|permits|queue|raise|read|release|renew|rwmutex|settle|tell_all|vote|write)`)
+
+// profilesOf names the profiles of the simulation that run a file, or all with "".
+func profilesOf(file string) string {
+	for _, p := range []struct{ files, profiles string }{
+		{`/fair`, "fair,quiet fair,mixed,quiet mixed fair,strict kinds,weak kinds"},
+		{`/(leased|permits)`, "permits,quiet permits,weak kinds"},
+		{`/(rwmutex|read|release_read|acquire_read|acquire_write|release_write|write|pause)`, "rw,quiet rw,mixed,quiet mixed,strict kinds,weak kinds,rights"},
+		{`/(fenced|election)`, "fenced,election,quiet,mixed,combined,strict kinds,weak kinds"},
+		{`/(group|mutexes|multi|joint)`, "sets,quiet sets,redlock"},
+		{`/(vote|quorum)`, "redlock"},
+		{`/(batch|combine)`, "combined"},
+	} {
+		if regexp.MustCompile(p.files).MatchString(file) {
+			return p.profiles
+		}
+	}
+	return ""
+}
 
 // Every mutant that is named as not simulated exists, once. docs/testing.md has the
 // numbers.
@@ -228,7 +248,7 @@ func TestSimulated(t *testing.T) {
 		}
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
-			text, err := attempt(t, m, "test/simulation", "TestSchedules", "10m", "HOLDFAST_SCHEDULES="+schedules)
+			text, err := attempt(t, m, "test/simulation", "TestSchedules", "10m", "HOLDFAST_SCHEDULES="+schedules, "HOLDFAST_SHRINK=off", "HOLDFAST_PROFILE="+profilesOf(m.File))
 			if by := found.FindString(text); err == nil || by == "" {
 				t.Errorf("the simulation does not find it:\n%s", text)
 			} else {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,16 +17,18 @@ import (
 // A network connects clients with a master. It delays, loses, repeats and reorders what
 // they send, as its seed says. All times are faked.
 type network struct {
-	executed func(client int, s *server, call driver.Call, reply driver.Reply, late bool) // after each call, before its reply
+	executing func(s *server)                                                               // before each call
+	executed  func(client int, s *server, call driver.Call, reply driver.Result, late bool) // after it
 
-	mu      sync.Mutex // orders the calls
-	servers []*server  // all that were masters
-	master  *server    // the latest one
+	mu      *sync.Mutex // orders the calls at all servers of the world
+	servers []*server   // all that were masters
+	master  *server     // the latest one
 	down    chan struct{}
 }
 
 // serve makes a server the master. The caller holds n.mu.
 func (n *network) serve(s *server) {
+	s.network = n
 	n.servers = append(n.servers, s)
 	n.master = s
 }
@@ -36,12 +39,14 @@ type link struct {
 	client  int
 	seed    uint64
 	renewed func(driver.Call, driver.Reply) // when the answer to a renewal has arrived
+	rights  func(key string) bool           // whether the user has the right to a key; nil: to all
 
 	mu       sync.Mutex
 	sent     map[string]uint64 // how often, by what was sent
 	faults   faults
 	frozen   time.Time // until when nothing passes
 	crashed  bool
+	ended    bool // the client is closed
 	ears     []*ear
 	watchers []func()
 
@@ -153,7 +158,7 @@ func (l *link) send(ctx context.Context, calls []driver.Call, replicas int, time
 			if !l.sleep(there) {
 				return
 			}
-			results, write := l.execute(l.client, s, calls, reset, there > 100*time.Millisecond)
+			results, write := l.execute(s, calls, reset, there > 100*time.Millisecond)
 			if replicas > 0 && !l.await(s, write, acked, timeout, results) {
 				return
 			}
@@ -165,11 +170,13 @@ func (l *link) send(ctx context.Context, calls []driver.Call, replicas int, time
 		if again > 0 { // a second copy, whose reply no one reads
 			go func() {
 				if l.sleep(there + again) {
-					l.execute(l.client, s, calls, reset, true)
+					l.execute(s, calls, reset, true)
 				}
 			}()
 		}
 	}
+	// What happens at the same time reaches the callers at different times, so that a seed replays.
+	apart := time.Duration(1 + int64(acked)%997)
 	select {
 	case results := <-answer:
 		for i, r := range results {
@@ -179,10 +186,12 @@ func (l *link) send(ctx context.Context, calls []driver.Call, replicas int, time
 		}
 		return results
 	case <-ctx.Done():
+		time.Sleep(apart)
 		return failed(calls, driver.ForCaller(ctx, errNoAnswer))
-	case <-time.After(answerTimeout + timeout):
+	case <-time.After(answerTimeout + timeout + apart):
 		return failed(calls, errNoAnswer)
 	case <-moved:
+		time.Sleep(apart)
 		return failed(calls, driver.Unknown(errors.New("the server was replaced")))
 	case <-l.down:
 		return failed(calls, driver.ErrClosed)
@@ -214,14 +223,16 @@ func (l *link) await(s *server, write int, delay, timeout time.Duration, results
 	}
 }
 
-// what names calls by their scripts and owners, without the random part of an owner.
+// what names calls by their scripts and owners or permits.
 func what(calls []driver.Call) string {
 	var b strings.Builder
 	for _, c := range calls {
 		b.WriteString(c.Script.Name)
 		for _, a := range c.Args {
-			if i := strings.IndexByte(a, ':'); strings.Count(a, "-") == 4 {
-				b.WriteString(a[i:])
+			if binary(a) {
+				b.WriteString(a)
+			} else if id, number, ok := strings.Cut(a, ":"); ok && strings.Count(id, "-") == 4 {
+				b.WriteString(":" + number)
 			}
 		}
 	}
@@ -231,7 +242,8 @@ func what(calls []driver.Call) string {
 // execute runs calls at a server, one after the other. It returns the number of the
 // last write. If the server is gone, the client either sees that its connection is
 // reset after the request, or cannot connect.
-func (n *network) execute(client int, s *server, calls []driver.Call, reset, late bool) (results []driver.Result, write int) {
+func (l *link) execute(s *server, calls []driver.Call, reset, late bool) (results []driver.Result, write int) {
+	n, client := l.network, l.client
 	for {
 		n.mu.Lock()
 		wait := time.Until(s.resumes)
@@ -254,11 +266,21 @@ func (n *network) execute(client int, s *server, calls []driver.Call, reset, lat
 	}
 	results = make([]driver.Result, len(calls))
 	for i, c := range calls {
-		results[i].Reply, results[i].Err = s.Do(context.Background(), c)
+		n.executing(s)
+		if refused(l.rights, c) {
+			results[i].Err = driver.ServerError("NOPERM No permissions to access a key")
+		} else {
+			results[i].Reply, results[i].Err = s.Do(c)
+		}
 		write = s.wrote()
-		n.executed(client, s, c, results[i].Reply, late)
+		n.executed(client, s, c, results[i], late)
 	}
 	return results, write
+}
+
+// refused reports whether a call has a key that the user has no right to.
+func refused(rights func(string) bool, c driver.Call) bool {
+	return rights != nil && slices.ContainsFunc(c.Keys, func(key string) bool { return !rights(key) })
 }
 
 // sleep returns whether the network is still there after d.
@@ -382,121 +404,16 @@ func (l *link) Facts(context.Context, ...string) []driver.Facts {
 	l.mu.Unlock()
 	l.network.mu.Lock()
 	defer l.network.mu.Unlock()
-	return []driver.Facts{{Role: "master", Replicas: s.connected()}}
+	return []driver.Facts{{Role: "master", Replicas: s.connected(), RunID: fmt.Sprintf("%p", s)}}
 }
 
-func (*link) Close() error { return nil }
-
-func (l *link) Listen(h driver.Handler) driver.Listener {
-	e := &ear{Handler: h, link: l, channels: make(map[string]bool)}
-	e.connect()
-	l.draw(func() { l.ears = append(l.ears, e) })
-	return e
+// Close notes that the client is closed.
+func (l *link) Close() error {
+	l.draw(func() { l.ended = true })
+	return nil
 }
 
-// An ear is the listener of a client. It stays when its connection is replaced.
-type ear struct {
-	driver.Handler
-	link *link
-
-	mu         sync.Mutex
-	channels   map[string]bool
-	generation uint64
-	connection driver.Listener // of the fake server
-}
-
-// A connection is the handler of the fake server. It delays and loses messages before
-// they reach the handler of the client.
-type connection struct {
-	*ear
-	generation uint64
-}
-
-func (e *ear) connect() {
-	var s *server
-	e.link.draw(func() { s = e.link.server })
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.generation++
-	e.connection = s.Listen(connection{e, e.generation})
-}
-
-// later calls f when something of this name has passed the link, as often as
-// it arrives.
-func (e *ear) later(what string, lose, repeat int, f func()) {
-	var delays []time.Duration
-	l := e.link
-	l.draw(func() {
-		fate := l.fate(what)
-		first, second := l.pass(fate), l.pass(fate)
-		switch {
-		case l.crashed || fate.chance(lose):
-		case fate.chance(repeat):
-			delays = []time.Duration{first, second}
-		default:
-			delays = []time.Duration{first}
-		}
-	})
-	for _, d := range delays {
-		go func() {
-			if l.sleep(d) && !l.dead() {
-				f()
-			}
-		}()
-	}
-}
-
-func (c connection) Message(channel, payload string) {
-	var f faults
-	c.link.draw(func() { f = c.link.faults })
-	c.later("message", f.loseMessage, f.repeatMessage, func() { c.Handler.Message(channel, payload) })
-}
-
-func (c connection) Subscribed(channel string, _ uint64) {
-	c.later("subscribed", 0, 0, func() {
-		c.mu.Lock()
-		current := c.generation == c.ear.generation
-		c.mu.Unlock()
-		if current {
-			c.Handler.Subscribed(channel, c.generation)
-		}
-	})
-}
-
-func (e *ear) Subscribe(channels ...string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, c := range channels {
-		e.channels[c] = true
-	}
-	e.connection.Subscribe(channels...)
-}
-
-func (e *ear) Unsubscribe(channels ...string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, c := range channels {
-		delete(e.channels, c)
-	}
-	e.connection.Unsubscribe(channels...)
-}
-
-func (e *ear) Close() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	clear(e.channels)
-	return e.connection.Close()
-}
-
-// reconnect replaces the connection by one to the present server of the client.
-func (e *ear) reconnect() {
-	e.mu.Lock()
-	channels := sortedKeys(e.channels)
-	_ = e.connection.Close()
-	e.mu.Unlock()
-	e.connect()
-	e.Lost(channels, errors.New("connection lost"))
-	if len(channels) > 0 {
-		e.Subscribe(channels...)
-	}
+func (l *link) closed() (closed bool) {
+	l.draw(func() { closed = l.ended })
+	return closed
 }

@@ -1,28 +1,34 @@
 package simulation_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/fake"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/holdfasttest/memory"
 )
 
-// A server is a master with one replica, which may lack the last writes.
+// A server is a master with one replica, which may lack the last writes. It runs the scripts.
 type server struct {
-	*fake.Driver
+	network  *network
+	data     *memory.Server
 	replicas int // that clients know of
+	ahead    time.Duration
 
 	// Guarded by network.mu.
 	state     state
-	holder    string    // after the last call
 	stopped   time.Time // from when to when the server does nothing
 	resumes   time.Time
-	cut       time.Time      // until when the replica receives nothing
-	wasCut    bool           // the replica has ever received nothing
-	cutOff    bool           // for ever: another server is the master
-	writes    int            // so far
-	has       int            // how many of them the replica has for certain
-	snapshots []*fake.Driver // the state after each of the last writes
+	cut       time.Time // until when the replica receives nothing
+	wasCut    bool      // it was so at some time
+	cutOff    bool      // for ever: another server is the master
+	writes    int       // so far
+	has       int       // how many of them the replica has for certain
+	snapshots []*memory.Server
 }
 
 // The state of a server that another one has replaced is one of these.
@@ -36,16 +42,30 @@ const (
 
 const maxSnapshots = 40
 
-func newServer(d *fake.Driver, replicas int) *server {
-	return &server{Driver: d, replicas: replicas, holder: d.Holder(name), snapshots: []*fake.Driver{d.Replica()}}
+func newServer(data *memory.Server, replicas int) *server {
+	s := &server{data: data, replicas: replicas}
+	s.keep()
+	return s
+}
+
+func (s *server) Do(call driver.Call) (driver.Reply, error) {
+	return s.data.Driver().Do(context.Background(), call)
+}
+
+// keep keeps the state for a replica, if there is one.
+func (s *server) keep() {
+	if s.replicas == 0 {
+		return
+	}
+	if s.snapshots = append(s.snapshots, s.data.Copy()); len(s.snapshots) > maxSnapshots {
+		s.snapshots = slices.Delete(s.snapshots, 0, 1)
+	}
 }
 
 // wrote notes a write and returns its number.
 func (s *server) wrote() int {
 	s.writes++
-	if s.snapshots = append(s.snapshots, s.Replica()); len(s.snapshots) > maxSnapshots {
-		s.snapshots = slices.Delete(s.snapshots, 0, 1)
-	}
+	s.keep()
 	return s.writes
 }
 
@@ -68,8 +88,81 @@ func (s *server) replicate(write int) bool {
 // promote returns the server that the replica becomes. The replica lacks so many of the
 // last writes, at most, that it has not acknowledged.
 func (s *server) promote(lacks int) *server {
+	if s.replicas == 0 {
+		return newServer(s.data.Copy(), 0)
+	}
 	lacks = min(lacks, s.writes-s.has, len(s.snapshots)-1)
-	d := s.snapshots[len(s.snapshots)-1-lacks].Replica()
-	d.Step(s.Now().Sub(d.Now()))
-	return newServer(d, s.replicas)
+	next := newServer(s.snapshots[len(s.snapshots)-1-lacks].Copy(), s.replicas)
+	next.step(s.ahead)
+	return next
+}
+
+// step sets the clock of the server forward, or back.
+func (s *server) step(by time.Duration) {
+	s.ahead += by
+	s.data.SetClock(s.ahead)
+}
+
+func (s *server) now() time.Time { return time.Now().Add(s.ahead) }
+
+// text returns the reply of a command that returns texts.
+func (s *server) texts(args ...string) []string {
+	r, _ := s.data.Do(args...)
+	all, _ := r.([]any)
+	texts := make([]string, len(all))
+	for i, v := range all {
+		texts[i], _ = v.(string)
+	}
+	return texts
+}
+
+func (s *server) number(args ...string) int64 {
+	r, _ := s.data.Do(args...)
+	switch v := r.(type) {
+	case int64:
+		return v
+	case string:
+		n, _ := strconv.ParseInt(v, 10, 64)
+		return n
+	}
+	return 0
+}
+
+// holds returns what is held under a name, by owner or by the id of a permit, and when it ends
+// by the server's clock.
+func (s *server) holds(o *object) map[string]time.Time {
+	all := make(map[string]time.Time)
+	if o.capacity > 0 {
+		key := "{" + o.name + "}:timeout"
+		for _, id := range s.texts("ZRANGE", key, "0", "-1") {
+			r, _ := s.data.Do("ZSCORE", key, id)
+			score, _ := r.(string)
+			ms, _ := strconv.ParseFloat(score, 64)
+			if end := time.UnixMilli(int64(ms)); end.After(s.now()) {
+				all[id] = end
+			}
+		}
+		return all
+	}
+	pairs := s.texts("HGETALL", o.name)
+	if len(pairs) == 0 {
+		return nil
+	}
+	end := s.now().Add(time.Duration(s.number("PTTL", o.name)) * time.Millisecond)
+	for i := 0; i < len(pairs); i += 2 {
+		field, count := pairs[i], pairs[i+1]
+		if field == "mode" || field == "leader" {
+			continue
+		}
+		id := strings.TrimSuffix(field, ":write")
+		all[id] = end
+		if n, _ := strconv.Atoi(count); field == id && slices.Contains(pairs, "mode") { // a reader has a time for each hold
+			var longest int64
+			for j := range n {
+				longest = max(longest, s.number("PTTL", fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", o.name, id, j+1)))
+			}
+			all[id] = s.now().Add(time.Duration(longest) * time.Millisecond)
+		}
+	}
+	return all
 }

@@ -35,7 +35,7 @@ import (
 // and the reason.
 var notReleased = map[string]string{
 	"bench":                 "holds only benchmarks",
-	"test/simulation/kinds": "holds only a simulation",
+	"test/simulation": "holds only a simulation",
 	"prom/rulestest":        "holds only the tests of the dashboard and the alert rules",
 	"test/browser":          "holds only the tests of the dashboard",
 	"tools":                 "pins the linter of Go",

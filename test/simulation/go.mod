@@ -1,4 +1,4 @@
-module github.com/holdfast-go/holdfast/test/simulation/kinds
+module github.com/holdfast-go/holdfast/test/simulation
 
 go 1.25.0
 

@@ -1,4 +1,4 @@
-package kinds_test
+package simulation_test
 
 import (
 	"slices"

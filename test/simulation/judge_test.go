@@ -1,8 +1,9 @@
-package kinds_test
+package simulation_test
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -18,9 +19,10 @@ func (w *world) judge() {
 		holds[o] = w.holds(o)
 	}
 	type use struct {
-		leases int
-		owners map[*owner]bool
-		alone  bool
+		leases  int
+		owners  map[*owner]bool
+		alone   bool
+		process map[*process]int // leases that only one may hold
 	}
 	uses := make(map[*object]*use)
 	for _, l := range w.leases {
@@ -36,6 +38,9 @@ func (w *world) judge() {
 				}
 			}
 			switch {
+			case !valid && !l.lost && l.ctx.Err() != nil:
+				l.lost = true
+				w.judgeLost(l, p, kept == len(p.owners))
 			case valid && p.object.votes:
 				if kept <= len(w.nets)/2 && time.Since(w.wiped) > longest {
 					w.failf("P2", "the lease of %v is valid, and only %d servers have it", l.call, kept)
@@ -51,13 +56,22 @@ func (w *world) judge() {
 					}
 				}
 			}
-			if !valid || p.owners[0].broken != "" {
+			for _, x := range p.owners {
+				x.used = time.Now()
+			}
+			if !valid {
 				continue
 			}
 			u := uses[p.object]
 			if u == nil {
-				u = &use{owners: make(map[*owner]bool)}
+				u = &use{owners: make(map[*owner]bool), process: make(map[*process]int)}
 				uses[p.object] = u
+			}
+			if !p.kind.shared && !p.owners[0].behind {
+				u.process[l.call.process]++
+			}
+			if p.owners[0].broken != "" {
+				continue
 			}
 			u.leases++
 			u.alone = u.alone || !p.kind.shared
@@ -69,6 +83,45 @@ func (w *world) judge() {
 	for _, o := range w.objects {
 		if u := uses[o]; u != nil && (u.alone && u.leases > 1 || o.capacity > 0 && len(u.owners) > o.capacity) {
 			w.failf("P1", "%d leases on %s are valid", u.leases, o.name)
+		} else if u != nil {
+			for p, n := range u.process {
+				if n > 1 {
+					w.failf("P1", "%d leases of client %d on %s are valid", n, p.number, o.name)
+				}
+			}
+		}
+		w.judgeLeft(o, holds[o])
+	}
+}
+
+// judgeLost judges that a lease was not lost without a reason.
+func (w *world) judgeLost(l *lease, p part, has bool) {
+	var lost *holdfast.LostError
+	if !errors.As(context.Cause(l.ctx), &lost) || !has || len(w.net.servers) > 1 || len(l.parts) > 1 || p.object.votes {
+		return
+	}
+	if slices.ContainsFunc(p.owners, func(x *owner) bool { return x.late || !x.denied.IsZero() }) {
+		return
+	}
+	if r := lost.Reason; r == holdfast.LossNotOwner || r == holdfast.LossFailover {
+		w.failf("P2", "%v has lost its lease (%v), and the server has it", l.call, lost)
+	}
+}
+
+// judgeLeft judges that the server does not keep what no call uses.
+func (w *world) judgeLeft(o *object, holds map[string]time.Duration) {
+	if o.votes {
+		return
+	}
+	for _, id := range sorted(holds) {
+		x := w.owner(o, id)
+		if x.late || x.broken != "" || x.used.IsZero() || x.server != w.net.master || w.net.master.connected() < w.net.master.replicas || !w.idle(x) {
+			continue
+		}
+		since, _, _ := x.process.links[x.number].calmSince(w.net.master)
+		if unused := min(time.Since(x.used), time.Since(since)); unused > 5*time.Second {
+			w.failf("P6", "the server has kept %s of %s for %v, and no call uses it", o.name, x.name, unused)
+			x.used = time.Now()
 		}
 	}
 }
@@ -77,6 +130,9 @@ func (w *world) judge() {
 func (w *world) judgeValid(l *lease, p part, x *owner) {
 	if clock.Now() >= x.until {
 		w.failf("P2", "the lease of %v is valid for longer than any server has promised to %s", l.call, x.name)
+	}
+	if l.end > 0 && clock.Now() > l.end {
+		w.failf("P2", "the lease of %v is valid for longer than it should", l.call)
 	}
 	if !x.denied.IsZero() && time.Now().After(x.denied) {
 		w.failf("P2", "the lease of %s is valid, and the server has said that it is not the owner", x.name)
@@ -92,9 +148,15 @@ func (w *world) judgeTold(what string, l *lease, p part, x *owner) {
 		w.failf("P2", "the %s of %v is valid, and the server does not have %s of %s", what, l.call, x.name, p.object.name)
 		return
 	}
+	bound := x.bound
+	if slices.ContainsFunc(w.calls, func(c *call) bool {
+		return c.process == l.call.process && len(c.objects) == 1 && c.objects[0] == p.object && c.since.Before(x.gone)
+	}) {
+		bound = min(bound, poll+2*time.Second) // a call that waits for a lease of its own client verifies it
+	}
 	since, moved, calm := l.call.process.links[0].calmSince(w.net.master)
-	late := max(time.Since(x.gone)-x.bound, 0)
-	late = min(late, max(time.Since(since)-answerTimeout-x.bound, 0)) // a request without an answer may have been sent before
+	late := max(time.Since(x.gone)-bound, 0)
+	late = min(late, max(time.Since(since)-answerTimeout-bound, 0)) // a request without an answer may have been sent before
 	late = min(late, max(time.Since(moved)-w.toldAtOnce(), 0))
 	if calm && late > 0 {
 		w.failf("P2", "the %s of %v is valid %v after it was lost (%s)", what, l.call, time.Since(x.gone), x.broken)
@@ -143,18 +205,23 @@ func (w *world) took(c *call, l *holdfast.Lease) *lease {
 			p.owners[0].kept = true
 		}
 		if c.fixed && len(c.objects) == 1 && !p.kind.shared && !o.votes && w.plan.profile.setting == steady {
-			p.owners[0].most = clock.Now() + c.lease + 20*time.Millisecond
+			p.owners[0].most = clock.Now() + c.lease + 200*time.Millisecond // a verification takes up to 100 ms to arrive
 		}
 		held.parts = append(held.parts, p)
 		if p.kind.tokens != "" {
 			w.judgeToken(c, p, leases[j].Token())
 		}
 	}
+	if c.fixed {
+		held.end = clock.Now() + c.lease
+	}
 	if c.process.live() {
 		w.leases = append(w.leases, held)
 		w.grants++
+		c.process.served++
 	}
-	if !l.Valid() && c.kinds[0].name != "election" { // which has sent a request more
+	w.judgeGrant(held)
+	if !l.Valid() {
 		w.failf("P2", "%v got a lease that is over", c)
 	}
 	w.judge()
@@ -162,15 +229,40 @@ func (w *world) took(c *call, l *holdfast.Lease) *lease {
 	return held
 }
 
-// judgeToken judges P3.
+// judgeGrant judges a lease that a user has just got: the replica has it, and it is not shorter
+// than it should be.
+func (w *world) judgeGrant(l *lease) {
+	if len(l.parts) > 1 || l.parts[0].object.votes {
+		return
+	}
+	x := l.parts[0].owners[0]
+	if s := x.server; w.options.Replication.Mode != holdfast.Async && s == w.net.master && s.replicas > 0 && !s.wasCut && s.has < x.write {
+		w.failf("P1", "%v has a lock that the replica does not have", l.call)
+	}
+	since, _, calm := l.call.process.links[0].calmSince(w.net.master)
+	if l.end > 0 && calm && time.Since(since) > 5*time.Second && !x.late && w.plan.profile.setting == steady {
+		if left := time.Until(l.Deadline()); left < l.call.lease*9/10-500*time.Millisecond {
+			w.failf("P2", "a lease of %v ends after %v", l.call.lease, left)
+		}
+	}
+}
+
+// judgeToken judges P3. If the server has lost the lock, or was replaced and still grants it,
+// the order in which clients get their tokens is not that of the grants.
 func (w *world) judgeToken(c *call, p part, token int64) {
-	if w.plan.profile.setting != steady || p.owners[0].broken != "" {
+	x := p.owners[0]
+	if x.broken != "" || w.plan.profile.setting == weak && p.kind.tokens != "clock" {
 		return
 	}
 	key := p.object.name + " " + p.kind.tokens
-	if token <= w.tokens[key] {
+	own := fmt.Sprint(key, " of client ", c.process.number)
+	switch {
+	case token <= w.tokens[own]:
+		w.failf("P3", "%v got token %d after %d", c, token, w.tokens[own])
+	case token <= w.tokens[key] && !x.behind:
 		w.failf("P3", "%v got token %d after %d", c, token, w.tokens[key])
 	}
+	w.tokens[own] = max(token, w.tokens[own])
 	w.tokens[key] = max(token, w.tokens[key])
 }
 

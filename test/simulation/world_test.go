@@ -1,4 +1,4 @@
-package kinds_test
+package simulation_test
 
 import (
 	"context"
@@ -38,6 +38,7 @@ type world struct {
 	stopsFor time.Duration // how long the master stops after the next release that grants
 	wiped    time.Time     // when a server was last started without its data
 	resumed  time.Time     // when the machine of the clients was last resumed
+	latest   time.Time     // that the clock of a server has shown
 	free     map[*call]time.Time
 	trace    []event
 	failed   []failure
@@ -58,6 +59,7 @@ type profile struct {
 	stays   bool                                // locks stay after their release
 	kept    bool                                // no fault is long enough for the loss of a renewed lease
 	hasty   bool                                // calls give up soon
+	various bool                                // more options of calls and clients; the server has a replica
 	long    bool                                // most holds are long
 	bound   time.Duration                       // how long a free object may be wanted; 0: see world.bound
 	servers int                                 // 0: one
@@ -119,7 +121,13 @@ func (w *world) begin() error {
 	case weak:
 		w.options.Replication.Mode = holdfast.ReplicationMode(r.IntN(2)) // Acked or Async
 	default:
-		replicas = 0
+		if !p.various {
+			replicas = 0
+		}
+	}
+	wakeAll := 0
+	if p.various {
+		wakeAll = r.IntN(3)
 	}
 	if p.options != nil {
 		p.options(&w.options)
@@ -140,7 +148,9 @@ func (w *world) begin() error {
 			if p.rights != nil {
 				l.rights = p.rights(i)
 			}
-			c, err := holdfast.New(l, w.options)
+			options := w.options
+			options.WakeAll = wakeAll == 2 || wakeAll == 1 && i == 0 // none, one of them, or all
+			c, err := holdfast.New(l, options)
 			if err != nil {
 				return err
 			}
@@ -196,6 +206,9 @@ func (w *world) once(ctx context.Context, p *process, user int, r *rand.Rand) {
 	var opts []holdfast.Option
 	if r.IntN(3) == 0 {
 		c.fixed, c.lease = true, time.Second+upTo(r, time.Second<<(2*r.IntN(3)))
+		if w.plan.profile.various && w.plan.crashes == 0 && r.IntN(2) == 0 {
+			c.lease = time.Hour
+		}
 		opts = append(opts, holdfast.LeaseTime(c.lease))
 	}
 	alone := len(c.objects) == 1 && !c.kinds[0].shared
@@ -228,6 +241,11 @@ func (w *world) once(ctx context.Context, p *process, user int, r *rand.Rand) {
 		l, err = lock.Lock(one, opts...)
 	}
 	w.answered(c, l, err)
+	if err == nil && one.Err() != nil {
+		w.mu.Lock()
+		w.failf("P8", "%v got a lease after its context had ended", c)
+		w.mu.Unlock()
+	}
 	if errors.Is(err, holdfast.ErrQueueFull) {
 		time.Sleep(upTo(r, 2*time.Second))
 	}
@@ -272,7 +290,7 @@ func (w *world) hold(ctx context.Context, lock holdfast.Locker, l *lease, r *ran
 	change := r.IntN(8)
 	if change < 2 {
 		w.mu.Lock()
-		l.parts[0].owners[0].most = 0
+		l.parts[0].owners[0].most, l.end = 0, 0
 		w.mu.Unlock()
 	}
 	switch change {
@@ -282,7 +300,11 @@ func (w *world) hold(ctx context.Context, lock holdfast.Locker, l *lease, r *ran
 		if len(l.call.objects) > 1 || l.call.kinds[0].shared || l.call.kinds[0].name == "election" {
 			break
 		}
-		if nested, err := lock.Lock(l.Context(), holdfast.Wait(time.Second)); err == nil {
+		opts := []holdfast.Option{holdfast.Wait(time.Second)}
+		if w.plan.profile.various && r.IntN(2) == 0 {
+			opts = append(opts, holdfast.LeaseTime(time.Second+upTo(r, 5*time.Second)))
+		}
+		if nested, err := lock.Lock(l.Context(), opts...); err == nil {
 			time.Sleep(upTo(r, longest))
 			_ = nested.Release(context.Background())
 		}

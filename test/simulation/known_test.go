@@ -1,4 +1,4 @@
-package kinds_test
+package simulation_test
 
 import (
 	"strings"
@@ -22,6 +22,7 @@ var known = []finding{
 	{name: "a grant to a call that has given up is dropped", plan: "outage:16", promise: "P5"},
 	{name: "the entry of a call that has given up stays in the queue", plan: "outage:4", promise: "P7", text: "keys are left: [\"holdfast:queue:", others: true},
 	{name: "a waiter looks as if it still had the place that it had", plan: "crowd:20", promise: "P5"},
+	{name: "the same after a failover", plan: "weak_kinds:520", promise: "P5"},
 	{name: "a waiter with a lease below two seconds does not count as listening", plan: "quiet_fair:10", promise: "P5"},
 	{name: "dead clients count for MaxQueue", plan: "full:23", promise: "P8"},
 	{name: "without rights to the queue, Close frees nothing", plan: "rights:45", promise: "P7", text: "its client is closed"},

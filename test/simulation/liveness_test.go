@@ -1,4 +1,4 @@
-package kinds_test
+package simulation_test
 
 import (
 	"fmt"
@@ -132,6 +132,20 @@ func (w *world) bound(c *call) time.Duration {
 		return time.Minute
 	}
 	return poll + 3*time.Second + 2*time.Second*time.Duration(w.gone) // a grant to a client that is gone lasts two seconds
+}
+
+// judgeServed judges that a few clients have all got something since they had got so much.
+func (w *world) judgeServed(before []int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.processes) > 4 || len(w.plan.profile.faults) == 0 || w.plan.profile.long || w.plan.profile.sets {
+		return
+	}
+	for i, p := range w.processes {
+		if p.served == before[i] && w.plan.users[i] > 0 && p.live() && !p.links[0].closed() {
+			w.failf("P5", "client %d got nothing in a minute without faults", i)
+		}
+	}
 }
 
 // left returns the keys that are left at the end, except for those that stay.

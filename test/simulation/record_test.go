@@ -1,4 +1,4 @@
-package kinds_test
+package simulation_test
 
 import (
 	"context"
@@ -22,6 +22,8 @@ type lease struct {
 	call  *call
 	ctx   context.Context
 	parts []part
+	end   time.Duration // by clock.Now, if it has a lease time and was not extended; otherwise 0
+	lost  bool          // the judge knows that it is lost
 }
 
 // A part is what a lease has of one object.
@@ -53,6 +55,11 @@ type owner struct {
 	process *process      // whose owner it is; nil: unknown
 	number  int           // of the server, and of the client of that process
 	denied  time.Time     // when the client was told that the owner does not hold the lock; zero if it was not
+	late    bool          // one of its requests took long to arrive, or came twice
+	used    time.Time     // when a call or a lease of a user last used what it has
+	server  *server       // that has granted it
+	write   int           // by this write
+	behind  bool          // a clock that is behind an earlier one has granted it
 }
 
 // An event is a line of the timeline.
@@ -183,8 +190,18 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 	if c.Script.Name != "mutex_inspect" && c.Script.Name != "client_get" { // see class
 		w.tracef("client %d%s: %s %v = %v", client, stale, c.Script.Name, shown(c.Args), said(r))
 	}
+	behind := w.plan.profile.setting != steady && s.now().Before(w.latest.Add(time.Millisecond))
+	if s.now().After(w.latest) {
+		w.latest = s.now()
+	}
 	for _, o := range w.objects {
 		before, after := w.present[o], s.holds(o)
+		for id := range after {
+			if x := w.owner(o, id); named(c, id) {
+				x.late, x.used = x.late || late, time.Now()
+				x.behind = x.behind || behind && c.Script.Name != "renew"
+			}
+		}
 		for _, id := range sorted(after) {
 			x, end := w.owner(o, id), after[id]
 			was, had := before[id]
@@ -204,6 +221,8 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 				x.broken, x.bound = "a replaced master has granted it", w.toldAtOnce()
 			}
 			if !had {
+				x.server, x.write, x.behind = s, s.writes, x.behind || behind
+				x.used = time.Now()
 				if x.process == nil {
 					x.process = w.processes[client]
 				}
@@ -220,13 +239,16 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 			}
 			x, end := w.owner(o, id), before[id]
 			w.tracef("  %s is taken from %s", o.name, x.name)
-			own := slices.ContainsFunc(c.Args, func(a string) bool { return strings.Contains(a, id) })
+			own := named(c, id)
 			if time.Now().Before(x.least) && x.broken == "" {
 				w.failf("P6", "%s has to stay for %v more", x.name, time.Until(x.least))
 			}
 			forced := strings.HasSuffix(c.Script.Name, "_force")
 			if forced {
 				x.broken, x.bound = "it was freed by force", w.toldByRenewal()
+				if x.process != nil && x.process.number == client && !late {
+					x.bound = w.toldAtOnce() // the client verifies its own leases
+				}
 			}
 			if !own && !forced && end.After(s.now().Add(time.Millisecond)) && s == s.network.master && x.broken == "" {
 				w.failf("P6", "%s of client %d frees what %s holds for %v more", c.Script.Name, client, x.name, end.Sub(s.now()))
@@ -235,6 +257,11 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 	}
 	w.judge()
 	w.judgeFree()
+}
+
+// named reports whether a call names an owner.
+func named(c driver.Call, id string) bool {
+	return slices.ContainsFunc(c.Args, func(a string) bool { return strings.Contains(a, id) })
 }
 
 // shown returns the arguments of a script. Ids of permits are shortened, as in the names of

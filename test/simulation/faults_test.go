@@ -1,4 +1,4 @@
-package kinds_test
+package simulation_test
 
 import (
 	"context"
@@ -148,7 +148,7 @@ func (w *world) flush() {
 func (w *world) cut(r *rand.Rand, d time.Duration) {
 	w.net.mu.Lock()
 	s := w.net.master
-	s.cut = time.Now().Add(d)
+	s.cut, s.wasCut = time.Now().Add(d), true
 	w.net.mu.Unlock()
 	w.note("the replica receives nothing for %v", d)
 	if r.IntN(2) == 0 {
@@ -162,6 +162,9 @@ func (w *world) cut(r *rand.Rand, d time.Duration) {
 func (w *world) failOver(r *rand.Rand) {
 	lacks, gone := r.IntN(20), state(r.IntN(3))
 	skew := w.drift(r)
+	if w.plan.profile.setting == steady {
+		lacks, gone, skew = 0, state(1+r.IntN(2)), 0
+	}
 	unlock := w.lock()
 	old := w.net.master
 	next := old.promote(lacks)
@@ -294,6 +297,7 @@ type process struct {
 	links   []*link
 	clients []*holdfast.Client
 	redlock *holdfast.Redlock // nil if there is one server
+	served  int               // how many leases its users have got
 }
 
 func (p *process) live() bool { return !p.links[0].dead() }
