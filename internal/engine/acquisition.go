@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/settle"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -49,16 +50,15 @@ type acquisition struct {
 
 	// The claim.
 	claim    script.Claim
-	sequence int    // of a numbered claim
-	mark     string // the key by which the server knows a numbered claim
-	asked    bool   // the claim was sent at least once
-	declared bool   // Request.Declare was called
-	missing  bool   // the last answer was that the object does not exist
-	created  int    // how often that was the answer
-	doubt    bool   // a request without an answer may have been granted
+	sequence int            // of a numbered claim
+	mark     string         // the key by which the server knows a numbered claim
+	asked    bool           // the claim was sent at least once
+	declared bool           // Request.Declare was called
+	missing  bool           // the last answer was that the object does not exist
+	created  int            // how often that was the answer
+	remains  settle.Remains // what the owner may have at the server, besides a hold
 
 	// The queue at the server.
-	queued    bool         // the owner may be in it
 	unqueue   bool         // it cannot be used until the next wait
 	granted   string       // the text of a grant that a release has made; "": none
 	ownGrants *wait.Grants // where the gate has none; nil until joined
@@ -101,7 +101,7 @@ func (a *acquisition) run(k Kind, user watchdog.LossHandler) (*Hold, error) {
 	h := a.joined
 	if err == nil && h == nil {
 		if h = new(Hold); !a.hold(h, k, traits, user, &g) {
-			a.doubt = true
+			a.remains.Open = true
 			h, err = nil, ErrClosed
 		}
 		a.answerShare(h)
@@ -118,7 +118,7 @@ func (a *acquisition) take() (script.Verdict, error) {
 	err := a.ask(&g)
 	if err == nil && g.After > 0 && !a.r.Ahead {
 		if _, err = a.e.sleep(a.waiting, nil, &a.timer, g.After-(clock.Early()-g.received)); err != nil {
-			a.doubt = true // it was granted, but is not used
+			a.remains.Open = true // it was granted, but is not used
 			a.why = g.Why
 			err = gaveUp(err, &a.out, max(g.After-(clock.Early()-g.received), time.Millisecond))
 		}
@@ -181,7 +181,7 @@ func (a *acquisition) ask(g *grant) error {
 		case !g.Granted():
 			pause, again, err = a.held(&g.Verdict)
 		case a.asking.Err() != nil: // too late for the caller
-			a.doubt = true
+			a.remains.Open = true
 			err = gaveUp(a.asking.Err(), &a.out, a.remaining())
 		default:
 			a.answered()
@@ -220,9 +220,10 @@ func (a *acquisition) send(g *grant) error {
 	g.received = clock.Now()
 	if err == nil {
 		a.e.refusals.add(a.k, &g.Verdict, g.sent, changes)
+		a.remains.Answered(g.sent, a.e.o.grace())
 	}
-	if g.Granted() && a.queued && !a.claim.Queue {
-		a.doubt = true // the owner is still in the queue
+	if g.Granted() && a.claim.Queue {
+		a.remains.Entry = false
 	}
 	switch {
 	case err != nil || !g.Granted():
@@ -278,7 +279,7 @@ func (a *acquisition) held(v *script.Verdict) (pause time.Duration, again bool, 
 	a.answered()
 	a.misses++
 	if v.Full {
-		a.queued = a.doubt // not by this request
+		a.remains.Entry = a.remains.Open // not by this request
 		return 0, false, &Busy{TTL: v.TTL, Full: true}
 	}
 	a.blocker, a.why, a.place, a.plain = v.Key, v.Why, v.Place, v.Plain
@@ -314,17 +315,18 @@ func (a *acquisition) failed(err error, sent time.Duration) (pause time.Duration
 	if k, ok := a.e.withoutQueue(a.k, err); ok {
 		a.unqueue = true
 		if a.e.queueRefused.Load() {
-			a.k, a.traits, a.queued = k, k.Traits(), false
+			a.k, a.traits, a.remains.Entry = k, k.Traits(), false
 		}
 		return 0, nil
 	}
 	if driver.ClassOf(err) == driver.Fatal {
 		// A script may fail after it has written: the server may forbid one of its
 		// commands.
-		a.doubt = !errors.Is(err, driver.ErrClosed)
+		a.remains.Open = !errors.Is(err, driver.ErrClosed)
 		return 0, refusedError(err)
 	}
-	a.doubt = a.doubt || driver.ClassOf(err) == driver.Ambiguous
+	a.remains.Unanswered()
+	a.remains.Open = a.remains.Open || driver.ClassOf(err) == driver.Ambiguous
 	if a.asking.Err() != nil && a.misses > 0 && a.out.err == nil && clock.Early()-sent < answerTime {
 		// The caller has ended the request, and the last answer was that the lock
 		// is held.
@@ -346,9 +348,6 @@ func (a *acquisition) answered() {
 		a.e.outages.answered(a.key())
 	}
 }
-
-// longestWait is longer than the server keeps a waiter that sends no requests.
-const longestWait = 15 * time.Second
 
 // remaining returns what the holder has left, by the last answer.
 func (a *acquisition) remaining() time.Duration {

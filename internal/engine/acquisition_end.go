@@ -6,7 +6,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/settle"
 )
 
 // end withdraws what was not granted and leaves the gate.
@@ -24,8 +26,8 @@ func (a *acquisition) end(err error) {
 			a.g.fail(a.out)
 		}
 	}
-	if a.traits.Numbered && (err == nil || !a.doubt) {
-		if mark := a.mark; mark != "" && !a.doubt {
+	if a.traits.Numbered && (err == nil || !a.remains.Open) {
+		if mark := a.mark; mark != "" && !a.remains.Open {
 			if err != nil {
 				mark = a.claim.Spent // a claim that is not granted leaves no mark
 			}
@@ -69,25 +71,23 @@ func timeToWithdraw(asking, waiting context.Context) time.Duration {
 // withdraw takes back a claim that may still be granted, and the place in a queue
 // at the server.
 func (a *acquisition) withdraw() {
-	if a.queued || a.asked && a.claim.Wait && a.traits.Heartbeat > 0 {
+	left := a.remains
+	left.Entry = left.Entry || a.asked && a.claim.Wait && a.traits.Heartbeat > 0
+	if left.Entry {
 		// Other waiters should not have to wait for the background, and a release that
 		// follows this call should not grant the lock to it.
 		ctx, cancel := context.WithTimeout(context.Background(), timeToWithdraw(a.asking, a.waiting))
 		defer cancel()
-		if _, err := a.e.d.Do(ctx, a.e.withAllowedQueue(a.k).Free(a.claim.Owner)); err != nil {
-			a.doubt = true
-		}
+		_, err := a.e.d.Do(ctx, a.e.withAllowedQueue(a.k).Free(a.claim.Owner))
+		left.Entry = err != nil
 	}
 	switch {
-	case !a.doubt || a.traits.ReadOnly:
+	case !left.Entry && !left.Open || a.traits.ReadOnly:
 	case a.traits.Numbered:
 		a.e.completeLater(a.k.Free(a.claim.Owner), a.sequence)
 	default:
-		lease := cmp.Or(a.claim.Lease, orderLife)
-		if a.traits.Heartbeat > 0 {
-			lease = max(lease, longestWait) // a place in a queue does not end with it
-		}
-		a.e.undo(a.k, a.claim.Owner, lease, true)
+		left.Until = clock.Now() + cmp.Or(a.claim.Lease, orderLife)
+		a.e.settle(a.k, a.claim.Owner, left)
 	}
 }
 
@@ -98,11 +98,13 @@ func (a *acquisition) withdraw() {
 func (a *acquisition) leaveQueue() {
 	ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
 	defer cancel()
-	if _, err := a.e.d.Do(ctx, a.e.withAllowedQueue(a.k).Free(a.claim.Owner)); err != nil || a.doubt {
-		a.e.undo(a.k, a.claim.Owner, a.claim.Lease, true)
+	if _, err := a.e.d.Do(ctx, a.e.withAllowedQueue(a.k).Free(a.claim.Owner)); err != nil || a.remains.Open {
+		left := a.remains
+		left.Until = clock.Now() + a.claim.Lease
+		a.e.settle(a.k, a.claim.Owner, left)
 	}
 	a.claim.Owner = a.e.owner()
-	a.queued, a.claim.Queue, a.doubt = false, false, false
+	a.remains, a.claim.Queue = settle.Remains{}, false
 	a.place, a.granted = 0, ""
 }
 

@@ -70,7 +70,7 @@ func (a *acquisition) queue() (waited bool, err error) {
 		a.turn = true
 		return false, nil
 	}
-	if a.queued {
+	if a.remains.Entry {
 		a.leaveQueue()
 	}
 	arrived := clock.Early()

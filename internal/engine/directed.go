@@ -113,12 +113,12 @@ func (a *acquisition) expectGrant() {
 	if g == nil {
 		return
 	}
-	if !a.queued {
+	if !a.remains.Entry {
 		g.Expect(a.claim.Owner)
 	}
 	g.Take()
-	a.claim.Queue = (a.queued || g.Live()) && !a.unqueue
-	a.queued = a.queued || a.claim.Queue
+	a.claim.Queue = (a.remains.Entry || g.Live()) && !a.unqueue
+	a.remains.Entry = a.remains.Entry || a.claim.Queue
 	a.claim.Check = a.claim.Queue && !a.e.queueChecked.Load()
 }
 

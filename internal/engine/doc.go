@@ -10,7 +10,7 @@
 //	yield ─▶ line up ─▶ ask ── granted ──▶ Hold
 //	                    ▲ ├─── held ─────▶ take the turn, subscribe, wait ──▶ ask
 //	                    │ ├─── failed ───▶ pause ──▶ ask
-//	                    └─┴─── over ─────▶ withdraw, and undo what is in doubt
+//	                    └─┴─── over ─────▶ withdraw, and settle what is left
 //
 // A granted claim becomes a [Hold], which the watchdog keeps alive:
 //
@@ -59,9 +59,10 @@
 //
 // The driver classes every error: the request was not sent, it may have been
 // executed, or the server refuses it for good. An outage is a series of the first
-// two; it ends the call after the patience of the request. A request whose reply was
-// lost leaves a doubt. The engine then asks the watchdog to release what the request
-// may have acquired, until the server confirms that or the lease has expired.
+// two; it ends the call after the patience of the request. What an owner may have at the
+// server is one value: an entry in a queue, a hold until some time, a request without an
+// answer. When the owner is not used any more, package settle releases it until the server
+// confirms that nothing is left (settle.go).
 //
 // A request that must not be executed twice, such as raising a number, has a number
 // of its own in a sequence. The server stores the last number of each sequence and

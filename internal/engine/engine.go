@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/settle"
 	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
@@ -67,6 +68,7 @@ type Engine struct {
 	o        Options
 	hub      *wait.Hub
 	watchdog *watchdog.Watchdog
+	settler  *settle.Settler
 
 	id         string // the first part of every owner
 	owners     atomic.Uint64
@@ -113,6 +115,7 @@ func New(d driver.Driver, o Options) *Engine {
 	e := &Engine{
 		d: d, o: o,
 		watchdog:    watchdog.New(d, o.Renew, o.Log),
+		settler:     settle.New(d, o.grace(), o.Renew),
 		id:          newID(),
 		gates:       make(map[string]*gate),
 		maxGates:    minGates,
@@ -207,21 +210,6 @@ func (e *Engine) owner() string {
 	return string(strconv.AppendUint(b, e.owners.Add(1), 10))
 }
 
-// undo frees, in the background, what owner may have been granted by an earlier
-// request. With doubt, the request may not have arrived yet. The lock is then freed a
-// second time later.
-func (e *Engine) undo(k target, owner string, lease time.Duration, doubt bool) {
-	k = e.withAllowedQueue(k)
-	now := clock.Now()
-	again := now
-	if doubt {
-		again += e.o.Patience / 4
-	}
-	if !e.watchdog.ReleaseLater(k.Free(owner), now, again, again+lease, nil) {
-		e.free(releaseTime, []driver.Call{k.Free(owner)}) // the watchdog is closed
-	}
-}
-
 // Ask runs a call at the server. With repeat, it retries for a second while the server
 // is unavailable.
 func (e *Engine) Ask(ctx context.Context, repeat bool, call func(context.Context) error) error {
@@ -283,8 +271,8 @@ func (e *Engine) Force(k Kind, force func() error) error {
 	}
 	err := force()
 	for _, h := range lost {
-		if err != nil || h.doubt { // the lock may still exist, or a late request may acquire it
-			e.undo(h.kind, h.owner, h.longest(), true)
+		if err != nil || h.remains.Open { // the lock may still exist, or a late request may acquire it
+			e.settle(h.kind, h.owner, h.rests())
 		}
 	}
 	e.forced.note(key)

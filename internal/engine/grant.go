@@ -76,7 +76,7 @@ func (a *acquisition) hold(h *Hold, k Kind, traits script.Traits, user watchdog.
 	}
 	h.Lease, h.First, h.Term = a.claim.Lease, g.first, g.term
 	h.owner, h.under, h.share, h.e, h.kind, h.traits, h.user = a.claim.Owner, a.r.Under, a.asksFor, a.e, k, traits, user
-	h.doubt, h.long = a.doubt, a.r.Steady
+	h.remains, h.long = a.remains, a.r.Steady
 	h.base, h.token, h.granted = token, token, g.received
 	h.count, h.renewers = 1, boolInt(a.r.renewed())
 	h.passable, h.maybeExtended, h.maxLease = a.r.renewed() && !traits.ServerTokens, a.r.renewed(), a.claim.Lease

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/settle"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
@@ -19,13 +20,13 @@ type Hold struct {
 	owner    string
 	e        *Engine
 	kind     Kind
-	traits   script.Traits // of the kind
-	under    *Hold         // the hold that has admitted this one, or nil
-	share    *share        // in which other calls find the hold, or nil
-	granted  time.Duration // when the grant arrived
-	base     int64         // the token of the grant
-	passable bool          // can be handed off: it is renewed for Watched.Lease, and this client makes its tokens
-	doubt    bool          // an earlier request of this owner may still arrive at the server
+	traits   script.Traits  // of the kind
+	under    *Hold          // the hold that has admitted this one, or nil
+	share    *share         // in which other calls find the hold, or nil
+	granted  time.Duration  // when the grant arrived
+	base     int64          // the token of the grant
+	passable bool           // can be handed off: it is renewed for Watched.Lease, and this client makes its tokens
+	remains  settle.Remains // what the owner may have at the server besides the hold
 
 	// One reentry, extension or release at a time.
 	nest     turnstile
@@ -69,17 +70,16 @@ func (h *Hold) Lost(why watchdog.Reason) {
 		u.Lost(why)
 	}
 	if (why == watchdog.NotOwner || why == watchdog.Failover) && h.traits.Queue == script.InOrder { // a part of the permits may be left
-		now := clock.Now()
-		h.e.watchdog.ReleaseLater(h.kind.Free(h.owner), now, now, now+most, nil)
+		h.e.settle(h.kind, h.owner, settle.Remains{Until: clock.Now() + most})
 	}
 	if (why == watchdog.Expired || why == watchdog.Unacked) && (unsure || h.traits.Queue == script.Together) { // it may still exist at the server
 		// A renewal without an answer may have extended it at the server. The release
 		// waits until the known lease is over, because the user may still be stopping.
 		end := clock.Now() + h.Tail()
-		if h.traits.Queue == script.Together {
-			most = max(most, longestWait) // its entry lasts as long as other owners hold the lock
-		}
-		h.e.watchdog.ReleaseLater(h.kind.Free(h.owner), end, end, end+most, nil)
+		o := h.e.settling(h.kind, h.owner, h.remains)
+		o.From, o.Until = end, end+most
+		o.Entry = o.Entry || h.traits.Queue == script.Together // its field lasts as long as others hold the lock
+		h.e.settleOwner(o)
 	}
 	if g != nil {
 		g.setHold(nil)

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/settle"
 )
 
 // KeepUntil makes the server keep the lock until that time, a value of clock.Now, if the
@@ -42,16 +43,15 @@ func (h *Hold) keep() answer {
 		return script.Freed{Held: held}, err
 	})
 	if rest := h.rest(); a.err != nil && rest > 0 {
-		now := clock.Now()
-		h.e.watchdog.ReleaseLater(h.keepCall(rest), now, now, now+rest, nil)
+		h.e.settleOwner(settled(h.keepCall(rest), rest, nil))
 	}
 	return a
 }
 
-// endCall returns the call that ends the hold when the engine is closed.
-func (h *Hold) endCall() driver.Call {
+// ending returns the owner to settle when the engine is closed.
+func (h *Hold) ending() *settle.Owner {
 	if rest := h.rest(); rest > 0 {
-		return h.keepCall(rest)
+		return settled(h.keepCall(rest), rest, nil)
 	}
-	return h.kind.Free(h.owner)
+	return h.e.settling(h.kind, h.owner, h.rests())
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -79,15 +78,10 @@ func (e *Engine) saveSpentMark(sequence int, mark string) {
 const orderLife = script.MarkLife / 2
 
 // completeLater sends an order in the background until the server confirms it, for at
-// most orderLife. Then it frees the sequence. If the watchdog is closed, it sends the
+// most orderLife. Then it frees the sequence. If the engine is closed, it sends the
 // order now and returns false.
 func (e *Engine) completeLater(order driver.Call, sequence int) bool {
-	now := clock.Now()
-	if e.watchdog.ReleaseLater(order, now, now, now+orderLife, func() { e.freeSequence(sequence) }) {
-		return true
-	}
-	e.free(releaseTime, []driver.Call{order}) // the watchdog is closed
-	return false
+	return e.settleOwner(settled(order, orderLife, func() { e.freeSequence(sequence) }))
 }
 
 // An Order returns the call of a request that the server executes once.

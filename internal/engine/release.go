@@ -174,7 +174,7 @@ func (h *Hold) abandon() {
 		return
 	}
 	g := h.detach()
-	h.e.undo(h.kind, h.owner, h.longest(), h.doubt)
+	h.e.settle(h.kind, h.owner, h.rests())
 	g.give()
 	h.e.leaveGate(g)
 }
@@ -287,8 +287,8 @@ func (f *ending) run(first answer) error {
 // twice, the first time while the lease was valid.
 func (f *ending) result(a answer) error {
 	h, e := f.h, f.h.e
-	if !f.kept && (h.doubt || a.doubt || a.err != nil) {
-		e.undo(h.kind, h.owner, h.longest(), true) // a request may arrive late, or the server may allow the release later
+	if !f.kept && (h.remains.Entry || h.remains.Open || a.err != nil) {
+		e.settle(h.kind, h.owner, h.rests()) // a request may arrive late, or the server may allow the release later
 	}
 	switch {
 	case a.err == nil && (a.freed.Held || a.doubt && !f.over):

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/fake"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/settle"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
@@ -227,22 +228,11 @@ func TestPendingReleasesDoNotDelayRenewals(t *testing.T) {
 			_, u := taken(t, e, forever)
 			for i, start := 0, time.Now(); time.Since(start) < options.Lease; i++ {
 				time.Sleep(max(rtt/2, 5*time.Millisecond))
-				e.undo(script.NewMutex(fmt.Sprint("g", i)), "x:1", options.Lease, true)
+				e.settle(script.NewMutex(fmt.Sprint("g", i)), "x:1", settle.Remains{Until: clock.Now() + options.Lease, Open: true})
 			}
 			if why := u.told(); len(why) > 0 {
 				t.Errorf("at %v: lost, %v, after %d renewals", rtt, why, d.Renewals())
 			}
 		})
 	}
-}
-
-// A claim that may arrive late is undone a second time, even with a short lease.
-func TestUndoShortLease(t *testing.T) {
-	in(t, func(d *fake.Driver, e, _ *Engine) {
-		e.undo(script.NewMutex("k"), "x:1", time.Second, true) // less than Patience / 4
-		time.Sleep(options.Patience)
-		if n := d.Releases(); n != 2 {
-			t.Errorf("freed %d times, want 2", n)
-		}
-	})
 }

@@ -17,6 +17,7 @@ type Counts struct {
 // Stats describe an engine at one moment.
 type Stats struct {
 	watchdog.Stats
+	Pending       int // owners that are not settled yet
 	Waiting       int // calls that wait
 	Subscriptions int // channels
 	Live          int // channels whose messages arrive
@@ -42,6 +43,7 @@ func (e *Engine) Stats() Stats {
 	var held []watchdog.HeldStats
 	s.Stats, held = e.watchdog.Stats()
 	s.Subscriptions, s.Live = e.hub.Count()
+	s.Pending = e.settler.Pending()
 	s.Waiting = int(e.waiting.Load())
 	s.Outages = int(e.outages.n.Load())
 	e.mu.Lock()

@@ -41,7 +41,7 @@ var directed = []Mutant{
 	},
 	{
 		"a call that gives up stays in the queue",
-		"internal/engine/acquisition_end.go", "if a.queued || a.asked && a.claim.Wait", "if a.asked && a.claim.Wait",
+		"internal/engine/acquisition_end.go", "left.Entry = left.Entry || a.asked && a.claim.Wait && a.traits.Heartbeat > 0", "left.Entry = a.asked && a.claim.Wait && a.traits.Heartbeat > 0",
 		"test/behaviour", "TestGivenUpIsNotQueued",
 	},
 	{

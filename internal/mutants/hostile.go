@@ -52,7 +52,7 @@ var hostile = []Mutant{
 	},
 	{
 		"the mark of a request of unknown fate is deleted",
-		"internal/engine/acquisition_end.go", "mark != \"\" && !a.doubt {", "mark != \"\" {",
+		"internal/engine/acquisition_end.go", "mark != \"\" && !a.remains.Open {", "mark != \"\" {",
 		"test/faults", "TestMarkOfDoubtfulGrantStays",
 	},
 	{

@@ -91,7 +91,7 @@ var limiter = []Mutant{
 	},
 	{
 		"an acquisition that gives up keeps a grant that it does not use",
-		"internal/engine/acquisition.go", "a.doubt = true // it was granted, but is not used", "// it was granted, but is not used",
+		"internal/engine/acquisition.go", "a.remains.Open = true // it was granted, but is not used", "// it was granted, but is not used",
 		"internal/engine", "TestTakeAhead",
 	},
 	{

@@ -80,7 +80,7 @@ var All = []Mutant{
 	},
 	{
 		"cancelled acquires are not undone",
-		"internal/engine/acquisition_end.go", "case !a.doubt || a.traits.ReadOnly:", "case true:",
+		"internal/engine/acquisition_end.go", "case !left.Entry && !left.Open || a.traits.ReadOnly:", "case true:",
 		"internal/engine", "TestGrantedTooLateForTheCaller",
 	},
 	{
@@ -90,7 +90,7 @@ var All = []Mutant{
 	},
 	{
 		"a failed release is not retried",
-		"internal/engine/release.go", "(h.doubt || a.doubt || a.err != nil) {", "(h.doubt || a.doubt) {",
+		"internal/engine/release.go", "(h.remains.Entry || h.remains.Open || a.err != nil) {", "(h.remains.Entry || h.remains.Open) {",
 		"internal/engine", "TestRefusedRelease",
 	},
 	{
@@ -115,7 +115,7 @@ var All = []Mutant{
 	},
 	{
 		"Close releases nothing",
-		"internal/engine/close.go", "	e.free(limit, calls)\n", "	_ = calls\n",
+		"internal/engine/close.go", "	e.free(limit, left)\n", "	_ = left\n",
 		"test/behaviour", "TestClose$",
 	},
 	{
@@ -197,7 +197,7 @@ var All = []Mutant{
 	},
 	{
 		"a waiter that gives up stays in the queue",
-		"internal/engine/acquisition_end.go", "if a.queued || a.asked && a.claim.Wait && a.traits.Heartbeat > 0 {", "if a.queued {",
+		"internal/engine/acquisition_end.go", "left.Entry = left.Entry || a.asked && a.claim.Wait && a.traits.Heartbeat > 0", "",
 		"test/behaviour", "TestFairGivesUp",
 	},
 

@@ -66,12 +66,12 @@ var perLock = []Mutant{
 	},
 	{
 		"a client that is closed frees locks that have to stay",
-		"internal/engine/close.go", "h.endCall()", "h.kind.Free(h.owner)",
+		"internal/engine/close.go", "h.ending()", "h.e.settling(h.kind, h.owner, h.rests())",
 		"test/behaviour", "TestAtLeastAndClose",
 	},
 	{
 		"a lock that has to stay is freed after a request without an answer",
-		"internal/engine/release.go", "if !f.kept && (h.doubt || a.doubt || a.err != nil) {", "if h.doubt || a.doubt || a.err != nil {",
+		"internal/engine/release.go", "if !f.kept && (h.remains.Entry || h.remains.Open || a.err != nil) {", "if h.remains.Entry || h.remains.Open || a.err != nil {",
 		"internal/engine", "TestKeepUnanswered",
 	},
 	{

@@ -48,7 +48,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"the sequence of a request in doubt is used again",
-		"internal/engine/acquisition_end.go", "a.traits.Numbered && (err == nil || !a.doubt)", "a.traits.Numbered",
+		"internal/engine/acquisition_end.go", "a.traits.Numbered && (err == nil || !a.remains.Open)", "a.traits.Numbered",
 		"internal/engine", "TestSequences",
 	},
 	{
@@ -139,7 +139,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"a call that waits for its turn stays in the queue at the server",
-		"internal/engine/acquisition_wait.go", "	if a.queued {\n		a.leaveQueue()\n	}\n", "",
+		"internal/engine/acquisition_wait.go", "	if a.remains.Entry {\n		a.leaveQueue()\n	}\n", "",
 		"test/behaviour", "TestLeasedQueueOfMany",
 	},
 }

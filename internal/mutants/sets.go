@@ -114,9 +114,39 @@ var sets = []Mutant{
 		"test/redlock", "TestWaitersAskSeldom",
 	},
 	{
-		"a short lease with an unknown result is released only once",
-		"internal/engine/engine.go", "now, again, again+lease, nil)", "now, again, now+lease, nil)",
-		"internal/engine", "TestUndoShortLease",
+		"a release is final although a request is open",
+		"internal/settle/settle.go", "if !o.Open && !(o.plain && o.Entry) {", "if !(o.plain && o.Entry) {",
+		"internal/settle", "TestOpen",
+	},
+	{
+		"an open request is closed by the time without an answer",
+		"internal/settle/settle.go", "	case r.answering == 0:\n		r.answering = sent\n", "	case r.answering == 0:\n		r.answering = 1\n",
+		"internal/settle", "TestOpen",
+	},
+	{
+		"an entry is left alone after the lease",
+		"internal/settle/settle.go", "if now >= o.Until && !o.Entry && !o.Open {", "if now >= o.Until {",
+		"internal/settle", "TestEnds",
+	},
+	{
+		"what is left is not settled without a right to the queue",
+		"internal/settle/settle.go", "		o.plain = true\n		o.Entry", "		o.Entry",
+		"internal/settle", "TestFallback",
+	},
+	{
+		"an entry is forgotten while its slot moves",
+		"internal/settle/settle.go", "o.Entry = o.Entry && driver.CodeOf(err) != \"NOPERM\"", "o.Entry = false",
+		"internal/settle", "TestFallback",
+	},
+	{
+		"a grant to an owner that was settled is not given back",
+		"internal/settle/settle.go", "		if open {\n			s.remember(o)\n		}\n", "		_ = open\n",
+		"internal/settle", "TestAgain",
+	},
+	{
+		"without a right to the queue, Close frees nothing",
+		"internal/settle/settle.go", "					o.plain, fell = true, true\n					again", "					fell = true\n					again",
+		"internal/settle", "TestCloseAndNow",
 	},
 	{
 		"reentry at an unreachable server ends with a context error",

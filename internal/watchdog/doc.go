@@ -1,12 +1,10 @@
-// Package watchdog keeps leases alive, reports losses, and releases what should not
-// be held.
+// Package watchdog keeps leases alive and reports losses.
 //
 // # States
 //
 //	watched ── renewed or verified in time ──▶ watched
 //	   ├────── the warning has passed, or the server says "not the owner" ──▶ lost
 //	   └────── Drop ──▶ released by its holder
-//	pending release ── confirmed by the server, or expired there ──▶ gone
 //
 // A lost lease calls its [LossHandler] once.
 //
@@ -38,8 +36,4 @@
 // one bad key costs no other lease. When a node is replaced or restarted, or a slot
 // moves, its term changes ([driver.Place]): the leases there are verified at once, and
 // a lease that the new server does not know was lost by failover.
-//
-// A release without an answer, and a grant that its caller gave up, become pending
-// releases. The watchdog repeats them until the server confirms them or they have
-// expired.
 package watchdog

@@ -19,7 +19,7 @@ import (
 // long they can wait for an answer.
 type queueKey struct {
 	node   string
-	sort   string // of the locks that are renewed; "": pending releases
+	sort   string // of the locks that are renewed
 	acked  bool   // replicas must acknowledge the renewals
 	urgent bool
 	rank   int // the patience as a power of two, so that it varies at most by two in a queue
@@ -50,43 +50,28 @@ func (w *Watchdog) patience(c *Watched, now time.Duration) time.Duration {
 // due soon are sent with them. So leases that were acquired shortly after each other
 // share a call from then on. The caller holds w.mu.
 func (w *Watchdog) sendDue(now time.Duration) {
-	if len(w.guarded) > 0 && w.guarded[0].at <= now {
-		renew := make(map[queueKey][]*Watched)
-		for _, c := range w.guarded {
-			if c.inFlight || c.due > now+w.every/8 {
-				continue
-			}
-			q := w.queueOf(c, now)
-			if w.inFlight[q] {
-				c.due = now + retry(w.period(c.renewal)) // the queue may be free then
-				continue
-			}
-			c.inFlight = true
-			renew[q] = append(renew[q], c)
-		}
-		for _, c := range w.guarded {
-			c.schedule()
-		}
-		heap.Init(&w.guarded)
-		for q, cs := range renew {
-			w.startQueue(q, w.renewal(q, cs, now))
-		}
+	if len(w.guarded) == 0 || w.guarded[0].at > now {
+		return
 	}
-	release := make(map[queueKey][]*pendingRelease)
-	for len(w.pending) > 0 && w.pending[0].due <= now {
-		p := heap.Pop(&w.pending).(*pendingRelease)
-		if now >= p.until {
-			continue // it has expired
-		}
-		q := queueKey{node: p.node}
-		release[q] = append(release[q], p)
-	}
-	for q, ps := range release {
-		if w.inFlight[q] {
-			w.queued[q] = append(w.queued[q], ps...)
+	renew := make(map[queueKey][]*Watched)
+	for _, c := range w.guarded {
+		if c.inFlight || c.due > now+w.every/8 {
 			continue
 		}
-		w.startQueue(q, func() { w.release(ps) })
+		q := w.queueOf(c, now)
+		if w.inFlight[q] {
+			c.due = now + retry(w.period(c.renewal)) // the queue may be free then
+			continue
+		}
+		c.inFlight = true
+		renew[q] = append(renew[q], c)
+	}
+	for _, c := range w.guarded {
+		c.schedule()
+	}
+	heap.Init(&w.guarded)
+	for q, cs := range renew {
+		w.startQueue(q, w.renewal(q, cs, now))
 	}
 }
 
@@ -100,10 +85,6 @@ func (w *Watchdog) startQueue(q queueKey, calls func()) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		delete(w.inFlight, q)
-		for _, p := range w.queued[q] {
-			heap.Push(&w.pending, p)
-		}
-		delete(w.queued, q)
 		w.wakeBy(0)
 	}()
 }

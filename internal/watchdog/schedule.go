@@ -64,9 +64,6 @@ func (w *Watchdog) runDue() time.Duration {
 	if len(w.guarded) > 0 {
 		next = w.guarded[0].at
 	}
-	if len(w.pending) > 0 {
-		next = min(next, w.pending[0].due)
-	}
 	sleep := never
 	w.wakesAt = never
 	if next != never || w.active {

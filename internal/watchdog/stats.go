@@ -8,7 +8,6 @@ import (
 
 // Stats describe a watchdog at one moment.
 type Stats struct {
-	Pending        int    // releases that are still to be confirmed
 	Renewals       uint64 // leases that were renewed or verified, in total
 	FailedRenewals uint64 // leases whose renewal failed, in total
 
@@ -32,7 +31,6 @@ func (w *Watchdog) Stats() (Stats, []HeldStats) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.stats
-	s.Pending = len(w.pending)
 	now := clock.Now()
 	held := make([]HeldStats, len(w.guarded))
 	for i, c := range w.guarded {

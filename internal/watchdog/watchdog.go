@@ -41,14 +41,12 @@ type Watchdog struct {
 	mu       sync.Mutex
 	guarded  watchedHeap         // all leases, ordered by when they need attention
 	byKey    map[string]*Watched // the first lease of each key; see Watched.next
-	pending  pendingHeap
-	inFlight map[queueKey]bool              // queues with a call under way
-	queued   map[queueKey][]*pendingRelease // pending releases that wait for a queue in flight
-	wakesAt  time.Duration                  // when run wakes up by itself
-	active   bool                           // a lease was added since the last runDue
-	suspect  bool                           // a term may have changed since the last runDue
-	stats    Stats                          // the totals
-	warned   time.Duration                  // when a failed renewal was last logged
+	inFlight map[queueKey]bool   // queues with a call under way
+	wakesAt  time.Duration       // when run wakes up by itself
+	active   bool                // a lease was added since the last runDue
+	suspect  bool                // a term may have changed since the last runDue
+	stats    Stats               // the totals
+	warned   time.Duration       // when a failed renewal was last logged
 	running  bool
 	closed   bool
 
@@ -65,7 +63,6 @@ func New(d driver.Driver, every time.Duration, log *slog.Logger) *Watchdog {
 		d: d, every: every, log: log,
 		byKey:    make(map[string]*Watched),
 		inFlight: make(map[queueKey]bool),
-		queued:   make(map[queueKey][]*pendingRelease),
 		wake:     make(chan struct{}, 1),
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())

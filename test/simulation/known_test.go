@@ -25,7 +25,6 @@ var known = []finding{
 	{name: "the same after a failover", plan: "weak_kinds:520", promise: "P5"},
 	{name: "a waiter with a lease below two seconds does not count as listening", plan: "quiet_fair:10", promise: "P5"},
 	{name: "dead clients count for MaxQueue", plan: "full:23", promise: "P8"},
-	{name: "without rights to the queue, Close frees nothing", plan: "rights:45", promise: "P7", text: "its client is closed"},
 	{name: "a short pause ends a lease whose grant counts from the call", plan: "pauses:71", promise: "P2"},
 	{name: "a message without a grant gives a lease", plan: "forged:1", promise: "P1"},
 	{name: "such a lease lasts longer than any that was granted", plan: "forged:0", promise: "P2"},

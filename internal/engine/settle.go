@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/settle"
+)
+
+// What an owner may have at the server is one value, [settle.Remains]. Requests, answers and
+// messages change it: see acquisition.go. A call that gives up, a release without an answer, a
+// loss, a lock that stays, and Close leave it to package settle to end the owner.
+
+// grace returns for how long a server must have answered before an open request cannot be
+// executed any more.
+func (o *Options) grace() time.Duration { return o.Patience / 4 }
+
+// settling returns an owner of k to settle.
+func (e *Engine) settling(k target, owner string, left settle.Remains) *settle.Owner {
+	o := &settle.Owner{Name: owner, Remains: left, From: clock.Now()}
+	k = e.withAllowedQueue(k)
+	o.Free = k.Free(owner)
+	if q, ok := k.(*script.Queued); ok {
+		o.Plain = q.Plain().Free(owner)
+	}
+	return o
+}
+
+// settle ends, in the background, what an owner may have.
+func (e *Engine) settle(k target, owner string, left settle.Remains) {
+	e.settleOwner(e.settling(k, owner, left))
+}
+
+// settleOwner settles an owner. It does so at once if the engine is closed.
+func (e *Engine) settleOwner(o *settle.Owner) bool {
+	if e.settler.Settle(o) {
+		return true
+	}
+	e.free(releaseTime, []*settle.Owner{o})
+	return false
+}
+
+// free settles owners before it returns. It logs the locks that it could not free.
+func (e *Engine) free(limit time.Duration, owners []*settle.Owner) {
+	left, err := e.settler.Now(limit, owners)
+	if len(left) == 0 {
+		return
+	}
+	var keys []string
+	for _, o := range left[:min(len(left), 10)] {
+		keys = append(keys, o.Free.Keys[0])
+	}
+	e.o.Log.Warn("could not free locks, they will expire", "locks", len(left), "keys", keys, "error", err)
+}
+
+// rests returns what a hold that is not used any more may still have at the server.
+func (h *Hold) rests() settle.Remains {
+	left := h.remains
+	left.Until = clock.Now() + h.longest()
+	return left
+}
+
+// settled returns a call to repeat until the server confirms it, for at most that time.
+func settled(call driver.Call, life time.Duration, done func()) *settle.Owner {
+	now := clock.Now()
+	return &settle.Owner{Free: call, From: now, Remains: settle.Remains{Until: now + life}, Done: done}
+}

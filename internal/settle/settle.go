@@ -1,0 +1,433 @@
+// Package settle ends what owners may still have at the server: a place in a queue, a lock
+// that no call uses any more, or a request that has no answer yet.
+//
+// A [Settler] sends the release of an owner until the server confirms that nothing is left.
+// A confirmation is final only if no earlier request of the owner can still be executed. The
+// time since a call gave up says nothing about that: the server may have been silent. So the
+// Settler repeats the release until the server has answered each for a while, the grace.
+//
+// An entry in a queue has no end of its own. A hold ends with its lease. So the Settler stops
+// at the end of a lease, but not while there may be an entry or an open request.
+package settle
+
+import (
+	"container/heap"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
+)
+
+// Remains say what may exist at the server for an owner.
+type Remains struct {
+	Entry bool          // it may be in a queue
+	Until time.Duration // a hold of the owner ends then, a value of clock.Now
+	Open  bool          // a request without an answer may still be executed
+
+	answering time.Duration // when the first request was sent since which the server answers; 0: it does not
+}
+
+// Answered notes the answer to a request that was sent at that time. It closes an open
+// request if the server has answered all requests for the grace.
+func (r *Remains) Answered(sent, grace time.Duration) {
+	switch {
+	case !r.Open:
+	case r.answering == 0:
+		r.answering = sent
+	case sent-r.answering >= grace:
+		r.Open, r.answering = false, 0
+	}
+}
+
+// Unanswered notes that a request has no answer. The request itself is open only if it can
+// make something exist.
+func (r *Remains) Unanswered() { r.answering = 0 }
+
+// An Owner is an owner to settle.
+type Owner struct {
+	Name  string      // as messages to the client name it; "": no message does
+	Free  driver.Call // releases all that the owner has
+	Plain driver.Call // does the same without the queue, if the server refuses Free; no script: there is no such call
+	From  time.Duration
+	Remains
+	Done func() // called when nothing is left; nil: not
+
+	node  string
+	due   time.Duration
+	tries int  // how often the server has refused the call
+	plain bool // the next request is Plain
+}
+
+// call returns the next call.
+func (o *Owner) call() driver.Call {
+	if o.plain {
+		return o.Plain
+	}
+	return o.Free
+}
+
+// Fallback reports whether a call failed because the server does not run it with the key of
+// the queue: the user lacks the right, or the slot is being moved. The release of the lock
+// alone may succeed.
+func Fallback(err error) bool {
+	code := driver.CodeOf(err)
+	return code == "NOPERM" || code == "TRYAGAIN"
+}
+
+// answered takes in the result of a call that was sent at that time. It reports whether
+// nothing is left.
+func (o *Owner) answered(err error, sent, grace, pause time.Duration) bool {
+	now := clock.Now()
+	switch {
+	case err == nil || driver.CodeOf(err) == "WRONGTYPE": // released, or the key is no longer a lock
+		o.Answered(sent, grace)
+		if !o.Open && !(o.plain && o.Entry) {
+			return true
+		}
+		o.plain = o.plain && !o.Entry // the entry is left
+		o.due = now + min(repeat, max(o.answering+grace-sent, pause))
+	case !o.plain && o.Plain.Script != nil && Fallback(err):
+		o.plain = true
+		o.Entry = o.Entry && driver.CodeOf(err) != "NOPERM" // it could not queue either
+		o.due = now
+	case driver.ClassOf(err) == driver.Fatal: // the server refuses until an operator changes something
+		o.tries++
+		o.due = now + pause<<min(2*o.tries, 6)
+	default:
+		o.Unanswered()
+		o.due = now + pause
+	}
+	return !o.Entry && !o.Open && now >= o.Until
+}
+
+const (
+	// repeat is the time between two releases of an owner with an open request.
+	repeat = time.Second
+
+	// maxOwners is how many owners are settled at the same time before those are forgotten
+	// that can only be in a queue.
+	maxOwners = 10_000
+
+	// maxSettled is how many settled owners are remembered, in case that a late request is
+	// executed after all.
+	maxSettled = 1000
+
+	// mostAgain is how many owners are settled again per second because of messages.
+	mostAgain = 100
+
+	// maxCalls is how many calls are sent together.
+	maxCalls = 500
+)
+
+// A Settler settles the owners of one client, in the background.
+type Settler struct {
+	d     driver.Driver
+	grace time.Duration // so long the server must answer before an open request cannot be executed any more
+	limit time.Duration // of one request
+
+	mu      sync.Mutex
+	pending owners
+	busy    map[string][]*Owner // by node with a request under way: those that are due meanwhile
+	settled map[string]*Owner   // of which a request was open, by name
+	order   []string            // of settled, the oldest first
+	again   int                 // how many were settled again since then
+	since   time.Duration
+	wakesAt time.Duration // when run wakes up by itself
+	running bool
+	closed  bool
+
+	wake   chan struct{}
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// New returns a settler. The grace is for how long a server must have answered before a
+// request that was sent earlier cannot be executed any more. The limit is that of one
+// request.
+func New(d driver.Driver, grace, limit time.Duration) *Settler {
+	s := &Settler{d: d, grace: grace, limit: limit, busy: make(map[string][]*Owner), settled: make(map[string]*Owner), wake: make(chan struct{}, 1)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Settle settles an owner in the background. It returns false if the settler is closed. It
+// then does nothing: see Now.
+func (s *Settler) Settle(o *Owner) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if len(s.pending) >= maxOwners && !o.Open && o.Until <= clock.Now() {
+		return true
+	}
+	o.node, o.due = s.d.Place(o.Free.Keys[0]).Node, o.From
+	s.push(o)
+	return true
+}
+
+// push makes an owner pending. The caller holds s.mu.
+func (s *Settler) push(o *Owner) {
+	heap.Push(&s.pending, o)
+	if s.closed {
+		return
+	}
+	if !s.running {
+		s.running, s.wakesAt = true, 0
+		s.wg.Add(1)
+		go s.run()
+	} else if o.due < s.wakesAt {
+		s.wakesAt = o.due // one wake-up is enough
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Again settles an owner once more, to which a message says that it has something. It does so
+// only if the owner was settled before, and not for more than some owners per second.
+func (s *Settler) Again(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := clock.Now()
+	if now-s.since >= time.Second {
+		s.since, s.again = now, 0
+	}
+	o := s.settled[name]
+	if o == nil || s.closed || s.again >= mostAgain {
+		return
+	}
+	s.again++
+	delete(s.settled, name)
+	o.Open, o.answering, o.due = true, 0, now
+	s.push(o)
+}
+
+// Pending returns how many owners are not settled yet.
+func (s *Settler) Pending() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pending)
+}
+
+// run sends what is due. It ends when nothing is pending.
+func (s *Settler) run() {
+	defer s.wg.Done()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-s.wake:
+		case <-s.ctx.Done():
+			return
+		}
+		s.mu.Lock()
+		now := clock.Now()
+		s.sendDue(now)
+		if len(s.pending) == 0 && len(s.busy) == 0 {
+			s.running = false
+			s.mu.Unlock()
+			return
+		}
+		sleep := time.Second // timers do not advance while the machine sleeps
+		if len(s.pending) > 0 {
+			sleep = min(sleep, max(s.pending[0].due-now, 0))
+		}
+		s.wakesAt = now + sleep
+		s.mu.Unlock()
+		timer.Reset(sleep)
+	}
+}
+
+// sendDue sends the calls that are due, those of each node in one goroutine. The caller holds
+// s.mu.
+func (s *Settler) sendDue(now time.Duration) {
+	for len(s.pending) > 0 && s.pending[0].due <= now {
+		o := heap.Pop(&s.pending).(*Owner)
+		if now >= o.Until && !o.Entry && !o.Open {
+			continue // the lease is over
+		}
+		_, busy := s.busy[o.node]
+		s.busy[o.node] = append(s.busy[o.node], o)
+		if !busy {
+			s.wg.Add(1)
+			go s.sendAll(o.node)
+		}
+	}
+}
+
+// sendAll sends the calls of a node until none is due.
+func (s *Settler) sendAll(node string) {
+	defer s.wg.Done()
+	for {
+		s.mu.Lock()
+		some := s.busy[node]
+		if len(some) == 0 {
+			delete(s.busy, node)
+			s.mu.Unlock()
+			return
+		}
+		rest := some[min(len(some), maxCalls):]
+		some, s.busy[node] = some[:len(some)-len(rest)], rest
+		s.mu.Unlock()
+		left := s.send(s.ctx, s.limit, some)
+		s.mu.Lock()
+		for _, o := range left {
+			s.push(o)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// send sends the calls of some owners of one node, and returns those that are not settled.
+func (s *Settler) send(ctx context.Context, limit time.Duration, some []*Owner) (left []*Owner) {
+	calls := make([]driver.Call, len(some))
+	for i, o := range some {
+		calls[i] = o.call()
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	sent := clock.Now()
+	for i, r := range s.d.DoMany(ctx, calls) {
+		o := some[i]
+		open := o.Open
+		if !o.answered(r.Err, sent, s.grace, s.pause()) {
+			left = append(left, o)
+			continue
+		}
+		if o.Done != nil && r.Err == nil {
+			o.Done()
+		}
+		if open {
+			s.remember(o)
+		}
+	}
+	return left
+}
+
+// remember keeps an owner for Again.
+func (s *Settler) remember(o *Owner) {
+	if o.Name == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.order) == maxSettled {
+		delete(s.settled, s.order[0])
+		s.order = s.order[1:]
+	}
+	s.settled[o.Name] = o
+	s.order = append(s.order, o.Name)
+}
+
+// pause returns a random pause before a call is sent again that has failed.
+func (s *Settler) pause() time.Duration {
+	pause := min(max(s.limit/20, 5*time.Millisecond), time.Second)
+	return pause/2 + clock.Random(pause)
+}
+
+// Close ends the goroutines, and returns the owners that are not settled.
+func (s *Settler) Close() []*Owner {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.wg.Wait()
+	left := slices.Clone([]*Owner(s.pending))
+	for _, some := range s.busy {
+		left = append(left, some...)
+	}
+	s.pending, s.busy = nil, nil
+	return left
+}
+
+// Now settles owners before it returns, those of each node in one goroutine, for at most
+// limit. One confirmation is enough. It returns those that the server has not confirmed, and the
+// error of one of them.
+func (s *Settler) Now(limit time.Duration, all []*Owner) (left []*Owner, err error) {
+	nodes := make(map[string][]*Owner)
+	for _, o := range all {
+		o.node = s.d.Place(o.Free.Keys[0]).Node
+		nodes[o.node] = append(nodes[o.node], o)
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for _, some := range nodes {
+		wg.Go(func() {
+			rest, why := s.now(clock.Early()+limit, some)
+			mu.Lock()
+			defer mu.Unlock()
+			if len(rest) > 0 {
+				left, err = append(left, rest...), why
+			}
+		})
+	}
+	wg.Wait()
+	return left, err
+}
+
+// now settles the owners of one node until that time.
+func (s *Settler) now(end time.Duration, all []*Owner) (left []*Owner, err error) {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
+		var again []*Owner
+		var why error
+		fell := false // a call goes on with its fallback
+		for some := range slices.Chunk(all, maxCalls) {
+			if why != nil && driver.CodeOf(why) == "" { // the node does not answer
+				again = append(again, some...)
+				continue
+			}
+			calls := make([]driver.Call, len(some))
+			for i, o := range some {
+				calls[i] = o.call()
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), max(end-clock.Early(), time.Millisecond))
+			for i, r := range s.d.DoMany(ctx, calls) {
+				o := some[i]
+				switch {
+				case r.Err == nil || driver.CodeOf(r.Err) == "WRONGTYPE":
+				case !o.plain && o.Plain.Script != nil && Fallback(r.Err):
+					o.plain, fell = true, true
+					again, why = append(again, o), r.Err
+				case driver.ClassOf(r.Err) == driver.Fatal:
+					left, err = append(left, o), r.Err
+				default:
+					again, why = append(again, o), r.Err
+				}
+			}
+			cancel()
+		}
+		if len(again) == 0 {
+			return left, err
+		}
+		if clock.Early() >= end {
+			return append(left, again...), why
+		}
+		if !fell {
+			time.Sleep(pause/2 + clock.Random(pause/2))
+		}
+		all = again
+	}
+}
+
+// owners are a heap, ordered by when they are due.
+type owners []*Owner
+
+func (h owners) Len() int           { return len(h) }
+func (h owners) Less(i, j int) bool { return h[i].due < h[j].due }
+func (h owners) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *owners) Push(x any)        { *h = append(*h, x.(*Owner)) }
+
+func (h *owners) Pop() any {
+	old := *h
+	o := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return o
+}
