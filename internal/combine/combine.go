@@ -39,6 +39,10 @@ const (
 	// stall is how long the queue waits for an answer. The server may be far away, or the
 	// requests under way may be those of a dead server.
 	stall = 5 * time.Millisecond
+
+	// overtaken is for how long a call whose context is done waits for the answer of its
+	// batch.
+	overtaken = 50 * time.Millisecond
 )
 
 // A Driver combines the calls of Do.
@@ -119,7 +123,9 @@ func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 		select {
 		case <-e.done:
 		case <-over:
-			return driver.Reply{}, e.abandon(ctx)
+			if err := e.abandon(ctx); err != nil {
+				return driver.Reply{}, err
+			}
 		}
 	}
 	reply, err, alone := e.reply, e.err, e.alone
@@ -138,11 +144,19 @@ func (d *Driver) doDirect(ctx context.Context, c driver.Call) (driver.Reply, err
 	return d.Driver.Do(ctx, c)
 }
 
-// abandon returns the error of a call whose context is done. The caller may use the slices
-// of the call again.
+// abandon returns the error of a call whose context is done, or nil if the call has its answer.
+// A batch that is on its way gets some time for that: a request that undoes the call could
+// overtake it. The caller may use the slices of the call again.
 func (e *call) abandon(ctx context.Context) error {
 	if e.state.CompareAndSwap(queued, abandoned) {
 		return driver.Unsent(ctx.Err())
+	}
+	timer := time.NewTimer(overtaken)
+	defer timer.Stop()
+	select {
+	case <-e.done:
+		return nil
+	case <-timer.C:
 	}
 	for e.state.Load() == copying {
 		runtime.Gosched()

@@ -228,6 +228,28 @@ func TestCallsOfAnotherLength(t *testing.T) {
 	})
 }
 
+// A call whose context ends after it was sent returns its answer if it comes soon. A request
+// that undoes the call could overtake the batch otherwise.
+func TestNotOvertaken(t *testing.T) {
+	in(t, nil, func(t *testing.T, s *server, d driver.Driver) {
+		first := start(t.Context(), d, 1, underWay)
+		ctx, cancel := context.WithCancel(t.Context())
+		late := start(ctx, d, 100, 2)
+		s.received()[direct].answer <- nil // now the batch with the two is sent
+		last := s.received()[underWay]
+		cancel()
+		time.Sleep(20 * time.Millisecond)
+		last.answer <- nil
+		s.check(t, late, 100)
+		for i, r := range s.received()[:underWay] {
+			if i != direct {
+				r.answer <- nil
+			}
+		}
+		s.check(t, first, 1)
+	})
+}
+
 func TestEachCallHasItsOwnContext(t *testing.T) {
 	in(t, nil, func(t *testing.T, s *server, d driver.Driver) {
 		first := start(t.Context(), d, 1, underWay)
