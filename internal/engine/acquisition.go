@@ -70,7 +70,10 @@ type acquisition struct {
 	ttl     time.Duration // what the holder had left
 	seen    time.Duration // when it had that
 	place   int           // in the queue at the server; 0: not queued
-	look    time.Duration // when to ask for the first time after it was queued; 0: not yet queued
+	since   time.Duration // when the last request was sent that was answered with a place
+	entry   int64         // the number of the entry in the queue, by that answer
+	early   time.Duration // when to look for the first time; 0: not yet queued
+	pruned  bool          // dead entries of a full queue were removed
 	blocker string        // which lock of a group was held
 	why     string        // why, if no holder is the reason
 	plain   bool          // a client of another library holds it
@@ -221,6 +224,9 @@ func (a *acquisition) send(g *grant) error {
 	if err == nil {
 		a.e.refusals.add(a.k, &g.Verdict, g.sent, changes)
 		a.remains.Answered(g.sent, a.e.o.grace())
+		if g.Place > 0 {
+			a.since, a.entry = g.sent, g.Entry
+		}
 	}
 	if g.Granted() && a.claim.Queue {
 		a.remains.Entry = false
@@ -278,6 +284,9 @@ func (a *acquisition) held(v *script.Verdict) (pause time.Duration, again bool, 
 	}
 	a.answered()
 	a.misses++
+	if v.Full && !a.pruned && a.prune() {
+		return 0, true, nil
+	}
 	if v.Full {
 		a.remains.Entry = a.remains.Open // not by this request
 		return 0, false, &Busy{TTL: v.TTL, Full: true}
@@ -314,7 +323,7 @@ func (a *acquisition) held(v *script.Verdict) (pause time.Duration, again bool, 
 func (a *acquisition) failed(err error, sent time.Duration) (pause time.Duration, _ error) {
 	if k, ok := a.e.withoutQueue(a.k, err); ok {
 		a.unqueue = true
-		if a.e.queueRefused.Load() {
+		if a.e.isQueueRefused() {
 			a.k, a.traits, a.remains.Entry = k, k.Traits(), false
 		}
 		return 0, nil

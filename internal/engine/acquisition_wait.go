@@ -18,7 +18,13 @@ import (
 // the message as the others do, and then lets the clients go first that have
 // waited longer: it asks one step later for each rival, and one step earlier for
 // each time that a rival was faster.
+//
+// Anyone who may publish can wake waiters. After freeWakes messages that have brought nothing,
+// a waiter pauses after each answer.
 const (
+	freeWakes = 50
+	wakePause = 10 * time.Millisecond
+
 	yieldTime = 3 * time.Millisecond // to wait for the message
 	yieldStep = 150 * time.Microsecond
 	maxRivals = 16
@@ -100,7 +106,7 @@ func (a *acquisition) pause() (d time.Duration, again bool) {
 	if a.waiter() == nil && a.join() && len(a.k.Channels(a.claim.Owner)) > 0 {
 		return 0, true // it may have been released before the subscription was confirmed
 	}
-	if a.deaf && (a.claim.Queue && a.place == 0 || a.e.queueRefused.Load()) {
+	if a.deaf && (a.claim.Queue && a.place == 0 || a.e.isQueueRefused()) {
 		a.deaf = false
 		a.own.Add(a.k.Channels(a.claim.Owner)...)
 	}
@@ -194,6 +200,9 @@ func (a *acquisition) wait(d time.Duration) error {
 	}
 	if woken && err == nil && a.place > 0 {
 		err = a.heed(wake, d)
+	}
+	if woken && err == nil && a.granted == "" && a.missed > freeWakes {
+		_, err = a.e.sleep(a.waiting, nil, &a.timer, a.seen+wakePause-clock.Early())
 	}
 	if delay := a.delay(); woken && err == nil && delay > 0 {
 		_, err = a.e.sleep(a.waiting, nil, &a.timer, delay)

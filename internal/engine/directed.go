@@ -13,28 +13,43 @@ import (
 // lock to the first of them, and tells only that client. So the cost of a hand-off does
 // not depend on how many wait.
 //
-// A grant counts from when the acquisition began: no release can have granted the lock to
-// its owner before the owner existed. This needs no clock but that of the client, however
-// late the message is. If the acquisition has waited for too long for that, if replicas
-// must have the grant, or if the lease is of fixed length, the client asks before it uses
-// the grant. The server then grants to the owner what the owner holds already.
+// A grant counts from when the last request was sent that the server has answered with a
+// place in the queue. The grant names the entry that was in the queue then, so it is newer. This
+// needs no clock but that of the client, however late the message is. If that was too long
+// ago, if replicas must have the grant, or if the lease is of fixed length, the client asks
+// before it uses the grant. The server then grants to the owner what the owner holds already.
+//
+// A grant names the owner, whose number cannot be guessed without a right to read the keys:
+// see Engine.owner. The grant of an owner that is not used any more is given back: see
+// package settle.
+//
+// Messages can be lost, and the client that was granted the lock may be gone. So waiters look,
+// that is, they ask although no message has come. The first in the queue looks at the poll
+// interval, and when the lock expires. It learns that it is the first from a reply, or from
+// the message of the script that has made it the first. This stays true while it waits. The
+// others look seldom, in case that the first is gone, too. A look takes what is free, whatever
+// its place.
 //
 // A wake-up without a grant is for all clients that wait. Those at the front ask first.
 //
 // In the queue of a fair lock there are owners, not clients, and Redisson tells an owner on
 // its own channel that it is next. A call subscribes to that channel only if the server says
-// that Redisson uses the lock, too.
+// that Redisson uses the lock, too. A message to a fair owner is a hint to ask, since these
+// owners are not secret.
 const (
-	firstLook = 2500 * time.Millisecond // after that a call asks whether its grant was lost, or that of another client was not used
-	lookStep  = 5 * time.Millisecond    // between two waiters that ask
-	idleStep  = 150 * time.Millisecond  // by which a waiter asks later at most, for each one ahead, if the lock may be held for long
-	maxLook   = time.Minute             // between two requests of a waiter
-	lookers   = 8                       // so many at the front of the queue ask when the lease of the holder ends
+	early     = time.Second           // the first look: the server tells a younger waiter not that it is the first
+	openLook  = time.Second           // between two looks while a request without an answer may acquire the lock
+	lookStep  = 5 * time.Millisecond  // between two waiters that ask
+	lookSpace = 40 * time.Millisecond // per place, between two looks of a waiter that is not the first
+	maxLook   = 20 * time.Second      // between two looks
+	lookers   = 8                     // so many at the front of the queue ask when the lease of the holder ends
+
+	refusalTime = time.Minute // for which the queue is not used after the server has refused it
 )
 
 // withQueue returns the kind whose clients queue at the server, if k has one.
 func (e *Engine) withQueue(k Kind) Kind {
-	if !e.o.Directed || e.queueRefused.Load() {
+	if !e.o.Directed || e.isQueueRefused() {
 		return k
 	}
 	if l, ok := k.(interface{ Queued() *script.Queued }); ok {
@@ -63,16 +78,23 @@ func (e *Engine) withoutQueue(k target, err error) (Kind, bool) {
 	return q.Plain(), true
 }
 
-// refuseQueue notes that the user may not use the keys or the channels of queues.
+// isQueueRefused reports whether the server has refused the queue a short time ago.
+func (e *Engine) isQueueRefused() bool {
+	until := e.queueRefused.Load()
+	return until > 0 && clock.Early() < time.Duration(until)
+}
+
+// refuseQueue notes that the user may not use the keys or the channels of queues. The rights
+// may change, so the queue is tried again later.
 func (e *Engine) refuseQueue(err error) {
-	if !e.queueRefused.Swap(true) {
+	if e.queueRefused.Swap(int64(clock.Early()+refusalTime)) == 0 {
 		e.o.Log.Warn("the user may not use the queue of waiting clients, a release will wake all of them", "error", err)
 	}
 }
 
 // withAllowedQueue returns k, without its queue if the user may not use it.
 func (e *Engine) withAllowedQueue(k target) target {
-	if q, ok := k.(*script.Queued); ok && e.queueRefused.Load() {
+	if q, ok := k.(*script.Queued); ok && e.isQueueRefused() {
 		return q.Plain()
 	}
 	return k
@@ -116,7 +138,9 @@ func (a *acquisition) expectGrant() {
 	if !a.remains.Entry {
 		g.Expect(a.claim.Owner)
 	}
-	g.Take()
+	if g.Take().First && a.place > 1 {
+		a.place = 1
+	}
 	a.claim.Queue = (a.remains.Entry || g.Live()) && !a.unqueue
 	a.remains.Entry = a.remains.Entry || a.claim.Queue
 	a.claim.Check = a.claim.Queue && !a.e.queueChecked.Load()
@@ -132,30 +156,45 @@ func (a *acquisition) directed(g *grant) bool {
 	a.granted = ""
 	d, ok := script.DecodeGrant(text)
 	key := a.k.Gate()
-	if !ok || !a.r.renewed() || !a.credible(&script.Verdict{Token: d.Token}) ||
-		!a.e.watchdog.InTime(clock.Now(), a.began, d.Lease/2) || a.e.replicas(a.asking, key) > 0 ||
+	if !ok || d.Entry != a.entry || !a.r.renewed() || !a.credible(&script.Verdict{Token: d.Token}) ||
+		!a.e.watchdog.InTime(clock.Now(), a.since, d.Lease/3) || a.e.replicas(a.asking, key) > 0 ||
 		d.Token <= a.floor() { // the clock was set back, and another call of this client has had the lock since
 		return false
 	}
 	*g = grant{Verdict: script.Verdict{Token: d.Token}, attempt: a.first, received: clock.Early(), first: min(d.Lease, a.claim.Lease)}
-	g.sent = a.began
+	g.sent = a.since
 	return true
 }
 
-// lookAfter returns after which time a waiter in the queue asks by itself.
-func (a *acquisition) lookAfter() time.Duration {
-	d := min(time.Duration(a.place)*a.e.o.Poll, maxLook)
-	ahead := time.Duration(a.place - 1)
-	if a.look == 0 {
-		// The first request gets a free lock, so waiters need not ask in their order. All of
-		// them together ask at a steady rate.
-		a.look = a.began + firstLook + clock.Random(1+ahead*idleStep)
+// prune removes entries of dead clients from a queue that is full. It reports whether there is
+// room now.
+func (a *acquisition) prune() bool {
+	a.pruned = true
+	q, ok := a.k.(*script.Queued)
+	if !ok {
+		return false
 	}
-	if left := a.look - clock.Early(); left > 0 {
-		d = min(d, left)
+	r, err := a.e.d.Do(a.asking, q.Prune())
+	return err == nil && r.Int > 0
+}
+
+// lookAfter returns after which time a waiter in the queue looks.
+func (a *acquisition) lookAfter() time.Duration {
+	d := a.e.o.Poll
+	if a.place > 1 {
+		d = min(max(d, time.Duration(a.place)*lookSpace), maxLook)
 	}
 	if a.ttl >= 0 && a.place <= lookers {
-		d = min(d, a.ttl+time.Millisecond+ahead*lookStep)
+		d = min(d, a.remaining()+time.Millisecond+time.Duration(a.place-1)*lookStep)
+	}
+	if a.remains.Open {
+		d = min(d, openLook)
+	}
+	if a.early == 0 {
+		a.early = clock.Early() + early + clock.Random(early/2)
+	}
+	if left := a.early - clock.Early(); left > 0 {
+		d = min(d, left)
 	}
 	return d
 }
@@ -166,25 +205,33 @@ func (a *acquisition) canQueue() bool {
 	return g != nil && !a.claim.Queue && !a.unqueue && g.Live()
 }
 
-// heed takes in what has woken a waiter in the queue. After a message to all clients, it
-// waits on, for at most d, so that those at the front ask first.
+// heed takes in the messages to a waiter in the queue, and waits on if no request is due. A
+// waiter that is told that it is the first has another time to look. After a message to all
+// clients it waits a little, so that those at the front ask first.
 func (a *acquisition) heed(wake <-chan struct{}, d time.Duration) error {
-	text, look := a.grants().Take()
-	if a.granted = text; text != "" || look || a.place == 1 {
-		return nil
-	}
-	until := clock.Early() + min(d, clock.Random(time.Duration(a.place)*lookStep))
-	for {
+	until := clock.Early() + d
+	for waits := false; ; {
+		news := a.grants().Take()
+		if a.granted = news.Grant; a.granted != "" || news.Look {
+			return nil
+		}
+		switch {
+		case news.First:
+			a.place, a.ttl, a.seen = 1, news.Held, clock.Early()
+			until = clock.Early() + a.heartbeat(a.lookAfter())
+		case waits:
+		case a.place == 1:
+			return nil
+		default:
+			waits = true
+			until = min(until, clock.Early()+clock.Random(time.Duration(a.place)*lookStep))
+		}
 		left := until - clock.Early()
 		if left <= 0 {
 			return nil
 		}
-		_, err := a.e.sleep(a.waiting, wake, &a.timer, left)
-		if err != nil {
+		if woken, err := a.e.sleep(a.waiting, wake, &a.timer, left); err != nil || !woken {
 			return err
-		}
-		if a.granted, look = a.grants().Take(); a.granted != "" || look {
-			return nil
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -79,14 +80,14 @@ func TestDirectedGrant(t *testing.T) {
 	})
 }
 
-// A granted lock is renewed soon, because the server keeps it for two seconds only.
+// A granted lock is renewed soon, because the server keeps it for three seconds only.
 func TestDirectedGrantIsRenewed(t *testing.T) {
 	crowd(t, 2, func(d *fake.Driver, es []*Engine) {
 		h := acquire(t, es[0], forever)
 		got := waiting(t, d, es[1], forever)
 		release(t, h)
 		h = <-got
-		if left := h.Deadline() - clock.Now(); left > 2*time.Second {
+		if left := h.Deadline() - clock.Now(); left > 3*time.Second {
 			t.Errorf("the lease lasts for %v before its renewal", left)
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -111,7 +112,7 @@ func TestDirectedGrantIsConfirmed(t *testing.T) {
 		asks     int
 	}{
 		"fresh":             {500 * time.Millisecond, forever, 0, 0},
-		"after a long wait": {1500 * time.Millisecond, forever, 0, 1},
+		"after a long wait": {3 * time.Second, forever, 0, 1},
 		"a fixed lease":     {0, Request{Wait: Forever, Lease: 5 * time.Second}, 0, 1},
 		"a short lease":     {0, Request{Wait: Forever, Lease: time.Second}, 0, 1},
 		"with replicas":     {0, forever, 1, 1},
@@ -129,7 +130,7 @@ func TestDirectedGrantIsConfirmed(t *testing.T) {
 				if n := d.Acquires() - asked; n != test.asks {
 					t.Errorf("asked %d times, want %d", n, test.asks)
 				}
-				if lease := test.r.Lease; lease > 0 && (h.Deadline()-clock.Now() > lease || d.Remaining("k") > max(lease, 2*time.Second)) {
+				if lease := test.r.Lease; lease > 0 && (h.Deadline()-clock.Now() > lease || d.Remaining("k") > max(lease, 3*time.Second)) {
 					t.Errorf("the lease lasts for %v, at the server for %v", h.Deadline()-clock.Now(), d.Remaining("k"))
 				}
 				release(t, h)
@@ -158,7 +159,7 @@ func (l lateHandler) Message(channel, payload string) {
 // However late the message of a grant is, the holder never relies on it for longer than
 // the server keeps the lock.
 func TestDirectedGrantIsLate(t *testing.T) {
-	for _, by := range []time.Duration{100 * time.Millisecond, 900 * time.Millisecond, 1900 * time.Millisecond, 2100 * time.Millisecond, 5 * time.Second} {
+	for _, by := range []time.Duration{100 * time.Millisecond, 900 * time.Millisecond, 1900 * time.Millisecond, 2900 * time.Millisecond, 3100 * time.Millisecond, 5 * time.Second} {
 		t.Run(by.String(), func(t *testing.T) {
 			crowd(t, 1, func(d *fake.Driver, es []*Engine) {
 				slow := New(late{d, by}, options)
@@ -194,7 +195,7 @@ func TestDirectedGrantIsLost(t *testing.T) {
 				start := time.Now()
 				for range n - 1 {
 					h := <-got
-					if took := time.Since(start); took > firstLook+time.Second {
+					if took := time.Since(start); took > 2*early {
 						t.Errorf("got it after %v", took)
 					}
 					release(t, h)
@@ -250,7 +251,7 @@ func TestDirectedGrantOfAnother(t *testing.T) {
 		if _, err := d.Do(context.Background(), q.Claim(script.Claim{Owner: stale, Count: 1, Lease: time.Minute, Queue: true})); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Do(context.Background(), q.Free(es[1].ID()+":1")); err != nil { // and not the present one
+		if _, err := d.Do(context.Background(), q.Free(d.Queue()[0])); err != nil { // and not the present one
 			t.Fatal(err)
 		}
 		release(t, h)
@@ -347,5 +348,45 @@ func TestDirectedGrantAfterClockStep(t *testing.T) {
 			t.Errorf("token %d after %d", h.token, token)
 		}
 		release(t, h)
+	})
+}
+
+// The numbers of owners rise, and end with 13 random digits.
+func TestOwnersAreSecret(t *testing.T) {
+	crowd(t, 1, func(_ *fake.Driver, es []*Engine) {
+		seen := make(map[string]bool)
+		for i := range 1000 {
+			number, ok := strings.CutPrefix(es[0].owner(), fmt.Sprint(es[0].ID(), ":", 1+i))
+			if !ok || len(number) != 13 || strings.Trim(number, "0123456789") != "" || seen[number] {
+				t.Fatalf("owner %d ends with %q", 1+i, number)
+			}
+			seen[number] = true
+		}
+	})
+}
+
+// After the server has refused the queue, a client uses it again when it may.
+func TestQueueIsTriedAgain(t *testing.T) {
+	crowd(t, 2, func(d *fake.Driver, es []*Engine) {
+		d.Fail(func(c driver.Call) error {
+			if len(c.Keys) > 1 && c.Script.Name != "renew" {
+				return driver.ServerError("NOPERM No permissions to access a key")
+			}
+			return nil
+		})
+		h := acquire(t, es[0], forever)
+		got := make(chan *Hold, 1)
+		go func() { got <- acquire(t, es[1], forever) }()
+		time.Sleep(time.Second)
+		if d.Waiting() != 0 {
+			t.Fatal("it is in the queue")
+		}
+		d.Fail(nil)
+		release(t, h)
+		h = <-got
+		time.Sleep(refusalTime)
+		next := waiting(t, d, es[0], forever)
+		release(t, h)
+		release(t, <-next)
 	})
 }

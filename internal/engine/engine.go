@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,6 +74,7 @@ type Engine struct {
 
 	id         string // the first part of every owner
 	owners     atomic.Uint64
+	secrets    secrets // of owners
 	tokens     tokens
 	lateWarned pace   // of late renewals
 	unwatch    func() // stops the calls of Watchdog.Suspect
@@ -80,9 +83,9 @@ type Engine struct {
 	announcer  announcer
 	refusals   refusals
 
-	waitUnsupported atomic.Bool // the server, or a proxy before it, has no command WAIT
-	queueRefused    atomic.Bool // the user has no right to the keys or the channels of queues
-	queueChecked    atomic.Bool // the user may remove entries from queues
+	waitUnsupported atomic.Bool  // the server, or a proxy before it, has no command WAIT
+	queueRefused    atomic.Int64 // until then, the keys and channels of queues are not used: the user has no right to them
+	queueChecked    atomic.Bool  // the user may remove entries from queues
 
 	tickets sync.Pool // of *ticket
 
@@ -145,6 +148,11 @@ func New(d driver.Driver, o Options) *Engine {
 				o.Events.Subscription(nil)
 			}
 		},
+		Stray: func(channel, payload string) {
+			if owner, text, _ := strings.Cut(payload, " "); text != "" && script.IsGrantChannel(channel) {
+				e.settler.Again(owner) // it was given up, and its release is confirmed
+			}
+		},
 		Refused: func(channel string, err error) {
 			if script.IsGrantChannel(channel) {
 				e.refuseQueue(err)
@@ -203,11 +211,31 @@ func isOwnerOfLibrary(owner string) bool {
 	return len(owner) > 36 && owner[14] == '8' && owner[36] == ':'
 }
 
-// owner returns the name of a new owner. It is unique among all processes.
+// owner returns the name of a new owner. It is unique among all processes. Its number ends
+// with 13 random digits. A message with the name of an owner grants a lock, and so it can only
+// come from a client that may read the keys of the lock.
 func (e *Engine) owner() string {
-	b := make([]byte, 0, 64)
-	b = append(append(b, e.id...), ':')
-	return string(strconv.AppendUint(b, e.owners.Add(1), 10))
+	b := make([]byte, 0, 80)
+	b = strconv.AppendUint(append(append(b, e.id...), ':'), e.owners.Add(1), 10)
+	return string(strconv.AppendUint(b, e.secrets.number(), 10))
+}
+
+// secrets are random numbers that cannot be guessed.
+type secrets struct {
+	mu sync.Mutex
+	r  *mathrand.Rand
+}
+
+// number returns a number of 13 digits, one of more than 2^43.
+func (s *secrets) number() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.r == nil {
+		var seed [32]byte
+		_, _ = rand.Read(seed[:]) // never fails
+		s.r = mathrand.New(mathrand.NewChaCha8(seed))
+	}
+	return 1e12 + s.r.Uint64N(9e12)
 }
 
 // Ask runs a call at the server. With repeat, it retries for a second while the server

@@ -19,6 +19,7 @@ type Driver struct {
 	mu        sync.Mutex
 	locks     map[string]*lock
 	queues    map[string][]string      // owners that wait, by key
+	joined    map[string]time.Time     // when owners came to a queue
 	short     map[string]time.Duration // for owners that want a lock for less than grantTime, how long they are granted it
 	values    map[string]value
 	listeners []*listener
@@ -41,7 +42,7 @@ var _ driver.Driver = (*Driver)(nil)
 
 // New returns a driver with no lock held.
 func New() *Driver {
-	return &Driver{locks: make(map[string]*lock), queues: make(map[string][]string), short: make(map[string]time.Duration), calls: make(map[string]int), values: make(map[string]value)}
+	return &Driver{locks: make(map[string]*lock), queues: make(map[string][]string), joined: make(map[string]time.Time), short: make(map[string]time.Duration), calls: make(map[string]int), values: make(map[string]value)}
 }
 
 // Replica returns a driver with the same locks, queues and clock, and without the

@@ -13,7 +13,7 @@ import (
 )
 
 // grantTime is how long an owner gets a lock that has not asked just now.
-const grantTime = 2 * time.Second
+const grantTime = 3 * time.Second
 
 // A value is a string with an end.
 type value struct {
@@ -106,12 +106,13 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 					return driver.Reply{Type: driver.List, List: []driver.Reply{left, number(-1)}}, nil
 				}
 				d.queues[c.Keys[1]] = append(d.queues[c.Keys[1]], c.Args[1])
+				d.joined[c.Args[1]] = d.now()
 			}
 			if short := lease(c.Args[0]).Sub(d.now()); short < grantTime {
 				d.short[c.Args[1]] = time.Millisecond << (bits.Len64(uint64(short.Milliseconds())) - 1)
 			}
 			place := slices.Index(d.queues[c.Keys[1]], c.Args[1]) + 1
-			return driver.Reply{Type: driver.List, List: []driver.Reply{left, number(place)}}, nil
+			return driver.Reply{Type: driver.List, List: []driver.Reply{left, number(place), number(int(d.joined[c.Args[1]].UnixMicro()))}}, nil
 		}
 		if h == nil {
 			h = &lock{owner: c.Args[1], count: 1}
@@ -120,12 +121,26 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 		if until := lease(c.Args[0]); until.After(h.until) {
 			h.until = until
 		}
-		d.dequeue(c.Keys[1], c.Args[1])
-		return driver.Reply{Type: driver.Int, Int: d.now().UnixMicro()}, nil
+		var told []message
+		if slices.Contains(d.queues[c.Keys[1]], c.Args[1]) {
+			d.dequeue(c.Keys[1], c.Args[1])
+			told = d.tellFirst(c.Keys[1], lease(c.Args[0]).Sub(d.now()))
+		}
+		return driver.Reply{Type: driver.Int, Int: d.now().UnixMicro()}, told
 	case "mutex_pass":
 		h := d.get(c.Keys[0])
 		if h == nil || h.owner != c.Args[0] {
+			first := len(d.queues[c.Keys[1]]) > 0 && d.queues[c.Keys[1]][0] == c.Args[0]
 			d.dequeue(c.Keys[1], c.Args[0])
+			switch {
+			case len(d.queues[c.Keys[1]]) == 0:
+				return number(0), nil
+			case h == nil:
+				_, published := d.pass(c)
+				return number(0), published
+			case first:
+				return number(0), d.tellFirst(c.Keys[1], h.until.Sub(d.now()))
+			}
 			return number(0), nil
 		}
 		delete(d.locks, c.Keys[0])
@@ -140,8 +155,9 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 	case "keep":
 		h := d.get(c.Keys[0])
 		if h == nil || h.owner != c.Args[0] {
-			return number(0), nil
+			return number(map[bool]int{true: 1}[h != nil && h.owner == strings.Replace(c.Args[0], ":", ":0", 1)]), nil
 		}
+		h.owner = strings.Replace(h.owner, ":", ":0", 1)
 		old := h.until
 		h.until = lease(c.Args[1])
 		if old.Sub(h.until) > 100*time.Millisecond {
@@ -211,13 +227,24 @@ func (d *Driver) pass(c driver.Call) (int, []message) {
 		d.dequeue(queue, owner)
 		now, lease := d.now(), cmp.Or(d.short[owner], grantTime)
 		d.locks[key] = &lock{owner: owner, count: 1, until: now.Add(lease)}
-		published := []message{{channel(owner), fmt.Sprint(owner, " ", now.UnixMicro(), " ", lease.Milliseconds())}}
-		if rest > 0 && len(d.queues[queue]) > 0 {
-			published = append(published, message{channel(d.queues[queue][0]), ""})
-		}
-		return 0, published
+		published := []message{{channel(owner), fmt.Sprint(owner, " ", now.UnixMicro(), " ", lease.Milliseconds(), " ", d.joined[owner].UnixMicro())}}
+		return 0, append(published, d.tellFirst(queue, lease)...)
 	}
 	return rest, []message{others}
+}
+
+// tellFirst returns the message to the first client in a queue, for how long the lock is
+// held. One that has waited for less than a second is told nothing.
+func (d *Driver) tellFirst(queue string, left time.Duration) []message {
+	if len(d.queues[queue]) == 0 {
+		return nil
+	}
+	owner := d.queues[queue][0]
+	if d.now().Sub(d.joined[owner]) < time.Second {
+		return nil
+	}
+	id, _, _ := strings.Cut(owner, ":")
+	return []message{{queue + ":" + id, fmt.Sprint("first ", left.Milliseconds())}}
 }
 
 // dequeue removes an owner from a queue.
@@ -237,6 +264,16 @@ func (d *Driver) heard(channel string) int {
 		l.mu.Unlock()
 	}
 	return n
+}
+
+// Queue returns the owners that wait, if there is one queue.
+func (d *Driver) Queue() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, q := range d.queues {
+		return slices.Clone(q)
+	}
+	return nil
 }
 
 // Waiting returns how many owners wait in queues.

@@ -6,12 +6,12 @@ func init() { All = append(All, directed...) }
 var directed = []Mutant{
 	{
 		"a directed grant counts from its message",
-		"internal/engine/directed.go", "g.sent = a.began", "g.sent = clock.Now()",
+		"internal/engine/directed.go", "g.sent = a.since", "g.sent = clock.Now()",
 		"internal/engine", "TestDirectedGrantIsLate",
 	},
 	{
 		"a directed grant is used after any wait",
-		"internal/engine/directed.go", "!a.e.watchdog.InTime(clock.Now(), a.began, d.Lease/2) || ", "",
+		"internal/engine/directed.go", "!a.e.watchdog.InTime(clock.Now(), a.since, d.Lease/3) || ", "",
 		"internal/engine", "TestDirectedGrantIsConfirmed/after",
 	},
 	{
@@ -26,7 +26,7 @@ var directed = []Mutant{
 	},
 	{
 		"a directed grant gives a fixed lease without asking",
-		"internal/engine/directed.go", "!ok || !a.r.renewed() || ", "!ok || ",
+		"internal/engine/directed.go", "d.Entry != a.entry || !a.r.renewed() || ", "d.Entry != a.entry || ",
 		"internal/engine", "TestDirectedGrantIsConfirmed/a_fixed",
 	},
 	{
@@ -36,7 +36,7 @@ var directed = []Mutant{
 	},
 	{
 		"the grant of an earlier owner is taken",
-		"internal/wait/grants.go", "if owner != g.owner {", "if owner == \"\" {",
+		"internal/wait/grants.go", "case name != g.owner:", "case name == \"\":",
 		"internal/engine", "TestDirectedGrantOfAnother",
 	},
 	{
@@ -46,7 +46,7 @@ var directed = []Mutant{
 	},
 	{
 		"a waiter in the queue relies on its grant",
-		"internal/engine/directed.go", "	if left := a.look - clock.Early(); left > 0 {", "	if left := time.Hour; d > 0 {\n		d = time.Hour",
+		"internal/engine/directed.go", "	if left := a.early - clock.Early(); left > 0 {", "	if left := time.Hour; d > 0 {\n		d = time.Hour",
 		"internal/engine", "TestDirectedGrantIsLost",
 	},
 	{
@@ -101,7 +101,7 @@ var directed = []Mutant{
 	},
 	{
 		"a client that asks again loses its place in the queue",
-		"internal/script/lua/lib/queue.lua", "queue, 'nx', micros()", "queue, micros()",
+		"internal/script/lua/lib/queue.lua", "queue, 'nx', score", "queue, score",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -111,7 +111,7 @@ var directed = []Mutant{
 	},
 	{
 		"an owner that leaves stays in the queue",
-		"internal/script/lua/mutex_pass.lua", "  abandon(ARGV[1])\n", "",
+		"internal/script/lua/lib/queue.lua", "  redis.pcall('zrem', queue, unpack(entries))\n", "",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -170,9 +170,14 @@ var directed = []Mutant{
 		"test/topology", "TestReleaseDuringMigration",
 	},
 	{
-		"a release grants a fair lock to a client that does not listen",
-		"internal/script/lua/fair_release.lua", "if n.err or n[2] == 0 then return false end", "if n.err then return false end",
-		"internal/script", "TestFair$",
+		"a kept lock has the name of its owner",
+		"internal/script/lua/keep.lua", "':0', 1)", "':', 1)",
+		"internal/script", "TestMutex",
+	},
+	{
+		"a renewal that arrives late extends a kept lock",
+		"internal/script/lua/keep.lua", "  redis.call('hdel', KEYS[1], ARGV[1])\n", "",
+		"internal/script", "TestLateRenewalOfKept",
 	},
 	{
 		"a release grants a fair lock to a call that polls",
@@ -180,9 +185,9 @@ var directed = []Mutant{
 		"internal/script", "TestFair$",
 	},
 	{
-		"an owner that was granted a fair lock stays in the queue",
-		"internal/script/lua/fair_release.lua", "  redis.call('lpop', KEYS[2])\n  forget(next)\n", "",
-		"internal/script", "TestFair$",
+		"a short fair lease does not count as listening",
+		"internal/script/lua/fair_acquire.lua", "local listens = ARGV[6] == '1'\n", "local listens = ARGV[6] == '1' and tonumber(ARGV[1]) >= GRANT\n",
+		"test/behaviour", "TestFairShortLeases",
 	},
 	{
 		"a release by a client that grants nothing does not tell the next client",
@@ -191,12 +196,12 @@ var directed = []Mutant{
 	},
 	{
 		"a call does not listen where Redisson tells it that it is next",
-		"internal/engine/acquisition_wait.go", "a.deaf && (a.claim.Queue && a.place == 0 || a.e.queueRefused.Load())", "a.deaf && a.e.queueRefused.Load()",
+		"internal/engine/acquisition_wait.go", "a.deaf && (a.claim.Queue && a.place == 0 || a.e.isQueueRefused())", "a.deaf && a.e.isQueueRefused()",
 		"test/behaviour", "TestFairBesideRedisson",
 	},
 	{
 		"every call for a fair lock listens on a channel of its own",
-		"internal/engine/acquisition_wait.go", "a.deaf && (a.claim.Queue && a.place == 0 || a.e.queueRefused.Load())", "a.deaf",
+		"internal/engine/acquisition_wait.go", "a.deaf && (a.claim.Queue && a.place == 0 || a.e.isQueueRefused())", "a.deaf",
 		"test/behaviour", "TestFairBesideRedisson",
 	},
 	{
@@ -206,27 +211,27 @@ var directed = []Mutant{
 	},
 	{
 		"a release grants more permits than are free",
-		"internal/script/lua/leased_pass.lua", "  elseif n > free then\n", "  elseif n > MOST then\n",
+		"internal/script/lua/lib/share.lua", "if n > free and not bound then", "if n > MOST and not bound then",
 		"internal/script", "TestQueued$",
 	},
 	{
 		"permits that a release has granted stay free",
-		"internal/script/lua/leased_pass.lua", "  redis.call('decrby', KEYS[1], n)\n", "",
+		"internal/script/lua/lib/share.lua", "  redis.call('decrby', KEYS[1], n)\n", "",
 		"internal/script", "TestQueued$",
 	},
 	{
 		"a release grants permits with other ids than their owner has",
-		"internal/script/lua/leased_pass.lua", "':' .. i - 1)", "':' .. i)",
+		"internal/script/lua/lib/share.lua", "':' .. i - 1)", "':' .. i)",
 		"internal/script", "TestQueued$",
 	},
 	{
 		"a client that wants more permits than are free blocks the others",
-		"internal/script/lua/leased_pass.lua", "    at = at + 1\n  else\n", "    break\n  else\n",
+		"internal/script/lua/lib/share.lua", "      at = at + 1\n", "      break\n",
 		"internal/script", "TestQueued$",
 	},
 	{
 		"a release of permits wakes all clients",
-		"internal/engine/directed.go", "	if !e.o.Directed || e.queueRefused.Load() {", "	if !e.o.Directed || e.queueRefused.Load() || k.Traits().Queue == script.InOrder {",
+		"internal/engine/directed.go", "	if !e.o.Directed || e.isQueueRefused() {", "	if !e.o.Directed || e.isQueueRefused() || k.Traits().Queue == script.InOrder {",
 		"test/behaviour", "TestCrowdOfPermits",
 	},
 	{

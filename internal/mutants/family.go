@@ -50,7 +50,7 @@ var fair = []Mutant{
 	},
 	{
 		"the release of a fair lock notifies no waiter",
-		"internal/script/lua/fair_release.lua", "if not grant(ARGV[3], head) then heard = call(ARGV[3], head) end", "grant(ARGV[3], head)",
+		"internal/script/lua/fair_release.lua", "  heard = call(ARGV[3], head)\n", "",
 		"internal/script", "TestFair$",
 	},
 }

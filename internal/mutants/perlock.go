@@ -76,7 +76,7 @@ var perLock = []Mutant{
 	},
 	{
 		"a lock of another owner is kept",
-		"internal/script/lua/keep.lua", "if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end\n", "",
+		"internal/script/lua/keep.lua", "if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return redis.call('hexists', KEYS[1], kept) end\n", "",
 		"internal/script", "TestMutex",
 	},
 	{

@@ -10,7 +10,7 @@ import (
 
 var (
 	fairAcquire = load("fair_acquire", "held", "grant", "fair")
-	fairRelease = load("fair_release", "listeners", "grant", "fair")
+	fairRelease = load("fair_release", "grant", "fair")
 	fairForce   = load("fair_force", "foreign", "inspect", "grant", "fair")
 	fairInspect = load("fair_inspect", "foreign", "inspect", "owned")
 )

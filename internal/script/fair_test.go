@@ -579,9 +579,9 @@ var fairGrantRows = []row{
 	{
 		title: "grant/to the next",
 		given: append(queue("b:1 70 1.9005", "c:1 70 1.9"), "HSET N a:1 1", "PEXPIRE N 60000"),
-		do:    passOf(queuedFair, 1), reply: "1", again: "0",
-		state: []string{"N hash b:1=1, TTL 3s", "limits zset c:1+70s", "queue list c:1", "signs zset c:1+3s, TTL 30s"},
-		heard: "b:1 token 2000 on line:b",
+		do:    passOf(queuedFair, 1), reply: "2", again: "0",
+		state: []string{"limits zset b:1+70s c:1+70s", "queue list b:1 c:1", "signs zset b:1*+3s c:1+3s, TTL 30s"},
+		heard: "b:1 on line:b, 0 on channel:b:1",
 	},
 	{
 		title: "grant/to the next, who is granted it already",
@@ -613,8 +613,8 @@ var fairGrantRows = []row{
 		title: "grant/after the first in the queue has given up",
 		given: queue("a:1 70 1.9005", "b:1 70 1.9005"),
 		do:    passOf(queuedFair, 1), reply: "0",
-		state: []string{"N hash b:1=1, TTL 3s"},
-		heard: "b:1 token 2000 on line:b",
+		state: []string{"limits zset b:1+70s", "queue list b:1", "signs zset b:1*+3s, TTL 30s"},
+		heard: "b:1 on line:b, 0 on channel:b:1",
 	},
 	{
 		title: "grant/released by a client that grants nothing",

@@ -155,7 +155,7 @@ type fakeListener struct {
 	confirmed, ended chan struct{}
 }
 
-var inGrant = regexp.MustCompile(` \d{16} `)
+var inGrant = regexp.MustCompile(` \d{16}( |$)`)
 
 func (l *fakeListener) Message(channel, payload string) {
 	if channel == end {

@@ -55,6 +55,7 @@ var targets = []target{
 	{script: "mutex_queue", keys: queuedKeys, do: grabs(queued, line("a:1"), "a:1")},
 	{script: "mutex_pass", keys: queuedKeys, do: plain(release(queued, "a:1", 0))},
 	{script: "mutex_pass", keys: queuedKeys, do: plain(release(queued, newcomer, 0))},
+	{script: "queue_prune", keys: map[string]string{"holdfast:queue:{N}": "times"}, do: plain(prune)},
 	{script: "mutex_force", keys: lockKeys, do: plain(forceMutex(""))},
 	{script: "mutex_force", keys: lockKeys, do: plain(forceMutex("a:1"))},
 	{script: "mutex_inspect", keys: lockKeys, do: plain(inspectMutex)},
@@ -385,4 +386,9 @@ func renewal(hs ...script.LockRef) func(*hostile, string) error {
 
 func object(kind string, call func(o *script.Object) driver.Call) func(*hostile, string) error {
 	return decoded(func(name string) driver.Call { return call(script.NewObject(kind, name, "c")) }, decodeMoved)
+}
+
+func prune(ctx context.Context, d driver.Driver, name string) error {
+	_, err := d.Do(ctx, script.NewMutex(name).Queued().Prune())
+	return err
 }

@@ -232,11 +232,18 @@ func (l *lab) short(s string) string {
 	s = strings.ReplaceAll(s, l.root+":", "")
 	s = shortIDs(s)
 	s = tokens.ReplaceAllString(s, " token ")
+	s = firsts.ReplaceAllStringFunc(s, func(told string) string { // what is left of a TTL, in whole seconds
+		ms, _ := strconv.Atoi(told[len("first "):])
+		return fmt.Sprint("first ", (ms+500)/1000*1000)
+	})
 	s = strings.ReplaceAll(s, ":rwlock_timeout:", "#")
 	return strings.ReplaceAll(s, l.name, "N")
 }
 
-var tokens = regexp.MustCompile(` \d{16} `)
+var (
+	tokens = regexp.MustCompile(` \d{16} `)
+	firsts = regexp.MustCompile(`first \d{4,}`)
+)
 
 // run executes commands.
 func (l *lab) run(commands ...string) {

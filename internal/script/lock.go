@@ -72,6 +72,7 @@ type Verdict struct {
 	TTL    time.Duration // remaining lease of the current owner; negative: for ever
 	Key    string        // the lock of a group that was not granted
 	Place  int           // in the queue at the server, from 1; 0: not queued
+	Entry  int64         // the number of the entry in the queue; another one if the owner has left the queue in between
 	Full   bool          // not queued, since as many wait as may
 	Young  bool          // not held, but the server has restarted too recently to grant it
 	Plain  bool          // held by a client of another library, see LookAtPlain

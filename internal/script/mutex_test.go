@@ -213,13 +213,13 @@ var mutexRows = []row{
 		title: "keep/shorter",
 		given: []string{"HSET N a:1 2", "EXPIRE N 600"},
 		do:    keepMutex(), reply: "1", heard: "0 on channel",
-		state: []string{"N hash a:1=2, TTL 60s"},
+		state: []string{"N hash a:01=2, TTL 60s"},
 	},
 	{
 		title: "keep/longer",
 		given: []string{"HSET N a:1 1", "EXPIRE N 20"},
 		do:    keepMutex(), reply: "1",
-		state: []string{"N hash a:1=1, TTL 60s"},
+		state: []string{"N hash a:01=1, TTL 60s"},
 	},
 	{
 		title: "keep/another's",
@@ -232,13 +232,13 @@ var mutexRows = []row{
 		title: "keep/a writer",
 		given: []string{"HSET N mode write a:1 1", "EXPIRE N 600"},
 		do:    keepMutex(), reply: "1", heard: "0 on channel",
-		state: []string{"N hash a:1=1 mode=write, TTL 60s"},
+		state: []string{"N hash a:01=1 mode=write, TTL 60s"},
 	},
 	{
 		title: "keep/a writer with a read hold", // which may last longer
 		given: []string{"HSET N mode write a:1 1 c:1 1", "EXPIRE N 600"},
 		do:    keepMutex(), reply: "1",
-		state: []string{"N hash a:1=1 c:1=1 mode=write, TTL 600s"},
+		state: []string{"N hash a:01=1 c:1=1 mode=write, TTL 600s"},
 	},
 	{
 		title: "keep/another type",
@@ -560,5 +560,24 @@ func TestMutexInspect(t *testing.T) {
 	b.s.Do(t, "PERSIST", b.m.Gate())
 	if s := inspect(); s.TTL >= 0 {
 		t.Errorf("without end: %+v", s)
+	}
+}
+
+// A renewal that arrives after the release of a lock that stays for a time does not extend
+// it. The request to keep it can be sent again.
+func TestLateRenewalOfKept(t *testing.T) {
+	b := newBench(t)
+	b.acquire("a:1", 1, time.Minute)
+	ref := b.m.Ref("a:1")
+	for range 2 {
+		if kept, err := script.Kept(b.d.Do(t.Context(), script.Keep(ref, 2*time.Second, "x"))); !kept || err != nil {
+			t.Fatal(kept, err)
+		}
+	}
+	if held, err := script.Prolong(t.Context(), b.d, ref, time.Minute); held || err != nil {
+		t.Errorf("renewed: %v, %v", held, err)
+	}
+	if left := b.ttl(); left > 2*time.Second {
+		t.Errorf("it stays for %v", left)
 	}
 }

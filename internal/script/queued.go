@@ -17,6 +17,7 @@ var (
 	fencedPass  = load("fenced_pass", "free", "counter", "grant", "queue", "listeners", "pass")
 	writeQueue  = load("rwmutex_write_queue", "clock", "rwmutex", "readers", "enter", "grant", "queue")
 	writePass   = load("rwmutex_write_pass", "release_write", "tell_all", "clock", "writers", "rwmutex", "readers", "settle", "left", "write", "grant", "queue", "listeners", "pass", "writes")
+	queuePrune  = load("queue_prune", "grant", "queue", "listeners")
 	readPass    = load("rwmutex_read_pass", "release_read", "tell_all", "foreign", "rwmutex", "readers", "read", "grant", "queue", "listeners", "pass", "writes")
 )
 
@@ -66,8 +67,8 @@ func (l *Write) Queued() *Queued { return &l.queued }
 func (l *Read) Queued() *Queued { return &l.queued }
 
 // Queued returns the same fair mutex. Its queue is that of Redisson, in which owners wait
-// and not clients. A release grants it to the next owner if the client of this owner
-// listens for grants.
+// and not clients. A release tells the next owner to ask, on the channel of its client. It
+// grants nothing, because the owners in this queue are not secret.
 func (f *Fair) Queued() *Queued { return &f.queued }
 
 // Queued returns nil: votes are not granted by other clients.
@@ -130,8 +131,12 @@ func (q *Queued) Claim(c Claim) driver.Call {
 		if q.entry != "" {
 			call.Args = append(call.Args, c.Owner+q.entry)
 		}
-		if q.enter != fairAcquire {
+		switch q.enter {
+		case fairAcquire:
+		case leasedQueue:
 			call.Args = append(call.Args, most(c), flag(c.Check))
+		default:
+			call.Args = append(call.Args, most(c), flag(c.Check), publish)
 		}
 	}
 	return call
@@ -156,12 +161,15 @@ func (q *Queued) Decode(c Claim, r driver.Reply) (Verdict, error) {
 // decodePlace decodes the reply to a claim that was not granted: how long the lock is held,
 // and the place in the queue.
 func decodePlace(k Claimer, c Claim, s *driver.Script, r driver.Reply) (Verdict, error) {
-	if len(r.List) != 2 || r.List[0].Type != driver.Int || r.List[1].Type != driver.Int {
+	if len(r.List) < 2 || len(r.List) > 3 || r.List[0].Type != driver.Int || r.List[1].Type != driver.Int {
 		return Verdict{}, unexpected(s, r)
 	}
 	v, err := k.Decode(c, r.List[0])
 	if err != nil || v.Granted() {
 		return Verdict{}, unexpected(s, r)
+	}
+	if len(r.List) == 3 {
+		v.Entry = r.List[2].Int
 	}
 	v.Place, v.Full = int(min(max(r.List[1].Int, 0), maxPlace)), r.List[1].Int == full
 	return v, nil
@@ -196,23 +204,37 @@ func (q *Queued) free(owner string, lot int) driver.Call {
 	return call
 }
 
+// Prune returns the call that removes entries of clients that do not listen from the queue.
+func (q *Queued) Prune() driver.Call {
+	return driver.Call{Script: queuePrune, Keys: []string{q.queue}, Args: []string{strconv.Itoa(int(clock.Random(100))), publish}}
+}
+
 // A Grant is a message that a release has granted a lock.
 type Grant struct {
 	Token int64
 	Lease time.Duration // from the grant
+	Entry int64         // the number of the entry that was granted, see Verdict
 }
 
 // DecodeGrant decodes what follows the owner in the message of a grant. It returns false
 // if it is not a grant.
 func DecodeGrant(text string) (Grant, bool) {
-	token, lease, _ := strings.Cut(text, " ")
-	t, err := strconv.ParseInt(token, 10, 64)
-	ms, err2 := strconv.ParseInt(lease, 10, 64)
-	if err != nil || err2 != nil || t <= 0 || ms <= 0 || ms > maxGrant.Milliseconds() {
+	var numbers [3]int64
+	fields := strings.Split(text, " ")
+	if len(fields) != len(numbers) {
 		return Grant{}, false
 	}
-	return Grant{t, time.Duration(ms) * time.Millisecond}, true
+	for i, field := range fields {
+		var err error
+		if numbers[i], err = strconv.ParseInt(field, 10, 64); err != nil || numbers[i] <= 0 {
+			return Grant{}, false
+		}
+	}
+	if numbers[1] > maxGrant.Milliseconds() {
+		return Grant{}, false
+	}
+	return Grant{numbers[0], time.Duration(numbers[1]) * time.Millisecond, numbers[2]}, true
 }
 
-// maxGrant bounds the lease time of a grant.
-const maxGrant = time.Minute
+// maxGrant bounds the lease time of a grant. It is that in lua/lib/grant.lua.
+const maxGrant = 3 * time.Second

@@ -22,24 +22,24 @@ var queuedRows = []row{
 	{
 		title: "queue/held",
 		given: taken,
-		do:    acquire(queued, line("a:1")), reply: "[held 60s 1]",
+		do:    acquire(queued, line("a:1")), reply: "[held 60s 1 token]",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+never, TTL 300s"},
 	},
 	{
 		title: "queue/behind another",
 		given: append([]string{"ZADD line 1 c:1"}, taken...),
-		do:    acquire(queued, line("a:1")), reply: "[held 60s 2]",
+		do:    acquire(queued, line("a:1")), reply: "[held 60s 2 token]",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+never c:1+past, TTL 300s"},
 	},
 	{
 		title: "queue/again", // the place stays
 		given: append([]string{"ZADD line 1 a:1 2 c:1"}, taken...),
-		do:    acquire(queued, line("a:1")), reply: "[held 60s 1]",
+		do:    acquire(queued, line("a:1")), reply: "[held 60s 1 1]",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+past c:1+past, TTL 300s"},
 	},
 	{
 		title: "queue/granted", // by a release
-		given: []string{"HSET N a:1 1", "PEXPIRE N 2000", "ZADD line 1 c:1"},
+		given: []string{"HSET N a:1 1", "PEXPIRE N 3000", "ZADD line 1 c:1"},
 		do:    acquire(queued, line("a:1")), reply: "token",
 		state: []string{"N hash a:1=1, TTL 60s", "line zset c:1+past"},
 	},
@@ -48,23 +48,24 @@ var queuedRows = []row{
 		given: []string{"ZADD line 1 c:1 2 a:1"},
 		do:    acquire(queued, line("a:1")), reply: "token",
 		state: []string{"N hash a:1=1, TTL 60s", "line zset c:1+past"},
+		heard: "first 60000 on line:c",
 	},
 	{
 		title: "queue/held by a writer",
 		given: writes("b:1", 1, 60),
-		do:    acquire(queued, line("a:1")), reply: "[held 60s 1]",
+		do:    acquire(queued, line("a:1")), reply: "[held 60s 1 token]",
 		state: []string{"N hash b:1:write=1 mode=write, TTL 60s", "line zset a:1+never, TTL 300s"},
 	},
 	{
 		title: "queue/held by a reader with its name",
 		given: reads("a:1", 60),
-		do:    acquire(queued, line("a:1")), reply: "[held 60s 1]",
+		do:    acquire(queued, line("a:1")), reply: "[held 60s 1 token]",
 		state: []string{"N hash a:1=1 mode=read, TTL 60s", "a:1#1 string 1, TTL 60s", "line zset a:1+never, TTL 300s"},
 	},
 	{
 		title: "queue/for a short time",
 		given: taken,
-		do:    acquire(queued, brief()), reply: "[held 60s 1]",
+		do:    acquire(queued, brief()), reply: "[held 60s 1 token]",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1:short9+never, TTL 300s"},
 	},
 	{
@@ -72,6 +73,7 @@ var queuedRows = []row{
 		given: []string{"ZADD line 1 a:1:short9 2 c:1"},
 		do:    acquire(queued, brief()), reply: "token",
 		state: []string{"N hash a:1=1, TTL 3s", "line zset c:1+past"},
+		heard: "first 1000 on line:c",
 	},
 	{
 		title: "queue/full",
@@ -82,13 +84,13 @@ var queuedRows = []row{
 	{
 		title: "queue/almost full",
 		given: append([]string{"ZADD line 1 c:1", "EXPIRE line 9"}, taken...),
-		do:    acquire(queued, bounded(2)), reply: "[held 60s 2]",
+		do:    acquire(queued, bounded(2)), reply: "[held 60s 2 token]",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+never c:1+past, TTL 300s"},
 	},
 	{
 		title: "queue/full, and it is in the queue",
 		given: append([]string{"ZADD line 1 b:1 2 c:1 3 a:1"}, taken...),
-		do:    acquire(queued, bounded(2)), reply: "[held 60s 3]",
+		do:    acquire(queued, bounded(2)), reply: "[held 60s 3 3]",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+past b:1+past c:1+past, TTL 300s"},
 	},
 	{
@@ -100,7 +102,7 @@ var queuedRows = []row{
 	{
 		title: "queue/of many", // those at the front keep it alive
 		given: append([]string{"ZADD line 1 c:1 2 c:2 3 c:3 4 c:4 5 c:5 6 c:6 7 c:7 8 c:8", "EXPIRE line 200"}, taken...),
-		do:    acquire(queued, line("a:1")), reply: "[held 60s 9]",
+		do:    acquire(queued, line("a:1")), reply: "[held 60s 9 token]",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+never c:1+past c:2+past c:3+past c:4+past c:5+past c:6+past c:7+past c:8+past, TTL 200s"},
 	},
 	{
@@ -112,7 +114,7 @@ var queuedRows = []row{
 	{
 		title: "queue/rights are checked",
 		given: taken,
-		do:    acquire(queued, checked()), reply: "[held 60s 1]",
+		do:    acquire(queued, checked()), reply: "[held 60s 1 token]",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+never, TTL 300s"},
 	},
 	{
@@ -145,20 +147,20 @@ var queuedRows = []row{
 		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 2 c:1 4 b:1"},
 		do:    pass(1), reply: "1", again: "0",
 		state: []string{"N hash c:1=1, TTL 3s", "line zset b:1+past"},
-		heard: "c:1 token 2000 on line:c",
+		heard: "c:1 token 3000 2 on line:c, first 3000 on line:b",
 	},
 	{
 		title: "pass/to one that wants it for a short time",
 		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 c:1:short9 2 b:1"},
 		do:    pass(1), reply: "1", again: "0",
 		state: []string{"N hash c:1=1, TTL 3s", "line zset b:1+past"},
-		heard: "c:1 token 512 on line:c",
+		heard: "c:1 token 512 1 on line:c, first 512 on line:b",
 	},
 	{
 		title: "pass/to one that wants it for too short a time", // not an entry of a client
-		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 c:1:short11 2 b:1"},
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 c:1:short12 2 b:1"},
 		do:    pass(1), reply: "1", again: "0",
-		state: []string{"line zset b:1+past c:1:short11+past"},
+		state: []string{"line zset b:1+past c:1:short12+past"},
 		heard: "0 on channel,  on line:c",
 	},
 	{
@@ -173,14 +175,14 @@ var queuedRows = []row{
 		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 2 c:1"}, full: true,
 		do: pass(1), reply: "1", again: "0",
 		state: []string{"N hash c:1=1, TTL 3s"},
-		heard: "c:1 token 2000 on line:c",
+		heard: "c:1 token 3000 2 on line:c",
 	},
 	{
 		title: "pass/the first does not listen",
 		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 j:7 2 x 4 c:1 6 b:1"},
 		do:    pass(1), reply: "1", again: "0",
 		state: []string{"N hash c:1=1, TTL 3s", "line zset b:1+past"},
-		heard: "c:1 token 2000 on line:c",
+		heard: "c:1 token 3000 4 on line:c, first 3000 on line:b",
 	},
 	{
 		title: "pass/after one long entry, nothing more is read",
@@ -214,12 +216,21 @@ var queuedRows = []row{
 		given: append([]string{"ZADD line 1 a:1:short9 2 c:1"}, taken...),
 		do:    pass(1), reply: "0",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset c:1+past"},
+		heard: "first 60000 on line:c",
 	},
 	{
 		title: "pass/not held", // the owner leaves the queue
 		given: append([]string{"ZADD line 1 a:1 2 c:1"}, taken...),
 		do:    pass(1), reply: "0",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset c:1+past"},
+		heard: "first 60000 on line:c",
+	},
+	{
+		title: "pass/not held, and the lock is free", // a grant was not used
+		given: []string{"ZADD line 1 a:1 2 c:1"},
+		do:    pass(1), reply: "0",
+		state: []string{"N hash c:1=1, TTL 3s"},
+		heard: "c:1 token 3000 2 on line:c",
 	},
 	{
 		title: "pass/to one that wants another kind", // it is told, and asks
@@ -244,12 +255,12 @@ var queuedRows = []row{
 	{
 		title: "fenced queue/held",
 		given: append([]string{"SET token 41"}, taken...),
-		do:    acquire(queuedFenced, line("a:1")), reply: "[held 60s 1]",
+		do:    acquire(queuedFenced, line("a:1")), reply: "[held 60s 1 token]",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1:fenced+never, TTL 300s", "token string 41"},
 	},
 	{
 		title: "fenced queue/granted", // by a release
-		given: []string{"HSET N a:1 1", "PEXPIRE N 2000", "SET token 41", "ZADD line 1 c:1:fenced"},
+		given: []string{"HSET N a:1 1", "PEXPIRE N 3000", "SET token 41", "ZADD line 1 c:1:fenced"},
 		do:    acquire(queuedFenced, line("a:1")), reply: "41",
 		state: []string{"N hash a:1=1, TTL 60s", "line zset c:1:fenced+past", "token string 41"},
 	},
@@ -258,6 +269,7 @@ var queuedRows = []row{
 		given: []string{"SET token 41", "ZADD line 1 c:1:fenced 2 a:1:fenced"},
 		do:    acquire(queuedFenced, line("a:1")), reply: "42", again: "42",
 		state: []string{"N hash a:1=1, TTL 60s", "line zset c:1:fenced+past", "token string 42"},
+		heard: "first 60000 on line:c",
 	},
 	{
 		title: "fenced queue/bad counter",
@@ -270,7 +282,7 @@ var queuedRows = []row{
 		given: []string{"HSET N a:1 1", "EXPIRE N 60", "SET token 41", "ZADD line 2 c:1:fenced 4 b:1:fenced"},
 		do:    passOf(queuedFenced, 1), reply: "1", again: "0",
 		state: []string{"N hash c:1=1, TTL 3s", "line zset b:1:fenced+past", "token string 42"},
-		heard: "c:1 42 2000 on line:c",
+		heard: "c:1 42 3000 2 on line:c, first 3000 on line:b",
 	},
 	{
 		title: "fenced pass/bad counter", // it is left free, and a client that asks is told why
@@ -284,6 +296,7 @@ var queuedRows = []row{
 		given: append([]string{"ZADD line 1 a:1:fenced 2 c:1"}, taken...),
 		do:    passOf(queuedFenced, 1), reply: "0",
 		state: []string{"N hash b:1=1, TTL 60s", "line zset c:1+past"},
+		heard: "first 60000 on line:c",
 	},
 
 	{
@@ -294,7 +307,7 @@ var queuedRows = []row{
 	{
 		title: "write queue/held by a writer",
 		given: writes("b:1", 1, 60),
-		do:    acquire(queuedWrite, line("a:1")), reply: "[held 60s 1]",
+		do:    acquire(queuedWrite, line("a:1")), reply: "[held 60s 1 token]",
 		state: []string{"N hash b:1:write=1 mode=write, TTL 60s", "line zset a:1:write+never, TTL 300s"},
 	},
 	{
@@ -306,7 +319,7 @@ var queuedRows = []row{
 	{
 		title: "write queue/before readers",
 		given: writes("b:1", 1, 60),
-		do:    acquire(queuedWriteFirst, line("a:1")), reply: "[held 60s 1]",
+		do:    acquire(queuedWriteFirst, line("a:1")), reply: "[held 60s 1 token]",
 		state: []string{"N hash b:1:write=1 mode=write, TTL 60s", "line zset a:1:write+never, TTL 300s", "writers zset a:1:write+3s, TTL 3s"},
 	},
 	{
@@ -314,7 +327,7 @@ var queuedRows = []row{
 		given: append(writes("a:1", 1, 60), "ZADD line 2 c:1:write 4 b:1:write", "ZADD writers +3 c:1:write"),
 		do:    passOf(queuedWrite, 1), reply: "1", again: "0",
 		state: []string{"N hash c:1:write=1 mode=write, TTL 3s", "line zset b:1:write+past"},
-		heard: "c:1 token 2000 on line:c",
+		heard: "c:1 token 3000 2 on line:c, first 3000 on line:b",
 	},
 	{
 		title: "write pass/left free",
@@ -334,6 +347,7 @@ var queuedRows = []row{
 		given: append(writes("b:1", 1, 60), "ZADD line 1 a:1:write 2 c:1:write"),
 		do:    passOf(queuedWrite, 1), reply: "0",
 		state: []string{"N hash b:1:write=1 mode=write, TTL 60s", "line zset c:1:write+past"},
+		heard: "first 60000 on line:c",
 	},
 	{
 		title: "write pass/reads on", // the next writer has to wait
@@ -347,7 +361,7 @@ var queuedRows = []row{
 		given: []string{"HSET N mode read a:1 1", "EXPIRE N 60", "SET a:1#1 1 EX 60", "ZADD line 2 c:1:write", "ZADD writers +3 c:1:write"},
 		do:    passOf(queuedRead, 1), reply: "1", again: "0",
 		state: []string{"N hash c:1:write=1 mode=write, TTL 3s"},
-		heard: "c:1 token 2000 on line:c",
+		heard: "c:1 token 3000 2 on line:c",
 	},
 	{
 		title: "read pass/others read on",
@@ -371,7 +385,7 @@ var queuedRows = []row{
 	{
 		title: "permits/too few",
 		given: []string{"SET N 1", "ZADD timeout +60 b:1.0", "ZADD line 1 c:1:permits1"},
-		do:    acquire(queuedLeased(2), line("a:1")), reply: "[held 60s 2]",
+		do:    acquire(queuedLeased(2), line("a:1")), reply: "[held 60s 2 token]",
 		state: []string{"N string 1", "line zset a:1:permits2+never c:1:permits1+past, TTL 300s", "timeout zset b:1.0+60s"},
 	},
 	{
@@ -384,7 +398,7 @@ var queuedRows = []row{
 	{
 		title: "permits/not enough and no lease", // of which the end could be waited for
 		given: []string{"SET N 1"},
-		do:    acquire(queuedLeased(2), line("a:1")), reply: "[0 1]",
+		do:    acquire(queuedLeased(2), line("a:1")), reply: "[0 1 token]",
 		state: []string{"N string 1", "line zset a:1:permits2+never, TTL 300s"},
 	},
 	{
@@ -399,35 +413,35 @@ var queuedRows = []row{
 		given: []string{"SET N 0", "ZADD timeout +60 a:1.0 +60 a:1.1 +60 a:1.2", "ZADD line 2 c:1:permits1 4 b:1:permits1"},
 		do:    passOf(queuedLeased(3), 1), reply: "1", again: "0",
 		state: []string{"N string 1", "timeout zset b:1.0+3s c:1.0+3s"},
-		heard: "c:1 token 2000 on line:c, b:1 token 2000 on line:b",
+		heard: "c:1 token 3000 2 on line:c, b:1 token 3000 4 on line:b",
 	},
 	{
 		title: "permits pass/several to one client",
 		given: []string{"SET N 1", "EXPIRE N 600", "ZADD timeout +60 a:1.0", "ZADD line 2 c:1:permits2"},
 		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
 		state: []string{"N string 0, TTL 600s", "timeout zset c:1.0+3s c:1.1+3s, TTL 600s"},
-		heard: "c:1 token 2000 on line:c",
+		heard: "c:1 token 3000 2 on line:c",
 	},
 	{
 		title: "permits pass/past one who wants more",
 		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 2 c:1:permits2 4 b:1:permits1"},
 		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
 		state: []string{"N string 0", "line zset c:1:permits2+past", "timeout zset b:1.0+3s"},
-		heard: "b:1 token 2000 on line:b",
+		heard: "b:1 token 3000 4 on line:b",
 	},
 	{
 		title: "permits pass/past one who does not listen",
 		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 2 d:1:permits1 4 b:1:permits1"},
 		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
 		state: []string{"N string 0", "timeout zset b:1.0+3s"},
-		heard: "b:1 token 2000 on line:b",
+		heard: "b:1 token 3000 4 on line:b",
 	},
 	{
 		title: "permits pass/to one that wants them for a short time",
-		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 3 c:1:permits1:short9 4 b:1:permits1"},
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 3 c:1:permits1:short9"},
 		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
-		state: []string{"N string 0", "line zset b:1:permits1+past", "timeout zset c:1.0+3s"},
-		heard: "c:1 token 512 on line:c",
+		state: []string{"N string 0", "timeout zset c:1.0+3s"},
+		heard: "c:1 token 512 3 on line:c",
 	},
 	{
 		title: "permits pass/left free",
@@ -447,13 +461,14 @@ var queuedRows = []row{
 		given: []string{"SET N 0", "ZADD timeout +60 b:1.0", "ZADD line 2 a:1:permits1 4 c:1:permits1"},
 		do:    passOf(queuedLeased(1), 1), reply: "0",
 		state: []string{"N string 0", "line zset c:1:permits1+past", "timeout zset b:1.0+60s"},
+		heard: "first 60000 on line:c",
 	},
 	{
 		title: "permits pass/memory full", full: true,
 		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 2 c:1:permits1"},
 		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
 		state: []string{"N string 0", "timeout zset c:1.0+3s"},
-		heard: "c:1 token 2000 on line:c",
+		heard: "c:1 token 3000 2 on line:c",
 	},
 }
 
@@ -548,11 +563,67 @@ func (d deaf) Message(string, string)    {}
 func (d deaf) Subscribed(string, uint64) { d <- struct{}{} }
 func (d deaf) Lost([]string, error)      {}
 
+// A release of a permit passes over any number of clients that want more permits than are
+// free. At its bound it tells the next one, which continues when it asks.
+func TestPastMany(t *testing.T) {
+	for _, greedy := range []int{16, 200, 300, 600} {
+		b := newBench(t)
+		p := script.NewLeased(b.m.Gate(), 5).Queued()
+		one := script.NewLeased(b.m.Gate(), 1).Queued()
+		grants := p.GrantChannels("c:1")
+		ears := listen(t, b.s, b.d, grants[0], grants[1], one.GrantChannels("b:1")[1])
+		b.s.Do(t, "SET", b.m.Gate(), "0")
+		b.s.Do(t, "ZADD", p.Ref("a:1").Key, fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()), string(one.Ref("a:1").Permits))
+		add := []string{"ZADD", grants[0]}
+		for i := range greedy {
+			add = append(add, fmt.Sprint(1+i), fmt.Sprintf("c:%d:permits5", 1+i))
+		}
+		b.s.Do(t, append(add, fmt.Sprint(greedy+1), "b:1:permits1")...)
+		if _, err := b.d.Do(t.Context(), one.Pass("a:1", 1)); err != nil {
+			t.Fatal(err)
+		}
+		looks := 0
+		for ; b.s.Int(t, "GET", b.m.Gate()) == 1 && looks < 5; looks++ {
+			heard := ears.heard()
+			if len(heard) != 1 || heard[0] != " on "+grants[1] {
+				t.Fatalf("%d are greedy: heard %q", greedy, heard)
+			}
+			v, err := script.Acquire(t.Context(), b.d, p, line(fmt.Sprint("c:", 257+256*looks)))
+			if err != nil || v.Granted() {
+				t.Fatal(v, err)
+			}
+		}
+		if b.s.Int(t, "GET", b.m.Gate()) != 0 {
+			t.Errorf("%d are greedy: the permit is still free", greedy)
+		}
+		if want := (greedy - 1) / 256; looks != want {
+			t.Errorf("%d are greedy: %d looks, want %d", greedy, looks, want)
+		}
+	}
+}
+
+// Prune removes the entries of clients that do not listen, and leaves the others.
+func TestPrune(t *testing.T) {
+	b := newBench(t)
+	q := b.m.Queued()
+	grants := q.GrantChannels("c:1")
+	listen(t, b.s, b.d, grants[0], grants[1])
+	b.s.Do(t, "ZADD", grants[0], "1", "d:1", "2", "c:1", "3", "e:1", "4", "x", "5", "c:2:fenced")
+	r, err := b.d.Do(t.Context(), q.Prune())
+	if err != nil || r.Int != 3 || b.s.Int(t, "ZCARD", grants[0]) != 2 {
+		t.Errorf("%d were removed, %d are left: %v", r.Int, b.s.Int(t, "ZCARD", grants[0]), err)
+	}
+	b.s.Do(t, "SET", grants[0], "x")
+	if r, err := b.d.Do(t.Context(), q.Prune()); err != nil || r.Int != 0 {
+		t.Errorf("of another type: %v, %v", r, err)
+	}
+}
+
 func TestDecodeGrant(t *testing.T) {
-	if g, ok := script.DecodeGrant("1794851868224128 2000"); !ok || g != (script.Grant{Token: 1794851868224128, Lease: 2 * time.Second}) {
+	if g, ok := script.DecodeGrant("1794851868224128 3000 17"); !ok || g != (script.Grant{Token: 1794851868224128, Lease: 3 * time.Second, Entry: 17}) {
 		t.Error(g, ok)
 	}
-	for _, text := range []string{"", "1", "1 ", " 1", "0 1", "1 0", "-1 1", "1 -1", "1 1 1", "x 1", "1 x", "99999999999999999999 1", "1 99999999999"} {
+	for _, text := range []string{"", "1", "1 1", "1 1 ", " 1 1", "0 1 1", "1 0 1", "1 1 0", "-1 1 1", "1 -1 1", "1 1 1 1", "x 1 1", "1 x 1", "1 1 x", "99999999999999999999 1 1", "1 3001 1"} {
 		if g, ok := script.DecodeGrant(text); ok {
 			t.Errorf("%q is %v", text, g)
 		}

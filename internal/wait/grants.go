@@ -1,18 +1,33 @@
 package wait
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+	"time"
+)
 
-// Grants is a waiter that receives the grants of a lock to one owner of this client. A
-// grant is a message of the owner, a space, and a text. A message of only the owner asks
-// this owner to look, and an empty message asks all.
+// Grants is a waiter that receives the grants of a lock to one owner of this client. The
+// messages on the channel of the client are
+//
+//	<owner> <text>  the owner has the lock
+//	<owner>         the owner should ask
+//	first <ms>      an owner of the client is the first in the queue, and the lock is held for that time
+//	                all owners of the client should ask, if the message is empty
 type Grants struct {
 	*Waiter
 	channel string // of the grants
 
 	// Guarded by Hub.mu.
 	owner string // whose grants are received; "": no grants are
-	text  string // of the last grant to the owner
-	look  bool   // a message that asks the owner to look has arrived
+	news  News
+}
+
+// News is what the messages say that have arrived.
+type News struct {
+	Grant string        // the text of the first grant to the owner; "": none
+	Look  bool          // the owner should ask
+	First bool          // the owner is the first in the queue
+	Held  time.Duration // with First: for how long the lock is held; negative: without end
 }
 
 // JoinGrants returns a new waiter for grants, which wakes as w does. Grants arrive on the
@@ -28,17 +43,16 @@ func (w *Waiter) JoinGrants(names ...string) *Grants {
 func (g *Grants) Expect(owner string) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
-	g.owner, g.text, g.look = owner, "", false
+	g.owner, g.news = owner, News{}
 }
 
-// Take returns the text of a grant to the owner, or "", and whether the owner was asked
-// to look, since the last call.
-func (g *Grants) Take() (text string, look bool) {
+// Take returns what has arrived since the last call.
+func (g *Grants) Take() News {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()
-	text, look = g.text, g.look
-	g.text, g.look = "", false
-	return text, look
+	n := g.news
+	g.news = News{}
+	return n
 }
 
 // accept stores a notice. It reports whether it concerns the owner. The caller holds
@@ -50,17 +64,23 @@ func (g *Grants) accept(n Notice) bool {
 	case n.Channel != g.channel || g.owner == "":
 		return false
 	case n.Payload == "":
-		g.look = true
+		g.news.Look = true
 		return true
 	}
-	owner, text, _ := strings.Cut(n.Payload, " ")
-	if owner != g.owner {
-		return false // of an earlier call, whose release is on its way
-	}
-	if text == "" {
-		g.look = true
-	} else {
-		g.text = text
+	name, text, _ := strings.Cut(n.Payload, " ")
+	switch {
+	case name == "first":
+		ms, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return false
+		}
+		g.news.First, g.news.Held = true, time.Duration(ms)*time.Millisecond
+	case name != g.owner:
+		return false
+	case text == "":
+		g.news.Look = true
+	case g.news.Grant == "": // a second one does not come from the server
+		g.news.Grant = text
 	}
 	return true
 }

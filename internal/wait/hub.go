@@ -46,6 +46,10 @@ type Told struct {
 	// Lost.
 	Restored func()
 
+	// Stray reports a message that no waiter of a channel has used. It is called with a
+	// lock, and must not block.
+	Stray func(channel, payload string)
+
 	// Refused reports that the server refuses a channel. Other channels are not
 	// affected. It is called once per channel.
 	Refused func(channel string, err error)
@@ -350,7 +354,11 @@ func (h *Hub) pass(n Notice) {
 		ch.live = true
 		delete(h.refused, n.Channel)
 	}
+	used := false
 	for _, w := range ch.waiters {
-		w.notify(n)
+		used = w.notify(n) || used
+	}
+	if !used && n.Sort == Message && h.told.Stray != nil {
+		h.told.Stray(n.Channel, n.Payload)
 	}
 }

@@ -61,16 +61,16 @@ func (t *Tap) Confirm() {
 	}
 }
 
-// notify stores a notice if the waiter keeps some, and wakes the waiter. The
-// caller holds Hub.mu.
-func (w *Waiter) notify(n Notice) {
+// notify stores a notice if the waiter keeps some, and wakes the waiter. It reports whether
+// the notice concerns the waiter. The caller holds Hub.mu.
+func (w *Waiter) notify(n Notice) bool {
 	if g := w.grants; g != nil && !g.accept(n) {
-		return
+		return false
 	}
 	if t := w.tap; t != nil {
 		switch {
 		case n.Sort == Message && !t.concerns(n.Channel, n.Payload):
-			return
+			return false
 		case len(t.notices) < maxNotices:
 			t.notices = append(t.notices, n)
 		default:
@@ -81,4 +81,5 @@ func (w *Waiter) notify(n Notice) {
 	case w.wake <- struct{}{}:
 	default: // a wake-up is pending already
 	}
+	return true
 }

@@ -281,7 +281,8 @@ func (w *Watchdog) pause(c *Watched, err error) time.Duration {
 	}
 	period := w.period(c.renewal)
 	if err == nil || driver.ClassOf(err) != driver.Fatal {
-		return retry(period)
+		left := max(c.warning()-clock.Now(), 0) / 4 // the first lease of a grant by a release is short
+		return min(retry(period), max(left, 5*time.Millisecond))
 	}
 	// The server refuses until an operator changes something, and each lease
 	// costs a call of its own.

@@ -19,9 +19,9 @@ const (
 	// maxSleep bounds how long the watchdog relies on a timer. While the machine
 	// sleeps, timers do not advance, but leases do.
 	maxSleep = time.Second
-	// firstRenewal is the time to the first renewal of a lease that is short until then.
-	// Most locks are released earlier.
-	firstRenewal = 50 * time.Millisecond
+	// firstRenewal is the time to the first renewal of a lease that is short until then. A
+	// lock that is held for less needs none. Later, a pause of the server could end the lease.
+	firstRenewal = 5 * time.Millisecond
 	// never is later than any lease.
 	never = time.Duration(1<<63 - 1)
 )

@@ -348,3 +348,33 @@ func TestFairGivesUp(t *testing.T) {
 		locktest.Release(t, l)
 	}
 }
+
+// A fair mutex with a short lease is handed over as fast as others: its waiters listen, too.
+func TestFairShortLeases(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	short := holdfast.Options{WatchdogTimeout: time.Second}
+	clients := []*holdfast.Client{locktest.Open(t, s.URL(), short), locktest.Open(t, s.URL(), short)}
+	const turns = 20
+	start := time.Now()
+	var wg sync.WaitGroup
+	for _, c := range clients {
+		wg.Go(func() {
+			for range turns {
+				l, err := c.FairMutex(locktest.Name(t)).Lock(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(time.Millisecond)
+				if err := l.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if took := locktest.Took(start); took > turns*250*time.Millisecond { // without messages, each hand-over takes half a second
+		t.Errorf("%d hand-overs took %v", 2*turns, took)
+	}
+}

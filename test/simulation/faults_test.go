@@ -77,18 +77,24 @@ func (w *world) disturb(p *process, f faults) {
 	}
 }
 
+// crash lets a process die. The connections of every other one are not closed: the server
+// believes that it listens.
 func (w *world) crash(p *process) {
 	if w.crashes == 0 || p.links[0].dead() {
 		return
 	}
 	w.crashes--
+	closes := p.number%2 == 0
 	for _, l := range p.links {
-		l.crash()
+		l.crash(closes)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tracef("client %d crashes", p.number)
 	w.gone++
+	if !closes {
+		w.ghosts++
+	}
 	w.leases = slices.DeleteFunc(w.leases, func(x *lease) bool { return x.call.process == p })
 	w.calls = slices.DeleteFunc(w.calls, func(x *call) bool { return x.process == p })
 }
@@ -118,6 +124,9 @@ func (w *world) shut(p *process) {
 // stop lets a master do nothing for d.
 func (w *world) stop(r *rand.Rand, d time.Duration) {
 	i := r.IntN(len(w.nets))
+	if w.plan.profile.kept && time.Since(w.nets[i].master.resumes) < 2*time.Second {
+		return // two short stops are not a long one
+	}
 	w.note("server %d stops for %v", i, d)
 	n := w.nets[i]
 	n.mu.Lock()
@@ -274,7 +283,8 @@ func (w *world) force(p *process, r *rand.Rand) {
 	}()
 }
 
-// forge publishes grants that no script has made, as a user could that may only publish.
+// forge publishes messages that no script has sent, as a user could that may only publish. It
+// guesses the names of owners: they would be these without their random digits.
 func (w *world) forge(p *process) {
 	defer w.lock()()
 	for _, c := range w.calls {
@@ -282,11 +292,15 @@ func (w *world) forge(p *process) {
 			continue
 		}
 		id := p.clients[0].ID()
+		channel := "holdfast:queue:{" + c.objects[0].name + "}:" + id
 		for n := range 40 {
-			owner := fmt.Sprintf("%s:%d", id, n+1)
-			_, _ = w.net.master.data.Do("PUBLISH", "holdfast:queue:{"+c.objects[0].name+"}:"+id, owner+" 9007199254740990 60000")
+			for _, secret := range []string{"", "1000000000000"} {
+				_, _ = w.net.master.data.Do("PUBLISH", channel, fmt.Sprintf("%s:%d%s 9007199254740990 60000", id, n+1, secret))
+			}
 		}
-		w.tracef("grants to client %d are forged", p.number)
+		_, _ = w.net.master.data.Do("PUBLISH", channel, "first 3600000")
+		_, _ = w.net.master.data.Do("PUBLISH", channel, "")
+		w.tracef("messages to client %d are forged", p.number)
 		return
 	}
 }

@@ -333,7 +333,7 @@ func (w *world) judgeKept() {
 
 // judgeFull judges a call that was refused because too many wait.
 func (w *world) judgeFull(c *call) {
-	n := 0
+	n := w.ghosts * w.plan.profile.users
 	for _, x := range w.calls {
 		if x.objects[0] == c.objects[0] && x.process.live() {
 			n++

@@ -251,7 +251,8 @@ func (l *link) execute(s *server, calls []driver.Call, reset, late bool) (result
 			break
 		}
 		late = true
-		wait += time.Since(s.stopped) / 8 // in the order in which they came, at different times
+		spread := max(8, s.resumes.Sub(s.stopped)/time.Second)
+		wait += time.Since(s.stopped) / spread // in the order in which they came, at different times, within a second
 		n.mu.Unlock()
 		time.Sleep(wait)
 	}
@@ -313,7 +314,17 @@ func (l *link) dead() (dead bool) {
 }
 
 // crash ends the process of the client, for the server: nothing arrives any more.
-func (l *link) crash() { l.draw(func() { l.crashed = true }) }
+func (l *link) crash(closes bool) {
+	var ears []*ear
+	l.draw(func() { l.crashed, ears = true, l.ears })
+	for _, e := range ears {
+		if closes {
+			e.mu.Lock()
+			_ = e.connection.Close()
+			e.mu.Unlock()
+		}
+	}
+}
 
 // freeze lets nothing pass for d, in either direction.
 func (l *link) freeze(d time.Duration) {

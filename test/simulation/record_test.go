@@ -221,13 +221,14 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 				x.broken, x.bound = "a replaced master has granted it", w.toldAtOnce()
 			}
 			if !had {
+				x.stays = time.Time{} // a request that came late has queued it again
 				x.server, x.write, x.behind = s, s.writes, x.behind || behind
 				x.used = time.Now()
 				if x.process == nil {
 					x.process = w.processes[client]
 				}
 				w.tracef("  %s is granted to %s for %v", o.name, x.name, end.Sub(s.now()))
-				if w.stopsFor > 0 && strings.HasSuffix(c.Script.Name, "_pass") {
+				if w.stopsFor > 0 && strings.HasSuffix(c.Script.Name, "_pass") && time.Since(s.resumes) > 2*time.Second {
 					w.tracef("the server stops for %v", w.stopsFor)
 					s.stopped, s.resumes, w.stopsFor = time.Now(), time.Now().Add(w.stopsFor), 0
 				}

@@ -154,7 +154,7 @@ func (s *server) holds(o *object) map[string]time.Time {
 		if field == "mode" || field == "leader" {
 			continue
 		}
-		id := strings.TrimSuffix(field, ":write")
+		id := strings.Replace(strings.TrimSuffix(field, ":write"), ":0", ":", 1) // the lock may stay: see lua/keep.lua
 		all[id] = end
 		if n, _ := strconv.Atoi(count); field == id && slices.Contains(pairs, "mode") { // a reader has a time for each hold
 			var longest int64

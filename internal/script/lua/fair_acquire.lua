@@ -5,12 +5,12 @@
 --       3 hold count of the owner afterwards: 1, or more to reenter
 --       4 1 to queue for it, or to send a heartbeat in the queue; 0 to try once
 --       5 PUBLISH or SPUBLISH
---       6 1 if the client listens for grants; otherwise missing
+--       6 1 if the client listens on its channel; otherwise missing
 --       7 how many may queue; missing without a limit
 -- RETURN  > 0   acquired; a token above those of all earlier grants
 --         <= 0  held by another owner, or another owner is next, or, on reentry, no longer held:
 --               -1 - the remaining ms, 0 if it never expires
---         If the client listens for grants, a list of that, and 1 if it need not listen on the channel of the owner: neither the holder
+--         If the client listens on its channel, a list of that, and 1 if it need not listen on the channel of the owner: neither the holder
 --         nor an owner in the queue is one of Redisson
 --         If the queue is full, a list of that, and -1
 local owner = ARGV[2]
@@ -33,7 +33,7 @@ if ARGV[3] ~= '1' then return -1 end
 local BEAT, LATE, AGAIN = 500, 1500, 10000
 local last = sign(owner, LIFE)
 local silent = last and now + LIFE - math.ceil(last)
-local listens = ARGV[6] == '1' and tonumber(ARGV[1]) >= GRANT
+local listens = ARGV[6] == '1'
 local known = last and (last % 1 > 0) == listens -- the server knows whether the client listens
 local peace = sign('', MOMENT) or 0
 if silent and silent > LATE and peace + AGAIN < now then

@@ -3,9 +3,9 @@
 -- ARGV  1 owner
 --       2 hold count of the owner afterwards: 0 frees it
 --       3 PUBLISH or SPUBLISH
---       4 any text, to grant it to the next owner if its client listens for grants; otherwise missing
+--       4 a random number, which has no meaning here
 -- RETURN  0  the owner does not hold it
---         1 + the number of clients that received the message, or 1 if it is still held, or was granted to another owner
+--         1 + the number of clients that received the message, or 1 if it is still held
 local owner = ARGV[1]
 local held = redis.call('hexists', KEYS[1], owner) == 1
 if ARGV[2] ~= '0' then
@@ -27,25 +27,9 @@ if held then redis.call('del', KEYS[1]) end
 if redis.call('exists', KEYS[1]) == 1 then return 0 end
 local head = first(false)
 
--- grant gives the free lock to the next owner, and tells its client. It returns false if the client does not listen.
-local function grant(publish, next)
-  local channel = ARGV[4] and client(next)
-  if not channel then return false end
-  local n = numsub(publish, channel)
-  if n.err or n[2] == 0 then return false end
-  if type(redis.pcall('hset', KEYS[1], next, 1)) == 'table' then return false end -- a slot that is being moved refuses it
-  redis.call('pexpire', KEYS[1], GRANT)
-  if not announce(publish, channel, next, string.format('%.0f', clock[1] * 1000000 + clock[2]), GRANT) then
-    redis.call('del', KEYS[1])
-    return false
-  end
-  redis.call('lpop', KEYS[2])
-  forget(next)
-  return true
-end
 local heard = 0
 if head then
-  if not grant(ARGV[3], head) then heard = call(ARGV[3], head) end
+  heard = call(ARGV[3], head)
   keep(false)
 end
 return held and 1 + heard or 0

@@ -9,11 +9,9 @@
 --       5 a random number from 0 to 99: see lib/queue.lua
 -- RETURN  0  the owner does not hold it; it is not in the queue any more
 --         1 + the number of clients that received the message and do not queue, or 1 if it was granted to another owner
-if not held then
-  abandon(ARGV[1] .. ':fenced')
-  return 0
-end
-return 1 + (heard and outside(heard, publish, ARGV[3], queue) or pass(':fenced', function(owner)
+if not held and not depart(ARGV[1] .. ':fenced', publish) then return 0 end
+local others = (heard and outside(heard, publish, ARGV[3], queue) or pass(':fenced', function(owner)
   local token = count(KEYS[2], false) -- nothing if the counter cannot be used: a client that asks is told why
   return token and give(owner, 1) and string.format('%.0f', token)
 end, publish, tonumber(ARGV[5]), ARGV[3], '0'))
+return held and 1 + others or 0

@@ -6,9 +6,10 @@
 --       2 owner
 --       3 1: the hold count afterwards
 --       4 how many may queue, '' without a limit; 5 1 to check the rights: see lib/queue.lua
+--       6 PUBLISH or SPUBLISH
 -- RETURN  > 0  acquired; the token: one more than at the last grant
 --         or a list: -1 - the remaining ms (0 if it never expires) of the owner that holds it; the place in the queue (0: not queued,
---         -1: it is full)
+--         -1: it is full); the score of its entry, if it is queued
 local ttl = redis.call('pttl', KEYS[1])
 local held = ttl ~= -2 and redis.call('hexists', KEYS[1], ARGV[2]) == 1 and redis.call('hexists', KEYS[1], 'mode') == 0 -- 1: a read/write lock
 if ttl ~= -2 and not held then return enqueue(ARGV[2] .. ':fenced', ARGV[1], ttl, ARGV[4], ARGV[5]) end
@@ -18,5 +19,5 @@ redis.call('hset', KEYS[1], ARGV[2], 1)
 if ttl < tonumber(ARGV[1]) then
   redis.call('pexpire', KEYS[1], ARGV[1])
 end
-dequeue(ARGV[2] .. ':fenced', ARGV[1])
+dequeue(ARGV[2] .. ':fenced', ARGV[1], ARGV[6])
 return token

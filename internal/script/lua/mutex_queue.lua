@@ -5,9 +5,10 @@
 --       2 owner
 --       3 1: the hold count afterwards
 --       4 how many may queue, '' without a limit; 5 1 to check the rights: see lib/queue.lua
+--       6 PUBLISH or SPUBLISH
 -- RETURN  > 0  acquired; a token above those of all earlier grants
 --         or a list: -1 - the remaining ms (0 if it never expires) of the owner that holds it; the place in the queue (0: not queued,
---         -1: it is full)
+--         -1: it is full); the score of its entry, if it is queued
 local ttl = redis.call('pttl', KEYS[1])
 if ttl ~= -2 and (redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1) then -- 1: a read/write lock
   return enqueue(ARGV[2], ARGV[1], ttl, ARGV[4], ARGV[5])
@@ -16,6 +17,6 @@ redis.call('hset', KEYS[1], ARGV[2], 1)
 if ttl < tonumber(ARGV[1]) then
   redis.call('pexpire', KEYS[1], ARGV[1])
 end
-dequeue(ARGV[2], ARGV[1])
+dequeue(ARGV[2], ARGV[1], ARGV[6])
 local now = redis.call('time')
 return now[1] * 1000000 + now[2]

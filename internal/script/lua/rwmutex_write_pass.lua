@@ -11,5 +11,7 @@
 -- RETURN  0  the owner does not hold it; it is not in the queue any more
 --         1 + the number of clients that received the message and do not queue, or 1 if it was granted to another owner
 local reply = not freed and leave_write(ARGV[3])
-if reply == 0 then abandon(ARGV[1]) end
+if reply == 0 and depart(ARGV[1], ARGV[3]) then
+  pass(':write', writes(KEYS[2]), ARGV[3], tonumber(ARGV[4]), KEYS[3], '1', '0')
+end
 return reply or 1 + (heard and outside(heard, ARGV[3], KEYS[3], queue) or pass(':write', writes(KEYS[2]), ARGV[3], tonumber(ARGV[4]), KEYS[3], '1', '0'))

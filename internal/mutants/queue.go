@@ -1,0 +1,78 @@
+package mutants
+
+// Bugs of the queue at the server: a free lock with live waiters is left alone, or a message
+// gives a lock.
+func init() {
+	All = append(All, []Mutant{
+		{
+			"a release of permits ends at its bound and tells none",
+			"internal/script/lua/lib/share.lua", "      elseif bound then\n        told(publish, client, '')\n", "      elseif bound then\n",
+			"internal/script", "TestPastMany",
+		},
+		{
+			"a look for many permits does not grant the free ones to others",
+			"internal/script/lua/leased_queue.lua", "if queued[2] > 0 and free > 0 then", "if false then",
+			"internal/script", "TestPastMany",
+		},
+		{
+			"an entry stays in the queue after an outage",
+			"internal/settle/settle.go", "	return !o.Entry && !o.Open && now >= o.Until\n", "	return now >= o.Until\n",
+			"test/faults", "TestGivenUpDuringOutage",
+		},
+		{
+			"the first in the queue does not look when the lock expires",
+			"internal/engine/directed.go", "	if a.ttl >= 0 && a.place <= lookers {", "	if false {",
+			"test/faults", "TestHolderAndFirstDie",
+		},
+		{
+			"a waiter is not told that it is the first",
+			"internal/script/lua/lib/queue.lua", "    if client then told(publish, client, 'first '", "    if false then told(publish, client, 'first '",
+			"internal/script", "TestQueued$",
+		},
+		{
+			"a departure leaves a free lock alone",
+			"internal/script/lua/lib/pass.lua", "  return ttl == -2\n", "  return false\n",
+			"internal/script", "TestQueued$",
+		},
+		{
+			"entries of dead clients fill the queue",
+			"internal/engine/acquisition.go", "if v.Full && !a.pruned && a.prune() {", "if false {",
+			"test/faults", "TestQueueFullOfDead",
+		},
+		{
+			"entries of live clients are removed from a full queue",
+			"internal/script/lua/queue_prune.lua", "  if n and n[2] > 0 then", "  if false then",
+			"internal/script", "TestPrune",
+		},
+		{
+			"a granted lease is not confirmed soon",
+			"internal/watchdog/watchdog.go", "firstRenewal = 5 * time.Millisecond", "firstRenewal = 3 * time.Second",
+			"test/faults", "TestPauseAfterHandOff",
+		},
+		{
+			"the number of an owner can be guessed",
+			"internal/engine/engine.go", "1e12 + s.r.Uint64N(9e12)", "1e12 + s.r.Uint64N(1)",
+			"internal/engine", "TestOwnersAreSecret",
+		},
+		{
+			"a grant of an earlier entry of the owner is used",
+			"internal/engine/directed.go", "!ok || d.Entry != a.entry || ", "!ok || ",
+			"test/faults", "TestForgedGrants",
+		},
+		{
+			"messages that bring nothing make a waiter ask without a pause",
+			"internal/engine/acquisition_wait.go", "a.missed > freeWakes {", "a.missed > 1e9 {",
+			"test/faults", "TestForgedGrants",
+		},
+		{
+			"a request that undoes a call overtakes its batch",
+			"internal/combine/combine.go", "	overtaken = 50 * time.Millisecond\n", "	overtaken = 0 * time.Millisecond\n",
+			"internal/combine", "TestNotOvertaken",
+		},
+		{
+			"the queue is not used again after it was refused once",
+			"internal/engine/directed.go", "	return until > 0 && clock.Early() < time.Duration(until)\n", "	return until > 0\n",
+			"internal/engine", "TestQueueIsTriedAgain",
+		},
+	}...)
+}
