@@ -130,11 +130,12 @@ func TestDialOutlivesCaller(t *testing.T) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
 	d := connect(t, p.URL())
-	p.Delay(20 * time.Millisecond) // it takes a few answers to open one
+	p.Delay(50 * time.Millisecond) // it takes a few answers to open one; some give up before the first
 	for range 5 {
 		p.Refuse(true)
 		p.Cut()
-		time.Sleep(300 * time.Millisecond) // the driver tries less and less often by itself
+		_, _ = d.Do(t.Context(), addOne("k")) // a call notices that the connection is gone
+		time.Sleep(230 * time.Millisecond)    // the driver tries by itself after 150 ms, and then after 310 ms
 		p.Refuse(false)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		var wg sync.WaitGroup
