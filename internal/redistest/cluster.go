@@ -154,7 +154,7 @@ func (c *Cluster) formed() bool {
 	}
 	for _, s := range c.nodes {
 		view := c.view(s)
-		if len(view) != len(c.nodes) || s.info("CLUSTER", "INFO")["cluster_state"] != "ok" {
+		if len(view) != len(c.nodes) || s.info("CLUSTER", "INFO")["cluster_state"] != "ok" || !c.heardAll(s) {
 			return false
 		}
 		for _, shard := range c.shards {

@@ -46,6 +46,22 @@ func (c *Cluster) view(s *Server) map[string]clusterNode {
 	return view
 }
 
+// heardAll reports whether a node knows which node is at the other end of each
+// connection. Valkey drops what a node publishes on a connection that is not known.
+func (c *Cluster) heardAll(s *Server) bool {
+	if s.info("INFO", "SERVER")["server_name"] != "valkey" {
+		return true
+	}
+	known := 0
+	links, _ := s.Do(c.tb, "CLUSTER", "LINKS").([]any)
+	for _, link := range links {
+		if words, _ := link.([]any); len(words) > 1 && words[1] == "from" {
+			known++
+		}
+	}
+	return known == len(c.nodes)-1
+}
+
 // self returns a node as it sees itself.
 func (c *Cluster) self(s *Server) clusterNode { return c.view(s)[c.ids[s]] }
 
