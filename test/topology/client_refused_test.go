@@ -136,7 +136,7 @@ func (w *world) rejects(s *redistest.Server, more int) {
 func TestClusterTooManyClients(t *testing.T) {
 	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		master := c.Nodes()[0]
-		holders := f.keep(long, "held")
+		holders := f.keep(lasting, "held")
 		crowds := f.crowds(2)
 		crowds.await(10)
 		master.Do(t, "CONFIG", "SET", "maxclients", "1")

@@ -12,7 +12,7 @@ func TestConnectionsReset(t *testing.T) {
 	test := func(f fleet) {
 		f.patient()
 		s := f.master()
-		holders := f.keep(long, "held")
+		holders := f.keep(lasting, "held")
 		crowds := f.crowds(3)
 		for range 3 {
 			crowds.await(20)

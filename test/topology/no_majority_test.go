@@ -22,7 +22,7 @@ func TestNoSentinels(t *testing.T) {
 			w.url = with(w.url, "scan_interval="+scan.String())
 		}
 		crowds := f.crowds(2)
-		holders := f.keep(long, "held")
+		holders := f.keep(lasting, "held")
 		crowds.await(10)
 		for i, sentinel := range s.Sentinels() {
 			if i == 0 {

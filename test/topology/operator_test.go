@@ -131,7 +131,7 @@ func outOfMemory(f fleet) {
 // The servers forget all scripts, again and again: no client notices.
 func TestClusterScriptFlush(t *testing.T) {
 	inCluster(t, func(c *redistest.Cluster, f fleet) {
-		holders := f.keep(long, "a", "b")
+		holders := f.keep(lasting, "a", "b")
 		crowds := f.crowds(2)
 		for range 10 {
 			for _, s := range c.Nodes() {

@@ -19,7 +19,7 @@ func TestShortPause(t *testing.T) {
 		f.patient()
 		s := f.master()
 		crowds := f.crowds(2)
-		holders := f.keep(long, "held")
+		holders := f.keep(lasting, "held")
 		for range 3 {
 			crowds.await(10)
 			s.Pause()
@@ -69,7 +69,7 @@ func TestClusterShortPause(t *testing.T) {
 	const pause = 1500 * time.Millisecond
 	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		master := c.Nodes()[0]
-		holders := f.keep(long, "a", "b")
+		holders := f.keep(lasting, "a", "b")
 		crowds := f.crowds(2)
 		for _, stop := range []func(){
 			func() { master.Pause(); time.Sleep(pause); master.Resume() },
@@ -88,7 +88,7 @@ func TestClusterShortPause(t *testing.T) {
 // A master runs a long script of another client, and answers everything with an error.
 func TestClusterBusy(t *testing.T) {
 	inCluster(t, func(c *redistest.Cluster, f fleet) {
-		holders := f.keep(long, "a", "b")
+		holders := f.keep(lasting, "a", "b")
 		crowds := f.crowds(2)
 		for range 2 {
 			crowds.await(10)

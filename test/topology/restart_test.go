@@ -16,7 +16,7 @@ func TestRestartWithData(t *testing.T) {
 		f.patient()
 		s := f.master()
 		crowds := f.crowds(2)
-		holders := f.keep(long, "held")
+		holders := f.keep(lasting, "held")
 		for range 2 {
 			crowds.await(10)
 			s.RestartWithData()
@@ -107,7 +107,7 @@ func TestReplicaKeepsData(t *testing.T) {
 func TestClusterRestartWithData(t *testing.T) {
 	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		master := c.Nodes()[0]
-		holders := f.keep(long, "a", "b") // nodes serve only two seconds after they were started
+		holders := f.keep(lasting, "a", "b") // nodes serve only two seconds after they were started
 		crowds := f.crowds(2)
 		for range 2 {
 			crowds.await(10)

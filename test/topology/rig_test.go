@@ -130,8 +130,8 @@ func usual(*holdfast.Options) {}
 // a loss at a renewal.
 func long(o *holdfast.Options) { o.WatchdogTimeout = 20 * time.Second }
 
-// lasting gives renewed leases more time than any failover takes.
-func lasting(o *holdfast.Options) { o.WatchdogTimeout = time.Minute }
+// lasting gives renewed leases more time than any failover or a busy machine takes.
+func lasting(o *holdfast.Options) { o.WatchdogTimeout = 5 * time.Minute }
 
 // open returns a client of the world.
 func (w *world) open(change ...func(*holdfast.Options)) *holdfast.Client {

@@ -146,7 +146,7 @@ func TestServerErrors(t *testing.T) {
 // renewed and can be released.
 func TestClusterOutOfMemory(t *testing.T) {
 	inCluster(t, func(c *redistest.Cluster, f fleet) {
-		holders := f.keep(long, "a", "b")
+		holders := f.keep(lasting, "a", "b")
 		c.Nodes()[0].Do(t, "CONFIG", "SET", "maxmemory", "1")
 		for _, w := range f {
 			if _, err := w.clients[0].Mutex(w.key("c")).Lock(t.Context()); !errors.Is(err, holdfast.ErrRefused) {
@@ -165,7 +165,7 @@ func TestClusterServerErrors(t *testing.T) {
 	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		master := c.Nodes()[0]
 		config := func(name, value string) { master.Do(t, "CONFIG", "SET", name, value) }
-		holders := f.keep(long, "held")
+		holders := f.keep(lasting, "held")
 		crowds := f.crowds(2)
 		dump := filepath.Join(master.Strings(t, "CONFIG", "GET", "dir")[1], "dump.rdb")
 		for what, fault := range map[string]struct{ begin, end func() }{
