@@ -107,7 +107,7 @@ func versionOf(server string) (string, error) {
 }
 
 func (s suite) run(server string) error {
-	c := exec.Command("go", append([]string{"test", "-count=1", "-p", "2", "-parallel", "16", "-timeout", "20m"}, s.packages...)...)
+	c := exec.Command("go", append([]string{"test", "-count=1", "-p", "3", "-parallel", "16", "-timeout", "20m"}, s.packages...)...)
 	c.Env = append(os.Environ(), "HOLDFAST_TEST_SERVER="+server, "HOLDFAST_TEST_TOPOLOGY="+s.topology)
 	c.Dir, c.Stdout, c.Stderr = s.dir, os.Stdout, os.Stderr
 	return c.Run()
