@@ -198,7 +198,9 @@ func (w *world) took(c *call, l *holdfast.Lease) *lease {
 				continue
 			}
 			for _, id := range ids(x) {
-				p.owners = append(p.owners, w.owner(o, id))
+				x := w.owner(o, id)
+				x.taken = true
+				p.owners = append(p.owners, x)
 			}
 		}
 		if c.atLeast > 0 {
@@ -266,6 +268,15 @@ func (w *world) judgeToken(c *call, p part, token int64) {
 	w.tokens[key] = max(token, w.tokens[key])
 }
 
+// judgeEntered judges P3 for a lock that was entered again: a counter does not rise.
+func (w *world) judgeEntered(l *lease, nested *holdfast.Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a, b := l.Token(), nested.Token(); l.parts[0].kind.tokens == "counter" && a != b {
+		w.failf("P3", "%v has token %d, and token %d when it enters again", l.call, a, b)
+	}
+}
+
 // release releases a lease, at once or so that it stays for some time. It judges P8: a release
 // after the end of a lease does not succeed.
 func (w *world) release(l *lease, stay time.Duration) {
@@ -275,7 +286,7 @@ func (w *world) release(l *lease, stay time.Duration) {
 	for _, p := range l.parts {
 		for _, x := range p.owners {
 			gone = gone || !x.gone.IsZero()
-			x.kept = x.kept || kept
+			x.kept, x.left = x.kept || kept, true
 			x.most = 0 // it may have to stay
 			if !valid {
 				x.ends = x.until

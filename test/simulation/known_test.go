@@ -35,7 +35,7 @@ func (w *world) unknown() *failure {
 func (w *world) explained(f failure) bool {
 	for _, k := range known {
 		p, err := parsePlan(k.plan)
-		if err == nil && (k.others || p.profile == w.plan.profile) && f.promise == k.promise && strings.Contains(f.text, k.text) {
+		if err == nil && (k.others && len(w.plan.profile.faults) > 0 || p.profile == w.plan.profile) && f.promise == k.promise && strings.Contains(f.text, k.text) {
 			return true
 		}
 	}

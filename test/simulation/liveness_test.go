@@ -60,10 +60,14 @@ func (w *world) grantable(c *call) (ready bool, begin time.Time) {
 }
 
 // behind reports whether an earlier call of the same client waits for permits: the calls of
-// one client are served in their order.
+// one client are served in the order in which they were refused.
 func (w *world) behind(c *call, o *object) bool {
+	answered := c.since.Add(answerTimeout)
+	if w.plan.profile.bound > 0 {
+		answered = c.since.Add(10 * time.Millisecond)
+	}
 	return slices.ContainsFunc(w.calls, func(x *call) bool {
-		return x.process == c.process && slices.Contains(x.objects, o) && x != c && x.since.Before(c.since.Add(20*time.Millisecond)) // their first requests may overtake each other
+		return x != c && x.process == c.process && slices.Contains(x.objects, o) && x.since.Before(answered)
 	})
 }
 
@@ -137,11 +141,12 @@ func (w *world) bound(c *call) time.Duration {
 	return poll + 4*time.Second + 3*time.Second*time.Duration(w.gone) // a grant to a client that is gone lasts three seconds
 }
 
-// judgeServed judges that a few clients have all got something since they had got so much.
+// judgeServed judges that a few clients have all got something since they had got so much. At a
+// redlock there is no order.
 func (w *world) judgeServed(before []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.processes) > 4 || len(w.plan.profile.faults) == 0 || w.plan.profile.long || w.plan.profile.sets {
+	if len(w.processes) > 4 || len(w.nets) > 1 || len(w.plan.profile.faults) == 0 || w.plan.profile.long || w.plan.profile.sets {
 		return
 	}
 	for i, p := range w.processes {

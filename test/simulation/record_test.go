@@ -50,6 +50,9 @@ type owner struct {
 	ends    time.Duration // it was lost: the rest of its lease may pass unused
 	most    time.Duration // until then at most, if it has a lease time; 0: without a limit
 	kept    bool          // it stays after its release
+	taken   bool          // a user has got it
+	left    bool          // its release was called
+	entered bool          // it was entered again
 	stays   time.Time     // until then at most, if its release has succeeded
 	least   time.Time     // it stays until then at least
 	process *process      // whose owner it is; nil: unknown
@@ -168,7 +171,7 @@ func (w *world) executing(s *server) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, o := range w.objects {
-		w.present[o] = s.holds(o)
+		w.present[o], w.lines[o] = s.holds(o), s.line(o)
 		if o.capacity > 0 {
 			for _, entry := range s.texts("ZRANGE", "holdfast:queue:{"+o.name+"}", "0", "-1") {
 				owner, _, _ := strings.Cut(entry, ":permits")
@@ -196,6 +199,7 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 	}
 	for _, o := range w.objects {
 		before, after := w.present[o], s.holds(o)
+		w.judgeOrder(s, c, o, after)
 		for id := range after {
 			if x := w.owner(o, id); named(c, id) {
 				x.late, x.used = x.late || late, time.Now()
@@ -205,9 +209,15 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 		for _, id := range sorted(after) {
 			x, end := w.owner(o, id), after[id]
 			was, had := before[id]
+			if n := s.count(o, id); n > 1 && !x.entered && named(c, id) {
+				w.failf("P6", "%s has %s %d times, and was not entered again", x.name, o.name, n)
+			}
 			x.until = max(x.until, clock.Now()+end.Sub(s.now()))
 			if had && !end.After(was) {
 				continue
+			}
+			if !had && strings.HasSuffix(c.Script.Name, "renew") {
+				w.failf("P6", "a renewal grants %s to %s", o.name, x.name)
 			}
 			if x.most > 0 && x.until > x.most && !late {
 				w.failf("P6", "%s has a lease time, and gets %v more", x.name, x.until-x.most)

@@ -128,6 +128,14 @@ func (s *server) number(args ...string) int64 {
 	return 0
 }
 
+// count returns how often an owner has entered a lock.
+func (s *server) count(o *object, id string) int64 {
+	if o.capacity > 0 || o.votes {
+		return 1
+	}
+	return max(s.number("HGET", o.name, id), s.number("HGET", o.name, id+":write"))
+}
+
 // holds returns what is held under a name, by owner or by the id of a permit, and when it ends
 // by the server's clock.
 func (s *server) holds(o *object) map[string]time.Time {

@@ -85,6 +85,7 @@ var profiles = []profile{
 	{name: "quiet mixed", clients: [2]int{2, 12}, users: 3, objects: all(one("a", mutex, fenced, read, write)), options: silent, bound: 100 * time.Millisecond},
 	{name: "quiet mixed fair", clients: [2]int{2, 12}, users: 3, objects: all(one("a", mutex, fair, write)), options: silent, bound: 100 * time.Millisecond},
 	{name: "quiet sets", clients: [2]int{2, 8}, users: 2, sets: true, objects: all(one("a", mutex), one("b", mutex), one("c", mutex)), options: silent, bound: 100 * time.Millisecond},
+	{name: "quiet few permits", clients: [2]int{2, 5}, users: 2, objects: all(&object{name: "a", capacity: 3, kinds: []kind{permits(1, 3), permits(2, 3), permits(3, 3)}}), options: silent, bound: 100 * time.Millisecond},
 	{name: "rights", clients: [2]int{2, 5}, users: 3, objects: all(one("a", mutex, fenced, write)), rights: noQueue, faults: append([]*fault{shutdown, shutdown}, clientFaults...)},
 	{name: "full", clients: [2]int{4, 12}, users: 2, long: true, options: func(o *holdfast.Options) { o.MaxQueue = 4 }, objects: all(one("a", mutex)), faults: []*fault{crash, crash, delay, lossy, freeze}},
 	{name: "stays", clients: [2]int{2, 5}, users: 2, stays: true, objects: all(one("a", mutex, fenced)), faults: append([]*fault{pause}, clientFaults...)},
@@ -135,7 +136,7 @@ func schedule(t *testing.T, p plan) (w *world) {
 	synctest.Test(t, func(t *testing.T) {
 		w = &world{
 			plan: p, begun: time.Now(),
-			owners: make(map[string]*owner), tokens: make(map[string]int64), present: make(map[*object]map[string]time.Time), free: make(map[*call]time.Time), known: make(map[*object]snapshot),
+			owners: make(map[string]*owner), tokens: make(map[string]int64), present: make(map[*object]map[string]time.Time), lines: make(map[*object][]string), free: make(map[*call]time.Time), known: make(map[*object]snapshot),
 		}
 		if err := w.begin(); err != nil {
 			t.Fatal(err)

@@ -33,8 +33,9 @@ type world struct {
 	leases   []*lease // that are not released
 	calls    []*call  // that wait
 	owners   map[string]*owner
-	tokens   map[string]int64 // the highest, by object and family
-	present  map[*object]map[string]time.Time
+	tokens   map[string]int64                 // the highest, by object and family
+	present  map[*object]map[string]time.Time // what was held before the present call
+	lines    map[*object][]string             // who waited in which order
 	known    map[*object]snapshot
 	stopsFor time.Duration // how long the master stops after the next release that grants
 	wiped    time.Time     // when a server was last started without its data
@@ -292,6 +293,7 @@ func (w *world) hold(ctx context.Context, lock holdfast.Locker, l *lease, r *ran
 	if change < 2 {
 		w.mu.Lock()
 		l.parts[0].owners[0].most, l.end = 0, 0
+		l.parts[0].owners[0].entered = change == 1
 		w.mu.Unlock()
 	}
 	switch change {
@@ -306,6 +308,7 @@ func (w *world) hold(ctx context.Context, lock holdfast.Locker, l *lease, r *ran
 			opts = append(opts, holdfast.LeaseTime(time.Second+upTo(r, 5*time.Second)))
 		}
 		if nested, err := lock.Lock(l.Context(), opts...); err == nil {
+			w.judgeEntered(l, nested)
 			time.Sleep(upTo(r, longest))
 			_ = nested.Release(context.Background())
 		}
