@@ -278,7 +278,7 @@ func (w *world) force(p *process, r *rand.Rand) {
 	if o.capacity > 0 {
 		return
 	}
-	f, ok := o.kinds[0].locker(p, o.name).(interface {
+	f, ok := o.kinds[r.IntN(len(o.kinds))].locker(p, o.name).(interface {
 		ForceUnlock(context.Context) (bool, error)
 	})
 	if !ok {

@@ -200,6 +200,11 @@ func (w *world) took(c *call, l *holdfast.Lease) *lease {
 			for _, id := range ids(x) {
 				x := w.owner(o, id)
 				x.taken = true
+				if x.first == nil {
+					x.first = c
+				} else if !p.kind.shared {
+					w.judgeHandoff(c, x)
+				}
 				p.owners = append(p.owners, x)
 			}
 		}
@@ -223,6 +228,7 @@ func (w *world) took(c *call, l *holdfast.Lease) *lease {
 		c.process.served++
 	}
 	w.judgeGrant(held)
+	w.judgeTurn(c)
 	if !l.Valid() {
 		w.failf("P2", "%v got a lease that is over", c)
 	}
@@ -268,10 +274,38 @@ func (w *world) judgeToken(c *call, p part, token int64) {
 	w.tokens[key] = max(token, w.tokens[key])
 }
 
-// judgeEntered judges P3 for a lock that was entered again: a counter does not rise.
-func (w *world) judgeEntered(l *lease, nested *holdfast.Lease) {
+// judgeHandoff judges that a client passes a lock on to its own calls as often as its options
+// allow, and passes on no lock that has to stay.
+func (w *world) judgeHandoff(c *call, x *owner) {
+	x.passes++
+	if most := w.options.Handoffs; most != 0 && x.passes > max(most, 0) {
+		w.failf("order", "%v is the one to which its client passes the lock after %d others", c, x.passes)
+	}
+	if time.Now().Before(x.least) {
+		w.failf("P6", "%v gets %s, which has to stay for %v more", c, x.name, time.Until(x.least))
+	}
+}
+
+// judgeTurn judges that the calls of one client get permits in the order in which they came.
+func (w *world) judgeTurn(c *call) {
+	if w.plan.profile.bound == 0 || c.objects[0].capacity == 0 {
+		return
+	}
+	for _, x := range w.calls {
+		if x.process == c.process && x.objects[0] == c.objects[0] && time.Since(x.since) > 100*time.Millisecond && c.since.Sub(x.since) > 10*time.Millisecond {
+			w.failf("order", "%v gets permits before %v, which came %v earlier", c, x, c.since.Sub(x.since))
+		}
+	}
+}
+
+// entered notes a lock inside a lease. It judges P3 for one that was entered again: a counter does
+// not rise.
+func (w *world) entered(l *lease, nested *holdfast.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if nested.Owner() != l.Owner() {
+		w.owner(l.parts[0].object, nested.Owner()).kept = true // the judge does not know its lease
+	}
 	if a, b := l.Token(), nested.Token(); l.parts[0].kind.tokens == "counter" && a != b {
 		w.failf("P3", "%v has token %d, and token %d when it enters again", l.call, a, b)
 	}
@@ -316,6 +350,9 @@ func (w *world) release(l *lease, stay time.Duration) {
 	if x := l.parts[0].owners[0]; err == nil && x.kept && valid {
 		x.least = begun.Add(stay)
 		x.stays = begun.Add(max(stay, l.call.atLeast))
+		if slices.ContainsFunc(w.leases, func(l *lease) bool { return l.parts[0].owners[0] == x }) {
+			w.failf("P6", "%s has to stay for %v more, and another call has it", x.name, stay)
+		}
 	}
 	switch {
 	case err == nil && !valid && gone && w.plan.profile.setting == steady && !l.parts[0].object.votes:
@@ -362,6 +399,7 @@ func (w *world) look(ctx context.Context) {
 		w.judge()
 		w.judgeFree()
 		w.judgeKept()
+		w.judgeWaiters(w.net.master)
 		unlock()
 		time.Sleep(97*time.Millisecond + 3)
 	}

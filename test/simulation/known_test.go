@@ -25,21 +25,22 @@ var known = []finding{
 // unknown returns the first failure of a schedule that no finding explains, or nil.
 func (w *world) unknown() *failure {
 	for i, f := range w.failed {
-		if !w.explained(f) {
+		if w.explained(f) == 0 {
 			return &w.failed[i]
 		}
 	}
 	return nil
 }
 
-func (w *world) explained(f failure) bool {
+// explained returns 1 if a finding explains a failure, and otherwise 0.
+func (w *world) explained(f failure) int {
 	for _, k := range known {
 		p, err := parsePlan(k.plan)
 		if err == nil && (k.others && len(w.plan.profile.faults) > 0 || p.profile == w.plan.profile) && f.promise == k.promise && strings.Contains(f.text, k.text) {
-			return true
+			return 1
 		}
 	}
-	return false
+	return 0
 }
 
 // Each known finding is found in its schedule.

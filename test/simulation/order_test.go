@@ -13,6 +13,67 @@ func (s *server) line(o *object) []string {
 	return s.texts("LRANGE", "redisson_lock_queue:{"+o.name+"}", "0", "-1")
 }
 
+// queue returns the entries in the queue of an object, in their order at the server.
+func (s *server) queue(o *object) []string {
+	return s.texts("ZRANGE", "holdfast:queue:{"+o.name+"}", "0", "-1")
+}
+
+// judgeQueue judges that a call has left the order in a queue as it was, and has added no more
+// than MaxQueue allows. The caller holds w.mu.
+func (w *world) judgeQueue(s *server, o *object) {
+	before, after := w.queues[o], s.queue(o)
+	last := -1
+	for _, entry := range after {
+		i := slices.Index(before, entry)
+		if i >= 0 && i < last {
+			w.failf("order", "%s loses its place in the queue of %s", w.readable(entry), o.name)
+		}
+		last = max(i, last)
+	}
+	for _, q := range [][2][]string{{before, after}, {w.lines[o], s.line(o)}} {
+		for _, entry := range q[1] {
+			if slices.Contains(q[0], entry) {
+				continue
+			}
+			if most := w.options.MaxQueue; most > 0 && len(q[1]) > most && !w.queued[entry] {
+				w.failf("P8", "%s is one of %d that wait for %s, and %d may", w.readable(entry), len(q[1]), o.name, most)
+			}
+			w.queued[entry] = true // it may come back
+		}
+	}
+}
+
+// judgeWaiters judges that without faults no more calls of a client are queued for an object
+// than wait for it. The caller holds w.mu.
+func (w *world) judgeWaiters(s *server) {
+	if len(w.plan.profile.faults) > 0 {
+		return
+	}
+	for _, p := range w.processes {
+		queued, waiting := 0, 0
+		for _, o := range w.objects {
+			for _, entry := range slices.Concat(s.queue(o), s.line(o)) {
+				if x, _ := w.processOf(entry); x == p {
+					queued++
+				}
+			}
+		}
+		for _, c := range w.calls {
+			if c.process == p {
+				waiting += len(c.objects)
+			}
+		}
+		if queued <= waiting {
+			delete(w.stale, p)
+		} else if since, ok := w.stale[p]; !ok {
+			w.stale[p] = time.Now()
+		} else if time.Since(since) > time.Second {
+			w.failf("P7", "%d calls of client %d are queued, and %d wait", queued, p.number, waiting)
+			w.stale[p] = time.Now()
+		}
+	}
+}
+
 // judgeOrder judges a call for a fair lock: an owner that comes enters the queue at its end, the
 // lock goes to the first of the queue, and no owner whose client asks leaves the queue. The
 // caller holds w.mu.

@@ -22,8 +22,9 @@ type lease struct {
 	call  *call
 	ctx   context.Context
 	parts []part
-	end   time.Duration // by clock.Now, if it has a lease time and was not extended; otherwise 0
-	lost  bool          // the judge knows that it is lost
+	end   time.Duration   // by clock.Now, if it has a lease time and was not extended; otherwise 0
+	lost  bool            // the judge knows that it is lost
+	reads *holdfast.Lease // of a writer that reads, too; otherwise nil
 }
 
 // A part is what a lease has of one object.
@@ -51,6 +52,8 @@ type owner struct {
 	most    time.Duration // until then at most, if it has a lease time; 0: without a limit
 	kept    bool          // it stays after its release
 	taken   bool          // a user has got it
+	first   *call         // the call of that user
+	passes  int           // how many other calls had it since: hand-offs
 	left    bool          // its release was called
 	entered bool          // it was entered again
 	stays   time.Time     // until then at most, if its release has succeeded
@@ -171,9 +174,9 @@ func (w *world) executing(s *server) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, o := range w.objects {
-		w.present[o], w.lines[o] = s.holds(o), s.line(o)
+		w.present[o], w.lines[o], w.queues[o] = s.holds(o), s.line(o), s.queue(o)
 		if o.capacity > 0 {
-			for _, entry := range s.texts("ZRANGE", "holdfast:queue:{"+o.name+"}", "0", "-1") {
+			for _, entry := range s.queue(o) {
 				owner, _, _ := strings.Cut(entry, ":permits")
 				w.permitsOf(o, owner)
 			}
@@ -200,6 +203,7 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 	for _, o := range w.objects {
 		before, after := w.present[o], s.holds(o)
 		w.judgeOrder(s, c, o, after)
+		w.judgeQueue(s, o)
 		for id := range after {
 			if x := w.owner(o, id); named(c, id) {
 				x.late, x.used = x.late || late, time.Now()

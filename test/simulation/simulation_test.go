@@ -73,22 +73,23 @@ var profiles = []profile{
 	{name: "fenced", clients: [2]int{2, 5}, users: 3, objects: all(one("a", fenced)), faults: append([]*fault{pause, suspend, shutdown}, clientFaults...)},
 	{name: "fair", clients: [2]int{2, 6}, users: 3, objects: all(one("a", fair)), faults: append([]*fault{pause, suspend, shutdown}, clientFaults...)},
 	{name: "rw", clients: [2]int{2, 6}, users: 4, objects: all(one("a", read, read, write, first)), faults: append([]*fault{pause, suspend, shutdown}, clientFaults...)},
+	{name: "readers", clients: [2]int{1, 3}, users: 12, objects: all(one("a", read, read, read, read, write)), faults: append([]*fault{pause, suspend, shutdown}, clientFaults...)},
 	{name: "permits", clients: [2]int{2, 20}, users: 2, objects: all(&object{name: "a", capacity: 6, kinds: []kind{permits(1, 6), permits(2, 6), permits(5, 6)}}), faults: append([]*fault{pause, shutdown}, clientFaults...)},
 	{name: "election", clients: [2]int{2, 6}, users: 1, objects: all(one("a", elects)), faults: append([]*fault{pause, shutdown}, clientFaults...)},
 	{name: "mixed", clients: [2]int{2, 6}, users: 3, objects: all(one("a", mutex, fair, fenced, read, write)), faults: append([]*fault{pause, shutdown}, clientFaults...)},
-	{name: "sets", clients: [2]int{2, 6}, users: 2, sets: true, objects: all(one("a", mutex), one("b", mutex), one("c", mutex)), faults: append([]*fault{flush, pause, shutdown}, clientFaults...)},
+	{name: "sets", clients: [2]int{2, 6}, users: 2, sets: true, objects: all(one("a", mutex), one("b", mutex, write), one("c", mutex, mutex, first)), faults: append([]*fault{flush, pause, shutdown}, clientFaults...)},
 	{name: "crowd", clients: [2]int{20, 60}, users: 1, objects: all(one("a", mutex)), faults: append([]*fault{pause, shutdown, crash, crash}, clientFaults...)},
-	{name: "quiet", clients: [2]int{2, 12}, users: 3, objects: all(one("a", mutex), one("b", fenced)), options: silent, bound: 100 * time.Millisecond},
-	{name: "quiet fair", clients: [2]int{2, 12}, users: 3, objects: all(one("a", fair)), options: silent, bound: 100 * time.Millisecond},
-	{name: "quiet rw", clients: [2]int{2, 12}, users: 3, objects: all(one("a", read, write, first)), options: silent, bound: 100 * time.Millisecond},
-	{name: "quiet permits", clients: [2]int{2, 30}, users: 2, objects: all(&object{name: "a", capacity: 6, kinds: []kind{permits(1, 6), permits(2, 6), permits(5, 6)}}), options: silent, bound: 100 * time.Millisecond},
-	{name: "quiet mixed", clients: [2]int{2, 12}, users: 3, objects: all(one("a", mutex, fenced, read, write)), options: silent, bound: 100 * time.Millisecond},
-	{name: "quiet mixed fair", clients: [2]int{2, 12}, users: 3, objects: all(one("a", mutex, fair, write)), options: silent, bound: 100 * time.Millisecond},
-	{name: "quiet sets", clients: [2]int{2, 8}, users: 2, sets: true, objects: all(one("a", mutex), one("b", mutex), one("c", mutex)), options: silent, bound: 100 * time.Millisecond},
-	{name: "quiet few permits", clients: [2]int{2, 5}, users: 2, objects: all(&object{name: "a", capacity: 3, kinds: []kind{permits(1, 3), permits(2, 3), permits(3, 3)}}), options: silent, bound: 100 * time.Millisecond},
+	{name: "quiet", clients: [2]int{2, 12}, users: 3, objects: all(one("a", mutex), one("b", fenced)), options: silent, kept: true, bound: 100 * time.Millisecond},
+	{name: "quiet fair", clients: [2]int{2, 12}, users: 3, objects: all(one("a", fair)), options: silent, kept: true, bound: 100 * time.Millisecond},
+	{name: "quiet rw", clients: [2]int{2, 12}, users: 3, objects: all(one("a", read, write, first)), options: silent, kept: true, bound: 100 * time.Millisecond},
+	{name: "quiet permits", clients: [2]int{2, 30}, users: 2, objects: all(&object{name: "a", capacity: 6, kinds: []kind{permits(1, 6), permits(2, 6), permits(5, 6)}}), options: silent, kept: true, bound: 100 * time.Millisecond},
+	{name: "quiet mixed", clients: [2]int{2, 12}, users: 3, objects: all(one("a", mutex, fenced, read, write)), options: silent, kept: true, bound: 100 * time.Millisecond},
+	{name: "quiet mixed fair", clients: [2]int{2, 12}, users: 3, objects: all(one("a", mutex, fair, write)), options: silent, kept: true, bound: 100 * time.Millisecond},
+	{name: "quiet sets", clients: [2]int{2, 8}, users: 2, sets: true, objects: all(one("a", mutex), one("b", mutex), one("c", mutex)), options: silent, kept: true, bound: 100 * time.Millisecond},
+	{name: "quiet few permits", clients: [2]int{2, 5}, users: 2, objects: all(&object{name: "a", capacity: 3, kinds: []kind{permits(1, 3), permits(2, 3), permits(3, 3)}}), options: silent, kept: true, bound: 100 * time.Millisecond},
 	{name: "rights", clients: [2]int{2, 5}, users: 3, objects: all(one("a", mutex, fenced, write)), rights: noQueue, faults: append([]*fault{shutdown, shutdown}, clientFaults...)},
-	{name: "full", clients: [2]int{4, 12}, users: 2, long: true, options: func(o *holdfast.Options) { o.MaxQueue = 4 }, objects: all(one("a", mutex)), faults: []*fault{crash, crash, delay, lossy, freeze}},
-	{name: "stays", clients: [2]int{2, 5}, users: 2, stays: true, objects: all(one("a", mutex, fenced)), faults: append([]*fault{pause}, clientFaults...)},
+	{name: "full", clients: [2]int{1, 12}, users: 8, long: true, options: func(o *holdfast.Options) { o.MaxQueue = 4 }, objects: all(one("a", mutex), one("b", fair)), faults: []*fault{crash, crash, delay, lossy, freeze}},
+	{name: "stays", clients: [2]int{2, 5}, users: 2, stays: true, objects: all(one("a", mutex, fenced)), faults: append([]*fault{pause, shutdown}, clientFaults...)},
 	{name: "forged", clients: [2]int{2, 5}, users: 2, objects: all(one("a", mutex)), faults: []*fault{forge, delay, freeze}},
 	{name: "outage", clients: [2]int{4, 16}, users: 2, objects: all(one("a", mutex)), faults: []*fault{outage, delay, freeze, lossy}},
 	{name: "redlock", servers: 3, clients: [2]int{2, 6}, users: 1, objects: all(&object{name: "a", kinds: []kind{quorum}, votes: true}), faults: append([]*fault{flush, pause, wipe, wipe}, clientFaults...)},
@@ -96,7 +97,7 @@ var profiles = []profile{
 	{name: "combined", clients: [2]int{1, 2}, users: 60, hasty: true, objects: all(one("a", mutex), one("b", mutex), one("c", mutex), one("d", fenced)), faults: []*fault{slow, slow, flush}, bound: time.Second},
 	{name: "various", various: true, clients: [2]int{2, 4}, users: 3, objects: all(one("a", mutex)), faults: append([]*fault{pause, failover, failover, suspend, shutdown}, clientFaults...)},
 	{name: "strict", setting: strict, clients: [2]int{2, 5}, users: 3, objects: all(one("a", mutex)), faults: append([]*fault{pause, failover, failover, isolate, setClock, force, suspend}, clientFaults...)},
-	{name: "strict kinds", setting: strict, clients: [2]int{2, 5}, users: 3, objects: all(one("a", fenced), one("b", fair), one("c", read, write)), faults: append([]*fault{flush, pause, failover, failover, isolate, force, suspend}, clientFaults...)},
+	{name: "strict kinds", setting: strict, clients: [2]int{2, 5}, users: 3, objects: all(one("a", fenced, mutex), one("b", fair), one("c", read, write)), faults: append([]*fault{flush, pause, failover, failover, isolate, force, suspend}, clientFaults...)},
 	{name: "weak kinds", setting: weak, clients: [2]int{2, 5}, users: 3, objects: all(one("a", fenced), one("b", fair), one("c", read, write), &object{name: "d", capacity: 3, kinds: []kind{permits(1, 3), permits(2, 3)}}), faults: append([]*fault{flush, pause, failover, failover, isolate, force, suspend}, clientFaults...)},
 	{name: "weak", setting: weak, clients: [2]int{2, 5}, users: 3, objects: all(one("a", mutex)), faults: append([]*fault{pause, failover, failover, isolate, setClock, force, suspend}, clientFaults...)},
 }
@@ -136,7 +137,7 @@ func schedule(t *testing.T, p plan) (w *world) {
 	synctest.Test(t, func(t *testing.T) {
 		w = &world{
 			plan: p, begun: time.Now(),
-			owners: make(map[string]*owner), tokens: make(map[string]int64), present: make(map[*object]map[string]time.Time), lines: make(map[*object][]string), free: make(map[*call]time.Time), known: make(map[*object]snapshot),
+			owners: make(map[string]*owner), tokens: make(map[string]int64), present: make(map[*object]map[string]time.Time), lines: make(map[*object][]string), queues: make(map[*object][]string), stale: make(map[*process]time.Time), queued: make(map[string]bool), free: make(map[*call]time.Time), known: make(map[*object]snapshot),
 		}
 		if err := w.begin(); err != nil {
 			t.Fatal(err)
@@ -227,7 +228,11 @@ func (w *world) text() []string {
 // String returns which promises were broken.
 func (w *world) String() string {
 	var b strings.Builder
-	for i, f := range w.failed {
+	failed := slices.Clone(w.failed)
+	slices.SortStableFunc(failed, func(f, g failure) int { // what is not known comes first
+		return cmp.Compare(w.explained(f), w.explained(g))
+	})
+	for i, f := range failed {
 		if i == 3 {
 			fmt.Fprintf(&b, "\n  and %d more", len(w.failed)-i)
 			break

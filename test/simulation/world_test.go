@@ -35,7 +35,10 @@ type world struct {
 	owners   map[string]*owner
 	tokens   map[string]int64                 // the highest, by object and family
 	present  map[*object]map[string]time.Time // what was held before the present call
-	lines    map[*object][]string             // who waited in which order
+	lines    map[*object][]string             // who waited in which order for it if it is fair
+	queues   map[*object][]string             // the same otherwise
+	queued   map[string]bool                  // the entries of queues that there were
+	stale    map[*process]time.Time           // since when more calls of it are queued than wait
 	known    map[*object]snapshot
 	stopsFor time.Duration // how long the master stops after the next release that grants
 	wiped    time.Time     // when a server was last started without its data
@@ -86,6 +89,8 @@ type call struct {
 	fixed   bool // it has a lease time
 	lease   time.Duration
 	atLeast time.Duration
+	ends    time.Time // when its time to wait or its context ends; zero: it does not
+	slack   time.Duration
 }
 
 func (c *call) String() string {
@@ -225,13 +230,22 @@ func (w *world) once(ctx context.Context, p *process, user int, r *rand.Rand) {
 	if w.plan.profile.hasty {
 		patience = 30 * time.Millisecond
 	}
+	acked := time.Duration(0) // how long a grant may wait for replicas
+	if w.plan.profile.setting != steady {
+		acked = time.Second
+	}
 	switch r.IntN(8) {
 	case 0:
-		opts = append(opts, holdfast.Wait(upTo(r, patience*5/3)))
+		d := upTo(r, patience*5/3)
+		opts = append(opts, holdfast.Wait(d))
+		c.ends, c.slack = time.Now().Add(d), time.Second+acked
 	case 1:
-		time.AfterFunc(upTo(r, patience), cancel)
+		d := upTo(r, patience)
+		time.AfterFunc(d, cancel)
+		c.ends, c.slack = time.Now().Add(d), 250*time.Millisecond
 	case 2:
 		try = true
+		c.ends, c.slack = time.Now(), 3500*time.Millisecond+acked
 	}
 	lock := w.locker(c)
 	w.ask(c, !try)
@@ -261,6 +275,65 @@ func (w *world) once(ctx context.Context, p *process, user int, r *rand.Rand) {
 		stay = time.Second + upTo(r, 4*time.Second)
 	}
 	w.release(held, stay)
+	if held.reads != nil {
+		w.readOn(held, r)
+	}
+}
+
+// readOn goes on with the read lock of a writer that has released its write lock.
+func (w *world) readOn(l *lease, r *rand.Rand) {
+	if !l.reads.Valid() {
+		if w.plan.profile.kept {
+			w.mu.Lock()
+			w.failf("P2", "the read lock of %v ended with its write lock", l.call)
+			w.mu.Unlock()
+		}
+		_ = l.reads.Release(context.Background())
+		return
+	}
+	held := w.took(&call{process: l.call.process, user: l.call.user, objects: l.call.objects, kinds: []kind{read}}, l.reads)
+	time.Sleep(upTo(r, 300*time.Millisecond))
+	w.release(held, 0)
+}
+
+// nest takes a lock inside a lease: the same again, or to read what it writes. What it reads cannot
+// be written.
+func (w *world) nest(lock holdfast.Locker, l *lease, r *rand.Rand, longest time.Duration) {
+	opts := []holdfast.Option{holdfast.Wait(time.Second)}
+	c := l.call
+	reads := c.kinds[0].name == read.name
+	writes := c.kinds[0].name == write.name || c.kinds[0].name == first.name
+	switch {
+	case len(c.objects) > 1 || c.kinds[0].shared && !reads || c.kinds[0].name == "election":
+		return
+	case reads:
+		begun := time.Now()
+		nested, err := write.locker(c.process, c.objects[0].name).Lock(l.Context(), opts...)
+		if err == nil {
+			_ = nested.Release(context.Background())
+		}
+		if err == nil || time.Since(begun) > 0 && l.Valid() && c.process.live() {
+			w.mu.Lock()
+			w.failf("P8", "%v reads, asks to write, and gets %v after %v", c, err, time.Since(begun))
+			w.mu.Unlock()
+		}
+		return
+	case writes && r.IntN(2) == 0:
+		lock = read.locker(c.process, c.objects[0].name)
+	case w.plan.profile.various && r.IntN(2) == 0:
+		opts = append(opts, holdfast.LeaseTime(time.Second+upTo(r, 5*time.Second)))
+	}
+	nested, err := lock.Lock(l.Context(), opts...)
+	if err != nil {
+		return
+	}
+	w.entered(l, nested)
+	time.Sleep(upTo(r, longest))
+	if nested.Owner() != l.Owner() && r.IntN(2) == 0 {
+		l.reads = nested
+		return
+	}
+	_ = nested.Release(context.Background())
 }
 
 // several returns how many objects more than one a call is for.
@@ -300,18 +373,7 @@ func (w *world) hold(ctx context.Context, lock holdfast.Locker, l *lease, r *ran
 	case 0:
 		_ = l.Extend(ctx, time.Second+upTo(r, 8*time.Second))
 	case 1:
-		if len(l.call.objects) > 1 || l.call.kinds[0].shared || l.call.kinds[0].name == "election" {
-			break
-		}
-		opts := []holdfast.Option{holdfast.Wait(time.Second)}
-		if w.plan.profile.various && r.IntN(2) == 0 {
-			opts = append(opts, holdfast.LeaseTime(time.Second+upTo(r, 5*time.Second)))
-		}
-		if nested, err := lock.Lock(l.Context(), opts...); err == nil {
-			w.judgeEntered(l, nested)
-			time.Sleep(upTo(r, longest))
-			_ = nested.Release(context.Background())
-		}
+		w.nest(lock, l, r, longest)
 	}
 	time.Sleep(upTo(r, longest))
 }
@@ -341,6 +403,9 @@ func (w *world) answered(c *call, l *holdfast.Lease, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls = slices.DeleteFunc(w.calls, func(o *call) bool { return o == c })
+	if late := time.Since(c.ends) - c.slack; !c.ends.IsZero() && late > 50*time.Millisecond && c.process.live() {
+		w.failf("P8", "%v returns %v too late", c, late)
+	}
 	if err != nil {
 		w.tracef("%v gets %v", c, class(err))
 		if errors.Is(err, holdfast.ErrQueueFull) {
