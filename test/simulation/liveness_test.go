@@ -132,7 +132,7 @@ func (w *world) bound(c *call) time.Duration {
 	switch {
 	case w.plan.profile.bound > 0:
 		return w.plan.profile.bound
-	case len(c.objects) > 1:
+	case w.plan.profile.sets: // it holds some locks while it waits for others
 		return time.Minute
 	}
 	if c.objects[0].capacity > 0 {
@@ -163,6 +163,9 @@ func (w *world) left(s *server) []string {
 		for _, o := range w.objects {
 			if o.capacity > 0 && (key == o.name || key == "{"+o.name+"}:timeout") || key == "redisson_lock_token:{"+o.name+"}" {
 				return true
+			}
+			if w.gone > 0 && (key == "redisson_lock_queue:{"+o.name+"}" || key == "redisson_lock_timeout:{"+o.name+"}") && s.number("PTTL", key) > 0 {
+				return true // the waiters of a fair lock were killed
 			}
 		}
 		return strings.HasPrefix(key, "holdfast:client:") || strings.HasPrefix(key, "holdfast:once:")

@@ -17,7 +17,7 @@ import (
 // A network connects clients with a master. It delays, loses, repeats and reorders what
 // they send, as its seed says. All times are faked.
 type network struct {
-	executing func(s *server)                                                               // before each call
+	executing func(s *server, call driver.Call)                                             // before each call
 	executed  func(client int, s *server, call driver.Call, reply driver.Result, late bool) // after it
 
 	mu      *sync.Mutex // orders the calls at all servers of the world
@@ -267,7 +267,7 @@ func (l *link) execute(s *server, calls []driver.Call, reset, late bool) (result
 	}
 	results = make([]driver.Result, len(calls))
 	for i, c := range calls {
-		n.executing(s)
+		n.executing(s, c)
 		if refused(l.rights, c) {
 			results[i].Err = driver.ServerError("NOPERM No permissions to access a key")
 		} else {

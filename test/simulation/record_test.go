@@ -170,10 +170,13 @@ type snapshot struct {
 }
 
 // executing notes what is held before a call. The caller holds net.mu.
-func (w *world) executing(s *server) {
+func (w *world) executing(s *server, c driver.Call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, o := range w.objects {
+		if !concerns(c, o) {
+			continue
+		}
 		w.present[o], w.lines[o], w.queues[o] = s.holds(o), s.line(o), s.queue(o)
 		if o.capacity > 0 {
 			for _, entry := range s.queue(o) {
@@ -182,6 +185,13 @@ func (w *world) executing(s *server) {
 			}
 		}
 	}
+}
+
+// concerns reports whether a call may change an object.
+func concerns(c driver.Call, o *object) bool {
+	return slices.ContainsFunc(c.Keys, func(key string) bool {
+		return key == o.name || strings.Contains(key, "{"+o.name+"}")
+	})
 }
 
 // executed judges what a call has changed. The caller holds net.mu.
@@ -201,6 +211,9 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 		w.latest = s.now()
 	}
 	for _, o := range w.objects {
+		if !concerns(c, o) {
+			continue
+		}
 		before, after := w.present[o], s.holds(o)
 		w.judgeOrder(s, c, o, after)
 		w.judgeQueue(s, o)

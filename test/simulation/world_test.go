@@ -66,6 +66,7 @@ type profile struct {
 	hasty   bool                                // calls give up soon
 	various bool                                // more options of calls and clients; the server has a replica
 	long    bool                                // most holds are long
+	renewed bool                                // no call has a lease time
 	bound   time.Duration                       // how long a free object may be wanted; 0: see world.bound
 	servers int                                 // 0: one
 }
@@ -211,7 +212,7 @@ func (w *world) once(ctx context.Context, p *process, user int, r *rand.Rand) {
 		c.objects, c.kinds = append(c.objects, o), append(c.kinds, o.kinds[r.IntN(len(o.kinds))])
 	}
 	var opts []holdfast.Option
-	if r.IntN(3) == 0 {
+	if r.IntN(3) == 0 && !w.plan.profile.renewed {
 		c.fixed, c.lease = true, time.Second+upTo(r, time.Second<<(2*r.IntN(3)))
 		if w.plan.profile.various && w.plan.crashes == 0 && r.IntN(2) == 0 {
 			c.lease = time.Hour
@@ -276,14 +277,14 @@ func (w *world) once(ctx context.Context, p *process, user int, r *rand.Rand) {
 	}
 	w.release(held, stay)
 	if held.reads != nil {
-		w.readOn(held, r)
+		w.readOn(one, held, r)
 	}
 }
 
 // readOn goes on with the read lock of a writer that has released its write lock.
-func (w *world) readOn(l *lease, r *rand.Rand) {
-	if !l.reads.Valid() {
-		if w.plan.profile.kept {
+func (w *world) readOn(ctx context.Context, l *lease, r *rand.Rand) {
+	if !l.reads.Valid() || l.reads.Context().Err() != nil {
+		if w.plan.profile.kept && !l.call.fixed && ctx.Err() == nil {
 			w.mu.Lock()
 			w.failf("P2", "the read lock of %v ended with its write lock", l.call)
 			w.mu.Unlock()
@@ -292,7 +293,7 @@ func (w *world) readOn(l *lease, r *rand.Rand) {
 		return
 	}
 	held := w.took(&call{process: l.call.process, user: l.call.user, objects: l.call.objects, kinds: []kind{read}}, l.reads)
-	time.Sleep(upTo(r, 300*time.Millisecond))
+	time.Sleep(upTo(r, time.Second))
 	w.release(held, 0)
 }
 
