@@ -105,7 +105,10 @@ func (w *world) shut(p *process) {
 		return
 	}
 	w.crashes--
-	w.note("client %d is closed", p.number)
+	w.mu.Lock()
+	p.closing = true
+	w.tracef("client %d is closed", p.number)
+	w.mu.Unlock()
 	go func() {
 		err := p.clients[0].Close()
 		defer w.lock()()
@@ -320,6 +323,7 @@ type process struct {
 	clients []*holdfast.Client
 	redlock *holdfast.Redlock // nil if there is one server
 	served  int               // how many leases its users have got
+	closing bool              // its client is closed, or will be
 }
 
 func (p *process) live() bool { return !p.links[0].dead() }
