@@ -110,8 +110,11 @@ func (w *world) shut(p *process) {
 	w.tracef("client %d is closed", p.number)
 	w.mu.Unlock()
 	go func() {
+		begun := time.Now()
 		err := p.clients[0].Close()
 		defer w.lock()()
+		since, _, calm := p.links[0].calmSince(w.net.master)
+		calm = calm && since.Before(begun.Add(-answerTimeout)) && w.net.master.resumes.Before(begun)
 		w.tracef("client %d has closed: %v", p.number, err)
 		for _, o := range w.objects {
 			holds := w.holds(o)
@@ -122,6 +125,8 @@ func (w *world) shut(p *process) {
 					while = " before a call had it"
 				case x.left:
 					while = " while its release was under way"
+				case !calm: // Close retries for two seconds
+					continue
 				}
 				lost := x.taken && holds[id] < 1100*time.Millisecond // it may have been lost: its client relied on less than the server did
 				if err == nil && x.process == p && x.broken == "" && !x.kept && !lost {
