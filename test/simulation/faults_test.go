@@ -91,7 +91,7 @@ func (w *world) crash(p *process) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tracef("client %d crashes", p.number)
-	w.gone++
+	w.gone, w.crashed = w.gone+1, time.Now()
 	if !closes {
 		w.ghosts++
 	}

@@ -19,7 +19,7 @@ type finding struct {
 var known = []finding{
 	{name: "the release of a mutex does not tell readers", plan: "quiet_mixed:0", promise: "P5"},
 	{name: "the release of another kind does not tell waiters of a fair lock", plan: "quiet_mixed_fair:0", promise: "P5"},
-	{name: "Close succeeds although a Release that is under way has no answer", plan: "mixed:40", promise: "P7", text: "its client is closed", others: true},
+	{name: "Close succeeds although a Release that is under way has no answer", plan: "mixed:40", promise: "P7", text: "its client was closed", others: true},
 }
 
 // unknown returns the first failure of a schedule that no finding explains, or nil.

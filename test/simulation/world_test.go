@@ -27,6 +27,7 @@ type world struct {
 	slept     time.Duration // how long the machine of the clients was suspended
 	crashes   int           // how many clients may still crash
 	gone      int           // how many have
+	crashed   time.Time     // when the last one has
 	ghosts    int           // of these, those that the server believes to listen
 
 	mu       sync.Mutex

@@ -12,7 +12,7 @@
 --               -1 - the remaining ms, 0 if it never expires
 --         If the client listens on its channel, a list of that, and 1 if it need not listen on the channel of the owner: neither the holder
 --         nor an owner in the queue is one of Redisson
---         If the queue is full, a list of that, and -1
+--         If the queue is full without those that have sent no heartbeat for LIFE, a list of that, and -1
 local owner = ARGV[2]
 local ttl = redis.call('pttl', KEYS[1])
 local function grant()
@@ -52,7 +52,13 @@ if ttl == -2 and (not head or head == owner) then
 end
 if ARGV[4] == '1' then
   local till, queued = limit(owner)
-  if not queued and ARGV[7] and redis.call('llen', KEYS[2]) >= tonumber(ARGV[7]) then return { held(ttl), -1 } end
+  if not queued and ARGV[7] and redis.call('llen', KEYS[2]) >= tonumber(ARGV[7]) then
+    for _, dead in ipairs(peace <= now and redis.call('zrangebyscore', KEYS[4], '-inf', now, 'limit', 0, 16) or {}) do
+      redis.call('lrem', KEYS[2], 0, dead)
+      forget(dead)
+    end
+    if redis.call('llen', KEYS[2]) >= tonumber(ARGV[7]) then return { held(ttl), -1 } end
+  end
   local before = not queued and redis.call('lindex', KEYS[2], -1)
   local length = not queued and redis.call('rpush', KEYS[2], owner)
   if not queued or not silent or silent >= BEAT or not known then
