@@ -185,23 +185,48 @@ func attempt(t *testing.T, m Mutant, pkg, test, limit string, env ...string) (ou
 // schedules is within how many schedules the simulation must find a mutant.
 const schedules = "300"
 
-// simulatedFiles are the files whose mutants the simulation should find: the engine, and the
-// scripts of locks and permits.
+// simulatedFiles are the files whose mutants the simulation should find: the engine, the scripts
+// of locks and permits, and what calls them.
 var simulatedFiles = regexp.MustCompile(`^internal/(engine|watchdog|wait|clock|combine)/` +
-	`|^internal/script/lua/(lib/|batch/)?(acquire|batch|election|enter|fair|fenced|group|keep|leased|left|listeners|mutex|pass|pause|permits|queue|raise|read|release|renew|rwmutex|settle|tell_all|vote|write)`)
+	`|^internal/script/(election|fenced|leased|lock|rwmutex)\.go|^(election|lease|named|parts|redlock)\.go` +
+	`|^internal/script/lua/(lib/|batch/)?(acquire|batch|counter|election|enter|fair|fenced|group|keep|leased|left|listeners|mutex|pass|pause|permits|queue|raise|read|release|renew|rwmutex|settle|tell_all|vote|write)`)
 
-// profilesOf names the profiles of the simulation that run a file, or all with "".
-func profilesOf(file string) string {
-	for _, p := range []struct{ files, profiles string }{
-		{`/fair`, "fair,quiet fair,mixed,quiet mixed fair,strict kinds,weak kinds"},
-		{`/(leased|permits)`, "permits,quiet permits,weak kinds"},
-		{`/(rwmutex|read|release_read|acquire_read|acquire_write|release_write|write|pause)`, "rw,quiet rw,mixed,quiet mixed,strict kinds,weak kinds,rights"},
-		{`/(fenced|election)`, "fenced,election,quiet,mixed,combined,strict kinds,weak kinds"},
-		{`/(group|mutexes|multi|joint)`, "sets,quiet sets,redlock"},
-		{`/(vote|quorum)`, "redlock"},
-		{`/(batch|combine)`, "combined"},
+// profilesOf returns the profiles of the simulation that are to find a mutant: they take turns.
+// The first pattern counts that matches the file and the name.
+func profilesOf(m Mutant) string {
+	for _, p := range []struct{ pattern, profiles string }{
+		{`read hold is handed off|read holds of a writer end|takes a free lock keeps new readers out`, "quiet rw"},
+		{`a waiter that gives up stays`, "hasty"},
+		{`a failed release is not retried`, "various"},
+		{`queue (of a fair mutex )?grows without|place in a full queue|killed waiters never`, "full"},
+		{`short lease for longer`, "mutex"},
+		{`directed grant is renewed with the other`, "quiet"},
+		{`reentry shortens the lease`, "various"},
+		{`ForceUnlock is not reported to holders`, "strict kinds"},
+		{`a set that fails keeps the locks|counts from its first lock|cancelled at its last lock`, "fair sets"},
+		{`valid while any part is valid`, "sets"},
+		{`engine/acqui`, "mutex,hasty,quiet rw,quiet few permits,fair,weak kinds,various,rights,readers"},
+		{`engine/close`, "mutex,fair,rw,sets,stays,permits,various"},
+		{`engine/directed`, "quiet,mutex,quiet few permits,strict,weak,rights,various,fair"},
+		{`engine/gate`, "mutex,quiet,quiet few permits,weak,strict,full,various"},
+		{`engine/(hold|turnstile)`, "quiet rw,quiet few permits,various,strict,weak,mutex,weak kinds"},
+		{`engine/release`, "mutex,quiet,stays,various,strict,weak"},
+		{`engine/(engine|local|replicate|tokens|grant)\.`, "strict,weak,various,strict kinds,weak kinds,mutex,permits"},
+		{`engine/(multi|joint)|lua/(group|mutexes)`, "fair sets,sets,quiet sets"},
+		{`quorum|vote|^redlock`, "redlock"},
+		{`^(lease|parts)`, "fair sets,sets,redlock,mutex"},
+		{`combine|batch`, "combined"},
+		{`clock/`, "mutex,various,strict"},
+		{`internal/wait/`, "quiet,quiet fair,quiet rw,mutex,fair"},
+		{`watchdog/`, "quiet,mutex,various,strict,weak,quiet rw,quiet few permits,weak kinds,strict kinds"},
+		{`fair.*:`, "quiet renewed fair,fair,hasty,full,quiet mixed fair,mixed"},
+		{`(leased|permits).*:`, "quiet few permits,permits,quiet permits,weak kinds"},
+		{`(rwmutex|share|named|read|write|pause|settle|left|enter|raise|tell_all).*:`, "rw,quiet rw,readers,quiet mixed,mixed,strict kinds,weak kinds"},
+		{`(fenced|election|counter).*:`, "fenced,quiet,election,combined,mixed,strict kinds"},
+		{`keep\.lua`, "stays"},
+		{`lua/`, "mutex,quiet,hasty,quiet mixed,full,rights,mixed,fenced,strict,stays"},
 	} {
-		if regexp.MustCompile(p.files).MatchString(file) {
+		if regexp.MustCompile(p.pattern).MatchString(m.File + ": " + m.Name) {
 			return p.profiles
 		}
 	}
@@ -234,22 +259,22 @@ func TestNotSimulated(t *testing.T) {
 		}
 	}
 	found := len(simulated())
-	documented(fmt.Sprintf("%d of the %d in the engine", found, found+len(named)))
+	documented(fmt.Sprintf("%d of the %d of these kinds", found, found+len(named)))
 }
 
-// The simulation finds each mutant of the engine that is not named as not simulated. The
+// The simulation finds each mutant of its kinds that is not named as not simulated. The
 // test is slow, so it only runs with HOLDFAST_SIMULATED=1/1, or a part such as 2/3.
 func TestSimulated(t *testing.T) {
 	part, parts := partOf(t, "HOLDFAST_SIMULATED")
-	found := regexp.MustCompile(`HOLDFAST_SEED=.*|panic: .*`)
+	found := regexp.MustCompile(`HOLDFAST_SEED=.*|panic: .*|fatal error: .*`)
 	for i, m := range simulated() {
 		if i%parts != part-1 {
 			continue
 		}
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
-			text, err := attempt(t, m, "test/simulation", "TestSchedules", "10m", "HOLDFAST_SCHEDULES="+schedules, "HOLDFAST_SHRINK=off", "HOLDFAST_PROFILE="+profilesOf(m.File))
-			if by := found.FindString(text); err == nil || by == "" {
+			text, err := attempt(t, m, "test/simulation", "TestSchedules", "10m", "HOLDFAST_SCHEDULES="+schedules, "HOLDFAST_SHRINK=off", "HOLDFAST_PROFILE="+profilesOf(m))
+			if by := found.FindString(text); err == nil || by == "" || strings.HasPrefix(by, "panic: test timed out") {
 				t.Errorf("the simulation does not find it:\n%s", text)
 			} else {
 				t.Log(by)
