@@ -256,7 +256,7 @@ var directed = []Mutant{
 	},
 	{
 		"the queue of a fair mutex grows without a bound",
-		"internal/script/lua/fair_acquire.lua", "redis.call('llen', KEYS[2]) >= tonumber(ARGV[7])", "false",
+		"internal/script/lua/fair_acquire.lua", "    if redis.call('llen', KEYS[2]) >= tonumber(ARGV[7]) then return { held(ttl), -1 } end\n", "",
 		"internal/script", "TestFair$",
 	},
 	{

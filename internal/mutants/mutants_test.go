@@ -187,9 +187,9 @@ const schedules = "300"
 
 // simulatedFiles are the files whose mutants the simulation should find: the engine, the scripts
 // of locks and permits, and what calls them.
-var simulatedFiles = regexp.MustCompile(`^internal/(engine|watchdog|wait|clock|combine)/` +
+var simulatedFiles = regexp.MustCompile(`^internal/(engine|watchdog|wait|clock|combine|settle)/` +
 	`|^internal/script/(election|fenced|leased|lock|rwmutex)\.go|^(election|lease|named|parts|redlock)\.go` +
-	`|^internal/script/lua/(lib/|batch/)?(acquire|batch|counter|election|enter|fair|fenced|group|keep|leased|left|listeners|mutex|pass|pause|permits|queue|raise|read|release|renew|rwmutex|settle|tell_all|vote|write)`)
+	`|^internal/script/lua/(lib/|batch/)?(acquire|batch|counter|election|enter|fair|fenced|group|keep|leased|left|listeners|mutex|pass|pause|permits|queue|raise|read|release|renew|rwmutex|settle|share|tell_all|vote|write)`)
 
 // profilesOf returns the profiles of the simulation that are to find a mutant: they take turns.
 // The first pattern counts that matches the file and the name.
