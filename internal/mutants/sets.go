@@ -115,7 +115,7 @@ var sets = []Mutant{
 	},
 	{
 		"a release is final although a request is open",
-		"internal/settle/settle.go", "if !o.Open && !(o.plain && o.Entry) {", "if !(o.plain && o.Entry) {",
+		"internal/settle/settle.go", "if !o.Open && (!o.plain || !o.Entry) {", "if !o.plain || !o.Entry {",
 		"internal/settle", "TestOpen",
 	},
 	{

@@ -573,7 +573,7 @@ func TestPastMany(t *testing.T) {
 		grants := p.GrantChannels("c:1")
 		ears := listen(t, b.s, b.d, grants[0], grants[1], one.GrantChannels("b:1")[1])
 		b.s.Do(t, "SET", b.m.Gate(), "0")
-		b.s.Do(t, "ZADD", p.Ref("a:1").Key, fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()), string(one.Ref("a:1").Permits))
+		b.s.Do(t, "ZADD", p.Ref("a:1").Key, fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()), one.Ref("a:1").Permits)
 		add := []string{"ZADD", grants[0]}
 		for i := range greedy {
 			add = append(add, fmt.Sprint(1+i), fmt.Sprintf("c:%d:permits5", 1+i))

@@ -84,7 +84,7 @@ func (o *Owner) answered(err error, sent, grace, pause time.Duration) bool {
 	switch {
 	case err == nil || driver.CodeOf(err) == "WRONGTYPE": // released, or the key is no longer a lock
 		o.Answered(sent, grace)
-		if !o.Open && !(o.plain && o.Entry) {
+		if !o.Open && (!o.plain || !o.Entry) {
 			return true
 		}
 		o.plain = o.plain && !o.Entry // the entry is left

@@ -10,7 +10,7 @@ import (
 // the same instant, the scheduler of Go decides, which seldom makes a difference.
 func TestReplay(t *testing.T) {
 	oneProcessor(t)
-	for n := range uint64(len(profiles)) {
+	for n := uint64(0); n < uint64(len(profiles)); n += 3 { // a third of them: each takes seconds
 		one := schedule(t, planNumber(t, n)).text()
 		var other []string
 		for range 3 {

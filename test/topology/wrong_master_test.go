@@ -207,7 +207,7 @@ func TestTwoMasters(t *testing.T) {
 		for range 3 {
 			for _, c := range []*holdfast.Client{x, y} {
 				if err := try(c); !errors.Is(err, holdfast.ErrUnavailable) { // a busy server may not answer
-					return fmt.Errorf("a client tried to lock while two servers called themselves master: %v", err)
+					return fmt.Errorf("a client tried to lock while two servers called themselves master: %w", err)
 				}
 			}
 		}
