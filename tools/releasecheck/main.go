@@ -34,15 +34,15 @@ import (
 // notReleased names the modules that nothing outside of this repository uses,
 // and the reason.
 var notReleased = map[string]string{
-	"bench":                 "holds only benchmarks",
-	"test/simulation": "holds only a simulation",
-	"prom/rulestest":        "holds only the tests of the dashboard and the alert rules",
-	"test/browser":          "holds only the tests of the dashboard",
-	"tools":                 "pins the linter of Go",
-	"tools/actionlint":      "pins the linter of workflows",
-	"tools/goreleaser":      "pins the program that builds the binaries",
-	"tools/releasecheck":    "is this program",
-	"interop":               "holds only the tests with Redisson",
+	"bench":              "holds only benchmarks",
+	"test/simulation":    "holds only a simulation",
+	"prom/rulestest":     "holds only the tests of the dashboard and the alert rules",
+	"test/browser":       "holds only the tests of the dashboard",
+	"tools":              "pins the linter of Go",
+	"tools/actionlint":   "pins the linter of workflows",
+	"tools/goreleaser":   "pins the program that builds the binaries",
+	"tools/releasecheck": "is this program",
+	"interop":            "holds only the tests with Redisson",
 }
 
 func main() {
