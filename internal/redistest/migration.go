@@ -3,6 +3,7 @@ package redistest
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // migrateTimeout is the timeout of MIGRATE in milliseconds.
@@ -32,9 +33,22 @@ func (c *Cluster) BeginMigration(slot int, to *Server) *Migration {
 	if m.from == to {
 		c.tb.Fatalf("redistest: slot %d is on the target node already", slot)
 	}
-	to.Do(c.tb, "CLUSTER", "SETSLOT", m.slot, "IMPORTING", c.ids[m.from])
-	m.from.Do(c.tb, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", c.ids[to])
+	m.set(to, "IMPORTING", c.ids[m.from])
+	m.set(m.from, "MIGRATING", c.ids[to])
 	return m
+}
+
+// set tells a node the state of the slot. Valkey refuses while a replica of the node
+// lags behind.
+func (m *Migration) set(s *Server, state ...string) {
+	m.c.tb.Helper()
+	awaitThat(m.c.tb, "enough replicas for a change of a slot", func() bool {
+		_, err := s.Try(append([]string{"CLUSTER", "SETSLOT", m.slot}, state...)...)
+		if err != nil && !strings.HasPrefix(err.Error(), "NOREPLICAS") {
+			m.c.tb.Fatalf("redistest: slot %s: %v", m.slot, err)
+		}
+		return err == nil
+	})
 }
 
 // From returns the node that the slot moves from.
@@ -78,7 +92,7 @@ func (m *Migration) Finish() {
 		return err == nil
 	})
 	for _, s := range m.c.Masters() {
-		s.Do(m.c.tb, "CLUSTER", "SETSLOT", m.slot, "NODE", m.c.ids[m.to])
+		m.set(s, "NODE", m.c.ids[m.to])
 	}
 	slot, _ := strconv.Atoi(m.slot)
 	m.c.awaitOwner(slot, m.to)
@@ -92,7 +106,7 @@ func (m *Migration) Cancel() {
 		m.c.tb.Fatalf("redistest: %d keys of slot %s have moved", n, m.slot)
 	}
 	for _, s := range []*Server{m.from, m.to} {
-		s.Do(m.c.tb, "CLUSTER", "SETSLOT", m.slot, "STABLE")
+		m.set(s, "STABLE")
 	}
 }
 
