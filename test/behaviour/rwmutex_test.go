@@ -113,11 +113,11 @@ func TestReadersWakeTogether(t *testing.T) {
 func TestNestedLeaseTimesOfBothSides(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	const brief = 3 * time.Second
-	c := locktest.Open(t, s.URL(), holdfast.Options{WatchdogTimeout: 3 * brief, RenewEvery: locktest.Steady.RenewEvery})
+	const brief, lasting = 3 * time.Second, time.Minute // longer than the test, also on a busy machine
+	c := locktest.Open(t, s.URL(), holdfast.Options{WatchdogTimeout: lasting, RenewEvery: locktest.Steady.RenewEvery})
 	other := locktest.Open(t, s.URL())
 	locktest.Each(t, "RW", func(t *testing.T, k locktest.Kind) {
-		short, long := holdfast.LeaseTime(brief), holdfast.LeaseTime(3*brief)
+		short, long := holdfast.LeaseTime(brief), holdfast.LeaseTime(lasting)
 		renewed := holdfast.OnAcquire(func(*holdfast.Lease) {}) // no lease time
 		for _, tt := range []struct {
 			name         string

@@ -139,7 +139,7 @@ func TestStrictKinds(t *testing.T) {
 	inSentinels(t, []holdfast.Replication{strict(2)}, func(f fleet) {
 		f.patient()
 		w, s, old := f[0], f.sentinels(), f.master()
-		c := w.open(lasting)
+		c := w.openAt(with(w.url, "timeout=10s"), lasting) // a try without an answer may hold its lock for a while
 		locks := kinds(w, c)
 		lead := c.Election("{k}election")
 		base := old.Keys(w)
