@@ -353,7 +353,7 @@ func TestFairGivesUp(t *testing.T) {
 func TestFairShortLeases(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	short := holdfast.Options{WatchdogTimeout: time.Second}
+	short := holdfast.Options{WatchdogTimeout: 2500 * time.Millisecond} // shorter than a grant
 	clients := []*holdfast.Client{locktest.Open(t, s.URL(), short), locktest.Open(t, s.URL(), short)}
 	const turns = 20
 	start := time.Now()
