@@ -385,7 +385,9 @@ func TestQueueIsTriedAgain(t *testing.T) {
 		release(t, h)
 		h = <-got
 		time.Sleep(refusalTime)
-		next := waiting(t, d, es[0], forever)
+		release(t, h)
+		h = acquire(t, es[0], forever)
+		next := waiting(t, d, es[1], forever) // which was refused
 		release(t, h)
 		release(t, <-next)
 	})

@@ -185,11 +185,6 @@ var directed = []Mutant{
 		"internal/script", "TestFair$",
 	},
 	{
-		"a short fair lease does not count as listening",
-		"internal/script/lua/fair_acquire.lua", "local listens = ARGV[6] == '1'\n", "local listens = ARGV[6] == '1' and tonumber(ARGV[1]) >= GRANT\n",
-		"test/behaviour", "TestFairShortLeases",
-	},
-	{
 		"a release by a client that grants nothing does not tell the next client",
 		"internal/script/lua/lib/fair.lua", "  if channel then told(publish, channel, owner) end\n", "",
 		"internal/script", "TestFair$",

@@ -293,7 +293,6 @@ var notSimulated = map[string][]string{
 	"added since the last search": {
 		"a kept lock has the name of its owner",
 		"a renewal that arrives late extends a kept lock",
-		"a short fair lease does not count as listening",
 		"a release of permits ends at its bound and tells none",
 		"a look for many permits does not grant the free ones to others",
 		"an entry stays in the queue after an outage",

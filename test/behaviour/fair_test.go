@@ -366,7 +366,7 @@ func TestFairShortLeases(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				time.Sleep(time.Millisecond)
+				time.Sleep(20 * time.Millisecond)
 				if err := l.Release(t.Context()); err != nil {
 					t.Error(err)
 				}
