@@ -180,6 +180,13 @@ func TestForgedGrants(t *testing.T) {
 		t.Fatalf("the owner is %q", owner)
 	}
 	channel := "holdfast:queue:{" + name + "}:" + b.ID()
+	// Who knows the owner knows it from the keys. A token that does not fit the entry has no
+	// effect even then.
+	s.Do(t, "PUBLISH", channel, owner+" 9007199254740990 3000 1")
+	time.Sleep(100 * time.Millisecond)
+	if len(next) > 0 {
+		t.Fatal("a grant of another entry gave the lock")
+	}
 	before := locktest.Calls(t, s, "evalsha")
 	for n := range 2000 {
 		for _, text := range []string{fmt.Sprintf("%s:%d 9007199254740990 60000 1", b.ID(), n), "", "first 3600000", "x", owner[:len(owner)-1] + " 1 1 1"} {
@@ -191,13 +198,6 @@ func TestForgedGrants(t *testing.T) {
 	}
 	if n := locktest.Calls(t, s, "evalsha") - before; n > 1000 {
 		t.Errorf("10,000 messages made the client send %d requests", n)
-	}
-	// Who knows the owner knows it from the keys. A token that does not fit the entry has no
-	// effect even then.
-	s.Do(t, "PUBLISH", channel, owner+" 9007199254740990 3000 1")
-	time.Sleep(100 * time.Millisecond)
-	if len(next) > 0 {
-		t.Fatal("a grant of another entry gave the lock")
 	}
 	token := held.Token()
 	locktest.Release(t, held)
