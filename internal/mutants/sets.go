@@ -145,7 +145,7 @@ var sets = []Mutant{
 	},
 	{
 		"without a right to the queue, Close frees nothing",
-		"internal/settle/settle.go", "					o.plain, fell = true, true\n					again", "					fell = true\n					again",
+		"internal/settle/now.go", "					o.plain, fell = true, true\n					again", "					fell = true\n					again",
 		"internal/settle", "TestCloseAndNow",
 	},
 	{
