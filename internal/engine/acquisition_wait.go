@@ -19,7 +19,7 @@ import (
 // waited longer: it asks one step later for each rival, and one step earlier for
 // each time that a rival was faster.
 //
-// Anyone who may publish can wake waiters. After freeWakes messages that have brought nothing,
+// A user that may publish can wake waiters. After freeWakes messages that have brought nothing,
 // a waiter pauses after each answer.
 const (
 	freeWakes = 50

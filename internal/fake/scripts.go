@@ -130,10 +130,11 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 	case "mutex_pass":
 		h := d.get(c.Keys[0])
 		if h == nil || h.owner != c.Args[0] {
+			queued := slices.Contains(d.queues[c.Keys[1]], c.Args[0])
 			first := len(d.queues[c.Keys[1]]) > 0 && d.queues[c.Keys[1]][0] == c.Args[0]
 			d.dequeue(c.Keys[1], c.Args[0])
 			switch {
-			case len(d.queues[c.Keys[1]]) == 0:
+			case !queued || len(d.queues[c.Keys[1]]) == 0:
 				return number(0), nil
 			case h == nil:
 				_, published := d.pass(c)

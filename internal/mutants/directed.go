@@ -111,7 +111,7 @@ var directed = []Mutant{
 	},
 	{
 		"an owner that leaves stays in the queue",
-		"internal/script/lua/lib/queue.lua", "  redis.pcall('zrem', queue, unpack(entries))\n", "",
+		"internal/script/lua/lib/queue.lua", "  if redis.pcall('zrem', queue, unpack(entries)) ~= 1 then return false end\n", "",
 		"internal/script", "TestQueued",
 	},
 	{

@@ -247,6 +247,13 @@ var queuedRows = []row{
 	},
 
 	{
+		title: "prune/clients that do not listen",
+		given: []string{"ZADD line 1 d:1 2 c:1 3 e:1"},
+		do:    prune, reply: "2", again: "0",
+		state: []string{"line zset c:1+past"},
+	},
+
+	{
 		title: "fenced queue/free",
 		given: []string{"SET token 41"},
 		do:    acquire(queuedFenced, line("a:1")), reply: "42",

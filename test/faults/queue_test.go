@@ -180,8 +180,8 @@ func TestForgedGrants(t *testing.T) {
 		t.Fatalf("the owner is %q", owner)
 	}
 	channel := "holdfast:queue:{" + name + "}:" + b.ID()
-	// Who knows the owner knows it from the keys. A token that does not fit the entry has no
-	// effect even then.
+	// The name of the owner is read from a key here. A grant of another entry has no effect even
+	// then.
 	s.Do(t, "PUBLISH", channel, owner+" 9007199254740990 3000 1")
 	time.Sleep(100 * time.Millisecond)
 	if len(next) > 0 {

@@ -69,11 +69,11 @@ local function dequeue(member, lease, publish)
   if redis.pcall('zrem', queue, entry(member, lease)) == 1 then tell_first(publish, tonumber(lease)) end
 end
 
--- abandon removes an owner that has given up. It reports whether there are others, and whether it was the first.
+-- abandon removes an owner that has given up. It reports whether it was in the queue and there are others, and whether it was the first.
 local function abandon(member)
   local head = redis.pcall('zrange', queue, 0, 0)[1]
   local entries = { member }
   for k = 0, 11 do entries[k + 2] = member .. ':short' .. k end
-  redis.pcall('zrem', queue, unpack(entries))
+  if redis.pcall('zrem', queue, unpack(entries)) ~= 1 then return false end
   return redis.pcall('exists', queue) == 1, head and string.sub(head .. ':', 1, #member + 1) == member .. ':'
 end
