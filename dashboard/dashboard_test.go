@@ -310,11 +310,11 @@ func TestPace(t *testing.T) {
 		r.hold("order:"+strconv.Itoa(i), someOwner)
 	}
 	r.stream()
-	locktest.Eventually(t, 60*time.Second, "some scans", func() bool { return r.board.Scans() > 2 })
-	busy, every := r.board.Pace()
-	if busy < time.Millisecond || every <= 100*time.Millisecond || every < 5*busy { // an average over rounds
-		t.Errorf("the server was busy for %v of %v", busy, every)
-	}
+	// One request that is slow on a busy machine lengthens a round more than the next pauses.
+	locktest.Eventually(t, 60*time.Second, "rounds with long pauses", func() bool {
+		busy, every := r.board.Pace()
+		return r.board.Scans() > 2 && busy >= time.Millisecond && every > 100*time.Millisecond && every >= 5*busy // an average over rounds
+	})
 }
 
 // The page of a lock is live even if a round of the scanner takes long.

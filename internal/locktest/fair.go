@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -108,6 +109,14 @@ func EnterInOrder(tb testing.TB, places ...Place) {
 // in the future, and at most a lease and five minutes ahead.
 func WantDeadlines(tb testing.TB, s *redistest.Server, name string, lease time.Duration) {
 	tb.Helper()
+	if err := CheckDeadlines(tb, s, name, lease); err != nil {
+		tb.Error(err)
+	}
+}
+
+// CheckDeadlines is [WantDeadlines] for a test that begins again after a stall.
+func CheckDeadlines(tb testing.TB, s *redistest.Server, name string, lease time.Duration) (err error) {
+	tb.Helper()
 	reply := s.Do(tb, "EVAL", `
 		local t, all = redis.call('time'), {}
 		for _, owner in ipairs(redis.call('lrange', KEYS[1], 0, -1)) do
@@ -117,9 +126,10 @@ func WantDeadlines(tb testing.TB, s *redistest.Server, name string, lease time.D
 	for i, ms := range reply.([]any) {
 		left := time.Duration(ms.(int64)) * time.Millisecond
 		if left <= 0 || left > lease+5*time.Minute {
-			tb.Errorf("number %d in the queue has %v left, want more than nothing and at most %v", i, left, lease+5*time.Minute)
+			err = errors.Join(err, fmt.Errorf("number %d in the queue has %v left, want more than nothing and at most %v", i, left, lease+5*time.Minute))
 		}
 	}
+	return err
 }
 
 // queueWorker locks a fair mutex once in each of some goroutines, and records the

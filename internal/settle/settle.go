@@ -88,7 +88,10 @@ func (o *Owner) answered(err error, sent, grace, pause time.Duration) bool {
 			return true
 		}
 		o.plain = o.plain && !o.Entry // the entry is left
-		o.due = now + min(repeat, max(o.answering+grace-sent, pause))
+		o.due = now + repeat
+		if o.Open {
+			o.due = now + min(repeat, max(o.answering+grace-sent, pause))
+		}
 	case !o.plain && o.Plain.Script != nil && Fallback(err):
 		o.plain = true
 		o.Entry = o.Entry && driver.CodeOf(err) != "NOPERM" // it could not queue either

@@ -184,7 +184,9 @@ func liveWaiters(t *testing.T, s *redistest.Server) error {
 		if got := locktest.Queue(t, s, n); !slices.Equal(got, want) {
 			return fmt.Errorf("the queue is %q, want %q", got, want)
 		}
-		locktest.WantDeadlines(t, s, n, locktest.Steady.WatchdogTimeout)
+		if err := locktest.CheckDeadlines(t, s, n, locktest.Steady.WatchdogTimeout); err != nil {
+			return err
+		}
 	}
 	locktest.Release(t, l)
 	locktest.EnterInOrder(t, places...)
