@@ -1,7 +1,10 @@
 package redistest_test
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -219,4 +222,26 @@ func TestClusterTakeover(t *testing.T) {
 		old.Resume()
 		c.AwaitReplicas(replica, 1)
 	}
+}
+
+// Valkey 8.1 does not start with a file in which a replica and its master have different
+// shards. It writes one itself if it is killed during a failover.
+func TestRestartWithOtherShard(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t)
+	replica := c.Nodes()[3]
+	replica.Kill()
+	text, err := os.ReadFile(replica.NodesFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := regexp.MustCompile(`,shard-id=\w{8}(.* myself)`).ReplaceAll(text, []byte(",shard-id=00000000$1"))
+	if bytes.Equal(changed, text) {
+		t.Skip("this server writes no shards")
+	}
+	if err := os.WriteFile(replica.NodesFile(), changed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replica.Restart()
+	c.AwaitReplicas(c.Nodes()[0], 1)
 }

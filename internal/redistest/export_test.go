@@ -14,3 +14,6 @@ func (r FrameReader) Next() (kind byte, value any, err error) {
 	f, err := r.r.next()
 	return f.kind, f.value, err
 }
+
+// NodesFile returns where a cluster node keeps what it knows of the others.
+func (s *Server) NodesFile() string { return s.nodesFile() }

@@ -28,6 +28,7 @@ const serverEnv = "HOLDFAST_TEST_SERVER"
 var (
 	errNotInstalled = errors.New("redistest: no redis-server on PATH, install it with: make deps, or apt-get install redis-server")
 	errPortTaken    = errors.New("redistest: port taken")
+	errNodes        = errors.New("redistest: the server does not read its cluster file")
 	errNoTLS        = errors.New("redistest: the server of " + serverEnv + " was built without TLS")
 )
 
@@ -175,6 +176,8 @@ func (s *Server) launch() error {
 		switch {
 		case strings.Contains(string(text), "Address already in use"):
 			err = errPortTaken
+		case strings.Contains(string(text), "corrupted cluster config file"):
+			err = errNodes
 		case os.Getenv(serverEnv) != "" && unknownTLS.Match(text):
 			err = errNoTLS
 		}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -213,6 +214,9 @@ func (s *Server) replace(end func() error) {
 	if err == nil {
 		err = s.launch()
 	}
+	if errors.Is(err, errNodes) && dropShards(s.nodesFile()) == nil {
+		err = s.launch()
+	}
 	// A child of the old process, or another process that looks for a free port,
 	// may still have the port for a moment.
 	for begin := time.Now(); errors.Is(err, errPortTaken) && time.Since(begin) < startTimeout; {
@@ -235,6 +239,20 @@ func (s *Server) process() *child {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.proc
+}
+
+// nodesFile is where a cluster node keeps what it knows of the others.
+func (s *Server) nodesFile() string { return filepath.Join(s.dir, "nodes.conf") }
+
+// dropShards removes the ids of shards from the file of a cluster node. Valkey 8.1.1 does not
+// read the file that it wrote during a failover, if a replica and its master have different
+// ones (valkey-io/valkey#2171). A node that has no id takes that of its master.
+func dropShards(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, regexp.MustCompile(`,shard-id=\w*`).ReplaceAll(text, nil), 0o600)
 }
 
 func (s *Server) dataDir() string  { return filepath.Join(s.dir, "data") }
