@@ -2,6 +2,7 @@ package simulation_test
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ type plan struct {
 	users   []int // of each client
 	crashes int   // at most
 	faults  []planned
+	print   string // the fingerprint of the run to replay; "": any run
 }
 
 // A planned fault happens some time after the one before it.
@@ -72,9 +74,15 @@ func (p plan) size() (users, faults int) {
 	return users, faults
 }
 
-// String returns the plan as HOLDFAST_SEED has it: the profile and the seed, and if parts are
-// left out, the number of users of each client and the numbers of the faults.
+// String returns the plan as HOLDFAST_SEED has it: the profile and the seed, if parts are left
+// out, the number of users of each client and the numbers of the faults, and the fingerprint of
+// a run.
 func (p plan) String() string {
+	if p.print != "" {
+		print := "#" + p.print
+		p.print = ""
+		return p.String() + print
+	}
 	name := fmt.Sprintf("%s:%d", strings.ReplaceAll(p.profile.name, " ", "_"), p.seed)
 	whole := planOf(p.seed, p.profile)
 	if slices.Equal(p.users, whole.users) && slices.Equal(p.faults, whole.faults) {
@@ -94,14 +102,16 @@ func (p plan) String() string {
 
 // parsePlan returns the plan that a text names.
 func parsePlan(text string) (plan, error) {
-	parts := strings.Split(text, "/")
+	rest, print, _ := strings.Cut(text, "#")
+	parts := strings.Split(rest, "/")
 	name, number, _ := strings.Cut(parts[0], ":")
 	profile := profileOf(strings.ReplaceAll(name, "_", " "))
 	seed, err := strconv.ParseUint(number, 10, 64)
 	if profile == nil || err != nil || len(parts) != 1 && len(parts) != 3 {
-		return plan{}, fmt.Errorf("HOLDFAST_SEED is %q, want a profile and a seed such as fair:17, or fair:17/1,0,2/3,5 with the users of each client and the faults", text)
+		return plan{}, fmt.Errorf("HOLDFAST_SEED is %q, want a profile and a seed such as fair:17, or fair:17/1,0,2/3,5#3f81a0 with the users of each client, the faults and the fingerprint of a run", text)
 	}
 	p := planOf(seed, profile)
+	p.print = print
 	if len(parts) == 1 {
 		return p, nil
 	}
@@ -117,6 +127,31 @@ func parsePlan(text string) (plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// fingerprint returns a number of the timeline. Runs with the same one are the same.
+func (w *world) fingerprint() string {
+	h := fnv.New32()
+	for _, line := range w.text() {
+		fmt.Fprintln(h, line)
+	}
+	return fmt.Sprintf("%06x", h.Sum32()>>8)
+}
+
+// maxReplays is how often a plan is run until a run has the fingerprint. Where goroutines of
+// one client run at the same instant, the scheduler of Go decides, and preempts when it likes:
+// of fifty runs one differs.
+const maxReplays = 20
+
+// replay runs a plan until the run has the fingerprint of the plan, and returns how often.
+func replay(t *testing.T, p plan) (w *world, runs int) {
+	t.Helper()
+	for runs = 1; runs <= maxReplays; runs++ {
+		if w = schedule(t, p); p.print == "" || w.fingerprint() == p.print {
+			return w, runs
+		}
+	}
+	return nil, maxReplays
 }
 
 // broke reports whether a promise was broken.

@@ -173,6 +173,9 @@ type snapshot struct {
 func (w *world) executing(s *server, c driver.Call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if strings.HasSuffix(c.Script.Name, "_batch") {
+		w.batches++
+	}
 	for _, o := range w.objects {
 		if !concerns(c, o) {
 			continue

@@ -2,30 +2,31 @@ package simulation_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 )
 
-// A seed replays: the same happens at the same times. Where goroutines of one client run at
-// the same instant, the scheduler of Go decides, which seldom makes a difference.
+// A seed replays: with the fingerprint of a run, it is that run again.
 func TestReplay(t *testing.T) {
 	oneProcessor(t)
+	all := 0
 	for n := uint64(0); n < uint64(len(profiles)); n += 3 { // a third of them: each takes seconds
-		one := schedule(t, planNumber(t, n)).text()
-		var other []string
-		for range 3 {
-			if other = schedule(t, planNumber(t, n)).text(); slices.Equal(one, other) {
-				break
-			}
+		p := planNumber(t, n)
+		p.print = schedule(t, p).fingerprint()
+		again, err := parsePlan(p.String())
+		if err != nil || again.String() != p.String() {
+			t.Fatalf("%v is read as %v: %v", p, again, err)
 		}
-		i := 0
-		for i < min(len(one), len(other)) && one[i] == other[i] {
-			i++
+		w, runs := replay(t, again)
+		if w == nil {
+			t.Errorf("%d runs of %v differ from the first", runs, p)
 		}
-		if i < max(len(one), len(other)) {
-			t.Errorf("%v differs at line %d of %d:\n%s\nand\n%s", planNumber(t, n), i, len(one),
-				strings.Join(one[max(i-8, 0):min(i+4, len(one))], "\n"), strings.Join(other[max(i-8, 0):min(i+4, len(other))], "\n"))
-		}
+		all += runs
+	}
+	t.Logf("%d runs", all)
+	p := planNumber(t, 0)
+	p.print = "none"
+	if w, runs := replay(t, p); w != nil || runs != maxReplays {
+		t.Errorf("a run has a fingerprint that does not exist, after %d runs", runs)
 	}
 }
 
@@ -52,5 +53,19 @@ func TestShrink(t *testing.T) {
 		if _, err := parsePlan(bad); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
+	}
+}
+
+// Calls of one client at the same moment share a script.
+func TestCombined(t *testing.T) {
+	oneProcessor(t)
+	batches := 0
+	for n := range uint64(4) {
+		w := schedule(t, planOf(n, profileOf("combined")))
+		batches += w.batches
+		t.Logf("%v: %d grants, %d batches%v", w.plan.users, w.grants, w.batches, w)
+	}
+	if batches < 10 {
+		t.Errorf("%d batches were sent", batches)
 	}
 }

@@ -55,6 +55,14 @@ func one(name string, kinds ...kind) *object { return &object{name: name, kinds:
 
 func all(os ...*object) []*object { return os }
 
+// many returns n objects, each of one of the kinds.
+func many(n int, kinds ...kind) (all []*object) {
+	for i := range n {
+		all = append(all, one(fmt.Sprintf("o%d", i), kinds[i%len(kinds)]))
+	}
+	return all
+}
+
 var clientFaults = []*fault{freeze, disconnect, crash, delay, delay, lossy, lossy, deaf}
 
 // silent turns looks off: what is granted is granted by messages.
@@ -97,7 +105,7 @@ var profiles = []profile{
 	{name: "outage", clients: [2]int{4, 16}, users: 2, objects: all(one("a", mutex)), faults: []*fault{outage, delay, freeze, lossy}},
 	{name: "redlock", servers: 3, clients: [2]int{2, 6}, users: 1, objects: all(&object{name: "a", kinds: []kind{quorum}, votes: true}), faults: append([]*fault{flush, pause, wipe, wipe}, clientFaults...)},
 	{name: "pauses", clients: [2]int{2, 6}, users: 3, kept: true, long: true, objects: all(one("a", mutex)), options: func(o *holdfast.Options) { o.WatchdogTimeout, o.RenewEvery = 20*time.Second, 6*time.Second }, faults: []*fault{short, atGrant, atGrant, atGrant}},
-	{name: "combined", clients: [2]int{1, 2}, users: 60, hasty: true, objects: all(one("a", mutex), one("b", mutex), one("c", mutex), one("d", fenced)), faults: []*fault{slow, slow, flush}, bound: time.Second},
+	{name: "combined", clients: [2]int{1, 2}, users: 60, bursts: 4 * time.Second, objects: many(40, mutex, mutex, mutex, fenced), faults: []*fault{slow, slow, flush}, bound: time.Second},
 	{name: "various", various: true, clients: [2]int{2, 4}, users: 3, objects: all(one("a", mutex)), faults: append([]*fault{pause, failover, failover, suspend, shutdown}, clientFaults...)},
 	{name: "strict", setting: strict, clients: [2]int{2, 5}, users: 3, objects: all(one("a", mutex)), faults: append([]*fault{pause, failover, failover, isolate, setClock, force, suspend}, clientFaults...)},
 	{name: "strict kinds", setting: strict, clients: [2]int{2, 5}, users: 3, objects: all(one("a", fenced, mutex), one("b", fair), one("c", read, write)), faults: append([]*fault{flush, pause, failover, failover, isolate, force, suspend}, clientFaults...)},
@@ -242,7 +250,9 @@ func (w *world) String() string {
 		}
 		fmt.Fprintf(&b, "\n  after %v, %s: %s", f.at.Round(time.Millisecond), f.promise, f.text)
 	}
-	return fmt.Sprintf("HOLDFAST_SEED=%v%s", w.plan, b.String())
+	p := w.plan
+	p.print = w.fingerprint()
+	return fmt.Sprintf("HOLDFAST_SEED=%v%s", p, b.String())
 }
 
 // TestSeed replays the schedule that HOLDFAST_SEED names, makes it as small as it can, and
@@ -257,12 +267,15 @@ func TestSeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := schedule(t, p)
+	w, runs := replay(t, p)
+	if w == nil {
+		t.Fatalf("%d runs differ from the one of %v", runs, p)
+	}
 	if len(w.failed) > 0 {
 		w = shrink(t, w, cmp.Or(os.Getenv("HOLDFAST_PROMISE"), w.failed[0].promise), 200)
 		t.Error(w)
 	}
-	t.Log("\n" + strings.Join(w.text(), "\n"))
+	t.Logf("%v, after %d runs\n%s", w.plan, runs, strings.Join(w.text(), "\n"))
 }
 
 // oneProcessor makes seeds replay.

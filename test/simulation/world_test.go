@@ -49,6 +49,7 @@ type world struct {
 	trace    []event
 	failed   []failure
 	grants   int
+	batches  int // of calls that share a script
 }
 
 // A profile says what happens in a schedule.
@@ -68,6 +69,7 @@ type profile struct {
 	various bool                                // more options of calls and clients; the server has a replica
 	long    bool                                // most holds are long
 	renewed bool                                // no call has a lease time
+	bursts  time.Duration                       // the time between calls of all users at the same moment; 0: each calls when it likes
 	bound   time.Duration                       // how long a free object may be wanted; 0: see world.bound
 	servers int                                 // 0: one
 }
@@ -148,7 +150,7 @@ func (w *world) begin() error {
 		w.nets = append(w.nets, n)
 	}
 	w.net = w.nets[0]
-	w.tracef("profile %s, plan %v: leases of %v, renewed every %v, %d hand-offs, %+v", p.name, w.plan, w.options.WatchdogTimeout, w.options.RenewEvery, w.options.Handoffs, w.options.Replication)
+	w.tracef("leases of %v, renewed every %v, %d hand-offs, %+v", w.options.WatchdogTimeout, w.options.RenewEvery, w.options.Handoffs, w.options.Replication)
 	for i := range w.plan.users {
 		pr := &process{number: i}
 		for j, n := range w.nets {
@@ -200,7 +202,11 @@ func (w *world) lock() (unlock func()) {
 func (w *world) use(ctx context.Context, p *process, user int) {
 	for i := uint64(0); ctx.Err() == nil && !p.links[0].closed(); i++ {
 		r := w.plan.random(ofUsers + i<<32 | uint64(p.number)<<8 | uint64(user))
-		time.Sleep(upTo(r, 20*time.Millisecond))
+		if every := w.plan.profile.bursts; every > 0 {
+			time.Sleep(every - time.Since(w.begun)%every)
+		} else {
+			time.Sleep(upTo(r, 20*time.Millisecond))
+		}
 		w.once(ctx, p, user, r)
 	}
 }
@@ -364,7 +370,7 @@ func (w *world) locker(c *call) holdfast.Locker {
 func (w *world) hold(ctx context.Context, lock holdfast.Locker, l *lease, r *rand.Rand) {
 	longest := 10 * time.Millisecond
 	ends := l.call.fixed && w.plan.profile.bound > 0 // no message tells that a lease is over
-	if !ends && (r.IntN(4) == 0 || w.plan.profile.long) {
+	if !ends && w.plan.profile.bursts == 0 && (r.IntN(4) == 0 || w.plan.profile.long) {
 		longest = 8 * time.Second // longer than most leases
 	}
 	change := r.IntN(8)
