@@ -9,13 +9,13 @@ import (
 
 // colors of the lines. Each has enough contrast on white and on black.
 var colors = map[string]string{
-	sketched: "#8a8f98", mutex: "#2f81f7", wakeAll: "#3aa0a0", fairMutex: "#a371f7",
+	sketched: "#8a8f98", leased: "#6e7681", mutex: "#2f81f7", wakeAll: "#3aa0a0", fairMutex: "#a371f7",
 	redsyncs: "#d1742f", redislocks: "#b58900", rueidisl: "#e5534b",
 }
 
 // labels name the locks of Holdfast as such.
 var labels = map[string]string{
-	mutex: "Holdfast Mutex", wakeAll: "Holdfast, WakeAll", fairMutex: "Holdfast FairMutex", sketched: "sketch (upper bound)",
+	mutex: "Holdfast Mutex", wakeAll: "Holdfast, WakeAll", fairMutex: "Holdfast FairMutex", sketched: "sketch (upper bound)", leased: "sketch with leases",
 }
 
 // chart draws hand-offs per second over the number of clients, for critical sections of

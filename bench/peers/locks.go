@@ -61,6 +61,7 @@ const (
 	redislocks  = "redislock"
 	rueidisl    = "rueidislock"
 	sketched    = "sketch"
+	leased      = "leased-sketch"
 	bareHash    = "bare-hash"
 	bareSet     = "bare-set"
 )
@@ -68,7 +69,8 @@ const (
 var libraries = []library{
 	{name: bareHash, open: openBare(hashLock, hashUnlock), floor: true},
 	{name: bareSet, open: openBare(setLock, setUnlock), floor: true},
-	{name: sketched, open: openSketch},
+	{name: sketched, open: openSketch(sketchLock, sketchUnlock)},
+	{name: leased, open: openSketch(leasedSketchLock, leasedSketchUnlock)},
 	{name: mutex, open: openHoldfast(holdfast.Options{}, asMutex), ours: true, renew: true},
 	{name: noHandoffs, open: openHoldfast(holdfast.Options{Handoffs: -1}, asMutex), ours: true, renew: true},
 	{name: wakeAll, open: openHoldfast(holdfast.Options{WakeAll: true}, asMutex), ours: true, renew: true},

@@ -26,16 +26,18 @@ type point struct {
 }
 
 var (
-	waiting  = []string{sketched, mutex, wakeAll, fairMutex, redsyncs, redislocks, rueidisl}
-	contends = []string{sketched, mutex, noHandoffs, wakeAll, fairMutex, redsyncs, redislocks, rueidisl}
+	waiting  = []string{sketched, leased, mutex, wakeAll, fairMutex, redsyncs, redislocks, rueidisl}
+	contends = []string{sketched, leased, mutex, noHandoffs, wakeAll, fairMutex, redsyncs, redislocks, rueidisl}
 	crowded  = []column{
 		{figure: pairRate},
 		{figure: handoffRate},
 		{figure: handoffRate, over: sketched, digits: 2},
+		{figure: handoffRate, over: leased, digits: 2},
 		{figure: handoffRate, over: rueidisl, digits: 2},
 		{figure: requestsEach, digits: 2},
 		{figure: commandsEach, digits: 1},
 		{figure: cpuEach},
+		{figure: cpuEach, over: leased, digits: 2},
 		{figure: jainIndex, digits: 3},
 		{figure: longestWait, digits: 1},
 		{figure: longestTurns, digits: 1},
@@ -49,7 +51,7 @@ var (
 var scenarios = []scenario{
 	{
 		name: "one", title: "One goroutine, a name that no other client wants",
-		locks: []string{bareHash, bareSet, sketched, mutex, noHandoffs, wakeAll, fairMutex, redsyncs, redislocks, rueidisl},
+		locks: []string{bareHash, bareSet, sketched, leased, mutex, noHandoffs, wakeAll, fairMutex, redsyncs, redislocks, rueidisl},
 		run:   (*bench).one, columns: alone,
 	},
 	{
@@ -281,6 +283,6 @@ func (l load) progresses() bool {
 	case l.library.reads: // they can keep another writer waiting
 		return l.writer != nil && l.writer.name == writerFirst
 	default:
-		return l.library.ours || l.library.name == sketched
+		return l.library.ours || l.library.name == sketched || l.library.name == leased
 	}
 }

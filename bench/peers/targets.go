@@ -38,8 +38,10 @@ func (rs results) targets() (list []target) {
 	const least, most = true, false
 	rate := func(n int) at { return crowd("crowd", mutex, n, handoffRate) }
 	add("crowd: hand-offs/s, 200 clients / 10 clients", least, 0.7, rate(200), rate(10))
-	add("crowd: hand-offs/s, 500 clients / 10 clients", least, 0.6, rate(500), rate(10))
+	add("crowd: hand-offs/s, 500 clients / 10 clients", least, 0.75, rate(500), rate(10))
 	add("crowd of 200: hand-offs/s / sketch", least, 0.5, rate(200), crowd("crowd", sketched, 200, handoffRate))
+	add("crowd of 200: hand-offs/s / sketch with leases", least, 0.65, rate(200), crowd("crowd", leased, 200, handoffRate))
+	add("crowd of 200: server CPU per hand-off / sketch with leases", most, 1.3, crowd("crowd", mutex, 200, cpuEach), crowd("crowd", leased, 200, cpuEach))
 	add("crowd of 200: hand-offs/s / rueidislock", least, 25, rate(200), crowd("crowd", rueidisl, 200, handoffRate))
 	add("crowd of 200: requests per hand-off", most, 2.5, crowd("crowd", mutex, 200, requestsEach))
 	add("crowd of 200: Jain's index", least, 0.97, crowd("crowd", mutex, 200, jainIndex))
