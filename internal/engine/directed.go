@@ -163,6 +163,7 @@ func (a *acquisition) directed(g *grant) bool {
 	}
 	*g = grant{Verdict: script.Verdict{Token: d.Token}, attempt: a.first, received: clock.Early(), first: min(d.Lease, a.claim.Lease)}
 	g.sent = a.since
+	a.remains.Entry = false // the release has removed it; a request that is still open may add it again
 	return true
 }
 

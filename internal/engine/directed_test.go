@@ -60,7 +60,7 @@ func TestDirectedGrant(t *testing.T) {
 			next = append(next, waiting(t, d, e, forever))
 		}
 		time.Sleep(100 * time.Millisecond) // the confirmation of a subscription may make a client ask once more
-		asked := d.Acquires()
+		asked, released := d.Acquires(), d.Releases()
 		for i, got := range next {
 			time.Sleep(10 * time.Millisecond)
 			token := h.token
@@ -76,6 +76,10 @@ func TestDirectedGrant(t *testing.T) {
 		release(t, h)
 		if d.Holder("k") != "" {
 			t.Errorf("held by %q", d.Holder("k"))
+		}
+		time.Sleep(time.Second)
+		if n := d.Releases() - released; n != 4 {
+			t.Errorf("four owners were released by %d requests", n)
 		}
 	})
 }
