@@ -66,12 +66,12 @@ var directed = []Mutant{
 	},
 	{
 		"a release passes over any number of clients",
-		"internal/script/lua/lib/pass.lua", "local SKIPS = 16 ", "local SKIPS = 1e6 ",
+		"internal/script/lua/lib/entries.lua", "local SKIPS = 16 ", "local SKIPS = 1e6 ",
 		"internal/script", "TestQueued",
 	},
 	{
 		"clients that do not queue never get the lock",
-		"internal/script/lua/lib/pass.lua", "others > 0 and lot % 2 == 0 or lot == 0", "lot == 0",
+		"internal/script/lua/lib/entries.lua", "others > 0 and lot % 2 == 0 or lot == 0", "lot == 0",
 		"internal/script", "TestQueuedAndOthers",
 	},
 	{
@@ -81,7 +81,7 @@ var directed = []Mutant{
 	},
 	{
 		"one client of Redisson gets as much as a whole queue",
-		"internal/script/lua/lib/pass.lua", "lot * queued < 300 * foreign", "true",
+		"internal/script/lua/lib/entries.lua", "lot * queued < 300 * foreign", "true",
 		"internal/script", "TestQueuedAndOthers",
 	},
 	{
@@ -101,17 +101,17 @@ var directed = []Mutant{
 	},
 	{
 		"a client that asks again loses its place in the queue",
-		"internal/script/lua/lib/queue.lua", "queue, 'nx', score", "queue, score",
+		"internal/script/lua/lib/enqueue.lua", "queue, 'nx', score", "queue, score",
 		"internal/script", "TestQueued",
 	},
 	{
 		"a queued mutex is granted beside readers",
-		"internal/script/lua/mutex_queue.lua", " or redis.call('hexists', KEYS[1], 'mode') == 1) then", ") then",
+		"internal/script/lua/lib/locked.lua", " and redis.call('hexists', KEYS[1], 'mode') == 0 --", " --",
 		"internal/script", "TestQueued",
 	},
 	{
 		"an owner that leaves stays in the queue",
-		"internal/script/lua/lib/queue.lua", "  if redis.pcall('zrem', queue, unpack(entries)) ~= 1 then return false end\n", "",
+		"internal/script/lua/lib/entries.lua", "  if redis.pcall('zrem', queue, unpack(entries)) ~= 1 then return false end\n", "",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -121,7 +121,7 @@ var directed = []Mutant{
 	},
 	{
 		"a grant of a fenced mutex has the token of the last one",
-		"internal/script/lua/fenced_pass.lua", "count(KEYS[2], false)", "count(KEYS[2], true)",
+		"internal/script/lua/lib/fenced.lua", "count(KEYS[2], false)", "count(KEYS[2], true)",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -130,18 +130,18 @@ var directed = []Mutant{
 		"internal/script", "TestQueued",
 	},
 	{
-		"the release of a reader or writer does not grant the lock to the first in the queue",
-		"internal/script/lua/lib/tell_all.lua", "if freed and redis.call('exists', KEYS[#KEYS]) == 0 then", "if freed then",
+		"a release does not grant the lock to the first in the queue",
+		"internal/script/lua/lib/hand.lua", "if not two[1] and not two.err then", "if not two.err then",
 		"internal/script", "TestQueued",
 	},
 	{
 		"a Redisson thread that does not sleep yet misses the release of a writer for which no client queues",
-		"internal/script/lua/lib/tell_all.lua", "  if writer then redis.pcall(ARGV[3], channel, '0') end", "",
+		"internal/script/lua/lib/hand.lua", "    if message2 then redis.pcall(publish, channel, message2) end\n", "",
 		"internal/script", "TestQueued",
 	},
 	{
 		"a writer that was granted the lock keeps new readers out",
-		"internal/script/lua/lib/writes.lua", "    redis.pcall('zrem', writers, field)\n", "",
+		"internal/script/lua/lib/writes.lua", "  redis.pcall('zrem', writers, field)\n", "",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -151,12 +151,12 @@ var directed = []Mutant{
 	},
 	{
 		"a release fails if the user may not remove entries from the queue",
-		"internal/script/lua/lib/pass.lua", "if not fails(redis.pcall('zrem', queue, member)) and announce(", "if redis.call('zrem', queue, member) and announce(",
+		"internal/script/lua/lib/hand.lua", "if not fails(redis.pcall('zrem', queue, member)) and announce(", "if redis.call('zrem', queue, member) and announce(",
 		"test/faults", "TestWithoutQueueRights/zrem",
 	},
 	{
 		"an owner that cannot be removed from the queue enters it",
-		"internal/script/lua/lib/queue.lua", " or fails(redis.pcall('zrem', queue, ''))) then", ") then",
+		"internal/script/lua/lib/enqueue.lua", " or fails(redis.pcall('zrem', queue, ''))) then", ") then",
 		"test/faults", "TestWithoutQueueRights/zrem",
 	},
 	{
@@ -166,7 +166,7 @@ var directed = []Mutant{
 	},
 	{
 		"a release fails while the slot of the lock is moved",
-		"internal/script/lua/lib/pass.lua", "type(redis.pcall('hset', KEYS[1], ...)) == 'number'", "redis.call('hset', KEYS[1], ...) >= 0",
+		"internal/script/lua/lib/give.lua", "type(redis.pcall('hset', KEYS[1], ...)) == 'number'", "redis.call('hset', KEYS[1], ...) >= 0",
 		"test/topology", "TestReleaseDuringMigration",
 	},
 	{
@@ -241,12 +241,12 @@ var directed = []Mutant{
 	},
 	{
 		"a queue grows without a bound",
-		"internal/script/lua/lib/queue.lua", "added == 1 and rank >= (tonumber(most) or math.huge)", "false",
+		"internal/script/lua/lib/enqueue.lua", "added == 1 and rank >= (tonumber(most) or math.huge)", "false",
 		"test/behaviour", "TestMaxQueue$/mutex",
 	},
 	{
 		"a client loses its place in a full queue when it asks again",
-		"internal/script/lua/lib/queue.lua", "added == 1 and rank >=", "rank >=",
+		"internal/script/lua/lib/enqueue.lua", "added == 1 and rank >=", "rank >=",
 		"internal/script", "TestQueued$",
 	},
 	{
@@ -261,12 +261,12 @@ var directed = []Mutant{
 	},
 	{
 		"the queue of many clients expires",
-		"internal/script/lua/lib/queue.lua", "if rank < 8 then redis.call('pexpire', queue, 300000) end", "if added == 1 and rank == 0 then redis.call('pexpire', queue, 300000) end",
+		"internal/script/lua/lib/enqueue.lua", "if rank < 8 then redis.call('pexpire', queue, 300000) end", "if added == 1 and rank == 0 then redis.call('pexpire', queue, 300000) end",
 		"internal/script", "TestQueued$",
 	},
 	{
 		"an owner that wants the lock for a short time stays in the queue",
-		"internal/script/lua/lib/queue.lua", "redis.pcall('zrem', queue, unpack(entries))", "redis.pcall('zrem', queue, member)",
+		"internal/script/lua/lib/entries.lua", "redis.pcall('zrem', queue, unpack(entries))", "redis.pcall('zrem', queue, member)",
 		"internal/script", "TestQueued$",
 	},
 }

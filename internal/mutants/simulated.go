@@ -122,7 +122,7 @@ var notSimulated = map[string][]string{
 		"a sweep takes all idle channels at once",
 		"a server that refuses everything is asked without a pause",
 		"leases of different length do not share a call",
-		"the release of a reader or writer does not grant the lock to the first in the queue",
+		"a release does not grant the lock to the first in the queue",
 	},
 	"the server refuses nothing but rights to the queue, and moves no slot": {
 		"a nested release starts with a write that a full server refuses",

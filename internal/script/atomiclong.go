@@ -12,9 +12,9 @@ import (
 var (
 	valueGet          = load("value_get")
 	valueSet          = load("value_set")
-	atomicLongAdd     = load("atomiclong_add", "once", "int64")
-	atomicLongSwap    = load("atomiclong_swap", "once", "int64")
-	atomicLongCompare = load("atomiclong_compare", "once", "int64")
+	atomicLongAdd     = load("atomiclong_add")
+	atomicLongSwap    = load("atomiclong_swap")
+	atomicLongCompare = load("atomiclong_compare")
 )
 
 // An AtomicLong is the wire format of Redisson's RAtomicLong: a decimal number.

@@ -8,10 +8,10 @@ import (
 )
 
 var (
-	bucketSet     = load("bucket_set", "tell")
-	bucketTry     = load("bucket_try", "once", "tell")
-	bucketSwap    = load("bucket_swap", "once", "tell")
-	bucketCompare = load("bucket_compare", "once", "tell")
+	bucketSet     = load("bucket_set")
+	bucketTry     = load("bucket_try")
+	bucketSwap    = load("bucket_swap")
+	bucketCompare = load("bucket_compare")
 	bucketExpire  = load("bucket_expire")
 	bucketSize    = load("bucket_size")
 )

@@ -10,7 +10,7 @@ import (
 
 var (
 	electionProclaim = load("election_proclaim")
-	electionInspect  = load("election_inspect", "counter")
+	electionInspect  = load("election_inspect")
 )
 
 // An Election is a fenced mutex whose holder is the leader. The value that the

@@ -9,10 +9,10 @@ import (
 )
 
 var (
-	fairAcquire = load("fair_acquire", "held", "grant", "fair")
-	fairRelease = load("fair_release", "grant", "fair")
-	fairForce   = load("fair_force", "foreign", "inspect", "grant", "fair")
-	fairInspect = load("fair_inspect", "foreign", "inspect", "owned")
+	fairAcquire = load("fair_acquire")
+	fairRelease = load("fair_release")
+	fairForce   = load("fair_force")
+	fairInspect = load("fair_inspect")
 )
 
 // fairHeartbeat is how often a waiter gives a sign of life. After two that did not

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-var fencedAcquire = load("fenced_acquire", "counter")
+var fencedAcquire = load("fenced_acquire")
 
 // Fenced is the wire format of Redisson's RFencedLock: a mutex and a counter of
 // its grants.

@@ -8,8 +8,8 @@ import (
 )
 
 var (
-	idGeneratorInit = load("idgenerator_init", "once")
-	idGeneratorNext = load("idgenerator_next", "int64")
+	idGeneratorInit = load("idgenerator_init")
+	idGeneratorNext = load("idgenerator_next")
 )
 
 // blockSize is Redisson's default number of ids per block.

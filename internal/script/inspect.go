@@ -13,10 +13,10 @@ import (
 )
 
 var (
-	inspectScan    = load("inspect_scan", "inspect")
-	inspectLook    = load("inspect_look", "clock", "inspect")
-	inspectLimiter = load("inspect_limiter", "clock")
-	inspectBreak   = load("inspect_break", "inspect", "grant", "fair", "left")
+	inspectScan    = load("inspect_scan")
+	inspectLook    = load("inspect_look")
+	inspectLimiter = load("inspect_limiter")
+	inspectBreak   = load("inspect_break")
 )
 
 // routes returns an unused key for each slot of a cluster.

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-var keep = load("keep", "raise", "tell")
+var keep = load("keep")
 
 // CanKeep reports whether the server can keep the lock for a time after its release. It
 // cannot keep a read lock or permits.

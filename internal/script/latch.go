@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	latchSet       = load("latch_set", "once", "int64", "tell")
-	latchCountdown = load("latch_countdown", "once", "int64", "tell")
+	latchSet       = load("latch_set")
+	latchCountdown = load("latch_countdown")
 )
 
 // A Latch is the wire format of Redisson's RCountDownLatch: a number that is

@@ -12,13 +12,13 @@ import (
 )
 
 var (
-	leasedAcquire = load("leased_acquire", "clock", "int64", "leased", "permits")
-	leasedRelease = load("leased_release", "clock", "int64", "leased", "permits")
-	leasedQueue   = load("leased_queue", "clock", "int64", "leased", "permits", "grant", "queue", "listeners", "pass", "share")
-	leasedPass    = load("leased_pass", "clock", "int64", "leased", "permits", "grant", "queue", "listeners", "pass", "share")
-	leasedReturn  = load("leased_return", "once", "clock", "int64", "leased")
-	leasedResize  = load("leased_resize", "int64")
-	leasedInspect = load("leased_inspect", "clock", "int64", "leased")
+	leasedAcquire = load("leased_acquire")
+	leasedRelease = load("leased_release")
+	leasedQueue   = load("leased_queue")
+	leasedPass    = load("leased_pass")
+	leasedReturn  = load("leased_return")
+	leasedResize  = load("leased_resize")
+	leasedInspect = load("leased_inspect")
 )
 
 // idSize is the length of the id of a permit, in bytes.

@@ -12,8 +12,8 @@ import (
 var (
 	mutexAcquire = load("mutex_acquire")
 	mutexRelease = load("mutex_release")
-	mutexForce   = load("mutex_force", "foreign", "inspect")
-	mutexInspect = load("mutex_inspect", "foreign", "inspect", "owned")
+	mutexForce   = load("mutex_force")
+	mutexInspect = load("mutex_inspect")
 )
 
 // A Mutex is the wire format of Redisson's RLock: a hash that maps the owner to

@@ -11,14 +11,14 @@ import (
 )
 
 var (
-	mutexQueue  = load("mutex_queue", "grant", "queue")
-	mutexPass   = load("mutex_pass", "free", "grant", "queue", "listeners", "pass")
-	fencedQueue = load("fenced_queue", "counter", "grant", "queue")
-	fencedPass  = load("fenced_pass", "free", "counter", "grant", "queue", "listeners", "pass")
-	writeQueue  = load("rwmutex_write_queue", "clock", "rwmutex", "readers", "enter", "grant", "queue")
-	writePass   = load("rwmutex_write_pass", "release_write", "tell_all", "clock", "writers", "rwmutex", "readers", "settle", "left", "write", "grant", "queue", "listeners", "pass", "writes")
-	queuePrune  = load("queue_prune", "grant", "queue", "listeners")
-	readPass    = load("rwmutex_read_pass", "release_read", "tell_all", "foreign", "rwmutex", "readers", "read", "grant", "queue", "listeners", "pass", "writes")
+	mutexQueue  = load("mutex_queue")
+	mutexPass   = load("mutex_pass")
+	fencedQueue = load("fenced_queue")
+	fencedPass  = load("fenced_pass")
+	writeQueue  = load("rwmutex_write_queue")
+	writePass   = load("rwmutex_write_pass")
+	queuePrune  = load("queue_prune")
+	readPass    = load("rwmutex_read_pass")
 )
 
 // A Queued is a lock whose waiting clients queue at the server. The release grants it to

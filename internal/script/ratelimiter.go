@@ -13,11 +13,11 @@ import (
 )
 
 var (
-	rateLimiterTake    = load("ratelimiter_take", "allow", "int64", "ratelimiter")
-	rateLimiterCancel  = load("ratelimiter_cancel", "clock", "int64", "ratelimiter")
-	rateLimiterRelease = load("ratelimiter_release", "once", "clock", "int64", "ratelimiter")
-	rateLimiterSet     = load("ratelimiter_set", "once", "clock", "int64", "ratelimiter")
-	rateLimiterInspect = load("ratelimiter_inspect", "clock", "int64", "ratelimiter")
+	rateLimiterTake    = load("ratelimiter_take")
+	rateLimiterCancel  = load("ratelimiter_cancel")
+	rateLimiterRelease = load("ratelimiter_release")
+	rateLimiterSet     = load("ratelimiter_set")
+	rateLimiterInspect = load("ratelimiter_inspect")
 )
 
 // The errors of a limiter, as the server reports them.

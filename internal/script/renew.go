@@ -9,9 +9,9 @@ import (
 )
 
 var (
-	renew       = load("renew", "raise")
-	readRenew   = load("rwmutex_read_renew", "raise")
-	leasedRenew = load("leased_renew", "clock", "leased")
+	renew       = load("renew")
+	readRenew   = load("rwmutex_read_renew")
+	leasedRenew = load("leased_renew")
 )
 
 // A LockRef is a lock and the owner that holds it.

@@ -10,13 +10,13 @@ import (
 )
 
 var (
-	readAcquire  = load("rwmutex_read_acquire", "acquire_read", "held", "foreign", "clock", "writers", "rwmutex", "listeners", "pause")
-	readRelease  = load("rwmutex_read_release", "release_read", "foreign", "rwmutex", "readers", "read")
-	readForce    = load("rwmutex_read_force", "foreign", "inspect", "rwmutex")
-	writeAcquire = load("rwmutex_write_acquire", "acquire_write", "held", "clock", "rwmutex", "readers", "enter")
-	writeRelease = load("rwmutex_write_release", "release_write", "clock", "writers", "rwmutex", "readers", "settle", "left", "write")
-	writeForce   = load("rwmutex_write_force", "foreign", "inspect", "rwmutex", "readers", "settle", "left")
-	rwInspect    = load("rwmutex_inspect", "foreign", "rwmutex", "readers")
+	readAcquire  = load("rwmutex_read_acquire")
+	readRelease  = load("rwmutex_read_release")
+	readForce    = load("rwmutex_read_force")
+	writeAcquire = load("rwmutex_write_acquire")
+	writeRelease = load("rwmutex_write_release")
+	writeForce   = load("rwmutex_write_force")
+	rwInspect    = load("rwmutex_inspect")
 )
 
 const (

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/driver"
 )
@@ -19,15 +20,20 @@ import (
 //go:embed lua/*.lua lua/batch/*.lua lua/lib/*.lua
 var files embed.FS
 
-// load returns the script in lua/name.lua, preceded by the files in lua/lib that
-// it needs.
-func load(name string, libs ...string) *driver.Script {
+// load returns the script in lua/name.lua, preceded by the files in lua/lib that its header
+// names.
+func load(name string) *driver.Script {
 	var source string
-	for _, lib := range libs {
-		source += read("lib/" + lib)
+	if m := uses.FindStringSubmatch(read(name)); m != nil {
+		for _, lib := range strings.Fields(m[1]) {
+			source += read("lib/" + lib)
+		}
 	}
 	return newScript(name, source)
 }
+
+// uses finds the parts of lua/lib that a script needs, in this order.
+var uses = regexp.MustCompile(`(?m)^-- USES  (.*)$`)
 
 // newScript returns the script in lua/name.lua, preceded by the given source.
 // The header of the file says which argument is the publish command.

@@ -11,12 +11,12 @@ import (
 )
 
 var (
-	number           = load("number", "int64")
-	semaphoreAcquire = load("semaphore_acquire", "acquire", "once", "int64")
-	semaphoreUndo    = load("semaphore_undo", "once", "int64")
-	semaphoreRelease = load("semaphore_release", "release", "once", "int64")
-	semaphoreSet     = load("semaphore_set", "once")
-	semaphoreDrain   = load("semaphore_drain", "once", "int64")
+	number           = load("number")
+	semaphoreAcquire = load("semaphore_acquire")
+	semaphoreUndo    = load("semaphore_undo")
+	semaphoreRelease = load("semaphore_release")
+	semaphoreSet     = load("semaphore_set")
+	semaphoreDrain   = load("semaphore_drain")
 )
 
 // The reasons of a refusal.

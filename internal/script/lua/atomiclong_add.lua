@@ -1,4 +1,5 @@
 -- Add to a number. Idempotent.
+-- USES  once int64
 -- KEYS  1 the number
 --       2 the mark of the request series
 -- ARGV  1 what to add

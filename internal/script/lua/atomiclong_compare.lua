@@ -1,4 +1,5 @@
 -- Set a number if it has the expected value; a missing number counts as 0. Idempotent.
+-- USES  once int64
 -- KEYS  1 the number
 --       2 the mark of the request series
 -- ARGV  1 the expected number

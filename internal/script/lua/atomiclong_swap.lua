@@ -1,4 +1,5 @@
 -- Set or delete a number and return its old value. Idempotent.
+-- USES  once int64
 -- KEYS  1 the number
 --       2 the mark of the request series
 -- ARGV  1 the new number; empty: delete it

@@ -1,4 +1,5 @@
 -- Set or delete a value if it is the expected one. Idempotent.
+-- USES  once tell
 -- KEYS  1 the value
 --       2 the mark of the request series
 -- ARGV  1 the expected value

@@ -1,4 +1,5 @@
 -- Set a value, and tell those who watch it.
+-- USES  tell
 -- KEYS  1 the value
 -- ARGV  1 the new value
 --       2 the channel of those who watch it

@@ -1,4 +1,5 @@
 -- Set or delete a value and return the old one. Idempotent.
+-- USES  once tell
 -- KEYS  1 the value
 --       2 the mark of the request series
 --       3 where the request series keeps the old value

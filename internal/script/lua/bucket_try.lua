@@ -1,4 +1,5 @@
 -- Set a value if there is none (NX), or if there is one (XX). Idempotent.
+-- USES  once tell
 -- KEYS  1 the value
 --       2 the mark of the request series
 -- ARGV  1 the new value

@@ -1,4 +1,5 @@
 -- Return the leader of an election.
+-- USES  counter
 -- KEYS  1 the lock that the leader holds
 --       2 the counter of terms
 -- RETURN  the remaining ms of the leader's lease: -1 without end, -2 no leader

@@ -1,4 +1,5 @@
 -- Acquire a fair lock, reenter it, or queue for it. Idempotent.
+-- USES  held grant fair
 -- KEYS  see lib/fair.lua
 -- ARGV  1 lease time in ms
 --       2 owner

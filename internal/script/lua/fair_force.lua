@@ -1,4 +1,5 @@
 -- Free a fair lock, whichever owner holds it. The queue stays.
+-- USES  foreign inspect grant fair
 -- KEYS  see lib/fair.lua
 -- ARGV  1 PUBLISH or SPUBLISH
 --       2 free it only if this owner holds it; '' for any owner

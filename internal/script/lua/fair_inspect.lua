@@ -1,4 +1,5 @@
 -- Return the state of a fair lock without changing it.
+-- USES  foreign inspect owned
 -- KEYS  1 the lock
 --       2 the queue
 -- RETURN  two lists: the remaining ms (-1: never expires, -2: not held), then owner, count;

@@ -1,4 +1,5 @@
 -- Release a fair lock once, free it, or leave its queue. Idempotent.
+-- USES  grant fair
 -- KEYS  see lib/fair.lua
 -- ARGV  1 owner
 --       2 hold count of the owner afterwards: 0 frees it

@@ -1,4 +1,5 @@
 -- Acquire a mutex with counted grants, or reenter it. Idempotent.
+-- USES  counter
 -- KEYS  1 the lock
 --       2 the counter, which outlives the lock
 -- ARGV  1 lease time in ms

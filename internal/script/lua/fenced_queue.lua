@@ -1,4 +1,5 @@
 -- Acquire a mutex with counted grants, or queue for it. Idempotent. The same call confirms a mutex that fenced_pass has granted.
+-- USES  queue enqueue locked counter grant dequeue
 -- KEYS  1 the lock
 --       2 the counter, which outlives the lock
 --       3 the queue: see lib/queue.lua
@@ -10,9 +11,6 @@
 -- RETURN  > 0  acquired; the token: one more than at the last grant
 --         or a list: -1 - the remaining ms (0 if it never expires) of the owner that holds it; the place in the queue (0: not queued,
 --         -1: it is full); the score of its entry, if it is queued
-local ttl = redis.call('pttl', KEYS[1])
-local held = ttl ~= -2 and redis.call('hexists', KEYS[1], ARGV[2]) == 1 and redis.call('hexists', KEYS[1], 'mode') == 0 -- 1: a read/write lock
-if ttl ~= -2 and not held then return enqueue(ARGV[2] .. ':fenced', ARGV[1], ttl, ARGV[4], ARGV[5]) end
 local token, err = count(KEYS[2], held)
 if err then return err end
 redis.call('hset', KEYS[1], ARGV[2], 1)

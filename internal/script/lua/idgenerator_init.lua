@@ -1,5 +1,6 @@
 -- Set the first id and the block size of an id generator, unless it has started.
 -- Idempotent.
+-- USES  once
 -- KEYS  1 the next id
 --       2 the block size
 --       3 the mark of the request series

@@ -1,4 +1,5 @@
 -- Allocate a block of ids. Running it twice wastes a block.
+-- USES  int64
 -- KEYS  1 the next id
 --       2 the block size
 -- ARGV  1 the lowest id allowed, since the caller has used lower ones; empty: any

@@ -1,4 +1,5 @@
 -- Free a lock, if only the given owners hold it.
+-- USES  inspect grant fair left
 -- KEYS  1 to 5 see lib/fair.lua; or only the lock, if the others are in other slots
 --       6 the channel of the waiters for a read/write lock
 --       7 prefix of all readers' keys

@@ -1,4 +1,5 @@
 -- Return the state of a rate limiter, without changing it.
+-- USES  clock
 -- KEYS  1 the rate
 --       and, unless they are in other slots:
 --       2 free permits, 3 the log of taken permits

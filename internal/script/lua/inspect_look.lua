@@ -1,4 +1,5 @@
 -- Return the state of a lock of any kind.
+-- USES  clock inspect
 -- KEYS  1 the lock, or the number of free permits
 --       and, unless they are in other slots:
 --       2 the queue of a fair mutex, 3 the counter of tokens, 4 prefix of readers' keys, 5 the leases of permits

@@ -1,4 +1,5 @@
 -- Scan the keys of a server.
+-- USES  inspect
 -- KEYS  1 any key on that server
 -- ARGV  1 cursor: 0, or the one of the last reply
 --       2 pattern

@@ -1,5 +1,6 @@
 -- Keep a lock for a time after its holder has released it. It then expires. Idempotent. The field of the owner gets another name, with a
 -- 0 before the number, so that a renewal that arrives late does not extend the lock.
+-- USES  raise tell
 -- KEYS  1 the lock
 -- ARGV  1 owner
 --       2 for how many ms

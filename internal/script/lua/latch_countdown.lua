@@ -1,4 +1,5 @@
 -- Count down a latch. Idempotent.
+-- USES  once int64 tell
 -- KEYS  1 the count
 --       2 the mark of the request series
 -- ARGV  1 number of the request

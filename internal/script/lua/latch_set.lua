@@ -1,4 +1,5 @@
 -- Set the count of a latch, of a closed one only if told to. Idempotent.
+-- USES  once int64 tell
 -- KEYS  1 the count
 --       2 the mark of the request series
 -- ARGV  1 the count

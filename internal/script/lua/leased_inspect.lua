@@ -1,4 +1,5 @@
 -- Return the state of permits.
+-- USES  clock int64 leased
 -- KEYS  1 the number of free permits
 --       2 the leases: a sorted set of ids by their end
 -- ARGV  1 the id of a permit, or nothing

@@ -1,4 +1,5 @@
 -- Release the permits of one lease and grant them to clients in the queue. Or leave the queue. Idempotent.
+-- USES  clock int64 leased permits queue grant listeners entries share
 -- KEYS  1 the number of free permits
 --       2 the leases: a sorted set of ids by their end
 --       3 the channel of clients that do not queue

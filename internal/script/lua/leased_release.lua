@@ -1,4 +1,5 @@
 -- Release the permits of one lease. Idempotent.
+-- USES  clock int64 leased permits
 -- KEYS  1 the number of free permits
 --       2 the leases: a sorted set of ids by their end
 --       3 the channel of the waiters

@@ -1,4 +1,5 @@
 -- Renew the permits of many leases, each for its own time, and never shorten one.
+-- USES  clock leased
 -- KEYS  i       the leases of a semaphore: a sorted set of ids by their end
 -- ARGV  2i - 1  lease time in ms
 --       2i      the ids of the permits of lease i, 16 bytes each

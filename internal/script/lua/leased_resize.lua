@@ -1,4 +1,5 @@
 -- Set the total number of permits, taken and free. Idempotent.
+-- USES  int64
 -- KEYS  1 the number of free permits
 --       2 the leases: a sorted set of ids by their end
 --       3 the channel of the waiters

@@ -1,4 +1,5 @@
 -- Release permits by their ids, all or none. Idempotent.
+-- USES  once clock int64 leased
 -- KEYS  1 the number of free permits
 --       2 the leases: a sorted set of ids by their end
 --       3 the channel of the waiters

@@ -1,4 +1,5 @@
 -- Free a mutex, whichever owner holds it.
+-- USES  foreign inspect
 -- KEYS  1 the lock
 -- ARGV  1 PUBLISH or SPUBLISH
 --       2 free it only if this owner holds it; '' for any owner

@@ -1,4 +1,5 @@
 -- Release a mutex and grant it to the first client in its queue. Or leave the queue. Idempotent.
+-- USES  free give queue grant listeners mutex hand entries pass
 -- KEYS  1 the lock
 --       2 the queue: see lib/queue.lua
 -- ARGV  1 owner
@@ -8,8 +9,6 @@
 --       5 a random number from 0 to 99: see lib/queue.lua
 -- RETURN  0  the owner does not hold it; it is not in the queue any more
 --         1 + the number of clients that received the message and do not queue, or 1 if it was granted to another owner
-if not held and not depart(ARGV[1], publish) then return 0 end
-local others = (heard and outside(heard, publish, ARGV[3], queue) or pass('', function(owner)
-  return give(owner, '1') and micros()
-end, publish, tonumber(ARGV[5]), ARGV[3], '0'))
-return held and 1 + others or 0
+if not freed and not depart(ARGV[1], publish) then return 0 end
+local others = heard and outside(heard, publish, channel, queue) or pass()
+return freed and 1 + others or 0

@@ -1,4 +1,5 @@
 -- Acquire a mutex, or queue for it. Idempotent. The same call confirms a mutex that mutex_pass has granted.
+-- USES  queue enqueue locked grant dequeue
 -- KEYS  1 the lock
 --       2 the queue: see lib/queue.lua
 -- ARGV  1 lease time in ms
@@ -9,10 +10,6 @@
 -- RETURN  > 0  acquired; a token above those of all earlier grants
 --         or a list: -1 - the remaining ms (0 if it never expires) of the owner that holds it; the place in the queue (0: not queued,
 --         -1: it is full); the score of its entry, if it is queued
-local ttl = redis.call('pttl', KEYS[1])
-if ttl ~= -2 and (redis.call('hexists', KEYS[1], ARGV[2]) == 0 or redis.call('hexists', KEYS[1], 'mode') == 1) then -- 1: a read/write lock
-  return enqueue(ARGV[2], ARGV[1], ttl, ARGV[4], ARGV[5])
-end
 redis.call('hset', KEYS[1], ARGV[2], 1)
 if ttl < tonumber(ARGV[1]) then
   redis.call('pexpire', KEYS[1], ARGV[1])

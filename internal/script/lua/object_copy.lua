@@ -1,4 +1,5 @@
 -- Copy an object. Idempotent.
+-- USES  once object
 -- KEYS  1 the mark of the request series
 --       2.. its keys, then those of the copy
 -- ARGV  1 see lib/object.lua

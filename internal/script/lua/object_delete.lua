@@ -1,4 +1,5 @@
 -- Delete an object. Idempotent.
+-- USES  once object tell
 -- KEYS  1 the mark of the request series
 --       2.. its keys, then the key of a lock that must be free, if any
 -- ARGV  1 see lib/object.lua

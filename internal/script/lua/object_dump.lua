@@ -1,4 +1,5 @@
 -- Dump an object.
+-- USES  object
 -- KEYS  its keys
 -- ARGV  1 see lib/object.lua
 -- RETURN  for each key the reply of DUMP, '' if it does not exist

@@ -1,4 +1,5 @@
 -- Set the expiry of an object. Idempotent.
+-- USES  once object
 -- KEYS  1 the mark of the request series
 --       2.. its keys
 -- ARGV  1 see lib/object.lua

@@ -1,4 +1,5 @@
 -- Move an object to another database. Idempotent.
+-- USES  once object
 -- KEYS  1 the mark of the request series
 --       2.. its keys
 -- ARGV  1 see lib/object.lua

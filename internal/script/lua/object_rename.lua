@@ -1,4 +1,5 @@
 -- Rename an object. Idempotent.
+-- USES  once object
 -- KEYS  1 the mark of the request series
 --       2.. its keys, then the keys of the new name
 -- ARGV  1 see lib/object.lua

@@ -1,4 +1,5 @@
 -- Restore an object from a dump: all its keys or none. Idempotent.
+-- USES  once object
 -- KEYS  1 the mark of the request series
 --       2.. its keys, then as many temporary keys
 -- ARGV  1 see lib/object.lua

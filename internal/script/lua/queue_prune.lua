@@ -1,4 +1,5 @@
 -- Remove the entries of clients that do not listen from a queue that is full.
+-- USES  queue grant listeners
 -- KEYS  1 the queue: see lib/queue.lua
 -- ARGV  1 a random number from 0 to 99, which says where to begin
 --       2 PUBLISH or SPUBLISH

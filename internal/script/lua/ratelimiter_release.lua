@@ -1,4 +1,5 @@
 -- Return permits that were not needed: those that were taken last, of at most 1000 entries. Idempotent.
+-- USES  once clock int64 ratelimiter
 -- KEYS  1 the rate
 --       2 free permits, 3 those of the client
 --       4 the log of taken permits, 5 that of the client

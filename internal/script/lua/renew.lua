@@ -1,4 +1,5 @@
 -- Renew many leases, each for its own time and its own owner only, and never shorten one.
+-- USES  raise
 -- KEYS  i       a lock
 -- ARGV  2i - 1  lease time in ms
 --       2i      the owner of lock i

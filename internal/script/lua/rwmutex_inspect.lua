@@ -1,4 +1,5 @@
 -- Return the state of a read/write lock without changing it.
+-- USES  foreign rwmutex readers
 -- KEYS  1 the lock
 --       2 prefix of all readers' keys
 -- ARGV  1 an owner that is always listed, or ''

@@ -1,4 +1,5 @@
 -- Acquire a read lock, or reenter it. Idempotent.
+-- USES  acquire_read held foreign clock writers rwmutex listeners pause
 -- KEYS  1 the lock
 --       2 prefix of all readers' keys
 -- ARGV  1 lease time in ms

@@ -1,4 +1,5 @@
 -- Free a read lock of all readers. A writer and its read holds stay.
+-- USES  foreign inspect rwmutex
 -- KEYS  1 the lock
 --       2 the channel of the waiters
 --       3 prefix of all readers' keys

@@ -1,4 +1,5 @@
 -- Release a read lock once, or free it. Idempotent.
+-- USES  release_read foreign rwmutex readers read
 -- KEYS  1 the lock
 --       2 prefix of all readers' keys
 -- ARGV  1 owner

@@ -1,4 +1,5 @@
 -- Renew many read leases, each for its own time and its own owner only, and never shorten one.
+-- USES  raise
 -- KEYS  2i - 1  a lock
 --       2i      prefix of the reader's own keys: a migrating slot refuses the call, since some of
 --               them may be on the other node

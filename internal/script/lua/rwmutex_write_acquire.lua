@@ -1,4 +1,5 @@
 -- Acquire a write lock, or reenter it. Idempotent.
+-- USES  acquire_write held clock rwmutex readers enter
 -- KEYS  1 the lock
 --       2 the waiting writers that have priority
 --       3 prefix of all readers' keys

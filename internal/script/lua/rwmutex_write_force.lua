@@ -1,4 +1,5 @@
 -- Free a write lock, whichever owner holds it. Readers, and the writer's read holds, stay.
+-- USES  foreign inspect rwmutex readers settle left
 -- KEYS  1 the lock
 --       2 the channel of the waiters
 --       3 prefix of all readers' keys

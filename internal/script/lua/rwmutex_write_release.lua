@@ -1,4 +1,5 @@
 -- Release a write lock once, free it, or stop waiting for it. Idempotent.
+-- USES  release_write clock writers rwmutex readers settle left write
 -- KEYS  1 the lock
 --       2 the waiting writers that have priority
 --       3 the channel of the waiters

@@ -1,4 +1,5 @@
 -- Acquire permits if there are enough. Idempotent.
+-- USES  acquire once int64
 -- KEYS  1 the number of free permits
 --       2 the mark of the request series
 -- ARGV  1 how many

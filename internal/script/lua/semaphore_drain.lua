@@ -1,4 +1,5 @@
 -- Acquire all free permits. Idempotent.
+-- USES  once int64
 -- KEYS  1 the number of free permits
 --       2 the mark of the request series
 -- ARGV  1 number of the request

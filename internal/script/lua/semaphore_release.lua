@@ -1,4 +1,5 @@
 -- Release or add permits. Idempotent.
+-- USES  release once int64
 -- KEYS  1 the number of free permits
 --       2 the mark of the request series
 --       3 the channel of the waiters

@@ -1,4 +1,5 @@
 -- Set the number of permits, unless it is set. Idempotent.
+-- USES  once
 -- KEYS  1 the number of free permits
 --       2 the mark of the request series
 --       3 the channel of the waiters

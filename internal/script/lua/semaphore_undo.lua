@@ -1,4 +1,5 @@
 -- Release the permits of a request, or prevent that it acquires any if it arrives later.
+-- USES  once int64
 -- KEYS  1 the number of free permits
 --       2 the mark of the request series
 --       3 the channel of the waiters

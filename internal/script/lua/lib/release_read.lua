@@ -4,7 +4,11 @@
 --       2 prefix of all readers' keys
 -- ARGV  1 owner
 --       2 hold count of the owner afterwards
+--       3 PUBLISH or SPUBLISH
+--       4 a random number from 0 to 99, if clients queue
 local channel = 'redisson_rwlock:' .. KEYS[2] -- of clients that do not queue
+local writers = 'holdfast:writers:' .. KEYS[2] -- the waiting writers that have priority
+local publish, lot, message, message2 = ARGV[3], ARGV[4], '0', nil
 local SLACK = 1000 -- ms by which the lock may outlast its last reader, but not by more than a tenth of its TTL
 local found = redis.call('hmget', KEYS[1], ARGV[1], 'mode')
 if not found[1] then return 0 end

@@ -1,9 +1,10 @@
--- writes returns the function that writes that a writer in the queue has the lock, and returns the token.
-local function writes(writers)
-  return function(owner)
-    local field = owner .. ':write'
-    if not give('mode', 'write', field, '1') then return end
-    redis.pcall('zrem', writers, field)
-    return micros()
-  end
+-- A write lock in the queue. The part before it says which key has the writers with priority.
+local kind = ':write'
+
+local function take(owner)
+  local field = owner .. ':write'
+  if not give('mode', 'write', field, '1') then return end
+  redis.pcall('zrem', writers, field)
+  local now = micros()
+  return now, now
 end
