@@ -131,7 +131,7 @@ var directed = []Mutant{
 	},
 	{
 		"a release does not grant the lock to the first in the queue",
-		"internal/script/lua/lib/hand.lua", "if not two[1] and not two.err then", "if not two.err then",
+		"internal/script/lua/lib/hand.lua", "if not head[1] and not head.err then", "if not head.err then",
 		"internal/script", "TestQueued",
 	},
 	{
@@ -241,12 +241,12 @@ var directed = []Mutant{
 	},
 	{
 		"a queue grows without a bound",
-		"internal/script/lua/lib/enqueue.lua", "added == 1 and rank >= (tonumber(most) or math.huge)", "false",
+		"internal/script/lua/lib/enqueue.lua", "added == 1 and most ~= '' and place > tonumber(most)", "false",
 		"test/behaviour", "TestMaxQueue$/mutex",
 	},
 	{
 		"a client loses its place in a full queue when it asks again",
-		"internal/script/lua/lib/enqueue.lua", "added == 1 and rank >=", "rank >=",
+		"internal/script/lua/lib/enqueue.lua", "added == 1 and most ~= ''", "most ~= ''",
 		"internal/script", "TestQueued$",
 	},
 	{
@@ -261,7 +261,7 @@ var directed = []Mutant{
 	},
 	{
 		"the queue of many clients expires",
-		"internal/script/lua/lib/enqueue.lua", "if rank < 8 then redis.call('pexpire', queue, 300000) end", "if added == 1 and rank == 0 then redis.call('pexpire', queue, 300000) end",
+		"internal/script/lua/lib/enqueue.lua", "if place <= 8 then redis.call('pexpire', queue, '300000') end", "if added == 1 and place == 1 then redis.call('pexpire', queue, '300000') end",
 		"internal/script", "TestQueued$",
 	},
 	{

@@ -22,12 +22,12 @@ local function enqueue(member, lease, ms, most, check)
   local score = micros()
   local added = redis.pcall('zadd', queue, 'nx', score, member)
   if fails(added) then return { reply, 0 } end
-  local rank = redis.pcall('zrank', queue, member)
-  if fails(rank) or added == 1 and rank >= (tonumber(most) or math.huge) then
+  local place = added == 1 and redis.pcall('zcard', queue) or redis.pcall('zrank', queue, member) -- a new entry is the last one
+  if fails(place) or added == 1 and most ~= '' and place > tonumber(most) then
     redis.pcall('zrem', queue, member)
-    return { reply, fails(rank) and 0 or -1 }
+    return { reply, fails(place) and 0 or -1 }
   end
-  if rank < 8 then redis.call('pexpire', queue, 300000) end -- those at the front ask often enough
-  if added == 0 then score = redis.call('zscore', queue, member) end
-  return { reply, rank + 1, tonumber(score) }
+  if added == 0 then place, score = place + 1, redis.call('zscore', queue, member) end
+  if place <= 8 then redis.call('pexpire', queue, '300000') end -- those at the front ask often enough
+  return { reply, place, tonumber(score) }
 end

@@ -1,14 +1,14 @@
 -- How a lock that is free is handed to an owner in the queue. The part before it says what the lock is: kind is what the entry of such an
 -- owner says after its number. take writes that the owner has the lock, and returns the token, and the time if it has read that.
 
--- hand hands the lock to the owner of an entry and tells its client. It returns false if the user may not remove the entry, or not publish
--- to the client. The entry that is the first now, and its score, are read unless they are given.
-local function hand(member, client, owner, ms, score, after, since)
+-- hand hands the lock to the owner of an entry and tells its client. It returns false if the user may not remove the entry or not publish
+-- to the client, or if the client does not listen. The entry is removed then, too: the client queues again when it listens again.
+local function hand(member, client, owner, ms, score)
   local token, now = take(owner)
   if not token then return false end
   redis.call('pexpire', KEYS[1], ms)
   if not fails(redis.pcall('zrem', queue, member)) and announce(publish, client, owner, token, ms, score) then
-    tell_first(publish, ms, after, since, now)
+    if (now or micros()) - score >= YOUNG then tell_first(publish, ms) end -- those behind it are younger
     return true
   end
   redis.call('del', KEYS[1])
@@ -19,16 +19,13 @@ end
 -- functions for the other cases: to define them would cost as much as the commands.
 local heard -- how many clients received the message; nil if the lock is still held, or clients queue
 if freed then
-  local two = redis.pcall('zrange', queue, 0, 1, 'withscores')
-  if not two[1] and not two.err then
+  local head = redis.pcall('zrange', queue, '0', '0', 'withscores')
+  if not head[1] and not head.err then
     heard = redis.pcall(publish, channel, message)
     if message2 then redis.pcall(publish, channel, message2) end
     if heard == 0 then return 1 end
-  elseif two[1] and lot ~= '0' then -- 0: all are told, see free_for_all
-    local client, owner, wanted = parse(two[1])
-    if client and wanted == kind then
-      local others, _, listening = listeners(publish, channel, queue, client)
-      if others == 0 and listening > 0 and hand(two[1], client, owner, GRANT, two[2], two[3] or false, two[4]) then return 1 end
-    end
+  elseif head[1] and lot ~= '0' then -- 0: all are told, see free_for_all
+    local client, owner, wanted = parse(head[1])
+    if client and wanted == kind and listeners(publish, channel, queue) == 0 and hand(head[1], client, owner, '3000', head[2]) then return 1 end
   end
 end

@@ -10,10 +10,11 @@ local function numsub(publish, ...)
   return n
 end
 
--- listeners returns how many clients wait and do not queue, how many of them are foreign, and how many clients listen on one more channel.
--- Foreign are clients of Redisson, and clients of Holdfast that are not readers. It returns nil if that is unknown, see numsub.
-local function listeners(publish, channel, queue, more)
-  local n = numsub(publish, channel, queue, queue .. ':readers', more)
+-- listeners returns how many clients wait and do not queue, how many of them are foreign, and how many clients listen on one more channel,
+-- if one is given. Foreign are clients of Redisson, and clients of Holdfast that are not readers. It returns nil if that is unknown, see
+-- numsub.
+local function listeners(publish, channel, queue, ...)
+  local n = numsub(publish, channel, queue, queue .. ':readers', ...)
   if n.err then return end
   return math.max(n[2] - n[4], n[6]), n[2] - n[4] - n[6], n[8]
 end

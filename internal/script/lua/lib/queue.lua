@@ -12,8 +12,9 @@ local YOUNG = 1e6   -- µs; an entry that is younger asks by itself when it is t
 -- fails reports whether a reply is an error.
 local function fails(reply) return type(reply) == 'table' and reply.err end
 
--- micros returns the time in µs of the Unix epoch, as text. To format the number would cost more than the command.
+-- micros returns the time in µs of the Unix epoch, as text. To format the number would cost more than the command. For the same reason,
+-- arguments of commands are texts where that is simple.
 local function micros()
   local now = redis.call('time')
-  return now[1] .. string.sub(1000000 + now[2], 2)
+  return now[1] .. string.sub('00000' .. now[2], -6)
 end
