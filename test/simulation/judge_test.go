@@ -389,6 +389,16 @@ func (w *world) judgeKept() {
 
 // judgeFull judges a call that was refused because too many wait.
 func (w *world) judgeFull(c *call) {
+	// After a late heartbeat of one fair waiter, the others are not dropped for a moment.
+	moment := w.net.master.number("ZSCORE", "holdfast:waiting:{"+c.objects[0].name+"}", "")
+	if !c.process.live() || w.net.master.now().Sub(time.UnixMilli(moment)) < 2*answerTimeout {
+		return
+	}
+	for _, p := range w.processes { // what a call that has ended may still have, its client settles when it can
+		if since, _, calm := p.links[0].calmSince(w.net.master); p.live() && (!calm || time.Since(since) < 2*answerTimeout) {
+			return
+		}
+	}
 	n := w.ghosts * w.plan.profile.users
 	for _, x := range w.calls {
 		if x.objects[0] == c.objects[0] && x.process.live() {
