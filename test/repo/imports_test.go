@@ -1,4 +1,4 @@
-package holdfast_test
+package repo_test
 
 import (
 	"go/parser"
@@ -90,7 +90,7 @@ func TestImports(t *testing.T) {
 		seen[pkg] = true
 		allowed, known := mayImport[pkg]
 		if !known {
-			t.Errorf("package %s has no rule: say in imports_test.go what it may import", pkg)
+			t.Errorf("package %s has no rule: say in test/repo/imports_test.go what it may import", pkg)
 			return nil
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)

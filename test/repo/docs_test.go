@@ -1,4 +1,4 @@
-package holdfast_test
+package repo_test
 
 import (
 	"encoding/json"
