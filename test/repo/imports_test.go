@@ -47,6 +47,9 @@ var mayImport = map[string][]string{
 	"internal/mutants":   {},
 	"test/topology":      {},
 	"test/servers":       {},
+	"test/repo/walk":     {".", "driver", "driver/rueidis", "test/repo/walk/trace"},
+
+	"test/repo/walk/trace": {}, // imported by all packages, when the functions of an event are recorded
 
 	"internal/measure/measuretest": {"driver", "internal/clock", "internal/fake", "internal/locktest", "internal/measure", "internal/redistest", "observe"},
 }
@@ -54,7 +57,7 @@ var mayImport = map[string][]string{
 // onlyIn says which files may import something, where not all may. A name that
 // ends in a slash is that of a folder.
 var onlyIn = map[string][]string{
-	module + "/driver/rueidis": {"open.go", "internal/config/config.go", "internal/config/keys.go", "internal/config/servers.go"},
+	module + "/driver/rueidis": {"open.go", "internal/config/config.go", "internal/config/keys.go", "internal/config/servers.go", "test/repo/walk/main.go"},
 	"github.com/redis/rueidis": {
 		"driver/rueidis/node.go", "driver/rueidis/calls.go", "driver/rueidis/facts.go", "driver/rueidis/replicated.go",
 		"driver/rueidis/sentinel.go", "driver/rueidis/cluster.go",
