@@ -53,7 +53,7 @@ const (
 	mostHelp     = 7 // functions of a helper that an event uses
 )
 
-var update = flag.Bool("update", false, "write the lines Helpers of "+architecture)
+var update = flag.Bool("update", false, "write the lists of helpers in "+architecture)
 
 // docs/architecture.md says which functions and scripts an event uses, in their order:
 //
@@ -62,10 +62,15 @@ var update = flag.Bool("update", false, "write the lines Helpers of "+architectu
 //   - The scripts of the table are those that are sent.
 //   - The table has each file of the library that is on the stack when a script is sent, and
 //     each of which the event uses many functions.
-//   - The line Helpers has all other files of these packages.
+//   - The list of helpers has all other files of these packages.
 func TestArchitectureWalk(t *testing.T) {
 	page := readDoc(t, architecture)
-	program := buildWalk(t)
+	program, functions := buildWalk(t)
+	for _, m := range method.FindAllStringSubmatch(page, -1) {
+		if !functions[m[1]] && !strings.HasSuffix(m[1], ".go") {
+			t.Errorf("%s names %s, which does not exist", architecture, m[1])
+		}
+	}
 	var mu sync.Mutex
 	help := make(map[string]string) // by heading
 	t.Run("events", func(t *testing.T) {
@@ -93,8 +98,9 @@ func TestArchitectureWalk(t *testing.T) {
 
 var (
 	hopRow   = regexp.MustCompile("(?m)^\\| *\\d+ *\\| `([^`]+)` *\\|([^|]*)\\|")
+	method   = regexp.MustCompile("`([a-z]\\w*\\.[a-z]\\w*)`")
 	goFile   = regexp.MustCompile("`([\\w/]+\\.go)`")
-	helpLine = regexp.MustCompile("(?m)^Helpers: .*$")
+	helpLine = regexp.MustCompile("(?m)^<details><summary>Helpers</summary>.*$")
 )
 
 // section returns the text of a section of the page.
@@ -119,7 +125,7 @@ func hops(text string) (steps, files []string) {
 	return steps, files
 }
 
-// check compares a section with what was recorded. It returns the line Helpers as it should be.
+// check compares a section with what was recorded. It returns its list of helpers.
 func (e event) check(t *testing.T, page string, recorded []trace.Step) (helpers string) {
 	text := section(page, e.heading)
 	named, files := hops(text)
@@ -184,17 +190,17 @@ func (e event) check(t *testing.T, page string, recorded []trace.Step) (helpers 
 		if n := uses[file]; n > mostHelp {
 			t.Errorf("%d functions of %s are used: it is no helper, so put it into the table", n, file)
 		}
-		folders[path.Dir(file)] = append(folders[path.Dir(file)], "`"+path.Base(file)+"`")
+		folders[path.Dir(file)] = append(folders[path.Dir(file)], path.Base(file))
 	}
 	var lists []string
 	for _, folder := range slices.Sorted(maps.Keys(folders)) {
 		list := strings.Join(folders[folder], ", ")
 		if folder != "." {
-			list = "in `" + folder + "` " + list
+			list = folder + ": " + list
 		}
 		lists = append(lists, list)
 	}
-	helpers = "Helpers: " + strings.Join(lists, "; ") + "."
+	helpers = "<details><summary>Helpers</summary>" + strings.Join(lists, "; ") + ".</details>"
 	if t.Failed() {
 		steps = slices.DeleteFunc(steps, func(s string) bool { return strings.HasPrefix(s, "driver/") })
 		t.Logf("recorded:\n%s", strings.Join(steps, "\n"))
@@ -212,14 +218,15 @@ func mapped(file string) bool {
 }
 
 // buildWalk compiles the program walk, with a call of trace.Enter in each function of the
-// packages.
-func buildWalk(t *testing.T) (program string) {
+// packages. It returns the names of these functions, too.
+func buildWalk(t *testing.T) (program string, functions map[string]bool) {
 	t.Helper()
 	dir := t.TempDir()
 	root, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
+	functions = make(map[string]bool)
 	replace := make(map[string]string)
 	add := func(file, text string) {
 		changed := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
@@ -238,7 +245,7 @@ func buildWalk(t *testing.T) (program string) {
 			if !strings.HasSuffix(file, "_test.go") {
 				file = filepath.ToSlash(file)
 				var text string
-				text, name = traced(t, file)
+				text, name = traced(t, file, functions)
 				add(file, text)
 			}
 		}
@@ -254,11 +261,12 @@ func buildWalk(t *testing.T) (program string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return program
+	return program, functions
 }
 
-// traced returns the text of a file whose functions call trace.Enter first, and its package.
-func traced(t *testing.T, file string) (text, pkg string) {
+// traced returns the text of a file whose functions call trace.Enter first, and its package. It
+// adds the names of the functions.
+func traced(t *testing.T, file string, functions map[string]bool) (text, pkg string) {
 	t.Helper()
 	text = readDoc(t, file)
 	files := token.NewFileSet()
@@ -268,6 +276,7 @@ func traced(t *testing.T, file string) (text, pkg string) {
 	}
 	for _, d := range slices.Backward(f.Decls) { // an insertion moves what follows
 		if fn, ok := d.(*ast.FuncDecl); ok && fn.Body != nil && fn.Name.Name != "init" {
+			functions[funcName(fn)] = true
 			at := files.Position(fn.Body.Lbrace).Offset + 1
 			text = text[:at] + " traceEnter(\"" + file + " " + funcName(fn) + "\"); " + text[at:]
 		}
