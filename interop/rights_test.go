@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/interop"
 )
 
-// The permissions in docs/operations.md and docs/mixed-fleet.md are also enough for Java.
+// The permissions in docs/operations.md and docs/from-redisson.md are also enough for Java.
 func TestRightsOfJava(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	single, _, _ := strings.Cut(read(t, "../docs/operations.md"), "**A master and replicas")
-	for line := range strings.Lines(single + read(t, "../docs/mixed-fleet.md")) {
+	for line := range strings.Lines(single + read(t, fromRedisson)) {
 		if strings.HasPrefix(line, "ACL SETUSER app ") {
 			s.Do(t, strings.Fields(line)...)
 		}

@@ -81,7 +81,7 @@ func (l mixedLoad) run(tb testing.TB, s *redistest.Server, d time.Duration) (ofJ
 
 // wakeWriters takes and releases a write lock from time to time until stop is called. A Java
 // thread can miss the message of a Java writer, and sleeps until the next one
-// (docs/mixed-fleet.md). After the last turn of the other processes there would be none.
+// (docs/from-redisson.md). After the last turn of the other processes there would be none.
 func wakeWriters(tb testing.TB, s *redistest.Server, name string) (stop func()) {
 	lock := open(tb, s.URL()).RWMutex(name)
 	ctx, cancel := context.WithCancel(tb.Context())

@@ -4,7 +4,7 @@ local PACK = 'Bc0I' -- a length, as many random bytes, and the number of permits
 -- unpack returns the parts of a log entry.
 local function unpack(log, entry)
   if #entry == 0 or #entry ~= 5 + string.byte(entry) then
-    unreadable(log, 'the log of a rate limiter', 'delete it, or see "Old releases" in docs/mixed-fleet.md if a Redisson before 3.17 wrote it')
+    unreadable(log, 'the log of a rate limiter', 'delete it, or see "Old releases" in docs/from-redisson.md if a Redisson before 3.17 wrote it')
   end
   return struct.unpack(PACK, entry)
 end
