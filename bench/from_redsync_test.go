@@ -48,39 +48,8 @@ func tryWithMutex(ctx context.Context, client *holdfast.Client) error {
 	return charge(lease.Context()) // done when the lock is lost
 }
 
-func longWithRedsync(ctx context.Context, rs *redsync.Redsync) error {
-	m := rs.NewMutex("report", redsync.WithExpiry(time.Minute))
-	if err := m.LockContext(ctx); err != nil {
-		return err
-	}
-	defer m.UnlockContext(ctx)
-	for _, part := range parts {
-		if ok, err := m.ExtendContext(ctx); !ok || err != nil {
-			return errors.New("the lock is lost")
-		}
-		if err := part(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func longWithMutex(ctx context.Context, client *holdfast.Client) error {
-	return client.Mutex("report").Do(ctx, func(ctx context.Context) error {
-		for _, part := range parts {
-			if err := part(ctx); err != nil { // ctx is done when the lock is lost
-				return err
-			}
-		}
-		return nil
-	}, holdfast.Wait(5*time.Second))
-}
-
-var (
-	errBusy = errors.New("busy")
-	parts   []func(context.Context) error
-)
+var errBusy = errors.New("busy")
 
 func charge(context.Context) error { return nil }
 
-var _ = []any{chargeWithRedsync, chargeWithMutex, tryWithRedsync, tryWithMutex, longWithRedsync, longWithMutex}
+var _ = []any{chargeWithRedsync, chargeWithMutex, tryWithRedsync, tryWithMutex}

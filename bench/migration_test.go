@@ -159,10 +159,8 @@ func TestFrom(t *testing.T) {
 	rs, locker := redsync.New(goredis.NewPool(c)), redislock.New(c)
 	calls := map[string]func() error{
 		"redsync":          func() error { return chargeWithRedsync(t.Context(), rs) },
-		"redsync, long":    func() error { return longWithRedsync(t.Context(), rs) },
 		"redislock":        func() error { return chargeWithRedislock(t.Context(), locker) },
 		"mutex":            func() error { return chargeWithMutex(t.Context(), client) },
-		"mutex, long":      func() error { return longWithMutex(t.Context(), client) },
 		"lease":            func() error { return chargeWithLease(t.Context(), client) },
 		"redsync, try":     func() error { return tryWithRedsync(t.Context(), rs) },
 		"redislock, try":   func() error { return onceWithRedislock(t.Context(), locker) },

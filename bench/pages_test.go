@@ -151,8 +151,6 @@ func TestPagesGiveUp(t *testing.T) {
 		"charge, mutex":      func(ctx context.Context) error { return chargeWithMutex(ctx, client) },
 		"try, redsync":       func(ctx context.Context) error { return tryWithRedsync(ctx, rs) },
 		"try, mutex":         func(ctx context.Context) error { return tryWithMutex(ctx, client) },
-		"long, redsync":      func(ctx context.Context) error { return longWithRedsync(ctx, rs) },
-		"long, mutex":        func(ctx context.Context) error { return longWithMutex(ctx, client) },
 		"charge, redislock":  func(ctx context.Context) error { return chargeWithRedislock(ctx, locker) },
 		"charge, lease":      func(ctx context.Context) error { return chargeWithLease(ctx, client) },
 		"once, redislock":    func(ctx context.Context) error { return onceWithRedislock(ctx, locker) },
