@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -24,25 +23,6 @@ func chargeWithRueidislock(ctx context.Context, locker rueidislock.Locker) error
 
 func chargeWithDo(ctx context.Context, client *holdfast.Client) error {
 	return client.Mutex("order:42").Do(ctx, charge) // the context of charge is done when the lock is lost
-}
-
-func tryWithRueidislock(ctx context.Context, locker rueidislock.Locker) error {
-	ctx, cancel, err := locker.TryWithContext(ctx, "order:42")
-	if errors.Is(err, rueidislock.ErrNotLocked) {
-		return errBusy
-	} else if err != nil {
-		return err
-	}
-	defer cancel()
-	return charge(ctx)
-}
-
-func tryWithDo(ctx context.Context, client *holdfast.Client) error {
-	err := client.Mutex("order:42").Do(ctx, charge, holdfast.Wait(0))
-	if errors.Is(err, holdfast.ErrNotAcquired) {
-		return errBusy
-	}
-	return err
 }
 
 func tryWithContext(ctx context.Context, locker rueidislock.Locker, name string) (context.Context, context.CancelFunc, error) {
