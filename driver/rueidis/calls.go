@@ -207,7 +207,7 @@ func (n *node) args(c driver.Call) []string {
 }
 
 func (n *node) publishesSharded() bool {
-	return n.c.Mode == Cluster && (n.c.Sharded == ShardedOn || n.c.Sharded == ShardedAuto && n.sharded.Load())
+	return n.c.Mode == Cluster && (n.c.Sharded == ShardedOn || n.c.Sharded == ShardedAuto && n.report.sharded.Load())
 }
 
 func isNoScript(r rueidis.RedisResult) bool {

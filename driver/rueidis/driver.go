@@ -195,7 +195,7 @@ func (d *Driver) Place(key string) driver.Place {
 	if n == nil {
 		return driver.Place{Slot: slot, Replicas: -1}
 	}
-	return driver.Place{Node: n.addr, Slot: slot, Term: n.term.Load(), Replicas: int(n.replicas.Load())}
+	return driver.Place{Node: n.addr, Slot: slot, Term: n.term.Load(), Replicas: int(n.report.replicas.Load())}
 }
 
 // Watch implements driver.Driver.

@@ -47,7 +47,7 @@ func (n *node) facts(ctx context.Context) driver.Facts {
 		if len(f.Settings) == 0 && f.SettingsErr == nil {
 			f.SettingsErr = driver.ServerError("ERR the server does not show its settings")
 		}
-		n.replicas.Store(int64(f.Replicas)) // only this: the server's identity is not confirmed here
+		n.report.replicas.Store(int64(f.Replicas)) // only this: the server's identity is not confirmed here
 		return f
 	})
 }

@@ -3,9 +3,7 @@ package rueidis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,31 +33,27 @@ type node struct {
 	logins   atomic.Int32 // calls of Config.Credentials in progress
 
 	client  atomic.Pointer[rueidis.Client] // nil until the first connection
-	opening sync.Mutex
-	failed  time.Time // when the last attempt to connect failed; guarded by opening
-	failure error
+	opening opening
 	life    context.Context // done when the node is closed
 	end     context.CancelFunc
-	gone    context.Context // done when rueidis has closed its connections; those that it has missed are closed then
-	drop    context.CancelFunc
-	era     atomic.Pointer[era]
+	eras    eras
 
 	conn         atomic.Pointer[commandConn] // nil until the first dial
 	calls        atomic.Int64                // calls in progress
 	interrupted  atomic.Bool                 // a call was interrupted; see callContext
 	reconnecting atomic.Bool
 
-	term     atomic.Uint64
-	replicas atomic.Int64
-	sharded  atomic.Bool // the server supports sharded channels
-
-	mu       sync.Mutex
-	identity identity
-	master   string // the address of its master, if the server is a read-only replica
+	term   atomic.Uint64
+	report report
 }
 
-// An identity changes when a server may have lost data.
-type identity struct{ run, repl string }
+// An opening is the state of the first connection. Its mutex is held while the
+// connection is opened.
+type opening struct {
+	sync.Mutex
+	failed  time.Time // when the last attempt failed
+	failure error
+}
 
 // nodeEvents are the callbacks of a node to its driver.
 type nodeEvents interface {
@@ -77,10 +71,9 @@ type nodeEvents interface {
 func newNode(ctx context.Context, c Config, addr string, events nodeEvents) *node {
 	n := &node{addr: addr, c: c, events: events}
 	n.life, n.end = context.WithCancel(ctx)
-	n.gone, n.drop = context.WithCancel(context.Background())
-	n.newEra()
+	n.eras.begin()
 	n.term.Store(events.nextTerm())
-	n.replicas.Store(-1)
+	n.report.replicas.Store(-1)
 	return n
 }
 
@@ -98,8 +91,8 @@ func (n *node) connect() error {
 		return nil
 	case n.life.Err() != nil:
 		return errReplaced
-	case n.failed.After(came): // an attempt failed while this call waited
-		return n.failure
+	case n.opening.failed.After(came): // an attempt failed while this call waited
+		return n.opening.failure
 	}
 	c := &n.c
 	client, err := rueidis.NewClient(rueidis.ClientOption{
@@ -133,8 +126,8 @@ func (n *node) connect() error {
 			client.Close()
 		}
 		n.conn.Store(nil)
-		n.failed, n.failure = time.Now(), n.classify(err)
-		return n.failure
+		n.opening.failed, n.opening.failure = time.Now(), n.classify(err)
+		return n.opening.failure
 	}
 	n.client.Store(&client)
 	return nil
@@ -157,111 +150,10 @@ func (n *node) close() {
 	n.end()
 	n.opening.Lock()
 	defer n.opening.Unlock()
-	defer n.drop()
+	defer n.eras.close()
 	if c := n.client.Load(); c != nil {
 		(*c).Close()
 	}
-}
-
-// identify opens the connection if necessary and asks the server for its
-// identity.
-func (n *node) identify(ctx context.Context) error {
-	return runDetached(ctx, func(err error) error { return err }, func() error {
-		if err := n.connect(); err != nil {
-			return err
-		}
-		done := n.newCallContext(context.WithoutCancel(ctx)) // a cancelled call must not break the shared connection
-		defer done.release()
-		done.identifies = true
-		return n.timeoutCause(ctx, n.checkIdentity(done, (*n.client.Load()).Do(done, n.b().Info().Build())))
-	})
-}
-
-// checkIdentity handles the reply to INFO on a connection. It returns nil if the
-// server may be used.
-func (n *node) checkIdentity(done *callContext, r rueidis.RedisResult) error {
-	text, err := r.ToString()
-	if err != nil {
-		if m, err := r.ToMessage(); err == nil && m.IsArray() {
-			return driver.ProxyError("a proxy that merges the replies of several servers")
-		}
-		err = n.classify(err)
-		if driver.CodeOf(err) != "NOPERM" && !strings.Contains(err.Error(), "unknown command") {
-			return err
-		}
-		// Some servers do not permit INFO. They can be used; only the reported
-		// reason for a lost lease is less precise.
-	}
-	f := driver.NewFacts(text)
-	if err := n.checkProxy(done, f); err != nil {
-		return err
-	}
-	if f.Mode() == "sentinel" && n.events != nodeEvents(noEvents{}) {
-		return &driver.Error{Class: driver.Fatal, Err: fmt.Errorf("%s is a sentinel: use redis-sentinel://", n.addr)}
-	} else if f.Role != "slave" || n.c.Mode == Single || n.c.Mode == Cluster {
-		n.mu.Lock()
-		same := n.identity == identity{f.RunID, f.ReplID}
-		n.mu.Unlock()
-		if err := n.events.confirm(done.Context, n, same); err != nil {
-			n.events.scanNow()
-			return err
-		}
-		n.learn(f)
-		if f.Role == "slave" && n.c.Mode == Single {
-			n.redial() // the host name may belong to another server by now
-		}
-		// Only if the reply certainly came on the current connection.
-		if c := n.conn.Load(); c == done.conn || done.dialled {
-			c.ready.Store(true)
-			c.known.Store(true)
-		}
-		return nil
-	}
-	n.events.scanNow()
-	return driver.ServerError("READONLY the server is a replica now")
-}
-
-// checkProxy returns an error if INFO comes from a proxy.
-func (n *node) checkProxy(done *callContext, f driver.Facts) error {
-	if err := f.Proxy(); err != nil || f.Role != "" || f.Version == "" || f.Mode() == "sentinel" {
-		return err
-	}
-	// Redis and Valkey show their role. Envoy does not, but HELLO shows its name.
-	hello, _ := (*n.client.Load()).Do(done, n.b().Arbitrary("HELLO").Build()).AsMap()
-	if name := hello["server"]; name.IsString() {
-		if said, _ := name.ToString(); said == "envoy-redis-proxy" {
-			return driver.ProxyError("Envoy")
-		}
-	}
-	return nil
-}
-
-// learn records what a server reports about itself.
-func (n *node) learn(f driver.Facts) {
-	n.replicas.Store(int64(f.Replicas))
-	var major int
-	_, _ = fmt.Sscanf(f.Version, "%d.", &major)
-	n.sharded.Store(n.c.Mode == Cluster && major >= 7)
-	who := identity{f.RunID, f.ReplID}
-	n.mu.Lock()
-	renewed := n.identity != identity{} && n.identity != who
-	n.identity, n.master = who, f.ReplicaOf()
-	n.mu.Unlock()
-	if renewed {
-		n.term.Store(n.events.nextTerm())
-		n.events.changed()
-	}
-}
-
-// checkRole returns an error if the server is a read-only replica and must not be one.
-func (n *node) checkRole() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !n.c.RejectReplica || n.master == "" {
-		return nil
-	}
-	return &driver.Error{Class: driver.Definite, Code: "READONLY", Err: fmt.Errorf("%s is a read-only replica of %s: "+
-		"connect to the master, or give all servers, so that the client finds it: redis://host1,host2, redis-sentinel:// or redis-cluster://", n.addr, n.master)}
 }
 
 // reconnect restores the connection and identifies the server, in the

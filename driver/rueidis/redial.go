@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -21,7 +22,7 @@ func (n *node) redial() {
 		return
 	}
 	_ = c.Close() // before the others: it begins to reconnect
-	n.newEra()
+	n.eras.next()
 }
 
 // roleEvery is how often a server with a host name is asked whether it is still
@@ -36,20 +37,34 @@ func (n *node) hasName() bool {
 	return n.c.Mode == Single && n.c.Network == "tcp" && err == nil && notIP != nil
 }
 
-// newEra closes all connections that were opened in the last era, except those
-// for subscriptions.
-func (n *node) newEra() {
-	ctx, end := context.WithCancel(n.gone)
-	if old := n.era.Swap(&era{ctx, end}); old != nil {
-		old.end()
-	}
-}
-
-// An era ends when the connections that were opened in it must be closed.
+// An era ends when the connections that were opened in it must be closed. This
+// does not include those for subscriptions.
 type era struct {
 	ctx context.Context
 	end context.CancelFunc
 }
+
+// eras are the eras of a node.
+type eras struct {
+	node    era // ends last: rueidis does not close a connection that it opens while it is being closed
+	current atomic.Pointer[era]
+}
+
+func (e *eras) begin() {
+	e.node.ctx, e.node.end = context.WithCancel(context.Background())
+	e.next()
+}
+
+// next ends the current era, and begins another one.
+func (e *eras) next() {
+	ctx, end := context.WithCancel(e.node.ctx)
+	if old := e.current.Swap(&era{ctx, end}); old != nil {
+		old.end()
+	}
+}
+
+// close ends all eras.
+func (e *eras) close() { e.node.end() }
 
 // replied handles an error reply and returns its error. Some replies say that
 // another connection may work.

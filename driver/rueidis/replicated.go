@@ -67,7 +67,7 @@ func (s *replicated) find(ctx context.Context) (layout, error) {
 // countReplicas asks a server how many replicas it has.
 func (n *node) countReplicas(ctx context.Context) {
 	if l := askRole(ctx, n); l.master {
-		n.replicas.CompareAndSwap(0, int64(l.replicas))
+		n.report.replicas.CompareAndSwap(0, int64(l.replicas))
 	}
 }
 

@@ -30,7 +30,7 @@ type sentinels struct {
 
 // A sentinelNode is a sentinel at an address.
 type sentinelNode struct {
-	*node
+	node *node
 
 	mu    sync.Mutex
 	conn  *commandConn // the connection on which id and peers were read
@@ -70,7 +70,7 @@ func (s *sentinels) setAddrs(addrs []string, all bool) {
 	for addr, n := range s.nodes {
 		if all && !slices.Contains(wanted, addr) {
 			delete(s.nodes, addr)
-			go n.close()
+			go n.node.close()
 		}
 	}
 	for _, addr := range wanted {
@@ -155,7 +155,7 @@ func mostSevere(errs []error) error {
 
 // askSentinel asks a sentinel for the master and, if due, for its peers.
 func (s *sentinels) askSentinel(ctx context.Context, n *sentinelNode) sentinelReply {
-	t := sentinelReply{from: n.addr}
+	t := sentinelReply{from: n.node.addr}
 	named, epoch, err := s.describeMaster(ctx, n)
 	if err == nil {
 		t.addr, err = s.masterAddr(ctx, n)
@@ -182,7 +182,7 @@ func (s *sentinels) askSentinel(ctx context.Context, n *sentinelNode) sentinelRe
 
 // run runs a SENTINEL command.
 func (n *sentinelNode) run(ctx context.Context, words ...string) (rueidis.RedisMessage, error) {
-	return n.ask(ctx, func(b rueidis.Builder) rueidis.Completed {
+	return n.node.ask(ctx, func(b rueidis.Builder) rueidis.Completed {
 		return b.Arbitrary("SENTINEL").Args(words...).Build()
 	})
 }
@@ -196,13 +196,13 @@ func (s *sentinels) describeMaster(ctx context.Context, n *sentinelNode) (addr s
 			err = &driver.Error{Class: driver.Fatal, Err: errors.New("the server is not a sentinel")}
 		}
 		if driver.ClassOf(err) == driver.Fatal {
-			err = &driver.Error{Class: driver.Fatal, Code: driver.CodeOf(err), Err: fmt.Errorf("sentinel %s: %w", n.addr, err)}
+			err = &driver.Error{Class: driver.Fatal, Code: driver.CodeOf(err), Err: fmt.Errorf("sentinel %s: %w", n.node.addr, err)}
 		}
 		return "", 0, err
 	}
 	master, err := m.AsStrMap()
 	if err != nil || master["port"] == "" {
-		return "", 0, &driver.Error{Class: driver.Fatal, Err: fmt.Errorf("%s is not a sentinel", n.addr)}
+		return "", 0, &driver.Error{Class: driver.Fatal, Err: fmt.Errorf("%s is not a sentinel", n.node.addr)}
 	}
 	epoch, _ = strconv.Atoi(master["config-epoch"])
 	return net.JoinHostPort(master["ip"], master["port"]), max(epoch, 0), nil
@@ -216,7 +216,7 @@ func (s *sentinels) masterAddr(ctx context.Context, n *sentinelNode) (string, er
 	}
 	addr, err := m.AsStrSlice()
 	if err != nil || len(addr) != 2 {
-		return "", driver.Unknown(fmt.Errorf("sentinel %s does not know the address of the master", n.addr))
+		return "", driver.Unknown(fmt.Errorf("sentinel %s does not know the address of the master", n.node.addr))
 	}
 	return net.JoinHostPort(addr[0], addr[1]), nil
 }
@@ -267,6 +267,6 @@ func (s *sentinels) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range s.nodes {
-		n.close()
+		n.node.close()
 	}
 }

@@ -19,7 +19,7 @@ import (
 // supports and in which all messages are lists of strings.
 //
 // The driver does not use rueidis for subscriptions, because rueidis panics when
-// a server that is busy or loading refuses UNSUBSCRIBE.
+// a server that is busy refuses UNSUBSCRIBE: see TestUnsubscribeFromBusyServer.
 type subConn struct {
 	conn    net.Conn
 	timeout time.Duration

@@ -281,4 +281,4 @@ func (s *subscriber) familiesOf(channel string) families {
 }
 
 // listensSharded reports whether messages may be published with SPUBLISH.
-func (n *node) listensSharded() bool { return n.sharded.Load() || n.publishesSharded() }
+func (n *node) listensSharded() bool { return n.report.sharded.Load() || n.publishesSharded() }

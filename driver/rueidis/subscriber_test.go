@@ -28,7 +28,7 @@ func (ignore) Lost([]string, error) {}
 // its way is asked for again.
 func TestMovedBeforeSubscribed(t *testing.T) {
 	n := aNode(t, Cluster, "127.0.0.1:1", new(doubter))
-	n.sharded.Store(true)
+	n.report.sharded.Store(true)
 	s := &subscriber{
 		l: &listener{d: &Driver{scanSignal: make(chan struct{}, 1)}, h: ignore{}}, n: n, ctx: context.Background(),
 		signal: make(chan struct{}, 1), channels: make(map[string]*channelState),

@@ -56,17 +56,17 @@ var checks = []Mutant{
 	},
 	{
 		"a proxy that spreads keys over servers is used",
-		"driver/rueidis/node.go", "if err := f.Proxy(); err != nil ||", "if err := error(nil); err != nil ||",
+		"driver/rueidis/identity.go", "if err := f.Proxy(); err != nil ||", "if err := error(nil); err != nil ||",
 		"driver/rueidis", "TestProxies",
 	},
 	{
 		"a proxy whose INFO has several parts counts as a server that does not answer",
-		"driver/rueidis/node.go", "err == nil && m.IsArray()", "err != nil && m.IsArray()",
+		"driver/rueidis/identity.go", "err == nil && m.IsArray()", "err != nil && m.IsArray()",
 		"driver/rueidis", "TestProxies",
 	},
 	{
 		"a server is refused because it is not known",
-		"driver/rueidis/node.go", `said == "envoy-redis-proxy"`, `said != ""`,
+		"driver/rueidis/identity.go", `said == "envoy-redis-proxy"`, `said != ""`,
 		"driver/rueidis", "TestOtherSystems",
 	},
 	{

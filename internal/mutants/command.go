@@ -52,7 +52,7 @@ var ofCommand = []Mutant{
 	},
 	{
 		"any answer counts as that of a Redis server",
-		"driver/rueidis/commandconn.go", "case len(line) > 0 && !strings.ContainsRune(replyTypes, rune(line[0])):", "case false:",
+		"driver/rueidis/dial.go", "case len(line) > 0 && !strings.ContainsRune(replyTypes, rune(line[0])):", "case false:",
 		"driver/rueidis", "TestNotRedis",
 	},
 	{

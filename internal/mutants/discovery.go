@@ -6,7 +6,7 @@ func init() { All = append(All, discovery...) }
 var discovery = []Mutant{
 	{
 		"two masters: the last one stays in use",
-		"driver/rueidis/route.go", "			d.clearTable(c, found)\n", "			_ = c\n",
+		"driver/rueidis/scan.go", "			d.clearTable(c, found)\n", "			_ = c\n",
 		"driver/rueidis", "TestTwoMasters$",
 	},
 	{
@@ -16,7 +16,7 @@ var discovery = []Mutant{
 	},
 	{
 		"two masters: watchers are not notified that no server is used",
-		"driver/rueidis/route.go", "		d.setTable(&table{conflict: c}, found)\n", "		d.table.Store(&table{conflict: c})\n",
+		"driver/rueidis/scan.go", "		d.setTable(&table{conflict: c}, found)\n", "		d.table.Store(&table{conflict: c})\n",
 		"driver/rueidis", "TestTwoMasters$",
 	},
 	{
@@ -26,7 +26,7 @@ var discovery = []Mutant{
 	},
 	{
 		"servers that do not answer empty the table",
-		"driver/rueidis/route.go", "		if c := (*conflict)(nil); errors.As(err, &c) {\n", "		if c := (&conflict{err.Error()}); c != nil {\n",
+		"driver/rueidis/scan.go", "		if c := (*conflict)(nil); errors.As(err, &c) {\n", "		if c := (*conflict)(nil); errors.As(err, &c) || c == nil {\n			c = &conflict{err.Error()}\n",
 		"driver/rueidis", "TestAbsentWitnesses",
 	},
 	{
@@ -71,7 +71,7 @@ var discovery = []Mutant{
 	},
 	{
 		"a cancelled caller breaks the shared connection",
-		"driver/rueidis/node.go", "		done := n.newCallContext(context.WithoutCancel(ctx)) // a cancelled", "		done := n.newCallContext(ctx) // a cancelled",
+		"driver/rueidis/identity.go", "		done := n.newCallContext(context.WithoutCancel(ctx)) // a cancelled", "		done := n.newCallContext(ctx) // a cancelled",
 		"driver/rueidis", "TestDialOutlivesCaller",
 	},
 	{
@@ -96,7 +96,7 @@ var discovery = []Mutant{
 	},
 	{
 		"a call without a deadline waits for a connection without a limit",
-		"driver/rueidis/commandconn.go", "func (n *node) mayBlock() bool {\n", "func (n *node) mayBlock() bool {\n	if n.c.Timeout < n.c.DialTimeout {\n		return false\n	}\n",
+		"driver/rueidis/callcontext.go", "func (n *node) mayBlock() bool {\n", "func (n *node) mayBlock() bool {\n	if n.c.Timeout < n.c.DialTimeout {\n		return false\n	}\n",
 		"driver/rueidis", "TestCallIsBounded",
 	},
 	{

@@ -150,7 +150,7 @@ var All = []Mutant{
 	},
 	{
 		"a cancellation interrupts the next call",
-		"driver/rueidis/commandconn.go", "if !c.returned {", "if true {",
+		"driver/rueidis/callcontext.go", "if !c.returned {", "if true {",
 		"driver/rueidis", "TestCancelledBeforeTheNext",
 	},
 	{

@@ -113,7 +113,7 @@ var promises = []Mutant{
 	},
 	{
 		"part of a line counts as the first reply on a connection",
-		"driver/rueidis/commandconn.go", "case len(line) > 0 && line[len(line)-1] == '\\n':", "case len(line) > 0:",
+		"driver/rueidis/dial.go", "case len(line) > 0 && line[len(line)-1] == '\\n':", "case len(line) > 0:",
 		"driver/rueidis", "TestFirstReply",
 	},
 }

@@ -106,7 +106,7 @@ var replication = []Mutant{
 	},
 	{
 		"a server is not asked for its role",
-		"driver/rueidis/node.go", "f.Role != \"slave\" ||", "f.Role != \"\" ||",
+		"driver/rueidis/identity.go", "f.Role != \"slave\" ||", "f.Role != \"\" ||",
 		"test/topology", "TestRoleIsChecked",
 	},
 }

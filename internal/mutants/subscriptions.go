@@ -41,12 +41,12 @@ var subscriptions = []Mutant{
 	},
 	{
 		"a connection that rueidis forgets outlives the client",
-		"driver/rueidis/node.go", "	defer n.drop()\n", "",
+		"driver/rueidis/node.go", "	defer n.eras.close()\n", "",
 		"driver/rueidis", "TestForgottenConnection",
 	},
 	{
 		"what a server sends reaches rueidis unchecked",
-		"driver/rueidis/commandconn.go", "		conn = &checkedConn{Conn: raw, ", "		_ = &checkedConn{Conn: raw, ",
+		"driver/rueidis/dial.go", "		conn = &checkedConn{Conn: raw, ", "		_ = &checkedConn{Conn: raw, ",
 		"driver/rueidis", "TestForgedReplies/EVALSHA",
 	},
 	{

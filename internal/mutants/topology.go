@@ -57,22 +57,22 @@ var topology = []Mutant{
 	},
 	{
 		"watchers are not notified of a new master",
-		"driver/rueidis/route.go", "	d.closeUnused(t, found)\n	d.changed()\n", "	d.closeUnused(t, found)\n",
+		"driver/rueidis/scan.go", "	d.closeUnused(t, found)\n	d.changed()\n", "	d.closeUnused(t, found)\n",
 		"driver/rueidis", "TestFailover/cluster",
 	},
 	{
 		"a returning master keeps its old term",
-		"driver/rueidis/route.go", "			n.term.Store(d.nextTerm()) // it may", "			_ = n.term.Load() // it may",
+		"driver/rueidis/scan.go", "			n.term.Store(d.nextTerm()) // it may", "			_ = n.term.Load() // it may",
 		"driver/rueidis", "TestFailover/cluster",
 	},
 	{
 		"a restarted server keeps its term",
-		"driver/rueidis/node.go", "	if renewed {\n", "	if renewed && false {\n",
+		"driver/rueidis/identity.go", "	if renewed {\n", "	if renewed && false {\n",
 		"driver/rueidis", "TestRestartIsATerm",
 	},
 	{
 		"one unreachable node blocks discovery",
-		"driver/rueidis/route.go", "enough = time.After(grace)", "enough = time.After(time.Hour)",
+		"driver/rueidis/scan.go", "enough = time.After(grace)", "enough = time.After(time.Hour)",
 		"driver/rueidis", "TestSilentMaster",
 	},
 	{

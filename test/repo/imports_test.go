@@ -59,7 +59,7 @@ var mayImport = map[string][]string{
 var onlyIn = map[string][]string{
 	module + "/driver/rueidis": {"open.go", "internal/config/config.go", "internal/config/keys.go", "internal/config/servers.go", "test/repo/walk/main.go"},
 	"github.com/redis/rueidis": {
-		"driver/rueidis/node.go", "driver/rueidis/calls.go", "driver/rueidis/facts.go", "driver/rueidis/replicated.go",
+		"driver/rueidis/node.go", "driver/rueidis/identity.go", "driver/rueidis/calls.go", "driver/rueidis/facts.go", "driver/rueidis/replicated.go",
 		"driver/rueidis/sentinel.go", "driver/rueidis/cluster.go",
 	},
 	"go.yaml.in/yaml/v3":           {"internal/config/keys.go", "internal/config/node.go", "internal/config/servers.go", "internal/config/value.go"},
