@@ -1,0 +1,181 @@
+package soak_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+)
+
+// roundTime is the length of a round.
+const roundTime = 5 * time.Minute
+
+// A round is a part of a soak, with its own names and worker processes.
+type round struct {
+	rig    *rig
+	number int
+	seed   uint64
+	length time.Duration
+	users  int    // goroutines of each client
+	dir    string // for records
+}
+
+// run runs a round, and judges it.
+func (r round) run(t testing.TB) (found []finding, f figures, records []record) {
+	g := r.rig
+	g.round = fmt.Sprintf("s%d:", r.number)
+	rec := newRecorder(r.dir, "")
+	j := job{Dir: r.dir, Round: g.round, Replicas: g.replicas, Users: r.users}
+	last := open(t, g, j)
+	for _, n := range permits {
+		if _, err := last.LeasedSemaphore(semaphoreName(g.round, n)).TrySet(t.Context(), n, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop := make(chan struct{})
+	var watchers, harm sync.WaitGroup
+	watchers.Go(func() { heartbeat(rec, stop) })
+	for _, s := range g.nodes {
+		watchers.Go(func() { probe(rec, s, g.replicas, stop) })
+	}
+	var once sync.Once
+	unwatch := func() { once.Do(func() { close(stop); watchers.Wait() }) }
+	defer unwatch()
+
+	ctx, cancel := context.WithTimeout(t.Context(), r.length)
+	defer cancel()
+	c := newCrew(t, rec, j, g, r.seed)
+	harm.Go(func() { c.harm(ctx, rand.New(rand.NewPCG(r.seed, 1))) })
+	g.harm(ctx, t, rec, rand.New(rand.NewPCG(r.seed, 2)))
+	harm.Wait()
+	g.steady()
+	c.end()
+	unwatch()
+
+	records, err := readRecords(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHistory(records)
+	found, f = judge(h)
+	for _, text := range judgeLeft(t, g, last, len(h.killed) > 0) {
+		found = append(found, finding{"P7", g.round, h.end, text})
+	}
+	for _, s := range g.masters() {
+		s.Do(t, "FLUSHALL")
+	}
+	f.Memory = memory(t, g.masters())
+	return found, f, records
+}
+
+// open opens a client of the conductor.
+func open(t testing.TB, g *rig, j job) *holdfast.Client {
+	o := j.options()[0]
+	c, err := holdfast.Open(t.Context(), g.url(0), o)
+	for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		c, err = holdfast.Open(t.Context(), g.url(0), o)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// harm lets one fault follow the other until ctx is done, in storms with calm times between. All
+// random numbers of a fault come from its own seed, so the sequence depends on r only.
+func (g *rig) harm(ctx context.Context, tb testing.TB, rec *recorder, r *rand.Rand) {
+	rest := func(d time.Duration) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(d):
+		}
+	}
+	var weighted []fault
+	for _, f := range g.faults {
+		for range f.weight {
+			weighted = append(weighted, f)
+		}
+	}
+	for {
+		rest(between(r, 0, time.Second))
+		for range 4 + r.IntN(5) {
+			f, worker, seed := weighted[r.IntN(len(weighted))], r.IntN(workers), r.Uint64()
+			rest(between(r, 200*time.Millisecond, 3*time.Second))
+			if ctx.Err() != nil {
+				return
+			}
+			from := redistest.Now()
+			f.do(tb, rand.New(rand.NewPCG(seed, 0)), worker)
+			fault := record{At: from, Event: evFault, To: redistest.Now(), Text: f.name}
+			if f.worker {
+				fault.Process = strconv.Itoa(worker)
+			} else {
+				g.steady()
+				fault.To = redistest.Now()
+			}
+			rec.add(fault)
+		}
+		rest(between(r, 12*time.Second, 25*time.Second))
+	}
+}
+
+// TestSoak runs for HOLDFAST_SOAK hours, in the topology HOLDFAST_SOAK_TOPOLOGY, with the seed
+// HOLDFAST_SOAK_SEED, and writes the file HOLDFAST_SOAK_REPORT.
+func TestSoak(t *testing.T) {
+	if os.Getenv("HOLDFAST_SOAK") == "" {
+		t.Skip("runs by make soak")
+	}
+	hours, err := strconv.ParseFloat(os.Getenv("HOLDFAST_SOAK"), 64)
+	if err != nil || hours <= 0 {
+		t.Fatalf("HOLDFAST_SOAK is %q: set it to the number of hours, such as 0.5", os.Getenv("HOLDFAST_SOAK"))
+	}
+	rep := newReport(t, hours)
+	defer rep.write(t)
+	g := topologies[rep.Topology](t)
+	for left := rep.Length; left > 0; left = rep.Length - time.Since(rep.Start) {
+		t.Run(fmt.Sprint("round", rep.Rounds), func(t *testing.T) {
+			dir := filepath.Join(rep.dir, fmt.Sprint("round", rep.Rounds))
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			r := round{rig: g, number: rep.Rounds, seed: roundSeed(rep.Seed, rep.Rounds), length: min(left, roundTime), users: 4, dir: dir}
+			found, f, records := r.run(t)
+			rep.add(t, r, found, f, records)
+			if len(found) == 0 {
+				os.RemoveAll(dir)
+			}
+		})
+		rep.write(t)
+		if rep.Rounds++; t.Failed() && !rep.judged {
+			break // the round did not come to its end
+		}
+		rep.judged = false
+	}
+}
+
+// roundSeed returns the seed of a round.
+func roundSeed(seed uint64, number int) uint64 {
+	return rand.New(rand.NewPCG(seed, uint64(number))).Uint64()
+}
+
+// A few seconds with one server show that processes, faults and judges work.
+func TestShort(t *testing.T) {
+	t.Parallel()
+	r := round{rig: oneServer(t), seed: 7, length: 4 * time.Second, users: 2, dir: t.TempDir()}
+	found, f, records := r.run(t)
+	for _, x := range found {
+		t.Errorf("%v\n%s", x, timeline(records, x.Name, x.At))
+	}
+	if f.Grants < 20 || len(f.Kinds) < 5 || f.Faults["worker killed"]+f.Faults["worker stopped"] == 0 {
+		t.Errorf("too little happened: %+v", f)
+	}
+}
