@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ type crew struct {
 	seed  uint64
 	lives []int
 	procs []*redistest.Process
+	calm  atomic.Bool // no worker is harmed
 }
 
 func newCrew(tb testing.TB, rec *recorder, j job, g *rig, seed uint64) *crew {
@@ -45,7 +47,7 @@ func (c *crew) start(i int) {
 	}()
 }
 
-// harm kills and stops workers until ctx is done.
+// harm kills and stops workers until ctx is done, except in calm times.
 func (c *crew) harm(ctx context.Context, r *rand.Rand) {
 	rest := func(d time.Duration) {
 		select {
@@ -55,7 +57,9 @@ func (c *crew) harm(ctx context.Context, r *rand.Rand) {
 	}
 	for {
 		pause, i, kills, length := between(r, time.Second, 8*time.Second), r.IntN(workers), r.IntN(2) == 0, between(r, 0, 8*time.Second)
-		rest(pause)
+		for rest(pause); c.calm.Load() && ctx.Err() == nil; {
+			rest(time.Second)
+		}
 		if ctx.Err() != nil {
 			return
 		}

@@ -81,7 +81,7 @@ func judgeTold(h *history, name string, calls []*call) (found []finding) {
 	const before = int64(2 * time.Second) // it did not run when it should have ended the context
 	var last *call
 	for _, c := range calls {
-		if last != nil && last.valid <= c.got && c.got < last.alive && !(last.want.Shared && c.want.Shared) && (last.reason == "" || last.reason == expired) {
+		if last != nil && last.valid <= c.got && c.got < last.alive && excludes(last, c) && (last.reason == "" || last.reason == expired) {
 			in := span{c.got - before, last.alive}
 			stopped := slices.ContainsFunc(h.stops[last.process], in.meets)
 			if over := time.Duration(last.alive - c.got); !stopped && over > h.stalled(last.process, in) {

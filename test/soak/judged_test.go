@@ -140,6 +140,7 @@ var verdicts = []struct {
 		s.hold("1.1", mutex("a", "b"), 0, 3*ms, 4*ms, 7, 2)
 	}},
 	{"a waiter is not woken", "P5", func(s *script) {
+		s.add(-sec, record{Event: evFault, Process: "2", To: begin, Text: "link cut"})
 		s.hold("0.1", mutex("a"), 0, 1*ms, 2*ms, 1)
 		s.hold("1.1", mutex("a"), 1*ms, 8*sec, 8*sec+ms, 2)
 	}},
@@ -148,7 +149,18 @@ var verdicts = []struct {
 		n := s.call(1*ms, "1.1", mutex("a"))
 		s.add(8*sec, record{Process: "1.1", Event: evFailed, Call: n, Text: "not acquired"})
 	}},
-	{"a waiter is woken by the next poll", "", func(s *script) {
+	{"a waiter is woken by the next poll, though no message is lost", "P5", func(s *script) {
+		s.hold("0.1", mutex("a"), 0, 1*ms, 2*ms, 1)
+		s.hold("1.1", mutex("a"), 1*ms, 3*sec, 3*sec+ms, 2)
+	}},
+	{"the same, and another process had no processor", "", func(s *script) {
+		s.hold("0.1", mutex("a"), 0, 1*ms, 2*ms, 1)
+		s.hold("1.1", mutex("a"), 1*ms, 3*sec, 3*sec+ms, 2)
+		s.add(5*ms, record{Process: "2.1", Event: evStall, To: begin + int64(sec)})
+		s.add(500*ms, record{Process: "3.1", Event: evStall, To: begin + int64(1100*ms)})
+	}},
+	{"a waiter is woken by the next poll after a fault", "", func(s *script) {
+		s.add(-sec, record{Event: evFault, Process: "2", To: begin, Text: "link cut"})
 		s.hold("0.1", mutex("a"), 0, 1*ms, 2*ms, 1)
 		s.hold("1.1", mutex("a"), 1*ms, 3*sec, 3*sec+ms, 2)
 	}},

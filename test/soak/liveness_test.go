@@ -3,6 +3,7 @@ package soak_test
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -36,13 +37,14 @@ type live struct {
 	holding map[string][]*call // by name, in the order in which they were granted
 	waiting map[string][]*call // calls that wait for longer than a moment
 	gone    map[string][]gone  // by name
+	starved []span             // in which a process or a server had no processor, in order
 }
 
 // moment is a wait that is too short to be judged.
 const moment = 200 * time.Millisecond
 
 func newLive(h *history) *live {
-	l := &live{history: h, gone: make(map[string][]gone)}
+	l := &live{history: h, gone: make(map[string][]gone), starved: h.starved()}
 	l.holding = h.byName(func(c *call) bool { return c.got > 0 })
 	for _, calls := range l.holding {
 		slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.got, b.got) })
@@ -77,6 +79,33 @@ func (l *live) goes(c *call) (at []int64) {
 	return at
 }
 
+// starved returns when any process or server had no processor, although it was not stopped. The
+// lock may have been granted to that process.
+func (h *history) starved() []span {
+	var all []span
+	for process, spans := range h.stalls {
+		for _, s := range spans {
+			if !slices.ContainsFunc(h.stops[process], s.meets) {
+				all = append(all, s)
+			}
+		}
+	}
+	whole := span{0, math.MaxInt64}
+	return subtract(whole, subtract(whole, all)) // without overlaps
+}
+
+// lacked returns for how long a process or a server had no processor.
+func (l *live) lacked(in span) (total time.Duration) {
+	first, _ := slices.BinarySearchFunc(l.starved, in.from, func(s span, at int64) int { return cmp.Compare(s.to, at) })
+	for _, s := range l.starved[first:] {
+		if s.from >= in.to {
+			break
+		}
+		total += time.Duration(min(s.to, in.to) - max(s.from, in.from))
+	}
+	return total
+}
+
 // judgeLiveness judges P5: a call does not wait for longer than the bound of its kind for what no
 // process holds, while its client can reach the server. It returns the longest such time too.
 func judgeLiveness(h *history) (found []finding, free time.Duration) {
@@ -87,19 +116,41 @@ func judgeLiveness(h *history) (found []finding, free time.Duration) {
 			continue
 		}
 		for _, s := range subtract(w, l.obstacles(c, w)) {
-			took := time.Duration(s.to-s.from) - h.stalled(c.process, s)
+			took := time.Duration(s.to-s.from) - l.lacked(s)
 			free = max(free, took)
 			if bound := l.bound(c, s); took > bound {
-				found = append(found, finding{"P5", c.want.Names[0], s.to,
-					fmt.Sprintf("%v waits for %v, and could have it; the bound is %v", c, took.Round(time.Millisecond), bound)})
+				text := fmt.Sprintf("%v waits for %v, and could have it; the bound is %v", c, took.Round(time.Millisecond), bound)
+				found = append(found, finding{"P5", c.want.Names[0], s.to, text})
 			}
 		}
 	}
 	return found, free
 }
 
+// excludes reports whether two calls cannot hold a lock together.
+func excludes(a, b *call) bool { return !a.want.Shared || !b.want.Shared }
+
+// quiet reports whether nothing was wrong with any process or server for a while.
+func (l *live) quiet(in span) bool {
+	in.from -= int64(recent)
+	for _, at := range l.killed {
+		if in.from < at && at < in.to {
+			return false
+		}
+	}
+	for _, stops := range l.stops {
+		if slices.ContainsFunc(stops, in.meets) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(l.faults, func(f record) bool { return in.meets(span{f.At, f.To + 1}) })
+}
+
 // bound returns for how long a call may wait in a time in which it could have its locks.
 func (l *live) bound(c *call, in span) time.Duration {
+	if l.quiet(in) {
+		return margin // messages arrive, and wake it at once
+	}
 	clients := make(map[string]bool)
 	calls := 0
 	for _, name := range c.want.Names {
@@ -138,7 +189,7 @@ func (l *live) obstacles(c *call, w span) (spans []span) {
 			continue
 		}
 		for _, o := range l.holding[name] {
-			if o != c && !(o.want.Shared && c.want.Shared) {
+			if o != c && excludes(o, c) {
 				spans = append(spans, l.holds(o))
 			}
 		}
@@ -197,5 +248,8 @@ func subtract(whole span, spans []span) (left []span) {
 			return left
 		}
 	}
-	return append(left, span{at, whole.to})
+	if at < whole.to {
+		left = append(left, span{at, whole.to})
+	}
+	return left
 }

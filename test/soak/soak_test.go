@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,7 +55,7 @@ func (r round) run(t testing.TB) (found []finding, f figures, records []record) 
 	defer cancel()
 	c := newCrew(t, rec, j, g, r.seed)
 	harm.Go(func() { c.harm(ctx, rand.New(rand.NewPCG(r.seed, 1))) })
-	g.harm(ctx, t, rec, rand.New(rand.NewPCG(r.seed, 2)))
+	g.harm(ctx, t, rec, rand.New(rand.NewPCG(r.seed, 2)), &c.calm)
 	harm.Wait()
 	g.steady()
 	c.end()
@@ -90,9 +91,10 @@ func open(t testing.TB, g *rig, j job) *holdfast.Client {
 	return c
 }
 
-// harm lets one fault follow the other until ctx is done, in storms with calm times between. All
-// random numbers of a fault come from its own seed, so the sequence depends on r only.
-func (g *rig) harm(ctx context.Context, tb testing.TB, rec *recorder, r *rand.Rand) {
+// harm lets one fault follow the other until ctx is done, in storms with pauses between. In every
+// other pause, the workers are not harmed either. All random numbers of a fault come from its own
+// seed, so the sequence depends on r only.
+func (g *rig) harm(ctx context.Context, tb testing.TB, rec *recorder, r *rand.Rand, calm *atomic.Bool) {
 	rest := func(d time.Duration) {
 		select {
 		case <-ctx.Done():
@@ -105,7 +107,7 @@ func (g *rig) harm(ctx context.Context, tb testing.TB, rec *recorder, r *rand.Ra
 			weighted = append(weighted, f)
 		}
 	}
-	for {
+	for storm := 1; ; storm++ {
 		rest(between(r, 0, time.Second))
 		for range 4 + r.IntN(5) {
 			f, worker, seed := weighted[r.IntN(len(weighted))], r.IntN(workers), r.Uint64()
@@ -124,7 +126,12 @@ func (g *rig) harm(ctx context.Context, tb testing.TB, rec *recorder, r *rand.Ra
 			}
 			rec.add(fault)
 		}
-		rest(between(r, 12*time.Second, 25*time.Second))
+		pause := between(r, 12*time.Second, 25*time.Second)
+		if calm.Store(storm%2 == 0); calm.Load() {
+			pause += recent // so that messages alone must wake waiters
+		}
+		rest(pause)
+		calm.Store(false)
 	}
 }
 

@@ -166,15 +166,22 @@ func (u *user) rest(ctx context.Context, d time.Duration) {
 // unexpected begins the class of an error that no fault explains.
 const unexpected = "unexpected: "
 
+// classes are the errors that faults explain. The first that matches counts.
+var classes = []struct {
+	err  error
+	text string
+}{
+	{holdfast.ErrLost, "lost"},
+	{holdfast.ErrQueueFull, "queue full"},
+	{holdfast.ErrNotReplicated, "not replicated"},
+	{holdfast.ErrUnavailable, "unavailable"},
+	{context.Canceled, "cancelled"},
+	{holdfast.ErrNotAcquired, "not acquired"},
+}
+
 // class returns what the judge must know of an error.
 func class(err error) string {
-	for _, known := range []struct {
-		err  error
-		text string
-	}{
-		{holdfast.ErrLost, "lost"}, {holdfast.ErrQueueFull, "queue full"}, {holdfast.ErrNotReplicated, "not replicated"},
-		{holdfast.ErrUnavailable, "unavailable"}, {context.Canceled, "cancelled"}, {holdfast.ErrNotAcquired, "not acquired"},
-	} {
+	for _, known := range classes {
 		if errors.Is(err, known.err) {
 			return known.text
 		}
