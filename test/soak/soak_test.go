@@ -186,3 +186,20 @@ func TestShort(t *testing.T) {
 		t.Errorf("too little happened: %+v", f)
 	}
 }
+
+// TestRecords judges the records in the directory HOLDFAST_SOAK_RECORDS once more.
+func TestRecords(t *testing.T) {
+	dir := os.Getenv("HOLDFAST_SOAK_RECORDS")
+	if dir == "" {
+		t.Skip("judges the records in HOLDFAST_SOAK_RECORDS")
+	}
+	records, err := readRecords(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, f := judge(newHistory(records))
+	for _, x := range found {
+		t.Errorf("%v\n%s", x, timeline(records, x.Name, x.At))
+	}
+	t.Logf("%+v", f)
+}
