@@ -19,12 +19,11 @@ type report struct {
 	Seed     uint64
 	Start    time.Time
 	Length   time.Duration
-	Rounds   int
-	judged   bool // the last round
+	Rounds   int // that have begun
 	dir      string
 	file     string
 	figures  figures
-	memory   []int64 // after each round
+	memory   []int64 // after each round that was judged
 	findings strings.Builder
 	count    int
 }
@@ -59,9 +58,24 @@ func newReport(t *testing.T, hours float64) *report {
 	return r
 }
 
+// round runs a round. Its records stay if there are findings.
+func (r *report) round(t *testing.T, g *rig, length time.Duration) {
+	n := r.Rounds
+	dir := filepath.Join(r.dir, fmt.Sprint("round", n))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.Rounds++
+	of := round{rig: g, number: n, seed: roundSeed(r.Seed, n), length: length, users: 4, dir: dir}
+	found, f, records := of.run(t)
+	r.add(t, of, found, f, records)
+	if len(found) == 0 {
+		os.RemoveAll(dir)
+	}
+}
+
 // add adds a round. Each finding fails the test.
 func (r *report) add(t *testing.T, of round, found []finding, f figures, records []record) {
-	r.judged = true
 	r.figures.add(f)
 	r.memory = append(r.memory, f.Memory)
 	const most = 20 // timelines
@@ -80,9 +94,13 @@ func (r *report) write(t *testing.T) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Soak: %s\n\nSeed %d, begun %s, %v of %v, %d rounds.\n\n", r.Topology, r.Seed, r.Start.UTC().Format(time.DateTime),
 		time.Since(r.Start).Round(time.Second), r.Length, len(r.memory))
-	if r.count == 0 && len(r.memory) > 0 {
+	switch {
+	case len(r.memory) < r.Rounds:
+		b.WriteString("**The last round did not come to its end:** see the output of the test.\n")
+	case r.count == 0 && len(r.memory) > 0:
 		b.WriteString("**No promise was broken.**\n")
-	} else {
+	}
+	if r.count > 0 {
 		fmt.Fprintf(&b, "**%d findings.** Their records are in `%s`.\n", r.count, filepath.Base(r.dir))
 	}
 	row := func(what string, value any) { fmt.Fprintf(&b, "| %s | %v |\n", what, value) }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -30,7 +29,9 @@ type round struct {
 }
 
 // run runs a round, and judges it.
-func (r round) run(t testing.TB) (found []finding, f figures, records []record) {
+func (r round) run(tb testing.TB) (found []finding, f figures, records []record) {
+	t := &scene{TB: tb, dir: r.dir}
+	defer t.end()
 	g := r.rig
 	g.round = fmt.Sprintf("s%d:", r.number)
 	rec := newRecorder(r.dir, "")
@@ -148,24 +149,10 @@ func TestSoak(t *testing.T) {
 	rep := newReport(t, hours)
 	defer rep.write(t)
 	g := topologies[rep.Topology](t)
-	for left := rep.Length; left > 0; left = rep.Length - time.Since(rep.Start) {
-		t.Run(fmt.Sprint("round", rep.Rounds), func(t *testing.T) {
-			dir := filepath.Join(rep.dir, fmt.Sprint("round", rep.Rounds))
-			if err := os.MkdirAll(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			r := round{rig: g, number: rep.Rounds, seed: roundSeed(rep.Seed, rep.Rounds), length: min(left, roundTime), users: 4, dir: dir}
-			found, f, records := r.run(t)
-			rep.add(t, r, found, f, records)
-			if len(found) == 0 {
-				os.RemoveAll(dir)
-			}
-		})
+	const least = 20 * time.Second
+	for left := rep.Length; rep.Rounds == 0 || left > least; left = rep.Length - time.Since(rep.Start) {
+		rep.round(t, g, min(left, roundTime))
 		rep.write(t)
-		if rep.Rounds++; t.Failed() && !rep.judged {
-			break // the round did not come to its end
-		}
-		rep.judged = false
 	}
 }
 
