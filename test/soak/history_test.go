@@ -40,7 +40,7 @@ type history struct {
 	stalls  map[string][]span // of processes; those of servers and the conductor have the name ""
 	faults  []record
 	leaks   []record
-	strange []record // what does not belong to a call
+	strange []record // what no call can have recorded
 	end     int64
 }
 
@@ -75,9 +75,7 @@ func newHistory(records []record) *history {
 		case evLeak:
 			h.leaks = append(h.leaks, r)
 		default:
-			if c := calls[id{r.Process, r.Call}]; c != nil {
-				c.add(r)
-			} else {
+			if c := calls[id{r.Process, r.Call}]; c == nil || !c.add(r) {
 				h.strange = append(h.strange, r)
 			}
 		}
@@ -85,22 +83,23 @@ func newHistory(records []record) *history {
 	return h
 }
 
-func (c *call) add(r record) {
-	switch r.Event {
-	case evFailed:
+// add adds what a record says. It reports whether the record belongs to such a call.
+func (c *call) add(r record) bool {
+	switch {
+	case r.Event == evFailed && c.failed == 0 && c.got == 0:
 		c.failed, c.err = r.At, r.Text
-	case evGot:
+	case r.Event == evGot && c.failed == 0 && c.got == 0:
 		c.got, c.tokens = r.At, r.Tokens
-		if r.To > 0 {
-			c.valid, c.alive = max(c.valid, r.At), max(c.alive, r.At)
-		}
-	case evValid:
+	case r.Event == evValid && c.released == 0:
 		c.valid, c.alive = max(c.valid, r.At), max(c.alive, r.To)
-	case evTold:
+	case r.Event == evTold && c.released == 0:
 		c.told, c.reason, c.deadline = r.At, r.Text, r.To
-	case evReleased:
+	case r.Event == evReleased && c.released == 0 && c.got > 0:
 		c.released, c.freed = r.At, r.Text
+	default:
+		return false
 	}
+	return true
 }
 
 // waits returns the time in which the call waited.

@@ -33,6 +33,9 @@ func judge(h *history) ([]finding, figures) {
 	for _, r := range h.leaks {
 		found = append(found, finding{"P7", r.Process, r.At, r.Text})
 	}
+	for _, r := range h.strange {
+		found = append(found, finding{"records", r.Process, r.At, fmt.Sprintf("call %d cannot have recorded %q", r.Call, r.Event)})
+	}
 	slices.SortStableFunc(found, func(a, b finding) int { return cmp.Compare(a.At, b.At) })
 	f := count(h)
 	f.LongestFree = longest
@@ -78,7 +81,7 @@ func judgeLosses(h *history) (found []finding) {
 	return found
 }
 
-// timeline returns the records about a name, and the faults, around a time.
+// timeline returns the records about a name or of a process, and the faults, around a time.
 func timeline(records []record, name string, at int64) string {
 	about := make(map[string]bool) // calls that want the name
 	for _, r := range records {
@@ -89,7 +92,7 @@ func timeline(records []record, name string, at int64) string {
 	var b strings.Builder
 	for _, r := range records {
 		when := time.Duration(r.At - at)
-		if when < -12*time.Second || when > 3*time.Second || r.Event == evValid || r.Call > 0 && !about[fmt.Sprint(r.Process, "/", r.Call)] {
+		if when < -12*time.Second || when > 3*time.Second || r.Event == evValid || r.Call > 0 && r.Process != name && !about[fmt.Sprint(r.Process, "/", r.Call)] {
 			continue
 		}
 		fmt.Fprintf(&b, "%12.3fms %-7s", float64(when)/1e6, r.Process)

@@ -34,7 +34,7 @@ func (s *script) call(at time.Duration, process string, w want) int {
 // hold adds a call that gets its locks, holds them while they are valid, and releases them.
 func (s *script) hold(process string, w want, began, got, released time.Duration, tokens ...int64) {
 	n := s.call(began, process, w)
-	s.add(got, record{Process: process, Event: evGot, Call: n, To: 1, Tokens: tokens})
+	s.add(got, record{Process: process, Event: evGot, Call: n, Tokens: tokens})
 	s.valid(process, n, released, released)
 	s.add(released, record{Process: process, Event: evReleased, Call: n})
 }
@@ -87,7 +87,7 @@ var verdicts = []struct {
 	}},
 	{"a killed process holds until its last record", "P1", func(s *script) {
 		n := s.call(0, "0.1", mutex("a"))
-		s.add(1*ms, record{Process: "0.1", Event: evGot, Call: n, To: 1, Tokens: []int64{1}})
+		s.add(1*ms, record{Process: "0.1", Event: evGot, Call: n, Tokens: []int64{1}})
 		s.valid("0.1", n, 50*ms, 50*ms)
 		s.add(60*ms, record{Process: "0.1", Event: evKill})
 		s.hold("1.1", mutex("a"), 2*ms, 40*ms, 41*ms, 2)
@@ -112,14 +112,14 @@ var verdicts = []struct {
 	}},
 	{"a context outlives its lease", "P2", func(s *script) {
 		n := s.call(0, "0.1", mutex("a"))
-		s.add(1*ms, record{Process: "0.1", Event: evGot, Call: n, To: 1, Tokens: []int64{1}})
+		s.add(1*ms, record{Process: "0.1", Event: evGot, Call: n, Tokens: []int64{1}})
 		s.valid("0.1", n, 50*ms, 90*ms)
 		s.add(95*ms, record{Process: "0.1", Event: evReleased, Call: n, Text: "lost"})
 		s.hold("1.1", mutex("a"), 2*ms, 60*ms, 61*ms, 2)
 	}},
 	{"the same in a process without a processor", "", func(s *script) {
 		n := s.call(0, "0.1", mutex("a"))
-		s.add(1*ms, record{Process: "0.1", Event: evGot, Call: n, To: 1, Tokens: []int64{1}})
+		s.add(1*ms, record{Process: "0.1", Event: evGot, Call: n, Tokens: []int64{1}})
 		s.valid("0.1", n, 50*ms, 90*ms)
 		s.add(95*ms, record{Process: "0.1", Event: evReleased, Call: n, Text: "lost"})
 		s.add(50*ms, record{Process: "0.1", Event: evStall, To: begin + int64(90*ms)})
@@ -127,7 +127,7 @@ var verdicts = []struct {
 	}},
 	{"a lease is lost without a fault", "P2", func(s *script) {
 		n := s.call(0, "0.1", mutex("a"))
-		s.add(1*ms, record{Process: "0.1", Event: evGot, Call: n, To: 1, Tokens: []int64{1}})
+		s.add(1*ms, record{Process: "0.1", Event: evGot, Call: n, Tokens: []int64{1}})
 		s.add(5*sec, record{Process: "0.1", Event: evTold, Call: n, Text: expired, To: begin + int64(5*sec)})
 		s.add(5*sec, record{Process: "0.1", Event: evReleased, Call: n, Text: "lost"})
 	}},
@@ -182,13 +182,13 @@ var verdicts = []struct {
 	}},
 	{"the holder is killed", "", func(s *script) {
 		n := s.call(0, "0.1", mutex("a"))
-		s.add(1*ms, record{Process: "0.1", Event: evGot, Call: n, To: 1, Tokens: []int64{1}})
+		s.add(1*ms, record{Process: "0.1", Event: evGot, Call: n, Tokens: []int64{1}})
 		s.add(2*ms, record{Process: "0.1", Event: evKill})
 		s.hold("1.1", mutex("a"), 1*ms, 8*sec, 8*sec+ms, 2)
 	}},
 	{"the holder is killed, and its lease does not end", "P5", func(s *script) {
 		n := s.call(0, "0.1", mutex("a"))
-		s.add(1*ms, record{Process: "0.1", Event: evGot, Call: n, To: 1, Tokens: []int64{1}})
+		s.add(1*ms, record{Process: "0.1", Event: evGot, Call: n, Tokens: []int64{1}})
 		s.add(2*ms, record{Process: "0.1", Event: evKill})
 		s.hold("1.1", mutex("a"), 1*ms, 20*sec, 20*sec+ms, 2)
 	}},
@@ -224,6 +224,11 @@ var verdicts = []struct {
 	{"an error that no fault explains", "P8", func(s *script) {
 		n := s.call(0, "1.1", mutex("a"))
 		s.add(1*ms, record{Process: "1.1", Event: evFailed, Call: n, Text: unexpected + "WRONGTYPE"})
+	}},
+	{"a lease is granted twice", "records", func(s *script) {
+		n := s.call(0, "1.1", mutex("a"))
+		s.add(1*ms, record{Process: "1.1", Event: evGot, Call: n, Tokens: []int64{1}})
+		s.add(2*ms, record{Process: "1.1", Event: evGot, Call: n, Tokens: []int64{2}})
 	}},
 	{"goroutines are left", "P7", func(s *script) {
 		s.add(0, record{Process: "1.1", Event: evLeak, Text: "goroutines are left"})

@@ -17,7 +17,7 @@ import (
 const (
 	evCall     = "call"     // is about to be made; Want says what it wants
 	evFailed   = "failed"   // has returned an error; Text is its class
-	evGot      = "got"      // has returned a lease; the lease is valid at At, unless To is 0
+	evGot      = "got"      // has returned a lease, with Tokens
 	evValid    = "valid"    // the lease was valid at At, and its context was not done at To
 	evTold     = "told"     // the context is done; Text is the reason, To the deadline of the lease
 	evReleased = "released" // the release has returned; Text is the class of its error

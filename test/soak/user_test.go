@@ -96,13 +96,14 @@ func (u *user) hold(ctx context.Context, call int, l *lock, got *holdfast.Lease)
 	if l.want.Fixed && u.chance(10) {
 		work = l.want.Lease + time.Second
 	}
-	u.watch(ctx, call, l, got, work)
+	u.add(record{Event: evGot, Call: call, Tokens: l.tokens(got)})
+	u.watch(ctx, call, got, work)
 	if l.again != nil && !l.want.Fixed && u.chance(10) {
 		if inner, err := l.again(got.Context()); err == nil {
 			if text := class(inner.Release(context.Background())); text != "" && text != "lost" && text != "unavailable" {
 				u.add(record{Event: evLeak, Text: "release of a lock that was entered again: " + text})
 			}
-			u.watch(ctx, call, l, got, time.Millisecond)
+			u.watch(ctx, call, got, time.Millisecond)
 		}
 	}
 	err := got.Release(context.Background())
@@ -111,10 +112,11 @@ func (u *user) hold(ctx context.Context, call int, l *lock, got *holdfast.Lease)
 
 // watch works under a lease and records that it is valid, and how it ends. It reads the clock
 // before it asks the lease: however long the scheduler takes in between, the lock was held then.
-func (u *user) watch(ctx context.Context, call int, l *lock, got *holdfast.Lease, work time.Duration) {
+func (u *user) watch(ctx context.Context, call int, got *holdfast.Lease, work time.Duration) {
 	const look, tell = 10 * time.Millisecond, 50 * time.Millisecond
 	end := redistest.Now() + int64(work)
-	var first, valid, alive, noted int64
+	var valid, alive int64
+	noted := redistest.Now()
 	for {
 		now := redistest.Now()
 		if got.Context().Err() == nil {
@@ -123,14 +125,6 @@ func (u *user) watch(ctx context.Context, call int, l *lock, got *holdfast.Lease
 		isValid := got.Valid()
 		if isValid {
 			valid = now
-		}
-		if first == 0 {
-			first, noted = now, now
-			rec := record{At: now, Event: evGot, Call: call, Tokens: l.tokens(got)}
-			if isValid {
-				rec.To = 1
-			}
-			u.add(rec)
 		}
 		if got.Context().Err() != nil {
 			var lost *holdfast.LostError
@@ -148,7 +142,7 @@ func (u *user) watch(ctx context.Context, call int, l *lock, got *holdfast.Lease
 		}
 		u.rest(got.Context(), min(look, time.Duration(end-now)))
 	}
-	if valid > first {
+	if valid > 0 {
 		u.add(record{At: valid, Event: evValid, Call: call, To: alive})
 	}
 }
