@@ -305,7 +305,7 @@ func New(d driver.Driver, o Options) (*Client, error) {
 		Linger:      time.Second,
 		SlicePasses: max(o.Handoffs, 0),
 		SliceTime:   o.HandoffTime,
-		Directed:    !o.WakeAll,
+		Queue:       !o.WakeAll,
 		MaxQueue:    o.MaxQueue,
 		LongHold:    o.LongHold,
 		Replication: engine.Replication{

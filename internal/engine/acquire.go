@@ -208,14 +208,15 @@ type Taken struct {
 // Take waits until k is granted, for a k that leaves nothing to hold. The grant is not
 // renewed, and no user is told that it ends.
 func (e *Engine) Take(ctx context.Context, k target, r Request) (Taken, error) {
-	if busy := e.refused(ctx, k, r); busy != nil {
+	traits := k.Traits()
+	if busy := e.refused(ctx, traits.Lasting, &r); busy != nil {
 		return Taken{}, busy
 	}
 	if err := e.begin(); err != nil {
 		return Taken{}, err
 	}
 	defer e.end()
-	a := acquisition{e: e, k: k, traits: k.Traits(), r: r}
+	a := acquisition{e: e, k: k, traits: traits, r: r}
 	if err := a.open(ctx); err != nil {
 		return Taken{}, err
 	}

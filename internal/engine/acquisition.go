@@ -27,7 +27,8 @@ type acquisition struct {
 	e      *Engine
 	k      target
 	traits script.Traits
-	lock   string // the key of the lock; "": a group, or nothing to hold
+	lock   string  // the key of the lock; "": a group, or nothing to hold
+	group  []*Want // the parts of a group
 	r      Request
 
 	waiting context.Context // ends the waiting
@@ -218,11 +219,14 @@ func (a *acquisition) send(g *grant) error {
 	if err != nil {
 		return err
 	}
-	changes := a.e.refusals.changes(a.k)
+	changes := a.e.refusals.changes(a.traits.Lasting)
 	err = a.e.claim(a.asking, a.k, a.traits, &a.claim, &g.Verdict)
+	if driver.CodeOf(err) == "WRONGTYPE" {
+		err = a.askForeign(err, &g.Verdict)
+	}
 	g.received = clock.Now()
 	if err == nil {
-		a.e.refusals.add(a.k, &g.Verdict, g.sent, changes)
+		a.e.refusals.add(a.traits.Lasting, &g.Verdict, g.sent, changes)
 		a.remains.Answered(g.sent, a.e.o.grace())
 		if g.Place > 0 {
 			a.since, a.entry = g.sent, g.Entry

@@ -49,7 +49,7 @@ func (a *acquisition) explainBusy(err error) {
 			busy.Why = a.why
 		}
 		if a.plain {
-			busy.Holder = plainHolder
+			busy.Holder = foreignHolder
 		}
 	}
 }

@@ -165,7 +165,7 @@ func (a *acquisition) join() bool {
 	w := a.waiter()
 	if w == nil {
 		var channels []string
-		if a.deaf = a.traits.Directed && a.traits.Queue == script.AtServer; !a.deaf {
+		if a.deaf = a.traits.Queued.Joins() && a.traits.Queue == script.AtServer; !a.deaf {
 			channels = a.k.Channels(a.claim.Owner)
 		}
 		w = a.e.hub.Join(nil, channels...)

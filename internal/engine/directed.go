@@ -47,15 +47,14 @@ const (
 	refusalTime = time.Minute // for which the queue is not used after the server has refused it
 )
 
-// withQueue returns the kind whose clients queue at the server, if k has one.
+// withQueue returns k with its queue at the server, if it has one that can be used. A kind that
+// embeds another one has no queue: the claims of that queue would be those of the other kind.
 func (e *Engine) withQueue(k Kind) Kind {
-	if !e.o.Directed || e.isQueueRefused() {
+	if !e.o.Queue || e.isQueueRefused() {
 		return k
 	}
-	if l, ok := k.(interface{ Queued() *script.Queued }); ok {
-		if q := l.Queued(); q != nil {
-			return q
-		}
+	if q := k.Queued(); q != nil && q.Plain() == k {
+		return q
 	}
 	return k
 }
@@ -64,8 +63,8 @@ func (e *Engine) withQueue(k Kind) Kind {
 // server cannot run a script with two keys: the user lacks a right, or the slot is being
 // moved.
 func (e *Engine) withoutQueue(k target, err error) (Kind, bool) {
-	q, ok := k.(*script.Queued)
-	if !ok {
+	q := k.Traits().Queued
+	if q == nil {
 		return nil, false
 	}
 	switch driver.CodeOf(err) {
@@ -94,7 +93,7 @@ func (e *Engine) refuseQueue(err error) {
 
 // withAllowedQueue returns k, without its queue if the user may not use it.
 func (e *Engine) withAllowedQueue(k target) target {
-	if q, ok := k.(*script.Queued); ok && e.isQueueRefused() {
+	if q := k.Traits().Queued; q != nil && e.isQueueRefused() {
 		return q.Plain()
 	}
 	return k
@@ -110,8 +109,8 @@ func (a *acquisition) grants() *wait.Grants {
 
 // joinGrants subscribes to grants, if releases make some.
 func (a *acquisition) joinGrants() {
-	q, ok := a.k.(*script.Queued)
-	if !ok || !a.traits.Directed || a.grants() != nil {
+	q := a.traits.Queued
+	if !q.Joins() || a.grants() != nil {
 		return
 	}
 	g := a.waiter().JoinGrants(q.GrantChannels(a.claim.Owner)...)
@@ -124,8 +123,8 @@ func (a *acquisition) joinGrants() {
 
 // expectGrant makes the next request one that queues, if a grant can arrive.
 func (a *acquisition) expectGrant() {
-	q, ok := a.k.(*script.Queued)
-	if !ok || !a.traits.Directed || a.once || a.r.Pause != nil {
+	q := a.traits.Queued
+	if !q.Joins() || a.once || a.r.Pause != nil {
 		return
 	}
 	if a.waiter() == nil && a.e.hub.Listens(q.LingeringChannel(a.claim.Owner)) {
@@ -171,8 +170,8 @@ func (a *acquisition) directed(g *grant) bool {
 // room now.
 func (a *acquisition) prune() bool {
 	a.pruned = true
-	q, ok := a.k.(*script.Queued)
-	if !ok {
+	q := a.traits.Queued
+	if q == nil {
 		return false
 	}
 	r, err := a.e.d.Do(a.asking, q.Prune())

@@ -396,3 +396,43 @@ func TestQueueIsTriedAgain(t *testing.T) {
 		release(t, <-next)
 	})
 }
+
+// A kind that embeds a mutex has no queue, since the claims of that queue are those of the mutex.
+func TestEmbeddedKind(t *testing.T) {
+	crowd(t, 2, func(d *fake.Driver, es []*Engine) {
+		k := &embedding{Mutex: script.NewMutex("k")}
+		first := acquire(t, es[0], forever)
+		got := make(chan error, 1)
+		go func() {
+			h, err := es[1].Acquire(context.Background(), k, forever, new(user))
+			if err == nil {
+				err = h.Release(nil, true)
+			}
+			got <- err
+		}()
+		time.Sleep(100 * time.Millisecond)
+		release(t, first)
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+		if k.claims == 0 || k.claims != k.replies {
+			t.Errorf("the kind made %d claims and decoded %d replies", k.claims, k.replies)
+		}
+	})
+}
+
+// embedding is a kind that embeds another one and claims in its own way.
+type embedding struct {
+	*script.Mutex
+	claims, replies int
+}
+
+func (k *embedding) Claim(c script.Claim) driver.Call {
+	k.claims++
+	return k.Mutex.Claim(c)
+}
+
+func (k *embedding) Decode(c script.Claim, r driver.Reply) (script.Verdict, error) {
+	k.replies++
+	return k.Mutex.Decode(c, r)
+}

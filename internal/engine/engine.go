@@ -43,6 +43,8 @@ type Kind interface {
 	Release(ctx context.Context, d driver.Driver, owner string, left int) (script.Freed, error)
 	// Ref returns what the watchdog renews for an owner.
 	Ref(owner string) script.LockRef
+	// Queued returns the same lock with its queue at the server, or nil if it has none.
+	Queued() *script.Queued
 }
 
 // Options are the times and limits of an engine. All must be set.
@@ -55,7 +57,7 @@ type Options struct {
 	Linger      time.Duration // how long to keep a subscription without waiters
 	SlicePasses int           // how many hand-offs may follow a grant; 0: none
 	SliceTime   time.Duration // for how long after a grant hand-offs are allowed
-	Directed    bool          // a release grants the lock to a client that waits
+	Queue       bool          // waiting clients queue at the server, and a release grants the lock to one of them
 	MaxQueue    int           // how many may wait in the queue of a lock, at the server and in this process; 0: any number
 	Replication Replication
 	LongHold    time.Duration  // after which time a hold is reported; 0: never

@@ -24,7 +24,7 @@ func init() {
 var options = Options{
 	Lease: 30 * time.Second, Renew: 10 * time.Second,
 	Poll: 5 * time.Second, PollBlind: time.Second,
-	Directed: true,
+	Queue:    true,
 	Patience: 10 * time.Second, Linger: time.Second,
 	SlicePasses: 4, SliceTime: 5 * time.Millisecond,
 	Log: slog.New(slog.DiscardHandler),
@@ -253,7 +253,7 @@ func missed(t *testing.T, d *fake.Driver, a, b *Engine) <-chan *Hold {
 func TestLostMessage(t *testing.T) {
 	for _, directed := range []bool{true, false} {
 		in(t, func(d *fake.Driver, a, b *Engine) {
-			a.o.Directed = directed
+			a.o.Queue = directed
 			got := missed(t, d, a, b)
 			start := time.Now()
 			release(t, <-got)

@@ -107,7 +107,7 @@ func (e *Engine) saveYield(key string, rivals int) {
 // clients. They may ask before this process asks again.
 func (e *Engine) Yield(k target, heard int) {
 	rivals := heard
-	if !k.Traits().Directed {
+	if !k.Traits().Queued.Joins() {
 		rivals -= boolInt(e.hub.Listens(k.Channels("")[0]))
 	}
 	if rivals <= 0 {
@@ -159,7 +159,7 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, l
 		g.mu.Unlock()
 		return nil, nil
 	}
-	if e.o.MaxQueue > 0 && traits.Directed && g.calls() >= e.o.MaxQueue {
+	if e.o.MaxQueue > 0 && traits.Queued.Joins() && g.calls() >= e.o.MaxQueue {
 		g.mu.Unlock()
 		return nil, errNoTurn{ErrQueueFull}
 	}

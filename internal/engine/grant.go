@@ -28,10 +28,8 @@ func (a *acquisition) floor() int64 {
 	if a.lock != "" {
 		return a.e.tokens.floor(a.lock)
 	}
-	if u, ok := a.k.(*unit); ok {
-		for _, w := range u.wants {
-			w.floor = a.e.tokens.floor(w.Kind.Ref("").Key)
-		}
+	for _, w := range a.group {
+		w.floor = a.e.tokens.floor(w.Kind.Ref("").Key)
 	}
 	return 0
 }
@@ -41,11 +39,9 @@ func (a *acquisition) credible(v *script.Verdict) bool {
 	if a.lock != "" {
 		return a.traits.ServerTokens || isClockToken(v.Token)
 	}
-	if u, ok := a.k.(*unit); ok {
-		for i, w := range u.wants {
-			if !w.Kind.Traits().ServerTokens && !isClockToken(v.TokenOf(i)) {
-				return false
-			}
+	for i, w := range a.group {
+		if !w.Kind.Traits().ServerTokens && !isClockToken(v.TokenOf(i)) {
+			return false
 		}
 	}
 	return true
@@ -56,8 +52,8 @@ func (a *acquisition) term() uint64 {
 	if a.lock != "" {
 		return a.e.d.Place(a.lock).Term
 	}
-	if u, ok := a.k.(*unit); ok {
-		return a.e.d.Place(u.wants[0].Kind.Ref("").Key).Term
+	if len(a.group) > 0 {
+		return a.e.d.Place(a.group[0].Kind.Ref("").Key).Term
 	}
 	return 0 // nothing to hold
 }

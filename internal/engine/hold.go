@@ -94,14 +94,6 @@ func (h *Hold) Owner() string { return h.owner }
 // Disown ends the hold after the server has said that its owner does not hold the lock.
 func (h *Hold) Disown() { h.e.watchdog.Lose(&h.Watched, h.e.watchdog.Denied(&h.Watched)) }
 
-// IDs returns the ids of the permits of a hold, or nil if its kind has none.
-func (h *Hold) IDs() []string {
-	if k, ok := h.kind.(interface{ IDs(owner string) []string }); ok {
-		return k.IDs(h.owner)
-	}
-	return nil
-}
-
 // longest returns the longest lease that was ever asked for.
 func (h *Hold) longest() time.Duration {
 	h.mu.Lock()

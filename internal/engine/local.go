@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -50,11 +51,7 @@ func (h *Hold) excludes(t script.Traits) bool {
 
 // localHolder returns a hold of this client that excludes the acquisition, or nil.
 func (a *acquisition) localHolder() *Hold {
-	key := a.blocker
-	if k, ok := a.k.(Kind); ok {
-		key = k.Ref("").Key
-	}
-	for _, other := range a.e.watchdog.On(key) {
+	for _, other := range a.e.watchdog.On(cmp.Or(a.lock, a.blocker)) {
 		if h := other.Handler.(*Hold); h != a.r.Under && h.excludes(a.traits) {
 			return h
 		}

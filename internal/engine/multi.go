@@ -277,7 +277,7 @@ func (u *unit) take(calls, waiting context.Context, r Request) error {
 		w.Hold, err = a.run(w.Kind, w.User)
 		return err
 	}
-	a.k, a.traits = u, u.Traits()
+	a.k, a.traits, a.group = u, u.Traits(), u.wants
 	if !a.once {
 		a.g = e.gate(u.Gate())
 		defer e.leaveGate(a.g)

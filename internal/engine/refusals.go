@@ -30,8 +30,7 @@ type refusals struct {
 
 // A refusal is an answer of the server.
 type refusal struct {
-	key     string
-	wants   int
+	script.Lasting
 	most    int           // a claim for more is not refused, but invalid
 	changes uint64        // of the place, before the request was sent
 	ends    time.Duration // until when calls are refused
@@ -45,26 +44,23 @@ func refusalPlace(key string) uint8 { return uint8(maphash.String(refusalSeed, k
 
 // changes returns the number of changes. It must be called before a request is sent whose
 // answer is passed to add.
-func (r *refusals) changes(k target) uint64 {
-	if l, ok := k.(script.Lasting); ok {
-		key, _ := l.Lasts()
-		return r.places[refusalPlace(key)].changes.Load()
+func (r *refusals) changes(l script.Lasting) uint64 {
+	if l.Key == "" {
+		return 0
 	}
-	return 0
+	return r.places[refusalPlace(l.Key)].changes.Load()
 }
 
 // add adds an answer to a request that was sent at that time.
-func (r *refusals) add(k target, v *script.Verdict, sent time.Duration, changes uint64) {
-	l, ok := k.(script.Lasting)
-	if !ok || v.Granted() || v.Err != nil || v.Missing != "" || v.TTL <= 0 {
+func (r *refusals) add(l script.Lasting, v *script.Verdict, sent time.Duration, changes uint64) {
+	if l.Key == "" || v.Granted() || v.Err != nil || v.Missing != "" || v.TTL <= 0 {
 		return
 	}
-	key, wants := l.Lasts()
-	place := &r.places[refusalPlace(key)]
-	if last := place.last.Load(); last != nil && last.key == key && last.changes == changes && last.wants < wants && sent < last.ends {
+	place := &r.places[refusalPlace(l.Key)]
+	if last := place.last.Load(); last != nil && last.Key == l.Key && last.changes == changes && last.Wants < l.Wants && sent < last.ends {
 		return // the last one concerns more calls
 	}
-	place.last.Store(&refusal{key, wants, max(int(v.Most), wants), changes, sent + min(v.TTL, refusalLife), sent + v.TTL, v.Why})
+	place.last.Store(&refusal{l, max(int(v.Most), l.Wants), changes, sent + min(v.TTL, refusalLife), sent + v.TTL, v.Why})
 }
 
 // changed notes that this client has changed what is stored at the keys, or may have.
@@ -74,16 +70,11 @@ func (r *refusals) changed(keys []string) {
 	}
 }
 
-// find returns the refusal of k, or nil.
-func (r *refusals) find(k target) *Busy {
-	l, ok := k.(script.Lasting)
-	if !ok {
-		return nil
-	}
-	key, wants := l.Lasts()
-	place := &r.places[refusalPlace(key)]
+// find returns the refusal of a claim, or nil.
+func (r *refusals) find(l script.Lasting) *Busy {
+	place := &r.places[refusalPlace(l.Key)]
 	last := place.last.Load()
-	if last == nil || last.key != key || wants < last.wants || wants > last.most {
+	if last == nil || last.Key != l.Key || l.Wants < last.Wants || l.Wants > last.most {
 		return nil
 	}
 	now := clock.Now()
@@ -97,16 +88,16 @@ func (r *refusals) find(k target) *Busy {
 
 // refused returns the refusal of a call that does not wait, if the server has just refused
 // one like it. Otherwise it returns nil.
-func (e *Engine) refused(ctx context.Context, k target, r Request) *Busy {
-	if r.Wait != 0 || ctx.Err() != nil || e.isClosing() {
+func (e *Engine) refused(ctx context.Context, l script.Lasting, r *Request) *Busy {
+	if l.Key == "" || r.Wait != 0 || ctx.Err() != nil || e.isClosing() {
 		return nil
 	}
-	busy := e.refusals.find(k)
+	busy := e.refusals.find(l)
 	if busy != nil && r.Declare != nil {
 		if r.Declare(ctx, false) != nil {
 			return nil
 		}
-		busy = e.refusals.find(k) // what is declared may be new
+		busy = e.refusals.find(l) // what is declared may be new
 	}
 	return busy
 }

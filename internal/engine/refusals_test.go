@@ -18,7 +18,11 @@ type lasting struct {
 	during func() // between the request and its answer
 }
 
-func (l *lasting) Lasts() (string, int) { return "room", l.size }
+func (l *lasting) Traits() script.Traits {
+	t := l.party.Traits()
+	t.Lasting = script.Lasting{Key: "room", Wants: l.size}
+	return t
+}
 
 func (l *lasting) Decode(c script.Claim, r driver.Reply) (script.Verdict, error) {
 	if l.during != nil {

@@ -318,7 +318,7 @@ func (f *ending) giveTurn(a answer, err error) {
 	if err == nil {
 		heard = a.freed.Heard
 	}
-	if !h.traits.Directed {
+	if !h.traits.Queued.Joins() {
 		heard -= boolInt(e.hub.Listens(h.kind.Channels(h.owner)[0]))
 	}
 	g.rivals = max(heard, 0)

@@ -54,14 +54,8 @@ func (e *Engine) claim(ctx context.Context, k target, t script.Traits, c *script
 	} else {
 		reply, acked, err = e.do(ctx, call, need)
 	}
-	if driver.CodeOf(err) == "WRONGTYPE" {
-		reply, acked, err = e.claimPlain(ctx, k, c, v, call, need, err)
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return script.NameKeys(call, err)
-	case v.Plain:
-		return nil
 	}
 	script.Done(call)
 	return e.decode(ctx, k, c, v, &reply, call.Keys[0], acked, need)

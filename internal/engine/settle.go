@@ -5,7 +5,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/settle"
 )
 
@@ -22,7 +21,7 @@ func (e *Engine) settling(k target, owner string, left settle.Remains) *settle.O
 	o := &settle.Owner{Name: owner, Remains: left, From: clock.Now()}
 	k = e.withAllowedQueue(k)
 	o.Free = k.Free(owner)
-	if q, ok := k.(*script.Queued); ok {
+	if q := k.Traits().Queued; q != nil {
 		o.Plain = q.Plain().Free(owner)
 	}
 	return o

@@ -226,7 +226,7 @@ var directed = []Mutant{
 	},
 	{
 		"a release of permits wakes all clients",
-		"internal/engine/directed.go", "	if !e.o.Directed || e.isQueueRefused() {", "	if !e.o.Directed || e.isQueueRefused() || k.Traits().Queue == script.InOrder {",
+		"internal/engine/directed.go", "	if !e.o.Queue || e.isQueueRefused() {", "	if !e.o.Queue || e.isQueueRefused() || k.Traits().Queue == script.InOrder {",
 		"test/behaviour", "TestCrowdOfPermits",
 	},
 	{
@@ -256,7 +256,7 @@ var directed = []Mutant{
 	},
 	{
 		"the calls of a client queue without a bound",
-		"internal/engine/gate.go", "traits.Directed && g.calls() >= e.o.MaxQueue", "false",
+		"internal/engine/gate.go", "traits.Queued.Joins() && g.calls() >= e.o.MaxQueue", "false",
 		"test/behaviour", "TestMaxQueueOfOneClient",
 	},
 	{

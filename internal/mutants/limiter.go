@@ -123,7 +123,7 @@ var limiter = []Mutant{
 	},
 	{
 		"the time of a refusal counts from its answer",
-		"internal/engine/acquisition.go", "a.e.refusals.add(a.k, &g.Verdict, g.sent, changes)", "a.e.refusals.add(a.k, &g.Verdict, g.received, changes)",
+		"internal/engine/acquisition.go", "a.e.refusals.add(a.traits.Lasting, &g.Verdict, g.sent, changes)", "a.e.refusals.add(a.traits.Lasting, &g.Verdict, g.received, changes)",
 		"internal/engine", "TestRefusalOfSlowServer",
 	},
 	{
@@ -143,17 +143,17 @@ var limiter = []Mutant{
 	},
 	{
 		"a late answer counts as a refusal after a change",
-		"internal/engine/acquisition.go", "a.e.refusals.add(a.k, &g.Verdict, g.sent, changes)", "a.e.refusals.add(a.k, &g.Verdict, g.sent, changes-changes+a.e.refusals.changes(a.k))",
+		"internal/engine/acquisition.go", "a.e.refusals.add(a.traits.Lasting, &g.Verdict, g.sent, changes)", "a.e.refusals.add(a.traits.Lasting, &g.Verdict, g.sent, changes-changes+a.e.refusals.changes(a.traits.Lasting))",
 		"internal/engine", "TestRefusalEndsWithChange",
 	},
 	{
 		"fewer permits than were refused are refused",
-		"internal/engine/refusals.go", "wants < last.wants || ", "",
+		"internal/engine/refusals.go", "l.Wants < last.Wants || ", "",
 		"internal/engine", "TestRefusalConcerns",
 	},
 	{
 		"more permits than the rate are refused as if they were free later",
-		"internal/engine/refusals.go", " || wants > last.most", "",
+		"internal/engine/refusals.go", " || l.Wants > last.most", "",
 		"internal/engine", "TestRefusalConcerns",
 	},
 	{

@@ -23,7 +23,9 @@ type Election struct {
 
 // NewElection returns the Election with that name.
 func NewElection(name string) *Election {
-	return &Election{NewFenced(name), prefixed("holdfast:leader", name)}
+	e := &Election{NewFenced(name), prefixed("holdfast:leader", name)}
+	e.queued.plain = e
+	return e
 }
 
 // Proclaim stores and publishes the value of the leader. It reports whether

@@ -277,7 +277,7 @@ func grabPermitsBy(k func(string) kind, c script.Claim, n int, owner string) fun
 		if err != nil || free < 0 {
 			h.wrong("granted, and %d are free (%v)", free, err)
 		}
-		for _, id := range p.IDs(owner) {
+		for _, id := range p.Ref(owner).IDs() {
 			raw, _ := hex.DecodeString(id)
 			if ends, err := strconv.ParseFloat(h.got("ZSCORE", "{"+name+"}:timeout", string(raw)), 64); err != nil || ends < float64(time.Now().UnixMilli()) {
 				h.wrong("granted, and the permit ends at %v (%v)", ends, err)

@@ -613,5 +613,5 @@ var inspectWire = []step{
 	{"set the number of permits", setPermits(5, me+":2", 0)},
 	{"take one", acquire(leased(1), again(me, 1, 30))},
 	{"look at it", look},
-	{"break it", breaks("semaphore", [2]string{script.NewLeased("", 1).IDs(me)[0], "permit"})},
+	{"break it", breaks("semaphore", [2]string{script.NewLeased("", 1).Ref(me).IDs()[0], "permit"})},
 }

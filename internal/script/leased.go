@@ -63,12 +63,10 @@ func (p *Leased) ids(owner string) string {
 	return string(row)
 }
 
-// IDs returns the ids of an owner's permits as Redisson writes them.
-func (p *Leased) IDs(owner string) []string {
-	row := p.ids(owner)
-	ids := make([]string, p.n)
-	for i := range ids {
-		ids[i] = hex.EncodeToString([]byte(row[i*idSize : (i+1)*idSize]))
+// IDs returns the ids of the permits as Redisson writes them; nil: the holding has none.
+func (h LockRef) IDs() (ids []string) {
+	for row := []byte(h.Permits); len(row) > 0; row = row[idSize:] {
+		ids = append(ids, hex.EncodeToString(row[:idSize]))
 	}
 	return ids
 }

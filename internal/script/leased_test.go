@@ -19,7 +19,7 @@ import (
 var permitIDs = func() map[string]string {
 	ids := make(map[string]string)
 	for _, owner := range []string{"a:1", "b:1", "c:1", "j:7"} {
-		for i, id := range script.NewLeased("", 3).IDs(owner) {
+		for i, id := range script.NewLeased("", 3).Ref(owner).IDs() {
 			raw, _ := script.ParseIDs([]string{id})
 			ids[fmt.Sprint(owner, ".", i)] = raw
 		}
@@ -130,8 +130,8 @@ func TestLeasedPermits(t *testing.T) { check(t, leasedRows) }
 // writes them.
 func TestPermitIDs(t *testing.T) {
 	p := script.NewLeased("x", 3)
-	ids := p.IDs(me)
-	if again := script.NewLeased("y", 3).IDs(me); fmt.Sprint(ids) != fmt.Sprint(again) {
+	ids := p.Ref(me).IDs()
+	if again := script.NewLeased("y", 3).Ref(me).IDs(); fmt.Sprint(ids) != fmt.Sprint(again) {
 		t.Errorf("ids %q, and asked again %q", ids, again)
 	}
 	row, ok := script.ParseIDs(ids)
@@ -143,7 +143,7 @@ func TestPermitIDs(t *testing.T) {
 	}
 	seen := make(map[string]bool)
 	for _, owner := range []string{me, other, "a:1", "a:11", "a:1:1"} {
-		for _, id := range script.NewLeased("x", 20).IDs(owner) {
+		for _, id := range script.NewLeased("x", 20).Ref(owner).IDs() {
 			if seen[id] {
 				t.Fatalf("%s twice", id)
 			}

@@ -38,13 +38,14 @@ const (
 type Traits struct {
 	Queue        Queue
 	ServerTokens bool          // tokens come from a counter at the server, so a hold is never handed over
+	Queued       *Queued       // its queue at the server is used; nil: it has none, or is not used with it
 	Shared       bool          // calls of one client can share a hold
-	Directed     bool          // a release grants it to a waiting client, and counts only clients that do not queue
 	PerSide      bool          // readers and writers share the key, and a force concerns one side
 	Numbered     bool          // the server knows a repeated request by its number
 	ReadOnly     bool          // a claim changes nothing, so there is nothing to undo
 	Unreplicated bool          // a grant does not wait for replicas
 	Plain        bool          // a string with a TTL at the key is a lock of another library
+	Lasting      Lasting       // of a claim that is refused until time has passed
 	Heartbeat    time.Duration // a waiter must ask at least this often, and say when it gives up; zero: need not
 }
 
@@ -80,7 +81,7 @@ type Verdict struct {
 
 	After time.Duration // granted, but takes effect only after this time
 	Why   string        // why it is not granted, or not yet, for messages; "": another owner holds it
-	Most  int64         // of a refused claim that is Lasting: how much can be granted at all; 0: not known
+	Most  int64         // of a refused claim that is lasting: how much can be granted at all; 0: not known
 	Err   error         // not granted, and never will be
 
 	Missing string // the name of the requested object, if it does not exist
@@ -127,13 +128,12 @@ type Claimer interface {
 	Decode(Claim, driver.Reply) (Verdict, error)
 }
 
-// A Lasting claim that is refused stays refused until time has passed: no owner has to
-// release something. [Verdict].TTL says how long.
-type Lasting interface {
-	Claimer
-	// Lasts returns the key of the object, and how much of it is claimed. Claims of
-	// the same client for as much or more, up to Verdict.Most, are refused as long.
-	Lasts() (key string, wants int)
+// Lasting describes a claim that, once refused, stays refused until time has passed: no owner
+// has to release something. [Verdict].TTL says how long. Claims of the same client for as much
+// of the object or more, up to Verdict.Most, are refused as long.
+type Lasting struct {
+	Key   string // of the object; "": a refusal does not last
+	Wants int    // how much of it is claimed
 }
 
 // Acquire sends a claim and decodes the reply, for tests of scripts. The engine does

@@ -49,6 +49,7 @@ type plain interface {
 	Ref(owner string) LockRef
 	Free(owner string) driver.Call
 	Release(ctx context.Context, d driver.Driver, owner string, left int) (Freed, error)
+	Queued() *Queued
 }
 
 func queueKey(name string) string { return prefixed("holdfast:queue", name) }
@@ -77,18 +78,17 @@ func (v *Vote) Queued() *Queued { return nil }
 // Plain returns the same lock without the queue.
 func (q *Queued) Plain() plain { return q.plain }
 
-// IDs returns the ids of the permits of an owner, or nil if the kind has none.
-func (q *Queued) IDs(owner string) []string {
-	if k, ok := q.plain.(interface{ IDs(owner string) []string }); ok {
-		return k.IDs(owner)
-	}
-	return nil
-}
+// Queued returns q.
+func (q *Queued) Queued() *Queued { return q }
 
-// Traits say that a release grants the lock to a client in the queue.
+// Joins reports whether waiting clients join the queue, so that a release grants the lock to
+// one of them. Readers do not. A nil q is no queue.
+func (q *Queued) Joins() bool { return q != nil && q.enter != nil }
+
+// Traits say that the queue is used.
 func (q *Queued) Traits() Traits {
 	t := q.plain.Traits()
-	t.Directed = q.enter != nil
+	t.Queued = q
 	return t
 }
 

@@ -70,13 +70,12 @@ func (l *RateLimiter) For(permits int) *RateLimiter {
 func (l *RateLimiter) Wants() int { return l.permits }
 
 // Traits say that a grant leaves nothing to hold.
-func (l *RateLimiter) Traits() Traits { return Traits{Unreplicated: true} }
+func (l *RateLimiter) Traits() Traits {
+	return Traits{Unreplicated: true, Lasting: Lasting{l.keys[0], l.permits}}
+}
 
 // Gate is not needed: the server assigns a time to each request.
 func (l *RateLimiter) Gate() string { return l.keys[3] }
-
-// Lasts says that permits become free with time.
-func (l *RateLimiter) Lasts() (key string, wants int) { return l.keys[0], l.permits }
 
 // Channels returns none: permits become free with time and not by a release.
 func (l *RateLimiter) Channels(string) []string { return nil }
