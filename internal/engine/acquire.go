@@ -80,23 +80,23 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 	defer e.end()
 	k = e.withQueue(k)
 	traits := k.Traits()
+	var h *Hold
+	var err error
 	if r.Wait != 0 && traits.Queue == script.OneAtATime {
-		return e.acquireInTurn(ctx, k, traits, &r, user)
+		h, err = e.acquireInTurn(ctx, k, traits, &r, user)
+	} else {
+		h, err = e.acquireOutOfTurn(ctx, k, traits, &r, user)
 	}
-	return e.acquireOutOfTurn(ctx, k, traits, &r, user)
+	return h, hideOwnTimeout(ctx, err)
 }
 
 // acquireOutOfTurn acquires a lock that several calls of this process may ask for at the same
 // time. Many can hold it, its queue is at the server, or the call does not wait.
 func (e *Engine) acquireOutOfTurn(ctx context.Context, k Kind, traits script.Traits, r *Request, user watchdog.LossHandler) (*Hold, error) {
-	var asksFor *share
+	var asked sharing
 	var out outage
-	shared := e.canShare(traits, r)
-	if shared && r.Wait <= 0 {
-		var h *Hold
-		if h, asksFor = e.share(ctx, k.Gate(), r, user, &out); h != nil {
-			return h, nil
-		}
+	if r.Wait <= 0 && e.canShare(traits, r) && asked.join(e, ctx, k.Gate(), r, user, &out) {
+		return asked.joined, nil
 	}
 	var a acquisition // a composite literal would be built first and copied
 	a.e, a.k, a.traits, a.r = e, k, traits, *r
@@ -104,23 +104,19 @@ func (e *Engine) acquireOutOfTurn(ctx context.Context, k Kind, traits script.Tra
 		return nil, err
 	}
 	defer a.close()
-	a.shareTried, a.asksFor, a.out = shared && r.Wait <= 0, asksFor, out
-	h, err := a.run(k, user)
-	if err != nil {
-		return nil, hideOwnTimeout(ctx, err)
-	}
-	return h, nil
+	a.sharing, a.out = asked, out
+	return a.run(k, user)
 }
 
 // acquireInTurn acquires a lock with one holder at a time. Only the call that has the
 // turn sends requests. The turn stays with the hold.
 func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits, r *Request, user watchdog.LossHandler) (*Hold, error) {
 	var a acquisition
-	a.e, a.k, a.traits, a.r, a.keep = e, k, traits, *r, true
+	a.e, a.k, a.traits, a.r, a.turn.stays = e, k, traits, *r, true
 	a.waiting, a.asking, a.cancel = contexts(ctx, r.Wait)
 	defer a.cancel()
 	g := e.gate(k.Gate())
-	a.g = g
+	a.turn.gate = g
 	granted := false
 	defer func() {
 		if !granted { // otherwise the hold leaves it
@@ -144,14 +140,12 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits
 			}
 			return nil, g.noTurn(err, ctx.Err())
 		case h == nil: // this call has the turn: ask the server
-			a.turn, a.out = true, g.outage(arrived)
+			a.turn.has, a.out = true, g.outage(arrived)
 			h, err := a.run(k, user)
-			if err != nil {
+			if granted = err == nil; !granted {
 				g.give()
-				return nil, hideOwnTimeout(ctx, err)
 			}
-			granted = true
-			return h, nil
+			return h, err
 		case a.asking.Err() != nil: // the turn and the end of the context came together
 			h.abandon()
 			return nil, g.busy(ctx.Err())
@@ -174,16 +168,16 @@ func (a *acquisition) open(ctx context.Context) error {
 	}
 	a.waiting, a.asking, a.cancel = contexts(ctx, a.r.Wait)
 	if !a.once && queue == script.InOrder {
-		a.g = a.e.gate(a.k.Gate())
+		a.turn.gate = a.e.gate(a.k.Gate())
 	}
-	a.lateGate = !a.once && queue == script.Together
+	a.turn.late = !a.once && queue == script.Together
 	return nil
 }
 
 // close leaves the gate and ends the contexts.
 func (a *acquisition) close() {
-	if a.g != nil {
-		a.e.leaveGate(a.g)
+	if a.turn.gate != nil {
+		a.e.leaveGate(a.turn.gate)
 	}
 	a.cancel()
 }

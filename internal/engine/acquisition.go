@@ -8,8 +8,6 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/settle"
-	"github.com/holdfast-go/holdfast/internal/wait"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
@@ -26,73 +24,25 @@ import (
 type acquisition struct {
 	e      *Engine
 	k      target
-	traits script.Traits
-	lock   string  // the key of the lock; "": a group, or nothing to hold
-	group  []*Want // the parts of a group
+	traits script.Traits // of k
+	lock   string        // the key of the lock; "": a group, or nothing to hold
+	group  []*Want       // the parts of a group
 	r      Request
+	user   watchdog.LossHandler
 
 	waiting context.Context // ends the waiting
 	asking  context.Context // ends a request under way
 	cancel  context.CancelFunc
 	once    bool // stop after the first answer of the server
+	long    longWait
+	out     outage // of the server
 
-	// Shared holds, see share.go.
-	user       watchdog.LossHandler
-	shareTried bool   // there is no hold to share
-	asksFor    *share // other calls wait for the answer of this one; nil: none does
-	joined     *Hold  // the hold that the call shares; nil: none
-
-	// The turn at the gate. There is no gate if once, and where the server keeps
-	// the queue.
-	g        *gate
-	lateGate bool // the gate is used only if the lock is held
-	turn     bool // the acquisition has the turn
-	keep     bool // the turn stays with the hold, and the waiter with the gate
-
-	// The claim.
-	claim    script.Claim
-	sequence int            // of a numbered claim
-	mark     string         // the key by which the server knows a numbered claim
-	asked    bool           // the claim was sent at least once
-	declared bool           // Request.Declare was called
-	missing  bool           // the last answer was that the object does not exist
-	created  int            // how often that was the answer
-	remains  settle.Remains // what the owner may have at the server, besides a hold
-
-	// The queue at the server.
-	unqueue   bool         // it cannot be used until the next wait
-	granted   string       // the text of a grant that a release has made; "": none
-	ownGrants *wait.Grants // where the gate has none; nil until joined
-	first     attempt      // the first request
-	out       outage       // of the server
-
-	// The last answer that the lock is held.
-	misses  int           // how many there were
-	ttl     time.Duration // what the holder had left
-	seen    time.Duration // when it had that
-	place   int           // in the queue at the server; 0: not queued
-	since   time.Duration // when the last request was sent that was answered with a place
-	entry   int64         // the number of the entry in the queue, by that answer
-	early   time.Duration // when to look for the first time; 0: not yet queued
-	pruned  bool          // dead entries of a full queue were removed
-	blocker string        // which lock of a group was held
-	why     string        // why, if no holder is the reason
-	plain   bool          // a client of another library holds it
-
-	// The wait.
-	long     longWait
-	began    time.Duration // when the acquisition began, before it had an owner
-	own      *wait.Waiter  // where the gate has none; nil until joined
-	deaf     bool          // own does not listen on the channels of the kind
-	timer    *time.Timer
-	waits    bool // it is counted among those that wait
-	woken    bool // the last wait ended with a message
-	yielding bool // this process has just released the lock, and other clients wait for it
-	missed   int  // how often another client was faster after a message
-
-	// The log.
-	logged        bool          // the log says that the holder is a lease of this client
-	missingLogged time.Duration // when logMissing last logged
+	turn    turn       // in the process: turn.go
+	sharing sharing    // of holds: share.go
+	claim   claim      // claim.go
+	place   place      // in the queue at the server: queue.go
+	last    lastAnswer // that the lock is held: answer.go
+	wakes   wakes      // waiting.go
 }
 
 // run asks the server until it grants the lock.
@@ -102,10 +52,10 @@ func (a *acquisition) run(k Kind, user watchdog.LossHandler) (*Hold, error) {
 	traits := a.traits // a.traits may become those of the kind without its queue
 	var g grant
 	err := a.ask(&g)
-	h := a.joined
+	h := a.sharing.joined
 	if err == nil && h == nil {
 		if h = new(Hold); !a.hold(h, k, traits, user, &g) {
-			a.remains.Open = true
+			a.claim.remains.Open = true
 			h, err = nil, ErrClosed
 		}
 		a.answerShare(h)
@@ -121,35 +71,14 @@ func (a *acquisition) take() (script.Verdict, error) {
 	var g grant
 	err := a.ask(&g)
 	if err == nil && g.After > 0 && !a.r.Ahead {
-		if _, err = a.e.sleep(a.waiting, nil, &a.timer, g.After-(clock.Early()-g.received)); err != nil {
-			a.remains.Open = true // it was granted, but is not used
-			a.why = g.Why
+		if _, err = a.sleep(nil, g.After-(clock.Early()-g.received)); err != nil {
+			a.claim.remains.Open = true // it was granted, but is not used
+			a.last.why = g.Why
 			err = gaveUp(err, &a.out, max(g.After-(clock.Early()-g.received), time.Millisecond))
 		}
 	}
 	a.end(err)
 	return g.Verdict, err
-}
-
-// begin prepares the claim of a new owner.
-func (a *acquisition) begin() {
-	a.began = clock.Early()
-	if a.long.since == 0 {
-		a.long.since = a.began
-	}
-	a.claim = script.Claim{Count: 1, Lease: a.r.lease(a.e), Wait: !a.once, Most: a.e.o.MaxQueue}
-	if a.traits.Numbered {
-		a.sequence, a.claim.Owner = a.e.newRequest()
-		call := a.k.Claim(a.claim)
-		a.mark = script.MarkOf(call)
-		script.Done(call)
-		a.claim.Spent = a.e.takeSpentMark(a.sequence, a.mark)
-	} else {
-		a.claim.Owner = a.e.owner()
-	}
-	if a.r.Under != nil {
-		a.claim.Under = a.r.Under.owner
-	}
 }
 
 // ask sends the claim until it is granted, or until the acquisition is over. It sets g to
@@ -163,13 +92,13 @@ func (a *acquisition) ask(g *grant) error {
 	}
 	for {
 		if err := a.over(); err != nil {
-			return gaveUp(err, &a.out, a.remaining())
+			return a.gaveUp(err)
 		}
-		if a.joined = a.share(); a.joined != nil {
+		if a.share() {
 			return nil
 		}
 		var err error
-		if a.directed(g) {
+		if a.useGrant(g) {
 			a.r.Report.grant(ByRelease)
 		} else {
 			err = a.send(g)
@@ -185,8 +114,8 @@ func (a *acquisition) ask(g *grant) error {
 		case !g.Granted():
 			pause, again, err = a.held(&g.Verdict)
 		case a.asking.Err() != nil: // too late for the caller
-			a.remains.Open = true
-			err = gaveUp(a.asking.Err(), &a.out, a.remaining())
+			a.claim.remains.Open = true
+			err = a.gaveUp(a.asking.Err())
 		default:
 			a.answered()
 			return nil
@@ -194,7 +123,7 @@ func (a *acquisition) ask(g *grant) error {
 		if err == nil && !again {
 			err = a.wait(pause)
 		}
-		a.shareTried = false
+		a.sharing.tried = false
 		if err != nil {
 			return err
 		}
@@ -204,36 +133,36 @@ func (a *acquisition) ask(g *grant) error {
 // send sends the claim once, and sets g to the answer. A grant whose lease is over already,
 // or whose token no server can have returned, is an error.
 func (a *acquisition) send(g *grant) error {
-	a.asked = true
+	a.claim.asked = true
 	a.r.Report.look()
-	if w := a.waiter(); w != nil {
+	if w := a.subscription().waiter; w != nil {
 		w.Forget()
 	}
 	a.claim.Longest = a.left()
 	a.expectGrant()
 	g.floor, g.term, g.sent, g.first = a.floor(), a.term(), clock.Now(), 0
-	if a.first.sent == 0 {
-		a.first = g.attempt
+	if a.place.first.sent == 0 {
+		a.place.first = g.attempt
 	}
 	err := a.declare()
 	if err != nil {
 		return err
 	}
 	changes := a.e.refusals.changes(a.traits.Lasting)
-	err = a.e.claim(a.asking, a.k, a.traits, &a.claim, &g.Verdict)
+	err = a.e.claim(a.asking, a.k, a.traits, &a.claim.Claim, &g.Verdict)
 	if driver.CodeOf(err) == "WRONGTYPE" {
 		err = a.askForeign(err, &g.Verdict)
 	}
 	g.received = clock.Now()
 	if err == nil {
 		a.e.refusals.add(a.traits.Lasting, &g.Verdict, g.sent, changes)
-		a.remains.Answered(g.sent, a.e.o.grace())
+		a.claim.remains.Answered(g.sent, a.e.o.grace())
 		if g.Place > 0 {
-			a.since, a.entry = g.sent, g.Entry
+			a.place.since, a.place.entry = g.sent, g.Entry
 		}
 	}
 	if g.Granted() && a.claim.Queue {
-		a.remains.Entry = false
+		a.claim.remains.Entry = false
 	}
 	switch {
 	case err != nil || !g.Granted():
@@ -242,27 +171,6 @@ func (a *acquisition) send(g *grant) error {
 		err = errTooLate
 	case !a.credible(&g.Verdict):
 		err = errNoGrant
-	}
-	return err
-}
-
-// maxCreated is how often a call creates a missing object without a pause. Another client
-// may delete it again and again.
-const maxCreated = 2
-
-// declare calls Request.Declare, if the server has to be told.
-func (a *acquisition) declare() error {
-	if a.r.Declare == nil || a.declared && !a.missing {
-		return nil
-	}
-	err := a.r.Declare(a.asking, a.missing)
-	if err == nil {
-		a.declared, a.missing = true, false
-		return nil
-	}
-	var failed *driver.Error
-	if errors.As(err, &failed) {
-		return failed // it is handled like the error of a claim
 	}
 	return err
 }
@@ -276,46 +184,40 @@ var errNoGrant = &driver.Error{Class: driver.Fatal, Err: errors.New("the reply g
 // held takes in the answer that the lock is held. It returns how long to wait
 // before the next request, or that the next request is due at once.
 func (a *acquisition) held(v *script.Verdict) (pause time.Duration, again bool, err error) {
-	if v.Missing != "" && a.r.Declare != nil {
-		a.missing = true // the next request creates it
-		if a.created++; a.created <= maxCreated {
-			a.answered()
-			return 0, true, nil
-		}
+	if v.Missing != "" && a.r.Declare != nil && a.claim.create() {
+		a.answered()
+		return 0, true, nil
 	}
 	if v.Err != nil {
 		return 0, false, v.Err
 	}
 	a.answered()
-	a.misses++
-	if v.Full && !a.pruned && a.prune() {
-		return 0, true, nil
-	}
+	a.last.misses++
 	if v.Full {
-		a.remains.Entry = a.remains.Open // not by this request
+		if a.prune() {
+			return 0, true, nil
+		}
+		a.claim.remains.Entry = a.claim.remains.Open // not by this request
 		return 0, false, &Busy{TTL: v.TTL, Full: true}
 	}
-	a.blocker, a.why, a.place, a.plain = v.Key, v.Why, v.Place, v.Plain
+	a.last.take(v)
+	a.place.n = v.Place
 	if a.claim.Queue || a.traits.Queue == script.AtServer {
 		a.claim.Most = 0 // if it loses its place, it gets another one
 	}
-	if a.claim.Check && a.place > 0 {
+	if a.claim.Check && v.Place > 0 {
 		a.e.queueChecked.Store(true)
 	}
-	if a.ttl = v.TTL; a.ttl == 0 {
-		a.ttl = time.Millisecond // held, for less than a millisecond
+	if a.wakes.woken {
+		a.wakes.missed++
 	}
-	a.seen = clock.Early()
-	if a.woken {
-		a.missed++
-	}
-	if !a.once && v.Missing != "" {
-		a.logMissing(v)
-	}
-	if a.once || v.Final {
+	switch {
+	case a.once || v.Final:
 		return 0, false, &Busy{TTL: v.TTL, Young: v.Young}
+	case v.Missing != "" && a.last.missing.pass(missingLogEvery):
+		a.e.o.Log.Warn("waiting for something that does not exist", "name", v.Missing, "why", v.Why)
 	}
-	if again, err = a.queue(); err != nil || again {
+	if again, err = a.takeTurn(); err != nil || again {
 		return 0, again, err
 	}
 	pause, again = a.pause()
@@ -326,24 +228,25 @@ func (a *acquisition) held(v *script.Verdict) (pause time.Duration, again bool, 
 // next request.
 func (a *acquisition) failed(err error, sent time.Duration) (pause time.Duration, _ error) {
 	if k, ok := a.e.withoutQueue(a.k, err); ok {
-		a.unqueue = true
+		a.place.unusable = true
 		if a.e.isQueueRefused() {
-			a.k, a.traits, a.remains.Entry = k, k.Traits(), false
+			a.k, a.traits, a.claim.remains.Entry = k, k.Traits(), false
 		}
 		return 0, nil
 	}
 	if driver.ClassOf(err) == driver.Fatal {
 		// A script may fail after it has written: the server may forbid one of its
 		// commands.
-		a.remains.Open = !errors.Is(err, driver.ErrClosed)
+		a.claim.remains.Open = !errors.Is(err, driver.ErrClosed)
 		return 0, refusedError(err)
 	}
-	a.remains.Unanswered()
-	a.remains.Open = a.remains.Open || driver.ClassOf(err) == driver.Ambiguous
-	if a.asking.Err() != nil && a.misses > 0 && a.out.err == nil && clock.Early()-sent < answerTime {
+	left := &a.claim.remains
+	left.Unanswered()
+	left.Open = left.Open || driver.ClassOf(err) == driver.Ambiguous
+	if a.asking.Err() != nil && a.last.misses > 0 && a.out.err == nil && clock.Early()-sent < answerTime {
 		// The caller has ended the request, and the last answer was that the lock
 		// is held.
-		return 0, &Busy{TTL: a.remaining(), Err: a.asking.Err()}
+		return 0, &Busy{TTL: a.last.remaining(), Err: a.asking.Err()}
 	}
 	if a.asking.Err() == nil {
 		a.e.outages.failed(a.key(), err)
@@ -362,18 +265,13 @@ func (a *acquisition) answered() {
 	}
 }
 
-// remaining returns what the holder has left, by the last answer.
-func (a *acquisition) remaining() time.Duration {
-	if a.ttl <= 0 {
-		return a.ttl
-	}
-	return max(a.ttl-(clock.Early()-a.seen), time.Millisecond)
-}
+// gaveUp returns the error of a wait that err has ended.
+func (a *acquisition) gaveUp(err error) error { return gaveUp(err, &a.out, a.last.remaining()) }
 
 // over returns why to stop asking, or nil. A call whose time to wait is over before
 // it has asked may ask once.
 func (a *acquisition) over() error {
-	if err := a.asking.Err(); err != nil || !a.asked {
+	if err := a.asking.Err(); err != nil || !a.claim.asked {
 		return err
 	}
 	return a.waiting.Err()
@@ -391,13 +289,29 @@ func (a *acquisition) left() time.Duration {
 	return -1
 }
 
-// missingLogEvery is the time between two messages of logMissing in one call.
+// missingLogEvery is the time between two messages of a call that the object does not exist.
 const missingLogEvery = 10 * time.Second
 
-// logMissing logs that the object that the call waits for does not exist.
-func (a *acquisition) logMissing(v *script.Verdict) {
-	if now := clock.Now(); a.missingLogged == 0 || now-a.missingLogged >= missingLogEvery {
-		a.missingLogged = now
-		a.e.o.Log.Warn("waiting for something that does not exist", "name", v.Missing, "why", v.Why)
+// end withdraws what was not granted and leaves the gate.
+func (a *acquisition) end(err error) {
+	a.answerShare(nil)
+	a.long.end()
+	a.countWait(false)
+	if a.sharing.joined != nil {
+		a.withdraw() // it shares the hold of another call
 	}
+	if err != nil {
+		var busy *Busy
+		if errors.As(err, &busy) {
+			a.last.explain(busy)
+			busy.Local = busy.Local || a.localHolder() != nil
+		}
+		a.withdraw()
+		if a.turn.has && errors.Is(err, ErrUnavailable) {
+			a.turn.gate.fail(a.out)
+		}
+	}
+	a.endNumbered(err == nil)
+	a.wakes.own.end(a.traits.Queue == script.AtServer) // the channel is this owner's alone
+	a.turn.leave(err == nil && a.traits.Queue == script.Together)
 }

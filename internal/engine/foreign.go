@@ -26,7 +26,7 @@ func (a *acquisition) askForeign(err error, v *script.Verdict) error {
 			return nil
 		}
 		// A foreign lock was released meanwhile, or another key has the wrong type.
-		err = a.e.claim(a.asking, a.k, a.traits, &a.claim, v)
+		err = a.e.claim(a.asking, a.k, a.traits, &a.claim.Claim, v)
 	}
 	return err
 }
@@ -63,7 +63,7 @@ func (a *acquisition) foreignKeys() (keys []string) {
 	}
 	for _, w := range a.group {
 		if w.Kind.Traits().Plain {
-			keys = append(keys, w.Kind.Claim(a.claim).Keys[0])
+			keys = append(keys, w.Kind.Claim(a.claim.Claim).Keys[0])
 		}
 	}
 	return keys

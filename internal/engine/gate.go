@@ -8,7 +8,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
 // A gate is the queue of one process for one name.
@@ -29,10 +28,9 @@ type gate struct {
 	failedAt time.Duration // when it gave up
 
 	// Used by the call that has the turn.
-	waiter *wait.Waiter // nil until the lock was found held
-	grants *wait.Grants // the same, for grants; nil where a release makes none
-	rivals int          // how many other clients received the message of the last release
-	yield  bool         // the release was just now: let the rivals ask first
+	sub    subscription
+	rivals int  // how many other clients received the message of the last release
+	yield  bool // the release was just now: let the rivals ask first
 }
 
 // A ticket is a place in the queue.
@@ -135,12 +133,7 @@ func (e *Engine) leaveGate(g *gate) {
 	}
 	e.mu.Unlock()
 	if last {
-		if g.waiter != nil {
-			g.waiter.Leave()
-		}
-		if g.grants != nil {
-			g.grants.Leave()
-		}
+		g.sub.end(false)
 		*g = gate{}
 		gatePool.Put(g)
 	}

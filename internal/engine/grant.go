@@ -59,7 +59,7 @@ func (a *acquisition) term() uint64 {
 }
 
 // key returns a key of the server that the acquisition asks.
-func (a *acquisition) key() string { return a.k.Claim(a.claim).Keys[0] }
+func (a *acquisition) key() string { return a.k.Claim(a.claim.Claim).Keys[0] }
 
 // hold makes a new h the Hold of a granted lock with these traits, which the watchdog guards. It
 // returns false if the engine was closed meanwhile.
@@ -71,13 +71,13 @@ func (a *acquisition) hold(h *Hold, k Kind, traits script.Traits, user watchdog.
 		token = a.e.tokens.fence(h.Key, token, g.floor)
 	}
 	h.Lease, h.First, h.Term = a.claim.Lease, g.first, g.term
-	h.owner, h.under, h.share, h.e, h.kind, h.traits, h.user = a.claim.Owner, a.r.Under, a.asksFor, a.e, k, traits, user
-	h.remains, h.long = a.remains, a.r.Steady
+	h.owner, h.under, h.share, h.e, h.kind, h.traits, h.user = a.claim.Owner, a.r.Under, a.sharing.followed, a.e, k, traits, user
+	h.remains, h.long = a.claim.remains, a.r.Steady
 	h.base, h.token, h.granted = token, token, g.received
 	h.count, h.renewers = 1, boolInt(a.r.renewed())
 	h.passable, h.maybeExtended, h.maxLease = a.r.renewed() && !traits.ServerTokens, a.r.renewed(), a.claim.Lease
-	if a.keep {
-		h.gate = a.g // the turn stays with the hold, and so does the reference of the call
+	if a.turn.stays {
+		h.gate = a.turn.gate // the turn stays with the hold, and so does the reference of the call
 		h.gate.setHold(h)
 	}
 	if a.r.renewed() {

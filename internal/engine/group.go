@@ -85,7 +85,7 @@ func (a *acquisition) runGroup(u *unit) error {
 			part.Token, part.floor = g.TokenOf(i), w.floor
 			a.r.Under = w.Under
 			if !a.hold(&holds[i], w.Kind, w.Kind.Traits(), w.User, &part) {
-				a.remains.Open = true
+				a.claim.remains.Open = true
 				err = ErrClosed
 				break
 			}

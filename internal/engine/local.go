@@ -51,7 +51,7 @@ func (h *Hold) excludes(t script.Traits) bool {
 
 // localHolder returns a hold of this client that excludes the acquisition, or nil.
 func (a *acquisition) localHolder() *Hold {
-	for _, other := range a.e.watchdog.On(cmp.Or(a.lock, a.blocker)) {
+	for _, other := range a.e.watchdog.On(cmp.Or(a.lock, a.last.blocker)) {
 		if h := other.Handler.(*Hold); h != a.r.Under && h.excludes(a.traits) {
 			return h
 		}

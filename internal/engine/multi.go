@@ -279,8 +279,8 @@ func (u *unit) take(calls, waiting context.Context, r Request) error {
 	}
 	a.k, a.traits, a.group = u, u.Traits(), u.wants
 	if !a.once {
-		a.g = e.gate(u.Gate())
-		defer e.leaveGate(a.g)
+		a.turn.gate = e.gate(u.Gate())
+		defer e.leaveGate(a.turn.gate)
 	}
 	return a.runGroup(u)
 }

@@ -57,8 +57,8 @@ func (h *Hold) depart(user watchdog.LossHandler, renewed bool) (f ending, ends b
 	if h.share != nil {
 		h.share.forget(h)
 	}
-	if f.gate = h.detach(); f.gate != nil && f.gate.waiter != nil {
-		f.gate.waiter.Forget()
+	if f.gate = h.detach(); f.gate != nil && f.gate.sub.waiter != nil {
+		f.gate.sub.waiter.Forget()
 	}
 	f.kept = h.rest() > 0
 	return f, true, nil

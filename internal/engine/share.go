@@ -70,23 +70,35 @@ func (s *share) unused() bool {
 	return s.hold == nil && !s.asking
 }
 
-// share lets a user share the hold of another call, or the one that another call is asking
-// for. If it returns no hold, the call has to ask. If it returns a share, others wait for the
-// answer: the call must call its answer. If the other call gets no answer, out notes that.
-func (e *Engine) share(ctx context.Context, gate string, r *Request, user watchdog.LossHandler, out *outage) (*Hold, *share) {
+// sharing is what an acquisition has of the holds of other calls. At most one of followed and
+// joined is set.
+type sharing struct {
+	tried    bool   // there is no hold to share
+	followed *share // other calls wait for the answer of this one; nil: none does
+	joined   *Hold  // the hold that the call shares; nil: none
+}
+
+// join lets a user share the hold of another call, or the one that another call is asking
+// for. If it returns false, the call has to ask. If others wait for its answer then, the call
+// must give it to them. If the other call gets no answer, out notes that.
+func (g *sharing) join(e *Engine, ctx context.Context, gate string, r *Request, user watchdog.LossHandler, out *outage) bool {
+	g.tried = true
 	s := e.shareOf(gate)
 	h, f := s.use(r.lease(e), user)
 	if h == nil && f == nil {
-		return nil, s
+		g.followed = s
+		return false
 	}
 	if f != nil {
 		h = s.follow(ctx, e, f, out)
 	}
-	if h != nil {
-		r.Report.grant(ByHandoff)
-		e.counts.Handoffs.Add(1)
+	if h == nil {
+		return false
 	}
-	return h, nil
+	g.joined = h
+	r.Report.grant(ByHandoff)
+	e.counts.Handoffs.Add(1)
+	return true
 }
 
 // use returns the hold that the user has joined, or how to wait for one. If it returns
@@ -216,21 +228,16 @@ func (h *Hold) leaveOthers(user watchdog.LossHandler) (left bool, err error) {
 	return true, nil
 }
 
-// share lets the call share a hold of another call, as [Engine.share] does.
-func (a *acquisition) share() *Hold {
-	if a.user == nil || a.shareTried || !a.e.canShare(a.traits, &a.r) {
-		return nil
-	}
-	a.shareTried = true
-	var h *Hold
-	h, a.asksFor = a.e.share(a.waiting, a.k.Gate(), &a.r, a.user, &a.out)
-	return h
+// share lets the call share a hold of another call, if it can. It reports whether it does.
+func (a *acquisition) share() bool {
+	return a.user != nil && !a.sharing.tried && a.e.canShare(a.traits, &a.r) &&
+		a.sharing.join(a.e, a.waiting, a.k.Gate(), &a.r, a.user, &a.out)
 }
 
 // answerShare gives the answer of the call to those that wait for it.
 func (a *acquisition) answerShare(h *Hold) {
-	if s := a.asksFor; s != nil {
-		a.asksFor = nil
+	if s := a.sharing.followed; s != nil {
+		a.sharing.followed = nil
 		s.answer(h)
 	}
 }

@@ -6,27 +6,27 @@ func init() { All = append(All, directed...) }
 var directed = []Mutant{
 	{
 		"a directed grant counts from its message",
-		"internal/engine/directed.go", "g.sent = a.since", "g.sent = clock.Now()",
+		"internal/engine/queue.go", "g.sent = a.place.since", "g.sent = clock.Now()",
 		"internal/engine", "TestDirectedGrantIsLate",
 	},
 	{
 		"a directed grant is used after any wait",
-		"internal/engine/directed.go", "!a.e.watchdog.InTime(clock.Now(), a.since, d.Lease/3) || ", "",
+		"internal/engine/queue.go", "!a.e.watchdog.InTime(clock.Now(), a.place.since, d.Lease/3) || ", "",
 		"internal/engine", "TestDirectedGrantIsConfirmed/after",
 	},
 	{
 		"a directed grant does not wait for replicas",
-		"internal/engine/directed.go", " || a.e.replicas(a.asking, key) > 0 ||", " || key == \"\" ||",
+		"internal/engine/queue.go", " || a.e.replicas(a.asking, a.k.Gate()) > 0 ||", " ||",
 		"internal/engine", "TestDirectedGrantIsConfirmed/with_replicas",
 	},
 	{
 		"a directed grant is a lease of the full length",
-		"internal/engine/directed.go", ", first: min(d.Lease, a.claim.Lease)}", "}",
+		"internal/engine/queue.go", ", first: min(d.Lease, a.claim.Lease)}", "}",
 		"internal/engine", "TestDirectedGrantIsRenewed",
 	},
 	{
 		"a directed grant gives a fixed lease without asking",
-		"internal/engine/directed.go", "d.Entry != a.entry || !a.r.renewed() || ", "d.Entry != a.entry || ",
+		"internal/engine/queue.go", "d.Entry != a.place.entry || !a.r.renewed() || ", "d.Entry != a.place.entry || ",
 		"internal/engine", "TestDirectedGrantIsConfirmed/a_fixed",
 	},
 	{
@@ -41,22 +41,22 @@ var directed = []Mutant{
 	},
 	{
 		"a call that gives up stays in the queue",
-		"internal/engine/acquisition_end.go", "left.Entry = left.Entry || a.asked && a.claim.Wait && a.traits.Heartbeat > 0", "left.Entry = a.asked && a.claim.Wait && a.traits.Heartbeat > 0",
+		"internal/engine/claim.go", "left.Entry = left.Entry || c.asked && c.Wait && a.traits.Heartbeat > 0", "left.Entry = c.asked && c.Wait && a.traits.Heartbeat > 0",
 		"test/behaviour", "TestGivenUpIsNotQueued",
 	},
 	{
 		"a waiter in the queue relies on its grant",
-		"internal/engine/directed.go", "	if left := a.early - clock.Early(); left > 0 {", "	if left := time.Hour; d > 0 {\n		d = time.Hour",
+		"internal/engine/queue.go", "	if p.early > now {", "	if d > 0 {\n		d, now = time.Hour, now-time.Hour",
 		"internal/engine", "TestDirectedGrantIsLost",
 	},
 	{
 		"without a right to the queue no lock is acquired",
-		"internal/engine/directed.go", "	case \"NOPERM\":\n", "	case \"NOPE\":\n",
+		"internal/engine/queue.go", "	case \"NOPERM\":\n", "	case \"NOPE\":\n",
 		"internal/engine", "TestDirectedGrantRefused",
 	},
 	{
 		"a slot that is being moved refuses a release",
-		"internal/engine/directed.go", "	case \"TRYAGAIN\":\n", "",
+		"internal/engine/queue.go", "	case \"TRYAGAIN\":\n", "",
 		"internal/engine", "TestDirectedGrantRefused",
 	},
 	{
@@ -191,12 +191,12 @@ var directed = []Mutant{
 	},
 	{
 		"a call does not listen where Redisson tells it that it is next",
-		"internal/engine/acquisition_wait.go", "a.deaf && (a.claim.Queue && a.place == 0 || a.e.isQueueRefused())", "a.deaf && a.e.isQueueRefused()",
+		"internal/engine/waiting.go", "s.grantsOnly && (a.claim.Queue && a.place.n == 0 || a.e.isQueueRefused())", "s.grantsOnly && a.e.isQueueRefused()",
 		"test/behaviour", "TestFairBesideRedisson",
 	},
 	{
 		"every call for a fair lock listens on a channel of its own",
-		"internal/engine/acquisition_wait.go", "a.deaf && (a.claim.Queue && a.place == 0 || a.e.isQueueRefused())", "a.deaf",
+		"internal/engine/waiting.go", "s.grantsOnly && (a.claim.Queue && a.place.n == 0 || a.e.isQueueRefused())", "s.grantsOnly",
 		"test/behaviour", "TestFairBesideRedisson",
 	},
 	{
@@ -226,7 +226,7 @@ var directed = []Mutant{
 	},
 	{
 		"a release of permits wakes all clients",
-		"internal/engine/directed.go", "	if !e.o.Queue || e.isQueueRefused() {", "	if !e.o.Queue || e.isQueueRefused() || k.Traits().Queue == script.InOrder {",
+		"internal/engine/queue.go", "	if !e.o.Queue || e.isQueueRefused() {", "	if !e.o.Queue || e.isQueueRefused() || k.Traits().Queue == script.InOrder {",
 		"test/behaviour", "TestCrowdOfPermits",
 	},
 	{
@@ -236,7 +236,7 @@ var directed = []Mutant{
 	},
 	{
 		"a grant has a lower token than another call of the same client has had",
-		"internal/engine/directed.go", " ||\n		d.Token <= a.floor() { // the", " { // the",
+		"internal/engine/queue.go", " ||\n		d.Token <= a.floor() { // the", " { // the",
 		"internal/engine", "TestDirectedGrantAfterClockStep",
 	},
 	{

@@ -52,7 +52,7 @@ var hostile = []Mutant{
 	},
 	{
 		"the mark of a request of unknown fate is deleted",
-		"internal/engine/acquisition_end.go", "mark != \"\" && !a.remains.Open {", "mark != \"\" {",
+		"internal/engine/claim.go", "mark != \"\" && !c.remains.Open {", "mark != \"\" {",
 		"test/faults", "TestMarkOfDoubtfulGrantStays",
 	},
 	{
@@ -67,7 +67,7 @@ var hostile = []Mutant{
 	},
 	{
 		"a wait for a semaphore that does not exist is silent",
-		"internal/engine/acquisition.go", "if !a.once && v.Missing != \"\" {", "if false {",
+		"internal/engine/acquisition.go", "case v.Missing != \"\" && a.last.missing.pass(missingLogEvery):", "case false:",
 		"test/behaviour", "TestWaitForMissingSemaphore$",
 	},
 }

@@ -91,12 +91,12 @@ var limiter = []Mutant{
 	},
 	{
 		"an acquisition that gives up keeps a grant that it does not use",
-		"internal/engine/acquisition.go", "a.remains.Open = true // it was granted, but is not used", "// it was granted, but is not used",
+		"internal/engine/acquisition.go", "a.claim.remains.Open = true // it was granted, but is not used", "// it was granted, but is not used",
 		"internal/engine", "TestTakeAhead",
 	},
 	{
 		"a request that cannot be granted in time waits nevertheless",
-		"internal/engine/acquisition.go", "if a.once || v.Final {", "if a.once {",
+		"internal/engine/acquisition.go", "case a.once || v.Final:", "case a.once:",
 		"internal/engine", "TestTakeAhead",
 	},
 	{

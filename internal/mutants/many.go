@@ -61,7 +61,7 @@ var sharedReads = []Mutant{
 	},
 	{
 		"a reader that joins keeps what its own request may have got",
-		"internal/engine/acquisition_end.go", "if a.joined != nil {", "if false {",
+		"internal/engine/acquisition.go", "if a.sharing.joined != nil {", "if false {",
 		"test/behaviour", "TestSharedReadAfterLostReply",
 	},
 	{

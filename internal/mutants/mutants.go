@@ -75,12 +75,12 @@ var All = []Mutant{
 	},
 	{
 		"waiters trust messages and have no poll bound",
-		"internal/engine/acquisition_wait.go", "d = a.e.o.Poll\n", "d = time.Hour\n",
+		"internal/engine/answer.go", "d = poll\n", "d = time.Hour\n",
 		"internal/engine", "TestLostMessage",
 	},
 	{
 		"cancelled acquires are not undone",
-		"internal/engine/acquisition_end.go", "case !left.Entry && !left.Open || a.traits.ReadOnly:", "case true:",
+		"internal/engine/claim.go", "case !left.Entry && !left.Open || a.traits.ReadOnly:", "case true:",
 		"internal/engine", "TestGrantedTooLateForTheCaller",
 	},
 	{
@@ -197,7 +197,7 @@ var All = []Mutant{
 	},
 	{
 		"a waiter that gives up stays in the queue",
-		"internal/engine/acquisition_end.go", "left.Entry = left.Entry || a.asked && a.claim.Wait && a.traits.Heartbeat > 0", "",
+		"internal/engine/claim.go", "left.Entry = left.Entry || c.asked && c.Wait && a.traits.Heartbeat > 0", "",
 		"test/behaviour", "TestFairGivesUp",
 	},
 
@@ -219,7 +219,7 @@ var All = []Mutant{
 	},
 	{
 		"readers do not let those in who wait behind them",
-		"internal/engine/acquisition_end.go", "		a.g.open()\n", "",
+		"internal/engine/turn.go", "		t.gate.open()\n", "",
 		"test/behaviour", "TestDowngrade$/same",
 	},
 	{

@@ -121,7 +121,7 @@ var observers = []Mutant{
 	},
 	{
 		"a loop over changes counts as a call that waits",
-		"internal/engine/acquisition_wait.go", "if a.waits != waits && !a.r.Watch {", "if a.waits != waits {",
+		"internal/engine/waiting.go", "if a.wakes.counted != waits && !a.r.Watch {", "if a.wakes.counted != waits {",
 		"holdfasttest", "TestWatchDoesNotWait",
 	},
 }

@@ -36,7 +36,7 @@ var perLock = []Mutant{
 	},
 	{
 		"what is declared is not created again after the server has lost it",
-		"internal/engine/acquisition.go", "		a.missing = true // the next request creates it\n", "",
+		"internal/engine/claim.go", "	c.missing = true\n", "",
 		"test/behaviour", "TestDeclare$",
 	},
 	{

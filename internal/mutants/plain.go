@@ -21,7 +21,7 @@ var plainLocks = []Mutant{
 	},
 	{
 		"a call waits for a message from another library",
-		"internal/engine/acquisition_wait.go", "if live && !a.plain {", "if live {",
+		"internal/engine/answer.go", "if live && !l.foreign {", "if live {",
 		"test/behaviour", "TestPlainLock/^mutex$",
 	},
 	{

@@ -48,7 +48,7 @@ var promises = []Mutant{
 	},
 	{
 		"a withdrawal does not count as part of the wait",
-		"internal/engine/acquisition_end.go", "	return min(withdrawTime, time.Until(limit))\n", "	return withdrawTime\n",
+		"internal/engine/claim.go", "	return min(withdrawTime, time.Until(limit))\n", "	return withdrawTime\n",
 		"internal/engine", "TestWaitEndsInTime",
 	},
 	{
@@ -108,7 +108,7 @@ var promises = []Mutant{
 	},
 	{
 		"the time that remains is that of the last look",
-		"internal/engine/acquisition.go", "return max(a.ttl-(clock.Early()-a.seen), time.Millisecond)", "return a.ttl",
+		"internal/engine/answer.go", "return max(l.ttl-(clock.Early()-l.seen), time.Millisecond)", "return l.ttl",
 		"internal/engine", "TestRemainingIsOfNow",
 	},
 	{

@@ -21,7 +21,7 @@ func init() {
 		},
 		{
 			"the first in the queue does not look when the lock expires",
-			"internal/engine/directed.go", "	if a.ttl >= 0 && a.place <= lookers {", "	if false {",
+			"internal/engine/queue.go", "	if last.ttl >= 0 && p.n <= lookers {", "	if false {",
 			"test/faults", "TestHolderAndFirstDie",
 		},
 		{
@@ -31,7 +31,7 @@ func init() {
 		},
 		{
 			"what a grant has removed from the queue is removed again",
-			"internal/engine/directed.go", "	a.remains.Entry = false // the release has removed it; a request that is still open may add it again\n", "",
+			"internal/engine/queue.go", "	a.claim.remains.Entry = false // the release has removed it; a request that is still open may add it again\n", "",
 			"internal/engine", "TestDirectedGrant$",
 		},
 		{
@@ -51,7 +51,7 @@ func init() {
 		},
 		{
 			"entries of dead clients fill the queue",
-			"internal/engine/acquisition.go", "if v.Full && !a.pruned && a.prune() {", "if false {",
+			"internal/engine/acquisition.go", "if a.prune() {", "if false {",
 			"test/faults", "TestQueueFullOfDead",
 		},
 		{
@@ -71,12 +71,12 @@ func init() {
 		},
 		{
 			"a grant of an earlier entry of the owner is used",
-			"internal/engine/directed.go", "!ok || d.Entry != a.entry || ", "!ok || ",
+			"internal/engine/queue.go", "!ok || d.Entry != a.place.entry || ", "!ok || ",
 			"test/faults", "TestForgedGrants",
 		},
 		{
 			"messages that bring nothing make a waiter ask without a pause",
-			"internal/engine/acquisition_wait.go", "a.missed > freeWakes {", "a.missed > 1e9 {",
+			"internal/engine/waiting.go", "a.wakes.missed > freeWakes {", "a.wakes.missed > 1e9 {",
 			"test/faults", "TestForgedGrants",
 		},
 		{
@@ -86,7 +86,7 @@ func init() {
 		},
 		{
 			"the queue is not used again after it was refused once",
-			"internal/engine/directed.go", "	return until > 0 && clock.Early() < time.Duration(until)\n", "	return until > 0\n",
+			"internal/engine/queue.go", "	return until > 0 && clock.Early() < time.Duration(until)\n", "	return until > 0\n",
 			"internal/engine", "TestQueueIsTriedAgain",
 		},
 	}...)

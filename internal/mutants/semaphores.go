@@ -48,7 +48,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"the sequence of a request in doubt is used again",
-		"internal/engine/acquisition_end.go", "a.traits.Numbered && (err == nil || !a.remains.Open)", "a.traits.Numbered",
+		"internal/engine/claim.go", "if !a.traits.Numbered || !granted && c.remains.Open {", "if !a.traits.Numbered {",
 		"internal/engine", "TestSequences",
 	},
 	{
@@ -65,7 +65,7 @@ var semaphores = []Mutant{
 	// Order inside a process
 	{
 		"newcomers take permits that others wait for",
-		"internal/engine/acquisition_wait.go", "a.g == nil || a.g.idle() {", "true {",
+		"internal/engine/turn.go", "a.turn.gate == nil || a.turn.gate.idle() {", "true {",
 		"internal/engine", "TestTakeInOrder",
 	},
 	{
@@ -139,7 +139,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"a call that waits for its turn stays in the queue at the server",
-		"internal/engine/acquisition_wait.go", "	if a.remains.Entry {\n		a.leaveQueue()\n	}\n", "",
+		"internal/engine/turn.go", "	if a.claim.remains.Entry {\n		a.leaveQueue()\n	}\n", "",
 		"test/behaviour", "TestLeasedQueueOfMany",
 	},
 }

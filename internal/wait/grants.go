@@ -38,6 +38,9 @@ func (w *Waiter) JoinGrants(names ...string) *Grants {
 	return g
 }
 
+// Live reports whether grants arrive. They do not if g is nil.
+func (g *Grants) Live() bool { return g != nil && g.Waiter.Live() }
+
 // Expect sets the owner whose grants are received from now on. It drops those that have
 // arrived.
 func (g *Grants) Expect(owner string) {

@@ -199,7 +199,7 @@ func TestDirectedGrantIsLost(t *testing.T) {
 				start := time.Now()
 				for range n - 1 {
 					h := <-got
-					if took := time.Since(start); took > 2*early {
+					if took := time.Since(start); took > 2*firstLook {
 						t.Errorf("got it after %v", took)
 					}
 					release(t, h)

@@ -6,10 +6,9 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// Directed grants. Clients that wait for a lock queue at the server. A release grants the
+// The queue at the server. Clients that wait for a lock queue there. A release grants the
 // lock to the first of them, and tells only that client. So the cost of a hand-off does
 // not depend on how many wait.
 //
@@ -37,7 +36,7 @@ import (
 // that Redisson uses the lock, too. A message to a fair owner is a hint to ask, since these
 // owners are not secret.
 const (
-	early     = time.Second           // the first look: the server tells a younger waiter not that it is the first
+	firstLook = time.Second           // the server tells a younger waiter not that it is the first
 	openLook  = time.Second           // between two looks while a request without an answer may acquire the lock
 	lookStep  = 5 * time.Millisecond  // between two waiters that ask
 	lookSpace = 40 * time.Millisecond // per place, between two looks of a waiter that is not the first
@@ -99,26 +98,40 @@ func (e *Engine) withAllowedQueue(k target) target {
 	return k
 }
 
-// grants returns where grants arrive, or nil.
-func (a *acquisition) grants() *wait.Grants {
-	if a.keep {
-		return a.g.grants
-	}
-	return a.ownGrants
+// A place is what an acquisition knows of its place in the queue at the server. It is zero
+// until the server has answered with a place.
+type place struct {
+	n        int           // from 1; 0: not queued
+	since    time.Duration // when the last request was sent that was answered with a place
+	entry    int64         // the number of the entry in the queue, by that answer
+	granted  string        // the text of a grant that a release has made; "": none
+	early    time.Duration // when to look for the first time; 0: not yet queued
+	pruned   bool          // dead entries of a full queue were removed
+	unusable bool          // the queue cannot be used until the next wait
+	first    attempt       // the first request
 }
 
-// joinGrants subscribes to grants, if releases make some.
-func (a *acquisition) joinGrants() {
-	q := a.traits.Queued
-	if !q.Joins() || a.grants() != nil {
-		return
+// lookAfter returns after which time a waiter in the queue looks. If a request is open, it may
+// acquire the lock later, and no message tells of that.
+func (p *place) lookAfter(poll time.Duration, last *lastAnswer, open bool) time.Duration {
+	d := poll
+	if p.n > 1 {
+		d = min(max(d, time.Duration(p.n)*lookSpace), maxLook)
 	}
-	g := a.waiter().JoinGrants(q.GrantChannels(a.claim.Owner)...)
-	if a.keep {
-		a.g.grants = g
-	} else {
-		a.ownGrants = g
+	if last.ttl >= 0 && p.n <= lookers {
+		d = min(d, last.remaining()+time.Millisecond+time.Duration(p.n-1)*lookStep)
 	}
+	if open {
+		d = min(d, openLook)
+	}
+	now := clock.Early()
+	if p.early == 0 {
+		p.early = now + firstLook + clock.Random(firstLook/2)
+	}
+	if p.early > now {
+		d = min(d, p.early-now)
+	}
+	return d
 }
 
 // expectGrant makes the next request one that queues, if a grant can arrive.
@@ -127,110 +140,85 @@ func (a *acquisition) expectGrant() {
 	if !q.Joins() || a.once || a.r.Pause != nil {
 		return
 	}
-	if a.waiter() == nil && a.e.hub.Listens(q.LingeringChannel(a.claim.Owner)) {
+	s := a.subscription()
+	if s.waiter == nil && a.e.hub.Listens(q.LingeringChannel(a.claim.Owner)) {
 		a.join() // the lock was held a moment ago
 	}
-	g := a.grants()
-	if g == nil {
+	if s.grants == nil {
 		return
 	}
-	if !a.remains.Entry {
-		g.Expect(a.claim.Owner)
+	c := &a.claim
+	if !c.remains.Entry {
+		s.grants.Expect(c.Owner)
 	}
-	if g.Take().First && a.place > 1 {
-		a.place = 1
+	if s.grants.Take().First && a.place.n > 1 {
+		a.place.n = 1
 	}
-	a.claim.Queue = (a.remains.Entry || g.Live()) && !a.unqueue
-	a.remains.Entry = a.remains.Entry || a.claim.Queue
-	a.claim.Check = a.claim.Queue && !a.e.queueChecked.Load()
+	c.Queue = (c.remains.Entry || s.grants.Live()) && !a.place.unusable
+	c.remains.Entry = c.remains.Entry || c.Queue
+	c.Check = c.Queue && !a.e.queueChecked.Load()
 }
 
-// directed sets g to the grant that a release has made. It returns false if there is none
+// useGrant sets g to the grant that a release has made. It returns false if there is none
 // that can be used without asking.
-func (a *acquisition) directed(g *grant) bool {
-	text := a.granted
+func (a *acquisition) useGrant(g *grant) bool {
+	text := a.place.granted
 	if text == "" {
 		return false
 	}
-	a.granted = ""
+	a.place.granted = ""
 	d, ok := script.DecodeGrant(text)
-	key := a.k.Gate()
-	if !ok || d.Entry != a.entry || !a.r.renewed() || !a.credible(&script.Verdict{Token: d.Token}) ||
-		!a.e.watchdog.InTime(clock.Now(), a.since, d.Lease/3) || a.e.replicas(a.asking, key) > 0 ||
+	if !ok || d.Entry != a.place.entry || !a.r.renewed() || !a.credible(&script.Verdict{Token: d.Token}) ||
+		!a.e.watchdog.InTime(clock.Now(), a.place.since, d.Lease/3) || a.e.replicas(a.asking, a.k.Gate()) > 0 ||
 		d.Token <= a.floor() { // the clock was set back, and another call of this client has had the lock since
 		return false
 	}
-	*g = grant{Verdict: script.Verdict{Token: d.Token}, attempt: a.first, received: clock.Early(), first: min(d.Lease, a.claim.Lease)}
-	g.sent = a.since
-	a.remains.Entry = false // the release has removed it; a request that is still open may add it again
+	*g = grant{Verdict: script.Verdict{Token: d.Token}, attempt: a.place.first, received: clock.Early(), first: min(d.Lease, a.claim.Lease)}
+	g.sent = a.place.since
+	a.claim.remains.Entry = false // the release has removed it; a request that is still open may add it again
 	return true
 }
 
 // prune removes entries of dead clients from a queue that is full. It reports whether there is
 // room now.
 func (a *acquisition) prune() bool {
-	a.pruned = true
 	q := a.traits.Queued
-	if q == nil {
+	if a.place.pruned || q == nil {
 		return false
 	}
+	a.place.pruned = true
 	r, err := a.e.d.Do(a.asking, q.Prune())
 	return err == nil && r.Int > 0
 }
 
-// lookAfter returns after which time a waiter in the queue looks.
-func (a *acquisition) lookAfter() time.Duration {
-	d := a.e.o.Poll
-	if a.place > 1 {
-		d = min(max(d, time.Duration(a.place)*lookSpace), maxLook)
-	}
-	if a.ttl >= 0 && a.place <= lookers {
-		d = min(d, a.remaining()+time.Millisecond+time.Duration(a.place-1)*lookStep)
-	}
-	if a.remains.Open {
-		d = min(d, openLook)
-	}
-	if a.early == 0 {
-		a.early = clock.Early() + early + clock.Random(early/2)
-	}
-	if left := a.early - clock.Early(); left > 0 {
-		d = min(d, left)
-	}
-	return d
-}
-
-// canQueue reports whether the next request can queue and the last one did not.
-func (a *acquisition) canQueue() bool {
-	g := a.grants()
-	return g != nil && !a.claim.Queue && !a.unqueue && g.Live()
-}
-
-// heed takes in the messages to a waiter in the queue, and waits on if no request is due. A
-// waiter that is told that it is the first has another time to look. After a message to all
+// handleNews takes in the messages to a waiter in the queue, and waits on if no request is due.
+// A waiter that is told that it is the first has another time to look. After a message to all
 // clients it waits a little, so that those at the front ask first.
-func (a *acquisition) heed(wake <-chan struct{}, d time.Duration) error {
+func (a *acquisition) handleNews(wake <-chan struct{}, d time.Duration) error {
+	p := &a.place
 	until := clock.Early() + d
 	for waits := false; ; {
-		news := a.grants().Take()
-		if a.granted = news.Grant; a.granted != "" || news.Look {
+		news := a.subscription().grants.Take()
+		if p.granted = news.Grant; p.granted != "" || news.Look {
 			return nil
 		}
 		switch {
 		case news.First:
-			a.place, a.ttl, a.seen = 1, news.Held, clock.Early()
-			until = clock.Early() + a.heartbeat(a.lookAfter())
+			p.n = 1
+			a.last.hold(news.Held)
+			until = clock.Early() + a.heartbeat(p.lookAfter(a.e.o.Poll, &a.last, a.claim.remains.Open))
 		case waits:
-		case a.place == 1:
+		case p.n == 1:
 			return nil
 		default:
 			waits = true
-			until = min(until, clock.Early()+clock.Random(time.Duration(a.place)*lookStep))
+			until = min(until, clock.Early()+clock.Random(time.Duration(p.n)*lookStep))
 		}
 		left := until - clock.Early()
 		if left <= 0 {
 			return nil
 		}
-		if woken, err := a.e.sleep(a.waiting, wake, &a.timer, left); err != nil || !woken {
+		if woken, err := a.sleep(wake, left); err != nil || !woken {
 			return err
 		}
 	}

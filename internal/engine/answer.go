@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// A lastAnswer is what the server has said last about a lock that is held. It is zero before
+// the first such answer.
+type lastAnswer struct {
+	misses  int           // how many such answers there were
+	ttl     time.Duration // what the holder had left; negative: it has no end; zero: not known
+	seen    time.Duration // when it had that
+	blocker string        // which lock of a group was held
+	why     string        // why, if no holder is the reason
+	foreign bool          // a client of another library holds it
+
+	// For the log.
+	began   time.Duration // when the acquisition began, before it had an owner
+	local   bool          // the log says that the holder is a lease of this client
+	missing pace          // of messages that the object does not exist
+}
+
+// take takes in an answer.
+func (l *lastAnswer) take(v *script.Verdict) {
+	l.blocker, l.why, l.foreign = v.Key, v.Why, v.Plain
+	l.hold(v.TTL)
+}
+
+// hold sets what the holder has left. A holder that has less than a millisecond has some time.
+func (l *lastAnswer) hold(ttl time.Duration) {
+	if l.ttl = ttl; ttl == 0 {
+		l.ttl = time.Millisecond
+	}
+	l.seen = clock.Early()
+}
+
+// remaining returns what the holder has left, by the last answer.
+func (l *lastAnswer) remaining() time.Duration {
+	if l.ttl <= 0 {
+		return l.ttl
+	}
+	return max(l.ttl-(clock.Early()-l.seen), time.Millisecond)
+}
+
+// explain adds to the error of a call which of several locks was held, and why.
+func (l *lastAnswer) explain(b *Busy) {
+	b.Key = l.blocker
+	if b.Why == "" {
+		b.Why = l.why
+	}
+	if l.foreign {
+		b.Holder = foreignHolder
+	}
+}
+
+// pollAfter returns after which time a waiter that is not in a queue asks by itself. No message
+// tells of the release of a foreign lock.
+func (l *lastAnswer) pollAfter(poll, blind time.Duration, live bool) time.Duration {
+	d := blind
+	if live && !l.foreign {
+		d = poll
+	}
+	if l.ttl >= 0 {
+		d = min(d, l.ttl+time.Millisecond)
+	}
+	return d
+}

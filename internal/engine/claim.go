@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/settle"
+)
+
+// A claim is what an acquisition asks for, and what its owner may have at the server. Nothing
+// remains there of an owner before it has asked.
+type claim struct {
+	script.Claim
+	sequence int            // of a numbered claim
+	mark     string         // the key by which the server knows a numbered claim
+	asked    bool           // it was sent at least once
+	declared bool           // Request.Declare was called
+	missing  bool           // the last answer was that the object does not exist
+	created  int            // how often that was the answer
+	remains  settle.Remains // what the owner may have at the server, besides a hold
+}
+
+// maxCreated is how often a call creates a missing object without a pause. Another client
+// may delete it again and again.
+const maxCreated = 2
+
+// create notes that the object does not exist, so that the next request creates it. It reports
+// whether that request is due at once.
+func (c *claim) create() bool {
+	c.missing = true
+	c.created++
+	return c.created <= maxCreated
+}
+
+// begin prepares the claim of a new owner.
+func (a *acquisition) begin() {
+	a.last.began = clock.Early()
+	a.long.since = cmp.Or(a.long.since, a.last.began)
+	c := &a.claim
+	c.Claim = script.Claim{Count: 1, Lease: a.r.lease(a.e), Wait: !a.once, Most: a.e.o.MaxQueue}
+	if a.traits.Numbered {
+		c.sequence, c.Owner = a.e.newRequest()
+		call := a.k.Claim(c.Claim)
+		c.mark = script.MarkOf(call)
+		script.Done(call)
+		c.Spent = a.e.takeSpentMark(c.sequence, c.mark)
+	} else {
+		c.Owner = a.e.owner()
+	}
+	if a.r.Under != nil {
+		c.Under = a.r.Under.owner
+	}
+}
+
+// declare calls Request.Declare, if the server has to be told.
+func (a *acquisition) declare() error {
+	if a.r.Declare == nil || a.claim.declared && !a.claim.missing {
+		return nil
+	}
+	err := a.r.Declare(a.asking, a.claim.missing)
+	if err == nil {
+		a.claim.declared, a.claim.missing = true, false
+		return nil
+	}
+	var failed *driver.Error
+	if errors.As(err, &failed) {
+		return failed // it is handled like the error of a claim
+	}
+	return err
+}
+
+// endNumbered frees the sequence of a numbered claim, unless the claim is still to be undone.
+func (a *acquisition) endNumbered(granted bool) {
+	c := &a.claim
+	if !a.traits.Numbered || !granted && c.remains.Open {
+		return
+	}
+	mark := c.mark
+	if !granted {
+		mark = c.Spent // a claim that is not granted leaves no mark
+	}
+	if c.mark != "" && !c.remains.Open {
+		a.e.saveSpentMark(c.sequence, mark)
+	}
+	a.e.freeSequence(c.sequence)
+}
+
+// withdrawTime bounds how long a call that has failed is delayed by giving back what it may
+// have. After that, this goes on in the background.
+const withdrawTime = 250 * time.Millisecond
+
+// timeToWithdraw returns how much of withdrawTime a call has left. A request that was under way
+// when the time of Request.Wait was over may have used it up.
+func timeToWithdraw(asking, waiting context.Context) time.Duration {
+	limit, ok := asking.Deadline()
+	if end, _ := waiting.Deadline(); !ok || !limit.After(end) {
+		return withdrawTime // the context of the caller has ended, or Request.Wait has no limit
+	}
+	return min(withdrawTime, time.Until(limit))
+}
+
+// withdraw takes back a claim that may still be granted, and the place in a queue
+// at the server.
+func (a *acquisition) withdraw() {
+	c := &a.claim
+	left := c.remains
+	left.Entry = left.Entry || c.asked && c.Wait && a.traits.Heartbeat > 0
+	if left.Entry {
+		// Other waiters should not have to wait for the background, and a release that
+		// follows this call should not grant the lock to it.
+		left.Entry = a.free(timeToWithdraw(a.asking, a.waiting)) != nil
+	}
+	switch {
+	case !left.Entry && !left.Open || a.traits.ReadOnly:
+	case a.traits.Numbered:
+		a.e.completeLater(a.k.Free(c.Owner), c.sequence)
+	default:
+		left.Until = clock.Now() + cmp.Or(c.Lease, orderLife)
+		a.e.settle(a.k, c.Owner, left)
+	}
+}
+
+// leaveQueue leaves the queue at the server before the wait for the turn. Calls that came
+// at the same time may all be in it, but only the call with the turn hears of a grant. A
+// grant to another call would be of no use until it expires. The call goes on with a new
+// owner, so that a request for the old one that arrives late has no effect on it.
+func (a *acquisition) leaveQueue() {
+	c := &a.claim
+	if err := a.free(withdrawTime); err != nil || c.remains.Open {
+		left := c.remains
+		left.Until = clock.Now() + c.Lease
+		a.e.settle(a.k, c.Owner, left)
+	}
+	c.Owner = a.e.owner()
+	c.remains, c.Queue = settle.Remains{}, false
+	a.place.n, a.place.granted = 0, ""
+}
+
+// free asks the server once, for at most that time, to release what the owner may have.
+func (a *acquisition) free(limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	_, err := a.e.d.Do(ctx, a.e.withAllowedQueue(a.k).Free(a.claim.Owner))
+	return err
+}

@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// A turn is what an acquisition has of the turn in its process. If it has the turn, there is a
+// gate. There is none if the call asks once, and where the server keeps the queue.
+//
+// A release wakes every client that listens, and the fastest gets the lock. The process that
+// has just released it would mostly be the fastest. So it waits for the message as the others
+// do, and then lets the clients go first that have waited longer: it asks one step later for
+// each rival, and one step earlier for each time that a rival was faster.
+type turn struct {
+	gate     *gate
+	late     bool // the gate is used only if the lock is held
+	has      bool
+	stays    bool // it stays with the hold, and the subscription with the gate
+	yielding bool // this process has just released the lock, and other clients wait for it
+}
+
+const (
+	yieldTime = 3 * time.Millisecond // to wait for the message
+	yieldStep = 150 * time.Microsecond
+	maxRivals = 16
+)
+
+// delay returns how much later than other clients to ask after a message, if another client was
+// faster that often.
+func (t *turn) delay(missed int) time.Duration {
+	if !t.yielding {
+		return 0
+	}
+	return yieldStep * time.Duration(max(min(t.gate.rivals, maxRivals)-missed, 0))
+}
+
+// leave gives the turn to the next call, unless the hold keeps it. If many can hold the lock
+// that was granted, all others can ask.
+func (t *turn) leave(openAll bool) {
+	switch {
+	case !t.has || t.stays:
+	case openAll:
+		t.gate.open()
+	default:
+		t.gate.give()
+	}
+}
+
+// letOthersTry waits for a message, for at most yieldTime, if this process has just
+// released the lock and other clients listen for the release.
+func (a *acquisition) letOthersTry() error {
+	t := &a.turn
+	if t.gate == nil || !t.stays && a.traits.Queue != script.InOrder || a.r.Pause != nil || !t.gate.takeYield() {
+		return nil
+	}
+	t.yielding = true
+	a.join()
+	if err := a.wait(yieldTime); errors.Is(err, ErrClosed) {
+		return err
+	}
+	return nil // the time may be over, but one request is due
+}
+
+// whyQueue is why a call is refused while earlier calls of its client wait.
+const whyQueue = "other calls of this client are ahead in the queue"
+
+// lineUp waits for the turn before the first request, where the calls of a process
+// ask in the order of their arrival and one of them waits already.
+func (a *acquisition) lineUp() error {
+	if a.traits.Queue != script.InOrder || a.turn.gate == nil || a.turn.gate.idle() {
+		return nil
+	}
+	if _, err := a.takeTurn(); err != nil {
+		if a.waiting.Err() != nil && !errors.Is(err, ErrClosed) {
+			return &Busy{Local: true, Why: whyQueue, Err: a.waiting.Err()}
+		}
+		return err
+	}
+	a.join() // so that one refused request is enough to wait for messages
+	return nil
+}
+
+// takeTurn waits for the turn, which a held lock makes necessary. It reports whether
+// it has waited, so that the next request is due.
+func (a *acquisition) takeTurn() (waited bool, err error) {
+	t := &a.turn
+	if t.late && t.gate == nil {
+		t.gate = a.e.gate(a.k.Gate())
+	}
+	if t.has || t.gate == nil {
+		return false, nil
+	}
+	if t.gate.tryTake() {
+		t.has = true
+		return false, nil
+	}
+	if a.claim.remains.Entry {
+		a.leaveQueue()
+	}
+	arrived := clock.Early()
+	_, err = a.e.awaitTurn(a.waiting, t.gate, a.traits, 0, &a.long)
+	t.has = !errors.As(err, new(errNoTurn)) // it may have come together with an error
+	switch {
+	case err == nil:
+		a.out = t.gate.outage(arrived)
+		return true, nil
+	case errors.Is(err, ErrClosed):
+		return false, ErrClosed
+	case errors.Is(err, ErrQueueFull):
+		return false, &Busy{Local: true, Full: true, TTL: a.last.remaining()}
+	}
+	return false, a.gaveUp(a.waiting.Err())
+}
