@@ -90,7 +90,7 @@ func (l *Lease) Permits() []string {
 	if l.hold == nil {
 		return nil
 	}
-	return l.hold.IDs()
+	return l.hold.Ref.IDs()
 }
 
 // Valid reports whether the lock is held now. It compares clocks and sends no
@@ -280,7 +280,7 @@ func (l *Lease) canKeep() bool {
 	if l.parts != nil {
 		return !slices.ContainsFunc(l.parts.leases, func(p *Lease) bool { return !p.canKeep() })
 	}
-	return l.hold == nil || l.hold.CanKeep()
+	return l.hold == nil || l.hold.Ref.CanKeep()
 }
 
 // keepFor makes the locks stay for d from now on, even if they are released earlier.

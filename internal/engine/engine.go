@@ -294,14 +294,14 @@ func (e *Engine) Force(k Kind, force func() error) error {
 		h := c.Handler.(*Hold)
 		switch {
 		case sided && h.kind.Gate() != k.Gate():
-		case h.under != nil && h.under.Valid(): // it ends with the hold that admitted it
+		case h.origin.under != nil && h.origin.under.Valid(): // it ends with the hold that admitted it
 		case e.watchdog.Lose(c, watchdog.Forced):
 			lost = append(lost, h)
 		}
 	}
 	err := force()
 	for _, h := range lost {
-		if err != nil || h.remains.Open { // the lock may still exist, or a late request may acquire it
+		if err != nil || h.origin.remains.Open { // the lock may still exist, or a late request may acquire it
 			e.settle(h.kind, h.owner, h.rests())
 		}
 	}

@@ -85,7 +85,7 @@ func acquire(t *testing.T, e *Engine, r Request) *Hold {
 // release releases a hold for its only user.
 func release(t *testing.T, h *Hold) {
 	t.Helper()
-	if err := h.Release(nil, h.renewers > 0); err != nil {
+	if err := h.Release(nil, h.nest.renewers > 0); err != nil {
 		t.Error(err)
 	}
 }

@@ -186,7 +186,7 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, l
 			err = ErrClosed
 		case <-t.timer.C:
 			if h := g.blocking(t, ends, fresh); h != nil {
-				e.watchdog.Verify(h.Key)
+				e.watchdog.Verify(h.Ref.Key)
 			}
 			if h := g.holder(); h != nil && clock.Early()-arrived >= localWait {
 				e.logLocalWait(h)
@@ -219,7 +219,7 @@ func (g *gate) blocking(t *ticket, ends bool, fresh time.Duration) *Hold {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := clock.Early()
-	if g.head != t && !ends || g.hold == nil || now-max(g.verified, g.hold.granted) < fresh {
+	if g.head != t && !ends || g.hold == nil || now-max(g.verified, g.hold.origin.at) < fresh {
 		return nil
 	}
 	g.verified = now

@@ -65,40 +65,40 @@ func (a *acquisition) key() string { return a.k.Claim(a.claim.Claim).Keys[0] }
 // returns false if the engine was closed meanwhile.
 func (a *acquisition) hold(h *Hold, k Kind, traits script.Traits, user watchdog.LossHandler, g *grant) bool {
 	// A composite literal would be built on the stack and copied.
-	h.LockRef, h.Handler = k.Ref(a.claim.Owner), h
+	h.Ref, h.Handler = k.Ref(a.claim.Owner), h
 	token := g.Token
 	if !traits.ServerTokens {
-		token = a.e.tokens.fence(h.Key, token, g.floor)
+		token = a.e.tokens.fence(h.Ref.Key, token, g.floor)
 	}
 	h.Lease, h.First, h.Term = a.claim.Lease, g.first, g.term
-	h.owner, h.under, h.share, h.e, h.kind, h.traits, h.user = a.claim.Owner, a.r.Under, a.sharing.followed, a.e, k, traits, user
-	h.remains, h.long = a.claim.remains, a.r.Steady
-	h.base, h.token, h.granted = token, token, g.received
-	h.count, h.renewers = 1, boolInt(a.r.renewed())
-	h.passable, h.maybeExtended, h.maxLease = a.r.renewed() && !traits.ServerTokens, a.r.renewed(), a.claim.Lease
+	h.owner, h.origin.under, h.origin.share, h.e, h.kind, h.traits, h.users.first = a.claim.Owner, a.r.Under, a.sharing.followed, a.e, k, traits, user
+	h.origin.remains, h.warned.long = a.claim.remains, a.r.Steady
+	h.origin.token, h.handoff.token, h.origin.at = token, token, g.received
+	h.nest.count, h.nest.renewers = 1, boolInt(a.r.renewed())
+	h.handoff.allowed, h.life.maybeExtended, h.life.maxLease = a.r.renewed() && !traits.ServerTokens, a.r.renewed(), a.claim.Lease
 	if a.turn.stays {
-		h.gate = a.turn.gate // the turn stays with the hold, and so does the reference of the call
-		h.gate.setHold(h)
+		h.handoff.gate = a.turn.gate // the turn stays with the hold, and so does the reference of the call
+		h.handoff.gate.setHold(h)
 	}
 	if a.r.renewed() {
-		h.renewal = h.Lease
+		h.nest.renewal = h.Lease
 	}
-	renewal := h.renewal
+	renewal := h.nest.renewal
 	if a.r.Keep {
 		renewal = h.Lease
 	}
 	ok, others := a.e.watchdog.Guard(&h.Watched, g.sent, renewal)
 	if !ok {
-		if h.gate != nil {
-			h.gate.setHold(nil)
+		if h.handoff.gate != nil {
+			h.handoff.gate.setHold(nil)
 		}
 		return false
 	}
 	stale := others && a.supersede(h)
 	a.e.counts.Grants.Add(1)
 	a.e.announce(true)
-	if a.e.forced.since(h.Key, g.sent) || stale { // the lock may have been taken away after the grant
-		a.e.watchdog.Verify(h.Key)
+	if a.e.forced.since(h.Ref.Key, g.sent) || stale { // the lock may have been taken away after the grant
+		a.e.watchdog.Verify(h.Ref.Key)
 	}
 	return true
 }

@@ -17,56 +17,70 @@ import (
 // A Hold is a lock that the server has granted to one owner of this process.
 type Hold struct {
 	watchdog.Watched
-	owner    string
-	e        *Engine
-	kind     Kind
-	traits   script.Traits  // of the kind
-	under    *Hold          // the hold that has admitted this one, or nil
-	share    *share         // in which other calls find the hold, or nil
-	granted  time.Duration  // when the grant arrived
-	base     int64          // the token of the grant
-	passable bool           // can be handed off: it is renewed for Watched.Lease, and this client makes its tokens
-	remains  settle.Remains // what the owner may have at the server besides the hold
+	owner  string
+	e      *Engine
+	kind   Kind
+	traits script.Traits // of the kind
+	origin origin
+	nest   nesting
 
-	// One reentry, extension or release at a time.
-	nest     turnstile
+	mu      sync.Mutex // guards what follows
+	handoff handoff
+	users   users
+	life    lifetime
+	warned  struct{ leaked, long bool } // the warning was given, or is not to be given
+}
+
+// An origin is how a hold was granted. It does not change.
+type origin struct {
+	at      time.Duration  // when the grant arrived
+	token   int64          // of the grant
+	under   *Hold          // the hold that has admitted this one, or nil
+	share   *share         // in which other calls find the hold, or nil
+	remains settle.Remains // what the owner may have at the server besides the hold
+}
+
+// A nesting is how many times a hold is held. It changes by one reentry, extension or release at
+// a time.
+type nesting struct {
+	turnstile
 	count    int           // how many times it is held
 	renewers int           // how many of these want it renewed
 	renewal  time.Duration // the longest lease time of these; zero: none
-	passes   int           // hand-offs since the grant; changes under mu, too
-	token    int64         // of the present user; the same
+}
 
-	mu            sync.Mutex
-	gate          *gate // whose turn stays with the hold, or nil
-	user          watchdog.LossHandler
-	nested        []watchdog.LossHandler // users that have re-entered or joined
-	joined        int                    // how many users, all renewed, share the hold beside one: see share.go
-	ended         bool                   // the last user has released it
+// A handoff says to whom a hold can be passed on inside the process. What identifies the present
+// user changes only while the turnstile is held, too.
+type handoff struct {
+	gate    *gate // whose turn stays with the hold, or nil
+	allowed bool  // it is renewed for Watched.Lease, and this client makes its tokens
+	passes  int   // hand-offs since the grant
+	token   int64 // of the present user
+}
+
+// A lifetime is how long a hold may exist at the server.
+type lifetime struct {
 	lost          watchdog.Reason
 	maybeExtended bool          // a renewal or extension without an answer may have extended it
 	maxLease      time.Duration // the longest lease ever asked for
 	until         time.Duration // the lock stays until then, even if it is released earlier
 	interrupt     func()        // ends a claim under way
-	leaked, long  bool          // the warning was given, or is not to be given
 }
 
 // Lost is called by the watchdog. It tells the users before the turn goes to another
 // call of this process.
 func (h *Hold) Lost(why watchdog.Reason) {
 	h.mu.Lock()
-	h.lost = why
-	user, nested, g := h.user, h.nested, h.gate
-	h.user, h.nested, h.gate = nil, nil, nil
-	unsure, most := h.maybeExtended, h.maxLease
+	h.life.lost = why
+	told, g := h.users.all(), h.handoff.gate
+	h.users.first, h.users.more, h.handoff.gate = nil, nil, nil
+	unsure, most := h.life.maybeExtended, h.life.maxLease
 	h.mu.Unlock()
 	h.e.counts.Losses.Add(1)
-	if h.share != nil {
-		h.share.forget(h)
+	if h.origin.share != nil {
+		h.origin.share.forget(h)
 	}
-	if user != nil {
-		user.Lost(why)
-	}
-	for _, u := range nested {
+	for _, u := range told {
 		u.Lost(why)
 	}
 	if (why == watchdog.NotOwner || why == watchdog.Failover) && h.traits.Queue == script.InOrder { // a part of the permits may be left
@@ -76,7 +90,7 @@ func (h *Hold) Lost(why watchdog.Reason) {
 		// A renewal without an answer may have extended it at the server. The release
 		// waits until the known lease is over, because the user may still be stopping.
 		end := clock.Now() + h.Tail()
-		o := h.e.settling(h.kind, h.owner, h.remains)
+		o := h.e.settling(h.kind, h.owner, h.origin.remains)
 		o.From, o.Until = end, end+most
 		o.Entry = o.Entry || h.traits.Queue == script.Together // its field lasts as long as others hold the lock
 		h.e.settleOwner(o)
@@ -98,14 +112,14 @@ func (h *Hold) Disown() { h.e.watchdog.Lose(&h.Watched, h.e.watchdog.Denied(&h.W
 func (h *Hold) longest() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.maxLease
+	return h.life.maxLease
 }
 
 // Loss returns why the hold was lost, or zero if it was not.
 func (h *Hold) Loss() watchdog.Reason {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.lost
+	return h.life.lost
 }
 
 // Current returns the number of hand-offs so far, which identifies the current user of
@@ -113,7 +127,7 @@ func (h *Hold) Loss() watchdog.Reason {
 func (h *Hold) Current() (pass int, token int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.passes, h.token
+	return h.handoff.passes, h.handoff.token
 }
 
 // adopt sets the new user of a hold that was handed off. It returns false if the hold was
@@ -121,16 +135,16 @@ func (h *Hold) Current() (pass int, token int64) {
 func (h *Hold) adopt(user watchdog.LossHandler) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lost != 0 {
+	if h.life.lost != 0 {
 		return false
 	}
-	h.user = user
+	h.users.first = user
 	return true
 }
 
 // usedBy reports whether the hold still belongs to the user with that number. The caller
 // holds h.nest.
-func (h *Hold) usedBy(pass int) bool { return h.count > 0 && h.passes == pass }
+func (h *Hold) usedBy(pass int) bool { return h.nest.count > 0 && h.handoff.passes == pass }
 
 // Reenter acquires the hold once more for another user. It returns ErrNotHeld if the
 // present user has just released it.
@@ -160,26 +174,26 @@ func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.L
 	lease := r.lease(h.e)
 	err := h.claim(ctx, lease, r.patience(h.e), func(ctx context.Context) (bool, error) {
 		var v script.Verdict
-		err := h.e.claim(ctx, h.kind, h.traits, &script.Claim{Owner: h.owner, Count: h.count + 1, Lease: lease}, &v)
+		err := h.e.claim(ctx, h.kind, h.traits, &script.Claim{Owner: h.owner, Count: h.nest.count + 1, Lease: lease}, &v)
 		return v.Granted(), err
 	})
 	if err != nil {
 		return err
 	}
 	h.mu.Lock()
-	h.nested = append(h.nested, user)
-	h.maybeExtended = h.maybeExtended || r.renewed()
-	h.passable = h.passable && lease <= h.Lease // a hold with a longer lease is not handed off
-	why := h.lost
+	h.users.more = append(h.users.more, user)
+	h.life.maybeExtended = h.life.maybeExtended || r.renewed()
+	h.handoff.allowed = h.handoff.allowed && lease <= h.Lease // a hold with a longer lease is not handed off
+	why := h.life.lost
 	h.mu.Unlock()
 	if why != 0 {
 		return ErrLost // at the same time
 	}
-	h.count++
+	h.nest.count++
 	if r.renewed() {
-		h.renewers++
-		h.renewal = max(h.renewal, lease)
-		h.e.watchdog.Renew(&h.Watched, h.renewal)
+		h.nest.renewers++
+		h.nest.renewal = max(h.nest.renewal, lease)
+		h.e.watchdog.Renew(&h.Watched, h.nest.renewal)
 	}
 	return nil
 }
@@ -189,12 +203,12 @@ func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.L
 func (h *Hold) Admit(pass int, r Request) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.passes != pass {
+	if h.handoff.passes != pass {
 		return ErrNotHeld
 	}
-	h.passable = false // the next user must not share the lock with the other hold
-	h.maybeExtended = true
-	h.maxLease = max(h.maxLease, r.lease(h.e), h.e.o.Lease)
+	h.handoff.allowed = false // the next user must not share the lock with the other hold
+	h.life.maybeExtended = true
+	h.life.maxLease = max(h.life.maxLease, r.lease(h.e), h.e.o.Lease)
 	return nil
 }
 
@@ -217,10 +231,10 @@ func (h *Hold) extend(ctx context.Context, pass int, d, patience time.Duration) 
 		return ErrNotHeld
 	}
 	h.mu.Lock()
-	h.passable = false // its lease time is no longer Watched.Lease
+	h.handoff.allowed = false // its lease time is no longer Watched.Lease
 	h.mu.Unlock()
 	return h.claim(ctx, d, patience, func(ctx context.Context) (bool, error) {
-		return h.e.prolong(ctx, h.LockRef, d)
+		return h.e.prolong(ctx, h.Ref, d)
 	})
 }
 
@@ -236,8 +250,8 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h.mu.Lock()
-	h.maxLease = max(h.maxLease, lease)
-	h.interrupt = cancel
+	h.life.maxLease = max(h.life.maxLease, lease)
+	h.life.interrupt = cancel
 	h.mu.Unlock()
 	var out outage
 	var timer *time.Timer
@@ -267,7 +281,7 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 		}
 		if driver.ClassOf(err) == driver.Ambiguous {
 			h.mu.Lock()
-			h.maybeExtended = true
+			h.life.maybeExtended = true
 			h.mu.Unlock()
 		}
 		if out.note(err, sent) > patience && ctx.Err() == nil {
@@ -311,8 +325,8 @@ func (h *Hold) enterForRelease() {
 		case <-ticker.C:
 		}
 		h.mu.Lock()
-		if h.interrupt != nil {
-			h.interrupt()
+		if h.life.interrupt != nil {
+			h.life.interrupt()
 		}
 		h.mu.Unlock()
 	}

@@ -78,7 +78,7 @@ func releaseOfEngine(all []Departure) {
 			others.Go(d.release) // it waits for a claim
 			continue
 		}
-		if d.Hold.count > 1 {
+		if d.Hold.nest.count > 1 {
 			d.Hold.nest.Unlock()
 			others.Go(d.release)
 			continue
@@ -93,7 +93,7 @@ func releaseOfEngine(all []Departure) {
 			others.Go((&joint{ending: f, d: d}).complete)
 			continue
 		}
-		ends = append(ends, joint{ending: f, d: d, call: e.withAllowedQueue(f.h.kind).Free(f.h.owner), place: e.d.Place(f.h.Key)})
+		ends = append(ends, joint{ending: f, d: d, call: e.withAllowedQueue(f.h.kind).Free(f.h.owner), place: e.d.Place(f.h.Ref.Key)})
 	}
 	slices.SortStableFunc(ends, func(a, b joint) int {
 		return cmp.Or(cmp.Compare(a.place.Node, b.place.Node), cmp.Compare(a.place.Slot, b.place.Slot), cmp.Compare(a.call.Script.Name, b.call.Script.Name))

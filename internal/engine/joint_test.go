@@ -236,7 +236,7 @@ func TestReleaseAllOfEngines(t *testing.T) {
 		ReleaseAll(all)
 		for _, d := range all {
 			if d.Hold.e == a && d.Err != nil || d.Hold.e == b && !errors.Is(d.Err, ErrUnavailable) {
-				t.Errorf("%s: %v", d.Hold.Key, d.Err)
+				t.Errorf("%s: %v", d.Hold.Ref.Key, d.Err)
 			}
 		}
 		bad.Fail(nil)

@@ -15,23 +15,23 @@ import (
 func (h *Hold) KeepUntil(t time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.until = max(h.until, t)
+	h.life.until = max(h.life.until, t)
 }
 
 // rest returns for how long the server keeps the lock if the hold is released now.
 func (h *Hold) rest() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.until == 0 {
+	if h.life.until == 0 {
 		return 0
 	}
-	return max(h.until-clock.Now(), 0)
+	return max(h.life.until-clock.Now(), 0)
 }
 
 // keepCall returns the call that keeps the lock for a time.
 func (h *Hold) keepCall(rest time.Duration) driver.Call {
 	whole := (rest + time.Millisecond - 1).Truncate(time.Millisecond)
-	return script.Keep(h.LockRef, whole, h.kind.Channels(h.owner)[0])
+	return script.Keep(h.Ref, whole, h.kind.Channels(h.owner)[0])
 }
 
 // keep asks the server to keep the lock until the time of KeepUntil, as lower asks it to

@@ -24,13 +24,13 @@ const maxLocalWarned = 1024
 // that should have used the context of that hold waits until the hold ends.
 func (e *Engine) logLocalWait(h *Hold) {
 	e.mu.Lock()
-	first := !e.localWarned[h.Key] && len(e.localWarned) < maxLocalWarned
+	first := !e.localWarned[h.Ref.Key] && len(e.localWarned) < maxLocalWarned
 	if first {
-		e.localWarned[h.Key] = true
+		e.localWarned[h.Ref.Key] = true
 	}
 	e.mu.Unlock()
 	if first {
-		e.warn(Warning{Reason: "own client", Name: h.Called(), Owner: h.owner, Err: errOwn})
+		e.warn(Warning{Reason: "own client", Name: h.Ref.Called(), Owner: h.owner, Err: errOwn})
 	}
 }
 
@@ -64,11 +64,11 @@ func (a *acquisition) localHolder() *Hold {
 // grant. The grant must then be verified.
 func (a *acquisition) supersede(granted *Hold) (stale bool) {
 	t := granted.traits
-	for _, other := range a.e.watchdog.On(granted.Key) {
+	for _, other := range a.e.watchdog.On(granted.Ref.Key) {
 		h := other.Handler.(*Hold)
 		switch {
-		case h == granted || h == granted.under || !h.excludes(t):
-		case h.base < granted.base:
+		case h == granted || h == granted.origin.under || !h.excludes(t):
+		case h.origin.token < granted.origin.token:
 			a.e.watchdog.Lose(other, a.e.watchdog.Denied(other))
 		default:
 			stale = true

@@ -63,11 +63,11 @@ func TestDirectedGrant(t *testing.T) {
 		asked, released := d.Acquires(), d.Releases()
 		for i, got := range next {
 			time.Sleep(10 * time.Millisecond)
-			token := h.token
+			token := h.handoff.token
 			release(t, h)
 			h = <-got
-			if h.owner != d.Holder("k") || !h.Valid() || h.token <= token {
-				t.Errorf("grant %d: holder %q, hold %q, valid %v, token %d after %d", i, d.Holder("k"), h.owner, h.Valid(), h.token, token)
+			if h.owner != d.Holder("k") || !h.Valid() || h.handoff.token <= token {
+				t.Errorf("grant %d: holder %q, hold %q, valid %v, token %d after %d", i, d.Holder("k"), h.owner, h.Valid(), h.handoff.token, token)
 			}
 		}
 		if n := d.Acquires() - asked; n != 0 {
@@ -345,11 +345,11 @@ func TestDirectedGrantAfterClockStep(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		d.Delete("k")
 		h := acquire(t, es[1], Request{}) // it does not wait
-		token := h.token
+		token := h.handoff.token
 		d.Step(-10 * time.Second)
 		release(t, h)
-		if h = <-got; h.token <= token {
-			t.Errorf("token %d after %d", h.token, token)
+		if h = <-got; h.handoff.token <= token {
+			t.Errorf("token %d after %d", h.handoff.token, token)
 		}
 		release(t, h)
 	})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -42,10 +41,10 @@ func (h *Hold) depart(user watchdog.LossHandler, renewed bool) (f ending, ends b
 	if left, err := h.removeUser(user, renewed); left {
 		return f, false, err
 	}
-	if h.count > 1 {
+	if h.nest.count > 1 {
 		return f, false, h.releaseNested(renewed)
 	}
-	if renewed && h.renewers == 1 && h.pass() {
+	if renewed && h.nest.renewers == 1 && h.pass() {
 		return f, false, nil
 	}
 	f = ending{h: h, ends: h.Deadline()}
@@ -53,9 +52,9 @@ func (h *Hold) depart(user watchdog.LossHandler, renewed bool) (f ending, ends b
 	if !h.e.watchdog.Drop(&h.Watched) { // it is not renewed any more
 		return f, false, ErrLost
 	}
-	h.count = 0
-	if h.share != nil {
-		h.share.forget(h)
+	h.nest.count = 0
+	if h.origin.share != nil {
+		h.origin.share.forget(h)
 	}
 	if f.gate = h.detach(); f.gate != nil && f.gate.sub.waiter != nil {
 		f.gate.sub.waiter.Forget()
@@ -70,46 +69,31 @@ func (h *Hold) depart(user watchdog.LossHandler, renewed bool) (f ending, ends b
 func (h *Hold) removeUser(user watchdog.LossHandler, renewed bool) (left bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if renewed && h.joined > 0 { // since leave
+	if renewed && h.users.joined > 0 { // since leave
 		return h.leaveOthers(user)
 	}
-	h.forget(user)
-	if h.lost != 0 {
+	h.users.remove(user)
+	if h.life.lost != 0 {
 		return true, ErrLost
 	}
-	h.ended = h.count == 1
+	h.users.ended = h.nest.count == 1
 	return false, nil
-}
-
-// forget removes a user. The caller holds h.mu.
-func (h *Hold) forget(user watchdog.LossHandler) {
-	if h.user != nil && same(h.user, user) {
-		h.user = nil
-		return
-	}
-	i := slices.Index(h.nested, user)
-	if i < 0 {
-		i = slices.IndexFunc(h.nested, func(u watchdog.LossHandler) bool { return same(u, user) })
-	}
-	if i >= 0 {
-		h.nested = slices.Delete(h.nested, i, i+1)
-	}
 }
 
 // releaseNested releases the hold for one of several users. If the server does not confirm
 // it, the count at the server stays too high. This is only visible in inspection: the last
 // release frees the lock with any count.
 func (h *Hold) releaseNested(renewed bool) error {
-	h.count--
+	h.nest.count--
 	if renewed {
-		h.renewers--
-		if h.renewers == 0 {
-			h.renewal = 0
+		h.nest.renewers--
+		if h.nest.renewers == 0 {
+			h.nest.renewal = 0
 			h.e.watchdog.Renew(&h.Watched, 0)
 		}
 	}
 	over := !h.Valid()
-	a := h.lower(h.count, answer{})
+	a := h.lower(h.nest.count, answer{})
 	switch {
 	case a.err == nil && a.freed.Held:
 		return nil
@@ -128,19 +112,19 @@ func (h *Hold) pass() bool {
 	o := &h.e.o
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.gate == nil || h.lost != 0 || !h.passable || h.passes >= o.SlicePasses || !h.gate.waiting(h.Lease) {
+	if h.handoff.gate == nil || h.life.lost != 0 || !h.handoff.allowed || h.handoff.passes >= o.SlicePasses || !h.handoff.gate.waiting(h.Lease) {
 		return false
 	}
 	now := clock.Now()
-	if h.until > now || now-h.granted > o.SliceTime || h.Deadline()-now < cmp.Or(h.First, h.Lease)/2 {
+	if h.life.until > now || now-h.origin.at > o.SliceTime || h.Deadline()-now < cmp.Or(h.First, h.Lease)/2 {
 		return false
 	}
-	token := h.token
-	h.token = h.nextToken()
-	h.passes++
-	if !h.gate.pass(h) { // the waiting call has ended
-		h.token = token
-		h.passes--
+	token := h.handoff.token
+	h.handoff.token = h.nextToken()
+	h.handoff.passes++
+	if !h.handoff.gate.pass(h) { // the waiting call has ended
+		h.handoff.token = token
+		h.handoff.passes--
 		return false
 	}
 	return true
@@ -153,17 +137,17 @@ func (h *Hold) pass() bool {
 // than that. If it does not, nextToken spins, because a sleep would take thirty times as
 // long.
 func (h *Hold) nextToken() int64 {
-	need := 2 * time.Microsecond * time.Duration(h.token+1-h.base)
+	need := 2 * time.Microsecond * time.Duration(h.handoff.token+1-h.origin.token)
 	for range 100 {
-		if clock.Early()-h.granted >= need {
+		if clock.Early()-h.origin.at >= need {
 			break
 		}
 		runtime.Gosched()
 	}
-	if short := need - (clock.Early() - h.granted); short > 0 {
+	if short := need - (clock.Early() - h.origin.at); short > 0 {
 		time.Sleep(short)
 	}
-	return h.e.tokens.fence(h.Key, h.token+1, 0)
+	return h.e.tokens.fence(h.Ref.Key, h.handoff.token+1, 0)
 }
 
 // abandon passes on or releases a hold that was handed off to a call that has ended.
@@ -183,8 +167,8 @@ func (h *Hold) abandon() {
 func (h *Hold) detach() *gate {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	g := h.gate
-	h.gate = nil
+	g := h.handoff.gate
+	h.handoff.gate = nil
 	if g != nil {
 		g.setHold(nil)
 	}
@@ -227,7 +211,7 @@ func (h *Hold) settle(a answer, request func(Kind) (script.Freed, error)) answer
 		}
 		switch {
 		case a.err == nil:
-			h.e.outages.answered(h.Key)
+			h.e.outages.answered(h.Ref.Key)
 			return a
 		case driver.ClassOf(a.err) == driver.Fatal:
 			if a.err = refusedError(a.err); h.overwritten(a.err) {
@@ -235,7 +219,7 @@ func (h *Hold) settle(a answer, request func(Kind) (script.Freed, error)) answer
 			}
 			return a
 		}
-		h.e.outages.failed(h.Key, a.err)
+		h.e.outages.failed(h.Ref.Key, a.err)
 		a.doubt = a.doubt || driver.ClassOf(a.err) == driver.Ambiguous
 		if out.note(a.err, a.sent) > releaseTime || h.e.isClosing() {
 			a.err = out.error()
@@ -252,7 +236,7 @@ func (h *Hold) overwritten(err error) bool {
 	if driver.CodeOf(err) != "WRONGTYPE" {
 		return false
 	}
-	held, err := script.Prolong(context.Background(), h.e.d, h.LockRef, time.Millisecond) // which shortens no lease
+	held, err := script.Prolong(context.Background(), h.e.d, h.Ref, time.Millisecond) // which shortens no lease
 	return err == nil && !held
 }
 
@@ -287,7 +271,7 @@ func (f *ending) run(first answer) error {
 // twice, the first time while the lease was valid.
 func (f *ending) result(a answer) error {
 	h, e := f.h, f.h.e
-	if !f.kept && (h.remains.Entry || h.remains.Open || a.err != nil) {
+	if !f.kept && (h.origin.remains.Entry || h.origin.remains.Open || a.err != nil) {
 		e.settle(h.kind, h.owner, h.rests()) // a request may arrive late, or the server may allow the release later
 	}
 	switch {
@@ -331,7 +315,7 @@ func (f *ending) giveTurn(a answer, err error) {
 func (h *Hold) setLost(why watchdog.Reason) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lost = why
+	h.life.lost = why
 	h.e.counts.Losses.Add(1)
 	return ErrLost
 }

@@ -56,7 +56,7 @@ func (e *Engine) free(limit time.Duration, owners []*settle.Owner) {
 
 // rests returns what a hold that is not used any more may still have at the server.
 func (h *Hold) rests() settle.Remains {
-	left := h.remains
+	left := h.origin.remains
 	left.Until = clock.Now() + h.longest()
 	return left
 }

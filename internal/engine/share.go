@@ -167,7 +167,7 @@ func (s *share) answer(h *Hold) {
 func (h *Hold) admit(followers []*follower) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lost != 0 {
+	if h.life.lost != 0 {
 		return false
 	}
 	for _, f := range followers {
@@ -194,8 +194,8 @@ func (h *Hold) join(lease time.Duration, user watchdog.LossHandler) bool {
 	o, now := &h.e.o, clock.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ended || h.lost != 0 || !h.passable || h.Lease != lease || now-h.granted > o.shareTime() ||
-		h.Deadline()-now < lease/2 || h.Term != h.e.d.Place(h.Key).Term {
+	if h.users.ended || h.life.lost != 0 || !h.handoff.allowed || h.Lease != lease || now-h.origin.at > o.shareTime() ||
+		h.Deadline()-now < lease/2 || h.Term != h.e.d.Place(h.Ref.Key).Term {
 		return false
 	}
 	h.add(user)
@@ -204,15 +204,15 @@ func (h *Hold) join(lease time.Duration, user watchdog.LossHandler) bool {
 
 // add adds a user. The caller holds h.mu.
 func (h *Hold) add(user watchdog.LossHandler) {
-	h.joined++
-	h.nested = append(h.nested, user)
+	h.users.joined++
+	h.users.more = append(h.users.more, user)
 }
 
 // leave removes a user that shares the hold with others, and reports whether it did.
 func (h *Hold) leave(user watchdog.LossHandler, renewed bool) (left bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !renewed || h.joined == 0 {
+	if !renewed || h.users.joined == 0 {
 		return false, nil
 	}
 	return h.leaveOthers(user)
@@ -220,9 +220,9 @@ func (h *Hold) leave(user watchdog.LossHandler, renewed bool) (left bool, err er
 
 // leaveOthers removes a user that shares the hold with others. The caller holds h.mu.
 func (h *Hold) leaveOthers(user watchdog.LossHandler) (left bool, err error) {
-	h.joined--
-	h.forget(user)
-	if h.lost != 0 || !h.Valid() {
+	h.users.joined--
+	h.users.remove(user)
+	if h.life.lost != 0 || !h.Valid() {
 		return true, ErrLost
 	}
 	return true, nil

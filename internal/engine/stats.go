@@ -54,11 +54,11 @@ func (e *Engine) Stats() Stats {
 	}
 	e.mu.Unlock()
 	for _, w := range held {
-		h := w.Handler.(*Hold)
+		h := w.Lease.Handler.(*Hold)
 		h.mu.Lock()
-		user := h.user
+		user := h.users.first
 		h.mu.Unlock()
-		s.Holds = append(s.Holds, HoldStats{user, h.owner, h.granted, w.Confirmed, h.Deadline()})
+		s.Holds = append(s.Holds, HoldStats{user, h.owner, h.origin.at, w.Confirmed, h.Deadline()})
 	}
 	return s
 }

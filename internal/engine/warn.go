@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/watchdog"
@@ -32,36 +31,16 @@ var (
 	errOwn    = errors.New("waiting for a lock that another lease of this client holds; to re-enter it, use the context of that lease")
 )
 
-// A user of a hold that can be garbage-collected implements weakener. The hold keeps it
-// until the first renewal. Most holds end before.
-type weakener interface {
-	watchdog.LossHandler
-	// Weaken returns a handler that does not keep the user in memory, or nil if it is
-	// needed.
-	Weaken(owner string) Weak
-}
-
-// Weak is a user of a hold that may be gone.
-type Weak interface {
-	watchdog.LossHandler
-	// User returns the user, or nil if the program does not use it any more.
-	User() watchdog.LossHandler
-}
-
 // Kept is called by the watchdog when the server has renewed the hold. It looks for signs of
 // bugs.
 func (h *Hold) Kept() {
 	h.mu.Lock()
-	leaked := h.weaken(&h.user)
-	for i := range h.nested {
-		leaked = h.weaken(&h.nested[i]) || leaked
-	}
-	leaked, long := leaked && !h.leaked, h.e.o.LongHold > 0 && !h.long && clock.Early()-h.granted >= h.e.o.LongHold
-	h.leaked, h.long = h.leaked || leaked, h.long || long
-	user := h.user
+	leaked, long := h.users.weaken(h.owner) && !h.warned.leaked, h.e.o.LongHold > 0 && !h.warned.long && clock.Early()-h.origin.at >= h.e.o.LongHold
+	h.warned.leaked, h.warned.long = h.warned.leaked || leaked, h.warned.long || long
+	user := h.users.first
 	h.mu.Unlock()
-	w := Warning{User: user, Name: h.Called(), Owner: h.owner}
-	held := clock.Rounded(clock.Early() - h.granted)
+	w := Warning{User: user, Name: h.Ref.Called(), Owner: h.owner}
+	held := clock.Rounded(clock.Early() - h.origin.at)
 	if leaked {
 		w.Reason, w.Err = "leaked", errLeaked
 		h.e.warn(w, "held", held)
@@ -69,42 +48,5 @@ func (h *Hold) Kept() {
 	if long {
 		w.Reason, w.Err = "long hold", errLong
 		h.e.warn(w, "held", held)
-	}
-}
-
-// weaken replaces a user by a weak one. It reports whether the program does not use it any
-// more.
-func (h *Hold) weaken(user *watchdog.LossHandler) (gone bool) {
-	u := *user
-	if weak, ok := u.(Weak); ok {
-		if u = weak.User(); u == nil {
-			return true
-		}
-	}
-	if strong, ok := u.(weakener); ok {
-		if weak := strong.Weaken(h.owner); weak != nil { // again, because the user may have changed
-			*user = weak
-		}
-	}
-	return false
-}
-
-// same reports whether a user of a hold is that user.
-func same(a, b watchdog.LossHandler) bool {
-	if weak, ok := a.(Weak); ok {
-		return weak.User() == b
-	}
-	return a == b
-}
-
-// Keep keeps a user in memory until it is told of a loss or removed.
-func (h *Hold) Keep(user watchdog.LossHandler) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.user != nil && same(h.user, user) {
-		h.user = user
-	}
-	if i := slices.IndexFunc(h.nested, func(u watchdog.LossHandler) bool { return same(u, user) }); i >= 0 {
-		h.nested[i] = user
 	}
 }

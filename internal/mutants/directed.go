@@ -31,7 +31,7 @@ var directed = []Mutant{
 	},
 	{
 		"a directed grant is renewed with the other leases",
-		"internal/watchdog/watchdog.go", "	if c.First > 0 {\n		c.due = min(c.due, clock.Now()+firstRenewal)\n	}\n", "",
+		"internal/watchdog/watchdog.go", "	if c.First > 0 {\n		c.state.due = min(c.state.due, clock.Now()+firstRenewal)\n	}\n", "",
 		"internal/engine", "TestDirectedGrantIsRenewed",
 	},
 	{

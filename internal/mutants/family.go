@@ -83,7 +83,7 @@ var readWrite = []Mutant{
 	},
 	{
 		"a read lease that Redisson has shortened is not repaired",
-		"internal/watchdog/watched.go", "return max(c.renewal, (claim", "return max(c.renewal, (min(claim, time.Millisecond)",
+		"internal/watchdog/watched.go", "return max(c.state.renewal, (claim", "return max(c.state.renewal, (min(claim, time.Millisecond)",
 		"test/behaviour", "TestReadLeaseCutShort",
 	},
 	{

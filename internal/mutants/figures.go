@@ -31,7 +31,7 @@ var figures = []Mutant{
 	},
 	{
 		"a renewal is overdue by the timeout of the client",
-		"internal/watchdog/watchdog.go", "due := c.confirmed + w.period(min(c.granted, c.renewal))", "due := c.confirmed + w.every",
+		"internal/watchdog/watchdog.go", "due := c.state.confirmed + w.period(min(c.state.granted, c.state.renewal))", "due := c.state.confirmed + w.every",
 		"prom/rulestest", "TestAlerts/late_renewals_of_a_short_lease",
 	},
 	{

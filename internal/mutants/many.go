@@ -31,17 +31,17 @@ var sharedReads = []Mutant{
 	},
 	{
 		"a reader joins a hold that is being released",
-		"internal/engine/share.go", "if h.ended || h.lost != 0", "if h.lost != 0",
+		"internal/engine/share.go", "if h.users.ended || h.life.lost != 0", "if h.life.lost != 0",
 		"internal/engine", "TestJoinAtTheEnd",
 	},
 	{
 		"the first of several readers releases the hold that they share",
-		"internal/engine/share.go", "	h.joined++\n", "",
+		"internal/engine/share.go", "	h.users.joined++\n", "",
 		"test/behaviour", "TestReadersShare$",
 	},
 	{
 		"readers join a hold however old it is",
-		"internal/engine/share.go", "now-h.granted > o.shareTime()", "now-h.granted > 1000*o.shareTime()",
+		"internal/engine/share.go", "now-h.origin.at > o.shareTime()", "now-h.origin.at > 1000*o.shareTime()",
 		"test/behaviour", "TestReadsThatAreNotShared",
 	},
 	{
@@ -56,7 +56,7 @@ var sharedReads = []Mutant{
 	},
 	{
 		"a reader that has joined is not told of a loss",
-		"internal/engine/share.go", "	h.nested = append(h.nested, user)\n", "	_ = user\n",
+		"internal/engine/share.go", "	h.users.more = append(h.users.more, user)\n", "	_ = user\n",
 		"test/behaviour", "TestSharedReadIsLost",
 	},
 	{

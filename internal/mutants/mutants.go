@@ -35,7 +35,7 @@ var All = []Mutant{
 	},
 	{
 		"an ambiguous renewal extends the lease",
-		"internal/watchdog/renew.go", "		case a.err != nil || a.unacked != nil && a.held[i]:\n			c.unacked", "		case a.err != nil || a.unacked != nil && a.held[i]:\n			if driver.ClassOf(a.err) == driver.Ambiguous {\n				c.extend(a.sent, a.asked[i])\n			}\n			c.unacked",
+		"internal/watchdog/renew.go", "	case a.err != nil || a.unacked != nil && a.held[i]:\n		s.unacked", "	case a.err != nil || a.unacked != nil && a.held[i]:\n		if driver.ClassOf(a.err) == driver.Ambiguous {\n			c.extend(a.sent, a.asked[i])\n		}\n		s.unacked",
 		"internal/watchdog", "TestAmbiguousRenewal",
 	},
 	{
@@ -90,7 +90,7 @@ var All = []Mutant{
 	},
 	{
 		"a failed release is not retried",
-		"internal/engine/release.go", "(h.remains.Entry || h.remains.Open || a.err != nil) {", "(h.remains.Entry || h.remains.Open) {",
+		"internal/engine/release.go", "(h.origin.remains.Entry || h.origin.remains.Open || a.err != nil) {", "(h.origin.remains.Entry || h.origin.remains.Open) {",
 		"internal/engine", "TestRefusedRelease",
 	},
 	{
@@ -105,12 +105,12 @@ var All = []Mutant{
 	},
 	{
 		"the number of hand-offs has no limit",
-		"internal/engine/release.go", "h.passes >= o.SlicePasses ||", "",
+		"internal/engine/release.go", "h.handoff.passes >= o.SlicePasses ||", "",
 		"internal/engine", "TestSliceOfPasses",
 	},
 	{
 		"tokens do not grow at a hand-off",
-		"internal/engine/release.go", "return h.e.tokens.fence(h.Key, h.token+1, 0)", "return h.token",
+		"internal/engine/release.go", "return h.e.tokens.fence(h.Ref.Key, h.handoff.token+1, 0)", "return h.handoff.token",
 		"test/behaviour", "TestTokensGrow",
 	},
 	{
@@ -130,7 +130,7 @@ var All = []Mutant{
 	},
 	{
 		"a dead node stops all renewals",
-		"internal/watchdog/renew.go", "node:   w.d.Place(c.Key).Node,", "node:   \"\",",
+		"internal/watchdog/renew.go", "node:   w.d.Place(c.Ref.Key).Node,", "node:   \"\",",
 		"internal/watchdog", "TestNodesAreIndependent",
 	},
 	{
@@ -214,7 +214,7 @@ var All = []Mutant{
 	},
 	{
 		"a write lock with a read hold is handed off to the next writer",
-		"internal/engine/hold.go", "	h.passable = false // the next user must not share the lock with the other hold\n", "",
+		"internal/engine/hold.go", "	h.handoff.allowed = false // the next user must not share the lock with the other hold\n", "",
 		"test/faults", "TestReadUnderPassedWrite",
 	},
 	{

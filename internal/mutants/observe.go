@@ -91,7 +91,7 @@ var observers = []Mutant{
 	},
 	{
 		"a lease that was not released is never reported",
-		"internal/engine/warn.go", "if weak := strong.Weaken(h.owner); weak != nil {", "if weak := strong.Weaken(h.owner); weak != nil && false {",
+		"internal/engine/users.go", "if weak := strong.Weaken(owner); weak != nil {", "if weak := strong.Weaken(owner); weak != nil && false {",
 		"observe", "TestWarnLeaked",
 	},
 	{

@@ -16,7 +16,7 @@ var perLock = []Mutant{
 	},
 	{
 		"a shorter lease inside a longer one shortens the renewals",
-		"internal/engine/hold.go", "h.renewal = max(h.renewal, lease)", "h.renewal = lease",
+		"internal/engine/hold.go", "h.nest.renewal = max(h.nest.renewal, lease)", "h.nest.renewal = lease",
 		"internal/engine", "TestRenewalOfReentry",
 	},
 	{
@@ -61,7 +61,7 @@ var perLock = []Mutant{
 	},
 	{
 		"a lock that has to stay is handed off",
-		"internal/engine/release.go", "h.until > now || ", "",
+		"internal/engine/release.go", "h.life.until > now || ", "",
 		"test/behaviour", "TestAtLeastInside",
 	},
 	{
@@ -71,7 +71,7 @@ var perLock = []Mutant{
 	},
 	{
 		"a lock that has to stay is freed after a request without an answer",
-		"internal/engine/release.go", "if !f.kept && (h.remains.Entry || h.remains.Open || a.err != nil) {", "if h.remains.Entry || h.remains.Open || a.err != nil {",
+		"internal/engine/release.go", "if !f.kept && (h.origin.remains.Entry || h.origin.remains.Open || a.err != nil) {", "if h.origin.remains.Entry || h.origin.remains.Open || a.err != nil {",
 		"internal/engine", "TestKeepUnanswered",
 	},
 	{

@@ -78,12 +78,12 @@ var promises = []Mutant{
 	},
 	{
 		"waiters trust a lease of their own client",
-		"internal/engine/gate.go", "				e.watchdog.Verify(h.Key)\n", "				_ = h\n",
+		"internal/engine/gate.go", "				e.watchdog.Verify(h.Ref.Key)\n", "				_ = h\n",
 		"internal/engine", "TestQueueBehindDeletedLock",
 	},
 	{
 		"each waiter verifies the lease ahead",
-		"internal/engine/gate.go", "g.head != t && !ends || g.hold == nil || now-max(g.verified, g.hold.granted) < fresh", "g.hold == nil || t == nil || now < fresh && ends",
+		"internal/engine/gate.go", "g.head != t && !ends || g.hold == nil || now-max(g.verified, g.hold.origin.at) < fresh", "g.hold == nil || t == nil || now < fresh && ends",
 		"internal/engine", "TestQueueBehindLease",
 	},
 	{
@@ -103,7 +103,7 @@ var promises = []Mutant{
 	},
 	{
 		"a late grant ends a newer lease",
-		"internal/engine/local.go", "case h.base < granted.base:", "case h.base != granted.base:",
+		"internal/engine/local.go", "case h.origin.token < granted.origin.token:", "case h.origin.token != granted.origin.token:",
 		"internal/engine", "TestGrantBehindNewerOne",
 	},
 	{

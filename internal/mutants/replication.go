@@ -31,7 +31,7 @@ var replication = []Mutant{
 	},
 	{
 		"a renewal on too few replicas counts",
-		"internal/watchdog/renew.go", "a.err == nil && acked && r.Acked < w.acks", "false && r.Acked < w.acks",
+		"internal/watchdog/renew.go", "a.err == nil && acked && r.Acked < w.replicas.acks", "false && r.Acked < w.replicas.acks",
 		"internal/watchdog", "TestShortOfReplicas",
 	},
 	{
@@ -66,7 +66,7 @@ var replication = []Mutant{
 	},
 	{
 		"the clocks of servers are assumed to agree",
-		"internal/watchdog/watched.go", "d := sent + lease - margin(lease) - c.skew", "d := sent + lease - margin(lease)",
+		"internal/watchdog/watched.go", "d := sent + lease - margin(lease) - c.state.skew", "d := sent + lease - margin(lease)",
 		"internal/watchdog", "TestSkew",
 	},
 	{

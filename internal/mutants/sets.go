@@ -55,7 +55,7 @@ var sets = []Mutant{
 	},
 	{
 		"a joint release frees a lock that is entered again",
-		"internal/engine/joint.go", "		if d.Hold.count > 1 {\n			d.Hold.nest.Unlock()\n			others.Go(d.release)\n			continue\n		}\n", "		d.Hold.count = 1\n",
+		"internal/engine/joint.go", "		if d.Hold.nest.count > 1 {\n			d.Hold.nest.Unlock()\n			others.Go(d.release)\n			continue\n		}\n", "		d.Hold.nest.count = 1\n",
 		"internal/engine", "TestReleaseAllNested",
 	},
 	{
@@ -160,7 +160,7 @@ var sets = []Mutant{
 	},
 	{
 		"the loss does not contain the reason of failed renewals",
-		"internal/watchdog/renew.go", "			c.fault.Store(&failed)\n", "",
+		"internal/watchdog/renew.go", "		c.fault.Store(&fault)\n", "		_ = fault\n",
 		"test/faults", "TestLossHasCause",
 	},
 	{

@@ -6,12 +6,12 @@ func init() { All = append(All, watchdogs...) }
 var watchdogs = []Mutant{
 	{
 		"a lease is confirmed by a server that ends it before the deadline",
-		"internal/watchdog/watched.go", "return max(c.renewal, (claim", "return max(c.renewal, (min(claim, time.Millisecond)",
+		"internal/watchdog/watched.go", "return max(c.state.renewal, (claim", "return max(c.state.renewal, (min(claim, time.Millisecond)",
 		"internal/watchdog", "TestFailoverOfExtended",
 	},
 	{
 		"a lease of fixed time is not verified",
-		"internal/watchdog/watched.go", "	if !c.inFlight {\n", "	if !c.inFlight && (c.renewal > 0 || c.verify) {\n",
+		"internal/watchdog/watched.go", "	if !c.state.inFlight {\n", "	if !c.state.inFlight && (c.state.renewal > 0 || c.state.verify) {\n",
 		"internal/watchdog", "TestFixedLeaseTakenAway",
 	},
 	{
@@ -21,7 +21,7 @@ var watchdogs = []Mutant{
 	},
 	{
 		"an answer to an earlier request verifies a lease",
-		"internal/watchdog/watched.go", "		c.verifyAgain = true\n", "		c.verifyAgain = false\n",
+		"internal/watchdog/watched.go", "		c.state.verifyAgain = true\n", "		c.state.verifyAgain = false\n",
 		"internal/watchdog", "TestVerifyDuringRenewal",
 	},
 	{
@@ -31,7 +31,7 @@ var watchdogs = []Mutant{
 	},
 	{
 		"a server that refuses everything is asked without a pause",
-		"internal/watchdog/renew.go", "return min(retry(period)<<c.refused, period/4)", "return retry(period)",
+		"internal/watchdog/renew.go", "return min(retry(period)<<c.state.refused, period/4)", "return retry(period)",
 		"internal/watchdog", "TestRefusedEverything",
 	},
 	{
@@ -51,7 +51,7 @@ var watchdogs = []Mutant{
 	},
 	{
 		"all leases on a key are removed with one of them",
-		"internal/watchdog/watchdog.go", "	case c.next != nil:\n		w.byKey[c.Key] = c.next\n", "",
+		"internal/watchdog/watchdog.go", "	case c.state.next != nil:\n		w.byKey[c.Ref.Key] = c.state.next\n", "",
 		"internal/watchdog", "TestOn$",
 	},
 	{
@@ -71,7 +71,7 @@ var watchdogs = []Mutant{
 	},
 	{
 		"a lease that was granted beside a ForceUnlock is believed in",
-		"internal/engine/grant.go", "if a.e.forced.since(h.Key, g.sent) || stale {", "if stale {",
+		"internal/engine/grant.go", "if a.e.forced.since(h.Ref.Key, g.sent) || stale {", "if stale {",
 		"internal/engine", "TestForceBesideFixedGrant",
 	},
 	{

@@ -163,7 +163,7 @@ func TestFailoverBeforeGuard(t *testing.T) {
 		term := r.d.Place("a").Term
 		r.d.FailOver("a")
 		user := new(lossRecorder)
-		c := &Watched{LockRef: script.LockRef{Key: "a", Owner: "me:1"}, Handler: user, Lease: lease, Term: term}
+		c := &Watched{Ref: script.LockRef{Key: "a", Owner: "me:1"}, Handler: user, Lease: lease, Term: term}
 		r.w.Guard(c, sent, 0)
 		time.Sleep(time.Second)
 		if why := user.reason(); why != Failover {

@@ -28,10 +28,10 @@ type queueKey struct {
 // queueOf returns the queue in which to renew a lease. The caller holds w.mu.
 func (w *Watchdog) queueOf(c *Watched, now time.Duration) queueKey {
 	return queueKey{
-		node:   w.d.Place(c.Key).Node,
-		sort:   c.Sort(),
-		acked:  w.acks > 0 && c.renewal > 0,
-		urgent: c.verify || c.warning()-now < c.renewal/3,
+		node:   w.d.Place(c.Ref.Key).Node,
+		sort:   c.Ref.Sort(),
+		acked:  w.replicas.acks > 0 && c.state.renewal > 0,
+		urgent: c.state.verify || c.warning()-now < c.state.renewal/3,
 		rank:   bits.Len64(uint64(w.patience(c, now).Milliseconds())),
 	}
 }
@@ -40,8 +40,8 @@ func (w *Watchdog) queueOf(c *Watched, now time.Duration) queueKey {
 // of the time until the warning, so that a second renewal can still be in time.
 func (w *Watchdog) patience(c *Watched, now time.Duration) time.Duration {
 	limit := w.every
-	if c.renewal > 0 {
-		limit = c.renewal / 6
+	if c.state.renewal > 0 {
+		limit = c.state.renewal / 6
 	}
 	return max(min(limit, (c.warning()-now)/2), time.Millisecond)
 }
@@ -50,20 +50,20 @@ func (w *Watchdog) patience(c *Watched, now time.Duration) time.Duration {
 // due soon are sent with them. So leases that were acquired shortly after each other
 // share a call from then on. The caller holds w.mu.
 func (w *Watchdog) sendDue(now time.Duration) {
-	if len(w.guarded) == 0 || w.guarded[0].at > now {
+	if len(w.guarded) == 0 || w.guarded[0].state.at > now {
 		return
 	}
 	renew := make(map[queueKey][]*Watched)
 	for _, c := range w.guarded {
-		if c.inFlight || c.due > now+w.every/8 {
+		if c.state.inFlight || c.state.due > now+w.every/8 {
 			continue
 		}
 		q := w.queueOf(c, now)
 		if w.inFlight[q] {
-			c.due = now + retry(w.period(c.renewal)) // the queue may be free then
+			c.state.due = now + retry(w.period(c.state.renewal)) // the queue may be free then
 			continue
 		}
-		c.inFlight = true
+		c.state.inFlight = true
 		renew[q] = append(renew[q], c)
 	}
 	for _, c := range w.guarded {
@@ -101,16 +101,16 @@ func (w *Watchdog) renewal(q queueKey, cs []*Watched, now time.Duration) func() 
 	open := make(map[int]int)
 	var weights []int
 	for _, c := range cs {
-		slot := w.d.Place(c.Key).Slot
+		slot := w.d.Place(c.Ref.Key).Slot
 		i, ok := open[slot]
-		if !ok || weights[i]+c.Weight() > maxBatch {
+		if !ok || weights[i]+c.Ref.Weight() > maxBatch {
 			i = len(batches)
 			open[slot] = i
 			batches = append(batches, nil)
 			weights = append(weights, 0)
 		}
 		batches[i] = append(batches[i], c)
-		weights[i] += c.Weight()
+		weights[i] += c.Ref.Weight()
 	}
 	return func() {
 		for len(batches) > 0 {
@@ -132,10 +132,10 @@ func (w *Watchdog) send(batches [][]*Watched, acked bool, limit time.Duration) (
 		asked := make([]time.Duration, len(cs))
 		hs := make([]script.LockRef, len(cs))
 		for j, c := range cs {
-			asked[j], hs[j] = c.renewFor(now), c.LockRef
+			asked[j], hs[j] = c.renewFor(now), c.Ref
 		}
 		calls[i] = script.Renew(asked, hs)
-		place := w.d.Place(cs[0].Key)
+		place := w.d.Place(cs[0].Ref.Key)
 		answers[i] = answer{asked: asked, term: place.Term, node: place.Node}
 	}
 	w.mu.Unlock()
@@ -150,8 +150,8 @@ func (w *Watchdog) send(batches [][]*Watched, acked bool, limit time.Duration) (
 		if a.err == nil {
 			a.held, a.err = script.Renewed(r.Reply, len(cs))
 		}
-		if a.err == nil && acked && r.Acked < w.acks {
-			a.unacked = fmt.Errorf("%d of %d replicas acknowledged the renewal", r.Acked, w.acks)
+		if a.err == nil && acked && r.Acked < w.replicas.acks {
+			a.unacked = fmt.Errorf("%d of %d replicas acknowledged the renewal", r.Acked, w.replicas.acks)
 		}
 		w.settle(cs, a)
 	}
@@ -171,7 +171,7 @@ func (w *Watchdog) ask(ctx context.Context, calls []driver.Call, acked bool, lim
 	if !acked {
 		return w.d.DoMany(ctx, calls)
 	}
-	return w.d.DoAcked(ctx, calls, w.acks, min(w.ackTime, limit/2)) // the rest is for the reply, which says how many have it
+	return w.d.DoAcked(ctx, calls, w.replicas.acks, min(w.replicas.within, limit/2)) // the rest is for the reply, which says how many have it
 }
 
 // An answer is the result of one renewal of several leases.
@@ -185,114 +185,130 @@ type answer struct {
 	node    string
 }
 
-// note adds a lease to a renewal.
-func (w *Watchdog) note(r *Renewal, c *Watched, now time.Duration) {
-	if overdue := w.overdue(c, now); r.Leases == 0 || overdue > r.Overdue {
-		r.LockRef, r.Overdue = c.LockRef, overdue
-	}
-	r.Late = max(r.Late, now-c.confirmed-w.period(c.renewal))
-	r.Leases++
+// An outcome is what an answer means for its leases.
+type outcome struct {
+	Renewal
+	kept []*Watched
+	lost []*Watched
+	whys []Reason // of lost
+	warn bool     // a lease ends without the renewal, which has failed
 }
 
-// settle applies the answer of one renewal to its leases.
+// settle applies the answer of one renewal to its leases, and then tells of it without a lock:
+// the losses before anything else.
 func (w *Watchdog) settle(cs []*Watched, a answer) {
-	var lost []*Watched
-	var whys []Reason
-	needed := false // a lease ends without the renewal
-	failed := cmp.Or(a.err, a.unacked)
-	r := Renewal{Err: failed}
-	var kept []*Watched
+	o := outcome{Renewal: Renewal{Err: cmp.Or(a.err, a.unacked), Node: a.node}}
 	w.mu.Lock()
 	now := clock.Now()
 	for i, c := range cs {
-		if c.index >= 0 {
-			w.note(&r, c, now)
-		}
-		again := c.verifyAgain
-		c.inFlight, c.verifyAgain = false, false
-		c.verify = c.verify || again
-		switch {
-		case c.index < 0: // released or lost meanwhile
-		case a.err != nil || a.unacked != nil && a.held[i]:
-			c.unacked = a.unacked != nil || c.unacked && driver.ClassOf(a.err) == driver.Ambiguous
-			c.fault.Store(&failed)
-			c.due = clock.Now() + w.pause(c, a.err)
-			needed = needed || c.renewal > 0 || c.verify
-			w.reschedule(c)
-		case a.held[i]:
-			c.fault.Store(nil)
-			c.unacked, c.refused = false, 0
-			c.confirmed = a.sent
-			r.Verified += boolInt(c.Term != a.term)
-			c.Term = a.term
-			c.verify = again || c.Term != w.d.Place(c.Key).Term // the term has changed meanwhile
-			if c.renewal > 0 {
-				c.extend(a.sent, a.asked[i])
-			}
-			c.due = a.sent + w.period(c.renewal)
-			if c.verify {
-				c.due = 0
-			}
-			w.reschedule(c)
-			kept = append(kept, c)
-		default:
-			w.drop(c)
-			lost, whys = append(lost, c), append(whys, c.denied(a.term, w.d.Place(c.Key).Term))
-		}
+		w.apply(&o, c, &a, i, now)
 	}
-	if failed == nil {
-		w.stats.Renewals += uint64(r.Leases)
-	} else {
-		w.stats.FailedRenewals += uint64(r.Leases)
-	}
-	warn := needed && w.ctx.Err() == nil && (w.warned == 0 || a.sent-w.warned >= time.Second) // not for every attempt
-	if warn {
-		w.warned = a.sent
-	}
+	w.count(&o, a.sent)
 	w.mu.Unlock()
-	for i, c := range lost {
-		c.Handler.Lost(whys[i])
+	for i, c := range o.lost {
+		c.Handler.Lost(o.whys[i])
 	}
-	if w.renewed != nil && r.Leases > 0 {
-		r.Node = a.node
-		w.renewed(r)
+	if w.renewed != nil && o.Leases > 0 {
+		w.renewed(o.Renewal)
 	}
-	for _, c := range kept {
+	for _, c := range o.kept {
 		if k, ok := c.Handler.(Keeper); ok {
 			k.Kept()
 		}
 	}
-	if warn {
-		w.log.Warn("cannot renew leases, will try again", "leases", len(cs), "error", failed)
+	w.logOutcome(&o, len(cs))
+}
+
+// note adds a lease to a renewal. The caller holds w.mu.
+func (w *Watchdog) note(r *Renewal, c *Watched, now time.Duration) {
+	if overdue := w.overdue(c, now); r.Leases == 0 || overdue > r.Overdue {
+		r.LockRef, r.Overdue = c.Ref, overdue
 	}
-	for i, c := range lost {
+	r.Late = max(r.Late, now-c.state.confirmed-w.period(c.state.renewal))
+	r.Leases++
+}
+
+// apply applies an answer to the lease with that number. The caller holds w.mu.
+func (w *Watchdog) apply(o *outcome, c *Watched, a *answer, i int, now time.Duration) {
+	s := &c.state
+	if s.index >= 0 {
+		w.note(&o.Renewal, c, now)
+	}
+	again := s.verifyAgain
+	s.inFlight, s.verifyAgain = false, false
+	s.verify = s.verify || again
+	switch {
+	case s.index < 0: // released or lost meanwhile
+	case a.err != nil || a.unacked != nil && a.held[i]:
+		s.unacked = a.unacked != nil || s.unacked && driver.ClassOf(a.err) == driver.Ambiguous
+		fault := o.Err
+		c.fault.Store(&fault)
+		s.due = clock.Now() + w.pause(c, a.err)
+		o.warn = o.warn || s.renewal > 0 || s.verify
+		w.reschedule(c)
+	case a.held[i]:
+		c.fault.Store(nil)
+		s.unacked, s.refused = false, 0
+		s.confirmed = a.sent
+		if c.Term != a.term {
+			c.Term = a.term
+			o.Verified++
+		}
+		s.verify = again || c.Term != w.d.Place(c.Ref.Key).Term // the term has changed meanwhile
+		if s.renewal > 0 {
+			c.extend(a.sent, a.asked[i])
+		}
+		s.due = a.sent + w.period(s.renewal)
+		if s.verify {
+			s.due = 0
+		}
+		w.reschedule(c)
+		o.kept = append(o.kept, c)
+	default:
+		w.drop(c)
+		o.lost, o.whys = append(o.lost, c), append(o.whys, c.denied(a.term, w.d.Place(c.Ref.Key).Term))
+	}
+}
+
+// count counts the outcome of a renewal that was sent at that time. It does not let every failed
+// attempt be logged. The caller holds w.mu.
+func (w *Watchdog) count(o *outcome, sent time.Duration) {
+	if o.Err == nil {
+		w.stats.Renewals += uint64(o.Leases)
+	} else {
+		w.stats.FailedRenewals += uint64(o.Leases)
+	}
+	if o.warn = o.warn && w.ctx.Err() == nil && (w.warned == 0 || sent-w.warned >= time.Second); o.warn {
+		w.warned = sent
+	}
+}
+
+// logOutcome logs the outcome of a renewal of that many leases.
+func (w *Watchdog) logOutcome(o *outcome, leases int) {
+	if o.warn {
+		w.log.Warn("cannot renew leases, will try again", "leases", leases, "error", o.Err)
+	}
+	for i, c := range o.lost {
 		text := "lease lost: the server says that its owner no longer holds the lock"
-		if whys[i] == Failover {
+		if o.whys[i] == Failover {
 			text = "lease lost: the server was replaced or restarted, and does not know the lease"
 		}
-		w.log.Warn(text, "name", c.Called(), "owner", c.Owner)
+		w.log.Warn(text, "name", c.Ref.Called(), "owner", c.Ref.Owner)
 	}
 }
 
 // pause returns how long to wait after a renewal that failed. The caller holds w.mu.
 func (w *Watchdog) pause(c *Watched, err error) time.Duration {
-	if c.renewal == 0 && !c.verify {
+	if c.state.renewal == 0 && !c.state.verify {
 		return w.every // the lease does not depend on it
 	}
-	period := w.period(c.renewal)
+	period := w.period(c.state.renewal)
 	if err == nil || driver.ClassOf(err) != driver.Fatal {
 		left := max(c.warning()-clock.Now(), 0) / 4 // the first lease of a grant by a release is short
 		return min(retry(period), max(left, 5*time.Millisecond))
 	}
 	// The server refuses until an operator changes something, and each lease
 	// costs a call of its own.
-	c.refused = min(c.refused+1, 8)
-	return min(retry(period)<<c.refused, period/4)
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+	c.state.refused = min(c.state.refused+1, 8)
+	return min(retry(period)<<c.state.refused, period/4)
 }

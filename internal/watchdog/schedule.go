@@ -10,8 +10,8 @@ import (
 // reschedule moves a lease to its new place in the heap. The caller holds w.mu.
 func (w *Watchdog) reschedule(c *Watched) {
 	c.schedule()
-	heap.Fix(&w.guarded, c.index)
-	w.wakeBy(c.at)
+	heap.Fix(&w.guarded, c.state.index)
+	w.wakeBy(c.state.at)
 }
 
 // wakeBy makes sure that run wakes up at that time or earlier. It starts run if
@@ -62,7 +62,7 @@ func (w *Watchdog) runDue() time.Duration {
 	}
 	next := never
 	if len(w.guarded) > 0 {
-		next = w.guarded[0].at
+		next = w.guarded[0].state.at
 	}
 	sleep := never
 	w.wakesAt = never
@@ -76,17 +76,17 @@ func (w *Watchdog) runDue() time.Duration {
 	w.active = false
 	w.mu.Unlock()
 	for _, c := range ended {
-		if c.unacked && c.renewal > 0 {
+		if c.state.unacked && c.state.renewal > 0 {
 			c.Handler.Lost(Unacked)
 		} else {
 			c.Handler.Lost(Expired)
 		}
 	}
 	for _, c := range ended {
-		if c.renewal > 0 {
-			w.log.Warn("lease lost: no renewal was confirmed in time", "name", c.Called(), "owner", c.Owner)
+		if c.state.renewal > 0 {
+			w.log.Warn("lease lost: no renewal was confirmed in time", "name", c.Ref.Called(), "owner", c.Ref.Owner)
 		} else {
-			w.log.Info("lease expired before it was released", "name", c.Called(), "owner", c.Owner)
+			w.log.Info("lease expired before it was released", "name", c.Ref.Called(), "owner", c.Ref.Owner)
 		}
 	}
 	return sleep
@@ -96,7 +96,7 @@ func (w *Watchdog) runDue() time.Duration {
 // caller holds w.mu.
 func (w *Watchdog) takeEnded(now time.Duration) []*Watched {
 	var ended, later []*Watched
-	for len(w.guarded) > 0 && w.guarded[0].at <= now {
+	for len(w.guarded) > 0 && w.guarded[0].state.at <= now {
 		c := w.guarded[0]
 		if c.warning() <= now {
 			w.drop(c)

@@ -22,7 +22,7 @@ type Stats struct {
 
 // HeldStats describe a lease.
 type HeldStats struct {
-	*Watched
+	Lease     *Watched
 	Confirmed time.Duration // when the last request was sent that the server has confirmed
 }
 
@@ -34,9 +34,9 @@ func (w *Watchdog) Stats() (Stats, []HeldStats) {
 	now := clock.Now()
 	held := make([]HeldStats, len(w.guarded))
 	for i, c := range w.guarded {
-		held[i] = HeldStats{c, c.confirmed}
-		if c.renewal > 0 && (s.Oldest == 0 || c.confirmed < s.Oldest) {
-			s.Oldest = c.confirmed
+		held[i] = HeldStats{c, c.state.confirmed}
+		if c.state.renewal > 0 && (s.Oldest == 0 || c.state.confirmed < s.Oldest) {
+			s.Oldest = c.state.confirmed
 		}
 		s.Overdue = max(s.Overdue, w.overdue(c, now))
 	}

@@ -19,7 +19,7 @@ import (
 func (r *rig) extend(c *Watched, d time.Duration) {
 	r.t.Helper()
 	sent := clock.Now()
-	if held, err := script.Prolong(context.Background(), r.d, c.LockRef, d); !held || err != nil {
+	if held, err := script.Prolong(context.Background(), r.d, c.Ref, d); !held || err != nil {
 		r.t.Fatal(held, err)
 	}
 	if !r.w.Extend(c, sent, d) {
@@ -135,7 +135,7 @@ func TestVariedFixedReads(t *testing.T) {
 		for i := range n {
 			length := 20*time.Second + time.Duration(i)*37*time.Millisecond
 			h := script.LockRef{Key: fmt.Sprint("a", i), Owner: "me:1", Reads: fmt.Sprint("{a", i, "}:me:1")}
-			r.w.Guard(&Watched{LockRef: h, Handler: new(lossRecorder), Lease: length}, clock.Now(), 0)
+			r.w.Guard(&Watched{Ref: h, Handler: new(lossRecorder), Lease: length}, clock.Now(), 0)
 		}
 		time.Sleep(lease/3 + time.Second)
 		d.mu.Lock()
@@ -252,7 +252,7 @@ func TestCloseIsAtomic(t *testing.T) {
 		var guarded [n]bool
 		var wg sync.WaitGroup
 		for i := range n {
-			leases[i] = Watched{LockRef: script.LockRef{Key: "a", Owner: "me:1"}, Handler: new(lossRecorder), Lease: lease}
+			leases[i] = Watched{Ref: script.LockRef{Key: "a", Owner: "me:1"}, Handler: new(lossRecorder), Lease: lease}
 			guard := func() { guarded[i], _ = w.Guard(&leases[i], clock.Now(), lease) }
 			if i == 0 {
 				guard() // at least one lease is guarded before Close

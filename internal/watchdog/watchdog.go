@@ -34,9 +34,11 @@ type Watchdog struct {
 
 	renewed func(Renewal) // called after each answer; nil: not
 
-	acks    int           // replicas that must have a renewal
-	ackTime time.Duration // to wait for them
-	skew    time.Duration // how far the clocks of the servers may be apart
+	replicas struct {
+		acks   int           // how many must have a renewal
+		within time.Duration // to wait for them
+		skew   time.Duration // how far the clocks of the servers may be apart
+	}
 
 	mu       sync.Mutex
 	guarded  watchedHeap         // all leases, ordered by when they need attention
@@ -73,7 +75,7 @@ func New(d driver.Driver, every time.Duration, log *slog.Logger) *Watchdog {
 // it counts, and how far the clocks of the servers may be apart. The skew shortens
 // every lease. Require must be called before Guard.
 func (w *Watchdog) Require(acks int, within, skew time.Duration) {
-	w.acks, w.ackTime, w.skew = acks, within, skew
+	w.replicas.acks, w.replicas.within, w.replicas.skew = acks, within, skew
 }
 
 // Observe makes the watchdog call renewed after each answer to a renewal, without a
@@ -99,24 +101,24 @@ func (w *Watchdog) Guard(c *Watched, sent, renewal time.Duration) (ok, others bo
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		c.index = -1
+		c.state.index = -1
 		return false, false
 	}
-	c.renewal, c.skew, c.confirmed = renewal, w.skew, sent
+	c.state.renewal, c.state.skew, c.state.confirmed = renewal, w.replicas.skew, sent
 	c.extend(sent, cmp.Or(c.First, c.Lease))
-	c.due = sent + w.period(renewal)
+	c.state.due = sent + w.period(renewal)
 	if c.First > 0 {
-		c.due = min(c.due, clock.Now()+firstRenewal)
+		c.state.due = min(c.state.due, clock.Now()+firstRenewal)
 	}
-	if c.Term != w.d.Place(c.Key).Term { // the term has changed since the request
+	if c.Term != w.d.Place(c.Ref.Key).Term { // the term has changed since the request
 		c.verifyNow()
 	}
 	c.schedule()
 	heap.Push(&w.guarded, c)
 	w.link(c)
 	w.active = true
-	w.wakeBy(c.at)
-	return true, c.next != nil
+	w.wakeBy(c.state.at)
+	return true, c.state.next != nil
 }
 
 // Extend notes that a request sent at that time was granted that lease time. It
@@ -124,11 +126,11 @@ func (w *Watchdog) Guard(c *Watched, sent, renewal time.Duration) (ok, others bo
 func (w *Watchdog) Extend(c *Watched, sent, lease time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c.index < 0 {
+	if c.state.index < 0 {
 		return false
 	}
 	c.extend(sent, lease)
-	c.confirmed = max(c.confirmed, sent)
+	c.state.confirmed = max(c.state.confirmed, sent)
 	w.reschedule(c)
 	return true
 }
@@ -138,11 +140,11 @@ func (w *Watchdog) Extend(c *Watched, sent, lease time.Duration) bool {
 func (w *Watchdog) Renew(c *Watched, renewal time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if c.index < 0 || c.renewal == renewal {
+	if c.state.index < 0 || c.state.renewal == renewal {
 		return
 	}
-	c.renewal = renewal
-	c.due = clock.Now() + w.period(renewal)
+	c.state.renewal = renewal
+	c.state.due = clock.Now() + w.period(renewal)
 	w.reschedule(c)
 }
 
@@ -159,10 +161,10 @@ func (w *Watchdog) period(renewal time.Duration) time.Duration {
 // it is lost. Half of the time to renew it is left at 0.5, however long the lease is. The
 // caller holds w.mu.
 func (w *Watchdog) overdue(c *Watched, now time.Duration) float64 {
-	if c.renewal == 0 {
+	if c.state.renewal == 0 {
 		return 0
 	}
-	due := c.confirmed + w.period(min(c.granted, c.renewal))
+	due := c.state.confirmed + w.period(min(c.state.granted, c.state.renewal))
 	return min(max(float64(now-due), 0)/float64(max(c.warning()-due, 1)), 1)
 }
 
@@ -171,7 +173,7 @@ func (w *Watchdog) overdue(c *Watched, now time.Duration) float64 {
 func (w *Watchdog) Verify(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for c := w.byKey[key]; c != nil; c = c.next {
+	for c := w.byKey[key]; c != nil; c = c.state.next {
 		c.verifyNow()
 		w.reschedule(c)
 	}
@@ -197,7 +199,7 @@ func (w *Watchdog) verifySuspects() {
 	w.suspect = false
 	n := 0
 	for _, c := range w.guarded {
-		if !c.verify && c.Term != w.d.Place(c.Key).Term {
+		if !c.state.verify && c.Term != w.d.Place(c.Ref.Key).Term {
 			c.verifyNow()
 			c.schedule()
 			n++
@@ -219,10 +221,10 @@ func (w *Watchdog) Drop(c *Watched) bool {
 
 // drop is Drop for a caller that holds w.mu.
 func (w *Watchdog) drop(c *Watched) bool {
-	if c.index < 0 {
+	if c.state.index < 0 {
 		return false
 	}
-	heap.Remove(&w.guarded, c.index)
+	heap.Remove(&w.guarded, c.state.index)
 	w.unlink(c)
 	c.deadline.Store(0)
 	return true
@@ -230,27 +232,27 @@ func (w *Watchdog) drop(c *Watched) bool {
 
 // link adds a lease to the list of its key. The caller holds w.mu.
 func (w *Watchdog) link(c *Watched) {
-	c.next = w.byKey[c.Key]
-	if c.next != nil {
-		c.next.prev = c
+	c.state.next = w.byKey[c.Ref.Key]
+	if c.state.next != nil {
+		c.state.next.state.prev = c
 	}
-	w.byKey[c.Key] = c
+	w.byKey[c.Ref.Key] = c
 }
 
 // unlink removes a lease from the list of its key. The caller holds w.mu.
 func (w *Watchdog) unlink(c *Watched) {
-	if c.next != nil {
-		c.next.prev = c.prev
+	if c.state.next != nil {
+		c.state.next.state.prev = c.state.prev
 	}
 	switch {
-	case c.prev != nil:
-		c.prev.next = c.next
-	case c.next != nil:
-		w.byKey[c.Key] = c.next
+	case c.state.prev != nil:
+		c.state.prev.state.next = c.state.next
+	case c.state.next != nil:
+		w.byKey[c.Ref.Key] = c.state.next
 	default:
-		delete(w.byKey, c.Key)
+		delete(w.byKey, c.Ref.Key)
 	}
-	c.next, c.prev = nil, nil
+	c.state.next, c.state.prev = nil, nil
 }
 
 // Lose stops watching a lease and tells its handler why. It returns false if the
@@ -268,7 +270,7 @@ func (w *Watchdog) Lose(c *Watched, why Reason) bool {
 func (w *Watchdog) Denied(c *Watched) Reason {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return c.denied(w.d.Place(c.Key).Term)
+	return c.denied(w.d.Place(c.Ref.Key).Term)
 }
 
 // On returns the watched leases on a key. Its cost does not depend on the number of
@@ -277,7 +279,7 @@ func (w *Watchdog) On(key string) []*Watched {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var cs []*Watched
-	for c := w.byKey[key]; c != nil; c = c.next {
+	for c := w.byKey[key]; c != nil; c = c.state.next {
 		cs = append(cs, c)
 	}
 	return cs
@@ -292,7 +294,7 @@ func (w *Watchdog) Close() []*Watched {
 	w.guarded = nil
 	clear(w.byKey)
 	for _, c := range cs {
-		c.index, c.next, c.prev = -1, nil, nil
+		c.state.index, c.state.next, c.state.prev = -1, nil, nil
 		c.deadline.Store(0)
 	}
 	w.mu.Unlock()

@@ -71,7 +71,7 @@ func (r *rig) guard(key string, renewed bool) (*Watched, *lossRecorder) {
 		r.t.Fatal(v, err)
 	}
 	user := new(lossRecorder)
-	c := &Watched{LockRef: script.LockRef{Key: key, Owner: "me:1"}, Handler: user, Lease: lease}
+	c := &Watched{Ref: script.LockRef{Key: key, Owner: "me:1"}, Handler: user, Lease: lease}
 	var renewal time.Duration
 	if renewed {
 		renewal = lease

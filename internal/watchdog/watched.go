@@ -36,7 +36,7 @@ type Keeper interface {
 // A Watched is a lease that the watchdog watches. Set the exported fields before
 // Guard, and do not change them later.
 type Watched struct {
-	script.LockRef
+	Ref     script.LockRef
 	Handler LossHandler
 	Lease   time.Duration // the granted lease time
 	First   time.Duration // the lease time until the first renewal, if it is shorter
@@ -44,8 +44,11 @@ type Watched struct {
 
 	deadline atomic.Int64          // a value of clock.Now; zero if not watched
 	fault    atomic.Pointer[error] // of the last renewal; nil if there was none or it succeeded
+	state    state
+}
 
-	// Guarded by the watchdog's lock.
+// A state is what the watchdog knows of a lease. The watchdog's lock guards it.
+type state struct {
 	granted     time.Duration // the lease time from which the deadline follows
 	renewal     time.Duration // the lease time that renewals ask for; zero: only verified
 	due         time.Duration // when to renew or verify next
@@ -58,9 +61,7 @@ type Watched struct {
 	skew        time.Duration // shortens the lease; see Watchdog.Require
 	at          time.Duration // when the watchdog handles it next: the warning, or due
 	index       int           // in the watchdog's heap; -1 if not watched
-
-	// The other leases on the same key: a list without a fixed order.
-	next, prev *Watched
+	next, prev  *Watched      // the other leases on the same key: a list without a fixed order
 }
 
 // Deadline returns the time, a value of clock.Now, until which the server is known to
@@ -95,20 +96,20 @@ func gap(lease time.Duration) time.Duration {
 // InTime reports whether a lease can be used now that was granted to a request sent at
 // that time.
 func (w *Watchdog) InTime(now, sent, lease time.Duration) bool {
-	return now < sent+lease-margin(lease)-w.skew-gap(lease)
+	return now < sent+lease-margin(lease)-w.replicas.skew-gap(lease)
 }
 
 // Tail returns how much of the lease is left at the server when the holder is told
 // that it ends. Call it only when the lease is no longer watched.
-func (c *Watched) Tail() time.Duration { return c.gap() + margin(c.granted) + c.skew }
+func (c *Watched) Tail() time.Duration { return c.gap() + margin(c.state.granted) + c.state.skew }
 
 // extend moves the deadline to that of a confirmed request that was sent at that
 // time. It never moves the deadline back.
 func (c *Watched) extend(sent, lease time.Duration) {
-	d := sent + lease - margin(lease) - c.skew
+	d := sent + lease - margin(lease) - c.state.skew
 	if d > c.Deadline() {
 		c.deadline.Store(int64(d))
-		c.granted = lease
+		c.state.granted = lease
 	}
 }
 
@@ -116,10 +117,10 @@ func (c *Watched) extend(sent, lease time.Duration) {
 // less than was granted before, the gap is that of the shorter time, so that there is
 // time for a renewal.
 func (c *Watched) gap() time.Duration {
-	if c.renewal > 0 {
-		return gap(min(c.granted, c.renewal))
+	if c.state.renewal > 0 {
+		return gap(min(c.state.granted, c.state.renewal))
 	}
-	return gap(c.granted)
+	return gap(c.state.granted)
 }
 
 // warning returns when the holder is told that the lease ends.
@@ -132,25 +133,25 @@ func (c *Watched) warning() time.Duration { return c.Deadline() - c.gap() }
 // lease of fixed length does not get longer by this.
 func (c *Watched) renewFor(now time.Duration) time.Duration {
 	rest := max(c.Deadline()-now, 0)
-	claim := rest + margin(rest) + c.skew
-	return max(c.renewal, (claim + time.Millisecond - 1).Truncate(time.Millisecond))
+	claim := rest + margin(rest) + c.state.skew
+	return max(c.state.renewal, (claim + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
 // verifyNow makes the lease due for verification at once. The answer to a request that
 // is already under way does not count.
 func (c *Watched) verifyNow() {
-	if c.inFlight {
-		c.verifyAgain = true
+	if c.state.inFlight {
+		c.state.verifyAgain = true
 		return
 	}
-	c.verify, c.due = true, 0
+	c.state.verify, c.state.due = true, 0
 }
 
 // schedule sets when the watchdog handles the lease next.
 func (c *Watched) schedule() {
-	c.at = c.warning()
-	if !c.inFlight {
-		c.at = min(c.at, c.due)
+	c.state.at = c.warning()
+	if !c.state.inFlight {
+		c.state.at = min(c.state.at, c.state.due)
 	}
 }
 
@@ -169,16 +170,16 @@ func (c *Watched) denied(terms ...uint64) Reason {
 type watchedHeap []*Watched
 
 func (h watchedHeap) Len() int           { return len(h) }
-func (h watchedHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h watchedHeap) Less(i, j int) bool { return h[i].state.at < h[j].state.at }
 
 func (h watchedHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
+	h[i].state.index, h[j].state.index = i, j
 }
 
 func (h *watchedHeap) Push(x any) {
 	c := x.(*Watched)
-	c.index = len(*h)
+	c.state.index = len(*h)
 	*h = append(*h, c)
 }
 
@@ -187,6 +188,6 @@ func (h *watchedHeap) Pop() any {
 	c := old[len(old)-1]
 	old[len(old)-1] = nil
 	*h = old[:len(old)-1]
-	c.index = -1
+	c.state.index = -1
 	return c
 }
