@@ -206,7 +206,7 @@ func (a *acquisition) held(v *script.Verdict) (pause time.Duration, again bool, 
 		a.claim.Most = 0 // if it loses its place, it gets another one
 	}
 	if a.claim.Check && v.Place > 0 {
-		a.e.queueChecked.Store(true)
+		a.e.rights.queueChecked.Store(true)
 	}
 	if a.wakes.woken {
 		a.wakes.missed++

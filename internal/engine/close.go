@@ -3,14 +3,25 @@ package engine
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
+// A life is the state of an engine from New to the end of Close.
+type life struct {
+	active   atomic.Int64  // calls under way: see closedFlag
+	closing  chan struct{} // closed when Close begins
+	idle     chan struct{} // closed when closing and no call is under way
+	idleOnce sync.Once
+	done     chan struct{} // closed when Close ends
+	unwatch  func()        // stops the calls of Watchdog.Suspect
+}
+
 func (e *Engine) isClosing() bool {
 	select {
-	case <-e.closing:
+	case <-e.life.closing:
 		return true
 	default:
 		return false
@@ -19,7 +30,7 @@ func (e *Engine) isClosing() bool {
 
 // begin notes that a call is under way. It returns ErrClosed if the engine is closed.
 func (e *Engine) begin() error {
-	if e.active.Add(oneCall)&closedFlag != 0 {
+	if e.life.active.Add(oneCall)&closedFlag != 0 {
 		e.end()
 		return ErrClosed
 	}
@@ -28,15 +39,15 @@ func (e *Engine) begin() error {
 
 // end notes that a call has ended.
 func (e *Engine) end() {
-	if e.active.Add(-oneCall) == closedFlag {
+	if e.life.active.Add(-oneCall) == closedFlag {
 		e.becomeIdle()
 	}
 }
 
 // becomeIdle notes that the engine is closed and no call is under way.
-func (e *Engine) becomeIdle() { e.idleOnce.Do(func() { close(e.idle) }) }
+func (e *Engine) becomeIdle() { e.life.idleOnce.Do(func() { close(e.life.idle) }) }
 
-// Engine.active is the number of calls under way in units of oneCall, and a flag.
+// The number of active calls is the number of calls under way in units of oneCall, and a flag.
 const (
 	closedFlag = 1
 	oneCall    = 2
@@ -46,21 +57,21 @@ const (
 // the locks at the server, and ends every goroutine. If a server does not answer, Close
 // takes at most twice the limit.
 func (e *Engine) Close(limit time.Duration) {
-	was := e.active.Or(closedFlag)
+	was := e.life.active.Or(closedFlag)
 	if was&closedFlag != 0 {
-		<-e.done
+		<-e.life.done
 		return
 	}
-	close(e.closing)
+	close(e.life.closing)
 	if was == 0 {
 		e.becomeIdle()
 	}
-	defer close(e.done)
+	defer close(e.life.done)
 
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	select { // a lock that is being granted now becomes a hold, or is undone
-	case <-e.idle:
+	case <-e.life.idle:
 	case <-ctx.Done():
 	}
 	watched := e.watchdog.Close() // no lock is granted after this
@@ -74,6 +85,6 @@ func (e *Engine) Close(limit time.Duration) {
 	wg.Go(e.withdrawAnnouncement)
 	e.free(limit, left)
 	wg.Wait()
-	e.unwatch()
+	e.life.unwatch()
 	e.hub.Close()
 }

@@ -73,71 +73,53 @@ type Engine struct {
 	hub      *wait.Hub
 	watchdog *watchdog.Watchdog
 	settler  *settle.Settler
+	life     life
 
-	id         string // the first part of every owner
-	owners     atomic.Uint64
-	secrets    secrets // of owners
-	tokens     tokens
-	lateWarned pace   // of late renewals
-	unwatch    func() // stops the calls of Watchdog.Suspect
-	forced     forceTimes
-	outages    outages
-	announcer  announcer
-	refusals   refusals
+	id        string // the first part of every owner
+	owners    atomic.Uint64
+	secrets   secrets // of owners
+	sequences sequences
+	tokens    tokens
+	gates     gates
+	shares    shares
+	forced    forceTimes
+	outages   outages
+	refusals  refusals
+	rights    rights
+	announcer announcer
+	warned    warned
+	counts    Counts
 
-	waitUnsupported atomic.Bool  // the server, or a proxy before it, has no command WAIT
-	queueRefused    atomic.Int64 // until then, the keys and channels of queues are not used: the user has no right to them
-	queueChecked    atomic.Bool  // the user may remove entries from queues
+	mu     sync.Mutex
+	firsts map[string]int    // by shape: see savedFirst
+	runIDs map[server]string // see runID
+}
 
-	tickets sync.Pool // of *ticket
-
-	active  atomic.Int64 // calls under way: see closedFlag
-	waiting atomic.Int64 // acquisitions that wait for the server
-	counts  Counts
-
-	sharing   sync.Mutex
-	shares    map[string]*share // by gate
-	maxShares int               // above this number, unused ones are forgotten
-
-	mu           sync.Mutex
-	sequences    []int          // the free sequences below nextSequence
-	marks        map[int]string // by sequence: the mark of a request that was sent once and answered
-	nextSequence int
-	gates        map[string]*gate
-	maxGates     int                   // above this number, unused ones are forgotten
-	savedYields  map[string]savedYield // by gate: see saveYield
-	firsts       map[string]int        // by shape: see savedFirst
-	runIDs       map[server]string     // see runID
-	localWarned  map[string]bool       // by key: see logLocalWait
-	closing      chan struct{}         // closed when Close begins
-	idle         chan struct{}         // closed when closing and no call is under way
-	idleOnce     sync.Once
-	done         chan struct{} // closed when Close ends
+// rights say what the server refuses to this client, as far as that is known.
+type rights struct {
+	noWait       atomic.Bool  // the server, or a proxy before it, has no command WAIT
+	queueRefused atomic.Int64 // until then, the keys and channels of queues are not used: the user has no right to them
+	queueChecked atomic.Bool  // the user may remove entries from queues
 }
 
 // New returns an engine on d.
 func New(d driver.Driver, o Options) *Engine {
 	e := &Engine{
 		d: d, o: o,
-		watchdog:    watchdog.New(d, o.Renew, o.Log),
-		settler:     settle.New(d, o.grace(), o.Renew),
-		id:          newID(),
-		gates:       make(map[string]*gate),
-		maxGates:    minGates,
-		shares:      make(map[string]*share),
-		maxShares:   minShares,
-		savedYields: make(map[string]savedYield),
-		firsts:      make(map[string]int),
-		runIDs:      make(map[server]string),
-		localWarned: make(map[string]bool),
-		closing:     make(chan struct{}),
-		idle:        make(chan struct{}),
-		done:        make(chan struct{}),
+		watchdog: watchdog.New(d, o.Renew, o.Log),
+		settler:  settle.New(d, o.grace(), o.Renew),
+		life:     life{closing: make(chan struct{}), idle: make(chan struct{}), done: make(chan struct{})},
+		id:       newID(),
+		gates:    gates{byKey: make(map[string]*gate), most: minGates, yields: make(map[string]savedYield)},
+		shares:   shares{byGate: make(map[string]*share), most: minShares},
+		warned:   warned{local: make(map[string]bool)},
+		firsts:   make(map[string]int),
+		runIDs:   make(map[server]string),
 	}
 	e.outages.d, e.outages.report = d, o.Events.Outage
 	e.watchdog.Observe(e.renewed)
 	e.watchdog.Require(o.Replication.acks(), o.Replication.Timeout, o.Replication.Skew)
-	e.unwatch = d.Watch(e.watchdog.Suspect)
+	e.life.unwatch = d.Watch(e.watchdog.Suspect)
 	e.hub = wait.NewHub(d, o.Linger, wait.Told{
 		Lost: func(err error) {
 			o.Log.Warn("subscriptions interrupted, will be restored", "error", err)
@@ -184,7 +166,7 @@ func (e *Engine) renewed(r watchdog.Renewal) {
 	if e.o.Events.Renewed != nil {
 		e.o.Events.Renewed(r)
 	}
-	if r.Err == nil && r.Overdue > lateOverdue && e.lateWarned.pass(latePause) {
+	if r.Err == nil && r.Overdue > lateOverdue && e.warned.late.pass(latePause) {
 		e.warn(Warning{Reason: "late renewal", Name: r.Called(), Owner: r.Owner, Err: errLate}, "late", clock.Rounded(r.Late), "leases", r.Leases)
 	}
 }

@@ -359,7 +359,7 @@ func TestQueuedCancel(t *testing.T) {
 		release(t, h)
 		wg.Wait()
 		release(t, acquire(t, a, forever))
-		if g := a.gates["k"]; g != nil && !g.asNew() || d.Holder("k") != "" {
+		if g := a.gates.byKey["k"]; g != nil && !g.asNew() || d.Holder("k") != "" {
 			t.Errorf("left %+v, held by %q", g, d.Holder("k"))
 		}
 	})

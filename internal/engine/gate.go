@@ -13,7 +13,7 @@ import (
 // A gate is the queue of one process for one name.
 type gate struct {
 	key  string
-	refs int // calls and holds that use it; guarded by Engine.mu
+	refs int // calls and holds that use it; guarded by gates.mu
 
 	mu     sync.Mutex
 	turns  int   // how many calls have the turn; more than one only if many may hold the lock
@@ -42,6 +42,15 @@ type ticket struct {
 	timer      *time.Timer   // fires when the hold that has the turn should be verified
 }
 
+// gates are the gates of a client.
+type gates struct {
+	mu      sync.Mutex
+	byKey   map[string]*gate
+	most    int                   // above this number, unused ones are forgotten
+	yields  map[string]savedYield // by gate: see saveYield
+	tickets sync.Pool             // of *ticket
+}
+
 // minGates is how many gates are kept at least, because the next call may need them.
 const minGates = 1024
 
@@ -58,21 +67,21 @@ func forget[V any](m map[string]V, most *int, least int, unused func(V) bool) {
 // gate returns the gate of a name and notes one more use of it. It forgets unused gates if
 // there are many.
 func (e *Engine) gate(key string) *gate {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	g := e.gates[key]
+	e.gates.mu.Lock()
+	defer e.gates.mu.Unlock()
+	g := e.gates.byKey[key]
 	if g == nil {
-		forget(e.gates, &e.maxGates, minGates, func(g *gate) bool { return g.refs == 0 })
+		forget(e.gates.byKey, &e.gates.most, minGates, func(g *gate) bool { return g.refs == 0 })
 		g = gatePool.Get().(*gate)
 		g.key = key
-		e.gates[key] = g
+		e.gates.byKey[key] = g
 	}
-	if g.refs == 0 && len(e.savedYields) > 0 {
-		if y, ok := e.savedYields[key]; ok {
+	if g.refs == 0 && len(e.gates.yields) > 0 {
+		if y, ok := e.gates.yields[key]; ok {
 			if y.until > clock.Early() {
 				g.rivals, g.yield = y.rivals, true
 			}
-			delete(e.savedYields, key)
+			delete(e.gates.yields, key)
 		}
 	}
 	g.refs++
@@ -90,14 +99,14 @@ type savedYield struct {
 const maxYields = 128
 
 // saveYield keeps for yieldTime that other clients listen for a name. So a process that
-// locks and releases it in a loop does not starve them. The caller holds e.mu.
+// locks and releases it in a loop does not starve them. The caller holds e.gates.mu.
 func (e *Engine) saveYield(key string, rivals int) {
 	now := clock.Early()
-	if len(e.savedYields) >= maxYields {
-		maps.DeleteFunc(e.savedYields, func(_ string, y savedYield) bool { return y.until <= now })
+	if len(e.gates.yields) >= maxYields {
+		maps.DeleteFunc(e.gates.yields, func(_ string, y savedYield) bool { return y.until <= now })
 	}
-	if len(e.savedYields) < maxYields {
-		e.savedYields[key] = savedYield{now + yieldTime, rivals}
+	if len(e.gates.yields) < maxYields {
+		e.gates.yields[key] = savedYield{now + yieldTime, rivals}
 	}
 }
 
@@ -111,9 +120,9 @@ func (e *Engine) Yield(k target, heard int) {
 	if rivals <= 0 {
 		return
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if g := e.gates[k.Gate()]; g == nil || g.refs == 0 { // otherwise the message also wakes the waiters of this process
+	e.gates.mu.Lock()
+	defer e.gates.mu.Unlock()
+	if g := e.gates.byKey[k.Gate()]; g == nil || g.refs == 0 { // otherwise the message also wakes the waiters of this process
 		e.saveYield(k.Gate(), rivals)
 	}
 }
@@ -122,16 +131,16 @@ var gatePool = sync.Pool{New: func() any { return new(gate) }}
 
 // leaveGate notes one use less. After the last use, the gate is removed, unless it is as new.
 func (e *Engine) leaveGate(g *gate) {
-	e.mu.Lock()
+	e.gates.mu.Lock()
 	g.refs--
 	last := g.refs == 0 && !g.asNew()
 	if last {
-		delete(e.gates, g.key)
+		delete(e.gates.byKey, g.key)
 		if g.yield {
 			e.saveYield(g.key, g.rivals)
 		}
 	}
-	e.mu.Unlock()
+	e.gates.mu.Unlock()
 	if last {
 		g.sub.end(false)
 		*g = gate{}
@@ -163,13 +172,13 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, l
 		left := time.Until(end)
 		pause, fresh = min(pause, left/2), min(fresh, left/3)
 	}
-	t, ok := e.tickets.Get().(*ticket)
+	t, ok := e.gates.tickets.Get().(*ticket)
 	if !ok {
 		t = &ticket{turn: make(chan *Hold, 1), timer: time.NewTimer(pause)}
 	} else {
 		t.timer.Reset(pause)
 	}
-	defer e.tickets.Put(t)
+	defer e.gates.tickets.Put(t)
 	defer t.timer.Stop()
 	t.lease = lease
 	g.push(t)
@@ -182,7 +191,7 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, l
 			return h, nil
 		case <-ctx.Done():
 			err = ctx.Err()
-		case <-e.closing:
+		case <-e.life.closing:
 			err = ErrClosed
 		case <-t.timer.C:
 			if h := g.blocking(t, ends, fresh); h != nil {
@@ -242,9 +251,9 @@ func (g *gate) setHold(h *Hold) {
 
 // hasQueue reports whether a call of this process has the turn for that name.
 func (e *Engine) hasQueue(key string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	g := e.gates[key]
+	e.gates.mu.Lock()
+	defer e.gates.mu.Unlock()
+	g := e.gates.byKey[key]
 	return g != nil && !g.idle()
 }
 

@@ -44,10 +44,10 @@ func TestGatesForgotten(t *testing.T) {
 		for i := range 10 * minGates {
 			e.leaveGate(e.gate(fmt.Sprint(i)))
 		}
-		if n := len(e.gates); n > minGates {
+		if n := len(e.gates.byKey); n > minGates {
 			t.Errorf("%d gates are kept", n)
 		}
-		if e.gates["used"] != used {
+		if e.gates.byKey["used"] != used {
 			t.Error("a gate was forgotten while it was used")
 		}
 		kept := e.gate("kept")
@@ -70,7 +70,7 @@ func TestGateAsNew(t *testing.T) {
 			g := e.gate(name)
 			use(g)
 			e.leaveGate(g)
-			if e.gates[name] != nil {
+			if e.gates.byKey[name] != nil {
 				t.Errorf("a gate with %s was kept", name)
 			}
 		}

@@ -62,7 +62,7 @@ type joint struct {
 func releaseOfEngine(all []Departure) {
 	e := all[0].Hold.e
 	if err := e.begin(); err != nil {
-		<-e.done // Close frees the locks
+		<-e.life.done // Close frees the locks
 		for i := range all {
 			all[i].Err = ErrLost
 		}

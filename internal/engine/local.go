@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,15 +24,22 @@ const maxLocalWarned = 1024
 // logLocalWait logs that a call waits for a hold of its own client, once per lock. A call
 // that should have used the context of that hold waits until the hold ends.
 func (e *Engine) logLocalWait(h *Hold) {
-	e.mu.Lock()
-	first := !e.localWarned[h.Ref.Key] && len(e.localWarned) < maxLocalWarned
+	e.warned.mu.Lock()
+	first := !e.warned.local[h.Ref.Key] && len(e.warned.local) < maxLocalWarned
 	if first {
-		e.localWarned[h.Ref.Key] = true
+		e.warned.local[h.Ref.Key] = true
 	}
-	e.mu.Unlock()
+	e.warned.mu.Unlock()
 	if first {
 		e.warn(Warning{Reason: "own client", Name: h.Ref.Called(), Owner: h.owner, Err: errOwn})
 	}
+}
+
+// warned is what the engine has logged already.
+type warned struct {
+	late  pace // renewals
+	mu    sync.Mutex
+	local map[string]bool // by key: see logLocalWait
 }
 
 // A pace limits how often something is logged.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -18,16 +19,24 @@ import (
 // many sequences as requests under way at the same time, so the number of marks does not
 // grow with the number of requests.
 
+// sequences are the sequences of a client.
+type sequences struct {
+	mu    sync.Mutex
+	free  []int // those below next that are not in use
+	next  int
+	marks map[int]string // by sequence: the mark of a request that was sent once and answered
+}
+
 // newRequest returns a sequence that is not in use, and the name of a new request in it:
 // the engine's id, the sequence, and a number that is higher than all earlier ones.
 func (e *Engine) newRequest() (sequence int, request string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if n := len(e.sequences); n > 0 {
-		sequence, e.sequences = e.sequences[n-1], e.sequences[:n-1]
+	e.sequences.mu.Lock()
+	defer e.sequences.mu.Unlock()
+	if n := len(e.sequences.free); n > 0 {
+		sequence, e.sequences.free = e.sequences.free[n-1], e.sequences.free[:n-1]
 	} else {
-		sequence = e.nextSequence
-		e.nextSequence++
+		sequence = e.sequences.next
+		e.sequences.next++
 	}
 	b := make([]byte, 0, 64)
 	b = strconv.AppendInt(append(append(b, e.id...), ':'), int64(sequence), 10)
@@ -37,9 +46,9 @@ func (e *Engine) newRequest() (sequence int, request string) {
 // freeSequence makes a sequence available again. If it is unknown whether a request was
 // executed, its sequence must not be freed: a new request would replace its mark.
 func (e *Engine) freeSequence(sequence int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.sequences = append(e.sequences, sequence)
+	e.sequences.mu.Lock()
+	defer e.sequences.mu.Unlock()
+	e.sequences.free = append(e.sequences.free, sequence)
 }
 
 // A mark is needed while a second copy of its request may arrive. A request that was sent
@@ -50,10 +59,10 @@ func (e *Engine) freeSequence(sequence int) {
 
 // takeSpentMark returns the mark that the next call of a sequence can delete, or "".
 func (e *Engine) takeSpentMark(sequence int, mark string) string {
-	e.mu.Lock()
-	last := e.marks[sequence]
-	delete(e.marks, sequence)
-	e.mu.Unlock()
+	e.sequences.mu.Lock()
+	last := e.sequences.marks[sequence]
+	delete(e.sequences.marks, sequence)
+	e.sequences.mu.Unlock()
 	if last == "" || last == mark {
 		return ""
 	}
@@ -65,12 +74,12 @@ func (e *Engine) takeSpentMark(sequence int, mark string) string {
 
 // saveSpentMark saves the mark of a request that was sent once and answered.
 func (e *Engine) saveSpentMark(sequence int, mark string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.marks == nil {
-		e.marks = make(map[int]string)
+	e.sequences.mu.Lock()
+	defer e.sequences.mu.Unlock()
+	if e.sequences.marks == nil {
+		e.sequences.marks = make(map[int]string)
 	}
-	e.marks[sequence] = mark
+	e.sequences.marks[sequence] = mark
 }
 
 // orderLife is how long an order is repeated. It is shorter than the life of its mark, so

@@ -78,14 +78,14 @@ func (e *Engine) withoutQueue(k target, err error) (Kind, bool) {
 
 // isQueueRefused reports whether the server has refused the queue a short time ago.
 func (e *Engine) isQueueRefused() bool {
-	until := e.queueRefused.Load()
+	until := e.rights.queueRefused.Load()
 	return until > 0 && clock.Early() < time.Duration(until)
 }
 
 // refuseQueue notes that the user may not use the keys or the channels of queues. The rights
 // may change, so the queue is tried again later.
 func (e *Engine) refuseQueue(err error) {
-	if e.queueRefused.Swap(int64(clock.Early()+refusalTime)) == 0 {
+	if e.rights.queueRefused.Swap(int64(clock.Early()+refusalTime)) == 0 {
 		e.o.Log.Warn("the user may not use the queue of waiting clients, a release will wake all of them", "error", err)
 	}
 }
@@ -156,7 +156,7 @@ func (a *acquisition) expectGrant() {
 	}
 	c.Queue = (c.remains.Entry || s.grants.Live()) && !a.place.unusable
 	c.remains.Entry = c.remains.Entry || c.Queue
-	c.Check = c.Queue && !a.e.queueChecked.Load()
+	c.Check = c.Queue && !a.e.rights.queueChecked.Load()
 }
 
 // useGrant sets g to the grant that a release has made. It returns false if there is none

@@ -145,7 +145,7 @@ func (q *Quorum) waitForReleases(ctx context.Context, wants []*Want, waiters []*
 	add(ctx.Done())
 	for _, w := range wants {
 		if !w.Engine.isClosing() {
-			add(w.Engine.closing)
+			add(w.Engine.life.closing)
 		}
 	}
 	for missing := t.missing(q); missing > 0; missing-- {

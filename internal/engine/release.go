@@ -19,7 +19,7 @@ import (
 // hold was lost before.
 func (h *Hold) Release(user watchdog.LossHandler, renewed bool) error {
 	if err := h.e.begin(); err != nil {
-		<-h.e.done // Close frees the lock
+		<-h.e.life.done // Close frees the lock
 		return ErrLost
 	}
 	defer h.e.end()

@@ -85,7 +85,7 @@ func (e *Engine) do(ctx context.Context, call driver.Call, need int) (reply driv
 	}
 	r := e.d.DoAcked(ctx, []driver.Call{call}, need, e.o.Replication.Timeout)[0]
 	if r.Err != nil && e.o.Replication.Mode == Acked && strings.Contains(r.Err.Error(), "unknown command") {
-		e.waitUnsupported.Store(true) // the call goes through a proxy without WAIT
+		e.rights.noWait.Store(true) // the call goes through a proxy without WAIT
 		reply, err = e.d.Do(ctx, call)
 		return reply, need, err
 	}
@@ -135,7 +135,7 @@ func (e *Engine) replicas(ctx context.Context, key string) int {
 	case Strict:
 		return o.Replicas
 	case Acked:
-		if e.waitUnsupported.Load() {
+		if e.rights.noWait.Load() {
 			return 0
 		}
 		n := e.d.Place(key).Replicas

@@ -64,7 +64,7 @@ func (s *Series) fetch(ctx context.Context, used *currentBlock) error {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
 		return gaveUp(ctx.Err(), &outage{}, 0)
-	case <-s.e.closing:
+	case <-s.e.life.closing:
 		return ErrClosed
 	}
 	defer func() { <-s.turn }()

@@ -50,16 +50,23 @@ func (e *Engine) canShare(t script.Traits, r *Request) bool {
 // minShares is how many shares are kept at least, because the next call may need them.
 const minShares = 64
 
+// shares are the shares of a client.
+type shares struct {
+	mu     sync.Mutex
+	byGate map[string]*share
+	most   int // above this number, unused ones are forgotten
+}
+
 // shareOf returns the share of a gate. It forgets unused ones if there are many. Two calls
 // may have different shares then, and each asks for a hold of its own.
 func (e *Engine) shareOf(gate string) *share {
-	e.sharing.Lock()
-	defer e.sharing.Unlock()
-	s := e.shares[gate]
+	e.shares.mu.Lock()
+	defer e.shares.mu.Unlock()
+	s := e.shares.byGate[gate]
 	if s == nil {
-		forget(e.shares, &e.maxShares, minShares, (*share).unused)
+		forget(e.shares.byGate, &e.shares.most, minShares, (*share).unused)
 		s = new(share)
-		e.shares[gate] = s
+		e.shares.byGate[gate] = s
 	}
 	return s
 }
@@ -133,7 +140,7 @@ func (s *share) follow(ctx context.Context, e *Engine, f *follower, out *outage)
 	case <-timer.C:
 		out.note(errNoShare, since)
 	case <-ctx.Done():
-	case <-e.closing:
+	case <-e.life.closing:
 	}
 	s.mu.Lock()
 	if i := slices.Index(s.followers, f); i >= 0 {

@@ -36,7 +36,7 @@ func TestSharesForgotten(t *testing.T) {
 		for i := range 10 * minShares {
 			e.shareOf(fmt.Sprint(i))
 		}
-		if n := len(e.shares); n > minShares+1 {
+		if n := len(e.shares.byGate); n > minShares+1 {
 			t.Errorf("%d shares are kept", n)
 		}
 		if e.shareOf("asked") != asked {

@@ -12,6 +12,8 @@ type Counts struct {
 	Grants   atomic.Uint64 // by the server
 	Handoffs atomic.Uint64
 	Losses   atomic.Uint64
+
+	waiting atomic.Int64 // acquisitions that wait for the server
 }
 
 // Stats describe an engine at one moment.
@@ -44,15 +46,15 @@ func (e *Engine) Stats() Stats {
 	s.Stats, held = e.watchdog.Stats()
 	s.Subscriptions, s.Live = e.hub.Count()
 	s.Pending = e.settler.Pending()
-	s.Waiting = int(e.waiting.Load())
+	s.Waiting = int(e.counts.waiting.Load())
 	s.Outages = int(e.outages.n.Load())
-	e.mu.Lock()
-	for _, g := range e.gates {
+	e.gates.mu.Lock()
+	for _, g := range e.gates.byKey {
 		g.mu.Lock()
 		s.Waiting += g.length
 		g.mu.Unlock()
 	}
-	e.mu.Unlock()
+	e.gates.mu.Unlock()
 	for _, w := range held {
 		h := w.Lease.Handler.(*Hold)
 		h.mu.Lock()

@@ -166,7 +166,7 @@ func (a *acquisition) wait(d time.Duration) error {
 func (a *acquisition) countWait(waits bool) {
 	if a.wakes.counted != waits && !a.r.Watch {
 		a.wakes.counted = waits
-		a.e.waiting.Add(int64(2*boolInt(waits) - 1))
+		a.e.counts.waiting.Add(int64(2*boolInt(waits) - 1))
 		a.e.announce(false)
 	}
 }
@@ -178,7 +178,7 @@ func (a *acquisition) sleep(wake <-chan struct{}, d time.Duration) (woken bool, 
 
 // sleep waits for wake, for at most d.
 func (e *Engine) sleep(ctx context.Context, wake <-chan struct{}, timer **time.Timer, d time.Duration) (woken bool, err error) {
-	return sleep(ctx, e.closing, wake, timer, d)
+	return sleep(ctx, e.life.closing, wake, timer, d)
 }
 
 func sleep(ctx context.Context, closing, wake <-chan struct{}, timer **time.Timer, d time.Duration) (woken bool, err error) {

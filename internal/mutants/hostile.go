@@ -47,7 +47,7 @@ var hostile = []Mutant{
 	},
 	{
 		"the marks of earlier objects are not deleted",
-		"internal/engine/once.go", "	e.marks[sequence] = mark\n", "",
+		"internal/engine/once.go", "	e.sequences.marks[sequence] = mark\n", "",
 		"test/faults", "TestMarksAreReclaimed",
 	},
 	{
