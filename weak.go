@@ -59,6 +59,6 @@ func (l *Lease) keep() {
 		all = l.parts.leases
 	}
 	for _, l := range all {
-		l.hold.Keep((*lossHandler)(l))
+		l.hold.KeepUser((*lossHandler)(l))
 	}
 }

@@ -36,8 +36,8 @@ type Request struct {
 	// Hasty caps retries of an unavailable server at 20 ms. This is enough to
 	// restore a connection.
 	Hasty bool
-	// Keep renews a fixed lease until the caller sets its renewal.
-	Keep bool
+	// RenewFirst renews a fixed lease until the caller sets its renewal.
+	RenewFirst bool
 	// Ahead returns a future grant without sleeping until it takes effect.
 	Ahead bool
 	// Under, if set, is a hold of another kind on the same lock that admits this

@@ -151,7 +151,7 @@ func (a *acquisition) send(g *grant) error {
 	changes := a.e.refusals.changes(a.traits.Lasting)
 	err = a.e.claim(a.asking, a.k, a.traits, &a.claim.Claim, &g.Verdict)
 	if driver.CodeOf(err) == "WRONGTYPE" {
-		err = a.askForeign(err, &g.Verdict)
+		err = a.claimPlain(err, &g.Verdict)
 	}
 	g.received = clock.Now()
 	if err == nil {

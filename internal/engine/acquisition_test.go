@@ -62,7 +62,7 @@ func TestLastAnswer(t *testing.T) {
 		}
 		b := &Busy{}
 		l.explain(b)
-		if b.Key != "k" || b.Why != "full" || b.Holder != foreignHolder {
+		if b.Key != "k" || b.Why != "full" || b.Holder != plainHolder {
 			t.Errorf("busy: %+v", b)
 		}
 		l.take(&script.Verdict{})

@@ -15,7 +15,7 @@ type lastAnswer struct {
 	seen    time.Duration // when it had that
 	blocker string        // which lock of a group was held
 	why     string        // why, if no holder is the reason
-	foreign bool          // a client of another library holds it
+	plain   bool          // a client of another library holds it
 
 	// For the log.
 	began   time.Duration // when the acquisition began, before it had an owner
@@ -25,7 +25,7 @@ type lastAnswer struct {
 
 // take takes in an answer.
 func (l *lastAnswer) take(v *script.Verdict) {
-	l.blocker, l.why, l.foreign = v.Key, v.Why, v.Plain
+	l.blocker, l.why, l.plain = v.Key, v.Why, v.Plain
 	l.hold(v.TTL)
 }
 
@@ -51,16 +51,16 @@ func (l *lastAnswer) explain(b *Busy) {
 	if b.Why == "" {
 		b.Why = l.why
 	}
-	if l.foreign {
-		b.Holder = foreignHolder
+	if l.plain {
+		b.Holder = plainHolder
 	}
 }
 
 // pollAfter returns after which time a waiter that is not in a queue asks by itself. No message
-// tells of the release of a foreign lock.
+// tells of the release of a plain lock.
 func (l *lastAnswer) pollAfter(poll, blind time.Duration, live bool) time.Duration {
 	d := blind
-	if live && !l.foreign {
+	if live && !l.plain {
 		d = poll
 	}
 	if l.ttl >= 0 {

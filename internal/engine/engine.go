@@ -120,7 +120,7 @@ func New(d driver.Driver, o Options) *Engine {
 	e.watchdog.Observe(e.renewed)
 	e.watchdog.Require(o.Replication.acks(), o.Replication.Timeout, o.Replication.Skew)
 	e.life.unwatch = d.Watch(e.watchdog.Suspect)
-	e.hub = wait.NewHub(d, o.Linger, wait.Told{
+	e.hub = wait.NewHub(d, o.Linger, wait.Callbacks{
 		Lost: func(err error) {
 			o.Log.Warn("subscriptions interrupted, will be restored", "error", err)
 			if o.Events.Subscription != nil {

@@ -84,7 +84,7 @@ func (a *acquisition) hold(h *Hold, k Kind, traits script.Traits, user watchdog.
 		h.nest.renewal = h.Lease
 	}
 	renewal := h.nest.renewal
-	if a.r.Keep {
+	if a.r.RenewFirst {
 		renewal = h.Lease
 	}
 	ok, others := a.e.watchdog.Guard(&h.Watched, g.sent, renewal)

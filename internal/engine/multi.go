@@ -56,7 +56,7 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 		units, patience := order.arrange(planned)
 		// A fixed lease starts when the last lock is granted. Until then, the other
 		// locks are renewed.
-		r.Keep = !r.renewed() && len(units) > 1
+		r.RenewFirst = !r.renewed() && len(units) > 1
 		n, err := takeAll(calls, limited, units, r, patience)
 		if err == nil {
 			order.learn(planned)
@@ -147,7 +147,7 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 			}
 		}
 	}
-	if !r.Keep {
+	if !r.RenewFirst {
 		return n, nil
 	}
 	return n, each(units, func(w *Want) error {

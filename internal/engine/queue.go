@@ -52,7 +52,7 @@ func (e *Engine) withQueue(k Kind) Kind {
 	if !e.o.Queue || e.isQueueRefused() {
 		return k
 	}
-	if q := k.Queued(); q != nil && q.Plain() == k {
+	if q := k.Queued(); q != nil && q.Unqueued() == k {
 		return q
 	}
 	return k
@@ -73,7 +73,7 @@ func (e *Engine) withoutQueue(k target, err error) (Kind, bool) {
 	default:
 		return nil, false
 	}
-	return q.Plain(), true
+	return q.Unqueued(), true
 }
 
 // isQueueRefused reports whether the server has refused the queue a short time ago.
@@ -93,7 +93,7 @@ func (e *Engine) refuseQueue(err error) {
 // withAllowedQueue returns k, without its queue if the user may not use it.
 func (e *Engine) withAllowedQueue(k target) target {
 	if q := k.Traits().Queued; q != nil && e.isQueueRefused() {
-		return q.Plain()
+		return q.Unqueued()
 	}
 	return k
 }

@@ -22,7 +22,7 @@ func (e *Engine) settling(k target, owner string, left settle.Remains) *settle.O
 	k = e.withAllowedQueue(k)
 	o.Free = k.Free(owner)
 	if q := k.Traits().Queued; q != nil {
-		o.Plain = q.Plain().Free(owner)
+		o.Unqueued = q.Unqueued().Free(owner)
 	}
 	return o
 }

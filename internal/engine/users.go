@@ -101,8 +101,8 @@ func same(a, b watchdog.LossHandler) bool {
 	return a == b
 }
 
-// Keep keeps a user in memory until it is told of a loss or removed.
-func (h *Hold) Keep(user watchdog.LossHandler) {
+// KeepUser keeps a user in memory until it is told of a loss or removed.
+func (h *Hold) KeepUser(user watchdog.LossHandler) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if at := h.users.find(user); at != nil {

@@ -31,9 +31,9 @@ var (
 	errOwn    = errors.New("waiting for a lock that another lease of this client holds; to re-enter it, use the context of that lease")
 )
 
-// Kept is called by the watchdog when the server has renewed the hold. It looks for signs of
+// Confirmed is called by the watchdog when the server has renewed the hold. It looks for signs of
 // bugs.
-func (h *Hold) Kept() {
+func (h *Hold) Confirmed() {
 	h.mu.Lock()
 	leaked, long := h.users.weaken(h.owner) && !h.warned.leaked, h.e.o.LongHold > 0 && !h.warned.long && clock.Early()-h.origin.at >= h.e.o.LongHold
 	h.warned.leaked, h.warned.long = h.warned.leaked || leaked, h.warned.long || long

@@ -6,22 +6,22 @@ func init() { All = append(All, plainLocks...) }
 var plainLocks = []Mutant{
 	{
 		"a lock of another library is refused",
-		"internal/engine/foreign.go", "if held.TTL > 0 {", "if false {",
+		"internal/engine/plain.go", "if held.TTL > 0 {", "if false {",
 		"test/behaviour", "TestPlainLock/^mutex$",
 	},
 	{
 		"data of another type in another key looks like a lock of another library",
-		"internal/engine/foreign.go", "if held.TTL > 0 {", "if true {",
+		"internal/engine/plain.go", "if held.TTL > 0 {", "if true {",
 		"test/behaviour", "TestPlainToken",
 	},
 	{
 		"a lock that other libraries take and release in between is refused",
-		"internal/engine/foreign.go", "const foreignTries = 10", "const foreignTries = 2",
+		"internal/engine/plain.go", "const plainTries = 10", "const plainTries = 2",
 		"bench", "TestMigration$",
 	},
 	{
 		"a call waits for a message from another library",
-		"internal/engine/answer.go", "if live && !l.foreign {", "if live {",
+		"internal/engine/answer.go", "if live && !l.plain {", "if live {",
 		"test/behaviour", "TestPlainLock/^mutex$",
 	},
 	{

@@ -115,7 +115,7 @@ var sets = []Mutant{
 	},
 	{
 		"a release is final although a request is open",
-		"internal/settle/settle.go", "if !o.Open && (!o.plain || !o.Entry) {", "if !o.plain || !o.Entry {",
+		"internal/settle/settle.go", "if !o.Open && (!o.unqueued || !o.Entry) {", "if !o.unqueued || !o.Entry {",
 		"internal/settle", "TestOpen",
 	},
 	{
@@ -130,7 +130,7 @@ var sets = []Mutant{
 	},
 	{
 		"what is left is not settled without a right to the queue",
-		"internal/settle/settle.go", "		o.plain = true\n		o.Entry", "		o.Entry",
+		"internal/settle/settle.go", "		o.unqueued = true\n		o.Entry", "		o.Entry",
 		"internal/settle", "TestFallback",
 	},
 	{
@@ -145,7 +145,7 @@ var sets = []Mutant{
 	},
 	{
 		"without a right to the queue, Close frees nothing",
-		"internal/settle/now.go", "					o.plain, fell = true, true\n					again", "					fell = true\n					again",
+		"internal/settle/now.go", "					o.unqueued, fell = true, true\n					again", "					fell = true\n					again",
 		"internal/settle", "TestCloseAndNow",
 	},
 	{

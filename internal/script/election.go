@@ -24,7 +24,7 @@ type Election struct {
 // NewElection returns the Election with that name.
 func NewElection(name string) *Election {
 	e := &Election{NewFenced(name), prefixed("holdfast:leader", name)}
-	e.queued.plain = e
+	e.queued.unqueued = e
 	return e
 }
 

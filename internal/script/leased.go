@@ -94,7 +94,7 @@ func (p *Leased) HoldingOf(row string) LockRef { return LockRef{Key: p.leases, P
 
 // Queued returns the same request with a queue.
 func (p *Leased) Queued() *Queued {
-	q := &Queued{plain: p, queue: queueKey(p.name), enter: leasedQueue, pass: leasedPass, entry: ":permits" + strconv.Itoa(p.n)}
+	q := &Queued{unqueued: p, queue: queueKey(p.name), enter: leasedQueue, pass: leasedPass, entry: ":permits" + strconv.Itoa(p.n)}
 	q.enterKeys = []string{p.name, p.leases, p.channel, q.queue}
 	q.passKeys = q.enterKeys
 	return q

@@ -27,7 +27,7 @@ var (
 //
 // All kinds of locks with one name share one queue.
 type Queued struct {
-	plain
+	unqueued
 	queue string         // the key
 	enter *driver.Script // acquires or queues; nil if the kind does not queue
 	pass  *driver.Script // releases, and grants to the first in the queue
@@ -40,8 +40,8 @@ type Queued struct {
 	entry string
 }
 
-// plain is a kind of lock without its queue.
-type plain interface {
+// unqueued is a kind of lock without its queue.
+type unqueued interface {
 	Claimer
 	Traits() Traits
 	Gate() string
@@ -75,8 +75,8 @@ func (f *Fair) Queued() *Queued { return &f.queued }
 // Queued returns nil: votes are not granted by other clients.
 func (v *Vote) Queued() *Queued { return nil }
 
-// Plain returns the same lock without the queue.
-func (q *Queued) Plain() plain { return q.plain }
+// Unqueued returns the same lock without the queue.
+func (q *Queued) Unqueued() unqueued { return q.unqueued }
 
 // Queued returns q.
 func (q *Queued) Queued() *Queued { return q }
@@ -87,7 +87,7 @@ func (q *Queued) Joins() bool { return q != nil && q.enter != nil }
 
 // Traits say that the queue is used.
 func (q *Queued) Traits() Traits {
-	t := q.plain.Traits()
+	t := q.unqueued.Traits()
 	t.Queued = q
 	return t
 }
@@ -96,7 +96,7 @@ func (q *Queued) Traits() Traits {
 // also listen on a channel by which a release counts them, since a client that has both a
 // waiting reader and a writer in the queue would not be counted otherwise.
 func (q *Queued) Channels(owner string) []string {
-	cs := q.plain.Channels(owner)
+	cs := q.unqueued.Channels(owner)
 	if q.enter == nil {
 		cs = append(cs, q.queue+":readers")
 	}
@@ -113,10 +113,10 @@ func (q *Queued) GrantChannels(owner string) []string {
 // LingeringChannel returns a channel to which a client is subscribed that has waited for the
 // lock a moment ago.
 func (q *Queued) LingeringChannel(owner string) string {
-	if q.plain.Traits().Queue == AtServer { // its channels are those of one owner
+	if q.unqueued.Traits().Queue == AtServer { // its channels are those of one owner
 		return q.GrantChannels(owner)[1]
 	}
-	return q.plain.Channels(owner)[0]
+	return q.unqueued.Channels(owner)[0]
 }
 
 // IsGrantChannel reports whether a channel is one of those of GrantChannels.
@@ -125,7 +125,7 @@ func IsGrantChannel(channel string) bool { return strings.HasPrefix(channel, "ho
 // Claim returns the call that takes the lock if it is free, and queues for it if the
 // client listens.
 func (q *Queued) Claim(c Claim) driver.Call {
-	call := q.plain.Claim(c)
+	call := q.unqueued.Claim(c)
 	if c.Queue {
 		call.Script, call.Keys = q.enter, q.enterKeys
 		if q.entry != "" {
@@ -153,9 +153,9 @@ func most(c Claim) string {
 // Decode decodes the reply to a claim.
 func (q *Queued) Decode(c Claim, r driver.Reply) (Verdict, error) {
 	if !c.Queue || r.Type != driver.List {
-		return q.plain.Decode(c, r)
+		return q.unqueued.Decode(c, r)
 	}
-	return decodePlace(q.plain, c, q.enter, r)
+	return decodePlace(q.unqueued, c, q.enter, r)
 }
 
 // decodePlace decodes the reply to a claim that was not granted: how long the lock is held,
@@ -184,7 +184,7 @@ const (
 // client in the queue.
 func (q *Queued) Release(ctx context.Context, d driver.Driver, owner string, left int) (Freed, error) {
 	if left > 0 {
-		return q.plain.Release(ctx, d, owner, left)
+		return q.unqueued.Release(ctx, d, owner, left)
 	}
 	return leave(ctx, d, q.Free(owner))
 }
@@ -196,7 +196,7 @@ func (q *Queued) Free(owner string) driver.Call {
 }
 
 func (q *Queued) free(owner string, lot int) driver.Call {
-	call := q.plain.Free(owner)
+	call := q.unqueued.Free(owner)
 	call.Script, call.Keys, call.Args = q.pass, q.passKeys, append(call.Args, strconv.Itoa(lot))
 	if q.entry != "" {
 		call.Args = append(call.Args, owner+q.entry)

@@ -69,7 +69,7 @@ func NewRead(name string) *Read {
 	l.gate = l.channel + "\x00read"
 	l.keys = []string{name, l.root}
 	queue := queueKey(name)
-	l.queued = Queued{plain: l, queue: queue, pass: readPass, passKeys: []string{name, l.root, queue}}
+	l.queued = Queued{unqueued: l, queue: queue, pass: readPass, passKeys: []string{name, l.root, queue}}
 	return l
 }
 
@@ -143,7 +143,7 @@ func NewWrite(name string, first bool) *Write {
 	l.keys = []string{name, l.writers, l.root}
 	queue := queueKey(name)
 	l.queued = Queued{
-		plain: l, queue: queue, enter: writeQueue, pass: writePass,
+		unqueued: l, queue: queue, enter: writeQueue, pass: writePass,
 		enterKeys: []string{name, l.writers, l.root, queue},
 		passKeys:  []string{name, l.writers, l.channel, l.root, queue},
 	}

@@ -55,8 +55,8 @@ func (s *Settler) now(end time.Duration, all []*Owner) (left []*Owner, err error
 				o := some[i]
 				switch {
 				case r.Err == nil || driver.CodeOf(r.Err) == "WRONGTYPE":
-				case !o.plain && o.Plain.Script != nil && Fallback(r.Err):
-					o.plain, fell = true, true
+				case !o.unqueued && o.Unqueued.Script != nil && Fallback(r.Err):
+					o.unqueued, fell = true, true
 					again, why = append(again, o), r.Err
 				case driver.ClassOf(r.Err) == driver.Fatal:
 					left, err = append(left, o), r.Err

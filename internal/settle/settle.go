@@ -48,23 +48,23 @@ func (r *Remains) Unanswered() { r.answering = 0 }
 
 // An Owner is an owner to settle.
 type Owner struct {
-	Name  string      // as messages to the client name it; "": no message does
-	Free  driver.Call // releases all that the owner has
-	Plain driver.Call // does the same without the queue, if the server refuses Free; no script: there is no such call
-	From  time.Duration
+	Name     string      // as messages to the client name it; "": no message does
+	Free     driver.Call // releases all that the owner has
+	Unqueued driver.Call // does the same without the queue, if the server refuses Free; no script: there is no such call
+	From     time.Duration
 	Remains
 	Done func() // called when nothing is left; nil: not
 
-	node  string
-	due   time.Duration
-	tries int  // how often the server has refused the call
-	plain bool // the next request is Plain
+	node     string
+	due      time.Duration
+	tries    int  // how often the server has refused the call
+	unqueued bool // the next request is Plain
 }
 
 // call returns the next call.
 func (o *Owner) call() driver.Call {
-	if o.plain {
-		return o.Plain
+	if o.unqueued {
+		return o.Unqueued
 	}
 	return o.Free
 }
@@ -84,16 +84,16 @@ func (o *Owner) answered(err error, sent, grace, pause time.Duration) bool {
 	switch {
 	case err == nil || driver.CodeOf(err) == "WRONGTYPE": // released, or the key is no longer a lock
 		o.Answered(sent, grace)
-		if !o.Open && (!o.plain || !o.Entry) {
+		if !o.Open && (!o.unqueued || !o.Entry) {
 			return true
 		}
-		o.plain = o.plain && !o.Entry // the entry is left
+		o.unqueued = o.unqueued && !o.Entry // the entry is left
 		o.due = now + repeat
 		if o.Open {
 			o.due = now + min(repeat, max(o.answering+grace-sent, pause))
 		}
-	case !o.plain && o.Plain.Script != nil && Fallback(err):
-		o.plain = true
+	case !o.unqueued && o.Unqueued.Script != nil && Fallback(err):
+		o.unqueued = true
 		o.Entry = o.Entry && driver.CodeOf(err) != "NOPERM" // it could not queue either
 		o.due = now
 	case driver.ClassOf(err) == driver.Fatal: // the server refuses until an operator changes something

@@ -114,7 +114,7 @@ func TestFallback(t *testing.T) {
 				return driver.ServerError(code + " no")
 			})
 			o := owner(settle.Remains{Entry: true, Until: clock.Now() + lease})
-			o.Plain = o.Free
+			o.Unqueued = o.Free
 			o.Free.Keys = []string{"a", "holdfast:queue:{a}"}
 			s.Settle(o)
 			time.Sleep(time.Second / 2)
@@ -189,7 +189,7 @@ func TestCloseAndNow(t *testing.T) {
 	in(t, func(d *fake.Driver, s *settle.Settler) {
 		d.Fail(noNetwork)
 		o := owner(settle.Remains{Until: clock.Now() + lease})
-		o.Plain = o.Free
+		o.Unqueued = o.Free
 		o.Free.Keys = []string{"a", "holdfast:queue:{a}"}
 		s.Settle(o)
 		time.Sleep(time.Second)

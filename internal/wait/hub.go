@@ -21,9 +21,9 @@ import (
 
 // A Hub manages all waiters of one client.
 type Hub struct {
-	d      driver.Driver
-	linger time.Duration
-	told   Told
+	d         driver.Driver
+	linger    time.Duration
+	callbacks Callbacks
 
 	mu       sync.Mutex
 	listener driver.Listener // nil until the first Join
@@ -35,9 +35,9 @@ type Hub struct {
 	closed   bool
 }
 
-// Told holds the callbacks of a hub. The hub calls them without a lock, in a
+// Callbacks holds the callbacks of a hub. The hub calls them without a lock, in a
 // goroutine of the driver.
-type Told struct {
+type Callbacks struct {
 	// Lost reports a broken connection. It is called once until the connection
 	// is restored.
 	Lost func(error)
@@ -74,8 +74,8 @@ func (ch *channel) remove(w *Waiter) {
 }
 
 // NewHub returns a hub that keeps idle subscriptions for the given time.
-func NewHub(d driver.Driver, linger time.Duration, told Told) *Hub {
-	return &Hub{d: d, linger: linger, told: told, channels: make(map[string]*channel), refused: make(map[string]bool)}
+func NewHub(d driver.Driver, linger time.Duration, callbacks Callbacks) *Hub {
+	return &Hub{d: d, linger: linger, callbacks: callbacks, channels: make(map[string]*channel), refused: make(map[string]bool)}
 }
 
 // A Waiter is woken by messages and confirmations on its channels.
@@ -286,7 +286,7 @@ func (l handler) Subscribed(channel string, _ uint64) { l.h.deliver(Notice{Confi
 func (l handler) Lost(channels []string, err error) {
 	if errors.Is(err, driver.ErrRefused) {
 		for _, name := range l.h.recordRefused(channels) {
-			l.h.told.Refused(name, err)
+			l.h.callbacks.Refused(name, err)
 		}
 		return
 	}
@@ -296,7 +296,7 @@ func (l handler) Lost(channels []string, err error) {
 	l.h.down = true
 	l.h.mu.Unlock()
 	if !known {
-		l.h.told.Lost(err)
+		l.h.callbacks.Lost(err)
 	}
 }
 
@@ -340,7 +340,7 @@ func (h *Hub) deliver(n Notice) {
 	h.pass(n)
 	h.mu.Unlock()
 	if restored {
-		h.told.Restored()
+		h.callbacks.Restored()
 	}
 }
 
@@ -358,7 +358,7 @@ func (h *Hub) pass(n Notice) {
 	for _, w := range ch.waiters {
 		used = w.notify(n) || used
 	}
-	if !used && n.Sort == Message && h.told.Stray != nil {
-		h.told.Stray(n.Channel, n.Payload)
+	if !used && n.Sort == Message && h.callbacks.Stray != nil {
+		h.callbacks.Stray(n.Channel, n.Payload)
 	}
 }

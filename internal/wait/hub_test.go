@@ -41,7 +41,7 @@ func TestHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fake.New()
 		lost, restored := 0, 0
-		h := wait.NewHub(d, time.Second, wait.Told{Lost: func(error) { lost++ }, Restored: func() { restored++ }})
+		h := wait.NewHub(d, time.Second, wait.Callbacks{Lost: func(error) { lost++ }, Restored: func() { restored++ }})
 		defer h.Close()
 		a, other := h.Join(nil, "redisson_lock__channel:{a}"), h.Join(nil, "redisson_lock__channel:{b}")
 		for _, w := range []*wait.Waiter{a, other} {
@@ -100,7 +100,7 @@ func TestHub(t *testing.T) {
 func TestHubClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fake.New()
-		h := wait.NewHub(d, time.Second, wait.Told{Lost: func(error) {}})
+		h := wait.NewHub(d, time.Second, wait.Callbacks{Lost: func(error) {}})
 		h.Join(nil, "c").Leave()
 		h.Close()
 		w := h.Join(nil, "c") // a straggler
@@ -115,7 +115,7 @@ func TestHubClosed(t *testing.T) {
 func TestTap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fake.New()
-		h := wait.NewHub(d, time.Second, wait.Told{Lost: func(error) {}, Restored: func() {}})
+		h := wait.NewHub(d, time.Second, wait.Callbacks{Lost: func(error) {}, Restored: func() {}})
 		defer h.Close()
 		const a = "redisson_lock__channel:{a}"
 		tap := h.Tap(func(string, string) bool { return true }, a)
@@ -176,7 +176,7 @@ func TestHubRefused(t *testing.T) {
 	d := &recorder{}
 	var refused []string
 	lost := 0
-	h := wait.NewHub(d, time.Second, wait.Told{
+	h := wait.NewHub(d, time.Second, wait.Callbacks{
 		Lost:    func(error) { lost++ },
 		Refused: func(channel string, _ error) { refused = append(refused, channel) },
 	})
@@ -250,7 +250,7 @@ func TestHubSweeps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1200
 		d := &recorder{}
-		h := wait.NewHub(d, time.Second, wait.Told{})
+		h := wait.NewHub(d, time.Second, wait.Callbacks{})
 		defer h.Close()
 		h.Join(nil, "stays")
 		var waiters []*wait.Waiter
@@ -293,7 +293,7 @@ func TestHubSweeps(t *testing.T) {
 func BenchmarkHub(b *testing.B) {
 	for _, n := range []int{100, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			h := wait.NewHub(&recorder{}, time.Millisecond, wait.Told{})
+			h := wait.NewHub(&recorder{}, time.Millisecond, wait.Callbacks{})
 			defer h.Close()
 			for i := range n {
 				h.Join(nil, fmt.Sprint("c", i))

@@ -188,10 +188,10 @@ type answer struct {
 // An outcome is what an answer means for its leases.
 type outcome struct {
 	Renewal
-	kept []*Watched
-	lost []*Watched
-	whys []Reason // of lost
-	warn bool     // a lease ends without the renewal, which has failed
+	confirmed []*Watched
+	lost      []*Watched
+	whys      []Reason // of lost
+	warn      bool     // a lease ends without the renewal, which has failed
 }
 
 // settle applies the answer of one renewal to its leases, and then tells of it without a lock:
@@ -211,9 +211,9 @@ func (w *Watchdog) settle(cs []*Watched, a answer) {
 	if w.renewed != nil && o.Leases > 0 {
 		w.renewed(o.Renewal)
 	}
-	for _, c := range o.kept {
-		if k, ok := c.Handler.(Keeper); ok {
-			k.Kept()
+	for _, c := range o.confirmed {
+		if k, ok := c.Handler.(ConfirmHandler); ok {
+			k.Confirmed()
 		}
 	}
 	w.logOutcome(&o, len(cs))
@@ -263,7 +263,7 @@ func (w *Watchdog) apply(o *outcome, c *Watched, a *answer, i int, now time.Dura
 			s.due = 0
 		}
 		w.reschedule(c)
-		o.kept = append(o.kept, c)
+		o.confirmed = append(o.confirmed, c)
 	default:
 		w.drop(c)
 		o.lost, o.whys = append(o.lost, c), append(o.whys, c.denied(a.term, w.d.Place(c.Ref.Key).Term))

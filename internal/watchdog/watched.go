@@ -26,11 +26,11 @@ type LossHandler interface {
 	Lost(Reason)
 }
 
-// A Keeper is a LossHandler that is called, without a lock, when its lease was renewed or
+// A ConfirmHandler is a LossHandler that is called, without a lock, when its lease was renewed or
 // verified.
-type Keeper interface {
+type ConfirmHandler interface {
 	LossHandler
-	Kept()
+	Confirmed()
 }
 
 // A Watched is a lease that the watchdog watches. Set the exported fields before

@@ -5,19 +5,19 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// foreignTries is how often a claim is sent if the lock of another library is gone when it is
+// plainTries is how often a claim is sent if the lock of another library is gone when it is
 // looked at. Other clients may take and release it in between.
-const foreignTries = 10
+const plainTries = 10
 
-// foreignHolder says in words who holds a foreign lock.
-const foreignHolder = "a client of another library (the key is a string with a TTL, as SET NX PX writes it)"
+// plainHolder says in words who holds a plain lock.
+const plainHolder = "a client of another library (the key is a string with a TTL, as SET NX PX writes it)"
 
-// askForeign goes on with a claim that has failed because a key has the wrong type. If clients
+// claimPlain goes on with a claim that has failed because a key has the wrong type. If clients
 // of other libraries hold the lock, it sets v. Otherwise it returns the error of the last
 // request.
-func (a *acquisition) askForeign(err error, v *script.Verdict) error {
-	for tries := 1; tries < foreignTries && driver.CodeOf(err) == "WRONGTYPE"; tries++ {
-		held, ok := a.lookAtForeign()
+func (a *acquisition) claimPlain(err error, v *script.Verdict) error {
+	for tries := 1; tries < plainTries && driver.CodeOf(err) == "WRONGTYPE"; tries++ {
+		held, ok := a.lookAtPlain()
 		if !ok {
 			break
 		}
@@ -25,17 +25,17 @@ func (a *acquisition) askForeign(err error, v *script.Verdict) error {
 			*v = held
 			return nil
 		}
-		// A foreign lock was released meanwhile, or another key has the wrong type.
+		// A plain lock was released meanwhile, or another key has the wrong type.
 		err = a.e.claim(a.asking, a.k, a.traits, &a.claim.Claim, v)
 	}
 	return err
 }
 
-// lookAtForeign returns the verdict on a claim if a key is a string with a TTL, so that a
+// lookAtPlain returns the verdict on a claim if a key is a string with a TTL, so that a
 // client of another library holds the lock: see [script.LookAtPlain]. The TTL is zero if there
 // is no such string. It returns false if a key of a lock holds other data.
-func (a *acquisition) lookAtForeign() (script.Verdict, bool) {
-	keys := a.foreignKeys()
+func (a *acquisition) lookAtPlain() (script.Verdict, bool) {
+	keys := a.plainKeys()
 	v := script.Verdict{Plain: true}
 	for _, key := range keys {
 		r, err := a.e.d.Do(a.asking, script.LookAtPlain(key))
@@ -56,8 +56,8 @@ func (a *acquisition) lookAtForeign() (script.Verdict, bool) {
 	return v, len(keys) > 0
 }
 
-// foreignKeys returns the keys that clients of other libraries may hold as strings.
-func (a *acquisition) foreignKeys() (keys []string) {
+// plainKeys returns the keys that clients of other libraries may hold as strings.
+func (a *acquisition) plainKeys() (keys []string) {
 	if a.traits.Plain {
 		return []string{a.key()}
 	}
