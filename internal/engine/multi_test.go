@@ -168,7 +168,7 @@ func TestQuorumLateVotes(t *testing.T) {
 				return m
 			}
 			all = append(all, m)
-			return slow{m, map[string]time.Duration{"mutex_acquire": late, "mutex_release": long, "mutex_pass": long}}
+			return slow{m, map[string]time.Duration{"mutex_acquire": late, "mutex_release": long, "mutex_grant": long}}
 		})
 		if err := q.Acquire(t.Context(), wants, Request{}); !errors.Is(err, ErrNotAcquired) {
 			t.Errorf("held by another owner: %v", err)

@@ -97,7 +97,7 @@ func Release(c driver.Call) bool { return slices.Contains(release, c.Script.Name
 
 var (
 	acquire = []string{"mutex_acquire", "mutex_queue"}
-	release = []string{"mutex_release", "mutex_pass"}
+	release = []string{"mutex_release", "mutex_grant"}
 )
 
 // Acquires returns how often a mutex was asked for.

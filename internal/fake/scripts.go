@@ -127,7 +127,7 @@ func (d *Driver) run(c driver.Call) (reply driver.Reply, published []message) {
 			told = d.tellFirst(c.Keys[1], lease(c.Args[0]).Sub(d.now()))
 		}
 		return driver.Reply{Type: driver.Int, Int: d.now().UnixMicro()}, told
-	case "mutex_pass":
+	case "mutex_grant":
 		h := d.get(c.Keys[0])
 		if h == nil || h.owner != c.Args[0] {
 			queued := slices.Contains(d.queues[c.Keys[1]], c.Args[0])

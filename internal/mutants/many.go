@@ -130,12 +130,12 @@ var combined = []Mutant{
 	},
 	{
 		"a batch releases mutexes without their queue",
-		"internal/script/lua/batch/mutex_pass.lua", "if redis.call('exists', unpack(queues)) ~= 0 then return end", "",
+		"internal/script/lua/batch/mutex_grant.lua", "if redis.call('exists', unpack(queues)) ~= 0 then return end", "",
 		"internal/script", "TestBatch$",
 	},
 	{
 		"a batch releases mutexes of others",
-		"internal/script/lua/batch/mutex_pass.lua", "if redis.call('hexists', locks[i], owner) == 0 then return end", "",
+		"internal/script/lua/batch/mutex_grant.lua", "if redis.call('hexists', locks[i], owner) == 0 then return end", "",
 		"internal/script", "TestBatch$",
 	},
 	{

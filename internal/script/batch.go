@@ -16,12 +16,12 @@ const MaxBatch = 128
 var batches = func() map[*driver.Script]*driver.Script {
 	all := make(map[*driver.Script]*driver.Script)
 	for _, s := range []*driver.Script{
-		mutexAcquire, mutexRelease, mutexQueue, mutexPass,
-		fencedAcquire, fencedQueue, fencedPass,
-		readAcquire, readRelease, readPass,
-		writeAcquire, writeRelease, writeQueue, writePass,
+		mutexAcquire, mutexRelease, mutexQueue, mutexGrant,
+		fencedAcquire, fencedQueue, fencedGrant,
+		readAcquire, readRelease, readGrant,
+		writeAcquire, writeRelease, writeQueue, writeGrant,
 		semaphoreAcquire, semaphoreRelease,
-		leasedAcquire, leasedQueue, leasedPass, leasedRelease,
+		leasedAcquire, leasedQueue, leasedGrant, leasedRelease,
 		rateLimiterTake,
 	} {
 		first, usual := "", "local all\n"
@@ -30,8 +30,8 @@ var batches = func() map[*driver.Script]*driver.Script {
 			usual = read("batch/mutex_acquire")
 		case mutexRelease:
 			first = read("batch/mutex_release")
-		case mutexPass:
-			usual = read("lib/listeners") + read("batch/mutex_pass")
+		case mutexGrant:
+			usual = read("lib/listeners") + read("batch/mutex_grant")
 		}
 		all[s] = newScript("batch", first+"local function call(KEYS, ARGV)\n"+s.Source+"end\n"+usual)
 		all[s].Name = s.Name + "_batch"
@@ -41,7 +41,7 @@ var batches = func() map[*driver.Script]*driver.Script {
 
 // lots has, for scripts that release a lock, which argument is a random number. All calls
 // of a batch can have the same.
-var lots = map[*driver.Script]int{mutexPass: 5, fencedPass: 5, readPass: 4, writePass: 4, leasedPass: 3}
+var lots = map[*driver.Script]int{mutexGrant: 5, fencedGrant: 5, readGrant: 4, writeGrant: 4, leasedGrant: 3}
 
 // A Batch is several calls of one script that run as one call. Each has its own reply.
 // The calls are independent of each other: one that fails does not prevent the others.

@@ -36,7 +36,7 @@ func NewFair(name string) *Fair {
 		prefixed("holdfast:waiting", name),
 		prefixed("redisson_lock__channel", name),
 	}}
-	f.queued = Queued{unqueued: f, queue: queueKey(name), enter: fairAcquire, pass: fairRelease, enterKeys: f.keys[:], passKeys: f.keys[:]}
+	f.queued = Queued{unqueued: f, queue: queueKey(name), enter: fairAcquire, grant: fairRelease, enterKeys: f.keys[:], grantKeys: f.keys[:]}
 	return f
 }
 

@@ -20,7 +20,7 @@ type Fenced struct {
 // NewFenced returns the fenced mutex with that name.
 func NewFenced(name string) *Fenced {
 	f := &Fenced{Mutex: NewMutex(name), keys: [3]string{name, prefixed("redisson_lock_token", name), queueKey(name)}}
-	f.queued = Queued{unqueued: f, queue: f.keys[2], enter: fencedQueue, pass: fencedPass, enterKeys: f.keys[:], passKeys: f.keys[:]}
+	f.queued = Queued{unqueued: f, queue: f.keys[2], enter: fencedQueue, grant: fencedGrant, enterKeys: f.keys[:], grantKeys: f.keys[:]}
 	return f
 }
 

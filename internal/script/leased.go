@@ -15,7 +15,7 @@ var (
 	leasedAcquire = load("leased_acquire")
 	leasedRelease = load("leased_release")
 	leasedQueue   = load("leased_queue")
-	leasedPass    = load("leased_pass")
+	leasedGrant   = load("leased_grant")
 	leasedReturn  = load("leased_return")
 	leasedResize  = load("leased_resize")
 	leasedInspect = load("leased_inspect")
@@ -57,7 +57,7 @@ func (p *Leased) Channels(string) []string { return []string{p.channel} }
 func (p *Leased) ids(owner string) string {
 	var row []byte
 	for i := range p.n {
-		sum := sha1.Sum([]byte(owner + ":" + strconv.Itoa(i))) // as in leased_pass
+		sum := sha1.Sum([]byte(owner + ":" + strconv.Itoa(i))) // as in leased_grant
 		row = append(row, sum[:idSize]...)
 	}
 	return string(row)
@@ -94,9 +94,9 @@ func (p *Leased) HoldingOf(row string) LockRef { return LockRef{Key: p.leases, P
 
 // Queued returns the same request with a queue.
 func (p *Leased) Queued() *Queued {
-	q := &Queued{unqueued: p, queue: queueKey(p.name), enter: leasedQueue, pass: leasedPass, entry: ":permits" + strconv.Itoa(p.n)}
+	q := &Queued{unqueued: p, queue: queueKey(p.name), enter: leasedQueue, grant: leasedGrant, entry: ":permits" + strconv.Itoa(p.n)}
 	q.enterKeys = []string{p.name, p.leases, p.channel, q.queue}
-	q.passKeys = q.enterKeys
+	q.grantKeys = q.enterKeys
 	return q
 }
 

@@ -27,7 +27,7 @@ type Mutex struct {
 // NewMutex returns the Mutex with that name.
 func NewMutex(name string) *Mutex {
 	m := &Mutex{keys: [2]string{name, prefixed("redisson_lock__channel", name)}, line: [2]string{name, queueKey(name)}}
-	m.queued = Queued{unqueued: m, queue: m.line[1], enter: mutexQueue, pass: mutexPass, enterKeys: m.line[:], passKeys: m.line[:]}
+	m.queued = Queued{unqueued: m, queue: m.line[1], enter: mutexQueue, grant: mutexGrant, enterKeys: m.line[:], grantKeys: m.line[:]}
 	return m
 }
 

@@ -12,13 +12,13 @@ import (
 
 var (
 	mutexQueue  = load("mutex_queue")
-	mutexPass   = load("mutex_pass")
+	mutexGrant  = load("mutex_grant")
 	fencedQueue = load("fenced_queue")
-	fencedPass  = load("fenced_pass")
+	fencedGrant = load("fenced_grant")
 	writeQueue  = load("rwmutex_write_queue")
-	writePass   = load("rwmutex_write_pass")
+	writeGrant  = load("rwmutex_write_grant")
 	queuePrune  = load("queue_prune")
-	readPass    = load("rwmutex_read_pass")
+	readGrant   = load("rwmutex_read_grant")
 )
 
 // A Queued is a lock whose waiting clients queue at the server. The release grants it to
@@ -30,10 +30,10 @@ type Queued struct {
 	unqueued
 	queue string         // the key
 	enter *driver.Script // acquires or queues; nil if the kind does not queue
-	pass  *driver.Script // releases, and grants to the first in the queue
+	grant *driver.Script // releases, and grants to the first in the queue
 
 	enterKeys []string
-	passKeys  []string
+	grantKeys []string
 
 	// What follows the owner in its entry, if the scripts cannot know it. Then the entry is
 	// the last argument of both.
@@ -197,7 +197,7 @@ func (q *Queued) Free(owner string) driver.Call {
 
 func (q *Queued) free(owner string, lot int) driver.Call {
 	call := q.unqueued.Free(owner)
-	call.Script, call.Keys, call.Args = q.pass, q.passKeys, append(call.Args, strconv.Itoa(lot))
+	call.Script, call.Keys, call.Args = q.grant, q.grantKeys, append(call.Args, strconv.Itoa(lot))
 	if q.entry != "" {
 		call.Args = append(call.Args, owner+q.entry)
 	}

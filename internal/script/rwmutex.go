@@ -69,7 +69,7 @@ func NewRead(name string) *Read {
 	l.gate = l.channel + "\x00read"
 	l.keys = []string{name, l.root}
 	queue := queueKey(name)
-	l.queued = Queued{unqueued: l, queue: queue, pass: readPass, passKeys: []string{name, l.root, queue}}
+	l.queued = Queued{unqueued: l, queue: queue, grant: readGrant, grantKeys: []string{name, l.root, queue}}
 	return l
 }
 
@@ -143,9 +143,9 @@ func NewWrite(name string, first bool) *Write {
 	l.keys = []string{name, l.writers, l.root}
 	queue := queueKey(name)
 	l.queued = Queued{
-		unqueued: l, queue: queue, enter: writeQueue, pass: writePass,
+		unqueued: l, queue: queue, enter: writeQueue, grant: writeGrant,
 		enterKeys: []string{name, l.writers, l.root, queue},
-		passKeys:  []string{name, l.writers, l.channel, l.root, queue},
+		grantKeys: []string{name, l.writers, l.channel, l.root, queue},
 	}
 	return l
 }
@@ -198,7 +198,7 @@ func (l *Write) Free(owner string) driver.Call { return l.release(owner, 0) }
 func (l *Write) release(owner string, left int) driver.Call {
 	return driver.Call{
 		Script: writeRelease,
-		Keys:   l.queued.passKeys[:4:4],
+		Keys:   l.queued.grantKeys[:4:4],
 		Args:   args(writer(owner), strconv.Itoa(left), publish),
 	}
 }

@@ -28,7 +28,7 @@ type stage struct {
 }
 
 func (s *stage) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
-	if c.Script.Name == "rwmutex_read_pass" && s.pass != nil {
+	if c.Script.Name == "rwmutex_read_grant" && s.pass != nil {
 		s.pass()
 	}
 	if c.Script.Name != "rwmutex_read_acquire" {

@@ -265,7 +265,7 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 					x.process = w.processes[client]
 				}
 				w.tracef("  %s is granted to %s for %v", o.name, x.name, end.Sub(s.now()))
-				if w.stopsFor > 0 && strings.HasSuffix(c.Script.Name, "_pass") && time.Since(s.resumes) > 2*time.Second {
+				if w.stopsFor > 0 && strings.HasSuffix(c.Script.Name, "_grant") && time.Since(s.resumes) > 2*time.Second {
 					w.tracef("the server stops for %v", w.stopsFor)
 					s.stopped, s.resumes, w.stopsFor = time.Now(), time.Now().Add(w.stopsFor), 0
 				}

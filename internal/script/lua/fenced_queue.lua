@@ -1,4 +1,4 @@
--- Acquire a mutex with counted grants, or queue for it. Idempotent. The same call confirms a mutex that fenced_pass has granted.
+-- Acquire a mutex with counted grants, or queue for it. Idempotent. The same call confirms a mutex that fenced_grant has granted.
 -- USES  queue enqueue locked counter grant dequeue
 -- KEYS  1 the lock
 --       2 the counter, which outlives the lock

@@ -1,4 +1,4 @@
--- Acquire permits, each with a lease, or queue for them and grant what is free to those behind. Idempotent. The same call confirms permits that leased_pass has granted.
+-- Acquire permits, each with a lease, or queue for them and grant what is free to those behind. Idempotent. The same call confirms permits that leased_grant has granted.
 -- USES  clock int64 leased permits queue enqueue grant dequeue listeners entries share
 -- KEYS  1 the number of free permits
 --       2 the leases: a sorted set of ids by their end

@@ -1,4 +1,4 @@
--- Acquire a mutex, or queue for it. Idempotent. The same call confirms a mutex that mutex_pass has granted.
+-- Acquire a mutex, or queue for it. Idempotent. The same call confirms a mutex that mutex_grant has granted.
 -- USES  queue enqueue locked grant dequeue
 -- KEYS  1 the lock
 --       2 the queue: see lib/queue.lua

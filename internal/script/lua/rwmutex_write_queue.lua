@@ -1,4 +1,4 @@
--- Acquire a write lock, or queue for it. Idempotent. The same call confirms a lock that rwmutex_write_pass has granted.
+-- Acquire a write lock, or queue for it. Idempotent. The same call confirms a lock that rwmutex_write_grant has granted.
 -- USES  clock rwmutex readers enter queue enqueue grant dequeue
 -- KEYS  1 the lock
 --       2 the waiting writers that have priority
