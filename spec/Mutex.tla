@@ -1,5 +1,5 @@
 -------------------------------- MODULE Mutex --------------------------------
-(* A mutex on one server, with leases, a watchdog, directed grants and hand-off
+(* A mutex on one server, with leases, a watchdog, grants by a release and hand-off
    inside a process. README.md says what is modelled and how to run it.
 
    Time is relative. Tick ages everything by one unit: the lease at the server, what
@@ -10,7 +10,7 @@ EXTENDS Integers, Sequences, FiniteSets, TLC
 CONSTANTS
     Clients,   \* processes
     L,         \* lease of a grant that was asked for, and of a renewal
-    G,         \* lease of a directed grant, until the grantee renews it
+    G,         \* lease of a grant by a release, until the grantee renews it
     Slice,     \* hand-offs inside a process per grant
     MaxNet,    \* messages on their way at a time
     Calls,     \* calls that may begin; 0 is no bound
@@ -134,7 +134,7 @@ ReceiveGranted(c) ==
         /\ net' = net \ {m}
     /\ UNCHANGED <<server, counts>>
 
-(* A directed grant. It is for the owner that waits, or it is passed on. Its lease
+(* A grant by a release. It is for the owner that waits, or it is passed on. Its lease
    counts from when the call began: no release can have granted the lock to its owner
    earlier. Where nothing is left then, and where a replica must have the grant, the
    client asks before it uses the grant: the server then grants what it has granted

@@ -251,14 +251,14 @@ func missed(t *testing.T, d *fake.Driver, a, b *Engine) <-chan *Hold {
 
 // A lost message delays a waiter by at most the poll interval.
 func TestLostMessage(t *testing.T) {
-	for _, directed := range []bool{true, false} {
+	for _, queue := range []bool{true, false} {
 		in(t, func(d *fake.Driver, a, b *Engine) {
-			a.o.Queue = directed
+			a.o.Queue = queue
 			got := missed(t, d, a, b)
 			start := time.Now()
 			release(t, <-got)
 			if took := time.Since(start); took > options.Poll {
-				t.Errorf("directed grants %v: acquired after %v, want at most %v", directed, took, options.Poll)
+				t.Errorf("queue %v: acquired after %v, want at most %v", queue, took, options.Poll)
 			}
 		})
 	}

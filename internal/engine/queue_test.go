@@ -52,7 +52,7 @@ func waiting(t *testing.T, d *fake.Driver, e *Engine, r Request) <-chan *Hold {
 }
 
 // A release grants the lock to the first client in the queue. No client asks for it.
-func TestDirectedGrant(t *testing.T) {
+func TestQueueGrant(t *testing.T) {
 	crowd(t, 4, func(d *fake.Driver, es []*Engine) {
 		h := acquire(t, es[0], forever)
 		var next []<-chan *Hold
@@ -85,7 +85,7 @@ func TestDirectedGrant(t *testing.T) {
 }
 
 // A granted lock is renewed soon, because the server keeps it for three seconds only.
-func TestDirectedGrantIsRenewed(t *testing.T) {
+func TestQueueGrantIsRenewed(t *testing.T) {
 	crowd(t, 2, func(d *fake.Driver, es []*Engine) {
 		h := acquire(t, es[0], forever)
 		got := waiting(t, d, es[1], forever)
@@ -108,7 +108,7 @@ func TestDirectedGrantIsRenewed(t *testing.T) {
 
 // The client asks before it uses a grant of which it does not know how old it is, whose
 // lease is of fixed length, or which replicas must have.
-func TestDirectedGrantIsConfirmed(t *testing.T) {
+func TestQueueGrantIsConfirmed(t *testing.T) {
 	tests := map[string]struct {
 		waits    time.Duration
 		r        Request
@@ -162,7 +162,7 @@ func (l lateHandler) Message(channel, payload string) {
 
 // However late the message of a grant is, the holder never relies on it for longer than
 // the server keeps the lock.
-func TestDirectedGrantIsLate(t *testing.T) {
+func TestQueueGrantIsLate(t *testing.T) {
 	for _, by := range []time.Duration{100 * time.Millisecond, 900 * time.Millisecond, 1900 * time.Millisecond, 2900 * time.Millisecond, 3100 * time.Millisecond, 5 * time.Second} {
 		t.Run(by.String(), func(t *testing.T) {
 			crowd(t, 1, func(d *fake.Driver, es []*Engine) {
@@ -183,7 +183,7 @@ func TestDirectedGrantIsLate(t *testing.T) {
 
 // If the message of a grant is lost, or the client that got it has died, another client
 // gets the lock after some seconds.
-func TestDirectedGrantIsLost(t *testing.T) {
+func TestQueueGrantIsLost(t *testing.T) {
 	for _, n := range []int{2, 3, 20} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			crowd(t, n, func(d *fake.Driver, es []*Engine) {
@@ -211,7 +211,7 @@ func TestDirectedGrantIsLost(t *testing.T) {
 
 // A call that ends leaves the queue. If it was granted the lock at the same time, the next
 // client gets it.
-func TestDirectedGrantTooLate(t *testing.T) {
+func TestQueueGrantTooLate(t *testing.T) {
 	for _, lead := range []time.Duration{-time.Millisecond, 0, time.Millisecond} {
 		t.Run(lead.String(), func(t *testing.T) {
 			crowd(t, 3, func(d *fake.Driver, es []*Engine) {
@@ -245,7 +245,7 @@ func TestDirectedGrantTooLate(t *testing.T) {
 }
 
 // The grant of an earlier owner of the same client is not for the present one.
-func TestDirectedGrantOfAnother(t *testing.T) {
+func TestQueueGrantOfAnother(t *testing.T) {
 	crowd(t, 2, func(d *fake.Driver, es []*Engine) {
 		h := acquire(t, es[0], forever)
 		got := waiting(t, d, es[1], forever)
@@ -273,7 +273,7 @@ func TestDirectedGrantOfAnother(t *testing.T) {
 
 // Without the right to use the queue, and while a slot is being moved, a release wakes all
 // clients.
-func TestDirectedGrantRefused(t *testing.T) {
+func TestQueueGrantRefused(t *testing.T) {
 	for _, text := range []string{"NOPERM No permissions to access a key", "TRYAGAIN Multiple keys request during rehashing of slot"} {
 		t.Run(text[:6], func(t *testing.T) {
 			crowd(t, 3, func(d *fake.Driver, es []*Engine) {
@@ -313,7 +313,7 @@ func TestDirectedGrantRefused(t *testing.T) {
 }
 
 // A failover between the request and the grant makes the holder verify the grant.
-func TestDirectedGrantAfterFailover(t *testing.T) {
+func TestQueueGrantAfterFailover(t *testing.T) {
 	crowd(t, 2, func(d *fake.Driver, es []*Engine) {
 		h := acquire(t, es[0], forever)
 		u := new(user)
@@ -338,7 +338,7 @@ func TestDirectedGrantAfterFailover(t *testing.T) {
 
 // The token of a grant is above those of all leases that its client has had, also if the
 // clock of the server is set back while the call waits.
-func TestDirectedGrantAfterClockStep(t *testing.T) {
+func TestQueueGrantAfterClockStep(t *testing.T) {
 	crowd(t, 2, func(d *fake.Driver, es []*Engine) {
 		acquire(t, es[0], forever)
 		got := waiting(t, d, es[1], forever)

@@ -32,7 +32,7 @@ func init() {
 		{
 			"what a grant has removed from the queue is removed again",
 			"internal/engine/queue.go", "	a.claim.remains.Entry = false // the release has removed it; a request that is still open may add it again\n", "",
-			"internal/engine", "TestDirectedGrant$",
+			"internal/engine", "TestQueueGrant$",
 		},
 		{
 			"a release does not tell clients that do not queue if others do",

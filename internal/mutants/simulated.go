@@ -231,7 +231,7 @@ var notSimulated = map[string][]string{
 		"a set keeps its locks while it waits for the next one",
 		"a set that is cancelled at its last lock panics",
 		"a set holds some locks without a limit while it waits for others",
-		"a directed grant counts from its message",
+		"a grant by a release counts from its message",
 		"a release grants a fair lock to a call that polls",
 		"a release by a client that grants nothing does not tell the next client",
 		"a client that wants another kind of lock and is gone stops all others",

@@ -1,43 +1,43 @@
 package mutants
 
-func init() { All = append(All, directed...) }
+func init() { All = append(All, grants...) }
 
-// directed holds the mutants of directed grants.
-var directed = []Mutant{
+// grants holds the mutants of grants by a release.
+var grants = []Mutant{
 	{
-		"a directed grant counts from its message",
+		"a grant by a release counts from its message",
 		"internal/engine/queue.go", "g.sent = a.place.since", "g.sent = clock.Now()",
-		"internal/engine", "TestDirectedGrantIsLate",
+		"internal/engine", "TestQueueGrantIsLate",
 	},
 	{
-		"a directed grant is used after any wait",
+		"a grant by a release is used after any wait",
 		"internal/engine/queue.go", "!a.e.watchdog.InTime(clock.Now(), a.place.since, d.Lease/3) || ", "",
-		"internal/engine", "TestDirectedGrantIsConfirmed/after",
+		"internal/engine", "TestQueueGrantIsConfirmed/after",
 	},
 	{
-		"a directed grant does not wait for replicas",
+		"a grant by a release does not wait for replicas",
 		"internal/engine/queue.go", " || a.e.replicas(a.asking, a.k.Gate()) > 0 ||", " ||",
-		"internal/engine", "TestDirectedGrantIsConfirmed/with_replicas",
+		"internal/engine", "TestQueueGrantIsConfirmed/with_replicas",
 	},
 	{
-		"a directed grant is a lease of the full length",
+		"a grant by a release is a lease of the full length",
 		"internal/engine/queue.go", ", first: min(d.Lease, a.claim.Lease)}", "}",
-		"internal/engine", "TestDirectedGrantIsRenewed",
+		"internal/engine", "TestQueueGrantIsRenewed",
 	},
 	{
-		"a directed grant gives a fixed lease without asking",
+		"a grant by a release gives a fixed lease without asking",
 		"internal/engine/queue.go", "d.Entry != a.place.entry || !a.r.renewed() || ", "d.Entry != a.place.entry || ",
-		"internal/engine", "TestDirectedGrantIsConfirmed/a_fixed",
+		"internal/engine", "TestQueueGrantIsConfirmed/a_fixed",
 	},
 	{
-		"a directed grant is renewed with the other leases",
+		"a grant by a release is renewed with the other leases",
 		"internal/watchdog/watchdog.go", "	if c.First > 0 {\n		c.state.due = min(c.state.due, clock.Now()+firstRenewal)\n	}\n", "",
-		"internal/engine", "TestDirectedGrantIsRenewed",
+		"internal/engine", "TestQueueGrantIsRenewed",
 	},
 	{
 		"the grant of an earlier owner is taken",
 		"internal/wait/grants.go", "case name != g.owner:", "case name == \"\":",
-		"internal/engine", "TestDirectedGrantOfAnother",
+		"internal/engine", "TestQueueGrantOfAnother",
 	},
 	{
 		"a call that gives up stays in the queue",
@@ -47,17 +47,17 @@ var directed = []Mutant{
 	{
 		"a waiter in the queue relies on its grant",
 		"internal/engine/queue.go", "	if p.early > now {", "	if d > 0 {\n		d, now = time.Hour, now-time.Hour",
-		"internal/engine", "TestDirectedGrantIsLost",
+		"internal/engine", "TestQueueGrantIsLost",
 	},
 	{
 		"without a right to the queue no lock is acquired",
 		"internal/engine/queue.go", "	case \"NOPERM\":\n", "	case \"NOPE\":\n",
-		"internal/engine", "TestDirectedGrantRefused",
+		"internal/engine", "TestQueueGrantRefused",
 	},
 	{
 		"a slot that is being moved refuses a release",
 		"internal/engine/queue.go", "	case \"TRYAGAIN\":\n", "",
-		"internal/engine", "TestDirectedGrantRefused",
+		"internal/engine", "TestQueueGrantRefused",
 	},
 	{
 		"a release grants the lock to a client that does not listen",
@@ -237,7 +237,7 @@ var directed = []Mutant{
 	{
 		"a grant has a lower token than another call of the same client has had",
 		"internal/engine/queue.go", " ||\n		d.Token <= a.floor() { // the", " { // the",
-		"internal/engine", "TestDirectedGrantAfterClockStep",
+		"internal/engine", "TestQueueGrantAfterClockStep",
 	},
 	{
 		"a queue grows without a bound",
