@@ -5,7 +5,8 @@
 // # From a call to a lease
 //
 // [Engine.Acquire] starts an acquisition (acquisition.go). It sends the claim of a
-// new owner until the server grants it, and waits for a message in between:
+// new owner (claim.go) until the server grants it, and waits for a message in between
+// (waiting.go):
 //
 //	yield ─▶ line up ─▶ ask ── granted ──▶ Hold
 //	                    ▲ ├─── held ─────▶ take the turn, subscribe, wait ──▶ ask
@@ -17,7 +18,7 @@
 //	held ── Reenter, Extend, renewals ──▶ held
 //	  ├──── Release, other goroutines wait ──▶ passed on inside the process
 //	  ├──── Release ──▶ freed at the server
-//	  └──── lost: every user of the hold is told, then the turn goes on
+//	  └──── lost: every user of the hold is told (users.go), then the turn goes on
 //
 // [Engine.Take] does the same for claims that leave nothing to hold: permits of a
 // plain semaphore, a check of a latch, a change of leader.
@@ -32,10 +33,17 @@
 // stays with the hold until the hold is released or lost, and then goes to the next
 // goroutine. So the server sees one waiter per process and name.
 //
-// The queue of a kind ([script.Queue]) changes this. Where many can hold a lock
+// The traits of a kind ([script.Queue]) change this. Where many can hold a lock
 // together, the turn is only for waiting: the goroutine that gets in lets all others
 // ask. Where the number of holders is limited, goroutines ask in the order of their
-// arrival. Where the server keeps the queue, there is no gate.
+// arrival. Where the server keeps the queue, there is no gate. See turn.go and gate.go.
+//
+// # The queue at the server
+//
+// Most kinds have a queue at the server, too, in which the clients wait that ask for
+// a name ([Kind].Queued). A release grants the lock to the first of them, which does
+// not ask (queue.go). A kind says with [script.Traits].Queued that its queue is used.
+// If the server refuses the queue, the same kind is used without it.
 //
 // # Hand-off
 //
@@ -78,7 +86,7 @@
 //
 // [AcquireAll] takes several locks as one (multi.go): locks in one slot of one server
 // by one script (group.go), others one after the other in an order that all clients
-// share. [ReleaseAll] releases them with as few requests (joint.go). [Quorum] asks several servers for one lock (quorum.go). Both use the same
+// share. [Quorum] asks several servers for one lock (quorum.go). Both use the same
 // acquisition as a single lock. [ReleaseAll] releases several locks, with one request per
 // server if it can (joint.go).
 package engine

@@ -6,7 +6,9 @@
 //	   ├────── the warning has passed, or the server says "not the owner" ──▶ lost
 //	   └────── Drop ──▶ released by its holder
 //
-// A lost lease calls its [LossHandler] once.
+// A lost lease calls its [LossHandler] once. What the watchdog knows of a lease is in one
+// struct, which its lock guards. The answer to a renewal is applied to it under the lock;
+// the losses are told, and then logged, without.
 //
 // # Time
 //
