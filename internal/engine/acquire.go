@@ -95,7 +95,7 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 func (e *Engine) acquireOutOfTurn(ctx context.Context, k Kind, traits script.Traits, r *Request, user watchdog.LossHandler) (*Hold, error) {
 	var asked sharing
 	var out outage
-	if r.Wait <= 0 && e.canShare(traits, r) && asked.join(e, ctx, k.Gate(), r, user, &out) {
+	if r.Wait <= 0 && e.canShare(traits, r) && asked.join(ctx, e, k.Gate(), r, user, &out) {
 		return asked.joined, nil
 	}
 	var a acquisition // a composite literal would be built first and copied

@@ -229,17 +229,15 @@ func (e *Engine) Ask(ctx context.Context, repeat bool, call func(context.Context
 		return err
 	}
 	defer e.end()
-	return e.ask(ctx, repeat, call)
-}
-
-// ask is Ask for a caller that has called begin.
-func (e *Engine) ask(ctx context.Context, repeat bool, call func(context.Context) error) error {
-	patience := time.Second
+	patience := askPatience
 	if !repeat {
 		patience = -1
 	}
 	return e.retry(ctx, patience, call)
 }
+
+// askPatience is how long a request is repeated that is not for a lock.
+const askPatience = time.Second
 
 // retry runs a call at the server. It retries while the server is unavailable, for as
 // long as patience says.

@@ -113,11 +113,8 @@ func (e *Engine) saveYield(key string, rivals int) {
 // Yield notes that this process has released k, and that the message reached that many
 // clients. They may ask before this process asks again.
 func (e *Engine) Yield(k target, heard int) {
-	rivals := heard
-	if !k.Traits().Queued.Joins() {
-		rivals -= boolInt(e.hub.Listens(k.Channels("")[0]))
-	}
-	if rivals <= 0 {
+	rivals := e.rivals(k, heard)
+	if rivals == 0 {
 		return
 	}
 	e.gates.mu.Lock()
@@ -125,6 +122,15 @@ func (e *Engine) Yield(k target, heard int) {
 	if g := e.gates.byKey[k.Gate()]; g == nil || g.refs == 0 { // otherwise the message also wakes the waiters of this process
 		e.saveYield(k.Gate(), rivals)
 	}
+}
+
+// rivals returns how many of the clients that have received the message of a release are others.
+// Clients in the queue at the server do not listen to it.
+func (e *Engine) rivals(k target, heard int) int {
+	if !k.Traits().Queued.Joins() {
+		heard -= boolInt(e.hub.Listens(k.Channels("")[0]))
+	}
+	return max(heard, 0)
 }
 
 var gatePool = sync.Pool{New: func() any { return new(gate) }}

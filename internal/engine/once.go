@@ -137,7 +137,7 @@ func (e *Engine) send(ctx context.Context, call driver.Call, regardless bool) (r
 			ctx = context.WithoutCancel(ctx)
 		}
 	}
-	err = e.ask(ctx, true, func(ctx context.Context) (err error) {
+	err = e.retry(ctx, askPatience, func(ctx context.Context) (err error) {
 		if sent++; sent > 1 && regardless {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithDeadline(ctx, ends)

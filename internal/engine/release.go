@@ -302,10 +302,7 @@ func (f *ending) giveTurn(a answer, err error) {
 	if err == nil {
 		heard = a.freed.Heard
 	}
-	if !h.traits.Queued.Joins() {
-		heard -= boolInt(e.hub.Listens(h.kind.Channels(h.owner)[0]))
-	}
-	g.rivals = max(heard, 0)
+	g.rivals = e.rivals(h.kind, heard)
 	g.yield = g.rivals > 0
 	g.give()
 	e.leaveGate(g)

@@ -88,7 +88,7 @@ type sharing struct {
 // join lets a user share the hold of another call, or the one that another call is asking
 // for. If it returns false, the call has to ask. If others wait for its answer then, the call
 // must give it to them. If the other call gets no answer, out notes that.
-func (g *sharing) join(e *Engine, ctx context.Context, gate string, r *Request, user watchdog.LossHandler, out *outage) bool {
+func (g *sharing) join(ctx context.Context, e *Engine, gate string, r *Request, user watchdog.LossHandler, out *outage) bool {
 	g.tried = true
 	s := e.shareOf(gate)
 	h, f := s.use(r.lease(e), user)
@@ -238,7 +238,7 @@ func (h *Hold) leaveOthers(user watchdog.LossHandler) (left bool, err error) {
 // share lets the call share a hold of another call, if it can. It reports whether it does.
 func (a *acquisition) share() bool {
 	return a.user != nil && !a.sharing.tried && a.e.canShare(a.traits, &a.r) &&
-		a.sharing.join(a.e, a.waiting, a.k.Gate(), &a.r, a.user, &a.out)
+		a.sharing.join(a.waiting, a.e, a.k.Gate(), &a.r, a.user, &a.out)
 }
 
 // answerShare gives the answer of the call to those that wait for it.
