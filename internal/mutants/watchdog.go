@@ -16,7 +16,7 @@ var watchdogs = []Mutant{
 	},
 	{
 		"verification of a lease of fixed time extends it",
-		"internal/watchdog/watched.go", "rest := max(c.Deadline()-now, 0)", "rest := c.granted + 0*now",
+		"internal/watchdog/watched.go", "rest := max(c.Deadline()-now, 0)", "rest := c.state.granted + 0*now",
 		"test/faults", "TestFixedLeaseNotProlonged",
 	},
 	{
@@ -76,7 +76,7 @@ var watchdogs = []Mutant{
 	},
 	{
 		"a lease of fixed time is not verified on demand",
-		"internal/watchdog/watchdog.go", "		c.verifyNow()\n		w.reschedule(c)\n", "		if c.renewal > 0 {\n			c.verifyNow()\n		}\n		w.reschedule(c)\n",
+		"internal/watchdog/watchdog.go", "		c.verifyNow()\n		w.reschedule(c)\n", "		if c.state.renewal > 0 {\n			c.verifyNow()\n		}\n		w.reschedule(c)\n",
 		"internal/engine", "TestForceBesideFixedGrant",
 	},
 	{
