@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -215,4 +216,27 @@ func compile(t *testing.T, program, folder string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// docs/observability.md lists the alerts and the reasons of warnings, and no others.
+func TestObservabilityLists(t *testing.T) {
+	page := readDoc(t, "docs/observability.md")
+	for _, list := range []struct{ file, item, row string }{
+		{"prom/alerts/holdfast.rules.yml", `(?m)^ +- alert: (\w+)$`, "(?m)^\\| `(Holdfast\\w+)` \\|"},
+		{"observe/observe.go", `(?m)^\tWarn\w+ += "([a-z ]+)"`, "(?m)^\\| `([a-z ]+)` \\| [A-Z]"},
+	} {
+		want, got := captured(list.item, readDoc(t, list.file)), captured(list.row, page)
+		if !slices.Equal(want, got) || len(want) == 0 {
+			t.Errorf("%s has %q, the page %q", list.file, want, got)
+		}
+	}
+}
+
+// captured returns what the group of a pattern matches, sorted.
+func captured(pattern, text string) (all []string) {
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+		all = append(all, m[1])
+	}
+	slices.Sort(all)
+	return all
 }
