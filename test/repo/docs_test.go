@@ -240,3 +240,30 @@ func captured(pattern, text string) (all []string) {
 	slices.Sort(all)
 	return all
 }
+
+// docs/performance.md has the figures and the bounds of make bench-peers, and scenarios that exist.
+func TestPerformanceTargets(t *testing.T) {
+	page, source := readDoc(t, "docs/performance.md"), readDoc(t, "bench/peers/targets.go")
+	targets := regexp.MustCompile(`add\("([^"]+)", (least|most), ([\d.]+),`).FindAllStringSubmatch(source, -1)
+	if n := strings.Count(source, "\tadd(\""); len(targets) != n || n == 0 {
+		t.Fatalf("%d of %d targets were recognized", len(targets), n)
+	}
+	bounds := 0
+	for _, m := range targets {
+		sign := map[string]string{"least": "≥", "most": "≤"}[m[2]]
+		row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(m[1]) + ` \| [^|]+ \| ` + sign + ` ` + regexp.QuoteMeta(m[3]) + " \\| `-scenario ")
+		if !row.MatchString(page) {
+			t.Errorf("the page lacks a row %q with the bound %s %s", m[1], sign, m[3])
+		}
+		bounds++
+	}
+	if n := len(regexp.MustCompile(`\| [≥≤] `).FindAllString(page, -1)); n != bounds {
+		t.Errorf("the page has %d bounds, the program %d", n, bounds)
+	}
+	known := captured(`\tname: "([a-z-]+)"`, readDoc(t, "bench/peers/scenarios.go"))
+	for _, name := range captured(`-scenario ([a-z-]+)`, page) {
+		if !slices.Contains(known, name) {
+			t.Errorf("there is no scenario %s, only %q", name, known)
+		}
+	}
+}
