@@ -267,3 +267,17 @@ func TestPerformanceTargets(t *testing.T) {
 		}
 	}
 }
+
+// docs/operations.md lists the topics of Client.Check.
+func TestOperationsTopics(t *testing.T) {
+	page := readDoc(t, "docs/operations.md")
+	topics := append(captured(`(?m)^\t\{"([a-z-]+)", \w+\},$`, readDoc(t, "internal/check/rules.go")), "answer", "system", "rights", "settings", "commands", "clock", "skew")
+	for _, topic := range topics {
+		if !strings.Contains(page, "\n| "+topic+" | ") {
+			t.Errorf("the page lacks the topic %s", topic)
+		}
+	}
+	if len(topics) < 15 {
+		t.Errorf("there are only %q", topics)
+	}
+}
