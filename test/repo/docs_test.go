@@ -281,3 +281,24 @@ func TestOperationsTopics(t *testing.T) {
 		t.Errorf("there are only %q", topics)
 	}
 }
+
+// docs/configuration.md has the schemes and the parameters of URLs.
+func TestConfigurationURLs(t *testing.T) {
+	page, source := readDoc(t, "docs/configuration.md"), readDoc(t, "driver/rueidis/url.go")
+	parameters := captured(`(?m)^\t"(\w+)": +(?:nil|\{(?:Single|Replicated|Sentinel|Cluster)[^}]*\}),$`, source)
+	schemes := captured(`(?m)^\t"([\w-]+)": +\{(?:mode|secure|\})`, source)
+	if len(parameters) < 15 || len(schemes) < 13 {
+		t.Fatalf("parameters %q, schemes %q", parameters, schemes)
+	}
+	table, _, _ := strings.Cut(page, "\n## By file")
+	for _, name := range parameters {
+		if !regexp.MustCompile("(?m)^\\| (?:`\\w+`, )*`" + name + "`").MatchString(table) {
+			t.Errorf("the table lacks the parameter %s", name)
+		}
+	}
+	for _, name := range schemes {
+		if !strings.Contains(table, name+"://") && !strings.Contains(table, "`"+name+"`") {
+			t.Errorf("the page lacks the scheme %s", name)
+		}
+	}
+}
