@@ -30,7 +30,7 @@ import (
 // is held.
 
 // groupTime is for how long a group asks for all its locks before it is divided.
-const groupTime = 500 * time.Millisecond
+const groupTime = 250 * time.Millisecond
 
 // errDivide says that AcquireAll must queue for the locks of a group.
 type errDivide struct{}
