@@ -17,8 +17,7 @@ type unit struct {
 	mutexes bool // all of them are mutexes
 
 	divisible bool          // after groupTime the call queues for one of several locks: see multi_queue.go
-	turn      *bool         // whether the call has its turn in this process; nil: it is not divisible
-	since     time.Duration // when the server refused the call with the turn for the first time
+	since     time.Duration // when the server refused the call for the first time
 	blocker   *Want         // what was held after groupTime
 	gate      *gate         // whose turn the call keeps then
 }
@@ -118,8 +117,7 @@ func (a *acquisition) runGroup(u *unit) error {
 	a.begin()
 	var g grant
 	beat := a.traits.Heartbeat
-	if u.divisible && a.canDivide() {
-		u.turn = &a.turn
+	if u.divisible = u.divisible && a.canDivide(); u.divisible {
 		a.traits.Heartbeat = min(cmp.Or(beat, groupTime), groupTime)
 	}
 	err := a.ask(&g)
@@ -143,7 +141,7 @@ func (a *acquisition) runGroup(u *unit) error {
 	}
 	divide := err != nil && u.blocker != nil
 	if divide {
-		u.gate, a.turn = a.g, false // the next calls for the group wait for this one
+		u.gate, a.turn = a.g, false // the next calls of this process for the group wait for this one
 	}
 	a.end(err)
 	if divide {

@@ -43,16 +43,13 @@ func (a *acquisition) canDivide() bool {
 }
 
 // refused notes that the server has refused a group because of one of its locks. It reports
-// whether the group is to be divided.
+// whether the group is to be divided. A call that is refused again has its turn in this process.
 func (u *unit) refused(w *Want) bool {
-	if u.turn == nil || !*u.turn {
-		return false
-	}
 	now := clock.Early()
 	if u.since == 0 {
 		u.since = now
 	}
-	if now-u.since < groupTime || !u.e.withQueue(w.Kind).Traits().Directed {
+	if !u.divisible || now-u.since < groupTime || !u.e.withQueue(w.Kind).Traits().Directed {
 		return false
 	}
 	u.blocker = w

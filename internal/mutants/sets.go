@@ -120,7 +120,7 @@ var sets = []Mutant{
 	},
 	{
 		"a set releases its locks although the queue moves",
-		"internal/engine/multi_queue.go", "slices.ContainsFunc(now, func(owner string) bool { return slices.Contains(before, owner) })", "true",
+		"internal/engine/multi_queue.go", "return slices.Contains(before, owner) })", "return owner != \"\" || slices.Contains(before, owner) })",
 		"internal/engine", "TestSetKeepsLocksWhileQueueMoves",
 	},
 	{
@@ -155,7 +155,7 @@ var sets = []Mutant{
 	},
 	{
 		"a group waits for a message before it queues",
-		"internal/engine/group.go", "		a.traits.Heartbeat = min(cmp.Or(beat, groupTime), groupTime)\n", "",
+		"internal/engine/group.go", "min(cmp.Or(beat, groupTime), groupTime)", "min(cmp.Or(beat, time.Hour), time.Hour)",
 		"internal/engine", "TestGroupQueuesForItsBlocker",
 	},
 	{
@@ -167,11 +167,6 @@ var sets = []Mutant{
 		"a group with several blockers queues for the first only",
 		"internal/engine/multi_queue.go", "			w.alone = true\n", "			w.alone = w.alone\n",
 		"internal/engine", "TestGroupOfThreeQueuesForEach",
-	},
-	{
-		"each call of a process queues for a group",
-		"internal/engine/multi_queue.go", "u.turn == nil || !*u.turn", "u.turn == nil",
-		"internal/engine", "TestGroupQueuesOnce",
 	},
 	{
 		"a call that has queued for a group keeps the turn in its process",
