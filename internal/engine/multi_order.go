@@ -17,7 +17,8 @@ import (
 // set that holds some locks waits for the next one only for its patience. Then it
 // releases all locks and starts with the missing lock, for which it waits while it holds
 // none. The patience doubles each time, from firstPatience to maxPatience, so that a set
-// gets its locks even if all of them are in use.
+// gets its locks even if all of them are in use. A set that queues keeps its place, and its
+// patience has no maximum unless a foreign client holds the lock: see multi_queue.go.
 //
 // A set that starts out of order blocks the sets that are in order. So it waits for the
 // other locks only for outOfOrderWait, and then returns to the common order. If it waited

@@ -24,7 +24,7 @@ func init() { workers["sets"] = setsWorker }
 
 const (
 	setProcesses = 6
-	maxOvertaken = 300              // times, of a call for a set
+	maxOvertaken = 500              // times, of a call for a set
 	maxSetWait   = 12 * time.Second // of such a call
 )
 
