@@ -19,7 +19,8 @@ type unit struct {
 	divisible bool          // after groupTime the call queues for one of several locks: see multi_queue.go
 	since     time.Duration // when the server refused the call for the first time
 	blocker   *Want         // what was held after groupTime
-	gate      *gate         // whose turn the call keeps then
+	whole     bool          // the call is for no other locks
+	gate      *gate         // whose turn the call keeps then, if the group is whole
 }
 
 // take acquires the wants of a unit.
@@ -140,8 +141,8 @@ func (a *acquisition) runGroup(u *unit) error {
 		ReleaseAll(departures(u.wants, a.r.renewed())) // granted before the engine was closed
 	}
 	divide := err != nil && u.blocker != nil
-	if divide {
-		u.gate, a.turn = a.g, false // the next calls of this process for the group wait for this one
+	if divide && u.whole { // the next calls of this process want nothing that this one does not wait for
+		u.gate, a.turn = a.g, false
 	}
 	a.end(err)
 	if divide {

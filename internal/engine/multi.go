@@ -133,7 +133,7 @@ func (*errRestart) Error() string { return "start again" }
 func takeAll(calls, limited context.Context, units []unit, r Request, patience time.Duration, common bool) (int, error) {
 	for i := range units {
 		u := &units[i]
-		u.divisible = i == 0 || common
+		u.divisible, u.whole = i == 0 || common, len(units) == 1
 		switch {
 		case u.wants[0].Hold != nil: // of an earlier attempt
 			continue

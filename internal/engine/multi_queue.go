@@ -59,7 +59,9 @@ func (u *unit) refused(w *Want) bool {
 // divide plans to queue for the lock that blocks units[n], a group.
 func (o *multiOrder) divide(planned, units []unit, n int) {
 	u := &units[n]
-	o.gates = append(o.gates, u)
+	if u.gate != nil {
+		o.gates = append(o.gates, u)
+	}
 	switch {
 	case n > 0: // the call has the earlier units
 		separate(units[n : n+1])

@@ -358,6 +358,35 @@ func TestGroupQueuesOnce(t *testing.T) {
 	})
 }
 
+// A call that has divided a part of its set does not keep others of its process from that part.
+func TestGroupLeavesPartsToOthers(t *testing.T) {
+	inOneSlot(t, 3, func(d *fake.Driver, es []*Engine) {
+		one, two := lock(t, es[0], "a"), lock(t, es[2], "b")
+		s := lockSet(es[1], forever, "c")
+		time.Sleep(2 * groupTime)
+		release(t, one) // it has a, and then divides b and c
+		time.Sleep(2 * groupTime)
+		one = lockAfter(t, es[0], "a", 5*time.Second) // it gives a back, since b is held for long
+		release(t, two)
+		time.Sleep(time.Second) // it waits for a, and holds nothing
+		part := &setCall{e: es[1], done: make(chan error, 1)}
+		for _, name := range []string{"b", "c"} {
+			part.wants = append(part.wants, &Want{Engine: es[1], Kind: script.NewMutex(name), User: new(user)})
+		}
+		part.done <- AcquireAll(context.Background(), part.wants, Request{Wait: time.Second})
+		part.granted(t)
+		release(t, one)
+		s.granted(t)
+	})
+}
+
+// lockAfter waits, and acquires a mutex that is free then.
+func lockAfter(t *testing.T, e *Engine, name string, d time.Duration) *Hold {
+	t.Helper()
+	time.Sleep(d)
+	return lock(t, e, name)
+}
+
 // A set with a limit leaves the queue in time, and keeps nothing.
 func TestSetLeavesQueue(t *testing.T) {
 	for name, in := range map[string]func(*testing.T, int, func(*fake.Driver, []*Engine)){"slots": acrossSlots, "one slot": inOneSlot} {

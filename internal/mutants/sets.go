@@ -169,6 +169,11 @@ var sets = []Mutant{
 		"internal/engine", "TestGroupOfThreeQueuesForEach",
 	},
 	{
+		"a call that queues for a part of its set keeps its process from that part",
+		"internal/engine/group.go", "if divide && u.whole {", "if divide {",
+		"internal/engine", "TestGroupLeavesPartsToOthers",
+	},
+	{
 		"a call that has queued for a group keeps the turn in its process",
 		"internal/engine/multi_queue.go", "		u.gate.give()\n", "",
 		"internal/engine", "TestGroupQueuesOnce",
