@@ -367,13 +367,14 @@ func TestGroupLeavesPartsToOthers(t *testing.T) {
 		release(t, one) // it has a, and then divides b and c
 		time.Sleep(2 * groupTime)
 		one = lockAfter(t, es[0], "a", 5*time.Second) // it gives a back, since b is held for long
-		release(t, two)
-		time.Sleep(time.Second) // it waits for a, and holds nothing
 		part := &setCall{e: es[1], done: make(chan error, 1)}
 		for _, name := range []string{"b", "c"} {
 			part.wants = append(part.wants, &Want{Engine: es[1], Kind: script.NewMutex(name), User: new(user)})
 		}
-		part.done <- AcquireAll(context.Background(), part.wants, Request{Wait: time.Second})
+		go func() { part.done <- AcquireAll(context.Background(), part.wants, Request{Wait: 10 * time.Second}) }()
+		time.Sleep(time.Second)
+		release(t, two)
+		time.Sleep(2 * time.Second) // the set has had b, has not got a, and waits for it
 		part.granted(t)
 		release(t, one)
 		s.granted(t)
