@@ -104,7 +104,7 @@ func (u *unit) queues(r Request) bool {
 // takeBehind acquires a unit of one lock while the call holds others. If the lock does not
 // change hands, it releases the others, waits on, and returns errRestart when it has the lock.
 func (u *unit) takeBehind(calls, limited context.Context, r Request, held []unit, patience time.Duration) error {
-	v := vigil{u: u, held: held, renewed: r.renewed(), patience: patience, over: make(chan struct{})}
+	v := holderWatch{u: u, held: held, renewed: r.renewed(), patience: patience, over: make(chan struct{})}
 	ctx, cancel := context.WithCancel(limited)
 	timer := time.AfterFunc(patience/4, func() {
 		defer close(v.over)
@@ -128,13 +128,13 @@ func (u *unit) takeBehind(calls, limited context.Context, r Request, held []unit
 	return &errRestart{want: u.wants[0], granted: true, foreign: v.foreign}
 }
 
-// A vigil looks who holds a lock for which a call waits while it holds others.
-type vigil struct {
+// A holderWatch looks who holds a lock for which a call waits while it holds others.
+type holderWatch struct {
 	u        *unit
 	held     []unit // what the call holds
 	renewed  bool
 	patience time.Duration
-	over     chan struct{} // closed when the vigil has ended
+	over     chan struct{} // closed when the watch has ended
 	foreign  bool          // a foreign client held the lock when the call gave way
 
 	mu    sync.Mutex
@@ -143,7 +143,7 @@ type vigil struct {
 }
 
 // keep looks until the wait is over, or until the call has to give way.
-func (v *vigil) keep(ctx context.Context) {
+func (v *holderWatch) keep(ctx context.Context) {
 	var timer *time.Timer
 	before, known := v.holders(ctx)
 	for {
@@ -160,7 +160,7 @@ func (v *vigil) keep(ctx context.Context) {
 }
 
 // holders returns the owners that hold the lock, if the server answers.
-func (v *vigil) holders(ctx context.Context) ([]string, bool) {
+func (v *holderWatch) holders(ctx context.Context) ([]string, bool) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	owners, _, err := script.Holders(ctx, v.u.e.d, v.u.wants[0].Kind.Ref("").Key)
@@ -168,7 +168,7 @@ func (v *vigil) holders(ctx context.Context) ([]string, bool) {
 }
 
 // giveWay releases the locks of the call, unless the wait is over.
-func (v *vigil) giveWay(owners []string) {
+func (v *holderWatch) giveWay(owners []string) {
 	v.mu.Lock()
 	var all []Departure
 	if !v.ended {
@@ -182,8 +182,8 @@ func (v *vigil) giveWay(owners []string) {
 	ReleaseAll(all)
 }
 
-// end ends the vigil. It reports whether the locks of the call are released, or about to be.
-func (v *vigil) end() bool {
+// end ends the watch. It reports whether the locks of the call are released, or about to be.
+func (v *holderWatch) end() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.ended = true
