@@ -62,8 +62,8 @@ func (f Finding) String() string {
 // Check examines whether locks on the servers are reliable with the current
 // configuration, and whether the user has all permissions that Holdfast needs.
 // It returns the findings, the most serious first. If all findings are [SeverityInfo],
-// the servers are fine. The file docs/operations.md lists all findings and how
-// to fix them.
+// the servers are fine. The file docs/operations.md lists all findings. Each
+// says what to change.
 //
 // Call Check when a program starts, and for example every hour. If the user has
 // permission only for some keys, pass the names of some objects: Check then

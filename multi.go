@@ -17,7 +17,8 @@ var _ Locker = (*MultiMutex)(nil)
 // create one.
 //
 // Locks of one client on one server are acquired by one script. While the call
-// waits for them, it holds none of them. Locks on several servers, or a group
+// waits for one of them, it holds none; if several are in use for long, it queues
+// for one after the other, and keeps those that it has. Locks on several servers, or a group
 // with a [FairMutex], are acquired one after the other. All calls use the same
 // order, so two of them cannot wait for each other. If another process uses a
 // different order, as Redisson does, the MultiMutex releases its locks after a

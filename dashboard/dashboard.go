@@ -14,13 +14,13 @@
 // # Load
 //
 // One scanner per dashboard reads the keys of the servers, however many browsers are
-// connected. It runs only while a page is open. It spends at most a twentieth of the
-// time with requests to the servers, so it updates less often on a server with many
-// keys. docs/dashboard.md has measurements.
+// connected. It runs only while a page is open. It spends at most a twenty-fifth of
+// the time with requests to the servers, so it updates less often on a server with many
+// keys. docs/command.md has measurements.
 //
 // # Scripts
 //
-// The path locks.json returns the last snapshot as JSON. docs/dashboard.md describes
+// The path locks.json returns the last snapshot as JSON. docs/command.md describes
 // it.
 package dashboard
 
@@ -107,7 +107,7 @@ type Dashboard struct {
 }
 
 // New returns a dashboard for the servers of a client. The client needs few
-// permissions, see docs/dashboard.md. Closing the dashboard does not close the client.
+// permissions, see docs/command.md. Closing the dashboard does not close the client.
 func New(client *holdfast.Client, o Options) *Dashboard {
 	o.Limit = cmp.Or(max(o.Limit, 0), 20_000)
 	o.Keys = cmp.Or(max(o.Keys, 0), 1_000_000)

@@ -528,9 +528,9 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	d := dashboard.New(client, dashboard.Options{Title: "production"})
-	defer d.Close()
 	mux := http.NewServeMux()
-	mux.Handle("/admin/locks/", d)
-	// Then serve mux where only operators can reach it.
+	requireLogin := func(h http.Handler) http.Handler { return h } // use that of your program
+	d := dashboard.New(client, dashboard.Options{Title: "production", Hosts: []string{"admin.example.com"}})
+	defer d.Close()
+	mux.Handle("/admin/locks/", requireLogin(d))
 }

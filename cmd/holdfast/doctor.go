@@ -29,7 +29,7 @@ names of some locks. Doctor changes nothing.
 
 Severities: danger means that locks can be lost or do not work; warning means
 that a fault has worse effects than necessary; info is for your information.
-docs/operations.md lists all findings and what to do about each.
+docs/operations.md lists all findings.
 
 For each server, doctor also shows the median round-trip time of a script, and
 how far the server's clock is ahead of the local clock.

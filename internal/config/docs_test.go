@@ -2,6 +2,7 @@ package config
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -18,5 +19,23 @@ func TestAllKeysAreDocumented(t *testing.T) {
 				t.Errorf("%s of %q is not there", key, path)
 			}
 		}
+	}
+}
+
+// The files in docs/configuration.md can be read.
+func TestDocumentedFiles(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(text, -1)
+	for _, m := range files {
+		file := regexp.MustCompile(`(?m)^holdfast:\n  tls: .*$`).ReplaceAll(m[1], nil) // there is no such certificate
+		if _, err := Parse(file, func(string) (string, bool) { return "secret", true }); err != nil {
+			t.Errorf("%v in\n%s", err, m[1])
+		}
+	}
+	if len(files) < 4 {
+		t.Errorf("the page has %d files", len(files))
 	}
 }

@@ -25,6 +25,7 @@ type Want struct {
 
 	slot  int
 	queue string // the gate of a lock that no group can have; it has a unit of its own
+	alone bool   // it has a unit of its own, since its group did not get it: see multi_queue.go
 	mutex bool
 	floor int64 // the highest token known before the request
 }
@@ -41,44 +42,50 @@ func (w *Want) locate(r Request) {
 
 // AcquireAll acquires all wants or none, in an order that is the same for all clients.
 // One script acquires the wants of one engine whose keys are in the same slot, so none
-// of them is held while the call waits for the others.
+// of them is held while the call waits for the others. If they are in use for long, the
+// call queues for them one by one.
 func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 	limited, calls, cancel := contexts(ctx, r.Wait)
 	defer cancel()
 	var out outage
 	var timer *time.Timer
 	order := multiOrder{patience: firstPatience}
+	defer order.leaveGates()
 	for {
 		planned, err := plan(limited, wants, r)
 		if err != nil {
+			releaseWithin(timeToWithdraw(calls, limited), departures(wants, r.renewed()))
 			return hideOwnTimeout(ctx, err)
 		}
 		units, patience := order.arrange(planned)
 		// A fixed lease starts when the last lock is granted. Until then, the other
 		// locks are renewed.
 		r.RenewFirst = !r.renewed() && len(units) > 1
-		n, err := takeAll(calls, limited, units, r, patience)
+		n, err := takeAll(calls, limited, units, r, patience, order.isCommon())
 		if err == nil {
 			order.learn(planned)
 			return nil
 		}
+		if errors.As(err, new(errDivide)) {
+			order.divide(planned, units, n)
+			continue // what was granted before is in order
+		}
 		var restart *errRestart
 		if errors.As(err, &restart) && r.Wait != 0 {
 			held := n < len(units) && !errors.Is(restart.err, ErrUnavailable) // and neither lost nor unknown
-			order.foreign = held && units[n].heldByForeignClient(limited)
-		}
-		release := departures(units[:n], r.renewed())
-		if restart == nil {
-			releaseWithin(timeToWithdraw(calls, limited), release)
-		} else {
-			ReleaseAll(release)
+			order.foreign = restart.foreign || held && !restart.granted && units[n].heldByForeignClient(limited)
 		}
 		switch {
 		case restart == nil:
+			releaseWithin(timeToWithdraw(calls, limited), departures(wants, r.renewed()))
 			if len(wants) > 1 && n < len(units) {
 				nameLock(err, units[n].wants[0])
 			}
 			return hideOwnTimeout(ctx, err)
+		case !restart.granted:
+			ReleaseAll(departures(wants, r.renewed()))
+		}
+		switch {
 		case r.Wait == 0:
 			return &Busy{}
 		case !errors.Is(restart.err, ErrUnavailable):
@@ -89,7 +96,10 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 		if order.patience == firstPatience && severalEngines(wants) { // the run ids that determine the order may have changed
 			_, _ = runIDs(wants, func(e *Engine) (string, error) { return e.fetchRunID(limited, server{}) })
 		}
-		order.chooseStart(planned, restart.want)
+		order.chooseStart(planned, restart)
+		if restart.granted {
+			continue
+		}
 		// Clients that wait for the released locks go first.
 		if _, err := sleep(limited, nil, nil, &timer, time.Millisecond+clock.Random(10*time.Millisecond)); err != nil {
 			return hideOwnTimeout(ctx, gaveUp(err, &out, 0))
@@ -107,21 +117,33 @@ func nameLock(err error, w *Want) {
 
 // errRestart says that AcquireAll must release all locks and start again.
 type errRestart struct {
-	want  *Want         // the lock that was not granted, or was lost
-	err   error         // why it was not granted; nil if it was lost
-	asked time.Duration // when it was first requested
+	want    *Want         // the lock that was not granted, or was lost
+	err     error         // why it was not granted; nil if it was lost, or granted
+	asked   time.Duration // when it was first requested
+	granted bool          // it was granted after the others were released, and is kept
+	foreign bool          // a foreign client held it
 }
 
 func (*errRestart) Error() string { return "start again" }
 
 // takeAll acquires the units one after the other. It returns how many it has acquired.
 // It waits for the first unit without a limit, and for each other unit for about the
-// patience.
-func takeAll(calls, limited context.Context, units []unit, r Request, patience time.Duration) (int, error) {
+// patience. In the common order, it keeps its place in the queue after that, and releases
+// the others.
+func takeAll(calls, limited context.Context, units []unit, r Request, patience time.Duration, common bool) (int, error) {
 	for i := range units {
 		u := &units[i]
-		if i == 0 || r.Wait == 0 {
+		u.divisible, u.whole = i == 0 || common, len(units) == 1
+		switch {
+		case u.wants[0].Hold != nil: // of an earlier attempt
+			continue
+		case i == 0 || r.Wait == 0:
 			if err := u.take(calls, limited, r); err != nil {
+				return i, err
+			}
+			continue
+		case common && u.queues(r):
+			if err := u.takeBehind(calls, limited, r, units[:i], patience); err != nil {
 				return i, err
 			}
 			continue
@@ -133,8 +155,8 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 		cancel()
 		switch {
 		case err == nil:
-		case over && limited.Err() == nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrClosed):
-			return i, &errRestart{u.wants[0], hideOwnTimeout(limited, err), asked}
+		case over && limited.Err() == nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrClosed) && !errors.As(err, new(errDivide)):
+			return i, &errRestart{want: u.wants[0], err: hideOwnTimeout(limited, err), asked: asked}
 		default:
 			return i, err
 		}
@@ -143,7 +165,7 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 	for _, u := range units {
 		for _, w := range u.wants {
 			if !w.Hold.Valid() {
-				return n, &errRestart{w, nil, 0} // lost during the wait for other locks
+				return n, &errRestart{want: w} // lost during the wait for other locks
 			}
 		}
 	}
@@ -155,7 +177,7 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 		pass, _ := w.Hold.Current()
 		err := w.Hold.Prolong(calls, pass, r)
 		if errors.Is(err, ErrLost) {
-			err = &errRestart{w, nil, 0}
+			err = &errRestart{want: w}
 		}
 		return err
 	})
@@ -192,7 +214,7 @@ func plan(ctx context.Context, wants []*Want, r Request) ([]unit, error) {
 	for len(sorted) > 0 {
 		u := unit{e: sorted[0].Engine, mutexes: true}
 		for _, w := range sorted {
-			if w.Engine != u.e || w.slot != sorted[0].slot || w.queue != sorted[0].queue {
+			if w.Engine != u.e || w.slot != sorted[0].slot || w.queue != sorted[0].queue || len(u.wants) > 0 && (w.alone || sorted[0].alone) {
 				break
 			}
 			u.mutexes = u.mutexes && w.mutex
@@ -262,37 +284,12 @@ func (e *Engine) fetchRunID(ctx context.Context, s server) (string, error) {
 	return id, nil
 }
 
-// take acquires the wants of a unit.
-func (u *unit) take(calls, waiting context.Context, r Request) error {
-	e := u.e
-	if err := e.begin(); err != nil {
-		return err
-	}
-	defer e.end()
-	a := acquisition{e: e, r: r, waiting: waiting, asking: calls, once: r.Wait == 0, long: longWait{caller: r.Caller}}
-	if len(u.wants) == 1 {
-		w := u.wants[0]
-		a.k, a.traits, a.r.Under = w.Kind, w.Kind.Traits(), w.Under
-		var err error
-		w.Hold, err = a.run(w.Kind, w.User)
-		return err
-	}
-	a.k, a.traits, a.group = u, u.Traits(), u.wants
-	if !a.once {
-		a.turn.gate = e.gate(u.Gate())
-		defer e.leaveGate(a.turn.gate)
-	}
-	return a.runGroup(u)
-}
-
-// departures takes all holds out of the units, to release them.
-func departures(units []unit, renewed bool) (all []Departure) {
-	for _, u := range units {
-		for _, w := range u.wants {
-			if w.Hold != nil {
-				all = append(all, Departure{Hold: w.Hold, User: w.User, Renewed: renewed})
-				w.Hold = nil
-			}
+// departures takes all holds out of the wants, to release them.
+func departures(wants []*Want, renewed bool) (all []Departure) {
+	for _, w := range wants {
+		if w.Hold != nil {
+			all = append(all, Departure{Hold: w.Hold, User: w.User, Renewed: renewed})
+			w.Hold = nil
 		}
 	}
 	return all

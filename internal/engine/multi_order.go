@@ -17,7 +17,8 @@ import (
 // set that holds some locks waits for the next one only for its patience. Then it
 // releases all locks and starts with the missing lock, for which it waits while it holds
 // none. The patience doubles each time, from firstPatience to maxPatience, so that a set
-// gets its locks even if all of them are in use.
+// gets its locks even if all of them are in use. A set that queues keeps its place, and its
+// patience has no maximum unless a foreign client holds the lock: see multi_queue.go.
 //
 // A set that starts out of order blocks the sets that are in order. So it waits for the
 // other locks only for outOfOrderWait, and then returns to the common order. If it waited
@@ -39,6 +40,8 @@ type multiOrder struct {
 	patience   time.Duration // in the common order, and in that of foreign clients
 	foreign    bool          // a foreign client holds a lock, so another order may be right
 	outOfOrder int           // how often the set started out of order without foreign clients
+	divided    bool          // a lock of a group has a unit of its own
+	gates      []*unit       // the groups that were divided, whose turns in this process the call keeps
 }
 
 // arrange returns the planned units in the order in which to acquire them, and how long
@@ -49,27 +52,36 @@ func (o *multiOrder) arrange(planned []unit) (units []unit, patience time.Durati
 		o.start, o.foreign = planned[o.recalled].wants[0], o.recalled != 0
 	}
 	units, o.firstUnit = startWith(o.start, planned)
-	if o.firstUnit == 0 || o.foreign {
+	if o.isCommon() {
 		return units, o.patience
 	}
-	patience = min(outOfOrderWait<<(2*o.outOfOrder), o.patience)
+	patience = min(outOfOrderWait<<(2*o.outOfOrder), o.patience, maxPatience)
 	o.outOfOrder = min(o.outOfOrder+1, 3)
 	return units, patience
 }
 
+// isCommon reports whether the units are in the common order, or in that of foreign clients.
+func (o *multiOrder) isCommon() bool { return o.firstUnit == 0 || o.foreign }
+
 // learn saves the start of a set that has got its locks, for later sets.
 func (o *multiOrder) learn(planned []unit) {
-	if o.firstUnit != o.recalled && (o.firstUnit == 0 || o.foreign) {
+	if !o.divided && o.firstUnit != o.recalled && o.isCommon() {
 		saveFirst(planned, o.firstUnit)
 	}
 }
 
 // chooseStart chooses what to start with after the set could not get a lock.
-func (o *multiOrder) chooseStart(planned []unit, missing *Want) {
-	if o.firstUnit == 0 || o.foreign {
-		o.start, o.patience = missing, min(2*o.patience, maxPatience)
-	} else {
+func (o *multiOrder) chooseStart(planned []unit, r *errRestart) {
+	if !o.isCommon() {
 		o.start = planned[0].wants[0]
+	} else {
+		o.start, o.patience = r.want, 2*o.patience
+		if !r.granted || o.foreign {
+			o.patience = min(o.patience, maxPatience)
+		}
+	}
+	if o.divided {
+		separate(planned)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package lockjson has the JSON form of locks, which the command and the dashboard print.
-// The help of holdfast ls and docs/dashboard.md describe it.
+// The help of holdfast ls and docs/command.md describe it.
 package lockjson
 
 import (

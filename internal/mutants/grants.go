@@ -176,7 +176,7 @@ var grants = []Mutant{
 	},
 	{
 		"a renewal that arrives late extends a kept lock",
-		"internal/script/lua/keep.lua", "  redis.call('hdel', KEYS[1], ARGV[1])\n", "",
+		"internal/script/lua/keep.lua", "  redis.call('hdel', KEYS[1], ARGV[1], 'leader')\n", "",
 		"internal/script", "TestLateRenewalOfKept",
 	},
 	{

@@ -283,7 +283,7 @@ var All = []Mutant{
 	},
 	{
 		"a set keeps its locks while it waits for the next one",
-		"internal/engine/multi_order.go", "o.start, o.patience = missing, ", "o.start, o.patience = nil, ",
+		"internal/engine/multi_queue.go", "			v.giveWay(now)\n", "",
 		"test/behaviour", "TestMultiWaitsWithNothingInHand",
 	},
 	{
@@ -293,13 +293,13 @@ var All = []Mutant{
 	},
 	{
 		"a set that acquires out of order waits for the full time",
-		"internal/engine/multi_order.go", "patience = min(outOfOrderWait<<(2*o.outOfOrder), o.patience)", "patience = o.patience",
-		"test/behaviour", "TestMultiFindsBackToTheOrder",
+		"internal/engine/multi_order.go", "patience = min(outOfOrderWait<<(2*o.outOfOrder), o.patience, maxPatience)", "patience = o.patience",
+		"internal/engine", "TestSetGivesBackOutOfOrder",
 	},
 	{
 		"a set that acquires out of order never extends its wait",
 		"internal/engine/multi_order.go", "outOfOrderWait<<(2*o.outOfOrder)", "outOfOrderWait",
-		"test/behaviour", "TestMultiBetweenQueueAndLongHold",
+		"internal/engine", "TestOutOfOrderWait",
 	},
 	{
 		"the wait for the first lock counts as an outage of the second server",
@@ -324,7 +324,7 @@ var All = []Mutant{
 	{
 		"a set holds some locks without a limit while it waits for others",
 		"internal/engine/multi.go", "patience/2+clock.Random(patience)", "100*patience",
-		"test/behaviour", "TestMultiWaitsWithNothingInHand",
+		"internal/engine", "TestSetGivesWayWithoutQueue",
 	},
 	{
 		"a set does not store the order that it has learned",

@@ -81,8 +81,18 @@ var perLock = []Mutant{
 	},
 	{
 		"a lock that has to stay ends before a read hold of its owner",
-		"internal/script/lua/keep.lua", "> 1 + redis.call('hexists', KEYS[1], 'mode') then", "> 99 then",
+		"internal/script/lua/keep.lua", "> 1 + redis.call('hexists', KEYS[1], 'mode') + redis.call('hexists', KEYS[1], 'leader') then", "> 99 then",
 		"internal/script", "TestMutex",
+	},
+	{
+		"an election that has to stay keeps its lease time",
+		"internal/script/lua/keep.lua", "+ redis.call('hexists', KEYS[1], 'leader') then", "then",
+		"test/behaviour", "TestAtLeast$/election",
+	},
+	{
+		"an election that has to stay keeps its leader",
+		"internal/script/lua/keep.lua", "ARGV[1], 'leader')", "ARGV[1])",
+		"test/behaviour", "TestAtLeast$/election",
 	},
 	{
 		"a lock that no caller got stays",

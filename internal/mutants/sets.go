@@ -114,6 +114,71 @@ var sets = []Mutant{
 		"test/redlock", "TestWaitersAskSeldom",
 	},
 	{
+		"a set does not queue for its locks",
+		"internal/engine/group.go", "k := e.withQueue(w.Kind)", "k := w.Kind",
+		"internal/engine", "TestSetQueues",
+	},
+	{
+		"a set releases its locks although the queue moves",
+		"internal/engine/multi_queue.go", "return slices.Contains(before, owner) })", "return owner != \"\" || slices.Contains(before, owner) })",
+		"internal/engine", "TestSetKeepsLocksWhileQueueMoves",
+	},
+	{
+		"a set looks too late who holds the lock that it waits for",
+		"internal/engine/multi_queue.go", "v.patience/4+clock.Random(v.patience)", "100*v.patience",
+		"internal/engine", "TestSetGivesWayInPlace",
+	},
+	{
+		"a set that gives way loses its place in the queue",
+		"internal/engine/multi.go", "case common && u.queues(r):", "case common && u.queues(r) && false:",
+		"internal/engine", "TestSetGivesWayInPlace",
+	},
+	{
+		"a set that gives way releases the lock that it waited for",
+		"internal/engine/multi.go", "case !restart.granted:\n", "default:\n",
+		"internal/engine", "TestSetReleasesOnce",
+	},
+	{
+		"a set that could not get all locks keeps some",
+		"internal/engine/multi.go", "		case !restart.granted:\n			ReleaseAll(departures(wants, r.renewed()))\n", "",
+		"internal/engine", "TestSetGivesBackOutOfOrder",
+	},
+	{
+		"the patience of a set that queues is capped",
+		"internal/engine/multi_order.go", "if !r.granted || o.foreign {", "if true {",
+		"internal/engine", "TestSetOfLongHeldLocks",
+	},
+	{
+		"a group never queues",
+		"internal/engine/multi_queue.go", "now-u.since < groupTime", "true",
+		"internal/engine", "TestGroupQueuesForItsBlocker",
+	},
+	{
+		"a group waits for a message before it queues",
+		"internal/engine/group.go", "min(cmp.Or(beat, groupTime), groupTime)", "min(cmp.Or(beat, time.Hour), time.Hour)",
+		"internal/engine", "TestGroupQueuesForItsBlocker",
+	},
+	{
+		"a group holds some locks while it queues for its blocker",
+		"internal/engine/multi_queue.go", "	case !o.divided:\n", "	case false:\n",
+		"internal/engine", "TestGroupQueuesForItsBlocker",
+	},
+	{
+		"a group with several blockers queues for the first only",
+		"internal/engine/multi_queue.go", "			w.alone = true\n", "			w.alone = w.alone\n",
+		"internal/engine", "TestGroupOfThreeQueuesForEach",
+	},
+	{
+		"a call that queues for a part of its set keeps its process from that part",
+		"internal/engine/group.go", "if divide && u.whole {", "if divide {",
+		"internal/engine", "TestGroupLeavesPartsToOthers",
+	},
+	{
+		"a call that has queued for a group keeps the turn in its process",
+		"internal/engine/multi_queue.go", "		u.gate.give()\n", "",
+		"internal/engine", "TestGroupQueuesOnce",
+	},
+	{
 		"a release is final although a request is open",
 		"internal/settle/settle.go", "if !o.Open && (!o.unqueued || !o.Entry) {", "if !o.unqueued || !o.Entry {",
 		"internal/settle", "TestOpen",

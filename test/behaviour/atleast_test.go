@@ -78,8 +78,12 @@ func TestAtLeast(t *testing.T) {
 		t.Parallel()
 		e := a.Election(locktest.Name(t))
 		locktest.Release(t, locktest.Campaign(t, t.Context(), e, "me", holdfast.AtLeast(least)))
-		if _, err := b.Election(e.Name()).TryCampaign(t.Context(), "you"); !errors.Is(err, holdfast.ErrNotAcquired) {
-			t.Errorf("the term is not kept: %v", err)
+		_, err := b.Election(e.Name()).TryCampaign(t.Context(), "you")
+		if left := holdfast.Remaining(err); !errors.Is(err, holdfast.ErrNotAcquired) || left <= 0 || left > least {
+			t.Errorf("the term is not kept for %v: %v, %v left", least, err, left)
+		}
+		if l, err := b.Election(e.Name()).Leader(t.Context()); err != nil || l != (holdfast.Leader{}) {
+			t.Errorf("%v still leads (%v)", l, err)
 		}
 	})
 }

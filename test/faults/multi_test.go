@@ -132,26 +132,31 @@ func sortedServers(t *testing.T) [2]*redistest.Server {
 }
 
 // How long a set has waited for its first lock is not taken for an outage of the
-// server with the second.
+// server with the second, whether it queues there or not.
 func TestMultiOutageAfterLongWait(t *testing.T) {
 	t.Parallel()
 	s := sortedServers(t)
-	p := redistest.NewProxy(t, s[1].Addr())
-	o := holdfast.Options{RetryTimeout: 8 * time.Second}
-	n := locktest.Name(t)
-	m := holdfast.Multi(locktest.Open(t, s[0].URL(), o).Mutex(n), locktest.Open(t, p.URL(), o).Mutex(n))
-	locktest.Release(t, locktest.Lock(t, t.Context(), m))
-	held := locktest.Lock(t, t.Context(), locktest.Open(t, s[0].URL()).Mutex(n))
-	set := locktest.Background(t.Context(), m)
-	time.Sleep(9 * time.Second) // longer than it retries in an outage
-	p.Refuse(true)
-	p.Cut()
-	time.AfterFunc(2*time.Second, func() { p.Refuse(false) })
-	locktest.Release(t, held)
-	if o := locktest.AwaitAfter(t, 10*time.Second, set); o.Err != nil {
-		t.Error(o.Err)
-	} else {
-		locktest.Release(t, o.Lease)
+	for name, all := range map[string]bool{"queue": false, "all are woken": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := redistest.NewProxy(t, s[1].Addr())
+			o := holdfast.Options{RetryTimeout: 8 * time.Second, WakeAll: all}
+			n := locktest.Name(t)
+			m := holdfast.Multi(locktest.Open(t, s[0].URL(), o).Mutex(n), locktest.Open(t, p.URL(), o).Mutex(n))
+			locktest.Release(t, locktest.Lock(t, t.Context(), m))
+			held := locktest.Lock(t, t.Context(), locktest.Open(t, s[0].URL()).Mutex(n))
+			set := locktest.Background(t.Context(), m)
+			time.Sleep(9 * time.Second) // longer than it retries in an outage
+			p.Refuse(true)
+			p.Cut()
+			time.AfterFunc(2*time.Second, func() { p.Refuse(false) })
+			locktest.Release(t, held)
+			if o := locktest.AwaitAfter(t, 10*time.Second, set); o.Err != nil {
+				t.Error(o.Err)
+			} else {
+				locktest.Release(t, o.Lease)
+			}
+		})
 	}
 }
 

@@ -118,6 +118,7 @@ func TestObservabilityCode(t *testing.T) {
 // The code in these pages is that of tests that run.
 func TestPagesCode(t *testing.T) {
 	for page, files := range map[string][]string{
+		"docs/command.md":          {"dashboard/dashboard_test.go"},
 		"docs/cookbook.md":         {"holdfasttest/cookbook/*_test.go", "cmd/holdfast/cookbook_test.go"},
 		"docs/from-etcd.md":        {"bench/from_etcd_test.go"},
 		"docs/from-redislock.md":   {"bench/from_redislock_test.go"},

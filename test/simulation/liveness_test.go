@@ -77,7 +77,7 @@ func (w *world) unused(c *call) string {
 	for _, o := range c.objects {
 		holds := w.holds(o)
 		for _, id := range sorted(holds) {
-			if x := w.owner(o, id); w.idle(x) {
+			if x := w.owner(o, id); w.idle(x) && !w.gathers(x, o) {
 				fmt.Fprintf(&b, "; %s has %s for %v more, and does not use it", x.name, o.name, holds[id])
 			}
 		}
@@ -89,7 +89,7 @@ func (w *world) unused(c *call) string {
 func (w *world) fits(k kind, o *object) bool {
 	used, alone := 0, false
 	for id := range w.holds(o) {
-		if x := w.owner(o, id); !w.idle(x) {
+		if x := w.owner(o, id); !w.idle(x) || w.gathers(x, o) {
 			used++
 			mode, _ := w.net.master.data.Do("HGET", o.name, "mode")
 			alone = o.capacity == 0 && mode != "read"
@@ -125,6 +125,16 @@ func (w *world) idle(x *owner) bool {
 		}
 	}
 	return true
+}
+
+// gathers reports whether a client has an object for a set that waits for another one, which is
+// held. judgeServed finds sets that block each other.
+func (w *world) gathers(x *owner, o *object) bool {
+	return slices.ContainsFunc(w.calls, func(c *call) bool {
+		return c.process == x.process && slices.Contains(c.objects, o) && slices.ContainsFunc(c.objects, func(other *object) bool {
+			return other != o && len(w.holds(other)) > 0
+		})
+	})
 }
 
 // bound returns for how long a call may wait for something free.

@@ -1,5 +1,5 @@
 -- Keep a lock for a time after its holder has released it. It then expires. Idempotent. The field of the owner gets another name, with a
--- 0 before the number, so that a renewal that arrives late does not extend the lock.
+-- 0 before the number, so that a renewal that arrives late does not extend the lock. The leader of an election is no leader any more.
 -- USES  raise tell
 -- KEYS  1 the lock
 -- ARGV  1 owner
@@ -11,9 +11,9 @@ local kept = string.gsub(ARGV[1], ':', ':0', 1)
 if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return redis.call('hexists', KEYS[1], kept) end
 local function rename()
   redis.call('hset', KEYS[1], kept, redis.call('hget', KEYS[1], ARGV[1]))
-  redis.call('hdel', KEYS[1], ARGV[1])
+  redis.call('hdel', KEYS[1], ARGV[1], 'leader')
 end
-if redis.call('hlen', KEYS[1]) > 1 + redis.call('hexists', KEYS[1], 'mode') then
+if redis.call('hlen', KEYS[1]) > 1 + redis.call('hexists', KEYS[1], 'mode') + redis.call('hexists', KEYS[1], 'leader') then
   raise(KEYS[1], ARGV[2]) -- the writer of a read/write lock has a read hold, which may last longer
   rename()
   return 1

@@ -1,0 +1,191 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/script"
+)
+
+// How sets queue.
+//
+// A unit of one lock waits in the queue at the server, as a single lock does. A unit of
+// several locks, a group, cannot: all of them must be free at once, and a release that
+// grants the lock to a client in the queue never leaves it free. So a group that has been
+// refused for groupTime is divided. The call first queues for the lock that blocks the
+// group, while it holds no other lock, and then asks for the others. If one of these is held,
+// the call releases the first, and then takes all locks in the common order, each through
+// its queue. It keeps those that it has, as it does with locks of several slots. So the
+// calls that overtake it are at most those that were ahead in one of the queues, and those that
+// came within groupTime.
+//
+// A set that holds some locks and waits in the queue of another one looks from time to time
+// who holds that lock. If this changes, no deadlock prevents the queue from moving, and the set waits on. If
+// the same owner holds it for the patience, it may wait for a lock of the set, or hold
+// the lock for long. The set then releases its locks. It keeps its place, and starts with
+// that lock. The patience doubles each time, and in the end exceeds any time for which a lock
+// is held.
+
+// groupTime is for how long a group asks for all its locks before it is divided.
+const groupTime = 250 * time.Millisecond
+
+// errDivide says that AcquireAll must queue for the locks of a group.
+type errDivide struct{}
+
+func (errDivide) Error() string { return "divide the group" }
+
+// canDivide reports whether the parts of a group can queue.
+func (a *acquisition) canDivide() bool {
+	return !a.once && a.r.Pause == nil && a.e.o.Queue && !a.e.isQueueRefused()
+}
+
+// refused notes that the server has refused a group because of one of its locks. It reports
+// whether the group is to be divided. A call that is refused again has its turn in this process.
+func (u *unit) refused(w *Want) bool {
+	now := clock.Early()
+	if u.since == 0 {
+		u.since = now
+	}
+	if !u.divisible || now-u.since < groupTime || !u.e.withQueue(w.Kind).Traits().Queued.Joins() {
+		return false
+	}
+	u.blocker = w
+	return true
+}
+
+// divide plans to queue for the lock that blocks units[n], a group.
+func (o *multiOrder) divide(planned, units []unit, n int) {
+	u := &units[n]
+	if u.gate != nil {
+		o.gates = append(o.gates, u)
+	}
+	switch {
+	case n > 0: // the call has the earlier units
+		separate(units[n : n+1])
+	case !o.divided:
+		o.start, o.foreign = u.blocker, false
+		u.blocker.alone = true
+	default:
+		separate(planned)
+		o.start = planned[0].wants[0]
+	}
+	o.divided = true
+}
+
+// separate gives each lock a unit of its own.
+func separate(units []unit) {
+	for _, u := range units {
+		for _, w := range u.wants {
+			w.alone = true
+		}
+	}
+}
+
+// leaveGates gives the turns of divided groups to the next calls.
+func (o *multiOrder) leaveGates() {
+	for _, u := range o.gates {
+		u.gate.give()
+		u.e.leaveGate(u.gate)
+	}
+}
+
+// queues reports whether a waiting call for the unit has a place in a queue at the server.
+func (u *unit) queues(r Request) bool {
+	if len(u.wants) > 1 {
+		return false
+	}
+	t := u.e.withQueue(u.wants[0].Kind).Traits()
+	return t.Queue == script.AtServer || t.Queued.Joins() && r.Pause == nil
+}
+
+// takeBehind acquires a unit of one lock while the call holds others. If the lock does not
+// change hands, it releases the others, waits on, and returns errRestart when it has the lock.
+func (u *unit) takeBehind(calls, limited context.Context, r Request, held []unit, patience time.Duration) error {
+	v := holderWatch{u: u, held: held, renewed: r.renewed(), patience: patience, over: make(chan struct{})}
+	ctx, cancel := context.WithCancel(limited)
+	timer := time.AfterFunc(patience/4, func() {
+		defer close(v.over)
+		v.keep(ctx)
+	})
+	err := u.take(calls, limited, r)
+	cancel()
+	if timer.Stop() || !v.end() {
+		return err
+	}
+	if err != nil {
+		late := time.NewTimer(timeToWithdraw(calls, limited))
+		defer late.Stop()
+		select {
+		case <-v.over:
+		case <-late.C:
+		}
+		return err
+	}
+	<-v.over
+	return &errRestart{want: u.wants[0], granted: true, foreign: v.foreign}
+}
+
+// A holderWatch looks who holds a lock for which a call waits while it holds others.
+type holderWatch struct {
+	u        *unit
+	held     []unit // what the call holds
+	renewed  bool
+	patience time.Duration
+	over     chan struct{} // closed when the watch has ended
+	foreign  bool          // a foreign client held the lock when the call gave way
+
+	mu    sync.Mutex
+	gave  bool // the locks of the call are released
+	ended bool // the wait is over
+}
+
+// keep looks until the wait is over, or until the call has to give way.
+func (v *holderWatch) keep(ctx context.Context) {
+	var timer *time.Timer
+	before, known := v.holders(ctx)
+	for {
+		if _, err := sleep(ctx, nil, nil, &timer, v.patience/4+clock.Random(v.patience)); err != nil {
+			return
+		}
+		now, ok := v.holders(ctx)
+		if !known || !ok || slices.ContainsFunc(now, func(owner string) bool { return slices.Contains(before, owner) }) {
+			v.giveWay(now)
+			return
+		}
+		before = now
+	}
+}
+
+// holders returns the owners that hold the lock, if the server answers.
+func (v *holderWatch) holders(ctx context.Context) ([]string, bool) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	owners, _, err := script.Holders(ctx, v.u.e.d, v.u.wants[0].Kind.Ref("").Key)
+	return owners, err == nil
+}
+
+// giveWay releases the locks of the call, unless the wait is over.
+func (v *holderWatch) giveWay(owners []string) {
+	v.mu.Lock()
+	var all []Departure
+	if !v.ended {
+		v.gave = true
+		v.foreign = slices.ContainsFunc(owners, func(owner string) bool { return !isOwnerOfLibrary(owner) })
+		for _, u := range v.held {
+			all = append(all, departures(u.wants, v.renewed)...)
+		}
+	}
+	v.mu.Unlock()
+	ReleaseAll(all)
+}
+
+// end ends the watch. It reports whether the locks of the call are released, or about to be.
+func (v *holderWatch) end() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.ended = true
+	return v.gave
+}
