@@ -6,6 +6,11 @@ func init() { All = append(All, hostile...) }
 // keys that requests and locks leave on the server.
 var hostile = []Mutant{
 	{
+		"a release of permits removes any number of entries of others",
+		"internal/script/lua/lib/share.lua", " or read > 2 * READ then", " then",
+		"internal/script", "TestHostileData/^leased_grant",
+	},
+	{
 		"a refusal counts as a grant of permits",
 		"internal/script/lua/lib/permits.lua", "-1 - math.max(math.ceil(next - now), 0)", "now - next - 1",
 		"internal/script", "TestRefusalIsNeverPositive",

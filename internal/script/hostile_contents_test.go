@@ -178,7 +178,7 @@ func (h *hostile) contents(key, role string) []content {
 			}
 		}
 		for _, s := range []string{"0", strconv.FormatInt(time.Now().UnixMilli()-1000, 10), strconv.FormatInt(time.Now().UnixMilli()+3_600_000, 10)} {
-			add(false, "a deep set at "+s, []string{"!zset", key, "20000", kind, s})
+			add(false, "a deep set at "+s, []string{"!zset", key, "40000", kind, s})
 			if role == "log" {
 				add(false, "a deep log at "+s+", and one entry now", []string{"!zset", key, "40000", kind, s}, []string{"ZADD", key, strconv.FormatInt(time.Now().UnixMilli(), 10), longEntry("@j:7*1")})
 			}

@@ -52,7 +52,7 @@ local function share(free, at, publish, lot)
       if not listening or listening == 0 then -- it is not there any more, or waits for a lock with this name
         moved = moved or at == 0
         if fails(redis.pcall('zrem', queue, member)) or #member > LONG then break end
-        if checked >= 2 * SKIPS then return free, others, true end
+        if checked >= 2 * SKIPS or read > 2 * READ then return free, others, true end -- it tells all
       elseif bound then
         told(publish, client, '')
         return free, others, false
