@@ -8,7 +8,7 @@ var hostile = []Mutant{
 	{
 		"a release of permits removes any number of entries of others",
 		"internal/script/lua/lib/share.lua", " or read > 2 * READ then", " then",
-		"internal/script", "TestHostileData/^leased_grant",
+		"internal/script", "TestEntriesOfOtherKinds",
 	},
 	{
 		"a refusal counts as a grant of permits",

@@ -609,6 +609,31 @@ func TestPastMany(t *testing.T) {
 	}
 }
 
+// A release of a permit removes a bounded number of entries that want no permits. All clients
+// that wait are told, and the next request removes more.
+func TestEntriesOfOtherKinds(t *testing.T) {
+	const entries = 2000
+	b := newBench(t)
+	p := script.NewLeased(b.m.Gate(), 1).Queued()
+	told := listen(t, b.s, b.d, p.Channels("b:1")...)
+	b.s.Do(t, "SET", b.m.Gate(), "0")
+	b.s.Do(t, "ZADD", p.Ref("a:1").Key, fmt.Sprint(time.Now().Add(time.Minute).UnixMilli()), p.Ref("a:1").Permits)
+	add := []string{"ZADD", p.GrantChannels("b:1")[0]}
+	for i := range entries {
+		add = append(add, fmt.Sprint(1+i), fmt.Sprint("c:", 1+i))
+	}
+	b.s.Do(t, add...)
+	if _, err := b.d.Do(t.Context(), p.Pass("a:1", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if left := b.s.Int(t, "ZCARD", p.GrantChannels("b:1")[0]); left < entries-600 || left == entries {
+		t.Errorf("%d of %d entries are left", left, entries)
+	}
+	if heard := told.heard(); len(heard) != 1 {
+		t.Errorf("heard %q, want one message", heard)
+	}
+}
+
 // Prune removes the entries of clients that do not listen, and leaves the others.
 func TestPrune(t *testing.T) {
 	b := newBench(t)
