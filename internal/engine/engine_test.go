@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,6 +182,44 @@ func TestSliceOfTime(t *testing.T) {
 		// Three holds of 2 ms are more than a slice.
 		if n := d.Releases(); n < 100 || n > 250 {
 			t.Errorf("released at the server %d times in a second, want 100 to 250", n)
+		}
+	})
+}
+
+// crowded is a driver whose releases are heard by two clients that compete for the lock.
+type crowded struct{ *fake.Driver }
+
+func (d crowded) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
+	r, err := d.Driver.Do(ctx, c)
+	if fake.Release(c) && r.Int == 1 {
+		r.Int += 2
+	}
+	return r, err
+}
+
+// While other clients compete for each release, a grant serves the process for a shorter time:
+// sections of 2 ms are not handed off.
+func TestSliceBesideRivals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := fake.New()
+		e := New(crowded{d}, options)
+		defer e.Close(time.Second)
+		end := time.Now().Add(time.Second)
+		var wg sync.WaitGroup
+		var sections atomic.Int64
+		for range 4 {
+			wg.Go(func() {
+				for time.Now().Before(end) {
+					h := acquire(t, e, forever)
+					sections.Add(1)
+					time.Sleep(2 * time.Millisecond)
+					release(t, h)
+				}
+			})
+		}
+		wg.Wait()
+		if n, all := d.Releases(), int(sections.Load()); n < all*9/10 {
+			t.Errorf("%d of %d sections ended with a release at the server", n, all)
 		}
 	})
 }

@@ -29,8 +29,9 @@ type gate struct {
 
 	// Used by the call that has the turn.
 	sub    subscription
-	rivals int  // how many other clients received the message of the last release
-	yield  bool // the release was just now: let the rivals ask first
+	rivals int           // how many other clients received the message of the last release
+	yield  bool          // the release was just now: let the rivals ask first
+	heard  time.Duration // when rivals received such a message
 }
 
 // A ticket is a place in the queue.
@@ -353,6 +354,24 @@ func (g *gate) pass(h *Hold) bool {
 	g.remove(t)
 	t.turn <- h
 	return true
+}
+
+// Rivals, such as Redisson, do not queue at the server: they compete for each release. So while
+// there are some, a grant serves the goroutines of this process for a shorter time, and a section
+// that takes longer is followed by a release. Rivals count for a while, because a release that
+// grants the lock does not count them.
+const (
+	rivalSlice = 5           // the time is divided by it
+	rivalTime  = time.Second // for which rivals count after a message that they received
+)
+
+// sliceTime returns for how long after a grant hand-offs are allowed, at most that time. The
+// caller has the turn.
+func (g *gate) sliceTime(now, most time.Duration) time.Duration {
+	if g.heard > 0 && now-g.heard < rivalTime {
+		return most / rivalSlice
+	}
+	return most
 }
 
 // waiting reports whether the next in the queue wants a hold that is renewed for that

@@ -116,7 +116,7 @@ func (h *Hold) pass() bool {
 		return false
 	}
 	now := clock.Now()
-	if h.life.until > now || now-h.origin.at > o.SliceTime || h.Deadline()-now < cmp.Or(h.First, h.Lease)/2 {
+	if h.life.until > now || now-h.origin.at > h.handoff.gate.sliceTime(now, o.SliceTime) || h.Deadline()-now < cmp.Or(h.First, h.Lease)/2 {
 		return false
 	}
 	token := h.handoff.token
@@ -303,7 +303,9 @@ func (f *ending) giveTurn(a answer, err error) {
 		heard = a.freed.Heard
 	}
 	g.rivals = e.rivals(h.kind, heard)
-	g.yield = g.rivals > 0
+	if g.yield = g.rivals > 0; g.yield {
+		g.heard = clock.Now()
+	}
 	g.give()
 	e.leaveGate(g)
 }

@@ -85,6 +85,11 @@ func init() {
 			"internal/combine", "TestNotOvertaken",
 		},
 		{
+			"a process passes a lock on among its goroutines as long beside Redisson as alone",
+			"internal/engine/gate.go", "		return most / rivalSlice\n", "		return most\n",
+			"internal/engine", "TestSliceBesideRivals",
+		},
+		{
 			"the queue is not used again after it was refused once",
 			"internal/engine/queue.go", "	return until > 0 && clock.Early() < time.Duration(until)\n", "	return until > 0\n",
 			"internal/engine", "TestQueueIsTriedAgain",
