@@ -3,7 +3,6 @@ package memory
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -35,37 +34,54 @@ type command struct {
 	run         func(t *tx, args []string) (any, error)
 }
 
-// commands are all commands, by name.
+// A known command has its name, and what it does to the memory.
+type known struct {
+	command
+	name           string
+	grows, changes bool
+}
+
+// commands are all commands, by name in lower and in upper case.
 var commands = merge(stringCommands, hashCommands, listCommands, zsetCommands, keyCommands, serverCommands)
 
-func merge(groups ...map[string]command) map[string]command {
-	all := make(map[string]command)
+func merge(groups ...map[string]command) map[string]*known {
+	all := make(map[string]*known)
 	for _, g := range groups {
-		maps.Copy(all, g)
+		for name, c := range g {
+			k := &known{c, name, growing[name], growing[name] || writing[name]}
+			all[name], all[strings.ToUpper(name)] = k, k
+		}
 	}
 	return all
+}
+
+// commandOf returns the command with a name, or nil.
+func commandOf(name string) *known {
+	if c := commands[name]; c != nil {
+		return c
+	}
+	return commands[strings.ToLower(name)]
 }
 
 // do runs a command.
 func (t *tx) do(args []string) (r any, err error) {
 	defer rescue(&err)
-	name := strings.ToLower(args[0])
-	c, ok := commands[name]
-	if !ok {
+	c := commandOf(args[0])
+	if c == nil {
 		return nil, failure(fmt.Sprintf("ERR unknown command '%.128s'", args[0]))
 	}
 	args = args[1:]
 	if len(args) < c.least || c.most >= 0 && len(args) > c.most {
-		return nil, failure(fmt.Sprintf("ERR wrong number of arguments for '%s' command", name))
+		return nil, failure(fmt.Sprintf("ERR wrong number of arguments for '%s' command", c.name))
 	}
-	if growing[name] && t.s.full && !t.dirty {
+	if c.grows && t.s.full && !t.dirty {
 		return nil, failure("OOM command not allowed when used memory > 'maxmemory'.")
 	}
-	t.s.calls[name]++
-	if t.script {
-		t.s.show(t.db, "lua", append([]string{name}, args...))
+	t.s.calls[c.name]++
+	if t.script && len(t.s.monitors) > 0 {
+		t.s.show(t.db, "lua", append([]string{c.name}, args...))
 	}
-	t.dirty = t.dirty || writing[name] || growing[name]
+	t.dirty = t.dirty || c.changes
 	if r, err = c.run(t, args); t.s.meter.err != nil {
 		return nil, failure("ERR " + t.s.meter.err.Error())
 	}

@@ -55,13 +55,16 @@ type hash struct {
 	values map[string]string
 }
 
-func newHash() *hash { return &hash{values: make(map[string]string)} }
+func newHash() *hash { return new(hash) }
 
 // set reports whether the field is new.
 func (h *hash) set(field, value string) bool {
 	_, had := h.values[field]
 	if !had {
 		h.fields = append(h.fields, field)
+	}
+	if h.values == nil {
+		h.values = make(map[string]string)
 	}
 	h.values[field] = value
 	return !had
@@ -92,7 +95,7 @@ type zset struct {
 	scores map[string]float64
 }
 
-func newZset() *zset { return &zset{scores: make(map[string]float64)} }
+func newZset() *zset { return new(zset) }
 
 func compare(a, b scored) int {
 	switch {
@@ -119,6 +122,9 @@ func (z *zset) rank(name string) int {
 // product of both numbers.
 func (z *zset) set(scores map[string]float64) {
 	z.del(slices.Collect(maps.Keys(scores))...)
+	if z.scores == nil {
+		z.scores = make(map[string]float64)
+	}
 	fresh := make([]scored, 0, len(scores))
 	for name, score := range scores {
 		fresh = append(fresh, scored{name, score})

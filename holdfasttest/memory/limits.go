@@ -43,7 +43,7 @@ func (m *meter) reset() {
 }
 
 // checkSteps is the number of steps between two looks at the clock.
-const checkSteps = 32
+const checkSteps = 128
 
 // Done implements context.Context. It counts one step.
 func (m *meter) Done() <-chan struct{} {

@@ -105,7 +105,10 @@ func compile(source string) (p *lua.FunctionProto, err error) {
 	if err := correct(chunk); err != nil {
 		return nil, err
 	}
-	return lua.Compile(chunk, "user_script")
+	if p, err = lua.Compile(chunk, "user_script"); err == nil {
+		p.IsVarArg &^= lua.VarArgNeedsArg // only functions have a table of their arguments
+	}
+	return p, err
 }
 
 // oneLine returns the text of an error on one line, without its end if it is long.
