@@ -117,9 +117,8 @@ func (w *world) shut(p *process) {
 		calm = calm && since.Before(begun.Add(-answerTimeout)) && w.net.master.resumes.Before(begun)
 		w.tracef("client %d has closed: %v", p.number, err)
 		for _, o := range w.objects {
-			holds := w.holds(o)
-			for _, id := range sorted(holds) {
-				x, while := w.owner(o, id), ""
+			for _, h := range w.holds(o) {
+				x, while := w.owner(o, h.id), ""
 				switch {
 				case !x.taken:
 					while = " before a call had it"
@@ -128,9 +127,9 @@ func (w *world) shut(p *process) {
 				case !calm: // Close retries for two seconds
 					continue
 				}
-				lost := x.taken && holds[id] < 1100*time.Millisecond // it may have been lost: its client relied on less than the server did
+				lost := x.taken && h.left < 1100*time.Millisecond // it may have been lost: its client relied on less than the server did
 				if err == nil && x.process == p && x.broken == "" && !x.kept && !lost {
-					w.failf("P7", "%s has %s for %v more, and its client was closed%s", x.name, o.name, holds[id], while)
+					w.failf("P7", "%s has %s for %v more, and its client was closed%s", x.name, o.name, h.left, while)
 				}
 			}
 		}
@@ -196,14 +195,13 @@ func (w *world) failOver(r *rand.Rand) {
 	next.step(skew)
 	old.state, old.cutOff = gone, true
 	w.net.serve(next)
-	clear(w.known)
 	w.tracef("failover to a replica that lacks %d writes, its clock is %v ahead, and the old master is %d", lacks, skew, gone)
 	if w.plan.profile.setting == weak {
 		w.breaks("a failover", w.toldAtOnce())
 	}
 	for _, o := range w.objects { // what was released is held again, if the replica lacks the release
-		for id := range w.holds(o) {
-			x := w.owner(o, id)
+		for _, h := range w.holds(o) {
+			x := w.owner(o, h.id)
 			x.ends = x.until
 		}
 	}
@@ -229,7 +227,6 @@ func (w *world) wipe(r *rand.Rand) {
 	}
 	w.tracef("server %d is restarted without its data", i)
 	w.wiped = time.Now()
-	clear(w.known)
 	n := w.nets[i]
 	n.master.state, n.master.cutOff = dead, true
 	n.serve(newServer(scripted.Copy(), 0))
@@ -258,7 +255,6 @@ func (w *world) setClock(r *rand.Rand) {
 	defer w.lock()()
 	w.tracef("the clock of the master is set by %v", by)
 	w.net.master.step(by)
-	clear(w.known)
 	if w.plan.profile.setting == weak && by > 0 {
 		w.breaks("a clock that was set forward", w.toldByRenewal())
 	}
@@ -271,7 +267,6 @@ func (w *world) suspend(d time.Duration) {
 	w.tracef("the clients are suspended for %v", d)
 	clock.Skip(d)
 	w.slept += d
-	clear(w.known)
 	for _, n := range w.nets {
 		for _, s := range n.servers {
 			s.step(d)

@@ -14,23 +14,15 @@ import (
 
 // judge checks P1 and P2. The caller has called lock.
 func (w *world) judge() {
-	holds := make(map[*object]map[string]time.Duration)
 	for _, o := range w.objects {
-		holds[o] = w.holds(o)
+		w.uses[o].clear()
 	}
-	type use struct {
-		leases  int
-		owners  map[*owner]bool
-		alone   bool
-		process map[*process]int // leases that only one may hold
-	}
-	uses := make(map[*object]*use)
 	for _, l := range w.leases {
 		valid := l.Valid()
 		for _, p := range l.parts {
-			kept := 0
+			kept, holds := 0, w.holds(p.object)
 			for _, x := range p.owners {
-				if _, has := holds[p.object][x.id]; has {
+				if has(holds, x.id) != nil {
 					x.gone = time.Time{}
 					kept++
 				} else if x.gone.IsZero() {
@@ -49,7 +41,7 @@ func (w *world) judge() {
 				for _, x := range p.owners {
 					w.judgeValid(l, p, x)
 				}
-			case l.ctx.Err() == nil && len(holds[p.object]) > 0 && p.object.capacity == 0 && !p.kind.shared && !p.object.votes && time.Since(w.resumed) > 1100*time.Millisecond:
+			case l.ctx.Err() == nil && len(holds) > 0 && p.object.capacity == 0 && !p.kind.shared && !p.object.votes && time.Since(w.resumed) > 1100*time.Millisecond:
 				for _, x := range p.owners {
 					if !x.gone.IsZero() {
 						w.judgeTold("context", l, p, x)
@@ -62,13 +54,12 @@ func (w *world) judge() {
 			if !valid {
 				continue
 			}
-			u := uses[p.object]
-			if u == nil {
-				u = &use{owners: make(map[*owner]bool), process: make(map[*process]int)}
-				uses[p.object] = u
-			}
+			u := w.uses[p.object]
 			if !p.kind.shared && !p.owners[0].behind {
-				u.process[l.call.process]++
+				if slices.Contains(u.processes, l.call.process) {
+					u.twice = append(u.twice, l.call.process)
+				}
+				u.processes = append(u.processes, l.call.process)
 			}
 			if p.owners[0].broken != "" {
 				continue
@@ -76,23 +67,35 @@ func (w *world) judge() {
 			u.leases++
 			u.alone = u.alone || !p.kind.shared
 			for _, x := range p.owners {
-				u.owners[x] = true
+				if !slices.Contains(u.owners, x) {
+					u.owners = append(u.owners, x)
+				}
 			}
 		}
 	}
 	for _, o := range w.objects {
-		if u := uses[o]; u != nil && (u.alone && u.leases > 1 || o.capacity > 0 && len(u.owners) > o.capacity) {
+		if u := w.uses[o]; u.alone && u.leases > 1 || o.capacity > 0 && len(u.owners) > o.capacity {
 			w.failf("P1", "%d leases on %s are valid", u.leases, o.name)
-		} else if u != nil {
-			for p, n := range u.process {
-				if n > 1 {
-					w.failf("P1", "%d leases of client %d on %s are valid", n, p.number, o.name)
-				}
-			}
+		} else if len(u.twice) > 0 {
+			w.failf("P1", "several leases of client %d on %s are valid", u.twice[0].number, o.name)
 		}
-		w.judgeLeft(o, holds[o])
+		w.judgeLeft(o)
 	}
 }
+
+// A use says which valid leases on an object there are.
+type use struct {
+	leases    int
+	alone     bool // one of them may be the only one
+	owners    []*owner
+	processes []*process // of leases that only one may hold
+	twice     []*process // that have several of these
+
+	counted bool // judgeFree has counted used
+	used    int  // how many hold the object, and a user uses it, or will
+}
+
+func (u *use) clear() { *u = use{owners: u.owners[:0], processes: u.processes[:0]} }
 
 // judgeLost judges that a lease was not lost without a reason.
 func (w *world) judgeLost(l *lease, p part, has bool) {
@@ -109,7 +112,7 @@ func (w *world) judgeLost(l *lease, p part, has bool) {
 }
 
 // judgeLeft judges that the server does not keep what no call uses.
-func (w *world) judgeLeft(o *object, holds map[string]time.Duration) {
+func (w *world) judgeLeft(o *object) {
 	if o.votes {
 		return
 	}
@@ -117,8 +120,8 @@ func (w *world) judgeLeft(o *object, holds map[string]time.Duration) {
 	if w.plan.profile.sets { // a set holds some locks while it waits for others
 		most = 12 * time.Second
 	}
-	for _, id := range sorted(holds) {
-		x := w.owner(o, id)
+	for _, h := range w.holds(o) {
+		x := w.owner(o, h.id)
 		if x.late || x.broken != "" || x.used.IsZero() || x.server != w.net.master && w.plan.profile.setting != steady || w.net.master.connected() < w.net.master.replicas || !w.idle(x) {
 			continue
 		}
@@ -376,10 +379,9 @@ func (w *world) judgeKept() {
 		return
 	}
 	for _, o := range w.objects {
-		holds := w.holds(o)
-		for _, id := range sorted(holds) {
-			x := w.owner(o, id)
-			if late := time.Until(x.stays) - holds[id]; !x.stays.IsZero() && -late > answerTimeout+500*time.Millisecond {
+		for _, h := range w.holds(o) {
+			x := w.owner(o, h.id)
+			if late := time.Until(x.stays) - h.left; !x.stays.IsZero() && -late > answerTimeout+500*time.Millisecond {
 				w.failf("P6", "%s stays %v longer than it should", x.name, -late)
 				x.stays = time.Time{}
 			}
@@ -412,8 +414,11 @@ func (w *world) judgeFull(c *call) {
 
 // look judges from time to time, until ctx ends.
 func (w *world) look(ctx context.Context) {
-	for ctx.Err() == nil {
+	for looks := 0; ctx.Err() == nil; {
 		unlock := w.lock()
+		if looks++; looks%10 == 0 { // a call may have changed what it does not concern
+			w.net.master.forgetAll()
+		}
 		w.judge()
 		w.judgeFree()
 		w.judgeKept()

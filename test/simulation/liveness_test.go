@@ -12,6 +12,9 @@ import (
 // judgeFree judges P5: calls that can reach the server do not wait for longer than the bound for
 // an object that no user holds. A hold of a client that has crashed counts until it is over.
 func (w *world) judgeFree() {
+	for _, o := range w.objects {
+		w.uses[o].counted = false
+	}
 	for c := range w.free {
 		if !slices.Contains(w.calls, c) {
 			delete(w.free, c)
@@ -40,6 +43,11 @@ func (w *world) judgeFree() {
 // reach the servers.
 func (w *world) grantable(c *call) (ready bool, begin time.Time) {
 	begin = w.resumed
+	for i, o := range c.objects {
+		if !w.fits(&c.kinds[i], o) || o.capacity > 0 && w.behind(c, o) {
+			return false, begin
+		}
+	}
 	for i, n := range w.nets {
 		since, moved, calm := c.process.links[i].calmSince(n.master)
 		if !calm || time.Now().Before(n.master.resumes) || w.plan.profile.setting == strict && n.master.connected() == 0 {
@@ -49,11 +57,6 @@ func (w *world) grantable(c *call) (ready bool, begin time.Time) {
 			if t.After(begin) && !t.After(time.Now()) {
 				begin = t
 			}
-		}
-	}
-	for i, o := range c.objects {
-		if !w.fits(c.kinds[i], o) || o.capacity > 0 && w.behind(c, o) {
-			return false, begin
 		}
 	}
 	return true, begin
@@ -75,10 +78,9 @@ func (w *world) behind(c *call, o *object) bool {
 func (w *world) unused(c *call) string {
 	var b strings.Builder
 	for _, o := range c.objects {
-		holds := w.holds(o)
-		for _, id := range sorted(holds) {
-			if x := w.owner(o, id); w.idle(x) && !w.gathers(x, o) {
-				fmt.Fprintf(&b, "; %s has %s for %v more, and does not use it", x.name, o.name, holds[id])
+		for _, h := range w.holds(o) {
+			if x := w.owner(o, h.id); w.idle(x) && !w.gathers(x, o) {
+				fmt.Fprintf(&b, "; %s has %s for %v more, and does not use it", x.name, o.name, h.left)
 			}
 		}
 	}
@@ -86,25 +88,27 @@ func (w *world) unused(c *call) string {
 }
 
 // fits reports whether an object could be granted, because no user holds it, or too few.
-func (w *world) fits(k kind, o *object) bool {
-	used, alone := 0, false
-	for id := range w.holds(o) {
-		if x := w.owner(o, id); !w.idle(x) || w.gathers(x, o) {
-			used++
-			mode, _ := w.net.master.data.Do("HGET", o.name, "mode")
-			alone = o.capacity == 0 && mode != "read"
+func (w *world) fits(k *kind, o *object) bool {
+	u := w.uses[o]
+	if !u.counted {
+		u.counted, u.used = true, 0
+		for _, h := range w.holds(o) {
+			if x := w.owner(o, h.id); !w.idle(x) || w.gathers(x, o) {
+				u.used++
+			}
 		}
 	}
 	switch {
 	case o.capacity > 0:
-		return o.capacity-used >= k.permits
+		return o.capacity-u.used >= k.permits
 	case k.shared:
+		alone := u.used > 0 && w.net.master.content(o).mode != "read"
 		return !alone && !slices.ContainsFunc(w.calls, func(x *call) bool {
 			i := slices.Index(x.objects, o)
 			return i >= 0 && !x.kinds[i].shared
 		})
 	default:
-		return used == 0
+		return u.used == 0
 	}
 }
 

@@ -8,30 +8,25 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// line returns the owners that wait for a fair lock, in their order at the server.
-func (s *server) line(o *object) []string {
-	return s.texts("LRANGE", "redisson_lock_queue:{"+o.name+"}", "0", "-1")
-}
-
-// queue returns the entries in the queue of an object, in their order at the server.
-func (s *server) queue(o *object) []string {
-	return s.texts("ZRANGE", "holdfast:queue:{"+o.name+"}", "0", "-1")
-}
-
 // judgeQueue judges that a call has left the order in a queue as it was, and has added no more
 // than MaxQueue allows. The caller holds w.mu.
 func (w *world) judgeQueue(s *server, o *object) {
-	before, after := w.queues[o], s.queue(o)
-	last := -1
-	for _, entry := range after {
-		i := slices.Index(before, entry)
-		if i >= 0 && i < last {
+	before := w.before[o]
+	rest := before.queue
+	for _, entry := range s.queue(o) {
+		if i := slices.Index(rest, entry); i >= 0 {
+			rest = rest[i+1:]
+		} else if slices.Contains(before.queue, entry) {
 			w.failf("order", "%s loses its place in the queue of %s", w.readable(entry), o.name)
 		}
-		last = max(i, last)
 	}
-	for _, q := range [][2][]string{{before, after}, {w.lines[o], s.line(o)}} {
+	for _, q := range [][2][]string{{before.queue, s.queue(o)}, {before.line, s.line(o)}} {
+		rest := q[0]
 		for _, entry := range q[1] {
+			if len(rest) > 0 && rest[0] == entry { // most keep their place
+				rest = rest[1:]
+				continue
+			}
 			if slices.Contains(q[0], entry) {
 				continue
 			}
@@ -49,20 +44,21 @@ func (w *world) judgeWaiters(s *server) {
 	if len(w.plan.profile.faults) > 0 {
 		return
 	}
-	for _, p := range w.processes {
-		queued, waiting := 0, 0
-		for _, o := range w.objects {
-			for _, entry := range slices.Concat(s.queue(o), s.line(o)) {
-				if x, _ := w.processOf(entry); x == p {
-					queued++
+	all, wait := make([]int, len(w.processes)), make([]int, len(w.processes))
+	for _, o := range w.objects {
+		for _, entries := range [][]string{s.queue(o), s.line(o)} {
+			for _, entry := range entries {
+				if p, _ := w.processOf(entry); p != nil {
+					all[p.number]++
 				}
 			}
 		}
-		for _, c := range w.calls {
-			if c.process == p {
-				waiting += len(c.objects)
-			}
-		}
+	}
+	for _, c := range w.calls {
+		wait[c.process.number] += len(c.objects)
+	}
+	for i, p := range w.processes {
+		queued, waiting := all[i], wait[i]
 		if queued <= waiting {
 			delete(w.stale, p)
 		} else if since, ok := w.stale[p]; !ok {
@@ -77,11 +73,11 @@ func (w *world) judgeWaiters(s *server) {
 // judgeOrder judges a call for a fair lock: an owner that comes enters the queue at its end, the
 // lock goes to the first of the queue, and no owner whose client asks leaves the queue. The
 // caller holds w.mu.
-func (w *world) judgeOrder(s *server, c driver.Call, o *object, holds map[string]time.Time) {
+func (w *world) judgeOrder(s *server, c driver.Call, o *object, holds []hold) {
 	if !strings.HasPrefix(c.Script.Name, "fair_") || !slices.Contains(c.Keys, o.name) {
 		return
 	}
-	before, after := w.lines[o], s.line(o)
+	before, after := w.before[o].line, s.line(o)
 	came := false
 	for _, id := range after {
 		old := slices.Contains(before, id)
@@ -90,8 +86,9 @@ func (w *world) judgeOrder(s *server, c driver.Call, o *object, holds map[string
 			return
 		}
 	}
-	for id := range holds {
-		if _, had := w.present[o][id]; had {
+	for _, h := range holds {
+		id := h.id
+		if has(w.before[o].holds, id) != nil {
 			continue
 		}
 		if i := slices.IndexFunc(before, func(x string) bool { return x != id && slices.Contains(after, x) }); i >= 0 && !slices.Contains(before[:i], id) {
@@ -100,7 +97,7 @@ func (w *world) judgeOrder(s *server, c driver.Call, o *object, holds map[string
 	}
 	for _, id := range before {
 		x := w.owner(o, id)
-		if _, got := holds[id]; got || slices.Contains(after, id) || named(c, id) || x.process == nil || x.late || w.plan.profile.setting != steady {
+		if has(holds, id) != nil || slices.Contains(after, id) || named(c, id) || x.process == nil || x.late || w.plan.profile.setting != steady {
 			continue
 		}
 		since, _, calm := x.process.links[x.number].calmSince(s)

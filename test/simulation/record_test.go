@@ -1,10 +1,10 @@
 package simulation_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -68,10 +68,12 @@ type owner struct {
 	behind  bool          // a clock that is behind an earlier one has granted it
 }
 
-// An event is a line of the timeline.
+// An event is a line of the timeline. Most lines are never read, so they are formatted later.
+// The arguments must not change.
 type event struct {
-	at   time.Duration
-	text string
+	at     time.Duration
+	format string
+	args   []any
 }
 
 // randomID is the id of a client.
@@ -93,7 +95,7 @@ func (w *world) failf(promise, format string, args ...any) {
 
 // tracef adds a line to the timeline. The caller holds w.mu.
 func (w *world) tracef(format string, args ...any) {
-	w.trace = append(w.trace, event{time.Since(w.begun), fmt.Sprintf(format, args...)})
+	w.trace = append(w.trace, event{time.Since(w.begun), format, args})
 }
 
 // readable returns a text with short names for clients.
@@ -110,33 +112,48 @@ func (w *world) readable(text string) string {
 
 // owner returns what is known of an owner of an object. The caller holds w.mu.
 func (w *world) owner(o *object, id string) *owner {
-	key := o.name + " " + id
-	x := w.owners[key]
+	x := w.owners[key{o, id}]
 	if x == nil {
 		x = &owner{id: id, name: id}
 		x.process, x.number = w.processOf(id)
 		if o.capacity > 0 {
 			x.name = fmt.Sprintf("permit %x", id[:3])
 		}
-		w.owners[key] = x
+		w.owners[key{o, id}] = x
 	}
 	return x
 }
 
 // processOf returns the process of an owner or a client, and of which of its clients.
 func (w *world) processOf(id string) (*process, int) {
-	for _, p := range w.processes {
-		for i, c := range p.clients {
-			if strings.HasPrefix(id, c.ID()) {
-				return p, i
-			}
-		}
+	if len(id) < idLength {
+		return nil, 0
 	}
-	return nil, 0
+	c := w.clients[id[:idLength]]
+	return c.process, c.number
+}
+
+// idLength is the length of the id of a client.
+const idLength = 36
+
+// A place is one of the clients of a process.
+type place struct {
+	process *process
+	number  int
+}
+
+// A key names an owner of an object, or a permit of it.
+type key struct {
+	object *object
+	id     string
 }
 
 // permitsOf notes whose permits an owner would get. The caller holds w.mu.
 func (w *world) permitsOf(o *object, owner string) {
+	if w.permitted[key{o, owner}] {
+		return
+	}
+	w.permitted[key{o, owner}] = true
 	for i := range o.capacity {
 		sum := sha1.Sum([]byte(owner + ":" + strconv.Itoa(i)))
 		w.owner(o, string(sum[:16])).process, _ = w.processOf(owner)
@@ -144,29 +161,16 @@ func (w *world) permitsOf(o *object, owner string) {
 }
 
 // holds returns what is held under a name at the latest masters, and for how long.
-func (w *world) holds(o *object) map[string]time.Duration {
-	if k := w.known[o]; k.holds != nil && k.at.Equal(time.Now()) {
-		return k.holds
+func (w *world) holds(o *object) []hold {
+	if !o.votes {
+		return w.net.master.holds(o)
 	}
-	all := make(map[string]time.Duration)
-	defer func() { w.known[o] = snapshot{time.Now(), all} }()
+	var all []hold
 	for _, n := range w.nets {
-		for id, end := range n.master.holds(o) {
-			all[id] = end.Sub(n.master.now())
-		}
-		if !o.votes {
-			break
-		}
+		all = append(all, n.master.holds(o)...)
 	}
+	slices.SortFunc(all, func(a, b hold) int { return cmp.Compare(a.id, b.id) })
 	return all
-}
-
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-// A snapshot is what is held at a time. It is forgotten when a server does something.
-type snapshot struct {
-	at    time.Time
-	holds map[string]time.Duration
 }
 
 // executing notes what is held before a call. The caller holds net.mu.
@@ -180,7 +184,7 @@ func (w *world) executing(s *server, c driver.Call) {
 		if !concerns(c, o) {
 			continue
 		}
-		w.present[o], w.lines[o], w.queues[o] = s.holds(o), s.line(o), s.queue(o)
+		w.before[o] = before{s.holds(o), s.line(o), s.queue(o)}
 		if o.capacity > 0 {
 			for _, entry := range s.queue(o) {
 				owner, _, _ := strings.Cut(entry, ":permits")
@@ -188,6 +192,12 @@ func (w *world) executing(s *server, c driver.Call) {
 			}
 		}
 	}
+}
+
+// before is what a server had of an object before a call.
+type before struct {
+	holds       []hold
+	line, queue []string
 }
 
 // concerns reports whether a call may change an object.
@@ -201,7 +211,6 @@ func concerns(c driver.Call, o *object) bool {
 func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, late bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	clear(w.known)
 	stale := ""
 	if s != s.network.master {
 		stale = " at a replaced master"
@@ -217,33 +226,33 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 		if !concerns(c, o) {
 			continue
 		}
-		before, after := w.present[o], s.holds(o)
+		s.forget(o)
+		before, after := w.before[o].holds, s.holds(o)
 		if late { // also if it has only entered the queue again
 			for _, arg := range c.Args {
-				if x := w.owners[o.name+" "+arg]; x != nil {
+				if x := w.owners[key{o, arg}]; x != nil {
 					x.late = true
 				}
 			}
 		}
 		w.judgeOrder(s, c, o, after)
 		w.judgeQueue(s, o)
-		for id := range after {
-			if x := w.owner(o, id); named(c, id) {
+		for _, h := range after {
+			if x := w.owner(o, h.id); named(c, h.id) {
 				x.late, x.used = x.late || late, time.Now()
 				x.behind = x.behind || behind && c.Script.Name != "renew"
 			}
 		}
-		for _, id := range sorted(after) {
-			x, end := w.owner(o, id), after[id]
-			was, had := before[id]
-			if n := s.count(o, id); n > 1 && !x.entered && named(c, id) {
-				w.failf("P6", "%s has %s %d times, and was not entered again", x.name, o.name, n)
+		for _, h := range after {
+			x, was := w.owner(o, h.id), has(before, h.id)
+			if h.count > 1 && !x.entered && named(c, h.id) {
+				w.failf("P6", "%s has %s %d times, and was not entered again", x.name, o.name, h.count)
 			}
-			x.until = max(x.until, clock.Now()+end.Sub(s.now()))
-			if had && !end.After(was) {
+			x.until = max(x.until, clock.Now()+h.left)
+			if was != nil && !h.end.After(was.end) {
 				continue
 			}
-			if !had && strings.HasSuffix(c.Script.Name, "renew") {
+			if was == nil && strings.HasSuffix(c.Script.Name, "renew") {
 				w.failf("P6", "a renewal grants %s to %s", o.name, x.name)
 			}
 			if x.most > 0 && x.until > x.most && !late && !x.late {
@@ -257,27 +266,27 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 			} else if w.plan.profile.setting != strict {
 				x.broken, x.bound = "a replaced master has granted it", w.toldAtOnce()
 			}
-			if !had {
+			if was == nil {
 				x.stays = time.Time{} // a request that came late has queued it again
 				x.server, x.write, x.behind = s, s.writes, x.behind || behind
 				x.used = time.Now()
 				if x.process == nil {
 					x.process = w.processes[client]
 				}
-				w.tracef("  %s is granted to %s for %v", o.name, x.name, end.Sub(s.now()))
+				w.tracef("  %s is granted to %s for %v", o.name, x.name, h.left)
 				if w.stopsFor > 0 && strings.HasSuffix(c.Script.Name, "_grant") && time.Since(s.resumes) > 2*time.Second {
 					w.tracef("the server stops for %v", w.stopsFor)
 					s.stopped, s.resumes, w.stopsFor = time.Now(), time.Now().Add(w.stopsFor), 0
 				}
 			}
 		}
-		for _, id := range sorted(before) {
-			if _, has := after[id]; has {
+		for _, h := range before {
+			if has(after, h.id) != nil {
 				continue
 			}
-			x, end := w.owner(o, id), before[id]
+			x := w.owner(o, h.id)
 			w.tracef("  %s is taken from %s", o.name, x.name)
-			own := named(c, id)
+			own := named(c, h.id)
 			if time.Now().Before(x.least) && x.broken == "" {
 				w.failf("P6", "%s has to stay for %v more", x.name, time.Until(x.least))
 			}
@@ -288,8 +297,8 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 					x.bound = w.toldAtOnce() // the client verifies its own leases
 				}
 			}
-			if !own && !forced && end.After(s.now().Add(time.Millisecond)) && s == s.network.master && x.broken == "" {
-				w.failf("P6", "%s of client %d frees what %s holds for %v more", c.Script.Name, client, x.name, end.Sub(s.now()))
+			if !own && !forced && h.left > time.Millisecond && s == s.network.master && x.broken == "" {
+				w.failf("P6", "%s of client %d frees what %s holds for %v more", c.Script.Name, client, x.name, h.left)
 			}
 		}
 	}
@@ -302,9 +311,11 @@ func named(c driver.Call, id string) bool {
 	return slices.ContainsFunc(c.Args, func(a string) bool { return strings.Contains(a, id) })
 }
 
-// shown returns the arguments of a script. Ids of permits are shortened, as in the names of
-// owners.
-func shown(args []string) string {
+// shown are the arguments of a script in the timeline. Ids of permits are shortened, as in the
+// names of owners.
+type shown []string
+
+func (args shown) String() string {
 	texts := make([]string, len(args))
 	for i, a := range args {
 		texts[i] = strconv.Quote(a)
@@ -325,14 +336,17 @@ func binary(a string) bool {
 	return len(a)%16 == 0 && strings.ContainsFunc(a, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-func said(r driver.Result) string {
+// said is a reply in the timeline.
+type said driver.Result
+
+func (r said) String() string {
 	switch {
 	case r.Err != nil:
 		return r.Err.Error()
 	case r.Reply.Type == driver.List:
 		var all []string
 		for _, e := range r.Reply.List {
-			all = append(all, said(driver.Result{Reply: e}))
+			all = append(all, said{Reply: e}.String())
 		}
 		return fmt.Sprint(all)
 	case r.Reply.Type == driver.Int:

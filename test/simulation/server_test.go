@@ -2,10 +2,7 @@ package simulation_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -29,6 +26,7 @@ type server struct {
 	writes    int       // so far
 	has       int       // how many of them the replica has for certain
 	snapshots []*memory.Server
+	contents  map[*object]*content
 }
 
 // The state of a server that another one has replaced is one of these.
@@ -43,7 +41,7 @@ const (
 const maxSnapshots = 40
 
 func newServer(data *memory.Server, replicas int) *server {
-	s := &server{data: data, replicas: replicas}
+	s := &server{data: data, replicas: replicas, contents: make(map[*object]*content)}
 	s.keep()
 	return s
 }
@@ -101,6 +99,7 @@ func (s *server) promote(lacks int) *server {
 func (s *server) step(by time.Duration) {
 	s.ahead += by
 	s.data.SetClock(s.ahead)
+	s.forgetAll()
 }
 
 func (s *server) now() time.Time { return time.Now().Add(s.ahead) }
@@ -122,55 +121,7 @@ func (s *server) number(args ...string) int64 {
 	case int64:
 		return v
 	case string:
-		n, _ := strconv.ParseInt(v, 10, 64)
-		return n
+		return integer(v)
 	}
 	return 0
-}
-
-// count returns how often an owner has entered a lock.
-func (s *server) count(o *object, id string) int64 {
-	if o.capacity > 0 || o.votes {
-		return 1
-	}
-	return max(s.number("HGET", o.name, id), s.number("HGET", o.name, id+":write"))
-}
-
-// holds returns what is held under a name, by owner or by the id of a permit, and when it ends
-// by the server's clock.
-func (s *server) holds(o *object) map[string]time.Time {
-	all := make(map[string]time.Time)
-	if o.capacity > 0 {
-		key := "{" + o.name + "}:timeout"
-		for _, id := range s.texts("ZRANGE", key, "0", "-1") {
-			r, _ := s.data.Do("ZSCORE", key, id)
-			score, _ := r.(string)
-			ms, _ := strconv.ParseFloat(score, 64)
-			if end := time.UnixMilli(int64(ms)); end.After(s.now()) {
-				all[id] = end
-			}
-		}
-		return all
-	}
-	pairs := s.texts("HGETALL", o.name)
-	if len(pairs) == 0 {
-		return nil
-	}
-	end := s.now().Add(time.Duration(s.number("PTTL", o.name)) * time.Millisecond)
-	for i := 0; i < len(pairs); i += 2 {
-		field, count := pairs[i], pairs[i+1]
-		if field == "mode" || field == "leader" {
-			continue
-		}
-		id := strings.Replace(strings.TrimSuffix(field, ":write"), ":0", ":", 1) // the lock may stay: see lua/keep.lua
-		all[id] = end
-		if n, _ := strconv.Atoi(count); field == id && slices.Contains(pairs, "mode") { // a reader has a time for each hold
-			var longest int64
-			for j := range n {
-				longest = max(longest, s.number("PTTL", fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", o.name, id, j+1)))
-			}
-			all[id] = s.now().Add(time.Duration(longest) * time.Millisecond)
-		}
-	}
-	return all
 }

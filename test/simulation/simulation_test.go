@@ -148,7 +148,8 @@ func schedule(t *testing.T, p plan) (w *world) {
 	synctest.Test(t, func(t *testing.T) {
 		w = &world{
 			plan: p, begun: time.Now(),
-			owners: make(map[string]*owner), tokens: make(map[string]int64), present: make(map[*object]map[string]time.Time), lines: make(map[*object][]string), queues: make(map[*object][]string), stale: make(map[*process]time.Time), queued: make(map[string]bool), free: make(map[*call]time.Time), known: make(map[*object]snapshot),
+			owners: make(map[key]*owner), clients: make(map[string]place), tokens: make(map[string]int64), before: make(map[*object]before), permitted: make(map[key]bool), uses: make(map[*object]*use),
+			stale: make(map[*process]time.Time), queued: make(map[string]bool), free: make(map[*call]time.Time),
 		}
 		if err := w.begin(); err != nil {
 			t.Fatal(err)
@@ -231,7 +232,7 @@ func (w *world) quiet(f faults) {
 func (w *world) text() []string {
 	lines := make([]string, len(w.trace))
 	for i, e := range w.trace {
-		lines[i] = fmt.Sprintf("%12v %s", e.at.Round(time.Microsecond), w.readable(e.text))
+		lines[i] = fmt.Sprintf("%12v %s", e.at.Round(time.Microsecond), w.readable(fmt.Sprintf(e.format, e.args...)))
 	}
 	return lines
 }

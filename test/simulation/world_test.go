@@ -30,26 +30,26 @@ type world struct {
 	crashed   time.Time     // when the last one has
 	ghosts    int           // of these, those that the server believes to listen
 
-	mu       sync.Mutex
-	leases   []*lease // that are not released
-	calls    []*call  // that wait
-	owners   map[string]*owner
-	tokens   map[string]int64                 // the highest, by object and family
-	present  map[*object]map[string]time.Time // what was held before the present call
-	lines    map[*object][]string             // who waited in which order for it if it is fair
-	queues   map[*object][]string             // the same otherwise
-	queued   map[string]bool                  // the entries of queues that there were
-	stale    map[*process]time.Time           // since when more calls of it are queued than wait
-	known    map[*object]snapshot
-	stopsFor time.Duration // how long the master stops after the next release that grants
-	wiped    time.Time     // when a server was last started without its data
-	resumed  time.Time     // when the machine of the clients was last resumed
-	latest   time.Time     // that the clock of a server has shown
-	free     map[*call]time.Time
-	trace    []event
-	failed   []failure
-	grants   int
-	batches  int // of calls that share a script
+	mu        sync.Mutex
+	leases    []*lease // that are not released
+	calls     []*call  // that wait
+	owners    map[key]*owner
+	clients   map[string]place // by their ids
+	tokens    map[string]int64 // the highest, by object and family
+	uses      map[*object]*use
+	before    map[*object]before     // the present call
+	queued    map[string]bool        // the entries of queues that there were
+	permitted map[key]bool           // the owners whose permits are known
+	stale     map[*process]time.Time // since when more calls of it are queued than wait
+	stopsFor  time.Duration          // how long the master stops after the next release that grants
+	wiped     time.Time              // when a server was last started without its data
+	resumed   time.Time              // when the machine of the clients was last resumed
+	latest    time.Time              // that the clock of a server has shown
+	free      map[*call]time.Time
+	trace     []event
+	failed    []failure
+	grants    int
+	batches   int // of calls that share a script
 }
 
 // A profile says what happens in a schedule.
@@ -115,6 +115,9 @@ func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.
 func (w *world) begin() error {
 	p, r := w.plan.profile, w.plan.random(ofOptions)
 	w.objects, w.crashes = p.objects, w.plan.crashes
+	for _, o := range w.objects {
+		w.uses[o] = new(use)
+	}
 	w.options = holdfast.Options{
 		Anonymous:       true,
 		WatchdogTimeout: 3 * time.Second, RenewEvery: 700 * time.Millisecond, PollInterval: poll,
@@ -165,6 +168,7 @@ func (w *world) begin() error {
 			if err != nil {
 				return err
 			}
+			w.clients[c.ID()] = place{pr, j}
 			pr.links, pr.clients = append(pr.links, l), append(pr.clients, c)
 		}
 		if p.servers > 1 {
