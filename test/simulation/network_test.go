@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -158,6 +159,7 @@ func (l *link) send(ctx context.Context, calls []driver.Call, replicas int, time
 			if !l.sleep(there) {
 				return
 			}
+			growStack()
 			results, write := l.execute(s, calls, reset, there > 100*time.Millisecond)
 			if replicas > 0 && !l.await(s, write, acked, timeout, results) {
 				return
@@ -196,6 +198,14 @@ func (l *link) send(ctx context.Context, calls []driver.Call, replicas int, time
 	case <-l.down:
 		return failed(calls, driver.ErrClosed)
 	}
+}
+
+// growStack grows the stack of a goroutine at once, and not several times in the depth of a script.
+//
+//go:noinline
+func growStack() {
+	var frame [12 << 10]byte
+	runtime.KeepAlive(&frame)
 }
 
 // await waits until the replica has a write, for at most timeout, and notes how many
