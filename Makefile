@@ -132,11 +132,8 @@ mutants: deps ## Seed known bugs, one at a time, and see that the tests find eac
 	HOLDFAST_MUTANTS=$(or $(PART),1/1) go test -count=1 -timeout 30m -run "TestMutants" -v ./internal/mutants | grep -vE '^ *(=== |--- PASS: TestMutantsApply/)'; exit $${PIPESTATUS[0]}
 
 .PHONY: simulate
-simulate: ## Run N schedules of the simulation of all kinds, 10000 by default, on all processors; it prints every minute how far it came
-	@go test -c -o bin/simulation.test ./test/simulation && cd test/simulation && jobs=$$(nproc) && failed=0 && \
-	for i in $$(seq 0 $$((jobs - 1))); do \
-		HOLDFAST_SCHEDULES=$(or $(N),10000) HOLDFAST_FIRST=$$i HOLDFAST_STEP=$$jobs $(CURDIR)/bin/simulation.test -test.timeout 0 -test.v -test.run '^TestSchedules$$' & \
-	done; for job in $$(jobs -p); do wait $$job || failed=1; done; exit $$failed
+simulate: ## Run N schedules of the simulation of all kinds, 10000 by default, from seed FIRST on, on JOBS processors, all by default; it prints every minute how far it came
+	@./scripts/simulate $(or $(N),10000) $(or $(FIRST),0) $(JOBS)
 
 .PHONY: soak
 soak: deps ## Run all kinds on real servers under random faults for HOURS=0.33, TOPOLOGY=single, sentinel or cluster, SEED=; REPORT= names the report

@@ -308,7 +308,9 @@ func TestSchedules(t *testing.T) {
 	first, step := number(t, "HOLDFAST_FIRST", 0), number(t, "HOLDFAST_STEP", 1)
 	var s stats
 	s.begin()
+	s.next = first
 	for i := first; i < n || n == 0 && i < uint64(4*len(profiles)) && s.spent() < enough; i += step {
+		s.next = i + step
 		w := s.schedule(t, planNumber(t, i))
 		fresh := w.unknown()
 		if fresh == nil {
@@ -334,6 +336,7 @@ type stats struct {
 	schedules        int
 	grants           int
 	knowns, findings int
+	next             uint64 // the next seed
 }
 
 func (s *stats) begin() {
@@ -371,7 +374,7 @@ func (s *stats) schedule(t *testing.T, p plan) *world {
 func (s *stats) String() string {
 	text := fmt.Sprintf("%d schedules with %d grants in %v: %d with findings, %d with what is known;", s.schedules, s.grants, s.spent().Round(time.Second), s.findings, s.knowns)
 	for _, size := range slices.Sorted(maps.Keys(s.counts)) {
-		text += fmt.Sprintf(" %.1f per second with %s (%d)", float64(s.counts[size])/s.times[size].Seconds(), size, s.counts[size])
+		text += fmt.Sprintf(" %d with %s, %.1f per second;", s.counts[size], size, float64(s.counts[size])/s.times[size].Seconds())
 	}
-	return text
+	return fmt.Sprintf("%s the next seed is %d", text, s.next)
 }
