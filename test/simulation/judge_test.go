@@ -259,7 +259,8 @@ func (w *world) judgeGrant(l *lease) {
 		w.failf("P1", "%v has a lock that the replica does not have", l.call)
 	}
 	since, _, calm := l.call.process.links[0].calmSince(w.net.master)
-	if l.end > 0 && calm && time.Since(since) > 5*time.Second && !x.late && w.plan.profile.setting == steady {
+	awake := time.Since(w.resumed) > answerTimeout // a lease begins with its request
+	if l.end > 0 && calm && awake && time.Since(since) > 5*time.Second && !x.late && w.plan.profile.setting == steady {
 		if left := time.Until(l.Deadline()); left < l.call.lease*9/10-500*time.Millisecond {
 			w.failf("P2", "a lease of %v ends after %v", l.call.lease, left)
 		}
@@ -402,8 +403,8 @@ func (w *world) judgeFull(c *call) {
 		}
 	}
 	n := w.ghosts * w.plan.profile.users
-	for _, x := range w.calls {
-		if x.objects[0] == c.objects[0] && x.process.live() {
+	for _, x := range slices.Concat(w.calls, w.ended) { // what has ended since then may have waited when the server refused
+		if x.objects[0] == c.objects[0] && x.process.live() && (x.over.IsZero() || x.over.After(c.since)) {
 			n++
 		}
 	}

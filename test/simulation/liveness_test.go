@@ -200,12 +200,23 @@ func (w *world) deadQueue(s *server, keys []string) bool {
 	return s.number("PTTL", keys[0]) > 0
 }
 
+// entries returns in words what the queues of the objects have.
+func (w *world) entries(s *server) string {
+	var b strings.Builder
+	for _, o := range w.objects {
+		if entries := s.queue(o); len(entries) > 0 {
+			fmt.Fprintf(&b, "; %q wait for %s, for %d ms more", entries, o.name, s.number("PTTL", "holdfast:queue:{"+o.name+"}"))
+		}
+	}
+	return b.String()
+}
+
 // judgeEnd judges what is left when no call is under way.
 func (w *world) judgeEnd() {
 	defer w.lock()()
 	for _, n := range w.nets {
 		if keys := w.left(n.master); len(keys) > 0 && !w.deadQueue(n.master, keys) {
-			w.failf("P7", "keys are left: %q", keys)
+			w.failf("P7", "keys are left: %q%s", keys, w.entries(n.master))
 		}
 		if n := len(n.master.texts("PUBSUB", "CHANNELS")); n > 0 {
 			w.failf("P7", "%d channels are still subscribed", n)

@@ -33,6 +33,7 @@ type world struct {
 	mu        sync.Mutex
 	leases    []*lease // that are not released
 	calls     []*call  // that wait
+	ended     []*call  // that have waited
 	owners    map[key]*owner
 	clients   map[string]place // by their ids
 	tokens    map[string]int64 // the highest, by object and family
@@ -90,7 +91,8 @@ type call struct {
 	objects []*object
 	kinds   []kind
 	since   time.Time
-	fixed   bool // it has a lease time
+	over    time.Time // when it has ended, if it has waited
+	fixed   bool      // it has a lease time
 	lease   time.Duration
 	atLeast time.Duration
 	ends    time.Time // when its time to wait or its context ends; zero: it does not
@@ -417,7 +419,10 @@ func class(err error) error {
 func (w *world) answered(c *call, l *holdfast.Lease, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.calls = slices.DeleteFunc(w.calls, func(o *call) bool { return o == c })
+	if i := slices.Index(w.calls, c); i >= 0 {
+		w.calls = slices.Delete(w.calls, i, i+1)
+		c.over, w.ended = time.Now(), append(w.ended, c)
+	}
 	if late := time.Since(c.ends) - c.slack; !c.ends.IsZero() && late > answerTimeout && c.process.live() && !c.process.closing && c.kinds[0].name != elects.name { // one request more is no failure
 		w.failf("P8", "%v returns %v too late", c, late)
 	}
