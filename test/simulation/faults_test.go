@@ -145,7 +145,9 @@ func (w *world) stop(r *rand.Rand, d time.Duration) {
 	w.note("server %d stops for %v", i, d)
 	n := w.nets[i]
 	n.mu.Lock()
-	n.master.stopped, n.master.resumes = time.Now(), time.Now().Add(d)
+	if end := time.Now().Add(d); end.After(n.master.resumes) { // what has arrived is executed at the end
+		n.master.stopped, n.master.resumes = time.Now(), end
+	}
 	n.mu.Unlock()
 	for _, p := range w.processes {
 		p.links[i].draw(func() { p.links[i].disturbed(d + d/8 + time.Second) })

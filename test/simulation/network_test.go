@@ -339,7 +339,9 @@ func (l *link) crash(closes bool) {
 // freeze lets nothing pass for d, in either direction.
 func (l *link) freeze(d time.Duration) {
 	l.draw(func() {
-		l.frozen = time.Now().Add(d)
+		if end := time.Now().Add(d); end.After(l.frozen) { // what is under way arrives at the end
+			l.frozen = end
+		}
 		l.disturbed(d)
 	})
 }

@@ -221,8 +221,7 @@ func (w *world) quiet(f faults) {
 	w.note("from now on: %v", f)
 	for _, p := range w.processes {
 		for _, l := range p.links {
-			l.set(f)
-			l.draw(func() { l.frozen = time.Time{} })
+			l.set(f) // a link that is cut off stays so: what was sent before is not overtaken
 		}
 	}
 	time.Sleep(30 * time.Second)
