@@ -5,8 +5,12 @@ import (
 	"testing"
 )
 
-// A seed replays: with the fingerprint of a run, it is that run again.
+// A seed replays: with the fingerprint of a run, it is that run again. Without the race detector,
+// that is.
 func TestReplay(t *testing.T) {
+	if raced {
+		t.Skip("the race detector shuffles the goroutines, so no seed replays")
+	}
 	oneProcessor(t)
 	all := 0
 	for n := uint64(0); n < uint64(len(profiles)); n += 3 { // a third of them: each takes seconds

@@ -1,0 +1,5 @@
+//go:build !race
+
+package simulation_test
+
+const raced = false
