@@ -186,18 +186,31 @@ func (w *world) left(s *server) []string {
 	})
 }
 
-// deadQueue reports whether the only key that is left is a queue of clients that are gone.
-// No release has come to it since, and it expires.
+// deadQueue reports whether the only key that is left is a queue that its clients cannot leave, and
+// it expires: they are gone, or a request came again when they had its answer and that of the
+// release. No release has come to it since.
 func (w *world) deadQueue(s *server, keys []string) bool {
 	if len(keys) > 1 || !strings.HasPrefix(keys[0], "holdfast:queue:") {
 		return false
 	}
 	for _, entry := range s.texts("ZRANGE", keys[0], "0", "-1") {
-		if p, i := w.processOf(entry); p == nil || p.live() && !p.links[i].closed() {
+		p, i := w.processOf(entry)
+		if p == nil || p.live() && !p.links[i].closed() && !w.cameAgain(entry) {
 			return false
 		}
 	}
 	return s.number("PTTL", keys[0]) > 0
+}
+
+// cameAgain reports whether an entry of a queue is that of an owner whose request came again after
+// its release.
+func (w *world) cameAgain(entry string) bool {
+	for _, x := range w.owners {
+		if x.again && strings.HasPrefix(entry, x.id) {
+			return true
+		}
+	}
+	return false
 }
 
 // entries returns in words what the queues of the objects have.

@@ -18,14 +18,23 @@ import (
 // A network connects clients with a master. It delays, loses, repeats and reorders what
 // they send, as its seed says. All times are faked.
 type network struct {
-	executing func(s *server, call driver.Call)                                             // before each call
-	executed  func(client int, s *server, call driver.Call, reply driver.Result, late bool) // after it
+	executing func(s *server, call driver.Call)                                               // before each call
+	executed  func(client int, s *server, call driver.Call, reply driver.Result, how arrival) // after it
 
 	mu      *sync.Mutex // orders the calls at all servers of the world
 	servers []*server   // all that were masters
 	master  *server     // the latest one
 	down    chan struct{}
 }
+
+// An arrival says how a request has come.
+type arrival int
+
+const (
+	inTime arrival = iota
+	late           // long after it was sent
+	again          // as a second copy, so that the client may have an answer
+)
 
 // serve makes a server the master. The caller holds n.mu.
 func (n *network) serve(s *server) {
@@ -138,16 +147,16 @@ func (l *link) send(ctx context.Context, calls []driver.Call, replicas int, time
 		calls[i].Args = append([]string(nil), calls[i].Args...)
 	}
 	calls = append([]driver.Call(nil), calls...)
-	var there, back, again, acked time.Duration
+	var there, back, copied, acked time.Duration
 	var lost, mute, reset bool
 	var s *server
 	var moved chan struct{}
 	l.draw(func() {
 		f := l.fate(what(calls))
-		there, back, again, acked = l.pass(f), l.pass(f), l.pass(f), time.Duration(f.Int64N(int64(3*time.Millisecond)))
+		there, back, copied, acked = l.pass(f), l.pass(f), l.pass(f), time.Duration(f.Int64N(int64(3*time.Millisecond)))
 		lost, mute, reset = f.chance(l.faults.loseRequest) || l.crashed, f.chance(l.faults.loseReply), f.chance(50)
 		if !f.chance(l.faults.repeatRequest) {
-			again = 0
+			copied = 0
 		}
 		if s = l.server; f.chance(50) { // otherwise the driver waits for the old server
 			moved = l.moved
@@ -160,7 +169,11 @@ func (l *link) send(ctx context.Context, calls []driver.Call, replicas int, time
 				return
 			}
 			growStack()
-			results, write := l.execute(s, calls, reset, there > 100*time.Millisecond)
+			how := inTime
+			if there > 100*time.Millisecond {
+				how = late
+			}
+			results, write := l.execute(s, calls, reset, how)
 			if replicas > 0 && !l.await(s, write, acked, timeout, results) {
 				return
 			}
@@ -169,10 +182,10 @@ func (l *link) send(ctx context.Context, calls []driver.Call, replicas int, time
 			}
 			answer <- results
 		}()
-		if again > 0 { // a second copy, whose reply no one reads
+		if copied > 0 { // a second copy, whose reply no one reads
 			go func() {
-				if l.sleep(there + again) {
-					l.execute(s, calls, reset, true)
+				if l.sleep(there + copied) {
+					l.execute(s, calls, reset, again)
 				}
 			}()
 		}
@@ -252,7 +265,7 @@ func what(calls []driver.Call) string {
 // execute runs calls at a server, one after the other. It returns the number of the
 // last write. If the server is gone, the client either sees that its connection is
 // reset after the request, or cannot connect.
-func (l *link) execute(s *server, calls []driver.Call, reset, late bool) (results []driver.Result, write int) {
+func (l *link) execute(s *server, calls []driver.Call, reset bool, how arrival) (results []driver.Result, write int) {
 	n, client := l.network, l.client
 	for {
 		n.mu.Lock()
@@ -260,7 +273,7 @@ func (l *link) execute(s *server, calls []driver.Call, reset, late bool) (result
 		if wait <= 0 || s.state != serving {
 			break
 		}
-		late = true
+		how = max(how, late)
 		spread := max(8, s.resumes.Sub(s.stopped)/time.Second)
 		wait += time.Since(s.stopped) / spread // in the order in which they came, at different times, within a second
 		n.mu.Unlock()
@@ -284,7 +297,7 @@ func (l *link) execute(s *server, calls []driver.Call, reset, late bool) (result
 			results[i].Reply, results[i].Err = s.Do(c)
 		}
 		write = s.wrote()
-		n.executed(client, s, c, results[i], late)
+		n.executed(client, s, c, results[i], how)
 	}
 	return results, write
 }

@@ -45,27 +45,29 @@ type owner struct {
 
 	// broken says why the latest master may not have the lease that it should have. It
 	// is "" if the master keeps what was promised.
-	broken  string
-	bound   time.Duration // how long it may take until a holder is told, if its server answers
-	gone    time.Time     // since when the latest master does not have the lease; zero if it has it
-	ends    time.Duration // it was lost: the rest of its lease may pass unused
-	most    time.Duration // until then at most, if it has a lease time; 0: without a limit
-	kept    bool          // it stays after its release
-	taken   bool          // a user has got it
-	first   *call         // the call of that user
-	passes  int           // how many other calls had it since: hand-offs
-	left    bool          // its release was called
-	entered bool          // it was entered again
-	stays   time.Time     // until then at most, if its release has succeeded
-	least   time.Time     // it stays until then at least
-	process *process      // whose owner it is; nil: unknown
-	number  int           // of the server, and of the client of that process
-	denied  time.Time     // when the client was told that the owner does not hold the lock; zero if it was not
-	late    bool          // one of its requests took long to arrive, or came twice
-	used    time.Time     // when a call or a lease of a user last used what it has
-	server  *server       // that has granted it
-	write   int           // by this write
-	behind  bool          // a clock that is behind an earlier one has granted it
+	broken   string
+	bound    time.Duration // how long it may take until a holder is told, if its server answers
+	gone     time.Time     // since when the latest master does not have the lease; zero if it has it
+	ends     time.Duration // it was lost: the rest of its lease may pass unused
+	most     time.Duration // until then at most, if it has a lease time; 0: without a limit
+	kept     bool          // it stays after its release
+	taken    bool          // a user has got it
+	first    *call         // the call of that user
+	passes   int           // how many other calls had it since: hand-offs
+	left     bool          // its release was called
+	entered  bool          // it was entered again
+	stays    time.Time     // until then at most, if its release has succeeded
+	least    time.Time     // it stays until then at least
+	process  *process      // whose owner it is; nil: unknown
+	number   int           // of the server, and of the client of that process
+	denied   time.Time     // when the client was told that the owner does not hold the lock; zero if it was not
+	late     bool          // one of its requests took long to arrive, or came twice
+	released bool          // a server has executed its release
+	again    bool          // a second copy of one of them came after its release
+	used     time.Time     // when a call or a lease of a user last used what it has
+	server   *server       // that has granted it
+	write    int           // by this write
+	behind   bool          // a clock that is behind an earlier one has granted it
 }
 
 // An event is a line of the timeline. Most lines are never read, so they are formatted later.
@@ -208,10 +210,10 @@ func concerns(c driver.Call, o *object) bool {
 }
 
 // executed judges what a call has changed. The caller holds net.mu.
-func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, late bool) {
+func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, how arrival) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	stale := ""
+	late, stale := how > inTime, ""
 	if s != s.network.master {
 		stale = " at a replaced master"
 	}
@@ -228,10 +230,14 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 		}
 		s.forget(o)
 		before, after := w.before[o].holds, s.holds(o)
+		if strings.HasSuffix(c.Script.Name, "_pass") || strings.HasSuffix(c.Script.Name, "_release") {
+			w.owner(o, strings.TrimSuffix(c.Args[0], ":write")).released = true
+		}
 		if late { // also if it has only entered the queue again
 			for _, arg := range c.Args {
-				if x := w.owners[key{o, arg}]; x != nil {
+				if x := w.owners[key{o, strings.TrimSuffix(arg, ":write")}]; x != nil {
 					x.late = true
+					x.again = x.again || how == again && x.released
 				}
 			}
 		}
