@@ -186,9 +186,13 @@ func (w *world) left(s *server) []string {
 	})
 }
 
+// grace is for how long a client expects a late request after the server has answered its release:
+// a fourth of RetryTimeout.
+const grace = 5 * time.Second / 4
+
 // deadQueue reports whether the only key that is left is a queue that its clients cannot leave, and
-// it expires: they are gone, or a request came again when they had its answer and that of the
-// release. No release has come to it since.
+// it expires: they are gone, or do not expect a request that came so long after a release. No release
+// has come to it since.
 func (w *world) deadQueue(s *server, keys []string) bool {
 	if len(keys) > 1 || !strings.HasPrefix(keys[0], "holdfast:queue:") {
 		return false
@@ -202,8 +206,8 @@ func (w *world) deadQueue(s *server, keys []string) bool {
 	return s.number("PTTL", keys[0]) > 0
 }
 
-// cameAgain reports whether an entry of a queue is that of an owner whose request came again after
-// its release.
+// cameAgain reports whether an entry of a queue is that of an owner whose request came when its
+// client did not expect it any more.
 func (w *world) cameAgain(entry string) bool {
 	for _, x := range w.owners {
 		if x.again && strings.HasPrefix(entry, x.id) {

@@ -62,8 +62,8 @@ type owner struct {
 	number   int           // of the server, and of the client of that process
 	denied   time.Time     // when the client was told that the owner does not hold the lock; zero if it was not
 	late     bool          // one of its requests took long to arrive, or came twice
-	released bool          // a server has executed its release
-	again    bool          // a second copy of one of them came after its release
+	released time.Time     // when a server has first executed its release
+	again    bool          // after it came a request that its client does not wait for
 	used     time.Time     // when a call or a lease of a user last used what it has
 	server   *server       // that has granted it
 	write    int           // by this write
@@ -230,14 +230,16 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 		}
 		s.forget(o)
 		before, after := w.before[o].holds, s.holds(o)
-		if strings.HasSuffix(c.Script.Name, "_pass") || strings.HasSuffix(c.Script.Name, "_release") {
-			w.owner(o, strings.TrimSuffix(c.Args[0], ":write")).released = true
+		if name := c.Script.Name; strings.HasSuffix(name, "_pass") || strings.HasSuffix(name, "_release") || name == "keep" {
+			if x := w.owner(o, strings.TrimSuffix(c.Args[0], ":write")); x.released.IsZero() {
+				x.released = time.Now()
+			}
 		}
 		if late { // also if it has only entered the queue again
 			for _, arg := range c.Args {
 				if x := w.owners[key{o, strings.TrimSuffix(arg, ":write")}]; x != nil {
 					x.late = true
-					x.again = x.again || how == again && x.released
+					x.again = x.again || !x.released.IsZero() && (how == again || time.Since(x.released) > grace)
 				}
 			}
 		}
