@@ -189,7 +189,7 @@ const schedules = "300"
 // of locks and permits, and what calls them.
 var simulatedFiles = regexp.MustCompile(`^internal/(engine|watchdog|wait|clock|combine|settle)/` +
 	`|^internal/script/(election|fenced|leased|lock|rwmutex)\.go|^(election|lease|named|parts|redlock)\.go` +
-	`|^internal/script/lua/(lib/|batch/)?(acquire|batch|counter|election|enter|fair|fenced|group|keep|leased|left|listeners|mutex|pass|pause|permits|queue|raise|read|release|renew|rwmutex|settle|share|tell_all|vote|write)`)
+	`|^internal/script/lua/(lib/|batch/)?(acquire|batch|counter|dequeue|election|enqueue|enter|entries|fair|fenced|give|grant|group|hand|held|keep|leased|left|listeners|locked|mutex|pass|pause|permits|queue|raise|read|release|renew|rwmutex|settle|share|tell_all|vote|write)`)
 
 // profilesOf returns the profiles of the simulation that are to find a mutant: they take turns.
 // The first pattern counts that matches the file and the name.
@@ -198,13 +198,18 @@ func profilesOf(m Mutant) string {
 		{`read hold is handed off|read holds of a writer end|takes a free lock keeps new readers out`, "quiet rw"},
 		{`a waiter that gives up stays`, "hasty"},
 		{`a failed release is not retried`, "various"},
-		{`queue (of a fair mutex )?grows without|place in a full queue|killed waiters never`, "full"},
+		{`queue (of a fair mutex )?grows without|place in a full queue|killed waiters never|(fill|from) (the|a full) queue$`, "full"},
+		{`after an outage`, "outage"},
+		{`not confirmed soon`, "pauses"},
+		{`queue is not used again`, "rights"},
+		{`without a pause`, "forged"},
 		{`short lease for longer`, "mutex"},
 		{`grant by a release is renewed with the other`, "quiet"},
 		{`reentry shortens the lease`, "various"},
 		{`ForceUnlock is not reported to holders`, "strict kinds"},
 		{`a set that fails keeps the locks|counts from its first lock|cancelled at its last lock`, "fair sets"},
 		{`valid while any part is valid`, "sets"},
+		{`internal/settle/`, "rights,outage,mutex,hasty,stays,weak kinds"},
 		{`engine/(acqui|answer|claim|turn\.|waiting)`, "mutex,hasty,quiet rw,quiet few permits,fair,weak kinds,various,rights,readers"},
 		{`engine/close`, "mutex,fair,rw,sets,stays,permits,various"},
 		{`engine/queue`, "quiet,mutex,quiet few permits,strict,weak,rights,various,fair"},

@@ -230,7 +230,7 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 		}
 		s.forget(o)
 		before, after := w.before[o].holds, s.holds(o)
-		if name := c.Script.Name; strings.HasSuffix(name, "_pass") || strings.HasSuffix(name, "_release") || name == "keep" {
+		if name := c.Script.Name; strings.HasSuffix(name, "_grant") || strings.HasSuffix(name, "_release") || name == "keep" {
 			if x := w.owner(o, strings.TrimSuffix(c.Args[0], ":write")); x.released.IsZero() {
 				x.released = time.Now()
 			}
