@@ -14,6 +14,16 @@ var fair = []Mutant{
 		"internal/script", "TestFair$",
 	},
 	{
+		"a dead waiter without heartbeats counts as one of Redisson",
+		"internal/script/lua/lib/fair.lua", "if living then till = living elseif owner and in_time and lost(owner) then till = 0 end", "if living then till = living end",
+		"internal/script", "TestFair$",
+	},
+	{
+		"a waiter whose heartbeats have expired drops others",
+		"internal/script/lua/fair_acquire.lua", "(silent and silent > LATE or lost(owner) and redis.call('zscore', KEYS[3], owner))", "silent and silent > LATE",
+		"internal/script", "TestFair$",
+	},
+	{
 		"a waiter with a late heartbeat drops other late waiters",
 		"internal/script/lua/fair_acquire.lua", "first(silent and silent >= BEAT and peace <= now)", "first(silent and silent >= BEAT)",
 		"internal/script", "TestFair$",

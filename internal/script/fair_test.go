@@ -153,6 +153,18 @@ var fairQueueRows = []row{
 		state: []string{"N hash b:1=1, TTL 60s", "limits zset a:1+90s c:1+90s, TTL 3600s", "queue list c:1 a:1, TTL 3600s", "signs zset a:1+3s c:1+3s, TTL 30s"},
 	},
 	{
+		title: "queue/behind one of ours whose heartbeats have expired",
+		given: queue(ours+" 580 -", "a:1 890 1.9"),
+		do:    acquire(fair, wait("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
+		title: "queue/heartbeats have expired",
+		given: append(queue(ours+" 580 -", "c:1 890 -"), taken...),
+		do:    acquire(fair, wait(ours)), reply: "held 60s",
+		state: []string{"N hash b:1=1, TTL 60s", "limits zset " + ours + "+10s c:1+890s", "queue list " + ours + " c:1", "signs zset +3s " + ours + "+3s, TTL 30s"},
+	},
+	{
 		title: "queue/full",
 		given: append(queue("j:7 330 -"), taken...),
 		do:    acquire(fair, bounded(1)), reply: "[held 60s -1]",

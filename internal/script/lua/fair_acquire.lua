@@ -37,7 +37,7 @@ local silent = last and now + LIFE - math.ceil(last)
 local listens = ARGV[6] == '1'
 local known = last and (last % 1 > 0) == listens -- the server knows whether the client listens
 local peace = sign('', MOMENT) or 0
-if silent and silent > LATE and peace + AGAIN < now then
+if (silent and silent > LATE or lost(owner) and redis.call('zscore', KEYS[3], owner)) and peace + AGAIN < now then
   peace = now + MOMENT
   redis.call('pexpire', KEYS[4], 10 * LIFE) -- a server that is out of memory refuses nothing after a first write
   redis.call('zadd', KEYS[4], peace, '')

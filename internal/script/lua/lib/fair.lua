@@ -30,6 +30,11 @@ local function sign(owner, most)
   return till and till > -1e19 and till <= now + most and till or nil
 end
 
+-- lost reports whether an owner is one of Holdfast, by the id of its client, a UUID of version 8, and has no heartbeat any more.
+local function lost(owner)
+  return #owner <= 100 and string.find(owner, '^%x+%-%x+%-8') and not redis.call('zscore', KEYS[4], owner)
+end
+
 -- forget removes the times of owners that have left the queue. If the queue is empty, it removes all heartbeats.
 local function forget(...)
   redis.call('zrem', KEYS[3], ...)
@@ -39,15 +44,15 @@ end
 
 -- first drops the dead owners at the head of the queue. It returns the next owner, the time until which it stays, and whether an
 -- owner was dropped. A caller whose own heartbeats are in time could reach the server, so for this caller an owner with a late
--- heartbeat is dead. For other callers an owner must also be dead by Redisson's rule. An owner without any time is dead: otherwise
--- it would block the queue for ever. After DROPS dead owners, the next one stays for a ms, dead or not, and the next call continues.
+-- heartbeat is dead, and so is an owner of Holdfast whose heartbeats have expired. For other callers an owner must also be dead by
+-- Redisson's rule. An owner without any time is dead: otherwise it would block the queue for ever. After DROPS dead owners, the next one stays for a ms, dead or not, and the next call continues.
 local function first(in_time)
   local dead, owner, till, bytes = {}, nil, nil, 0
   repeat
     owner = redis.call('lindex', KEYS[2], 0)
     till = owner and limit(owner) or 0
     local living = owner and (in_time or till <= now) and sign(owner, LIFE)
-    if living then till = living end
+    if living then till = living elseif owner and in_time and lost(owner) then till = 0 end
     bytes = bytes + (owner and #owner or 0)
     if #dead == DROPS or #dead > 0 and bytes > BYTES then till = now + 1 end
     if owner and till <= now then dead[#dead + 1] = redis.call('lpop', KEYS[2]) end
