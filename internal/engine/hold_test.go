@@ -241,12 +241,42 @@ func TestKeepUnanswered(t *testing.T) {
 		}
 		silent.Store(false)
 		time.Sleep(20 * time.Second)
+		if n := d.Releases(); n > 0 {
+			t.Errorf("%d releases, which may arrive before the lock is kept", n)
+		}
 		if left := d.Remaining("k"); d.Holder("k") != strings.Replace(h.Owner(), ":", ":0", 1) || left < 35*time.Second || left > time.Minute {
 			t.Errorf("%q holds it for %v", d.Holder("k"), left)
 		}
 		time.Sleep(time.Minute)
 		if owner := d.Holder("k"); owner != "" {
 			t.Errorf("%q still holds it", owner)
+		}
+		d.Fail(nil)
+	})
+}
+
+// A lock that stays is released for its owner, too, if a request for it may arrive late. This
+// leaves no entry in the queue, and does not free the lock.
+func TestKeepOfOpenRequest(t *testing.T) {
+	in(t, func(d *fake.Driver, a, _ *Engine) {
+		var asked atomic.Int32
+		d.Fail(func(driver.Call) error {
+			if asked.Add(1) == 1 {
+				return &driver.Error{Class: driver.Ambiguous, Err: errors.New("no answer")}
+			}
+			return nil
+		})
+		h, u := taken(t, a, forever)
+		h.KeepUntil(clock.Now() + time.Minute)
+		if err := h.Release(u, true); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second)
+		if d.Releases() == 0 {
+			t.Error("nothing was released")
+		}
+		if left := d.Remaining("k"); d.Holder("k") != strings.Replace(h.Owner(), ":", ":0", 1) || left < 35*time.Second || left > time.Minute {
+			t.Errorf("%q holds it for %v", d.Holder("k"), left)
 		}
 		d.Fail(nil)
 	})

@@ -271,8 +271,12 @@ func (f *ending) run(first answer) error {
 // twice, the first time while the lease was valid.
 func (f *ending) result(a answer) error {
 	h, e := f.h, f.h.e
-	if !f.kept && (h.origin.remains.Entry || h.origin.remains.Open || a.err != nil) {
-		e.settle(h.kind, h.owner, h.rests()) // a request may arrive late, or the server may allow the release later
+	if h.origin.remains.Entry || h.origin.remains.Open || a.err != nil {
+		// A request may arrive late, or the server may allow the release later. A lock that stays has its
+		// owner under another name, once this is confirmed, so that the release does not free it.
+		if !f.kept || a.err == nil {
+			e.settle(h.kind, h.owner, h.rests())
+		}
 	}
 	switch {
 	case a.err == nil && (a.freed.Held || a.doubt && !f.over):

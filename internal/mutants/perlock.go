@@ -71,8 +71,13 @@ var perLock = []Mutant{
 	},
 	{
 		"a lock that has to stay is freed after a request without an answer",
-		"internal/engine/release.go", "if !f.kept && (h.origin.remains.Entry || h.origin.remains.Open || a.err != nil) {", "if h.origin.remains.Entry || h.origin.remains.Open || a.err != nil {",
+		"internal/engine/release.go", "		if !f.kept || a.err == nil {\n", "		if true {\n",
 		"internal/engine", "TestKeepUnanswered",
+	},
+	{
+		"a late request of a lock that stays is not settled",
+		"internal/engine/release.go", "		if !f.kept || a.err == nil {\n", "		if !f.kept {\n",
+		"internal/engine", "TestKeepOfOpenRequest",
 	},
 	{
 		"a lock of another owner is kept",
