@@ -105,7 +105,7 @@ var profiles = []profile{
 	{name: "outage", clients: [2]int{4, 16}, users: 2, objects: all(one("a", mutex)), faults: []*fault{outage, delay, freeze, lossy}},
 	{name: "redlock", servers: 3, clients: [2]int{2, 6}, users: 1, objects: all(&object{name: "a", kinds: []kind{quorum}, votes: true}), faults: append([]*fault{flush, pause, wipe, wipe}, clientFaults...)},
 	{name: "pauses", clients: [2]int{2, 6}, users: 3, kept: true, long: true, objects: all(one("a", mutex)), options: func(o *holdfast.Options) { o.WatchdogTimeout, o.RenewEvery = 20*time.Second, 6*time.Second }, faults: []*fault{short, atGrant, atGrant, atGrant}},
-	{name: "combined", clients: [2]int{1, 2}, users: 60, bursts: 4 * time.Second, objects: many(40, mutex, mutex, mutex, fenced), faults: []*fault{slow, slow, flush}, bound: time.Second},
+	{name: "combined", clients: [2]int{1, 2}, users: 60, bursts: 4 * time.Second, objects: many(40, mutex, mutex, mutex, fenced), faults: []*fault{slow, slow, flush}, bound: 1200 * time.Millisecond},
 	{name: "various", various: true, clients: [2]int{2, 4}, users: 3, objects: all(one("a", mutex)), faults: append([]*fault{pause, failover, failover, suspend, shutdown}, clientFaults...)},
 	{name: "strict", setting: strict, clients: [2]int{2, 5}, users: 3, objects: all(one("a", mutex)), faults: append([]*fault{pause, failover, failover, isolate, setClock, force, suspend}, clientFaults...)},
 	{name: "strict kinds", setting: strict, clients: [2]int{2, 5}, users: 3, objects: all(one("a", fenced, mutex), one("b", fair), one("c", read, write)), faults: append([]*fault{flush, pause, failover, failover, isolate, force, suspend}, clientFaults...)},
