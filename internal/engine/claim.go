@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/numbered"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/settle"
 )
@@ -16,13 +17,12 @@ import (
 // remains there of an owner before it has asked.
 type claim struct {
 	script.Claim
-	sequence int            // of a numbered claim
-	mark     string         // the key by which the server knows a numbered claim
-	asked    bool           // it was sent at least once
-	declared bool           // Request.Declare was called
-	missing  bool           // the last answer was that the object does not exist
-	created  int            // how often that was the answer
-	remains  settle.Remains // what the owner may have at the server, besides a hold
+	numbered numbered.Request // if the claim is numbered
+	asked    bool             // it was sent at least once
+	declared bool             // Request.Declare was called
+	missing  bool             // the last answer was that the object does not exist
+	created  int              // how often that was the answer
+	remains  settle.Remains   // what the owner may have at the server, besides a hold
 }
 
 // maxCreated is how often a call creates a missing object without a pause. Another client
@@ -44,11 +44,11 @@ func (a *acquisition) begin() {
 	c := &a.claim
 	c.Claim = script.Claim{Count: 1, Lease: a.r.lease(a.e), Wait: !a.once, Most: a.e.o.MaxQueue}
 	if a.traits.Numbered {
-		c.sequence, c.Owner = a.e.newRequest()
+		c.numbered = a.e.numbered.Next()
+		c.Owner = c.numbered.Name
 		call := a.k.Claim(c.Claim)
-		c.mark = script.MarkOf(call)
+		c.Spent = a.e.numbered.Spends(&c.numbered, call)
 		script.Done(call)
-		c.Spent = a.e.takeSpentMark(c.sequence, c.mark)
 	} else {
 		c.Owner = a.e.owner()
 	}
@@ -80,14 +80,14 @@ func (a *acquisition) endNumbered(granted bool) {
 	if !a.traits.Numbered || !granted && c.remains.Open {
 		return
 	}
-	mark := c.mark
+	mark := c.numbered.Mark
 	if !granted {
 		mark = c.Spent // a claim that is not granted leaves no mark
 	}
-	if c.mark != "" && !c.remains.Open {
-		a.e.saveSpentMark(c.sequence, mark)
+	if mark != "" && !c.remains.Open {
+		a.e.numbered.Spent(&c.numbered, mark)
 	}
-	a.e.freeSequence(c.sequence)
+	a.e.numbered.Free(&c.numbered)
 }
 
 // withdrawTime bounds how long a call that has failed is delayed by giving back what it may
@@ -118,9 +118,9 @@ func (a *acquisition) withdraw() {
 	switch {
 	case !left.Entry && !left.Open || a.traits.ReadOnly:
 	case a.traits.Numbered:
-		a.e.completeLater(a.k.Free(c.Owner), c.sequence)
+		a.e.completeLater(a.k.Free(c.Owner), c.numbered)
 	default:
-		left.Until = clock.Now() + cmp.Or(c.Lease, orderLife)
+		left.Until = clock.Now() + cmp.Or(c.Lease, numbered.Life)
 		a.e.settle(a.k, c.Owner, left)
 	}
 }

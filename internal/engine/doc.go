@@ -73,8 +73,7 @@
 // confirms that nothing is left (settle.go).
 //
 // A request that must not be executed twice, such as raising a number, has a number
-// of its own in a sequence. The server stores the last number of each sequence and
-// its reply (once.go).
+// of package numbered. [Engine.Once] sends it.
 //
 // # Direction of calls
 //

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/numbered"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/settle"
 	"github.com/holdfast-go/holdfast/internal/wait"
@@ -73,12 +74,12 @@ type Engine struct {
 	hub      *wait.Hub
 	watchdog *watchdog.Watchdog
 	settler  *settle.Settler
+	numbered *numbered.Sequences
 	life     life
 
 	id        string // the first part of every owner
 	owners    atomic.Uint64
 	secrets   secrets // of owners
-	sequences sequences
 	tokens    tokens
 	gates     gates
 	shares    shares
@@ -104,12 +105,14 @@ type rights struct {
 
 // New returns an engine on d.
 func New(d driver.Driver, o Options) *Engine {
+	id := newID()
 	e := &Engine{
 		d: d, o: o,
 		watchdog: watchdog.New(d, o.Renew, o.Log),
 		settler:  settle.New(d, o.grace(), o.Renew),
+		numbered: numbered.New(d, id),
 		life:     life{closing: make(chan struct{}), idle: make(chan struct{}), done: make(chan struct{})},
-		id:       newID(),
+		id:       id,
 		gates:    gates{byKey: make(map[string]*gate), most: minGates, yields: make(map[string]savedYield)},
 		shares:   shares{byGate: make(map[string]*share), most: minShares},
 		warned:   warned{local: make(map[string]bool)},

@@ -52,7 +52,7 @@ var hostile = []Mutant{
 	},
 	{
 		"the marks of earlier objects are not deleted",
-		"internal/engine/once.go", "	e.sequences.marks[sequence] = mark\n", "",
+		"internal/numbered/numbered.go", "	s.spent[r.sequence] = mark\n", "",
 		"test/faults", "TestMarksAreReclaimed",
 	},
 	{
