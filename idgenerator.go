@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -39,7 +39,7 @@ import (
 type IDGenerator struct {
 	named
 	wire *script.IDGenerator
-	ids  *engine.Series
+	ids  *ids.Series
 }
 
 // IDGenerator returns a generator with the given name. The name is the key of
@@ -48,7 +48,7 @@ func (c *Client) IDGenerator(name string) *IDGenerator {
 	wire := script.NewIDGenerator(c.prefixed(name))
 	g := &IDGenerator{newNamed(c, "id generator", name, nil), wire, nil}
 	if c.usable() == nil {
-		g.ids = c.engine.NewSeries(wire)
+		g.ids = ids.NewSeries(c.engine, c.combined, wire)
 	}
 	return g
 }

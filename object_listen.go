@@ -4,7 +4,7 @@ import (
 	"context"
 	"iter"
 
-	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/listen"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -31,7 +31,7 @@ var eventKinds = map[script.Fate]EventKind{
 	script.Expired: EventExpired,
 	script.Evicted: EventEvicted,
 	script.Moved:   EventMoved,
-	engine.Gone:    EventGone,
+	listen.Gone:    EventGone,
 }
 
 // Listen returns an iterator over the events of the object, from the start of
@@ -60,7 +60,7 @@ func (o *Object) Listen(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		err := o.ready(ctx)
 		if err == nil {
-			err = o.client.engine.Listen(ctx, key.Key(),
+			err = listen.Listen(ctx, o.client.engine, o.client.combined, key.Key(),
 				func(ctx context.Context) (bool, error) { return key.Exists(ctx, o.client.driver) },
 				func(f script.Fate) bool { return yield(Event{eventKinds[f], o.given}, nil) })
 		}

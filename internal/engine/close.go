@@ -19,6 +19,9 @@ type life struct {
 	unwatch  func()        // stops the calls of Watchdog.Suspect
 }
 
+// Closing returns a channel that is closed when Close begins.
+func (e *Engine) Closing() <-chan struct{} { return e.life.closing }
+
 func (e *Engine) isClosing() bool {
 	select {
 	case <-e.life.closing:

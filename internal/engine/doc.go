@@ -1,6 +1,6 @@
 // Package engine acquires, holds and releases locks of all kinds. It does not know
 // the kinds: a [Kind] builds the calls and decodes the replies, and its traits say
-// how to wait for it. Every wait and every retry of Holdfast is in this package.
+// how to wait for it. Every wait for a lock and every retry is in this package.
 //
 // # From a call to a lease
 //

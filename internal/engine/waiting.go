@@ -181,6 +181,21 @@ func (e *Engine) sleep(ctx context.Context, wake <-chan struct{}, timer **time.T
 	return sleep(ctx, e.life.closing, wake, timer, d)
 }
 
+// Tap returns a new tap on some channels: see [wait.Hub].
+func (e *Engine) Tap(concerns func(channel, payload string) bool, names ...string) *wait.Tap {
+	return e.hub.Tap(concerns, names...)
+}
+
+// Await waits for a notice of a tap, for at most a poll interval. The interval is shorter if
+// notices cannot arrive, or do not suffice.
+func (e *Engine) Await(ctx context.Context, t *wait.Tap, suffice bool, timer **time.Timer) (woken bool, err error) {
+	d := e.o.PollBlind
+	if suffice && t.Live() {
+		d = e.o.Poll
+	}
+	return e.sleep(ctx, t.Wake(), timer, d)
+}
+
 func sleep(ctx context.Context, closing, wake <-chan struct{}, timer **time.Timer, d time.Duration) (woken bool, err error) {
 	if *timer == nil {
 		*timer = time.NewTimer(d)

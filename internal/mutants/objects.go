@@ -21,7 +21,7 @@ var objects = []Mutant{
 	},
 	{
 		"the end of an object is reported twice",
-		"internal/engine/listen.go", "		w.confirming = true\n", "		return w.report(ctx, Gone)\n",
+		"internal/listen/listen.go", "		w.confirming = true\n", "		return w.report(ctx, Gone)\n",
 		"test/behaviour", "TestListenLooks",
 	},
 	{

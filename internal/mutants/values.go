@@ -31,7 +31,7 @@ var values = []Mutant{
 	},
 	{
 		"one more id is used than was reserved",
-		"internal/engine/series.go", "n <= b.Size", "n <= b.Size+1",
+		"internal/ids/ids.go", "n <= b.Size", "n <= b.Size+1",
 		"test/behaviour", "TestIDsAcrossProcesses",
 	},
 	{
@@ -41,12 +41,12 @@ var values = []Mutant{
 	},
 	{
 		"a caller that waits for ids gets the context error of another caller",
-		"internal/engine/series.go", "ctx.Err() == nil && errors.Is", "errors.Is",
+		"internal/ids/ids.go", "ctx.Err() == nil && errors.Is", "errors.Is",
 		"test/behaviour", "TestIDFetchIsShared",
 	},
 	{
 		"callers that wait for ids try a dead server one after the other",
-		"internal/engine/series.go", "s.failed = err\n", "",
+		"internal/ids/ids.go", "s.failed = err\n", "",
 		"test/faults", "TestIDFetchFails",
 	},
 	{

@@ -18,7 +18,7 @@ const module = "github.com/holdfast-go/holdfast"
 // mayImport says which packages of this module each package may import, apart
 // from its tests. Calls go one way down: primitive, engine, script, driver.
 var mayImport = map[string][]string{
-	".":                  {"driver", "driver/rueidis", "inspect", "internal/async", "internal/asynclog", "internal/check", "internal/clock", "internal/combine", "internal/config", "internal/engine", "internal/script", "internal/watchdog", "observe"},
+	".":                  {"driver", "driver/rueidis", "inspect", "internal/async", "internal/asynclog", "internal/check", "internal/clock", "internal/combine", "internal/config", "internal/engine", "internal/ids", "internal/listen", "internal/script", "internal/watchdog", "observe"},
 	"driver":             {},
 	"driver/rueidis":     {"driver"},
 	"driver/drivertest":  {"driver", "internal/redistest"},
@@ -39,6 +39,8 @@ var mayImport = map[string][]string{
 	"internal/settle":    {"driver", "internal/clock"},
 	"internal/numbered":  {"driver", "internal/script"},
 	"internal/engine":    {"driver", "internal/clock", "internal/numbered", "internal/script", "internal/settle", "internal/wait", "internal/watchdog"},
+	"internal/ids":       {"driver", "internal/clock", "internal/engine", "internal/script"},
+	"internal/listen":    {"driver", "internal/engine", "internal/script", "internal/wait"},
 	"internal/fake":      {"driver"},
 	"internal/display":   {},
 	"internal/lockjson":  {"inspect"},

@@ -1,4 +1,5 @@
-package engine
+// Package ids takes ids from blocks that the server reserves.
+package ids
 
 import (
 	"context"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -19,7 +21,8 @@ type Source interface {
 // A Series returns rising ids from a block. When the block is used up, the call that
 // needs an id fetches the next block. There is no background goroutine.
 type Series struct {
-	e      *Engine
+	e      *engine.Engine
+	d      driver.Driver
 	source Source
 	block  atomic.Pointer[currentBlock]
 	turn   chan struct{} // full while a call fetches
@@ -36,16 +39,21 @@ type currentBlock struct {
 	used atomic.Int64
 }
 
-// NewSeries returns a series that has no block yet.
-func (e *Engine) NewSeries(source Source) *Series {
-	s := &Series{e: e, source: source, turn: make(chan struct{}, 1)}
+// NewSeries returns a series of a client on d that has no block yet.
+func NewSeries(e *engine.Engine, d driver.Driver, source Source) *Series {
+	s := &Series{e: e, d: d, source: source, turn: make(chan struct{}, 1)}
 	s.block.Store(new(currentBlock))
 	return s
 }
 
 // Next returns the next id. It asks the server only when it needs a new block.
 func (s *Series) Next(ctx context.Context) (int64, error) {
-	for !s.e.isClosing() {
+	for {
+		select {
+		case <-s.e.Closing():
+			return 0, engine.ErrClosed
+		default:
+		}
 		b := s.block.Load()
 		if n := b.used.Add(1); n <= b.Size {
 			return b.First + n - 1, nil
@@ -54,7 +62,6 @@ func (s *Series) Next(ctx context.Context) (int64, error) {
 			return 0, err
 		}
 	}
-	return 0, ErrClosed
 }
 
 // fetch replaces a block that is used up, unless another call has done so.
@@ -63,9 +70,9 @@ func (s *Series) fetch(ctx context.Context, used *currentBlock) error {
 	select {
 	case s.turn <- struct{}{}:
 	case <-ctx.Done():
-		return gaveUp(ctx.Err(), &outage{}, 0)
-	case <-s.e.life.closing:
-		return ErrClosed
+		return ctx.Err()
+	case <-s.e.Closing():
+		return engine.ErrClosed
 	}
 	defer func() { <-s.turn }()
 	switch {
@@ -78,14 +85,14 @@ func (s *Series) fetch(ctx context.Context, used *currentBlock) error {
 	}
 	next := new(currentBlock)
 	err := s.e.Ask(ctx, true, func(ctx context.Context) (err error) {
-		next.Block, err = s.source.Fetch(ctx, s.e.d, used.Block)
+		next.Block, err = s.source.Fetch(ctx, s.d, used.Block)
 		return err
 	})
 	s.failed, s.failedAt = nil, clock.Now()
 	switch {
 	case err == nil:
 		s.block.Store(next)
-	case ctx.Err() == nil && errors.Is(err, ErrUnavailable): // an error of this context would not concern other calls
+	case ctx.Err() == nil && errors.Is(err, engine.ErrUnavailable): // an error of this context would not concern other calls
 		s.failed = err
 	}
 	return err

@@ -1,4 +1,5 @@
-package engine
+// Package listen listens to what happens to keys.
+package listen
 
 import (
 	"context"
@@ -7,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
@@ -23,7 +25,8 @@ const Gone script.Fate = 255
 // way. So the keyWatcher asks the server to confirm the subscriptions once more: messages
 // that were sent before the check arrive before the confirmation.
 type keyWatcher struct {
-	e      *Engine
+	e      *engine.Engine
+	d      driver.Driver
 	key    string
 	events *script.Events
 	exists func(context.Context) (bool, error)
@@ -38,10 +41,10 @@ type keyWatcher struct {
 	confirmAgain  bool            // the confirmations under way were requested before the check
 }
 
-// Listen calls handle with each fate of a key, until handle returns false or ctx is done.
+// Listen calls handle with each fate of a key on d, until handle returns false or ctx is done.
 // It checks with exists whether the key exists.
-func (e *Engine) Listen(ctx context.Context, key string, exists func(context.Context) (bool, error), handle func(script.Fate) bool) error {
-	w := &keyWatcher{e: e, key: key, exists: exists, handle: handle, unconfirmed: make(map[string]bool)}
+func Listen(ctx context.Context, e *engine.Engine, d driver.Driver, key string, exists func(context.Context) (bool, error), handle func(script.Fate) bool) error {
+	w := &keyWatcher{e: e, d: d, key: key, exists: exists, handle: handle, unconfirmed: make(map[string]bool)}
 	err := w.begin(ctx)
 	if err == nil {
 		defer w.tap.Leave()
@@ -58,28 +61,26 @@ var errStopped = errors.New("stopped")
 
 // begin finds out which channels to subscribe to, and whether the key exists.
 func (w *keyWatcher) begin(ctx context.Context) error {
-	e := w.e
 	if err := w.findEvents(ctx); err != nil {
 		return err
 	}
-	err := e.Ask(ctx, true, func(ctx context.Context) (err error) {
+	err := w.e.Ask(ctx, true, func(ctx context.Context) (err error) {
 		w.present, err = w.exists(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	w.tap, w.stale = e.hub.Tap(w.events.Concerns, w.events.Channels()...), true
+	w.tap, w.stale = w.e.Tap(w.events.Concerns, w.events.Channels()...), true
 	return nil
 }
 
 // findEvents asks the server whether it publishes the events of the key, and on which
 // channels.
 func (w *keyWatcher) findEvents(ctx context.Context) error {
-	e := w.e
 	var facts driver.Facts
-	err := e.Ask(ctx, true, func(ctx context.Context) (err error) {
-		if facts, err = driver.FactsAt(ctx, e.d, w.key); err == nil && driver.ClassOf(facts.SettingsErr) != driver.Fatal {
+	err := w.e.Ask(ctx, true, func(ctx context.Context) (err error) {
+		if facts, err = driver.FactsAt(ctx, w.d, w.key); err == nil && driver.ClassOf(facts.SettingsErr) != driver.Fatal {
 			err = facts.SettingsErr // nil, or a failure that may pass
 		}
 		return err
@@ -92,11 +93,11 @@ func (w *keyWatcher) findEvents(ctx context.Context) error {
 		if driver.CodeOf(err) == "NOPERM" {
 			next = "listen as a user with permission for CONFIG GET (ACL SETUSER <user> +config|get; this also shows passwords: see docs/operations.md), and set notify-keyspace-events to Kgx"
 		}
-		return fmt.Errorf("%w: cannot find out whether the server publishes them (%w): %s", ErrNoEvents, err, next)
+		return fmt.Errorf("%w: cannot find out whether the server publishes them (%w): %s", engine.ErrNoEvents, err, next)
 	}
 	events, err := script.NewEvents(facts, w.key)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNoEvents, err)
+		return fmt.Errorf("%w: %w", engine.ErrNoEvents, err)
 	}
 	if w.events == nil {
 		w.events = events
@@ -113,11 +114,7 @@ func (w *keyWatcher) run(ctx context.Context) error {
 				return err
 			}
 		}
-		pause := w.e.o.Poll
-		if w.stale || !w.tap.Live() {
-			pause = w.e.o.PollBlind
-		}
-		woken, err := w.e.sleep(ctx, w.tap.Wake(), &timer, pause)
+		woken, err := w.e.Await(ctx, w.tap, !w.stale, &timer)
 		if err != nil {
 			return err
 		}
@@ -190,7 +187,7 @@ func (w *keyWatcher) check(ctx context.Context) error {
 		return err
 	})
 	switch {
-	case errors.Is(err, ErrRefused), errors.Is(err, ErrClosed):
+	case errors.Is(err, engine.ErrRefused), errors.Is(err, engine.ErrClosed):
 		return err
 	case err != nil || !live: // without live channels, events can be missed: check again
 		w.present = w.present || exists
@@ -201,7 +198,7 @@ func (w *keyWatcher) check(ctx context.Context) error {
 		// It may not publish events any more.
 		if err := w.findEvents(ctx); err == nil {
 			w.serverChanged = false
-		} else if errors.Is(err, ErrNoEvents) || errors.Is(err, ErrClosed) {
+		} else if errors.Is(err, engine.ErrNoEvents) || errors.Is(err, engine.ErrClosed) {
 			return err
 		} else {
 			w.stale = true
