@@ -99,7 +99,7 @@ func (l *Lease) abortable(ctx context.Context, c *Client) (context.Context, func
 		return ctx, sameError
 	}
 	waiting, abort := context.WithCancelCause(ctx)
-	l.abort = abort
+	l.call.abort = abort
 	return waiting, func(err error) error {
 		abort(nil)
 		var dead *DeadlockError

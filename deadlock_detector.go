@@ -376,8 +376,8 @@ func (d *detector) report(ctx context.Context) {
 		d.client.options.Logger.Warn("deadlock: "+strings.TrimPrefix(err.Error(), ErrDeadlock.Error()+": "), "name", d.lease.name)
 		d.client.observers.emit(observe.Event{Type: observe.Deadlock, Context: d.lease.parent, Kind: d.lease.kind, Name: d.lease.name, Count: len(waits), Err: err})
 	}
-	if last == 0 && d.lease.abort != nil {
-		d.lease.abort(err)
+	if last == 0 && d.lease.call.abort != nil {
+		d.lease.call.abort(err)
 	}
 }
 

@@ -26,15 +26,14 @@ type Lease struct {
 	pass    int          // which user of the hold this lease is
 	token   int64
 	renewed bool
-	bounded bool   // the call that waits for it has a limit
 	parts   *parts // of a lease on several locks; nil: a lease on one lock
 	whole   *Lease // the lease on several locks that this one is a part of; nil: none
 
-	parent   context.Context         // the context given to Lock
-	outer    *Lease                  // the innermost lease that parent carries
-	survives string                  // the kind of a lease in parent whose release this lease survives
-	exit     func(*Lease, error)     // called after Release
-	abort    context.CancelCauseFunc // ends the call that waits for the lease, to resolve a deadlock; nil: it cannot be ended
+	parent   context.Context     // the context given to Lock
+	outer    *Lease              // the innermost lease that parent carries
+	survives string              // the kind of a lease in parent whose release this lease survives
+	exit     func(*Lease, error) // called after Release
+	call     waitingCall         // that waits for the lease
 
 	seen   atomic.Pointer[observation] // nil: not observed
 	needed atomic.Bool                 // the context was made: a loss must end it
@@ -42,6 +41,12 @@ type Lease struct {
 	done   bool // released
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+}
+
+// A waitingCall is a call that waits for a lease.
+type waitingCall struct {
+	bounded bool                    // it has a limit
+	abort   context.CancelCauseFunc // ends it, to resolve a deadlock; nil: it cannot be ended
 }
 
 // Name returns the name of the lock, without [Options].NamePrefix.

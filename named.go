@@ -124,7 +124,7 @@ func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time
 	l := &Lease{
 		client: o.client, kind: o.kind, name: o.name,
 		renewed: s.lease == 0, exit: s.onRelease,
-		parent: ctx, outer: LeaseOf(ctx), bounded: r.Wait > 0,
+		parent: ctx, outer: LeaseOf(ctx), call: waitingCall{bounded: r.Wait > 0},
 	}
 	seen := o.observe(ctx, o.client, k)
 	r.Report, r.Caller, r.Steady, r.Declare = seen.notes(), (*lossHandler)(l), o.steady, o.creates

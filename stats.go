@@ -170,7 +170,7 @@ func (k *lossHandler) WaitsLong(since time.Duration) (ended func()) {
 	if l.kind != "leased semaphore" {
 		wants = []want{{l.client, l.kind, l.name}}
 	}
-	if _, limited := l.parent.Deadline(); len(wants) > 0 && (limited || l.bounded) {
+	if _, limited := l.parent.Deadline(); len(wants) > 0 && (limited || l.call.bounded) {
 		l.client.lookAtHolder(l.name) // the call may fail
 	}
 	return l.client.watch(l, wants, since)

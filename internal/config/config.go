@@ -36,11 +36,16 @@ type Settings struct {
 	SyncTimeout time.Duration // how long to wait for the replicas
 	ClockSkew   time.Duration
 
-	Mapper int  // the line of nameMapper; 0: there is none
-	Mapped bool // the mapper is not Redisson's default, which changes nothing
+	Mapper Mapper
 
 	Ignored []string // keys that have no effect, in the order of the file
 	AnyHost bool     // the host names in the certificates of the servers are not verified
+}
+
+// A Mapper is the nameMapper of a file.
+type Mapper struct {
+	Line  int  // 0: there is none
+	Other bool // it is not Redisson's default, which changes nothing
 }
 
 // Parse parses the text of a file. It gets environment variables from env.
@@ -65,12 +70,12 @@ func Parse(text []byte, env func(string) (string, bool)) (Settings, error) {
 // Go, which puts the prefix before each name.
 func (s Settings) CheckNames(prefix string) error {
 	switch {
-	case s.Mapped && prefix == "":
-		return wrong(s.Mapper, "nameMapper", "Java would map names and Go would not, so they would use different locks: "+
+	case s.Mapper.Other && prefix == "":
+		return wrong(s.Mapper.Line, "nameMapper", "Java would map names and Go would not, so they would use different locks: "+
 			"set Options.NamePrefix or holdfast.namePrefix to the prefix that this class adds; "+
 			"if it does something else, use the mapped names in the Go program, and remove this key")
-	case s.Mapper > 0 && !s.Mapped && prefix != "":
-		return wrong(s.Mapper, "nameMapper", "this class does not change names, but NamePrefix does, so Java and Go would use different locks: "+
+	case s.Mapper.Line > 0 && !s.Mapper.Other && prefix != "":
+		return wrong(s.Mapper.Line, "nameMapper", "this class does not change names, but NamePrefix does, so Java and Go would use different locks: "+
 			"remove this key if no Java program uses the file, or remove NamePrefix")
 	}
 	return nil

@@ -84,7 +84,7 @@ func TestFiles(t *testing.T) {
 		if strings.Contains(file, "replicated") != (got.Servers.TLS != nil) {
 			t.Errorf("%s: TLS: %+v", file, got.Servers.TLS)
 		}
-		got.Ignored, got.Servers.TLS, got.Mapper = nil, nil, 0
+		got.Ignored, got.Servers.TLS, got.Mapper = nil, nil, Mapper{}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n%+v, want\n%+v", file, got, want)
 		}
@@ -136,7 +136,7 @@ func TestValues(t *testing.T) {
 		"SINGLE\ncheckLockSyncedSlaves: true":                                        {}, // a single server has no replicas
 		"SINGLE\nholdfast: {replication: async}":                                     {Replication: "async"},
 		"SINGLE\nholdfast: {namePrefix: 'shop:'}":                                    {NamePrefix: "shop:"},
-		"SINGLE\nnameMapper: !<com.acme.Mapper> {}\nholdfast: {namePrefix: 'shop:'}": {NamePrefix: "shop:", Mapper: 2, Mapped: true},
+		"SINGLE\nnameMapper: !<com.acme.Mapper> {}\nholdfast: {namePrefix: 'shop:'}": {NamePrefix: "shop:", Mapper: Mapper{2, true}},
 		"SINGLE\nholdfast: {retryTimeout: 1m}":                                       {RetryTimeout: time.Minute},
 		"SINGLE\nsslTruststore: file:store\nholdfast: {}":                            {}, // not used without TLS
 		"SINGLE\ncredentialsResolver: !<org.redisson.client.DefaultCredentialsResolver> {}\nnettyHook: !<org.redisson.client.DefaultNettyHook> {}\ncommandMapper: !<org.redisson.config.DefaultCommandMapper> {}": {},

@@ -50,7 +50,7 @@ func common() map[string]rule {
 		"username": str(func(r *reader) *string { return &servers(r).Username }),
 		"password": secret(func(r *reader) *rueidis.Secret { return &servers(r).Password }),
 		"nameMapper": {read: func(r *reader, _ string, n *yaml.Node) error {
-			r.s.Mapper, r.s.Mapped = n.Line, !slices.Contains(plainNames, class(n))
+			r.s.Mapper = Mapper{n.Line, !slices.Contains(plainNames, class(n))}
 			return nil
 		}},
 		"commandMapper": {

@@ -50,7 +50,7 @@ func (a *acquisition) begin() {
 		c.Spent = a.e.numbered.Spends(&c.numbered, call)
 		script.Done(call)
 	} else {
-		c.Owner = a.e.owner()
+		c.Owner = a.e.owners.next()
 	}
 	if a.r.Under != nil {
 		c.Under = a.r.Under.owner
@@ -136,7 +136,7 @@ func (a *acquisition) leaveQueue() {
 		left.Until = clock.Now() + c.Lease
 		a.e.settle(a.k, c.Owner, left)
 	}
-	c.Owner = a.e.owner()
+	c.Owner = a.e.owners.next()
 	c.remains, c.Queue = settle.Remains{}, false
 	a.place.n, a.place.granted = 0, ""
 }

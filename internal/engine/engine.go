@@ -77,9 +77,7 @@ type Engine struct {
 	numbered *numbered.Sequences
 	life     life
 
-	id        string // the first part of every owner
-	owners    atomic.Uint64
-	secrets   secrets // of owners
+	owners    owners
 	tokens    tokens
 	gates     gates
 	shares    shares
@@ -90,10 +88,8 @@ type Engine struct {
 	announcer announcer
 	warned    warned
 	counts    Counts
-
-	mu     sync.Mutex
-	firsts map[string]int    // by shape: see savedFirst
-	runIDs map[server]string // see runID
+	servers   servers
+	firsts    firsts
 }
 
 // rights say what the server refuses to this client, as far as that is known.
@@ -112,12 +108,12 @@ func New(d driver.Driver, o Options) *Engine {
 		settler:  settle.New(d, o.grace(), o.Renew),
 		numbered: numbered.New(d, id),
 		life:     life{closing: make(chan struct{}), idle: make(chan struct{}), done: make(chan struct{})},
-		id:       id,
+		owners:   owners{id: id},
 		gates:    gates{byKey: make(map[string]*gate), most: minGates, yields: make(map[string]savedYield)},
 		shares:   shares{byGate: make(map[string]*share), most: minShares},
 		warned:   warned{local: make(map[string]bool)},
-		firsts:   make(map[string]int),
-		runIDs:   make(map[server]string),
+		servers:  servers{runIDs: make(map[server]string)},
+		firsts:   firsts{byShape: make(map[string]int)},
 	}
 	e.outages.d, e.outages.report = d, o.Events.Outage
 	e.watchdog.Observe(e.renewed)
@@ -175,7 +171,7 @@ func (e *Engine) renewed(r watchdog.Renewal) {
 }
 
 // ID returns the first part of the names of all owners of this engine.
-func (e *Engine) ID() string { return e.id }
+func (e *Engine) ID() string { return e.owners.id }
 
 // Lease returns the lease time of holds that are renewed.
 func (e *Engine) Lease() time.Duration { return e.o.Lease }
@@ -198,31 +194,30 @@ func isOwnerOfLibrary(owner string) bool {
 	return len(owner) > 36 && owner[14] == '8' && owner[36] == ':'
 }
 
-// owner returns the name of a new owner. It is unique among all processes. Its number ends
-// with 13 random digits. A message with the name of an owner grants a lock, and so it can only
-// come from a client that may read the keys of the lock.
-func (e *Engine) owner() string {
-	b := make([]byte, 0, 80)
-	b = strconv.AppendUint(append(append(b, e.id...), ':'), e.owners.Add(1), 10)
-	return string(strconv.AppendUint(b, e.secrets.number(), 10))
+// owners make the names of owners.
+type owners struct {
+	id   string // the first part of every name
+	mu   sync.Mutex
+	last uint64 // the number of the last owner
+	r    *mathrand.Rand
 }
 
-// secrets are random numbers that cannot be guessed.
-type secrets struct {
-	mu sync.Mutex
-	r  *mathrand.Rand
-}
-
-// number returns a number of 13 digits, one of more than 2^43.
-func (s *secrets) number() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.r == nil {
+// next returns the name of a new owner. It is unique among all processes. Its number ends
+// with 13 random digits, one of more than 2^43 numbers. A message with the name of an owner
+// grants a lock, and so it can only come from a client that may read the keys of the lock.
+func (o *owners) next() string {
+	o.mu.Lock()
+	if o.r == nil {
 		var seed [32]byte
 		_, _ = rand.Read(seed[:]) // never fails
-		s.r = mathrand.New(mathrand.NewChaCha8(seed))
+		o.r = mathrand.New(mathrand.NewChaCha8(seed))
 	}
-	return 1e12 + s.r.Uint64N(9e12)
+	o.last++
+	number, secret := o.last, 1e12+o.r.Uint64N(9e12)
+	o.mu.Unlock()
+	b := make([]byte, 0, 80)
+	b = strconv.AppendUint(append(append(b, o.id...), ':'), number, 10)
+	return string(strconv.AppendUint(b, secret, 10))
 }
 
 // Ask runs a call at the server. With repeat, it retries for a second while the server

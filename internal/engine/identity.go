@@ -78,7 +78,7 @@ func (e *Engine) announceNow() {
 	a.mu.Lock()
 	a.known, a.cancel = true, cancel
 	a.mu.Unlock()
-	_, err := e.d.Do(ctx, e.o.Client.Announce(e.id, announceFor))
+	_, err := e.d.Do(ctx, e.o.Client.Announce(e.owners.id, announceFor))
 	switch {
 	case err == nil:
 		e.announceIn(announceEvery - announceEvery/8 + clock.Random(announceEvery/4))
@@ -111,6 +111,6 @@ func (e *Engine) withdrawAnnouncement() {
 	if a.known {
 		ctx, cancel := context.WithTimeout(context.Background(), withdrawTime)
 		defer cancel()
-		_, _ = e.d.Do(ctx, script.Withdraw(e.id)) // otherwise it expires
+		_, _ = e.d.Do(ctx, script.Withdraw(e.owners.id)) // otherwise it expires
 	}
 }

@@ -24,7 +24,7 @@ type Departure struct {
 // ReleaseAll releases all holds, each as Hold.Release does. The requests that free locks of
 // one server are sent together. ReleaseAll may change the order of the departures.
 func ReleaseAll(all []Departure) {
-	slices.SortStableFunc(all, func(a, b Departure) int { return cmp.Compare(a.Hold.e.id, b.Hold.e.id) })
+	slices.SortStableFunc(all, func(a, b Departure) int { return cmp.Compare(a.Hold.e.owners.id, b.Hold.e.owners.id) })
 	eachRun(all, func(a, b *Departure) bool { return a.Hold.e == b.Hold.e }, releaseOfEngine)
 }
 

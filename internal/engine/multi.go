@@ -233,13 +233,19 @@ type server struct {
 	term uint64
 }
 
+// servers are the run ids of the servers, as far as they are known.
+type servers struct {
+	mu     sync.Mutex
+	runIDs map[server]string
+}
+
 // runID returns the run id of a server. It is the same for all clients, and different for
 // each server. If it is not known yet, runID asks the server, for as long as patience
 // says.
 func (e *Engine) runID(ctx context.Context, s server, patience time.Duration) (string, error) {
-	e.mu.Lock()
-	id, ok := e.runIDs[s]
-	e.mu.Unlock()
+	e.servers.mu.Lock()
+	id, ok := e.servers.runIDs[s]
+	e.servers.mu.Unlock()
 	if ok {
 		return id, nil
 	}
@@ -277,10 +283,10 @@ func (e *Engine) fetchRunID(ctx context.Context, s server) (string, error) {
 	if !known {
 		return "", err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	maps.DeleteFunc(e.runIDs, func(old server, _ string) bool { return old.node == s.node })
-	e.runIDs[s] = id
+	e.servers.mu.Lock()
+	defer e.servers.mu.Unlock()
+	maps.DeleteFunc(e.servers.runIDs, func(old server, _ string) bool { return old.node == s.node })
+	e.servers.runIDs[s] = id
 	return id, nil
 }
 

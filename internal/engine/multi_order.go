@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -109,7 +110,7 @@ const maxFirsts = 100
 func shape(planned []unit) string {
 	var b strings.Builder
 	for _, u := range planned {
-		b.WriteString(u.e.id)
+		b.WriteString(u.e.owners.id)
 		if u.wants[0].Kind.Traits().Queue == script.AtServer {
 			b.WriteByte('q')
 		}
@@ -117,28 +118,34 @@ func shape(planned []unit) string {
 	return b.String()
 }
 
+// firsts are the saved units.
+type firsts struct {
+	mu      sync.Mutex
+	byShape map[string]int
+}
+
 // savedFirst returns the unit to start with.
 func savedFirst(planned []unit) int {
 	if len(planned) == 1 {
 		return 0
 	}
-	e, key := planned[0].e, shape(planned)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.firsts[key]
+	f := &planned[0].e.firsts
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byShape[shape(planned)]
 }
 
 // saveFirst saves the unit with which a set has started and succeeded.
 func saveFirst(planned []unit, first int) {
-	e, key := planned[0].e, shape(planned)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.firsts, key)
+	f, key := &planned[0].e.firsts, shape(planned)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.byShape, key)
 	if first == 0 {
 		return
 	}
-	if len(e.firsts) >= maxFirsts {
-		clear(e.firsts)
+	if len(f.byShape) >= maxFirsts {
+		clear(f.byShape)
 	}
-	e.firsts[key] = first
+	f.byShape[key] = first
 }

@@ -107,12 +107,12 @@ func (s *setCall) granted(t *testing.T) {
 // holds reports whether the client of the set holds a lock, and waits whether it is in the queue of
 // the only lock that has one.
 func (s *setCall) holds(d *fake.Driver, name string) bool {
-	return strings.HasPrefix(d.Holder(name), s.e.id)
+	return strings.HasPrefix(d.Holder(name), s.e.owners.id)
 }
 
 func (s *setCall) place(d *fake.Driver) int {
 	for i, owner := range d.Queue() {
-		if strings.HasPrefix(owner, s.e.id) {
+		if strings.HasPrefix(owner, s.e.owners.id) {
 			return i + 1
 		}
 	}

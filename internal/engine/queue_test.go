@@ -360,7 +360,7 @@ func TestOwnersAreSecret(t *testing.T) {
 	crowd(t, 1, func(_ *fake.Driver, es []*Engine) {
 		seen := make(map[string]bool)
 		for i := range 1000 {
-			number, ok := strings.CutPrefix(es[0].owner(), fmt.Sprint(es[0].ID(), ":", 1+i))
+			number, ok := strings.CutPrefix(es[0].owners.next(), fmt.Sprint(es[0].ID(), ":", 1+i))
 			if !ok || len(number) != 13 || strings.Trim(number, "0123456789") != "" || seen[number] {
 				t.Fatalf("owner %d ends with %q", 1+i, number)
 			}

@@ -333,7 +333,7 @@ var All = []Mutant{
 	},
 	{
 		"a learned order is never discarded",
-		"internal/engine/multi_order.go", "	delete(e.firsts, key)\n", "",
+		"internal/engine/multi_order.go", "	delete(f.byShape, key)\n", "",
 		"test/behaviour", "TestMultiLearnsTheOrder",
 	},
 

@@ -31,7 +31,7 @@ var perLock = []Mutant{
 	},
 	{
 		"a file maps names in Java only",
-		"internal/config/config.go", "case s.Mapped && prefix == \"\":", "case false:",
+		"internal/config/config.go", "case s.Mapper.Other && prefix == \"\":", "case false:",
 		"internal/config", "TestRefusals",
 	},
 	{

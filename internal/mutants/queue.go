@@ -66,7 +66,7 @@ func init() {
 		},
 		{
 			"the number of an owner can be guessed",
-			"internal/engine/engine.go", "1e12 + s.r.Uint64N(9e12)", "1e12 + s.r.Uint64N(1)",
+			"internal/engine/engine.go", "1e12+o.r.Uint64N(9e12)", "1e12+o.r.Uint64N(1)",
 			"internal/engine", "TestOwnersAreSecret",
 		},
 		{
