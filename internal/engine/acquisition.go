@@ -26,7 +26,7 @@ type acquisition struct {
 	k      target
 	traits script.Traits // of k
 	lock   string        // the key of the lock; "": a group, or nothing to hold
-	group  []*Want       // the parts of a group
+	group  []*Want       // the locks of a group
 	r      Request
 	user   watchdog.LossHandler
 

@@ -85,7 +85,8 @@
 //
 // [AcquireAll] takes several locks as one (multi.go): locks in one slot of one server
 // by one script (group.go), others one after the other in an order that all clients
-// share. [Quorum] asks several servers for one lock (quorum.go). Both use the same
-// acquisition as a single lock. [ReleaseAll] releases several locks, with one request per
-// server if it can (joint.go).
+// share (multi_order.go, multi_queue.go). [Quorum] asks several servers for one lock
+// (quorum.go). [ReleaseAll] releases several locks, with one request per server if it can
+// (joint.go). These files are in this package because they use the inner steps of an
+// acquisition and of a release. These steps would be the interface of another package.
 package engine

@@ -23,7 +23,7 @@ type grant struct {
 }
 
 // floor returns the highest token known for the lock before it is asked for. The
-// parts of a group keep theirs.
+// locks of a group keep theirs.
 func (a *acquisition) floor() int64 {
 	if a.lock != "" {
 		return a.e.tokens.floor(a.lock)

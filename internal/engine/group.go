@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A unit is the wants that one script acquires. If there are several, the unit is what an
-// acquisition asks for.
-type unit struct {
+// A group is the wants of a set that one script acquires. If there are several, the group is what
+// an acquisition asks for.
+type group struct {
 	e       *Engine
 	wants   []*Want
 	mutexes bool // all of them are mutexes
@@ -23,38 +23,38 @@ type unit struct {
 	gate      *gate         // whose turn the call keeps then, if the group is whole
 }
 
-// take acquires the wants of a unit.
-func (u *unit) take(calls, waiting context.Context, r Request) error {
-	e := u.e
+// take acquires the wants of a group.
+func (g *group) take(calls, waiting context.Context, r Request) error {
+	e := g.e
 	if err := e.begin(); err != nil {
 		return err
 	}
 	defer e.end()
 	a := acquisition{e: e, r: r, waiting: waiting, asking: calls, once: r.Wait == 0, long: longWait{caller: r.Caller}}
-	if len(u.wants) == 1 {
-		w := u.wants[0]
+	if len(g.wants) == 1 {
+		w := g.wants[0]
 		k := e.withQueue(w.Kind)
 		a.k, a.traits, a.r.Under = k, k.Traits(), w.Under
 		var err error
 		w.Hold, err = a.run(k, w.User)
 		return err
 	}
-	a.k, a.traits, a.group = u, u.Traits(), u.wants
+	a.k, a.traits, a.group = g, g.Traits(), g.wants
 	if !a.once {
-		a.turn.gate = e.gate(u.Gate())
+		a.turn.gate = e.gate(g.Gate())
 		defer func() {
-			if u.gate == nil {
+			if g.gate == nil {
 				e.leaveGate(a.turn.gate)
 			}
 		}()
 	}
-	return a.runGroup(u)
+	return a.runGroup(g)
 }
 
-// Traits returns the traits of the group. Its heartbeat is the shortest of its parts.
-func (u *unit) Traits() script.Traits {
+// Traits returns the traits of the group. Its heartbeat is the shortest of its locks.
+func (g *group) Traits() script.Traits {
 	var t script.Traits
-	for _, w := range u.wants {
+	for _, w := range g.wants {
 		if b := w.Kind.Traits().Heartbeat; b > 0 && (t.Heartbeat == 0 || b < t.Heartbeat) {
 			t.Heartbeat = b
 		}
@@ -63,50 +63,50 @@ func (u *unit) Traits() script.Traits {
 }
 
 // Gate returns the gate of the group: all calls for the same locks queue there.
-func (u *unit) Gate() string {
+func (g *group) Gate() string {
 	b := make([]byte, 0, 256)
-	for _, w := range u.wants {
+	for _, w := range g.wants {
 		b = append(append(b, w.Kind.Gate()...), 0)
 	}
 	return string(b)
 }
 
-// Channels returns the channels of all parts.
-func (u *unit) Channels(owner string) []string {
+// Channels returns the channels of all locks.
+func (g *group) Channels(owner string) []string {
 	var channels []string
-	for _, w := range u.wants {
+	for _, w := range g.wants {
 		channels = append(channels, w.Kind.Channels(owner)...)
 	}
 	return channels
 }
 
-// Claim returns the call that acquires all parts or none.
-func (u *unit) Claim(c script.Claim) driver.Call {
-	claims := make([]driver.Call, len(u.wants))
-	for i, w := range u.wants {
+// Claim returns the call that acquires all locks or none.
+func (g *group) Claim(c script.Claim) driver.Call {
+	claims := make([]driver.Call, len(g.wants))
+	for i, w := range g.wants {
 		c.Under = ""
 		if w.Under != nil {
 			c.Under = w.Under.owner
 		}
 		claims[i] = w.Kind.Claim(c)
 	}
-	return script.ClaimGroup(claims, func(i int) driver.Call { return u.wants[i].Kind.Free(c.Owner) })
+	return script.ClaimGroup(claims, func(i int) driver.Call { return g.wants[i].Kind.Free(c.Owner) })
 }
 
-// Decode decodes the reply to a claim. A refusal names the part that was not free.
-func (u *unit) Decode(_ script.Claim, r driver.Reply) (script.Verdict, error) {
-	v, blocker, err := script.DecodeGroup(r, len(u.wants), u.mutexes)
+// Decode decodes the reply to a claim. A refusal names the lock that was not free.
+func (g *group) Decode(_ script.Claim, r driver.Reply) (script.Verdict, error) {
+	v, blocker, err := script.DecodeGroup(r, len(g.wants), g.mutexes)
 	if err == nil && !v.Granted() {
-		v.Key = u.wants[blocker].Kind.Ref("").Key
-		v.Final = u.refused(u.wants[blocker])
+		v.Key = g.wants[blocker].Kind.Ref("").Key
+		v.Final = g.refused(g.wants[blocker])
 	}
 	return v, err
 }
 
-// Free returns the call that frees all parts.
-func (u *unit) Free(owner string) driver.Call {
-	frees := make([]driver.Call, len(u.wants))
-	for i, w := range u.wants {
+// Free returns the call that frees all locks.
+func (g *group) Free(owner string) driver.Call {
+	frees := make([]driver.Call, len(g.wants))
+	for i, w := range g.wants {
 		frees[i] = w.Kind.Free(owner)
 	}
 	return script.FreeGroup(frees)
@@ -114,22 +114,22 @@ func (u *unit) Free(owner string) driver.Call {
 
 // runGroup asks the server until it grants all wants together, or until the group is to be
 // divided.
-func (a *acquisition) runGroup(u *unit) error {
+func (a *acquisition) runGroup(g *group) error {
 	a.begin()
-	var g grant
+	var got grant
 	beat := a.traits.Heartbeat
-	if u.divisible = u.divisible && a.canDivide(); u.divisible {
+	if g.divisible = g.divisible && a.canDivide(); g.divisible {
 		a.traits.Heartbeat = min(cmp.Or(beat, groupTime), groupTime)
 	}
-	err := a.ask(&g)
+	err := a.ask(&got)
 	a.traits.Heartbeat = beat
 	if err == nil {
-		holds := make([]Hold, len(u.wants))
-		for i, w := range u.wants {
-			part := g
-			part.Token, part.floor = g.TokenOf(i), w.floor
+		holds := make([]Hold, len(g.wants))
+		for i, w := range g.wants {
+			single := got
+			single.Token, single.floor = got.TokenOf(i), w.floor
 			a.r.Under = w.Under
-			if !a.hold(&holds[i], w.Kind, w.Kind.Traits(), w.User, &part) {
+			if !a.hold(&holds[i], w.Kind, w.Kind.Traits(), w.User, &single) {
 				a.claim.remains.Open = true
 				err = ErrClosed
 				break
@@ -138,11 +138,11 @@ func (a *acquisition) runGroup(u *unit) error {
 		}
 	}
 	if err != nil {
-		ReleaseAll(departures(u.wants, a.r.renewed())) // granted before the engine was closed
+		ReleaseAll(departures(g.wants, a.r.renewed())) // granted before the engine was closed
 	}
-	divide := err != nil && u.blocker != nil
-	if divide && u.whole { // the next calls of this process want nothing that this one does not wait for
-		u.gate, a.turn.has = a.turn.gate, false
+	divide := err != nil && g.blocker != nil
+	if divide && g.whole { // the next calls of this process want nothing that this one does not wait for
+		g.gate, a.turn.has = a.turn.gate, false
 	}
 	a.end(err)
 	if divide {

@@ -24,8 +24,8 @@ type Want struct {
 	Hold   *Hold // set when the lock is granted
 
 	slot  int
-	queue string // the gate of a lock that no group can have; it has a unit of its own
-	alone bool   // it has a unit of its own, since its group did not get it: see multi_queue.go
+	queue string // the gate of a lock that has a group of its own, because its script acquires no others
+	alone bool   // it has a group of its own, because its former group did not get it: see multi_queue.go
 	mutex bool
 	floor int64 // the highest token known before the request
 }
@@ -57,29 +57,29 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 			releaseWithin(timeToWithdraw(calls, limited), departures(wants, r.renewed()))
 			return hideOwnTimeout(ctx, err)
 		}
-		units, patience := order.arrange(planned)
+		groups, patience := order.arrange(planned)
 		// A fixed lease starts when the last lock is granted. Until then, the other
 		// locks are renewed.
-		r.RenewFirst = !r.renewed() && len(units) > 1
-		n, err := takeAll(calls, limited, units, r, patience, order.isCommon())
+		r.RenewFirst = !r.renewed() && len(groups) > 1
+		n, err := takeAll(calls, limited, groups, r, patience, order.isCommon())
 		if err == nil {
 			order.learn(planned)
 			return nil
 		}
 		if errors.As(err, new(errDivide)) {
-			order.divide(planned, units, n)
+			order.divide(planned, groups, n)
 			continue // what was granted before is in order
 		}
 		var restart *errRestart
 		if errors.As(err, &restart) && r.Wait != 0 {
-			held := n < len(units) && !errors.Is(restart.err, ErrUnavailable) // and neither lost nor unknown
-			order.foreign = restart.foreign || held && !restart.granted && units[n].heldByForeignClient(limited)
+			held := n < len(groups) && !errors.Is(restart.err, ErrUnavailable) // and neither lost nor unknown
+			order.foreign = restart.foreign || held && !restart.granted && groups[n].heldByForeignClient(limited)
 		}
 		switch {
 		case restart == nil:
 			releaseWithin(timeToWithdraw(calls, limited), departures(wants, r.renewed()))
-			if len(wants) > 1 && n < len(units) {
-				nameLock(err, units[n].wants[0])
+			if len(wants) > 1 && n < len(groups) {
+				nameLock(err, groups[n].wants[0])
 			}
 			return hideOwnTimeout(ctx, err)
 		case !restart.granted:
@@ -126,44 +126,44 @@ type errRestart struct {
 
 func (*errRestart) Error() string { return "start again" }
 
-// takeAll acquires the units one after the other. It returns how many it has acquired.
-// It waits for the first unit without a limit, and for each other unit for about the
+// takeAll acquires the groups one after the other. It returns how many it has acquired.
+// It waits for the first group without a limit, and for each other group for about the
 // patience. In the common order, it keeps its place in the queue after that, and releases
 // the others.
-func takeAll(calls, limited context.Context, units []unit, r Request, patience time.Duration, common bool) (int, error) {
-	for i := range units {
-		u := &units[i]
-		u.divisible, u.whole = i == 0 || common, len(units) == 1
+func takeAll(calls, limited context.Context, groups []group, r Request, patience time.Duration, common bool) (int, error) {
+	for i := range groups {
+		g := &groups[i]
+		g.divisible, g.whole = i == 0 || common, len(groups) == 1
 		switch {
-		case u.wants[0].Hold != nil: // of an earlier attempt
+		case g.wants[0].Hold != nil: // of an earlier attempt
 			continue
 		case i == 0 || r.Wait == 0:
-			if err := u.take(calls, limited, r); err != nil {
+			if err := g.take(calls, limited, r); err != nil {
 				return i, err
 			}
 			continue
-		case common && u.queues(r):
-			if err := u.takeBehind(calls, limited, r, units[:i], patience); err != nil {
+		case common && g.queues(r):
+			if err := g.takeBehind(calls, limited, r, groups[:i], patience); err != nil {
 				return i, err
 			}
 			continue
 		}
 		asked := clock.Early()
 		waiting, cancel := context.WithTimeout(limited, patience/2+clock.Random(patience))
-		err := u.take(calls, waiting, r)
+		err := g.take(calls, waiting, r)
 		over := waiting.Err() != nil
 		cancel()
 		switch {
 		case err == nil:
 		case over && limited.Err() == nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrClosed) && !errors.As(err, new(errDivide)):
-			return i, &errRestart{want: u.wants[0], err: hideOwnTimeout(limited, err), asked: asked}
+			return i, &errRestart{want: g.wants[0], err: hideOwnTimeout(limited, err), asked: asked}
 		default:
 			return i, err
 		}
 	}
-	n := len(units)
-	for _, u := range units {
-		for _, w := range u.wants {
+	n := len(groups)
+	for _, g := range groups {
+		for _, w := range g.wants {
 			if !w.Hold.Valid() {
 				return n, &errRestart{want: w} // lost during the wait for other locks
 			}
@@ -172,7 +172,7 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 	if !r.RenewFirst {
 		return n, nil
 	}
-	return n, each(units, func(w *Want) error {
+	return n, each(groups, func(w *Want) error {
 		w.Engine.watchdog.Renew(&w.Hold.Watched, 0)
 		pass, _ := w.Hold.Current()
 		err := w.Hold.Prolong(calls, pass, r)
@@ -183,10 +183,10 @@ func takeAll(calls, limited context.Context, units []unit, r Request, patience t
 	})
 }
 
-// plan sorts the wants into units: by server, and for one server first the locks whose
+// plan sorts the wants into groups: by server, and for one server first the locks whose
 // queue the server keeps. The call then waits in that queue while it holds as few other
 // locks as possible.
-func plan(ctx context.Context, wants []*Want, r Request) ([]unit, error) {
+func plan(ctx context.Context, wants []*Want, r Request) ([]group, error) {
 	var servers map[*Engine]string
 	if severalEngines(wants) {
 		var err error
@@ -210,20 +210,20 @@ func plan(ctx context.Context, wants []*Want, r Request) ([]unit, error) {
 			cmp.Compare(a.Kind.Gate(), b.Kind.Gate()),
 		)
 	})
-	var units []unit
+	var groups []group
 	for len(sorted) > 0 {
-		u := unit{e: sorted[0].Engine, mutexes: true}
+		g := group{e: sorted[0].Engine, mutexes: true}
 		for _, w := range sorted {
-			if w.Engine != u.e || w.slot != sorted[0].slot || w.queue != sorted[0].queue || len(u.wants) > 0 && (w.alone || sorted[0].alone) {
+			if w.Engine != g.e || w.slot != sorted[0].slot || w.queue != sorted[0].queue || len(g.wants) > 0 && (w.alone || sorted[0].alone) {
 				break
 			}
-			u.mutexes = u.mutexes && w.mutex
-			u.wants = sorted[:len(u.wants)+1]
+			g.mutexes = g.mutexes && w.mutex
+			g.wants = sorted[:len(g.wants)+1]
 		}
-		units = append(units, u)
-		sorted = sorted[len(u.wants):]
+		groups = append(groups, g)
+		sorted = sorted[len(g.wants):]
 	}
-	return units, nil
+	return groups, nil
 }
 
 // A server is the master at a node in a term. The zero server means all masters of an
@@ -321,11 +321,11 @@ func releaseWithin(d time.Duration, all []Departure) {
 
 // heldByForeignClient reports whether a client that does not use this library holds one
 // of the locks. Such a client may acquire its locks in any order.
-func (u *unit) heldByForeignClient(ctx context.Context) bool {
+func (g *group) heldByForeignClient(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	for _, w := range u.wants {
-		owners, _, err := script.Holders(ctx, u.e.d, w.Kind.Ref("").Key)
+	for _, w := range g.wants {
+		owners, _, err := script.Holders(ctx, g.e.d, w.Kind.Ref("").Key)
 		if err == nil && slices.ContainsFunc(owners, func(owner string) bool { return !isOwnerOfLibrary(owner) }) {
 			return true
 		}
@@ -334,12 +334,12 @@ func (u *unit) heldByForeignClient(ctx context.Context) bool {
 }
 
 // each calls f for all wants concurrently and returns the first error.
-func each(units []unit, f func(*Want) error) error {
+func each(groups []group, f func(*Want) error) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var first error
-	for _, u := range units {
-		for _, w := range u.wants {
+	for _, g := range groups {
+		for _, w := range g.wants {
 			wg.Go(func() {
 				if err := f(w); err != nil {
 					mu.Lock()

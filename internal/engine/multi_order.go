@@ -36,43 +36,43 @@ const (
 // A multiOrder decides with which lock a set starts, and how long it waits for the others.
 type multiOrder struct {
 	start      *Want         // the lock to start with; nil: that of savedFirst
-	recalled   int           // the unit that savedFirst has returned
-	firstUnit  int           // the unit of start, as planned; zero: the common order
+	recalled   int           // the group that savedFirst has returned
+	firstGroup int           // the group of start, as planned; zero: the common order
 	patience   time.Duration // in the common order, and in that of foreign clients
 	foreign    bool          // a foreign client holds a lock, so another order may be right
 	outOfOrder int           // how often the set started out of order without foreign clients
-	divided    bool          // a lock of a group has a unit of its own
-	gates      []*unit       // the groups that were divided, whose turns in this process the call keeps
+	divided    bool          // a group was divided
+	gates      []*group      // the groups that were divided, whose turns in this process the call keeps
 }
 
-// arrange returns the planned units in the order in which to acquire them, and how long
-// to wait for each unit after the first.
-func (o *multiOrder) arrange(planned []unit) (units []unit, patience time.Duration) {
+// arrange returns the planned groups in the order in which to acquire them, and how long
+// to wait for each group after the first.
+func (o *multiOrder) arrange(planned []group) (groups []group, patience time.Duration) {
 	if o.start == nil {
 		o.recalled = savedFirst(planned)
 		o.start, o.foreign = planned[o.recalled].wants[0], o.recalled != 0
 	}
-	units, o.firstUnit = startWith(o.start, planned)
+	groups, o.firstGroup = startWith(o.start, planned)
 	if o.isCommon() {
-		return units, o.patience
+		return groups, o.patience
 	}
 	patience = min(outOfOrderWait<<(2*o.outOfOrder), o.patience, maxPatience)
 	o.outOfOrder = min(o.outOfOrder+1, 3)
-	return units, patience
+	return groups, patience
 }
 
-// isCommon reports whether the units are in the common order, or in that of foreign clients.
-func (o *multiOrder) isCommon() bool { return o.firstUnit == 0 || o.foreign }
+// isCommon reports whether the groups are in the common order, or in that of foreign clients.
+func (o *multiOrder) isCommon() bool { return o.firstGroup == 0 || o.foreign }
 
 // learn saves the start of a set that has got its locks, for later sets.
-func (o *multiOrder) learn(planned []unit) {
-	if !o.divided && o.firstUnit != o.recalled && o.isCommon() {
-		saveFirst(planned, o.firstUnit)
+func (o *multiOrder) learn(planned []group) {
+	if !o.divided && o.firstGroup != o.recalled && o.isCommon() {
+		saveFirst(planned, o.firstGroup)
 	}
 }
 
 // chooseStart chooses what to start with after the set could not get a lock.
-func (o *multiOrder) chooseStart(planned []unit, r *errRestart) {
+func (o *multiOrder) chooseStart(planned []group, r *errRestart) {
 	if !o.isCommon() {
 		o.start = planned[0].wants[0]
 	} else {
@@ -86,9 +86,9 @@ func (o *multiOrder) chooseStart(planned []unit, r *errRestart) {
 	}
 }
 
-// startWith moves the unit of a want to the front, and returns its former index.
-func startWith(w *Want, planned []unit) ([]unit, int) {
-	i := slices.IndexFunc(planned, func(u unit) bool { return slices.Contains(u.wants, w) })
+// startWith moves the group of a want to the front, and returns its former index.
+func startWith(w *Want, planned []group) ([]group, int) {
+	i := slices.IndexFunc(planned, func(g group) bool { return slices.Contains(g.wants, w) })
 	if i == 0 {
 		return planned, 0
 	}
@@ -96,36 +96,36 @@ func startWith(w *Want, planned []unit) ([]unit, int) {
 }
 
 // A set that competes with a client of another order, such as Redisson, has to restart,
-// and so would the next set. So a set that has restarted saves the unit with which it
+// and so would the next set. So a set that has restarted saves the group with which it
 // succeeded. The next set of the same shape starts with it. If this is wrong, because the
 // other clients use the common order, one set waits for its patience without success, and the
-// saved unit is removed.
+// saved group is removed.
 
-// maxFirsts bounds the number of saved units. There is one per combination of clients and
+// maxFirsts bounds the number of saved groups. There is one per combination of clients and
 // kinds, so only a program that opens clients again and again reaches it.
 const maxFirsts = 100
 
 // shape returns what sets have in common that are likely to need the same order: their
-// clients, and which units have a queue at the server. The names do not matter.
-func shape(planned []unit) string {
+// clients, and which groups have a queue at the server. The names do not matter.
+func shape(planned []group) string {
 	var b strings.Builder
-	for _, u := range planned {
-		b.WriteString(u.e.owners.id)
-		if u.wants[0].Kind.Traits().Queue == script.AtServer {
+	for _, g := range planned {
+		b.WriteString(g.e.owners.id)
+		if g.wants[0].Kind.Traits().Queue == script.AtServer {
 			b.WriteByte('q')
 		}
 	}
 	return b.String()
 }
 
-// firsts are the saved units.
+// firsts are the saved groups.
 type firsts struct {
 	mu      sync.Mutex
 	byShape map[string]int
 }
 
-// savedFirst returns the unit to start with.
-func savedFirst(planned []unit) int {
+// savedFirst returns the group to start with.
+func savedFirst(planned []group) int {
 	if len(planned) == 1 {
 		return 0
 	}
@@ -135,8 +135,8 @@ func savedFirst(planned []unit) int {
 	return f.byShape[shape(planned)]
 }
 
-// saveFirst saves the unit with which a set has started and succeeded.
-func saveFirst(planned []unit, first int) {
+// saveFirst saves the group with which a set has started and succeeded.
+func saveFirst(planned []group, first int) {
 	f, key := &planned[0].e.firsts, shape(planned)
 	f.mu.Lock()
 	defer f.mu.Unlock()

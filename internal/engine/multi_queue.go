@@ -12,8 +12,8 @@ import (
 
 // How sets queue.
 //
-// A unit of one lock waits in the queue at the server, as a single lock does. A unit of
-// several locks, a group, cannot: all of them must be free at once, and a release that
+// A group of one lock waits in the queue at the server, as a single lock does. A group of
+// several locks cannot: all of them must be free at once, and a release that
 // grants the lock to a client in the queue never leaves it free. So a group that has been
 // refused for groupTime is divided. The call first queues for the lock that blocks the
 // group, while it holds no other lock, and then asks for the others. If one of these is held,
@@ -37,37 +37,37 @@ type errDivide struct{}
 
 func (errDivide) Error() string { return "divide the group" }
 
-// canDivide reports whether the parts of a group can queue.
+// canDivide reports whether the locks of a group can queue.
 func (a *acquisition) canDivide() bool {
 	return !a.once && a.r.Pause == nil && a.e.o.Queue && !a.e.isQueueRefused()
 }
 
 // refused notes that the server has refused a group because of one of its locks. It reports
 // whether the group is to be divided. A call that is refused again has its turn in this process.
-func (u *unit) refused(w *Want) bool {
+func (g *group) refused(w *Want) bool {
 	now := clock.Early()
-	if u.since == 0 {
-		u.since = now
+	if g.since == 0 {
+		g.since = now
 	}
-	if !u.divisible || now-u.since < groupTime || !u.e.withQueue(w.Kind).Traits().Queued.Joins() {
+	if !g.divisible || now-g.since < groupTime || !g.e.withQueue(w.Kind).Traits().Queued.Joins() {
 		return false
 	}
-	u.blocker = w
+	g.blocker = w
 	return true
 }
 
-// divide plans to queue for the lock that blocks units[n], a group.
-func (o *multiOrder) divide(planned, units []unit, n int) {
-	u := &units[n]
-	if u.gate != nil {
-		o.gates = append(o.gates, u)
+// divide plans to queue for the lock that blocks groups[n].
+func (o *multiOrder) divide(planned, groups []group, n int) {
+	g := &groups[n]
+	if g.gate != nil {
+		o.gates = append(o.gates, g)
 	}
 	switch {
-	case n > 0: // the call has the earlier units
-		separate(units[n : n+1])
+	case n > 0: // the call has the earlier groups
+		separate(groups[n : n+1])
 	case !o.divided:
-		o.start, o.foreign = u.blocker, false
-		u.blocker.alone = true
+		o.start, o.foreign = g.blocker, false
+		g.blocker.alone = true
 	default:
 		separate(planned)
 		o.start = planned[0].wants[0]
@@ -75,10 +75,10 @@ func (o *multiOrder) divide(planned, units []unit, n int) {
 	o.divided = true
 }
 
-// separate gives each lock a unit of its own.
-func separate(units []unit) {
-	for _, u := range units {
-		for _, w := range u.wants {
+// separate gives each lock a group of its own.
+func separate(groups []group) {
+	for _, g := range groups {
+		for _, w := range g.wants {
 			w.alone = true
 		}
 	}
@@ -86,31 +86,31 @@ func separate(units []unit) {
 
 // leaveGates gives the turns of divided groups to the next calls.
 func (o *multiOrder) leaveGates() {
-	for _, u := range o.gates {
-		u.gate.give()
-		u.e.leaveGate(u.gate)
+	for _, g := range o.gates {
+		g.gate.give()
+		g.e.leaveGate(g.gate)
 	}
 }
 
-// queues reports whether a waiting call for the unit has a place in a queue at the server.
-func (u *unit) queues(r Request) bool {
-	if len(u.wants) > 1 {
+// queues reports whether a waiting call for the group has a place in a queue at the server.
+func (g *group) queues(r Request) bool {
+	if len(g.wants) > 1 {
 		return false
 	}
-	t := u.e.withQueue(u.wants[0].Kind).Traits()
+	t := g.e.withQueue(g.wants[0].Kind).Traits()
 	return t.Queue == script.AtServer || t.Queued.Joins() && r.Pause == nil
 }
 
-// takeBehind acquires a unit of one lock while the call holds others. If the lock does not
+// takeBehind acquires a group of one lock while the call holds others. If the lock does not
 // change hands, it releases the others, waits on, and returns errRestart when it has the lock.
-func (u *unit) takeBehind(calls, limited context.Context, r Request, held []unit, patience time.Duration) error {
-	v := holderWatch{u: u, held: held, renewed: r.renewed(), patience: patience, over: make(chan struct{})}
+func (g *group) takeBehind(calls, limited context.Context, r Request, held []group, patience time.Duration) error {
+	v := holderWatch{g: g, held: held, renewed: r.renewed(), patience: patience, over: make(chan struct{})}
 	ctx, cancel := context.WithCancel(limited)
 	timer := time.AfterFunc(patience/4, func() {
 		defer close(v.over)
 		v.keep(ctx)
 	})
-	err := u.take(calls, limited, r)
+	err := g.take(calls, limited, r)
 	cancel()
 	if timer.Stop() || !v.end() {
 		return err
@@ -125,13 +125,13 @@ func (u *unit) takeBehind(calls, limited context.Context, r Request, held []unit
 		return err
 	}
 	<-v.over
-	return &errRestart{want: u.wants[0], granted: true, foreign: v.foreign}
+	return &errRestart{want: g.wants[0], granted: true, foreign: v.foreign}
 }
 
 // A holderWatch looks who holds a lock for which a call waits while it holds others.
 type holderWatch struct {
-	u        *unit
-	held     []unit // what the call holds
+	g        *group
+	held     []group // what the call holds
 	renewed  bool
 	patience time.Duration
 	over     chan struct{} // closed when the watch has ended
@@ -163,7 +163,7 @@ func (v *holderWatch) keep(ctx context.Context) {
 func (v *holderWatch) holders(ctx context.Context) ([]string, bool) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	owners, _, err := script.Holders(ctx, v.u.e.d, v.u.wants[0].Kind.Ref("").Key)
+	owners, _, err := script.Holders(ctx, v.g.e.d, v.g.wants[0].Kind.Ref("").Key)
 	return owners, err == nil
 }
 
@@ -174,8 +174,8 @@ func (v *holderWatch) giveWay(owners []string) {
 	if !v.ended {
 		v.gave = true
 		v.foreign = slices.ContainsFunc(owners, func(owner string) bool { return !isOwnerOfLibrary(owner) })
-		for _, u := range v.held {
-			all = append(all, departures(u.wants, v.renewed)...)
+		for _, g := range v.held {
+			all = append(all, departures(g.wants, v.renewed)...)
 		}
 	}
 	v.mu.Unlock()

@@ -212,7 +212,7 @@ func TestOutOfOrderWait(t *testing.T) {
 	o := multiOrder{patience: time.Hour}
 	for _, want := range []time.Duration{outOfOrderWait, 4 * outOfOrderWait, 16 * outOfOrderWait, maxPatience, maxPatience} {
 		o.start = wants[1]
-		_, got := o.arrange([]unit{{wants: wants[:1]}, {wants: wants[1:]}})
+		_, got := o.arrange([]group{{wants: wants[:1]}, {wants: wants[1:]}})
 		if got != want {
 			t.Errorf("%v, want %v", got, want)
 		}

@@ -288,7 +288,7 @@ var All = []Mutant{
 	},
 	{
 		"a set that is cancelled at its last lock panics",
-		"internal/engine/multi.go", "len(wants) > 1 && n < len(units)", "len(wants) > 1",
+		"internal/engine/multi.go", "len(wants) > 1 && n < len(groups)", "len(wants) > 1",
 		"test/faults", "TestMultiGivenUpAtTheLast",
 	},
 	{
@@ -328,7 +328,7 @@ var All = []Mutant{
 	},
 	{
 		"a set does not store the order that it has learned",
-		"internal/engine/multi_order.go", "		saveFirst(planned, o.firstUnit)\n", "",
+		"internal/engine/multi_order.go", "		saveFirst(planned, o.firstGroup)\n", "",
 		"test/behaviour", "TestMultiLearnsTheOrder",
 	},
 	{

@@ -130,7 +130,7 @@ var sets = []Mutant{
 	},
 	{
 		"a set that gives way loses its place in the queue",
-		"internal/engine/multi.go", "case common && u.queues(r):", "case common && u.queues(r) && false:",
+		"internal/engine/multi.go", "case common && g.queues(r):", "case common && g.queues(r) && false:",
 		"internal/engine", "TestSetGivesWayInPlace",
 	},
 	{
@@ -150,7 +150,7 @@ var sets = []Mutant{
 	},
 	{
 		"a group never queues",
-		"internal/engine/multi_queue.go", "now-u.since < groupTime", "true",
+		"internal/engine/multi_queue.go", "now-g.since < groupTime", "true",
 		"internal/engine", "TestGroupQueuesForItsBlocker",
 	},
 	{
@@ -170,12 +170,12 @@ var sets = []Mutant{
 	},
 	{
 		"a call that queues for a part of its set keeps its process from that part",
-		"internal/engine/group.go", "if divide && u.whole {", "if divide {",
+		"internal/engine/group.go", "if divide && g.whole {", "if divide {",
 		"internal/engine", "TestGroupLeavesPartsToOthers",
 	},
 	{
 		"a call that has queued for a group keeps the turn in its process",
-		"internal/engine/multi_queue.go", "		u.gate.give()\n", "",
+		"internal/engine/multi_queue.go", "		g.gate.give()\n", "",
 		"internal/engine", "TestGroupQueuesOnce",
 	},
 	{
