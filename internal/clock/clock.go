@@ -66,6 +66,13 @@ func Fake() {
 // once.
 func Random(d time.Duration) time.Duration { return time.Duration(random(int64(d))) }
 
+// RetryPause returns a random pause before a call is sent again that has failed, and that is
+// otherwise sent once in a period.
+func RetryPause(period time.Duration) time.Duration {
+	pause := min(max(period/20, 5*time.Millisecond), time.Second)
+	return pause/2 + Random(pause)
+}
+
 var random = rand.Int64N
 
 // Seed makes [Random] depend on the seed and the time alone, for tests with faked time.

@@ -12,15 +12,9 @@ import (
 )
 
 // An acquisition is one call that asks the server for a lock until it is granted
-// or the call gives up.
-//
-//	yield ─▶ line up ─▶ ask ── granted ──▶ hold
-//	                    ▲ ├─── held ─────▶ take the turn, subscribe, wait ──▶ ask
-//	                    │ ├─── failed ───▶ pause ──▶ ask
-//	                    └─┴─── over ─────▶ withdraw
-//
-// It is over when the caller's context or time to wait ends, when the server was
-// unavailable for too long, or when the server's answer is final.
+// or the call gives up. The doc of the package has a diagram. It is over when the
+// caller's context or time to wait ends, when the server was unavailable for too long, or when
+// the server's answer is final.
 type acquisition struct {
 	e      *Engine
 	k      target

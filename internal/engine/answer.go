@@ -38,11 +38,14 @@ func (l *lastAnswer) hold(ttl time.Duration) {
 }
 
 // remaining returns what the holder has left, by the last answer.
-func (l *lastAnswer) remaining() time.Duration {
-	if l.ttl <= 0 {
-		return l.ttl
+func (l *lastAnswer) remaining() time.Duration { return remaining(l.ttl, l.seen) }
+
+// remaining returns what a holder has left that had the ttl at that time.
+func remaining(ttl, seen time.Duration) time.Duration {
+	if ttl <= 0 {
+		return ttl
 	}
-	return max(l.ttl-(clock.Early()-l.seen), time.Millisecond)
+	return max(ttl-(clock.Early()-seen), time.Millisecond)
 }
 
 // explain adds to the error of a call which of several locks was held, and why.

@@ -162,17 +162,19 @@ func takeAll(calls, limited context.Context, groups []group, r Request, patience
 		}
 	}
 	n := len(groups)
+	var wants []*Want
 	for _, g := range groups {
-		for _, w := range g.wants {
-			if !w.Hold.Valid() {
-				return n, &errRestart{want: w} // lost during the wait for other locks
-			}
+		wants = append(wants, g.wants...)
+	}
+	for _, w := range wants {
+		if !w.Hold.Valid() {
+			return n, &errRestart{want: w} // lost during the wait for other locks
 		}
 	}
 	if !r.RenewFirst {
 		return n, nil
 	}
-	return n, each(groups, func(w *Want) error {
+	return n, each(wants, func(w *Want) error {
 		w.Engine.watchdog.Renew(&w.Hold.Watched, 0)
 		pass, _ := w.Hold.Current()
 		err := w.Hold.Prolong(calls, pass, r)
@@ -333,21 +335,19 @@ func (g *group) heldByForeignClient(ctx context.Context) bool {
 	return false
 }
 
-// each calls f for all wants concurrently and returns the first error.
-func each(groups []group, f func(*Want) error) error {
+// each calls f for all elements concurrently and returns the first error.
+func each[T any](all []T, f func(T) error) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var first error
-	for _, g := range groups {
-		for _, w := range g.wants {
-			wg.Go(func() {
-				if err := f(w); err != nil {
-					mu.Lock()
-					defer mu.Unlock()
-					first = cmp.Or(first, err)
-				}
-			})
-		}
+	for _, v := range all {
+		wg.Go(func() {
+			if err := f(v); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				first = cmp.Or(first, err)
+			}
+		})
 	}
 	wg.Wait()
 	return first
@@ -365,17 +365,13 @@ func runIDs(wants []*Want, ask func(*Engine) (string, error)) (map[*Engine]strin
 	for _, w := range wants {
 		ids[w.Engine] = ""
 	}
-	var wg sync.WaitGroup
 	var mu sync.Mutex
-	var first error
-	for _, e := range slices.Collect(maps.Keys(ids)) {
-		wg.Go(func() {
-			id, err := ask(e)
-			mu.Lock()
-			defer mu.Unlock()
-			ids[e], first = id, cmp.Or(first, err)
-		})
-	}
-	wg.Wait()
-	return ids, first
+	err := each(slices.Collect(maps.Keys(ids)), func(e *Engine) error {
+		id, err := ask(e)
+		mu.Lock()
+		defer mu.Unlock()
+		ids[e] = id
+		return err
+	})
+	return ids, err
 }

@@ -127,7 +127,7 @@ func TestQuorumBeforeMastersAreKnown(t *testing.T) {
 		if err := q.Acquire(t.Context(), wants, Request{}); err != nil {
 			t.Errorf("with masters: %v", err)
 		}
-		q.releaseGranted(wants, Request{})
+		releaseWithin(q.Limit, departures(wants, true))
 		for _, m := range all {
 			m.set(driver.Facts{RunID: "1"})
 		}

@@ -64,12 +64,8 @@ const stragglerTime = 10 * time.Millisecond
 // Acquire asks all servers, one per want, until enough of them grant the lock in the same
 // round. The wants of the other servers have a nil Hold.
 func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
-	limited := ctx
-	if r.Wait > 0 {
-		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, r.Wait)
-		defer cancel()
-	}
+	limited, _, cancel := contexts(ctx, r.Wait)
+	defer cancel()
 	long := longWait{caller: r.Caller, since: clock.Early()}
 	defer long.end()
 	waiters := make([]*wait.Waiter, len(wants)) // nil until a server has refused
@@ -115,7 +111,7 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 			_, err = sleep(limited, nil, nil, &timer, clock.Random(apart))
 		}
 		if err != nil {
-			return hideOwnTimeout(ctx, gaveUp(err, &out, t.remaining()))
+			return hideOwnTimeout(ctx, gaveUp(err, &out, remaining(t.ttl, t.seen)))
 		}
 	}
 }
@@ -194,14 +190,6 @@ func (t *tally) count(v vote) {
 		t.failed++
 		t.err = v.err
 	}
-}
-
-// remaining returns what is left now of the longest time in the tally.
-func (t *tally) remaining() time.Duration {
-	if t.ttl <= 0 {
-		return t.ttl
-	}
-	return max(t.ttl-(clock.Early()-t.seen), time.Millisecond)
 }
 
 // missing returns how many of the servers that have refused would have to grant the lock.
@@ -328,7 +316,7 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 	t.late = valid < q.Need
 	if t.error(q) != nil || ctx.Err() != nil {
 		t.late = true
-		q.releaseGranted(wants, r)
+		releaseWithin(q.Limit, departures(wants, r.renewed()))
 	}
 	return t
 }
@@ -342,25 +330,5 @@ func (q *Quorum) releaseLate(pending int, votes <-chan vote, wants []*Want, r Re
 		if v.h != nil {
 			go func() { _ = v.h.Release(wants[v.i].User, r.renewed()) }()
 		}
-	}
-}
-
-// releaseGranted releases all granted votes, and waits for that for at most the limit.
-func (q *Quorum) releaseGranted(wants []*Want, r Request) {
-	var wg sync.WaitGroup
-	for _, w := range wants {
-		if h := w.Hold; h != nil {
-			w.Hold = nil
-			wg.Go(func() { _ = h.Release(w.User, r.renewed()) })
-		}
-	}
-	done := make(chan struct{})
-	go func() {
-		wg.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(q.Limit):
 	}
 }

@@ -36,7 +36,7 @@ var figures = []Mutant{
 	},
 	{
 		"the renewal of a short lease is repeated at the pace of the client",
-		"internal/watchdog/renew.go", "		return min(retry(period), max(left, 5*time.Millisecond))\n", "		_ = left\n		return retry(w.every)\n",
+		"internal/watchdog/renew.go", "		return min(clock.RetryPause(period), max(left, 5*time.Millisecond))\n", "		_ = left\n		return clock.RetryPause(w.every)\n",
 		"observe", "TestWarnLateOfEachTimeout",
 	},
 	{

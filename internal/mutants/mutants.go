@@ -360,7 +360,7 @@ var All = []Mutant{
 	},
 	{
 		"the locks of a split vote are not released",
-		"internal/engine/quorum.go", "		q.releaseGranted(wants, r)\n", "",
+		"internal/engine/quorum.go", "		releaseWithin(q.Limit, departures(wants, r.renewed()))\n", "",
 		"test/redlock", "TestSplitVote",
 	},
 	{

@@ -108,7 +108,7 @@ var promises = []Mutant{
 	},
 	{
 		"the time that remains is that of the last look",
-		"internal/engine/answer.go", "return max(l.ttl-(clock.Early()-l.seen), time.Millisecond)", "return l.ttl",
+		"internal/engine/answer.go", "return max(ttl-(clock.Early()-seen), time.Millisecond)", "_ = seen\n	return ttl",
 		"internal/engine", "TestRemainingIsOfNow",
 	},
 	{

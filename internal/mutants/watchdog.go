@@ -31,7 +31,7 @@ var watchdogs = []Mutant{
 	},
 	{
 		"a server that refuses everything is asked without a pause",
-		"internal/watchdog/renew.go", "return min(retry(period)<<c.state.refused, period/4)", "return retry(period)",
+		"internal/watchdog/renew.go", "return min(clock.RetryPause(period)<<c.state.refused, period/4)", "return clock.RetryPause(period)",
 		"internal/watchdog", "TestRefusedEverything",
 	},
 	{

@@ -46,12 +46,7 @@ func (s *Settler) now(end time.Duration, all []*Owner) (left []*Owner, err error
 				again = append(again, some...)
 				continue
 			}
-			calls := make([]driver.Call, len(some))
-			for i, o := range some {
-				calls[i] = o.call()
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), max(end-clock.Early(), time.Millisecond))
-			for i, r := range s.d.DoMany(ctx, calls) {
+			for i, r := range s.ask(context.Background(), max(end-clock.Early(), time.Millisecond), some) {
 				o := some[i]
 				switch {
 				case r.Err == nil || driver.CodeOf(r.Err) == "WRONGTYPE":
@@ -64,7 +59,6 @@ func (s *Settler) now(end time.Duration, all []*Owner) (left []*Owner, err error
 					again, why = append(again, o), r.Err
 				}
 			}
-			cancel()
 		}
 		if len(again) == 0 {
 			return left, err

@@ -279,7 +279,7 @@ func (s *Settler) sendAll(node string) {
 		rest := some[min(len(some), maxCalls):]
 		some, s.busy[node] = some[:len(some)-len(rest)], rest
 		s.mu.Unlock()
-		left := s.send(s.ctx, s.limit, some)
+		left := s.send(some)
 		s.mu.Lock()
 		for _, o := range left {
 			s.push(o)
@@ -289,18 +289,12 @@ func (s *Settler) sendAll(node string) {
 }
 
 // send sends the calls of some owners of one node, and returns those that are not settled.
-func (s *Settler) send(ctx context.Context, limit time.Duration, some []*Owner) (left []*Owner) {
-	calls := make([]driver.Call, len(some))
-	for i, o := range some {
-		calls[i] = o.call()
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+func (s *Settler) send(some []*Owner) (left []*Owner) {
 	sent := clock.Now()
-	for i, r := range s.d.DoMany(ctx, calls) {
+	for i, r := range s.ask(s.ctx, s.limit, some) {
 		o := some[i]
 		open := o.Open
-		if !o.answered(r.Err, sent, s.grace, s.pause()) {
+		if !o.answered(r.Err, sent, s.grace, clock.RetryPause(s.limit)) {
 			left = append(left, o)
 			continue
 		}
@@ -312,6 +306,17 @@ func (s *Settler) send(ctx context.Context, limit time.Duration, some []*Owner) 
 		}
 	}
 	return left
+}
+
+// ask sends the calls of some owners of one node, and returns the results.
+func (s *Settler) ask(ctx context.Context, limit time.Duration, some []*Owner) []driver.Result {
+	calls := make([]driver.Call, len(some))
+	for i, o := range some {
+		calls[i] = o.call()
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return s.d.DoMany(ctx, calls)
 }
 
 // remember keeps an owner for Again.
@@ -327,12 +332,6 @@ func (s *Settler) remember(o *Owner) {
 	}
 	s.settled[o.Name] = o
 	s.order = append(s.order, o.Name)
-}
-
-// pause returns a random pause before a call is sent again that has failed.
-func (s *Settler) pause() time.Duration {
-	pause := min(max(s.limit/20, 5*time.Millisecond), time.Second)
-	return pause/2 + clock.Random(pause)
 }
 
 // Close ends the goroutines, and returns the owners that are not settled.

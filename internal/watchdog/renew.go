@@ -60,7 +60,7 @@ func (w *Watchdog) sendDue(now time.Duration) {
 		}
 		q := w.queueOf(c, now)
 		if w.inFlight[q] {
-			c.state.due = now + retry(w.period(c.state.renewal)) // the queue may be free then
+			c.state.due = now + clock.RetryPause(w.period(c.state.renewal)) // the queue may be free then
 			continue
 		}
 		c.state.inFlight = true
@@ -305,10 +305,10 @@ func (w *Watchdog) pause(c *Watched, err error) time.Duration {
 	period := w.period(c.state.renewal)
 	if err == nil || driver.ClassOf(err) != driver.Fatal {
 		left := max(c.warning()-clock.Now(), 0) / 4 // the first lease of a grant by a release is short
-		return min(retry(period), max(left, 5*time.Millisecond))
+		return min(clock.RetryPause(period), max(left, 5*time.Millisecond))
 	}
 	// The server refuses until an operator changes something, and each lease
 	// costs a call of its own.
 	c.state.refused = min(c.state.refused+1, 8)
-	return min(retry(period)<<c.state.refused, period/4)
+	return min(clock.RetryPause(period)<<c.state.refused, period/4)
 }

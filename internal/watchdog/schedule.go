@@ -111,10 +111,3 @@ func (w *Watchdog) takeEnded(now time.Duration) []*Watched {
 	}
 	return ended
 }
-
-// retry returns a random pause before a failed call is sent again that is sent once in a
-// period.
-func retry(period time.Duration) time.Duration {
-	pause := min(max(period/20, 5*time.Millisecond), time.Second)
-	return pause/2 + clock.Random(pause)
-}
