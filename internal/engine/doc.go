@@ -23,9 +23,6 @@
 // [Engine.Take] does the same for claims that leave nothing to hold: permits of a
 // plain semaphore, a check of a latch, a change of leader.
 //
-// A refusal that ends with time is repeated for a few milliseconds without a request
-// (refusals.go), so that a flood of calls does not reach the server.
-//
 // # One name, one turn
 //
 // In a process, all goroutines that want one name queue at its gate, first come
@@ -50,12 +47,7 @@
 // A release passes the hold to the next goroutine in the queue without a request, up
 // to a number of times and for a limited time after the grant. After that the lock is
 // released at the server, so that other processes get their share. A process that has
-// just released a lock lets other clients ask first.
-//
-// # Shared holds
-//
-// Readers of one client share a hold. A reader joins the hold of another one for a short time
-// after its grant, or waits for the answer to its request. The last reader frees it (share.go).
+// just released a lock lets other clients ask first. Readers share a hold (share.go).
 //
 // # Time
 //
@@ -74,12 +66,6 @@
 //
 // A request that must not be executed twice, such as raising a number, has a number
 // of package numbered. [Engine.Once] sends it.
-//
-// # Direction of calls
-//
-// Calls go down: primitive, engine, script, driver. Two things come up: messages
-// (driver to [wait.Hub]) and losses (watchdog to Hold to lease). Both are direct
-// calls, not channels, which saves a goroutine switch. They must not block.
 //
 // # Several locks
 //

@@ -19,7 +19,7 @@ import (
 // before it uses the grant. The server then grants to the owner what the owner holds already.
 //
 // A grant names the owner, whose number cannot be guessed without a right to read the keys:
-// see Engine.owner. The grant of an owner that is not used any more is given back: see
+// see owners. The grant of an owner that is not used any more is given back: see
 // package settle.
 //
 // Messages can be lost, and the client that was granted the lock may be gone. So waiters look,

@@ -58,15 +58,7 @@ type Owner struct {
 	node     string
 	due      time.Duration
 	tries    int  // how often the server has refused the call
-	unqueued bool // the next request is Plain
-}
-
-// call returns the next call.
-func (o *Owner) call() driver.Call {
-	if o.unqueued {
-		return o.Unqueued
-	}
-	return o.Free
+	unqueued bool // the next request is Unqueued
 }
 
 // Fallback reports whether a call failed because the server does not run it with the key of
@@ -312,7 +304,9 @@ func (s *Settler) send(some []*Owner) (left []*Owner) {
 func (s *Settler) ask(ctx context.Context, limit time.Duration, some []*Owner) []driver.Result {
 	calls := make([]driver.Call, len(some))
 	for i, o := range some {
-		calls[i] = o.call()
+		if calls[i] = o.Free; o.unqueued {
+			calls[i] = o.Unqueued
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
