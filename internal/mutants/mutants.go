@@ -90,7 +90,7 @@ var All = []Mutant{
 	},
 	{
 		"a failed release is not retried",
-		"internal/engine/release.go", "(h.origin.remains.Entry || h.origin.remains.Open || a.err != nil) {", "(h.origin.remains.Entry || h.origin.remains.Open) {",
+		"internal/engine/release.go", "h.origin.remains.Entry || h.origin.remains.Open || a.err != nil {", "h.origin.remains.Entry || h.origin.remains.Open {",
 		"internal/engine", "TestRefusedRelease",
 	},
 	{
