@@ -77,7 +77,11 @@ func TestArchitectureWalk(t *testing.T) {
 		for _, e := range events {
 			t.Run(e.name, func(t *testing.T) {
 				t.Parallel()
-				line := e.check(t, page, record(t, program, e))
+				steps := record(t, program, e)
+				for n := 1; e.name == "wait" && !granted(steps) && n < 5; n++ {
+					steps = record(t, program, e)
+				}
+				line := e.check(t, page, steps)
 				mu.Lock()
 				defer mu.Unlock()
 				help[e.heading] = line
@@ -302,6 +306,12 @@ func funcName(fn *ast.FuncDecl) string {
 			return fn.Name.Name
 		}
 	}
+}
+
+// granted reports whether a release has granted the lock. One release in a hundred leaves it to
+// all waiters, and a waiter on a slow machine may ask before.
+func granted(steps []trace.Step) bool {
+	return slices.ContainsFunc(steps, func(s trace.Step) bool { return strings.HasSuffix(s.Name, " DecodeGrant") })
 }
 
 // record runs an event, and returns what it has used.
