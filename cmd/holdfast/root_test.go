@@ -58,9 +58,9 @@ func TestServerErrors(t *testing.T) {
 		says   string
 	}{
 		{"redis://:secret@" + free, 122, `^holdfast: open: .*` + free + `.*refused\nIs the server running\? .*--url or HOLDFAST_URL.*holdfast serve`},
-		{"redis://:secret@" + guarded + "?timeout=20s", 122, `^holdfast: open: .*WRONGPASS.*\nSet a user and a password that the server accepts: HOLDFAST_URL=`},
-		{"redis://" + guarded + "?timeout=20s", 122, `^holdfast: open: .*NOAUTH.*\nSet a user and a password`},
-		{"rediss://:secret@" + redistest.StartWith(t, redistest.WithTLS()).Addr() + "?timeout=20s", 122, `^holdfast: open: .*certificate.*\nName the CA .*tls_ca=`},
+		{"redis://:secret@" + guarded + "?timeout=20s&dial_timeout=20s", 122, `^holdfast: open: .*WRONGPASS.*\nSet a user and a password that the server accepts: HOLDFAST_URL=`},
+		{"redis://" + guarded + "?timeout=20s&dial_timeout=20s", 122, `^holdfast: open: .*NOAUTH.*\nSet a user and a password`},
+		{"rediss://:secret@" + redistest.StartWith(t, redistest.WithTLS()).Addr() + "?timeout=20s&dial_timeout=20s", 122, `^holdfast: open: .*certificate.*\nName the CA .*tls_ca=`},
 		{"redis//:secret@localhost", 2, `^holdfast: open: invalid argument: .*write redis://host:port\n`},
 		{"http://:secret@localhost", 2, `^holdfast: open: invalid argument: `},
 		{"redis://localhost?secret=secret", 2, `^holdfast: open: invalid argument: `},
