@@ -199,7 +199,7 @@ var queuedRows = []row{
 	},
 	{
 		title: "pass/many do not listen",
-		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 1:1 2 1:2 3 1:3 4 1:4 5 1:5 6 1:6 7 1:7 8 1:8 9 1:9 10 1:10 11 1:11 12 1:12 13 1:13 14 1:14 15 1:15 16 1:16 17 1:17 18 c:1"},
+		given: []string{"HSET N a:1 1", "EXPIRE N 60", "ZADD line 1 1:1 2 1:2 3 1:3 4 1:4 5 1:5 6 1:6 7 1:7 8 1:8 9 1:9 10 1:10 11 1:11 12 1:12 13 1:13 14 1:14 15 1:15 16 1:16 18 c:1"},
 		do:    pass(1), reply: "1", again: "0",
 		state: []string{"line zset c:1+past"},
 		heard: "0 on channel",

@@ -219,8 +219,18 @@ func (w *world) awaited(what string, holder *holdfast.Client, waiters []*holdfas
 // has failed to: never do two hold a lock, and tokens rise.
 func TestSlotToAndFro(t *testing.T) { eachMover(t, slotToAndFro) }
 
-func slotToAndFro(t *testing.T, begin mover) {
+func slotToAndFro(t *testing.T, begin mover) { slotToAndFroAt(t, begin, "") }
+
+// The same, where each node of the cluster publishes for all, and counts only its own clients.
+func TestSlotToAndFroUnsharded(t *testing.T) {
+	eachMover(t, func(t *testing.T, begin mover) { slotToAndFroAt(t, begin, "?sharded=off") })
+}
+
+func slotToAndFroAt(t *testing.T, begin mover, query string) {
 	inCluster(t, func(_ *redistest.Cluster, f fleet) {
+		for _, w := range f {
+			w.url += query
+		}
 		load := f.crowds(3)
 		for i := range 6 {
 			load.await(5)

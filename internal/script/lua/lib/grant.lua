@@ -7,9 +7,10 @@ local function told(publish, channel, message)
 end
 
 -- announce tells a client that one of its owners has the lock for ms, and the score that its entry had in the queue. It returns false if
--- the client does not listen, or if the user may not publish on the channel.
+-- the user may not publish on the channel. A grant without receivers is not taken back: PUBLISH does not count the clients of the other
+-- nodes of a cluster, and they receive it.
 local function announce(publish, client, owner, token, ms, score)
-  return (told(publish, client, owner .. ' ' .. token .. ' ' .. ms .. ' ' .. score) or 0) > 0
+  return told(publish, client, owner .. ' ' .. token .. ' ' .. ms .. ' ' .. score)
 end
 
 -- parse returns the channel of the client, the owner, and what the owner wants, or nil if it is not the entry of a client.

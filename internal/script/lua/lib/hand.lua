@@ -1,8 +1,8 @@
 -- How a lock that is free is handed to an owner in the queue. The part before it says what the lock is: kind is what the entry of such an
 -- owner says after its number. take writes that the owner has the lock, and returns the token, and the time if it has read that.
 
--- hand hands the lock to the owner of an entry and tells its client. It returns false if the user may not remove the entry or not publish
--- to the client, or if the client does not listen. The entry is removed then, too: the client queues again when it listens again.
+-- hand hands the lock to the owner of an entry and tells its client, which listens. It returns false if the user may not remove the entry
+-- or not publish to the client.
 local function hand(member, client, owner, ms, score)
   local token, now = take(owner)
   if not token then return false end
@@ -26,6 +26,9 @@ if freed then
     if heard == 0 then return 1 end
   elseif head[1] and lot ~= '0' then -- 0: all are told, see free_for_all
     local client, owner, wanted = parse(head[1])
-    if client and wanted == kind and listeners(publish, channel, queue) == 0 and hand(head[1], client, owner, '3000', head[2]) then return 1 end
+    if client and wanted == kind then
+      local others, _, listening = listeners(publish, channel, queue, client)
+      if others == 0 and listening > 0 and hand(head[1], client, owner, '3000', head[2]) then return 1 end
+    end
   end
 end
