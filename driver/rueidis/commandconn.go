@@ -16,6 +16,8 @@ type commandConn struct {
 	ready atomic.Bool  // it is open, and a command was answered on it
 	known atomic.Bool  // the server is identified
 
+	silence *silence
+
 	single chan struct{} // full while a call is alone: see enter
 	waited atomic.Int32  // how many calls overlapped, less one for overlapFor that did not
 	served int           // calls that were alone; only those change it
@@ -69,6 +71,7 @@ func (c *commandConn) Close() error {
 	if c.ready.Swap(false) {
 		c.n.reconnect()
 	}
+	c.silence.timer.Stop()
 	return c.Conn.Close()
 }
 
@@ -102,4 +105,18 @@ func (c *commandConn) interrupt() {
 		c.until.Store(0)
 		_ = c.Conn.SetDeadline(time.Unix(1, 0))
 	}
+}
+
+// Write sends commands, and watches for their replies.
+func (c *commandConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.silence.watch()
+	return n, err
+}
+
+// Read reads replies.
+func (c *commandConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.silence.reads.Add(1)
+	return n, err
 }

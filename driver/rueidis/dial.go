@@ -42,7 +42,8 @@ func (n *node) dialer(network string) func(context.Context, string, *net.Dialer,
 			return nil, err
 		}
 		raw := conn
-		conn = &checkedConn{Conn: raw, forget: context.AfterFunc(n.eras.current.Load().ctx, func() { _ = raw.Close() })}
+		checked := &checkedConn{Conn: raw, forget: context.AfterFunc(n.eras.current.Load().ctx, func() { _ = raw.Close() })}
+		conn = checked
 		if !command {
 			// The server may have been replaced since it was identified.
 			if c := n.conn.Load(); c != nil && ctx.Value(ackedKey{}) != nil {
@@ -50,7 +51,7 @@ func (n *node) dialer(network string) func(context.Context, string, *net.Dialer,
 			}
 			return conn, nil
 		}
-		c := &commandConn{Conn: conn, n: n, since: time.Now(), single: make(chan struct{}, 1)}
+		c := &commandConn{Conn: conn, n: n, since: time.Now(), silence: newSilence(checked, n.c.Timeout), single: make(chan struct{}, 1)}
 		n.conn.Store(c)
 		return c, nil
 	}

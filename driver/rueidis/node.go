@@ -13,10 +13,16 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-// pingGap is the keep-alive interval. rueidis sends a PING after this time
-// without traffic, and closes the connection if no answer arrives within
-// Config.Timeout.
-const pingGap = time.Second
+// pingGap is the time without traffic after which rueidis sends a PING. It closes the
+// connection if no answer arrives within Config.Timeout. The system finds sooner that a
+// server cannot be reached, see keepAlive, and a command that a server leaves without an
+// answer needs no PING, see silence. So a PING only finds that something in
+// between keeps a connection open although the server is gone.
+const pingGap = 30 * time.Second
+
+// keepAlive makes the system close a connection whose other end has not answered for four
+// seconds.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 4}
 
 // A node is one server. All goroutines share one connection to it for commands.
 // The connection is opened at first use, and again after it has broken.
@@ -104,7 +110,7 @@ func (n *node) connect() error {
 		SelectDB:          c.DB,
 		ClientName:        c.ClientName,
 		TLSConfig:         c.TLS,
-		Dialer:            net.Dialer{Timeout: c.DialTimeout, KeepAlive: pingGap},
+		Dialer:            net.Dialer{Timeout: c.DialTimeout, KeepAlive: pingGap, KeepAliveConfig: keepAlive},
 		DialCtxFn:         n.dialer(c.Network),
 		ConnWriteTimeout:  c.Timeout,
 		AlwaysRESP2:       c.RESP2,

@@ -50,7 +50,7 @@ func (n *node) openSubConn(ctx context.Context, heard func(kind, channel, payloa
 	if err != nil {
 		return nil, err
 	}
-	conn, err := n.dial(ctx, n.c.Network, n.addr, &net.Dialer{Timeout: n.c.DialTimeout, KeepAlive: pingGap}, n.c.TLS)
+	conn, err := n.dial(ctx, n.c.Network, n.addr, &net.Dialer{Timeout: n.c.DialTimeout, KeepAliveConfig: keepAlive}, n.c.TLS)
 	if err != nil {
 		return nil, n.classify(err)
 	}

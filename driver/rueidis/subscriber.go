@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
@@ -29,6 +30,7 @@ type subscriber struct {
 	signal chan struct{} // buffered: the queue is not empty
 	done   chan struct{} // closed when the goroutine has ended
 
+	heard        atomic.Bool // a message has arrived since the last tick
 	mu           sync.Mutex
 	channels     map[string]*channelState // all channels that are wanted or still subscribed
 	queue        []*channelState          // channels to compare with what is wanted
@@ -181,10 +183,14 @@ func (s *subscriber) serve(generation uint64) error {
 	}
 	defer c.close()
 	both := s.n.listensSharded()
-	ping := time.NewTicker(pingGap)
-	defer ping.Stop()
+	tick := time.NewTicker(subTick)
+	defer tick.Stop()
+	var ping pingPlan
 	for {
 		tasks := s.tasks()
+		if len(tasks) > 0 {
+			ping.restart()
+		}
 		var retry <-chan time.Time
 		for _, t := range tasks {
 			later, err := s.perform(c, t)
@@ -201,9 +207,11 @@ func (s *subscriber) serve(generation uint64) error {
 		select {
 		case <-s.signal:
 		case <-retry:
-		case <-ping.C:
-			if _, err := c.do(s.ctx, "PONG", nil, []string{"PING"}); err != nil {
-				return err
+		case <-tick.C:
+			if s.pingDue(&ping) {
+				if _, err := c.do(s.ctx, "PONG", nil, []string{"PING"}); err != nil {
+					return err
+				}
 			}
 			if now := s.n.listensSharded(); now != both {
 				return errFamilies // all channels must be subscribed again
@@ -224,6 +232,37 @@ func (s *subscriber) serve(generation uint64) error {
 	}
 }
 
+// subTick is how often a subscriber examines its connection.
+const subTick = time.Second
+
+// maxPingTicks is the longest time between two PINGs, in ticks. A dead connection on which
+// nothing has happened for that long is noticed so late.
+const maxPingTicks = 16
+
+// A pingPlan says when to send PING on a connection for messages: after 1, 2, 4, 8 and then
+// every 16 ticks. A message or a new subscription begins the plan again, because messages
+// may follow that must not be missed.
+type pingPlan struct{ gap, ticks int }
+
+func (p *pingPlan) restart() { *p = pingPlan{} }
+
+// due reports whether to send PING at this tick.
+func (p *pingPlan) due() bool {
+	if p.ticks++; p.ticks < p.gap {
+		return false
+	}
+	p.ticks, p.gap = 0, min(max(2*p.gap, 2), maxPingTicks)
+	return true
+}
+
+// pingDue reports whether to send PING at this tick.
+func (s *subscriber) pingDue(p *pingPlan) bool {
+	if s.heard.Swap(false) {
+		p.restart()
+	}
+	return p.due()
+}
+
 // errFamilies is the reason to close a connection when the server supports other
 // channel families than before.
 var errFamilies = driver.Unsent(errors.New("the server's version has changed"))
@@ -234,6 +273,7 @@ func (s *subscriber) handle(kind, channel, payload string, generation uint64) {
 		return
 	}
 	if kind == "message" || kind == "smessage" {
+		s.heard.Store(true)
 		s.l.h.Message(channel, payload)
 		return
 	}

@@ -5,6 +5,16 @@ func init() { All = append(All, subscriptions...) }
 // subscriptions holds the mutants of subscriptions in drivers and hubs.
 var subscriptions = []Mutant{
 	{
+		"a connection on which a reply is overdue stays until the next PING",
+		"driver/rueidis/silence.go", "case time.Since(s.since) >= s.limit:", "case false:",
+		"driver/rueidis", "TestOverdueReply",
+	},
+	{
+		"a message does not begin the plan of PINGs again",
+		"driver/rueidis/subscriber.go", "if s.heard.Swap(false) {", "if false && s.heard.Swap(false) {",
+		"driver/rueidis", "TestPingAfterMessage",
+	},
+	{
 		"a channel that the server refuses shares a command with others",
 		"driver/rueidis/subtask.go", "alone: want && cs.alone&f != 0}", "alone: want && false}",
 		"driver/rueidis", "TestConformance/RESP3/Forbidden",
@@ -46,7 +56,7 @@ var subscriptions = []Mutant{
 	},
 	{
 		"what a server sends reaches rueidis unchecked",
-		"driver/rueidis/dial.go", "		conn = &checkedConn{Conn: raw, ", "		_ = &checkedConn{Conn: raw, ",
+		"driver/rueidis/dial.go", "		conn = checked\n", "",
 		"driver/rueidis", "TestForgedReplies/EVALSHA",
 	},
 	{
