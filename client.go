@@ -59,12 +59,12 @@ type Options struct {
 	// asks. Clients with and without WakeAll can share a lock.
 	WakeAll bool
 
-	// MaxQueue bounds how many wait for a lock. A call fails with [ErrQueueFull] if the
-	// lock is held and so many clients are in its queue at the server, or so many calls
-	// of this client wait for it already. At the server, a client counts once, however
-	// many of its calls wait; in the queue of a [FairMutex] each call counts. It applies
-	// to the kinds that have such a queue, see WakeAll. Other clients may have another
-	// bound. By default, any number can wait.
+	// MaxQueue bounds how many wait for a lock. A call for a held lock fails with
+	// [ErrQueueFull] if MaxQueue clients are queued at the server, or MaxQueue calls wait
+	// in this process. At the server, a client counts once, however many of its calls
+	// wait; in the queue of a [FairMutex] each call counts. MaxQueue applies to the kinds
+	// that have such a queue, see WakeAll. Other clients may have another bound. By
+	// default, any number can wait.
 	MaxQueue int
 
 	// Deadlocks says what to do about deadlocks between processes. By default, they

@@ -26,9 +26,9 @@ var (
 	// [Options.MaxQueue] allows. The error also matches ErrNotAcquired.
 	ErrQueueFull = engine.ErrQueueFull
 
-	// ErrDeadlock means that the call was ended because it waited, over other calls,
-	// for itself, see [EndDeadlocks]. The error is a [*DeadlockError], which names
-	// the processes and locks. It also matches ErrNotAcquired.
+	// ErrDeadlock means that the call was ended because it was part of a deadlock,
+	// see [EndDeadlocks]. The error is a [*DeadlockError], which names the processes
+	// and locks. It also matches ErrNotAcquired.
 	ErrDeadlock = engine.ErrDeadlock
 
 	// ErrLost means that a lease ended before it was released. The error is a

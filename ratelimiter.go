@@ -147,7 +147,7 @@ func (l *RateLimiter) inspect(ctx context.Context) (Rate, int, error) {
 // Allow takes a permit if one is available now, and reports whether it did.
 //
 // If the server has refused a permit, the client refuses more calls without a request, for
-// at most 5 ms and not longer than until a permit becomes free with time. So a flood of
+// at most 5 ms, or until the next permit is due, if that is sooner. So a flood of
 // refused calls does not load the server. In these 5 ms, the client does not see a rate
 // that another client has changed, nor permits that another client has returned. It sees
 // its own changes at once. The same applies to AllowN, Take, TakeN, and to WaitN and

@@ -110,7 +110,7 @@ const (
 	OutageStarted
 	// OutageEnded: the server has answered again.
 	OutageEnded
-	// Deadlock: a call of this client waits for itself, over other calls. The error
+	// Deadlock: a call of this client is part of a deadlock. The error
 	// is a *holdfast.DeadlockError. Count is the number of calls in the cycle.
 	Deadlock
 	// Warned: there is a sign of a bug in the program, or of a machine that is too slow.
