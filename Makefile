@@ -80,7 +80,7 @@ topologies: deps ## Run the tests that are not about one server with replicas, S
 		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 8 -timeout 15m -run $(CONTRACT) ./test/conformance || failed=1; done; exit $$failed
 
 .PHONY: servers
-servers: deps ## Run the suites of docs/testing.md on other versions of Redis and Valkey; SERVERS= and SUITES= choose
+servers: deps ## Run the suites of CONTRIBUTING.md on other versions of Redis and Valkey; SERVERS= and SUITES= choose
 	@failed=0; servers="$(SERVERS)"; [ -n "$$servers" ] || servers=$$(./scripts/servers) || failed=1; \
 	go run ./test/servers -suites $(SUITES) $$servers || failed=1; \
 	[ -n "$(SERVERS)" ] || $(MAKE) --no-print-directory servers-redisson || failed=1; exit $$failed

@@ -238,16 +238,16 @@ func profilesOf(m Mutant) string {
 	return ""
 }
 
-// Every mutant that is named as not simulated exists, once. docs/testing.md has the
+// Every mutant that is named as not simulated exists, once. CONTRIBUTING.md has the
 // numbers.
 func TestNotSimulated(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs/testing.md"))
+	page, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	documented := func(text string) {
 		if !bytes.Contains(page, []byte(text)) {
-			t.Errorf("docs/testing.md does not contain %q", text)
+			t.Errorf("CONTRIBUTING.md does not contain %q", text)
 		}
 	}
 	named := make(map[string]bool)

@@ -1,5 +1,5 @@
 // Command servers runs the tests on other servers than the machine's own, and writes the
-// results into the table of docs/testing.md:
+// results into the table of CONTRIBUTING.md:
 //
 //	go run ./test/servers [-suites list] [-keep] SERVER...
 //
@@ -38,7 +38,7 @@ var (
 	}
 )
 
-const page = "docs/testing.md"
+const page = "CONTRIBUTING.md"
 
 func main() {
 	names := flag.String("suites", "single,sentinel,cluster,topology", "the `suites` to run, of single, sentinel, cluster, topology and redisson")
