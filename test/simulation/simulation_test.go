@@ -17,7 +17,28 @@
 //     seconds. A holder is told in time after its server has lost the lock. Until then
 //     another may hold it.
 //
-// In each of them no lease is valid for longer than a server has promised.
+// In each of them no lease is valid for longer than a server has promised, nor after the server has
+// said that its owner does not hold the lock. P5 to P8 hold at each call, while the client can reach
+// the server. In the profiles named "quiet" there are no faults and no looks: messages alone must
+// grant within 100 ms. At the end only lasting keys are left, and no goroutine runs.
+//
+// These faults occur:
+//
+//   - Requests, replies and messages are lost, delayed, reordered and repeated. Links freeze, and
+//     subscriptions break.
+//   - Clients crash, are closed, give up within milliseconds, and lack the rights to the queue. Their
+//     machine is suspended.
+//   - The master stops for seconds, for longer than a lease, or just after a grant. It forgets its
+//     scripts. It is replaced by its replica, which clients notice at different times. A server of a
+//     Redlock loses its data.
+//   - The replica receives nothing for seconds, and lacks the last writes when it is promoted.
+//   - Clocks are set forward or back by up to 5 s.
+//   - Other programs publish forged grants, and free locks by force.
+//
+// TestSchedules prints its plan, such as fair:17, and for the first failure a smaller plan, such as
+// fair:17/1,0,2/3,5#3f81a0: the users of each client, the numbers of the faults, and a fingerprint
+// of the timeline. A plan with a fingerprint replays exactly that run, again and again if Go's
+// scheduler decided otherwise.
 package simulation_test
 
 import (
