@@ -239,15 +239,15 @@ func hostName(host string) string {
 
 // foreign reports whether another site has caused a request, of any method: also a GET
 // makes the dashboard read the servers. Browsers say so if the address of the dashboard is
-// https, localhost or a loopback address. Other programs do not, and are not foreign.
+// https, localhost or a loopback address. Requests of other programs are not foreign.
 func (d *Dashboard) foreign(r *http.Request) bool {
 	as := *r
 	as.Method = http.MethodPost // the check lets other methods pass
 	return d.cross.Check(&as) != nil
 }
 
-// followsLink reports whether the user opens a page by a link, which a page that the user
-// does not see cannot cause.
+// followsLink reports whether the user opens a page by a link. Only a visible page can
+// cause such a request.
 func followsLink(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }

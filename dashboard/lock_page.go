@@ -85,7 +85,7 @@ func (c content) doubt(state, holders string) {
 	c.Tables[0].Empty = holders
 }
 
-// nothing reports whether no key belongs to a lock. A mutex that is free has none.
+// nothing reports whether a lock has no keys, like a free mutex.
 func nothing(s *state) bool {
 	return s.Kind == inspect.Mutex && len(s.Holders) == 0 && s.waiting() == 0 && s.Token == 0
 }

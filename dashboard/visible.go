@@ -12,8 +12,8 @@ import (
 // [display.Medium].
 func visible(text string, limit int) string { return display.Medium{}.Quote(text, limit) }
 
-// typed returns text that the user has typed, for the field in which it was typed. It is not
-// changed, unless it has characters that visible escapes.
+// typed returns text that the user has typed, for the field in which it was typed. It
+// changes only text with characters that visible escapes.
 func typed(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return r == utf8.RuneError || !(display.Medium{}).Harmless(r) }) {
 		return visible(text, longName)

@@ -7,8 +7,8 @@ import (
 )
 
 // A SystemError says that the server was recognized as a system that Holdfast
-// does not support. The file docs/operations.md lists these systems. There is no
-// such error for a system that is not known.
+// does not support. The file docs/operations.md lists these systems. A system that
+// is not in this list is used like Redis.
 type SystemError struct {
 	System string // such as "Dragonfly"
 	Why    string // what does not work

@@ -168,12 +168,12 @@ func keysOf(name string) []string {
 }
 
 // Cut cuts the server off from all clients: requests fail and no messages arrive, until
-// Restore. Its data stay, and TTLs go on.
+// Restore. The server keeps its data, and TTLs run on.
 func (s *Server) Cut() {
 	s.memory.Cut(errors.New("the test has cut the server off"))
 }
 
-// Restore ends what [Server.Cut] has begun.
+// Restore connects the server again after [Server.Cut].
 func (s *Server) Restore() { s.memory.Restore() }
 
 // FailOver makes a replica the master. The replica has not received the locks with the

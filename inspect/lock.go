@@ -73,8 +73,8 @@ func (i *Inspector) Break(ctx context.Context, seen Lock) (bool, error) {
 	return done, nil
 }
 
-// look reads the state of locks on one node. A Lock without a kind is not a
-// lock. The caller adds the names to errors.
+// look reads the state of locks on one node. For a name that is not a lock, it returns a
+// Lock without a kind. The caller adds the names to errors.
 func (i *Inspector) look(ctx context.Context, names []string, most, batch int) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {
 		for names := range slices.Chunk(names, batch) {

@@ -18,8 +18,8 @@ const (
 	maxStep = 10_000
 	brief   = 100 // maximum number of holders and waiters per lock in a list
 
-	// The maximum size of a list, in bytes: so much for each item of Query.Limit on average,
-	// but not less than minRoom and not more than maxRoom.
+	// The maximum size of a list, in bytes: itemRoom for each item of Query.Limit on average,
+	// at least minRoom and at most maxRoom.
 	itemRoom = 16 << 10
 	minRoom  = 1 << 20
 	maxRoom  = 64 << 20

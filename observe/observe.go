@@ -110,8 +110,8 @@ const (
 	OutageStarted
 	// OutageEnded: the server has answered again.
 	OutageEnded
-	// Deadlock: a call of this client is part of a deadlock. The error
-	// is a *holdfast.DeadlockError. Count is the number of calls in the cycle.
+	// Deadlock: a call of this client is part of a deadlock. The error is a
+	// *holdfast.DeadlockError. Count is the number of calls in the cycle.
 	Deadlock
 	// Warned: there is a sign of a bug in the program, or of a machine that is too slow.
 	// Reason says which, see the constants that begin with Warn.
@@ -166,7 +166,7 @@ const (
 	ViaReentry Via = "reentry" // the context of the call held it already
 )
 
-// Outcome returns in one word how a call ended that wanted to acquire something:
+// Outcome returns how a call to acquire something ended, in one word:
 //
 //	acquired     it has got the lock
 //	busy         another owner held the lock until the deadline of the call

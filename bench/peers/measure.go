@@ -309,8 +309,8 @@ var onlySent = []string{
 // usageOf asks the server. The server counts a command that a script calls like a command
 // that a client sends. So requests has the commands that no script calls, and those that
 // the library sends by itself and calls in no script. A test compares the sum with what
-// goes through a proxy. Requests of this program and of replicas do not count, nor do
-// those that a client library sends first on a connection.
+// goes through a proxy. Only requests of the clients count, without those that a client
+// library sends first on a connection.
 func usageOf(s *redistest.Server, l library) (u usage, err error) {
 	reply, err := s.Try("INFO", "commandstats")
 	if err != nil {

@@ -89,9 +89,9 @@ type Config struct {
 	//
 	// Several goroutines may call it at the same time. It should cache what it
 	// returns: after a failure of a server, it is called again and again. If it
-	// fails, panics, or does not return within DialTimeout, the connection fails
-	// like one to an unreachable server, and so it does if the server rejects the
-	// credentials. The driver then tries again.
+	// fails, panics, or takes longer than DialTimeout, or if the server rejects
+	// the credentials, the server counts as unreachable. The driver then tries
+	// again.
 	Credentials func(ctx context.Context, peer Peer) (username string, password Secret, err error)
 
 	DB         int

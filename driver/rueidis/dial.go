@@ -84,10 +84,10 @@ func (n *node) dial(ctx context.Context, network, addr string, nd *net.Dialer, c
 // replyTypes are the bytes that replies in the Redis protocol begin with.
 const replyTypes = "+-:$*_#,(!=%~>|"
 
-// firstReply sends PING and reads one line. So a server that is silent, that is
-// not Redis, or that turns clients away is found out while no call has been sent.
-// A server that has reached its client limit, or that runs in protected mode,
-// sends an error unasked and closes the connection.
+// firstReply sends PING and reads one line. So it finds a server that is silent,
+// that is not Redis, or that rejects clients before a call is sent. A server that
+// has reached its client limit, or that runs in protected mode, sends an error
+// without a request and closes the connection.
 func firstReply(conn net.Conn, end time.Time) error {
 	_ = conn.SetDeadline(end)
 	_, err := conn.Write([]byte("*1\r\n$4\r\nPING\r\n"))

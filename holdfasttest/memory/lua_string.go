@@ -112,7 +112,7 @@ func concatText(v lua.LValue) (string, bool) {
 	}
 }
 
-// concatObjects joins values of which some are neither texts nor numbers, from the right, by
+// concatObjects joins values, some neither texts nor numbers, from the right, by
 // their metamethods.
 func (m *meter) concatObjects(vm *lua.LState) int {
 	right := vm.Get(vm.GetTop())

@@ -37,9 +37,9 @@
 //
 // # The queue at the server
 //
-// Most kinds have a queue at the server, too, in which the clients wait that ask for
-// a name ([Kind].Queued). A release grants the lock to the first of them, which does
-// not ask (queue.go). A kind says with [script.Traits].Queued that its queue is used.
+// Most kinds also have a queue at the server, for the clients that ask for a name
+// ([Kind].Queued). A release grants the lock to the first of them without another
+// request (queue.go). A kind says with [script.Traits].Queued that its queue is used.
 // If the server refuses the queue, the same kind is used without it.
 //
 // # Hand-off

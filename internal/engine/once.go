@@ -22,8 +22,8 @@ func (e *Engine) completeLater(order driver.Call, r numbered.Request) bool {
 type Order func(request string) driver.Call
 
 // Once sends an order that the server executes once, even if it is sent several times. It
-// retries for a second. If later is not nil, the end of ctx does not stop it, and if there
-// is no answer, the engine sends later in the background.
+// retries for a second. If later is not nil, it goes on after the end of ctx, and without
+// an answer the engine sends later in the background.
 func (e *Engine) Once(ctx context.Context, order, later Order) (driver.Reply, error) {
 	if err := e.begin(); err != nil {
 		return driver.Reply{}, err

@@ -186,8 +186,8 @@ func (e *Engine) Tap(concerns func(channel, payload string) bool, names ...strin
 	return e.hub.Tap(concerns, names...)
 }
 
-// Await waits for a notice of a tap, for at most a poll interval. The interval is shorter if
-// notices cannot arrive, or do not suffice.
+// Await waits for a notice of a tap, for at most a poll interval. The interval is shorter
+// unless suffice is set and notices can arrive.
 func (e *Engine) Await(ctx context.Context, t *wait.Tap, suffice bool, timer **time.Timer) (woken bool, err error) {
 	d := e.o.PollBlind
 	if suffice && t.Live() {

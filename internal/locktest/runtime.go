@@ -71,8 +71,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Receive waits for a value for as long as limit. The time in which this process
-// does not run does not count.
+// Receive waits for a value for as long as limit. Only the time in which this process
+// runs counts.
 func Receive[T any](ch <-chan T, limit time.Duration) (v T, ok bool) {
 	for start, left := time.Now(), limit; ; left = max(limit-Took(start), runBeat) {
 		over := left <= 0 || Took(start) >= limit // before the look: a value that comes after the limit counts

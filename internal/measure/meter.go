@@ -201,9 +201,8 @@ func (l *leases) ended(ctx context.Context, e observe.Event) {
 	}
 }
 
-// Ends reports whether an event of type Released or Lost is the end of a lease. The release
-// of a lost lease is not: its loss was the end. The release of permits that no lease holds
-// is not either.
+// Ends reports whether an event of type Released or Lost is the end of a lease. It is false
+// for the release of a lost lease, whose loss was the end, and for permits without a lease.
 func Ends(e observe.Event) bool {
 	return e.Type == observe.Lost || e.Type == observe.Released && e.ID != 0 && (e.Err == nil || !errors.Is(e.Err, holdfast.ErrLost))
 }

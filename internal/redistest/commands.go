@@ -75,8 +75,8 @@ func (s *Server) Channels(tb testing.TB) []string {
 	return list
 }
 
-// ShardChannels returns the sharded channels that have subscribers. There are none
-// on a server that does not have them.
+// ShardChannels returns the sharded channels that have subscribers. Servers before
+// Redis 7 have none.
 func (s *Server) ShardChannels(tb testing.TB) []string {
 	tb.Helper()
 	if !HasSharded() {

@@ -98,8 +98,8 @@ func (m *Migration) Finish() {
 	m.c.awaitOwner(slot, m.to)
 }
 
-// Cancel ends the migration. The slot stays on its old node. No key may have
-// moved: the nodes have no way to move it back without hiding it from clients.
+// Cancel ends the migration. The slot stays on its old node. Call it before
+// a key has moved: to move one back, the nodes would hide it from clients.
 func (m *Migration) Cancel() {
 	m.c.tb.Helper()
 	if n := m.to.Int(m.c.tb, "CLUSTER", "COUNTKEYSINSLOT", m.slot); n > 0 {

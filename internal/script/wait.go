@@ -52,8 +52,8 @@ type Deadlock struct {
 	Waits few[Wait] `json:"waits"`
 }
 
-// few is a list of which at most maxWaits elements are decoded. The length of the text does
-// not bound the memory: three bytes of JSON can be an element of 200 bytes.
+// few is a list. At most maxWaits of its elements are decoded: the length of the text does
+// not bound the memory, since three bytes of JSON can be an element of 200 bytes.
 type few[T any] []T
 
 // UnmarshalJSON decodes the first elements of a list.

@@ -120,13 +120,13 @@ const (
 // A Settler settles the owners of one client, in the background.
 type Settler struct {
 	d     driver.Driver
-	grace time.Duration // so long the server must answer before an open request cannot be executed any more
+	grace time.Duration // the server must answer for this long before an open request cannot be executed any more
 	limit time.Duration // of one request
 
 	mu      sync.Mutex
 	pending owners
 	busy    map[string][]*Owner // by node with a request under way: those that are due meanwhile
-	settled map[string]*Owner   // of which a request was open, by name
+	settled map[string]*Owner   // by name; a request of each was open
 	order   []string            // of settled, the oldest first
 	again   int                 // how many were settled again since then
 	since   time.Duration

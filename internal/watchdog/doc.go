@@ -6,9 +6,9 @@
 //	   ├────── the warning has passed, or the server says "not the owner" ──▶ lost
 //	   └────── Drop ──▶ released by its holder
 //
-// A lost lease calls its [LossHandler] once. What the watchdog knows of a lease is in one
-// struct, which its lock guards. The answer to a renewal is applied to it under the lock;
-// the losses are told, and then logged, without.
+// A lost lease calls its [LossHandler] once. One struct has the state of a lease, and the
+// lock of the watchdog guards it. The watchdog applies the answer to a renewal under the
+// lock. It reports and then logs losses after it has released the lock.
 //
 // # Time
 //
