@@ -49,7 +49,7 @@ func TestFromRedissonExamples(t *testing.T) {
 			t.Errorf("example_redisson_test.go lacks what the page shows:\n%s", f)
 		}
 	}
-	if java := fenced(page, "java"); len(java) < 6 || len(shown) < len(java) {
+	if java := fenced(page, "java"); len(java) < 5 || len(shown) < len(java) {
 		t.Errorf("%d pieces of Java, %d of Go", len(java), len(shown))
 	}
 }
