@@ -14,15 +14,15 @@ import (
 func TestPingPlan(t *testing.T) {
 	var p pingPlan
 	var at []int
-	for tick := range 64 {
-		if tick == 50 {
+	for tick := range 120 {
+		if tick == 80 {
 			p.restart()
 		}
 		if p.due() {
 			at = append(at, tick)
 		}
 	}
-	if want := []int{0, 2, 6, 14, 30, 46, 50, 52, 56}; !slices.Equal(at, want) {
+	if want := []int{0, 8, 38, 68, 80, 88, 118}; !slices.Equal(at, want) {
 		t.Errorf("PING at the ticks %d, want %d", at, want)
 	}
 }
@@ -35,7 +35,7 @@ func TestPingAfterMessage(t *testing.T) {
 		s.pingDue(&p)
 	}
 	if s.pingDue(&p) {
-		t.Fatal("PING after 11 ticks")
+		t.Fatal("PING at the eleventh tick")
 	}
 	s.handle("message", "c0", "", 1)
 	if !s.pingDue(&p) {

@@ -235,23 +235,26 @@ func (s *subscriber) serve(generation uint64) error {
 // subTick is how often a subscriber examines its connection.
 const subTick = time.Second
 
-// maxPingTicks is the longest time between two PINGs, in ticks. A dead connection on which
-// nothing has happened for that long is noticed so late.
-const maxPingTicks = 16
+// pingGaps are the ticks between two PINGs on a connection for messages, of which the last
+// one repeats. A message or a new subscription begins them again, because messages may follow
+// that must not be missed. A dead connection that something in between keeps open is noticed
+// that late.
+var pingGaps = [...]int{1, 8, 30}
 
-// A pingPlan says when to send PING on a connection for messages: after 1, 2, 4, 8 and then
-// every 16 ticks. A message or a new subscription begins the plan again, because messages
-// may follow that must not be missed.
-type pingPlan struct{ gap, ticks int }
+// A pingPlan says when to send PING.
+type pingPlan struct {
+	sent  int // PINGs, at most the index of the last gap
+	ticks int // since the last one
+}
 
 func (p *pingPlan) restart() { *p = pingPlan{} }
 
 // due reports whether to send PING at this tick.
 func (p *pingPlan) due() bool {
-	if p.ticks++; p.ticks < p.gap {
+	if p.ticks++; p.ticks < pingGaps[p.sent] {
 		return false
 	}
-	p.ticks, p.gap = 0, min(max(2*p.gap, 2), maxPingTicks)
+	p.ticks, p.sent = 0, min(p.sent+1, len(pingGaps)-1)
 	return true
 }
 

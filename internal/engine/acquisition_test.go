@@ -22,7 +22,7 @@ func TestLookAfter(t *testing.T) {
 		"first, a short lease":     {1, time.Second, false, 1001 * time.Millisecond},
 		"first, without end":       {1, -1, false, poll},
 		"second, a short lease":    {2, time.Second, false, 1006 * time.Millisecond},
-		"far behind":               {250, time.Second, false, 10 * time.Second},
+		"far behind":               {125, time.Second, false, 10 * time.Second},
 		"at the end":               {1e6, time.Second, false, maxLook},
 		"an open request":          {250, time.Minute, true, openLook},
 		"an open request, a short": {1, 500 * time.Millisecond, true, 501 * time.Millisecond},

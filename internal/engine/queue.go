@@ -39,7 +39,7 @@ const (
 	firstLook = time.Second           // the server tells a younger waiter not that it is the first
 	openLook  = time.Second           // between two looks while a request without an answer may acquire the lock
 	lookStep  = 5 * time.Millisecond  // between two waiters that ask
-	lookSpace = 40 * time.Millisecond // per place, between two looks of a waiter that is not the first
+	lookSpace = 80 * time.Millisecond // per place, between two looks of a waiter that is not the first
 	maxLook   = 20 * time.Second      // between two looks
 	lookers   = 8                     // so many at the front of the queue ask when the lease of the holder ends
 
