@@ -31,7 +31,7 @@ type AtomicLong struct {
 // AtomicLong returns the number with the given name. The name is its key on the
 // server. It must follow the rules of [Client.Mutex].
 func (c *Client) AtomicLong(name string) *AtomicLong {
-	return &AtomicLong{newNamed(c, "atomic long", name, nil), script.NewAtomicLong(c.prefixed(name))}
+	return &AtomicLong{newNamed(c, "atomic long", name, settings{}), script.NewAtomicLong(c.prefixed(name))}
 }
 
 // Load returns the number.

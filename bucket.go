@@ -43,7 +43,7 @@ type Bucket[T any] struct {
 //
 // The name must follow the rules of [Client.Mutex].
 func NewBucket[T any](client *Client, name string, codec Codec[T]) *Bucket[T] {
-	b := &Bucket[T]{newNamed(client, "bucket", name, nil), script.NewBucket(client.prefixed(name)), codec}
+	b := &Bucket[T]{newNamed(client, "bucket", name, settings{}), script.NewBucket(client.prefixed(name)), codec}
 	if client == nil {
 		b.set.fail(invalid("the client is nil"))
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// Permits declares how many permits a semaphore has. It is an option of
-// [Client.LeasedSemaphore] and [Client.Semaphore]. A call that takes permits then
+// Permits declares how many permits a semaphore has. A call that takes permits then
 // creates the semaphore if it does not exist, also after the server has lost its
 // data. So no process has to call TrySet.
 //
@@ -24,41 +23,29 @@ import (
 // A [Semaphore] does not know its total, so an existing one keeps its number: change it
 // with [Semaphore.Add]. Permits that a program took before the server lost its data, and
 // releases afterwards, are added to the new ones.
-func Permits(n int) Option {
-	return func(s *settings) {
+func Permits(n int) SemaphoreOption {
+	return option(func(s *settings) {
 		if err := checkCount("Permits", n, 1); err != nil {
 			s.fail(err)
 		}
 		s.permits = n
-	}
+	})
 }
 
-// WithRate declares the rate of a rate limiter. It is an option of
-// [Client.RateLimiter]. A call that takes permits then sets the rate if there is none,
+// WithRate declares the rate of a rate limiter. A call that takes permits then sets the rate if there is none,
 // also after the server has lost its data or Rate.KeepAlive has passed. So no process has
 // to call TrySetRate.
 //
 // If the limiter has another rate, the client that comes last decides: its first call
 // that takes permits changes the rate, as [RateLimiter.UpdateRate] does, and logs it.
 // Later calls of the client do not change it, see [Permits].
-func WithRate(r Rate) Option {
-	return func(s *settings) {
+func WithRate(r Rate) RateOption {
+	return option(func(s *settings) {
 		if err := r.check(); err != nil {
 			s.fail(err)
 		}
 		s.rate = r
-	}
-}
-
-// declares returns an error if an option declares something that the kind does not have.
-func (s *settings) declares(kind string) error {
-	if s.permits != 0 && kind != semaphoreKind && kind != leasedKind {
-		return invalid("Permits is for Client.LeasedSemaphore and Client.Semaphore, not for a %s", kind)
-	}
-	if s.rate != (Rate{}) && kind != limiterKind {
-		return invalid("WithRate is for Client.RateLimiter, not for a %s", kind)
-	}
-	return nil
+	})
 }
 
 // enough returns an error if a call wants more permits than are declared. It would wait

@@ -30,8 +30,8 @@ type Election struct {
 
 // Election returns the election with the given name. The options apply to all
 // of its calls.
-func (c *Client) Election(name string, opts ...Option) *Election {
-	o := newNamed(c, "election", name, opts)
+func (c *Client) Election(name string, opts ...LockOption) *Election {
+	o := newNamed(c, "election", name, with(settings{}, opts))
 	o.set.nonReentrant, o.steady = true, true
 	return &Election{o, script.NewElection(c.prefixed(name))}
 }
@@ -45,23 +45,23 @@ const maxSaid = 64 << 10
 // errors are those of [Mutex.Lock]. The error matches [ErrReentrant] if ctx is
 // the context of a leader, and [ErrLost] if the lead was lost before it was
 // announced.
-func (e *Election) Campaign(ctx context.Context, candidate string, opts ...Option) (*Lease, error) {
+func (e *Election) Campaign(ctx context.Context, candidate string, opts ...LockOption) (*Lease, error) {
 	return e.campaign(ctx, "campaign in", candidate, engine.Forever, opts)
 }
 
 // TryCampaign becomes the leader if there is none. Otherwise it returns
 // [ErrNotAcquired] at once, or after [Wait].
-func (e *Election) TryCampaign(ctx context.Context, candidate string, opts ...Option) (*Lease, error) {
+func (e *Election) TryCampaign(ctx context.Context, candidate string, opts ...LockOption) (*Lease, error) {
 	return e.campaign(ctx, "campaign in", candidate, 0, opts)
 }
 
-func (e *Election) campaign(ctx context.Context, op, candidate string, wait time.Duration, opts []Option) (*Lease, error) {
+func (e *Election) campaign(ctx context.Context, op, candidate string, wait time.Duration, opts []LockOption) (*Lease, error) {
 	if err := checkSaid(candidate); err != nil {
 		return nil, e.fail(op, err)
 	}
 	// OnAcquire is called, and AtLeast applies, when observers can see the leader.
-	set := e.set.with(opts)
-	lease, err := e.acquire(ctx, op, e.wire, wait, append(opts[:len(opts):len(opts)], func(s *settings) { s.onAcquire, s.atLeast = nil, 0 }))
+	set := with(e.set, opts)
+	lease, err := e.acquire(ctx, op, e.wire, wait, append(opts[:len(opts):len(opts)], option(func(s *settings) { s.onAcquire, s.atLeast = nil, 0 })))
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (e *Election) Depose(ctx context.Context) (bool, error) {
 // returns the error of fn. It also ends when ctx is done. If ctx is done, every
 // error that Lead returns also matches the error of ctx and its cause. Lead does
 // not end because the server cannot be reached.
-func (e *Election) Lead(ctx context.Context, candidate string, fn func(context.Context) error, opts ...Option) error {
+func (e *Election) Lead(ctx context.Context, candidate string, fn func(context.Context) error, opts ...LockOption) error {
 	if fn == nil {
 		return e.fail("lead", invalid("the function is nil"))
 	}
@@ -160,7 +160,7 @@ func (e *Election) Lead(ctx context.Context, candidate string, fn func(context.C
 const leadPause = 10 * time.Millisecond
 
 // lead runs fn for one term. It reports whether the term ended before fn did.
-func (e *Election) lead(ctx context.Context, candidate string, fn func(context.Context) error, opts []Option) (again bool, err error) {
+func (e *Election) lead(ctx context.Context, candidate string, fn func(context.Context) error, opts []LockOption) (again bool, err error) {
 	goesOn := func(err error) bool {
 		return (errors.Is(err, ErrLost) || errors.Is(err, ErrUnavailable)) && !errors.Is(err, ErrClosed)
 	}
@@ -206,14 +206,14 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 // not end it, all other errors do. Of the options, only [Poll] applies.
 //
 //	for leader, err := range election.Observe(ctx) {
-func (e *Election) Observe(ctx context.Context, opts ...Option) iter.Seq2[Leader, error] {
+func (e *Election) Observe(ctx context.Context, opts ...WaitOption) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		set := settings{err: e.set.err, pause: e.set.pause}.with(opts)
+		set := with(settings{err: e.set.err, pause: e.set.pause}, opts)
 		if set.waitSet {
 			set.fail(invalid("Wait does not apply to Observe: cancel its context instead"))
 		}
 		set.fail(e.ready(ctx))
-		if set.leaseless("observer"); set.err != nil {
+		if set.err != nil {
 			yield(Leader{}, e.fail("observe", set.err))
 			return
 		}

@@ -28,24 +28,24 @@ type FairMutex struct{ exclusive }
 
 // FairMutex returns the fair mutex with the given name. Names and options are
 // those of [Client.Mutex].
-func (c *Client) FairMutex(name string, opts ...Option) *FairMutex {
-	return &FairMutex{exclusive{newNamed(c, "fair mutex", name, opts), script.NewFair(c.prefixed(name))}}
+func (c *Client) FairMutex(name string, opts ...LockOption) *FairMutex {
+	return &FairMutex{exclusive{newNamed(c, "fair mutex", name, with(settings{}, opts)), script.NewFair(c.prefixed(name))}}
 }
 
 // Lock waits in the queue until it holds the mutex, or until ctx is done.
 // Otherwise it is like [Mutex.Lock].
-func (m *FairMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (m *FairMutex) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.acquire(ctx, "lock", m.wire, engine.Forever, opts)
 }
 
 // TryLock acquires the mutex if it is free and the queue is empty. Otherwise it
 // returns [ErrNotAcquired] at once. With [Wait] it waits in the queue.
-func (m *FairMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (m *FairMutex) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.acquire(ctx, "try lock", m.wire, 0, opts)
 }
 
 // Do runs fn while holding the mutex, like [Mutex.Do].
-func (m *FairMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
+func (m *FairMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
 	return do(ctx, m, fn, opts)
 }
 

@@ -37,25 +37,25 @@ type FencedMutex struct {
 
 // FencedMutex returns the fenced mutex with the given name. Names and options
 // are those of [Client.Mutex].
-func (c *Client) FencedMutex(name string, opts ...Option) *FencedMutex {
+func (c *Client) FencedMutex(name string, opts ...LockOption) *FencedMutex {
 	wire := script.NewFenced(c.prefixed(name))
-	return &FencedMutex{exclusive{newNamed(c, "fenced mutex", name, opts), wire}, wire}
+	return &FencedMutex{exclusive{newNamed(c, "fenced mutex", name, with(settings{}, opts)), wire}, wire}
 }
 
 // Lock waits until it holds the mutex, or until ctx is done, like [Mutex.Lock].
 // [Lease.Token] returns the token.
-func (m *FencedMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (m *FencedMutex) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.acquire(ctx, "lock", m.wire, engine.Forever, opts)
 }
 
 // TryLock acquires the mutex if it is free, like [Mutex.TryLock].
-func (m *FencedMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (m *FencedMutex) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.acquire(ctx, "try lock", m.wire, 0, opts)
 }
 
 // Do runs fn while holding the mutex, like [Mutex.Do]. In fn, the token is
 // LeaseOf(ctx).Token().
-func (m *FencedMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
+func (m *FencedMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
 	return do(ctx, m, fn, opts)
 }
 

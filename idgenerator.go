@@ -46,7 +46,7 @@ type IDGenerator struct {
 // its counter on the server. It must follow the rules of [Client.Mutex].
 func (c *Client) IDGenerator(name string) *IDGenerator {
 	wire := script.NewIDGenerator(c.prefixed(name))
-	g := &IDGenerator{newNamed(c, "id generator", name, nil), wire, nil}
+	g := &IDGenerator{newNamed(c, "id generator", name, settings{}), wire, nil}
 	if c.usable() == nil {
 		g.ids = ids.NewSeries(c.engine, c.combined, wire)
 	}

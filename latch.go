@@ -26,9 +26,9 @@ type Latch struct {
 }
 
 // Latch returns the latch with the given name. The name must follow the rules
-// of [Client.Mutex]. Of the options, only [Wait] and [Poll] apply.
-func (c *Client) Latch(name string, opts ...Option) *Latch {
-	return &Latch{newNamed(c, "latch", name, opts).leaseless(), script.NewLatch(c.prefixed(name))}
+// of [Client.Mutex].
+func (c *Client) Latch(name string, opts ...WaitOption) *Latch {
+	return &Latch{newNamed(c, "latch", name, with(settings{}, opts)), script.NewLatch(c.prefixed(name))}
 }
 
 // TrySet closes the latch and sets its count, if the latch is open. It reports
@@ -63,10 +63,9 @@ func (l *Latch) CountDown(ctx context.Context) (left int, err error) {
 // bounds the time. The errors are those of [Mutex.Lock]. A waiter checks the
 // latch after every message, after every new subscription, and every
 // [Options].PollInterval, so it also wakes up if a message was lost.
-func (l *Latch) Wait(ctx context.Context, opts ...Option) error {
-	set := l.with(opts)
+func (l *Latch) Wait(ctx context.Context, opts ...WaitOption) error {
+	set := with(l.set, opts)
 	set.fail(l.ready(ctx))
-	set.leaseless(l.kind)
 	if set.err != nil {
 		return l.fail("wait for", set.err)
 	}

@@ -34,8 +34,8 @@ const leasedKind = "leased semaphore"
 // LeasedSemaphore returns the semaphore with the given name. The name must
 // follow the rules of [Client.Mutex]. The options apply to all of its calls.
 // [Permits] declares how many permits it has.
-func (c *Client) LeasedSemaphore(name string, opts ...Option) *LeasedSemaphore {
-	o := newNamed(c, leasedKind, name, opts)
+func (c *Client) LeasedSemaphore(name string, opts ...PermitOption) *LeasedSemaphore {
+	o := newNamed(c, leasedKind, name, with(settings{}, opts))
 	o.repeats = true
 	s := &LeasedSemaphore{o}
 	s.creates = s.declare()
@@ -84,7 +84,7 @@ const maxPermits = 1000
 // The errors are those of [Mutex.Lock]. Permits that are granted after ctx is
 // done are released. See [Semaphore.Acquire] for a semaphore that does not
 // exist, and for the order of waiters.
-func (s *LeasedSemaphore) Acquire(ctx context.Context, permits int, opts ...Option) (*Lease, error) {
+func (s *LeasedSemaphore) Acquire(ctx context.Context, permits int, opts ...LockOption) (*Lease, error) {
 	return s.take(ctx, "acquire", permits, engine.Forever, opts)
 }
 
@@ -92,11 +92,11 @@ func (s *LeasedSemaphore) Acquire(ctx context.Context, permits int, opts ...Opti
 // of this client waits for permits. Otherwise it returns [ErrNotAcquired] at
 // once, or after [Wait]. [Remaining] returns how long it takes until the next
 // lease of another holder ends.
-func (s *LeasedSemaphore) TryAcquire(ctx context.Context, permits int, opts ...Option) (*Lease, error) {
+func (s *LeasedSemaphore) TryAcquire(ctx context.Context, permits int, opts ...LockOption) (*Lease, error) {
 	return s.take(ctx, "try acquire", permits, 0, opts)
 }
 
-func (s *LeasedSemaphore) take(ctx context.Context, op string, permits int, wait time.Duration, opts []Option) (*Lease, error) {
+func (s *LeasedSemaphore) take(ctx context.Context, op string, permits int, wait time.Duration, opts []LockOption) (*Lease, error) {
 	if permits < 1 || permits > maxPermits {
 		return nil, s.fail(op, invalid("the number of permits is %d: choose between 1 and %d", permits, maxPermits))
 	}
@@ -107,7 +107,7 @@ func (s *LeasedSemaphore) take(ctx context.Context, op string, permits int, wait
 }
 
 // Do runs fn while holding the given number of permits, like [Mutex.Do].
-func (s *LeasedSemaphore) Do(ctx context.Context, permits int, fn func(context.Context) error, opts ...Option) error {
+func (s *LeasedSemaphore) Do(ctx context.Context, permits int, fn func(context.Context) error, opts ...LockOption) error {
 	return do(ctx, s.Locker(permits), fn, opts)
 }
 
@@ -120,11 +120,11 @@ type permitLocker struct {
 	permits int
 }
 
-func (l *permitLocker) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (l *permitLocker) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return l.Acquire(ctx, l.permits, opts...)
 }
 
-func (l *permitLocker) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (l *permitLocker) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return l.TryAcquire(ctx, l.permits, opts...)
 }
 

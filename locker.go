@@ -12,21 +12,21 @@ type Locker interface {
 	// Name returns the name of the lock.
 	Name() string
 	// Lock waits until it holds the lock, or until ctx is done.
-	Lock(ctx context.Context, opts ...Option) (*Lease, error)
+	Lock(ctx context.Context, opts ...LockOption) (*Lease, error)
 	// TryLock acquires the lock if it is free. It waits only with the option
 	// Wait.
-	TryLock(ctx context.Context, opts ...Option) (*Lease, error)
+	TryLock(ctx context.Context, opts ...LockOption) (*Lease, error)
 }
 
 // Do runs fn while holding any lock, like [Mutex.Do].
-func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...Option) error {
+func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...LockOption) error {
 	return do(ctx, l, fn, opts)
 }
 
 // DoValue runs fn while holding a lock, like [Mutex.Do], and returns its value.
 // Use the value only if the error is nil. Otherwise it may have been computed
 // after the lock was lost.
-func DoValue[T any](ctx context.Context, l Locker, fn func(context.Context) (T, error), opts ...Option) (T, error) {
+func DoValue[T any](ctx context.Context, l Locker, fn func(context.Context) (T, error), opts ...LockOption) (T, error) {
 	var value T
 	if fn == nil {
 		return value, do(ctx, l, nil, opts)
@@ -38,7 +38,7 @@ func DoValue[T any](ctx context.Context, l Locker, fn func(context.Context) (T, 
 	return value, err
 }
 
-func do(ctx context.Context, l Locker, fn func(context.Context) error, opts []Option) (err error) {
+func do(ctx context.Context, l Locker, fn func(context.Context) error, opts []LockOption) (err error) {
 	switch {
 	case l == nil:
 		return &Error{Op: "do", Err: invalid("the lock is nil")}
@@ -70,7 +70,7 @@ func sameLoss(a, b error) bool {
 // interface. Prefer Lock or Do. A sync.Locker cannot return an error, so its
 // Lock panics if l.Lock returns an error, and its Unlock panics if the lock was
 // lost. It cannot enter a lock again.
-func SyncLocker(ctx context.Context, l Locker, opts ...Option) sync.Locker {
+func SyncLocker(ctx context.Context, l Locker, opts ...LockOption) sync.Locker {
 	if l == nil {
 		panic("holdfast: SyncLocker: the lock is nil: pass one, for example from Client.Mutex")
 	}
@@ -80,7 +80,7 @@ func SyncLocker(ctx context.Context, l Locker, opts ...Option) sync.Locker {
 type syncLocker struct {
 	ctx  context.Context
 	lock Locker
-	opts []Option
+	opts []LockOption
 
 	// mu is locked from Lock to Unlock, even if the lease is lost in between, so
 	// that a call of Unlock cannot release the lease of a later Lock.

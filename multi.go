@@ -87,7 +87,7 @@ func (r *RLocker) target() (*named, engine.Kind)   { return &r.named, r.wire }
 
 // Lock waits until it holds all locks, or until ctx is done. Otherwise it is
 // like [Mutex.Lock]. A lease time starts when the last lock is granted.
-func (m *MultiMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (m *MultiMutex) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.acquireAll(ctx, "lock", engine.Forever, opts)
 }
 
@@ -99,17 +99,17 @@ func (m *MultiMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
 // clients, several slots of a cluster, a [FairMutex]) a failed attempt acquires
 // and releases some of the locks. A [FencedMutex] then uses up a token, and
 // keyspace listeners receive events.
-func (m *MultiMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (m *MultiMutex) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.acquireAll(ctx, "try lock", 0, opts)
 }
 
 // Do runs fn while holding all locks, like [Mutex.Do].
-func (m *MultiMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
+func (m *MultiMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
 	return do(ctx, m, fn, opts)
 }
 
-func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Duration, opts []Option) (*Lease, error) {
-	s := m.with(opts)
+func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Duration, opts []LockOption) (*Lease, error) {
+	s := with(m.set, opts)
 	if len(m.locks) == 0 {
 		s.fail(invalid("Multi has no locks: pass at least one"))
 	}

@@ -26,8 +26,8 @@ type Mutex struct{ exclusive }
 // allowed only for a hash tag, as in "order:{42}". The prefixes of Redisson's
 // other keys and "holdfast:" are reserved. If the name or an option is invalid,
 // each call returns an error that matches [ErrInvalid].
-func (c *Client) Mutex(name string, opts ...Option) *Mutex {
-	return &Mutex{exclusive{newNamed(c, "mutex", name, opts), script.NewMutex(c.prefixed(name))}}
+func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
+	return &Mutex{exclusive{newNamed(c, "mutex", name, with(settings{}, opts)), script.NewMutex(c.prefixed(name))}}
 }
 
 // Lock waits until it holds the mutex, or until ctx is done. If ctx comes from
@@ -40,7 +40,7 @@ func (c *Client) Mutex(name string, opts ...Option) *Mutex {
 // cause. The error matches [ErrUnavailable] if the server could not serve for
 // [Options].RetryTimeout, and [ErrRefused] if the server refuses the request. A
 // lock that is granted after ctx is done is released.
-func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (m *Mutex) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.acquire(ctx, "lock", m.wire, engine.Forever, opts)
 }
 
@@ -53,7 +53,7 @@ func (m *Mutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
 // request, this takes at most 1.5 s plus the timeout of a request. This timeout
 // is a parameter of [Open], 2 s by default. If the grant waits for replicas, add
 // the timeout of [Replication].
-func (m *Mutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (m *Mutex) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.acquire(ctx, "try lock", m.wire, 0, opts)
 }
 
@@ -64,7 +64,7 @@ func (m *Mutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
 // the error of fn, joined with the error of [Lease.Release]: [ErrLost] if the
 // lock was lost before fn returned, [ErrUnavailable] if the lock could not be
 // released.
-func (m *Mutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
+func (m *Mutex) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
 	return do(ctx, m, fn, opts)
 }
 

@@ -27,24 +27,18 @@ type named struct {
 	creates func(ctx context.Context, missing bool) error // see declare; nil: nothing is declared
 }
 
-func newNamed(c *Client, kind, name string, opts []Option) named {
-	o := newClientless(kind, c.prefixed(name), opts)
+func newNamed(c *Client, kind, name string, set settings) named {
+	o := newClientless(kind, c.prefixed(name), set)
 	o.client, o.given = c, name
 	o.set.fail(c.usable())
 	return o
 }
 
 // newClientless returns an object that belongs to no single client.
-func newClientless(kind, name string, opts []Option) named {
-	o := named{kind: kind, given: name, name: name, set: settings{}.with(opts)}
+func newClientless(kind, name string, set settings) named {
+	o := named{kind: kind, given: name, name: name, set: set}
 	if err := script.CheckName(name); err != nil {
 		o.set.fail(invalid("%w", err))
-	}
-	if o.set.writerFirst && kind != writeKind {
-		o.set.fail(invalid("WriterFirst is for Client.RWMutex, not for a %s", kind))
-	}
-	if err := o.set.declares(kind); err != nil {
-		o.set.fail(err)
 	}
 	return o
 }
@@ -70,25 +64,6 @@ func checkContext(ctx context.Context) error {
 	return nil
 }
 
-// leaseless rejects options that only apply to leases.
-func (o named) leaseless() named {
-	o.set.leaseless(o.kind)
-	return o
-}
-
-// with returns the settings of a call. Options that must be the same in all calls are not
-// allowed in one.
-func (o *named) with(opts []Option) settings {
-	s := o.set.with(opts)
-	if s.writerFirst != o.set.writerFirst {
-		s.fail(invalid("WriterFirst is for Client.RWMutex, not for a call"))
-	}
-	if s.permits != o.set.permits || s.rate != o.set.rate {
-		s.fail(invalid("Permits and WithRate are for methods of Client, not for a call"))
-	}
-	return s
-}
-
 // fits returns an error if the settings do not fit the kind, or if the clock skew of the
 // client would use up most of the lease time.
 func (o *named) fits(s settings, k engine.Kind) error {
@@ -109,11 +84,11 @@ func (o *named) fits(s settings, k engine.Kind) error {
 func (o *named) Name() string { return o.given }
 
 // acquire acquires a lock, or enters it again if ctx holds it already.
-func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time.Duration, opts []Option) (*Lease, error) {
+func (o *named) acquire(ctx context.Context, op string, k engine.Kind, wait time.Duration, opts []LockOption) (*Lease, error) {
 	if err := o.ready(ctx); err != nil {
 		return nil, o.fail(op, err)
 	}
-	s := o.with(opts)
+	s := with(o.set, opts)
 	if err := o.fits(s, k); err != nil {
 		s.fail(err)
 	}

@@ -6,9 +6,61 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// An Option configures one call or, if it is passed to a method such as
-// [Client.Mutex], all calls of that object.
-type Option func(*settings)
+// A LockOption configures one acquisition of a lock or of permits with a lease or, if it is
+// passed to a method such as [Client.Mutex], all calls of that object.
+type LockOption interface {
+	RWOption
+	PermitOption
+	lock()
+}
+
+// A WaitOption configures how a call waits. It is also every other option.
+type WaitOption interface {
+	LockOption
+	SemaphoreOption
+	RateOption
+	wait()
+}
+
+// An RWOption is an option of [Client.RWMutex].
+type RWOption interface {
+	settable
+	rw()
+}
+
+// A PermitOption is an option of [Client.LeasedSemaphore].
+type PermitOption interface {
+	settable
+	permit()
+}
+
+// A SemaphoreOption is an option of [Client.Semaphore] and [Client.LeasedSemaphore].
+type SemaphoreOption interface {
+	PermitOption
+	semaphore()
+}
+
+// A RateOption is an option of [Client.RateLimiter].
+type RateOption interface {
+	settable
+	rate()
+}
+
+// settable is what all options have.
+type settable interface{ apply(*settings) }
+
+// An option is every option. The functions that return one narrow it to its use.
+type option func(*settings)
+
+var _ WaitOption = option(nil)
+
+func (o option) apply(s *settings) { o(s) }
+func (option) lock()               {}
+func (option) wait()               {}
+func (option) rw()                 {}
+func (option) permit()             {}
+func (option) semaphore()          {}
+func (option) rate()               {}
 
 type settings struct {
 	lease        time.Duration // zero: the watchdog renews
@@ -34,26 +86,19 @@ func (s *settings) fail(err error) {
 
 // with returns the settings changed by opts. It does not allocate if there are
 // no options, which is the common case.
-func (s settings) with(opts []Option) settings {
+func with[O settable](s settings, opts []O) settings {
 	if len(opts) == 0 {
 		return s
 	}
 	changed := s
 	for _, o := range opts {
-		if o == nil {
+		if any(o) == nil {
 			changed.fail(invalid("an option is nil"))
 			continue
 		}
-		o(&changed)
+		o.apply(&changed)
 	}
 	return changed
-}
-
-// leaseless records an error if an option is set that only applies to leases.
-func (s *settings) leaseless(kind string) {
-	if s.lease != 0 || s.renewal != 0 || s.atLeast != 0 || s.nonReentrant || s.writerFirst || s.onAcquire != nil || s.onRelease != nil {
-		s.fail(invalid("options for leases do not apply to the %s: remove them", kind))
-	}
 }
 
 func (s *settings) request(wait time.Duration) engine.Request {
@@ -72,13 +117,13 @@ func (s *settings) request(wait time.Duration) engine.Request {
 // end that any of them requested. So a longer inner lease also extends the
 // outer lease, even after the inner lease was released. An inner lease without
 // LeaseTime extends the outer lease, too.
-func LeaseTime(d time.Duration) Option {
-	return func(s *settings) {
+func LeaseTime(d time.Duration) LockOption {
+	return option(func(s *settings) {
 		if d < minLease || d > maxLease {
 			s.fail(invalid("LeaseTime is %v: choose between %v and %v", d, minLease, maxLease))
 		}
 		s.lease = d.Truncate(time.Millisecond)
-	}
+	})
 }
 
 // WatchdogTimeout sets the lease time of leases that the watchdog renews, for one
@@ -89,13 +134,13 @@ func LeaseTime(d time.Duration) Option {
 //
 // Of LeaseTime and WatchdogTimeout, the last one applies. If a lock is entered again,
 // the watchdog renews it for the longest time that was requested, see [LeaseTime].
-func WatchdogTimeout(d time.Duration) Option {
-	return func(s *settings) {
+func WatchdogTimeout(d time.Duration) LockOption {
+	return option(func(s *settings) {
 		if d < minRenewed || d > maxLease {
 			s.fail(invalid("WatchdogTimeout is %v: choose between %v and %v", d, minRenewed, maxLease))
 		}
 		s.lease, s.renewal = 0, d.Truncate(time.Millisecond)
-	}
+	})
 }
 
 // AtLeast makes the lock stay until d has passed since it was acquired, even if it is
@@ -108,13 +153,13 @@ func WatchdogTimeout(d time.Duration) Option {
 // process dies, or the lease is lost, the lock ends with the lease, which may be earlier.
 //
 // AtLeast does not apply to read locks and permits. See also [Lease.ReleaseAfter].
-func AtLeast(d time.Duration) Option {
-	return func(s *settings) {
+func AtLeast(d time.Duration) LockOption {
+	return option(func(s *settings) {
 		if d < minLease || d > maxLease {
 			s.fail(invalid("AtLeast is %v: choose between %v and %v", d, minLease, maxLease))
 		}
 		s.atLeast = d
-	}
+	})
 }
 
 // Wait bounds the time to wait for the lock. If d is less than a millisecond,
@@ -125,26 +170,26 @@ func AtLeast(d time.Duration) Option {
 // A request that is in flight when d has passed gets one more second for its
 // answer, because without the answer the client does not know whether it holds
 // the lock. So a call returns at most one second after d.
-func Wait(d time.Duration) Option {
-	return func(s *settings) {
+func Wait(d time.Duration) WaitOption {
+	return option(func(s *settings) {
 		if d < 0 {
 			s.fail(invalid("Wait is %v: it cannot be negative; omit it to wait until the context is done", d))
 		}
 		s.wait, s.waitSet = min(d.Truncate(time.Millisecond), maxLease), true
-	}
+	})
 }
 
 // NonReentrant makes a call fail with [ErrReentrant] if its context already
 // holds the lock. Without it, the call enters the lock again.
-func NonReentrant() Option {
-	return func(s *settings) { s.nonReentrant = true }
+func NonReentrant() LockOption {
+	return option(func(s *settings) { s.nonReentrant = true })
 }
 
 // OnAcquire calls fn with each acquired lease, before the call that acquired it
 // returns, or before the function of Do runs. If the option is given several
 // times, all functions are called.
-func OnAcquire(fn func(*Lease)) Option {
-	return func(s *settings) {
+func OnAcquire(fn func(*Lease)) LockOption {
+	return option(func(s *settings) {
 		if fn == nil {
 			s.fail(invalid("the function of OnAcquire is nil"))
 		}
@@ -155,14 +200,14 @@ func OnAcquire(fn func(*Lease)) Option {
 			}
 			fn(l)
 		}
-	}
+	})
 }
 
 // OnRelease calls fn after a lease was released. The error is the error that
 // [Lease.Release] will return. It is nil if the release succeeded. If the
 // option is given several times, all functions are called.
-func OnRelease(fn func(*Lease, error)) Option {
-	return func(s *settings) {
+func OnRelease(fn func(*Lease, error)) LockOption {
+	return option(func(s *settings) {
 		if fn == nil {
 			s.fail(invalid("the function of OnRelease is nil"))
 		}
@@ -173,17 +218,17 @@ func OnRelease(fn func(*Lease, error)) Option {
 			}
 			fn(l, err)
 		}
-	}
+	})
 }
 
 // Poll makes a call poll the lock, with the pauses of b, instead of subscribing
 // to a channel. This sends more commands, and finds a free lock later. Use it
 // where pub/sub is not allowed. It corresponds to getSpinLock in Redisson.
-func Poll(b Backoff) Option {
-	return func(s *settings) {
+func Poll(b Backoff) WaitOption {
+	return option(func(s *settings) {
 		if err := b.check(); err != nil {
 			s.fail(err)
 		}
 		s.pause = b.withDefaults().pause
-	}
+	})
 }

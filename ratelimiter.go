@@ -39,8 +39,8 @@ const limiterKind = "rate limiter"
 // follow the rules of [Client.Mutex]. The limiter needs a rate: declare it with
 // [WithRate], or see [RateLimiter.TrySetRate]. Of the options, only WithRate and
 // [Wait] apply.
-func (c *Client) RateLimiter(name string, opts ...Option) *RateLimiter {
-	l := &RateLimiter{named: newNamed(c, limiterKind, name, opts).leaseless()}
+func (c *Client) RateLimiter(name string, opts ...RateOption) *RateLimiter {
+	l := &RateLimiter{named: newNamed(c, limiterKind, name, with(settings{}, opts))}
 	if l.set.err == nil {
 		l.one = script.NewRateLimiter(l.name, c.ID(), 1)
 	}
@@ -185,7 +185,7 @@ func (l *RateLimiter) TakeN(ctx context.Context, n int) (retryAfter time.Duratio
 }
 
 // Wait waits until it may use one permit. See WaitN.
-func (l *RateLimiter) Wait(ctx context.Context, opts ...Option) error {
+func (l *RateLimiter) Wait(ctx context.Context, opts ...WaitOption) error {
 	return l.WaitN(ctx, 1, opts...)
 }
 
@@ -195,7 +195,7 @@ func (l *RateLimiter) Wait(ctx context.Context, opts ...Option) error {
 // take. If ctx is done during the wait, the permits are released. With Wait(0),
 // WaitN is like [RateLimiter.AllowN], but the error has the time after which to
 // try again.
-func (l *RateLimiter) WaitN(ctx context.Context, n int, opts ...Option) error {
+func (l *RateLimiter) WaitN(ctx context.Context, n int, opts ...WaitOption) error {
 	r, err := l.request("wait for", opts)
 	if err == nil {
 		_, err = l.take(ctx, "wait for", n, r)
@@ -204,14 +204,14 @@ func (l *RateLimiter) WaitN(ctx context.Context, n int, opts ...Option) error {
 }
 
 // Reserve reserves one permit. See ReserveN.
-func (l *RateLimiter) Reserve(ctx context.Context, opts ...Option) (*Reservation, error) {
+func (l *RateLimiter) Reserve(ctx context.Context, opts ...WaitOption) (*Reservation, error) {
 	return l.ReserveN(ctx, 1, opts...)
 }
 
 // ReserveN takes n permits for later use. It does not wait: [Reservation.Delay]
 // returns how long to wait before they may be used. It returns [ErrNotAcquired]
 // in the same cases as [RateLimiter.WaitN].
-func (l *RateLimiter) ReserveN(ctx context.Context, n int, opts ...Option) (*Reservation, error) {
+func (l *RateLimiter) ReserveN(ctx context.Context, n int, opts ...WaitOption) (*Reservation, error) {
 	r, err := l.request("reserve from", opts)
 	if err != nil {
 		return nil, err
@@ -225,9 +225,8 @@ func (l *RateLimiter) ReserveN(ctx context.Context, n int, opts ...Option) (*Res
 }
 
 // request returns the request for permits that the call may have to wait for.
-func (l *RateLimiter) request(op string, opts []Option) (engine.Request, error) {
-	set := l.with(opts)
-	set.leaseless(l.kind)
+func (l *RateLimiter) request(op string, opts []WaitOption) (engine.Request, error) {
+	set := with(l.set, opts)
 	if set.err != nil {
 		return engine.Request{}, l.fail(op, set.err)
 	}

@@ -133,11 +133,11 @@ type RedlockMutex struct {
 
 // Mutex returns the mutex with that name. Names and options are those of
 // [Client.Mutex].
-func (r *Redlock) Mutex(name string, opts ...Option) *RedlockMutex {
+func (r *Redlock) Mutex(name string, opts ...LockOption) *RedlockMutex {
 	if r == nil || r.quorum == nil {
 		return new(RedlockMutex)
 	}
-	o := newClientless("redlock", name, opts)
+	o := newClientless("redlock", name, with(settings{}, opts))
 	for _, c := range r.clients {
 		if err := script.CheckName(c.prefixed(name)); err != nil {
 			o.set.fail(invalid("%w", err))
@@ -153,23 +153,23 @@ func (r *Redlock) Mutex(name string, opts ...Option) *RedlockMutex {
 //
 // The error matches [ErrNotAcquired] if other owners kept the lock, and
 // [ErrUnavailable] if too few servers answered.
-func (m *RedlockMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (m *RedlockMutex) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.vote(ctx, "lock", engine.Forever, opts)
 }
 
 // TryLock asks all servers once, at the same time. It returns after
 // RedlockOptions.NodeTimeout at the latest, or after [Wait].
-func (m *RedlockMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (m *RedlockMutex) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.vote(ctx, "try lock", 0, opts)
 }
 
 // Do runs fn while holding the mutex, as [Mutex.Do] does.
-func (m *RedlockMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
+func (m *RedlockMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
 	return do(ctx, m, fn, opts)
 }
 
-func (m *RedlockMutex) vote(ctx context.Context, op string, wait time.Duration, opts []Option) (*Lease, error) {
-	s := m.with(opts)
+func (m *RedlockMutex) vote(ctx context.Context, op string, wait time.Duration, opts []LockOption) (*Lease, error) {
+	s := with(m.set, opts)
 	if m.redlock == nil {
 		s.fail(errZero)
 	}

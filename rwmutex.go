@@ -47,8 +47,8 @@ type writeLock struct {
 
 // RWMutex returns the read/write mutex with the given name. Names and options
 // are those of [Client.Mutex].
-func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
-	o := newNamed(c, writeKind, name, opts)
+func (c *Client) RWMutex(name string, opts ...RWOption) *RWMutex {
+	o := newNamed(c, writeKind, name, with(settings{}, opts))
 	r := o
 	r.kind, r.beside = "read lock", o.kind
 	o.never = r.kind
@@ -68,8 +68,8 @@ func (c *Client) RWMutex(name string, opts ...Option) *RWMutex {
 //
 // There is no minimum share for readers: writers that lock again and again
 // without a pause can keep readers waiting indefinitely.
-func WriterFirst() Option {
-	return func(s *settings) { s.writerFirst = true }
+func WriterFirst() RWOption {
+	return option(func(s *settings) { s.writerFirst = true })
 }
 
 // Name returns the name of the lock.
@@ -77,35 +77,35 @@ func (m *RWMutex) Name() string { return m.write.given }
 
 // Lock waits until it holds the mutex for writing, or until ctx is done.
 // Otherwise it is like [Mutex.Lock].
-func (m *RWMutex) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (m *RWMutex) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.write.acquire(ctx, "lock", m.write.wire, engine.Forever, opts)
 }
 
 // TryLock acquires the mutex for writing if it is free, like [Mutex.TryLock].
-func (m *RWMutex) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (m *RWMutex) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.write.acquire(ctx, "try lock", m.write.wire, 0, opts)
 }
 
 // Do runs fn while holding the mutex for writing, like [Mutex.Do].
-func (m *RWMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
+func (m *RWMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
 	return do(ctx, m, fn, opts)
 }
 
 // RLock waits until it holds the mutex for reading, or until ctx is done. It
 // waits while a writer holds the mutex, unless ctx comes from the lease of that
 // writer.
-func (m *RWMutex) RLock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (m *RWMutex) RLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.read.Lock(ctx, opts...)
 }
 
 // TryRLock acquires the mutex for reading if no writer holds it. Otherwise it
 // returns [ErrNotAcquired] at once, or after [Wait].
-func (m *RWMutex) TryRLock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (m *RWMutex) TryRLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.read.TryLock(ctx, opts...)
 }
 
 // RDo runs fn while holding the mutex for reading, like [Mutex.Do].
-func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
+func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
 	return do(ctx, &m.read, fn, opts)
 }
 
@@ -174,17 +174,17 @@ type RLocker struct {
 }
 
 // Lock is [RWMutex.RLock].
-func (r *RLocker) Lock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (r *RLocker) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return r.acquire(ctx, "lock", r.wire, engine.Forever, opts)
 }
 
 // TryLock is [RWMutex.TryRLock].
-func (r *RLocker) TryLock(ctx context.Context, opts ...Option) (*Lease, error) {
+func (r *RLocker) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return r.acquire(ctx, "try lock", r.wire, 0, opts)
 }
 
 // Do is [RWMutex.RDo].
-func (r *RLocker) Do(ctx context.Context, fn func(context.Context) error, opts ...Option) error {
+func (r *RLocker) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
 	return do(ctx, r, fn, opts)
 }
 

@@ -31,9 +31,9 @@ type Semaphore struct {
 const semaphoreKind = "semaphore"
 
 // Semaphore returns the semaphore with the given name. The name must follow the
-// rules of [Client.Mutex]. Of the options, only [Permits], [Wait] and [Poll] apply.
-func (c *Client) Semaphore(name string, opts ...Option) *Semaphore {
-	s := &Semaphore{named: newNamed(c, semaphoreKind, name, opts).leaseless()}
+// rules of [Client.Mutex].
+func (c *Client) Semaphore(name string, opts ...SemaphoreOption) *Semaphore {
+	s := &Semaphore{named: newNamed(c, semaphoreKind, name, with(settings{}, opts))}
 	s.one = script.NewSemaphore(s.name, 1)
 	s.creates = s.declare()
 	return s
@@ -69,7 +69,7 @@ func (s *Semaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) 
 // releases permits only after a waiting call has returned. With Redisson, a
 // smaller request can overtake. To avoid a deadlock, release the permits first,
 // use another [Client], or use TryAcquire with [Wait].
-func (s *Semaphore) Acquire(ctx context.Context, permits int, opts ...Option) error {
+func (s *Semaphore) Acquire(ctx context.Context, permits int, opts ...WaitOption) error {
 	return s.take(ctx, "acquire", permits, engine.Forever, opts)
 }
 
@@ -77,14 +77,13 @@ func (s *Semaphore) Acquire(ctx context.Context, permits int, opts ...Option) er
 // of this client waits for permits. Otherwise it returns [ErrNotAcquired] at
 // once, or after [Wait]. Unlike TryAcquire of golang.org/x/sync/semaphore, it
 // returns an error.
-func (s *Semaphore) TryAcquire(ctx context.Context, permits int, opts ...Option) error {
+func (s *Semaphore) TryAcquire(ctx context.Context, permits int, opts ...WaitOption) error {
 	return s.take(ctx, "try acquire", permits, 0, opts)
 }
 
-func (s *Semaphore) take(ctx context.Context, op string, permits int, wait time.Duration, opts []Option) error {
-	set := s.with(opts)
+func (s *Semaphore) take(ctx context.Context, op string, permits int, wait time.Duration, opts []WaitOption) error {
+	set := with(s.set, opts)
 	set.fail(s.ready(ctx))
-	set.leaseless(s.kind)
 	if err := checkCount("the number of permits", permits, 0); err != nil {
 		set.fail(err)
 	}

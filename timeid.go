@@ -76,7 +76,7 @@ type TimeID struct {
 // TimeID returns the generator with the given name. The name is its key on the
 // server. It must follow the rules of [Client.Mutex].
 func (c *Client) TimeID(name string) *TimeID {
-	return &TimeID{named: newNamed(c, "time id", name, nil), wire: script.NewTimeID(c.prefixed(name))}
+	return &TimeID{named: newNamed(c, "time id", name, settings{}), wire: script.NewTimeID(c.prefixed(name))}
 }
 
 // maxTimeIDs is the maximum number of ids per request. With this limit, a

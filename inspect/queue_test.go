@@ -165,11 +165,11 @@ func TestQueueOfPermitsAndTwin(t *testing.T) {
 // A candidate is an election as a lock.
 type candidate struct{ *holdfast.Election }
 
-func (c candidate) Lock(ctx context.Context, o ...holdfast.Option) (*holdfast.Lease, error) {
+func (c candidate) Lock(ctx context.Context, o ...holdfast.LockOption) (*holdfast.Lease, error) {
 	return c.Campaign(ctx, "", o...)
 }
 
-func (c candidate) TryLock(ctx context.Context, o ...holdfast.Option) (*holdfast.Lease, error) {
+func (c candidate) TryLock(ctx context.Context, o ...holdfast.LockOption) (*holdfast.Lease, error) {
 	return c.TryCampaign(ctx, "", o...)
 }
 

@@ -162,7 +162,7 @@ func TestNonReentrant(t *testing.T) {
 			wantMonitorError(t, p.lock.Do(p.thread, "tryLock"))
 			wantMonitorError(t, p.lock.Do(p.thread, "tryLock", 1, "SECONDS"))
 		case *goParty:
-			for _, lock := range []func(context.Context, ...holdfast.Option) (*holdfast.Lease, error){p.lock.Lock, p.lock.TryLock} {
+			for _, lock := range []func(context.Context, ...holdfast.LockOption) (*holdfast.Lease, error){p.lock.Lock, p.lock.TryLock} {
 				if _, err := lock(p.context()); !errors.Is(err, holdfast.ErrReentrant) {
 					t.Errorf("second acquisition: %v, want ErrReentrant", err)
 				}

@@ -136,11 +136,11 @@ func (p *goParty) context() context.Context {
 	return context.Background()
 }
 
-func options(lease time.Duration) []holdfast.Option {
+func options(lease time.Duration) []holdfast.LockOption {
 	if lease == 0 {
 		return nil
 	}
-	return []holdfast.Option{holdfast.LeaseTime(lease)}
+	return []holdfast.LockOption{holdfast.LeaseTime(lease)}
 }
 
 func (p *goParty) Lock(tb testing.TB, lease time.Duration) int64 {

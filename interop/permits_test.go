@@ -38,7 +38,7 @@ func (p permits) javaTakes(t *testing.T, lease time.Duration) string {
 	return p.java.do(t, p.name, "acquire", lease.Milliseconds(), "MILLISECONDS").String()
 }
 
-func (p permits) goTakes(t *testing.T, n int, opts ...holdfast.Option) *holdfast.Lease {
+func (p permits) goTakes(t *testing.T, n int, opts ...holdfast.LockOption) *holdfast.Lease {
 	t.Helper()
 	l, err := p.golang.Acquire(t.Context(), n, opts...)
 	if err != nil {

@@ -82,17 +82,17 @@ func TestRWRenewalCutsLease(t *testing.T) {
 	const lease = 15 * time.Second
 	cases := []struct {
 		name    string
-		options []holdfast.Option // of the reader
+		options []holdfast.LockOption // of the reader
 		end     func(t *testing.T, b *rwLock, java party)
 	}{
 		{
 			"fixed lease beside one that dies",
-			[]holdfast.Option{holdfast.LeaseTime(lease)},
+			[]holdfast.LockOption{holdfast.LeaseTime(lease)},
 			func(t *testing.T, b *rwLock, _ party) { _ = b.java.Close() },
 		},
 		{
 			"fixed lease beside one that leaves",
-			[]holdfast.Option{holdfast.LeaseTime(lease)},
+			[]holdfast.LockOption{holdfast.LeaseTime(lease)},
 			func(t *testing.T, _ *rwLock, java party) { java.Unlock(t) },
 		},
 		{

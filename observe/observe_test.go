@@ -198,7 +198,7 @@ func TestGranted(t *testing.T) {
 // A lost lease is reported once, whether the watchdog notices it or the release.
 func TestLost(t *testing.T) {
 	in(t, func(t *testing.T, d *fake.Driver, c *holdfast.Client, r *record) {
-		lock := func(name string, opts ...holdfast.Option) *holdfast.Lease {
+		lock := func(name string, opts ...holdfast.LockOption) *holdfast.Lease {
 			t.Helper()
 			l, err := c.Mutex(name).Lock(t.Context(), opts...)
 			if err != nil {

@@ -207,7 +207,7 @@ func TestWarnBlocked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pair := func(c *holdfast.Client, opts ...holdfast.Option) {
+		pair := func(c *holdfast.Client, opts ...holdfast.LockOption) {
 			l, err := c.Mutex("a").Lock(t.Context(), opts...)
 			if err != nil {
 				t.Fatal(err)

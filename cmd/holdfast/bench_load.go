@@ -287,7 +287,7 @@ func benchReads(round int) bool { return round%10 != 0 }
 // benchKindNames lists the values of --kind in the order of the help.
 var benchKindNames = []string{"mutex", "fair", "fenced", "rw"}
 
-func benchLocker[L holdfast.Locker](lock func(*holdfast.Client, string, ...holdfast.Option) L) func(*holdfast.Client, string) benchTake {
+func benchLocker[L holdfast.Locker](lock func(*holdfast.Client, string, ...holdfast.LockOption) L) func(*holdfast.Client, string) benchTake {
 	return func(c *holdfast.Client, name string) benchTake {
 		l := lock(c, name)
 		return func(ctx context.Context, _ int) (*holdfast.Lease, error) { return l.Lock(ctx) }

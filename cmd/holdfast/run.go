@@ -226,7 +226,7 @@ type runLock interface {
 }
 
 func (j *runJob) lock(c *holdfast.Client) runLock {
-	var opts []holdfast.Option
+	var opts []holdfast.LockOption
 	if !j.waits {
 		opts = append(opts, holdfast.Wait(j.wait))
 	}

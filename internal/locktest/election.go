@@ -9,7 +9,7 @@ import (
 )
 
 // Campaign campaigns until it leads, or ends the test.
-func Campaign(tb testing.TB, ctx context.Context, e *holdfast.Election, said string, opts ...holdfast.Option) *holdfast.Lease {
+func Campaign(tb testing.TB, ctx context.Context, e *holdfast.Election, said string, opts ...holdfast.LockOption) *holdfast.Lease {
 	tb.Helper()
 	l, err := e.Campaign(ctx, said, opts...)
 	if err != nil {
@@ -41,7 +41,7 @@ type Sight struct {
 }
 
 // Observe observes an election in another goroutine.
-func Observe(ctx context.Context, e *holdfast.Election, opts ...holdfast.Option) View {
+func Observe(ctx context.Context, e *holdfast.Election, opts ...holdfast.WaitOption) View {
 	v := make(View, 100)
 	go func() {
 		defer close(v)

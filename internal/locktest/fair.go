@@ -46,7 +46,7 @@ type Place struct {
 }
 
 // Enqueue locks m in another goroutine, and returns when that is in the queue.
-func Enqueue(tb testing.TB, ctx context.Context, s *redistest.Server, m holdfast.Locker, opts ...holdfast.Option) Place {
+func Enqueue(tb testing.TB, ctx context.Context, s *redistest.Server, m holdfast.Locker, opts ...holdfast.LockOption) Place {
 	tb.Helper()
 	before := Queue(tb, s, m.Name())
 	p := Place{Got: Background(ctx, m, opts...)}

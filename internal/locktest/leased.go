@@ -23,7 +23,7 @@ func NewLeasedSemaphore(tb testing.TB, c *holdfast.Client, permits int) *holdfas
 }
 
 // Obtain acquires permits, or ends the test.
-func Obtain(tb testing.TB, sem *holdfast.LeasedSemaphore, permits int, opts ...holdfast.Option) *holdfast.Lease {
+func Obtain(tb testing.TB, sem *holdfast.LeasedSemaphore, permits int, opts ...holdfast.LockOption) *holdfast.Lease {
 	tb.Helper()
 	return Lock(tb, context.Background(), sem.Locker(permits), opts...)
 }

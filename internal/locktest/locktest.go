@@ -127,7 +127,7 @@ func Name(tb testing.TB) string {
 }
 
 // Lock locks m, or ends the test.
-func Lock(tb testing.TB, ctx context.Context, m holdfast.Locker, opts ...holdfast.Option) *holdfast.Lease {
+func Lock(tb testing.TB, ctx context.Context, m holdfast.Locker, opts ...holdfast.LockOption) *holdfast.Lease {
 	tb.Helper()
 	l, err := m.Lock(ctx, opts...)
 	if err != nil {

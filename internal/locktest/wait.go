@@ -17,7 +17,7 @@ type Outcome struct {
 }
 
 // Background locks m in another goroutine.
-func Background(ctx context.Context, m holdfast.Locker, opts ...holdfast.Option) <-chan Outcome {
+func Background(ctx context.Context, m holdfast.Locker, opts ...holdfast.LockOption) <-chan Outcome {
 	ch := make(chan Outcome, 1)
 	go func() {
 		l, err := m.Lock(ctx, opts...)

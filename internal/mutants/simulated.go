@@ -70,7 +70,6 @@ var notSimulated = map[string][]string{
 		"the sequence of a request in doubt is used again",
 		"a request is abandoned after some attempts",
 		"what is declared is not created again after the server has lost it",
-		"a declaration by a call is ignored",
 	},
 	"errors, reasons, logs, hooks and what observers see are not judged": {
 		"a server that cannot serve looks busy",

@@ -209,7 +209,7 @@ func (p *program) work(long time.Duration) {
 }
 
 // hold acquires a lock that is renewed.
-func (p *program) hold(name string, options ...holdfast.Option) *holdfast.Lease {
+func (p *program) hold(name string, options ...holdfast.LockOption) *holdfast.Lease {
 	p.Helper()
 	l, err := p.client.Mutex(name).Lock(p.Context(), options...)
 	if err != nil {

@@ -213,7 +213,6 @@ func TestAtLeastNonsense(t *testing.T) {
 		"a read lock":    second(c.RWMutex(name).RLock(ctx, opt)),
 		"permits":        second(c.LeasedSemaphore(name, holdfast.Permits(1)).Acquire(ctx, 1, opt)),
 		"a set":          second(holdfast.Multi(c.Mutex(name), c.RWMutex(name+"2").RLocker()).Lock(ctx, opt)),
-		"a plain permit": c.Semaphore(name).Acquire(ctx, 1, opt),
 		"no time":        second(c.Mutex(name, holdfast.AtLeast(0)).Lock(ctx)),
 		"a negative one": second(c.Mutex(name).Lock(ctx, holdfast.AtLeast(-time.Second))),
 		"an endless one": second(c.Mutex(name).Lock(ctx, holdfast.AtLeast(1<<62))),

@@ -231,7 +231,7 @@ func TestDeclareAndRelease(t *testing.T) {
 	}
 }
 
-// What cannot be declared is refused, and so are declarations by calls.
+// What cannot be declared is refused.
 func TestDeclareNonsense(t *testing.T) {
 	t.Parallel()
 	c := locktest.Open(t, redistest.Shared(t).URL())
@@ -239,22 +239,9 @@ func TestDeclareNonsense(t *testing.T) {
 	permits, rate := holdfast.Permits(5), holdfast.WithRate(perHour(5))
 	name := locktest.Name(t)
 	for what, err := range map[string]error{
-		"no permits":                   second(c.LeasedSemaphore(name, holdfast.Permits(0)).Acquire(ctx, 1)),
-		"negative permits":             c.Semaphore(name, holdfast.Permits(-1)).Acquire(ctx, 1),
-		"no rate":                      c.RateLimiter(name, holdfast.WithRate(holdfast.Rate{})).Wait(ctx),
-		"a mutex with permits":         second(c.Mutex(name, permits).Lock(ctx)),
-		"a latch with permits":         second(c.Latch(name, permits).Count(ctx)),
-		"a limiter with permits":       c.RateLimiter(name, permits).Wait(ctx),
-		"a semaphore with a rate":      c.Semaphore(name, rate).Acquire(ctx, 1),
-		"a mutex with a rate":          second(c.Mutex(name, rate).Lock(ctx)),
-		"a call with permits":          second(c.LeasedSemaphore(name).Acquire(ctx, 1, permits)),
-		"a call of a plain one":        c.Semaphore(name).Acquire(ctx, 1, permits),
-		"a call with a rate":           c.RateLimiter(name).Wait(ctx, rate),
-		"a call of a mutex":            second(c.Mutex(name).Lock(ctx, permits)),
-		"a call of a set":              second(holdfast.Multi(c.Mutex(name)).Lock(ctx, permits)),
-		"a call of a reservation":      second(c.RateLimiter(name).Reserve(ctx, rate)),
-		"a call of an election":        second(c.Election(name).Campaign(ctx, "me", rate)),
-		"a call of a latch with a set": c.Latch(name).Wait(ctx, permits),
+		"no permits":       second(c.LeasedSemaphore(name, holdfast.Permits(0)).Acquire(ctx, 1)),
+		"negative permits": c.Semaphore(name, holdfast.Permits(-1)).Acquire(ctx, 1),
+		"no rate":          c.RateLimiter(name, holdfast.WithRate(holdfast.Rate{})).Wait(ctx),
 	} {
 		if !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)

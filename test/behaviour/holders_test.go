@@ -30,7 +30,7 @@ func TestErrorNamesHolder(t *testing.T) {
 	locktest.Lock(t, t.Context(), holder.Mutex("a"))
 	who := fmt.Sprintf("(blue, pid %d)", os.Getpid())
 	c := locktest.Open(t, s.URL())
-	try := func(opts ...holdfast.Option) string {
+	try := func(opts ...holdfast.LockOption) string {
 		_, err := c.Mutex("a").TryLock(t.Context(), opts...)
 		return err.Error()
 	}

@@ -18,8 +18,8 @@ import (
 type diary []string
 
 // hooks write into the diary.
-func (d *diary) hooks() []holdfast.Option {
-	return []holdfast.Option{
+func (d *diary) hooks() []holdfast.LockOption {
+	return []holdfast.LockOption{
 		holdfast.OnAcquire(func(l *holdfast.Lease) { d.add("acquired %v", l.Valid()) }),
 		holdfast.OnRelease(func(l *holdfast.Lease, err error) { d.add("released %v %v", l.Valid(), err) }),
 	}
@@ -71,9 +71,10 @@ func TestHooksOfDo(t *testing.T) {
 	c := locktest.Open(t, redistest.Shared(t).URL())
 	var d diary
 	n := locktest.Name(t)
-	rw := c.RWMutex(n, d.hooks()...)
+	hooks := d.hooks()
+	rw := c.RWMutex(n, hooks[0], hooks[1])
 	boom := errors.New("boom")
-	for kind, do := range map[string]func(context.Context, func(context.Context) error, ...holdfast.Option) error{
+	for kind, do := range map[string]func(context.Context, func(context.Context) error, ...holdfast.LockOption) error{
 		"mutex":  c.Mutex(n, d.hooks()...).Do,
 		"fenced": c.FencedMutex(n, d.hooks()...).Do,
 		"write":  rw.Do,
@@ -105,10 +106,10 @@ func TestHookPanics(t *testing.T) {
 		defer cancel()
 		boom := errors.New("boom")
 		var d diary
-		for call, take := range map[string]func(opts ...holdfast.Option){
-			"Lock":    func(opts ...holdfast.Option) { _, _ = m.Lock(ctx, opts...) },
-			"TryLock": func(opts ...holdfast.Option) { _, _ = m.TryLock(ctx, opts...) },
-			"DoValue": func(opts ...holdfast.Option) {
+		for call, take := range map[string]func(opts ...holdfast.LockOption){
+			"Lock":    func(opts ...holdfast.LockOption) { _, _ = m.Lock(ctx, opts...) },
+			"TryLock": func(opts ...holdfast.LockOption) { _, _ = m.TryLock(ctx, opts...) },
+			"DoValue": func(opts ...holdfast.LockOption) {
 				_, _ = holdfast.DoValue(ctx, m, func(context.Context) (int, error) { d.add("work"); return 0, nil }, opts...)
 			},
 		} {
@@ -140,8 +141,8 @@ func TestHookPanics(t *testing.T) {
 func TestHooksAdd(t *testing.T) {
 	c := locktest.Open(t, redistest.Shared(t).URL())
 	var heard []string
-	hooks := func(who string) []holdfast.Option {
-		return []holdfast.Option{
+	hooks := func(who string) []holdfast.LockOption {
+		return []holdfast.LockOption{
 			holdfast.OnAcquire(func(*holdfast.Lease) { heard = append(heard, who+" in") }),
 			holdfast.OnRelease(func(*holdfast.Lease, error) { heard = append(heard, who+" out") }),
 		}

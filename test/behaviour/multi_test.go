@@ -419,10 +419,10 @@ func TestMultiLosesWhatItEntered(t *testing.T) {
 	brief := holdfast.LeaseTime(200 * time.Millisecond)
 	for _, tt := range []struct {
 		why  holdfast.LossReason
-		opts []holdfast.Option
+		opts []holdfast.LockOption
 		lose func(*holdfast.Mutex)
 	}{
-		{holdfast.LossExpired, []holdfast.Option{brief}, func(*holdfast.Mutex) { time.Sleep(400 * time.Millisecond) }},
+		{holdfast.LossExpired, []holdfast.LockOption{brief}, func(*holdfast.Mutex) { time.Sleep(400 * time.Millisecond) }},
 		{holdfast.LossForced, nil, func(m *holdfast.Mutex) { _, _ = m.ForceUnlock(t.Context()) }},
 	} {
 		t.Run(string(tt.why), func(t *testing.T) {

@@ -332,10 +332,10 @@ func TestReadsThatAreNotShared(t *testing.T) {
 	s := redistest.Start(t)
 	for name, test := range map[string]struct {
 		o    holdfast.Options
-		opts []holdfast.Option
+		opts []holdfast.LockOption
 	}{
-		"LeaseTime":       {opts: []holdfast.Option{holdfast.LeaseTime(time.Minute)}},
-		"WatchdogTimeout": {opts: []holdfast.Option{holdfast.WatchdogTimeout(20 * time.Second)}},
+		"LeaseTime":       {opts: []holdfast.LockOption{holdfast.LeaseTime(time.Minute)}},
+		"WatchdogTimeout": {opts: []holdfast.LockOption{holdfast.WatchdogTimeout(20 * time.Second)}},
 		"Handoffs":        {o: holdfast.Options{Handoffs: -1}},
 		"later":           {},
 	} {

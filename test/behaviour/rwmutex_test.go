@@ -121,7 +121,7 @@ func TestNestedLeaseTimesOfBothSides(t *testing.T) {
 		renewed := holdfast.OnAcquire(func(*holdfast.Lease) {}) // no lease time
 		for _, tt := range []struct {
 			name         string
-			outer, inner holdfast.Option
+			outer, inner holdfast.LockOption
 		}{
 			{"short in long", long, short},
 			{"short in renewed", renewed, short},

@@ -117,7 +117,7 @@ func TestQueueBehindTakenLock(t *testing.T) {
 		for _, lease := range []time.Duration{0, 5 * time.Minute} {
 			locktest.Each(t, "PSFW", func(t *testing.T, k locktest.Kind) {
 				m := k.Make(c, fmt.Sprint(how, lease, k.Name))
-				var opts []holdfast.Option
+				var opts []holdfast.LockOption
 				if lease > 0 {
 					opts = append(opts, holdfast.LeaseTime(lease))
 				}

@@ -341,7 +341,7 @@ const briefLease = 500 * time.Millisecond
 
 // afterExpiry checks that a waiter gets a lock that is never released as soon
 // as its lease ends at the server, and not before.
-func afterExpiry(t *testing.T, k locktest.Kind, take func(t *testing.T, m locktest.MutexLike, lease holdfast.Option) locktest.Outcome) {
+func afterExpiry(t *testing.T, k locktest.Kind, take func(t *testing.T, m locktest.MutexLike, lease holdfast.LockOption) locktest.Outcome) {
 	t.Helper()
 	s := redistest.Shared(t)
 	holder := locktest.Open(t, s.URL())
@@ -369,7 +369,7 @@ func afterExpiry(t *testing.T, k locktest.Kind, take func(t *testing.T, m lockte
 func TestCM11WaiterEntersWhenLeaseEnds(t *testing.T) {
 	t.Parallel()
 	locktest.Each(t, "PFSGW", func(t *testing.T, k locktest.Kind) {
-		afterExpiry(t, k, func(t *testing.T, m locktest.MutexLike, lease holdfast.Option) locktest.Outcome {
+		afterExpiry(t, k, func(t *testing.T, m locktest.MutexLike, lease holdfast.LockOption) locktest.Outcome {
 			return locktest.AwaitAfter(t, briefLease, locktest.Background(t.Context(), m, lease))
 		})
 	})
@@ -402,7 +402,7 @@ func TestCM12TimedTryGivesUp(t *testing.T) {
 func TestCM13TimedTryOutlivesLease(t *testing.T) {
 	t.Parallel()
 	locktest.Each(t, "PFSG", func(t *testing.T, k locktest.Kind) {
-		afterExpiry(t, k, func(t *testing.T, m locktest.MutexLike, lease holdfast.Option) locktest.Outcome {
+		afterExpiry(t, k, func(t *testing.T, m locktest.MutexLike, lease holdfast.LockOption) locktest.Outcome {
 			l, err := m.TryLock(t.Context(), lease, holdfast.Wait(briefLease+locktest.Late))
 			return locktest.Outcome{Lease: l, Err: err}
 		})

@@ -129,7 +129,7 @@ func TestPE07TTL(t *testing.T) {
 
 // permitAfterExpiry checks that a waiter gets a permit that is never released as soon
 // as its lease ends at the server, and not before.
-func permitAfterExpiry(t *testing.T, take func(t *testing.T, sem *holdfast.LeasedSemaphore, lease holdfast.Option) locktest.Outcome) {
+func permitAfterExpiry(t *testing.T, take func(t *testing.T, sem *holdfast.LeasedSemaphore, lease holdfast.LockOption) locktest.Outcome) {
 	t.Helper()
 	t.Parallel()
 	s := redistest.Shared(t)
@@ -160,13 +160,13 @@ func permitAfterExpiry(t *testing.T, take func(t *testing.T, sem *holdfast.Lease
 }
 
 func TestPE08WaiterEntersWhenLeaseEnds(t *testing.T) {
-	permitAfterExpiry(t, func(t *testing.T, sem *holdfast.LeasedSemaphore, lease holdfast.Option) locktest.Outcome {
+	permitAfterExpiry(t, func(t *testing.T, sem *holdfast.LeasedSemaphore, lease holdfast.LockOption) locktest.Outcome {
 		return locktest.AwaitAfter(t, time.Second, locktest.Background(t.Context(), sem.Locker(1), lease))
 	})
 }
 
 func TestPE09TimedTryOutlivesLease(t *testing.T) {
-	permitAfterExpiry(t, func(t *testing.T, sem *holdfast.LeasedSemaphore, lease holdfast.Option) locktest.Outcome {
+	permitAfterExpiry(t, func(t *testing.T, sem *holdfast.LeasedSemaphore, lease holdfast.LockOption) locktest.Outcome {
 		l, err := sem.TryAcquire(t.Context(), 1, lease, holdfast.Wait(time.Second+locktest.Late))
 		return locktest.Outcome{Lease: l, Err: err}
 	})

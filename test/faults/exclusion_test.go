@@ -27,7 +27,7 @@ func init() { workers["contend"] = contendWorker }
 func contender(ctx context.Context, c *holdfast.Client, k locktest.Kind, names []string, rec *redistest.Recorder) error {
 	for ctx.Err() == nil {
 		m := k.Make(c, names[rand.IntN(len(names))])
-		var opts []holdfast.Option
+		var opts []holdfast.LockOption
 		overstay := false
 		if rand.IntN(4) == 0 {
 			opts = append(opts, holdfast.LeaseTime(30*time.Millisecond+rand.N(50*time.Millisecond)))

@@ -72,7 +72,7 @@ func nothingLeaks(t *testing.T, rounds int, lock func(c *holdfast.Client, name s
 func round(t *testing.T, m holdfast.Locker, i int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var opts []holdfast.Option
+	var opts []holdfast.LockOption
 	switch i % 20 {
 	case 3:
 		time.AfterFunc(time.Millisecond, cancel)
@@ -273,7 +273,7 @@ func TestRWNothingLeaks(t *testing.T) {
 func rwRound(t *testing.T, c *holdfast.Client, name string, i int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var opts []holdfast.Option
+	var opts []holdfast.LockOption
 	switch i % 20 {
 	case 3, 4:
 		time.AfterFunc(time.Millisecond, cancel)
@@ -400,7 +400,7 @@ func TestPermitsNothingLeaks(t *testing.T) {
 func leakyRound(t *testing.T, sem *holdfast.LeasedSemaphore, permits, i int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var opts []holdfast.Option
+	var opts []holdfast.LockOption
 	switch i % 20 {
 	case 3:
 		time.AfterFunc(time.Millisecond, cancel)
@@ -558,7 +558,7 @@ func TestElectionNothingLeaks(t *testing.T) {
 func electionRound(t *testing.T, e *holdfast.Election, i int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var opts []holdfast.Option
+	var opts []holdfast.LockOption
 	switch i % 20 {
 	case 3:
 		time.AfterFunc(time.Millisecond, cancel)

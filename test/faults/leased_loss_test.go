@@ -114,21 +114,21 @@ func TestPermitsToldBeforeAnybodyElse(t *testing.T) {
 			time.AfterFunc(locktest.Steady.WatchdogTimeout+locktest.AWhile, r.Server.Resume)
 		},
 	} {
-		fixed := []holdfast.Option{holdfast.LeaseTime(locktest.Steady.WatchdogTimeout)}
+		fixed := []holdfast.LockOption{holdfast.LeaseTime(locktest.Steady.WatchdogTimeout)}
 		t.Run(fault+"/renewed, three", func(t *testing.T) { t.Parallel(); toldBefore(t, sever, nil, 3) })
 		t.Run(fault+"/fixed, one", func(t *testing.T) { t.Parallel(); toldBefore(t, sever, fixed, 1) })
 		t.Run(fault+"/fixed, three", func(t *testing.T) { t.Parallel(); toldBefore(t, sever, fixed, 3) })
 	}
 }
 
-func toldBefore(t *testing.T, sever func(*locktest.LeasedRig), opts []holdfast.Option, permits int) {
+func toldBefore(t *testing.T, sever func(*locktest.LeasedRig), opts []holdfast.LockOption, permits int) {
 	o := locktest.Steady
 	o.PollInterval = 300 * time.Millisecond
 	r := locktest.NewLeasedRig(t, o)
 	redistest.MeterStalls(t).Rounds(t, observable, func() error { return toldBeforeRound(t, r, sever, opts, permits) })
 }
 
-func toldBeforeRound(t *testing.T, r *locktest.LeasedRig, sever func(*locktest.LeasedRig), opts []holdfast.Option, permits int) error {
+func toldBeforeRound(t *testing.T, r *locktest.LeasedRig, sever func(*locktest.LeasedRig), opts []holdfast.LockOption, permits int) error {
 	t.Helper()
 	if err := r.Sem.Set(t.Context(), permits); err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestPermitsExclusionInOneProcess(t *testing.T) {
 // leasedRound acquires some permits in one of all possible ways, stays for a moment,
 // and mostly releases them.
 func leasedRound(ctx context.Context, sem *holdfast.LeasedSemaphore, rec *redistest.Recorder) error {
-	var opts []holdfast.Option
+	var opts []holdfast.LockOption
 	work, overstay := rand.N(3*time.Millisecond), false
 	if rand.IntN(4) == 0 {
 		opts = append(opts, holdfast.LeaseTime(30*time.Millisecond+rand.N(100*time.Millisecond)))
@@ -295,7 +295,7 @@ func leasedHolder() {
 	if err != nil {
 		panic(err)
 	}
-	var opts []holdfast.Option
+	var opts []holdfast.LockOption
 	if os.Getenv("TEST_FIXED") != "" {
 		opts = append(opts, holdfast.LeaseTime(locktest.Steady.WatchdogTimeout))
 	}

@@ -65,7 +65,7 @@ func TestStuckLogger(t *testing.T) {
 	}
 	var all []held
 	for i := range each {
-		var opts []holdfast.Option
+		var opts []holdfast.LockOption
 		if i%2 == 1 {
 			opts = append(opts, holdfast.LeaseTime(3*time.Second+time.Duration(i)*20*time.Millisecond))
 		}

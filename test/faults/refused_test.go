@@ -179,7 +179,7 @@ func TestUnwillingServers(t *testing.T) {
 	c := locktest.Open(t, s.URL(), holdfast.Options{RetryTimeout: 500 * time.Millisecond})
 	refuse := func(what string, key string, want error, code string) {
 		t.Helper()
-		for method, take := range map[string]func(context.Context, ...holdfast.Option) (*holdfast.Lease, error){
+		for method, take := range map[string]func(context.Context, ...holdfast.LockOption) (*holdfast.Lease, error){
 			"Lock": c.Mutex(key).Lock, "TryLock": c.Mutex(key).TryLock,
 		} {
 			start := time.Now()
@@ -249,12 +249,12 @@ func TestOverwrittenLock(t *testing.T) {
 	s := redistest.Fresh(t)
 	c := locktest.Open(t, s.URL())
 	sem := c.LeasedSemaphore("permits", holdfast.Permits(3))
-	type taken = func(context.Context, ...holdfast.Option) (*holdfast.Lease, error)
+	type taken = func(context.Context, ...holdfast.LockOption) (*holdfast.Lease, error)
 	locks := map[string]taken{
 		"mutex": c.Mutex("mutex").Lock, "fenced": c.FencedMutex("fenced").Lock, "fair": c.FairMutex("fair").Lock,
 		"write": c.RWMutex("write").Lock, "read": c.RWMutex("read").RLocker().Lock,
 		"multi": holdfast.Multi(c.Mutex("multi"), c.Mutex("multi2")).Lock,
-		"permits": func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Lease, error) {
+		"permits": func(ctx context.Context, opts ...holdfast.LockOption) (*holdfast.Lease, error) {
 			return sem.Acquire(ctx, 1, opts...)
 		},
 	}

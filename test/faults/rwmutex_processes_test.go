@@ -30,12 +30,12 @@ func rwContender(ctx context.Context, c *holdfast.Client, names []string, rec *r
 		}
 	}
 	for ctx.Err() == nil {
-		var first []holdfast.Option
+		var first []holdfast.RWOption
 		if rand.IntN(8) == 0 { // not more often: each that is killed keeps readers out for seconds
 			first = append(first, holdfast.WriterFirst())
 		}
 		m := c.RWMutex(names[rand.IntN(len(names))], first...)
-		var lease []holdfast.Option
+		var lease []holdfast.LockOption
 		work := rand.N(3 * time.Millisecond)
 		if rand.IntN(4) == 0 {
 			lease = append(lease, holdfast.LeaseTime(30*time.Millisecond+rand.N(50*time.Millisecond)))

@@ -315,7 +315,7 @@ type permitKind struct {
 	// setUp makes one with a single permit.
 	setUp func(ctx context.Context, c *holdfast.Client, name string) error
 	// take waits for the permit.
-	take func(ctx context.Context, c *holdfast.Client, name string, opts ...holdfast.Option) (giveBack func(context.Context) error, err error)
+	take func(ctx context.Context, c *holdfast.Client, name string, opt holdfast.WaitOption) (giveBack func(context.Context) error, err error)
 	// free returns how many permits are free.
 	free func(ctx context.Context, c *holdfast.Client, name string) (int, error)
 	// recover brings back the permit of a dead holder; nil: it comes by itself.
@@ -329,9 +329,9 @@ var permitKinds = []permitKind{
 			_, err := c.Semaphore(name).TrySet(ctx, 1, 0)
 			return err
 		},
-		take: func(ctx context.Context, c *holdfast.Client, name string, opts ...holdfast.Option) (func(context.Context) error, error) {
+		take: func(ctx context.Context, c *holdfast.Client, name string, opt holdfast.WaitOption) (func(context.Context) error, error) {
 			sem := c.Semaphore(name)
-			return func(ctx context.Context) error { return sem.Release(ctx, 1) }, sem.Acquire(ctx, 1, opts...)
+			return func(ctx context.Context) error { return sem.Release(ctx, 1) }, sem.Acquire(ctx, 1, opt)
 		},
 		free: func(ctx context.Context, c *holdfast.Client, name string) (int, error) {
 			return c.Semaphore(name).Available(ctx)
@@ -349,8 +349,8 @@ var permitKinds = []permitKind{
 			_, err := c.LeasedSemaphore(name).TrySet(ctx, 1, 0)
 			return err
 		},
-		take: func(ctx context.Context, c *holdfast.Client, name string, opts ...holdfast.Option) (func(context.Context) error, error) {
-			lease, err := c.LeasedSemaphore(name).Acquire(ctx, 1, opts...)
+		take: func(ctx context.Context, c *holdfast.Client, name string, opt holdfast.WaitOption) (func(context.Context) error, error) {
+			lease, err := c.LeasedSemaphore(name).Acquire(ctx, 1, opt)
 			return func(ctx context.Context) error { return lease.Release(ctx) }, err
 		},
 		free: func(ctx context.Context, c *holdfast.Client, name string) (int, error) {
@@ -482,7 +482,7 @@ func TestPermitsAreShared(t *testing.T) {
 				c := locktest.Open(t, s.URL(), holdfast.Options{PollInterval: 30 * time.Second})
 				wg.Go(func() {
 					for ctx.Err() == nil {
-						giveBack, err := k.take(ctx, c, n)
+						giveBack, err := k.take(ctx, c, n, holdfast.Wait(time.Minute))
 						if err != nil {
 							if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) {
 								t.Error(err)

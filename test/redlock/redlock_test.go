@@ -91,7 +91,7 @@ func of(tb testing.TB, clients []*holdfast.Client, o ...holdfast.RedlockOptions)
 	return r
 }
 
-func try(tb testing.TB, m holdfast.Locker, opts ...holdfast.Option) *holdfast.Lease {
+func try(tb testing.TB, m holdfast.Locker, opts ...holdfast.LockOption) *holdfast.Lease {
 	tb.Helper()
 	l, err := m.TryLock(context.Background(), opts...)
 	if err != nil {
@@ -101,7 +101,7 @@ func try(tb testing.TB, m holdfast.Locker, opts ...holdfast.Option) *holdfast.Le
 }
 
 // voted returns a lease with the votes of n servers.
-func voted(tb testing.TB, m holdfast.Locker, n int, opts ...holdfast.Option) *holdfast.Lease {
+func voted(tb testing.TB, m holdfast.Locker, n int, opts ...holdfast.LockOption) *holdfast.Lease {
 	tb.Helper()
 	for {
 		l := try(tb, m, opts...)
@@ -199,7 +199,7 @@ type within struct {
 	ctx context.Context
 }
 
-func (w within) TryLock(_ context.Context, opts ...holdfast.Option) (*holdfast.Lease, error) {
+func (w within) TryLock(_ context.Context, opts ...holdfast.LockOption) (*holdfast.Lease, error) {
 	return w.Locker.TryLock(w.ctx, opts...)
 }
 

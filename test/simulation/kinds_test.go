@@ -57,11 +57,11 @@ func ids(l *holdfast.Lease) []string {
 // A candidate is an election as a lock.
 type candidate struct{ *holdfast.Election }
 
-func (c candidate) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Lease, error) {
+func (c candidate) Lock(ctx context.Context, opts ...holdfast.LockOption) (*holdfast.Lease, error) {
 	return c.Campaign(ctx, "me", opts...)
 }
 
-func (c candidate) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Lease, error) {
+func (c candidate) TryLock(ctx context.Context, opts ...holdfast.LockOption) (*holdfast.Lease, error) {
 	return c.TryCampaign(ctx, "me", opts...)
 }
 

@@ -224,7 +224,7 @@ func (w *world) once(ctx context.Context, p *process, user int, r *rand.Rand) {
 		o := w.objects[i]
 		c.objects, c.kinds = append(c.objects, o), append(c.kinds, o.kinds[r.IntN(len(o.kinds))])
 	}
-	var opts []holdfast.Option
+	var opts []holdfast.LockOption
 	if r.IntN(3) == 0 && !w.plan.profile.renewed {
 		c.fixed, c.lease = true, time.Second+upTo(r, time.Second<<(2*r.IntN(3)))
 		if w.plan.profile.various && w.plan.crashes == 0 && r.IntN(2) == 0 {
@@ -316,7 +316,7 @@ func (w *world) readOn(ctx context.Context, l *lease, r *rand.Rand) {
 // nest takes a lock inside a lease: the same again, or to read what it writes. What it reads cannot
 // be written.
 func (w *world) nest(lock holdfast.Locker, l *lease, r *rand.Rand, longest time.Duration) {
-	opts := []holdfast.Option{holdfast.Wait(time.Second)}
+	opts := []holdfast.LockOption{holdfast.Wait(time.Second)}
 	c := l.call
 	reads := c.kinds[0].name == read.name
 	writes := c.kinds[0].name == write.name || c.kinds[0].name == first.name

@@ -11,7 +11,7 @@ import (
 // A lock is one lock of any kind, and how a call takes it.
 type lock struct {
 	want  want
-	lock  func(context.Context, []holdfast.Option) (*holdfast.Lease, error)
+	lock  func(context.Context, []holdfast.LockOption) (*holdfast.Lease, error)
 	again func(context.Context) (*holdfast.Lease, error) // enters it again; nil if the kind has no such call
 }
 
@@ -68,9 +68,9 @@ func (u *user) choose() *lock {
 	case n < 47:
 		return single("fair", name("fair", 2), c.FairMutex)
 	case n < 53:
-		return single("write", name("rw", 2), func(name string, _ ...holdfast.Option) *holdfast.RWMutex { return c.RWMutex(name) })
+		return single("write", name("rw", 2), func(name string, _ ...holdfast.LockOption) *holdfast.RWMutex { return c.RWMutex(name) })
 	case n < 66:
-		l := single("read", name("rw", 2), func(name string, _ ...holdfast.Option) holdfast.Locker { return c.RWMutex(name).RLocker() })
+		l := single("read", name("rw", 2), func(name string, _ ...holdfast.LockOption) holdfast.Locker { return c.RWMutex(name).RLocker() })
 		l.want.Shared, l.again = true, nil
 		return l
 	case n < 80:
@@ -85,18 +85,18 @@ func (u *user) choose() *lock {
 	e := c.Election(u.Round + "election")
 	return &lock{
 		want: want{Kind: "election", Names: []string{e.Name()}},
-		lock: func(ctx context.Context, opts []holdfast.Option) (*holdfast.Lease, error) {
+		lock: func(ctx context.Context, opts []holdfast.LockOption) (*holdfast.Lease, error) {
 			return e.Campaign(ctx, u.Process, opts...)
 		},
 	}
 }
 
 // single returns a lock on one name.
-func single[L holdfast.Locker](kind, name string, of func(string, ...holdfast.Option) L) *lock {
+func single[L holdfast.Locker](kind, name string, of func(string, ...holdfast.LockOption) L) *lock {
 	m := of(name)
 	return &lock{
 		want: want{Kind: kind, Names: []string{name}},
-		lock: func(ctx context.Context, opts []holdfast.Option) (*holdfast.Lease, error) {
+		lock: func(ctx context.Context, opts []holdfast.LockOption) (*holdfast.Lease, error) {
 			return m.Lock(ctx, opts...)
 		},
 		again: func(ctx context.Context) (*holdfast.Lease, error) { return m.Lock(ctx) },
@@ -109,7 +109,7 @@ func (u *user) permits(capacity int) *lock {
 	s := u.client.LeasedSemaphore(semaphoreName(u.Round, capacity))
 	return &lock{
 		want: want{Kind: "permits", Names: []string{s.Name()}, Permits: n, Capacity: capacity},
-		lock: func(ctx context.Context, opts []holdfast.Option) (*holdfast.Lease, error) {
+		lock: func(ctx context.Context, opts []holdfast.LockOption) (*holdfast.Lease, error) {
 			return s.Acquire(ctx, n, opts...)
 		},
 	}
@@ -126,7 +126,7 @@ func (u *user) set(nameOf func(string, int) string, n int) *lock {
 	m := holdfast.Multi(parts...)
 	return &lock{
 		want: want{Kind: "multi", Names: names},
-		lock: func(ctx context.Context, opts []holdfast.Option) (*holdfast.Lease, error) {
+		lock: func(ctx context.Context, opts []holdfast.LockOption) (*holdfast.Lease, error) {
 			return m.Lock(ctx, opts...)
 		},
 	}

@@ -55,7 +55,7 @@ func (u *user) turn(ctx context.Context) {
 }
 
 // options returns the options of a call, and for how long it may wait.
-func (u *user) options(l *lock) (opts []holdfast.Option, limit time.Duration) {
+func (u *user) options(l *lock) (opts []holdfast.LockOption, limit time.Duration) {
 	l.want.Lease = lease
 	switch n := u.rand.IntN(100); {
 	case n < 15:

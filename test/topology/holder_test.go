@@ -13,7 +13,7 @@ import (
 )
 
 // hold takes a lock of the world.
-func (w *world) hold(c *holdfast.Client, name string, opts ...holdfast.Option) *holdfast.Lease {
+func (w *world) hold(c *holdfast.Client, name string, opts ...holdfast.LockOption) *holdfast.Lease {
 	w.Helper()
 	l, err := c.Mutex(w.key(name), opts...).Lock(context.Background())
 	if err != nil {
@@ -86,7 +86,7 @@ type holder struct {
 }
 
 // keep takes a lock of the world and watches the lease.
-func (w *world) keep(c *holdfast.Client, name string, opts ...holdfast.Option) *holder {
+func (w *world) keep(c *holdfast.Client, name string, opts ...holdfast.LockOption) *holder {
 	w.Helper()
 	return w.watch(w.hold(c, name, opts...))
 }

@@ -206,7 +206,7 @@ type witness struct {
 	p *party
 }
 
-func (w witness) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Lease, error) {
+func (w witness) Lock(ctx context.Context, opts ...holdfast.LockOption) (*holdfast.Lease, error) {
 	l, err := w.Mutex.Lock(ctx, opts...)
 	if err == nil {
 		w.p.note(l, 2)

@@ -108,7 +108,7 @@ func (s *sim) open(timeout time.Duration) *holdfast.Client {
 }
 
 // lock locks a mutex.
-func (s *sim) lock(name string, opts ...holdfast.Option) *holdfast.Lease {
+func (s *sim) lock(name string, opts ...holdfast.LockOption) *holdfast.Lease {
 	s.Helper()
 	l, err := s.client.Mutex(name).Lock(s.Context(), opts...)
 	if err != nil {
