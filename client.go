@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/observe"
 )
 
-// Options configure a [Client]. The zero value is a good choice.
+// Options configure a [Client]. The zero value is a good choice, and nil means the same.
 type Options struct {
 	// WatchdogTimeout is the lease time of leases that the watchdog renews.
 	// After a crash of the process, the lock expires within this time. The
@@ -282,11 +282,11 @@ type Client struct {
 // New returns a client that uses the driver d. Closing the client closes d.
 // Most programs use [Open] instead. Use New with package driver/rueidis to set
 // a tls.Config, or a password outside of a URL.
-func New(d driver.Driver, o Options) (*Client, error) {
+func New(d driver.Driver, options *Options) (*Client, error) {
 	if d == nil {
 		return nil, &Error{Op: "new client", Err: invalid("the driver is nil")}
 	}
-	o = o.withDefaults()
+	o := options.value().withDefaults()
 	if err := o.check(); err != nil {
 		return nil, &Error{Op: "new client", Err: err}
 	}

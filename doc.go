@@ -2,7 +2,7 @@
 // Valkey. It uses the same keys and channels as Redisson (Java), so services in
 // Go and in Java can share a lock.
 //
-//	client, err := holdfast.Open(ctx, "redis://localhost:6379")
+//	client, err := holdfast.Open(ctx, "redis://localhost:6379", nil)
 //	if err != nil {
 //		return err
 //	}

@@ -35,7 +35,7 @@ holdfast:
 		log.Fatal(err)
 	}
 
-	client, err := holdfast.OpenConfig(ctx, file)
+	client, err := holdfast.OpenConfig(ctx, file, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // An observer is told what happens to locks.
 func ExampleOptions_observers() {
-	client, err := holdfast.Open(context.Background(), "redis://localhost:6379", holdfast.Options{
+	client, err := holdfast.Open(context.Background(), "redis://localhost:6379", &holdfast.Options{
 		Observers: []observe.Observer{observe.Func(func(e observe.Event) {
 			if e.Type == observe.Lost {
 				log.Printf("lost the %s %q after %v: %s", e.Kind, e.Name, e.Held, e.Reason)

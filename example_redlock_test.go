@@ -15,7 +15,7 @@ func ExampleRedlock() {
 	servers := []string{"redis://r1:6379", "redis://r2:6379", "redis://r3:6379", "redis://r4:6379", "redis://r5:6379"}
 	var clients []*holdfast.Client
 	for _, url := range servers {
-		c, err := holdfast.Open(ctx, url)
+		c, err := holdfast.Open(ctx, url, nil)
 		if err != nil {
 			log.Print(err)
 			continue

@@ -35,35 +35,28 @@ import (
 //   - with a cluster: sharded (auto, on or off), whether to use sharded
 //     pub/sub.
 //
-// User, password and query are percent-encoded. At most one Options may be
-// passed.
+// User, password and query are percent-encoded. If options is nil, the defaults of
+// [Options] apply. Open does not change options and does not keep it.
 //
 // Open fails with [ErrInvalid] if the URL or the options are invalid, with
 // [ErrRefused] if the server rejects the user, has no Lua engine or is a proxy
 // ([driver.ErrNoLua], [driver.SystemError]), and with [ErrUnavailable] if the server
 // does not answer or is a read-only replica, see [Options].AllowReplica.
 // [OpenConfig] reads the same settings from a file.
-func Open(ctx context.Context, url string, options ...Options) (*Client, error) {
-	o, err := theOptions(options)
-	if err != nil {
-		return nil, &Error{Op: "open", Err: err}
-	}
+func Open(ctx context.Context, url string, options *Options) (*Client, error) {
 	config, err := rueidis.ParseURL(url)
 	if err != nil {
 		return nil, &Error{Op: "open", Err: invalid("%w", err)}
 	}
-	return connect(ctx, config, o)
+	return connect(ctx, config, options.value())
 }
 
-// theOptions returns the Options of a call that accepts at most one.
-func theOptions(options []Options) (Options, error) {
-	switch len(options) {
-	case 0:
-		return Options{}, nil
-	case 1:
-		return options[0], nil
+// value returns a copy of the options. Those of nil are the defaults.
+func (o *Options) value() Options {
+	if o == nil {
+		return Options{}
 	}
-	return Options{}, invalid("%d Options given: pass at most one", len(options))
+	return *o
 }
 
 // connect opens the driver and creates the client, for Open and OpenConfig.
@@ -86,7 +79,7 @@ func connect(ctx context.Context, config rueidis.Config, o Options) (*Client, er
 		_ = d.Close()
 		return fail(fmt.Errorf("%w: %w", ErrRefused, err))
 	}
-	c, err := New(d, o)
+	c, err := New(d, &o)
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

@@ -27,12 +27,9 @@ import (
 // Options may add settings to the file, but must not contradict it. The errors
 // are those of Open. An error about the file contains the line and the key if
 // the key is known, but never a value.
-func OpenConfig(ctx context.Context, file string, options ...Options) (*Client, error) {
+func OpenConfig(ctx context.Context, file string, options *Options) (*Client, error) {
 	fail := func(err error) (*Client, error) { return nil, &Error{Op: "open", Err: err} }
-	o, err := theOptions(options)
-	if err != nil {
-		return fail(err)
-	}
+	o := options.value()
 	if strings.Contains(file, "://") { // not repeated in the error: it may contain a password
 		return fail(invalid("this is a URL, not a file name: use Open"))
 	}

@@ -36,7 +36,7 @@ var versions = map[string]func() (version, error){
 const fleetLease = 5 * time.Second
 
 func openInFleet() (*holdfast.Client, error) {
-	return holdfast.Open(context.Background(), os.Getenv("TEST_URL"), holdfast.Options{WatchdogTimeout: fleetLease})
+	return holdfast.Open(context.Background(), os.Getenv("TEST_URL"), &holdfast.Options{WatchdogTimeout: fleetLease})
 }
 
 // fleetWorker takes the lock again and again, and prints when it had it. If TEST_STAY is set, it

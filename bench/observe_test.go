@@ -20,7 +20,7 @@ func BenchmarkObserver(b *testing.B) {
 		{"one", []observe.Observer{observe.Func(func(observe.Event) {})}},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
-			c, err := holdfast.New(fake.New(), holdfast.Options{Observers: bench.observers, Logger: slog.New(slog.DiscardHandler)})
+			c, err := holdfast.New(fake.New(), &holdfast.Options{Observers: bench.observers, Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -27,7 +27,7 @@ type hotReport struct {
 
 // hotWorker contends for a name with four goroutines, as soon as it has read a line.
 func hotWorker() {
-	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"))
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), nil)
 	if err != nil {
 		panic(err)
 	}

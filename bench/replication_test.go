@@ -20,7 +20,7 @@ func BenchmarkReplication(b *testing.B) {
 			{Mode: holdfast.Async}, {Mode: holdfast.Acked}, {Mode: holdfast.Strict, Replicas: where.replicas},
 		} {
 			b.Run(where.name+"/"+mode.Mode.String(), func(b *testing.B) {
-				c, err := holdfast.Open(b.Context(), where.url, holdfast.Options{Replication: mode})
+				c, err := holdfast.Open(b.Context(), where.url, &holdfast.Options{Replication: mode})
 				if err != nil {
 					b.Fatal(err)
 				}

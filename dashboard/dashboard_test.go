@@ -523,7 +523,7 @@ func TestSlowBrowser(t *testing.T) {
 }
 
 func ExampleNew() {
-	client, err := holdfast.Open(context.Background(), redistest.ExampleURL())
+	client, err := holdfast.Open(context.Background(), redistest.ExampleURL(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // the same program:
 //
 //	seen := new(dashboard.Observer)
-//	client, err := holdfast.Open(ctx, url, holdfast.Options{Observers: []observe.Observer{seen}})
+//	client, err := holdfast.Open(ctx, url, &holdfast.Options{Observers: []observe.Observer{seen}})
 //	...
 //	d := dashboard.New(client, dashboard.Options{Observer: seen})
 //

@@ -36,7 +36,7 @@ mutex      "<a> \"order\""  20s
 // The page shows what is held, what waits, and what was done. Names cannot break it.
 func TestHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := holdfast.New(fake.New(), holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+		c, err := holdfast.New(fake.New(), &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

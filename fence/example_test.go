@@ -15,7 +15,7 @@ import (
 
 // open returns a client of the server that all examples share.
 func open() *holdfast.Client {
-	client, err := holdfast.Open(context.Background(), redistest.ExampleURL())
+	client, err := holdfast.Open(context.Background(), redistest.ExampleURL(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

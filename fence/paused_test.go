@@ -25,7 +25,7 @@ const (
 // so, waits for a line, writes, and says what came of it.
 func clerk() {
 	ctx := context.Background()
-	c, err := holdfast.Open(ctx, os.Getenv("TEST_URL"), holdfast.Options{WatchdogTimeout: 600 * time.Millisecond})
+	c, err := holdfast.Open(ctx, os.Getenv("TEST_URL"), &holdfast.Options{WatchdogTimeout: 600 * time.Millisecond})
 	check(err)
 	l, err := c.Mutex("account:7").Lock(ctx)
 	check(err)

@@ -78,7 +78,7 @@ func (s *Server) NewClient(opts ...holdfast.Options) *holdfast.Client {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
-	c, err := holdfast.New(s.memory.Driver(), o)
+	c, err := holdfast.New(s.memory.Driver(), &o)
 	if err != nil {
 		s.tb.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // connect returns a client of the server that all examples share.
 func connect() *holdfast.Client {
-	client, err := holdfast.Open(context.Background(), redistest.ExampleURL())
+	client, err := holdfast.Open(context.Background(), redistest.ExampleURL(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

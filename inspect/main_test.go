@@ -26,7 +26,7 @@ func open(tb testing.TB, url string) (*holdfast.Client, *inspect.Inspector) {
 		url += "?timeout=20s"
 	}
 	// Who waits does not look by itself before a test is over.
-	c, err := holdfast.Open(context.Background(), url, holdfast.Options{PollInterval: time.Minute})
+	c, err := holdfast.Open(context.Background(), url, &holdfast.Options{PollInterval: time.Minute})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -155,7 +155,7 @@ func runInProcess() {
 		panic(err)
 	}
 	e.Options.Anonymous = true // tests compare all keys with those of Redisson
-	c, err := holdfast.Open(context.Background(), e.URL, e.Options)
+	c, err := holdfast.Open(context.Background(), e.URL, &e.Options)
 	if err != nil {
 		panic(err)
 	}

@@ -90,7 +90,7 @@ func init() { workers["queue"] = queueWorker }
 
 // queueWorker locks a fair mutex with several goroutines and does not exit.
 func queueWorker() {
-	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), holdfast.Options{WatchdogTimeout: watchdogTime, Anonymous: true})
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), &holdfast.Options{WatchdogTimeout: watchdogTime, Anonymous: true})
 	if err != nil {
 		panic(err)
 	}

@@ -67,7 +67,7 @@ func (v goVictim) Wait(tb testing.TB, k kind, name string) {
 func init() {
 	workers["victim"] = func() {
 		ctx := context.Background()
-		c, err := holdfast.Open(ctx, os.Getenv("TEST_URL"), holdfast.Options{WatchdogTimeout: watchdog, Anonymous: true})
+		c, err := holdfast.Open(ctx, os.Getenv("TEST_URL"), &holdfast.Options{WatchdogTimeout: watchdog, Anonymous: true})
 		if err != nil {
 			panic(err)
 		}

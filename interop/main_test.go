@@ -145,7 +145,7 @@ func open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Clie
 		url += "?timeout=5s" // tolerates a busy server
 	}
 	o.Anonymous = true // tests compare all keys with those of Redisson
-	c, err := holdfast.Open(context.Background(), url, o)
+	c, err := holdfast.Open(context.Background(), url, &o)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func TestNamePrefix(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = r.Close() })
 	java := &redisson{r}
-	c, err := holdfast.OpenConfig(t.Context(), file, holdfast.Options{NamePrefix: "shop:", PollInterval: time.Minute, Anonymous: true})
+	c, err := holdfast.OpenConfig(t.Context(), file, &holdfast.Options{NamePrefix: "shop:", PollInterval: time.Minute, Anonymous: true})
 	if err != nil {
 		t.Fatal(err)
 	}

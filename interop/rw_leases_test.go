@@ -18,7 +18,7 @@ func init() { workers["reader"] = readWorker }
 
 // readWorker holds a read lock until it is killed, and prints its owner.
 func readWorker() {
-	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), holdfast.Options{WatchdogTimeout: watchdogTime})
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), &holdfast.Options{WatchdogTimeout: watchdogTime})
 	if err != nil {
 		panic(err)
 	}

@@ -2,7 +2,7 @@
 // do. Metrics, traces and dashboards are made from its events: see the modules otel
 // and prom.
 //
-//	client, err := holdfast.Open(ctx, url, holdfast.Options{
+//	client, err := holdfast.Open(ctx, url, &holdfast.Options{
 //		Observers: []observe.Observer{observe.Func(func(e observe.Event) {
 //			if e.Type == observe.Lost {
 //				losses.Add(1)

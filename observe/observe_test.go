@@ -89,7 +89,7 @@ func (r *record) want(t *testing.T, lines ...string) []observe.Event {
 func in(t *testing.T, test func(t *testing.T, d *fake.Driver, c *holdfast.Client, r *record)) {
 	synctest.Test(t, func(t *testing.T) {
 		d, r := fake.New(), new(record)
-		c, err := holdfast.New(d, holdfast.Options{Observers: []observe.Observer{r}, Logger: slog.New(slog.DiscardHandler)})
+		c, err := holdfast.New(d, &holdfast.Options{Observers: []observe.Observer{r}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestLease(t *testing.T) {
 // How a lock was granted: by the server, by a release, by a hand-off; and how it was not.
 func TestGranted(t *testing.T) {
 	in(t, func(t *testing.T, d *fake.Driver, c *holdfast.Client, r *record) {
-		far, err := holdfast.New(d, holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+		far, err := holdfast.New(d, &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +311,7 @@ func TestStuckObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		until = make(chan struct{})
 		d, r := fake.New(), new(record)
-		c, err := holdfast.New(d, holdfast.Options{Observers: []observe.Observer{stuck, faulty, r}, Logger: slog.New(slog.DiscardHandler)})
+		c, err := holdfast.New(d, &holdfast.Options{Observers: []observe.Observer{stuck, faulty, r}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,7 +358,7 @@ func TestStuckObserver(t *testing.T) {
 }
 
 func TestNilObserver(t *testing.T) {
-	_, err := holdfast.New(fake.New(), holdfast.Options{Observers: []observe.Observer{nil}})
+	_, err := holdfast.New(fake.New(), &holdfast.Options{Observers: []observe.Observer{nil}})
 	if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "Observers") {
 		t.Error(err)
 	}
@@ -392,7 +392,7 @@ func TestWatcher(t *testing.T) {
 		w, want := new(watcher), []string(nil)
 		for range 2 {
 			d := fake.New()
-			c, err := holdfast.New(d, holdfast.Options{Observers: []observe.Observer{w}, Logger: slog.New(slog.DiscardHandler)})
+			c, err := holdfast.New(d, &holdfast.Options{Observers: []observe.Observer{w}, Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -89,7 +89,7 @@ func TestWarnLeaked(t *testing.T) {
 func TestWarnLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := new(record)
-		c, err := holdfast.New(fake.New(), holdfast.Options{LongHold: time.Minute, Observers: []observe.Observer{r}, Logger: slog.New(slog.DiscardHandler)})
+		c, err := holdfast.New(fake.New(), &holdfast.Options{LongHold: time.Minute, Observers: []observe.Observer{r}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestWarnLateOfEachTimeout(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			d, r := fake.New(), new(record)
-			c, err := holdfast.New(d, holdfast.Options{
+			c, err := holdfast.New(d, &holdfast.Options{
 				WatchdogTimeout: client, RenewEvery: test.every, ClockSkew: test.skew,
 				Observers: []observe.Observer{r}, Logger: slog.New(slog.DiscardHandler),
 			})
@@ -203,7 +203,7 @@ func TestWarnBlocked(t *testing.T) {
 			defer mu.Unlock()
 			out.Write(p)
 		}), nil))
-		c, err := holdfast.New(fake.New(), holdfast.Options{Observers: []observe.Observer{stuck}, Logger: log})
+		c, err := holdfast.New(fake.New(), &holdfast.Options{Observers: []observe.Observer{stuck}, Logger: log})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +234,7 @@ func TestWarnBlocked(t *testing.T) {
 		_ = c.Close()
 
 		r, until := new(record), make(chan struct{})
-		c, err = holdfast.New(fake.New(), holdfast.Options{Observers: []observe.Observer{r}, Logger: slog.New(slog.NewTextHandler(writer(func([]byte) { <-until }), nil))})
+		c, err = holdfast.New(fake.New(), &holdfast.Options{Observers: []observe.Observer{r}, Logger: slog.New(slog.NewTextHandler(writer(func([]byte) { <-until }), nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

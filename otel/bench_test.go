@@ -70,7 +70,7 @@ func BenchmarkObserver(b *testing.B) {
 				o.Observers = make([]observe.Observer, 1)
 				ctx, o.Observers[0] = observer(b, with)
 			}
-			c, err := holdfast.New(fake.New(), o)
+			c, err := holdfast.New(fake.New(), &o)
 			if err != nil {
 				b.Fatal(err)
 			}

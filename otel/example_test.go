@@ -17,7 +17,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err := holdfast.Open(ctx, "redis://localhost:6379", holdfast.Options{
+	client, err := holdfast.Open(ctx, "redis://localhost:6379", &holdfast.Options{
 		Observers: []observe.Observer{observer},
 	})
 	if err != nil {

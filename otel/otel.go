@@ -3,7 +3,7 @@
 //
 //	observer, err := otel.New(otel.Options{})
 //	...
-//	client, err := holdfast.Open(ctx, url, holdfast.Options{Observers: []observe.Observer{observer}})
+//	client, err := holdfast.Open(ctx, url, &holdfast.Options{Observers: []observe.Observer{observer}})
 //
 // One observer can serve several clients. The figures are those of all of them.
 //

@@ -42,7 +42,7 @@ func inTrace(t *testing.T, o otel.Options, sampler sdk.Sampler, test func(*trace
 		tr.tracer, o.TracerProvider = provider.Tracer("test"), provider
 		tr.subject = newSubject(t, o)
 		var err error
-		tr.client, err = holdfast.New(tr.server, holdfast.Options{Observers: []observe.Observer{tr.subject}, Logger: slog.New(slog.DiscardHandler)})
+		tr.client, err = holdfast.New(tr.server, &holdfast.Options{Observers: []observe.Observer{tr.subject}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

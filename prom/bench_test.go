@@ -18,7 +18,7 @@ func BenchmarkObserver(b *testing.B) {
 		"metrics": {prom.New(prom.Options{})},
 	} {
 		b.Run(name, func(b *testing.B) {
-			c, err := holdfast.New(fake.New(), holdfast.Options{Observers: observers, Logger: slog.New(slog.DiscardHandler)})
+			c, err := holdfast.New(fake.New(), &holdfast.Options{Observers: observers, Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -18,7 +18,7 @@ func Example() {
 	ctx := context.Background()
 	observer := prom.New(prom.Options{})
 	prometheus.MustRegister(observer)
-	client, err := holdfast.Open(ctx, "redis://localhost:6379", holdfast.Options{
+	client, err := holdfast.Open(ctx, "redis://localhost:6379", &holdfast.Options{
 		Observers: []observe.Observer{observer},
 	})
 	if err != nil {

@@ -124,7 +124,7 @@ func TestHistograms(t *testing.T) {
 				return nil
 			},
 		})
-		c, err := holdfast.New(fake.New(), holdfast.Options{Observers: []observe.Observer{s}, Logger: slog.New(slog.DiscardHandler)})
+		c, err := holdfast.New(fake.New(), &holdfast.Options{Observers: []observe.Observer{s}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

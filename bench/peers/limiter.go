@@ -50,7 +50,7 @@ var floodRate = holdfast.Rate{Permits: 10, Per: time.Second}
 // many goroutines that are refused.
 func (b *bench) limiter(ctx context.Context, _ library, p point) (figures, error) {
 	b.server.Do(b.scope, "FLUSHALL")
-	c, err := holdfast.Open(ctx, "redis://"+b.server.Addr())
+	c, err := holdfast.Open(ctx, "redis://"+b.server.Addr(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -121,7 +121,7 @@ func asMultiOf8(c *holdfast.Client, name string) holdfast.Locker {
 
 func openHoldfast(o holdfast.Options, kind func(*holdfast.Client, string) holdfast.Locker) func(context.Context, string) (client, error) {
 	return func(ctx context.Context, addr string) (client, error) {
-		c, err := holdfast.Open(ctx, "redis://"+addr, o)
+		c, err := holdfast.Open(ctx, "redis://"+addr, &o)
 		return holdfastClient{c, kind}, err
 	}
 }

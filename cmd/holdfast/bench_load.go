@@ -101,7 +101,7 @@ func (l *benchLoad) open(ctx context.Context, t *target) error {
 		return err
 	}
 	for _, c := range l.opened {
-		counted, err := holdfast.New(benchDriver{c.Driver(), &l.counter}, holdfast.Options{RetryTimeout: 3 * time.Second, Logger: slog.New(&l.log)})
+		counted, err := holdfast.New(benchDriver{c.Driver(), &l.counter}, &holdfast.Options{RetryTimeout: 3 * time.Second, Logger: slog.New(&l.log)})
 		if err != nil {
 			return err
 		}

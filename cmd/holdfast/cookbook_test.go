@@ -95,7 +95,7 @@ func TestCookbookQueue(t *testing.T) {
 		{
 			"redis",
 			func() *holdfast.Client {
-				client, err := holdfast.Open(t.Context(), redis.URL())
+				client, err := holdfast.Open(t.Context(), redis.URL(), nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -44,7 +44,7 @@ func dashboardGet(t *testing.T, url, host string) (int, string) {
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--requirepass", "geheim")
-	client, err := holdfast.Open(t.Context(), "redis://:geheim@"+s.Addr(), holdfast.Options{Anonymous: true})
+	client, err := holdfast.Open(t.Context(), "redis://:geheim@"+s.Addr(), &holdfast.Options{Anonymous: true})
 	if err != nil {
 		t.Fatal(err)
 	}

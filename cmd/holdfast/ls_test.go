@@ -20,7 +20,7 @@ import (
 // lsOpen returns a client of a server.
 func lsOpen(tb testing.TB, s *redistest.Server) *holdfast.Client {
 	tb.Helper()
-	client, err := holdfast.Open(context.Background(), s.URL(), holdfast.Options{Anonymous: true}) // see TestLsClient
+	client, err := holdfast.Open(context.Background(), s.URL(), &holdfast.Options{Anonymous: true}) // see TestLsClient
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -169,13 +169,13 @@ func TestLs(t *testing.T) {
 func TestLsClient(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	client, err := holdfast.Open(t.Context(), s.URL(), holdfast.Options{Label: "blue"})
+	client, err := holdfast.Open(t.Context(), s.URL(), &holdfast.Options{Label: "blue"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	owner := lsHold(t, client.Mutex("orders")).Owner()
-	other, err := holdfast.Open(t.Context(), s.URL())
+	other, err := holdfast.Open(t.Context(), s.URL(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func TestNarrow(t *testing.T) {
 	s := redistest.Start(t)
 	name := "orders:" + strings.Repeat("eu-west-", 4) + "42"
 	for i := range 3 {
-		c, err := holdfast.Open(t.Context(), s.URL(), holdfast.Options{Label: fmt.Sprint("checkout-of-the-shop-", i)})
+		c, err := holdfast.Open(t.Context(), s.URL(), &holdfast.Options{Label: fmt.Sprint("checkout-of-the-shop-", i)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,7 @@ func TestNarrow(t *testing.T) {
 			}
 		})
 	}
-	reentered, err := holdfast.Open(t.Context(), s.URL())
+	reentered, err := holdfast.Open(t.Context(), s.URL(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

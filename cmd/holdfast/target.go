@@ -80,11 +80,11 @@ func (t *target) open(ctx context.Context, o holdfast.Options) (*holdfast.Client
 	case strings.Contains(t.config, "://"):
 		return nil, usage("--config takes a file: use --url for a URL")
 	case t.config != "":
-		return holdfast.OpenConfig(ctx, t.config, o)
+		return holdfast.OpenConfig(ctx, t.config, &o)
 	case t.named():
-		return holdfast.Open(ctx, t.address(), o)
+		return holdfast.Open(ctx, t.address(), &o)
 	}
-	return holdfast.Open(ctx, defaultURL, o)
+	return holdfast.Open(ctx, defaultURL, &o)
 }
 
 // An openingLog is a log handler that prints warnings until over is set.

@@ -26,7 +26,7 @@ func TestWatchPicture(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	a, b := lsOpen(t, s), lsOpen(t, s)
-	brief, err := holdfast.Open(t.Context(), s.URL(), holdfast.Options{WatchdogTimeout: 9 * time.Second, Anonymous: true}) // the picture is public
+	brief, err := holdfast.Open(t.Context(), s.URL(), &holdfast.Options{WatchdogTimeout: 9 * time.Second, Anonymous: true}) // the picture is public
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,7 @@
 // settings and hooks of that client.
 //
 //	d, err := goredis.New(ctx, rdb) // a *redis.Client or *redis.ClusterClient
-//	client, err := holdfast.New(d, holdfast.Options{})
+//	client, err := holdfast.New(d, nil)
 //
 // A program without such a client should use holdfast.Open. The driver of
 // holdfast.Open sends the commands of all goroutines over one connection.

@@ -22,7 +22,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err := holdfast.New(d, holdfast.Options{})
+	client, err := holdfast.New(d, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

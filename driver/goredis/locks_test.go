@@ -23,7 +23,7 @@ func locker(t *testing.T, client redis.UniversalClient, o holdfast.Options) *hol
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := holdfast.New(d, o)
+	c, err := holdfast.New(d, &o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func ExampleConfig_credentials() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err := holdfast.New(d, holdfast.Options{})
+	client, err := holdfast.New(d, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func startRedis(t *testing.T) *server {
 	s := redistest.Start(t)
 	return &server{
 		newClient: func() *holdfast.Client {
-			client, err := holdfast.Open(t.Context(), s.URL(), holdfast.Options{PollInterval: poll})
+			client, err := holdfast.Open(t.Context(), s.URL(), &holdfast.Options{PollInterval: poll})
 			if err != nil {
 				t.Fatal(err)
 			}

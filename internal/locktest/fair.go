@@ -136,7 +136,7 @@ func CheckDeadlines(tb testing.TB, s *redistest.Server, name string, lease time.
 // intervals.
 func queueWorker() {
 	ctx := context.Background()
-	c, err := holdfast.Open(ctx, os.Getenv("TEST_URL"), holdfast.Options{WatchdogTimeout: 10 * time.Second})
+	c, err := holdfast.Open(ctx, os.Getenv("TEST_URL"), &holdfast.Options{WatchdogTimeout: 10 * time.Second})
 	if err != nil {
 		panic(err)
 	}

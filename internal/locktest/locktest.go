@@ -79,9 +79,9 @@ func Open(tb testing.TB, url string, options ...holdfast.Options) *holdfast.Clie
 		o.Replication.Timeout = min(5*time.Second, cmp.Or(o.WatchdogTimeout, time.Minute))
 	}
 	o.Anonymous = o.Label == ""
-	c, err := holdfast.Open(context.Background(), Address(tb, url), o)
+	c, err := holdfast.Open(context.Background(), Address(tb, url), &o)
 	for end := time.Now().Add(30 * time.Second); errors.Is(err, holdfast.ErrUnavailable) && time.Now().Before(end); {
-		c, err = holdfast.Open(context.Background(), Address(tb, url), o) // the server stood still
+		c, err = holdfast.Open(context.Background(), Address(tb, url), &o) // the server stood still
 	}
 	if err != nil {
 		tb.Fatal(err)

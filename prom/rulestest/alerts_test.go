@@ -264,7 +264,7 @@ func TestAlerts(t *testing.T) {
 			p.work(40 * time.Minute)
 		}, nil, nil},
 		{"busy locks and canceled calls", often, func(p *program) {
-			other, err := holdfast.New(p.server, holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+			other, err := holdfast.New(p.server, &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				p.Fatal(err)
 			}
@@ -383,7 +383,7 @@ func simulate(t *testing.T, scraped *database, interval time.Duration, run func(
 	p := &program{T: t, server: fake.New(), observer: observer, reg: prometheus.NewRegistry(), scraped: scraped}
 	p.reg.MustRegister(observer)
 	var err error
-	p.client, err = holdfast.New(p.server, holdfast.Options{Observers: []observe.Observer{observer}, Logger: slog.New(slog.DiscardHandler)})
+	p.client, err = holdfast.New(p.server, &holdfast.Options{Observers: []observe.Observer{observer}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -362,7 +362,7 @@ func TestExporter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := holdfast.New(fake.New(), holdfast.Options{Observers: []observe.Observer{one, two}})
+	c, err := holdfast.New(fake.New(), &holdfast.Options{Observers: []observe.Observer{one, two}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,13 +79,11 @@ func TestBadNamesAndOptions(t *testing.T) {
 		"negative retry":    {RetryTimeout: -1},
 		"negative hand-off": {HandoffTime: -1},
 	} {
-		_, err := holdfast.Open(t.Context(), s.URL(), o)
+		_, err := holdfast.Open(t.Context(), s.URL(), &o)
 		check(what, err)
 	}
-	_, err := holdfast.New(nil, holdfast.Options{})
+	_, err := holdfast.New(nil, nil)
 	check("no driver", err)
-	_, err = holdfast.Open(t.Context(), s.URL(), holdfast.Options{}, holdfast.Options{})
-	check("two options", err)
 	if n := p.Total() - p.Count("PING"); n != 0 { // an idle connection sends one every second
 		t.Errorf("%d commands were sent: %v", n, p.Commands())
 	}
@@ -109,14 +107,14 @@ func TestBadURLs(t *testing.T) {
 		"redis://a,,b", "redis-sentinel://a,b/mymaster", "redis-cluster://a/1", "unix://", "redis://host#x", "redis://secret@host", "redis://host/1?db=2",
 		"redis://:pa%zzss@host", "rediss://host?tls_cert=x.pem", "rediss://host?tls_ca=/does/not/exist", "redis://host?tls_ca=x",
 	} {
-		_, err := holdfast.Open(t.Context(), url)
+		_, err := holdfast.Open(t.Context(), url, nil)
 		if !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("%q: %v, want ErrInvalid", url, err)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if _, err := holdfast.Open(ctx, "redis://127.0.0.1:1"); !errors.Is(err, holdfast.ErrUnavailable) {
+	if _, err := holdfast.Open(ctx, "redis://127.0.0.1:1", nil); !errors.Is(err, holdfast.ErrUnavailable) {
 		t.Errorf("no server: %v, want ErrUnavailable", err)
 	}
 }
@@ -133,7 +131,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	o.RetryTimeout = 5 * time.Second
 	var errs []error
 	try := func(url string) *holdfast.Client {
-		c, err := holdfast.Open(t.Context(), url, o)
+		c, err := holdfast.Open(t.Context(), url, &o)
 		errs = append(errs, err)
 		return c
 	}
@@ -144,7 +142,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	try("redis://:" + secret + "wrong@" + host)
 	try("nonsense://:" + secret + "@" + host)
 	try("redis://:" + secret + "@127.0.0.1:1")
-	if _, err := holdfast.Open(t.Context(), "redis://"+host, o); !errors.Is(err, holdfast.ErrRefused) {
+	if _, err := holdfast.Open(t.Context(), "redis://"+host, &o); !errors.Is(err, holdfast.ErrRefused) {
 		t.Errorf("without the password: %v, want ErrRefused", err)
 	}
 	c := try("redis://:" + secret + "@" + host)
@@ -297,7 +295,7 @@ func TestNilAndZero(t *testing.T) {
 		t.Errorf("%s was sent", call.Script.Name)
 		return nil
 	})
-	c, err := holdfast.New(d, holdfast.Options{})
+	c, err := holdfast.New(d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +308,7 @@ func TestNilAndZero(t *testing.T) {
 		methods(noContext, t, "no context", c, "Close")
 		clients := []*holdfast.Client{c}
 		for range 2 {
-			more, err := holdfast.New(fake.New(), holdfast.Options{})
+			more, err := holdfast.New(fake.New(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -351,9 +349,9 @@ func TestNilAndZero(t *testing.T) {
 	t.Run("functions", func(t *testing.T) {
 		var noClient *holdfast.Client
 		for name, f := range map[string]any{
-			"Open":                      func() error { _, err := holdfast.Open(noContext, "redis://127.0.0.1:1"); return err },
-			"OpenConfig":                func() error { _, err := holdfast.OpenConfig(noContext, "x"); return err },
-			"New":                       func() error { _, err := holdfast.New(nil, holdfast.Options{}); return err },
+			"Open":                      func() error { _, err := holdfast.Open(noContext, "redis://127.0.0.1:1", nil); return err },
+			"OpenConfig":                func() error { _, err := holdfast.OpenConfig(noContext, "x", nil); return err },
+			"New":                       func() error { _, err := holdfast.New(nil, nil); return err },
 			"Do without a lock":         func() error { return holdfast.Do(ctx, nil, func(context.Context) error { return nil }) },
 			"Do without a function":     func() error { return holdfast.Do(ctx, c.Mutex("x"), nil) },
 			"Do without a context":      func() error { return holdfast.Do(noContext, c.Mutex("x"), func(context.Context) error { return nil }) },

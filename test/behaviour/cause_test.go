@@ -94,7 +94,7 @@ func TestCauseOfContext(t *testing.T) {
 		},
 		"Extend": func(ctx context.Context) error { <-ctx.Done(); return lease.Extend(ctx, time.Minute) },
 		"Check":  func(ctx context.Context) error { <-ctx.Done(); _, err := c.Check(ctx); return err },
-		"Open":   func(ctx context.Context) error { _, err := holdfast.Open(ctx, silent+"?timeout=1h"); return err },
+		"Open":   func(ctx context.Context) error { _, err := holdfast.Open(ctx, silent+"?timeout=1h", nil); return err },
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

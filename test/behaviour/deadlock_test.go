@@ -23,7 +23,7 @@ func init() { workers["deadlock"] = deadlockWorker }
 func deadlockWorker() {
 	ctx := context.Background()
 	open := func(url string) *holdfast.Client {
-		c, err := holdfast.Open(ctx, os.Getenv(url), holdfast.Options{Deadlocks: holdfast.EndDeadlocks, Label: os.Getenv("TEST_LABEL")})
+		c, err := holdfast.Open(ctx, os.Getenv(url), &holdfast.Options{Deadlocks: holdfast.EndDeadlocks, Label: os.Getenv("TEST_LABEL")})
 		if err != nil {
 			panic(err)
 		}

@@ -45,7 +45,7 @@ func TestFencedDo(t *testing.T) {
 func init() { workers["fenced"] = fencedWorker }
 
 func fencedWorker() {
-	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"))
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), nil)
 	if err != nil {
 		panic(err)
 	}

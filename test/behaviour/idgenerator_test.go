@@ -143,7 +143,7 @@ const (
 
 // drawWorker draws ids in some goroutines, and has each write its own file.
 func drawWorker(draw func(c *holdfast.Client, n int) func(w io.Writer)) {
-	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"))
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), nil)
 	if err != nil {
 		panic(err)
 	}

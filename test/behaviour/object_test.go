@@ -472,7 +472,7 @@ func TestObjectSlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := holdfast.New(slots{d}, holdfast.Options{})
+	c, err := holdfast.New(slots{d}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

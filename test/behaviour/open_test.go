@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -102,7 +103,7 @@ holdfast:
 		t.Run(name, func(t *testing.T) {
 			log := new(locktest.Buffer)
 			o := holdfast.Options{Logger: slog.New(slog.NewTextHandler(log, nil))}
-			c, err := holdfast.OpenConfig(t.Context(), write(t, fmt.Sprintf(text, s.Addr())), o)
+			c, err := holdfast.OpenConfig(t.Context(), write(t, fmt.Sprintf(text, s.Addr())), &o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,31 +154,28 @@ func TestOpenConfigFails(t *testing.T) {
 		{base + "holdfast: {handoffTime: 1s}", holdfast.Options{HandoffTime: 2 * time.Second}, "holdfast.handoffTime is 1s"},
 		{base + "holdfast: {renewEvery: 20s}", holdfast.Options{}, "RenewEvery is 20s"},
 	} {
-		_, err := holdfast.OpenConfig(t.Context(), write(t, test.text), test.options)
+		_, err := holdfast.OpenConfig(t.Context(), write(t, test.text), &test.options)
 		if !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s\n%v, want %q", test.text, err, test.want)
 		}
 	}
-	_, err := holdfast.OpenConfig(t.Context(), filepath.Join(t.TempDir(), "nothing.yaml"))
+	_, err := holdfast.OpenConfig(t.Context(), filepath.Join(t.TempDir(), "nothing.yaml"), nil)
 	if !errors.Is(err, holdfast.ErrInvalid) || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if _, err := holdfast.OpenConfig(t.Context(), write(t, base+strings.Repeat("#", 1<<20))); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "more than 1048576 bytes: name") {
+	if _, err := holdfast.OpenConfig(t.Context(), write(t, base+strings.Repeat("#", 1<<20)), nil); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "more than 1048576 bytes: name") {
 		t.Errorf("a large file: %v", err)
 	}
 	if _, err := os.Stat("/dev/zero"); err == nil {
-		if _, err := holdfast.OpenConfig(t.Context(), "/dev/zero"); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "more than 1048576 bytes: name") {
+		if _, err := holdfast.OpenConfig(t.Context(), "/dev/zero", nil); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "more than 1048576 bytes: name") {
 			t.Errorf("a file without an end: %v", err)
 		}
 	}
-	if _, err := holdfast.OpenConfig(t.Context(), "redis://:"+secret+"@h"); !errors.Is(err, holdfast.ErrInvalid) || strings.Contains(err.Error(), secret) {
+	if _, err := holdfast.OpenConfig(t.Context(), "redis://:"+secret+"@h", nil); !errors.Is(err, holdfast.ErrInvalid) || strings.Contains(err.Error(), secret) {
 		t.Errorf("a URL for a file: %v", err)
 	}
-	if _, err := holdfast.OpenConfig(t.Context(), write(t, base), holdfast.Options{}, holdfast.Options{}); !errors.Is(err, holdfast.ErrInvalid) {
-		t.Errorf("two Options: %v", err)
-	}
 	same := holdfast.Options{WatchdogTimeout: 20 * time.Second}
-	_, err = holdfast.OpenConfig(t.Context(), write(t, base+"lockWatchdogTimeout: 20000"), same)
+	_, err = holdfast.OpenConfig(t.Context(), write(t, base+"lockWatchdogTimeout: 20000"), &same)
 	if !errors.Is(err, holdfast.ErrUnavailable) || strings.Contains(err.Error(), secret) {
 		t.Errorf("no server: %v, want ErrUnavailable", err)
 	}
@@ -204,7 +202,7 @@ func TestUnverifiedTLSIsSaid(t *testing.T) {
 			}
 			file := write(t, text)
 			log := locktest.CaptureDefaultLog(t)
-			c, err := holdfast.OpenConfig(t.Context(), file)
+			c, err := holdfast.OpenConfig(t.Context(), file, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +224,7 @@ func TestUnverifiedTLSIsSaid(t *testing.T) {
 				t.Errorf("Check found %+v, want %q", found, tt.says)
 			}
 			log = locktest.CaptureDefaultLog(t)
-			silent, err := holdfast.OpenConfig(t.Context(), file, holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+			silent, err := holdfast.OpenConfig(t.Context(), file, &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -247,12 +245,39 @@ func TestUnverifiedTLSIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := locktest.CaptureDefaultLog(t)
-	c, err := holdfast.New(d, holdfast.Options{})
+	c, err := holdfast.New(d, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	if said := log.String(); !strings.Contains(said, all) {
 		t.Errorf("the log says %q", said)
+	}
+}
+
+// A program can use the same Options for several clients, whatever the file says.
+func TestOptionsAreNotChanged(t *testing.T) {
+	t.Parallel()
+	s := redistest.Shared(t)
+	file := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(file, []byte("singleServerConfig:\n  address: "+s.URL()+"\nlockWatchdogTimeout: 20000\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	options := holdfast.Options{NamePrefix: "shop:"}
+	before := options
+	for what, open := range map[string]func() (*holdfast.Client, error){
+		"Open":       func() (*holdfast.Client, error) { return holdfast.Open(t.Context(), s.URL(), &options) },
+		"OpenConfig": func() (*holdfast.Client, error) { return holdfast.OpenConfig(t.Context(), file, &options) },
+	} {
+		c, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if !reflect.DeepEqual(options, before) {
+			t.Errorf("%s has changed the options: %+v", what, options)
+		}
 	}
 }

@@ -187,7 +187,7 @@ func TestNamePrefix(t *testing.T) {
 		}
 	}
 	for _, prefix := range []string{"a\n", "\xff", "redisson_lock_queue:", "a{", "holdfast:", strings.Repeat("x", 600)} {
-		if _, err := holdfast.Open(context.Background(), s.URL(), holdfast.Options{NamePrefix: prefix}); !errors.Is(err, holdfast.ErrInvalid) {
+		if _, err := holdfast.Open(context.Background(), s.URL(), &holdfast.Options{NamePrefix: prefix}); !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("prefix %.20q: %v", prefix, err)
 		}
 	}

@@ -28,18 +28,18 @@ func TestOpenReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := replica.Addr() + " is a read-only replica of " + master.Addr() + ": connect to the master"
-	for call, open := range map[string]func(...holdfast.Options) (*holdfast.Client, error){
-		"Open": func(o ...holdfast.Options) (*holdfast.Client, error) {
-			return holdfast.Open(t.Context(), replica.URL(), o...)
+	for call, open := range map[string]func(*holdfast.Options) (*holdfast.Client, error){
+		"Open": func(o *holdfast.Options) (*holdfast.Client, error) {
+			return holdfast.Open(t.Context(), replica.URL(), o)
 		},
-		"OpenConfig": func(o ...holdfast.Options) (*holdfast.Client, error) {
-			return holdfast.OpenConfig(t.Context(), file, o...)
+		"OpenConfig": func(o *holdfast.Options) (*holdfast.Client, error) {
+			return holdfast.OpenConfig(t.Context(), file, o)
 		},
 	} {
-		if _, err := open(); !errors.Is(err, holdfast.ErrUnavailable) || !strings.Contains(err.Error(), want) {
+		if _, err := open(nil); !errors.Is(err, holdfast.ErrUnavailable) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", call, err)
 		}
-		c, err := open(holdfast.Options{AllowReplica: true, RetryTimeout: 100 * time.Millisecond})
+		c, err := open(&holdfast.Options{AllowReplica: true, RetryTimeout: 100 * time.Millisecond})
 		if err != nil {
 			t.Fatalf("%s: %v", call, err)
 		}

@@ -76,7 +76,7 @@ func openStage(t *testing.T, s *redistest.Server, st *stage, o ...holdfast.Optio
 		t.Fatal(err)
 	}
 	st.Driver = d
-	c, err := holdfast.New(st, append(o, holdfast.Options{})[0])
+	c, err := holdfast.New(st, &append(o, holdfast.Options{})[0])
 	if err != nil {
 		t.Fatal(err)
 	}

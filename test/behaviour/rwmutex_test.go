@@ -24,7 +24,7 @@ func init() { workers["read together"] = readTogetherWorker }
 // wait, then when each has entered, and releases the locks at the next line.
 func readTogetherWorker() {
 	n, _ := strconv.Atoi(os.Getenv("TEST_READERS"))
-	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), locktest.Unpolled)
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), &locktest.Unpolled)
 	if err != nil {
 		panic(err)
 	}

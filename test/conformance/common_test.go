@@ -428,7 +428,7 @@ func TestCM14HolderIsClosed(t *testing.T) {
 func init() {
 	workers["holder"] = func() {
 		ctx := context.Background()
-		c, err := holdfast.Open(ctx, os.Getenv("URL"), locktest.Steady)
+		c, err := holdfast.Open(ctx, os.Getenv("URL"), &locktest.Steady)
 		if err != nil {
 			panic(err)
 		}
@@ -551,7 +551,7 @@ func openHeard(t *testing.T) *holdfast.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := holdfast.New(heardDriver{d}, holdfast.Options{Replication: holdfast.Replication{Timeout: 5 * time.Second}})
+	c, err := holdfast.New(heardDriver{d}, &holdfast.Options{Replication: holdfast.Replication{Timeout: 5 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,7 +95,7 @@ func openSpy(url string) (*holdfast.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return holdfast.New(permitSpy{d}, holdfast.Options{})
+	return holdfast.New(permitSpy{d}, nil)
 }
 
 // A ledger knows from the log of the server when permits may be used.

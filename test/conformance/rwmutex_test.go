@@ -386,7 +386,7 @@ func init() {
 	workers["readers"] = func() {
 		ctx := context.Background()
 		for range 20 {
-			c, err := holdfast.Open(ctx, os.Getenv("URL"), locktest.Steady)
+			c, err := holdfast.Open(ctx, os.Getenv("URL"), &locktest.Steady)
 			if err != nil {
 				panic(err)
 			}

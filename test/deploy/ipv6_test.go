@@ -58,7 +58,7 @@ func TestIPv6(t *testing.T) {
 			if err := os.WriteFile(file, fmt.Appendf(nil, text, at(s)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			c, err := holdfast.OpenConfig(t.Context(), file)
+			c, err := holdfast.OpenConfig(t.Context(), file, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

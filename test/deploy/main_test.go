@@ -57,7 +57,7 @@ func openWith(t *testing.T, c rueidis.Config, o holdfast.Options) *holdfast.Clie
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := holdfast.New(d, o)
+	client, err := holdfast.New(d, &o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,7 +181,7 @@ func TestWithoutLua(t *testing.T) {
 	c := open(t, config(t, url))
 	remove()
 	_, lock := c.Mutex("m").Lock(t.Context())
-	_, again := holdfast.Open(t.Context(), url)
+	_, again := holdfast.Open(t.Context(), url, nil)
 	for op, err := range map[string]error{"Lock": lock, "Open": again} {
 		if !errors.Is(err, holdfast.ErrRefused) || !errors.Is(err, driver.ErrNoLua) || !strings.Contains(err.Error(), lacks) || !strings.Contains(err.Error(), advice) {
 			t.Errorf("%s: %v", op, err)

@@ -27,7 +27,7 @@ func init() {
 // elected, when it was still sure to lead, and when it ended: what, the term and
 // the time. It resigns for every line "resign" that it reads, and ends at "quit".
 func candidateWorker() {
-	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), locktest.Steady)
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), &locktest.Steady)
 	if err != nil {
 		panic(err)
 	}
@@ -92,7 +92,7 @@ func govern(ctx context.Context, l *holdfast.Lease, resign <-chan struct{}) {
 
 // observerWorker prints the leaders that it sees: term, time and name.
 func observerWorker() {
-	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), locktest.Steady)
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), &locktest.Steady)
 	if err != nil {
 		panic(err)
 	}

@@ -58,7 +58,7 @@ func contender(ctx context.Context, c *holdfast.Client, k locktest.Kind, names [
 // start.
 func openAtLast() *holdfast.Client {
 	for {
-		c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), locktest.Quick)
+		c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), &locktest.Quick)
 		if err == nil {
 			return c
 		}

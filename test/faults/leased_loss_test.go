@@ -291,7 +291,7 @@ func init() { workers["leased holder"] = leasedHolder }
 // leasedHolder holds permits and says, again and again, whether it may rely on
 // them.
 func leasedHolder() {
-	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), locktest.Steady)
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), &locktest.Steady)
 	if err != nil {
 		panic(err)
 	}

@@ -383,7 +383,7 @@ func newCopier(t *testing.T, s *redistest.Server) (*copier, *holdfast.Client) {
 		t.Fatal(err)
 	}
 	twice := &copier{Driver: d}
-	c, err := holdfast.New(twice, holdfast.Options{Replication: holdfast.Replication{Mode: holdfast.Async}})
+	c, err := holdfast.New(twice, &holdfast.Options{Replication: holdfast.Replication{Mode: holdfast.Async}})
 	if err != nil {
 		t.Fatal(err)
 	}

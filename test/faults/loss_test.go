@@ -261,7 +261,7 @@ func init() { workers["hold"] = holdWorker }
 // holdWorker holds a lock and says, again and again, whether it may rely on
 // it: a line with the time and, as the last word, yes or no.
 func holdWorker() {
-	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), locktest.Steady)
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), &locktest.Steady)
 	if err != nil {
 		panic(err)
 	}

@@ -385,7 +385,7 @@ func TestOwnTimeoutIsNotTheCallers(t *testing.T) {
 	var c *holdfast.Client
 	locktest.Eventually(t, 20*time.Second, "the server has answered in so short a time", func() (ok bool) {
 		var err error
-		c, err = holdfast.Open(t.Context(), s.URL()+"?timeout=200ms", holdfast.Options{RetryTimeout: 300 * time.Millisecond})
+		c, err = holdfast.Open(t.Context(), s.URL()+"?timeout=200ms", &holdfast.Options{RetryTimeout: 300 * time.Millisecond})
 		if err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
 			t.Fatal(err)
 		}

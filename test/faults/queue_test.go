@@ -119,7 +119,7 @@ func TestCloseWithoutQueueRights(t *testing.T) {
 	rights := slices.DeleteFunc(slices.Concat(keys, channels, commands), queueRights["both"])
 	s.Do(t, slices.Concat([]string{"ACL", "SETUSER", "limited", "reset", "on", ">secret", "resetchannels"}, rights)...)
 	for kind, lock := range queueKinds {
-		c, err := holdfast.Open(t.Context(), "redis://limited:secret@"+s.Addr(), holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+		c, err := holdfast.Open(t.Context(), "redis://limited:secret@"+s.Addr(), &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

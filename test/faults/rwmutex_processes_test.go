@@ -216,7 +216,7 @@ func TestDeadWriterAmongOthers(t *testing.T) {
 
 func init() {
 	workers["write first"] = func() {
-		c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"))
+		c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), nil)
 		if err != nil {
 			panic(err)
 		}

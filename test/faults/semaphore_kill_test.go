@@ -376,9 +376,9 @@ func permitWorker() {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		switch word := in.Text(); word {
 		case "go":
-			c, err := holdfast.Open(context.Background(), url, locktest.Steady)
+			c, err := holdfast.Open(context.Background(), url, &locktest.Steady)
 			for errors.Is(err, holdfast.ErrUnavailable) { // sixteen at once may be slow
-				c, err = holdfast.Open(context.Background(), url, locktest.Steady)
+				c, err = holdfast.Open(context.Background(), url, &locktest.Steady)
 			}
 			if err != nil {
 				panic(err)

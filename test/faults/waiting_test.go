@@ -25,7 +25,7 @@ func init() { workers["wait"] = waitWorker }
 // waitWorker lets sixteen goroutines lock and release once for every line that
 // it reads, writes down when each was in, and ends the round with "done".
 func waitWorker() {
-	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), patient)
+	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), &patient)
 	if err != nil {
 		panic(err)
 	}

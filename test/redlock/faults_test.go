@@ -153,7 +153,7 @@ func TestDeafDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	deaf := deafDriver{d, make(chan struct{})}
-	c, err := holdfast.New(deaf, quick)
+	c, err := holdfast.New(deaf, &quick)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestTwoDeafDrivers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := holdfast.New(haltedDriver{d, &halt}, quick)
+		c, err := holdfast.New(haltedDriver{d, &halt}, &quick)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ var quick = holdfast.Options{WatchdogTimeout: lease, RenewEvery: lease / 16, Ret
 
 func open(tb testing.TB, url string) *holdfast.Client {
 	tb.Helper()
-	c, err := holdfast.Open(context.Background(), url+silence, quick)
+	c, err := holdfast.Open(context.Background(), url+silence, &quick)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -300,7 +300,7 @@ const brief = lease / 2
 func contendWorker() {
 	var clients []*holdfast.Client
 	for url := range strings.SplitSeq(os.Getenv("TEST_URLS"), ",") {
-		c, err := holdfast.Open(context.Background(), url, holdfast.Options{WatchdogTimeout: brief, RetryTimeout: 5 * time.Second})
+		c, err := holdfast.Open(context.Background(), url, &holdfast.Options{WatchdogTimeout: brief, RetryTimeout: 5 * time.Second})
 		if err != nil {
 			panic(err)
 		}

@@ -52,7 +52,7 @@ func (r *reports) all() []*holdfast.DeadlockError {
 func (r *reports) client(t *testing.T, d *fake.Driver, o holdfast.Options) *holdfast.Client {
 	t.Helper()
 	o.Observers, o.Logger = []observe.Observer{r}, slog.New(slog.DiscardHandler)
-	c, err := holdfast.New(d, o)
+	c, err := holdfast.New(d, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestDeadlockStale(t *testing.T) {
 		d, all := fake.New(), new(reports)
 		link := &faulty{Driver: d}
 		near := all.client(t, d, holdfast.Options{})
-		far, err := holdfast.New(link, holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+		far, err := holdfast.New(link, &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,7 +358,7 @@ func TestDeadlockHistories(t *testing.T) {
 			work := func() {
 				for time.Now().Before(over) {
 					link := &faulty{Driver: d}
-					c, err := holdfast.New(link, holdfast.Options{
+					c, err := holdfast.New(link, &holdfast.Options{
 						WatchdogTimeout: 12 * time.Second, RetryTimeout: 2 * time.Second,
 						Observers: []observe.Observer{observer}, Logger: slog.New(slog.DiscardHandler),
 					})

@@ -166,7 +166,7 @@ func (w *world) begin() error {
 			}
 			options := w.options
 			options.WakeAll = wakeAll == 2 || wakeAll == 1 && i == 0 // none, one of them, or all
-			c, err := holdfast.New(l, options)
+			c, err := holdfast.New(l, &options)
 			if err != nil {
 				return err
 			}

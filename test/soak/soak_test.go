@@ -81,9 +81,9 @@ func (r round) run(tb testing.TB) (found []finding, f figures, records []record)
 // open opens a client of the conductor.
 func open(t testing.TB, g *rig, j job) *holdfast.Client {
 	o := j.options()[0]
-	c, err := holdfast.Open(t.Context(), g.url(0), o)
+	c, err := holdfast.Open(t.Context(), g.url(0), &o)
 	for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		c, err = holdfast.Open(t.Context(), g.url(0), o)
+		c, err = holdfast.Open(t.Context(), g.url(0), &o)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -99,13 +99,13 @@ func work() {
 
 // use opens a client, lets its users work until ctx is done, and closes it.
 func (w *worker) use(ctx context.Context, number int, o holdfast.Options) {
-	c, err := holdfast.Open(ctx, w.URL, o)
+	c, err := holdfast.Open(ctx, w.URL, &o)
 	for err != nil {
 		if ctx.Err() != nil {
 			return
 		}
 		time.Sleep(50 * time.Millisecond) // a fault
-		c, err = holdfast.Open(ctx, w.URL, o)
+		c, err = holdfast.Open(ctx, w.URL, &o)
 	}
 	var users sync.WaitGroup
 	for i := range w.Users {

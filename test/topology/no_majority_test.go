@@ -41,7 +41,7 @@ func TestNoSentinels(t *testing.T) {
 		holders.kept()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		if c, err := holdfast.Open(ctx, s.URL()); err == nil {
+		if c, err := holdfast.Open(ctx, s.URL(), nil); err == nil {
 			f[0].Error("a client was opened without a Sentinel")
 			c.Close()
 		}

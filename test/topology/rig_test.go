@@ -149,9 +149,9 @@ func (w *world) openAt(url string, change ...func(*holdfast.Options)) *holdfast.
 	for _, f := range change {
 		f(&o)
 	}
-	c, err := holdfast.Open(w.Context(), url, o)
+	c, err := holdfast.Open(w.Context(), url, &o)
 	for end := time.Now().Add(30 * time.Second); errors.Is(err, holdfast.ErrUnavailable) && time.Now().Before(end); {
-		c, err = holdfast.Open(w.Context(), url, o) // a server did not answer in time
+		c, err = holdfast.Open(w.Context(), url, &o) // a server did not answer in time
 	}
 	if err != nil {
 		w.Fatal(err)

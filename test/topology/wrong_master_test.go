@@ -125,7 +125,7 @@ func TestRoleIsChecked(t *testing.T) {
 		s.Partition(side{redistest.Clients}, rest)
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		c, err := holdfast.Open(ctx, s.URL())
+		c, err := holdfast.Open(ctx, s.URL(), nil)
 		if !errors.Is(err, holdfast.ErrUnavailable) {
 			w.errorf("a replica is taken for the master: %v", err)
 		}

@@ -100,7 +100,7 @@ func Run(t *testing.T, subject func(testing.TB, measure.Options) Subject) {
 
 // open returns a client with that watchdog timeout, or the default one if it is zero.
 func (s *sim) open(timeout time.Duration) *holdfast.Client {
-	c, err := holdfast.New(s.server, holdfast.Options{Observers: []observe.Observer{s.subject}, Logger: slog.New(slog.DiscardHandler), WatchdogTimeout: timeout})
+	c, err := holdfast.New(s.server, &holdfast.Options{Observers: []observe.Observer{s.subject}, Logger: slog.New(slog.DiscardHandler), WatchdogTimeout: timeout})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func (s *sim) lock(name string, opts ...holdfast.LockOption) *holdfast.Lease {
 // other returns a client that is not observed and that holds a mutex.
 func (s *sim) other(name string) *holdfast.Client {
 	s.Helper()
-	c, err := holdfast.New(s.server, holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+	c, err := holdfast.New(s.server, &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		s.Fatal(err)
 	}

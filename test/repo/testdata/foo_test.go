@@ -20,7 +20,7 @@ func TestFooClaims(t *testing.T) {
 	s := redistest.Start(t)
 	config := locktest.Must[rueidis.Config](t)(rueidis.ParseURL(s.URL()))
 	d := &sentScripts{Driver: locktest.Must[driver.Driver](t)(rueidis.Open(ctx, config))}
-	c := locktest.Must[*holdfast.Client](t)(holdfast.New(d, holdfast.Options{Anonymous: true}))
+	c := locktest.Must[*holdfast.Client](t)(holdfast.New(d, &holdfast.Options{Anonymous: true}))
 	defer c.Close()
 	other := locktest.Open(t, s.URL())
 

@@ -47,7 +47,7 @@ func run(ctx context.Context, event, url, name string) error {
 	}
 	renewal := make(chan struct{}, 1)
 	logged := &lines{seen: make(chan struct{}, 1)}
-	c, err := holdfast.New(scripts{d, renewal}, holdfast.Options{
+	c, err := holdfast.New(scripts{d, renewal}, &holdfast.Options{
 		Anonymous: true, // otherwise it says once who it is, which is no part of an event
 		Logger:    slog.New(slog.NewTextHandler(logged, nil)),
 	})

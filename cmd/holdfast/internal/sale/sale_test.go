@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		os.Exit(3)
 	}
 	err := sale.Serve(context.Background(), os.Stdin, os.Stdout, func(ctx context.Context, j sale.Job, o holdfast.Options) (*holdfast.Client, error) {
-		return holdfast.Open(ctx, j.URL, o)
+		return holdfast.Open(ctx, j.URL, &o)
 	})
 	if err != nil {
 		os.Exit(1)
@@ -48,7 +48,7 @@ func market(t *testing.T, shop string) *sale.Market {
 	}
 	t.Cleanup(s.Stop)
 	url := s.URL + "?timeout=20s" // the default of 2 s is too short for a busy machine
-	client, err := holdfast.Open(t.Context(), url)
+	client, err := holdfast.Open(t.Context(), url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func start(t *testing.T, mode server.Mode) *server.Server {
 // too short for a busy machine.
 func open(t *testing.T, s *server.Server) *holdfast.Client {
 	t.Helper()
-	c, err := holdfast.Open(t.Context(), s.URL+"?timeout=20s", holdfast.Options{PollInterval: time.Minute})
+	c, err := holdfast.Open(t.Context(), s.URL+"?timeout=20s", &holdfast.Options{PollInterval: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
