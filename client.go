@@ -52,17 +52,17 @@ type Options struct {
 
 	// WakeAll makes the release of a lock wake all clients that wait for it, as with
 	// Redisson and with earlier versions. By default, the clients that wait for a
-	// [Mutex], a [FencedMutex], an [Election], for permits of a [LeasedSemaphore], or to
+	// [Mutex], an [Election], for permits of a [LeasedSemaphore], or to
 	// write under an [RWMutex] queue at the server, and a release grants the lock to the
 	// first one. The cost of a release then does not depend on how many wait. A
-	// [FairMutex] keeps its order either way; with WakeAll, its next waiter is told and
+	// fair mutex keeps its order either way; with WakeAll, its next waiter is told and
 	// asks. Clients with and without WakeAll can share a lock.
 	WakeAll bool
 
 	// MaxQueue bounds how many wait for a lock. A call for a held lock fails with
 	// [ErrQueueFull] if MaxQueue clients are queued at the server, or MaxQueue calls wait
 	// in this process. At the server, a client counts once, however many of its calls
-	// wait; in the queue of a [FairMutex] each call counts. MaxQueue applies to the kinds
+	// wait; in the queue of a fair mutex each call counts. MaxQueue applies to the kinds
 	// that have such a queue, see WakeAll. Other clients may have another bound. By
 	// default, any number can wait.
 	MaxQueue int
@@ -123,8 +123,8 @@ type Options struct {
 	LongHold time.Duration
 
 	// Observers receive events: locks that were acquired, failed attempts, losses,
-	// renewals, outages. See package observe. Events of a [MultiMutex] go to the
-	// observers of the client of its first lock, and those of a [RedlockMutex] to
+	// renewals, outages. See package observe. Events of a [MultiLocker] go to the
+	// observers of the client of its first lock, and those of a [Redlock] to
 	// the observers of the first client. Close waits up to 100 ms for them. An observer
 	// that is a [Watcher] can also read [Client.Stats].
 	Observers []observe.Observer

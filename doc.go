@@ -39,15 +39,14 @@
 // # Kinds of locks
 //
 //   - A [Mutex] is the right lock for most programs.
-//   - A [FairMutex] is granted in the order of arrival.
-//   - An [RWMutex] has many readers or one writer.
-//   - A [FencedMutex] takes its tokens from a counter that is kept when the
+//   - One of [Client.FairMutex] is granted in the order of arrival.
+//   - One of [Client.FencedMutex] takes its tokens from a counter that is kept when the
 //     lock is released.
-//   - [Multi] takes several locks as one.
+//   - An [RWMutex] has many readers or one writer.
+//   - [MultiLocker] takes several locks as one.
 //   - A [Redlock] grants locks by a majority of several independent servers.
 //
-// All of these locks, [MultiMutex] and [RedlockMutex] included, implement
-// [Locker]. Package fence checks tokens at the resource.
+// All of these locks implement [Locker]. Package fence checks tokens at the resource.
 //
 // # Other synchronizers
 //

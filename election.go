@@ -18,7 +18,7 @@ import (
 // The leader holds a [Lease]. Its context ends before another process can be
 // elected, unless the leader is deposed, see [Election.Depose]. Its token is
 // the term, which increases with each leader. To resign, release the lease. An
-// election is a [FencedMutex] whose holder publishes a name. Redisson has no
+// election is a [Client.FencedMutex] whose holder publishes a name. Redisson has no
 // equivalent.
 //
 // An Election is only a name and is safe for concurrent use. Use

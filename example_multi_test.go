@@ -10,13 +10,13 @@ import (
 )
 
 // A transfer needs the locks of both accounts at the same time.
-func ExampleMulti() {
+func ExampleMultiLocker() {
 	ctx := context.Background()
 	client := connect()
 	defer client.Close()
 	from, to := client.Mutex("example:account:1"), client.Mutex("example:account:2")
 
-	err := holdfast.Multi(from, to).Do(ctx, func(ctx context.Context) error {
+	err := holdfast.MultiLocker(from, to).Do(ctx, func(ctx context.Context) error {
 		_, err := to.TryLock(context.Background())
 		fmt.Println("taken:", errors.Is(err, holdfast.ErrNotAcquired))
 		for _, part := range holdfast.LeaseOf(ctx).Parts() {
@@ -45,7 +45,7 @@ func ExampleLocker() {
 		client.Mutex("example:till"),
 		client.FairMutex("example:queue"),
 		library, library.RLocker(),
-		holdfast.Multi(client.Mutex("example:a"), client.Mutex("example:b")),
+		holdfast.MultiLocker(client.Mutex("example:a"), client.Mutex("example:b")),
 	} {
 		n, err := settle(context.Background(), l)
 		fmt.Println(n, err)

@@ -54,13 +54,13 @@ func ExampleClient_FencedMutex() {
 	defer client.Close()
 	mutex := client.FencedMutex("example:ledger")
 
-	before, err := mutex.Token(ctx)
+	before, err := mutex.State(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
 	for range 3 {
 		err := mutex.Do(ctx, func(ctx context.Context) error {
-			fmt.Printf("token + %d\n", holdfast.LeaseOf(ctx).Token()-before)
+			fmt.Printf("token + %d\n", holdfast.LeaseOf(ctx).Token()-before.Token)
 			return nil
 		})
 		if err != nil {

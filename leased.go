@@ -108,11 +108,11 @@ func (s *LeasedSemaphore) take(ctx context.Context, op string, permits int, wait
 
 // Do runs fn while holding the given number of permits, like [Mutex.Do].
 func (s *LeasedSemaphore) Do(ctx context.Context, permits int, fn func(context.Context) error, opts ...LockOption) error {
-	return do(ctx, s.Locker(permits), fn, opts)
+	return s.Locker(permits).Do(ctx, fn, opts...)
 }
 
 // Locker returns a [Locker] whose Lock acquires the given number of permits.
-// Use it with [DoValue] and [SyncLocker]. [Multi] does not accept it.
+// Use it with [DoValue] and [SyncLocker]. [MultiLocker] does not accept it.
 func (s *LeasedSemaphore) Locker(permits int) Locker { return &permitLocker{s, permits} }
 
 type permitLocker struct {
@@ -126,6 +126,10 @@ func (l *permitLocker) Lock(ctx context.Context, opts ...LockOption) (*Lease, er
 
 func (l *permitLocker) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return l.TryAcquire(ctx, l.permits, opts...)
+}
+
+func (l *permitLocker) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
+	return do(ctx, l, fn, opts)
 }
 
 // A PermitState is the state of the permits on the server at one moment.

@@ -16,11 +16,8 @@ type Locker interface {
 	// TryLock acquires the lock if it is free. It waits only with the option
 	// Wait.
 	TryLock(ctx context.Context, opts ...LockOption) (*Lease, error)
-}
-
-// Do runs fn while holding any lock, like [Mutex.Do].
-func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...LockOption) error {
-	return do(ctx, l, fn, opts)
+	// Do runs fn while holding the lock, like [Mutex.Do].
+	Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error
 }
 
 // DoValue runs fn while holding a lock, like [Mutex.Do], and returns its value.

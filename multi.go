@@ -9,41 +9,39 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-var _ Locker = (*MultiMutex)(nil)
-
-// A MultiMutex is a group of locks that are acquired and released together: all
-// of them, or none. It corresponds to RedissonMultiLock in Redisson. The locks
-// may be of different kinds and may belong to different clients. Use [Multi] to
-// create one.
-//
-// Locks of one client on one server are acquired by one script. While the call
-// waits for one of them, it holds none; if several are in use for long, it queues
-// for one after the other, and keeps those that it has. Locks on several servers, or a group
-// with a [FairMutex], are acquired one after the other. All calls use the same
-// order, so two of them cannot wait for each other. If another process uses a
-// different order, as Redisson does, the MultiMutex releases its locks after a
-// moment, and tries that order next time.
-//
-// The lease has one context for all locks. It ends as soon as any of the locks
-// is lost. A lock that the context of a call already holds is entered again.
-type MultiMutex struct {
-	named
-	locks []Locker
-}
-
-// Multi combines the locks. It accepts every lock on a single name, and other
-// MultiMutexes. It does not accept a [RedlockMutex] or a Locker of a
-// [LeasedSemaphore].
+// MultiLocker returns a lock that is a group of locks. They are acquired and released
+// together: all of them, or none. It corresponds to RedissonMultiLock in Redisson. The
+// locks may be of different kinds and may belong to different clients. MultiLocker accepts
+// every lock on a single name, and other groups. It does not accept a lock of a [Redlock] or
+// a Locker of a [LeasedSemaphore].
 //
 // The options of the individual locks, including hooks, do not apply. Pass the
 // options to each call instead. Two clients of one server count as two servers,
 // so do not pass the same lock through two clients.
-func Multi(locks ...Locker) *MultiMutex {
+//
+// Locks of one client on one server are acquired by one script. While the call
+// waits for one of them, it holds none; if several are in use for long, it queues
+// for one after the other, and keeps those that it has. Locks on several servers, or a group
+// with a fair mutex, are acquired one after the other. All calls use the same
+// order, so two of them cannot wait for each other. If another process uses a
+// different order, as Redisson does, the group releases its locks after a
+// moment, and tries that order next time.
+//
+// The lease has one context for all locks. It ends as soon as any of the locks
+// is lost. A lock that the context of a call already holds is entered again. A lease time
+// starts when the last lock is granted.
+//
+// If one script acquires the locks, it checks all of them before it acquires
+// the first. So a failed attempt changes nothing. In other cases (several
+// clients, several slots of a cluster, a fair mutex) a failed attempt acquires
+// and releases some of the locks. A fenced mutex then uses up a token, and
+// keyspace listeners receive events.
+func MultiLocker(locks ...Locker) Locker {
 	var names, given []string
 	var all []Locker
-	m := &MultiMutex{named: named{kind: "multi"}}
+	m := &multiLocker{named: named{kind: "multi"}}
 	for _, l := range locks {
-		if inner, ok := l.(*MultiMutex); ok && inner != nil {
+		if inner, ok := l.(*multiLocker); ok {
 			all = append(all, inner.locks...)
 			m.set.fail(inner.set.err)
 			continue
@@ -54,11 +52,11 @@ func Multi(locks ...Locker) *MultiMutex {
 	for _, l := range all {
 		one, ok := l.(single)
 		if v := reflect.ValueOf(l); ok && v.Kind() == reflect.Pointer && v.IsNil() {
-			m.set.fail(invalid("Multi: a lock is a nil %T", l))
+			m.set.fail(invalid("MultiLocker: a lock is a nil %T", l))
 			continue
 		}
 		if !ok {
-			m.set.fail(invalid("Multi does not accept a %T: pass locks on a single name, such as those of Client.Mutex", l))
+			m.set.fail(invalid("MultiLocker does not accept a %T: pass locks on a single name, such as those of Client.Mutex", l))
 			continue
 		}
 		o, _ := one.target()
@@ -68,7 +66,7 @@ func Multi(locks ...Locker) *MultiMutex {
 			seen[o.client] = make(map[string]bool)
 		}
 		if seen[o.client][o.name] {
-			m.set.fail(invalid("Multi contains %.80q twice: it would wait for itself", o.name))
+			m.set.fail(invalid("MultiLocker contains %.80q twice: it would wait for itself", o.name))
 		}
 		seen[o.client][o.name] = true
 	}
@@ -76,42 +74,37 @@ func Multi(locks ...Locker) *MultiMutex {
 	return m
 }
 
+// A multiLocker is a group of locks.
+type multiLocker struct {
+	named
+	locks []Locker
+}
+
 // A single is a lock with one name.
 type single interface {
 	target() (*named, engine.Kind)
 }
 
-func (x *exclusive) target() (*named, engine.Kind) { return &x.named, x.wire }
-func (m *RWMutex) target() (*named, engine.Kind)   { return &m.write.named, m.write.wire }
-func (r *RLocker) target() (*named, engine.Kind)   { return &r.named, r.wire }
+func (m *Mutex) target() (*named, engine.Kind)   { return &m.named, m.wire }
+func (m *RWMutex) target() (*named, engine.Kind) { return &m.write.named, m.write.wire }
+func (r *rLocker) target() (*named, engine.Kind) { return &r.named, r.wire }
 
-// Lock waits until it holds all locks, or until ctx is done. Otherwise it is
-// like [Mutex.Lock]. A lease time starts when the last lock is granted.
-func (m *MultiMutex) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
+func (m *multiLocker) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.acquireAll(ctx, "lock", engine.Forever, opts)
 }
 
-// TryLock acquires all locks if all of them are free. Otherwise it acquires
-// none and returns [ErrNotAcquired] at once, or after [Wait].
-//
-// If one script acquires the locks, it checks all of them before it acquires
-// the first. So a failed attempt changes nothing. In other cases (several
-// clients, several slots of a cluster, a [FairMutex]) a failed attempt acquires
-// and releases some of the locks. A [FencedMutex] then uses up a token, and
-// keyspace listeners receive events.
-func (m *MultiMutex) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
+func (m *multiLocker) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.acquireAll(ctx, "try lock", 0, opts)
 }
 
-// Do runs fn while holding all locks, like [Mutex.Do].
-func (m *MultiMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
+func (m *multiLocker) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
 	return do(ctx, m, fn, opts)
 }
 
-func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Duration, opts []LockOption) (*Lease, error) {
+func (m *multiLocker) acquireAll(ctx context.Context, op string, wait time.Duration, opts []LockOption) (*Lease, error) {
 	s := with(m.set, opts)
 	if len(m.locks) == 0 {
-		s.fail(invalid("Multi has no locks: pass at least one"))
+		s.fail(invalid("MultiLocker has no locks: pass at least one"))
 	}
 	s.fail(checkContext(ctx))
 	if s.err != nil {
@@ -165,7 +158,7 @@ func (m *MultiMutex) acquireAll(ctx context.Context, op string, wait time.Durati
 	return whole, nil
 }
 
-// A set is the lease of a MultiMutex, and what it consists of. It is one object, which
+// A set is the lease of a multiLocker, and what it consists of. It is one object, which
 // saves allocations.
 type set struct {
 	whole  Lease
@@ -191,7 +184,7 @@ func newSet(n int) *set {
 }
 
 // fill prepares the leases of the locks. It enters those again that ctx holds.
-func (m *MultiMutex) fill(ctx context.Context, set *set, s settings, r engine.Request) error {
+func (m *multiLocker) fill(ctx context.Context, set *set, s settings, r engine.Request) error {
 	for i, l := range m.locks {
 		o, k := l.(single).target()
 		if err := o.fits(s, k); err != nil {

@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 
+	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -10,24 +11,82 @@ import (
 var _ Locker = (*Mutex)(nil)
 
 // A Mutex is a named lock that one owner at a time can hold, among all
-// processes that use the same server. It corresponds to RLock in Redisson and
-// shares its locks with it.
+// processes that use the same server. [Client.Mutex], [Client.FairMutex] and
+// [Client.FencedMutex] create one.
 //
 // A Mutex is only a name. Creating one sends nothing. Several Mutex values with
-// the same name are the same lock. A Mutex is safe for concurrent use. Use
-// [Client.Mutex] to create one.
-type Mutex struct{ exclusive }
+// the same name are the same lock. A Mutex is safe for concurrent use.
+type Mutex struct {
+	named
+	wire mutexWire
+}
 
-// Mutex returns the mutex with the given name. The name is its key on the
-// server, so do not use the key of your data. The options apply to all of its
-// calls.
+// mutexWire is the wire format of a lock with one holder.
+type mutexWire interface {
+	engine.Kind
+	Inspect(context.Context, driver.Driver) (script.State, error)
+	Force(ctx context.Context, d driver.Driver, owner string) (bool, error)
+}
+
+func newMutex(c *Client, kind, name string, opts []LockOption, wire mutexWire) *Mutex {
+	return &Mutex{newNamed(c, kind, name, with(settings{}, opts)), wire}
+}
+
+// Mutex returns the mutex with the given name. It corresponds to RLock in Redisson
+// and shares its locks with it. The name is its key on the server, so do not use
+// the key of your data. The options apply to all of its calls.
 //
 // A name has 1 to 512 bytes of UTF-8 without control characters. Braces are
 // allowed only for a hash tag, as in "order:{42}". The prefixes of Redisson's
 // other keys and "holdfast:" are reserved. If the name or an option is invalid,
 // each call returns an error that matches [ErrInvalid].
 func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
-	return &Mutex{exclusive{newNamed(c, "mutex", name, with(settings{}, opts)), script.NewMutex(c.prefixed(name))}}
+	return newMutex(c, "mutex", name, opts, script.NewMutex(c.prefixed(name)))
+}
+
+// FairMutex returns a mutex that is granted in the order in which requests arrive
+// at the server, from all processes. It corresponds to getFairLock in Redisson and
+// shares its locks and its queue with it. Names and options are those of
+// [Client.Mutex].
+//
+// Its Lock waits in the queue, and so does its TryLock with [Wait]. Otherwise TryLock
+// acquires it only if it is free and the queue is empty. If the process of a waiter dies,
+// the waiter is skipped after a few seconds. A waiter that gives up leaves the queue at
+// once. A release grants the lock to the next waiter and tells its client: two requests
+// for a hand-off, however many wait. A fair mutex is slower than another only where many
+// goroutines of one process want it, because another is then mostly handed over inside
+// the process. Use it if the order matters.
+//
+// A fair mutex and another mutex with the same name exclude each other. But the other
+// does not enter the queue, and it gets no message when the fair mutex is released: it
+// finds out at its next poll. Use only one of the two kinds for a name.
+func (c *Client) FairMutex(name string, opts ...LockOption) *Mutex {
+	return newMutex(c, "fair mutex", name, opts, script.NewFair(c.prefixed(name)))
+}
+
+// FencedMutex returns a mutex whose tokens come from a counter on the server: 1, 2, 3
+// and so on for each grant. It corresponds to RFencedLock in Redisson and shares its
+// locks and its counter with it. Names and options are those of [Client.Mutex].
+//
+// [Lease.Token] returns the token of a lease, and [State].Token the last one. The tokens
+// of other locks also increase, but they are made from the server's clock, so nothing
+// stays on the server when the lock is released. Use a fenced mutex in these cases:
+//
+//   - The clock may be set back.
+//   - Java programs check tokens of the same lock.
+//   - Tokens must increase for as long as the protected data exists. The
+//     counter is kept when the lock is released, as long as the server keeps
+//     its data.
+//
+// If the server loses the counter, tokens begin at 1 again. A resource that
+// remembers a higher token refuses them: see package fence. A fenced mutex is
+// never handed over inside the process, so under contention it is slower than one of
+// [Client.Mutex].
+//
+// Entering the mutex again keeps the token. Redisson increases it, so that the
+// token of the outer section is outdated.
+func (c *Client) FencedMutex(name string, opts ...LockOption) *Mutex {
+	return newMutex(c, "fenced mutex", name, opts, script.NewFenced(c.prefixed(name)))
 }
 
 // Lock waits until it holds the mutex, or until ctx is done. If ctx comes from
@@ -67,23 +126,3 @@ func (m *Mutex) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error)
 func (m *Mutex) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
 	return do(ctx, m, fn, opts)
 }
-
-// State asks the server for the holder of the mutex.
-func (m *Mutex) State(ctx context.Context) (State, error) { return m.state(ctx) }
-
-// IsLocked asks the server whether the mutex is held.
-func (m *Mutex) IsLocked(ctx context.Context) (bool, error) { return m.isLocked(ctx) }
-
-// HoldCount asks the server how many times the owner in ctx holds the mutex. It
-// is zero if ctx does not come from a lease on this mutex.
-func (m *Mutex) HoldCount(ctx context.Context) (int, error) { return m.holdCount(ctx) }
-
-// ForceUnlock frees the mutex, regardless of its holder, and reports whether it
-// was held. If a lease of this client holds the mutex, it is lost even if
-// ForceUnlock returns an error, and its context ends at once. Other holders
-// notice the loss at their next renewal.
-func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) { return m.forceUnlock(ctx) }
-
-// Object returns the mutex as an object, for example to inspect it or to listen
-// to it.
-func (m *Mutex) Object() *Object { return m.asObject() }

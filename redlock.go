@@ -9,8 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-var _ Locker = (*RedlockMutex)(nil)
-
 // A Redlock is a group of independent Redis servers. It grants a lock when a
 // majority of the servers grants it. It implements the Redlock algorithm, which
 // Redisson calls RedissonRedLock.
@@ -46,7 +44,7 @@ var _ Locker = (*RedlockMutex)(nil)
 // # When to prefer one server
 //
 // If two holders at the same time would do damage, use one server and a
-// [FencedMutex], and let the resource check the token. This stays correct whatever
+// [Client.FencedMutex], and let the resource check the token. This stays correct whatever
 // clocks and processes do. If two holders would only repeat work, one server with
 // replicas is simpler and cheaper. Use a Redlock if the lock must stay available
 // while any one server may fail at any moment.
@@ -124,18 +122,20 @@ func newRedlock(clients []*Client, servers int, limit, longest time.Duration) (*
 	return &Redlock{clients, engine.NewQuorum(servers, len(clients), limit), longest}, nil
 }
 
-// A RedlockMutex is a named lock of a [Redlock] that one owner at a time can hold.
-// It is safe for concurrent use.
-type RedlockMutex struct {
-	named
-	redlock *Redlock
-}
-
-// Mutex returns the mutex with that name. Names and options are those of
-// [Client.Mutex].
-func (r *Redlock) Mutex(name string, opts ...LockOption) *RedlockMutex {
+// Mutex returns the lock with that name. One owner at a time can hold it. Names and
+// options are those of [Client.Mutex].
+//
+// Lock waits until a majority of the servers grants the lock, or until ctx is
+// done. It asks again when enough servers have published a release, when enough
+// leases of other owners have expired, and every [Options].PollInterval of its
+// clients. TryLock asks all servers once, at the same time. It returns after
+// RedlockOptions.NodeTimeout at the latest, or after [Wait].
+//
+// The errors match [ErrNotAcquired] if other owners kept the lock, and
+// [ErrUnavailable] if too few servers answered.
+func (r *Redlock) Mutex(name string, opts ...LockOption) Locker {
 	if r == nil || r.quorum == nil {
-		return new(RedlockMutex)
+		return new(redlockMutex)
 	}
 	o := newClientless("redlock", name, with(settings{}, opts))
 	for _, c := range r.clients {
@@ -143,32 +143,28 @@ func (r *Redlock) Mutex(name string, opts ...LockOption) *RedlockMutex {
 			o.set.fail(invalid("%w", err))
 		}
 	}
-	return &RedlockMutex{o, r}
+	return &redlockMutex{o, r}
 }
 
-// Lock waits until a majority of the servers grants the mutex, or until ctx is
-// done. It asks again when enough servers have published a release, when enough
-// leases of other owners have expired, and every [Options].PollInterval of its
-// clients.
-//
-// The error matches [ErrNotAcquired] if other owners kept the lock, and
-// [ErrUnavailable] if too few servers answered.
-func (m *RedlockMutex) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
+// A redlockMutex is a named lock of a Redlock.
+type redlockMutex struct {
+	named
+	redlock *Redlock
+}
+
+func (m *redlockMutex) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.vote(ctx, "lock", engine.Forever, opts)
 }
 
-// TryLock asks all servers once, at the same time. It returns after
-// RedlockOptions.NodeTimeout at the latest, or after [Wait].
-func (m *RedlockMutex) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
+func (m *redlockMutex) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.vote(ctx, "try lock", 0, opts)
 }
 
-// Do runs fn while holding the mutex, as [Mutex.Do] does.
-func (m *RedlockMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
+func (m *redlockMutex) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
 	return do(ctx, m, fn, opts)
 }
 
-func (m *RedlockMutex) vote(ctx context.Context, op string, wait time.Duration, opts []LockOption) (*Lease, error) {
+func (m *redlockMutex) vote(ctx context.Context, op string, wait time.Duration, opts []LockOption) (*Lease, error) {
 	s := with(m.set, opts)
 	if m.redlock == nil {
 		s.fail(errZero)

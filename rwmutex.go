@@ -9,10 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-var (
-	_ Locker = (*RWMutex)(nil)
-	_ Locker = (*RLocker)(nil)
-)
+var _ Locker = (*RWMutex)(nil)
 
 // An RWMutex is a lock that many readers or one writer can hold. It corresponds
 // to RReadWriteLock in Redisson and shares its locks with it.
@@ -34,7 +31,7 @@ var (
 // [Options].Handoffs turns this off.
 type RWMutex struct {
 	write writeLock
-	read  RLocker
+	read  rLocker
 }
 
 const writeKind = "write lock"
@@ -56,7 +53,7 @@ func (c *Client) RWMutex(name string, opts ...RWOption) *RWMutex {
 	read.WriterFirst = o.set.writerFirst
 	return &RWMutex{
 		writeLock{o, script.NewWrite(o.name, o.set.writerFirst)},
-		RLocker{r, read},
+		rLocker{r, read},
 	}
 }
 
@@ -109,8 +106,9 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context) error, opts 
 	return do(ctx, &m.read, fn, opts)
 }
 
-// RLocker returns a [Locker] whose Lock is RLock.
-func (m *RWMutex) RLocker() *RLocker { return &m.read }
+// RLocker returns a [Locker] whose Lock is RLock. It also has the methods IsLocked, HoldCount
+// and ForceUnlock, which concern only the readers.
+func (m *RWMutex) RLocker() Locker { return &m.read }
 
 // An RWState is the state of an [RWMutex] on the server at one moment.
 type RWState struct {
@@ -167,29 +165,29 @@ func (m *RWMutex) Object() *Object {
 	return o
 }
 
-// An RLocker is the [Locker] of the readers of an [RWMutex].
-type RLocker struct {
+// An rLocker is the lock of the readers.
+type rLocker struct {
 	named
 	wire *script.Read
 }
 
 // Lock is [RWMutex.RLock].
-func (r *RLocker) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
+func (r *rLocker) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return r.acquire(ctx, "lock", r.wire, engine.Forever, opts)
 }
 
 // TryLock is [RWMutex.TryRLock].
-func (r *RLocker) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
+func (r *rLocker) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return r.acquire(ctx, "try lock", r.wire, 0, opts)
 }
 
 // Do is [RWMutex.RDo].
-func (r *RLocker) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
+func (r *rLocker) Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error {
 	return do(ctx, r, fn, opts)
 }
 
 // State asks the server for the writer and the readers.
-func (r *RLocker) State(ctx context.Context) (RWState, error) {
+func (r *rLocker) State(ctx context.Context) (RWState, error) {
 	s, err := r.look(ctx)
 	if err != nil || s.Writer.Owner == "" && len(s.Readers) == 0 {
 		return s, err
@@ -208,7 +206,7 @@ func (r *RLocker) State(ctx context.Context) (RWState, error) {
 }
 
 // look returns the state without the clients.
-func (r *RLocker) look(ctx context.Context) (RWState, error) {
+func (r *rLocker) look(ctx context.Context) (RWState, error) {
 	var s RWState
 	var own string
 	if l := r.client.find(ctx, r.kind, r.name); l != nil {
@@ -226,21 +224,21 @@ func (r *RLocker) look(ctx context.Context) (RWState, error) {
 }
 
 // IsLocked asks the server whether a reader holds the mutex.
-func (r *RLocker) IsLocked(ctx context.Context) (bool, error) {
+func (r *rLocker) IsLocked(ctx context.Context) (bool, error) {
 	s, err := r.look(ctx)
 	return len(s.Readers) > 0, err
 }
 
 // HoldCount asks the server how many times the owner in ctx holds the mutex for
 // reading.
-func (r *RLocker) HoldCount(ctx context.Context) (int, error) {
+func (r *rLocker) HoldCount(ctx context.Context) (int, error) {
 	s, err := r.look(ctx)
 	return r.holds(ctx, s.Readers...), err
 }
 
 // ForceUnlock frees the mutex from all readers. If a writer holds the mutex,
 // its write lease and its read leases are not affected.
-func (r *RLocker) ForceUnlock(ctx context.Context) (bool, error) {
+func (r *rLocker) ForceUnlock(ctx context.Context) (bool, error) {
 	return r.force(ctx, r.wire, func(ctx context.Context) (bool, error) { return r.wire.Force(ctx, r.client.driver) })
 }
 

@@ -34,13 +34,13 @@ func tryWithContext(ctx context.Context, locker rueidislock.Locker, name string)
 }
 
 // transition returns the lock of a process that runs beside processes with rueidislock.
-func transition(client *holdfast.Client, name string) *holdfast.MultiMutex {
+func transition(client *holdfast.Client, name string) holdfast.Locker {
 	const prefix, majority = "rueidislock", 2 // KeyPrefix and KeyMajority of the old processes
 	locks := []holdfast.Locker{client.Mutex(name)}
 	for i := range 2*majority - 1 {
 		locks = append(locks, client.Mutex(fmt.Sprintf("%s:%d:%s", prefix, i, name)))
 	}
-	return holdfast.Multi(locks...)
+	return holdfast.MultiLocker(locks...)
 }
 
 func chargeInTransition(ctx context.Context, client *holdfast.Client) error {

@@ -37,8 +37,8 @@ func BenchmarkKinds(b *testing.B) {
 		{"read", rw.RLocker()},
 		{"permit", permits.Locker(1)},
 		{"10 permits", permits.Locker(10)},
-		{"multi of 2", holdfast.Multi(c.Mutex("bench:1"), c.Mutex("bench:2"))},
-		{"multi of 8", holdfast.Multi(c.Mutex("bench:1"), c.Mutex("bench:2"), c.Mutex("bench:3"), c.Mutex("bench:4"),
+		{"multi of 2", holdfast.MultiLocker(c.Mutex("bench:1"), c.Mutex("bench:2"))},
+		{"multi of 8", holdfast.MultiLocker(c.Mutex("bench:1"), c.Mutex("bench:2"), c.Mutex("bench:3"), c.Mutex("bench:4"),
 			c.Mutex("bench:5"), c.Mutex("bench:6"), c.Mutex("bench:7"), c.Mutex("bench:8"))},
 	} {
 		b.Run(test.name, func(b *testing.B) {

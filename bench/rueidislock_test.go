@@ -182,7 +182,7 @@ func TestRueidislockBesideHoldfast(t *testing.T) {
 	}
 }
 
-func tryWithTransition(ctx context.Context, lock *holdfast.MultiMutex) error {
+func tryWithTransition(ctx context.Context, lock holdfast.Locker) error {
 	err := lock.Do(ctx, charge, holdfast.Wait(0))
 	if errors.Is(err, holdfast.ErrNotAcquired) {
 		return errBusy

@@ -54,18 +54,18 @@
 // server's clock. If the clock is set back, valid holders are refused until it
 // has caught up.
 //
-// The tokens of a [holdfast.FencedMutex] come from a counter on the server, 1,
+// The tokens of a [holdfast.Client.FencedMutex] come from a counter on the server, 1,
 // 2, 3, and do not depend on a clock. If the server loses its data but the
 // guard does not, valid holders are refused until the counter has caught up,
 // which may never happen. Then raise the counter by hand: SET
 // redisson_lock_token:{name} to the value of Seen in the [StaleError].
 //
-// So use a FencedMutex if the data of the server is as durable as the data of
-// the resource, or if Java programs share the lock. Otherwise use a Mutex.
+// So use a fenced mutex if the data of the server is as durable as the data of
+// the resource, or if Java programs share the lock. Otherwise use a plain one.
 // Never change from one to the other while a guard remembers tokens.
 //
 // [holdfast.Mutex]: https://pkg.go.dev/github.com/holdfast-go/holdfast#Mutex
-// [holdfast.FencedMutex]: https://pkg.go.dev/github.com/holdfast-go/holdfast#FencedMutex
+// [holdfast.Client.FencedMutex]: https://pkg.go.dev/github.com/holdfast-go/holdfast#Client.FencedMutex
 // [holdfast.Lease.Valid]: https://pkg.go.dev/github.com/holdfast-go/holdfast#Lease.Valid
 package fence
 

@@ -28,7 +28,7 @@ func TestLocks(t *testing.T) {
 		"fair mutex": func(c *holdfast.Client) holdfast.Locker { return c.FairMutex("x") },
 		"fenced":     func(c *holdfast.Client) holdfast.Locker { return c.FencedMutex("x") },
 		"write lock": func(c *holdfast.Client) holdfast.Locker { return c.RWMutex("x") },
-		"multi":      func(c *holdfast.Client) holdfast.Locker { return holdfast.Multi(c.Mutex("x"), c.FairMutex("y")) },
+		"multi":      func(c *holdfast.Client) holdfast.Locker { return holdfast.MultiLocker(c.Mutex("x"), c.FairMutex("y")) },
 		"semaphore":  func(c *holdfast.Client) holdfast.Locker { return c.LeasedSemaphore("x").Locker(2) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -173,6 +173,10 @@ func (c candidate) TryLock(ctx context.Context, o ...holdfast.LockOption) (*hold
 	return c.TryCampaign(ctx, "", o...)
 }
 
+func (c candidate) Do(ctx context.Context, fn func(context.Context) error, o ...holdfast.LockOption) error {
+	return c.Lead(ctx, "", fn, o...)
+}
+
 // A free lock with waiters is listed, once and under its own name.
 func TestQueueOfFreeLock(t *testing.T) {
 	s := redistest.Fresh(t)

@@ -46,7 +46,7 @@ var kinds = []kind{
 	{"multi", interop.Era, func(tb testing.TB, r *redisson, n string) object {
 		return r.get(tb, "getMultiLock", []any{r.get(tb, "getLock", n+":1"), r.get(tb, "getFairLock", n+":2")})
 	}, func(c *holdfast.Client, n string) holdfast.Locker {
-		return holdfast.Multi(c.Mutex(n+":1"), c.FairMutex(n+":2"))
+		return holdfast.MultiLocker(c.Mutex(n+":1"), c.FairMutex(n+":2"))
 	}},
 }
 

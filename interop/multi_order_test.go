@@ -52,7 +52,7 @@ func TestMultiOrders(t *testing.T) {
 					parts = append(parts, kindOf(k).java(t, at[i].java, partName(n, i)))
 				}
 				return at[0].java.get(t, "getMultiLock", parts)
-			}, func() holdfast.Locker { return holdfast.Multi(locks...) })
+			}, func() holdfast.Locker { return holdfast.MultiLocker(locks...) })
 		})
 	}
 }

@@ -40,7 +40,7 @@ func (m mixture) kind() kind {
 		for i, part := range m {
 			parts = append(parts, kindOf(part).golang(c, partName(n, i)))
 		}
-		return holdfast.Multi(parts...)
+		return holdfast.MultiLocker(parts...)
 	}}
 }
 

@@ -41,7 +41,7 @@ func TestWarnLeaked(t *testing.T) {
 		lock("leaked")
 		done := lock("context").Context().Done()
 		used := lock("used")
-		multi, err := holdfast.Multi(c.Mutex("multi")).Lock(t.Context())
+		multi, err := holdfast.MultiLocker(c.Mutex("multi")).Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -116,7 +116,7 @@ func asMultiOf8(c *holdfast.Client, name string) holdfast.Locker {
 	for i := range locks {
 		locks[i] = c.Mutex(fmt.Sprint(name, ":", i))
 	}
-	return holdfast.Multi(locks...)
+	return holdfast.MultiLocker(locks...)
 }
 
 func openHoldfast(o holdfast.Options, kind func(*holdfast.Client, string) holdfast.Locker) func(context.Context, string) (client, error) {

@@ -40,12 +40,15 @@ var Kinds = []Kind{
 		return c.FencedMutex(name)
 	}},
 	{"R", "read", Late, func(c *holdfast.Client, name string) MutexLike {
-		return c.RWMutex(name).RLocker()
+		return Readers(c.RWMutex(name))
 	}},
 	{"W", "write", Late, func(c *holdfast.Client, name string) MutexLike {
 		return c.RWMutex(name)
 	}},
 }
+
+// Readers returns the lock of the readers.
+func Readers(m *holdfast.RWMutex) MutexLike { return m.RLocker().(MutexLike) }
 
 // Each runs a test for the kinds with the given letters: P plain, S spin,
 // F fair, R and W the sides of a read/write lock.

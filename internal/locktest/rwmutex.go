@@ -20,7 +20,7 @@ func WantSides(tb testing.TB, m *holdfast.RWMutex, write, read bool) {
 	if Locked(tb, m) != write {
 		tb.Errorf("locked to write: %v, want %v", !write, write)
 	}
-	if Locked(tb, m.RLocker()) != read {
+	if Locked(tb, Readers(m)) != read {
 		tb.Errorf("locked to read: %v, want %v", !read, read)
 	}
 }

@@ -79,9 +79,9 @@ func WantTTL(tb testing.TB, s *redistest.Server, key string, d time.Duration) {
 }
 
 // WantToken checks the token of the last grant of m.
-func WantToken(tb testing.TB, m *holdfast.FencedMutex, want int64) {
+func WantToken(tb testing.TB, m *holdfast.Mutex, want int64) {
 	tb.Helper()
-	if got, err := m.Token(context.Background()); got != want || err != nil {
-		tb.Errorf("Token is %d, %v, want %d", got, err, want)
+	if got, err := m.State(context.Background()); got.Token != want || err != nil {
+		tb.Errorf("Token is %d, %v, want %d", got.Token, err, want)
 	}
 }

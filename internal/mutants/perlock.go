@@ -55,9 +55,9 @@ var perLock = []Mutant{
 		"test/behaviour", "TestDeclareAndRelease",
 	},
 	{
-		"a declaration by a call is ignored",
-		"named.go", "if s.permits != o.set.permits || s.rate != o.set.rate {", "if false {",
-		"test/behaviour", "TestDeclareNonsense",
+		"an option compiles where it means nothing",
+		"options.go", "	rw()\n", "",
+		"test/repo", "TestOptionsWhereTheyApply",
 	},
 	{
 		"a lock that has to stay is handed off",

@@ -7,7 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 )
 
-var fencedAcquire = load("fenced_acquire")
+var (
+	fencedAcquire = load("fenced_acquire")
+	fencedInspect = load("fenced_inspect")
+)
 
 // Fenced is the wire format of Redisson's RFencedLock: a mutex and a counter of
 // its grants.
@@ -45,7 +48,20 @@ func (f *Fenced) Decode(_ Claim, r driver.Reply) (Verdict, error) {
 	return decodeVerdict(fencedAcquire, r)
 }
 
-// Token returns the token of the last grant, or zero before the first grant.
-func (f *Fenced) Token(ctx context.Context, d driver.Driver) (int64, error) {
-	return NewAtomicLong(f.keys[1]).Load(ctx, d)
+// Inspect returns the state of the mutex, with the token of the last grant.
+func (f *Fenced) Inspect(ctx context.Context, d driver.Driver) (State, error) {
+	r, err := d.Do(ctx, driver.Call{Script: fencedInspect, Keys: f.keys[:2]})
+	if err != nil {
+		return State{}, err
+	}
+	if r.Type != driver.List || len(r.List) != 2 || r.List[1].Type != driver.Str {
+		return State{}, unexpected(fencedInspect, r)
+	}
+	token, err := strconv.ParseInt(r.List[1].Str, 10, 64)
+	if err != nil {
+		return State{}, unexpected(fencedInspect, r)
+	}
+	s, err := decodeState(r.List[0])
+	s.Token = token
+	return s, err
 }

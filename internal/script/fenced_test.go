@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-func token(ctx context.Context, d driver.Driver, name string) error {
-	_, err := script.NewFenced(name).Token(ctx, d)
+func inspectFenced(ctx context.Context, d driver.Driver, name string) error {
+	_, err := script.NewFenced(name).Inspect(ctx, d)
 	return err
 }
 
@@ -168,11 +168,23 @@ var fencedRows = []row{
 		state: []string{"token string 41"},
 		heard: "0 on channel",
 	},
-	{title: "token/none", do: token, reply: "nil"},
-	{title: "token/last", given: []string{"SET token 41"}, do: token, reply: `"41"`, state: []string{"token string 41"}},
-	{title: "token/above 2^53", given: []string{"SET token 9007199254740993"}, do: token, reply: `"9007199254740993"`, state: []string{"token string 9007199254740993"}},
-	{title: "token/no number", given: []string{"SET token x"}, do: token, reply: "fatal", state: []string{"token string x"}},
-	{title: "token/another type", given: []string{"RPUSH token x"}, do: token, reply: "WRONGTYPE", state: []string{"token list x"}},
+	{title: "inspect/none", do: inspectFenced, reply: `[[-2] "0"]`},
+	{title: "inspect/free", given: []string{"SET token 41"}, do: inspectFenced, reply: `[[-2] "41"]`, state: []string{"token string 41"}},
+	{
+		title: "inspect/held",
+		given: []string{"HSET N a:1 2", "SET token 41"},
+		do:    inspectFenced, reply: `[[-1 "a:1" "2"] "41"]`,
+		state: []string{"N hash a:1=2", "token string 41"},
+	},
+	{title: "inspect/above 2^53", given: []string{"SET token 9007199254740993"}, do: inspectFenced, reply: `[[-2] "9007199254740993"]`, state: []string{"token string 9007199254740993"}},
+	{title: "inspect/no number", given: []string{"SET token x"}, do: inspectFenced, reply: "ERR", state: []string{"token string x"}},
+	{title: "inspect/another type", given: []string{"RPUSH token x"}, do: inspectFenced, reply: "WRONGTYPE", state: []string{"token list x"}},
+	{
+		title: "inspect/no lock",
+		given: []string{"HSET N name Ann"},
+		do:    inspectFenced, reply: "WRONGTYPE",
+		state: []string{"N hash name=Ann"},
+	},
 }
 
 func TestFenced(t *testing.T) { check(t, fencedRows) }

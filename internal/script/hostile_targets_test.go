@@ -69,6 +69,7 @@ var targets = []target{
 		return script.Keep(m.Ref("a:1"), time.Minute, m.Channels("a:1")[0])
 	}, func(r driver.Reply) (bool, error) { return script.Kept(r, nil) })},
 	{script: "fenced_acquire", keys: fencedKeys, do: grabFenced(fenced, try(newcomer))},
+	{script: "fenced_inspect", keys: fencedKeys, do: plain(inspectFenced)},
 	{script: "fenced_queue", keys: fencedQueue, do: grabFenced(queuedFenced, line(newcomer))},
 	{script: "fenced_queue", keys: fencedQueue, do: plain(acquire(queuedFenced, line("a:1")))},
 	{script: "fenced_grant", keys: fencedQueue, do: plain(release(queuedFenced, "a:1", 0))},
@@ -131,7 +132,6 @@ var targets = []target{
 	{script: "semaphore_drain", keys: countedKeys, do: decoded(func(name string) driver.Call { return script.NewSemaphore(name, 0).Drain("a:1:7") }, script.DecodeInt)},
 	{script: "number", keys: map[string]string{"N": "count"}, do: plain(available)},
 	{script: "number", keys: map[string]string{"N": "count"}, do: grabLatch},
-	{script: "number", keys: map[string]string{"redisson_lock_token:{N}": "token"}, do: plain(token)},
 	{script: "latch_set", keys: countedKeys, do: plain(setCount(3, "a:1:7"))},
 	{script: "latch_set", keys: countedKeys, do: plain(resetCount)},
 	{script: "latch_countdown", keys: countedKeys, do: plain(countDown("a:1:7"))},

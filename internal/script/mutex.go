@@ -82,6 +82,7 @@ type State struct {
 	Count   int
 	TTL     time.Duration // negative: it never expires
 	Waiting []string      // owners in the queue, the next one first
+	Token   int64         // of the last grant of a fenced mutex; 0: none
 }
 
 // Holders returns the owners of the lock with that key, which may be a mutex of

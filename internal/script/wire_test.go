@@ -65,7 +65,7 @@ var wire = map[string][]step{
 		{"free it by force", forceMutex("")},
 	},
 	"fenced": {
-		{"ask for the token of a new lock", token},
+		{"ask for the token of a new lock", inspectFenced},
 		{"take a free lock", acquire(fenced, again(me, 1, 30))},
 		{"try to take a held lock", acquire(fenced, again(other, 1, 30))},
 		{"enter it again", acquire(fenced, again(me, 2, 30))},
@@ -75,7 +75,7 @@ var wire = map[string][]step{
 		{"enter again what is lost", acquire(fenced, again(me, 2, 30))},
 		{"let another take it", acquire(fenced, again(other, 1, 30))},
 		{"free it by force", forceMutex(other)},
-		{"ask for the token of the last grant", token},
+		{"ask for the token of the last grant", inspectFenced},
 	},
 	"fair": {
 		{"take a free lock", acquire(fair, again(me, 1, 30))},
@@ -256,7 +256,7 @@ func golden(t *testing.T, file, got string) {
 // decoders are calls that decode all kinds of replies.
 var decoders = []op{
 	acquire(mutex, try("a:1")), release(mutex, "a:1", 0), forceMutex(""), inspectMutex,
-	acquire(fenced, try("a:1")), token, proclaim("a:1", "A"), inspectElection,
+	acquire(fenced, try("a:1")), inspectFenced, proclaim("a:1", "A"), inspectElection,
 	acquireGroup(parts), acquireGroup(mutexes), vote(1), acquire(leased(2), try("a:1")), release(leased(2), "a:1", 0), resize(3), inspectLeased("a:1.0"),
 	acquire(fair, wait("a:1")), release(fair, "a:1", 0), forceFair(""), inspectFair,
 	acquire(read, try("a:1")), release(read, "a:1", 0), forceRead, inspectRW,

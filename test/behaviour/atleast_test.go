@@ -72,7 +72,7 @@ func TestAtLeast(t *testing.T) {
 	}
 	name := locktest.Name(t)
 	test("multi", func(c *holdfast.Client) holdfast.Locker {
-		return holdfast.Multi(c.Mutex(name+":1"), c.FairMutex(name+":2"), c.RWMutex(name+":3"))
+		return holdfast.MultiLocker(c.Mutex(name+":1"), c.FairMutex(name+":2"), c.RWMutex(name+":3"))
 	})
 	t.Run("election", func(t *testing.T) {
 		t.Parallel()
@@ -178,7 +178,7 @@ func TestAtLeastWithoutUse(t *testing.T) {
 	}
 	first, second := locktest.Name(t), locktest.Name(t)
 	l := locktest.Lock(t, t.Context(), rival.FairMutex(second)) // a fair mutex is taken by a request of its own
-	if _, err := holdfast.Multi(c.Mutex(first), c.FairMutex(second)).TryLock(t.Context(), holdfast.AtLeast(time.Minute)); !errors.Is(err, holdfast.ErrNotAcquired) {
+	if _, err := holdfast.MultiLocker(c.Mutex(first), c.FairMutex(second)).TryLock(t.Context(), holdfast.AtLeast(time.Minute)); !errors.Is(err, holdfast.ErrNotAcquired) {
 		t.Error(err)
 	}
 	free("a set that failed", first)
@@ -212,7 +212,7 @@ func TestAtLeastNonsense(t *testing.T) {
 	for what, err := range map[string]error{
 		"a read lock":    second(c.RWMutex(name).RLock(ctx, opt)),
 		"permits":        second(c.LeasedSemaphore(name, holdfast.Permits(1)).Acquire(ctx, 1, opt)),
-		"a set":          second(holdfast.Multi(c.Mutex(name), c.RWMutex(name+"2").RLocker()).Lock(ctx, opt)),
+		"a set":          second(holdfast.MultiLocker(c.Mutex(name), c.RWMutex(name+"2").RLocker()).Lock(ctx, opt)),
 		"no time":        second(c.Mutex(name, holdfast.AtLeast(0)).Lock(ctx)),
 		"a negative one": second(c.Mutex(name).Lock(ctx, holdfast.AtLeast(-time.Second))),
 		"an endless one": second(c.Mutex(name).Lock(ctx, holdfast.AtLeast(1<<62))),

@@ -282,7 +282,7 @@ func makers(t *testing.T, c *holdfast.Client) (objects []any) {
 		t.Fatalf("a client makes only %d kinds of objects", len(objects))
 	}
 	m := c.Mutex("x")
-	return append(objects, m.Object(), c.RWMutex("x").RLocker(), holdfast.NewBucket(c, "x", holdfast.StringCodec{}), holdfast.Multi(m, c.FairMutex("y")), c.LeasedSemaphore("x").Locker(1))
+	return append(objects, m.Object(), c.RWMutex("x").RLocker(), holdfast.NewBucket(c, "x", holdfast.StringCodec{}), holdfast.MultiLocker(m, c.FairMutex("y")), c.LeasedSemaphore("x").Locker(1))
 }
 
 // Whatever is nil or a zero value, a call returns a typed error, or panics in the
@@ -342,28 +342,34 @@ func TestNilAndZero(t *testing.T) {
 		methods(ctx, t, "zero", new(holdfast.Lease))
 		methods(ctx, t, "zero", new(holdfast.Reservation))
 		methods(ctx, t, "zero", new(holdfast.Redlock))
-		methods(ctx, t, "zero", new(holdfast.RedlockMutex))
+		methods(ctx, t, "zero", new(holdfast.Redlock).Mutex("x"))
 		methods(ctx, t, "zero", new(inspect.Inspector))
 		methods(ctx, t, "zero", new(fence.Script))
 	})
 	t.Run("functions", func(t *testing.T) {
 		var noClient *holdfast.Client
 		for name, f := range map[string]any{
-			"Open":                      func() error { _, err := holdfast.Open(noContext, "redis://127.0.0.1:1", nil); return err },
-			"OpenConfig":                func() error { _, err := holdfast.OpenConfig(noContext, "x", nil); return err },
-			"New":                       func() error { _, err := holdfast.New(nil, nil); return err },
-			"Do without a lock":         func() error { return holdfast.Do(ctx, nil, func(context.Context) error { return nil }) },
-			"Do without a function":     func() error { return holdfast.Do(ctx, c.Mutex("x"), nil) },
-			"Do without a context":      func() error { return holdfast.Do(noContext, c.Mutex("x"), func(context.Context) error { return nil }) },
+			"Open":       func() error { _, err := holdfast.Open(noContext, "redis://127.0.0.1:1", nil); return err },
+			"OpenConfig": func() error { _, err := holdfast.OpenConfig(noContext, "x", nil); return err },
+			"New":        func() error { _, err := holdfast.New(nil, nil); return err },
+			"DoValue without a lock": func() error {
+				_, err := holdfast.DoValue(ctx, nil, func(context.Context) (int, error) { return 0, nil })
+				return err
+			},
+			"Do without a function":     func() error { return c.Mutex("x").Do(ctx, nil) },
+			"Do without a context":      func() error { return c.Mutex("x").Do(noContext, func(context.Context) error { return nil }) },
 			"DoValue":                   func() error { _, err := holdfast.DoValue[int](ctx, c.Mutex("x"), nil); return err },
 			"nil option":                func() error { _, err := c.Mutex("x").TryLock(ctx, nil); return err },
 			"nil option of a semaphore": func() error { return c.Semaphore("x", nil).TryAcquire(ctx, 1) },
 			"nil hook":                  func() error { _, err := c.Mutex("x").TryLock(ctx, holdfast.OnAcquire(nil)); return err },
 			"nil pause":                 func() error { _, err := c.Mutex("x", holdfast.OnRelease(nil)).TryLock(ctx); return err },
-			"Multi of nil":              func() error { _, err := holdfast.Multi(nil).TryLock(ctx); return err },
-			"Multi of nothing":          func() error { _, err := holdfast.Multi().TryLock(ctx); return err },
-			"Multi of zero":             func() error { _, err := holdfast.Multi(new(holdfast.Mutex), c.Mutex("x")).TryLock(ctx); return err },
-			"Multi without a client":    func() error { _, err := holdfast.Multi(noClient.Mutex("x")).TryLock(ctx); return err },
+			"Multi of nil":              func() error { _, err := holdfast.MultiLocker(nil).TryLock(ctx); return err },
+			"Multi of nothing":          func() error { _, err := holdfast.MultiLocker().TryLock(ctx); return err },
+			"Multi of zero": func() error {
+				_, err := holdfast.MultiLocker(new(holdfast.Mutex), c.Mutex("x")).TryLock(ctx)
+				return err
+			},
+			"Multi without a client":    func() error { _, err := holdfast.MultiLocker(noClient.Mutex("x")).TryLock(ctx); return err },
 			"NewBucket without a codec": func() error { return holdfast.NewBucket[string](c, "x", nil).Set(ctx, "", 0) },
 			"Proclaim":                  func() error { return c.Election("x").Proclaim(ctx, nil, "me") },
 			"Proclaim with a zero":      func() error { return c.Election("x").Proclaim(ctx, new(holdfast.Lease), "me") },
@@ -403,14 +409,13 @@ func TestNonsense(t *testing.T) {
 	c := locktest.Open(t, redistest.Shared(t).URL())
 	n := locktest.Name(t)
 	ctx := t.Context()
-	nothing := func(context.Context) error { return nil }
 	var none *holdfast.Mutex
 	for what, err := range map[string]error{
 		"Do without a function":        c.Mutex(n).Do(ctx, nil),
-		"Do without a lock":            holdfast.Do(ctx, nil, nothing),
+		"DoValue without a lock":       second(holdfast.DoValue[int](ctx, nil, func(context.Context) (int, error) { return 0, nil })),
 		"DoValue without a function":   second(holdfast.DoValue[int](ctx, c.Mutex(n), nil)),
-		"Multi of a nil mutex":         second(holdfast.Multi(c.Mutex(n), none).Lock(ctx)),
-		"the zero Multi":               second(new(holdfast.MultiMutex).Lock(ctx)),
+		"a set with a nil mutex":       second(holdfast.MultiLocker(c.Mutex(n), none).Lock(ctx)),
+		"a set of nothing":             second(holdfast.MultiLocker().Lock(ctx)),
 		"OnAcquire without a function": second(c.Mutex(n).Lock(ctx, holdfast.OnAcquire(nil))),
 		"OnRelease without a function": second(c.Mutex(n).Lock(ctx, holdfast.OnRelease(nil))),
 	} {

@@ -57,7 +57,7 @@ func TestCauseOfContext(t *testing.T) {
 		"fair":    lock(c.FairMutex(name("fair"))),
 		"write":   lock(c.RWMutex(name("rw"))),
 		"read":    func(ctx context.Context) error { _, err := c.RWMutex(name("rw")).RLock(ctx); return err },
-		"Multi":   lock(holdfast.Multi(c.Mutex(name("mutex")), c.Mutex(name("free")))),
+		"Multi":   lock(holdfast.MultiLocker(c.Mutex(name("mutex")), c.Mutex(name("free")))),
 		"redlock": lock(redlock.Mutex(name("redlock"))),
 		"Do":      func(ctx context.Context) error { return c.Mutex(name("mutex")).Do(ctx, work) },
 		"DoValue": func(ctx context.Context) error {

@@ -134,10 +134,10 @@ func TestDeadlockOfKinds(t *testing.T) {
 		{
 			"multi",
 			func(c *holdfast.Client, n string) (holdfast.Locker, holdfast.Locker) {
-				return holdfast.Multi(c.Mutex(n), c.Mutex(n+"1")), c.FairMutex(n + "2")
+				return holdfast.MultiLocker(c.Mutex(n), c.Mutex(n+"1")), c.FairMutex(n + "2")
 			},
 			func(c *holdfast.Client, n string) (holdfast.Locker, holdfast.Locker) {
-				return c.FairMutex(n + "2"), holdfast.Multi(c.Mutex(n+"1"), c.Mutex(n+"3"))
+				return c.FairMutex(n + "2"), holdfast.MultiLocker(c.Mutex(n+"1"), c.Mutex(n+"3"))
 			},
 		},
 	} {

@@ -140,7 +140,7 @@ func TestFencedOptions(t *testing.T) {
 		t.Errorf("token %d, want 2", got.Token())
 	}
 	locktest.Release(t, got)
-	if _, err := c.FencedMutex("").Token(t.Context()); !errors.Is(err, holdfast.ErrInvalid) {
+	if _, err := c.FencedMutex("").State(t.Context()); !errors.Is(err, holdfast.ErrInvalid) {
 		t.Errorf("a bad name: %v", err)
 	}
 }

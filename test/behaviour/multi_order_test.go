@@ -28,13 +28,13 @@ func newTwoServers(t *testing.T) *twoServers {
 }
 
 // set returns what makes sets of a lock on either server, given in that order.
-func (p *twoServers) set(t *testing.T, order ...int) func(n string) *holdfast.MultiMutex {
+func (p *twoServers) set(t *testing.T, order ...int) func(n string) holdfast.Locker {
 	var clients []*holdfast.Client
 	for _, i := range order {
 		clients = append(clients, locktest.Open(t, p.servers[i].URL()))
 	}
-	return func(n string) *holdfast.MultiMutex {
-		return holdfast.Multi(clients[0].Mutex(n), clients[1].Mutex(n))
+	return func(n string) holdfast.Locker {
+		return holdfast.MultiLocker(clients[0].Mutex(n), clients[1].Mutex(n))
 	}
 }
 
@@ -46,7 +46,7 @@ func grants(t *testing.T, s *redistest.Server) int {
 
 // begins returns on which server a set takes its first lock, when the lock on the
 // other server is held.
-func (p *twoServers) begins(t *testing.T, set func(string) *holdfast.MultiMutex) int {
+func (p *twoServers) begins(t *testing.T, set func(string) holdfast.Locker) int {
 	t.Helper()
 	var held []*holdfast.Lease
 	for _, c := range p.others {
@@ -93,7 +93,7 @@ func TestMultiOppositeOrders(t *testing.T) {
 	n := locktest.Name(t)
 	var wg sync.WaitGroup
 	var slow atomic.Int64
-	for _, set := range []func(string) *holdfast.MultiMutex{p.set(t, 0, 1), p.set(t, 1, 0)} {
+	for _, set := range []func(string) holdfast.Locker{p.set(t, 0, 1), p.set(t, 1, 0)} {
 		wg.Go(func() {
 			for range 200 {
 				start := time.Now()
@@ -184,7 +184,7 @@ func TestMultiFindsBackToTheOrder(t *testing.T) {
 				for range 8 {
 					wg.Go(func() {
 						for ctx.Err() == nil {
-							l, err := holdfast.Multi(c.Mutex(n), second(c, c2, n)).Lock(ctx)
+							l, err := holdfast.MultiLocker(c.Mutex(n), second(c, c2, n)).Lock(ctx)
 							if err == nil {
 								rounds.Add(1)
 								err = l.Release(ctx)

@@ -42,7 +42,7 @@ func TestMultiOverlapping(t *testing.T) {
 				in = append(in, i)
 				locks = append(locks, c.Mutex(sections[i].Name))
 			}
-			l, err := holdfast.Multi(locks...).Lock(ctx)
+			l, err := holdfast.MultiLocker(locks...).Lock(ctx)
 			if err != nil {
 				t.Error(err)
 				return
@@ -99,7 +99,7 @@ func TestMultiOverServers(t *testing.T) {
 			if rand.IntN(4) > 0 {
 				wait = time.Minute
 			}
-			l, err := holdfast.Multi(locks...).Lock(t.Context(), holdfast.Wait(wait))
+			l, err := holdfast.MultiLocker(locks...).Lock(t.Context(), holdfast.Wait(wait))
 			if err != nil {
 				if !locktest.Tolerable(err) || wait == time.Minute {
 					t.Error(err)
@@ -130,7 +130,7 @@ func TestMultiOfEveryKind(t *testing.T) {
 		t.Run(k.Name, func(t *testing.T) {
 			n := "{" + locktest.Name(t) + "}"
 			l := k.Make(c, n+"a")
-			m := holdfast.Multi(l, c.Mutex(n+"b"))
+			m := holdfast.MultiLocker(l, c.Mutex(n+"b"))
 			locktest.Release(t, locktest.Lock(t, t.Context(), m))
 			locktest.Release(t, locktest.Lock(t, t.Context(), l))
 			held := locktest.Lock(t, t.Context(), c.Mutex(n+"b"))
@@ -161,7 +161,7 @@ func TestMultiAllOrNothing(t *testing.T) {
 	theirs := []holdfast.Locker{
 		other.Mutex(n + "a"), other.Mutex(n + "b"), other.RWMutex(n + "c").RLocker(), other.RWMutex(n + "d"), other.Mutex(n + "e"), locktest.Open(t, far.URL()).Mutex(n + "f"),
 	}
-	m := holdfast.Multi(mine...)
+	m := holdfast.MultiLocker(mine...)
 	for i, blocker := range theirs {
 		held := locktest.Lock(t, t.Context(), blocker)
 		if _, err := m.TryLock(t.Context()); !errors.Is(err, holdfast.ErrNotAcquired) {
@@ -189,7 +189,7 @@ func TestMultiAllOrNothing(t *testing.T) {
 	}
 	// A key of another type is found when others are taken already.
 	s.Do(t, "SET", n+"z", "precious")
-	if _, err := holdfast.Multi(c.Mutex(n+"a"), c.Mutex(n+"z")).TryLock(t.Context()); !errors.Is(err, holdfast.ErrRefused) {
+	if _, err := holdfast.MultiLocker(c.Mutex(n+"a"), c.Mutex(n+"z")).TryLock(t.Context()); !errors.Is(err, holdfast.ErrRefused) {
 		t.Errorf("a key of another type: %v", err)
 	}
 	locktest.WantFree(t, theirs[0])
@@ -201,7 +201,7 @@ func TestMultiLosesOne(t *testing.T) {
 	c, other := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
 	n := locktest.Name(t)
 	a, b := c.Mutex(n+"a"), c.Mutex(n+"b")
-	l := locktest.Lock(t, t.Context(), holdfast.Multi(a, b))
+	l := locktest.Lock(t, t.Context(), holdfast.MultiLocker(a, b))
 	ctx := l.Context()
 	if !l.Valid() || ctx.Err() != nil || l.Deadline().Before(time.Now()) {
 		t.Fatal("not held")
@@ -227,7 +227,7 @@ func TestMultiEntersAgain(t *testing.T) {
 	c := locktest.Open(t, s.URL())
 	n := locktest.Name(t)
 	a, b, r := c.Mutex(n+"a"), c.Mutex(n+"b"), c.RWMutex(n+"c")
-	m := holdfast.Multi(a, b, r)
+	m := holdfast.MultiLocker(a, b, r)
 	outer := locktest.Lock(t, t.Context(), a)
 	l := locktest.Lock(t, outer.Context(), m)
 	if n := locktest.HoldCount(t, l.Context(), a); n != 2 {
@@ -273,7 +273,7 @@ func TestMultiTimes(t *testing.T) {
 			{c.Mutex(n + "a"), c.Mutex(n + "b")},
 			{c.Mutex(n + "a"), c.FairMutex(n + "b"), d.Mutex(n + "c")},
 		}[i]
-		m := holdfast.Multi(locks...)
+		m := holdfast.MultiLocker(locks...)
 		const wait, lease = time.Second, 4 * time.Second
 		last := locks[len(locks)-1]
 		held := locktest.Lock(t, t.Context(), last)
@@ -312,7 +312,7 @@ func TestMultiKeepsTheCounter(t *testing.T) {
 	s := redistest.Shared(t)
 	c := locktest.Open(t, s.URL())
 	n := locktest.Name(t)
-	m := holdfast.Multi(c.FencedMutex(n), c.Mutex(n+"b"))
+	m := holdfast.MultiLocker(c.FencedMutex(n), c.Mutex(n+"b"))
 	for want := range int64(3) {
 		l := locktest.Lock(t, t.Context(), m, holdfast.LeaseTime(time.Minute))
 		if got := l.Parts()[0].Token(); got != want+1 {
@@ -328,13 +328,13 @@ func TestMultiKeepsTheCounter(t *testing.T) {
 func TestMultiBadInput(t *testing.T) {
 	c := locktest.Open(t, redistest.Shared(t).URL())
 	n := locktest.Name(t)
-	for what, m := range map[string]*holdfast.MultiMutex{
-		"nothing":       holdfast.Multi(),
-		"nil":           holdfast.Multi(nil),
-		"a bad name":    holdfast.Multi(c.Mutex("a{b")),
-		"twice":         holdfast.Multi(c.Mutex(n), c.Mutex(n)),
-		"twice, nested": holdfast.Multi(c.Mutex(n), holdfast.Multi(c.RWMutex(n))),
-		"a stranger":    holdfast.Multi(c.Mutex(n), stranger{}),
+	for what, m := range map[string]holdfast.Locker{
+		"nothing":       holdfast.MultiLocker(),
+		"nil":           holdfast.MultiLocker(nil),
+		"a bad name":    holdfast.MultiLocker(c.Mutex("a{b")),
+		"twice":         holdfast.MultiLocker(c.Mutex(n), c.Mutex(n)),
+		"twice, nested": holdfast.MultiLocker(c.Mutex(n), holdfast.MultiLocker(c.RWMutex(n))),
+		"a stranger":    holdfast.MultiLocker(c.Mutex(n), stranger{}),
 	} {
 		if _, err := m.Lock(t.Context()); !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
@@ -354,7 +354,7 @@ func TestMultiWaitsWithNothingInHand(t *testing.T) {
 	first := other.FairMutex(n + "a") // there is a queue for it at the server, so a set takes it first
 	held := locktest.Lock(t, t.Context(), other.Mutex(n+"b"))
 	before := grants(t, s)
-	ch := locktest.Background(t.Context(), holdfast.Multi(c.Mutex(n+"b"), c.FairMutex(n+"a")))
+	ch := locktest.Background(t.Context(), holdfast.MultiLocker(c.Mutex(n+"b"), c.FairMutex(n+"a")))
 	locktest.Eventually(t, 5*time.Second, "the set has had its first lock", func() bool { return grants(t, s) > before && !locktest.Locked(t, first) })
 	for range 30 {
 		locktest.WantFree(t, first)
@@ -372,7 +372,7 @@ func TestMultiKeepsItsPlace(t *testing.T) {
 	c, other := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
 	n := locktest.Name(t)
 	held := locktest.Lock(t, t.Context(), other.FairMutex(n))
-	set := locktest.Background(t.Context(), holdfast.Multi(c.Mutex(n+"x"), c.FairMutex(n)))
+	set := locktest.Background(t.Context(), holdfast.MultiLocker(c.Mutex(n+"x"), c.FairMutex(n)))
 	locktest.AwaitQueue(t, s, n, 1)
 	next := locktest.Enqueue(t, t.Context(), s, other.FairMutex(n))
 	locktest.WantFree(t, other.Mutex(n+"x")) // nothing is kept meanwhile
@@ -398,7 +398,7 @@ func TestMultiEntersForTheWholeLease(t *testing.T) {
 	const lease, wait = 12 * time.Second, 2500 * time.Millisecond
 	outer := locktest.Lock(t, t.Context(), c.Mutex(n+"a"), holdfast.LeaseTime(lease/2))
 	held := locktest.Lock(t, t.Context(), other.Mutex(n+"b"))
-	set := locktest.Background(outer.Context(), holdfast.Multi(c.Mutex(n+"a"), c.Mutex(n+"b")), holdfast.LeaseTime(lease))
+	set := locktest.Background(outer.Context(), holdfast.MultiLocker(c.Mutex(n+"a"), c.Mutex(n+"b")), holdfast.LeaseTime(lease))
 	time.Sleep(wait)
 	freed := time.Now()
 	locktest.Release(t, held)
@@ -430,7 +430,7 @@ func TestMultiLosesWhatItEntered(t *testing.T) {
 			a, b := c.Mutex(n+"a"), c.Mutex(n+"b")
 			outer := locktest.Lock(t, t.Context(), a, tt.opts...)
 			held := locktest.Lock(t, t.Context(), other.Mutex(n+"b"))
-			set := locktest.Background(context.WithoutCancel(outer.Context()), holdfast.Multi(a, b), tt.opts...)
+			set := locktest.Background(context.WithoutCancel(outer.Context()), holdfast.MultiLocker(a, b), tt.opts...)
 			time.Sleep(50 * time.Millisecond) // until it waits, most likely
 			tt.lose(a)
 			locktest.WantFree(t, other.Mutex(n+"a"))
@@ -450,7 +450,7 @@ func TestMultiDowngrade(t *testing.T) {
 	c := locktest.Open(t, redistest.Shared(t).URL())
 	n := locktest.Name(t)
 	m := c.RWMutex(n)
-	w := locktest.Lock(t, t.Context(), holdfast.Multi(m, c.Mutex(n+"x")))
+	w := locktest.Lock(t, t.Context(), holdfast.MultiLocker(m, c.Mutex(n+"x")))
 	r := locktest.Lock(t, w.Context(), m.RLocker())
 	ctx := r.Context()
 	locktest.Release(t, w)
@@ -476,7 +476,7 @@ func TestMultiAllAtOnce(t *testing.T) {
 	s := redistest.Fresh(t)
 	c := locktest.Open(t, s.URL())
 	a, b := c.Mutex("a"), c.RWMutex("b")
-	m := holdfast.Multi(a, b)
+	m := holdfast.MultiLocker(a, b)
 	for range 200 {
 		l := locktest.Lock(t, t.Context(), m, holdfast.OnAcquire(func(l *holdfast.Lease) {
 			if rand.IntN(8) == 0 {
@@ -542,7 +542,7 @@ func TestMultiBetweenQueueAndLongHold(t *testing.T) {
 	}
 	locktest.AwaitQueue(t, s, n+"a", 2)
 	locktest.Release(t, func() *holdfast.Lease {
-		o := locktest.AwaitAfter(t, 40*time.Second, locktest.Background(ctx, holdfast.Multi(c.FairMutex(n+"a"), c.Mutex(n+"b"))))
+		o := locktest.AwaitAfter(t, 40*time.Second, locktest.Background(ctx, holdfast.MultiLocker(c.FairMutex(n+"a"), c.Mutex(n+"b"))))
 		if o.Err != nil {
 			t.Fatal(o.Err)
 		}
@@ -570,7 +570,7 @@ func TestMultiLooksBeforeItWrites(t *testing.T) {
 	s := redistest.Start(t)
 	c, other := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
 	n := locktest.Name(t)
-	m := holdfast.Multi(c.FencedMutex(n+"1"), c.FencedMutex(n+"2"))
+	m := holdfast.MultiLocker(c.FencedMutex(n+"1"), c.FencedMutex(n+"2"))
 	held := locktest.Lock(t, t.Context(), other.FencedMutex(n+"2"), holdfast.LeaseTime(time.Minute))
 	before := writes(t, s)
 	for range 5 {
@@ -605,7 +605,7 @@ func TestMultiNamesTheBlocker(t *testing.T) {
 	c := locktest.Open(t, redistest.Shared(t).URL())
 	n := locktest.Name(t)
 	l := locktest.Lock(t, t.Context(), c.Mutex(n+"b"))
-	_, err := holdfast.Multi(c.Mutex(n+"a"), c.Mutex(n+"b"), c.Mutex(n+"c")).TryLock(t.Context())
+	_, err := holdfast.MultiLocker(c.Mutex(n+"a"), c.Mutex(n+"b"), c.Mutex(n+"c")).TryLock(t.Context())
 	if !errors.Is(err, holdfast.ErrNotAcquired) || !strings.Contains(err.Error(), `"`+n+`b" is held`) {
 		t.Error(err)
 	}
@@ -622,7 +622,7 @@ func TestMultiSendsTwoRequests(t *testing.T) {
 	for i := range 8 {
 		locks = append(locks, c.Mutex(fmt.Sprint("m", i)))
 	}
-	m := holdfast.Multi(locks...)
+	m := holdfast.MultiLocker(locks...)
 	locktest.Release(t, locktest.Lock(t, t.Context(), m)) // the server learns the scripts
 	p.ResetCounts()
 	for range 10 {

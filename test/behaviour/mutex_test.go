@@ -325,7 +325,7 @@ func TestForceUnlockSparesData(t *testing.T) {
 	c := locktest.Open(t, s.URL())
 	n := locktest.Name(t)
 	s.Do(t, "HSET", n, "name", "Ann", "mail", "a@b")
-	for _, m := range []locktest.MutexLike{c.Mutex(n), c.FairMutex(n), c.FencedMutex(n), c.RWMutex(n), c.RWMutex(n).RLocker()} {
+	for _, m := range []locktest.MutexLike{c.Mutex(n), c.FairMutex(n), c.FencedMutex(n), c.RWMutex(n), locktest.Readers(c.RWMutex(n))} {
 		if _, err := m.TryLock(t.Context()); !errors.Is(err, holdfast.ErrNotAcquired) || !strings.Contains(err.Error(), "choose another name") {
 			t.Errorf("TryLock: %v", err)
 		}

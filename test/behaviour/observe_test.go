@@ -77,11 +77,13 @@ func TestObserver(t *testing.T) {
 		{"fenced", func(c *holdfast.Client, name string) { locker(c.FencedMutex(name)) }, lock("fenced mutex")},
 		{"read", func(c *holdfast.Client, name string) { locker(c.RWMutex(name).RLocker()) }, lock("read lock")},
 		{"write", func(c *holdfast.Client, name string) { locker(c.RWMutex(name)) }, lock("write lock")},
-		{"multi", func(c *holdfast.Client, name string) { locker(holdfast.Multi(c.Mutex(name), c.FencedMutex(name+"2"))) }, lock("multi")},
+		{"multi", func(c *holdfast.Client, name string) {
+			locker(holdfast.MultiLocker(c.Mutex(name), c.FencedMutex(name+"2")))
+		}, lock("multi")},
 		{"busy", func(c *holdfast.Client, name string) {
 			l := locktest.Lock(t, ctx, c.Mutex(name))
 			_, _ = c.Mutex(name).TryLock(ctx)
-			_, _ = holdfast.Multi(c.Mutex(name)).TryLock(ctx)
+			_, _ = holdfast.MultiLocker(c.Mutex(name)).TryLock(ctx)
 			locktest.Release(t, l)
 		}, []string{
 			"started mutex x", "acquired mutex x server",
@@ -90,7 +92,7 @@ func TestObserver(t *testing.T) {
 			"released mutex x",
 		}},
 		{"lost", func(c *holdfast.Client, name string) {
-			locktest.Lock(t, ctx, holdfast.Multi(c.Mutex(name), c.Mutex(name+"2")))
+			locktest.Lock(t, ctx, holdfast.MultiLocker(c.Mutex(name), c.Mutex(name+"2")))
 			_, _ = c.Mutex(name).ForceUnlock(ctx)
 		}, []string{"started multi x", "acquired multi x server", "lost multi x forced"}},
 		{"election", func(c *holdfast.Client, name string) {

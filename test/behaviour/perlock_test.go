@@ -47,7 +47,7 @@ func TestWatchdogTimeout(t *testing.T) {
 	l := locktest.Campaign(t, t.Context(), e, "me")
 	want(t, e.Name(), short)
 	locktest.Release(t, l)
-	m := holdfast.Multi(c.Mutex(locktest.Name(t)), c.Mutex(locktest.Name(t)))
+	m := holdfast.MultiLocker(c.Mutex(locktest.Name(t)), c.Mutex(locktest.Name(t)))
 	l = locktest.Lock(t, t.Context(), m, opt)
 	for _, p := range l.Parts() {
 		want(t, p.Name(), short)
@@ -152,7 +152,7 @@ func TestNamePrefix(t *testing.T) {
 			t.Errorf("the error does not name the key: %v", err)
 		}
 	})
-	multi := holdfast.Multi(c.Mutex("a"), c.Mutex("b"))
+	multi := holdfast.MultiLocker(c.Mutex("a"), c.Mutex("b"))
 	l := locktest.Lock(t, ctx, multi)
 	if multi.Name() != "a+b" || l.Name() != "a+b" || l.Parts()[1].Name() != "b" {
 		t.Errorf("the names are %q, %q and %q", multi.Name(), l.Name(), l.Parts()[1].Name())

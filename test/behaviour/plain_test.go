@@ -22,7 +22,7 @@ var plainKinds = map[string]func(c *holdfast.Client, name string) holdfast.Locke
 	"writer first": func(c *holdfast.Client, name string) holdfast.Locker { return c.RWMutex(name, holdfast.WriterFirst()) },
 	"read lock":    func(c *holdfast.Client, name string) holdfast.Locker { return c.RWMutex(name).RLocker() },
 	"multi": func(c *holdfast.Client, name string) holdfast.Locker {
-		return holdfast.Multi(c.Mutex("{"+name+"}a"), c.Mutex(name), c.FairMutex("{"+name+"}b"))
+		return holdfast.MultiLocker(c.Mutex("{"+name+"}a"), c.Mutex(name), c.FairMutex("{"+name+"}b"))
 	},
 }
 

@@ -173,10 +173,10 @@ func TestSharedReadIsLost(t *testing.T) {
 	}
 	locktest.Release(t, ls[1])
 	ends := []context.Context{ls[0].Context(), ls[2].Context()}
-	if freed, err := locktest.Open(t, s.URL()).RWMutex(m.Name()).RLocker().ForceUnlock(t.Context()); !freed || err != nil {
+	if freed, err := locktest.Readers(locktest.Open(t, s.URL()).RWMutex(m.Name())).ForceUnlock(t.Context()); !freed || err != nil {
 		t.Fatal(freed, err)
 	}
-	if freed, err := m.RLocker().ForceUnlock(t.Context()); err != nil { // so that the client notices at once
+	if freed, err := locktest.Readers(m).ForceUnlock(t.Context()); err != nil { // so that the client notices at once
 		t.Fatal(freed, err)
 	}
 	for i, l := range []*holdfast.Lease{ls[0], ls[2]} {

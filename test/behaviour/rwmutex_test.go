@@ -289,7 +289,7 @@ func TestForceUnlockLeavesReadingWriter(t *testing.T) {
 			m := a.RWMutex(locktest.Name(t))
 			w := locktest.Lock(t, t.Context(), m)
 			r := locktest.Lock(t, w.Context(), m.RLocker())
-			if freed, err := c.RWMutex(m.Name()).RLocker().ForceUnlock(t.Context()); freed || err != nil {
+			if freed, err := locktest.Readers(c.RWMutex(m.Name())).ForceUnlock(t.Context()); freed || err != nil {
 				t.Errorf("ForceUnlock of a read side that a writer holds: %v, %v", freed, err)
 			}
 			if !w.Valid() || !r.Valid() || r.Context().Err() != nil {
@@ -405,7 +405,7 @@ func TestRWForceUnlock(t *testing.T) {
 			}
 			writer := locktest.Background(t.Context(), force)
 			time.Sleep(50 * time.Millisecond) // until it waits, most likely
-			if freed, err := force.RLocker().ForceUnlock(t.Context()); !freed || err != nil {
+			if freed, err := locktest.Readers(force).ForceUnlock(t.Context()); !freed || err != nil {
 				t.Errorf("read side: %v, %v", freed, err)
 			}
 			locktest.Release(t, locktest.Entered(t, writer))

@@ -194,7 +194,7 @@ func TestNotAcquiredTells(t *testing.T) {
 func TestLongestWait(t *testing.T) {
 	c := locktest.Open(t, redistest.Shared(t).URL())
 	n := locktest.Name(t)
-	for _, l := range []holdfast.Locker{c.Mutex(n), c.FairMutex(n), c.RWMutex(n), c.RWMutex(n).RLocker(), holdfast.Multi(c.Mutex(n), c.Mutex(n+"2"))} {
+	for _, l := range []holdfast.Locker{c.Mutex(n), c.FairMutex(n), c.RWMutex(n), c.RWMutex(n).RLocker(), holdfast.MultiLocker(c.Mutex(n), c.Mutex(n+"2"))} {
 		locktest.Release(t, locktest.Lock(t, t.Context(), l, holdfast.Wait(math.MaxInt64)))
 	}
 }

@@ -82,8 +82,8 @@ func TestRW05BothSides(t *testing.T) {
 		m, far := c.RWMutex(n), other.RWMutex(n)
 		sides := func(step string, writing, reading bool) {
 			t.Helper()
-			if locktest.Locked(t, far) != writing || locktest.Locked(t, far.RLocker()) != reading {
-				t.Errorf("%s: locked for writing %v, for reading %v", step, locktest.Locked(t, far), locktest.Locked(t, far.RLocker()))
+			if locktest.Locked(t, far) != writing || locktest.Locked(t, locktest.Readers(far)) != reading {
+				t.Errorf("%s: locked for writing %v, for reading %v", step, locktest.Locked(t, far), locktest.Locked(t, locktest.Readers(far)))
 			}
 		}
 		for range 3 {

@@ -44,7 +44,9 @@ func look(tb testing.TB, m locktest.MutexLike) (owner string, holds int) {
 		var st holdfast.RWState
 		st, err = m.State(context.Background())
 		p = st.Writer
-	case *holdfast.RLocker:
+	case interface {
+		State(context.Context) (holdfast.RWState, error)
+	}:
 		var st holdfast.RWState
 		if st, err = m.State(context.Background()); len(st.Readers) > 0 {
 			p = st.Readers[0]
@@ -54,6 +56,15 @@ func look(tb testing.TB, m locktest.MutexLike) (owner string, holds int) {
 		tb.Fatal(err)
 	}
 	return p.Owner, p.Holds
+}
+
+// isReader reports whether m is the lock of readers.
+func isReader(m locktest.MutexLike) bool {
+	_, rw := m.(interface {
+		State(context.Context) (holdfast.RWState, error)
+	})
+	_, writer := m.(*holdfast.RWMutex)
+	return rw && !writer
 }
 
 // expiry returns the moment at which a key expires, in milliseconds of the

@@ -27,7 +27,7 @@ func contend(t *testing.T, ms []locktest.MutexLike, rounds int) {
 				t.Error(err)
 				return
 			}
-			if _, shared := ms[i].(*holdfast.RLocker); shared {
+			if shared := isReader(ms[i]); shared {
 				sec.Read(l, time.Millisecond)
 			} else {
 				sec.Visit(l, time.Millisecond)

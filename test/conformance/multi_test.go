@@ -15,7 +15,7 @@ func TestML01HeldTogether(t *testing.T) {
 	c := locktest.Open(t, redistest.Shared(t).URL())
 	n := locktest.Name(t)
 	locks := []*holdfast.Mutex{c.Mutex(n + "1"), c.Mutex(n + "2"), c.Mutex(n + "3")}
-	m := holdfast.Multi(locks[0], locks[1], locks[2])
+	m := holdfast.MultiLocker(locks[0], locks[1], locks[2])
 	l := locktest.Lock(t, t.Context(), m, holdfast.LeaseTime(10*time.Second))
 	for _, one := range locks {
 		if locktest.HoldCount(t, l.Context(), one) != 1 || locktest.HoldCount(t, t.Context(), one) != 0 {
@@ -38,7 +38,7 @@ func TestML02OneWins(t *testing.T) {
 	locktest.Parallel(10, func(i int) {
 		c := []*holdfast.Client{a, b}[i%2]
 		start := time.Now()
-		_, err := holdfast.Multi(c.Mutex(n+"1"), c.Mutex(n+"2"), c.Mutex(n+"3")).TryLock(t.Context(), holdfast.LeaseTime(10*time.Second))
+		_, err := holdfast.MultiLocker(c.Mutex(n+"1"), c.Mutex(n+"2"), c.Mutex(n+"3")).TryLock(t.Context(), holdfast.LeaseTime(10*time.Second))
 		switch {
 		case err == nil:
 			won.Add(1)
@@ -58,8 +58,8 @@ func TestML03InTurn(t *testing.T) {
 	c := locktest.Open(t, redistest.Shared(t).URL())
 	nearAndFar(t, c, func(t *testing.T, d *holdfast.Client) {
 		n := locktest.Name(t)
-		first := locktest.Lock(t, t.Context(), holdfast.Multi(c.Mutex(n+"1"), c.Mutex(n+"2")))
-		ch := locktest.Background(t.Context(), holdfast.Multi(d.Mutex(n+"2"), d.Mutex(n+"1")))
+		first := locktest.Lock(t, t.Context(), holdfast.MultiLocker(c.Mutex(n+"1"), c.Mutex(n+"2")))
+		ch := locktest.Background(t.Context(), holdfast.MultiLocker(d.Mutex(n+"2"), d.Mutex(n+"1")))
 		select {
 		case <-ch:
 			t.Error("the second did not wait")
@@ -79,20 +79,20 @@ func TestML04ThreeServers(t *testing.T) {
 		mine = append(mine, locktest.Open(t, s.URL()).Mutex(n))
 		theirs = append(theirs, locktest.Open(t, s.URL()).Mutex(n))
 	}
-	l := locktest.Lock(t, t.Context(), holdfast.Multi(mine...))
+	l := locktest.Lock(t, t.Context(), holdfast.MultiLocker(mine...))
 	for _, m := range theirs {
 		locktest.WantRefused(t, m)
 	}
-	locktest.WantRefused(t, holdfast.Multi(theirs...))
+	locktest.WantRefused(t, holdfast.MultiLocker(theirs...))
 	locktest.Release(t, l)
-	locktest.WantFree(t, holdfast.Multi(theirs...))
+	locktest.WantFree(t, holdfast.MultiLocker(theirs...))
 }
 
 func TestML05MembersAreLocked(t *testing.T) {
 	c := locktest.Open(t, redistest.Shared(t).URL())
 	n := locktest.Name(t)
 	a, b := c.Mutex(n+"1"), c.FairMutex(n+"2")
-	l := locktest.Lock(t, t.Context(), holdfast.Multi(a, b))
+	l := locktest.Lock(t, t.Context(), holdfast.MultiLocker(a, b))
 	if !locktest.Locked(t, a) || !locktest.Locked(t, b) {
 		t.Error("a member is not locked")
 	}

@@ -310,7 +310,7 @@ func TestRW13TwoReaders(t *testing.T) {
 	holder := locktest.Open(t, url)
 	nearAndFar(t, holder, func(t *testing.T, c *holdfast.Client) {
 		m := c.RWMutex(locktest.Name(t))
-		if freed, err := m.RLocker().ForceUnlock(t.Context()); freed || err != nil {
+		if freed, err := locktest.Readers(m).ForceUnlock(t.Context()); freed || err != nil {
 			t.Errorf("ForceUnlock of a free lock: %v, %v", freed, err)
 		}
 		first := locktest.Lock(t, t.Context(), holder.RWMutex(m.Name()).RLocker())
@@ -334,7 +334,7 @@ func TestRW14ForceUnlockOfOneSide(t *testing.T) {
 			m := a.RWMutex(locktest.Name(t))
 			force := c.RWMutex(m.Name())
 			w := locktest.Lock(t, t.Context(), m)
-			if freed, err := force.RLocker().ForceUnlock(t.Context()); freed || err != nil {
+			if freed, err := locktest.Readers(force).ForceUnlock(t.Context()); freed || err != nil {
 				t.Errorf("ForceUnlock of the read side of a write lock: %v, %v", freed, err)
 			}
 			locktest.WantSides(t, m, true, false)
@@ -436,7 +436,7 @@ func TestRW17ReleaseByNonOwner(t *testing.T) {
 	m := a.RWMutex(locktest.Name(t))
 	other := b.RWMutex(m.Name())
 	old := locktest.Lock(t, t.Context(), m.RLocker())
-	if freed, err := other.RLocker().ForceUnlock(t.Context()); !freed || err != nil {
+	if freed, err := locktest.Readers(other).ForceUnlock(t.Context()); !freed || err != nil {
 		t.Fatalf("ForceUnlock of a held lock: %v, %v", freed, err)
 	}
 	if s.Int(t, "EXISTS", locktest.HoldKey(old, 1)) != 0 {
@@ -490,7 +490,7 @@ func TestRN02ReadAfterServerRestartedEmpty(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := locktest.Open(t, s.URL(), unshaken)
-	restartedEmpty(t, s, c.RWMutex(locktest.Name(t)).RLocker())
+	restartedEmpty(t, s, locktest.Readers(c.RWMutex(locktest.Name(t))))
 }
 
 func TestRN03WriteAfterServerRestartedEmpty(t *testing.T) {

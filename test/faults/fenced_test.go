@@ -20,7 +20,7 @@ func TestFencedTokenGoesOn(t *testing.T) {
 	a, b := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), o)
 	m, other := a.FencedMutex("fenced"), b.FencedMutex("fenced")
 	var last int64
-	next := func(what string, m *holdfast.FencedMutex, opts ...holdfast.LockOption) *holdfast.Lease {
+	next := func(what string, m *holdfast.Mutex, opts ...holdfast.LockOption) *holdfast.Lease {
 		t.Helper()
 		l := locktest.EnteredAfter(t, 3*time.Second, locktest.Background(t.Context(), m, opts...))
 		if l.Token() != last+1 {
@@ -53,7 +53,7 @@ func TestFencedTokenGoesOn(t *testing.T) {
 
 	s.RestartWithData()
 	locktest.Eventually(t, 10*time.Second, "the client is connected again", func() bool {
-		_, err := m.Token(t.Context())
+		_, err := m.State(t.Context())
 		return err == nil
 	})
 	locktest.WantToken(t, m, last)

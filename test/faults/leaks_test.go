@@ -28,7 +28,7 @@ func TestNothingLeaks(t *testing.T) {
 	})
 	t.Run("multi", func(t *testing.T) {
 		nothingLeaks(t, 1000, func(c *holdfast.Client, name string) holdfast.Locker {
-			return holdfast.Multi(c.Mutex(name), c.RWMutex("leak:rw"), c.FairMutex("leak:fair"))
+			return holdfast.MultiLocker(c.Mutex(name), c.RWMutex("leak:rw"), c.FairMutex("leak:fair"))
 		})
 	})
 }

@@ -335,7 +335,7 @@ func TestLossHasCause(t *testing.T) {
 			t.Parallel()
 			p := redistest.NewProxy(t, s.Addr())
 			c := locktest.Open(t, p.URL(), holdfast.Options{WatchdogTimeout: 3 * time.Second, RenewEvery: time.Second})
-			l := locktest.Lock(t, t.Context(), holdfast.Multi(c.Mutex(locktest.Name(t)), c.Mutex(locktest.Name(t)+"b")))
+			l := locktest.Lock(t, t.Context(), holdfast.MultiLocker(c.Mutex(locktest.Name(t)), c.Mutex(locktest.Name(t)+"b")))
 			sever(p)
 			start := time.Now()
 			<-l.Context().Done()

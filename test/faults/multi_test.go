@@ -20,7 +20,7 @@ func TestMultiLeaseCountsFromTheLast(t *testing.T) {
 	p := redistest.NewProxy(t, s.Addr())
 	near, far := locktest.Open(t, s.URL()), locktest.Open(t, p.URL())
 	const lease, wait = 3 * time.Second, 900 * time.Millisecond // less than until the first renewal
-	set := func(n string) holdfast.Locker { return holdfast.Multi(near.FairMutex(n+"a"), far.Mutex(n+"b")) }
+	set := func(n string) holdfast.Locker { return holdfast.MultiLocker(near.FairMutex(n+"a"), far.Mutex(n+"b")) }
 	locktest.Release(t, locktest.Lock(t, t.Context(), set(locktest.Name(t)))) // so that both are connected
 	n := locktest.Name(t)
 	p.Freeze()
@@ -52,7 +52,7 @@ func TestMultiGivesWay(t *testing.T) {
 			t.Parallel()
 			n := locktest.Name(t)
 			one := locktest.Lock(t, t.Context(), hands[0].Mutex(n))
-			set := locktest.Background(t.Context(), holdfast.Multi(near1.Mutex(n), near2.Mutex(n)))
+			set := locktest.Background(t.Context(), holdfast.MultiLocker(near1.Mutex(n), near2.Mutex(n)))
 			// The set waits, whether it holds the other lock or not. Without this wait
 			// it could take the other lock later on.
 			locktest.AwaitListener(t, map[*holdfast.Client]*redistest.Server{far1: s1, far2: s2}[hands[0]], "redisson_lock__channel:{"+n+"}")
@@ -77,7 +77,7 @@ func TestMultiBearsAnOutage(t *testing.T) {
 			t.Parallel()
 			ps := []*redistest.Proxy{redistest.NewProxy(t, s1.Addr()), redistest.NewProxy(t, s2.Addr())}
 			n := locktest.Name(t)
-			m := holdfast.Multi(locktest.Open(t, ps[0].URL()).Mutex(n), locktest.Open(t, ps[1].URL()).Mutex(n))
+			m := holdfast.MultiLocker(locktest.Open(t, ps[0].URL()).Mutex(n), locktest.Open(t, ps[1].URL()).Mutex(n))
 			locktest.Release(t, locktest.Lock(t, t.Context(), m))
 			ps[i].Refuse(true)
 			ps[i].Cut()
@@ -94,7 +94,7 @@ func TestMultiGivenUpAtTheLast(t *testing.T) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
 	c := locktest.Open(t, p.URL())
-	set := func(n string) holdfast.Locker { return holdfast.Multi(c.Mutex(n+"a"), c.FairMutex(n+"b")) }
+	set := func(n string) holdfast.Locker { return holdfast.MultiLocker(c.Mutex(n+"a"), c.FairMutex(n+"b")) }
 	lease := holdfast.LeaseTime(time.Minute)
 	locktest.Release(t, locktest.Lock(t, t.Context(), set(locktest.Name(t)), lease)) // so that the server knows the scripts
 	n := locktest.Name(t)
@@ -142,7 +142,7 @@ func TestMultiOutageAfterLongWait(t *testing.T) {
 			p := redistest.NewProxy(t, s[1].Addr())
 			o := holdfast.Options{RetryTimeout: 8 * time.Second, WakeAll: all}
 			n := locktest.Name(t)
-			m := holdfast.Multi(locktest.Open(t, s[0].URL(), o).Mutex(n), locktest.Open(t, p.URL(), o).Mutex(n))
+			m := holdfast.MultiLocker(locktest.Open(t, s[0].URL(), o).Mutex(n), locktest.Open(t, p.URL(), o).Mutex(n))
 			locktest.Release(t, locktest.Lock(t, t.Context(), m))
 			held := locktest.Lock(t, t.Context(), locktest.Open(t, s[0].URL()).Mutex(n))
 			set := locktest.Background(t.Context(), m)
@@ -166,7 +166,7 @@ func TestMultiWaitOverWhilePlanning(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, redistest.Start(t).Addr())
-	m := holdfast.Multi(locktest.Open(t, s.URL()).Mutex(locktest.Name(t)), locktest.Open(t, p.URL()).Mutex(locktest.Name(t)))
+	m := holdfast.MultiLocker(locktest.Open(t, s.URL()).Mutex(locktest.Name(t)), locktest.Open(t, p.URL()).Mutex(locktest.Name(t)))
 	p.Freeze()
 	if _, err := m.Lock(t.Context(), holdfast.Wait(300*time.Millisecond)); !errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v, want ErrUnavailable without context.DeadlineExceeded", err)
@@ -186,7 +186,7 @@ func TestMultiGivesBackAtOnce(t *testing.T) {
 		proxies = append(proxies, p)
 		locks = append(locks, locktest.Open(t, p.URL()).Mutex(fmt.Sprint(n, i)))
 	}
-	m := holdfast.Multi(locks...)
+	m := holdfast.MultiLocker(locks...)
 	locktest.Release(t, locktest.Lock(t, t.Context(), m))
 	scripts := 0
 	arrived, letGo := proxies[0].HoldReply(func(cmd []string) bool {
@@ -219,7 +219,7 @@ func TestMultiBearsAnOutageAtFirst(t *testing.T) {
 	s1, s2 := redistest.Start(t), redistest.Start(t)
 	p := redistest.NewProxy(t, s2.Addr())
 	n := locktest.Name(t)
-	m := holdfast.Multi(locktest.Open(t, s1.URL()).Mutex(n), locktest.Open(t, p.URL()).Mutex(n))
+	m := holdfast.MultiLocker(locktest.Open(t, s1.URL()).Mutex(n), locktest.Open(t, p.URL()).Mutex(n))
 	p.Refuse(true)
 	p.Cut()
 	time.AfterFunc(3200*time.Millisecond, func() { p.Refuse(false) })
@@ -234,7 +234,7 @@ func TestMultiTryGivesUpSoonAtTheLast(t *testing.T) {
 	p := redistest.NewProxy(t, s.Addr())
 	o := holdfast.Options{RetryTimeout: 20 * time.Second}
 	c, near := locktest.Open(t, p.URL()+"?timeout=1s", o), locktest.Open(t, s.URL(), o)
-	set := func(n string) holdfast.Locker { return holdfast.Multi(near.FairMutex(n+"a"), c.Mutex(n+"b")) }
+	set := func(n string) holdfast.Locker { return holdfast.MultiLocker(near.FairMutex(n+"a"), c.Mutex(n+"b")) }
 	lease := holdfast.LeaseTime(time.Minute)
 	locktest.Release(t, locktest.Lock(t, t.Context(), set(locktest.Name(t)), lease)) // so that the server knows the scripts
 	scripts := 0

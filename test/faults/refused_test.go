@@ -253,7 +253,7 @@ func TestOverwrittenLock(t *testing.T) {
 	locks := map[string]taken{
 		"mutex": c.Mutex("mutex").Lock, "fenced": c.FencedMutex("fenced").Lock, "fair": c.FairMutex("fair").Lock,
 		"write": c.RWMutex("write").Lock, "read": c.RWMutex("read").RLocker().Lock,
-		"multi": holdfast.Multi(c.Mutex("multi"), c.Mutex("multi2")).Lock,
+		"multi": holdfast.MultiLocker(c.Mutex("multi"), c.Mutex("multi2")).Lock,
 		"permits": func(ctx context.Context, opts ...holdfast.LockOption) (*holdfast.Lease, error) {
 			return sem.Acquire(ctx, 1, opts...)
 		},
@@ -332,7 +332,7 @@ func TestRefusedLeavesNothing(t *testing.T) {
 		c := locktest.Open(t, "redis://no-"+forbidden+":secret@"+s.Addr())
 		for what, m := range map[string]holdfast.Locker{
 			"mutex": c.Mutex("m"), "write": c.RWMutex("w"), "read": c.RWMutex("r").RLocker(),
-			"multi": holdfast.Multi(c.Mutex("a"), c.RWMutex("b")),
+			"multi": holdfast.MultiLocker(c.Mutex("a"), c.RWMutex("b")),
 		} {
 			if _, err := m.Lock(t.Context()); !errors.Is(err, holdfast.ErrRefused) {
 				t.Errorf("%s without %s: %v", what, forbidden, err)

@@ -126,7 +126,7 @@ func TestRWReleaseReplyLost(t *testing.T) {
 	rwRigs(t, func(t *testing.T, r *rwRig) {
 		rival := locktest.Open(t, r.Server.URL()).RWMutex("rig")
 		stalls := redistest.MeterStalls(t, r.Server)
-		for _, other := range []locktest.MutexLike{rival, rival.RLocker()} {
+		for _, other := range []locktest.MutexLike{rival, locktest.Readers(rival)} {
 			l := locktest.Lock(t, t.Context(), r.m)
 			dropped := r.dropNextOf(l.Owner())
 			taken := make(chan *holdfast.Lease, 1)
@@ -178,7 +178,7 @@ func TestDowngradeReplyLost(t *testing.T) {
 		dropped := drop()
 		r := locktest.Lock(t, w.Context(), m.RLocker())
 		<-dropped
-		if n := locktest.HoldCount(t, r.Context(), m.RLocker()); n != 1 {
+		if n := locktest.HoldCount(t, r.Context(), locktest.Readers(m)); n != 1 {
 			t.Errorf("%d holds to read", n)
 		}
 		dropped = drop()
@@ -227,7 +227,7 @@ func TestRWCancelledWaitLeavesNothing(t *testing.T) {
 	p := redistest.NewProxy(t, s.Addr())
 	holder := locktest.Open(t, s.URL()).RWMutex("rig")
 	c := locktest.Open(t, p.URL(), holdfast.Options{WakeAll: true}) // so that it asks when it is told
-	for _, m := range []locktest.MutexLike{c.RWMutex("rig"), c.RWMutex("rig", holdfast.WriterFirst()), c.RWMutex("rig").RLocker()} {
+	for _, m := range []locktest.MutexLike{c.RWMutex("rig"), c.RWMutex("rig", holdfast.WriterFirst()), locktest.Readers(c.RWMutex("rig"))} {
 		l := locktest.Lock(t, t.Context(), holder)
 		ctx, cancel := context.WithCancel(t.Context())
 		waiter := locktest.Background(ctx, m)

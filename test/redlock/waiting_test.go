@@ -29,7 +29,7 @@ func TestWaitersAskSeldom(t *testing.T) {
 	for range waiters {
 		m := over(t, urls(servers)).Mutex("m")
 		wg.Go(func() {
-			err := holdfast.Do(ctx, m, func(context.Context) error {
+			err := m.Do(ctx, func(context.Context) error {
 				mu.Lock()
 				defer mu.Unlock()
 				got = append(got, time.Now())

@@ -65,4 +65,8 @@ func (c candidate) TryLock(ctx context.Context, opts ...holdfast.LockOption) (*h
 	return c.TryCampaign(ctx, "me", opts...)
 }
 
+func (c candidate) Do(ctx context.Context, fn func(context.Context) error, opts ...holdfast.LockOption) error {
+	return c.Lead(ctx, "me", fn, opts...)
+}
+
 func (candidate) Name() string { return "election" }

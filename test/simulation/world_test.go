@@ -367,7 +367,7 @@ func (w *world) locker(c *call) holdfast.Locker {
 		all = append(all, c.kinds[i].locker(c.process, o.name))
 	}
 	if len(all) > 1 {
-		return holdfast.Multi(all...)
+		return holdfast.MultiLocker(all...)
 	}
 	return all[0]
 }

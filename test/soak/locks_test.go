@@ -123,7 +123,7 @@ func (u *user) set(nameOf func(string, int) string, n int) *lock {
 		names = append(names, nameOf(u.Round, i))
 		parts = append(parts, u.client.Mutex(nameOf(u.Round, i)))
 	}
-	m := holdfast.Multi(parts...)
+	m := holdfast.MultiLocker(parts...)
 	return &lock{
 		want: want{Kind: "multi", Names: names},
 		lock: func(ctx context.Context, opts []holdfast.LockOption) (*holdfast.Lease, error) {

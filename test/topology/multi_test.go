@@ -21,7 +21,7 @@ func TestMultiInCluster(t *testing.T) {
 	}
 	locks = append(locks, c.FairMutex("{tag}fair"), c.RWMutex("{tag}rw"), c.RWMutex("r").RLocker())
 	for range 20 {
-		locktest.Release(t, locktest.Lock(t, t.Context(), holdfast.Multi(locks...)))
+		locktest.Release(t, locktest.Lock(t, t.Context(), holdfast.MultiLocker(locks...)))
 	}
 	for i, l := range locks {
 		lease, err := l.TryLock(t.Context())

@@ -125,8 +125,8 @@ func kinds(w *world, c *holdfast.Client) map[string]holdfast.Locker {
 		"fair":    c.FairMutex("{k}fair"),
 		"write":   c.RWMutex("{k}write"),
 		"read":    c.RWMutex("{k}read").RLocker(),
-		"multi":   holdfast.Multi(c.Mutex("{k}multi-1"), c.Mutex("{k}multi-2")),
-		"sets":    holdfast.Multi(c.Mutex("{k}set-1"), c.RWMutex("{k}set-2").RLocker()),
+		"multi":   holdfast.MultiLocker(c.Mutex("{k}multi-1"), c.Mutex("{k}multi-2")),
+		"sets":    holdfast.MultiLocker(c.Mutex("{k}set-1"), c.RWMutex("{k}set-2").RLocker()),
 		"permits": permits.Locker(2),
 	}
 }

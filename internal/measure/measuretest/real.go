@@ -18,7 +18,7 @@ func Kinds(t *testing.T, s Subject) {
 	for _, m := range []holdfast.Locker{
 		c.Mutex(name + "mutex"), c.FairMutex(name + "fair"), c.FencedMutex(name + "fenced"),
 		c.RWMutex(name + "rw"), c.RWMutex(name + "rw").RLocker(),
-		holdfast.Multi(c.Mutex(name+"1"), c.FencedMutex(name+"2")),
+		holdfast.MultiLocker(c.Mutex(name+"1"), c.FencedMutex(name+"2")),
 	} {
 		l := locktest.Lock(t, ctx, m)
 		locktest.Release(t, locktest.Lock(t, l.Context(), m))
@@ -26,7 +26,7 @@ func Kinds(t *testing.T, s Subject) {
 	}
 	locktest.Release(t, locktest.Campaign(t, ctx, c.Election(name+"election"), "a"))
 
-	forced := locktest.Lock(t, ctx, holdfast.Multi(c.Mutex(name+"1"), c.Mutex(name+"2")))
+	forced := locktest.Lock(t, ctx, holdfast.MultiLocker(c.Mutex(name+"1"), c.Mutex(name+"2")))
 	_, _ = c.Mutex(name + "1").ForceUnlock(ctx)
 	_ = forced.Release(ctx)
 

@@ -36,7 +36,7 @@ var features = []struct {
 		return contended(ctx, other.RWMutex(name), one)
 	}},
 	{"Multi", lockers(func(c *holdfast.Client, name string) holdfast.Locker {
-		return holdfast.Multi(c.Mutex(name+":1"), c.FairMutex(name+":2"), c.RWMutex(name+":3"))
+		return holdfast.MultiLocker(c.Mutex(name+":1"), c.FairMutex(name+":2"), c.RWMutex(name+":3"))
 	})},
 	{"LeasedSemaphore", func(ctx context.Context, c, other *holdfast.Client, name string) error {
 		if err := c.LeasedSemaphore(name).Set(ctx, 1); err != nil {
