@@ -86,7 +86,7 @@ type Options struct {
 	// client with NamePrefix "shop:" as "shop:order". Services that share a server then
 	// cannot use the same lock by accident. All clients that share a lock need the same
 	// prefix. It corresponds to a NameMapper in Redisson. Methods such as [Mutex.Name]
-	// return the name without the prefix. Errors, events, statistics and package
+	// and errors have the name without the prefix. Events, statistics and package
 	// inspect show it with the prefix, as the server knows it.
 	NamePrefix string
 

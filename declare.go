@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// Permits declares how many permits a semaphore has. A call that takes permits then
+// WithPermits declares how many permits a semaphore has. A call that takes permits then
 // creates the semaphore if it does not exist, also after the server has lost its
 // data. So no process has to call TrySet.
 //
@@ -23,9 +23,9 @@ import (
 // A [Semaphore] does not know its total, so an existing one keeps its number: change it
 // with [Semaphore.Add]. Permits that a program took before the server lost its data, and
 // releases afterwards, are added to the new ones.
-func Permits(n int) SemaphoreOption {
+func WithPermits(n int) SemaphoreOption {
 	return option(func(s *settings) {
-		if err := checkCount("Permits", n, 1); err != nil {
+		if err := checkCount("WithPermits", n, 1); err != nil {
 			s.fail(err)
 		}
 		s.permits = n
@@ -38,7 +38,7 @@ func Permits(n int) SemaphoreOption {
 //
 // If the limiter has another rate, the client that comes last decides: its first call
 // that takes permits changes the rate, as [RateLimiter.UpdateRate] does, and logs it.
-// Later calls of the client do not change it, see [Permits].
+// Later calls of the client do not change it, see [WithPermits].
 func WithRate(r Rate) RateOption {
 	return option(func(s *settings) {
 		if err := r.check(); err != nil {
@@ -52,7 +52,7 @@ func WithRate(r Rate) RateOption {
 // forever.
 func (s *settings) enough(permits int) error {
 	if s.permits != 0 && permits > s.permits {
-		return invalid("%d permits are more than the %d that Permits declares: raise Permits, or request fewer", permits, s.permits)
+		return invalid("%d permits are more than the %d that WithPermits declares: raise that number, or request fewer", permits, s.permits)
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ var (
 type Error struct {
 	Op   string // the operation, such as "lock" or "release"
 	Kind string // the kind of object, such as "mutex"
-	Name string // the name of the object
+	Name string // the name that the program uses, as [Lease.Name]
 	Err  error  // the cause
 }
 
@@ -155,7 +155,7 @@ var lossReasons = map[watchdog.Reason]LossReason{
 // A LostError is the error of a lost lease, and the cause of its context. It
 // matches [ErrLost].
 type LostError struct {
-	Name   string     // the name of the lock
+	Name   string     // the name of the lock, see [Lease.Name]
 	Owner  string     // the owner, see [Lease.Owner]
 	Reason LossReason // why the lease was lost
 

@@ -17,7 +17,7 @@ func ExampleLeasedSemaphore() {
 	ctx := context.Background()
 	client := connect()
 	defer client.Close()
-	licences := client.LeasedSemaphore("example:licences", holdfast.Permits(2))
+	licences := client.LeasedSemaphore("example:licences", holdfast.WithPermits(2))
 
 	first, err := licences.Acquire(ctx, 1)
 	if err != nil {
@@ -42,7 +42,7 @@ func ExampleSemaphore() {
 	ctx := context.Background()
 	client := connect()
 	defer client.Close()
-	seats := client.Semaphore("example:seats", holdfast.Permits(3))
+	seats := client.Semaphore("example:seats", holdfast.WithPermits(3))
 
 	if err := seats.Acquire(ctx, 2); err != nil {
 		log.Fatal(err)

@@ -89,9 +89,9 @@ func (l *Lease) Owner() string {
 // lease of a [Redlock] has the token zero.
 func (l *Lease) Token() int64 { return l.token }
 
-// Permits returns the permit ids of a lease of a [LeasedSemaphore], in Redisson's
+// PermitIDs returns the permit ids of a lease of a [LeasedSemaphore], in Redisson's
 // format. It returns nil for a lease on a lock.
-func (l *Lease) Permits() []string {
+func (l *Lease) PermitIDs() []string {
 	if l.hold == nil {
 		return nil
 	}
@@ -315,7 +315,7 @@ func (l *Lease) wrap(op string, err error) error {
 	case errors.Is(err, ErrLost):
 		return l.loss()
 	}
-	return &Error{Op: op, Kind: l.kind, Name: l.name, Err: err}
+	return &Error{Op: op, Kind: l.kind, Name: l.Name(), Err: err}
 }
 
 // loss returns the error of this lost lease.
@@ -329,7 +329,7 @@ func (l *Lease) loss() *LostError {
 	if !ok {
 		reason = LossExpired // the watchdog drops it at this moment
 	}
-	lost := &LostError{Name: l.name, Owner: l.Owner(), Reason: reason}
+	lost := &LostError{Name: l.Name(), Owner: l.Owner(), Reason: reason}
 	if reason == LossExpired || reason == LossUnreplicated {
 		lost.Cause = l.fault()
 	}

@@ -33,7 +33,7 @@ const leasedKind = "leased semaphore"
 
 // LeasedSemaphore returns the semaphore with the given name. The name must
 // follow the rules of [Client.Mutex]. The options apply to all of its calls.
-// [Permits] declares how many permits it has.
+// [WithPermits] declares how many permits it has.
 func (c *Client) LeasedSemaphore(name string, opts ...PermitOption) *LeasedSemaphore {
 	o := newNamed(c, leasedKind, name, with(settings{}, opts))
 	o.repeats = true
@@ -78,7 +78,7 @@ const maxPermits = 1000
 
 // Acquire waits until it can acquire all of the given permits together, or until
 // ctx is done. The number must be between 1 and 1000. There is one lease for all
-// permits, and [Lease.Permits] returns their ids. More permits than [Permits]
+// permits, and [Lease.PermitIDs] returns their ids. More permits than [WithPermits]
 // declares are an [ErrInvalid].
 //
 // The errors are those of [Mutex.Lock]. Permits that are granted after ctx is

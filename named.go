@@ -261,5 +261,5 @@ func (o *named) fail(op string, err error) error {
 	if errors.As(err, &lost) {
 		return lost
 	}
-	return &Error{Op: op, Kind: o.kind, Name: o.name, Err: err}
+	return &Error{Op: op, Kind: o.kind, Name: o.given, Err: err}
 }

@@ -258,7 +258,7 @@ func (l *RateLimiter) take(ctx context.Context, op string, n int, r engine.Reque
 // explain converts the errors of package script.
 func (l *RateLimiter) explain(op string, n int, err error) error {
 	if _, ok := err.(*engine.Busy); ok { //nolint:errorlint // the engine does not wrap it, and a flood of refusals has to be fast
-		return &Error{Op: op, Kind: l.kind, Name: l.name, Err: err}
+		return &Error{Op: op, Kind: l.kind, Name: l.given, Err: err}
 	}
 	switch {
 	case errors.Is(err, script.ErrNoRate):

@@ -55,7 +55,7 @@ func (s *Semaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) 
 }
 
 // Acquire waits until it can acquire all of the given permits together, or until
-// ctx is done. Zero permits are always available. More permits than [Permits]
+// ctx is done. Zero permits are always available. More permits than [WithPermits]
 // declares are an [ErrInvalid]. The other errors are those of [Mutex.Lock].
 // Permits that are granted after ctx is done are released.
 //
@@ -109,7 +109,7 @@ func (s *Semaphore) take(ctx context.Context, op string, permits int, wait time.
 // the server does not answer within about two seconds, Release returns
 // [ErrUnavailable] and keeps trying in the background. The permits are released
 // once, even if the request has to be sent several times. Release creates the
-// semaphore if it does not exist, unless [Permits] declares its number: the next
+// semaphore if it does not exist, unless [WithPermits] declares its number: the next
 // call that takes permits then creates it.
 func (s *Semaphore) Release(ctx context.Context, permits int) error {
 	_, err := s.release(ctx, permits, s.set.permits > 0)

@@ -25,7 +25,7 @@ func (k *lossHandler) Weaken(owner string) engine.Weak {
 	if l.needed.Load() || l.whole != nil && l.whole.needed.Load() {
 		return nil
 	}
-	return &weakHandler{weak.Make(l), l.kind, l.seen.Load(), LostError{Name: l.name, Owner: owner}}
+	return &weakHandler{weak.Make(l), l.kind, l.seen.Load(), LostError{Name: l.Name(), Owner: owner}}
 }
 
 // User returns the loss handler of the lease, or nil if the lease is gone.

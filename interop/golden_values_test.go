@@ -51,7 +51,7 @@ var valueScripts = []*script{
 		{does: "p is taken for 60 s", op: take("p", 60)},
 		{does: "q is taken for 90 s", op: take("q", 90)},
 		{does: "the lease of q is set to 300 s", op: op{java: java("updateLeaseTime", kept("q"), 300, "SECONDS"), golang: func(g *goSide) (any, error) {
-			return true, g.object.(leased).ExtendID(bg, g.owner("q").leases[0].Permits()[0], 300*time.Second)
+			return true, g.object.(leased).ExtendID(bg, g.owner("q").leases[0].PermitIDs()[0], 300*time.Second)
 		}}},
 		{does: "p is released", op: releasePermits("p")},
 		{does: "p is released again", op: releasePermits("p")},
@@ -164,7 +164,7 @@ func acquire(c call, id string, n, seconds int) op {
 		if err := o.take(g.object.(leased).Acquire(bg, n, options(time.Duration(seconds)*time.Second)...)); err != nil {
 			return nil, err
 		}
-		ids := o.leases[0].Permits()
+		ids := o.leases[0].PermitIDs()
 		if n == 1 {
 			return ids[0], nil
 		}
@@ -175,7 +175,7 @@ func acquire(c call, id string, n, seconds int) op {
 // releasePermits releases permits by their ids.
 func releasePermits(id string) op {
 	return op{java: java("release", kept(id)), golang: func(g *goSide) (any, error) {
-		return nil, g.object.(leased).ReleaseIDs(bg, g.owner(id).leases[0].Permits()...)
+		return nil, g.object.(leased).ReleaseIDs(bg, g.owner(id).leases[0].PermitIDs()...)
 	}}
 }
 

@@ -146,7 +146,7 @@ func TestPermitIDs(t *testing.T) {
 	})
 	t.Run("of Go", func(t *testing.T) {
 		p := r.permits(t, interop.Current, 3)
-		fixed := p.goTakes(t, 1, holdfast.LeaseTime(time.Minute)).Permits()[0]
+		fixed := p.goTakes(t, 1, holdfast.LeaseTime(time.Minute)).PermitIDs()[0]
 		p.lasts(t, fixed, time.Minute)
 		p.java.says(t, true, "updateLeaseTime", fixed, 10, "MINUTES")
 		p.lasts(t, fixed, 10*time.Minute)
@@ -158,7 +158,7 @@ func TestPermitIDs(t *testing.T) {
 		for _, release := range []string{"release", "tryRelease"} {
 			l := p.goTakes(t, 2)
 			p.are(t, 1, 2)
-			p.java.do(t, p.name, release, l.Permits())
+			p.java.do(t, p.name, release, l.PermitIDs())
 			p.are(t, 3, 0)
 			select {
 			case <-l.Context().Done():
@@ -173,9 +173,9 @@ func TestPermitIDs(t *testing.T) {
 	t.Run("shortened", func(t *testing.T) {
 		p := r.permits(t, interop.Current, 1)
 		l := p.goTakes(t, 1)
-		p.java.says(t, true, "updateLeaseTime", l.Permits()[0], 4, "SECONDS") // the next renewal extends it again
+		p.java.says(t, true, "updateLeaseTime", l.PermitIDs()[0], 4, "SECONDS") // the next renewal extends it again
 		locktest.Eventually(t, 2*slack, "it is renewed", func() bool {
-			left, err := p.golang.RemainingID(ctx, l.Permits()[0])
+			left, err := p.golang.RemainingID(ctx, l.PermitIDs()[0])
 			return err == nil && left > 4*time.Second
 		})
 		fails(t, l.Release(ctx), nil)
@@ -310,8 +310,8 @@ func TestPermitIDsOfOld(t *testing.T) {
 	fails(t, p.golang.ExtendID(ctx, id, time.Hour), holdfast.ErrNotHeld)
 	_, err := p.golang.RemainingID(ctx, id)
 	fails(t, err, holdfast.ErrNotHeld)
-	p.java.says(t, false, "tryRelease", l.Permits()[0])
-	p.java.says(t, false, "updateLeaseTime", l.Permits()[0], 1, "HOURS")
+	p.java.says(t, false, "tryRelease", l.PermitIDs()[0])
+	p.java.says(t, false, "updateLeaseTime", l.PermitIDs()[0], 1, "HOURS")
 	p.are(t, 0, 2)
 	fails(t, l.Release(ctx), nil)
 	p.java.says(t, true, "tryRelease", id)

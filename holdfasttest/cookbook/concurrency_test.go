@@ -12,7 +12,7 @@ import (
 
 // convert runs fn in at most four places of the cluster at a time.
 func convert(ctx context.Context, client *holdfast.Client, fn func(context.Context) error) error {
-	slots := client.LeasedSemaphore("convert", holdfast.Permits(4))
+	slots := client.LeasedSemaphore("convert", holdfast.WithPermits(4))
 	return slots.Do(ctx, 1, fn, holdfast.Wait(time.Minute))
 }
 

@@ -93,7 +93,7 @@ func NewLeasedRig(t *testing.T, o ...holdfast.Options) *LeasedRig {
 		l := Obtain(t, r.Sem, 1, holdfast.LeaseTime(time.Minute))
 		for _, err := range []error{
 			l.Extend(t.Context(), time.Minute), r.Sem.Add(t.Context(), 0), r.Sem.Set(t.Context(), 3),
-			r.Sem.ReleaseIDs(t.Context(), Obtain(t, r.Sem, 1).Permits()...),
+			r.Sem.ReleaseIDs(t.Context(), Obtain(t, r.Sem, 1).PermitIDs()...),
 		} {
 			if err != nil {
 				t.Fatal(err)

@@ -22,7 +22,7 @@ var (
 // The reasons of a refusal.
 const (
 	notEnough   = "there are not enough free permits"
-	noSemaphore = "the semaphore does not exist: declare the number of permits with Permits, or set it with TrySet"
+	noSemaphore = "the semaphore does not exist: declare the number of permits with WithPermits, or set it with TrySet"
 )
 
 // A Semaphore is the wire format of Redisson's RSemaphore, for a request of that

@@ -211,7 +211,7 @@ func TestAtLeastNonsense(t *testing.T) {
 	opt := holdfast.AtLeast(least)
 	for what, err := range map[string]error{
 		"a read lock":    second(c.RWMutex(name).RLock(ctx, opt)),
-		"permits":        second(c.LeasedSemaphore(name, holdfast.Permits(1)).Acquire(ctx, 1, opt)),
+		"permits":        second(c.LeasedSemaphore(name, holdfast.WithPermits(1)).Acquire(ctx, 1, opt)),
 		"a set":          second(holdfast.MultiLocker(c.Mutex(name), c.RWMutex(name+"2").RLocker()).Lock(ctx, opt)),
 		"no time":        second(c.Mutex(name, holdfast.AtLeast(0)).Lock(ctx)),
 		"a negative one": second(c.Mutex(name).Lock(ctx, holdfast.AtLeast(-time.Second))),

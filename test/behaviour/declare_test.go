@@ -25,7 +25,7 @@ func TestDeclare(t *testing.T) {
 	a, b := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
 	for range 3 {
 		for _, c := range []*holdfast.Client{a, b} {
-			leased := c.LeasedSemaphore("leased", holdfast.Permits(5))
+			leased := c.LeasedSemaphore("leased", holdfast.WithPermits(5))
 			l, err := leased.TryAcquire(ctx, 3)
 			if err != nil {
 				t.Fatal(err)
@@ -33,7 +33,7 @@ func TestDeclare(t *testing.T) {
 			locktest.WantPermits(t, leased, 2, 3)
 			locktest.Release(t, l)
 
-			sem := c.Semaphore("plain", holdfast.Permits(5))
+			sem := c.Semaphore("plain", holdfast.WithPermits(5))
 			if err := sem.TryAcquire(ctx, 3); err != nil {
 				t.Fatal(err)
 			}
@@ -71,7 +71,7 @@ func TestDeclaredTooFew(t *testing.T) {
 	ctx := t.Context()
 	s, name := redistest.Shared(t), locktest.Name(t)
 	c := locktest.Open(t, s.URL())
-	leased, sem := c.LeasedSemaphore(name+"leased", holdfast.Permits(2)), c.Semaphore(name+"plain", holdfast.Permits(2))
+	leased, sem := c.LeasedSemaphore(name+"leased", holdfast.WithPermits(2)), c.Semaphore(name+"plain", holdfast.WithPermits(2))
 	limiter := c.RateLimiter(name+"limiter", holdfast.WithRate(perHour(2)))
 	for call, take := range map[string]func(n int) error{
 		"leased.Acquire":    func(n int) error { l, err := leased.Acquire(ctx, n); return released(l, err) },
@@ -120,22 +120,22 @@ func TestDeclareWhileWaiting(t *testing.T) {
 	s := redistest.Start(t)
 	o := locktest.Quick
 	a, b := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), o)
-	held, err := a.LeasedSemaphore("leased", holdfast.Permits(1)).Acquire(t.Context(), 1)
+	held, err := a.LeasedSemaphore("leased", holdfast.WithPermits(1)).Acquire(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Semaphore("plain", holdfast.Permits(1)).Acquire(t.Context(), 1); err != nil {
+	if err := a.Semaphore("plain", holdfast.WithPermits(1)).Acquire(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	got := make(chan error, 2)
 	go func() {
-		l, err := b.LeasedSemaphore("leased", holdfast.Permits(1)).Acquire(t.Context(), 1)
+		l, err := b.LeasedSemaphore("leased", holdfast.WithPermits(1)).Acquire(t.Context(), 1)
 		if err == nil {
 			err = l.Release(t.Context())
 		}
 		got <- err
 	}()
-	go func() { got <- b.Semaphore("plain", holdfast.Permits(1)).Acquire(t.Context(), 1) }()
+	go func() { got <- b.Semaphore("plain", holdfast.WithPermits(1)).Acquire(t.Context(), 1) }()
 	time.Sleep(200 * time.Millisecond)
 	s.Do(t, "FLUSHALL")
 	for range 2 {
@@ -159,7 +159,7 @@ func TestDeclareAnother(t *testing.T) {
 	old, fresh := locktest.Open(t, s.URL(), o), locktest.Open(t, s.URL(), o)
 	take := func(c *holdfast.Client, n int) {
 		t.Helper()
-		l, err := c.LeasedSemaphore("leased", holdfast.Permits(n)).TryAcquire(ctx, 1)
+		l, err := c.LeasedSemaphore("leased", holdfast.WithPermits(n)).TryAcquire(ctx, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestDeclareAnother(t *testing.T) {
 	want(9, 4)
 	// A plain semaphore keeps its number.
 	for _, n := range []int{5, 7} {
-		if err := fresh.Semaphore("plain", holdfast.Permits(n)).TryAcquire(ctx, 1); err != nil {
+		if err := fresh.Semaphore("plain", holdfast.WithPermits(n)).TryAcquire(ctx, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -218,7 +218,7 @@ func TestDeclareAndRelease(t *testing.T) {
 	s := redistest.Start(t)
 	ctx := t.Context()
 	c := locktest.Open(t, s.URL())
-	sem := c.Semaphore("plain", holdfast.Permits(5))
+	sem := c.Semaphore("plain", holdfast.WithPermits(5))
 	if err := sem.TryAcquire(ctx, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -236,11 +236,11 @@ func TestDeclareNonsense(t *testing.T) {
 	t.Parallel()
 	c := locktest.Open(t, redistest.Shared(t).URL())
 	ctx := t.Context()
-	permits, rate := holdfast.Permits(5), holdfast.WithRate(perHour(5))
+	permits, rate := holdfast.WithPermits(5), holdfast.WithRate(perHour(5))
 	name := locktest.Name(t)
 	for what, err := range map[string]error{
-		"no permits":       second(c.LeasedSemaphore(name, holdfast.Permits(0)).Acquire(ctx, 1)),
-		"negative permits": c.Semaphore(name, holdfast.Permits(-1)).Acquire(ctx, 1),
+		"no permits":       second(c.LeasedSemaphore(name, holdfast.WithPermits(0)).Acquire(ctx, 1)),
+		"negative permits": c.Semaphore(name, holdfast.WithPermits(-1)).Acquire(ctx, 1),
 		"no rate":          c.RateLimiter(name, holdfast.WithRate(holdfast.Rate{})).Wait(ctx),
 	} {
 		if !errors.Is(err, holdfast.ErrInvalid) {

@@ -29,7 +29,7 @@ func TestPermitsOfALease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ids := lease.Permits(); len(ids) != 2 || len(ids[0]) != 32 || ids[0] == ids[1] {
+	if ids := lease.PermitIDs(); len(ids) != 2 || len(ids[0]) != 32 || ids[0] == ids[1] {
 		t.Fatalf("ids %q", ids)
 	}
 	if _, err := sem.TryAcquire(lease.Context(), 2); !errors.Is(err, holdfast.ErrNotAcquired) || holdfast.Remaining(err) <= 0 {
@@ -42,7 +42,7 @@ func TestPermitsOfALease(t *testing.T) {
 	if st, err := sem.State(t.Context()); st != (holdfast.PermitState{Available: 1, Taken: 2}) || err != nil {
 		t.Fatalf("%+v, %v", st, err)
 	}
-	if err := sem.ReleaseIDs(t.Context(), lease.Permits()[0]); err != nil {
+	if err := sem.ReleaseIDs(t.Context(), lease.PermitIDs()[0]); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -68,7 +68,7 @@ func TestPermitsRestComesBack(t *testing.T) {
 	c := locktest.Open(t, s.URL(), holdfast.Options{RenewEvery: 100 * time.Millisecond}) // they would last for half a minute
 	sem := locktest.NewLeasedSemaphore(t, c, 4)
 	l := locktest.Obtain(t, sem, 3)
-	if err := sem.ReleaseIDs(t.Context(), l.Permits()[1]); err != nil {
+	if err := sem.ReleaseIDs(t.Context(), l.PermitIDs()[1]); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -99,7 +99,7 @@ func TestPermitsOfJava(t *testing.T) {
 	}
 	const lease = 10 * time.Second
 	got := locktest.EnteredAfter(t, first, locktest.Background(t.Context(), r.Sem.Locker(2), holdfast.LeaseTime(lease)))
-	if after := locktest.PermitExpiry(t, r.Server, r.Sem, got.Permits()[0]) - lease.Milliseconds() - end; after < 0 || after > locktest.Late.Milliseconds() {
+	if after := locktest.PermitExpiry(t, r.Server, r.Sem, got.PermitIDs()[0]) - lease.Milliseconds() - end; after < 0 || after > locktest.Late.Milliseconds() {
 		t.Errorf("entered %d ms after Java's lease ended", after)
 	}
 	locktest.Release(t, got)
@@ -131,7 +131,7 @@ func TestPermitsWaiterWakes(t *testing.T) {
 	for how, makeRoom := range map[string]func(t *testing.T, r *locktest.LeasedRig, l *holdfast.Lease){
 		"Release": func(t *testing.T, _ *locktest.LeasedRig, l *holdfast.Lease) { locktest.Release(t, l) },
 		"ReleaseIDs": func(t *testing.T, r *locktest.LeasedRig, l *holdfast.Lease) {
-			if err := r.Far.ReleaseIDs(t.Context(), l.Permits()...); err != nil {
+			if err := r.Far.ReleaseIDs(t.Context(), l.PermitIDs()...); err != nil {
 				t.Error(err)
 			}
 		},
@@ -180,7 +180,7 @@ func TestPermitsWaiterOutlivesLeases(t *testing.T) {
 	last := r.LastExpiry(t)
 	const lease = time.Minute
 	got := locktest.EnteredAfter(t, 3*step, locktest.Background(t.Context(), r.Sem.Locker(3), holdfast.LeaseTime(lease)))
-	if after := locktest.PermitExpiry(t, r.Server, r.Sem, got.Permits()[0]) - lease.Milliseconds() - last; after < 0 || after > locktest.Late.Milliseconds() {
+	if after := locktest.PermitExpiry(t, r.Server, r.Sem, got.PermitIDs()[0]) - lease.Milliseconds() - last; after < 0 || after > locktest.Late.Milliseconds() {
 		t.Errorf("entered %d ms after the last lease ended", after)
 	}
 	locktest.Release(t, got)
@@ -364,7 +364,7 @@ func TestPermitsAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Has(t, 1, 2)
-	if a, b := outer.Permits()[0], inner.Permits()[0]; a == b || outer.Owner() == inner.Owner() || outer.Token() >= inner.Token() {
+	if a, b := outer.PermitIDs()[0], inner.PermitIDs()[0]; a == b || outer.Owner() == inner.Owner() || outer.Token() >= inner.Token() {
 		t.Errorf("the permits are %s and %s, the owners %s and %s, the tokens %d and %d", a, b, outer.Owner(), inner.Owner(), outer.Token(), inner.Token())
 	}
 	if _, err := r.Sem.TryAcquire(inner.Context(), 2); !errors.Is(err, holdfast.ErrNotAcquired) {
@@ -376,7 +376,7 @@ func TestPermitsAgain(t *testing.T) {
 		t.Error("the first lease ended with the second")
 	}
 	err = r.Sem.Do(outer.Context(), 2, func(ctx context.Context) error {
-		if l := holdfast.LeaseOf(ctx); l == nil || len(l.Permits()) != 2 {
+		if l := holdfast.LeaseOf(ctx); l == nil || len(l.PermitIDs()) != 2 {
 			t.Errorf("the lease of the work is %v", l)
 		}
 		r.Has(t, 0, 3)
@@ -418,7 +418,7 @@ func TestPermitsClose(t *testing.T) {
 		}
 	}
 	r.Has(t, 2, 1)
-	for _, err := range []error{r.Sem.Set(t.Context(), 1), r.Sem.ReleaseIDs(t.Context(), kept.Permits()...)} {
+	for _, err := range []error{r.Sem.Set(t.Context(), 1), r.Sem.ReleaseIDs(t.Context(), kept.PermitIDs()...)} {
 		if !errors.Is(err, holdfast.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
@@ -437,7 +437,7 @@ func TestLeasedQueueOfMany(t *testing.T) {
 	clients := []*holdfast.Client{locktest.Open(t, s.URL(), locktest.Unpolled), locktest.Open(t, s.URL(), locktest.Unpolled)}
 	burst := func() {
 		locktest.Parallel(20, func(i int) {
-			l, err := clients[i%len(clients)].LeasedSemaphore(name, holdfast.Permits(4)).Acquire(t.Context(), 1)
+			l, err := clients[i%len(clients)].LeasedSemaphore(name, holdfast.WithPermits(4)).Acquire(t.Context(), 1)
 			if err != nil {
 				t.Error(err)
 				return

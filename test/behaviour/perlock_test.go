@@ -124,9 +124,11 @@ func TestNamePrefix(t *testing.T) {
 	locktest.Each(t, "PSFRW", func(t *testing.T, k locktest.Kind) {
 		m := k.Make(c, "order")
 		l := locktest.Lock(t, ctx, m)
-		defer locktest.Release(t, l)
 		inner := locktest.Lock(t, l.Context(), m) // entered again, by the name
-		defer locktest.Release(t, inner)
+		defer func() {
+			_ = inner.Release(ctx)
+			_ = l.Release(ctx)
+		}()
 		held("shop:order")
 		if n, err := m.HoldCount(inner.Context()); n != 2 || err != nil {
 			t.Errorf("hold count %d, %v", n, err)
@@ -148,8 +150,16 @@ func TestNamePrefix(t *testing.T) {
 			t.Errorf("with the prefix in the name: %v", err)
 		}
 		_, err = k.Make(c, "order").TryLock(ctx)
-		if !errors.Is(err, holdfast.ErrNotAcquired) || !strings.Contains(err.Error(), "shop:order") {
-			t.Errorf("the error does not name the key: %v", err)
+		var failed *holdfast.Error
+		if !errors.Is(err, holdfast.ErrNotAcquired) || !errors.As(err, &failed) || failed.Name != "order" {
+			t.Errorf("the error does not have the name of the lock: %v", err)
+		}
+		if _, err := m.ForceUnlock(ctx); err != nil {
+			t.Error(err)
+		}
+		var lost *holdfast.LostError
+		if err := context.Cause(inner.Context()); !errors.As(err, &lost) || lost.Name != "order" {
+			t.Errorf("the loss does not have the name of the lock: %v", err)
 		}
 	})
 	multi := holdfast.MultiLocker(c.Mutex("a"), c.Mutex("b"))

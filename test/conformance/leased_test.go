@@ -35,7 +35,7 @@ func TestPE02Extend(t *testing.T) {
 	sem := locktest.NewLeasedSemaphore(t, locktest.Open(t, redistest.Shared(t).URL()), 1)
 	wantNotHeld(t, "extending an unknown id", sem.ExtendID(t.Context(), unknownID, time.Minute))
 	l := locktest.Obtain(t, sem, 1, holdfast.LeaseTime(4*time.Second))
-	id := l.Permits()[0]
+	id := l.PermitIDs()[0]
 	const extension = 5 * time.Second
 	start := time.Now()
 	if err := sem.ExtendID(t.Context(), id, extension); err != nil {
@@ -54,7 +54,7 @@ func TestPE02Extend(t *testing.T) {
 	}
 	wantNotHeld(t, "extending what is over", sem.ExtendID(t.Context(), id, time.Minute))
 	locktest.Release(t, next)
-	wantNotHeld(t, "extending what was given back", sem.ExtendID(t.Context(), next.Permits()[0], time.Minute))
+	wantNotHeld(t, "extending what was given back", sem.ExtendID(t.Context(), next.PermitIDs()[0], time.Minute))
 }
 
 func TestPE03Missing(t *testing.T) {
@@ -140,7 +140,7 @@ func permitAfterExpiry(t *testing.T, take func(t *testing.T, sem *holdfast.Lease
 		began := locktest.ServerTime(t, s)
 		old := locktest.Obtain(t, sem, 1, holdfast.LeaseTime(time.Second))
 		// If the machine stands still it may be over and forgotten.
-		end := max(locktest.PermitExpiry(t, s, sem, old.Permits()[0]), began+1000)
+		end := max(locktest.PermitExpiry(t, s, sem, old.PermitIDs()[0]), began+1000)
 		got := take(t, c.LeasedSemaphore(sem.Name()), holdfast.LeaseTime(lease))
 		if got.Err != nil {
 			t.Fatal(got.Err)
@@ -148,7 +148,7 @@ func permitAfterExpiry(t *testing.T, take func(t *testing.T, sem *holdfast.Lease
 		if old.Valid() {
 			t.Error("both leases are valid")
 		}
-		after := locktest.PermitExpiry(t, s, sem, got.Lease.Permits()[0]) - lease.Milliseconds() - end
+		after := locktest.PermitExpiry(t, s, sem, got.Lease.PermitIDs()[0]) - lease.Milliseconds() - end
 		if after < 0 || after > locktest.Late.Milliseconds() {
 			t.Errorf("entered %d ms after the lease ended, want between 0 and %v", after, locktest.Late)
 		}
@@ -257,12 +257,12 @@ func TestPE13ReleasedByAnother(t *testing.T) {
 		waiter := locktest.Background(t.Context(), c.LeasedSemaphore(sem.Name()).Locker(1))
 		locktest.AwaitListener(t, s, "redisson_sc:{"+sem.Name()+"}")
 		freed := make(chan error, 1)
-		go func() { freed <- c.LeasedSemaphore(sem.Name()).ReleaseIDs(context.Background(), l.Permits()...) }()
+		go func() { freed <- c.LeasedSemaphore(sem.Name()).ReleaseIDs(context.Background(), l.PermitIDs()...) }()
 		got := locktest.Entered(t, waiter)
 		if err := <-freed; err != nil {
 			t.Error(err)
 		}
-		for _, id := range append(l.Permits(), got.Permits()...) {
+		for _, id := range append(l.PermitIDs(), got.PermitIDs()...) {
 			if len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" {
 				t.Errorf("id %q", id)
 			}
@@ -276,7 +276,7 @@ func TestPE13ReleasedByAnother(t *testing.T) {
 func TestPE14ReleaseList(t *testing.T) {
 	t.Parallel()
 	sem := locktest.NewLeasedSemaphore(t, locktest.Open(t, redistest.Shared(t).URL()), 10)
-	ids := locktest.Obtain(t, sem, 6).Permits()
+	ids := locktest.Obtain(t, sem, 6).PermitIDs()
 	if len(ids) != 6 {
 		t.Fatalf("%d ids", len(ids))
 	}
@@ -332,7 +332,7 @@ func TestPE17UnknownID(t *testing.T) {
 	sem := locktest.NewLeasedSemaphore(t, locktest.Open(t, redistest.Shared(t).URL()), 2)
 	l := locktest.Obtain(t, sem, 1)
 	wantNotHeld(t, "releasing an unknown id", sem.ReleaseIDs(t.Context(), unknownID))
-	for _, bad := range []string{"", "1234", l.Permits()[0] + "00", strings.Repeat("x", 32)} {
+	for _, bad := range []string{"", "1234", l.PermitIDs()[0] + "00", strings.Repeat("x", 32)} {
 		if err := sem.ReleaseIDs(t.Context(), bad); !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("releasing %q: %v", bad, err)
 		}
@@ -349,7 +349,7 @@ func TestPE18ExpiredID(t *testing.T) {
 	sem := locktest.NewLeasedSemaphore(t, locktest.Open(t, redistest.Shared(t).URL()), 1)
 	l := locktest.Obtain(t, sem, 1, holdfast.LeaseTime(100*time.Millisecond))
 	time.Sleep(200 * time.Millisecond)
-	wantNotHeld(t, "releasing an expired id", sem.ReleaseIDs(t.Context(), l.Permits()...))
+	wantNotHeld(t, "releasing an expired id", sem.ReleaseIDs(t.Context(), l.PermitIDs()...))
 	locktest.WantPermits(t, sem, 1, 0)
 	locktest.WantLost(t, l, holdfast.LossExpired)
 	locktest.WantFree(t, sem.Locker(1))
@@ -409,7 +409,7 @@ func inBackground(t *testing.T, permits int) {
 	if took := locktest.Took(start); took > locktest.Late {
 		t.Errorf("taken after %v although free", took)
 	}
-	if n := len(l.Permits()); n != permits {
+	if n := len(l.PermitIDs()); n != permits {
 		t.Errorf("%d permits", n)
 	}
 	waiter := locktest.Background(t.Context(), sem.Locker(permits))
@@ -419,7 +419,7 @@ func inBackground(t *testing.T, permits int) {
 	case <-time.After(100 * time.Millisecond):
 	}
 	locktest.WantPermits(t, sem, 0, permits)
-	if err := sem.ReleaseIDs(t.Context(), l.Permits()...); err != nil {
+	if err := sem.ReleaseIDs(t.Context(), l.PermitIDs()...); err != nil {
 		t.Error(err)
 	}
 	locktest.Release(t, locktest.Entered(t, waiter))
@@ -433,7 +433,7 @@ func TestPE23BackgroundMany(t *testing.T)  { inBackground(t, 20) }
 func TestPE24PartialLists(t *testing.T) {
 	t.Parallel()
 	sem := locktest.NewLeasedSemaphore(t, locktest.Open(t, redistest.Shared(t).URL()), 10)
-	ids := locktest.Obtain(t, sem, 10).Permits()
+	ids := locktest.Obtain(t, sem, 10).PermitIDs()
 	for _, part := range [][]string{ids[:3], ids[3:4], ids[4:8]} {
 		if err := sem.ReleaseIDs(t.Context(), part...); err != nil {
 			t.Error(err)
@@ -470,10 +470,10 @@ func TestPE26LateBatchRelease(t *testing.T) {
 	sem := locktest.NewLeasedSemaphore(t, locktest.Open(t, redistest.Shared(t).URL()), 3)
 	l := locktest.Obtain(t, sem, 3, holdfast.LeaseTime(100*time.Millisecond))
 	time.Sleep(200 * time.Millisecond)
-	wantNotHeld(t, "a late release", sem.ReleaseIDs(t.Context(), l.Permits()...))
+	wantNotHeld(t, "a late release", sem.ReleaseIDs(t.Context(), l.PermitIDs()...))
 	locktest.WantPermits(t, sem, 3, 0)
 	next := locktest.Obtain(t, sem, 2)
-	wantNotHeld(t, "a later one", sem.ReleaseIDs(t.Context(), l.Permits()...))
+	wantNotHeld(t, "a later one", sem.ReleaseIDs(t.Context(), l.PermitIDs()...))
 	locktest.WantPermits(t, sem, 1, 2)
 	locktest.Release(t, next)
 }
@@ -481,13 +481,13 @@ func TestPE26LateBatchRelease(t *testing.T) {
 func TestPE27AllOrNothing(t *testing.T) {
 	t.Parallel()
 	sem := locktest.NewLeasedSemaphore(t, locktest.Open(t, redistest.Shared(t).URL()), 5)
-	ids := locktest.Obtain(t, sem, 2, holdfast.LeaseTime(time.Minute)).Permits()
-	expired := locktest.Obtain(t, sem, 1, holdfast.LeaseTime(100*time.Millisecond)).Permits()[0]
+	ids := locktest.Obtain(t, sem, 2, holdfast.LeaseTime(time.Minute)).PermitIDs()
+	expired := locktest.Obtain(t, sem, 1, holdfast.LeaseTime(100*time.Millisecond)).PermitIDs()[0]
 	back := locktest.Obtain(t, sem, 1)
 	locktest.Release(t, back)
 	time.Sleep(200 * time.Millisecond)
 	locktest.WantPermits(t, sem, 3, 2)
-	for what, bad := range map[string]string{"expired": expired, "released": back.Permits()[0], "unknown": unknownID} {
+	for what, bad := range map[string]string{"expired": expired, "released": back.PermitIDs()[0], "unknown": unknownID} {
 		for at := range 3 {
 			list := append([]string{}, ids...)
 			list = append(list[:at], append([]string{bad}, list[at:]...)...)
@@ -513,16 +513,16 @@ func TestPE28Remaining(t *testing.T) {
 		t.Errorf("what Java has without an end: %v, %v", left, err)
 	}
 	l := locktest.Obtain(t, sem, 1, holdfast.LeaseTime(10*time.Second))
-	first, err := sem.RemainingID(t.Context(), l.Permits()[0])
+	first, err := sem.RemainingID(t.Context(), l.PermitIDs()[0])
 	if first > 10*time.Second || first < 5*time.Second || err != nil {
 		t.Errorf("%v, %v", first, err)
 	}
 	time.Sleep(300 * time.Millisecond)
-	if left, err := sem.RemainingID(t.Context(), l.Permits()[0]); first-left < 290*time.Millisecond || err != nil {
+	if left, err := sem.RemainingID(t.Context(), l.PermitIDs()[0]); first-left < 290*time.Millisecond || err != nil {
 		t.Errorf("%v after %v, %v", left, first, err)
 	}
 	locktest.Release(t, l)
-	if _, err := sem.RemainingID(t.Context(), l.Permits()[0]); !errors.Is(err, holdfast.ErrNotHeld) {
+	if _, err := sem.RemainingID(t.Context(), l.PermitIDs()[0]); !errors.Is(err, holdfast.ErrNotHeld) {
 		t.Errorf("a released id: %v", err)
 	}
 }

@@ -54,7 +54,7 @@ func kinds(t *testing.T, s *redistest.Server, url string) {
 		"fenced": func(c *holdfast.Client) holdfast.Locker { return c.FencedMutex("fenced") },
 		"writer": func(c *holdfast.Client) holdfast.Locker { return c.RWMutex("rw") },
 		"permits": func(c *holdfast.Client) holdfast.Locker {
-			return c.LeasedSemaphore("permits", holdfast.Permits(1)).Locker(1)
+			return c.LeasedSemaphore("permits", holdfast.WithPermits(1)).Locker(1)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

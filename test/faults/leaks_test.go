@@ -420,7 +420,7 @@ func leakyRound(t *testing.T, sem *holdfast.LeasedSemaphore, permits, i int) {
 	case 11:
 		<-l.Context().Done() // lost, and never released
 	case 13:
-		if err := sem.ReleaseIDs(ctx, l.Permits()...); !locktest.Tolerable(err) && !errors.Is(err, holdfast.ErrNotHeld) {
+		if err := sem.ReleaseIDs(ctx, l.PermitIDs()...); !locktest.Tolerable(err) && !errors.Is(err, holdfast.ErrNotHeld) {
 			t.Error(err)
 		}
 		fallthrough // which finds nothing

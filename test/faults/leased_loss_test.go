@@ -26,7 +26,7 @@ func visit(rec *redistest.Recorder, l *holdfast.Lease, work time.Duration) {
 	if iv.Enter == 0 {
 		return
 	}
-	for _, id := range l.Permits() {
+	for _, id := range l.PermitIDs() {
 		iv.Owner = id
 		rec.Record(iv)
 	}
@@ -456,7 +456,7 @@ func TestPermitsKilledProcess(t *testing.T) {
 		t.Errorf("the permits outlive the process by %d ms", left)
 	}
 	got := locktest.EnteredAfter(t, locktest.Steady.WatchdogTimeout, waiter)
-	if after := locktest.PermitExpiry(t, r.Server, r.Sem, got.Permits()[0]) - lease.Milliseconds() - last; after < 0 || after > locktest.Late.Milliseconds() {
+	if after := locktest.PermitExpiry(t, r.Server, r.Sem, got.PermitIDs()[0]) - lease.Milliseconds() - last; after < 0 || after > locktest.Late.Milliseconds() {
 		t.Errorf("entered %d ms after the leases ended", after)
 	}
 	locktest.Release(t, got)

@@ -124,7 +124,7 @@ func TestPermitsTakeReplyLost(t *testing.T) {
 		}
 		r.Has(t, 1, 2)
 		from := <-repaired
-		for _, id := range l.Permits() {
+		for _, id := range l.PermitIDs() {
 			end := locktest.PermitExpiry(t, r.Server, r.Sem, id)
 			if end < from+lease.Milliseconds() {
 				t.Errorf("%s: the lease counts from %d ms before the second request", call, from+lease.Milliseconds()-end)
@@ -207,7 +207,7 @@ func TestPermitsGivenUpInDoubt(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // so that it has looked once more
 		arrived, letGo := r.Proxy.HoldReply(redistest.Command("EVALSHA"))
 		// This grants nothing: the waiter asks, and is granted what it does not hear of.
-		if err := r.Far.ReleaseIDs(t.Context(), held.Permits()...); err != nil {
+		if err := r.Far.ReleaseIDs(t.Context(), held.PermitIDs()...); err != nil {
 			t.Fatal(err)
 		}
 		<-arrived
@@ -275,7 +275,7 @@ func TestPermitsOrderReplyLost(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	ids := locktest.Obtain(t, r.Sem, 3, holdfast.LeaseTime(time.Minute)).Permits()
+	ids := locktest.Obtain(t, r.Sem, 3, holdfast.LeaseTime(time.Minute)).PermitIDs()
 	lose("ExtendID", func() error { return r.Sem.ExtendID(ctx, ids[0], time.Hour) })
 	lose("ReleaseIDs", func() error { return r.Sem.ReleaseIDs(ctx, ids[1:]...) })
 	r.Has(t, 2, 1)
@@ -309,7 +309,7 @@ func TestPermitsReleaseGoesOn(t *testing.T) {
 	for what, give := range map[string]func(r *locktest.LeasedRig, l *holdfast.Lease) error{
 		"lease": func(_ *locktest.LeasedRig, l *holdfast.Lease) error { return l.Release(context.Background()) },
 		"ids": func(r *locktest.LeasedRig, l *holdfast.Lease) error {
-			return r.Sem.ReleaseIDs(context.Background(), l.Permits()...)
+			return r.Sem.ReleaseIDs(context.Background(), l.PermitIDs()...)
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -423,7 +423,7 @@ func TestPermitsLateCopyOfDivided(t *testing.T) {
 	for back := range 2 {
 		sem := locktest.NewLeasedSemaphore(t, c, 3)
 		l := locktest.Obtain(t, sem, 2)
-		if err := sem.ReleaseIDs(t.Context(), l.Permits()[back]); err != nil {
+		if err := sem.ReleaseIDs(t.Context(), l.PermitIDs()[back]); err != nil {
 			t.Fatal(err)
 		}
 		twice.again(t)

@@ -404,7 +404,7 @@ func TestFixedLeaseTakenAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx := l.Context()
-		if err := other.LeasedSemaphore("permits").ReleaseIDs(t.Context(), l.Permits()[0]); err != nil {
+		if err := other.LeasedSemaphore("permits").ReleaseIDs(t.Context(), l.PermitIDs()[0]); err != nil {
 			t.Fatal(err)
 		}
 		told(t, l, ctx)

@@ -52,7 +52,7 @@ func TestRefusedReleaseAddsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = c.LeasedSemaphore("leased").ReleaseIDs(t.Context(), l.Permits()...)
+		err = c.LeasedSemaphore("leased").ReleaseIDs(t.Context(), l.PermitIDs()...)
 		if free := s.Do(t, "GET", "leased"); errors.Is(err, holdfast.ErrRefused) && free != "0" {
 			t.Errorf("%v; and %v permits are free", err, free)
 		}
@@ -248,7 +248,7 @@ func TestOverwrittenLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
 	c := locktest.Open(t, s.URL())
-	sem := c.LeasedSemaphore("permits", holdfast.Permits(3))
+	sem := c.LeasedSemaphore("permits", holdfast.WithPermits(3))
 	type taken = func(context.Context, ...holdfast.LockOption) (*holdfast.Lease, error)
 	locks := map[string]taken{
 		"mutex": c.Mutex("mutex").Lock, "fenced": c.FencedMutex("fenced").Lock, "fair": c.FairMutex("fair").Lock,

@@ -44,7 +44,7 @@ func TestOptionsWhereTheyApply(t *testing.T) {
 		`holdfast.Wait(d)`:                   all,
 		`holdfast.Poll(holdfast.Backoff{})`:  all,
 		`holdfast.WriterFirst()`:             {rwmutex},
-		`holdfast.Permits(n)`:                {permits, semaphore},
+		`holdfast.WithPermits(n)`:            {permits, semaphore},
 		`holdfast.WithRate(holdfast.Rate{})`: {rate},
 		`func(*holdfast.Lease) {}`:           nil, // an option cannot be made elsewhere
 		`interface{}(holdfast.LeaseTime(d))`: nil,

@@ -37,13 +37,13 @@ var (
 
 func permits(n, of int) kind {
 	return kind{name: "permits", shared: true, permits: n, locker: func(p *process, name string) holdfast.Locker {
-		return p.clients[0].LeasedSemaphore(name, holdfast.Permits(of)).Locker(n)
+		return p.clients[0].LeasedSemaphore(name, holdfast.WithPermits(of)).Locker(n)
 	}}
 }
 
 // ids returns what the server writes for a lease: its owner, or its permits.
 func ids(l *holdfast.Lease) []string {
-	if ps := l.Permits(); len(ps) > 0 {
+	if ps := l.PermitIDs(); len(ps) > 0 {
 		all := make([]string, len(ps))
 		for i, p := range ps {
 			raw, _ := hex.DecodeString(p)

@@ -69,7 +69,7 @@ func everything() []awaited {
 	read := func(c *holdfast.Client, name string) holdfast.Locker { return c.RWMutex(name).RLocker() }
 	write := func(c *holdfast.Client, name string) holdfast.Locker { return c.RWMutex(name) }
 	permit := func(c *holdfast.Client, name string) holdfast.Locker {
-		return c.LeasedSemaphore(name, holdfast.Permits(1)).Locker(1)
+		return c.LeasedSemaphore(name, holdfast.WithPermits(1)).Locker(1)
 	}
 	return []awaited{
 		locked("mutex", mutex, mutex), locked("fenced", fenced, fenced), locked("fair", fair, fair),
