@@ -248,9 +248,9 @@ func (s *state) moreHolders() int { return max(s.More-max(s.Queued-len(s.Queue),
 func kindText(s *state) string {
 	if s.Kind == inspect.RW && len(s.Holders) > 0 {
 		if slices.ContainsFunc(s.Holders, func(h inspect.Holder) bool { return h.Mode == inspect.Write }) {
-			return "rw, write"
+			return "write lock"
 		}
-		return "rw, read"
+		return "read lock"
 	}
 	return string(s.Kind)
 }

@@ -54,7 +54,7 @@ func TestBreakSparesNewerHold(t *testing.T) {
 					}
 					owner := lease.Owner()
 					if kind.name == "permit" {
-						owner = lease.Permits()[0]
+						owner = lease.PermitIDs()[0]
 					}
 					time.Sleep(time.Duration(n%3) * 100 * time.Microsecond)
 					if err := lease.Release(ctx); errors.Is(err, holdfast.ErrLost) {

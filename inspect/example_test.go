@@ -42,6 +42,6 @@ func Example() {
 		fmt.Println("broken:", broken, err)
 	}
 	// Output:
-	// example:report fenced 1 exclusive true
+	// example:report fenced mutex 1 exclusive true
 	// broken: true <nil>
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// A Kind is a kind of lock.
+// A Kind is a kind of lock, as errors and events call it.
 type Kind string
 
 // The kinds. A fair mutex without waiters cannot be distinguished from a plain one
@@ -29,11 +29,11 @@ type Kind string
 // reported as Mutex, unless its first waiter wants another kind.
 const (
 	Mutex     Kind = "mutex"
-	Fair      Kind = "fair"      // a fair mutex with a queue
-	Fenced    Kind = "fenced"    // a mutex with a counter of tokens
-	Election  Kind = "election"  // an election with a leader that has published its name
-	RW        Kind = "rw"        // a read/write mutex
-	Semaphore Kind = "semaphore" // a leased semaphore with taken permits, or with clients in the queue
+	Fair      Kind = "fair mutex"       // with a queue
+	Fenced    Kind = "fenced mutex"     // with a counter of tokens
+	Election  Kind = "election"         // with a leader that has published its name
+	RW        Kind = "read/write mutex" // see [Holder].Mode
+	Semaphore Kind = "leased semaphore" // with taken permits, or with clients in the queue
 )
 
 // A Mode is the way in which a lock is held.

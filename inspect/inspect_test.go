@@ -74,8 +74,8 @@ func TestKinds(t *testing.T) {
 	p := must(sem.Acquire(ctx, 2))(t)
 	waits(other.LeasedSemaphore("semaphore").Locker(1))
 	expect(inspect.Lock{Name: "semaphore", Kind: inspect.Semaphore, Clients: 1, Queue: queued("semaphore", inspect.Semaphore), Queued: 1, Holders: []inspect.Holder{
-		{Owner: p.Permits()[0], Mode: inspect.Permit, Holds: 1, TTL: time.Hour},
-		{Owner: p.Permits()[1], Mode: inspect.Permit, Holds: 1, TTL: time.Hour},
+		{Owner: p.PermitIDs()[0], Mode: inspect.Permit, Holds: 1, TTL: time.Hour},
+		{Owner: p.PermitIDs()[1], Mode: inspect.Permit, Holds: 1, TTL: time.Hour},
 	}})
 
 	for name, l := range want {

@@ -59,7 +59,10 @@ func (i *Inspector) Break(ctx context.Context, seen Lock) (bool, error) {
 	if err := i.ready(ctx); err != nil {
 		return false, explain("break a lock", err)
 	}
-	s := script.Sight{Kind: string(seen.Kind)}
+	var s script.Sight
+	if seen.Kind == Semaphore {
+		s.Kind = "semaphore"
+	}
 	for _, h := range seen.Holders {
 		s.Holders = append(s.Holders, script.Holder{Owner: h.Owner, Mode: string(h.Mode)})
 	}
@@ -113,10 +116,15 @@ func (i *Inspector) lookAgain(ctx context.Context, calls []driver.Call, results 
 	return results
 }
 
+// kinds are the kinds by the names that package script uses.
+var kinds = map[string]Kind{
+	"mutex": Mutex, "fair": Fair, "fenced": Fenced, "election": Election, "rw": RW, "semaphore": Semaphore,
+}
+
 func found(name string, s script.Sight) Lock {
-	l := Lock{Name: name, Kind: Kind(s.Kind), Queued: s.Queued, Clients: s.Clients, Token: s.Token, Leader: s.Leader, More: s.More}
+	l := Lock{Name: name, Kind: kinds[s.Kind], Queued: s.Queued, Clients: s.Clients, Token: s.Token, Leader: s.Leader, More: s.More}
 	for _, w := range s.Queue {
-		l.Queue = append(l.Queue, Waiter{Owner: w.Owner, Place: w.Place, Kind: Kind(w.Kind), Permits: w.Permits, Waited: w.Waited})
+		l.Queue = append(l.Queue, Waiter{Owner: w.Owner, Place: w.Place, Kind: kinds[w.Kind], Permits: w.Permits, Waited: w.Waited})
 	}
 	for _, h := range s.Holders {
 		l.Holders = append(l.Holders, Holder{Owner: h.Owner, Mode: Mode(h.Mode), Holds: h.Count, TTL: h.TTL})

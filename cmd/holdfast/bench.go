@@ -70,8 +70,8 @@ names start with --prefix and a random part. It removes its keys at the end,
 also after Ctrl-C. It rejects the embedded server unless --force is given,
 because the speed of that server says nothing about Redis.
 
-  --kind mutex, fair, fenced   one holder at a time
-  --kind rw                    nine of ten acquisitions are reads
+  --kind mutex, "fair mutex", "fenced mutex"   one holder at a time
+  --kind "read/write mutex"                    nine of ten locks are reads
 
 With --json, it prints one document:
 
@@ -100,7 +100,7 @@ With --json, it prints one document:
 		Example: `  holdfast bench
   holdfast bench --server real                             # starts a server
   holdfast bench --crowd 50                                # 50 clients
-  holdfast bench --crowd 200 --processes 4 --kind fair --hold 2ms
+  holdfast bench --crowd 200 --processes 4 --kind "fair mutex" --hold 2ms
   holdfast bench --names 1000 --goroutines 64 --for 10s --json`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -267,10 +267,10 @@ var benchKinds = map[benchKind]struct {
 	extraKeys []string             // prefixes of its other keys
 	take      func(c *holdfast.Client, name string) benchTake
 }{
-	"mutex":  {nil, nil, benchLocker((*holdfast.Client).Mutex)},
-	"fair":   {nil, []string{"redisson_lock_queue", "redisson_lock_timeout", "holdfast:waiting"}, benchLocker((*holdfast.Client).FairMutex)},
-	"fenced": {nil, []string{"redisson_lock_token"}, benchLocker((*holdfast.Client).FencedMutex)},
-	"rw": {benchReads, []string{"holdfast:writers"}, func(c *holdfast.Client, n string) benchTake {
+	"mutex":        {nil, nil, benchLocker((*holdfast.Client).Mutex)},
+	"fair mutex":   {nil, []string{"redisson_lock_queue", "redisson_lock_timeout", "holdfast:waiting"}, benchLocker((*holdfast.Client).FairMutex)},
+	"fenced mutex": {nil, []string{"redisson_lock_token"}, benchLocker((*holdfast.Client).FencedMutex)},
+	"read/write mutex": {benchReads, []string{"holdfast:writers"}, func(c *holdfast.Client, n string) benchTake {
 		m := c.RWMutex(n)
 		return func(ctx context.Context, round int) (*holdfast.Lease, error) {
 			if benchReads(round) {
@@ -285,7 +285,7 @@ var benchKinds = map[benchKind]struct {
 func benchReads(round int) bool { return round%10 != 0 }
 
 // benchKindNames lists the values of --kind in the order of the help.
-var benchKindNames = []string{"mutex", "fair", "fenced", "rw"}
+var benchKindNames = []string{"mutex", "fair mutex", "fenced mutex", "read/write mutex"}
 
 func benchLocker[L holdfast.Locker](lock func(*holdfast.Client, string, ...holdfast.LockOption) L) func(*holdfast.Client, string) benchTake {
 	return func(c *holdfast.Client, name string) benchTake {

@@ -114,9 +114,9 @@ func TestBench(t *testing.T) {
 		passed bool // locks are passed on inside the process
 	}{
 		{"mutex", []string{"--for", "3s"}, false, true}, // a machine that stalls for 1 s would have none in 1 s
-		{"fair", []string{"--kind", "fair"}, false, false},
-		{"fenced", []string{"--kind", "fenced", "--names", "3"}, false, false},
-		{"rw", []string{"--kind", "rw"}, true, false},
+		{"fair", []string{"--kind", "fair mutex"}, false, false},
+		{"fenced", []string{"--kind", "fenced mutex", "--names", "3"}, false, false},
+		{"rw", []string{"--kind", "read/write mutex"}, true, false},
 		{"processes", []string{"--for", "3s", "--processes", "2", "--goroutines", "4"}, false, true},
 		{"hold", []string{"--for", "3s", "--hold", "1ms"}, false, true},
 	} {
@@ -157,7 +157,7 @@ func TestBenchCrowd(t *testing.T) {
 	for _, tt := range []struct {
 		kind               string
 		clients, processes int
-	}{{"mutex", 20, 1}, {"mutex", 20, 3}, {"mutex", 2, 2}, {"fair", 20, 1}, {"fenced", 20, 1}} {
+	}{{"mutex", 20, 1}, {"mutex", 20, 3}, {"mutex", 2, 2}, {"fair mutex", 20, 1}, {"fenced mutex", 20, 1}} {
 		t.Run(fmt.Sprintf("%s/%d/%d", tt.kind, tt.clients, tt.processes), func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
@@ -230,7 +230,7 @@ func TestBenchExclusion(t *testing.T) {
 func TestBenchCount(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"goroutines": {"--kind", "fair", "--goroutines", "3"},
+		"goroutines": {"--kind", "fair mutex", "--goroutines", "3"},
 		"crowd":      {"--crowd", "5"},
 		"processes":  {"--crowd", "5", "--processes", "2"},
 	} {
@@ -285,7 +285,7 @@ func TestBenchShowsCrowd(t *testing.T) {
 	for kind, says := range map[string]string{
 		"mutex": `^The server granted [\d,]+ locks per second to a crowd of 5 clients\.\nOf these, [\d,]+ per second were hand-offs to another client, with \d\.\d\d requests each\.\n\n` +
 			`5 clients that share nothing, in 2 processes, 1 name of kind mutex, .*granted by the server .*empty scripts, serial.*Jain's index over the clients: `,
-		"rw": `^The server granted [\d,]+ locks per second to a crowd of 5 clients\.\n\n5 clients that share nothing, in 2 processes, 1 name of kind rw`,
+		"read/write mutex": `^The server granted [\d,]+ locks per second to a crowd of 5 clients\.\n\n5 clients that share nothing, in 2 processes, 1 name of kind read/write mutex`,
 	} {
 		r := execute(t, "bench", "--for", "1s", "--crowd", "5", "--processes", "2", "--kind", kind, "--url", s.URL())
 		r.want(t, 0, says, "")
@@ -308,7 +308,7 @@ func TestBenchInterrupted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			p := start(t, nil, append([]string{"bench", "--for", "1m", "--kind", "fenced", "--prefix", "mine:", "--url", s.URL()}, args...)...)
+			p := start(t, nil, append([]string{"bench", "--for", "1m", "--kind", "fenced mutex", "--prefix", "mine:", "--url", s.URL()}, args...)...)
 			eventually(t, "locks are taken", func() bool {
 				for _, k := range s.Keys(t) {
 					if strings.HasPrefix(k, "mine:") {
@@ -353,7 +353,7 @@ func TestBenchFails(t *testing.T) {
 		{"negative hold", []string{"--hold", "-1s"}, 2, `--hold is -1s: it must be between`},
 		{"long hold", []string{"--hold", "2m"}, 2, `--hold is 2m0s: it must be between`},
 		{"a crowd, unreachable", []string{"--crowd", "5", "--url", "redis://127.0.0.1:1"}, 122, `refused\nIs the server running`},
-		{"no kind", []string{"--kind", "fast"}, 2, `it must be mutex, fair, fenced, rw`},
+		{"no kind", []string{"--kind", "fast"}, 2, `it must be mutex, fair mutex, fenced mutex, read/write mutex`},
 		{"a reserved name", []string{"--prefix", "holdfast:", "--server", "real"}, 2, `names that begin with "holdfast:" are reserved`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -385,7 +385,7 @@ func TestBenchWorkerKilled(t *testing.T) {
 		t.Skip("requires /proc")
 	}
 	for queue, args := range map[string][]string{
-		"redisson_lock_queue:": {"--kind", "fair"},
+		"redisson_lock_queue:": {"--kind", "fair mutex"},
 		"holdfast:queue:":      {"--crowd", "10", "--hold", "100ms"},
 	} {
 		t.Run(args[0], func(t *testing.T) {

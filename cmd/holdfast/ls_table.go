@@ -94,7 +94,7 @@ func lsName(name string, max int) string {
 
 func lsKind(lock inspect.Lock, h inspect.Holder) string {
 	if lock.Kind == inspect.RW {
-		return string(lock.Kind) + " " + string(h.Mode)
+		return string(h.Mode) + " lock"
 	}
 	return string(lock.Kind)
 }

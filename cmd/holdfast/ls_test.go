@@ -141,12 +141,12 @@ func TestLs(t *testing.T) {
 	r := execute(t, "ls", "--url", s.URL())
 	const left = `  +[123]\d\.\ds` // 30 s right after a renewal
 	r.want(t, 0, `^NAME +KIND +HELD BY +EXPIRES IN  WAITING\n`+
-		`a:fair +fair +`+owners["a:fair"]+left+`  1 queued\n`+
+		`a:fair +fair mutex +`+owners["a:fair"]+left+`  1 queued\n`+
 		`b:mutex +mutex +`+owners["b:mutex"]+left+`  1 queued\n`+
-		`c:fenced +fenced +`+owners["c:fenced"]+left+`\n`+
-		`d:read +rw read +\S+`+left+`\n`+
-		` +rw read +\S+`+left+`\n`+
-		`e:write +rw write +`+owners["e:write"]+left+`\n$`, "")
+		`c:fenced +fenced mutex +`+owners["c:fenced"]+left+`\n`+
+		`d:read +read lock +\S+`+left+`\n`+
+		` +read lock +\S+`+left+`\n`+
+		`e:write +write lock +`+owners["e:write"]+left+`\n$`, "")
 	for _, owner := range []string{again.Owner(), owners["d:read"]} {
 		if !strings.Contains(r.out, owner) {
 			t.Errorf("%s is not listed:\n%s", owner, r.out)
@@ -154,7 +154,7 @@ func TestLs(t *testing.T) {
 	}
 
 	list := lsDecode[lsDocument](t, execute(t, "ls", "[cd]:*", "--json", "--url", s.URL()).out)
-	if !list.Complete || len(list.Locks) != 2 || list.Locks[0].Kind != "fenced" || list.Locks[0].Token != 1 ||
+	if !list.Complete || len(list.Locks) != 2 || list.Locks[0].Kind != "fenced mutex" || list.Locks[0].Token != 1 ||
 		len(list.Locks[1].Holders) != 2 || list.Locks[1].Holders[0].Mode != "read" || *list.Locks[1].Holders[0].ExpiresInMs < 10_000 {
 		t.Errorf("%+v", list)
 	}
@@ -232,7 +232,7 @@ func TestLsMany(t *testing.T) {
 	for i := range 150 {
 		s.Do(t, "RPUSH", "redisson_lock_queue:{queue}", fmt.Sprint("waiter:", i))
 	}
-	execute(t, "ls", "--url", s.URL()).want(t, 0, `^NAME [^\n]*\npage +rw read [^\n]*\n( +rw read [^\n]*\n){7} +more: holdfast show\nqueue +fair [^\n]* 150 queued\n$`, "")
+	execute(t, "ls", "--url", s.URL()).want(t, 0, `^NAME [^\n]*\npage +read lock [^\n]*\n( +read lock [^\n]*\n){7} +more: holdfast show\nqueue +fair mutex [^\n]* 150 queued\n$`, "")
 	execute(t, "show", "page", "--url", s.URL()).want(t, 0, `(read, 1 hold, .*){10}`, "")
 }
 
@@ -389,7 +389,7 @@ func TestShow(t *testing.T) {
 	lsWait(t, client.FairMutex("orders"))
 	eventually(t, "the lock has a waiter", func() bool { return s.Int(t, "LLEN", "redisson_lock_queue:{orders}") == 1 })
 	waiter := s.Strings(t, "LRANGE", "redisson_lock_queue:{orders}", "0", "-1")[0]
-	execute(t, "show", "orders", "--url", s.URL()).want(t, 0, `^orders\n  kind +fair\n  held by +`+lease.Owner()+
+	execute(t, "show", "orders", "--url", s.URL()).want(t, 0, `^orders\n  kind +fair mutex\n  held by +`+lease.Owner()+
 		`\n +exclusive, 2 holds, expires in [123]\d\.\ds\n  queue +1\. `+waiter+`\n`, "")
 	lock := lsDecode[lsLock](t, execute(t, "show", "orders", "--json", "--url", s.URL()).out)
 	if len(lock.Holders) != 1 || lock.Holders[0].Holds != 2 || len(lock.Queue) != 1 || lock.Queue[0].Owner != waiter {
@@ -397,7 +397,7 @@ func TestShow(t *testing.T) {
 	}
 
 	lsHold(t, client.FencedMutex("fenced"))
-	execute(t, "show", "fenced", "--url", s.URL()).want(t, 0, `kind +fenced.*token +1\n`, "")
+	execute(t, "show", "fenced", "--url", s.URL()).want(t, 0, `kind +fenced mutex.*token +1\n`, "")
 	s.Do(t, "HSET", "java", "285475da-9152-4c83-822a-67ee2f116a79:52", "1")
 	execute(t, "show", "java", "--url", s.URL()).want(t, 0, `1 hold, never expires`, "")
 	s.Do(t, "SET", "text", "x")
@@ -420,7 +420,7 @@ func TestLsCompletion(t *testing.T) {
 		})
 	}
 	for _, command := range []string{"show", "unlock"} {
-		offers(command, "ord", `^orders:1\tmutex\norders:2\tfenced\n:4\n$`)
+		offers(command, "ord", `^orders:1\tmutex\norders:2\tfenced mutex\n:4\n$`)
 		execute(t, "__complete", command, "--url", s.URL(), "o*").want(t, 0, `^:4\n$`, "*")
 		offers(command, "other*", `^other\*\tmutex\n:4\n$`)
 		execute(t, "__complete", command, "--url", s.URL(), "orders:1", "").want(t, 0, `^:4\n$`, "*")

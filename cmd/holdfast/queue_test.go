@@ -34,9 +34,10 @@ func TestQueue(t *testing.T) {
 			queue[name] = append(queue[name], strings.TrimSuffix(strings.TrimSuffix(entry, ":fenced"), ":write"))
 		}
 	}
-	execute(t, "ls", "--url", s.URL()).want(t, 0, `^NAME [^\n]*\nfenced +fenced [^\n]*  3 queued\nmutex +mutex [^\n]*  3 queued\nrw +rw read [^\n]*  3 queued\n$`, "")
+	execute(t, "ls", "--url", s.URL()).want(t, 0, `^NAME [^\n]*\nfenced +fenced mutex [^\n]*  3 queued\nmutex +mutex [^\n]*  3 queued\nrw +read lock [^\n]*  3 queued\n$`, "")
 	execute(t, "watch", "--count", "1", "--url", s.URL()).want(t, 0, `3 locks, 3 holders, 9 waiting\n.*\nmutex +mutex [^\n]*  3 queued`, "")
 	locks := lsDecode[lsDocument](t, execute(t, "ls", "--json", "--url", s.URL()).out).Locks
+	kinds := map[string]string{"fenced": "fenced mutex", "mutex": "mutex", "rw": "read/write mutex"}
 	for i, name := range []string{"fenced", "mutex", "rw"} {
 		one := lsDecode[lsLock](t, execute(t, "show", name, "--json", "--url", s.URL()).out)
 		for _, l := range []lsLock{one, locks[i]} {
@@ -44,7 +45,7 @@ func TestQueue(t *testing.T) {
 				t.Fatalf("%s is %+v", name, l)
 			}
 			for n, w := range l.Queue {
-				if w.Owner != queue[name][n] || w.Place != n+1 || w.Kind != name || w.WaitedMs == nil || *w.WaitedMs < 0 {
+				if w.Owner != queue[name][n] || w.Place != n+1 || w.Kind != kinds[name] || w.WaitedMs == nil || *w.WaitedMs < 0 {
 					t.Errorf("%s: number %d is %+v, want %s", name, n+1, w, queue[name][n])
 				}
 			}
@@ -69,7 +70,7 @@ func TestQueueOfPermits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	permits := lsHold(t, holder.LeasedSemaphore("taken").Locker(2)).Permits()
+	permits := lsHold(t, holder.LeasedSemaphore("taken").Locker(2)).PermitIDs()
 	wanted := map[string][]int{"idle": {3, 1000}, "taken": {1, 2}}
 	queue := make(map[string][]string)
 	for n := range 2 {
@@ -82,23 +83,23 @@ func TestQueueOfPermits(t *testing.T) {
 		}
 	}
 	slices.Sort(permits)
-	execute(t, "ls", "--url", s.URL()).want(t, 0, `^NAME [^\n]*\nidle +semaphore +none +2 queued *\ntaken +semaphore +`+permits[0]+` [^\n]*  2 queued\n +semaphore +`+permits[1]+` [^\n]*\n$`, "")
-	execute(t, "watch", "--count", "1", "--url", s.URL()).want(t, 0, `2 locks, 2 holders, 4 waiting\n.*\nidle +semaphore +none +2 queued`, "")
+	execute(t, "ls", "--url", s.URL()).want(t, 0, `^NAME [^\n]*\nidle +leased semaphore +none +2 queued *\ntaken +leased semaphore +`+permits[0]+` [^\n]*  2 queued\n +leased semaphore +`+permits[1]+` [^\n]*\n$`, "")
+	execute(t, "watch", "--count", "1", "--url", s.URL()).want(t, 0, `2 locks, 2 holders, 4 waiting\n.*\nidle +leased semaphore +none +2 queued`, "")
 	locks := lsDecode[lsDocument](t, execute(t, "ls", "--json", "--url", s.URL()).out).Locks
 	for i, name := range []string{"idle", "taken"} {
 		one := lsDecode[lsLock](t, execute(t, "show", name, "--json", "--url", s.URL()).out)
 		for _, l := range []lsLock{one, locks[i]} {
-			if l.Name != name || l.Kind != "semaphore" || len(l.Holders) != 2*i || *l.Queued != 2 || len(l.Queue) != 2 || l.More != 0 {
+			if l.Name != name || l.Kind != "leased semaphore" || len(l.Holders) != 2*i || *l.Queued != 2 || len(l.Queue) != 2 || l.More != 0 {
 				t.Fatalf("%s is %+v", name, l)
 			}
 			for n, w := range l.Queue {
-				if w.Owner != queue[name][n] || w.Place != n+1 || w.Kind != "semaphore" || w.Permits != wanted[name][n] || w.WaitedMs == nil || *w.WaitedMs < 0 {
+				if w.Owner != queue[name][n] || w.Place != n+1 || w.Kind != "leased semaphore" || w.Permits != wanted[name][n] || w.WaitedMs == nil || *w.WaitedMs < 0 {
 					t.Errorf("%s: number %d is %+v, want %s", name, n+1, w, queue[name][n])
 				}
 			}
 		}
 	}
-	execute(t, "show", "idle", "--url", s.URL()).want(t, 0, `^idle\n  kind +semaphore\n  held by +none \(no permits are taken\)\n  queue +1\. `+queue["idle"][0]+
+	execute(t, "show", "idle", "--url", s.URL()).want(t, 0, `^idle\n  kind +leased semaphore\n  held by +none \(no permits are taken\)\n  queue +1\. `+queue["idle"][0]+
 		`, wants 3 permits, waiting for \d+\.\ds\n +2\. `+queue["idle"][1]+`, wants 1,000 permits, waiting for `, "")
 	execute(t, "show", "taken", "--url", s.URL()).want(t, 0, `\n  queue +1\. `+queue["taken"][0]+`, wants 1 permit, waiting for \d+\.\ds\n +2\. `+queue["taken"][1]+`, wants 2 permits, `, "")
 	execute(t, "unlock", "idle", "--force", "--yes", "--url", s.URL()).want(t, 0, `^No permits of idle are taken: nothing to break\.\n$`, "")
@@ -109,10 +110,10 @@ func TestQueueOfFreeLock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	s.Do(t, "ZADD", queueKey("orders"), "1", "a:1:write", "2", "b:1", "3", "c:1:fenced", "4", "x")
-	execute(t, "ls", "--url", s.URL()).want(t, 0, `^NAME [^\n]*\norders +rw +free +4 queued *\n$`, "")
+	execute(t, "ls", "--url", s.URL()).want(t, 0, `^NAME [^\n]*\norders +read/write mutex +free +4 queued *\n$`, "")
 	execute(t, "show", "orders", "--url", s.URL()).want(t, 0,
-		`^orders\n  kind +rw\n  held by +none \(the lock is free\)\n  queue +1\. a:1, to write\n +2\. b:1, kind mutex\n +3\. c:1, kind fenced\n +4\. x, not a valid entry\n$`, "")
-	execute(t, "watch", "--count", "1", "--url", s.URL()).want(t, 0, `1 lock, 0 holders, 4 waiting\nNAME [^\n]*\norders +rw +free +4 queued *\n`, "")
+		`^orders\n  kind +read/write mutex\n  held by +none \(the lock is free\)\n  queue +1\. a:1, to write\n +2\. b:1, kind mutex\n +3\. c:1, kind fenced mutex\n +4\. x, not a valid entry\n$`, "")
+	execute(t, "watch", "--count", "1", "--url", s.URL()).want(t, 0, `1 lock, 0 holders, 4 waiting\nNAME [^\n]*\norders +read/write mutex +free +4 queued *\n`, "")
 	execute(t, "unlock", "orders", "--force", "--yes", "--url", s.URL()).want(t, 0, `orders is free: nothing to break`, "")
 	if n := s.Int(t, "ZCARD", queueKey("orders")); n != 4 {
 		t.Errorf("%d entries are left in the queue", n)

@@ -95,7 +95,7 @@ func TestCompletion(t *testing.T) {
 	for _, tt := range []struct{ words, want []string }{
 		{[]string{"se"}, []string{"serve"}},
 		{[]string{"serve", "--server", ""}, []string{"auto", "embedded", "real"}},
-		{[]string{"bench", "--kind", ""}, []string{"mutex", "fair", "fenced", "rw"}},
+		{[]string{"bench", "--kind", ""}, []string{"mutex", "fair mutex", "fenced mutex", "read/write mutex"}},
 		{[]string{"doctor", "--fail-at", ""}, []string{"info", "warning", "danger"}},
 		{[]string{"doctor", "--url", ""}, nil},
 		{[]string{"serve", "--se"}, []string{"--server"}},

@@ -97,8 +97,8 @@ func TestUnlockWithoutTerminal(t *testing.T) {
 	for range 2 {
 		readers = append(readers, "--owner", lsHold(t, client.RWMutex("orders", holdfast.WriterFirst()).RLocker()).Owner()) // such readers share no hold
 	}
-	unlock(readers[:4]...).want(t, 1, `^\{"broken":false,"lock":\{"name":"orders","kind":"rw",`, "lock not broken: it is held by .* and 1 more")
-	unlock(readers...).want(t, 0, `^\{"broken":true,"lock":\{"name":"orders","kind":"rw",`, "")
+	unlock(readers[:4]...).want(t, 1, `^\{"broken":false,"lock":\{"name":"orders","kind":"read/write mutex",`, "lock not broken: it is held by .* and 1 more")
+	unlock(readers...).want(t, 0, `^\{"broken":true,"lock":\{"name":"orders","kind":"read/write mutex",`, "")
 	if held() {
 		t.Error("it is still held")
 	}

@@ -9,7 +9,7 @@ import (
 // A Kind describes what the server keeps for one kind of object. A new kind needs
 // an entry in [Kinds].
 type Kind struct {
-	Name  string // as errors call it
+	Name  string // as errors, events and package inspect call it
 	Shape Shape
 	Uses  func(name string) Uses // keys and channels beside the keys of the shape; nil: none
 
@@ -34,6 +34,7 @@ var Kinds = []Kind{
 			return Uses{By: "FairMutex", Keys: f.keys[1:], Channels: f.Channels("*")}
 		},
 	},
+	{Name: "read/write mutex", Shape: hash},
 	{Name: "read lock", Shape: hash, Acquire: readAcquire, Release: readRelease},
 	{
 		Name: "write lock", Shape: hash, Acquire: writeAcquire, Release: writeRelease,
