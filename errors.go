@@ -69,8 +69,9 @@ var (
 	// change. Nothing was sent.
 	ErrInvalid = engine.ErrInvalid
 
-	// ErrNotFound means that the object does not exist on the server.
-	ErrNotFound = errors.New("not found")
+	// ErrNotFound means that the object does not exist on the server. If a semaphore that a
+	// call wanted permits of does not exist, the error also matches ErrNotAcquired.
+	ErrNotFound = engine.ErrNotFound
 
 	// ErrCodec means that a [Codec] could not encode a value, in which case
 	// nothing was sent, or could not decode the value on the server. The value

@@ -16,6 +16,7 @@ type lastAnswer struct {
 	blocker string        // which lock of a group was held
 	why     string        // why, if no holder is the reason
 	plain   bool          // a client of another library holds it
+	absent  bool          // what was to be taken does not exist
 
 	// For the log.
 	began   time.Duration // when the acquisition began, before it had an owner
@@ -25,7 +26,7 @@ type lastAnswer struct {
 
 // take takes in an answer.
 func (l *lastAnswer) take(v *script.Verdict) {
-	l.blocker, l.why, l.plain = v.Key, v.Why, v.Plain
+	l.blocker, l.why, l.plain, l.absent = v.Key, v.Why, v.Plain, v.Missing != ""
 	l.hold(v.TTL)
 }
 
@@ -50,7 +51,7 @@ func remaining(ttl, seen time.Duration) time.Duration {
 
 // explain adds to the error of a call which of several locks was held, and why.
 func (l *lastAnswer) explain(b *Busy) {
-	b.Key = l.blocker
+	b.Key, b.Absent = l.blocker, l.absent
 	if b.Why == "" {
 		b.Why = l.why
 	}

@@ -22,6 +22,7 @@ var (
 	ErrSameServer  = errors.New("two clients use the same server")
 	ErrNoEvents    = errors.New("no keyspace events")
 	ErrInvalid     = errors.New("invalid argument")
+	ErrNotFound    = errors.New("not found")
 
 	ErrNotReplicated = errors.New("not replicated")
 )
@@ -42,6 +43,7 @@ type Busy struct {
 	Why    string        // why the lock was refused, if not because of a holder
 	Holder string        // who holds it, in words; "": not known
 	Full   bool          // as many wait for the lock as may
+	Absent bool          // what was to be taken does not exist
 	Err    error         // the error of the context that ended the wait, or nil
 }
 
@@ -80,11 +82,15 @@ func (b *Busy) Error() string {
 }
 
 // Unwrap makes the error match ErrNotAcquired and, if a context ended the
-// wait, that context's error, and, if the queue is full, ErrQueueFull.
+// wait, that context's error, and, if the queue is full, ErrQueueFull, and, if there
+// is nothing to take from, ErrNotFound.
 func (b *Busy) Unwrap() []error {
 	errs := []error{ErrNotAcquired}
 	if b.Full {
 		errs = append(errs, ErrQueueFull)
+	}
+	if b.Absent {
+		errs = append(errs, ErrNotFound)
 	}
 	if b.Err != nil {
 		errs = append(errs, b.Err)

@@ -55,6 +55,39 @@ func TestSemaphoreOrder(t *testing.T) {
 	}
 }
 
+// The error of a semaphore that does not exist says so, whether the call waits or not.
+// That of a semaphore without free permits does not.
+func TestMissingSemaphoreIsNotFound(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := locktest.Open(t, redistest.Fresh(t).URL())
+	wait := holdfast.Wait(100 * time.Millisecond)
+	for kind, take := range map[string]func(...holdfast.WaitOption) error{
+		"plain": func(o ...holdfast.WaitOption) error { return c.Semaphore("plain").TryAcquire(ctx, 1, o...) },
+		"leased": func(o ...holdfast.WaitOption) error {
+			_, err := c.LeasedSemaphore("leased").TryAcquire(ctx, 1)
+			if len(o) > 0 {
+				_, err = c.LeasedSemaphore("leased").Acquire(ctx, 1, o[0])
+			}
+			return err
+		},
+	} {
+		for call, err := range map[string]error{"try": take(), "wait": take(wait)} {
+			if !errors.Is(err, holdfast.ErrNotFound) || !errors.Is(err, holdfast.ErrNotAcquired) {
+				t.Errorf("%s, %s: %v", kind, call, err)
+			}
+		}
+		if _, err := c.Semaphore(kind).TrySet(ctx, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		for call, err := range map[string]error{"try": take(), "wait": take(wait)} {
+			if errors.Is(err, holdfast.ErrNotFound) || !errors.Is(err, holdfast.ErrNotAcquired) {
+				t.Errorf("%s without free permits, %s: %v", kind, call, err)
+			}
+		}
+	}
+}
+
 // A wait for a semaphore that does not exist is not silent.
 func TestWaitForMissingSemaphore(t *testing.T) {
 	t.Parallel()
