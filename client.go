@@ -28,8 +28,7 @@ type Options struct {
 	RenewEvery time.Duration
 
 	// PollInterval is the time after which a waiter checks the lock even if it
-	// has received no message. A message normally wakes a waiter within a
-	// millisecond. PollInterval bounds the delay if a message is lost. The
+	// has received no message. It bounds the delay if a message is lost. The
 	// default is 5 s.
 	PollInterval time.Duration
 
@@ -51,12 +50,11 @@ type Options struct {
 	HandoffTime time.Duration
 
 	// WakeAll makes the release of a lock wake all clients that wait for it, as with
-	// Redisson and with earlier versions. By default, the clients that wait for a
-	// [Mutex], an [Election], for permits of a [LeasedSemaphore], or to
-	// write under an [RWMutex] queue at the server, and a release grants the lock to the
-	// first one. The cost of a release then does not depend on how many wait. A
-	// fair mutex keeps its order either way; with WakeAll, its next waiter is told and
-	// asks. Clients with and without WakeAll can share a lock.
+	// Redisson. By default, the clients that wait for a [Mutex], an [Election], for permits
+	// of a [LeasedSemaphore], or to write under an [RWMutex] queue at the server, and a
+	// release grants the lock to the first one. The cost of a release then does not depend
+	// on how many wait. A fair mutex keeps its order either way. Clients with and without
+	// WakeAll can share a lock.
 	WakeAll bool
 
 	// MaxQueue bounds how many wait for a lock. A call for a held lock fails with
@@ -83,9 +81,8 @@ type Options struct {
 	ClockSkew time.Duration
 
 	// NamePrefix is put before every name, so the server knows the mutex "order" of a
-	// client with NamePrefix "shop:" as "shop:order". Services that share a server then
-	// cannot use the same lock by accident. All clients that share a lock need the same
-	// prefix. It corresponds to a NameMapper in Redisson. Methods such as [Mutex.Name]
+	// client with NamePrefix "shop:" as "shop:order". All clients that share a lock need
+	// the same prefix. It corresponds to a NameMapper in Redisson. Methods such as [Mutex.Name]
 	// and errors have the name without the prefix. Events, statistics and package
 	// inspect show it with the prefix, as the server knows it.
 	NamePrefix string
@@ -109,9 +106,8 @@ type Options struct {
 	// where the client finds the master.
 	AllowReplica bool
 
-	// Logger receives what no return value reports: failed renewals, broken
-	// subscriptions, certificates that are not verified. Its handler runs on
-	// its own goroutine, so a slow handler delays nothing. Up to 1024 records
+	// Logger receives what no return value reports, such as failed renewals. Its handler
+	// runs on its own goroutine, so a slow handler delays nothing. Up to 1024 records
 	// are queued. Further records are dropped and counted. Close waits up to
 	// 100 ms for the handler. By default, warnings and errors go to
 	// slog.Default(). To log nothing, use slog.New(slog.DiscardHandler).

@@ -15,9 +15,8 @@ import (
 //
 // If the semaphore has another number, the client that comes last decides: its first
 // call that takes permits changes the total of a LeasedSemaphore, as
-// [LeasedSemaphore.Set] does, and logs it. Later calls of the client do not change it. So
-// a new number takes effect when the first process with the new number takes a permit,
-// and an explicit Set stays in effect until a process is started. A client remembers
+// [LeasedSemaphore.Set] does, and logs it. Later calls of the client do not change it, so
+// an explicit Set stays in effect until a process is started. A client remembers
 // this for 10,000 names; beyond that, it may change a number again.
 //
 // A [Semaphore] does not know its total, so an existing one keeps its number: change it
@@ -32,9 +31,9 @@ func WithPermits(n int) SemaphoreOption {
 	})
 }
 
-// WithRate declares the rate of a rate limiter. A call that takes permits then sets the rate if there is none,
-// also after the server has lost its data or Rate.KeepAlive has passed. So no process has
-// to call TrySetRate.
+// WithRate declares the rate of a rate limiter. A call that takes permits then sets the
+// rate if there is none, also after the server has lost its data or Rate.KeepAlive has
+// passed. So no process has to call TrySetRate.
 //
 // If the limiter has another rate, the client that comes last decides: its first call
 // that takes permits changes the rate, as [RateLimiter.UpdateRate] does, and logs it.

@@ -40,8 +40,7 @@
 //
 //   - A [Mutex] is the right lock for most programs.
 //   - One of [Client.FairMutex] is granted in the order of arrival.
-//   - One of [Client.FencedMutex] takes its tokens from a counter that is kept when the
-//     lock is released.
+//   - One of [Client.FencedMutex] takes its tokens from a counter that is kept.
 //   - An [RWMutex] has many readers or one writer.
 //   - [MultiLocker] takes several locks as one.
 //   - A [Redlock] grants locks by a majority of several independent servers.

@@ -21,15 +21,13 @@ import (
 // election is a [Client.FencedMutex] whose holder publishes a name. Redisson has no
 // equivalent.
 //
-// An Election is only a name and is safe for concurrent use. Use
-// [Client.Election] to create one.
+// An Election is only a name and is safe for concurrent use.
 type Election struct {
 	named
 	wire *script.Election
 }
 
-// Election returns the election with the given name. The options apply to all
-// of its calls.
+// Election returns the election with the given name, see [Client.Mutex].
 func (c *Client) Election(name string, opts ...LockOption) *Election {
 	o := newNamed(c, "election", name, with(settings{}, opts))
 	o.set.nonReentrant, o.steady = true, true
@@ -40,8 +38,7 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 const maxSaid = 64 << 10
 
 // Campaign waits until this process is the leader, or until ctx is done. The
-// candidate is a description of this process, such as its address, of at most
-// 64 KiB. Observers see it as [Leader].Name. [Lease.Release] resigns. The
+// candidate describes this process in at most 64 KiB. Observers see it as [Leader].Name. [Lease.Release] resigns. The
 // errors are those of [Mutex.Lock]. The error matches [ErrReentrant] if ctx is
 // the context of a leader, and [ErrLost] if the lead was lost before it was
 // announced.
@@ -236,8 +233,7 @@ func (e *Election) Observe(ctx context.Context, opts ...WaitOption) iter.Seq2[Le
 	}
 }
 
-// Object returns the election as an object, for example to inspect it or to
-// listen to it. Deleting it deposes the leader.
+// Object returns the election as an object. Deleting it deposes the leader.
 func (e *Election) Object() *Object {
 	o := e.asObject()
 	o.free = e.Depose

@@ -44,9 +44,8 @@ var (
 	ErrReentrant = errors.New("already held by this context")
 
 	// ErrUpgrade means that the context holds an [RWMutex] for reading and the
-	// call would lock it for writing. The call would wait for itself. Release
-	// the read lease first. After the write lease is granted, read the data
-	// again.
+	// call would lock it for writing, and so wait for itself. Release the read lease
+	// first. After the write lease is granted, read the data again.
 	ErrUpgrade = errors.New("this context holds the lock for reading: release the read lease before locking for writing")
 
 	// ErrUnavailable means that the server did not answer, or that it cannot

@@ -18,15 +18,13 @@ import (
 // process that dies does not count down, so bound the wait, and use a new name
 // for each run.
 //
-// A Latch is only a name and is safe for concurrent use. Use [Client.Latch] to
-// create one.
+// A Latch is only a name and is safe for concurrent use.
 type Latch struct {
 	named
 	wire *script.Latch
 }
 
-// Latch returns the latch with the given name. The name must follow the rules
-// of [Client.Mutex].
+// Latch returns the latch with the given name, see [Client.Mutex].
 func (c *Client) Latch(name string, opts ...WaitOption) *Latch {
 	return &Latch{newNamed(c, "latch", name, with(settings{}, opts)), script.NewLatch(c.prefixed(name))}
 }
@@ -90,6 +88,6 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// Object returns the latch as an object, for example to delete it or to set its
-// TTL. The latch is open when it is deleted or has expired.
+// Object returns the latch as an object. The latch is open when it is deleted or has
+// expired.
 func (l *Latch) Object() *Object { return l.asObject() }

@@ -14,25 +14,20 @@ import (
 // of a killed process become free when their leases expire. It corresponds to
 // RPermitExpirableSemaphore in Redisson and shares its permits with it.
 //
-// Use it instead of [Semaphore], unless Java peers use the plain semaphore.
-//
-// The waiters of one client are served in the order of arrival, regardless of
-// how many permits they request. Clients queue at the server, and a release grants
-// permits to the first of them that wants no more than are free. The context
-// of a lease does not enter the semaphore again: each acquisition takes more
-// permits.
+// Use it instead of [Semaphore], unless Java peers use the plain semaphore. Clients
+// queue at the server, and a release grants permits to the first of them that wants no
+// more than are free. The context of a lease does not enter the semaphore again: each
+// acquisition takes more permits.
 //
 // Leases are measured with the server's clock. A Java peer measures leases with
 // its own clock. If this clock is fast, the peer may free a permit too early.
 //
-// A LeasedSemaphore is only a name and is safe for concurrent use. Use
-// [Client.LeasedSemaphore] to create one.
+// A LeasedSemaphore is only a name and is safe for concurrent use.
 type LeasedSemaphore struct{ named }
 
 const leasedKind = "leased semaphore"
 
-// LeasedSemaphore returns the semaphore with the given name. The name must
-// follow the rules of [Client.Mutex]. The options apply to all of its calls.
+// LeasedSemaphore returns the semaphore with the given name, see [Client.Mutex].
 // [WithPermits] declares how many permits it has.
 func (c *Client) LeasedSemaphore(name string, opts ...PermitOption) *LeasedSemaphore {
 	o := newNamed(c, leasedKind, name, with(settings{}, opts))
@@ -44,11 +39,9 @@ func (c *Client) LeasedSemaphore(name string, opts ...PermitOption) *LeasedSemap
 
 func (s *LeasedSemaphore) wire(n int) *script.Leased { return script.NewLeased(s.name, n) }
 
-// TrySet sets the number of permits if the semaphore does not exist yet, and
-// reports whether it did. An existing semaphore keeps its number, even if it
-// differs: change it with [LeasedSemaphore.Set]. If ttl is not zero, the
-// semaphore and all of its permits are deleted after ttl. The holders notice
-// the loss at their next renewal.
+// TrySet is like [Semaphore.TrySet]. If ttl is not zero, the semaphore and all of its
+// permits are deleted after ttl. The holders notice the loss at their next renewal. To
+// change the number of an existing semaphore, use [LeasedSemaphore.Set].
 func (s *LeasedSemaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) (bool, error) {
 	return trySet(ctx, &s.named, permits, ttl)
 }
@@ -66,8 +59,7 @@ func (s *LeasedSemaphore) Set(ctx context.Context, permits int) error {
 	})
 }
 
-// Add adds permits. A negative number removes permits, even if they are not
-// free. Add creates the semaphore if it does not exist.
+// Add is like [Semaphore.Add].
 func (s *LeasedSemaphore) Add(ctx context.Context, permits int) error {
 	return addPermits(ctx, &s.named, permits)
 }
@@ -88,10 +80,8 @@ func (s *LeasedSemaphore) Acquire(ctx context.Context, permits int, opts ...Lock
 	return s.take(ctx, "acquire", permits, engine.Forever, opts)
 }
 
-// TryAcquire acquires the given number of permits if they are free and no call
-// of this client waits for permits. Otherwise it returns [ErrNotAcquired] at
-// once, or after [Wait]. [Remaining] returns how long it takes until the next
-// lease of another holder ends.
+// TryAcquire is like [Semaphore.TryAcquire]. [Remaining] returns how long it takes until
+// the next lease of another holder ends.
 func (s *LeasedSemaphore) TryAcquire(ctx context.Context, permits int, opts ...LockOption) (*Lease, error) {
 	return s.take(ctx, "try acquire", permits, 0, opts)
 }

@@ -46,8 +46,7 @@ func (c *Client) Mutex(name string, opts ...LockOption) *Mutex {
 
 // FairMutex returns a mutex that is granted in the order in which requests arrive
 // at the server, from all processes. It corresponds to getFairLock in Redisson and
-// shares its locks and its queue with it. Names and options are those of
-// [Client.Mutex].
+// shares its locks and its queue with it. See [Client.Mutex] for names and options.
 //
 // Its Lock waits in the queue, and so does its TryLock with [Wait]. Otherwise TryLock
 // acquires it only if it is free and the queue is empty. If the process of a waiter dies,
@@ -66,7 +65,7 @@ func (c *Client) FairMutex(name string, opts ...LockOption) *Mutex {
 
 // FencedMutex returns a mutex whose tokens come from a counter on the server: 1, 2, 3
 // and so on for each grant. It corresponds to RFencedLock in Redisson and shares its
-// locks and its counter with it. Names and options are those of [Client.Mutex].
+// locks and its counter with it. See [Client.Mutex] for names and options.
 //
 // [Lease.Token] returns the token of a lease, and [State].Token the last one. The tokens
 // of other locks also increase, but they are made from the server's clock, so nothing

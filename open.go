@@ -35,8 +35,8 @@ import (
 //   - with a cluster: sharded (auto, on or off), whether to use sharded
 //     pub/sub.
 //
-// User, password and query are percent-encoded. If options is nil, the defaults of
-// [Options] apply. Open does not change options and does not keep it.
+// User, password and query are percent-encoded. If options is nil, the defaults apply.
+// Open does not change it.
 //
 // Open fails with [ErrInvalid] if the URL or the options are invalid, with
 // [ErrRefused] if the server rejects the user, has no Lua engine or is a proxy

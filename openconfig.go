@@ -19,10 +19,10 @@ import (
 //
 // The section holdfast contains the settings that Redisson does not have.
 // Redisson refuses a file with this section. If Java and Go use the same file,
-// pass these settings as options instead. Redisson's keys that have no effect in Go are logged. Unknown keys, and keys
-// that cannot be ignored safely, are errors. For settings that are not in the
-// file, the defaults are those of [Open] and [Options], not Redisson's. The
-// file docs/configuration.md lists all keys. A file of more than 1 MiB is an error.
+// pass these settings as options instead. Redisson's keys that have no effect in Go are
+// logged. Unknown keys, keys that cannot be ignored safely, and a file of more than 1 MiB
+// are errors. The defaults are those of [Open] and [Options], not Redisson's. The
+// file docs/configuration.md lists all keys.
 //
 // Options may add settings to the file, but must not contradict it. The errors
 // are those of Open. An error about the file contains the line and the key if

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// A LockOption configures one acquisition of a lock or of permits with a lease or, if it is
-// passed to a method such as [Client.Mutex], all calls of that object.
+// A LockOption configures a call that acquires a lease or, if it is passed to a method such
+// as [Client.Mutex], all calls of that object.
 type LockOption interface {
 	RWOption
 	PermitOption
@@ -162,10 +162,9 @@ func AtLeast(d time.Duration) LockOption {
 	})
 }
 
-// Wait bounds the time to wait for the lock. If d is less than a millisecond,
-// the call tries once. Wait bounds only the waiting. A deadline of the context
-// would also end the work under the lock. If Wait is passed to [Client.Mutex],
-// TryLock waits too.
+// Wait bounds the time to wait for the lock, and not the work under the lock, as a deadline
+// of the context would. If d is less than a millisecond, the call tries once. If Wait is
+// passed to [Client.Mutex], TryLock waits too.
 //
 // A request that is in flight when d has passed gets one more second for its
 // answer, because without the answer the client does not know whether it holds

@@ -21,13 +21,10 @@ import (
 // them, set a rate of one permit per tenth of a second.
 //
 // A call that has to wait gets its time at once, after all earlier calls of all
-// processes. Then it waits until that time without asking again. The rate
-// limits when permits are granted. A program that is delayed between the grant
-// and its own request may send that request together with those of the next
-// interval.
+// processes. Then it waits until that time without asking again. A program that is
+// delayed after the grant may act in the next interval.
 //
-// A RateLimiter is only a name and is safe for concurrent use. Use
-// [Client.RateLimiter] to create one.
+// A RateLimiter is only a name and is safe for concurrent use.
 type RateLimiter struct {
 	named
 	one *script.RateLimiter // a request for one permit
@@ -35,10 +32,9 @@ type RateLimiter struct {
 
 const limiterKind = "rate limiter"
 
-// RateLimiter returns the rate limiter with the given name. The name must
-// follow the rules of [Client.Mutex]. The limiter needs a rate: declare it with
-// [WithRate], or see [RateLimiter.TrySetRate]. Of the options, only WithRate and
-// [Wait] apply.
+// RateLimiter returns the rate limiter with the given name, see [Client.Mutex]. The
+// limiter needs a rate: declare it with [WithRate], or see [RateLimiter.TrySetRate].
+// [Poll] has no effect.
 func (c *Client) RateLimiter(name string, opts ...RateOption) *RateLimiter {
 	l := &RateLimiter{named: newNamed(c, limiterKind, name, with(settings{}, opts))}
 	if l.set.err == nil {
@@ -84,8 +80,7 @@ func (r Rate) check() error {
 
 // TrySetRate sets the rate if there is none, and reports whether it did. An
 // existing rate is kept, even if it differs. Every process may call it at its
-// start. To change an existing rate, call [RateLimiter.UpdateRate], which keeps
-// the count of granted permits, or [RateLimiter.SetRate], which resets it.
+// start.
 func (l *RateLimiter) TrySetRate(ctx context.Context, r Rate) (bool, error) {
 	return l.setRate(ctx, r, script.WhenNew)
 }
@@ -174,8 +169,7 @@ func (l *RateLimiter) Take(ctx context.Context) (retryAfter time.Duration, err e
 	return l.TakeN(ctx, 1)
 }
 
-// TakeN is [RateLimiter.Take] for n permits. The errors are those of
-// [RateLimiter.AllowN].
+// TakeN is [RateLimiter.Take] for n permits, with the errors of AllowN.
 func (l *RateLimiter) TakeN(ctx context.Context, n int) (retryAfter time.Duration, err error) {
 	_, err = l.take(ctx, "take from", n, engine.Request{})
 	if errors.Is(err, ErrNotAcquired) && ctx.Err() == nil {
@@ -184,7 +178,7 @@ func (l *RateLimiter) TakeN(ctx context.Context, n int) (retryAfter time.Duratio
 	return 0, err
 }
 
-// Wait waits until it may use one permit. See WaitN.
+// Wait is WaitN for one permit.
 func (l *RateLimiter) Wait(ctx context.Context, opts ...WaitOption) error {
 	return l.WaitN(ctx, 1, opts...)
 }
@@ -203,7 +197,7 @@ func (l *RateLimiter) WaitN(ctx context.Context, n int, opts ...WaitOption) erro
 	return err
 }
 
-// Reserve reserves one permit. See ReserveN.
+// Reserve is ReserveN for one permit.
 func (l *RateLimiter) Reserve(ctx context.Context, opts ...WaitOption) (*Reservation, error) {
 	return l.ReserveN(ctx, 1, opts...)
 }

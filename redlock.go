@@ -26,7 +26,7 @@ import (
 // of the servers are down, partitioned or slow. A restarted server may have
 // forgotten its votes. It does not vote until every lease that it may have
 // granted before has expired: 30 s by default. This also applies when all servers
-// start for the first time. In tests, use clients with a short WatchdogTimeout.
+// start for the first time.
 //
 // # What it does not protect from
 //
@@ -35,8 +35,7 @@ import (
 // by 1 %. A server whose clock jumps forward drops its votes early. If this
 // happens on enough servers, two owners may hold the lock. A server whose keys are
 // deleted may vote twice. Work that is already on its way does not stop when the
-// lease is lost. Calling [Lease.Valid] right before an irrevocable step makes the
-// window small, but does not close it.
+// lease is lost, see [Lease.Valid].
 //
 // There is no fencing token, because the servers share no counter: [Lease.Token]
 // is zero.
@@ -44,10 +43,8 @@ import (
 // # When to prefer one server
 //
 // If two holders at the same time would do damage, use one server and a
-// [Client.FencedMutex], and let the resource check the token. This stays correct whatever
-// clocks and processes do. If two holders would only repeat work, one server with
-// replicas is simpler and cheaper. Use a Redlock if the lock must stay available
-// while any one server may fail at any moment.
+// [Client.FencedMutex], and let the resource check the token. If they would only repeat
+// work, one server with replicas is simpler and cheaper.
 type Redlock struct {
 	clients []*Client
 	quorum  *engine.Quorum
@@ -122,8 +119,7 @@ func newRedlock(clients []*Client, servers int, limit, longest time.Duration) (*
 	return &Redlock{clients, engine.NewQuorum(servers, len(clients), limit), longest}, nil
 }
 
-// Mutex returns the lock with that name. One owner at a time can hold it. Names and
-// options are those of [Client.Mutex].
+// Mutex returns the lock with that name, see [Client.Mutex].
 //
 // Lock waits until a majority of the servers grants the lock, or until ctx is
 // done. It asks again when enough servers have published a release, when enough

@@ -42,8 +42,7 @@ type writeLock struct {
 	wire *script.Write
 }
 
-// RWMutex returns the read/write mutex with the given name. Names and options
-// are those of [Client.Mutex].
+// RWMutex returns the read/write mutex with the given name, see [Client.Mutex].
 func (c *Client) RWMutex(name string, opts ...RWOption) *RWMutex {
 	o := newNamed(c, writeKind, name, with(settings{}, opts))
 	r := o
@@ -58,7 +57,7 @@ func (c *Client) RWMutex(name string, opts ...RWOption) *RWMutex {
 }
 
 // WriterFirst makes a waiting writer go before all readers that arrive later.
-// It is an option of [Client.RWMutex]. Only readers that use Holdfast respect it, Redisson's
+// Only readers that use Holdfast respect it, Redisson's
 // readers do not. A reader that already holds the lock can enter it again. Use
 // the option in all processes: readers without it may keep a waiting writer
 // waiting for a quarter of [Options].HandoffTime.
@@ -72,13 +71,12 @@ func WriterFirst() RWOption {
 // Name returns the name of the lock.
 func (m *RWMutex) Name() string { return m.write.given }
 
-// Lock waits until it holds the mutex for writing, or until ctx is done.
-// Otherwise it is like [Mutex.Lock].
+// Lock locks the mutex for writing, like [Mutex.Lock].
 func (m *RWMutex) Lock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.write.acquire(ctx, "lock", m.write.wire, engine.Forever, opts)
 }
 
-// TryLock acquires the mutex for writing if it is free, like [Mutex.TryLock].
+// TryLock locks the mutex for writing, like [Mutex.TryLock].
 func (m *RWMutex) TryLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.write.acquire(ctx, "try lock", m.write.wire, 0, opts)
 }
@@ -88,15 +86,13 @@ func (m *RWMutex) Do(ctx context.Context, fn func(context.Context) error, opts .
 	return do(ctx, m, fn, opts)
 }
 
-// RLock waits until it holds the mutex for reading, or until ctx is done. It
-// waits while a writer holds the mutex, unless ctx comes from the lease of that
-// writer.
+// RLock locks the mutex for reading, like [Mutex.Lock]. It waits while a writer holds the
+// mutex, unless ctx comes from the lease of that writer.
 func (m *RWMutex) RLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.read.Lock(ctx, opts...)
 }
 
-// TryRLock acquires the mutex for reading if no writer holds it. Otherwise it
-// returns [ErrNotAcquired] at once, or after [Wait].
+// TryRLock locks the mutex for reading, like [Mutex.TryLock].
 func (m *RWMutex) TryRLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.read.TryLock(ctx, opts...)
 }
@@ -148,8 +144,7 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 	return w.force(ctx, w.wire, func(ctx context.Context) (bool, error) { return w.wire.Force(ctx, w.client.driver) })
 }
 
-// Object returns the mutex as an object, for example to inspect it or to listen
-// to it.
+// Object returns the mutex as an object.
 func (m *RWMutex) Object() *Object {
 	o := m.write.asObject()
 	o.kind = "read/write mutex"

@@ -18,11 +18,7 @@ import (
 // are lost until a process adds new ones, and a program can release more
 // permits than it has acquired.
 //
-// The waiters of one client are served in the order of arrival, regardless of
-// how many permits they request. There is no order between clients.
-//
-// A Semaphore is only a name and is safe for concurrent use. Use
-// [Client.Semaphore] to create one.
+// A Semaphore is only a name and is safe for concurrent use.
 type Semaphore struct {
 	named
 	one *script.Semaphore // a request for one permit
@@ -30,8 +26,7 @@ type Semaphore struct {
 
 const semaphoreKind = "semaphore"
 
-// Semaphore returns the semaphore with the given name. The name must follow the
-// rules of [Client.Mutex].
+// Semaphore returns the semaphore with the given name, see [Client.Mutex].
 func (c *Client) Semaphore(name string, opts ...SemaphoreOption) *Semaphore {
 	s := &Semaphore{named: newNamed(c, semaphoreKind, name, with(settings{}, opts))}
 	s.one = script.NewSemaphore(s.name, 1)
@@ -64,19 +59,18 @@ func (s *Semaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) 
 // It then logs a warning every ten seconds.
 //
 // The waiters of one client are served in the order of arrival, regardless of
-// how many permits they request. A call for one permit waits behind a call for
-// two, even while one permit is free. A program can therefore deadlock if it
-// releases permits only after a waiting call has returned. With Redisson, a
-// smaller request can overtake. To avoid a deadlock, release the permits first,
-// use another [Client], or use TryAcquire with [Wait].
+// how many permits they request; there is no order between clients. A call for one
+// permit waits behind a call for two, even while one permit is free. A program can
+// therefore deadlock if it releases permits only after a waiting call has returned. With
+// Redisson, a smaller request can overtake. To avoid a deadlock, release the permits
+// first, use another [Client], or use TryAcquire with [Wait].
 func (s *Semaphore) Acquire(ctx context.Context, permits int, opts ...WaitOption) error {
 	return s.take(ctx, "acquire", permits, engine.Forever, opts)
 }
 
 // TryAcquire acquires the given number of permits if they are free and no call
 // of this client waits for permits. Otherwise it returns [ErrNotAcquired] at
-// once, or after [Wait]. Unlike TryAcquire of golang.org/x/sync/semaphore, it
-// returns an error.
+// once, or after [Wait].
 func (s *Semaphore) TryAcquire(ctx context.Context, permits int, opts ...WaitOption) error {
 	return s.take(ctx, "try acquire", permits, 0, opts)
 }
@@ -167,8 +161,7 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// Object returns the semaphore as an object, for example to delete it or to set
-// its TTL.
+// Object returns the semaphore as an object.
 func (s *Semaphore) Object() *Object { return s.asObject() }
 
 // trySet sets the number of permits of a semaphore that does not exist.

@@ -73,8 +73,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	return m.force(ctx, m.wire, func(ctx context.Context) (bool, error) { return m.wire.Force(ctx, m.client.driver, "") })
 }
 
-// Object returns the mutex as an object, for example to inspect it or to listen
-// to it. Deleting it frees the mutex.
+// Object returns the mutex as an object. Deleting it frees the mutex.
 func (m *Mutex) Object() *Object {
 	o := m.asObject()
 	o.free = m.ForceUnlock
