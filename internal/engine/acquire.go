@@ -130,12 +130,13 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits
 		lease = cmp.Or(r.Renewal, e.o.Lease)
 	}
 	for arrived := a.long.since; ; arrived = clock.Early() {
-		h, err := e.awaitTurn(a.waiting, g, traits, lease, &a.long)
+		h, has, err := e.awaitTurn(a.waiting, g, traits, lease, &a.long)
 		switch {
+		case h != nil && (err != nil || a.asking.Err() != nil): // the end of the call came together with the turn
+			h.abandon()
+			return nil, g.noTurn(err, ctx.Err())
 		case err != nil:
-			if h != nil {
-				h.abandon()
-			} else if !errors.As(err, new(errNoTurn)) {
+			if has {
 				g.give()
 			}
 			return nil, g.noTurn(err, ctx.Err())
@@ -146,9 +147,6 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits
 				g.give()
 			}
 			return h, err
-		case a.asking.Err() != nil: // the turn and the end of the context came together
-			h.abandon()
-			return nil, g.busy(ctx.Err())
 		case h.adopt(user): // the turn came with a hold
 			r.Report.grant(ByHandoff)
 			e.counts.Handoffs.Add(1)

@@ -79,7 +79,7 @@ func TestLastAnswer(t *testing.T) {
 // A process that has released the lock lets its rivals ask first, less often if they were
 // faster.
 func TestTurnDelay(t *testing.T) {
-	u := turn{gate: &gate{rivals: 2}}
+	u := turn{gate: &gate{rivals: rivals{n: 2}}}
 	if d := u.delay(0); d != 0 {
 		t.Errorf("waits %v without a release", d)
 	}
@@ -89,7 +89,7 @@ func TestTurnDelay(t *testing.T) {
 			t.Errorf("after %d misses it waits %v, want %v", missed, d, want)
 		}
 	}
-	u.gate.rivals = 1000
+	u.gate.rivals.n = 1000
 	if d := u.delay(0); d != maxRivals*yieldStep {
 		t.Errorf("waits %v for many rivals", d)
 	}

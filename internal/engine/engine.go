@@ -109,7 +109,7 @@ func New(d driver.Driver, o Options) *Engine {
 		numbered: numbered.New(d, id),
 		life:     life{closing: make(chan struct{}), idle: make(chan struct{}), done: make(chan struct{})},
 		owners:   owners{id: id},
-		gates:    gates{byKey: make(map[string]*gate), most: minGates, yields: make(map[string]savedYield)},
+		gates:    gates{byKey: make(map[string]*gate), most: minGates},
 		shares:   shares{byGate: make(map[string]*share), most: minShares},
 		warned:   warned{local: make(map[string]bool)},
 		servers:  servers{runIDs: make(map[server]string)},

@@ -398,7 +398,7 @@ func TestQueuedCancel(t *testing.T) {
 		release(t, h)
 		wg.Wait()
 		release(t, acquire(t, a, forever))
-		if g := a.gates.byKey["k"]; g != nil && !g.asNew() || d.Holder("k") != "" {
+		if g := a.gates.byKey["k"]; g.refs > 0 || g.turns > 0 || g.length > 0 || g.sub.waiter != nil || d.Holder("k") != "" {
 			t.Errorf("left %+v, held by %q", g, d.Holder("k"))
 		}
 	})
@@ -450,8 +450,8 @@ func TestTurnIsNotLost(t *testing.T) {
 		g := a.gate("k")
 		defer a.leaveGate(g)
 		for range 100 {
-			if h, err := a.awaitTurn(context.Background(), g, script.Traits{}, options.Lease, new(longWait)); h != nil || err != nil {
-				t.Fatal(h, err)
+			if h, has, err := a.awaitTurn(context.Background(), g, script.Traits{}, options.Lease, new(longWait)); h != nil || !has || err != nil {
+				t.Fatal(h, has, err)
 			}
 			ctx, cancel := context.WithCancel(context.Background())
 			var wg sync.WaitGroup

@@ -27,11 +27,8 @@ type gate struct {
 	failed   outage        // the outage that made the last call with the turn give up
 	failedAt time.Duration // when it gave up
 
-	// Used by the call that has the turn.
-	sub    subscription
-	rivals int           // how many other clients received the message of the last release
-	yield  bool          // the release was just now: let the rivals ask first
-	heard  time.Duration // when rivals received such a message
+	sub    subscription // of the call that has the turn
+	rivals rivals
 }
 
 // A ticket is a place in the queue.
@@ -47,9 +44,8 @@ type ticket struct {
 type gates struct {
 	mu      sync.Mutex
 	byKey   map[string]*gate
-	most    int                   // above this number, unused ones are forgotten
-	yields  map[string]savedYield // by gate: see saveYield
-	tickets sync.Pool             // of *ticket
+	most    int       // above this number, unused ones are forgotten
+	tickets sync.Pool // of *ticket
 }
 
 // minGates is how many gates are kept at least, because the next call may need them.
@@ -65,112 +61,51 @@ func forget[V any](m map[string]V, most *int, least int, unused func(V) bool) {
 	}
 }
 
-// gate returns the gate of a name and notes one more use of it. It forgets unused gates if
-// there are many.
+// of returns the gate of a name. It forgets unused gates if there are many. The caller holds
+// gs.mu.
+func (gs *gates) of(key string) *gate {
+	g := gs.byKey[key]
+	if g == nil {
+		forget(gs.byKey, &gs.most, minGates, func(g *gate) bool { return g.refs == 0 })
+		g = &gate{key: key}
+		gs.byKey[key] = g
+	}
+	return g
+}
+
+// gate returns the gate of a name and notes one more use of it.
 func (e *Engine) gate(key string) *gate {
 	e.gates.mu.Lock()
 	defer e.gates.mu.Unlock()
-	g := e.gates.byKey[key]
-	if g == nil {
-		forget(e.gates.byKey, &e.gates.most, minGates, func(g *gate) bool { return g.refs == 0 })
-		g = gatePool.Get().(*gate)
-		g.key = key
-		e.gates.byKey[key] = g
-	}
-	if g.refs == 0 && len(e.gates.yields) > 0 {
-		if y, ok := e.gates.yields[key]; ok {
-			if y.until > clock.Early() {
-				g.rivals, g.yield = y.rivals, true
-			}
-			delete(e.gates.yields, key)
-		}
-	}
+	g := e.gates.of(key)
 	g.refs++
 	return g
 }
 
-// A savedYield is what is kept of a gate that is not used any more: until then, the next call
-// for the name lets the rivals ask first.
-type savedYield struct {
-	until  time.Duration
-	rivals int
-}
-
-// maxYields bounds the number of saved yields.
-const maxYields = 128
-
-// saveYield keeps for yieldTime that other clients listen for a name. So a process that
-// locks and releases it in a loop does not starve them. The caller holds e.gates.mu.
-func (e *Engine) saveYield(key string, rivals int) {
-	now := clock.Early()
-	if len(e.gates.yields) >= maxYields {
-		maps.DeleteFunc(e.gates.yields, func(_ string, y savedYield) bool { return y.until <= now })
-	}
-	if len(e.gates.yields) < maxYields {
-		e.gates.yields[key] = savedYield{now + yieldTime, rivals}
-	}
-}
-
-// Yield notes that this process has released k, and that the message reached that many
-// clients. They may ask before this process asks again.
-func (e *Engine) Yield(k target, heard int) {
-	rivals := e.rivals(k, heard)
-	if rivals == 0 {
-		return
-	}
-	e.gates.mu.Lock()
-	defer e.gates.mu.Unlock()
-	if g := e.gates.byKey[k.Gate()]; g == nil || g.refs == 0 { // otherwise the message also wakes the waiters of this process
-		e.saveYield(k.Gate(), rivals)
-	}
-}
-
-// rivals returns how many of the clients that have received the message of a release are others.
-// Clients in the queue at the server do not listen to it.
-func (e *Engine) rivals(k target, heard int) int {
-	if !k.Traits().Queued.Joins() {
-		heard -= boolInt(e.hub.Listens(k.Channels("")[0]))
-	}
-	return max(heard, 0)
-}
-
-var gatePool = sync.Pool{New: func() any { return new(gate) }}
-
-// leaveGate notes one use less. After the last use, the gate is removed, unless it is as new.
+// leaveGate notes one use less. After the last use, the gate has no subscription.
 func (e *Engine) leaveGate(g *gate) {
+	var last subscription
 	e.gates.mu.Lock()
-	g.refs--
-	last := g.refs == 0 && !g.asNew()
-	if last {
-		delete(e.gates.byKey, g.key)
-		if g.yield {
-			e.saveYield(g.key, g.rivals)
-		}
+	if g.refs--; g.refs == 0 {
+		last, g.sub = g.sub, subscription{}
 	}
 	e.gates.mu.Unlock()
-	if last {
-		g.sub.end(false)
-		*g = gate{}
-		gatePool.Put(g)
-	}
+	last.end(false)
 }
 
-// asNew reports whether a gate that is not used can be used again as it is.
-func (g *gate) asNew() bool { return *g == (gate{key: g.key}) }
-
-// awaitTurn waits for the turn. It returns the hold that was passed on with the turn, or
-// nil. If it returns an error that is not errNoTurn, the turn came at the same time, and
-// the caller must pass it on.
-func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, lease time.Duration, long *longWait) (*Hold, error) {
+// awaitTurn waits for the turn. It reports whether the caller has it, and returns the hold that
+// was passed on with the turn, or nil. The turn may come together with an error. The caller must
+// pass it on then.
+func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, lease time.Duration, long *longWait) (h *Hold, has bool, err error) {
 	g.mu.Lock()
 	if g.turns == 0 {
 		g.turns = 1
 		g.mu.Unlock()
-		return nil, nil
+		return nil, true, nil
 	}
 	if e.o.MaxQueue > 0 && traits.Queued.Joins() && g.calls() >= e.o.MaxQueue {
 		g.mu.Unlock()
-		return nil, errNoTurn{ErrQueueFull}
+		return nil, false, ErrQueueFull
 	}
 	pause := min(e.o.Poll, localWait)
 	fresh := e.o.Poll - pause // a hold that was verified within that time is not verified again
@@ -191,11 +126,10 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, l
 	g.push(t)
 	g.mu.Unlock()
 
-	var err error
 	for arrived := clock.Early(); err == nil; {
 		select {
 		case h := <-t.turn:
-			return h, nil
+			return h, true, nil
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-e.life.closing:
@@ -218,9 +152,9 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, l
 	}
 	g.mu.Unlock()
 	if !queued { // the turn came at the same time
-		return <-t.turn, err
+		return <-t.turn, true, err
 	}
-	return nil, errNoTurn{err}
+	return nil, false, err
 }
 
 // calls returns how many calls wait: those in the queue, and the one that has the turn
@@ -264,15 +198,6 @@ func (e *Engine) hasQueue(key string) bool {
 	return g != nil && !g.idle()
 }
 
-// takeYield reports whether rivals should ask first, and resets that.
-func (g *gate) takeYield() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	yield := g.yield
-	g.yield = false
-	return yield
-}
-
 // idle reports whether the turn is free.
 func (g *gate) idle() bool {
 	g.mu.Lock()
@@ -290,11 +215,6 @@ func (g *gate) tryTake() bool {
 	g.turns = 1
 	return true
 }
-
-// errNoTurn is the error of an awaitTurn that ended without the turn.
-type errNoTurn struct{ error }
-
-func (e errNoTurn) Unwrap() error { return e.error }
 
 // fail notes the outage that made the call with the turn give up.
 func (g *gate) fail(o outage) {
@@ -354,24 +274,6 @@ func (g *gate) pass(h *Hold) bool {
 	g.remove(t)
 	t.turn <- h
 	return true
-}
-
-// Rivals, such as Redisson, do not queue at the server: they compete for each release. So while
-// there are some, a grant serves the goroutines of this process for a shorter time, and a section
-// that takes longer is followed by a release. Rivals count for a while, because a release that
-// grants the lock does not count them.
-const (
-	rivalSlice = 5           // the time is divided by it
-	rivalTime  = time.Second // for which rivals count after a message that they received
-)
-
-// sliceTime returns for how long after a grant hand-offs are allowed, at most that time. The
-// caller has the turn.
-func (g *gate) sliceTime(now, most time.Duration) time.Duration {
-	if g.heard > 0 && now-g.heard < rivalTime {
-		return most / rivalSlice
-	}
-	return most
 }
 
 // waiting reports whether the next in the queue wants a hold that is renewed for that

@@ -58,21 +58,31 @@ func TestGatesForgotten(t *testing.T) {
 	})
 }
 
-// A gate that remembers something of its last use is not kept.
-func TestGateAsNew(t *testing.T) {
+// A gate that is not used has no subscription. It keeps what it knows of rivals.
+func TestGateUnused(t *testing.T) {
 	in(t, func(_ *fake.Driver, e, _ *Engine) {
-		for name, use := range map[string]func(*gate){
-			"the turn":       func(g *gate) { g.turns = 1 },
-			"rivals":         func(g *gate) { g.rivals = 1 },
-			"an outage":      func(g *gate) { g.fail(outage{}) },
-			"a verification": func(g *gate) { g.verified = 1 },
-		} {
-			g := e.gate(name)
-			use(g)
-			e.leaveGate(g)
-			if e.gates.byKey[name] != nil {
-				t.Errorf("a gate with %s was kept", name)
-			}
+		g := e.gate("k")
+		g.sub.waiter = e.hub.Join(nil, "c")
+		g.rivals.note(2)
+		e.gate("k") // a second use
+		e.leaveGate(g)
+		if g.sub.waiter == nil {
+			t.Error("the subscription ended while the gate was used")
+		}
+		e.leaveGate(g)
+		if g.sub.waiter != nil {
+			t.Error("the subscription has not ended")
+		}
+		if next := e.gate("k"); !next.takeYield() || next.rivals.n != 2 {
+			t.Errorf("the next use knows of %+v", next.rivals)
+		}
+		if g.takeYield() {
+			t.Error("yields twice")
+		}
+		g.rivals.note(2)
+		time.Sleep(yieldTime)
+		if g.takeYield() {
+			t.Error("yields when the rivals have had their time")
 		}
 	})
 }

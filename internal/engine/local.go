@@ -85,22 +85,16 @@ func (a *acquisition) supersede(granted *Hold) (stale bool) {
 	return stale
 }
 
-// busy is the error of a call that did not get the turn.
-func (g *gate) busy(err error) *Busy {
-	h := g.holder()
-	if h == nil {
-		return &Busy{Why: whyTurn, Err: err}
-	}
-	return &Busy{Local: true, TTL: max(h.Deadline()-clock.Now(), 0), Err: err}
-}
-
-// noTurn returns the error of a call that did not get its turn.
+// noTurn returns the error of a call that did not get its turn, and whose context has ended with
+// an error, or not.
 func (g *gate) noTurn(err, ended error) error {
 	if errors.Is(err, ErrClosed) {
 		return ErrClosed
 	}
-	b := g.busy(ended)
-	b.Full = errors.Is(err, ErrQueueFull)
+	b := &Busy{Why: whyTurn, Full: errors.Is(err, ErrQueueFull), Err: ended}
+	if h := g.holder(); h != nil {
+		b.Local, b.Why, b.TTL = true, "", max(h.Deadline()-clock.Now(), 0)
+	}
 	return b
 }
 

@@ -116,7 +116,7 @@ func (h *Hold) pass() bool {
 		return false
 	}
 	now := clock.Now()
-	if h.life.until > now || now-h.origin.at > h.handoff.gate.sliceTime(now, o.SliceTime) || h.Deadline()-now < cmp.Or(h.First, h.Lease)/2 {
+	if h.life.until > now || now-h.origin.at > h.handoff.gate.rivals.sliceTime(now, o.SliceTime) || h.Deadline()-now < cmp.Or(h.First, h.Lease)/2 {
 		return false
 	}
 	token := h.handoff.token
@@ -306,10 +306,7 @@ func (f *ending) giveTurn(a answer, err error) {
 	if err == nil {
 		heard = a.freed.Heard
 	}
-	g.rivals = e.rivals(h.kind, heard)
-	if g.yield = g.rivals > 0; g.yield {
-		g.heard = clock.Now()
-	}
+	g.rivals.note(e.rivals(h.kind, heard))
 	g.give()
 	e.leaveGate(g)
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -10,32 +9,12 @@ import (
 
 // A turn is what an acquisition has of the turn in its process. If it has the turn, there is a
 // gate. There is none if the call asks once, and where the server keeps the queue.
-//
-// A release wakes every client that listens, and the fastest gets the lock. The process that
-// has just released it would mostly be the fastest. So it waits for the message as the others
-// do, and then lets the clients go first that have waited longer: it asks one step later for
-// each rival, and one step earlier for each time that a rival was faster.
 type turn struct {
 	gate     *gate
 	late     bool // the gate is used only if the lock is held
 	has      bool
 	stays    bool // it stays with the hold, and the subscription with the gate
 	yielding bool // this process has just released the lock, and other clients wait for it
-}
-
-const (
-	yieldTime = 3 * time.Millisecond // to wait for the message
-	yieldStep = 150 * time.Microsecond
-	maxRivals = 16
-)
-
-// delay returns how much later than other clients to ask after a message, if another client was
-// faster that often.
-func (t *turn) delay(missed int) time.Duration {
-	if !t.yielding {
-		return 0
-	}
-	return yieldStep * time.Duration(max(min(t.gate.rivals, maxRivals)-missed, 0))
 }
 
 // leave gives the turn to the next call, unless the hold keeps it. If many can hold the lock
@@ -48,21 +27,6 @@ func (t *turn) leave(openAll bool) {
 	default:
 		t.gate.give()
 	}
-}
-
-// letOthersTry waits for a message, for at most yieldTime, if this process has just
-// released the lock and other clients listen for the release.
-func (a *acquisition) letOthersTry() error {
-	t := &a.turn
-	if t.gate == nil || !t.stays && a.traits.Queue != script.InOrder || a.r.Pause != nil || !t.gate.takeYield() {
-		return nil
-	}
-	t.yielding = true
-	a.join()
-	if err := a.wait(yieldTime); errors.Is(err, ErrClosed) {
-		return err
-	}
-	return nil // the time may be over, but one request is due
 }
 
 // whyQueue is why a call is refused while earlier calls of its client wait.
@@ -102,8 +66,7 @@ func (a *acquisition) takeTurn() (waited bool, err error) {
 		a.leaveQueue()
 	}
 	arrived := clock.Early()
-	_, err = a.e.awaitTurn(a.waiting, t.gate, a.traits, 0, &a.long)
-	t.has = !errors.As(err, new(errNoTurn)) // it may have come together with an error
+	_, t.has, err = a.e.awaitTurn(a.waiting, t.gate, a.traits, 0, &a.long)
 	switch {
 	case err == nil:
 		a.out = t.gate.outage(arrived)

@@ -95,7 +95,7 @@ var All = []Mutant{
 	},
 	{
 		"the turn of a cancelled waiter is lost",
-		"internal/engine/acquire.go", "} else if !errors.As(err, new(errNoTurn)) {\n				g.give()\n			}", "}",
+		"internal/engine/acquire.go", "			if has {\n				g.give()\n			}\n", "			_ = has\n",
 		"internal/engine", "TestTurnIsNotLost",
 	},
 	{

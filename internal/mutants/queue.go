@@ -86,7 +86,7 @@ func init() {
 		},
 		{
 			"a process passes a lock on among its goroutines as long beside Redisson as alone",
-			"internal/engine/gate.go", "		return most / rivalSlice\n", "		return most\n",
+			"internal/engine/rivals.go", "		return most / rivalSlice\n", "		return most\n",
 			"internal/engine", "TestSliceBesideRivals",
 		},
 		{

@@ -53,7 +53,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"a caller that releases a permit acquires it again before waiters",
-		"internal/engine/gate.go", "if rivals == 0 {", "if rivals <= 0 || true {",
+		"internal/engine/rivals.go", "	if n == 0 {\n", "	if n <= 0 || true {\n",
 		"internal/engine", "TestTakeYields",
 	},
 	{
