@@ -213,7 +213,7 @@ func profilesOf(m Mutant) string {
 		{`engine/(acqui|answer|claim|turn\.|waiting)`, "mutex,hasty,quiet rw,quiet few permits,fair,weak kinds,various,rights,readers"},
 		{`engine/close`, "mutex,fair,rw,sets,stays,permits,various"},
 		{`engine/queue`, "quiet,mutex,quiet few permits,strict,weak,rights,various,fair"},
-		{`engine/gate`, "mutex,quiet,quiet few permits,weak,strict,full,various"},
+		{`engine/(gate|rivals)`, "mutex,quiet,quiet few permits,weak,strict,full,various"},
 		{`engine/(hold|turnstile|users)`, "quiet rw,quiet few permits,various,strict,weak,mutex,weak kinds"},
 		{`engine/release`, "mutex,quiet,stays,various,strict,weak"},
 		{`engine/(engine|local|replicate|tokens|grant)\.`, "strict,weak,various,strict kinds,weak kinds,mutex,permits"},

@@ -210,7 +210,7 @@ var sets = []Mutant{
 	},
 	{
 		"without a right to the queue, Close frees nothing",
-		"internal/settle/now.go", "					o.unqueued, fell = true, true\n					again", "					fell = true\n					again",
+		"internal/settle/now.go", "case o.tries > 0:", "case o.tries > 0 || o.unqueued:",
 		"internal/settle", "TestCloseAndNow",
 	},
 	{

@@ -16,6 +16,7 @@ import (
 func (s *Settler) Now(limit time.Duration, all []*Owner) (left []*Owner, err error) {
 	nodes := make(map[string][]*Owner)
 	for _, o := range all {
+		o.Remains, o.tries = Remains{Until: never}, 0
 		o.node = s.d.Place(o.Free.Keys[0]).Node
 		nodes[o.node] = append(nodes[o.node], o)
 	}
@@ -40,23 +41,20 @@ func (s *Settler) now(end time.Duration, all []*Owner) (left []*Owner, err error
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		var again []*Owner
 		var why error
-		fell := false // a call goes on with its fallback
+		next := never // when to send the first call again
 		for some := range slices.Chunk(all, maxCalls) {
 			if why != nil && driver.CodeOf(why) == "" { // the node does not answer
 				again = append(again, some...)
 				continue
 			}
 			for i, r := range s.ask(context.Background(), max(end-clock.Early(), time.Millisecond), some) {
-				o := some[i]
-				switch {
-				case r.Err == nil || driver.CodeOf(r.Err) == "WRONGTYPE":
-				case !o.unqueued && o.Unqueued.Script != nil && Fallback(r.Err):
-					o.unqueued, fell = true, true
-					again, why = append(again, o), r.Err
-				case driver.ClassOf(r.Err) == driver.Fatal:
+				switch o := some[i]; {
+				case o.answered(r.Err, 0, 0, pause/2+clock.Random(pause/2)):
+				case o.tries > 0: // the server refuses the call
 					left, err = append(left, o), r.Err
 				default:
 					again, why = append(again, o), r.Err
+					next = min(next, o.due)
 				}
 			}
 		}
@@ -66,9 +64,7 @@ func (s *Settler) now(end time.Duration, all []*Owner) (left []*Owner, err error
 		if clock.Early() >= end {
 			return append(left, again...), why
 		}
-		if !fell {
-			time.Sleep(pause/2 + clock.Random(pause/2))
-		}
+		time.Sleep(next - clock.Now())
 		all = again
 	}
 }

@@ -115,6 +115,9 @@ const (
 
 	// maxCalls is how many calls are sent together.
 	maxCalls = 500
+
+	// never is later than any owner is due.
+	never = time.Duration(1<<63 - 1)
 )
 
 // A Settler settles the owners of one client, in the background.
@@ -130,11 +133,10 @@ type Settler struct {
 	order   []string            // of settled, the oldest first
 	again   int                 // how many were settled again since then
 	since   time.Duration
-	wakesAt time.Duration // when run wakes up by itself
-	running bool
+	timer   *time.Timer // runs runDue; nil until the first owner
+	wakesAt time.Duration
 	closed  bool
 
-	wake   chan struct{}
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -144,7 +146,7 @@ type Settler struct {
 // request that was sent earlier cannot be executed any more. The limit is that of one
 // request.
 func New(d driver.Driver, grace, limit time.Duration) *Settler {
-	s := &Settler{d: d, grace: grace, limit: limit, busy: make(map[string][]*Owner), settled: make(map[string]*Owner), wake: make(chan struct{}, 1)}
+	s := &Settler{d: d, grace: grace, limit: limit, busy: make(map[string][]*Owner), settled: make(map[string]*Owner), wakesAt: never}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -168,20 +170,7 @@ func (s *Settler) Settle(o *Owner) bool {
 // push makes an owner pending. The caller holds s.mu.
 func (s *Settler) push(o *Owner) {
 	heap.Push(&s.pending, o)
-	if s.closed {
-		return
-	}
-	if !s.running {
-		s.running, s.wakesAt = true, 0
-		s.wg.Add(1)
-		go s.run()
-	} else if o.due < s.wakesAt {
-		s.wakesAt = o.due // one wake-up is enough
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
-	}
+	s.wakeBy(o.due)
 }
 
 // Again settles an owner once more, to which a message says that it has something. It does so
@@ -210,33 +199,30 @@ func (s *Settler) Pending() int {
 	return len(s.pending)
 }
 
-// run sends what is due. It ends when nothing is pending.
-func (s *Settler) run() {
-	defer s.wg.Done()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-		case <-s.wake:
-		case <-s.ctx.Done():
-			return
-		}
-		s.mu.Lock()
-		now := clock.Now()
-		s.sendDue(now)
-		if len(s.pending) == 0 && len(s.busy) == 0 {
-			s.running = false
-			s.mu.Unlock()
-			return
-		}
-		sleep := time.Second // timers do not advance while the machine sleeps
-		if len(s.pending) > 0 {
-			sleep = min(sleep, max(s.pending[0].due-now, 0))
-		}
-		s.wakesAt = now + sleep
-		s.mu.Unlock()
-		timer.Reset(sleep)
+// wakeBy makes sure that runDue runs at that time or earlier. The caller holds s.mu.
+func (s *Settler) wakeBy(at time.Duration) {
+	if s.closed || at >= s.wakesAt {
+		return
+	}
+	s.wakesAt = at
+	if d := max(at-clock.Now(), 0); s.timer == nil {
+		s.timer = time.AfterFunc(d, s.runDue)
+	} else {
+		s.timer.Reset(d)
+	}
+}
+
+// runDue sends what is due.
+func (s *Settler) runDue() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	now := clock.Now()
+	s.sendDue(now)
+	if s.wakesAt = never; len(s.pending) > 0 {
+		s.wakeBy(min(s.pending[0].due, now+time.Second)) // timers do not advance while the machine sleeps
 	}
 }
 
@@ -332,6 +318,9 @@ func (s *Settler) remember(o *Owner) {
 func (s *Settler) Close() []*Owner {
 	s.mu.Lock()
 	s.closed = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
 	s.mu.Unlock()
 	s.cancel()
 	s.wg.Wait()
