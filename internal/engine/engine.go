@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"hash/maphash"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"strconv"
@@ -119,18 +120,16 @@ func New(d driver.Driver, o Options) *Engine {
 	e.watchdog.Observe(e.renewed)
 	e.watchdog.Require(o.Replication.acks(), o.Replication.Timeout, o.Replication.Skew)
 	e.life.unwatch = d.Watch(e.watchdog.Suspect)
+	report := o.Events.Subscription
+	if report == nil {
+		report = func(error) {}
+	}
 	e.hub = wait.NewHub(d, o.Linger, wait.Callbacks{
 		Lost: func(err error) {
 			o.Log.Warn("subscriptions interrupted, will be restored", "error", err)
-			if o.Events.Subscription != nil {
-				o.Events.Subscription(err)
-			}
+			report(err)
 		},
-		Restored: func() {
-			if o.Events.Subscription != nil {
-				o.Events.Subscription(nil)
-			}
-		},
+		Restored: func() { report(nil) },
 		Stray: func(channel, payload string) {
 			if owner, text, _ := strings.Cut(payload, " "); text != "" && script.IsGrantChannel(channel) {
 				e.settler.Again(owner) // it was given up, and its release is confirmed
@@ -208,9 +207,9 @@ type owners struct {
 func (o *owners) next() string {
 	o.mu.Lock()
 	if o.r == nil {
-		var seed [32]byte
-		_, _ = rand.Read(seed[:]) // never fails
-		o.r = mathrand.New(mathrand.NewChaCha8(seed))
+		var key [32]byte
+		_, _ = rand.Read(key[:]) // never fails
+		o.r = mathrand.New(mathrand.NewChaCha8(key))
 	}
 	o.last++
 	number, secret := o.last, 1e12+o.r.Uint64N(9e12)
@@ -287,6 +286,11 @@ func (e *Engine) Force(k Kind, force func() error) error {
 	e.watchdog.Verify(key)
 	return err
 }
+
+var seed = maphash.MakeSeed()
+
+// hash returns the hash of a key, for tables of this process.
+func hash(key string) uint64 { return maphash.String(seed, key) }
 
 func boolInt(b bool) int {
 	if b {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"hash/maphash"
 	"sync/atomic"
 	"time"
 
@@ -14,10 +13,8 @@ import (
 // ready to use.
 type forceTimes [1024]atomic.Int64
 
-var hashSeed = maphash.MakeSeed()
-
 func (f *forceTimes) at(key string) *atomic.Int64 {
-	return &f[maphash.String(hashSeed, key)%uint64(len(f))]
+	return &f[hash(key)%uint64(len(f))]
 }
 
 // note stores that a key has just been freed by force.

@@ -62,7 +62,7 @@ func TestGatesForgotten(t *testing.T) {
 func TestGateUnused(t *testing.T) {
 	in(t, func(_ *fake.Driver, e, _ *Engine) {
 		g := e.gate("k")
-		g.sub.waiter = e.hub.Join(nil, "c")
+		g.sub.waiter = e.hub.Join("c")
 		g.rivals.note(2)
 		e.gate("k") // a second use
 		e.leaveGate(g)

@@ -108,13 +108,6 @@ func (h *Hold) Owner() string { return h.owner }
 // Disown ends the hold after the server has said that its owner does not hold the lock.
 func (h *Hold) Disown() { h.e.watchdog.Lose(&h.Watched, h.e.watchdog.Denied(&h.Watched)) }
 
-// longest returns the longest lease that was ever asked for.
-func (h *Hold) longest() time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.life.maxLease
-}
-
 // Loss returns why the hold was lost, or zero if it was not.
 func (h *Hold) Loss() watchdog.Reason {
 	h.mu.Lock()

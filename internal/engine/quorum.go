@@ -98,7 +98,7 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 		}
 		if waiters[0] == nil {
 			for i, w := range wants {
-				waiters[i] = w.Engine.hub.Join(nil, w.Kind.Channels("")...)
+				waiters[i] = w.Engine.hub.Join(w.Kind.Channels("")...)
 				defer waiters[i].Leave()
 			}
 		}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"hash/maphash"
 	"sync/atomic"
 	"time"
 
@@ -38,9 +37,7 @@ type refusal struct {
 	why     string
 }
 
-var refusalSeed = maphash.MakeSeed()
-
-func refusalPlace(key string) uint8 { return uint8(maphash.String(refusalSeed, key)) }
+func refusalPlace(key string) uint8 { return uint8(hash(key)) }
 
 // changes returns the number of changes. It must be called before a request is sent whose
 // answer is passed to add.

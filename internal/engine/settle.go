@@ -56,8 +56,10 @@ func (e *Engine) free(limit time.Duration, owners []*settle.Owner) {
 
 // rests returns what a hold that is not used any more may still have at the server.
 func (h *Hold) rests() settle.Remains {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	left := h.origin.remains
-	left.Until = clock.Now() + h.longest()
+	left.Until = clock.Now() + h.life.maxLease
 	return left
 }
 

@@ -1,9 +1,6 @@
 package engine
 
-import (
-	"hash/maphash"
-	"sync"
-)
+import "sync"
 
 // tokens stores the highest fencing token of each name that this client has locked
 // lately, its floor. The server takes tokens from its clock. If that clock is set back,
@@ -21,13 +18,11 @@ type tokens struct {
 // one. The floors of names that were not locked since then are lost.
 const maxFloors = 4096
 
-var floorSeed = maphash.MakeSeed()
-
 // floor returns the highest token known for a key, or zero.
 func (t *tokens) floor(key string) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.get(maphash.String(floorSeed, key))
+	return t.get(hash(key))
 }
 
 func (t *tokens) get(id uint64) int64 {
@@ -42,7 +37,7 @@ func (t *tokens) get(id uint64) int64 {
 // the clock was set back. Then the token is also above those that other calls of this client
 // have got since.
 func (t *tokens) fence(key string, token, floor int64) int64 {
-	id := maphash.String(floorSeed, key)
+	id := hash(key)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	highest := t.get(id)

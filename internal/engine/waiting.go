@@ -78,7 +78,7 @@ func (a *acquisition) join() bool {
 		if s.grantsOnly = q.Joins() && a.traits.Queue == script.AtServer; !s.grantsOnly {
 			channels = a.k.Channels(a.claim.Owner)
 		}
-		s.waiter = a.e.hub.Join(nil, channels...)
+		s.waiter = a.e.hub.Join(channels...)
 		if q.Joins() {
 			s.grants = s.waiter.JoinGrants(q.GrantChannels(a.claim.Owner)...)
 		}

@@ -34,7 +34,7 @@ type News struct {
 // last of the channels.
 func (w *Waiter) JoinGrants(names ...string) *Grants {
 	g := &Grants{channel: names[len(names)-1]}
-	g.Waiter = w.hub.join(w.wake, nil, g, names)
+	g.Waiter = w.hub.join(&Waiter{wake: w.wake, grants: g}, names)
 	return g
 }
 

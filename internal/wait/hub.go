@@ -90,15 +90,15 @@ type Waiter struct {
 
 // Join returns a new waiter on some channels. A message published after they are
 // Live wakes the waiter, even if it arrives before the waiter receives from
-// Wake. Waiters of several hubs can share wake, a channel with a buffer of one.
-// If wake is nil, the waiter has a channel of its own.
-func (h *Hub) Join(wake chan struct{}, names ...string) *Waiter { return h.join(wake, nil, nil, names) }
+// Wake.
+func (h *Hub) Join(names ...string) *Waiter { return h.join(new(Waiter), names) }
 
-func (h *Hub) join(wake chan struct{}, tap *Tap, grants *Grants, names []string) *Waiter {
-	if wake == nil {
-		wake = make(chan struct{}, 1)
+// join joins a waiter, which has a channel of its own unless it was given one.
+func (h *Hub) join(w *Waiter, names []string) *Waiter {
+	w.hub = h
+	if w.wake == nil {
+		w.wake = make(chan struct{}, 1)
 	}
-	w := &Waiter{hub: h, wake: wake, tap: tap, grants: grants}
 	w.Add(names...)
 	return w
 }
@@ -166,40 +166,35 @@ func (w *Waiter) Forget() {
 
 // Leave removes the waiter. Channels without waiters stay subscribed for a
 // while.
-func (w *Waiter) Leave() {
-	h := w.hub
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, ch := range w.chs {
-		ch.remove(w)
-		if len(ch.waiters) > 0 || h.closed || h.channels[ch.name] != ch {
-			continue
-		}
-		h.removeIdle(ch)
-		ch.idle = time.Now()
-		ch.element = h.idle.PushBack(ch)
-		if h.sweeper == nil {
-			h.sweeper = time.AfterFunc(h.linger, h.sweep)
-		}
-	}
-}
+func (w *Waiter) Leave() { w.leave(true) }
 
 // Drop removes the waiter and unsubscribes its channels at once, if they have no
 // other waiters. Use it for channels that will not be used again.
-func (w *Waiter) Drop() {
+func (w *Waiter) Drop() { w.leave(false) }
+
+func (w *Waiter) leave(linger bool) {
 	h := w.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var gone []string
 	for _, ch := range w.chs {
 		ch.remove(w)
-		if len(ch.waiters) == 0 && h.channels[ch.name] == ch {
-			h.removeIdle(ch)
+		if len(ch.waiters) > 0 || h.closed || h.channels[ch.name] != ch {
+			continue
+		}
+		h.removeIdle(ch)
+		if !linger {
 			delete(h.channels, ch.name)
 			gone = append(gone, ch.name)
+			continue
+		}
+		ch.idle = time.Now()
+		ch.element = h.idle.PushBack(ch)
+		if h.sweeper == nil {
+			h.sweeper = time.AfterFunc(h.linger, h.sweep)
 		}
 	}
-	if len(gone) > 0 && !h.closed {
+	if len(gone) > 0 {
 		h.listener.Unsubscribe(gone...)
 	}
 }

@@ -43,13 +43,13 @@ func TestHub(t *testing.T) {
 		lost, restored := 0, 0
 		h := wait.NewHub(d, time.Second, wait.Callbacks{Lost: func(error) { lost++ }, Restored: func() { restored++ }})
 		defer h.Close()
-		a, other := h.Join(nil, "redisson_lock__channel:{a}"), h.Join(nil, "redisson_lock__channel:{b}")
+		a, other := h.Join("redisson_lock__channel:{a}"), h.Join("redisson_lock__channel:{b}")
 		for _, w := range []*wait.Waiter{a, other} {
 			if !woken(w) || !w.Live() {
 				t.Error("not woken by the confirmation")
 			}
 		}
-		b := h.Join(nil, "redisson_lock__channel:{a}")
+		b := h.Join("redisson_lock__channel:{a}")
 		if woken(b) || !b.Live() {
 			t.Error("woken without a reason, or not live although the channel is")
 		}
@@ -83,7 +83,7 @@ func TestHub(t *testing.T) {
 		if d.Channels() != 2 || !h.Listens("redisson_lock__channel:{a}") {
 			t.Errorf("%d subscriptions while they linger", d.Channels())
 		}
-		again := h.Join(nil, "redisson_lock__channel:{a}")
+		again := h.Join("redisson_lock__channel:{a}")
 		if !again.Live() {
 			t.Error("the lingering subscription was not used")
 		}
@@ -101,9 +101,9 @@ func TestHubClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := fake.New()
 		h := wait.NewHub(d, time.Second, wait.Callbacks{Lost: func(error) {}})
-		h.Join(nil, "c").Leave()
+		h.Join("c").Leave()
 		h.Close()
-		w := h.Join(nil, "c") // a straggler
+		w := h.Join("c") // a straggler
 		if w.Live() {
 			t.Error("live after Close")
 		}
@@ -181,7 +181,7 @@ func TestHubRefused(t *testing.T) {
 		Refused: func(channel string, _ error) { refused = append(refused, channel) },
 	})
 	defer h.Close()
-	bad, good := h.Join(nil, "bad"), h.Join(nil, "good")
+	bad, good := h.Join("bad"), h.Join("good")
 	d.h.Subscribed("good", 1)
 	for range 3 {
 		d.h.Lost([]string{"bad"}, driver.Refused(driver.ServerError("NOPERM no permissions to access a channel")))
@@ -252,17 +252,17 @@ func TestHubSweeps(t *testing.T) {
 		d := &recorder{}
 		h := wait.NewHub(d, time.Second, wait.Callbacks{})
 		defer h.Close()
-		h.Join(nil, "stays")
+		h.Join("stays")
 		var waiters []*wait.Waiter
 		for i := range n {
-			waiters = append(waiters, h.Join(nil, fmt.Sprint("c", i)))
+			waiters = append(waiters, h.Join(fmt.Sprint("c", i)))
 		}
 		for _, w := range waiters {
 			w.Leave()
 		}
 		time.Sleep(500 * time.Millisecond)
-		again := h.Join(nil, "c7")
-		late := h.Join(nil, "late")
+		again := h.Join("c7")
+		late := h.Join("late")
 		late.Leave()
 		time.Sleep(600 * time.Millisecond)
 		synctest.Wait()
@@ -281,7 +281,7 @@ func TestHubSweeps(t *testing.T) {
 			t.Errorf("%d channels are left, want one", len(d.names))
 		}
 		late.Leave() // twice: the channel is gone
-		h.Join(nil, "late")
+		h.Join("late")
 		time.Sleep(time.Hour)
 		if !d.names["late"] {
 			t.Error("a channel was unsubscribed that is waited on")
@@ -296,11 +296,11 @@ func BenchmarkHub(b *testing.B) {
 			h := wait.NewHub(&recorder{}, time.Millisecond, wait.Callbacks{})
 			defer h.Close()
 			for i := range n {
-				h.Join(nil, fmt.Sprint("c", i))
+				h.Join(fmt.Sprint("c", i))
 			}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				h.Join(nil, fmt.Sprint("d", i%1000)).Leave()
+				h.Join(fmt.Sprint("d", i%1000)).Leave()
 			}
 		})
 	}

@@ -33,7 +33,7 @@ const (
 // returns false.
 func (h *Hub) Tap(concerns func(channel, payload string) bool, names ...string) *Tap {
 	t := &Tap{concerns: concerns}
-	t.Waiter = h.join(nil, t, nil, names)
+	t.Waiter = h.join(&Waiter{tap: t}, names)
 	return t
 }
 
