@@ -83,23 +83,39 @@ func (h *Hold) Lost(why watchdog.Reason) {
 	for _, u := range told {
 		u.Lost(why)
 	}
-	if (why == watchdog.NotOwner || why == watchdog.Failover) && h.traits.Queue == script.InOrder { // a part of the permits may be left
-		h.e.settle(h.kind, h.owner, settle.Remains{Until: clock.Now() + most})
-	}
-	if (why == watchdog.Expired || why == watchdog.Unacked) && (unsure || h.traits.Queue == script.Together) { // it may still exist at the server
-		// A renewal without an answer may have extended it at the server. The release
-		// waits until the known lease is over, because the user may still be stopping.
-		end := clock.Now() + h.Tail()
-		o := h.e.settling(h.kind, h.owner, h.origin.remains)
-		o.From, o.Until = end, end+most
-		o.Entry = o.Entry || h.traits.Queue == script.Together // its field lasts as long as others hold the lock
-		h.e.settleOwner(o)
-	}
+	h.settleLost(why, unsure, most)
 	if g != nil {
 		g.setHold(nil)
 		g.give()
 		h.e.leaveGate(g)
 	}
+}
+
+// settleLost settles the owner of a lost hold, if it may have something at the server: what a
+// request brings that arrives late, or a hold that a renewal without an answer has extended, for
+// at most that time.
+func (h *Hold) settleLost(why watchdog.Reason, extended bool, most time.Duration) {
+	left, queue := h.origin.remains, h.traits.Queue
+	late := left.Entry || left.Open
+	from := clock.Now()
+	switch why {
+	case watchdog.NotOwner, watchdog.Failover:
+		if !late && queue != script.InOrder { // otherwise a part of the permits may be left
+			return
+		}
+	case watchdog.Expired, watchdog.Unacked:
+		if !late && !extended && queue != script.Together {
+			return
+		}
+		from += h.Tail()                                    // the user may still be stopping
+		left.Entry = left.Entry || queue == script.Together // its field lasts as long as others hold the lock
+	default:
+		return
+	}
+	left.Until = from + most
+	o := h.e.settling(h.kind, h.owner, left)
+	o.From = from
+	h.e.settleOwner(o)
 }
 
 // Owner returns the name under which the server knows the holder.

@@ -281,3 +281,35 @@ func TestKeepOfOpenRequest(t *testing.T) {
 		d.Fail(nil)
 	})
 }
+
+// The owner of a lost hold is released if a request for it may arrive late: it would queue, and its
+// entry would stay.
+func TestLossOfOpenRequest(t *testing.T) {
+	for name, lose := range map[string]func(d *fake.Driver){
+		"not the owner": func(d *fake.Driver) { d.Delete("k") },
+		"expired":       func(*fake.Driver) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(d *fake.Driver, a, _ *Engine) {
+				var asked atomic.Int32
+				d.Fail(func(driver.Call) error {
+					if asked.Add(1) == 1 {
+						return &driver.Error{Class: driver.Ambiguous, Err: errors.New("no answer")}
+					}
+					return nil
+				})
+				h, u := taken(t, a, Request{Wait: Forever, Lease: 3 * options.Renew})
+				lose(d)
+				time.Sleep(4 * options.Renew)
+				if err := h.Release(u, false); !errors.Is(err, ErrLost) {
+					t.Fatal(err)
+				}
+				time.Sleep(20 * time.Second)
+				if d.Releases() == 0 {
+					t.Error("nothing was released")
+				}
+				d.Fail(nil)
+			})
+		})
+	}
+}

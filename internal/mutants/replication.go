@@ -56,7 +56,7 @@ var replication = []Mutant{
 	},
 	{
 		"an extension on the master only outlives the loss",
-		"internal/engine/hold.go", "(why == watchdog.Expired || why == watchdog.Unacked) &&", "why == watchdog.Expired &&",
+		"internal/engine/hold.go", "	case watchdog.Expired, watchdog.Unacked:\n", "	case watchdog.Expired:\n",
 		"test/topology", "TestStrictRefusesAndGivesBack",
 	},
 	{

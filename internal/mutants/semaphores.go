@@ -124,7 +124,7 @@ var semaphores = []Mutant{
 	},
 	{
 		"a lease that has lost a permit keeps the others",
-		"internal/engine/hold.go", "if (why == watchdog.NotOwner || why == watchdog.Failover) && h.traits.Queue == script.InOrder {", "if false {",
+		"internal/engine/hold.go", "if !late && queue != script.InOrder {", "if !late {",
 		"test/behaviour", "TestPermitsRestComesBack",
 	},
 	{

@@ -209,6 +209,11 @@ var sets = []Mutant{
 		"internal/settle", "TestAgain",
 	},
 	{
+		"a request of a lost lease that arrives late leaves an entry",
+		"internal/engine/hold.go", "late := left.Entry || left.Open\n", "late := false\n",
+		"internal/engine", "TestLossOfOpenRequest",
+	},
+	{
 		"without a right to the queue, Close frees nothing",
 		"internal/settle/now.go", "case o.tries > 0:", "case o.tries > 0 || o.unqueued:",
 		"internal/settle", "TestCloseAndNow",
