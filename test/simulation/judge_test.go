@@ -220,7 +220,7 @@ func (w *world) took(c *call, l *holdfast.Lease) *lease {
 		}
 		if c.fixed && len(c.objects) == 1 && !p.kind.shared && !o.votes && w.plan.profile.setting == steady {
 			x := p.owners[0]
-			x.most = clock.Now() + c.lease + 200*time.Millisecond // a verification takes up to 100 ms to arrive
+			x.most = clock.Now() + max(c.lease, c.atLeast) + 200*time.Millisecond // a verification takes up to 100 ms to arrive
 			if x.until > x.most && !x.late {
 				w.failf("P6", "%s has a lease time, and got %v more", x.name, x.until-x.most)
 			}
@@ -255,7 +255,7 @@ func (w *world) judgeGrant(l *lease) {
 		return
 	}
 	x := l.parts[0].owners[0]
-	if s := x.server; w.options.Replication.Mode != holdfast.Async && s == w.net.master && s.replicas > 0 && !s.wasCut && s.has < x.write {
+	if s := x.server; w.options.Replication.Mode != holdfast.Async && s == w.net.master && s.replicas > 0 && !s.wasCut && s.has < x.write && !x.forced {
 		w.failf("P1", "%v has a lock that the replica does not have", l.call)
 	}
 	since, _, calm := l.call.process.links[0].calmSince(w.net.master)

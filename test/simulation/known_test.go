@@ -61,3 +61,26 @@ func TestKnown(t *testing.T) {
 		})
 	}
 }
+
+// Schedules that have broken a promise break none any more.
+func TestFixed(t *testing.T) {
+	oneProcessor(t)
+	for name, plan := range map[string]string{
+		"a request that arrives after the lease is lost leaves an entry in the queue": "crowd:20715",
+
+		// These were mistakes of the judge.
+		"a lease stays for longer than its lease time, because its client is closed":          "stays:176/0,1,2,1/0,7",
+		"a copy of a request acquires again what was freed by force":                          "strict:4790/2,1/1,6,7,8,9",
+		"after a failover, a release grants a lock to its holder for less than the old lease": "weak:23493",
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := parsePlan(plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w := schedule(t, p); w.unknown() != nil {
+				t.Error(w)
+			}
+		})
+	}
+}

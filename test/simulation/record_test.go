@@ -60,6 +60,7 @@ type owner struct {
 	least    time.Time     // it stays until then at least
 	process  *process      // whose owner it is; nil: unknown
 	number   int           // of the server, and of the client of that process
+	forced   bool          // it was freed by force, and a copy of its request may have been granted after that
 	denied   time.Time     // when the client was told that the owner does not hold the lock; zero if it was not
 	late     bool          // one of its requests took long to arrive, or came twice
 	released time.Time     // when a server has first executed its release
@@ -256,6 +257,7 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 			if h.count > 1 && !x.entered && named(c, h.id) {
 				w.failf("P6", "%s has %s %d times, and was not entered again", x.name, o.name, h.count)
 			}
+			whole := clock.Now()+h.left >= x.until // as much as any server has promised
 			x.until = max(x.until, clock.Now()+h.left)
 			if was != nil && !h.end.After(was.end) {
 				continue
@@ -269,8 +271,10 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 			if late { // its call may be over: it is freed at the latest with its lease
 				x.ends = x.until
 			}
-			if s == s.network.master {
+			if s == s.network.master && whole {
 				x.broken, x.gone = "", time.Time{}
+			} else if s == s.network.master {
+				x.gone = time.Time{}
 			} else if w.plan.profile.setting != strict {
 				x.broken, x.bound = "a replaced master has granted it", w.toldAtOnce()
 			}
@@ -300,7 +304,7 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 			}
 			forced := strings.HasSuffix(c.Script.Name, "_force")
 			if forced {
-				x.broken, x.bound = "it was freed by force", w.toldByRenewal()
+				x.broken, x.bound, x.forced = "it was freed by force", w.toldByRenewal(), true
 				if x.process != nil && x.process.number == client && !late {
 					x.bound = w.toldAtOnce() // the client verifies its own leases
 				}
