@@ -8,7 +8,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -21,40 +21,13 @@ type Quorum struct {
 	Need    int
 	Limit   time.Duration // how long each server may take to answer
 
-	open []openCalls // by server
-}
-
-// openCalls are the calls to one server that have no answer yet.
-type openCalls struct {
-	mu   sync.Mutex
-	sent []time.Duration // when they were sent, the oldest first
-}
-
-// begin notes a new call. It returns false if an earlier call is overdue: the server is
-// not asked again before it has answered that call.
-func (o *openCalls) begin(limit time.Duration) (sent time.Duration, ok bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	now := clock.Early()
-	if len(o.sent) > 0 && now-o.sent[0] > limit {
-		return 0, false
-	}
-	o.sent = append(o.sent, now)
-	return now, true
-}
-
-// end notes the answer to a call.
-func (o *openCalls) end(sent time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	i := slices.Index(o.sent, sent)
-	o.sent = slices.Delete(o.sent, i, i+1)
+	overdue []atomic.Int32 // by server: how many calls have no answer yet, after the limit
 }
 
 // NewQuorum returns a quorum that needs more than half of that many servers. Clients for
 // n of them are available.
 func NewQuorum(servers, n int, limit time.Duration) *Quorum {
-	return &Quorum{Servers: servers, Need: servers/2 + 1, Limit: limit, open: make([]openCalls, n)}
+	return &Quorum{Servers: servers, Need: servers/2 + 1, Limit: limit, overdue: make([]atomic.Int32, n)}
 }
 
 // stragglerTime is the minimum extra wait for stragglers after a quorum. A lease on more
@@ -256,11 +229,11 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 	begun := clock.Early()
 	for i, w := range wants {
 		w.Hold = nil
-		sent, ok := q.open[i].begin(q.Limit)
-		if !ok {
+		if q.overdue[i].Load() > 0 { // it is not asked again before it has answered
 			votes <- vote{i: i, err: errNoAnswer}
 			continue
 		}
+		late := time.AfterFunc(q.Limit, func() { q.overdue[i].Add(1) })
 		go func() {
 			v := vote{i: i}
 			place := w.Engine.d.Place(w.Kind.Ref("").Key)
@@ -268,7 +241,9 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 			if v.err == nil {
 				v.h, v.err = w.Engine.Acquire(calls, w.Kind, once, w.User)
 			}
-			q.open[i].end(sent)
+			if !late.Stop() {
+				q.overdue[i].Add(-1)
+			}
 			votes <- v
 		}()
 	}
