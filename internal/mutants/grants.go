@@ -211,7 +211,12 @@ var grants = []Mutant{
 	},
 	{
 		"permits that a release has granted stay free",
-		"internal/script/lua/lib/share.lua", "  redis.call('decrby', KEYS[1], n)\n", "",
+		"internal/script/lua/lib/share.lua", "  redis.call('decrby', KEYS[1], #ids)\n", "",
+		"internal/script", "TestQueued$",
+	},
+	{
+		"permits are lost that a late request has taken before a release grants them",
+		"internal/script/lua/lib/share.lua", "return #ids end", "return #ids, redis.call('decrby', KEYS[1], n - #ids) end",
 		"internal/script", "TestQueued$",
 	},
 	{

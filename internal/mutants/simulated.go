@@ -294,6 +294,7 @@ var notSimulated = map[string][]string{
 		"what is left is not settled without a right to the queue",
 	},
 	"added since the last search": {
+		"permits are lost that a late request has taken before a release grants them",
 		"a request of a lost lease that arrives late leaves an entry",
 		"a release of permits ends at its bound and tells none",
 		"a look for many permits does not grant the free ones to others",

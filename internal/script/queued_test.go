@@ -451,6 +451,20 @@ var queuedRows = []row{
 		heard: "c:1 token 512 3 on line:c",
 	},
 	{
+		title: "permits pass/to one that has them by a late request",
+		given: []string{"SET N 0", "ZADD timeout +60 a:1.0 +60 c:1.0", "ZADD line 2 c:1:permits1"},
+		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
+		state: []string{"N string 1", "timeout zset c:1.0+60s"},
+		heard: "c:1 token 3000 2 on line:c",
+	},
+	{
+		title: "permits pass/to one that has a part of them for a moment",
+		given: []string{"SET N 1", "ZADD timeout +60 a:1.0 +1 c:1.0", "ZADD line 2 c:1:permits2"},
+		do:    passOf(queuedLeased(1), 1), reply: "1", again: "0",
+		state: []string{"N string 1", "timeout zset c:1.0+3s c:1.1+3s"},
+		heard: "c:1 token 3000 2 on line:c",
+	},
+	{
 		title: "permits pass/left free",
 		given: []string{"SET N 0", "ZADD timeout +60 a:1.0", "ZADD line 2 c:1:permits1"},
 		do:    passOf(queuedLeased(1), 0), reply: "1", again: "0",

@@ -67,6 +67,7 @@ func TestFixed(t *testing.T) {
 	oneProcessor(t)
 	for name, plan := range map[string]string{
 		"a request that arrives after the lease is lost leaves an entry in the queue": "crowd:20715",
+		"a release grants permits again that a late request has taken":                "permits:1331",
 
 		// These were mistakes of the judge.
 		"a lease stays for longer than its lease time, because its client is closed":          "stays:176/0,1,2,1/0,7",

@@ -244,6 +244,7 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 				}
 			}
 		}
+		w.judgePermits(client, s, c, o)
 		w.judgeOrder(s, c, o, after)
 		w.judgeQueue(s, o)
 		for _, h := range after {
@@ -316,6 +317,16 @@ func (w *world) executed(client int, s *server, c driver.Call, r driver.Result, 
 	}
 	w.judge()
 	w.judgeFree()
+}
+
+// judgePermits judges that a script keeps the number of permits.
+func (w *world) judgePermits(client int, s *server, c driver.Call, o *object) {
+	if o.capacity == 0 || s.number("EXISTS", o.name) == 0 {
+		return
+	}
+	if free, leased := s.number("GET", o.name), s.number("ZCARD", "{"+o.name+"}:timeout"); free+leased != int64(o.capacity) {
+		w.failf("P6", "after %s of client %d, %d of %d permits are free and %d leased", c.Script.Name, client, free, o.capacity, leased)
+	}
 }
 
 // named reports whether a call names an owner.

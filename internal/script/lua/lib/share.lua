@@ -6,21 +6,26 @@
 local MOST = 16  -- permits that a call grants to one client; a client that wants more is told to ask
 local READ = 256 -- entries that a call reads at most
 
--- grant takes permits for an owner and tells its client. It returns false if the user may not publish on its channel.
+-- grant takes permits for an owner and tells its client. It returns how many it has taken: a late copy of a request may have taken some
+-- already. It returns false if the user may not publish on the channel of the client.
 local function grant(publish, client, owner, n, ms, score)
   local time = redis.call('time')
-  local ids = {}
+  local ends, ids = time[1] * 1000 + math.floor(time[2] / 1000) + ms, {}
   for i = 1, n do
     local hex = string.sub(redis.sha1hex(owner .. ':' .. i - 1), 1, 32)
-    ids[i] = string.gsub(hex, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
-    redis.call('zadd', KEYS[2], time[1] * 1000 + math.floor(time[2] / 1000) + ms, ids[i])
+    local id = string.gsub(hex, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
+    if redis.call('zadd', KEYS[2], 'nx', ends, id) == 1 then
+      ids[#ids + 1] = id
+    elseif tonumber(redis.call('zscore', KEYS[2], id)) < ends then
+      redis.call('zadd', KEYS[2], ends, id)
+    end
   end
-  redis.call('decrby', KEYS[1], n)
+  redis.call('decrby', KEYS[1], #ids)
   local ttl = redis.call('pttl', KEYS[1])
   if ttl > 0 then redis.call('pexpire', KEYS[2], ttl) end
-  if announce(publish, client, owner, string.format('%.0f', time[1] * 1000000 + time[2]), ms, score) then return true end
-  redis.call('zrem', KEYS[2], unpack(ids))
-  redis.call('incrby', KEYS[1], n)
+  if announce(publish, client, owner, string.format('%.0f', time[1] * 1000000 + time[2]), ms, score) then return #ids end
+  if #ids > 0 then redis.call('zrem', KEYS[2], unpack(ids)) end
+  redis.call('incrby', KEYS[1], #ids)
   return false
 end
 
@@ -59,10 +64,10 @@ local function share(free, at, publish, lot)
       elseif n > MOST or free_for_all(others, 0, lot) then
         told(publish, client, '')
         return free, others, true
-      elseif fails(redis.pcall('zrem', queue, member)) or not grant(publish, client, owner, n, ms, entry[2]) then
-        return free, others, true
       else
-        free, moved = free - n, moved or at == 0
+        local taken = not fails(redis.pcall('zrem', queue, member)) and grant(publish, client, owner, n, ms, entry[2])
+        if not taken then return free, others, true end
+        free, moved = free - taken, moved or at == 0
       end
     end
   end
