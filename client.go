@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/access"
 	"github.com/holdfast-go/holdfast/internal/asynclog"
 	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/engine"
@@ -188,7 +189,7 @@ func (m ReplicationMode) String() string {
 const (
 	minLease   = 10 * time.Millisecond
 	minRenewed = 100 * time.Millisecond // of a lease that is renewed
-	maxLease   = 10 * 365 * 24 * time.Hour
+	maxLease   = access.MaxTime
 )
 
 func (o Options) withDefaults() Options {

@@ -53,12 +53,10 @@
 //   - A [Latch] waits until a number of steps are done.
 //   - A [RateLimiter] limits how many permits are granted per interval.
 //   - An [Election] chooses one process as the leader.
-//   - An [IDGenerator] and a [TimeID] generate unique numbers.
-//   - An [AtomicLong] and a [Bucket] are shared values.
 //
-// Each of these, and each lock on a single name, has a method Object. It returns
-// an [Object], which manages the keys on the server. All kinds share one
-// namespace: do not use the same name for a semaphore and a counter.
+// Package object has shared values: a number, a value of any type, and unique numbers. It
+// also manages the keys of locks and other synchronizers on the server. All kinds share
+// one namespace: do not use the same name for a semaphore and a counter.
 //
 // # Guarantees
 //

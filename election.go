@@ -8,6 +8,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/access"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -233,9 +234,9 @@ func (e *Election) Observe(ctx context.Context, opts ...WaitOption) iter.Seq2[Le
 	}
 }
 
-// Object returns the election as an object. Deleting it deposes the leader.
-func (e *Election) Object() *Object {
-	o := e.asObject()
-	o.free = e.Depose
-	return o
+// managed returns the election with its keys. Deleting it deposes the leader.
+func (e *Election) managed() access.Managed {
+	m := e.named.managed()
+	m.Free = e.Depose
+	return m
 }

@@ -72,24 +72,9 @@ var (
 	// call wanted permits of does not exist, the error also matches ErrNotAcquired.
 	ErrNotFound = engine.ErrNotFound
 
-	// ErrCodec means that a [Codec] could not encode a value, in which case
-	// nothing was sent, or could not decode the value on the server. The value
-	// may be of another type or from another codec. The text does not contain
-	// the value.
-	ErrCodec = errors.New("codec")
-
 	// ErrUnsupported means that this kind of object does not support the
 	// operation. The text says what to use instead. Nothing was sent.
 	ErrUnsupported = errors.New("not supported")
-
-	// ErrDump means that the argument of [Object.Restore] is not a dump of this
-	// kind of object, or that the dump is damaged. Nothing was changed.
-	ErrDump = errors.New("not a dump of this kind of object")
-
-	// ErrNoEvents means that the server does not publish the events that
-	// [Object.Listen] needs, or does not show whether it does. The text says
-	// which setting to change.
-	ErrNoEvents = engine.ErrNoEvents
 
 	// ErrClosed means that the client is closed.
 	ErrClosed = engine.ErrClosed

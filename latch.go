@@ -40,7 +40,7 @@ func (l *Latch) TrySet(ctx context.Context, count int) (bool, error) {
 
 // Reset sets the count, whether the latch is open or closed. Processes that wait
 // for a closed latch then wait for the new count. To open a latch, delete its
-// [Latch.Object].
+// object.Of(latch).
 func (l *Latch) Reset(ctx context.Context, count int) error {
 	if err := checkCount("the count", count, 1); err != nil {
 		return l.fail("reset", err)
@@ -87,7 +87,3 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 	})
 	return n, err
 }
-
-// Object returns the latch as an object. The latch is open when it is deleted or has
-// expired.
-func (l *Latch) Object() *Object { return l.asObject() }

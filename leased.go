@@ -205,11 +205,6 @@ func (s *LeasedSemaphore) RemainingID(ctx context.Context, id string) (time.Dura
 	return seen.TTL, err
 }
 
-// Object returns the semaphore and its permits as an object. If it is deleted
-// or renamed, or if it expires, the holders lose their permits. They notice it
-// at their next renewal.
-func (s *LeasedSemaphore) Object() *Object { return s.asObject() }
-
 func parseIDs(ids []string) (row string, err error) {
 	if len(ids) == 0 || len(ids) > maxPermits {
 		return "", invalid("%d permit ids: pass between 1 and %d", len(ids), maxPermits)

@@ -55,7 +55,7 @@ func (o *named) ready(ctx context.Context) error {
 }
 
 // errZero is the error of every call on a zero value.
-var errZero = invalid("this is a zero value: make it with a method of Client, or of Redlock")
+var errZero = invalid("this is a zero value: make it with its constructor")
 
 func checkContext(ctx context.Context) error {
 	if ctx == nil {
@@ -231,14 +231,6 @@ func (o *named) count(ctx context.Context, op string, call, later engine.Order) 
 func checkCount(what string, n, least int) error {
 	if n < least || n > math.MaxInt32 {
 		return invalid("%s is %d: choose between %d and %d", what, n, least, math.MaxInt32)
-	}
-	return nil
-}
-
-// checkTTL checks the time for which something is to exist.
-func checkTTL(d time.Duration) error {
-	if d != 0 && (d < time.Millisecond || d > maxLease) {
-		return invalid("the TTL is %v: choose between 1ms and %v, or 0 for no end", d, maxLease)
 	}
 	return nil
 }

@@ -320,7 +320,3 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 		return err
 	})
 }
-
-// Object returns the limiter as an object, with the data that all clients share
-// and the data of this client.
-func (l *RateLimiter) Object() *Object { return l.asObject() }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/access"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -144,12 +145,14 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 	return w.force(ctx, w.wire, func(ctx context.Context) (bool, error) { return w.wire.Force(ctx, w.client.driver) })
 }
 
-// Object returns the mutex as an object.
-func (m *RWMutex) Object() *Object {
-	o := m.write.asObject()
-	o.kind = "read/write mutex"
-	o.deep = "each reader has its own keys: use RWMutex.State"
-	o.free = func(ctx context.Context) (bool, error) {
+// managed returns the mutex with its keys. Deleting it frees it from the writer and all readers.
+func (m *RWMutex) managed() access.Managed {
+	o := m.write.managed()
+	both := m.write.named
+	both.kind = "read/write mutex"
+	o.Named = (*inside)(&both)
+	o.Deep = "each reader has its own keys: use RWMutex.State"
+	o.Free = func(ctx context.Context) (bool, error) {
 		written, err := m.ForceUnlock(ctx)
 		if err != nil {
 			return false, err

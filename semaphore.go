@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/access"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -161,14 +162,11 @@ func (s *Semaphore) Available(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// Object returns the semaphore as an object.
-func (s *Semaphore) Object() *Object { return s.asObject() }
-
 // trySet sets the number of permits of a semaphore that does not exist.
 func trySet(ctx context.Context, o *named, permits int, ttl time.Duration) (bool, error) {
 	err := checkCount("the number of permits", permits, 0)
 	if err == nil {
-		err = checkTTL(ttl)
+		err = access.CheckTTL(ttl)
 	}
 	if err != nil {
 		return false, o.fail("set", err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/access"
 )
 
 // A State is the state of a lock at the server at one moment.
@@ -73,9 +74,9 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	return m.force(ctx, m.wire, func(ctx context.Context) (bool, error) { return m.wire.Force(ctx, m.client.driver, "") })
 }
 
-// Object returns the mutex as an object. Deleting it frees the mutex.
-func (m *Mutex) Object() *Object {
-	o := m.asObject()
-	o.free = m.ForceUnlock
+// managed returns the mutex with its keys. Deleting it frees the mutex.
+func (m *Mutex) managed() access.Managed {
+	o := m.named.managed()
+	o.Free = m.ForceUnlock
 	return o
 }

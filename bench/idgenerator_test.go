@@ -4,13 +4,13 @@ import (
 	"context"
 	"testing"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
-func newIDs(tb testing.TB) *holdfast.IDGenerator {
-	g := locktest.Open(tb, redistest.Start(tb).URL()).IDGenerator("g")
+func newIDs(tb testing.TB) *object.IDGenerator {
+	g := object.NewIDGenerator(locktest.Open(tb, redistest.Start(tb).URL()), "g")
 	if _, err := g.TryInit(context.Background(), 1, 1<<31-1); err != nil {
 		tb.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // A lease of 30 s that is not renewed expires, in no time.
@@ -152,7 +153,7 @@ func TestWatchDoesNotWait(t *testing.T) {
 		c := holdfasttest.NewClient(t)
 		seen := make(chan struct{}, 2)
 		go func() {
-			for range holdfast.NewBucket(c, "bucket", holdfast.StringCodec{}).Watch(t.Context()) {
+			for range object.NewBucket(c, "bucket", object.StringCodec{}).Watch(t.Context()) {
 				seen <- struct{}{}
 			}
 		}()

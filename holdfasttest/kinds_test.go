@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // inBubble runs a test in faked time, with two clients of a server.
@@ -109,25 +110,25 @@ func TestSynchronizers(t *testing.T) {
 		}
 		check("election", second.Release(ctx))
 
-		n, err := a.AtomicLong("n").Add(ctx, 41)
+		n, err := object.NewAtomicLong(a, "n").Add(ctx, 41)
 		check("number", err)
-		if m, err := b.AtomicLong("n").Add(ctx, 1); err != nil || m != n+1 {
+		if m, err := object.NewAtomicLong(b, "n").Add(ctx, 1); err != nil || m != n+1 {
 			t.Errorf("%d, %v", m, err)
 		}
-		value := holdfast.NewBucket(a, "v", holdfast.StringCodec{})
+		value := object.NewBucket(a, "v", object.StringCodec{})
 		check("bucket", value.Set(ctx, "x", time.Minute))
 		events, stop := context.WithTimeout(ctx, time.Hour)
 		defer stop()
 		for e, err := range value.Object().Listen(events) {
 			check("listen", err)
-			if e.Kind != holdfast.EventExpired {
+			if e.Kind != object.EventExpired {
 				t.Errorf("%+v", e)
 			}
 			break
 		}
 		seen := make(map[int64]bool)
 		for range 100 {
-			id, err := a.IDGenerator("id").Next(ctx)
+			id, err := object.NewIDGenerator(a, "id").Next(ctx)
 			check("id", err)
 			if seen[id] {
 				t.Errorf("%d twice", id)

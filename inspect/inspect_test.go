@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // Listing all locks and inspecting a single lock both show the right kind.
@@ -107,7 +108,7 @@ func TestNotListed(t *testing.T) {
 	must(c.LeasedSemaphore("leased").TrySet(ctx, 3, 0))(t)
 	must(c.RateLimiter("limiter").TrySetRate(ctx, holdfast.Rate{Permits: 10, Per: time.Minute}))(t)
 	must(c.RateLimiter("limiter").Allow(ctx))(t)
-	must(c.TimeID("ids").Next(ctx))(t)
+	must(object.NewTimeID(c, "ids").Next(ctx))(t)
 	must(c.Latch("latch").TrySet(ctx, 1))(t)
 	s.Do(t, "HSET", "user:1", "name", "Ann", "mail", "a@b")
 	s.Do(t, "HSET", "visits", "user:42", "7")

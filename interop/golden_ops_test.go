@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
+	goobject "github.com/holdfast-go/holdfast/object"
 )
 
 // lock acquires a lock. A lease of 0 is renewed. The method is that of Redisson, such as "lock"
@@ -99,30 +101,30 @@ func same[T any](c call, f func(T) (any, error)) op {
 }
 
 // asObject returns an operation on any object.
-func asObject(c call, f func(o *holdfast.Object, g *goSide) (any, error)) op {
+func asObject(c call, f func(o *goobject.Object, g *goSide) (any, error)) op {
 	return op{java: c, golang: func(g *goSide) (any, error) {
 		thing := g.object
 		if thing == nil {
 			thing = g.locker("")
 		}
-		return f(thing.(interface{ Object() *holdfast.Object }).Object(), g)
+		return f(locktest.ObjectOf(thing), g)
 	}}
 }
 
 func expire(seconds int) op {
-	return asObject(java("expire", fmt.Sprintf("PT%dS", seconds)), func(o *holdfast.Object, _ *goSide) (any, error) {
+	return asObject(java("expire", fmt.Sprintf("PT%dS", seconds)), func(o *goobject.Object, _ *goSide) (any, error) {
 		return o.Expire(bg, time.Duration(seconds)*time.Second)
 	})
 }
 
 var (
-	persist = asObject(java("clearExpire"), func(o *holdfast.Object, _ *goSide) (any, error) {
+	persist = asObject(java("clearExpire"), func(o *goobject.Object, _ *goSide) (any, error) {
 		return o.Persist(bg)
 	})
-	remove = asObject(java("delete"), func(o *holdfast.Object, _ *goSide) (any, error) {
+	remove = asObject(java("delete"), func(o *goobject.Object, _ *goSide) (any, error) {
 		return o.Delete(bg)
 	})
-	rename = asObject(java("rename", other(":new")), func(o *holdfast.Object, g *goSide) (any, error) {
+	rename = asObject(java("rename", other(":new")), func(o *goobject.Object, g *goSide) (any, error) {
 		return nil, o.Rename(bg, other(":new").of(&g.on))
 	})
 )

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	goobject "github.com/holdfast-go/holdfast/object"
 )
 
 var recordings = append(lockScripts, valueScripts...)
@@ -16,14 +17,14 @@ type (
 	leased    = *holdfast.LeasedSemaphore
 	latch     = *holdfast.Latch
 	rates     = *holdfast.RateLimiter
-	generator = *holdfast.IDGenerator
-	long      = *holdfast.AtomicLong
-	text      = *holdfast.Bucket[string]
+	generator = *goobject.IDGenerator
+	long      = *goobject.AtomicLong
+	text      = *goobject.Bucket[string]
 )
 
 func newSemaphore(c *holdfast.Client, n string) any { return c.Semaphore(n) }
 func newPermits(c *holdfast.Client, n string) any   { return c.LeasedSemaphore(n) }
-func newIDs(c *holdfast.Client, n string) any       { return c.IDGenerator(n) }
+func newIDs(c *holdfast.Client, n string) any       { return goobject.NewIDGenerator(c, n) }
 
 var valueScripts = []*script{
 	{name: "semaphore", java: getter("getSemaphore"), golang: newSemaphore, era: true, deviates: []*deviation{markKey}, steps: []step{
@@ -92,7 +93,7 @@ var valueScripts = []*script{
 		{does: "the first id", op: nextID},
 		{does: "it is deleted", op: remove},
 	}},
-	{name: "long", java: getter("getAtomicLong"), golang: func(c *holdfast.Client, n string) any { return c.AtomicLong(n) }, deviates: []*deviation{markKey}, steps: []step{
+	{name: "long", java: getter("getAtomicLong"), golang: func(c *holdfast.Client, n string) any { return goobject.NewAtomicLong(c, n) }, deviates: []*deviation{markKey}, steps: []step{
 		{does: "7 is stored", op: same(java("set", 7), func(a long) (any, error) { return nil, a.Store(bg, 7) })},
 		{does: "it is to end in 60 s", op: expire(60)},
 		{does: "−10 is added", op: same(java("addAndGet", -10), func(a long) (any, error) { return a.Add(bg, -10) })},
@@ -102,7 +103,7 @@ var valueScripts = []*script{
 		{does: "it is taken away", op: same(java("getAndDelete"), func(a long) (any, error) { return a.LoadAndDelete(bg) })},
 		{does: "0 becomes 1", op: same(java("compareAndSet", 0, 1), func(a long) (any, error) { return a.CompareAndSwap(bg, 0, 1) })},
 	}},
-	{name: "bucket", java: stringBucket, golang: func(c *holdfast.Client, n string) any { return holdfast.NewBucket(c, n, holdfast.StringCodec{}) }, deviates: []*deviation{markKey, valueTold}, steps: []step{
+	{name: "bucket", java: stringBucket, golang: func(c *holdfast.Client, n string) any { return goobject.NewBucket(c, n, goobject.StringCodec{}) }, deviates: []*deviation{markKey, valueTold}, steps: []step{
 		{does: "it is not set, because it does not exist", op: same(java("setIfExists", "zero"), func(b text) (any, error) { return b.SetIfExists(bg, "zero", 0) })},
 		{does: "it is set", op: same(java("set", "größer"), func(b text) (any, error) { return nil, b.Set(bg, "größer", 0) })},
 		{does: "it is set for 60 s", op: same(java("set", "two", 60, "SECONDS"), func(b text) (any, error) { return nil, b.Set(bg, "two", time.Minute) })},

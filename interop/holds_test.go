@@ -36,7 +36,7 @@ func (p *javaParty) view(tb testing.TB) view {
 func (p *goParty) view(tb testing.TB) view {
 	tb.Helper()
 	ctx, lock := context.WithoutCancel(p.context()), p.lock.(visible)
-	ttl, err := lock.Object().TTL(ctx)
+	ttl, err := locktest.ObjectOf(lock).TTL(ctx)
 	if errors.Is(err, holdfast.ErrNotFound) {
 		ttl, err = -2*time.Millisecond, nil // the value of PTTL, which Redisson returns
 	}

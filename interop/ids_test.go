@@ -5,8 +5,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/interop"
+	goobject "github.com/holdfast-go/holdfast/object"
 )
 
 // The generators of both sides never return the same id, whichever side has initialized
@@ -16,23 +16,23 @@ func TestIDsOfFleet(t *testing.T) {
 	ctx := context.Background()
 	for _, test := range []struct {
 		name        string
-		init        func(t *testing.T, java object, golang *holdfast.IDGenerator)
+		init        func(t *testing.T, java object, golang *goobject.IDGenerator)
 		first, last int64 // range of valid ids
 	}{
-		{"Java begins", func(t *testing.T, java object, golang *holdfast.IDGenerator) {
+		{"Java begins", func(t *testing.T, java object, golang *goobject.IDGenerator) {
 			java.says(t, true, "tryInit", first, block)
 			gives(t, false)(golang.TryInit(ctx, 1, 1))
 		}, first, first + 2*each*draws + 2*block},
-		{"Go begins", func(t *testing.T, java object, golang *holdfast.IDGenerator) {
+		{"Go begins", func(t *testing.T, java object, golang *goobject.IDGenerator) {
 			gives(t, true)(golang.TryInit(ctx, first, block))
 			java.says(t, false, "tryInit", 1, 1)
 		}, first, first + 2*each*draws + 2*block},
-		{"neither initializes", func(*testing.T, object, *holdfast.IDGenerator) {}, 1, 10000}, // blocks of 5000
+		{"neither initializes", func(*testing.T, object, *goobject.IDGenerator) {}, 1, 10000}, // blocks of 5000
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			r, n := newFixture(t, interop.Current), name(t)
-			java, golang := r.java.get(t, "getIdGenerator", n), r.golang.IDGenerator(n)
+			java, golang := r.java.get(t, "getIdGenerator", n), goobject.NewIDGenerator(r.golang, n)
 			test.init(t, java, golang)
 			var mu sync.Mutex
 			drawn := map[int64]string{}
@@ -84,7 +84,7 @@ func TestIDsHalfBegun(t *testing.T) {
 	t.Parallel()
 	ctx, r := t.Context(), newFixture(t, interop.Current)
 	n := name(t)
-	java, golang := r.java.get(t, "getIdGenerator", n), r.golang.IDGenerator(n)
+	java, golang := r.java.get(t, "getIdGenerator", n), goobject.NewIDGenerator(r.golang, n)
 	r.server.Do(t, "SET", n, "500")
 	gives(t, false)(golang.TryInit(ctx, 1, 10))
 	java.says(t, true, "tryInit", 1, 10) // sets the other half

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/interop"
+	goobject "github.com/holdfast-go/holdfast/object"
 )
 
 // Both sides count down the same latch.
@@ -41,7 +42,7 @@ func TestLatchCounts(t *testing.T) {
 		gives(t, 0)(golang.Count(ctx))
 		gives(t, 0)(golang.CountDown(ctx))
 		java.says(t, 0, "getCount")
-		gives(t, false)(golang.Object().Exists(ctx))
+		gives(t, false)(goobject.Of(golang).Exists(ctx))
 	})
 }
 
@@ -104,7 +105,7 @@ func TestLatchDeleted(t *testing.T) {
 					if who == "Java" {
 						java.says(t, true, "delete")
 					} else {
-						gives(t, true)(golang.Object().Delete(ctx))
+						gives(t, true)(goobject.Of(golang).Delete(ctx))
 					}
 				})
 				select {

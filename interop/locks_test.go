@@ -118,7 +118,6 @@ type visible interface {
 	IsLocked(ctx context.Context) (bool, error)
 	HoldCount(ctx context.Context) (int, error)
 	ForceUnlock(ctx context.Context) (bool, error)
-	Object() *holdfast.Object
 }
 
 // must returns the value of a call and fails the test on an error.

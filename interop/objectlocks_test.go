@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/interop"
+	goobject "github.com/holdfast-go/holdfast/object"
 )
 
 // Go can inspect a lock that Java holds as an object without changing it, and can delete it.
@@ -17,7 +18,7 @@ func TestLockOfJavaAsObject(t *testing.T) {
 		t.Parallel()
 		ctx, r := t.Context(), newFixture(t, release)
 		n := name(t)
-		mutex, golang := r.java.get(t, "getLock", n), r.golang.Mutex(n).Object()
+		mutex, golang := r.java.get(t, "getLock", n), goobject.Of(r.golang.Mutex(n))
 		gives(t, false)(golang.Exists(ctx))
 		mutex.do(t, n, "lock", 1, "MINUTES")
 		gives(t, true)(golang.Exists(ctx))
@@ -163,7 +164,7 @@ func TestElectionAsLock(t *testing.T) {
 func TestTimeIDAsMap(t *testing.T) {
 	t.Parallel()
 	ctx, r, n := t.Context(), newFixture(t, interop.Current), name(t)
-	id, err := r.golang.TimeID(n).Next(ctx)
+	id, err := goobject.NewTimeID(r.golang, n).Next(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/interop"
+	goobject "github.com/holdfast-go/holdfast/object"
 )
 
 // objects lists the objects that both sides have and that are not locks. fill creates all of
@@ -19,17 +20,17 @@ var objects = []struct {
 	since  interop.Release
 	keys   int
 	first  string // methods of Redisson that handle only the key with the name
-	golang func(c *holdfast.Client, n string) *holdfast.Object
+	golang func(c *holdfast.Client, n string) *goobject.Object
 	fill   func(t *testing.T, java object)
 }{
 	{
 		"semaphore", "getSemaphore", interop.Era, 1, "",
-		func(c *holdfast.Client, n string) *holdfast.Object { return c.Semaphore(n).Object() },
+		func(c *holdfast.Client, n string) *goobject.Object { return goobject.Of(c.Semaphore(n)) },
 		func(t *testing.T, java object) { java.says(t, true, "trySetPermits", 3) },
 	},
 	{
 		"leased semaphore", "getPermitExpirableSemaphore", interop.Era, 2, " rename renamenx move unlink ",
-		func(c *holdfast.Client, n string) *holdfast.Object { return c.LeasedSemaphore(n).Object() },
+		func(c *holdfast.Client, n string) *goobject.Object { return goobject.Of(c.LeasedSemaphore(n)) },
 		func(t *testing.T, java object) {
 			java.says(t, true, "trySetPermits", 3)
 			java.do(t, "", "acquire", 1, "HOURS")
@@ -37,7 +38,7 @@ var objects = []struct {
 	},
 	{
 		"rate limiter", "getRateLimiter", interop.Current, 3, " rename renamenx copy copyAndReplace move unlink ",
-		func(c *holdfast.Client, n string) *holdfast.Object { return c.RateLimiter(n).Object() },
+		func(c *holdfast.Client, n string) *goobject.Object { return goobject.Of(c.RateLimiter(n)) },
 		func(t *testing.T, java object) {
 			java.says(t, true, "trySetRate", "OVERALL", 3, "PT1H")
 			java.says(t, true, "tryAcquire")
@@ -45,18 +46,18 @@ var objects = []struct {
 	},
 	{
 		"id generator", "getIdGenerator", interop.Current, 2, " move unlink ",
-		func(c *holdfast.Client, n string) *holdfast.Object { return c.IDGenerator(n).Object() },
+		func(c *holdfast.Client, n string) *goobject.Object { return goobject.NewIDGenerator(c, n).Object() },
 		func(t *testing.T, java object) { java.says(t, 1, "nextId") },
 	},
 	{
 		"atomic long", "getAtomicLong", interop.Era, 1, "",
-		func(c *holdfast.Client, n string) *holdfast.Object { return c.AtomicLong(n).Object() },
+		func(c *holdfast.Client, n string) *goobject.Object { return goobject.NewAtomicLong(c, n).Object() },
 		func(t *testing.T, java object) { java.says(t, nil, "set", 7) },
 	},
 	{
 		"bucket", "getBucket", interop.Era, 1, "",
-		func(c *holdfast.Client, n string) *holdfast.Object {
-			return holdfast.NewBucket(c, n, holdfast.BytesCodec{}).Object()
+		func(c *holdfast.Client, n string) *goobject.Object {
+			return goobject.NewBucket(c, n, goobject.BytesCodec{}).Object()
 		},
 		func(t *testing.T, java object) { java.says(t, nil, "set", "value") },
 	},
@@ -104,7 +105,7 @@ func (k javaObject) IdleTime(t *testing.T) time.Duration {
 func (k javaObject) MemoryUse(t *testing.T) int64 { return k.ask(t, "sizeInMemory").Int() }
 
 // goObject calls Holdfast.
-type goObject struct{ *holdfast.Object }
+type goObject struct{ *goobject.Object }
 
 func (k goObject) Exists(t *testing.T) bool { return must[bool](t)(k.Object.Exists(t.Context())) }
 func (k goObject) Delete(t *testing.T) bool { return must[bool](t)(k.Object.Delete(t.Context())) }
@@ -222,16 +223,16 @@ func TestObjectsMoved(t *testing.T) {
 	elsewhere := open(t, "redis://"+r.server.Addr()+"/1")
 	for _, op := range []struct {
 		java   string // the method
-		golang func(o *holdfast.Object, to string) error
+		golang func(o *goobject.Object, to string) error
 		stays  bool // the object also remains under the old name
 		goes   bool // the object is under the new name afterwards
 	}{
-		{"rename", func(o *holdfast.Object, to string) error { return o.Rename(ctx, to) }, false, true},
-		{"renamenx", func(o *holdfast.Object, to string) error { _, err := o.RenameIfAbsent(ctx, to); return err }, false, true},
-		{"copy", func(o *holdfast.Object, to string) error { _, err := o.Copy(ctx, to); return err }, true, true},
-		{"copyAndReplace", func(o *holdfast.Object, to string) error { return o.CopyReplace(ctx, to) }, true, true},
-		{"move", func(o *holdfast.Object, _ string) error { _, err := o.Move(ctx, 1); return err }, false, false},
-		{"unlink", func(o *holdfast.Object, _ string) error { _, err := o.Unlink(ctx); return err }, false, false},
+		{"rename", func(o *goobject.Object, to string) error { return o.Rename(ctx, to) }, false, true},
+		{"renamenx", func(o *goobject.Object, to string) error { _, err := o.RenameIfAbsent(ctx, to); return err }, false, true},
+		{"copy", func(o *goobject.Object, to string) error { _, err := o.Copy(ctx, to); return err }, true, true},
+		{"copyAndReplace", func(o *goobject.Object, to string) error { return o.CopyReplace(ctx, to) }, true, true},
+		{"move", func(o *goobject.Object, _ string) error { _, err := o.Move(ctx, 1); return err }, false, false},
+		{"unlink", func(o *goobject.Object, _ string) error { _, err := o.Unlink(ctx); return err }, false, false},
 	} {
 		for _, o := range objects {
 			t.Run(op.java+" "+o.name, func(t *testing.T) {

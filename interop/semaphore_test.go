@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
+	goobject "github.com/holdfast-go/holdfast/object"
 )
 
 // Both sides count the same permits.
@@ -51,7 +52,7 @@ func TestSemaphoreCounts(t *testing.T) {
 		gives(t, true)(golang.TrySet(ctx, 2, 0))
 		java.says(t, false, "trySetPermits", 5)
 		java.says(t, 2, "drainPermits")
-		gives(t, true)(golang.Object().Delete(ctx))
+		gives(t, true)(goobject.Of(golang).Delete(ctx))
 		gives(t, false)(golang.ReleaseIfExists(ctx, 1))
 		java.says(t, false, "tryAcquire")
 		fails(t, golang.TryAcquire(ctx, 1), holdfast.ErrNotAcquired)
@@ -88,7 +89,7 @@ func TestSemaphoreTTL(t *testing.T) {
 			}
 			lasts := func() {
 				t.Helper()
-				ttl, err := golang.Object().TTL(ctx)
+				ttl, err := goobject.Of(golang).TTL(ctx)
 				if left := java.do(t, n, "remainTimeToLive").Int(); err != nil || left < 1 || left > 60000 || ttl < 1 || ttl > time.Minute {
 					t.Errorf("%d ms to Java, %v and %v to Go", left, ttl, err)
 				}

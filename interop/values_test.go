@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/interop"
+	goobject "github.com/holdfast-go/holdfast/object"
 )
 
 // long calls a method that returns a long and returns its exact value.
@@ -44,7 +45,7 @@ func TestAtomicLong(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
 		ctx, r, n := t.Context(), newFixture(t, release), name(t)
-		java, golang := r.java.get(t, "getAtomicLong", n), r.golang.AtomicLong(n)
+		java, golang := r.java.get(t, "getAtomicLong", n), goobject.NewAtomicLong(r.golang, n)
 		is := func(want int64) {
 			t.Helper()
 			gives(t, want)(golang.Load(ctx))
@@ -101,7 +102,7 @@ func TestAtomicLong(t *testing.T) {
 func TestAtomicLongTTL(t *testing.T) {
 	t.Parallel()
 	ctx, r, n := t.Context(), newFixture(t, interop.Current), name(t)
-	java, golang := r.java.get(t, "getAtomicLong", n), r.golang.AtomicLong(n)
+	java, golang := r.java.get(t, "getAtomicLong", n), goobject.NewAtomicLong(r.golang, n)
 	for what, test := range map[string]struct {
 		do    func() error
 		stays bool
@@ -129,7 +130,7 @@ func TestAtomicLongFleet(t *testing.T) {
 	t.Parallel()
 	const rounds = 100
 	r, n := newFixture(t, interop.Current), name(t)
-	java, golang := r.java.get(t, "getAtomicLong", n), r.golang.AtomicLong(n)
+	java, golang := r.java.get(t, "getAtomicLong", n), goobject.NewAtomicLong(r.golang, n)
 	var f fleet
 	f.run(t, peer(t, interop.Current), rounds, func(int) []interop.Call {
 		return []interop.Call{java.Call("", "incrementAndGet"), java.Call("", "addAndGet", 2)}
@@ -146,7 +147,7 @@ func TestBucket(t *testing.T) {
 		t.Parallel()
 		ctx, r, n := t.Context(), newFixture(t, release), name(t)
 		java := r.java.get(t, "getBucket", n, codec(t, peer(t, release), "org.redisson.client.codec.StringCodec"))
-		golang := holdfast.NewBucket(r.golang, n, holdfast.StringCodec{})
+		golang := goobject.NewBucket(r.golang, n, goobject.StringCodec{})
 		is := func(want any) {
 			t.Helper()
 			v, ok, err := golang.Get(ctx)
@@ -207,20 +208,20 @@ func TestBucketCodecs(t *testing.T) {
 			n := name(t)
 			java := r.java.get(t, "getBucket", n)
 			java.says(t, nil, "set", "text of Java")
-			got, ok, err := holdfast.NewBucket(r.golang, n, holdfast.StringCodec{}).Get(ctx)
+			got, ok, err := goobject.NewBucket(r.golang, n, goobject.StringCodec{}).Get(ctx)
 			if release == interop.Current {
-				fails(t, err, holdfast.ErrCodec)
+				fails(t, err, goobject.ErrCodec)
 			} else if want := "\x04>\ftext of Java"; got != want || !ok || err != nil {
 				t.Errorf("Go reads %q, %v, %v; want %q", got, ok, err, want)
 			}
-			raw, ok, err := holdfast.NewBucket(r.golang, n, holdfast.BytesCodec{}).Get(ctx)
+			raw, ok, err := goobject.NewBucket(r.golang, n, goobject.BytesCodec{}).Get(ctx)
 			if err != nil || !ok {
 				t.Fatal(ok, err)
 			}
 			// Go can store bytes for Java that it cannot decode.
-			fails(t, holdfast.NewBucket(r.golang, n+":copy", holdfast.BytesCodec{}).Set(ctx, raw, 0), nil)
+			fails(t, goobject.NewBucket(r.golang, n+":copy", goobject.BytesCodec{}).Set(ctx, raw, 0), nil)
 			r.java.get(t, "getBucket", n+":copy").says(t, "text of Java", "get")
-			fails(t, holdfast.NewBucket(r.golang, n, holdfast.StringCodec{}).Set(ctx, "text of Go", 0), nil)
+			fails(t, goobject.NewBucket(r.golang, n, goobject.StringCodec{}).Set(ctx, "text of Go", 0), nil)
 			if a := java.Do("", "get"); a.Err() == nil && a.Value == "text of Go" {
 				t.Error("Java can read it after all")
 			}
@@ -229,13 +230,13 @@ func TestBucketCodecs(t *testing.T) {
 			n := name(t)
 			java := r.java.get(t, "getBucket", n, codec(t, p, "org.redisson.client.codec.LongCodec"))
 			java.says(t, nil, "set", 42)
-			gives(t, int64(43))(r.golang.AtomicLong(n).Add(ctx, 1))
+			gives(t, int64(43))(goobject.NewAtomicLong(r.golang, n).Add(ctx, 1))
 			java.says(t, 43, "get")
 		})
 		t.Run("bytes", func(t *testing.T) {
 			n := name(t)
 			java := r.java.get(t, "getBucket", n, codec(t, p, "org.redisson.client.codec.ByteArrayCodec"))
-			golang := holdfast.NewBucket(r.golang, n, holdfast.BytesCodec{})
+			golang := goobject.NewBucket(r.golang, n, goobject.BytesCodec{})
 			fails(t, golang.Set(ctx, []byte{0, 255, 10}, 0), nil)
 			java.says(t, true, "compareAndSet", java.keep(t, "get"), java.keep(t, "get"))
 			got, _, err := golang.Get(ctx)
@@ -261,7 +262,7 @@ func TestBucketJSON(t *testing.T) {
 	tree := class(t, p, "java.util.TreeMap")
 	typed := class(t, p, "org.redisson.codec.TypedJsonJacksonCodec").
 		keep(t, "getConstructor", []any{class(t, p, "java.lang.Class")}).keep(t, "newInstance", []any{tree})
-	java, golang := r.java.get(t, "getBucket", n, typed), holdfast.NewBucket(r.golang, n, holdfast.JSONCodec[order]{})
+	java, golang := r.java.get(t, "getBucket", n, typed), goobject.NewBucket(r.golang, n, goobject.JSONCodec[order]{})
 	entries := tree.keep(t, "newInstance")
 	for key, v := range map[string]any{"text": value.Text, "count": value.Count, "paid": value.Paid, "items": value.Items} {
 		entries.do(t, "", "put", key, v)

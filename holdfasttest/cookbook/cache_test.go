@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // An Entry is a value in the cache.
@@ -20,7 +21,7 @@ type Entry[T any] struct {
 // cached returns a value from the cache. If it is missing or not fresh any more, one process
 // computes it. The others use the old value, or wait if there is none.
 func cached[T any](ctx context.Context, client *holdfast.Client, name string, fresh, stale time.Duration, compute func(context.Context) (T, error)) (T, error) {
-	cache := holdfast.NewBucket(client, "cache:"+name, holdfast.JSONCodec[Entry[T]]{})
+	cache := object.NewBucket(client, "cache:"+name, object.JSONCodec[Entry[T]]{})
 	old, ok, err := cache.Get(ctx)
 	if err != nil || ok && time.Now().Before(old.Fresh) {
 		return old.Value, err
@@ -82,7 +83,7 @@ func TestCache(t *testing.T) {
 		}
 
 		age := func() {
-			bucket := holdfast.NewBucket(clients[0], "cache:prices", holdfast.JSONCodec[Entry[string]]{})
+			bucket := object.NewBucket(clients[0], "cache:prices", object.JSONCodec[Entry[string]]{})
 			if err := bucket.Set(t.Context(), Entry[string]{Value: "first", Fresh: time.Now()}, time.Hour); err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // A Config is the configuration that all processes share.
@@ -17,15 +18,15 @@ type Config struct {
 	Banner  string
 }
 
-func configOf(client *holdfast.Client) *holdfast.Bucket[Config] {
-	return holdfast.NewBucket(client, "config:shop", holdfast.JSONCodec[Config]{})
+func configOf(client *holdfast.Client) *object.Bucket[Config] {
+	return object.NewBucket(client, "config:shop", object.JSONCodec[Config]{})
 }
 
 // follow keeps current up to date until ctx is done.
 func follow(ctx context.Context, client *holdfast.Client, current *atomic.Pointer[Config]) error {
 	for config, err := range configOf(client).Watch(ctx) {
 		switch {
-		case errors.Is(err, holdfast.ErrUnavailable), errors.Is(err, holdfast.ErrCodec):
+		case errors.Is(err, holdfast.ErrUnavailable), errors.Is(err, object.ErrCodec):
 			log.Printf("the configuration stays as it is: %v", err)
 		case err != nil:
 			return err

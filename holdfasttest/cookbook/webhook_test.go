@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // process processes a delivery, unless it was processed before.
 func process(ctx context.Context, client *holdfast.Client, id string, fn func(context.Context) error) error {
-	record := holdfast.NewBucket(client, "webhook:done:"+id, holdfast.StringCodec{})
+	record := object.NewBucket(client, "webhook:done:"+id, object.StringCodec{})
 	return client.Mutex("webhook:"+id).Do(ctx, func(ctx context.Context) error {
 		if _, done, err := record.Get(ctx); err != nil || done {
 			return err
@@ -44,7 +45,7 @@ func receiveWebhook(client *holdfast.Client, fn func(*http.Request) error) http.
 
 // processAtMostOnce records a delivery before it is processed.
 func processAtMostOnce(ctx context.Context, client *holdfast.Client, id string, fn func(context.Context) error) error {
-	record := holdfast.NewBucket(client, "webhook:begun:"+id, holdfast.StringCodec{})
+	record := object.NewBucket(client, "webhook:begun:"+id, object.StringCodec{})
 	first, err := record.SetIfAbsent(ctx, time.Now().UTC().Format(time.RFC3339), 7*24*time.Hour)
 	if err != nil || !first {
 		return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // A MutexLike is a lock of any kind.
@@ -68,4 +69,27 @@ func (k Kind) Rival(c *holdfast.Client, name string) MutexLike {
 		return c.RWMutex(name)
 	}
 	return k.Make(c, name)
+}
+
+// ObjectOf returns an object of any type as an [object.Object], or nil if its type has none.
+func ObjectOf(x any) *object.Object {
+	switch x := x.(type) {
+	case *holdfast.Mutex:
+		return object.Of(x)
+	case *holdfast.RWMutex:
+		return object.Of(x)
+	case *holdfast.Semaphore:
+		return object.Of(x)
+	case *holdfast.LeasedSemaphore:
+		return object.Of(x)
+	case *holdfast.Latch:
+		return object.Of(x)
+	case *holdfast.RateLimiter:
+		return object.Of(x)
+	case *holdfast.Election:
+		return object.Of(x)
+	case interface{ Object() *object.Object }:
+		return x.Object()
+	}
+	return nil
 }

@@ -62,7 +62,7 @@ var hostile = []Mutant{
 	},
 	{
 		"a retired lock keeps its counter",
-		"object.go", "if err != nil || o.free == nil || !o.wire.Keeps() {", "if true {",
+		"object/object.go", "if err != nil || o.free == nil || !o.wire.Keeps() {", "if true {",
 		"test/behaviour", "TestRetire$",
 	},
 	{

@@ -31,7 +31,17 @@ var objects = []Mutant{
 	},
 	{
 		"a lock can be given an expiry",
-		"object.go", "	if o.free != nil {\n		return o.fail(op, fmt.Errorf(", "	if o.free == nil && op == \"\" {\n		return o.fail(op, fmt.Errorf(",
+		"object/object.go", "	if o.free != nil {\n		return o.inner().Fail(op, fmt.Errorf(", "	if o.free == nil && op == \"\" {\n		return o.inner().Fail(op, fmt.Errorf(",
 		"test/behaviour", "TestObjectOfLock",
+	},
+	{
+		"the deletion of a lock takes it from its holder unnoticed",
+		"state.go", "	o.Free = m.ForceUnlock\n", "",
+		"test/behaviour", "TestObjectDeleteLock",
+	},
+	{
+		"the deletion of a read/write lock leaves its readers",
+		"rwmutex.go", "read, err := m.read.ForceUnlock(ctx)", "read, err := false, error(nil)",
+		"test/behaviour", "TestObjectDeleteReaders",
 	},
 }

@@ -21,7 +21,7 @@ var perLock = []Mutant{
 	},
 	{
 		"a renamed object has no prefix",
-		"object.go", "	name = o.client.prefixed(name)\n", "",
+		"object/object.go", "	name = o.inner().Prefixed(name)\n", "",
 		"test/behaviour", "TestNamePrefix",
 	},
 	{

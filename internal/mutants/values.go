@@ -26,7 +26,7 @@ var values = []Mutant{
 	},
 	{
 		"a value that does not decode shows",
-		"codec.go", ": expected type %v\", text, mismatch.Type)", ": %v\", text, mismatch)",
+		"object/codec.go", ": expected type %v\", text, mismatch.Type)", ": %v\", text, mismatch)",
 		"test/behaviour", "TestCodecErrors",
 	},
 	{
@@ -66,13 +66,23 @@ var values = []Mutant{
 	},
 	{
 		"an update overwrites the change of another process",
-		"bucket_update.go", "		if done {\n", "		if done || true {\n",
+		"object/bucket_update.go", "		if done {\n", "		if done || true {\n",
 		"test/behaviour", "TestBucketUpdate",
 	},
 	{
 		"an update compares with what the codec writes",
-		"bucket_update.go", "return b.wire.CompareSet(request, stored, value)", "was, _ := b.encode(op, 0, old)\n				return b.wire.CompareSet(request, was, value)",
+		"object/bucket_update.go", "return b.wire.CompareSet(request, stored, value)", "was, _ := b.encode(op, 0, old)\n				return b.wire.CompareSet(request, was, value)",
 		"test/behaviour", "TestBucketUpdate",
+	},
+	{
+		"a zero value of package object is used",
+		"object/named.go", "if o.object == nil {", "if false {",
+		"test/behaviour", "TestNilAndZero",
+	},
+	{
+		"a bucket without a codec is used",
+		"access.go", "	o.set.fail(wrong)\n", "	_ = wrong\n",
+		"test/behaviour", "TestNilAndZero",
 	},
 	{
 		"the reset of a latch overwrites other data",

@@ -9,12 +9,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 func TestAtomicLong(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
-	ctx, n := t.Context(), locktest.Open(t, s.URL()).AtomicLong("n")
+	ctx, n := t.Context(), object.NewAtomicLong(locktest.Open(t, s.URL()), "n")
 	is := func(want int64) func(int64, error) {
 		return func(got int64, err error) {
 			t.Helper()

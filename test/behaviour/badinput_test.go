@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/fake"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // Nonsense is refused before anything is sent, by every method.
@@ -278,11 +279,17 @@ func makers(t *testing.T, c *holdfast.Client) (objects []any) {
 		}
 		objects = append(objects, r.Method(i).Call([]reflect.Value{reflect.ValueOf("x")})[0].Interface())
 	}
-	if len(objects) < 10 {
+	if len(objects) < 9 {
 		t.Fatalf("a client makes only %d kinds of objects", len(objects))
 	}
+	for _, o := range objects {
+		if locktest.ObjectOf(o) == nil {
+			t.Errorf("%T is no object: add it to object.Kind", o)
+		}
+	}
 	m := c.Mutex("x")
-	return append(objects, m.Object(), c.RWMutex("x").RLocker(), holdfast.NewBucket(c, "x", holdfast.StringCodec{}), holdfast.MultiLocker(m, c.FairMutex("y")), c.LeasedSemaphore("x").Locker(1))
+	objects = append(objects, object.Of(m), object.NewAtomicLong(c, "x"), object.NewBucket(c, "x", object.StringCodec{}), object.NewIDGenerator(c, "x"), object.NewTimeID(c, "x"))
+	return append(objects, c.RWMutex("x").RLocker(), holdfast.MultiLocker(m, c.FairMutex("y")), c.LeasedSemaphore("x").Locker(1))
 }
 
 // Whatever is nil or a zero value, a call returns a typed error, or panics in the
@@ -370,7 +377,7 @@ func TestNilAndZero(t *testing.T) {
 				return err
 			},
 			"Multi without a client":    func() error { _, err := holdfast.MultiLocker(noClient.Mutex("x")).TryLock(ctx); return err },
-			"NewBucket without a codec": func() error { return holdfast.NewBucket[string](c, "x", nil).Set(ctx, "", 0) },
+			"NewBucket without a codec": func() error { return object.NewBucket[string](c, "x", nil).Set(ctx, "", 0) },
 			"Proclaim":                  func() error { return c.Election("x").Proclaim(ctx, nil, "me") },
 			"Proclaim with a zero":      func() error { return c.Election("x").Proclaim(ctx, new(holdfast.Lease), "me") },
 			"NewRedlock":                func() error { _, err := holdfast.NewRedlock(nil, holdfast.RedlockOptions{}); return err },

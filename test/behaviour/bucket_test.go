@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 func want(tb testing.TB, want bool) func(bool, error) {
@@ -29,7 +30,7 @@ func TestBucket(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
 	ctx, c := t.Context(), locktest.Open(t, s.URL())
-	b := holdfast.NewBucket(c, "b", holdfast.StringCodec{})
+	b := object.NewBucket(c, "b", object.StringCodec{})
 	has := func(want string, there bool) func(string, bool, error) {
 		return func(got string, ok bool, err error) {
 			t.Helper()
@@ -84,14 +85,14 @@ func TestBucket(t *testing.T) {
 	if n := locktest.Must[int](t)(b.Size(ctx)); n != 0 {
 		t.Errorf("size %d of none", n)
 	}
-	raw := holdfast.NewBucket(c, "raw", holdfast.BytesCodec{})
+	raw := object.NewBucket(c, "raw", object.BytesCodec{})
 	large := []byte(strings.Repeat("\x00\xff\r\n", 1<<20))
 	ok(raw.Set(ctx, large, 0))
 	if got, found, err := raw.Get(ctx); string(got) != string(large) || !found || err != nil {
 		t.Errorf("%d bytes, %v, %v", len(got), found, err)
 	}
 	s.Do(t, "HSET", "hash", "a", "1")
-	if _, _, err := holdfast.NewBucket(c, "hash", holdfast.StringCodec{}).Get(ctx); !errors.Is(err, holdfast.ErrRefused) {
+	if _, _, err := object.NewBucket(c, "hash", object.StringCodec{}).Get(ctx); !errors.Is(err, holdfast.ErrRefused) {
 		t.Errorf("another type: %v", err)
 	}
 }
@@ -111,7 +112,7 @@ type line struct {
 
 // What Jackson writes, with sorted properties, for the same objects.
 func TestJSONBytes(t *testing.T) {
-	codec := holdfast.JSONCodec[order]{}
+	codec := object.JSONCodec[order]{}
 	for _, test := range []struct {
 		v    order
 		want string
@@ -143,7 +144,7 @@ func TestCodecErrors(t *testing.T) {
 	ctx, c := t.Context(), locktest.Open(t, s.URL())
 	check := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, holdfast.ErrCodec) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "1234567") {
+		if !errors.Is(err, object.ErrCodec) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "1234567") {
 			t.Errorf("%s: %v", what, err)
 		}
 		for ; err != nil; err = errors.Unwrap(err) {
@@ -152,7 +153,7 @@ func TestCodecErrors(t *testing.T) {
 			}
 		}
 	}
-	orders := holdfast.NewBucket(c, "b", holdfast.JSONCodec[order]{})
+	orders := object.NewBucket(c, "b", object.JSONCodec[order]{})
 	for _, value := range []string{
 		"hunter2", `{"id":"hunter2"}`, `{"id":-1234567}`, `{"id":1} hunter2`, `{"note":"hunter2"`, "", `{"lines":[{"count":1234567890123456789012}]}`,
 	} {
@@ -164,9 +165,9 @@ func TestCodecErrors(t *testing.T) {
 		}
 	}
 	s.Do(t, "SET", "b", "hunter2\xff")
-	check("not UTF-8", fault3(holdfast.NewBucket(c, "b", holdfast.StringCodec{}).Get(ctx)))
-	check("not UTF-8", holdfast.NewBucket(c, "b", holdfast.StringCodec{}).Set(ctx, "hunter2\xff", 0))
-	check("no JSON", holdfast.NewBucket(c, "b", holdfast.JSONCodec[float64]{}).Set(ctx, math.NaN(), 0))
+	check("not UTF-8", fault3(object.NewBucket(c, "b", object.StringCodec{}).Get(ctx)))
+	check("not UTF-8", object.NewBucket(c, "b", object.StringCodec{}).Set(ctx, "hunter2\xff", 0))
+	check("no JSON", object.NewBucket(c, "b", object.JSONCodec[float64]{}).Set(ctx, math.NaN(), 0))
 	if s.Do(t, "GET", "b") != "hunter2\xff" {
 		t.Error("overwritten")
 	}
@@ -180,20 +181,20 @@ func TestBadValues(t *testing.T) {
 	p := redistest.NewProxy(t, s.Addr())
 	ctx, c := t.Context(), locktest.Open(t, p.URL())
 	p.ResetCounts()
-	n, g, id := c.AtomicLong("a}b"), c.IDGenerator(""), c.TimeID("\xff")
-	buckets := map[string]*holdfast.Bucket[string]{
-		"name":   holdfast.NewBucket(c, "holdfast:x", holdfast.StringCodec{}),
-		"codec":  holdfast.NewBucket[string](c, "b", nil),
-		"client": holdfast.NewBucket(nil, "b", holdfast.StringCodec{}),
+	n, g, id := object.NewAtomicLong(c, "a}b"), object.NewIDGenerator(c, ""), object.NewTimeID(c, "\xff")
+	buckets := map[string]*object.Bucket[string]{
+		"name":   object.NewBucket(c, "holdfast:x", object.StringCodec{}),
+		"codec":  object.NewBucket[string](c, "b", nil),
+		"client": object.NewBucket(nil, "b", object.StringCodec{}),
 	}
 	errs := map[string]error{
 		"load": second(n.Load(ctx)), "store": n.Store(ctx, 1), "add": second(n.Add(ctx, 1)), "swap": second(n.Swap(ctx, 1)),
 		"compare": second(n.CompareAndSwap(ctx, 1, 2)), "delete": second(n.LoadAndDelete(ctx)),
 		"init": second(g.TryInit(ctx, 1, 1)), "next": second(g.Next(ctx)), "time": second(id.Next(ctx)), "times": second(id.NextN(ctx, 2)),
-		"no block": second(c.IDGenerator("g").TryInit(ctx, 1, 0)), "huge block": second(c.IDGenerator("g").TryInit(ctx, 1, math.MaxInt64)),
-		"no room": second(c.IDGenerator("g").TryInit(ctx, math.MaxInt64, 1)),
-		"no ids":  second(c.TimeID("t").NextN(ctx, 0)), "many ids": second(c.TimeID("t").NextN(ctx, 10_001)),
-		"ttl": holdfast.NewBucket(c, "b", holdfast.StringCodec{}).Set(ctx, "a", time.Microsecond),
+		"no block": second(object.NewIDGenerator(c, "g").TryInit(ctx, 1, 0)), "huge block": second(object.NewIDGenerator(c, "g").TryInit(ctx, 1, math.MaxInt64)),
+		"no room": second(object.NewIDGenerator(c, "g").TryInit(ctx, math.MaxInt64, 1)),
+		"no ids":  second(object.NewTimeID(c, "t").NextN(ctx, 0)), "many ids": second(object.NewTimeID(c, "t").NextN(ctx, 10_001)),
+		"ttl": object.NewBucket(c, "b", object.StringCodec{}).Set(ctx, "a", time.Microsecond),
 	}
 	for what, b := range buckets {
 		errs[what+" get"] = fault3(b.Get(ctx))
@@ -227,7 +228,7 @@ func TestBucketWithoutClient(t *testing.T) {
 			t.Errorf("panic: %v", r)
 		}
 	}()
-	b := holdfast.NewBucket(nil, "x", holdfast.StringCodec{})
+	b := object.NewBucket(nil, "x", object.StringCodec{})
 	if err := b.Object().Rename(t.Context(), "y"); !errors.Is(err, holdfast.ErrInvalid) {
 		t.Error(err)
 	}
@@ -240,15 +241,15 @@ func TestValuesLeaveLocksAlone(t *testing.T) {
 	c := locktest.Open(t, redistest.Shared(t).URL())
 	ctx := t.Context()
 	for title, write := range map[string]func(string) error{
-		"AtomicLong.Store":  func(n string) error { return c.AtomicLong(n).Store(ctx, 1) },
-		"Bucket.Set":        func(n string) error { return holdfast.NewBucket(c, n, holdfast.StringCodec{}).Set(ctx, "x", 0) },
-		"Bucket.SetKeepTTL": func(n string) error { return holdfast.NewBucket(c, n, holdfast.StringCodec{}).SetKeepTTL(ctx, "x") },
+		"AtomicLong.Store":  func(n string) error { return object.NewAtomicLong(c, n).Store(ctx, 1) },
+		"Bucket.Set":        func(n string) error { return object.NewBucket(c, n, object.StringCodec{}).Set(ctx, "x", 0) },
+		"Bucket.SetKeepTTL": func(n string) error { return object.NewBucket(c, n, object.StringCodec{}).SetKeepTTL(ctx, "x") },
 		"Bucket.SetIfExists": func(n string) error {
-			_, err := holdfast.NewBucket(c, n, holdfast.StringCodec{}).SetIfExists(ctx, "x", 0)
+			_, err := object.NewBucket(c, n, object.StringCodec{}).SetIfExists(ctx, "x", 0)
 			return err
 		},
 		"TimeID.Next": func(n string) error {
-			_, err := c.TimeID(n).Next(ctx)
+			_, err := object.NewTimeID(c, n).Next(ctx)
 			return err
 		},
 		"RateLimiter.TrySetRate": func(n string) error {
@@ -284,7 +285,7 @@ func TestBucketUpdate(t *testing.T) {
 	const clients, rounds = 8, 20
 	var wg sync.WaitGroup
 	for range clients {
-		b := holdfast.NewBucket(locktest.Open(t, s.URL()), name, holdfast.JSONCodec[map[string]int]{})
+		b := object.NewBucket(locktest.Open(t, s.URL()), name, object.JSONCodec[map[string]int]{})
 		wg.Go(func() {
 			for range rounds {
 				_, err := b.Update(ctx, func(old map[string]int, ok bool) (map[string]int, error) {
@@ -300,7 +301,7 @@ func TestBucketUpdate(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	b := holdfast.NewBucket(locktest.Open(t, s.URL()), name, holdfast.JSONCodec[map[string]int]{})
+	b := object.NewBucket(locktest.Open(t, s.URL()), name, object.JSONCodec[map[string]int]{})
 	if v, _, err := b.Get(ctx); err != nil || v["a"] != clients*rounds || v["b"] != 2*clients*rounds {
 		t.Errorf("%v, %v, want %d", v, err, clients*rounds)
 	}

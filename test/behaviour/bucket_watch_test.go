@@ -11,10 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // watch sends what Watch yields to a channel, as text. The channel is closed at its end.
-func watch[T any](ctx context.Context, b *holdfast.Bucket[T]) <-chan string {
+func watch[T any](ctx context.Context, b *object.Bucket[T]) <-chan string {
 	got := make(chan string, 100)
 	go func() {
 		defer close(got)
@@ -53,9 +54,9 @@ func TestWatch(t *testing.T) {
 	s := redistest.Shared(t)
 	writer, reader := locktest.Open(t, s.URL(), locktest.Unpolled), locktest.Open(t, s.URL(), locktest.Unpolled)
 	name := locktest.Name(t)
-	b := holdfast.NewBucket(writer, name, holdfast.StringCodec{})
+	b := object.NewBucket(writer, name, object.StringCodec{})
 	ctx, cancel := context.WithCancel(t.Context())
-	got := watch(ctx, holdfast.NewBucket(reader, name, holdfast.StringCodec{}))
+	got := watch(ctx, object.NewBucket(reader, name, object.StringCodec{}))
 	if v := watched(t, got); v != "none" {
 		t.Fatalf("watched %q", v)
 	}
@@ -109,7 +110,7 @@ func TestWatchOthers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := locktest.Open(t, s.URL(), locktest.Quick)
-	b := holdfast.NewBucket(c, "b", holdfast.JSONCodec[int]{})
+	b := object.NewBucket(c, "b", object.JSONCodec[int]{})
 	s.Do(t, "SET", "b", "1")
 	got := watch(t.Context(), b)
 	steps := []struct{ command, want string }{
@@ -156,7 +157,7 @@ func TestWatchOutage(t *testing.T) {
 	o := locktest.Quick
 	o.RetryTimeout = time.Second
 	c := locktest.Open(t, s.URL(), o)
-	b := holdfast.NewBucket(c, "b", holdfast.StringCodec{})
+	b := object.NewBucket(c, "b", object.StringCodec{})
 	if err := b.Set(t.Context(), "a", 0); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func TestWatchOutage(t *testing.T) {
 	if !outage || !again {
 		t.Errorf("outage %v, again %v", outage, again)
 	}
-	for _, err := range new(holdfast.Bucket[string]).Watch(t.Context()) {
+	for _, err := range new(object.Bucket[string]).Watch(t.Context()) {
 		if !errors.Is(err, holdfast.ErrInvalid) {
 			t.Errorf("the zero bucket: %v", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // The error of a call whose context ends matches the error of the context and its cause.
@@ -42,7 +43,7 @@ func TestCauseOfContext(t *testing.T) {
 	if err := limiter.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	bucket := holdfast.NewBucket(c, name("bucket"), holdfast.StringCodec{})
+	bucket := object.NewBucket(c, name("bucket"), object.StringCodec{})
 	lease := locktest.Lock(t, t.Context(), c.Mutex(name("extended")))
 
 	lock := func(m holdfast.Locker) func(context.Context) error {
@@ -89,7 +90,7 @@ func TestCauseOfContext(t *testing.T) {
 		"Get": func(ctx context.Context) error { <-ctx.Done(); _, _, err := bucket.Get(ctx); return err },
 		"Add": func(ctx context.Context) error {
 			<-ctx.Done()
-			_, err := c.AtomicLong(name("long")).Add(ctx, 1)
+			_, err := object.NewAtomicLong(c, name("long")).Add(ctx, 1)
 			return err
 		},
 		"Extend": func(ctx context.Context) error { <-ctx.Done(); return lease.Extend(ctx, time.Minute) },

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 func TestClose(t *testing.T) {
@@ -84,9 +85,9 @@ func TestRetire(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := locktest.Open(t, s.URL())
-	objects := map[string]*holdfast.Object{
-		"fenced": c.FencedMutex("fenced").Object(), "fair": c.FairMutex("fair").Object(),
-		"election": c.Election("election").Object(), "latch": c.Latch("latch").Object(),
+	objects := map[string]*object.Object{
+		"fenced": object.Of(c.FencedMutex("fenced")), "fair": object.Of(c.FairMutex("fair")),
+		"election": object.Of(c.Election("election")), "latch": object.Of(c.Latch("latch")),
 	}
 	for range 2 {
 		locktest.Lock(t, t.Context(), c.FencedMutex("fenced"), holdfast.LeaseTime(time.Hour))

@@ -19,19 +19,20 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 func TestIDGenerator(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
 	ctx, c := t.Context(), locktest.Open(t, s.URL())
-	draw := func(g *holdfast.IDGenerator, want int64) {
+	draw := func(g *object.IDGenerator, want int64) {
 		t.Helper()
 		if id := locktest.Must[int64](t)(g.Next(ctx)); id != want {
 			t.Fatalf("id %d, want %d", id, want)
 		}
 	}
-	a, b := c.IDGenerator("a"), c.IDGenerator("a")
+	a, b := object.NewIDGenerator(c, "a"), object.NewIDGenerator(c, "a")
 	draw(a, 1)
 	draw(b, 5001)
 	draw(a, 2)
@@ -39,13 +40,13 @@ func TestIDGenerator(t *testing.T) {
 	if got := fmt.Sprint(s.Do(t, "GET", "a"), "+", s.Do(t, "GET", "{a}:allocation")); got != "10001+5000" {
 		t.Errorf("the server has %s", got)
 	}
-	g := c.IDGenerator("g")
+	g := object.NewIDGenerator(c, "g")
 	want(t, true)(g.TryInit(ctx, -1, 2))
-	want(t, false)(c.IDGenerator("g").TryInit(ctx, 100, 2))
+	want(t, false)(object.NewIDGenerator(c, "g").TryInit(ctx, 100, 2))
 	for i := range int64(10) {
 		draw(g, i-1)
 	}
-	top := c.IDGenerator("top")
+	top := object.NewIDGenerator(c, "top")
 	want(t, true)(top.TryInit(ctx, math.MaxInt64-3, 2))
 	draw(top, math.MaxInt64-3)
 	draw(top, math.MaxInt64-2)
@@ -55,7 +56,7 @@ func TestIDGenerator(t *testing.T) {
 		}
 	}
 	s.Do(t, "HSET", "hash", "a", "1")
-	if _, err := c.IDGenerator("hash").Next(ctx); !errors.Is(err, holdfast.ErrRefused) {
+	if _, err := object.NewIDGenerator(c, "hash").Next(ctx); !errors.Is(err, holdfast.ErrRefused) {
 		t.Errorf("another type: %v", err)
 	}
 	done, cancel := context.WithCancel(ctx)
@@ -64,7 +65,7 @@ func TestIDGenerator(t *testing.T) {
 	if id, err := a.Next(done); id != 4 || err != nil {
 		t.Errorf("an id at hand, for a context that is done: %d, %v", id, err)
 	}
-	if _, err := c.IDGenerator("new").Next(done); !errors.Is(err, context.Canceled) {
+	if _, err := object.NewIDGenerator(c, "new").Next(done); !errors.Is(err, context.Canceled) {
 		t.Errorf("no id at hand, for a context that is done: %v", err)
 	}
 	_ = c.Close()
@@ -80,8 +81,8 @@ func TestIDFetchIsShared(t *testing.T) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
 	c := locktest.Open(t, p.URL()+"?timeout=30s")
-	locktest.Must[int64](t)(c.IDGenerator("warm-up").Next(t.Context()))
-	g := c.IDGenerator("g")
+	locktest.Must[int64](t)(object.NewIDGenerator(c, "warm-up").Next(t.Context()))
+	g := object.NewIDGenerator(c, "g")
 	p.ResetCounts()
 	arrived, letGo := p.HoldReply(redistest.Command("EVALSHA"))
 	type result struct {
@@ -222,7 +223,7 @@ func draw(t *testing.T, worker string, count int) (files [][]int64) {
 }
 
 func drawIDs(c *holdfast.Client, n int) func(io.Writer) {
-	g := c.IDGenerator("g")
+	g := object.NewIDGenerator(c, "g")
 	return func(w io.Writer) {
 		for range n {
 			id, err := g.Next(context.Background())

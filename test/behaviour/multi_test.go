@@ -138,8 +138,8 @@ func TestMultiOfEveryKind(t *testing.T) {
 				t.Errorf("beside a held mutex: %v", err)
 			}
 			locktest.Release(t, held)
-			if o, ok := l.(interface{ Object() *holdfast.Object }); ok {
-				if exists, err := o.Object().Exists(t.Context()); exists || err != nil {
+			if o := locktest.ObjectOf(l); o != nil {
+				if exists, err := o.Exists(t.Context()); exists || err != nil {
 					t.Errorf("after the release it exists: %v, %v", exists, err)
 				}
 			}

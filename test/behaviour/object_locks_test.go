@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // keysOf returns the keys of objects, without the marks of requests.
@@ -23,38 +24,38 @@ func keysOf(tb testing.TB, s *redistest.Server) []string {
 // Every kind that is made of several keys, or of one, keeps them together.
 func TestObjectKinds(t *testing.T) {
 	t.Parallel()
-	for kind, create := range map[string]func(context.Context, *holdfast.Client, string) (*holdfast.Object, error){
-		"leased semaphore": func(ctx context.Context, c *holdfast.Client, n string) (*holdfast.Object, error) {
+	for kind, create := range map[string]func(context.Context, *holdfast.Client, string) (*object.Object, error){
+		"leased semaphore": func(ctx context.Context, c *holdfast.Client, n string) (*object.Object, error) {
 			sem := c.LeasedSemaphore(n)
 			if _, err := sem.TrySet(ctx, 3, 0); err != nil {
 				return nil, err
 			}
 			_, err := sem.Acquire(ctx, 2, holdfast.LeaseTime(time.Hour))
-			return sem.Object(), err
+			return object.Of(sem), err
 		},
-		"rate limiter": func(ctx context.Context, c *holdfast.Client, n string) (*holdfast.Object, error) {
+		"rate limiter": func(ctx context.Context, c *holdfast.Client, n string) (*object.Object, error) {
 			l := c.RateLimiter(n)
 			if err := l.SetRate(ctx, holdfast.Rate{Permits: 3, Per: time.Hour}); err != nil {
 				return nil, err
 			}
 			_, err := l.AllowN(ctx, 2)
-			return l.Object(), err
+			return object.Of(l), err
 		},
-		"id generator": func(ctx context.Context, c *holdfast.Client, n string) (*holdfast.Object, error) {
-			g := c.IDGenerator(n)
+		"id generator": func(ctx context.Context, c *holdfast.Client, n string) (*object.Object, error) {
+			g := object.NewIDGenerator(c, n)
 			_, err := g.Next(ctx)
 			return g.Object(), err
 		},
-		"time id": func(ctx context.Context, c *holdfast.Client, n string) (*holdfast.Object, error) {
-			ids := c.TimeID(n)
+		"time id": func(ctx context.Context, c *holdfast.Client, n string) (*object.Object, error) {
+			ids := object.NewTimeID(c, n)
 			_, err := ids.Next(ctx)
 			return ids.Object(), err
 		},
-		"atomic long": func(ctx context.Context, c *holdfast.Client, n string) (*holdfast.Object, error) {
-			return c.AtomicLong(n).Object(), c.AtomicLong(n).Store(ctx, 5)
+		"atomic long": func(ctx context.Context, c *holdfast.Client, n string) (*object.Object, error) {
+			return object.NewAtomicLong(c, n).Object(), object.NewAtomicLong(c, n).Store(ctx, 5)
 		},
-		"bucket": func(ctx context.Context, c *holdfast.Client, n string) (*holdfast.Object, error) {
-			b := holdfast.NewBucket(c, n, holdfast.StringCodec{})
+		"bucket": func(ctx context.Context, c *holdfast.Client, n string) (*object.Object, error) {
+			b := object.NewBucket(c, n, object.StringCodec{})
 			return b.Object(), b.Set(ctx, "x", 0)
 		},
 	} {
@@ -131,17 +132,12 @@ func TestObjectKinds(t *testing.T) {
 	}
 }
 
-// A lockable is a lock that is an object.
-type lockable interface {
-	holdfast.Locker
-	Object() *holdfast.Object
-}
-
-var lockables = map[string]func(c *holdfast.Client, name string) lockable{
-	"mutex":        func(c *holdfast.Client, name string) lockable { return c.Mutex(name) },
-	"fair mutex":   func(c *holdfast.Client, name string) lockable { return c.FairMutex(name) },
-	"fenced mutex": func(c *holdfast.Client, name string) lockable { return c.FencedMutex(name) },
-	"rw mutex":     func(c *holdfast.Client, name string) lockable { return c.RWMutex(name) },
+// lockables are the locks that are objects.
+var lockables = map[string]func(c *holdfast.Client, name string) holdfast.Locker{
+	"mutex":        func(c *holdfast.Client, name string) holdfast.Locker { return c.Mutex(name) },
+	"fair mutex":   func(c *holdfast.Client, name string) holdfast.Locker { return c.FairMutex(name) },
+	"fenced mutex": func(c *holdfast.Client, name string) holdfast.Locker { return c.FencedMutex(name) },
+	"rw mutex":     func(c *holdfast.Client, name string) holdfast.Locker { return c.RWMutex(name) },
 }
 
 // What could make a lock lie is refused, and says what to do instead.
@@ -153,7 +149,7 @@ func TestObjectOfLock(t *testing.T) {
 			s := redistest.Fresh(t)
 			c := locktest.Open(t, s.URL())
 			ctx, m := t.Context(), of(c, "a")
-			o := m.Object()
+			o := locktest.ObjectOf(m)
 			got, err := o.Exists(ctx)
 			yes(t, "exists before", got, err, false)
 			if _, err := o.TTL(ctx); !errors.Is(err, holdfast.ErrNotFound) {
@@ -209,18 +205,18 @@ func TestObjectOfLock(t *testing.T) {
 func TestObjectDeleteLock(t *testing.T) {
 	t.Parallel()
 	for kind, of := range lockables {
-		for what, remove := range map[string]func(*holdfast.Object, context.Context) (bool, error){
-			"delete": (*holdfast.Object).Delete, "unlink": (*holdfast.Object).Unlink,
+		for what, remove := range map[string]func(*object.Object, context.Context) (bool, error){
+			"delete": (*object.Object).Delete, "unlink": (*object.Object).Unlink,
 		} {
 			t.Run(kind+"/"+what, func(t *testing.T) {
 				t.Parallel()
 				s := redistest.Fresh(t)
 				c := locktest.Open(t, s.URL())
 				m := of(c, "a")
-				got, err := remove(m.Object(), t.Context())
+				got, err := remove(locktest.ObjectOf(m), t.Context())
 				yes(t, what+" of a free lock", got, err, false)
 				l := locktest.Lock(t, t.Context(), m, holdfast.LeaseTime(time.Hour))
-				got, err = remove(m.Object(), t.Context())
+				got, err = remove(locktest.ObjectOf(m), t.Context())
 				yes(t, what, got, err, true)
 				var lost *holdfast.LostError
 				if cause := context.Cause(l.Context()); !errors.As(cause, &lost) || lost.Reason != holdfast.LossForced || l.Valid() {
@@ -242,7 +238,7 @@ func TestObjectDeleteReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := m.Object().Delete(t.Context())
+	got, err := object.Of(m).Delete(t.Context())
 	yes(t, "delete", got, err, true)
 	if written.Valid() || read.Valid() || len(s.Keys(t)) > 0 {
 		t.Errorf("writer %v, reader %v, left %v", written.Valid(), read.Valid(), s.Keys(t))
@@ -251,7 +247,7 @@ func TestObjectDeleteReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err = c.RWMutex("a").Object().Delete(t.Context())
+	got, err = object.Of(c.RWMutex("a")).Delete(t.Context())
 	yes(t, "delete", got, err, true)
 	if reads.Valid() || len(s.Keys(t)) > 0 {
 		t.Errorf("reader %v, left %v", reads.Valid(), s.Keys(t))

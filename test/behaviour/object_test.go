@@ -14,12 +14,13 @@ import (
 	"github.com/holdfast-go/holdfast/driver/rueidis"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // A thing is an object of some kind, and how to make it exist.
 type thing struct {
 	name string
-	of   func(c *holdfast.Client, name string) *holdfast.Object
+	of   func(c *holdfast.Client, name string) *object.Object
 	make func(s *redistest.Server, tb testing.TB, name string)
 	keys func(name string) []string
 }
@@ -27,13 +28,13 @@ type thing struct {
 var things = []thing{
 	{
 		"one key",
-		func(c *holdfast.Client, name string) *holdfast.Object { return c.Semaphore(name).Object() },
+		func(c *holdfast.Client, name string) *object.Object { return object.Of(c.Semaphore(name)) },
 		func(s *redistest.Server, tb testing.TB, name string) { s.Do(tb, "SET", name, "3") },
 		func(name string) []string { return []string{name} },
 	},
 	{
 		"two keys",
-		func(c *holdfast.Client, name string) *holdfast.Object { return c.IDGenerator(name).Object() },
+		func(c *holdfast.Client, name string) *object.Object { return object.NewIDGenerator(c, name).Object() },
 		func(s *redistest.Server, tb testing.TB, name string) {
 			s.Do(tb, "SET", name, "3")
 			s.Do(tb, "SET", allocation(name), "5")
@@ -158,7 +159,7 @@ func TestObjectLostReply(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
-	o := locktest.Open(t, p.URL(), locktest.Quick).IDGenerator("a").Object()
+	o := object.NewIDGenerator(locktest.Open(t, p.URL(), locktest.Quick), "a").Object()
 	if _, err := o.Delete(t.Context()); err != nil { // so that the server knows the script
 		t.Fatal(err)
 	}
@@ -337,7 +338,7 @@ func TestObjectDump(t *testing.T) {
 		before := data(t, s)
 		damaged := append(slices.Clone(dump[:len(dump)-1]), dump[len(dump)-1]^1)
 		for _, junk := range [][]byte{nil, {}, []byte("junk"), damaged} {
-			if err := b.RestoreReplace(ctx, junk, 0); !errors.Is(err, holdfast.ErrDump) {
+			if err := b.RestoreReplace(ctx, junk, 0); !errors.Is(err, object.ErrDump) {
 				t.Errorf("%q: %v", junk, err)
 			}
 		}
@@ -353,7 +354,7 @@ func TestObjectDump(t *testing.T) {
 		c := locktest.Open(t, s.URL())
 		s.Do(t, "RPUSH", "list", "x")
 		list := fmt.Sprint(s.Do(t, "DUMP", "list"))
-		if err := c.Semaphore("a").Object().Restore(t.Context(), []byte(list), 0); !errors.Is(err, holdfast.ErrDump) {
+		if err := object.Of(c.Semaphore("a")).Restore(t.Context(), []byte(list), 0); !errors.Is(err, object.ErrDump) {
 			t.Errorf("a list as a semaphore: %v", err)
 		}
 		if keys := data(t, s); !slices.Equal(keys, []string{"list"}) {
@@ -381,25 +382,25 @@ func TestObjectExpire(t *testing.T) {
 				t.Fatalf("TTL is %v, %v, want %v", got, err, want)
 			}
 		}
-		try := func(d time.Duration, want bool, conditions ...holdfast.ExpireCondition) {
+		try := func(d time.Duration, want bool, conditions ...object.ExpireCondition) {
 			t.Helper()
 			got, err := o.Expire(ctx, d, conditions...)
 			yes(t, fmt.Sprint(d, conditions), got, err, want)
 		}
-		try(time.Hour, false, holdfast.IfTTL)
-		try(time.Hour, false, holdfast.IfLater)
-		try(time.Hour, true, holdfast.IfNoTTL)
+		try(time.Hour, false, object.IfTTL)
+		try(time.Hour, false, object.IfLater)
+		try(time.Hour, true, object.IfNoTTL)
 		lasts(time.Hour)
-		try(2*time.Hour, false, holdfast.IfNoTTL)
-		try(2*time.Hour, false, holdfast.IfSooner)
-		try(2*time.Hour, true, holdfast.IfTTL, holdfast.IfLater)
+		try(2*time.Hour, false, object.IfNoTTL)
+		try(2*time.Hour, false, object.IfSooner)
+		try(2*time.Hour, true, object.IfTTL, object.IfLater)
 		lasts(2 * time.Hour)
-		try(time.Hour, false, holdfast.IfLater)
-		try(time.Hour, true, holdfast.IfSooner)
+		try(time.Hour, false, object.IfLater)
+		try(time.Hour, true, object.IfSooner)
 		lasts(time.Hour)
-		got, err = o.ExpireAt(ctx, time.Now().Add(3*time.Hour), holdfast.IfSooner)
+		got, err = o.ExpireAt(ctx, time.Now().Add(3*time.Hour), object.IfSooner)
 		yes(t, "expire at, later", got, err, false)
-		got, err = o.ExpireAt(ctx, time.Now().Add(3*time.Hour), holdfast.IfLater)
+		got, err = o.ExpireAt(ctx, time.Now().Add(3*time.Hour), object.IfLater)
 		yes(t, "expire at", got, err, true)
 		lasts(3 * time.Hour)
 		got, err = o.Persist(ctx)
@@ -423,17 +424,17 @@ func TestObjectBadInput(t *testing.T) {
 	c := locktest.Open(t, p.URL())
 	p.ResetCounts()
 	ctx := t.Context()
-	for what, call := range map[string]func(o *holdfast.Object) error{
-		"no TTL":            func(o *holdfast.Object) error { _, err := o.Expire(ctx, 0); return err },
-		"negative TTL":      func(o *holdfast.Object) error { _, err := o.Expire(ctx, -time.Second); return err },
-		"no moment":         func(o *holdfast.Object) error { _, err := o.ExpireAt(ctx, time.Time{}); return err },
-		"far moment":        func(o *holdfast.Object) error { _, err := o.ExpireAt(ctx, time.Now().AddDate(100, 0, 0)); return err },
-		"unknown condition": func(o *holdfast.Object) error { _, err := o.Expire(ctx, time.Hour, "GT XX"); return err },
-		"no new name":       func(o *holdfast.Object) error { return o.Rename(ctx, "") },
-		"reserved name":     func(o *holdfast.Object) error { return o.Rename(ctx, "redisson_sc:{a}") },
-		"stray brace":       func(o *holdfast.Object) error { _, err := o.Copy(ctx, "a{"); return err },
-		"the same name":     func(o *holdfast.Object) error { _, err := o.RenameIfAbsent(ctx, "a"); return err },
-		"negative database": func(o *holdfast.Object) error { _, err := o.Move(ctx, -1); return err },
+	for what, call := range map[string]func(o *object.Object) error{
+		"no TTL":            func(o *object.Object) error { _, err := o.Expire(ctx, 0); return err },
+		"negative TTL":      func(o *object.Object) error { _, err := o.Expire(ctx, -time.Second); return err },
+		"no moment":         func(o *object.Object) error { _, err := o.ExpireAt(ctx, time.Time{}); return err },
+		"far moment":        func(o *object.Object) error { _, err := o.ExpireAt(ctx, time.Now().AddDate(100, 0, 0)); return err },
+		"unknown condition": func(o *object.Object) error { _, err := o.Expire(ctx, time.Hour, "GT XX"); return err },
+		"no new name":       func(o *object.Object) error { return o.Rename(ctx, "") },
+		"reserved name":     func(o *object.Object) error { return o.Rename(ctx, "redisson_sc:{a}") },
+		"stray brace":       func(o *object.Object) error { _, err := o.Copy(ctx, "a{"); return err },
+		"the same name":     func(o *object.Object) error { _, err := o.RenameIfAbsent(ctx, "a"); return err },
+		"negative database": func(o *object.Object) error { _, err := o.Move(ctx, -1); return err },
 	} {
 		for _, k := range things {
 			if err := call(k.of(c, "a")); !errors.Is(err, holdfast.ErrInvalid) {
@@ -441,10 +442,10 @@ func TestObjectBadInput(t *testing.T) {
 			}
 		}
 	}
-	if err := c.IDGenerator("a").Object().CopyReplace(ctx, "{a}"); !errors.Is(err, holdfast.ErrInvalid) {
+	if err := object.NewIDGenerator(c, "a").Object().CopyReplace(ctx, "{a}"); !errors.Is(err, holdfast.ErrInvalid) {
 		t.Errorf("a name with the same keys: %v", err)
 	}
-	bad := c.Semaphore("a{").Object()
+	bad := object.Of(c.Semaphore("a{"))
 	if _, err := bad.Delete(ctx); !errors.Is(err, holdfast.ErrInvalid) {
 		t.Errorf("bad name: %v", err)
 	}
@@ -478,7 +479,7 @@ func TestObjectSlots(t *testing.T) {
 	}
 	defer c.Close()
 	s.Do(t, "SET", "a", "3")
-	o := c.Semaphore("a").Object()
+	o := object.Of(c.Semaphore("a"))
 	if err := o.Rename(t.Context(), "bb"); !errors.Is(err, holdfast.ErrInvalid) || !strings.Contains(err.Error(), "hash tag") {
 		t.Errorf("renamed across slots: %v", err)
 	}
@@ -498,7 +499,7 @@ func TestObjectDeleteLatch(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- l.Wait(t.Context()) }()
 	locktest.AwaitListener(t, s, "redisson_countdownlatch__channel__{"+l.Name()+"}")
-	got, err = l.Object().Delete(t.Context())
+	got, err = object.Of(l).Delete(t.Context())
 	yes(t, "delete", got, err, true)
 	select {
 	case err := <-done:

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // ttlOf returns the TTL of a key at the server.
@@ -177,10 +178,10 @@ func TestNamePrefix(t *testing.T) {
 	must(c.LeasedSemaphore("leased").TrySet(ctx, 1, 0))
 	must(c.Latch("latch").TrySet(ctx, 1))
 	must(c.RateLimiter("limiter").TrySetRate(ctx, holdfast.Rate{Permits: 1, Per: time.Second}))
-	must(c.AtomicLong("long").Add(ctx, 1))
-	must(c.IDGenerator("ids").Next(ctx))
-	must(c.TimeID("times").Next(ctx))
-	b := holdfast.NewBucket(c, "bucket", holdfast.StringCodec{})
+	must(object.NewAtomicLong(c, "long").Add(ctx, 1))
+	must(object.NewIDGenerator(c, "ids").Next(ctx))
+	must(object.NewTimeID(c, "times").Next(ctx))
+	b := object.NewBucket(c, "bucket", object.StringCodec{})
 	must(nil, b.Set(ctx, "v", 0))
 	if err := b.Object().Rename(ctx, "renamed"); err != nil {
 		t.Error(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 	"github.com/holdfast-go/holdfast/observe"
 )
 
@@ -117,13 +118,13 @@ func TestExpiryOfLimiterPerClient(t *testing.T) {
 	if err := a.SetRate(t.Context(), holdfast.Rate{Permits: 1, Per: time.Hour, PerClient: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Object().Expire(t.Context(), 4*time.Second); err != nil {
+	if _, err := object.Of(b).Expire(t.Context(), 4*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if ok, err := a.Allow(t.Context()); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	if done, err := b.Object().Persist(t.Context()); !done || err != nil {
+	if done, err := object.Of(b).Persist(t.Context()); !done || err != nil {
 		t.Fatal(done, err)
 	}
 	time.Sleep(4500 * time.Millisecond)
@@ -275,7 +276,7 @@ func TestRefusalSeesOwnChanges(t *testing.T) {
 		},
 		"Release": func(l *holdfast.RateLimiter) error { return l.Release(ctx, 1) },
 		"Delete and TrySetRate": func(l *holdfast.RateLimiter) error {
-			if _, err := l.Object().Delete(ctx); err != nil {
+			if _, err := object.Of(l).Delete(ctx); err != nil {
 				return err
 			}
 			if _, err := l.Allow(ctx); !errors.Is(err, holdfast.ErrNotFound) {

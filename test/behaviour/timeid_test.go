@@ -14,24 +14,25 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 func TestTimeID(t *testing.T) {
 	t.Parallel()
 	s := redistest.Fresh(t)
 	ctx, c := t.Context(), locktest.Open(t, s.URL())
-	ids := c.TimeID("t")
+	ids := object.NewTimeID(c, "t")
 	before := time.Now().Truncate(time.Second)
 	id := locktest.Must[int64](t)(ids.Next(ctx))
-	at, seq := holdfast.ParseTimeID(id)
+	at, seq := object.ParseTimeID(id)
 	if after := time.Now().Add(time.Second); at.Before(before) || at.After(after) || seq < 1 || seq > 1e9 {
 		t.Errorf("an id of %v and %d, drawn between %v and %v", at, seq, before, after)
 	}
-	if at, seq := holdfast.ParseTimeID(1<<32 | 7); at != time.Date(2022, 1, 1, 0, 0, 1, 0, time.UTC) || seq != 7 {
+	if at, seq := object.ParseTimeID(1<<32 | 7); at != time.Date(2022, 1, 1, 0, 0, 1, 0, time.UTC) || seq != 7 {
 		t.Errorf("parsed as %v and %d", at, seq)
 	}
 	many := locktest.Must[[]int64](t)(ids.NextN(ctx, 1000))
-	if later, n := holdfast.ParseTimeID(many[0]); many[0] <= id || n != seq+1 && later.Day() == at.Day() {
+	if later, n := object.ParseTimeID(many[0]); many[0] <= id || n != seq+1 && later.Day() == at.Day() {
 		t.Errorf("id %d after %d", many[0], id)
 	}
 	for i, next := range many {
@@ -67,7 +68,7 @@ func TestTimeID(t *testing.T) {
 type drawing struct{ began, returned, first, n int64 }
 
 func drawTimeIDs(c *holdfast.Client, n int) func(io.Writer) {
-	t := c.TimeID("t")
+	t := object.NewTimeID(c, "t")
 	return func(w io.Writer) {
 		for left := n; left > 0; {
 			d := drawing{began: redistest.Now(), n: 1}
@@ -120,7 +121,7 @@ func TestTimeIDsAcrossProcesses(t *testing.T) {
 	}
 	slices.SortFunc(all, func(a, b drawing) int { return cmp.Compare(a.first, b.first) })
 	for i, d := range all {
-		if at, _ := holdfast.ParseTimeID(d.first); at.Before(before) || at.After(time.Now().Add(time.Second)) {
+		if at, _ := object.ParseTimeID(d.first); at.Before(before) || at.After(time.Now().Add(time.Second)) {
 			t.Fatalf("an id of %v", at)
 		}
 		if i > 0 && d.first < all[i-1].first+all[i-1].n {

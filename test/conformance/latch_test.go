@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // The bound is wider than Redisson's 50 ms, so that a busy machine keeps it;
@@ -126,7 +127,7 @@ func TestLA05Deleted(t *testing.T) {
 	l := locktest.NewLatch(t, locktest.Open(t, s.URL()), locktest.Name(t), 3)
 	done := locktest.AwaitingLatch(t, s, l)
 	for _, want := range []bool{true, false} {
-		if deleted, err := l.Object().Delete(t.Context()); deleted != want || err != nil {
+		if deleted, err := object.Of(l).Delete(t.Context()); deleted != want || err != nil {
 			t.Errorf("deleted: %v, %v, want %v", deleted, err, want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // The tests in this file are the contract of rate limiters, drawn from
@@ -346,7 +347,7 @@ func TestRL14Delete(t *testing.T) {
 			locktest.SetRate(t, l, holdfast.Rate{Permits: 5, Per: time.Minute, PerClient: perClient})
 			locktest.WantAllow(t, l, 2, true)
 			for _, want := range []bool{true, false} {
-				if deleted, err := l.Object().Delete(t.Context()); deleted != want || err != nil {
+				if deleted, err := object.Of(l).Delete(t.Context()); deleted != want || err != nil {
 					t.Errorf("deleted: %v, %v, want %v", deleted, err, want)
 				}
 			}

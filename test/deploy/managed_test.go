@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver/drivertest"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // forbidden are commands that managed services do not permit.
@@ -76,7 +77,7 @@ func kinds(t *testing.T, s *redistest.Server, url string) {
 		t.Parallel()
 		l := locktest.NewLatch(t, a, "latch", 1)
 		locktest.CountDown(t, l, 0)
-		if _, err := a.AtomicLong("number").Add(ctx, 1); err != nil {
+		if _, err := object.NewAtomicLong(a, "number").Add(ctx, 1); err != nil {
 			t.Error(err)
 		}
 		if err := a.Election("leader").Lead(ctx, "me", func(context.Context) error { return nil }); err != nil {

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // Many add, with connections cut again and again: each addition counts once.
@@ -30,7 +30,7 @@ func TestAtomicLongCounts(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				_, err := c.AtomicLong("n").Add(t.Context(), 1)
+				_, err := object.NewAtomicLong(c, "n").Add(t.Context(), 1)
 				mu.Lock()
 				if err == nil {
 					added++
@@ -61,7 +61,7 @@ func TestValueReplyLost(t *testing.T) {
 	p := redistest.NewProxy(t, s.Addr())
 	stalls := redistest.MeterStalls(t, s)
 	ctx, c := t.Context(), locktest.Open(t, p.URL())
-	n, b, g := c.AtomicLong("n"), holdfast.NewBucket(c, "b", holdfast.StringCodec{}), c.IDGenerator("g")
+	n, b, g := object.NewAtomicLong(c, "n"), object.NewBucket(c, "b", object.StringCodec{}), object.NewIDGenerator(c, "g")
 	text := func(v string, ok bool, err error) (any, error) {
 		if !ok {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // Many callers that wait for a missing server do not try one after the other.
@@ -18,7 +19,7 @@ func TestIDFetchFails(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
-	g := locktest.Open(t, p.URL()).IDGenerator("g")
+	g := object.NewIDGenerator(locktest.Open(t, p.URL()), "g")
 	p.Refuse(true)
 	p.Cut()
 	start := time.Now()
@@ -49,7 +50,7 @@ func TestIDsSurviveRestart(t *testing.T) {
 	var all []int64
 	var wg sync.WaitGroup
 	for range 3 {
-		g := locktest.Open(t, s.URL()).IDGenerator("g")
+		g := object.NewIDGenerator(locktest.Open(t, s.URL()), "g")
 		_ = locktest.Must[bool](t)(g.TryInit(ctx, 1, 10))
 		for range 2 {
 			wg.Go(func() {
@@ -96,7 +97,7 @@ func TestIDsOfSurvivor(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	c := locktest.Open(t, s.URL())
-	g := c.IDGenerator("g")
+	g := object.NewIDGenerator(c, "g")
 	var last int64
 	for range 3 {
 		for range 12_000 {
@@ -112,7 +113,7 @@ func TestIDsOfSurvivor(t *testing.T) {
 		last = locktest.Must[int64](t)(g.Next(t.Context()))
 	}
 	locktest.Must[int64](t)(g.Next(t.Context()))
-	if id := locktest.Must[int64](t)(c.IDGenerator("g").Next(t.Context())); id <= last {
+	if id := locktest.Must[int64](t)(object.NewIDGenerator(c, "g").Next(t.Context())); id <= last {
 		t.Errorf("another generator begins at %d, below %d", id, last)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // A server that refuses a release must not have done a part of it, since the caller
@@ -205,8 +206,8 @@ func TestUnwillingServers(t *testing.T) {
 	s.Do(t, "HSET", "hash", "precious", "data")
 	for what, call := range map[string]func() error{
 		"foreign hash": func() error { _, err := c.Mutex("hash").ForceUnlock(t.Context()); return err },
-		"no number":    func() error { _, err := c.AtomicLong("string").Add(t.Context(), 1); return err },
-		"no id":        func() error { _, err := c.IDGenerator("string").Next(t.Context()); return err },
+		"no number":    func() error { _, err := object.NewAtomicLong(c, "string").Add(t.Context(), 1); return err },
+		"no id":        func() error { _, err := object.NewIDGenerator(c, "string").Next(t.Context()); return err },
 	} {
 		if err := call(); !errors.Is(err, holdfast.ErrRefused) || strings.Count(err.Error(), "use another name, or check which program writes the key") != 1 || strings.Contains(err.Error(), "delete") {
 			t.Errorf("%s: %v", what, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // A server that forgets everything, again and again within a second, gives out
@@ -20,7 +21,7 @@ func TestTimeIDsForgotten(t *testing.T) {
 	var last int64
 	draw := func(n int) {
 		t.Helper()
-		ids := locktest.Must[[]int64](t)(c.TimeID("t").NextN(t.Context(), n)) // a new one each time: it knows nothing
+		ids := locktest.Must[[]int64](t)(object.NewTimeID(c, "t").NextN(t.Context(), n)) // a new one each time: it knows nothing
 		if ids[0] <= last {
 			t.Fatalf("%d after %d", ids[0], last)
 		}
@@ -56,7 +57,7 @@ func TestTimeIDsForgottenByMany(t *testing.T) {
 		c := locktest.Open(t, s.URL())
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				ids, err := c.TimeID("t").NextN(context.Background(), 1000)
+				ids, err := object.NewTimeID(c, "t").NextN(context.Background(), 1000)
 				if err != nil {
 					t.Error(err)
 					return

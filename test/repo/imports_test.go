@@ -18,7 +18,8 @@ const module = "github.com/holdfast-go/holdfast"
 // mayImport says which packages of this module each package may import, apart
 // from its tests. Calls go one way down: primitive, engine, script, driver.
 var mayImport = map[string][]string{
-	".":                  {"driver", "driver/rueidis", "inspect", "internal/async", "internal/asynclog", "internal/check", "internal/clock", "internal/combine", "internal/config", "internal/engine", "internal/ids", "internal/listen", "internal/script", "internal/watchdog", "observe"},
+	".":                  {"driver", "driver/rueidis", "inspect", "internal/access", "internal/async", "internal/asynclog", "internal/check", "internal/clock", "internal/combine", "internal/config", "internal/engine", "internal/script", "internal/watchdog", "observe"},
+	"object":             {".", "driver", "internal/access", "internal/clock", "internal/engine", "internal/ids", "internal/listen", "internal/script"},
 	"driver":             {},
 	"driver/rueidis":     {"driver"},
 	"driver/drivertest":  {"driver", "internal/redistest"},
@@ -27,6 +28,7 @@ var mayImport = map[string][]string{
 	"dashboard":          {"driver", "inspect", "internal/display", "internal/lockjson", "observe"},
 	"debug":              {"."},
 	"observe":            {"internal/engine"}, // the errors
+	"internal/access":    {"driver", "internal/engine", "internal/script"},
 	"internal/async":     {"internal/clock"},
 	"internal/asynclog":  {"internal/async"},
 	"internal/check":     {"driver", "internal/script"},
@@ -45,7 +47,7 @@ var mayImport = map[string][]string{
 	"internal/display":   {},
 	"internal/lockjson":  {"inspect"},
 	"internal/measure":   {"observe"},
-	"internal/locktest":  {"internal/check", "internal/redistest"},
+	"internal/locktest":  {"internal/check", "internal/redistest", "object"},
 	"internal/redistest": {},
 	"internal/mutants":   {},
 	"test/topology":      {},

@@ -74,7 +74,7 @@ func fenced(page, language string) (blocks []string) {
 var (
 	codeSpan = regexp.MustCompile("`([^`\n]+)`")
 	prelude  = regexp.MustCompile("`(\\w+) := ([^`]+)`")
-	ours     = regexp.MustCompile(`^(holdfast|fence|client|lease|Options|[a-z])\.[A-Z]`)
+	ours     = regexp.MustCompile(`^(holdfast|object|fence|client|lease|Options|[a-z])\.[A-Z]`)
 )
 
 // preludes returns what a section says its variables are, as declarations.
@@ -122,6 +122,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 var (
@@ -130,8 +131,8 @@ var (
 	clients       []*holdfast.Client
 	lease         *holdfast.Lease
 	Options       holdfast.Options
-	x             interface{ Object() *holdfast.Object }
-	codec         holdfast.Codec[int64]
+	x             *holdfast.Mutex
+	codec         object.Codec[int64]
 	name, url, id string
 	ids           []string
 	n             int
@@ -171,7 +172,7 @@ func (s *scope) eval(expr string) error {
 // exported returns an importer for what this module exports, as compiled now.
 func exported(t *testing.T) types.Importer {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".", "./fence").Output()
+	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".", "./fence", "./object").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // A Job is the input of a shop process. It is sent on standard input, because it
@@ -68,7 +69,7 @@ type shop struct {
 	job    Job
 	way    Way
 	client *holdfast.Client
-	ids    *holdfast.TimeID
+	ids    *object.TimeID
 	ledger *ledger
 	lock   lock
 
@@ -123,7 +124,7 @@ func (s *shop) serve(ctx context.Context, opened <-chan struct{}, open func(cont
 		return err
 	}
 	defer s.ledger.Close() //nolint:errcheck // the process ends
-	s.ids = s.client.TimeID(idsName(s.job.Names))
+	s.ids = object.NewTimeID(s.client, idsName(s.job.Names))
 	s.lock = s.way.lock(s)
 	queue := s.job.Queues()[s.job.Shop]
 	s.send(message{Kind: ready})

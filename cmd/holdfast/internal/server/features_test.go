@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/server"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // features lists the features of Holdfast. Each is used in a few steps that need the
@@ -82,23 +83,23 @@ var features = []struct {
 		}, func() error { return lease.Release(ctx) })
 	}},
 	{"IDGenerator", func(ctx context.Context, c, other *holdfast.Client, name string) error {
-		return different(ctx, c.IDGenerator(name).Next, other.IDGenerator(name).Next)
+		return different(ctx, object.NewIDGenerator(c, name).Next, object.NewIDGenerator(other, name).Next)
 	}},
 	{"TimeID", func(ctx context.Context, c, other *holdfast.Client, name string) error {
-		return different(ctx, c.TimeID(name).Next, other.TimeID(name).Next)
+		return different(ctx, object.NewTimeID(c, name).Next, object.NewTimeID(other, name).Next)
 	}},
 	{"AtomicLong", func(ctx context.Context, c, other *holdfast.Client, name string) error {
 		add := func(c *holdfast.Client) func(context.Context) (int64, error) {
-			return func(ctx context.Context) (int64, error) { return c.AtomicLong(name).Add(ctx, 1) }
+			return func(ctx context.Context) (int64, error) { return object.NewAtomicLong(c, name).Add(ctx, 1) }
 		}
 		return different(ctx, add(c), add(other))
 	}},
 	{"Bucket", func(ctx context.Context, c, other *holdfast.Client, name string) error {
-		b := holdfast.NewBucket(c, name, holdfast.StringCodec{})
+		b := object.NewBucket(c, name, object.StringCodec{})
 		if err := b.Set(ctx, "one", time.Minute); err != nil {
 			return err
 		}
-		if ok, err := holdfast.NewBucket(other, name, holdfast.StringCodec{}).CompareAndSwap(ctx, "one", "two"); !ok || err != nil {
+		if ok, err := object.NewBucket(other, name, object.StringCodec{}).CompareAndSwap(ctx, "one", "two"); !ok || err != nil {
 			return fmt.Errorf("not swapped: %w", err)
 		}
 		if v, ok, err := b.GetAndExpire(ctx, time.Second); v != "two" || !ok || err != nil {
@@ -106,29 +107,29 @@ var features = []struct {
 		}
 		return b.SetKeepTTL(ctx, "three")
 	}},
-	{"Object.Expire", object(func(ctx context.Context, o *holdfast.Object) error {
-		_, err := o.Expire(ctx, time.Minute, holdfast.IfNoTTL)
+	{"Object.Expire", onObject(func(ctx context.Context, o *object.Object) error {
+		_, err := o.Expire(ctx, time.Minute, object.IfNoTTL)
 		return err
 	})},
-	{"Object.TTL", object(func(ctx context.Context, o *holdfast.Object) error { _, err := o.TTL(ctx); return err })},
-	{"Object.Copy", object(func(ctx context.Context, o *holdfast.Object) error {
+	{"Object.TTL", onObject(func(ctx context.Context, o *object.Object) error { _, err := o.TTL(ctx); return err })},
+	{"Object.Copy", onObject(func(ctx context.Context, o *object.Object) error {
 		_, err := o.Copy(ctx, o.Name()+":copy")
 		return err
 	})},
-	{"Object.Rename", object(func(ctx context.Context, o *holdfast.Object) error { return o.Rename(ctx, o.Name()+":other") })},
-	{"Object.Move", object(func(ctx context.Context, o *holdfast.Object) error { _, err := o.Move(ctx, 1); return err })},
-	{"Object.Touch", object(func(ctx context.Context, o *holdfast.Object) error { _, err := o.Touch(ctx); return err })},
-	{"Object.Unlink", object(func(ctx context.Context, o *holdfast.Object) error { _, err := o.Unlink(ctx); return err })},
-	{"Object.MemoryUse", object(func(ctx context.Context, o *holdfast.Object) error { _, err := o.MemoryUse(ctx); return err })},
-	{"Object.IdleTime", object(func(ctx context.Context, o *holdfast.Object) error { _, err := o.IdleTime(ctx); return err })},
-	{"Object.Dump", object(func(ctx context.Context, o *holdfast.Object) error {
+	{"Object.Rename", onObject(func(ctx context.Context, o *object.Object) error { return o.Rename(ctx, o.Name()+":other") })},
+	{"Object.Move", onObject(func(ctx context.Context, o *object.Object) error { _, err := o.Move(ctx, 1); return err })},
+	{"Object.Touch", onObject(func(ctx context.Context, o *object.Object) error { _, err := o.Touch(ctx); return err })},
+	{"Object.Unlink", onObject(func(ctx context.Context, o *object.Object) error { _, err := o.Unlink(ctx); return err })},
+	{"Object.MemoryUse", onObject(func(ctx context.Context, o *object.Object) error { _, err := o.MemoryUse(ctx); return err })},
+	{"Object.IdleTime", onObject(func(ctx context.Context, o *object.Object) error { _, err := o.IdleTime(ctx); return err })},
+	{"Object.Dump", onObject(func(ctx context.Context, o *object.Object) error {
 		dump, err := o.Dump(ctx)
 		return errors.Join(err, o.RestoreReplace(ctx, dump, 0))
 	})},
-	{"Object.Listen", object(func(ctx context.Context, o *holdfast.Object) error {
+	{"Object.Listen", onObject(func(ctx context.Context, o *object.Object) error {
 		time.AfterFunc(50*time.Millisecond, func() { _, _ = o.Expire(ctx, 50*time.Millisecond) })
 		for e, err := range o.Listen(ctx) {
-			if err == nil && e.Kind != holdfast.EventExpired {
+			if err == nil && e.Kind != object.EventExpired {
 				err = fmt.Errorf("%s", e.Kind)
 			}
 			return err
@@ -203,9 +204,9 @@ func different(ctx context.Context, next ...func(context.Context) (int64, error)
 	return nil
 }
 
-func object(f func(context.Context, *holdfast.Object) error) func(context.Context, *holdfast.Client, *holdfast.Client, string) error {
+func onObject(f func(context.Context, *object.Object) error) func(context.Context, *holdfast.Client, *holdfast.Client, string) error {
 	return func(ctx context.Context, c, _ *holdfast.Client, name string) error {
-		a := c.AtomicLong(name)
+		a := object.NewAtomicLong(c, name)
 		return errors.Join(a.Store(ctx, 1), f(ctx, a.Object()))
 	}
 }

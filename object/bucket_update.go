@@ -1,4 +1,4 @@
-package holdfast
+package object
 
 import (
 	"context"
@@ -23,12 +23,12 @@ func (b *Bucket[T]) Update(ctx context.Context, fn func(old T, ok bool) (T, erro
 	const op = "update"
 	var none T
 	if fn == nil {
-		return none, b.fail(op, invalid("the function is nil"))
+		return none, b.inner().Fail(op, invalid("the function is nil"))
 	}
 	for pause := time.Millisecond; ; pause = min(2*pause, maxUpdatePause) {
 		var stored string
 		old, ok, err := b.read(ctx, op, func(ctx context.Context) (_ string, ok bool, err error) {
-			stored, ok, err = b.wire.Get(ctx, b.client.driver)
+			stored, ok, err = b.wire.Get(ctx, b.inner().Driver())
 			return stored, ok, err
 		})
 		if err != nil {
@@ -42,7 +42,7 @@ func (b *Bucket[T]) Update(ctx context.Context, fn func(old T, ok bool) (T, erro
 		if err != nil {
 			return none, err
 		}
-		done, err := b.decide(ctx, op, func(request string) driver.Call {
+		done, err := b.inner().Decide(ctx, op, func(request string) driver.Call {
 			if ok {
 				return b.wire.CompareSet(request, stored, value) // with what is stored: a codec may encode a value in several ways
 			}
@@ -56,7 +56,7 @@ func (b *Bucket[T]) Update(ctx context.Context, fn func(old T, ok bool) (T, erro
 		}
 		select {
 		case <-ctx.Done():
-			return none, because(ctx, b.fail(op, ctx.Err()))
+			return none, b.inner().Because(ctx, b.inner().Fail(op, ctx.Err()))
 		case <-time.After(clock.Random(pause)):
 		}
 	}

@@ -1,4 +1,4 @@
-package holdfast_test
+package object_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"log"
 	"time"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/object"
 )
 
 // A counter that all processes share. Each Add counts once, even if the network
@@ -15,7 +15,7 @@ func ExampleAtomicLong() {
 	ctx := context.Background()
 	client := connect()
 	defer client.Close()
-	visits := client.AtomicLong("example:visits")
+	visits := object.NewAtomicLong(client, "example:visits")
 
 	if err := visits.Store(ctx, 41); err != nil {
 		log.Fatal(err)
@@ -40,7 +40,7 @@ func ExampleBucket() {
 		Workers int    `json:"workers"`
 		Region  string `json:"region,omitempty"`
 	}
-	bucket := holdfast.NewBucket(client, "example:config", holdfast.JSONCodec[Config]{})
+	bucket := object.NewBucket(client, "example:config", object.JSONCodec[Config]{})
 
 	if err := bucket.Set(ctx, Config{Workers: 4, Region: "eu"}, time.Hour); err != nil {
 		log.Fatal(err)
@@ -65,7 +65,7 @@ func ExampleNewBucket() {
 	ctx := context.Background()
 	client := connect()
 	defer client.Close()
-	greeting := holdfast.NewBucket(client, "example:greeting", holdfast.StringCodec{})
+	greeting := object.NewBucket(client, "example:greeting", object.StringCodec{})
 
 	first, err := greeting.SetIfAbsent(ctx, "hello", time.Minute)
 	fmt.Println(first, err)
@@ -82,7 +82,7 @@ func ExampleIDGenerator() {
 	ctx := context.Background()
 	client := connect()
 	defer client.Close()
-	ids := client.IDGenerator("example:ids") // create one and keep it
+	ids := object.NewIDGenerator(client, "example:ids") // create one and keep it
 
 	if _, err := ids.TryInit(ctx, 1000, 100); err != nil {
 		log.Fatal(err)
@@ -102,7 +102,7 @@ func ExampleTimeID() {
 	ctx := context.Background()
 	client := connect()
 	defer client.Close()
-	orders := client.TimeID("example:orders")
+	orders := object.NewTimeID(client, "example:orders")
 
 	first, err := orders.Next(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func ExampleTimeID() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	at, _ := holdfast.ParseTimeID(first)
+	at, _ := object.ParseTimeID(first)
 	fmt.Println(second > first, time.Since(at).Abs() < time.Minute)
 	// Output: true true
 }
@@ -123,7 +123,7 @@ func ExampleBucket_Watch() {
 	defer cancel()
 	client := connect()
 	defer client.Close()
-	limit := holdfast.NewBucket(client, "example:limit", holdfast.JSONCodec[int]{})
+	limit := object.NewBucket(client, "example:limit", object.JSONCodec[int]{})
 
 	for v, err := range limit.Watch(ctx) {
 		if err != nil {

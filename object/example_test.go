@@ -1,4 +1,4 @@
-package holdfast_test
+package object_test
 
 import (
 	"context"
@@ -8,7 +8,18 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/redistest"
+	"github.com/holdfast-go/holdfast/object"
 )
+
+// connect returns a client of the server that all examples share.
+func connect() *holdfast.Client {
+	client, err := holdfast.Open(context.Background(), redistest.ExampleURL(), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client
+}
 
 // Every named object can be inspected and renamed, and can have a TTL.
 func ExampleObject() {
@@ -20,19 +31,19 @@ func ExampleObject() {
 	if _, err := sem.TrySet(ctx, 3, 0); err != nil {
 		log.Fatal(err)
 	}
-	object := sem.Object()
-	if _, err := object.Expire(ctx, time.Hour, holdfast.IfNoTTL); err != nil {
+	downloads := object.Of(sem)
+	if _, err := downloads.Expire(ctx, time.Hour, object.IfNoTTL); err != nil {
 		log.Fatal(err)
 	}
-	ttl, err := object.TTL(ctx)
+	ttl, err := downloads.TTL(ctx)
 	fmt.Println(ttl.Round(time.Minute), err)
 
-	if err := object.Rename(ctx, "{example}:uploads"); err != nil {
+	if err := downloads.Rename(ctx, "{example}:uploads"); err != nil {
 		log.Fatal(err)
 	}
-	_, err = object.TTL(ctx)
+	_, err = downloads.TTL(ctx)
 	fmt.Println(errors.Is(err, holdfast.ErrNotFound))
-	fmt.Println(client.Semaphore("{example}:uploads").Object().Delete(ctx))
+	fmt.Println(object.Of(client.Semaphore("{example}:uploads")).Delete(ctx))
 	// Output:
 	// 1h0m0s <nil>
 	// true
@@ -47,8 +58,8 @@ func ExampleObject_Listen() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 
-	for event, err := range client.Latch("example:ready").Object().Listen(ctx) {
-		if errors.Is(err, holdfast.ErrNoEvents) {
+	for event, err := range object.Of(client.Latch("example:ready")).Listen(ctx) {
+		if errors.Is(err, object.ErrNoEvents) {
 			fmt.Println("events are off")
 			break
 		}

@@ -1,4 +1,4 @@
-package holdfast
+package object
 
 import (
 	"context"
@@ -42,12 +42,12 @@ var eventKinds = map[script.Fate]EventKind{
 // The server must publish keyspace events, at least of the classes g and x: set
 // notify-keyspace-events to Kgx. Otherwise the iteration yields [ErrNoEvents]
 // and ends, at once or when the server has lost the setting in a restart. It
-// also ends with [ErrClosed] when the client is closed, and with
-// [ErrUnavailable] if the server cannot be reached at the beginning.
+// also ends with [holdfast.ErrClosed] when the client is closed, and with
+// [holdfast.ErrUnavailable] if the server cannot be reached at the beginning.
 //
 // Messages can be lost, for example while the connection is broken. Some
 // operations, such as FLUSHALL, send no message. Therefore Listen checks the
-// object after every new subscription and every [Options].PollInterval. If the
+// object after every new subscription and every [holdfast.Options].PollInterval. If the
 // object existed before and does not exist any more, Listen yields [EventGone].
 // If an object is created and deleted between two checks, and the message about
 // its end is lost, Listen may not report it.
@@ -56,16 +56,16 @@ var eventKinds = map[script.Fate]EventKind{
 // If the object does not exist after that, its end is still reported, with its
 // kind or as EventGone.
 func (o *Object) Listen(ctx context.Context) iter.Seq2[Event, error] {
-	key := script.NewObject("bucket", o.name, "")
+	key := script.NewObject("bucket", o.inner().Key(), "")
 	return func(yield func(Event, error) bool) {
-		err := o.ready(ctx)
+		err := o.inner().Ready(ctx)
 		if err == nil {
-			err = listen.Listen(ctx, o.client.engine, o.client.combined, key.Key(),
-				func(ctx context.Context) (bool, error) { return key.Exists(ctx, o.client.driver) },
-				func(f script.Fate) bool { return yield(Event{eventKinds[f], o.given}, nil) })
+			err = listen.Listen(ctx, o.inner().Engine(), o.inner().Combined(), key.Key(),
+				func(ctx context.Context) (bool, error) { return key.Exists(ctx, o.inner().Driver()) },
+				func(f script.Fate) bool { return yield(Event{eventKinds[f], o.Name()}, nil) })
 		}
 		if err != nil {
-			yield(Event{}, o.fail("listen to", err))
+			yield(Event{}, o.inner().Fail("listen to", err))
 		}
 	}
 }

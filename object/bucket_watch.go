@@ -1,10 +1,11 @@
-package holdfast
+package object
 
 import (
 	"context"
 	"errors"
 	"iter"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -23,34 +24,35 @@ type BucketValue[T any] struct {
 //	for config, err := range bucket.Watch(ctx) {
 //
 // The methods of Bucket tell those who watch, so a change arrives within a millisecond
-// or so. Other changes are found within [Options].PollInterval: those that Java or
+// or so. Other changes are found within [holdfast.Options].PollInterval: those that Java or
 // another program makes, those by [Bucket.Object], and the end of a TTL. The server
 // needs no setting. The user needs permission for the channel of the bucket, see
 // docs/operations.md; without it, all changes are found after PollInterval.
 //
-// An error that matches [ErrUnavailable] or [ErrCodec] does not end the iteration, all
-// other errors do. The body of the loop may be slow. It always gets the latest value.
+// An error that matches [holdfast.ErrUnavailable] or [ErrCodec] does not end the
+// iteration, all other errors do. The body of the loop may be slow. It always gets the
+// latest value.
 func (b *Bucket[T]) Watch(ctx context.Context) iter.Seq2[BucketValue[T], error] {
 	return func(yield func(BucketValue[T], error) bool) {
 		const op = "watch"
-		if err := b.ready(ctx); err != nil {
-			yield(BucketValue[T]{}, b.fail(op, err))
+		if err := b.inner().Ready(ctx); err != nil {
+			yield(BucketValue[T]{}, b.inner().Fail(op, err))
 			return
 		}
 		change := &script.ValueChange{Bucket: b.wire, Any: true}
 		for ctx.Err() == nil {
-			_, err := b.client.engine.Take(ctx, change, engine.Request{Wait: engine.Forever, Watch: true})
+			_, err := b.inner().Engine().Take(ctx, change, engine.Request{Wait: engine.Forever, Watch: true})
 			var value BucketValue[T]
 			switch {
 			case ctx.Err() != nil:
 				return
 			case err != nil:
-				err = b.fail(op, err)
+				err = b.inner().Fail(op, err)
 				change.Any = true // report the value again after an error
 			default:
 				value.Value, value.Exists, err = b.decode(op, change.Seen, change.Exists, nil)
 			}
-			if !yield(value, err) || err != nil && !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrCodec) {
+			if !yield(value, err) || err != nil && !errors.Is(err, holdfast.ErrUnavailable) && !errors.Is(err, ErrCodec) {
 				return
 			}
 		}

@@ -1,11 +1,13 @@
-package holdfast
+package object
 
 import (
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/access"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -21,7 +23,7 @@ import (
 // is sent again, and the server returns the first answer. The server recognizes
 // a repeated request for ten minutes. [Bucket.Set], [Bucket.SetKeepTTL] and
 // [Bucket.GetAndExpire] are simply sent again, which may overwrite a value that
-// another process has set in between. If the error matches [ErrUnavailable], it
+// another process has set in between. If the error matches [holdfast.ErrUnavailable], it
 // is not known whether the change was made.
 //
 // If the codec cannot decode a value, the error matches [ErrCodec]. The error
@@ -38,34 +40,32 @@ type Bucket[T any] struct {
 // NewBucket returns the bucket with the given name, for values of the type of
 // the codec. The name is its key on the server:
 //
-//	greeting := holdfast.NewBucket(client, "greeting", holdfast.StringCodec{})
-//	order := holdfast.NewBucket(client, "order:42", holdfast.JSONCodec[Order]{})
+//	greeting := object.NewBucket(client, "greeting", object.StringCodec{})
+//	order := object.NewBucket(client, "order:42", object.JSONCodec[Order]{})
 //
-// The name must follow the rules of [Client.Mutex].
-func NewBucket[T any](client *Client, name string, codec Codec[T]) *Bucket[T] {
-	b := &Bucket[T]{newNamed(client, "bucket", name, settings{}), script.NewBucket(client.prefixed(name)), codec}
-	if client == nil {
-		b.set.fail(invalid("the client is nil"))
-	}
+// The name must follow the rules of [holdfast.Client.Mutex].
+func NewBucket[T any](client *holdfast.Client, name string, codec Codec[T]) *Bucket[T] {
+	var wrong error
 	if codec == nil {
-		b.set.fail(invalid("the codec is nil: choose one, such as holdfast.StringCodec{}"))
+		wrong = invalid("the codec is nil: choose one, such as object.StringCodec{}")
 	}
-	return b
+	o := named{access.New(client, "bucket", name, wrong)}
+	return &Bucket[T]{o, script.NewBucket(o.inner().Key()), codec}
 }
 
 // Get returns the value. If there is none, ok is false.
 func (b *Bucket[T]) Get(ctx context.Context) (v T, ok bool, err error) {
-	return b.read(ctx, "get", func(ctx context.Context) (string, bool, error) { return b.wire.Get(ctx, b.client.driver) })
+	return b.read(ctx, "get", func(ctx context.Context) (string, bool, error) { return b.wire.Get(ctx, b.inner().Driver()) })
 }
 
 // GetAndExpire returns the value and sets its TTL. If there is no value, ok is
 // false.
 func (b *Bucket[T]) GetAndExpire(ctx context.Context, ttl time.Duration) (v T, ok bool, err error) {
-	if err := checkTTL(ttl); err != nil {
-		return v, false, b.fail("get and expire", err)
+	if err := access.CheckTTL(ttl); err != nil {
+		return v, false, b.inner().Fail("get and expire", err)
 	}
 	return b.read(ctx, "get and expire", func(ctx context.Context) (string, bool, error) {
-		return b.wire.Expire(ctx, b.client.driver, ttl)
+		return b.wire.Expire(ctx, b.inner().Driver(), ttl)
 	})
 }
 
@@ -75,7 +75,7 @@ func (b *Bucket[T]) Set(ctx context.Context, v T, ttl time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return b.ask(ctx, "set", true, func(ctx context.Context) error { return b.wire.Set(ctx, b.client.driver, value, ttl) })
+	return b.inner().Ask(ctx, "set", true, func(ctx context.Context) error { return b.wire.Set(ctx, b.inner().Driver(), value, ttl) })
 }
 
 // SetKeepTTL sets the value and keeps the TTL of the old value.
@@ -84,7 +84,7 @@ func (b *Bucket[T]) SetKeepTTL(ctx context.Context, v T) error {
 	if err != nil {
 		return err
 	}
-	return b.ask(ctx, "set", true, func(ctx context.Context) error { return b.wire.Keep(ctx, b.client.driver, value) })
+	return b.inner().Ask(ctx, "set", true, func(ctx context.Context) error { return b.wire.Keep(ctx, b.inner().Driver(), value) })
 }
 
 // SetIfAbsent sets the value if there is none, and reports whether it did.
@@ -103,7 +103,7 @@ func (b *Bucket[T]) try(ctx context.Context, op string, v T, ttl time.Duration, 
 	if err != nil {
 		return false, err
 	}
-	return b.decide(ctx, op, func(request string) driver.Call { return b.wire.Try(request, value, ttl, existing) })
+	return b.inner().Decide(ctx, op, func(request string) driver.Call { return b.wire.Try(request, value, ttl, existing) })
 }
 
 // Swap sets the value and returns the old value. If there was none, ok is
@@ -134,7 +134,7 @@ func (b *Bucket[T]) CompareAndSwap(ctx context.Context, old, v T) (swapped bool,
 	if err != nil {
 		return false, err
 	}
-	return b.decide(ctx, "compare and swap", func(request string) driver.Call { return b.wire.CompareSet(request, was, value) })
+	return b.inner().Decide(ctx, "compare and swap", func(request string) driver.Call { return b.wire.CompareSet(request, was, value) })
 }
 
 // CompareAndDelete deletes the value if it equals old, and reports whether it
@@ -144,15 +144,15 @@ func (b *Bucket[T]) CompareAndDelete(ctx context.Context, old T) (deleted bool, 
 	if err != nil {
 		return false, err
 	}
-	return b.decide(ctx, "compare and delete", func(request string) driver.Call { return b.wire.CompareDelete(request, was) })
+	return b.inner().Decide(ctx, "compare and delete", func(request string) driver.Call { return b.wire.CompareDelete(request, was) })
 }
 
 // Size returns the size of the encoded value in bytes, or zero if there is
 // none.
 func (b *Bucket[T]) Size(ctx context.Context) (int, error) {
 	var n int
-	err := b.ask(ctx, "size", true, func(ctx context.Context) (err error) {
-		n, err = b.wire.Size(ctx, b.client.driver)
+	err := b.inner().Ask(ctx, "size", true, func(ctx context.Context) (err error) {
+		n, err = b.wire.Size(ctx, b.inner().Driver())
 		return err
 	})
 	return n, err
@@ -161,7 +161,7 @@ func (b *Bucket[T]) Size(ctx context.Context) (int, error) {
 // read runs a query whose result is a value.
 func (b *Bucket[T]) read(ctx context.Context, op string, question func(context.Context) (string, bool, error)) (v T, ok bool, err error) {
 	var value string
-	err = b.ask(ctx, op, true, func(ctx context.Context) (err error) {
+	err = b.inner().Ask(ctx, op, true, func(ctx context.Context) (err error) {
 		value, ok, err = question(ctx)
 		return err
 	})
@@ -170,28 +170,28 @@ func (b *Bucket[T]) read(ctx context.Context, op string, question func(context.C
 
 // replace runs an operation whose result is a value.
 func (b *Bucket[T]) replace(ctx context.Context, op string, call func(request string) driver.Call) (v T, ok bool, err error) {
-	r, err := b.order(ctx, op, call, nil)
+	r, err := b.inner().Order(ctx, op, call)
 	if err != nil {
 		return v, false, err
 	}
 	value, ok, err := script.DecodeValue(r)
 	if err != nil {
-		return v, false, b.fail(op, err)
+		return v, false, b.inner().Fail(op, err)
 	}
 	return b.decode(op, value, ok, nil)
 }
 
 // encode checks the arguments of a method and returns the encoded value.
 func (b *Bucket[T]) encode(op string, ttl time.Duration, v T) (string, error) {
-	if err := b.ready(context.Background()); err != nil {
-		return "", b.fail(op, err)
+	if err := b.inner().Ready(context.Background()); err != nil {
+		return "", b.inner().Fail(op, err)
 	}
-	if err := checkTTL(ttl); err != nil {
-		return "", b.fail(op, err)
+	if err := access.CheckTTL(ttl); err != nil {
+		return "", b.inner().Fail(op, err)
 	}
 	value, err := b.codec.Encode(v)
 	if err != nil {
-		return "", b.fail(op, &codecError{fmt.Sprintf("value of type %T cannot be encoded", v), err})
+		return "", b.inner().Fail(op, &codecError{fmt.Sprintf("value of type %T cannot be encoded", v), err})
 	}
 	return string(value), nil
 }
@@ -203,7 +203,7 @@ func (b *Bucket[T]) decode(op, value string, ok bool, err error) (T, bool, error
 	}
 	v, err := b.codec.Decode([]byte(value))
 	if err != nil {
-		return none, false, b.fail(op, &codecError{fmt.Sprintf("stored value (%d bytes) cannot be decoded as %T", len(value), v), err})
+		return none, false, b.inner().Fail(op, &codecError{fmt.Sprintf("stored value (%d bytes) cannot be decoded as %T", len(value), v), err})
 	}
 	return v, true, nil
 }

@@ -1,10 +1,11 @@
-package holdfast
+package object
 
 import (
 	"context"
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
@@ -44,7 +45,7 @@ import (
 //
 // A TimeID never repeats its own ids and never returns a lower one, because
 // each request contains the last id. Create one and keep it. It is safe for
-// concurrent use. Use [Client.TimeID] to create one.
+// concurrent use. Use [NewTimeID] to create one.
 type TimeID struct {
 	named
 	wire *script.TimeID
@@ -73,10 +74,11 @@ type TimeID struct {
 // days after the last id. If the clock was ahead at the last use, so is the
 // expiry of the key.
 
-// TimeID returns the generator with the given name. The name is its key on the
-// server. It must follow the rules of [Client.Mutex].
-func (c *Client) TimeID(name string) *TimeID {
-	return &TimeID{named: newNamed(c, "time id", name, settings{}), wire: script.NewTimeID(c.prefixed(name))}
+// NewTimeID returns the generator with the given name. The name is its key on
+// the server. It must follow the rules of [holdfast.Client.Mutex].
+func NewTimeID(client *holdfast.Client, name string) *TimeID {
+	o := newNamed(client, "time id", name)
+	return &TimeID{named: o, wire: script.NewTimeID(o.inner().Key())}
 }
 
 // maxTimeIDs is the maximum number of ids per request. With this limit, a
@@ -84,7 +86,7 @@ func (c *Client) TimeID(name string) *TimeID {
 // than 1000 ids per microsecond.
 const maxTimeIDs = 1000
 
-// Next returns the next id. The error matches [ErrRefused] if all 4294967295
+// Next returns the next id. The error matches [holdfast.ErrRefused] if all 4294967295
 // ids of a day are used.
 func (t *TimeID) Next(ctx context.Context) (int64, error) { return t.draw(ctx, 1) }
 
@@ -92,7 +94,7 @@ func (t *TimeID) Next(ctx context.Context) (int64, error) { return t.draw(ctx, 1
 // and 1000. The ids have the same time and consecutive sequence numbers.
 func (t *TimeID) NextN(ctx context.Context, n int) ([]int64, error) {
 	if n < 1 || n > maxTimeIDs {
-		return nil, t.fail("take an id from", invalid("the number of ids is %d: choose between 1 and %d", n, maxTimeIDs))
+		return nil, t.inner().Fail("take an id from", invalid("the number of ids is %d: choose between 1 and %d", n, maxTimeIDs))
 	}
 	first, err := t.draw(ctx, n)
 	if err != nil {
@@ -108,9 +110,9 @@ func (t *TimeID) NextN(ctx context.Context, n int) ([]int64, error) {
 // draw requests n ids and returns the first.
 func (t *TimeID) draw(ctx context.Context, n int) (int64, error) {
 	var first int64
-	err := t.ask(ctx, "take an id from", true, func(ctx context.Context) error {
+	err := t.inner().Ask(ctx, "take an id from", true, func(ctx context.Context) error {
 		last := t.last.Load()
-		s, err := t.wire.Next(ctx, t.client.driver, script.Stamp{Sec: last >> 32, Seq: last & (1<<32 - 1)}, n)
+		s, err := t.wire.Next(ctx, t.inner().Driver(), script.Stamp{Sec: last >> 32, Seq: last & (1<<32 - 1)}, n)
 		first = s.Sec<<32 | s.Seq
 		return err
 	})

@@ -1,4 +1,4 @@
-package holdfast
+package object
 
 import (
 	"context"
@@ -6,88 +6,100 @@ import (
 	"math"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/access"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
 // An Object represents a named object of any kind as data on the server. It can
 // be inspected, deleted, renamed, copied and dumped, and its TTL can be set.
-// The method Object of each kind returns it. It corresponds to RObject and
-// RExpirable in Redisson.
+// [Of] returns it, or the method Object of the types of this package. It
+// corresponds to RObject and RExpirable in Redisson.
 //
 // An object may have several keys on the server. Every method handles all of
 // them atomically. A key of another type does not belong to the object. It is
-// not changed, and the method returns [ErrRefused].
+// not changed, and the method returns [holdfast.ErrRefused].
 //
 // The keys of a lock belong to its holder. They can be inspected. Delete and
 // Unlink are the same as ForceUnlock. Methods that would invalidate the lease
-// of the holder, or change its length, return [ErrUnsupported].
+// of the holder, or change its length, return [holdfast.ErrUnsupported].
 //
 // In a cluster, a new name must be in the same slot as the old name: use the
 // same hash tag in both, as in "{orders}:a" and "{orders}:b".
 type Object struct {
 	named
-	wire *script.Object
+	wire *script.Object                      // nil: every call fails
 	free func(context.Context) (bool, error) // for a lock: frees it from its holder
 	deep string                              // for a lock: why its keys cannot be inspected; "" if they can
 }
 
-// asObject returns the object with all of its keys on the server.
-func (o *named) asObject() *Object {
-	if o.client.usable() != nil { // every call fails
-		return &Object{named: *o}
-	}
-	return &Object{named: *o, wire: script.NewObject(o.kind, o.name, o.client.ID())}
+// A Kind is a kind of object that a [holdfast.Client] makes.
+type Kind interface {
+	*holdfast.Mutex | *holdfast.RWMutex |
+		*holdfast.Semaphore | *holdfast.LeasedSemaphore | *holdfast.Latch | *holdfast.RateLimiter | *holdfast.Election
 }
+
+// Of returns a lock or another synchronizer as an object, for example to inspect it, to
+// delete it, or to listen to it.
+//
+// Deleting a [holdfast.Election] deposes the leader. A [holdfast.Latch] is open when it is
+// deleted or has expired. If a [holdfast.LeasedSemaphore] is deleted or renamed, or if it
+// expires, the holders lose their permits. They notice it at their next renewal. The object
+// of a [holdfast.RateLimiter] has the data that all clients share and the data of this
+// client.
+func Of[K Kind](x K) *Object { return newObject(access.Of(x)) }
+
+func newObject(m access.Managed) *Object { return &Object{named{m.Named}, m.Wire, m.Free, m.Deep} }
 
 // Exists reports whether the object exists. A lock exists while it is held.
 func (o *Object) Exists(ctx context.Context) (bool, error) {
 	var yes bool
-	err := o.ask(ctx, "inspect", true, func(ctx context.Context) (err error) {
-		yes, err = o.wire.Exists(ctx, o.client.driver)
+	err := o.inner().Ask(ctx, "inspect", true, func(ctx context.Context) (err error) {
+		yes, err = o.wire.Exists(ctx, o.inner().Driver())
 		return err
 	})
 	return yes, err
 }
 
 // Delete deletes the object, and reports whether it existed. Waiters of a
-// [Latch] are notified. For a lock, Delete is ForceUnlock. For an [RWMutex], it
-// frees the lock from the writer and all readers. Data that is kept between
-// leases is not deleted: the queue of a [FairMutex], the counter of a
-// [FencedMutex] or an [Election]. To delete this too, use [Object.Retire].
+// [holdfast.Latch] are notified. For a lock, Delete is ForceUnlock. For a
+// [holdfast.RWMutex], it frees the lock from the writer and all readers. Data that is
+// kept between leases is not deleted: the queue of a fair mutex, the counter of a
+// fenced mutex or a [holdfast.Election]. To delete this too, use [Object.Retire].
 func (o *Object) Delete(ctx context.Context) (bool, error) { return o.delete(ctx, "delete", false) }
 
 // Retire deletes the object and all data that the server keeps for its name. It
 // reports whether there was any. Use it for a name that will not be used again.
 //
-// For a [FencedMutex] and an [Election] this includes the counter of fencing
+// For a fenced mutex and a [holdfast.Election] this includes the counter of fencing
 // tokens. If the name is used again, tokens and terms begin at 1. A guard that
 // has seen a higher token of the old counter then refuses every new holder. A
 // guard that has seen none accepts an old holder that is still running. So
 // retire such a name only when no process uses it any more, and delete the
 // memory of its guards (package fence) before the name is used again.
 //
-// For a [FairMutex] it includes the queue. Processes that still wait enter the
+// For a fair mutex it includes the queue. Processes that still wait enter the
 // queue again, in another order. For every other kind, Retire is Delete.
 //
 // Retire first frees the lock from its holder. If another owner acquires it
 // before the rest is deleted, Retire keeps the data and returns
-// [ErrNotAcquired].
+// [holdfast.ErrNotAcquired].
 func (o *Object) Retire(ctx context.Context) (bool, error) {
 	freed, err := o.delete(ctx, "retire", true)
 	if err != nil || o.free == nil || !o.wire.Keeps() {
 		return freed, err
 	}
-	r, err := o.order(ctx, "retire", o.wire.Forget, nil)
+	r, err := o.inner().Order(ctx, "retire", o.wire.Forget)
 	if err != nil {
 		return freed, err
 	}
 	free, gone, err := script.DecodeMoved(r)
 	if err == nil && !free {
-		err = fmt.Errorf("%w: another owner acquired the lock after it was freed: stop the processes that use it", ErrNotAcquired)
+		err = fmt.Errorf("%w: another owner acquired the lock after it was freed: stop the processes that use it", holdfast.ErrNotAcquired)
 	}
 	if err != nil {
-		return freed, o.fail("retire", err)
+		return freed, o.inner().Fail("retire", err)
 	}
 	return freed || gone, nil
 }
@@ -100,7 +112,7 @@ func (o *Object) delete(ctx context.Context, op string, later bool) (bool, error
 	if o.free != nil {
 		return o.free(ctx)
 	}
-	return o.decide(ctx, op, func(request string) driver.Call { return o.wire.Delete(request, later) })
+	return o.inner().Decide(ctx, op, func(request string) driver.Call { return o.wire.Delete(request, later) })
 }
 
 // Touch updates the time of the last access, which matters if the server evicts
@@ -110,29 +122,29 @@ func (o *Object) Touch(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	var yes bool
-	err := o.ask(ctx, "touch", true, func(ctx context.Context) (err error) {
-		yes, err = o.wire.Touch(ctx, o.client.driver)
+	err := o.inner().Ask(ctx, "touch", true, func(ctx context.Context) (err error) {
+		yes, err = o.wire.Touch(ctx, o.inner().Driver())
 		return err
 	})
 	return yes, err
 }
 
 // MemoryUse returns the size of the object in the memory of the server, in
-// bytes. The error matches [ErrNotFound] if the object does not exist.
+// bytes. The error matches [holdfast.ErrNotFound] if the object does not exist.
 func (o *Object) MemoryUse(ctx context.Context) (int64, error) {
 	var n int64
-	err := o.measure(ctx, "measure", &n, func(ctx context.Context) (int64, error) { return o.wire.Memory(ctx, o.client.driver) })
+	err := o.measure(ctx, "measure", &n, func(ctx context.Context) (int64, error) { return o.wire.Memory(ctx, o.inner().Driver()) })
 	return n, err
 }
 
-// IdleTime returns the time since the last access, in whole seconds. The error
-// matches [ErrNotFound] if the object does not exist, and [ErrRefused] if the
-// server evicts the least frequently used keys, because it then does not record
-// the time.
+// IdleTime returns the time since the last access, in whole seconds. The error matches
+// [holdfast.ErrNotFound] if the object does not exist, and [holdfast.ErrRefused] if the
+// server evicts the least frequently used keys, because it then does not record the
+// time.
 func (o *Object) IdleTime(ctx context.Context) (time.Duration, error) {
 	var n int64
 	err := o.measure(ctx, "inspect", &n, func(ctx context.Context) (int64, error) {
-		d, err := o.wire.Idle(ctx, o.client.driver)
+		d, err := o.wire.Idle(ctx, o.inner().Driver())
 		return int64(d), err
 	})
 	return time.Duration(n), err
@@ -143,12 +155,12 @@ func (o *Object) measure(ctx context.Context, op string, n *int64, ask func(cont
 	if err := o.shallow(op); err != nil {
 		return err
 	}
-	err := o.ask(ctx, op, true, func(ctx context.Context) (err error) {
+	err := o.inner().Ask(ctx, op, true, func(ctx context.Context) (err error) {
 		*n, err = ask(ctx)
 		return err
 	})
 	if err == nil && *n < 0 {
-		*n, err = 0, o.fail(op, missing("it does not exist"))
+		*n, err = 0, o.inner().Fail(op, missing("it does not exist"))
 	}
 	return err
 }
@@ -156,22 +168,22 @@ func (o *Object) measure(ctx context.Context, op string, n *int64, ask func(cont
 // shallow returns an error if not all keys of the lock are known.
 func (o *Object) shallow(op string) error {
 	if o.deep != "" {
-		return o.fail(op, fmt.Errorf("%w: %s", ErrUnsupported, o.deep))
+		return o.inner().Fail(op, fmt.Errorf("%w: %s", holdfast.ErrUnsupported, o.deep))
 	}
 	return nil
 }
 
 // TTL returns the remaining time of the object. It is negative if the object
-// does not expire. The error matches [ErrNotFound] if the object does not
+// does not expire. The error matches [holdfast.ErrNotFound] if the object does not
 // exist.
 func (o *Object) TTL(ctx context.Context) (time.Duration, error) {
 	var ttl time.Duration
-	err := o.ask(ctx, "inspect", true, func(ctx context.Context) (err error) {
-		ttl, err = o.wire.TTL(ctx, o.client.driver)
+	err := o.inner().Ask(ctx, "inspect", true, func(ctx context.Context) (err error) {
+		ttl, err = o.wire.TTL(ctx, o.inner().Driver())
 		return err
 	})
 	if err == nil && ttl == -2*time.Millisecond {
-		return 0, o.fail("inspect", missing("it does not exist"))
+		return 0, o.inner().Fail("inspect", missing("it does not exist"))
 	}
 	return ttl, err
 }
@@ -194,10 +206,10 @@ const useExtend = "use Lease.Extend to change how long it is held"
 // whether it did. The result is false if the object does not exist.
 func (o *Object) Expire(ctx context.Context, d time.Duration, conditions ...ExpireCondition) (bool, error) {
 	if d == 0 {
-		return false, o.fail("expire", invalid("the TTL is 0: use Delete to delete the object now, or Persist to remove its TTL"))
+		return false, o.inner().Fail("expire", invalid("the TTL is 0: use Delete to delete the object now, or Persist to remove its TTL"))
 	}
-	if d < time.Millisecond || d > maxLease {
-		return false, o.fail("expire", invalid("the TTL is %v: choose between 1ms and %v", d, maxLease))
+	if d < time.Millisecond || d > access.MaxTime {
+		return false, o.inner().Fail("expire", invalid("the TTL is %v: choose between 1ms and %v", d, access.MaxTime))
 	}
 	return o.expire(ctx, conditions, func(request string, conditions []string) driver.Call {
 		return o.wire.Expire(request, d, conditions)
@@ -207,8 +219,8 @@ func (o *Object) Expire(ctx context.Context, d time.Duration, conditions ...Expi
 // ExpireAt is like Expire, with a point in time of the server's clock. If t is
 // in the past, the object is deleted at once.
 func (o *Object) ExpireAt(ctx context.Context, t time.Time, conditions ...ExpireCondition) (bool, error) {
-	if t.Before(time.Unix(1, 0)) || time.Until(t) > maxLease {
-		return false, o.fail("expire", invalid("the time is %v: choose a time after 1970 and at most %v from now", t, maxLease))
+	if t.Before(time.Unix(1, 0)) || time.Until(t) > access.MaxTime {
+		return false, o.inner().Fail("expire", invalid("the time is %v: choose a time after 1970 and at most %v from now", t, access.MaxTime))
 	}
 	return o.expire(ctx, conditions, func(request string, conditions []string) driver.Call {
 		return o.wire.ExpireAt(request, t, conditions)
@@ -225,10 +237,10 @@ func (o *Object) expire(ctx context.Context, conditions []ExpireCondition, call 
 		case IfNoTTL, IfTTL, IfLater, IfSooner:
 			words = append(words, string(c))
 		default:
-			return false, o.fail("expire", invalid("the condition is %.20q: choose IfNoTTL, IfTTL, IfLater or IfSooner", c))
+			return false, o.inner().Fail("expire", invalid("the condition is %.20q: choose IfNoTTL, IfTTL, IfLater or IfSooner", c))
 		}
 	}
-	return o.decide(ctx, "expire", func(request string) driver.Call { return call(request, words) })
+	return o.inner().Decide(ctx, "expire", func(request string) driver.Call { return call(request, words) })
 }
 
 // Persist removes the TTL of the object, and reports whether it had one.
@@ -236,20 +248,20 @@ func (o *Object) Persist(ctx context.Context) (bool, error) {
 	if err := o.lockless("clear the expiry of", useExtend); err != nil {
 		return false, err
 	}
-	return o.decide(ctx, "clear the expiry of", o.wire.Persist)
+	return o.inner().Decide(ctx, "clear the expiry of", o.wire.Persist)
 }
 
 // lockless returns an error for operations that would make the lease of a lock
 // wrong.
 func (o *Object) lockless(op, instead string) error {
 	if o.free != nil {
-		return o.fail(op, fmt.Errorf("%w for a lock, because it would break the lease of the holder: %s", ErrUnsupported, instead))
+		return o.inner().Fail(op, fmt.Errorf("%w for a lock, because it would break the lease of the holder: %s", holdfast.ErrUnsupported, instead))
 	}
 	return nil
 }
 
 // Rename renames the object. It replaces an object of the same kind with the
-// new name. The error matches [ErrNotFound] if the object does not exist.
+// new name. The error matches [holdfast.ErrNotFound] if the object does not exist.
 func (o *Object) Rename(ctx context.Context, name string) error {
 	_, err := o.transfer(ctx, "rename", name, func(request, name string) driver.Call { return o.wire.Rename(request, name, true) })
 	return err
@@ -282,20 +294,20 @@ func (o *Object) transfer(ctx context.Context, op, name string, call func(reques
 	if err := o.lockless(op, useOther); err != nil {
 		return false, err
 	}
-	if err := o.ready(ctx); err != nil {
-		return false, o.fail(op, err)
+	if err := o.inner().Ready(ctx); err != nil {
+		return false, o.inner().Fail(op, err)
 	}
-	d := o.client.driver
-	name = o.client.prefixed(name)
+	d := o.inner().Driver()
+	name = o.inner().Prefixed(name)
 	switch err := script.CheckName(name); {
 	case err != nil:
-		return false, o.fail(op, invalid("the new name: %w", err))
+		return false, o.inner().Fail(op, invalid("the new name: %w", err))
 	case o.wire.Shares(name):
-		return false, o.fail(op, invalid("the new name %.80q has the same keys as the old name: choose another one", name))
-	case d.Place(o.name) != d.Place(name):
-		return false, o.fail(op, invalid("the new name %.80q is in another slot of the cluster: use the same hash tag in both names, as in {a}:1 and {a}:2", name))
+		return false, o.inner().Fail(op, invalid("the new name %.80q has the same keys as the old name: choose another one", name))
+	case d.Place(o.inner().Key()) != d.Place(name):
+		return false, o.inner().Fail(op, invalid("the new name %.80q is in another slot of the cluster: use the same hash tag in both names, as in {a}:1 and {a}:2", name))
 	}
-	r, err := o.order(ctx, op, func(request string) driver.Call { return call(request, name) }, nil)
+	r, err := o.inner().Order(ctx, op, func(request string) driver.Call { return call(request, name) })
 	if err != nil {
 		return false, err
 	}
@@ -304,7 +316,7 @@ func (o *Object) transfer(ctx context.Context, op, name string, call func(reques
 		err = missing("it does not exist")
 	}
 	if err != nil {
-		return false, o.fail(op, err)
+		return false, o.inner().Fail(op, err)
 	}
 	return done, nil
 }
@@ -318,12 +330,12 @@ func (o *Object) Move(ctx context.Context, database int) (bool, error) {
 		return false, err
 	}
 	if database < 0 || database > math.MaxInt32 {
-		return false, o.fail("move", invalid("the database is %d: choose 0 or higher", database))
+		return false, o.inner().Fail("move", invalid("the database is %d: choose 0 or higher", database))
 	}
 	var own int
 	var cluster bool
-	err := o.ask(ctx, "move", true, func(ctx context.Context) error {
-		facts, err := driver.FactsAt(ctx, o.client.driver, o.name)
+	err := o.inner().Ask(ctx, "move", true, func(ctx context.Context) error {
+		facts, err := driver.FactsAt(ctx, o.inner().Driver(), o.inner().Key())
 		own, cluster = facts.Database, facts.Cluster
 		return err
 	})
@@ -331,9 +343,9 @@ func (o *Object) Move(ctx context.Context, database int) (bool, error) {
 	case err != nil:
 		return false, err
 	case cluster:
-		return false, o.fail("move", fmt.Errorf("%w: a cluster has only one database: use Rename or Copy instead", ErrUnsupported))
+		return false, o.inner().Fail("move", fmt.Errorf("%w: a cluster has only one database: use Rename or Copy instead", holdfast.ErrUnsupported))
 	case own == database:
-		return false, o.fail("move", invalid("the object is already in database %d: choose another one", database))
+		return false, o.inner().Fail("move", invalid("the object is already in database %d: choose another one", database))
 	}
-	return o.decide(ctx, "move", func(request string) driver.Call { return o.wire.Move(request, own, database) })
+	return o.inner().Decide(ctx, "move", func(request string) driver.Call { return o.wire.Move(request, own, database) })
 }

@@ -1,8 +1,9 @@
-package holdfast
+package object
 
 import (
 	"context"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/script"
 )
@@ -16,29 +17,30 @@ import (
 // even if it has to be sent several times: if an answer is lost, the request is
 // sent again, and the server returns the first answer. The server recognizes a
 // repeated request for ten minutes. [AtomicLong.Store] is an exception, see
-// there. If the error matches [ErrUnavailable], it is not known whether the
+// there. If the error matches [holdfast.ErrUnavailable], it is not known whether the
 // change was made.
 //
-// If the key holds a value of another type, the methods return [ErrRefused].
+// If the key holds a value of another type, the methods return [holdfast.ErrRefused].
 //
 // An AtomicLong is only a name and is safe for concurrent use. Use
-// [Client.AtomicLong] to create one.
+// [NewAtomicLong] to create one.
 type AtomicLong struct {
 	named
 	wire *script.AtomicLong
 }
 
-// AtomicLong returns the number with the given name. The name is its key on the
-// server. It must follow the rules of [Client.Mutex].
-func (c *Client) AtomicLong(name string) *AtomicLong {
-	return &AtomicLong{newNamed(c, "atomic long", name, settings{}), script.NewAtomicLong(c.prefixed(name))}
+// NewAtomicLong returns the number with the given name. The name is its key on
+// the server. It must follow the rules of [holdfast.Client.Mutex].
+func NewAtomicLong(client *holdfast.Client, name string) *AtomicLong {
+	o := newNamed(client, "atomic long", name)
+	return &AtomicLong{o, script.NewAtomicLong(o.inner().Key())}
 }
 
 // Load returns the number.
 func (a *AtomicLong) Load(ctx context.Context) (int64, error) {
 	var n int64
-	err := a.ask(ctx, "load", true, func(ctx context.Context) (err error) {
-		n, err = a.wire.Load(ctx, a.client.driver)
+	err := a.inner().Ask(ctx, "load", true, func(ctx context.Context) (err error) {
+		n, err = a.wire.Load(ctx, a.inner().Driver())
 		return err
 	})
 	return n, err
@@ -48,12 +50,12 @@ func (a *AtomicLong) Load(ctx context.Context) (int64, error) {
 // the request again, which may overwrite a value that another process has set
 // in between. If this matters, use [AtomicLong.Swap].
 func (a *AtomicLong) Store(ctx context.Context, v int64) error {
-	return a.ask(ctx, "store", true, func(ctx context.Context) error { return a.wire.Store(ctx, a.client.driver, v) })
+	return a.inner().Ask(ctx, "store", true, func(ctx context.Context) error { return a.wire.Store(ctx, a.inner().Driver(), v) })
 }
 
 // Add adds delta, which may be negative, and returns the sum. It keeps the TTL.
 // If the sum does not fit in 64 bits, Add changes nothing and returns
-// [ErrRefused].
+// [holdfast.ErrRefused].
 func (a *AtomicLong) Add(ctx context.Context, delta int64) (int64, error) {
 	return a.change(ctx, "add", func(request string) driver.Call { return a.wire.Add(request, delta) })
 }
@@ -66,7 +68,7 @@ func (a *AtomicLong) Swap(ctx context.Context, v int64) (old int64, err error) {
 // CompareAndSwap sets the number to v and removes its TTL if the number equals
 // old. It reports whether it did. A number that was never set is zero.
 func (a *AtomicLong) CompareAndSwap(ctx context.Context, old, v int64) (swapped bool, err error) {
-	return a.decide(ctx, "compare and swap", func(request string) driver.Call { return a.wire.Compare(request, old, v) })
+	return a.inner().Decide(ctx, "compare and swap", func(request string) driver.Call { return a.wire.Compare(request, old, v) })
 }
 
 // LoadAndDelete deletes the number and returns its last value.
@@ -76,13 +78,13 @@ func (a *AtomicLong) LoadAndDelete(ctx context.Context) (int64, error) {
 
 // change runs an operation whose result is a number.
 func (a *AtomicLong) change(ctx context.Context, op string, call func(request string) driver.Call) (int64, error) {
-	r, err := a.order(ctx, op, call, nil)
+	r, err := a.inner().Order(ctx, op, call)
 	if err != nil {
 		return 0, err
 	}
 	n, err := script.DecodeInt64(r)
 	if err != nil {
-		return 0, a.fail(op, err)
+		return 0, a.inner().Fail(op, err)
 	}
 	return n, nil
 }

@@ -1,9 +1,10 @@
-package holdfast
+package object
 
 import (
 	"context"
 	"math"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/script"
@@ -34,21 +35,20 @@ import (
 // request contains the highest reserved id, and the server raises its counter
 // to it. An IDGenerator does not know the blocks of other generators.
 //
-// An IDGenerator is safe for concurrent use. Use [Client.IDGenerator] to create
-// one.
+// An IDGenerator is safe for concurrent use. Use [NewIDGenerator] to create one.
 type IDGenerator struct {
 	named
 	wire *script.IDGenerator
 	ids  *ids.Series
 }
 
-// IDGenerator returns a generator with the given name. The name is the key of
-// its counter on the server. It must follow the rules of [Client.Mutex].
-func (c *Client) IDGenerator(name string) *IDGenerator {
-	wire := script.NewIDGenerator(c.prefixed(name))
-	g := &IDGenerator{newNamed(c, "id generator", name, settings{}), wire, nil}
-	if c.usable() == nil {
-		g.ids = ids.NewSeries(c.engine, c.combined, wire)
+// NewIDGenerator returns a generator with the given name. The name is the key of
+// its counter on the server. It must follow the rules of [holdfast.Client.Mutex].
+func NewIDGenerator(client *holdfast.Client, name string) *IDGenerator {
+	o := newNamed(client, "id generator", name)
+	g := &IDGenerator{o, script.NewIDGenerator(o.inner().Key()), nil}
+	if e := o.inner().Engine(); e != nil {
+		g.ids = ids.NewSeries(e, o.inner().Combined(), g.wire)
 	}
 	return g
 }
@@ -59,11 +59,11 @@ func (c *Client) IDGenerator(name string) *IDGenerator {
 func (g *IDGenerator) TryInit(ctx context.Context, first, block int64) (bool, error) {
 	switch {
 	case block < 1 || block > math.MaxInt32:
-		return false, g.fail("set up", invalid("the block size is %d: choose between 1 and %d", block, math.MaxInt32))
+		return false, g.inner().Fail("set up", invalid("the block size is %d: choose between 1 and %d", block, math.MaxInt32))
 	case first > math.MaxInt64-block:
-		return false, g.fail("set up", invalid("the first id is %d: choose a lower one, so that a block of %d ids fits", first, block))
+		return false, g.inner().Fail("set up", invalid("the first id is %d: choose a lower one, so that a block of %d ids fits", first, block))
 	}
-	return g.decide(ctx, "set up", func(request string) driver.Call { return g.wire.Init(request, first, block) })
+	return g.inner().Decide(ctx, "set up", func(request string) driver.Call { return g.wire.Init(request, first, block) })
 }
 
 // Next returns an id that is higher than all ids that this generator has
@@ -72,18 +72,18 @@ func (g *IDGenerator) TryInit(ctx context.Context, first, block int64) (bool, er
 // While the generator has reserved ids, Next returns at once and ignores ctx.
 // Otherwise it reserves a new block. Concurrent calls wait for this block as
 // long as their own ctx is not done. If the request fails, the next waiting
-// call tries again. Next returns [ErrUnavailable] if the server does not answer
-// within about two seconds, and [ErrRefused] if the server refuses the request
+// call tries again. Next returns [holdfast.ErrUnavailable] if the server does not answer
+// within about two seconds, and [holdfast.ErrRefused] if the server refuses the request
 // or all 64-bit numbers are used.
 func (g *IDGenerator) Next(ctx context.Context) (int64, error) {
-	err := g.ready(ctx)
+	err := g.inner().Ready(ctx)
 	if err == nil {
 		var id int64
 		if id, err = g.ids.Next(ctx); err == nil {
 			return id, nil
 		}
 	}
-	return 0, g.fail("take an id from", err)
+	return 0, g.inner().Fail("take an id from", err)
 }
 
 // Object returns the counter on the server as an object. Deleting it does not
