@@ -123,7 +123,7 @@ type Options struct {
 	// renewals, outages. See package observe. Events of a [MultiLocker] go to the
 	// observers of the client of its first lock, and those of a [Redlock] to
 	// the observers of the first client. Close waits up to 100 ms for them. An observer
-	// that is a [Watcher] can also read [Client.Stats].
+	// that is an [observe.Watcher] can also read [Client.Stats].
 	Observers []observe.Observer
 }
 
@@ -271,7 +271,7 @@ type Client struct {
 	holders   holders
 	declared  declarations
 	who       string   // the client in words
-	unwatch   []func() // see [Watcher]
+	unwatch   []func() // see [observe.Watcher]
 	closed    sync.Once
 	anyHost   bool // the configuration file disables the check of host names in certificates
 }

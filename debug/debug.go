@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // Handler returns a handler that serves the statistics of the clients: as text, or as
@@ -48,8 +49,8 @@ func Publish(name string, clients ...*holdfast.Client) {
 	expvar.Publish(name, expvar.Func(func() any { return stats(clients) }))
 }
 
-func stats(clients []*holdfast.Client) []holdfast.Stats {
-	all := make([]holdfast.Stats, len(clients))
+func stats(clients []*holdfast.Client) []observe.Stats {
+	all := make([]observe.Stats, len(clients))
 	for i, c := range clients {
 		all[i] = c.Stats()
 	}
@@ -57,7 +58,7 @@ func stats(clients []*holdfast.Client) []holdfast.Stats {
 }
 
 // print writes the statistics of a client as text.
-func print(out io.Writer, s holdfast.Stats, now time.Time) {
+func print(out io.Writer, s observe.Stats, now time.Time) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	defer func() { _ = w.Flush() }()
 	fmt.Fprintf(w, "client %s\n\n", s.Client)

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/debug"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/fake"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 func init() { clock.Fake() }
@@ -88,7 +89,7 @@ func TestHandler(t *testing.T) {
 		if left, _ := io.ReadAll(post.Body); len(left) == 0 {
 			t.Error("the body of a request was read")
 		}
-		var all []holdfast.Stats
+		var all []observe.Stats
 		if err := json.Unmarshal(rec.Body.Bytes(), &all); err != nil {
 			t.Fatal(err)
 		}

@@ -381,7 +381,7 @@ type watcher struct {
 	watched []string
 }
 
-func (w *watcher) Watch(c *holdfast.Client) (stop func()) {
+func (w *watcher) Watch(c observe.Client) (stop func()) {
 	w.watched = append(w.watched, "watch "+c.Stats().Client)
 	return func() { w.watched = append(w.watched, "stop "+c.Stats().Client) }
 }

@@ -10,7 +10,7 @@
 // # Metrics
 //
 // docs/observability.md in the repository lists the metrics. Counters and histograms are
-// made from events. Gauges, such as holdfast.lock.held, are read from [holdfast.Client.Stats],
+// made from events. Gauges, such as holdfast.lock.held, are read from holdfast.Client.Stats,
 // so they are exact even if events were dropped.
 //
 // # Spans
@@ -31,7 +31,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/measure"
 	"github.com/holdfast-go/holdfast/observe"
 )
@@ -66,7 +65,7 @@ type Options struct {
 }
 
 // An Observer reports to OpenTelemetry what its clients do. Make it with [New], and pass it
-// in [holdfast.Options] to each client.
+// in holdfast.Options to each client.
 type Observer struct {
 	figures *measure.Meter
 	spans   *spans
@@ -80,7 +79,7 @@ type Observer struct {
 
 var (
 	_ observe.Observer = (*Observer)(nil)
-	_ holdfast.Watcher = (*Observer)(nil)
+	_ observe.Watcher  = (*Observer)(nil)
 )
 
 // New returns an observer. The error is that of a meter provider that refuses an instrument.
@@ -116,9 +115,9 @@ func (o *Observer) Observe(e observe.Event) {
 	o.figures.Observe(e)
 }
 
-// Watch reads the gauges of the client until stop is called. [holdfast.New] and
-// [holdfast.Client.Close] do both for the observers in [holdfast.Options].
-func (o *Observer) Watch(c *holdfast.Client) (stop func()) {
+// Watch reads the gauges of the client until stop is called. holdfast.New and
+// holdfast.Client.Close do both for the observers in holdfast.Options.
+func (o *Observer) Watch(c observe.Client) (stop func()) {
 	stopFigures, id := o.figures.Watch(c), c.ID()
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -8,7 +8,7 @@
 // One observer can serve several clients. The figures are those of all of them.
 //
 // docs/observability.md in the repository lists the metrics. Counters and histograms are
-// made from events. Gauges, such as holdfast_lock_held, are read from [holdfast.Client.Stats]
+// made from events. Gauges, such as holdfast_lock_held, are read from holdfast.Client.Stats
 // at each scrape, so they are exact even if events were dropped. The directories grafana and
 // alerts of this module have a dashboard and alert rules.
 package prom
@@ -19,7 +19,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/measure"
 	"github.com/holdfast-go/holdfast/observe"
 )
@@ -48,7 +47,7 @@ type Options struct {
 }
 
 // An Observer reports to Prometheus what its clients do. Make it with [New], register it, and
-// pass it in [holdfast.Options] to each client.
+// pass it in holdfast.Options to each client.
 type Observer struct {
 	figures *measure.Meter
 	backend *backend
@@ -57,7 +56,7 @@ type Observer struct {
 
 var (
 	_ observe.Observer     = (*Observer)(nil)
-	_ holdfast.Watcher     = (*Observer)(nil)
+	_ observe.Watcher      = (*Observer)(nil)
 	_ prometheus.Collector = (*Observer)(nil)
 )
 
@@ -90,9 +89,9 @@ func New(o Options) *Observer {
 // Observe implements [observe.Observer].
 func (o *Observer) Observe(e observe.Event) { o.figures.Observe(e) }
 
-// Watch reads the gauges of the client until stop is called. [holdfast.New] and
-// [holdfast.Client.Close] do both for the observers in [holdfast.Options].
-func (o *Observer) Watch(c *holdfast.Client) (stop func()) { return o.figures.Watch(c) }
+// Watch reads the gauges of the client until stop is called. holdfast.New and
+// holdfast.Client.Close do both for the observers in holdfast.Options.
+func (o *Observer) Watch(c observe.Client) (stop func()) { return o.figures.Watch(c) }
 
 // Describe implements [prometheus.Collector].
 func (o *Observer) Describe(to chan<- *prometheus.Desc) {

@@ -47,7 +47,7 @@ type Options struct {
 }
 
 // A Meter computes figures. It is an observer of any number of clients, and a
-// [holdfast.Watcher].
+// [observe.Watcher].
 type Meter struct {
 	backend Backend
 	labels  labels

@@ -3,25 +3,25 @@ package measure
 import (
 	"sync"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // watched are the clients whose statistics are read.
 type watched struct {
 	mu      sync.Mutex
-	clients map[*holdfast.Client]int // how often each is watched
-	held    map[Values]struct{}      // what was held at any time
-	any     bool                     // a client was watched at any time
+	clients map[observe.Client]int // how often each is watched
+	held    map[Values]struct{}    // what was held at any time
+	any     bool                   // a client was watched at any time
 }
 
-// Watch implements [holdfast.Watcher]. A client can be watched several times and counts
+// Watch implements [observe.Watcher]. A client can be watched several times and counts
 // once.
-func (m *Meter) Watch(c *holdfast.Client) (stop func()) {
+func (m *Meter) Watch(c observe.Client) (stop func()) {
 	w, id := &m.watched, c.ID()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.clients == nil {
-		w.clients, w.held = make(map[*holdfast.Client]int), make(map[Values]struct{})
+		w.clients, w.held = make(map[observe.Client]int), make(map[Values]struct{})
 	}
 	w.clients[c]++
 	w.any = true
@@ -56,7 +56,7 @@ func (m *Meter) forget(client string) {
 func (m *Meter) Gauges(report func(Metric, Values, float64)) {
 	w := &m.watched
 	w.mu.Lock()
-	clients := make([]*holdfast.Client, 0, len(w.clients))
+	clients := make([]observe.Client, 0, len(w.clients))
 	for c := range w.clients {
 		clients = append(clients, c)
 	}
@@ -69,7 +69,7 @@ func (m *Meter) Gauges(report func(Metric, Values, float64)) {
 	if !any {
 		return
 	}
-	var sum holdfast.Stats
+	var sum observe.Stats
 	for _, c := range clients {
 		s := c.Stats()
 		sum.Waiting += s.Waiting

@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"fence":              {"driver", "internal/script"},
 	"inspect":            {"driver", "internal/engine", "internal/script"}, // of the engine, the errors
 	"dashboard":          {"driver", "inspect", "internal/display", "internal/lockjson", "observe"},
-	"debug":              {"."},
+	"debug":              {".", "observe"},
 	"observe":            {"internal/engine"}, // the errors
 	"internal/access":    {"driver", "internal/engine", "internal/script"},
 	"internal/async":     {"internal/clock"},

@@ -27,7 +27,7 @@ func FakeTime() {
 // A Subject is an observer under test.
 type Subject interface {
 	observe.Observer
-	holdfast.Watcher
+	observe.Watcher
 	// Lines returns the figures as Prometheus writes them. A histogram is one line with
 	// its count and its sum, such as
 	//	holdfast_lock_hold_duration_seconds{kind="mutex"} 2 in 1.5s
