@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/access"
 	"github.com/holdfast-go/holdfast/internal/asynclog"
 	"github.com/holdfast-go/holdfast/internal/combine"
+	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/script"
 	"github.com/holdfast-go/holdfast/observe"
@@ -270,7 +271,7 @@ type Client struct {
 	calls     calls
 	holders   holders
 	declared  declarations
-	who       string   // the client in words
+	waits     *deadlock.Client
 	unwatch   []func() // see [observe.Watcher]
 	closed    sync.Once
 	anyHost   bool // the configuration file disables the check of host names in certificates
@@ -319,7 +320,8 @@ func New(d driver.Driver, options *Options) (*Client, error) {
 	if observers != nil {
 		observers.client = e.ID()
 	}
-	c := &Client{engine: e, driver: d, combined: combined, options: o, observers: observers, who: identity.Text(e.ID())}
+	c := &Client{engine: e, driver: d, combined: combined, options: o, observers: observers}
+	c.waits = &deadlock.Client{Driver: d, ID: e.ID(), Who: identity.Text(e.ID()), Ends: o.Deadlocks == EndDeadlocks}
 	c.showWatchers()
 	return c, nil
 }

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/observe"
 )
 
 // A DeadlockMode says what a client does about deadlocks between processes. A deadlock
@@ -90,6 +93,60 @@ func newDeadlockError(waits []script.Wait) *DeadlockError {
 		e.Calls = append(e.Calls, c)
 	}
 	return e
+}
+
+// detect looks for deadlocks of a call that has waited for long, until the function that
+// it returns is called. It returns nil if the call cannot be part of one.
+func (c *Client) detect(l *Lease, wants []deadlock.Lock, since time.Duration) (stop func()) {
+	if c.options.Deadlocks == IgnoreDeadlocks || len(wants) == 0 || len(l.holding()) == 0 {
+		return nil
+	}
+	d := deadlock.New(deadlock.Call{
+		Client: c.waits, Since: time.Now().Add(since - clock.Early()), Wants: wants, Holds: l.holding,
+		Found: func(found deadlock.Cycle) { c.deadlocked(l, found) },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	if !c.calls.start(func() { d.Run(ctx) }) {
+		cancel()
+		return nil
+	}
+	return cancel
+}
+
+// holding returns the locks that the context of the call holds.
+func (l *Lease) holding() []deadlock.Lock {
+	var held []deadlock.Lock
+	add := func(l *Lease) {
+		if l.hold != nil && l.kind != "leased semaphore" && l.kind != "vote" && l.why() == 0 {
+			held = append(held, deadlock.Lock{Client: l.client.waits, Kind: l.kind, Name: l.name, Owner: l.Owner()})
+		}
+	}
+	for o := l.outer; o != nil; o = o.outer {
+		if o.released() {
+			continue
+		}
+		if o.parts == nil {
+			add(o)
+			continue
+		}
+		for _, p := range o.parts.leases {
+			add(p)
+		}
+	}
+	return held
+}
+
+// deadlocked reports a deadlock of the call that waits for the lease, and ends the call if it is
+// the one to end.
+func (c *Client) deadlocked(l *Lease, found deadlock.Cycle) {
+	err := newDeadlockError(found.Waits)
+	if found.New {
+		c.options.Logger.Warn("deadlock: "+strings.TrimPrefix(err.Error(), ErrDeadlock.Error()+": "), "name", l.name)
+		c.observers.emit(observe.Event{Type: observe.Deadlock, Context: l.parent, Kind: l.kind, Name: l.name, Count: len(found.Waits), Err: err})
+	}
+	if found.End && l.call.abort != nil {
+		l.call.abort(err)
+	}
 }
 
 // abortable returns a context for the call that waits for the lease, which the detector of

@@ -9,7 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/asynclog"
 	"github.com/holdfast-go/holdfast/internal/clock"
-	"github.com/holdfast-go/holdfast/internal/script"
+	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/observe"
 )
 
@@ -67,12 +67,9 @@ func (c *Client) Stats() observe.Stats {
 type calls struct {
 	failures atomic.Uint64
 
-	number atomic.Uint64 // of the last call that was watched for deadlocks
-
 	mu     sync.Mutex
 	long   map[*call]struct{}
-	waits  map[string]map[string]script.Wait // by owner and id: what the calls with that owner have published
-	wg     sync.WaitGroup                    // of the detectors
+	wg     sync.WaitGroup // of the detectors
 	closed bool
 }
 
@@ -103,9 +100,9 @@ type call struct {
 // WaitsLong implements [engine.Caller] for a lease on one lock.
 func (k *lossHandler) WaitsLong(since time.Duration) (ended func()) {
 	l := (*Lease)(k)
-	var wants []want
+	var wants []deadlock.Lock
 	if l.kind != "leased semaphore" {
-		wants = []want{{l.client, l.kind, l.name}}
+		wants = []deadlock.Lock{{Client: l.client.waits, Kind: l.kind, Name: l.name}}
 	}
 	if _, limited := l.parent.Deadline(); len(wants) > 0 && (limited || l.call.bounded) {
 		l.client.lookAtHolder(l.name) // the call may fail
@@ -114,7 +111,7 @@ func (k *lossHandler) WaitsLong(since time.Duration) (ended func()) {
 }
 
 // watch lists a call that waits for long, and looks for deadlocks.
-func (c *Client) watch(l *Lease, wants []want, since time.Duration) (ended func()) {
+func (c *Client) watch(l *Lease, wants []deadlock.Lock, since time.Duration) (ended func()) {
 	remove, stop := c.calls.add(&call{l.kind, l.name, since}), c.detect(l, wants, since)
 	return func() {
 		remove()
@@ -132,10 +129,10 @@ type setCaller struct {
 
 // WaitsLong implements [engine.Caller].
 func (s *setCaller) WaitsLong(since time.Duration) (ended func()) {
-	var wants []want
+	var wants []deadlock.Lock
 	for _, p := range s.lease.parts.leases { // those of a Redlock are not known yet
 		if p.hold == nil {
-			wants = append(wants, want{p.client, p.kind, p.name})
+			wants = append(wants, deadlock.Lock{Client: p.client.waits, Kind: p.kind, Name: p.name})
 		}
 	}
 	return s.client.watch(s.lease, wants, since)

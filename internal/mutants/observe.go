@@ -61,32 +61,42 @@ var observers = []Mutant{
 	},
 	{
 		"a cycle of waits counts as a deadlock when it is found",
-		"deadlock_detector.go", "		d.cycle, d.since, d.reported = cycle, d.wait.Seq+1, false\n		return\n", "		d.cycle, d.since, d.reported = cycle, -1, false\n",
+		"internal/deadlock/detector.go", "		d.cycle, d.since, d.reported = cycle, d.wait.Seq+1, false\n		return\n", "		d.cycle, d.since, d.reported = cycle, -1, false\n",
 		"test/simulation", "TestDeadlockStale",
 	},
 	{
 		"a cycle of waits need not be confirmed by all of them",
-		"deadlock_detector.go", "if d.waits[l.wait].Saw[d.wait.ID] < d.since {", "if d.waits[l.wait].Saw[d.wait.ID] < 0 {",
+		"internal/deadlock/detector.go", "if d.waits[l.wait].Saw[d.wait.ID] < d.since {", "if d.waits[l.wait].Saw[d.wait.ID] < 0 {",
 		"test/simulation", "TestDeadlockStale",
 	},
 	{
 		"the wait of a reader replaces those of readers with the same hold",
-		"deadlock_waits.go", "	return others\n", "	return nil\n",
-		".", "TestWaitsOfOneOwner",
+		"internal/deadlock/client.go", "	return others\n", "	return nil\n",
+		"internal/deadlock", "TestWaitsOfOneOwner",
 	},
 	{
 		"a deadlock is found through one of several readers with the same hold",
-		"deadlock_detector.go", "range holders[by] {", "range holders[by][:min(1, len(holders[by]))] {",
-		".", "TestCycleThroughSharedHold",
+		"internal/deadlock/detector.go", "range holders[by] {", "range holders[by][:min(1, len(holders[by]))] {",
+		"internal/deadlock", "TestCycleThroughSharedHold",
+	},
+	{
+		"a deadlock is reported in every round",
+		"internal/deadlock/detector.go", "	d.reported = true\n", "",
+		"internal/deadlock", "TestCycle$",
+	},
+	{
+		"a call that ends leaves its wait at the server",
+		"internal/deadlock/detector.go", "	defer d.withdraw()\n", "",
+		"internal/deadlock", "TestCycle$",
 	},
 	{
 		"waits are not passed on to clients of other servers",
-		"deadlock_detector.go", "		known = append(known, w)\n", "",
+		"internal/deadlock/detector.go", "		known = append(known, w)\n", "",
 		"test/simulation", "TestDeadlock$",
 	},
 	{
 		"the oldest call of a deadlock is ended",
-		"deadlock_detector.go", "cmp.Compare(w.ID, waits[last].ID)) > 0)", "cmp.Compare(w.ID, waits[last].ID)) < 0)",
+		"internal/deadlock/detector.go", "cmp.Compare(w.ID, waits[last].ID)) > 0)", "cmp.Compare(w.ID, waits[last].ID)) < 0)",
 		"test/simulation", "TestDeadlockEnds",
 	},
 	{

@@ -18,7 +18,7 @@ const module = "github.com/holdfast-go/holdfast"
 // mayImport says which packages of this module each package may import, apart
 // from its tests. Calls go one way down: primitive, engine, script, driver.
 var mayImport = map[string][]string{
-	".":                  {"driver", "driver/rueidis", "inspect", "internal/access", "internal/async", "internal/asynclog", "internal/check", "internal/clock", "internal/combine", "internal/config", "internal/engine", "internal/script", "internal/watchdog", "observe"},
+	".":                  {"driver", "driver/rueidis", "inspect", "internal/access", "internal/async", "internal/asynclog", "internal/check", "internal/clock", "internal/combine", "internal/config", "internal/deadlock", "internal/engine", "internal/script", "internal/watchdog", "observe"},
 	"object":             {".", "driver", "internal/access", "internal/clock", "internal/engine", "internal/ids", "internal/listen", "internal/script"},
 	"driver":             {},
 	"driver/rueidis":     {"driver"},
@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"internal/ids":       {"driver", "internal/clock", "internal/engine", "internal/script"},
 	"internal/listen":    {"driver", "internal/engine", "internal/script", "internal/wait"},
 	"internal/fake":      {"driver"},
+	"internal/deadlock":  {"driver", "internal/script"},
 	"internal/display":   {},
 	"internal/lockjson":  {"inspect"},
 	"internal/measure":   {"observe"},

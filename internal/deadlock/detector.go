@@ -1,4 +1,4 @@
-package holdfast
+package deadlock
 
 import (
 	"cmp"
@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
-	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/internal/script"
-	"github.com/holdfast-go/holdfast/observe"
 )
 
 const (
@@ -25,13 +23,7 @@ const (
 	maxLooks  = 64               // how many waits one round reads
 )
 
-// A want is a lock that a call waits for.
-type want struct {
-	client     *Client
-	kind, name string
-}
-
-// A detector looks for a deadlock of one call that waits.
+// A Detector looks for a deadlock of one call that waits.
 //
 // In each round, it reads the waits of the owners that block it, and of those that block
 // these. Then it asks who holds what it wants, and publishes that, together with the waits
@@ -42,11 +34,9 @@ type want struct {
 // published the cycle: they then say that they have seen that publication. So there was a
 // moment, before that publication, at which all calls waited and all locks were held.
 // Nothing depends on clocks.
-type detector struct {
-	client *Client
-	lease  *Lease // the lease that the call waits for
-	wants  []want
-	wait   script.Wait
+type Detector struct {
+	call Call
+	wait script.Wait
 
 	waits     map[string]script.Wait // the waits that were read, by id
 	readAt    time.Time              // when
@@ -60,52 +50,21 @@ type detector struct {
 // A link is a wait in a cycle, and the owner of the next wait that it waits for.
 type link struct{ wait, by string }
 
-// detect looks for deadlocks of a call that has waited for long, until the function that
-// it returns is called. It returns nil if the call cannot be part of one.
-func (c *Client) detect(l *Lease, wants []want, since time.Duration) (stop func()) {
-	if c.options.Deadlocks == IgnoreDeadlocks || len(wants) == 0 || len(l.holding()) == 0 {
-		return nil
-	}
-	d := &detector{client: c, lease: l, wants: wants, published: make(map[string]*Client)}
+// New returns a detector for a call.
+func New(c Call) *Detector {
+	d := &Detector{call: c, published: make(map[string]*Client)}
 	d.wait = script.Wait{
-		ID: fmt.Sprintf("%s:%d", c.ID(), c.calls.number.Add(1)), Since: time.Now().Add(since - clock.Early()).UnixMicro(),
-		Client: c.ID(), Who: c.who, Ends: c.options.Deadlocks == EndDeadlocks,
+		ID: fmt.Sprintf("%s:%d", c.Client.ID, c.Client.number.Add(1)), Since: c.Since.UnixMicro(),
+		Client: c.Client.ID, Who: c.Client.Who, Ends: c.Client.Ends,
 	}
-	for _, w := range wants {
-		d.wait.Wants = append(d.wait.Wants, script.LockName{Kind: w.kind, Name: w.name})
+	for _, w := range c.Wants {
+		d.wait.Wants = append(d.wait.Wants, script.LockName{Kind: w.Kind, Name: w.Name})
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	if !c.calls.start(func() { d.run(ctx) }) {
-		cancel()
-		return nil
-	}
-	return cancel
+	return d
 }
 
-// holding returns the locks that the context of the call holds.
-func (l *Lease) holding() []*Lease {
-	var held []*Lease
-	add := func(l *Lease) {
-		if l.hold != nil && l.kind != "leased semaphore" && l.kind != "vote" && l.why() == 0 {
-			held = append(held, l)
-		}
-	}
-	for o := l.outer; o != nil; o = o.outer {
-		if o.released() {
-			continue
-		}
-		if o.parts == nil {
-			add(o)
-			continue
-		}
-		for _, p := range o.parts.leases {
-			add(p)
-		}
-	}
-	return held
-}
-
-func (d *detector) run(ctx context.Context) {
+// Run looks for deadlocks until ctx is done, or until the call holds nothing.
+func (d *Detector) Run(ctx context.Context) {
 	defer d.withdraw()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -129,7 +88,7 @@ func (d *detector) run(ctx context.Context) {
 var errNoDetection = errors.New("cannot look for deadlocks")
 
 // round reads waits, publishes the own one and looks for a cycle.
-func (d *detector) round(ctx context.Context) error {
+func (d *Detector) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, waitTime)
 	defer cancel()
 	if err := d.read(ctx); err != nil {
@@ -139,7 +98,7 @@ func (d *detector) round(ctx context.Context) error {
 	for id, w := range d.waits {
 		d.wait.Saw[id] = w.Seq
 	}
-	held := d.lease.holding()
+	held := d.call.Holds()
 	if len(held) == 0 {
 		return errNoDetection // its leases were released or lost
 	}
@@ -155,7 +114,7 @@ func (d *detector) round(ctx context.Context) error {
 }
 
 // do sends a call. A refusal ends the detection.
-func (d *detector) do(ctx context.Context, to driver.Driver, c driver.Call) (driver.Reply, error) {
+func (d *Detector) do(ctx context.Context, to driver.Driver, c driver.Call) (driver.Reply, error) {
 	r, err := to.Do(ctx, c)
 	if err != nil && driver.ClassOf(err) == driver.Fatal {
 		err = fmt.Errorf("%w: %w", errNoDetection, err)
@@ -164,7 +123,7 @@ func (d *detector) do(ctx context.Context, to driver.Driver, c driver.Call) (dri
 }
 
 // read reads the waits of all owners that block this call, directly or not.
-func (d *detector) read(ctx context.Context) error {
+func (d *Detector) read(ctx context.Context) error {
 	old := d.waits
 	d.waits, d.readAt = make(map[string]script.Wait), time.Now()
 	asked := make(map[string]bool)
@@ -207,37 +166,37 @@ func (d *detector) read(ctx context.Context) error {
 }
 
 // servers returns where the wait of an owner may be.
-func (d *detector) servers(owner string) []driver.Driver {
+func (d *Detector) servers(owner string) []driver.Driver {
 	var all []driver.Driver
 	if first := d.drivers[owner]; first != nil {
 		all = append(all, first)
 	}
-	for _, w := range d.wants {
-		if !slices.Contains(all, w.client.driver) {
-			all = append(all, w.client.driver)
+	for _, w := range d.call.Wants {
+		if !slices.Contains(all, w.Client.Driver) {
+			all = append(all, w.Client.Driver)
 		}
 	}
 	return all
 }
 
 // look asks which owners hold what the call wants.
-func (d *detector) look(ctx context.Context, held []*Lease) error {
+func (d *Detector) look(ctx context.Context, held []Lock) error {
 	own := make(map[string]bool)
 	d.wait.Holds = nil
 	for _, l := range held {
-		own[l.Owner()] = true
-		d.wait.Holds = append(d.wait.Holds, script.HeldLock{LockName: script.LockName{Kind: l.kind, Name: l.name}, Owner: l.Owner()})
+		own[l.Owner] = true
+		d.wait.Holds = append(d.wait.Holds, script.HeldLock{LockName: script.LockName{Kind: l.Kind, Name: l.Name}, Owner: l.Owner})
 	}
 	d.wait.By, d.drivers = nil, make(map[string]driver.Driver)
-	for _, w := range d.wants {
-		owners, _, err := script.Holders(ctx, w.client.driver, w.name)
+	for _, w := range d.call.Wants {
+		owners, _, err := script.Holders(ctx, w.Client.Driver, w.Name)
 		if err != nil {
 			return err
 		}
 		for _, owner := range owners {
 			if !own[owner] && d.drivers[owner] == nil {
 				d.wait.By = append(d.wait.By, owner)
-				d.drivers[owner] = w.client.driver
+				d.drivers[owner] = w.Client.Driver
 			}
 		}
 	}
@@ -248,7 +207,7 @@ func (d *detector) look(ctx context.Context, held []*Lease) error {
 // publish publishes the wait, with those that were read, at the servers of the held locks. If
 // calls of the client share a hold for reading, they have the same owner, and one
 // publication has the waits of all of them.
-func (d *detector) publish(ctx context.Context, held []*Lease) error {
+func (d *Detector) publish(ctx context.Context, held []Lock) error {
 	var known []script.Wait
 	age := time.Since(d.readAt).Milliseconds() + 1
 	for _, id := range sortedKeys(d.waits) {
@@ -257,10 +216,10 @@ func (d *detector) publish(ctx context.Context, held []*Lease) error {
 		known = append(known, w)
 	}
 	for _, l := range held {
-		d.published[l.Owner()] = l.client
-		waits := script.Waits{Wait: d.wait, Known: append(l.client.calls.note(l.Owner(), d.wait), known...)}
-		for _, c := range waits.Publish([]string{l.Owner()}, waitLife) {
-			if _, err := d.do(ctx, l.client.driver, c); err != nil {
+		d.published[l.Owner] = l.Client
+		waits := script.Waits{Wait: d.wait, Known: append(l.Client.note(l.Owner, d.wait), known...)}
+		for _, c := range waits.Publish([]string{l.Owner}, waitLife) {
+			if _, err := d.do(ctx, l.Client.Driver, c); err != nil {
 				return err
 			}
 		}
@@ -269,24 +228,24 @@ func (d *detector) publish(ctx context.Context, held []*Lease) error {
 }
 
 // withdraw removes the published wait.
-func (d *detector) withdraw() {
+func (d *Detector) withdraw() {
 	ctx, cancel := context.WithTimeout(context.Background(), waitTime/4)
 	defer cancel()
 	if len(d.published) == 0 {
 		return
 	}
 	for owner, c := range d.published {
-		if !c.calls.forget(owner, d.wait.ID) {
+		if !c.forget(owner, d.wait.ID) {
 			continue // another call publishes its own wait there
 		}
 		for _, call := range (script.Waits{}).Publish([]string{owner}, time.Millisecond) {
-			_, _ = d.do(ctx, c.driver, call) // otherwise it expires
+			_, _ = d.do(ctx, c.Driver, call) // otherwise it expires
 		}
 	}
 }
 
 // check looks for a cycle, and reports one that is confirmed.
-func (d *detector) check(ctx context.Context) {
+func (d *Detector) check(ctx context.Context) {
 	cycle := d.find()
 	if !slices.Equal(cycle, d.cycle) {
 		d.cycle, d.since, d.reported = cycle, d.wait.Seq+1, false
@@ -304,7 +263,7 @@ func (d *detector) check(ctx context.Context) {
 }
 
 // find returns the shortest cycle that contains the own wait, which comes first, or nil.
-func (d *detector) find() []link {
+func (d *Detector) find() []link {
 	type step struct {
 		wait script.Wait
 		path []link
@@ -343,7 +302,7 @@ func (d *detector) find() []link {
 }
 
 // report reports the cycle, and ends the call if it is the one to end.
-func (d *detector) report(ctx context.Context) {
+func (d *Detector) report(ctx context.Context) {
 	waits, ids := []script.Wait{d.wait}, []string{d.wait.ID}
 	for _, l := range d.cycle[1:] {
 		waits, ids = append(waits, d.waits[l.wait]), append(ids, l.wait)
@@ -361,24 +320,14 @@ func (d *detector) report(ctx context.Context) {
 		}
 	}
 	waits = append(waits[first:len(waits):len(waits)], waits[:first]...)
-	err := newDeadlockError(waits)
 	sum := sha256.Sum256([]byte(strings.Join(slices.Sorted(slices.Values(ids)), " ")))
 	for i := range waits {
 		waits[i].Saw = nil
 	}
 	lock := script.Deadlock{ID: hex.EncodeToString(sum[:8]), Found: time.Now().UnixMicro(), Waits: waits}
-	for _, w := range d.wants {
-		_, _ = d.do(ctx, w.client.driver, lock.Publish(waitLife)) // for package inspect
-		break
-	}
-	if !d.reported {
-		d.reported = true
-		d.client.options.Logger.Warn("deadlock: "+strings.TrimPrefix(err.Error(), ErrDeadlock.Error()+": "), "name", d.lease.name)
-		d.client.observers.emit(observe.Event{Type: observe.Deadlock, Context: d.lease.parent, Kind: d.lease.kind, Name: d.lease.name, Count: len(waits), Err: err})
-	}
-	if last == 0 && d.lease.call.abort != nil {
-		d.lease.call.abort(err)
-	}
+	_, _ = d.do(ctx, d.call.Wants[0].Client.Driver, lock.Publish(waitLife)) // for package inspect
+	d.call.Found(Cycle{waits, !d.reported, last == 0})
+	d.reported = true
 }
 
 func sortedKeys[V any](m map[string]V) []string {
