@@ -32,7 +32,7 @@ var ofCommand = []Mutant{
 	},
 	{
 		"a file with settings has any size",
-		"openconfig.go", "if err == nil && len(text) > maxConfig {", "if false {",
+		"open.go", "if err == nil && len(text) > maxConfig {", "if false {",
 		"test/behaviour", "TestOpenConfigFails",
 	},
 	{
