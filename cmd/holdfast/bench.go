@@ -5,18 +5,20 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/section"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/server"
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/display"
+	"github.com/holdfast-go/holdfast/internal/load"
 )
 
 func init() { commands = append(commands, benchCommand, benchWorker) }
@@ -199,26 +201,37 @@ func (b *bench) run(ctx context.Context) error {
 
 // measure measures empty scripts and locks, and then removes all keys.
 func (b *bench) measure(ctx context.Context, client *holdfast.Client) (*benchReport, error) {
+	front := benchFront{b.target.address(), b.target.config, b.kind, b.prefix + rand.Text(), b.names}
 	names := make([]string, b.names)
-	prefix := b.prefix + rand.Text()
 	for i := range names {
-		names[i] = fmt.Sprint(prefix, ":", i)
+		names[i] = front.name(i)
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 		defer cancel()
 		if err := b.kind.remove(ctx, client.Driver(), names); err != nil {
-			fmt.Fprintf(b.notices(), "Some keys with %s in their names may remain on the server: %s\n", prefix, harmless(err.Error()))
+			fmt.Fprintf(b.notices(), "Some keys with %s in their names may remain on the server: %s\n", front.Prefix, harmless(err.Error()))
 		}
 	}()
-	var running atomic.Int64
-	floor, err := b.floor(ctx, client.Driver(), names, &running)
+	floor, err := b.floor(ctx, client.Driver(), names)
 	if err != nil {
 		return nil, err
 	}
-	running.Store(0)
-	result, err := b.load(ctx, names, &running)
-	if err := errors.Join(ctx.Err(), err); err != nil {
+	clients, goroutines := b.processes, b.goroutines
+	if b.crowd > 0 {
+		clients, goroutines = b.crowd, 1
+	}
+	jobs, err := load.Divide(front, b.processes, clients, goroutines)
+	if err != nil {
+		return nil, err
+	}
+	for i := range jobs {
+		jobs[i].Hold = b.hold
+	}
+	result, err := b.load(ctx, "locks  ", b.time, jobs, func(ctx context.Context, j load.Job, t *load.Traffic) (load.Crew, error) {
+		return front.open(ctx, &b.target, j, t)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return b.report(result, floor), nil
@@ -253,81 +266,94 @@ func (k benchKind) remove(ctx context.Context, d driver.Driver, names []string) 
 
 // floor measures empty scripts. A hand-off in a crowd takes at least one round trip, and
 // they are one after the other, so the floor of a crowd is one script at a time.
-func (b *bench) floor(ctx context.Context, d driver.Driver, names []string, running *atomic.Int64) (benchLatency, error) {
-	limit := min(b.time/4, 2*time.Second)
-	defer b.progress("scripts", running, limit)()
+func (b *bench) floor(ctx context.Context, d driver.Driver, names []string) (benchLatency, error) {
 	goroutines := b.goroutines
 	if b.crowd > 0 {
 		goroutines = 1
 	}
-	script := driver.NewScript("bench_floor", "return 1")
-	m := newBenchMeter(goroutines, running)
-	err := m.run(ctx, limit, func() {}, func(ctx context.Context, goroutine, round int) error {
-		began := time.Now()
-		_, err := d.Do(ctx, driver.Call{Script: script, Keys: names[(goroutine+round)%len(names):][:1]})
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
-		m.record(goroutine, began, false)
-		return nil
-	})
-	h, _ := m.latencies()
-	return newBenchLatency(h, time.Duration(m.took.Load())), errors.Join(ctx.Err(), err)
-}
-
-// load runs the load in this process, or in several worker processes.
-func (b *bench) load(ctx context.Context, names []string, running *atomic.Int64) (benchResult, error) {
-	jobs := b.jobs(names)
-	if len(jobs) > 1 {
-		return b.workers(ctx, jobs, running)
-	}
-	load, err := jobs[0].prepare(ctx, &b.target, make([]section.Section, len(names)))
+	jobs, err := load.Divide(nil, 1, 1, goroutines)
 	if err != nil {
-		return benchResult{}, err
+		return benchLatency{}, err
 	}
-	defer load.close()
-	defer b.progress("locks  ", running, b.time)()
-	return load.run(ctx, running)
+	script := driver.NewScript("bench_floor", "return 1")
+	r, err := b.load(ctx, "scripts", min(b.time/4, 2*time.Second), jobs, func(context.Context, load.Job, *load.Traffic) (load.Crew, error) {
+		crew := load.Crew{Close: func() {}}
+		for i := range goroutines {
+			crew.Locks = append(crew.Locks, &benchFloor{d, script, names, i})
+		}
+		return crew, nil
+	})
+	return newBenchLatency(r.waits.Granted, r.Took), err
 }
 
-// jobs returns the job of each process.
-func (b *bench) jobs(names []string) []benchJob {
-	jobs := make([]benchJob, b.processes)
-	before := 0
-	for i := range jobs {
-		clients, goroutines := 1, b.goroutines
-		if b.crowd > 0 {
-			clients, goroutines = b.crowd/b.processes, 1
-			if i < b.crowd%b.processes {
-				clients++
-			}
-		}
-		jobs[i] = benchJob{b.kind, names, clients, goroutines, before, b.hold, b.time}
-		before += clients * goroutines
+// A benchResult is what the processes of a load have done.
+type benchResult struct {
+	load.Total
+	waits                            load.Report
+	scripts, subscriptions, messages int64
+}
+
+// load runs jobs until the time is over, and until there is a lock. Several jobs have a process
+// each.
+func (b *bench) load(ctx context.Context, what string, limit time.Duration, jobs []load.Job, open load.Open) (r benchResult, err error) {
+	var command func(context.Context) (*exec.Cmd, error)
+	if len(jobs) > 1 {
+		command = benchProcess
 	}
-	return jobs
+	for i := range jobs {
+		jobs[i].Once = true
+	}
+	g, err := load.Start(ctx, b.names, jobs, open, command)
+	if err != nil {
+		return r, benchFailure(err)
+	}
+	g.Go()
+	_ = g.WarmUp(limit / 2) // Stop returns its error, too
+	g.Begin()
+	end := b.progress(what, g, limit)
+	err = g.Sleep(limit)
+	for err == nil && g.Total(jobs...).Turns == 0 {
+		err = g.Sleep(time.Millisecond)
+	}
+	g.End()
+	end()
+	if err := g.Stop(); err != nil {
+		return r, benchFailure(err)
+	}
+	r = benchResult{Total: g.Total(jobs...), scripts: g.Traffic(load.Scripts), subscriptions: g.Traffic(load.Subscriptions), messages: g.Traffic(load.Messages)}
+	for _, report := range g.Reports {
+		r.waits.Merge(report)
+	}
+	return r, nil
+}
+
+func benchProcess(ctx context.Context) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	return exec.CommandContext(ctx, program, "bench-worker"), err
+}
+
+// benchFailure returns the error of a load.
+func benchFailure(err error) error {
+	f := new(load.Failure)
+	if errors.As(err, &f) {
+		return &exit{max(f.Code, failed), fmt.Errorf("a bench process failed: %s", strings.TrimPrefix(f.Text, "holdfast: "))}
+	}
+	return err
 }
 
 // progress shows a progress line until end is called. The number is that of empty
 // scripts, or of locks that the server has granted.
-func (b *bench) progress(what string, running *atomic.Int64, limit time.Duration) (end func()) {
-	began, done, gone := time.Now(), make(chan struct{}), make(chan struct{})
-	line := b.notices().Progress(what)
-	go func() {
-		defer close(gone)
-		for {
-			select {
-			case <-done:
-				line.End()
-				return
-			case <-time.After(100 * time.Millisecond):
-				past, n := time.Since(began), running.Load()
-				line.Set(float64(past)/float64(limit), "%s from the server, %s a second", display.Thousands(n), display.Thousands(int64(float64(n)/past.Seconds())))
-			}
+func (b *bench) progress(what string, g *load.Group, limit time.Duration) (end func()) {
+	began, line := time.Now(), b.notices().Progress(what)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for load.Sleep(ctx, 100*time.Millisecond) == nil {
+			t, past := g.Total(g.Jobs...), time.Since(began)
+			n := t.Turns - t.Passed
+			line.Set(float64(past)/float64(limit), "%s from the server, %s a second", display.Thousands(n), display.Thousands(int64(float64(n)/past.Seconds())))
 		}
-	}()
-	return func() { close(done); <-gone }
+		line.End()
+	})
+	return func() { cancel(); wg.Wait() }
 }

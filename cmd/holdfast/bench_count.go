@@ -5,84 +5,60 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/load"
 )
-
-// benchCalls is what clients have sent to the server and received from it.
-type benchCalls struct {
-	Scripts       int64 // EVALSHA, and WAIT for replicas
-	Subscriptions int64 // SUBSCRIBE and UNSUBSCRIBE, per channel
-	Messages      int64 // received
-}
-
-func (c benchCalls) requests() int64 { return c.Scripts + c.Subscriptions }
-
-func (c benchCalls) plus(d benchCalls) benchCalls {
-	return benchCalls{c.Scripts + d.Scripts, c.Subscriptions + d.Subscriptions, c.Messages + d.Messages}
-}
-
-func (c benchCalls) minus(d benchCalls) benchCalls {
-	return benchCalls{c.Scripts - d.Scripts, c.Subscriptions - d.Subscriptions, c.Messages - d.Messages}
-}
-
-// A benchCounter counts the calls of the drivers of a process.
-type benchCounter struct{ scripts, subscriptions, messages atomic.Int64 }
-
-func (c *benchCounter) calls() benchCalls {
-	return benchCalls{c.scripts.Load(), c.subscriptions.Load(), c.messages.Load()}
-}
 
 // benchDriver is a driver whose calls are counted. Counting in the client needs no
 // permissions and excludes the commands of other clients.
 type benchDriver struct {
 	driver.Driver
-	*benchCounter
+	*load.Traffic
 }
 
 func (d benchDriver) Do(ctx context.Context, call driver.Call) (driver.Reply, error) {
-	d.scripts.Add(1)
+	d.Traffic[load.Scripts].Add(1)
 	return d.Driver.Do(ctx, call)
 }
 
 func (d benchDriver) DoMany(ctx context.Context, calls []driver.Call) []driver.Result {
-	d.scripts.Add(int64(len(calls)))
+	d.Traffic[load.Scripts].Add(int64(len(calls)))
 	return d.Driver.DoMany(ctx, calls)
 }
 
 func (d benchDriver) DoAcked(ctx context.Context, calls []driver.Call, replicas int, timeout time.Duration) []driver.Result {
-	d.scripts.Add(int64(len(calls)) + 1)
+	d.Traffic[load.Scripts].Add(int64(len(calls)) + 1)
 	return d.Driver.DoAcked(ctx, calls, replicas, timeout)
 }
 
 func (d benchDriver) Listen(h driver.Handler) driver.Listener {
-	return &benchListener{d.Driver.Listen(&benchHandler{h, d.benchCounter}), d.benchCounter}
+	return &benchListener{d.Driver.Listen(&benchHandler{h, d.Traffic}), d.Traffic}
 }
 
 type benchListener struct {
 	driver.Listener
-	*benchCounter
+	*load.Traffic
 }
 
 func (l *benchListener) Subscribe(channels ...string) {
-	l.subscriptions.Add(int64(len(channels)))
+	l.Traffic[load.Subscriptions].Add(int64(len(channels)))
 	l.Listener.Subscribe(channels...)
 }
 
 func (l *benchListener) Unsubscribe(channels ...string) {
-	l.subscriptions.Add(int64(len(channels)))
+	l.Traffic[load.Subscriptions].Add(int64(len(channels)))
 	l.Listener.Unsubscribe(channels...)
 }
 
 type benchHandler struct {
 	driver.Handler
-	*benchCounter
+	*load.Traffic
 }
 
 func (h *benchHandler) Message(channel, payload string) {
-	h.messages.Add(1)
+	h.Traffic[load.Messages].Add(1)
 	h.Handler.Message(channel, payload)
 }
 

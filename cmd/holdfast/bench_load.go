@@ -2,209 +2,95 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/section"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/load"
 )
 
-// A benchJob is the work of one process.
-type benchJob struct {
-	Kind       benchKind
-	Names      []string
-	Clients    int // they share nothing
-	Goroutines int // of each client
-	Before     int // goroutines of the processes before this one
-	Hold, For  time.Duration
+// A benchFront is what a process needs to open its clients. It is not an argument, because
+// the URL may contain a password.
+type benchFront struct {
+	URL, Config string
+	Kind        benchKind
+	Prefix      string
+	Names       int
 }
 
-// A benchResult is the measurement of one process or the sum of several.
-type benchResult struct {
-	Shares         []int64 // acquisitions of each goroutine
-	Handoffs       int64   // acquisitions by a goroutine other than the previous holder
-	PassedHandoffs int64   // hand-offs without the server
-	Calls          benchCalls
-	Took           time.Duration // of the slowest process
-	Longest        time.Duration // wait, also if the end has cut it off
-	Warnings       []string      // of the clients, without duplicates
+func (f benchFront) name(i int) string { return fmt.Sprint(f.Prefix, ":", i) }
 
-	// Granted holds the durations of the acquisitions that the server has granted, in
-	// nanoseconds. Passed holds those of hand-offs without the server.
-	Granted, Passed *hdrhistogram.Snapshot
-}
-
-// A benchLoad is a job with its clients.
-type benchLoad struct {
-	benchJob
-	opened  []*holdfast.Client // closed with the clients
-	clients []*holdfast.Client
-	names   []*benchName // of the first client, then of the next one
-	counter benchCounter
-	log     benchLog
-}
-
-// prepare opens the clients of the job and warms them up, so that scripts are loaded
-// and channels subscribed.
-func (j benchJob) prepare(ctx context.Context, t *target, sections []section.Section) (*benchLoad, error) {
-	l := &benchLoad{benchJob: j, opened: make([]*holdfast.Client, j.Clients)}
-	if err := l.open(ctx, t); err != nil {
-		l.close()
-		return nil, err
-	}
-	owners := make([]atomic.Pointer[string], len(j.Names))
-	for _, c := range l.clients {
-		for i, n := range j.Names {
-			l.names = append(l.names, &benchName{take: benchKinds[j.Kind].take(c, n), shared: benchKinds[j.Kind].shared, section: &sections[i], owner: &owners[i]})
-		}
-	}
-	if err := l.warmUp(ctx); err != nil {
-		l.close()
-		return nil, err
-	}
-	return l, nil
-}
-
-// open opens the clients, some at a time.
-func (l *benchLoad) open(ctx context.Context, t *target) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	quiet := slog.New(slog.DiscardHandler) // the warnings of the connect were printed before
-	errs := make([]error, l.Clients)
-	slots := make(chan struct{}, 8)
-	var wg sync.WaitGroup
-	for i := range l.opened {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			if l.opened[i], errs[i] = t.open(ctx, holdfast.Options{Logger: quiet}); errs[i] != nil {
-				cancel()
+// benchWorker is the hidden command that bench runs in its worker processes.
+func benchWorker(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:    "bench-worker",
+		Hidden: true,
+		Short:  "Run one process of bench",
+		RunE: interruptible(func(ctx context.Context, _ []string) error {
+			err := load.Serve(ctx, a.in, a.out, func(ctx context.Context, j load.Job, t *load.Traffic) (load.Crew, error) {
+				var f benchFront
+				if err := json.Unmarshal(j.Front, &f); err != nil {
+					return load.Crew{}, err
+				}
+				a.target.url, a.target.config = f.URL, f.Config
+				return f.open(ctx, &a.target, j, t)
+			})
+			if errors.Is(err, load.ErrNoJob) {
+				return usage("bench-worker is internal: run holdfast bench instead")
 			}
-		})
+			return err
+		}),
 	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return err // the others were cancelled
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	for _, c := range l.opened {
-		counted, err := holdfast.New(benchDriver{c.Driver(), &l.counter}, &holdfast.Options{RetryTimeout: 3 * time.Second, Logger: slog.New(&l.log)})
-		if err != nil {
+}
+
+// open opens the clients of a job, some at a time.
+func (f benchFront) open(ctx context.Context, t *target, j load.Job, traffic *load.Traffic) (load.Crew, error) {
+	quiet := slog.New(slog.DiscardHandler) // the warnings of the connect were printed before
+	opened, clients := make([]*holdfast.Client, j.Clients), make([]*holdfast.Client, j.Clients)
+	log := new(benchLog)
+	err := load.Each(j.Clients, 8, func(i int) (err error) {
+		if opened[i], err = t.open(ctx, holdfast.Options{Logger: quiet}); err != nil {
 			return err
 		}
-		l.clients = append(l.clients, counted)
-	}
-	return nil
-}
-
-func (l *benchLoad) close() {
-	var wg sync.WaitGroup
-	for _, c := range l.clients {
-		wg.Go(func() { _ = c.Close() })
-	}
-	wg.Wait()
-	for _, c := range l.opened {
-		if c != nil {
-			wg.Go(func() { _ = c.Close() })
-		}
-	}
-	wg.Wait()
-}
-
-// name returns the lock of a goroutine in a round.
-func (l *benchLoad) name(goroutine, round int) *benchName {
-	client := goroutine / l.Goroutines
-	return l.names[client*len(l.Names)+(goroutine+round)%len(l.Names)]
-}
-
-// visitor returns the number of a goroutine, over all processes.
-func (l *benchLoad) visitor(goroutine int) int64 { return int64(l.Before + goroutine + 1) }
-
-// warmUp takes a lock once in each goroutine, or until half of the time is over.
-func (l *benchLoad) warmUp(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, l.For/2)
-	defer cancel()
-	m := newBenchMeter(l.Clients*l.Goroutines, new(atomic.Int64))
-	var wg sync.WaitGroup
-	var first error
-	var failed sync.Once
-	for g := range m.tallies {
-		wg.Go(func() {
-			if err := l.name(g, 0).visit(limited, m, g, l.visitor(g), 0, 0); err != nil {
-				failed.Do(func() { first = err })
-				cancel()
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(ctx.Err(), first)
-}
-
-// run acquires and releases locks until the time is over or ctx is done. It counts
-// those that the server grants in running.
-func (l *benchLoad) run(ctx context.Context, running *atomic.Int64) (benchResult, error) {
-	m := newBenchMeter(l.Clients*l.Goroutines, running)
-	var r benchResult
-	before := l.counter.calls()
-	err := m.run(ctx, l.For, func() { r.Calls = l.counter.calls().minus(before) }, func(ctx context.Context, goroutine, round int) error {
-		return l.name(goroutine, round).visit(ctx, m, goroutine, l.visitor(goroutine), round, l.Hold)
+		counted := benchDriver{opened[i].Driver(), traffic}
+		clients[i], err = holdfast.New(counted, &holdfast.Options{RetryTimeout: 3 * time.Second, Logger: slog.New(log)})
+		return err
 	})
-	r.Took, r.Warnings = time.Duration(m.took.Load()), l.log.list()
-	for _, t := range m.tallies {
-		r.Shares = append(r.Shares, t.locks)
-		r.Handoffs += t.handoffs
-		r.PassedHandoffs += t.passedHandoffs
-		r.Longest = max(r.Longest, t.longest)
-	}
-	granted, passed := m.latencies()
-	r.Granted, r.Passed = granted.Export(), passed.Export()
-	return r, err
-}
-
-// add adds the result of another process.
-func (r *benchResult) add(s benchResult) {
-	r.Shares = append(r.Shares, s.Shares...)
-	r.Handoffs += s.Handoffs
-	r.PassedHandoffs += s.PassedHandoffs
-	r.Calls = r.Calls.plus(s.Calls)
-	r.Took = max(r.Took, s.Took)
-	r.Longest = max(r.Longest, s.Longest)
-	for _, w := range s.Warnings {
-		if !slices.Contains(r.Warnings, w) {
-			r.Warnings = append(r.Warnings, w)
+	closeAll := func() {
+		for _, list := range [][]*holdfast.Client{clients, opened} { // those that use the others first
+			_ = load.Each(len(list), len(list), func(i int) error {
+				if list[i] == nil {
+					return nil
+				}
+				return list[i].Close()
+			})
 		}
 	}
-	r.Granted, r.Passed = mergeLatencies(r.Granted, s.Granted), mergeLatencies(r.Passed, s.Passed)
-}
-
-func mergeLatencies(snapshots ...*hdrhistogram.Snapshot) *hdrhistogram.Snapshot {
-	sum := newLatencies()
-	for _, s := range snapshots {
-		if s != nil {
-			sum.Merge(hdrhistogram.Import(s))
+	if err != nil {
+		closeAll()
+		return load.Crew{}, err
+	}
+	crew := load.Crew{Close: closeAll, Notes: log.list}
+	owners := make([]atomic.Pointer[string], f.Names)
+	for _, c := range clients {
+		names := make([]benchName, f.Names)
+		for i := range names {
+			names[i] = benchName{benchKinds[f.Kind].take(c, f.name(i)), &owners[i]}
+		}
+		for range j.Goroutines {
+			crew.Locks = append(crew.Locks, &benchLock{kind: f.Kind, names: names, first: len(crew.Locks)})
 		}
 	}
-	return sum.Export()
-}
-
-// errNotExclusive returns the error for an acquisition while another owner has a valid
-// lease.
-func errNotExclusive(name string) error {
-	return hint(fmt.Errorf("two owners held the lock %s at the same time", term.Quote(name, 60)),
-		"If the server has not lost or deleted it, this is a bug: please report it.")
+	return crew, nil
 }
 
 // A benchTake acquires a lock in the given round.
@@ -212,51 +98,61 @@ type benchTake func(ctx context.Context, round int) (*holdfast.Lease, error)
 
 // A benchName is a lock of one client.
 type benchName struct {
-	take    benchTake
-	shared  func(round int) bool // nil: the lock is never shared
-	section *section.Section
-	owner   *atomic.Pointer[string] // the last one in this process
+	take  benchTake
+	owner *atomic.Pointer[string] // the last one in this process
 }
 
-// visit acquires the lock, holds it, and releases it. It fails if another visitor gets
-// the lock while the lease is valid. It returns nil if ctx is done before the lock is
-// acquired.
-func (n *benchName) visit(ctx context.Context, m *benchMeter, goroutine int, visitor int64, round int, hold time.Duration) error {
-	asked := time.Now()
-	lease, err := n.take(ctx, round)
-	if err != nil {
-		if ctx.Err() != nil {
-			m.gaveUp(goroutine, asked)
-			return nil
-		}
-		return err
+// A benchLock is one goroutine, which takes the names in turn.
+type benchLock struct {
+	kind  benchKind
+	names []benchName
+	first int
+	lease *holdfast.Lease
+}
+
+// Acquire implements load.Lock.
+func (l *benchLock) Acquire(ctx context.Context, round int) (g load.Grant, err error) {
+	g.Name = (l.first + round) % len(l.names)
+	n := l.names[g.Name]
+	if l.lease, err = n.take(ctx, round); err != nil {
+		return g, err
 	}
-	var handoff bool
-	var leave func() bool
-	if n.shared != nil && n.shared(round) {
-		leave = n.section.EnterShared()
-	} else {
-		handoff, leave = n.section.Enter(visitor)
-	}
-	owner := lease.Owner()
+	owner := l.lease.Owner()
 	before := n.owner.Swap(&owner)
-	passed := before != nil && *before == owner // an owner is new for every grant of the server
-	if m.record(goroutine, asked, passed) && handoff {
-		m.tallies[goroutine].handoffs++
-		if passed {
-			m.tallies[goroutine].passedHandoffs++
-		}
-	}
-	if hold > 0 {
-		sleep(ctx, hold)
-	}
-	violated := leave != nil && leave() && lease.Valid()
-	err = lease.Release(context.WithoutCancel(ctx))
+	g.Passed = before != nil && *before == owner // an owner is new for every grant of the server
+	shared := benchKinds[l.kind].shared
+	g.Shared = shared != nil && shared(round)
+	return g, nil
+}
+
+// Release implements load.Lock. It fails if another goroutine got the lock while the lease is valid.
+func (l *benchLock) Release(ctx context.Context, intruded bool) error {
+	violated := intruded && l.lease.Valid()
+	err := l.lease.Release(ctx)
 	if violated {
-		return errNotExclusive(lease.Name())
+		return hint(fmt.Errorf("two owners held the lock %s at the same time", term.Quote(l.lease.Name(), 60)),
+			"If the server has not lost or deleted it, this is a bug: please report it.")
 	}
 	return err
 }
+
+// A benchFloor is one goroutine that runs empty scripts.
+type benchFloor struct {
+	driver driver.Driver
+	script *driver.Script
+	keys   []string
+	first  int
+}
+
+// Acquire implements load.Lock.
+func (f *benchFloor) Acquire(ctx context.Context, round int) (load.Grant, error) {
+	i := (f.first + round) % len(f.keys)
+	_, err := f.driver.Do(ctx, driver.Call{Script: f.script, Keys: f.keys[i:][:1]})
+	return load.Grant{Name: i, Shared: true}, err
+}
+
+// Release implements load.Lock.
+func (f *benchFloor) Release(context.Context, bool) error { return nil }
 
 // A benchKind is the value of --kind.
 type benchKind string

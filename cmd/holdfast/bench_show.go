@@ -7,11 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/section"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/term"
 	"github.com/holdfast-go/holdfast/internal/display"
+	"github.com/holdfast-go/holdfast/internal/load"
 )
 
 // A benchReport is the output of bench.
@@ -73,32 +71,33 @@ type benchBucket struct {
 	below   time.Duration
 }
 
-func newBenchLatency(h *hdrhistogram.Histogram, took time.Duration) benchLatency {
-	if h.TotalCount() == 0 {
-		return benchLatency{} // the histogram would return its smallest value
+func newBenchLatency(h load.Histogram, took time.Duration) benchLatency {
+	at := func(percentile float64) float64 { return float64(h.Percentile(percentile)) / 1e6 }
+	if h.Count == 0 {
+		return benchLatency{}
 	}
-	at := func(percentile float64) float64 { return float64(h.ValueAtPercentile(percentile)) / 1e6 }
-	return benchLatency{h.TotalCount(), float64(h.TotalCount()) / took.Seconds(), at(50), at(90), at(99), float64(h.Max()) / 1e6}
+	return benchLatency{h.Count, float64(h.Count) / took.Seconds(), at(50), at(90), at(99), at(100)}
 }
 
 // report returns the report of a result. The caller sets Server.
 func (b *bench) report(r benchResult, floor benchLatency) *benchReport {
-	granted, passed := hdrhistogram.Import(r.Granted), hdrhistogram.Import(r.Passed)
-	locks := hdrhistogram.Import(mergeLatencies(r.Granted, r.Passed))
+	var locks load.Histogram
+	locks.Merge(r.waits.Granted)
+	locks.Merge(r.waits.Passed)
 	per := func(n int64) *float64 {
 		if n == 0 {
 			return nil
 		}
-		each := float64(r.Calls.requests()) / float64(n)
+		each := float64(r.scripts+r.subscriptions) / float64(n)
 		return &each
 	}
 	report := &benchReport{
 		Kind: b.kind, Names: b.names, Goroutines: b.goroutines, Crowd: b.crowd, Processes: b.processes,
 		HoldMs: milliseconds(b.hold), TookMs: milliseconds(r.Took),
-		Granted: newBenchLatency(granted, r.Took), Passed: newBenchLatency(passed, r.Took), Locks: newBenchLatency(locks, r.Took),
+		Granted: newBenchLatency(r.waits.Granted, r.Took), Passed: newBenchLatency(r.waits.Passed, r.Took), Locks: newBenchLatency(locks, r.Took),
 		Floor: floor, Histogram: benchBuckets(locks),
-		Requests: benchRequests{r.Calls.Scripts, r.Calls.Subscriptions, per(locks.TotalCount()), per(granted.TotalCount()), nil},
-		Messages: r.Calls.Messages, Jain: jain(r.Shares), LongestMs: milliseconds(r.Longest), Warnings: append([]string{}, r.Warnings...), // not null in JSON
+		Requests: benchRequests{r.scripts, r.subscriptions, per(locks.Count), per(r.waits.Granted.Count), nil},
+		Messages: r.messages, Jain: load.Jain(r.Shares), LongestMs: milliseconds(r.Longest), Warnings: append([]string{}, r.waits.Notes...), // not null in JSON
 	}
 	if b.crowd > 0 {
 		report.Goroutines = 0
@@ -111,39 +110,18 @@ func (b *bench) report(r benchResult, floor benchLatency) *benchReport {
 	return report
 }
 
-// jain returns Jain's fairness index: 1 if all shares are equal, 1/n if one of n has
-// everything.
-func jain(shares []int64) float64 {
-	var sum, squares float64
-	for _, n := range shares {
-		sum += float64(n)
-		squares += float64(n) * float64(n)
-	}
-	if squares == 0 {
-		return 0
-	}
-	return sum * sum / (float64(len(shares)) * squares)
-}
-
 // benchBuckets returns a histogram in steps of 1, 2 and 5, without empty buckets
 // at both ends.
-func benchBuckets(h *hdrhistogram.Histogram) (buckets []benchBucket) {
-	bars := h.Distribution()
-	for unit := time.Microsecond; unit < 100*time.Second; unit *= 10 {
+func benchBuckets(h load.Histogram) (buckets []benchBucket) {
+	var before int64
+	for unit := time.Microsecond; unit < 100*time.Second && before < h.Count; unit *= 10 {
 		for _, factor := range []time.Duration{1, 2, 5} {
 			below := unit * factor
-			var n int64
-			for len(bars) > 0 && bars[0].From < int64(below) {
-				n += bars[0].Count
-				bars = bars[1:]
-			}
-			if n > 0 || len(buckets) > 0 {
+			n := h.Below(below) - before
+			if before += n; n > 0 || len(buckets) > 0 && before < h.Count {
 				buckets = append(buckets, benchBucket{milliseconds(below), n, below})
 			}
 		}
-	}
-	for len(buckets) > 0 && buckets[len(buckets)-1].Count == 0 {
-		buckets = buckets[:len(buckets)-1]
 	}
 	return buckets
 }
@@ -162,7 +140,7 @@ func (r *benchReport) show(s *term.Screen) {
 		what = "clients"
 	}
 	say("Jain's index over the %s: %.2f (1: equal). Longest wait: %s\n", what, r.Jain, benchTime(r.LongestMs))
-	if r.Processes > 1 && !section.Sharing {
+	if r.Processes > 1 && !load.Sharing {
 		where = " inside each process"
 	}
 	say("Exclusion was checked%s: no two owners held a lock at the same time.\n", where)

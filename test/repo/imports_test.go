@@ -46,6 +46,7 @@ var mayImport = map[string][]string{
 	"internal/fake":      {"driver"},
 	"internal/deadlock":  {"driver", "internal/script"},
 	"internal/display":   {},
+	"internal/load":      {},
 	"internal/lockjson":  {"inspect"},
 	"internal/measure":   {"observe"},
 	"internal/locktest":  {"internal/check", "internal/redistest", "object"},
@@ -74,7 +75,7 @@ var onlyIn = map[string][]string{
 	module + "/internal/locktest":  {"internal/measure/measuretest/"},
 	module + "/driver/drivertest":  {},
 	"math/rand":                    {}, // math/rand/v2
-	"unsafe":                       {"internal/clock/boot_linux.go", "internal/redistest/clock_linux.go"},
+	"unsafe":                       {"internal/clock/boot_linux.go", "internal/load/memory_unix.go", "internal/redistest/clock_linux.go"},
 	"golang.org/x/sys":             {},
 	"net/http":                     {"dashboard/", "debug/"},
 }
