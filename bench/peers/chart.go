@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/load"
 )
 
 // colors of the lines. Each has enough contrast on white and on black.
@@ -57,7 +59,7 @@ func (rs results) chart() []byte {
 	}
 	for v := low; v <= high*1.01; v *= 10 {
 		fmt.Fprintf(&b, `<line class="grid" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n",
-			left, y(v), width-right, y(v), left-8, y(v)+4, number(v, 0))
+			left, y(v), width-right, y(v), left-8, y(v)+4, load.Number(v, 0))
 	}
 	for _, n := range ns {
 		fmt.Fprintf(&b, `<line class="grid" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/><text x="%.1f" y="%d" text-anchor="middle">%d</text>`+"\n",

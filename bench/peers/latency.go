@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/load"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // one measures pairs, in turn with pairs of the floor, so that both see the same noise.
@@ -63,13 +64,7 @@ func pairs(ctx context.Context, l lock, n int) ([]time.Duration, error) {
 }
 
 // p50 returns the median in microseconds.
-func p50(times []time.Duration) float64 { return float64(percentile(times, 50)) / 1e3 }
-
-// percentile sorts the times, of which there is at least one.
-func percentile(times []time.Duration, p int) time.Duration {
-	slices.Sort(times)
-	return times[min(len(times)-1, len(times)*p/100)]
-}
+func p50(times []time.Duration) float64 { return float64(load.Percentile(times, 50)) / 1e3 }
 
 // wakeUp measures, in turn with its floor, the time from the release of a lock in this
 // process to the grant in another process. The floor is publish, receive and EVALSHA on
@@ -77,10 +72,7 @@ func percentile(times []time.Duration, p int) time.Duration {
 func (b *bench) wakeUp(ctx context.Context, l library, _ point) (f figures, err error) {
 	b.server.Do(b.scope, "FLUSHALL")
 	err = within(func(s *scope) error {
-		p, err := startWorker(s, "wake", job{Library: l.name, Addr: b.server.Addr()})
-		if err != nil {
-			return err
-		}
+		p := redistest.Worker(s, "wake", libraryVariable+"="+l.name, addrVariable+"="+b.server.Addr())
 		if _, err := line(ctx, p); err != nil {
 			return err
 		}
@@ -98,10 +90,10 @@ func (b *bench) wakeUp(ctx context.Context, l library, _ point) (f figures, err 
 		// turn returns the time from the start of act to the answer of the other process.
 		turn := func(what string, act func() error) (time.Duration, error) {
 			p.Send(what)
-			if err := pause(ctx, 2*time.Millisecond); err != nil { // until it waits
+			if err := load.Sleep(ctx, 2*time.Millisecond); err != nil { // until it waits
 				return 0, err
 			}
-			start := now()
+			start := redistest.Now()
 			if err := act(); err != nil {
 				return 0, err
 			}
@@ -119,7 +111,7 @@ func (b *bench) wakeUp(ctx context.Context, l library, _ point) (f figures, err 
 			}
 			// A client that has just released a lock of Holdfast yields for a moment. This
 			// measures one that has not.
-			if err := pause(ctx, 5*time.Millisecond); err != nil {
+			if err := load.Sleep(ctx, 5*time.Millisecond); err != nil {
 				return err
 			}
 			d, err := turn("lock", func() error { return k.release(ctx) })
@@ -159,56 +151,23 @@ func (b *bench) heldLocks(ctx context.Context, l library, p point) (figures, err
 	if err != nil {
 		return nil, err
 	}
-	locks := make([]lock, p.n)
-	errs := make(chan error, 1)
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(64, p.n) {
-		wg.Go(func() {
-			for i := range next {
-				locks[i] = c.lock(fmt.Sprint("held:", i))
-				if err := locks[i].acquire(ctx); err != nil {
-					select {
-					case errs <- err:
-					default:
-					}
-				}
-			}
-		})
-	}
-	for i := range p.n {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	select {
-	case err := <-errs:
-		return nil, err
-	default:
-	}
-	if err := pause(ctx, 2*b.window); err != nil {
-		return nil, err
-	}
-	before, err := usageOf(b.server, l)
+	err = load.Each(p.n, 64, func(i int) error { return c.lock(fmt.Sprint("held:", i)).acquire(ctx) })
 	if err != nil {
 		return nil, err
 	}
-	begin := time.Now()
-	if err := pause(ctx, b.heldWindow); err != nil {
+	if err := load.Sleep(ctx, 2*b.window); err != nil {
 		return nil, err
 	}
-	after, err := usageOf(b.server, l)
+	u, seconds, err := usageDuring(b.server, l, func() error { return load.Sleep(ctx, b.heldWindow) })
 	if err != nil {
 		return nil, err
 	}
-	seconds := time.Since(begin).Seconds()
 	beside, err := pairs(context.Background(), other, heldPairs)
 	if err != nil {
 		return nil, err
 	}
 	return figures{
-		requestRate: float64(after.requests-before.requests) / seconds,
-		pingRate:    float64(after.pings-before.pings) / seconds,
-		pairTime:    p50(beside), pairTimeAlone: p50(alone),
+		requestRate: float64(u.Requests) / seconds, pingRate: float64(u.Pings) / seconds,
+		pairTime: p50(beside), pairTimeAlone: p50(alone),
 	}, nil
 }

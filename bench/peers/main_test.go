@@ -174,53 +174,6 @@ func TestViolation(t *testing.T) {
 	}
 }
 
-// Readers can be inside together, but not beside a writer, in either order.
-func TestReadersAndWriters(t *testing.T) {
-	var s section
-	check := func(want int64) {
-		t.Helper()
-		if got := s.violations.Swap(0); got != want {
-			t.Errorf("%d violations, want %d", got, want)
-		}
-	}
-	s.read()
-	s.read()
-	check(0)
-	if !s.enter(1) {
-		t.Error("another writer is inside")
-	}
-	check(1)
-	s.unread()
-	s.unread()
-	s.leave(1)
-	s.enter(2)
-	check(0)
-	s.read()
-	check(1)
-}
-
-// The waits of a writer are counted from the start of the measurement, and one that still
-// lasts is one of them.
-func TestWaits(t *testing.T) {
-	m := new(memory)
-	m.start.Store(100)
-	m.record(40, 130)
-	m.record(150, 160)
-	if got := fmt.Sprint(m.allWaits(&m.slots[0], 500)); got != "[30ns 10ns]" {
-		t.Error(got)
-	}
-	m.slots[0].asked.Store(450)
-	if got := fmt.Sprint(m.allWaits(&m.slots[0], 500)); got != "[30ns 10ns 50ns]" {
-		t.Error(got)
-	}
-	for range len(m.waits) {
-		m.record(200, 201)
-	}
-	if got := len(m.allWaits(&m.slots[0], 500)); got != len(m.waits)+1 {
-		t.Errorf("%d waits", got)
-	}
-}
-
 type always bool
 
 func (a always) Allow(context.Context) (bool, error) { return bool(a), nil }
@@ -355,7 +308,7 @@ func TestRequests(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			server := redistest.Start(t)
 			p := redistest.NewProxy(t, server.Addr())
-			clients, err := openAll(l, p.Addr(), 2)
+			clients, err := openAll(t.Context(), l, p.Addr(), 2)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -389,7 +342,7 @@ func TestRequests(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				counted, sent = after.requests-before.requests, int64(p.Total()-p.Count("HELLO")-p.Count("CLIENT"))
+				counted, sent = after.Requests-before.Requests, int64(p.Total()-p.Count("HELLO")-p.Count("CLIENT"))
 				t.Logf("%d counted, %d sent: %v", counted, sent, p.Commands())
 				return counted == sent
 			})
@@ -397,15 +350,5 @@ func TestRequests(t *testing.T) {
 				t.Errorf("%d requests for 20 pairs", counted)
 			}
 		})
-	}
-}
-
-func TestNumber(t *testing.T) {
-	for want, got := range map[string]string{
-		"0": number(0, 0), "999": number(999, 0), "1,000": number(1000, 0), "1,234,567.9": number(1234567.89, 1), "0.50": number(0.5, 2),
-	} {
-		if got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
 	}
 }

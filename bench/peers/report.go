@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/internal/load"
 )
 
 // A row has all measurements of one lock at one point.
@@ -28,19 +27,7 @@ func (r *row) median(figure string) (float64, bool) {
 			list = append(list, v)
 		}
 	}
-	return median(list)
-}
-
-// median returns the median of a list, or false if the list is empty.
-func median(list []float64) (float64, bool) {
-	if len(list) == 0 {
-		return 0, false
-	}
-	slices.Sort(list)
-	if n := len(list); n%2 == 0 {
-		return (list[n/2-1] + list[n/2]) / 2, true
-	}
-	return list[len(list)/2], true
+	return load.Median(list)
 }
 
 // ratio returns the median of the ratios of a figure to another one. Each ratio belongs to
@@ -59,7 +46,7 @@ func ratio(of *row, figure string, over *row, other string) (float64, bool) {
 				list = append(list, v/d)
 			}
 		}
-		return median(list)
+		return load.Median(list)
 	}
 	v, ok := of.median(figure)
 	d, measured := over.median(other)
@@ -147,7 +134,7 @@ func (rs results) table(w io.Writer, s scenario) {
 				cells = append(cells, p.hold.String())
 			}
 			if numbered {
-				cells = append(cells, number(float64(p.n), 0))
+				cells = append(cells, load.Number(float64(p.n), 0))
 			}
 			cells = append(cells, lock)
 			for _, c := range s.columns {
@@ -157,7 +144,7 @@ func (rs results) table(w io.Writer, s scenario) {
 		}
 	}
 	fmt.Fprintf(w, "\n## %s: %s\n\n", s.name, s.title)
-	writeTable(w, lines)
+	load.Table(w, lines)
 }
 
 // compare writes the figures of this run beside those of an earlier one.
@@ -174,21 +161,21 @@ func (rs results) compare(w io.Writer, earlier results) {
 				}
 				ratio := ""
 				if before > 0 {
-					ratio = number(v/before, 2)
+					ratio = load.Number(v/before, 2)
 				}
 				lines = append(lines, []string{
-					s.name, number(float64(p.n), 0), p.hold.String(), r.Lock, c.figure, number(before, c.digits), number(v, c.digits), ratio,
+					s.name, load.Number(float64(p.n), 0), p.hold.String(), r.Lock, c.figure, load.Number(before, c.digits), load.Number(v, c.digits), ratio,
 				})
 			}
 		}
 	}
 	fmt.Fprint(w, "\n## Beside the earlier run\n\n")
-	writeTable(w, lines)
+	load.Table(w, lines)
 }
 
 func (rs results) cell(scenario string, r *row, p point, c column) string {
 	if c.figure == violations {
-		return number(float64(r.Violation), 0)
+		return load.Number(float64(r.Violation), 0)
 	}
 	v, ok := r.median(c.figure)
 	if c.over != "" {
@@ -197,40 +184,5 @@ func (rs results) cell(scenario string, r *row, p point, c column) string {
 	if !ok {
 		return ""
 	}
-	return number(v, c.digits)
-}
-
-// writeTable writes a Markdown table with aligned columns.
-func writeTable(w io.Writer, lines [][]string) {
-	widths := make([]int, len(lines[0]))
-	for _, cells := range lines {
-		for i, c := range cells {
-			widths[i] = max(widths[i], utf8.RuneCountInString(c))
-		}
-	}
-	for n, cells := range lines {
-		for i, c := range cells {
-			fmt.Fprint(w, "| ", c, strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)), " ")
-		}
-		fmt.Fprintln(w, "|")
-		if n == 0 {
-			for _, width := range widths {
-				fmt.Fprint(w, "|", strings.Repeat("-", width+2))
-			}
-			fmt.Fprintln(w, "|")
-		}
-	}
-}
-
-// number formats v with commas between thousands.
-func number(v float64, digits int) string {
-	text := strconv.FormatFloat(v, 'f', digits, 64)
-	whole, rest, dot := strings.Cut(text, ".")
-	for i := len(whole) - 3; i > 0 && whole[i-1] != '-'; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if dot {
-		whole += "." + rest
-	}
-	return whole
+	return load.Number(v, c.digits)
 }

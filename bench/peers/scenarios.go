@@ -59,7 +59,7 @@ var scenarios = []scenario{
 		locks:  []string{bareHash, bareSet, mutex, fairMutex, redsyncs, redislocks, rueidisl},
 		points: func(b *bench) []point { return []point{{n: b.names}} },
 		run: func(b *bench, ctx context.Context, l library, p point) (figures, error) {
-			return b.measure(ctx, load{library: l, processes: 1, clients: 1, goroutines: p.n, ownNames: true})
+			return b.measure(ctx, competition{library: l, processes: 1, clients: 1, goroutines: p.n, ownNames: true})
 		},
 		columns: []column{
 			{figure: pairRate},
@@ -79,7 +79,7 @@ var scenarios = []scenario{
 		locks:  []string{bareHash, readLock},
 		points: func(b *bench) []point { return []point{{n: b.readers}} },
 		run: func(b *bench, ctx context.Context, l library, p point) (figures, error) {
-			return b.measure(ctx, load{library: l, processes: 1, clients: 1, goroutines: p.n, ownNames: l.floor})
+			return b.measure(ctx, competition{library: l, processes: 1, clients: 1, goroutines: p.n, ownNames: l.floor})
 		},
 		columns: []column{
 			{figure: pairRate}, {figure: pairRate, over: bareHash, digits: 2}, {figure: requestRate}, {figure: jainIndex, digits: 3}, {figure: violations},
@@ -92,7 +92,7 @@ var scenarios = []scenario{
 			return []point{{n: b.readers}, {b.readers, time.Millisecond}}
 		},
 		run: func(b *bench, ctx context.Context, l library, p point) (figures, error) {
-			return b.measure(ctx, load{
+			return b.measure(ctx, competition{
 				library: find(readLock), writer: &l, processes: 4, clients: 4, goroutines: p.n / 4, hold: p.hold, window: b.writerWindow,
 			})
 		},
@@ -130,7 +130,7 @@ var scenarios = []scenario{
 		locks:  contends,
 		points: func(b *bench) []point { return []point{{n: b.hot}} },
 		run: func(b *bench, ctx context.Context, l library, p point) (figures, error) {
-			return b.measure(ctx, load{library: l, processes: 1, clients: 1, goroutines: p.n})
+			return b.measure(ctx, competition{library: l, processes: 1, clients: 1, goroutines: p.n})
 		},
 		columns: []column{
 			{figure: pairRate},
@@ -147,7 +147,7 @@ var scenarios = []scenario{
 		locks:  contends,
 		points: func(b *bench) []point { return []point{{n: b.processes}} },
 		run: func(b *bench, ctx context.Context, l library, p point) (figures, error) {
-			return b.measure(ctx, load{library: l, processes: p.n, clients: p.n, goroutines: 4})
+			return b.measure(ctx, competition{library: l, processes: p.n, clients: p.n, goroutines: 4})
 		},
 		columns: []column{
 			{figure: pairRate},
@@ -173,7 +173,7 @@ var scenarios = []scenario{
 			return list
 		},
 		run: func(b *bench, ctx context.Context, l library, p point) (figures, error) {
-			return b.measure(ctx, load{library: l, processes: maxProcesses, clients: p.n, goroutines: 1, hold: p.hold})
+			return b.measure(ctx, competition{library: l, processes: maxProcesses, clients: p.n, goroutines: 1, hold: p.hold})
 		},
 		columns: crowded,
 	},
@@ -184,7 +184,7 @@ var scenarios = []scenario{
 			return slices.Compact([]point{{n: b.crowd[0]}, {n: b.crowd[min(2, len(b.crowd)-1)]}})
 		},
 		run: func(b *bench, ctx context.Context, l library, p point) (figures, error) {
-			return b.measure(ctx, load{library: l, server: b.replicated(), processes: maxProcesses, clients: p.n, goroutines: 1})
+			return b.measure(ctx, competition{library: l, server: b.replicated(), processes: maxProcesses, clients: p.n, goroutines: 1})
 		},
 		columns: slices.DeleteFunc(slices.Clone(crowded), func(c column) bool { return c.over != "" }),
 	},
@@ -214,7 +214,7 @@ var scenarios = []scenario{
 			if !l.ours {
 				window /= 4 // they ask all the time
 			}
-			return b.measure(ctx, load{library: l, processes: maxProcesses, clients: p.n, goroutines: 1, idle: true, window: window})
+			return b.measure(ctx, competition{library: l, processes: maxProcesses, clients: p.n, goroutines: 1, idle: true, window: window})
 		},
 		columns: []column{{figure: requestRate, digits: 1}, {figure: pingRate, digits: 1}, {figure: waitingRate, digits: 1}},
 	},
@@ -257,32 +257,32 @@ func (b *bench) replicated() *redistest.Server {
 	return b.master
 }
 
-// measure adds to a load what is the same for all.
-func (b *bench) measure(ctx context.Context, l load) (figures, error) {
-	if l.server == nil {
-		l.server = b.server
+// measure adds to a competition what is the same for all.
+func (b *bench) measure(ctx context.Context, c competition) (figures, error) {
+	if c.server == nil {
+		c.server = b.server
 	}
-	l.settle = b.window * 3 / 10
-	if l.window == 0 {
-		l.window = b.window
+	c.settle = b.window * 3 / 10
+	if c.window == 0 {
+		c.window = b.window
 	}
-	if l.idle {
-		l.settle = b.window * 2
+	if c.idle {
+		c.settle = b.window * 2
 	}
-	if b.await && l.progresses() {
-		l.least = 1
+	if b.await && c.progresses() {
+		c.least = 1
 	}
-	return l.measure(ctx)
+	return c.measure(ctx)
 }
 
 // progresses reports whether there are hand-offs, or writes, sooner or later.
-func (l load) progresses() bool {
+func (c competition) progresses() bool {
 	switch {
-	case l.ownNames:
+	case c.ownNames || c.idle:
 		return false
-	case l.library.reads: // they can keep another writer waiting
-		return l.writer != nil && l.writer.name == writerFirst
+	case c.library.reads: // they can keep another writer waiting
+		return c.writer != nil && c.writer.name == writerFirst
 	default:
-		return l.library.ours || l.library.name == sketched || l.library.name == leased
+		return c.library.ours || c.library.name == sketched || c.library.name == leased
 	}
 }

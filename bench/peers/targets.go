@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/load"
 )
 
 // A target is a figure that must hold in every run, on any machine.
@@ -85,10 +87,10 @@ func writeTargets(w io.Writer, list []target) {
 		if t.Holds {
 			holds = "yes"
 		}
-		lines = append(lines, []string{t.Name, number(t.Value, 2), fmt.Sprint(sign, " ", t.Bound), holds})
+		lines = append(lines, []string{t.Name, load.Number(t.Value, 2), fmt.Sprint(sign, " ", t.Bound), holds})
 	}
 	fmt.Fprint(w, "\n## What must hold\n\n")
-	writeTable(w, lines)
+	load.Table(w, lines)
 }
 
 // A document is the form of a run in JSON.

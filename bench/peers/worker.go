@@ -7,209 +7,99 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
+	"os/exec"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/load"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/redis/rueidis"
 )
 
-const (
-	lockName    = "peers"
-	jobVariable = "PEERS_JOB"
-)
-
-// A job is what a worker process does.
-type job struct {
-	Library, Addr, Memory string
-
-	Process    int // its number
-	First      int // its first slot
-	Clients    int
-	Goroutines int // per client
-	OwnNames   bool
-	Hold       time.Duration
-	Pause      time.Duration // after each release
-	Record     bool          // it records all waits
-}
-
-// startWorker starts a process. Its first line says that it is ready.
-func startWorker(s *scope, name string, j job) (*redistest.Process, error) {
-	text, err := json.Marshal(j)
-	if err != nil {
-		return nil, err
-	}
-	return redistest.Worker(s, name, jobVariable+"="+string(text)), nil
-}
-
-// line returns the next line of a worker.
-func line(ctx context.Context, p *redistest.Process) (string, error) {
-	select {
-	case text, ok := <-p.Lines():
-		if !ok {
-			return "", errors.New("a worker process has ended")
-		}
-		return text, nil
-	case <-ctx.Done():
-		return "", ctx.Err()
-	case <-time.After(time.Minute):
-		return "", errors.New("a worker process does not answer")
-	}
-}
+const lockName = "peers"
 
 // workers are what a process of this program can be, by name.
 var workers = map[string]func(){"compete": compete, "wake": wake}
-
-// parentJob returns the job of this process.
-func parentJob() (j job) {
-	if err := json.Unmarshal([]byte(os.Getenv(jobVariable)), &j); err != nil {
-		fail(err)
-	}
-	return j
-}
 
 func fail(err error) {
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
 }
 
-// compete opens the clients of a job, starts when it reads a line and stops when it
-// reads another line. At the end it prints the first error, or an empty line.
+// An entry says what the clients of a competition use.
+type entry struct {
+	Library, Addr string
+	OwnNames      bool // each goroutine has a name of its own
+}
+
+// competitor returns the command of a process that competes.
+func competitor(ctx context.Context) (*exec.Cmd, error) {
+	return redistest.WorkerCommand(ctx, "compete")
+}
+
 func compete() {
-	j := parentJob()
-	m, err := attach(j.Memory)
-	if err != nil {
+	if err := load.Serve(context.Background(), os.Stdin, os.Stdout, enter); err != nil {
 		fail(err)
-	}
-	library := find(j.Library)
-	clients, err := openAll(library, j.Addr, j.Clients)
-	if err != nil {
-		fail(err)
-	}
-	in := bufio.NewScanner(os.Stdin)
-	fmt.Println("ready")
-	in.Scan()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var wg sync.WaitGroup
-	errs := make(chan error, 1)
-	for i := range j.Clients * j.Goroutines {
-		number, name := j.First+i, 0
-		text := lockName
-		if j.OwnNames {
-			name = number
-			text = fmt.Sprint(lockName, ":", number)
-		}
-		l := clients[i/j.Goroutines].lock(text)
-		wg.Go(func() {
-			v := visit{&m.names[name], &m.slots[number], visitor(j.Process, number), library.reads}
-			if err := m.loop(ctx, l, v, j); err != nil {
-				select {
-				case errs <- err:
-				default:
-				}
-			}
-		})
-	}
-	in.Scan()
-	cancel()
-	wg.Wait()
-	for _, c := range clients {
-		wg.Go(c.close)
-	}
-	wg.Wait()
-	select {
-	case err := <-errs:
-		fmt.Printf("%q\n", err.Error())
-	default:
-		fmt.Println()
 	}
 }
+
+// enter opens the clients of a job.
+func enter(ctx context.Context, j load.Job, _ *load.Traffic) (load.Crew, error) {
+	var e entry
+	if err := json.Unmarshal(j.Front, &e); err != nil {
+		return load.Crew{}, err
+	}
+	l := find(e.Library)
+	clients, err := openAll(ctx, l, e.Addr, j.Clients)
+	crew := load.Crew{Close: func() {
+		_ = load.Each(len(clients), len(clients), func(i int) error { clients[i].close(); return nil })
+	}}
+	for i := range j.All() {
+		name, number := lockName, 0
+		if e.OwnNames {
+			number = j.First + i
+			name = fmt.Sprint(lockName, ":", number)
+		}
+		if err == nil {
+			crew.Locks = append(crew.Locks, visitor{clients[i/j.Goroutines].lock(name), load.Grant{Name: number, Shared: l.reads}})
+		}
+	}
+	return crew, err
+}
+
+// A visitor is one goroutine.
+type visitor struct {
+	lock
+	grant load.Grant
+}
+
+func (v visitor) Acquire(ctx context.Context, _ int) (load.Grant, error) {
+	return v.grant, v.acquire(ctx)
+}
+func (v visitor) Release(ctx context.Context, _ bool) error { return v.release(ctx) }
 
 // openAll opens n clients, eight at a time.
-func openAll(l library, addr string, n int) ([]client, error) {
-	clients, errs := make([]client, n), make([]error, n)
-	var wg sync.WaitGroup
-	free := make(chan struct{}, 8)
-	for i := range n {
-		free <- struct{}{}
-		wg.Go(func() {
-			clients[i], errs[i] = l.open(context.Background(), addr)
-			<-free
-		})
-	}
-	wg.Wait()
-	return clients, errors.Join(errs...)
+func openAll(ctx context.Context, l library, addr string, n int) ([]client, error) {
+	clients := make([]client, n)
+	err := load.Each(n, 8, func(i int) (err error) {
+		clients[i], err = l.open(ctx, addr)
+		return err
+	})
+	return clients, err
 }
 
-// A visit is how one goroutine enters a section.
-type visit struct {
-	section *section
-	slot    *slot
-	id      int64
-	reads   bool
-}
-
-// enter is called as soon as the goroutine holds the lock. It returns what to call before
-// the release.
-func (v visit) enter() (leave func()) {
-	if v.reads {
-		v.section.read()
-		return v.section.unread
-	}
-	if v.section.enter(v.id) {
-		return func() { v.section.leave(v.id) }
-	}
-	return func() {}
-}
-
-// loop locks and releases until ctx is done. It returns the first error.
-func (m *memory) loop(ctx context.Context, l lock, v visit, j job) (first error) {
-	slot := v.slot
-	for ctx.Err() == nil {
-		asked := now()
-		slot.asked.Store(asked)
-		err := l.acquire(ctx)
-		if err != nil {
-			slot.asked.Store(0)
-			if ctx.Err() == nil {
-				return err
-			}
-			break
-		}
-		leave := v.enter()
-		entered := now()
-		slot.waited(asked, entered, m.start.Load())
-		if j.Record {
-			m.record(asked, entered)
-		}
-		slot.asked.Store(0)
-		slot.pairs.Add(1)
-		if j.Hold > 0 {
-			time.Sleep(j.Hold)
-		}
-		leave()
-		if err := l.release(context.WithoutCancel(ctx)); err != nil && first == nil {
-			first = err
-		}
-		if j.Pause > 0 {
-			_ = pause(ctx, j.Pause)
-		}
-	}
-	return first
-}
+const libraryVariable, addrVariable = "PEERS_LIBRARY", "PEERS_ADDR"
 
 // wake is the second process of the measurement of wake-ups. It reads "lock" or "floor",
 // waits for the lock or for a message, and prints when it had it.
 func wake() {
 	ctx := context.Background()
-	j := parentJob()
-	c, err := find(j.Library).open(ctx, j.Addr)
+	addr := os.Getenv(addrVariable)
+	c, err := find(os.Getenv(libraryVariable)).open(ctx, addr)
 	if err != nil {
 		fail(err)
 	}
 	l := c.lock(lockName)
-	f, err := openConn(j.Addr)
+	f, err := openConn(addr)
 	if err != nil {
 		fail(err)
 	}
@@ -228,18 +118,33 @@ func wake() {
 		switch in.Text() {
 		case "lock":
 			if err = l.acquire(ctx); err == nil {
-				at = now()
+				at = redistest.Now()
 				err = l.release(ctx)
 			}
 		case "floor":
 			<-received
 			err = floor.run(ctx, hashLock)
-			at = now()
+			at = redistest.Now()
 		}
 		if err != nil {
 			fail(err)
 		}
 		fmt.Println(at)
+	}
+}
+
+// line returns the next line of a worker.
+func line(ctx context.Context, p *redistest.Process) (string, error) {
+	select {
+	case text, ok := <-p.Lines():
+		if !ok {
+			return "", errors.New("a worker process has ended")
+		}
+		return text, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-time.After(time.Minute):
+		return "", errors.New("a worker process does not answer")
 	}
 }
 

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,15 +39,23 @@ func Worker(tb testing.TB, name string, env ...string) *Process {
 	return p
 }
 
-func startWorker(tb testing.TB, name string, env []string) (*Process, error) {
+// WorkerCommand returns the command that runs this program again, as the worker of the given
+// name.
+func WorkerCommand(ctx context.Context, name string) (*exec.Cmd, error) {
 	bin, err := os.Executable()
+	// A binary whose TestMain does not handle workers must run no test. Otherwise
+	// it would also run the test that starts the worker.
+	cmd := exec.CommandContext(ctx, bin, "-test.run=^$")
+	cmd.Env = append(os.Environ(), workerEnv+"="+name)
+	return cmd, err
+}
+
+func startWorker(tb testing.TB, name string, env []string) (*Process, error) {
+	cmd, err := WorkerCommand(context.Background(), name)
 	if err != nil {
 		return nil, err
 	}
-	// A binary whose TestMain does not handle workers must run no test. Otherwise
-	// it would also run the test that starts the worker.
-	cmd := exec.Command(bin, "-test.run=^$")
-	cmd.Env = append(append(os.Environ(), workerEnv+"="+name), env...)
+	cmd.Env = append(cmd.Env, env...)
 
 	// The parent's copies of the worker's ends are closed on return. They are
 	// files and not writers, so that no goroutine has to copy.
