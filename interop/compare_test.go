@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/load"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -59,18 +59,13 @@ func hot(processes, threads int) func(testing.TB, contender, *redistest.Server, 
 		s.Do(tb, "CONFIG", "RESETSTAT")
 		all := c.Run(tb, s, processes, threads, []string{"compare:hot"}, d)
 		sent, pairs := commands(tb, s), 0
-		var counts []float64
+		var counts []int
 		for _, vs := range all {
-			counts = append(counts, float64(len(vs)))
+			counts = append(counts, len(vs))
 			pairs += len(vs)
 		}
-		var sum, squares float64
-		for _, n := range counts {
-			sum += n
-			squares += n * n
-		}
 		waits := spent(all, func(v turn) int64 { return v.Entered - v.Asked })
-		return []float64{rate(all), float64(sent) / float64(pairs), sum * sum / (float64(len(counts)) * squares), micros(waits, 100) / 1000}
+		return []float64{rate(all), float64(sent) / float64(pairs), load.Jain(counts), micros(waits, 100) / 1000}
 	}
 }
 
@@ -94,37 +89,32 @@ func rate(all [][]turn) float64 {
 	return float64(n) / time.Duration(last-first).Seconds()
 }
 
-// spent returns the durations of a part of each turn in ascending order.
+// spent returns the durations of a part of each turn.
 func spent(all [][]turn, part func(turn) int64) (times []int64) {
 	for _, vs := range all {
 		for _, v := range vs {
 			times = append(times, part(v))
 		}
 	}
-	slices.Sort(times)
 	return times
 }
 
-func micros(sorted []int64, percentile int) float64 {
-	if len(sorted) == 0 {
+func micros(times []int64, percentile int) float64 {
+	if len(times) == 0 {
 		return math.NaN() // a contender made no progress
 	}
-	return float64(sorted[min(len(sorted)-1, len(sorted)*percentile/100)]) / 1000
+	return float64(load.Percentile(times, percentile)) / 1000
 }
 
 // commands returns how many commands clients have sent since the statistics were reset.
 // Commands inside scripts do not count.
-func commands(tb testing.TB, s *redistest.Server) (total int) {
+func commands(tb testing.TB, s *redistest.Server) int64 {
 	tb.Helper()
-	for line := range strings.Lines(s.Do(tb, "INFO", "commandstats").(string)) {
-		name, rest, _ := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":")
-		if slices.Contains([]string{"evalsha", "eval", "subscribe", "unsubscribe", "ssubscribe", "sunsubscribe", "wait", "ping"}, name) {
-			var n int
-			_, _ = fmt.Sscanf(rest, "calls=%d", &n)
-			total += n
-		}
+	u, err := load.UsageOf(func(section string) (any, error) { return s.Try("INFO", section) })
+	if err != nil {
+		tb.Fatal(err)
 	}
-	return total
+	return u.Requests
 }
 
 // BenchmarkSideBySide prints Holdfast and Redisson in one table. They run alternately on
@@ -156,19 +146,20 @@ func sideBySide(tb testing.TB, to io.Writer, rounds int, d time.Duration) {
 	java.Run(tb, s, 4, 4, many("compare:warm-up:", 16), 2*d)
 
 	rows := [][]string{{"workload", "figure", "Holdfast", "without hand-offs", "Redisson"}}
-	for _, load := range workloads {
+	for _, w := range workloads {
 		results := make(map[[2]int][]float64) // by contender and figure
 		for range rounds {
 			for i, c := range contenders {
-				for f, value := range load.measure(tb, c, s, d) {
+				for f, value := range w.measure(tb, c, s, d) {
 					results[[2]int{i, f}] = append(results[[2]int{i, f}], value)
 				}
 			}
 		}
-		for f, title := range load.figures {
-			row := []string{load.name, title}
+		for f, title := range w.figures {
+			row := []string{w.name, title}
 			for i := range contenders {
-				row = append(row, figure(median(results[[2]int{i, f}])))
+				value, _ := load.Median(results[[2]int{i, f}])
+				row = append(row, figure(value))
 			}
 			rows = append(rows, row)
 		}
@@ -196,7 +187,6 @@ func wakeUps(tb testing.TB, s *redistest.Server, ours holdfasts, java *redissons
 				took = append(took, <-entered-left)
 				second.Unlock(tb)
 			}
-			slices.Sort(took)
 			rows = append(rows, []string{from, to, figure(micros(took, 50)), figure(micros(took, 99))})
 		}
 	}
@@ -205,30 +195,8 @@ func wakeUps(tb testing.TB, s *redistest.Server, ours holdfasts, java *redissons
 
 // printTable prints rows as Markdown. The first row is the header.
 func printTable(to io.Writer, rows [][]string) {
-	width := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for n, row := range rows {
-		if n == 1 {
-			for _, w := range width {
-				fmt.Fprint(to, "|", strings.Repeat("-", w+2))
-			}
-			fmt.Fprintln(to, "|")
-		}
-		for i, cell := range row {
-			fmt.Fprintf(to, "| %-*s ", width[i], cell)
-		}
-		fmt.Fprintln(to, "|")
-	}
+	load.Table(to, rows)
 	fmt.Fprintln(to)
-}
-
-func median(values []float64) float64 {
-	slices.Sort(values)
-	return values[len(values)/2]
 }
 
 // figure formats a number with decimals that fit its size.
