@@ -2,8 +2,7 @@ package bench_test
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
+	"fmt"
 	"testing"
 	"time"
 
@@ -26,132 +25,52 @@ func BenchmarkKinds(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	eight := make([]holdfast.Locker, 8)
+	for i := range eight {
+		eight[i] = c.Mutex(fmt.Sprint("bench:", i))
+	}
+	cancellable, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m := c.Mutex("bench:m")
+	locked := func(m holdfast.Locker) func(int) { return func(int) { pair(b, ctx, m) } }
 	for _, test := range []struct {
 		name string
-		lock holdfast.Locker
+		pair func(int)
 	}{
-		{"mutex", c.Mutex("bench:m")},
-		{"fenced", c.FencedMutex("bench:x")},
-		{"fair", c.FairMutex("bench:f")},
-		{"write", rw},
-		{"read", rw.RLocker()},
-		{"permit", permits.Locker(1)},
-		{"10 permits", permits.Locker(10)},
-		{"multi of 2", holdfast.MultiLocker(c.Mutex("bench:1"), c.Mutex("bench:2"))},
-		{"multi of 8", holdfast.MultiLocker(c.Mutex("bench:1"), c.Mutex("bench:2"), c.Mutex("bench:3"), c.Mutex("bench:4"),
-			c.Mutex("bench:5"), c.Mutex("bench:6"), c.Mutex("bench:7"), c.Mutex("bench:8"))},
-	} {
-		b.Run(test.name, func(b *testing.B) {
-			var ours, floors []time.Duration
-			b.ReportAllocs()
-			for b.Loop() {
-				start := time.Now()
-				locktest.Release(b, locktest.Lock(b, ctx, test.lock))
-				middle := time.Now()
-				f.pair(ctx, "floor", "redisson_lock__channel:{floor}")
-				ours = append(ours, middle.Sub(start))
-				floors = append(floors, time.Since(middle))
-			}
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(float64(locktest.Median(ours))/float64(locktest.Median(floors)), "x-floor")
-		})
-	}
-	b.Run("semaphore", func(b *testing.B) {
-		var ours, floors []time.Duration
-		b.ReportAllocs()
-		for b.Loop() {
-			start := time.Now()
+		{"mutex", locked(m)},
+		{"mutex, cancellable", func(int) { pair(b, cancellable, m) }},
+		{"fenced", locked(c.FencedMutex("bench:x"))},
+		{"fair", locked(c.FairMutex("bench:f"))},
+		{"write", locked(rw)},
+		{"read", locked(rw.RLocker())},
+		{"permit", locked(permits.Locker(1))},
+		{"10 permits", locked(permits.Locker(10))},
+		{"multi of 2", locked(holdfast.MultiLocker(eight[:2]...))},
+		{"multi of 8", locked(holdfast.MultiLocker(eight...))},
+		{"semaphore", func(int) {
 			locktest.Acquire(b, plain, 1)
 			locktest.ReleasePermits(b, plain, 1)
-			middle := time.Now()
-			f.pair(ctx, "floor", "redisson_lock__channel:{floor}")
-			ours = append(ours, middle.Sub(start))
-			floors = append(floors, time.Since(middle))
-		}
-		b.ReportMetric(0, "ns/op")
-		b.ReportMetric(float64(locktest.Median(ours))/float64(locktest.Median(floors)), "x-floor")
-	})
+		}},
+	} {
+		b.Run(test.name, func(b *testing.B) {
+			turns(b, test.pair, func(int) { f.pair(ctx) }, nothing)
+		})
+	}
 }
 
 // BenchmarkFair has many goroutines queue for one fair lock. The work of a
 // hand-off does not grow with the queue.
 func BenchmarkFair(b *testing.B) {
-	for _, test := range []struct {
-		name    string
-		waiters int
-	}{{"10 wait", 10}, {"1000 wait", 1000}} {
-		b.Run(test.name, func(b *testing.B) {
-			s := redistest.Start(b)
-			p := redistest.NewProxy(b, s.Addr())
-			c := locktest.Open(b, p.URL())
-			m := c.FairMutex("bench:fair")
-			ctx, cancel := context.WithCancel(context.Background())
-			var handoffs atomic.Int64
-			var wg sync.WaitGroup
-			for range test.waiters {
-				wg.Go(func() {
-					for {
-						l, err := m.Lock(ctx)
-						if err != nil {
-							return
-						}
-						handoffs.Add(1)
-						_ = l.Release(ctx)
-					}
-				})
-			}
-			time.Sleep(time.Second) // until the queue is long
-			p.ResetCounts()
-			before := handoffs.Load()
-			start := time.Now()
+	for _, waiters := range []int{10, 1000} {
+		b.Run(fmt.Sprint(waiters, " wait"), func(b *testing.B) {
+			p := redistest.NewProxy(b, redistest.Start(b).Addr())
+			m := locktest.Open(b, p.URL()).FairMutex("bench:fair")
 			for b.Loop() {
-				time.Sleep(100 * time.Millisecond)
+				t, commands := compete(b, m, waiters, time.Second, p)
+				b.ReportMetric(float64(t.Handoffs)/t.Took.Seconds(), "hand-offs/s")
+				b.ReportMetric(float64(commands)/float64(t.Handoffs), "commands/hand-off")
 			}
-			n := handoffs.Load() - before
 			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(float64(n)/time.Since(start).Seconds(), "hand-offs/s")
-			b.ReportMetric(float64(p.Total())/float64(n), "commands/hand-off")
-			cancel()
-			wg.Wait()
 		})
 	}
-}
-
-// BenchmarkReaders has 64 goroutines read under one lock, against as many pairs
-// of the floor on names of their own.
-func BenchmarkReaders(b *testing.B) {
-	s := redistest.Start(b)
-	f := newFloor(b, s)
-	rw := locktest.Open(b, s.URL()).RWMutex("bench:rw")
-	run := func(op func()) float64 {
-		var n atomic.Int64
-		stop := make(chan struct{})
-		var wg sync.WaitGroup
-		for range 64 {
-			wg.Go(func() {
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-						op()
-						n.Add(1)
-					}
-				}
-			})
-		}
-		start := time.Now()
-		time.Sleep(time.Second)
-		close(stop)
-		wg.Wait()
-		return float64(n.Load()) / time.Since(start).Seconds()
-	}
-	ctx := context.Background()
-	var ours, floor float64
-	for b.Loop() {
-		ours += run(func() { locktest.Release(b, locktest.Lock(b, ctx, rw.RLocker())) })
-		floor += run(func() { f.pair(ctx, "floor", "redisson_lock__channel:{floor}") })
-	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(ours/floor, "x-floor-rate")
 }

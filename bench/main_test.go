@@ -1,19 +1,13 @@
-// Package bench_test measures the library, side by side with a bare client.
+// Package bench_test measures the library, side by side with a bare client. The directory peers
+// has the loads that other libraries can run, too: many names, many readers, several processes,
+// wake-ups, and refused permits.
 package bench_test
 
 import (
-	"maps"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/bench"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 )
 
-// workers are the programs that a test can start as a process of its own, by
-// name. Test files add theirs in init.
-var workers = map[string]func(){}
-
-func TestMain(m *testing.M) {
-	maps.Copy(workers, bench.Workers)
-	locktest.Main(m, workers)
-}
+func TestMain(m *testing.M) { locktest.Main(m, bench.Workers) }

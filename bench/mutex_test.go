@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/load"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/redis/rueidis"
@@ -42,13 +42,14 @@ func newFloor(tb testing.TB, s *redistest.Server) *floor {
 	}
 }
 
-func (f *floor) pair(ctx context.Context, name, channel string) {
+func (f *floor) pair(ctx context.Context) {
 	b := f.client.B()
-	f.client.Do(ctx, b.Evalsha().Sha1(f.lock).Numkeys(1).Key(name).Arg("30000", "me:1").Build())
-	f.client.Do(ctx, b.Evalsha().Sha1(f.unlock).Numkeys(2).Key(name, channel).Arg("me:1").Build())
+	f.client.Do(ctx, b.Evalsha().Sha1(f.lock).Numkeys(1).Key("floor").Arg("30000", "me:1").Build())
+	f.client.Do(ctx, b.Evalsha().Sha1(f.unlock).Numkeys(2).Key("floor", "redisson_lock__channel:{floor}").Arg("me:1").Build())
 }
 
-func pair(tb testing.TB, ctx context.Context, m *holdfast.Mutex) {
+func pair(tb testing.TB, ctx context.Context, m holdfast.Locker) {
+	tb.Helper()
 	l, err := m.Lock(ctx)
 	if err == nil {
 		err = l.Release(ctx)
@@ -58,74 +59,72 @@ func pair(tb testing.TB, ctx context.Context, m *holdfast.Mutex) {
 	}
 }
 
-// BenchmarkUncontended locks and releases an uncontended lock, in turn with the
-// floor, so that both see the same noise.
-func BenchmarkUncontended(b *testing.B) {
-	s := redistest.Start(b)
-	f := newFloor(b, s)
-	m := locktest.Open(b, s.URL()).Mutex("bench")
-	cancellable, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	for _, test := range []struct {
-		name string
-		ctx  context.Context
-	}{{"background", context.Background()}, {"cancellable", cancellable}} {
-		b.Run(test.name, func(b *testing.B) {
-			var ours, floors []time.Duration
-			b.ReportAllocs()
-			for b.Loop() {
-				start := time.Now()
-				pair(b, test.ctx, m)
-				middle := time.Now()
-				f.pair(context.Background(), "floor", "redisson_lock__channel:{floor}")
-				ours = append(ours, middle.Sub(start))
-				floors = append(floors, time.Since(middle))
-			}
-			o, f := locktest.Median(ours), locktest.Median(floors)
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric(float64(o.Nanoseconds()), "ns/pair")
-			b.ReportMetric(float64(f.Nanoseconds()), "ns/floor")
-			b.ReportMetric(float64(o)/float64(f), "x-floor")
-		})
+// turns runs ours and the floor turn by turn, so that both see the same noise,
+// and reports how they compare. What tidies up after ours does not count.
+func turns(b *testing.B, ours, floor, tidy func(i int)) {
+	var a, f []time.Duration
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		start := time.Now()
+		ours(i)
+		middle := time.Now()
+		floor(i)
+		a = append(a, middle.Sub(start))
+		f = append(f, time.Since(middle))
+		tidy(i)
 	}
+	x, y := load.Percentile(a, 50), load.Percentile(f, 50)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(float64(x.Nanoseconds()), "ns/call")
+	b.ReportMetric(float64(x)/float64(y), "x-floor")
 }
 
-// BenchmarkOwnNames has 512 goroutines, each with a name of its own.
-func BenchmarkOwnNames(b *testing.B) {
-	s := redistest.Start(b)
-	f := newFloor(b, s)
-	c := locktest.Open(b, s.URL())
-	const goroutines, rounds = 512, 20
-	ms, names, channels := make([]*holdfast.Mutex, goroutines), make([]string, goroutines), make([]string, goroutines)
-	for i := range ms {
-		ms[i] = c.Mutex(fmt.Sprint("own:", i))
-		names[i] = fmt.Sprint("floor:", i)
-		channels[i] = fmt.Sprint("redisson_lock__channel:{floor:", i, "}")
+func nothing(int) {}
+
+// A contender is one goroutine that wants a lock.
+type contender struct {
+	holdfast.Locker
+	lease *holdfast.Lease
+}
+
+// Acquire implements load.Lock.
+func (c *contender) Acquire(ctx context.Context, _ int) (g load.Grant, err error) {
+	c.lease, err = c.Lock(ctx)
+	return g, err
+}
+
+// Release implements load.Lock.
+func (c *contender) Release(ctx context.Context, _ bool) error { return c.lease.Release(ctx) }
+
+// compete has n goroutines contend for one lock. It returns what they did in a window, and how
+// many commands the proxy passed on.
+func compete(b *testing.B, m holdfast.Locker, n int, window time.Duration, p *redistest.Proxy) (load.Total, int) {
+	jobs, err := load.Divide(nil, 1, 1, n)
+	if err != nil {
+		b.Fatal(err)
 	}
-	all := func(pair func(i int)) time.Duration {
-		start := time.Now()
-		var wg sync.WaitGroup
-		for i := range goroutines {
-			wg.Go(func() {
-				for range rounds {
-					pair(i)
-				}
-			})
+	open := func(context.Context, load.Job, *load.Traffic) (load.Crew, error) {
+		crew := load.Crew{Close: func() {}}
+		for range n {
+			crew.Locks = append(crew.Locks, &contender{Locker: m})
 		}
-		wg.Wait()
-		return time.Since(start)
+		return crew, nil
 	}
-	ctx := context.Background()
-	var ours, floors []time.Duration
-	for b.Loop() {
-		ours = append(ours, all(func(i int) { pair(b, ctx, ms[i]) }))
-		floors = append(floors, all(func(i int) { f.pair(ctx, names[i], channels[i]) }))
+	g, err := load.Start(b.Context(), 1, jobs, open, nil)
+	if err != nil {
+		b.Fatal(err)
 	}
-	o, fl := locktest.Median(ours), locktest.Median(floors)
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(goroutines*rounds/o.Seconds(), "pairs/s")
-	b.ReportMetric(goroutines*rounds/fl.Seconds(), "floor-pairs/s")
-	b.ReportMetric(float64(fl)/float64(o), "x-floor")
+	g.Go()
+	_ = g.WarmUp(time.Second) // Stop returns its error, too
+	before := p.Total()
+	g.Begin()
+	_ = g.Sleep(window)
+	g.End()
+	commands := p.Total() - before
+	if err := g.Stop(); err != nil {
+		b.Fatal(err)
+	}
+	return g.Total(jobs...), commands
 }
 
 // BenchmarkHotName has 16 goroutines of one process contend for one name. A
@@ -135,55 +134,18 @@ func BenchmarkHotName(b *testing.B) {
 	p := redistest.NewProxy(b, s.Addr())
 	for name, handoffs := range map[string]int{"handoffs": 0, "server": -1} {
 		b.Run(name, func(b *testing.B) {
-			const goroutines = 16
 			m := locktest.Open(b, s.URL(), holdfast.Options{Handoffs: handoffs}).Mutex("hot")
 			counted := locktest.Open(b, p.URL(), holdfast.Options{Handoffs: handoffs}).Mutex("hot")
-			run := func(m *holdfast.Mutex, d time.Duration) (handoffs int, jain float64, took time.Duration) {
-				counts := make([]int, goroutines)
-				last := -1
-				start := time.Now()
-				var wg sync.WaitGroup
-				for i := range goroutines {
-					wg.Go(func() {
-						for time.Since(start) < d {
-							l, err := m.Lock(context.Background())
-							if err != nil {
-								b.Error(err)
-								return
-							}
-							counts[i]++
-							if last != i {
-								last = i
-								handoffs++
-							}
-							_ = l.Release(context.Background())
-						}
-					})
-				}
-				wg.Wait()
-				return handoffs, fairness(counts), time.Since(start)
-			}
 			for b.Loop() {
-				n, jain, took := run(m, time.Second)
-				b.ReportMetric(float64(n)/took.Seconds(), "handoffs/s")
-				b.ReportMetric(jain, "Jain")
+				t, _ := compete(b, m, 16, time.Second, p)
+				b.ReportMetric(float64(t.Handoffs)/t.Took.Seconds(), "handoffs/s")
+				b.ReportMetric(load.Jain(t.Shares), "Jain")
 			}
-			p.ResetCounts()
-			n, _, _ := run(counted, 500*time.Millisecond)
-			b.ReportMetric(float64(p.Total())/float64(n), "commands/handoff")
+			t, commands := compete(b, counted, 16, time.Second/2, p)
+			b.ReportMetric(float64(commands)/float64(t.Handoffs), "commands/handoff")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
-}
-
-// fairness is Jain's index: 1 if all have the same share, 1/n if one has all.
-func fairness(counts []int) float64 {
-	var sum, squares float64
-	for _, c := range counts {
-		sum += float64(c)
-		squares += float64(c) * float64(c)
-	}
-	return sum * sum / (float64(len(counts)) * squares)
 }
 
 // BenchmarkHeld holds 10,000 leases and looks at what their renewal costs.
@@ -213,20 +175,13 @@ func held(tb testing.TB, p *redistest.Proxy, n int) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	leases := make([]*holdfast.Lease, n)
-	queue := make(chan int)
-	var wg sync.WaitGroup
-	for range 64 {
-		wg.Go(func() {
-			for i := range queue {
-				leases[i] = locktest.Lock(tb, ctx, c.Mutex(fmt.Sprint("held:", i)))
-			}
-		})
+	err := load.Each(n, 64, func(i int) (err error) {
+		leases[i], err = c.Mutex(fmt.Sprint("held:", i)).Lock(ctx)
+		return err
+	})
+	if err != nil {
+		tb.Fatal(err)
 	}
-	for i := range n {
-		queue <- i
-	}
-	close(queue)
-	wg.Wait()
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	locktest.Eventually(tb, 10*time.Second, "hardly more goroutines than before", func() bool { return runtime.NumGoroutine()-goroutines <= 4 })

@@ -3,10 +3,7 @@ package bench_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,25 +33,6 @@ func takeFloor(b *testing.B, s *redistest.Server) func(i int) {
 	}
 }
 
-// turns runs ours and the floor turn by turn, so that both see the same noise,
-// and reports how they compare. What tidies up after ours does not count.
-func turns(b *testing.B, ours, floor, tidy func(i int)) {
-	var a, f []time.Duration
-	for i := 0; b.Loop(); i++ {
-		start := time.Now()
-		ours(i)
-		middle := time.Now()
-		floor(i)
-		a = append(a, middle.Sub(start))
-		f = append(f, time.Since(middle))
-		tidy(i)
-	}
-	x, y := locktest.Median(a), locktest.Median(f)
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(x.Nanoseconds()), "ns/call")
-	b.ReportMetric(float64(x)/float64(y), "x-floor")
-}
-
 // BenchmarkLimiter takes permits that are free, and asks for some that are not.
 func BenchmarkLimiter(b *testing.B) {
 	s := redistest.Start(b)
@@ -66,7 +44,6 @@ func BenchmarkLimiter(b *testing.B) {
 	locktest.SetRate(b, still, holdfast.Rate{Permits: 1 << 30, Per: time.Hour})
 	locktest.SetRate(b, none, holdfast.Rate{Permits: 1, Per: time.Hour})
 	locktest.WantAllow(b, none, 1, true)
-	nothing := func(int) {}
 	for _, test := range []struct {
 		name       string
 		call, tidy func(int)
@@ -85,62 +62,8 @@ func BenchmarkLimiter(b *testing.B) {
 			}
 		}, nothing},
 	} {
-		b.Run(test.name, func(b *testing.B) {
-			b.ReportAllocs()
-			turns(b, test.call, floor, test.tidy)
-		})
+		b.Run(test.name, func(b *testing.B) { turns(b, test.call, floor, test.tidy) })
 	}
-}
-
-// BenchmarkFlood has many goroutines ask for a permit that is not free, in turn
-// with bare EVALSHA calls by the same goroutines.
-func BenchmarkFlood(b *testing.B) {
-	s := redistest.Start(b)
-	none := locktest.Open(b, s.URL()).RateLimiter("bench:none")
-	locktest.SetRate(b, none, holdfast.Rate{Permits: 1, Per: time.Hour})
-	locktest.WantAllow(b, none, 1, true)
-	floor := takeFloor(b, s)
-	ctx := context.Background()
-	refuse := func(int) {
-		if ok, err := none.Allow(ctx); ok || err != nil {
-			b.Error(ok, err)
-		}
-	}
-	run := func(op func(int)) float64 {
-		var n atomic.Int64
-		stop := make(chan struct{})
-		var wg sync.WaitGroup
-		start := time.Now()
-		for range 64 {
-			wg.Go(func() {
-				for i := 0; ; i++ {
-					select {
-					case <-stop:
-						n.Add(int64(i))
-						return
-					default:
-						op(i)
-					}
-				}
-			})
-		}
-		time.Sleep(250 * time.Millisecond)
-		close(stop)
-		wg.Wait()
-		return float64(n.Load()) / time.Since(start).Seconds()
-	}
-	var refused, bare []float64
-	for b.Loop() {
-		refused = append(refused, run(refuse))
-		bare = append(bare, run(floor))
-	}
-	slices.Sort(refused)
-	slices.Sort(bare)
-	x, y := refused[len(refused)/2], bare[len(bare)/2]
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(x, "refusals/s")
-	b.ReportMetric(y, "evalsha/s")
-	b.ReportMetric(x/y, "x-floor-rate")
 }
 
 // BenchmarkReserve reserves permits behind earlier reservations, which the script

@@ -28,13 +28,7 @@ func BenchmarkReplication(b *testing.B) {
 				m := c.Mutex("a")
 				b.ReportAllocs()
 				for b.Loop() {
-					l, err := m.Lock(b.Context())
-					if err != nil {
-						b.Fatal(err)
-					}
-					if err := l.Release(b.Context()); err != nil {
-						b.Fatal(err)
-					}
+					pair(b, b.Context(), m)
 				}
 			})
 		}
