@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/load"
 	"github.com/redis/rueidis"
 )
 
@@ -136,32 +136,27 @@ func (f flood) rate() float64 { return float64(f.refused) / f.took.Seconds() }
 
 // floodOf has n goroutines ask all the time.
 func floodOf(ctx context.Context, l allower, n int, d time.Duration) (f flood, err error) {
-	counts, errs := make([]flood, n), make([]error, n)
+	counts := make([]flood, n)
 	begin := time.Now()
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			var c flood // not in the slice: its neighbours change all the time, too
-			for time.Since(begin) < d {
-				ok, err := l.Allow(context.Background())
-				switch {
-				case err != nil:
-					errs[i] = err
-					return
-				case ok:
-					c.granted++
-				default:
-					c.refused++
-				}
+	err = load.Each(n, n, func(i int) error {
+		var c flood // not in the slice: its neighbours change all the time, too
+		for time.Since(begin) < d {
+			switch ok, err := l.Allow(context.Background()); {
+			case err != nil:
+				return err
+			case ok:
+				c.granted++
+			default:
+				c.refused++
 			}
-			counts[i] = c
-		})
-	}
-	wg.Wait()
+		}
+		counts[i] = c
+		return nil
+	})
 	f.took = time.Since(begin)
 	for _, c := range counts {
 		f.refused += c.refused
 		f.granted += c.granted
 	}
-	return f, errors.Join(append(errs, ctx.Err())...)
+	return f, errors.Join(err, ctx.Err())
 }
