@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,8 +111,7 @@ func TestWarnLong(t *testing.T) {
 	})
 }
 
-// A renewal that a slow server delays is reported, and so is a call that waits for its own
-// client.
+// A renewal that a slow server delays is reported, once.
 func TestWarnLate(t *testing.T) {
 	in(t, func(t *testing.T, d *fake.Driver, c *holdfast.Client, r *record) {
 		l, err := c.Mutex("a").Lock(t.Context())
@@ -126,14 +126,37 @@ func TestWarnLate(t *testing.T) {
 		}
 		d.Fail(nil)
 		time.Sleep(2 * time.Second)
-		if got := r.warnings(); len(got) != 1 || got[0] != "late renewal a" {
+		if got := r.warnings(); !slices.Equal(got, []string{"late renewal a"}) {
 			t.Errorf("warned of %q", got)
 		}
-		_, _ = c.Mutex("a").Lock(t.Context(), holdfast.Wait(5*time.Second))
-		if got := r.warnings(); len(got) == 0 || got[0] != "own client a" {
+		time.Sleep(time.Minute)
+		if got := r.warnings(); len(got) != 0 {
 			t.Errorf("warned of %q", got)
 		}
-		_ = l.Release(t.Context())
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A call that waits for a lease of its own client is reported, once per lock.
+func TestWarnOwnClient(t *testing.T) {
+	in(t, func(t *testing.T, _ *fake.Driver, c *holdfast.Client, r *record) {
+		l, err := c.Mutex("a").Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range [][]string{{"own client a"}, nil} {
+			if _, err := c.Mutex("a").Lock(t.Context(), holdfast.Wait(5*time.Second)); !errors.Is(err, holdfast.ErrNotAcquired) {
+				t.Error(err)
+			}
+			if got := r.warnings(); !slices.Equal(got, want) {
+				t.Errorf("warned of %q", got)
+			}
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
