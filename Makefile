@@ -74,16 +74,19 @@ topologies: deps ## Run the tests that are not about one server with replicas, S
 		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -p 1 -parallel 8 -timeout 15m ./test/conformance ./test/behaviour ./test/faults ./dashboard ./fence ./inspect || failed=1; done; \
 	echo "== go test -race, faults of servers"; go test -race -p 1 -parallel 8 -timeout 15m ./test/topology ./internal/redistest ./internal/script || failed=1; \
 	for t in $(CONTRACTS); do \
-		if [ $$t = least-rights ]; then $(MAKE) --no-print-directory acl || failed=1; continue; fi; \
-		if [ $$t = memory ]; then $(MAKE) --no-print-directory memory || failed=1; continue; fi; \
+		if [ $$t = least-rights ]; then ($(RUN_ACL)) || failed=1; continue; fi; \
+		if [ $$t = memory ]; then ($(RUN_MEMORY)) || failed=1; continue; fi; \
 		echo "== go test -race, $$t"; \
 		HOLDFAST_TEST_TOPOLOGY=$$t go test -race -parallel 8 -timeout 15m -run $(CONTRACT) ./test/conformance || failed=1; done; exit $$failed
 
 .PHONY: servers
 servers: deps ## Run the suites of CONTRIBUTING.md on other versions of Redis and Valkey; SERVERS= and SUITES= choose
+	@$(MAKE) --no-print-directory -k servers-suites $(if $(SERVERS),,servers-redisson)
+
+.PHONY: servers-suites
+servers-suites: deps
 	@failed=0; servers="$(SERVERS)"; [ -n "$$servers" ] || servers=$$(./scripts/servers) || failed=1; \
-	go run ./test/servers -suites $(SUITES) $$servers || failed=1; \
-	[ -n "$(SERVERS)" ] || $(MAKE) --no-print-directory servers-redisson || failed=1; exit $$failed
+	go run ./test/servers -suites $(SUITES) $$servers || failed=1; exit $$failed
 
 .PHONY: servers-redisson
 servers-redisson: deps $(PEERS)
@@ -91,7 +94,10 @@ servers-redisson: deps $(PEERS)
 
 .PHONY: acl
 acl: deps ## Run the contract of all kinds as a user with the rights in docs/operations.md
-	@echo "== go test, as a user with the least rights"
+	@$(RUN_ACL)
+
+# Not $(MAKE) acl in the loop of topologies: make -n runs a line with $(MAKE).
+RUN_ACL = echo "== go test, as a user with the least rights"; \
 	HOLDFAST_TEST_ACL=Test go test -count=1 -parallel 8 -timeout 10m -run $(CONTRACT) ./test/conformance
 
 # What needs a real server: users, values of other types, payloads of DUMP, the time of commands.
@@ -99,11 +105,13 @@ NOT_MEMORY := '^Test(Group.+|Hostile.*|Large.*|Decoys|Object|SentAgain|Wire|Prob
 
 .PHONY: memory
 memory: ## Run the contract of all kinds, and the scripts, on the server in memory of holdfasttest
-	@echo "== go test, on the server in memory"
-	@mkdir -p bin && go build -o bin/holdfast ./cmd/holdfast
-	@export HOLDFAST_TEST_SERVER=$(CURDIR)/scripts/memory-server; failed=0; \
-	go test -count=1 -parallel 8 -timeout 15m ./test/conformance || failed=1; \
-	go test -count=1 -timeout 10m -skip $(NOT_MEMORY) ./internal/script || failed=1; exit $$failed
+	@$(RUN_MEMORY)
+
+RUN_MEMORY = echo "== go test, on the server in memory"; \
+	mkdir -p bin && go build -o bin/holdfast ./cmd/holdfast || exit 1; \
+	export HOLDFAST_TEST_SERVER=$(CURDIR)/scripts/memory-server; bad=0; \
+	go test -count=1 -parallel 8 -timeout 15m ./test/conformance || bad=1; \
+	go test -count=1 -timeout 10m -skip $(NOT_MEMORY) ./internal/script || bad=1; exit $$bad
 
 .PHONY: no-interop
 no-interop:
