@@ -265,17 +265,12 @@ func usePermits(l *holdfast.RateLimiter) (u permitUse, err error) {
 	return u, err
 }
 
-// Eight processes want more permits than there are, for a minute. In no span of
-// an interval they get more than the rate. While some are owed permits, they get
-// nearly all of it.
+// Eight processes want more permits than there are. In no span of an interval they get more
+// than the rate. (TestRateUnderLoad of holdfasttest tests that they get nearly all of it.)
 func TestRateAcrossProcesses(t *testing.T) {
 	t.Parallel()
-	length := time.Minute
-	if testing.Short() {
-		length = 10 * time.Second
-	}
 	s := redistest.Start(t)
-	rate := holdfast.Rate{Permits: 600, Per: 3 * time.Second}
+	rate := holdfast.Rate{Permits: 300, Per: time.Second}
 	c, err := openSpy(s.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -284,11 +279,23 @@ func TestRateAcrossProcesses(t *testing.T) {
 	l := c.RateLimiter(locktest.Name(t))
 	locktest.SetRate(t, l, rate)
 	var (
-		mu   sync.Mutex
-		uses []permitUse
-		ws   []*redistest.Process
-		read sync.WaitGroup
+		mu     sync.Mutex
+		uses   []permitUse
+		used   int
+		enough = make(chan struct{})
+		ws     []*redistest.Process
+		read   sync.WaitGroup
 	)
+	add := func(u permitUse) {
+		mu.Lock()
+		defer mu.Unlock()
+		uses = append(uses, u)
+		if before := used; !u.Cancelled {
+			if used += u.Permits; before < 6*rate.Permits && used >= 6*rate.Permits {
+				close(enough)
+			}
+		}
+	}
 	for range 8 {
 		w := redistest.Worker(t, "permits", "TEST_URL="+s.URL(), "TEST_NAME="+l.Name())
 		ws = append(ws, w)
@@ -299,46 +306,22 @@ func TestRateAcrossProcesses(t *testing.T) {
 				if err := json.Unmarshal([]byte(line), &u); err != nil {
 					t.Errorf("%q: %v", line, err)
 				}
-				mu.Lock()
-				uses = append(uses, u)
-				mu.Unlock()
+				add(u)
 			}
 		})
 	}
 	g := newLedger(t, s, l)
-	// Use all permits of a first interval bit by bit, so that they do not become free
-	// all at once, and the workers get reservations in the future.
-	for range 20 {
-		var u permitUse
-		ctx := context.WithValue(t.Context(), spyKey{}, &u)
-		if ok, err := l.AllowN(ctx, rate.Permits/20); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		u.Used = redistest.Now()
-		mu.Lock()
-		uses = append(uses, u)
-		mu.Unlock()
-		time.Sleep(rate.Per / 25)
-	}
 	for _, w := range ws {
 		w.Send("go")
 	}
-	locktest.Eventually(t, time.Minute, "all want more than there is", func() bool { return s.Int(t, "GET", g.value) < -int64(rate.Permits)/3 })
-	// An interval counts if permits were owed all the time. A busy machine may not ask for
-	// more than there is. Each is a millisecond longer, since times are cut to whole ones.
-	cycle, begin := rate.Per.Milliseconds()+1, locktest.ServerTime(t, s)
-	owed := make([]bool, length.Milliseconds()/cycle)
-	for i := range owed {
-		owed[i] = true
-	}
-	for last := begin; last < begin+int64(len(owed))*cycle; time.Sleep(20 * time.Millisecond) {
-		free, now := s.Int(t, "GET", g.value) >= 0, locktest.ServerTime(t, s)
-		for i := range owed {
-			if from := begin + int64(i)*cycle; (free || now-last > 500) && last < from+cycle && now >= from {
-				owed[i] = false
-			}
-		}
-		last = now
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		read.Wait()
+	}()
+	select {
+	case <-enough:
+	case <-ended: // with errors
 	}
 	for _, w := range ws {
 		w.Send("stop")
@@ -348,127 +331,8 @@ func TestRateAcrossProcesses(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	read.Wait()
+	<-ended
 	g.close()
-
-	ms := g.marks(t, uses)
-	checkRate(t, ms, rate)
-	used, could, cancelled := 0, 0, 0
-	for _, m := range ms {
-		if i := (m.at - begin) / cycle; m.at >= begin && i < int64(len(owed)) && owed[i] {
-			used += m.permits
-		}
-	}
-	for _, o := range owed {
-		if o {
-			could += rate.Permits
-		}
-	}
-	for _, u := range uses {
-		if u.Cancelled {
-			cancelled += u.Permits
-		}
-	}
-	t.Logf("%d calls, %d permits used of %d (%.2f %%), %d cancelled", len(uses), used, could, 100*float64(used)/float64(could), cancelled)
-	// A reservation that is cancelled late, on a busy machine, leaves permits that no call can use.
-	if used < (could-cancelled)*95/100 {
-		t.Errorf("only %d permits were used, of %d", used, could)
-	}
-	if cancelled < used/100 {
-		t.Errorf("only %d permits were cancelled, of %d", cancelled, used)
-	}
-}
-
-// Other clients write the time of their own clocks, which may be wrong. Ours
-// grant no more than the rate nevertheless. (Nothing helps against a client whose
-// clock is ahead: it takes entries of the log for expired, and deletes them.)
-func TestRateBesideWrongClocks(t *testing.T) {
-	t.Parallel()
-	length := 9 * time.Second
-	if testing.Short() {
-		length = 6 * time.Second
-	}
-	for peer, test := range map[string]struct {
-		skew time.Duration
-		most int // so that something is left for ours
-	}{
-		"ahead":  {5 * time.Second, 40},
-		"behind": {-5 * time.Second, 1 << 30},
-	} {
-		t.Run(peer, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.Start(t)
-			rate := holdfast.Rate{Permits: 100, Per: 3 * time.Second}
-			c, err := openSpy(s.URL())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = c.Close() })
-			l := c.RateLimiter(locktest.Name(t))
-			locktest.SetRate(t, l, rate)
-			g := newLedger(t, s, l)
-			ctx, cancel := context.WithTimeout(t.Context(), length)
-			defer cancel()
-			var wg sync.WaitGroup
-			foreign := 0
-			wg.Go(func() {
-				for ; ctx.Err() == nil && foreign < test.most; time.Sleep(5 * time.Millisecond) {
-					foreign += takeAsOther(t, s, g, test.skew)
-				}
-			})
-			var mu sync.Mutex
-			var uses []permitUse
-			for i := range 16 {
-				wg.Go(func() {
-					for ctx.Err() == nil {
-						var u permitUse
-						ctx := context.WithValue(ctx, spyKey{}, &u)
-						var ok bool
-						var err error
-						if i == 0 { // seldom, or the others would never find one that is free
-							err = l.Wait(ctx)
-							ok = err == nil
-						} else {
-							ok, err = l.Allow(ctx)
-						}
-						if u.Used = redistest.Now(); ok {
-							mu.Lock()
-							uses = append(uses, u)
-							mu.Unlock()
-						} else if err != nil && ctx.Err() == nil && !locktest.TimedOut(err) {
-							t.Error(err)
-						}
-						time.Sleep(rand.N(100 * time.Millisecond))
-					}
-				})
-			}
-			wg.Wait()
-			g.close()
-			ms := g.marks(t, uses)
-			checkRate(t, ms, rate)
-			t.Logf("%d permits for us, %d for the other", len(ms), foreign)
-			if len(ms) < rate.Permits || foreign < 10 {
-				t.Errorf("%d permits for us, %d for the other: too few to mean anything", len(ms), foreign)
-			}
-		})
-	}
-}
-
-// takeAsOther takes a permit as a client does that goes by its own clock, and
-// returns how many it got.
-func takeAsOther(t *testing.T, s *redistest.Server, g *ledger, skew time.Duration) int {
-	id := make([]byte, 16)
-	for i := range id {
-		id[i] = byte(rand.IntN(256))
-	}
-	n, err := s.Try("EVAL", `redis.call('setnx', KEYS[1], redis.call('hget', KEYS[3], 'rate'))
-		if tonumber(redis.call('get', KEYS[1])) < 1 then return 0 end
-		redis.call('zadd', KEYS[2], ARGV[1], struct.pack('Bc0I', #ARGV[2], ARGV[2], 1))
-		redis.call('decrby', KEYS[1], 1)
-		return 1`, "3", g.value, g.log, g.name, fmt.Sprint(locktest.ServerTime(t, s)+skew.Milliseconds()), string(id))
-	if err != nil {
-		t.Error(err)
-	}
-	got, _ := n.(int64)
-	return int(got)
+	t.Logf("%d calls used %d permits", len(uses), used)
+	checkRate(t, g.marks(t, uses), rate)
 }
