@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -69,7 +70,8 @@ func TestMigration(t *testing.T) {
 	s := redistest.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	var inside atomic.Int32
+	var inside bytes.Buffer
+	recorder := redistest.NewRecorder(&inside)
 	visits := make(map[string]*atomic.Int32)
 	var wg sync.WaitGroup
 	for name, acquire := range libraries(t, s) {
@@ -87,11 +89,9 @@ func TestMigration(t *testing.T) {
 						time.Sleep(time.Millisecond)
 						continue
 					}
-					if inside.Add(1) != 1 {
-						t.Errorf("%s has got a lock that is held", name)
-					}
+					leave := recorder.Enter("order", name)
 					time.Sleep(time.Millisecond)
-					inside.Add(-1)
+					leave()
 					if err := release(t.Context()); err != nil {
 						t.Errorf("%s: release: %v", name, err)
 					}
@@ -102,6 +102,7 @@ func TestMigration(t *testing.T) {
 		}
 	}
 	wg.Wait()
+	locktest.CheckExclusive(t, &inside, len(visits))
 	for name, n := range visits {
 		t.Logf("%s: %d", name, n.Load())
 		if n.Load() == 0 {
