@@ -31,12 +31,12 @@ func TestFakeServer(t *testing.T) {
 	d := connect(t, s.URL())
 	random := rand.New(rand.NewPCG(seed, 0))
 	compared := 0
-	for i := range 200 {
+	for i := 0; compared < 100; i++ {
 		calls, heard := sequence(random, fmt.Sprint("fake:", i))
 		start := time.Now()
 		real := run(t, d, calls, heard, func() { s.Do(t, "PUBLISH", end, "") })
 		if time.Since(start) > time.Second {
-			continue // a lease may be over
+			continue // a lease may be over, on a busy machine
 		}
 		compared++
 		faked := run(t, fake.New(), calls, heard, nil)
@@ -45,9 +45,6 @@ func TestFakeServer(t *testing.T) {
 				t.Fatalf("sequence %d:\n%s\nthe server says\n%s\nand the fake\n%s", i, strings.Join(describe(calls[:j+1]), "\n"), real[j], faked[j])
 			}
 		}
-	}
-	if compared < 20 {
-		t.Skipf("only %d sequences ran fast enough", compared)
 	}
 }
 
