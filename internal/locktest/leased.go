@@ -40,6 +40,15 @@ func WantPermits(tb testing.TB, sem *holdfast.LeasedSemaphore, available, taken 
 	}
 }
 
+// AwaitPermits waits until as many permits are available and taken.
+func AwaitPermits(tb testing.TB, sem *holdfast.LeasedSemaphore, available, taken int) {
+	tb.Helper()
+	Eventually(tb, 20*time.Second, fmt.Sprintf("%d permits are available, and %d taken", available, taken), func() bool {
+		st, err := sem.State(context.Background())
+		return err == nil && st == holdfast.PermitState{Available: available, Taken: taken}
+	})
+}
+
 // PermitExpiry returns when the lease of a permit ends, in milliseconds of the
 // server's clock. It returns 0 if the server does not know the permit.
 func PermitExpiry(tb testing.TB, s *redistest.Server, sem *holdfast.LeasedSemaphore, id string) int64 {

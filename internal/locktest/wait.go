@@ -3,6 +3,7 @@ package locktest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -92,6 +93,22 @@ func Waits(tb testing.TB, done <-chan error) {
 	case err := <-done:
 		tb.Fatalf("did not wait: %v", err)
 	case <-time.After(AWhile):
+	}
+}
+
+// AwaitWaiting waits until at least n calls of a client wait.
+func AwaitWaiting(tb testing.TB, c *holdfast.Client, n int) {
+	tb.Helper()
+	Eventually(tb, 20*time.Second, fmt.Sprint(n, " calls wait"), func() bool { return c.Stats().Waiting >= n })
+}
+
+// WantWaiting checks that a call in the background waits, which has a buffer for its result. No
+// other call of its client may wait.
+func WantWaiting[T any](tb testing.TB, c *holdfast.Client, ch <-chan T) {
+	tb.Helper()
+	Eventually(tb, 20*time.Second, "the call waits", func() bool { return c.Stats().Waiting > 0 || len(ch) > 0 })
+	if len(ch) > 0 {
+		tb.Fatal("the call did not wait")
 	}
 }
 

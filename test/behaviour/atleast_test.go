@@ -157,7 +157,7 @@ func TestAtLeastInside(t *testing.T) {
 		got <- time.Since(since)
 		locktest.Release(t, l)
 	}()
-	time.Sleep(100 * time.Millisecond)
+	locktest.AwaitWaiting(t, c, 1)
 	locktest.Release(t, inner)
 	locktest.Release(t, l)
 	if took := <-got; took < least-10*time.Millisecond {

@@ -145,13 +145,14 @@ func TestDeadlockOfKinds(t *testing.T) {
 			t.Parallel()
 			name := "{" + locktest.Name(t) + "}"
 			errs := make([]error, 2)
+			held := make(chan struct{}) // both have their first lock
 			var wg sync.WaitGroup
 			for n, of := range []locks{test.a, test.b} {
 				c := locktest.Open(t, s.URL(), holdfast.Options{Deadlocks: holdfast.EndDeadlocks})
 				mine, other := of(c, name)
 				l := locktest.Lock(t, t.Context(), mine)
 				wg.Go(func() {
-					time.Sleep(500 * time.Millisecond) // both hold their first lock
+					<-held
 					var next *holdfast.Lease
 					if next, errs[n] = other.Lock(l.Context()); next != nil {
 						_ = next.Release(t.Context())
@@ -159,6 +160,7 @@ func TestDeadlockOfKinds(t *testing.T) {
 					_ = l.Release(t.Context())
 				})
 			}
+			close(held)
 			found := false
 			locktest.Eventually(t, 30*time.Second, "the deadlock is found", func() bool {
 				for d, err := range i.Deadlocks(t.Context(), inspect.Query{}) {

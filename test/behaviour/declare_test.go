@@ -136,7 +136,7 @@ func TestDeclareWhileWaiting(t *testing.T) {
 		got <- err
 	}()
 	go func() { got <- b.Semaphore("plain", holdfast.WithPermits(1)).Acquire(t.Context(), 1) }()
-	time.Sleep(200 * time.Millisecond)
+	locktest.AwaitWaiting(t, b, 2)
 	s.Do(t, "FLUSHALL")
 	for range 2 {
 		if err := <-got; err != nil {

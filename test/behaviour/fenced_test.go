@@ -133,7 +133,7 @@ func TestFencedOptions(t *testing.T) {
 		t.Errorf("error %v, want ErrReentrant", err)
 	}
 	poller := locktest.Background(t.Context(), c.FencedMutex(m.Name(), holdfast.Poll(holdfast.Backoff{})))
-	time.Sleep(50 * time.Millisecond)
+	locktest.AwaitWaiting(t, c, 1)
 	locktest.Release(t, l)
 	got := locktest.Entered(t, poller)
 	if got.Token() != 2 {

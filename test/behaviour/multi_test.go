@@ -176,7 +176,7 @@ func TestMultiAllOrNothing(t *testing.T) {
 			}
 		}
 		ch := locktest.Background(t.Context(), m)
-		time.Sleep(20 * time.Millisecond)
+		locktest.Eventually(t, 20*time.Second, "the set waits", func() bool { return c.Stats().Waiting+d.Stats().Waiting > 0 })
 		locktest.Release(t, held)
 		l := locktest.Entered(t, ch)
 		for _, l := range theirs {
@@ -431,7 +431,7 @@ func TestMultiLosesWhatItEntered(t *testing.T) {
 			outer := locktest.Lock(t, t.Context(), a, tt.opts...)
 			held := locktest.Lock(t, t.Context(), other.Mutex(n+"b"))
 			set := locktest.Background(context.WithoutCancel(outer.Context()), holdfast.MultiLocker(a, b), tt.opts...)
-			time.Sleep(50 * time.Millisecond) // until it waits, most likely
+			locktest.AwaitWaiting(t, c, 1)
 			tt.lose(a)
 			locktest.WantFree(t, other.Mutex(n+"a"))
 			locktest.Release(t, held)

@@ -49,7 +49,7 @@ func TestPlainLock(t *testing.T) {
 				t.Errorf("held: %v", err)
 			}
 			got := locktest.Background(ctx, l)
-			time.Sleep(100 * time.Millisecond)
+			locktest.AwaitWaiting(t, c, 1)
 			s.Do(t, "DEL", name)
 			lease := locktest.Entered(t, got) // without a message
 			if s.Do(t, "SET", name, "token", "NX", "PX", "1000") != nil {

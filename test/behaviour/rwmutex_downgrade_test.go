@@ -28,7 +28,7 @@ func TestDowngrade(t *testing.T) {
 				waiters = append(waiters, locktest.Background(t.Context(), m.RLocker()))
 			}
 			writer := locktest.Background(t.Context(), m)
-			time.Sleep(100 * time.Millisecond) // until all wait, most likely
+			locktest.AwaitWaiting(t, c, 4)
 			locktest.WantRefused(t, m.RLocker())
 			start := time.Now()
 			locktest.Release(t, w)

@@ -404,7 +404,7 @@ func TestRWForceUnlock(t *testing.T) {
 				locktest.Lock(t, t.Context(), b.RWMutex(n).RLocker()),
 			}
 			writer := locktest.Background(t.Context(), force)
-			time.Sleep(50 * time.Millisecond) // until it waits, most likely
+			locktest.AwaitWaiting(t, c, 1)
 			if freed, err := locktest.Readers(force).ForceUnlock(t.Context()); !freed || err != nil {
 				t.Errorf("read side: %v, %v", freed, err)
 			}
@@ -419,7 +419,7 @@ func TestRWForceUnlock(t *testing.T) {
 			w := locktest.Lock(t, t.Context(), a.RWMutex(n))
 			r := locktest.Lock(t, w.Context(), a.RWMutex(n).RLocker())
 			reader := locktest.Background(t.Context(), force.RLocker())
-			time.Sleep(50 * time.Millisecond)
+			locktest.AwaitWaiting(t, c, 1)
 			if freed, err := force.ForceUnlock(t.Context()); !freed || err != nil {
 				t.Errorf("write side: %v, %v", freed, err)
 			}

@@ -126,7 +126,7 @@ func TestQueueBehindTakenLock(t *testing.T) {
 					t.Fatal(err)
 				}
 				waiter := locktest.Background(t.Context(), m)
-				time.Sleep(50 * time.Millisecond) // so that it mostly waits already
+				locktest.AwaitWaiting(t, c, 1)
 				take(t, k, m.Name())
 				next := locktest.EnteredAfter(t, 5*time.Second, waiter)
 				if l.Valid() {

@@ -328,7 +328,7 @@ func TestCM10ForceUnlock(t *testing.T) {
 				l := locktest.Lock(t, t.Context(), m)
 				ctx := l.Context()
 				waiter := locktest.Background(t.Context(), k.Rival(b, m.Name()))
-				time.Sleep(50 * time.Millisecond) // until it waits, most likely
+				locktest.AwaitWaiting(t, b, 1)
 				fresh := k.Make(tt.client, m.Name())
 				if freed, err := fresh.ForceUnlock(t.Context()); !freed || err != nil {
 					t.Fatalf("ForceUnlock of a held lock: %v, %v", freed, err)
@@ -507,17 +507,13 @@ func TestCM18UninterruptibleWait(t *testing.T) {
 			if both {
 				wasAnswered(t, answered)
 			}
-			time.Sleep(50 * time.Millisecond) // until both wait, most likely
+			locktest.AwaitWaiting(t, c, 2)
 			cancel()
 			err := locktest.Await(t, keen).Err
 			if !errors.Is(err, context.Canceled) || !errors.Is(err, holdfast.ErrNotAcquired) {
 				t.Errorf("a cancelled wait returned %v, want ErrNotAcquired and context.Canceled", err)
 			}
-			select {
-			case o := <-deaf:
-				t.Fatalf("the wait without cancellation has ended: %v", o.Err)
-			case <-time.After(200 * time.Millisecond):
-			}
+			locktest.WantWaiting(t, c, deaf)
 			locktest.Release(t, l)
 			locktest.Release(t, locktest.Entered(t, deaf))
 		}

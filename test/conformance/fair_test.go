@@ -372,7 +372,6 @@ func TestFA11StrictOrder(t *testing.T) {
 	for i := range max(2*runtime.NumCPU(), 12) {
 		places = append(places, locktest.Enqueue(t, t.Context(), s, cs[i%len(cs)].FairMutex(n)))
 	}
-	time.Sleep(50 * time.Millisecond)
 	locktest.Release(t, l)
 	locktest.EnterInOrder(t, places...)
 	locktest.WantNoQueue(t, s, n)

@@ -84,8 +84,10 @@ func counting(t *testing.T, count func(holdfast.PermitState) int, atFirst, betwe
 	locktest.Obtain(t, sem, 2, holdfast.LeaseTime(4*time.Second))
 	stays := locktest.Obtain(t, sem, 2, holdfast.LeaseTime(time.Minute))
 	want(atFirst)
-	time.Sleep(4100 * time.Millisecond)
-	want(between)
+	locktest.Eventually(t, 20*time.Second, fmt.Sprint(between, " permits count"), func() bool {
+		st, err := sem.State(t.Context())
+		return count(st) == between && err == nil
+	})
 	locktest.Release(t, stays)
 	want(afterwards)
 	locktest.Release(t, locktest.Obtain(t, sem, 8)) // all of them, in fact
@@ -296,22 +298,10 @@ func TestPE15TimedTry(t *testing.T) {
 		if _, err := sem.TryAcquire(t.Context(), 1); !errors.Is(err, holdfast.ErrNotAcquired) {
 			t.Errorf("immediate try: %v", err)
 		}
-		const pause = 500 * time.Millisecond
-		start := time.Now()
-		done := make(chan struct{})
-		time.AfterFunc(pause, func() {
-			defer close(done)
-			locktest.Release(t, l)
-		})
-		got, err := sem.TryAcquire(t.Context(), 1, holdfast.Wait(4*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(start); took < pause || locktest.Took(start) > pause+locktest.Late {
-			t.Errorf("entered after %v", took)
-		}
-		<-done // the goroutine that released it may return last
-		locktest.Release(t, got)
+		waiter := locktest.Background(t.Context(), sem.Locker(1), holdfast.Wait(time.Minute))
+		locktest.WantWaiting(t, c, waiter)
+		locktest.Release(t, l)
+		locktest.Release(t, locktest.Entered(t, waiter))
 	})
 }
 
@@ -348,7 +338,7 @@ func TestPE18ExpiredID(t *testing.T) {
 	t.Parallel()
 	sem := locktest.NewLeasedSemaphore(t, locktest.Open(t, redistest.Shared(t).URL()), 1)
 	l := locktest.Obtain(t, sem, 1, holdfast.LeaseTime(100*time.Millisecond))
-	time.Sleep(200 * time.Millisecond)
+	locktest.AwaitPermits(t, sem, 1, 0)
 	wantNotHeld(t, "releasing an expired id", sem.ReleaseIDs(t.Context(), l.PermitIDs()...))
 	locktest.WantPermits(t, sem, 1, 0)
 	locktest.WantLost(t, l, holdfast.LossExpired)
@@ -403,7 +393,8 @@ func TestPE20SixteenClients(t *testing.T) {
 func inBackground(t *testing.T, permits int) {
 	t.Helper()
 	t.Parallel()
-	sem := locktest.NewLeasedSemaphore(t, locktest.Open(t, redistest.Shared(t).URL()), permits)
+	c := locktest.Open(t, redistest.Shared(t).URL())
+	sem := locktest.NewLeasedSemaphore(t, c, permits)
 	start := time.Now()
 	l := locktest.Entered(t, locktest.Background(t.Context(), sem.Locker(permits)))
 	if took := locktest.Took(start); took > locktest.Late {
@@ -413,11 +404,7 @@ func inBackground(t *testing.T, permits int) {
 		t.Errorf("%d permits", n)
 	}
 	waiter := locktest.Background(t.Context(), sem.Locker(permits))
-	select {
-	case o := <-waiter:
-		t.Fatalf("taken twice: %v", o.Err)
-	case <-time.After(100 * time.Millisecond):
-	}
+	locktest.WantWaiting(t, c, waiter)
 	locktest.WantPermits(t, sem, 0, permits)
 	if err := sem.ReleaseIDs(t.Context(), l.PermitIDs()...); err != nil {
 		t.Error(err)
@@ -469,7 +456,7 @@ func TestPE26LateBatchRelease(t *testing.T) {
 	t.Parallel()
 	sem := locktest.NewLeasedSemaphore(t, locktest.Open(t, redistest.Shared(t).URL()), 3)
 	l := locktest.Obtain(t, sem, 3, holdfast.LeaseTime(100*time.Millisecond))
-	time.Sleep(200 * time.Millisecond)
+	locktest.AwaitPermits(t, sem, 3, 0)
 	wantNotHeld(t, "a late release", sem.ReleaseIDs(t.Context(), l.PermitIDs()...))
 	locktest.WantPermits(t, sem, 3, 0)
 	next := locktest.Obtain(t, sem, 2)
@@ -485,8 +472,7 @@ func TestPE27AllOrNothing(t *testing.T) {
 	expired := locktest.Obtain(t, sem, 1, holdfast.LeaseTime(100*time.Millisecond)).PermitIDs()[0]
 	back := locktest.Obtain(t, sem, 1)
 	locktest.Release(t, back)
-	time.Sleep(200 * time.Millisecond)
-	locktest.WantPermits(t, sem, 3, 2)
+	locktest.AwaitPermits(t, sem, 3, 2)
 	for what, bad := range map[string]string{"expired": expired, "released": back.PermitIDs()[0], "unknown": unknownID} {
 		for at := range 3 {
 			list := append([]string{}, ids...)
@@ -517,10 +503,10 @@ func TestPE28Remaining(t *testing.T) {
 	if first > 10*time.Second || first < 5*time.Second || err != nil {
 		t.Errorf("%v, %v", first, err)
 	}
-	time.Sleep(300 * time.Millisecond)
-	if left, err := sem.RemainingID(t.Context(), l.PermitIDs()[0]); first-left < 290*time.Millisecond || err != nil {
-		t.Errorf("%v after %v, %v", left, first, err)
-	}
+	locktest.Eventually(t, 20*time.Second, "less remains", func() bool {
+		left, err := sem.RemainingID(t.Context(), l.PermitIDs()[0])
+		return left < first-50*time.Millisecond && err == nil
+	})
 	locktest.Release(t, l)
 	if _, err := sem.RemainingID(t.Context(), l.PermitIDs()[0]); !errors.Is(err, holdfast.ErrNotHeld) {
 		t.Errorf("a released id: %v", err)

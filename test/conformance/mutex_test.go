@@ -269,11 +269,7 @@ func TestNR01ContenderEnters(t *testing.T) {
 			m := make(c, locktest.Name(t))
 			l := locktest.Lock(t, t.Context(), make(holder, m.Name()))
 			waiter := locktest.Background(t.Context(), m)
-			select {
-			case o := <-waiter:
-				t.Fatalf("the contender did not wait: %v", o.Err)
-			case <-time.After(100 * time.Millisecond):
-			}
+			locktest.WantWaiting(t, c, waiter)
 			locktest.Release(t, l)
 			locktest.Release(t, locktest.Entered(t, waiter))
 			if locktest.Locked(t, m) {

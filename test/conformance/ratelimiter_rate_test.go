@@ -225,6 +225,9 @@ func permitsWorker() {
 	wg.Wait()
 }
 
+// pause lets a worker do something else.
+func pause(d time.Duration) { time.Sleep(d) }
+
 // usePermits mostly waits for permits. One time in ten it reserves some and cancels
 // the reservation, at once or after later reservations of others.
 func usePermits(l *holdfast.RateLimiter) (u permitUse, err error) {
@@ -240,7 +243,7 @@ func usePermits(l *holdfast.RateLimiter) (u permitUse, err error) {
 			if ok, err = l.Allow(ctx); ok || err != nil {
 				break
 			}
-			time.Sleep(rand.N(20 * time.Millisecond))
+			pause(rand.N(20 * time.Millisecond))
 		}
 	default:
 		var r *holdfast.Reservation
@@ -248,17 +251,17 @@ func usePermits(l *holdfast.RateLimiter) (u permitUse, err error) {
 			break
 		}
 		if n < 90 {
-			time.Sleep(r.Delay())
+			pause(r.Delay())
 			break
 		}
 		if n < 95 {
-			time.Sleep(rand.N(50 * time.Millisecond))
+			pause(rand.N(50 * time.Millisecond))
 		}
 		if err := r.Cancel(ctx); err != nil {
 			return u, err
 		}
 		if !u.Cancelled {
-			time.Sleep(r.Delay())
+			pause(r.Delay())
 		}
 	}
 	u.Used = redistest.Now()

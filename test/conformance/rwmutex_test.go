@@ -164,7 +164,8 @@ func TestRW07DeadReaderEndsInTime(t *testing.T) {
 			t.Parallel()
 			stalls := redistest.MeterStalls(t, s)
 			a, b := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
-			w := locktest.Open(t, s.URL(), holdfast.Options{PollInterval: tt.poll}).RWMutex(locktest.Name(t))
+			c := locktest.Open(t, s.URL(), holdfast.Options{PollInterval: tt.poll})
+			w := c.RWMutex(locktest.Name(t))
 			dead := locktest.Lock(t, t.Context(), a.RWMutex(w.Name()).RLocker(), holdfast.LeaseTime(longest))
 			ends := expiry(t, s, locktest.HoldKey(dead, 1))
 			time.Sleep(300 * time.Millisecond)
@@ -172,7 +173,7 @@ func TestRW07DeadReaderEndsInTime(t *testing.T) {
 			var writer <-chan locktest.Outcome
 			if tt.waiting {
 				writer = locktest.Background(t.Context(), w, ample)
-				time.Sleep(50 * time.Millisecond) // until it waits, most likely
+				locktest.AwaitWaiting(t, c, 1)
 			}
 			locktest.Release(t, alive)
 			if now, slip := expiry(t, s, w.Name()), slip(stalls); now < ends-slip || now > ends+slip {
@@ -238,7 +239,7 @@ func TestRW10ReadersEnterTogether(t *testing.T) {
 		for range readers {
 			waiters = append(waiters, locktest.Background(t.Context(), m.RLocker()))
 		}
-		time.Sleep(100 * time.Millisecond) // until all wait, most likely
+		locktest.AwaitWaiting(t, c, readers)
 		locktest.WantSides(t, m, true, false)
 		locktest.Release(t, w)
 		start := time.Now()

@@ -180,7 +180,7 @@ func TestSE08WaitForRelease(t *testing.T) {
 			sem := locktest.NewSemaphore(t, holder, n, 1)
 			locktest.Acquire(t, sem, 1)
 			done := locktest.Acquiring(t, s, c.Semaphore(n), 1)
-			locktest.Waits(t, done)
+			locktest.WantWaiting(t, c, done)
 			locktest.ReleasePermits(t, sem, 1)
 			locktest.Came(t, done)
 			locktest.WantFreePermits(t, sem, 0)

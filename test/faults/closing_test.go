@@ -12,8 +12,9 @@ import (
 
 // Close returns also without a server, while locks are held and waited for.
 func TestCloseWithoutServer(t *testing.T) {
+	redistest.CheckGoroutines(t)
 	locktest.Each(t, "PF", func(t *testing.T, k locktest.Kind) {
-		redistest.CheckGoroutines(t)
+		t.Parallel()
 		for name, leave := range map[string]func(*redistest.Server){
 			"gone":   (*redistest.Server).Kill,
 			"silent": (*redistest.Server).Pause,
