@@ -58,11 +58,11 @@ modules: deps ## Run all tests of all modules, with one server where it does not
 
 .PHONY: library
 library:
-	@echo "== go test ."; go test -p 2 -parallel 4 -timeout 15m $$(go list ./... | grep -vE '$(LATER)')
+	@echo "== go test ."; go test -p 2 -parallel 8 -timeout 15m $$(go list ./... | grep -vE '$(LATER)')
 
 .PHONY: nested
 nested:
-	@failed=0; for m in $(NESTED); do echo "== go test $$m"; (cd $$m && go test -p 1 -parallel 4 -timeout 15m ./...) || failed=1; done; exit $$failed
+	@failed=0; for m in $(NESTED); do echo "== go test $$m"; (cd $$m && go test -p 1 -parallel 8 -timeout 15m ./...) || failed=1; done; exit $$failed
 
 .PHONY: dashboard-picture
 dashboard-picture: deps ## Make docs/dashboard.png anew; needs Chromium (./scripts/deps --browser)

@@ -112,6 +112,21 @@ func WantWaiting[T any](tb testing.TB, c *holdfast.Client, ch <-chan T) {
 	}
 }
 
+// AwaitRenewals waits until a client has renewed or verified n more leases.
+func AwaitRenewals(tb testing.TB, c *holdfast.Client, n uint64) {
+	tb.Helper()
+	n += c.Stats().Renewals
+	Eventually(tb, 20*time.Second, "leases are renewed", func() bool { return c.Stats().Renewals >= n })
+}
+
+// CancelledSoon returns a context that ends after a millisecond. A call may then be
+// anywhere.
+func CancelledSoon(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	time.AfterFunc(time.Millisecond, cancel)
+	return ctx
+}
+
 // AwaitListener waits until there is a subscription to a channel.
 func AwaitListener(tb testing.TB, s *redistest.Server, channel string) {
 	tb.Helper()

@@ -198,7 +198,7 @@ func (r *race) next() reign {
 // never two of them, there is soon another one, and observers see all that.
 func TestElectionUnderFaults(t *testing.T) {
 	t.Parallel()
-	const faults, candidates = 9, 5
+	const faults, candidates = 6, 5
 	const reigns = 300 * time.Millisecond // how long a term lasts at least
 	s := redistest.Start(t)
 	r := &race{t: t, s: s, name: locktest.Name(t), elected: make(chan int64, 100), reigns: make(map[int64]*reign)}

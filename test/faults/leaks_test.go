@@ -77,7 +77,7 @@ func round(t *testing.T, m holdfast.Locker, i int) {
 	var opts []holdfast.LockOption
 	switch i % 20 {
 	case 3:
-		time.AfterFunc(time.Millisecond, cancel)
+		ctx = locktest.CancelledSoon(ctx)
 	case 7:
 		opts = append(opts, holdfast.Wait(2*time.Millisecond))
 	case 11:
@@ -278,7 +278,7 @@ func rwRound(t *testing.T, c *holdfast.Client, name string, i int) {
 	var opts []holdfast.LockOption
 	switch i % 20 {
 	case 3, 4:
-		time.AfterFunc(time.Millisecond, cancel)
+		ctx = locktest.CancelledSoon(ctx)
 	case 7, 8:
 		opts = append(opts, holdfast.Wait(2*time.Millisecond))
 	case 11, 12:
@@ -373,7 +373,7 @@ func TestPermitsNothingLeaks(t *testing.T) {
 	}
 	// A request that its caller gave up may come only now, and is undone then.
 	var left []string
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	undone := redistest.Poll(10*time.Second, func() bool {
 		left = nil
 		for _, key := range s.Keys(t) {
 			if strings.HasPrefix(key, "holdfast:once:") {
@@ -384,11 +384,9 @@ func TestPermitsNothingLeaks(t *testing.T) {
 			}
 			left = append(left, key)
 		}
-		if slices.Equal(left, want) || time.Now().After(end) {
-			break
-		}
-	}
-	if !slices.Equal(left, want) {
+		return slices.Equal(left, want)
+	})
+	if !undone {
 		t.Errorf("keys %q, want %q", left, want)
 	}
 	locktest.Eventually(t, 10*time.Second, "no subscription left", func() bool { return len(s.Channels(t)) == 0 })
@@ -405,7 +403,7 @@ func leakyRound(t *testing.T, sem *holdfast.LeasedSemaphore, permits, i int) {
 	var opts []holdfast.LockOption
 	switch i % 20 {
 	case 3:
-		time.AfterFunc(time.Millisecond, cancel)
+		ctx = locktest.CancelledSoon(ctx)
 	case 7:
 		opts = append(opts, holdfast.Wait(2*time.Millisecond))
 	case 11:
@@ -484,7 +482,7 @@ func limiterRound(t *testing.T, l *holdfast.RateLimiter, i int) {
 	var err error
 	switch i % 10 {
 	case 0, 1:
-		time.AfterFunc(time.Millisecond, cancel)
+		ctx = locktest.CancelledSoon(ctx)
 		err = l.WaitN(ctx, 1+i%5)
 	case 2:
 		err = l.Wait(ctx, holdfast.Wait(5*time.Millisecond))
@@ -563,7 +561,7 @@ func electionRound(t *testing.T, e *holdfast.Election, i int) {
 	var opts []holdfast.LockOption
 	switch i % 20 {
 	case 3:
-		time.AfterFunc(time.Millisecond, cancel)
+		ctx = locktest.CancelledSoon(ctx)
 	case 7:
 		opts = append(opts, holdfast.Wait(2*time.Millisecond))
 	case 11:

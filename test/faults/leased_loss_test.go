@@ -138,7 +138,7 @@ func toldBeforeRound(t *testing.T, r *locktest.LeasedRig, sever func(*locktest.L
 	told := make(chan int64, 1)
 	context.AfterFunc(ctx, func() { told <- redistest.Now() })
 	if len(opts) == 0 {
-		time.Sleep(time.Second) // renewed at least once
+		renewedOnce(t, r.Client, l)
 		if !l.Valid() {
 			return errors.New("lost before anything happened")
 		}
@@ -330,37 +330,45 @@ func TestPermitsStoppedProcess(t *testing.T) {
 	c := locktest.Open(t, s.URL())
 	for _, fixed := range []string{"", "yes"} {
 		for _, permits := range []int{1, 2} {
-			sem := locktest.NewLeasedSemaphore(t, c, permits)
-			var w *redistest.Process
-			for holds := false; !holds; { // a lease may end while the machine stands still
-				w = redistest.Worker(t, "leased holder", "TEST_URL="+s.URL(), "TEST_NAME="+sem.Name(), "TEST_FIXED="+fixed, fmt.Sprint("TEST_PERMITS=", permits))
-				for range 20 {
-					holds = strings.HasSuffix(<-w.Lines(), "true")
-				}
-			}
-			w.Pause()
-			l := locktest.Obtain(t, sem, 1) // when the lease has run out
-			in := redistest.Now()
-			w.Resume()
-			sawEnd := false
-			for line := range w.Lines() {
-				f := strings.Fields(line)
-				at, err := strconv.ParseInt(f[0], 10, 64)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if f[1] == "true" && at > in {
-					t.Errorf("holder was sure of its permits %v after another had one", time.Duration(at-in))
-				}
-				sawEnd = sawEnd || f[1] == "cause:" && strings.Contains(line, "lost")
-			}
-			if !sawEnd {
-				t.Error("the context of the stopped holder did not end with a loss")
-			}
-			locktest.Release(t, l)
-			locktest.WantPermits(t, sem, permits, 0)
+			t.Run(fmt.Sprint(permits, fixed), func(t *testing.T) {
+				t.Parallel()
+				permitsStoppedProcess(t, s, c, permits, fixed)
+			})
 		}
 	}
+}
+
+func permitsStoppedProcess(t *testing.T, s *redistest.Server, c *holdfast.Client, permits int, fixed string) {
+	t.Helper()
+	sem := locktest.NewLeasedSemaphore(t, c, permits)
+	var w *redistest.Process
+	for holds := false; !holds; { // a lease may end while the machine stands still
+		w = redistest.Worker(t, "leased holder", "TEST_URL="+s.URL(), "TEST_NAME="+sem.Name(), "TEST_FIXED="+fixed, fmt.Sprint("TEST_PERMITS=", permits))
+		for range 20 {
+			holds = strings.HasSuffix(<-w.Lines(), "true")
+		}
+	}
+	w.Pause()
+	l := locktest.Obtain(t, sem, 1) // when the lease has run out
+	in := redistest.Now()
+	w.Resume()
+	sawEnd := false
+	for line := range w.Lines() {
+		f := strings.Fields(line)
+		at, err := strconv.ParseInt(f[0], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f[1] == "true" && at > in {
+			t.Errorf("holder was sure of its permits %v after another had one", time.Duration(at-in))
+		}
+		sawEnd = sawEnd || f[1] == "cause:" && strings.Contains(line, "lost")
+	}
+	if !sawEnd {
+		t.Error("the context of the stopped holder did not end with a loss")
+	}
+	locktest.Release(t, l)
+	locktest.WantPermits(t, sem, permits, 0)
 }
 
 func init() { workers["leased worker"] = leasedWorker }

@@ -103,7 +103,7 @@ func TestToldBeforeAnybodyElse(t *testing.T) {
 				ctx := l.Context()
 				told := make(chan int64, 1)
 				context.AfterFunc(ctx, func() { told <- redistest.Now() })
-				time.Sleep(time.Second) // renewed at least once
+				renewedOnce(t, holder, l)
 				if !l.Valid() {
 					return errors.New("lost before anything happened")
 				}
@@ -127,7 +127,8 @@ func TestToldBeforeAnybodyElse(t *testing.T) {
 				}
 				// Neither the late release nor the undoing of the lost lease may
 				// touch the rival.
-				time.Sleep(time.Second)
+				locktest.Eventually(t, 20*time.Second, "nothing is released any more", func() bool { return holder.Stats().PendingReleases == 0 })
+				renewedOnce(t, rival, got)
 				if !got.Valid() {
 					t.Error("the rival lost its lock")
 				}
@@ -136,6 +137,13 @@ func TestToldBeforeAnybodyElse(t *testing.T) {
 			})
 		})
 	}
+}
+
+// renewedOnce waits until a client has renewed its only lease, or has lost it.
+func renewedOnce(t *testing.T, c *holdfast.Client, l *holdfast.Lease) {
+	t.Helper()
+	before := c.Stats().Renewals
+	locktest.Eventually(t, 20*time.Second, "the lease is renewed", func() bool { return c.Stats().Renewals > before || !l.Valid() })
 }
 
 // observable is how long this process may stand still in a test that compares two
@@ -290,7 +298,7 @@ func TestStoppedProcess(t *testing.T) {
 	s := redistest.Start(t)
 	c := locktest.Open(t, s.URL(), locktest.Steady)
 	n := locktest.Name(t)
-	for range 3 {
+	for range 2 {
 		w := redistest.Worker(t, "hold", "TEST_URL="+s.URL(), "TEST_NAME="+n)
 		for range 20 {
 			<-w.Lines()
@@ -382,7 +390,7 @@ func TestFixedLeaseTakenAway(t *testing.T) {
 		t.Run(k.Name, func(t *testing.T) {
 			l := locktest.Lock(t, t.Context(), k.Make(c, k.Name), holdfast.LeaseTime(time.Hour))
 			ctx := l.Context()
-			time.Sleep(3 * locktest.Steady.RenewEvery) // verified, and nothing comes of it
+			locktest.AwaitRenewals(t, c, 2) // verified, and nothing comes of it
 			if err := context.Cause(ctx); err != nil {
 				t.Fatal(err)
 			}

@@ -52,7 +52,7 @@ func waitWorker() {
 // dropped, the subscriptions are killed, the server is restarted without its memory.
 func TestFreeLockIsTaken(t *testing.T) {
 	t.Parallel()
-	const rounds, processes, goroutines = 50, 4, 16
+	const rounds, processes, goroutines = 20, 4, 16
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
 	n := locktest.Name(t)
