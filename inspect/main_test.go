@@ -72,15 +72,16 @@ func done(tb testing.TB, err error) {
 // eventually waits until a lock looks as it should.
 func eventually(tb testing.TB, i *inspect.Inspector, name string, good func(inspect.Lock) bool) inspect.Lock {
 	tb.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		l, err := i.Lock(tb.Context(), name)
-		if err == nil && good(l) {
-			return l
-		}
-		if time.Now().After(end) {
-			tb.Fatalf("%s looks like %+v, %v", name, l, err)
-		}
+	var l inspect.Lock
+	var err error
+	found := redistest.Poll(20*time.Second, func() bool {
+		l, err = i.Lock(tb.Context(), name)
+		return err == nil && good(l)
+	})
+	if !found {
+		tb.Fatalf("%s looks like %+v, %v", name, l, err)
 	}
+	return l
 }
 
 // without returns the lock without what differs from one look to the next.

@@ -126,11 +126,8 @@ func TestReplicatedFleet(t *testing.T) {
 			}
 			// A refused lock is released in the background.
 			left := func() bool { return s.Master().Int(t, "EXISTS", name) == 1 }
-			for deadline := time.Now().Add(10 * time.Second); left() != (err == nil); time.Sleep(5 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Errorf("%s: left at the server: %v, after: %v", who, left(), err)
-					return
-				}
+			if !redistest.Poll(10*time.Second, func() bool { return left() == (err == nil) }) {
+				t.Errorf("%s: left at the server: %v, after: %v", who, left(), err)
 			}
 		}
 		var wg sync.WaitGroup

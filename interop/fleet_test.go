@@ -195,11 +195,9 @@ func often(parties []party, least int, after time.Duration) <-chan struct{} {
 	go func() {
 		defer close(over)
 		time.Sleep(after)
-		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-			if !slices.ContainsFunc(parties, func(p party) bool { return p.(*counted).visits.Load() < int64(least) }) {
-				return
-			}
-		}
+		redistest.Poll(time.Minute, func() bool {
+			return !slices.ContainsFunc(parties, func(p party) bool { return p.(*counted).visits.Load() < int64(least) })
+		})
 	}()
 	return over
 }

@@ -73,11 +73,7 @@ func (r *recorder) step(tb testing.TB, answer any) []string {
 func (r *recorder) settle(tb testing.TB) {
 	tb.Helper()
 	left := func(k string) bool { return strings.HasPrefix(k, "redisson_unlock_latch:") }
-	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if !slices.ContainsFunc(r.server.Keys(tb), left) {
-			return
-		}
-	}
+	redistest.Poll(15*time.Second, func() bool { return !slices.ContainsFunc(r.server.Keys(tb), left) })
 }
 
 // An entry is a key with its contents.

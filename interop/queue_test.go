@@ -201,14 +201,13 @@ func (l *line) wantOnlySignsLeft(tb testing.TB) {
 
 func wantNone(tb testing.TB, name string, list func(testing.TB) []string) {
 	tb.Helper()
-	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		left := slices.DeleteFunc(list(tb), func(s string) bool { return !strings.Contains(s, name) })
-		if len(left) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			tb.Fatalf("these are left: %q", left)
-		}
+	var left []string
+	none := redistest.Poll(15*time.Second, func() bool {
+		left = slices.DeleteFunc(list(tb), func(s string) bool { return !strings.Contains(s, name) })
+		return len(left) == 0
+	})
+	if !none {
+		tb.Fatalf("these are left: %q", left)
 	}
 }
 

@@ -29,7 +29,7 @@ var binary string
 func TestMain(m *testing.M) {
 	// Most tests wait for processes and leases and use little CPU time. The command
 	// line may override the number.
-	_ = flag.Set("test.parallel", "4")
+	_ = flag.Set("test.parallel", "8")
 	dir, err := os.MkdirTemp("", "holdfast-command")
 	if err != nil {
 		panic(err)
@@ -187,24 +187,22 @@ func (p *process) wait(tb testing.TB) result {
 func (p *process) awaitOutput(tb testing.TB, pattern string) string {
 	tb.Helper()
 	re := regexp.MustCompile(pattern)
-	for end := time.Now().Add(waitLimit); ; {
-		if found := re.FindString(p.out.String()); found != "" {
-			return found
-		}
-		if found := re.FindString(p.err.String()); found != "" {
-			return found
-		}
+	found, ended := "", false
+	redistest.Poll(waitLimit, func() bool {
 		select {
 		case <-p.ended:
-			if !re.MatchString(p.out.String() + p.err.String()) {
-				tb.Fatalf("the command ended without %q in its output:\n%s\n%s", pattern, p.out.String(), p.err.String())
-			}
-		case <-time.After(10 * time.Millisecond):
+			ended = true
+		default:
 		}
-		if time.Now().After(end) {
-			tb.Fatalf("no %q in the output of the command:\n%s\n%s", pattern, p.out.String(), p.err.String())
+		if found = re.FindString(p.out.String()); found == "" {
+			found = re.FindString(p.err.String())
 		}
+		return found != "" || ended
+	})
+	if found == "" {
+		tb.Fatalf("no %q in the output of the command, which has ended: %v\n%s\n%s", pattern, ended, p.out.String(), p.err.String())
 	}
+	return found
 }
 
 // signal sends a signal to the command.
@@ -255,10 +253,7 @@ func (b *buffer) String() string {
 // eventually waits until a condition is true.
 func eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
-	for end := time.Now().Add(waitLimit); !holds(); {
-		if time.Now().After(end) {
-			tb.Fatal("condition not met: " + what)
-		}
-		time.Sleep(10 * time.Millisecond)
+	if !redistest.Poll(waitLimit, holds) {
+		tb.Fatal("condition not met: " + what)
 	}
 }

@@ -29,15 +29,15 @@ func (p *process) screen(columns, rows int) *vt.Screen {
 func awaitScreen(tb testing.TB, p *process, columns, rows int, pattern string) *vt.Screen {
 	tb.Helper()
 	re := regexp.MustCompile("(?s)" + pattern)
-	for end := time.Now().Add(waitLimit); ; time.Sleep(20 * time.Millisecond) {
-		s := p.screen(columns, rows)
-		if s.Alternate && re.MatchString(s.Text()) {
-			return s
-		}
-		if time.Now().After(end) {
-			tb.Fatalf("no %q on the screen:\n%s", pattern, s.Text())
-		}
+	var s *vt.Screen
+	shown := redistest.Poll(waitLimit, func() bool {
+		s = p.screen(columns, rows)
+		return s.Alternate && re.MatchString(s.Text())
+	})
+	if !shown {
+		tb.Fatalf("no %q on the screen:\n%s", pattern, s.Text())
 	}
+	return s
 }
 
 // watchState returns the mode of a terminal.

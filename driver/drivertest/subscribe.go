@@ -41,13 +41,9 @@ func testSubscribe(t *testing.T, open Open) {
 
 func waitChannels(t *testing.T, s *redistest.Server, n int) {
 	t.Helper()
-	for range 2000 {
-		if len(s.Channels(t)) == n {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	if !redistest.Poll(20*time.Second, func() bool { return len(s.Channels(t)) == n }) {
+		t.Fatalf("%d channels at the server, want %d", len(s.Channels(t)), n)
 	}
-	t.Fatalf("%d channels at the server, want %d", len(s.Channels(t)), n)
 }
 
 // Ten thousand channels work without tuning, and share a few connections.

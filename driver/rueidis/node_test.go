@@ -134,8 +134,8 @@ func TestFactsDoNotConfirm(t *testing.T) {
 	}
 	told.refuse.Store(true) // the next one is a stranger
 	s.Restart()
-	for f := n.facts(ctx); f.Err != nil; f = n.facts(ctx) {
-		time.Sleep(10 * time.Millisecond)
+	if !redistest.Poll(30*time.Second, func() bool { return n.facts(ctx).Err == nil }) {
+		t.Fatal("the server does not answer")
 	}
 	if err := n.identify(ctx); err == nil || told.same.Load() {
 		t.Errorf("the server was restarted, and is taken for the one that was confirmed: %v", err)

@@ -107,9 +107,7 @@ func receive[T any](t *testing.T, from <-chan T) T {
 // eventually waits until a condition is true.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
-	for start := time.Now(); !condition(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(start) > limit {
-			t.Fatal("the condition is still false")
-		}
+	if !redistest.Poll(limit, condition) {
+		t.Fatal("the condition is still false")
 	}
 }

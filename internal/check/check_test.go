@@ -124,10 +124,8 @@ func TestGoodServer(t *testing.T) {
 
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !cond(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
-		}
+	if !redistest.Poll(30*time.Second, cond) {
+		t.Fatalf("not in time: %s", what)
 	}
 }
 

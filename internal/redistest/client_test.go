@@ -138,10 +138,8 @@ func await[T any](t *testing.T, ch <-chan T, what string) T {
 // eventually waits until the condition holds.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(replyTimeout); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not in time", what)
-		}
+	if !redistest.Poll(replyTimeout, ok) {
+		t.Fatalf("%s: not in time", what)
 	}
 }
 

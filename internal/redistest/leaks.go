@@ -13,7 +13,6 @@ import (
 
 const (
 	leakGrace = 20 * time.Second
-	leakPoll  = 5 * time.Millisecond
 )
 
 // CheckGoroutines fails the test if goroutines that it started still run after
@@ -51,20 +50,20 @@ func RunTests(m *testing.M) (code int) {
 
 // awaitGoroutines waits until only the goroutines run that ran before.
 func awaitGoroutines(before map[string]string, grace time.Duration) error {
-	for deadline := time.Now().Add(grace); ; time.Sleep(leakPoll) {
-		extra := goroutines()
+	var extra map[string]string
+	ended := Poll(grace, func() bool {
+		extra = goroutines()
 		maps.DeleteFunc(extra, func(id, _ string) bool {
 			_, known := before[id]
 			return known
 		})
-		if len(extra) == 0 {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			stacks := slices.Sorted(maps.Values(extra))
-			return fmt.Errorf("redistest: %d goroutines left running:\n\n%s", len(stacks), strings.Join(stacks, "\n\n"))
-		}
+		return len(extra) == 0
+	})
+	if ended {
+		return nil
 	}
+	stacks := slices.Sorted(maps.Values(extra))
+	return fmt.Errorf("redistest: %d goroutines left running:\n\n%s", len(stacks), strings.Join(stacks, "\n\n"))
 }
 
 // foreign are parts of the stacks of goroutines that a test need not end: those

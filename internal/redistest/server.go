@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // Server is one real server process on a loopback port of its own. It keeps
@@ -219,9 +218,11 @@ func (s *Server) replace(end func() error) {
 	}
 	// A child of the old process, or another process that looks for a free port,
 	// may still have the port for a moment.
-	for begin := time.Now(); errors.Is(err, errPortTaken) && time.Since(begin) < startTimeout; {
-		time.Sleep(startPoll)
-		err = s.launch()
+	if errors.Is(err, errPortTaken) {
+		Poll(startTimeout, func() bool {
+			err = s.launch()
+			return !errors.Is(err, errPortTaken)
+		})
 	}
 	if err != nil {
 		s.tb.Fatalf("redistest: cannot restart the server: %v", err)

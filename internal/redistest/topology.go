@@ -14,7 +14,6 @@ import (
 
 const (
 	awaitTimeout = 90 * time.Second
-	awaitPoll    = 10 * time.Millisecond
 	maxServers   = 100 // limit of a group
 )
 
@@ -191,11 +190,8 @@ func (t *topology) start(specs []spec) []*Server {
 func awaitThat(tb testing.TB, what string, ok func() bool) time.Duration {
 	tb.Helper()
 	begin := time.Now()
-	for !ok() {
-		if time.Since(begin) > awaitTimeout {
-			tb.Fatalf("redistest: %s: not within %v", what, awaitTimeout)
-		}
-		time.Sleep(awaitPoll)
+	if !Poll(awaitTimeout, ok) {
+		tb.Fatalf("redistest: %s: not within %v", what, awaitTimeout)
 	}
 	return time.Since(begin)
 }

@@ -211,11 +211,13 @@ func eval[T any](t *tab, expression string) T {
 func (t *tab) await(expression string) {
 	t.tb.Helper()
 	var last error
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	isTrue := redistest.Poll(patience, func() bool {
 		ok, err := chromedp.Run(t.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
-		if last = err; err == nil && ok {
-			return
-		}
+		last = err
+		return err == nil && ok
+	})
+	if isTrue {
+		return
 	}
 	text, _ := chromedp.Run(t.ctx, chromedp.Evaluate[string]("location.href + ' ' + document.body.innerText"))
 	t.tb.Fatalf("after %v, this is not true: %s (%v)\n%.2000s", patience, expression, last, text)

@@ -56,12 +56,14 @@ func start(tb testing.TB, n int) []*redistest.Server {
 
 func grown(tb testing.TB, s *redistest.Server) {
 	tb.Helper()
-	for up := 0; up <= int(lease.Seconds()); time.Sleep(50 * time.Millisecond) {
+	locktest.Eventually(tb, lease+time.Minute, "the server votes", func() bool {
+		up := 0
 		_, after, _ := strings.Cut(fmt.Sprint(s.Do(tb, "INFO", "server")), "uptime_in_seconds:")
 		if _, err := fmt.Sscan(after, &up); err != nil {
 			tb.Fatal(err)
 		}
-	}
+		return up > int(lease.Seconds())
+	})
 }
 
 func urls(servers []*redistest.Server) []string {
@@ -122,17 +124,16 @@ func wantBusy(tb testing.TB, m holdfast.Locker) {
 // empty waits until no server has a key.
 func empty(tb testing.TB, servers []*redistest.Server) {
 	tb.Helper()
-	for end := time.Now().Add(lease + 5*time.Second); ; time.Sleep(10 * time.Millisecond) {
-		var keys []string
+	var keys []string
+	none := redistest.Poll(lease+5*time.Second, func() bool {
+		keys = nil
 		for _, s := range servers {
 			keys = append(keys, s.Keys(tb)...)
 		}
-		if len(keys) == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			tb.Fatalf("left behind: %v", keys)
-		}
+		return len(keys) == 0
+	})
+	if !none {
+		tb.Fatalf("left behind: %v", keys)
 	}
 }
 

@@ -40,10 +40,10 @@ func TestWaitersAskSeldom(t *testing.T) {
 			}
 		})
 	}
-	for _, s := range servers { // until all of them listen
-		for s.Do(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{m}").([]any)[1] != int64(waiters) {
-			time.Sleep(10 * time.Millisecond)
-		}
+	for _, s := range servers {
+		locktest.Eventually(t, time.Minute, "all of them listen", func() bool {
+			return s.Do(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{m}").([]any)[1] == int64(waiters)
+		})
 	}
 	time.Sleep(time.Second) // and have looked once more
 	const span = 4 * time.Second

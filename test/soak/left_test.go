@@ -44,11 +44,11 @@ func judgeLeft(tb testing.TB, g *rig, c *holdfast.Client, killed bool) (left []s
 	}
 	_ = c.Close()
 	var now []string
-	for end := time.Now().Add(clean); ; time.Sleep(50 * time.Millisecond) {
-		if now = kept(tb, g, killed); len(now) == 0 || time.Now().After(end) {
-			return append(left, now...)
-		}
-	}
+	redistest.Poll(clean, func() bool {
+		now = kept(tb, g, killed)
+		return len(now) == 0
+	})
+	return append(left, now...)
 }
 
 // kept returns what is left at the servers and should not be.

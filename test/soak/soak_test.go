@@ -82,8 +82,11 @@ func (r round) run(tb testing.TB) (found []finding, f figures, records []record)
 func open(t testing.TB, g *rig, j job) *holdfast.Client {
 	o := j.options()[0]
 	c, err := holdfast.Open(t.Context(), g.url(0), &o)
-	for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		c, err = holdfast.Open(t.Context(), g.url(0), &o)
+	if err != nil {
+		redistest.Poll(30*time.Second, func() bool {
+			c, err = holdfast.Open(t.Context(), g.url(0), &o)
+			return err == nil
+		})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -88,12 +88,9 @@ func work() {
 	close(stop)
 	beats.Wait()
 	<-told
-	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			stacks := make([]byte, 1<<20)
-			w.add(record{Event: evLeak, Text: "goroutines are left:\n" + string(stacks[:runtime.Stack(stacks, true)])})
-			return
-		}
+	if !redistest.Poll(10*time.Second, func() bool { return runtime.NumGoroutine() <= before }) {
+		stacks := make([]byte, 1<<20)
+		w.add(record{Event: evLeak, Text: "goroutines are left:\n" + string(stacks[:runtime.Stack(stacks, true)])})
 	}
 }
 

@@ -257,11 +257,8 @@ func (w *world) leavesNothing() {
 		}
 		return len(left) == 0
 	}
-	for end := time.Now().Add(lease + slack); !nothing(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			w.errorf("left behind: %q", left)
-			return
-		}
+	if !redistest.Poll(lease+slack, nothing) {
+		w.errorf("left behind: %q", left)
 	}
 }
 
@@ -326,12 +323,13 @@ func (f fleet) run(name string, part func(fleet)) {
 func empty(t testing.TB, s *redistest.Server) {
 	t.Helper()
 	var keys, channels []string
-	for start := time.Now(); time.Since(start) < 10*time.Second; time.Sleep(20 * time.Millisecond) {
+	empty := redistest.Poll(10*time.Second, func() bool {
 		keys = s.Keys(t)
 		channels = slices.DeleteFunc(s.Channels(t), func(c string) bool { return strings.HasPrefix(c, "__sentinel__") })
-		if len(keys) == 0 && len(channels) == 0 {
-			return
-		}
+		return len(keys) == 0 && len(channels) == 0
+	})
+	if empty {
+		return
 	}
 	t.Errorf("left behind: %d keys: %.500q, %d channels: %.500q", len(keys), keys, len(channels), channels)
 }
