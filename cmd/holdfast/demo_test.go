@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -76,11 +75,12 @@ func (r result) wantSale(t *testing.T) demoReport {
 func TestDemo(t *testing.T) {
 	dir := t.TempDir()
 	raced := binary
-	binary = filepath.Join(t.TempDir(), "holdfast")
-	defer func() { binary = raced }()
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	program, err := unraced()
+	if err != nil {
+		t.Fatal(err)
 	}
+	binary = program
+	defer func() { binary = raced }()
 	began := time.Now()
 	p := startTerminal(t, 80, 40, []string{"TMPDIR=" + dir}, "demo")
 	for i := range 3 {

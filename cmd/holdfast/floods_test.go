@@ -9,8 +9,13 @@ import (
 // TestFloods checks that the output has a bounded size, whatever is stored.
 func TestFloods(t *testing.T) {
 	t.Parallel()
+	program, err := unraced()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for title, flood := range redistest.Floods {
 		t.Run(title, func(t *testing.T) {
+			t.Parallel()
 			s := redistest.Start(t)
 			s.Do(t, "EVAL", flood, "0")
 			for _, tt := range []struct {
@@ -22,7 +27,9 @@ func TestFloods(t *testing.T) {
 				{2 << 20, []string{"watch", "--count", "1"}},
 				{2 << 20, []string{"show", "lock1"}},
 			} {
-				r := execute(t, append(tt.args, "--url", s.URL())...)
+				p := startProgram(t, program, nil, append(tt.args, "--url", s.URL())...)
+				_ = p.in.Close()
+				r := p.wait(t)
 				if r.status != 0 && r.status != 123 || len(r.out) > tt.most { // 123: there is no such lock
 					t.Errorf("%q: status %d, %d bytes: %s", tt.args, r.status, len(r.out), r.err)
 				}

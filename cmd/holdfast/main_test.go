@@ -51,6 +51,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// unraced builds the command without the race detector, for what takes much CPU time.
+var unraced = sync.OnceValues(func() (path string, err error) {
+	path = filepath.Join(filepath.Dir(binary), "unraced")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
 // waitLimit is the limit for operations that are fast on an idle machine.
 const waitLimit = 40 * time.Second
 
@@ -116,7 +125,12 @@ type process struct {
 // the test.
 func start(tb testing.TB, env []string, args ...string) *process {
 	tb.Helper()
-	p := &process{cmd: exec.Command(binary, withLongTimeout(args)...), ended: make(chan struct{})}
+	return startProgram(tb, binary, env, args...)
+}
+
+func startProgram(tb testing.TB, program string, env []string, args ...string) *process {
+	tb.Helper()
+	p := &process{cmd: exec.Command(program, withLongTimeout(args)...), ended: make(chan struct{})}
 	p.cmd.Env = environment(env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
 	p.cmd.SysProcAttr = detached()
