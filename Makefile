@@ -35,7 +35,7 @@ quick: deps ## Build everything and run the fast tests: two minutes, for every e
 	@go test -vet=off -parallel 8 -run '^Test(CM|PL)[0-9]' ./test/conformance
 
 .PHONY: test
-test: modules ## Run the tests of all modules: ten minutes
+test: modules ## Run the tests of all modules: eight minutes
 
 .PHONY: test-all
 test-all: lint test ## Run everything: make lint, make test, then make test-rest

@@ -98,7 +98,7 @@ func TestDeclaredTooFew(t *testing.T) {
 	waits := make(chan error, 2)
 	go func() { l, err := c.LeasedSemaphore(leased.Name()).Acquire(ctx, 3); waits <- released(l, err) }()
 	go func() { waits <- c.Semaphore(sem.Name()).Acquire(ctx, 3) }()
-	locktest.Waits(t, waits)
+	locktest.AwaitWaiting(t, c, 2)
 	if err := errors.Join(leased.Set(ctx, 3), sem.Add(ctx, 3)); err != nil {
 		t.Fatal(err)
 	}

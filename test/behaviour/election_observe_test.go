@@ -136,7 +136,7 @@ func TestObserveLeavesNothing(t *testing.T) {
 		if err != nil || l == locktest.NoLeader {
 			break
 		}
-		time.AfterFunc(100*time.Millisecond, func() { locktest.Release(t, lease) })
+		locktest.Release(t, lease)
 	}
 	if channels := s.Channels(t); len(channels) > 0 {
 		t.Errorf("an election that polls has subscribed to %q", channels)

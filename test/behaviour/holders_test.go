@@ -39,12 +39,10 @@ func TestErrorNamesHolder(t *testing.T) {
 	}
 	var text string
 	locktest.Eventually(t, 30*time.Second, "the error names the holder", func() bool {
-		time.Sleep(200 * time.Millisecond)
 		text = try()
 		return strings.Contains(text, who)
 	})
 	locktest.Eventually(t, 30*time.Second, "the error says how long the lock was held", func() bool {
-		time.Sleep(200 * time.Millisecond)
 		text = try()
 		return strings.Contains(text, who+" for at least ") && strings.Contains(text, ", renewed")
 	})

@@ -3,7 +3,6 @@ package behaviour_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/locktest"
@@ -43,7 +42,8 @@ func TestLatchReset(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	s, name := redistest.Shared(t), locktest.Name(t)
-	a, b := locktest.Open(t, s.URL()).Latch(name), locktest.Open(t, s.URL()).Latch(name)
+	other := locktest.Open(t, s.URL())
+	a, b := locktest.Open(t, s.URL()).Latch(name), other.Latch(name)
 	counts := func(want int) {
 		t.Helper()
 		if n, err := b.Count(ctx); n != want || err != nil {
@@ -62,11 +62,7 @@ func TestLatchReset(t *testing.T) {
 	}
 	counts(2)
 	for left := 1; left >= 0; left-- {
-		select {
-		case err := <-waited:
-			t.Fatal("open too early:", err)
-		case <-time.After(50 * time.Millisecond):
-		}
+		locktest.WantWaiting(t, other, waited)
 		if n, err := a.CountDown(ctx); n != left || err != nil {
 			t.Fatal(n, err)
 		}

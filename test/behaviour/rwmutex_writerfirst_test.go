@@ -170,11 +170,7 @@ func TestWriterFirstGivesUp(t *testing.T) {
 			end, writer := wait(t, first)
 			locktest.AwaitFirstWriters(t, s, m.Name(), 1)
 			reader := locktest.Background(t.Context(), other.RWMutex(m.Name()).RLocker())
-			select {
-			case o := <-reader:
-				t.Fatalf("a reader did not wait: %v", o.Err)
-			case <-time.After(100 * time.Millisecond):
-			}
+			locktest.WantWaiting(t, other, reader)
 			end()
 			if o := locktest.AwaitAfter(t, long, writer); o.Err == nil {
 				t.Fatal("a writer beside a reader")

@@ -40,7 +40,7 @@ func TestSemaphoreOrder(t *testing.T) {
 		_ = sem.Acquire(context.Background(), 1)
 		second <- order.Add(1)
 	}()
-	time.Sleep(locktest.AWhile)
+	locktest.AwaitWaiting(t, c, 2)
 	if err := sem.TryAcquire(t.Context(), 1); !errors.Is(err, holdfast.ErrNotAcquired) {
 		t.Fatalf("pushed in: %v", err)
 	}
@@ -178,7 +178,7 @@ func TestSemaphoreAndLatchPoll(t *testing.T) {
 	poll := holdfast.Poll(holdfast.Backoff{})
 	go func() { done <- c.Semaphore("sem", poll).Acquire(t.Context(), 1) }()
 	go func() { done <- c.Latch("latch").Wait(t.Context(), poll) }()
-	locktest.Waits(t, done)
+	locktest.AwaitWaiting(t, c, 2)
 	locktest.ReleasePermits(t, sem, 1)
 	locktest.CountDown(t, latch, 0)
 	locktest.Came(t, done)

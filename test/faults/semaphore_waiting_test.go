@@ -149,11 +149,10 @@ func TestServerRestartedWhileWaiting(t *testing.T) {
 			locktest.AwaitListener(t, s, "redisson_sc:{sem}")
 			if how == "empty" {
 				locktest.Came(t, two)
-				locktest.Waits(t, one)
+				locktest.WantWaiting(t, c, one)
 				locktest.NewSemaphore(t, holder, "sem", 1)
 			} else {
-				locktest.Waits(t, one)
-				locktest.Waits(t, two)
+				locktest.AwaitWaiting(t, c, 2)
 				locktest.ReleasePermits(t, sem, 1)
 				locktest.CountDown(t, latch, 0)
 				locktest.Came(t, two)

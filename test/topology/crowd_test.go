@@ -73,21 +73,7 @@ func (c *crowd) once(ctx context.Context, client *holdfast.Client) {
 		return
 	}
 	g := grant{name, l.Token(), asked, redistest.Now()}
-	iv := redistest.Interval{Name: name, Owner: fmt.Sprint(l.Owner(), "#", l.Token())}
-	work := rand.N(20 * time.Millisecond)
-	for start := time.Now(); ; time.Sleep(time.Millisecond) {
-		now := redistest.Now() // before the lease is asked: it was valid at that moment
-		if !l.Valid() {
-			break
-		}
-		if iv.Enter == 0 {
-			iv.Enter = now
-		}
-		iv.Leave = now
-		if time.Since(start) >= work {
-			break
-		}
-	}
+	iv := locktest.Stay(l, rand.N(20*time.Millisecond))
 	if iv.Enter != 0 {
 		c.rec.Record(iv)
 		c.mu.Lock()
