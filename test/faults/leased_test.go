@@ -166,7 +166,6 @@ func TestPermitsGivenUpInDoubt(t *testing.T) {
 				case <-ctx.Done():
 					return
 				}
-				time.Sleep(50 * time.Millisecond)
 				cancel()
 			}()
 			l, err := take(ctx, r)
@@ -252,7 +251,7 @@ func TestPermitsRenewReplyLost(t *testing.T) {
 	for range 3 {
 		<-r.DropNext() // nothing but renewals goes out
 	}
-	time.Sleep(locktest.Steady.RenewEvery)
+	locktest.AwaitRenewals(t, r.Client, 2)
 	r.Has(t, 0, 3)
 	for _, l := range ls {
 		if !l.Valid() {

@@ -137,7 +137,7 @@ func TestRenewReplyLost(t *testing.T) {
 		for range 3 {
 			<-r.DropNext() // nothing but renewals goes out
 		}
-		time.Sleep(locktest.Steady.RenewEvery)
+		locktest.AwaitRenewals(t, r.Client, 1)
 		if !l.Valid() {
 			t.Error("lost by a lost reply")
 		}
@@ -167,7 +167,6 @@ func TestCancelledAcquireLeavesNothing(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() {
 					<-arrived
-					time.Sleep(50 * time.Millisecond)
 					cancel()
 				}()
 				start := time.Now()

@@ -155,7 +155,7 @@ func TestRWRenewReplyLost(t *testing.T) {
 		for range 3 {
 			<-r.DropNext() // nothing but renewals goes out
 		}
-		time.Sleep(locktest.Steady.RenewEvery)
+		locktest.AwaitRenewals(t, r.Client, 1)
 		if !l.Valid() {
 			t.Error("lost by a lost reply")
 		}
@@ -207,7 +207,6 @@ func TestRWCancelledAcquireLeavesNothing(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
 				<-arrived
-				time.Sleep(20 * time.Millisecond)
 				cancel()
 			}()
 			if l, err := take(ctx); !errors.Is(err, context.Canceled) {
@@ -231,7 +230,7 @@ func TestRWCancelledWaitLeavesNothing(t *testing.T) {
 		l := locktest.Lock(t, t.Context(), holder)
 		ctx, cancel := context.WithCancel(t.Context())
 		waiter := locktest.Background(ctx, m)
-		time.Sleep(100 * time.Millisecond)
+		locktest.AwaitWaiting(t, c, 1)
 		arrived, letGo := p.HoldReply(redistest.Command("EVALSHA"))
 		locktest.Release(t, l) // the waiter asks, and is granted what it does not hear of
 		<-arrived
@@ -269,13 +268,14 @@ func TestRWCancelledWaitLeavesNothing(t *testing.T) {
 func TestReadUnderPassedWrite(t *testing.T) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
-	m := locktest.Open(t, p.URL(), holdfast.Options{HandoffTime: time.Minute}).RWMutex("passed")
+	c := locktest.Open(t, p.URL(), holdfast.Options{HandoffTime: time.Minute})
+	m := c.RWMutex("passed")
 	w := locktest.Lock(t, t.Context(), m)
 	locktest.Release(t, locktest.Lock(t, w.Context(), m.RLocker())) // the server knows the scripts
 	locktest.Release(t, w)
 	w = locktest.Lock(t, t.Context(), m)
 	writer := locktest.Background(t.Context(), m)
-	time.Sleep(100 * time.Millisecond) // until it waits, most likely
+	locktest.AwaitWaiting(t, c, 1)
 	arrived, letGo := p.HoldReply(redistest.Command("EVALSHA"))
 	defer letGo()
 	reader := locktest.Background(context.WithoutCancel(w.Context()), m.RLocker())
