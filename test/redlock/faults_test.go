@@ -349,7 +349,11 @@ func TestOneClientClosed(t *testing.T) {
 			}
 			got <- err
 		}()
-		time.Sleep(100 * time.Millisecond) // until it waits, most likely
+		for j, s := range servers {
+			if j != i {
+				locktest.AwaitListener(t, s, "redisson_lock__channel:{m}")
+			}
+		}
 		locktest.Release(t, held)
 		if err := <-got; err != nil {
 			t.Errorf("without client %d: %v", i, err)

@@ -173,7 +173,9 @@ func TestMutex(t *testing.T) { // not parallel, or it would see the goroutines o
 		}
 		got <- l
 	}()
-	time.Sleep(100 * time.Millisecond)
+	for _, s := range servers {
+		locktest.AwaitListener(t, s, "redisson_lock__channel:{m}")
+	}
 	locktest.Release(t, l)
 	began := time.Now()
 	l = <-got
