@@ -46,7 +46,9 @@ func readTogetherWorker() {
 			}
 		})
 	}
-	time.Sleep(300 * time.Millisecond) // until all wait, most likely
+	if !redistest.Poll(time.Minute, func() bool { return c.Stats().Waiting >= n }) {
+		panic("not all wait")
+	}
 	fmt.Println("ready")
 	bufio.NewScanner(os.Stdin).Scan()
 	close(letGo)
