@@ -27,7 +27,7 @@ func (o *Object) Dump(ctx context.Context) ([]byte, error) {
 		return err
 	})
 	if err == nil && dump == nil {
-		err = o.inner().Fail("dump", missing("it does not exist"))
+		err = o.inner().Fail("dump", errMissing)
 	}
 	return dump, err
 }

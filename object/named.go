@@ -28,9 +28,7 @@ func (o *named) Name() string { return o.inner().Name() }
 // asObject returns the object with all of its keys on the server.
 func (o *named) asObject() *Object { return newObject(access.Manage(o.inner())) }
 
-func missing(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{holdfast.ErrNotFound}, args...)...)
-}
+var errMissing = fmt.Errorf("%w: it does not exist", holdfast.ErrNotFound)
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{holdfast.ErrInvalid}, args...)...)

@@ -160,7 +160,7 @@ func (o *Object) measure(ctx context.Context, op string, n *int64, ask func(cont
 		return err
 	})
 	if err == nil && *n < 0 {
-		*n, err = 0, o.inner().Fail(op, missing("it does not exist"))
+		*n, err = 0, o.inner().Fail(op, errMissing)
 	}
 	return err
 }
@@ -183,7 +183,7 @@ func (o *Object) TTL(ctx context.Context) (time.Duration, error) {
 		return err
 	})
 	if err == nil && ttl == -2*time.Millisecond {
-		return 0, o.inner().Fail("inspect", missing("it does not exist"))
+		return 0, o.inner().Fail("inspect", errMissing)
 	}
 	return ttl, err
 }
@@ -313,7 +313,7 @@ func (o *Object) transfer(ctx context.Context, op, name string, call func(reques
 	}
 	existed, done, err := script.DecodeMoved(r)
 	if err == nil && !existed {
-		err = missing("it does not exist")
+		err = errMissing
 	}
 	if err != nil {
 		return false, o.inner().Fail(op, err)

@@ -60,7 +60,7 @@ func Start(ctx context.Context, names int, jobs []Job, open Open, command func(c
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }()
 		g.memory, files = m, append(files, f)
 	}
 	for i, j := range jobs {

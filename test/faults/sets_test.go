@@ -47,7 +47,7 @@ func setsWorker() {
 			locks = append(locks, c.Mutex(n))
 		}
 		call := setCall{Process: os.Getenv("TEST_PROCESS"), Names: strings.Join(which, ","), Asked: redistest.Now()}
-		var m holdfast.Locker = holdfast.MultiLocker(locks...)
+		m := holdfast.MultiLocker(locks...)
 		if len(locks) == 1 {
 			m = locks[0]
 		}
