@@ -9,10 +9,11 @@ import (
 const lsSchema = `With --json, a lock is a LOCK:
 
   name     name of the lock
-  kind     mutex, fair, fenced, election, rw, semaphore, or plain: a string with
-           a TTL, as other libraries write a lock
+  kind     mutex, fair mutex, fenced mutex, read/write mutex, election, leased
+           semaphore, or plain: a string with a TTL, as other libraries write a
+           lock
   holders  list of the holders, each with
-             owner        owner id; for a semaphore, the id of the permit;
+             owner        owner id; for a permit, its id;
                           empty if the kind is plain
              mode         exclusive, read, write or permit
              holds        how often the owner has entered the lock
@@ -23,8 +24,9 @@ const lsSchema = `With --json, a lock is a LOCK:
            each with
              owner     owner id
              place     place in its queue; 1 is the first
-             kind      kind that it waits for: fair, mutex, fenced (also an
-                       election), rw (to write) or semaphore; empty: not valid
+             kind      kind that it waits for: mutex, fair mutex, fenced mutex
+                       (also an election), read/write mutex (to write) or leased
+                       semaphore; empty: not valid
              permits   number of permits that it waits for; absent for other
                        kinds
              waitedMs  time since its first request; null: unknown
