@@ -21,7 +21,7 @@ import (
 // waited for a lock for a second. It then stores every second what it holds and what it
 // wants, and looks for a cycle. A cycle is reported when all of its calls have seen it,
 // which takes about four seconds. Calls that wait for permits, for a [Latch], or for a
-// [RedlockMutex] do not take part.
+// lock of a [Redlock] do not take part.
 type DeadlockMode uint8
 
 // The modes.

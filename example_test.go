@@ -21,7 +21,7 @@ func connect() *holdfast.Client {
 // Open a client, lock, work, release.
 func Example() {
 	ctx := context.Background()
-	client := connect() // holdfast.Open(ctx, "redis://localhost:6379")
+	client := connect() // holdfast.Open(ctx, "redis://localhost:6379", nil)
 	defer client.Close()
 
 	err := client.Mutex("example:order:42").Do(ctx, func(ctx context.Context) error {

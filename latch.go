@@ -39,8 +39,8 @@ func (l *Latch) TrySet(ctx context.Context, count int) (bool, error) {
 }
 
 // Reset sets the count, whether the latch is open or closed. Processes that wait
-// for a closed latch then wait for the new count. To open a latch, delete its
-// object.Of(latch).
+// for a closed latch then wait for the new count. To open a latch, call
+// object.Of(latch).Delete.
 func (l *Latch) Reset(ctx context.Context, count int) error {
 	if err := checkCount("the count", count, 1); err != nil {
 		return l.fail("reset", err)

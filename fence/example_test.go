@@ -25,7 +25,7 @@ func open() *holdfast.Client {
 // Two holders, one after the other. The first one writes too late.
 func ExampleScript() {
 	ctx := context.Background()
-	client := open() // holdfast.Open(ctx, "redis://localhost:6379")
+	client := open() // holdfast.Open(ctx, "redis://localhost:6379", nil)
 	defer client.Close()
 
 	const account = "example:account:7"

@@ -23,7 +23,7 @@ func connect() *holdfast.Client {
 // still the same.
 func Example() {
 	ctx := context.Background()
-	client := connect() // holdfast.Open(ctx, "redis://localhost:6379")
+	client := connect() // holdfast.Open(ctx, "redis://localhost:6379", nil)
 	defer client.Close()
 	lease, err := client.FencedMutex("example:report").Lock(ctx)
 	if err != nil {

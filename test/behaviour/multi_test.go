@@ -122,7 +122,7 @@ func TestMultiOverServers(t *testing.T) {
 	}
 }
 
-// A lock of every kind can be part of a Multi, and has an Object.
+// A lock of every kind can be part of a MultiLocker, and is an object.
 func TestMultiOfEveryKind(t *testing.T) {
 	t.Parallel()
 	c := locktest.Open(t, redistest.Shared(t).URL())

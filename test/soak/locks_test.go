@@ -39,10 +39,10 @@ func semaphoreName(round string, permits int) string {
 	return fmt.Sprintf("%ssemaphore%d", round, permits)
 }
 
-// setName returns one of the names that Multi uses. Those of one slot are taken by one script.
+// setName returns one of the names that sets use. Those of one slot are taken by one script.
 func setName(round string, i int) string { return fmt.Sprintf("{%sset}%d", round, i) }
 
-// spreadName returns one of the names that Multi uses in several slots.
+// spreadName returns one of the names that sets use in several slots.
 func spreadName(round string, i int) string { return fmt.Sprintf("%sspread%d", round, i) }
 
 // lockNames returns the names of a round that are not semaphores.
@@ -115,7 +115,7 @@ func (u *user) permits(capacity int) *lock {
 	}
 }
 
-// set returns a Multi over some of n names.
+// set returns a MultiLocker over some of n names.
 func (u *user) set(nameOf func(string, int) string, n int) *lock {
 	var names []string
 	var parts []holdfast.Locker
