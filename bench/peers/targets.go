@@ -61,8 +61,8 @@ func (rs results) targets() (list []target) {
 	add("512 names: pairs/s / two bare EVALSHA", least, 1.1, many("names", mutex, 512), many("names", bareHash, 512))
 	add("64 readers: pairs/s / two bare EVALSHA", least, 5, many("readers", readLock, 64), many("readers", bareHash, 64))
 	add("one reader: pair p50 / two bare EVALSHA", most, 1.35, at{"reader", readLock, point{}, pairRatio})
-	add("Multi of 8: pair p50 / two bare EVALSHA", most, 2.5, at{"multi", multiOf8, point{}, pairRatio})
-	add("Multi of 8: allocations per pair", most, 46, at{"multi", multiOf8, point{}, allocations})
+	add("MultiLocker of 8: pair p50 / two bare EVALSHA", most, 2.5, at{"multi", multiOf8, point{}, pairRatio})
+	add("MultiLocker of 8: allocations per pair", most, 46, at{"multi", multiOf8, point{}, allocations})
 	permits := func(figure string) at { return at{"limiter", rateLimiter, point{n: 64}, figure} }
 	add("rate limiter: Allow p50 / one bare EVALSHA", most, 1.3, permits(allowRatio))
 	add("rate limiter, 64 goroutines: refusals/s / bare EVALSHA/s", least, 10, permits(refusalRatio))
