@@ -38,7 +38,7 @@ func (h *Hold) keepCall(rest time.Duration) driver.Call {
 // free the lock. If the server does not answer, keep continues in the background. A
 // request that arrives late keeps the lock for longer.
 func (h *Hold) keep() answer {
-	a := h.settle(answer{}, func(Kind) (script.Freed, error) {
+	a := h.repeat(answer{}, func(Kind) (script.Freed, error) {
 		held, err := script.Kept(h.e.d.Do(context.Background(), h.keepCall(max(h.rest(), time.Millisecond))))
 		return script.Freed{Held: held}, err
 	})

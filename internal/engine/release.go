@@ -191,13 +191,13 @@ type answer struct {
 // lower asks the server to lower the hold count to left; zero frees the lock. It retries
 // for releaseTime. If the first request was sent already, first is its answer.
 func (h *Hold) lower(left int, first answer) answer {
-	return h.settle(first, func(kind Kind) (script.Freed, error) {
+	return h.repeat(first, func(kind Kind) (script.Freed, error) {
 		return kind.Release(context.Background(), h.e.d, h.owner, left)
 	})
 }
 
-// settle sends a request that ends the hold, or lowers its count. It is described at lower.
-func (h *Hold) settle(a answer, request func(Kind) (script.Freed, error)) answer {
+// repeat sends a request that ends the hold, or lowers its count, as lower says.
+func (h *Hold) repeat(a answer, request func(Kind) (script.Freed, error)) answer {
 	var out outage
 	kind := h.kind
 	for ; ; a.known = false {

@@ -153,7 +153,7 @@ func (w *Watchdog) send(batches [][]*Watched, acked bool, limit time.Duration) (
 		if a.err == nil && acked && r.Acked < w.replicas.acks {
 			a.unacked = fmt.Errorf("%d of %d replicas acknowledged the renewal", r.Acked, w.replicas.acks)
 		}
-		w.settle(cs, a)
+		w.applyAll(cs, a)
 	}
 	return smaller
 }
@@ -194,9 +194,9 @@ type outcome struct {
 	warn      bool     // a lease ends without the renewal, which has failed
 }
 
-// settle applies the answer of one renewal to its leases, and then tells of it without a lock:
+// applyAll applies the answer of one renewal to its leases, and then tells of it without a lock:
 // the losses before anything else.
-func (w *Watchdog) settle(cs []*Watched, a answer) {
+func (w *Watchdog) applyAll(cs []*Watched, a answer) {
 	o := outcome{Renewal: Renewal{Err: cmp.Or(a.err, a.unacked), Node: a.node}}
 	w.mu.Lock()
 	now := clock.Now()
