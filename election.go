@@ -39,10 +39,10 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 const maxSaid = 64 << 10
 
 // Campaign waits until this process is the leader, or until ctx is done. The
-// candidate describes this process in at most 64 KiB. Observers see it as [Leader].Name. [Lease.Release] resigns. The
-// errors are those of [Mutex.Lock]. The error matches [ErrReentrant] if ctx is
-// the context of a leader, and [ErrLost] if the lead was lost before it was
-// announced.
+// candidate describes this process in at most 64 KiB. Observers see it as
+// [Leader].Name. [Lease.Release] resigns. The errors are those of [Mutex.Lock].
+// The error matches [ErrReentrant] if ctx is the context of a leader, and
+// [ErrLost] if the lead was lost before it was announced.
 func (e *Election) Campaign(ctx context.Context, candidate string, opts ...LockOption) (*Lease, error) {
 	return e.campaign(ctx, "campaign in", candidate, engine.Forever, opts)
 }
