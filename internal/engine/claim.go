@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/settle"
 )
 
-// A claim is what an acquisition asks for, and what its owner may have at the server. Nothing
-// remains there of an owner before it has asked.
+// A claim is what an acquisition asks for, and what its owner may have at the server. Before
+// the first request, that is nothing.
 type claim struct {
 	script.Claim
 	numbered numbered.Request // if the claim is numbered

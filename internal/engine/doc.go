@@ -8,10 +8,10 @@
 // new owner (claim.go) until the server grants it, and waits for a message in between
 // (waiting.go):
 //
-//	yield ─▶ line up ─▶ ask ── granted ──▶ Hold
-//	                    ▲ ├─── held ─────▶ take the turn, subscribe, wait ──▶ ask
-//	                    │ ├─── failed ───▶ pause ──▶ ask
-//	                    └─┴─── over ─────▶ withdraw, and settle what is left
+//	let others try ─▶ line up ─▶ ask ── granted ──▶ Hold
+//	                              ├──── held ─────▶ take the turn, subscribe, wait ──▶ ask
+//	                              ├──── failed ───▶ pause ──▶ ask
+//	                              └──── over ─────▶ withdraw, and settle what is left
 //
 // A granted claim becomes a [Hold], which the watchdog keeps alive:
 //
@@ -33,7 +33,7 @@
 // The traits of a kind ([script.Queue]) change this. Where many can hold a lock
 // together, the turn is only for waiting: the goroutine that gets in lets all others
 // ask. Where the number of holders is limited, goroutines ask in the order of their
-// arrival. Where the server keeps the queue, there is no gate. See turn.go and gate.go.
+// arrival. Where each call queues at the server, there is no gate. See turn.go and gate.go.
 //
 // # The queue at the server
 //

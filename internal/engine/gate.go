@@ -162,7 +162,7 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, l
 func (g *gate) calls() int { return g.length + boolInt(g.hold == nil) }
 
 // blocking returns the hold that has the turn, if it was not verified for that time and t is
-// the first in the queue or ends. Otherwise it returns nil. The calls in the queue do not ask
+// the first in the queue or has a deadline. Otherwise it returns nil. The calls in the queue do not ask
 // the server. So if the lock was deleted at the server, only a verification of the hold shows
 // it.
 func (g *gate) blocking(t *ticket, ends bool, fresh time.Duration) *Hold {

@@ -12,11 +12,11 @@ import (
 // lock to the first of them, and tells only that client. So the cost of a hand-off does
 // not depend on how many wait.
 //
-// A grant counts from when the last request was sent that the server has answered with a
-// place in the queue. The grant names the entry that was in the queue then, so it is newer. This
-// needs no clock but that of the client, however late the message is. If that was too long
-// ago, if replicas must have the grant, or if the lease is of fixed length, the client asks
-// before it uses the grant. The server then grants to the owner what the owner holds already.
+// The lease of a grant counts from when the client sent its last request that was answered with
+// a place in the queue. The grant names the entry of that answer, so the server has made it
+// later. This needs no clock but that of the client, however late the message is. If the request
+// is too old, if replicas must have the grant, or if the lease is of fixed length, the client asks
+// before it uses the grant: see useGrant. The server then grants what the owner holds already.
 //
 // A grant names the owner, whose number cannot be guessed without a right to read the keys:
 // see owners. The grant of an owner that is not used any more is given back: see

@@ -77,7 +77,7 @@ func (s *share) unused() bool {
 	return s.hold == nil && !s.asking
 }
 
-// sharing is what an acquisition has of the holds of other calls. At most one of followed and
+// sharing says how an acquisition uses the holds of other calls. At most one of followed and
 // joined is set.
 type sharing struct {
 	tried    bool   // there is no hold to share

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A turn is what an acquisition has of the turn in its process. If it has the turn, there is a
-// gate. There is none if the call asks once, and where the server keeps the queue.
+// A turn says whether an acquisition has the turn in its process. If it has, there is a gate.
+// There is none if the call asks once, and where each call queues at the server.
 type turn struct {
 	gate     *gate
 	late     bool // the gate is used only if the lock is held

@@ -30,7 +30,7 @@ const (
 	// InOrder is for a limited number of holders. The waiters of a process ask one
 	// after the other, in the order of their arrival.
 	InOrder
-	// AtServer is for locks whose queue the server keeps. Every waiter asks itself.
+	// AtServer is for locks whose waiters all queue at the server, and all ask.
 	AtServer
 )
 

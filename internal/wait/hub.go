@@ -6,7 +6,7 @@
 //
 // A wake-up is only a hint. A waiter is woken by every message and by every
 // confirmed subscription, because messages published while the connection was
-// down are lost. A woken waiter must ask the server for the state.
+// down are lost. A woken waiter must ask the server, unless it has a grant: see [Grants].
 package wait
 
 import (
