@@ -60,18 +60,17 @@ func (f Finding) String() string {
 }
 
 // Check examines whether locks on the servers are reliable with the current
-// configuration, and whether the user has all permissions that Holdfast needs.
-// It returns the findings, the most serious first. If all findings are [SeverityInfo],
-// the servers are fine. The file docs/operations.md lists all findings. Each
-// says what to change.
+// configuration, and whether the user has all permissions that Holdfast needs. It
+// returns the findings, the most serious first. If all are [SeverityInfo], the servers
+// are fine. The file docs/operations.md lists all findings.
 //
 // Call Check when a program starts, and for example every hour. If the user has
-// permission only for some keys, pass the names of some objects: Check then
-// tests the keys and channels of these objects. Check changes nothing.
+// permission only for some keys, pass the names of some objects: Check then tests their
+// keys and channels. Check changes nothing.
 //
-// A server that does not answer is a finding. Check fails with [ErrInvalid] if
-// a name is invalid, with [ErrClosed] if the client is closed, and with the
-// error of ctx if ctx is done.
+// A server that does not answer is a finding. Check fails with [ErrInvalid] if a name
+// is invalid, with [ErrClosed] if the client is closed, and with the error of ctx if
+// ctx is done.
 func (c *Client) Check(ctx context.Context, names ...string) ([]Finding, error) {
 	if err := cmp.Or(c.usable(), checkContext(ctx)); err != nil {
 		return nil, &Error{Op: "check", Err: err}

@@ -19,9 +19,8 @@ import (
 
 // Options configure a [Client]. The zero value is a good choice, and nil means the same.
 type Options struct {
-	// WatchdogTimeout is the lease time of leases that the watchdog renews.
-	// After a crash of the process, the lock expires within this time. The
-	// default is 30 s.
+	// WatchdogTimeout is the lease time of leases that the watchdog renews. After a
+	// crash of the process, the lock expires within this time. The default is 30 s.
 	WatchdogTimeout time.Duration
 
 	// RenewEvery is the time between two renewals. It must be at most half of
@@ -29,42 +28,39 @@ type Options struct {
 	// third of WatchdogTimeout.
 	RenewEvery time.Duration
 
-	// PollInterval is the time after which a waiter checks the lock even if it
-	// has received no message. It bounds the delay if a message is lost. The
-	// default is 5 s.
+	// PollInterval is the time after which a waiter checks the lock without a message.
+	// It bounds the delay if a message is lost. The default is 5 s.
 	PollInterval time.Duration
 
-	// RetryTimeout is how long a call that may wait retries while the server
-	// does not answer or cannot serve. Then the call fails with
-	// [ErrUnavailable]. TryLock and queries retry for one second. The default
-	// is 10 s.
+	// RetryTimeout is how long a call that may wait retries while the server does not
+	// answer or cannot serve. Then it fails with [ErrUnavailable]. TryLock and queries
+	// retry for one second. The default is 10 s.
 	RetryTimeout time.Duration
 
-	// Handoffs is how many times in a row a lock is passed from one waiting
-	// goroutine of this client to the next without asking the server. Then
-	// other clients can get the lock. The default is 64. A negative value
-	// disables hand-offs, and holds that readers of an [RWMutex] share.
+	// Handoffs is how many times in a row this client passes a lock to its next waiting
+	// goroutine without asking the server. Then other clients can get the lock. The
+	// default is 64. A negative value disables hand-offs, and holds that readers of an
+	// [RWMutex] share.
 	Handoffs int
 
-	// HandoffTime bounds the time of such a sequence of hand-offs. While clients wait that do
-	// not queue at the server, such as Redisson, a fifth of it applies. Readers join
-	// the hold of another reader for a quarter of it. The default is 5 ms.
+	// HandoffTime bounds the time of such a sequence. A fifth of it applies while
+	// clients wait that do not queue at the server, such as Redisson. Readers join the
+	// hold of another reader for a quarter of it. The default is 5 ms.
 	HandoffTime time.Duration
 
-	// WakeAll makes the release of a lock wake all clients that wait for it, as with
-	// Redisson. By default, the clients that wait for a [Mutex], an [Election], for permits
-	// of a [LeasedSemaphore], or to write under an [RWMutex] queue at the server, and a
-	// release grants the lock to the first one. The cost of a release then does not depend
-	// on how many wait. A fair mutex keeps its order either way. Clients with and without
+	// WakeAll makes a release wake all clients that wait for the lock, as with
+	// Redisson. By default, clients that wait for a [Mutex], an [Election], permits of
+	// a [LeasedSemaphore], or to write under an [RWMutex] queue at the server, and a
+	// release grants the lock to the first one. Its cost then does not depend on how
+	// many wait. A fair mutex keeps its order either way. Clients with and without
 	// WakeAll can share a lock.
 	WakeAll bool
 
-	// MaxQueue bounds how many wait for a lock. A call for a held lock fails with
-	// [ErrQueueFull] if MaxQueue clients are queued at the server, or MaxQueue calls wait
-	// in this process. At the server, a client counts once, however many of its calls
-	// wait; in the queue of a fair mutex each call counts. MaxQueue applies to the kinds
-	// that have such a queue, see WakeAll. Other clients may have another bound. By
-	// default, any number can wait.
+	// MaxQueue bounds how many wait for a lock of a kind with a queue, see WakeAll. A
+	// call for a held lock fails with [ErrQueueFull] if MaxQueue clients are queued at
+	// the server, or MaxQueue calls wait in this process. A client counts once at the
+	// server, but in the queue of a fair mutex each of its calls counts. Other clients
+	// may have another bound. By default, any number can wait.
 	MaxQueue int
 
 	// Deadlocks says what to do about deadlocks between processes. By default, they
@@ -82,63 +78,61 @@ type Options struct {
 	// Replication.Mode is [Strict], and zero otherwise.
 	ClockSkew time.Duration
 
-	// NamePrefix is put before every name, so the server knows the mutex "order" of a
-	// client with NamePrefix "shop:" as "shop:order". All clients that share a lock need
-	// the same prefix. It corresponds to a NameMapper in Redisson. Methods such as [Mutex.Name]
-	// and errors have the name without the prefix. Events, statistics and package
-	// inspect show it with the prefix, as the server knows it.
+	// NamePrefix is put before every name: with "shop:", the server knows the mutex
+	// "order" as "shop:order". All clients that share a lock need the same prefix. It
+	// corresponds to a NameMapper in Redisson. Methods such as [Mutex.Name] and errors
+	// have the name without the prefix. Events, statistics and package inspect have it
+	// with the prefix.
 	NamePrefix string
 
-	// Label is a name for this client that operators see beside its host, program and
-	// process, for example in holdfast ls. It has at most 128 bytes.
+	// Label names this client for operators, beside its host, program and process, for
+	// example in holdfast ls. It has at most 128 bytes.
 	Label string
 
-	// Anonymous makes the client say nothing about itself. By default, a client
-	// stores its host, process id, program, version, pod and label at the server, in
-	// the key holdfast:client:<id>, one second after its first lock. Others then see
-	// who holds a lock, and who waits for it. A client that only waits does so within
-	// three minutes. The key is renewed every few minutes, and expires ten minutes
-	// after a crash. If the user lacks permission for
-	// the key, only the id is known.
+	// Anonymous makes the client store nothing about itself. By default, it stores its
+	// host, process id, program, version, pod and label at the server, in the key
+	// holdfast:client:<id>: one second after its first lock, or within four minutes if
+	// it only waits. Others then see who holds a lock, and who waits for it. The key is
+	// renewed every few minutes, and expires within ten minutes of a crash. If the user
+	// lacks permission for the key, only the id is known.
 	Anonymous bool
 
-	// AllowReplica makes [Open] and [OpenConfig] connect to a server that is a
-	// read-only replica. Locks can be inspected there, but calls that write fail with
-	// [ErrUnavailable]. By default, Open fails. It has no effect with several servers,
-	// where the client finds the master.
+	// AllowReplica lets [Open] and [OpenConfig] connect to a read-only replica, where
+	// locks can be inspected, but calls that write fail with [ErrUnavailable]. By
+	// default, Open fails. It has no effect with several servers, where the client
+	// finds the master.
 	AllowReplica bool
 
-	// Logger receives what no return value reports, such as failed renewals. Its handler
-	// runs on its own goroutine, so a slow handler delays nothing. Up to 1024 records
-	// are queued. Further records are dropped and counted. Close waits up to
-	// 100 ms for the handler. By default, warnings and errors go to
-	// slog.Default(). To log nothing, use slog.New(slog.DiscardHandler).
+	// Logger receives what no return value reports, such as failed renewals. Its
+	// handler has its own goroutine, so a slow handler delays nothing. Up to 1024
+	// records are queued; further records are dropped and counted. Close waits up to
+	// 100 ms for the handler. By default, warnings and errors go to slog.Default(). To
+	// log nothing, use slog.New(slog.DiscardHandler).
 	Logger *slog.Logger
 
-	// LongHold is the time after which a lease that is still held is reported, once: to
-	// the log, and to the observers. The watchdog checks it when it renews leases. It
-	// does not apply to elections. By default, a lease may be held for any time.
+	// LongHold is the time after which a held lease is reported, once, to the log and
+	// the observers. The watchdog checks it when it renews leases. It does not apply to
+	// elections. By default, a lease may be held for any time.
 	LongHold time.Duration
 
-	// Observers receive events: locks that were acquired, failed attempts, losses,
-	// renewals, outages. See package observe. Events of a [MultiLocker] go to the
-	// observers of the client of its first lock, and those of a [Redlock] to
-	// the observers of the first client. Close waits up to 100 ms for them. An observer
-	// that is an [observe.Watcher] can also read [Client.Stats].
+	// Observers receive the events of package observe, such as acquired locks, failed
+	// attempts, losses, renewals and outages. Events of a [MultiLocker] go to the
+	// observers of the client of its first lock, and those of a [Redlock] to those of
+	// its first client. Close waits up to 100 ms for them. An observer that is an
+	// [observe.Watcher] can also read [Client.Stats].
 	Observers []observe.Observer
 }
 
 // Replication configures how many replicas must have a lock before it counts as
-// granted. If only the master has the lock and the master fails, the lock is
-// lost. Another client may then get the lock from the promoted replica while
-// the first client still relies on it.
+// granted. If only the master has the lock and fails, another client may get the lock
+// from the promoted replica while the first client still relies on it.
 type Replication struct {
 	// Mode says which replicas an acquisition waits for. The default is Acked.
 	Mode ReplicationMode
 
-	// Replicas is the number of replicas that must have the lock in mode
-	// [Strict]. Set it to the number of replicas of each master. Otherwise a
-	// replica without the lock might be promoted.
+	// Replicas is the number of replicas that must have the lock in mode [Strict]. Set
+	// it to the number of replicas of each master. Otherwise a replica without the lock
+	// might be promoted.
 	Replicas int
 
 	// Timeout is how long to wait for the replicas. The default is 1 s, or
@@ -163,12 +157,11 @@ const (
 	// Async waits for no replica.
 	Async
 
-	// Strict waits until a fixed number of replicas has acknowledged each
-	// acquisition and each renewal. If too few replicas acknowledge an
-	// acquisition, the lock is released and the call fails with
-	// [ErrNotReplicated]. If too few replicas acknowledge the renewals, the
-	// lease is lost. All clients must use this mode. A replica that has
-	// acknowledged must not lose its memory before it is promoted.
+	// Strict waits until a fixed number of replicas has acknowledged each acquisition
+	// and each renewal. If too few acknowledge an acquisition, the call fails with
+	// [ErrNotReplicated]. If too few acknowledge the renewals, the lease is lost. All
+	// clients must use this mode. A replica that has acknowledged must not lose its
+	// memory before it is promoted.
 	Strict
 )
 
@@ -259,9 +252,9 @@ func (o Options) check() error {
 	return nil
 }
 
-// A Client is connected to one server, or to servers that belong together, such
-// as a cluster. It holds the leases that were acquired through it. It is safe
-// for concurrent use. A program needs one Client per server or cluster.
+// A Client is connected to one server, or to servers that belong together, such as a
+// cluster. It holds the leases that were acquired through it. A program needs one
+// Client per server or cluster.
 type Client struct {
 	engine    *engine.Engine
 	driver    driver.Driver
@@ -333,9 +326,9 @@ const closeTime = 2 * time.Second
 const userTime = 100 * time.Millisecond
 
 // Close closes the client and its driver. Waiting calls return [ErrClosed]. The
-// contexts of leases that are still held end with a cause that matches
-// ErrClosed. Their locks are released, or they expire if the server does not
-// answer within two seconds. Closing twice is allowed.
+// contexts of held leases end with a cause that matches ErrClosed. Their locks are
+// released, or they expire if the server does not answer within two seconds. Closing
+// twice is allowed.
 func (c *Client) Close() error {
 	if err := c.usable(); err != nil {
 		return &Error{Op: "close", Err: err}
@@ -377,10 +370,9 @@ func (c *Client) prefixed(name string) string {
 	return c.options.NamePrefix + name
 }
 
-// ID returns the random id of this client. It is the first part of the owner of
-// each of its leases.
+// ID returns the random id of this client, the first part of the owner of its leases.
 func (c *Client) ID() string { return c.must().engine.ID() }
 
-// Driver returns the driver of the client, for packages such as fence that run
-// their own scripts. Do not close it: it is closed together with the client.
+// Driver returns the driver of the client, for packages such as fence that run their
+// own scripts. Do not close it: [Client.Close] does.
 func (c *Client) Driver() driver.Driver { return c.must().driver }

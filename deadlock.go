@@ -40,8 +40,8 @@ const (
 
 // A DeadlockError describes a deadlock. It matches [ErrDeadlock].
 type DeadlockError struct {
-	// Calls are the calls of the cycle. Each waits for a lock that the next one
-	// holds, and the last one for a lock that the first one holds.
+	// Calls are the calls of the cycle. Each waits for a lock that the next one holds,
+	// and the last one for a lock of the first one.
 	Calls []DeadlockedCall
 }
 

@@ -10,18 +10,18 @@ import (
 )
 
 // WithPermits declares how many permits a semaphore has. A call that takes permits then
-// creates the semaphore if it does not exist, also after the server has lost its
-// data. So no process has to call TrySet.
+// creates the semaphore if it does not exist, so no process has to call TrySet, even
+// after the server has lost its data. A call for more permits fails with [ErrInvalid].
 //
 // If the semaphore has another number, the client that comes last decides: its first
 // call that takes permits changes the total of a LeasedSemaphore, as
-// [LeasedSemaphore.Set] does, and logs it. Later calls of the client do not change it, so
-// an explicit Set stays in effect until a process is started. A client remembers
+// [LeasedSemaphore.Set] does, and logs it. Later calls of the client do not change it,
+// so an explicit Set stays in effect until a process is started. A client remembers
 // this for 10,000 names; beyond that, it may change a number again.
 //
 // A [Semaphore] does not know its total, so an existing one keeps its number: change it
-// with [Semaphore.Add]. Permits that a program took before the server lost its data, and
-// releases afterwards, are added to the new ones.
+// with [Semaphore.Add]. Permits that a program took before the server lost its data,
+// and releases afterwards, are added to the new ones.
 func WithPermits(n int) SemaphoreOption {
 	return option(func(s *settings) {
 		if err := checkCount("WithPermits", n, 1); err != nil {
@@ -32,8 +32,8 @@ func WithPermits(n int) SemaphoreOption {
 }
 
 // WithRate declares the rate of a rate limiter. A call that takes permits then sets the
-// rate if there is none, also after the server has lost its data or Rate.KeepAlive has
-// passed. So no process has to call TrySetRate.
+// rate if there is none, so no process has to call TrySetRate, even after the server
+// has lost its data or Rate.KeepAlive has passed.
 //
 // If the limiter has another rate, the client that comes last decides: its first call
 // that takes permits changes the rate, as [RateLimiter.UpdateRate] does, and logs it.

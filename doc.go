@@ -1,6 +1,6 @@
-// Package holdfast provides distributed locks and synchronizers on Redis and
-// Valkey. It uses the same keys and channels as Redisson (Java), so services in
-// Go and in Java can share a lock.
+// Package holdfast provides distributed locks and synchronizers on Redis and Valkey. It
+// uses the same keys and channels as Redisson (Java), so services in Go and in Java can
+// share a lock.
 //
 //	client, err := holdfast.Open(ctx, "redis://localhost:6379", nil)
 //	if err != nil {
@@ -14,27 +14,22 @@
 //
 // # Leases
 //
-// A [Lease] represents a lock that is held. A lease can end before it is
-// released. If the network fails, its [Lease.Context] ends before the server
-// can grant the lock to another owner. If the process itself was paused for
-// longer than the lease, the context ends when the process runs again: call
-// [Lease.Valid] before an irrevocable step. If the lock is deleted on the
-// server, the context ends within [Options].RenewEvery. In all of these cases
-// the cause of the context matches [ErrLost]. Pass this context to the work
-// that the lock protects.
+// A [Lease] is a held lock. It can end before it is released. If the network fails, its
+// [Lease.Context] ends before the server can grant the lock to another owner. If the
+// process was paused for longer than the lease, the context ends when the process runs
+// again: call [Lease.Valid] before an irrevocable step. If the lock is deleted on the
+// server, the context ends within [Options].RenewEvery. In each case the cause of the
+// context matches [ErrLost]. Pass this context to the work that the lock protects.
 //
-// The watchdog of the client renews a lease every ten seconds, for another
-// thirty seconds, until it is released. [LeaseTime] sets a fixed length
-// instead.
+// The watchdog of the client renews a lease every ten seconds, for another thirty
+// seconds, until it is released. [LeaseTime] sets a fixed length instead.
 //
-// # Owners and re-entry
+// # Re-entry
 //
-// An owner is new for every grant of the server. Leases that enter again, and
-// leases after a hand-off inside the process, have the same owner. Goroutines
-// have no identity. The context of a lease carries its owner: locking the same
-// mutex with that context, or with a context derived from it, enters the mutex
-// again. The mutex is free when all of these leases are released. Locking with
-// any other context waits for the mutex. See [Detach] and [NonReentrant].
+// Goroutines have no identity. The context of a lease carries its owner, see
+// [Lease.Owner]: locking the same mutex with that context, or with one derived from it,
+// enters the mutex again. The mutex is free when all of these leases are released.
+// Locking with any other context waits for the mutex. See [Detach] and [NonReentrant].
 //
 // # Kinds of locks
 //
@@ -54,16 +49,19 @@
 //   - A [RateLimiter] limits how many permits are granted per interval.
 //   - An [Election] chooses one process as the leader.
 //
-// Package object has shared values: a number, a value of any type, and unique numbers. It
-// also manages the keys of locks and other synchronizers on the server. All kinds share
-// one namespace: do not use the same name for a semaphore and a counter.
+// Package object has shared values: a number, a value of any type, and unique numbers.
+// It also manages the keys of locks and other synchronizers on the server.
+//
+// A lock or synchronizer is only a name: creating one sends nothing, and all with the
+// same name are the same object. All kinds share one namespace: do not use the same
+// name for a semaphore and a counter. All methods are safe for concurrent use.
 //
 // # Guarantees
 //
-// Two owners never hold an exclusive lock at the same time, as long as the
-// server keeps its memory and its clock: at any moment, [Lease.Valid] returns
-// true for at most one of them. No lock service can stop a request that was
-// already sent. To be safe from late requests, let the resource check
-// [Lease.Token], which increases with every grant. The file docs/guarantees.md
-// lists each guarantee and the test that verifies it.
+// Two owners never hold an exclusive lock at the same time, as long as the server keeps
+// its memory and its clock: at any moment, [Lease.Valid] returns true for at most one
+// of them. No lock service can stop a request that was already sent. To be safe from
+// late requests, let the resource check [Lease.Token], which increases with every
+// grant. The file docs/guarantees.md lists each guarantee and the test that verifies
+// it.
 package holdfast

@@ -13,16 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// An Election chooses one of many processes as the leader, and another one when
-// the leader stops leading.
+// An Election chooses one of many processes as the leader, and another one when the
+// leader stops leading. It is a [Client.FencedMutex] whose holder publishes a name.
+// Redisson has no equivalent.
 //
-// The leader holds a [Lease]. Its context ends before another process can be
-// elected, unless the leader is deposed, see [Election.Depose]. Its token is
-// the term, which increases with each leader. To resign, release the lease. An
-// election is a [Client.FencedMutex] whose holder publishes a name. Redisson has no
-// equivalent.
-//
-// An Election is only a name and is safe for concurrent use.
+// The leader holds a [Lease]. Its context ends before another process can be elected,
+// unless the leader is deposed, see [Election.Depose]. Its token is the term, which
+// increases with each leader. To resign, release the lease.
 type Election struct {
 	named
 	wire *script.Election
@@ -38,11 +35,10 @@ func (c *Client) Election(name string, opts ...LockOption) *Election {
 // maxSaid is the maximum length of a candidate in bytes.
 const maxSaid = 64 << 10
 
-// Campaign waits until this process is the leader, or until ctx is done. The
-// candidate describes this process in at most 64 KiB. Observers see it as
-// [Leader].Name. [Lease.Release] resigns. The errors are those of [Mutex.Lock].
-// The error matches [ErrReentrant] if ctx is the context of a leader, and
-// [ErrLost] if the lead was lost before it was announced.
+// Campaign waits until this process is the leader, or until ctx is done. The candidate
+// describes this process in at most 64 KiB. Observers see it as [Leader].Name. The
+// errors are those of [Mutex.Lock]. The error matches [ErrReentrant] if ctx is the
+// context of a leader, and [ErrLost] if the lead was lost before it was announced.
 func (e *Election) Campaign(ctx context.Context, candidate string, opts ...LockOption) (*Lease, error) {
 	return e.campaign(ctx, "campaign in", candidate, engine.Forever, opts)
 }
@@ -112,22 +108,21 @@ func (e *Election) proclaim(ctx context.Context, op string, lease *Lease, candid
 	return err
 }
 
-// Depose ends the term of the current leader, and reports whether there was
-// one. If the leader uses this client, its lease ends at once. Other leaders
-// notice it at their next renewal.
+// Depose ends the term of the current leader, and reports whether there was one. If the
+// leader uses this client, its lease ends at once. Other leaders notice it at their
+// next renewal.
 func (e *Election) Depose(ctx context.Context) (bool, error) {
 	return e.force(ctx, e.wire, func(ctx context.Context) (bool, error) { return e.wire.Force(ctx, e.client.driver, "") })
 }
 
-// Lead runs fn whenever this process is the leader. The context of fn ends when
-// the lead is lost. Then fn must return, and Lead runs it again when the
-// process is elected again. Lead ignores the error that fn returns after a
-// loss.
+// Lead runs fn whenever this process is the leader. The context of fn ends when the
+// lead is lost. Then fn must return, and Lead ignores its error. When the process is
+// elected again, Lead runs fn again.
 //
-// Lead ends when fn returns while the process still leads. It then resigns and
-// returns the error of fn. It also ends when ctx is done. If ctx is done, every
-// error that Lead returns also matches the error of ctx and its cause. Lead does
-// not end because the server cannot be reached.
+// Lead ends when fn returns while the process still leads. It then resigns and returns
+// the error of fn. It also ends when ctx is done: every error that it then returns also
+// matches the error of ctx and its cause. Lead does not end because the server cannot
+// be reached.
 func (e *Election) Lead(ctx context.Context, candidate string, fn func(context.Context) error, opts ...LockOption) error {
 	if fn == nil {
 		return e.fail("lead", invalid("the function is nil"))
@@ -179,8 +174,7 @@ func (e *Election) lead(ctx context.Context, candidate string, fn func(context.C
 	return false, fn(lease.Context())
 }
 
-// A Leader is the leader of an [Election]. The zero Leader means that there is
-// none.
+// A Leader is the leader of an [Election]. The zero Leader means that there is none.
 type Leader struct {
 	Name  string // the candidate that it has published
 	Term  int64  // the token of its lease; zero if there is no leader
@@ -197,11 +191,11 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return Leader{l.Said, l.Term, l.Owner}, err
 }
 
-// Observe returns an iterator over the leaders. It yields the current leader,
-// and then the new leader after every change. It yields the zero [Leader] if
-// there is no leader. Changes in quick succession may be reported as one. The
-// iteration ends when ctx is done. An error that matches [ErrUnavailable] does
-// not end it, all other errors do. Of the options, only [Poll] applies.
+// Observe returns an iterator over the leaders. It yields the current leader, and then
+// the new leader after every change, or the zero [Leader] if there is none. Changes in
+// quick succession may be reported as one. The iteration ends when ctx is done. An
+// error that matches [ErrUnavailable] does not end it, all other errors do. Of the
+// options, only [Poll] applies.
 //
 //	for leader, err := range election.Observe(ctx) {
 func (e *Election) Observe(ctx context.Context, opts ...WaitOption) iter.Seq2[Leader, error] {

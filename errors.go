@@ -14,21 +14,19 @@ import (
 // The errors of this package. Match them with [errors.Is]. Most are wrapped in an
 // [*Error], which adds the operation and the name of the object.
 var (
-	// ErrNotAcquired means that the call could not get the lock or the permits
-	// in the time that it could wait. For a [Latch] it means that the latch
-	// stayed closed, for a [RateLimiter] that the rate did not allow the
-	// permits in time. If a context ended the wait, the error also matches the
-	// error of that context and its cause. If the context was done before the
-	// first request, the error matches only these.
+	// ErrNotAcquired means that the call did not get the lock or the permits in the
+	// time that it could wait, that a [Latch] stayed closed, or that the rate of a
+	// [RateLimiter] did not allow the permits in time. If a context ended the wait, the
+	// error also matches the error of that context and its cause. If the context was
+	// done before the first request, the error matches only these.
 	ErrNotAcquired = engine.ErrNotAcquired
 
 	// ErrQueueFull means that the lock is held and that as many wait for it as
 	// [Options.MaxQueue] allows. The error also matches ErrNotAcquired.
 	ErrQueueFull = engine.ErrQueueFull
 
-	// ErrDeadlock means that the call was ended because it was part of a deadlock,
-	// see [EndDeadlocks]. The error is a [*DeadlockError], which names the processes
-	// and locks. It also matches ErrNotAcquired.
+	// ErrDeadlock means that [EndDeadlocks] ended the call. The error is a
+	// [*DeadlockError]. It also matches ErrNotAcquired.
 	ErrDeadlock = engine.ErrDeadlock
 
 	// ErrLost means that a lease ended before it was released. The error is a
@@ -43,15 +41,15 @@ var (
 	// has the option [NonReentrant].
 	ErrReentrant = errors.New("already held by this context")
 
-	// ErrUpgrade means that the context holds an [RWMutex] for reading and the
-	// call would lock it for writing, and so wait for itself. Release the read lease
-	// first. After the write lease is granted, read the data again.
+	// ErrUpgrade means that a call with the context of a read lease would lock the
+	// [RWMutex] for writing, and so wait for itself. Release the read lease first, and
+	// read the data again under the write lease.
 	ErrUpgrade = errors.New("this context holds the lock for reading: release the read lease before locking for writing")
 
-	// ErrUnavailable means that the server did not answer, or that it cannot
-	// serve at the moment: it is loading, failing over, or read-only. It never
-	// means that another owner holds the lock. If a context ended the wait for
-	// the answer, the error also matches the error of that context and its cause.
+	// ErrUnavailable means that the server did not answer, or that it cannot serve at
+	// the moment: it is loading, failing over, or read-only. It never means that
+	// another owner holds the lock. If a context ended the wait for the answer, the
+	// error also matches the error of that context and its cause.
 	ErrUnavailable = engine.ErrUnavailable
 
 	// ErrRefused means that the server refuses the request until its state or
@@ -59,17 +57,18 @@ var (
 	// the name belongs to a key of another type.
 	ErrRefused = engine.ErrRefused
 
-	// ErrNotReplicated means that the server granted the lock, but fewer
-	// replicas than required by [Options.Replication] acknowledged it in time.
-	// The lock was released. The error also matches [ErrUnavailable].
+	// ErrNotReplicated means that the server granted the lock, but fewer replicas than
+	// [Options.Replication] requires acknowledged it in time. The lock was released.
+	// The error also matches [ErrUnavailable].
 	ErrNotReplicated = engine.ErrNotReplicated
 
 	// ErrInvalid means that an argument is invalid. The text says what to
 	// change. Nothing was sent.
 	ErrInvalid = engine.ErrInvalid
 
-	// ErrNotFound means that the object does not exist on the server. If a semaphore that a
-	// call wanted permits of does not exist, the error also matches ErrNotAcquired.
+	// ErrNotFound means that the object does not exist on the server. If a call wanted
+	// permits of a semaphore that does not exist, the error also matches
+	// ErrNotAcquired.
 	ErrNotFound = engine.ErrNotFound
 
 	// ErrUnsupported means that this kind of object does not support the
@@ -99,10 +98,9 @@ func (e *Error) Error() string {
 // Unwrap returns e.Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Remaining returns how long the current holder still has the lock, or how long
-// it takes until a permit is free. The argument is an error that matches
-// [ErrNotAcquired]. The result is negative if the lock never expires, and zero
-// if the time is not known.
+// Remaining returns how long the holder still has the lock, or how long it takes until
+// a permit is free, from an error that matches [ErrNotAcquired]. The result is negative
+// if the lock never expires, and zero if the time is not known.
 func Remaining(err error) time.Duration {
 	var busy *engine.Busy
 	if errors.As(err, &busy) {
@@ -118,7 +116,7 @@ type LossReason string
 const (
 	LossExpired  LossReason = "expired"   // no renewal was confirmed in time, or the fixed lease time has passed
 	LossNotOwner LossReason = "not owner" // on the server, another owner holds the lock or it is free
-	LossForced   LossReason = "forced"    // this client called ForceUnlock
+	LossForced   LossReason = "forced"    // this client called ForceUnlock or Depose
 	LossClosed   LossReason = "closed"    // the client was closed
 
 	// LossFailover means that a replica was promoted or the server was

@@ -8,17 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Latch is a named count. Processes count it down, and other processes wait
-// until it is zero. It corresponds to RCountDownLatch in Redisson and shares its
-// counts with it.
+// A Latch is a named count. Processes count it down, and other processes wait until it
+// is zero. It shares its counts with RCountDownLatch in Redisson.
 //
 // A latch is open when its count is zero. It is then deleted, so it cannot be
-// distinguished from a latch that was never set or that has expired. Set the
-// latch before a process waits for it. An open latch can be set again. A
-// process that dies does not count down, so bound the wait, and use a new name
-// for each run.
-//
-// A Latch is only a name and is safe for concurrent use.
+// distinguished from a latch that was never set or that has expired. Set the latch
+// before a process waits for it. An open latch can be set again. A process that dies
+// does not count down, so bound the wait, and use a new name for each run.
 type Latch struct {
 	named
 	wire *script.Latch
@@ -29,8 +25,8 @@ func (c *Client) Latch(name string, opts ...WaitOption) *Latch {
 	return &Latch{newNamed(c, "latch", name, with(settings{}, opts)), script.NewLatch(c.prefixed(name))}
 }
 
-// TrySet closes the latch and sets its count, if the latch is open. It reports
-// whether it did. A closed latch does not change.
+// TrySet closes the latch and sets its count, if the latch is open. It reports whether
+// it did.
 func (l *Latch) TrySet(ctx context.Context, count int) (bool, error) {
 	if err := checkCount("the count", count, 1); err != nil {
 		return false, l.fail("set", err)
@@ -38,8 +34,8 @@ func (l *Latch) TrySet(ctx context.Context, count int) (bool, error) {
 	return l.decide(ctx, "set", func(request string) driver.Call { return l.wire.Set(request, count, false) })
 }
 
-// Reset sets the count, whether the latch is open or closed. Processes that wait
-// for a closed latch then wait for the new count. To open a latch, call
+// Reset sets the count, whether the latch is open or closed. Processes that wait for a
+// closed latch then wait for the new count. To open a latch, call
 // object.Of(latch).Delete.
 func (l *Latch) Reset(ctx context.Context, count int) error {
 	if err := checkCount("the count", count, 1); err != nil {
@@ -49,18 +45,17 @@ func (l *Latch) Reset(ctx context.Context, count int) error {
 	return err
 }
 
-// CountDown decrements the count and returns the new count. An open latch stays
-// open. CountDown ignores the end of ctx. If the server does not answer within
-// about two seconds, CountDown returns [ErrUnavailable] and keeps trying in the
-// background. It counts once, even if the request has to be sent several times.
+// CountDown decrements the count and returns the new count. An open latch stays open.
+// Like [Semaphore.Release], CountDown ignores the end of ctx, keeps trying in the
+// background after an [ErrUnavailable], and counts once.
 func (l *Latch) CountDown(ctx context.Context) (left int, err error) {
 	return l.count(ctx, "count down", l.wire.CountDown, l.wire.CountDown)
 }
 
-// Wait waits until the latch is open, or until ctx is done. The option [Wait]
-// bounds the time. The errors are those of [Mutex.Lock]. A waiter checks the
-// latch after every message, after every new subscription, and every
-// [Options].PollInterval, so it also wakes up if a message was lost.
+// Wait waits until the latch is open, or until ctx is done. The option [Wait] bounds
+// the time. The errors are those of [Mutex.Lock]. Wait checks the latch after every
+// message, after every new subscription, and every [Options].PollInterval, so it
+// returns even if a message was lost.
 func (l *Latch) Wait(ctx context.Context, opts ...WaitOption) error {
 	set := with(l.set, opts)
 	set.fail(l.ready(ctx))
@@ -78,7 +73,7 @@ func (l *Latch) Wait(ctx context.Context, opts ...WaitOption) error {
 	return err
 }
 
-// Count returns the current count. It is zero if the latch is open.
+// Count returns the current count, which is zero if the latch is open.
 func (l *Latch) Count(ctx context.Context) (int, error) {
 	var n int
 	err := l.ask(ctx, "inspect", true, func(ctx context.Context) (err error) {

@@ -15,9 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// A Lease is a held lock. Every successful call that takes a lock returns a Lease,
-// and each Lease must be released. A Lease is safe for concurrent use and may be
-// passed to other goroutines.
+// A Lease is a held lock. Every call that takes a lock returns a Lease, which must be
+// released. It may be passed to other goroutines.
 type Lease struct {
 	client  *Client
 	kind    string
@@ -64,11 +63,10 @@ func (l *Lease) Name() string {
 	return l.name
 }
 
-// Owner returns the name of the holder at the server: the client's ID, a colon
-// and a number. An owner is new for every grant of the server. Leases that enter
-// again, leases after a hand-off inside the process, and read leases that share a
-// hold have the same owner.
-// For a lease on several locks, Owner returns the owner of the first lock.
+// Owner returns the name of the holder at the server: the client's ID, a colon and a
+// number. An owner is new for every grant of the server. Leases that enter again,
+// leases after a hand-off inside the process, and read leases that share a hold have
+// the same owner. For a lease on several locks, it is the owner of the first lock.
 func (l *Lease) Owner() string {
 	if l.parts != nil {
 		return l.parts.leases[0].Owner()
@@ -79,18 +77,18 @@ func (l *Lease) Owner() string {
 	return l.hold.Owner()
 }
 
-// Token returns the fencing token. It is higher than the tokens of all earlier
-// leases on this name by the same kind of lock. Send it with every write, and let
-// the resource reject tokens below the highest that it has seen. Re-entering a lock
-// keeps the token.
+// Token returns the fencing token. It is higher than the tokens of all earlier leases
+// on this name by the same kind of lock. Send it with every write, and let the resource
+// reject tokens below the highest that it has seen. Entering a lock again keeps the
+// token.
 //
-// The token of a read lease is at least as high as that of any earlier write lease.
-// A lease on several locks has the token zero; its [Lease.Parts] have tokens. A
-// lease of a [Redlock] has the token zero.
+// The token of a read lease is at least as high as that of any earlier write lease. A
+// lease of a [Redlock] has the token zero, and so has one on several locks, whose
+// [Lease.Parts] have tokens.
 func (l *Lease) Token() int64 { return l.token }
 
 // PermitIDs returns the permit ids of a lease of a [LeasedSemaphore], in Redisson's
-// format. It returns nil for a lease on a lock.
+// format, or nil for a lease on a lock.
 func (l *Lease) PermitIDs() []string {
 	if l.hold == nil {
 		return nil
@@ -98,9 +96,9 @@ func (l *Lease) PermitIDs() []string {
 	return l.hold.Ref.IDs()
 }
 
-// Valid reports whether the lock is held now. It compares clocks and sends no
-// request. Call it right before an irrevocable step: a process that was stopped and
-// resumed may run for a moment before its [Lease.Context] is done.
+// Valid reports whether the lock is held now. It compares clocks and sends no request.
+// Call it right before an irrevocable step: a process that was stopped and resumed may
+// run for a moment before its [Lease.Context] is done.
 func (l *Lease) Valid() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,11 +157,10 @@ func (l *Lease) announce(fn func(*Lease)) {
 	ok = true
 }
 
-// Extend makes the server keep the lock for at least d from now on. It never
-// shortens a lease. [Lease.Deadline] is a little earlier than the server's end of
-// the lease. The error matches [ErrLost] if the lock was lost, [ErrNotHeld] if the
-// lease was released, and [ErrUnavailable] if the server did not answer. In the
-// last case the deadline does not change.
+// Extend makes the server keep the lock for at least d from now on. It never shortens a
+// lease. [Lease.Deadline] is a little earlier than the server's end of the lease. The
+// error matches [ErrLost] if the lock was lost, [ErrNotHeld] if the lease was released,
+// and [ErrUnavailable] if the server did not answer: then the deadline does not change.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	if l.whole != nil {
 		return l.whole.Extend(ctx, d)
@@ -211,19 +208,17 @@ func (l *Lease) extend(ctx context.Context, d time.Duration) error {
 	return l.hold.Extend(ctx, l.pass, d)
 }
 
-// Release releases the lock. A second call does nothing and returns nil. Release
-// first ends the lease's context, and with it the contexts of leases that were
-// acquired with that context. Release inner leases first. A read lease that a
-// writer acquired survives, see [RWMutex]. Release ignores the cancellation of
-// ctx, so that it can be deferred.
+// Release releases the lock. A second call does nothing and returns nil. Release first
+// ends the lease's context, and with it the contexts of leases that were acquired with
+// it: release inner leases first. A read lease that a writer acquired survives, see
+// [RWMutex]. Release ignores the cancellation of ctx, so that it can be deferred.
 //
-// A nil error means that the lock was held until Release was called. The error
-// matches [ErrLost] if the lease was lost before: the work under the lock may have
-// overlapped with that of other owners. It also matches ErrLost if the lease was
-// over when Release was called, unless the server confirms that it still kept the
-// lock. If the server does not answer within a second or two, the error matches
-// [ErrUnavailable], and Release continues in the background until the lock has
-// expired.
+// A nil error means that the lock was held until Release was called. The error matches
+// [ErrLost] if the lease was lost before: the work under the lock may have overlapped
+// with that of other owners. It also matches ErrLost if the lease was over when Release
+// was called, unless the server confirms that it still kept the lock. If the server
+// does not answer within a second or two, the error matches [ErrUnavailable], and
+// Release continues in the background until the lock has expired.
 //
 // Releasing one part of a lease on several locks releases all of them.
 func (l *Lease) Release(ctx context.Context) error {
@@ -258,11 +253,9 @@ func (l *Lease) Release(ctx context.Context) error {
 	return err
 }
 
-// ReleaseAfter releases the lock, but not at once: the server keeps it for d from now
-// on, even if the client is closed or the process ends. In other respects, ReleaseAfter
-// is [Lease.Release]: it ends the lease and its context, and no other owner gets the
-// lock before d has passed. The error matches [ErrUnsupported] if the lease is one of a
-// read lock or of permits.
+// ReleaseAfter is [Lease.Release], but the server keeps the lock from all owners for d
+// from now on, even if the client is closed or the process ends. The error matches
+// [ErrUnsupported] if the lease is one of a read lock or of permits.
 func (l *Lease) ReleaseAfter(ctx context.Context, d time.Duration) error {
 	if l.whole != nil {
 		return l.whole.ReleaseAfter(ctx, d)

@@ -5,13 +5,13 @@ import (
 	"errors"
 )
 
-// Context returns the context for the work that the lock protects. It is derived
-// from the context given to Lock. It is done when that context is done, or when the
-// lease ends. If the lease was lost, its [context.Cause] matches [ErrLost].
+// Context returns the context for the work that the lock protects. It is derived from
+// the context given to Lock, and is also done when the lease ends. If the lease was
+// lost, its [context.Cause] matches [ErrLost].
 //
-// The context carries the owner: locking the same name with it enters the lock
-// again. Goroutines that share the context are one owner, and the lock does not
-// exclude them from each other. See [Detach].
+// Locking the same name with this context enters the lock again. Goroutines that share
+// the context are one owner, and the lock does not exclude them from each other. See
+// [Detach].
 func (l *Lease) Context() context.Context {
 	if l.whole != nil {
 		return l.whole.Context()
@@ -50,9 +50,9 @@ func (c *leaseContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Detach returns a context that carries no leases. Work that uses it contends for
-// the locks that ctx holds. The context is done when ctx is done. For work that must
-// outlive a lease, use Detach(context.WithoutCancel(ctx)).
+// Detach returns a context that carries no leases, and is done when ctx is done. Work
+// that uses it contends for the locks that ctx holds. For work that must outlive a
+// lease, use Detach(context.WithoutCancel(ctx)).
 func Detach(ctx context.Context) context.Context {
 	if ctx == nil {
 		panic("holdfast: Detach of a nil context: use context.Background()")
@@ -60,8 +60,8 @@ func Detach(ctx context.Context) context.Context {
 	return &leaseContext{ctx, nil}
 }
 
-// LeaseOf returns the innermost lease that ctx carries, or nil. A function that runs
-// in Do uses it to get its lease and its token.
+// LeaseOf returns the innermost lease that ctx carries, or nil. Use it in a function
+// that runs in Do to get its lease and its token.
 func LeaseOf(ctx context.Context) *Lease {
 	if ctx == nil {
 		return nil

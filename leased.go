@@ -9,20 +9,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A LeasedSemaphore is a semaphore whose permits are held as leases. The
-// watchdog renews the leases, or [LeaseTime] sets a fixed length. The permits
-// of a killed process become free when their leases expire. It corresponds to
-// RPermitExpirableSemaphore in Redisson and shares its permits with it.
+// A LeasedSemaphore is a semaphore whose permits are held as leases. The watchdog
+// renews the leases, or [LeaseTime] sets a fixed length. The permits of a killed
+// process become free when their leases expire. It shares its permits with
+// RPermitExpirableSemaphore in Redisson.
 //
-// Use it instead of [Semaphore], unless Java peers use the plain semaphore. Clients
-// queue at the server, and a release grants permits to the first of them that wants no
-// more than are free. The context of a lease does not enter the semaphore again: each
-// acquisition takes more permits.
+// Clients queue at the server. A release grants permits to the first of them that wants
+// no more than are free. The context of a lease does not enter the semaphore again:
+// each acquisition takes more permits.
 //
-// Leases are measured with the server's clock. A Java peer measures leases with
-// its own clock. If this clock is fast, the peer may free a permit too early.
-//
-// A LeasedSemaphore is only a name and is safe for concurrent use.
+// Leases are measured with the server's clock. A Java peer uses its own: if that is
+// fast, the peer may free a permit too early.
 type LeasedSemaphore struct{ named }
 
 const leasedKind = "leased semaphore"
@@ -41,14 +38,14 @@ func (s *LeasedSemaphore) wire(n int) *script.Leased { return script.NewLeased(s
 
 // TrySet is like [Semaphore.TrySet]. If ttl is not zero, the semaphore and all of its
 // permits are deleted after ttl. The holders notice the loss at their next renewal. To
-// change the number of an existing semaphore, use [LeasedSemaphore.Set].
+// change the number later, use [LeasedSemaphore.Set].
 func (s *LeasedSemaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) (bool, error) {
 	return trySet(ctx, &s.named, permits, ttl)
 }
 
-// Set sets the total number of permits, taken and free, and creates the
-// semaphore if it does not exist. If more permits are taken,
-// [PermitState].Available is negative until enough of them are released.
+// Set sets the total number of permits, taken and free. It creates the semaphore if it
+// does not exist. If more permits are taken, [PermitState].Available is negative until
+// enough of them are released.
 func (s *LeasedSemaphore) Set(ctx context.Context, permits int) error {
 	if err := checkCount("the number of permits", permits, 0); err != nil {
 		return s.fail("set", err)
@@ -68,20 +65,16 @@ func (s *LeasedSemaphore) Add(ctx context.Context, permits int) error {
 // has to name each of them.
 const maxPermits = 1000
 
-// Acquire waits until it can acquire all of the given permits together, or until
-// ctx is done. The number must be between 1 and 1000. There is one lease for all
-// permits, and [Lease.PermitIDs] returns their ids. More permits than [WithPermits]
-// declares are an [ErrInvalid].
-//
-// The errors are those of [Mutex.Lock]. Permits that are granted after ctx is
-// done are released. See [Semaphore.Acquire] for a semaphore that does not
-// exist, and for the order of waiters.
+// Acquire waits until it can acquire all of the given permits together, between 1 and
+// 1000, or until ctx is done. One lease holds them all, and [Lease.PermitIDs] returns
+// their ids. Otherwise it is like [Semaphore.Acquire], but the clients queue at the
+// server.
 func (s *LeasedSemaphore) Acquire(ctx context.Context, permits int, opts ...LockOption) (*Lease, error) {
 	return s.take(ctx, "acquire", permits, engine.Forever, opts)
 }
 
-// TryAcquire is like [Semaphore.TryAcquire]. [Remaining] returns how long it takes until
-// the next lease of another holder ends.
+// TryAcquire is like [Semaphore.TryAcquire]. [Remaining] returns how long it takes
+// until the next lease of another holder ends.
 func (s *LeasedSemaphore) TryAcquire(ctx context.Context, permits int, opts ...LockOption) (*Lease, error) {
 	return s.take(ctx, "try acquire", permits, 0, opts)
 }
@@ -101,8 +94,8 @@ func (s *LeasedSemaphore) Do(ctx context.Context, permits int, fn func(context.C
 	return s.Locker(permits).Do(ctx, fn, opts...)
 }
 
-// Locker returns a [Locker] whose Lock acquires the given number of permits.
-// Use it with [DoValue] and [SyncLocker]. [MultiLocker] does not accept it.
+// Locker returns a [Locker] whose Lock acquires the given number of permits, for
+// [DoValue] and [SyncLocker].
 func (s *LeasedSemaphore) Locker(permits int) Locker { return &permitLocker{s, permits} }
 
 type permitLocker struct {
@@ -149,12 +142,11 @@ func (s *LeasedSemaphore) inspect(ctx context.Context, id string) (script.Permit
 	return seen, err
 }
 
-// ReleaseIDs releases permits by their ids. Use it if another process, for
-// example in Java, has passed on ids instead of a lease. It releases all of
-// them or none. The error matches [ErrNotHeld] if a permit is not taken or its
-// lease has expired, and [ErrInvalid] if an id does not have 32 hexadecimal
-// digits. If a lease holds one of the permits, its holder notices the loss at
-// its next renewal.
+// ReleaseIDs releases permits by their ids, all of them or none. Use it if another
+// process, for example in Java, has passed on ids instead of a lease. The error matches
+// [ErrNotHeld] if a permit is not taken or its lease has expired, and [ErrInvalid] if
+// an id does not have 32 hexadecimal digits. If a lease holds one of the permits, its
+// holder notices the loss at its next renewal.
 func (s *LeasedSemaphore) ReleaseIDs(ctx context.Context, ids ...string) error {
 	row, err := parseIDs(ids)
 	if err != nil {
@@ -190,9 +182,9 @@ func (s *LeasedSemaphore) ExtendID(ctx context.Context, id string, d time.Durati
 	return err
 }
 
-// RemainingID returns how long a permit is still taken. The result is negative
-// if the permit does not expire, which is possible for permits that Java has
-// acquired. The error matches [ErrNotHeld] if the permit is not taken.
+// RemainingID returns how long a permit is still taken. The result is negative if the
+// permit does not expire, which is possible for permits of Java. The error matches
+// [ErrNotHeld] if the permit is not taken.
 func (s *LeasedSemaphore) RemainingID(ctx context.Context, id string) (time.Duration, error) {
 	row, err := parseIDs([]string{id})
 	if err != nil {

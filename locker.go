@@ -20,9 +20,9 @@ type Locker interface {
 	Do(ctx context.Context, fn func(context.Context) error, opts ...LockOption) error
 }
 
-// DoValue runs fn while holding a lock, like [Mutex.Do], and returns its value.
-// Use the value only if the error is nil. Otherwise it may have been computed
-// after the lock was lost.
+// DoValue is like [Mutex.Do] for any lock, and returns the value of fn. Use the value
+// only if the error is nil. Otherwise it may have been computed after the lock was
+// lost.
 func DoValue[T any](ctx context.Context, l Locker, fn func(context.Context) (T, error), opts ...LockOption) (T, error) {
 	var value T
 	if fn == nil {
@@ -63,9 +63,8 @@ func sameLoss(a, b error) bool {
 	return errors.As(a, &x) && errors.As(b, &y) && x.Name == y.Name && x.Owner == y.Owner
 }
 
-// SyncLocker adapts a lock to [sync.Locker], for code that requires this
-// interface. Prefer Lock or Do. A sync.Locker cannot return an error, so its
-// Lock panics if l.Lock returns an error, and its Unlock panics if the lock was
+// SyncLocker adapts a lock to [sync.Locker], for code that requires it. Prefer Lock or
+// Do. Its Lock panics if l.Lock returns an error, and its Unlock panics if the lock was
 // lost. It cannot enter a lock again.
 func SyncLocker(ctx context.Context, l Locker, opts ...LockOption) sync.Locker {
 	if l == nil {

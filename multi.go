@@ -9,29 +9,29 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// MultiLocker returns a lock that is a group of locks: it acquires and releases all of
-// them, or none. It corresponds to RedissonMultiLock in Redisson. The locks may be of
-// different kinds and clients, or groups themselves. MultiLocker does not accept a lock of
-// a [Redlock] or a Locker of a [LeasedSemaphore].
+// MultiLocker returns a group of locks: it acquires and releases all of them, or none.
+// It corresponds to RedissonMultiLock in Redisson. The locks may be of different kinds
+// and clients, or groups themselves. MultiLocker does not accept a lock of a [Redlock]
+// or a Locker of a [LeasedSemaphore].
 //
-// The options of the individual locks, including hooks, do not apply. Pass the
-// options to each call instead. Two clients of one server count as two servers,
-// so do not pass the same lock through two clients.
+// The options of the individual locks, including hooks, do not apply. Pass options to
+// each call instead. Two clients of one server count as two servers, so do not pass the
+// same lock through two clients.
 //
-// One script acquires the locks of one client on one server. While the call waits for one
-// of them, it holds none; if several are in use for long, it queues for one after the
-// other, and keeps those that it has. A failed attempt of the script changes nothing.
+// One script acquires the locks of one client on one server. A failed attempt changes
+// nothing. While the call waits for one of them, it holds none; if several are in use
+// for long, it queues for one after the other, and keeps those that it has.
 //
 // Locks on several servers, or in several slots of a cluster, or with a fair mutex are
-// acquired one after the other. A failed attempt then acquires and releases some of them. A
-// fenced mutex uses up a token, and keyspace listeners receive events. All calls use the same
-// order, so two of them cannot wait for each other. If another process uses a
-// different order, as Redisson does, the group releases its locks after a
-// moment, and tries that order next time.
+// acquired one after the other. A failed attempt then acquires and releases some of
+// them: a fenced mutex uses up a token, and keyspace listeners receive events. All
+// calls use the same order, so two of them cannot wait for each other. If another
+// process uses a different order, as Redisson does, the group releases its locks after
+// a moment, and tries that order next time.
 //
-// The lease has one context, which ends as soon as any of the locks is lost. A lock that the
-// context of a call already holds is entered again. A lease time starts when the last lock
-// is granted.
+// The lease has one context, which ends as soon as any of the locks is lost. A lock
+// that the context of a call already holds is entered again. A lease time starts when
+// the last lock is granted.
 func MultiLocker(locks ...Locker) Locker {
 	var names, given []string
 	var all []Locker

@@ -23,29 +23,23 @@ import (
 //	redis-cluster://host1:6379,host2:6379
 //	unix:///run/redis/redis.sock?db=1           a Unix socket
 //
-// With rediss, rediss-sentinel and rediss-cluster, connections use TLS. The
-// schemes may begin with valkey instead of redis, and with valkeys instead of
-// rediss.
-//
-// The query of the URL may contain these parameters:
+// With rediss, rediss-sentinel and rediss-cluster, connections use TLS. The schemes may
+// begin with valkey instead of redis, and with valkeys instead of rediss. User,
+// password and query are percent-encoded. The query may contain these parameters:
 //
 //   - db, client_name, protocol (2 or 3);
 //   - timeout (of one request, 2s) and dial_timeout (2s);
 //   - for TLS: tls_ca, tls_cert, tls_key (files) and tls_server_name;
-//   - with several servers: scan_interval (1s), the interval for checking the
-//     roles of the servers;
-//   - with sentinels: sentinel_username, sentinel_password and sentinel_tls (on
-//     or off);
-//   - with a cluster: sharded (auto, on or off), whether to use sharded
-//     pub/sub.
+//   - with several servers: scan_interval (1s), the interval for checking the roles of
+//     the servers;
+//   - with sentinels: sentinel_username, sentinel_password and sentinel_tls (on or
+//     off);
+//   - with a cluster: sharded (auto, on or off), whether to use sharded pub/sub.
 //
-// User, password and query are percent-encoded. If options is nil, the defaults apply.
-// Open does not change it.
-//
-// Open fails with [ErrInvalid] if the URL or the options are invalid, with
-// [ErrRefused] if the server rejects the user, has no Lua engine or is a proxy
-// ([driver.ErrNoLua], [driver.SystemError]), and with [ErrUnavailable] if the server
-// does not answer or is a read-only replica, see [Options].AllowReplica.
+// Open does not change options. It fails with [ErrInvalid] if the URL or the options
+// are invalid, with [ErrRefused] if the server rejects the user, has no Lua engine or
+// is a proxy ([driver.ErrNoLua], [driver.SystemError]), and with [ErrUnavailable] if
+// the server does not answer or is a read-only replica, see [Options].AllowReplica.
 // [OpenConfig] reads the same settings from a file.
 func Open(ctx context.Context, url string, options *Options) (*Client, error) {
 	config, err := rueidis.ParseURL(url)
@@ -90,23 +84,22 @@ func connect(ctx context.Context, config rueidis.Config, o Options) (*Client, er
 	return c, nil
 }
 
-// OpenConfig connects to the servers that a file describes. The file is YAML or
-// JSON with Redisson's keys. It has one of the sections singleServerConfig,
+// OpenConfig connects to the servers that a file describes. The file is YAML or JSON
+// with Redisson's keys. It has one of the sections singleServerConfig,
 // masterSlaveServersConfig, replicatedServersConfig, sentinelServersConfig and
-// clusterServersConfig, and may have other settings such as
-// lockWatchdogTimeout. ${NAME} and ${NAME:-default} are replaced with
-// environment variables.
+// clusterServersConfig, and may have other settings such as lockWatchdogTimeout.
+// ${NAME} and ${NAME:-default} are replaced with environment variables.
 //
-// The section holdfast contains the settings that Redisson does not have.
-// Redisson refuses a file with this section. If Java and Go use the same file,
-// pass these settings as options instead. Redisson's keys that have no effect in Go are
-// logged. Unknown keys, keys that cannot be ignored safely, and a file of more than 1 MiB
-// are errors. The defaults are those of [Open] and [Options], not Redisson's. The
-// file docs/configuration.md lists all keys.
+// The section holdfast has the settings that Redisson lacks. Redisson refuses a file
+// with this section: if Java and Go use the same file, pass these settings as options
+// instead. Redisson's keys that have no effect in Go are logged. Unknown keys, keys
+// that cannot be ignored safely, and a file of more than 1 MiB are errors. The defaults
+// are those of [Open] and [Options], not Redisson's. The file docs/configuration.md
+// lists all keys.
 //
-// Options may add settings to the file, but must not contradict it. The errors
-// are those of Open. An error about the file contains the line and the key if
-// the key is known, but never a value.
+// Options may add settings to the file, but must not contradict it. The errors are
+// those of Open. An error about the file contains the line and the key if the key is
+// known, but never a value.
 func OpenConfig(ctx context.Context, file string, options *Options) (*Client, error) {
 	fail := func(err error) (*Client, error) { return nil, &Error{Op: "open", Err: err} }
 	o := options.value()

@@ -109,15 +109,14 @@ func (s *settings) request(wait time.Duration) engine.Request {
 	return engine.Request{Lease: s.lease, Renewal: s.renewal, Wait: wait, Pause: s.pause}
 }
 
-// LeaseTime sets a fixed lease time. The watchdog does not renew the lease:
-// when d has passed, the lock is free, even if it was not released. The context
-// of the lease ends a little earlier, by 5 % of d and at most 5 s. The client
-// verifies every [Options].RenewEvery that the server still has the lease.
+// LeaseTime sets a fixed lease time. The watchdog does not renew the lease: when d has
+// passed, the lock is free, even if it was not released. The context of the lease ends
+// earlier by 5 % of d, at least 50 ms and at most 5 s, but at most a quarter of d. The
+// client verifies every [Options].RenewEvery that the server still has the lease.
 //
-// If a lock is entered again, all leases on it have the same end: the latest
-// end that any of them requested. So a longer inner lease also extends the
-// outer lease, even after the inner lease was released. An inner lease without
-// LeaseTime extends the outer lease, too.
+// If a lock is entered again, all leases on it end together, at the latest end that any
+// of them requested, even if that one was released. An inner lease without LeaseTime
+// extends the outer lease, too.
 func LeaseTime(d time.Duration) LockOption {
 	return option(func(s *settings) {
 		if d < minLease || d > maxLease {
@@ -127,11 +126,10 @@ func LeaseTime(d time.Duration) LockOption {
 	})
 }
 
-// WatchdogTimeout sets the lease time of leases that the watchdog renews, for one
-// lock or one call. It overrides [Options].WatchdogTimeout. After a crash of the
-// process, the lock expires within d. So a leader with WatchdogTimeout(5*time.Second)
-// is replaced sooner, beside locks of 30 s in the same client. The leases are renewed
-// every third of d, or every [Options].RenewEvery if that is more often.
+// WatchdogTimeout overrides [Options].WatchdogTimeout for one lock or one call. So a
+// leader with WatchdogTimeout(5*time.Second) is replaced sooner after a crash, beside
+// locks of 30 s in the same client. The leases are renewed every third of d, or every
+// [Options].RenewEvery if that is more often.
 //
 // Of LeaseTime and WatchdogTimeout, the last one applies. If a lock is entered again,
 // the watchdog renews it for the longest time that was requested, see [LeaseTime].
@@ -144,16 +142,13 @@ func WatchdogTimeout(d time.Duration) LockOption {
 	})
 }
 
-// AtLeast makes the lock stay until d has passed since it was acquired, even if it is
-// released earlier, and even if the client is closed. A job that many hosts start at the
-// same time then runs once, although it ends quickly and their clocks differ. It
-// corresponds to lockAtLeastFor in ShedLock.
+// AtLeast makes the server keep the lock until d has passed since it was acquired: an
+// earlier release, also by [Client.Close], is like [Lease.ReleaseAfter] for the rest of
+// the time. A job that many hosts start at the same time then runs once, although it
+// ends quickly and their clocks differ. It corresponds to lockAtLeastFor in ShedLock.
 //
-// Release ends the lease and its context as always. The server then keeps the lock for
-// the rest of the time. No other owner gets it before, not even the same process. If the
-// process dies, or the lease is lost, the lock ends with the lease, which may be earlier.
-//
-// AtLeast does not apply to read locks and permits. See also [Lease.ReleaseAfter].
+// If the process dies, or the lease is lost, the lock ends with the lease, which may be
+// earlier. For read locks and permits, AtLeast is an [ErrInvalid].
 func AtLeast(d time.Duration) LockOption {
 	return option(func(s *settings) {
 		if d < minLease || d > maxLease {
@@ -163,13 +158,13 @@ func AtLeast(d time.Duration) LockOption {
 	})
 }
 
-// Wait bounds the time to wait for the lock, and not the work under the lock, as a deadline
-// of the context would. If d is less than a millisecond, the call tries once. If Wait is
-// passed to [Client.Mutex], TryLock waits too.
+// Wait bounds the time to wait for the lock, and not the work under the lock, as a
+// deadline of the context would. If d is less than a millisecond, the call tries once.
+// If Wait is passed to [Client.Mutex], TryLock waits too.
 //
-// A request that is in flight when d has passed gets one more second for its
-// answer, because without the answer the client does not know whether it holds
-// the lock. So a call returns at most one second after d.
+// A request in flight when d has passed gets one more second for its answer, without
+// which the client does not know whether it holds the lock. So a call returns at most
+// one second after d.
 func Wait(d time.Duration) WaitOption {
 	return option(func(s *settings) {
 		if d < 0 {
@@ -186,8 +181,8 @@ func NonReentrant() LockOption {
 }
 
 // OnAcquire calls fn with each acquired lease, before the call that acquired it
-// returns, or before the function of Do runs. If the option is given several
-// times, all functions are called.
+// returns, or before the function of Do runs. If it is given several times, all
+// functions are called.
 func OnAcquire(fn func(*Lease)) LockOption {
 	return option(func(s *settings) {
 		if fn == nil {
@@ -203,9 +198,8 @@ func OnAcquire(fn func(*Lease)) LockOption {
 	})
 }
 
-// OnRelease calls fn after a lease was released. The error is the error that
-// [Lease.Release] will return. It is nil if the release succeeded. If the
-// option is given several times, all functions are called.
+// OnRelease calls fn after a lease was released, with the error that [Lease.Release]
+// will return. If it is given several times, all functions are called.
 func OnRelease(fn func(*Lease, error)) LockOption {
 	return option(func(s *settings) {
 		if fn == nil {
@@ -221,9 +215,9 @@ func OnRelease(fn func(*Lease, error)) LockOption {
 	})
 }
 
-// Poll makes a call poll the lock, with the pauses of b, instead of subscribing
-// to a channel. This sends more commands, and finds a free lock later. Use it
-// where pub/sub is not allowed. It corresponds to getSpinLock in Redisson.
+// Poll makes a call poll the lock, with the pauses of b, instead of subscribing to a
+// channel. This sends more commands, and finds a free lock later. Use it where pub/sub
+// is not allowed. It corresponds to getSpinLock in Redisson.
 func Poll(b Backoff) WaitOption {
 	return option(func(s *settings) {
 		if err := b.check(); err != nil {
@@ -233,14 +227,11 @@ func Poll(b Backoff) WaitOption {
 	})
 }
 
-// A Backoff configures the pauses of [Poll]. The first pause is Initial. Each
-// further pause is Multiplier times the last one, plus a little jitter, up to
-// Max. Zero fields have Redisson's defaults: 1 ms, 2 and 128 ms. With a
-// Multiplier of 1 all pauses have the same length.
+// A Backoff configures the pauses of [Poll]. Zero fields have Redisson's defaults.
 type Backoff struct {
-	Initial    time.Duration // the first pause
-	Max        time.Duration // the longest pause
-	Multiplier int           // the factor between two pauses
+	Initial    time.Duration // the first pause; 1 ms by default
+	Max        time.Duration // the longest pause; 128 ms by default, or Initial if that is longer
+	Multiplier int           // the factor between two pauses, plus a little jitter; 2 by default; 1: all are equal
 }
 
 func (b Backoff) withDefaults() Backoff {

@@ -20,8 +20,8 @@ type parts struct {
 	longest time.Duration // the longest lease of the Redlock; zero: any
 }
 
-// Parts returns the leases on each of several locks, in their order. Use them for
-// names and tokens. It returns nil for a lease on one lock.
+// Parts returns the leases on each of several locks, in their order, for names and
+// tokens. It returns nil for a lease on one lock.
 func (l *Lease) Parts() []*Lease {
 	if l.parts == nil {
 		return nil

@@ -10,21 +10,25 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A RateLimiter limits how many permits all processes together get per interval.
-// It corresponds to RRateLimiter in Redisson and shares its permits with it.
-// Its methods have the names of those in golang.org/x/time/rate.
+// A RateLimiter limits how many permits all processes together get per interval. It
+// shares its permits with RRateLimiter in Redisson. Its methods have the names of those
+// in golang.org/x/time/rate.
 //
-// In any period as long as the interval, the limiter grants at most the permits
-// of the rate. The server's clock counts. The clocks of clients do not matter.
-// Permits are not spread over the interval: with ten permits per second, ten
-// may be granted in the same moment, and then none for a second. To spread
-// them, set a rate of one permit per tenth of a second.
+// In any period as long as the interval, by the server's clock alone, the limiter
+// grants at most the permits of the rate. Permits are not spread over the interval:
+// with ten permits per second, ten may be granted in the same moment, and then none for
+// a second. To spread them, set a rate of one permit per tenth of a second.
 //
 // A call that has to wait gets its time at once, after all earlier calls of all
 // processes. Then it waits until that time without asking again. A program that is
 // delayed after the grant may act in the next interval.
 //
-// A RateLimiter is only a name and is safe for concurrent use.
+// If the server has refused permits, the client refuses calls for as many or more
+// without a request, for at most 5 ms, or until the next permit is due, if that is
+// sooner. So a flood of refused calls does not load the server. Meanwhile, the client
+// sees its own changes of the rate and its own returned permits, but not those of other
+// clients. This applies to calls that do not wait: AllowN, TakeN, and WaitN and
+// ReserveN with Wait(0).
 type RateLimiter struct {
 	named
 	one *script.RateLimiter // a request for one permit
@@ -32,9 +36,9 @@ type RateLimiter struct {
 
 const limiterKind = "rate limiter"
 
-// RateLimiter returns the rate limiter with the given name, see [Client.Mutex]. The
-// limiter needs a rate: declare it with [WithRate], or see [RateLimiter.TrySetRate].
-// [Poll] has no effect.
+// RateLimiter returns the rate limiter with the given name, see [Client.Mutex]. It
+// needs a rate: declare it with [WithRate], or see [RateLimiter.TrySetRate]. [Poll] has
+// no effect.
 func (c *Client) RateLimiter(name string, opts ...RateOption) *RateLimiter {
 	l := &RateLimiter{named: newNamed(c, limiterKind, name, with(settings{}, opts))}
 	if l.set.err == nil {
@@ -57,11 +61,12 @@ type Rate struct {
 	Permits int
 	// Per is the interval, in whole milliseconds.
 	Per time.Duration
-	// PerClient applies the rate to each [Client] separately, which usually means
-	// to each process. By default, all clients share the permits.
+	// PerClient applies the rate to each [Client] separately, which usually means to
+	// each process. By default, all clients share the permits.
 	PerClient bool
-	// KeepAlive is the time after which an unused limiter and its rate are
-	// deleted, see [RateLimiter.SetRate]. Zero means never.
+	// KeepAlive is the time after which an unused limiter and its rate are deleted, but
+	// not earlier than Per plus one second after the last granted permit, because a
+	// granted permit counts for one interval. Zero means never.
 	KeepAlive time.Duration
 }
 
@@ -78,19 +83,14 @@ func (r Rate) check() error {
 	return nil
 }
 
-// TrySetRate sets the rate if there is none, and reports whether it did. An
-// existing rate is kept, even if it differs. Every process may call it at its
-// start.
+// TrySetRate sets the rate if there is none, and reports whether it did. Every process
+// may call it at its start.
 func (l *RateLimiter) TrySetRate(ctx context.Context, r Rate) (bool, error) {
 	return l.setRate(ctx, r, script.WhenNew)
 }
 
-// SetRate sets the rate and resets the count of granted permits. If the rate is
-// per client, it resets the count of this client only.
-//
-// With Rate.KeepAlive, the limiter is deleted when it was not used for that
-// time, but not earlier than Rate.Per plus one second after the last granted
-// permit, because a granted permit counts for one interval.
+// SetRate sets the rate and resets the count of granted permits. If the rate is per
+// client, it resets the count of this client only.
 func (l *RateLimiter) SetRate(ctx context.Context, r Rate) error {
 	_, err := l.setRate(ctx, r, script.Always)
 	return err
@@ -139,19 +139,12 @@ func (l *RateLimiter) inspect(ctx context.Context) (Rate, int, error) {
 	return Rate{Permits: r.Permits, Per: r.Interval, PerClient: r.PerClient, KeepAlive: r.Keep}, n, err
 }
 
-// Allow takes a permit if one is available now, and reports whether it did.
-//
-// If the server has refused a permit, the client refuses more calls without a request, for
-// at most 5 ms, or until the next permit is due, if that is sooner. So a flood of
-// refused calls does not load the server. In these 5 ms, the client does not see a rate
-// that another client has changed, nor permits that another client has returned. It sees
-// its own changes at once. The same applies to AllowN, Take, TakeN, and to WaitN and
-// ReserveN with Wait(0), for as many permits as were refused or more.
+// Allow is AllowN for one permit.
 func (l *RateLimiter) Allow(ctx context.Context) (bool, error) { return l.AllowN(ctx, 1) }
 
-// AllowN takes n permits if they are available now, and reports whether it did.
-// The error matches [ErrInvalid] if n is more than the rate allows in one
-// interval, and [ErrNotFound] if there is no rate.
+// AllowN takes n permits if they are available now, and reports whether it did. The
+// error matches [ErrInvalid] if n is more than the rate allows in one interval, and
+// [ErrNotFound] if there is no rate.
 func (l *RateLimiter) AllowN(ctx context.Context, n int) (bool, error) {
 	_, err := l.take(ctx, "take from", n, engine.Request{})
 	if errors.Is(err, ErrNotAcquired) && ctx.Err() == nil {
@@ -160,16 +153,15 @@ func (l *RateLimiter) AllowN(ctx context.Context, n int) (bool, error) {
 	return err == nil, err
 }
 
-// Take takes a permit if one is available now. Otherwise it takes none, and
-// returns after which time one can be available: what the header Retry-After of
-// an HTTP response says. The time is zero if the permit was taken. It may be 1 ms
-// longer than the interval, because the server counts whole milliseconds, and no
-// interval may contain more permits than the rate.
+// Take is TakeN for one permit.
 func (l *RateLimiter) Take(ctx context.Context) (retryAfter time.Duration, err error) {
 	return l.TakeN(ctx, 1)
 }
 
-// TakeN is [RateLimiter.Take] for n permits, with the errors of AllowN.
+// TakeN is like [RateLimiter.AllowN], but returns after which time the permits can be
+// available, as in the header Retry-After of an HTTP response, or zero if it took them.
+// The time may be 1 ms longer than the interval, because the server counts whole
+// milliseconds, and no interval may contain more permits than the rate.
 func (l *RateLimiter) TakeN(ctx context.Context, n int) (retryAfter time.Duration, err error) {
 	_, err = l.take(ctx, "take from", n, engine.Request{})
 	if errors.Is(err, ErrNotAcquired) && ctx.Err() == nil {
@@ -183,12 +175,10 @@ func (l *RateLimiter) Wait(ctx context.Context, opts ...WaitOption) error {
 	return l.WaitN(ctx, 1, opts...)
 }
 
-// WaitN waits until it may use n permits. If the permits are not available
-// before the deadline of ctx, or within the time of the option [Wait], WaitN
-// returns [ErrNotAcquired] at once; [Remaining] returns how long they would
-// take. If ctx is done during the wait, the permits are released. With Wait(0),
-// WaitN is like [RateLimiter.AllowN], but the error has the time after which to
-// try again.
+// WaitN waits until it may use n permits. If they are not available before the deadline
+// of ctx, or within the time of the option [Wait], WaitN returns [ErrNotAcquired] at
+// once; [Remaining] returns how long they would take. If ctx is done during the wait,
+// the permits are released. The other errors are those of [RateLimiter.AllowN].
 func (l *RateLimiter) WaitN(ctx context.Context, n int, opts ...WaitOption) error {
 	r, err := l.request("wait for", opts)
 	if err == nil {
@@ -202,9 +192,8 @@ func (l *RateLimiter) Reserve(ctx context.Context, opts ...WaitOption) (*Reserva
 	return l.ReserveN(ctx, 1, opts...)
 }
 
-// ReserveN takes n permits for later use. It does not wait: [Reservation.Delay]
-// returns how long to wait before they may be used. It returns [ErrNotAcquired]
-// in the same cases as [RateLimiter.WaitN].
+// ReserveN is like [RateLimiter.WaitN], but does not wait: [Reservation.Delay] returns
+// how long to wait before the permits may be used.
 func (l *RateLimiter) ReserveN(ctx context.Context, n int, opts ...WaitOption) (*Reservation, error) {
 	r, err := l.request("reserve from", opts)
 	if err != nil {
@@ -301,12 +290,11 @@ type Reservation struct {
 	at      time.Time
 }
 
-// Delay returns how long to wait before the permits may be used. It is zero if
-// they may be used now.
+// Delay returns how long to wait before the permits may be used, or zero.
 func (r *Reservation) Delay() time.Duration { return max(time.Until(r.at), 0) }
 
-// Cancel returns the permits if their time has not come yet. Later reservations
-// are not moved forward.
+// Cancel returns the permits if their time has not come yet. Later reservations are not
+// moved forward.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if r.limiter == nil {
 		return &Error{Op: "cancel a reservation", Err: invalid("this is a zero value: create it with RateLimiter.Reserve")}

@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Redlock is a group of independent Redis servers. It grants a lock when a
-// majority of the servers grants it. It implements the Redlock algorithm, which
-// Redisson calls RedissonRedLock.
+// A Redlock is a group of independent Redis servers. It grants a lock when a majority
+// of the servers grants it. It implements the Redlock algorithm, which Redisson calls
+// RedissonRedLock.
 //
 //	clients := []*holdfast.Client{a, b, c, d, e} // five servers, none a replica of another
 //	locks, err := holdfast.NewRedlock(clients, holdfast.RedlockOptions{})
@@ -22,23 +22,20 @@ import (
 //
 // # What it protects from
 //
-// The lock stays available, and a held lock is not lost, while fewer than half
-// of the servers are down, partitioned or slow. A restarted server may have
-// forgotten its votes. It does not vote until every lease that it may have
-// granted before has expired: 30 s by default. This also applies when all servers
-// start for the first time.
+// The lock stays available, and a held lock is not lost, while fewer than half of the
+// servers are down, partitioned or slow. A restarted server may have forgotten its
+// votes. It does not vote until every lease that it may have granted has expired, see
+// [RedlockOptions].LongestLease. This also applies when all servers start for the first
+// time.
 //
 // # What it does not protect from
 //
-// A lease is valid until its deadline by the clocks of the client and of most
-// servers. Clocks may run at slightly different speeds: each lease is shortened
-// by 1 %. A server whose clock jumps forward drops its votes early. If this
-// happens on enough servers, two owners may hold the lock. A server whose keys are
-// deleted may vote twice. Work that is already on its way does not stop when the
-// lease is lost, see [Lease.Valid].
-//
-// There is no fencing token, because the servers share no counter: [Lease.Token]
-// is zero.
+// A lease is valid until its deadline by the clocks of the client and of most servers.
+// Clocks may run at slightly different speeds: each lease is shortened by 1 %. If
+// enough servers drop their votes early because their clocks jump forward, two owners
+// may hold the lock. A server whose keys are deleted may vote twice. Work that is
+// already on its way does not stop when the lease is lost, see [Lease.Valid]. There is
+// no fencing token, because the servers share no counter.
 //
 // # When to prefer one server
 //
@@ -53,21 +50,20 @@ type Redlock struct {
 
 // RedlockOptions configure a [Redlock]. The zero value is a good choice.
 type RedlockOptions struct {
-	// Servers is the number of servers. The default is the number of clients. Set
-	// it if some servers could not be opened, so that there are fewer clients than
-	// servers: the majority is always counted over all servers. A server without a
-	// client has no vote in this process.
+	// Servers is the number of servers. The default is the number of clients. Set it if
+	// some servers could not be opened: the majority is always counted over all
+	// servers. A server without a client has no vote in this process.
 	Servers int
 
-	// NodeTimeout bounds the time for one server to answer. A server that does
-	// not answer in time has not voted. It is not asked again until it has
-	// answered. The default is 200 ms.
+	// NodeTimeout bounds the time for one server to answer. A server that does not
+	// answer in time has not voted, and is not asked again until it has answered. The
+	// default is 200 ms.
 	NodeTimeout time.Duration
 
-	// LongestLease is the longest lease time that any process uses on these
-	// servers. A restarted server does not vote for this long. All processes must
-	// use the same value. The default, and the minimum, is the longest
-	// WatchdogTimeout of the clients.
+	// LongestLease is the longest lease time that any process uses on these servers. A
+	// restarted server does not vote for this long. All processes must use the same
+	// value. The default, and the minimum, is the longest WatchdogTimeout of the
+	// clients, which is 30 s by default.
 	LongestLease time.Duration
 }
 
@@ -121,14 +117,14 @@ func newRedlock(clients []*Client, servers int, limit, longest time.Duration) (*
 
 // Mutex returns the lock with that name, see [Client.Mutex].
 //
-// Lock waits until a majority of the servers grants the lock, or until ctx is
-// done. It asks again when enough servers have published a release, when enough
-// leases of other owners have expired, and every [Options].PollInterval of its
-// clients. TryLock asks all servers once, at the same time. It returns after
-// RedlockOptions.NodeTimeout at the latest, or after [Wait].
+// Lock waits until a majority of the servers grants the lock, or until ctx is done. It
+// asks again when enough servers have published a release, when enough leases of other
+// owners have expired, and every [Options].PollInterval of its clients. TryLock asks
+// all servers once, at the same time, and returns after [RedlockOptions].NodeTimeout at
+// the latest, or after [Wait].
 //
-// The errors match [ErrNotAcquired] if other owners kept the lock, and
-// [ErrUnavailable] if too few servers answered.
+// The errors match [ErrNotAcquired] if other owners kept the lock, and [ErrUnavailable]
+// if too few servers answered.
 func (r *Redlock) Mutex(name string, opts ...LockOption) Locker {
 	if r == nil || r.quorum == nil {
 		return new(redlockMutex)

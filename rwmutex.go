@@ -12,23 +12,21 @@ import (
 
 var _ Locker = (*RWMutex)(nil)
 
-// An RWMutex is a lock that many readers or one writer can hold. It corresponds
-// to RReadWriteLock in Redisson and shares its locks with it.
+// An RWMutex is a lock that many readers or one writer can hold. It shares its locks
+// with RReadWriteLock in Redisson.
 //
-// A writer may also lock for reading: RLock with the context of a write lease
-// is granted at once. The read lease and its context stay valid when the write
-// lease is released, so that other readers can enter (a downgrade). If the
-// write lease is lost, the context of the read lease ends too. The opposite is
-// not possible: Lock with the context of a read lease returns [ErrUpgrade] at
-// once, because it would wait for itself.
+// A writer may also lock for reading: RLock with the context of a write lease is
+// granted at once. The read lease and its context stay valid when the write lease is
+// released, so that other readers can enter (a downgrade). If the write lease is lost,
+// the context of the read lease ends too. The opposite is not possible: Lock with the
+// context of a read lease returns [ErrUpgrade] at once.
 //
-// A writer waits while there are readers. While it waits, no further readers
-// are admitted for 25 of every 100 ms, so that readers of short sections cannot
-// keep it waiting indefinitely. To let it go before all later readers, use
-// [WriterFirst].
+// A writer waits while there are readers. While it waits, no further readers are
+// admitted for 25 of every 100 ms, so that readers of short sections cannot keep it
+// waiting indefinitely. To let it go before all later readers, use [WriterFirst].
 //
-// Readers of one client that come at nearly the same time share a hold at the
-// server, with one owner and one token, so that many of them cost few requests.
+// Readers of one client that come at nearly the same time share a hold at the server,
+// with one owner and one token, so that many of them cost few requests.
 // [Options].Handoffs turns this off.
 type RWMutex struct {
 	write writeLock
@@ -58,13 +56,12 @@ func (c *Client) RWMutex(name string, opts ...RWOption) *RWMutex {
 }
 
 // WriterFirst makes a waiting writer go before all readers that arrive later.
-// Only readers that use Holdfast respect it, Redisson's
-// readers do not. A reader that already holds the lock can enter it again. Use
-// the option in all processes: readers without it may keep a waiting writer
-// waiting for a quarter of [Options].HandoffTime.
+// Redisson's readers do not respect it. A reader that already holds the lock can enter
+// it again. Use the option in all processes: readers without it may keep a waiting
+// writer waiting for a quarter of [Options].HandoffTime.
 //
-// There is no minimum share for readers: writers that lock again and again
-// without a pause can keep readers waiting indefinitely.
+// There is no minimum share for readers: writers that lock again and again without a
+// pause can keep readers waiting indefinitely.
 func WriterFirst() RWOption {
 	return option(func(s *settings) { s.writerFirst = true })
 }
@@ -87,8 +84,8 @@ func (m *RWMutex) Do(ctx context.Context, fn func(context.Context) error, opts .
 	return do(ctx, m, fn, opts)
 }
 
-// RLock locks the mutex for reading, like [Mutex.Lock]. It waits while a writer holds the
-// mutex, unless ctx comes from the lease of that writer.
+// RLock locks the mutex for reading, like [Mutex.Lock]. It waits while a writer holds
+// the mutex, unless ctx comes from the lease of that writer.
 func (m *RWMutex) RLock(ctx context.Context, opts ...LockOption) (*Lease, error) {
 	return m.read.Lock(ctx, opts...)
 }
@@ -138,8 +135,8 @@ func (m *RWMutex) HoldCount(ctx context.Context) (int, error) {
 	return m.write.holds(ctx, s.Writer), err
 }
 
-// ForceUnlock frees the mutex from its writer, like [Mutex.ForceUnlock]. It
-// does not affect read leases, including those of the writer.
+// ForceUnlock frees the mutex from its writer, like [Mutex.ForceUnlock]. It does not
+// affect read leases, including those of the writer.
 func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 	w := &m.write
 	return w.force(ctx, w.wire, func(ctx context.Context) (bool, error) { return w.wire.Force(ctx, w.client.driver) })

@@ -11,15 +11,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Semaphore is a named number of permits that processes acquire and release.
-// It corresponds to RSemaphore in Redisson and shares its permits with it.
+// A Semaphore is a named number of permits that processes acquire and release. It
+// shares its permits with RSemaphore in Redisson.
 //
-// Use a [LeasedSemaphore] instead, unless Java peers use this one. A Semaphore
-// does not record the holders of its permits. The permits of a killed process
-// are lost until a process adds new ones, and a program can release more
-// permits than it has acquired.
-//
-// A Semaphore is only a name and is safe for concurrent use.
+// Use a [LeasedSemaphore] instead, unless Java peers use this one. A Semaphore does not
+// record the holders of its permits. The permits of a killed process are lost until a
+// process adds new ones, and a program can release more permits than it has acquired.
 type Semaphore struct {
 	named
 	one *script.Semaphore // a request for one permit
@@ -42,36 +39,33 @@ func (s *Semaphore) wire(n int) *script.Semaphore {
 	return s.one.For(n)
 }
 
-// TrySet sets the number of permits if the semaphore does not exist yet, and
-// reports whether it did. An existing semaphore keeps its number, even if it
-// differs: change it with [Semaphore.Add]. If ttl is not zero, the semaphore is
-// deleted after ttl.
+// TrySet sets the number of permits if the semaphore does not exist yet, and reports
+// whether it did. To change an existing number, use [Semaphore.Add]. If ttl is not
+// zero, the semaphore is deleted after ttl.
 func (s *Semaphore) TrySet(ctx context.Context, permits int, ttl time.Duration) (bool, error) {
 	return trySet(ctx, &s.named, permits, ttl)
 }
 
-// Acquire waits until it can acquire all of the given permits together, or until
-// ctx is done. Zero permits are always available. More permits than [WithPermits]
-// declares are an [ErrInvalid]. The other errors are those of [Mutex.Lock].
+// Acquire waits until it can acquire all of the given permits together, or until ctx is
+// done. Zero permits are always available. The errors are those of [Mutex.Lock].
 // Permits that are granted after ctx is done are released.
 //
-// If the semaphore does not exist, because no process has called TrySet or
-// because the server has lost its data, Acquire waits for it, as Redisson does.
-// It then logs a warning every ten seconds.
+// If the semaphore does not exist, Acquire waits for it, as Redisson does, and logs a
+// warning every ten seconds. See [WithPermits].
 //
-// The waiters of one client are served in the order of arrival, regardless of
-// how many permits they request; there is no order between clients. A call for one
-// permit waits behind a call for two, even while one permit is free. A program can
-// therefore deadlock if it releases permits only after a waiting call has returned. With
-// Redisson, a smaller request can overtake. To avoid a deadlock, release the permits
-// first, use another [Client], or use TryAcquire with [Wait].
+// The waiters of one client are served in the order of arrival, regardless of how many
+// permits they request; there is no order between clients. A call for one permit waits
+// behind a call for two, even while one permit is free, unlike with Redisson. So a
+// program can deadlock if it releases permits only after a waiting call has returned.
+// To avoid this, release the permits first, use another [Client], or use TryAcquire
+// with [Wait].
 func (s *Semaphore) Acquire(ctx context.Context, permits int, opts ...WaitOption) error {
 	return s.take(ctx, "acquire", permits, engine.Forever, opts)
 }
 
-// TryAcquire acquires the given number of permits if they are free and no call
-// of this client waits for permits. Otherwise it returns [ErrNotAcquired] at
-// once, or after [Wait].
+// TryAcquire acquires the given number of permits if they are free and no call of this
+// client waits for permits. Otherwise it returns [ErrNotAcquired] at once, or after
+// [Wait].
 func (s *Semaphore) TryAcquire(ctx context.Context, permits int, opts ...WaitOption) error {
 	return s.take(ctx, "try acquire", permits, 0, opts)
 }
@@ -100,19 +94,18 @@ func (s *Semaphore) take(ctx context.Context, op string, permits int, wait time.
 	return err
 }
 
-// Release releases the given number of permits. It ignores the end of ctx. If
-// the server does not answer within about two seconds, Release returns
-// [ErrUnavailable] and keeps trying in the background. The permits are released
-// once, even if the request has to be sent several times. Release creates the
-// semaphore if it does not exist, unless [WithPermits] declares its number: the next
-// call that takes permits then creates it.
+// Release releases the given number of permits. It ignores the end of ctx. If the
+// server does not answer within about two seconds, Release returns [ErrUnavailable] and
+// keeps trying in the background. The permits are released once, even if the request
+// has to be sent several times. Release creates the semaphore if it does not exist,
+// unless [WithPermits] declares its number.
 func (s *Semaphore) Release(ctx context.Context, permits int) error {
 	_, err := s.release(ctx, permits, s.set.permits > 0)
 	return err
 }
 
-// ReleaseIfExists is like Release, but does not create a semaphore. It reports
-// whether the semaphore exists.
+// ReleaseIfExists is like Release, but does not create a semaphore. It reports whether
+// the semaphore exists.
 func (s *Semaphore) ReleaseIfExists(ctx context.Context, permits int) (bool, error) {
 	return s.release(ctx, permits, true)
 }
@@ -140,9 +133,9 @@ func (s *Semaphore) release(ctx context.Context, permits int, existing bool) (bo
 	return reply > 0, err
 }
 
-// Add adds permits. A negative number removes permits, even if they are not
-// free. [Semaphore.Available] is then negative until they are released. Add
-// creates the semaphore if it does not exist.
+// Add adds permits. A negative number removes permits, even if they are not free:
+// [Semaphore.Available] is then negative until they are released. Add creates the
+// semaphore if it does not exist.
 func (s *Semaphore) Add(ctx context.Context, permits int) error {
 	return addPermits(ctx, &s.named, permits)
 }

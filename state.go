@@ -25,8 +25,8 @@ type State struct {
 	Token   int64    // of the last grant of a fenced mutex, to any owner; zero before the first
 }
 
-// State asks the server for the holder of the mutex, for the queue of a fair mutex, and for
-// the last token of a fenced mutex.
+// State asks the server for the holder of the mutex, the queue of a fair mutex, and the
+// last token of a fenced mutex.
 func (m *Mutex) State(ctx context.Context) (State, error) {
 	s, err := m.look(ctx)
 	if err == nil && s.Locked {
@@ -65,11 +65,11 @@ func (m *Mutex) HoldCount(ctx context.Context) (int, error) {
 	return s.Holds, err
 }
 
-// ForceUnlock frees the mutex, regardless of its holder, and reports whether it
-// was held. If a lease of this client holds the mutex, it is lost even if
-// ForceUnlock returns an error, and its context ends at once. Other holders
-// notice the loss at their next renewal. The queue of a fair mutex and the counter
-// of a fenced mutex are kept.
+// ForceUnlock frees the mutex, regardless of its holder, and reports whether it was
+// held. If a lease of this client holds the mutex, it is lost even if ForceUnlock
+// returns an error, and its context ends at once. Other holders notice the loss at
+// their next renewal. The queue of a fair mutex and the counter of a fenced mutex are
+// kept.
 func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 	return m.force(ctx, m.wire, func(ctx context.Context) (bool, error) { return m.wire.Force(ctx, m.client.driver, "") })
 }
