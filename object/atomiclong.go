@@ -8,29 +8,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// An AtomicLong is a named 64-bit integer that processes share. The name of the
-// type is Redisson's: an AtomicLong corresponds to RAtomicLong and shares its
-// values with it. Its methods have the names of those of [sync/atomic.Int64]. A
-// number that was never set is zero.
-//
-// All methods are exact over the whole range of int64. A change is made once,
-// even if it has to be sent several times: if an answer is lost, the request is
-// sent again, and the server returns the first answer. The server recognizes a
-// repeated request for ten minutes. [AtomicLong.Store] is an exception, see
-// there. If the error matches [holdfast.ErrUnavailable], it is not known whether the
-// change was made.
-//
-// If the key holds a value of another type, the methods return [holdfast.ErrRefused].
-//
-// An AtomicLong is only a name and is safe for concurrent use. Use
-// [NewAtomicLong] to create one.
+// An AtomicLong is a named 64-bit integer that processes share. It shares its values
+// with RAtomicLong in Redisson. Its methods have the names of those of
+// [sync/atomic.Int64], and are exact over the whole range. A number that was never set
+// is zero. If the key holds a value of another type, the methods return
+// [holdfast.ErrRefused].
 type AtomicLong struct {
 	named
 	wire *script.AtomicLong
 }
 
-// NewAtomicLong returns the number with the given name. The name is its key on
-// the server. It must follow the rules of [holdfast.Client.Mutex].
+// NewAtomicLong returns the number with the given name.
 func NewAtomicLong(client *holdfast.Client, name string) *AtomicLong {
 	o := newNamed(client, "atomic long", name)
 	return &AtomicLong{o, script.NewAtomicLong(o.inner().Key())}
@@ -46,9 +34,8 @@ func (a *AtomicLong) Load(ctx context.Context) (int64, error) {
 	return n, err
 }
 
-// Store sets the number and removes its TTL. If the answer is lost, Store sends
-// the request again, which may overwrite a value that another process has set
-// in between. If this matters, use [AtomicLong.Swap].
+// Store sets the number and removes its TTL. A repeated request may overwrite a later
+// value, see the package comment: if this matters, use [AtomicLong.Swap].
 func (a *AtomicLong) Store(ctx context.Context, v int64) error {
 	return a.inner().Ask(ctx, "store", true, func(ctx context.Context) error { return a.wire.Store(ctx, a.inner().Driver(), v) })
 }
@@ -65,8 +52,8 @@ func (a *AtomicLong) Swap(ctx context.Context, v int64) (old int64, err error) {
 	return a.change(ctx, "swap", func(request string) driver.Call { return a.wire.Swap(request, v) })
 }
 
-// CompareAndSwap sets the number to v and removes its TTL if the number equals
-// old. It reports whether it did. A number that was never set is zero.
+// CompareAndSwap sets the number to v and removes its TTL if the number equals old. It
+// reports whether it did.
 func (a *AtomicLong) CompareAndSwap(ctx context.Context, old, v int64) (swapped bool, err error) {
 	return a.inner().Decide(ctx, "compare and swap", func(request string) driver.Call { return a.wire.Compare(request, old, v) })
 }
@@ -89,6 +76,5 @@ func (a *AtomicLong) change(ctx context.Context, op string, call func(request st
 	return n, nil
 }
 
-// Object returns the number as an object, for example to delete it or to set
-// its TTL.
+// Object returns the number as an object, to delete it or to set its TTL.
 func (a *AtomicLong) Object() *Object { return a.asObject() }

@@ -11,39 +11,22 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Bucket is a named value that processes share. The name of the type is
-// Redisson's: a Bucket corresponds to RBucket and shares its values with it if
-// both use the same [Codec].
+// A Bucket is a named value that processes share. It shares its values with RBucket in
+// Redisson if both use the same [Codec].
 //
-// The parameter ttl of a method is how long the value lasts. Zero means that it
-// does not expire.
-//
-// Methods that report something about the old value make their change once,
-// even if they have to be sent several times: if an answer is lost, the request
-// is sent again, and the server returns the first answer. The server recognizes
-// a repeated request for ten minutes. [Bucket.Set], [Bucket.SetKeepTTL] and
-// [Bucket.GetAndExpire] are simply sent again, which may overwrite a value that
-// another process has set in between. If the error matches [holdfast.ErrUnavailable], it
-// is not known whether the change was made.
-//
-// If the codec cannot decode a value, the error matches [ErrCodec]. The error
-// does not contain the value.
-//
-// A Bucket is only a name and a codec, and is safe for concurrent use. Use
-// [NewBucket] to create one.
+// The parameter ttl of a method is how long the value lasts. Zero means that it does
+// not expire. If the codec cannot decode a value, the error matches [ErrCodec].
 type Bucket[T any] struct {
 	named
 	wire  *script.Bucket
 	codec Codec[T]
 }
 
-// NewBucket returns the bucket with the given name, for values of the type of
-// the codec. The name is its key on the server:
+// NewBucket returns the bucket with the given name, for values of the type of the
+// codec:
 //
 //	greeting := object.NewBucket(client, "greeting", object.StringCodec{})
 //	order := object.NewBucket(client, "order:42", object.JSONCodec[Order]{})
-//
-// The name must follow the rules of [holdfast.Client.Mutex].
 func NewBucket[T any](client *holdfast.Client, name string, codec Codec[T]) *Bucket[T] {
 	var wrong error
 	if codec == nil {
@@ -58,8 +41,7 @@ func (b *Bucket[T]) Get(ctx context.Context) (v T, ok bool, err error) {
 	return b.read(ctx, "get", func(ctx context.Context) (string, bool, error) { return b.wire.Get(ctx, b.inner().Driver()) })
 }
 
-// GetAndExpire returns the value and sets its TTL. If there is no value, ok is
-// false.
+// GetAndExpire is like Get, and sets the TTL of the value.
 func (b *Bucket[T]) GetAndExpire(ctx context.Context, ttl time.Duration) (v T, ok bool, err error) {
 	if err := access.CheckTTL(ttl); err != nil {
 		return v, false, b.inner().Fail("get and expire", err)
@@ -106,8 +88,8 @@ func (b *Bucket[T]) try(ctx context.Context, op string, v T, ttl time.Duration, 
 	return b.inner().Decide(ctx, op, func(request string) driver.Call { return b.wire.Try(request, value, ttl, existing) })
 }
 
-// Swap sets the value and returns the old value. If there was none, ok is
-// false. If the old value cannot be decoded, the new value is set nevertheless.
+// Swap sets the value and returns the old value. If there was none, ok is false. If the
+// old value cannot be decoded, the new value is set nevertheless.
 func (b *Bucket[T]) Swap(ctx context.Context, v T, ttl time.Duration) (old T, ok bool, err error) {
 	value, err := b.encode("swap", ttl, v)
 	if err != nil {
@@ -116,15 +98,13 @@ func (b *Bucket[T]) Swap(ctx context.Context, v T, ttl time.Duration) (old T, ok
 	return b.replace(ctx, "swap", func(request string) driver.Call { return b.wire.Swap(request, value, ttl) })
 }
 
-// GetAndDelete deletes the value and returns it. If there was none, ok is
-// false. If the value cannot be decoded, it is deleted nevertheless.
+// GetAndDelete is like Get, and deletes the value, even if it cannot be decoded.
 func (b *Bucket[T]) GetAndDelete(ctx context.Context) (v T, ok bool, err error) {
 	return b.replace(ctx, "get and delete", b.wire.Delete)
 }
 
-// CompareAndSwap sets the value to v if it equals old, and reports whether it
-// did. It compares the encoded values byte by byte. As with Redisson, the new
-// value has no TTL.
+// CompareAndSwap sets the value to v if it equals old, and reports whether it did. It
+// compares the encoded values byte by byte. As with Redisson, the new value has no TTL.
 func (b *Bucket[T]) CompareAndSwap(ctx context.Context, old, v T) (swapped bool, err error) {
 	was, err := b.encode("compare and swap", 0, old)
 	if err != nil {
@@ -137,8 +117,8 @@ func (b *Bucket[T]) CompareAndSwap(ctx context.Context, old, v T) (swapped bool,
 	return b.inner().Decide(ctx, "compare and swap", func(request string) driver.Call { return b.wire.CompareSet(request, was, value) })
 }
 
-// CompareAndDelete deletes the value if it equals old, and reports whether it
-// did. It compares the encoded values byte by byte.
+// CompareAndDelete deletes the value if it equals old, byte by byte as in
+// CompareAndSwap, and reports whether it did.
 func (b *Bucket[T]) CompareAndDelete(ctx context.Context, old T) (deleted bool, err error) {
 	was, err := b.encode("compare and delete", 0, old)
 	if err != nil {
@@ -147,8 +127,7 @@ func (b *Bucket[T]) CompareAndDelete(ctx context.Context, old T) (deleted bool, 
 	return b.inner().Decide(ctx, "compare and delete", func(request string) driver.Call { return b.wire.CompareDelete(request, was) })
 }
 
-// Size returns the size of the encoded value in bytes, or zero if there is
-// none.
+// Size returns the size of the encoded value in bytes, or zero if there is none.
 func (b *Bucket[T]) Size(ctx context.Context) (int, error) {
 	var n int
 	err := b.inner().Ask(ctx, "size", true, func(ctx context.Context) (err error) {
@@ -208,6 +187,5 @@ func (b *Bucket[T]) decode(op, value string, ok bool, err error) (T, bool, error
 	return v, true, nil
 }
 
-// Object returns the bucket as an object, for example to rename it or to set
-// its TTL.
+// Object returns the bucket as an object, to rename it or to set its TTL.
 func (b *Bucket[T]) Object() *Object { return b.asObject() }

@@ -11,14 +11,12 @@ import (
 // maxUpdatePause bounds the pause of [Bucket.Update] before it starts again.
 const maxUpdatePause = 100 * time.Millisecond
 
-// Update changes the value by a function, and returns the new value. It reads
-// the value, calls fn with it, and stores the result if no other process has
-// changed the value in between. Otherwise it starts again, until ctx is done. So
-// fn may be called several times, and must have no other effect.
+// Update calls fn with the value, stores the result if no other process has changed the
+// value in between, and returns the new value. Otherwise it starts again, until ctx is
+// done. So fn may be called several times, and must have no other effect.
 //
-// If there is no value, ok is false. If fn returns an error, Update stores
-// nothing and returns that error. As after [Bucket.CompareAndSwap], the new
-// value does not expire.
+// If there is no value, ok is false. If fn returns an error, Update stores nothing and
+// returns that error. The new value has no TTL.
 func (b *Bucket[T]) Update(ctx context.Context, fn func(old T, ok bool) (T, error)) (T, error) {
 	const op = "update"
 	var none T

@@ -17,17 +17,17 @@ type BucketValue[T any] struct {
 }
 
 // Watch returns an iterator over the values of the bucket. It yields the current value,
-// and then the new value after every change. Changes in quick succession may be reported
-// as one, and a value that is stored again is no change. The iteration ends when ctx is
-// done.
+// and then the new value after every change. Changes in quick succession may be
+// reported as one, and a value that is stored again is no change. The iteration ends
+// when ctx is done.
 //
 //	for config, err := range bucket.Watch(ctx) {
 //
 // The methods of Bucket tell those who watch, so a change arrives within a millisecond
-// or so. Other changes are found within [holdfast.Options].PollInterval: those that Java or
-// another program makes, those by [Bucket.Object], and the end of a TTL. The server
-// needs no setting. The user needs permission for the channel of the bucket, see
-// docs/operations.md; without it, all changes are found after PollInterval.
+// or so. Other changes are found within [holdfast.Options].PollInterval: those by Java
+// or another program, those by [Bucket.Object], and the end of a TTL. The server needs
+// no setting. If the user lacks permission for the channel of the bucket, see
+// docs/operations.md, all changes are found after PollInterval.
 //
 // An error that matches [holdfast.ErrUnavailable] or [ErrCodec] does not end the
 // iteration, all other errors do. The body of the loop may be slow. It always gets the

@@ -13,19 +13,19 @@ import (
 	"unicode/utf8"
 )
 
-// A Codec converts values to the bytes that are stored on the server, and back.
-// Java peers must use the same encoding. Redisson's default codec, Kryo, cannot
-// be read in Go.
+// A Codec converts values to the bytes that are stored on the server, and back. Java
+// peers must use the same encoding. Redisson's default codec, Kryo, cannot be read in
+// Go.
 //
-// A Codec must be safe for concurrent use. Equal values should have equal
-// bytes, because [Bucket.CompareAndSwap] compares bytes.
+// A Codec must be safe for concurrent use. Equal values should have equal bytes,
+// because [Bucket.CompareAndSwap] compares bytes.
 type Codec[T any] interface {
 	Encode(T) ([]byte, error)
 	Decode([]byte) (T, error)
 }
 
-// StringCodec stores a string as UTF-8, like Redisson's StringCodec. It returns
-// an error for a string that is not valid UTF-8.
+// StringCodec stores a string as UTF-8, like Redisson's StringCodec. It returns an
+// error for a string that is not valid UTF-8.
 type StringCodec struct{}
 
 // Encode implements [Codec].

@@ -13,10 +13,9 @@ import (
 )
 
 // Dump returns the current content of the object, without its TTL, for
-// [Object.Restore]. For an object with one key, the result is that of the Redis
-// command DUMP, which Redisson can restore. For an object with several keys,
-// the result has a format of Holdfast, with the kind of the object and a
-// checksum. The error matches [holdfast.ErrNotFound] if the object does not exist.
+// [Object.Restore]. For an object with one key, it is the result of the Redis command
+// DUMP, which Redisson can restore. For an object with several keys, it has a format of
+// Holdfast, with the kind of the object and a checksum.
 func (o *Object) Dump(ctx context.Context) ([]byte, error) {
 	if err := o.lockless("dump", useOther); err != nil {
 		return nil, err
@@ -32,10 +31,10 @@ func (o *Object) Dump(ctx context.Context) ([]byte, error) {
 	return dump, err
 }
 
-// Restore creates the object from a dump, in one atomic step. If any key of the
-// object exists, it returns [holdfast.ErrRefused]. The object expires after ttl. A ttl
-// of zero means that it does not expire. The error matches [ErrDump] if the
-// dump is of another kind of object, or of a server that is much newer.
+// Restore creates the object from a dump. It expires after ttl, or never if ttl is
+// zero. If any key of the object exists, Restore returns [holdfast.ErrRefused]. The
+// error matches [ErrDump] if the dump is of another kind of object, or of a server that
+// is much newer.
 func (o *Object) Restore(ctx context.Context, dump []byte, ttl time.Duration) error {
 	return o.restore(ctx, dump, ttl, false)
 }

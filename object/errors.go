@@ -9,10 +9,9 @@ import (
 // The errors of this package. Match them with [errors.Is]. All other errors are those of
 // package holdfast.
 var (
-	// ErrCodec means that a [Codec] could not encode a value, in which case
-	// nothing was sent, or could not decode the value on the server. The value
-	// may be of another type or from another codec. The text does not contain
-	// the value.
+	// ErrCodec means that a [Codec] could not encode a value, in which case nothing was
+	// sent, or could not decode the value on the server, which may be of another type
+	// or from another codec. The text does not contain the value.
 	ErrCodec = errors.New("codec")
 
 	// ErrDump means that the argument of [Object.Restore] is not a dump of this

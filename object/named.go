@@ -22,7 +22,7 @@ func (o *named) inner() access.Named {
 	return o.object
 }
 
-// Name returns the name, without NamePrefix of [holdfast.Options].
+// Name returns the name, without [holdfast.Options].NamePrefix.
 func (o *named) Name() string { return o.inner().Name() }
 
 // asObject returns the object with all of its keys on the server.

@@ -12,21 +12,22 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// An Object represents a named object of any kind as data on the server. It can
-// be inspected, deleted, renamed, copied and dumped, and its TTL can be set.
-// [Of] returns it, or the method Object of the types of this package. It
-// corresponds to RObject and RExpirable in Redisson.
+// An Object represents a named object of any kind as data on the server. [Of] returns
+// it, or the method Object of the types of this package. It corresponds to RObject and
+// RExpirable in Redisson.
 //
-// An object may have several keys on the server. Every method handles all of
-// them atomically. A key of another type does not belong to the object. It is
-// not changed, and the method returns [holdfast.ErrRefused].
+// An object may have several keys on the server. A method handles all of them
+// atomically, unless it frees a lock. A key of another type does not belong to the
+// object: it is not changed, and the method returns [holdfast.ErrRefused]. If the
+// object does not exist, Copy, Dump, IdleTime, MemoryUse, Rename, their variants, and
+// TTL return [holdfast.ErrNotFound].
 //
-// The keys of a lock belong to its holder. They can be inspected. Delete and
-// Unlink are the same as ForceUnlock. Methods that would invalidate the lease
-// of the holder, or change its length, return [holdfast.ErrUnsupported].
+// The keys of a lock or an election belong to its holder. Delete, Unlink and Retire
+// free it. Exists, TTL and Listen inspect it, and, except for a [holdfast.RWMutex], so
+// do IdleTime, MemoryUse and Touch. All other methods return [holdfast.ErrUnsupported].
 //
-// In a cluster, a new name must be in the same slot as the old name: use the
-// same hash tag in both, as in "{orders}:a" and "{orders}:b".
+// In a cluster, a new name must be in the same slot as the old name: use the same hash
+// tag in both, as in "{orders}:a" and "{orders}:b".
 type Object struct {
 	named
 	wire *script.Object                      // nil: every call fails
@@ -40,14 +41,13 @@ type Kind interface {
 		*holdfast.Semaphore | *holdfast.LeasedSemaphore | *holdfast.Latch | *holdfast.RateLimiter | *holdfast.Election
 }
 
-// Of returns a lock or another synchronizer as an object, for example to inspect it, to
-// delete it, or to listen to it.
+// Of returns a lock or another synchronizer as an object.
 //
-// Deleting a [holdfast.Election] deposes the leader. A [holdfast.Latch] is open when it is
-// deleted or has expired. If a [holdfast.LeasedSemaphore] is deleted or renamed, or if it
-// expires, the holders lose their permits. They notice it at their next renewal. The object
-// of a [holdfast.RateLimiter] has the data that all clients share and the data of this
-// client.
+// Deleting a [holdfast.Election] deposes the leader. A [holdfast.Latch] is open when it
+// is deleted or has expired. If a [holdfast.LeasedSemaphore] is deleted or renamed, or
+// if it expires, the holders lose their permits, and notice it at their next renewal.
+// The object of a [holdfast.RateLimiter] has the data that all clients share and the
+// data of this client.
 func Of[K Kind](x K) *Object { return newObject(access.Of(x)) }
 
 func newObject(m access.Managed) *Object { return &Object{named{m.Named}, m.Wire, m.Free, m.Deep} }
@@ -63,28 +63,27 @@ func (o *Object) Exists(ctx context.Context) (bool, error) {
 }
 
 // Delete deletes the object, and reports whether it existed. Waiters of a
-// [holdfast.Latch] are notified. For a lock, Delete is ForceUnlock. For a
-// [holdfast.RWMutex], it frees the lock from the writer and all readers. Data that is
-// kept between leases is not deleted: the queue of a fair mutex, the counter of a
-// fenced mutex or a [holdfast.Election]. To delete this too, use [Object.Retire].
+// [holdfast.Latch] are notified. For a lock, Delete is ForceUnlock. It frees a
+// [holdfast.RWMutex] from the writer, then from all readers. It keeps the queue of a
+// fair mutex, and the counter of a fenced mutex or a [holdfast.Election]: to delete
+// these too, use [Object.Retire].
 func (o *Object) Delete(ctx context.Context) (bool, error) { return o.delete(ctx, "delete", false) }
 
-// Retire deletes the object and all data that the server keeps for its name. It
+// Retire deletes the object and all data that the server keeps for its name, and
 // reports whether there was any. Use it for a name that will not be used again.
 //
 // For a fenced mutex and a [holdfast.Election] this includes the counter of fencing
-// tokens. If the name is used again, tokens and terms begin at 1. A guard that
-// has seen a higher token of the old counter then refuses every new holder. A
-// guard that has seen none accepts an old holder that is still running. So
-// retire such a name only when no process uses it any more, and delete the
-// memory of its guards (package fence) before the name is used again.
+// tokens. If the name is used again, tokens and terms begin at 1: a guard that has seen
+// a higher token of the old counter refuses every new holder, and a guard that has seen
+// none accepts an old holder that is still running. So retire such a name only when no
+// process uses it any more, and delete the memory of its guards (package fence) before
+// the name is used again.
 //
-// For a fair mutex it includes the queue. Processes that still wait enter the
-// queue again, in another order. For every other kind, Retire is Delete.
+// For a fair mutex it includes the queue. Processes that still wait enter the queue
+// again, in another order. For every other kind, Retire is Unlink.
 //
-// Retire first frees the lock from its holder. If another owner acquires it
-// before the rest is deleted, Retire keeps the data and returns
-// [holdfast.ErrNotAcquired].
+// Retire first frees the lock from its holder. If another owner acquires it before the
+// rest is deleted, Retire keeps the data and returns [holdfast.ErrNotAcquired].
 func (o *Object) Retire(ctx context.Context) (bool, error) {
 	freed, err := o.delete(ctx, "retire", true)
 	if err != nil || o.free == nil || !o.wire.Keeps() {
@@ -115,8 +114,8 @@ func (o *Object) delete(ctx context.Context, op string, later bool) (bool, error
 	return o.inner().Decide(ctx, op, func(request string) driver.Call { return o.wire.Delete(request, later) })
 }
 
-// Touch updates the time of the last access, which matters if the server evicts
-// the least recently used keys. It reports whether the object exists.
+// Touch updates the time of the last access, which matters if the server evicts the
+// least recently used keys. It reports whether the object exists.
 func (o *Object) Touch(ctx context.Context) (bool, error) {
 	if err := o.shallow("touch"); err != nil {
 		return false, err
@@ -129,8 +128,7 @@ func (o *Object) Touch(ctx context.Context) (bool, error) {
 	return yes, err
 }
 
-// MemoryUse returns the size of the object in the memory of the server, in
-// bytes. The error matches [holdfast.ErrNotFound] if the object does not exist.
+// MemoryUse returns the size of the object in the memory of the server, in bytes.
 func (o *Object) MemoryUse(ctx context.Context) (int64, error) {
 	var n int64
 	err := o.measure(ctx, "measure", &n, func(ctx context.Context) (int64, error) { return o.wire.Memory(ctx, o.inner().Driver()) })
@@ -138,9 +136,8 @@ func (o *Object) MemoryUse(ctx context.Context) (int64, error) {
 }
 
 // IdleTime returns the time since the last access, in whole seconds. The error matches
-// [holdfast.ErrNotFound] if the object does not exist, and [holdfast.ErrRefused] if the
-// server evicts the least frequently used keys, because it then does not record the
-// time.
+// [holdfast.ErrRefused] if the server evicts the least frequently used keys, because it
+// then does not record the time.
 func (o *Object) IdleTime(ctx context.Context) (time.Duration, error) {
 	var n int64
 	err := o.measure(ctx, "inspect", &n, func(ctx context.Context) (int64, error) {
@@ -173,9 +170,8 @@ func (o *Object) shallow(op string) error {
 	return nil
 }
 
-// TTL returns the remaining time of the object. It is negative if the object
-// does not expire. The error matches [holdfast.ErrNotFound] if the object does not
-// exist.
+// TTL returns the remaining time of the object. It is negative if the object does not
+// expire.
 func (o *Object) TTL(ctx context.Context) (time.Duration, error) {
 	var ttl time.Duration
 	err := o.inner().Ask(ctx, "inspect", true, func(ctx context.Context) (err error) {
@@ -202,8 +198,8 @@ const (
 
 const useExtend = "use Lease.Extend to change how long it is held"
 
-// Expire sets the TTL of the object if all conditions are true. It reports
-// whether it did. The result is false if the object does not exist.
+// Expire sets the TTL of the object if it exists and all conditions are true. It
+// reports whether it did.
 func (o *Object) Expire(ctx context.Context, d time.Duration, conditions ...ExpireCondition) (bool, error) {
 	if d == 0 {
 		return false, o.inner().Fail("expire", invalid("the TTL is 0: use Delete to delete the object now, or Persist to remove its TTL"))
@@ -216,8 +212,8 @@ func (o *Object) Expire(ctx context.Context, d time.Duration, conditions ...Expi
 	})
 }
 
-// ExpireAt is like Expire, with a point in time of the server's clock. If t is
-// in the past, the object is deleted at once.
+// ExpireAt is like Expire, with a point in time of the server's clock. If t is in the
+// past, the object is deleted at once.
 func (o *Object) ExpireAt(ctx context.Context, t time.Time, conditions ...ExpireCondition) (bool, error) {
 	if t.Before(time.Unix(1, 0)) || time.Until(t) > access.MaxTime {
 		return false, o.inner().Fail("expire", invalid("the time is %v: choose a time after 1970 and at most %v from now", t, access.MaxTime))
@@ -260,28 +256,25 @@ func (o *Object) lockless(op, instead string) error {
 	return nil
 }
 
-// Rename renames the object. It replaces an object of the same kind with the
-// new name. The error matches [holdfast.ErrNotFound] if the object does not exist.
+// Rename renames the object. It replaces an object of the same kind with the new name.
 func (o *Object) Rename(ctx context.Context, name string) error {
 	_, err := o.transfer(ctx, "rename", name, func(request, name string) driver.Call { return o.wire.Rename(request, name, true) })
 	return err
 }
 
-// RenameIfAbsent is like Rename, but does nothing if any key of an object with
-// the new name exists. It reports whether it renamed the object.
+// RenameIfAbsent is like Rename, but does nothing if any key of an object with the new
+// name exists. It reports whether it renamed the object.
 func (o *Object) RenameIfAbsent(ctx context.Context, name string) (bool, error) {
 	return o.transfer(ctx, "rename", name, func(request, name string) driver.Call { return o.wire.Rename(request, name, false) })
 }
 
-// Copy copies the object and its TTL. It does nothing if any key of an object
-// with the new name exists. It reports whether it copied the object. Copy needs
-// Redis 6.2 or later, or Valkey.
+// Copy copies the object and its TTL, unless any key of an object with the new name
+// exists. It reports whether it did. Copy needs Redis 6.2 or later, or Valkey.
 func (o *Object) Copy(ctx context.Context, name string) (bool, error) {
 	return o.transfer(ctx, "copy", name, func(request, name string) driver.Call { return o.wire.Copy(request, name, false) })
 }
 
-// CopyReplace is like Copy, but replaces an object of the same kind with the
-// new name.
+// CopyReplace is like Copy, but replaces an object of the same kind with the new name.
 func (o *Object) CopyReplace(ctx context.Context, name string) error {
 	_, err := o.transfer(ctx, "copy", name, func(request, name string) driver.Call { return o.wire.Copy(request, name, true) })
 	return err
@@ -321,10 +314,9 @@ func (o *Object) transfer(ctx context.Context, op, name string, call func(reques
 	return done, nil
 }
 
-// Move moves the object to another database of the server, unless any key of an
-// object with the same name exists there. It reports whether it did. The result
-// is false if the object does not exist. After the move, this client does not
-// see the object, because a client uses one database.
+// Move moves the object to another database of the server if it exists, unless any key
+// of an object with the same name exists there. It reports whether it did. After the
+// move, this client does not see the object, because a client uses one database.
 func (o *Object) Move(ctx context.Context, database int) (bool, error) {
 	if err := o.lockless("move", useOther); err != nil {
 		return false, err

@@ -9,43 +9,37 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A TimeID generates numbers that consist of a time and a sequence number, for
-// example for orders and invoices. The numbers are unique and strictly
-// increasing: if a call begins after another call has returned, in any process,
-// it gets a higher number.
+// A TimeID generates numbers that consist of a time and a sequence number, for example
+// for orders and invoices. The numbers are unique and strictly increasing: a call that
+// begins after another call has returned, in any process, gets a higher number.
 //
-// The upper 31 of the 63 bits are the seconds since 2022-01-01 00:00 UTC, by
-// the server's clock. They last until 2090. The lower 32 bits are a counter
-// that starts again each UTC day. [ParseTimeID] splits an id into both parts.
-// An id has more bits than a JavaScript number can hold, so send it to
-// JavaScript as a string.
+// The upper 31 of the 63 bits are the seconds since 2022-01-01 00:00 UTC, by the
+// server's clock. They last until 2090. The lower 32 bits are a counter that starts
+// again each UTC day. [ParseTimeID] splits an id into both parts. An id has more bits
+// than a JavaScript number can hold, so send it to JavaScript as a string.
 //
-// Each call sends one request to the server. If you need many ids, and the
-// order between processes does not matter, use an [IDGenerator]. It is about a
-// thousand times faster.
+// Each call sends one request to the server. If you need many ids, and the order
+// between processes does not matter, an [IDGenerator] is about a thousand times faster.
 //
 // # Clocks and restarts
 //
-// If the server's clock is set back, the time of the ids stays the same until
-// the clock has caught up, and the counter continues. Until then, the time of an
-// id is ahead of the clock. The first ids of a new counter are ahead by up to
-// one second.
+// If the server's clock is set back, the time of the ids stays the same until the clock
+// has caught up, and the counter continues. The first ids of a new counter are ahead of
+// the clock by up to one second.
 //
-// If the server has no counter, because the name is new or because the server
-// has lost its data, a new counter begins in the next second, at the current
-// nanosecond instead of 1. So a server without its old data repeats no ids,
-// even within the same second, provided that its clock was not set back and
-// that it generated at most 1000 ids per microsecond. A server cannot exceed
-// this rate.
+// If the server has no counter, because the name is new or because the server has lost
+// its data, a new counter begins in the next second, at the current nanosecond instead
+// of 1. So a server without its old data repeats no ids, even within the same second,
+// if its clock was not set back and it generated at most 1000 ids per microsecond. A
+// server cannot exceed this rate.
 //
-// A server may also restart with old data, because it saves in intervals, or a
-// replica without the latest ids may be promoted. No ids are repeated if the
-// restart or the promotion takes more than two seconds and the clocks agree.
-// With appendfsync always, this limit does not apply to a restart.
+// A server may also restart with old data, because it saves in intervals, or a replica
+// without the latest ids may be promoted. No ids are repeated if that takes more than
+// two seconds and the clocks agree. With appendfsync always, this limit does not apply
+// to a restart.
 //
-// A TimeID never repeats its own ids and never returns a lower one, because
-// each request contains the last id. Create one and keep it. It is safe for
-// concurrent use. Use [NewTimeID] to create one.
+// A TimeID never repeats its own ids and never returns a lower one, because each
+// request contains the last id. Create one and keep it.
 type TimeID struct {
 	named
 	wire *script.TimeID
@@ -74,8 +68,7 @@ type TimeID struct {
 // days after the last id. If the clock was ahead at the last use, so is the
 // expiry of the key.
 
-// NewTimeID returns the generator with the given name. The name is its key on
-// the server. It must follow the rules of [holdfast.Client.Mutex].
+// NewTimeID returns the generator with the given name.
 func NewTimeID(client *holdfast.Client, name string) *TimeID {
 	o := newNamed(client, "time id", name)
 	return &TimeID{named: o, wire: script.NewTimeID(o.inner().Key())}
@@ -90,8 +83,8 @@ const maxTimeIDs = 1000
 // ids of a day are used.
 func (t *TimeID) Next(ctx context.Context) (int64, error) { return t.draw(ctx, 1) }
 
-// NextN returns the next n ids with one request. The number n must be between 1
-// and 1000. The ids have the same time and consecutive sequence numbers.
+// NextN returns the next n ids, between 1 and 1000, with one request. They have the
+// same time and consecutive sequence numbers.
 func (t *TimeID) NextN(ctx context.Context, n int) ([]int64, error) {
 	if n < 1 || n > maxTimeIDs {
 		return nil, t.inner().Fail("take an id from", invalid("the number of ids is %d: choose between 1 and %d", n, maxTimeIDs))
@@ -129,8 +122,8 @@ func (t *TimeID) note(id int64) {
 	}
 }
 
-// ParseTimeID returns the parts of an id of a [TimeID]: the time in UTC, to the
-// second, and the sequence number.
+// ParseTimeID returns the time of an id of a [TimeID], in UTC, to the second, and its
+// sequence number.
 func ParseTimeID(id int64) (at time.Time, sequence int64) {
 	return time.Unix(script.TimeIDEpoch+id>>32, 0).UTC(), id & (1<<32 - 1)
 }
