@@ -61,7 +61,7 @@ wants: lists of locks with kind and name, and for holds also owner and wanted
 (the call before waits for it).`,
 		Example: `  holdfast ls
   holdfast ls 'orders:*'
-  holdfast ls --json | jq -r '.locks[] | select(.kind == "read/write mutex") | .name'`,
+  holdfast ls --json | jq -r '.locks[] | select(.kind == "election") | .name'`,
 		Args:              q.arguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: interruptible(func(ctx context.Context, _ []string) error {
