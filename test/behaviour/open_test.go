@@ -258,7 +258,7 @@ func TestUnverifiedTLSIsSaid(t *testing.T) {
 // A program can use the same Options for several clients, whatever the file says.
 func TestOptionsAreNotChanged(t *testing.T) {
 	t.Parallel()
-	s := redistest.Shared(t)
+	s := redistest.Start(t)
 	file := filepath.Join(t.TempDir(), "settings.yaml")
 	if err := os.WriteFile(file, []byte("singleServerConfig:\n  address: "+s.URL()+"\nlockWatchdogTimeout: 20000\n"), 0o600); err != nil {
 		t.Fatal(err)
