@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,14 @@ func (s *Server) Monitor(tb testing.TB, see func(command string)) (stop func()) 
 	tb.Cleanup(stop)
 	for _, node := range s.nodes() {
 		a := &admin{addr: node.admin.addr, login: node.admin.login, tls: node.admin.tls}
+		info, err := a.do("INFO", "server")
+		if err != nil {
+			tb.Fatalf("redistest: INFO: %v", err)
+		}
+		form := unquoted.Replace
+		if text, _ := info.(string); strings.Contains(text, "holdfast_memory:1") {
+			form = memoryForm
+		}
 		if _, err := a.do("MONITOR"); err != nil {
 			tb.Fatalf("redistest: MONITOR: %v", err)
 		}
@@ -48,7 +57,7 @@ func (s *Server) Monitor(tb testing.TB, see func(command string)) (stop func()) 
 					done <- fmt.Errorf("no command in %q", line)
 					return
 				}
-				if command = unquoted.Replace(command); command == end {
+				if command = form(command); command == end {
 					done <- nil
 					return
 				}
@@ -72,6 +81,22 @@ func (s *Server) Monitor(tb testing.TB, see func(command string)) (stop func()) 
 // unquoted removes the quotes around the words of a command, and everything that
 // is escaped differently by some servers.
 var unquoted = strings.NewReplacer(`"`, "", `\`, "")
+
+// memoryForm returns a command that the server in memory prints, which quotes words as Go
+// does, in the form of [Printed].
+func memoryForm(command string) string {
+	var words []string
+	for command != "" {
+		word, err := strconv.QuotedPrefix(command)
+		if err != nil {
+			return unquoted.Replace(command)
+		}
+		command = strings.TrimPrefix(command[len(word):], " ")
+		plain, _ := strconv.Unquote(word) // QuotedPrefix has found it valid
+		words = append(words, plain)
+	}
+	return Printed(words...)
+}
 
 // Printed returns a command in the form that [Server.Monitor] reports. It is what
 // MONITOR prints, without quotes and backslashes: Valkey 8.1.0 and 8.1.1 do not

@@ -191,7 +191,7 @@ func TestLatchTellsLast(t *testing.T) {
 			t.Errorf("%s: %v", tt.title, err)
 		}
 		stop()
-		told := slices.IndexFunc(commands, func(c string) bool { return strings.HasPrefix(c, "PUBLISH ") })
+		told := slices.IndexFunc(commands, func(c string) bool { return strings.HasPrefix(strings.ToUpper(c), "PUBLISH ") })
 		if told < 0 || told != len(commands)-1 {
 			t.Errorf("%s: the message is command %d of %q", tt.title, told, commands)
 		}
