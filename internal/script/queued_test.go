@@ -89,9 +89,9 @@ var queuedRows = []row{
 	},
 	{
 		title: "queue/full, and it is in the queue",
-		given: append([]string{"ZADD line 1 b:1 2 c:1 3 a:1"}, taken...),
-		do:    acquire(queued, bounded(2)), reply: "[held 60s 3 3]",
-		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+past b:1+past c:1+past, TTL 300s"},
+		given: append([]string{"ZADD line 1 b:1 2 c:1 3 d:1 4 a:1"}, taken...),
+		do:    acquire(queued, bounded(2)), reply: "[held 60s 4 4]",
+		state: []string{"N hash b:1=1, TTL 60s", "line zset a:1+past b:1+past c:1+past d:1+past, TTL 300s"},
 	},
 	{
 		title: "queue/full, but the lock is free",
