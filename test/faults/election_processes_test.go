@@ -61,7 +61,7 @@ func govern(ctx context.Context, l *holdfast.Lease, resign <-chan struct{}) {
 	say("elected", redistest.Now())
 	var said, last int64
 	for {
-		now := redistest.Now() // before the question, lest a stop between the two count
+		now := redistest.Now() // before the question: a stop between the two must not count
 		if !l.Valid() {
 			break
 		}

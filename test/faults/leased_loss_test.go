@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -288,8 +289,7 @@ func leasedRound(ctx context.Context, sem *holdfast.LeasedSemaphore, rec *redist
 
 func init() { workers["leased holder"] = leasedHolder }
 
-// leasedHolder holds permits and says, again and again, whether it may rely on
-// them.
+// leasedHolder holds permits and says whether it may rely on them.
 func leasedHolder() {
 	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), &locktest.Steady)
 	if err != nil {
@@ -307,18 +307,7 @@ func leasedHolder() {
 	if err != nil {
 		panic(err)
 	}
-	ctx := l.Context()
-	for {
-		now := redistest.Now() // before the question, lest a stop between the two count
-		valid := l.Valid()
-		fmt.Println(now, valid)
-		if !valid {
-			<-ctx.Done() // must come on its own
-			fmt.Println(redistest.Now(), "cause:", context.Cause(ctx))
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+	saySure(l)
 }
 
 // A process that was stopped for longer than its lease must see, at its first
@@ -352,21 +341,7 @@ func permitsStoppedProcess(t *testing.T, s *redistest.Server, c *holdfast.Client
 	l := locktest.Obtain(t, sem, 1) // when the lease has run out
 	in := redistest.Now()
 	w.Resume()
-	sawEnd := false
-	for line := range w.Lines() {
-		f := strings.Fields(line)
-		at, err := strconv.ParseInt(f[0], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f[1] == "true" && at > in {
-			t.Errorf("holder was sure of its permits %v after another had one", time.Duration(at-in))
-		}
-		sawEnd = sawEnd || f[1] == "cause:" && strings.Contains(line, "lost")
-	}
-	if !sawEnd {
-		t.Error("the context of the stopped holder did not end with a loss")
-	}
+	wantSureUntil(t, w, in, math.MaxInt64) // permits have no order
 	locktest.Release(t, l)
 	locktest.WantPermits(t, sem, permits, 0)
 }

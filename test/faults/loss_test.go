@@ -266,8 +266,7 @@ func TestLossOfNestedLeases(t *testing.T) {
 
 func init() { workers["hold"] = holdWorker }
 
-// holdWorker holds a lock and says, again and again, whether it may rely on
-// it: a line with the time and, as the last word, yes or no.
+// holdWorker holds a lock and says whether it may rely on it.
 func holdWorker() {
 	c, err := holdfast.Open(context.Background(), os.Getenv("TEST_URL"), &locktest.Steady)
 	if err != nil {
@@ -277,9 +276,15 @@ func holdWorker() {
 	if err != nil {
 		panic(err)
 	}
+	saySure(l)
+}
+
+// saySure says, again and again, whether a lease is valid, and at last why its context has
+// ended: the time, the token, and the answer.
+func saySure(l *holdfast.Lease) {
 	ctx := l.Context()
 	for {
-		now := redistest.Now() // before the question, lest a stop between the two count
+		now := redistest.Now() // before the question: a stop between the two must not count
 		valid := l.Valid()
 		fmt.Println(now, l.Token(), valid)
 		if !valid {
@@ -307,25 +312,33 @@ func TestStoppedProcess(t *testing.T) {
 		l := locktest.Lock(t, t.Context(), c.Mutex(n)) // when the lease has run out
 		in := redistest.Now()
 		w.Resume()
-		sawEnd := false
-		for line := range w.Lines() {
-			f := strings.Fields(line)
-			at, err := strconv.ParseInt(f[0], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if f[2] == "true" && at > in {
-				t.Errorf("holder was sure of its lock %v after another had it", time.Duration(at-in))
-			}
-			if token, _ := strconv.ParseInt(f[1], 10, 64); token >= l.Token() {
-				t.Errorf("the new token %d is not above the old one, %d", l.Token(), token)
-			}
-			sawEnd = sawEnd || f[2] == "cause:" && strings.Contains(line, "lost")
-		}
-		if !sawEnd {
-			t.Error("the context of the stopped holder did not end with a loss")
-		}
+		wantSureUntil(t, w, in, l.Token())
 		locktest.Release(t, l)
+	}
+}
+
+// wantSureUntil reads what the holder of a lease says that was stopped. It is wrong if it is
+// sure of its lease after another owner has had it, if its token is not below that of the
+// other owner, or if it does not lose its lease.
+func wantSureUntil(t *testing.T, w *redistest.Process, another, token int64) {
+	t.Helper()
+	lost := false
+	for line := range w.Lines() {
+		f := strings.Fields(line)
+		at, err := strconv.ParseInt(f[0], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f[2] == "true" && at > another {
+			t.Errorf("the holder was sure of its lease %v after another had one", time.Duration(at-another))
+		}
+		if old, _ := strconv.ParseInt(f[1], 10, 64); old >= token {
+			t.Errorf("the new token %d is not above the old one, %d", token, old)
+		}
+		lost = lost || f[2] == "cause:" && strings.Contains(line, "lost")
+	}
+	if !lost {
+		t.Error("the context of the stopped holder did not end with a loss")
 	}
 }
 
@@ -335,7 +348,7 @@ func TestStoppedProcess(t *testing.T) {
 func TestLossHasCause(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	for what, link := range map[string]struct{ sever, mend func(*redistest.Proxy) }{
+	for what, link := range map[string]struct{ sever, restore func(*redistest.Proxy) }{
 		"refused": {func(p *redistest.Proxy) { p.Refuse(true); p.Cut() }, func(p *redistest.Proxy) { p.Refuse(false) }},
 		"silent":  {(*redistest.Proxy).Freeze, (*redistest.Proxy).Thaw},
 	} {
@@ -344,7 +357,7 @@ func TestLossHasCause(t *testing.T) {
 			p := redistest.NewProxy(t, s.Addr())
 			c := locktest.Open(t, p.URL(), holdfast.Options{WatchdogTimeout: 3 * time.Second, RenewEvery: time.Second})
 			var err error
-			for failed := c.Stats().FailedRenewals; c.Stats().FailedRenewals == failed; link.mend(p) { // a machine that stands still tries none
+			for failed := c.Stats().FailedRenewals; c.Stats().FailedRenewals == failed; link.restore(p) { // a machine that stands still tries none
 				l := locktest.Lock(t, t.Context(), holdfast.MultiLocker(c.Mutex(locktest.Name(t)), c.Mutex(locktest.Name(t)+"b")))
 				link.sever(p)
 				<-l.Context().Done()
