@@ -14,10 +14,10 @@ import (
 )
 
 // pingGap is the time without traffic after which rueidis sends a PING. It closes the
-// connection if no answer arrives within Config.Timeout. The system finds sooner that a
-// server cannot be reached, see keepAlive, and a command that a server leaves without an
-// answer needs no PING, see silence. So a PING only finds that something in
-// between keeps a connection open although the server is gone.
+// connection if no answer arrives within Config.Timeout. Other faults are found sooner: the
+// system notices that a server cannot be reached, see keepAlive, and silence notices that a
+// reply is overdue. Only a PING notices that a proxy keeps a connection open although the
+// server is gone.
 const pingGap = 30 * time.Second
 
 // keepAlive makes the system close a connection whose other end has not answered for four

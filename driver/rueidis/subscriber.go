@@ -235,10 +235,10 @@ func (s *subscriber) serve(generation uint64) error {
 // subTick is how often a subscriber examines its connection.
 const subTick = time.Second
 
-// pingGaps are the ticks between two PINGs on a connection for messages, of which the last
-// one repeats. A message or a new subscription begins them again, because messages may follow
-// that must not be missed. A dead connection that something in between keeps open is noticed
-// that late.
+// pingGaps are the ticks between two PINGs on a connection for messages. The last gap
+// repeats. A message or a new subscription starts again at the first gap, because further
+// messages must not be missed. A dead connection that a proxy keeps open is noticed that
+// late.
 var pingGaps = [...]int{1, 8, 30}
 
 // A pingPlan says when to send PING.
