@@ -413,14 +413,16 @@ func TestMultiLosesWhatItEntered(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	c, other := locktest.Open(t, s.URL()), locktest.Open(t, s.URL())
-	brief := holdfast.LeaseTime(200 * time.Millisecond)
 	for _, tt := range []struct {
 		why  holdfast.LossReason
 		opts []holdfast.LockOption
-		lose func(*holdfast.Mutex)
+		lose func(*holdfast.Mutex, *holdfast.Lease)
 	}{
-		{holdfast.LossExpired, []holdfast.LockOption{brief}, func(*holdfast.Mutex) { time.Sleep(400 * time.Millisecond) }},
-		{holdfast.LossForced, nil, func(m *holdfast.Mutex) { _, _ = m.ForceUnlock(t.Context()) }},
+		{holdfast.LossExpired, []holdfast.LockOption{holdfast.LeaseTime(2 * time.Second)}, func(m *holdfast.Mutex, outer *holdfast.Lease) {
+			<-outer.Context().Done()
+			locktest.Eventually(t, 5*time.Second, "the server has dropped the lock", func() bool { return !locktest.Locked(t, m) })
+		}},
+		{holdfast.LossForced, nil, func(m *holdfast.Mutex, _ *holdfast.Lease) { _, _ = m.ForceUnlock(t.Context()) }},
 	} {
 		t.Run(string(tt.why), func(t *testing.T) {
 			n := locktest.Name(t)
@@ -429,7 +431,7 @@ func TestMultiLosesWhatItEntered(t *testing.T) {
 			held := locktest.Lock(t, t.Context(), other.Mutex(n+"b"))
 			set := locktest.Background(context.WithoutCancel(outer.Context()), holdfast.MultiLocker(a, b), tt.opts...)
 			locktest.AwaitWaiting(t, c, 1)
-			tt.lose(a)
+			tt.lose(a, outer)
 			locktest.WantFree(t, other.Mutex(n+"a"))
 			locktest.Release(t, held)
 			if o := locktest.Await(t, set); !errors.Is(o.Err, holdfast.ErrLost) {
