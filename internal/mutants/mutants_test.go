@@ -37,7 +37,7 @@ func mutated(t *testing.T, m Mutant) []byte {
 
 // Every mutant applies to the code and compiles.
 func TestMutantsApply(t *testing.T) {
-	exports := compiled(t)
+	c := newChecker(compiled(t))
 	for _, m := range All {
 		t.Run(m.Name, func(t *testing.T) {
 			source := mutated(t, m)
@@ -45,7 +45,7 @@ func TestMutantsApply(t *testing.T) {
 				t.Errorf("package %s has no test that matches %s", m.Pkg, m.Test)
 			}
 			if filepath.Ext(m.File) == ".go" {
-				typeCheck(t, m.File, source, exports)
+				c.check(t, m.File, source)
 			}
 		})
 	}
@@ -90,33 +90,58 @@ func compiled(t *testing.T) map[string]string {
 	return files
 }
 
-// typeCheck type-checks the package of a file with the given source in place of that file.
-func typeCheck(t *testing.T, name string, source []byte, exports map[string]string) {
+// A checker type-checks packages. It reads each file and each compiled package once.
+type checker struct {
+	fset    *token.FileSet
+	imports types.Importer
+	files   map[string]*ast.File
+}
+
+func newChecker(exports map[string]string) *checker {
+	fset := token.NewFileSet()
+	return &checker{fset, importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	}), make(map[string]*ast.File)}
+}
+
+// check type-checks the package of a file with the given source in place of that file.
+func (c *checker) check(t *testing.T, name string, source []byte) {
 	t.Helper()
 	folder := filepath.Join(root, filepath.Dir(name))
 	pkg, err := build.ImportDir(folder, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fset := token.NewFileSet()
 	var files []*ast.File
 	for _, f := range pkg.GoFiles {
-		var contents any
+		path := filepath.Join(folder, f)
 		if f == filepath.Base(name) {
-			contents = source
+			files = append(files, c.parse(t, path, source))
+			continue
 		}
-		file, err := parser.ParseFile(fset, filepath.Join(folder, f), contents, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
+		if c.files[path] == nil {
+			c.files[path] = c.parse(t, path, nil)
 		}
-		files = append(files, file)
+		files = append(files, c.files[path])
 	}
-	config := types.Config{Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
-		return os.Open(exports[path])
-	})}
-	if _, err := config.Check(pkg.ImportPath, fset, files, nil); err != nil {
+	config := types.Config{Importer: c.imports}
+	if _, err := config.Check(pkg.ImportPath, c.fset, files, nil); err != nil {
 		t.Error(err)
 	}
+}
+
+// parse parses a file, or the source in place of it.
+func (c *checker) parse(t *testing.T, path string, source []byte) *ast.File {
+	t.Helper()
+	var contents any // a nil []byte would be an empty file
+	if source != nil {
+		contents = source
+	}
+	file, err := parser.ParseFile(c.fset, path, contents, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // Every mutant is found by the test that it names. The test is slow, so it only
