@@ -18,15 +18,12 @@ const least = 2 * time.Second
 func stays(t *testing.T, lock holdfast.Locker, since time.Time) {
 	t.Helper()
 	l, err := lock.TryLock(t.Context())
-	if err == nil {
-		t.Error("the lock is not kept")
-		locktest.Release(t, l)
-		return
+	if err != nil {
+		if left := holdfast.Remaining(err); !errors.Is(err, holdfast.ErrNotAcquired) || left <= 0 || left > least {
+			t.Errorf("the lock is not kept: %v, %v left", err, left)
+		}
+		l = locktest.Lock(t, t.Context(), lock)
 	}
-	if left := holdfast.Remaining(err); !errors.Is(err, holdfast.ErrNotAcquired) || left <= 0 || left > least {
-		t.Errorf("the lock is not kept: %v, %v left", err, left)
-	}
-	l = locktest.Lock(t, t.Context(), lock)
 	if took := time.Since(since); took < least-10*time.Millisecond { // clocks differ a little
 		t.Errorf("another owner got it after %v", took)
 	}
@@ -77,9 +74,12 @@ func TestAtLeast(t *testing.T) {
 	t.Run("election", func(t *testing.T) {
 		t.Parallel()
 		e := a.Election(locktest.Name(t))
+		since := time.Now()
 		locktest.Release(t, locktest.Campaign(t, t.Context(), e, "me", holdfast.AtLeast(least)))
-		_, err := b.Election(e.Name()).TryCampaign(t.Context(), "you")
-		if left := holdfast.Remaining(err); !errors.Is(err, holdfast.ErrNotAcquired) || left <= 0 || left > least {
+		l, err := b.Election(e.Name()).TryCampaign(t.Context(), "you")
+		if err == nil && time.Since(since) >= least { // a busy machine
+			locktest.Release(t, l)
+		} else if left := holdfast.Remaining(err); !errors.Is(err, holdfast.ErrNotAcquired) || left <= 0 || left > least {
 			t.Errorf("the term is not kept for %v: %v, %v left", least, err, left)
 		}
 		if l, err := b.Election(e.Name()).Leader(t.Context()); err != nil || l != (holdfast.Leader{}) {
