@@ -152,7 +152,7 @@ func queueWorker() {
 			panic(err)
 		}
 		leave := rec.Enter(m.Name(), l.Owner())
-		time.Sleep(time.Millisecond)
+		Work(time.Millisecond)
 		leave()
 		if err := l.Release(ctx); err != nil {
 			panic(err)

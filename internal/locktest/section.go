@@ -31,7 +31,7 @@ func NewSection(name string) *Section {
 // Read spends some time in the section, perhaps together with other readers.
 func (s *Section) Read(l *holdfast.Lease, inside time.Duration) {
 	iv := redistest.Interval{Name: s.Name, Owner: l.Owner(), Enter: redistest.Now(), Shared: true}
-	time.Sleep(inside)
+	Work(inside)
 	iv.Leave = redistest.Now()
 	s.recorder.Record(iv)
 	s.reads.Add(1)
@@ -41,7 +41,7 @@ func (s *Section) Read(l *holdfast.Lease, inside time.Duration) {
 func (s *Section) Visit(l *holdfast.Lease, inside time.Duration) {
 	leave := s.recorder.Enter(s.Name, l.Owner())
 	n := s.count
-	time.Sleep(inside)
+	Work(inside)
 	s.count = n + 1
 	leave()
 }
@@ -73,7 +73,7 @@ func Record(rec *redistest.Recorder, l *holdfast.Lease, work time.Duration) {
 // the lock was held at that moment.
 func Stay(l *holdfast.Lease, work time.Duration) redistest.Interval {
 	iv := redistest.Interval{Name: l.Name(), Owner: fmt.Sprint(l.Owner(), "#", l.Token())}
-	for start := time.Now(); ; time.Sleep(min(work, time.Millisecond)) {
+	for start := time.Now(); ; Work(min(work, time.Millisecond)) {
 		now := redistest.Now()
 		if !l.Valid() {
 			break
