@@ -119,6 +119,12 @@ func AwaitRenewals(tb testing.TB, c *holdfast.Client, n uint64) {
 	Eventually(tb, 20*time.Second, "leases are renewed", func() bool { return c.Stats().Renewals >= n })
 }
 
+// AwaitSettled waits until a client has nothing to release and nothing to undo in the background.
+func AwaitSettled(tb testing.TB, c *holdfast.Client) {
+	tb.Helper()
+	Eventually(tb, 20*time.Second, "the client has nothing to do in the background", func() bool { return c.Stats().PendingReleases == 0 })
+}
+
 // CancelledSoon returns a context that ends after a millisecond. A call may then be
 // anywhere.
 func CancelledSoon(ctx context.Context) context.Context {

@@ -129,6 +129,7 @@ type Settler struct {
 	mu      sync.Mutex
 	pending owners
 	busy    map[string][]*Owner // by node with a request under way: those that are due meanwhile
+	sent    int                 // owners in the requests under way
 	settled map[string]*Owner   // by name; a request of each was open
 	order   []string            // of settled, the oldest first
 	again   int                 // how many were settled again since then
@@ -196,7 +197,11 @@ func (s *Settler) Again(name string) {
 func (s *Settler) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.pending)
+	n := len(s.pending) + s.sent
+	for _, some := range s.busy {
+		n += len(some)
+	}
+	return n
 }
 
 // wakeBy makes sure that runDue runs at that time or earlier. The caller holds s.mu.
@@ -256,9 +261,11 @@ func (s *Settler) sendAll(node string) {
 		}
 		rest := some[min(len(some), maxCalls):]
 		some, s.busy[node] = some[:len(some)-len(rest)], rest
+		s.sent += len(some)
 		s.mu.Unlock()
 		left := s.send(some)
 		s.mu.Lock()
+		s.sent -= len(some)
 		for _, o := range left {
 			s.push(o)
 		}

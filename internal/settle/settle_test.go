@@ -173,6 +173,10 @@ func TestBehindOthers(t *testing.T) {
 		release("a")
 		time.Sleep(slowness / 2)
 		release("b")
+		synctest.Wait()
+		if n := s.Pending(); n != 2 { // those under way count, too
+			t.Errorf("%d owners are pending, want 2", n)
+		}
 		time.Sleep(slowness)
 		if d.Holder("a") != "" || d.Holder("b") == "" {
 			t.Fatalf("after one batch: a is held by %q, b by %q", d.Holder("a"), d.Holder("b"))
