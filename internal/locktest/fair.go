@@ -62,6 +62,35 @@ func Enqueue(tb testing.TB, ctx context.Context, s *redistest.Server, m holdfast
 	return p
 }
 
+// heartbeat returns the time at which an owner in a queue counts as dead, in milliseconds of the
+// server's clock. It returns 0 if the owner has no heartbeat.
+func heartbeat(tb testing.TB, s *redistest.Server, name, owner string) float64 {
+	tb.Helper()
+	score, _ := s.Do(tb, "ZSCORE", signsKey(name), owner).(string)
+	till, _ := strconv.ParseFloat(score, 64)
+	return till
+}
+
+// AwaitSilent waits until an owner in a queue counts as dead.
+func AwaitSilent(tb testing.TB, s *redistest.Server, name, owner string) {
+	tb.Helper()
+	Eventually(tb, 20*time.Second, owner+" counts as dead", func() bool {
+		return heartbeat(tb, s, name, owner) < float64(ServerTime(tb, s))
+	})
+}
+
+// AwaitHeartbeats waits until each of some waiters in a queue has sent another heartbeat.
+func AwaitHeartbeats(tb testing.TB, s *redistest.Server, name string, places ...Place) {
+	tb.Helper()
+	before := make([]float64, len(places))
+	for i, p := range places {
+		before[i] = heartbeat(tb, s, name, p.Owner)
+	}
+	for i, p := range places {
+		Eventually(tb, 20*time.Second, "a heartbeat of "+p.Owner, func() bool { return heartbeat(tb, s, name, p.Owner) > before[i] })
+	}
+}
+
 // WantQueue checks which owners wait for a name.
 func WantQueue(tb testing.TB, s *redistest.Server, name string, places ...Place) {
 	tb.Helper()

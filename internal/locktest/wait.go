@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -119,10 +120,29 @@ func AwaitRenewals(tb testing.TB, c *holdfast.Client, n uint64) {
 	Eventually(tb, 20*time.Second, "leases are renewed", func() bool { return c.Stats().Renewals >= n })
 }
 
-// AwaitSettled waits until a client has nothing to release and nothing to undo in the background.
-func AwaitSettled(tb testing.TB, c *holdfast.Client) {
+// AwaitSettled waits until clients have nothing to release and nothing to undo in the background.
+func AwaitSettled(tb testing.TB, cs ...*holdfast.Client) {
 	tb.Helper()
-	Eventually(tb, 20*time.Second, "the client has nothing to do in the background", func() bool { return c.Stats().PendingReleases == 0 })
+	for _, c := range cs {
+		Eventually(tb, 20*time.Second, "a client has nothing to do in the background", func() bool { return c.Stats().PendingReleases == 0 })
+	}
+}
+
+// Seen returns a context for a call, and a channel that is closed when the call first looks at
+// whether the context is done.
+func Seen(ctx context.Context) (context.Context, <-chan struct{}) {
+	looked := make(chan struct{})
+	return seen{ctx, sync.OnceFunc(func() { close(looked) })}, looked
+}
+
+type seen struct {
+	context.Context
+	look func()
+}
+
+func (s seen) Done() <-chan struct{} {
+	s.look()
+	return s.Context.Done()
 }
 
 // CancelledSoon returns a context that ends after a millisecond. A call may then be

@@ -2,14 +2,16 @@ package redistest
 
 import "time"
 
-// Outage begins a fault and ends it after d. The returned channel is closed when the fault has
-// ended.
+// Outage begins a fault and ends it after d. It returns a channel that is closed when the fault
+// has ended. If end is nil, the channel is closed after d, and the caller ends the fault.
 func Outage(d time.Duration, begin, end func()) (over <-chan struct{}) {
 	done := make(chan struct{})
 	begin()
 	time.AfterFunc(d, func() {
 		defer close(done)
-		end()
+		if end != nil {
+			end()
+		}
 	})
 	return done
 }
