@@ -41,10 +41,7 @@ func TestAtomicLongCounts(t *testing.T) {
 			}
 		})
 	}
-	for going := longEnough(2*time.Second, enough); going(); {
-		time.Sleep(20 * time.Millisecond)
-		p.Cut()
-	}
+	locktest.Repeat(20*time.Millisecond, 20*time.Millisecond, longEnough(2*time.Second, enough), func(int) { p.Cut() })
 	cancel()
 	wg.Wait()
 	if n := s.Int(t, "GET", "n"); n < added || n > added+unknown || added < 100 {

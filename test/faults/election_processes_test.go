@@ -69,11 +69,12 @@ func govern(ctx context.Context, l *holdfast.Lease, resign <-chan struct{}) {
 			say("valid", now)
 			said = now
 		}
+		locktest.Work(time.Millisecond)
 		select {
-		case <-time.After(time.Millisecond):
-			continue
 		case <-resign:
 		case <-ctx.Done():
+		default:
+			continue
 		}
 		say("valid", last)
 		say("resigned", redistest.Now())
@@ -214,7 +215,12 @@ func TestElectionUnderFaults(t *testing.T) {
 	var seen []sighting
 	rule := func() { // for a while, and until that is seen
 		t.Helper()
-		time.Sleep(reigns)
+		locktest.Eventually(t, 10*time.Second, "the leader has led for a while", func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			g := r.reigns[leader.term]
+			return g.last-g.elected >= int64(reigns)
+		})
 		seen = append(seen, awaitSight(t, sights, func(s sighting) bool { return s.term == leader.term })...)
 	}
 	for i := range faults {

@@ -106,9 +106,7 @@ func TestLeadOutage(t *testing.T) {
 		if runs++; runs > 1 {
 			return nil
 		}
-		p.Refuse(true)
-		p.Cut()
-		time.AfterFunc(3*time.Second, func() { p.Refuse(false) })
+		redistest.Outage(3*time.Second, func() { p.Refuse(true); p.Cut() }, func() { p.Refuse(false) })
 		<-ctx.Done()
 		return ctx.Err()
 	})
@@ -239,12 +237,11 @@ func TestSlowObserverSeesTheLeader(t *testing.T) {
 		t.Fatalf("saw %+v", got)
 	}
 	locktest.AwaitListener(t, s, "holdfast:leader:{"+n+"}")
-	time.Sleep(time.Second) // it waits
+	scripts := p.Count("EVALSHA")
+	locktest.Eventually(t, 10*time.Second, "it has polled", func() bool { return p.Count("EVALSHA") > scripts })
 	arrived, letGo := p.HoldReply(redistest.Command("EVALSHA"))
 	l := locktest.Campaign(t, t.Context(), locktest.Open(t, s.URL()).Election(n), "a")
-	<-arrived
-	time.Sleep(600 * time.Millisecond)
-	letGo()
+	<-redistest.Outage(600*time.Millisecond, func() { <-arrived }, letGo)
 	if got := seen.Next(t); got != locktest.LeaderOf(l, "a") {
 		t.Errorf("saw %+v", got)
 	}

@@ -107,10 +107,8 @@ func TestExclusionInOneProcess(t *testing.T) {
 			}
 		}
 		pause, enough := harm(k, 100*time.Millisecond)
-		for going := longEnough(4*time.Second, func() bool { return visits.Load() >= int64(enough) }); going(); {
-			time.Sleep(pause)
-			p.Cut()
-		}
+		going := longEnough(4*time.Second, func() bool { return visits.Load() >= int64(enough) })
+		locktest.Repeat(pause, pause, going, func(int) { p.Cut() })
 		cancel()
 		wg.Wait()
 		locktest.CheckExclusive(t, &out, enough)
@@ -176,15 +174,14 @@ func TestExclusionAcrossProcesses(t *testing.T) {
 			defer mu.Unlock()
 			return bytes.Count(out.Bytes(), []byte("\n")) > enough
 		})
-		for i := 0; going(); i++ {
-			time.Sleep(pause)
+		locktest.Repeat(pause, pause, going, func(i int) {
 			p.Cut()
 			if i%3 == 2 {
 				k := i / 3 % len(ws)
 				ws[k].Kill()
 				ws[k] = start()
 			}
-		}
+		})
 		for _, w := range ws {
 			w.Kill()
 		}

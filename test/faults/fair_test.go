@@ -33,32 +33,31 @@ func heardOut(tb testing.TB, s *redistest.Server) {
 // hold up those behind for long.
 func TestKilledWaiters(t *testing.T) {
 	t.Parallel()
-	for when, harm := range map[string]func(t *testing.T, s *redistest.Server, ws []*redistest.Process, free func()){
-		"before the release": func(t *testing.T, s *redistest.Server, ws []*redistest.Process, free func()) {
+	for when, harm := range map[string]func(t *testing.T, s *redistest.Server, n string, ws []*redistest.Process, free func()){
+		"before the release": func(t *testing.T, s *redistest.Server, _ string, ws []*redistest.Process, free func()) {
 			for _, w := range ws {
 				w.Kill()
 			}
 			heardOut(t, s)
 			free()
 		},
-		"long before it": func(t *testing.T, s *redistest.Server, ws []*redistest.Process, free func()) {
+		"long before it": func(t *testing.T, s *redistest.Server, n string, ws []*redistest.Process, free func()) {
 			for _, w := range ws {
 				w.Kill()
 			}
-			time.Sleep(4 * time.Second)
-			heardOut(t, s)
+			locktest.AwaitQueue(t, s, n, 3) // without the dead
 			free()
 		},
-		"one after the other": func(t *testing.T, s *redistest.Server, ws []*redistest.Process, free func()) {
+		"one after the other": func(t *testing.T, s *redistest.Server, _ string, ws []*redistest.Process, free func()) {
 			for _, w := range ws {
 				w.Pause() // would otherwise get in before it is killed
 			}
 			heardOut(t, s)
 			free()
-			for _, w := range ws {
-				w.Kill()
-				time.Sleep(500 * time.Millisecond)
-			}
+			locktest.Repeat(500*time.Millisecond, 500*time.Millisecond, func() bool { return len(ws) > 0 }, func(int) {
+				ws[0].Kill()
+				ws = ws[1:]
+			})
 		},
 	} {
 		t.Run(when, func(t *testing.T) {
@@ -77,7 +76,7 @@ func TestKilledWaiters(t *testing.T) {
 				locktest.Enqueue(t, t.Context(), s, a.FairMutex(n)),
 			}
 			var freed time.Time
-			harm(t, s, ws, func() {
+			harm(t, s, n, ws, func() {
 				freed = time.Now()
 				locktest.Release(t, l)
 			})
@@ -135,7 +134,6 @@ func TestStoppedWaiter(t *testing.T) {
 // Then it has to queue again.
 func TestFrozenWaiter(t *testing.T) {
 	t.Parallel()
-	const silence = 4500 * time.Millisecond
 	setup := func(t *testing.T, frozen int) (*redistest.Server, *redistest.Proxy, *holdfast.Lease, []locktest.Place) {
 		t.Helper()
 		s := redistest.Start(t)
@@ -156,10 +154,11 @@ func TestFrozenWaiter(t *testing.T) {
 		t.Parallel()
 		s, p, l, places := setup(t, 2)
 		p.Freeze()
-		time.Sleep(silence)
+		locktest.AwaitSilent(t, s, l.Name(), places[2].Owner)
+		locktest.AwaitHeartbeats(t, s, l.Name(), places[0], places[1], places[3])
 		locktest.WantQueue(t, s, l.Name(), places...)
 		p.Thaw()
-		time.Sleep(1500 * time.Millisecond)
+		locktest.AwaitHeartbeats(t, s, l.Name(), places...)
 		locktest.WantQueue(t, s, l.Name(), places...)
 		locktest.Release(t, l)
 		locktest.EnterInOrder(t, places...)
@@ -169,8 +168,7 @@ func TestFrozenWaiter(t *testing.T) {
 		t.Parallel()
 		s, p, l, places := setup(t, 0)
 		p.Freeze()
-		time.Sleep(silence)
-		locktest.AwaitQueue(t, s, l.Name(), 3) // by now, unless the machine stood still
+		locktest.AwaitQueue(t, s, l.Name(), 3)
 		locktest.WantQueue(t, s, l.Name(), places[1:]...)
 		p.Thaw()
 		locktest.AwaitQueue(t, s, l.Name(), 4)
@@ -199,10 +197,10 @@ func TestFairWithoutMessages(t *testing.T) {
 			n := locktest.Name(t)
 			l := locktest.Lock(t, t.Context(), locktest.Open(t, s.URL()).FairMutex(n))
 			var places []locktest.Place
-			for range 5 {
+			// They look at different times.
+			locktest.Repeat(150*time.Millisecond, 150*time.Millisecond, func() bool { return len(places) < 5 }, func(int) {
 				places = append(places, locktest.Enqueue(t, t.Context(), s, locktest.Open(t, p.URL()).FairMutex(n)))
-				time.Sleep(150 * time.Millisecond) // so that they look at different times
-			}
+			})
 			locktest.Eventually(t, 5*time.Second, "all have subscribed", func() bool { return len(s.Channels(t)) == len(places)+1 }) // and one channel for all of them
 			harm(t, s, p)
 			for i, place := range places {
@@ -261,7 +259,7 @@ func TestFairRestartedEmpty(t *testing.T) {
 // While the one whose turn it is stays away, the others wait and do not spin.
 func TestDeadHeadCost(t *testing.T) {
 	t.Parallel()
-	const waiters, watch = 20, 2 * time.Second
+	const waiters = 20
 	s := redistest.Start(t)
 	n := locktest.Name(t)
 	l := locktest.Lock(t, t.Context(), locktest.Open(t, s.URL()).FairMutex(n))
@@ -276,9 +274,9 @@ func TestDeadHeadCost(t *testing.T) {
 	locktest.Release(t, l)
 	start := time.Now()
 	s.Do(t, "CONFIG", "RESETSTAT")
-	time.Sleep(watch)
+	first := locktest.EnteredPastDead(t, places[0].Got)
 	scripts, _ := locktest.Executed(t, s)
-	took := time.Since(start) // on a busy machine more than that
+	took := time.Since(start)
 	// One for each second, one for when the dead one's time is over, and one
 	// for what may have been under way.
 	if float64(scripts) > waiters*(took.Seconds()+2) {
@@ -286,7 +284,8 @@ func TestDeadHeadCost(t *testing.T) {
 	} else {
 		t.Logf("%d scripts in %v for %d waiters", scripts, took, waiters)
 	}
-	locktest.EnterInOrder(t, places...)
+	locktest.Release(t, first)
+	locktest.EnterInOrder(t, places[1:]...)
 	locktest.WantNoQueue(t, s, n)
 }
 
@@ -326,7 +325,7 @@ func TestGrantReplyLost(t *testing.T) {
 	lost := locktest.Enqueue(t, t.Context(), r.Server, r.m)
 	after := locktest.Enqueue(t, t.Context(), r.Server, locktest.Open(t, r.Server.URL()).FairMutex("rig"))
 	locktest.Eventually(t, 5*time.Second, "both have subscribed", func() bool { return len(r.Server.Channels(t)) == 3 })
-	time.Sleep(100 * time.Millisecond) // until it has looked once more
+	locktest.AwaitHeartbeats(t, r.Server, "rig", lost) // no other request of it follows soon
 	dropped := r.DropNext()
 	locktest.Release(t, holder)
 	<-dropped
@@ -385,7 +384,7 @@ func TestGiveUpReplyLost(t *testing.T) {
 			before := locktest.Enqueue(t, t.Context(), r.Server, c.FairMutex("rig"))
 			lost := locktest.Enqueue(t, ctx, r.Server, r.m)
 			after := locktest.Enqueue(t, t.Context(), r.Server, c.FairMutex("rig"))
-			time.Sleep(100 * time.Millisecond) // until it has looked once more
+			locktest.AwaitHeartbeats(t, r.Server, "rig", lost) // no other request of it follows soon
 			repair := harm(r)
 			start := time.Now()
 			cancel()
@@ -401,7 +400,7 @@ func TestGiveUpReplyLost(t *testing.T) {
 			locktest.Release(t, holder)
 			locktest.EnterInOrder(t, before, after)
 			locktest.WantNoQueue(t, r.Server, "rig")
-			time.Sleep(3 * time.Second) // when what was in doubt is undone once more
+			locktest.AwaitSettled(t, r.Client) // what was in doubt is undone once more
 			locktest.Eventually(t, locktest.Late, "no key is left", func() bool { return len(r.Server.Keys(t)) == 0 })
 		})
 	}
@@ -448,7 +447,8 @@ func TestFairOutOfMemory(t *testing.T) {
 	if _, err := c.FairMutex(n).Lock(t.Context()); !errors.Is(err, holdfast.ErrRefused) {
 		t.Errorf("a newcomer got %v, want ErrRefused", err)
 	}
-	time.Sleep(4 * time.Second) // more than a sign of life lasts
+	locktest.AwaitHeartbeats(t, s, n, p)
+	locktest.AwaitHeartbeats(t, s, n, p)
 	locktest.WantQueue(t, s, n, p)
 	locktest.Release(t, inner)
 	locktest.Release(t, l)
@@ -470,14 +470,16 @@ func TestGiveUpDuringOutage(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w := locktest.Enqueue(t, ctx, s, locktest.Open(t, p.URL()).FairMutex(n), holdfast.LeaseTime(50*time.Millisecond))
-	p.Freeze()
-	cancel()
-	if o := locktest.Await(t, w.Got); !errors.Is(o.Err, context.Canceled) {
-		t.Errorf("error %v, want context.Canceled", o.Err)
-	}
-	time.Sleep(100 * time.Millisecond)
-	p.Cut() // what was sent is gone
-	p.Thaw()
+	<-redistest.Outage(100*time.Millisecond, func() {
+		p.Freeze()
+		cancel()
+		if o := locktest.Await(t, w.Got); !errors.Is(o.Err, context.Canceled) {
+			t.Errorf("error %v, want context.Canceled", o.Err)
+		}
+	}, func() {
+		p.Cut() // what was sent is gone
+		p.Thaw()
+	})
 	locktest.WantNoQueue(t, s, n)
 	locktest.Release(t, held)
 }

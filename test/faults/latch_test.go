@@ -42,7 +42,8 @@ func (r *latchRig) has(t *testing.T, want any) {
 func (r *latchRig) settles(t *testing.T, want any) {
 	t.Helper()
 	locktest.Eventually(t, 15*time.Second, "the count", func() bool { return r.Server.Do(t, "GET", "rig") == want })
-	time.Sleep(locktest.AWhile)
+	locktest.AwaitSettled(t, r.Client)
+	heardOut(t, r.Server)
 	r.has(t, want)
 }
 
@@ -153,15 +154,16 @@ func TestLatchCountDownGoesOn(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			r := newLatchRig(t, redistest.Start(t))
-			back := away(r)
 			start := time.Now()
+			var back func()
+			lasted := redistest.Outage(3*time.Second, func() { back = away(r) }, nil)
 			if _, err := r.l.CountDown(t.Context()); !errors.Is(err, holdfast.ErrUnavailable) {
 				t.Errorf("count down without a server: %v", err)
 			}
 			if took := locktest.Took(start); took > 4*time.Second+locktest.Late {
 				t.Errorf("took %v", took)
 			}
-			time.Sleep(3*time.Second - time.Since(start))
+			<-lasted
 			if how == "cut off" {
 				r.has(t, "3")
 				r.dropTwo() // it gets through, and that is not known

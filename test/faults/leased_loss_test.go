@@ -111,8 +111,7 @@ func TestPermitsToldBeforeAnybodyElse(t *testing.T) {
 		"replies frozen": func(r *locktest.LeasedRig) { r.Proxy.FreezeReplies() }, // renewals arrive, but their replies do not
 		"link refused":   func(r *locktest.LeasedRig) { r.Disconnect() },
 		"server stopped": func(r *locktest.LeasedRig) {
-			r.Server.Pause()
-			time.AfterFunc(locktest.Steady.WatchdogTimeout+locktest.AWhile, r.Server.Resume)
+			redistest.Outage(locktest.Steady.WatchdogTimeout+locktest.AWhile, r.Server.Pause, r.Server.Resume)
 		},
 	} {
 		fixed := []holdfast.LockOption{holdfast.LeaseTime(locktest.Steady.WatchdogTimeout)}
@@ -164,8 +163,9 @@ func toldBeforeRound(t *testing.T, r *locktest.LeasedRig, sever func(*locktest.L
 	}
 	// Neither the late release nor the undoing of the lost lease may touch the
 	// rival, or bring back more than there were.
-	time.Sleep(time.Second)
-	if !got.Valid() {
+	locktest.AwaitSettled(t, r.Client)
+	heardOut(t, r.Server)
+	if !got.Valid() || locktest.PermitExpiry(t, r.Server, r.Sem, got.PermitIDs()[0]) == 0 {
 		t.Error("the rival lost its permit")
 	}
 	_ = got.Release(t.Context()) // at once, or in the background if the machine stands still
@@ -239,21 +239,20 @@ func TestPermitsExclusionInOneProcess(t *testing.T) {
 		}
 	}
 	few := func() bool { return strings.Count(out.String(), "\n") < enough } // as yet, on a busy machine
-	for i, start := 0, time.Now(); time.Since(start) < 5*time.Second || few() && time.Since(start) < time.Minute; i++ {
-		time.Sleep(100 * time.Millisecond)
+	start := time.Now()
+	going := func() bool {
+		return time.Since(start) < 5*time.Second || few() && time.Since(start) < time.Minute
+	}
+	locktest.Repeat(100*time.Millisecond, 100*time.Millisecond, going, func(i int) {
 		switch i % 4 {
 		case 0, 2:
 			r.Proxy.Cut()
 		case 1:
-			r.Proxy.Freeze()
-			time.Sleep(rand.N(300 * time.Millisecond))
-			r.Proxy.Thaw()
+			<-redistest.Outage(rand.N(300*time.Millisecond), r.Proxy.Freeze, r.Proxy.Thaw)
 		case 3:
-			r.Proxy.FreezeReplies()
-			time.Sleep(rand.N(300 * time.Millisecond))
-			r.Proxy.Thaw()
+			<-redistest.Outage(rand.N(300*time.Millisecond), r.Proxy.FreezeReplies, r.Proxy.Thaw)
 		}
-	}
+	})
 	cancel()
 	wg.Wait()
 	checkPermits(t, bytes.NewBufferString(out.String()), permits, enough)
@@ -393,19 +392,19 @@ func TestPermitsAcrossProcesses(t *testing.T) {
 	ws := []*redistest.Process{start(), start(), start(), start()}
 	// All take part before anything happens to one.
 	locktest.Eventually(t, time.Minute, "permits are taken", func() bool { return taken() > 50 })
-	// For longer on a busy machine, where few are taken.
-	for begin := time.Now(); time.Since(begin) < 10*time.Second || taken() < enough && time.Since(begin) < time.Minute; {
-		time.Sleep(100*time.Millisecond + rand.N(300*time.Millisecond))
+	begin := time.Now()
+	going := func() bool { // for longer on a busy machine, where few are taken
+		return time.Since(begin) < 10*time.Second || taken() < enough && time.Since(begin) < time.Minute
+	}
+	locktest.Repeat(100*time.Millisecond, 400*time.Millisecond, going, func(int) {
 		i := rand.IntN(len(ws))
 		if rand.IntN(2) == 0 {
 			ws[i].Kill()
 			ws[i] = start()
-			continue
+			return
 		}
-		ws[i].Pause()
-		time.Sleep(rand.N(2 * locktest.Quick.WatchdogTimeout))
-		ws[i].Resume()
-	}
+		<-redistest.Outage(rand.N(2*locktest.Quick.WatchdogTimeout), ws[i].Pause, ws[i].Resume)
+	})
 	for _, w := range ws {
 		w.Kill()
 	}

@@ -35,8 +35,7 @@ func TestPermitsTakenAway(t *testing.T) {
 			r.Server.Do(t, "SET", "rig", "3")
 		},
 		"replaced": func(t *testing.T, r *locktest.LeasedRig) {
-			r.Server.Do(t, "SET", "{rig}:timeout", "x")
-			time.AfterFunc(time.Second, func() {
+			redistest.Outage(time.Second, func() { r.Server.Do(t, "SET", "{rig}:timeout", "x") }, func() {
 				r.Server.Do(t, "DEL", "{rig}:timeout")
 				r.Server.Do(t, "SET", "rig", "3")
 			})
@@ -107,12 +106,10 @@ func TestPermitsTakeReplyLost(t *testing.T) {
 		dropped := r.DropNext() // and with the reply goes the only connection
 		repaired := make(chan int64, 1)
 		start := time.Now()
-		go func() {
-			<-dropped
-			time.Sleep(100 * time.Millisecond)
+		go redistest.Outage(100*time.Millisecond, func() { <-dropped }, func() {
 			repaired <- locktest.ServerTime(t, r.Server)
 			r.Proxy.Refuse(false)
-		}()
+		})
 		l, err := take()
 		if call == "TryAcquire" && locktest.StoodStill(stalls, err, start) {
 			<-repaired
@@ -202,8 +199,7 @@ func TestPermitsGivenUpInDoubt(t *testing.T) {
 		held := locktest.Obtain(t, r.Far, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		waiter := locktest.Background(ctx, r.Sem.Locker(2))
-		locktest.AwaitListener(t, r.Server, "redisson_sc:{rig}")
-		time.Sleep(100 * time.Millisecond) // so that it has looked once more
+		r.Awake(t)
 		arrived, letGo := r.Proxy.HoldReply(redistest.Command("EVALSHA"))
 		// This grants nothing: the waiter asks, and is granted what it does not hear of.
 		if err := r.Far.ReleaseIDs(t.Context(), held.PermitIDs()...); err != nil {
@@ -334,8 +330,11 @@ func TestPermitsRenewedWithoutMemory(t *testing.T) {
 	r := locktest.NewLeasedRig(t, o)
 	permits, mutex := locktest.Obtain(t, r.Sem, 2), locktest.Lock(t, t.Context(), r.Client.Mutex("mutex"))
 	r.Server.Do(t, "CONFIG", "SET", "maxmemory", "1")
-	time.Sleep(o.WatchdogTimeout + time.Second)
+	full := time.Now()
 	for what, l := range map[string]*holdfast.Lease{"mutex": mutex, "permits": permits} {
+		locktest.Eventually(t, 20*time.Second, "a renewal", func() bool {
+			return !l.Valid() || l.Deadline().After(full.Add(o.WatchdogTimeout+time.Second))
+		})
 		if !l.Valid() {
 			t.Errorf("%s: %v", what, context.Cause(l.Context()))
 		}

@@ -118,7 +118,8 @@ func TestSlowLogger(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
-	c := locktest.Open(t, p.URL(), holdfast.Options{WatchdogTimeout: 2 * time.Second, Logger: slog.New(slowHandler{})})
+	slow := slowHandler{until: make(chan struct{})}
+	c := locktest.Open(t, p.URL(), holdfast.Options{WatchdogTimeout: 2 * time.Second, Logger: slog.New(slow)})
 	l := locktest.Lock(t, t.Context(), c.Mutex("x"))
 	ctx := l.Context()
 	p.Freeze()
@@ -127,22 +128,22 @@ func TestSlowLogger(t *testing.T) {
 	if l.Valid() {
 		t.Error("another has the lock, and the lease is valid")
 	}
-	select { // the notification may be late, but not as late as the logger
-	case <-ctx.Done():
-	case <-time.After(slowness - 2*time.Second):
+	if _, ok := locktest.Receive(ctx.Done(), locktest.Late); !ok {
 		t.Error("another has the lock, and the holder was not told")
 	}
+	close(slow.until)
 	locktest.Release(t, got)
 }
 
-// slowness is how long a slow logger takes.
-const slowness = 5 * time.Second
-
-type slowHandler struct{ slog.Handler }
+// A slowHandler writes no record before the channel is closed.
+type slowHandler struct {
+	slog.Handler
+	until chan struct{}
+}
 
 func (slowHandler) Enabled(context.Context, slog.Level) bool { return true }
 
-func (slowHandler) Handle(context.Context, slog.Record) error {
-	time.Sleep(slowness)
+func (h slowHandler) Handle(context.Context, slog.Record) error {
+	<-h.until
 	return nil
 }

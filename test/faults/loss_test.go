@@ -44,12 +44,7 @@ func TestHookHearsOfLoss(t *testing.T) {
 	m := c.RWMutex(locktest.Name(t))
 	var heard error
 	l := locktest.Lock(t, t.Context(), m, holdfast.OnRelease(func(_ *holdfast.Lease, err error) { heard = err }))
-	s.Pause()
-	resumed := make(chan struct{})
-	time.AfterFunc(1500*time.Millisecond, func() {
-		defer close(resumed)
-		s.Resume()
-	})
+	resumed := redistest.Outage(1500*time.Millisecond, s.Pause, s.Resume)
 	defer func() { <-resumed }() // before the server is gone
 	if err := l.Release(t.Context()); err != nil && !errors.Is(heard, err) {
 		t.Errorf("Release returned %v, the hook heard %v", err, heard)
@@ -84,8 +79,7 @@ func TestToldBeforeAnybodyElse(t *testing.T) {
 		{
 			"server stopped and resumed",
 			func(s *redistest.Server, _ *redistest.Proxy) {
-				s.Pause()
-				time.AfterFunc(locktest.Steady.WatchdogTimeout+locktest.AWhile, s.Resume)
+				redistest.Outage(locktest.Steady.WatchdogTimeout+locktest.AWhile, s.Pause, s.Resume)
 			},
 			func(*redistest.Server, *redistest.Proxy) {},
 		},
@@ -292,7 +286,7 @@ func saySure(l *holdfast.Lease) {
 			fmt.Println(redistest.Now(), l.Token(), "cause:", context.Cause(ctx))
 			return
 		}
-		time.Sleep(time.Millisecond)
+		locktest.Work(time.Millisecond)
 	}
 }
 

@@ -25,10 +25,13 @@ func TestMultiLeaseCountsFromTheLast(t *testing.T) {
 	n := locktest.Name(t)
 	p.Freeze()
 	ch := locktest.Background(t.Context(), set(n), holdfast.LeaseTime(lease))
-	locktest.Eventually(t, 5*time.Second, "the set has its first lock", func() bool { return locktest.Locked(t, near.FairMutex(n+"a")) })
-	time.Sleep(wait)
-	freed := time.Now()
-	p.Thaw()
+	var freed time.Time
+	<-redistest.Outage(wait, func() {
+		locktest.Eventually(t, 5*time.Second, "the set has its first lock", func() bool { return locktest.Locked(t, near.FairMutex(n+"a")) })
+	}, func() {
+		freed = time.Now()
+		p.Thaw()
+	})
 	l := locktest.Entered(t, ch)
 	if left := time.Until(l.Deadline()); left > lease || l.Deadline().Sub(freed) < lease-wait/2 {
 		t.Errorf("%v left of %v, %v after the last lock was free", left, lease, time.Since(freed))
@@ -57,10 +60,11 @@ func TestMultiGivesWay(t *testing.T) {
 			// it could take the other lock later on.
 			locktest.AwaitListener(t, map[*holdfast.Client]*redistest.Server{far1: s1, far2: s2}[hands[0]], "redisson_lock__channel:{"+n+"}")
 			locktest.Release(t, locktest.Lock(t, t.Context(), hands[1].Mutex(n), holdfast.Wait(8*time.Second)))
-			for range 5 { // from now on the set waits without a lock
+			looks := 0 // from now on the set waits without a lock
+			locktest.Repeat(20*time.Millisecond, 20*time.Millisecond, func() bool { return looks < 5 }, func(int) {
 				locktest.WantFree(t, hands[1].Mutex(n))
-				time.Sleep(20 * time.Millisecond)
-			}
+				looks++
+			})
 			locktest.Release(t, one)
 			locktest.Release(t, locktest.Entered(t, set))
 		})
@@ -79,9 +83,7 @@ func TestMultiBearsAnOutage(t *testing.T) {
 			n := locktest.Name(t)
 			m := holdfast.MultiLocker(locktest.Open(t, ps[0].URL()).Mutex(n), locktest.Open(t, ps[1].URL()).Mutex(n))
 			locktest.Release(t, locktest.Lock(t, t.Context(), m))
-			ps[i].Refuse(true)
-			ps[i].Cut()
-			time.AfterFunc(3200*time.Millisecond, func() { ps[i].Refuse(false) })
+			redistest.Outage(3200*time.Millisecond, func() { ps[i].Refuse(true); ps[i].Cut() }, func() { ps[i].Refuse(false) })
 			locktest.Release(t, locktest.Lock(t, t.Context(), m))
 		})
 	}
@@ -146,10 +148,8 @@ func TestMultiOutageAfterLongWait(t *testing.T) {
 			locktest.Release(t, locktest.Lock(t, t.Context(), m))
 			held := locktest.Lock(t, t.Context(), locktest.Open(t, s[0].URL()).Mutex(n))
 			set := locktest.Background(t.Context(), m)
-			time.Sleep(9 * time.Second) // longer than it retries in an outage
-			p.Refuse(true)
-			p.Cut()
-			time.AfterFunc(2*time.Second, func() { p.Refuse(false) })
+			locktest.Work(9 * time.Second) // longer than the set retries in an outage
+			redistest.Outage(2*time.Second, func() { p.Refuse(true); p.Cut() }, func() { p.Refuse(false) })
 			locktest.Release(t, held)
 			if o := locktest.AwaitAfter(t, 10*time.Second, set); o.Err != nil {
 				t.Error(o.Err)
@@ -220,9 +220,7 @@ func TestMultiBearsAnOutageAtFirst(t *testing.T) {
 	p := redistest.NewProxy(t, s2.Addr())
 	n := locktest.Name(t)
 	m := holdfast.MultiLocker(locktest.Open(t, s1.URL()).Mutex(n), locktest.Open(t, p.URL()).Mutex(n))
-	p.Refuse(true)
-	p.Cut()
-	time.AfterFunc(3200*time.Millisecond, func() { p.Refuse(false) })
+	redistest.Outage(3200*time.Millisecond, func() { p.Refuse(true); p.Cut() }, func() { p.Refuse(false) })
 	locktest.Release(t, locktest.Lock(t, t.Context(), m))
 }
 

@@ -278,12 +278,11 @@ func TestReleaseGoesOnAfterExtend(t *testing.T) {
 	if err := l.Extend(t.Context(), time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	r.Disconnect()
+	over := redistest.Outage(locktest.Steady.WatchdogTimeout+5*time.Second, r.Disconnect, func() { r.Proxy.Refuse(false) })
 	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrUnavailable) {
 		t.Errorf("release without a server: %v", err)
 	}
-	time.Sleep(locktest.Steady.WatchdogTimeout + time.Second)
-	r.Proxy.Refuse(false)
+	<-over
 	locktest.Eventually(t, 10*time.Second, "released in the background", func() bool { return r.Server.Int(t, "EXISTS", "rig") == 0 })
 }
 
@@ -309,9 +308,7 @@ func TestImpatientCallers(t *testing.T) {
 			return context.WithTimeout(context.Background(), 10*time.Millisecond)
 		},
 		"cancelled": func() (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(context.Background())
-			time.AfterFunc(10*time.Millisecond, cancel)
-			return ctx, cancel
+			return locktest.CancelledSoon(context.Background()), func() {}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -361,11 +358,15 @@ func TestManyDeadlines(t *testing.T) {
 func TestCancelBeforeDeadline(t *testing.T) {
 	t.Parallel()
 	r := newRigAt(t, locktest.PatientQuery, locktest.Kinds[0])
-	r.Proxy.Freeze()
+	arrived, letGo := r.Proxy.HoldReply(redistest.Command("EVALSHA"))
+	defer letGo()
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
-	time.AfterFunc(50*time.Millisecond, cancel)
+	go func() {
+		<-arrived
+		cancel()
+	}()
 	start := time.Now()
 	_, err := r.m.TryLock(ctx)
 	if took := locktest.Took(start); took > locktest.Late {
@@ -374,7 +375,6 @@ func TestCancelBeforeDeadline(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
-	r.Proxy.Thaw()
 }
 
 // A server that says nothing is not the caller's deadline.
@@ -417,9 +417,10 @@ func TestReleaseBehindExtensions(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for range 3 {
-		wg.Go(func() { _ = l.Extend(t.Context(), time.Minute) })
+		ctx, there := locktest.Seen(t.Context())
+		wg.Go(func() { _ = l.Extend(ctx, time.Minute) })
+		<-there
 	}
-	time.Sleep(100 * time.Millisecond) // until they are there
 	start := time.Now()
 	if err := l.Release(t.Context()); !errors.Is(err, holdfast.ErrUnavailable) {
 		t.Errorf("error %v, want ErrUnavailable", err)
@@ -442,8 +443,9 @@ func TestContextBehindExtension(t *testing.T) {
 	defer wg.Wait()
 	long, stop := context.WithCancel(t.Context())
 	defer stop()
+	long, there := locktest.Seen(long)
 	wg.Go(func() { _ = l.Extend(long, time.Minute) })
-	time.Sleep(100 * time.Millisecond) // until it is there
+	<-there
 	var calls sync.WaitGroup
 	for what, call := range map[string]func(context.Context) error{
 		"Extend":  func(ctx context.Context) error { return l.Extend(ctx, time.Minute) },

@@ -48,10 +48,10 @@ func TestGivenUpDuringOutage(t *testing.T) {
 		})
 	}
 	awaitQueue(t, s, name, silent)
-	s.Pause()
+	// Longer than their leases, and than a quarter of RetryTimeout.
+	over := redistest.Outage(7*time.Second, s.Pause, s.Resume)
 	calls.Wait()
-	time.Sleep(5 * time.Second) // longer than their leases, and than a quarter of RetryTimeout
-	s.Resume()
+	<-over
 	locktest.Eventually(t, 20*time.Second, "no client queues", func() bool { return queueLength(t, s, name) == 0 })
 	next := locktest.Background(t.Context(), live.Mutex(name))
 	awaitQueue(t, s, name, 1)
@@ -84,8 +84,8 @@ func TestHolderAndFirstDie(t *testing.T) {
 		}()
 	}
 	awaitQueue(t, s, name, 1+waiters)
-	time.Sleep(2 * time.Second) // all have looked
-	first.Proxy.Freeze()        // it seems to listen
+	locktest.AwaitRenewals(t, rig.Client, 2) // all have looked before
+	first.Proxy.Freeze()                     // it seems to listen
 	rig.Proxy.Freeze()
 	start := time.Now()
 	for range waiters {
@@ -149,14 +149,14 @@ func TestPauseAfterHandOff(t *testing.T) {
 		held := locktest.Lock(t, t.Context(), a.Mutex(name))
 		next := locktest.Background(t.Context(), b.Mutex(name))
 		awaitQueue(t, s, name, 1)
-		time.Sleep(850 * time.Millisecond)
+		locktest.Work(850 * time.Millisecond)
 		start := time.Now()
 		locktest.Release(t, held)
 		lease := locktest.EnteredAfter(t, 5*time.Second, next)
-		s.Pause()
-		time.Sleep(1700 * time.Millisecond)
-		s.Resume()
-		time.Sleep(500 * time.Millisecond)
+		<-redistest.Outage(1700*time.Millisecond, s.Pause, s.Resume)
+		locktest.Eventually(t, 20*time.Second, "the lease is renewed or lost", func() bool {
+			return !lease.Valid() || time.Until(lease.Deadline()) > 10*time.Second
+		})
 		if !lease.Valid() && locktest.Stalled(start) < 200*time.Millisecond {
 			t.Errorf("round %d: the lease is lost", round)
 		}
@@ -182,8 +182,9 @@ func TestForgedGrants(t *testing.T) {
 	channel := "holdfast:queue:{" + name + "}:" + b.ID()
 	// The name of the owner is read from a key here. A grant of another entry has no effect even
 	// then.
+	asked := locktest.Calls(t, s, "evalsha")
 	s.Do(t, "PUBLISH", channel, owner+" 9007199254740990 3000 1")
-	time.Sleep(100 * time.Millisecond)
+	locktest.Eventually(t, 10*time.Second, "the client asks the server", func() bool { return locktest.Calls(t, s, "evalsha") > asked })
 	if len(next) > 0 {
 		t.Fatal("a grant of another entry gave the lock")
 	}

@@ -126,29 +126,22 @@ func TestRWHistories(t *testing.T) {
 	locktest.Parallel(8, func(int) {
 		p := redistest.NewProxy(t, s.Addr())
 		w := start(p)
-		for going() {
-			time.Sleep(300*time.Millisecond + rand.N(700*time.Millisecond))
+		locktest.Repeat(300*time.Millisecond, time.Second, going, func(int) {
 			outage := 100*time.Millisecond + rand.N(900*time.Millisecond) // on both sides of the lease time
 			switch rand.IntN(6) {
 			case 0:
 				w.Kill()
 				w = start(p)
 			case 1:
-				p.Freeze()
-				time.Sleep(outage)
-				p.Thaw()
+				<-redistest.Outage(outage, p.Freeze, p.Thaw)
 			case 2:
-				p.FreezeReplies()
-				time.Sleep(outage)
-				p.Thaw()
+				<-redistest.Outage(outage, p.FreezeReplies, p.Thaw)
 			case 3:
-				w.Pause()
-				time.Sleep(outage)
-				w.Resume()
+				<-redistest.Outage(outage, w.Pause, w.Resume)
 			default:
 				p.Cut()
 			}
-		}
+		})
 		w.Kill()
 	})
 	lines.Wait()
@@ -190,19 +183,18 @@ func TestDeadWriterAmongOthers(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { // once in a second a writer waits for a moment
-		for ctx.Err() == nil {
+		locktest.Repeat(time.Second, time.Second, func() bool { return ctx.Err() == nil }, func(int) {
 			w, err := a.RWMutex(n, holdfast.WriterFirst()).Lock(ctx)
 			if err != nil {
 				return
 			}
 			next := locktest.Background(ctx, b.RWMutex(n, holdfast.WriterFirst()))
-			time.Sleep(50 * time.Millisecond)
+			locktest.Work(50 * time.Millisecond)
 			_ = w.Release(ctx)
 			if o := <-next; o.Err == nil {
 				_ = o.Lease.Release(ctx)
 			}
-			time.Sleep(time.Second)
-		}
+		})
 	})
 	l, err := b.RWMutex(n).RLock(ctx)
 	if took := locktest.Took(start); err != nil || took > 3*time.Second+locktest.Late {

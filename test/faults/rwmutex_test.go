@@ -138,7 +138,7 @@ func TestRWReleaseReplyLost(t *testing.T) {
 				return !about(l.Owner(), r.Server.Keys(t)) && !about(l.Owner(), r.Server.Strings(t, "HKEYS", "rig"))
 			})
 			got := <-taken
-			time.Sleep(50 * time.Millisecond)
+			locktest.AwaitSettled(t, r.Client)
 			if n := locktest.HoldCount(t, got.Context(), other); n != 1 || !got.Valid() {
 				t.Errorf("the next one has %d holds, valid: %v", n, got.Valid())
 			}
@@ -280,21 +280,21 @@ func TestReadUnderPassedWrite(t *testing.T) {
 	defer letGo()
 	reader := locktest.Background(context.WithoutCancel(w.Context()), m.RLocker())
 	<-arrived // granted, as to a writer
-	go func() {
-		time.Sleep(100 * time.Millisecond)
-		letGo()
-	}()
+	redistest.Outage(100*time.Millisecond, func() {}, letGo)
 	locktest.Release(t, w)
 	r := locktest.Entered(t, reader)
-	select {
-	case o := <-writer:
-		if r.Valid() && o.Lease.Valid() {
-			t.Error("a reader is in while another writes")
-		}
-		locktest.Release(t, r)
-		locktest.Release(t, o.Lease)
-	case <-time.After(200 * time.Millisecond):
+	locktest.Eventually(t, 10*time.Second, "the server has released the write lock, or the next writer has it", func() bool {
+		return len(writer) > 0 || s.Int(t, "HEXISTS", "passed", w.Owner()+":write") == 0
+	})
+	if len(writer) == 0 {
 		locktest.Release(t, r)
 		locktest.Release(t, locktest.Entered(t, writer))
+		return
 	}
+	o := <-writer
+	if r.Valid() && o.Lease.Valid() {
+		t.Error("a reader is in while another writes")
+	}
+	locktest.Release(t, r)
+	locktest.Release(t, o.Lease)
 }

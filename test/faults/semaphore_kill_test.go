@@ -198,26 +198,21 @@ func (m *supervisor) listening() {
 // sample looks at the permits until the test calls stop: never is there more
 // than one.
 func (m *supervisor) sample() (stop func()) {
-	end, ended := make(chan struct{}), make(chan struct{})
+	var ended atomic.Bool
+	var sampling sync.WaitGroup
 	looks := 0
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-end:
-				return
-			case <-time.After(time.Millisecond):
-			}
+	sampling.Go(func() {
+		locktest.Repeat(time.Millisecond, time.Millisecond, func() bool { return !ended.Load() }, func(int) {
 			if free, err := m.s.Try("GET", m.name); err != nil || free != "0" && free != "1" {
 				m.Errorf("%v permits are free; %v", free, err)
-				return
+				ended.Store(true)
 			}
 			looks++
-		}
-	}()
+		})
+	})
 	stop = sync.OnceFunc(func() {
-		close(end)
-		<-ended
+		ended.Store(true)
+		sampling.Wait()
 		m.Logf("%d rounds, %d kills, %d of holders, %d looks", m.rounds.Load(), m.kills, m.holders, looks)
 	})
 	m.Cleanup(stop)
@@ -303,10 +298,8 @@ func TestPermitsOfTheKilled(t *testing.T) {
 
 // killAny kills three at any moment.
 func (m *supervisor) killAny() {
-	for range 3 {
-		time.Sleep(rand.N(50 * time.Millisecond))
-		m.kill(m.someone())
-	}
+	kills := m.kills
+	locktest.Repeat(0, 50*time.Millisecond, func() bool { return m.kills < kills+3 }, func(int) { m.kill(m.someone()) })
 }
 
 // A permitKind is a semaphore whose users are killed.
@@ -419,7 +412,7 @@ func countUnderPermit(take func() (func(context.Context) error, error), file str
 		fmt.Println("stays")
 		select {}
 	}
-	time.Sleep(rand.N(2 * time.Millisecond))
+	locktest.Work(rand.N(2 * time.Millisecond))
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		panic(err)
@@ -489,7 +482,7 @@ func TestPermitsAreShared(t *testing.T) {
 							}
 							return
 						}
-						time.Sleep(10 * time.Millisecond)
+						locktest.Work(10 * time.Millisecond)
 						if err := giveBack(ctx); err != nil {
 							t.Error(err)
 						}

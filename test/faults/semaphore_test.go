@@ -48,12 +48,14 @@ func (r *semRig) has(t *testing.T, want int64) {
 	}
 }
 
-// settles waits until that many permits are free, and checks that it stays so.
-func (r *semRig) settles(t *testing.T) {
+// settles waits until all permits are free, and checks that it stays so when the client of the
+// rig and others have nothing more to do.
+func (r *semRig) settles(t *testing.T, others ...*holdfast.Client) {
 	t.Helper()
 	const want = 5
 	locktest.Eventually(t, 15*time.Second, fmt.Sprint(want, " permits are free"), func() bool { return r.free(t) == want })
-	time.Sleep(locktest.AWhile)
+	locktest.AwaitSettled(t, append(others, r.Client)...)
+	heardOut(t, r.Server)
 	r.has(t, want)
 }
 
@@ -96,8 +98,13 @@ func TestSemaphoreWaiterReplyLost(t *testing.T) {
 	r := newSemRig(t, redistest.Start(t))
 	holder := locktest.Open(t, r.Server.URL()).Semaphore("rig")
 	locktest.Acquire(t, holder, 4)
+	before := r.Proxy.Count("EVALSHA")
 	done := locktest.Acquiring(t, r.Server, r.sem, 2)
-	locktest.Waits(t, done) // it has looked for the last time
+	locktest.Eventually(t, 10*time.Second, "it has looked for the last time", func() bool { return r.Proxy.Count("EVALSHA") >= before+2 })
+	// The answer is there, too, once a later one on the same connection is.
+	if _, err := r.sem.Available(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	dropped := r.DropNext()
 	locktest.ReleasePermits(t, holder, 4)
 	<-dropped
@@ -134,7 +141,8 @@ func TestSemaphoreGivenUpInDoubt(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			r := newSemRig(t, redistest.Start(t))
-			sem := locktest.Open(t, r.Proxy.URL()+locktest.PatientQuery).Semaphore("rig") // or it would ask again
+			c := locktest.Open(t, r.Proxy.URL()+locktest.PatientQuery) // or it would ask again
+			sem := c.Semaphore("rig")
 			arrived, letGo := r.Proxy.HoldReply(redistest.Command("EVALSHA"))
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -163,7 +171,7 @@ func TestSemaphoreGivenUpInDoubt(t *testing.T) {
 				t.Errorf("%v: claims that there are not enough", err)
 			}
 			letGo()
-			r.settles(t)
+			r.settles(t, c)
 		})
 	}
 }
@@ -172,7 +180,8 @@ func TestSemaphoreGivenUpInDoubt(t *testing.T) {
 func TestSemaphoreLateTake(t *testing.T) {
 	t.Parallel()
 	r := newSemRig(t, redistest.Start(t))
-	sem := locktest.Open(t, r.Proxy.URL()+locktest.PatientQuery).Semaphore("rig")
+	c := locktest.Open(t, r.Proxy.URL()+locktest.PatientQuery)
+	sem := c.Semaphore("rig")
 	r.Proxy.Freeze()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // or it might not be asked at all
 	defer cancel()
@@ -182,7 +191,7 @@ func TestSemaphoreLateTake(t *testing.T) {
 	before := r.Proxy.Count("EVALSHA")
 	r.Proxy.Thaw()
 	locktest.Eventually(t, 10*time.Second, "the request and its undoing have run", func() bool { return r.Proxy.Count("EVALSHA") > before+1 })
-	r.settles(t)
+	r.settles(t, c)
 	locktest.Acquire(t, r.sem, 5)
 }
 
@@ -277,8 +286,9 @@ func TestSemaphoreReleaseGoesOn(t *testing.T) {
 			t.Parallel()
 			r := newSemRig(t, redistest.Start(t))
 			locktest.Acquire(t, r.sem, 2)
-			back := away(r)
 			start := time.Now()
+			var back func()
+			lasted := redistest.Outage(3*time.Second, func() { back = away(r) }, nil)
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			err := r.sem.Release(ctx, 2)
@@ -288,7 +298,7 @@ func TestSemaphoreReleaseGoesOn(t *testing.T) {
 			if took := locktest.Took(start); took > 4*time.Second+locktest.Late {
 				t.Errorf("took %v", took)
 			}
-			time.Sleep(3*time.Second - time.Since(start))
+			<-lasted
 			if how == "cut off" {
 				r.has(t, 3)
 				r.DropNext() // it gets through, and that is not known
@@ -378,7 +388,7 @@ func TestFailedRequestsLeaveFewMarks(t *testing.T) {
 		for range rounds {
 			refused(t, r)
 		}
-		time.Sleep(locktest.AWhile) // for what goes on in the background
+		locktest.AwaitSettled(t, r.Client)
 		if n := marks(t, r.Server); n > most {
 			t.Errorf("%d marks of %d rounds, one at a time, on a server without memory", n, rounds)
 		}
@@ -391,7 +401,7 @@ func TestFailedRequestsLeaveFewMarks(t *testing.T) {
 		for range rounds {
 			refused(t, r)
 		}
-		time.Sleep(locktest.AWhile)
+		locktest.AwaitSettled(t, r.Client)
 		if n := marks(t, r.Server); n > most {
 			t.Errorf("%d marks of %d rounds, one at a time", n, rounds)
 		}

@@ -24,7 +24,7 @@ func TestSemaphoreSubscribersKilled(t *testing.T) {
 	defer cancel()
 	const enough = 10
 	var kills atomic.Int64
-	done := make(chan struct{})
+	var done atomic.Bool
 	var wg sync.WaitGroup
 	for range 4 {
 		c := locktest.Open(t, s.URL(), locktest.Unpolled)
@@ -36,31 +36,25 @@ func TestSemaphoreSubscribersKilled(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					time.Sleep(time.Millisecond)
+					locktest.Work(time.Millisecond)
 					locktest.ReleasePermits(t, sem, 2)
 				}
 			})
 		}
 	}
 	go func() {
-		defer close(done)
+		defer done.Store(true)
 		wg.Wait()
 	}()
-	for tick := time.NewTicker(20 * time.Millisecond); ; <-tick.C {
+	locktest.Repeat(20*time.Millisecond, 20*time.Millisecond, func() bool { return !done.Load() }, func(int) {
 		kills.Add(s.Int(t, "CLIENT", "KILL", "TYPE", "pubsub"))
-		select {
-		case <-done:
-			tick.Stop()
-			if n := kills.Load(); n < enough {
-				t.Errorf("only %d connections killed", n)
-			}
-			t.Logf("%d connections killed", kills.Load())
-			if free := s.Do(t, "GET", n); free != "2" {
-				t.Errorf("%v permits are free", free)
-			}
-			return
-		default:
-		}
+	})
+	if n := kills.Load(); n < enough {
+		t.Errorf("only %d connections killed", n)
+	}
+	t.Logf("%d connections killed", kills.Load())
+	if free := s.Do(t, "GET", n); free != "2" {
+		t.Errorf("%v permits are free", free)
 	}
 }
 

@@ -126,19 +126,22 @@ func TestSetsGetTheirShare(t *testing.T) {
 			for i := range setProcesses {
 				ws = append(ws, start(i))
 			}
-			for began := time.Now(); time.Since(began) < setsTime(); {
-				for _, i := range rand.Perm(setProcesses) { // each has the same number of faults
-					time.Sleep(100*time.Millisecond + rand.N(100*time.Millisecond))
-					if rand.IntN(4) == 0 {
-						ws[i].Kill()
-						ws[i] = start(i)
-					} else {
-						ws[i].Pause()
-						time.Sleep(50*time.Millisecond + rand.N(100*time.Millisecond))
-						ws[i].Resume()
-					}
+			began := time.Now()
+			var next []int // each has the same number of faults
+			going := func() bool { return len(next) > 0 || time.Since(began) < setsTime() }
+			locktest.Repeat(100*time.Millisecond, 200*time.Millisecond, going, func(int) {
+				if len(next) == 0 {
+					next = rand.Perm(setProcesses)
 				}
-			}
+				i := next[0]
+				next = next[1:]
+				if rand.IntN(4) == 0 {
+					ws[i].Kill()
+					ws[i] = start(i)
+				} else {
+					<-redistest.Outage(50*time.Millisecond+rand.N(100*time.Millisecond), ws[i].Pause, ws[i].Resume)
+				}
+			})
 			for _, w := range ws {
 				w.Kill()
 			}
