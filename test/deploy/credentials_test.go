@@ -47,6 +47,18 @@ func (v *vault) set(password rueidis.Secret, err error) {
 	v.password, v.err = password, err
 }
 
+// awaitAsked waits until a client asks n more times for the credentials of a server.
+func (v *vault) awaitAsked(t *testing.T, n int) {
+	t.Helper()
+	asked := func() int {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return v.asked[false]
+	}
+	before := asked()
+	locktest.Eventually(t, patience, "the client asks for credentials", func() bool { return asked() >= before+n })
+}
+
 // rotate replaces the password of a user and ends the connections of that user.
 func rotate(t *testing.T, user string, servers ...*redistest.Server) {
 	t.Helper()
@@ -147,9 +159,9 @@ func TestLateRotation(t *testing.T) {
 	held := locktest.Lock(t, t.Context(), c.Mutex("m"))
 	rotate(t, "app", s)
 	w := wait(t.Context(), c.Mutex("other")) // retries for ten seconds
-	time.Sleep(lease / 6)
+	v.awaitAsked(t, 2)
 	v.set("", errors.New("the vault is sealed"))
-	time.Sleep(lease / 6)
+	v.awaitAsked(t, 2)
 	v.set(second, nil)
 	locktest.Release(t, w.granted(t))
 	renewed(t, held)

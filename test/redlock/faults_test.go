@@ -186,10 +186,8 @@ func TestLateVote(t *testing.T) {
 	locktest.Release(t, try(t, m)) // the servers know the scripts
 	p.Delay(lease / 8)
 	l := voted(t, m, 2) // by the quick ones
-	for began := time.Now(); len(servers[2].Keys(t)) > 0; time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > lease*3/4 {
-			t.Fatal("the late vote is kept")
-		}
+	if !redistest.Poll(lease*3/4, func() bool { return len(servers[2].Keys(t)) == 0 }) {
+		t.Fatal("the late vote is kept")
 	}
 	if !l.Valid() {
 		t.Error("the lease has ended with the late vote")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -367,40 +368,33 @@ func TestExclusion(t *testing.T) {
 			}
 		})
 	}
-	pause := func() { time.Sleep(brief / 2) }
-	pause()
-	for range 2 {
-		servers[0].Pause() // one silent
-		pause()
-		servers[1].Restart() // one empty
-		pause()
-		servers[0].Resume()
-		p.Freeze() // one cut off
-		pause()
-		pause()
-		p.Thaw()
-		servers[2].Kill() // two dead
-		servers[3].Kill()
-		pause()
-		ws[0].Pause()
-		servers[2].Restart()
-		servers[3].Restart()
-		pause()
-		pause()
-		ws[0].Resume()
-		pause()
-	}
-	ws[3].Kill()
-	pause()
-	pause()
 	few := func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return bytes.Count(out.Bytes(), []byte("\n")) < 20
 	}
-	for end := time.Now().Add(20 * time.Second); few() && time.Now().Before(end); { // on a busy machine
-		pause()
+	nothing := func() {}
+	round := []func(){
+		servers[0].Pause,                           // one silent
+		servers[1].Restart,                         // one empty
+		func() { servers[0].Resume(); p.Freeze() }, // one cut off
+		nothing,
+		func() { p.Thaw(); servers[2].Kill(); servers[3].Kill() }, // two dead
+		func() { ws[0].Pause(); servers[2].Restart(); servers[3].Restart() },
+		nothing,
+		ws[0].Resume,
 	}
+	faults := slices.Concat(round, round, []func(){ws[3].Kill, nothing})
+	var late time.Time // since all faults are over
+	going := func() bool {
+		return len(faults) > 0 || few() && time.Since(late) < 20*time.Second // on a busy machine
+	}
+	locktest.Repeat(brief/2, brief/2, going, func(int) {
+		if len(faults) > 0 {
+			faults[0]()
+			faults, late = faults[1:], time.Now()
+		}
+	})
 	for _, w := range ws {
 		w.Kill()
 	}
