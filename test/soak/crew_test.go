@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -49,16 +50,10 @@ func (c *crew) start(i int) {
 
 // harm kills and stops workers until ctx is done, except in calm times.
 func (c *crew) harm(ctx context.Context, r *rand.Rand) {
-	rest := func(d time.Duration) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(d):
-		}
-	}
 	for {
 		pause, i, kills, length := between(r, time.Second, 8*time.Second), r.IntN(workers), r.IntN(2) == 0, between(r, 0, 8*time.Second)
-		for rest(pause); c.calm.Load() && ctx.Err() == nil; {
-			rest(time.Second)
+		for rest(ctx.Done(), pause); c.calm.Load() && ctx.Err() == nil; {
+			rest(ctx.Done(), time.Second)
 		}
 		if ctx.Err() != nil {
 			return
@@ -66,13 +61,13 @@ func (c *crew) harm(ctx context.Context, r *rand.Rand) {
 		if kills {
 			c.procs[i].Kill()
 			c.rec.add(record{Event: evKill, Process: c.name(i)})
-			rest(length / 4)
+			rest(ctx.Done(), length/4)
 			c.start(i)
 			continue
 		}
 		c.procs[i].Pause()
 		from := redistest.Now()
-		rest(length)
+		rest(ctx.Done(), length)
 		c.procs[i].Resume()
 		c.rec.add(record{At: from, Event: evStop, Process: c.name(i), To: redistest.Now()})
 	}
@@ -85,12 +80,12 @@ func (c *crew) end() {
 		p.Send("end")
 		all.Go(func() {
 			const limit = time.Minute
-			slow := time.AfterFunc(limit, func() {
+			ended := make(chan error, 1)
+			go func() { ended <- p.Wait() }()
+			if err, ok := locktest.Receive(ended, limit); !ok {
 				c.rec.add(record{Event: evLeak, Text: fmt.Sprintf("process %s does not end within %v", c.name(i), limit)})
 				p.Kill()
-			})
-			defer slow.Stop()
-			if err := p.Wait(); err != nil && slow.Stop() {
+			} else if err != nil {
 				c.rec.add(record{Event: evLeak, Text: fmt.Sprintf("process %s: %v", c.name(i), err)})
 			}
 		})

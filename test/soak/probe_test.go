@@ -12,12 +12,7 @@ func probe(rec *recorder, s *redistest.Server, replicas int, stop <-chan struct{
 	const every, slow = 50 * time.Millisecond, 30 * time.Millisecond
 	var role string
 	var apart int64 // since when it has no replica, or no master
-	for {
-		select {
-		case <-stop:
-			return
-		case <-time.After(every):
-		}
+	for rest(stop, every) {
 		before := redistest.Now()
 		reply, err := s.Try("ROLE")
 		now := redistest.Now()

@@ -43,9 +43,7 @@ func between(r *rand.Rand, from, to time.Duration) time.Duration {
 // during does something for a random time.
 func during(from, to time.Duration, begin, end func()) func(testing.TB, *rand.Rand, int) {
 	return func(_ testing.TB, r *rand.Rand, _ int) {
-		begin()
-		time.Sleep(between(r, from, to))
-		end()
+		<-redistest.Outage(between(r, from, to), begin, end)
 	}
 }
 
@@ -65,9 +63,7 @@ func oneServer(tb testing.TB) *rig {
 	}
 	link := func(name string, from, to time.Duration, begin, end func(*redistest.Proxy)) {
 		g.faults = append(g.faults, fault{name, 2, true, func(_ testing.TB, r *rand.Rand, worker int) {
-			begin(proxies[worker])
-			time.Sleep(between(r, from, to))
-			end(proxies[worker])
+			<-redistest.Outage(between(r, from, to), func() { begin(proxies[worker]) }, func() { end(proxies[worker]) })
 		}})
 	}
 	const ms = time.Millisecond
@@ -104,10 +100,11 @@ func (g *rig) addCommon() {
 	for _, mode := range []string{"ALL", "WRITE"} {
 		g.faults = append(g.faults, fault{"clients paused", 1, false, func(_ testing.TB, r *rand.Rand, _ int) {
 			d := between(r, 100*time.Millisecond, 2*time.Second)
-			for _, s := range g.masters() {
-				_, _ = s.Try("CLIENT", "PAUSE", fmt.Sprint(d.Milliseconds()), mode)
-			}
-			time.Sleep(d)
+			<-redistest.Outage(d, func() {
+				for _, s := range g.masters() {
+					_, _ = s.Try("CLIENT", "PAUSE", fmt.Sprint(d.Milliseconds()), mode)
+				}
+			}, nil)
 		}})
 	}
 }
@@ -121,9 +118,8 @@ func (g *rig) addNetwork(n *redistest.Network, failovers bool) {
 	cut := func(name string, longest time.Duration, begin func(*redistest.Server)) {
 		g.faults = append(g.faults, fault{name, 3, false, func(_ testing.TB, r *rand.Rand, _ int) {
 			masters := g.masters()
-			begin(masters[r.IntN(len(masters))])
-			time.Sleep(between(r, 50*time.Millisecond, longest))
-			n.Heal()
+			s := masters[r.IntN(len(masters))]
+			<-redistest.Outage(between(r, 50*time.Millisecond, longest), func() { begin(s) }, n.Heal)
 		}})
 	}
 	clients := redistest.Side{redistest.Clients}
@@ -133,9 +129,7 @@ func (g *rig) addNetwork(n *redistest.Network, failovers bool) {
 	g.faults = append(g.faults, fault{"server stopped", 3, false, func(_ testing.TB, r *rand.Rand, _ int) {
 		masters := g.masters()
 		s := masters[r.IntN(len(masters))]
-		s.Pause()
-		time.Sleep(between(r, 50*time.Millisecond, longest))
-		s.Resume()
+		<-redistest.Outage(between(r, 50*time.Millisecond, longest), s.Pause, s.Resume)
 	}})
 }
 

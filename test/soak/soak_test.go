@@ -99,12 +99,6 @@ func open(t testing.TB, g *rig, j job) *holdfast.Client {
 // other pause, the workers are not harmed either. All random numbers of a fault come from its own
 // seed, so the sequence depends on r only.
 func (g *rig) harm(ctx context.Context, tb testing.TB, rec *recorder, r *rand.Rand, calm *atomic.Bool) {
-	rest := func(d time.Duration) {
-		select {
-		case <-ctx.Done():
-		case <-time.After(d):
-		}
-	}
 	var weighted []fault
 	for _, f := range g.faults {
 		for range f.weight {
@@ -112,10 +106,10 @@ func (g *rig) harm(ctx context.Context, tb testing.TB, rec *recorder, r *rand.Ra
 		}
 	}
 	for storm := 1; ; storm++ {
-		rest(between(r, 0, time.Second))
+		rest(ctx.Done(), between(r, 0, time.Second))
 		for range 4 + r.IntN(5) {
 			f, worker, seed := weighted[r.IntN(len(weighted))], r.IntN(workers), r.Uint64()
-			rest(between(r, 200*time.Millisecond, 3*time.Second))
+			rest(ctx.Done(), between(r, 200*time.Millisecond, 3*time.Second))
 			if ctx.Err() != nil {
 				return
 			}
@@ -134,7 +128,7 @@ func (g *rig) harm(ctx context.Context, tb testing.TB, rec *recorder, r *rand.Ra
 		if calm.Store(storm%2 == 0); calm.Load() {
 			pause += recent // so that messages alone must wake waiters
 		}
-		rest(pause)
+		rest(ctx.Done(), pause)
 		calm.Store(false)
 	}
 }

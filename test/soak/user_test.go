@@ -47,11 +47,11 @@ func (u *user) turn(ctx context.Context) {
 	giveUp()
 	if err != nil {
 		u.add(record{Event: evFailed, Call: call, Text: class(err)})
-		u.rest(ctx, u.between(time.Millisecond, 200*time.Millisecond))
+		rest(ctx.Done(), u.between(time.Millisecond, 200*time.Millisecond))
 		return
 	}
 	u.hold(ctx, call, l, got)
-	u.rest(ctx, u.between(0, 60*time.Millisecond))
+	rest(ctx.Done(), u.between(0, 60*time.Millisecond))
 }
 
 // options returns the options of a call, and for how long it may wait.
@@ -140,20 +140,22 @@ func (u *user) watch(ctx context.Context, call int, got *holdfast.Lease, work ti
 			noted = now
 			u.add(record{At: valid, Event: evValid, Call: call, To: alive})
 		}
-		u.rest(got.Context(), min(look, time.Duration(end-now)))
+		rest(got.Context().Done(), min(look, time.Duration(end-now)))
 	}
 	if valid > 0 {
 		u.add(record{At: valid, Event: evValid, Call: call, To: alive})
 	}
 }
 
-// rest waits, at most until ctx is done.
-func (u *user) rest(ctx context.Context, d time.Duration) {
+// rest waits, at most until done is closed. It reports whether the time has passed.
+func rest(done <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-ctx.Done():
+	case <-done:
+		return false
 	case <-timer.C:
+		return true
 	}
 }
 

@@ -98,10 +98,9 @@ func work() {
 func (w *worker) use(ctx context.Context, number int, o holdfast.Options) {
 	c, err := holdfast.Open(ctx, w.URL, &o)
 	for err != nil {
-		if ctx.Err() != nil {
+		if !rest(ctx.Done(), 50*time.Millisecond) { // a fault
 			return
 		}
-		time.Sleep(50 * time.Millisecond) // a fault
 		c, err = holdfast.Open(ctx, w.URL, &o)
 	}
 	var users sync.WaitGroup
@@ -128,15 +127,10 @@ const (
 
 // heartbeat records when this process has no processor, until stop is closed.
 func heartbeat(rec *recorder, stop <-chan struct{}) {
-	tick := time.NewTimer(0)
-	defer tick.Stop()
 	for {
-		tick.Reset(beat)
 		due := redistest.Now() + int64(beat)
-		select {
-		case <-stop:
+		if !rest(stop, beat) {
 			return
-		case <-tick.C:
 		}
 		if now := redistest.Now(); now-due > int64(late) {
 			rec.add(record{At: due, Event: evStall, To: now})
