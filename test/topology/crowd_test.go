@@ -105,15 +105,9 @@ func (c *crowd) grantedAfter(moment int64) int {
 
 // await waits until that many more leases were granted.
 func (c *crowd) await(more int) time.Duration {
-	const within = 40 * time.Second
 	c.w.Helper()
 	start, want := time.Now(), c.granted()+more
-	for c.granted() < want {
-		if locktest.Took(start) > within {
-			c.w.Fatalf("only %d of %d leases were granted within %v", c.granted()-want+more, more, within)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	c.w.eventually(40*time.Second, fmt.Sprint(more, " leases are granted"), func() bool { return c.granted() >= want })
 	return time.Since(start)
 }
 
@@ -259,9 +253,7 @@ func (q *queue) end(within time.Duration) {
 		q.wg.Wait()
 		close(done)
 	}()
-	select {
-	case <-done:
-	case <-time.After(within):
+	if _, ok := locktest.Receive(done, within); !ok {
 		q.w.errorf("only %d waiters were granted their lock within %v", q.turns(), within)
 		q.stop()
 		<-done

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -59,17 +60,15 @@ func (w *world) renewedTwice(leases ...*holdfast.Lease) {
 
 // loss waits for the end of a lease and returns its time and reason.
 func loss(l *holdfast.Lease, within time.Duration) (time.Time, holdfast.LossReason) {
-	select {
-	case <-l.Context().Done():
-		at := time.Now()
-		var lost *holdfast.LostError
-		if errors.As(context.Cause(l.Context()), &lost) {
-			return at, lost.Reason
-		}
-		return at, ""
-	case <-time.After(within):
+	if _, ok := locktest.Receive(l.Context().Done(), within); !ok {
 		return time.Time{}, "not lost"
 	}
+	at := time.Now()
+	var lost *holdfast.LostError
+	if errors.As(context.Cause(l.Context()), &lost) {
+		return at, lost.Reason
+	}
+	return at, ""
 }
 
 // A holder has a lease and records how long the lease is valid.
@@ -105,7 +104,7 @@ func (w *world) watch(l *holdfast.Lease) *holder {
 	})
 	go func() {
 		defer close(h.over)
-		for ; ; time.Sleep(2 * time.Millisecond) {
+		for ; ; locktest.Work(2 * time.Millisecond) {
 			now, deadline := time.Now(), l.Deadline() // before it is asked: it was valid then
 			if !l.Valid() {
 				return

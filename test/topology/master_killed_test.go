@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -105,7 +107,8 @@ func newComers(w *world, n int) *newcomers {
 				}
 				select {
 				case nc.got <- time.Now():
-				case <-time.After(100 * time.Millisecond):
+				default:
+					locktest.Work(100 * time.Millisecond)
 				}
 				_ = l.Release(context.Background())
 			}
@@ -193,7 +196,7 @@ func (p *party) note(l *holdfast.Lease, looks int) {
 			iv.Enter = now
 		}
 		iv.Leave = now
-		time.Sleep(20 * time.Millisecond)
+		locktest.Work(20 * time.Millisecond)
 	}
 	if iv.Enter != 0 {
 		p.rec.Record(iv)
@@ -300,17 +303,12 @@ func (p *party) settle() {
 // says how long the slowest lock took.
 func (w *world) steady(name string) func() (time.Duration, error) {
 	client := w.open()
-	stop := make(chan struct{})
+	var stopped atomic.Bool
 	var slowest time.Duration
 	var failed error
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(10 * time.Millisecond):
-			}
+		locktest.Repeat(10*time.Millisecond, 10*time.Millisecond, func() bool { return !stopped.Load() }, func(int) {
 			begin := time.Now()
 			l, err := client.Mutex(name).Lock(w.Context())
 			if err == nil {
@@ -320,10 +318,10 @@ func (w *world) steady(name string) func() (time.Duration, error) {
 			if err != nil {
 				failed = err
 			}
-		}
+		})
 	})
 	return func() (time.Duration, error) {
-		close(stop)
+		stopped.Store(true)
 		wg.Wait()
 		return slowest, failed
 	}

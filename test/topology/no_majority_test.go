@@ -24,15 +24,16 @@ func TestNoSentinels(t *testing.T) {
 		crowds := f.crowds(2)
 		holders := f.keep(lasting, "held")
 		crowds.await(10)
-		for i, sentinel := range s.Sentinels() {
-			if i == 0 {
-				sentinel.Pause()
-			} else {
-				sentinel.Kill()
+		<-redistest.Outage(5*scan, func() { // clients ask them several times
+			for i, sentinel := range s.Sentinels() {
+				if i == 0 {
+					sentinel.Pause()
+				} else {
+					sentinel.Kill()
+				}
 			}
-		}
+		}, nil)
 		master := s.Nodes()[0]
-		time.Sleep(5 * scan) // clients have asked them several times
 		crowds.await(10)
 		// Connections break, too, and come back to where they were.
 		master.Do(f[0], "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
@@ -70,22 +71,23 @@ func TestClusterDown(t *testing.T) {
 			for _, w := range f {
 				leases[w] = w.hold(w.clients[0], "held")
 			}
-			fault.begin()
-			c.Watchful()
-			for _, w := range f {
-				w.eventually(30*time.Second, "the cluster is down", func() bool {
-					_, err := mine.Try("EXISTS", w.key("held"))
-					return err != nil
-				})
-			}
-			down := time.Now()
+			lasted := redistest.Outage(4*time.Second, func() {
+				fault.begin()
+				c.Watchful()
+				for _, w := range f {
+					w.eventually(30*time.Second, "the cluster is down", func() bool {
+						_, err := mine.Try("EXISTS", w.key("held"))
+						return err != nil
+					})
+				}
+			}, nil)
 			late := redistest.Now() + (2500 * time.Millisecond).Nanoseconds() // what was granted before is known by then
 			for _, w := range f {
 				if _, why := loss(leases[w], 2*lease); why != holdfast.LossExpired && why != holdfast.LossUnreplicated {
 					w.errorf("%s: the holder was told %q", what, why)
 				}
 			}
-			time.Sleep(time.Until(down.Add(4 * time.Second)))
+			<-lasted
 			for i, w := range f {
 				if n := crowds[i].grantedAfter(late); n > 0 {
 					w.errorf("%s: %d were let in", what, n)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -86,8 +87,7 @@ func TestClusterPartition(t *testing.T) {
 		}
 		crowds := f.crowds(2)
 		crowds.await(20)
-		began := time.Now()
-		c.Partition(side{redistest.Clients}, side{cut})
+		lasted := redistest.Outage(lease+time.Second, func() { c.Partition(side{redistest.Clients}, side{cut}) }, nil)
 		var wg sync.WaitGroup
 		for _, w := range f {
 			l := leases[w]
@@ -101,7 +101,7 @@ func TestClusterPartition(t *testing.T) {
 					if end := now.Add(time.Duration(cut.Int(t, "PTTL", l.Name())) * time.Millisecond); end.After(gone) {
 						gone = end
 					}
-					time.Sleep(time.Millisecond)
+					locktest.Work(time.Millisecond)
 				}
 				_, why := loss(l, slack)
 				if why != holdfast.LossExpired && why != holdfast.LossUnreplicated {
@@ -117,7 +117,7 @@ func TestClusterPartition(t *testing.T) {
 		}
 		f[0].renewedTwice(elsewhere...)
 		wg.Wait()
-		time.Sleep(time.Until(began.Add(lease + time.Second)))
+		<-lasted
 		c.Heal()
 		crowds.await(20)
 		crowds.end()

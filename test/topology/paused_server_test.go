@@ -22,9 +22,7 @@ func TestShortPause(t *testing.T) {
 		holders := f.keep(lasting, "held")
 		for range 3 {
 			crowds.await(10)
-			s.Pause()
-			time.Sleep(1500 * time.Millisecond)
-			s.Resume()
+			<-redistest.Outage(1500*time.Millisecond, s.Pause, s.Resume)
 		}
 		crowds.await(10)
 		crowds.end()
@@ -45,15 +43,18 @@ func TestLongPause(t *testing.T) {
 		r := w.rival(w.open(), "held")
 		crowd := w.crowd(2, 2)
 		crowd.await(10)
-		w.single.Pause()
+		var resumed time.Time
+		over := redistest.Outage(lease+200*time.Millisecond, w.single.Pause, func() { // the key has expired, too
+			<-h.over
+			if r.in() {
+				w.errorf("a lock was granted by a paused server")
+			}
+			resumed = time.Now()
+			w.single.Resume()
+		})
 		h.lost(lease+slack, holdfast.LossExpired)
 		h.inTime()
-		if r.in() {
-			w.errorf("a lock was granted by a paused server")
-		}
-		time.Sleep(200 * time.Millisecond) // the key has expired, too
-		resumed := time.Now()
-		w.single.Resume()
+		<-over
 		r.await(resumed.Add(time.Second))
 		r.after(h)
 		r.release()
@@ -72,9 +73,9 @@ func TestClusterShortPause(t *testing.T) {
 		holders := f.keep(lasting, "a", "b")
 		crowds := f.crowds(2)
 		for _, stop := range []func(){
-			func() { master.Pause(); time.Sleep(pause); master.Resume() },
+			func() { <-redistest.Outage(pause, master.Pause, master.Resume) },
 			func() { master.Do(t, "DEBUG", "SLEEP", "1.5") },
-			func() { master.Do(t, "CLIENT", "PAUSE", "1500", "ALL"); time.Sleep(pause) },
+			func() { master.Do(t, "CLIENT", "PAUSE", "1500", "ALL"); master.Do(t, "PING") }, // which waits for the end
 		} {
 			crowds.await(10)
 			stop()

@@ -195,9 +195,10 @@ func TestClusterServerErrors(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			q := f[0].line(f[0].clients[0].Mutex(f[0].key("patient")))
-			time.Sleep(300 * time.Millisecond)
-			fault.end()
+			var q *queue
+			<-redistest.Outage(300*time.Millisecond, func() {
+				q = f[0].line(f[0].clients[0].Mutex(f[0].key("patient")))
+			}, fault.end)
 			q.end(20 * time.Second)
 		}
 		master.Do(t, "DEL", f[0].prefix)

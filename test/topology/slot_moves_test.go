@@ -316,10 +316,11 @@ func movedQueue(t *testing.T, begin mover) {
 		want := master.Strings(t, "LRANGE", list, "0", "-1")
 		stalls, start := redistest.MeterStalls(t), time.Now()
 		m := w.moveOn(begin, "mutex", "fair")
-		if m, ok := m.(*redistest.AtomicMigration); ok {
-			m.BlockWrites()
-		}
-		time.Sleep(silence)
+		<-redistest.Outage(silence, func() {
+			if m, ok := m.(*redistest.AtomicMigration); ok {
+				m.BlockWrites()
+			}
+		}, nil)
 		m.Finish()
 		moved := time.Now()
 		w.kept(mutex, fair)

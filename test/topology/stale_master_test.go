@@ -128,12 +128,12 @@ func TestPausedMasterResumes(t *testing.T) {
 		}
 		crowds.await(10)
 		f.watchful()
-		old.Pause()
+		lasted := redistest.Outage(2*time.Second, old.Pause, nil)
 		paused := time.Now()
 		master, took := s.AwaitMaster(old)
 		f.patient() // one failover is enough
 		f[0].Logf("the failover took %v", took)
-		time.Sleep(time.Until(paused.Add(2 * time.Second)))
+		<-lasted
 		for _, w := range f { // so that nothing but the old master could prolong it
 			master.Do(w, "DEL", w.key("held"))
 		}
@@ -180,10 +180,9 @@ func TestClusterPausedMasterResumes(t *testing.T) {
 	inCluster(t, func(c *redistest.Cluster, f fleet) {
 		old := c.Nodes()[0]
 		throughFailover(t, f, func() time.Duration {
-			old.Pause()
-			begin := time.Now()
+			lasted := redistest.Outage(lease+time.Second, old.Pause, nil)
 			_, took := c.AwaitFailover(old)
-			time.Sleep(time.Until(begin.Add(lease + time.Second)))
+			<-lasted
 			return took
 		}, func() *redistest.Server {
 			old.Resume()

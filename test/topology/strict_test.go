@@ -219,8 +219,7 @@ func TestStrictPatience(t *testing.T) {
 		c := w.open(lasting)
 		before := w.keep(c, "before")
 		replica := s.Replicas()[0]
-		replica.Pause()
-		time.AfterFunc(4*time.Second, replica.Resume)
+		redistest.Outage(4*time.Second, replica.Pause, replica.Resume)
 		start := time.Now()
 		l, err := c.Mutex("new").TryLock(context.Background())
 		if err != nil {

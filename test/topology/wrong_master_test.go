@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -48,8 +49,7 @@ func TestStaleSentinel(t *testing.T) {
 				return nil
 			})
 		}
-		s.Partition(side{redistest.Clients}, rest)
-		time.Sleep(10 * scan) // clients have asked it several times
+		<-redistest.Outage(10*scan, func() { s.Partition(side{redistest.Clients}, rest) }, nil) // clients ask it several times
 		for i, w := range f {
 			if at := clients[i].Driver().Place("").Node; at != master.Addr() {
 				w.errorf("the client has gone back to %s, which was replaced by %s", at, master.Addr())
@@ -88,13 +88,14 @@ func TestUnfinishedFailover(t *testing.T) {
 		for i, w := range f {
 			w.follows(clients[i], master)
 		}
-		for start := time.Now(); time.Since(start) < 2*time.Second; time.Sleep(20 * time.Millisecond) {
+		end := time.Now().Add(2 * time.Second)
+		locktest.Repeat(20*time.Millisecond, 20*time.Millisecond, func() bool { return time.Now().Before(end) }, func(int) {
 			for i, w := range f {
 				if at := clients[i].Driver().Place("").Node; at != master.Addr() {
 					w.Fatalf("the client has gone back to %s, which was replaced by %s", at, master.Addr())
 				}
 			}
-		}
+		})
 		for i, w := range f {
 			if h := holders[i]; !h.Valid() {
 				w.errorf("the hold was lost: %v", context.Cause(h.Context()))
