@@ -14,10 +14,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/dashboard"
+	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/observe"
@@ -276,31 +278,46 @@ func TestList(t *testing.T) {
 
 // The scanner runs only while a page is viewed.
 func TestViewers(t *testing.T) {
-	r := newRig(t, dashboard.Options{})
-	r.board.Linger(300 * time.Millisecond)
-	time.Sleep(500 * time.Millisecond)
-	if n := r.board.Scans(); n != 0 {
-		t.Errorf("%d scans before the first request", n)
-	}
-	still := func() {
-		t.Helper()
-		locktest.Eventually(t, 20*time.Second, "the scanner stops", func() bool {
-			n := r.board.Scans()
-			time.Sleep(locktest.AWhile)
-			return r.board.Scans() == n
-		})
-	}
-	r.page("/")
-	still()
-	s := r.stream()
-	n := r.board.Scans()
-	locktest.Eventually(t, 20*time.Second, "the scanner runs for the stream", func() bool { return r.board.Scans() > n+5 })
-	s.cancel()
-	still()
-	r.page("/clients")
-	if r.board.Scans() == n {
-		t.Error("the scanner has not run for the page")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		board := dashboard.New(holdfasttest.NewClient(t), dashboard.Options{})
+		defer board.Close()
+		scans := 0
+		during := func(d time.Duration) int { // the scans during that time
+			time.Sleep(d)
+			synctest.Wait()
+			before := scans
+			scans = board.Scans()
+			return scans - before
+		}
+		open := func(ctx context.Context, path string) {
+			w := httptest.NewRecorder()
+			if board.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "http://localhost/"+path, nil)); w.Code != http.StatusOK {
+				t.Errorf("/%s: %d %s", path, w.Code, w.Body)
+			}
+		}
+		still := func() {
+			t.Helper()
+			during(dashboard.LingerTime + time.Second)
+			if n := during(time.Minute); n != 0 {
+				t.Errorf("%d scans while nobody views a page", n)
+			}
+		}
+		still()
+		for _, path := range []string{"", "clients"} {
+			open(t.Context(), path)
+			if n := during(time.Second); n == 0 {
+				t.Errorf("the scanner has not run for /%s", path)
+			}
+			still()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go open(ctx, "events?page=")
+		if n := during(time.Minute); n < 10 {
+			t.Errorf("%d scans for a stream of a minute", n)
+		}
+		cancel()
+		still()
+	})
 }
 
 // The scanner leaves the server alone for most of the time.

@@ -2,9 +2,8 @@ package dashboard
 
 import "time"
 
-// Linger sets how long the scanner runs after a request without a stream. It must be
-// called before the first request.
-func (d *Dashboard) Linger(t time.Duration) { d.scanner.linger = t }
+// LingerTime is how long the scanner runs after a request without a stream.
+const LingerTime = lingerTime
 
 // Scans returns how many snapshots the scanner has published.
 func (d *Dashboard) Scans() int {

@@ -20,7 +20,7 @@ const (
 	// scanner keeps the servers busy for less than a twentieth of the time.
 	share = 25
 
-	lingerTime     = 10 * time.Second // see scanner.linger
+	lingerTime     = 10 * time.Second // how long the scanner runs after a request without a stream
 	minPause       = time.Millisecond // between two steps of a scan
 	maxPause       = 20 * time.Millisecond
 	minStep        = 25 // keys
@@ -45,7 +45,6 @@ type scanner struct {
 	inspect *inspect.Inspector
 	current atomic.Pointer[snapshot]
 	history history
-	linger  time.Duration // how long the scanner runs after a request without a stream
 
 	mu      sync.Mutex
 	streams map[string]int       // the number of streams by page
@@ -62,7 +61,7 @@ func newScanner(client *holdfast.Client, o Options) *scanner {
 	s := &scanner{
 		client: client, options: o, meter: &meter{Driver: client.Driver()},
 		streams: make(map[string]int), shown: make(map[string]int), seen: make(map[string]time.Time),
-		wake: make(chan struct{}, 1), changed: make(chan struct{}), pause: minPause, step: 2 * minStep, linger: lingerTime,
+		wake: make(chan struct{}, 1), changed: make(chan struct{}), pause: minPause, step: 2 * minStep,
 	}
 	s.inspect = inspect.New(s.meter)
 	s.history.locks = make(map[string]*timeline)
@@ -203,7 +202,7 @@ func (s *scanner) viewed(pages ...string) bool {
 		}
 	}
 	for page, at := range s.seen {
-		if time.Since(at) < s.linger && (len(pages) == 0 || slices.Contains(pages, page)) {
+		if time.Since(at) < lingerTime && (len(pages) == 0 || slices.Contains(pages, page)) {
 			return true
 		}
 	}
