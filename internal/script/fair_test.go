@@ -126,6 +126,12 @@ var fairAcquireRows = []row{
 		do: acquire(fair, try("a:1")), reply: "OOM",
 	},
 	{
+		title: "acquire/sent again, memory full", full: true,
+		given: []string{"HSET N a:1 1", "PEXPIRE N 60000"},
+		do:    acquire(fair, try("a:1")), reply: "token",
+		state: []string{"N hash a:1=1, TTL 60s"},
+	},
+	{
 		title: "acquire/again, memory full", full: true,
 		given: []string{"HSET N a:1 1", "PEXPIRE N 60000"},
 		do:    acquire(fair, again("a:1", 2, 600)), reply: "OOM",

@@ -18,11 +18,11 @@ local owner = ARGV[2]
 local ttl = redis.call('pttl', KEYS[1])
 local function grant()
   local lease = math.max(ttl, tonumber(ARGV[1]))
-  -- A server that is out of memory refuses HSET, unless the script has written already. A release has granted the lock.
-  local granted = ttl ~= -2 and ARGV[3] == '1'
-  if granted then redis.call('pexpire', KEYS[1], lease) end
+  -- A server that is out of memory refuses HSET, unless the script has written already. A request that is sent again may have the lock.
+  local again = ttl ~= -2 and ARGV[3] == '1'
+  if again then redis.call('pexpire', KEYS[1], lease) end
   redis.call('hset', KEYS[1], owner, ARGV[3])
-  if not granted then redis.call('pexpire', KEYS[1], lease) end
+  if not again then redis.call('pexpire', KEYS[1], lease) end
   return clock[1] * 1000000 + clock[2]
 end
 if ttl ~= -2 and redis.call('hexists', KEYS[1], owner) == 1 and redis.call('hexists', KEYS[1], 'mode') == 0 then return grant() end -- 1: a read/write lock
