@@ -279,7 +279,7 @@ func TestList(t *testing.T) {
 // The scanner runs only while a page is viewed.
 func TestViewers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		board := dashboard.New(holdfasttest.NewClient(t), dashboard.Options{})
+		board := dashboard.New(holdfasttest.NewClient(t, nil), dashboard.Options{})
 		defer board.Close()
 		scans := 0
 		during := func(d time.Duration) int { // the scans during that time

@@ -7,7 +7,7 @@
 //
 //	func TestCheckout(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
-//			client := holdfasttest.NewClient(t)
+//			client := holdfasttest.NewClient(t, nil)
 //			...
 //		})
 //	}
@@ -43,10 +43,10 @@ import (
 func init() { clock.Fake() }
 
 // NewClient returns a client of a new server in memory. It is closed at the end of the test.
-// At most one Options can be given.
-func NewClient(tb testing.TB, opts ...holdfast.Options) *holdfast.Client {
+// The options may be nil.
+func NewClient(tb testing.TB, options *holdfast.Options) *holdfast.Client {
 	tb.Helper()
-	return NewServer(tb).NewClient(opts...)
+	return NewServer(tb).NewClient(options)
 }
 
 // A Server is a Redis server in memory, for one test.
@@ -62,17 +62,13 @@ func NewServer(tb testing.TB) *Server {
 }
 
 // NewClient returns a client of the server. Clients of one server stand for processes that
-// share it. The client is closed at the end of the test, if it is not closed before. Without
-// Options.Logger, warnings and errors are part of the output of the test.
-func (s *Server) NewClient(opts ...holdfast.Options) *holdfast.Client {
+// share it. The client is closed at the end of the test, if it is not closed before. The options
+// may be nil. Without Options.Logger, warnings and errors are part of the output of the test.
+func (s *Server) NewClient(options *holdfast.Options) *holdfast.Client {
 	s.tb.Helper()
 	var o holdfast.Options
-	switch len(opts) {
-	case 0:
-	case 1:
-		o = opts[0]
-	default:
-		s.tb.Fatal("holdfasttest: more than one Options")
+	if options != nil {
+		o = *options
 	}
 	out := &output{w: s.tb.Output()}
 	if o.Logger == nil {

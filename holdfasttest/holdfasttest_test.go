@@ -21,7 +21,7 @@ func TestExpires(t *testing.T) {
 	real := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.NewServer(t)
-		a, b := s.NewClient(), s.NewClient()
+		a, b := s.NewClient(nil), s.NewClient(nil)
 		lease, err := a.Mutex("order:42").Lock(t.Context(), holdfast.LeaseTime(30*time.Second))
 		if err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func TestExpires(t *testing.T) {
 func TestRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.NewServer(t)
-		a, b := s.NewClient(), s.NewClient()
+		a, b := s.NewClient(nil), s.NewClient(nil)
 		lease, err := a.Mutex("m").Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestMessagesAfterCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.NewServer(t)
 		o := holdfast.Options{PollInterval: time.Hour}
-		a, b := s.NewClient(o), s.NewClient(o)
+		a, b := s.NewClient(&o), s.NewClient(&o)
 		latch := a.Latch("x")
 		if _, err := latch.TrySet(t.Context(), 1); err != nil {
 			t.Fatal(err)
@@ -117,7 +117,7 @@ func TestFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := holdfasttest.NewServer(t)
-				c := s.NewClient()
+				c := s.NewClient(nil)
 				lease, err := c.Mutex("m").Lock(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -150,7 +150,7 @@ func (r *recorder) Errorf(format string, args ...any) {
 // A loop over changes is no call that waits for a lock.
 func TestWatchDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := holdfasttest.NewClient(t)
+		c := holdfasttest.NewClient(t, nil)
 		seen := make(chan struct{}, 2)
 		go func() {
 			for range object.NewBucket(c, "bucket", object.StringCodec{}).Watch(t.Context()) {
@@ -175,7 +175,7 @@ func TestLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{TB: t}
 		s := holdfasttest.NewServer(r)
-		c, other := s.NewClient(), s.NewClient()
+		c, other := s.NewClient(nil), s.NewClient(nil)
 		if _, err := c.Mutex("m").Lock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +196,7 @@ func TestOutput(t *testing.T) {
 	if os.Getenv("HOLDFASTTEST_OUTPUT") != "" {
 		synctest.Test(t, func(t *testing.T) {
 			s := holdfasttest.NewServer(t)
-			c := s.NewClient() // the line that is reported
+			c := s.NewClient(nil) // the line that is reported
 			if _, err := c.Mutex("left").Lock(t.Context()); err != nil {
 				t.Fatal(err)
 			}

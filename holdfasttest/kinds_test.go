@@ -18,7 +18,7 @@ func inBubble(t *testing.T, f func(t *testing.T, s *holdfasttest.Server, a, b *h
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.NewServer(t)
-		f(t, s, s.NewClient(), s.NewClient())
+		f(t, s, s.NewClient(nil), s.NewClient(nil))
 	})
 }
 
@@ -162,7 +162,7 @@ func TestFill(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.NewServer(t)
-		c := s.NewClient(holdfast.Options{Replication: holdfast.Replication{Mode: holdfast.Strict, Replicas: 2}})
+		c := s.NewClient(&holdfast.Options{Replication: holdfast.Replication{Mode: holdfast.Strict, Replicas: 2}})
 		if _, err := c.Mutex("x").TryLock(t.Context(), holdfast.Wait(time.Second)); err == nil {
 			t.Error("granted without replicas")
 		}

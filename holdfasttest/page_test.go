@@ -17,7 +17,7 @@ func charge(ctx context.Context, client *holdfast.Client, order string) error {
 }
 
 func TestCharge(t *testing.T) {
-	client := holdfasttest.NewClient(t)
+	client := holdfasttest.NewClient(t, nil)
 	if err := charge(t.Context(), client, "order:42"); err != nil {
 		t.Error(err)
 	}
@@ -26,7 +26,7 @@ func TestCharge(t *testing.T) {
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := holdfasttest.NewServer(t)
-		crashed, other := server.NewClient(), server.NewClient()
+		crashed, other := server.NewClient(nil), server.NewClient(nil)
 		if _, err := crashed.Mutex("order:42").Lock(t.Context(), holdfast.LeaseTime(30*time.Second)); err != nil {
 			t.Fatal(err)
 		}

@@ -107,7 +107,7 @@ func TestRateUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.NewServer(t)
 		rate := holdfast.Rate{Permits: 100, Per: 3 * time.Second}
-		first := s.NewClient().RateLimiter("x")
+		first := s.NewClient(nil).RateLimiter("x")
 		if err := first.SetRate(t.Context(), rate); err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestRateUnderLoad(t *testing.T) {
 		end := begin + 20*cycle
 		var wg sync.WaitGroup
 		for range 8 {
-			l := s.NewClient().RateLimiter("x")
+			l := s.NewClient(nil).RateLimiter("x")
 			for range 8 {
 				wg.Go(func() {
 					for time.Now().UnixMilli() < end {
@@ -166,7 +166,7 @@ func TestRateBesideWrongClocks(t *testing.T) {
 		t.Run(peer, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := holdfasttest.NewServer(t)
-				l := s.NewClient().RateLimiter("x")
+				l := s.NewClient(nil).RateLimiter("x")
 				rate := holdfast.Rate{Permits: 100, Per: 3 * time.Second}
 				if err := l.SetRate(t.Context(), rate); err != nil {
 					t.Fatal(err)

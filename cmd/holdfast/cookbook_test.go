@@ -104,7 +104,7 @@ func TestCookbookQueue(t *testing.T) {
 			},
 			func(lock string) { redis.Do(t, "DEL", lock) },
 		},
-		{"holdfasttest", func() *holdfast.Client { return memory.NewClient() }, memory.Take},
+		{"holdfasttest", func() *holdfast.Client { return memory.NewClient(nil) }, memory.Take},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			queue := test.name

@@ -60,7 +60,7 @@ func startRedis(t *testing.T) *server {
 
 func startMemory(t *testing.T) *server {
 	s := holdfasttest.NewServer(t)
-	return &server{newClient: func() *holdfast.Client { return s.NewClient(holdfast.Options{PollInterval: poll}) }, do: s.Do, memory: true}
+	return &server{newClient: func() *holdfast.Client { return s.NewClient(&holdfast.Options{PollInterval: poll}) }, do: s.Do, memory: true}
 }
 
 // pass lets time pass for keys that no process renews. With a Redis server it shortens
