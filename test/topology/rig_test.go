@@ -271,6 +271,14 @@ func (f fleet) sentinels() *redistest.Sentinels { return f[0].sentinels }
 // patient keeps the Sentinels, if there are any, from replacing a slow server.
 func (f fleet) patient() { f.downAfter("60000") }
 
+// patientBut keeps a cluster from replacing a slow node. The time of one node, which may not
+// answer, stays as it is.
+func (f fleet) patientBut(node *redistest.Server) {
+	for _, n := range f[0].cluster.Others(node) {
+		n.Do(f[0], "CONFIG", "SET", "cluster-node-timeout", "15000")
+	}
+}
+
 // watchful ends patient. A test calls it when a server is about to fail.
 func (f fleet) watchful() { f.downAfter("1000") }
 

@@ -46,9 +46,16 @@ func TestUnreplicatedWrite(t *testing.T) {
 		s.Heal()
 		old.Restart()
 		s.AwaitReplicas(2)
-		attached := time.Now()
+		var clients []*holdfast.Client
 		for _, w := range f {
-			r := w.rival(w.open(), "cut")
+			clients = append(clients, w.open())
+		}
+		attached := time.Now()
+		var rivals []*rival
+		for i, w := range f {
+			rivals = append(rivals, w.rival(clients[i], "cut"))
+		}
+		for _, r := range rivals {
 			r.await(attached.Add(time.Second))
 			r.release()
 		}
