@@ -64,8 +64,8 @@ type Crew struct {
 // Open opens the clients of a job. It may count their traffic.
 type Open func(context.Context, Job, *Traffic) (Crew, error)
 
-// A Report is what one process says at the end, or the sum of several. The durations are
-// waits, of which the part before the window does not count.
+// A Report is what one process says at the end, or the sum of several. Each duration is the
+// part of a wait that lies within the window.
 type Report struct {
 	Granted, Passed Histogram // by the server, or without it
 	Cut             Histogram // those that the end of the window has cut off
