@@ -19,7 +19,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/dashboard"
-	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/fake"
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/observe"
@@ -276,10 +277,30 @@ func TestList(t *testing.T) {
 	r.eventually("/lock?name=mutex%3Ab", other.ID())
 }
 
+// unreachable is a driver whose server answers no call.
+type unreachable struct{ driver.Driver }
+
+func (unreachable) Do(context.Context, driver.Call) (driver.Reply, error) {
+	return driver.Reply{}, holdfast.ErrUnavailable
+}
+
+func (unreachable) DoMany(_ context.Context, calls []driver.Call) []driver.Result {
+	results := make([]driver.Result, len(calls))
+	for i := range results {
+		results[i].Err = holdfast.ErrUnavailable
+	}
+	return results
+}
+
 // The scanner runs only while a page is viewed.
 func TestViewers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		board := dashboard.New(holdfasttest.NewClient(t, nil), dashboard.Options{})
+		client, err := holdfast.New(unreachable{fake.New()}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		board := dashboard.New(client, dashboard.Options{})
 		defer board.Close()
 		scans := 0
 		during := func(d time.Duration) int { // the scans during that time
