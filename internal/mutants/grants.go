@@ -131,12 +131,12 @@ var grants = []Mutant{
 	},
 	{
 		"a release does not grant the lock to the first in the queue",
-		"internal/script/lua/lib/hand.lua", "if not head[1] and not head.err then", "if not head.err then",
+		"internal/script/lua/lib/unqueued.lua", "if not head[1] and not head.err then", "if not head.err then",
 		"internal/script", "TestQueued",
 	},
 	{
 		"a Redisson thread that does not sleep yet misses the release of a writer for which no client queues",
-		"internal/script/lua/lib/hand.lua", "    if message2 then redis.pcall(publish, channel, message2) end\n", "",
+		"internal/script/lua/lib/unqueued.lua", "    if message2 then redis.pcall(publish, channel, message2) end\n", "",
 		"internal/script", "TestQueued",
 	},
 	{

@@ -1,5 +1,5 @@
 -- Release a mutex with counted grants and grant it to the first client in its queue. Or leave the queue. Idempotent.
--- USES  free give queue grant listeners counter fenced hand entries pass
+-- USES  free unqueued give queue grant listeners counter fenced hand entries pass
 -- KEYS  1 the lock
 --       2 the counter, which outlives the lock
 --       3 the queue: see lib/queue.lua

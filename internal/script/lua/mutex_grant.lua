@@ -1,5 +1,5 @@
 -- Release a mutex and grant it to the first client in its queue. Or leave the queue. Idempotent.
--- USES  free give queue grant listeners mutex hand entries pass
+-- USES  free unqueued give queue grant listeners mutex hand entries pass
 -- KEYS  1 the lock
 --       2 the queue: see lib/queue.lua
 -- ARGV  1 owner

@@ -1,5 +1,5 @@
 -- Release a read lock. If no reader is left, grant the lock to the first writer in its queue. Idempotent.
--- USES  release_read give queue grant listeners writes hand foreign rwmutex readers read entries pass
+-- USES  release_read unqueued give queue grant listeners writes hand foreign rwmutex readers read entries pass
 -- KEYS  1 the lock
 --       2 prefix of all readers' keys
 --       3 the queue: see lib/queue.lua

@@ -1,5 +1,5 @@
 -- Release a write lock and grant it to the first writer in its queue. Or stop waiting for it. Idempotent.
--- USES  release_write give queue grant listeners writes hand clock writers rwmutex readers settle left write entries pass
+-- USES  release_write unqueued give queue grant listeners writes hand clock writers rwmutex readers settle left write entries pass
 -- KEYS  1 the lock
 --       2 the waiting writers that have priority
 --       3 the channel of clients that do not queue

@@ -15,20 +15,12 @@ local function hand(member, client, owner, ms, score)
   return false
 end
 
--- The usual end of a release: no client queues, or the first in the queue gets the lock, and no other client waits. It precedes the
--- functions for the other cases: to define them would cost as much as the commands.
-local heard -- how many clients received the message; nil if the lock is still held, or clients queue
-if freed then
-  local head = redis.pcall('zrange', queue, '0', '0', 'withscores')
-  if not head[1] and not head.err then
-    heard = redis.pcall(publish, channel, message)
-    if message2 then redis.pcall(publish, channel, message2) end
-    if heard == 0 then return 1 end
-  elseif head[1] and lot ~= '0' then -- 0: all are told, see free_for_all
-    local client, owner, wanted = parse(head[1])
-    if client and wanted == kind then
-      local others, _, listening = listeners(publish, channel, queue, client)
-      if others == 0 and listening > 0 and hand(head[1], client, owner, '3000', head[2]) then return 1 end
-    end
+-- The usual end of a release that clients queue for: the first in the queue gets the lock, and no other client waits. It precedes the
+-- functions for the other cases.
+if freed and head[1] and lot ~= '0' then -- 0: all are told, see free_for_all
+  local client, owner, wanted = parse(head[1])
+  if client and wanted == kind then
+    local others, _, listening = listeners(publish, channel, queue, client)
+    if others == 0 and listening > 0 and hand(head[1], client, owner, '3000', head[2]) then return 1 end
   end
 end
