@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -182,14 +183,14 @@ func turns(c *holdfast.Client, t task) [][]turn {
 					panic(err)
 				}
 				v.Entered = redistest.Now()
-				time.Sleep(t.Hold)
+				locktest.Work(t.Hold)
 				v.Left = redistest.Now()
 				if err := l.Release(context.Background()); err != nil {
 					panic(err)
 				}
 				v.Done = redistest.Now()
 				all[i] = append(all[i], v)
-				time.Sleep(t.Pause)
+				locktest.Work(t.Pause)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -222,7 +223,7 @@ func takeTurns[T any](t *testing.T, name string, parties []party, over <-chan T)
 				default:
 				}
 				entered := p.Lock(t, 0)
-				time.Sleep(time.Millisecond)
+				locktest.Work(time.Millisecond)
 				left := p.Unlock(t)
 				mu.Lock()
 				all = append(all, redistest.Interval{Name: name, Owner: fmt.Sprint(i), Enter: entered, Leave: left})

@@ -139,7 +139,7 @@ func (l *line) serve(tb testing.TB, begin int64, soon time.Duration) {
 		wg.Go(func() {
 			select {
 			case entered := <-p.entered:
-				time.Sleep(2 * time.Millisecond)
+				locktest.Work(2 * time.Millisecond)
 				left := p.Unlock(tb)
 				mu.Lock()
 				defer mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -259,7 +260,7 @@ func TestRateOfFleet(t *testing.T) {
 						if ok {
 							f.record("Go", entered, redistest.Now())
 						}
-						time.Sleep(time.Millisecond)
+						locktest.Work(time.Millisecond)
 					}
 					done <- nil
 				}()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 	goobject "github.com/holdfast-go/holdfast/object"
@@ -214,7 +215,7 @@ func TestPermitsExclude(t *testing.T) {
 					return 0, 0, err
 				}
 				entered = redistest.Now()
-				time.Sleep(time.Millisecond)
+				locktest.Work(time.Millisecond)
 				return entered, redistest.Now(), golang.Release(context.Background(), 1)
 			})
 			if most := crowd(f.visits); most != permits {
@@ -239,7 +240,7 @@ func TestPermitsExclude(t *testing.T) {
 					return 0, 0, err
 				}
 				entered = redistest.Now()
-				time.Sleep(time.Millisecond)
+				locktest.Work(time.Millisecond)
 				return entered, redistest.Now(), l.Release(context.Background())
 			})
 			if most := crowd(f.visits); most != permits {

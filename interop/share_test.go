@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -87,12 +88,12 @@ func wakeWriters(tb testing.TB, s *redistest.Server, name string) (stop func()) 
 	ctx, cancel := context.WithCancel(tb.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for ctx.Err() == nil {
-			time.Sleep(100 * time.Millisecond)
+		const often = 100 * time.Millisecond
+		locktest.Repeat(often, often, func() bool { return ctx.Err() == nil }, func(int) {
 			if l, err := lock.Lock(ctx); err == nil {
 				_ = l.Release(context.WithoutCancel(ctx))
 			}
-		}
+		})
 	})
 	return func() {
 		cancel()
