@@ -139,7 +139,7 @@ func TestRueidislockBesideHoldfast(t *testing.T) {
 				t.Errorf("ForceUnlock: %v, %v", freed, err)
 			}
 			waiting := locktest.Background(t.Context(), lock)
-			time.Sleep(50 * time.Millisecond)
+			locktest.WantWaiting(t, client, waiting)
 			cancel()
 			lease = locktest.Entered(t, waiting)
 
@@ -175,7 +175,7 @@ func TestRueidislockBesideHoldfast(t *testing.T) {
 			parent, end = context.WithCancel(t.Context())
 			lease = locktest.Lock(t, parent, lock)
 			end()
-			time.Sleep(locktest.AWhile)
+			locktest.AwaitRenewals(t, client, 5) // more than one request renews: the last one was sent after the end
 			locktest.WantRefused(t, lock)
 			locktest.Release(t, lease)
 		})
