@@ -100,13 +100,19 @@ func TestLive(t *testing.T) {
 	// Updates can be stopped.
 	tab.click("#pause")
 	tab.await("document.getElementById('live').textContent === 'Paused'")
-	locktest.Lock(t, t.Context(), c.Mutex("order:00"))
-	time.Sleep(locktest.AWhile)
+	// Another stream of the page shows when the dashboard has sent an update. When it has sent the
+	// next one, the first has reached all streams.
+	eval[bool](tab, "(() => { window.told = ''; window.other = new EventSource('events?page='); window.other.onmessage = (e) => { window.told += e.data }; return true })()")
+	for _, name := range []string{"00", "000"} {
+		locktest.Lock(t, t.Context(), c.Mutex("order:"+name))
+		tab.await(fmt.Sprintf("window.told.includes('\"order%%3A%s\"')", name))
+	}
+	eval[bool](tab, "window.other.close() || true")
 	if n := eval[int](tab, "document.querySelectorAll('#locks tbody tr').length"); n != 1 {
 		t.Errorf("%d rows while updates are stopped", n)
 	}
 	tab.click("#pause")
-	tab.await("document.querySelectorAll('#locks tbody tr').length === 2")
+	tab.await("document.querySelectorAll('#locks tbody tr').length === 3")
 	if !eval[bool](tab, "window.same === true") {
 		t.Error("the page was loaded again")
 	}
@@ -118,9 +124,11 @@ func TestReconnect(t *testing.T) {
 	c := locktest.Open(t, r.redis.URL())
 	tab := newTab(t)
 	var away atomic.Bool
+	var refused atomic.Int64
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if away.Load() {
 			http.Error(w, "away", http.StatusBadGateway)
+			refused.Add(1)
 			return
 		}
 		r.board.ServeHTTP(w, q)
@@ -132,7 +140,7 @@ func TestReconnect(t *testing.T) {
 	away.Store(true)
 	site.CloseClientConnections()
 	tab.await("document.getElementById('live').textContent === 'Not connected'")
-	time.Sleep(3 * time.Second) // the browser has tried
+	locktest.Eventually(t, patience, "the browser has tried to connect", func() bool { return refused.Load() > 0 })
 	away.Store(false)
 	locktest.Lock(t, t.Context(), c.Mutex("order:1"))
 	tab.await("document.querySelectorAll('#locks tbody tr').length === 1")
