@@ -51,7 +51,7 @@ func TestFairHolderDies(t *testing.T) {
 		locktest.Eventually(t, 30*time.Second, "it has the lock", func() bool { return l.server.Int(t, "EXISTS", l.name) == 1 })
 		l.join(t, l.thread(t))
 		l.join(t, l.goroutine())
-		time.Sleep(watchdogTime + time.Second)
+		awaitLeases(t, l.server, l.name)
 		w.Kill()
 		locktest.Eventually(t, 2*watchdogTime, "its lock expires", func() bool { return l.server.Int(t, "EXISTS", l.name) == 0 || len(l.queue(t)) < 2 })
 		l.serve(t, redistest.Now(), 5*time.Second)

@@ -142,7 +142,7 @@ func TestFairKilledGoBeforeThreads(t *testing.T) {
 		dead := l.await(t, nil, func(chan<- int64) { w.Send("lock") })
 		l.join(t, l.thread(t))
 		l.join(t, l.thread(t))
-		time.Sleep(2 * time.Second) // it has refreshed its queue entries
+		locktest.AwaitHeartbeats(t, l.server, l.name, locktest.Place{Owner: dead.owner}) // it has refreshed its queue entries
 		w.Kill()
 		t.Logf("remaining limit of the dead waiter: %v", l.left(t, limitsKey(l.name), dead.owner))
 		l.drop(dead)

@@ -229,7 +229,11 @@ func TestMultiRenewed(t *testing.T) {
 		r.bothWays(t, m.kind(), func(t *testing.T, n string, first, second party) {
 			t.Parallel()
 			first.Lock(t, 0)
-			time.Sleep(watchdog + time.Second)
+			var keys []string
+			for i := range m {
+				keys = append(keys, partName(n, i))
+			}
+			awaitLeases(t, r.server, keys...)
 			for i := range m {
 				if r.server.Int(t, "PTTL", partName(n, i)) <= 0 {
 					t.Errorf("part %d was not renewed", i)

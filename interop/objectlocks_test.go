@@ -111,8 +111,12 @@ func TestTokensAfterMultiLock(t *testing.T) {
 	ctx, r, n := t.Context(), newFixture(t, interop.Current), name(t)
 	golang := r.golang.FencedMutex(n)
 	multi := r.java.get(t, "getMultiLock", []any{r.java.get(t, "getFencedLock", n)})
-	multi.do(t, n, "lock", 4, "SECONDS")
+	multi.do(t, n, "lock", 40, "SECONDS")
 	multi.do(t, n, "unlock")
+	counter := "redisson_lock_token:{" + n + "}"
+	if ttl := r.server.Int(t, "PTTL", counter); ttl <= 0 {
+		t.Errorf("the TTL of the counter is %d ms, and Redisson should have set it", ttl)
+	}
 	token := func() int64 {
 		t.Helper()
 		l := must[*holdfast.Lease](t)(golang.Lock(ctx))
@@ -120,7 +124,9 @@ func TestTokensAfterMultiLock(t *testing.T) {
 		return l.Token()
 	}
 	before := token()
-	time.Sleep(4500 * time.Millisecond)
+	if ttl := r.server.Int(t, "PTTL", counter); ttl != -1 {
+		t.Errorf("the TTL of the counter is %d ms, want none", ttl)
+	}
 	if after := token(); after <= before {
 		t.Errorf("the token is %d after %d", after, before)
 	}

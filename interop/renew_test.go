@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -52,6 +53,17 @@ func TestLeaseTimes(t *testing.T) {
 
 const watchdog = 6 * time.Second // long enough for a busy machine to renew in
 
+// awaitLeases waits until the leases that keys have now are over. A key that is not renewed is
+// then gone.
+func awaitLeases(tb testing.TB, s *redistest.Server, keys ...string) {
+	tb.Helper()
+	var last int64
+	for _, key := range keys {
+		last = max(last, locktest.Expiry(tb, s, key))
+	}
+	locktest.Eventually(tb, time.Minute, "the leases are over", func() bool { return locktest.ServerTime(tb, s) > last })
+}
+
 // While one side renews a lock, the other waits for it.
 func TestRenewed(t *testing.T) {
 	t.Parallel()
@@ -59,14 +71,16 @@ func TestRenewed(t *testing.T) {
 		t.Parallel()
 		r := newFixtureWith(t, release, holdfast.Options{WatchdogTimeout: watchdog})
 		ms := r.meetings(t, owned(release))
-		owners := make([]string, len(ms))
+		owners, names := make([]string, len(ms)), make([]string, len(ms))
 		entered := make([]<-chan visit, len(ms))
 		for i, m := range ms {
 			m.first.Lock(t, 0)
-			owners[i] = m.first.Owner(t)
+			owners[i], names[i] = m.first.Owner(t), m.name
 			entered[i] = r.visits(t, m.kind, m.name, m.second)
 		}
-		time.Sleep(2*watchdog + watchdog/6)
+		for range 2 {
+			awaitLeases(t, r.server, names...)
+		}
 		for i, m := range ms {
 			r.wantHolder(t, m.name, owners[i], 1)
 			if ttl := r.ttl(t, m.name); ttl > watchdog {

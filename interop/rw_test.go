@@ -64,10 +64,15 @@ func (b *rwLock) wantFields(tb testing.TB, list ...string) {
 	}
 }
 
+// holdKey returns the key of the i-th hold of a reader.
+func (b *rwLock) holdKey(reader string, i int) string {
+	return fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", b.name, reader, i)
+}
+
 // hold returns the remaining time of the i-th hold of a reader; negative if there is none.
 func (b *rwLock) hold(tb testing.TB, reader string, i int) time.Duration {
 	tb.Helper()
-	return time.Duration(b.server.Int(tb, "PTTL", fmt.Sprintf("{%s}:%s:rwlock_timeout:%d", b.name, reader, i))) * time.Millisecond
+	return time.Duration(b.server.Int(tb, "PTTL", b.holdKey(reader, i))) * time.Millisecond
 }
 
 // Both sides can read at the same time. Neither can write in the meantime.
