@@ -97,8 +97,9 @@ func TestWakeUp(t *testing.T) {
 				for range rounds {
 					first.Lock(t, 0)
 					entered := make(chan int64, 1)
+					waits := partyWaits(t, second)
 					go func() { entered <- second.Lock(t, 0) }()
-					time.Sleep(200 * time.Millisecond) // the second party waits by now
+					awaitWaiting(t, waits, entered)
 					left := first.Unlock(t)
 					select {
 					case e := <-entered:

@@ -138,7 +138,7 @@ func TestFencedReentry(t *testing.T) {
 	java.do(t, n, "unlock")
 	java.do(t, n, "unlock")
 
-	p := &goParty{lock: golang}
+	p := &goParty{client: r.golang, lock: golang}
 	p.Lock(t, 0)
 	p.Lock(t, 0)
 	want("the lease", p.leases[0].Token(), 3)

@@ -121,7 +121,7 @@ func TestStrangersUnlock(t *testing.T) {
 	t.Parallel()
 	eachOwned(t, func(t *testing.T, release interop.Release, k kind) {
 		r, n := newFixture(t, release), name(t)
-		holder := &goParty{lock: k.golang(r.golang, n)}
+		holder := newGo(r.golang, k, n).(*goParty)
 		holds := 2
 		if k.name == "non-reentrant" {
 			holds = 1

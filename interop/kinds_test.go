@@ -123,11 +123,14 @@ func (p *javaParty) Owner(tb testing.TB) string {
 
 // goParty is a chain of contexts.
 type goParty struct {
+	client *holdfast.Client
 	lock   holdfast.Locker
 	leases []*holdfast.Lease
 }
 
-func newGo(c *holdfast.Client, k kind, name string) party { return &goParty{lock: k.golang(c, name)} }
+func newGo(c *holdfast.Client, k kind, name string) party {
+	return &goParty{client: c, lock: k.golang(c, name)}
+}
 
 func (p *goParty) context() context.Context {
 	if len(p.leases) > 0 {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/interop"
 	goobject "github.com/holdfast-go/holdfast/object"
 )
@@ -51,24 +50,23 @@ func TestLatchWakes(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
 		ctx, r := context.Background(), newFixture(t, release)
-		r.golang = open(t, r.server.URL(), unpolled)
 		for _, braces := range []string{"", ":{tag}"} {
 			t.Run("Java waits"+braces, func(t *testing.T) {
 				t.Parallel()
 				n := name(t)
 				java, golang := r.java.get(t, "getCountDownLatch", n), r.golang.Latch(n)
 				gives(t, true)(golang.TrySet(ctx, 2))
-				wakes(t, func() error { return java.Do("", "await").Err() }, func() {
+				wakes(t, threadWaits(t, peer(t, release), n, atLatch), func() error { return java.Do(n, "await").Err() }, func() {
 					gives(t, 1)(golang.CountDown(ctx))
 					gives(t, 0)(golang.CountDown(ctx))
 				})
 			})
 			t.Run("Go waits"+braces, func(t *testing.T) {
 				t.Parallel()
-				n := name(t)
-				java, golang := r.java.get(t, "getCountDownLatch", n), r.golang.Latch(n)
+				n, client := name(t), open(t, r.server.URL(), unpolled)
+				java, golang := r.java.get(t, "getCountDownLatch", n), client.Latch(n)
 				java.says(t, true, "trySetCount", 2)
-				wakes(t, func() error { return golang.Wait(ctx) }, func() {
+				wakes(t, goroutineWaits(client), func() error { return golang.Wait(ctx) }, func() {
 					java.says(t, nil, "countDown")
 					java.says(t, nil, "countDown")
 				})
@@ -79,12 +77,28 @@ func TestLatchWakes(t *testing.T) {
 
 // awaits makes a thread wait for a latch and returns when it sleeps. Before that, the thread
 // would see a deleted latch as open.
-func awaits(t *testing.T, p *interop.Peer, latch object, thread string) <-chan interop.Answer {
+func awaits(t *testing.T, latch object, thread string) <-chan interop.Answer {
 	t.Helper()
-	good(t, p.Do(interop.Call{Thread: thread, On: "java.lang.Thread", Method: "currentThread", As: thread}))
+	waits := threadWaits(t, latch.Peer(), thread, atLatch)
 	ch := latch.Go(thread, "await")
-	locktest.Eventually(t, 30*time.Second, "a thread sleeps for the latch", func() bool { return blocked(t, p, thread, "ReclosableLatch") })
+	awaitWaiting(t, waits, ch)
 	return ch
+}
+
+// staysAsleep makes a change, and checks that a thread still waits for a latch when its client
+// has handled the messages of the change: a later message has woken another thread.
+func (r *redisson) staysAsleep(t *testing.T, thread string, stuck <-chan interop.Answer, change func()) {
+	t.Helper()
+	n := name(t)
+	later := r.get(t, "getCountDownLatch", n)
+	later.do(t, "", "trySetCount", 1)
+	woken := awaits(t, later, n)
+	change()
+	later.do(t, "", "countDown")
+	within(t, 2*slack, woken)
+	if len(stuck) > 0 || !blocked(t, later.Peer(), thread, atLatch) {
+		t.Error("the Java waiter was woken")
+	}
 }
 
 // When a side deletes a latch, Go waiters return at once. Java waiters stay until a count
@@ -92,27 +106,23 @@ func awaits(t *testing.T, p *interop.Peer, latch object, thread string) <-chan i
 func TestLatchDeleted(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		ctx, r := context.Background(), newFixture(t, release)
-		r.golang = open(t, r.server.URL(), unpolled)
 		for _, who := range []string{"Java", "Go"} {
 			t.Run("by "+who, func(t *testing.T) {
 				t.Parallel()
-				n := name(t)
+				ctx, r, n := context.Background(), newFixture(t, release), name(t)
+				r.golang = open(t, r.server.URL(), unpolled)
 				java, golang := r.java.get(t, "getCountDownLatch", n), r.golang.Latch(n)
 				gives(t, true)(golang.TrySet(ctx, 1))
-				stuck := awaits(t, peer(t, release), java, n)
-				wakes(t, func() error { return golang.Wait(ctx) }, func() {
-					if who == "Java" {
-						java.says(t, true, "delete")
-					} else {
-						gives(t, true)(goobject.Of(golang).Delete(ctx))
-					}
+				stuck := awaits(t, java, n)
+				r.java.staysAsleep(t, n, stuck, func() {
+					wakes(t, goroutineWaits(r.golang), func() error { return golang.Wait(ctx) }, func() {
+						if who == "Java" {
+							java.says(t, true, "delete")
+						} else {
+							gives(t, true)(goobject.Of(golang).Delete(ctx))
+						}
+					})
 				})
-				select {
-				case a := <-stuck:
-					t.Errorf("the Java waiter returned: %v %v", a, a.Err())
-				case <-time.After(500 * time.Millisecond):
-				}
 				gives(t, true)(golang.TrySet(ctx, 1))
 				gives(t, 0)(golang.CountDown(ctx))
 				within(t, 2*slack, stuck)

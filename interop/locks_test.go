@@ -140,7 +140,7 @@ func (r *fixture) background(tb testing.TB, k kind, name string, ps []party, wai
 	before := r.listeners(tb, name)
 	for _, p := range ps {
 		if p, ok := p.(*javaParty); ok {
-			good(tb, p.client.Peer().Do(interop.Call{Thread: p.thread, On: "java.lang.Thread", Method: "currentThread", As: p.thread}))
+			keepThread(tb, p.lock.Peer(), p.thread)
 		}
 		go wait(goroutineTB, p)
 	}
@@ -184,10 +184,59 @@ func (a *goroutineTB) Fatal(args ...any) {
 	runtime.Goexit()
 }
 
-// asleep reports whether the thread sleeps until a message arrives.
+// asleep reports whether the thread, which is kept, sleeps until a message arrives.
 func (p *javaParty) asleep(tb testing.TB) bool {
 	tb.Helper()
-	return blocked(tb, p.client.Peer(), p.thread, "Semaphore")
+	return blocked(tb, p.lock.Peer(), p.thread, inQueue)
+}
+
+// The classes of the objects that block a thread until a message arrives.
+const (
+	inQueue = "Semaphore"       // of one that waits for a lock or for permits
+	atLatch = "ReclosableLatch" // of one that waits for a latch
+)
+
+// keepThread keeps a thread under its name.
+func keepThread(tb testing.TB, p *interop.Peer, thread string) {
+	tb.Helper()
+	good(tb, p.Do(interop.Call{Thread: thread, On: "java.lang.Thread", Method: "currentThread", As: thread}))
+}
+
+// threadWaits returns a function that reports whether a thread is blocked by an object of such a
+// class.
+func threadWaits(tb testing.TB, p *interop.Peer, thread, by string) (waits func() bool) {
+	tb.Helper()
+	keepThread(tb, p, thread)
+	return func() bool { return blocked(tb, p, thread, by) }
+}
+
+// goroutineWaits returns a function that reports whether more calls of a client wait than now,
+// and their messages arrive. No other call of the client may end meanwhile.
+func goroutineWaits(c *holdfast.Client) (waits func() bool) {
+	n := c.Stats().Waiting
+	return func() bool {
+		s := c.Stats()
+		return s.Waiting > n && s.Silent == 0
+	}
+}
+
+// partyWaits returns a function that reports whether the next call of a party waits until a
+// message arrives.
+func partyWaits(tb testing.TB, p party) (waits func() bool) {
+	tb.Helper()
+	if p, ok := p.(*javaParty); ok {
+		return threadWaits(tb, p.lock.Peer(), p.thread, inQueue)
+	}
+	return goroutineWaits(p.(*goParty).client)
+}
+
+// awaitWaiting waits until a call waits whose result ch receives, which has a buffer.
+func awaitWaiting[T any](tb testing.TB, waits func() bool, ch <-chan T) {
+	tb.Helper()
+	locktest.Eventually(tb, 30*time.Second, "the call waits", func() bool { return len(ch) > 0 || waits() })
+	if len(ch) > 0 {
+		tb.Fatal("the call did not wait: ", <-ch)
+	}
 }
 
 // blocked reports whether a thread, which is kept under its name, is blocked by an

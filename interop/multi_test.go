@@ -98,8 +98,9 @@ func soon(tb testing.TB, limit time.Duration, ch <-chan int64) int64 {
 }
 
 // inTurn checks that the first party excludes the second, whether that waits or not, and
-// that the second enters soon after the first has left.
-func inTurn(t *testing.T, first, second party, limit time.Duration) {
+// that the second enters soon after the first has left. The function waits returns another,
+// which reports whether the next call of a party waits.
+func inTurn(t *testing.T, first, second party, waits func(tb testing.TB, p party) func() bool, limit time.Duration) {
 	t.Helper()
 	first.Lock(t, 0)
 	for _, wait := range []time.Duration{0, 500 * time.Millisecond} {
@@ -107,8 +108,9 @@ func inTurn(t *testing.T, first, second party, limit time.Duration) {
 			t.Fatalf("both are inside after waiting %v", wait)
 		}
 	}
+	asleep := waits(t, second)
 	ch := enters(t, second)
-	time.Sleep(100 * time.Millisecond) // it probably waits by now
+	awaitWaiting(t, asleep, ch)
 	first.Unlock(t)
 	soon(t, limit, ch)
 	second.Unlock(t)
@@ -119,7 +121,7 @@ func inTurn(t *testing.T, first, second party, limit time.Duration) {
 func TestMulti(t *testing.T) {
 	everyMixture(t, func(t *testing.T, r *fixture, m mixture) {
 		r.bothWays(t, m.kind(), func(t *testing.T, n string, first, second party) {
-			inTurn(t, first, second, 8*time.Second)
+			inTurn(t, first, second, partyWaits, 8*time.Second)
 			locktest.Eventually(t, 5*time.Second, "nothing is left", func() bool { return len(left(t, r.server, n)) == 0 })
 		})
 	})
@@ -147,8 +149,9 @@ func TestMultiAllOrNothing(t *testing.T) {
 							return slices.Equal(left(t, r.server, n), before)
 						})
 					}
+					waits := partyWaits(t, all)
 					ch := enters(t, all)
-					time.Sleep(100 * time.Millisecond) // it probably waits by now
+					awaitWaiting(t, waits, ch)
 					part.Unlock(t)
 					soon(t, 8*time.Second, ch)
 					if part.TryLock(t, 0, 0) {
@@ -260,9 +263,9 @@ func TestMultiKilled(t *testing.T) {
 		n := name(t)
 		names[n] = m
 		newJava(t, java, m.kind(), n, n).Lock(t, 0)
-		m.kind().java(t, java, n).Go(n+"waiter", "lock")
+		waits := threadWaits(t, p, n+"waiter", inQueue)
+		awaitWaiting(t, waits, m.kind().java(t, java, n).Go(n+"waiter", "lock"))
 	}
-	time.Sleep(time.Second) // all probably wait by then
 	p.Kill()
 	for n, m := range names {
 		g := newGo(golang, m.kind(), n)

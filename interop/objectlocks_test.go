@@ -40,8 +40,9 @@ func TestLockOfJavaAsObject(t *testing.T) {
 			t.Error("Java does not hold the lock any more")
 		}
 
+		waits := threadWaits(t, peer(t, release), n+" waits", inQueue)
 		waiter := mutex.Go(n+" waits", "lock")
-		time.Sleep(200 * time.Millisecond) // the waiter waits by now
+		awaitWaiting(t, waits, waiter)
 		gives(t, true)(golang.Delete(ctx))
 		within(t, 10*time.Second, waiter)
 		if mutex.do(t, n, "isHeldByCurrentThread").Bool() || !mutex.do(t, n, "isLocked").Bool() {
@@ -146,7 +147,7 @@ func TestElectionAsLock(t *testing.T) {
 	if token := java.do(t, "", "getToken").Int(); token != l.Token() {
 		t.Errorf("Java sees the term %d, and Go %d", token, l.Token())
 	}
-	wakes(t, func() error { return java.Do(n, "lock").Err() }, func() { fails(t, l.Release(ctx), nil) })
+	wakes(t, threadWaits(t, peer(t, interop.Current), n, inQueue), func() error { return java.Do(n, "lock").Err() }, func() { fails(t, l.Release(ctx), nil) })
 	// A holder in Java is not a leader, but it excludes others.
 	gives(t, holdfast.Leader{})(golang.Leader(ctx))
 	_, err = golang.TryCampaign(ctx, "go:2")

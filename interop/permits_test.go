@@ -187,13 +187,12 @@ func TestPermitIDs(t *testing.T) {
 func TestLeasedWakes(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		t.Parallel()
-		ctx, r := context.Background(), newFixture(t, release)
-		r.golang = open(t, r.server.URL(), unpolled)
-		javaWaits := func(p permits) func() error {
-			return func() error { return p.java.Do("", "acquire", 1, "MINUTES").Err() }
+		ctx, shared := context.Background(), newFixture(t, release)
+		javaWaits := func(t *testing.T, _ *fixture, p permits) (waits func() bool, wait func() error) {
+			return threadWaits(t, p.java.Peer(), p.name, inQueue), func() error { return p.java.Do(p.name, "acquire", 1, "MINUTES").Err() }
 		}
-		goWaits := func(p permits) func() error {
-			return func() error {
+		goWaits := func(_ *testing.T, r *fixture, p permits) (waits func() bool, wait func() error) {
+			return goroutineWaits(r.golang), func() error {
 				_, err := p.golang.Acquire(ctx, 2)
 				return err
 			}
@@ -202,7 +201,7 @@ func TestLeasedWakes(t *testing.T) {
 			name  string
 			total int
 			taken func(t *testing.T, p permits) (wake func())
-			wait  func(p permits) func() error
+			wait  func(t *testing.T, r *fixture, p permits) (waits func() bool, wait func() error)
 		}{
 			{"Java waits for a lease", 1, func(t *testing.T, p permits) func() {
 				l := p.goTakes(t, 1)
@@ -228,9 +227,11 @@ func TestLeasedWakes(t *testing.T) {
 		} {
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
+				r := &fixture{shared.server, shared.java, open(t, shared.server.URL(), unpolled)}
 				p := r.permits(t, release, test.total)
 				wake := test.taken(t, p)
-				wakes(t, test.wait(p), wake)
+				waits, wait := test.wait(t, r, p)
+				wakes(t, waits, wait, wake)
 			})
 		}
 	})

@@ -30,13 +30,13 @@ func TestNamePrefix(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = r.Close() })
 	java := &redisson{r}
-	c, err := holdfast.OpenConfig(t.Context(), file, &holdfast.Options{NamePrefix: "shop:", PollInterval: time.Minute, Anonymous: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
 	plain := open(t, s.URL(), holdfast.Options{})
 	exclusive(t, interop.Current, func(t *testing.T, k kind) {
+		c, err := holdfast.OpenConfig(t.Context(), file, &holdfast.Options{NamePrefix: "shop:", PollInterval: time.Minute, Anonymous: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
 		name := locktest.Name(t)
 		lock, thread := k.golang(c, name), newJava(t, java, k, name, k.name)
 
@@ -50,8 +50,9 @@ func TestNamePrefix(t *testing.T) {
 			locktest.Release(t, l)
 		}
 		got := make(chan *holdfast.Lease, 1)
+		waits := goroutineWaits(c)
 		go func() { got <- locktest.Lock(t, t.Context(), lock) }()
-		time.Sleep(100 * time.Millisecond)
+		awaitWaiting(t, waits, got)
 		thread.Unlock(t) // the message must wake Go, which does not poll
 		l := <-got
 		if thread.TryLock(t, 0, 0) {

@@ -78,7 +78,7 @@ func TestRedlock(t *testing.T) {
 		t.Parallel()
 		v := newVotes(t, release)
 		meet := func(t *testing.T, n string, first, second party) {
-			inTurn(t, first, second, 20*time.Second)
+			inTurn(t, first, second, v.waits, 20*time.Second)
 			for _, s := range v.servers {
 				locktest.Eventually(t, 10*time.Second, "nothing is left", func() bool { return !s.Running() || len(left(t, s, n)) == 0 })
 			}
@@ -90,6 +90,18 @@ func TestRedlock(t *testing.T) {
 		t.Run("one down", func(t *testing.T) { v.fixture().bothWays(t, v.kind(), meet) })
 		t.Run("one down, many", func(t *testing.T) { v.compete(t, 5) })
 	})
+}
+
+// waits returns a function that reports whether the next call of a party waits. A goroutine
+// then listens to the first server, to which nothing else listens.
+func (v *votes) waits(tb testing.TB, p party) func() bool {
+	tb.Helper()
+	if _, ok := p.(*javaParty); ok {
+		return partyWaits(tb, p)
+	}
+	r, n := v.fixture(), p.(*goParty).lock.Name()
+	locktest.Eventually(tb, 30*time.Second, "the last subscription has ended", func() bool { return r.listeners(tb, n) == 0 })
+	return func() bool { return r.listeners(tb, n) > 0 }
 }
 
 func (v *votes) compete(t *testing.T, rounds int) {

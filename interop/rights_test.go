@@ -28,11 +28,14 @@ func TestRightsOfJava(t *testing.T) {
 			lock.do(t, n, "lock")
 			var waiting []<-chan interop.Answer
 			for _, thread := range []string{n + " 2", n + " 3"} { // so that the queue has more than one waiter
+				waits := threadWaits(t, peer(t, release), thread, inQueue)
 				waiting = append(waiting, peer(t, release).Send(interop.Call{Thread: thread, Times: 1, Calls: []interop.Call{
 					lock.Call("", "tryLock", 60, "SECONDS"), lock.Call("", "unlock"),
 				}}))
+				if k.name != "read" && k.name != "spin" { // a reader enters, and a spin lock polls
+					awaitWaiting(t, waits, waiting[len(waiting)-1])
+				}
 			}
-			time.Sleep(500 * time.Millisecond) // the threads wait by now
 			lock.do(t, n, "unlock")
 			for _, w := range waiting {
 				within(t, time.Minute, w)
@@ -41,7 +44,7 @@ func TestRightsOfJava(t *testing.T) {
 		exclusive(t, release, take)
 		t.Run("read", func(t *testing.T) {
 			t.Parallel()
-			take(t, kind{java: side("readLock")})
+			take(t, kindOf("read"))
 		})
 		for _, calls := range [][][]any{
 			{{"getLock"}, {"lock"}, {"isLocked"}, {"getHoldCount"}, {"remainTimeToLive"}, {"forceUnlock"}},

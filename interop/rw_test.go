@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
 )
@@ -195,21 +194,14 @@ func TestRWExclusion(t *testing.T) {
 	})
 }
 
-// begin makes parties lock and returns when they wait. The channel receives the times of
-// their entries.
+// begin makes parties lock and returns when they wait, so that none misses the message of a
+// writer. The channel receives the times of their entries.
 func begin(tb testing.TB, parties ...party) <-chan int64 {
 	entered := make(chan int64, len(parties))
 	for _, p := range parties {
-		if p, ok := p.(*javaParty); ok {
-			good(tb, p.client.Peer().Do(interop.Call{Thread: p.thread, On: "java.lang.Thread", Method: "currentThread", As: p.thread}))
-		}
+		waits := partyWaits(tb, p)
 		go func() { entered <- p.Lock(silentTB{tb}, 0) }()
-	}
-	time.Sleep(300 * time.Millisecond)
-	for _, p := range parties { // a thread that does not sleep yet misses the message of a writer
-		if p, ok := p.(*javaParty); ok {
-			locktest.Eventually(tb, 30*time.Second, "a thread sleeps", func() bool { return len(entered) == len(parties) || p.asleep(tb) })
-		}
+		awaitWaiting(tb, waits, entered)
 	}
 	return entered
 }

@@ -114,8 +114,6 @@ func TestSemaphoreTTL(t *testing.T) {
 func TestSemaphoreWakes(t *testing.T) {
 	releases(t, func(t *testing.T, release interop.Release) {
 		r := newFixture(t, release)
-		r.golang = open(t, r.server.URL(), holdfast.Options{PollInterval: 500 * time.Millisecond})
-		quiet := open(t, r.server.URL(), unpolled)
 		for _, test := range []struct {
 			call string
 			args []any
@@ -132,18 +130,19 @@ func TestSemaphoreWakes(t *testing.T) {
 				t.Run("Java waits", func(t *testing.T) {
 					t.Parallel()
 					n := name(t)
-					java, golang := r.java.get(t, "getSemaphore", n), quiet.Semaphore(n)
-					wakes(t, func() error { return java.Do(n, "acquire", 2).Err() }, func() { fails(t, test.gol(golang), nil) })
+					java, golang := r.java.get(t, "getSemaphore", n), r.golang.Semaphore(n)
+					wakes(t, threadWaits(t, peer(t, release), n, inQueue), func() error { return java.Do(n, "acquire", 2).Err() }, func() { fails(t, test.gol(golang), nil) })
 					java.says(t, 0, "availablePermits")
 				})
 				t.Run("Go waits", func(t *testing.T) {
 					t.Parallel()
-					n, client := name(t), quiet
+					o := unpolled
 					if release == interop.Era && test.call == "addPermits" {
-						client = r.golang // no message is published, but this client polls
+						o.PollInterval = 500 * time.Millisecond // no message is published
 					}
+					n, client := name(t), open(t, r.server.URL(), o)
 					java, golang := r.java.get(t, "getSemaphore", n), client.Semaphore(n)
-					wakes(t, func() error { return golang.Acquire(context.Background(), 2) }, func() { java.do(t, n, test.call, test.args...) })
+					wakes(t, goroutineWaits(client), func() error { return golang.Acquire(context.Background(), 2) }, func() { java.do(t, n, test.call, test.args...) })
 					gives(t, 0)(golang.Available(t.Context()))
 				})
 			})
@@ -158,7 +157,7 @@ func TestSemaphoreDebt(t *testing.T) {
 		t.Parallel()
 		ctx, r, n := context.Background(), newFixture(t, release), name(t)
 		java, golang := r.java.get(t, "getSemaphore", n), r.golang.Semaphore(n)
-		wakes(t, func() error { return java.Do(n, "acquire").Err() }, func() {
+		wakes(t, threadWaits(t, peer(t, release), n, inQueue), func() error { return java.Do(n, "acquire").Err() }, func() {
 			fails(t, golang.Add(ctx, -3), nil)
 			fails(t, golang.Release(ctx, 3), nil)
 			fails(t, golang.Release(ctx, 1), nil)
