@@ -26,11 +26,11 @@ func TestSentinelFleet(t *testing.T) {
 	turns := func(t *testing.T) {
 		for _, k := range []string{"mutex", "fair", "write"} {
 			n := name(t)
-			parties := []party{newGo(golang, kindOf(k), n)}
+			parties := count(newGo(golang, kindOf(k), n))
 			for id, r := range java {
-				parties = append(parties, newJava(t, r, kindOf(k), n, n+id))
+				parties = append(parties, count(newJava(t, r, kindOf(k), n, n+id))...)
 			}
-			t.Log(k, takeTurns(t, n, parties, time.After(time.Second)))
+			t.Log(k, takeTurns(t, n, parties, func(parties []*counted) { awaitVisits(parties, 5, 50) }))
 		}
 	}
 	turns(t)

@@ -3,6 +3,7 @@ package interop_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/interop"
+	goobject "github.com/holdfast-go/holdfast/object"
 )
 
 // move moves the slot of a name to another master and returns that master.
@@ -70,15 +72,13 @@ func (f *clusterFleet) movedTurns(t *testing.T) {
 		t.Run(k, func(t *testing.T) {
 			t.Parallel()
 			n := name(t)
-			over := make(chan struct{})
-			go func() {
-				defer close(over)
+			parties := count(f.party(t, "OFF", kindOf(k), n), f.party(t, "off", kindOf(k), n))
+			t.Log(takeTurns(t, n, parties, func(parties []*counted) {
 				for range 3 {
 					f.move(t, n)
-					time.Sleep(300 * time.Millisecond)
+					awaitVisits(parties, 5, 50)
 				}
-			}()
-			t.Log(takeTurns(t, n, []party{f.party(t, "OFF", kindOf(k), n), f.party(t, "off", kindOf(k), n)}, over))
+			}))
 		})
 	}
 }
@@ -156,11 +156,35 @@ func (f *clusterFleet) many(t *testing.T) {
 	for _, s := range java {
 		all(s, "lock")
 	}
-	began := time.Now()
 	for _, n := range []string{leases[0].Name(), java[0].names[0], java[1].names[0]} {
 		f.move(t, n)
 	}
-	time.Sleep(time.Until(began.Add(3 * lease / 2)))
+	names := slices.Concat(java[0].names, java[1].names)
+	for _, l := range leases {
+		names = append(names, l.Name())
+	}
+	// expiry returns when a lock expires, at least and at most.
+	expiry := func(n string) (least, most time.Time) {
+		t.Helper()
+		before := time.Now()
+		left, err := goobject.Of(golang.Mutex(n)).TTL(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return before.Add(left), time.Now().Add(left)
+	}
+	for range 2 {
+		before := make([]time.Time, len(names))
+		for i, n := range names {
+			_, before[i] = expiry(n)
+		}
+		for i, n := range names {
+			locktest.Eventually(t, 3*lease, n+" is renewed", func() bool {
+				now, _ := expiry(n)
+				return now.After(before[i].Add(lease / 9))
+			})
+		}
+	}
 	for _, s := range java {
 		for _, n := range s.names {
 			if _, err := golang.Mutex(n).TryLock(ctx); !errors.Is(err, holdfast.ErrNotAcquired) {

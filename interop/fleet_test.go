@@ -2,7 +2,6 @@ package interop_test
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -162,7 +161,7 @@ func (f *clusterFleet) exclusion(t *testing.T) {
 				for _, mode := range fleet.modes {
 					parties = append(parties, f.party(t, mode, kindOf(k), n))
 				}
-				visits := takeTurns(t, n, parties, often(parties, fleet.least, 4*time.Second))
+				visits := takeTurns(t, n, count(parties...), func(parties []*counted) { awaitVisits(parties, fleet.least, 200) })
 				t.Log(fleet.modes, visits)
 				for i, v := range visits {
 					if v < fleet.least {
@@ -186,30 +185,41 @@ func (c *counted) Lock(tb testing.TB, lease time.Duration) int64 {
 	return c.party.Lock(tb, lease)
 }
 
-// often returns a channel that is closed when the time is over and each party has entered
-// often enough, or a minute after the time. On a busy machine this may take longer.
-func often(parties []party, least int, after time.Duration) <-chan struct{} {
-	over := make(chan struct{})
-	for i, p := range parties {
-		parties[i] = &counted{party: p}
+// count makes parties count their entries.
+func count(parties ...party) (all []*counted) {
+	for _, p := range parties {
+		all = append(all, &counted{party: p})
 	}
-	go func() {
-		defer close(over)
-		time.Sleep(after)
-		redistest.Poll(time.Minute, func() bool {
-			return !slices.ContainsFunc(parties, func(p party) bool { return p.(*counted).visits.Load() < int64(least) })
-		})
-	}()
-	return over
+	return all
 }
 
-// takeTurns makes parties acquire and release a lock until over is closed, and then once
-// more. It checks that they held the lock one at a time, and returns the number of visits
+// awaitVisits waits until each party has entered that often from now on, and all together have
+// entered so many times. It gives up after a minute.
+func awaitVisits(parties []*counted, least, together int) {
+	before := make([]int, len(parties))
+	for i, p := range parties {
+		before[i] = int(p.visits.Load())
+	}
+	redistest.Poll(time.Minute, func() bool {
+		total, some := 0, false
+		for i, p := range parties {
+			n := int(p.visits.Load()) - before[i]
+			total, some = total+n, some || n < least
+		}
+		return !some && total >= together
+	})
+}
+
+// takeTurns makes parties acquire and release a lock until the function during returns, and then
+// once more. It checks that they held the lock one at a time, and returns the number of visits
 // of each.
-func takeTurns[T any](t *testing.T, name string, parties []party, over <-chan T) []int {
+func takeTurns(t *testing.T, name string, parties []*counted, during func(parties []*counted)) []int {
 	t.Helper()
 	stop := make(chan struct{})
-	go func() { <-over; close(stop) }()
+	go func() {
+		defer close(stop)
+		during(parties)
+	}()
 	var mu sync.Mutex
 	var all []redistest.Interval
 	visits := make([]int, len(parties))

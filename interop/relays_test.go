@@ -28,8 +28,9 @@ type relay struct {
 type runner interface {
 	// Hold acquires the object while it is free.
 	Hold(tb testing.TB)
-	// Wait waits for the object. The channel receives the end of the wait.
-	Wait() <-chan arrival
+	// Wait waits for the object. The channel receives the end of the wait. The function waits
+	// reports whether a thread sleeps until a message arrives. Goroutines always do.
+	Wait(tb testing.TB) (arrived <-chan arrival, waits func() bool)
 	// Pass releases the object and returns the time at which the release began.
 	Pass(tb testing.TB) int64
 	// Leave is called after Wait and restores the state before Hold.
@@ -47,6 +48,7 @@ type javaRunner struct {
 	holder, waiter          object
 	hold, wait, pass, leave []any
 	thread                  string
+	by                      string // what blocks the waiter, see blocked
 }
 
 func (r *javaRunner) do(tb testing.TB, o object, call []any) interop.Answer {
@@ -63,7 +65,9 @@ func (r *javaRunner) Leave(tb testing.TB) {
 	}
 }
 
-func (r *javaRunner) Wait() <-chan arrival {
+func (r *javaRunner) Wait(tb testing.TB) (arrived <-chan arrival, waits func() bool) {
+	tb.Helper()
+	waits = threadWaits(tb, r.waiter.Peer(), r.thread, r.by)
 	answer, ch := r.waiter.Go(r.thread, r.wait[0].(string), r.wait[1:]...), make(chan arrival, 1)
 	go func() {
 		a := <-answer // blocks if the thread waits forever
@@ -73,7 +77,7 @@ func (r *javaRunner) Wait() <-chan arrival {
 		}
 		ch <- arrival{at: a.Ended()}
 	}()
-	return ch
+	return ch, waits
 }
 
 // goRunner is a client that calls these functions.
@@ -100,7 +104,7 @@ func (r *goRunner) Leave(tb testing.TB) {
 	}
 }
 
-func (r *goRunner) Wait() <-chan arrival {
+func (r *goRunner) Wait(testing.TB) (arrived <-chan arrival, waits func() bool) {
 	ch := make(chan arrival, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -108,7 +112,7 @@ func (r *goRunner) Wait() <-chan arrival {
 		err := r.wait(ctx)
 		ch <- arrival{redistest.Now(), err}
 	}()
-	return ch
+	return ch, func() bool { return true }
 }
 
 // lockRelay returns the relay of a lock, or of the two modes of a read/write lock.
@@ -118,7 +122,7 @@ func lockRelay(name, held, wanted string) relay {
 		name: name, looks: true,
 		java: func(tb testing.TB, r *redisson, name string) runner {
 			lock, unlock := []any{"lock"}, []any{"unlock"}
-			return &javaRunner{holder.java(tb, r, name), waiter.java(tb, r, name), lock, lock, unlock, unlock, name + r.ID}
+			return &javaRunner{holder.java(tb, r, name), waiter.java(tb, r, name), lock, lock, unlock, unlock, name + r.ID, inQueue}
 		},
 		golang: func(c *holdfast.Client, name string) runner {
 			var lease *holdfast.Lease
@@ -143,7 +147,7 @@ var relays = []relay{
 		name: "semaphore",
 		java: func(tb testing.TB, r *redisson, name string) runner {
 			s := r.get(tb, "getSemaphore", name)
-			return &javaRunner{s, s, []any{"trySetPermits", 0}, []any{"acquire"}, []any{"release"}, nil, name + r.ID}
+			return &javaRunner{s, s, []any{"trySetPermits", 0}, []any{"acquire"}, []any{"release"}, nil, name + r.ID, inQueue}
 		},
 		golang: func(c *holdfast.Client, name string) runner {
 			s := c.Semaphore(name)
@@ -158,7 +162,7 @@ var relays = []relay{
 		name: "latch",
 		java: func(tb testing.TB, r *redisson, name string) runner {
 			l := r.get(tb, "getCountDownLatch", name)
-			return &javaRunner{l, l, []any{"trySetCount", 1}, []any{"await"}, []any{"countDown"}, nil, name + r.ID}
+			return &javaRunner{l, l, []any{"trySetCount", 1}, []any{"await"}, []any{"countDown"}, nil, name + r.ID, atLatch}
 		},
 		golang: func(c *holdfast.Client, name string) runner {
 			l := c.Latch(name)
@@ -207,15 +211,18 @@ func handovers(tb testing.TB, java, golang string, r *redisson, c *holdfast.Clie
 // beginAll makes one side of each handover hold and the other side wait.
 func beginAll(tb testing.TB, servers []*redistest.Server, all []*handover) {
 	tb.Helper()
-	for _, h := range all {
+	waits := make([]func() bool, len(all))
+	for i, h := range all {
 		h.from.Hold(tb)
-		h.arrived = h.to.Wait()
+		h.arrived, waits[i] = h.to.Wait(tb)
 	}
 	locktest.Eventually(tb, time.Minute, "all have subscribed", func() bool {
 		heard := listening(tb, servers...)
 		return !slices.ContainsFunc(all, func(h *handover) bool { return !heard[h.name] })
 	})
-	time.Sleep(500 * time.Millisecond) // the waiters have checked once more by now
+	for i, h := range all {
+		awaitWaiting(tb, waits[i], h.arrived)
+	}
 }
 
 // pass makes all holders release.
@@ -229,11 +236,8 @@ func pass(tb testing.TB, all []*handover) {
 // it has not arrived by the limit.
 func (h *handover) took(tb testing.TB, limit time.Duration) (time.Duration, bool) {
 	tb.Helper()
-	due := time.Now().Add(limit - time.Duration(redistest.Now()-h.passed))
-	for ; len(h.arrived) == 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(due) {
-			return 0, false
-		}
+	if !redistest.Poll(limit-time.Duration(redistest.Now()-h.passed), func() bool { return len(h.arrived) > 0 }) {
+		return 0, false
 	}
 	a := <-h.arrived
 	if a.err != nil {
