@@ -42,7 +42,8 @@ type task struct {
 	Names []string
 	Hold  time.Duration // how long each turn lasts
 	Pause time.Duration // after each turn
-	Time  time.Duration // for how long to repeat this
+	Time  time.Duration // for how long to repeat this; zero: until all turns are taken
+	Turns int           // how many turns each thread takes; zero: until the time is over
 }
 
 // redissons are peers that are processes of one fleet. They are reused, because a Java
@@ -80,7 +81,8 @@ func (r *redissons) Prepare(tb testing.TB, s *redistest.Server, processes, threa
 	tb.Helper()
 	clients := make([]*redisson, processes)
 	for i := range clients {
-		clients[i] = join(tb, r.peer(tb, i), interop.Single(s.Addr()))
+		// A busy machine may take longer to answer than the default.
+		clients[i] = join(tb, r.peer(tb, i), interop.Single(s.Addr()).With("singleServerConfig.timeout", 20_000))
 	}
 	jobs := make([]interop.Call, processes*threads)
 	calls, release := 0, 0
@@ -98,7 +100,7 @@ func (r *redissons) Prepare(tb testing.TB, s *redistest.Server, processes, threa
 		sequence = append(sequence, lock.Call("", "unlock"))
 		sleep(t.Pause)
 		calls = len(sequence)
-		jobs[i] = interop.Call{Thread: fmt.Sprint(n, i), Millis: t.Time.Milliseconds(), Calls: sequence}
+		jobs[i] = interop.Call{Thread: fmt.Sprint(n, i), Times: t.Turns, Millis: t.Time.Milliseconds(), Calls: sequence}
 	}
 	return func() (result func() [][]turn) {
 		answers := make([]<-chan interop.Answer, len(jobs))
@@ -109,7 +111,7 @@ func (r *redissons) Prepare(tb testing.TB, s *redistest.Server, processes, threa
 			tb.Helper()
 			all := make([][]turn, len(answers))
 			for i, ch := range answers {
-				a := within(tb, t.Time+time.Minute, ch)
+				a := within(tb, t.Time+5*time.Minute, ch)
 				for spans := range slices.Chunk(a.Spans, calls) {
 					lock, unlock := spans[0], spans[release]
 					all[i] = append(all[i], turn{lock[0], lock[1], unlock[0], unlock[1]})
@@ -172,11 +174,14 @@ func runInProcess() {
 func turns(c *holdfast.Client, t task) [][]turn {
 	all := make([][]turn, len(t.Names))
 	end := redistest.Now() + int64(t.Time)
+	more := func(taken int) bool {
+		return (t.Turns == 0 || taken < t.Turns) && (t.Time == 0 || redistest.Now() < end)
+	}
 	var wg sync.WaitGroup
 	for i, n := range t.Names {
 		wg.Go(func() {
 			m := kindOf(t.Kind).golang(c, n)
-			for redistest.Now() < end {
+			for more(len(all[i])) {
 				v := turn{Asked: redistest.Now()}
 				l, err := m.Lock(context.Background())
 				if err != nil {

@@ -2,9 +2,9 @@ package interop_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -31,16 +31,28 @@ type sideResult struct {
 	turns   int
 	share   float64       // 1 is an equal share
 	longest time.Duration // the longest wait
+	passed  []int         // how many turns others took during each wait, sorted
+}
+
+// between returns how many turns others took during a wait: in the middle, and at most.
+func (r sideResult) between() (median, most int) {
+	if len(r.passed) == 0 {
+		return 0, 0
+	}
+	return r.passed[len(r.passed)/2], r.passed[len(r.passed)-1]
 }
 
 func (r sideResult) String() string {
-	return fmt.Sprintf("%d turns, share %.2f, longest wait %v", r.turns, r.share, r.longest.Round(time.Millisecond))
+	median, most := r.between()
+	return fmt.Sprintf("%d turns, share %.2f, longest wait %v, turns of others during a wait %d, at most %d",
+		r.turns, r.share, r.longest.Round(time.Millisecond), median, most)
 }
 
-// run uses the lock for d. It returns an error if two threads held the lock at the same time.
-func (l mixedLoad) run(tb testing.TB, s *redistest.Server, d time.Duration) (ofJava, ofGo sideResult, took time.Duration, err error) {
+// run uses the lock for d, or for so many turns of each thread. It returns an error if two
+// threads held the lock at the same time.
+func (l mixedLoad) run(tb testing.TB, s *redistest.Server, d time.Duration, turns int) (ofJava, ofGo sideResult, took time.Duration, err error) {
 	tb.Helper()
-	t := task{Kind: l.kind, Names: []string{name(tb)}, Hold: l.hold, Time: d}
+	t := task{Kind: l.kind, Names: []string{name(tb)}, Hold: l.hold, Time: d, Turns: turns}
 	startJava := javaFleet.Prepare(tb, s, sideProcesses, l.threads, t)
 	startGo := holdfasts{l.options}.Prepare(tb, s, sideProcesses, l.threads, t)
 	resultOfJava, resultOfGo := startJava(), startGo()
@@ -53,14 +65,18 @@ func (l mixedLoad) run(tb testing.TB, s *redistest.Server, d time.Duration) (ofJ
 	// Only turns count that were taken while all threads of both sides were active.
 	from, to := int64(0), int64(1<<62)
 	var all []redistest.Interval
+	var entries []int64
 	for side, threads := range sides {
 		for thread, turns := range threads {
 			from, to = max(from, turns[0].Asked), min(to, turns[len(turns)-1].Done)
 			for _, v := range turns {
 				all = append(all, redistest.Interval{Name: t.Names[0], Owner: fmt.Sprint(side, " ", thread), Enter: v.Entered, Leave: v.Left})
+				entries = append(entries, v.Entered)
 			}
 		}
 	}
+	slices.Sort(entries)
+	before := func(at int64) int { n, _ := slices.BinarySearch(entries, at); return n }
 	var results [2]sideResult
 	total := 0
 	for i, threads := range sides {
@@ -71,10 +87,14 @@ func (l mixedLoad) run(tb testing.TB, s *redistest.Server, d time.Duration) (ofJ
 					results[i].turns++
 					total++
 				}
+				if from <= v.Asked && v.Asked < to {
+					results[i].passed = append(results[i].passed, before(v.Entered)-before(v.Asked))
+				}
 			}
 		}
 	}
 	for i := range results {
+		slices.Sort(results[i].passed)
 		results[i].share = 2 * float64(results[i].turns) / float64(max(total, 1))
 	}
 	return results[0], results[1], time.Duration(to - from), redistest.CheckExclusive(all)
@@ -104,52 +124,45 @@ func wakeWriters(tb testing.TB, s *redistest.Server, name string) (stop func()) 
 // warmUp uses a lock for a while, because a Java virtual machine is slow at first.
 func warmUp(tb testing.TB, s *redistest.Server) {
 	tb.Helper()
-	if _, _, _, err := (mixedLoad{kind: "mutex", threads: 1}).run(tb, s, 2*time.Second); err != nil {
+	if _, _, _, err := (mixedLoad{kind: "mutex", threads: 1}).run(tb, s, 0, 100); err != nil {
 		tb.Fatal(err)
 	}
 }
 
-// Four processes of each side use one lock. Each side gets at least half of an equal share,
-// and no thread waits for long.
+// Four processes of each side use one lock. While a thread of either side waits, others take
+// about as many turns as there are other threads, and not many more.
 func TestShare(t *testing.T) {
 	t.Cleanup(javaFleet.kill) // no later test uses it
 	s := redistest.Start(t)
-	stalls := redistest.MeterStalls(t, s)
 	warmUp(t, s)
-	for _, test := range []struct {
-		kind string
-		time time.Duration
-	}{{"mutex", 6 * time.Second}, {"fenced", 1500 * time.Millisecond}, {"write", 1500 * time.Millisecond}} {
-		t.Run(test.kind, func(t *testing.T) {
-			const rounds = 3
-			for range rounds {
-				began := time.Now()
-				ofJava, ofGo, took, err := mixedLoad{kind: test.kind, threads: 1, hold: 2 * time.Millisecond}.run(t, s, test.time)
-				if err != nil {
-					t.Fatal(err)
-				}
-				stalled := stalls.Since(began)
-				t.Logf("in %v: Java %v; Go %v; this process or the server stalled for %v", took.Round(time.Millisecond), ofJava, ofGo, stalled)
-				err = errors.Join(ofJava.check("Java"), ofGo.check("Go"))
-				if err == nil {
-					return
-				}
-				if stalled < test.time/4 {
-					t.Fatal(err)
-				}
-				t.Log("this round is not valid: ", err)
+	for _, kind := range []string{"mutex", "fenced", "write"} {
+		t.Run(kind, func(t *testing.T) {
+			const turns = 200
+			ofJava, ofGo, took, err := mixedLoad{kind: kind, threads: 1, hold: 2 * time.Millisecond}.run(t, s, 0, turns)
+			if err != nil {
+				t.Fatal(err)
 			}
-			t.Skip("the machine is too busy for Java and Go to run side by side")
+			t.Logf("in %v: Java %v; Go %v", took.Round(time.Millisecond), ofJava, ofGo)
+			for side, r := range map[string]sideResult{"Java": ofJava, "Go": ofGo} {
+				if err := r.check(turns); err != nil {
+					t.Errorf("%s: %v", side, err)
+				}
+			}
 		})
 	}
 }
 
-// check returns an error if a side got less than half of an equal share, or had to wait for
-// too long.
-func (r sideResult) check(side string) error {
-	const least, longest = 0.5, 5 * time.Second
-	if r.share < least || r.longest > longest {
-		return fmt.Errorf("%s: %v, want a share of at least %v and no wait above %v", side, r, least, longest)
+// check returns an error if a side had to wait for too many turns of others, when each thread
+// takes so many. If all are chosen at random, half of the waits last for at most 0.7 times as
+// many turns as there are threads. The limit is that of a side with half of an equal share.
+func (r sideResult) check(turns int) error {
+	const threads = 2 * sideProcesses
+	median, most := r.between()
+	if least := sideProcesses * turns / 10; len(r.passed) < least {
+		return fmt.Errorf("%v: only %d waits, want %d", r, len(r.passed), least)
+	}
+	if median > 14*threads/10 || most > threads*turns/4 {
+		return fmt.Errorf("%v, want %d, and at most %d", r, 14*threads/10, threads*turns/4)
 	}
 	return nil
 }
@@ -173,7 +186,7 @@ func BenchmarkShare(b *testing.B) {
 	for b.Loop() {
 		rows := [][]string{{"lock", "turns/s", "share of Java", "share of Go", "longest wait in Java, ms", "in Go, ms"}}
 		for _, l := range loads {
-			ofJava, ofGo, took, err := l.run(b, s, 6*time.Second)
+			ofJava, ofGo, took, err := l.run(b, s, 6*time.Second, 0)
 			if err != nil {
 				b.Error(err)
 			}
