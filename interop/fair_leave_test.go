@@ -182,6 +182,6 @@ func TestFairKilledJava(t *testing.T) {
 		l.drop(dead[0])
 		l.drop(dead[1])
 		l.serve(t, holder.Unlock(t), lease+2*wait+slack)
-		wantNothingLeft(t, l.server, l.name)
+		l.wantOnlySignsLeft(t)
 	})
 }
