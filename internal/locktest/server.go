@@ -71,6 +71,14 @@ func Expiry(tb testing.TB, s *redistest.Server, key string) int64 {
 		return now + ttl`, "1", key)
 }
 
+// AwaitOlder waits until a key that the server was to keep for d has been there for age.
+func AwaitOlder(tb testing.TB, s *redistest.Server, key string, d, age time.Duration) {
+	tb.Helper()
+	Eventually(tb, age+20*time.Second, fmt.Sprint(key, " is ", age, " old"), func() bool {
+		return s.Int(tb, "PTTL", key) <= (d - age).Milliseconds()
+	})
+}
+
 // WantRenewed waits until all keys of leases have been renewed twice.
 func WantRenewed(tb testing.TB, s *redistest.Server, keys ...string) {
 	tb.Helper()

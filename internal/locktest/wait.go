@@ -113,6 +113,13 @@ func WantWaiting[T any](tb testing.TB, c *holdfast.Client, ch <-chan T) {
 	}
 }
 
+// Outlast waits until a lease of that length ends, which begins now. Leases that began earlier and
+// are not longer have ended before.
+func Outlast(tb testing.TB, c *holdfast.Client, d time.Duration) {
+	tb.Helper()
+	<-Lock(tb, context.Background(), c.Mutex(Name(tb)), holdfast.LeaseTime(d)).Context().Done()
+}
+
 // AwaitRenewals waits until a client has renewed or verified n more leases.
 func AwaitRenewals(tb testing.TB, c *holdfast.Client, n uint64) {
 	tb.Helper()
