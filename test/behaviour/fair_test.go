@@ -246,7 +246,7 @@ func TestLoweredDeadlines(t *testing.T) {
 	l := locktest.Lock(t, t.Context(), locktest.Open(t, s.URL()).FairMutex(n))
 	c := locktest.Open(t, s.URL())
 	places := []locktest.Place{locktest.Enqueue(t, t.Context(), s, c.FairMutex(n)), locktest.Enqueue(t, t.Context(), s, c.FairMutex(n))}
-	time.Sleep(100 * time.Millisecond)
+	locktest.AwaitHeartbeats(t, s, n, places...)
 	for _, p := range places {
 		s.Do(t, "ZINCRBY", locktest.DeadlinesKey(n), "-300000", p.Owner)
 	}
@@ -358,17 +358,18 @@ func TestFairShortLeases(t *testing.T) {
 	short := holdfast.Options{WatchdogTimeout: 2500 * time.Millisecond} // shorter than a grant
 	clients := []*holdfast.Client{locktest.Open(t, s.URL(), short), locktest.Open(t, s.URL(), short)}
 	const turns = 20
+	name := locktest.Name(t)
 	start := time.Now()
 	var wg sync.WaitGroup
 	for _, c := range clients {
 		wg.Go(func() {
 			for range turns {
-				l, err := c.FairMutex(locktest.Name(t)).Lock(t.Context())
+				l, err := c.FairMutex(name).Lock(t.Context())
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				time.Sleep(20 * time.Millisecond)
+				locktest.Work(20 * time.Millisecond)
 				if err := l.Release(t.Context()); err != nil {
 					t.Error(err)
 				}
