@@ -52,7 +52,7 @@ func TestAtLeast(t *testing.T) {
 			stays(t, lock(b), since)
 			// A lock that was held for longer is free at once.
 			l = locktest.Lock(t, t.Context(), lock(a), holdfast.AtLeast(100*time.Millisecond))
-			time.Sleep(150 * time.Millisecond)
+			locktest.Work(150 * time.Millisecond)
 			locktest.Release(t, l)
 			l, err := lock(b).TryLock(t.Context())
 			if err != nil {

@@ -143,10 +143,10 @@ func TestWatchOthers(t *testing.T) {
 	if v := watched(t, got); v != "5" {
 		t.Errorf("watched %q", v)
 	}
-	select {
-	case v := <-got:
-		t.Errorf("the same value again: %q", v)
-	case <-time.After(time.Second):
+	looks := locktest.Calls(t, s, "evalsha")
+	locktest.Eventually(t, 20*time.Second, "Watch has looked twice more", func() bool { return locktest.Calls(t, s, "evalsha") >= looks+2 })
+	if len(got) > 0 { // it had yielded what the first look saw before it looked again
+		t.Errorf("the same value again: %q", <-got)
 	}
 }
 

@@ -35,74 +35,88 @@ func TestCauseOfContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	latch := c.Latch(name("latch"))
-	if _, err := latch.TrySet(t.Context(), 1); err != nil {
+	locktest.NewLatch(t, c, name("latch"), 1)
+	if err := c.RateLimiter(name("limiter"), holdfast.WithRate(holdfast.Rate{Permits: 1, Per: time.Hour})).Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	limiter := c.RateLimiter(name("limiter"), holdfast.WithRate(holdfast.Rate{Permits: 1, Per: time.Hour}))
-	if err := limiter.Wait(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	bucket := object.NewBucket(c, name("bucket"), object.StringCodec{})
 	lease := locktest.Lock(t, t.Context(), c.Mutex(name("extended")))
 
 	lock := func(m holdfast.Locker) func(context.Context) error {
 		return func(ctx context.Context) error { _, err := m.Lock(ctx); return err }
 	}
-	for kind, call := range map[string]func(context.Context) error{
-		"Lock": lock(c.Mutex(name("mutex"))),
-		"TryLock": func(ctx context.Context) error {
-			_, err := c.Mutex(name("mutex")).TryLock(ctx, holdfast.Wait(time.Hour))
-			return err
-		},
-		"fair":    lock(c.FairMutex(name("fair"))),
-		"write":   lock(c.RWMutex(name("rw"))),
-		"read":    func(ctx context.Context) error { _, err := c.RWMutex(name("rw")).RLock(ctx); return err },
-		"Multi":   lock(holdfast.MultiLocker(c.Mutex(name("mutex")), c.Mutex(name("free")))),
-		"redlock": lock(redlock.Mutex(name("redlock"))),
-		"Do":      func(ctx context.Context) error { return c.Mutex(name("mutex")).Do(ctx, work) },
-		"DoValue": func(ctx context.Context) error {
-			_, err := holdfast.DoValue(ctx, c.Mutex(name("mutex")), func(context.Context) (int, error) { return 1, nil })
-			return err
-		},
-		"semaphore":        func(ctx context.Context) error { return c.Semaphore(name("none")).Acquire(ctx, 1) },
-		"leased semaphore": func(ctx context.Context) error { _, err := c.LeasedSemaphore(name("none")).Acquire(ctx, 1); return err },
-		"latch":            func(ctx context.Context) error { return latch.Wait(ctx) },
-		"limiter":          func(ctx context.Context) error { return limiter.Wait(ctx) },
-		"Campaign": func(ctx context.Context) error {
-			_, err := c.Election(name("election")).Campaign(ctx, "me")
-			return err
-		},
-		"Lead, waiting": func(ctx context.Context) error { return c.Election(name("election")).Lead(ctx, "me", work) },
-		"Lead, returns the cause": func(ctx context.Context) error {
-			return c.Election(name("lead")).Lead(ctx, "me", func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
-		},
-		"Lead, returns an error": func(ctx context.Context) error {
-			return c.Election(name("lead 2")).Lead(ctx, "me", func(ctx context.Context) error { <-ctx.Done(); return errWork })
-		},
-		"Update": func(ctx context.Context) error {
-			_, err := bucket.Update(ctx, func(string, bool) (string, error) {
-				s.Do(t, "SET", bucket.Name(), time.Now().String()) // always changed by another process
-				return "new", nil
-			})
-			return err
-		},
-		"Get": func(ctx context.Context) error { <-ctx.Done(); _, _, err := bucket.Get(ctx); return err },
-		"Add": func(ctx context.Context) error {
-			<-ctx.Done()
-			_, err := object.NewAtomicLong(c, name("long")).Add(ctx, 1)
-			return err
-		},
-		"Extend": func(ctx context.Context) error { <-ctx.Done(); return lease.Extend(ctx, time.Minute) },
-		"Check":  func(ctx context.Context) error { <-ctx.Done(); _, err := c.Check(ctx); return err },
-		"Open":   func(ctx context.Context) error { _, err := holdfast.Open(ctx, silent+"?timeout=1h", nil); return err },
-	} {
+	kinds := func(c *holdfast.Client) map[string]func(context.Context) error {
+		return map[string]func(context.Context) error{
+			"Lock": lock(c.Mutex(name("mutex"))),
+			"TryLock": func(ctx context.Context) error {
+				_, err := c.Mutex(name("mutex")).TryLock(ctx, holdfast.Wait(time.Hour))
+				return err
+			},
+			"fair":    lock(c.FairMutex(name("fair"))),
+			"write":   lock(c.RWMutex(name("rw"))),
+			"read":    func(ctx context.Context) error { _, err := c.RWMutex(name("rw")).RLock(ctx); return err },
+			"Multi":   lock(holdfast.MultiLocker(c.Mutex(name("mutex")), c.Mutex(name("free")))),
+			"redlock": lock(redlock.Mutex(name("redlock"))),
+			"Do":      func(ctx context.Context) error { return c.Mutex(name("mutex")).Do(ctx, work) },
+			"DoValue": func(ctx context.Context) error {
+				_, err := holdfast.DoValue(ctx, c.Mutex(name("mutex")), func(context.Context) (int, error) { return 1, nil })
+				return err
+			},
+			"semaphore":        func(ctx context.Context) error { return c.Semaphore(name("none")).Acquire(ctx, 1) },
+			"leased semaphore": func(ctx context.Context) error { _, err := c.LeasedSemaphore(name("none")).Acquire(ctx, 1); return err },
+			"latch":            func(ctx context.Context) error { return c.Latch(name("latch")).Wait(ctx) },
+			"limiter":          func(ctx context.Context) error { return c.RateLimiter(name("limiter")).Wait(ctx) },
+			"Campaign": func(ctx context.Context) error {
+				_, err := c.Election(name("election")).Campaign(ctx, "me")
+				return err
+			},
+			"Lead, waiting": func(ctx context.Context) error { return c.Election(name("election")).Lead(ctx, "me", work) },
+			"Lead, returns the cause": func(ctx context.Context) error {
+				return c.Election(name("lead")).Lead(ctx, "me", func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
+			},
+			"Lead, returns an error": func(ctx context.Context) error {
+				return c.Election(name("lead 2")).Lead(ctx, "me", func(ctx context.Context) error { <-ctx.Done(); return errWork })
+			},
+			"Update": func(ctx context.Context) error {
+				bucket := object.NewBucket(c, name("bucket"), object.StringCodec{})
+				_, err := bucket.Update(ctx, func(string, bool) (string, error) {
+					s.Do(t, "SET", bucket.Name(), time.Now().String()) // always changed by another process
+					return "new", nil
+				})
+				return err
+			},
+			"Get": func(ctx context.Context) error {
+				<-ctx.Done()
+				_, _, err := object.NewBucket(c, name("bucket"), object.StringCodec{}).Get(ctx)
+				return err
+			},
+			"Add": func(ctx context.Context) error {
+				<-ctx.Done()
+				_, err := object.NewAtomicLong(c, name("long")).Add(ctx, 1)
+				return err
+			},
+			"Extend": func(ctx context.Context) error { <-ctx.Done(); return lease.Extend(ctx, time.Minute) },
+			"Check":  func(ctx context.Context) error { <-ctx.Done(); _, err := c.Check(ctx); return err },
+			"Open":   func(ctx context.Context) error { _, err := holdfast.Open(ctx, silent+"?timeout=1h", nil); return err },
+		}
+	}
+	for kind := range kinds(c) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
+			c := locktest.Open(t, s.URL())
+			call := kinds(c)[kind]
 			stop := errors.New("the program stops")
 			ctx, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(100*time.Millisecond, func() { cancel(stop) })
-			err := call(ctx)
+			seen, looked := locktest.Seen(ctx)
+			called := make(chan error, 1)
+			go func() { called <- call(seen) }()
+			switch kind {
+			case "redlock", "limiter", "Lead, returns the cause", "Lead, returns an error", "Update", "Get", "Add", "Extend", "Check", "Open":
+				<-looked
+			default:
+				locktest.WantWaiting(t, c, called)
+			}
+			cancel(stop)
+			err := <-called
 			if !errors.Is(err, context.Canceled) || !errors.Is(err, stop) {
 				t.Errorf("canceled: %v", err)
 			}

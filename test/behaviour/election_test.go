@@ -253,7 +253,16 @@ func TestPollingElectionDoesNotListen(t *testing.T) {
 	if got := v.Next(t); got != locktest.NoLeader {
 		t.Fatalf("saw %+v", got)
 	}
-	time.Sleep(500 * time.Millisecond)
+	for range 3 { // it finds each change by looking
+		l := locktest.Campaign(t, t.Context(), e, "me")
+		if got := v.Next(t); got != locktest.LeaderOf(l, "me") {
+			t.Fatalf("saw %+v", got)
+		}
+		locktest.Release(t, l)
+		if got := v.Next(t); got != locktest.NoLeader {
+			t.Fatalf("saw %+v", got)
+		}
+	}
 	if channels := s.Channels(t); len(channels) > 0 {
 		t.Errorf("an election that polls has subscribed to %q", channels)
 	}

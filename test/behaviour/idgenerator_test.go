@@ -113,7 +113,11 @@ func TestIDFetchIsShared(t *testing.T) {
 	if n := p.Count("EVALSHA"); n != 1 {
 		t.Errorf("%d requests for one block", n)
 	}
-	time.Sleep(1200 * time.Millisecond) // longer than a server is tried
+	brief, end := context.WithTimeout(t.Context(), 1200*time.Millisecond) // longer than a server is tried
+	defer end()
+	if r := <-start(brief); !errors.Is(r.err, context.DeadlineExceeded) {
+		t.Errorf("a caller that has waited until its deadline: %v", r.err)
+	}
 	giveUp()
 	if r := <-first; !errors.Is(r.err, context.Canceled) {
 		t.Errorf("the caller that has fetched: %v", r.err)

@@ -32,10 +32,11 @@ func TestPermitsOfALease(t *testing.T) {
 	if ids := lease.PermitIDs(); len(ids) != 2 || len(ids[0]) != 32 || ids[0] == ids[1] {
 		t.Fatalf("ids %q", ids)
 	}
-	if _, err := sem.TryAcquire(lease.Context(), 2); !errors.Is(err, holdfast.ErrNotAcquired) || holdfast.Remaining(err) <= 0 {
-		t.Fatalf("taken twice: %v", err)
+	for _, wait := range []time.Duration{0, locktest.Steady.WatchdogTimeout + locktest.AWhile} { // beyond the end of a lease that is not renewed
+		if _, err := sem.TryAcquire(lease.Context(), 2, holdfast.Wait(wait)); !errors.Is(err, holdfast.ErrNotAcquired) || holdfast.Remaining(err) <= 0 {
+			t.Fatalf("taken twice after %v: %v", wait, err)
+		}
 	}
-	time.Sleep(locktest.Steady.WatchdogTimeout + locktest.AWhile)
 	if !lease.Valid() {
 		t.Fatal("not renewed")
 	}
@@ -222,7 +223,7 @@ func TestPermitsOrder(t *testing.T) {
 					order = append(order, i)
 					tokens[i] = l.Token()
 					mu.Unlock()
-					time.Sleep(50 * time.Millisecond) // so that the next one has to wait
+					locktest.Work(50 * time.Millisecond) // so that the next one has to wait
 					locktest.Release(t, l)
 				})
 				locktest.Eventually(t, 10*time.Second, "one more in the queue, in this order", func() bool { return parked("TestPermitsOrder") == i+1 })
@@ -279,7 +280,7 @@ func TestPermitsLeaseTimes(t *testing.T) {
 	}
 	<-brief.Context().Done()
 	next := locktest.Obtain(t, r.Far, 1, holdfast.LeaseTime(20*time.Second))
-	time.Sleep(6 * time.Second)
+	locktest.Outlast(t, r.Client, locktest.Steady.WatchdogTimeout)
 	locktest.WantLost(t, brief, holdfast.LossExpired)
 	r.Has(t, 0, 3)
 	for what, l := range map[string]*holdfast.Lease{"renewed": renewed, "extended": long, "next": next} {
@@ -303,7 +304,7 @@ func TestPermitsRenewedTogether(t *testing.T) {
 	for i := range leases {
 		ls = append(ls, locktest.Obtain(t, r.Sem, 1+i%2))
 	}
-	time.Sleep(time.Second) // until they are renewed in a row
+	locktest.AwaitRenewals(t, r.Client, 2*leases) // until they are renewed in a row
 	before := r.LastExpiry(t)
 	start := time.Now()
 	r.Proxy.ResetCounts()

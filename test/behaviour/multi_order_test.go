@@ -198,7 +198,7 @@ func TestMultiFindsBackToTheOrder(t *testing.T) {
 			}
 			for _, blocker := range []holdfast.Locker{locktest.Open(t, s.URL()).Mutex(n), second(locktest.Open(t, s.URL()), locktest.Open(t, s2.URL()), n)} {
 				held := locktest.Lock(t, t.Context(), blocker)
-				time.Sleep(4 * time.Second) // for many to have waited a moment with something in hand
+				locktest.Work(4 * time.Second) // for many to have waited a moment with something in hand
 				locktest.Release(t, held)
 				before := rounds.Load()
 				locktest.Eventually(t, 20*time.Second, "the sets get on with it", func() bool { return rounds.Load() > before+200 })

@@ -287,7 +287,7 @@ func TestMultiTimes(t *testing.T) {
 		}
 		// It waits longer than its lease, and still has the whole of it.
 		ch := locktest.Background(t.Context(), m, holdfast.LeaseTime(lease))
-		time.Sleep(lease + lease/2)
+		locktest.Outlast(t, c, lease+lease/2)
 		locktest.Release(t, held)
 		l := locktest.Entered(t, ch)
 		if left := time.Until(l.Deadline()); left > lease || left < lease/4 {
@@ -358,7 +358,7 @@ func TestMultiWaitsWithNothingInHand(t *testing.T) {
 	locktest.Eventually(t, 5*time.Second, "the set has had its first lock", func() bool { return grants(t, s) > before && !locktest.Locked(t, first) })
 	for range 30 {
 		locktest.WantFree(t, first)
-		time.Sleep(10 * time.Millisecond)
+		locktest.Work(10 * time.Millisecond)
 	}
 	locktest.Release(t, held)
 	locktest.Release(t, locktest.Entered(t, ch))
@@ -373,10 +373,13 @@ func TestMultiKeepsItsPlace(t *testing.T) {
 	n := locktest.Name(t)
 	held := locktest.Lock(t, t.Context(), other.FairMutex(n))
 	set := locktest.Background(t.Context(), holdfast.MultiLocker(c.Mutex(n+"x"), c.FairMutex(n)))
-	locktest.AwaitQueue(t, s, n, 1)
+	place := locktest.Place{Owner: locktest.AwaitQueue(t, s, n, 1)[0], Got: set}
 	next := locktest.Enqueue(t, t.Context(), s, other.FairMutex(n))
 	locktest.WantFree(t, other.Mutex(n+"x")) // nothing is kept meanwhile
-	time.Sleep(3200 * time.Millisecond)
+	for range 3 {                            // the first heartbeats have expired by then
+		locktest.AwaitHeartbeats(t, s, n, place, next)
+	}
+	locktest.WantQueue(t, s, n, place, next)
 	locktest.Release(t, held)
 	l := locktest.Entered(t, set)
 	locktest.WantWaiting(t, other, next.Got)
@@ -396,7 +399,7 @@ func TestMultiEntersForTheWholeLease(t *testing.T) {
 	outer := locktest.Lock(t, t.Context(), c.Mutex(n+"a"), holdfast.LeaseTime(lease/2))
 	held := locktest.Lock(t, t.Context(), other.Mutex(n+"b"))
 	set := locktest.Background(outer.Context(), holdfast.MultiLocker(c.Mutex(n+"a"), c.Mutex(n+"b")), holdfast.LeaseTime(lease))
-	time.Sleep(wait)
+	locktest.Outlast(t, other, wait)
 	freed := time.Now()
 	locktest.Release(t, held)
 	l := locktest.Entered(t, set)
@@ -580,8 +583,9 @@ func TestMultiLooksBeforeItWrites(t *testing.T) {
 	ch := locktest.Background(t.Context(), m)
 	locktest.AwaitListener(t, s, "redisson_lock__channel:{"+n+"2}")
 	for range 5 { // each wakes it, and the lock is still held
+		looks := locktest.Calls(t, s, "evalsha")
 		s.Do(t, "PUBLISH", "redisson_lock__channel:{"+n+"2}", "0")
-		time.Sleep(20 * time.Millisecond)
+		locktest.Eventually(t, 10*time.Second, "the set looks again", func() bool { return locktest.Calls(t, s, "evalsha") > looks })
 	}
 	if n := writes(t, s) - tried; n != 0 && time.Since(began) < 250*time.Millisecond {
 		t.Errorf("%d changes for a set that waits", n)

@@ -278,8 +278,10 @@ func TestLeaseIsSafeForConcurrentUse(t *testing.T) {
 	m := c.Mutex(locktest.Name(t))
 	l := locktest.Lock(t, t.Context(), m)
 	var wg sync.WaitGroup
+	tried := make(chan struct{}, 100)
 	for range 100 {
 		wg.Go(func() {
+			defer func() { tried <- struct{}{} }()
 			inner, err := m.Lock(l.Context())
 			if err == nil {
 				_, _ = inner.Valid(), inner.Deadline()
@@ -291,7 +293,7 @@ func TestLeaseIsSafeForConcurrentUse(t *testing.T) {
 	}
 	for range 10 {
 		wg.Go(func() {
-			time.Sleep(5 * time.Millisecond)
+			<-tried
 			locktest.Release(t, l)
 		})
 	}

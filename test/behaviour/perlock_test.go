@@ -58,7 +58,7 @@ func TestWatchdogTimeout(t *testing.T) {
 	// The last of both options applies.
 	mutex := c.Mutex(locktest.Name(t), holdfast.LeaseTime(time.Second))
 	l = locktest.Lock(t, t.Context(), mutex, opt)
-	time.Sleep(2 * time.Second) // a lease of fixed length would be over
+	locktest.Outlast(t, c, time.Second)
 	if !l.Valid() {
 		t.Error("WatchdogTimeout does not override LeaseTime")
 	}

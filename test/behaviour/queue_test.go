@@ -191,7 +191,7 @@ func TestFairBesideRedisson(t *testing.T) {
 	locktest.Eventually(t, 20*time.Second, "the client listens for grants", func() bool {
 		return subscribed("holdfast:queue:{ours}:" + strings.Split(p.Owner, ":")[0])
 	})
-	time.Sleep(1500 * time.Millisecond) // it has asked at least once more
+	locktest.AwaitHeartbeats(t, s, "ours", p) // it has asked at least once more
 	if subscribed(own(p, "ours")) {
 		t.Error("a call listens on the channel of its owner, and no client of Redisson is there")
 	}

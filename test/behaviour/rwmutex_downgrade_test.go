@@ -61,7 +61,7 @@ func TestDowngrade(t *testing.T) {
 func TestDowngradeContext(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
-	c := locktest.Open(t, s.URL(), locktest.Steady)
+	c, other := locktest.Open(t, s.URL(), locktest.Steady), locktest.Open(t, s.URL())
 	boom := errors.New("boom")
 	for _, tt := range []struct {
 		name  string
@@ -109,7 +109,9 @@ func TestDowngradeContext(t *testing.T) {
 				}
 				ctx := r.Context()
 				nested := locktest.Lock(t, ctx, m.RLocker()).Context()
-				time.Sleep(20 * time.Millisecond)
+				if _, err := other.RWMutex(m.Name()).TryLock(t.Context(), holdfast.Wait(20*time.Millisecond)); !locktest.TimedOut(err) {
+					t.Fatalf("a writer beside a reader: %v", err)
+				}
 				if ctx.Err() != nil || nested.Err() != nil || !r.Valid() || !errors.Is(context.Cause(ctx), nil) {
 					t.Fatalf("ended too early: %v", context.Cause(ctx))
 				}

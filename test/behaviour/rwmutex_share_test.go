@@ -84,6 +84,24 @@ func openStage(t *testing.T, s *redistest.Server, st *stage, o ...holdfast.Optio
 	return c
 }
 
+// read reads in another goroutine, which parkedIn can find by the function that rlock is in.
+func read(rlock func() (*holdfast.Lease, error)) <-chan locktest.Outcome {
+	ch := make(chan locktest.Outcome, 1)
+	go func() {
+		l, err := rlock()
+		ch <- locktest.Outcome{Lease: l, Err: err}
+	}()
+	return ch
+}
+
+// awaitFollowers waits until n readers that a function has started wait for the answer of another one.
+func awaitFollowers(t *testing.T, function string, n int) {
+	t.Helper()
+	locktest.Eventually(t, 20*time.Second, fmt.Sprint(n, " readers wait for the answer of another one"), func() bool {
+		return parkedIn(function, "engine.(*share).follow") == n
+	})
+}
+
 // Readers of one client that come at the same time send one request. The lock is free when
 // the last of them has released it.
 func TestReadersShare(t *testing.T) {
@@ -95,12 +113,12 @@ func TestReadersShare(t *testing.T) {
 	const readers = 20
 	var calls []<-chan locktest.Outcome
 	for i := range readers {
-		calls = append(calls, locktest.Background(t.Context(), m.RLocker()))
+		calls = append(calls, read(func() (*holdfast.Lease, error) { return m.RLock(t.Context()) }))
 		if i == 0 {
 			<-asked
 		}
 	}
-	time.Sleep(200 * time.Millisecond) // until all wait for the answer, most likely
+	awaitFollowers(t, "TestReadersShare", readers-1)
 	close(goOn)
 	var ls []*holdfast.Lease
 	for _, ch := range calls {
@@ -164,8 +182,9 @@ func TestSharedReadIsLost(t *testing.T) {
 	goOn := make(chan struct{})
 	st := &stage{enter: func(int32) error { <-goOn; return nil }}
 	m := openStage(t, s, st, alwaysShare).RWMutex(locktest.Name(t))
-	calls := []<-chan locktest.Outcome{locktest.Background(t.Context(), m.RLocker()), locktest.Background(t.Context(), m.RLocker()), locktest.Background(t.Context(), m.RLocker())}
-	time.Sleep(200 * time.Millisecond)
+	rlock := func() (*holdfast.Lease, error) { return m.RLock(t.Context()) }
+	calls := []<-chan locktest.Outcome{read(rlock), read(rlock), read(rlock)}
+	awaitFollowers(t, "TestSharedReadIsLost", len(calls)-1)
 	close(goOn)
 	var ls []*holdfast.Lease
 	for _, ch := range calls {
@@ -206,31 +225,42 @@ func TestSharedReadAfterLostReply(t *testing.T) {
 
 // joinAfterLostReply reports whether the call without a reply has joined the other one.
 func joinAfterLostReply(t *testing.T, s *redistest.Server) (joined bool) {
+	const lose = 4 // the pause after it is long enough for the second call
 	second, goOn := make(chan struct{}), make(chan struct{})
 	lost := make(chan struct{})
 	st := &stage{
 		enter: func(n int32) error {
-			if n == 2 {
+			if n == lose+1 {
 				close(second)
 				<-goOn
 			}
 			return nil
 		},
 		leave: func(n int32) error {
-			if n == 1 {
+			if n == lose {
 				close(lost)
+			}
+			if n <= lose {
 				return driver.Unknown(errors.New("the reply was lost"))
 			}
 			return nil
 		},
 	}
 	m := openStage(t, s, st, alwaysShare).RWMutex(locktest.Name(t))
-	first := locktest.Background(t.Context(), m.RLocker())
+	rlock := func() (*holdfast.Lease, error) { return m.RLock(t.Context()) }
+	first := read(rlock)
 	<-lost
-	time.Sleep(time.Millisecond)
-	next := locktest.Background(t.Context(), m.RLocker())
-	<-second                           // one of the two asks
-	time.Sleep(100 * time.Millisecond) // and the other waits for its answer
+	locktest.Eventually(t, 20*time.Second, "the call pauses", func() bool {
+		select {
+		case <-second: // it has paused
+			return true
+		default:
+			return parkedIn("joinAfterLostReply", "engine.sleep(") == 1
+		}
+	})
+	next := read(rlock)
+	<-second // one of the two asks
+	awaitFollowers(t, "joinAfterLostReply", 1)
 	close(goOn)
 	a, b := locktest.Entered(t, first), locktest.Entered(t, next)
 	joined = a.Owner() == b.Owner() && !strings.HasSuffix(a.Owner(), ":1") // not by the request without a reply
@@ -261,8 +291,8 @@ func TestSharedReadIsCancelled(t *testing.T) {
 	if l, err := m.TryRLock(ctx); err == nil {
 		t.Errorf("%v", l)
 	}
-	second := locktest.Background(t.Context(), m.RLocker())
-	time.Sleep(100 * time.Millisecond)
+	second := read(func() (*holdfast.Lease, error) { return m.RLock(t.Context()) })
+	awaitFollowers(t, "TestSharedReadIsCancelled", 1)
 	close(goOn)
 	if o := <-first; !errors.Is(o.Err, holdfast.ErrRefused) {
 		t.Errorf("the first call: %v", o.Err)
@@ -334,16 +364,23 @@ func TestReadsThatAreNotShared(t *testing.T) {
 		"LeaseTime":       {opts: []holdfast.LockOption{holdfast.LeaseTime(time.Minute)}},
 		"WatchdogTimeout": {opts: []holdfast.LockOption{holdfast.WatchdogTimeout(20 * time.Second)}},
 		"Handoffs":        {o: holdfast.Options{Handoffs: -1}},
-		"later":           {},
+		"later":           {o: holdfast.Options{HandoffTime: 40 * time.Millisecond}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := &stage{}
 			m := openStage(t, s, st, test.o).RWMutex(locktest.Name(t))
 			a := locktest.Lock(t, t.Context(), m.RLocker())
-			if name == "later" {
-				time.Sleep(50 * time.Millisecond)
-			}
 			b := locktest.Lock(t, t.Context(), m.RLocker(), test.opts...)
+			if name == "later" { // the first ones may come early enough
+				locktest.Eventually(t, locktest.Late, "a later call has a hold of its own", func() bool {
+					if a.Owner() != b.Owner() {
+						return true
+					}
+					locktest.Release(t, b)
+					b = locktest.Lock(t, t.Context(), m.RLocker())
+					return false
+				})
+			}
 			if a.Owner() == b.Owner() {
 				t.Error("they share a hold")
 			}

@@ -47,8 +47,8 @@ func TestWriterFirst(t *testing.T) {
 	n := locktest.Name(t)
 	stop := readers(t, cs, n)
 	defer stop()
-	time.Sleep(100 * time.Millisecond)
 	w := locktest.Open(t, s.URL())
+	locktest.Eventually(t, 10*time.Second, "it is read", func() bool { return locktest.Locked(t, locktest.Readers(w.RWMutex(n))) })
 	kept := 0
 	for end := time.Now().Add(20 * time.Second); kept == 0 && time.Now().Before(end); { // on a busy machine all readers may be late at once
 		l, err := w.RWMutex(n).TryLock(t.Context(), holdfast.Wait(300*time.Millisecond))
@@ -73,7 +73,7 @@ func TestWriterFirst(t *testing.T) {
 			t.Errorf("a writer that goes first has waited for %v", took)
 		}
 		locktest.WantNoWriters(t, s, n)
-		time.Sleep(5 * time.Millisecond)
+		locktest.Work(5 * time.Millisecond)
 		if !l.Valid() {
 			t.Error("the write lease is not valid")
 		}
@@ -135,7 +135,7 @@ func TestWriterFirstStopsNewReaders(t *testing.T) {
 		case <-time.After(locktest.Late):
 			t.Fatal("still waiting")
 		}
-		time.Sleep(20 * time.Millisecond)
+		locktest.Work(20 * time.Millisecond)
 		locktest.Release(t, w)
 	}
 	locktest.Release(t, locktest.Entered(t, reader))

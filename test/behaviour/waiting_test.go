@@ -36,7 +36,10 @@ func TestWaitersAreCheap(t *testing.T) {
 		})
 	}
 	locktest.Eventually(t, 10*time.Second, "subscribed", func() bool { return len(s.Channels(t)) == 3 })
-	time.Sleep(time.Second)
+	locktest.AwaitWaiting(t, waiter, 1000)
+	if locked, err := waiter.Mutex(n).IsLocked(ctx); !locked || err != nil { // what was sent before this request is counted
+		t.Fatal(locked, err)
+	}
 	if n := p.Total(); n > 20 {
 		t.Errorf("%d commands for 1000 waiters: %v", n, p.Commands())
 	}
@@ -53,12 +56,16 @@ func TestWaitersAreCheap(t *testing.T) {
 
 // parked returns how many goroutines that a function has started wait in the
 // engine.
-func parked(function string) (n int) {
+func parked(function string) (n int) { return parkedIn(function, "internal/engine.") }
+
+// parkedIn returns how many goroutines that a function has started wait in a function of the
+// engine.
+func parkedIn(function, in string) (n int) {
 	stacks := make([]byte, 16<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	for g := range strings.SplitSeq(string(stacks), "\n\n") {
 		state, calls, _ := strings.Cut(g, "\n")
-		if strings.Contains(state, "[select") && strings.Contains(calls, "internal/engine.") && strings.Contains(calls, function) {
+		if strings.Contains(state, "[select") && strings.Contains(calls, in) && strings.Contains(calls, function) {
 			n++
 		}
 	}
