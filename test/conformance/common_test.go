@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -638,11 +639,20 @@ func TestCM23CancelledTryIsUndone(t *testing.T) {
 			return s.Int(t, "EXISTS", m.Name()) == 0
 		})
 		pass()
-		locktest.Eventually(t, 10*time.Second, "the client leaves the lock alone", func() bool {
-			proxy.ResetCounts()
-			time.Sleep(500 * time.Millisecond)
-			return proxy.Count("EVALSHA")+proxy.Count("EVAL") == 0
+		locktest.AwaitSettled(t, c)
+		var more []string
+		stop := s.Monitor(t, func(command string) {
+			if strings.Contains(command, m.Name()) {
+				more = append(more, command)
+			}
 		})
+		other := locktest.Lock(t, t.Context(), k.Make(c, "another"))
+		locktest.AwaitRenewals(t, c, 3)
+		stop()
+		if len(more) > 0 {
+			t.Errorf("the client does not leave the lock alone: %q", more)
+		}
+		locktest.Release(t, other)
 		if s.Int(t, "EXISTS", m.Name()) != 0 {
 			t.Error("the lock was taken again")
 		}

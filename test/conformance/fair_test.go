@@ -283,7 +283,7 @@ func TestFA08DeadlinesAfterGrant(t *testing.T) {
 		locktest.WantDeadlines(t, s, n, lease)
 		locktest.Release(t, l)
 		l = locktest.Entered(t, p.Got)
-		time.Sleep(1200 * time.Millisecond) // so that the rest gives a sign of life under this holder
+		locktest.AwaitHeartbeats(t, s, n, places[i+1:]...) // under this holder
 	}
 	locktest.Release(t, l)
 	locktest.WantNoQueue(t, s, n)

@@ -201,7 +201,9 @@ func TestLA09ZeroWakesAll(t *testing.T) {
 		go func() { done <- cs[i%len(cs)].Latch(n).Wait(t.Context()) }()
 	}
 	locktest.Eventually(t, 10*time.Second, "all clients listen", func() bool { return s.Listeners(t, locktest.LatchChannel(l)) == len(cs) })
-	locktest.Waits(t, done)
+	for _, c := range cs {
+		locktest.AwaitWaiting(t, c, each)
+	}
 	s.Do(t, "DEL", n) // as Redisson's script does
 	s.Do(t, "PUBLISH", locktest.LatchChannel(l), "0")
 	for range cap(done) {

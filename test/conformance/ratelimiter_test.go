@@ -76,7 +76,7 @@ func TestRL01KeepAlive(t *testing.T) {
 	locktest.SetRate(t, l, holdfast.Rate{Permits: 5, Per: 100 * time.Millisecond, KeepAlive: 8 * time.Second})
 	for range 3 {
 		ends := locktest.Expiry(t, s, l.Name())
-		time.Sleep(200 * time.Millisecond)
+		locktest.AwaitOlder(t, s, l.Name(), 8*time.Second, 200*time.Millisecond)
 		if err := l.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestRL02RL03TTL(t *testing.T) {
 			locktest.SetRate(t, l, rate)
 			locktest.WantAllow(t, l, 2, true)
 			s.Do(t, "PEXPIRE", l.Name(), "3000")
-			time.Sleep(10 * time.Millisecond)
+			locktest.AwaitOlder(t, s, l.Name(), 3*time.Second, 10*time.Millisecond)
 			locktest.WantAllow(t, l, 1, true)
 			locktest.Eventually(t, 10*time.Second, "all keys are gone", func() bool { return limiterGone(t, s) })
 		})

@@ -168,7 +168,7 @@ func TestRW07DeadReaderEndsInTime(t *testing.T) {
 			w := c.RWMutex(locktest.Name(t))
 			dead := locktest.Lock(t, t.Context(), a.RWMutex(w.Name()).RLocker(), holdfast.LeaseTime(longest))
 			ends := expiry(t, s, locktest.HoldKey(dead, 1))
-			time.Sleep(300 * time.Millisecond)
+			locktest.AwaitOlder(t, s, locktest.HoldKey(dead, 1), longest, 300*time.Millisecond)
 			alive := locktest.Lock(t, t.Context(), b.RWMutex(w.Name()).RLocker())
 			var writer <-chan locktest.Outcome
 			if tt.waiting {
@@ -195,7 +195,7 @@ func TestRW08StaggeredReads(t *testing.T) {
 	other := locktest.Open(t, s.URL()).RWMutex(m.Name())
 	for _, back := range []string{"the first", "the second"} {
 		first := locktest.Lock(t, t.Context(), m.RLocker(), holdfast.LeaseTime(longest))
-		time.Sleep(200 * time.Millisecond)
+		locktest.AwaitOlder(t, s, locktest.HoldKey(first, 1), longest, 200*time.Millisecond)
 		// Not ended with the first one's context.
 		second := locktest.Lock(t, context.WithoutCancel(first.Context()), m.RLocker(), holdfast.LeaseTime(longest))
 		ends := expiry(t, s, locktest.HoldKey(first, 2))
@@ -370,7 +370,7 @@ func TestRW15LivingDoNotRenewDead(t *testing.T) {
 	key := fmt.Sprintf("{%s}:%s:rwlock_timeout:1", m.Name(), dead)
 	ends := expiry(t, s, key)
 	locktest.Eventually(t, locktest.Steady.WatchdogTimeout+locktest.Late, "the dead reader's time is over", func() bool { return s.Int(t, "EXISTS", key) == 0 })
-	time.Sleep(locktest.AWhile)
+	locktest.WantRenewed(t, s, locktest.HoldKey(alive, 1))
 	if now := expiry(t, s, m.Name()); now < ends {
 		t.Errorf("the lock ends %d ms before the dead reader's", ends-now)
 	}
@@ -499,7 +499,9 @@ func TestRN03WriteAfterServerRestartedEmpty(t *testing.T) {
 	s := redistest.Start(t)
 	m := locktest.Open(t, s.URL(), unshaken).RWMutex(locktest.Name(t))
 	restartedEmpty(t, s, m)
-	time.Sleep(2 * unshaken.RenewEvery)
+	// There is nothing to renew for two intervals, in this client.
+	other := locktest.Lock(t, t.Context(), locktest.Open(t, s.URL(), unshaken).RWMutex(locktest.Name(t)))
+	locktest.WantRenewed(t, s, other.Name())
 	l := locktest.Lock(t, t.Context(), m)
 	locktest.WantRenewed(t, s, m.Name())
 	if !l.Valid() {
@@ -513,6 +515,7 @@ func TestRN05NobodyRenewsWhatIsReleased(t *testing.T) {
 	s := redistest.Start(t)
 	proxy := redistest.NewProxy(t, s.Addr())
 	m := locktest.Open(t, proxy.URL(), locktest.Steady).RWMutex(locktest.Name(t))
+	other := locktest.Lock(t, t.Context(), locktest.Open(t, s.URL(), locktest.Steady).RWMutex(locktest.Name(t)))
 	for _, nested := range []int{1, 3} {
 		// Repeat if it took a renewal interval: a renewal may be on its way.
 		for start := (time.Time{}); time.Since(start) >= locktest.Steady.RenewEvery; {
@@ -526,7 +529,9 @@ func TestRN05NobodyRenewsWhatIsReleased(t *testing.T) {
 			}
 			proxy.ResetCounts()
 		}
-		time.Sleep(4 * locktest.Steady.RenewEvery)
+		for range 2 { // each is two intervals
+			locktest.WantRenewed(t, s, other.Name())
+		}
 		if n := proxy.Count("EVALSHA") + proxy.Count("EVAL"); n != 0 {
 			t.Errorf("%d calls after the last of %d nested releases", n, nested)
 		}
@@ -583,7 +588,7 @@ func TestDeadReaderFreesWriter(t *testing.T) {
 	locktest.WantRenewed(t, s, hold)
 	p.Kill()
 	ends := expiry(t, s, hold)
-	time.Sleep(400 * time.Millisecond) // in which the living renews itself
+	locktest.WantRenewed(t, s, locktest.HoldKey(alive, 1))
 	locktest.Release(t, alive)
 	entersAt(t, s, stalls, writer, ends, locktest.Late+poll)
 }

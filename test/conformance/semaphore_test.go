@@ -193,13 +193,20 @@ func TestSE09WaitForTwoReleases(t *testing.T) {
 	t.Parallel()
 	s := redistest.Shared(t)
 	n := locktest.Name(t)
+	c := locktest.Open(t, s.URL())
 	sem := locktest.NewSemaphore(t, locktest.Open(t, s.URL()), n, 5)
 	locktest.Acquire(t, sem, 3)
-	done := locktest.Acquiring(t, s, locktest.Open(t, s.URL()).Semaphore(n), 4)
-	for range 2 {
-		locktest.Waits(t, done)
-		locktest.ReleasePermits(t, sem, 1)
+	done := locktest.Acquiring(t, s, c.Semaphore(n), 4)
+	locktest.WantWaiting(t, c, done)
+	locktest.ReleasePermits(t, sem, 1)
+	for range 20 { // each release wakes the waiter, which must not take what is not enough
+		if err := sem.TryAcquire(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		locktest.ReleasePermits(t, sem, 3)
 	}
+	locktest.WantWaiting(t, c, done)
+	locktest.ReleasePermits(t, sem, 1)
 	locktest.Came(t, done)
 	locktest.WantFreePermits(t, sem, 0)
 }
