@@ -275,9 +275,9 @@ func TestWaiterLooksForItself(t *testing.T) {
 	})
 }
 
-// missed makes a wait for a lock that b releases, and drops the message of the release. The
+// unheard makes a wait for a lock that b releases, and drops the message of the release. The
 // channel receives the hold of a.
-func missed(t *testing.T, d *fake.Driver, a, b *Engine) <-chan *Hold {
+func unheard(t *testing.T, d *fake.Driver, a, b *Engine) <-chan *Hold {
 	t.Helper()
 	h := acquire(t, b, forever)
 	got := make(chan *Hold)
@@ -293,7 +293,7 @@ func TestLostMessage(t *testing.T) {
 	for _, queue := range []bool{true, false} {
 		in(t, func(d *fake.Driver, a, b *Engine) {
 			a.o.Queue = queue
-			got := missed(t, d, a, b)
+			got := unheard(t, d, a, b)
 			start := time.Now()
 			release(t, <-got)
 			if took := time.Since(start); took > options.Poll {
@@ -306,7 +306,7 @@ func TestLostMessage(t *testing.T) {
 // A restored subscription wakes all waiters, because messages may have been lost meanwhile.
 func TestReconnected(t *testing.T) {
 	in(t, func(d *fake.Driver, a, b *Engine) {
-		got := missed(t, d, a, b)
+		got := unheard(t, d, a, b)
 		d.Deafen(false)
 		start := time.Now()
 		d.Reconnect(errors.New("cut"))
