@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -137,11 +138,7 @@ func TestBreakWakes(t *testing.T) {
 			if !must(i.Break(t.Context(), seen))(t) {
 				t.Fatal("not broken")
 			}
-			var next *holdfast.Lease
-			select {
-			case next = <-granted:
-			case <-time.After(15 * time.Second): // half of the lease that was broken
-			}
+			next, _ := locktest.Receive(granted, 15*time.Second) // half of the lease that was broken
 			if next == nil {
 				t.Fatal("the waiter did not get the lock")
 			}

@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -108,7 +109,9 @@ func TestClientWithoutRight(t *testing.T) {
 	s.Do(t, "ACL", "SETUSER", "app", "resetkeys", "~a", "~{a}*", "~redisson_*", "~holdfast:queue:*")
 	c := locktest.Open(t, strings.Replace(s.URL(), "://", "://app:secret@", 1), holdfast.Options{Label: "green"})
 	l := locktest.Lock(t, t.Context(), c.Mutex("a"))
-	time.Sleep(1500 * time.Millisecond)
+	locktest.Eventually(t, 20*time.Second, "the client was refused to write the key", func() bool {
+		return strings.Contains(fmt.Sprint(s.Do(t, "ACL", "LOG")), "holdfast:client:")
+	})
 	i := inspect.New(locktest.Open(t, s.URL()).Driver())
 	lock, err := i.Lock(t.Context(), "a")
 	if err != nil || lock.Holders[0].Client.String() != "client "+c.ID()[:8] {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/locktest"
 	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
@@ -27,7 +28,7 @@ func TestLimiters(t *testing.T) {
 	must(set("own", holdfast.Rate{Permits: 5, Per: time.Minute, PerClient: true}).Allow(ctx))(t)
 	over := set("over", holdfast.Rate{Permits: 5, Per: 10 * time.Millisecond})
 	must(over.AllowN(ctx, 5))(t)
-	time.Sleep(100 * time.Millisecond)
+	locktest.Eventually(t, 20*time.Second, "the interval is over", func() bool { return must(i.Limiter(ctx, "over"))(t).Used == 0 })
 	ahead := set("ahead", holdfast.Rate{Permits: 2, Per: time.Hour})
 	for range 3 {
 		must(ahead.Reserve(ctx))(t)
