@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +51,18 @@ func TestCheckGoroutinesWaits(t *testing.T) {
 	checkGoroutines(tb, 10*time.Second)
 	stop := make(chan struct{})
 	go lingerUntil(stop)
-	time.AfterFunc(20*time.Millisecond, func() { close(stop) })
+	go func() {
+		Poll(10*time.Second, func() bool { // the check has found the goroutine, and pauses
+			stacks := make([]byte, 1<<20)
+			for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+				if state, calls, _ := strings.Cut(stack, "\n"); strings.Contains(state, "[sleep") && strings.Contains(calls, "redistest.awaitGoroutines(") {
+					return true
+				}
+			}
+			return false
+		})
+		close(stop)
+	}()
 	tb.end()
 	if len(tb.errors) != 0 {
 		t.Errorf("errors %q, want none", tb.errors)
