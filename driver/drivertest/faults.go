@@ -51,13 +51,9 @@ func testServerGone(t *testing.T, open Open) {
 		t.Error("connected to a server that is gone")
 	}
 	s.Restart()
-	for range 500 {
-		if _, err = d.Do(t.Context(), call(incr, "k")); err == nil {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	if !redistest.Poll(10*time.Second, func() bool { _, err = d.Do(t.Context(), call(incr, "k")); return err == nil }) {
+		t.Errorf("server is back, but: %v", err)
 	}
-	t.Errorf("server is back, but: %v", err)
 }
 
 // Timeout is how long a driver should wait for a server that does not answer.
@@ -201,7 +197,11 @@ func testClosedMeanwhile(t *testing.T, open Open) {
 	s := redistest.Start(t)
 	p := redistest.NewProxy(t, s.Addr())
 	d := connect(t, open, p.URL())
-	p.Freeze()
+	r, err := d.Do(t.Context(), call(incr, "k")) // so that the server knows the script
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.FreezeReplies()
 	const callers = 10
 	errs, begun := make(chan error, callers), new(sync.WaitGroup)
 	begun.Add(callers)
@@ -213,7 +213,9 @@ func testClosedMeanwhile(t *testing.T, open Open) {
 		}()
 	}
 	begun.Wait()
-	time.Sleep(50 * time.Millisecond) // most calls are in flight
+	if !redistest.Poll(10*time.Second, func() bool { return s.Int(t, "GET", "k") > r.Int }) {
+		t.Fatal("no call is in flight")
+	}
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
@@ -247,11 +249,5 @@ func testClose(t *testing.T, open Open) {
 	if r := d.DoMany(t.Context(), []driver.Call{call(incr, "k")}); !errors.Is(r[0].Err, driver.ErrClosed) {
 		t.Errorf("calls after Close: %v", r)
 	}
-	for range 500 {
-		if len(s.Channels(t)) == 0 {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("subscriptions left: %v", s.Channels(t))
+	waitChannels(t, s, 0)
 }

@@ -95,14 +95,15 @@ func testResubscribe(t *testing.T, open Open) {
 	p.Refuse(true)
 	p.Cut()
 	h.Want(t, "-a")
-	time.Sleep(200 * time.Millisecond) // long enough to fail a few times
+	failed := p.Connections()
+	if !redistest.Poll(15*time.Second, func() bool { return p.Connections() >= failed+3 }) {
+		t.Fatal("the driver does not connect again")
+	}
 	l.Subscribe("c")
 	p.Refuse(false)
 	h.Want(t, "+c")
-	for end := time.Now().Add(15 * time.Second); h.Generation("a") <= before || h.Generation("c") == 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("two channels are not both confirmed")
-		}
+	if !redistest.Poll(15*time.Second, func() bool { return h.Generation("a") > before && h.Generation("c") > 0 }) {
+		t.Fatal("two channels are not both confirmed")
 	}
 	shoutUntilHeard()
 	s.Restart()

@@ -195,7 +195,8 @@ func TestTermIsNoticed(t *testing.T) {
 func TestCloseLeavesTheClient(t *testing.T) {
 	redistest.CheckGoroutines(t)
 	s := redistest.Start(t)
-	client := single(s.Addr())
+	p := redistest.NewProxy(t, s.Addr())
+	client := single(p.Addr())
 	defer client.Close()
 	d, err := goredis.New(t.Context(), client)
 	if err != nil {
@@ -219,16 +220,17 @@ func TestCloseLeavesTheClient(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	s.Pause()
+	p.FreezeReplies()
 	go func() {
 		_, err := d.Do(context.Background(), addOne("k"))
 		calls <- err
 	}()
-	time.AfterFunc(100*time.Millisecond, func() { _ = d.Close() })
+	locktest.Eventually(t, soon, "the call is in flight", func() bool { return s.Int(t, "GET", "k") > int64(cap(calls)) })
+	_ = d.Close()
 	if err := <-calls; !errors.Is(err, driver.ErrClosed) {
 		t.Errorf("a call at the end of the driver: %v", err)
 	}
-	s.Resume()
+	p.Thaw()
 	if n, err := client.Get(t.Context(), "k").Int(); err != nil || n < 50 {
 		t.Errorf("the client after the driver: %d, %v", n, err)
 	}

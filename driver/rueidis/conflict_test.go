@@ -81,11 +81,13 @@ func TestTwoMasters(t *testing.T) {
 			t.Errorf("facts while no server is used: %+v", f)
 		}
 	}
-	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // some scans
+	scansA, scansB := toA.Count("ROLE"), toB.Count("ROLE")
+	locktest.Eventually(t, patience, "both clients have scanned a few times", func() bool {
 		if x.serves(t) || y.serves(t) {
 			t.Fatal("a call ran while two servers called themselves master")
 		}
-	}
+		return toA.Count("ROLE") >= scansA+4 && toB.Count("ROLE") >= scansB+4
+	})
 
 	host, port, _ := strings.Cut(b.Addr(), ":")
 	a.Do(t, "REPLICAOF", host, port)
@@ -161,11 +163,13 @@ func TestAbsentWitnesses(t *testing.T) {
 		p.Refuse(true)
 		p.Cut()
 	}
-	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // some scans
+	scansA, scansB := a.Connections(), b.Connections()
+	locktest.Eventually(t, patience, "the client has scanned a few times", func() bool {
 		if now := s.Place("k"); now.Node != before.Node || now.Term != before.Term {
 			t.Fatalf("no server answers, and the key lives at %+v, before at %+v", now, before)
 		}
-	}
+		return a.Connections() >= scansA+4 && b.Connections() >= scansB+4
+	})
 	for _, p := range []*redistest.Proxy{b, a} {
 		p.Refuse(false)
 	}

@@ -59,8 +59,9 @@ func put(value string) driver.Call {
 func TestUnidentifiedGetsNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
+	p := redistest.NewProxy(t, s.Addr())
 	told := new(doubter)
-	n := aNode(t, Sentinel, s.Addr(), told)
+	n := aNode(t, Sentinel, p.Addr(), told)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if r := n.do(ctx, put("before"), false); r.Err != nil {
@@ -71,7 +72,10 @@ func TestUnidentifiedGetsNothing(t *testing.T) {
 	for r := n.do(ctx, put("down"), false); r.Err == nil || n.conn.Load().ready.Load(); {
 		r = n.do(ctx, put("down"), false)
 	}
-	time.Sleep(2 * time.Second) // now it is tried once a second
+	tried := p.Connections()
+	if !redistest.Poll(20*time.Second, func() bool { return p.Connections() >= tried+7 }) { // now it is tried once a second
+		t.Fatal("the server is not tried")
+	}
 	s.Restart()
 	if r := n.do(ctx, put("after"), false); r.Err == nil {
 		t.Error("used a server that is not confirmed")
@@ -114,10 +118,8 @@ func TestCallersOfSilentServer(t *testing.T) {
 		return strings.Count(string(buf[:runtime.Stack(buf, true)]), "(*node).connect(")
 	}
 	// A dial takes one second; one after the other they would take ten.
-	for end := time.Now().Add(8 * time.Second); dialling() > 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d of %d goroutines still wait for their turn to dial", dialling(), askers)
-		}
+	if !redistest.Poll(8*time.Second, func() bool { return dialling() == 0 }) {
+		t.Fatalf("%d of %d goroutines still wait for their turn to dial", dialling(), askers)
 	}
 }
 

@@ -2,6 +2,8 @@ package rueidis_test
 
 import (
 	"context"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -80,7 +82,7 @@ func keepCalling(t *testing.T, d driver.Driver, key string) (stop func() (time.D
 				failed = err
 			}
 			slowest = max(slowest, time.Since(begin))
-			time.Sleep(5 * time.Millisecond)
+			locktest.Work(5 * time.Millisecond)
 		}
 	}()
 	return func() (time.Duration, error) {
@@ -113,7 +115,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	for _, key := range keys {
 		go func() { _, _ = d.Do(context.Background(), addOne(key)) }()
 	}
-	time.Sleep(100 * time.Millisecond) // some of them are on their way
+	locktest.Eventually(t, soon, "a call is on its way", func() bool { return waitsInDo("TestCloseLeavesNothing") > 0 })
 	begin := time.Now()
 	if err := d.Close(); err != nil {
 		t.Error(err)
@@ -121,6 +123,19 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if took := time.Since(begin); took > 2*soon {
 		t.Errorf("Close took %v", took)
 	}
+}
+
+// waitsInDo returns how many goroutines that a function has started wait for the end of a call.
+func waitsInDo(function string) (n int) {
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for g := range strings.SplitSeq(string(stacks), "\n\n") {
+		state, calls, _ := strings.Cut(g, "\n")
+		if !strings.Contains(state, "[run") && strings.Contains(calls, "rueidis.(*Driver).Do(") && strings.Contains(calls, function) {
+			n++
+		}
+	}
+	return n
 }
 
 // Callers wait for a connection that is being opened. Some give up; the others
@@ -135,14 +150,17 @@ func TestDialOutlivesCaller(t *testing.T) {
 		p.Refuse(true)
 		p.Cut()
 		_, _ = d.Do(t.Context(), addOne("k")) // a call notices that the connection is gone
-		time.Sleep(230 * time.Millisecond)    // the driver tries by itself after 150 ms, and then after 310 ms
+		tried := p.Connections()
+		// The driver tries by itself, with longer and longer pauses. Now one of 160 ms begins.
+		locktest.Eventually(t, soon, "the driver has tried five times", func() bool { return p.Connections() >= tried+5 })
+		tried = p.Connections()
 		p.Refuse(false)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() { _, _ = d.Do(ctx, addOne("k")) })
 		}
-		time.Sleep(5 * time.Millisecond)
+		locktest.Eventually(t, soon, "they wait for a connection", func() bool { return p.Connections() > tried })
 		for range 3 {
 			wg.Go(func() {
 				if _, err := d.Do(context.Background(), addOne("k")); err != nil {

@@ -28,6 +28,7 @@ type Proxy struct {
 
 	delay        atomic.Int64 // of what goes to the clients, as a time.Duration
 	refuse       atomic.Bool
+	opened       atomic.Int64 // connections, with those refused
 	dropMessages atomic.Bool
 
 	mu     sync.Mutex // guards what follows
@@ -86,6 +87,7 @@ func (p *Proxy) accept() {
 			p.tb.Errorf("redistest: proxy: %v", err)
 			return
 		}
+		p.opened.Add(1)
 		client := conn.(*net.TCPConn)
 		c := newProxyConn(p, client)
 		p.mu.Lock()
@@ -123,6 +125,10 @@ func (p *Proxy) Count(name string) int {
 	defer p.mu.Unlock()
 	return p.counts[strings.ToUpper(name)]
 }
+
+// Connections returns how many connections clients have opened, including those that were
+// refused.
+func (p *Proxy) Connections() int { return int(p.opened.Load()) }
 
 // Commands returns the counts of all commands by their upper-case names.
 func (p *Proxy) Commands() map[string]int {
