@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/sale"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/server"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 )
 
 // TestMain runs the tests, or a shop if the variable is set.
@@ -23,6 +25,9 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "mute":
+		if err := os.WriteFile(os.Getenv(startedVariable), nil, 0o600); err != nil {
+			panic(err)
+		}
 		time.Sleep(time.Hour)
 	case "gone":
 		_, _ = os.Stderr.WriteString("no money\n")
@@ -37,7 +42,10 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-const shopVariable = "HOLDFAST_SALE_SHOP"
+const (
+	shopVariable    = "HOLDFAST_SALE_SHOP"
+	startedVariable = "HOLDFAST_SALE_STARTED" // the file that a mute shop writes
+)
 
 // market returns a Market with its own server and database for a small sale.
 func market(t *testing.T, shop string) *sale.Market {
@@ -147,10 +155,18 @@ func TestShopMute(t *testing.T) {
 	m.SetCloseTimeout(200 * time.Millisecond)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	shop := m.Shop
+	shop, dir, shops := m.Shop, t.TempDir(), 0
 	m.Shop = func() *exec.Cmd {
-		time.AfterFunc(200*time.Millisecond, cancel) // after the shops have started
-		return shop()
+		started := filepath.Join(dir, strconv.Itoa(shops))
+		if shops++; shops == m.Crowd.Shops {
+			go func() {
+				redistest.Poll(time.Minute, func() bool { _, err := os.Stat(started); return err == nil })
+				cancel()
+			}()
+		}
+		c := shop()
+		c.Env = append(c.Env, startedVariable+"="+started)
+		return c
 	}
 	if _, err := m.Hold(ctx, way(t, "mutex")); !errors.Is(err, context.Canceled) {
 		t.Error(err)

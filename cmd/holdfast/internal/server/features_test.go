@@ -9,6 +9,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/server"
+	"github.com/holdfast-go/holdfast/driver"
+	"github.com/holdfast-go/holdfast/internal/redistest"
 	"github.com/holdfast-go/holdfast/object"
 )
 
@@ -34,7 +36,7 @@ var features = []struct {
 		if err := two.Release(ctx); err != nil {
 			return err
 		}
-		return contended(ctx, other.RWMutex(name), one)
+		return contended(ctx, other, other.RWMutex(name), one)
 	}},
 	{"Multi", lockers(func(c *holdfast.Client, name string) holdfast.Locker {
 		return holdfast.MultiLocker(c.Mutex(name+":1"), c.FairMutex(name+":2"), c.RWMutex(name+":3"))
@@ -52,13 +54,13 @@ var features = []struct {
 		if err := c.Semaphore(name).Acquire(ctx, 1); err != nil {
 			return err
 		}
-		return whileWaiting(func() error { return other.Semaphore(name).Acquire(ctx, 1) }, func() error { return c.Semaphore(name).Release(ctx, 1) })
+		return whileWaiting(other, func() error { return other.Semaphore(name).Acquire(ctx, 1) }, func() error { return c.Semaphore(name).Release(ctx, 1) })
 	}},
 	{"Latch", func(ctx context.Context, c, other *holdfast.Client, name string) error {
 		if _, err := c.Latch(name).TrySet(ctx, 1); err != nil {
 			return err
 		}
-		return whileWaiting(func() error { return other.Latch(name).Wait(ctx) }, func() error {
+		return whileWaiting(other, func() error { return other.Latch(name).Wait(ctx) }, func() error {
 			_, err := c.Latch(name).CountDown(ctx)
 			return err
 		})
@@ -77,7 +79,7 @@ var features = []struct {
 		if l, err := other.Election(name).Leader(ctx); err != nil || l.Name != "one" {
 			return fmt.Errorf("the leader is %q: %w", l.Name, err)
 		}
-		return whileWaiting(func() error {
+		return whileWaiting(other, func() error {
 			lease, err := other.Election(name).Campaign(ctx, "two")
 			return errors.Join(err, lease.Release(ctx))
 		}, func() error { return lease.Release(ctx) })
@@ -126,8 +128,16 @@ var features = []struct {
 		dump, err := o.Dump(ctx)
 		return errors.Join(err, o.RestoreReplace(ctx, dump, 0))
 	})},
-	{"Object.Listen", onObject(func(ctx context.Context, o *object.Object) error {
-		time.AfterFunc(50*time.Millisecond, func() { _, _ = o.Expire(ctx, 50*time.Millisecond) })
+	{"Object.Listen", func(ctx context.Context, c, _ *holdfast.Client, name string) error {
+		long := object.NewAtomicLong(c, name)
+		if err := long.Store(ctx, 1); err != nil {
+			return err
+		}
+		o := long.Object()
+		go func() {
+			redistest.Poll(20*time.Second, func() bool { return listens(ctx, c, "__keyspace@0__:"+o.Name()) })
+			_, _ = o.Expire(ctx, 50*time.Millisecond)
+		}()
 		for e, err := range o.Listen(ctx) {
 			if err == nil && e.Kind != object.EventExpired {
 				err = fmt.Errorf("%s", e.Kind)
@@ -135,7 +145,7 @@ var features = []struct {
 			return err
 		}
 		return errors.New("no event")
-	})},
+	}},
 	{"Check", func(ctx context.Context, c, _ *holdfast.Client, name string) error {
 		found, err := c.Check(ctx, name)
 		if len(found) > 0 && found[0].Severity == holdfast.SeverityDanger {
@@ -153,7 +163,7 @@ func lockers(lock func(*holdfast.Client, string) holdfast.Locker) func(context.C
 		if err != nil {
 			return err
 		}
-		if err := contended(ctx, lock(other, name), held); err != nil {
+		if err := contended(ctx, other, lock(other, name), held); err != nil {
 			return err
 		}
 		if _, err = lock(c, name).Lock(ctx, holdfast.LeaseTime(200*time.Millisecond)); err != nil {
@@ -165,11 +175,11 @@ func lockers(lock func(*holdfast.Client, string) holdfast.Locker) func(context.C
 
 // contended checks that the lock is held until the lease is released, and that a
 // waiter then gets it.
-func contended(ctx context.Context, l holdfast.Locker, held *holdfast.Lease) error {
+func contended(ctx context.Context, c *holdfast.Client, l holdfast.Locker, held *holdfast.Lease) error {
 	if _, err := l.TryLock(ctx); !errors.Is(err, holdfast.ErrNotAcquired) {
 		return fmt.Errorf("two owners hold the lock: %w", err)
 	}
-	return whileWaiting(func() error { return passes(ctx, l) }, func() error { return held.Release(ctx) })
+	return whileWaiting(c, func() error { return passes(ctx, l) }, func() error { return held.Release(ctx) })
 }
 
 func passes(ctx context.Context, l holdfast.Locker) error {
@@ -180,14 +190,24 @@ func passes(ctx context.Context, l holdfast.Locker) error {
 	return lease.Release(ctx)
 }
 
-// whileWaiting calls do during a wait, which do ends. Only a message can end the wait
+// whileWaiting calls do during a wait of a client, which do ends. Only a message can end the wait
 // in time, because the clients of these tests poll once per minute.
-func whileWaiting(wait, do func() error) error {
+func whileWaiting(c *holdfast.Client, wait, do func() error) error {
 	waited := make(chan error, 1)
 	go func() { waited <- wait() }()
-	time.Sleep(50 * time.Millisecond)
+	if !redistest.Poll(20*time.Second, func() bool { return c.Stats().Waiting > 0 }) {
+		return errors.New("the call does not wait")
+	}
 	return errors.Join(do(), <-waited)
 }
+
+// listens reports whether a client has subscribed to a channel.
+func listens(ctx context.Context, c *holdfast.Client, channel string) bool {
+	r, err := c.Driver().Do(ctx, driver.Call{Script: listeners, Keys: []string{"listeners"}, Args: []string{channel}})
+	return err == nil && r.Int > 0
+}
+
+var listeners = driver.NewScript("listeners", "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]")
 
 func different(ctx context.Context, next ...func(context.Context) (int64, error)) error {
 	seen := make(map[int64]bool)

@@ -99,10 +99,8 @@ func TestTime(t *testing.T) {
 			t.Errorf("the TTL is %d ms, want 50000", n)
 		}
 		do(`redis.call('SET', KEYS[1], 1, 'PX', 50); return 1`)
-		for end := time.Now().Add(20 * time.Second); do(`return redis.call('EXISTS', KEYS[1])`) == 1; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("the key does not expire")
-			}
+		if !redistest.Poll(20*time.Second, func() bool { return do(`return redis.call('EXISTS', KEYS[1])`) == 0 }) {
+			t.Fatal("the key does not expire")
 		}
 		for n := 10_000; ; n *= 2 { // until the script takes longer than the TTL
 			began := time.Now()
@@ -217,12 +215,8 @@ func TestPrograms(t *testing.T) {
 			defer cancel()
 			if tt.cancel {
 				go func() {
-					for ctx.Err() == nil {
-						if _, err := os.Stat(ready); err == nil {
-							cancel()
-						}
-						time.Sleep(5 * time.Millisecond)
-					}
+					redistest.Poll(time.Minute, func() bool { _, err := os.Stat(ready); return err == nil })
+					cancel()
 				}()
 			}
 			s, err := server.Start(ctx, tt.mode, "127.0.0.1:0")
