@@ -93,8 +93,12 @@ func TestShutdown(t *testing.T) {
 				return nil
 			})
 			receive(t, begun)
-			terminate(t)
-			time.Sleep(50 * time.Millisecond)
+			for range 2 { // the loop has got the first signal when the second one has been delivered
+				got, unregister := signal.NotifyContext(t.Context(), syscall.SIGTERM)
+				terminate(t)
+				receive(t, got.Done())
+				unregister()
+			}
 			close(finish)
 			if err := receive(t, ended); err != nil || !whole {
 				t.Errorf("job ended: %v, error: %v", whole, err)
