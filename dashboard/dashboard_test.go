@@ -240,7 +240,6 @@ func TestList(t *testing.T) {
 	ctx := t.Context()
 	for _, n := range []string{"c", "a", "b"} {
 		locktest.Lock(t, ctx, r.client.Mutex("mutex:"+n), holdfast.LeaseTime(time.Hour))
-		time.Sleep(150 * time.Millisecond)
 	}
 	locktest.Lock(t, ctx, r.client.FencedMutex("fenced:x"), holdfast.LeaseTime(30*time.Minute))
 	other := locktest.Open(t, r.redis.URL())

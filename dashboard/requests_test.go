@@ -1,6 +1,7 @@
 package dashboard_test
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -128,7 +129,14 @@ func TestStreamTimeouts(t *testing.T) {
 	r.site = site
 	s := r.stream()
 	s.until(t, "the first message", func(event) bool { return true })
-	time.Sleep(time.Second) // twice the timeouts
+	for range 2 { // twice the timeouts
+		idle, err := net.Dial("tcp", site.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = idle.Read(make([]byte, 1)) // until the server ends it, because it is mute
+		_ = idle.Close()
+	}
 	locktest.Lock(t, t.Context(), r.client.Mutex("late"))
 	s.until(t, "the lock is listed", func(e event) bool { return len(e.Tables["locks"].Order) == 1 })
 }
