@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -483,7 +484,9 @@ func TestMultiAllAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				time.Sleep(rand.N(300 * time.Microsecond))
+				for range rand.IntN(1000) { // at most a fraction of a millisecond
+					runtime.Gosched()
+				}
 				switch rand.IntN(7) {
 				case 0:
 					_, _ = b.ForceUnlock(t.Context())
