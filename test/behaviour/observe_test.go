@@ -162,7 +162,8 @@ func TestObserver(t *testing.T) {
 			c := locktest.Open(t, s.URL(), o)
 			name := "{" + locktest.Name(t) + "}"
 			test.do(c, name)
-			_ = c.Close() // waits for the observer
+			_ = c.Close()
+			redistest.Poll(10*time.Second, func() bool { return len(log.seen()) >= len(test.want) }) // Close waits only for a moment
 			var got []string
 			for _, line := range log.seen() {
 				line = strings.ReplaceAll(line, name+"+"+name+"2", n)
