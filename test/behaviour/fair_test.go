@@ -359,16 +359,18 @@ func TestFairShortLeases(t *testing.T) {
 	clients := []*holdfast.Client{locktest.Open(t, s.URL(), short), locktest.Open(t, s.URL(), short)}
 	const turns = 20
 	name := locktest.Name(t)
-	start := time.Now()
+	took := make([]time.Duration, 2*turns)
 	var wg sync.WaitGroup
-	for _, c := range clients {
+	for i, c := range clients {
 		wg.Go(func() {
-			for range turns {
+			for turn := range turns {
+				start := time.Now()
 				l, err := c.FairMutex(name).Lock(t.Context())
 				if err != nil {
 					t.Error(err)
 					return
 				}
+				took[i*turns+turn] = locktest.Took(start)
 				locktest.Work(20 * time.Millisecond)
 				if err := l.Release(t.Context()); err != nil {
 					t.Error(err)
@@ -377,7 +379,7 @@ func TestFairShortLeases(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if took := locktest.Took(start); took > turns*250*time.Millisecond { // without messages, each hand-over takes half a second
-		t.Errorf("%d hand-overs took %v", 2*turns, took)
+	if median := locktest.Median(took); median > 500*time.Millisecond { // without messages, it is a second
+		t.Errorf("a call takes %v, of which the other client holds the mutex for 20ms", median)
 	}
 }
