@@ -40,7 +40,7 @@ func TestWaitersAreCheap(t *testing.T) {
 	if locked, err := waiter.Mutex(n).IsLocked(ctx); !locked || err != nil { // what was sent before this request is counted
 		t.Fatal(locked, err)
 	}
-	if n := p.Total(); n > 20 {
+	if n := p.Total() - p.Count("PING") - p.Count("INFO"); n > 20 { // those are sent now and then, whoever waits
 		t.Errorf("%d commands for 1000 waiters: %v", n, p.Commands())
 	}
 	p.ResetCounts()
