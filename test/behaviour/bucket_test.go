@@ -285,7 +285,7 @@ func TestBucketUpdate(t *testing.T) {
 	const clients, rounds = 8, 20
 	var wg sync.WaitGroup
 	for range clients {
-		b := object.NewBucket(locktest.Open(t, s.URL()), name, object.JSONCodec[map[string]int]{})
+		b := object.NewBucket(locktest.Open(t, locktest.Enduring(s.URL())), name, object.JSONCodec[map[string]int]{})
 		wg.Go(func() {
 			for range rounds {
 				_, err := b.Update(ctx, func(old map[string]int, ok bool) (map[string]int, error) {
@@ -301,7 +301,7 @@ func TestBucketUpdate(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	b := object.NewBucket(locktest.Open(t, s.URL()), name, object.JSONCodec[map[string]int]{})
+	b := object.NewBucket(locktest.Open(t, locktest.Enduring(s.URL())), name, object.JSONCodec[map[string]int]{})
 	if v, _, err := b.Get(ctx); err != nil || v["a"] != clients*rounds || v["b"] != 2*clients*rounds {
 		t.Errorf("%v, %v, want %d", v, err, clients*rounds)
 	}
