@@ -81,7 +81,6 @@ type Engine struct {
 	owners    owners
 	tokens    tokens
 	gates     gates
-	shares    shares
 	forced    forceTimes
 	outages   outages
 	refusals  refusals
@@ -111,7 +110,6 @@ func New(d driver.Driver, o Options) *Engine {
 		life:     life{closing: make(chan struct{}), idle: make(chan struct{}), done: make(chan struct{})},
 		owners:   owners{id: id},
 		gates:    gates{byKey: make(map[string]*gate), most: minGates},
-		shares:   shares{byGate: make(map[string]*share), most: minShares},
 		warned:   warned{local: make(map[string]bool)},
 		servers:  servers{runIDs: make(map[server]string)},
 		firsts:   firsts{byShape: make(map[string]int)},
@@ -240,7 +238,6 @@ const askPatience = time.Second
 // long as patience says.
 func (e *Engine) retry(ctx context.Context, patience time.Duration, call func(context.Context) error) error {
 	var out outage
-	var timer *time.Timer
 	for {
 		sent := clock.Early()
 		err := call(ctx)
@@ -252,7 +249,7 @@ func (e *Engine) retry(ctx context.Context, patience time.Duration, call func(co
 		case out.note(err, sent) > patience:
 			return out.error()
 		}
-		if _, err := e.sleep(ctx, nil, &timer, out.pause()); err != nil {
+		if _, err := e.sleep(ctx, nil, out.pause()); err != nil {
 			return gaveUp(err, &out, 0)
 		}
 	}

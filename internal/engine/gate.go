@@ -12,7 +12,6 @@ import (
 
 // A gate is the queue of one process for one name.
 type gate struct {
-	key  string
 	refs int // calls and holds that use it; guarded by gates.mu
 
 	mu     sync.Mutex
@@ -29,6 +28,7 @@ type gate struct {
 
 	sub    subscription // of the call that has the turn
 	rivals rivals
+	share  share // of the calls that need no turn: share.go
 }
 
 // A ticket is a place in the queue.
@@ -51,23 +51,17 @@ type gates struct {
 // minGates is how many gates are kept at least, because the next call may need them.
 const minGates = 1024
 
-// forget deletes unused entries if the map has as many entries as it may have, and sets how
-// many it may have next: twice as many as are left, and not less than least. So the cost per
-// new entry is constant.
-func forget[V any](m map[string]V, most *int, least int, unused func(V) bool) {
-	if len(m) >= *most {
-		maps.DeleteFunc(m, func(_ string, v V) bool { return unused(v) })
-		*most = max(least, 2*len(m))
-	}
-}
-
-// of returns the gate of a name. It forgets unused gates if there are many. The caller holds
+// of returns the gate of a name. It forgets unused gates if there are as many as may be, and
+// then twice as many as are left may be. So the cost per new gate is constant. The caller holds
 // gs.mu.
 func (gs *gates) of(key string) *gate {
 	g := gs.byKey[key]
 	if g == nil {
-		forget(gs.byKey, &gs.most, minGates, func(g *gate) bool { return g.refs == 0 })
-		g = &gate{key: key}
+		if len(gs.byKey) >= gs.most {
+			maps.DeleteFunc(gs.byKey, func(_ string, g *gate) bool { return g.refs == 0 && g.share.unused() })
+			gs.most = max(minGates, 2*len(gs.byKey))
+		}
+		g = new(gate)
 		gs.byKey[key] = g
 	}
 	return g

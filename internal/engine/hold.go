@@ -263,7 +263,6 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 	h.life.interrupt = cancel
 	h.mu.Unlock()
 	var out outage
-	var timer *time.Timer
 	for {
 		if why := h.Loss(); why != 0 || !h.Valid() {
 			return ErrLost
@@ -296,7 +295,7 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 		if out.note(err, sent) > patience && ctx.Err() == nil {
 			return out.error()
 		}
-		if _, err := h.e.sleep(ctx, nil, &timer, out.pause()); errors.Is(err, ErrClosed) {
+		if _, err := h.e.sleep(ctx, nil, out.pause()); errors.Is(err, ErrClosed) {
 			return err
 		}
 	}

@@ -48,7 +48,6 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 	limited, calls, cancel := contexts(ctx, r.Wait)
 	defer cancel()
 	var out outage
-	var timer *time.Timer
 	order := multiOrder{patience: firstPatience}
 	defer order.leaveGates()
 	for {
@@ -101,7 +100,7 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 			continue
 		}
 		// Clients that wait for the released locks go first.
-		if _, err := sleep(limited, nil, nil, &timer, time.Millisecond+clock.Random(10*time.Millisecond)); err != nil {
+		if _, err := sleep(limited, nil, nil, time.Millisecond+clock.Random(10*time.Millisecond)); err != nil {
 			return hideOwnTimeout(ctx, gaveUp(err, &out, 0))
 		}
 	}

@@ -144,10 +144,9 @@ type holderWatch struct {
 
 // keep looks until the wait is over, or until the call has to give way.
 func (v *holderWatch) keep(ctx context.Context) {
-	var timer *time.Timer
 	before, known := v.holders(ctx)
 	for {
-		if _, err := sleep(ctx, nil, nil, &timer, v.patience/4+clock.Random(v.patience)); err != nil {
+		if _, err := sleep(ctx, nil, nil, v.patience/4+clock.Random(v.patience)); err != nil {
 			return
 		}
 		now, ok := v.holders(ctx)

@@ -80,8 +80,7 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 		apart := 10 * time.Millisecond << min(failures, 4)
 		heard, err := q.waitForReleases(limited, wants, waiters, &t, clock.Random(apart))
 		if heard {
-			var timer *time.Timer
-			_, err = sleep(limited, nil, nil, &timer, clock.Random(apart))
+			_, err = sleep(limited, nil, nil, clock.Random(apart))
 		}
 		if err != nil {
 			return hideOwnTimeout(ctx, gaveUp(err, &out, remaining(t.ttl, t.seen)))

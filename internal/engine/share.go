@@ -47,28 +47,12 @@ func (e *Engine) canShare(t script.Traits, r *Request) bool {
 	return t.Shared && e.o.SlicePasses > 0 && r.renewed() && r.Under == nil
 }
 
-// minShares is how many shares are kept at least, because the next call may need them.
-const minShares = 64
-
-// shares are the shares of a client.
-type shares struct {
-	mu     sync.Mutex
-	byGate map[string]*share
-	most   int // above this number, unused ones are forgotten
-}
-
-// shareOf returns the share of a gate. It forgets unused ones if there are many. Two calls
-// may have different shares then, and each asks for a hold of its own.
+// shareOf returns the share of a gate, which may be forgotten while it is not used. Two calls may
+// have different shares then, and each asks for a hold of its own.
 func (e *Engine) shareOf(gate string) *share {
-	e.shares.mu.Lock()
-	defer e.shares.mu.Unlock()
-	s := e.shares.byGate[gate]
-	if s == nil {
-		forget(e.shares.byGate, &e.shares.most, minShares, (*share).unused)
-		s = new(share)
-		e.shares.byGate[gate] = s
-	}
-	return s
+	e.gates.mu.Lock()
+	defer e.gates.mu.Unlock()
+	return &e.gates.of(gate).share
 }
 
 func (s *share) unused() bool {

@@ -33,10 +33,10 @@ func TestSharesForgotten(t *testing.T) {
 	in(t, func(_ *fake.Driver, e, _ *Engine) {
 		asked := e.shareOf("asked")
 		asked.use(time.Second, new(user))
-		for i := range 10 * minShares {
+		for i := range 10 * minGates {
 			e.shareOf(fmt.Sprint(i))
 		}
-		if n := len(e.shares.byGate); n > minShares+1 {
+		if n := len(e.gates.byKey); n > minGates+1 {
 			t.Errorf("%d shares are kept", n)
 		}
 		if e.shareOf("asked") != asked {

@@ -54,10 +54,9 @@ func (s *subscription) end(drop bool) {
 // wakes are what the waits of an acquisition have in common.
 type wakes struct {
 	own     subscription // used unless the turn stays with the hold
-	timer   *time.Timer
-	counted bool // the acquisition is among those that wait
-	woken   bool // the last wait ended with a message
-	missed  int  // how often another client was faster after a message
+	counted bool         // the acquisition is among those that wait
+	woken   bool         // the last wait ended with a message
+	missed  int          // how often another client was faster after a message
 }
 
 // subscription returns what wakes the acquisition.
@@ -173,12 +172,12 @@ func (a *acquisition) countWait(waits bool) {
 
 // sleep waits for wake, for at most d.
 func (a *acquisition) sleep(wake <-chan struct{}, d time.Duration) (woken bool, err error) {
-	return a.e.sleep(a.waiting, wake, &a.wakes.timer, d)
+	return a.e.sleep(a.waiting, wake, d)
 }
 
 // sleep waits for wake, for at most d.
-func (e *Engine) sleep(ctx context.Context, wake <-chan struct{}, timer **time.Timer, d time.Duration) (woken bool, err error) {
-	return sleep(ctx, e.life.closing, wake, timer, d)
+func (e *Engine) sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) (woken bool, err error) {
+	return sleep(ctx, e.life.closing, wake, d)
 }
 
 // Tap returns a new tap on some channels: see [wait.Hub].
@@ -188,25 +187,21 @@ func (e *Engine) Tap(concerns func(channel, payload string) bool, names ...strin
 
 // Await waits for a notice of a tap, for at most a poll interval. The interval is shorter
 // unless suffice is set and notices can arrive.
-func (e *Engine) Await(ctx context.Context, t *wait.Tap, suffice bool, timer **time.Timer) (woken bool, err error) {
+func (e *Engine) Await(ctx context.Context, t *wait.Tap, suffice bool) (woken bool, err error) {
 	d := e.o.PollBlind
 	if suffice && t.Live() {
 		d = e.o.Poll
 	}
-	return e.sleep(ctx, t.Wake(), timer, d)
+	return e.sleep(ctx, t.Wake(), d)
 }
 
-func sleep(ctx context.Context, closing, wake <-chan struct{}, timer **time.Timer, d time.Duration) (woken bool, err error) {
-	if *timer == nil {
-		*timer = time.NewTimer(d)
-	} else {
-		(*timer).Reset(d)
-	}
-	defer (*timer).Stop()
+func sleep(ctx context.Context, closing, wake <-chan struct{}, d time.Duration) (woken bool, err error) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
 	case <-wake:
 		return true, nil
-	case <-(*timer).C:
+	case <-timer.C:
 		return false, nil
 	case <-ctx.Done():
 		return false, ctx.Err()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/holdfast-go/holdfast/driver"
 	"github.com/holdfast-go/holdfast/internal/engine"
@@ -107,14 +106,13 @@ func (w *keyWatcher) findEvents(ctx context.Context) error {
 
 // run waits for messages and checks the key.
 func (w *keyWatcher) run(ctx context.Context) error {
-	var timer *time.Timer
 	for {
 		if w.stale && !w.confirming {
 			if err := w.check(ctx); err != nil {
 				return err
 			}
 		}
-		woken, err := w.e.Await(ctx, w.tap, !w.stale, &timer)
+		woken, err := w.e.Await(ctx, w.tap, !w.stale)
 		if err != nil {
 			return err
 		}

@@ -66,12 +66,12 @@ var sharedReads = []Mutant{
 	},
 	{
 		"a client remembers every name that it has read",
-		"internal/engine/share.go", "minShares, (*share).unused)", "minShares, func(*share) bool { return false })",
+		"internal/engine/share.go", "return s.hold == nil && !s.asking", "return false",
 		"internal/engine", "TestSharesForgotten",
 	},
 	{
 		"a client remembers every name that it has locked",
-		"internal/engine/gate.go", "bool { return g.refs == 0 })", "bool { return false })",
+		"internal/engine/gate.go", "return g.refs == 0 && g.share.unused()", "return false",
 		"internal/engine", "TestGatesForgotten",
 	},
 	{
