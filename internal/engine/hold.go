@@ -151,9 +151,23 @@ func (h *Hold) adopt(user watchdog.LossHandler) bool {
 	return true
 }
 
-// usedBy reports whether the hold still belongs to the user with that number. The caller
-// holds h.nest.
-func (h *Hold) usedBy(pass int) bool { return h.nest.count > 0 && h.handoff.passes == pass }
+// change runs a claim of the user with that number, one at a time, and again behind the release
+// if a release has interrupted it. It returns ErrNotHeld if the hold has another user.
+func (h *Hold) change(ctx context.Context, pass int, claim func() error) error {
+	for {
+		if err := h.nest.enter(ctx); err != nil {
+			return err
+		}
+		err := ErrNotHeld
+		if h.nest.count > 0 && h.handoff.passes == pass {
+			err = claim()
+		}
+		h.nest.Unlock()
+		if !errors.Is(err, errInterrupted) {
+			return err
+		}
+	}
+}
 
 // Reenter acquires the hold once more for another user. It returns ErrNotHeld if the
 // present user has just released it.
@@ -164,7 +178,7 @@ func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.L
 		limited, cancel = context.WithTimeout(ctx, r.Wait+answerTime)
 		defer cancel()
 	}
-	err := h.retryInterrupted(func() error { return h.reenter(limited, pass, r, user) })
+	err := h.change(limited, pass, func() error { return h.reenter(limited, r, user) })
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
 		// An earlier call on the same hold waits for the server.
 		return fmt.Errorf("%w: no answer within the wait time", ErrUnavailable)
@@ -172,14 +186,7 @@ func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.L
 	return hideOwnTimeout(ctx, err)
 }
 
-func (h *Hold) reenter(ctx context.Context, pass int, r Request, user watchdog.LossHandler) error {
-	if err := h.nest.enter(ctx); err != nil {
-		return err
-	}
-	defer h.nest.Unlock()
-	if !h.usedBy(pass) {
-		return ErrNotHeld
-	}
+func (h *Hold) reenter(ctx context.Context, r Request, user watchdog.LossHandler) error {
 	lease := r.lease(h.e)
 	err := h.claim(ctx, lease, r.patience(h.e), func(ctx context.Context) (bool, error) {
 		var v script.Verdict
@@ -223,27 +230,18 @@ func (h *Hold) Admit(pass int, r Request) error {
 
 // Extend makes the server keep the hold for at least d from now on.
 func (h *Hold) Extend(ctx context.Context, pass int, d time.Duration) error {
-	return h.retryInterrupted(func() error { return h.extend(ctx, pass, d, h.e.o.Patience) })
+	return h.Prolong(ctx, pass, Request{Lease: d, Wait: Forever})
 }
 
 // Prolong is Extend with the lease and the patience of a request.
 func (h *Hold) Prolong(ctx context.Context, pass int, r Request) error {
-	return h.retryInterrupted(func() error { return h.extend(ctx, pass, r.Lease, r.patience(h.e)) })
-}
-
-func (h *Hold) extend(ctx context.Context, pass int, d, patience time.Duration) error {
-	if err := h.nest.enter(ctx); err != nil {
-		return err
-	}
-	defer h.nest.Unlock()
-	if !h.usedBy(pass) {
-		return ErrNotHeld
-	}
-	h.mu.Lock()
-	h.handoff.allowed = false // its lease time is no longer Watched.Lease
-	h.mu.Unlock()
-	return h.claim(ctx, d, patience, func(ctx context.Context) (bool, error) {
-		return h.e.prolong(ctx, h.Ref, d)
+	return h.change(ctx, pass, func() error {
+		h.mu.Lock()
+		h.handoff.allowed = false // its lease time is no longer Watched.Lease
+		h.mu.Unlock()
+		return h.claim(ctx, r.Lease, r.patience(h.e), func(ctx context.Context) (bool, error) {
+			return h.e.prolong(ctx, h.Ref, r.Lease)
+		})
 	})
 }
 
@@ -303,16 +301,6 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 
 // errInterrupted is the error of a claim that a release has interrupted.
 var errInterrupted = errors.New("interrupted by a release")
-
-// retryInterrupted runs a claim, and runs it again if a release has interrupted it. The
-// claim then waits behind the release.
-func (h *Hold) retryInterrupted(claim func() error) error {
-	for {
-		if err := claim(); !errors.Is(err, errInterrupted) {
-			return err
-		}
-	}
-}
 
 // interruptAfter is how long a release waits for a claim before it interrupts it.
 const interruptAfter = 50 * time.Millisecond

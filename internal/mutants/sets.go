@@ -225,7 +225,7 @@ var sets = []Mutant{
 	},
 	{
 		"the last step of a try of a set has the retry limit of a lock",
-		"internal/engine/hold.go", "h.extend(ctx, pass, r.Lease, r.patience(h.e))", "h.extend(ctx, pass, r.Lease, h.e.o.Patience)",
+		"internal/engine/hold.go", "h.claim(ctx, r.Lease, r.patience(h.e), func", "h.claim(ctx, r.Lease, h.e.o.Patience, func",
 		"test/faults", "TestMultiTryGivesUpSoonAtTheLast",
 	},
 	{
