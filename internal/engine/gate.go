@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"container/ring"
 	"context"
 	"maps"
 	"sync"
@@ -15,11 +16,10 @@ type gate struct {
 	refs int // calls and holds that use it; guarded by gates.mu
 
 	mu     sync.Mutex
-	turns  int   // how many calls have the turn; more than one only if many may hold the lock
-	hold   *Hold // has the turn; nil if a call has it
-	head   *ticket
-	tail   *ticket
-	length int // of the queue
+	turns  int       // how many calls have the turn; more than one only if many may hold the lock
+	hold   *Hold     // has the turn; nil if a call has it
+	queue  ring.Ring // of tickets, with an element that is none before the first
+	length int       // of the queue
 
 	verified time.Duration // when the hold was last verified for the calls in the queue
 
@@ -33,11 +33,11 @@ type gate struct {
 
 // A ticket is a place in the queue.
 type ticket struct {
-	next, prev *ticket
-	queued     bool
-	lease      time.Duration // the call can use a hold that is renewed for this time; 0: none
-	turn       chan *Hold    // receives the turn, with a hold or with nil
-	timer      *time.Timer   // fires when the hold that has the turn should be verified
+	place  ring.Ring // its value is the ticket
+	queued bool
+	lease  time.Duration // the call can use a hold that is renewed for this time; 0: none
+	turn   chan *Hold    // receives the turn, with a hold or with nil
+	timer  *time.Timer   // fires when the hold that has the turn should be verified
 }
 
 // gates are the gates of a client.
@@ -163,7 +163,7 @@ func (g *gate) blocking(t *ticket, ends bool, fresh time.Duration) *Hold {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := clock.Early()
-	if g.head != t && !ends || g.hold == nil || now-max(g.verified, g.hold.origin.at) < fresh {
+	if g.first() != t && !ends || g.hold == nil || now-max(g.verified, g.hold.origin.at) < fresh {
 		return nil
 	}
 	g.verified = now
@@ -235,7 +235,7 @@ func (g *gate) outage(since time.Duration) outage {
 func (g *gate) give() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t := g.head; t != nil {
+	if t := g.first(); t != nil {
 		g.remove(t)
 		t.turn <- nil
 		return
@@ -248,7 +248,7 @@ func (g *gate) give() {
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for t := g.head; t != nil; t = g.head {
+	for t := g.first(); t != nil; t = g.first() {
 		g.remove(t)
 		t.turn <- nil
 		g.turns++
@@ -261,7 +261,7 @@ func (g *gate) open() {
 func (g *gate) pass(h *Hold) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	t := g.head
+	t := g.first()
 	if t == nil || t.lease != h.Lease {
 		return false
 	}
@@ -275,32 +275,24 @@ func (g *gate) pass(h *Hold) bool {
 func (g *gate) waiting(lease time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.head != nil && g.head.lease == lease
+	t := g.first()
+	return t != nil && t.lease == lease
+}
+
+// first returns the first in the queue, or nil. The caller holds g.mu, as for push and remove.
+func (g *gate) first() *ticket {
+	t, _ := g.queue.Next().Value.(*ticket)
+	return t
 }
 
 func (g *gate) push(t *ticket) {
 	g.length++
-	t.queued = true
-	t.prev = g.tail
-	if g.tail == nil {
-		g.head = t
-	} else {
-		g.tail.next = t
-	}
-	g.tail = t
+	t.place.Value, t.queued = t, true
+	g.queue.Prev().Link(&t.place)
 }
 
 func (g *gate) remove(t *ticket) {
 	g.length--
-	if t.prev == nil {
-		g.head = t.next
-	} else {
-		t.prev.next = t.next
-	}
-	if t.next == nil {
-		g.tail = t.prev
-	} else {
-		t.next.prev = t.prev
-	}
-	t.next, t.prev, t.queued = nil, nil, false
+	t.queued = false
+	t.place.Prev().Unlink(1)
 }
