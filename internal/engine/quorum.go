@@ -247,9 +247,6 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 		}()
 	}
 	t := tally{failed: q.Servers - len(wants)}
-	// The limit applies even if a driver ignores the context.
-	limit := time.NewTimer(q.Limit)
-	defer limit.Stop()
 	var grace <-chan time.Time
 	pending := len(wants)
 	ids := make([]string, len(wants))
@@ -265,11 +262,7 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 			enough = q.Servers-t.busy-t.young-t.failed < q.Need // too few can still grant it
 		case <-grace:
 			enough = true
-		case <-limit.C:
-			enough = true
-			t.failed += pending
-			t.err = errNoAnswer
-		case <-ctx.Done():
+		case <-calls.Done(): // even if a driver ignores it
 			enough = true
 			t.failed += pending
 			t.err = errNoAnswer

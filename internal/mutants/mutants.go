@@ -350,7 +350,7 @@ var All = []Mutant{
 	},
 	{
 		"a server that does not answer delays the result",
-		"internal/engine/quorum.go", "limit := time.NewTimer(q.Limit)", "limit := time.NewTimer(15 * q.Limit)",
+		"internal/engine/quorum.go", "calls, cancel := context.WithTimeout(ctx, q.Limit)", "calls, cancel := context.WithTimeout(ctx, 15*q.Limit)",
 		"test/redlock", "TestDeafDriver",
 	},
 	{
