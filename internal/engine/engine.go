@@ -185,10 +185,9 @@ func newID() string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// isOwnerOfLibrary reports whether an owner belongs to a client of this library, in any
-// process.
-func isOwnerOfLibrary(owner string) bool {
-	return len(owner) > 36 && owner[14] == '8' && owner[36] == ':'
+// isForeign reports whether an owner does not belong to a client of this library, in any process.
+func isForeign(owner string) bool {
+	return len(owner) <= 36 || owner[14] != '8' || owner[36] != ':'
 }
 
 // owners make the names of owners.

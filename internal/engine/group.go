@@ -146,7 +146,7 @@ func (a *acquisition) runGroup(g *group) error {
 	}
 	a.end(err)
 	if divide {
-		return errDivide{}
+		return errDivide
 	}
 	return err
 }

@@ -65,14 +65,17 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 			order.learn(planned)
 			return nil
 		}
-		if errors.As(err, new(errDivide)) {
+		if errors.Is(err, errDivide) {
 			order.divide(planned, groups, n)
 			continue // what was granted before is in order
 		}
 		var restart *errRestart
 		if errors.As(err, &restart) && r.Wait != 0 {
-			held := n < len(groups) && !errors.Is(restart.err, ErrUnavailable) // and neither lost nor unknown
-			order.foreign = restart.foreign || held && !restart.granted && groups[n].heldByForeignClient(limited)
+			order.foreign = restart.foreign
+			if n < len(groups) && !errors.Is(restart.err, ErrUnavailable) && !restart.granted { // it is held, neither lost nor unknown
+				owners, _ := groups[n].holders(limited)
+				order.foreign = order.foreign || slices.ContainsFunc(owners, isForeign) // which acquires in any order
+			}
 		}
 		switch {
 		case restart == nil:
@@ -92,7 +95,7 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 		case out.note(restart.err, restart.asked) > r.patience(restart.want.Engine):
 			return out.error()
 		}
-		if order.patience == firstPatience && severalEngines(wants) { // the run ids that determine the order may have changed
+		if order.patience == firstPatience { // the run ids that determine the order may have changed
 			_, _ = runIDs(wants, func(e *Engine) (string, error) { return e.fetchRunID(limited, server{}) })
 		}
 		order.chooseStart(planned, restart)
@@ -154,7 +157,7 @@ func takeAll(calls, limited context.Context, groups []group, r Request, patience
 		cancel()
 		switch {
 		case err == nil:
-		case over && limited.Err() == nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrClosed) && !errors.As(err, new(errDivide)):
+		case over && limited.Err() == nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrClosed) && !errors.Is(err, errDivide):
 			return i, &errRestart{want: g.wants[0], err: hideOwnTimeout(limited, err), asked: asked}
 		default:
 			return i, err
@@ -188,15 +191,9 @@ func takeAll(calls, limited context.Context, groups []group, r Request, patience
 // queue the server keeps. The call then waits in that queue while it holds as few other
 // locks as possible.
 func plan(ctx context.Context, wants []*Want, r Request) ([]group, error) {
-	var servers map[*Engine]string
-	if severalEngines(wants) {
-		var err error
-		servers, err = runIDs(wants, func(e *Engine) (string, error) {
-			return e.runID(ctx, server{}, r.patience(e))
-		})
-		if err != nil {
-			return nil, err
-		}
+	servers, err := runIDs(wants, func(e *Engine) (string, error) { return e.runID(ctx, server{}, r.patience(e)) })
+	if err != nil {
+		return nil, err
 	}
 	for _, w := range wants {
 		w.locate(r)
@@ -320,18 +317,16 @@ func releaseWithin(d time.Duration, all []Departure) {
 	}
 }
 
-// heldByForeignClient reports whether a client that does not use this library holds one
-// of the locks. Such a client may acquire its locks in any order.
-func (g *group) heldByForeignClient(ctx context.Context) bool {
+// holders returns the owners that hold the locks of a group, and whether the server has told all.
+func (g *group) holders(ctx context.Context) (owners []string, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
+	ok = true
 	for _, w := range g.wants {
-		owners, _, err := script.Holders(ctx, g.e.d, w.Kind.Ref("").Key)
-		if err == nil && slices.ContainsFunc(owners, func(owner string) bool { return !isOwnerOfLibrary(owner) }) {
-			return true
-		}
+		some, _, err := script.Holders(ctx, g.e.d, w.Kind.Ref("").Key)
+		owners, ok = append(owners, some...), ok && err == nil
 	}
-	return false
+	return owners, ok
 }
 
 // each calls f for all elements concurrently and returns the first error.
@@ -352,14 +347,12 @@ func each[T any](all []T, f func(T) error) error {
 	return first
 }
 
-// severalEngines reports whether the wants have several engines. If not, the order of the
-// engines does not matter.
-func severalEngines(wants []*Want) bool {
-	return slices.ContainsFunc(wants, func(w *Want) bool { return w.Engine != wants[0].Engine })
-}
-
-// runIDs returns the run id for each engine, as ask returns it.
+// runIDs returns the run id for each engine, as ask returns it. It asks for none if all wants have
+// the same engine.
 func runIDs(wants []*Want, ask func(*Engine) (string, error)) (map[*Engine]string, error) {
+	if !slices.ContainsFunc(wants, func(w *Want) bool { return w.Engine != wants[0].Engine }) {
+		return nil, nil
+	}
 	ids := make(map[*Engine]string)
 	for _, w := range wants {
 		ids[w.Engine] = ""

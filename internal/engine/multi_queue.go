@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -33,9 +34,7 @@ import (
 const groupTime = 250 * time.Millisecond
 
 // errDivide says that AcquireAll must queue for the locks of a group.
-type errDivide struct{}
-
-func (errDivide) Error() string { return "divide the group" }
+var errDivide = errors.New("divide the group")
 
 // canDivide reports whether the locks of a group can queue.
 func (a *acquisition) canDivide() bool {
@@ -144,12 +143,12 @@ type holderWatch struct {
 
 // keep looks until the wait is over, or until the call has to give way.
 func (v *holderWatch) keep(ctx context.Context) {
-	before, known := v.holders(ctx)
+	before, known := v.g.holders(ctx)
 	for {
 		if _, err := sleep(ctx, nil, nil, v.patience/4+clock.Random(v.patience)); err != nil {
 			return
 		}
-		now, ok := v.holders(ctx)
+		now, ok := v.g.holders(ctx)
 		if !known || !ok || slices.ContainsFunc(now, func(owner string) bool { return slices.Contains(before, owner) }) {
 			v.giveWay(now)
 			return
@@ -158,21 +157,13 @@ func (v *holderWatch) keep(ctx context.Context) {
 	}
 }
 
-// holders returns the owners that hold the lock, if the server answers.
-func (v *holderWatch) holders(ctx context.Context) ([]string, bool) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
-	owners, _, err := script.Holders(ctx, v.g.e.d, v.g.wants[0].Kind.Ref("").Key)
-	return owners, err == nil
-}
-
 // giveWay releases the locks of the call, unless the wait is over.
 func (v *holderWatch) giveWay(owners []string) {
 	v.mu.Lock()
 	var all []Departure
 	if !v.ended {
 		v.gave = true
-		v.foreign = slices.ContainsFunc(owners, func(owner string) bool { return !isOwnerOfLibrary(owner) })
+		v.foreign = slices.ContainsFunc(owners, isForeign)
 		for _, g := range v.held {
 			all = append(all, departures(g.wants, v.renewed)...)
 		}

@@ -318,7 +318,7 @@ var All = []Mutant{
 	},
 	{
 		"a set does not recognize Holdfast clients",
-		"internal/engine/engine.go", "owner[14] == '8'", "owner[14] == '4'",
+		"internal/engine/engine.go", "owner[14] != '8'", "owner[14] != '4'",
 		"test/behaviour", "TestMultiLearnsTheOrder",
 	},
 	{

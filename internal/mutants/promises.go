@@ -53,7 +53,7 @@ var promises = []Mutant{
 	},
 	{
 		"a set waits for its releases after the wait",
-		"internal/engine/multi.go", "	case <-timer.C:\n	}\n}\n\n// heldBy", "	}\n}\n\n// heldBy",
+		"internal/engine/multi.go", "	case <-timer.C:\n	}\n}\n\n// holders", "	}\n}\n\n// holders",
 		"internal/engine", "TestWaitOfSetEndsInTime",
 	},
 	{
