@@ -26,7 +26,7 @@ var objects = []Mutant{
 	},
 	{
 		"a listener that missed messages does not check the object",
-		"internal/wait/tap.go", "			t.missed = true", "",
+		"internal/wait/tap.go", "		t.missed = true", "",
 		"test/behaviour", "TestListenSlowly",
 	},
 	{

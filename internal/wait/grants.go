@@ -34,7 +34,7 @@ type News struct {
 // last of the channels.
 func (w *Waiter) JoinGrants(names ...string) *Grants {
 	g := &Grants{channel: names[len(names)-1]}
-	g.Waiter = w.hub.join(&Waiter{wake: w.wake, grants: g}, names)
+	g.Waiter = w.hub.join(&Waiter{wake: w.wake, accept: g.accept}, names)
 	return g
 }
 
@@ -58,8 +58,7 @@ func (g *Grants) Take() News {
 	return n
 }
 
-// accept stores a notice. It reports whether it concerns the owner. The caller holds
-// Hub.mu.
+// accept stores a notice. It reports whether it concerns the owner.
 func (g *Grants) accept(n Notice) bool {
 	switch {
 	case n.Sort != Message:

@@ -83,9 +83,10 @@ type Waiter struct {
 	hub  *Hub
 	chs  []*channel
 	wake chan struct{}
-	tap  *Tap // nil if only wake-ups are needed
 
-	grants *Grants // nil if it waits for no grants
+	// accept reports whether a notice concerns the waiter, and may store it. The caller holds
+	// Hub.mu. It is nil if only wake-ups are needed: then all but losses do.
+	accept func(Notice) bool
 }
 
 // Join returns a new waiter on some channels. A message published after they are
@@ -108,7 +109,9 @@ func (w *Waiter) Add(names ...string) {
 	h := w.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	listener := h.open()
+	if h.listener == nil && !h.closed {
+		h.listener = h.d.Listen(handler{h})
+	}
 	for _, name := range names {
 		ch, known := h.channels[name]
 		if !known {
@@ -120,19 +123,10 @@ func (w *Waiter) Add(names ...string) {
 			w.chs = append(w.chs, ch)
 		}
 		h.removeIdle(ch)
-		if !known && listener != nil {
-			listener.Subscribe(name) // under the lock, so that no sweep unsubscribes it first
+		if !known && h.listener != nil { // otherwise the hub was closed before the first Join
+			h.listener.Subscribe(name) // under the lock, so that no sweep unsubscribes it first
 		}
 	}
-}
-
-// open returns the listener and starts it if necessary. It returns nil if the
-// hub was closed before the first Join. The caller holds h.mu.
-func (h *Hub) open() driver.Listener {
-	if h.listener == nil && !h.closed {
-		h.listener = h.d.Listen(handler{h})
-	}
-	return h.listener
 }
 
 // Wake returns the channel that receives a value after a message and after the
@@ -151,6 +145,18 @@ func (w *Waiter) Live() bool {
 		if !ch.live {
 			return false
 		}
+	}
+	return true
+}
+
+// notify wakes the waiter if the notice concerns it, and reports that. The caller holds Hub.mu.
+func (w *Waiter) notify(n Notice) bool {
+	if w.accept != nil && !w.accept(n) || w.accept == nil && n.Sort == Lost {
+		return false
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default: // a wake-up is pending already
 	}
 	return true
 }
@@ -305,9 +311,7 @@ func (h *Hub) markSilent(channels []string) {
 		}
 		ch.live = false
 		for _, w := range ch.waiters {
-			if w.tap != nil {
-				w.notify(Notice{Sort: Lost})
-			}
+			w.notify(Notice{Sort: Lost})
 		}
 	}
 }

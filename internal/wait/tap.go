@@ -33,7 +33,7 @@ const (
 // returns false.
 func (h *Hub) Tap(concerns func(channel, payload string) bool, names ...string) *Tap {
 	t := &Tap{concerns: concerns}
-	t.Waiter = h.join(&Waiter{tap: t}, names)
+	t.Waiter = h.join(&Waiter{accept: t.accept}, names)
 	return t
 }
 
@@ -61,25 +61,15 @@ func (t *Tap) Confirm() {
 	}
 }
 
-// notify stores a notice if the waiter keeps some, and wakes the waiter. It reports whether
-// the notice concerns the waiter. The caller holds Hub.mu.
-func (w *Waiter) notify(n Notice) bool {
-	if g := w.grants; g != nil && !g.accept(n) {
+// accept stores a notice, unless it is a message that does not concern the tap.
+func (t *Tap) accept(n Notice) bool {
+	switch {
+	case n.Sort == Message && !t.concerns(n.Channel, n.Payload):
 		return false
-	}
-	if t := w.tap; t != nil {
-		switch {
-		case n.Sort == Message && !t.concerns(n.Channel, n.Payload):
-			return false
-		case len(t.notices) < maxNotices:
-			t.notices = append(t.notices, n)
-		default:
-			t.missed = true
-		}
-	}
-	select {
-	case w.wake <- struct{}{}:
-	default: // a wake-up is pending already
+	case len(t.notices) < maxNotices:
+		t.notices = append(t.notices, n)
+	default:
+		t.missed = true
 	}
 	return true
 }
