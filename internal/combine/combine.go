@@ -108,7 +108,8 @@ const (
 // Do runs one script.
 func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	if d.batched.Load() == 0 && d.waiting.Load() == 0 && begin(&d.direct, maxDirect) {
-		return d.doDirect(ctx, c)
+		defer d.direct.Add(-1)
+		return d.Driver.Do(ctx, c)
 	}
 	q := d.queues[c.Script]
 	if q == nil {
@@ -136,12 +137,6 @@ func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 		return d.Driver.Do(ctx, c)
 	}
 	return reply, err
-}
-
-// doDirect runs a script with a request of its own.
-func (d *Driver) doDirect(ctx context.Context, c driver.Call) (driver.Reply, error) {
-	defer d.direct.Add(-1)
-	return d.Driver.Do(ctx, c)
 }
 
 // abandon returns the error of a call whose context is done, or nil if the call has its answer.
