@@ -63,15 +63,19 @@ func (w *keyWatcher) begin(ctx context.Context) error {
 	if err := w.findEvents(ctx); err != nil {
 		return err
 	}
-	err := w.e.Ask(ctx, true, func(ctx context.Context) (err error) {
-		w.present, err = w.exists(ctx)
-		return err
-	})
-	if err != nil {
+	if err := w.ask(ctx, &w.present); err != nil {
 		return err
 	}
 	w.tap, w.stale = w.e.Tap(w.events.Concerns, w.events.Channels()...), true
 	return nil
+}
+
+// ask asks the server whether the key exists.
+func (w *keyWatcher) ask(ctx context.Context, exists *bool) error {
+	return w.e.Ask(ctx, true, func(ctx context.Context) (err error) {
+		*exists, err = w.exists(ctx)
+		return err
+	})
 }
 
 // findEvents asks the server whether it publishes the events of the key, and on which
@@ -180,10 +184,7 @@ func (w *keyWatcher) report(ctx context.Context, f script.Fate) error {
 func (w *keyWatcher) check(ctx context.Context) error {
 	live := w.tap.Live()
 	var exists bool
-	err := w.e.Ask(ctx, true, func(ctx context.Context) (err error) {
-		exists, err = w.exists(ctx)
-		return err
-	})
+	err := w.ask(ctx, &exists)
 	switch {
 	case errors.Is(err, engine.ErrRefused), errors.Is(err, engine.ErrClosed):
 		return err
