@@ -80,14 +80,14 @@ func (a *acquisition) endNumbered(granted bool) {
 	if !a.traits.Numbered || !granted && c.remains.Open {
 		return
 	}
-	mark := c.numbered.Mark
-	if !granted {
-		mark = c.Spent // a claim that is not granted leaves no mark
+	spent := c.numbered.Mark
+	switch {
+	case c.remains.Open:
+		spent = ""
+	case !granted:
+		spent = c.Spent // a claim that is not granted leaves no mark
 	}
-	if mark != "" && !c.remains.Open {
-		a.e.numbered.Spent(&c.numbered, mark)
-	}
-	a.e.numbered.Free(&c.numbered)
+	a.e.numbered.Free(&c.numbered, spent)
 }
 
 // withdrawTime bounds how long a call that has failed is delayed by giving back what it may

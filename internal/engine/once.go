@@ -15,7 +15,7 @@ import (
 // confirms it, for at most numbered.Life. Then it frees the sequence. If the engine is closed,
 // it sends the order now and returns false.
 func (e *Engine) completeLater(order driver.Call, r numbered.Request) bool {
-	return e.settleOwner(settled(order, numbered.Life, func() { e.numbered.Free(&r) }))
+	return e.settleOwner(settled(order, numbered.Life, func() { e.numbered.Free(&r, "") }))
 }
 
 // An Order returns the call of a request that the server executes once.
@@ -37,10 +37,11 @@ func (e *Engine) Once(ctx context.Context, order, later Order) (driver.Reply, er
 	switch {
 	case err == nil:
 		script.Done(call)
-		if sent == 1 {
-			e.numbered.Spent(&request, request.Mark)
+		spent := request.Mark
+		if sent > 1 {
+			spent = ""
 		}
-		e.numbered.Free(&request)
+		e.numbered.Free(&request, spent)
 	case later != nil && !errors.Is(err, ErrRefused):
 		if e.completeLater(later(request.Name), request) && errors.Is(err, ErrUnavailable) {
 			err = fmt.Errorf("%w: no answer in time; still retrying in the background", ErrUnavailable)

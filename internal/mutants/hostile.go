@@ -47,17 +47,17 @@ var hostile = []Mutant{
 	},
 	{
 		"the mark of a request that was sent twice is deleted",
-		"internal/engine/once.go", "if sent == 1 {", "if sent >= 1 {",
+		"internal/engine/once.go", "if sent > 1 {", "if sent > 1 && false {",
 		"test/faults", "TestMarkOfDoubtStays",
 	},
 	{
 		"the marks of earlier objects are not deleted",
-		"internal/numbered/numbered.go", "	s.spent[r.sequence] = mark\n", "",
+		"internal/numbered/numbered.go", "		s.spent[r.sequence] = spent\n", "",
 		"test/faults", "TestMarksAreReclaimed",
 	},
 	{
 		"the mark of a request of unknown fate is deleted",
-		"internal/engine/claim.go", "mark != \"\" && !c.remains.Open {", "mark != \"\" {",
+		"internal/engine/claim.go", "	case c.remains.Open:\n		spent = \"\"\n", "",
 		"test/faults", "TestMarkOfDoubtfulGrantStays",
 	},
 	{

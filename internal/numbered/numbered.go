@@ -85,18 +85,14 @@ func (s *Sequences) Spends(r *Request, call driver.Call) string {
 	return spent
 }
 
-// Spent notes that the next request of the sequence can delete a mark: that of r, if it was sent
-// once and answered.
-func (s *Sequences) Spent(r *Request, mark string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.spent[r.sequence] = mark
-}
-
 // Free makes the sequence of a request available again. If it is unknown whether the request was
-// executed, its sequence must not be freed: a new request would replace its mark.
-func (s *Sequences) Free(r *Request) {
+// executed, its sequence must not be freed: a new request would replace its mark. The next request
+// of the sequence can delete the mark spent, that of r if it was sent once and answered; "": none.
+func (s *Sequences) Free(r *Request, spent string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free = append(s.free, r.sequence)
+	if spent != "" {
+		s.spent[r.sequence] = spent
+	}
 }
