@@ -13,19 +13,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Source returns blocks of ids for a series. Each block is above the last one.
-type Source interface {
-	Fetch(ctx context.Context, d driver.Driver, last script.Block) (script.Block, error)
-}
-
 // A Series returns rising ids from a block. When the block is used up, the call that
 // needs an id fetches the next block. There is no background goroutine.
 type Series struct {
-	e      *engine.Engine
-	d      driver.Driver
-	source Source
-	block  atomic.Pointer[currentBlock]
-	turn   chan struct{} // full while a call fetches
+	e     *engine.Engine
+	d     driver.Driver
+	wire  *script.IDGenerator
+	block atomic.Pointer[currentBlock]
+	turn  chan struct{} // full while a call fetches
 
 	// Guarded by turn.
 	failed   error // the error of the last fetch, if the server was unavailable
@@ -40,8 +35,8 @@ type currentBlock struct {
 }
 
 // NewSeries returns a series of a client on d that has no block yet.
-func NewSeries(e *engine.Engine, d driver.Driver, source Source) *Series {
-	s := &Series{e: e, d: d, source: source, turn: make(chan struct{}, 1)}
+func NewSeries(e *engine.Engine, d driver.Driver, wire *script.IDGenerator) *Series {
+	s := &Series{e: e, d: d, wire: wire, turn: make(chan struct{}, 1)}
 	s.block.Store(new(currentBlock))
 	return s
 }
@@ -85,7 +80,7 @@ func (s *Series) fetch(ctx context.Context, used *currentBlock) error {
 	}
 	next := new(currentBlock)
 	err := s.e.Ask(ctx, true, func(ctx context.Context) (err error) {
-		next.Block, err = s.source.Fetch(ctx, s.d, used.Block)
+		next.Block, err = s.wire.Fetch(ctx, s.d, used.Block)
 		return err
 	})
 	s.failed, s.failedAt = nil, clock.Now()
