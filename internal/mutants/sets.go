@@ -200,7 +200,7 @@ var sets = []Mutant{
 	},
 	{
 		"an entry is forgotten while its slot moves",
-		"internal/settle/settle.go", "o.Entry = o.Entry && driver.CodeOf(err) != \"NOPERM\"", "o.Entry = false",
+		"internal/settle/settle.go", "o.Entry = o.Entry && code != \"NOPERM\"", "o.Entry = false",
 		"internal/settle", "TestFallback",
 	},
 	{

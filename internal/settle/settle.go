@@ -61,20 +61,12 @@ type Owner struct {
 	unqueued bool // the next request is Unqueued
 }
 
-// Fallback reports whether a call failed because the server does not run it with the key of
-// the queue: the user lacks the right, or the slot is being moved. The release of the lock
-// alone may succeed.
-func Fallback(err error) bool {
-	code := driver.CodeOf(err)
-	return code == "NOPERM" || code == "TRYAGAIN"
-}
-
 // answered takes in the result of a call that was sent at that time. It reports whether
 // nothing is left.
 func (o *Owner) answered(err error, sent, grace, pause time.Duration) bool {
-	now := clock.Now()
+	now, code := clock.Now(), driver.CodeOf(err)
 	switch {
-	case err == nil || driver.CodeOf(err) == "WRONGTYPE": // released, or the key is no longer a lock
+	case err == nil || code == "WRONGTYPE": // released, or the key is no longer a lock
 		o.Answered(sent, grace)
 		if !o.Open && (!o.unqueued || !o.Entry) {
 			return true
@@ -84,9 +76,10 @@ func (o *Owner) answered(err error, sent, grace, pause time.Duration) bool {
 		if o.Open {
 			o.due = now + min(repeat, max(o.answering+grace-sent, pause))
 		}
-	case !o.unqueued && o.Unqueued.Script != nil && Fallback(err):
+	case !o.unqueued && o.Unqueued.Script != nil && (code == "NOPERM" || code == "TRYAGAIN"):
+		// The user lacks the right to the key of the queue, or the slot is being moved.
 		o.unqueued = true
-		o.Entry = o.Entry && driver.CodeOf(err) != "NOPERM" // it could not queue either
+		o.Entry = o.Entry && code != "NOPERM" // it could not queue either
 		o.due = now
 	case driver.ClassOf(err) == driver.Fatal: // the server refuses until an operator changes something
 		o.tries++
