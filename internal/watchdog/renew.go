@@ -140,7 +140,14 @@ func (w *Watchdog) send(batches [][]*Watched, acked bool, limit time.Duration) (
 	}
 	w.mu.Unlock()
 	sent := clock.Early()
-	for i, r := range w.ask(ctx, calls, acked, limit) {
+	var results []driver.Result
+	if acked {
+		within := min(w.replicas.within, limit/2) // the rest is for the reply, which says how many have it
+		results = w.d.DoAcked(ctx, calls, w.replicas.acks, within)
+	} else {
+		results = w.d.DoMany(ctx, calls)
+	}
+	for i, r := range results {
 		cs, a := batches[i], answers[i]
 		if len(cs) > 1 && divisible(r.Err) && w.ctx.Err() == nil {
 			smaller = slices.AppendSeq(smaller, slices.Chunk(cs, (len(cs)+7)/8))
@@ -164,14 +171,6 @@ func (w *Watchdog) send(batches [][]*Watched, acked bool, limit time.Duration) (
 // one key does not cost the lease of another.
 func divisible(err error) bool {
 	return err != nil && (driver.ClassOf(err) == driver.Fatal || driver.CodeOf(err) == "TRYAGAIN")
-}
-
-// ask sends renewals. With acked, it waits for the replicas that must have them.
-func (w *Watchdog) ask(ctx context.Context, calls []driver.Call, acked bool, limit time.Duration) []driver.Result {
-	if !acked {
-		return w.d.DoMany(ctx, calls)
-	}
-	return w.d.DoAcked(ctx, calls, w.replicas.acks, min(w.replicas.within, limit/2)) // the rest is for the reply, which says how many have it
 }
 
 // An answer is the result of one renewal of several leases.
