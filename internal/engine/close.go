@@ -11,25 +11,26 @@ import (
 
 // A life is the state of an engine from New to the end of Close.
 type life struct {
-	active   atomic.Int64  // calls under way: see closedFlag
-	closing  chan struct{} // closed when Close begins
-	idle     chan struct{} // closed when closing and no call is under way
-	idleOnce sync.Once
-	done     chan struct{} // closed when Close ends
-	unwatch  func()        // stops the calls of Watchdog.Suspect
+	active     atomic.Int64    // calls under way: see closedFlag
+	ctx        context.Context // ends when Close begins
+	cancel     func()
+	idle       chan struct{} // closed when closing and no call is under way
+	becomeIdle func()        // closes idle, once
+	done       chan struct{} // closed when Close ends
+	unwatch    func()        // stops the calls of Watchdog.Suspect
+}
+
+func newLife() *life {
+	l := &life{idle: make(chan struct{}), done: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.becomeIdle = sync.OnceFunc(func() { close(l.idle) })
+	return l
 }
 
 // Closing returns a channel that is closed when Close begins.
-func (e *Engine) Closing() <-chan struct{} { return e.life.closing }
+func (e *Engine) Closing() <-chan struct{} { return e.life.ctx.Done() }
 
-func (e *Engine) isClosing() bool {
-	select {
-	case <-e.life.closing:
-		return true
-	default:
-		return false
-	}
-}
+func (e *Engine) isClosing() bool { return e.life.ctx.Err() != nil }
 
 // begin notes that a call is under way. It returns ErrClosed if the engine is closed.
 func (e *Engine) begin() error {
@@ -43,12 +44,9 @@ func (e *Engine) begin() error {
 // end notes that a call has ended.
 func (e *Engine) end() {
 	if e.life.active.Add(-oneCall) == closedFlag {
-		e.becomeIdle()
+		e.life.becomeIdle()
 	}
 }
-
-// becomeIdle notes that the engine is closed and no call is under way.
-func (e *Engine) becomeIdle() { e.life.idleOnce.Do(func() { close(e.life.idle) }) }
 
 // The number of active calls is the number of calls under way in units of oneCall, and a flag.
 const (
@@ -65,9 +63,9 @@ func (e *Engine) Close(limit time.Duration) {
 		<-e.life.done
 		return
 	}
-	close(e.life.closing)
+	e.life.cancel()
 	if was == 0 {
-		e.becomeIdle()
+		e.life.becomeIdle()
 	}
 	defer close(e.life.done)
 

@@ -76,7 +76,7 @@ type Engine struct {
 	watchdog *watchdog.Watchdog
 	settler  *settle.Settler
 	numbered *numbered.Sequences
-	life     life
+	life     *life
 
 	owners    owners
 	tokens    tokens
@@ -107,14 +107,14 @@ func New(d driver.Driver, o Options) *Engine {
 		watchdog: watchdog.New(d, o.Renew, o.Log),
 		settler:  settle.New(d, o.grace(), o.Renew),
 		numbered: numbered.New(d, id),
-		life:     life{closing: make(chan struct{}), idle: make(chan struct{}), done: make(chan struct{})},
+		life:     newLife(),
 		owners:   owners{id: id},
 		gates:    gates{byKey: make(map[string]*gate), most: minGates},
 		warned:   warned{local: make(map[string]bool)},
 		servers:  servers{runIDs: make(map[server]string)},
+		outages:  outages{d: d, report: o.Events.Outage, nodes: make(map[string]string)},
 		firsts:   firsts{byShape: make(map[string]int)},
 	}
-	e.outages.d, e.outages.report = d, o.Events.Outage
 	e.watchdog.Observe(e.renewed)
 	e.watchdog.Require(o.Replication.acks(), o.Replication.Timeout, o.Replication.Skew)
 	e.life.unwatch = d.Watch(e.watchdog.Suspect)

@@ -35,9 +35,6 @@ func (o *outages) failed(key string, err error) {
 	o.mu.Lock()
 	_, known := o.nodes[node]
 	if !known {
-		if o.nodes == nil {
-			o.nodes = make(map[string]string)
-		}
 		o.nodes[node] = key
 		o.n.Add(1)
 	}

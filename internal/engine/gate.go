@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -13,11 +14,11 @@ import (
 
 // A gate is the queue of one process for one name.
 type gate struct {
-	refs int // calls and holds that use it; guarded by gates.mu
+	refs int                  // calls and holds that use it; guarded by gates.mu
+	hold atomic.Pointer[Hold] // has the turn; nil if a call has it
 
 	mu     sync.Mutex
 	turns  int       // how many calls have the turn; more than one only if many may hold the lock
-	hold   *Hold     // has the turn; nil if a call has it
 	queue  ring.Ring // of tickets, with an element that is none before the first
 	length int       // of the queue
 
@@ -126,13 +127,13 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, l
 			return h, true, nil
 		case <-ctx.Done():
 			err = ctx.Err()
-		case <-e.life.closing:
+		case <-e.Closing():
 			err = ErrClosed
 		case <-t.timer.C:
 			if h := g.blocking(t, ends, fresh); h != nil {
 				e.watchdog.Verify(h.Ref.Key)
 			}
-			if h := g.holder(); h != nil && clock.Early()-arrived >= localWait {
+			if h := g.hold.Load(); h != nil && clock.Early()-arrived >= localWait {
 				e.logLocalWait(h)
 			}
 			long.check()
@@ -153,7 +154,7 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, l
 
 // calls returns how many calls wait: those in the queue, and the one that has the turn
 // and asks the server. The caller holds g.mu.
-func (g *gate) calls() int { return g.length + boolInt(g.hold == nil) }
+func (g *gate) calls() int { return g.length + boolInt(g.hold.Load() == nil) }
 
 // blocking returns the hold that has the turn, if it was not verified for that time and t is
 // the first in the queue or has a deadline. Otherwise it returns nil. The calls in the queue do not ask
@@ -162,26 +163,12 @@ func (g *gate) calls() int { return g.length + boolInt(g.hold == nil) }
 func (g *gate) blocking(t *ticket, ends bool, fresh time.Duration) *Hold {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := clock.Early()
-	if g.first() != t && !ends || g.hold == nil || now-max(g.verified, g.hold.origin.at) < fresh {
+	h, now := g.hold.Load(), clock.Early()
+	if g.first() != t && !ends || h == nil || now-max(g.verified, h.origin.at) < fresh {
 		return nil
 	}
 	g.verified = now
-	return g.hold
-}
-
-// holder returns the hold that has the turn, or nil.
-func (g *gate) holder() *Hold {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.hold
-}
-
-// setHold sets which hold has the turn; nil: none.
-func (g *gate) setHold(h *Hold) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.hold = h
+	return h
 }
 
 // hasQueue reports whether a call of this process has the turn for that name.

@@ -78,7 +78,7 @@ func (a *acquisition) hold(h *Hold, k Kind, traits script.Traits, user watchdog.
 	h.handoff.allowed, h.life.maybeExtended, h.life.maxLease = a.r.renewed() && !traits.ServerTokens, a.r.renewed(), a.claim.Lease
 	if a.turn.stays {
 		h.handoff.gate = a.turn.gate // the turn stays with the hold, and so does the reference of the call
-		h.handoff.gate.setHold(h)
+		h.handoff.gate.hold.Store(h)
 	}
 	if a.r.renewed() {
 		h.nest.renewal = h.Lease
@@ -90,7 +90,7 @@ func (a *acquisition) hold(h *Hold, k Kind, traits script.Traits, user watchdog.
 	ok, others := a.e.watchdog.Guard(&h.Watched, g.sent, renewal)
 	if !ok {
 		if h.handoff.gate != nil {
-			h.handoff.gate.setHold(nil)
+			h.handoff.gate.hold.Store(nil)
 		}
 		return false
 	}

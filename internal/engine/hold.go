@@ -85,7 +85,7 @@ func (h *Hold) Lost(why watchdog.Reason) {
 	}
 	h.settleLost(why, unsure, most)
 	if g != nil {
-		g.setHold(nil)
+		g.hold.Store(nil)
 		g.give()
 		h.e.leaveGate(g)
 	}

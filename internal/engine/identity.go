@@ -27,14 +27,11 @@ const (
 // An announcer tells the server what the client says about itself, so that operators see
 // more of an owner than its id.
 type announcer struct {
-	begun  [2]atomic.Bool // because of a wait, and because of a lock
-	mu     sync.Mutex
-	timer  *time.Timer
-	cancel func() // ends the request under way; nil: none
-	wg     sync.WaitGroup
-	known  bool // the server may have it
-	closed bool
-
+	begun   [2]atomic.Bool // because of a wait, and because of a lock
+	mu      sync.Mutex
+	timer   *time.Timer
+	wg      sync.WaitGroup
+	known   bool // the server may have it
 	refused bool // by the server: the user lacks the right
 }
 
@@ -57,7 +54,7 @@ func (e *Engine) announceIn(d time.Duration) {
 	a := &e.announcer
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed || a.refused {
+	if e.isClosing() || a.refused {
 		return
 	}
 	if a.timer != nil && a.timer.Stop() {
@@ -73,10 +70,10 @@ func (e *Engine) announceIn(d time.Duration) {
 // announceNow announces the client, and plans the next time.
 func (e *Engine) announceNow() {
 	a := &e.announcer
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	ctx, cancel := context.WithTimeout(e.life.ctx, answerTime)
 	defer cancel()
 	a.mu.Lock()
-	a.known, a.cancel = true, cancel
+	a.known = true
 	a.mu.Unlock()
 	_, err := e.d.Do(ctx, e.o.Client.Announce(e.owners.id, announceFor))
 	switch {
@@ -94,17 +91,13 @@ func (e *Engine) announceNow() {
 	}
 }
 
-// withdrawAnnouncement ends the announcements and makes the server forget the client. It
+// withdrawAnnouncement ends the announcements of an engine that is closing, and makes the server forget the client. It
 // tries that once.
 func (e *Engine) withdrawAnnouncement() {
 	a := &e.announcer
 	a.mu.Lock()
-	a.closed = true
 	if a.timer != nil && a.timer.Stop() {
 		a.wg.Done()
-	}
-	if a.cancel != nil {
-		a.cancel()
 	}
 	a.mu.Unlock()
 	a.wg.Wait()

@@ -92,7 +92,7 @@ func (g *gate) noTurn(err, ended error) error {
 		return ErrClosed
 	}
 	b := &Busy{Why: whyTurn, Full: errors.Is(err, ErrQueueFull), Err: ended}
-	if h := g.holder(); h != nil {
+	if h := g.hold.Load(); h != nil {
 		b.Local, b.Why, b.TTL = true, "", max(h.Deadline()-clock.Now(), 0)
 	}
 	return b

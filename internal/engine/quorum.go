@@ -113,7 +113,7 @@ func (q *Quorum) waitForReleases(ctx context.Context, wants []*Want, waiters []*
 	add(ctx.Done())
 	for _, w := range wants {
 		if !w.Engine.isClosing() {
-			add(w.Engine.life.closing)
+			add(w.Engine.Closing())
 		}
 	}
 	for missing := t.missing(q); missing > 0; missing-- {

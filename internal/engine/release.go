@@ -23,7 +23,7 @@ func (h *Hold) Release(user watchdog.LossHandler, renewed bool) error {
 		return ErrLost
 	}
 	defer h.e.end()
-	if left, err := h.leave(user, renewed); left {
+	if left, err := h.leave(user, renewed, false); left {
 		return err
 	}
 	h.enterForRelease()
@@ -38,7 +38,7 @@ func (h *Hold) Release(user watchdog.LossHandler, renewed bool) error {
 // depart does what a release does before its request. It returns false if the hold goes on,
 // or was lost. The caller holds h.nest.
 func (h *Hold) depart(user watchdog.LossHandler, renewed bool) (f ending, ends bool, err error) {
-	if left, err := h.removeUser(user, renewed); left {
+	if left, err := h.leave(user, renewed, true); left {
 		return f, false, err
 	}
 	if h.nest.count > 1 {
@@ -61,23 +61,6 @@ func (h *Hold) depart(user watchdog.LossHandler, renewed bool) (f ending, ends b
 	}
 	f.kept = h.rest() > 0
 	return f, true, nil
-}
-
-// removeUser removes a user, so that it is not told of a loss. It reports whether this is
-// all that there is to do, because the hold is lost or others share it. The caller holds
-// h.nest.
-func (h *Hold) removeUser(user watchdog.LossHandler, renewed bool) (left bool, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if renewed && h.users.joined > 0 { // since leave
-		return h.leaveOthers(user)
-	}
-	h.users.remove(user)
-	if h.life.lost != 0 {
-		return true, ErrLost
-	}
-	h.users.ended = h.nest.count == 1
-	return false, nil
 }
 
 // releaseNested releases the hold for one of several users. If the server does not confirm
@@ -170,7 +153,7 @@ func (h *Hold) detach() *gate {
 	g := h.handoff.gate
 	h.handoff.gate = nil
 	if g != nil {
-		g.setHold(nil)
+		g.hold.Store(nil)
 	}
 	return g
 }
@@ -293,7 +276,11 @@ func (f *ending) result(a answer) error {
 	case f.over:
 		return h.setLost(watchdog.Expired)
 	case errors.Is(a.err, ErrUnavailable):
-		return fmt.Errorf("%w; still retrying in the background%s", a.err, expiry(f.ends))
+		text := ""
+		if left := f.ends - clock.Now(); left > 0 {
+			text = fmt.Sprintf(", the lock expires in %v at the latest", clock.Rounded(left))
+		}
+		return fmt.Errorf("%w; still retrying in the background%s", a.err, text)
 	}
 	return a.err
 }
@@ -318,12 +305,4 @@ func (h *Hold) setLost(why watchdog.Reason) error {
 	h.life.lost = why
 	h.e.counts.Losses.Add(1)
 	return ErrLost
-}
-
-// expiry returns the text that says when a lock expires that could not be released.
-func expiry(ends time.Duration) string {
-	if left := ends - clock.Now(); left > 0 {
-		return fmt.Sprintf(", the lock expires in %v at the latest", clock.Rounded(left))
-	}
-	return ""
 }

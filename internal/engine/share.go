@@ -124,7 +124,7 @@ func (s *share) follow(ctx context.Context, e *Engine, f *follower, out *outage)
 	case <-timer.C:
 		out.note(errNoShare, since)
 	case <-ctx.Done():
-	case <-e.life.closing:
+	case <-e.Closing():
 	}
 	s.mu.Lock()
 	if i := slices.Index(s.followers, f); i >= 0 {
@@ -133,7 +133,7 @@ func (s *share) follow(ctx context.Context, e *Engine, f *follower, out *outage)
 	h := f.hold
 	s.mu.Unlock()
 	if h != nil { // it came at the same time
-		if left, _ := h.leave(f.user, true); !left && !e.isClosing() { // Close frees it
+		if left, _ := h.leave(f.user, true, false); !left && !e.isClosing() { // Close frees it
 			_ = h.Release(f.user, true)
 		}
 	}
@@ -199,24 +199,26 @@ func (h *Hold) add(user watchdog.LossHandler) {
 	h.users.more = append(h.users.more, user)
 }
 
-// leave removes a user that shares the hold with others, and reports whether it did.
-func (h *Hold) leave(user watchdog.LossHandler, renewed bool) (left bool, err error) {
+// leave removes a user, so that it is not told of a loss. It reports whether this is all that there
+// is to do, because others share the hold or it is lost. Unless the caller holds h.nest, leave
+// removes only a user that shares the hold.
+func (h *Hold) leave(user watchdog.LossHandler, renewed, nest bool) (left bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !renewed || h.users.joined == 0 {
+	shared := renewed && h.users.joined > 0
+	if !shared && !nest {
 		return false, nil
 	}
-	return h.leaveOthers(user)
-}
-
-// leaveOthers removes a user that shares the hold with others. The caller holds h.mu.
-func (h *Hold) leaveOthers(user watchdog.LossHandler) (left bool, err error) {
-	h.users.joined--
 	h.users.remove(user)
-	if h.life.lost != 0 || !h.Valid() {
+	if shared {
+		h.users.joined--
+	} else {
+		h.users.ended = h.nest.count == 1
+	}
+	if h.life.lost != 0 || shared && !h.Valid() {
 		return true, ErrLost
 	}
-	return true, nil
+	return shared, nil
 }
 
 // share lets the call share a hold of another call, if it can. It reports whether it does.

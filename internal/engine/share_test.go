@@ -16,10 +16,10 @@ func TestJoinAtTheEnd(t *testing.T) {
 		if !h.join(h.Lease, first) {
 			t.Fatal("cannot join")
 		}
-		if left, err := h.leave(u, true); !left || err != nil {
+		if left, err := h.leave(u, true, false); !left || err != nil {
 			t.Errorf("the first user: %v, %v", left, err)
 		}
-		if left, err := h.removeUser(first, true); left || err != nil {
+		if left, err := h.leave(first, true, true); left || err != nil {
 			t.Errorf("the last user: %v, %v", left, err)
 		}
 		if h.join(h.Lease, new(user)) {

@@ -44,11 +44,8 @@ func (t *tokens) fence(key string, token, floor int64) int64 {
 	if token <= floor {
 		token = max(floor, highest) + 1
 	}
-	if _, ok := t.recent[id]; !ok && len(t.recent) >= maxFloors {
+	if _, ok := t.recent[id]; t.recent == nil || !ok && len(t.recent) >= maxFloors {
 		t.recent, t.older = make(map[uint64]int64), t.recent
-	}
-	if t.recent == nil {
-		t.recent = make(map[uint64]int64)
 	}
 	t.recent[id] = max(highest, token)
 	return token

@@ -177,7 +177,7 @@ func (a *acquisition) sleep(wake <-chan struct{}, d time.Duration) (woken bool, 
 
 // sleep waits for wake, for at most d.
 func (e *Engine) sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) (woken bool, err error) {
-	return sleep(ctx, e.life.closing, wake, d)
+	return sleep(ctx, e.Closing(), wake, d)
 }
 
 // Tap returns a new tap on some channels: see [wait.Hub].

@@ -83,7 +83,7 @@ var promises = []Mutant{
 	},
 	{
 		"each waiter verifies the lease ahead",
-		"internal/engine/gate.go", "g.first() != t && !ends || g.hold == nil || now-max(g.verified, g.hold.origin.at) < fresh", "g.hold == nil || t == nil || now < fresh && ends",
+		"internal/engine/gate.go", "g.first() != t && !ends || h == nil || now-max(g.verified, h.origin.at) < fresh", "h == nil || t == nil || now < fresh && ends",
 		"internal/engine", "TestQueueBehindLease",
 	},
 	{
