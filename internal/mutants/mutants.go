@@ -313,7 +313,7 @@ var All = []Mutant{
 	},
 	{
 		"a queued extension ignores its context",
-		"internal/engine/turnstile.go", "	case <-ctx.Done():\n", "	case <-context.Background().Done():\n",
+		"internal/engine/hold.go", "	case <-ctx.Done():\n", "	case <-context.Background().Done():\n",
 		"test/faults", "TestContextBehindExtension",
 	},
 	{

@@ -6,17 +6,17 @@ func init() { All = append(All, plainLocks...) }
 var plainLocks = []Mutant{
 	{
 		"a lock of another library is refused",
-		"internal/engine/plain.go", "if held.TTL > 0 {", "if false {",
+		"internal/engine/claim.go", "if held.TTL > 0 {", "if false {",
 		"test/behaviour", "TestPlainLock/^mutex$",
 	},
 	{
 		"data of another type in another key looks like a lock of another library",
-		"internal/engine/plain.go", "if held.TTL > 0 {", "if true {",
+		"internal/engine/claim.go", "if held.TTL > 0 {", "if true {",
 		"test/behaviour", "TestPlainToken",
 	},
 	{
 		"a lock that other libraries take and release in between is refused",
-		"internal/engine/plain.go", "const plainTries = 10", "const plainTries = 2",
+		"internal/engine/claim.go", "const plainTries = 10", "const plainTries = 2",
 		"bench", "TestMigration$",
 	},
 	{

@@ -7,28 +7,28 @@ func init() { All = append(All, promises...) }
 var promises = []Mutant{
 	{
 		"all names share one lower bound of tokens",
-		"internal/engine/tokens.go", "	if token, ok := t.recent[id]; ok { // it is not below the older one\n\t\treturn token\n\t}\n",
+		"internal/engine/grant.go", "	if token, ok := t.recent[id]; ok { // it is not below the older one\n\t\treturn token\n\t}\n",
 		"	top := int64(0)\n\tfor _, f := range t.recent {\n\t\ttop = max(top, f)\n\t}\n\tif top > 0 {\n\t\treturn top\n\t}\n",
 		"internal/engine", "TestTokensOfSkewedMasters",
 	},
 	{
 		"tokens fall with the clock of the server",
-		"internal/engine/tokens.go", "if token <= floor {", "if token <= 0*floor {",
+		"internal/engine/grant.go", "if token <= floor {", "if token <= 0*floor {",
 		"internal/engine", "TestTokensAfterClockSetBack",
 	},
 	{
 		"two calls that overlap get one token after the clock was set back",
-		"internal/engine/tokens.go", "token = max(floor, highest) + 1", "token = floor + 1",
+		"internal/engine/grant.go", "token = max(floor, highest) + 1", "token = floor + 1",
 		"internal/engine", "TestTokensOfOverlappingCalls",
 	},
 	{
 		"the lower bounds of tokens are never discarded",
-		"internal/engine/tokens.go", "len(t.recent) >= maxFloors", "len(t.recent) >= maxFloors<<10",
+		"internal/engine/grant.go", "len(t.recent) >= maxFloors", "len(t.recent) >= maxFloors<<10",
 		"internal/engine", "TestFloorsAreBounded",
 	},
 	{
 		"any positive reply counts as a grant",
-		"internal/engine/tokens.go", "return token > minClockToken && token < maxClockToken", "return token > 0",
+		"internal/engine/grant.go", "return token > minClockToken && token < maxClockToken", "return token > 0",
 		"internal/engine", "TestIncredibleGrant",
 	},
 	{
@@ -93,7 +93,7 @@ var promises = []Mutant{
 	},
 	{
 		"the default logger does not show a wait for a lease of the own client",
-		"internal/engine/warn.go", "e.o.Log.Warn(w.Err.Error()", "e.o.Log.Info(w.Err.Error()",
+		"internal/engine/events.go", "e.o.Log.Warn(w.Err.Error()", "e.o.Log.Info(w.Err.Error()",
 		"internal/engine", "TestWaitForOwnClient",
 	},
 	{

@@ -215,7 +215,7 @@ var sets = []Mutant{
 	},
 	{
 		"without a right to the queue, Close frees nothing",
-		"internal/settle/now.go", "case o.tries > 0:", "case o.tries > 0 || o.unqueued:",
+		"internal/settle/settle.go", "case o.tries > 0:", "case o.tries > 0 || o.unqueued:",
 		"internal/settle", "TestCloseAndNow",
 	},
 	{

@@ -61,12 +61,12 @@ var watchdogs = []Mutant{
 	},
 	{
 		"Close applies the result of the last release to all releases",
-		"internal/settle/now.go", "				default:\n					again, why", "				case i == len(some)-1:\n					again, why",
+		"internal/settle/settle.go", "				default:\n					again, why", "				case i == len(some)-1:\n					again, why",
 		"internal/engine", "TestCloseFreesEach",
 	},
 	{
 		"Close does not report what it could not release",
-		"internal/settle/now.go", "left, err = append(left, o), r.Err", "err = r.Err",
+		"internal/settle/settle.go", "left, err = append(left, o), r.Err", "err = r.Err",
 		"internal/engine", "TestCloseSaysWhatIsLeft",
 	},
 	{
