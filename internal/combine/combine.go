@@ -1,15 +1,14 @@
 // Package combine sends calls that are ready at the same moment as one request.
 //
-// A server spends more time on receiving a call and on starting its script than on its
-// commands. A client spends more time on sending a request than on preparing it. If many
-// goroutines use many names, their calls can share these costs. A [Driver] sends a call at
-// once while few calls and no batches are under way. So a lone caller does not wait, and
-// neither do a few. Other calls queue. The calls in the queue that have the same script are
-// sent as one call, a batch ([script.Batch]). While two batches are under way, the next one
-// waits for an answer, or until it is full.
+// A server spends more time on receiving a call and on starting its script than on its commands. A
+// client spends more time on sending a request than on preparing it. If many goroutines use many
+// names, their calls can share these costs. A [Driver] sends a call at once while few calls and no
+// batches are under way, so a few callers do not wait. Other calls queue. Those that have the same
+// script are sent as one call, a batch ([script.Batch]). While two batches are under way, the next
+// one waits for an answer, or until it is full.
 //
-// Each call keeps its own reply, error, deadline and cancellation. A call that fails in a
-// batch is sent again alone. All scripts can be sent again.
+// Each call keeps its own reply, error, deadline and cancellation. A call that fails in a batch is
+// sent again alone. All scripts can be sent again.
 package combine
 
 import (
@@ -25,24 +24,18 @@ import (
 )
 
 const (
-	// maxDirect is how many calls can be under way that are not in a batch. Further calls
-	// queue.
-	maxDirect = 16
+	maxDirect = 16 // calls under way that are not in a batch; further calls queue
 
-	// maxPartial is how many batches can be under way before the next one must be full. A few
-	// large batches cost client and server less than many small ones.
+	// maxPartial is how many batches can be under way before the next one must be full. A few large
+	// batches cost client and server less than many small ones. maxFull bounds the full ones.
 	maxPartial = 2
+	maxFull    = 16
 
-	// maxFull is how many batches are under way at most.
-	maxFull = 16
-
-	// stall is how long the queue waits for an answer. The server may be far away, or the
-	// requests under way may be those of a dead server.
+	// stall is how long the queue waits for an answer. The server may be far away, or the requests
+	// under way may be those of a dead server.
 	stall = 5 * time.Millisecond
 
-	// overtaken is for how long a call whose context is done waits for the answer of its
-	// batch.
-	overtaken = 50 * time.Millisecond
+	overtaken = 50 * time.Millisecond // for which a call whose context is done waits for its batch
 )
 
 // A Driver combines the calls of Do.
@@ -67,8 +60,8 @@ type Driver struct {
 	batches sync.Pool // of *batch
 }
 
-// New returns a driver that combines calls to d. It returns d if the keys of d are in
-// different slots: calls to a cluster can seldom share a script.
+// New returns a driver that combines calls to d. It returns d if the keys of d are in different
+// slots: calls to a cluster can seldom share a script.
 func New(d driver.Driver) driver.Driver {
 	if d.Place("a").Slot != d.Place("b").Slot {
 		return d
@@ -139,9 +132,9 @@ func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	return reply, err
 }
 
-// abandon returns the error of a call whose context is done, or nil if the call has its answer.
-// A batch that is on its way gets some time for that: a request that undoes the call could
-// overtake it. The caller may use the slices of the call again.
+// abandon returns the error of a call whose context is done, or nil if the call has its answer. A
+// batch that is on its way gets some time for that: a request that undoes the call could overtake
+// it. The caller may use the slices of the call again.
 func (e *call) abandon(ctx context.Context) error {
 	if e.state.CompareAndSwap(queued, abandoned) {
 		return driver.Unsent(ctx.Err())
@@ -159,8 +152,8 @@ func (e *call) abandon(ctx context.Context) error {
 	return driver.Unknown(ctx.Err())
 }
 
-// begin adds one to the number of requests under way. It returns false if that would be more
-// than most.
+// begin adds one to the number of requests under way. It returns false if that would be more than
+// most.
 func begin(underWay *atomic.Int32, most int32) bool {
 	for {
 		n := underWay.Load()
@@ -197,7 +190,6 @@ func (d *Driver) push(q *queue, e *call) {
 	}
 }
 
-// Close closes the driver.
 func (d *Driver) Close() error {
 	d.once.Do(func() { close(d.closed) })
 	return d.Driver.Close()

@@ -17,44 +17,36 @@ import (
 // Forever is a Request.Wait without a limit. Only the context ends the wait.
 const Forever time.Duration = -1
 
-// answerTime is how long a request may still take that is under way when Request.Wait
-// is over. Without its answer, the caller could not tell a held lock from an
-// unavailable server. A server that has not answered for that time is unavailable.
+// answerTime is how long a request may still take that is under way when Request.Wait is over, so
+// that the caller can tell a held lock from an unavailable server. A server that has not answered
+// for that time is unavailable.
 const answerTime = time.Second
 
 // A Request says how to acquire.
 type Request struct {
-	// Lease is the fixed lease time. If it is zero, the lease is renewed.
-	Lease time.Duration
-	// Renewal is the lease time of a lease that is renewed. If it is zero, that of the
-	// engine applies.
-	Renewal time.Duration
-	// Wait bounds the wait for the lock. If it is zero, the lock is tried once.
-	Wait time.Duration
-	// Pause, if set, returns the time before the next request, given the number of
-	// refusals. The acquisition then polls and does not subscribe to messages.
+	Lease   time.Duration // the fixed lease time; 0: the lease is renewed
+	Renewal time.Duration // the lease time of a lease that is renewed; 0: that of the engine
+	Wait    time.Duration // bounds the wait for the lock; 0: it is tried once
+
+	// Pause, if set, returns the time before the next request, given the number of refusals. The
+	// acquisition then polls and does not subscribe to messages.
 	Pause func(failures int) time.Duration
-	// Hasty caps retries of an unavailable server at 20 ms. This is enough to
-	// restore a connection.
-	Hasty bool
-	// RenewFirst renews a fixed lease until the caller sets its renewal.
-	RenewFirst bool
-	// Ahead returns a future grant without sleeping until it takes effect.
-	Ahead bool
-	// Under, if set, is a hold of another kind on the same lock that admits this
-	// one. For example, a writer may also acquire the lock for reading.
+
+	Hasty      bool // caps retries of an unavailable server at 20 ms, enough to restore a connection
+	RenewFirst bool // renews a fixed lease until the caller sets its renewal
+	Ahead      bool // returns a future grant without sleeping until it takes effect
+	Steady     bool // the lock is meant to be held for long, as by a leader
+	Watch      bool // the request waits for a change, and does not count as waiting
+
+	// Under, if set, is a hold of another kind on the same lock that admits this one. For example,
+	// a writer may also acquire the lock for reading.
 	Under *Hold
-	// Steady is set if the lock is meant to be held for long, as by a leader.
-	Steady bool
-	// Declare, if set, creates what is requested, or changes it. It is called before
-	// the first request, and with missing set when it does not exist.
+	// Declare, if set, creates what is requested, or changes it. It is called before the first
+	// request, and with missing set when it does not exist.
 	Declare func(ctx context.Context, missing bool) error
-	// Watch is set if the request waits for a change. It does not count as waiting.
-	Watch bool
-	// Caller, if set, is told that the call waits for long.
-	Caller Caller
-	// Report, if set, notes how the acquisition went.
-	Report *Report
+
+	Caller Caller  // is told that the call waits for long; nil: none
+	Report *Report // notes how the acquisition went; nil: none
 }
 
 func (r Request) renewed() bool { return r.Lease == 0 }
@@ -91,8 +83,8 @@ func (e *Engine) Acquire(ctx context.Context, k Kind, r Request, user watchdog.L
 	return h, hideOwnTimeout(ctx, err)
 }
 
-// acquireOutOfTurn acquires a lock that several calls of this process may ask for at the same
-// time. Many can hold it, its queue is at the server, or the call does not wait.
+// acquireOutOfTurn acquires a lock that many can hold, or whose queue is at the server, or for
+// which the call does not wait.
 func (e *Engine) acquireOutOfTurn(ctx context.Context, k Kind, traits script.Traits, r *Request, user watchdog.LossHandler) (*Hold, error) {
 	var asked sharing
 	var out outage
@@ -109,8 +101,7 @@ func (e *Engine) acquireOutOfTurn(ctx context.Context, k Kind, traits script.Tra
 	return a.run(k, user)
 }
 
-// acquireInTurn acquires a lock with one holder at a time. Only the call that has the
-// turn sends requests. The turn stays with the hold.
+// acquireInTurn acquires a lock with one holder at a time. The turn stays with the hold.
 func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits, r *Request, user watchdog.LossHandler) (*Hold, error) {
 	var a acquisition
 	a.e, a.k, a.traits, a.r, a.turn.stays = e, k, traits, *r, true
@@ -157,8 +148,8 @@ func (e *Engine) acquireInTurn(ctx context.Context, k Kind, traits script.Traits
 	}
 }
 
-// open prepares an acquisition that gives the turn to the next call when it ends. If it
-// returns no error, the caller must close the acquisition.
+// open prepares an acquisition that gives the turn to the next call when it ends. If it returns no
+// error, the caller must close the acquisition.
 func (a *acquisition) open(ctx context.Context) error {
 	a.once, a.long.caller = a.r.Wait == 0, a.r.Caller
 	queue := a.traits.Queue
@@ -181,8 +172,7 @@ func (a *acquisition) close() {
 	a.cancel()
 }
 
-// contexts returns the contexts for the wait and for the requests of a call that waits for at
-// most that time.
+// contexts returns the contexts for the wait and for the requests of a call.
 func contexts(ctx context.Context, wait time.Duration) (waiting, asking context.Context, cancel context.CancelFunc) {
 	if wait <= 0 {
 		return ctx, ctx, func() {}
@@ -198,8 +188,7 @@ type Taken struct {
 	Owner string // the owner of the claim
 }
 
-// Take waits until k is granted, for a k that leaves nothing to hold. The grant is not
-// renewed, and no user is told that it ends.
+// Take waits until k is granted, for a k that leaves nothing to hold.
 func (e *Engine) Take(ctx context.Context, k target, r Request) (Taken, error) {
 	traits := k.Traits()
 	if busy := e.refused(ctx, traits.Lasting, &r); busy != nil {
@@ -221,8 +210,8 @@ func (e *Engine) Take(ctx context.Context, k target, r Request) (Taken, error) {
 	return Taken{v, a.claim.Owner}, nil
 }
 
-// hideOwnTimeout removes context.DeadlineExceeded from an error if it comes from
-// Request.Wait and not from the context of the caller.
+// hideOwnTimeout removes context.DeadlineExceeded from an error if it comes from Request.Wait and
+// not from the context of the caller.
 func hideOwnTimeout(ctx context.Context, err error) error {
 	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -252,8 +241,7 @@ const (
 	ByHandoff            // a hold of this process was passed on
 )
 
-// A Report says how an acquisition went. It is for observers. A nil Report takes no
-// notes.
+// A Report says how an acquisition went, to observers. A nil Report takes no notes.
 type Report struct {
 	looks atomic.Int64
 	way   atomic.Uint32

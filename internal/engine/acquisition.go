@@ -11,10 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// An acquisition is one call that asks the server for a lock until it is granted
-// or the call gives up. The doc of the package has a diagram. It is over when the
-// caller's context or time to wait ends, when the server was unavailable for too long, or when
-// the server's answer is final.
+// An acquisition is one call that asks the server for a lock until it is granted, the caller's
+// context or time to wait ends, the server was unavailable for too long, or its answer is final.
+// The doc of the package has a diagram.
 type acquisition struct {
 	e      *Engine
 	k      target
@@ -75,8 +74,8 @@ func (a *acquisition) take() (script.Verdict, error) {
 	return g.Verdict, err
 }
 
-// ask sends the claim until it is granted, or until the acquisition is over. It sets g to
-// the last answer.
+// ask sends the claim until it is granted, or the acquisition is over. It sets g to the last
+// answer.
 func (a *acquisition) ask(g *grant) error {
 	if err := a.letOthersTry(); err != nil {
 		return err
@@ -124,8 +123,8 @@ func (a *acquisition) ask(g *grant) error {
 	}
 }
 
-// send sends the claim once, and sets g to the answer. A grant whose lease is over already,
-// or whose token no server can have returned, is an error.
+// send sends the claim once, and sets g to the answer. A grant whose lease is over already, or
+// whose token no server can have returned, is an error.
 func (a *acquisition) send(g *grant) error {
 	a.claim.asked = true
 	a.r.Report.look()
@@ -169,14 +168,14 @@ func (a *acquisition) send(g *grant) error {
 	return err
 }
 
-// errTooLate is the error of a grant that took too long to be of use.
-var errTooLate = &driver.Error{Class: driver.Ambiguous, Err: errors.New("the lease had expired when the grant arrived")}
+// The errors of grants that are of no use.
+var (
+	errTooLate = &driver.Error{Class: driver.Ambiguous, Err: errors.New("the lease had expired when the grant arrived")}
+	errNoGrant = &driver.Error{Class: driver.Fatal, Err: errors.New("the reply grants the lock with a token that is not a server time: the keys do not belong to a lock, or the server's clock is wrong")}
+)
 
-// errNoGrant is the error of a grant whose token is not a server time.
-var errNoGrant = &driver.Error{Class: driver.Fatal, Err: errors.New("the reply grants the lock with a token that is not a server time: the keys do not belong to a lock, or the server's clock is wrong")}
-
-// held takes in the answer that the lock is held. It returns how long to wait
-// before the next request, or that the next request is due at once.
+// held takes in the answer that the lock is held. It returns how long to wait before the next
+// request, or that it is due at once.
 func (a *acquisition) held(v *script.Verdict) (pause time.Duration, again bool, err error) {
 	if v.Missing != "" && a.r.Declare != nil && a.claim.create() {
 		a.answered()
@@ -218,8 +217,7 @@ func (a *acquisition) held(v *script.Verdict) (pause time.Duration, again bool, 
 	return pause, again, nil
 }
 
-// failed takes in the error of a request. It returns how long to wait before the
-// next request.
+// failed takes in the error of a request. It returns how long to wait before the next request.
 func (a *acquisition) failed(err error, sent time.Duration) (pause time.Duration, _ error) {
 	if k, ok := a.e.withoutQueue(a.k, err); ok {
 		a.place.unusable = true
@@ -229,8 +227,7 @@ func (a *acquisition) failed(err error, sent time.Duration) (pause time.Duration
 		return 0, nil
 	}
 	if driver.ClassOf(err) == driver.Fatal {
-		// A script may fail after it has written: the server may forbid one of its
-		// commands.
+		// A script may fail after it has written: the server may forbid one of its commands.
 		a.claim.remains.Open = !errors.Is(err, driver.ErrClosed)
 		return 0, refusedError(err)
 	}
@@ -238,8 +235,7 @@ func (a *acquisition) failed(err error, sent time.Duration) (pause time.Duration
 	left.Unanswered()
 	left.Open = left.Open || driver.ClassOf(err) == driver.Ambiguous
 	if a.asking.Err() != nil && a.last.misses > 0 && a.out.err == nil && clock.Early()-sent < answerTime {
-		// The caller has ended the request, and the last answer was that the lock
-		// is held.
+		// The caller has ended the request, and the last answer was that the lock is held.
 		return 0, &Busy{TTL: a.last.remaining(), Err: a.asking.Err()}
 	}
 	if a.asking.Err() == nil {
@@ -259,11 +255,9 @@ func (a *acquisition) answered() {
 	}
 }
 
-// gaveUp returns the error of a wait that err has ended.
 func (a *acquisition) gaveUp(err error) error { return gaveUp(err, &a.out, a.last.remaining()) }
 
-// over returns why to stop asking, or nil. A call whose time to wait is over before
-// it has asked may ask once.
+// over returns why to stop asking, or nil. A call whose time to wait is over may ask once.
 func (a *acquisition) over() error {
 	if err := a.asking.Err(); err != nil || !a.claim.asked {
 		return err
@@ -271,8 +265,7 @@ func (a *acquisition) over() error {
 	return a.waiting.Err()
 }
 
-// left returns how long the call can wait for a grant that takes effect later;
-// negative: without a limit.
+// left returns how long the call can wait for a grant that takes effect later; negative: forever.
 func (a *acquisition) left() time.Duration {
 	if a.once {
 		return 0

@@ -7,8 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A lastAnswer is what the server has said last about a lock that is held. It is zero before
-// the first such answer.
+// A lastAnswer is what the server has said last about a lock that is held.
 type lastAnswer struct {
 	misses  int           // how many such answers there were
 	ttl     time.Duration // what the holder had left; negative: it has no end; zero: not known
@@ -24,7 +23,6 @@ type lastAnswer struct {
 	missing pace          // of messages that the object does not exist
 }
 
-// take takes in an answer.
 func (l *lastAnswer) take(v *script.Verdict) {
 	l.blocker, l.why, l.plain, l.absent = v.Key, v.Why, v.Plain, v.Missing != ""
 	l.hold(v.TTL)
@@ -38,7 +36,6 @@ func (l *lastAnswer) hold(ttl time.Duration) {
 	l.seen = clock.Early()
 }
 
-// remaining returns what the holder has left, by the last answer.
 func (l *lastAnswer) remaining() time.Duration { return remaining(l.ttl, l.seen) }
 
 // remaining returns what a holder has left that had the ttl at that time.
@@ -49,7 +46,7 @@ func remaining(ttl, seen time.Duration) time.Duration {
 	return max(ttl-(clock.Early()-seen), time.Millisecond)
 }
 
-// explain adds to the error of a call which of several locks was held, and why.
+// explain adds to an error which of several locks was held, and why.
 func (l *lastAnswer) explain(b *Busy) {
 	b.Key, b.Absent = l.blocker, l.absent
 	if b.Why == "" {

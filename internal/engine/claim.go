@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/settle"
 )
 
-// A claim is what an acquisition asks for, and what its owner may have at the server. Before
-// the first request, that is nothing.
+// A claim is what an acquisition asks for, and what its owner may have at the server.
 type claim struct {
 	script.Claim
 	numbered numbered.Request // if the claim is numbered
@@ -25,12 +24,11 @@ type claim struct {
 	remains  settle.Remains   // what the owner may have at the server, besides a hold
 }
 
-// maxCreated is how often a call creates a missing object without a pause. Another client
-// may delete it again and again.
+// maxCreated is how often a call creates a missing object without a pause. Another client may
+// delete it again and again.
 const maxCreated = 2
 
-// create notes that the object does not exist, so that the next request creates it. It reports
-// whether that request is due at once.
+// create lets the next request create the missing object. It reports whether that is due at once.
 func (c *claim) create() bool {
 	c.missing = true
 	c.created++
@@ -90,12 +88,11 @@ func (a *acquisition) endNumbered(granted bool) {
 	a.e.numbered.Free(&c.numbered, spent)
 }
 
-// withdrawTime bounds how long a call that has failed is delayed by giving back what it may
-// have. After that, this goes on in the background.
+// withdrawTime bounds how long a call that has failed waits until what it may have is given back.
+// After that, this goes on in the background.
 const withdrawTime = 250 * time.Millisecond
 
-// timeToWithdraw returns how much of withdrawTime a call has left. A request that was under way
-// when the time of Request.Wait was over may have used it up.
+// timeToWithdraw returns how much of withdrawTime a call has left after its last request.
 func timeToWithdraw(asking, waiting context.Context) time.Duration {
 	limit, ok := asking.Deadline()
 	if end, _ := waiting.Deadline(); !ok || !limit.After(end) {
@@ -104,15 +101,14 @@ func timeToWithdraw(asking, waiting context.Context) time.Duration {
 	return min(withdrawTime, time.Until(limit))
 }
 
-// withdraw takes back a claim that may still be granted, and the place in a queue
-// at the server.
+// withdraw takes back a claim that may still be granted, and the place in a queue at the server.
 func (a *acquisition) withdraw() {
 	c := &a.claim
 	left := c.remains
 	left.Entry = left.Entry || c.asked && c.Wait && a.traits.Heartbeat > 0
 	if left.Entry {
-		// Other waiters should not have to wait for the background, and a release that
-		// follows this call should not grant the lock to it.
+		// Other waiters should not wait for the background, and the next release should not grant
+		// the lock to this call.
 		left.Entry = a.free(timeToWithdraw(a.asking, a.waiting)) != nil
 	}
 	switch {
@@ -125,10 +121,9 @@ func (a *acquisition) withdraw() {
 	}
 }
 
-// leaveQueue leaves the queue at the server before the wait for the turn. Calls that came
-// at the same time may all be in it, but only the call with the turn hears of a grant. A
-// grant to another call would be of no use until it expires. The call goes on with a new
-// owner, so that a request for the old one that arrives late has no effect on it.
+// leaveQueue leaves the queue at the server before the wait for the turn. Calls that came at the
+// same time may all be in it, but only the call with the turn hears of a grant. The call goes on
+// with a new owner, so that a request for the old one that arrives late has no effect on it.
 func (a *acquisition) leaveQueue() {
 	c := &a.claim
 	if err := a.free(withdrawTime); err != nil || c.remains.Open {
@@ -149,16 +144,15 @@ func (a *acquisition) free(limit time.Duration) error {
 	return err
 }
 
-// plainTries is how often a claim is sent if the lock of another library is gone when it is
-// looked at. Other clients may take and release it in between.
+// plainTries is how often a claim is sent if the lock of another library is gone when it is looked
+// at.
 const plainTries = 10
 
 // plainHolder says in words who holds a plain lock.
 const plainHolder = "a client of another library (the key is a string with a TTL, as SET NX PX writes it)"
 
-// claimPlain goes on with a claim that has failed because a key has the wrong type. If clients
-// of other libraries hold the lock, it sets v. Otherwise it returns the error of the last
-// request.
+// claimPlain goes on with a claim that has failed because a key has the wrong type. If clients of
+// other libraries hold the lock, it sets v. Otherwise it returns the error of the last request.
 func (a *acquisition) claimPlain(err error, v *script.Verdict) error {
 	for tries := 1; tries < plainTries && driver.CodeOf(err) == "WRONGTYPE"; tries++ {
 		held, ok := a.lookAtPlain()
@@ -175,9 +169,9 @@ func (a *acquisition) claimPlain(err error, v *script.Verdict) error {
 	return err
 }
 
-// lookAtPlain returns the verdict on a claim if a key is a string with a TTL, so that a
-// client of another library holds the lock: see [script.LookAtPlain]. The TTL is zero if there
-// is no such string. It returns false if a key of a lock holds other data.
+// lookAtPlain returns the verdict on a claim if a key is a string with a TTL: see
+// [script.LookAtPlain]. The TTL is zero if there is no such string. It returns false if a key holds
+// other data.
 func (a *acquisition) lookAtPlain() (script.Verdict, bool) {
 	keys := a.plainKeys()
 	v := script.Verdict{Plain: true}

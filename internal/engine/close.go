@@ -41,22 +41,21 @@ func (e *Engine) begin() error {
 	return nil
 }
 
-// end notes that a call has ended.
 func (e *Engine) end() {
 	if e.life.active.Add(-oneCall) == closedFlag {
 		e.life.becomeIdle()
 	}
 }
 
-// The number of active calls is the number of calls under way in units of oneCall, and a flag.
+// The bits of life.active: a flag, and the number of calls under way.
 const (
 	closedFlag = 1
 	oneCall    = 2
 )
 
-// Close ends all waits, tells the users of holds that their leases have ended, frees
-// the locks at the server, and ends every goroutine. If a server does not answer, Close
-// takes at most twice the limit.
+// Close ends all waits, tells the users of holds that their leases have ended, frees the locks at
+// the server, and ends every goroutine. If a server does not answer, Close takes at most twice the
+// limit.
 func (e *Engine) Close(limit time.Duration) {
 	was := e.life.active.Or(closedFlag)
 	if was&closedFlag != 0 {

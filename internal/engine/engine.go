@@ -25,20 +25,18 @@ import (
 // A target is what an acquisition asks for: one lock, or several at once.
 type target interface {
 	script.Claimer
-	// Traits say how to wait for it.
-	Traits() script.Traits
-	// Gate names the queue in this process. Kinds whose holds differ have
-	// different gates, even if they share a key.
+	Traits() script.Traits // how to wait for it
+	// Gate names the queue in this process. Kinds whose holds differ have different gates, even if
+	// they share a key.
 	Gate() string
 	// Channels returns the channels on which an owner is told of a release.
 	Channels(owner string) []string
-	// Free returns the call that releases all that owner may hold, and removes what
-	// it may have stored while it waited.
+	// Free returns the call that releases all that owner may hold, and removes what it may have
+	// stored while it waited.
 	Free(owner string) driver.Call
 }
 
-// A Kind is a lock of some kind and name. It builds the calls to the server and decodes
-// the replies.
+// A Kind is a lock of some kind and name.
 type Kind interface {
 	target
 	// Release lowers the hold count to left, or frees the lock.
@@ -144,8 +142,8 @@ func New(d driver.Driver, o Options) *Engine {
 	return e
 }
 
-// lateOverdue is how close to its loss a lease must have been for its renewal to be reported
-// as late, and latePause the time between two reports.
+// A renewal is reported as late if a lease was this close to its loss, with this time between two
+// reports.
 const (
 	lateOverdue = 0.5
 	latePause   = time.Second
@@ -173,9 +171,8 @@ func (e *Engine) ID() string { return e.owners.id }
 // Lease returns the lease time of holds that are renewed.
 func (e *Engine) Lease() time.Duration { return e.o.Lease }
 
-// newID returns a random UUID, as a client of Redisson has. Those are of version 4. Ours
-// are of version 8, which is for custom use, so that clients of this library can
-// recognise each other.
+// newID returns a random UUID, as a client of Redisson has. Those are of version 4. Ours are of
+// version 8, for custom use, so that clients of this library can recognise each other.
 func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -185,7 +182,7 @@ func newID() string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// isForeign reports whether an owner does not belong to a client of this library, in any process.
+// isForeign reports whether an owner belongs to no client of this library, in any process.
 func isForeign(owner string) bool {
 	return len(owner) <= 36 || owner[14] != '8' || owner[36] != ':'
 }
@@ -198,9 +195,9 @@ type owners struct {
 	r    *mathrand.Rand
 }
 
-// next returns the name of a new owner. It is unique among all processes. Its number ends
-// with 13 random digits, one of more than 2^43 numbers. A message with the name of an owner
-// grants a lock, and so it can only come from a client that may read the keys of the lock.
+// next returns the name of a new owner, unique among all processes. Its number ends with 13 random
+// digits, one of more than 2^43 numbers. A message with the name of an owner grants a lock, and so
+// it can only come from a client that may read the keys of the lock.
 func (o *owners) next() string {
 	o.mu.Lock()
 	if o.r == nil {
@@ -216,8 +213,8 @@ func (o *owners) next() string {
 	return string(strconv.AppendUint(b, secret, 10))
 }
 
-// Ask runs a call at the server. With repeat, it retries for a second while the server
-// is unavailable.
+// Ask runs a call at the server. With repeat, it retries for a second while the server is
+// unavailable.
 func (e *Engine) Ask(ctx context.Context, repeat bool, call func(context.Context) error) error {
 	if err := e.begin(); err != nil {
 		return err
@@ -233,8 +230,7 @@ func (e *Engine) Ask(ctx context.Context, repeat bool, call func(context.Context
 // askPatience is how long a request is repeated that is not for a lock.
 const askPatience = time.Second
 
-// retry runs a call at the server. It retries while the server is unavailable, for as
-// long as patience says.
+// retry runs a call at the server, and again while the server is unavailable, for that time.
 func (e *Engine) retry(ctx context.Context, patience time.Duration, call func(context.Context) error) error {
 	var out outage
 	for {
@@ -254,12 +250,11 @@ func (e *Engine) retry(ctx context.Context, patience time.Duration, call func(co
 	}
 }
 
-// Force frees a lock, whichever owner holds it. It ends the holds of this process, calls
-// force, which frees the lock at the server, and verifies holds that were granted
-// meanwhile.
+// Force frees a lock, whichever owner holds it. It ends the holds of this process, calls force,
+// which frees the lock at the server, and verifies holds that were granted meanwhile.
 //
-// A grant is guarded first, and then checks whether its key was forced. Force notes the
-// key first, and then verifies the guarded holds. So one of the two notices the other.
+// A grant is guarded first, and then checks whether its key was forced. Force notes the key first,
+// and then verifies the guarded holds. So one of the two notices the other.
 func (e *Engine) Force(k Kind, force func() error) error {
 	key, sided := k.Ref("").Key, k.Traits().PerSide
 	var lost []*Hold
@@ -295,10 +290,8 @@ func boolInt(b bool) int {
 	return 0
 }
 
-// forceTimes stores when keys were last freed by force in this process. Keys with the
-// same hash share one time, so its size is fixed and nothing has to be removed. If a
-// grant shares the hash of a forced key, it is verified without need. The zero value is
-// ready to use.
+// forceTimes stores when keys were last freed by force in this process. Keys with the same hash
+// share one time, so nothing has to be removed, and some grants are verified without need.
 type forceTimes [1024]atomic.Int64
 
 func (f *forceTimes) at(key string) *atomic.Int64 {
@@ -313,8 +306,7 @@ func (f *forceTimes) note(key string) {
 	}
 }
 
-// since reports whether a key may have been freed by force at that time, a value of
-// clock.Now, or later.
+// since reports whether a key may have been freed by force at that time or later.
 func (f *forceTimes) since(key string, at time.Duration) bool {
 	return f.at(key).Load() >= int64(at)
 }

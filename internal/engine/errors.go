@@ -82,9 +82,8 @@ func (b *Busy) Error() string {
 	return text
 }
 
-// Unwrap makes the error match ErrNotAcquired and, if a context ended the
-// wait, that context's error, and, if the queue is full, ErrQueueFull, and, if there
-// is nothing to take from, ErrNotFound.
+// Unwrap makes the error match ErrNotAcquired, and what else applies: ErrQueueFull, ErrNotFound,
+// the error of the context that ended the wait.
 func (b *Busy) Unwrap() []error {
 	errs := []error{ErrNotAcquired}
 	if b.Full {
@@ -106,8 +105,7 @@ type outage struct {
 	n     int           // how many requests have failed
 }
 
-// note adds the failure of a request sent at that time, and returns how long the outage
-// has lasted.
+// note adds the failure of a request sent at that time, and returns how long the outage lasts.
 func (o *outage) note(err error, sent time.Duration) time.Duration {
 	if o.err == nil {
 		o.since = sent
@@ -120,11 +118,9 @@ func (o *outage) note(err error, sent time.Duration) time.Duration {
 	return clock.Early() - o.since
 }
 
-// over ends the outage.
 func (o *outage) over() { o.err = nil }
 
-// pause returns how long to wait before the next attempt: 5 ms, doubling up to half a
-// second, with jitter.
+// pause returns how long to wait before the next attempt: 5 ms, doubling up to 0.5 s, with jitter.
 func (o *outage) pause() time.Duration {
 	d := min(5*time.Millisecond<<min(o.n-1, 10), 500*time.Millisecond)
 	return d/2 + clock.Random(d/2)
@@ -133,8 +129,7 @@ func (o *outage) pause() time.Duration {
 // error returns the error of a call that the outage has ended.
 func (o *outage) error() error { return fmt.Errorf("%w: %w", ErrUnavailable, o.err) }
 
-// refusedError returns the error of a request that the server refuses until an operator
-// or the caller changes something.
+// refusedError returns the error of a request that the server refuses.
 func refusedError(err error) error {
 	if errors.Is(err, driver.ErrClosed) {
 		return ErrClosed
@@ -142,8 +137,8 @@ func refusedError(err error) error {
 	return fmt.Errorf("%w: %w%s", ErrRefused, err, refusalHints[driver.CodeOf(err)])
 }
 
-// gaveUp returns the error of a wait that err has ended. The ttl is what the holder has
-// left; zero: the lock is not known to be held.
+// gaveUp returns the error of a wait that err has ended. The ttl is what the holder has left; zero:
+// the lock is not known to be held.
 func gaveUp(err error, out *outage, ttl time.Duration) error {
 	switch {
 	case errors.Is(err, ErrClosed):

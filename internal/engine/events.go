@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// Events are the callbacks by which an engine reports what belongs to no call. They must
-// not block. A nil callback is not called.
+// Events are the callbacks by which an engine reports what belongs to no call. They must not block.
+// A nil callback is not called.
 type Events struct {
 	Renewed      func(watchdog.Renewal)
 	Subscription func(error)                // messages do not arrive; nil: they do again
@@ -46,8 +46,7 @@ func (o *outages) failed(key string, err error) {
 	}
 }
 
-// answered notes that a server has answered a request for a key. After a failover, the
-// key is at another server than before.
+// answered notes that a server has answered a request for a key, which may have moved to it.
 func (o *outages) answered(key string) {
 	if o.n.Load() == 0 {
 		return
@@ -77,7 +76,6 @@ type Warning struct {
 	Err    error // what has happened
 }
 
-// warn logs a warning and reports it.
 func (e *Engine) warn(w Warning, args ...any) {
 	e.o.Log.Warn(w.Err.Error(), append([]any{"name", w.Name, "owner", w.Owner}, args...)...)
 	if e.o.Events.Warned != nil {
@@ -92,8 +90,7 @@ var (
 	errOwn    = errors.New("waiting for a lock that another lease of this client holds; to re-enter it, use the context of that lease")
 )
 
-// Confirmed is called by the watchdog when the server has renewed the hold. It looks for signs of
-// bugs.
+// Confirmed is called by the watchdog when the server has renewed the hold. It looks for bugs.
 func (h *Hold) Confirmed() {
 	h.mu.Lock()
 	leaked, long := h.users.weaken(h.owner) && !h.warned.leaked, h.e.o.LongHold > 0 && !h.warned.long && clock.Early()-h.origin.at >= h.e.o.LongHold

@@ -49,12 +49,11 @@ type gates struct {
 	tickets sync.Pool // of *ticket
 }
 
-// minGates is how many gates are kept at least, because the next call may need them.
+// minGates is how many gates are kept at least, since the next call may need them.
 const minGates = 1024
 
-// of returns the gate of a name. It forgets unused gates if there are as many as may be, and
-// then twice as many as are left may be. So the cost per new gate is constant. The caller holds
-// gs.mu.
+// of returns the gate of a name. It forgets unused gates if there are as many as may be. Then twice
+// as many as are left may be, so the cost per new gate is constant. The caller holds gs.mu.
 func (gs *gates) of(key string) *gate {
 	g := gs.byKey[key]
 	if g == nil {
@@ -88,9 +87,8 @@ func (e *Engine) leaveGate(g *gate) {
 	last.end(false)
 }
 
-// awaitTurn waits for the turn. It reports whether the caller has it, and returns the hold that
-// was passed on with the turn, or nil. The turn may come together with an error. The caller must
-// pass it on then.
+// awaitTurn waits for the turn. It reports whether the caller has it, and returns the hold that was
+// passed on with it, or nil. If the turn comes together with an error, the caller must pass it on.
 func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, lease time.Duration, long *longWait) (h *Hold, has bool, err error) {
 	g.mu.Lock()
 	if g.turns == 0 {
@@ -152,14 +150,12 @@ func (e *Engine) awaitTurn(ctx context.Context, g *gate, traits script.Traits, l
 	return nil, false, err
 }
 
-// calls returns how many calls wait: those in the queue, and the one that has the turn
-// and asks the server. The caller holds g.mu.
+// calls returns how many calls wait, with the one that asks the server. The caller holds g.mu.
 func (g *gate) calls() int { return g.length + boolInt(g.hold.Load() == nil) }
 
-// blocking returns the hold that has the turn, if it was not verified for that time and t is
-// the first in the queue or has a deadline. Otherwise it returns nil. The calls in the queue do not ask
-// the server. So if the lock was deleted at the server, only a verification of the hold shows
-// it.
+// blocking returns the hold that has the turn, if it was not verified for that time and t is the
+// first in the queue or has a deadline. Otherwise it returns nil. The calls in the queue do not ask
+// the server. So if the lock was deleted there, only a verification of the hold shows it.
 func (g *gate) blocking(t *ticket, ends bool, fresh time.Duration) *Hold {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -179,7 +175,6 @@ func (e *Engine) hasQueue(key string) bool {
 	return g != nil && !g.idle()
 }
 
-// idle reports whether the turn is free.
 func (g *gate) idle() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -204,9 +199,9 @@ func (g *gate) fail(o outage) {
 	g.failed, g.failedAt = o, clock.Early()
 }
 
-// outage returns the outage that made the previous call with the turn give up, as it
-// applies to a call that has waited since then. Both calls wait for the same server, each
-// from its own start. It returns the zero outage if that was before.
+// outage returns the outage that made the previous call with the turn give up, as it applies to a
+// call that has waited since then: both wait for the same server, each from its own start. It
+// returns the zero outage if that was before.
 func (g *gate) outage(since time.Duration) outage {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -230,8 +225,7 @@ func (g *gate) give() {
 	g.turns--
 }
 
-// open gives a turn to every call in the queue. When one call has got a lock that many
-// can hold, the others can get it, too.
+// open gives a turn to every call in the queue, after one has got a lock that many can hold.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -243,8 +237,7 @@ func (g *gate) open() {
 	g.turns--
 }
 
-// pass hands a hold to the next in the queue. It returns false if the queue is empty or
-// if the next call wants another lease.
+// pass hands a hold to the next in the queue. It returns false if none wants one with its lease.
 func (g *gate) pass(h *Hold) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -257,8 +250,7 @@ func (g *gate) pass(h *Hold) bool {
 	return true
 }
 
-// waiting reports whether the next in the queue wants a hold that is renewed for that
-// time.
+// waiting reports whether the next in the queue wants a hold that is renewed for that time.
 func (g *gate) waiting(lease time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

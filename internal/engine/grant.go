@@ -23,8 +23,7 @@ type grant struct {
 	first    time.Duration // the lease until the first renewal, if a release has made the grant; else 0
 }
 
-// floor returns the highest token known for the lock before it is asked for. The
-// locks of a group keep theirs.
+// floor returns the highest token known for the lock. The locks of a group keep theirs.
 func (a *acquisition) floor() int64 {
 	if a.lock != "" {
 		return a.e.tokens.floor(a.lock)
@@ -62,8 +61,8 @@ func (a *acquisition) term() uint64 {
 // key returns a key of the server that the acquisition asks.
 func (a *acquisition) key() string { return a.k.Claim(a.claim.Claim).Keys[0] }
 
-// hold makes a new h the Hold of a granted lock with these traits, which the watchdog guards. It
-// returns false if the engine was closed meanwhile.
+// hold makes a new h the Hold of a granted lock, which the watchdog guards. It returns false if the
+// engine was closed meanwhile.
 func (a *acquisition) hold(h *Hold, k Kind, traits script.Traits, user watchdog.LossHandler, g *grant) bool {
 	// A composite literal would be built on the stack and copied.
 	h.Ref, h.Handler = k.Ref(a.claim.Owner), h
@@ -104,20 +103,16 @@ func (a *acquisition) hold(h *Hold, k Kind, traits script.Traits, user watchdog.
 	return true
 }
 
-// tokens stores the highest fencing token of each name that this client has locked
-// lately, its floor. The server takes tokens from its clock. If that clock is set back,
-// the tokens of this client for a name still rise.
-//
-// A floor belongs to one name. Each master of a cluster has its own clock. A floor for two
-// names would raise the tokens of one master by the clock of another, and the next client
-// would get a lower token for the name.
+// tokens stores the highest fencing token of each name that this client has locked lately, its
+// floor. The server takes tokens from its clock. If that clock is set back, the tokens of this
+// client for a name still rise. A floor for two names would raise the tokens of one master of a
+// cluster by the clock of another, and the next client would get a lower token for the name.
 type tokens struct {
 	mu            sync.Mutex
 	recent, older map[uint64]int64 // by the hash of the key
 }
 
-// maxFloors bounds each of the two maps. When the recent map is full, it replaces the older
-// one. The floors of names that were not locked since then are lost.
+// maxFloors bounds each of the two maps. When the recent map is full, it replaces the older one.
 const maxFloors = 4096
 
 // floor returns the highest token known for a key, or zero.
@@ -134,10 +129,9 @@ func (t *tokens) get(id uint64) int64 {
 	return t.older[id]
 }
 
-// fence returns the token of a grant, given the highest token of that key that was known
-// before the request was sent. A token of the server that is not above that one shows that
-// the clock was set back. Then the token is also above those that other calls of this client
-// have got since.
+// fence returns the token of a grant, given the floor before the request was sent. A token of the
+// server that is not above it shows that the clock was set back. Then the token is also above those
+// that other calls of this client have got since.
 func (t *tokens) fence(key string, token, floor int64) int64 {
 	id := hash(key)
 	t.mu.Lock()
@@ -153,8 +147,8 @@ func (t *tokens) fence(key string, token, floor int64) int64 {
 	return token
 }
 
-// Tokens from a clock are microseconds since 1970. These bounds are the years 1987 and
-// 2255. A number outside of them is not the time of a server.
+// Tokens from a clock are microseconds since 1970. A number outside of the years 1987 to 2255 is
+// not the time of a server.
 const (
 	minClockToken = 1 << 49
 	maxClockToken = 1 << 53

@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A group is the wants of a set that one script acquires. If there are several, the group is what
-// an acquisition asks for.
+// A group is the wants of a set that one script acquires, and the target if there are several.
 type group struct {
 	e       *Engine
 	wants   []*Want
@@ -51,7 +50,7 @@ func (g *group) take(calls, waiting context.Context, r Request) error {
 	return a.runGroup(g)
 }
 
-// Traits returns the traits of the group. Its heartbeat is the shortest of its locks.
+// Traits has the shortest heartbeat of the locks.
 func (g *group) Traits() script.Traits {
 	var t script.Traits
 	for _, w := range g.wants {
@@ -62,7 +61,7 @@ func (g *group) Traits() script.Traits {
 	return t
 }
 
-// Gate returns the gate of the group: all calls for the same locks queue there.
+// Gate is one for all calls for the same locks.
 func (g *group) Gate() string {
 	b := make([]byte, 0, 256)
 	for _, w := range g.wants {
@@ -71,7 +70,6 @@ func (g *group) Gate() string {
 	return string(b)
 }
 
-// Channels returns the channels of all locks.
 func (g *group) Channels(owner string) []string {
 	var channels []string
 	for _, w := range g.wants {
@@ -112,13 +110,13 @@ func (g *group) Free(owner string) driver.Call {
 	return script.FreeGroup(frees)
 }
 
-// runGroup asks the server until it grants all wants together, or until the group is to be
-// divided.
+// runGroup asks the server until it grants all wants together, or the group is to be divided.
 func (a *acquisition) runGroup(g *group) error {
 	a.begin()
 	var got grant
 	beat := a.traits.Heartbeat
-	if g.divisible = g.divisible && a.canDivide(); g.divisible {
+	g.divisible = g.divisible && !a.once && a.r.Pause == nil && a.e.o.Queue && !a.e.isQueueRefused()
+	if g.divisible {
 		a.traits.Heartbeat = min(cmp.Or(beat, groupTime), groupTime)
 	}
 	err := a.ask(&got)

@@ -41,8 +41,8 @@ type origin struct {
 	remains settle.Remains // what the owner may have at the server besides the hold
 }
 
-// A nesting is how many times a hold is held. It changes by one reentry, extension or release at
-// a time.
+// A nesting is how many times a hold is held. One reentry, extension or release at a time changes
+// it.
 type nesting struct {
 	turnstile
 	count    int           // how many times it is held
@@ -68,8 +68,7 @@ type lifetime struct {
 	interrupt     func()        // ends a claim under way
 }
 
-// Lost is called by the watchdog. It tells the users before the turn goes to another
-// call of this process.
+// Lost is called by the watchdog. It tells the users before the turn goes to another call.
 func (h *Hold) Lost(why watchdog.Reason) {
 	h.mu.Lock()
 	h.life.lost = why
@@ -92,9 +91,8 @@ func (h *Hold) Lost(why watchdog.Reason) {
 	}
 }
 
-// settleLost settles the owner of a lost hold, if it may have something at the server: what a
-// request brings that arrives late, or a hold that a renewal without an answer has extended, for
-// at most that time.
+// settleLost settles the owner of a lost hold, if it may have something at the server: what a late
+// request brings, or a hold that a renewal without an answer has extended, for at most that time.
 func (h *Hold) settleLost(why watchdog.Reason, extended bool, most time.Duration) {
 	left, queue := h.origin.remains, h.traits.Queue
 	late := left.Entry || left.Open
@@ -132,16 +130,14 @@ func (h *Hold) Loss() watchdog.Reason {
 	return h.life.lost
 }
 
-// Current returns the number of hand-offs so far, which identifies the current user of
-// the hold, and its token.
+// Current returns the number of hand-offs so far, which identifies the current user, and its token.
 func (h *Hold) Current() (pass int, token int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.handoff.passes, h.handoff.token
 }
 
-// adopt sets the new user of a hold that was handed off. It returns false if the hold was
-// lost.
+// adopt sets the new user of a hold that was handed off. It returns false if the hold was lost.
 func (h *Hold) adopt(user watchdog.LossHandler) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,8 +148,8 @@ func (h *Hold) adopt(user watchdog.LossHandler) bool {
 	return true
 }
 
-// change runs a claim of the user with that number, one at a time, and again behind the release
-// if a release has interrupted it. It returns ErrNotHeld if the hold has another user.
+// change runs a claim of the user with that number, one at a time, and again behind the release if
+// a release has interrupted it. It returns ErrNotHeld if the hold has another user.
 func (h *Hold) change(ctx context.Context, pass int, claim func() error) error {
 	for {
 		if err := h.nest.enter(ctx); err != nil {
@@ -170,8 +166,8 @@ func (h *Hold) change(ctx context.Context, pass int, claim func() error) error {
 	}
 }
 
-// Reenter acquires the hold once more for another user. It returns ErrNotHeld if the
-// present user has just released it.
+// Reenter acquires the hold once more for another user. It returns ErrNotHeld if the present user
+// has just released it.
 func (h *Hold) Reenter(ctx context.Context, pass int, r Request, user watchdog.LossHandler) error {
 	limited := ctx
 	if r.Wait > 0 {
@@ -215,8 +211,8 @@ func (h *Hold) reenter(ctx context.Context, r Request, user watchdog.LossHandler
 	return nil
 }
 
-// Admit prepares for another hold of the same user on the same lock, which may extend
-// the lock at the server. It returns ErrNotHeld if the hold was just handed off.
+// Admit prepares for another hold of the same user on the same lock, which may extend the lock at
+// the server. It returns ErrNotHeld if the hold was just handed off.
 func (h *Hold) Admit(pass int, r Request) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -246,9 +242,9 @@ func (h *Hold) Prolong(ctx context.Context, pass int, r Request) error {
 	})
 }
 
-// claim runs ask until the server grants more of the hold, for at least that lease. It
-// stops when the hold is not valid any more, and when a release interrupts it. What ask
-// sends must have no effect if the owner does not hold the lock, however late it arrives.
+// claim runs ask until the server grants more of the hold, for at least that lease, the hold is not
+// valid any more, or a release interrupts it. What ask sends must have no effect if the owner does
+// not hold the lock, however late it arrives.
 func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask func(context.Context) (bool, error)) error {
 	if err := h.e.begin(); err != nil {
 		return err
@@ -306,8 +302,7 @@ var errInterrupted = errors.New("interrupted by a release")
 // interruptAfter is how long a release waits for a claim before it interrupts it.
 const interruptAfter = 50 * time.Millisecond
 
-// enterForRelease locks h.nest for a release. It interrupts claims that wait for the
-// server.
+// enterForRelease locks h.nest for a release. It interrupts claims that wait for the server.
 func (h *Hold) enterForRelease() {
 	turn := h.nest.queue()
 	if turn == nil {
@@ -336,14 +331,12 @@ type turnstile struct {
 	line  []chan struct{}
 }
 
-// Lock waits for its turn.
 func (t *turnstile) Lock() {
 	if turn := t.queue(); turn != nil {
 		<-turn
 	}
 }
 
-// tryLock reports whether it has got the turn at once.
 func (t *turnstile) tryLock() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -352,8 +345,8 @@ func (t *turnstile) tryLock() bool {
 	return free
 }
 
-// queue returns nil if the caller has the turn, and otherwise a channel that is closed when
-// the turn comes.
+// queue returns nil if the caller has the turn, and otherwise a channel that is closed when it
+// comes.
 func (t *turnstile) queue() chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -366,7 +359,6 @@ func (t *turnstile) queue() chan struct{} {
 	return turn
 }
 
-// Unlock gives the turn to the next in the queue.
 func (t *turnstile) Unlock() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,20 +12,18 @@ import (
 )
 
 const (
-	// announceAfter is how long after its first lock a client says who it is. A client
-	// that lives shorter says nothing. A client that only waits says it within
-	// announceEvery, because many clients may begin to wait at the same time.
+	// announceAfter is how long after its first lock a client says who it is. A client that only
+	// waits says it within announceEvery, because many clients may begin to wait at the same time.
 	announceAfter = time.Second
-	// announceEvery is the time between two announcements, and announceFor is how long
-	// the server keeps one. Announcements are rare, because there may be many clients.
+	// announceEvery is the time between two announcements, rare because there may be many clients,
+	// and announceFor is how long the server keeps one.
 	announceEvery = 200 * time.Second
 	announceFor   = 3 * announceEvery
 	// announceRetry is the time between two attempts while the server is unavailable.
 	announceRetry = 10 * time.Second
 )
 
-// An announcer tells the server what the client says about itself, so that operators see
-// more of an owner than its id.
+// An announcer tells the server what the client says about itself, for operators.
 type announcer struct {
 	begun   [2]atomic.Bool // because of a wait, and because of a lock
 	mu      sync.Mutex
@@ -91,8 +89,8 @@ func (e *Engine) announceNow() {
 	}
 }
 
-// withdrawAnnouncement ends the announcements of an engine that is closing, and makes the server forget the client. It
-// tries that once.
+// withdrawAnnouncement ends the announcements of an engine that is closing, and asks the server
+// once to forget the client.
 func (e *Engine) withdrawAnnouncement() {
 	a := &e.announcer
 	a.mu.Lock()

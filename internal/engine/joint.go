@@ -21,8 +21,8 @@ type Departure struct {
 	Err     error // set by ReleaseAll: what Hold.Release would return
 }
 
-// ReleaseAll releases all holds, each as Hold.Release does. The requests that free locks of
-// one server are sent together. ReleaseAll may change the order of the departures.
+// ReleaseAll releases all holds, each as Hold.Release does, with one request per server if it can.
+// It may change the order of the departures.
 func ReleaseAll(all []Departure) {
 	slices.SortStableFunc(all, func(a, b Departure) int { return cmp.Compare(a.Hold.e.owners.id, b.Hold.e.owners.id) })
 	eachRun(all, func(a, b *Departure) bool { return a.Hold.e == b.Hold.e }, releaseOfEngine)
@@ -58,7 +58,6 @@ type joint struct {
 	first answer
 }
 
-// releaseOfEngine releases holds of one engine.
 func releaseOfEngine(all []Departure) {
 	e := all[0].Hold.e
 	if err := e.begin(); err != nil {
@@ -104,7 +103,7 @@ func releaseOfEngine(all []Departure) {
 // release releases the hold by a request of its own.
 func (d *Departure) release() { d.Err = d.Hold.Release(d.User, d.Renewed) }
 
-// complete completes the release, with a request of its own if there is no answer yet.
+// complete completes the release, with a request of its own if there is no answer.
 func (j *joint) complete() {
 	j.d.Err = j.run(j.first)
 	j.h.nest.Unlock()
@@ -112,8 +111,7 @@ func (j *joint) complete() {
 
 var batchPool = sync.Pool{New: func() any { return new(script.Batch) }}
 
-// endTogether ends holds on one node with one request. Calls of the same script are one call.
-// A hold whose call fails is ended alone.
+// endTogether ends holds on one node with one request. A hold whose call fails is ended alone.
 func (e *Engine) endTogether(ends []joint) {
 	batches := make([]*script.Batch, 0, 1)
 	for i := range ends {
@@ -156,13 +154,12 @@ func (e *Engine) endTogether(ends []joint) {
 	others.Wait()
 }
 
-// fits reports whether the calls of both can be in one batch.
 func (j *joint) fits(k *joint) bool {
 	return j.place.Slot == k.place.Slot && script.CanBatch(j.call) && script.Alike(j.call, k.call)
 }
 
-// answered takes in the reply to a call in a batch. A call that has failed may have been
-// executed in part.
+// answered takes in the reply to a call in a batch. A call that has failed may have been executed
+// in part.
 func (j *joint) answered(sent time.Duration, r driver.Reply, failed bool) {
 	if failed {
 		j.first = answer{doubt: true}

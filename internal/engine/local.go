@@ -13,16 +13,15 @@ import (
 
 // What a client knows about a lock because one of its own leases holds it.
 
-// localWait is how long a call waits for a lease of its own client before the log
-// says so. It is also how often a call in a queue checks the hold ahead of it.
+// localWait is how long a call waits for a lease of its own client before the log says so. It is
+// also how often a call in a queue checks the hold ahead of it.
 const localWait = time.Second
 
-// maxLocalWarned bounds for how many locks the engine remembers that it has logged a wait
-// for a hold of its own client. It logs no such waits for further locks.
+// maxLocalWarned bounds for how many locks the engine logs such a wait.
 const maxLocalWarned = 1024
 
-// logLocalWait logs that a call waits for a hold of its own client, once per lock. A call
-// that should have used the context of that hold waits until the hold ends.
+// logLocalWait logs, once per lock, that a call waits for a hold of its own client. Maybe it should
+// have used the context of that hold.
 func (e *Engine) logLocalWait(h *Hold) {
 	e.warned.mu.Lock()
 	first := !e.warned.local[h.Ref.Key] && len(e.warned.local) < maxLocalWarned
@@ -67,9 +66,8 @@ func (a *acquisition) localHolder() *Hold {
 	return nil
 }
 
-// supersede ends the holds of this client that a grant proves lost: the server
-// has given the lock to another owner. It reports whether a hold is newer than the
-// grant. The grant must then be verified.
+// supersede ends the holds of this client that a grant proves lost. It reports whether a hold is
+// newer than the grant, which must then be verified.
 func (a *acquisition) supersede(granted *Hold) (stale bool) {
 	t := granted.traits
 	for _, other := range a.e.watchdog.On(granted.Ref.Key) {
@@ -85,8 +83,7 @@ func (a *acquisition) supersede(granted *Hold) (stale bool) {
 	return stale
 }
 
-// noTurn returns the error of a call that did not get its turn, and whose context has ended with
-// an error, or not.
+// noTurn returns the error of a call that did not get its turn, and whose context has ended or not.
 func (g *gate) noTurn(err, ended error) error {
 	if errors.Is(err, ErrClosed) {
 		return ErrClosed

@@ -40,10 +40,9 @@ func (w *Want) locate(r Request) {
 	script.Done(claim)
 }
 
-// AcquireAll acquires all wants or none, in an order that is the same for all clients.
-// One script acquires the wants of one engine whose keys are in the same slot, so none
-// of them is held while the call waits for the others. If they are in use for long, the
-// call queues for them one by one.
+// AcquireAll acquires all wants or none, in an order that is the same for all clients. One script
+// acquires the wants of one engine whose keys are in the same slot, so none of them is held while
+// the call waits for the others. If they are in use for long, the call queues for them one by one.
 func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 	limited, calls, cancel := contexts(ctx, r.Wait)
 	defer cancel()
@@ -57,8 +56,7 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 			return hideOwnTimeout(ctx, err)
 		}
 		groups, patience := order.arrange(planned)
-		// A fixed lease starts when the last lock is granted. Until then, the other
-		// locks are renewed.
+		// A fixed lease starts when the last lock is granted. Until then, the others are renewed.
 		r.RenewFirst = !r.renewed() && len(groups) > 1
 		n, err := takeAll(calls, limited, groups, r, patience, order.isCommon())
 		if err == nil {
@@ -128,10 +126,9 @@ type errRestart struct {
 
 func (*errRestart) Error() string { return "start again" }
 
-// takeAll acquires the groups one after the other. It returns how many it has acquired.
-// It waits for the first group without a limit, and for each other group for about the
-// patience. In the common order, it keeps its place in the queue after that, and releases
-// the others.
+// takeAll acquires the groups one after the other. It returns how many it has acquired. It waits
+// for the first group without a limit, and for each other group for about the patience. In the
+// common order, it keeps its place in the queue after that, and releases the others.
 func takeAll(calls, limited context.Context, groups []group, r Request, patience time.Duration, common bool) (int, error) {
 	for i := range groups {
 		g := &groups[i]
@@ -187,9 +184,8 @@ func takeAll(calls, limited context.Context, groups []group, r Request, patience
 	})
 }
 
-// plan sorts the wants into groups: by server, and for one server first the locks whose
-// queue the server keeps. The call then waits in that queue while it holds as few other
-// locks as possible.
+// plan sorts the wants into groups: by server, and for one server first the locks whose queue the
+// server keeps, so that the call holds few others while it waits there.
 func plan(ctx context.Context, wants []*Want, r Request) ([]group, error) {
 	servers, err := runIDs(wants, func(e *Engine) (string, error) { return e.runID(ctx, server{}, r.patience(e)) })
 	if err != nil {
@@ -224,8 +220,7 @@ func plan(ctx context.Context, wants []*Want, r Request) ([]group, error) {
 	return groups, nil
 }
 
-// A server is the master at a node in a term. The zero server means all masters of an
-// engine.
+// A server is the master at a node in a term. The zero server means all masters of an engine.
 type server struct {
 	node string
 	term uint64
@@ -237,9 +232,8 @@ type servers struct {
 	runIDs map[server]string
 }
 
-// runID returns the run id of a server. It is the same for all clients, and different for
-// each server. If it is not known yet, runID asks the server, for as long as patience
-// says.
+// runID returns the run id of a server, which is the same for all clients. If it is not known yet,
+// runID asks the server, for as long as patience says.
 func (e *Engine) runID(ctx context.Context, s server, patience time.Duration) (string, error) {
 	e.servers.mu.Lock()
 	id, ok := e.servers.runIDs[s]
@@ -258,9 +252,9 @@ func (e *Engine) runID(ctx context.Context, s server, patience time.Duration) (s
 	return id, err
 }
 
-// fetchRunID asks a server for its run id. For all masters of an engine, it returns the
-// lowest run id, as every client does. It ignores masters that do not answer. So two
-// clients may disagree until they ask again.
+// fetchRunID asks a server for its run id. For all masters of an engine, it returns the lowest one,
+// as every client does. It ignores masters that do not answer. So two clients may disagree until
+// they ask again.
 func (e *Engine) fetchRunID(ctx context.Context, s server) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -347,8 +341,7 @@ func each[T any](all []T, f func(T) error) error {
 	return first
 }
 
-// runIDs returns the run id for each engine, as ask returns it. It asks for none if all wants have
-// the same engine.
+// runIDs returns the run id for each engine, as ask returns it, if there are several.
 func runIDs(wants []*Want, ask func(*Engine) (string, error)) (map[*Engine]string, error) {
 	if !slices.ContainsFunc(wants, func(w *Want) bool { return w.Engine != wants[0].Engine }) {
 		return nil, nil

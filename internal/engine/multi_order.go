@@ -9,24 +9,24 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// In which order a set of locks is acquired, and how long it waits for one lock while it
-// holds others.
+// In which order a set of locks is acquired, and how long it waits for one lock while it holds
+// others.
 //
-// All sets use the same order, so sets cannot deadlock with each other. But other clients
-// may use another order: Redisson acquires locks in the order of its arguments, programs
-// may lock one by one, and two processes may disagree after a server was restarted. So a
-// set that holds some locks waits for the next one only for its patience. Then it
-// releases all locks and starts with the missing lock, for which it waits while it holds
-// none. The patience doubles each time, from firstPatience to maxPatience, so that a set
-// gets its locks even if all of them are in use. A set that queues keeps its place, and its
-// patience has no maximum unless a foreign client holds the lock: see multi_queue.go.
+// All sets use the same order, so sets cannot deadlock with each other. But other clients may use
+// another order: Redisson acquires locks in the order of its arguments, programs may lock one by
+// one, and two processes may disagree after a server was restarted. So a set that holds some locks
+// waits for the next one only for its patience. Then it releases all locks and starts with the
+// missing lock, for which it waits while it holds none. The patience doubles each time, from
+// firstPatience to maxPatience, so that a set gets its locks even if all of them are in use. A set
+// that queues keeps its place, and its patience has no maximum unless a foreign client holds the
+// lock: see multi_queue.go.
 //
-// A set that starts out of order blocks the sets that are in order. So it waits for the
-// other locks only for outOfOrderWait, and then returns to the common order. If it waited
-// longer, sets that compete for the same locks would block each other, and each would
-// give up shortly before its turn. outOfOrderWait grows with each such attempt, for sets
-// that get a busy lock only out of order. If a foreign client, with another order, holds
-// the missing lock, the set waits out of order with its full patience.
+// A set that starts out of order blocks the sets that are in order. So it waits for the other locks
+// only for outOfOrderWait, and then returns to the common order. Otherwise sets that compete for
+// the same locks would block each other, and each would give up shortly before its turn.
+// outOfOrderWait grows with each such attempt, for sets that get a busy lock only out of order. If
+// a foreign client, with another order, holds the missing lock, the set waits out of order with its
+// full patience.
 const (
 	firstPatience  = time.Second
 	maxPatience    = 2 * time.Second
@@ -45,14 +45,15 @@ type multiOrder struct {
 	gates      []*group      // the groups that were divided, whose turns in this process the call keeps
 }
 
-// arrange returns the planned groups in the order in which to acquire them, and how long
-// to wait for each group after the first.
+// arrange returns the groups in the order in which to acquire them, and how long to wait for each
+// group after the first.
 func (o *multiOrder) arrange(planned []group) (groups []group, patience time.Duration) {
 	if o.start == nil {
 		o.recalled = savedFirst(planned)
 		o.start, o.foreign = planned[o.recalled].wants[0], o.recalled != 0
 	}
-	groups, o.firstGroup = startWith(o.start, planned)
+	i := slices.IndexFunc(planned, func(g group) bool { return slices.Contains(g.wants, o.start) })
+	groups, o.firstGroup = slices.Concat(planned[i:i+1], planned[:i], planned[i+1:]), i
 	if o.isCommon() {
 		return groups, o.patience
 	}
@@ -86,27 +87,16 @@ func (o *multiOrder) chooseStart(planned []group, r *errRestart) {
 	}
 }
 
-// startWith moves the group of a want to the front, and returns its former index.
-func startWith(w *Want, planned []group) ([]group, int) {
-	i := slices.IndexFunc(planned, func(g group) bool { return slices.Contains(g.wants, w) })
-	if i == 0 {
-		return planned, 0
-	}
-	return slices.Concat(planned[i:i+1], planned[:i], planned[i+1:]), i
-}
+// A set that competes with a client of another order, such as Redisson, has to restart, and so
+// would the next set. So a set that has restarted saves the group with which it succeeded, and the
+// next set of the same shape starts with it. If the other clients use the common order, one set
+// waits for its patience without success, and the saved group is removed.
 
-// A set that competes with a client of another order, such as Redisson, has to restart,
-// and so would the next set. So a set that has restarted saves the group with which it
-// succeeded. The next set of the same shape starts with it. If this is wrong, because the
-// other clients use the common order, one set waits for its patience without success, and the
-// saved group is removed.
-
-// maxFirsts bounds the number of saved groups. There is one per combination of clients and
-// kinds, so only a program that opens clients again and again reaches it.
+// maxFirsts bounds the number of saved groups. There is one per combination of clients and kinds.
 const maxFirsts = 100
 
-// shape returns what sets have in common that are likely to need the same order: their
-// clients, and which groups have a queue at the server. The names do not matter.
+// shape returns what sets have in common that are likely to need the same order: their clients, and
+// which groups have a queue at the server.
 func shape(planned []group) string {
 	var b strings.Builder
 	for _, g := range planned {

@@ -13,22 +13,20 @@ import (
 
 // How sets queue.
 //
-// A group of one lock waits in the queue at the server, as a single lock does. A group of
-// several locks cannot: all of them must be free at once, and a release that
-// grants the lock to a client in the queue never leaves it free. So a group that has been
-// refused for groupTime is divided. The call first queues for the lock that blocks the
-// group, while it holds no other lock, and then asks for the others. If one of these is held,
-// the call releases the first, and then takes all locks in the common order, each through
-// its queue. It keeps those that it has, as it does with locks of several slots. So the
-// calls that overtake it are at most those that were ahead in one of the queues, and those that
-// came within groupTime.
+// A group of one lock waits in the queue at the server, as a single lock does. A group of several
+// locks cannot: all of them must be free at once, and a release that grants the lock to a client in
+// the queue never leaves it free. So a group that has been refused for groupTime is divided. The
+// call first queues for the lock that blocks the group, while it holds no other lock, and then asks
+// for the others. If one of these is held, the call releases the first, and then takes all locks in
+// the common order, each through its queue. It keeps those that it has, as it does with locks of
+// several slots. So only calls overtake it that were ahead in one of the queues, or that came
+// within groupTime.
 //
-// A set that holds some locks and waits in the queue of another one looks from time to time
-// who holds that lock. If this changes, no deadlock prevents the queue from moving, and the set waits on. If
-// the same owner holds it for the patience, it may wait for a lock of the set, or hold
-// the lock for long. The set then releases its locks. It keeps its place, and starts with
-// that lock. The patience doubles each time, and in the end exceeds any time for which a lock
-// is held.
+// A set that holds some locks and waits in the queue of another one looks from time to time who
+// holds that lock. If this changes, no deadlock prevents the queue from moving, and the set waits
+// on. If the same owner holds it for the patience, it may wait for a lock of the set, or hold the
+// lock for long. The set then releases its locks, keeps its place, and starts with that lock. The
+// patience doubles each time, and in the end exceeds any time for which a lock is held.
 
 // groupTime is for how long a group asks for all its locks before it is divided.
 const groupTime = 250 * time.Millisecond
@@ -36,13 +34,8 @@ const groupTime = 250 * time.Millisecond
 // errDivide says that AcquireAll must queue for the locks of a group.
 var errDivide = errors.New("divide the group")
 
-// canDivide reports whether the locks of a group can queue.
-func (a *acquisition) canDivide() bool {
-	return !a.once && a.r.Pause == nil && a.e.o.Queue && !a.e.isQueueRefused()
-}
-
-// refused notes that the server has refused a group because of one of its locks. It reports
-// whether the group is to be divided. A call that is refused again has its turn in this process.
+// refused notes that the server has refused a group because of one of its locks. It reports whether
+// the group is to be divided. A call that is refused again has its turn in this process.
 func (g *group) refused(w *Want) bool {
 	now := clock.Early()
 	if g.since == 0 {
@@ -100,8 +93,8 @@ func (g *group) queues(r Request) bool {
 	return t.Queue == script.AtServer || t.Queued.Joins() && r.Pause == nil
 }
 
-// takeBehind acquires a group of one lock while the call holds others. If the lock does not
-// change hands, it releases the others, waits on, and returns errRestart when it has the lock.
+// takeBehind acquires a group of one lock while the call holds others. If the lock does not change
+// hands, it releases the others, waits on, and returns errRestart when it has the lock.
 func (g *group) takeBehind(calls, limited context.Context, r Request, held []group, patience time.Duration) error {
 	v := holderWatch{g: g, held: held, renewed: r.renewed(), patience: patience, over: make(chan struct{})}
 	ctx, cancel := context.WithCancel(limited)

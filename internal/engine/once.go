@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// completeLater sends the order of a numbered request in the background until the server
-// confirms it, for at most numbered.Life. Then it frees the sequence. If the engine is closed,
-// it sends the order now and returns false.
+// completeLater sends the order of a numbered request in the background until the server confirms
+// it, for at most numbered.Life. Then it frees the sequence. If the engine is closed, it sends the
+// order now and returns false.
 func (e *Engine) completeLater(order driver.Call, r numbered.Request) bool {
 	return e.settleOwner(settled(order, numbered.Life, func() { e.numbered.Free(&r, "") }))
 }
@@ -21,9 +21,9 @@ func (e *Engine) completeLater(order driver.Call, r numbered.Request) bool {
 // An Order returns the call of a request that the server executes once.
 type Order func(request string) driver.Call
 
-// Once sends an order that the server executes once, even if it is sent several times. It
-// retries for a second. If later is not nil, it goes on after the end of ctx, and without
-// an answer the engine sends later in the background.
+// Once sends an order that the server executes once, even if it is sent several times. It retries
+// for a second. If later is not nil, it goes on after the end of ctx, and without an answer the
+// engine sends later in the background.
 func (e *Engine) Once(ctx context.Context, order, later Order) (driver.Reply, error) {
 	if err := e.begin(); err != nil {
 		return driver.Reply{}, err
@@ -50,10 +50,10 @@ func (e *Engine) Once(ctx context.Context, order, later Order) (driver.Reply, er
 	return r, err
 }
 
-// send sends a call until it is answered, for about a second, and returns how often it was
-// sent. If regardless is set, the end of ctx does not stop it, and repeated requests end
-// after 2*releaseTime. The driver limits the first one: a context with a deadline would
-// cost more than the call.
+// send sends a call until it is answered, for about a second, and returns how often it was sent. If
+// regardless is set, the end of ctx does not stop it, and repeated requests end after
+// 2*releaseTime. The driver limits the first one: a context with a deadline would cost more than
+// the call.
 func (e *Engine) send(ctx context.Context, call driver.Call, regardless bool) (r driver.Reply, sent int, err error) {
 	var ends time.Time
 	if regardless {

@@ -8,33 +8,28 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// The queue at the server. Clients that wait for a lock queue there. A release grants the
-// lock to the first of them, and tells only that client. So the cost of a hand-off does
-// not depend on how many wait.
+// The queue at the server. Clients that wait for a lock queue there. A release grants the lock to
+// the first of them, and tells only that client. So the cost of a hand-off does not depend on how
+// many wait.
 //
-// The lease of a grant counts from when the client sent its last request that was answered with
-// a place in the queue. The grant names the entry of that answer, so the server has made it
-// later. This needs no clock but that of the client, however late the message is. If the request
-// is too old, if replicas must have the grant, or if the lease is of fixed length, the client asks
-// before it uses the grant: see useGrant. The server then grants what the owner holds already.
+// The lease of a grant counts from when the client sent its last request that was answered with a
+// place in the queue. The grant names the entry of that answer, so the server has made it later.
+// This needs no clock but that of the client, however late the message is. A grant names the owner,
+// whose number cannot be guessed without a right to read the keys: see owners. The grant of an
+// owner that is not used any more is given back: see package settle.
 //
-// A grant names the owner, whose number cannot be guessed without a right to read the keys:
-// see owners. The grant of an owner that is not used any more is given back: see
-// package settle.
-//
-// Messages can be lost, and the client that was granted the lock may be gone. So waiters look,
-// that is, they ask although no message has come. The first in the queue looks at the poll
-// interval, and when the lock expires. It learns that it is the first from a reply, or from
-// the message of the script that has made it the first. This stays true while it waits. The
-// others look seldom, in case that the first is gone, too. A look takes what is free, whatever
-// its place.
+// Messages can be lost, and the client that was granted the lock may be gone. So waiters look, that
+// is, they ask although no message has come. The first in the queue looks at the poll interval, and
+// when the lock expires. It learns that it is the first from a reply, or from the message of the
+// script that has made it the first. This stays true while it waits. The others look seldom, in
+// case that the first is gone, too. A look takes what is free, whatever its place.
 //
 // A wake-up without a grant is for all clients that wait. Those at the front ask first.
 //
-// In the queue of a fair lock there are owners, not clients, and Redisson tells an owner on
-// its own channel that it is next. A call subscribes to that channel only if the server says
-// that Redisson uses the lock, too. A message to a fair owner is a hint to ask, since these
-// owners are not secret.
+// In the queue of a fair lock there are owners, not clients, and Redisson tells an owner on its own
+// channel that it is next. A call subscribes to that channel only if the server says that Redisson
+// uses the lock, too. A message to a fair owner is a hint to ask, since these owners are not
+// secret.
 const (
 	firstLook = time.Second           // the server tells a younger waiter not that it is the first
 	openLook  = time.Second           // between two looks while a request without an answer may acquire the lock
@@ -58,9 +53,8 @@ func (e *Engine) withQueue(k Kind) Kind {
 	return k
 }
 
-// withoutQueue returns the kind without a queue, if the error of a request says that the
-// server cannot run a script with two keys: the user lacks a right, or the slot is being
-// moved.
+// withoutQueue returns the kind without a queue, if the error of a request says that the server
+// cannot run a script with two keys: the user lacks a right, or the slot is being moved.
 func (e *Engine) withoutQueue(k target, err error) (Kind, bool) {
 	q := k.Traits().Queued
 	if q == nil {
@@ -82,8 +76,7 @@ func (e *Engine) isQueueRefused() bool {
 	return until > 0 && clock.Early() < time.Duration(until)
 }
 
-// refuseQueue notes that the user may not use the keys or the channels of queues. The rights
-// may change, so the queue is tried again later.
+// refuseQueue notes that the user may not use the keys or the channels of queues, for some time.
 func (e *Engine) refuseQueue(err error) {
 	if e.rights.queueRefused.Swap(int64(clock.Early()+refusalTime)) == 0 {
 		e.o.Log.Warn("the user may not use the queue of waiting clients, a release will wake all of them", "error", err)
@@ -98,8 +91,7 @@ func (e *Engine) withAllowedQueue(k target) target {
 	return k
 }
 
-// A place is what an acquisition knows of its place in the queue at the server. It is zero
-// until the server has answered with a place.
+// A place is what an acquisition knows of its place in the queue at the server.
 type place struct {
 	n        int           // from 1; 0: not queued
 	since    time.Duration // when the last request was sent that was answered with a place
@@ -159,8 +151,9 @@ func (a *acquisition) expectGrant() {
 	c.Check = c.Queue && !a.e.rights.queueChecked.Load()
 }
 
-// useGrant sets g to the grant that a release has made. It returns false if there is none
-// that can be used without asking.
+// useGrant sets g to the grant that a release has made. It returns false if there is none that can
+// be used without asking: not if the request is too old, if replicas must have the grant, or if the
+// lease is of fixed length. The server then grants what the owner holds already.
 func (a *acquisition) useGrant(g *grant) bool {
 	text := a.place.granted
 	if text == "" {
@@ -179,8 +172,7 @@ func (a *acquisition) useGrant(g *grant) bool {
 	return true
 }
 
-// prune removes entries of dead clients from a queue that is full. It reports whether there is
-// room now.
+// prune removes entries of dead clients from a full queue. It reports whether there is room now.
 func (a *acquisition) prune() bool {
 	q := a.traits.Queued
 	if a.place.pruned || q == nil {
@@ -191,9 +183,9 @@ func (a *acquisition) prune() bool {
 	return err == nil && r.Int > 0
 }
 
-// handleNews takes in the messages to a waiter in the queue, and waits on if no request is due.
-// A waiter that is told that it is the first has another time to look. After a message to all
-// clients it waits a little, so that those at the front ask first.
+// handleNews takes in the messages to a waiter in the queue, and waits on if no request is due. A
+// waiter that is told that it is the first has another time to look. After a message to all clients
+// it waits a little, so that those at the front ask first.
 func (a *acquisition) handleNews(wake <-chan struct{}, d time.Duration) error {
 	p := &a.place
 	until := clock.Early() + d

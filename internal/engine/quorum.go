@@ -24,18 +24,17 @@ type Quorum struct {
 	overdue []atomic.Int32 // by server: how many calls have no answer yet, after the limit
 }
 
-// NewQuorum returns a quorum that needs more than half of that many servers. Clients for
-// n of them are available.
+// NewQuorum returns a quorum that needs more than half of the servers. Clients for n are available.
 func NewQuorum(servers, n int, limit time.Duration) *Quorum {
 	return &Quorum{Servers: servers, Need: servers/2 + 1, Limit: limit, overdue: make([]atomic.Int32, n)}
 }
 
-// stragglerTime is the minimum extra wait for stragglers after a quorum. A lease on more
-// servers than necessary survives the loss of one.
+// stragglerTime is the minimum extra wait for stragglers after a quorum. A lease on more servers
+// than necessary survives the loss of one.
 const stragglerTime = 10 * time.Millisecond
 
-// Acquire asks all servers, one per want, until enough of them grant the lock in the same
-// round. The wants of the other servers have a nil Hold.
+// Acquire asks all servers, one per want, until enough of them grant the lock in the same round.
+// The wants of the other servers have a nil Hold.
 func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 	limited, _, cancel := contexts(ctx, r.Wait)
 	defer cancel()
@@ -88,10 +87,9 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 	}
 }
 
-// waitForReleases waits for messages from the servers that have refused, until their
-// votes would be enough. It waits at most for the pause of the tally plus more. Messages
-// from other servers do not count: they may come from the votes that this call has just
-// released.
+// waitForReleases waits for messages from the servers that have refused, until their votes would be
+// enough, at most for the pause of the tally plus more. Messages from other servers do not count:
+// they may come from the votes that this call has just released.
 func (q *Quorum) waitForReleases(ctx context.Context, wants []*Want, waiters []*wait.Waiter, t *tally, more time.Duration) (heard bool, err error) {
 	poll := time.Duration(math.MaxInt64)
 	var cases []reflect.SelectCase
@@ -167,8 +165,8 @@ func (t *tally) count(v vote) {
 // missing returns how many of the servers that have refused would have to grant the lock.
 func (t *tally) missing(q *Quorum) int { return q.Need - t.granted - t.pending }
 
-// pause returns how long to wait without a message: until the leases of the holders have
-// ended at enough servers, or for the poll interval.
+// pause returns how long to wait without a message: until the leases of the holders have ended at
+// enough servers, or for the poll interval.
 func (t *tally) pause(q *Quorum, poll time.Duration) time.Duration {
 	const soon = 500 * time.Millisecond // for servers that have failed or were restarted
 	missing := t.missing(q)
@@ -215,12 +213,10 @@ type vote struct {
 	err error
 }
 
-// errNoAnswer is the vote of a server that does not answer, or has not answered an
-// earlier call.
+// errNoAnswer is the vote of a server that does not answer, or has not answered an earlier call.
 var errNoAnswer = fmt.Errorf("%w: no answer within the limit", ErrUnavailable)
 
-// ask asks all servers concurrently. If not enough of them grant the lock, it releases
-// what was granted.
+// ask asks all servers concurrently. Without a quorum, it releases what was granted.
 func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 	votes := make(chan vote, len(wants))
 	calls, cancel := context.WithTimeout(ctx, q.Limit)
@@ -288,8 +284,8 @@ func (q *Quorum) ask(ctx context.Context, wants []*Want, r Request) tally {
 	return t
 }
 
-// releaseLate releases the votes that come too late to count, each as soon as it has
-// come. So a server that does not answer does not delay the release at others.
+// releaseLate releases the votes that come too late to count, each as soon as it has come. So a
+// server that does not answer does not delay the release at others.
 func (q *Quorum) releaseLate(pending int, votes <-chan vote, wants []*Want, r Request, cancel func()) {
 	defer cancel()
 	for range pending {

@@ -9,17 +9,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// refusalLife is how long a refusal of the server is repeated without a request. It bounds
-// how long a client does not see what other clients have changed.
+// refusalLife is how long a refusal of the server is repeated without a request. Until then, a
+// client may not see what others have changed.
 const refusalLife = 5 * time.Millisecond
 
-// refusals are answers of the server that a claim is refused for some time: see
-// [script.Lasting]. A call that does not wait is refused like the call before, so that a
-// flood of calls does not reach the server.
+// refusals are answers of the server that a claim is refused for some time: see [script.Lasting]. A
+// call that does not wait is refused like the call before, so that a flood of calls does not reach
+// the server.
 //
-// There is one place for all keys with the same hash. A new refusal replaces the last one.
-// Each change of an object by this client is counted, so that no answer is used that was
-// asked for before.
+// There is one place for all keys with the same hash. A new refusal replaces the last one. Each
+// change of an object by this client is counted, so that no answer is used that was asked for
+// before.
 type refusals struct {
 	places [256]struct {
 		changes atomic.Uint64
@@ -39,8 +39,7 @@ type refusal struct {
 
 func refusalPlace(key string) uint8 { return uint8(hash(key)) }
 
-// changes returns the number of changes. It must be called before a request is sent whose
-// answer is passed to add.
+// changes returns the number of changes, before a request is sent whose answer is passed to add.
 func (r *refusals) changes(l script.Lasting) uint64 {
 	if l.Key == "" {
 		return 0
@@ -67,7 +66,6 @@ func (r *refusals) changed(keys []string) {
 	}
 }
 
-// find returns the refusal of a claim, or nil.
 func (r *refusals) find(l script.Lasting) *Busy {
 	place := &r.places[refusalPlace(l.Key)]
 	last := place.last.Load()
@@ -83,8 +81,8 @@ func (r *refusals) find(l script.Lasting) *Busy {
 	return &Busy{TTL: left.Truncate(time.Millisecond), Why: last.why}
 }
 
-// refused returns the refusal of a call that does not wait, if the server has just refused
-// one like it. Otherwise it returns nil.
+// refused returns the refusal of a call that does not wait, if the server has just refused one like
+// it. Otherwise it returns nil.
 func (e *Engine) refused(ctx context.Context, l script.Lasting, r *Request) *Busy {
 	if l.Key == "" || r.Wait != 0 || ctx.Err() != nil || e.isClosing() {
 		return nil
@@ -99,6 +97,5 @@ func (e *Engine) refused(ctx context.Context, l script.Lasting, r *Request) *Bus
 	return busy
 }
 
-// Changed notes that the caller has changed what is stored at the keys, or may have. See
-// also [Engine.Once], which does this itself.
+// Changed notes that the caller has changed what is stored at the keys, or may have.
 func (e *Engine) Changed(keys ...string) { e.refusals.changed(keys) }

@@ -15,9 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// Release releases the hold for one user. When the last user releases it, the hold is
-// handed off inside the process or freed at the server. Release returns ErrLost if the
-// hold was lost before.
+// Release releases the hold for one user. When the last user releases it, the hold is handed off
+// inside the process or freed at the server. Release returns ErrLost if the hold was lost before.
 func (h *Hold) Release(user watchdog.LossHandler, renewed bool) error {
 	if err := h.e.begin(); err != nil {
 		<-h.e.life.done // Close frees the lock
@@ -36,8 +35,8 @@ func (h *Hold) Release(user watchdog.LossHandler, renewed bool) error {
 	return f.run(answer{})
 }
 
-// depart does what a release does before its request. It returns false if the hold goes on,
-// or was lost. The caller holds h.nest.
+// depart does what a release does before its request. It returns false if the hold goes on, or was
+// lost. The caller holds h.nest.
 func (h *Hold) depart(user watchdog.LossHandler, renewed bool) (f ending, ends bool, err error) {
 	if left, err := h.leave(user, renewed, true); left {
 		return f, false, err
@@ -64,9 +63,9 @@ func (h *Hold) depart(user watchdog.LossHandler, renewed bool) (f ending, ends b
 	return f, true, nil
 }
 
-// releaseNested releases the hold for one of several users. If the server does not confirm
-// it, the count at the server stays too high. This is only visible in inspection: the last
-// release frees the lock with any count.
+// releaseNested releases the hold for one of several users. If the server does not confirm it, the
+// count at the server stays too high. This is only visible in inspection: the last release frees
+// the lock with any count.
 func (h *Hold) releaseNested(renewed bool) error {
 	h.nest.count--
 	if renewed {
@@ -90,8 +89,7 @@ func (h *Hold) releaseNested(renewed bool) error {
 	return a.err
 }
 
-// pass hands the hold off to the next call in the queue, if the limits of hand-offs allow
-// it.
+// pass hands the hold off to the next call in the queue, if the limits of hand-offs allow it.
 func (h *Hold) pass() bool {
 	o := &h.e.o
 	h.mu.Lock()
@@ -114,12 +112,11 @@ func (h *Hold) pass() bool {
 	return true
 }
 
-// nextToken returns a token for the next user of the hold. Tokens of the server are its
-// time in microseconds. At least half of the time since the grant arrived has also passed
-// at the server, even if the clocks run at different speeds. So with one token per two
-// microseconds, the next token of the server is higher. A hand-off mostly takes longer
-// than that. If it does not, nextToken spins, because a sleep would take thirty times as
-// long.
+// nextToken returns a token for the next user of the hold. Tokens of the server are its time in
+// microseconds. At least half of the time since the grant arrived has also passed at the server,
+// even if the clocks run at different speeds. So with one token per two microseconds, the next
+// token of the server is higher. If a hand-off does not take that long, nextToken spins, because a
+// sleep would take thirty times as long.
 func (h *Hold) nextToken() int64 {
 	need := 2 * time.Microsecond * time.Duration(h.handoff.token+1-h.origin.token)
 	for range 100 {
@@ -159,8 +156,7 @@ func (h *Hold) detach() *gate {
 	return g
 }
 
-// releaseTime bounds how long a release waits for a server that does not answer. After
-// that, it continues in the background.
+// releaseTime bounds how long a release waits for an answer before it continues in the background.
 const releaseTime = time.Second
 
 // An answer is what a release knows of its request.
@@ -172,8 +168,8 @@ type answer struct {
 	doubt bool // a request without an answer may have been executed
 }
 
-// lower asks the server to lower the hold count to left; zero frees the lock. It retries
-// for releaseTime. If the first request was sent already, first is its answer.
+// lower asks the server to lower the hold count to left; zero frees the lock. It retries for
+// releaseTime. If the first request was sent already, first is its answer.
 func (h *Hold) lower(left int, first answer) answer {
 	return h.repeat(first, func(kind Kind) (script.Freed, error) {
 		return kind.Release(context.Background(), h.e.d, h.owner, left)
@@ -213,9 +209,8 @@ func (h *Hold) repeat(a answer, request func(Kind) (script.Freed, error)) answer
 	}
 }
 
-// overwritten reports whether a request was refused because another program has stored a
-// value of another type at the key of the lock. The server then says that the owner does
-// not hold it.
+// overwritten reports whether a request was refused because another program has stored a value of
+// another type at the key of the lock. The server then says that the owner does not hold it.
 func (h *Hold) overwritten(err error) bool {
 	if driver.CodeOf(err) != "WRONGTYPE" {
 		return false
@@ -224,8 +219,8 @@ func (h *Hold) overwritten(err error) bool {
 	return err == nil && !held
 }
 
-// An ending is the release of a hold by its last user. It frees the lock at the server, or
-// makes it stay until the time of KeepUntil.
+// An ending is the release of a hold by its last user. It frees the lock at the server, or makes it
+// stay until the time of KeepUntil.
 type ending struct {
 	h    *Hold
 	gate *gate         // whose turn the hold had, or nil
@@ -234,8 +229,8 @@ type ending struct {
 	kept bool          // the lock stays
 }
 
-// run sends the request, unless first is its answer, and completes the release. The caller
-// holds the nest of the hold.
+// run sends the request, unless first is its answer, and completes the release. The caller holds
+// the nest of the hold.
 func (f *ending) run(first answer) error {
 	var a answer
 	if f.kept {
@@ -250,14 +245,15 @@ func (f *ending) run(first answer) error {
 	return err
 }
 
-// result returns the error of the release. It is nil only if the lock was held until the
-// release began. So either the server says that the owner held it, or the request was sent
-// twice, the first time while the lease was valid.
+// result returns the error of the release. It is nil only if the lock was held until the release
+// began: the server says that the owner held it, or the request was sent twice, the first time
+// while the lease was valid.
 func (f *ending) result(a answer) error {
 	h, e := f.h, f.h.e
 	if h.origin.remains.Entry || h.origin.remains.Open || a.err != nil {
-		// A request may arrive late, or the server may allow the release later. A lock that stays has its
-		// owner under another name, once this is confirmed, so that the release does not free it.
+		// A request may arrive late, or the server may allow the release later. A lock that stays
+		// has its owner under another name, once this is confirmed, so that the release does not
+		// free it.
 		if !f.kept || a.err == nil {
 			e.settle(h.kind, h.owner, h.rests())
 		}
@@ -286,8 +282,8 @@ func (f *ending) result(a answer) error {
 	return a.err
 }
 
-// giveTurn gives the turn of the hold to the next call of this process. If other clients
-// have received the message of the release, they may ask first.
+// giveTurn gives the turn of the hold to the next call of this process. If other clients have
+// received the message of the release, they may ask first.
 func (f *ending) giveTurn(a answer, err error) {
 	h, e, g := f.h, f.h.e, f.gate
 	heard := 0
@@ -308,8 +304,8 @@ func (h *Hold) setLost(why watchdog.Reason) error {
 	return ErrLost
 }
 
-// KeepUntil makes the server keep the lock until that time, a value of clock.Now, if the
-// hold is released earlier. It never shortens an earlier time.
+// KeepUntil makes the server keep the lock until that time, a value of clock.Now, if the hold is
+// released earlier. It never shortens an earlier time.
 func (h *Hold) KeepUntil(t time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -332,9 +328,9 @@ func (h *Hold) keepCall(rest time.Duration) driver.Call {
 	return script.Keep(h.Ref, whole, h.kind.Channels(h.owner)[0])
 }
 
-// keep asks the server to keep the lock until the time of KeepUntil, as lower asks it to
-// free the lock. If the server does not answer, keep continues in the background. A
-// request that arrives late keeps the lock for longer.
+// keep asks the server to keep the lock until the time of KeepUntil, as lower asks it to free the
+// lock. If the server does not answer, keep continues in the background. A request that arrives
+// late keeps the lock for longer.
 func (h *Hold) keep() answer {
 	a := h.repeat(answer{}, func(Kind) (script.Freed, error) {
 		held, err := script.Kept(h.e.d.Do(context.Background(), h.keepCall(max(h.rest(), time.Millisecond))))

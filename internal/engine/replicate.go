@@ -20,8 +20,7 @@ const (
 	Strict             // when Replication.Replicas replicas have it
 )
 
-// Replication says how many replicas must have what was granted before it
-// counts.
+// Replication says how many replicas must have what was granted before it counts.
 type Replication struct {
 	Mode     Mode
 	Replicas int           // for Strict
@@ -37,8 +36,7 @@ func (r Replication) acks() int {
 	return 0
 }
 
-// claim sends a claim, and sets v to the answer. A grant counts when enough replicas have
-// it. A refusal needs no replica.
+// claim sends a claim, and sets v to the answer. A grant counts when enough replicas have it.
 func (e *Engine) claim(ctx context.Context, k target, t script.Traits, c *script.Claim, v *script.Verdict) error {
 	*v = script.Verdict{}
 	call := k.Claim(*c)
@@ -63,8 +61,8 @@ func (e *Engine) claim(ctx context.Context, k target, t script.Traits, c *script
 
 // decode sets v to what a reply says, if enough replicas have acknowledged it.
 //
-// It is not inlined. So the stack of a call that waits for a reply is small. Hundreds of
-// large stacks do not fit into the cache of a core.
+// It is not inlined, so the stack of a call that waits for a reply is small. Hundreds of large
+// stacks do not fit into the cache of a core.
 //
 //go:noinline
 func (e *Engine) decode(ctx context.Context, k target, c *script.Claim, v *script.Verdict, reply *driver.Reply, key string, acked, need int) (err error) {
@@ -76,8 +74,7 @@ func (e *Engine) decode(ctx context.Context, k target, c *script.Claim, v *scrip
 	return err
 }
 
-// do runs a call and waits for that many replicas. It returns how many have
-// acknowledged it.
+// do runs a call and waits for that many replicas. It returns how many have acknowledged it.
 func (e *Engine) do(ctx context.Context, call driver.Call, need int) (reply driver.Reply, acked int, err error) {
 	if need == 0 {
 		reply, err = e.d.Do(ctx, call)
@@ -92,9 +89,9 @@ func (e *Engine) do(ctx context.Context, call driver.Call, need int) (reply driv
 	return r.Reply, r.Acked, r.Err
 }
 
-// prolong makes the server keep a lock for at least d from now on. It reports
-// whether the owner still holds it. In Strict mode, an extension counts when
-// enough replicas have it, as a renewal does.
+// prolong makes the server keep a lock for at least d from now on. It reports whether the owner
+// still holds it. In Strict mode, an extension counts when enough replicas have it, as a renewal
+// does.
 func (e *Engine) prolong(ctx context.Context, ref script.LockRef, d time.Duration) (bool, error) {
 	need := e.o.Replication.acks()
 	reply, acked, err := e.do(ctx, script.Renew([]time.Duration{d}, []script.LockRef{ref}), need)
@@ -111,14 +108,14 @@ func (e *Engine) prolong(ctx context.Context, ref script.LockRef, d time.Duratio
 	return true, nil
 }
 
-// notReplicated is the error of a call that too few replicas have acknowledged.
-// The server has carried it out.
+// notReplicated is the error of a call that too few replicas have acknowledged. The server has
+// carried it out.
 func notReplicated(acked, need int) error {
 	return &driver.Error{Class: driver.Ambiguous, Err: fmt.Errorf("%w: %d of %d replicas acknowledged it in time", ErrNotReplicated, acked, need)}
 }
 
-// replicasGone reports whether the master of a key has no replicas any more, so
-// that Acked mode needs none.
+// replicasGone reports whether the master of a key has no replicas any more, so that Acked mode
+// needs none.
 func (e *Engine) replicasGone(ctx context.Context, key string) bool {
 	if e.o.Replication.Mode != Acked || ctx.Err() != nil {
 		return false

@@ -11,10 +11,10 @@ import (
 // Rivals are other clients that compete for each release of a lock, such as Redisson. They do not
 // queue at the server.
 //
-// A release wakes every client that listens, and the fastest gets the lock. The process that
-// has just released it would mostly be the fastest. So it waits for the message as the others
-// do, and then lets the clients go first that have waited longer: it asks one step later for
-// each rival, and one step earlier for each time that a rival was faster.
+// A release wakes every client that listens, and the fastest gets the lock. That would mostly be
+// the process that has just released it. So it waits for the message as the others do, and then
+// lets the clients go first that have waited longer: it asks one step later for each rival, and one
+// step earlier for each time that a rival was faster.
 //
 // While there are rivals, a grant serves the goroutines of this process for a shorter time, and a
 // section that takes longer is followed by a release. Rivals count for a while, because a release
@@ -59,8 +59,8 @@ func (g *gate) takeYield() bool {
 	return yield
 }
 
-// Yield notes that this process has released k, and that the message reached that many
-// clients. They may ask before this process asks again.
+// Yield notes that this process has released k, and that the message reached that many clients.
+// They may ask before this process asks again.
 func (e *Engine) Yield(k target, heard int) {
 	n := e.rivals(k, heard)
 	if n == 0 {
@@ -82,8 +82,8 @@ func (e *Engine) rivals(k target, heard int) int {
 	return max(heard, 0)
 }
 
-// letOthersTry waits for a message, for at most yieldTime, if this process has just
-// released the lock and other clients listen for the release.
+// letOthersTry waits for a message, for at most yieldTime, if this process has just released the
+// lock and other clients listen for the release.
 func (a *acquisition) letOthersTry() error {
 	t := &a.turn
 	if t.gate == nil || !t.stays && a.traits.Queue != script.InOrder || a.r.Pause != nil || !t.gate.takeYield() {
@@ -97,8 +97,8 @@ func (a *acquisition) letOthersTry() error {
 	return nil // the time may be over, but one request is due
 }
 
-// delay returns how much later than other clients to ask after a message, if another client was
-// faster that often.
+// delay returns how much later than other clients to ask after a message, if one was faster that
+// often.
 func (t *turn) delay(missed int) time.Duration {
 	if !t.yielding {
 		return 0

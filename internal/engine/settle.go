@@ -9,11 +9,11 @@ import (
 )
 
 // What an owner may have at the server is one value, [settle.Remains]. Requests, answers and
-// messages change it: see acquisition.go. A call that gives up, a release without an answer, a
-// loss, a lock that stays, and Close leave it to package settle to end the owner.
+// messages change it. A call that gives up, a release without an answer, a loss, a lock that stays,
+// and Close leave it to package settle to end the owner.
 
-// grace returns for how long a server must have answered before an open request cannot be
-// executed any more.
+// grace returns for how long a server must have answered before an open request cannot be executed
+// any more.
 func (o *Options) grace() time.Duration { return o.Patience / 4 }
 
 // settling returns an owner of k to settle.
@@ -54,7 +54,7 @@ func (e *Engine) free(limit time.Duration, owners []*settle.Owner) {
 	e.o.Log.Warn("could not free locks, they will expire", "locks", len(left), "keys", keys, "error", err)
 }
 
-// rests returns what a hold that is not used any more may still have at the server.
+// rests returns what a hold that is not used any more may have at the server.
 func (h *Hold) rests() settle.Remains {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -13,15 +13,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/watchdog"
 )
 
-// Shared holds. Readers of one client share a hold at the server. The first one asks. The
-// others join its hold for a short time after the grant, without a request. The hold is
-// freed when the last of them releases it. If several readers come at the same time, one of
-// them asks, and the others wait for its answer.
+// Shared holds. Readers of one client share a hold at the server. The first one asks. The others
+// join its hold for a short time after the grant, without a request. The hold is freed when the
+// last of them releases it. If several readers come at the same time, one of them asks, and the
+// others wait for its answer.
 //
-// A reader that joins would get the lock from the server, too, because only other readers
-// hold it. So sharing does not make a writer wait longer. A writer that goes first is the
-// exception. Readers that know of it do not share ([script.Traits]). Readers that do not know
-// of it keep it waiting for shareTime at most.
+// A reader that joins would get the lock from the server, too, because only other readers hold it.
+// So sharing does not make a writer wait longer, unless the writer goes first. Readers that know of
+// such a writer do not share ([script.Traits]). Others keep it waiting for shareTime at most.
 
 // shareTime returns for how long after the grant a hold can be joined.
 func (o *Options) shareTime() time.Duration { return o.SliceTime / 4 }
@@ -61,17 +60,17 @@ func (s *share) unused() bool {
 	return s.hold == nil && !s.asking
 }
 
-// sharing says how an acquisition uses the holds of other calls. At most one of followed and
-// joined is set.
+// sharing says how an acquisition uses the holds of others. At most one of followed and joined is
+// set.
 type sharing struct {
 	tried    bool   // there is no hold to share
 	followed *share // other calls wait for the answer of this one; nil: none does
 	joined   *Hold  // the hold that the call shares; nil: none
 }
 
-// join lets a user share the hold of another call, or the one that another call is asking
-// for. If it returns false, the call has to ask. If others wait for its answer then, the call
-// must give it to them. If the other call gets no answer, out notes that.
+// join lets a user share the hold of another call, or the one that another call is asking for. If
+// it returns false, the call has to ask, and must give its answer to others that wait for it. If
+// the other call gets no answer, out notes that.
 func (g *sharing) join(ctx context.Context, e *Engine, gate string, r *Request, user watchdog.LossHandler, out *outage) bool {
 	g.tried = true
 	s := e.shareOf(gate)
@@ -92,8 +91,8 @@ func (g *sharing) join(ctx context.Context, e *Engine, gate string, r *Request, 
 	return true
 }
 
-// use returns the hold that the user has joined, or how to wait for one. If it returns
-// neither, the call has to ask.
+// use returns the hold that the user has joined, or how to wait for one. If it returns neither, the
+// call has to ask.
 func (s *share) use(lease time.Duration, user watchdog.LossHandler) (*Hold, *follower) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,8 +139,7 @@ func (s *share) follow(ctx context.Context, e *Engine, f *follower, out *outage)
 	return nil
 }
 
-// answer gives the answer of a call to those that wait for it: the hold, or nil if it has got
-// none.
+// answer gives the answer of a call to those that wait for it: the hold, or nil.
 func (s *share) answer(h *Hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,8 +177,8 @@ func (s *share) forget(h *Hold) {
 	}
 }
 
-// join adds a user that wants the hold to be renewed for that time. It returns false if the
-// hold can no longer be shared.
+// join adds a user that wants the hold to be renewed for that time. It returns false if the hold
+// can no longer be shared.
 func (h *Hold) join(lease time.Duration, user watchdog.LossHandler) bool {
 	o, now := &h.e.o, clock.Now()
 	h.mu.Lock()

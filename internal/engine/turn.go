@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A turn says whether an acquisition has the turn in its process. If it has, there is a gate.
-// There is none if the call asks once, and where each call queues at the server.
+// A turn says whether an acquisition has the turn in its process. If it has, there is a gate. There
+// is none if the call asks once, and where each call queues at the server.
 type turn struct {
 	gate     *gate
 	late     bool // the gate is used only if the lock is held
@@ -17,8 +17,7 @@ type turn struct {
 	yielding bool // this process has just released the lock, and other clients wait for it
 }
 
-// leave gives the turn to the next call, unless the hold keeps it. If many can hold the lock
-// that was granted, all others can ask.
+// leave gives the turn to the next call, or to all, unless the hold keeps it.
 func (t *turn) leave(openAll bool) {
 	switch {
 	case !t.has || t.stays:
@@ -32,8 +31,8 @@ func (t *turn) leave(openAll bool) {
 // whyQueue is why a call is refused while earlier calls of its client wait.
 const whyQueue = "other calls of this client are ahead in the queue"
 
-// lineUp waits for the turn before the first request, where the calls of a process
-// ask in the order of their arrival and one of them waits already.
+// lineUp waits for the turn before the first request, where the calls of a process ask in the order
+// of their arrival and one of them waits already.
 func (a *acquisition) lineUp() error {
 	if a.traits.Queue != script.InOrder || a.turn.gate == nil || a.turn.gate.idle() {
 		return nil
@@ -48,8 +47,8 @@ func (a *acquisition) lineUp() error {
 	return nil
 }
 
-// takeTurn waits for the turn, which a held lock makes necessary. It reports whether
-// it has waited, so that the next request is due.
+// takeTurn waits for the turn, which a held lock makes necessary. It reports whether it has waited,
+// so that the next request is due.
 func (a *acquisition) takeTurn() (waited bool, err error) {
 	t := &a.turn
 	if t.late && t.gate == nil {

@@ -38,7 +38,6 @@ func (u *users) find(user watchdog.LossHandler) *watchdog.LossHandler {
 	return &u.more[i]
 }
 
-// remove removes a user.
 func (u *users) remove(user watchdog.LossHandler) {
 	switch at := u.find(user); at {
 	case nil:
@@ -60,12 +59,11 @@ func (u *users) weaken(owner string) (gone bool) {
 	return gone
 }
 
-// A user of a hold that can be garbage-collected implements weakener. The hold keeps it
-// until the first renewal. Most holds end before.
+// A user of a hold that can be garbage-collected implements weakener. The hold keeps it until the
+// first renewal. Most holds end before.
 type weakener interface {
 	watchdog.LossHandler
-	// Weaken returns a handler that does not keep the user in memory, or nil if it is
-	// needed.
+	// Weaken returns a handler that does not keep the user in memory, or nil if it is needed.
 	Weaken(owner string) Weak
 }
 
@@ -76,8 +74,7 @@ type Weak interface {
 	User() watchdog.LossHandler
 }
 
-// weaken replaces a user by a weak one. It reports whether the program does not use it any
-// more.
+// weaken replaces a user by a weak one. It reports whether the program does not use it any more.
 func weaken(user *watchdog.LossHandler, owner string) (gone bool) {
 	u := *user
 	if weak, ok := u.(Weak); ok {

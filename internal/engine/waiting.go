@@ -9,22 +9,21 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// A user that may publish can wake waiters. After freeWakes messages that have brought nothing,
-// a waiter pauses after each answer.
+// A user that may publish can wake waiters. After freeWakes messages that have brought nothing, a
+// waiter pauses after each answer.
 const (
 	freeWakes = 50
 	wakePause = 10 * time.Millisecond
 )
 
-// A subscription wakes the call that waits. Its zero value has no channels yet. It belongs to
-// the acquisition, or to the gate if the turn stays with the hold.
+// A subscription wakes the call that waits. It belongs to the acquisition, or to the gate if the
+// turn stays with the hold.
 type subscription struct {
 	waiter     *wait.Waiter // nil until the lock was found held
 	grants     *wait.Grants // nil where a release makes none
 	grantsOnly bool         // the waiter does not listen on the channels of the kind
 }
 
-// live reports whether messages arrive.
 func (s *subscription) live() bool {
 	return s.waiter.Live() && (!s.grantsOnly || s.grants.Live())
 }
@@ -67,8 +66,8 @@ func (a *acquisition) subscription() *subscription {
 	return &a.wakes.own
 }
 
-// join subscribes to releases. It reports whether messages arrive already. If not,
-// the confirmation of the subscription wakes the waiter.
+// join subscribes to releases. It reports whether messages arrive already. If not, the confirmation
+// of the subscription wakes the waiter.
 func (a *acquisition) join() bool {
 	s := a.subscription()
 	if s.waiter == nil {
@@ -85,8 +84,8 @@ func (a *acquisition) join() bool {
 	return s.live()
 }
 
-// pause returns how long to wait for a message about a held lock, or that the next
-// request is due at once.
+// pause returns how long to wait for a message about a held lock, or that the next request is due
+// at once.
 func (a *acquisition) pause() (d time.Duration, again bool) {
 	if a.r.Pause != nil {
 		return a.heartbeat(a.r.Pause(a.last.misses)), false
@@ -119,8 +118,7 @@ func (a *acquisition) pause() (d time.Duration, again bool) {
 	return a.heartbeat(d), false
 }
 
-// heartbeat shortens a pause so that the server receives a request of this waiter often
-// enough.
+// heartbeat shortens a pause so that the server hears from this waiter often enough.
 func (a *acquisition) heartbeat(d time.Duration) time.Duration {
 	if a.traits.Heartbeat > 0 {
 		return min(d, a.traits.Heartbeat)
@@ -170,7 +168,6 @@ func (a *acquisition) countWait(waits bool) {
 	}
 }
 
-// sleep waits for wake, for at most d.
 func (a *acquisition) sleep(wake <-chan struct{}, d time.Duration) (woken bool, err error) {
 	return a.e.sleep(a.waiting, wake, d)
 }
@@ -185,8 +182,8 @@ func (e *Engine) Tap(concerns func(channel, payload string) bool, names ...strin
 	return e.hub.Tap(concerns, names...)
 }
 
-// Await waits for a notice of a tap, for at most a poll interval. The interval is shorter
-// unless suffice is set and notices can arrive.
+// Await waits for a notice of a tap, for at most a poll interval. The interval is shorter unless
+// suffice is set and notices can arrive.
 func (e *Engine) Await(ctx context.Context, t *wait.Tap, suffice bool) (woken bool, err error) {
 	d := e.o.PollBlind
 	if suffice && t.Live() {
@@ -213,8 +210,8 @@ func sleep(ctx context.Context, closing, wake <-chan struct{}, d time.Duration) 
 // longWaitTime is how long a call waits before its caller is told.
 const longWaitTime = time.Second
 
-// A Caller is told that its call has waited for longWaitTime. It returns a function that
-// the engine calls when the call ends. Neither may block.
+// A Caller is told that its call has waited for longWaitTime. It returns a function that the engine
+// calls when the call ends. Neither may block.
 type Caller interface {
 	WaitsLong(since time.Duration) (ended func())
 }
@@ -234,14 +231,12 @@ func (w *longWait) left() time.Duration {
 	return w.since + longWaitTime - clock.Early()
 }
 
-// check tells the caller if it is time to.
 func (w *longWait) check() {
 	if w.left() <= 0 {
 		w.ended = w.caller.WaitsLong(w.since)
 	}
 }
 
-// end tells the caller that the call has ended.
 func (w *longWait) end() {
 	if w.ended != nil {
 		w.ended()

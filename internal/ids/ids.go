@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A Series returns rising ids from a block. When the block is used up, the call that
-// needs an id fetches the next block. There is no background goroutine.
+// A Series returns rising ids from a block. When the block is used up, the call that needs an id
+// fetches the next block. There is no background goroutine.
 type Series struct {
 	e     *engine.Engine
 	d     driver.Driver
@@ -27,8 +27,8 @@ type Series struct {
 	failedAt time.Duration
 }
 
-// A currentBlock is the block from which ids are taken. The number of used ids also counts
-// the calls that found none left. A next id instead of this number might overflow.
+// A currentBlock is the block from which ids are taken. The number of used ids also counts the
+// calls that found none left. A next id instead of this number might overflow.
 type currentBlock struct {
 	script.Block
 	used atomic.Int64
@@ -74,8 +74,8 @@ func (s *Series) fetch(ctx context.Context, used *currentBlock) error {
 	case s.block.Load() != used:
 		return nil
 	case s.failed != nil && s.failedAt > arrived && clock.Now()-arrived > time.Second:
-		// Another call has failed meanwhile, and this call has waited for longer
-		// than a fetch is retried. It must not start its own retries.
+		// Another call has failed meanwhile, and this call has waited for longer than a fetch is
+		// retried. It must not start its own retries.
 		return s.failed
 	}
 	next := new(currentBlock)

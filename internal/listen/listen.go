@@ -17,12 +17,12 @@ const Gone script.Fate = 255
 
 // A keyWatcher listens to what happens to one key.
 //
-// Messages can be lost: when the connection breaks, when too many of them are waiting,
-// when the server fails over or is flushed. So the keyWatcher also checks whether the key
-// exists, at every poll interval and when the subscription was restored. If the key
-// existed before and does not now, it is gone. The message about it may still be on its
-// way. So the keyWatcher asks the server to confirm the subscriptions once more: messages
-// that were sent before the check arrive before the confirmation.
+// Messages can be lost: when the connection breaks, when too many of them are waiting, when the
+// server fails over or is flushed. So the keyWatcher also checks whether the key exists, at every
+// poll interval and when the subscription was restored. If the key existed before and does not now,
+// it is gone. The message about it may still be on its way. So the keyWatcher asks the server to
+// confirm the subscriptions once more: messages that were sent before the check arrive before the
+// confirmation.
 type keyWatcher struct {
 	e      *engine.Engine
 	d      driver.Driver
@@ -40,8 +40,8 @@ type keyWatcher struct {
 	confirmAgain  bool            // the confirmations under way were requested before the check
 }
 
-// Listen calls handle with each fate of a key on d, until handle returns false or ctx is done.
-// It checks with exists whether the key exists.
+// Listen calls handle with each fate of a key on d, until handle returns false or ctx is done. It
+// checks with exists whether the key exists.
 func Listen(ctx context.Context, e *engine.Engine, d driver.Driver, key string, exists func(context.Context) (bool, error), handle func(script.Fate) bool) error {
 	w := &keyWatcher{e: e, d: d, key: key, exists: exists, handle: handle, unconfirmed: make(map[string]bool)}
 	err := w.begin(ctx)
@@ -78,8 +78,7 @@ func (w *keyWatcher) ask(ctx context.Context, exists *bool) error {
 	})
 }
 
-// findEvents asks the server whether it publishes the events of the key, and on which
-// channels.
+// findEvents asks the server whether it publishes the events of the key, and on which channels.
 func (w *keyWatcher) findEvents(ctx context.Context) error {
 	var facts driver.Facts
 	err := w.e.Ask(ctx, true, func(ctx context.Context) (err error) {
@@ -179,8 +178,8 @@ func (w *keyWatcher) report(ctx context.Context, f script.Fate) error {
 	return nil
 }
 
-// check asks the server whether the key exists. If the server is unavailable, the key
-// stays stale and is checked again later.
+// check asks the server whether the key exists. If the server is unavailable, the key stays stale
+// and is checked again later.
 func (w *keyWatcher) check(ctx context.Context) error {
 	live := w.tap.Live()
 	var exists bool

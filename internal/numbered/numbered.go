@@ -1,17 +1,15 @@
 // Package numbered names the requests that the server must not execute twice.
 //
-// Most requests can be sent twice because of what they store at the server: a claim for a
-// lock that the owner already holds is granted. Other requests, such as raising a number
-// by one, store nothing of that kind. Such a request has a number in a sequence. The
-// server keeps a mark for each sequence: its last number, and the answer. There are as
-// many sequences as requests under way at the same time, so the number of marks does not
-// grow with the number of requests.
+// Most requests can be sent twice because of what they store at the server: a claim for a lock that
+// the owner already holds is granted. Others, such as raising a number by one, store nothing of
+// that kind. Such a request has a number in a sequence. The server keeps a mark for each sequence:
+// its last number, and the answer. There are as many sequences as requests under way at the same
+// time, so the number of marks does not grow with the number of requests.
 //
-// A mark is needed while a second copy of its request may arrive. A request that was sent
-// once and answered has no second copy. So the next request of its sequence deletes its
-// mark. The number of marks of a client therefore grows with its sequences, not with the
-// objects that it uses. In a cluster, both requests must be in one slot for this. Other
-// marks expire.
+// A mark is needed while a second copy of its request may arrive. A request that was sent once and
+// answered has no second copy, so the next request of its sequence deletes its mark. The number of
+// marks of a client therefore grows with its sequences, not with the objects that it uses. In a
+// cluster, both requests must be in one slot for this. Other marks expire.
 package numbered
 
 import (
@@ -22,8 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// Life is how long a request is repeated. It is shorter than the life of its mark, so that it
-// is not executed twice.
+// Life is how long a request is repeated. It is shorter than the life of its mark, so that it is
+// not executed twice.
 const Life = script.MarkLife / 2
 
 // Sequences are the sequences of one client.

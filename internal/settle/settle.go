@@ -1,13 +1,13 @@
-// Package settle ends what owners may still have at the server: a place in a queue, a lock
-// that no call uses any more, or a request that has no answer yet.
+// Package settle ends what owners may still have at the server: a place in a queue, a lock that no
+// call uses any more, or a request that has no answer yet.
 //
-// A [Settler] sends the release of an owner until the server confirms that nothing is left.
-// A confirmation is final only if no earlier request of the owner can still be executed. The
-// time since a call gave up says nothing about that: the server may have been silent. So the
-// Settler repeats the release until the server has answered each for a while, the grace.
+// A [Settler] sends the release of an owner until the server confirms that nothing is left. A
+// confirmation is final only if no earlier request of the owner can still be executed. The time
+// since a call gave up says nothing about that: the server may have been silent. So the Settler
+// repeats the release until the server has answered each for a while, the grace.
 //
-// An entry in a queue has no end of its own. A hold ends with its lease. So the Settler stops
-// at the end of a lease, but not while there may be an entry or an open request.
+// An entry in a queue has no end of its own. A hold ends with its lease. So the Settler stops at
+// the end of a lease, but not while there may be an entry or an open request.
 package settle
 
 import (
@@ -30,8 +30,8 @@ type Remains struct {
 	answering time.Duration // when the first request was sent since which the server answers; 0: it does not
 }
 
-// Answered notes the answer to a request that was sent at that time. It closes an open
-// request if the server has answered all requests for the grace.
+// Answered notes the answer to a request that was sent at that time. It closes an open request if
+// the server has answered all requests for the grace.
 func (r *Remains) Answered(sent, grace time.Duration) {
 	switch {
 	case !r.Open:
@@ -42,8 +42,7 @@ func (r *Remains) Answered(sent, grace time.Duration) {
 	}
 }
 
-// Unanswered notes that a request has no answer. The request itself is open only if it can
-// make something exist.
+// Unanswered notes that a request has no answer. It is open only if it can make something exist.
 func (r *Remains) Unanswered() { r.answering = 0 }
 
 // An Owner is an owner to settle.
@@ -61,8 +60,8 @@ type Owner struct {
 	unqueued bool // the next request is Unqueued
 }
 
-// answered takes in the result of a call that was sent at that time. It reports whether
-// nothing is left.
+// answered takes in the result of a call that was sent at that time. It reports whether nothing is
+// left.
 func (o *Owner) answered(err error, sent, grace, pause time.Duration) bool {
 	now, code := clock.Now(), driver.CodeOf(err)
 	switch {
@@ -92,25 +91,12 @@ func (o *Owner) answered(err error, sent, grace, pause time.Duration) bool {
 }
 
 const (
-	// repeat is the time between two releases of an owner with an open request.
-	repeat = time.Second
-
-	// maxOwners is how many owners are settled at the same time before those are forgotten
-	// that can only be in a queue.
-	maxOwners = 10_000
-
-	// maxSettled is how many settled owners are remembered, in case that a late request is
-	// executed after all.
-	maxSettled = 1000
-
-	// mostAgain is how many owners are settled again per second because of messages.
-	mostAgain = 100
-
-	// maxCalls is how many calls are sent together.
-	maxCalls = 500
-
-	// never is later than any owner is due.
-	never = time.Duration(1<<63 - 1)
+	repeat     = time.Second              // between two releases of an owner with an open request
+	maxOwners  = 10_000                   // owners at the same time before those are forgotten that can only be in a queue
+	maxSettled = 1000                     // settled owners that are remembered, in case that a late request is executed
+	mostAgain  = 100                      // owners that are settled again per second because of messages
+	maxCalls   = 500                      // calls that are sent together
+	never      = time.Duration(1<<63 - 1) // later than any owner is due
 )
 
 // A Settler settles the owners of one client, in the background.
@@ -136,17 +122,15 @@ type Settler struct {
 	wg     sync.WaitGroup
 }
 
-// New returns a settler. The grace is for how long a server must have answered before a
-// request that was sent earlier cannot be executed any more. The limit is that of one
-// request.
+// New returns a settler. The limit is that of one request.
 func New(d driver.Driver, grace, limit time.Duration) *Settler {
 	s := &Settler{d: d, grace: grace, limit: limit, busy: make(map[string][]*Owner), settled: make(map[string]*Owner), wakesAt: never}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
-// Settle settles an owner in the background. It returns false if the settler is closed. It
-// then does nothing: see Now.
+// Settle settles an owner in the background. It does nothing and returns false if the settler is
+// closed: see Now.
 func (s *Settler) Settle(o *Owner) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,8 +151,8 @@ func (s *Settler) push(o *Owner) {
 	s.wakeBy(o.due)
 }
 
-// Again settles an owner once more, to which a message says that it has something. It does so
-// only if the owner was settled before, and not for more than some owners per second.
+// Again settles an owner once more, to which a message says that it has something. It does so only
+// if the owner was settled before, and not for more than some owners per second.
 func (s *Settler) Again(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,8 +208,7 @@ func (s *Settler) runDue() {
 	}
 }
 
-// sendDue sends the calls that are due, those of each node in one goroutine. The caller holds
-// s.mu.
+// sendDue sends the calls that are due, those of each node in one goroutine. The caller holds s.mu.
 func (s *Settler) sendDue(now time.Duration) {
 	for len(s.pending) > 0 && s.pending[0].due <= now {
 		o := heap.Pop(&s.pending).(*Owner)
@@ -348,9 +331,9 @@ func (h *owners) Pop() any {
 	return o
 }
 
-// Now settles owners before it returns, those of each node in one goroutine, for at most
-// limit. One confirmation is enough. It returns those that the server has not confirmed, and the
-// error of one of them.
+// Now settles owners before it returns, those of each node in one goroutine, for at most limit. One
+// confirmation is enough. It returns those that the server has not confirmed, and the error of one
+// of them.
 func (s *Settler) Now(limit time.Duration, all []*Owner) (left []*Owner, err error) {
 	nodes := make(map[string][]*Owner)
 	for _, o := range all {

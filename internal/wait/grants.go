@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Grants is a waiter that receives the grants of a lock to one owner of this client. The
-// messages on the channel of the client are
+// Grants is a waiter that receives the grants of a lock to one owner of this client. The messages
+// on the channel of the client are
 //
 //	<owner> <text>  the owner has the lock
 //	<owner>         the owner should ask
@@ -30,8 +30,8 @@ type News struct {
 	Held  time.Duration // with First: for how long the lock is held; negative: without end
 }
 
-// JoinGrants returns a new waiter for grants, which wakes as w does. Grants arrive on the
-// last of the channels.
+// JoinGrants returns a new waiter for grants, which wakes as w does. Grants arrive on the last of
+// the channels.
 func (w *Waiter) JoinGrants(names ...string) *Grants {
 	g := &Grants{channel: names[len(names)-1]}
 	g.Waiter = w.hub.join(&Waiter{wake: w.wake, accept: g.accept}, names)
@@ -41,8 +41,7 @@ func (w *Waiter) JoinGrants(names ...string) *Grants {
 // Live reports whether grants arrive. They do not if g is nil.
 func (g *Grants) Live() bool { return g != nil && g.Waiter.Live() }
 
-// Expect sets the owner whose grants are received from now on. It drops those that have
-// arrived.
+// Expect sets the owner whose grants are received from now on. It drops those that have arrived.
 func (g *Grants) Expect(owner string) {
 	g.hub.mu.Lock()
 	defer g.hub.mu.Unlock()

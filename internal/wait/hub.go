@@ -1,12 +1,12 @@
 // Package wait turns published messages into wake-ups.
 //
-// A [Hub] keeps one subscription per channel, however many waiters it has. It
-// keeps the subscription for a while after the last waiter has left, since new
-// waiters often follow. It starts no goroutine: the driver's reader calls it.
+// A [Hub] keeps one subscription per channel, however many waiters it has, and for a while after
+// the last waiter has left, since new waiters often follow. It starts no goroutine: the driver's
+// reader calls it.
 //
-// A wake-up is only a hint. A waiter is woken by every message and by every
-// confirmed subscription, because messages published while the connection was
-// down are lost. A woken waiter must ask the server, unless it has a grant: see [Grants].
+// A wake-up is only a hint. A waiter is woken by every message and by every confirmed subscription,
+// because messages published while the connection was down are lost. A woken waiter must ask the
+// server, unless it has a grant: see [Grants].
 package wait
 
 import (
@@ -35,24 +35,13 @@ type Hub struct {
 	closed   bool
 }
 
-// Callbacks holds the callbacks of a hub. The hub calls them without a lock, in a
-// goroutine of the driver.
+// Callbacks holds the callbacks of a hub. The hub calls them in a goroutine of the driver, all but
+// Stray without a lock.
 type Callbacks struct {
-	// Lost reports a broken connection. It is called once until the connection
-	// is restored.
-	Lost func(error)
-
-	// Restored reports that the connection is restored. It is called once after
-	// Lost.
-	Restored func()
-
-	// Stray reports a message that no waiter of a channel has used. It is called with a
-	// lock, and must not block.
-	Stray func(channel, payload string)
-
-	// Refused reports that the server refuses a channel. Other channels are not
-	// affected. It is called once per channel.
-	Refused func(channel string, err error)
+	Lost     func(error)                     // the connection is broken: called once until it is restored
+	Restored func()                          // the connection is restored: called once after Lost
+	Stray    func(channel, payload string)   // no waiter of a channel has used a message; must not block
+	Refused  func(channel string, err error) // the server refuses this channel: called once for each
 }
 
 // maxRefused limits how many channels are reported as refused.
@@ -66,7 +55,6 @@ type channel struct {
 	element *list.Element // in Hub.idle; nil if it has waiters
 }
 
-// remove removes a waiter, if the channel has it.
 func (ch *channel) remove(w *Waiter) {
 	if i := slices.Index(ch.waiters, w); i >= 0 {
 		ch.waiters = slices.Delete(ch.waiters, i, i+1)
@@ -89,9 +77,8 @@ type Waiter struct {
 	accept func(Notice) bool
 }
 
-// Join returns a new waiter on some channels. A message published after they are
-// Live wakes the waiter, even if it arrives before the waiter receives from
-// Wake.
+// Join returns a new waiter on some channels. A message published after they are Live wakes the
+// waiter, even if it arrives before the waiter receives from Wake.
 func (h *Hub) Join(names ...string) *Waiter { return h.join(new(Waiter), names) }
 
 // join joins a waiter, which has a channel of its own unless it was given one.
@@ -129,12 +116,11 @@ func (w *Waiter) Add(names ...string) {
 	}
 }
 
-// Wake returns the channel that receives a value after a message and after the
-// confirmation of a subscription.
+// Wake returns the channel that receives a value after a message and after the confirmation of a
+// subscription.
 func (w *Waiter) Wake() <-chan struct{} { return w.wake }
 
-// Live reports whether a message published now on any of the channels would
-// arrive.
+// Live reports whether a message published now on any of the channels would arrive.
 func (w *Waiter) Live() bool {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
@@ -161,8 +147,7 @@ func (w *Waiter) notify(n Notice) bool {
 	return true
 }
 
-// Forget discards a pending wake-up. Call it before asking the server for the
-// state.
+// Forget discards a pending wake-up. Call it before asking the server for the state.
 func (w *Waiter) Forget() {
 	select {
 	case <-w.wake:
@@ -170,12 +155,10 @@ func (w *Waiter) Forget() {
 	}
 }
 
-// Leave removes the waiter. Channels without waiters stay subscribed for a
-// while.
+// Leave removes the waiter. Channels without waiters stay subscribed for a while.
 func (w *Waiter) Leave() { w.leave(true) }
 
-// Drop removes the waiter and unsubscribes its channels at once, if they have no
-// other waiters. Use it for channels that will not be used again.
+// Drop is Leave for channels that will not be used again: they are unsubscribed at once.
 func (w *Waiter) Drop() { w.leave(false) }
 
 func (w *Waiter) leave(linger bool) {
@@ -205,7 +188,7 @@ func (w *Waiter) leave(linger bool) {
 	}
 }
 
-// removeIdle removes a channel from the list of idle ones. The caller holds h.mu.
+// removeIdle removes a channel from the idle ones. The caller holds h.mu.
 func (h *Hub) removeIdle(ch *channel) {
 	if ch.element != nil {
 		h.idle.Remove(ch.element)
@@ -213,12 +196,11 @@ func (h *Hub) removeIdle(ch *channel) {
 	}
 }
 
-// maxSweep limits how many channels one sweep unsubscribes, since the hub is
-// locked meanwhile.
+// maxSweep limits how many channels one sweep unsubscribes, since the hub is locked meanwhile.
 const maxSweep = 500
 
-// sweep unsubscribes channels that have been idle for longer than linger. Its
-// cost does not depend on the number of other channels.
+// sweep unsubscribes channels that have been idle for longer than linger. Its cost does not depend
+// on other channels.
 func (h *Hub) sweep() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -250,8 +232,7 @@ func (h *Hub) Listens(name string) bool {
 	return ch != nil && ch.live
 }
 
-// Count returns how many channels have a subscription, and on how many of them messages
-// arrive.
+// Count returns how many channels have a subscription, and on how many of them messages arrive.
 func (h *Hub) Count() (channels, live int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -301,8 +282,7 @@ func (l handler) Lost(channels []string, err error) {
 	}
 }
 
-// markSilent records that no messages arrive on some channels. The caller holds
-// h.mu.
+// markSilent records that no messages arrive on some channels. The caller holds h.mu.
 func (h *Hub) markSilent(channels []string) {
 	for _, name := range channels {
 		ch := h.channels[name]
@@ -316,8 +296,8 @@ func (h *Hub) markSilent(channels []string) {
 	}
 }
 
-// recordRefused records that the server refuses some channels. It returns those
-// that were not reported before.
+// recordRefused records that the server refuses some channels. It returns those that were not
+// reported before.
 func (h *Hub) recordRefused(channels []string) (fresh []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

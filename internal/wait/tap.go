@@ -1,8 +1,7 @@
 package wait
 
-// A Tap is a waiter that receives the messages on its channels, and not only
-// wake-ups. It buffers a limited number of notices until Take, because the
-// driver's reader must not block.
+// A Tap is a waiter that receives the messages on its channels, and not only wake-ups. It buffers a
+// limited number of notices until Take, because the driver's reader must not block.
 type Tap struct {
 	*Waiter
 	concerns func(channel, payload string) bool
@@ -29,16 +28,14 @@ const (
 	Lost                  // no messages arrive from now on
 )
 
-// Tap returns a new tap on some channels. It drops messages for which concerns
-// returns false.
+// Tap returns a new tap on some channels. It drops messages for which concerns returns false.
 func (h *Hub) Tap(concerns func(channel, payload string) bool, names ...string) *Tap {
 	t := &Tap{concerns: concerns}
 	t.Waiter = h.join(&Waiter{accept: t.accept}, names)
 	return t
 }
 
-// Take returns the notices since the last call, and whether later ones were
-// dropped because the buffer was full.
+// Take returns the notices since the last call, and whether later ones did not fit.
 func (t *Tap) Take() (heard []Notice, missed bool) {
 	t.hub.mu.Lock()
 	defer t.hub.mu.Unlock()
@@ -47,8 +44,8 @@ func (t *Tap) Take() (heard []Notice, missed bool) {
 	return heard, missed
 }
 
-// Confirm subscribes the channels again. The notices of all messages published
-// before the call precede the new confirmations.
+// Confirm subscribes the channels again. The notices of all messages published before the call
+// precede the new confirmations.
 func (t *Tap) Confirm() {
 	h := t.hub
 	h.mu.Lock()

@@ -14,9 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// A queueKey names a queue of calls. The calls of a queue are sent one after the
-// other. Leases of different lengths share a queue, unless they differ much in how
-// long they can wait for an answer.
+// A queueKey names a queue of calls, which are sent one after the other. Leases of different
+// lengths share a queue, unless they differ much in how long they can wait for an answer.
 type queueKey struct {
 	node   string
 	sort   string // of the locks that are renewed
@@ -36,8 +35,8 @@ func (w *Watchdog) queueOf(c *Watched, now time.Duration) queueKey {
 	}
 }
 
-// patience returns how long to wait for the answer to a renewal. It is at most half
-// of the time until the warning, so that a second renewal can still be in time.
+// patience returns how long to wait for the answer to a renewal, at most half of the time until the
+// warning, so that a second renewal can still be in time.
 func (w *Watchdog) patience(c *Watched, now time.Duration) time.Duration {
 	limit := w.every
 	if c.state.renewal > 0 {
@@ -46,9 +45,8 @@ func (w *Watchdog) patience(c *Watched, now time.Duration) time.Duration {
 	return max(min(limit, (c.warning()-now)/2), time.Millisecond)
 }
 
-// sendDue sends the calls that are due, with one goroutine per queue. Leases that are
-// due soon are sent with them. So leases that were acquired shortly after each other
-// share a call from then on. The caller holds w.mu.
+// sendDue sends the calls that are due, with one goroutine per queue. Leases that are due soon are
+// sent with them, so that they share a call from then on. The caller holds w.mu.
 func (w *Watchdog) sendDue(now time.Duration) {
 	if len(w.guarded) == 0 || w.guarded[0].state.at > now {
 		return
@@ -89,8 +87,7 @@ func (w *Watchdog) startQueue(q queueKey, calls func()) {
 	}()
 }
 
-// renewal returns the function that renews the leases of a queue. The caller holds
-// w.mu.
+// renewal returns the function that renews the leases of a queue. The caller holds w.mu.
 func (w *Watchdog) renewal(q queueKey, cs []*Watched, now time.Duration) func() {
 	limit := never
 	for _, c := range cs {
@@ -119,8 +116,8 @@ func (w *Watchdog) renewal(q queueKey, cs []*Watched, now time.Duration) func() 
 	}
 }
 
-// send renews the leases of several batches, each batch by one call. It returns the
-// leases that must be sent again in smaller batches.
+// send renews the leases of several batches, each by one call. It returns the leases that must be
+// sent again in smaller batches.
 func (w *Watchdog) send(batches [][]*Watched, acked bool, limit time.Duration) (smaller [][]*Watched) {
 	ctx, cancel := context.WithTimeout(w.ctx, limit)
 	defer cancel()
@@ -165,10 +162,8 @@ func (w *Watchdog) send(batches [][]*Watched, acked bool, limit time.Duration) (
 	return smaller
 }
 
-// divisible reports whether one key may be the reason why a call for several leases
-// failed. Either the server has refused the call, or the slot is being moved and the
-// keys are partly on each side. Each lease then gets an answer of its own, so that
-// one key does not cost the lease of another.
+// divisible reports whether one key may be the reason why a call for several leases failed: the
+// server has refused it, or the slot is being moved and the keys are partly on each side.
 func divisible(err error) bool {
 	return err != nil && (driver.ClassOf(err) == driver.Fatal || driver.CodeOf(err) == "TRYAGAIN")
 }
@@ -269,8 +264,7 @@ func (w *Watchdog) apply(o *outcome, c *Watched, a *answer, i int, now time.Dura
 	}
 }
 
-// count counts the outcome of a renewal that was sent at that time. It does not let every failed
-// attempt be logged. The caller holds w.mu.
+// count counts the outcome of a renewal, and decides whether it is logged. The caller holds w.mu.
 func (w *Watchdog) count(o *outcome, sent time.Duration) {
 	if o.Err == nil {
 		w.stats.Renewals += uint64(o.Leases)
@@ -306,8 +300,8 @@ func (w *Watchdog) pause(c *Watched, err error) time.Duration {
 		left := max(c.warning()-clock.Now(), 0) / 4 // the first lease of a grant by a release is short
 		return min(clock.RetryPause(period), max(left, 5*time.Millisecond))
 	}
-	// The server refuses until an operator changes something, and each lease
-	// costs a call of its own.
+	// The server refuses until an operator changes something, and each lease costs a call of its
+	// own.
 	c.state.refused = min(c.state.refused+1, 8)
 	return min(clock.RetryPause(period)<<c.state.refused, period/4)
 }

@@ -14,8 +14,7 @@ func (w *Watchdog) reschedule(c *Watched) {
 	w.wakeBy(c.state.at)
 }
 
-// wakeBy makes sure that run wakes up at that time or earlier. It starts run if
-// necessary. The caller holds w.mu.
+// wakeBy makes sure that run runs, and wakes up at that time or earlier. The caller holds w.mu.
 func (w *Watchdog) wakeBy(at time.Duration) {
 	if w.closed {
 		return
@@ -67,9 +66,8 @@ func (w *Watchdog) runDue() time.Duration {
 	sleep := never
 	w.wakesAt = never
 	if next != never || w.active {
-		// After a new lease, the timer stays on even if nothing is due. A client
-		// that locks and releases all the time then does not pay a wake-up for
-		// each lock.
+		// After a new lease, the timer stays on even if nothing is due. A client that locks and
+		// releases all the time then does not pay a wake-up for each lock.
 		sleep = min(max(next-now, 0), maxSleep)
 		w.wakesAt = now + sleep
 	}
@@ -92,8 +90,8 @@ func (w *Watchdog) runDue() time.Duration {
 	return sleep
 }
 
-// takeEnded stops watching the leases whose warning has passed, and returns them. The
-// caller holds w.mu.
+// takeEnded stops watching the leases whose warning has passed, and returns them. The caller holds
+// w.mu.
 func (w *Watchdog) takeEnded(now time.Duration) []*Watched {
 	var ended, later []*Watched
 	for len(w.guarded) > 0 && w.guarded[0].state.at <= now {

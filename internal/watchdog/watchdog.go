@@ -16,11 +16,11 @@ import (
 const (
 	// maxBatch is how many leases one call renews at most.
 	maxBatch = 128
-	// maxSleep bounds how long the watchdog relies on a timer. While the machine
-	// sleeps, timers do not advance, but leases do.
+	// maxSleep bounds the sleep of the watchdog. While the machine sleeps, timers do not advance,
+	// but leases do.
 	maxSleep = time.Second
-	// firstRenewal is the time to the first renewal of a lease that is short until then. A
-	// lock that is held for less needs none. Later, a pause of the server could end the lease.
+	// firstRenewal is the time to the first renewal of a lease that is short until then. A lock
+	// that is held for less needs none. Later, a pause of the server could end the lease.
 	firstRenewal = 5 * time.Millisecond
 	// never is later than any lease.
 	never = time.Duration(1<<63 - 1)
@@ -58,8 +58,7 @@ type Watchdog struct {
 	wg     sync.WaitGroup
 }
 
-// New returns a watchdog that renews each lease at this interval, or more often if
-// the lease is short.
+// New returns a watchdog that renews each lease at this interval, or more often if it is short.
 func New(d driver.Driver, every time.Duration, log *slog.Logger) *Watchdog {
 	w := &Watchdog{
 		d: d, every: every, log: log,
@@ -71,15 +70,15 @@ func New(d driver.Driver, every time.Duration, log *slog.Logger) *Watchdog {
 	return w
 }
 
-// Require sets how many replicas must acknowledge a renewal within that time before
-// it counts, and how far the clocks of the servers may be apart. The skew shortens
-// every lease. Require must be called before Guard.
+// Require sets how many replicas must acknowledge a renewal within that time before it counts, and
+// how far the clocks of the servers may be apart, which shortens every lease. It must be called
+// before Guard.
 func (w *Watchdog) Require(acks int, within, skew time.Duration) {
 	w.replicas.acks, w.replicas.within, w.replicas.skew = acks, within, skew
 }
 
-// Observe makes the watchdog call renewed after each answer to a renewal, without a
-// lock. It must be called before Guard.
+// Observe makes the watchdog call renewed after each answer to a renewal, without a lock. It must
+// be called before Guard.
 func (w *Watchdog) Observe(renewed func(Renewal)) { w.renewed = renewed }
 
 // A Renewal is the result of one call that renews or verifies leases.
@@ -93,10 +92,9 @@ type Renewal struct {
 	Err            error // why the leases were not renewed; nil: they were, or are lost
 }
 
-// Guard starts to watch a lease. It was granted to a request sent at that time. If
-// renewal is not zero, the lease is renewed for that duration each time, until Drop.
-// Guard also reports whether there are other leases on the key. It returns ok false if the
-// watchdog is closed.
+// Guard starts to watch a lease that was granted to a request sent at that time. If renewal is not
+// zero, the lease is renewed for that duration each time, until Drop. Guard also reports whether
+// there are other leases on the key. It returns ok false if the watchdog is closed.
 func (w *Watchdog) Guard(c *Watched, sent, renewal time.Duration) (ok, others bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,8 +119,8 @@ func (w *Watchdog) Guard(c *Watched, sent, renewal time.Duration) (ok, others bo
 	return true, c.state.next != nil
 }
 
-// Extend notes that a request sent at that time was granted that lease time. It
-// reports whether the lease was still watched.
+// Extend notes that a request sent at that time was granted that lease time. It reports whether the
+// lease was still watched.
 func (w *Watchdog) Extend(c *Watched, sent, lease time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,8 +133,8 @@ func (w *Watchdog) Extend(c *Watched, sent, lease time.Duration) bool {
 	return true
 }
 
-// Renew sets for how long each renewal of a lease asks from now on. If renewal is
-// zero, the lease is only verified.
+// Renew sets for how long each renewal of a lease asks from now on. If renewal is zero, the lease
+// is only verified.
 func (w *Watchdog) Renew(c *Watched, renewal time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,8 +146,7 @@ func (w *Watchdog) Renew(c *Watched, renewal time.Duration) {
 	w.reschedule(c)
 }
 
-// period returns the time between two renewals that ask for that duration. If it is
-// zero, period returns the time between two verifications.
+// period returns the time between two renewals that ask for that duration, or two verifications.
 func (w *Watchdog) period(renewal time.Duration) time.Duration {
 	if renewal > 0 {
 		return min(w.every, renewal/3)
@@ -157,9 +154,9 @@ func (w *Watchdog) period(renewal time.Duration) time.Duration {
 	return w.every
 }
 
-// overdue returns how close a lease is to its loss: 0 until its renewal is due, and 1 when
-// it is lost. Half of the time to renew it is left at 0.5, however long the lease is. The
-// caller holds w.mu.
+// overdue returns how close a lease is to its loss: 0 until its renewal is due, and 1 when it is
+// lost. Half of the time to renew it is left at 0.5, however long the lease is. The caller holds
+// w.mu.
 func (w *Watchdog) overdue(c *Watched, now time.Duration) float64 {
 	if c.state.renewal == 0 {
 		return 0
@@ -168,8 +165,7 @@ func (w *Watchdog) overdue(c *Watched, now time.Duration) float64 {
 	return min(max(float64(now-due), 0)/float64(max(c.warning()-due, 1)), 1)
 }
 
-// Verify asks the server at once, in the background, whether it still keeps the
-// leases on a key.
+// Verify asks the server at once, in the background, whether it still keeps the leases on a key.
 func (w *Watchdog) Verify(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,8 +175,8 @@ func (w *Watchdog) Verify(key string) {
 	}
 }
 
-// Suspect verifies, in the background, the leases whose term has changed: their
-// server may have lost them. It does not block, as [driver.Driver.Watch] requires.
+// Suspect verifies, in the background, the leases whose term has changed: their server may have
+// lost them. It does not block, as [driver.Driver.Watch] requires.
 func (w *Watchdog) Suspect() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,8 +186,8 @@ func (w *Watchdog) Suspect() {
 	}
 }
 
-// verifySuspects schedules the verification of leases whose term has changed. The
-// caller holds w.mu.
+// verifySuspects schedules the verification of leases whose term has changed. The caller holds
+// w.mu.
 func (w *Watchdog) verifySuspects() {
 	if !w.suspect {
 		return
@@ -211,8 +207,7 @@ func (w *Watchdog) verifySuspects() {
 	}
 }
 
-// Drop stops watching a lease. Its handler is not called. Drop returns false if the
-// lease was lost before.
+// Drop stops watching a lease. Its handler is not called. Drop returns false if it was lost before.
 func (w *Watchdog) Drop(c *Watched) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,8 +250,8 @@ func (w *Watchdog) unlink(c *Watched) {
 	c.state.next, c.state.prev = nil, nil
 }
 
-// Lose stops watching a lease and tells its handler why. It returns false if the
-// lease was dropped or lost before.
+// Lose stops watching a lease and tells its handler why. It returns false if the lease was dropped
+// or lost before.
 func (w *Watchdog) Lose(c *Watched, why Reason) bool {
 	if !w.Drop(c) {
 		return false
@@ -265,16 +260,15 @@ func (w *Watchdog) Lose(c *Watched, why Reason) bool {
 	return true
 }
 
-// Denied returns the reason for a loss when the server says that the owner does not
-// hold the lock: Failover if the term has changed, and otherwise NotOwner.
+// Denied returns the reason for a loss when the server says that the owner does not hold the lock:
+// Failover if the term has changed, and otherwise NotOwner.
 func (w *Watchdog) Denied(c *Watched) Reason {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return c.denied(w.d.Place(c.Ref.Key).Term)
 }
 
-// On returns the watched leases on a key. Its cost does not depend on the number of
-// leases on other keys.
+// On returns the watched leases on a key. Its cost does not depend on leases on other keys.
 func (w *Watchdog) On(key string) []*Watched {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -285,8 +279,8 @@ func (w *Watchdog) On(key string) []*Watched {
 	return cs
 }
 
-// Close ends all leases and waits until no goroutine of the watchdog runs. It returns
-// the leases that were watched. Their handlers are not called.
+// Close ends all leases and waits until no goroutine of the watchdog runs. It returns the leases
+// that were watched. Their handlers are not called.
 func (w *Watchdog) Close() []*Watched {
 	w.mu.Lock()
 	w.closed = true
@@ -308,13 +302,8 @@ type Stats struct {
 	Renewals       uint64 // leases that were renewed or verified, in total
 	FailedRenewals uint64 // leases whose renewal failed, in total
 
-	// Oldest is the last confirmation of the renewed lease whose last confirmation is
-	// the oldest; zero: no lease is renewed.
-	Oldest time.Duration
-
-	// Overdue is the largest share, of all leases, of the time to renew them; see
-	// [Watchdog.overdue].
-	Overdue float64
+	Oldest  time.Duration // the oldest of the last confirmations of renewed leases; zero: none is renewed
+	Overdue float64       // how close a lease is to its loss, at most; see [Watchdog.overdue]
 }
 
 // HeldStats describe a lease.

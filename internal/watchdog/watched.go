@@ -26,15 +26,13 @@ type LossHandler interface {
 	Lost(Reason)
 }
 
-// A ConfirmHandler is a LossHandler that is called, without a lock, when its lease was renewed or
-// verified.
+// A ConfirmHandler is also called, without a lock, when its lease was renewed or verified.
 type ConfirmHandler interface {
 	LossHandler
 	Confirmed()
 }
 
-// A Watched is a lease that the watchdog watches. Set the exported fields before
-// Guard, and do not change them later.
+// A Watched is a lease that the watchdog watches. Set the exported fields before Guard only.
 type Watched struct {
 	Ref     script.LockRef
 	Handler LossHandler
@@ -64,8 +62,8 @@ type state struct {
 	next, prev  *Watched      // the other leases on the same key: a list without a fixed order
 }
 
-// Deadline returns the time, a value of clock.Now, until which the server is known to
-// keep the lease for its owner. It returns zero if the lease is not watched.
+// Deadline returns the time, a value of clock.Now, until which the server is known to keep the
+// lease for its owner. It returns zero if the lease is not watched.
 func (c *Watched) Deadline() time.Duration { return time.Duration(c.deadline.Load()) }
 
 // Fault returns the error of the last renewal, or nil if there was none.
@@ -79,32 +77,29 @@ func (c *Watched) Fault() error {
 // Valid reports whether the deadline has not passed.
 func (c *Watched) Valid() bool { return clock.Now() < c.Deadline() }
 
-// margin shortens every lease, because clocks run at different speeds: by 1 % of the
-// lease, at most by 1 s plus 0.1 %, and at least by 2 ms. A clock that is being
-// adjusted runs at most 0.05 % too fast or too slow.
+// margin shortens every lease, because clocks run at different speeds: by 1 % of the lease, at most
+// by 1 s plus 0.1 %, and at least by 2 ms. A clock that is being adjusted runs at most 0.05 % too
+// fast or too slow.
 func margin(lease time.Duration) time.Duration {
 	return max(min(lease/100, time.Second+lease/1000), 2*time.Millisecond)
 }
 
-// gap returns how long before the deadline the holder is told, so that it has time to
-// stop: 5 % of the lease, at least 50 ms and at most 5 s, but never more than a
-// quarter of the lease.
+// gap returns how long before the deadline the holder is told, so that it has time to stop: 5 % of
+// the lease, at least 50 ms and at most 5 s, but never more than a quarter of the lease.
 func gap(lease time.Duration) time.Duration {
 	return min(max(lease/20, 50*time.Millisecond), 5*time.Second, lease/4)
 }
 
-// InTime reports whether a lease can be used now that was granted to a request sent at
-// that time.
+// InTime reports whether a lease can be used now that was granted to a request sent at that time.
 func (w *Watchdog) InTime(now, sent, lease time.Duration) bool {
 	return now < sent+lease-margin(lease)-w.replicas.skew-gap(lease)
 }
 
-// Tail returns how much of the lease is left at the server when the holder is told
-// that it ends. Call it only when the lease is no longer watched.
+// Tail returns how much of the lease is left at the server when the holder is told that it ends.
+// Call it only when the lease is no longer watched.
 func (c *Watched) Tail() time.Duration { return c.gap() + margin(c.state.granted) + c.state.skew }
 
-// extend moves the deadline to that of a confirmed request that was sent at that
-// time. It never moves the deadline back.
+// extend moves the deadline to that of a confirmed request, unless it is earlier.
 func (c *Watched) extend(sent, lease time.Duration) {
 	d := sent + lease - margin(lease) - c.state.skew
 	if d > c.Deadline() {
@@ -113,9 +108,8 @@ func (c *Watched) extend(sent, lease time.Duration) {
 	}
 }
 
-// gap returns how long before the deadline the holder is told. If renewals ask for
-// less than was granted before, the gap is that of the shorter time, so that there is
-// time for a renewal.
+// gap returns how long before the deadline the holder is told. If renewals ask for less than was
+// granted before, the gap is that of the shorter time, so that there is time for a renewal.
 func (c *Watched) gap() time.Duration {
 	if c.state.renewal > 0 {
 		return gap(min(c.state.granted, c.state.renewal))
@@ -126,19 +120,18 @@ func (c *Watched) gap() time.Duration {
 // warning returns when the holder is told that the lease ends.
 func (c *Watched) warning() time.Duration { return c.Deadline() - c.gap() }
 
-// renewFor returns for how long a renewal that is sent now asks the server to keep the
-// lease: at least until the deadline. So a server never confirms a lease that it ends
-// before the deadline. Without this, it could: a promoted replica may have missed an
-// extension, and a reader of Redisson sets the TTL of the whole lock to its own. A
-// lease of fixed length does not get longer by this.
+// renewFor returns for how long a renewal that is sent now asks the server to keep the lease: at
+// least until the deadline. Without this, a server could confirm a lease that it ends earlier: a
+// promoted replica may have missed an extension, and a reader of Redisson sets the TTL of the whole
+// lock to its own. A lease of fixed length does not get longer by this.
 func (c *Watched) renewFor(now time.Duration) time.Duration {
 	rest := max(c.Deadline()-now, 0)
 	claim := rest + margin(rest) + c.state.skew
 	return max(c.state.renewal, (claim + time.Millisecond - 1).Truncate(time.Millisecond))
 }
 
-// verifyNow makes the lease due for verification at once. The answer to a request that
-// is already under way does not count.
+// verifyNow makes the lease due for verification at once. The answer to a request that is already
+// under way does not count.
 func (c *Watched) verifyNow() {
 	if c.state.inFlight {
 		c.state.verifyAgain = true
@@ -155,8 +148,7 @@ func (c *Watched) schedule() {
 	}
 }
 
-// denied returns the reason for a loss when a server says that the owner does not hold
-// the lock, given the terms before and after the request.
+// denied is Denied, given the terms before and after the request.
 func (c *Watched) denied(terms ...uint64) Reason {
 	for _, term := range terms {
 		if c.Term != term {
