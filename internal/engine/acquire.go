@@ -17,11 +17,6 @@ import (
 // Forever is a Request.Wait without a limit. Only the context ends the wait.
 const Forever time.Duration = -1
 
-// answerTime is how long a request may still take that is under way when Request.Wait is over, so
-// that the caller can tell a held lock from an unavailable server. A server that has not answered
-// for that time is unavailable.
-const answerTime = time.Second
-
 // A Request says how to acquire.
 type Request struct {
 	Lease   time.Duration // the fixed lease time; 0: the lease is renewed

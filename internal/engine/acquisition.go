@@ -207,7 +207,7 @@ func (a *acquisition) held(v *script.Verdict) (pause time.Duration, again bool, 
 	switch {
 	case a.once || v.Final:
 		return 0, false, &Busy{TTL: v.TTL, Young: v.Young}
-	case v.Missing != "" && a.last.missing.pass(missingLogEvery):
+	case v.Missing != "" && a.last.missing.pass(missingEvery):
 		a.e.o.Log.Warn("waiting for something that does not exist", "name", v.Missing, "why", v.Why)
 	}
 	if again, err = a.takeTurn(); err != nil || again {
@@ -275,9 +275,6 @@ func (a *acquisition) left() time.Duration {
 	}
 	return -1
 }
-
-// missingLogEvery is the time between two messages of a call that the object does not exist.
-const missingLogEvery = 10 * time.Second
 
 // end withdraws what was not granted and leaves the gate.
 func (a *acquisition) end(err error) {

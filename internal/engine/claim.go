@@ -24,10 +24,6 @@ type claim struct {
 	remains  settle.Remains   // what the owner may have at the server, besides a hold
 }
 
-// maxCreated is how often a call creates a missing object without a pause. Another client may
-// delete it again and again.
-const maxCreated = 2
-
 // create lets the next request create the missing object. It reports whether that is due at once.
 func (c *claim) create() bool {
 	c.missing = true
@@ -88,10 +84,6 @@ func (a *acquisition) endNumbered(granted bool) {
 	a.e.numbered.Free(&c.numbered, spent)
 }
 
-// withdrawTime bounds how long a call that has failed waits until what it may have is given back.
-// After that, this goes on in the background.
-const withdrawTime = 250 * time.Millisecond
-
 // timeToWithdraw returns how much of withdrawTime a call has left after its last request.
 func timeToWithdraw(asking, waiting context.Context) time.Duration {
 	limit, ok := asking.Deadline()
@@ -143,13 +135,6 @@ func (a *acquisition) free(limit time.Duration) error {
 	_, err := a.e.d.Do(ctx, a.e.withAllowedQueue(a.k).Free(a.claim.Owner))
 	return err
 }
-
-// plainTries is how often a claim is sent if the lock of another library is gone when it is looked
-// at.
-const plainTries = 10
-
-// plainHolder says in words who holds a plain lock.
-const plainHolder = "a client of another library (the key is a string with a TTL, as SET NX PX writes it)"
 
 // claimPlain goes on with a claim that has failed because a key has the wrong type. If clients of
 // other libraries hold the lock, it sets v. Otherwise it returns the error of the last request.

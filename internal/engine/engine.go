@@ -142,13 +142,6 @@ func New(d driver.Driver, o Options) *Engine {
 	return e
 }
 
-// A renewal is reported as late if a lease was this close to its loss, with this time between two
-// reports.
-const (
-	lateOverdue = 0.5
-	latePause   = time.Second
-)
-
 // renewed handles the result of a renewal.
 func (e *Engine) renewed(r watchdog.Renewal) {
 	switch {
@@ -226,9 +219,6 @@ func (e *Engine) Ask(ctx context.Context, repeat bool, call func(context.Context
 	}
 	return e.retry(ctx, patience, call)
 }
-
-// askPatience is how long a request is repeated that is not for a lock.
-const askPatience = time.Second
 
 // retry runs a call at the server, and again while the server is unavailable, for that time.
 func (e *Engine) retry(ctx context.Context, patience time.Duration, call func(context.Context) error) error {

@@ -34,6 +34,13 @@ var refusalHints = map[string]string{
 	"NOPERM":    ": Check reports which permissions the user lacks",
 }
 
+// Texts of a Busy: who holds a plain lock, and why a call is refused, at once or at its end.
+const (
+	plainHolder = "a client of another library (the key is a string with a TTL, as SET NX PX writes it)"
+	whyQueue    = "other calls of this client are ahead in the queue"
+	whyTurn     = "other calls of this client are waiting for it"
+)
+
 // Busy is the ErrNotAcquired of a lock that another owner holds.
 type Busy struct {
 	TTL    time.Duration // how long the lease of the holder still lasts; negative: no expiry; zero: unknown

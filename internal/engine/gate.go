@@ -49,9 +49,6 @@ type gates struct {
 	tickets sync.Pool // of *ticket
 }
 
-// minGates is how many gates are kept at least, since the next call may need them.
-const minGates = 1024
-
 // of returns the gate of a name. It forgets unused gates if there are as many as may be. Then twice
 // as many as are left may be, so the cost per new gate is constant. The caller holds gs.mu.
 func (gs *gates) of(key string) *gate {

@@ -109,11 +109,8 @@ func (a *acquisition) hold(h *Hold, k Kind, traits script.Traits, user watchdog.
 // cluster by the clock of another, and the next client would get a lower token for the name.
 type tokens struct {
 	mu            sync.Mutex
-	recent, older map[uint64]int64 // by the hash of the key
+	recent, older map[uint64]int64 // by the hash of the key; the recent map replaces the older one when it is full
 }
-
-// maxFloors bounds each of the two maps. When the recent map is full, it replaces the older one.
-const maxFloors = 4096
 
 // floor returns the highest token known for a key, or zero.
 func (t *tokens) floor(key string) int64 {

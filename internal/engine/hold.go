@@ -299,9 +299,6 @@ func (h *Hold) claim(ctx context.Context, lease, patience time.Duration, ask fun
 // errInterrupted is the error of a claim that a release has interrupted.
 var errInterrupted = errors.New("interrupted by a release")
 
-// interruptAfter is how long a release waits for a claim before it interrupts it.
-const interruptAfter = 50 * time.Millisecond
-
 // enterForRelease locks h.nest for a release. It interrupts claims that wait for the server.
 func (h *Hold) enterForRelease() {
 	turn := h.nest.queue()

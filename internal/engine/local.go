@@ -13,13 +13,6 @@ import (
 
 // What a client knows about a lock because one of its own leases holds it.
 
-// localWait is how long a call waits for a lease of its own client before the log says so. It is
-// also how often a call in a queue checks the hold ahead of it.
-const localWait = time.Second
-
-// maxLocalWarned bounds for how many locks the engine logs such a wait.
-const maxLocalWarned = 1024
-
 // logLocalWait logs, once per lock, that a call waits for a hold of its own client. Maybe it should
 // have used the context of that hold.
 func (e *Engine) logLocalWait(h *Hold) {
@@ -94,6 +87,3 @@ func (g *gate) noTurn(err, ended error) error {
 	}
 	return b
 }
-
-// whyTurn is why a call was refused that waited for its turn until the end.
-const whyTurn = "other calls of this client are waiting for it"

@@ -92,9 +92,6 @@ func (o *multiOrder) chooseStart(planned []group, r *errRestart) {
 // next set of the same shape starts with it. If the other clients use the common order, one set
 // waits for its patience without success, and the saved group is removed.
 
-// maxFirsts bounds the number of saved groups. There is one per combination of clients and kinds.
-const maxFirsts = 100
-
 // shape returns what sets have in common that are likely to need the same order: their clients, and
 // which groups have a queue at the server.
 func shape(planned []group) string {

@@ -28,9 +28,6 @@ import (
 // lock for long. The set then releases its locks, keeps its place, and starts with that lock. The
 // patience doubles each time, and in the end exceeds any time for which a lock is held.
 
-// groupTime is for how long a group asks for all its locks before it is divided.
-const groupTime = 250 * time.Millisecond
-
 // errDivide says that AcquireAll must queue for the locks of a group.
 var errDivide = errors.New("divide the group")
 

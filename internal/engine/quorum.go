@@ -29,10 +29,6 @@ func NewQuorum(servers, n int, limit time.Duration) *Quorum {
 	return &Quorum{Servers: servers, Need: servers/2 + 1, Limit: limit, overdue: make([]atomic.Int32, n)}
 }
 
-// stragglerTime is the minimum extra wait for stragglers after a quorum. A lease on more servers
-// than necessary survives the loss of one.
-const stragglerTime = 10 * time.Millisecond
-
 // Acquire asks all servers, one per want, until enough of them grant the lock in the same round.
 // The wants of the other servers have a nil Hold.
 func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {

@@ -9,10 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/script"
 )
 
-// refusalLife is how long a refusal of the server is repeated without a request. Until then, a
-// client may not see what others have changed.
-const refusalLife = 5 * time.Millisecond
-
 // refusals are answers of the server that a claim is refused for some time: see [script.Lasting]. A
 // call that does not wait is refused like the call before, so that a flood of calls does not reach
 // the server.
@@ -20,11 +16,9 @@ const refusalLife = 5 * time.Millisecond
 // There is one place for all keys with the same hash. A new refusal replaces the last one. Each
 // change of an object by this client is counted, so that no answer is used that was asked for
 // before.
-type refusals struct {
-	places [256]struct {
-		changes atomic.Uint64
-		last    atomic.Pointer[refusal]
-	}
+type refusals [256]struct {
+	changes atomic.Uint64
+	last    atomic.Pointer[refusal]
 }
 
 // A refusal is an answer of the server.
@@ -44,7 +38,7 @@ func (r *refusals) changes(l script.Lasting) uint64 {
 	if l.Key == "" {
 		return 0
 	}
-	return r.places[refusalPlace(l.Key)].changes.Load()
+	return r[refusalPlace(l.Key)].changes.Load()
 }
 
 // add adds an answer to a request that was sent at that time.
@@ -52,7 +46,7 @@ func (r *refusals) add(l script.Lasting, v *script.Verdict, sent time.Duration, 
 	if l.Key == "" || v.Granted() || v.Err != nil || v.Missing != "" || v.TTL <= 0 {
 		return
 	}
-	place := &r.places[refusalPlace(l.Key)]
+	place := &r[refusalPlace(l.Key)]
 	if last := place.last.Load(); last != nil && last.Key == l.Key && last.changes == changes && last.Wants < l.Wants && sent < last.ends {
 		return // the last one concerns more calls
 	}
@@ -62,12 +56,12 @@ func (r *refusals) add(l script.Lasting, v *script.Verdict, sent time.Duration, 
 // changed notes that this client has changed what is stored at the keys, or may have.
 func (r *refusals) changed(keys []string) {
 	for _, key := range keys {
-		r.places[refusalPlace(key)].changes.Add(1)
+		r[refusalPlace(key)].changes.Add(1)
 	}
 }
 
 func (r *refusals) find(l script.Lasting) *Busy {
-	place := &r.places[refusalPlace(l.Key)]
+	place := &r[refusalPlace(l.Key)]
 	last := place.last.Load()
 	if last == nil || last.Key != l.Key || l.Wants < last.Wants || l.Wants > last.most {
 		return nil

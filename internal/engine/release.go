@@ -156,9 +156,6 @@ func (h *Hold) detach() *gate {
 	return g
 }
 
-// releaseTime bounds how long a release waits for an answer before it continues in the background.
-const releaseTime = time.Second
-
 // An answer is what a release knows of its request.
 type answer struct {
 	sent  time.Duration // when the request was sent that the server has answered, or that failed

@@ -28,9 +28,6 @@ func (t *turn) leave(openAll bool) {
 	}
 }
 
-// whyQueue is why a call is refused while earlier calls of its client wait.
-const whyQueue = "other calls of this client are ahead in the queue"
-
 // lineUp waits for the turn before the first request, where the calls of a process ask in the order
 // of their arrival and one of them waits already.
 func (a *acquisition) lineUp() error {

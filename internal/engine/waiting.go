@@ -9,13 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/wait"
 )
 
-// A user that may publish can wake waiters. After freeWakes messages that have brought nothing, a
-// waiter pauses after each answer.
-const (
-	freeWakes = 50
-	wakePause = 10 * time.Millisecond
-)
-
 // A subscription wakes the call that waits. It belongs to the acquisition, or to the gate if the
 // turn stays with the hold.
 type subscription struct {
@@ -207,9 +200,6 @@ func sleep(ctx context.Context, closing, wake <-chan struct{}, d time.Duration) 
 	}
 }
 
-// longWaitTime is how long a call waits before its caller is told.
-const longWaitTime = time.Second
-
 // A Caller is told that its call has waited for longWaitTime. It returns a function that the engine
 // calls when the call ends. Neither may block.
 type Caller interface {
@@ -243,6 +233,3 @@ func (w *longWait) end() {
 		w.ended, w.caller = nil, nil
 	}
 }
-
-// never is longer than any wait.
-const never time.Duration = 1<<63 - 1

@@ -72,7 +72,7 @@ var hostile = []Mutant{
 	},
 	{
 		"a wait for a semaphore that does not exist is silent",
-		"internal/engine/acquisition.go", "case v.Missing != \"\" && a.last.missing.pass(missingLogEvery):", "case false:",
+		"internal/engine/acquisition.go", "case v.Missing != \"\" && a.last.missing.pass(missingEvery):", "case false:",
 		"test/behaviour", "TestWaitForMissingSemaphore$",
 	},
 }

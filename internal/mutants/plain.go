@@ -16,7 +16,7 @@ var plainLocks = []Mutant{
 	},
 	{
 		"a lock that other libraries take and release in between is refused",
-		"internal/engine/claim.go", "const plainTries = 10", "const plainTries = 2",
+		"internal/engine/limits.go", "plainTries     = 10", "plainTries     = 2",
 		"bench", "TestMigration$",
 	},
 	{

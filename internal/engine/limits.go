@@ -1,0 +1,41 @@
+package engine
+
+import "time"
+
+// The times and limits of the engine that no option sets.
+const (
+	// answerTime is how long a request may still take that is under way when Request.Wait is over,
+	// so that the caller can tell a held lock from an unavailable server. A server that has not
+	// answered for that time is unavailable.
+	answerTime = time.Second
+
+	askPatience    = time.Second            // for which a request is repeated that is not for a lock
+	groupTime      = 250 * time.Millisecond // for which a group asks for all its locks before it is divided
+	interruptAfter = 50 * time.Millisecond  // for which a release waits for a claim before it interrupts it
+	localWait      = time.Second            // for which a call waits for its own client before the log says so, and between two checks of the hold ahead of it
+	longWaitTime   = time.Second            // for which a call waits before its caller is told
+	missingEvery   = 10 * time.Second       // between two messages of a call that the object does not exist
+	refusalLife    = 5 * time.Millisecond   // for which a refusal is repeated without a request, so that changes by other clients are not seen
+	releaseTime    = time.Second            // for which a release waits for an answer before it continues in the background
+	stragglerTime  = 10 * time.Millisecond  // at least, to wait for more servers than a quorum: a lease there survives the loss of one
+	withdrawTime   = 250 * time.Millisecond // for which a call that has failed gives back what it may have before it continues in the background
+
+	// A renewal is reported as late if a lease was this close to its loss, with this time between
+	// two reports.
+	lateOverdue = 0.5
+	latePause   = time.Second
+
+	// A user that may publish can wake waiters. After freeWakes messages that have brought nothing,
+	// a waiter pauses after each answer.
+	freeWakes = 50
+	wakePause = 10 * time.Millisecond
+
+	maxCreated     = 2    // how often a call creates a missing object without a pause: another client may delete it
+	maxFirsts      = 100  // saved groups: one per combination of clients and kinds
+	maxFloors      = 4096 // of each of the two maps of tokens
+	maxLocalWarned = 1024 // locks for which a wait for the own client is logged
+	minGates       = 1024 // gates that are kept at least, since the next call may need them
+	plainTries     = 10   // how often a claim is sent if the lock of another library is gone when it is looked at
+
+	never time.Duration = 1<<63 - 1 // longer than any wait
+)
