@@ -133,30 +133,24 @@ func takeAll(calls, limited context.Context, groups []group, r Request, patience
 	for i := range groups {
 		g := &groups[i]
 		g.divisible, g.whole = i == 0 || common, len(groups) == 1
+		var err error
 		switch {
 		case g.wants[0].Hold != nil: // of an earlier attempt
-			continue
 		case i == 0 || r.Wait == 0:
-			if err := g.take(calls, limited, r); err != nil {
-				return i, err
-			}
-			continue
+			err = g.take(calls, limited, r)
 		case common && g.queues(r):
-			if err := g.takeBehind(calls, limited, r, groups[:i], patience); err != nil {
-				return i, err
-			}
-			continue
-		}
-		asked := clock.Early()
-		waiting, cancel := context.WithTimeout(limited, patience/2+clock.Random(patience))
-		err := g.take(calls, waiting, r)
-		over := waiting.Err() != nil
-		cancel()
-		switch {
-		case err == nil:
-		case over && limited.Err() == nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrClosed) && !errors.Is(err, errDivide):
-			return i, &errRestart{want: g.wants[0], err: hideOwnTimeout(limited, err), asked: asked}
+			err = g.takeBehind(calls, limited, r, groups[:i], patience)
 		default:
+			asked := clock.Early()
+			waiting, cancel := context.WithTimeout(limited, patience/2+clock.Random(patience))
+			err = g.take(calls, waiting, r)
+			over := waiting.Err() != nil && limited.Err() == nil
+			cancel()
+			if err != nil && over && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrClosed) && !errors.Is(err, errDivide) {
+				err = &errRestart{want: g.wants[0], err: hideOwnTimeout(limited, err), asked: asked}
+			}
+		}
+		if err != nil {
 			return i, err
 		}
 	}
