@@ -111,15 +111,11 @@ func (d *Driver) Do(ctx context.Context, c driver.Call) (driver.Reply, error) {
 	e := d.calls.Get().(*call)
 	e.Call = c
 	d.push(q, e)
-	if over := ctx.Done(); over == nil {
-		<-e.done
-	} else {
-		select {
-		case <-e.done:
-		case <-over:
-			if err := e.abandon(ctx); err != nil {
-				return driver.Reply{}, err
-			}
+	select {
+	case <-e.done:
+	case <-ctx.Done():
+		if err := e.abandon(ctx); err != nil {
+			return driver.Reply{}, err
 		}
 	}
 	reply, err, alone := e.reply, e.err, e.alone
@@ -139,12 +135,10 @@ func (e *call) abandon(ctx context.Context) error {
 	if e.state.CompareAndSwap(queued, abandoned) {
 		return driver.Unsent(ctx.Err())
 	}
-	timer := time.NewTimer(overtaken)
-	defer timer.Stop()
 	select {
 	case <-e.done:
 		return nil
-	case <-timer.C:
+	case <-time.After(overtaken):
 	}
 	for e.state.Load() == copying {
 		runtime.Gosched()
@@ -197,12 +191,10 @@ func (d *Driver) Close() error {
 
 // watch sends what waits if no request is answered. It ends when nothing waits.
 func (d *Driver) watch() {
-	ticker := time.NewTicker(stall)
-	defer ticker.Stop()
 	for {
 		last := d.answers.Load()
 		select {
-		case <-ticker.C:
+		case <-time.After(stall):
 		case <-d.closed:
 			return
 		}

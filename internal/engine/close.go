@@ -30,7 +30,8 @@ func newLife() *life {
 // Closing returns a channel that is closed when Close begins.
 func (e *Engine) Closing() <-chan struct{} { return e.life.ctx.Done() }
 
-func (e *Engine) isClosing() bool { return e.life.ctx.Err() != nil }
+// IsClosing reports whether Close has begun.
+func (e *Engine) IsClosing() bool { return e.life.ctx.Err() != nil }
 
 // begin notes that a call is under way. It returns ErrClosed if the engine is closed.
 func (e *Engine) begin() error {

@@ -52,7 +52,7 @@ func (e *Engine) announceIn(d time.Duration) {
 	a := &e.announcer
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if e.isClosing() || a.refused {
+	if e.IsClosing() || a.refused {
 		return
 	}
 	if a.timer != nil && a.timer.Stop() {
@@ -81,7 +81,7 @@ func (e *Engine) announceNow() {
 		a.mu.Lock()
 		a.refused = true
 		a.mu.Unlock()
-		if !e.isClosing() {
+		if !e.IsClosing() {
 			e.o.Log.Info("cannot tell the server who this client is; operators will see only its id", "error", err)
 		}
 	default:

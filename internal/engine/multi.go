@@ -297,11 +297,9 @@ func releaseWithin(d time.Duration, all []Departure) {
 		defer close(done)
 		ReleaseAll(all)
 	}()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-done:
-	case <-timer.C:
+	case <-time.After(d):
 	}
 }
 

@@ -105,11 +105,9 @@ func (g *group) takeBehind(calls, limited context.Context, r Request, held []gro
 		return err
 	}
 	if err != nil {
-		late := time.NewTimer(timeToWithdraw(calls, limited))
-		defer late.Stop()
 		select {
 		case <-v.over:
-		case <-late.C:
+		case <-time.After(timeToWithdraw(calls, limited)):
 		}
 		return err
 	}

@@ -101,12 +101,10 @@ func (q *Quorum) waitForReleases(ctx context.Context, wants []*Want, waiters []*
 		}
 		add(waiters[i].Wake())
 	}
-	timer := time.NewTimer(t.pause(q, poll) + more)
-	defer timer.Stop()
-	add(timer.C)
+	add(time.After(t.pause(q, poll) + more))
 	add(ctx.Done())
 	for _, w := range wants {
-		if !w.Engine.isClosing() {
+		if !w.Engine.IsClosing() {
 			add(w.Engine.Closing())
 		}
 	}

@@ -78,7 +78,7 @@ func (r *refusals) find(l script.Lasting) *Busy {
 // refused returns the refusal of a call that does not wait, if the server has just refused one like
 // it. Otherwise it returns nil.
 func (e *Engine) refused(ctx context.Context, l script.Lasting, r *Request) *Busy {
-	if l.Key == "" || r.Wait != 0 || ctx.Err() != nil || e.isClosing() {
+	if l.Key == "" || r.Wait != 0 || ctx.Err() != nil || e.IsClosing() {
 		return nil
 	}
 	busy := e.refusals.find(l)

@@ -198,7 +198,7 @@ func (h *Hold) repeat(a answer, request func(Kind) (script.Freed, error)) answer
 		}
 		h.e.outages.failed(h.Ref.Key, a.err)
 		a.doubt = a.doubt || driver.ClassOf(a.err) == driver.Ambiguous
-		if out.note(a.err, a.sent) > releaseTime || h.e.isClosing() {
+		if out.note(a.err, a.sent) > releaseTime || h.e.IsClosing() {
 			a.err = out.error()
 			return a
 		}

@@ -115,12 +115,10 @@ var errNoShare = &driver.Error{Class: driver.Definite, Err: errors.New("no answe
 // both share, or nil.
 func (s *share) follow(ctx context.Context, e *Engine, f *follower, out *outage) *Hold {
 	since := clock.Early()
-	timer := time.NewTimer(answerTime)
-	defer timer.Stop()
 	select {
 	case <-f.done:
 		return f.hold
-	case <-timer.C:
+	case <-time.After(answerTime):
 		out.note(errNoShare, since)
 	case <-ctx.Done():
 	case <-e.Closing():
@@ -132,7 +130,7 @@ func (s *share) follow(ctx context.Context, e *Engine, f *follower, out *outage)
 	h := f.hold
 	s.mu.Unlock()
 	if h != nil { // it came at the same time
-		if left, _ := h.leave(f.user, true, false); !left && !e.isClosing() { // Close frees it
+		if left, _ := h.leave(f.user, true, false); !left && !e.IsClosing() { // Close frees it
 			_ = h.Release(f.user, true)
 		}
 	}

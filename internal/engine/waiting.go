@@ -186,12 +186,10 @@ func (e *Engine) Await(ctx context.Context, t *wait.Tap, suffice bool) (woken bo
 }
 
 func sleep(ctx context.Context, closing, wake <-chan struct{}, d time.Duration) (woken bool, err error) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-wake:
 		return true, nil
-	case <-timer.C:
+	case <-time.After(d):
 		return false, nil
 	case <-ctx.Done():
 		return false, ctx.Err()

@@ -44,10 +44,8 @@ func NewSeries(e *engine.Engine, d driver.Driver, wire *script.IDGenerator) *Ser
 // Next returns the next id. It asks the server only when it needs a new block.
 func (s *Series) Next(ctx context.Context) (int64, error) {
 	for {
-		select {
-		case <-s.e.Closing():
+		if s.e.IsClosing() {
 			return 0, engine.ErrClosed
-		default:
 		}
 		b := s.block.Load()
 		if n := b.used.Add(1); n <= b.Size {

@@ -53,7 +53,7 @@ var promises = []Mutant{
 	},
 	{
 		"a set waits for its releases after the wait",
-		"internal/engine/multi.go", "	case <-timer.C:\n	}\n}\n\n// holders", "	}\n}\n\n// holders",
+		"internal/engine/multi.go", "	case <-time.After(d):\n	}\n}\n\n// holders", "	}\n}\n\n// holders",
 		"internal/engine", "TestWaitOfSetEndsInTime",
 	},
 	{
@@ -63,7 +63,7 @@ var promises = []Mutant{
 	},
 	{
 		"a reader waits for the answer of another one without a limit",
-		"internal/engine/share.go", "	case <-timer.C:\n		out.note(errNoShare, since)\n", "	case <-timer.C:\n		<-f.done\n		_ = out.n + int(since)\n",
+		"internal/engine/share.go", "	case <-time.After(answerTime):\n		out.note(errNoShare, since)\n", "	case <-time.After(answerTime):\n		<-f.done\n		_ = out.n + int(since)\n",
 		"internal/engine", "TestShareOfSilentServer",
 	},
 	{

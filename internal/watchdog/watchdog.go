@@ -14,16 +14,13 @@ import (
 )
 
 const (
-	// maxBatch is how many leases one call renews at most.
-	maxBatch = 128
-	// maxSleep bounds the sleep of the watchdog. While the machine sleeps, timers do not advance,
-	// but leases do.
-	maxSleep = time.Second
+	maxBatch = 128                      // leases that one call renews
+	maxSleep = time.Second              // of the watchdog: while the machine sleeps, timers do not advance, but leases do
+	never    = time.Duration(1<<63 - 1) // later than any lease
+
 	// firstRenewal is the time to the first renewal of a lease that is short until then. A lock
 	// that is held for less needs none. Later, a pause of the server could end the lease.
 	firstRenewal = 5 * time.Millisecond
-	// never is later than any lease.
-	never = time.Duration(1<<63 - 1)
 )
 
 // A Watchdog watches all leases of one client.
