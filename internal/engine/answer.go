@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -30,10 +31,7 @@ func (l *lastAnswer) take(v *script.Verdict) {
 
 // hold sets what the holder has left. A holder that has less than a millisecond has some time.
 func (l *lastAnswer) hold(ttl time.Duration) {
-	if l.ttl = ttl; ttl == 0 {
-		l.ttl = time.Millisecond
-	}
-	l.seen = clock.Early()
+	l.ttl, l.seen = cmp.Or(ttl, time.Millisecond), clock.Early()
 }
 
 func (l *lastAnswer) remaining() time.Duration { return remaining(l.ttl, l.seen) }

@@ -3,7 +3,7 @@ package engine
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
+	"fmt"
 	"hash/maphash"
 	"log/slog"
 	mathrand "math/rand/v2"
@@ -171,8 +171,7 @@ func newID() string {
 	_, _ = rand.Read(b[:]) // never fails
 	b[6] = b[6]&0x0f | 0x80
 	b[8] = b[8]&0x3f | 0x80
-	h := hex.EncodeToString(b[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // isForeign reports whether an owner belongs to no client of this library, in any process.

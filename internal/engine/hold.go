@@ -328,12 +328,6 @@ type turnstile struct {
 	line  []chan struct{}
 }
 
-func (t *turnstile) Lock() {
-	if turn := t.queue(); turn != nil {
-		<-turn
-	}
-}
-
 func (t *turnstile) tryLock() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

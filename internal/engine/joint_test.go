@@ -201,7 +201,7 @@ func TestReleaseAllKept(t *testing.T) {
 func TestReleaseAllBehindExtension(t *testing.T) {
 	joinedSet(t, func(t *testing.T, d *wrapped, wants []*Want, _ *[]string) {
 		h := wants[1].Hold
-		h.nest.Lock()
+		h.enterForRelease()
 		done := make(chan []error)
 		go func() { done <- releaseWants(wants) }()
 		synctest.Wait()

@@ -78,8 +78,9 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 		switch {
 		case restart == nil:
 			releaseWithin(timeToWithdraw(calls, limited), departures(wants, r.renewed()))
-			if len(wants) > 1 && n < len(groups) {
-				nameLock(err, groups[n].wants[0])
+			var busy *Busy
+			if len(wants) > 1 && n < len(groups) && errors.As(err, &busy) {
+				busy.Key = cmp.Or(busy.Key, groups[n].wants[0].Kind.Ref("").Called())
 			}
 			return hideOwnTimeout(ctx, err)
 		case !restart.granted:
@@ -104,14 +105,6 @@ func AcquireAll(ctx context.Context, wants []*Want, r Request) error {
 		if _, err := sleep(limited, nil, nil, time.Millisecond+clock.Random(10*time.Millisecond)); err != nil {
 			return hideOwnTimeout(ctx, gaveUp(err, &out, 0))
 		}
-	}
-}
-
-// nameLock adds to a Busy error which of several locks was held, unless it is known.
-func nameLock(err error, w *Want) {
-	var busy *Busy
-	if errors.As(err, &busy) && busy.Key == "" {
-		busy.Key = w.Kind.Ref("").Called()
 	}
 }
 

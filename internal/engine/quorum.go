@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"sync/atomic"
@@ -87,7 +86,7 @@ func (q *Quorum) Acquire(ctx context.Context, wants []*Want, r Request) error {
 // enough, at most for the pause of the tally plus more. Messages from other servers do not count:
 // they may come from the votes that this call has just released.
 func (q *Quorum) waitForReleases(ctx context.Context, wants []*Want, waiters []*wait.Waiter, t *tally, more time.Duration) (heard bool, err error) {
-	poll := time.Duration(math.MaxInt64)
+	poll := never
 	var cases []reflect.SelectCase
 	add := func(c any) {
 		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)})
@@ -101,8 +100,8 @@ func (q *Quorum) waitForReleases(ctx context.Context, wants []*Want, waiters []*
 		}
 		add(waiters[i].Wake())
 	}
-	add(time.After(t.pause(q, poll) + more))
 	add(ctx.Done())
+	add(time.After(t.pause(q, poll) + more))
 	for _, w := range wants {
 		if !w.Engine.IsClosing() {
 			add(w.Engine.Closing())
@@ -113,11 +112,9 @@ func (q *Quorum) waitForReleases(ctx context.Context, wants []*Want, waiters []*
 		case i < len(t.refused):
 			cases[i].Chan = reflect.Value{} // count each server once
 		case i == len(t.refused):
-			return false, nil
-		case i == len(t.refused)+1:
 			return false, ctx.Err()
-		default:
-			return false, nil // a client was closed
+		default: // the time is over, or a client was closed
+			return false, nil
 		}
 	}
 	return true, nil

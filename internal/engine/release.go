@@ -133,7 +133,7 @@ func (h *Hold) nextToken() int64 {
 
 // abandon passes on or releases a hold that was handed off to a call that has ended.
 func (h *Hold) abandon() {
-	h.nest.Lock()
+	h.enterForRelease()
 	defer h.nest.Unlock()
 	if h.pass() || !h.e.watchdog.Drop(&h.Watched) {
 		return

@@ -60,7 +60,7 @@ var sets = []Mutant{
 	},
 	{
 		"a joint release waits for an extension of one lock",
-		"internal/engine/joint.go", "		if !d.Hold.nest.tryLock() {\n", "		if d.Hold.nest.Lock(); false {\n",
+		"internal/engine/joint.go", "		if !d.Hold.nest.tryLock() {\n", "		if d.Hold.enterForRelease(); false {\n",
 		"internal/engine", "TestReleaseAllBehindExtension",
 	},
 	{
